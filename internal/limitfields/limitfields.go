@@ -5,6 +5,7 @@ import (
 	"math/bits"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
@@ -188,11 +189,11 @@ func Name(limits []policy.Limit, reqs []store.Request, i int) string {
 		return limits[i].Name
 	}
 	name := reqs[i].Key.Name
-	if unnamed := reqs[i].Limit.DefaultName(); name == "" || name == unnamed {
-		name = unnamed
-		if len(reqs) == 1 {
-			name = "default"
-		}
+	if len(reqs) == 1 && (name == "" || strings.Contains(name, "/") && name == reqs[i].Limit.DefaultName()) {
+		return "default"
+	}
+	if name == "" {
+		return reqs[i].Limit.DefaultName()
 	}
 	return name
 }

@@ -120,7 +120,7 @@ func TestTakeAllocatesNothing(t *testing.T) {
 	for _, algorithm := range store.Algorithms() {
 		l := storecall.New(New())
 		limit := store.Limit{Algorithm: algorithm, Count: 1000, Period: time.Hour}
-		key := store.Key{Subject: "user:42"}
+		key := store.Key{Subject: "user:42", Name: "limit"}
 		take := func() {
 			if _, err := l.Take(context.Background(), key, limit, 1); err != nil {
 				t.Fatal(err)

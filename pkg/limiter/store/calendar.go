@@ -1,9 +1,6 @@
 package store
 
 import (
-	"errors"
-	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -20,62 +17,28 @@ type Calendar struct {
 	latest   atomic.Pointer[windowBounds] // that was asked for, mostly the current one
 }
 
-// The units. Weeks begin on Monday, and quarters with January, April, July and October.
-const (
-	day     = "1d"
-	week    = "1w"
-	month   = "1mo"
-	quarter = "3mo"
-	year    = "1y"
-)
-
-var (
-	calendarUnits = []string{day, week, month, quarter, year}
-	calendarWords = map[string]string{"d": day, "day": day, "w": week, "week": week, "mo": month, "month": month, "y": year,
-		"year": year}
-)
+// calendarUnits are the units by the words for them.
+var calendarUnits = map[string]string{
+	"1d": "1d", "d": "1d", "day": "1d", "1w": "1w", "w": "1w", "week": "1w", "1mo": "1mo", "mo": "1mo", "month": "1mo",
+	"3mo": "3mo", "1y": "1y", "y": "1y", "year": "1y",
+}
 
 const aDay = 24 * time.Hour
 
-// usualWindow returns the length of the longest usual window of a unit.
-func usualWindow(unit string) time.Duration {
-	switch unit {
-	case day:
-		return aDay
-	case week:
-		return 7 * aDay
-	case month:
-		return 31 * aDay
-	case quarter:
-		return 92 * aDay
+// steps returns how many days or months a window has, and the length of the longest usual one. Weeks begin on Monday, and
+// quarters with January, April, July and October.
+func (c *Calendar) steps() (days, months int, usual time.Duration) {
+	switch c.Unit {
+	case "1d":
+		return 1, 0, aDay
+	case "1w":
+		return 7, 0, 7 * aDay
+	case "1mo":
+		return 0, 1, 31 * aDay
+	case "3mo":
+		return 0, 3, 92 * aDay
 	}
-	return 366 * aDay
-}
-
-// parseCalendar returns the calendar of a period, such as "1mo", in a zone. The error says what would be right.
-func parseCalendar(period, zone string) (*Calendar, error) {
-	unit, is := calendarWords[period]
-	if !is {
-		unit = period
-	}
-	if !slices.Contains(calendarUnits, unit) {
-		return nil, fmt.Errorf("%q is no window of a calendar; in a time zone there are 1d, 1w, 1mo, 3mo and 1y", period)
-	}
-	return calendarIn(unit, zone)
-}
-
-// needsZone returns what is wrong with a period that is no duration: it needs a zone, or is nearly one that does. It
-// returns nil for any other.
-func needsZone(period string) error {
-	_, isWord := calendarWords[period]
-	unit := strings.TrimLeft(period, "0123456789")
-	switch {
-	case isWord || slices.Contains(calendarUnits, period):
-		return fmt.Errorf("a window of %[1]s needs a time zone; write fixed-window:COUNT/%[1]s,tz=Europe/Berlin, or tz=UTC", period)
-	case slices.Contains([]string{"mo", "y", "month", "year", "months", "years"}, unit):
-		return fmt.Errorf("%q is no window of a calendar; there are 1mo, 3mo and 1y, with tz=ZONE", period)
-	}
-	return nil
+	return 0, 12, 366 * aDay
 }
 
 // calendarBound is the time that bounds of windows are whole multiples of, in microseconds. Since 1972 all offsets of
@@ -83,50 +46,43 @@ func needsZone(period string) error {
 const calendarBound = int64(15 * time.Minute / time.Microsecond)
 
 // windowBounds is from Begin to before End.
-type windowBounds struct {
-	Begin, End int64
-	Offset     int // what local time is ahead of UTC at the end, in multiples of calendarBound
-}
+type windowBounds struct{ Begin, End int64 }
 
-// calendars has all that were made. There are no more than zones in the host's database, with five units each.
-var calendars sync.Map // calendarID → *Calendar
-
-type calendarID struct {
-	unit string
-	zone string
-}
+// calendars has all that were made, by unit and zone or by the offset of a record. There are no more than zones in the
+// host's database, with five units each.
+var calendars sync.Map
 
 // calendarIn returns the calendar of windows in a zone of the IANA database.
 func calendarIn(unit, zone string) (*Calendar, error) {
-	if known, has := calendars.Load(calendarID{unit, zone}); has {
+	id := [2]string{unit, zone}
+	if known, has := calendars.Load(id); has {
 		return known.(*Calendar), nil
 	}
-	location, err := loadZone(zone)
-	if err != nil {
-		return nil, err
+	location, err := time.LoadLocation(zone)
+	switch zone {
+	case "", "Local", "localtime", "posixrules": // they mean another zone on each host
+		location = nil
 	}
-	made, _ := calendars.LoadOrStore(calendarID{unit, zone}, &Calendar{Unit: unit, Zone: zone, Location: location})
+	if location == nil || err != nil || strings.Trim(zone, zoneCharacters) != "" || strings.Contains("/"+zone+"/", "//") {
+		return nil, Invalidf("unknown time zone %q; write a name of the IANA database, such as tz=Europe/Berlin or tz=UTC", zone)
+	}
+	made, _ := calendars.LoadOrStore(id, &Calendar{Unit: unit, Zone: zone, Location: location})
 	return made.(*Calendar), nil
 }
 
-// ofTheHost are names that mean another zone on each host. A limit is the same on all of them.
-var ofTheHost = []string{"Local", "localtime", "posixrules"}
+const zoneCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+-/"
 
-// loadZone returns a zone by its name.
-func loadZone(name string) (*time.Location, error) {
-	const advice = "write a name of the IANA database, such as tz=Europe/Berlin or tz=UTC"
-	if name == "" {
-		return nil, errors.New("tz= names no time zone; " + advice)
+// offsetBits are how many bits an offset has, in multiples of calendarBound: from -64 to 63.
+const offsetBits = 7
+
+// calendarAtOffset returns the calendar of a window of which only the bounds are known, and the offset at its end.
+func calendarAtOffset(offset int8) *Calendar {
+	known, has := calendars.Load(offset)
+	if !has {
+		zone := time.FixedZone("", int(offset)*int(calendarBound/1e6))
+		known, _ = calendars.LoadOrStore(offset, &Calendar{Location: zone})
 	}
-	isOther := func(c rune) bool {
-		return !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("_+-/", c))
-	}
-	if !slices.Contains(ofTheHost, name) && strings.IndexFunc(name, isOther) < 0 && !strings.Contains("/"+name+"/", "//") {
-		if location, err := time.LoadLocation(name); err == nil {
-			return location, nil
-		}
-	}
-	return nil, fmt.Errorf("unknown time zone %q; %s", name, advice)
+	return known.(*Calendar)
 }
 
 // at returns the window that holds an instant. Before the epoch there is no time, so the first one begins there.
@@ -135,48 +91,23 @@ func (c *Calendar) at(at int64) windowBounds {
 		return *w
 	}
 	y, m, d := time.UnixMicro(at).In(c.Location).Date()
-	switch c.Unit {
-	case day:
-	case week:
-		weekday := time.Date(y, m, d, 0, 0, 0, 0, time.UTC).Weekday()
-		d -= (int(weekday) + 6) % 7 // since Monday
-	case month:
-		d = 1
-	case quarter:
-		m, d = m-(m-1)%3, 1
-	case year:
-		m, d = 1, 1
+	days, months, _ := c.steps()
+	switch {
+	case days == 7:
+		d -= (int(time.Date(y, m, d, 0, 0, 0, 0, time.UTC).Weekday()) + 6) % 7 // since Monday
+	case months > 0:
+		m, d = m-(m-1)%time.Month(months), 1
 	}
 	// Where clocks are set back over midnight the date at an instant can be the one before. It is of the window of
 	// the first midnight.
 	w := windowBounds{End: c.bound(y, m, d)}
 	for w.End <= at {
-		y, m, d = c.next(y, m, d)
+		m, d = m+time.Month(months), d+days
 		w.Begin, w.End = w.End, c.bound(y, m, d)
 	}
 	w.Begin = max(0, w.Begin)
-	w.Offset = int(c.offset(w.End) / calendarBound)
 	c.latest.Store(&w)
 	return w
-}
-
-// next returns the first day of the window after the one that begins on a day.
-func (c *Calendar) next(y int, m time.Month, d int) (int, time.Month, int) {
-	switch c.Unit {
-	case day:
-		d++
-	case week:
-		d += 7
-	case month:
-		m++
-	case quarter:
-		m += 3
-	case year:
-		y++
-	default: // which Parse does not make; a window has to move on
-		y++
-	}
-	return y, m, d
 }
 
 // bound returns the first instant at which the local date is that day or a later one, a multiple of calendarBound. Midnight need not
@@ -198,33 +129,13 @@ func (c *Calendar) offset(at int64) int64 {
 	return int64(seconds) * 1e6
 }
 
-// offsetBits are how many bits an offset has, in multiples of calendarBound: from -64 to 63.
-const offsetBits = 7
-
-// calendarWithOffset returns the calendar of a window of which only the bounds are known, and the offset at its end. It
-// is nil for an offset that no zone has.
-func calendarWithOffset(offset int) *Calendar {
-	const zero = 1 << (offsetBits - 1)
-	if offset < -zero || offset >= zero {
-		return nil
+// offsetAtEnd returns what local time is ahead of UTC at the end of the window that holds an instant, in multiples of
+// calendarBound.
+func (c *Calendar) offsetAtEnd(at int64) int64 {
+	if c.Unit != "" {
+		at = c.at(at).End
 	}
-	return &knownOffsets()[offset+zero]
-}
-
-var knownOffsets = sync.OnceValue(func() *[1 << offsetBits]Calendar {
-	var all [1 << offsetBits]Calendar
-	for i := range all {
-		all[i].Location = time.FixedZone("", (i-len(all)/2)*int(calendarBound/1e6))
-	}
-	return &all
-})
-
-// offsetAt returns what local time is ahead of UTC at the end of the window that holds an instant, in multiples of calendarBound.
-func (c *Calendar) offsetAt(at int64) int {
-	if c.Unit == "" {
-		return int(c.offset(at) / calendarBound)
-	}
-	return c.at(at).Offset
+	return c.offset(at) / calendarBound
 }
 
 // MaxWindow is the length of the longest window of a calendar: a leap year in a zone that moves west within it.
@@ -255,42 +166,18 @@ func (l *Limit) calendarOption() string {
 	return zoneOption + l.Calendar.Zone
 }
 
-// setCalendar reads the period of l if the options name a zone.
-func (l *Limit) setCalendar(period, options string) (is bool, err error) {
-	for option := range strings.SplitSeq(options, ",") {
-		zone, is := strings.CutPrefix(option, zoneOption)
-		switch {
-		case !is:
-			continue
-		case l.Algorithm == 0:
-			return true, Invalidf("only a %[1]s limit has windows in a time zone; write %[1]s: before the count", FixedWindow)
-		case l.Algorithm != FixedWindow:
-			return true, Invalidf("a %s limit has no windows in a time zone; leave tz=%s out, or choose %s", l.Algorithm, zone, FixedWindow)
-		}
-		if l.Calendar, err = parseCalendar(period, zone); err != nil {
-			return true, Invalidf("%s", err)
-		}
-		l.Period = usualWindow(l.Calendar.Unit)
-		return true, nil
-	}
-	return false, nil
-}
-
 // packedWindow returns the window that l is in, as records and requests have it in place of a burst.
 func (l *Limit) packedWindow() uint32 {
-	begin, zero := int64(l.windowBegin()), 1<<(offsetBits-1)
-	return uint32(begin/calendarBound<<offsetBits) | uint32(l.Calendar.offsetAt(begin)+zero)
+	begin, zero := int64(l.windowBegin()), int64(1<<(offsetBits-1))
+	return uint32(begin/calendarBound<<offsetBits) | uint32(l.Calendar.offsetAtEnd(begin)+zero)
 }
 
 // setPackedWindow has l be in a packed window, whose length is its period. It reports whether the window can be.
 func (l *Limit) setPackedWindow(packed uint32) bool {
 	const zero = 1 << (offsetBits - 1)
 	begin := int64(packed>>offsetBits) * calendarBound
-	if begin > MaxInstant {
-		return false
-	}
-	l.Phase, l.Calendar = time.Duration(begin)*time.Microsecond, calendarWithOffset(int(packed%(2*zero))-zero)
-	return true
+	l.Phase, l.Calendar = time.Duration(begin)*time.Microsecond, calendarAtOffset(int8(int(packed%(2*zero))-zero))
+	return begin <= MaxInstant
 }
 
 // IsRecordedAs reports whether recorded, the limit of a record, is l. A record has the window of a calendar, and not
@@ -302,11 +189,6 @@ func (l Limit) IsRecordedAs(recorded Limit) bool {
 	in := l.InWindow(recorded.windowBegin())
 	in.Calendar = recorded.Calendar
 	return in == recorded
-}
-
-// isInWindowOf reports whether l has a calendar and is in the window of a limit that was read from a record.
-func (l *Limit) isInWindowOf(read *Limit) bool {
-	return l.Calendar != nil && read.Calendar != nil && l.Phase == read.Phase && l.Period == read.Period
 }
 
 // windowBegin returns when the window that l is in begins.

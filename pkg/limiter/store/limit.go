@@ -159,8 +159,8 @@ func (l *Limit) check() error {
 		}
 	}
 	switch {
-	case l.FromFirst && l.Algorithm != FixedWindow:
-		return Invalidf("a %s limit has no windows that begin with a request; from=first is for a %s", l.Algorithm, FixedWindow)
+	case l.FromFirst && (l.Algorithm != FixedWindow || l.Calendar != nil):
+		return Invalidf("a %s limit has no windows that begin with a request; from=first is for a %s without tz", l.Algorithm, FixedWindow)
 	case l.Phase != 0 && l.Calendar == nil:
 		return Invalidf("windows of a %s limit have no phase without a calendar", l.Algorithm)
 	case hasBurst && (l.Burst < 1 || l.Burst > MaxCount):
@@ -208,12 +208,19 @@ func CheckUsage(limit *Limit, units int64) error {
 	return nil
 }
 
-// lowerBurst lowers the burst of a bucket that would take longer than MaxDrain to empty.
-func (l *Limit) lowerBurst() {
-	if l.Burst > l.Count && l.drainsTooSlowly(l.Burst) {
-		most, _ := mulAddDiv(l.Count, int64(MaxDrain/time.Microsecond), 0, l.period())
-		l.Burst = min(l.Burst, most)
+// scale returns l with another count and burst, within the bounds of limits. The burst is lower where the bucket would
+// take longer than MaxDrain to empty.
+func (l Limit) scale(of func(units int64) int64) Limit {
+	most, burst := l.Algorithm.MaxCount(), l.Burst
+	l.Count = min(max(MinCount, of(l.Count)), most)
+	if burst == 0 {
+		return l // it follows the count
 	}
+	if l.Burst = min(max(1, of(burst)), most); l.Burst > l.Count && l.drainsTooSlowly(l.Burst) {
+		longest, _ := mulAddDiv(l.Count, int64(MaxDrain/time.Microsecond), 0, l.period())
+		l.Burst = min(l.Burst, longest)
+	}
+	return l
 }
 
 // period returns the period in microseconds, the unit of all arithmetic.
@@ -234,6 +241,24 @@ const (
 	untilOption = "until="
 	fromFirst   = "from=first"
 )
+
+// DefaultName returns the name of an unnamed limit: algorithm and period, such as "token-bucket/1m", and the slices if
+// there are several, "sliding-counter/1h,60", or the zone of a calendar, "fixed-window/1mo,Europe/Berlin". The count is
+// not part of it, so that raising the count keeps what was used.
+func (l Limit) DefaultName() string {
+	l.setDefaults()
+	name := l.Algorithm.String() + "/" + l.PeriodText()
+	if l.Slices > 1 {
+		name += "," + strconv.FormatInt(l.Slices, 10)
+	}
+	if l.Calendar != nil {
+		name += "," + strings.TrimPrefix(l.calendarOption(), zoneOption)
+	}
+	if l.FromFirst {
+		name += ",first"
+	}
+	return name
+}
 
 // String returns l in the form that [ParseLimit] reads, with the algorithm, and with the options that are not the
 // default: "token-bucket:10/1m,burst=20".

@@ -164,24 +164,13 @@ func (o *Override) Apply(limit Limit) Limit {
 	if o == nil {
 		return limit
 	}
-	var of func(units int64) int64
 	switch o.Effect {
 	case OverrideLimit:
 		return o.Limit
 	case OverrideTimes:
-		of = func(units int64) int64 { return units * o.Thousandths / 1000 }
+		return limit.scale(func(units int64) int64 { return units * o.Thousandths / 1000 })
 	case OverrideAdd:
-		of = func(units int64) int64 { return units + o.Units }
-	default:
-		return limit
+		return limit.scale(func(units int64) int64 { return units + o.Units })
 	}
-	most := limit.Algorithm.MaxCount()
-	burst := limit.Burst
-	limit.Count = min(max(MinCount, of(limit.Count)), most)
-	if burst == 0 {
-		return limit // it follows the count
-	}
-	limit.Burst = min(max(1, of(burst)), most)
-	limit.lowerBurst()
 	return limit
 }

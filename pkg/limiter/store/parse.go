@@ -2,6 +2,7 @@ package store
 
 import (
 	"math"
+	"math/big"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,33 +11,20 @@ import (
 	"github.com/limitctl/limitctl/internal/texts"
 )
 
-// ParseLimit reads a limit as people write it:
+// ParseLimit reads a limit as people write it, such as "10/1m", "5/s", "sliding-log:100/1h" or "1000/1m,burst=200":
 //
 //	[ALGORITHM:]COUNT/PERIOD[,burst=N]
 //	sliding-counter:COUNT/PERIOD[,slices=N]
 //	fixed-window:COUNT/PERIOD,tz=ZONE          1d, 1w, 1mo, 3mo or 1y of a calendar
+//	fixed-window:COUNT/PERIOD,from=first       a limit of others, which no store here decides
 //
-// and limits of others, which no store here decides:
-//
-//	fixed-window:COUNT/PERIOD,from=first
-//
-// such as "10/1m", "5/s", "sliding-log:100/1h" or "1000/1m,burst=200". PERIOD is a Go
-// duration, a number of days ("1d", "1d12h"), or a bare unit or word ("10/s", "10/min"); see
-// [ParsePeriod]. Counts are read by [ParseNumber] ("1k", "2M", "1_000"). What is left out
-// stays zero: [Limit.Normalize] fills it in, so a caller can put its own default first.
-// Slices need an algorithm in text; see [ParseLimitAs]. Bounds are checked. The error is an [ErrInvalid]
-// that quotes text.
-func ParseLimit(text string) (Limit, error) { return parseChecked(text, 0) }
+// [ParsePeriod] reads PERIOD, and [ParseNumber] the numbers. What is left out stays zero: [Limit.Normalize] fills it in,
+// so a caller can put its own default first. Bounds are checked. The error is an [ErrInvalid] that quotes text.
+func ParseLimit(text string) (Limit, error) { return ParseLimitAs(text, 0) }
 
-// ParseLimitAs is [ParseLimit] where something else than text says the algorithm, such as
-// a flag: a limit that names none is read as one of that algorithm, with the burst or the
-// slices that it can have.
+// ParseLimitAs is [ParseLimit] where something else than text says the algorithm, such as a flag: a limit that names
+// none is read as one of that algorithm, with the burst or the slices that it can have.
 func ParseLimitAs(text string, algorithm Algorithm) (Limit, error) {
-	return parseChecked(text, algorithm)
-}
-
-// parseChecked reads a limit that is of the algorithm unless it names another.
-func parseChecked(text string, algorithm Algorithm) (Limit, error) {
 	limit, err := parseLimit(text, algorithm)
 	if err == nil {
 		_, err = limit.Normalize()
@@ -47,154 +35,106 @@ func parseChecked(text string, algorithm Algorithm) (Limit, error) {
 	return limit, nil
 }
 
-func parseLimit(text string, algorithm Algorithm) (limit Limit, err error) {
-	limit.Algorithm = algorithm
+func parseLimit(text string, algorithm Algorithm) (l Limit, err error) {
+	l.Algorithm = algorithm
 	rest := text
 	if name, after, found := strings.Cut(rest, ":"); found {
-		if limit.Algorithm, err = ParseAlgorithm(name); err != nil {
-			return Limit{}, err
+		if l.Algorithm, err = ParseAlgorithm(name); err != nil {
+			return l, err
 		}
 		rest = after
 	}
 	rest, options, hasOptions := strings.Cut(rest, ",")
 	count, period, found := strings.Cut(rest, "/")
-	switch {
-	case text == "":
-		return Limit{}, Invalidf("it is empty; write COUNT/PERIOD, such as 10/1m")
-	case !found:
-		return Limit{}, Invalidf("it has no period; write COUNT/PERIOD, such as 10/1m")
+	if !found {
+		return l, Invalidf("it has no period; write COUNT/PERIOD, such as 10/1m")
 	}
-	if limit.Count, err = ParseNumber("count", count, 1, MaxCount); err != nil {
-		return Limit{}, err
+	if l.Count, err = ParseNumber("count", count, 1, MaxCount); err != nil {
+		return l, err
 	}
-	if is, err := limit.setCalendar(period, options); err != nil {
-		return Limit{}, err
-	} else if !is {
-		if limit.Period, err = ParsePeriod(period); err != nil {
-			if needs := needsZone(period); needs != nil {
-				err = Invalidf("%s", needs)
-			} else if strings.ContainsAny(period, " ;") && strings.Contains(period, "/") {
-				err = Invalidf("it is several limits; put a comma between them")
-			}
-			return Limit{}, err
-		}
-	}
-	if !hasOptions {
-		return limit, nil
-	}
-	given := map[string]bool{}
+	given := map[string]string{}
 	for option := range strings.SplitSeq(options, ",") {
-		name, _, _ := strings.Cut(option, "=")
-		if given[name] {
-			return limit, Invalidf("%q gives %s twice; give it once", options, name)
+		name, value, _ := strings.Cut(option, "=")
+		_, isGiven := given[name]
+		switch {
+		case !hasOptions:
+		case isGiven:
+			return l, Invalidf("%q gives %s twice; give it once", options, name)
+		case name == "tz":
+		case strings.Contains(option, "/"):
+			return l, Invalidf("%q is another limit; give each limit on its own", option)
+		case name == "burst":
+			l.Burst, err = ParseNumber(name, value, 1, MaxCount)
+		case name == "slices":
+			l.Slices, err = ParseNumber(name, value, 1, MaxSlices)
+		case option == fromFirst:
+			l.FromFirst = true
+		default:
+			err = Invalidf("unknown option %q; there is burst=N, slices=N for a %s, tz=ZONE for a %s, and from=first for limits of others",
+				option, SlidingCounter, FixedWindow)
 		}
-		given[name] = true
-		if err = limit.parseOption(option); err != nil {
-			return limit, err
+		if err != nil {
+			return l, err
 		}
+		given[name] = value
 	}
-	return limit, nil
+	zone, inCalendar := given["tz"]
+	switch _, isUnit := calendarUnits[period]; {
+	case inCalendar && !isUnit:
+		return l, Invalidf("%q is no window of a calendar; in a time zone there are 1d, 1w, 1mo, 3mo and 1y", period)
+	case inCalendar:
+		if l.Calendar, err = calendarIn(calendarUnits[period], zone); err == nil {
+			_, _, l.Period = l.Calendar.steps()
+		}
+		return l, err
+	}
+	if l.Period, err = ParsePeriod(period); err != nil && calendarUnits[period] != "" {
+		err = Invalidf("a window of %[1]s needs a time zone; write fixed-window:COUNT/%[1]s,tz=Europe/Berlin, or tz=UTC", period)
+	} else if err != nil && strings.ContainsAny(period, " ;") && strings.Contains(period, "/") {
+		err = Invalidf("it is several limits; put a comma between them")
+	}
+	return l, err
 }
 
-func (l *Limit) parseOption(text string) (err error) {
-	if strings.HasPrefix(text, zoneOption) {
-		return nil // parsed with the period
-	}
-	if strings.Contains(text, "/") {
-		return Invalidf("%q is another limit; give each limit on its own", text)
-	}
-	if value, is := strings.CutPrefix(text, "burst="); is {
-		l.Burst, err = ParseNumber("burst", value, 1, MaxCount)
-		return err
-	}
-	if value, is := strings.CutPrefix(text, "slices="); is {
-		if l.Algorithm == 0 {
-			return Invalidf("only a %[1]s limit has slices; write %[1]s: before the count", SlidingCounter)
-		}
-		l.Slices, err = ParseNumber("slices", value, 1, MaxSlices)
-		return err
-	}
-	switch {
-	case l.Calendar != nil && text == fromFirst:
-		return Invalidf("windows of a calendar do not begin with a request; leave from=first or tz= out")
-	case text == fromFirst:
-		l.FromFirst = true
-	case strings.HasPrefix(text, untilOption):
-		return Invalidf("%q is how the window of a record is shown; write the window and its zone, such as 1mo,tz=Europe/Berlin", text)
-	case strings.HasPrefix(text, "from="):
-		return Invalidf("%q is not where windows can begin; it is from=first, or leave it out for windows at whole periods", text)
-	default:
-		return Invalidf("unknown option %q; there is burst=N, slices=N for a %s, tz=ZONE for a %s, and from=first for limits of others",
-			text, SlidingCounter, FixedWindow)
-	}
-	return nil
-}
-
-// wordedPeriod reads a period whose unit is a word that no Go duration has, such as "min" or "5min".
-func wordedPeriod(text string) (n uint64, unit time.Duration, is bool) {
-	word := strings.TrimLeft(text, "0123456789")
-	switch word {
-	case "sec", "second", "seconds":
-		unit = time.Second
-	case "min", "minute", "minutes":
-		unit = time.Minute
-	case "hour", "hours":
-		unit = time.Hour
-	case "day", "days":
-		unit = 24 * time.Hour
-	case "w", "week", "weeks":
-		unit = 7 * 24 * time.Hour
-	default:
-		return 0, 0, false
-	}
-	if word == text {
-		return 1, unit, true
-	}
-	n, err := strconv.ParseUint(strings.TrimSuffix(text, word), 10, 64)
-	return n, unit, err == nil
+// periodUnits are the units of a period that is one number, or none, and one of these.
+var periodUnits = map[string]time.Duration{
+	"ms": time.Millisecond,
+	"s":  time.Second, "sec": time.Second, "second": time.Second, "seconds": time.Second,
+	"m": time.Minute, "min": time.Minute, "minute": time.Minute, "minutes": time.Minute,
+	"h": time.Hour, "hour": time.Hour, "hours": time.Hour,
+	"d": aDay, "day": aDay, "days": aDay,
+	"w": 7 * aDay, "week": 7 * aDay, "weeks": 7 * aDay,
 }
 
 // ParsePeriod reads a span of time: a Go duration ("90s", "1h30m"), a number of
 // days before it ("1d", "1d12h"), a bare unit ("s", "m", "h", "d"), or one of the words
 // second, minute, hour, day and week with or without a number ("5min", "hour", "1w").
 func ParsePeriod(text string) (time.Duration, error) {
-	wrong := func() (time.Duration, error) {
+	word := strings.TrimLeft(text, "0123456789")
+	if unit, is := periodUnits[word]; is {
+		n, err := uint64(1), error(nil)
+		if word != text {
+			n, err = strconv.ParseUint(strings.TrimSuffix(text, word), 10, 64)
+		}
+		if err == nil && n <= uint64(math.MaxInt64/unit) {
+			return time.Duration(n) * unit, nil
+		}
+	}
+	days, rest := time.Duration(0), text
+	if number, after, found := strings.Cut(text, "d"); found {
+		if n, err := strconv.ParseUint(number, 10, 16); err == nil {
+			days, rest = time.Duration(n)*aDay, after
+		}
+	}
+	period, err := time.ParseDuration(rest)
+	if err != nil || rest[0] == '-' || rest[0] == '+' || period > math.MaxInt64-days {
 		return 0, Invalidf("period %q is not a duration from %s to %s; write it like 500ms, 10s, 1m, 2h or 1d",
 			text, FormatPeriod(MinPeriod), FormatPeriod(MaxPeriod))
 	}
-	rest := text
-	if n, unit, is := wordedPeriod(text); is {
-		if n > uint64(math.MaxInt64/unit) {
-			return wrong()
-		}
-		return time.Duration(n) * unit, nil
-	}
-	switch rest {
-	case "ms", "s", "m", "h", "d":
-		rest = "1" + rest
-	}
-	var days time.Duration
-	if number, after, found := strings.Cut(rest, "d"); found {
-		n, err := strconv.ParseUint(number, 10, 16)
-		if err != nil {
-			return wrong()
-		}
-		days, rest = time.Duration(n)*24*time.Hour, after
-		if rest == "" {
-			return days, nil
-		}
-	}
-	if !strings.HasPrefix(rest, "-") && !strings.HasPrefix(rest, "+") {
-		if period, err := time.ParseDuration(rest); err == nil && period <= math.MaxInt64-days {
-			return days + period, nil
-		}
-	}
-	return wrong()
+	return days + period, nil
 }
 
-// ParseAlgorithm reads an algorithm's name; "gcra" is another name of
-// token-bucket, which decides as it does. An unknown name's error suggests
-// the nearest one.
+// ParseAlgorithm reads an algorithm's name; "gcra" is another name of token-bucket, which decides as it does.
 func ParseAlgorithm(name string) (Algorithm, error) {
 	if name == "gcra" {
 		return TokenBucket, nil
@@ -207,4 +147,55 @@ func ParseAlgorithm(name string) (Algorithm, error) {
 		return 0, Invalidf("unknown algorithm %q; did you mean %s?", name, nearest)
 	}
 	return 0, Invalidf("unknown algorithm %q; there are %s", name, strings.Join(names, ", "))
+}
+
+// ParseNumber reads a whole number as people write it: "200", "1_000", "1k" for a thousand, or "2M" for two million. The
+// error is an [ErrInvalid] that begins with what.
+func ParseNumber(what, text string, least, most int64) (int64, error) {
+	n, is, fits := parseWhole(text)
+	switch {
+	case !is && what == "count":
+		return 0, Invalidf("%s %q is not a whole number; write COUNT/PERIOD, such as 10/1m", what, text)
+	case !is:
+		return 0, Invalidf("%s %q is not a whole number, such as 200 or 2k", what, text)
+	case !fits || n < least || n > most:
+		return 0, Invalidf("%s %s is out of range; it must be from %d to %d", what, text, least, most)
+	}
+	return n, nil
+}
+
+// ParseDecimal reads a number without a sign, as [ParseNumber] does or with a point, such as "1.5".
+func ParseDecimal(text string) (number *big.Rat, ok bool) {
+	if n, is, fits := parseWhole(text); is {
+		return new(big.Rat).SetInt64(n), fits && text[0] != '-'
+	}
+	const most = 24 // more characters than a measured number has, so that it cannot make much work
+	whole, fraction, _ := strings.Cut(text, ".")
+	if len(text) > most || whole == "" || fraction == "" || strings.Trim(whole+fraction, "0123456789") != "" {
+		return nil, false
+	}
+	return new(big.Rat).SetString(text)
+}
+
+// parseWhole reports whether text is a whole number, and whether it fits in an int64.
+func parseWhole(text string) (n int64, is, fits bool) {
+	digits, factor := strings.TrimRight(text, "kKM"), int64(1)
+	switch text[len(digits):] {
+	case "":
+	case "k", "K":
+		factor = 1000
+	case "M":
+		factor = 1_000_000
+	default:
+		return 0, false, false
+	}
+	groups := strings.Split(digits, "_")
+	if groups[0] != "" && !slices.ContainsFunc(groups[1:], func(group string) bool { return len(group) != 3 }) {
+		digits = strings.Join(groups, "")
+	}
+	if unsigned := strings.TrimPrefix(digits, "-"); unsigned == "" || strings.Trim(unsigned, "0123456789") != "" {
+		return 0, false, false
+	}
+	n, err := strconv.ParseInt(digits, 10, 64)
+	return n * factor, true, err == nil && n <= math.MaxInt64/factor && n >= math.MinInt64/factor
 }

@@ -113,7 +113,7 @@ func (r *Request) Normalize(op Op) error {
 func (r *Request) SetDefaults() {
 	r.Limit.setDefaults()
 	if r.Key.Name == "" {
-		r.Key.Name = defaultNames.of(&r.Limit)
+		r.Key.Name = r.Limit.DefaultName()
 	}
 	if r.Token != "" && r.TokenTTL == 0 {
 		r.TokenTTL = DefaultTokenTTL

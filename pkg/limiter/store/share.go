@@ -19,9 +19,8 @@ const (
 // percent is the share of 1 %.
 const percent = WholeShare / 100
 
-// ParseShare reads a share in percent ("20%", "12.5%") or as a fraction ("0.2"). It
-// must be more than 0 and at most 100 %, in whole millionths. The error is an
-// [ErrInvalid] that quotes text.
+// ParseShare reads a share in percent ("20%", "12.5%") or as a fraction ("0.2"). It must be more than 0 and at most
+// 100 %, in whole millionths. The error is an [ErrInvalid] that quotes text.
 func ParseShare(text string) (Share, error) {
 	number, inPercent := strings.CutSuffix(text, "%")
 	one := WholeShare
@@ -50,13 +49,5 @@ func (s Share) String() string {
 // Of returns the share s of l: of its count and its burst, each rounded down and at least 1. The burst is smaller if
 // otherwise, because of the rounding, the bucket took more than [MaxDrain] to empty.
 func (s Share) Of(l Limit) Limit {
-	of := func(units int64) int64 { return max(1, units*int64(s)/int64(WholeShare)) }
-	burst := l.Burst
-	l.Count = of(l.Count)
-	if burst == 0 {
-		return l // it follows the count
-	}
-	l.Burst = of(burst)
-	l.lowerBurst()
-	return l
+	return l.scale(func(units int64) int64 { return units * int64(s) / int64(WholeShare) })
 }
