@@ -2,7 +2,7 @@
 --
 -- KEYS     the keys of the records
 -- ARGV[1]  the most bytes of a record; of a longer one there is one byte more, so that readers refuse it
--- ARGV[2]  'time' to tell the server's clock, 'ttl' to tell what each record has left
+-- ARGV[2]  'time' to tell the server's clock, 'ttl' to tell what each record has left, '' for neither
 -- Returns  the server's clock in ms, or 0; then of each key that holds something its place in KEYS, the record, or 0 for a value
 --          of another type, and what it has left in ms, or 0
 -- Cost     one TIME or a PTTL for each record, and a GETRANGE for each key

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -36,13 +37,17 @@ func (t *Tables) Denials(ctx context.Context, last time.Duration) (Denials, erro
 	if last <= 0 || last > DenialHistory {
 		return Denials{}, store.Invalidf("denials of the last %s: it must be more than 0 and at most %s", last, DenialHistory)
 	}
-	sum := newDenialSum(last)
-	now, err := t.Counts(ctx, last, sum.add)
+	sum, steps := NewTally(), StepsOf(last)
+	now, err := t.Counts(ctx, last, func(now store.Instant, number int64, step *Tally) {
+		step.keep(steps.Kept)
+		sum.addStep(number, step, now-store.Instant(last.Microseconds()), now)
+	})
 	if _, incomplete := errors.AsType[*IncompleteError](err); err != nil && !incomplete {
 		return Denials{}, err
 	}
-	d := sum.denials(now)
-	d.Lost = d.Lost || err != nil
+	d := sum.denials()
+	d.Lost, d.Now, d.Step = d.Lost || err != nil, now, steps.Length
+	d.FirstStep, _ = steps.Touched(now, last)
 	return d, err
 }
 
@@ -310,53 +315,71 @@ func MergeDenied(held, added Denied) Denied {
 	return sum
 }
 
-// denialSum is the sum of steps.
-type denialSum struct {
-	last       time.Duration
-	rows       map[store.Key]Denied
-	letThrough map[string]int64 // by the ID of an override
-	others     int64
-	lost       bool
+// Tally is the denials of one step, or the sum of several.
+type Tally struct {
+	Rows       map[store.Key]Denied
+	LetThrough map[string]int64 // by the ID of an override
+	Others     int64
+	Lost       bool
 }
 
-func newDenialSum(last time.Duration) *denialSum {
-	return &denialSum{last: last, rows: map[store.Key]Denied{}, letThrough: map[string]int64{}}
-}
+// NewTally returns an empty one.
+func NewTally() *Tally { return &Tally{Rows: map[store.Key]Denied{}, LetThrough: map[string]int64{}} }
 
-// add adds the step with that number, after those before it, and may reorder its rows. Only the most denied rows keep
-// their own counts. It leaves out rows whose last denial is before the period that ends now.
-func (s *denialSum) add(now store.Instant, number int64, step *Denials) {
-	s.others += step.Others
-	s.lost = s.lost || step.Lost
-	for _, l := range step.LetThrough {
-		s.letThrough[l.Override] += l.Count
+// Add adds d to a step at now, and drops what is too much.
+func (t *Tally) Add(steps DenialSteps, d *Denials, now store.Instant) {
+	for _, row := range d.Rows {
+		row.Steps = nil
+		t.Rows[row.Key] = MergeDenied(t.Rows[row.Key], row.ByClock(d.Now, now))
 	}
-	kept, rows := StepsOf(s.last).Kept, step.Rows
-	if len(rows) > kept {
-		SortMostDenied(rows)
-		for _, row := range rows[kept:] {
-			s.others += row.Count
+	for _, l := range d.LetThrough {
+		if before := t.LetThrough[l.Override]; before > 0 || len(t.LetThrough) < LetThroughKept {
+			t.LetThrough[l.Override] = before + l.Count
 		}
-		rows = rows[:kept]
 	}
-	for _, row := range rows {
-		if row.LastAt <= now-store.Instant(s.last.Microseconds()) {
+	t.Others += d.Others
+	t.Lost = t.Lost || d.Lost
+	if len(t.Rows) > steps.Held() {
+		t.keep(steps.Kept)
+	}
+}
+
+// keep keeps that many rows, those denied most, and counts the others together.
+func (t *Tally) keep(most int) {
+	if len(t.Rows) <= most {
+		return
+	}
+	rows := slices.Collect(maps.Values(t.Rows))
+	SortMostDenied(rows)
+	for i := range rows[most:] {
+		t.Others += rows[most+i].Count
+		delete(t.Rows, rows[most+i].Key)
+	}
+}
+
+// addStep adds a step that comes after those before it. It leaves out rows whose last denial is before from.
+func (t *Tally) addStep(number int64, step *Tally, from, now store.Instant) {
+	t.Others += step.Others
+	t.Lost = t.Lost || step.Lost
+	for id, count := range step.LetThrough {
+		t.LetThrough[id] += count
+	}
+	for key, row := range step.Rows {
+		if row.LastAt <= from {
 			continue
 		}
 		row.LastAt = min(row.LastAt, now) // another clock's, or nobody's
 		row.Since = min(row.Since, row.LastAt)
-		sum := MergeDenied(s.rows[row.Key], row)
+		sum := MergeDenied(t.Rows[key], row)
 		sum.Steps = append(sum.Steps, DenialStep{Number: number, Count: row.Count})
-		s.rows[row.Key] = sum
+		t.Rows[key] = sum
 	}
 }
 
-// denials returns the sum at now.
-func (s *denialSum) denials(now store.Instant) Denials {
-	steps := StepsOf(s.last)
-	d := Denials{Others: s.others, Lost: s.lost, Now: now, Step: steps.Length}
-	d.FirstStep, _ = steps.Touched(now, s.last)
-	for _, row := range s.rows {
+// denials returns what the sum says.
+func (t *Tally) denials() Denials {
+	d := Denials{Others: t.Others, Lost: t.Lost}
+	for _, row := range t.Rows {
 		if name, shadow := strings.CutPrefix(row.Key.Name, ShadowName); shadow {
 			row.Key.Name = name
 			d.Shadows = append(d.Shadows, row)
@@ -366,7 +389,7 @@ func (s *denialSum) denials(now store.Instant) Denials {
 	}
 	SortMostDenied(d.Rows)
 	SortMostDenied(d.Shadows)
-	for id, count := range s.letThrough {
+	for id, count := range t.LetThrough {
 		d.LetThrough = append(d.LetThrough, LetThrough{Override: id, Count: count})
 	}
 	slices.SortFunc(d.LetThrough, func(a, b LetThrough) int {

@@ -40,12 +40,8 @@ func (t *Tables) OverrideVersion(ctx context.Context) (string, error) {
 // Overrides returns the overrides that have not ended, the newest first, and their version. If foreign values prevent
 // reading some of them, it returns the others with a [store.ErrForeign] that names one.
 func (t *Tables) Overrides(ctx context.Context) (overrides []store.Override, version string, err error) {
-	names, version, err := t.Names(ctx)
-	if err != nil || len(names) == 0 {
-		return nil, "", err
-	}
-	found, now, err := t.Get(ctx, OverrideTable, names...) // what changes meanwhile has another version
-	if err != nil && !errors.Is(err, store.ErrForeign) {
+	found, version, now, err := t.inForce(ctx)
+	if err != nil {
 		return nil, "", err
 	}
 	for i := range found {
@@ -56,76 +52,104 @@ func (t *Tables) Overrides(ctx context.Context) (overrides []store.Override, ver
 		}
 		overrides = append(overrides, o)
 	}
+	if len(found) == 0 {
+		version = ""
+	}
 	slices.SortFunc(overrides, func(a, b store.Override) int { return store.CompareAge(&a, &b) })
 	return overrides, version, err
+}
+
+// inForce returns the records of the overrides that have not ended.
+func (t *Tables) inForce(ctx context.Context) (found []TableRecord, version string, now store.Instant, err error) {
+	found, now, err = t.Get(ctx, OverrideTable)
+	at := slices.IndexFunc(found, func(r TableRecord) bool { return r.Name == "" })
+	if err != nil || at < 0 { // those without a version are not in force
+		return nil, "", now, err
+	}
+	if version = found[at].Value; version == "" {
+		return nil, "", now, found[at].Foreign(foreignValue)
+	}
+	return slices.Delete(found, at, at+1), version, now, nil
+}
+
+// changeOverrides sets or drops one of the overrides in force, and tries again if another change came first. choose returns
+// which one, "" for none, and what it becomes, nil to drop it.
+func (t *Tables) changeOverrides(ctx context.Context, what string,
+	choose func(inForce []TableRecord, now store.Instant) (id string, set *TableRecord, err error)) error {
+	for range changeTries {
+		inForce, version, now, err := t.inForce(ctx)
+		if err != nil {
+			return err
+		}
+		id, set, err := choose(inForce, now)
+		if err != nil || id == "" {
+			return err
+		}
+		c := &Change{Table: OverrideTable, What: what, Was: version, Drop: []string{id}}
+		c.Rest = slices.DeleteFunc(inForce, func(r TableRecord) bool { return r.Name == id })
+		last := store.Instant(0)
+		if set != nil {
+			c.Set, c.Drop, last = []TableRecord{*set}, nil, set.Ends
+		}
+		for i := range c.Rest {
+			last = max(last, c.Rest[i].Ends)
+		}
+		if last > 0 {
+			c.Set = append(c.Set, TableRecord{Value: newOverrideVersion(), Created: now, Ends: last, Left: now.Until(last)})
+		} else {
+			c.Drop = append(c.Drop, "")
+		}
+		if done, err := t.Change(ctx, c); done || err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("%w: other changes come first", store.ErrRefused)
 }
 
 // SetOverride adds o for that time, in whole milliseconds, and returns it with its ID, CreatedAt and ExpiresAt. If an
 // override in force has the same subjects, names, attributes, effect and amount, it extends that one, which keeps its
 // ID and takes the new end, reason and author. The error is a [store.ErrInvalid] if [store.Override.Check] fails, and a
 // [store.ErrRefused] if there are already [MaxOverrides]. After a [store.ErrOutcomeUnknown] it may have been set.
-func (t *Tables) SetOverride(ctx context.Context, o store.Override, lasts time.Duration) (store.Override, error) {
+func (t *Tables) SetOverride(ctx context.Context, o store.Override, lasts time.Duration) (set store.Override, err error) {
 	if err := o.Check(lasts); err != nil {
-		return store.Override{}, err
+		return set, err
 	}
 	text, which, err := encodeOverride(&o)
 	if err != nil {
+		return set, err
+	}
+	left := (lasts + time.Millisecond - 1).Truncate(time.Millisecond)
+	err = t.changeOverrides(ctx, "override", func(inForce []TableRecord, now store.Instant) (string, *TableRecord, error) {
+		r := TableRecord{Name: overrideID(inForce, text, which), Value: text, Created: now / 1000 * 1000, Left: left}
+		r.Ends = r.Created + store.Instant(left.Microseconds())
+		known := slices.ContainsFunc(inForce, func(other TableRecord) bool { return other.Name == r.Name })
+		if len(inForce) >= MaxOverrides && !known {
+			return "", nil, fmt.Errorf("%w: %d overrides are in force, which is the most; revoke one, or set one that covers several",
+				store.ErrRefused, MaxOverrides)
+		}
+		set, err = readOverride(&r, now)
+		return r.Name, &r, err
+	})
+	if err != nil {
 		return store.Override{}, err
 	}
-	for range changeTries {
-		names, version, err := t.Names(ctx)
-		if err != nil {
-			return store.Override{}, err
-		}
-		id, now, err := t.overrideID(ctx, text, which)
-		if err != nil {
-			return store.Override{}, err
-		}
-		if len(names) >= MaxOverrides && !slices.Contains(names, id) {
-			return store.Override{}, fmt.Errorf("%w: %d overrides are in force, which is the most; revoke one, or set one that covers "+
-				"several", store.ErrRefused, MaxOverrides)
-		}
-		const millisecond = store.Instant(time.Millisecond / time.Microsecond)
-		left := (lasts + time.Millisecond - 1).Truncate(time.Millisecond)
-		r := TableRecord{Name: id, Value: text, Created: now / millisecond * millisecond, Left: left}
-		r.Ends = r.Created + store.Instant(left.Microseconds())
-		done, err := t.Change(ctx, &Change{Table: OverrideTable, What: "override", Was: version,
-			Set: []TableRecord{{Value: newOverrideVersion()}, r}})
-		if err != nil {
-			return store.Override{}, err
-		}
-		if done {
-			return readOverride(&r, now)
-		}
-	}
-	return store.Override{}, errOthersFirst()
+	return set, nil
 }
-
-func errOthersFirst() error { return fmt.Errorf("%w: other changes come first", store.ErrRefused) }
 
 // overrideID returns the ID of an override, a hash of its subjects and effect, so that the same override is found
 // again. Once in a billion times another override has the same: then it is another hash.
-func (t *Tables) overrideID(ctx context.Context, text string, which int) (id string, now store.Instant, err error) {
-	const tries = 3
-	var ids [tries]string
-	for try := range ids {
-		sum := sha256.Sum256(append([]byte{byte(try)}, text[:which]...))
-		ids[try] = base32.NewEncoding(overrideIDLetters).EncodeToString(sum[:5])
-	}
-	found, now, err := t.Get(ctx, OverrideTable, ids[:]...)
-	if err != nil {
-		return "", 0, err
-	}
-	for _, id := range ids {
-		at := slices.IndexFunc(found, func(r TableRecord) bool { return r.Name == id })
+func overrideID(inForce []TableRecord, text string, which int) string {
+	for try := byte(0); ; try++ {
+		sum := sha256.Sum256(append([]byte{try}, text[:which]...))
+		id := base32.NewEncoding(overrideIDLetters).EncodeToString(sum[:5])
+		at := slices.IndexFunc(inForce, func(r TableRecord) bool { return r.Name == id })
 		if at < 0 {
-			return id, now, nil
+			return id
 		}
-		if rest, same := strings.CutPrefix(found[at].Value, text[:which]); same && rest != "" && strings.Contains(",}", rest[:1]) {
-			return id, now, nil
+		if rest, same := strings.CutPrefix(inForce[at].Value, text[:which]); same && rest != "" && strings.Contains(",}", rest[:1]) {
+			return id
 		}
 	}
-	return "", 0, fmt.Errorf("%w: no ID is free for an override", store.ErrRefused)
 }
 
 // RevokeOverride ends an override and returns it. It may not exist or have ended.
@@ -133,28 +157,19 @@ func (t *Tables) RevokeOverride(ctx context.Context, id string) (o store.Overrid
 	if !IsOverrideID(id) {
 		return o, false, nil
 	}
-	for range changeTries {
-		_, version, err := t.Names(ctx)
-		if err != nil {
-			return o, false, err
-		}
-		held, now, err := t.Get(ctx, OverrideTable, id)
-		if err != nil || len(held) == 0 {
-			return o, false, err
-		}
-		if o, err = readOverride(&held[0], now); err != nil {
-			return o, false, err
-		}
-		done, err := t.Change(ctx, &Change{Table: OverrideTable, What: "revocation of an override", Was: version,
-			Set: []TableRecord{{Value: newOverrideVersion()}}, Drop: []string{id}})
-		if err != nil {
-			return store.Override{}, false, err
-		}
-		if done {
-			return o, true, nil
-		}
+	err = t.changeOverrides(ctx, "revocation of an override",
+		func(inForce []TableRecord, now store.Instant) (string, *TableRecord, error) {
+			at := slices.IndexFunc(inForce, func(r TableRecord) bool { return r.Name == id })
+			if found = at >= 0; !found {
+				return "", nil, nil
+			}
+			o, err = readOverride(&inForce[at], now)
+			return id, nil, err
+		})
+	if err != nil {
+		return store.Override{}, false, err
 	}
-	return store.Override{}, false, errOthersFirst()
+	return o, found, nil
 }
 
 // readOverride reads what a store holds of an override at now.

@@ -11,12 +11,9 @@ import (
 // bounds them and ends them by its own clock; what they mean is for [Tables]. Everybody who can write to the store can
 // write to it, so do not trust what you read.
 type SideTable interface {
-	// Get returns the records of those names that have not ended, and the instant by the store's clock; the name "" is
-	// that of the table's version. If some hold foreign values, it returns the others with a [store.ErrForeign].
+	// Get returns the records of those names that have not ended, without names all of an [OverrideTable]; the name "" is
+	// that of the table's version. One that holds a foreign value has no Value. now is known if it returns overrides.
 	Get(ctx context.Context, t Table, names ...string) (found []TableRecord, now store.Instant, err error)
-	// Names returns the names of the records of an [OverrideTable] that have not ended, and its version. It is empty
-	// if there are none.
-	Names(ctx context.Context) (names []string, version string, err error)
 	// Change makes a change at one instant. done is false, and nothing was changed, if the record that it is guarded by
 	// has another value. After a [store.ErrOutcomeUnknown] it may have been made.
 	Change(ctx context.Context, c *Change) (done bool, err error)
@@ -30,7 +27,7 @@ type SideTable interface {
 	AddCounts(ctx context.Context, d *Denials) error
 	// Counts calls step for each step that the last period touches and that has counts, the earliest first, and returns
 	// the instant that the period ends at. With an [IncompleteError] steps are missing.
-	Counts(ctx context.Context, last time.Duration, step func(now store.Instant, number int64, d *Denials)) (now store.Instant, err error)
+	Counts(ctx context.Context, last time.Duration, step func(now store.Instant, number int64, t *Tally)) (now store.Instant, err error)
 }
 
 // A Table is a kind of records.
@@ -78,13 +75,15 @@ func (t Table) Max(name string) int {
 // TableRecord is a record of a [SideTable].
 type TableRecord struct {
 	Name, Value string
-	// Created and Ends are the instants of an override, in whole milliseconds.
+	// Created and Ends are the instants of an override, in whole milliseconds; a version ends with the last override.
 	Created, Ends store.Instant
 	// Left is how long the record is kept; 0 for ever. It may be 0, too, for one that was asked for by itself.
 	Left time.Duration
 	// Place is where the store keeps the record, for errors.
 	Place string
 }
+
+const foreignValue = "a value that limitctl did not write"
 
 // Foreign returns the error about a value that limitctl did not write.
 func (r *TableRecord) Foreign(holds string) error {
@@ -102,6 +101,8 @@ type Change struct {
 	// Set are records to set, and Drop names of records to remove.
 	Set  []TableRecord
 	Drop []string
+	// Rest are the other records in force, of an [OverrideTable].
+	Rest []TableRecord
 	// Line, if it is not empty, is added to the [HistoryList].
 	Line string
 }
@@ -156,8 +157,11 @@ func (t *Tables) tables() *Tables { return t }
 // Value returns the value of a record; it is empty if there is none.
 func (t *Tables) Value(ctx context.Context, table Table, name string) (string, error) {
 	found, _, err := t.Get(ctx, table, name)
-	if err != nil || len(found) == 0 {
+	switch {
+	case err != nil || len(found) == 0:
 		return "", err
+	case found[0].Value == "":
+		return "", found[0].Foreign(foreignValue)
 	}
 	return found[0].Value, nil
 }

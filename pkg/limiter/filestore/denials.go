@@ -2,7 +2,6 @@ package filestore
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"time"
@@ -42,39 +41,41 @@ var letThroughTable = sideTable{"let_through_steps", `CREATE TABLE IF NOT EXISTS
 
 // step is a step in a transaction.
 type step struct {
-	side
-	tx     *sql.Conn
+	*transaction
+	steps  admin.DenialSteps
 	number int64
-	place  []any // the prefix, the length in minutes and the number
 }
 
-func (s side) step(tx *sql.Conn, steps admin.DenialSteps, number int64) *step {
-	return &step{s, tx, number, []any{s.prefix, int64(steps.Length / time.Minute), number}}
+// args returns the prefix, the length in minutes and the number, and more behind them.
+func (s *step) args(more ...any) []any {
+	return append([]any{s.prefix, int64(s.steps.Length / time.Minute), s.number}, more...)
 }
-
-// args returns the place with more arguments behind it.
-func (s *step) args(more ...any) []any { return append(s.place[:3:3], more...) }
 
 // AddCounts implements [admin.SideTable].
 func (s side) AddCounts(ctx context.Context, d *admin.Denials) error {
-	return s.changeTable(ctx, &denialTable, func(ctx context.Context, tx *sql.Conn, now store.Instant) error {
+	return s.changeTable(ctx, &denialTable, func(t *transaction) error {
 		if len(d.LetThrough) > 0 {
-			if err := letThroughTable.make(ctx, tx); err != nil {
+			if err := letThroughTable.make(t); err != nil {
 				return err
 			}
 		}
 		for _, steps := range []admin.DenialSteps{admin.FineSteps, admin.CoarseSteps} {
-			current := s.step(tx, steps, steps.At(now))
-			ended := steps.At(now - store.Instant(steps.History.Microseconds()))
-			if err := errors.Join(current.add(ctx, d, now, ended), current.drop(ctx, steps)); err != nil {
+			current := &step{t, steps, steps.At(t.now)}
+			if err := current.add(d); err != nil {
 				return err
 			}
-			if err := current.addLetThrough(ctx, d.LetThrough, ended); err != nil {
+			if err := current.addLetThrough(d.LetThrough); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
+}
+
+// removeEnded removes the steps of a table that have ended.
+func (s *step) removeEnded(of sideTable) error {
+	return s.exec("DELETE FROM "+of.name+" WHERE length = ? AND number < ?", s.args()[1],
+		s.steps.At(s.now-store.Instant(s.steps.History.Microseconds())))
 }
 
 // addRow adds to the count of a key as [admin.MergeDenied] does.
@@ -89,60 +90,53 @@ var addRow = fmt.Sprintf(`INSERT INTO denial_steps
 		limited = CASE excluded.limited WHEN '' THEN limited ELSE excluded.limited END,
 		override = CASE excluded.override WHEN '' THEN override ELSE excluded.override END`, admin.DenialPause.Microseconds())
 
-// add adds the rows of d, and removes the steps before ended.
-func (s *step) add(ctx context.Context, d *admin.Denials, now store.Instant, ended int64) error {
-	if err := exec(ctx, s.tx, "DELETE FROM denial_steps WHERE length = ? AND number < ?", s.place[1], ended); err != nil {
+// dropRows removes the least denied keys, if there are many more than are kept, and returns their counts.
+const dropRows = `DELETE FROM denial_steps WHERE (prefix, length, number, subject, name) IN
+	(SELECT prefix, length, number, subject, name FROM denial_steps WHERE prefix = ?1 AND length = ?2 AND number = ?3 AND subject > ''
+		ORDER BY count DESC, last_at DESC LIMIT -1 OFFSET ?4)
+	AND (SELECT count(*) FROM denial_steps WHERE prefix = ?1 AND length = ?2 AND number = ?3) > ?5 RETURNING count`
+
+// add adds the rows of d, and counts the least denied keys together if there are many.
+func (s *step) add(d *admin.Denials) error {
+	if err := s.removeEnded(denialTable); err != nil {
 		return err
 	}
-	add, err := s.tx.PrepareContext(ctx, addRow)
-	if err != nil {
-		return err
-	}
-	defer add.Close()
 	for _, row := range d.Rows {
-		row = row.ByClock(d.Now, now)
-		if _, err := add.ExecContext(ctx, s.args(row.Key.Subject, row.Key.Name, row.Count, int64(row.LastAt), int64(row.Since),
+		row = row.ByClock(d.Now, s.now)
+		if err := s.exec(addRow, s.args(row.Key.Subject, row.Key.Name, row.Count, int64(row.LastAt), int64(row.Since),
 			row.Blocked, row.Compared, row.Allowed, row.LimitText(), row.Override)...); err != nil {
 			return err
 		}
 	}
-	if d.Others > 0 || d.Lost {
-		_, err = add.ExecContext(ctx, s.args("", "", d.Others, d.Lost, 0, 0, 0, 0, "", "")...)
-	}
-	return err
-}
-
-// drop counts the least denied keys together, if there are many more rows than are kept.
-func (s *step) drop(ctx context.Context, steps admin.DenialSteps) error {
-	const here = "FROM denial_steps WHERE prefix = ? AND length = ? AND number = ?"
-	rows := 0
-	if err := s.tx.QueryRowContext(ctx, "SELECT count(*) "+here, s.place...).Scan(&rows); err != nil || rows <= steps.Held() {
+	others := d.Others
+	dropped, err := s.query(dropRows, s.args(s.steps.Kept, s.steps.Held())...)
+	if err != nil {
 		return err
 	}
-	const surplus = `FROM denial_steps WHERE (prefix, length, number, subject, name) IN
-		(SELECT prefix, length, number, subject, name ` + here + " AND subject > '' ORDER BY count DESC, last_at DESC LIMIT -1 OFFSET ?)"
-	var dropped int64
-	err := s.tx.QueryRowContext(ctx, "SELECT coalesce(sum(count), 0) "+surplus, s.args(steps.Kept)...).Scan(&dropped)
-	if err == nil {
-		err = exec(ctx, s.tx, "DELETE "+surplus, s.args(steps.Kept)...)
+	for dropped.Next() {
+		var count int64
+		if err := dropped.Scan(&count); err != nil {
+			return errors.Join(err, dropped.Close())
+		}
+		others += count
 	}
-	if err == nil {
-		err = exec(ctx, s.tx, addRow, s.args("", "", dropped, 0, 0, 0, 0, 0, "", "")...)
+	if err := errors.Join(dropped.Err(), dropped.Close()); err != nil || others == 0 && !d.Lost {
+		return err
 	}
-	return err
+	return s.exec(addRow, s.args("", "", others, d.Lost, 0, 0, 0, 0, "", "")...)
 }
 
 // addLetThrough adds what overrides let through, as long as there is room for them.
-func (s *step) addLetThrough(ctx context.Context, added []admin.LetThrough, ended int64) error {
+func (s *step) addLetThrough(added []admin.LetThrough) error {
 	if len(added) == 0 {
 		return nil
 	}
-	if err := exec(ctx, s.tx, "DELETE FROM let_through_steps WHERE length = ? AND number < ?", s.place[1], ended); err != nil {
+	if err := s.removeEnded(letThroughTable); err != nil {
 		return err
 	}
 	const here = "FROM let_through_steps WHERE prefix = ?1 AND length = ?2 AND number = ?3"
 	for _, l := range added {
-		err := exec(ctx, s.tx, `INSERT INTO let_through_steps (prefix, length, number, override, count)
+		err := s.exec(`INSERT INTO let_through_steps (prefix, length, number, override, count)
 			SELECT ?1, ?2, ?3, ?4, ?5 WHERE (SELECT count(*) `+here+`) < ?6 OR EXISTS (SELECT 1 `+here+` AND override = ?4)
 			ON CONFLICT (prefix, length, number, override) DO UPDATE SET count = count + excluded.count`,
 			s.args(l.Override, l.Count, admin.LetThroughKept)...)
@@ -154,29 +148,27 @@ func (s *step) addLetThrough(ctx context.Context, added []admin.LetThrough, ende
 }
 
 // Counts implements [admin.SideTable].
-func (s side) Counts(ctx context.Context, last time.Duration, add func(store.Instant, int64, *admin.Denials)) (store.Instant, error) {
+func (s side) Counts(ctx context.Context, last time.Duration, add func(store.Instant, int64, *admin.Tally)) (store.Instant, error) {
 	now := store.InstantOf(s.clock())
-	var read []admin.Denials
-	var numbers []int64
-	err := s.readTable(ctx, &denialTable, func(tx *sql.Conn) error {
-		now, read, numbers = store.InstantOf(s.clock()), nil, nil
-		counts, err := letThroughTable.exists(ctx, tx)
+	var read []*admin.Tally
+	steps, from := admin.StepsOf(last), int64(0)
+	err := s.readTable(ctx, &denialTable, func(t *transaction) error {
+		read, now = nil, t.now
+		through, err := letThroughTable.exists(t)
 		if err != nil {
 			return err
 		}
-		steps := admin.StepsOf(last)
-		from, to := steps.Touched(now, last)
-		for number := from; number <= to; number++ {
-			d := admin.Denials{}
-			each := s.step(tx, steps, number)
-			err := each.read(ctx, &d, steps.Held()+1)
-			if err == nil && counts {
-				err = each.readLetThrough(ctx, &d)
+		first, to := steps.Touched(now, last)
+		for from = first; first <= to; first++ {
+			each, tally := &step{t, steps, first}, admin.NewTally()
+			err := each.read(tally)
+			if err == nil && through {
+				err = each.readLetThrough(tally)
 			}
 			if err != nil {
 				return err
 			}
-			read, numbers = append(read, d), append(numbers, number)
+			read = append(read, tally)
 		}
 		return nil
 	})
@@ -184,17 +176,16 @@ func (s side) Counts(ctx context.Context, last time.Duration, add func(store.Ins
 		return 0, err
 	}
 	for i := range read {
-		add(now, numbers[i], &read[i])
+		add(now, from+int64(i), read[i])
 	}
 	return now, nil
 }
 
 // read reads the denials of the step.
-func (s *step) read(ctx context.Context, d *admin.Denials, most int) error {
-	const longest = admin.MaxDenialText
-	found, err := s.tx.QueryContext(ctx, `SELECT subject, name, count, last_at, since, blocked, compared, allowed, limited, override
-		FROM denial_steps WHERE prefix = ? AND length = ? AND number = ? AND octet_length(subject) <= ? AND octet_length(name) <= ?
-		AND octet_length(limited) <= ? AND octet_length(override) <= ? LIMIT ?`, s.args(longest, longest, longest, longest, most)...)
+func (s *step) read(tally *admin.Tally) error {
+	found, err := s.query(`SELECT subject, name, count, last_at, since, blocked, compared, allowed, limited, override
+		FROM denial_steps WHERE prefix = ?1 AND length = ?2 AND number = ?3 AND octet_length(subject) <= ?4 AND octet_length(name) <= ?4
+		AND octet_length(limited) <= ?4 AND octet_length(override) <= ?4 LIMIT ?5`, s.args(admin.MaxDenialText, s.steps.Held()+1)...)
 	if err != nil {
 		return err
 	}
@@ -209,23 +200,23 @@ func (s *step) read(ctx context.Context, d *admin.Denials, most int) error {
 		row.Limit, _ = store.ParseLimit(limit) // one of a newer limitctl is not known
 		switch {
 		case row.Key.Subject == "":
-			d.Others, d.Lost = row.Count, row.LastAt != 0
+			tally.Others, tally.Lost = row.Count, row.LastAt != 0
 		case !row.IsSound():
 			return s.foreign()
 		default:
-			d.Rows = append(d.Rows, row)
+			tally.Rows[row.Key] = row
 		}
 	}
 	return found.Err()
 }
 
 func (s *step) foreign() error {
-	return &store.ForeignError{StoreKey: s.path, Holds: "a row of denials that limitctl did not write"}
+	return &store.ForeignError{StoreKey: denialTable.name, Holds: "a row of denials that limitctl did not write"}
 }
 
 // readLetThrough reads what overrides let through in the step.
-func (s *step) readLetThrough(ctx context.Context, d *admin.Denials) error {
-	found, err := s.tx.QueryContext(ctx, `SELECT override, count FROM let_through_steps
+func (s *step) readLetThrough(tally *admin.Tally) error {
+	found, err := s.query(`SELECT override, count FROM let_through_steps
 		WHERE prefix = ? AND length = ? AND number = ? AND octet_length(override) <= ? LIMIT ?`,
 		s.args(admin.MaxDenialText, admin.LetThroughKept)...)
 	if err != nil {
@@ -240,7 +231,7 @@ func (s *step) readLetThrough(ctx context.Context, d *admin.Denials) error {
 		if l.Check() != nil {
 			return s.foreign()
 		}
-		d.LetThrough = append(d.LetThrough, l)
+		tally.LetThrough[l.Override] = l.Count
 	}
 	return found.Err()
 }

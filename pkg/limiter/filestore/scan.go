@@ -2,7 +2,6 @@ package filestore
 
 import (
 	"context"
-	"database/sql"
 	"iter"
 	"strings"
 
@@ -59,8 +58,11 @@ func (s *Store) count(ctx context.Context, q *admin.Query) (total int64, err err
 		return int64(len(q.Keys)), nil
 	}
 	where, args := s.selected(q)
-	err = s.read(ctx, func(tx *sql.Conn) error {
-		return tx.QueryRowContext(ctx, "SELECT count(*) FROM limits WHERE "+where, args...).Scan(&total)
+	err = s.read(ctx, func(t *transaction) error {
+		if t.connection == nil {
+			return nil
+		}
+		return t.row("SELECT count(*) FROM limits WHERE "+where, args...).Scan(&total)
 	})
 	return total, err
 }
@@ -75,14 +77,16 @@ type position struct {
 // the next position, which is zero at the end.
 func (s *Store) readBatch(ctx context.Context, q *admin.Query, from position) (entries []found, looked int, next position, err error) {
 	query, args := s.batchQuery(q, from)
-	err = s.read(ctx, func(tx *sql.Conn) error {
+	err = s.read(ctx, func(t *transaction) error {
 		entries, looked, next = entries[:0], 0, position{}
-		rows, err := tx.QueryContext(ctx, query, args...)
+		if t.connection == nil {
+			return nil
+		}
+		rows, err := t.conn.QueryContext(ctx, query, args...)
 		if err != nil {
 			return err
 		}
 		defer rows.Close()
-		now := store.InstantOf(s.clock())
 		var key store.Key
 		size := 0
 		for ; (q.Keys != nil || size < batchBytes) && rows.Next(); looked++ {
@@ -93,7 +97,7 @@ func (s *Store) readBatch(ctx context.Context, q *admin.Query, from position) (e
 			if q.Keys == nil && !q.Selects(key) {
 				continue
 			}
-			if f := s.explain(q, key, record, now); f.err != nil || f.entry.Decision.Used > 0 {
+			if f := s.explain(q, key, record, t.now); f.err != nil || f.entry.Decision.Used > 0 {
 				entries = append(entries, f)
 				size += len(f.entry.Record.Value)
 			}

@@ -70,6 +70,14 @@ func rowKey(t admin.Table, name string) string {
 	return name
 }
 
+// nameOf is the reverse of rowKey.
+func nameOf(t admin.Table, key string) string {
+	if t == admin.ConfigTable {
+		return strings.TrimPrefix(strings.TrimPrefix(key, "head"), "v:")
+	}
+	return strings.TrimPrefix(key, rowKey(t, ""))
+}
+
 // listTables are the tables of texts, in the order of writing, for all prefixes.
 var listTables = [...]sideTable{admin.JournalList: textTable("journal"), admin.HistoryList: textTable("published_history")}
 
@@ -83,118 +91,90 @@ func textTable(name string) sideTable {
 }
 
 // exists reports whether the file has the table. It fails if another program made it.
-func (t *sideTable) exists(ctx context.Context, tx *sql.Conn) (bool, error) {
+func (of *sideTable) exists(t *transaction) (bool, error) {
 	var schema string
-	err := tx.QueryRowContext(ctx, "SELECT coalesce(sql, '') FROM sqlite_master WHERE name = ?", t.name).Scan(&schema)
+	err := t.row("SELECT coalesce(sql, '') FROM sqlite_master WHERE name = ?", of.name).Scan(&schema)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return false, nil
-	case err == nil && schema != strings.Replace(t.create, "IF NOT EXISTS ", "", 1):
-		return false, fmt.Errorf("its table %s is not limitctl's", t.name)
+	case err == nil && schema != strings.Replace(of.create, "IF NOT EXISTS ", "", 1):
+		return false, fmt.Errorf("its table %s is not limitctl's", of.name)
 	}
 	return err == nil, err
 }
 
 // make makes the table if it is missing.
-func (t *sideTable) make(ctx context.Context, tx *sql.Conn) error {
-	has, err := t.exists(ctx, tx)
+func (of *sideTable) make(t *transaction) error {
+	has, err := of.exists(t)
 	if err == nil && !has {
-		_, err = tx.ExecContext(ctx, t.create)
+		err = t.exec(of.create)
 	}
 	return err
 }
 
-// read calls do in a transaction that only reads, if the file has t.
-func (s side) readTable(ctx context.Context, t *sideTable, do func(tx *sql.Conn) error) error {
-	return s.read(ctx, func(tx *sql.Conn) error {
-		if has, err := t.exists(ctx, tx); !has {
+// readTable calls do in a transaction that only reads, if the file has the table.
+func (s side) readTable(ctx context.Context, of *sideTable, do func(t *transaction) error) error {
+	return s.read(ctx, func(t *transaction) error {
+		if t.connection == nil {
+			return nil
+		}
+		if has, err := of.exists(t); !has {
 			return err
 		}
-		return do(tx)
+		return do(t)
 	})
 }
 
-// changeTable calls do in a transaction that writes, after it has made t if that is missing. do gets a context of its
-// own, since a transaction does not end in the middle.
-func (s side) changeTable(ctx context.Context, t *sideTable, do func(ctx context.Context, tx *sql.Conn, now store.Instant) error) error {
-	return s.write(ctx, true, func(w *transaction) error {
-		ctx := context.Background()
-		if err := t.make(ctx, w.conn); err != nil {
+// changeTable calls do in a transaction that writes, after it has made the table if that is missing.
+func (s side) changeTable(ctx context.Context, of *sideTable, do func(t *transaction) error) error {
+	return s.write(ctx, true, func(t *transaction) error {
+		if err := of.make(t); err != nil {
 			return err
 		}
-		return do(ctx, w.conn, w.now)
+		return do(t)
 	})
 }
 
 // Get implements [admin.SideTable].
-func (s side) Get(ctx context.Context, t admin.Table, names ...string) (found []admin.TableRecord, now store.Instant, err error) {
-	var foreign error
+func (s side) Get(ctx context.Context, of admin.Table, names ...string) (found []admin.TableRecord, now store.Instant, err error) {
 	now = store.InstantOf(s.clock())
-	err = s.readTable(ctx, &recordTables[t].sideTable, func(tx *sql.Conn) error {
-		found, foreign, now = nil, nil, store.InstantOf(s.clock())
-		for _, name := range names {
-			r, err := s.get(ctx, tx, t, name, now)
-			switch {
-			case errors.Is(err, store.ErrForeign):
-				foreign = errors.Join(foreign, err)
-			case err != nil:
-				return err
-			case r.Value != "":
-				found = append(found, r)
-			}
+	err = s.readTable(ctx, &recordTables[of].sideTable, func(t *transaction) (err error) {
+		now = t.now
+		if len(names) == 1 {
+			found, err = s.get(t, of, rowKey(of, names[0]), rowKey(of, names[0]))
+		} else {
+			found, err = s.get(t, of, rowKey(of, ""), rowKey(of, "")+"\xff")
 		}
-		return nil
+		return err
 	})
+	return found, now, err
+}
+
+// get reads the records with a key from first to last. SQLite keeps values of any type, whatever type the column has.
+func (s side) get(t *transaction, of admin.Table, first, last string) (found []admin.TableRecord, err error) {
+	table := recordTables[of]
+	rows, err := t.query(fmt.Sprintf(`SELECT substr(CAST(%s AS BLOB), 1, ?1), substr(CAST(%s AS BLOB), 1, ?1),
+		CASE typeof(%[3]s) WHEN 'integer' THEN %[3]s ELSE -1 END, CASE typeof(%[4]s) WHEN 'integer' THEN %[4]s ELSE -1 END
+		FROM %[5]s WHERE prefix = ?2 AND %[1]s BETWEEN ?3 AND ?4 AND (%[4]s = 0 OR %[4]s > ?5) LIMIT ?6`,
+		table.key, table.value, table.created, table.ends, table.name),
+		of.Max("one")+1, s.prefix, first, last, int64(t.now), admin.MaxOverrides+1)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
-	return found, now, foreign
-}
-
-// get reads a record, whose value is empty if there is none. SQLite keeps values of any type, whatever type the column
-// has.
-func (s side) get(ctx context.Context, tx *sql.Conn, t admin.Table, name string, now store.Instant) (admin.TableRecord, error) {
-	of, r := recordTables[t], admin.TableRecord{Name: name, Place: s.path}
-	var value []byte
-	err := tx.QueryRowContext(ctx, fmt.Sprintf(`SELECT substr(CAST(%s AS BLOB), 1, ?),
-		CASE typeof(%[2]s) WHEN 'integer' THEN %[2]s ELSE -1 END, CASE typeof(%[3]s) WHEN 'integer' THEN %[3]s ELSE -1 END
-		FROM %[4]s WHERE prefix = ? AND %[5]s = ? AND (%[3]s = 0 OR %[3]s > ?)`, of.value, of.created, of.ends, of.name, of.key),
-		t.Max(name)+1, s.prefix, rowKey(t, name), int64(now)).Scan(&value, &r.Created, &r.Ends)
-	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		return r, nil
-	case err == nil && len(value) > t.Max(name):
-		return r, r.Foreign(fmt.Sprintf("a value in %s that limitctl did not write", of.name))
+	defer rows.Close()
+	for rows.Next() {
+		var key, value []byte
+		r := admin.TableRecord{Place: s.path}
+		if err := rows.Scan(&key, &value, &r.Created, &r.Ends); err != nil {
+			return nil, err
+		}
+		r.Name, r.Left = nameOf(of, string(key)), t.now.Until(r.Ends)
+		if len(value) <= of.Max(r.Name) {
+			r.Value = string(value)
+		}
+		found = append(found, r)
 	}
-	r.Value, r.Left = string(value), now.Until(r.Ends)
-	return r, err
-}
-
-// Names implements [admin.SideTable].
-func (s side) Names(ctx context.Context) (names []string, version string, err error) {
-	err = s.readTable(ctx, &overrideTable.sideTable, func(tx *sql.Conn) error {
-		now := store.InstantOf(s.clock())
-		r, err := s.get(ctx, tx, admin.OverrideTable, "", now)
-		if err != nil {
-			return err
-		}
-		names, version = nil, r.Value
-		rows, err := tx.QueryContext(ctx, "SELECT substr(id, 1, ?) FROM overrides WHERE prefix = ? AND id != '' AND ends > ? LIMIT ?",
-			admin.OverrideIDSize+1, s.prefix, int64(now), admin.MaxOverrides)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			name := ""
-			if err := rows.Scan(&name); err != nil {
-				return err
-			}
-			names = append(names, name)
-		}
-		return rows.Err()
-	})
-	return names, version, err
+	return found, rows.Err()
 }
 
 // Change implements [admin.SideTable]. It also removes the records of the table that have ended.
@@ -203,37 +183,30 @@ func (s side) Change(ctx context.Context, c *admin.Change) (done bool, err error
 		return false, err
 	}
 	of := recordTables[c.Table]
-	err = s.changeTable(ctx, &of.sideTable, func(ctx context.Context, tx *sql.Conn, now store.Instant) error {
-		was, err := s.get(ctx, tx, c.Table, c.Guard, now)
-		if err != nil && !errors.Is(err, store.ErrForeign) || was.Value != c.Was {
+	err = s.changeTable(ctx, &of.sideTable, func(t *transaction) error {
+		guard, err := s.get(t, c.Table, rowKey(c.Table, c.Guard), rowKey(c.Table, c.Guard))
+		if err != nil || len(guard) == 0 && c.Was != "" || len(guard) > 0 && guard[0].Value != c.Was {
 			return err
 		}
-		if err := exec(ctx, tx, fmt.Sprintf("DELETE FROM %s WHERE %s > 0 AND %[2]s <= ?", of.name, of.ends), int64(now)); err != nil {
+		if err := t.exec(fmt.Sprintf("DELETE FROM %s WHERE %s > 0 AND %[2]s <= ?", of.name, of.ends), int64(t.now)); err != nil {
 			return err
 		}
 		for _, name := range c.Drop {
-			err := exec(ctx, tx, fmt.Sprintf("DELETE FROM %s WHERE prefix = ? AND %s = ?", of.name, of.key), s.prefix,
-				rowKey(c.Table, name))
-			if err != nil {
+			if err := t.exec("DELETE FROM "+of.name+" WHERE prefix = ? AND "+of.key+" = ?", s.prefix, rowKey(c.Table, name)); err != nil {
 				return err
 			}
 		}
 		for _, r := range c.Set {
 			if r.Ends == 0 && r.Left > 0 {
-				r.Ends = now + store.Instant(r.Left/time.Microsecond)
+				r.Ends = t.now + store.Instant(r.Left/time.Microsecond)
 			}
-			err := exec(ctx, tx, of.put, s.prefix, rowKey(c.Table, r.Name), []byte(r.Value), int64(r.Created), int64(r.Ends))
+			err := t.exec(of.put, s.prefix, rowKey(c.Table, r.Name), []byte(r.Value), int64(r.Created), int64(r.Ends))
 			if err != nil {
 				return err
 			}
 		}
-		if c.Table == admin.OverrideTable {
-			if err := s.endVersion(ctx, tx, now); err != nil {
-				return err
-			}
-		}
 		if c.Line != "" {
-			if err := s.append(ctx, tx, admin.HistoryList, c.Line, now); err != nil {
+			if err := s.append(t, admin.HistoryList, c.Line); err != nil {
 				return err
 			}
 		}
@@ -243,34 +216,19 @@ func (s side) Change(ctx context.Context, c *admin.Change) (done bool, err error
 	return done && err == nil, err
 }
 
-// endVersion ends the version of the overrides with the last of them.
-func (s side) endVersion(ctx context.Context, tx *sql.Conn, now store.Instant) error {
-	err := exec(ctx, tx, `UPDATE overrides SET created = ?,
-		ends = (SELECT coalesce(max(ends), 0) FROM overrides WHERE prefix = ? AND id != '') WHERE prefix = ? AND id = ''`,
-		int64(now), s.prefix, s.prefix)
-	return errors.Join(err, exec(ctx, tx, "DELETE FROM overrides WHERE prefix = ? AND ends <= ?", s.prefix, int64(now)))
-}
-
-func exec(ctx context.Context, tx *sql.Conn, statement string, args ...any) error {
-	_, err := tx.ExecContext(ctx, statement, args...)
-	return err
-}
-
 // Append implements [admin.SideTable].
 func (s side) Append(ctx context.Context, l admin.List, text string) error {
-	return s.changeTable(ctx, &listTables[l], func(ctx context.Context, tx *sql.Conn, now store.Instant) error {
-		return s.append(ctx, tx, l, text, now)
-	})
+	return s.changeTable(ctx, &listTables[l], func(t *transaction) error { return s.append(t, l, text) })
 }
 
-func (s side) append(ctx context.Context, tx *sql.Conn, l admin.List, text string, now store.Instant) error {
-	t := &listTables[l]
-	err := t.make(ctx, tx)
+func (s side) append(t *transaction, l admin.List, text string) error {
+	of := &listTables[l]
+	err := of.make(t)
 	if err == nil {
-		err = exec(ctx, tx, "INSERT INTO "+t.name+" (prefix, at, text) VALUES (?, ?, ?)", s.prefix, int64(now), text)
+		err = t.exec("INSERT INTO "+of.name+" (prefix, at, text) VALUES (?, ?, ?)", s.prefix, int64(t.now), text)
 	}
 	if err == nil {
-		err = exec(ctx, tx, "DELETE FROM "+t.name+" WHERE prefix = ? AND number <= (SELECT number FROM "+t.name+
+		err = t.exec("DELETE FROM "+of.name+" WHERE prefix = ? AND number <= (SELECT number FROM "+of.name+
 			" WHERE prefix = ? ORDER BY number DESC LIMIT 1 OFFSET ?)", s.prefix, s.prefix, l.Kept())
 	}
 	return err
@@ -278,12 +236,12 @@ func (s side) append(ctx context.Context, tx *sql.Conn, l admin.List, text strin
 
 // Lines implements [admin.SideTable].
 func (s side) Lines(ctx context.Context, l admin.List, most int) (lines []admin.JournalEntry, damaged int, err error) {
-	err = s.readTable(ctx, &listTables[l], func(tx *sql.Conn) error {
+	err = s.readTable(ctx, &listTables[l], func(t *transaction) error {
 		lines, damaged = nil, 0
 		// Texts that are too long are not read.
-		rows, err := tx.QueryContext(ctx, `SELECT at, text FROM (SELECT number, CASE typeof(at) WHEN 'integer' THEN at ELSE 0 END AS at,
-			CASE WHEN typeof(text) = 'text' AND octet_length(text) <= ? THEN text ELSE '' END AS text
-			FROM `+listTables[l].name+` WHERE prefix = ? ORDER BY number DESC LIMIT ?)`,
+		rows, err := t.query(`SELECT CASE typeof(at) WHEN 'integer' THEN at ELSE 0 END,
+			CASE WHEN typeof(text) = 'text' AND octet_length(text) <= ? THEN text ELSE '' END
+			FROM `+listTables[l].name+` WHERE prefix = ? ORDER BY number DESC LIMIT ?`,
 			admin.MaxJournalText, s.prefix, max(0, min(most, l.Kept())))
 		if err != nil {
 			return err

@@ -1,7 +1,6 @@
 package filestore
 
 import (
-	"context"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -10,15 +9,14 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// tokensSchema is the table of tokens, which the first call with a token makes. Older programs without tokens leave
-// it unchanged.
-const tokensSchema = `CREATE TABLE IF NOT EXISTS tokens (
+// tokenTable is the table of tokens, which the first call with a token makes. Older programs without tokens leave it unchanged.
+var tokenTable = sideTable{"tokens", `CREATE TABLE IF NOT EXISTS tokens (
 	prefix TEXT    NOT NULL,
 	token  TEXT    NOT NULL,
 	record BLOB    NOT NULL,
 	ends   INTEGER NOT NULL, -- µs since the epoch
 	PRIMARY KEY (prefix, token)
-); CREATE INDEX IF NOT EXISTS tokens_ends ON tokens (ends)`
+)`}
 
 // findToken finds the record of a token. It reads one byte more than the longest record, so that a longer value is
 // refused.
@@ -26,6 +24,7 @@ var findToken = fmt.Sprintf("SELECT substr(record, 1, %d) FROM tokens WHERE pref
 	recordformat.TokenHeaderSize+store.MaxRequests*recordformat.TokenChargeSize+1)
 
 const (
+	tokensByEnd = "CREATE INDEX IF NOT EXISTS tokens_ends ON tokens (ends)"
 	insertToken = `INSERT INTO tokens (prefix, token, record, ends) VALUES (?, ?, ?, ?)
 		ON CONFLICT (prefix, token) DO UPDATE SET record = excluded.record, ends = excluded.ends`
 	deleteToken   = "DELETE FROM tokens WHERE prefix = ? AND token = ?"
@@ -38,7 +37,7 @@ func (t *transaction) decideAll(op store.Op, reqs []store.Request, states []*sto
 	var record store.TokenRecord
 	token := reqs[0].Token
 	if token != "" && t.connection != nil {
-		if record, err = t.loadToken(token); err != nil {
+		if record, err = t.loadToken(op, token); err != nil {
 			return false, err
 		}
 	}
@@ -49,32 +48,25 @@ func (t *transaction) decideAll(op store.Op, reqs []store.Request, states []*sto
 	return changes.States, err
 }
 
-// loadToken returns the record of token. It makes the table if it is missing.
-func (t *transaction) loadToken(token string) (record store.TokenRecord, err error) {
-	if _, err := t.conn.ExecContext(context.Background(), tokensSchema); err != nil {
+// loadToken returns the record of token. A writer makes the table if it is missing.
+func (t *transaction) loadToken(op store.Op, token string) (record store.TokenRecord, err error) {
+	if op != store.Peek {
+		if err := errors.Join(t.exec(tokenTable.create), t.exec(tokensByEnd)); err != nil {
+			return record, err
+		}
+	} else if has, err := tokenTable.exists(t); !has {
 		return record, err
 	}
-	return scanToken(t.conn.QueryRowContext(context.Background(), findToken, t.prefix, token), t.prefix, token)
-}
-
-func scanToken(row *sql.Row, prefix, token string) (store.TokenRecord, error) {
-	var record []byte
-	err := row.Scan(&record)
-	if errors.Is(err, sql.ErrNoRows) {
-		return store.TokenRecord{}, nil
+	var held []byte
+	if err = t.row(findToken, t.prefix, token).Scan(&held); errors.Is(err, sql.ErrNoRows) {
+		return record, nil
+	} else if err != nil {
+		return record, err
 	}
-	if err != nil {
-		return store.TokenRecord{}, err
+	if record, err = store.DecodeTokenRecord(held); err != nil {
+		err = &store.ForeignError{StoreKey: t.prefix + "!" + store.TokenName(token), Holds: err.Error()}
 	}
-	return decodeToken(prefix, token, record)
-}
-
-func decodeToken(prefix, token string, record []byte) (store.TokenRecord, error) {
-	t, err := store.DecodeTokenRecord(record)
-	if err != nil {
-		return t, &store.ForeignError{StoreKey: prefix + "!" + store.TokenName(token), Holds: err.Error()}
-	}
-	return t, nil
+	return record, err
 }
 
 // saveToken saves the record of token, or deletes it if record is zero.
@@ -86,14 +78,4 @@ func (t *transaction) saveToken(token string, record *store.TokenRecord) error {
 		return err
 	}
 	return t.exec(reclaimTokens, int64(t.now), reclaimed)
-}
-
-// readToken is loadToken for a reader.
-func (s *Store) readToken(ctx context.Context, tx *sql.Conn, token string) (store.TokenRecord, error) {
-	var tables int
-	err := tx.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'tokens'").Scan(&tables)
-	if err != nil || tables == 0 {
-		return store.TokenRecord{}, err
-	}
-	return scanToken(tx.QueryRowContext(ctx, findToken, s.prefix, token), s.prefix, token)
 }

@@ -12,9 +12,10 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// transaction is the work of one call that may write, or of several takes. It reads and writes each key once.
+// transaction is the work of one call, or of several takes. It reads and writes each key once.
 type transaction struct {
 	*connection // nil in a missing file, where all keys are unused
+	ctx         context.Context
 	prefix      string
 	now         store.Instant // when the lock was taken, perhaps long after the call
 	rows        map[store.Key]*row
@@ -27,6 +28,25 @@ type row struct {
 	until   store.Instant // when it may be reclaimed, according to the file
 	state   store.State
 	changed bool
+}
+
+// transaction returns one that begins now. A reader's ends with ctx.
+func (s *Store) transaction(ctx context.Context, c *connection) *transaction {
+	return &transaction{connection: c, ctx: ctx, prefix: s.prefix, now: store.InstantOf(s.clock()), rows: map[store.Key]*row{}}
+}
+
+// query runs a statement, which stays prepared, and returns its rows.
+func (t *transaction) query(text string, args ...any) (*sql.Rows, error) {
+	prepared, err := t.statement(text)
+	if err != nil {
+		return nil, err
+	}
+	return prepared.QueryContext(t.ctx, args...)
+}
+
+// row is query for the first row.
+func (t *transaction) row(text string, args ...any) *sql.Row {
+	return t.conn.QueryRowContext(t.ctx, text, args...)
 }
 
 // write calls do in a transaction that has the file's lock for writing, so that nothing changes between reading and
@@ -45,11 +65,9 @@ func (s *Store) write(ctx context.Context, creates bool, do func(t *transaction)
 
 // transact is write for who has the writer's turn.
 func (s *Store) transact(ctx context.Context, creates bool, do func(t *transaction) error) error {
-	t := transaction{connection: &s.writer, prefix: s.prefix, rows: map[store.Key]*row{}}
 	err := s.open(ctx, &s.writer, creates)
 	if errors.Is(err, errMissing) {
-		t.connection, t.now = nil, store.InstantOf(s.clock())
-		return do(&t)
+		return do(s.transaction(ctx, nil))
 	}
 	if err == nil {
 		err = s.begin(ctx, &s.writer)
@@ -59,8 +77,8 @@ func (s *Store) transact(ctx context.Context, creates bool, do func(t *transacti
 	}
 	committing, done := false, false
 	err = panics.Call(func() error {
-		t.now = store.InstantOf(s.clock())
-		err := do(&t)
+		t := s.transaction(context.Background(), &s.writer)
+		err := do(t)
 		if err == nil {
 			err = t.flush()
 		}
@@ -128,7 +146,7 @@ func (t *transaction) load(key store.Key) (*row, error) {
 		return nil, err
 	}
 	var record []byte
-	err = found.QueryRow(t.prefix, key.Subject, key.Name).Scan(&r.id, &r.until, &record)
+	err = found.QueryRowContext(t.ctx, t.prefix, key.Subject, key.Name).Scan(&r.id, &r.until, &record)
 	if err == nil {
 		err = decode(t.prefix, key, &r.state, record)
 	}

@@ -1,6 +1,7 @@
 package memorystore
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -17,7 +18,7 @@ type side struct {
 	mu      sync.Mutex
 	records map[recordName]admin.TableRecord
 	lists   map[admin.List][]admin.JournalEntry
-	steps   map[stepName]*denialStep
+	steps   map[stepName]*admin.Tally
 }
 
 type recordName struct {
@@ -30,16 +31,9 @@ type stepName struct {
 	number int64
 }
 
-type denialStep struct {
-	rows       map[store.Key]admin.Denied
-	letThrough map[string]int64 // by the ID of an override
-	others     int64
-	lost       bool
-}
-
 func newSide(s *Store) *side {
 	return &side{store: s, records: map[recordName]admin.TableRecord{}, lists: map[admin.List][]admin.JournalEntry{},
-		steps: map[stepName]*denialStep{}}
+		steps: map[stepName]*admin.Tally{}}
 }
 
 // begin takes the lock, and removes records that have ended.
@@ -59,27 +53,14 @@ func (s *side) Get(_ context.Context, t admin.Table, names ...string) (found []a
 		return nil, 0, err
 	}
 	defer s.mu.Unlock()
-	for _, name := range names {
-		if r, has := s.records[recordName{t, name}]; has {
+	for n, r := range s.records {
+		if n.table == t && (names == nil || slices.Contains(names, n.name)) {
 			r.Left = now.Until(r.Ends)
 			found = append(found, r)
 		}
 	}
+	slices.SortFunc(found, func(a, b admin.TableRecord) int { return cmp.Compare(a.Name, b.Name) })
 	return found, now, nil
-}
-
-// Names implements [admin.SideTable].
-func (s *side) Names(context.Context) (names []string, version string, err error) {
-	if _, err := s.begin(); err != nil {
-		return nil, "", err
-	}
-	defer s.mu.Unlock()
-	for n := range s.records {
-		if n.table == admin.OverrideTable && n.name != "" {
-			names = append(names, n.name)
-		}
-	}
-	return names, s.records[recordName{admin.OverrideTable, ""}].Value, nil
 }
 
 // Change implements [admin.SideTable].
@@ -101,26 +82,10 @@ func (s *side) Change(_ context.Context, c *admin.Change) (done bool, err error)
 		}
 		s.records[recordName{c.Table, r.Name}] = r
 	}
-	if c.Table == admin.OverrideTable {
-		s.endVersion()
-	}
 	if c.Line != "" {
 		s.append(admin.HistoryList, c.Line, now)
 	}
 	return true, nil
-}
-
-// endVersion ends the version of the overrides with the last of them.
-func (s *side) endVersion() {
-	name := recordName{admin.OverrideTable, ""}
-	version := s.records[name]
-	version.Ends = 1 // long ago
-	for n, r := range s.records {
-		if n.table == admin.OverrideTable && n != name {
-			version.Ends = max(version.Ends, r.Ends)
-		}
-	}
-	s.records[name] = version
 }
 
 // Append implements [admin.SideTable].
@@ -156,43 +121,19 @@ func (s *side) AddCounts(_ context.Context, d *admin.Denials) error {
 		return err
 	}
 	defer s.mu.Unlock()
-	maps.DeleteFunc(s.steps, func(n stepName, _ *denialStep) bool { return n.steps.End(n.number) <= now })
+	maps.DeleteFunc(s.steps, func(n stepName, _ *admin.Tally) bool { return n.steps.End(n.number) <= now })
 	for _, steps := range []admin.DenialSteps{admin.FineSteps, admin.CoarseSteps} {
 		name := stepName{steps, steps.At(now)}
 		if s.steps[name] == nil {
-			s.steps[name] = &denialStep{rows: map[store.Key]admin.Denied{}, letThrough: map[string]int64{}}
+			s.steps[name] = admin.NewTally()
 		}
-		s.steps[name].add(steps, d, now)
+		s.steps[name].Add(steps, d, now)
 	}
 	return nil
 }
 
-// add adds d, and drops what is too much.
-func (step *denialStep) add(steps admin.DenialSteps, d *admin.Denials, now store.Instant) {
-	for _, row := range d.Rows {
-		row.Steps = nil
-		step.rows[row.Key] = admin.MergeDenied(step.rows[row.Key], row.ByClock(d.Now, now))
-	}
-	for _, l := range d.LetThrough {
-		if before := step.letThrough[l.Override]; before > 0 || len(step.letThrough) < admin.LetThroughKept {
-			step.letThrough[l.Override] = before + l.Count
-		}
-	}
-	step.others += d.Others
-	step.lost = step.lost || d.Lost
-	if len(step.rows) <= steps.Held() {
-		return
-	}
-	rows := slices.Collect(maps.Values(step.rows))
-	admin.SortMostDenied(rows)
-	for _, row := range rows[steps.Kept:] {
-		step.others += row.Count
-		delete(step.rows, row.Key)
-	}
-}
-
 // Counts implements [admin.SideTable].
-func (s *side) Counts(_ context.Context, last time.Duration, add func(store.Instant, int64, *admin.Denials)) (store.Instant, error) {
+func (s *side) Counts(_ context.Context, last time.Duration, add func(store.Instant, int64, *admin.Tally)) (store.Instant, error) {
 	now, err := s.begin()
 	if err != nil {
 		return 0, err
@@ -201,15 +142,10 @@ func (s *side) Counts(_ context.Context, last time.Duration, add func(store.Inst
 	steps := admin.StepsOf(last)
 	from, to := steps.Touched(now, last)
 	for number := from; number <= to; number++ {
-		step := s.steps[stepName{steps, number}]
-		if step == nil {
-			continue
+		if held := s.steps[stepName{steps, number}]; held != nil {
+			step := admin.Tally{Rows: maps.Clone(held.Rows), LetThrough: held.LetThrough, Others: held.Others, Lost: held.Lost}
+			add(now, number, &step)
 		}
-		d := &admin.Denials{Rows: slices.Collect(maps.Values(step.rows)), Others: step.others, Lost: step.lost}
-		for id, count := range step.letThrough {
-			d.LetThrough = append(d.LetThrough, admin.LetThrough{Override: id, Count: count})
-		}
-		add(now, number, d)
 	}
 	return now, nil
 }

@@ -270,27 +270,6 @@ func TestForeignDenials(t *testing.T) {
 	}
 }
 
-// The minute is that of the server's clock. A client that is hours off asks twice the first
-// time, and once from then on.
-func TestDenialsAreByTheServersClock(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	backend := newStore(t, server.Client())
-	backend.SetAhead(5 * time.Hour)
-	add := func() {
-		must(t, backend.AddDenials(ctx, oneDenial))
-	}
-	add()
-	first := server.CommandCalls("evalsha") + server.CommandCalls("eval")
-	add()
-	if again := server.CommandCalls("evalsha") + server.CommandCalls("eval") - first; again != 1 {
-		t.Errorf("the second write asks %d times", again)
-	}
-	if d, err := backend.Denials(ctx, 2*time.Minute); err != nil || len(d.Rows) != 1 || d.Rows[0].Count != 2 {
-		t.Errorf("%+v, %v", d, err)
-	}
-}
-
 // commandSizes is a hook that adds up how many bytes each command takes.
 type commandSizes struct {
 	redisserver.PassHook

@@ -82,9 +82,8 @@ func TestWhatTheIndexOfOverridesHolds(t *testing.T) {
 	}
 	hour := set(time.Hour)
 	want(hour)
-	looks, scripts := server.CommandCalls("getrange"), server.CommandCalls("evalsha_ro")+server.CommandCalls("eval_ro")
-	if _, err := backend.OverrideVersion(ctx); err != nil || server.CommandCalls("getrange") != looks+1 ||
-		server.CommandCalls("evalsha_ro")+server.CommandCalls("eval_ro") != scripts {
+	looks := server.CommandCalls("getrange")
+	if _, err := backend.OverrideVersion(ctx); err != nil || server.CommandCalls("getrange") != looks+1 {
 		t.Errorf("a look is not one GETRANGE: %v", err)
 	}
 	if all := fmt.Sprint(server.Do("KEYS", "rl:*")); strings.Contains(all, "override") {

@@ -4,9 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
-	"errors"
-	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -47,225 +44,173 @@ func (s side) listKey(l admin.List) string {
 }
 
 // An override is the magic, when it was set, when it ends, and its text. Instants are six bytes, in ms since the epoch.
+//
+// The index of the overrides is under the name of their version. It is the magic, when the last override ends, the version,
+// and for each override its ID and when it ends.
 const (
 	overrideMagic = "RO\x01"
 	overrideHead  = len(overrideMagic) + 6 + 6
+	indexMagic    = "RI\x01"
+	indexVersion  = len(indexMagic) + 6
+	indexHead     = indexVersion + admin.OverrideVersionSize
+	indexEntry    = admin.OverrideIDSize + 6
+	indexSize     = indexHead + admin.MaxOverrides*indexEntry
 )
 
-// The index of the overrides is under the name of their version, which is read by one GETRANGE. It is the magic, when the
-// last override ends, the version, and for each override its ID and when it ends. It expires with the last override.
-const (
-	indexMagic   = "RI\x01"
-	indexVersion = len(indexMagic) + 6
-	indexHead    = indexVersion + admin.OverrideVersionSize
-	indexEntry   = admin.OverrideIDSize + 6
-	indexSize    = indexHead + admin.MaxOverrides*indexEntry
-)
+// sixBytes are the last six bytes of n.
+func sixBytes(n int64) string { return string(binary.BigEndian.AppendUint64(nil, uint64(n))[2:]) }
 
-// appendSix appends the last six bytes of n.
-func appendSix(buf []byte, n uint64) []byte {
-	eight := binary.BigEndian.AppendUint64(nil, n)
-	return append(buf, eight[2:]...)
+func readSix(text string) int64 {
+	return int64(binary.BigEndian.Uint64([]byte("\x00\x00" + text[:6])))
 }
-
-func six(text string) int64 {
-	var eight [8]byte
-	copy(eight[2:], text)
-	return int64(binary.BigEndian.Uint64(eight[:]))
-}
-
-// appendMillis appends an instant.
-func appendMillis(buf []byte, instant store.Instant) []byte {
-	return appendSix(buf, uint64(instant/1000))
-}
-
-// millis reads an instant.
-func millis(text string) store.Instant { return store.Instant(six(text) * 1000) }
 
 func foreign(key string) error {
 	return &store.ForeignError{StoreKey: key, Holds: "a value that limitctl did not write"}
 }
 
-// Get implements [admin.SideTable]: by a GETRANGE, which bounds what a foreign value takes, or if records end by a script.
+// Get implements [admin.SideTable]. Those overrides that the index has are in force.
 func (s side) Get(ctx context.Context, t admin.Table, names ...string) (found []admin.TableRecord, now store.Instant, err error) {
 	if err := s.lanes.Check(); err != nil {
 		return nil, 0, err
 	}
-	if len(names) == 1 && (t != admin.OverrideTable || names[0] == "") {
-		found, err = s.getOne(ctx, t, names[0])
-		return found, 0, err
+	if len(names) == 1 {
+		return s.read(ctx, t, names, false)
 	}
 	end, err := s.lanes.Alone(ctx)
 	if err != nil {
 		return nil, 0, err
 	}
 	defer end()
-	most := t.Max("one")
-	if t == admin.OverrideTable {
-		most += overrideHead
+	if len(names) > 0 {
+		return s.read(ctx, t, names, false)
 	}
-	keys := make([]string, len(names))
+	index, now, err := s.read(ctx, t, []string{""}, true)
+	if err != nil || len(index) == 0 || len(index[0].Value) <= admin.OverrideVersionSize {
+		return index, now, err
+	}
+	version := index[0]
+	entries := version.Value[admin.OverrideVersionSize:]
+	ends := make(map[string]store.Instant)
+	for ; entries != ""; entries = entries[indexEntry:] {
+		name := entries[:admin.OverrideIDSize]
+		if !admin.IsOverrideID(name) {
+			version.Value = ""
+			return []admin.TableRecord{version}, now, nil
+		}
+		names, ends[name] = append(names, name), store.Instant(readSix(entries[admin.OverrideIDSize:])*1000)
+	}
+	found, now, err = s.read(ctx, t, names, true)
+	for i := range found {
+		found[i].Ends = cmp.Or(found[i].Ends, ends[found[i].Name])
+	}
+	version.Value = version.Value[:admin.OverrideVersionSize]
+	return append(found, version), now, err
+}
+
+// read reads records at one instant, or the whole index and then also if it has ended.
+func (s side) read(ctx context.Context, t admin.Table, names []string, whole bool) (found []admin.TableRecord, now store.Instant,
+	err error) {
+	keys, most, asked := make([]string, len(names)), t.Max(names[0]), ""
 	for i, name := range names {
 		keys[i] = s.recordKey(t, name)
 	}
-	values, lefts, now, err := s.getMany(ctx, t, keys, most)
-	if err != nil {
-		return nil, 0, err
-	}
-	for i, value := range values {
-		r := admin.TableRecord{Name: names[i], Value: value, Place: keys[i], Left: lefts[i]}
-		sound := value != "\x00"
-		if t == admin.OverrideTable && value != "" {
-			if sound = strings.HasPrefix(value, overrideMagic) && len(value) > overrideHead; sound {
-				times := value[len(overrideMagic):]
-				r.Created, r.Ends, r.Value = millis(times), millis(times[6:]), value[overrideHead:]
-				r.Left = now.Until(r.Ends)
-			}
-		}
-		switch {
-		case !sound || len(value) > most:
-			err = errors.Join(err, foreign(keys[i]))
-		case value != "" && (r.Ends == 0 || r.Ends > now) && r.Left >= 0:
-			found = append(found, r)
-		}
-	}
-	return found, now, err
-}
-
-// getMany reads keys at one instant. A value of another type is "\x00", one that is too long is cut. What is left is known of
-// reports, and the instant of overrides.
-func (s side) getMany(ctx context.Context, t admin.Table, keys []string, most int) (values []string, lefts []time.Duration,
-	now store.Instant, err error) {
-	asked := "time"
-	if t == admin.ReportTable {
+	switch {
+	case t == admin.ReportTable:
 		asked = "ttl"
+	case t == admin.OverrideTable:
+		if most, asked = most+overrideHead, "time"; names[0] == "" && whole {
+			most = indexSize
+		} else if names[0] == "" {
+			most = indexHead - 1
+		}
 	}
 	reading := "read of " + t.String()
 	reply, err := s.lanes.Array(ctx, false, lua.GetRecords, keys, []any{most, asked}, 3)
 	if err != nil {
-		return nil, nil, 0, s.lanes.Explain(err, reading, false, keys)
+		return nil, 0, s.lanes.Explain(err, reading, false, keys)
 	}
 	if len(reply)%3 != 1 {
-		return nil, nil, 0, s.lanes.Refuse(reading, false)
+		return nil, 0, s.lanes.Refuse(reading, false)
 	}
 	if now = store.Instant(lanes.Integer(reply[0]) * 1000); s.lanes.Clock != nil {
 		now = store.InstantOf(s.lanes.Clock())
 	}
-	values, lefts = make([]string, len(keys)), make([]time.Duration, len(keys))
 	for reply = reply[1:]; len(reply) > 0; reply = reply[3:] {
 		i := lanes.Integer(reply[0]) - 1
 		if i < 0 || i >= int64(len(keys)) {
-			return nil, nil, 0, s.lanes.Refuse(reading, false)
+			return nil, 0, s.lanes.Refuse(reading, false)
 		}
-		if values[i] = "\x00"; reply[1] != int64(0) {
-			values[i] = lanes.Text(reply[1])
+		r := admin.TableRecord{Name: names[i], Value: lanes.Text(reply[1]), Place: keys[i],
+			Left: time.Duration(lanes.Integer(reply[2])) * time.Millisecond}
+		switch {
+		case t == admin.OverrideTable:
+			unpackOverride(&r)
+		case len(r.Value) > most:
+			r.Value = ""
 		}
-		lefts[i] = time.Duration(lanes.Integer(reply[2])) * time.Millisecond
+		if r.Ends == 0 || r.Ends > now || whole && r.Name == "" {
+			found = append(found, r)
+		}
 	}
-	return values, lefts, now, nil
+	return found, now, nil
 }
 
-// getOne reads a record by itself.
-func (s side) getOne(ctx context.Context, t admin.Table, name string) (found []admin.TableRecord, err error) {
-	key, most, reading := s.recordKey(t, name), t.Max(name), "read of "+t.String()
-	if t == admin.OverrideTable {
-		most = indexHead - 1
-	}
-	cmd, err := s.lanes.Read(ctx, key, "getrange", key, 0, most)
-	if redisserver.IsErrorReply(err, "WRONGTYPE") {
-		return nil, foreign(key)
-	} else if err != nil {
-		return nil, s.lanes.Explain(err, reading, false, []string{key})
-	}
-	value, err := cmd.Text()
-	if err != nil {
-		return nil, s.lanes.Refuse(reading, false)
-	}
-	if t == admin.OverrideTable {
-		i, err := s.parseIndex(value)
-		if err != nil || s.lanes.Clock != nil && i.ends <= store.InstantOf(s.lanes.Clock()) { // else it has expired
-			return nil, err
-		}
-		value = i.version
-	}
+// unpackOverride reads what is held of an override or of the index, whose entries follow the version. A foreign value becomes
+// none.
+func unpackOverride(r *admin.TableRecord) {
+	held := r.Value
+	r.Value = ""
 	switch {
-	case value == "":
-		return nil, nil
-	case len(value) > t.Max(name):
-		return nil, foreign(key)
+	case r.Name != "" && strings.HasPrefix(held, overrideMagic) && len(held) > overrideHead && len(held) <= overrideHead+
+		admin.OverrideTable.Max(r.Name):
+		times := held[len(overrideMagic):]
+		r.Created, r.Ends = store.Instant(readSix(times)*1000), store.Instant(readSix(times[6:])*1000)
+		r.Value = held[overrideHead:]
+	case r.Name == "" && strings.HasPrefix(held, indexMagic) && len(held) >= indexHead && len(held) <= indexSize &&
+		(len(held)-indexHead)%indexEntry == 0:
+		r.Ends, r.Value = store.Instant(readSix(held[len(indexMagic):])*1000), held[indexVersion:]
 	}
-	return []admin.TableRecord{{Name: name, Value: value, Place: key}}, nil
 }
 
-// overrideIndex is the index of the overrides, which is zero if there are none.
-type overrideIndex struct {
-	version string
-	ends    store.Instant
-	entries []admin.TableRecord // names and ends
-}
-
-func (s side) parseIndex(text string) (i overrideIndex, err error) {
-	wrong := foreign(s.recordKey(admin.OverrideTable, ""))
-	if text == "" {
-		return i, nil
+// pack returns how a record that a change sets is held. An entry of the index without its override is left out by readers.
+func pack(c *admin.Change, r *admin.TableRecord) string {
+	switch {
+	case c.Table != admin.OverrideTable:
+		return r.Value
+	case r.Name != "":
+		return overrideMagic + sixBytes(int64(r.Created)/1000) + sixBytes(int64(r.Ends)/1000) + r.Value
 	}
-	if !strings.HasPrefix(text, indexMagic) || len(text) < indexHead || len(text) > indexSize || (len(text)-indexHead)%indexEntry != 0 {
-		return i, wrong
-	}
-	i.ends, i.version = millis(text[len(indexMagic):]), text[indexVersion:indexHead]
-	for rest := text[indexHead:]; rest != ""; rest = rest[indexEntry:] {
-		name := rest[:admin.OverrideIDSize]
-		if !admin.IsOverrideID(name) {
-			return overrideIndex{}, wrong
+	index := indexMagic + sixBytes(int64(r.Ends)/1000) + r.Value
+	for _, r := range slices.Concat(c.Rest, c.Set) {
+		if r.Name != "" {
+			index += r.Name + sixBytes(int64(r.Ends)/1000)
 		}
-		i.entries = append(i.entries, admin.TableRecord{Name: name, Ends: millis(rest[admin.OverrideIDSize:])})
 	}
-	return i, nil
+	return index
 }
 
-// index reads the index without what has ended.
-func (s side) index(ctx context.Context) (i overrideIndex, now store.Instant, err error) {
-	if err := s.lanes.Check(); err != nil {
-		return i, 0, err
-	}
-	key := s.recordKey(admin.OverrideTable, "")
-	values, _, now, err := s.getMany(ctx, admin.OverrideTable, []string{key}, indexSize)
-	if err == nil {
-		i, err = s.parseIndex(values[0])
-	}
-	i.entries = slices.DeleteFunc(i.entries, func(r admin.TableRecord) bool { return r.Ends <= now })
-	return i, now, err
-}
-
-// Names implements [admin.SideTable].
-func (s side) Names(ctx context.Context) (names []string, version string, err error) {
-	i, _, err := s.index(ctx)
-	for _, r := range i.entries {
-		names = append(names, r.Name)
-	}
-	return names, i.version, err
-}
-
-// Change implements [admin.SideTable] in one script call; for overrides it reads the index before.
+// Change implements [admin.SideTable] in one script call.
 func (s side) Change(ctx context.Context, c *admin.Change) (done bool, err error) {
 	if err := cmp.Or(s.lanes.Check(), c.Check()); err != nil {
 		return false, err
 	}
-	first, most, set := 0, c.Table.Max(c.Guard), c.Set
+	first, most, later := 0, c.Table.Max(c.Guard), time.Duration(0)
 	if c.Table == admin.OverrideTable {
 		first, most = indexVersion, admin.OverrideVersionSize
-		if set, done, err = s.packed(ctx, c); err != nil || !done {
-			return false, err
-		}
+	}
+	if s.lanes.Clock != nil { // keys end a while after that clock says so
+		later = time.Hour
 	}
 	keys := []string{s.recordKey(c.Table, c.Guard)}
 	arguments := []any{c.Was, first, most, c.Line, admin.HistoryList.Kept()}
-	for _, r := range set {
-		left := any("")
-		if r.Left > 0 {
+	for i := range c.Set {
+		r, left := &c.Set[i], any("")
+		if r.Ends > 0 {
+			left = max(1, (r.Left + later).Milliseconds())
+		} else if r.Left > 0 {
 			left = max(1, r.Left.Milliseconds())
 		}
-		keys, arguments = append(keys, s.recordKey(c.Table, r.Name)), append(arguments, r.Value, left)
+		keys, arguments = append(keys, s.recordKey(c.Table, r.Name)), append(arguments, pack(c, r), left)
 	}
 	for _, name := range c.Drop {
 		keys, arguments = append(keys, s.recordKey(c.Table, name)), append(arguments, "", "")
@@ -284,44 +229,8 @@ func (s side) Change(ctx context.Context, c *admin.Change) (done bool, err error
 	return n == 1, nil
 }
 
-// packed returns the overrides that a change sets as they are held, and before them the index; an entry without its override
-// is left out by readers. done is false if the version is another one now.
-func (s side) packed(ctx context.Context, c *admin.Change) (set []admin.TableRecord, done bool, err error) {
-	i, now, err := s.index(ctx)
-	if err != nil || i.version != c.Was {
-		return nil, false, err
-	}
-	later := time.Duration(0) // keys end a while after the clock says so, if that is not the server's
-	if s.lanes.Clock != nil {
-		later = time.Hour
-	}
-	// All that one change writes with one end expires together, and at some time.
-	left := func(ends store.Instant) time.Duration { return max(time.Millisecond, now.Until(ends)) + later }
-	names := slices.Clone(c.Drop)
-	set = make([]admin.TableRecord, 1, 1+len(c.Set))
-	for _, r := range c.Set {
-		if r.Name == "" {
-			i.version = r.Value
-			continue
-		}
-		names, i.entries = append(names, r.Name), append(i.entries, r)
-		text := appendMillis(appendMillis([]byte(overrideMagic), r.Created), r.Ends)
-		r.Value, r.Left = string(text)+r.Value, left(r.Ends)
-		set = append(set, r)
-	}
-	ends, entries := store.Instant(0), []byte(nil)
-	for at, r := range i.entries {
-		if at >= len(i.entries)-len(set)+1 || !slices.Contains(names, r.Name) { // the last ones are those that are set
-			entries = appendMillis(append(entries, r.Name...), r.Ends)
-			ends = max(ends, r.Ends)
-		}
-	}
-	if len(entries) > 0 {
-		set[0].Value = string(append(append(appendMillis([]byte(indexMagic), ends), i.version...), entries...))
-		set[0].Left = left(ends)
-	}
-	return set, true, nil
-}
+// listField is the one field of each entry of a stream.
+const listField = "text"
 
 // Append implements [admin.SideTable] by a single XADD. Entries are dated by the server, whatever clock the store decides by.
 func (s side) Append(ctx context.Context, l admin.List, text string) error {
@@ -330,24 +239,23 @@ func (s side) Append(ctx context.Context, l admin.List, text string) error {
 	}
 	key := s.listKey(l)
 	_, err := s.lanes.Write(ctx, key, true, "xadd", key, "maxlen", l.Kept(), "*", listField, text)
-	if redisserver.IsErrorReply(err, "WRONGTYPE") {
-		return foreign(key)
-	} else if err != nil {
-		return s.lanes.Explain(err, "write to "+l.String(), true, []string{key})
-	}
-	return nil
+	return s.explain(err, "write to "+l.String(), true, key)
 }
 
-const (
-	// listField is the one field of each entry of a stream.
-	listField = "text"
-	// listPage is how many entries are read at a time, so that an answer stays small.
-	listPage = 250
-)
+// explain explains an error of a command on a key. A value of another type is a foreign one.
+func (s side) explain(err error, what string, changes bool, key string) error {
+	switch {
+	case err == nil:
+		return nil
+	case redisserver.IsErrorReply(err, "WRONGTYPE"):
+		return foreign(key)
+	}
+	return s.lanes.Explain(err, what, changes, []string{key})
+}
 
-// Lines implements [admin.SideTable], a page at a time.
+// Lines implements [admin.SideTable].
 func (s side) Lines(ctx context.Context, l admin.List, most int) (lines []admin.JournalEntry, damaged int, err error) {
-	if err := s.lanes.Check(); err != nil {
+	if err := s.lanes.Check(); err != nil || most <= 0 {
 		return nil, 0, err
 	}
 	end, err := s.lanes.Alone(ctx)
@@ -356,59 +264,36 @@ func (s side) Lines(ctx context.Context, l admin.List, most int) (lines []admin.
 	}
 	defer end()
 	key, reading := s.listKey(l), "read of "+l.String()
-	for most, before := min(most, l.Kept()), "+"; most > 0 && before != ""; most -= listPage {
-		page := min(most, listPage)
-		cmd, err := s.lanes.Read(ctx, key, "xrevrange", key, before, "-", "count", page)
-		if redisserver.IsErrorReply(err, "WRONGTYPE") {
-			return nil, 0, foreign(key)
-		} else if err != nil {
-			return nil, 0, s.lanes.Explain(err, reading, false, []string{key})
-		}
-		found, isArray := cmd.Val().([]any)
-		if !isArray || len(found) > page {
-			return nil, 0, s.lanes.Refuse(reading, false)
-		}
-		before = ""
-		for _, each := range found {
-			entry, previous, sound := parseEntry(each)
-			if !sound {
-				damaged++
-			} else {
-				lines = append(lines, entry)
-			}
-			before = previous
-		}
-		if len(found) < page {
-			break
+	most = min(most, l.Kept())
+	cmd, err := s.lanes.Read(ctx, key, "xrevrange", key, "+", "-", "count", most)
+	if err != nil {
+		return nil, 0, s.explain(err, reading, false, key)
+	}
+	found, isArray := cmd.Val().([]any)
+	if !isArray || len(found) > most {
+		return nil, 0, s.lanes.Refuse(reading, false)
+	}
+	for _, each := range slices.Backward(found) {
+		if entry := parseEntry(each); entry.IsSound() {
+			lines = append(lines, entry)
+		} else {
+			damaged++
 		}
 	}
-	slices.Reverse(lines)
 	return lines, damaged, nil
 }
 
-// parseEntry reads an entry of a stream: its number and its fields. previous is the number before, the last where a next
-// page can begin; empty if there is none.
-func parseEntry(reply any) (entry admin.JournalEntry, previous string, sound bool) {
+// parseEntry reads an entry of a stream, its number and its fields. One of others is not sound.
+func parseEntry(reply any) (entry admin.JournalEntry) {
 	parts, _ := reply.([]any)
 	if len(parts) != 2 {
-		return entry, "", false
+		return entry
 	}
-	milliseconds, sequence, found := strings.Cut(lanes.Text(parts[0]), "-")
-	ms, err := strconv.ParseUint(milliseconds, 10, 64)
-	n, err2 := strconv.ParseUint(sequence, 10, 64)
-	if !found || err != nil || err2 != nil {
-		return entry, "", false
-	}
-	switch {
-	case n > 0:
-		previous = fmt.Sprintf("%d-%d", ms, n-1)
-	case ms > 0:
-		previous = fmt.Sprintf("%d-%d", ms-1, uint64(math.MaxUint64))
-	}
+	milliseconds, _, _ := strings.Cut(lanes.Text(parts[0]), "-")
+	ms, err := strconv.ParseInt(milliseconds, 10, 64)
 	fields, _ := parts[1].([]any)
-	if len(fields) != 2 || lanes.Text(fields[0]) != listField || ms > uint64(store.MaxInstant)/1000 {
-		return entry, previous, false
+	if err != nil || ms > int64(store.MaxInstant)/1000 || len(fields) != 2 || lanes.Text(fields[0]) != listField {
+		return entry
 	}
-	entry = admin.JournalEntry{At: time.UnixMilli(int64(ms)).UTC(), Text: lanes.Text(fields[1])}
-	return entry, previous, entry.IsSound()
+	return admin.JournalEntry{At: time.UnixMilli(ms).UTC(), Text: lanes.Text(fields[1])}
 }

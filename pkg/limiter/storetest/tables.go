@@ -91,8 +91,8 @@ func tablesAreReadBack(t *testing.T, h Harness) {
 	}
 	record(admin.ConfigTable, "1", "")
 	record(admin.OverrideTable, "00000000", "")
-	if names, version, err := tables.Names(context.Background()); len(names) > 0 || version != "" || err != nil {
-		t.Errorf("a new table of overrides has %q of version %q, %v", names, version, err)
+	if all, version, err := tables.Overrides(context.Background()); len(all) > 0 || version != "" || err != nil {
+		t.Errorf("a new table has overrides %+v of version %q, %v", all, version, err)
 	}
 	if all := append(texts(t, tables, admin.JournalList, 9), texts(t, tables, admin.HistoryList, 9)...); len(all) > 0 {
 		t.Errorf("new lists have %q", all)
