@@ -1,205 +1,266 @@
 package storetest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"math"
+	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// tables runs the laws of an [admin.SideTable], if the stores have one.
+// tables runs the laws of an [admin.SideTable], if the stores have one. What its records mean, the tests of package admin say;
+// here each change is made of a store in memory, too, and everything that can be read is compared.
 func tables(t *testing.T, h Harness) {
 	if _, has := admin.TablesOf(h.New(t, nil)); !has {
 		return
 	}
-	for name, law := range map[string]func(*testing.T, Harness){
-		"ReadBack": tablesAreReadBack, "OneOfManyChanges": tablesAreChangedByOne, "ReportsEnd": reportsEnd, "Checked": tablesAreChecked,
-		"Lists": listsAreBounded, "Identity": identityIsOne, "MatchTheReference": tablesMatchTheReference,
-		"OverridesAreBounded": overridesAreBounded, "OverridesEnd": overridesEndByThemselves,
-		"OverridesAreSetTogether": overridesAreSetTogether, "DenialsAreBounded": denialsAreBounded,
-		"LetThroughIsBounded": letThroughIsBounded, "SinceWhen": sinceWhen,
+	for name, law := range map[string]func(*testing.T, *twins){
+		"MatchTheReference": tablesMatchTheReference, "Checked": tablesAreChecked, "OneOfManyChanges": tablesAreChangedByOne,
+		"End": recordsEndByThemselves, "ListsAreBounded": listsAreBounded, "OverridesAreBounded": overridesAreBounded,
+		"DenialsAreBounded": denialsAreBounded, "LetThroughIsBounded": letThroughIsBounded, "SinceWhen": sinceWhen,
 	} {
-		t.Run(name, func(t *testing.T) { t.Parallel(); law(t, h) })
-	}
-}
-
-// newTables returns the tables of a new store, which no scan finds.
-func newTables(t *testing.T, h Harness, clock func() time.Time) (*admin.Tables, store.Store) {
-	t.Helper()
-	backend := h.New(t, clock)
-	tables, has := admin.TablesOf(backend)
-	if !has {
-		t.Fatal("one store has tables, and another has none")
-	}
-	t.Cleanup(func() {
-		for entry, err := range scan(context.Background(), backend, admin.Query{Subjects: patternOfAll(t)}) {
-			if !errors.Is(err, store.ErrClosed) {
-				t.Errorf("a scan finds %+v, %v", entry, err)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := &twins{h: h, now: epoch.Truncate(10 * time.Minute)} // a store may keep only whole milliseconds
+			clock := func() time.Time { return w.now }
+			if name == "End" || name == "OneOfManyChanges" {
+				clock = nil
 			}
-		}
-	})
-	return tables, backend
+			w.backend = h.New(t, clock)
+			w.Tables, _ = admin.TablesOf(w.backend)
+			w.reference = &memorystore.New(memorystore.WithClock(func() time.Time { return w.now })).Tables
+			law(t, w)
+			all, _ := store.ParsePattern("*")
+			for entry, err := range scan(context.Background(), w.backend, admin.Query{Subjects: all}) {
+				t.Errorf("a scan of limits finds %+v, %v", entry, err)
+			}
+		})
+	}
 }
 
-// changed makes a change, and checks whether it is made.
-func changed(t *testing.T, tables *admin.Tables, want bool, c admin.Change) {
+// twins are the tables of a store, and those of a store in memory.
+type twins struct {
+	*admin.Tables
+	reference *admin.Tables
+	backend   store.Store
+	now       time.Time
+	h         Harness
+}
+
+// failer is a test, or a case of one.
+type failer interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}
+
+// same does something with both, and checks that the answers are the same, and that a store writes nothing if it says no.
+func (w *twins) same(t failer, what any, do func(*admin.Tables) (answer any, said bool, err error)) (answer any) {
+	t.Helper()
+	before := ""
+	if tb, is := t.(testing.TB); is {
+		before = w.h.dump(tb, w.backend)
+	}
+	got, said, err := do(w.Tables)
+	want, said2, err2 := do(w.reference)
+	if !reflect.DeepEqual(got, want) || said != said2 || errors.Is(err, store.ErrInvalid) != errors.Is(err2, store.ErrInvalid) ||
+		(err == nil) != (err2 == nil) {
+		t.Fatalf("%.300v:\n%.2000q, %t, %v, want\n%.2000q, %t, %v", what, got, said, err, want, said2, err2)
+	}
+	if tb, is := t.(testing.TB); is && (!said || err != nil) && w.h.dump(tb, w.backend) != before {
+		t.Fatalf("%.300v: it writes", what)
+	}
+	return want
+}
+
+// change makes a change of both.
+func (w *twins) change(t failer, c *admin.Change) {
 	t.Helper()
 	c.What = "change"
-	if done, err := tables.Change(context.Background(), &c); err != nil || done != want {
-		t.Fatalf("%.200v: %t, %v", c, done, err)
-	}
+	w.same(t, *c, func(tables *admin.Tables) (any, bool, error) {
+		done, err := tables.Change(context.Background(), c)
+		return done, done, err
+	})
 }
 
-// texts returns the latest texts of a list, and checks that none is damaged.
-func texts(t *testing.T, tables *admin.Tables, l admin.List, most int) (texts []string) {
+func (w *twins) addDenials(t failer, d admin.Denials) {
 	t.Helper()
-	lines, damaged, err := tables.Lines(context.Background(), l, most)
-	if err != nil || damaged != 0 {
-		t.Fatalf("%d damaged, %v", damaged, err)
-	}
-	for i, line := range lines {
-		if line.At.IsZero() || i > 0 && line.At.Before(lines[i-1].At) {
-			t.Errorf("line %d is of %s", i, line.At)
-		}
-		texts = append(texts, line.Text)
-	}
-	return texts
+	w.same(t, d, func(tables *admin.Tables) (any, bool, error) {
+		return nil, true, tables.AddDenials(context.Background(), d)
+	})
 }
 
-// tablesAreReadBack checks what a change writes, that one whose guard is another now changes nothing, and that reading
-// writes nothing.
-func tablesAreReadBack(t *testing.T, h Harness) {
-	tables, backend := newTables(t, h, nil)
-	record := func(table admin.Table, name, want string) {
-		t.Helper()
-		if got, err := tables.Value(context.Background(), table, name); got != want || err != nil {
-			t.Errorf("%s has %.100q under %q, %v; want %.100q", table, got, name, err, want)
+// read checks that all is the same that can be read, with the denials of the last time.
+func (w *twins) read(t failer, last time.Duration) {
+	t.Helper()
+	ctx := context.Background()
+	w.same(t, "read", func(tables *admin.Tables) (any, bool, error) {
+		overrides, version, err := tables.Overrides(ctx)
+		look, err2 := tables.OverrideVersion(ctx)
+		d, err3 := tables.Denials(ctx, last)
+		answer := []any{version == look && (version == "") == (len(overrides) == 0)}
+		for i := range overrides {
+			answer = append(answer, words(&overrides[i]))
 		}
-	}
-	empty := h.dump(t, backend)
-	for _, table := range []admin.Table{admin.IdentityTable, admin.OverrideTable, admin.ConfigTable, admin.ReportTable} {
-		record(table, "", "")
-	}
-	record(admin.ConfigTable, "1", "")
-	record(admin.OverrideTable, "00000000", "")
-	if all, version, err := tables.Overrides(context.Background()); len(all) > 0 || version != "" || err != nil {
-		t.Errorf("a new table has overrides %+v of version %q, %v", all, version, err)
-	}
-	if all := append(texts(t, tables, admin.JournalList, 9), texts(t, tables, admin.HistoryList, 9)...); len(all) > 0 {
-		t.Errorf("new lists have %q", all)
-	}
-	if h.dump(t, backend) != empty {
-		t.Error("reading writes")
-	}
-	config := func(want bool, was, line string, drop []string, set ...string) {
-		t.Helper()
-		c := admin.Change{Table: admin.ConfigTable, Was: was, Line: line, Drop: drop}
-		for i := 0; i < len(set); i += 2 {
-			c.Set = append(c.Set, admin.TableRecord{Name: set[i], Value: set[i+1]})
+		slices.SortStableFunc(d.Rows, func(a, b admin.Denied) int { // of those denied as often, the order is free
+			return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Key.Subject, b.Key.Subject))
+		})
+		answer = append(answer, d)
+		for _, l := range []admin.List{admin.JournalList, admin.HistoryList} {
+			lines, damaged, err := tables.Lines(ctx, l, 9)
+			for i, line := range lines {
+				sorted := !line.At.IsZero() && (i == 0 || !line.At.Before(lines[i-1].At))
+				answer = append(answer, line.Text, sorted)
+			}
+			answer, err3 = append(answer, damaged), cmp.Or(err3, err)
 		}
-		changed(t, tables, want, c)
-	}
-	large, longest := strings.Repeat("\xff\x00é", admin.MaxConfigRecord/4), strings.Repeat("h", admin.MaxConfigHead)
-	config(true, "", "first", nil, "1", large, "", "one")
-	config(true, "one", "second", nil, "2", "b", "", longest)
-	config(true, longest, "third", []string{"2", "7"}, "3", "c", "", "three")
-	before := h.dump(t, backend)
-	for _, was := range []string{"", "one", "thre", "three "} {
-		config(false, was, "x", []string{"1"}, "1", "x", "", "x")
-	}
-	if h.dump(t, backend) != before {
-		t.Error("a change for another head writes")
-	}
-	for name, want := range map[string]string{"": "three", "1": large, "2": "", "3": "c", "4": ""} {
-		record(admin.ConfigTable, name, want)
-	}
-	for most, want := range map[int]string{-1: "", 0: "", 1: "third", 2: "second third", 9: "first second third"} {
-		if got := strings.Join(texts(t, tables, admin.HistoryList, most), " "); got != want {
-			t.Errorf("the latest %d lines are %q", most, got)
+		for _, name := range []string{"", "1", "2", "4"} {
+			value, err := tables.Value(ctx, admin.ConfigTable, name)
+			answer, err3 = append(answer, fmt.Sprintf("%.9q %d %x", value, len(value), crc32.ChecksumIEEE([]byte(value)))), cmp.Or(err3, err)
 		}
-	}
+		return answer, false, cmp.Or(err, err2, err3)
+	})
 }
 
-// tablesAreChangedByOne lets several change a table at once: one succeeds.
-func tablesAreChangedByOne(t *testing.T, h Harness) {
-	tables, _ := newTables(t, h, nil)
-	was := ""
-	for round := range 5 {
-		var together sync.WaitGroup
-		var winners atomic.Int64
-		heads := make([]string, 8)
-		for i := range heads {
-			together.Go(func() {
-				head := fmt.Sprint("head ", round, " ", i)
-				done, err := tables.Change(context.Background(), &admin.Change{Table: admin.ConfigTable, What: "change", Was: was,
-					Line: head, Set: []admin.TableRecord{{Name: "1", Value: head}, {Value: head}}})
-				if err != nil {
-					t.Error(err)
+// words describes an override, with its times.
+func words(o *store.Override) string {
+	return fmt.Sprint(o.ID, o.Subjects, o.Names, o.Attributes, o.Effect, o.Limit, o.Thousandths, o.Units, o.Reason, o.By,
+		o.CreatedAt.UnixMicro(), o.ExpiresAt.UnixMicro())
+}
+
+// tablesMatchTheReference changes everything at random, and lets time pass.
+func tablesMatchTheReference(t *testing.T, w *twins) {
+	ctx := context.Background()
+	versions := map[string]bool{}
+	check(t, func(t *rapid.T) {
+		w.now = w.now.Add(store.MaxOverrideTime + time.Hour) // so that nothing of the previous case is left
+		for range rapid.IntRange(1, 12).Draw(t, "steps") {
+			w.now = w.now.Add(rapid.SampledFrom([]time.Duration{0, time.Millisecond, time.Second, 20 * time.Second, admin.DenialPause,
+				admin.DenialPause + time.Millisecond, time.Hour, time.Hour + time.Minute, 3 * time.Hour}).Draw(t, "pause"))
+			inForce, _, _ := w.reference.Overrides(ctx)
+			before, _ := w.OverrideVersion(ctx)
+			changed := false
+			switch what := rapid.IntRange(0, 6).Draw(t, "what"); {
+			case what < 2:
+				w.addDenials(t, drawDenials(t))
+			case what < 4:
+				o := drawOverride(t)
+				lasts := rapid.SampledFrom([]time.Duration{1e6, 1e9, time.Hour, store.MaxOverrideTime}).Draw(t, "lasts")
+				changed = true
+				w.same(t, o, func(tables *admin.Tables) (any, bool, error) {
+					set, err := tables.SetOverride(ctx, o, lasts)
+					return words(&set), true, err
+				})
+			case what == 4 && len(inForce) > 0:
+				id := rapid.SampledFrom(inForce).Draw(t, "which").ID
+				changed = true
+				w.same(t, id, func(tables *admin.Tables) (any, bool, error) {
+					o, found, err := tables.RevokeOverride(ctx, id)
+					return words(&o), found, err
+				})
+			case what == 5:
+				head, _ := w.reference.Value(ctx, admin.ConfigTable, "")
+				draw := func(what string, of ...string) string { return rapid.SampledFrom(of).Draw(t, what) }
+				name := draw("name", "1", "2", "4")
+				c := &admin.Change{Table: admin.ConfigTable, Was: draw("was", head, head, head+" ", "one"), Line: draw("line", "a", "\n"),
+					Set: []admin.TableRecord{{Value: draw("head", "one", strings.Repeat("h", admin.MaxConfigHead))}}}
+				if value := draw("value", "", "b", strings.Repeat("\xff\x00é", admin.MaxConfigRecord/4)); value != "" {
+					c.Set = append(c.Set, admin.TableRecord{Name: name, Value: value})
+				} else {
+					c.Drop = []string{name}
 				}
-				if done {
-					winners.Add(1)
-					heads[i] = head
-				}
-			})
+				w.change(t, c)
+			case what == 6:
+				text := rapid.SampledFrom([]string{"{}", "two\nlines\x00", strings.Repeat("é", admin.MaxJournalText/2)}).Draw(t, "text")
+				w.same(t, text, func(tables *admin.Tables) (any, bool, error) { return nil, true, tables.AppendJournal(ctx, text) })
+			}
+			version, err := w.OverrideVersion(ctx)
+			if err != nil || version != "" && (changed && versions[version] || !changed && version != before) {
+				t.Fatalf("version %q became %q, changed %t; %v", before, version, changed, err)
+			}
+			versions[version] = true
 		}
-		together.Wait()
-		was = strings.Join(heads, "")
-		head, err := tables.Value(context.Background(), admin.ConfigTable, "")
-		record, err2 := tables.Value(context.Background(), admin.ConfigTable, "1")
-		if winners.Load() != 1 || head != was || record != was || errors.Join(err, err2) != nil {
-			t.Fatalf("%d changed it at once; the head is %q, and the record %q", winners.Load(), head, record)
-		}
-	}
-	if lines := texts(t, tables, admin.HistoryList, 100); len(lines) != 5 {
-		t.Errorf("the history is %q", lines)
-	}
+		w.read(t, rapid.SampledFrom([]time.Duration{time.Second, time.Minute, 10 * time.Minute, time.Hour,
+			time.Hour + time.Microsecond, 10 * time.Hour, admin.DenialHistory}).Draw(t, "last"))
+	})
 }
 
-// reportsEnd checks that a record that is kept for a while ends, and that its place is free then.
-func reportsEnd(t *testing.T, h Harness) {
-	tables, _ := newTables(t, h, nil)
-	report := func(want bool, name, was, value string, left time.Duration) {
-		t.Helper()
-		changed(t, tables, want, admin.Change{Table: admin.ReportTable, Guard: name, Was: was,
-			Set: []admin.TableRecord{{Name: name, Value: value, Left: left}}})
+// drawDenials draws denials by the clock of another process.
+func drawDenials(t *rapid.T) admin.Denials {
+	d := admin.Denials{Others: rapid.Int64Range(0, 2).Draw(t, "others"), Lost: rapid.Bool().Draw(t, "lost"), Now: store.InstantOf(epoch)}
+	ago := func(what string) store.Instant {
+		return rapid.SampledFrom([]store.Instant{0, 1, 3000, 299_999, 300_000, 300_001, 3_600_000}).Draw(t, what) * 1000
 	}
-	longest := strings.Repeat("t", admin.MaxConfigReport)
-	report(true, "3", "", "first", time.Hour)
-	report(false, "3", "", "theirs", time.Hour)
-	report(true, "499", "", longest, time.Hour)
-	report(true, "3", "first", "second", time.Minute)
-	found, _, err := tables.Get(context.Background(), admin.ReportTable, "3", "4", "499")
-	if err != nil || len(found) != 2 || found[0].Name != "3" || found[0].Value != "second" || found[0].Left > time.Minute ||
-		found[0].Left < time.Second || found[1].Value != longest || found[1].Left <= time.Minute {
-		t.Errorf("the reports are %.300v, %v", found, err)
+	limits := []store.Limit{{}, {Algorithm: store.TokenBucket, Count: 10, Period: time.Minute, Burst: 20},
+		{Algorithm: store.SlidingCounter, Count: 5, Period: time.Hour, Slices: 6}}
+	for i := range rapid.IntRange(0, 4).Draw(t, "rows") {
+		row := admin.Denied{Key: store.Key{Subject: fmt.Sprintf("user:%d", i), Name: "n"},
+			Count: rapid.Int64Range(1, 1<<40).Draw(t, "count"), Allowed: rapid.Int64Range(0, 1<<40).Draw(t, "allowed"),
+			LastAt: d.Now - ago("last"), Limit: rapid.SampledFrom(limits).Draw(t, "limit"),
+			Override: rapid.SampledFrom([]string{"", "5y7qnswd", "8e2kd01x"}).Draw(t, "override")}
+		row.Since = row.LastAt - ago("since")
+		row.Compared = rapid.Int64Range(0, row.Count).Draw(t, "compared")
+		row.Blocked = rapid.Int64Range(0, row.Count).Draw(t, "blocked")
+		d.Rows = append(d.Rows, row)
 	}
-	report(true, "3", "second", "last", time.Millisecond)
-	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
-		last, err := tables.Value(context.Background(), admin.ReportTable, "3")
-		if err == nil && last == "" {
-			break
-		} else if err != nil || time.Now().After(end) {
-			t.Fatalf("a report of a millisecond does not end: %q, %v", last, err)
-		}
+	ids := [][]string{nil, {"5y7qnswd"}, {"8e2kd01x", "5y7qnswd", "a: '\"\n*ü\xff"}} // a store takes any
+	for _, id := range rapid.SampledFrom(ids).Draw(t, "overrides") {
+		d.LetThrough = append(d.LetThrough, admin.LetThrough{Override: id, Count: rapid.Int64Range(1, 1<<40).Draw(t, "let through")})
 	}
-	report(true, "3", "", "theirs", time.Hour)
+	return d
 }
 
-// tablesAreChecked checks that what is out of bounds is refused and changes nothing.
-func tablesAreChecked(t *testing.T, h Harness) {
-	tables, backend := newTables(t, h, nil)
-	before := h.dump(t, backend)
+// drawOverride draws an override of any kind.
+func drawOverride(t *rapid.T) store.Override {
+	draw := func(what string, of ...string) string { return rapid.SampledFrom(of).Draw(t, what) }
+	pattern := func(text string) (p store.Pattern) {
+		if text != "" {
+			p, _ = store.ParsePattern(text)
+		}
+		return p
+	}
+	o := store.Override{
+		Subjects: pattern(draw("subjects", "", "*", "user:42", "tenant:acme:*", `a\*b`, "user:[0-9]?", "<&>\"é")),
+		Names:    pattern(draw("names", "", "api/*", "token-bucket/1m")),
+		Effect:   store.OverrideEffect(rapid.IntRange(0, 4).Draw(t, "effect")),
+		Reason:   draw("reason", "", "INC-7: a \"flood\" <é>"),
+		By:       draw("by", "", "ann@ops-1"),
+	}
+	if rapid.Bool().Draw(t, "attributes") {
+		o.Attributes = map[string]string{"tenant": "acme", "path": draw("path", "/v1:{a}", "\xff%", "2001:db8::1")}
+	}
+	switch o.Effect {
+	case store.OverrideLimit:
+		kind := rapid.SampledFrom(store.Kinds()).Draw(t, "kind")
+		o.Limit, _ = randomLimit(rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "limit"), 0)), kind).Normalize()
+	case store.OverrideTimes:
+		o.Thousandths = rapid.Int64Range(1, store.MaxOverrideThousandths).Draw(t, "thousandths")
+	case store.OverrideAdd:
+		o.Units = rapid.SampledFrom([]int64{1, -1, store.MaxCount, -store.MaxCount}).Draw(t, "units")
+	case store.OverrideBlock, store.OverrideExempt:
+	}
+	return o
+}
+
+// tablesAreChecked checks that what is out of bounds is refused, and that neither that, nor a change for another head, nor
+// reading writes anything.
+func tablesAreChecked(t *testing.T, w *twins) {
+	w.read(t, time.Hour)
 	of := func(n int) []admin.TableRecord { return []admin.TableRecord{{Value: strings.Repeat("v", n)}} }
-	for i, c := range []admin.Change{
+	for _, c := range []admin.Change{
 		{Table: admin.ConfigTable, Set: of(admin.MaxConfigHead + 1)},
 		{Table: admin.ConfigTable, Set: []admin.TableRecord{{Name: "1", Value: strings.Repeat("r", admin.MaxConfigRecord+1)}}},
 		{Table: admin.ReportTable, Set: of(admin.MaxConfigReport + 1)},
@@ -208,65 +269,228 @@ func tablesAreChecked(t *testing.T, h Harness) {
 		{Table: admin.ConfigTable, Set: of(1), Line: "\xff"},
 		{Table: admin.ConfigTable, Set: of(1), Line: strings.Repeat("l", admin.MaxJournalText+1)},
 	} {
-		if done, err := tables.Change(context.Background(), &c); done || !errors.Is(err, store.ErrInvalid) {
-			t.Errorf("change %d: %t, %v", i, done, err)
+		w.change(t, &c)
+		if _, err := w.Change(context.Background(), &c); !errors.Is(err, store.ErrInvalid) {
+			t.Errorf("%.200v: %v", c, err)
 		}
 	}
-	for _, text := range []string{"", "\xff", strings.Repeat("x", admin.MaxJournalText+1)} {
-		if err := tables.AppendJournal(context.Background(), text); !errors.Is(err, store.ErrInvalid) {
-			t.Errorf("%.20q: %v", text, err)
-		}
-	}
-	if h.dump(t, backend) != before {
-		t.Error("what is refused was written")
-	}
+	w.change(t, &admin.Change{Table: admin.ConfigTable, Set: of(admin.MaxConfigHead)})
+	w.change(t, &admin.Change{Table: admin.ConfigTable, Was: "v", Set: of(1), Line: "a"})
 }
 
-// listsAreBounded checks the latest texts of the journal and their order, and that it keeps so many.
-func listsAreBounded(t *testing.T, h Harness) {
-	tables, _ := newTables(t, h, nil)
-	written := []string{"{}", "two\nlines\x00", strings.Repeat("é", admin.MaxJournalText/2)}
-	for i := range admin.JournalKept + 30 {
-		written = append(written, fmt.Sprint("entry ", i))
-	}
-	for i, text := range written {
-		if err := tables.AppendJournal(context.Background(), text); err != nil {
-			t.Fatal(err)
-		}
-		if i == 2 && !slices.Equal(texts(t, tables, admin.JournalList, 9), written[:3]) {
-			t.Error("the first entries are not read back")
-		}
-	}
-	for _, most := range []int{-1, 0, 1, 2, 250, 251, 602, admin.JournalKept - 1, admin.JournalKept, math.MaxInt} {
-		want := written[len(written)-max(0, min(most, admin.JournalKept)):]
-		if got := texts(t, tables, admin.JournalList, most); !slices.Equal(got, want) {
-			t.Errorf("the latest %d are %.200q, want %.200q", most, got, want)
-		}
-	}
-}
-
-// identityIsOne checks that all callers get the same id, and other stores have other ids.
-func identityIsOne(t *testing.T, h Harness) {
-	tables, _ := newTables(t, h, nil)
-	ids := make([]string, 20)
+// tablesAreChangedByOne lets several change a table at once: one succeeds, and overrides are all set.
+func tablesAreChangedByOne(t *testing.T, w *twins) {
+	ctx := context.Background()
 	var together sync.WaitGroup
+	ids, winners, kept := make([]string, 8), make([]string, 8), make([]string, 8)
 	for i := range ids {
 		together.Go(func() {
-			var err error
-			if ids[i], err = tables.EnsureStoreID(context.Background()); err != nil {
+			id, err := w.EnsureStoreID(ctx)
+			head := fmt.Sprint("head ", i)
+			done, err2 := w.Change(ctx, &admin.Change{Table: admin.ConfigTable, What: "change", Line: head,
+				Set: []admin.TableRecord{{Name: "1", Value: head}, {Value: head}}})
+			if ids[i] = id; done {
+				winners[i] = head
+			}
+			for units := range int64(6) {
+				set, err := w.SetOverride(ctx, store.Override{Effect: store.OverrideAdd, Units: int64(i)*6 + units + 1}, time.Hour)
+				if kept[i] = set.ID; err == nil && units < 5 {
+					_, _, err = w.RevokeOverride(ctx, set.ID)
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			}
+			if err := cmp.Or(err, err2); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	together.Wait()
-	if same := slices.Compact(ids); len(same) != 1 || !admin.IsStoreID(same[0]) {
-		t.Fatalf("several at once get the ids %q", same)
+	if id, err := w.StoreID(ctx); err != nil || !admin.IsStoreID(id) || len(slices.Compact(append(ids, id))) != 1 {
+		t.Errorf("several at once get the ids %q, %v", ids, err)
 	}
-	if id, err := tables.StoreID(context.Background()); err != nil || id != ids[0] {
-		t.Errorf("its id is %q (%v), and was made as %q", id, err, ids[0])
+	head, err := w.Value(ctx, admin.ConfigTable, "")
+	record, err2 := w.Value(ctx, admin.ConfigTable, "1")
+	lines, _, err3 := w.Lines(ctx, admin.HistoryList, 9)
+	if err := cmp.Or(err, err2, err3); err != nil || head != strings.Join(winners, "") || record != head || len(lines) != 1 {
+		t.Errorf("changed by %q: the head is %q, the record %q, and the history %v; %v", winners, head, record, lines, err)
 	}
-	other, _ := newTables(t, h, nil)
-	if id, err := other.EnsureStoreID(context.Background()); err != nil || id == ids[0] {
-		t.Errorf("another store has the id %q (%v), too", id, err)
+	list, _, err := w.Overrides(ctx)
+	if err != nil || len(list) != len(kept) || slices.ContainsFunc(list, func(o store.Override) bool { return !slices.Contains(kept, o.ID) }) {
+		t.Errorf("in force are %v, want %q; %v", list, kept, err)
+	}
+}
+
+// recordsEndByThemselves uses the store's own clock.
+func recordsEndByThemselves(t *testing.T, w *twins) {
+	ctx := context.Background()
+	before := w.h.dump(t, w.backend)
+	report := func(was, value string, left time.Duration) {
+		t.Helper()
+		done, err := w.Change(ctx, &admin.Change{Table: admin.ReportTable, What: "report", Guard: "3", Was: was,
+			Set: []admin.TableRecord{{Name: "3", Value: value, Left: left}}})
+		if !done || err != nil {
+			t.Fatal(done, err)
+		}
+	}
+	longest := strings.Repeat("t", admin.MaxConfigReport)
+	report("", longest, time.Minute)
+	found, _, err := w.Get(ctx, admin.ReportTable, "3", "4")
+	if err != nil || len(found) != 1 || found[0].Value != longest || found[0].Left > time.Minute || found[0].Left < time.Second {
+		t.Errorf("the reports are %.300v, %v", found, err)
+	}
+	report(longest, "last", 300*time.Millisecond)
+	set, err := w.SetOverride(ctx, store.Override{Effect: store.OverrideBlock}, 300*time.Millisecond)
+	for began := time.Now(); ; time.Sleep(5 * time.Millisecond) {
+		version, err2 := w.OverrideVersion(ctx)
+		last, err3 := w.Value(ctx, admin.ReportTable, "3")
+		if err := cmp.Or(err, err2, err3); err != nil || time.Since(began) > time.Minute {
+			t.Fatalf("%q and the version %q do not end: %v", last, version, err)
+		}
+		if version == "" && last == "" {
+			break
+		}
+	}
+	if list, version, err := w.Overrides(ctx); len(list) > 0 || version != "" || err != nil {
+		t.Errorf("%+v, %q, %v", list, version, err)
+	}
+	if _, found, err := w.RevokeOverride(ctx, set.ID); found || err != nil {
+		t.Errorf("revoked after its end: %v, %v", found, err)
+	}
+	if after := w.h.dump(t, w.backend); w.h.DropsEnded && after != before {
+		t.Errorf("left behind: %s", after)
+	}
+	report("", "theirs", time.Hour)
+}
+
+// listsAreBounded checks that the journal keeps so many of its latest texts, in their order.
+func listsAreBounded(t *testing.T, w *twins) {
+	var written []string
+	for i := range admin.JournalKept + 30 {
+		written = append(written, fmt.Sprint("entry ", i))
+		if err := w.AppendJournal(context.Background(), written[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, most := range []int{-1, 0, 1, 250, admin.JournalKept - 1, admin.JournalKept, math.MaxInt} {
+		want := written[len(written)-max(0, min(most, admin.JournalKept)):]
+		lines, damaged, err := w.ReadJournal(context.Background(), most)
+		if err != nil || damaged > 0 || !slices.EqualFunc(lines, want, func(l admin.JournalEntry, text string) bool { return l.Text == text }) {
+			t.Errorf("the latest %d are %.200v, %v, want %.200q", most, lines, err, want)
+		}
+	}
+}
+
+// overridesAreBounded fills the table: one more is refused until one has ended.
+func overridesAreBounded(t *testing.T, w *twins) {
+	ctx := context.Background()
+	block := store.Override{Effect: store.OverrideBlock}
+	text, err := admin.EncodeOverride(&block)
+	now := store.InstantOf(w.now)
+	full := &admin.Change{Table: admin.OverrideTable, Set: []admin.TableRecord{{Value: strings.Repeat("v", admin.OverrideVersionSize),
+		Created: now, Ends: now + 3_600_000_000, Left: time.Hour}}}
+	for i := range admin.MaxOverrides - 1 {
+		full.Set = append(full.Set, admin.TableRecord{Name: fmt.Sprintf("%08d", i), Value: string(text), Created: now,
+			Ends: now + 3_600_000_000, Left: time.Hour})
+	}
+	w.change(t, full)
+	set := func(units int64) error {
+		_, err := w.SetOverride(ctx, store.Override{Effect: store.OverrideAdd, Units: units}, time.Minute)
+		return err
+	}
+	if err := cmp.Or(err, set(1), set(1)); err != nil { // the second time it is the same one
+		t.Fatal(err)
+	}
+	if err := set(2); !errors.Is(err, store.ErrRefused) {
+		t.Errorf("one more: %v", err)
+	}
+	before, _ := w.OverrideVersion(ctx)
+	if list, version, err := w.Overrides(ctx); err != nil || len(list) != admin.MaxOverrides || version != before {
+		t.Errorf("%d overrides of version %q, %v", len(list), version, err)
+	}
+	w.now = w.now.Add(time.Minute + time.Millisecond)
+	if version, err := w.OverrideVersion(ctx); err != nil || version != before {
+		t.Errorf("after one has ended version %q is %q, %v", before, version, err)
+	}
+	if err := set(2); err != nil {
+		t.Errorf("after one has ended: %v", err)
+	}
+}
+
+// denialsAreBounded denies thousands of keys in a minute, and checks that the most denied ones are kept, and the total.
+func denialsAreBounded(t *testing.T, w *twins) {
+	total := int64(0)
+	for write := range 20 {
+		d := admin.Denials{Now: store.InstantOf(w.now)}
+		for i := range admin.MaxDenialRows {
+			row := admin.Denied{Key: store.Key{Subject: fmt.Sprintf("rare:%d:%d", write, i), Name: "n"}, Count: 1 + int64(i%2), LastAt: d.Now}
+			if i < 10 {
+				row.Key.Subject, row.Count = fmt.Sprintf("often:%d", i), 3
+			}
+			d.Rows = append(d.Rows, row)
+			total += row.Count
+		}
+		if err := w.AddDenials(context.Background(), d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for last, kept := range map[time.Duration]int{time.Minute: admin.DenialsKept, admin.DenialHistory: admin.CoarseDenialsKept} {
+		got, err := w.Denials(context.Background(), last)
+		if err != nil || got.Total() != total || got.Exact() || len(got.Rows) > kept || len(got.Rows) < kept/2 {
+			t.Fatalf("of %s: %d rows and %d others, %d in all, want %d; %v", last, len(got.Rows), got.Others, got.Total(), total, err)
+		}
+		for i, row := range got.Rows {
+			if often := strings.HasPrefix(row.Key.Subject, "often:"); often != (i < 10) || often && row.Count != 60 || !often && row.Count != 2 {
+				t.Fatalf("of %s row %d is %+v", last, i, row)
+			}
+		}
+	}
+}
+
+// sinceWhen checks when a run of denials began: as far back as the process knows, and with the pause that ends a run, at it
+// and beside it.
+func sinceWhen(t *testing.T, w *twins) {
+	for _, pause := range []time.Duration{time.Second, 2 * time.Minute, admin.DenialPause, admin.DenialPause + time.Millisecond} {
+		for _, since := range []time.Duration{0, time.Second, 3 * time.Hour} { // how long the process of the second denial knows of
+			for _, last := range []time.Duration{admin.DenialMinutes, admin.DenialHistory} {
+				w.now = w.now.Truncate(10 * time.Minute).Add(48 * time.Hour) // nothing of the case before is left
+				for _, known := range []time.Duration{0, since} {
+					d := admin.Denials{Now: store.InstantOf(w.now)}
+					d.Rows = []admin.Denied{{Key: store.Key{Subject: "u", Name: "n"}, Count: 1, LastAt: d.Now,
+						Since: store.InstantOf(w.now.Add(-known))}}
+					w.addDenials(t, d)
+					w.now = w.now.Add(pause)
+				}
+				w.read(t, last)
+			}
+		}
+	}
+}
+
+// letThroughIsBounded checks that a step has so many overrides, and that the next step has room again.
+func letThroughIsBounded(t *testing.T, w *twins) {
+	add := func(ids ...string) {
+		t.Helper()
+		d := admin.Denials{Now: store.InstantOf(w.now)}
+		for _, id := range ids {
+			d.LetThrough = append(d.LetThrough, admin.LetThrough{Override: id, Count: 2})
+		}
+		w.addDenials(t, d)
+	}
+	for first := 1; first < admin.LetThroughKept; first += admin.MaxDenialRows {
+		var ids []string
+		for i := first; i < min(first+admin.MaxDenialRows, admin.LetThroughKept); i++ {
+			ids = append(ids, fmt.Sprintf("id%06d", i))
+		}
+		add(ids...)
+	}
+	add("last", "beyond", "id000001") // there is room for one of them
+	add("beyond")
+	for _, pause := range []time.Duration{0, time.Minute, 10 * time.Minute} {
+		w.now = w.now.Add(pause)
+		add("beyond", "last")
+		w.read(t, time.Second)
+		w.read(t, admin.DenialHistory)
 	}
 }
