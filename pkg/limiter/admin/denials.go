@@ -15,14 +15,9 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// AddDenials counts d in the current steps of the table of denials. The table is separate from the limits, since a denied
-// take changes no key. It has a step for each minute of the last [DenialMinutes], with the [DenialsKept] keys denied most,
-// and one for each ten minutes of the last [DenialHistory], with the [CoarseDenialsKept] keys denied most. Steps begin and
-// end by the store's clock, and expire by themselves.
-//
-// d.Rows and d.LetThrough have at most MaxDenialRows each; of d.Rows each key is there once, shortened by
-// [Denied.Shorten], and of d.LetThrough each override once. Since, LastAt and Now are by the caller's clock; only their
-// differences count. Steps of rows do not count. After a [store.ErrOutcomeUnknown] the denials may have been added.
+// AddDenials counts d in the current step of [FineSteps] and of [CoarseSteps], by the store's clock. Rows and LetThrough have
+// at most MaxDenialRows each; each key, shortened by [Denied.Shorten], and each override is there once. Since, LastAt and Now
+// are by the caller's clock. After a [store.ErrOutcomeUnknown] the denials may have been added.
 func (t *Tables) AddDenials(ctx context.Context, d Denials) error {
 	if err := d.Check(); err != nil {
 		return err
@@ -30,9 +25,8 @@ func (t *Tables) AddDenials(ctx context.Context, d Denials) error {
 	return t.AddCounts(ctx, &d)
 }
 
-// Denials returns the sum of the steps that the last period touches: minutes, or if last is above DenialMinutes ten
-// minutes. last is above 0 and at most DenialHistory. With an [IncompleteError] it returns the denials of the other
-// masters, and Lost is true.
+// Denials returns the sum of the steps of [StepsOf] last that this period touches. With an [IncompleteError] it returns the
+// denials of the other masters, and Lost is true.
 func (t *Tables) Denials(ctx context.Context, last time.Duration) (Denials, error) {
 	if last <= 0 || last > DenialHistory {
 		return Denials{}, store.Invalidf("denials of the last %s: it must be more than 0 and at most %s", last, DenialHistory)
@@ -101,8 +95,7 @@ type Denied struct {
 	// LastAt is the instant of the last denial.
 	LastAt store.Instant
 	// Since is the begin of the run of denials that LastAt belongs to: between two of its denials there are at most
-	// [DenialPause]. It can be before the period that was asked for. It can be too late if the processes that denied
-	// have been started since, or if the key was one of too many.
+	// [DenialPause]. It can be before the period that was asked for, and too late if the denying process began later.
 	Since store.Instant
 	// Limit is the limit in force that denied last, with what an override made of it; zero if none is known.
 	Limit store.Limit
@@ -110,8 +103,7 @@ type Denied struct {
 	Blocked  int64
 	Override string
 	// Allowed counts the takes that the denying processes let through between their first and their last denial of a
-	// run, and Compared their denials after the first. What other processes let through, and what went through before
-	// and after, is not in it.
+	// run, and Compared their denials after the first.
 	Allowed, Compared int64
 	// Steps are the steps with denials, the earliest first. A table sets them.
 	Steps []DenialStep
@@ -123,21 +115,16 @@ type DenialStep struct {
 	Count  int64
 }
 
-// LetThrough is how many takes an override let through: they were allowed while it applied. How many of them the
-// limit would have allowed without it is not known.
+// LetThrough is how many calls were allowed while an override applied.
 type LetThrough struct {
 	Override string // its ID
-	// Count counts calls: one that the override applied to for several limits is counted once.
-	Count int64
+	Count    int64
 }
 
 // Check returns a [store.ErrInvalid] if l cannot be added.
 func (l LetThrough) Check() error {
-	switch {
-	case l.Override == "" || !isOverrideID(l.Override):
-		return store.Invalidf("%.40q is not the ID of an override", l.Override)
-	case l.Count < 1:
-		return store.Invalidf("%d takes let through by the override %s; there must be 1 or more", l.Count, l.Override)
+	if l.Override == "" || !isOverrideID(l.Override) || l.Count < 1 {
+		return store.Invalidf("%d takes let through by the override %.40q", l.Count, l.Override)
 	}
 	return nil
 }
@@ -248,8 +235,7 @@ func StepsOf(last time.Duration) DenialSteps {
 	return CoarseSteps
 }
 
-// Held is the number of rows of a step above which those beyond s.Kept are removed. The margin avoids a search at
-// each write.
+// Held is the number of rows of a step above which those beyond s.Kept are removed.
 func (s DenialSteps) Held() int { return s.Kept * 3 / 2 }
 
 // At returns the number of the step of now.

@@ -23,19 +23,17 @@ import (
 // stores of this module are one. [KeyspaceOf] finds it.
 type Keyspace interface {
 	store.Store
-	// Scan yields every key in use that q selects, each once, in no particular order, and holds only a part of them
-	// at a time. A [store.ForeignError] is about one key, whose Entry has only its names, and the scan continues.
-	// Any other error ends it, after all entries that could be read. Scan writes nothing.
+	// Scan yields every key in use that q selects, each once, in no particular order. A [store.ForeignError] is about one
+	// key, whose Entry has only its names, and the scan continues. Any other error ends it. Scan writes nothing.
 	Scan(ctx context.Context, q Query) iter.Seq2[Entry, error]
 	// Delete makes the keys of records unused and returns how many were in use. If a Record has a Value and the key
 	// no longer holds it, changed has what was deleted instead, so that the caller can complete a backup. Foreign
 	// values stay, each with a [store.ForeignError] among the joined errors. After any other error some keys may
 	// have been deleted.
 	Delete(ctx context.Context, records ...Record) (deleted int, changed []Record, err error)
-	// Import brings records of a scan back, with the expiry they had, and returns the outcomes. It overwrites a key
-	// in use only if replace is set. After an error some records may have been imported: those whose outcome says
-	// so, and perhaps those with the outcome NotKnown. There may be no outcomes at all. A store can skip records
-	// that it cannot hold: each then has an [UnfitError] among the joined errors.
+	// Import brings records of a scan back, with the expiry they had, and returns the outcomes, perhaps none after an
+	// error. It overwrites a key in use only if replace is set. A store can skip records that it cannot hold: each then
+	// has an [UnfitError] among the joined errors.
 	Import(ctx context.Context, replace bool, records ...Record) ([]ImportOutcome, error)
 }
 
@@ -43,10 +41,8 @@ type Keyspace interface {
 // limiters are only deleted, and restored.
 type Adjuster interface {
 	Keyspace
-	// Adjust sets the usage of each key, each at one instant by itself, and returns the results. If Kept is set and
-	// the key no longer holds that value, the result has what the key held instead, so that the caller can complete
-	// a backup. Foreign values stay, each with a [store.ForeignError] among the joined errors. After any other
-	// error some keys may have been adjusted.
+	// Adjust sets the usage of each key, each at one instant by itself, and returns the results. Foreign values stay,
+	// each with a [store.ForeignError] among the joined errors. After any other error some keys may have been adjusted.
 	Adjust(ctx context.Context, adjustments ...Adjustment) ([]Adjusted, error)
 }
 
@@ -69,12 +65,11 @@ type Query struct {
 	StoreKeys []string
 	// Bytes, Records and States fill in [Entry.Bytes], [Entry.Record] and [Entry.State].
 	Bytes, Records, States bool
-	// InForce, if set, returns the limit that applies to a key now; the Limit of the entry is the recorded one.
-	// Usage and remaining of the entry then follow from it. Calls may be concurrent, and must neither change the entry
-	// nor keep it. The keys of other limiters have no such limit.
+	// InForce, if set, returns the limit that applies to a key of limitctl now, from which usage and remaining then follow.
+	// Calls may be concurrent, and must neither change the entry nor keep it.
 	InForce func(*Entry) store.Limit
-	// Foreign selects also store keys that begin like those of limits but belong to none. Each comes with a
-	// [store.ForeignError], and its subject is what follows the prefix. A store that holds only limits has none.
+	// Foreign selects also store keys that begin like those of limits but belong to none, each with a
+	// [store.ForeignError]. Its subject is what follows the prefix.
 	Foreign bool
 	// Progress, if set, gets from time to time the number of keys that the scan has read, and the approximate
 	// number of all. The selected ones of these have been yielded by then. The numbers are equal at the end.
@@ -135,8 +130,6 @@ type Record struct {
 	Key     store.Key
 	Value   []byte
 	Expires time.Time
-	// Members are the values of one limit, each under its own store key. They are set only if another limiter wrote
-	// them.
 	Members []Member
 }
 

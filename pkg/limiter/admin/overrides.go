@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -30,9 +29,8 @@ const (
 	changeTries = 200
 )
 
-// OverrideVersion returns a version that changes whenever an override is set or revoked; it is empty if there is none.
-// A version never comes back with other overrides. It is one small read. The end of an override does not change the
-// version, unless it was the last.
+// OverrideVersion returns a version that changes whenever an override is set or revoked, by one small read. It is empty if
+// none is in force. The end of an override does not change it, unless it was the last.
 func (t *Tables) OverrideVersion(ctx context.Context) (string, error) {
 	return t.Value(ctx, OverrideTable, "")
 }
@@ -106,10 +104,9 @@ func (t *Tables) changeOverrides(ctx context.Context, what string,
 	return fmt.Errorf("%w: other changes come first", store.ErrRefused)
 }
 
-// SetOverride adds o for that time, in whole milliseconds, and returns it with its ID, CreatedAt and ExpiresAt. If an
-// override in force has the same subjects, names, attributes, effect and amount, it extends that one, which keeps its
-// ID and takes the new end, reason and author. The error is a [store.ErrInvalid] if [store.Override.Check] fails, and a
-// [store.ErrRefused] if there are already [MaxOverrides]. After a [store.ErrOutcomeUnknown] it may have been set.
+// SetOverride adds o for that time, in whole milliseconds, and returns it with its ID, CreatedAt and ExpiresAt. One in force
+// that differs only in its times, reason and author keeps its ID and takes those of o. It is a [store.ErrRefused] if there
+// are already [MaxOverrides]. After a [store.ErrOutcomeUnknown] it may have been set.
 func (t *Tables) SetOverride(ctx context.Context, o store.Override, lasts time.Duration) (set store.Override, err error) {
 	if err := o.Check(lasts); err != nil {
 		return set, err
@@ -122,10 +119,8 @@ func (t *Tables) SetOverride(ctx context.Context, o store.Override, lasts time.D
 	err = t.changeOverrides(ctx, "override", func(inForce []TableRecord, now store.Instant) (string, *TableRecord, error) {
 		r := TableRecord{Name: overrideID(inForce, text, which), Value: text, Created: now / 1000 * 1000, Left: left}
 		r.Ends = r.Created + store.Instant(left.Microseconds())
-		known := slices.ContainsFunc(inForce, func(other TableRecord) bool { return other.Name == r.Name })
-		if len(inForce) >= MaxOverrides && !known {
-			return "", nil, fmt.Errorf("%w: %d overrides are in force, which is the most; revoke one, or set one that covers several",
-				store.ErrRefused, MaxOverrides)
+		if len(inForce) >= MaxOverrides && !slices.ContainsFunc(inForce, func(o TableRecord) bool { return o.Name == r.Name }) {
+			return "", nil, fmt.Errorf("%w: %d overrides are in force, which is the most; revoke one", store.ErrRefused, MaxOverrides)
 		}
 		set, err = readOverride(&r, now)
 		return r.Name, &r, err
@@ -187,8 +182,7 @@ func readOverride(r *TableRecord, now store.Instant) (store.Override, error) {
 	return o, nil
 }
 
-// overrideText is an override as JSON text. Its ID and times are stored separately. Reason and By come last: the text
-// before them identifies the override.
+// overrideText is an override as JSON text. Reason and By come last: the text before them identifies the override.
 type overrideText struct {
 	Subject     string            `json:"subject,omitempty"`
 	Name        string            `json:"name,omitempty"`
@@ -251,7 +245,7 @@ func encodeOverride(o *store.Override) (text string, which int, err error) {
 
 // json returns the text, without escapes for HTML.
 func (w *overrideText) json() string {
-	var text bytes.Buffer
+	var text strings.Builder
 	encoder := json.NewEncoder(&text)
 	encoder.SetEscapeHTML(false)
 	encoder.Encode(w) // texts and numbers, which cannot fail
@@ -284,12 +278,9 @@ func DecodeOverride(text []byte) (o store.Override, err error) {
 			o.Limit, err = o.Limit.Normalize()
 		}
 	}
-	for _, p := range []struct {
-		text string
-		into *store.Pattern
-	}{{w.Subject, &o.Subjects}, {w.Name, &o.Names}} {
-		if err == nil && p.text != "" {
-			*p.into, err = store.ParsePattern(p.text)
+	for into, text := range map[*store.Pattern]string{&o.Subjects: w.Subject, &o.Names: w.Name} {
+		if err == nil && text != "" {
+			*into, err = store.ParsePattern(text)
 		}
 	}
 	for name, value := range w.Attributes {

@@ -137,13 +137,8 @@ func (l List) String() string { return [...]string{"the journal", "the history o
 // Kept is the number of texts that a store keeps.
 func (l List) Kept() int { return [...]int{JournalKept, 1000}[l] }
 
-// Tables are what the records of a [SideTable] mean. Stores that have one embed it.
-//
-//   - The id of the store, which identifies it, whatever its address. A copy of a server's data has the id of the
-//     original.
-//   - A journal, such as of who changed what.
-//   - The overrides of operators.
-//   - Who was denied, and what overrides let through.
+// Tables are what the records of a [SideTable] mean: the id of the store, a journal of who changed what, overrides, and who was
+// denied. Stores that have one embed it.
 type Tables struct {
 	SideTable
 	// AuditOnly: the limits are those of another limiter, so that only the id and the journal are about them.
@@ -166,8 +161,7 @@ func (t *Tables) Value(ctx context.Context, table Table, name string) (string, e
 	return found[0].Value, nil
 }
 
-// AuditOf returns the tables of backend, or of the store that it wraps, for the id and the journal. There are none if a
-// wrapper was not made with [store.Wrap], and so does not say what it wraps.
+// AuditOf returns the tables of backend, or of the store that it wraps (see [store.As]), for the id and the journal.
 func AuditOf(backend store.Store) (*Tables, bool) {
 	holder, has := store.As[interface{ tables() *Tables }](backend)
 	if !has || holder.tables().SideTable == nil {
