@@ -10,6 +10,7 @@ require (
 	github.com/charmbracelet/x/ansi v0.11.6 // cutting styled text
 	github.com/clipperhouse/displaywidth v0.10.0 // width and cut of a text on a terminal
 	github.com/dunglas/httpsfv v1.1.2 // structured header fields (RFC 9651)
+	github.com/go-json-experiment/json v1.27.0 // strict JSON in /v1 and backups, as encoding/json/v2 of Go 1.27
 	github.com/goccy/go-yaml v1.19.2 // configuration files
 	github.com/itchyny/gojq v0.12.20 // --jq
 	github.com/mattn/go-runewidth v0.0.31 // width of a character

@@ -10,15 +10,15 @@ package backup
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"time"
 
+	strictjson "github.com/go-json-experiment/json"
+
 	"github.com/limitctl/limitctl/internal/lines"
-	"github.com/limitctl/limitctl/internal/strictjson"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -236,13 +236,7 @@ func readExpiry(ms, latest int64) (time.Time, error) {
 // readLine parses a line in any form.
 func readLine(text []byte) (*line, error) {
 	l := &line{}
-	if json.Unmarshal(text, l) == nil {
-		if again, _ := json.Marshal(l); bytes.Equal(again, text) { // as it was written: nobody has added a name, or one twice
-			return l, nil
-		}
-	}
-	l = &line{}
-	if err := strictjson.Decode(text, l); err != nil {
+	if err := strictjson.Unmarshal(text, l, strictjson.RejectUnknownMembers(true)); err != nil {
 		return nil, fmt.Errorf("it is not a record: %w", err)
 	}
 	return l, nil

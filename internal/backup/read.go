@@ -3,14 +3,14 @@ package backup
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 
+	"github.com/go-json-experiment/json"
+
 	"github.com/limitctl/limitctl/internal/lines"
 	"github.com/limitctl/limitctl/internal/readfile"
-	"github.com/limitctl/limitctl/internal/strictjson"
 )
 
 // maxHeader is longer than any first line.
@@ -81,7 +81,7 @@ func (c *Contents) readHeader(in *bufio.Reader) error {
 	case err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
 		return err
 	}
-	if strictjson.Decode(text, new(any)) != nil || json.Unmarshal(text, &c.Header) != nil || c.Version == 0 {
+	if json.Unmarshal(text, &c.Header) != nil || c.Version == 0 {
 		return errNoHeader
 	}
 	if c.Version != version {

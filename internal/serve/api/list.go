@@ -3,11 +3,13 @@ package api
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/internal/panics"
@@ -21,8 +23,8 @@ const mostQuestions = store.MaxRequests
 // serveList answers a list of questions, each as if it came by itself, also if there is a mistake in another one. Those about the
 // same subject are decided in their order, others together, so that a store that merges calls decides them in few.
 func (l *listener) serveList(w http.ResponseWriter, r *http.Request, v *verb, body []byte) {
-	var questions []json.RawMessage
-	err := wrongBody(json.Unmarshal(body, &questions))
+	var questions []jsontext.Value // which are checked one by one
+	err := wrongBody(json.Unmarshal(body, &questions, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)))
 	switch {
 	case err != nil:
 	case len(questions) == 0:

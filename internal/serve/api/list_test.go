@@ -74,11 +74,11 @@ func TestListsThatAreRefused(t *testing.T) {
 	const one = `{"key":"a","limits":["1/1h"]}`
 	listener := memoryListener(t)
 	for body, says := range map[string]string{
-		"[":                               "at byte 1: unexpected end of JSON input",
+		"[":                               "the body ends too early",
 		"[ ]":                             "the list is empty; send questions, such as",
-		"[" + one + ",]":                  "invalid character ']' looking for beginning of value",
+		"[" + one + ",]":                  "at byte 31: invalid character ',' at start of value",
 		"[" + one + "]x":                  "invalid character 'x' after top-level value",
-		"[" + one + ",{]":                 "invalid character ']' looking for beginning of object key string",
+		"[" + one + ",{]":                 "at byte 33: invalid character ']' at start of string",
 		"[" + strings.Repeat("[", 30_000): "exceeded max depth",
 		"[" + strings.Repeat(one+",", mostQuestions) + one + "]": "the list has more than 64 questions; send them in several requests",
 	} {

@@ -2,16 +2,17 @@ package api
 
 import (
 	"bytes"
-	"cmp"
-	"encoding/json"
 	"errors"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
-	"time"
+	"sync"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/limitctl/limitctl/internal/serve/engine"
-	"github.com/limitctl/limitctl/internal/strictjson"
 	"github.com/limitctl/limitctl/internal/texts"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -68,7 +69,7 @@ type question struct {
 	Attributes                   []policy.Attribute // in the order of the body, for the key in the answer
 	Costs                        []policy.FieldCost
 	Cost, UpTo                   *int64
-	Force                        *bool
+	Force                        bool
 }
 
 const (
@@ -76,115 +77,162 @@ const (
 	aNumber = "a whole number without quotes, such as 1"
 )
 
-// mostAttributes bounds the attributes of a body. A policy uses fewer.
-const mostAttributes = 64
+// mostNames bounds the attributes and the costs of a body. A policy uses fewer.
+const mostNames = 64
 
-// readQuestion reads a body for a verb. An error is a [store.ErrInvalid].
+var decoders = sync.Pool{New: func() any { return new(jsontext.Decoder) }}
+
+// readQuestion reads a body for a verb. An error is a [store.ErrInvalid]. The decoder refuses names given twice, invalid UTF-8 and
+// half surrogate pairs.
 func readQuestion(v *verb, body []byte) (q question, err error) {
-	d, err := strictjson.NewDecoder(body)
-	if err != nil {
-		return q, store.Invalidf("the body: %s", err)
-	}
-	switch token, err := d.Token(); {
+	d := decoders.Get().(*jsontext.Decoder)
+	defer decoders.Put(d)
+	d.Reset(bytes.NewBuffer(body))
+	switch token, err := d.ReadToken(); {
 	case errors.Is(err, io.EOF):
 		return q, store.Invalidf(`the body is empty; send JSON, such as {"key":"user:42","limits":["10/1m"]}`)
-	case err == nil && token != json.Delim('{'):
-		return q, store.Invalidf(`the body is no object; send one, such as {"key":"user:42","limits":["10/1m"]}`)
 	case err != nil:
 		return q, wrongBody(err)
+	case token.Kind() != '{':
+		return q, store.Invalidf(`the body is no object; send one, such as {"key":"user:42","limits":["10/1m"]}`)
 	}
-	err = strictjson.Members(d, func(name string) error {
+	err = members(d, func(name string) error {
 		if !slices.Contains(v.fields, name) {
 			return unknownField(v, name)
 		}
 		switch name {
 		case "key":
-			return value(d, body, name, aText, &q.Key)
+			return readText(d, name, &q.Key)
 		case "policy":
-			return value(d, body, name, aText, &q.Policy)
+			return readText(d, name, &q.Policy)
 		case "token":
-			return value(d, body, name, aText, &q.Token)
+			return readText(d, name, &q.Token)
 		case "token_ttl":
-			return value(d, body, name, aText, &q.TokenTTL)
-		case "limits":
-			return value(d, body, name, "a list of texts", &q.Limits)
+			return readText(d, name, &q.TokenTTL)
 		case "cost":
-			return value(d, body, name, aNumber, &q.Cost)
+			return readNumber(d, name, &q.Cost)
 		case "up_to":
-			return value(d, body, name, aNumber, &q.UpTo)
+			return readNumber(d, name, &q.UpTo)
 		case "force":
-			return value(d, body, name, "true or false", &q.Force)
+			token, err := read(d, "tf", name, "true or false")
+			q.Force = err == nil && token.Bool()
+			return err
+		case "limits":
+			err := json.UnmarshalDecode(d, &q.Limits)
+			if _, is := errors.AsType[*json.SemanticError](err); is || err == nil && q.Limits == nil {
+				err = store.Invalidf("limits must be a list of texts")
+			}
+			return err
 		case "attributes":
 			q.Attributes = []policy.Attribute{}
-			return members(d, body, name, `an object of texts, such as {"ip":"203.0.113.9"}`, "attribute", aText,
-				func(name, text string) error {
-					switch {
-					case text == "":
-						return store.Invalidf("attribute %q is empty; give it a value, or all who leave it empty share one subject", name)
-					case len(q.Attributes) == mostAttributes:
-						return store.Invalidf("there are more than %d attributes; send those that the policy uses", mostAttributes)
-					}
-					q.Attributes = append(q.Attributes, policy.Attribute{Name: name, Value: text})
-					return nil
-				})
+			return named(d, name, `an object of texts, such as {"ip":"203.0.113.9"}`, "attribute", func(name, what string) error {
+				token, err := read(d, `"`, what, aText)
+				if err == nil && token.String() == "" {
+					err = store.Invalidf("%s is empty; give it a value, or all who leave it empty share one subject", what)
+				}
+				q.Attributes = append(q.Attributes, policy.Attribute{Name: name, Value: token.String()})
+				return err
+			})
 		}
 		q.Costs = []policy.FieldCost{}
-		return members(d, body, name, `an object of whole numbers, such as {"tokens":3000}`, "cost", aNumber,
-			func(name string, units int64) error {
-				if len(q.Costs) == store.MaxRequests {
-					return store.Invalidf("there are more than %d costs; send those that the policy uses", store.MaxRequests)
-				}
-				q.Costs = append(q.Costs, policy.FieldCost{Field: name, Units: units})
-				return nil
-			})
+		return named(d, name, `an object of whole numbers, such as {"tokens":3000}`, "cost", func(name, what string) error {
+			var units *int64
+			err := readNumber(d, what, &units)
+			q.Costs = append(q.Costs, policy.FieldCost{Field: name, Units: valueOf(units)})
+			return err
+		})
 	})
-	return q, wrongBody(cmp.Or(err, strictjson.End(d)))
+	if err != nil {
+		return q, wrongBody(err)
+	}
+	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
+		return q, store.Invalidf("the body: something follows its end at byte %d", d.InputOffset())
+	}
+	return q, nil
 }
 
-// value reads a value, which must be what the text says.
-func value[T any](d *json.Decoder, body []byte, name, must string, into *T) error {
-	if rest := bytes.TrimLeft(body[d.InputOffset():], ": \t\r\n"); bytes.HasPrefix(rest, []byte("null")) { // at which Decode does nothing
-		return store.Invalidf("%s must be %s, not null", name, must)
+// members reads an object after its brace.
+func members(d *jsontext.Decoder, member func(name string) error) error {
+	for d.PeekKind() != '}' {
+		name, err := d.ReadToken()
+		if err == nil {
+			err = member(name.String())
+		}
+		if err != nil {
+			return err
+		}
 	}
-	err := d.Decode(into)
-	if mistaken, is := errors.AsType[*json.UnmarshalTypeError](err); is {
-		return store.Invalidf("%s must be %s, not %s", name, must, shorten(mistaken.Value))
+	_, err := d.ReadToken()
+	return err
+}
+
+// named reads an object whose names are those of policies, for costs and attributes.
+func named(d *jsontext.Decoder, field, must, what string, member func(name, what string) error) error {
+	if _, err := read(d, "{", field, must); err != nil {
+		return err
+	}
+	given := 0
+	return members(d, func(name string) error {
+		if err := policy.ValidateName(what, name); err != nil {
+			return err
+		}
+		if given++; given > mostNames {
+			return store.Invalidf("there are more than %d %ss; send those that the policy uses", mostNames, what)
+		}
+		return member(name, what+" "+name)
+	})
+}
+
+// read reads a token of one of the kinds. It must be what the text says.
+func read(d *jsontext.Decoder, kinds, name, must string) (jsontext.Token, error) {
+	token, err := d.ReadToken()
+	if err == nil && strings.IndexByte(kinds, byte(token.Kind())) < 0 {
+		err = mustBe(name, must, token)
+	}
+	return token, err
+}
+
+func mustBe(name, must string, token jsontext.Token) error {
+	text := token.String()
+	if token.Kind() == '"' {
+		text = strconv.Quote(text)
+	}
+	return store.Invalidf("%s must be %s, not %s", name, must, shorten(text))
+}
+
+func readText(d *jsontext.Decoder, name string, into **string) error {
+	token, err := read(d, `"`, name, aText)
+	if err == nil {
+		*into = new(token.String())
 	}
 	return err
 }
 
-// members reads an object whose names are those of policies, and calls add for each.
-func members[T any](d *json.Decoder, body []byte, field, must, what, each string, add func(name string, value T) error) error {
-	switch token, err := d.Token(); {
-	case err != nil:
+func readNumber(d *jsontext.Decoder, name string, into **int64) error {
+	token, err := read(d, "0", name, aNumber)
+	if err != nil {
 		return err
-	case token != json.Delim('{'):
-		return store.Invalidf("%s must be %s", field, must)
 	}
-	return strictjson.Members(d, func(name string) error {
-		if err := policy.ValidateName(what, name); err != nil {
-			return err
-		}
-		var read T
-		if err := value(d, body, what+" "+name, each, &read); err != nil {
-			return err
-		}
-		return add(name, read)
-	})
+	n, err := token.Int()
+	if err != nil {
+		return mustBe(name, aNumber, token)
+	}
+	*into = &n
+	return nil
 }
 
 // wrongBody says in terms of a body what an error of its decoder means.
 func wrongBody(err error) error {
-	syntax, is := errors.AsType[*json.SyntaxError](err)
+	syntax, is := errors.AsType[*jsontext.SyntacticError](err)
 	switch {
-	case err == nil || errors.Is(err, store.ErrInvalid):
+	case !is:
 		return err
-	case errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF):
+	case errors.Is(err, io.ErrUnexpectedEOF):
 		return store.Invalidf("the body ends too early")
-	case is:
-		return store.Invalidf("the body is not valid JSON at byte %d: %s", syntax.Offset, err)
+	case errors.Is(err, jsontext.ErrDuplicateName):
+		return store.Invalidf("%q is given twice; keep one", shorten(syntax.JSONPointer.LastToken()))
 	}
-	return store.Invalidf("the body: %s", err)
+	return store.Invalidf("the body is not valid JSON at byte %d: %s", syntax.ByteOffset+1, syntax.Err)
 }
 
 func unknownField(v *verb, name string) error {
@@ -227,7 +275,7 @@ func (q *question) check(v *verb) error {
 		return store.Invalidf("settle needs the token that the units were taken with; add token")
 	case v.op == store.Settle && q.Cost == nil && q.Costs == nil:
 		return store.Invalidf("settle needs the real cost; add cost, or costs of a policy's fields")
-	case valueOf(q.Force) && q.UpTo != nil:
+	case q.Force && q.UpTo != nil:
 		return store.Invalidf("force takes all units and up_to those that fit; send one of them")
 	case q.Cost != nil && q.UpTo != nil:
 		return store.Invalidf("cost and up_to both say how many units; send one of them")
@@ -247,7 +295,7 @@ func (q *question) ask(v *verb, settings *engine.Settings) (ask engine.Ask, err 
 	switch {
 	case v.op == store.Adjust:
 		ask.Cost = 0 // units that stay in use
-	case valueOf(q.Force):
+	case q.Force:
 		ask.Op = store.Charge
 	case q.UpTo != nil:
 		ask.Op, ask.Cost = store.TakeUpTo, *q.UpTo
@@ -256,8 +304,8 @@ func (q *question) ask(v *verb, settings *engine.Settings) (ask engine.Ask, err 
 		ask.Cost = *q.Cost
 	}
 	if q.TokenTTL != nil {
-		if ask.TokenTTL, err = parseTokenTTL(*q.TokenTTL); err != nil {
-			return ask, err
+		if ask.TokenTTL, err = store.ParsePeriod(*q.TokenTTL); err != nil {
+			return ask, store.Invalidf("token_ttl: %s", err)
 		}
 	}
 	for _, text := range q.Limits {
@@ -285,18 +333,6 @@ func valueOf[T any](p *T) (v T) {
 		v = *p
 	}
 	return v
-}
-
-func parseTokenTTL(text string) (time.Duration, error) {
-	ttl, err := store.ParsePeriod(text)
-	if err != nil {
-		return 0, store.Invalidf("token_ttl: %s", err)
-	}
-	if ttl < store.MinTokenTTL || ttl > store.MaxTokenTTL {
-		return 0, store.Invalidf("token_ttl %s is out of range; it must be from %s to %s", text, store.FormatPeriod(store.MinTokenTTL),
-			store.FormatPeriod(store.MaxTokenTTL))
-	}
-	return ttl, nil
 }
 
 // subject is the subject in the answer: the key, or the attributes in the form of the command line.
