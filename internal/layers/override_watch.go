@@ -4,48 +4,47 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/limitctl/limitctl/internal/panics"
+	"github.com/limitctl/limitctl/internal/poll"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// OverrideWatch keeps a copy of the overrides in the [admin.Tables] of a store, so that a change applies to the
-// calls of its stacks within about a second.
+// OverrideWatch is the law of how soon overrides apply: a change in the [admin.Tables] of a store applies to the calls of its
+// stacks within about a second.
 //
 // It checks for changes in the background, by one small read a second, while decisions are made and for a minute
 // after the last. It reads the overrides themselves when they have changed. Only the first decision of a process,
 // and the first after more than a minute without any, wait for a read: at most for a second, or until their context
 // ends. No decision fails because of overrides. While they cannot be read, because the store is away or the user
 // lacks the right, the known ones apply until their ends, by the store's clock as far as it is known; a process
-// that has just begun knows none. While the store is away it checks five times less often, so a change made
-// meanwhile applies within about six seconds after the return of the store.
+// that has just begun knows none. Then it checks five times less often, so a change made meanwhile applies within about
+// six seconds after the return of the store.
 type OverrideWatch struct {
 	store.Overrides
 	Env
-	table   *admin.Tables // nil for a store without one
-	time    stopwatch
-	current atomic.Pointer[knownOverrides] // nil for none
-	used    atomic.Bool                    // a decision was made since the last check
-	awake   atomic.Bool                    // checks are scheduled
-	rested  atomic.Bool                    // none was made for a long time, or ever
+	table    *admin.Tables // nil for a store without one
+	time     stopwatch
+	current  atomic.Pointer[knownOverrides] // nil for none
+	used     atomic.Bool                    // a decision was made since the last check
+	watching atomic.Bool                    // there are checks, so no decision waits
 
 	ctx   context.Context // of all reads
 	close context.CancelFunc
 
-	mu      sync.Mutex
-	reading *overrideRead // the read under way
-	last    time.Duration // when the last one ended, or was abandoned
-	pause   time.Duration // until the next check
+	mu        sync.Mutex
+	reading   *overrideRead // the read under way
+	scheduled bool          // the next check is
 
-	// Of the last read.
-	version string
-	failing bool
+	// Of one read after the other.
+	source  poll.Source[readOverrides]
+	seen    readOverrides
 	read    time.Time // when the list was read
+	failing bool
+	lastUse time.Duration // when a check last found that a decision was made
 }
 
 // overrideRead is one read, for which any number of callers wait.
@@ -61,9 +60,15 @@ type knownOverrides struct {
 	at  time.Duration // our clock at that time
 }
 
+// readOverrides is the result of a read.
+type readOverrides struct {
+	known   *knownOverrides // nil for none
+	foreign error           // why some could not be read; the others apply
+}
+
 const (
 	overrideTimeout = time.Second // of one check, with a read if there is a change
-	// awayLooks is the longest time between two checks while the store is away, in units of Every.
+	// awayLooks is the time between two checks while they fail, in units of Every.
 	awayLooks = 5
 	// clockStep is the jump of the local clock after which the store's clock is read again.
 	clockStep = time.Second
@@ -72,10 +77,10 @@ const (
 // WatchOverrides returns a watch of backend's overrides. It does not call the store yet.
 func WatchOverrides(backend store.Store, settings store.Overrides, env Env) *OverrideWatch {
 	settings = settings.WithDefaults()
-	w := &OverrideWatch{Overrides: settings, Env: env, time: newStopwatch(env.Clock), last: -settings.Every, pause: settings.Every}
+	w := &OverrideWatch{Overrides: settings, Env: env, time: newStopwatch(env.Clock)}
 	w.table, _ = admin.TablesOf(backend)
 	w.ctx, w.close = context.WithCancel(context.Background())
-	w.rested.Store(true)
+	w.source.Read, w.source.Apply = w.readChange, w.apply
 	return w
 }
 
@@ -84,7 +89,9 @@ func (w *OverrideWatch) wrap(backend store.Store) store.Store {
 	if w.table == nil {
 		return backend
 	}
-	w.wake()
+	if !w.watching.Load() {
+		w.look()
+	}
 	return newOverrideStore(backend, w)
 }
 
@@ -99,9 +106,7 @@ func (w *OverrideWatch) Load(ctx context.Context) error {
 		return read.err
 	case <-ctx.Done():
 	}
-	w.mu.Lock()
-	w.last = w.time.now() // so that the next decision does not wait again
-	w.mu.Unlock()
+	w.watching.Store(true) // so that the next decision does not wait again
 	if err := store.GaveUp(ctx); err != nil {
 		return err
 	}
@@ -119,14 +124,12 @@ func (w *OverrideWatch) Close() {
 	}
 }
 
-// known returns the overrides, nil for none, and keeps the checks going. If there were no checks for a long time,
-// it waits for one.
+// known returns the overrides, nil for none, and keeps the checks going. If there are none, it waits for one.
 func (w *OverrideWatch) known(ctx context.Context) *knownOverrides {
 	if !w.used.Load() {
 		w.used.Store(true)
-		w.wake()
 	}
-	if w.rested.Load() && w.sinceLast() >= w.Every {
+	if !w.watching.Load() {
 		ctx, cancel := store.BudgetContext(ctx, overrideTimeout) // for stores that ignore their context
 		defer cancel()
 		select {
@@ -137,44 +140,7 @@ func (w *OverrideWatch) known(ctx context.Context) *knownOverrides {
 	return w.current.Load()
 }
 
-func (w *OverrideWatch) sinceLast() time.Duration {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.time.now() - w.last
-}
-
-// wake starts the checks, if they are not running.
-func (w *OverrideWatch) wake() {
-	if !w.awake.Load() && w.awake.CompareAndSwap(false, true) {
-		w.after(max(0, w.Every-w.sinceLast()), func() { w.goOn(w.time.now()) })
-	}
-}
-
-// goOn checks, and schedules the next check unless the last decision, at used, was long ago.
-func (w *OverrideWatch) goOn(used time.Duration) {
-	if w.ctx.Err() != nil {
-		return
-	}
-	if w.used.Swap(false) {
-		used = w.time.now()
-	}
-	if w.time.now()-used >= w.Idle {
-		w.rested.Store(true)
-		w.awake.Store(false)
-		if w.used.Load() { // a decision came in between, and found the checks running
-			w.wake()
-		}
-		return
-	}
-	<-w.look().ended
-	w.rested.Store(false)
-	w.mu.Lock()
-	pause := w.pause
-	w.mu.Unlock()
-	w.after(pause, func() { w.goOn(used) })
-}
-
-// look begins a read, or returns the read under way.
+// look begins a read, or returns the read under way. After it the next check is scheduled.
 func (w *OverrideWatch) look() *overrideRead {
 	w.mu.Lock()
 	read, begins := w.reading, w.reading == nil
@@ -185,74 +151,84 @@ func (w *OverrideWatch) look() *overrideRead {
 	w.mu.Unlock()
 	if begins {
 		w.after(0, func() {
-			pause, err := w.readOnce()
+			var pause time.Duration
+			pause, read.err = w.readOnce()
 			w.mu.Lock()
-			w.reading, w.last, w.pause, read.err = nil, w.time.now(), pause, err
+			again := !w.scheduled && w.ctx.Err() == nil
+			w.reading, w.scheduled = nil, w.scheduled || again
 			w.mu.Unlock()
+			w.watching.Store(true)
 			close(read.ended)
+			if again {
+				w.after(pause, w.check)
+			}
 		})
 	}
 	return read
 }
 
-// readOnce checks for a change, and returns the pause before the next check.
-func (w *OverrideWatch) readOnce() (pause time.Duration, err error) {
-	ctx, cancel := store.BudgetContext(w.ctx, overrideTimeout)
-	defer cancel()
-	err = panics.Call(func() error { return w.readChange(ctx) })
-	pause = w.Every
-	switch {
-	case err == nil:
-		if w.failing {
-			w.Observer.overrides(nil)
-		}
-		w.failing = false
-		return pause, nil
-	case store.IsAway(err) || errors.Is(err, store.ErrGaveUp):
-		pause = min(2*w.pause, awayLooks*w.Every)
-	case !errors.Is(err, store.ErrForeign):
-		pause = max(w.Every, refusedPause)
+// check reads, unless the last decision was long ago. Then the next one waits for a read.
+func (w *OverrideWatch) check() {
+	w.mu.Lock()
+	w.scheduled = false
+	now := w.time.now()
+	if w.used.Swap(false) {
+		w.lastUse = now
 	}
-	if !w.failing && w.ctx.Err() == nil {
-		w.failing = true
+	rests := now-w.lastUse >= w.Idle
+	w.mu.Unlock()
+	switch {
+	case rests:
+		w.watching.Store(false)
+	case w.ctx.Err() == nil:
+		w.look()
+	}
+}
+
+// readOnce reads what has changed, tells the observer if that begins to fail or to work, and returns the pause before the
+// next check.
+func (w *OverrideWatch) readOnce() (pause time.Duration, err error) {
+	_, err = w.source.Look(w.ctx, true)
+	switch {
+	case err == nil && w.failing:
+		w.Observer.overrides(nil)
+	case err != nil && !w.failing && w.ctx.Err() == nil:
 		w.Observer.overrides(fmt.Errorf("overrides cannot be read: %w", err))
 	}
-	return pause, err
+	if w.failing = err != nil; w.source.Seen == "" {
+		return awayLooks * w.Every, err
+	}
+	return w.Every, err
 }
 
 // readChange reads the list if its version has changed.
-func (w *OverrideWatch) readChange(ctx context.Context) error {
-	version, err := w.table.OverrideVersion(ctx)
-	if err != nil {
-		return err
-	}
-	if version == "" {
-		w.version = ""
-		w.current.Store(nil)
-		return nil
-	}
-	if version == w.version && !w.clockWasSet() {
-		if known := w.current.Load(); known != nil && known.haveEnded(known.clock(&w.time)) {
-			w.current.Store(nil)
-		}
-		return nil
+func (w *OverrideWatch) readChange(ctx context.Context) (read readOverrides, version string, err error) {
+	ctx, cancel := store.BudgetContext(ctx, overrideTimeout)
+	defer cancel()
+	version, err = w.table.OverrideVersion(ctx)
+	if err != nil || versionPrefix+version == w.source.Seen && !w.clockWasSet() {
+		return w.seen, versionPrefix + version, err
 	}
 	list, version, err := w.table.Overrides(ctx)
-	if err != nil && !errors.Is(err, store.ErrForeign) { // otherwise the readable ones still apply
-		return err
+	if errors.Is(err, store.ErrForeign) {
+		read.foreign, err = err, nil
 	}
-	w.version, w.read = version, w.wallTime()
-	if len(list) == 0 {
-		w.current.Store(nil)
-		return err
+	if len(list) > 0 {
+		now := store.InstantOf(list[0].ExpiresAt.Add(-list[0].Left))
+		read.known = &knownOverrides{store.NewOverrideList(list), now, w.time.now()}
 	}
-	w.current.Store(&knownOverrides{store.NewOverrideList(list), store.InstantOf(list[0].ExpiresAt.Add(-list[0].Left)), w.time.now()})
-	return err
+	w.read = w.wallTime()
+	return read, versionPrefix + version, err
 }
 
-// haveEnded reports whether all of them have ended.
-func (k *knownOverrides) haveEnded(now store.Instant) bool {
-	return !slices.ContainsFunc(k.All(), func(o store.Override) bool { return now < store.InstantOf(o.ExpiresAt) })
+// versionPrefix is before a version, which is empty if there was never an override.
+const versionPrefix = "version "
+
+// apply uses the overrides that were read.
+func (w *OverrideWatch) apply(read readOverrides) error {
+	w.seen = read
+	w.current.Store(read.known)
+	return read.foreign
 }
 
 // clock returns the store's clock, as far as it is known.
