@@ -1,8 +1,6 @@
 package layers
 
 import (
-	"container/list"
-	"context"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -58,12 +56,13 @@ type leasedKey struct {
 
 	bound int64 // the most units to hold in advance
 
+	asking  chan struct{} // has a value while a caller asks for units
+	waiting atomic.Int64  // the units that callers need who wait for it
+
 	mu        sync.Mutex
 	evicted   bool
-	refilling bool
-	queue     list.List // of *waiter; many may leave it at once, from any place
-	chunk     int64     // the units to take in advance, 2 or more unless cold
-	remaining int64     // the remaining units in the last answer of the store
+	chunk     int64 // the units to take in advance, 2 or more unless cold
+	remaining int64 // the remaining units in the last answer of the store
 	// away counts units on their way back, and lost those that cannot go back. The latter stop counting after
 	// lostUntil, if that is not 0.
 	away, lost int64
@@ -74,7 +73,7 @@ type leasedKey struct {
 func (k *leasedKey) worth() time.Duration {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.current.Load() != nil || k.refilling || k.away > 0 {
+	if k.current.Load() != nil || len(k.asking) > 0 || k.away > 0 {
 		return -1
 	}
 	return k.lostUntil
@@ -116,56 +115,24 @@ func (k *leasedKey) slower() {
 	}
 }
 
-// leave removes w from the queue, and reports whether it was in it.
-func (k *leasedKey) leave(w *waiter) bool {
-	if w.place == nil {
-		return false
+// demand returns the units to take besides cost: what others wait for, and in advance, at most half of what the store has
+// left. asks is false if the key is not worth it.
+func (k *leasedKey) demand(cost int64, now, term time.Duration) (extra int64, asks bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.cold.Load() || k.evicted || cost > k.chunk {
+		return 0, false
 	}
-	k.queue.Remove(w.place)
-	w.place = nil
-	return true
+	k.adapt(now, term)
+	return k.waiting.Load() + min(k.chunk, k.room(now), k.remaining/2), true
 }
 
-// waiter is a caller that waits for units of a key.
-type waiter struct {
-	cost     int64
-	deadline time.Time     // zero for none
-	answered chan struct{} // with a buffer of one
-	// The answer: a decision, an error, or that the caller should call the store itself.
-	decision store.Decision
-	err      error
-	alone    bool
-
-	// The key's lock guards these.
-	place   *list.Element // in the queue, nil outside it
-	askedBy *asking       // the call for it, nil if there is none yet
+// lose counts units that may have been charged and cannot go back. They stop counting after until, if that is not
+// 0.
+func (k *leasedKey) lose(units int64, until time.Duration) {
+	k.lost += units
+	k.lostUntil = max(k.lostUntil, until)
 }
-
-// asking is a call of the store under way, for several waiting callers.
-type asking struct {
-	callers int // that still wait
-	cancel  context.CancelFunc
-}
-
-// newWaiter returns a waiter from pool; release puts it back.
-func newWaiter(ctx context.Context, pool *sync.Pool, cost int64) *waiter {
-	w, reused := pool.Get().(*waiter)
-	if !reused {
-		w = &waiter{answered: make(chan struct{}, 1)}
-	}
-	w.cost = cost
-	w.deadline, _ = ctx.Deadline()
-	return w
-}
-
-// release ends the use of a waiter that was answered.
-func (w *waiter) release(pool *sync.Pool) {
-	*w = waiter{answered: w.answered}
-	pool.Put(w)
-}
-
-// answer wakes the caller, after its answer was set.
-func (w *waiter) answer() { w.answered <- struct{}{} }
 
 // heat finds busy keys, in a fixed amount of memory: it counts the takes of each key in the current interval. Keys
 // that share a counter replace one another. A lost update only means that a key is found a little later.

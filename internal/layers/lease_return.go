@@ -27,11 +27,7 @@ func (s *leaseStore) retire(refunds []leaseRefund, k *keyed[leasedKey]) []leaseR
 	if l == nil {
 		return refunds
 	}
-	left := l.left.Swap(0)
-	if left == 0 {
-		return refunds
-	}
-	return s.refund(refunds, k, l, left)
+	return s.refund(refunds, k, l, l.left.Swap(0))
 }
 
 // refund appends the refundable part of left units to refunds, and counts the rest as lost.
@@ -50,7 +46,9 @@ func (s *leaseStore) refund(refunds []leaseRefund, k *keyed[leasedKey], l *lease
 	if instant > 0 {
 		gone = l.got + at.Until(instant)
 	}
-	k.value.lose(left-back, gone)
+	if left > back {
+		k.value.lose(left-back, gone)
+	}
 	if back == 0 {
 		return refunds
 	}
@@ -61,7 +59,9 @@ func (s *leaseStore) refund(refunds []leaseRefund, k *keyed[leasedKey], l *lease
 // giveBack gives units back, with a goroutine for each key.
 func (s *leaseStore) giveBack(refunds []leaseRefund) {
 	for _, r := range refunds {
-		s.start(func() {
+		s.enter() // Close waits for it
+		s.after(0, func() {
+			defer s.leave()
 			reqs := [1]store.Request{{Key: r.key.key, Limit: r.key.limit, Cost: r.units, NotAfter: r.notAfter}}
 			decisions := [1]store.Decision{}
 			ctx, cancel := store.BudgetContext(context.Background(), refundWay)

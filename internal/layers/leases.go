@@ -2,6 +2,7 @@ package layers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -28,10 +29,10 @@ import (
 // [store.Request].NotAfter), so a slow network or a paused server also costs units, but never lets more through.
 // This assumes that nobody deletes the key meanwhile.
 //
-// A key that is not busy costs no more than without leases: its takes go directly to the store. Callers that find
-// no units wait together for one call of the store, in their order; each keeps its own deadline, and the call ends
-// when all its callers have left. If it fails, they all get its error, including an unknown outcome. If the units
-// in advance do not fit, the call takes fewer, and only the store denies.
+// A key that is not busy costs no more than without leases: its takes go directly to the store. Of the callers that find
+// no units one asks the store for what all of them need and some in advance, and the others wait for it, in their order and
+// each as long as its context lasts. If the call fails, or so many units do not fit, the others call the store themselves, so
+// only the store denies.
 //
 // A sliding log is not leased, because a refund removes its newest units, which can be somebody else's. A leaky
 // bucket is not leased either, since each of its units has a turn. Calls of several requests, shadow limits, takes
@@ -44,8 +45,6 @@ type leaseStore struct {
 	keys   *keyTable[leasedKey]
 	heat   heat
 	closed atomic.Bool
-	// waiters are free waiters.
-	waiters sync.Pool
 
 	mu       sync.Mutex
 	sweeping bool      // a sweep is scheduled
@@ -94,7 +93,7 @@ func (s *leaseStore) Decide(ctx context.Context, op store.Op, reqs []store.Reque
 		if l := k.value.current.Load(); l != nil && l.handOut(req.Cost, now, &decisions[0]) {
 			return nil
 		}
-		if answered, err := s.wait(ctx, k, req, &decisions[0]); answered {
+		if answered, err := s.refill(ctx, k, req, &decisions[0]); answered {
 			return err
 		}
 	}
@@ -123,7 +122,7 @@ func (s *leaseStore) lease(set *keySet[leasedKey], req *store.Request, d *store.
 	var givenUp *keyed[leasedKey]
 	if k == nil {
 		k = &keyed[leasedKey]{key: req.Key, limit: req.Limit, leave: req.Leave}
-		k.value.bound = bound
+		k.value.bound, k.value.asking = bound, make(chan struct{}, 1)
 		k.value.cold.Store(true)
 		var done bool
 		if givenUp, done = set.put(k, (*leasedKey).worth); !done {
@@ -152,59 +151,97 @@ func (s *leaseStore) evict(k *keyed[leasedKey]) {
 	s.giveBack(refunds)
 }
 
-// wait makes a caller wait for units from the store. answered is false if the caller should call the store itself.
-func (s *leaseStore) wait(ctx context.Context, k *keyed[leasedKey], req *store.Request, d *store.Decision) (answered bool, err error) {
+// refill asks the store for units, once no other caller does, unless there are units then. answered is false if the caller
+// should call the store itself.
+func (s *leaseStore) refill(ctx context.Context, k *keyed[leasedKey], req *store.Request, d *store.Decision) (answered bool, err error) {
 	key := &k.value
-	key.mu.Lock()
+	key.waiting.Add(req.Cost)
+	select {
+	case key.asking <- struct{}{}:
+		key.waiting.Add(-req.Cost)
+	case <-ctx.Done():
+		key.waiting.Add(-req.Cost)
+		if err := store.GaveUp(ctx); err != nil {
+			return true, err
+		}
+		return true, fmt.Errorf("%w: %w", store.ErrUnavailable, context.Cause(ctx))
+	}
+	defer func() { <-key.asking }()
 	if l := key.current.Load(); l != nil && l.handOut(req.Cost, s.time.now(), d) {
-		key.mu.Unlock()
 		return true, nil
 	}
-	if key.cold.Load() || key.evicted || req.Cost > key.chunk {
-		key.mu.Unlock()
+	extra, asks := key.demand(req.Cost, s.time.now(), s.Term)
+	if !asks {
 		return false, nil
 	}
-	w := newWaiter(ctx, &s.waiters, req.Cost)
-	w.place = key.queue.PushBack(w)
-	refill := !key.refilling
-	key.refilling = true
-	key.mu.Unlock()
-	if refill {
-		values := context.WithoutCancel(ctx)
-		s.start(func() { s.refill(values, k) })
+	s.enter() // Close waits for it
+	defer s.leave()
+	asked, decisions := [1]store.Request{k.request(min(req.Cost+extra, req.Capacity()))}, [1]store.Decision{}
+	sent := s.time.now()
+	err = s.Store.Decide(ctx, store.Take, asked[:], decisions[:])
+	l := &lease{decision: decisions[0], capacity: req.Capacity(), sent: sent, got: s.time.now()}
+	if err == nil && l.decision.Allowed && isOfStore(&l.decision) {
+		l.answer(req.Cost, asked[0].Cost-req.Cost, d)
+		d.DecidedBy = store.DecidedByStore
+		s.giveBack(s.hold(k, l, asked[0].Cost, asked[0].Cost-req.Cost))
+		return true, nil
 	}
-	select {
-	case <-w.answered:
-	case <-ctx.Done():
-		key.mu.Lock()
-		left := key.leave(w)
-		if asked := w.askedBy; left && asked != nil {
-			if asked.callers--; asked.callers == 0 {
-				asked.cancel() // nobody waits for it any more
-			}
-		}
-		key.mu.Unlock()
-		if left {
-			if err := store.GaveUp(ctx); err != nil {
-				return true, err
-			}
-			return true, fmt.Errorf("%w: %w", store.ErrUnavailable, context.Cause(ctx))
-		}
-		<-w.answered
+	key.mu.Lock()
+	defer key.mu.Unlock()
+	if key.cold.Store(true); err != nil && (errors.Is(err, store.ErrOutcomeUnknown) || !knownUncharged(err)) {
+		key.lose(asked[0].Cost, unknownUntil(&k.limit, l.got))
 	}
-	*d, err = w.decision, w.err
-	answered = !w.alone
-	w.release(&s.waiters)
-	return answered, err
+	*d = l.decision
+	return err != nil || asked[0].Cost == req.Cost, err
 }
 
-// start runs f in the background; Close waits for it.
-func (s *leaseStore) start(f func()) {
-	s.enter()
-	s.after(0, func() {
-		defer s.leave()
-		f()
-	})
+// hold makes l the lease of a key, with left of the units that were taken. It returns what goes back.
+func (s *leaseStore) hold(k *keyed[leasedKey], l *lease, taken, left int64) (refunds []leaseRefund) {
+	key, at := &k.value, l.decision.At
+	end, gone := k.limit.Advance(at)
+	key.mu.Lock()
+	defer key.mu.Unlock()
+	// The store decided between sent and got. The earlier one is the safe assumption.
+	l.ends = l.sent + s.Term
+	if inWindow := end - at; inWindow < store.Instant(s.Term/time.Microsecond) {
+		l.ends = l.sent + time.Duration(inWindow)*time.Microsecond
+	}
+	l.seenLeft, l.seenSince = taken, l.got
+	key.remaining = l.decision.Remaining
+	if gone == 0 {
+		key.lost = min(key.lost, l.decision.Used-taken) // at most all that is in use is theirs
+	}
+	refunds = s.retire(nil, k)
+	extra := max(0, left-key.waiting.Load()-max(0, key.bound-key.held(l.got))) // of callers who have left
+	l.left.Store(left - extra)
+	key.current.Store(l)
+	refunds = s.refund(refunds, k, l, extra)
+	if key.evicted || s.closed.Load() {
+		return append(refunds, s.retire(nil, k)...)
+	}
+	s.sweepLater()
+	return refunds
+}
+
+// knownUncharged reports whether an error says that nothing was charged.
+func knownUncharged(err error) bool {
+	for _, known := range []error{
+		store.ErrUnavailable, store.ErrInvalid, store.ErrRefused, store.ErrForeign, store.ErrGaveUp, store.ErrClosed,
+	} {
+		if errors.Is(err, known) {
+			return true
+		}
+	}
+	return false
+}
+
+// unknownUntil returns until when units count that may have been charged about now; 0 if that depends on other
+// charges.
+func unknownUntil(limit *store.Limit, now time.Duration) time.Duration {
+	if _, gone := limit.Advance(0); gone == 0 {
+		return 0
+	}
+	return now + 2*limit.Period + refundWay
 }
 
 func (s *leaseStore) enter() {
