@@ -13,6 +13,7 @@ import (
 	"github.com/limitctl/limitctl/internal/serve/api"
 	"github.com/limitctl/limitctl/internal/serve/engine"
 	"github.com/limitctl/limitctl/internal/serve/envoy"
+	"github.com/limitctl/limitctl/internal/serve/metrics"
 )
 
 // serveFlags are the flags of serve.
@@ -26,7 +27,7 @@ type serveFlags struct {
 	logFormat, logLevel               string
 	logSubjects, logRequests          bool
 	grpcTokens, grpcReflection        bool
-	metricsFlags
+	sampledKeys, topDenied            int // of the metrics
 	publishedFlags
 }
 
@@ -125,7 +126,9 @@ func (f *serveFlags) addFlags(cmd *cobra.Command) {
 	cli.NumberFlag(flags, &f.maxInFlight, "max-in-flight", "", 1024, "answer at most `N` requests at a time, and others with 503")
 	cli.NumberFlag(flags, &f.maxConnections, "max-connections", "", 10_000,
 		"keep at most `N` connections open; the one idle longest makes room")
-	f.metricsFlags.add(flags)
+	cli.NumberFlag(flags, &f.sampledKeys, "metrics-keys", "", 10_000,
+		"once a minute, read `N` keys for the metrics; 0 for never. The default reads none if there are over a million")
+	cli.NumberFlag(flags, &f.topDenied, "metrics-top-denied", "", 0, "name the `N` subjects denied most in the metrics, up to 20")
 	f.publishedFlags.add(flags)
 }
 
@@ -196,7 +199,12 @@ func runServe(ctx context.Context, o *serveOptions) error {
 	reloader.Apply = func(c *config.Config) { e.Replace(&engine.Settings{File: c.File}) }
 	frame.begin(c, where)
 	frame.checkRecovery(e, log)
-	frame.sample(store)
+	frame.Background = append(frame.Background, func(ctx context.Context) {
+		frame.meter.Sample(ctx, metrics.Sampling{
+			Store: store, Timeout: o.Timeout, Keys: o.sampledKeys, Huge: o.Changed("metrics-keys"), TopDenied: o.topDenied,
+			OnError: func(err error) { frame.Log.Debug("the store could not be looked at for the metrics", "error", err) },
+		})
+	})
 
 	// The listeners. One gate bounds the requests of all clients.
 	gate := serve.NewGate(o.maxInFlight, frame.meter.Refused)

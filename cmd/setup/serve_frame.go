@@ -13,6 +13,7 @@ import (
 	"github.com/limitctl/limitctl/internal/cli"
 	"github.com/limitctl/limitctl/internal/files"
 	"github.com/limitctl/limitctl/internal/output"
+	"github.com/limitctl/limitctl/internal/poll"
 	"github.com/limitctl/limitctl/internal/rls"
 	"github.com/limitctl/limitctl/internal/serve"
 	"github.com/limitctl/limitctl/internal/serve/api"
@@ -74,6 +75,10 @@ func (o *serveOptions) frame() (*serveFrame, error) {
 		return nil, cli.Usagef("--tls-cert and --tls-key belong together; give both")
 	case o.clientAuthority != "" && o.certificate == "":
 		return nil, cli.Usagef("--tls-client-ca needs --tls-cert and --tls-key")
+	case o.sampledKeys < 0:
+		return nil, cli.Usagef("--metrics-keys %d is negative; give 0 for never", o.sampledKeys)
+	case o.topDenied < 0 || o.topDenied > metrics.MaxTopDenied:
+		return nil, cli.Usagef("--metrics-top-denied %d has to be from 0 to %d", o.topDenied, metrics.MaxTopDenied)
 	}
 	var err error
 	if f.Log, err = o.logger(); err != nil {
@@ -91,9 +96,6 @@ func (o *serveOptions) frame() (*serveFrame, error) {
 	if f.listen == nil && f.grpc == nil {
 		return nil, cli.Usagef("--listen off needs --grpc ADDRESS, or nobody can ask")
 	}
-	if err := o.metricsFlags.check(); err != nil {
-		return nil, err
-	}
 	if err := f.read(o.Env); err != nil {
 		return nil, err
 	}
@@ -103,7 +105,7 @@ func (o *serveOptions) frame() (*serveFrame, error) {
 	if o.grpcTokens && (f.grpc == nil || f.tokens == nil) {
 		return nil, cli.Usagef("--grpc-tokens needs --grpc, and access tokens (--token-file or %s)", tokenVariable)
 	}
-	f.measure()
+	f.Connections, f.ConnectionRefused = f.meter.Connections, f.meter.ConnectionRefused
 	return f, nil
 }
 
@@ -124,13 +126,21 @@ func (f *serveFrame) address(flag, text string) (*serve.Address, error) {
 
 // read reads the certificates and tokens.
 func (f *serveFrame) read(env *cli.Env) (err error) {
-	if f.flags.certificate != "" {
-		f.certificates, err = serve.ReadCertificates(f.flags.certificate, f.flags.key, f.flags.clientAuthority, env.ReadCertificate)
-		if err != nil {
+	if o := f.flags; o.certificate != "" {
+		if f.certificates, err = serve.ReadCertificates(o.certificate, o.key, o.clientAuthority, env.ReadCertificate); err != nil {
 			return cli.Usagef("TLS: %s", err)
 		}
-		f.Refreshes = append(f.Refreshes, f.refreshCertificates(env.Now))
-		f.Health.Components = append(f.Health.Components, serve.Component{Name: "certificate", State: f.certificateState(env.Now)})
+		f.watch("certificate", "the certificate", f.certificates.Source, func() (bool, map[string]any) {
+			return !f.certificates.Old(env.Now()), map[string]any{"expires": f.certificates.Expires()}
+		})
+		var warned time.Time
+		f.Refreshes = append(f.Refreshes, func(context.Context, bool) {
+			if now := env.Now(); f.certificates.Old(now) && now.Sub(warned) >= 24*time.Hour {
+				warned = now
+				f.Log.Warn("the certificate ends soon", "expires", f.certificates.Expires())
+			}
+		})
+		f.meter.WatchCertificate(f.certificates.Expires, f.certificates.Stale)
 	}
 	variable := env.Getenv(tokenVariable)
 	switch {
@@ -141,8 +151,9 @@ func (f *serveFrame) read(env *cli.Env) (err error) {
 		if f.tokens, err = serve.ReadAccessTokens(f.flags.tokenFile, read); err != nil {
 			return cli.Usagef("--token-file %s: %s", f.flags.tokenFile, err)
 		}
-		f.Refreshes = append(f.Refreshes, f.refreshTokens)
-		f.Health.Components = append(f.Health.Components, serve.Component{Name: "tokens", State: f.tokenState})
+		f.watch("tokens", "access tokens", f.tokens.Source, func() (bool, map[string]any) {
+			return true, map[string]any{"count": f.tokens.Count()}
+		})
 	case variable != "":
 		if f.tokens, err = serve.ParseAccessTokens([]byte(variable)); err != nil {
 			return cli.Usagef("%s: %s", tokenVariable, err)
@@ -151,51 +162,23 @@ func (f *serveFrame) read(env *cli.Env) (err error) {
 	return nil
 }
 
-// refreshCertificates reads the certificates again, and says once a day if they are old.
-func (f *serveFrame) refreshCertificates(now func() time.Time) func(context.Context, bool) {
-	var warned time.Time
-	return func(ctx context.Context, _ bool) {
-		changed, err := f.certificates.Look(ctx, false)
-		switch {
+// watch reads files again when they change. /readyz has facts about them, and why they cannot be read again.
+func (f *serveFrame) watch(part, what string, source *poll.Source[[][]byte], facts func() (ok bool, facts map[string]any)) {
+	f.Refreshes = append(f.Refreshes, func(ctx context.Context, _ bool) {
+		switch changed, err := source.Look(ctx, false); {
 		case err != nil:
-			f.Log.Error("the certificate cannot be read again; the old one stays in force", "error", err)
+			f.Log.Error(what+" cannot be read again; what was before stays in force", "error", err)
 		case changed:
-			f.Log.Info("another certificate is in force", "expires", f.certificates.Expires())
+			f.Log.Info(what + " has changed, and is in force")
 		}
-		if now := now(); f.certificates.Old(now) && (changed || now.Sub(warned) >= 24*time.Hour) {
-			warned = now
-			f.Log.Warn("the certificate ends soon", "expires", f.certificates.Expires())
+	})
+	f.Health.Components = append(f.Health.Components, serve.Component{Name: part, State: func() (bool, any) {
+		ok, shown := facts()
+		if stale := source.Stale(); stale != "" {
+			ok, shown["error"] = false, stale
 		}
-	}
-}
-
-// certificateState is what /readyz reports of the certificates.
-func (f *serveFrame) certificateState(now func() time.Time) func() (bool, any) {
-	return func() (bool, any) {
-		facts := struct {
-			Expires time.Time `json:"expires"`
-			Error   string    `json:"error,omitempty"` // why the files cannot be read again
-		}{f.certificates.Expires(), f.certificates.Stale()}
-		return facts.Error == "" && !f.certificates.Old(now()), facts
-	}
-}
-
-func (f *serveFrame) refreshTokens(ctx context.Context, _ bool) {
-	switch changed, err := f.tokens.Look(ctx, false); {
-	case err != nil:
-		f.Log.Error("the access tokens cannot be read again; the old ones stay in force", "error", err)
-	case changed:
-		f.Log.Info("other access tokens are in force")
-	}
-}
-
-// tokenState is what /readyz reports of the tokens.
-func (f *serveFrame) tokenState() (bool, any) {
-	facts := struct {
-		Count int    `json:"count"`
-		Error string `json:"error,omitempty"` // why the file cannot be read again
-	}{f.tokens.Count(), f.tokens.Stale()}
-	return facts.Error == "", facts
+		return ok, shown
+	}})
 }
 
 // guard protects a handler of /v1: with tokens it needs one of them, and without it refuses pages in browsers.
@@ -214,8 +197,7 @@ func (f *serveFrame) programs(handler http.Handler) {
 	}
 	const name = "http"
 	if f.flags.logRequests {
-		log := &serve.AccessLog{Log: f.Log, Listener: name}
-		handler = log.Wrap(f.meter.Listener(name, handler, log.Answered))
+		handler = f.meter.Listener(name, handler, (&serve.AccessLog{Log: f.Log, Listener: name, Tokens: f.tokens}).Begin)
 	} else {
 		handler = f.meter.Listener(name, handler, nil)
 	}
@@ -245,14 +227,13 @@ func (f *serveFrame) envoy(e *engine.Engine, options envoy.Options) {
 		return
 	}
 	options.Time, options.Calls = f.flags.Timeout+exchangeTime, f.flags.maxInFlight/4
-	options.OnEnd = func(code codes.Code) { f.meter.CallEnded(rls.CodeWord(code)) }
 	if f.flags.grpcTokens {
-		options.Admits, options.Caller = f.tokens.Admits, f.tokens.Name
+		options.Admits = f.tokens.Admits
 	}
-	if f.flags.logRequests {
-		log := &serve.AccessLog{Log: f.Log, Listener: "grpc"}
-		options.OnCall = func(c *envoy.Call) {
-			log.Called(c.Path, rls.CodeWord(c.Code), c.Took, c.From.String(), c.Caller)
+	log := serve.AccessLog{Log: f.Log, Listener: "grpc", Tokens: f.tokens}
+	options.OnCall = func(path string, code codes.Code, took time.Duration, from string, authorization []string) {
+		if f.meter.CallEnded(rls.CodeWord(code)); f.flags.logRequests {
+			log.Called(path, rls.CodeWord(code), took, from, authorization)
 		}
 	}
 	options.OnBug = func(err error) { f.Log.Error("a call failed by a bug", "door", "grpc", "error", err) }
@@ -275,12 +256,8 @@ func (f *serveFrame) operators() {
 	if f.admin == nil {
 		return
 	}
-	mux := http.NewServeMux()
-	f.Health.Register(mux)
-	mux.Handle("/metrics", serve.NewGate(operatorRequests, nil).Wrap(f.meter.Handler()))
-	mux.Handle("/", serve.Nothing())
 	l := f.door("admin", f.admin)
-	l.Handler = mux
+	l.Handler = f.Health.Handler(serve.NewGate(operatorRequests, nil).Wrap(f.meter.Handler()))
 	f.Listeners = append(f.Listeners, l)
 }
 

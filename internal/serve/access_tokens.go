@@ -127,8 +127,9 @@ func parseAccessToken(content string, line int) (t accessToken, err error) {
 		case name == "name" && subjecttext.IsName(value):
 			t.name, t.count = value, value
 		case name == "scopes" && value != "":
-			if t.scopes, err = parseScopes(value); err != nil {
-				return t, err
+			t.scopes = strings.Split(value, ",")
+			if slices.ContainsFunc(t.scopes, func(scope string) bool { return !slices.Contains(scopes, scope) }) {
+				return t, fmt.Errorf("an access token has the scopes %s; each is one of %s", value, strings.Join(scopes, ", "))
 			}
 		case name == "limit":
 			if t.limit, err = store.ParseLimit(value); err == nil {
@@ -145,16 +146,6 @@ func parseAccessToken(content string, line int) (t accessToken, err error) {
 	return t, nil
 }
 
-func parseScopes(text string) (all []string, err error) {
-	for scope := range strings.SplitSeq(text, ",") {
-		if !slices.Contains(scopes, scope) {
-			return nil, fmt.Errorf("an access token has the scopes %s; each is one of %s", text, strings.Join(scopes, ", "))
-		}
-		all = append(all, scope)
-	}
-	return all, nil
-}
-
 // Needs returns the scopes of which a request needs one.
 type Needs func(r *http.Request) []string
 
@@ -162,22 +153,28 @@ type Needs func(r *http.Request) []string
 // beyond its limit with 429. The next handler does not see the header with the token.
 func (t *AccessTokens) Wrap(next http.Handler, needs Needs) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		for _, name := range []string{tokenHeader, "Authorization"} {
-			token := t.find(r.Header[name])
-			if token == nil {
-				continue
-			}
-			delete(r.Header, name)
-			noteBearer(r.Context(), token.name)
-			if t.refuses(w, r, token, needs(r)) {
-				return
-			}
-			next.ServeHTTP(w, r)
+		token, field := t.of(r)
+		if token == nil {
+			w.Header().Set("WWW-Authenticate", `Bearer realm="limitctl"`)
+			refusal.Write(w, outcome.Unauthorized.Status, outcome.Unauthorized.Word,
+				"this needs an access token: Authorization: Bearer TOKEN")
 			return
 		}
-		w.Header().Set("WWW-Authenticate", `Bearer realm="limitctl"`)
-		refusal.Write(w, outcome.Unauthorized.Status, outcome.Unauthorized.Word, "this needs an access token: Authorization: Bearer TOKEN")
+		delete(r.Header, field)
+		if !t.refuses(w, r, token, needs(r)) {
+			next.ServeHTTP(w, r)
+		}
 	})
+}
+
+// of returns the token of a request, nil for none, and the header field that has it.
+func (t *AccessTokens) of(r *http.Request) (token *accessToken, field string) {
+	for _, field = range []string{tokenHeader, "Authorization"} {
+		if token = t.find(r.Header[field]); token != nil {
+			break
+		}
+	}
+	return token, field
 }
 
 // refuses reports whether a token does not allow a request, and answers it then.
@@ -225,14 +222,6 @@ func (t *AccessTokens) Admits(values []string) (refusal string, tooSoon bool) {
 		return token.beyond(), true
 	}
 	return "", false
-}
-
-// Name returns the name of the token that the values of the metadata authorization are; empty for none.
-func (t *AccessTokens) Name(values []string) string {
-	if token := t.find(values); token != nil {
-		return token.name
-	}
-	return ""
 }
 
 // find returns the token that the values of a header field are. It takes the same time for wrong and right tokens.

@@ -155,14 +155,13 @@ func TestTheAccessLog(t *testing.T) {
 	token := strings.Repeat("a", 32)
 	tokens := tokensOf(t, token+" name=gateway")
 	var text bytes.Buffer
-	log := &AccessLog{Log: slog.New(slog.NewTextHandler(&text, nil)), Listener: "http"}
+	log := &AccessLog{Log: slog.New(slog.NewTextHandler(&text, nil)), Listener: "http", Tokens: tokens}
 	for _, sent := range []string{token, "something else that is long"} {
 		r := httptest.NewRequest("POST", "/v1/check?q=secret", nil)
 		r.Header.Set("Authorization", "Bearer "+sent)
-		log.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			tokens.Wrap(http.NotFoundHandler(), readers).ServeHTTP(w, r)
-			log.Answered(r, 404, time.Millisecond)
-		})).ServeHTTP(httptest.NewRecorder(), r)
+		answered := log.Begin(r)
+		tokens.Wrap(http.NotFoundHandler(), readers).ServeHTTP(httptest.NewRecorder(), r)
+		answered(404, time.Millisecond)
 	}
 	lines := strings.Split(text.String(), "\n")
 	const line = "msg=request door=http method=POST path=/v1/check status=404 took=1ms from=192.0.2.1:1234"
@@ -172,7 +171,7 @@ func TestTheAccessLog(t *testing.T) {
 	}
 	for _, sent := range []string{token, strings.Repeat("b", 32)} {
 		text.Reset()
-		log.Called("/a/B", "UNAUTHENTICATED", time.Millisecond, "192.0.2.1:1234", tokens.Name([]string{"Bearer " + sent}))
+		log.Called("/a/B", "UNAUTHENTICATED", time.Millisecond, "192.0.2.1:1234", []string{"Bearer " + sent})
 		want := "msg=request door=http method=POST path=/a/B status=UNAUTHENTICATED took=1ms from=192.0.2.1:1234"
 		if sent == token {
 			want += " token=gateway"

@@ -94,8 +94,6 @@ func (a Address) listen() (net.Listener, error) {
 		return nil, fmt.Errorf("%s is in use by another program; end that, or choose another address", a)
 	case errors.Is(err, syscall.EACCES):
 		return nil, fmt.Errorf("%s is not allowed to this user; choose a port above 1023, or another path", a)
-	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		return nil, fmt.Errorf("%s is no address of this machine; 127.0.0.1 always is, and 0.0.0.0 means all of them", a)
 	case err != nil:
 		return nil, fmt.Errorf("cannot listen at %s: %w", a, err)
 	}

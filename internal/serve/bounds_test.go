@@ -15,7 +15,7 @@ import (
 func TestTheLongestIdleConnectionMakesRoom(t *testing.T) {
 	var refused, open int
 	var turn sync.Mutex
-	events := Events{
+	events := Options{
 		Connections:       func(_ string, change int) { turn.Lock(); open += change; turn.Unlock() },
 		ConnectionRefused: func(string) { turn.Lock(); refused++; turn.Unlock() },
 	}
@@ -25,7 +25,7 @@ func TestTheLongestIdleConnectionMakesRoom(t *testing.T) {
 			<-release
 		}
 	})
-	inBubble(t, Listener{Handler: handler, RequestTime: bounded, MaxConnections: 3}, Options{Events: events}, func(b *bubble) {
+	inBubble(t, Listener{Handler: handler, RequestTime: bounded, MaxConnections: 3}, events, func(b *bubble) {
 		release = make(chan struct{})
 		busy, idle, silent := b.dial(), b.dial(), b.dial()
 		idle.send(get)

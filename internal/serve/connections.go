@@ -113,9 +113,13 @@ func (l *connections) changed(of net.Conn, state http.ConnState) {
 // connKey is the key of the connection in the context of its requests.
 type connKey struct{}
 
-// handle wraps the handler of these connections: a connection waits for its client until the body of a request was read.
-func (l *connections) handle(next http.Handler) http.Handler {
+// handle wraps the handler of these connections: a connection waits for its client until the body of a request was read. Clients of
+// a server that drains get the hint to use another connection.
+func (l *connections) handle(next http.Handler, health *Health) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if health.Draining() {
+			w.Header().Set("Connection", "close")
+		}
 		body := &awaited{r.Body, r.Context().Value(connKey{}).(*conn)}
 		if r.Body == http.NoBody {
 			body.arrived()

@@ -326,8 +326,7 @@ func TestTheEndDoesNotWaitForWhatHangs(t *testing.T) {
 func TestHealth(t *testing.T) {
 	ok := true
 	h := &Health{Components: []Component{{"store", func() (bool, any) { return ok, map[string]string{"breaker": "closed"} }}}}
-	mux := http.NewServeMux()
-	h.Register(mux)
+	mux := h.Handler(http.NotFoundHandler())
 	ask := func(path string) (int, string) {
 		w := httptest.NewRecorder()
 		mux.ServeHTTP(w, httptest.NewRequest("GET", path, nil))

@@ -27,20 +27,19 @@ type Component struct {
 // Draining reports whether the server is ending.
 func (h *Health) Draining() bool { return h.draining.Load() }
 
-// Register adds /healthz and /readyz to mux.
-func (h *Health) Register(mux *http.ServeMux) {
+// Handler answers operators: /healthz, /readyz and /metrics.
+func (h *Health) Handler(metrics http.Handler) http.Handler {
+	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		refusal.WriteJSON(w, http.StatusOK, map[string]any{"schema_version": output.SchemaVersion, "alive": true})
 	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { h.ready(w) })
-}
-
-// Nothing answers with 404, and lists the paths of operators.
-func Nothing() http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	mux.Handle("/metrics", metrics)
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		refusal.Write(w, http.StatusNotFound, outcome.Usage.Word, "there is nothing at "+r.URL.Path+
 			"; there are /metrics, /healthz and /readyz")
 	})
+	return mux
 }
 
 // readiness is the document of /readyz.

@@ -33,19 +33,14 @@ type Options struct {
 	// Hangups receives a value when an operator wants files to be read again. It may be nil.
 	Hangups <-chan struct{}
 	// Ready gets the addresses by the listeners' names, once all of them are open.
-	Ready  func(addresses map[string]string) error
-	Events Events
-	Log    *slog.Logger
+	Ready func(addresses map[string]string) error
+	// Connections gets each change of the number of a listener's open connections, and ConnectionRefused each that was closed
+	// because too many are open. They can be nil.
+	Connections       func(listener string, change int)
+	ConnectionRefused func(listener string)
+	Log               *slog.Logger
 	// listen, if set, replaces the network in tests.
 	listen func(Address) (net.Listener, error)
-}
-
-// Events are callbacks of the listeners. Each can be nil.
-type Events struct {
-	// Connections gets each change of the number of a listener's open connections.
-	Connections func(listener string, change int)
-	// ConnectionRefused is called for each connection that was closed because too many are open.
-	ConnectionRefused func(listener string)
 }
 
 // Listener is an address of the server, and what answers there.
@@ -177,11 +172,11 @@ func openListeners(o *Options) (listeners []*opened, err error) {
 		bounded := &connections{
 			Listener: socket, most: listener.MaxConnections,
 			tell: func(change int, refused bool) {
-				if change != 0 && o.Events.Connections != nil {
-					o.Events.Connections(listener.Name, change)
+				if o.Connections != nil {
+					o.Connections(listener.Name, change)
 				}
-				if refused && o.Events.ConnectionRefused != nil {
-					o.Events.ConnectionRefused(listener.Name)
+				if refused && o.ConnectionRefused != nil {
+					o.ConnectionRefused(listener.Name)
 				}
 			},
 			failed: func(err error) { o.Log.Error("no connection can be accepted", "door", listener.Name, "error", err) },
@@ -210,7 +205,7 @@ func (l *Listener) flag() string {
 // newHTTP returns the HTTP server of a listener.
 func (l *Listener) newHTTP(on *connections, o *Options) *http.Server {
 	return &http.Server{
-		Handler: on.handle(closing(l.Handler, o.Health)),
+		Handler: on.handle(l.Handler, o.Health),
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			return context.WithValue(ctx, connKey{}, connOf(c))
 		},
@@ -226,16 +221,6 @@ func (l *Listener) newHTTP(on *connections, o *Options) *http.Server {
 		},
 		ErrorLog: slog.NewLogLogger(o.Log.With("door", l.Name).Handler(), slog.LevelDebug),
 	}
-}
-
-// closing hints to clients of a server that drains to use another connection.
-func closing(next http.Handler, health *Health) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if health.Draining() {
-			w.Header().Set("Connection", "close")
-		}
-		next.ServeHTTP(w, r)
-	})
 }
 
 func (l *opened) serve() error {

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -20,6 +19,7 @@ import (
 	"github.com/limitctl/limitctl/internal/decision"
 	"github.com/limitctl/limitctl/internal/outcome"
 	"github.com/limitctl/limitctl/internal/rls"
+	"github.com/limitctl/limitctl/internal/serve"
 	"github.com/limitctl/limitctl/internal/serve/engine"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -46,37 +46,16 @@ type Options struct {
 	// Calls is the most calls that one connection can have at once.
 	Calls int
 	// Gate bounds the calls that are decided at a time; nil means no bound.
-	Gate Gate
+	Gate *serve.Gate
 	// Describe returns an error of a store for clients: one line without secrets.
 	Describe func(error) string
 	// OnUnknownDomain, if set, gets each domain that no configuration names.
 	OnUnknownDomain func(domain string)
 	// OnBug, if set, gets each panic.
 	OnBug func(error)
-	// OnEnd, if set, gets the gRPC code of each call.
-	OnEnd func(codes.Code)
-	// OnCall, if set, gets each call, for a log. Caller, if set, gives the name of who calls with that authorization.
-	OnCall func(*Call)
-	Caller func(authorization []string) string
-}
-
-// Gate bounds the calls under way.
-type Gate interface {
-	// Enter reports whether another call may begin. If so, the caller has to call Leave afterwards.
-	Enter() bool
-	Leave()
-}
-
-// Call is a call that has ended.
-type Call struct {
-	// Path is the path of the method, as the client sent it.
-	Path string
-	Code codes.Code
-	// Took is the time from the whole request until the answer was there.
-	Took time.Duration
-	From net.Addr
-	// Caller is who called, if that is known. It is no secret.
-	Caller string
+	// OnCall, if set, gets each call that has ended: the path of its method as the client sent it, and the time from the whole
+	// request until the answer was there. authorization is its metadata of that name, if Admits is set.
+	OnCall func(path string, code codes.Code, took time.Duration, from string, authorization []string)
 }
 
 // New returns a server that answers Envoy with the decisions of e.

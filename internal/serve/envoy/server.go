@@ -218,19 +218,8 @@ func (s *Server) call(ctx context.Context, path string, open bool, f func() erro
 			err = s.told(err)
 		}
 	}
-	code := status.Code(err)
-	if s.options.OnEnd != nil {
-		s.options.OnEnd(code)
-	}
-	if s.options.OnCall != nil {
-		c := Call{Path: path, Code: code, Took: time.Since(begun)}
-		if from, has := peer.FromContext(ctx); has {
-			c.From = from.Addr
-		}
-		if s.options.Caller != nil {
-			c.Caller = s.options.Caller(authorization)
-		}
-		s.options.OnCall(&c)
+	if from, has := peer.FromContext(ctx); has && s.options.OnCall != nil {
+		s.options.OnCall(path, status.Code(err), time.Since(begun), from.Addr.String(), authorization)
 	}
 	return err
 }

@@ -24,9 +24,9 @@ func (m *Metrics) ConnectionRefused(listener string) {
 	m.connectionsRefused.WithLabelValues(listener).Inc()
 }
 
-// Listener wraps the handler of a listener, to count its requests. name is one of the server's own words. answered, if not nil,
-// gets each request with the status of its answer.
-func (m *Metrics) Listener(name string, next http.Handler, answered func(r *http.Request, status int, took time.Duration)) http.Handler {
+// Listener wraps the handler of a listener, to count its requests. name is one of the server's own words. begin, if not nil, gets
+// each request, and what it returns gets the status of its answer.
+func (m *Metrics) Listener(name string, next http.Handler, begin func(*http.Request) func(status int, took time.Duration)) http.Handler {
 	for _, class := range statusClasses {
 		m.requests.WithLabelValues(name, class)
 	}
@@ -36,6 +36,10 @@ func (m *Metrics) Listener(name string, next http.Handler, answered func(r *http
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		begun := time.Now()
 		inFlight.Inc()
+		answered := func(int, time.Duration) {}
+		if begin != nil {
+			answered = begin(r)
+		}
 		writer := &statusWriter{ResponseWriter: w}
 		panicked := true
 		defer func() {
@@ -53,9 +57,7 @@ func (m *Metrics) Listener(name string, next http.Handler, answered func(r *http
 			lasted := time.Since(begun)
 			m.requests.WithLabelValues(name, statusClasses[class]).Inc()
 			took.Observe(lasted.Seconds())
-			if answered != nil {
-				answered(r, status, lasted)
-			}
+			answered(status, lasted)
 			inFlight.Dec()
 		}()
 		next.ServeHTTP(writer, r)
