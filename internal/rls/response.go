@@ -1,6 +1,7 @@
 package rls
 
 import (
+	"cmp"
 	"errors"
 	"math"
 	"time"
@@ -82,18 +83,15 @@ func AppendStatus(to []byte, s *Status) []byte {
 // ReadResponse reads a RateLimitResponse, or returns an [ErrNotAResponse].
 func ReadResponse(message []byte) (*Response, error) {
 	r := &Response{}
-	err := fields(message, func(f *field) error {
-		switch {
-		case f.number == 1 && f.varint:
-			r.Overall = codeOf(f.value)
-		case f.number == 2 && !f.varint:
-			r.Statuses = append(r.Statuses, Status{})
-			return r.Statuses[len(r.Statuses)-1].read(f.bytes)
-		case f.number == 3 && !f.varint:
-			r.Headers = append(r.Headers, Header{})
-			return r.Headers[len(r.Headers)-1].read(f.bytes)
-		}
-		return nil
+	err := read(message, &r.Overall, func(message []byte) error {
+		r.Statuses = append(r.Statuses, Status{})
+		return r.Statuses[len(r.Statuses)-1].read(message)
+	}, func(message []byte) error {
+		h, raw := Header{}, ""
+		err := read(message, &h.Name, &h.Value, &raw)
+		h.Value = cmp.Or(raw, h.Value) // raw_value replaces value
+		r.Headers = append(r.Headers, h)
+		return err
 	})
 	if err != nil {
 		return nil, ErrNotAResponse
@@ -101,68 +99,16 @@ func ReadResponse(message []byte) (*Response, error) {
 	return r, nil
 }
 
-// codeOf returns the code of a number, 0 if it is unknown.
-func codeOf(value uint64) Code {
-	if value > uint64(OverLimit) {
-		return 0
-	}
-	return Code(value)
-}
-
 func (s *Status) read(message []byte) error {
-	return fields(message, func(f *field) error {
-		switch {
-		case f.number == 1 && f.varint:
-			s.Code = codeOf(f.value)
-		case f.number == 2 && !f.varint:
-			s.HasLimit = true
-			return s.readLimit(f.bytes)
-		case f.number == 3 && f.varint:
-			s.Remaining = uint32(f.value)
-		case f.number == 4 && !f.varint:
-			s.HasReset = true
-			return s.readReset(f.bytes)
-		}
-		return nil
-	})
-}
-
-func (s *Status) readLimit(message []byte) error {
-	return fields(message, func(f *field) error {
-		switch {
-		case f.number == 1 && f.varint:
-			s.RequestsPerUnit = uint32(f.value)
-		case f.number == 2 && f.varint:
-			s.Unit = int32(f.value)
-		case f.number == 3 && !f.varint:
-			s.Name = string(f.bytes)
-		}
-		return nil
-	})
-}
-
-// readReset reads a google.protobuf.Duration.
-func (s *Status) readReset(message []byte) error {
-	return fields(message, func(f *field) error {
-		switch {
-		case f.number == 1 && f.varint:
-			s.ResetSeconds = f.value
-		case f.number == 2 && f.varint:
-			s.ResetNanos = uint32(min(f.value, uint64(time.Second-1)))
-		}
-		return nil
-	})
-}
-
-func (h *Header) read(message []byte) error {
-	return fields(message, func(f *field) error {
-		switch {
-		case f.number == 1 && !f.varint:
-			h.Name = string(f.bytes)
-		case f.number == 2 && !f.varint, f.number == 3 && !f.varint && len(f.bytes) > 0: // raw_value replaces value
-			h.Value = string(f.bytes)
-		}
-		return nil
+	return read(message, &s.Code, func(message []byte) error {
+		s.HasLimit = true
+		return read(message, &s.RequestsPerUnit, &s.Unit, &s.Name)
+	}, &s.Remaining, func(message []byte) error { // a google.protobuf.Duration
+		s.HasReset = true
+		nanos := uint64(s.ResetNanos)
+		err := read(message, &s.ResetSeconds, &nanos)
+		s.ResetNanos = uint32(min(nanos, uint64(time.Second-1)))
+		return err
 	})
 }
 

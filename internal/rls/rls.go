@@ -55,124 +55,89 @@ type LimitOverride struct {
 	Multiplier      uint32 // of the unit; 0 means 1
 }
 
-// field is a field of a message: a varint, or bytes with a length. These messages have no others.
-type field struct {
-	number protowire.Number
-	varint bool
-	value  uint64
-	bytes  []byte
-}
-
-// fields calls each for every field of a message, including unknown ones.
-func fields(message []byte, each func(f *field) error) error {
-	var f field
+// read reads a message: fields[0] gets the field with number 1, and so on. A field is a pointer to a number or a text, or a function
+// that reads a nested message; nil and further fields are skipped. Of a field that comes again the last one counts.
+func read(message []byte, fields ...any) error {
 	for len(message) > 0 {
 		number, kind, n := protowire.ConsumeTag(message)
 		if n < 0 || number > protowire.MaxValidNumber {
 			return errNotAMessage
 		}
 		message = message[n:]
-		f = field{number: number, varint: kind == protowire.VarintType}
-		switch kind {
-		case protowire.VarintType:
-			f.value, n = protowire.ConsumeVarint(message)
-		case protowire.BytesType:
-			f.bytes, n = protowire.ConsumeBytes(message)
-		default:
-			n = protowire.ConsumeFieldValue(number, kind, message)
-			f.number = 0
-		}
-		if n < 0 {
+		if n = protowire.ConsumeFieldValue(number, kind, message); n < 0 {
 			return errNotAMessage
 		}
+		raw := message[:n]
 		message = message[n:]
-		if err := each(&f); err != nil {
-			return err
+		if int(number) > len(fields) {
+			continue
+		}
+		switch kind {
+		case protowire.VarintType:
+			value, _ := protowire.ConsumeVarint(raw)
+			readVarint(value, fields[number-1])
+		case protowire.BytesType:
+			text, _ := protowire.ConsumeBytes(raw)
+			switch to := fields[number-1].(type) {
+			case *string:
+				*to = string(text)
+			case func([]byte) error:
+				if err := to(text); err != nil {
+					return err
+				}
+			}
 		}
 	}
 	return nil
 }
 
+func readVarint(value uint64, field any) {
+	switch to := field.(type) {
+	case *uint64:
+		*to = value
+	case *uint32:
+		*to = uint32(value)
+	case *int32:
+		*to = int32(value)
+	case *bool:
+		*to = value != 0
+	case *Code:
+		if *to = 0; value <= uint64(OverLimit) { // 0 if it is unknown
+			*to = Code(value)
+		}
+	}
+}
+
 // ReadRequest reads a RateLimitRequest.
 func ReadRequest(message []byte) (*Request, error) {
 	r := &Request{}
-	err := fields(message, func(f *field) error {
-		switch {
-		case f.number == 1 && !f.varint:
-			r.Domain = string(f.bytes)
-		case f.number == 2 && !f.varint:
-			if len(r.Descriptors) == MaxDescriptors {
-				return ErrTooManyDescriptors
-			}
-			r.Descriptors = append(r.Descriptors, Descriptor{})
-			return r.Descriptors[len(r.Descriptors)-1].read(f.bytes)
-		case f.number == 3 && f.varint:
-			r.Hits = uint32(f.value)
+	return r, read(message, &r.Domain, func(message []byte) error {
+		if len(r.Descriptors) == MaxDescriptors {
+			return ErrTooManyDescriptors
 		}
-		return nil
-	})
-	return r, err
+		r.Descriptors = append(r.Descriptors, Descriptor{})
+		return r.Descriptors[len(r.Descriptors)-1].read(message)
+	}, &r.Hits)
 }
 
 func (d *Descriptor) read(message []byte) error {
-	return fields(message, func(f *field) error {
-		switch {
-		case f.number == 1 && !f.varint:
-			if len(d.Entries) == MaxEntries {
-				return ErrTooManyEntries
-			}
-			d.Entries = append(d.Entries, Entry{})
-			return d.Entries[len(d.Entries)-1].read(f.bytes)
-		case f.number == 2 && !f.varint:
-			d.HasLimit = true
-			return d.Limit.read(f.bytes)
-		case f.number == 3 && !f.varint:
-			d.HasHits = true
-			return readWrapped(f.bytes, &d.Hits)
-		case f.number == 4 && f.varint:
-			d.Negative = f.value != 0
+	return read(message, func(message []byte) error {
+		if len(d.Entries) == MaxEntries {
+			return ErrTooManyEntries
 		}
-		return nil
-	})
-}
-
-func (e *Entry) read(message []byte) error {
-	return fields(message, func(f *field) error {
-		switch {
-		case f.number == 1 && !f.varint:
-			e.Key = string(f.bytes)
-		case f.number == 2 && !f.varint:
-			e.Value = string(f.bytes)
-		}
-		return nil
-	})
-}
-
-func (l *LimitOverride) read(message []byte) error {
-	return fields(message, func(f *field) error {
-		switch {
-		case f.number == 1 && f.varint:
-			l.RequestsPerUnit = uint32(f.value)
-		case f.number == 2 && f.varint:
-			l.Unit = int32(f.value)
-		case f.number == 3 && !f.varint:
-			multiplier := uint64(l.Multiplier)
-			err := readWrapped(f.bytes, &multiplier)
-			l.Multiplier = uint32(multiplier)
-			return err
-		}
-		return nil
-	})
-}
-
-// readWrapped reads a google.protobuf.UInt64Value, or UInt32Value.
-func readWrapped(message []byte, to *uint64) error {
-	return fields(message, func(f *field) error {
-		if f.number == 1 && f.varint {
-			*to = f.value
-		}
-		return nil
-	})
+		d.Entries = append(d.Entries, Entry{})
+		e := &d.Entries[len(d.Entries)-1]
+		return read(message, &e.Key, &e.Value)
+	}, func(message []byte) error {
+		d.HasLimit = true
+		l := &d.Limit
+		return read(message, &l.RequestsPerUnit, &l.Unit, func(message []byte) error { // a google.protobuf.UInt32Value
+			return read(message, &l.Multiplier)
+		})
+	}, func(message []byte) error { // a google.protobuf.UInt64Value
+		d.HasHits = true
+		return read(message, &d.Hits)
+	}, &d.Negative)
 }
 
 // AppendRequest appends a RateLimitRequest.

@@ -2,6 +2,8 @@ package metrics
 
 import (
 	"errors"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,12 +37,6 @@ var (
 )
 
 const (
-	// keepRemoved is how long the series of a removed policy or limit stay, so that Prometheus scrapes their last
-	// values.
-	keepRemoved = 10 * time.Minute
-	// mostRemoved is the most removed policies, limits and classes that have series, however often the configuration
-	// changes.
-	mostRemoved = 500
 	// mostClasses is the most classes of a limit that have series of their own.
 	mostClasses = 50
 	// otherClass has the decisions about all other requests: of no class that the limit has, or of one without a series.
@@ -50,33 +46,29 @@ const (
 // series names a policy, a limit of it or a class of the limit; the rest is empty.
 type series struct{ policy, limit, class string }
 
-// Configure makes series for the names in settings, before they decide anything. Series of removed policies and
-// limits stay for some minutes. newBreaker says that the breaker is new, or that there is none. It is for
-// [engine.Options].
+// Configure makes series for the names in settings, before they decide anything. Series of removed policies and limits stay until
+// the next call, so that Prometheus scrapes their last values. newBreaker says that the breaker is new, or that there is none. It is
+// for [engine.Options].
 func (m *Metrics) Configure(settings *engine.Settings, newBreaker bool) {
 	if settings == nil {
 		settings = &engine.Settings{}
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	now := m.clock()
-	for s, removed := range m.known {
-		if removed.IsZero() {
-			m.known[s] = now
+	before := maps.Clone(m.known)
+	for s := range m.known {
+		m.known[s] = false
+	}
+	for _, p := range slices.Concat([]*policy.Policy{nonePolicy, unknownPolicy}, settings.Policies, settings.Deniers()) {
+		m.begin(p)
+	}
+	for s, isInForce := range m.known {
+		if was, known := before[s]; known && !was && !isInForce {
+			m.forget(s)
 		}
-	}
-	for _, p := range []*policy.Policy{nonePolicy, unknownPolicy} {
-		m.begin(p)
-	}
-	for _, p := range settings.Policies {
-		m.begin(p)
-	}
-	for _, p := range settings.Deniers() {
-		m.begin(p)
 	}
 	m.errors.WithLabelValues(unknownPolicy.Name, "unknown-policy")
 	m.settings.Store(settings)
-	m.forget(now)
 	if newBreaker {
 		m.breakerState.Reset()
 		m.parts = map[string]bool{}
@@ -88,7 +80,7 @@ func (m *Metrics) Configure(settings *engine.Settings, newBreaker bool) {
 
 // begin makes the series of a policy in force, so that their first increase is visible. The caller holds the lock.
 func (m *Metrics) begin(p *policy.Policy) {
-	m.known[series{policy: p.Name}] = time.Time{}
+	m.known[series{policy: p.Name}] = true
 	m.took.WithLabelValues(p.Name)
 	for _, operation := range operations {
 		for _, result := range results {
@@ -102,7 +94,7 @@ func (m *Metrics) begin(p *policy.Policy) {
 	}
 	for i := range p.Limits {
 		l := &p.Limits[i]
-		m.known[series{p.Name, l.Name, ""}] = time.Time{}
+		m.known[series{p.Name, l.Name, ""}] = true
 		m.granted.WithLabelValues(p.Name, l.Name)
 		if l.Warn != 0 {
 			m.warnings.WithLabelValues(p.Name, l.Name)
@@ -115,7 +107,7 @@ func (m *Metrics) begin(p *policy.Policy) {
 			classes = append(classes, strings.ToValidUTF8(class.Name, "?"))
 		}
 		for _, class := range classes {
-			m.known[series{p.Name, l.Name, class}] = time.Time{}
+			m.known[series{p.Name, l.Name, class}] = true
 		}
 		for _, outcome := range outcomes {
 			m.decisions.WithLabelValues(p.Name, l.Name, outcome)
@@ -127,36 +119,19 @@ func (m *Metrics) begin(p *policy.Policy) {
 	}
 }
 
-// forgetRemoved deletes series that were removed long ago.
-func (m *Metrics) forgetRemoved() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.forget(m.clock())
-}
-
-// forget is forgetRemoved. The caller holds the lock.
-func (m *Metrics) forget(now time.Time) {
-	left := 0
-	for s, removed := range m.known {
-		if removed.IsZero() {
-			continue
-		}
-		if left++; left <= mostRemoved && now.Sub(removed) < keepRemoved {
-			continue
-		}
-		left--
-		delete(m.known, s)
-		labels := prometheus.Labels{"policy": s.policy}
-		if s.limit != "" {
-			labels["limit"] = s.limit
-		}
-		if s.class != "" {
-			labels["class"] = s.class
-		}
-		for _, vec := range []*prometheus.MetricVec{m.decisions.MetricVec, m.checks.MetricVec, m.granted.MetricVec, m.warnings.MetricVec,
-			m.classes.MetricVec, m.calls.MetricVec, m.errors.MetricVec, m.took.MetricVec} {
-			vec.DeletePartialMatch(labels)
-		}
+// forget deletes the series of a policy, limit or class that was removed before the last change. The caller holds the lock.
+func (m *Metrics) forget(s series) {
+	delete(m.known, s)
+	labels := prometheus.Labels{"policy": s.policy}
+	if s.limit != "" {
+		labels["limit"] = s.limit
+	}
+	if s.class != "" {
+		labels["class"] = s.class
+	}
+	for _, vec := range []*prometheus.MetricVec{m.decisions.MetricVec, m.checks.MetricVec, m.granted.MetricVec, m.warnings.MetricVec,
+		m.classes.MetricVec, m.calls.MetricVec, m.errors.MetricVec, m.took.MetricVec} {
+		vec.DeletePartialMatch(labels)
 	}
 }
 
@@ -205,7 +180,7 @@ func (m *Metrics) Decided(ask *engine.Ask, answer *decision.Answer, err error, t
 		}
 		if !l.Classes.IsZero() {
 			class := ask.Attributes[l.Classes.By]
-			if removed, has := m.known[series{p.Name, l.Name, class}]; !has || !removed.IsZero() || class == "" {
+			if !m.known[series{p.Name, l.Name, class}] || class == "" {
 				class = otherClass
 			}
 			m.classes.WithLabelValues(p.Name, l.Name, class, outcomeOf(d)).Inc()

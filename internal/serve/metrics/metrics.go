@@ -55,9 +55,9 @@ type Metrics struct {
 	settings atomic.Pointer[engine.Settings] // in force
 	samples  sync.Map                        // of sample, by what was read
 
-	mu    sync.RWMutex         // for the fields below
-	known map[series]time.Time // when it was removed; zero while it is in force
-	parts map[string]bool      // of the store that have a series of their breaker
+	mu    sync.RWMutex    // for the fields below
+	known map[series]bool // whether it is in force; false if the last change has removed it
+	parts map[string]bool // of the store that have a series of their breaker
 }
 
 // New returns metrics that are all zero.
@@ -77,7 +77,7 @@ func New(options Options) *Metrics {
 	// From the time of a memory store to the time that callers wait.
 	durations := []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5}
 	m := &Metrics{
-		registry: r, clock: options.Clock, known: map[series]time.Time{},
+		registry: r, clock: options.Clock, known: map[series]bool{},
 		decisions: counter("decisions_total",
 			"Decisions about requests that are to be charged, by limit. A request under several limits counts once for each.",
 			"policy", "limit", "outcome"),
@@ -155,12 +155,8 @@ const (
 
 // Handler answers GET /metrics.
 func (m *Metrics) Handler() http.Handler {
-	metrics := promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
 		EnableOpenMetrics: true, MaxRequestsInFlight: scrapes, Timeout: scrapeTime, ErrorHandling: promhttp.ContinueOnError,
-	})
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		m.forgetRemoved()
-		metrics.ServeHTTP(w, r)
 	})
 }
 
