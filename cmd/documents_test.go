@@ -37,7 +37,7 @@ var documents = []document{
 	{"see/doctorAnswer.Document", "An examination", "`doctor`"},
 	{"report/Document", "A report", "`loadtest`, `simulate` and `report`; [load testing](load-testing.md#as-json) explains the figures"},
 	{"test/sample", "A second of a load test", "`loadtest --samples`, a line for each"},
-	{"compare/Comparison", "A comparison", "`report --against`"},
+	{"report/Comparison", "A comparison", "`report --against`"},
 	{"test/lookDocument", "What a probe saw", "`probe`"},
 	{"test/probeDocument", "A probe of a limit", "`probe --limit`"},
 	{"setup/validAnswer", "A validation", "`config validate`"},

@@ -13,7 +13,6 @@ import (
 	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/internal/probe"
 	"github.com/limitctl/limitctl/internal/report"
-	"github.com/limitctl/limitctl/internal/report/show"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit/interval"
@@ -80,7 +79,7 @@ func (d *defect) detects(t *testing.T) (is bool, said string) {
 		document := loaded(t, d.is, d.limit, 1)
 		return document.Verdict != report.Pass && slices.ContainsFunc(document.Reasons, func(reason string) bool {
 			return strings.Contains(reason, words)
-		}), printed(show.Answer{Report: document})
+		}), printed(report.Answer{Report: document})
 	}
 	a := probed(t, d.is, d.limit, 1)
 	return slices.ContainsFunc(a.Checks, func(c probe.Check) bool {
@@ -124,7 +123,7 @@ func TestNoFailureIsReportedOfTheHonest(t *testing.T) {
 			}
 			for seed := range loads {
 				if d := loaded(t, h.is(), h.limit, seed); d.Verdict == report.Fail {
-					t.Errorf("loadtest, seed %d:\n%s", seed, printed(show.Answer{Report: d}))
+					t.Errorf("loadtest, seed %d:\n%s", seed, printed(report.Answer{Report: d}))
 				}
 			}
 		})

@@ -14,7 +14,6 @@ import (
 	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/internal/probe"
 	"github.com/limitctl/limitctl/internal/report"
-	"github.com/limitctl/limitctl/internal/report/show"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -281,7 +280,7 @@ func printCheck(p *output.Printer, c *probe.Check) {
 func (a *probeAnswer) Markdown() []byte {
 	var b strings.Builder
 	_, rest := a.headline()
-	show.Heading(&b, a.verdict(), "limit of "+markdown.Code(a.endpoint))
+	report.Heading(&b, a.verdict(), "limit of "+markdown.Code(a.endpoint))
 	fmt.Fprintf(&b, "%s\n\n", markdown.Text(rest))
 	for _, fact := range a.facts()[1:] {
 		fmt.Fprintf(&b, "- %s: %s\n", fact[0], markdown.Text(fact[1]))

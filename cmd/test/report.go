@@ -9,8 +9,6 @@ import (
 	"github.com/limitctl/limitctl/internal/cli"
 	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/internal/report"
-	"github.com/limitctl/limitctl/internal/report/compare"
-	"github.com/limitctl/limitctl/internal/report/show"
 	"github.com/limitctl/limitctl/internal/shell"
 )
 
@@ -81,7 +79,7 @@ have no limit in common.`,
 	cmd.MarkFlagFilename("html", "html")
 	cmd.MarkFlagFilename("against", "json")
 	cmd.RegisterFlagCompletionFunc("margin", cobra.NoFileCompletions)
-	cmd.RegisterFlagCompletionFunc("only", cobra.FixedCompletions(compare.Metrics(), cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("only", cobra.FixedCompletions(report.ComparedMetrics(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
@@ -111,14 +109,14 @@ func runReport(o *reportOptions, path string) error {
 			return err
 		}
 	}
-	if err := o.show(show.Answer{Report: d.Document}); err != nil {
+	if err := o.show(report.Answer{Report: d.Document}); err != nil {
 		return err
 	}
 	return o.exit(d.Document)
 }
 
 func runComparison(o *reportOptions, path string, hasMargin bool) error {
-	var options compare.Options
+	var options report.CompareOptions
 	if hasMargin {
 		share, ok := parsePercent(o.margin)
 		if !ok {
@@ -126,7 +124,7 @@ func runComparison(o *reportOptions, path string, hasMargin bool) error {
 		}
 		options.Margin = &share
 	}
-	metrics := compare.Metrics()
+	metrics := report.ComparedMetrics()
 	for _, name := range o.only {
 		// The units at the ends of their JSON names are optional.
 		name = strings.TrimSuffix(strings.TrimSuffix(strings.TrimSpace(name), "_us"), "_percent")
@@ -145,7 +143,7 @@ func runComparison(o *reportOptions, path string, hasMargin bool) error {
 			return err
 		}
 	}
-	comparison, err := compare.Reports(bases, latest, options)
+	comparison, err := report.Compare(bases, latest, options)
 	if err != nil {
 		return err
 	}

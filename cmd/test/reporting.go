@@ -11,7 +11,6 @@ import (
 	"github.com/limitctl/limitctl/internal/cli"
 	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/internal/report"
-	"github.com/limitctl/limitctl/internal/report/show"
 	"github.com/limitctl/limitctl/internal/shell"
 )
 
@@ -87,7 +86,7 @@ func (o *reportingOptions) finish(g *cli.Globals, document *report.Document, pro
 		failure = errors.Join(err, failure)
 	}
 	if !replaced && !o.summaryFlags.replacesAnswer() {
-		if err := g.Print(show.Answer{Report: document}); err != nil {
+		if err := g.Print(report.Answer{Report: document}); err != nil {
 			return errors.Join(err, failure)
 		}
 	}
@@ -112,13 +111,13 @@ func (o *reportingOptions) write(g *cli.Globals, document *report.Document) erro
 			return cli.NotPrinted(err)
 		}
 	}
-	return o.summaryFlags.write(g, show.Answer{Report: document})
+	return o.summaryFlags.write(g, report.Answer{Report: document})
 }
 
 // writePage writes a report as HTML.
 func writePage(g *cli.Globals, d *report.Document, path string) error {
 	var page bytes.Buffer
-	if err := (show.Answer{Report: d}).HTML(&page); err != nil {
+	if err := (report.Answer{Report: d}).HTML(&page); err != nil {
 		return err
 	}
 	if err := g.Env.WriteShared(path, page.Bytes()); err != nil {

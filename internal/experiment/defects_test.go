@@ -13,7 +13,6 @@ import (
 
 	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/internal/report"
-	"github.com/limitctl/limitctl/internal/report/show"
 	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen"
@@ -202,7 +201,7 @@ func (p *planted) run(t *testing.T) (document *report.Document, printed string) 
 			t.Fatal(err)
 		}
 		var out bytes.Buffer
-		(show.Answer{Report: document}).Print(&output.Printer{Out: &out})
+		(report.Answer{Report: document}).Print(&output.Printer{Out: &out})
 		printed = out.String()
 	})
 	return document, printed

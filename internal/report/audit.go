@@ -65,3 +65,110 @@ func lieValue(field audit.Field, least, most int64) string {
 	}
 	return write(least) + " to " + write(most)
 }
+
+// Limits are those of a run.
+type Limits []Limit
+
+// StoreClock is the clock that decided, held against the one of the machine that asked. Each
+// decision was made between the sending of its request and the answer.
+type StoreClock struct {
+	// Held is the calls with an instant, and Unreported those without one.
+	Held       int64 `json:"held"`
+	Unreported int64 `json:"untold,omitempty"`
+	// AheadMS is how far the store's clock was ahead in the end.
+	AheadMS float64 `json:"ahead_ms" range:"signed"`
+	// Drift is how much faster the store's clock ran, as a share of the time: 0.02 for 2 %,
+	// negative for a slow one. It is 0 if a steady clock explains all instants.
+	Drift float64 `json:"drift" range:"signed"`
+	// Jumps is how often the clock changed at once, and stayed so. Astray is the instants that
+	// were wrong by themselves. FarthestMS is the most that an instant was away from where it
+	// should have been, negative if it was too early.
+	Jumps      int64   `json:"jumps,omitempty"`
+	Astray     int64   `json:"astray,omitempty"`
+	FarthestMS float64 `json:"farthest_ms,omitempty" range:"signed"`
+	// CoarseMS is how long the clock stood still between two of its steps, if that was found.
+	CoarseMS float64 `json:"coarse_ms,omitempty"`
+}
+
+// Audit is how right the decisions were. Where a run has several limits it is the
+// worst of their ratios and the sum of their units.
+type Audit struct {
+	audit.Totals
+	// LimitReached is the most that any key had in use or asked for, with what it left to others, against the capacity;
+	// below 1 the limit was never reached, and over-admission was not tested. Of several
+	// limits it is that of the one reached least. It is nil where it is not known.
+	LimitReached *float64 `json:"limit_reached,omitempty"`
+	// Lies is the figures in answers compared with the truth; nil
+	// if none of them could be.
+	Lies *Lies `json:"lies,omitempty"`
+	// KeysOver and KeysUnder are the keys with any of them; 0 if that is not known.
+	KeysOver  int64 `json:"keys_over_admitted,omitempty"`
+	KeysUnder int64 `json:"keys_under_admitted,omitempty"`
+	// Doubtful: something else than the limiter can explain what looks wrong, as a warning
+	// says, so that the audit does not fail the run.
+	Doubtful bool `json:"doubtful,omitempty"`
+	// UnderExplained: the way that the limits are decided explains what was under-admitted,
+	// as a warning says, so that it does not fail the run.
+	UnderExplained bool `json:"under_admitted_explained,omitempty"`
+	// LongestDenialRun is the most requests of one key denied one after the other.
+	LongestDenialRun int64 `json:"longest_denial_run"`
+	// Fairness is Jain's index of the units that each key was admitted: 1 if all
+	// had the same, 1/keys if one had all.
+	Fairness float64 `json:"fairness"`
+	// Admitted is the units that all keys were admitted.
+	Admitted float64 `json:"admitted_units,omitempty"`
+	// UnderIfFree is the units that were denied wrongly unless denied requests are charged, too, which is not known of a limit
+	// that somebody else decides.
+	UnderIfFree int64 `json:"under_admitted_if_denied_are_free,omitempty"`
+}
+
+// Lies is how true the figures in answers were.
+type Lies struct {
+	// Checked is the answers whose figures were held against the truth, and Wrong those of
+	// them with a wrong figure.
+	Checked int64 `json:"checked"`
+	Wrong   int64 `json:"wrong"`
+	Fields  []Lie `json:"fields,omitempty"` // those in which any were wrong
+}
+
+// Lie is what answers reported wrong in one field.
+type Lie struct {
+	// Field is remaining, used, retry_after, reset_after or delay.
+	Field   string `json:"field"`
+	Answers int64  `json:"answers"` // that reported it wrong
+	// The rest is about the first of them. Reported is what it said and True what it should have
+	// said, as units or a duration; after requests of an unknown outcome True may be a range.
+	Key      string    `json:"key,omitempty"`
+	At       time.Time `json:"at"`
+	Reported string    `json:"told"`
+	True     string    `json:"true"`
+}
+
+// Limit is one of the limits of a run, and its own audit.
+type Limit struct {
+	Name      string `json:"name"`
+	Algorithm string `json:"algorithm"`
+	Limit     string `json:"limit"`
+	Shadow    bool   `json:"shadow,omitempty"`
+	// Denied is the requests that this limit denied, or would have as a shadow.
+	Denied int64 `json:"denied"`
+	Audit
+}
+
+// Wrapped is what wrappers around the store of a simulation saved, and what that cost in accuracy.
+type Wrapped struct {
+	// Replicas is how many instances of the wrappers there were, and Wrap what was put
+	// around the store, from outside in.
+	Replicas int      `json:"replicas"`
+	Wrap     []string `json:"wrap"`
+	// StoreCalls is the calls of the store, those that gave units back included.
+	StoreCalls       int64   `json:"store_calls"`
+	CallsPerDecision float64 `json:"store_calls_per_decision"`
+	// AllowedBesides and DeniedBesides are the requests that were allowed, or denied, and would not
+	// have been without wrappers.
+	AllowedBesides int64 `json:"allowed_differently"`
+	DeniedBesides  int64 `json:"denied_differently"`
+}
+
+// InMS is a time in milliseconds, to the microsecond.
+func InMS(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

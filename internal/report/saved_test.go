@@ -1,4 +1,4 @@
-package report_test
+package report
 
 import (
 	"bytes"
@@ -8,16 +8,13 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-
-	"github.com/limitctl/limitctl/internal/report"
-	"github.com/limitctl/limitctl/internal/report/sample"
 )
 
 var updated = flag.Bool("update", false, "rewrite the golden files")
 
 // What is saved is read again as it was, histograms included.
 func TestSavedReports(t *testing.T) {
-	for name, d := range sample.Saved() {
+	for name, d := range Saved() {
 		data, err := d.Save()
 		if err != nil {
 			t.Fatal(err)
@@ -32,7 +29,7 @@ func TestSavedReports(t *testing.T) {
 		if err != nil || !bytes.Equal(data, want) {
 			t.Errorf("%s is not what is saved now (%v); -update writes it", name, err)
 		}
-		again, err := report.Read(name, data)
+		again, err := Read(name, data)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -53,7 +50,7 @@ func TestSavedReports(t *testing.T) {
 }
 
 func TestReadSaysWhatIsWrong(t *testing.T) {
-	good, err := sample.OneRun().Save()
+	good, err := OneRun().Save()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +78,7 @@ func TestReadSaysWhatIsWrong(t *testing.T) {
 			"x.json is not a report: the histogram of its schedule lag cannot be read: "},
 		{string(good) + "{}", "x.json goes on after its report"},
 	} {
-		d, err := report.Read("x.json", []byte(test.data))
+		d, err := Read("x.json", []byte(test.data))
 		if err == nil || !strings.HasPrefix(err.Error(), test.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%.40q: %v, want %s…", test.data, err, test.want)
 		}

@@ -1,20 +1,18 @@
-package report_test
+package report
 
 import (
 	"errors"
 	"strings"
 	"testing"
 
-	"github.com/limitctl/limitctl/internal/report"
-	"github.com/limitctl/limitctl/internal/report/sample"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit"
 )
 
 // parsed reads a promise that is right.
-func parsed(t *testing.T, text string) report.Expression {
+func parsed(t *testing.T, text string) Expression {
 	t.Helper()
-	e, err := report.ParseThreshold(text)
+	e, err := ParseThreshold(text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,8 +22,8 @@ func parsed(t *testing.T, text string) report.Expression {
 // Of errors that there were not, what is promised at most holds, and what is promised at
 // least does not.
 func TestPromisesAboutWhatThereWasNot(t *testing.T) {
-	d := sample.OneRun()
-	sample.Promised(d, "error_p99<1s", "error_max<=1ms", "errors==0", "error_p99>1ms")
+	d := OneRun()
+	Promised(d, "error_p99<1s", "error_max<=1ms", "errors==0", "error_p99>1ms")
 	for i, want := range []bool{true, true, true, false} {
 		if got := d.Thresholds[i]; got.OK != want {
 			t.Errorf("%+v", got)
@@ -34,14 +32,14 @@ func TestPromisesAboutWhatThereWasNot(t *testing.T) {
 }
 
 func TestThresholds(t *testing.T) {
-	figures := &report.Figures{
+	figures := &Figures{
 		Requests: 1000, Allowed: 990, Denied: 10, Errors: 0, Dropped: 1000, Keys: 300, KeysDenied: 3, DurationMS: 2000,
 		ThroughputPerS: 499.5,
-		Latency:        &report.Quantiles{P50: 800, P90: 1500, P99: 5000, P999: 9999, Max: 1_500_000},
-		Service:        &report.Quantiles{P99: 4999},
-		Audit: report.Audit{Totals: audit.Totals{WorstRatio: 1.97, OverAdmitted: 1 << 60, UnderAdmitted: 1<<60 + 1},
+		Latency:        &Quantiles{P50: 800, P90: 1500, P99: 5000, P999: 9999, Max: 1_500_000},
+		Service:        &Quantiles{P99: 4999},
+		Audit: Audit{Totals: audit.Totals{WorstRatio: 1.97, OverAdmitted: 1 << 60, UnderAdmitted: 1<<60 + 1},
 			Fairness: 0.1},
-		Cost: &report.Cost{ServerCPU: sample.Pointer(9.5)},
+		Cost: &Cost{ServerCPU: Pointer(9.5)},
 	}
 	for _, test := range []struct {
 		text   string
@@ -69,7 +67,7 @@ func TestThresholds(t *testing.T) {
 		{"rate==500", true, "500"},
 		{"server_cpu_us<9.5", false, "9.5"},
 	} {
-		e, err := report.ParseThreshold(test.text)
+		e, err := ParseThreshold(test.text)
 		if err != nil {
 			t.Errorf("%s: %v", test.text, err)
 			continue
@@ -84,13 +82,13 @@ func TestThresholds(t *testing.T) {
 // What is shown lies on the side of the bound that decided, and of nothing all shares are 0.
 func TestSharesAreExact(t *testing.T) {
 	for _, test := range []struct {
-		figures report.Figures
+		figures Figures
 		text    string
 		ok      bool
 		actual  string
 	}{
-		{report.Figures{Requests: 10_000_000, Denied: 100_001}, "denied<=1%", false, "1.00001%"},
-		{report.Figures{}, "denied<1%", true, "0%"},
+		{Figures{Requests: 10_000_000, Denied: 100_001}, "denied<=1%", false, "1.00001%"},
+		{Figures{}, "denied<1%", true, "0%"},
 	} {
 		if ok, actual, err := parsed(t, test.text).Holds(&test.figures); err != nil || ok != test.ok || actual != test.actual {
 			t.Errorf("%s: %t, %s, %v", test.text, ok, actual, err)
@@ -123,7 +121,7 @@ func TestWrongThresholds(t *testing.T) {
 		"throughput>1000/s":                      `"1000/s" is not a value of throughput; write a number such as 1.5`,
 		"denied<1" + "0000000000000000000000000": "is not a value of denied",
 	} {
-		_, err := report.ParseThreshold(text)
+		_, err := ParseThreshold(text)
 		if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "threshold \"") ||
 			strings.Contains(err.Error(), "\n") {
 			t.Errorf("%q: %v, want %s", text, err, want)
@@ -139,9 +137,9 @@ func TestAbsentMetrics(t *testing.T) {
 		"bytes_per_unit<20": "bytes per unit is not known of this store",
 	} {
 		e := parsed(t, text)
-		d := report.New(report.Simulation)
-		d.Runs = []report.Run{{}}
-		held, err := d.Evaluate([]report.Expression{e})
+		d := New(Simulation)
+		d.Runs = []Run{{}}
+		held, err := d.Evaluate([]Expression{e})
 		if held || !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %t, %v", text, held, err)
 		}
@@ -150,9 +148,9 @@ func TestAbsentMetrics(t *testing.T) {
 
 // A load test that got no answer did not keep what was promised of its times.
 func TestNothingMeasuredIsMissed(t *testing.T) {
-	d := report.New(report.LoadTest)
-	d.Runs = []report.Run{{Figures: report.Figures{Requests: 10}}}
-	sample.Promised(d, "p99<5ms")
+	d := New(LoadTest)
+	d.Runs = []Run{{Figures: Figures{Requests: 10}}}
+	Promised(d, "p99<5ms")
 	if !d.Missed() || d.Thresholds[0].Actual != "nothing was measured" {
 		t.Errorf("%+v", d.Thresholds)
 	}
@@ -171,11 +169,11 @@ func TestPromisesWhenTheGeneratorWasTheLimit(t *testing.T) {
 		"throughput>1000000": "unknown", "throughput>1": "kept", "throughput<1": "missed", "throughput<1000000": "unknown",
 		"rate>=1000000": "unknown", "over_admitted==0": "kept", "denied<1%": "missed", "dropped<1": "missed",
 	} {
-		d := report.New(report.LoadTest)
-		run := sample.LoadRun("token-bucket", 1, 1, 0)
+		d := New(LoadTest)
+		run := LoadRun("token-bucket", 1, 1, 0)
 		run.GeneratorLimited, run.Late, run.Dropped, run.Service.P99, run.ErrorLatency = true, 5, 5, 900, run.Latency
-		d.Runs = []report.Run{run}
-		sample.Promised(d, text)
+		d.Runs = []Run{run}
+		Promised(d, text)
 		got := "missed"
 		if one := d.Thresholds[0]; one.OK {
 			got = "kept"
@@ -186,7 +184,7 @@ func TestPromisesWhenTheGeneratorWasTheLimit(t *testing.T) {
 			t.Errorf("%s: %s, want %s: %+v", text, got, want, d.Thresholds)
 		}
 		e := parsed(t, text)
-		if want != "missed" && report.Lost([]report.Expression{e}, &run.Figures) {
+		if want != "missed" && Lost([]Expression{e}, &run.Figures) {
 			t.Errorf("%s: the run is lost", text)
 		}
 	}
@@ -194,8 +192,8 @@ func TestPromisesWhenTheGeneratorWasTheLimit(t *testing.T) {
 
 // Every run is held against every promise, each time anew.
 func TestEvaluate(t *testing.T) {
-	d := sample.FiveRuns()
-	var expressions []report.Expression
+	d := FiveRuns()
+	var expressions []Expression
 	for _, text := range []string{"p99<5ms", "worst_window_ratio<=1"} {
 		expressions = append(expressions, parsed(t, text))
 	}
@@ -224,18 +222,18 @@ func TestEvaluate(t *testing.T) {
 // A run under way is lost once it has broken a promise of at most so much. A promise of
 // at least so much may still be kept, and so may one whose figure is not there yet.
 func TestLost(t *testing.T) {
-	figures := &report.Figures{Requests: 1000, Allowed: 900, Denied: 100, Audit: report.Audit{Totals: audit.Totals{OverAdmitted: 1}}}
+	figures := &Figures{Requests: 1000, Allowed: 900, Denied: 100, Audit: Audit{Totals: audit.Totals{OverAdmitted: 1}}}
 	for text, want := range map[string]bool{
 		"over_admitted==0": true, "over_admitted<1": true, "over_admitted<=1": false, "over_admitted==1": false,
 		"over_admitted==2": false, "over_admitted!=1": false, "denied<10%": true, "denied<=10%": false,
 		"requests>=2000": false, "p99<5ms": false, "fairness<=1": false,
 	} {
 		e := parsed(t, text)
-		if got := report.Lost([]report.Expression{e}, figures); got != want {
+		if got := Lost([]Expression{e}, figures); got != want {
 			t.Errorf("%s: lost is %t, want %t", text, got, want)
 		}
 	}
-	if report.Lost(nil, figures) {
+	if Lost(nil, figures) {
 		t.Error("a run without promises is lost")
 	}
 }

@@ -1,4 +1,4 @@
-package show
+package report
 
 import (
 	"bytes"
@@ -6,49 +6,46 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/limitctl/limitctl/internal/report"
-	"github.com/limitctl/limitctl/internal/report/sample"
 )
 
 // judged is a document with a run on a limit of 100/1s, as change makes it.
-func judged(change func(*report.Run)) *report.Document {
-	d := report.New(report.LoadTest)
-	run := sample.LoadRun("token-bucket", 1, 1, 0)
+func judged(change func(*Run)) *Document {
+	d := New(LoadTest)
+	run := LoadRun("token-bucket", 1, 1, 0)
 	change(&run)
 	run.Limits[0].Denied = run.Denied
 	run.Limits[0].Audit = run.Audit
-	d.Runs = []report.Run{run}
+	d.Runs = []Run{run}
 	return d
 }
 
 // The verdict is first, with a sentence that says why: the least that explains it.
 func TestVerdicts(t *testing.T) {
 	for name, test := range map[string]struct {
-		change func(*report.Run)
+		change func(*Run)
 		want   string // the first line, without the spaces after the verdict
 		failed bool
 	}{
-		"right": {func(*report.Run) {}, "PASS the audit found nothing wrong", false},
+		"right": {func(*Run) {}, "PASS the audit found nothing wrong", false},
 		"over": {
-			func(r *report.Run) { r.Audit.OverAdmitted, r.Audit.LeastOver, r.Audit.KeysOver = 3938, 10, 10 },
+			func(r *Run) { r.Audit.OverAdmitted, r.Audit.LeastOver, r.Audit.KeysOver = 3938, 10, 10 },
 			"FAIL admitted 10 units too many on 10 keys", true,
 		},
-		"over, of an old version": {func(r *report.Run) { r.Audit.OverAdmitted = 3938 }, "FAIL admitted 3,938 units too many", true},
+		"over, of an old version": {func(r *Run) { r.Audit.OverAdmitted = 3938 }, "FAIL admitted 3,938 units too many", true},
 		"under": {
-			func(r *report.Run) { r.Audit.UnderAdmitted, r.Audit.LeastUnder = 40, 3 }, "FAIL denied 3 units that fitted", true,
+			func(r *Run) { r.Audit.UnderAdmitted, r.Audit.LeastUnder = 40, 3 }, "FAIL denied 3 units that fitted", true,
 		},
 		"under, as explained": {
-			func(r *report.Run) { r.Audit.UnderAdmitted, r.Audit.UnderExplained = 40, true }, "PASS the audit found nothing wrong", false,
+			func(r *Run) { r.Audit.UnderAdmitted, r.Audit.UnderExplained = 40, true }, "PASS the audit found nothing wrong", false,
 		},
 		"doubtful": {
-			func(r *report.Run) { r.Audit.OverAdmitted, r.Audit.Doubtful = 40, true },
+			func(r *Run) { r.Audit.OverAdmitted, r.Audit.Doubtful = 40, true },
 			"INCONCLUSIVE the audit proves nothing, because something else than the limit can explain what it finds; see the warnings",
 			false,
 		},
 		"a lie": {
-			func(r *report.Run) {
-				r.Audit.Lies = &report.Lies{Checked: 9, Wrong: 2, Fields: []report.Lie{{
+			func(r *Run) {
+				r.Audit.Lies = &Lies{Checked: 9, Wrong: 2, Fields: []Lie{{
 					Field: "retry_after", Answers: 2, Key: "user:3", At: time.Date(2026, 3, 1, 12, 0, 1, 2000, time.UTC), Reported: "5ms",
 					True: "10ms",
 				}}}
@@ -56,22 +53,22 @@ func TestVerdicts(t *testing.T) {
 			"FAIL retry-after was told as 5ms and is 10ms, at 12:00:01.000002 of user:3; 2 answers told it wrong", true,
 		},
 		"only errors": {
-			func(r *report.Run) { r.Errors, r.Allowed, r.Denied = r.Requests, 0, 0 },
+			func(r *Run) { r.Errors, r.Allowed, r.Denied = r.Requests, 0, 0 },
 			"INCONCLUSIVE 30,110 of 30,110 planned requests got no decision (100%), and at most 1% may: " +
 				"30,110 failed, and 0 were dropped", false,
 		},
 		"wrong, and too many errors": {
-			func(r *report.Run) { r.Audit.OverAdmitted, r.Audit.LeastOver, r.Errors = 3, 3, 9000 },
+			func(r *Run) { r.Audit.OverAdmitted, r.Audit.LeastOver, r.Errors = 3, 3, 9000 },
 			"FAIL admitted 3 units too many", true,
 		},
 	} {
 		d := judged(test.change)
-		line, _, _ := strings.Cut(sample.Printed(Answer{d}, 0), "\n")
+		line, _, _ := strings.Cut(Printed(Answer{d}, 0), "\n")
 		if got := strings.Join(strings.Fields(line), " "); got != test.want || d.AuditFailed() != test.failed {
 			t.Errorf("%s: %s, failed %t", name, got, d.AuditFailed())
 		}
 		var document struct {
-			Verdict report.Verdict
+			Verdict Verdict
 			Passed  bool
 			Reasons []string
 		}
@@ -89,12 +86,12 @@ func TestVerdicts(t *testing.T) {
 
 // A run that never reached its limit says so, and names a rate at which it would have.
 func TestALimitThatWasNeverReached(t *testing.T) {
-	d := judged(func(r *report.Run) {
+	d := judged(func(r *Run) {
 		r.Denied, r.Allowed, r.Requests, r.Rate, r.DurationMS = 0, 3000, 3000, 100, 30_000
-		r.Audit.WorstRatio, r.Audit.LimitReached = 0.07, sample.Pointer(0.07)
+		r.Audit.WorstRatio, r.Audit.LimitReached = 0.07, Pointer(0.07)
 		r.Busiest = 300
 	})
-	text := sample.Printed(Answer{d}, 0)
+	text := Printed(Answer{d}, 0)
 	// The busiest key asks 10 times a second, where 10 and 100/30 are needed: 13.4, and a fifth more.
 	const want = "never above 7% of the limit, so over-admission was not tested; try --rate 160"
 	if !strings.HasPrefix(text, "INCONCLUSIVE  "+want+"\n") || d.AuditFailed() || d.IsUndecided() {
@@ -104,53 +101,53 @@ func TestALimitThatWasNeverReached(t *testing.T) {
 		t.Errorf("%s", junit)
 	}
 	d.Runs[0].Limits[0].Denied = 1 // a request that cost more than was left
-	if text := sample.Printed(Answer{d}, 0); strings.Contains(text, "not tested") {
+	if text := Printed(Answer{d}, 0); strings.Contains(text, "not tested") {
 		t.Errorf("%s", text)
 	}
 }
 
 // A policy passes if one of its limits was reached and enforced. A limit that was not reached is named as not tested.
 func TestALimitOfAPolicyThatWasNeverReached(t *testing.T) {
-	d := judged(func(r *report.Run) { r.Policy = "login" })
+	d := judged(func(r *Run) { r.Policy = "login" })
 	r := &d.Runs[0]
 	second := r.Limits[0]
 	r.Limits[0].Name, second.Name, second.Denied = "minute", "hour", 0
-	second.Audit.LimitReached = sample.Pointer(0.1)
+	second.Audit.LimitReached = Pointer(0.1)
 	r.Limits = append(r.Limits, second)
 	const want = "PASS       the audit found nothing wrong\n" +
 		"           hour was never above 10% of the limit, so over-admission was not tested; ask for more, or let fewer keys ask\n"
-	if text := sample.Printed(Answer{d}, 0); !strings.HasPrefix(text, want) || len(d.Doubts()) > 0 {
+	if text := Printed(Answer{d}, 0); !strings.HasPrefix(text, want) || len(d.Doubts()) > 0 {
 		t.Errorf("%s", text)
 	}
-	r.Limits[0].Denied, r.Limits[0].LimitReached = 0, sample.Pointer(0.99)
-	if text := sample.Printed(Answer{d}, 0); !strings.HasPrefix(text, "PASS ") {
+	r.Limits[0].Denied, r.Limits[0].LimitReached = 0, Pointer(0.99)
+	if text := Printed(Answer{d}, 0); !strings.HasPrefix(text, "PASS ") {
 		t.Errorf("with denials of a limit that nobody knows:\n%s", text)
 	}
 	r.Allowed, r.Denied = r.Requests, 0
-	if text := sample.Printed(Answer{d}, 0); !strings.HasPrefix(text, "INCONCLUSIVE  hour was never above 10% of the limit, so") {
+	if text := Printed(Answer{d}, 0); !strings.HasPrefix(text, "INCONCLUSIVE  hour was never above 10% of the limit, so") {
 		t.Errorf("with no limit reached:\n%s", text)
 	}
-	r.Limits[0].LimitReached = sample.Pointer(1)
-	if text := sample.Printed(Answer{d}, 0); !strings.HasPrefix(text, want) {
+	r.Limits[0].LimitReached = Pointer(1)
+	if text := Printed(Answer{d}, 0); !strings.HasPrefix(text, want) {
 		t.Errorf("with a limit that was used up:\n%s", text)
 	}
 	r.Limits[0].Shadow = true
-	if text := sample.Printed(Answer{d}, 0); !strings.HasPrefix(text, "INCONCLUSIVE") {
+	if text := Printed(Answer{d}, 0); !strings.HasPrefix(text, "INCONCLUSIVE") {
 		t.Errorf("with a shadow alone reached:\n%s", text)
 	}
 }
 
 // At most one in a hundred planned requests may get no decision, or as many as the report says, in each form of it.
 func TestRequestsWithoutADecision(t *testing.T) {
-	d := judged(func(r *report.Run) { r.Requests, r.Allowed, r.Denied, r.Dropped, r.Errors = 9900, 9000, 900, 100, 0 })
-	if text := sample.Printed(Answer{d}, 0); !strings.HasPrefix(text, "PASS ") || d.IsUndecided() {
+	d := judged(func(r *Run) { r.Requests, r.Allowed, r.Denied, r.Dropped, r.Errors = 9900, 9000, 900, 100, 0 })
+	if text := Printed(Answer{d}, 0); !strings.HasPrefix(text, "PASS ") || d.IsUndecided() {
 		t.Errorf("with 1%% dropped:\n%s", text)
 	}
 	r := &d.Runs[0]
 	r.Allowed, r.Errors, r.TimedOut = 8999, 1, 1
 	const want = "101 of 10,000 planned requests got no decision (1.0%), and at most 1% may: " +
 		"1 failed, of which 1 timed out, and 100 were dropped"
-	if text := sample.Printed(Answer{d}, 0); !strings.HasPrefix(text, "INCONCLUSIVE  "+want+"\n") || !d.IsUndecided() {
+	if text := Printed(Answer{d}, 0); !strings.HasPrefix(text, "INCONCLUSIVE  "+want+"\n") || !d.IsUndecided() {
 		t.Errorf("%s", text)
 	}
 	if text := string((Answer{d}).Markdown()); !strings.HasPrefix(text, "### ❔ INCONCLUSIVE: load test of") ||
@@ -167,13 +164,13 @@ func TestRequestsWithoutADecision(t *testing.T) {
 // What was not tested is skipped in JUnit, not passed.
 func TestUntestedUnderAdmissionIsSkipped(t *testing.T) {
 	for name, test := range map[string]struct {
-		change func(*report.Run)
+		change func(*Run)
 		want   string
 	}{
-		"tested":       {func(*report.Run) {}, `</testcase>`},
-		"nothing sent": {func(r *report.Run) { r.Requests = 0 }, ` <skipped message="nothing was sent">`},
+		"tested":       {func(*Run) {}, `</testcase>`},
+		"nothing sent": {func(r *Run) { r.Requests = 0 }, ` <skipped message="nothing was sent">`},
 		"unseen": {
-			func(r *report.Run) { r.Endpoint, r.Denied, r.Limits[0].Denied = &report.Endpoint{}, 0, 0 },
+			func(r *Run) { r.Endpoint, r.Denied, r.Limits[0].Denied = &Endpoint{}, 0, 0 },
 			` <skipped message="nothing was denied, or no denial was certainly of this limit">`,
 		},
 	} {
@@ -187,9 +184,9 @@ func TestUntestedUnderAdmissionIsSkipped(t *testing.T) {
 
 // A promise that was not judged is neither kept nor missed, in each form of a report.
 func TestAPromiseThatWasNotJudged(t *testing.T) {
-	d := judged(func(r *report.Run) { r.GeneratorLimited = true })
-	sample.Promised(d, "p99<1200us", "denied<99%")
-	text := sample.Printed(Answer{d}, 0)
+	d := judged(func(r *Run) { r.GeneratorLimited = true })
+	Promised(d, "p99<1200us", "denied<99%")
+	text := Printed(Answer{d}, 0)
 	const want = "p99<1200us was not judged: it was 1250us, and the load generator was the limit"
 	if !strings.HasPrefix(text, "INCONCLUSIVE  "+want+"\n") || d.Missed() || len(d.Doubts()) != 1 ||
 		!strings.Contains(text, "\n! p99<1200us: 1250us, not judged, because the load generator was the limit\n✓ denied<99%") {
@@ -209,7 +206,7 @@ func TestAPromiseThatWasNotJudged(t *testing.T) {
 
 // Nothing of a text of others becomes a heading, a link or markup of a summary.
 func TestSummaries(t *testing.T) {
-	for name, d := range sample.Fixtures() {
+	for name, d := range Fixtures() {
 		text := (Answer{d}).Markdown()
 		for line := range strings.Lines(string(text)) {
 			if strings.Contains(line, "<script") && !strings.Contains(line, "`") && !strings.Contains(line, `\<script`) {
@@ -222,7 +219,7 @@ func TestSummaries(t *testing.T) {
 		(Answer{d}).JUnit()
 	}
 	const want = "### ❌ FAIL: load test of `token-bucket 100/10s`\n\n- denied\\<50% was missed: 65.224%\n\n"
-	if got := string(Answer{sample.OneRun()}.Markdown()); !strings.HasPrefix(got, want) {
+	if got := string(Answer{OneRun()}.Markdown()); !strings.HasPrefix(got, want) {
 		t.Errorf("%s", got)
 	}
 }

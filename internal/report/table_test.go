@@ -1,4 +1,4 @@
-package show
+package report
 
 import (
 	"bytes"
@@ -7,14 +7,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/limitctl/limitctl/internal/report"
-	"github.com/limitctl/limitctl/internal/report/sample"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit"
 )
 
 // Histograms are for files: what is printed has none, and the document keeps its own.
 func TestPrintedDocumentsHaveNoHistograms(t *testing.T) {
-	d := sample.FiveRuns()
+	d := FiveRuns()
 	for _, value := range append(Answer{d}.Lines(), Answer{d}.Document()) {
 		text, err := json.Marshal(value)
 		if err != nil || bytes.Contains(text, []byte("histograms")) {
@@ -41,16 +39,16 @@ func TestVerdictsInWords(t *testing.T) {
 		{"✗ admitted 3 units too many; let 2.00 × the limit through in one period; denied 2 units that fitted",
 			audit.Totals{WorstRatio: 2, OverAdmitted: 3, UnderAdmitted: 2}},
 	} {
-		f := verdictOf(&report.Run{Figures: report.Figures{Requests: 10, Audit: report.Audit{Totals: test.totals}}})
+		f := verdictOf(&Run{Figures: Figures{Requests: 10, Audit: Audit{Totals: test.totals}}})
 		if got := f.mark() + " " + f.text; got != test.want {
 			t.Errorf("%+v: %s, want %s", test.totals, got, test.want)
 		}
 	}
-	for want, figures := range map[string]report.Figures{
+	for want, figures := range map[string]Figures{
 		"no request was answered, so nothing is known": {Requests: 10, Errors: 10},
 		"nothing was sent, so nothing is known":        {},
 	} {
-		if f := verdictOf(&report.Run{Figures: figures}); f.mark()+f.text != "!"+want {
+		if f := verdictOf(&Run{Figures: figures}); f.mark()+f.text != "!"+want {
 			t.Errorf("%s %s, want %s", f.mark(), f.text, want)
 		}
 	}
@@ -58,7 +56,7 @@ func TestVerdictsInWords(t *testing.T) {
 
 // What makes the figures worthless comes before them.
 func TestWarningsComeFirst(t *testing.T) {
-	text := sample.Printed(Answer{sample.Racing()}, 0)
+	text := Printed(Answer{Racing()}, 0)
 	at := -1
 	for _, want := range []string{
 		"FAIL       admitted 10 units too many",
@@ -82,7 +80,7 @@ func TestWarningsComeFirst(t *testing.T) {
 
 // Several runs are one table, which does without what matters least on a narrow terminal.
 func TestComparisonOfRuns(t *testing.T) {
-	wide, narrow := sample.Printed(Answer{sample.FiveRuns()}, 120), sample.Printed(Answer{sample.FiveRuns()}, 40)
+	wide, narrow := Printed(Answer{FiveRuns()}, 120), Printed(Answer{FiveRuns()}, 40)
 	for _, want := range []string{
 		"LIMIT", "REQUESTS", "ALLOWED", "WORST", "OVER", "UNDER", "p50", "p99", "THROUGHPUT", "SERVER µs", "BYTES/KEY",
 		"fixed-window 100/10s       29,912      35%  1.97 ×", "1,180",
@@ -104,10 +102,10 @@ func TestComparisonOfRuns(t *testing.T) {
 
 // A simulation has keys and no latencies, on the terminal as in CSV.
 func TestSimulationsHaveNoLatencies(t *testing.T) {
-	d := sample.Simulation()
+	d := Simulated()
 	d.Runs = d.Runs[:1]
 	d.Thresholds = nil
-	text := sample.Printed(Answer{d}, 80)
+	text := Printed(Answer{d}, 80)
 	for _, unwanted := range []string{"latency", "p99", "fast?", "cost?"} {
 		if strings.Contains(text, unwanted) {
 			t.Errorf("%q is in\n%s", unwanted, text)
@@ -127,7 +125,7 @@ func TestSimulationsHaveNoLatencies(t *testing.T) {
 }
 
 func TestRecordsAreRectangular(t *testing.T) {
-	for name, d := range sample.Fixtures() {
+	for name, d := range Fixtures() {
 		for i, row := range (Answer{d}).Records() {
 			if want := len(Answer{d}.Records()[0]); len(row) != want {
 				t.Errorf("%s: %d fields in record %d, want %d", name, len(row), i, want)
@@ -144,12 +142,12 @@ func TestSparkline(t *testing.T) {
 
 // The warm-up, of which nothing is counted, is no outage.
 func TestTheWarmUpIsDrawn(t *testing.T) {
-	d := sample.OneRun()
+	d := OneRun()
 	r := &d.Runs[0]
 	r.WarmupMS, r.IntervalMS = 2000, 1000
-	r.Timeline = []report.Interval{{}, {OffsetMS: 1000}, {OffsetMS: 2000}, {OffsetMS: 3000, Allowed: 5}}
+	r.Timeline = []Interval{{}, {OffsetMS: 1000}, {OffsetMS: 2000}, {OffsetMS: 3000, Allowed: 5}}
 	const drawn = "\nallowed    ░░·█\ndenied     ░░··\nwarm-up    ░: what was answered then is only audited\n"
-	if text := sample.Printed(Answer{d}, 0); !strings.Contains(text, drawn) {
+	if text := Printed(Answer{d}, 0); !strings.Contains(text, drawn) {
 		t.Errorf("%s", text)
 	}
 	p := newPage(d)
@@ -159,21 +157,21 @@ func TestTheWarmUpIsDrawn(t *testing.T) {
 		t.Errorf("%v, %s", p.Outcomes, chart)
 	}
 	r.WarmupMS = 0
-	if text := sample.Printed(Answer{d}, 0); strings.Contains(text, "░") || slices.Contains(newPage(d).Outcomes, warmUp) {
+	if text := Printed(Answer{d}, 0); strings.Contains(text, "░") || slices.Contains(newPage(d).Outcomes, warmUp) {
 		t.Errorf("%s", text)
 	}
 }
 
 // The scenario of the noisy neighbour asks whether any other key was denied.
 func TestNeighboursAreToldOf(t *testing.T) {
-	run := report.Run{Figures: report.Figures{Requests: 12, Allowed: 5, Denied: 7},
-		Neighbours: &report.KeyCount{Key: "all others", Allowed: 4, Denied: 1}}
+	run := Run{Figures: Figures{Requests: 12, Allowed: 5, Denied: 7},
+		Neighbours: &KeyCount{Key: "all others", Allowed: 4, Denied: 1}}
 	const alarm = "! others than the noisy key were denied, too: 5 requests of all others, 1 denied\n"
 	for denied, line := range []string{"neighbours 4 requests of all others, 0 denied\n",
 		"neighbours 5 requests of all others, 1 denied\n"} {
 		run.Neighbours.Denied = int64(denied)
-		d := &report.Document{Kind: report.LoadTest, Runs: []report.Run{run}}
-		got := sample.Printed(Answer{d}, 120)
+		d := &Document{Kind: LoadTest, Runs: []Run{run}}
+		got := Printed(Answer{d}, 120)
 		if !strings.Contains(got, line) || strings.Contains(got, alarm) != (denied > 0) {
 			t.Errorf("%d denied:\n%s", denied, got)
 		}

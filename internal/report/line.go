@@ -1,4 +1,4 @@
-package show
+package report
 
 import (
 	"fmt"
@@ -30,7 +30,7 @@ func (f finding) mark() string {
 
 // Name makes a text of others fit to be shown: nothing invisible in it, and no
 // longer than one reads.
-func Name(text string) string {
+func shortName(text string) string {
 	const longest = 90
 	return output.Cut(output.Printable(text), longest)
 }
@@ -60,7 +60,7 @@ func line(p *output.Printer, label string, style output.Style, text string) {
 }
 
 // Say prints a finding at the margin.
-func Say(p *output.Printer, style output.Style, text string) {
+func say(p *output.Printer, style output.Style, text string) {
 	f := finding{style, text}
 	lead := f.mark() + " "
 	for _, part := range output.Wrap(f.text, p.Width-2) {
@@ -82,7 +82,7 @@ func shortened(reasons []string) []string {
 }
 
 // Labelled prints texts after a label in the same colour, a line or more for each.
-func Labelled(p *output.Printer, label string, style output.Style, texts []string) {
+func labelled(p *output.Printer, label string, style output.Style, texts []string) {
 	at := max(indent, output.Width(label)+2)
 	lead := p.Paint(style, label) + strings.Repeat(" ", at-output.Width(label))
 	if p.Width > 0 && p.Width < narrow {

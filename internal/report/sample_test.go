@@ -1,5 +1,5 @@
 // Package sample has the documents that tests look at. They are the same each time.
-package sample
+package report
 
 import (
 	"bytes"
@@ -14,7 +14,6 @@ import (
 
 	"github.com/limitctl/limitctl/internal/hostiletext"
 	"github.com/limitctl/limitctl/internal/output"
-	"github.com/limitctl/limitctl/internal/report"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit"
 )
 
@@ -37,7 +36,7 @@ func Histogram(random *rand.Rand, n int, median float64, stalled int) *hdrhistog
 }
 
 // LoadRun is half a minute at a thousand a second.
-func LoadRun(algorithm string, seed uint64, worst float64, over int64) report.Run {
+func LoadRun(algorithm string, seed uint64, worst float64, over int64) Run {
 	random := rand.New(rand.NewPCG(seed, 1))
 	stalled := 0
 	if seed == 2 {
@@ -46,32 +45,32 @@ func LoadRun(algorithm string, seed uint64, worst float64, over int64) report.Ru
 	latency := Histogram(random, 30_000, 380+60*float64(seed), stalled)
 	service := Histogram(random, 30_000, 300+60*float64(seed), 0)
 	lag := Histogram(random, 30_000, 20, 0)
-	run := report.Run{
+	run := Run{
 		Algorithm: algorithm, Limit: algorithm + ":100/10s", Implementation: "script",
 		Store: "redis://localhost:6379/0", Server: "Redis 7.0.15", Seed: &seed,
 		Load: "1000/s poisson over 50 keys, zipf:1.2", Workers: 64, Rate: 1000,
 		StartedAt: time.Date(2026, 3, 1, 12, 0, int(seed)*40, 0, time.UTC),
-		Figures: report.Figures{
+		Figures: Figures{
 			Requests: 30_000, Late: int64(stalled), LateAfterMS: 100, Keys: 50, DurationMS: 30_000, ThroughputPerS: 999.7,
-			Latency: report.QuantilesOf(latency), Service: report.QuantilesOf(service), Lag: report.QuantilesOf(lag),
-			Audit: report.Audit{
+			Latency: QuantilesOf(latency), Service: QuantilesOf(service), Lag: QuantilesOf(lag),
+			Audit: Audit{
 				Totals: audit.Totals{WorstRatio: worst, WorstUnits: int64(100 * worst), OverAdmitted: over,
 					LeastOver: min(over, 10)},
 				LongestDenialRun: 4211,
 				LimitReached:     Pointer(2.5),
 				Fairness:         0.874,
 			},
-			Cost: &report.Cost{
+			Cost: &Cost{
 				ServerCPU: Pointer(9.4 + float64(seed)), ClientCPU: Pointer(11.8), RoundTrips: Pointer(0.31), Commands: Pointer(3),
 				NetworkIn: Pointer(212), NetworkOut: Pointer(38.2), BytesPerKey: Pointer(136),
 			},
 		},
 		IntervalMS: 500,
-		Histograms: &report.Histograms{Latency: latency, Service: service, Lag: lag},
+		Histograms: &Histograms{Latency: latency, Service: service, Lag: lag},
 	}
 	for i := range int64(60) {
 		asked := 500 + int64(random.NormFloat64()*18)
-		interval := report.Interval{
+		interval := Interval{
 			OffsetMS: i * 500, Allowed: 150 + int64(random.IntN(30)), P50: 380 + int64(random.IntN(80)),
 			P99: 1100 + int64(random.IntN(500)), Max: 1800 + int64(random.IntN(2500)),
 		}
@@ -95,19 +94,19 @@ func LoadRun(algorithm string, seed uint64, worst float64, over int64) report.Ru
 			run.KeysDenied++
 		}
 		if i < 10 && asked > allowed {
-			run.MostDenied = append(run.MostDenied, report.KeyCount{Key: fmt.Sprintf("user:%d", i+1), Allowed: allowed,
+			run.MostDenied = append(run.MostDenied, KeyCount{Key: fmt.Sprintf("user:%d", i+1), Allowed: allowed,
 				Denied: asked - allowed})
 		}
 	}
-	run.Limits = []report.Limit{{Name: algorithm + "/10s", Algorithm: algorithm, Limit: run.Limit, Denied: run.Denied, Audit: run.Audit}}
+	run.Limits = []Limit{{Name: algorithm + "/10s", Algorithm: algorithm, Limit: run.Limit, Denied: run.Denied, Audit: run.Audit}}
 	return run
 }
 
 // Promised judges a document by thresholds, and returns it.
-func Promised(d *report.Document, texts ...string) *report.Document {
-	var expressions []report.Expression
+func Promised(d *Document, texts ...string) *Document {
+	var expressions []Expression
 	for _, text := range texts {
-		e, err := report.ParseThreshold(text)
+		e, err := ParseThreshold(text)
 		if err != nil {
 			panic(err)
 		}
@@ -120,15 +119,15 @@ func Promised(d *report.Document, texts ...string) *report.Document {
 }
 
 // OneRun is a load test of one limit.
-func OneRun() *report.Document {
-	d := report.New(report.LoadTest)
-	d.Runs = []report.Run{LoadRun("token-bucket", 1, 1, 0)}
+func OneRun() *Document {
+	d := New(LoadTest)
+	d.Runs = []Run{LoadRun("token-bucket", 1, 1, 0)}
 	return Promised(d, "p99<5ms", "over_admitted==0", "denied<50%")
 }
 
 // FiveRuns is a load test of each algorithm.
-func FiveRuns() *report.Document {
-	d := report.New(report.LoadTest)
+func FiveRuns() *Document {
+	d := New(LoadTest)
 	for i, algorithm := range []string{"token-bucket", "leaky-bucket", "fixed-window", "sliding-log", "sliding-counter"} {
 		worst := 1.0
 		if algorithm == "fixed-window" {
@@ -144,53 +143,53 @@ func FiveRuns() *report.Document {
 }
 
 // Racing is the naive implementation, with all that can go wrong with a run.
-func Racing() *report.Document {
-	d := report.New(report.LoadTest)
+func Racing() *Document {
+	d := New(LoadTest)
 	run := LoadRun("token-bucket", 1, 1.31, 417)
-	run.Implementation, run.GeneratorLimited, run.Dropped, run.Errors, run.Unknown = report.Naive, true, 1203, 312, 12
+	run.Implementation, run.GeneratorLimited, run.Dropped, run.Errors, run.Unknown = Naive, true, 1203, 312, 12
 	run.Requests += run.Errors
 	for i := 20; i < 26; i++ {
 		run.Timeline[i].Errors, run.Timeline[i].Dropped = 52, 200
 	}
-	run.ErrorTexts = []report.ErrorCount{{Text: "redis://localhost:6379 did not answer within 2s", Count: 300},
+	run.ErrorTexts = []ErrorCount{{Text: "redis://localhost:6379 did not answer within 2s", Count: 300},
 		{Text: "outcome unknown: connection reset by peer", Count: 12}}
 	run.Warnings = []string{"the server's clock stepped back by 3 ms"}
 	run.Limits = append(
 		run.Limits,
-		report.Limit{
+		Limit{
 			Name: "hourly", Algorithm: "sliding-log", Limit: "sliding-log:1000/1h", Shadow: true, Denied: 77,
-			Audit: report.Audit{Totals: audit.Totals{WorstRatio: 0.42}},
+			Audit: Audit{Totals: audit.Totals{WorstRatio: 0.42}},
 		},
 	)
-	d.Runs, d.Interrupted = []report.Run{run}, true
+	d.Runs, d.Interrupted = []Run{run}, true
 	return d
 }
 
 // Simulation is one of two limits.
-func Simulation() *report.Document {
-	d := report.New(report.Simulation)
+func Simulated() *Document {
+	d := New(Simulation)
 	for i, limit := range []string{"30/1m", "60/1m"} {
 		random := rand.New(rand.NewPCG(uint64(i), 7))
-		run := report.Run{
+		run := Run{
 			Algorithm: "token-bucket", Limit: limit, Store: "memory:", Load: "10,000 lines of access.log by ip",
 			StartedAt: time.Date(2015, 5, 17, 10, 5, 3, 0, time.UTC),
-			Figures: report.Figures{
+			Figures: Figures{
 				Requests: 10_000, Keys: 1753, KeysDenied: int64(31 - 20*i), DurationMS: (83 * time.Hour).Milliseconds() + 1234,
-				Audit: report.Audit{Totals: audit.Totals{WorstRatio: 1, WorstUnits: 30 * int64(i+1)}, LongestDenialRun: 77, Fairness: 0.31},
+				Audit: Audit{Totals: audit.Totals{WorstRatio: 1, WorstUnits: 30 * int64(i+1)}, LongestDenialRun: 77, Fairness: 0.31},
 			},
 			IntervalMS: time.Hour.Milliseconds(),
 		}
 		for hour := range int64(84) {
 			asked := 119 + int64(40*math.Sin(float64(hour)/4)) + int64(random.IntN(20))
 			denied := max(0, asked-150) / int64(i+1)
-			run.Timeline = append(run.Timeline, report.Interval{OffsetMS: hour * run.IntervalMS, Allowed: asked - denied, Denied: denied})
+			run.Timeline = append(run.Timeline, Interval{OffsetMS: hour * run.IntervalMS, Allowed: asked - denied, Denied: denied})
 			run.Allowed += asked - denied
 			run.Denied += denied
 		}
 		run.Requests = run.Allowed + run.Denied
 		for key := range 6 {
 			run.MostDenied = append(
-				run.MostDenied, report.KeyCount{Key: fmt.Sprintf("ip:203.0.113.%d", 9+key), Allowed: 60, Denied: int64(120 / (key + 1))},
+				run.MostDenied, KeyCount{Key: fmt.Sprintf("ip:203.0.113.%d", 9+key), Allowed: 60, Denied: int64(120 / (key + 1))},
 			)
 		}
 		d.Runs = append(d.Runs, run)
@@ -198,16 +197,16 @@ func Simulation() *report.Document {
 	return Promised(d, "denied_keys<1%")
 }
 
-func emptyRun() *report.Document {
-	d := report.New(report.LoadTest)
-	d.Runs = []report.Run{{Algorithm: "token-bucket", Limit: "token-bucket:10/1m", Store: "memory:", Load: "10/s uniform over 1 key",
+func emptyRun() *Document {
+	d := New(LoadTest)
+	d.Runs = []Run{{Algorithm: "token-bucket", Limit: "token-bucket:10/1m", Store: "memory:", Load: "10/s uniform over 1 key",
 		Rate: 10}}
 	return Promised(d, "denied<1%")
 }
 
 // hostile is a run whose texts are somebody else's.
-func hostile() *report.Document {
-	d := report.New(report.LoadTest)
+func hostile() *Document {
+	d := New(LoadTest)
 	bad := []string{
 		`<script>document.title="taken"</script>`, `"><img src=https://example.com/x.png onerror=alert(1)>`, `</style></svg><b>`,
 		strings.Repeat("long", 2500), "\u202eemca", "שלום:עולם",
@@ -216,51 +215,51 @@ func hostile() *report.Document {
 	run := LoadRun("token-bucket", 1, 1, 0)
 	run.MostDenied = nil
 	for i, key := range bad {
-		run.MostDenied = append(run.MostDenied, report.KeyCount{Key: key, Allowed: 3, Denied: int64(100 - i)})
+		run.MostDenied = append(run.MostDenied, KeyCount{Key: key, Allowed: 3, Denied: int64(100 - i)})
 	}
 	run.Algorithm, run.Limit, run.Policy = bad[0], bad[1]+bad[3], bad[2]
 	run.Store, run.Load, run.Scenario = bad[3], bad[4]+bad[6], bad[1]
-	run.Errors, run.ErrorTexts, run.Warnings = 3, []report.ErrorCount{{Text: bad[0] + bad[3], Count: 3}}, []string{bad[1], bad[3]}
-	run.Limits = []report.Limit{{Name: bad[0], Limit: bad[3]}, {Name: bad[7], Limit: bad[8]}}
-	d.Runs = []report.Run{run, run}
-	d.Thresholds = []report.Threshold{{Expression: bad[0] + bad[3], Run: 0, Actual: bad[1]}}
+	run.Errors, run.ErrorTexts, run.Warnings = 3, []ErrorCount{{Text: bad[0] + bad[3], Count: 3}}, []string{bad[1], bad[3]}
+	run.Limits = []Limit{{Name: bad[0], Limit: bad[3]}, {Name: bad[7], Limit: bad[8]}}
+	d.Runs = []Run{run, run}
+	d.Thresholds = []Threshold{{Expression: bad[0] + bad[3], Run: 0, Actual: bad[1]}}
 	return d
 }
 
 // long is an hour of much, and a second of one request.
-func long() *report.Document {
-	d := report.New(report.LoadTest)
+func long() *Document {
+	d := New(LoadTest)
 	run := LoadRun("sliding-counter", 3, 1, 0)
 	run.Timeline, run.IntervalMS, run.DurationMS, run.Histograms = nil, 1000, 3_600_000, nil
 	for i := range int64(3600) {
 		run.Timeline = append(
 			run.Timeline,
-			report.Interval{OffsetMS: i * 1000, Allowed: 1_234_567, Denied: i, P50: 1 + i%7, P99: 90 + i%100, Max: 2_000_000 + i},
+			Interval{OffsetMS: i * 1000, Allowed: 1_234_567, Denied: i, P50: 1 + i%7, P99: 90 + i%100, Max: 2_000_000 + i},
 		)
 	}
 	tiny := LoadRun("fixed-window", 4, 2, 0)
-	tiny.Timeline, tiny.IntervalMS, tiny.DurationMS, tiny.Histograms = []report.Interval{{Allowed: 1, P50: 5, P99: 5, Max: 5}}, 1000, 3, nil
-	tiny.Latency, tiny.Service = &report.Quantiles{P50: 5, P90: 5, P99: 5, P999: 5, Max: 5}, nil
-	d.Runs = []report.Run{run, tiny}
+	tiny.Timeline, tiny.IntervalMS, tiny.DurationMS, tiny.Histograms = []Interval{{Allowed: 1, P50: 5, P99: 5, Max: 5}}, 1000, 3, nil
+	tiny.Latency, tiny.Service = &Quantiles{P50: 5, P90: 5, P99: 5, P999: 5, Max: 5}, nil
+	d.Runs = []Run{run, tiny}
 	return d
 }
 
 // Fixtures are all of these documents, by name.
-func Fixtures() map[string]*report.Document {
-	return map[string]*report.Document{
-		"one": OneRun(), "five": FiveRuns(), "racing": Racing(), "simulation": Simulation(), "empty": emptyRun(),
-		"hostile": hostile(), "none": report.New(report.LoadTest), "long": long(),
+func Fixtures() map[string]*Document {
+	return map[string]*Document{
+		"one": OneRun(), "five": FiveRuns(), "racing": Racing(), "simulation": Simulated(), "empty": emptyRun(),
+		"hostile": hostile(), "none": New(LoadTest), "long": long(),
 	}
 }
 
 // small is a run as it fits a file that people read.
-func small(seed uint64) report.Run {
+func small(seed uint64) Run {
 	run := LoadRun("token-bucket", seed, 1, 0)
 	run.IntervalMS = 5000
-	var timeline []report.Interval
+	var timeline []Interval
 	for _, i := range run.Timeline {
 		if i.OffsetMS%run.IntervalMS == 0 {
-			timeline = append(timeline, report.Interval{OffsetMS: i.OffsetMS})
+			timeline = append(timeline, Interval{OffsetMS: i.OffsetMS})
 		}
 		timeline[len(timeline)-1].Add(&i)
 	}
@@ -269,9 +268,9 @@ func small(seed uint64) report.Run {
 }
 
 // Saved are the files in testdata that commands are tried with.
-func Saved() map[string]*report.Document {
-	document := func(runs ...report.Run) *report.Document {
-		d := report.New(report.LoadTest)
+func Saved() map[string]*Document {
+	document := func(runs ...Run) *Document {
+		d := New(LoadTest)
 		d.Runs = runs
 		return d
 	}
@@ -284,7 +283,7 @@ func Saved() map[string]*report.Document {
 	}
 	noisy := small(1)
 	noisy.Latency.P99 += noisy.Latency.P99 / 20
-	return map[string]*report.Document{
+	return map[string]*Document{
 		"run.json":   Promised(document(small(1)), "p99<5ms", "over_admitted==0"),
 		"base.json":  document(small(1)),
 		"new.json":   document(noisy),
@@ -301,33 +300,33 @@ func Printed(a output.Answer, width int) string {
 
 // Strangers returns documents that hold what strangers write wherever there is text. They
 // are read from files, as those of others are.
-func Strangers() (all []*report.Document) {
+func Strangers() (all []*Document) {
 	usual := LoadRun("token-bucket", 1, 1, 0)
 	for texts := range slices.Chunk(hostiletext.Texts(), 8) {
-		d := report.New(report.LoadTest)
+		d := New(LoadTest)
 		for i, text := range texts {
 			run := usual
 			run.Algorithm, run.Limit, run.Policy, run.Implementation, run.Store, run.Load, run.Scenario = text, text, text, text, text,
 				text, text
-			run.Limits = []report.Limit{{Name: text, Algorithm: text, Limit: text}, {Name: text + "2", Limit: text}}
-			run.MostDenied = []report.KeyCount{{Key: text, Denied: 2, Allowed: 1}}
-			run.ErrorTexts, run.Warnings = []report.ErrorCount{{Text: text, Count: 1}}, []string{text}
+			run.Limits = []Limit{{Name: text, Algorithm: text, Limit: text}, {Name: text + "2", Limit: text}}
+			run.MostDenied = []KeyCount{{Key: text, Denied: 2, Allowed: 1}}
+			run.ErrorTexts, run.Warnings = []ErrorCount{{Text: text, Count: 1}}, []string{text}
 			run.Requests++
 			run.Errors++
 			d.Runs = append(d.Runs, run)
-			d.Thresholds = append(d.Thresholds, report.Threshold{Expression: text, Actual: text, Run: i})
-			d.Suggestions = append(d.Suggestions, report.Suggestion{Promise: text, Algorithm: text, Limit: text, Actual: text, Below: text,
+			d.Thresholds = append(d.Thresholds, Threshold{Expression: text, Actual: text, Run: i})
+			d.Suggestions = append(d.Suggestions, Suggestion{Promise: text, Algorithm: text, Limit: text, Actual: text, Below: text,
 				Kept: i%2 == 0})
 		}
 		data, err := d.Save()
 		if err != nil {
 			panic(err)
 		}
-		if d, err = report.Read("x.json", data); err != nil {
+		if d, err = Read("x.json", data); err != nil {
 			panic(err)
 		}
 		all = append(all, d)
-		d = report.New(report.LoadTest)
+		d = New(LoadTest)
 		d.Runs = all[len(all)-1].Runs[:1]
 		all = append(all, d)
 	}

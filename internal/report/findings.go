@@ -1,15 +1,14 @@
-package show
+package report
 
 import (
 	"fmt"
 	"strings"
 
 	"github.com/limitctl/limitctl/internal/output"
-	"github.com/limitctl/limitctl/internal/report"
 )
 
 // findingOf is what a suggestion says.
-func findingOf(s *report.Suggestion) finding {
+func findingOf(s *Suggestion) finding {
 	if s.Kept {
 		return finding{output.Calm, s.Words()}
 	}
@@ -17,7 +16,7 @@ func findingOf(s *report.Suggestion) finding {
 }
 
 // findingOfThreshold is what became of a promise.
-func findingOfThreshold(t *report.Threshold) finding {
+func findingOfThreshold(t *Threshold) finding {
 	switch {
 	case t.OK:
 		return finding{output.Calm, t.Expression + ": " + t.Actual}
@@ -28,14 +27,14 @@ func findingOfThreshold(t *report.Threshold) finding {
 }
 
 // ruling judges a document, and says why the verdict is what it is.
-func ruling(d *report.Document) (texts []string, style output.Style) {
+func ruling(d *Document) (texts []string, style output.Style) {
 	d.Judge()
 	switch d.Verdict {
-	case report.Fail:
+	case Fail:
 		return d.Reasons, output.AtEnd
-	case report.Inconclusive:
+	case Inconclusive:
 		return d.Reasons, output.Near
-	case report.Pass:
+	case Pass:
 	}
 	texts, uncovered := d.Passes()
 	if len(uncovered) > 0 {
@@ -45,7 +44,7 @@ func ruling(d *report.Document) (texts []string, style output.Style) {
 }
 
 // verdictOf says in words how right the decisions were.
-func verdictOf(r *report.Run) finding {
+func verdictOf(r *Run) finding {
 	a := r.Audit
 	let := fmt.Sprintf("let %s the limit through in one period", output.Ratio(a.WorstRatio))
 	switch {
@@ -85,7 +84,7 @@ func verdictOf(r *report.Run) finding {
 }
 
 // alarmsOfRun are what a reader must know before trusting the figures, the worst first.
-func alarmsOfRun(r *report.Run) []finding {
+func alarmsOfRun(r *Run) []finding {
 	var all []finding
 	add := func(style output.Style, format string, args ...any) {
 		all = append(all, finding{style, fmt.Sprintf(format, args...)})
@@ -115,7 +114,7 @@ func alarmsOfRun(r *report.Run) []finding {
 	}
 	if r.Late > 0 {
 		add(output.Near, "%s answered more than %s after they were due (%s)",
-			output.Count(r.Late, "request"), output.Duration(report.FromMS(r.LateAfterMS)), output.Share(r.Late, r.Requests))
+			output.Count(r.Late, "request"), output.Duration(FromMS(r.LateAfterMS)), output.Share(r.Late, r.Requests))
 	}
 	if r.Neighbours != nil && r.Neighbours.Denied > 0 {
 		add(output.Near, "others than the noisy key were denied, too: %s", neighboursInWords(r))
@@ -128,7 +127,7 @@ func alarmsOfRun(r *report.Run) []finding {
 
 // alarmsOf are those of all runs, each with the title of its run. An alarm that all of
 // several runs have is listed once, with no title.
-func alarmsOf(d *report.Document) (all []finding, titles []string) {
+func alarmsOf(d *Document) (all []finding, titles []string) {
 	common := map[string]int{}
 	for i := range d.Runs {
 		for _, alarm := range alarmsOfRun(&d.Runs[i]) {

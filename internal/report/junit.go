@@ -1,4 +1,4 @@
-package show
+package report
 
 import (
 	"fmt"
@@ -6,7 +6,6 @@ import (
 
 	"github.com/limitctl/limitctl/internal/junit"
 	"github.com/limitctl/limitctl/internal/output"
-	"github.com/limitctl/limitctl/internal/report"
 )
 
 // JUnit returns the document as JUnit XML: a suite for each run, and in it a test case for
@@ -17,7 +16,7 @@ func (a Answer) JUnit() []byte {
 	for i := range d.Runs {
 		r := &d.Runs[i]
 		s := &suites[i]
-		*s = junit.Suite{Name: r.Title(), Began: r.StartedAt, Took: report.FromMS(r.DurationMS)}
+		*s = junit.Suite{Name: r.Title(), Began: r.StartedAt, Took: FromMS(r.DurationMS)}
 		if d.Origin != nil {
 			s.Host = d.Origin.Host
 		}
@@ -52,7 +51,7 @@ func (a Answer) JUnit() []byte {
 }
 
 // auditCases are the tests that the audit of a run is made of.
-func auditCases(r *report.Run, kind report.Kind, undecided string, add func(name, failed, skipped, said string)) {
+func auditCases(r *Run, kind Kind, undecided string, add func(name, failed, skipped, said string)) {
 	if r.Requests == 0 && undecided == "" {
 		undecided = "nothing was sent"
 	}

@@ -1,10 +1,8 @@
-package show
+package report
 
 import (
 	"strings"
 	"time"
-
-	"github.com/limitctl/limitctl/internal/report"
 )
 
 // mostColumns is how many parts a timeline is drawn in.
@@ -13,7 +11,7 @@ const mostColumns = 120
 // column is one part of a timeline: counts are summed up over its intervals, of
 // latencies it has the worst.
 type column struct {
-	report.Interval
+	Interval
 	width time.Duration
 	// covers is how much of the width has intervals: less in the last column, where
 	// they do not come out even.
@@ -23,7 +21,7 @@ type column struct {
 }
 
 // columnsOf merges a timeline into at most that many columns.
-func columnsOf(r *report.Run, most int) []column {
+func columnsOf(r *Run, most int) []column {
 	if len(r.Timeline) == 0 {
 		return nil
 	}
@@ -33,8 +31,8 @@ func columnsOf(r *report.Run, most int) []column {
 	columns := make([]column, (slots+together-1)/together)
 	for i := range columns {
 		columns[i].OffsetMS = int64(i) * together * width
-		columns[i].width = report.FromMS(together * width)
-		columns[i].covers = report.FromMS(min(together, slots-int64(i)*together) * width)
+		columns[i].width = FromMS(together * width)
+		columns[i].covers = FromMS(min(together, slots-int64(i)*together) * width)
 	}
 	for _, interval := range r.Timeline {
 		c := &columns[min(max(interval.OffsetMS, 0)/width/together, int64(len(columns)-1))]
@@ -85,7 +83,7 @@ func sparkline(values []int64, top int64) string {
 
 // deniedOverTime returns the denied requests over the time of each run, and the most at
 // any time of any run, so that all are drawn to one scale.
-func deniedOverTime(d *report.Document) (denied [][]int64, top int64) {
+func deniedOverTime(d *Document) (denied [][]int64, top int64) {
 	const width = 24
 	denied = make([][]int64, len(d.Runs))
 	for i := range d.Runs {

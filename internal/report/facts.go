@@ -1,4 +1,4 @@
-package show
+package report
 
 import (
 	"fmt"
@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/limitctl/limitctl/internal/output"
-	"github.com/limitctl/limitctl/internal/report"
 )
 
 // fact is a line of what was run.
@@ -19,12 +18,12 @@ func (f fact) Words() []string { return strings.Fields(f.Value) }
 
 // facts say what was run, where and by what. What all runs have in common is said once.
 // Their texts can be shown.
-func facts(d *report.Document) []fact {
+func facts(d *Document) []fact {
 	if len(d.Runs) == 0 {
 		return nil
 	}
 	var all []fact
-	add := func(label string, of func(*report.Run) string) {
+	add := func(label string, of func(*Run) string) {
 		value := of(&d.Runs[0])
 		for i := range d.Runs {
 			if of(&d.Runs[i]) != value {
@@ -41,35 +40,35 @@ func facts(d *report.Document) []fact {
 		}
 		return output.Thousands(n)
 	}
-	add("Load", func(r *report.Run) string { return r.Load })
-	add("Scenario", func(r *report.Run) string { return r.Scenario })
+	add("Load", func(r *Run) string { return r.Load })
+	add("Scenario", func(r *Run) string { return r.Scenario })
 	asked := "Store"
 	if d.Runs[0].Endpoint != nil {
 		asked = "Endpoint"
 	}
-	add(asked, func(r *report.Run) string { return r.Store })
-	add("Server", func(r *report.Run) string { return r.Server })
-	add("Keys", func(r *report.Run) string { return counted(r.Keys) })
-	add("Workers", func(r *report.Run) string { return counted(int64(r.Workers)) })
-	add("Seed", func(r *report.Run) string {
+	add(asked, func(r *Run) string { return r.Store })
+	add("Server", func(r *Run) string { return r.Server })
+	add("Keys", func(r *Run) string { return counted(r.Keys) })
+	add("Workers", func(r *Run) string { return counted(int64(r.Workers)) })
+	add("Seed", func(r *Run) string {
 		if r.Seed == nil {
 			return ""
 		}
 		return strconv.FormatUint(*r.Seed, 10)
 	})
-	add("Duration", func(r *report.Run) string { return output.Duration(report.FromMS(r.DurationMS)) })
+	add("Duration", func(r *Run) string { return output.Duration(FromMS(r.DurationMS)) })
 	first, last := d.Runs[0].StartedAt, d.Runs[len(d.Runs)-1].StartedAt
 	if !first.IsZero() {
 		started := first.UTC().Format("2006-01-02 15:04:05 UTC")
-		if d.Kind == report.LoadTest && !last.Equal(first) {
+		if d.Kind == LoadTest && !last.Equal(first) {
 			started += ", last run " + last.UTC().Format("15:04:05")
 		}
-		all = append(all, fact{map[report.Kind]string{report.LoadTest: "Started", report.Simulation: "First request"}[d.Kind], started})
+		all = append(all, fact{map[Kind]string{LoadTest: "Started", Simulation: "First request"}[d.Kind], started})
 	}
 	if o := d.Origin; o != nil {
-		all = append(all, fact{"Made by", Name("limitctl " + o.Version)})
+		all = append(all, fact{"Made by", shortName("limitctl " + o.Version)})
 		if o.Host != "" {
-			all = append(all, fact{"On", Name(fmt.Sprintf("%s (%s, %s)", o.Host, o.Platform, output.Count(int64(o.CPUs), "CPU")))})
+			all = append(all, fact{"On", shortName(fmt.Sprintf("%s (%s, %s)", o.Host, o.Platform, output.Count(int64(o.CPUs), "CPU")))})
 		}
 		all = append(all, fact{"Command", output.Cut(output.Printable(o.Command), longestFact)})
 	}
@@ -77,8 +76,8 @@ func facts(d *report.Document) []fact {
 }
 
 // missedFirst is the thresholds with those first that were missed, and those last that were kept.
-func missedFirst(d *report.Document) []report.Threshold {
-	rank := func(t report.Threshold) int {
+func missedFirst(d *Document) []Threshold {
+	rank := func(t Threshold) int {
 		switch {
 		case t.IsMissed():
 			return 0
@@ -88,6 +87,6 @@ func missedFirst(d *report.Document) []report.Threshold {
 		return 2
 	}
 	thresholds := slices.Clone(d.Thresholds)
-	slices.SortStableFunc(thresholds, func(a, b report.Threshold) int { return rank(a) - rank(b) })
+	slices.SortStableFunc(thresholds, func(a, b Threshold) int { return rank(a) - rank(b) })
 	return thresholds
 }

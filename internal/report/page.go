@@ -1,4 +1,4 @@
-package show
+package report
 
 import (
 	"bytes"
@@ -12,7 +12,6 @@ import (
 	"sync"
 
 	"github.com/limitctl/limitctl/internal/output"
-	"github.com/limitctl/limitctl/internal/report"
 )
 
 //go:embed page.gohtml
@@ -75,12 +74,12 @@ func (f finding) onPage(run string) pageFinding {
 	return pageFinding{Class: pageClasses[f.style], Mark: f.mark(), Run: run, Text: output.Cut(output.Escape(f.text), 400)}
 }
 
-func newPage(d *report.Document) *page {
+func newPage(d *Document) *page {
 	p := &page{Interrupted: d.Interrupted, Several: len(d.Runs) > 1, Facts: facts(d)}
-	p.Title = map[report.Kind]string{report.LoadTest: "Load test", report.Simulation: "Simulation"}[d.Kind]
+	p.Title = map[Kind]string{LoadTest: "Load test", Simulation: "Simulation"}[d.Kind]
 	titles := make([]string, len(d.Runs))
 	for i := range d.Runs {
-		titles[i] = Name(d.Runs[i].Title())
+		titles[i] = shortName(d.Runs[i].Title())
 	}
 	for i := range colors {
 		p.Colors = append(p.Colors, i)
@@ -93,7 +92,7 @@ func newPage(d *report.Document) *page {
 	}
 	warnings, about := alarmsOf(d)
 	for i, warning := range warnings {
-		p.Warnings = append(p.Warnings, warning.onPage(Name(about[i])))
+		p.Warnings = append(p.Warnings, warning.onPage(shortName(about[i])))
 	}
 	for _, t := range missedFirst(d) {
 		of := ""
@@ -113,7 +112,7 @@ func newPage(d *report.Document) *page {
 }
 
 // charts draws the runs over time, to one scale, and their latencies.
-func (p *page) charts(d *report.Document, titles []string) {
+func (p *page) charts(d *Document, titles []string) {
 	top := 0.0
 	for i := range d.Runs {
 		top = max(top, highest(&d.Runs[i], d.Kind))
@@ -138,7 +137,7 @@ func (p *page) charts(d *report.Document, titles []string) {
 }
 
 // tables fills in the tables: those of all runs, and those of each.
-func (p *page) tables(d *report.Document, titles []string) {
+func (p *page) tables(d *Document, titles []string) {
 	add := func(title, run string, columns []output.Column, rows [][]output.Cell) {
 		if len(rows) > 0 {
 			p.Tables = append(p.Tables, pageTableOf(title, run, columns, rows))
@@ -169,12 +168,12 @@ func (p *page) tables(d *report.Document, titles []string) {
 func pageTableOf(title, run string, columns []output.Column, rows [][]output.Cell) pageTable {
 	table := pageTable{Title: title, Run: run}
 	for _, column := range columns {
-		table.Header = append(table.Header, pageCell{Text: Name(strings.ToLower(column.Header)), Right: column.Right})
+		table.Header = append(table.Header, pageCell{Text: shortName(strings.ToLower(column.Header)), Right: column.Right})
 	}
 	for _, row := range rows {
 		cells := make([]pageCell, len(row))
 		for i, cell := range row {
-			cells[i] = pageCell{Name(strings.TrimSpace(cell.Text)), pageClasses[cell.Style], columns[i].Right}
+			cells[i] = pageCell{shortName(strings.TrimSpace(cell.Text)), pageClasses[cell.Style], columns[i].Right}
 			if cell.Style == output.Calm || cell.Style == output.Plain {
 				cells[i].Class = ""
 			}
@@ -194,9 +193,9 @@ func ofRuns(titles []string) []output.Column {
 }
 
 // requestsTable has what became of the requests, of the outcomes that any run has.
-func requestsTable(d *report.Document, titles []string) ([]output.Column, [][]output.Cell) {
+func requestsTable(d *Document, titles []string) ([]output.Column, [][]output.Cell) {
 	var rows [][]output.Cell
-	add := func(name string, always, share bool, of func(*report.Run) int64) {
+	add := func(name string, always, share bool, of func(*Run) int64) {
 		row, any := []output.Cell{{Text: name}}, always
 		for i := range d.Runs {
 			r := &d.Runs[i]
@@ -212,12 +211,12 @@ func requestsTable(d *report.Document, titles []string) ([]output.Column, [][]ou
 			rows = append(rows, row)
 		}
 	}
-	add("Requests", true, false, func(r *report.Run) int64 { return r.Planned() })
-	add("Allowed", true, true, func(r *report.Run) int64 { return r.Allowed })
-	add("Denied", true, true, func(r *report.Run) int64 { return r.Denied })
-	add("Failed", d.Kind == report.LoadTest, true, func(r *report.Run) int64 { return r.Errors })
-	add("Failed: timed out", false, true, func(r *report.Run) int64 { return r.TimedOut })
-	add("Dropped before they were sent", false, true, func(r *report.Run) int64 { return r.Dropped })
+	add("Requests", true, false, func(r *Run) int64 { return r.Planned() })
+	add("Allowed", true, true, func(r *Run) int64 { return r.Allowed })
+	add("Denied", true, true, func(r *Run) int64 { return r.Denied })
+	add("Failed", d.Kind == LoadTest, true, func(r *Run) int64 { return r.Errors })
+	add("Failed: timed out", false, true, func(r *Run) int64 { return r.TimedOut })
+	add("Dropped before they were sent", false, true, func(r *Run) int64 { return r.Dropped })
 	statuses := map[string]bool{} // their counts have the warm-up, too
 	for i := range d.Runs {
 		for status := range d.Runs[i].Statuses {
@@ -225,15 +224,15 @@ func requestsTable(d *report.Document, titles []string) ([]output.Column, [][]ou
 		}
 	}
 	for _, status := range slices.Sorted(maps.Keys(statuses)) {
-		add("Answers "+statusInWords(status), false, false, func(r *report.Run) int64 { return r.Statuses[status] })
+		add("Answers "+statusInWords(status), false, false, func(r *Run) int64 { return r.Statuses[status] })
 	}
 	return ofRuns(titles), rows
 }
 
 // costTable has the costs that any run knows.
-func costTable(d *report.Document, titles []string) ([]output.Column, [][]output.Cell) {
+func costTable(d *Document, titles []string) ([]output.Column, [][]output.Cell) {
 	var rows [][]output.Cell
-	for _, cost := range report.Costs {
+	for _, cost := range Costs {
 		row, any := []output.Cell{{Text: cost.Title}}, false
 		for i := range d.Runs {
 			var figure *float64

@@ -1,4 +1,4 @@
-package show
+package report
 
 import (
 	"fmt"
@@ -7,7 +7,6 @@ import (
 
 	"github.com/limitctl/limitctl/internal/markdown"
 	"github.com/limitctl/limitctl/internal/output"
-	"github.com/limitctl/limitctl/internal/report"
 )
 
 // Markdown returns the document as a short summary for a pull request or the page of a
@@ -20,7 +19,7 @@ func (a Answer) Markdown() []byte {
 	if d.Interrupted {
 		b.WriteString("**Interrupted: these are the results up to then.**\n\n")
 	}
-	Bullets(&b, shortened(reasons))
+	bullets(&b, shortened(reasons))
 	factsInMarkdown(d, &b)
 	runsInMarkdown(d, &b)
 	if len(d.Thresholds) > 0 {
@@ -30,9 +29,9 @@ func (a Answer) Markdown() []byte {
 		}
 		var rows [][]string
 		for _, t := range missedFirst(d) {
-			row := []string{mark(&t), markdown.Code(Name(t.Expression)), markdown.Text(Name(t.Actual))}
+			row := []string{mark(&t), markdown.Code(shortName(t.Expression)), markdown.Text(shortName(t.Actual))}
 			if len(d.Runs) > 1 {
-				row = append(row, markdown.Code(Name(d.Runs[t.Run].Title())))
+				row = append(row, markdown.Code(shortName(d.Runs[t.Run].Title())))
 			}
 			rows = append(rows, row)
 		}
@@ -46,35 +45,35 @@ func (a Answer) Markdown() []byte {
 		}
 		notes = append(notes, alarm.mark()+" "+alarm.text)
 	}
-	Bullets(&b, notes)
+	bullets(&b, notes)
 	if o := d.Origin; o != nil {
-		fmt.Fprintf(&b, "<sub>limitctl %s · %s</sub>\n", markdown.Text(Name(o.Version)), markdown.Code(output.Cut(o.Command, longestFact)))
+		fmt.Fprintf(&b, "<sub>limitctl %s · %s</sub>\n", markdown.Text(shortName(o.Version)), markdown.Code(output.Cut(o.Command, longestFact)))
 	}
 	return []byte(b.String())
 }
 
 // what names what a document is of, with the title of a single run as code writes it.
 func (a Answer) what(code func(string) string) string {
-	kind := map[report.Kind]string{report.LoadTest: "load test", report.Simulation: "simulation"}[a.Report.Kind]
+	kind := map[Kind]string{LoadTest: "load test", Simulation: "simulation"}[a.Report.Kind]
 	if len(a.Report.Runs) == 1 {
-		return kind + " of " + code(Name(a.Report.Runs[0].Title()))
+		return kind + " of " + code(shortName(a.Report.Runs[0].Title()))
 	}
 	return kind + " of " + output.Count(int64(len(a.Report.Runs)), "run")
 }
 
 // Ruling returns the verdict on the document, and why it did not pass.
-func (a Answer) Ruling() (verdict report.Verdict, what string, reasons []string) {
+func (a Answer) Ruling() (verdict Verdict, what string, reasons []string) {
 	a.Report.Judge()
 	return a.Report.Verdict, a.what(func(title string) string { return title }), slices.Clone(shortened(a.Report.Reasons))
 }
 
 // Heading writes the verdict on something.
-func Heading(b *strings.Builder, v report.Verdict, what string) {
-	word := map[report.Verdict]string{report.Pass: "✅ PASS", report.Fail: "❌ FAIL", report.Inconclusive: "❔ INCONCLUSIVE"}[v]
+func Heading(b *strings.Builder, v Verdict, what string) {
+	word := map[Verdict]string{Pass: "✅ PASS", Fail: "❌ FAIL", Inconclusive: "❔ INCONCLUSIVE"}[v]
 	fmt.Fprintf(b, "### %s: %s\n\n", word, what)
 }
 
-func mark(t *report.Threshold) string {
+func mark(t *Threshold) string {
 	switch {
 	case t.OK:
 		return "✅"
@@ -85,7 +84,7 @@ func mark(t *report.Threshold) string {
 }
 
 // Bullets writes texts as a list.
-func Bullets(b *strings.Builder, texts []string) {
+func bullets(b *strings.Builder, texts []string) {
 	for _, text := range texts {
 		b.WriteString("- " + markdown.Text(output.Cut(output.Printable(text), 400)) + "\n")
 	}
@@ -95,7 +94,7 @@ func Bullets(b *strings.Builder, texts []string) {
 }
 
 // factsInMarkdown says what was run.
-func factsInMarkdown(d *report.Document, b *strings.Builder) {
+func factsInMarkdown(d *Document, b *strings.Builder) {
 	var rows [][]string
 	if len(d.Runs) == 1 {
 		words := answersInWords(&d.Runs[0].Figures)
@@ -117,7 +116,7 @@ func factsInMarkdown(d *report.Document, b *strings.Builder) {
 }
 
 // runsInMarkdown shows the figures of the runs, a row for each.
-func runsInMarkdown(d *report.Document, b *strings.Builder) {
+func runsInMarkdown(d *Document, b *strings.Builder) {
 	if len(d.Runs) == 0 {
 		return
 	}
@@ -129,9 +128,9 @@ func runsInMarkdown(d *report.Document, b *strings.Builder) {
 	}
 	var cells [][]string
 	for _, row := range rows {
-		line := []string{markdown.Code(Name(row[0].Text))}
+		line := []string{markdown.Code(shortName(row[0].Text))}
 		for _, cell := range row[1:] {
-			text := markdown.Text(Name(cell.Text))
+			text := markdown.Text(shortName(cell.Text))
 			if cell.Style == output.AtEnd {
 				text = "**" + text + "**"
 			}

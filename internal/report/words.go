@@ -1,4 +1,4 @@
-package show
+package report
 
 import (
 	"fmt"
@@ -9,11 +9,10 @@ import (
 	"strings"
 
 	"github.com/limitctl/limitctl/internal/output"
-	"github.com/limitctl/limitctl/internal/report"
 )
 
 // answersInWords says what became of the requests.
-func answersInWords(f *report.Figures) string {
+func answersInWords(f *Figures) string {
 	if f.Requests == 0 {
 		return "none: no request was sent"
 	}
@@ -30,7 +29,7 @@ func answersInWords(f *report.Figures) string {
 }
 
 // statusesInWords says how often there was each status.
-func statusesInWords(r *report.Run) string {
+func statusesInWords(r *Run) string {
 	var parts []string
 	for _, status := range slices.Sorted(maps.Keys(r.Statuses)) {
 		parts = append(parts, fmt.Sprintf("%s × %s", output.Thousands(r.Statuses[status]), statusInWords(status)))
@@ -47,7 +46,7 @@ func statusInWords(status string) string {
 }
 
 // connectionsInWords says how many connections were opened.
-func connectionsInWords(r *report.Run) string {
+func connectionsInWords(r *Run) string {
 	if r.Endpoint == nil || r.Endpoint.Connections == nil {
 		return ""
 	}
@@ -55,7 +54,7 @@ func connectionsInWords(r *report.Run) string {
 }
 
 // endpointTimes are how long connections took.
-func endpointTimes(r *report.Run) []namedTimes {
+func endpointTimes(r *Run) []namedTimes {
 	if r.Endpoint == nil || r.Endpoint.Connections == nil {
 		return nil
 	}
@@ -63,19 +62,19 @@ func endpointTimes(r *report.Run) []namedTimes {
 }
 
 // where says how long the run took and on which store: "for 30s on redis://localhost:6379".
-func where(r *report.Run, kind report.Kind) string {
-	duration := output.Duration(report.FromMS(r.DurationMS))
-	if kind == report.Simulation {
+func where(r *Run, kind Kind) string {
+	duration := output.Duration(FromMS(r.DurationMS))
+	if kind == Simulation {
 		return "over " + duration
 	}
 	if r.WarmupMS > 0 {
-		duration += ", of which " + output.Duration(report.FromMS(r.WarmupMS)) + " to warm up,"
+		duration += ", of which " + output.Duration(FromMS(r.WarmupMS)) + " to warm up,"
 	}
 	return "for " + duration + " on " + r.Store
 }
 
 // loadInWords is what was sent where.
-func loadInWords(r *report.Run, kind report.Kind) string {
+func loadInWords(r *Run, kind Kind) string {
 	text := r.Load
 	if r.Scenario != "" {
 		text = "scenario " + r.Scenario + ": " + text
@@ -87,13 +86,13 @@ func loadInWords(r *report.Run, kind report.Kind) string {
 }
 
 // neighboursInWords says whether any key but the noisy one was denied.
-func neighboursInWords(r *report.Run) string {
+func neighboursInWords(r *Run) string {
 	n := r.Neighbours
 	return fmt.Sprintf("%s of %s, %s denied", output.Count(n.Allowed+n.Denied, "request"), n.Key, output.Thousands(n.Denied))
 }
 
 // auditInWords is the figures behind the verdict.
-func auditInWords(r *report.Run) string {
+func auditInWords(r *Run) string {
 	a := r.Audit
 	followed := ""
 	if a.Over() < a.OverAdmitted {
@@ -114,9 +113,9 @@ func auditInWords(r *report.Run) string {
 type costTerm struct{ figure, of string }
 
 // costParts is the known part of the cost.
-func costTerms(r *report.Run) []costTerm {
+func costTerms(r *Run) []costTerm {
 	var parts []costTerm
-	for _, cost := range report.Costs {
+	for _, cost := range Costs {
 		if r.Cost == nil || cost.Of(r.Cost) == nil {
 			continue
 		}
@@ -142,7 +141,7 @@ func joinCost(parts []costTerm) string {
 }
 
 // commonLoad says what was sent where in all runs, and how long the longest took.
-func commonLoad(d *report.Document) string {
+func commonLoad(d *Document) string {
 	run := d.Runs[0]
 	for i := range d.Runs {
 		run.DurationMS = max(run.DurationMS, d.Runs[i].DurationMS)
@@ -151,7 +150,7 @@ func commonLoad(d *report.Document) string {
 }
 
 // savedWords says how many calls of the store the wrappers spared.
-func savedWords(w *report.Wrapped, r *report.Run) string {
+func savedWords(w *Wrapped, r *Run) string {
 	around := output.Count(int64(w.Replicas), "replica")
 	if len(w.Wrap) > 0 {
 		around += " with " + strings.Join(w.Wrap, " and ")
@@ -165,7 +164,7 @@ func savedWords(w *report.Wrapped, r *report.Run) string {
 }
 
 // priceWords says what accuracy they cost.
-func priceWords(w *report.Wrapped) string {
+func priceWords(w *Wrapped) string {
 	return fmt.Sprintf("without wrappers %s would have been denied, and %s allowed", output.Count(w.AllowedBesides, "allowed request"),
 		output.Count(w.DeniedBesides, "denied one"))
 }

@@ -1,4 +1,4 @@
-package show
+package report
 
 import (
 	"fmt"
@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/limitctl/limitctl/internal/output"
-	"github.com/limitctl/limitctl/internal/report"
 )
 
 // Print implements [output.Answer]: first the verdict and what is
@@ -16,7 +15,7 @@ func (a Answer) Print(p *output.Printer) {
 	d := a.Report
 	printVerdict(d, p)
 	if d.Interrupted {
-		Say(p, output.Near, "interrupted: these are the results up to then")
+		say(p, output.Near, "interrupted: these are the results up to then")
 	}
 	switch len(d.Runs) {
 	case 0:
@@ -30,9 +29,9 @@ func (a Answer) Print(p *output.Printer) {
 	printThresholds(d, p)
 }
 
-func printOne(d *report.Document, p *output.Printer, r *report.Run) {
+func printOne(d *Document, p *output.Printer, r *Run) {
 	for _, alarm := range alarmsOfRun(r) {
-		Say(p, alarm.style, alarm.text)
+		say(p, alarm.style, alarm.text)
 	}
 	line(p, "limit", output.Plain, output.Printable(r.Title()))
 	line(p, "load", output.Plain, output.Printable(loadInWords(r, d.Kind)))
@@ -56,7 +55,7 @@ func printOne(d *report.Document, p *output.Printer, r *report.Run) {
 		line(p, "wrapped", output.Plain, savedWords(r.Wrapped, r))
 		line(p, "", output.Plain, priceWords(r.Wrapped))
 	}
-	if d.Kind != report.Simulation {
+	if d.Kind != Simulation {
 		line(p, "fast?", output.Plain, output.PerSecond(r.ThroughputPerS)+" answered")
 	}
 	printTimes(p, r)
@@ -76,7 +75,7 @@ func printOne(d *report.Document, p *output.Printer, r *report.Run) {
 }
 
 // times are the distributions of a run, those that it has.
-func times(r *report.Run) []namedTimes {
+func inTimes(r *Run) []namedTimes {
 	all := []namedTimes{{"latency", r.Latency}, {"service", r.Service}}
 	if r.AllowedService != nil && r.DeniedService != nil { // else they are all
 		all = append(all, namedTimes{"allowed", r.AllowedService}, namedTimes{"denied", r.DeniedService})
@@ -87,14 +86,14 @@ func times(r *report.Run) []namedTimes {
 
 type namedTimes struct {
 	name string
-	of   *report.Quantiles
+	of   *Quantiles
 }
 
 // timesTable has the distributions of a run, a row for each.
-func timesTable(r *report.Run) (columns []output.Column, rows [][]output.Cell) {
-	times := times(r)
-	figures := slices.DeleteFunc(report.TimeFigures(), func(f report.TimeFigure) bool {
-		return f.Name == "p9999" && r.Requests < report.EnoughForP9999 ||
+func timesTable(r *Run) (columns []output.Column, rows [][]output.Cell) {
+	times := inTimes(r)
+	figures := slices.DeleteFunc(TimeFigures(), func(f TimeFigure) bool {
+		return f.Name == "p9999" && r.Requests < EnoughForP9999 ||
 			!slices.ContainsFunc(times, func(t namedTimes) bool { _, known := f.Known(t.of); return known })
 	})
 	columns = []output.Column{{Header: "         "}}
@@ -116,7 +115,7 @@ func timesTable(r *report.Run) (columns []output.Column, rows [][]output.Cell) {
 }
 
 // printTimes shows the distributions. Where they do not fit, figures are the rows, so that of those none is left out.
-func printTimes(p *output.Printer, r *report.Run) {
+func printTimes(p *output.Printer, r *Run) {
 	columns, rows := timesTable(r)
 	if len(rows) == 0 {
 		return
@@ -143,7 +142,7 @@ func printTimes(p *output.Printer, r *report.Run) {
 	p.Table(columns, rows)
 }
 
-func printMostDenied(p *output.Printer, r *report.Run) {
+func printMostDenied(p *output.Printer, r *Run) {
 	if columns, rows := mostDeniedTable(r); len(rows) > 0 {
 		fmt.Fprintln(p.Out)
 		p.Table(columns, rows)
@@ -151,7 +150,7 @@ func printMostDenied(p *output.Printer, r *report.Run) {
 }
 
 // mostDeniedTable has the keys that were denied most often.
-func mostDeniedTable(r *report.Run) (columns []output.Column, rows [][]output.Cell) {
+func mostDeniedTable(r *Run) (columns []output.Column, rows [][]output.Cell) {
 	columns = []output.Column{
 		{Header: "MOST DENIED", Shrinks: 12}, {Header: "DENIED", Right: true},
 		{Header: "ALLOWED", Right: true, Drops: 2}, {Header: "SHARE", Right: true, Drops: 1},
@@ -167,7 +166,7 @@ func mostDeniedTable(r *report.Run) (columns []output.Column, rows [][]output.Ce
 
 // printTimeline draws what became of requests over time, all to one scale. Beside allowed
 // and denied it is what there was.
-func printTimeline(p *output.Printer, r *report.Run) {
+func printTimeline(p *output.Printer, r *Run) {
 	width := 60
 	if p.Width > 0 {
 		width = min(width, p.Width-indent-1)
@@ -199,13 +198,13 @@ func printTimeline(p *output.Printer, r *report.Run) {
 	}
 }
 
-func printSeveral(d *report.Document, p *output.Printer) {
+func printSeveral(d *Document, p *output.Printer) {
 	alarms, titles := alarmsOf(d)
 	for i, alarm := range alarms {
 		if titles[i] != "" {
 			alarm.text = output.Printable(titles[i]) + ": " + alarm.text
 		}
-		Say(p, alarm.style, alarm.text)
+		say(p, alarm.style, alarm.text)
 	}
 	line(p, "load", output.Plain, output.Printable(commonLoad(d)))
 	columns, rows := comparison(d)
@@ -213,17 +212,17 @@ func printSeveral(d *report.Document, p *output.Printer) {
 	p.Table(columns, rows)
 }
 
-func printSuggestions(d *report.Document, p *output.Printer) {
+func printSuggestions(d *Document, p *output.Printer) {
 	if len(d.Suggestions) > 0 {
 		fmt.Fprintln(p.Out)
 	}
 	for i := range d.Suggestions {
 		f := findingOf(&d.Suggestions[i])
-		Say(p, f.style, f.text)
+		say(p, f.style, f.text)
 	}
 }
 
-func printThresholds(d *report.Document, p *output.Printer) {
+func printThresholds(d *Document, p *output.Printer) {
 	if len(d.Thresholds) > 0 {
 		fmt.Fprintln(p.Out)
 	}
@@ -232,12 +231,12 @@ func printThresholds(d *report.Document, p *output.Printer) {
 		if len(d.Runs) > 1 {
 			f.text += " with " + output.Printable(d.Runs[t.Run].Title())
 		}
-		Say(p, f.style, f.text)
+		say(p, f.style, f.text)
 	}
 }
 
 // printVerdict prints whether all is well, before anything else.
-func printVerdict(d *report.Document, p *output.Printer) {
+func printVerdict(d *Document, p *output.Printer) {
 	texts, style := ruling(d)
-	Labelled(p, strings.ToUpper(string(d.Verdict)), style, texts)
+	labelled(p, strings.ToUpper(string(d.Verdict)), style, texts)
 }

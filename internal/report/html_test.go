@@ -1,4 +1,4 @@
-package show
+package report
 
 import (
 	"bytes"
@@ -8,12 +8,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/limitctl/limitctl/internal/report"
-	"github.com/limitctl/limitctl/internal/report/sample"
 )
 
-func pageOf(t *testing.T, d *report.Document) []byte {
+func pageOf(t *testing.T, d *Document) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	if err := (Answer{d}).HTML(&b); err != nil {
@@ -24,7 +21,7 @@ func pageOf(t *testing.T, d *report.Document) []byte {
 
 // Whatever is in a document, its page names no other place.
 func TestPagesReferToNothing(t *testing.T) {
-	for name, d := range sample.Fixtures() {
+	for name, d := range Fixtures() {
 		refersToNothing(t, name, pageOf(t, d))
 	}
 }
@@ -71,7 +68,7 @@ func TestPagesInABrowser(t *testing.T) {
 		`<div class="xs"><span>0</span><span style="margin-left:-2px">1</span></div>`)}
 	var selectors []string
 	for _, test := range tests {
-		pages = append(pages, pageOf(t, sample.Fixtures()[test.name]))
+		pages = append(pages, pageOf(t, Fixtures()[test.name]))
 		selectors = slices.AppendSeq(selectors, maps.Keys(test.want))
 	}
 	for dark, paper := range map[bool]string{false: "rgb(255, 255, 255)", true: "rgb(20, 24, 29)"} {
@@ -109,9 +106,9 @@ func TestPagesInABrowser(t *testing.T) {
 
 // The page says what became of the requests of each run, and what an endpoint answered.
 func TestRequestsOnThePage(t *testing.T) {
-	d := judged(func(r *report.Run) {
+	d := judged(func(r *Run) {
 		r.Requests, r.Allowed, r.Denied, r.Errors, r.TimedOut, r.Dropped = 9900, 9000, 850, 50, 20, 100
-		r.Statuses, r.Endpoint = map[string]int64{"200": 9000, "503": 30, "429": 850}, new(report.Endpoint)
+		r.Statuses, r.Endpoint = map[string]int64{"200": 9000, "503": 30, "429": 850}, new(Endpoint)
 		r.Store = "http://127.0.0.1/"
 	})
 	p := newPage(d)
@@ -133,8 +130,8 @@ func TestRequestsOnThePage(t *testing.T) {
 }
 
 func TestTheCommandBreaksBetweenWords(t *testing.T) {
-	d := sample.OneRun()
-	d.Origin = &report.Origin{Command: "limitctl loadtest --threshold 'p99<5ms'"}
+	d := OneRun()
+	d.Origin = &Origin{Command: "limitctl loadtest --threshold 'p99<5ms'"}
 	if page := pageOf(t, d); !bytes.Contains(page, []byte("<span>loadtest</span> <span>--threshold</span> ")) {
 		t.Errorf("%s", page)
 	}

@@ -1,18 +1,17 @@
-package compare
+package report
 
 import (
 	"math"
 	"strings"
 
 	"github.com/limitctl/limitctl/internal/output"
-	"github.com/limitctl/limitctl/internal/report"
 )
 
 // figure is one figure that is compared.
 type figure struct {
 	// metric is the name in JSON: as in a threshold, with the unit at the end of times and shares.
 	metric string
-	of     func(*report.Run) (value float64, has bool)
+	of     func(*Run) (value float64, has bool)
 	write  func(float64) string
 	// good is 1 if more is better, −1 if less is, and 0 if neither is.
 	good int
@@ -37,19 +36,19 @@ const (
 
 // figures returns all figures that are compared, in the order of the table.
 func figures() []*figure {
-	named := func(metric string) func(*report.Run) (float64, bool) {
-		return func(r *report.Run) (float64, bool) { return r.Value(metric) }
+	named := func(metric string) func(*Run) (float64, bool) {
+		return func(r *Run) (float64, bool) { return r.Value(metric) }
 	}
-	shareOf := func(metric string) func(*report.Run) (float64, bool) {
-		return func(r *report.Run) (float64, bool) {
+	shareOf := func(metric string) func(*Run) (float64, bool) {
+		return func(r *Run) (float64, bool) {
 			part, _ := r.Value(metric)
 			return 100 * part / float64(max(r.Planned(), 1)), r.Planned() > 0
 		}
 	}
-	deniedKeys := func(r *report.Run) (float64, bool) {
+	deniedKeys := func(r *Run) (float64, bool) {
 		return 100 * float64(r.KeysDenied) / float64(max(r.Keys, 1)), r.Keys > 0
 	}
-	throughput := func(r *report.Run) (float64, bool) { return r.ThroughputPerS, r.Latency != nil }
+	throughput := func(r *Run) (float64, bool) { return r.ThroughputPerS, r.Latency != nil }
 	units := func(f float64) string { return output.Thousands(int64(f)) }
 	micros := func(f float64) string { return output.Micros(int64(f)) }
 	inPercent := func(f float64) string { return output.Decimal(f) + "%" }
@@ -70,7 +69,7 @@ func figures() []*figure {
 		&figure{metric: "denied_keys_percent", of: deniedKeys, write: inPercent, least: shareResolution},
 		&figure{metric: "throughput", of: throughput, write: output.PerSecond, good: 1, margin: throughputMargin, ofMachine: true},
 	)
-	for _, cost := range report.Costs {
+	for _, cost := range Costs {
 		all = append(all, &figure{metric: cost.Name, of: named(cost.Name), write: output.Decimal, good: -1, margin: costMargin,
 			onRequest: true})
 	}
@@ -83,7 +82,7 @@ func (f *figure) name() string {
 }
 
 // verdict says what it means that the figure changed. margin replaces the figure's own, if that is not 0.
-func (f *figure) verdict(before, after float64, margin *float64) report.Verdict {
+func (f *figure) verdict(before, after float64, margin *float64) Verdict {
 	noise := f.margin
 	if margin != nil && noise > 0 {
 		noise = *margin

@@ -1,4 +1,4 @@
-package compare
+package report
 
 import (
 	"fmt"
@@ -9,8 +9,6 @@ import (
 	"github.com/limitctl/limitctl/internal/junit"
 	"github.com/limitctl/limitctl/internal/markdown"
 	"github.com/limitctl/limitctl/internal/output"
-	"github.com/limitctl/limitctl/internal/report"
-	"github.com/limitctl/limitctl/internal/report/show"
 )
 
 // Lines implements [output.Answer]: a line for each run.
@@ -36,7 +34,7 @@ func (c *Comparison) Records() [][]string {
 }
 
 // Ruling returns the verdict on the new report, and what became worse.
-func (c *Comparison) Ruling() (verdict report.Verdict, what string, reasons []string) {
+func (c *Comparison) Ruling() (verdict Verdict, what string, reasons []string) {
 	return c.Verdict, "comparison with earlier reports", c.worse()
 }
 
@@ -44,15 +42,15 @@ func (c *Comparison) Ruling() (verdict report.Verdict, what string, reasons []st
 // and the table of each run.
 func (c *Comparison) Print(p *output.Printer) {
 	worse := c.worse()
-	if c.Verdict == report.Fail {
-		show.Labelled(p, "FAIL", output.AtEnd, worse)
+	if c.Verdict == Fail {
+		labelled(p, "FAIL", output.AtEnd, worse)
 	} else {
-		show.Labelled(p, "PASS", output.Calm, []string{"no regression"})
+		labelled(p, "PASS", output.Calm, []string{"no regression"})
 	}
 	for _, warning := range c.Warnings {
-		show.Say(p, output.Near, warning)
+		say(p, output.Near, warning)
 	}
-	styles := map[report.Verdict]output.Style{Better: output.Calm, Worse: output.AtEnd, Changed: output.Near}
+	styles := map[Verdict]output.Style{Better: output.Calm, Worse: output.AtEnd, Changed: output.Near}
 	for _, run := range c.Runs {
 		fmt.Fprintln(p.Out)
 		fmt.Fprintln(p.Out, output.Cut(output.Printable(run.Run), max(p.Width, 80)))
@@ -177,8 +175,8 @@ func (c *Comparison) JUnit() []byte {
 // Markdown returns the comparison as a short summary: the verdict, and what differs.
 func (c *Comparison) Markdown() []byte {
 	var b strings.Builder
-	show.Heading(&b, c.Verdict, "comparison of "+output.Count(int64(len(c.Runs)), "run"))
-	show.Bullets(&b, c.Warnings)
+	Heading(&b, c.Verdict, "comparison of "+output.Count(int64(len(c.Runs)), "run"))
+	bullets(&b, c.Warnings)
 	for _, run := range c.Runs {
 		var rows [][]string
 		same := 0
@@ -197,7 +195,7 @@ func (c *Comparison) Markdown() []byte {
 				markdown.Text(d.change()), word,
 			})
 		}
-		fmt.Fprintf(&b, "%s: %s", markdown.Code(show.Name(run.Run)), output.Count(int64(same), "figure")+" the same")
+		fmt.Fprintf(&b, "%s: %s", markdown.Code(shortName(run.Run)), output.Count(int64(same), "figure")+" the same")
 		if len(rows) == 0 {
 			b.WriteString("\n\n")
 			continue

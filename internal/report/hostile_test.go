@@ -1,4 +1,4 @@
-package show
+package report
 
 import (
 	"encoding/json"
@@ -7,15 +7,13 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/limitctl/limitctl/internal/report"
-	"github.com/limitctl/limitctl/internal/report/sample"
 	"github.com/limitctl/limitctl/internal/tier"
 )
 
 func TestPagesOfStrangers(t *testing.T) {
-	for _, d := range sample.Strangers() {
+	for _, d := range Strangers() {
 		page := pageOf(t, d)
-		if line := sample.Obeyed(string(page)); line != "" || !utf8.Valid(page) {
+		if line := Obeyed(string(page)); line != "" || !utf8.Valid(page) {
 			t.Errorf("the page has %.200q", line)
 		}
 		refersToNothing(t, "a page of strangers", page)
@@ -29,33 +27,33 @@ func TestReportsThatAreAttacks(t *testing.T) {
 		`"latency_us":{"p50":-1}`, `"audit":{"worst_window_ratio":1e300}`, `"neighbours":{"denied":-5}`,
 		`"neighbours":{"allowed":9e18}`, `"workers":-1`, `"limits":[{"denied":-1}]`, `"busiest_key_requests":-1`,
 		`"cost":{"server_cpu_us":-1}`, `"timeline":[{"offset_ms":1}],"interval_ms":0`, `"started_at":"yesterday"`} {
-		d, err := report.Read("x.json", []byte(`{"schema_version":1,"kind":"loadtest","runs":[{`+fields+`}]}`))
+		d, err := Read("x.json", []byte(`{"schema_version":1,"kind":"loadtest","runs":[{`+fields+`}]}`))
 		if err == nil || d != nil || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%.60s is read: %v", fields, err)
 		}
 	}
 	many := `{"schema_version":1,"kind":"loadtest","runs":[{}` + strings.Repeat(",{}", mostRuns) + `]}`
-	if _, err := report.Read("x.json", []byte(many)); err == nil {
+	if _, err := Read("x.json", []byte(many)); err == nil {
 		t.Errorf("a report of %d runs is read", mostRuns+1)
 	}
 	// What is large and whole is shown.
-	run := sample.LoadRun("token-bucket", 1, 1, 0)
+	run := LoadRun("token-bucket", 1, 1, 0)
 	run.Timeline, run.IntervalMS = nil, 1
 	for j := range 5000 {
-		run.Timeline = append(run.Timeline, report.Interval{OffsetMS: int64(j), Allowed: mostOfAnything, P99: mostOfAnything})
+		run.Timeline = append(run.Timeline, Interval{OffsetMS: int64(j), Allowed: mostOfAnything, P99: mostOfAnything})
 	}
-	d := report.New(report.LoadTest)
+	d := New(LoadTest)
 	for range 10 { // as many as fit in a saved report
 		d.Runs = append(d.Runs, run)
 	}
 	data, err := d.Save()
 	if err == nil {
-		d, err = report.Read("x.json", data)
+		d, err = Read("x.json", data)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	sample.Printed(Answer{d}, 80)
+	Printed(Answer{d}, 80)
 	pageOf(t, d)
 	if _, err := json.Marshal(Answer{d}.Document()); err != nil {
 		t.Error(err)

@@ -1,5 +1,5 @@
 // Package compare finds what became worse from one report to another.
-package compare
+package report
 
 import (
 	"cmp"
@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/limitctl/limitctl/internal/output"
-	"github.com/limitctl/limitctl/internal/report"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -17,7 +16,7 @@ import (
 type Comparison struct {
 	SchemaVersion int `json:"schema_version"`
 	// Verdict is [report.Fail] if there are regressions, and else [report.Pass].
-	Verdict report.Verdict `json:"verdict"`
+	Verdict Verdict `json:"verdict"`
 	// Regressions is the number of differences whose verdict is [Worse].
 	Regressions int `json:"regressions"`
 	// Warnings say what makes them hard to compare.
@@ -38,11 +37,11 @@ type Difference struct {
 	Metric string `json:"metric"`
 	// Base is the figure of the base run; of several, the middle one. BaseLeast and BaseMost
 	// are the least and the greatest then.
-	Base      float64        `json:"base"`
-	BaseLeast *float64       `json:"base_least,omitempty"` // the least of several base runs
-	BaseMost  *float64       `json:"base_most,omitempty"`  // the greatest of them
-	New       float64        `json:"new"`
-	Verdict   report.Verdict `json:"verdict"`
+	Base      float64  `json:"base"`
+	BaseLeast *float64 `json:"base_least,omitempty"` // the least of several base runs
+	BaseMost  *float64 `json:"base_most,omitempty"`  // the greatest of them
+	New       float64  `json:"new"`
+	Verdict   Verdict  `json:"verdict"`
 	// Judged: it can be a regression. Otherwise it is at most [Changed].
 	Judged bool `json:"judged"`
 
@@ -50,14 +49,14 @@ type Difference struct {
 }
 
 const (
-	Same    report.Verdict = "same"    // no difference, or one within the margin
-	Better  report.Verdict = "better"  // an improvement
-	Worse   report.Verdict = "worse"   // a regression
-	Changed report.Verdict = "changed" // neither good nor bad by itself
+	Same    Verdict = "same"    // no difference, or one within the margin
+	Better  Verdict = "better"  // an improvement
+	Worse   Verdict = "worse"   // a regression
+	Changed Verdict = "changed" // neither good nor bad by itself
 )
 
 // Options say how to compare.
-type Options struct {
+type CompareOptions struct {
 	// Margin, if set, replaces all relative margins.
 	Margin *float64
 	// Only are the metrics that are judged; if there are none, all but the costs.
@@ -65,7 +64,7 @@ type Options struct {
 }
 
 // Metrics are the names of all metrics that a comparison can judge.
-func Metrics() []string {
+func ComparedMetrics() []string {
 	var names []string
 	for _, f := range figures() {
 		if f.good != 0 {
@@ -79,8 +78,8 @@ func Metrics() []string {
 // reports. It is a [store.ErrInvalid] if there are none.
 //
 // A figure differs if it is outside of what the base runs had, by more than its margin.
-func Reports(bases []report.Named, latest report.Named, o Options) (*Comparison, error) {
-	c := &Comparison{SchemaVersion: output.SchemaVersion, Verdict: report.Pass, Warnings: []string{}, Runs: []RunComparison{}}
+func Compare(bases []Named, latest Named, o CompareOptions) (*Comparison, error) {
+	c := &Comparison{SchemaVersion: output.SchemaVersion, Verdict: Pass, Warnings: []string{}, Runs: []RunComparison{}}
 	names := make([]string, len(bases))
 	for i, base := range bases {
 		names[i] = base.Name
@@ -103,14 +102,14 @@ func Reports(bases []report.Named, latest report.Named, o Options) (*Comparison,
 			latest.Name, strings.Join(names, " and "))
 	}
 	if c.Regressions > 0 {
-		c.Verdict = report.Fail
+		c.Verdict = Fail
 	}
 	return c, nil
 }
 
 // basesOf finds the runs with the title of run i of the new report, and of several with that title the one at the same
 // place among them. Single runs always match.
-func (c *Comparison) basesOf(bases []report.Named, latest report.Named, i int) (all []*report.Run) {
+func (c *Comparison) basesOf(bases []Named, latest Named, i int) (all []*Run) {
 	is := &latest.Runs[i]
 	before := 0 // runs of the same title
 	for j := range i {
@@ -127,7 +126,7 @@ func (c *Comparison) basesOf(bases []report.Named, latest report.Named, i int) (
 			continue
 		}
 		left := before
-		at := slices.IndexFunc(base.Runs, func(r report.Run) bool {
+		at := slices.IndexFunc(base.Runs, func(r Run) bool {
 			if r.Title() == is.Title() {
 				left--
 			}
@@ -143,7 +142,7 @@ func (c *Comparison) basesOf(bases []report.Named, latest report.Named, i int) (
 }
 
 // compare adds the differences of a run.
-func (c *Comparison) compare(bases []*report.Run, is *report.Run, o Options) {
+func (c *Comparison) compare(bases []*Run, is *Run, o CompareOptions) {
 	limited := is.GeneratorLimited
 	for _, was := range bases {
 		c.differentLoads(was, is)
@@ -197,15 +196,15 @@ func (c *Comparison) warn(format string, args ...any) {
 }
 
 // differentLoads warns of what makes two runs hard to compare.
-func (c *Comparison) differentLoads(was, is *report.Run) {
+func (c *Comparison) differentLoads(was, is *Run) {
 	for _, what := range []struct {
 		name string
-		of   func(*report.Run) string
+		of   func(*Run) string
 	}{
-		{"load", func(r *report.Run) string { return r.Load }},
-		{"number of workers", func(r *report.Run) string { return output.Thousands(int64(r.Workers)) }},
-		{"implementation", func(r *report.Run) string { return r.Implementation }},
-		{"store", func(r *report.Run) string { return r.Store }},
+		{"load", func(r *Run) string { return r.Load }},
+		{"number of workers", func(r *Run) string { return output.Thousands(int64(r.Workers)) }},
+		{"implementation", func(r *Run) string { return r.Implementation }},
+		{"store", func(r *Run) string { return r.Store }},
 	} {
 		if before, after := what.of(was), what.of(is); before != after {
 			c.warn("%s: the %s differs: %s, and now %s", is.Title(), what.name, cmp.Or(before, "none"), cmp.Or(after, "none"))
@@ -214,6 +213,6 @@ func (c *Comparison) differentLoads(was, is *report.Run) {
 	const tolerance = 0.05
 	if before, after := float64(was.DurationMS), float64(is.DurationMS); math.Abs(after-before) > tolerance*before {
 		c.warn("%s: the duration differs: %s, and now %s", is.Title(),
-			output.Duration(report.FromMS(was.DurationMS)), output.Duration(report.FromMS(is.DurationMS)))
+			output.Duration(FromMS(was.DurationMS)), output.Duration(FromMS(is.DurationMS)))
 	}
 }

@@ -1,17 +1,16 @@
 // Package show makes of a report what people and programs read: the text of a terminal, an HTML
 // page, CSV, and summaries in Markdown and JUnit XML.
-package show
+package report
 
 import (
 	"strconv"
 	"time"
 
 	"github.com/limitctl/limitctl/internal/output"
-	"github.com/limitctl/limitctl/internal/report"
 )
 
 // Answer shows the result of a load test or a simulation.
-type Answer struct{ Report *report.Document }
+type Answer struct{ Report *Document }
 
 // Document implements [output.Answer]. It has no histograms, which only saved
 // documents have, and no list in it is null.
@@ -19,19 +18,19 @@ func (a Answer) Document() any {
 	d := a.Report
 	d.Judge()
 	printed := *d
-	printed.Runs = make([]report.Run, len(d.Runs))
+	printed.Runs = make([]Run, len(d.Runs))
 	for i, run := range d.Runs {
 		run.Histograms = nil
-		run.Limits = append([]report.Limit{}, run.Limits...)
-		run.Timeline = append([]report.Interval{}, run.Timeline...)
-		run.MostDenied = append([]report.KeyCount{}, run.MostDenied...)
+		run.Limits = append([]Limit{}, run.Limits...)
+		run.Timeline = append([]Interval{}, run.Timeline...)
+		run.MostDenied = append([]KeyCount{}, run.MostDenied...)
 		printed.Runs[i] = run
 	}
 	return &printed
 }
 
 // Lines implements [output.Answer]: a line for each run.
-func (a Answer) Lines() []any { return output.Lines(a.Document().(*report.Document).Runs) }
+func (a Answer) Lines() []any { return output.Lines(a.Document().(*Document).Runs) }
 
 // Records implements [output.Answer]: a row for each run. What a run does not have is an
 // empty cell.
@@ -56,47 +55,47 @@ func (a Answer) Records() [][]string {
 // recordColumn is a column of the records: a metric or another text.
 type recordColumn struct {
 	name, metric string
-	text         func(*report.Run) string
+	text         func(*Run) string
 }
 
 // columns are those of the records.
 func columns() (all []recordColumn) {
-	text := func(name string, of func(*report.Run) string) { all = append(all, recordColumn{name: name, text: of}) }
+	text := func(name string, of func(*Run) string) { all = append(all, recordColumn{name: name, text: of}) }
 	metrics := func(names ...string) {
 		for _, name := range names {
 			all = append(all, recordColumn{name: name, metric: name})
 		}
 	}
-	text("algorithm", func(r *report.Run) string { return r.Algorithm })
-	text("limit", func(r *report.Run) string { return r.Limit })
-	text("policy", func(r *report.Run) string { return r.Policy })
-	text("implementation", func(r *report.Run) string { return r.Implementation })
-	text("store", func(r *report.Run) string { return r.Store })
-	text("load", func(r *report.Run) string { return r.Load })
-	text("scenario", func(r *report.Run) string { return r.Scenario })
-	text("workers", func(r *report.Run) string { return strconv.Itoa(r.Workers) })
-	text("rate", func(r *report.Run) string { return float(r.Rate) })
-	text("started_at", func(r *report.Run) string { return r.StartedAt.Format(time.RFC3339Nano) })
+	text("algorithm", func(r *Run) string { return r.Algorithm })
+	text("limit", func(r *Run) string { return r.Limit })
+	text("policy", func(r *Run) string { return r.Policy })
+	text("implementation", func(r *Run) string { return r.Implementation })
+	text("store", func(r *Run) string { return r.Store })
+	text("load", func(r *Run) string { return r.Load })
+	text("scenario", func(r *Run) string { return r.Scenario })
+	text("workers", func(r *Run) string { return strconv.Itoa(r.Workers) })
+	text("rate", func(r *Run) string { return float(r.Rate) })
+	text("started_at", func(r *Run) string { return r.StartedAt.Format(time.RFC3339Nano) })
 	metrics("requests", "allowed", "denied", "errors", "unknown", "dropped", "late", "keys")
 	all = append(all, recordColumn{name: "keys_denied", metric: "denied_keys"})
-	text("duration_ms", func(r *report.Run) string { return whole(r.DurationMS) })
+	text("duration_ms", func(r *Run) string { return whole(r.DurationMS) })
 	all = append(all, recordColumn{name: "throughput_per_s", metric: "throughput"})
-	text("generator_limited", func(r *report.Run) string { return strconv.FormatBool(r.GeneratorLimited) })
+	text("generator_limited", func(r *Run) string { return strconv.FormatBool(r.GeneratorLimited) })
 	metrics("worst_window_ratio", "worst_window_units", "over_admitted", "under_admitted", "least_over_admitted",
 		"least_under_admitted", "lies", "limit_reached", "longest_denial_run", "fairness")
 	for _, times := range []struct{ name, prefix string }{
 		{"latency", ""}, {"service", "service_"}, {"schedule_lag", "lag_"}, {"error_latency", "error_"},
 		{"allowed_service", "allowed_"}, {"denied_service", "denied_"},
 	} {
-		for _, figure := range report.TimeFigures() {
+		for _, figure := range TimeFigures() {
 			all = append(all, recordColumn{name: times.name + "_" + figure.Name + "_us", metric: times.prefix + figure.Name})
 		}
 	}
-	for _, cost := range report.Costs {
+	for _, cost := range Costs {
 		metrics(cost.Name)
 	}
-	text("server", func(r *report.Run) string { return r.Server })
-	text("seed", func(r *report.Run) string {
+	text("server", func(r *Run) string { return r.Server })
+	text("seed", func(r *Run) string {
 		if r.Seed == nil {
 			return ""
 		}

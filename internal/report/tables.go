@@ -1,4 +1,4 @@
-package show
+package report
 
 import (
 	"fmt"
@@ -6,11 +6,10 @@ import (
 	"strings"
 
 	"github.com/limitctl/limitctl/internal/output"
-	"github.com/limitctl/limitctl/internal/report"
 )
 
 // limitsTable is the audit of each limit of a run.
-func limitsTable(r *report.Run) ([]output.Column, [][]output.Cell) {
+func limitsTable(r *Run) ([]output.Column, [][]output.Cell) {
 	columns := []output.Column{{Header: "LIMIT", Shrinks: 12}, {Header: "DENIED", Right: true}, {Header: "WORST", Right: true},
 		{Header: "OVER", Right: true}, {Header: "UNDER", Right: true, Drops: 1}}
 	var rows [][]output.Cell
@@ -25,7 +24,7 @@ func limitsTable(r *report.Run) ([]output.Column, [][]output.Cell) {
 	return columns, rows
 }
 
-func worstCell(a *report.Audit) output.Cell {
+func worstCell(a *Audit) output.Cell {
 	cell := output.Cell{Text: output.Ratio(a.WorstRatio), Style: output.Calm}
 	switch {
 	case a.OverAdmitted > 0 && a.WorstRatio > 1:
@@ -48,12 +47,12 @@ func overCell(n int64) output.Cell {
 const deniedOverTimeHeader = "DENIED OVER TIME"
 
 // comparison is the table of several runs.
-func comparison(d *report.Document) ([]output.Column, [][]output.Cell) {
+func comparison(d *Document) ([]output.Column, [][]output.Cell) {
 	columns := []output.Column{
 		{Header: "LIMIT", Shrinks: 14}, {Header: "REQUESTS", Right: true, Drops: 6}, {Header: "ALLOWED", Right: true},
 		{Header: "WORST", Right: true}, {Header: "OVER", Right: true}, {Header: "UNDER", Right: true, Drops: 4},
 	}
-	if d.Kind == report.Simulation {
+	if d.Kind == Simulation {
 		columns = append(columns, []output.Column{
 			{Header: "DENIED", Right: true, Drops: 2}, {Header: "KEYS", Right: true, Drops: 7},
 			{Header: "KEYS DENIED", Right: true, Drops: 3}, {Header: "MOST DENIED", Shrinks: 12, Drops: 8},
@@ -77,7 +76,7 @@ func comparison(d *report.Document) ([]output.Column, [][]output.Cell) {
 		r := &d.Runs[i]
 		row := []output.Cell{{Text: r.Title()}, {Text: output.Thousands(r.Requests)}, {Text: output.Share(r.Allowed, r.Requests)},
 			worstCell(&r.Audit), overCell(r.Audit.Over()), overCell(r.Audit.Under())}
-		if d.Kind == report.Simulation {
+		if d.Kind == Simulation {
 			most := "-"
 			if len(r.MostDenied) > 0 {
 				most = fmt.Sprintf("%s (%s)", output.Printable(r.MostDenied[0].Key), output.Thousands(r.MostDenied[0].Denied))
@@ -91,7 +90,7 @@ func comparison(d *report.Document) ([]output.Column, [][]output.Cell) {
 			if r.Latency != nil {
 				p50, p99 = output.Micros(r.Latency.P50), output.Micros(r.Latency.P99)
 			}
-			cost := report.Cost{}
+			cost := Cost{}
 			if r.Cost != nil {
 				cost = *r.Cost
 			}
@@ -126,9 +125,9 @@ func known(figure *float64) string {
 }
 
 // cells are the part of calls that was saved, and the requests decided differently, for a table of several runs.
-func cells(w *report.Wrapped) []output.Cell {
+func cells(w *Wrapped) []output.Cell {
 	if w == nil {
-		w = new(report.Wrapped)
+		w = new(Wrapped)
 	}
 	return []output.Cell{{Text: fmt.Sprintf("%.1f%%", 100*max(0, 1-w.CallsPerDecision))},
 		{Text: output.Thousands(w.AllowedBesides + w.DeniedBesides)}}

@@ -1,0 +1,93 @@
+package report
+
+import (
+	"math"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// Axes hold what they are for, and have some ticks in order, but not many.
+func TestAxes(t *testing.T) {
+	check := func(what any, ticks []tick, most int) {
+		t.Helper()
+		if len(ticks) < 2 || len(ticks) > most {
+			t.Errorf("%v: %d ticks: %v", what, len(ticks), ticks)
+		}
+		for i, tick := range ticks {
+			outside := tick.At < -1e-9 || tick.At > 1+1e-9
+			if outside || i > 0 && (tick.At <= ticks[i-1].At || tick.Label == ticks[i-1].Label) {
+				t.Errorf("%v: tick %d of %v", what, i, ticks)
+			}
+		}
+	}
+	for _, top := range []float64{0, 0.003, 1, 7, 10, 11, 999, 1000, 123_456, 9.9e9} {
+		axis, ticks := linearAxis(top, 5)
+		check(top, ticks, 6)
+		if axis < top || top > 0 && axis > 2*top+1e-9 {
+			t.Errorf("an axis to %v for %v", axis, top)
+		}
+	}
+	for _, least := range []int64{0, 1, 3, 99, 5000} {
+		for _, most := range []int64{least, least + 1, 10 * (least + 1), 3_600_000_000} {
+			micros := func(us int64) string { return strconv.FormatInt(us, 10) }
+			axis := newLogAxis(least, most, micros)
+			check([]int64{least, most}, axis.Ticks, 11)
+			if axis.At(least) < 0 || axis.At(most) > 1+1e-9 || axis.At(most) < axis.At(least) {
+				t.Errorf("from %d to %d: at %v and %v", least, most, axis.At(least), axis.At(most))
+			}
+		}
+	}
+	for _, length := range []time.Duration{
+		3 * time.Millisecond, time.Second, 30 * time.Second, 61 * time.Second, time.Hour, 84 * time.Hour, 1000 * 24 * time.Hour,
+	} {
+		check(length, timeAxis(length, 6), 7)
+	}
+}
+
+// However long a run, its chart has no more columns than can be seen, nothing is
+// lost in them, and the worst latency stays.
+func TestColumns(t *testing.T) {
+	for _, n := range []int{1, 120, 121, 3600} {
+		run := &Run{IntervalMS: 1000}
+		for i := range int64(n) {
+			run.Timeline = append(run.Timeline, Interval{OffsetMS: i * 1000, Allowed: 1, Denied: 2, Errors: 3, Dropped: 4, Max: i})
+		}
+		columns := columnsOf(run, 120)
+		var sum column
+		for i, c := range columns {
+			sum.Allowed += c.Allowed
+			sum.Denied += c.Denied
+			sum.Errors += c.Errors
+			sum.Dropped += c.Dropped
+			sum.Max = max(sum.Max, c.Max)
+			if rate := c.rate(LoadTest, c.Allowed); rate != 1 || c.OffsetMS != int64(i)*c.width.Milliseconds() {
+				t.Errorf("of %d: column %d begins at %d ms, with %v a second", n, i, c.OffsetMS, rate)
+			}
+		}
+		m := int64(n)
+		want := Interval{Allowed: m, Denied: 2 * m, Errors: 3 * m, Dropped: 4 * m, Max: m - 1}
+		if len(columns) > 120 || sum.Interval != want {
+			t.Errorf("of %d intervals: %d columns, in all %+v", n, len(columns), sum)
+		}
+	}
+}
+
+// The curve passes through the quantiles, and ends at the maximum.
+func TestCurve(t *testing.T) {
+	d := OneRun()
+	h := d.Runs[0].Histograms.Latency
+	curve, want := curveOf(h), map[float64]int64{1: d.Runs[0].Latency.P90, 2: d.Runs[0].Latency.P99, 3: d.Runs[0].Latency.P999}
+	for _, c := range curve {
+		if value, is := want[c.nines]; is {
+			delete(want, c.nines)
+			if c.value != value {
+				t.Errorf("at %v nines it is %d, want %d", c.nines, c.value, value)
+			}
+		}
+	}
+	last := curve[len(curve)-1]
+	if len(want) > 0 || last.value != h.Max() || math.Abs(last.nines-math.Log10(30_000)) > 1e-9 {
+		t.Errorf("it ends at %+v, and has not %v", last, want)
+	}
+}

@@ -1,0 +1,140 @@
+package report
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// compared returns the verdicts, by metric, on what change makes of a run, as compared with runs that differ by 10 %
+// in throughput if there are several.
+func compared(t *testing.T, bases int, o CompareOptions, change func(*Run)) (map[string]Verdict, *Comparison) {
+	t.Helper()
+	named := func(name string, change func(*Run)) Named {
+		d := New(LoadTest)
+		d.Runs = []Run{LoadRun("token-bucket", 1, 1, 0)}
+		change(&d.Runs[0])
+		return Named{Name: name, Document: d}
+	}
+	var all []Named
+	for i := range bases {
+		all = append(all, named("base.json", func(r *Run) { r.ThroughputPerS *= 1 - 0.1*float64(i) }))
+	}
+	c, err := Compare(all, named("new.json", change), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	verdicts := map[string]Verdict{}
+	for _, d := range c.Runs[0].Differences {
+		if d.Verdict != Same {
+			verdicts[d.Metric] = d.Verdict
+		}
+	}
+	return verdicts, c
+}
+
+func TestWhatIsARegression(t *testing.T) {
+	quarter, none := 0.25, 0.0
+	for _, test := range []struct {
+		name, metric string
+		want         Verdict
+		bases        int
+		o            CompareOptions
+		change       func(*Run)
+	}{
+		{"p99 by 24 %", "p99_us", Same, 1, CompareOptions{}, func(r *Run) { r.Latency.P99 = r.Latency.P99 * 124 / 100 }},
+		{"p99 by 26 %", "p99_us", Worse, 1, CompareOptions{}, func(r *Run) { r.Latency.P99 = r.Latency.P99 * 126 / 100 }},
+		{"p99 a third less", "p99_us", Better, 1, CompareOptions{}, func(r *Run) { r.Latency.P99 = r.Latency.P99 * 2 / 3 }},
+		{"p99 by 50 µs", "p99_us", Same, 1, CompareOptions{Margin: &none}, func(r *Run) { r.Latency.P99 += 50 }},
+		{"throughput by 4 %", "throughput", Same, 1, CompareOptions{}, func(r *Run) { r.ThroughputPerS *= 0.96 }},
+		{"throughput by 6 %", "throughput", Worse, 1, CompareOptions{}, func(r *Run) { r.ThroughputPerS *= 0.94 }},
+		{"within two bases", "throughput", Same, 2, CompareOptions{}, func(r *Run) { r.ThroughputPerS *= 0.91 }},
+		{"below two bases", "throughput", Worse, 2, CompareOptions{}, func(r *Run) { r.ThroughputPerS *= 0.85 }},
+		{"a margin of 25 %", "throughput", Same, 1, CompareOptions{Margin: &quarter}, func(r *Run) { r.ThroughputPerS *= 0.8 }},
+		{"no margin", "throughput", Worse, 1, CompareOptions{Margin: &none}, func(r *Run) { r.ThroughputPerS *= 0.999 }},
+		{"one unit over", "over_admitted", Worse, 1, CompareOptions{Margin: &quarter}, func(r *Run) { r.Audit.OverAdmitted++ }},
+		{"one unit under", "under_admitted", Worse, 1, CompareOptions{}, func(r *Run) { r.Audit.UnderAdmitted++ }},
+		{"worst window just above 1", "worst_window_ratio", Worse, 1, CompareOptions{}, func(r *Run) { r.Audit.WorstRatio = 1.0001 }},
+		{"worst window below 1", "worst_window_ratio", Same, 1, CompareOptions{}, func(r *Run) { r.Audit.WorstRatio = 0.4 }},
+		{"any error", "errors_percent", Worse, 1, CompareOptions{}, func(r *Run) { r.Errors++ }},
+		{"a few dropped", "dropped_percent", Same, 1, CompareOptions{}, func(r *Run) { r.Dropped = 20 }},
+		{"1 % dropped", "dropped_percent", Worse, 1, CompareOptions{}, func(r *Run) { r.Dropped = 300 }},
+		{"a tenth less allowed", "allowed_percent", Changed, 1, CompareOptions{}, func(r *Run) { r.Allowed -= 3000 }},
+		{"server CPU", "server_cpu_us", Changed, 1, CompareOptions{}, func(r *Run) { r.Cost.ServerCPU = Pointer(12.6) }},
+		{"server CPU, asked for", "server_cpu_us", Worse, 1, CompareOptions{Only: []string{"server_cpu"}},
+			func(r *Run) { r.Cost.ServerCPU = Pointer(12.6) }},
+		{"what was not asked for", "over_admitted", Changed, 1, CompareOptions{Only: []string{"p99"}},
+			func(r *Run) { r.Audit.OverAdmitted++ }},
+		{"a cost that was not learnt", "bytes_per_key", Same, 1, CompareOptions{}, func(r *Run) { r.Cost.BytesPerKey = nil }},
+		{"less fair", "fairness", Worse, 1, CompareOptions{}, func(r *Run) { r.Audit.Fairness = 0.7 }},
+		{"a generator at its limit", "p99_us", Changed, 1, CompareOptions{},
+			func(r *Run) { r.Latency.P99, r.GeneratorLimited = 2*r.Latency.P99, true }},
+		{"an audit beside such a generator", "over_admitted", Worse, 1, CompareOptions{},
+			func(r *Run) { r.Audit.OverAdmitted, r.GeneratorLimited = 1, true }},
+	} {
+		verdicts, c := compared(t, max(1, test.bases), test.o, test.change)
+		got, differs := verdicts[test.metric]
+		if !differs {
+			got = Same
+		}
+		if got != test.want || len(verdicts) > 1 || (c.Regressions == 1) != (test.want == Worse) ||
+			(c.Verdict == Fail) != (test.want == Worse) {
+			t.Errorf("%s: %v with %d regressions, want %s", test.name, verdicts, c.Regressions, test.want)
+		}
+	}
+}
+
+// Runs are matched by what they are of, in whatever order, and what has no match is said.
+func TestComparedRunsAreOfTheSameLimit(t *testing.T) {
+	base, latest := FiveRuns(), FiveRuns()
+	latest.Runs[0], latest.Runs[3] = latest.Runs[3], latest.Runs[0]
+	latest.Runs = latest.Runs[:4]
+	latest.Runs[1].Algorithm, latest.Runs[1].Limit = "token-bucket", "5/1s"
+	c, err := Compare([]Named{{Name: "base.json", Document: base}}, Named{Name: "new.json", Document: latest}, CompareOptions{})
+	if err != nil || c.Regressions != 0 || len(c.Runs) != 3 || c.Runs[0].Run != "sliding-log 100/10s" {
+		t.Errorf("%+v, %v", c, err)
+	}
+	if !slices.Equal(c.Warnings, []string{"token-bucket 5/1s is in new.json and not in base.json"}) {
+		t.Errorf("it warns %q", c.Warnings)
+	}
+	latest.Runs = latest.Runs[1:2]
+	_, err = Compare([]Named{{Name: "base.json", Document: base}}, Named{Name: "new.json", Document: latest}, CompareOptions{})
+	if !errors.Is(err, store.ErrInvalid) ||
+		!strings.Contains(err.Error(), "no run of new.json is of the same limit as one of base.json") {
+		t.Errorf("%v", err)
+	}
+	twice := FiveRuns()
+	twice.Runs[1] = twice.Runs[0]
+	twice.Runs[1].Audit.OverAdmitted = 1
+	c, err = Compare([]Named{{Name: "base.json", Document: twice}}, Named{Name: "new.json", Document: twice}, CompareOptions{})
+	if err != nil || c.Regressions != 0 {
+		t.Errorf("runs of one limit: %+v, %v", c, err)
+	}
+}
+
+func TestDifferentLoadsAreSaid(t *testing.T) {
+	_, c := compared(t, 1, CompareOptions{}, func(r *Run) {
+		r.Algorithm, r.Load, r.Workers, r.Implementation, r.Store, r.DurationMS = "gcra", "2000/s", 1, Naive, "memory:", 60_000
+		r.GeneratorLimited = true
+	})
+	warnings := strings.Join(c.Warnings, "\n")
+	for _, want := range []string{
+		"the limits differ: token-bucket 100/10s and gcra token-bucket:100/10s (naive)",
+		"the load differs: 1000/s poisson over 50 keys, zipf:1.2, and now 2000/s",
+		"the number of workers differs: 64, and now 1",
+		"the implementation differs: script, and now naive",
+		"the store differs: redis://localhost:6379/0, and now memory:",
+		"the duration differs: 30s, and now 1m",
+		"the load generator was the limit",
+	} {
+		if !strings.Contains(warnings, want) {
+			t.Errorf("%q is not in\n%s", want, warnings)
+		}
+	}
+	if _, c := compared(t, 2, CompareOptions{}, func(*Run) {}); len(c.Warnings) != 0 || c.Regressions != 0 {
+		t.Errorf("of a run and itself it says %+v", c)
+	}
+}
