@@ -87,7 +87,7 @@ func columns() (all []recordColumn) {
 		{"latency", ""}, {"service", "service_"}, {"schedule_lag", "lag_"}, {"error_latency", "error_"},
 		{"allowed_service", "allowed_"}, {"denied_service", "denied_"},
 	} {
-		for _, figure := range TimeFigures() {
+		for _, figure := range timeFigures() {
 			all = append(all, recordColumn{name: times.name + "_" + figure.Name + "_us", metric: times.prefix + figure.Name})
 		}
 	}

@@ -213,6 +213,6 @@ func (c *Comparison) differentLoads(was, is *Run) {
 	const tolerance = 0.05
 	if before, after := float64(was.DurationMS), float64(is.DurationMS); math.Abs(after-before) > tolerance*before {
 		c.warn("%s: the duration differs: %s, and now %s", is.Title(),
-			output.Duration(FromMS(was.DurationMS)), output.Duration(FromMS(is.DurationMS)))
+			output.Duration(fromMS(was.DurationMS)), output.Duration(fromMS(is.DurationMS)))
 	}
 }

@@ -246,8 +246,8 @@ type Suggestion struct {
 	Below string `json:"one_less,omitempty"`
 }
 
-// FromMS returns milliseconds as a duration.
-func FromMS[N int64 | float64](ms N) time.Duration {
+// fromMS returns milliseconds as a duration.
+func fromMS[N int64 | float64](ms N) time.Duration {
 	return time.Duration(float64(ms) * float64(time.Millisecond))
 }
 

@@ -56,7 +56,7 @@ func facts(d *Document) []fact {
 		}
 		return strconv.FormatUint(*r.Seed, 10)
 	})
-	add("Duration", func(r *Run) string { return output.Duration(FromMS(r.DurationMS)) })
+	add("Duration", func(r *Run) string { return output.Duration(fromMS(r.DurationMS)) })
 	first, last := d.Runs[0].StartedAt, d.Runs[len(d.Runs)-1].StartedAt
 	if !first.IsZero() {
 		started := first.UTC().Format("2006-01-02 15:04:05 UTC")

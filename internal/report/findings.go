@@ -114,7 +114,7 @@ func alarmsOfRun(r *Run) []finding {
 	}
 	if r.Late > 0 {
 		add(output.Near, "%s answered more than %s after they were due (%s)",
-			output.Count(r.Late, "request"), output.Duration(FromMS(r.LateAfterMS)), output.Share(r.Late, r.Requests))
+			output.Count(r.Late, "request"), output.Duration(fromMS(r.LateAfterMS)), output.Share(r.Late, r.Requests))
 	}
 	if r.Neighbours != nil && r.Neighbours.Denied > 0 {
 		add(output.Near, "others than the noisy key were denied, too: %s", neighboursInWords(r))

@@ -131,8 +131,8 @@ type TimeFigure struct {
 	of       func(*Quantiles) int64
 }
 
-// TimeFigures returns all figures of a distribution of times, in the order of tables.
-func TimeFigures() []TimeFigure {
+// timeFigures returns all figures of a distribution of times, in the order of tables.
+func timeFigures() []TimeFigure {
 	return []TimeFigure{
 		{"mean", "mean", 0, func(q *Quantiles) int64 { return q.Mean }},
 		{"p50", "p50", 0.5, func(q *Quantiles) int64 { return q.P50 }},
@@ -153,6 +153,6 @@ func (f *TimeFigure) Known(q *Quantiles) (us int64, known bool) {
 	return f.of(q), true
 }
 
-// EnoughForP9999 is from how many requests on the 99.99th percentile says more than the
+// enoughForP9999 is from how many requests on the 99.99th percentile says more than the
 // maximum.
-const EnoughForP9999 = 10_000
+const enoughForP9999 = 10_000

@@ -63,7 +63,7 @@ func (c *StoreClock) wrong() []string {
 }
 
 func (c *StoreClock) farthest() string {
-	return output.Duration(FromMS(math.Ceil(math.Abs(c.FarthestMS))))
+	return output.Duration(fromMS(math.Ceil(math.Abs(c.FarthestMS))))
 }
 
 func times(n int64) string {

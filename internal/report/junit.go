@@ -16,7 +16,7 @@ func (a Answer) JUnit() []byte {
 	for i := range d.Runs {
 		r := &d.Runs[i]
 		s := &suites[i]
-		*s = junit.Suite{Name: r.Title(), Began: r.StartedAt, Took: FromMS(r.DurationMS)}
+		*s = junit.Suite{Name: r.Title(), Began: r.StartedAt, Took: fromMS(r.DurationMS)}
 		if d.Origin != nil {
 			s.Host = d.Origin.Host
 		}

@@ -52,7 +52,7 @@ func allMetrics() []metric {
 		{"lag_", false, func(f *Figures) *Quantiles { return f.Lag }, nil},
 		{"error_", true, func(f *Figures) *Quantiles { return f.ErrorLatency }, unknown},
 	} {
-		for _, figure := range TimeFigures() {
+		for _, figure := range timeFigures() {
 			figureOf := func(of quantiles) func(*Figures) *big.Rat {
 				return func(f *Figures) *big.Rat {
 					if us, known := figure.Known(of(f)); known {

@@ -92,8 +92,8 @@ type namedTimes struct {
 // timesTable has the distributions of a run, a row for each.
 func timesTable(r *Run) (columns []output.Column, rows [][]output.Cell) {
 	times := inTimes(r)
-	figures := slices.DeleteFunc(TimeFigures(), func(f TimeFigure) bool {
-		return f.Name == "p9999" && r.Requests < EnoughForP9999 ||
+	figures := slices.DeleteFunc(timeFigures(), func(f TimeFigure) bool {
+		return f.Name == "p9999" && r.Requests < enoughForP9999 ||
 			!slices.ContainsFunc(times, func(t namedTimes) bool { _, known := f.Known(t.of); return known })
 	})
 	columns = []output.Column{{Header: "         "}}

@@ -31,8 +31,8 @@ func columnsOf(r *Run, most int) []column {
 	columns := make([]column, (slots+together-1)/together)
 	for i := range columns {
 		columns[i].OffsetMS = int64(i) * together * width
-		columns[i].width = FromMS(together * width)
-		columns[i].covers = FromMS(min(together, slots-int64(i)*together) * width)
+		columns[i].width = fromMS(together * width)
+		columns[i].covers = fromMS(min(together, slots-int64(i)*together) * width)
 	}
 	for _, interval := range r.Timeline {
 		c := &columns[min(max(interval.OffsetMS, 0)/width/together, int64(len(columns)-1))]

@@ -63,12 +63,12 @@ func endpointTimes(r *Run) []namedTimes {
 
 // where says how long the run took and on which store: "for 30s on redis://localhost:6379".
 func where(r *Run, kind Kind) string {
-	duration := output.Duration(FromMS(r.DurationMS))
+	duration := output.Duration(fromMS(r.DurationMS))
 	if kind == Simulation {
 		return "over " + duration
 	}
 	if r.WarmupMS > 0 {
-		duration += ", of which " + output.Duration(FromMS(r.WarmupMS)) + " to warm up,"
+		duration += ", of which " + output.Duration(fromMS(r.WarmupMS)) + " to warm up,"
 	}
 	return "for " + duration + " on " + r.Store
 }
