@@ -25,6 +25,9 @@ end
 -- epoch or -1 for never, if that matters. With '+' in front the key goes with the one before it: keys
 -- of one limit are changed together or not at all.
 local function kind_in(text)
+  if text == 'record t' then -- as nearly always
+    return 'record', 't', '', false
+  end
   local with, kind, form, expires = string.match(text, '^(%+?)(%S+) (%S) ?(%-?%d*)$')
   return kind, form, expires, with == '+'
 end

@@ -13,7 +13,7 @@
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local absolute = (redis.REDIS_VERSION_NUM or 0) >= 0x00060200 -- which brought PXAT
-local outcomes, before = {}, {}
+local outcomes, forms, expiries, before = {}, {}, {}, {}
 
 -- is_bare reports whether a key holds a ring's record that counts entries and has none, and never
 -- expires: nothing of it is in use, as ring.lua says.
@@ -33,7 +33,7 @@ local function look(i)
   local kind, form, expires, with = kind_in(ARGV[2 * i])
   local is, value, same = held(key, kind, form, ARGV[2 * i + 1])
   expires = tonumber(expires)
-  before[i] = { value = is == kind and value, form = form, expires = expires }
+  forms[i], expiries[i], before[i] = form, expires, is == kind and value
   if expires >= 0 and expires <= now then
     return 'l', with
   elseif is ~= 'none' and is ~= kind then
@@ -59,34 +59,35 @@ local function put(key, form, value, expires)
   return redis.pcall('SET', key, value, 'PX', string.format('%.0f', expires - now))
 end
 
--- take_back undoes the writing of KEYS[i].
-local function take_back(i)
-  local was = before[i]
-  if was.value then
-    put(KEYS[i], was.form, was.value, was.expired)
-  else
-    redis.call('UNLINK', KEYS[i])
+-- take_back undoes the writing of keys of one limit, which expired at those times before.
+local function take_back(first, last, expired)
+  for i = first, last do
+    if outcomes[i] == 'i' then
+      if before[i] then
+        put(KEYS[i], forms[i], before[i], expired[i])
+      else
+        redis.call('UNLINK', KEYS[i])
+      end
+      outcomes[i] = 'w'
+    end
   end
 end
 
 -- write writes what is to be written of one limit, and takes it back if a part of it fails. It
 -- returns that error reply.
 local function write(first, last)
+  local expired = first < last and {}
   for i = first, last do
     if outcomes[i] == 'w' then
-      local key, was = KEYS[i], before[i]
-      was.expired = first < last and was.value and expires_at(key)
-      local done = put(key, was.form, ARGV[2 * i + 1], was.expires)
+      if expired and before[i] then
+        expired[i] = expires_at(KEYS[i])
+      end
+      local done = put(KEYS[i], forms[i], ARGV[2 * i + 1], expiries[i])
       if type(done) == 'table' and done.err then
-        for earlier = first, i - 1 do
-          if outcomes[earlier] == 'i' then
-            take_back(earlier)
-            outcomes[earlier] = 'w'
-          end
-        end
+        take_back(first, i - 1, expired)
         outcomes[i] = 'v'
         if string.find(done.err, 'can\'t run this command', 1, true) or string.find(done.err, '^NOPERM') then
-          local command = was.form == 't' and 'set' or 'restore'
+          local command = forms[i] == 't' and 'set' or 'restore'
           return { err = 'NOPERM this user has no permissions to run the \'' .. command .. '\' command' }
         end
         return done
@@ -98,28 +99,29 @@ end
 
 -- close writes the keys of one limit, unless one of them stays as it is. It returns the error reply
 -- that ends the import.
-local function close(first, last)
-  local failure = not string.find(table.concat(outcomes, '', first, last), '[fu]') and write(first, last)
+local function close(first, last, stays)
+  local failure = not stays and write(first, last)
   if failure and not string.find(failure.err, 'DUMP payload', 1, true) and not string.find(failure.err, 'Bad data format', 1, true) then
     return failure
-  end
-  for i = first, last do
-    if outcomes[i] == 'w' then
-      outcomes[i] = '-'
+  elseif stays or failure then
+    for i = first, last do
+      if outcomes[i] == 'w' then
+        outcomes[i] = '-'
+      end
     end
   end
 end
 
-local first = 1
+local first, stays = 1, false
 for i = 1, #KEYS do
   local outcome, with = look(i)
   if i > 1 and not with then
-    local failure = close(first, i - 1)
+    local failure = close(first, i - 1, stays)
     if failure then
       return failure
     end
-    first = i
+    first, stays = i, false
   end
-  outcomes[i] = outcome
+  outcomes[i], stays = outcome, stays or outcome == 'f' or outcome == 'u'
 end
-return close(first, #KEYS) or table.concat(outcomes)
+return close(first, #KEYS, stays) or table.concat(outcomes)

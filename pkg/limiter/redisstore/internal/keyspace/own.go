@@ -3,6 +3,7 @@ package keyspace
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -73,11 +74,17 @@ func validate(key store.Key) error {
 func (o own) read(ctx context.Context, sc *scan, server redis.Cmdable, some []chosen, give func([]found) error) error {
 	r := sc.reader(server)
 	r.head, r.mostText, r.mostRead, r.onlyText = headBytes, mostRecord, mostRecord, true
-	values, err := r.read(ctx, storeKeysOf(some))
-	if err != nil {
+	list := values.Get().(*[]held)
+	defer func() {
+		clear(*list)
+		values.Put(list)
+	}()
+	*list = slices.Grow((*list)[:0], len(some))[:len(some)]
+	values := *list
+	if err := r.read(ctx, values, storeKeysOf(some)); err != nil {
 		return err
 	}
-	all := make([]found, 0, len(some))
+	all := slices.Grow((*founds.Get().(*[]found))[:0], len(some))
 	var logs []*held // that are large, and what was chosen of them
 	var ofLogs []*chosen
 	for i := range some {
@@ -182,12 +189,12 @@ func (o own) members(all []admin.Member, r *admin.Record) ([]admin.Member, error
 // sound implements layout. If somebody removed the key's expiry, it is when the record's units are back, because no record
 // stays for ever.
 func (o own) sound(all []admin.Member, r *admin.Record) ([]admin.Member, error) {
-	state, err := r.Decode()
-	if err != nil {
+	if _, err := r.Decode(); err != nil {
 		return nil, err
 	}
-	all, err = o.members(all, r)
+	all, err := o.members(all, r)
 	if r.Expires.IsZero() {
+		state, _ := r.Decode()
 		all[len(all)-1].Expires = state.UnusedAt(state.Time).Time().Add(time.Millisecond - time.Microsecond) // whole ms, rounded up
 	}
 	return all, err

@@ -53,9 +53,8 @@ func (r *reader) execute(ctx context.Context, pipe redis.Pipeliner, values int) 
 	})
 }
 
-// read reads the values of store keys.
-func (r *reader) read(ctx context.Context, storeKeys []string) ([]held, error) {
-	values := make([]held, len(storeKeys))
+// read reads values, one for each store key.
+func (r *reader) read(ctx context.Context, values []held, storeKeys []string) error {
 	here := make([]*held, 0, len(storeKeys))
 	var elsewhere map[*redis.Client][]*held
 	for i, storeKey := range storeKeys {
@@ -71,7 +70,7 @@ func (r *reader) read(ctx context.Context, storeKeys []string) ([]held, error) {
 	}
 	moved, err := r.readFrom(ctx, r.server, here)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for node, values := range elsewhere {
 		var more []*held
@@ -82,14 +81,14 @@ func (r *reader) read(ctx context.Context, storeKeys []string) ([]held, error) {
 			}
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
 		for _, value := range values {
 			value.lost = isLost
 		}
 		moved = append(moved, more...)
 	}
-	return values, r.follow(moved, func(moved []*held) ([]*held, error) { return r.readFrom(ctx, r.Client, moved) })
+	return r.follow(moved, func(moved []*held) ([]*held, error) { return r.readFrom(ctx, r.Client, moved) })
 }
 
 // follow reads values that went to another master, which the Cluster's client finds.
@@ -330,8 +329,8 @@ func (r *reader) addNew(ctx context.Context, known map[string]*held, storeKeys [
 		}
 	}
 	for some := range slices.Chunk(unread, 2*redisserver.KeysPerRead) {
-		values, err := r.read(ctx, some)
-		if err != nil {
+		values := make([]held, len(some))
+		if err := r.read(ctx, values, some); err != nil {
 			return false, err
 		}
 		for i := range values {

@@ -1,7 +1,7 @@
 package keyspace
 
 import (
-	"cmp"
+	"bytes"
 	"context"
 	"crypto/sha1"
 	"encoding/hex"
@@ -14,6 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	redisserver "github.com/limitctl/limitctl/internal/redis"
 	"github.com/limitctl/limitctl/lua"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/layouts"
@@ -24,16 +25,6 @@ import (
 // Members of a record that lie in one slot are a set: they are deleted together and come back together, or not at all. Those of
 // several slots are changed slot by slot, since no script call can have them all.
 
-// member is a store key of a record, and of others that share it.
-type member struct {
-	*admin.Member
-	record int // the first that has it
-	others []int
-	// What became of it, as a deletion says; 0 if that is not known. late is what it held that the caller had not kept.
-	outcome byte
-	late    *admin.Member
-}
-
 // changing is the change of some records that go in one exchange.
 type changing struct {
 	*Keyspace
@@ -41,89 +32,115 @@ type changing struct {
 	script  *lua.Script
 	first   []any // arguments before those about members
 	records []admin.Record
-	members []member // those of a set are next to each other
-	sets    [][]member
-	mu      sync.Mutex
-	errs    []error // about single keys
+	// members are what the records have, each once, those of a set next to each other, and of says which record has it. others
+	// are further records with the same member, by its place, and known is the place of a store key.
+	members []admin.Member
+	of      []int
+	others  map[int][]int
+	known   map[string]int
+	sets    []int // where each begins
+	// outcomes are what the deletion says of members, 0 if that is not known, and late is what a member held that the caller had
+	// not kept.
+	outcomes []byte
+	late     map[int]admin.Member
+	mu       sync.Mutex
+	errs     []error // about single keys
 }
 
-// change calls do with the change of records, as many at a time as one exchange can carry. Those of the record with an index
-// are members from the end of the one before to its own.
+// memberLists are lists for the members of records, which can be many.
+var memberLists = sync.Pool{New: func() any { return new([]admin.Member) }}
+
+// change calls do with changes of records, as many at a time as one exchange can carry. members adds those of a record to all.
 func (k *Keyspace) change(
-	ctx context.Context, records []admin.Record, members []admin.Member, ends []int, do func(first int, c *changing) error,
-) error {
+	ctx context.Context, records []admin.Record, members func(all []admin.Member, i int) ([]admin.Member, error),
+	do func(first int, c *changing) error,
+) (err error) {
+	list := memberLists.Get().(*[]admin.Member)
+	defer func() {
+		clear(*list)
+		memberLists.Put(list)
+	}()
+	all, ends := (*list)[:0], make([]int, len(records)+1)
+	for i := range records {
+		if all, err = members(all, i); err != nil {
+			return err
+		}
+		ends[i+1] = len(all)
+	}
+	*list = all
 	size := func(i int) int { return records[i].Size() }
 	return k.exchanges(ctx, len(records), size, func(first, end int) error {
-		c := &changing{Keyspace: k, records: records[first:end]}
-		begin := 0
-		if first > 0 {
-			begin = ends[first-1]
-		}
-		c.members, c.sets = make([]member, 0, ends[end-1]-begin), make([][]member, 0, end-first)
-		known := map[string]int{} // where in members a store key is
+		n := ends[end] - ends[first]
+		c := &changing{Keyspace: k, records: records[first:end], members: all[ends[first]:ends[first]], of: make([]int, 0, n),
+			sets: make([]int, 0, n), others: map[int][]int{}, known: map[string]int{}, late: map[int]admin.Member{}}
 		for i := range c.records {
-			c.add(i, members[begin:ends[first+i]], known)
-			begin = ends[first+i]
+			c.add(i, all[ends[first+i]:ends[first+i+1]])
 		}
+		c.outcomes = make([]byte, len(c.members))
 		return do(first, c)
 	})
 }
 
-// add divides the members of a record into sets. A record of ours has its key for itself.
-func (c *changing) add(record int, members []admin.Member, known map[string]int) {
-	for len(members) > 0 {
-		begin := len(c.members)
-		var elsewhere []admin.Member
-		for i := range members {
-			m := &members[i]
-			if at, has := known[m.StoreKey]; has {
-				c.members[at].others = append(c.members[at].others, record)
-				continue
-			}
-			if len(c.members) > begin && !c.together(c.members[begin].StoreKey, m.StoreKey) {
-				elsewhere = append(elsewhere, *m)
-				continue
-			}
-			if m.Type != recordKind {
-				known[m.StoreKey] = len(c.members)
-			}
-			c.members = append(c.members, member{Member: m, record: record})
+// add divides the members of a record into sets. They come to lie in the place of members that were added. A record of ours has
+// its key for itself.
+func (c *changing) add(record int, members []admin.Member) {
+	if c.SlotOf != nil && len(members) > 1 {
+		slot := func(m admin.Member) int { return c.SlotOf(redisserver.HashTag(m.StoreKey)) }
+		slices.SortStableFunc(members, func(a, b admin.Member) int { return slot(a) - slot(b) })
+	}
+	begin := len(c.members)
+	for _, m := range members {
+		at := len(c.members)
+		if before, has := c.known[m.StoreKey]; has {
+			c.others[before] = append(c.others[before], record)
+			continue
 		}
-		if set := c.members[begin:]; len(set) > 0 {
-			c.sets = append(c.sets, set)
+		if at == begin || !c.together(c.members[at-1].StoreKey, m.StoreKey) {
+			c.sets = append(c.sets, at)
 		}
-		members = elsewhere
+		if m.Type != recordKind {
+			c.known[m.StoreKey] = at
+		}
+		c.members, c.of = append(c.members, m), append(c.of, record)
 	}
 }
 
-// ofRecords calls do with the index of each record that has a member.
-func (m *member) ofRecords(do func(record int)) {
-	do(m.record)
-	for _, record := range m.others {
+// recordsOf calls do with the index of each record that has a member.
+func (c *changing) recordsOf(m int, do func(record int)) {
+	do(c.of[m])
+	for _, record := range c.others[m] {
 		do(record)
 	}
 }
 
-// eachCall calls do with the sets that one script call can have.
-func (c *changing) eachCall(ctx context.Context, do func(sets [][]member) error) error {
-	storeKeys, longest := make([]string, len(c.sets)), 1
-	for i, set := range c.sets {
-		storeKeys[i] = set[0].StoreKey
-		longest = max(longest, len(set))
+// end is where a set ends in members.
+func (c *changing) end(set int) int {
+	if set+1 < len(c.sets) {
+		return c.sets[set+1]
 	}
-	return c.EachBatch(ctx, storeKeys, max(1, keysPerCall/longest), func(batch []int) error { return do(pick(c.sets, batch)) })
+	return len(c.members)
 }
 
-// call runs the script for sets, and returns its reply and their members. Keys of a single set that are on their way to another
-// master are waited for.
-func (c *changing) call(ctx context.Context, sets [][]member) (*redis.Cmd, []*member, error) {
-	all := make([]*member, 0, len(sets))
+// eachCall calls do with the sets that one script call can have.
+func (c *changing) eachCall(ctx context.Context, do func(sets []int) error) error {
+	storeKeys, longest := make([]string, len(c.sets)), 1
+	for i, begin := range c.sets {
+		storeKeys[i] = c.members[begin].StoreKey
+		longest = max(longest, c.end(i)-begin)
+	}
+	return c.EachBatch(ctx, storeKeys, max(1, keysPerCall/longest), do)
+}
+
+// call runs the script for sets, and returns its reply and the members that it is about. Keys of a single set that are on their
+// way to another master are waited for.
+func (c *changing) call(ctx context.Context, sets []int) (*redis.Cmd, []int, error) {
+	all := make([]int, 0, len(sets))
 	storeKeys, arguments := make([]string, 0, len(sets)), append(make([]any, 0, 1+2*len(sets)), c.first...)
 	for _, set := range sets {
-		for n := range set {
-			m := &set[n]
-			kind, value := c.words(m, n > 0)
-			all, storeKeys, arguments = append(all, m), append(storeKeys, m.StoreKey), append(arguments, kind, value)
+		for i := c.sets[set]; i < c.end(set); i++ {
+			m := &c.members[i]
+			kind, value := c.words(m, i > c.sets[set])
+			all, storeKeys, arguments = append(all, i), append(storeKeys, m.StoreKey), append(arguments, kind, value)
 		}
 	}
 	var cmd *redis.Cmd
@@ -145,8 +162,8 @@ func (c *changing) call(ctx context.Context, sets [][]member) (*redis.Cmd, []*me
 var recordWords = map[byte]any{'t': "record t", 'T': "record T", '-': "record -"}
 
 // words are what the scripts get of a key, see lua/held.lua. A deletion needs no more than what tells a value from another.
-func (c *changing) words(m *member, with bool) (kind, value any) {
-	text, form := valueOf(m.Member)
+func (c *changing) words(m *admin.Member, with bool) (kind, value any) {
+	text, form := valueOf(m)
 	if c.script == lua.Delete {
 		if text, form = keptValue(text, form); m.Dump == nil {
 			form = '-'
@@ -197,17 +214,11 @@ func (k *Keyspace) Delete(ctx context.Context, records ...admin.Record) (deleted
 	if err := k.Check(); err != nil {
 		return 0, nil, err
 	}
-	members, ends := make([]admin.Member, 0, len(records)), make([]int, len(records))
-	for i := range records {
-		if members, err = k.layout.members(members, &records[i]); err != nil {
-			return 0, nil, err
-		}
-		ends[i] = len(members)
-	}
 	var errs []error
-	err = k.change(ctx, records, members, ends, func(_ int, c *changing) error {
+	members := func(all []admin.Member, i int) ([]admin.Member, error) { return k.layout.members(all, &records[i]) }
+	err = k.change(ctx, records, members, func(_ int, c *changing) error {
 		c.verb, c.script = "deletion", lua.Delete
-		err := c.eachCall(ctx, func(sets [][]member) error { return c.deleteSets(ctx, sets) })
+		err := c.eachCall(ctx, func(sets []int) error { return c.deleteSets(ctx, sets) })
 		gone, some := c.deleted()
 		deleted, changed, errs = deleted+gone, append(changed, some...), append(errs, c.errs...)
 		return err
@@ -216,29 +227,24 @@ func (k *Keyspace) Delete(ctx context.Context, records ...admin.Record) (deleted
 }
 
 // deleteSets deletes sets by a script call, and by more where the values are too large for one answer.
-func (c *changing) deleteSets(ctx context.Context, sets [][]member) error {
+func (c *changing) deleteSets(ctx context.Context, sets []int) error {
 	left, err := c.deleteOnce(ctx, sets)
 	for _, set := range left {
-		again, err := c.deleteOnce(ctx, [][]member{set})
+		again, err := c.deleteOnce(ctx, []int{set})
 		if err != nil {
 			return err
 		}
 		if len(again) > 0 {
-			c.fail(&store.ForeignError{StoreKey: set[0].StoreKey, Holds: "by now more than a backup takes"})
+			c.mu.Lock()
+			c.errs = append(c.errs, &store.ForeignError{StoreKey: c.members[c.sets[set]].StoreKey, Holds: "by now more than a backup takes"})
+			c.mu.Unlock()
 		}
 	}
 	return err
 }
 
-// fail notes an error about a single key.
-func (c *changing) fail(err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.errs = append(c.errs, err)
-}
-
 // deleteOnce deletes sets, and returns those that were left since too much had to be returned.
-func (c *changing) deleteOnce(ctx context.Context, sets [][]member) (left [][]member, err error) {
+func (c *changing) deleteOnce(ctx context.Context, sets []int) (left []int, err error) {
 	cmd, all, err := c.call(ctx, sets)
 	if err != nil {
 		return nil, err
@@ -247,28 +253,30 @@ func (c *changing) deleteOnce(ctx context.Context, sets [][]member) (left [][]me
 	if err != nil || len(reply) == 0 || len(lanes.Text(reply[0])) != len(all) {
 		return nil, c.Refuse(c.verb, true)
 	}
-	for i, outcome := range []byte(lanes.Text(reply[0])) {
-		all[i].outcome = outcome
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for n, i := range all {
+		c.outcomes[i] = lanes.Text(reply[0])[n]
 	}
 	for _, set := range sets {
-		if slices.ContainsFunc(set, func(m member) bool { return m.outcome == 'b' }) {
+		if bytes.IndexByte(c.outcomes[c.sets[set]:c.end(set)], 'b') >= 0 {
 			left = append(left, set)
 		}
 	}
-	ok := eachReported(reply, len(all), func(i int, holds string, was []byte, until time.Time) {
-		m := all[i]
+	ok := eachReported(reply, len(all), func(n int, holds string, was []byte, until time.Time) {
+		m := &c.members[all[n]]
 		if holds != "" {
 			holds = c.Servers.Redact(holds)
 			if m.Type != recordKind {
 				holds = fmt.Sprintf("a %s by now, and held a %s", holds, m.Type)
 			}
-			c.fail(&store.ForeignError{StoreKey: m.StoreKey, Holds: holds})
+			c.errs = append(c.errs, &store.ForeignError{StoreKey: m.StoreKey, Holds: holds})
 			return
 		}
-		if _, form := valueOf(m.Member); form == 't' && m.Type != recordKind {
+		if _, form := valueOf(m); form == 't' && m.Type != recordKind {
 			was = dumpText(was)
 		}
-		m.late = &admin.Member{StoreKey: m.StoreKey, Type: m.Type, Dump: was, Expires: until}
+		c.late[all[n]] = admin.Member{StoreKey: m.StoreKey, Type: m.Type, Dump: was, Expires: until}
 	})
 	if !ok {
 		return nil, c.Refuse(c.verb, true)
@@ -280,24 +288,23 @@ func (c *changing) deleteOnce(ctx context.Context, sets [][]member) (left [][]me
 func (c *changing) deleted() (deleted int, changed []admin.Record) {
 	type fate struct{ some, new bool }
 	fates := make([]fate, len(c.records))
-	for i := range c.members {
-		m := &c.members[i]
-		isNew := m.late != nil || m.outcome != '1' && m.outcome != 0 && m.Dump != nil
-		m.ofRecords(func(record int) {
+	for i, outcome := range c.outcomes {
+		_, isLate := c.late[i]
+		isNew := isLate || outcome != '1' && outcome != 0 && c.members[i].Dump != nil
+		c.recordsOf(i, func(record int) {
 			f := &fates[record]
-			f.some, f.new = f.some || m.outcome == '1', f.new || isNew
+			f.some, f.new = f.some || outcome == '1', f.new || isNew
 		})
 	}
 	held := map[int][]admin.Member{} // what was deleted, or may be, of records that have changed
-	for i := range c.members {
-		m := &c.members[i]
-		was := cmp.Or(m.late, m.Member)
-		if m.outcome != '1' && m.outcome != 0 {
-			continue
+	for i, outcome := range c.outcomes {
+		was, isLate := c.late[i]
+		if !isLate {
+			was = c.members[i]
 		}
-		m.ofRecords(func(record int) {
-			if fates[record].some && fates[record].new {
-				held[record] = append(held[record], *was)
+		c.recordsOf(i, func(record int) {
+			if (outcome == '1' || outcome == 0) && fates[record].some && fates[record].new {
+				held[record] = append(held[record], was)
 			}
 		})
 	}
@@ -321,25 +328,21 @@ func (k *Keyspace) Import(ctx context.Context, replace bool, records ...admin.Re
 	}
 	outcomes := make([]admin.ImportOutcome, len(records))
 	var errs []error
-	members, ends := make([]admin.Member, 0, len(records)), make([]int, len(records))
-	for i := range records {
-		sound, err := k.layout.sound(members, &records[i])
+	members := func(all []admin.Member, i int) ([]admin.Member, error) {
+		sound, err := k.layout.sound(all, &records[i])
 		if unfit := (*admin.UnfitError)(nil); errors.As(err, &unfit) {
 			outcomes[i], errs = admin.Unfit, append(errs, err)
-		} else if err != nil {
-			return nil, err
-		} else {
-			members = sound
+			return all, nil
 		}
-		ends[i] = len(members)
+		return sound, err
 	}
 	overwrites := "0"
 	if replace {
 		overwrites = "1"
 	}
-	err := k.change(ctx, records, members, ends, func(first int, c *changing) error {
+	err := k.change(ctx, records, members, func(first int, c *changing) error {
 		c.verb, c.script, c.first = "import", lua.Import, []any{overwrites}
-		err := c.eachCall(ctx, func(sets [][]member) error { return c.importSets(ctx, sets, outcomes[first:]) })
+		err := c.eachCall(ctx, func(sets []int) error { return c.importSets(ctx, sets, outcomes[first:]) })
 		if err == nil && len(c.errs) > 0 {
 			err = c.errs[0]
 		}
@@ -352,7 +355,7 @@ func (k *Keyspace) Import(ctx context.Context, replace bool, records ...admin.Re
 }
 
 // importSets brings back sets by a script call. outcomes are those of the records.
-func (c *changing) importSets(ctx context.Context, sets [][]member, outcomes []admin.ImportOutcome) error {
+func (c *changing) importSets(ctx context.Context, sets []int, outcomes []admin.ImportOutcome) error {
 	cmd, all, err := c.call(ctx, sets)
 	if err != nil {
 		return err
@@ -363,17 +366,17 @@ func (c *changing) importSets(ctx context.Context, sets [][]member, outcomes []a
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for i, m := range all {
-		if reply[i] == 'v' {
+	for n, i := range all {
+		if m := &c.members[i]; reply[n] == 'v' {
 			c.errs = append(c.errs, fmt.Errorf("%w: key %q was dumped by a newer server (format %d), and this one cannot read that; "+
 				"restore it to a server as new as the one it is from", store.ErrRefused, m.StoreKey, versionOf(m.Dump)))
 			continue
 		}
-		outcome, known := importOutcomes[reply[i]]
+		outcome, known := importOutcomes[reply[n]]
 		if !known {
 			return c.Refuse(c.verb, true)
 		}
-		m.ofRecords(func(record int) { outcomes[record] = combined(outcomes[record], outcome) })
+		c.recordsOf(i, func(record int) { outcomes[record] = combined(outcomes[record], outcome) })
 	}
 	return nil
 }

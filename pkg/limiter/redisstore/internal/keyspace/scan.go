@@ -41,6 +41,12 @@ type found struct {
 	err   error
 }
 
+// What a scan reads comes in these lists, which are used again: each of millions of keys takes some hundred bytes of them.
+var (
+	founds = sync.Pool{New: func() any { return new([]found) }}
+	values = sync.Pool{New: func() any { return new([]held) }}
+)
+
 // Scan implements [admin.Keyspace] with SCAN on the server, on every master of a Cluster at once, and batched reads.
 func (k *Keyspace) Scan(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, error] {
 	return func(yield func(admin.Entry, error) bool) {
@@ -74,6 +80,8 @@ func (sc *scan) run(ctx context.Context, yield func(admin.Entry, error) bool) {
 				return
 			}
 		}
+		clear(b.found)
+		founds.Put(&b.found)
 		looked, total = looked+b.looked, total+b.total
 		sc.query.Report(min(looked, total), total)
 	}
