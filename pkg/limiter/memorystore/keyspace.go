@@ -3,37 +3,29 @@ package memorystore
 import (
 	"context"
 	"iter"
-	"time"
 
 	"github.com/limitctl/limitctl/internal/keystates"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Scan implements [admin.Keyspace]. It locks one stripe at a time and reads each stripe at one instant. It ignores
-// KeysPerSecond, since it delays nobody else.
+// Scan implements [admin.Keyspace]. It locks one stripe at a time and reads each stripe at one instant.
 func (s *Store) Scan(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, error] {
 	return func(yield func(admin.Entry, error) bool) {
 		if err := s.check(); err != nil {
 			yield(admin.Entry{}, err)
 			return
 		}
-		total := int64(0)
-		for i := range s.stripes {
-			total += int64(s.stripes[i].size())
-		}
+		looked, total := int64(0), s.held.Load()
+		byStripe := map[int][]store.Key{}
 		if q.Keys != nil {
+			total = int64(len(q.Keys))
 			for _, key := range q.Keys {
-				if e, inUse := s.look(&q, key); inUse && !yield(e, nil) {
-					return
-				}
+				byStripe[s.stripeOf(key)] = append(byStripe[s.stripeOf(key)], key)
 			}
-			q.Report(int64(len(q.Keys)), int64(len(q.Keys)))
-			return
 		}
-		looked := int64(0)
 		for i := range s.stripes {
-			found, n := s.scanStripe(&s.stripes[i], &q)
+			found, n := s.scanStripe(&s.stripes[i], &q, byStripe[i])
 			for _, e := range found {
 				if err := ctx.Err(); err != nil {
 					yield(admin.Entry{}, err)
@@ -50,87 +42,52 @@ func (s *Store) Scan(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, 
 	}
 }
 
-func (s *Store) scanStripe(stripe *stripe, q *admin.Query) (found []admin.Entry, looked int) {
-	stripe.mu.Lock()
-	defer stripe.mu.Unlock()
+// scanStripe returns the entries of a stripe that q selects: of these keys, if q has keys.
+func (s *Store) scanStripe(in *stripe, q *admin.Query, keys []store.Key) (found []admin.Entry, looked int) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
 	now := s.clock()
-	for _, at := range stripe.slots {
-		if e := at.entry; e != nil && q.Selects(e.key) && e.state.Used(now) > 0 {
-			found = append(found, s.describe(q, e, now))
+	look := func(key store.Key, e *entry) {
+		if looked++; e != nil && (q.Keys != nil || q.Selects(key)) && e.state.Used(now) > 0 {
+			described := admin.NewEntry(q, key, s.layout.StoreKey(key), &e.state, now)
+			keystates.Complete(q, &described, &e.state, now)
+			found = append(found, described)
 		}
 	}
-	return found, stripe.held
-}
-
-func (s *stripe) size() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.held
-}
-
-// look describes one key, if it is in use.
-func (s *Store) look(q *admin.Query, key store.Key) (entry admin.Entry, inUse bool) {
-	hash := s.hash(key)
-	stripe := s.stripeOf(hash)
-	stripe.mu.Lock()
-	defer stripe.mu.Unlock()
-	now := s.clock()
-	e := stripe.find(hash, key)
-	if e == nil || e.state.Used(now) == 0 {
-		return admin.Entry{}, false
+	for _, key := range keys {
+		look(key, in.keys.all[key])
 	}
-	return s.describe(q, e, now), true
+	if q.Keys == nil {
+		for key, e := range in.keys.all {
+			look(key, e)
+		}
+	}
+	return found, looked
 }
 
-func (s *Store) describe(q *admin.Query, e *entry, now store.Instant) admin.Entry {
-	described := admin.NewEntry(q, e.key, s.layout.StoreKey(e.key), &e.state, now)
-	keystates.Complete(q, &described, &e.state, now)
-	return described
-}
-
-// change changes keys one by one.
-func (s *Store) change(_ bool, do func(keystates.Each) error) error {
+// changeEach changes keys one by one.
+func (s *Store) changeEach(_ bool, do func(keystates.Each) error) error {
 	if err := s.check(); err != nil {
 		return err
 	}
 	return do(func(key store.Key, change func(*store.State, store.Instant) bool) error {
-		return s.withRoom(func() error { return s.changeOne(key, change) })
+		return s.change([]store.Request{{Key: key}}, func(states []*store.State, now store.Instant) (bool, error) {
+			return change(states[0], now), nil
+		})
 	})
-}
-
-func (s *Store) changeOne(key store.Key, change func(*store.State, store.Instant) bool) error {
-	hash := s.hash(key)
-	stripe := s.stripeOf(hash)
-	stripe.mu.Lock()
-	defer stripe.mu.Unlock()
-	now := s.clock()
-	e := stripe.find(hash, key)
-	isNew := e == nil
-	if isNew {
-		e = &entry{key: key}
-	}
-	if !change(&e.state, now) {
-		return nil
-	}
-	if isNew && !e.state.IsZero() && !s.bound.reserve(1) {
-		return s.bound.full
-	}
-	e.expireAfter(time.Duration(e.state.UnusedAt(now)-now)*time.Microsecond, now)
-	stripe.keep(hash, e, isNew)
-	return nil
 }
 
 // Delete implements [admin.Keyspace].
 func (s *Store) Delete(_ context.Context, records ...admin.Record) (deleted int, changed []admin.Record, err error) {
-	return keystates.Change(s.change).Delete(records)
+	return keystates.Change(s.changeEach).Delete(records)
 }
 
 // Adjust implements [admin.Adjuster].
 func (s *Store) Adjust(_ context.Context, adjustments ...admin.Adjustment) ([]admin.Adjusted, error) {
-	return keystates.Change(s.change).Adjust(adjustments)
+	return keystates.Change(s.changeEach).Adjust(adjustments)
 }
 
 // Import implements [admin.Keyspace].
 func (s *Store) Import(_ context.Context, replace bool, records ...admin.Record) ([]admin.ImportOutcome, error) {
-	return keystates.Change(s.change).Import(replace, records)
+	return keystates.Change(s.changeEach).Import(replace, records)
 }

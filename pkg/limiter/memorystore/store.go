@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"hash/maphash"
 	"math/bits"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -29,17 +28,16 @@ const (
 // Store holds at most a small multiple of the keys in use.
 type Store struct {
 	admin.Tables
-	layout admin.OwnLayout
-	clock  func() store.Instant
-	seed   maphash.Seed
-	unfit  error // what is wrong with an option
-	closed atomic.Bool
-	// The name that was hashed last.
-	lastName   atomic.Pointer[hashedName]
-	nameMisses atomic.Uint32
-	stripes    [stripeCount]stripe
-	bound      *bound // of the keys; nil for none
-	tokens     tokens
+	layout  admin.OwnLayout
+	clock   func() store.Instant
+	seed    maphash.Seed
+	unfit   error // what is wrong with an option
+	closed  atomic.Bool
+	stripes [stripeCount]stripe
+	held    atomic.Int64  // keys in all stripes
+	most    int64         // of them; 0 for no bound
+	hand    atomic.Uint32 // the stripe where the next search for room begins
+	tokens  tokens
 }
 
 // An Option configures a Store.
@@ -69,6 +67,7 @@ func WithPrefix(prefix string) Option {
 // New returns an empty Store. Each call of a Store with an option that is wrong fails with a [store.ErrInvalid].
 func New(options ...Option) *Store {
 	s := &Store{layout: store.DefaultPrefix, seed: maphash.MakeSeed(), clock: monotonicClock()}
+	s.tokens.byToken.all = map[string]store.TokenRecord{}
 	s.Tables = admin.Tables{SideTable: newSide(s), Private: true}
 	for i, option := range options {
 		if option == nil {
@@ -78,7 +77,7 @@ func New(options ...Option) *Store {
 		option(s)
 	}
 	for i := range s.stripes {
-		s.stripes[i].slots, s.stripes[i].bound = make([]slot, minSlots), s.bound
+		s.stripes[i].keys.all = map[store.Key]*entry{}
 	}
 	return s
 }
@@ -94,13 +93,7 @@ func monotonicClock() func() store.Instant {
 }
 
 // Len returns the number of keys in memory. Some of them may no longer be in use.
-func (s *Store) Len() int {
-	held := 0
-	for i := range s.stripes {
-		held += s.stripes[i].size()
-	}
-	return held
-}
+func (s *Store) Len() int { return int(s.held.Load()) }
 
 // Close makes all later calls fail with a [store.ErrClosed]. The memory is freed with the Store.
 func (s *Store) Close() error {
@@ -132,15 +125,16 @@ func (s *Store) Decide(ctx context.Context, op store.Op, reqs []store.Request, d
 	if err := ctx.Err(); err != nil {
 		return cmp.Or(store.GaveUp(ctx), fmt.Errorf("%w: %w", store.ErrUnavailable, err))
 	}
-	switch isShort := len(reqs) == 1 && (op == store.Take || op == store.Peek) && reqs[0].Token == "" && reqs[0].NotAfter == 0; {
-	case isShort && s.bound == nil:
-		return s.decideOne(op, &reqs[0], decisions)
-	case isShort:
-		return s.withRoom(func() error { return s.decideOne(op, &reqs[0], decisions) })
+	if len(reqs) != 1 || op != store.Take && op != store.Peek || reqs[0].Token != "" || reqs[0].NotAfter != 0 {
+		return s.decideAny(op, reqs, decisions)
 	}
-	return s.decideAny(op, reqs, decisions)
+	if s.most == 0 {
+		return s.decideOne(op, &reqs[0], decisions)
+	}
+	return s.withRoom(func() error { return s.decideOne(op, &reqs[0], decisions) })
 }
 
+// decideOne decides one request without a token.
 func (s *Store) decideOne(op store.Op, req *store.Request, decisions []store.Decision) error {
 	r := req
 	if !req.HasDefaults() {
@@ -148,14 +142,13 @@ func (s *Store) decideOne(op store.Op, req *store.Request, decisions []store.Dec
 		own.SetDefaults()
 		r = &own
 	}
-	hash := s.hash(r.Key)
-	stripe := s.stripeOf(hash)
-	stripe.mu.Lock()
-	defer stripe.mu.Unlock()
+	in := &s.stripes[s.stripeOf(r.Key)]
+	in.mu.Lock()
+	defer in.mu.Unlock()
 	// Read the clock under the lock, so that the decisions on a key have instants in their order. Otherwise one at
 	// a window's end could say that it came before the window.
 	now := s.clock()
-	e := stripe.find(hash, r.Key)
+	e := in.keys.all[r.Key]
 	isNew := e == nil
 	// An existing key was checked before, and so was its limit.
 	if isNew || e.state.Limit != r.Limit || r.Cost < 1 || r.Leave < 0 || r.Cost > r.Capacity() {
@@ -163,39 +156,33 @@ func (s *Store) decideOne(op store.Op, req *store.Request, decisions []store.Dec
 			return err
 		}
 		if isNew {
-			e = &entry{key: r.Key}
+			e = new(entry)
 		}
 	}
 	if store.DecideOne(op, r, &e.state, &decisions[0], now) {
-		if isNew && !e.state.IsZero() && !s.bound.reserve(1) {
-			return s.bound.full
+		if isNew && !e.state.IsZero() && !s.reserve(1) {
+			return errFull
 		}
-		e.expireAfter(decisions[0].ResetAfter, now)
-		stripe.keep(hash, e, isNew)
-		stripe.reclaim(isNew, now)
+		e.expiresAt = now + store.Instant(decisions[0].ResetAfter/time.Microsecond)
+		s.keep(in, r.Key, e, isNew)
+		s.reclaim(in, isNew, now)
 	}
 	return nil
 }
 
-// expireAfter sets when e's state becomes equal to an unused one.
-func (e *entry) expireAfter(d time.Duration, now store.Instant) {
-	e.expiresAt = now + store.Instant(d/time.Microsecond)
+// change calls decide with the states of the keys of reqs, and stores what it changed. It may call decide again, if the first
+// call found no room.
+func (s *Store) change(reqs []store.Request, decide func(states []*store.State, now store.Instant) (changed bool, err error)) error {
+	return s.withRoom(func() error { return s.changeNow(reqs, decide) })
 }
 
-// decideSeveral calls decide with reqs and their states, and stores what it changed. It may call decide again, if
-// the first call found no room.
-func (s *Store) decideSeveral(reqs []store.Request, decisions []store.Decision,
-	decide func(states []*store.State, now store.Instant) (changed bool, err error)) error {
-	return s.withRoom(func() error { return s.decideSeveralNow(reqs, decisions, decide) })
-}
-
-func (s *Store) decideSeveralNow(reqs []store.Request, decisions []store.Decision,
-	decide func(states []*store.State, now store.Instant) (changed bool, err error)) error {
-	hashes := make([]uint64, len(reqs))
+func (s *Store) changeNow(reqs []store.Request, decide func([]*store.State, store.Instant) (changed bool, err error)) error {
+	in := make([]*stripe, len(reqs))
 	locked := uint64(0) // a bit for each stripe
 	for i := range reqs {
-		hashes[i] = s.hash(reqs[i].Key)
-		locked |= 1 << stripeIndex(hashes[i])
+		at := s.stripeOf(reqs[i].Key)
+		in[i] = &s.stripes[at]
+		locked |= 1 << at
 	}
 	// Locks are taken in one order, so that two calls cannot deadlock.
 	for rest := locked; rest != 0; rest &= rest - 1 {
@@ -206,18 +193,12 @@ func (s *Store) decideSeveralNow(reqs []store.Request, decisions []store.Decisio
 			s.stripes[bits.TrailingZeros64(rest)].mu.Unlock()
 		}
 	}()
-	entries, isNew := make([]*entry, len(reqs)), make([]bool, len(reqs))
-	states := make([]*store.State, len(reqs))
+	entries, states := make([]*entry, len(reqs)), make([]*store.State, len(reqs))
 	for i := range reqs {
-		entries[i] = s.stripeOf(hashes[i]).find(hashes[i], reqs[i].Key)
-		if isNew[i] = entries[i] == nil; isNew[i] {
-			entries[i] = &entry{key: reqs[i].Key}
-		}
-		states[i] = &entries[i].state
-	}
-	if s.bound != nil && slices.Contains(isNew, true) { // if there is no room, nothing must have changed
-		for i := range states {
-			states[i] = states[i].Clone()
+		if entries[i] = in[i].keys.all[reqs[i].Key]; entries[i] != nil {
+			states[i] = entries[i].state.Clone() // if there is no room, nothing must have changed
+		} else {
+			states[i] = new(store.State)
 		}
 	}
 	now := s.clock()
@@ -227,51 +208,23 @@ func (s *Store) decideSeveralNow(reqs []store.Request, decisions []store.Decisio
 	}
 	added := 0
 	for i := range states {
-		if isNew[i] && !states[i].IsZero() {
+		if entries[i] == nil && !states[i].IsZero() {
 			added++
 		}
 	}
-	if !s.bound.reserve(added) {
-		return s.bound.full
+	if !s.reserve(added) {
+		return errFull
 	}
 	for i, e := range entries {
-		if states[i] != &e.state { // a clone
-			e.state = *states[i]
+		isNew := e == nil
+		if isNew {
+			e = new(entry)
 		}
-		e.expireAfter(decisions[i].ResetAfter, now)
-		s.stripeOf(hashes[i]).keep(hashes[i], e, isNew[i])
+		e.state, e.expiresAt = *states[i], states[i].UnusedAt(now)
+		s.keep(in[i], reqs[i].Key, e, isNew)
 	}
-	for i := range entries {
-		s.stripeOf(hashes[i]).reclaim(isNew[i], now)
+	for i := range in {
+		s.reclaim(in[i], entries[i] == nil, now)
 	}
 	return nil
 }
-
-func (s *Store) hash(key store.Key) uint64 {
-	// One hash is rotated, so that swapping subject and name gives another.
-	return maphash.String(s.seed, key.Subject) ^ bits.RotateLeft64(s.hashName(key.Name), 32)
-}
-
-// hashedName is a name with its hash.
-type hashedName struct {
-	name string
-	hash uint64
-}
-
-// hashName returns the hash of a limit's name. It caches one name: a service has few names, and most calls have the
-// same as the one before.
-func (s *Store) hashName(name string) uint64 {
-	if last := s.lastName.Load(); last != nil && last.name == name {
-		return last.hash
-	}
-	hash := maphash.String(s.seed, name)
-	if s.nameMisses.Add(1)%8 == 1 { // otherwise alternating names would cost an allocation each
-		s.lastName.Store(&hashedName{name, hash})
-	}
-	return hash
-}
-
-// stripeIndex uses bits of the hash that the stripe's table does not use.
-func stripeIndex(hash uint64) int { return int(hash >> (64 - stripeBits)) }
-
-func (s *Store) stripeOf(hash uint64) *stripe { return &s.stripes[stripeIndex(hash)] }

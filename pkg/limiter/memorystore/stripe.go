@@ -1,142 +1,113 @@
 package memorystore
 
 import (
+	"errors"
+	"fmt"
+	"hash/maphash"
 	"sync"
 
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// stripe is a part of the keys under one lock: a hash table with open addressing. A look-up costs one memory access
-// before the entry itself, and a sweep can go slot by slot. The padding keeps the locks of neighbours in different
-// cache lines.
+// stripe is a part of the keys under one lock. The padding keeps the locks of neighbours in different cache lines.
 type stripe struct {
 	mu      sync.Mutex
-	slots   []slot // their number is a power of two
-	held    int    // entries in them
-	hand    int    // where the next sweep begins
-	charges uint   // since the start; they trigger the sweeps
-	bound   *bound // of all stripes; nil for none
+	keys    aging[store.Key, *entry]
+	charges uint // since the start; they trigger sweeps
 	_       [64]byte
 }
 
-// slot is a place for an entry; without one it is empty.
-type slot struct {
-	hash  uint64
-	entry *entry
-}
-
 type entry struct {
-	key       store.Key
 	state     store.State
 	expiresAt store.Instant // when state becomes equal to an unused one
-	_         [16]byte      // so that an entry takes two cache lines and not three
 }
 
 const (
-	// sweepOnInsert is the number of slots that the stripe sweeps for each new key. It is above one, so that expired
-	// entries cannot pile up.
+	// sweepOnInsert is the number of keys that the stripe looks at for each new one. It is above one, so that unused
+	// keys cannot pile up.
 	sweepOnInsert = 8
-	// sweepEvery is the number of charges of existing keys for which the stripe sweeps one slot, so that expired
-	// entries go even without new keys. When that slot has expired, others probably have, too, and then each charge
-	// sweeps one.
+	// sweepEvery is the number of charges of existing keys for which the stripe looks at one, so that unused keys go even
+	// without new ones. When that one is unused, others probably are, too, and then each charge looks at one.
 	sweepEvery = 16
-	minSlots   = 8
+	// lookForRoom is the number of keys that a call looks at when the Store is full. It bounds the work for each key of a
+	// flood.
+	lookForRoom = 1024
 )
 
-// find returns the entry of key, or nil.
-func (s *stripe) find(hash uint64, key store.Key) *entry {
-	if i := s.index(hash, key); s.slots[i].entry != nil {
-		return s.slots[i].entry
-	}
-	return nil
+// stripeOf returns the stripe of all keys of a subject.
+func (s *Store) stripeOf(key store.Key) int {
+	return int(maphash.String(s.seed, key.Subject) >> (64 - stripeBits))
 }
 
-// index returns the slot of key, or the empty one where it would go.
-func (s *stripe) index(hash uint64, key store.Key) int {
-	mask := len(s.slots) - 1
-	i := int(hash) & mask
-	for {
-		at := &s.slots[i]
-		if at.entry == nil || at.hash == hash && at.entry.key == key {
-			return i
-		}
-		i = (i + 1) & mask
+// reserve takes n places for new keys, and reports whether that many are free.
+func (s *Store) reserve(n int) bool {
+	if held := s.held.Add(int64(n)); s.most > 0 && held > s.most && n > 0 {
+		s.held.Add(-int64(n))
+		return false
 	}
+	return true
 }
 
-// keep stores e after a charge or a refund.
-func (s *stripe) keep(hash uint64, e *entry, isNew bool) {
-	empty := e.state.IsZero() // a refund of all units
-	switch {
+// keep stores e after a charge or a refund. There is a place for it.
+func (s *Store) keep(in *stripe, key store.Key, e *entry, isNew bool) {
+	switch empty := e.state.IsZero(); { // after a refund of all units
 	case isNew && !empty:
-		s.add(hash, e)
+		in.keys.all[key] = e
 	case !isNew && empty:
-		s.remove(s.index(hash, e.key))
+		delete(in.keys.all, key)
+		s.held.Add(-1)
 	}
 }
 
-// reclaim sweeps on behalf of a charge. It runs after all entries of a call are stored, since it may remove those
-// with an old expiry.
-func (s *stripe) reclaim(isNew bool, now store.Instant) {
+// reclaim looks for unused keys on behalf of a charge.
+func (s *Store) reclaim(in *stripe, isNew bool, now store.Instant) {
 	if isNew {
-		s.sweep(sweepOnInsert, now)
-		return
-	}
-	if s.charges++; s.charges%sweepEvery != 0 {
-		return
-	}
-	held := s.held
-	if s.sweep(1, now); s.held < held {
-		s.sweep(sweepEvery-1, now)
+		s.sweep(in, sweepOnInsert, now)
+	} else if in.charges++; in.charges%sweepEvery == 0 && s.sweep(in, 1, now) > 0 {
+		s.sweep(in, sweepEvery-1, now)
 	}
 }
 
-// add stores e in a place that is reserved.
-func (s *stripe) add(hash uint64, e *entry) {
-	if (s.held+1)*4 > len(s.slots)*3 {
-		s.resize(2 * len(s.slots))
-	}
-	s.slots[s.index(hash, e.key)] = slot{hash, e}
-	s.held++
+func (s *Store) sweep(in *stripe, n int, now store.Instant) (removed int) {
+	removed = in.keys.sweep(n, func(e *entry) bool { return e.expiresAt <= now })
+	s.held.Add(-int64(removed))
+	return removed
 }
 
-// sweep reads the next n slots and removes entries that have expired.
-func (s *stripe) sweep(n int, now store.Instant) {
-	for range n {
-		s.hand &= len(s.slots) - 1
-		if e := s.slots[s.hand].entry; e != nil && e.expiresAt <= now {
-			s.remove(s.hand) // another entry can move here and is checked next
-		} else {
-			s.hand++
-		}
+// WithMaxKeys bounds the number of keys in the Store, so that a flood of them cannot fill the memory. Tokens,
+// denials and overrides do not count. Without it, or with n below 1, there is no bound.
+//
+// The Store never removes a key in use: its subject would have its whole limit again. A new key in a full Store
+// takes the place of an unused one. If a short search finds none, the call that needs the new key fails with a
+// [store.ErrRefused] and charges nothing; existing keys are decided as before.
+func WithMaxKeys(n int) Option { return func(s *Store) { s.most = int64(n) } }
+
+var errFull = errors.New("the store holds its most keys")
+
+// withRoom calls do, and calls it again if the Store was full and some keys could be removed. do locks stripes, and
+// changes nothing if it returns errFull.
+func (s *Store) withRoom(do func() error) error {
+	err := do()
+	if errors.Is(err, errFull) && s.makeRoom() {
+		err = do()
 	}
+	if errors.Is(err, errFull) {
+		return fmt.Errorf("%w: the store holds its most keys, %d, and all are in use", store.ErrRefused, s.most)
+	}
+	return err
 }
 
-// remove empties slot i, and moves entries up that had to be stored further on because of it.
-func (s *stripe) remove(i int) {
-	mask := len(s.slots) - 1
-	for j := (i + 1) & mask; s.slots[j].entry != nil; j = (j + 1) & mask {
-		// An entry can move from j to i unless its own place is in between.
-		if home := int(s.slots[j].hash) & mask; (j-home)&mask >= (j-i)&mask {
-			s.slots[i] = s.slots[j]
-			i = j
-		}
+// makeRoom removes unused keys that it finds by a short search, which goes on where the last one ended, and reports whether it
+// found any. The caller must hold no stripe's lock.
+func (s *Store) makeRoom() (made bool) {
+	now := s.clock()
+	for looked, visited := 0, 0; looked < lookForRoom && visited < stripeCount; visited++ {
+		in := &s.stripes[s.hand.Add(1)%stripeCount]
+		in.mu.Lock()
+		n := min(len(in.keys.all), lookForRoom-looked)
+		made = n > 0 && s.sweep(in, n, now) > 0 || made
+		in.mu.Unlock()
+		looked += n
 	}
-	s.slots[i] = slot{}
-	s.held--
-	s.bound.release(1)
-	if len(s.slots) > minSlots && s.held*8 < len(s.slots) {
-		s.resize(len(s.slots) / 2)
-	}
-}
-
-// resize rebuilds the table with another size, to grow or to release memory.
-func (s *stripe) resize(size int) {
-	old := s.slots
-	s.slots = make([]slot, max(minSlots, size))
-	for _, at := range old {
-		if at.entry != nil {
-			s.slots[s.index(at.hash, at.entry.key)] = at
-		}
-	}
+	return made
 }

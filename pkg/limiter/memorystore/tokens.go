@@ -12,8 +12,7 @@ import (
 // memory are one step. It is taken before the locks of stripes.
 type tokens struct {
 	mu      sync.Mutex
-	byToken map[string]store.TokenRecord
-	most    int // that were in the map since it was made
+	byToken aging[string, store.TokenRecord]
 }
 
 // decideAny decides any call.
@@ -27,48 +26,48 @@ func (s *Store) decideAny(op store.Op, reqs []store.Request, decisions []store.D
 	if text != "" {
 		s.tokens.mu.Lock()
 		defer s.tokens.mu.Unlock()
-		s.tokens.forgetSome(s.clock())
-		known = s.tokens.byToken[text]
+		now := s.clock()
+		s.tokens.byToken.sweep(8, func(r store.TokenRecord) bool { return r.Expires <= now })
+		known = s.tokens.byToken.all[text]
 	}
 	var record store.TokenRecord
 	var changes store.Changes
-	err = s.decideSeveral(reqs, decisions, func(states []*store.State, now store.Instant) (_ bool, err error) {
+	err = s.change(reqs, func(states []*store.State, now store.Instant) (_ bool, err error) {
 		record = known
 		record.Charges = slices.Clone(known.Charges)
 		changes, err = store.Decide(op, reqs, states, decisions, &record, now)
 		return changes.States, err
 	})
-	if err == nil && changes.Token {
-		s.tokens.keep(text, record)
+	switch {
+	case err != nil || !changes.Token:
+	case record.IsZero():
+		delete(s.tokens.byToken.all, text)
+	default:
+		s.tokens.byToken.all[text] = record
 	}
 	return err
 }
 
-// keep remembers record for text, or forgets text if record is zero.
-func (t *tokens) keep(text string, record store.TokenRecord) {
-	if record.IsZero() {
-		delete(t.byToken, text)
-		return
-	}
-	if t.byToken == nil {
-		t.byToken = map[string]store.TokenRecord{}
-	}
-	t.byToken[text] = record
+// aging is a map whose values end. Each change looks at some values, which a map has in a random order, and removes those that
+// have ended; so few of those in memory have.
+type aging[K comparable, V any] struct {
+	all  map[K]V
+	most int // that were in the map since it was made: a map never shrinks
 }
 
-// forgetSome looks at some tokens, which a map has in a random order, and removes those that have ended at now. Each call
-// with a token does so, and thus few of those in memory have ended.
-func (t *tokens) forgetSome(now store.Instant) {
-	left := 8
-	for text := range t.byToken {
-		if t.byToken[text].Expires <= now {
-			delete(t.byToken, text)
+// sweep looks at n values, and returns how many it has removed.
+func (a *aging[K, V]) sweep(n int, ended func(V) bool) (removed int) {
+	for key, value := range a.all {
+		if ended(value) {
+			delete(a.all, key)
+			removed++
 		}
-		if left--; left == 0 {
+		if n--; n <= 0 {
 			break
 		}
 	}
-	if t.most = max(t.most, len(t.byToken)); len(t.byToken)*4 < t.most { // a map never shrinks
-		t.byToken, t.most = maps.Collect(maps.All(t.byToken)), len(t.byToken)
+	if a.most = max(a.most, len(a.all)); a.most > 64 && len(a.all)*8 < a.most {
+		a.all, a.most = maps.Collect(maps.All(a.all)), len(a.all)
 	}
+	return removed
 }
