@@ -69,7 +69,6 @@ func TestACommitThatFails(t *testing.T) {
 		_, err := backend.SetOverride(context.Background(), store.Override{Effect: store.OverrideBlock}, time.Hour)
 		unknown("an override", err)
 		unknown("denials", backend.AddDenials(context.Background(), admin.Denials{Others: 1}))
-		together(t, path, 20, func(int) { unknown("a take beside others", take(backend, key, hour, 1)) }, backend.Waiting)
 	}()
 	if d, err := storecall.New(backend).Take(context.Background(), key, hour, 1); err != nil || d.Used != 2 {
 		t.Errorf("once it can be written: %+v, %v; want 2 used", d, err)

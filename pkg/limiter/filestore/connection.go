@@ -29,11 +29,8 @@ func limited(ctx context.Context) (context.Context, context.CancelFunc) {
 	return store.BudgetContext(ctx, maxFileWait)
 }
 
-// errDone: there is nothing left to do.
-var errDone = errors.New("another call has done it")
-
-// takeTurn waits for earlier calls, until ctx ends or the Store is closed. It returns an errDone when done is closed.
-func (s *Store) takeTurn(ctx context.Context, c *connection, done <-chan struct{}) error {
+// takeTurn waits for earlier calls, until ctx ends or the Store is closed.
+func (s *Store) takeTurn(ctx context.Context, c *connection) error {
 	if s.isClosed() {
 		return s.errClosed()
 	}
@@ -42,16 +39,10 @@ func (s *Store) takeTurn(ctx context.Context, c *connection, done <-chan struct{
 	}
 	select {
 	case c.turn <- struct{}{}:
-	default:
-		select {
-		case c.turn <- struct{}{}:
-		case <-done:
-			return errDone
-		case <-ctx.Done():
-			return s.late(ctx)
-		case <-s.closed:
-			return s.errClosed()
-		}
+	case <-ctx.Done():
+		return s.late(ctx)
+	case <-s.closed:
+		return s.errClosed()
 	}
 	if s.isClosed() { // while it waited
 		c.giveTurn()

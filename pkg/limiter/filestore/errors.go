@@ -1,6 +1,7 @@
 package filestore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,7 +45,7 @@ func (s *Store) late(ctx context.Context) error {
 	if gaveUp := store.GaveUp(ctx); gaveUp != nil {
 		return fmt.Errorf("file %s had not answered when %w", s.path, gaveUp)
 	}
-	return fmt.Errorf("%w: file %s is busy or locked by another process: %w", store.ErrUnavailable, s.path, ctx.Err())
+	return fmt.Errorf("%w: file %s is busy or locked by another process: %w", store.ErrUnavailable, s.path, cmp.Or(ctx.Err(), context.DeadlineExceeded))
 }
 
 // hasCode reports whether err is an SQLite error of that code, or of that primary code.
@@ -69,44 +70,28 @@ func isOwn(err error) bool {
 // translate turns an error of the file into one of package store. committing: the error came during the commit. ctx
 // is the caller's.
 func (s *Store) translate(ctx context.Context, err error, committing bool) error {
+	isBusy := hasCode(err, sqlite3.SQLITE_BUSY)
+	isLate := isBusy || hasCode(err, sqlite3.SQLITE_INTERRUPT) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+	path, isPath := errors.AsType[*fs.PathError](err)
 	kind := store.ErrRefused
-	isLate := hasCode(err, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_INTERRUPT) ||
-		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 	switch {
-	case err == nil:
-		return nil
-	case isOwn(err), errors.Is(err, store.ErrClosed), errors.Is(err, store.ErrGaveUp),
-		store.IsAway(err):
+	case err == nil, isOwn(err), errors.Is(err, store.ErrClosed), errors.Is(err, store.ErrGaveUp), store.IsAway(err):
 		return err // it is already one of package store
-	case isLate && store.GaveUp(ctx) != nil && committing && !hasCode(err, sqlite3.SQLITE_BUSY):
-		return fmt.Errorf("%w: file %s: %w", store.ErrOutcomeUnknown, s.path, store.GaveUp(ctx))
-	case isLate && store.GaveUp(ctx) != nil:
-		return fmt.Errorf("file %s had not answered when %w", s.path, store.GaveUp(ctx))
-	case hasCode(err, sqlite3.SQLITE_BUSY):
-		return fmt.Errorf("%w: file %s is busy or locked by another process: %w", store.ErrUnavailable, s.path, err)
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), hasCode(err, sqlite3.SQLITE_INTERRUPT):
-		kind = store.ErrUnavailable
-		if committing {
-			kind = store.ErrOutcomeUnknown
-		}
+	case committing && (isLate && !isBusy || hasCode(err, sqlite3.SQLITE_IOERR)):
+		kind = store.ErrOutcomeUnknown
+	case isLate:
+		return s.late(ctx)
 	case hasCode(err, sqlite3.SQLITE_NOTADB):
 		return fmt.Errorf("%w: file %s is not a limits file (it is not an SQLite database); it was left as it is", store.ErrForeign, s.path)
 	case hasCode(err, sqlite3.SQLITE_CANTOPEN):
-		return fmt.Errorf("%w: file %s cannot be opened; is its directory there and writable?", store.ErrRefused, s.path)
+		return fmt.Errorf("%w: file %s cannot be opened; is its directory there and writable?", kind, s.path)
 	case hasCode(err, sqlite3.SQLITE_READONLY):
-		return fmt.Errorf("%w: file %s is not writable", store.ErrRefused, s.path)
-	case committing && hasCode(err, sqlite3.SQLITE_IOERR):
-		kind = store.ErrOutcomeUnknown
+		return fmt.Errorf("%w: file %s is not writable", kind, s.path)
+	case isPath && path.Path == s.path:
+		return fmt.Errorf("%w: file %s: %w", kind, s.path, path.Err)
 	}
 	if hasCode(err, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE) {
 		return fmt.Errorf("%w: file %s cannot grow; is its disk full? %w", kind, s.path, shortened{err})
-	}
-	var path *fs.PathError
-	if errors.As(err, &path) && path.Path == s.path {
-		return fmt.Errorf("%w: file %s: %w", kind, s.path, path.Err)
-	}
-	if path != nil {
-		return fmt.Errorf("%w: file %s: %s: %w", kind, s.path, path.Path, path.Err)
 	}
 	return fmt.Errorf("%w: file %s: %w", kind, s.path, shortened{err})
 }
@@ -115,8 +100,7 @@ func (s *Store) translate(ctx context.Context, err error, committing bool) error
 type shortened struct{ error }
 
 func (e shortened) Error() string {
-	text := strings.TrimPrefix(e.error.Error(), "SQL logic error: ")
-	return strings.TrimSuffix(text, "\n")
+	return strings.TrimSpace(strings.TrimPrefix(e.error.Error(), "SQL logic error: "))
 }
 
 func (e shortened) Unwrap() error { return e.error }

@@ -1,11 +1,7 @@
 package filestore
 
-// Waiting returns how many takes are under way while the file is locked: one has the turn.
-func (s *Store) Waiting() int {
-	s.takes.mu.Lock()
-	defer s.takes.mu.Unlock()
-	return len(s.takes.waiting) + len(s.writer.turn)
-}
+// IsWriting reports whether a call has the turn to write.
+func (s *Store) IsWriting() bool { return len(s.writer.turn) > 0 }
 
 // Path returns the path of the file.
 func (s *Store) Path() string { return s.path }

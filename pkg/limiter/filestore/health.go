@@ -23,8 +23,7 @@ type Health struct {
 	// Keys is the number of keys of this prefix. Lapsed is the number of those that are unused now and wait to be
 	// reclaimed.
 	Keys, Lapsed int64
-	// Free is the number of free bytes in the file. Shrinks says that they return to the file system, a few at a
-	// time; a file of an earlier limitctl only uses them again.
+	// Free is the number of free bytes in the file. Shrinks says that they return to the file system.
 	Free    int64
 	Shrinks bool
 }
@@ -34,7 +33,7 @@ func (s *Store) Health(ctx context.Context) (Health, error) {
 	h := Health{Path: s.path}
 	ctx, cancel := limited(ctx)
 	defer cancel()
-	if err := s.takeTurn(ctx, &s.reader, nil); err != nil {
+	if err := s.takeTurn(ctx, &s.reader); err != nil {
 		return h, err
 	}
 	defer s.reader.giveTurn()

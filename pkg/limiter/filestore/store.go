@@ -34,7 +34,6 @@ type Store struct {
 	closed         chan struct{} // closed by Close; nil in a Store that New did not make
 	closing        sync.Once
 	reader, writer connection // so that readers do not wait for writers
-	takes          together
 }
 
 // An Option changes how a Store is made.
@@ -121,5 +120,5 @@ func (s *Store) Decide(ctx context.Context, op store.Op, reqs []store.Request, d
 		return s.peek(ctx, normalized, decisions)
 	}
 	creates := op != store.Refund && op != store.Settle // which find nothing in a missing file
-	return s.writeTogether(ctx, creates, func(t *transaction) error { return t.decide(op, normalized, decisions) })
+	return s.write(ctx, creates, func(t *transaction) error { return t.decide(op, normalized, decisions) })
 }

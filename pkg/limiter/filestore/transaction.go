@@ -12,7 +12,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// transaction is the work of one call, or of several takes. It reads and writes each key once.
+// transaction is the work of one call. It reads and writes each key once.
 type transaction struct {
 	*connection // nil in a missing file, where all keys are unused
 	ctx         context.Context
@@ -53,7 +53,7 @@ func (t *transaction) row(text string, args ...any) *sql.Row {
 func (s *Store) read(ctx context.Context, do func(t *transaction) error) error {
 	ctx, cancel := limited(ctx)
 	defer cancel()
-	if err := s.takeTurn(ctx, &s.reader, nil); err != nil {
+	if err := s.takeTurn(ctx, &s.reader); err != nil {
 		return err
 	}
 	defer s.reader.giveTurn()
@@ -85,15 +85,10 @@ func (s *Store) peek(ctx context.Context, reqs []store.Request, decisions []stor
 func (s *Store) write(ctx context.Context, creates bool, do func(t *transaction) error) error {
 	ctx, cancel := limited(ctx)
 	defer cancel()
-	if err := s.takeTurn(ctx, &s.writer, nil); err != nil {
+	if err := s.takeTurn(ctx, &s.writer); err != nil {
 		return err
 	}
 	defer s.writer.giveTurn()
-	return s.transact(ctx, creates, do)
-}
-
-// transact is write for who has the writer's turn.
-func (s *Store) transact(ctx context.Context, creates bool, do func(t *transaction) error) error {
 	err := s.open(ctx, &s.writer, creates)
 	if errors.Is(err, errMissing) {
 		return do(s.transaction(ctx, nil))

@@ -24,7 +24,7 @@ func TestWaitingForAFile(t *testing.T) {
 	release := locked(t, path)
 	patient := make(chan error)
 	go func() { patient <- take(backend, key, hour, 1) }()
-	until(t, "it waits", func() bool { return backend.Waiting() > 0 })
+	until(t, "it waits", backend.IsWriting)
 	for range 2 {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 		_, err := storecall.New(backend).Take(ctx, key, hour, 1)
@@ -64,7 +64,7 @@ func TestClosingEndsCallsThatWait(t *testing.T) {
 	for range cap(results) {
 		go func() { results <- take(backend, key, hour, 1) }()
 	}
-	until(t, "both wait", func() bool { return backend.Waiting() == cap(results) })
+	until(t, "one waits", backend.IsWriting)
 	if err := backend.Close(); err != nil {
 		t.Error(err)
 	}

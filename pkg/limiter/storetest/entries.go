@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"context"
-	"fmt"
 	"iter"
 	"time"
 
@@ -18,20 +17,9 @@ var _ admin.Keyspace = Entries(nil)
 
 // Scan implements [admin.Keyspace].
 func (s Entries) Scan(_ context.Context, q admin.Query) iter.Seq2[admin.Entry, error] {
-	selects := func(key store.Key) bool {
-		if q.Keys == nil {
-			return q.Selects(key)
-		}
-		for _, asked := range q.Keys {
-			if asked == key {
-				return true
-			}
-		}
-		return false
-	}
 	return func(yield func(admin.Entry, error) bool) {
 		for _, e := range s {
-			if selects(e.Key) && !yield(e, nil) {
+			if q.Has(e.Key) && !yield(e, nil) {
 				return
 			}
 		}
@@ -39,28 +27,19 @@ func (s Entries) Scan(_ context.Context, q admin.Query) iter.Seq2[admin.Entry, e
 	}
 }
 
-func refuse(what string) error {
-	return fmt.Errorf("%w: %s of a list of entries", store.ErrRefused, what)
-}
-
 // Decide refuses.
-func (s Entries) Decide(_ context.Context, op store.Op, _ []store.Request, _ []store.Decision) error {
-	return refuse(op.String())
+func (s Entries) Decide(context.Context, store.Op, []store.Request, []store.Decision) error {
+	return store.ErrRefused
 }
 
 // Delete refuses.
 func (s Entries) Delete(context.Context, ...admin.Record) (int, []admin.Record, error) {
-	return 0, nil, refuse("deletion")
-}
-
-// Adjust refuses.
-func (s Entries) Adjust(context.Context, ...admin.Adjustment) ([]admin.Adjusted, error) {
-	return nil, refuse(store.Adjust.String())
+	return 0, nil, store.ErrRefused
 }
 
 // Import refuses.
 func (s Entries) Import(context.Context, bool, ...admin.Record) ([]admin.ImportOutcome, error) {
-	return nil, refuse("import")
+	return nil, store.ErrRefused
 }
 
 // Close does nothing.
