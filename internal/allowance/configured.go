@@ -99,7 +99,7 @@ func KeysOf(policies []*policy.Policy, subject string) []store.Key {
 func namedKeys(policies []*policy.Policy, attributes policy.Attributes) (keys []store.Key) {
 	for _, p := range policies {
 		for i := range p.Limits {
-			if l := &p.Limits[i]; len(l.Missing(attributes)) == 0 {
+			if l := &p.Limits[i]; !slices.ContainsFunc(l.By, func(name string) bool { return attributes[name] == "" }) {
 				keys = append(keys, p.Key(l, attributes))
 			}
 		}

@@ -40,7 +40,12 @@ type Settings struct {
 // Follower keeps the published configuration in force in one process. It is for one goroutine, which calls Start and then Look.
 type Follower struct {
 	Settings
-	FollowerState
+	// InForce is the version in force, nil for none, and Since is when it was put in force.
+	InForce *Version
+	Since   time.Time
+	// Err says why the published version is not in force. It is a [*RefusedError] if the version cannot be used.
+	Err error
+
 	source poll.Source[following]
 
 	id     string
@@ -52,15 +57,6 @@ type Follower struct {
 		at   time.Time
 		text string
 	}
-}
-
-// FollowerState is what a follower knows.
-type FollowerState struct {
-	// InForce is the version in force, nil for none, and Since is when it was put in force.
-	InForce *Version
-	Since   time.Time
-	// Err says why the published version is not in force. It is a [*RefusedError] if the version cannot be used.
-	Err error
 }
 
 // RefusedError says why this process cannot use a version.
@@ -78,8 +74,8 @@ func (e *RefusedError) Error() string {
 func (e *RefusedError) Unwrap() error { return e.Cause }
 
 // Refused is the version that cannot be used, 0 for none.
-func (s *FollowerState) Refused() int64 {
-	if refused, is := errors.AsType[*RefusedError](s.Err); is {
+func (f *Follower) Refused() int64 {
+	if refused, is := errors.AsType[*RefusedError](f.Err); is {
 		return refused.Version
 	}
 	return 0
@@ -108,11 +104,10 @@ func (f *Follower) Start(ctx context.Context) error {
 		return nil
 	}
 	if f.Kept != nil {
-		if record, keptErr := f.Kept(); keptErr == nil {
-			if v, keptErr := readVersion(record); keptErr == nil && f.use(v) == nil {
-				f.reports(ctx)
-				return nil
-			}
+		record, lost := f.Kept()
+		if v, broken := readVersion(record); lost == nil && broken == nil && f.use(v) == nil {
+			f.reports(ctx)
+			return nil
 		}
 	}
 	return err

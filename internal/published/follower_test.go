@@ -31,9 +31,8 @@ func TestAFollowerPutsVersionsInForce(t *testing.T) {
 	v := r.publish(t, limited(3))
 	r.second()
 	r.uses("the last of two", "1", "3")
-	if state := r.FollowerState; state.InForce.Number != v.Number || state.InForce.Hash != v.Hash ||
-		!state.Since.Equal(r.now) || state.Err != nil {
-		t.Errorf("the state is %+v", state)
+	if r.InForce.Number != v.Number || r.InForce.Hash != v.Hash || !r.Since.Equal(r.now) || r.Err != nil {
+		t.Errorf("in force is %+v since %s, %v", r.InForce, r.Since, r.Err)
 	}
 	r.says("since the first", 2, "<nil>")
 }
@@ -73,20 +72,20 @@ func TestAFollowerStartsWithWhatWasKept(t *testing.T) {
 	r.err = store.ErrUnavailable
 	r.begin()
 	if err := r.Start(t.Context()); err != nil || r.InForce.Number != 2 {
-		t.Errorf("%v, %+v", err, r.FollowerState)
+		t.Errorf("%v, %+v", err, r.Err)
 	}
 	r.uses("before and after the restart", "1", "2", "2")
 	r.err = nil
 	r.versions[2] = "broken\n"
 	r.begin()
 	if err := r.Start(t.Context()); err != nil || r.InForce.Number != 2 {
-		t.Errorf("with a broken record: %v, %+v", err, r.FollowerState)
+		t.Errorf("with a broken record: %v, %+v", err, r.Err)
 	}
 	for _, kept := range []string{"", "x", "{}\n", r.kept[:len(r.kept)-1]} {
 		r.kept = kept
 		r.begin()
 		if err := r.Start(t.Context()); err == nil || r.InForce != nil {
-			t.Errorf("with %.20q kept: %v, %+v", kept, err, r.FollowerState)
+			t.Errorf("with %.20q kept: %v, %+v", kept, err, r.Err)
 		}
 	}
 }
@@ -148,7 +147,7 @@ func TestAFollowerRefusesWhatIsBroken(t *testing.T) {
 			}
 			r.uses("spoilt")
 			if len(r.told) != 1 || r.InForce.Number != 1 {
-				t.Errorf("told %q; the state is %+v", r.told, r.FollowerState)
+				t.Errorf("told %q; the state is %+v", r.told, r.Err)
 			}
 			if r.large > 1 {
 				t.Errorf("a record was read %d times", r.large)

@@ -302,8 +302,6 @@ func (s *State) Before() int64 {
 	}
 	if at := slices.Index(order, s.Head.Version); at > 0 {
 		return order[at-1]
-	} else if at < 0 && len(order) > 0 {
-		return order[len(order)-1]
 	}
 	if s.Head.Version > s.Head.Oldest {
 		return s.Head.Version - 1

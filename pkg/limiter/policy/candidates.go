@@ -1,10 +1,6 @@
 package policy
 
-import (
-	"slices"
-
-	"github.com/limitctl/limitctl/pkg/limiter/store"
-)
+import "github.com/limitctl/limitctl/pkg/limiter/store"
 
 // Candidate is a limit that can apply to a request.
 type Candidate struct {
@@ -39,15 +35,4 @@ func (l *Limit) Candidates(known Attributes) []Candidate {
 		}
 	}
 	return append(candidates, Candidate{l.Stored(), -1, nil})
-}
-
-// Missing returns the attributes of By that are not in known, in order.
-func (l *Limit) Missing(known Attributes) []string {
-	var missing []string
-	for _, name := range l.By {
-		if known[name] == "" && !slices.Contains(missing, name) {
-			missing = append(missing, name)
-		}
-	}
-	return missing
 }

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/limitctl/limitctl/internal/subjecttext"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -25,22 +26,15 @@ type FieldCost struct {
 // ParseCost reads a cost: a whole number of units, or the name of a field. The error is a
 // [store.ErrInvalid].
 func ParseCost(text string) (Cost, error) {
-	if isNumber(text) {
-		units, err := store.ParseNumber("cost", text, 1, store.MaxCount)
-		if err != nil {
-			return Cost{}, store.Invalidf("cost %q is not valid; it must be a whole number from 1 to %d, or the name of a field "+
-				"such as tokens",
-				text, store.MaxCount)
-		}
-		return Cost{Units: units}, nil
+	if subjecttext.IsName(text) {
+		return Cost{Field: text}, nil
 	}
-	return Cost{Field: text}, ValidateName("cost", text)
-}
-
-// isNumber reports whether text is meant as a number, and not as a name.
-func isNumber(text string) bool {
-	digits := strings.TrimLeft(text, "+-.")
-	return digits != "" && '0' <= digits[0] && digits[0] <= '9'
+	units, err := store.ParseNumber("cost", text, 1, store.MaxCount)
+	if err != nil {
+		return Cost{}, store.Invalidf("cost %q is not valid; it must be a whole number from 1 to %d, or the name of a field such as tokens",
+			text, store.MaxCount)
+	}
+	return Cost{Units: units}, nil
 }
 
 // check returns what is wrong with c.
@@ -190,10 +184,5 @@ func (c Cost) of(call int64, costs []FieldCost) int64 {
 	case c.Field == "":
 		return call
 	}
-	for i := range costs {
-		if costs[i].Field == c.Field {
-			return costs[i].Units
-		}
-	}
-	return 0 // unreachable: checkCosts refuses it
+	return costs[slices.IndexFunc(costs, func(cost FieldCost) bool { return cost.Field == c.Field })].Units
 }

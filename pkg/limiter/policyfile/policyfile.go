@@ -57,7 +57,6 @@ type File struct {
 	Policies []*policy.Policy
 	// HTTP says how HTTP requests are limited, with its defaults filled in and a rule for each policy that has one.
 	HTTP httplimit.Settings
-
 	// Denials are counted for "limitctl denials", unless the file says "denials: false".
 	Denials bool
 
