@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"regexp"
@@ -17,7 +16,6 @@ import (
 
 	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter"
-	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -83,7 +81,6 @@ func TestNilAndAbsurdArguments(t *testing.T) {
 	var none *memorystore.Store
 	limits := newLimiter(t, memorystore.New())
 	r, _ := limits.Reserve(t.Context(), minute.For("u"))
-	middleware, _ := httplimit.NewFunc(limits, func(*http.Request) ([]limiter.Request, error) { return nil, nil }, httplimit.Options{})
 	var noContext context.Context
 	for text, err := range map[string]error{
 		"the store is nil":                         take(none),
@@ -103,8 +100,6 @@ func TestNilAndAbsurdArguments(t *testing.T) {
 		"the function of WithBatchObserver is nil": onRedis(client, redisstore.WithBatchObserver(nil)),
 		"the budget 999.999µs is too short":        onRedis(client, redisstore.WithBudget(time.Millisecond-1)),
 		`prefix "a{c" contains '{'`:                onRedis(client, redisstore.WithPrefix("a{c")),
-		"the handler to limit is nil":              panics(func() { middleware.Wrap(nil) }),
-		"the middleware is not made by":            panics(func() { (*httplimit.Middleware)(nil).Wrap(http.NotFoundHandler()) }),
 		"WithBudget: store is nil":                 panics(func() { store.WithBudget(nil, 1) }),
 		"Wrap: wrapper or inner is nil":            panics(func() { store.Wrap(memorystore.New(), nil) }),
 		"Wrap: wrapper or":                         panics(func() { store.Wrap(nil, memorystore.New()) }),

@@ -57,11 +57,8 @@ func ParseNetwork(text string) (netip.Prefix, error) {
 	if address, ok := parseAddress(text); ok {
 		return netip.PrefixFrom(address, address.BitLen()), nil
 	}
-	if err != nil {
+	if err != nil || network.Addr().Is4In6() {
 		return netip.Prefix{}, store.Invalidf("%q is not a network; write it like 10.0.0.0/8, 2001:db8::/32 or 192.0.2.1", text)
-	}
-	if address := network.Addr(); address.Is4In6() && network.Bits() >= 96 {
-		network = netip.PrefixFrom(address.Unmap(), network.Bits()-96)
 	}
 	return network.Masked(), nil
 }

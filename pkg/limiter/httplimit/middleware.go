@@ -81,8 +81,32 @@ func New(limits *limiter.Limiter, p *policy.Policy, options Options) (*Middlewar
 			return nil, store.Invalidf("policy %q needs %q; say where it is in a request", p.Name, name)
 		}
 	}
-	a := &policyAsker{policy: p.Prepare(), options: &options, known: known, needed: p.Needed()}
-	return newMiddleware(limits, a.ask, options)
+	prepared, needed := p.Prepare(), p.Needed()
+	return newMiddleware(limits, func(o *Outcome, r *http.Request, cost int64) error {
+		attributes := options.Rule.Of(r, &options.Clients)
+		if options.Attributes != nil {
+			own, err := options.Attributes(r)
+			if err != nil {
+				return err
+			}
+			for name, value := range own {
+				if !slices.Contains(known, name) { // a mistake of the service, not of the client
+					return fmt.Errorf("policy %q has no attribute %q", p.Name, name)
+				}
+				attributes[name] = bounded(value)
+			}
+		}
+		if err := options.Rule.missing(needed, attributes); err != nil {
+			return err
+		}
+		costs, err := options.Rule.Costs(p, r, attributes)
+		if err != nil {
+			return err
+		}
+		o.limits = p.Limits
+		o.requests, _, err = prepared.AppendRequests(nil, nil, attributes, cost, costs...)
+		return err
+	}, options)
 }
 
 // PerKey limits each key by each limit. key is the source of the key in a request: "header:X-API-Key", as
@@ -163,12 +187,6 @@ func newMiddleware(limits *limiter.Limiter, ask asker, options Options) (*Middle
 // Wrap returns a handler that passes allowed requests to next. As a function it has the type that routers use for
 // middleware: func(http.Handler) http.Handler.
 func (m *Middleware) Wrap(next http.Handler) http.Handler {
-	switch {
-	case next == nil:
-		panic("httplimit: the handler to limit is nil")
-	case m == nil || m.store == nil:
-		panic("httplimit: the middleware is not made by New, NewFunc or PerKey")
-	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { m.serve(w, r, next) })
 }
 
@@ -230,38 +248,4 @@ func (m *Middleware) fail(w http.ResponseWriter, r *http.Request, err error) {
 	} else {
 		WriteFailure(w, err)
 	}
-}
-
-// policyAsker makes requests by a policy.
-type policyAsker struct {
-	policy  *policy.Prepared
-	options *Options
-	known   []string // the attributes of the policy, and its costs
-	needed  []string // the attributes that are required
-}
-
-func (a *policyAsker) ask(o *Outcome, r *http.Request, cost int64) error {
-	attributes := a.options.Rule.Of(r, &a.options.Clients)
-	if a.options.Attributes != nil {
-		own, err := a.options.Attributes(r)
-		if err != nil {
-			return err
-		}
-		for name, value := range own {
-			if !slices.Contains(a.known, name) { // a mistake of the service, not of the client
-				return fmt.Errorf("policy %q has no attribute %q", a.policy.Name, name)
-			}
-			attributes[name] = bounded(value)
-		}
-	}
-	if err := a.options.Rule.missing(a.needed, attributes); err != nil {
-		return err
-	}
-	costs, err := a.options.Rule.Costs(a.policy.Policy, r, attributes)
-	if err != nil {
-		return err
-	}
-	o.limits = a.policy.Limits
-	o.requests, _, err = a.policy.AppendRequests(nil, nil, attributes, cost, costs...)
-	return err
 }
