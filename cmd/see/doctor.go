@@ -44,8 +44,8 @@ user, the keys under the prefix, and the denials and overrides in the store. It
 changes nothing. Each check is ✓ fine, ? not known, ! a warning or ✗ a problem.
 Warnings and problems come with advice.
 
-It looks at up to --scan-limit keys under the prefix, names the biggest and the
-hottest of them, and says if there are more.
+It looks at up to --scan-limit keys under the prefix, names the biggest of them,
+and says if there are more.
 
 Exit codes: 0 no problem; 1 a problem (✗), or with --fail-on warn a warning; 3
 the store cannot be reached; 4 the store refuses; 5 findings are missing,
@@ -211,7 +211,7 @@ func (a *doctorAnswer) Print(p *output.Printer) {
 	findings := joinServers(a.report.Findings)
 	var keys []doctor.Finding
 	findings = slices.DeleteFunc(findings, func(f doctor.Finding) bool {
-		ranks := f.Status == doctor.OK && (f.Check == "biggest" || f.Check == "hottest")
+		ranks := f.Status == doctor.OK && f.Check == "biggest"
 		if ranks {
 			keys = append(keys, f)
 		}

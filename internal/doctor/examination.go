@@ -17,7 +17,7 @@ type Options struct {
 	// ScanLimit is the most keys of the store that are read; 0 means all.
 	ScanLimit int
 	Now       func() time.Time
-	// Store is the store itself, for denials and overrides.
+	// Store is the store itself, for its keys, denials and overrides.
 	Store store.Store
 	// Transport says how the connections are protected.
 	Transport redisserver.Transport
@@ -41,6 +41,8 @@ type examination struct {
 	report  Report
 	// holdsLimits: there are limits among the keys, or it is unknown.
 	holdsLimits bool
+	// unreached: a server did not answer.
+	unreached bool
 }
 
 func (e *examination) add(s *server, findings ...Finding) {

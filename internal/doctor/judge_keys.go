@@ -18,7 +18,7 @@ func judgeKeys(f *keyFacts) []Finding {
 	switch {
 	case !f.complete:
 		keys.Summary = fmt.Sprintf("stopped early: %s%s (--scan-limit 0 looks at all)", output.Plural(f.limits, "limit"), f.among())
-	case !f.counted: // then looked is only the number of keys
+	case f.total == 0: // unknown
 		keys.Summary = output.Plural(f.limits, "limit") + " among all keys of the store"
 	}
 	all := []Finding{keys, f.judgeTTLs(), f.judgeForeign()}
@@ -29,14 +29,11 @@ func judgeKeys(f *keyFacts) []Finding {
 			Advice: "a reset of the key deletes the record, and the next take begins anew",
 			Data:   map[string]any{"count": f.damaged.count, "examples": orEmpty(f.damaged.examples)}})
 	}
-	if f.noSize == nil {
+	if f.sized {
 		all = append(all, f.size())
 	}
 	if len(f.biggest) > 0 {
-		all = append(all, f.ranked("biggest", f.biggest, func(r ranked) string { return output.Bytes(r.value) }))
-	}
-	if len(f.hottest) > 0 {
-		all = append(all, f.ranked("hottest", f.hottest, f.heat))
+		all = append(all, f.judgeBiggest())
 	}
 	if f.limits > 0 {
 		all = append(all, f.policies())
@@ -49,7 +46,7 @@ func (f *keyFacts) among() string {
 	switch {
 	case f.complete:
 		return ""
-	case f.counted:
+	case f.total > 0:
 		return fmt.Sprintf(" among the %d looked at of %s", f.looked, output.Plural(f.total, "key"))
 	}
 	return fmt.Sprintf(" among the %d keys looked at", f.looked)
@@ -91,7 +88,7 @@ func (f *keyFacts) size() Finding {
 	if f.limits > 0 {
 		found.Summary += fmt.Sprintf(", %s each on average", output.Bytes(f.bytes/f.limits))
 	}
-	if !f.complete && f.counted && f.looked > 0 {
+	if !f.complete && f.total > 0 && f.looked > 0 {
 		estimate := int64(float64(f.bytes) * float64(f.total) / float64(f.looked))
 		found.Data["estimated_bytes"] = estimate
 		found.Summary = fmt.Sprintf("limits take about %s of memory, an estimate from %s in %s", output.Bytes(estimate),
@@ -103,30 +100,14 @@ func (f *keyFacts) size() Finding {
 // longestRanked is the most bytes of a key in the text of a ranking. Its data has the whole key.
 const longestRanked = 100
 
-func (f *keyFacts) ranked(check string, ranks ranking, value func(ranked) string) Finding {
+func (f *keyFacts) judgeBiggest() Finding {
 	var texts []string
 	var data []map[string]any
-	for _, r := range ranks {
-		texts = append(texts, output.Printable(output.Shorten(r.storeKey, longestRanked))+" "+value(r))
-		one := map[string]any{"store_key": r.storeKey}
-		switch {
-		case check == "biggest":
-			one["bytes"] = r.value
-		case f.byFrequency:
-			one["frequency"] = r.value
-		default:
-			one["idle_seconds"], one["used_share"] = -r.value, r.share
-		}
-		data = append(data, one)
+	for _, r := range f.biggest {
+		texts = append(texts, output.Printable(output.Shorten(r.storeKey, longestRanked))+" "+output.Bytes(r.bytes))
+		data = append(data, map[string]any{"store_key": r.storeKey, "bytes": r.bytes})
 	}
-	return Finding{Check: check, Status: OK, Summary: strings.Join(texts, ", ") + f.among(), Data: map[string]any{"keys": data}}
-}
-
-func (f *keyFacts) heat(r ranked) string {
-	if f.byFrequency {
-		return fmt.Sprintf("(frequency %d of 255)", r.value)
-	}
-	return fmt.Sprintf("(%.0f %% used, idle %d s)", r.share*100, -r.value)
+	return Finding{Check: "biggest", Status: OK, Summary: strings.Join(texts, ", ") + f.among(), Data: map[string]any{"keys": data}}
 }
 
 // shownPolicies is the number of policies in the text; the data has all of them.

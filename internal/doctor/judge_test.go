@@ -359,7 +359,7 @@ func TestFile(t *testing.T) {
 
 func TestKeys(t *testing.T) {
 	facts := func(change func(*keyFacts)) map[string]Finding {
-		f := keyFacts{prefix: "rl", looked: 100, total: 100, counted: true, complete: true, limits: 10, bytes: 1360,
+		f := keyFacts{prefix: "rl", looked: 100, total: 100, sized: true, complete: true, limits: 10, bytes: 1360,
 			perPolicy: map[string]int64{}}
 		change(&f)
 		found := map[string]Finding{}
@@ -376,19 +376,16 @@ func TestKeys(t *testing.T) {
 		return s
 	}
 	early := func(f *keyFacts) { f.complete, f.total = false, 1000 }
-	uncounted := func(f *keyFacts) { f.counted = false }
+	uncounted := func(f *keyFacts) { f.total = 0 }
 	seven := facts(func(f *keyFacts) {
 		f.perPolicy = map[string]int64{"a": 1, "b": 3, "c": 2, "d": 1, "e": 1, "f": 1, "g": 1}
-		f.hottest.add(ranked{"k\u202e", -60, 0.25})
-		f.biggest.add(ranked{"k", 2000, 0})
+		f.rank(ranked{"k\u202e", 2000})
 	})
 	few := facts(func(f *keyFacts) {
 		early(f)
 		f.perPolicy, f.noTTL, f.foreign, f.damaged = map[string]int64{"a": 10}, many(1), many(2), many(3)
-		f.hottest.add(ranked{"k", -60, 0.25})
-		f.biggest.add(ranked{"k", 2000, 0})
+		f.rank(ranked{"k", 2000})
 	})
-	frequent := facts(func(f *keyFacts) { f.byFrequency = true; f.hottest.add(ranked{"k", 9, 0}) })
 	checkVerdicts(t, []verdictTest{
 		{"all", facts(func(*keyFacts) {})["keys"], OK, "10 limits among all 100 keys of the store", ""},
 		{"stopped", facts(early)["keys"], OK, "stopped early: 10 limits among the 100 looked at of 1000 keys", ""},
@@ -403,8 +400,7 @@ func TestKeys(t *testing.T) {
 		{"foreign", facts(func(f *keyFacts) { f.foreign = many(1) })["foreign"], Warn,
 			"1 key under the prefix rl that limitctl did not write: k0", "--prefix"},
 		{"policies", seven["policies"], OK, "b 3, c 2, a 1, d 1, e 1, and 2 more", ""},
-		{"hottest", seven["hottest"], OK, `"k\u202e" (25 % used, idle 60 s)`, ""},
-		{"biggest", seven["biggest"], OK, "k 2 kB", ""},
+		{"biggest", seven["biggest"], OK, `"k\u202e" 2 kB`, ""},
 		{"ttl, stopped", facts(early)["ttl"], OK, "no limit without an expiry among the 100 looked at of 1000 keys", ""},
 		{"ttl, stopped, no DBSIZE", facts(func(f *keyFacts) { early(f); uncounted(f) })["ttl"], OK,
 			"no limit without an expiry among the 100 keys looked at", ""},
@@ -413,41 +409,28 @@ func TestKeys(t *testing.T) {
 		{"foreign, stopped", few["foreign"], Warn, "did not write among the 100 looked at of 1000 keys: k0", "--prefix"},
 		{"damaged, stopped", few["damaged"], Fail, "damaged among the 100 looked at of 1000 keys, so that", "reset"},
 		{"policies, stopped", few["policies"], OK, "a 10 among the 100 looked at of 1000 keys", ""},
-		{"hottest, stopped", few["hottest"], OK, "idle 60 s) among the 100 looked at of 1000 keys", ""},
 		{"biggest, stopped", few["biggest"], OK, "k 2 kB among the 100 looked at of 1000 keys", ""},
-		{"frequent", frequent["hottest"], OK, "k (frequency 9 of 255)", ""},
 	})
-	if _, is := facts(func(f *keyFacts) { f.noSize = store.ErrRefused })["size"]; is {
+	if _, is := facts(func(f *keyFacts) { f.sized = false })["size"]; is {
 		t.Error("sizes that could not be had are judged")
 	}
 }
 
+// What a scan finds is a limit, a damaged record, or somebody else's.
 func TestClassify(t *testing.T) {
-	now := store.InstantOf(time.Now())
-	var state store.State
+	f := keyFacts{perPolicy: map[string]int64{}}
 	limit, err := store.Limit{Count: 10, Period: time.Minute}.Normalize()
 	if err != nil {
 		t.Fatal(err)
 	}
-	state.Charge(limit, 5, now)
-	record := state.AppendRecord(nil)
-	f := keyFacts{prefix: "rl", layout: admin.OwnLayout("rl"), perPolicy: map[string]int64{}}
-	held := func(storeKey string, text []byte) *admin.Held {
-		return &admin.Held{StoreKey: storeKey, Text: text, Length: int64(len(text)), TTL: time.Minute}
+	for _, name := range []string{"login/ip", "token-bucket/1m", "own"} {
+		f.add(&admin.Entry{Key: store.Key{Subject: "ip:1", Name: name}, Limit: limit, TTL: time.Minute}, nil)
 	}
-	for storeKey, want := range map[string]bool{
-		"rl:{ip:1}:login/ip": true, "rl:{user:1}:token-bucket/1m": true, "rl:{user:1}:own": true, "rl:x": false, "rl:{x}": false,
-	} {
-		share, ours := f.classify(held(storeKey, record), nil, now)
-		if ours != want || ours && share != 0.5 {
-			t.Errorf("%s: %v, %v used; want %v", storeKey, ours, share, want)
-		}
-	}
-	if _, ours := f.classify(held("rl:{a}:b", []byte("hello")), nil, now); ours || f.foreign.count != 3 {
-		t.Errorf("a value of somebody else's: %v, %d foreign; want 3", ours, f.foreign.count)
-	}
-	if want := map[string]int64{"login/ip": 1, "token-bucket/1m": 2}; !reflect.DeepEqual(f.perPolicy, want) {
-		t.Errorf("per policy %v, want %v", f.perPolicy, want)
+	f.add(&admin.Entry{StoreKey: "rl:x"}, &store.ForeignError{Holds: "a list"})
+	f.add(&admin.Entry{StoreKey: "rl:{x}:y", TTL: -1}, &store.ForeignError{Holds: "a damaged limit record"})
+	if want := map[string]int64{"login/ip": 1, "token-bucket/1m": 2}; !reflect.DeepEqual(f.perPolicy, want) || f.limits != 3 ||
+		f.foreign.text() != "rl:x (a list)" || f.damaged.text() != "rl:{x}:y" || f.noTTL.text() != "rl:{x}:y" {
+		t.Errorf("%+v", f)
 	}
 }
 
@@ -463,19 +446,19 @@ func TestGroupsOfUnknownLimits(t *testing.T) {
 }
 
 func TestRanking(t *testing.T) {
-	var r ranking
-	for i, value := range []int64{1, 5, 3, 5, 2, 4} {
-		r.add(ranked{fmt.Sprint("k", i), value, float64(i)})
+	var f keyFacts
+	for i, value := range []int64{1, 5, 3, 2, 4} {
+		f.rank(ranked{fmt.Sprint("k", i), value})
 	}
-	if want := (ranking{{"k3", 5, 3}, {"k1", 5, 1}, {"k5", 4, 5}}); !reflect.DeepEqual(r, want) {
-		t.Errorf("got %v, want %v", r, want)
+	if want := []ranked{{"k1", 5}, {"k4", 4}, {"k2", 3}}; !reflect.DeepEqual(f.biggest, want) {
+		t.Errorf("got %v, want %v", f.biggest, want)
 	}
 }
 
 // A ranking names a long key by its beginning, and has all of it in its data.
 func TestRankingOfALongKey(t *testing.T) {
 	long := strings.Repeat("k", 1000)
-	finding := (&keyFacts{complete: true}).ranked("biggest", ranking{{long, 2000, 0}}, func(ranked) string { return "2 kB" })
+	finding := (&keyFacts{complete: true, biggest: []ranked{{long, 2000}}}).judgeBiggest()
 	if want := long[:100] + "… (900 B more) 2 kB"; finding.Summary != want {
 		t.Errorf("it says %s", finding.Summary)
 	}

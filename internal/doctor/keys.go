@@ -1,143 +1,155 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
-	"strings"
 
-	"github.com/redis/go-redis/v9"
-
-	redisserver "github.com/limitctl/limitctl/internal/redis"
-	"github.com/limitctl/limitctl/lua"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// keys reads the keys of every master, one after the other, up to the limit.
-func (e *examination) keys(ctx context.Context, servers []*server) error {
-	facts := keyFacts{prefix: e.Prefix, layout: admin.OwnLayout(e.Prefix), complete: true, counted: true, perPolicy: map[string]int64{},
-		byFrequency: strings.HasSuffix(servers[0].before["maxmemory_policy"], "-lfu")}
-	for i, s := range servers {
-		limit := 0
-		if e.ScanLimit > 0 { // the next masters can use what one leaves
-			limit = max(1, (e.ScanLimit-int(facts.looked))/(len(servers)-i))
+// keys looks at the keys by the store's own scan.
+func (e *examination) keys(ctx context.Context, _ []*server) error {
+	keyspace, has := admin.KeyspaceOf(e.Store)
+	if !has {
+		return nil
+	}
+	facts, err := e.scan(ctx, keyspace, true)
+	if errors.Is(err, store.ErrRefused) { // perhaps the sizes alone
+		noSize := err
+		if facts, err = e.scan(ctx, keyspace, false); err == nil {
+			e.report.add(unread("size", noSize))
 		}
-		err := e.scan(ctx, s, &facts, limit)
-		if denied := (*deniedError)(nil); errors.As(err, &denied) {
-			e.cannotLook(s, "keys", denied.command, err)
-			return nil
+	}
+	lost := (*admin.IncompleteError)(nil)
+	switch {
+	case errors.Is(err, store.ErrRefused) && !errors.As(err, &lost):
+		e.report.add(unread("keys", err))
+		return nil
+	case errors.As(err, &lost):
+		facts.complete = false
+		if e.unreached { // which has a finding
+			err = nil
 		}
-		if redisserver.IsReply(err) {
-			e.cannotLook(s, "keys", "scan", err)
-			return nil
-		}
-		if err != nil {
-			return err
-		}
+	case err != nil:
+		return err
 	}
 	e.holdsLimits = facts.limits > 0 || !facts.complete
-	e.report.add(judgeKeys(&facts)...)
-	if facts.noHeat != nil {
-		e.cannotLook(nil, "hottest", "object|"+facts.heatQuestion(), facts.noHeat)
-	}
-	if facts.noSize != nil {
-		e.cannotLook(nil, "size", "memory|usage", facts.noSize)
-	}
-	return nil
-}
-
-// scan reads at most limit keys of a server; 0 means all.
-func (e *examination) scan(ctx context.Context, s *server, facts *keyFacts, limit int) error {
-	keys := redisserver.Scan[string]{
-		Servers: s.alone, Match: store.EscapeGlob(e.Prefix) + ":*",
-		Select: func(storeKey string) (string, bool) { return storeKey, true },
-		Read: func(ctx context.Context, page redisserver.Page[string]) error {
-			for batch := range slices.Chunk(page.Keys, redisserver.KeysPerRead) {
-				if err := facts.read(ctx, s.client, batch); err != nil {
-					return err
-				}
-			}
-			return nil
-		},
-	}
-	coverage, err := keys.Server(ctx, s.client, limit)
-	if coverage.Complete && coverage.Counted {
-		coverage.Looked = coverage.Total // the last batch is not full
-	}
-	facts.looked += coverage.Looked
-	facts.total += coverage.Total
-	facts.counted = facts.counted && coverage.Counted
-	facts.complete = facts.complete && coverage.Complete
+	e.report.add(judgeKeys(facts)...)
 	return err
 }
 
-// deniedError is the error of a command that the user may not run.
-type deniedError struct {
-	command string
-	error
+// scan reads keys up to the limit. An error can come with facts about those of other masters.
+func (e *examination) scan(ctx context.Context, keyspace admin.Keyspace, sizes bool) (*keyFacts, error) {
+	all, err := store.ParsePattern("*")
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	f := &keyFacts{prefix: e.Prefix, complete: true, sized: sizes, perPolicy: map[string]int64{}}
+	var came int64
+	query := admin.Query{Subjects: all, Foreign: true, Bytes: sizes, Progress: func(looked, total int64) {
+		f.looked, f.total = max(looked, came), total
+		if e.ScanLimit > 0 && f.looked >= int64(e.ScanLimit) && (total == 0 || looked < total) {
+			f.complete = false
+			stop()
+		}
+	}}
+	for entry, err := range keyspace.Scan(ctx, query) {
+		if !f.complete {
+			break
+		}
+		came++
+		if foreign := (*store.ForeignError)(nil); err != nil && !errors.As(err, &foreign) {
+			return f, err
+		}
+		f.add(&entry, err)
+	}
+	return f, nil
 }
 
-func (e *deniedError) Unwrap() error { return e.error }
+// examples is the number of keys that are named as examples.
+const examples = 3
 
-// read reads about keys, in one round trip. The idle time comes first, since for the server, reading a key is using
-// it.
-func (f *keyFacts) read(ctx context.Context, client *redis.Client, storeKeys []string) error {
-	pipe := client.Pipeline()
-	now := pipe.Time(ctx)
-	heat, sizes := make([]*redis.Cmd, len(storeKeys)), make([]*redis.IntCmd, len(storeKeys))
-	ttls, values := make([]*redis.DurationCmd, len(storeKeys)), make([]*redis.StringCmd, len(storeKeys))
-	for i, key := range storeKeys {
-		heat[i] = pipe.Do(ctx, "object", f.heatQuestion(), key)
-		sizes[i] = pipe.MemoryUsage(ctx, key)
-		ttls[i] = pipe.PTTL(ctx, key)
-		values[i] = pipe.GetRange(ctx, key, 0, lua.HeadSize-1)
+// keyFacts are the results of reading the keys. Their size does not grow with the number of keys.
+type keyFacts struct {
+	prefix         string
+	looked, total  int64 // keys of the store, of limitctl or not; the total is 0 if it is unknown
+	complete       bool
+	sized          bool // sizes are known
+	limits, bytes  int64
+	noTTL, foreign sample
+	foreignKey     string // the first of them
+	damaged        sample // records of limitctl that cannot be read
+	perPolicy      map[string]int64
+	biggest        []ranked
+}
+
+// sample counts keys, and keeps the first few.
+type sample struct {
+	count    int64
+	examples []string
+}
+
+func (s *sample) add(text string) {
+	if s.count++; len(s.examples) < examples {
+		s.examples = append(s.examples, text)
 	}
-	if _, err := pipe.Exec(ctx); err != nil && !redisserver.IsReply(err) {
-		return err
+}
+
+// ranked is a key and its size.
+type ranked struct {
+	storeKey string
+	bytes    int64
+}
+
+// add counts an entry of a scan as a limit, by its policy, or as what err, if it is not nil, says of it.
+func (f *keyFacts) add(entry *admin.Entry, err error) {
+	if f.sized {
+		f.rank(ranked{entry.StoreKey, entry.Bytes})
 	}
-	for i, storeKey := range storeKeys {
-		for command, err := range map[string]error{"pttl": ttls[i].Err(), "getrange": values[i].Err()} {
-			if redisserver.LacksRight(err) {
-				return &deniedError{command, err}
-			}
-		}
-		if ttls[i].Val() == -2 { // it has expired since the scan
-			continue
-		}
-		if values[i].Err() != nil && !redisserver.IsErrorReply(values[i].Err(), "WRONGTYPE") {
-			continue // its slot has moved away
-		}
-		value, _ := values[i].Bytes()
-		held := admin.Held{StoreKey: storeKey, Text: value, Length: int64(len(value)), TTL: ttls[i].Val()}
-		if len(value) == lua.HeadSize {
-			held.Length = int64(store.MaxRecordSize) // at most
-		}
-		share, ours := f.classify(&held, values[i].Err(), store.InstantOf(now.Val()))
-		if size, err := sizes[i].Result(); err == nil {
-			f.biggest.add(ranked{storeKey: storeKey, value: size})
-			if ours {
-				f.bytes += size
-			}
-		} else if !errors.Is(err, redis.Nil) {
-			f.noSize = err
-		}
-		if !ours {
-			continue
-		}
-		f.limits++
-		if ttls[i].Val() == -1 {
-			f.noTTL.add(storeKey)
-		}
-		if n, err := heat[i].Int64(); err != nil {
-			if !errors.Is(err, redis.Nil) {
-				f.noHeat = err
-			}
-		} else if f.byFrequency {
-			f.hottest.add(ranked{storeKey, n, share})
-		} else {
-			f.hottest.add(ranked{storeKey, -n, share})
-		}
+	wrong := (*store.ForeignError)(nil)
+	if errors.As(err, &wrong) && !wrong.IsDamaged() {
+		f.foreignKey = cmp.Or(f.foreignKey, entry.StoreKey)
+		f.foreign.add(entry.StoreKey + " (" + wrong.Holds + ")")
+		return
 	}
-	return nil
+	if entry.TTL < 0 {
+		f.noTTL.add(entry.StoreKey)
+	}
+	if err != nil {
+		f.damaged.add(entry.StoreKey)
+		return
+	}
+	f.limits++
+	f.bytes += entry.Bytes
+	f.perPolicy[groupOf(entry)]++
+}
+
+// rank keeps the few biggest.
+func (f *keyFacts) rank(k ranked) {
+	at, _ := slices.BinarySearchFunc(f.biggest, k, func(a, b ranked) int { return cmp.Compare(b.bytes, a.bytes) })
+	if at < examples {
+		f.biggest = slices.Insert(f.biggest, at, k)
+		f.biggest = f.biggest[:min(examples, len(f.biggest))]
+	}
+}
+
+// groupOf returns the name under which limits are counted: "api/user" for a policy, else the algorithm and the
+// period.
+func groupOf(e *admin.Entry) string {
+	if parts, ok := policy.ParseKey(e.Key); ok {
+		return parts.LimitName()
+	}
+	if !e.LimitKnown() {
+		return e.LimitText()
+	}
+	if e.Limit.Calendar != nil { // a record has the end of its window, which is not the same for all keys
+		return e.Key.Name
+	}
+	return e.Limit.DefaultName()
 }

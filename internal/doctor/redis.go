@@ -84,6 +84,7 @@ func (e *examination) masters(ctx context.Context) ([]*server, error) {
 // unreachable adds the finding that a server gave no answer, or refused to, and returns the error as one of the
 // limiter.
 func (e *examination) unreachable(s *server, err error) error {
+	e.unreached = true
 	wrong := redisserver.WrongAnswer(err)
 	err = s.alone.Explain(err)
 	advice := "check that it runs, and that its address, firewall and TLS let you through"

@@ -25,20 +25,26 @@ func examine(t *testing.T, server *redistest.Server, user string, change func(*O
 	client := redis.NewClient(&redis.Options{Addr: server.Addr, Username: user, Password: "pw", DisableIdentity: true, MaxRetries: -1,
 		DialerRetries: 1})
 	defer client.Close()
-	options := Options{Prefix: "rl", ScanLimit: 100_000, Now: time.Now}
+	options := Options{Prefix: "rl", ScanLimit: 100_000, Now: time.Now, Store: open(t, client)}
 	change(&options)
 	return Redis(ctx, client, options)
 }
 
 func asIs(*Options) {}
 
-// fill takes of so many keys.
-func fill(t *testing.T, server *redistest.Server, n int) {
+func open(t *testing.T, client redis.UniversalClient) store.Store {
 	t.Helper()
-	backend, err := redisstore.Own(server.Client())
+	backend, err := redisstore.Own(client)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return backend
+}
+
+// fill takes of so many keys.
+func fill(t *testing.T, server *redistest.Server, n int) {
+	t.Helper()
+	backend := open(t, server.Client())
 	for i := range n {
 		key, limit := store.Key{Subject: fmt.Sprint("user:", i)}, store.Limit{Count: 100, Period: 1000 * time.Hour}
 		if _, err := storecall.New(backend).Take(ctx, key, limit, 1); err != nil {
@@ -62,6 +68,14 @@ func TestAnOperatorsRightsSuffice(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	fill(t, server, 3)
+	server.Do("RPUSH", "rl:{x}:y", "a")
+	log := storecall.New(open(t, server.Client()))
+	for range 100 { // which is longer than what is read at first
+		if _, err := log.Take(ctx, store.Key{Subject: "u", Name: "log"}, store.Limit{Algorithm: store.SlidingLog, Count: 1000,
+			Period: time.Hour}, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
 	roles := redisserver.Roles()
 	operator := &roles[len(roles)-1]
 	try := func(rule []string) (report *Report, refused []string) {
@@ -71,12 +85,9 @@ func TestAnOperatorsRightsSuffice(t *testing.T) {
 		}
 		server.Do(words...)
 		server.Do("ACL", "LOG", "RESET")
-		for _, policy := range []string{"allkeys-lfu", "noeviction"} {
-			server.Do("CONFIG", "SET", "maxmemory-policy", policy)
-			var err error
-			if report, err = examine(t, server, "tried", asIs); err != nil {
-				t.Fatal(err)
-			}
+		report, err := examine(t, server, "tried", asIs)
+		if err != nil {
+			t.Fatal(err)
 		}
 		log, _ := server.Do("ACL", "LOG").([]any)
 		for _, entry := range log {
@@ -161,7 +172,7 @@ func TestTheScanIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	keys := report.finding(t, "keys")
-	if looked := keys.Data["looked"].(int64); keys.Data["complete"] != false || looked < 1000 || looked > 1500 ||
+	if looked := keys.Data["looked"].(int64); keys.Data["complete"] != false || looked < 1000 || looked > 2000 ||
 		!strings.Contains(keys.Summary, "of 3000 keys") {
 		t.Errorf("with a limit of 1000: %+v", keys)
 	}
@@ -258,7 +269,7 @@ func TestAClusterIsExaminedAsAWhole(t *testing.T) {
 		client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{servers[0].Addr}, DisableIdentity: true, MaxRedirects: -1,
 			DialerRetries: 1})
 		defer client.Close()
-		return Redis(ctx, client, Options{Prefix: "rl", ScanLimit: 100, Now: time.Now})
+		return Redis(ctx, client, Options{Prefix: "rl", ScanLimit: 100, Now: time.Now, Store: open(t, client)})
 	}
 	report, err := examine()
 	if err != nil || report.finding(t, "cluster").Summary != "all 16384 slots covered by 3 masters" {

@@ -82,8 +82,8 @@ func Rights(prefix string) []Right {
 		{Command: "get", For: []string{"check", "consume", "reset", "undo"}, Try: []any{"get", key}},
 		{Command: "getrange", For: onLimits, Try: []any{"getrange", key, 0, 0}},
 		{Command: "exists", For: append(deciding, "check"), Try: []any{"exists", key}},
-		{Command: "strlen", For: append(reading, "inspect"), Try: []any{"strlen", key}},
-		{Command: "type", For: append(reading, "inspect"), Try: []any{"type", key}, Else: "the type of a foreign value is not shown"},
+		{Command: "strlen", For: append(reading, looking...), Try: []any{"strlen", key}},
+		{Command: "type", For: append(reading, looking...), Try: []any{"type", key}, Else: "the type of a foreign value is not shown"},
 		{Command: "time", For: timed, Try: []any{"time"}},
 		{Command: "set", For: changing, Try: []any{"set", key, "", "xx"}, Writes: true},
 		{Command: "setrange", For: deciding, Try: []any{"setrange", key, 0, ""}, Else: "a sliding log is rewritten at each take",
@@ -112,8 +112,6 @@ func Rights(prefix string) []Right {
 		{Command: "info", For: doctor, Try: []any{"info", "server"}},
 		{Command: "config|get", For: doctor, Try: []any{"config", "get", "maxmemory"}},
 		{Command: "script|exists", For: doctor, Try: []any{"script", "exists", noScript}},
-		{Command: "object|freq", For: doctor, Try: []any{"object", "freq", key}, Else: "the hottest keys are not shown"},
-		{Command: "object|idletime", For: doctor, Try: []any{"object", "idletime", key}, Else: "the hottest keys are not shown"},
 		{Command: "acl|whoami", For: doctor, Try: []any{"acl", "whoami"}, Else: "rights are found out by trying"},
 		{Command: "acl|dryrun", For: doctor, Try: []any{"acl", "dryrun", "default", "ping"}, Else: "rights are found out by trying"},
 	}
@@ -131,10 +129,8 @@ func ClusterRights() []Right {
 			Else: "go-redis' own Cluster client asks for it again at each call of a moving slot"},
 		{Command: "asking", For: all, Try: []any{"asking"}, Else: "keys of a moving slot are not followed"},
 		{Command: "cluster|nodes", For: append(scanning, "doctor"), Try: []any{"cluster", "nodes"}},
-		{Command: "cluster|countkeysinslot", For: scanning, Try: []any{"cluster", "countkeysinslot", 0},
-			Else: "a moving slot is searched for among all keys"},
-		{Command: "cluster|getkeysinslot", For: scanning, Try: []any{"cluster", "getkeysinslot", 0, 1},
-			Else: "a moving slot is searched for among all keys"},
+		{Command: "cluster|countkeysinslot", For: scanning, Try: []any{"cluster", "countkeysinslot", 0}},
+		{Command: "cluster|getkeysinslot", For: scanning, Try: []any{"cluster", "getkeysinslot", 0, 1}},
 		{Command: "cluster|info", For: []string{"doctor"}, Try: []any{"cluster", "info"}},
 	}
 }

@@ -24,7 +24,7 @@ type Scan[K any] struct {
 	Match string
 	// Select converts a key to K, and reports whether it is wanted.
 	Select func(storeKey string) (key K, wanted bool)
-	// Known gets the number of keys that are newly known to exist. It may be nil.
+	// Known gets the number of keys that are newly known to exist.
 	Known func(ctx context.Context, keys int64) error
 	// Read gets the pages; those of several masters concurrently. Some keys come twice. An error ends the scan of
 	// that master.
@@ -38,99 +38,67 @@ type Page[K any] struct {
 	Looked int           // the number of keys that the server read to find them
 }
 
-// Coverage is how many of a server's keys a scan has read.
-type Coverage struct {
-	Looked   int64
-	Total    int64 // the server's keys at the beginning; 0 if the user lacks the right to know
-	Counted  bool  // the user has that right
-	Complete bool  // all keys were read
-}
-
 // All scans the keys of all masters concurrently. In a Cluster it repeats slots that moved meanwhile. A master that
 // fails does not end the scan of the others.
 func (s *Scan[K]) All(ctx context.Context) error {
 	if s.Servers.IsCluster() {
-		return s.cluster(ctx, -1)
+		return s.cluster(ctx)
 	}
-	_, err := s.Server(ctx, s.Servers.client, 0)
-	return err
+	return s.server(ctx, s.Servers.client)
 }
 
 // Tag scans the keys with a hash tag; in a Cluster only their slot.
 func (s *Scan[K]) Tag(ctx context.Context, tag string) error {
 	if s.Servers.IsCluster() {
-		return s.cluster(ctx, SlotOf(tag))
+		return s.slot(ctx, SlotOf(tag))
 	}
 	return s.All(ctx)
 }
 
-// Server scans the keys of one server, about most of them; 0 means all.
-func (s *Scan[K]) Server(ctx context.Context, server redis.Cmdable, most int) (Coverage, error) {
+// server scans the keys of one server. While one page is being read, the next is fetched.
+func (s *Scan[K]) server(ctx context.Context, server redis.Cmdable) error {
 	walk := &walk{server: server}
 	if err := walk.count(ctx); err != nil {
-		return Coverage{}, err
+		return err
 	}
-	coverage := Coverage{Total: walk.total, Counted: walk.counted}
-	if err := s.known(ctx, walk.total); err != nil {
-		return coverage, err
+	if err := s.Known(ctx, walk.total); err != nil {
+		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	// While one page is being read, the next is fetched.
 	pages := make(chan Page[K], 1)
 	walked := make(chan error, 1)
-	panics.Go(func() (err error) {
-		coverage.Complete, err = s.walk(ctx, walk, most, pages)
-		return err
-	}, func(err error) {
+	panics.Go(func() error { return s.walk(ctx, walk, pages) }, func(err error) {
 		walked <- err
 		close(pages)
 	})
 	for page := range pages {
-		coverage.Looked += int64(page.Looked)
 		if err := s.Read(ctx, page); err != nil {
-			return Coverage{}, err
+			return err
 		}
 	}
-	err := <-walked
-	return coverage, err
+	return <-walked
 }
 
-func (s *Scan[K]) known(ctx context.Context, keys int64) error {
-	if s.Known == nil {
-		return nil
-	}
-	return s.Known(ctx, keys)
-}
-
-// walk sends the server's matching keys, a page for each SCAN. It stops after about most keys, 0 meaning no bound,
-// and reports whether it reached the end.
-func (s *Scan[K]) walk(ctx context.Context, walk *walk, most int, pages chan<- Page[K]) (ended bool, err error) {
+// walk sends the server's matching keys, a page for each SCAN.
+func (s *Scan[K]) walk(ctx context.Context, walk *walk, pages chan<- Page[K]) error {
 	stride := NewStride(keysPerScan)
-	for looked := 0; ; {
+	for ended := false; !ended; {
 		count := stride.Size()
-		if most > 0 {
-			count = min(count, most-looked)
-		}
 		var storeKeys []string
-		var ended bool
 		if err := stride.Exchange(ctx, count, func() (err error) {
 			storeKeys, ended, err = walk.next(ctx, s.Match, count)
 			return err
 		}); err != nil {
-			return false, err
+			return err
 		}
-		page := s.page(walk.server, storeKeys, max(count, len(storeKeys))) // a server can return more than count
 		select {
-		case pages <- page:
+		case pages <- s.page(walk.server, storeKeys, max(count, len(storeKeys))): // a server can return more than count
 		case <-ctx.Done():
-			return false, ctx.Err()
-		}
-		looked += page.Looked
-		if ended || most > 0 && looked >= most {
-			return ended, nil
+			return ctx.Err()
 		}
 	}
+	return nil
 }
 
 // page selects the wanted keys.
@@ -150,7 +118,7 @@ func (s *Scan[K]) masters(ctx context.Context, masters []*redis.Client) error {
 	errs := make([]error, len(masters))
 	for i, master := range masters {
 		scanning.Go(func() {
-			if _, err := s.Server(ctx, master, 0); err != nil {
+			if err := s.server(ctx, master); err != nil {
 				errs[i] = s.Servers.Incomplete(err, master)
 			}
 		})
@@ -219,19 +187,15 @@ func (w *walk) next(ctx context.Context, match string, count int) (storeKeys []s
 
 // checkEnds returns an error if the walk has read more keys than there can be.
 func (w *walk) checkEnds(ctx context.Context) error {
-	for _, counted := range []bool{false, true} {
-		switch {
-		case !w.counted && w.looked > walkMost:
-			return &answerError{fmt.Sprintf("its SCAN has not ended after %d keys; with the right to DBSIZE limitctl knows how many "+
-				"there are", w.looked)}
-		case !w.counted || w.looked <= walkTimes*w.total+walkMore:
-			return nil
-		case counted:
-			return &answerError{fmt.Sprintf("its SCAN does not end: %d keys were looked at, and there are %d", w.looked, w.total)}
-		}
-		if err := w.count(ctx); err != nil { // there may be more by now
-			return err
-		}
+	if !w.counted && w.looked > walkMost {
+		return &answerError{fmt.Sprintf("its SCAN has not ended after %d keys, and there is no right to DBSIZE", w.looked)}
 	}
-	return nil
+	most := func() int64 { return walkTimes*w.total + walkMore }
+	if !w.counted || w.looked <= most() {
+		return nil
+	}
+	if err := w.count(ctx); err != nil || w.looked <= most() { // there may be more by now
+		return err
+	}
+	return &answerError{fmt.Sprintf("its SCAN does not end: %d keys were looked at, and there are %d", w.looked, w.total)}
 }

@@ -21,6 +21,7 @@ func scanOf(servers *redisserver.Servers) *redisserver.Scan[string] {
 	return &redisserver.Scan[string]{
 		Servers: servers, Match: "*",
 		Select: func(storeKey string) (string, bool) { return storeKey, true },
+		Known:  func(context.Context, int64) error { return nil },
 		Read:   func(context.Context, redisserver.Page[string]) error { return nil },
 	}
 }

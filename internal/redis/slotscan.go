@@ -10,57 +10,39 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// cluster scans the keys of one slot, or of all for -1, and then again the slots that moved meanwhile, whose keys
-// may have been missed. A master that fails does not end the scan of the others.
-func (s *Scan[K]) cluster(ctx context.Context, slot int) error {
+// cluster scans the keys of all masters, and then again the slots that moved meanwhile, whose keys may have been missed.
+func (s *Scan[K]) cluster(ctx context.Context) error {
 	before, err := s.Servers.slotMap(ctx)
 	if err != nil {
 		return err
 	}
-	if slot >= 0 && !before.isLarge(ctx, slot) {
-		if err := s.slots(ctx, before, []int{slot}); !LacksRight(err) {
-			return err
-		}
+	if err := s.masters(ctx, before.masters); err != nil {
+		return err
 	}
-	for calm := 0; ; { // rounds in which no slot changed its master
-		masters := before.masters
-		if slot >= 0 && before.owner(slot) >= 0 && !before.isMoving(slot) {
-			masters = masters[before.owner(slot):][:1]
-		}
-		if err := s.masters(ctx, masters); err != nil {
-			return err
-		}
-		after, err := s.Servers.slotMap(ctx)
-		if err != nil {
-			return err
-		}
-		slots := before.missed(after)
-		if slot >= 0 {
-			slots = slices.DeleteFunc(slots, func(s int) bool { return s != slot })
-		}
-		if len(slots) == 0 {
-			return nil
-		}
-		if err := s.slots(ctx, after, slots); !LacksRight(err) {
-			return err
-		}
-		// Without the right to read single slots, it scans all keys again. A key that moved to another master in
-		// one round stayed in place in the other round, as long as the slot itself kept its master.
-		if slices.ContainsFunc(slots, func(s int) bool { return !before.keeps(s, after) }) {
-			calm = 0
-		} else if calm++; calm == 2 {
-			return nil
-		}
-		before = after
+	after, err := s.Servers.slotMap(ctx)
+	if err != nil {
+		return err
 	}
+	return s.slots(ctx, after, before.missed(after))
+}
+
+// slot scans the keys of one slot.
+func (s *Scan[K]) slot(ctx context.Context, slot int) error {
+	m, err := s.Servers.slotMap(ctx)
+	if err != nil {
+		return err
+	}
+	if m.isLarge(ctx, slot) {
+		return s.cluster(ctx)
+	}
+	return s.slots(ctx, m, []int{slot})
 }
 
 // largeSlot is the number of keys above which a slot is not read with one call, since other clients would have to
 // wait for it.
 const largeSlot = 20_000
 
-// isLarge reports whether a resting slot has so many keys that it is better to scan all keys of its master in small
-// steps.
+// isLarge reports whether a resting slot has so many keys that it is better to scan all keys in small steps.
 func (m *slotMap) isLarge(ctx context.Context, slot int) bool {
 	owner := m.owner(slot)
 	if owner < 0 || m.isMoving(slot) {
@@ -147,11 +129,11 @@ func (s *Scan[K]) slotsOnce(ctx context.Context, before *slotMap, slots []int) (
 func (s *Scan[K]) readSlots(ctx context.Context, master *redis.Client, slots []int) error {
 	storeKeys, err := keysIn(ctx, master, slots)
 	if err == nil {
-		if err = s.known(ctx, int64(len(storeKeys))); err == nil {
+		if err = s.Known(ctx, int64(len(storeKeys))); err == nil {
 			err = s.Read(ctx, s.page(master, storeKeys, len(storeKeys)))
 		}
 	}
-	if err != nil && !LacksRight(err) && ctx.Err() == nil {
+	if err != nil && ctx.Err() == nil {
 		err = s.Servers.Incomplete(err, master)
 	}
 	return err
