@@ -37,35 +37,27 @@ func readContext(r *yamlfile.Reader, v yamlfile.Value, checkStore func(url strin
 	if !ok {
 		return result
 	}
-	if e, said := fields["store"]; said {
-		if result.Store, ok = r.Text(e, "store", "a URL, such as redis://localhost:6379"); ok && checkStore != nil {
-			r.Hide(redisserver.URLSecrets(result.Store)...)
-			if err := checkStore(result.Store); err != nil {
-				r.Mistake(e, "%s", err)
-			}
+	if result.Store, ok = r.Text(fields["store"], "store", "a URL, such as redis://localhost:6379"); ok && checkStore != nil {
+		r.Hide(redisserver.URLSecrets(result.Store)...)
+		if err := checkStore(result.Store); err != nil {
+			r.Mistake(fields["store"], "%s", err)
 		}
 	}
 	result.Prefix = configfile.Prefix(r, fields)
-	if e, said := fields["password_file"]; said {
-		result.PasswordFile, _ = r.Text(e, "password_file", "a path")
-	}
-	if e, said := fields["password_env"]; said {
+	result.PasswordFile, _ = r.Text(fields["password_file"], "password_file", "a path")
+	if e, given := fields["password_env"]; given {
 		result.PasswordEnv, _ = r.Text(e, "password_env", "the name of an environment variable")
 		if _, both := fields["password_file"]; both {
 			r.MistakeAtKey(e, "the context has both a password_file and a password_env; keep one")
 		}
 	}
-	if e, said := fields["layout"]; said {
+	if e, given := fields["layout"]; given {
 		result.Layouts = readLayout(r, e)
 		if scheme, _, _ := strings.Cut(result.Store, ":"); len(result.Layouts) > 0 && (scheme == "file" || scheme == "memory") {
 			r.MistakeAtKey(e, "layouts are those of keys in a Redis, and the store %s: holds limits of limitctl alone", scheme)
 		}
 	}
-	if e, said := fields["read_only"]; said {
-		result.ReadOnly = r.Bool(e)
-	}
-	if e, said := fields["protected"]; said {
-		result.Protected = r.Bool(e)
-	}
+	result.ReadOnly = r.Bool(fields["read_only"])
+	result.Protected = r.Bool(fields["protected"])
 	return result
 }

@@ -45,33 +45,15 @@ func readMapping(r *yamlfile.Reader, v yamlfile.Value) (m Mapping) {
 	if !ok {
 		return m
 	}
-	if e, said := fields["layout"]; said {
-		if name, ok := r.Text(e, "layout", "the name of one, such as redis_rate"); ok {
-			var err error
-			if m.Layout, err = namedLayout(name); err != nil {
-				r.Mistake(e, "%s", err)
-			}
-		}
-	}
-	keys, keysSaid := fields["keys"]
-	if keysSaid {
-		if text, ok := r.Text(keys, "keys", "a glob over whole keys, such as rate:login:*"); ok {
-			var err error
-			if m.Keys, err = store.ParseStoreKeyPattern(text); err != nil {
-				r.Mistake(keys, "%s", err)
-			}
-		}
-	}
-	limit, limitSaid := fields["limit"]
-	if limitSaid {
-		if m.Text, ok = r.Text(limit, "limit", "COUNT/PERIOD, such as 10/1m"); ok {
-			var err error
-			if m.Limit, err = layouts.ParseLimit(m.Text); err != nil {
-				r.Mistake(limit, "%s", err)
-			}
-		}
-	}
-	if !keysSaid && !limitSaid && !r.HasMistakeWithin(v.Path) {
+	m.Layout, _ = yamlfile.Parsed(r, fields["layout"], "layout", "the name of one, such as redis_rate", namedLayout)
+	m.Keys, _ = yamlfile.Parsed(r, fields["keys"], "keys", "a glob over whole keys, such as rate:login:*", store.ParseStoreKeyPattern)
+	m.Limit, _ = yamlfile.Parsed(r, fields["limit"], "limit", "COUNT/PERIOD, such as 10/1m", func(text string) (store.Limit, error) {
+		m.Text = text
+		return layouts.ParseLimit(text)
+	})
+	_, hasKeys := fields["keys"]
+	_, hasLimit := fields["limit"]
+	if !hasKeys && !hasLimit && !r.HasMistakeWithin(v.Path) {
 		r.Mistake(v, "it says nothing of the layout; give it keys, a limit, or both")
 	}
 	return m

@@ -32,7 +32,7 @@ func readAmount(r *yamlfile.Reader, fields map[string]yamlfile.Value, base store
 		if !given {
 			continue
 		}
-		switch n, read := readCount(r, v, option.most); {
+		switch n, read := readNumber(r, v, 1, option.most); {
 		case !read:
 			ok = false
 		case *option.to != 0:
@@ -62,11 +62,10 @@ func readAmount(r *yamlfile.Reader, fields map[string]yamlfile.Value, base store
 // readLimitText reads the field limit. What it leaves out stays zero. algorithm is for a text that names none, 0 if
 // it is unknown.
 func readLimitText(r *yamlfile.Reader, fields map[string]yamlfile.Value, algorithm store.Algorithm) (limit store.Limit, ok bool) {
-	v, given := fields["limit"]
-	if !given {
+	if _, given := fields["limit"]; !given {
 		return store.Limit{}, true
 	}
-	return parsed(r, v, "limit", "COUNT/PERIOD, such as 10/1m", func(text string) (store.Limit, error) {
+	return yamlfile.Parsed(r, fields["limit"], "limit", "COUNT/PERIOD, such as 10/1m", func(text string) (store.Limit, error) {
 		limit, err := store.ParseLimit(text)
 		if err != nil && algorithm != 0 { // its slices may belong to the algorithm
 			limit, err = store.ParseLimitAs(text, algorithm)
@@ -103,16 +102,10 @@ func over(base, own store.Limit) store.Limit {
 
 // readAlgorithm reads the field algorithm; 0 means that it is missing, or has a mistake.
 func readAlgorithm(r *yamlfile.Reader, fields map[string]yamlfile.Value) (algorithm store.Algorithm, ok bool) {
-	v, given := fields["algorithm"]
-	if !given {
+	if _, given := fields["algorithm"]; !given {
 		return 0, true
 	}
-	return parsed(r, v, "algorithm", "the name of one, such as sliding-log", store.ParseAlgorithm)
-}
-
-// readCount reads a whole number from 1.
-func readCount(r *yamlfile.Reader, v yamlfile.Value, most int64) (int64, bool) {
-	return readNumber(r, v, 1, most)
+	return yamlfile.Parsed(r, fields["algorithm"], "algorithm", "the name of one, such as sliding-log", store.ParseAlgorithm)
 }
 
 // readNumber reads a whole number. It refuses 0200, which other readers of YAML take for 128.

@@ -60,12 +60,10 @@ func envoyDescriptorObject() *yamlfile.Object {
 
 // readEnvoy reads the field envoy of the file, after its policies.
 func readEnvoy(r *yamlfile.Reader, file map[string]yamlfile.Value, policies []*policy.Policy) (domains EnvoyDomains, options EnvoyOptions) {
-	v, given := file["envoy"]
-	if !given {
-		return nil, options
+	if _, given := file["envoy"]; given {
+		domains = EnvoyDomains{}
 	}
-	domains = EnvoyDomains{}
-	for _, domain := range r.Named(v, "envoy", "a map from each domain to its descriptors", validDomain) {
+	for _, domain := range r.Named(file["envoy"], "envoy", "a map from each domain to its descriptors", validDomain) {
 		if !r.IsList(domain) && options.read(r, domain) {
 			continue
 		}
@@ -118,13 +116,10 @@ func readDescriptor(r *yamlfile.Reader, v yamlfile.Value, policies []*policy.Pol
 	if !ok {
 		return d
 	}
-	var decides *policy.Policy
-	if e, given := fields["policy"]; given {
-		decides, _ = parsed(r, e, "policy", "the name of a policy", func(name string) (*policy.Policy, error) {
-			d.Policy = name
-			return FindPolicy("the file", policies, name)
-		})
-	}
+	decides, _ := yamlfile.Parsed(r, fields["policy"], "policy", "the name of a policy", func(name string) (*policy.Policy, error) {
+		d.Policy = name
+		return FindPolicy("the file", policies, name)
+	})
 	d.readWithoutPolicy(r, v, fields)
 	if e, given := fields["entries"]; given {
 		_, hasPolicy := fields["policy"]

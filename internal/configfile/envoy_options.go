@@ -55,10 +55,7 @@ func (o *EnvoyOptions) read(r *yamlfile.Reader, v yamlfile.Value) (is bool) {
 			name string
 			to   *string
 		}{{"limit", &o.Headers.Limit}, {"remaining", &o.Headers.Remaining}, {"reset", &o.Headers.Reset}} {
-			e, given := fields[field.name]
-			if !given {
-				continue
-			}
+			e := fields[field.name]
 			text, ok := r.Text(e, field.name, "the name of a header field, such as RateLimit-Limit")
 			lower := strings.ToLower(text)
 			switch {
@@ -79,29 +76,20 @@ func (o *EnvoyOptions) read(r *yamlfile.Reader, v yamlfile.Value) (is bool) {
 
 // readWithoutPolicy reads the fields of a descriptor that need no policy.
 func (d *EnvoyDescriptor) readWithoutPolicy(r *yamlfile.Reader, v yamlfile.Value, fields map[string]yamlfile.Value) {
-	if e, given := fields["unlimited"]; given {
-		d.Unlimited = r.Bool(e)
-	}
-	if e, given := fields["deny"]; given {
-		d.Deny = r.Bool(e)
-	}
-	if e, given := fields["name"]; given {
-		d.Name, _ = r.Text(e, "name", "a text")
-	}
-	if e, given := fields["replaces"]; given {
-		readTexts(r, e, "names of descriptors", func(name string) string {
-			if d.Replaces = append(d.Replaces, name); name == d.Name {
-				return fmt.Sprintf("the descriptor %q cannot replace itself", name)
-			}
-			return ""
-		})
-	}
+	d.Unlimited = r.Bool(fields["unlimited"])
+	d.Deny = r.Bool(fields["deny"])
+	d.Name, _ = r.Text(fields["name"], "name", "a text")
+	readTexts(r, fields["replaces"], "names of descriptors", func(name string) string {
+		if d.Replaces = append(d.Replaces, name); name == d.Name {
+			return fmt.Sprintf("the descriptor %q cannot replace itself", name)
+		}
+		return ""
+	})
 	_, policyGiven := fields["policy"]
-	e, entriesGiven := fields["entries"]
 	switch {
 	case policyGiven && (d.Unlimited || d.Deny) || d.Unlimited && d.Deny:
 		r.MistakeAtKey(v, "the descriptor has more than one of policy, unlimited and deny; keep one")
-	case policyGiven || d.Unlimited || d.Deny || r.HasMistakeWithin(v.Path) || entriesGiven && r.IsList(e):
+	case policyGiven || d.Unlimited || d.Deny || r.HasMistakeWithin(v.Path) || r.IsList(fields["entries"]):
 	default:
 		r.MistakeAtKey(v, "the descriptor has no policy: the policy that decides; or say unlimited: true or deny: true")
 	}

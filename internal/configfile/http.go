@@ -76,26 +76,17 @@ func DefaultHTTP() httplimit.Settings {
 // readHTTP reads the field http of the file.
 func readHTTP(r *yamlfile.Reader, file map[string]yamlfile.Value) httplimit.Settings {
 	settings := DefaultHTTP()
-	v, given := file["http"]
-	if !given {
-		return settings
-	}
-	fields, _ := r.Fields(v, "http", httpObject())
-	if e, given := fields["trusted_proxies"]; given {
-		settings.Clients.Trusted = readNetworks(r, e)
-	}
-	if e, given := fields["client_header"]; given {
-		name, ok := r.Text(e, "client_header", "the name of a header field, such as "+httplimit.XForwardedFor)
-		if ok && (name == "" || (&httplimit.Clients{Header: name}).Validate() != nil) {
-			r.Mistake(e, "client_header %q is not the name of a header field; write one such as %s, %s or X-Real-IP", name,
-				httplimit.XForwardedFor, httplimit.Forwarded)
+	fields, _ := r.Fields(file["http"], "http", httpObject())
+	settings.Clients.Trusted = readNetworks(r, fields["trusted_proxies"])
+	if name, ok := r.Text(fields["client_header"], "client_header", "the name of a header field, such as "+httplimit.XForwardedFor); ok {
+		if (&httplimit.Clients{Header: name}).Validate() != nil {
+			r.Mistake(fields["client_header"], "client_header %q is not the name of a header field; write one such as %s, %s or X-Real-IP",
+				name, httplimit.XForwardedFor, httplimit.Forwarded)
 		}
 		settings.Clients.Header = name
 	}
-	if e, given := fields["ipv6_prefix"]; given {
-		if bits, ok := readCount(r, e, maxIPv6Bits); ok {
-			settings.Clients.IPv6Bits = int(bits)
-		}
+	if bits, ok := readNumber(r, fields["ipv6_prefix"], 1, maxIPv6Bits); ok {
+		settings.Clients.IPv6Bits = int(bits)
 	}
 	if e, given := fields["headers"]; given {
 		settings.Headers = 0
@@ -155,16 +146,10 @@ func readTexts(r *yamlfile.Reader, v yamlfile.Value, what string, accept func(te
 func readRule(r *yamlfile.Reader, v yamlfile.Value, p *policy.Policy, path string) httplimit.Rule {
 	rule := httplimit.Rule{}
 	fields, _ := r.Fields(v, "http of the policy", policyHTTPObject())
-	if e, given := fields["attributes"]; given {
-		rule.Attributes = readSources(r, e, p, path)
-	}
-	if e, given := fields["skip"]; given {
-		rule.Skip = readSkip(r, e)
-	}
-	if e, given := fields["denied_status"]; given {
-		status, _ := readNumber(r, e, minDeniedStatus, maxDeniedStatus)
-		rule.DeniedStatus = int(status)
-	}
+	rule.Attributes = readSources(r, fields["attributes"], p, path)
+	rule.Skip = readSkip(r, fields["skip"])
+	status, _ := readNumber(r, fields["denied_status"], minDeniedStatus, maxDeniedStatus)
+	rule.DeniedStatus = int(status)
 	return rule
 }
 
@@ -181,7 +166,7 @@ func readSources(r *yamlfile.Reader, v yamlfile.Value, p *policy.Policy, path st
 			r.MistakeAtKey(e, "%s", wrong)
 			continue
 		}
-		source, ok := parsed(r, e, fmt.Sprintf("attribute %q", e.Name), "where it is in a request, such as client or header:X-User",
+		source, ok := yamlfile.Parsed(r, e, fmt.Sprintf("attribute %q", e.Name), "where it is in a request, such as client or header:X-User",
 			httplimit.ParseSource)
 		if ok {
 			sources[e.Name] = source
@@ -246,28 +231,24 @@ func beWhere(names []string) string {
 func readSkip(r *yamlfile.Reader, v yamlfile.Value) httplimit.Skip {
 	skip := httplimit.Skip{}
 	fields, _ := r.Fields(v, "skip", skipObject())
-	if e, given := fields["methods"]; given {
-		readTexts(r, e, "methods, such as [OPTIONS]", func(method string) string {
-			if strings.Trim(method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-") != "" {
-				return fmt.Sprintf("method %q is not valid; it is a word in upper case, such as OPTIONS", method)
-			}
-			skip.Methods = append(skip.Methods, method)
-			return ""
-		})
-	}
-	if e, given := fields["paths"]; given {
-		readTexts(r, e, "paths, such as [/healthz, /static/*]", func(path string) string {
-			switch {
-			case !strings.HasPrefix(path, "/"):
-				return fmt.Sprintf("path %q is not valid; it begins with /", path)
-			case strings.Contains(strings.TrimSuffix(path, "*"), "*"):
-				return fmt.Sprintf("path %q is not valid; * stands for any rest, and so may only be at the end", path)
-			case strings.ContainsAny(path, "?#"):
-				return fmt.Sprintf("path %q is not valid; write it without a query", path)
-			}
-			skip.Paths = append(skip.Paths, path)
-			return ""
-		})
-	}
+	readTexts(r, fields["methods"], "methods, such as [OPTIONS]", func(method string) string {
+		if strings.Trim(method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-") != "" {
+			return fmt.Sprintf("method %q is not valid; it is a word in upper case, such as OPTIONS", method)
+		}
+		skip.Methods = append(skip.Methods, method)
+		return ""
+	})
+	readTexts(r, fields["paths"], "paths, such as [/healthz, /static/*]", func(path string) string {
+		switch {
+		case !strings.HasPrefix(path, "/"):
+			return fmt.Sprintf("path %q is not valid; it begins with /", path)
+		case strings.Contains(strings.TrimSuffix(path, "*"), "*"):
+			return fmt.Sprintf("path %q is not valid; * stands for any rest, and so may only be at the end", path)
+		case strings.ContainsAny(path, "?#"):
+			return fmt.Sprintf("path %q is not valid; write it without a query", path)
+		}
+		skip.Paths = append(skip.Paths, path)
+		return ""
+	})
 	return skip
 }

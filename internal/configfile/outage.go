@@ -15,10 +15,8 @@ const (
 
 // readShare reads the field local_share of the file or of a policy.
 func readShare(r *yamlfile.Reader, fields map[string]yamlfile.Value, byDefault store.Share) store.Share {
-	if v, given := fields["local_share"]; given {
-		if share, ok := parsed(r, v, "local_share", "a share of each limit, such as 25%", store.ParseShare); ok {
-			return share
-		}
+	if share, ok := yamlfile.Parsed(r, fields["local_share"], "local_share", "a share of each limit, such as 25%", store.ParseShare); ok {
+		return share
 	}
 	return byDefault
 }
@@ -26,27 +24,13 @@ func readShare(r *yamlfile.Reader, fields map[string]yamlfile.Value, byDefault s
 // readBreaker reads the field breaker of the file.
 func readBreaker(r *yamlfile.Reader, file map[string]yamlfile.Value) *store.Breaker {
 	breaker := store.Breaker{}.WithDefaults()
-	v, given := file["breaker"]
-	if !given {
-		return &breaker
+	fields, _ := r.Fields(file["breaker"], "the breaker", breakerObject())
+	if n, ok := readNumber(r, fields["failures"], 1, maxFailures); ok {
+		breaker.Failures = int(n)
 	}
-	fields, ok := r.Fields(v, "the breaker", breakerObject())
-	if !ok {
-		return &breaker
-	}
-	if e, given := fields["failures"]; given {
-		if n, ok := readCount(r, e, maxFailures); ok {
-			breaker.Failures = int(n)
-		}
-	}
-	for _, field := range []struct {
-		name string
-		to   *time.Duration
-	}{{"slow", &breaker.Slow}, {"pause", &breaker.Pause}, {"max_pause", &breaker.MaxPause}} {
-		if e, given := fields[field.name]; given {
-			readPause(r, e, field.to)
-		}
-	}
+	readPause(r, fields["slow"], &breaker.Slow)
+	readPause(r, fields["pause"], &breaker.Pause)
+	readPause(r, fields["max_pause"], &breaker.MaxPause)
 	_, pauseGiven := fields["pause"]
 	if e, given := fields["max_pause"]; breaker.MaxPause < breaker.Pause {
 		if given && !r.HasMistake(e.Path) {

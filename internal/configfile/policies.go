@@ -59,14 +59,12 @@ func Read(path string, data []byte, operators Operators) (File, *yamlfile.Reader
 		file.Denials = r.Bool(v)
 		file.NoDenials = !file.Denials
 	}
-	if v, given := fields["policies"]; given {
-		for _, each := range Named(r, v, "policy", "policies") {
-			p, rule := readPolicy(r, each, file.LocalShare)
-			file.Policies = append(file.Policies, p)
-			if rule != nil {
-				file.HTTP.Rules[p.Name] = *rule
-				nameClients(&file.HTTP, p)
-			}
+	for _, each := range Named(r, fields["policies"], "policy", "policies") {
+		p, rule := readPolicy(r, each, file.LocalShare)
+		file.Policies = append(file.Policies, p)
+		if rule != nil {
+			file.HTTP.Rules[p.Name] = *rule
+			nameClients(&file.HTTP, p)
 		}
 	}
 	file.Envoy, file.EnvoyOptions = readEnvoy(r, fields, file.Policies)
@@ -154,11 +152,7 @@ func Named(r *yamlfile.Reader, v yamlfile.Value, one, many string) []yamlfile.Va
 
 // Prefix reads the field prefix of a file or of a context.
 func Prefix(r *yamlfile.Reader, fields map[string]yamlfile.Value) string {
-	v, given := fields["prefix"]
-	if !given {
-		return ""
-	}
-	prefix, _ := parsed(r, v, "prefix", "what keys begin with, such as rl", func(text string) (string, error) {
+	prefix, _ := yamlfile.Parsed(r, fields["prefix"], "prefix", "what keys begin with, such as rl", func(text string) (string, error) {
 		return text, store.ValidatePrefix(text)
 	})
 	return prefix
@@ -171,23 +165,17 @@ func readPolicy(r *yamlfile.Reader, v yamlfile.Value, share store.Share) (result
 	if !ok {
 		return result, nil
 	}
-	if e, given := fields["on_error"]; given {
-		if text, ok := r.Text(e, "on_error", "allow, deny, fail or local"); ok {
-			var err error
-			if result.OnError, err = store.ParseFailurePolicy(text); err != nil {
-				r.Mistake(e, "on_error is %q; it must be allow, deny, fail or local", text)
-			}
+	if text, ok := r.Text(fields["on_error"], "on_error", "allow, deny, fail or local"); ok {
+		var err error
+		if result.OnError, err = store.ParseFailurePolicy(text); err != nil {
+			r.Mistake(fields["on_error"], "on_error is %q; it must be allow, deny, fail or local", text)
 		}
 	}
 	result.LocalShare = readShare(r, fields, share)
-	if e, given := fields["hash_by"]; given {
-		result.HashBy = attributeNames(r, e)
-	}
-	if e, given := fields["limits"]; given {
-		values, _ := r.List(e, "limits", "a list of limits, each beginning with a dash")
-		for _, value := range values {
-			result.Limits = append(result.Limits, readLimit(r, value))
-		}
+	result.HashBy = attributeNames(r, fields["hash_by"])
+	limits, _ := r.List(fields["limits"], "limits", "a list of limits, each beginning with a dash")
+	for _, value := range limits {
+		result.Limits = append(result.Limits, readLimit(r, value))
 	}
 	for _, problem := range result.Problems() {
 		switch {
@@ -211,35 +199,21 @@ func readLimit(r *yamlfile.Reader, v yamlfile.Value) policy.Limit {
 	if !ok {
 		return result
 	}
-	if e, given := fields["name"]; given {
-		result.Name, _ = r.Text(e, "name", "letters, digits, - and _, such as ip-minute")
-	}
-	if e, given := fields["by"]; given {
-		result.By = attributeNames(r, e)
-	}
+	result.Name, _ = r.Text(fields["name"], "name", "letters, digits, - and _, such as ip-minute")
+	result.By = attributeNames(r, fields["by"])
 	_, amountGiven := fields["limit"]
 	base, ok := readAmount(r, fields, store.Limit{}, amountGiven)
 	if ok {
 		base, _ := base.Normalize()
 		result.Limit = limiter.LimitOf(result.Name, base)
 	}
-	if e, given := fields["cost"]; given {
-		result.Cost, _ = parsed(r, e, "cost", "a number of units, such as 1, or the name of a field, such as tokens", policy.ParseCost)
-	}
-	if e, given := fields["classes"]; given {
-		result.Classes = readClasses(r, e)
-	}
-	if e, given := fields["shadow"]; given {
-		result.Shadow = r.Bool(e)
-	}
-	if e, given := fields["warn"]; given {
-		result.Warn, _ = parsed(r, e, "warn", "a share of the limit, such as 80%", store.ParseShare)
-	}
-	if e, given := fields["overrides"]; given {
-		values, _ := r.List(e, "overrides", "a list of overrides, each beginning with a dash")
-		for _, value := range values {
-			result.Exceptions = append(result.Exceptions, readOverride(r, value, base, ok))
-		}
+	result.Cost, _ = yamlfile.Parsed(r, fields["cost"], "cost", "a number of units, such as 1, or the name of a field, such as tokens", policy.ParseCost)
+	result.Classes = readClasses(r, fields["classes"])
+	result.Shadow = r.Bool(fields["shadow"])
+	result.Warn, _ = yamlfile.Parsed(r, fields["warn"], "warn", "a share of the limit, such as 80%", store.ParseShare)
+	overrides, _ := r.List(fields["overrides"], "overrides", "a list of overrides, each beginning with a dash")
+	for _, value := range overrides {
+		result.Exceptions = append(result.Exceptions, readOverride(r, value, base, ok))
 	}
 	return result
 }
@@ -257,7 +231,7 @@ func readClasses(r *yamlfile.Reader, v yamlfile.Value) (classes policy.Classes) 
 			}
 			continue
 		}
-		leave, ok := parsed(r, e, fmt.Sprintf("class %q", e.Name), "the share that it leaves to others, such as 30%", policy.ParseLeave)
+		leave, ok := yamlfile.Parsed(r, e, fmt.Sprintf("class %q", e.Name), "the share that it leaves to others, such as 30%", policy.ParseLeave)
 		if !ok {
 			return policy.Classes{}
 		}
@@ -269,20 +243,6 @@ func readClasses(r *yamlfile.Reader, v yamlfile.Value) (classes policy.Classes) 
 	return classes
 }
 
-// parsed reads a text that parse turns into a value; what names it in a mistake, and want describes it. After a mistake
-// the value is what parse returned, or zero.
-func parsed[T any](r *yamlfile.Reader, v yamlfile.Value, what, want string, parse func(text string) (T, error)) (value T, ok bool) {
-	text, ok := r.Text(v, what, want)
-	if !ok {
-		return value, false
-	}
-	value, err := parse(text)
-	if err != nil {
-		r.Mistake(v, "%s", err)
-	}
-	return value, err == nil
-}
-
 // placeholder replaces a limit with a mistake, so that it causes no other ones.
 func placeholder() limiter.Limit { return limiter.Per("", 1, time.Second) }
 
@@ -292,9 +252,7 @@ func readOverride(r *yamlfile.Reader, v yamlfile.Value, base store.Limit, baseKn
 	if !ok {
 		return result
 	}
-	if e, given := fields["when"]; given {
-		result.When = attributes(r, e)
-	}
+	result.When = attributes(r, fields["when"])
 	if amount, ok := readAmount(r, fields, base, baseKnown); ok {
 		amount, _ := amount.Normalize()
 		result.Limit = limiter.LimitOf("", amount)

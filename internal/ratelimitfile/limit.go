@@ -35,27 +35,22 @@ func (b *builder) rule(
 	v yamlfile.Value, fields map[string]yamlfile.Value, domain string, entries []configfile.EnvoyEntry,
 ) configfile.EnvoyDescriptor {
 	d := configfile.EnvoyDescriptor{Ordered: true, Entries: slices.Clone(entries)}
-	limit, given := fields["rate_limit"]
-	if !given || b.reader.IsEmpty(limit) {
+	limit := fields["rate_limit"]
+	if b.reader.IsEmpty(limit) {
 		return d // but other descriptors do not limit its value
 	}
 	of, ok := b.reader.Fields(limit, "rate_limit", rateLimitObject())
 	if !ok {
 		return d
 	}
-	if v, given := of["name"]; given && !b.reader.IsEmpty(v) {
+	if v := of["name"]; !b.reader.IsEmpty(v) {
 		d.Name, _ = b.reader.Text(v, "name", "a text")
 	}
-	if v, given := of["replaces"]; given && !b.reader.IsEmpty(v) {
+	if v := of["replaces"]; !b.reader.IsEmpty(v) {
 		d.Replaces = b.replaces(v, d.Name)
 	}
-	shadow := false
-	if v, given := fields["shadow_mode"]; given {
-		shadow = b.reader.Bool(v)
-	}
-	if v, given := of["unlimited"]; given {
-		d.Unlimited = b.reader.Bool(v)
-	}
+	shadow := b.reader.Bool(fields["shadow_mode"])
+	d.Unlimited = b.reader.Bool(of["unlimited"])
 	per, requests, ok := b.amount(limit, of, d.Unlimited)
 	switch {
 	case !ok || d.Unlimited:
@@ -97,13 +92,9 @@ func (b *builder) replaces(v yamlfile.Value, own string) (names []string) {
 		if !ok {
 			continue
 		}
-		e, given := fields["name"]
-		if !given {
-			continue
-		}
-		name, ok := b.reader.Text(e, "name", "the name of a limit")
+		name, ok := b.reader.Text(fields["name"], "name", "the name of a limit")
 		if ok && name == own {
-			b.reader.Mistake(e, "the limit %q cannot replace itself", name)
+			b.reader.Mistake(fields["name"], "the limit %q cannot replace itself", name)
 		}
 		names = append(names, name)
 	}
@@ -113,8 +104,7 @@ func (b *builder) replaces(v yamlfile.Value, own string) (names []string) {
 // amount reads how much a limit allows.
 func (b *builder) amount(limit yamlfile.Value, of map[string]yamlfile.Value, unlimited bool) (per *unit, requests int64, ok bool) {
 	const want = "second, minute, hour, day, week, month or year"
-	v, given := of["unit"]
-	if given = given && !b.reader.IsEmpty(v); given {
+	if v := of["unit"]; !b.reader.IsEmpty(v) {
 		text, isText := b.reader.Text(v, "unit", want)
 		if !isText {
 			return nil, 0, false

@@ -113,7 +113,7 @@ func (b *builder) readFile(root yamlfile.Value) {
 			b.rules.Envoy[domain] = nil
 		}
 	}
-	if v, given := fields["descriptors"]; given && !b.reader.IsEmpty(v) {
+	if v := fields["descriptors"]; !b.reader.IsEmpty(v) {
 		b.descriptors(v, domain, nil)
 	}
 }
@@ -148,7 +148,7 @@ func (b *builder) descriptor(v yamlfile.Value, domain string, before []configfil
 	b.places[place] = true
 	b.rules.Envoy[domain] = append(b.rules.Envoy[domain], b.rule(v, fields, domain, entries))
 	b.remarks(fields, entry)
-	if e, given := fields["descriptors"]; given && !r.IsEmpty(e) {
+	if e := fields["descriptors"]; !r.IsEmpty(e) {
 		b.descriptors(e, domain, entries)
 	}
 }
@@ -156,10 +156,7 @@ func (b *builder) descriptor(v yamlfile.Value, domain string, before []configfil
 // entry reads the key and the value of a descriptor.
 func (b *builder) entry(fields map[string]yamlfile.Value) (entry configfile.EnvoyEntry, ok bool) {
 	r := b.reader
-	v, given := fields["key"]
-	if !given {
-		return entry, false
-	}
+	v := fields["key"]
 	if entry.Key, ok = r.Text(v, "key", "the key of the descriptor's entry"); !ok {
 		return entry, false
 	}
@@ -169,7 +166,7 @@ func (b *builder) entry(fields map[string]yamlfile.Value) (entry configfile.Envo
 	case strings.ContainsAny(entry.Key, "=*"):
 		r.Mistake(v, "key %q has a = or *, which limitctl's configuration cannot name", entry.Key)
 	}
-	if v, given := fields["value"]; given && !r.IsEmpty(v) {
+	if v := fields["value"]; !r.IsEmpty(v) {
 		entry.Fixed = true
 		if entry.Value, _ = r.Text(v, "value", "the value of the descriptor's entry"); len(entry.Value) > longestText {
 			r.Mistake(v, "value has %d bytes; at most %d are possible", len(entry.Value), longestText)
@@ -181,8 +178,7 @@ func (b *builder) entry(fields map[string]yamlfile.Value) (entry configfile.Envo
 // remarks notes what has no equal in a descriptor, its limit apart.
 func (b *builder) remarks(fields map[string]yamlfile.Value, entry configfile.EnvoyEntry) {
 	said := func(name string) bool {
-		v, given := fields[name]
-		return given && b.reader.Bool(v)
+		return b.reader.Bool(fields[name])
 	}
 	if said("share_threshold") {
 		if !strings.Contains(entry.Value, "*") {
@@ -201,7 +197,7 @@ func (b *builder) remarks(fields map[string]yamlfile.Value, entry configfile.Env
 				"limitctl_decisions_total, and `limitctl denials` and serve --metrics-top-denied name who is denied")
 		}
 	}
-	if v, given := fields["metadata"]; given && !b.reader.IsEmpty(v) {
+	if v := fields["metadata"]; !b.reader.IsEmpty(v) {
 		b.remark(v, "metadata", "has no equal: the answer has no dynamic_metadata")
 	}
 }

@@ -70,8 +70,12 @@ func (r *Reader) wrongType(v Value, what, want string) {
 	r.Mistake(v, "%s is %s; it must be %s", what, is, want)
 }
 
-// known reports whether there is a value to read, and the number of entries is within the bound.
+// known reports whether there is a value to read, and the number of entries is within the bound. The zero Value, which a
+// field has that is not in the file, is no mistake.
 func (r *Reader) known(v Value) bool {
+	if v.key == nil && v.node == nil {
+		return false
+	}
 	if r.entries++; r.entries == maxEntries {
 		r.MistakeAtKey(v, "with its aliases expanded, the file has more than %d entries", maxEntries)
 	}
@@ -195,11 +199,25 @@ func (r *Reader) Text(v Value, what, want string) (text string, ok bool) {
 	return text, text != ""
 }
 
-// IsEmpty reports whether a value is null or an empty text.
+// Parsed reads a text that parse turns into a value; what names it in a mistake, and want describes it. After a mistake
+// the value is what parse returned, or zero.
+func Parsed[T any](r *Reader, v Value, what, want string, parse func(text string) (T, error)) (value T, ok bool) {
+	text, ok := r.Text(v, what, want)
+	if !ok {
+		return value, false
+	}
+	value, err := parse(text)
+	if err != nil {
+		r.Mistake(v, "%s", err)
+	}
+	return value, err == nil
+}
+
+// IsEmpty reports whether a value is missing, null or an empty text.
 func (r *Reader) IsEmpty(v Value) bool {
 	node := r.resolve(v.node)
 	text, isScalar := scalar(node)
-	return node != nil && node.Type() == ast.NullType || isScalar && text == ""
+	return node == nil || node.Type() == ast.NullType || isScalar && text == ""
 }
 
 // Bool reads true or false.
