@@ -343,7 +343,7 @@ func (o *overrideSetOptions) set(ctx context.Context, s *cli.Settings, plan *ove
 		p.Out = o.Env.Err
 		preview.Print(p)
 	}
-	same := o.inForceAlready(ctx, runner, &plan.Override)
+	same := inForceAlready(ctx, runner, &plan.Override)
 	set, err := runner.SetOverride(ctx, &plan.OverridePlan, &cli.Observer{Global: o.Globals})
 	if set == nil {
 		return err
@@ -365,15 +365,13 @@ func (o *overrideSetOptions) set(ctx context.Context, s *cli.Settings, plan *ove
 }
 
 // inForceAlready returns the override that this one gives a new end and reason, or nil.
-func (o *overrideSetOptions) inForceAlready(ctx context.Context, runner *operation.Runner, wanted *store.Override) *store.Override {
-	if o.Quiet {
-		return nil
-	}
+func inForceAlready(ctx context.Context, runner *operation.Runner, wanted *store.Override) *store.Override {
 	inForce, _ := runner.Overrides(ctx) // only to print what changes
-	identity := admin.OverrideIdentity(wanted)
-	at := slices.IndexFunc(inForce, func(is store.Override) bool { return admin.OverrideIdentity(&is) == identity })
-	if at < 0 {
-		return nil
+	want, which, _ := admin.EncodeOverride(wanted)
+	for i := range inForce {
+		if text, n, _ := admin.EncodeOverride(&inForce[i]); text[:n] == want[:which] {
+			return &inForce[i]
+		}
 	}
-	return &inForce[at]
+	return nil
 }

@@ -64,11 +64,11 @@ func (r *Runner) SetOverride(ctx context.Context, plan *OverridePlan, observer O
 
 // record adds an override to the entry of the run that set or revoked it.
 func record(entry *auditlog.Entry, o *store.Override) {
-	text, err := admin.EncodeOverride(o)
+	text, _, err := admin.EncodeOverride(o)
 	if err != nil {
 		return // it was read from a store, which may hold one that is larger than those of today
 	}
-	entry.Overrides = append(entry.Overrides, auditlog.Override{ID: o.ID, Override: text, CreatedAt: o.CreatedAt.UTC(),
+	entry.Overrides = append(entry.Overrides, auditlog.Override{ID: o.ID, Override: []byte(text), CreatedAt: o.CreatedAt.UTC(),
 		ExpiresAt: o.ExpiresAt.UTC()})
 }
 

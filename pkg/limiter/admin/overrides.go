@@ -111,7 +111,7 @@ func (t *Tables) SetOverride(ctx context.Context, o store.Override, lasts time.D
 	if err := o.Check(lasts); err != nil {
 		return set, err
 	}
-	text, which, err := encodeOverride(&o)
+	text, which, err := EncodeOverride(&o)
 	if err != nil {
 		return set, err
 	}
@@ -195,30 +195,12 @@ type overrideText struct {
 	By          string            `json:"by,omitempty"`
 }
 
-// OverrideIdentity returns the part of an override's text that identifies it: overrides that differ only in their times,
-// reason and author have the same. It is empty for an override that cannot be set.
-func OverrideIdentity(o *store.Override) string {
-	if o.Check(store.MinOverrideTime) != nil {
-		return ""
-	}
-	text, which, err := encodeOverride(o)
-	if err != nil {
-		return ""
-	}
-	return text[:which]
-}
-
-// EncodeOverride checks o and returns its text, without the parts that a store adds.
-func EncodeOverride(o *store.Override) ([]byte, error) {
+// EncodeOverride checks o and returns its text, without the parts that a store adds, and how many bytes of it identify it:
+// overrides that differ only in their times, reason and author have the same ones.
+func EncodeOverride(o *store.Override) (text string, which int, err error) {
 	if err := o.Check(store.MinOverrideTime); err != nil {
-		return nil, err
+		return "", 0, err
 	}
-	text, _, err := encodeOverride(o)
-	return []byte(text), err
-}
-
-// encodeOverride also returns the number of bytes that identify the override.
-func encodeOverride(o *store.Override) (text string, which int, err error) {
 	w := overrideText{Subject: patternText(o.Subjects), Name: patternText(o.Names), Effect: o.Effect.String()}
 	if len(o.Attributes) > 0 {
 		w.Attributes = make(map[string]string, len(o.Attributes))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -11,9 +12,12 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
+	"github.com/limitctl/limitctl/pkg/limiter/storetest"
 )
 
 // epoch is the beginning of virtual time.
@@ -238,4 +242,61 @@ func TestDenialsAreChecked(t *testing.T) {
 		!slices.Equal(got.LetThrough, added.LetThrough) {
 		t.Errorf("%+v, %v", got, err)
 	}
+}
+
+// An override is read back as it was set, of whatever kind.
+func TestAnOverrideIsReadBack(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		want := drawOverride(t)
+		table := newTables(func() time.Time { return epoch })
+		set, err := table.SetOverride(context.Background(), want, time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, _, err := table.Overrides(context.Background())
+		if err != nil || len(list) != 1 || list[0].ID != set.ID {
+			t.Fatalf("%+v, %v", list, err)
+		}
+		got := list[0]
+		want.ID, want.CreatedAt, want.ExpiresAt, want.Left = set.ID, epoch.Truncate(time.Millisecond), set.ExpiresAt, got.Left
+		if !got.CreatedAt.Equal(want.CreatedAt) || got.ExpiresAt.Sub(got.CreatedAt) != time.Hour ||
+			got.Subjects.String() != want.Subjects.String() || got.Names.String() != want.Names.String() ||
+			!maps.Equal(got.Attributes, want.Attributes) || got.Effect != want.Effect || got.Limit != want.Limit ||
+			got.Thousandths != want.Thousandths || got.Units != want.Units || got.Reason != want.Reason || got.By != want.By {
+			t.Fatalf("%+v, want %+v", got, want)
+		}
+	})
+}
+
+// drawOverride draws an override of any kind.
+func drawOverride(t *rapid.T) store.Override {
+	draw := func(what string, of ...string) string { return rapid.SampledFrom(of).Draw(t, what) }
+	pattern := func(text string) (p store.Pattern) {
+		if text != "" {
+			p, _ = store.ParsePattern(text)
+		}
+		return p
+	}
+	o := store.Override{
+		Subjects: pattern(draw("subjects", "", "*", "user:42", "tenant:acme:*", `a\*b`, "user:[0-9]?", "<&>\"é")),
+		Names:    pattern(draw("names", "", "api/*", "token-bucket/1m")),
+		Effect:   store.OverrideEffect(rapid.IntRange(0, 4).Draw(t, "effect")),
+		Reason:   draw("reason", "", "INC-7: a \"flood\" <é>"),
+		By:       draw("by", "", "ann@ops-1"),
+	}
+	if rapid.Bool().Draw(t, "attributes") {
+		o.Attributes = map[string]string{"tenant": "acme", "path": draw("path", "/v1:{a}", "\xff%", "2001:db8::1")}
+	}
+	switch o.Effect {
+	case store.OverrideLimit:
+		kind := rapid.SampledFrom(store.Kinds()).Draw(t, "kind")
+		count := rapid.Int64Range(1, kind.Algorithm().MaxCount()).Draw(t, "count")
+		o.Limit, _ = storetest.LimitOf(kind, count, rapid.SampledFrom([]time.Duration{time.Hour, 24 * time.Hour}).Draw(t, "period")).Normalize()
+	case store.OverrideTimes:
+		o.Thousandths = rapid.Int64Range(1, store.MaxOverrideThousandths).Draw(t, "thousandths")
+	case store.OverrideAdd:
+		o.Units = rapid.SampledFrom([]int64{1, -1, store.MaxCount, -store.MaxCount}).Draw(t, "units")
+	case store.OverrideBlock, store.OverrideExempt:
+	}
+	return o
 }

@@ -3,7 +3,6 @@ package filestore
 import (
 	"context"
 	"iter"
-	"strings"
 
 	"github.com/limitctl/limitctl/internal/keystates"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
@@ -17,126 +16,113 @@ const (
 	batchBytes = 16 << 20
 )
 
+// batch is a part of a scan, which is read at one instant.
+type batch struct {
+	found  []found
+	looked int
+	last   store.Key // the scan goes on after it
+	ended  bool
+}
+
 // found is one key of a scan, described or foreign.
 type found struct {
 	entry admin.Entry
 	err   error
 }
 
-// Scan implements [admin.Keyspace]. It reads each batch at one instant. It ignores KeysPerSecond, since a scan of a
-// file slows nobody else down.
+// Scan implements [admin.Keyspace]. It reads each batch at one instant.
 func (s *Store) Scan(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, error] {
 	return func(yield func(admin.Entry, error) bool) {
-		total, err := s.count(ctx, &q)
-		looked := int64(0)
-		for next := (position{}); err == nil; {
-			var entries []found
-			var n int
-			entries, n, next, err = s.readBatch(ctx, &q, next)
-			for _, f := range entries {
+		var b batch
+		looked, total := 0, int64(len(q.Keys))
+		for !b.ended {
+			err := s.read(ctx, func(t *transaction) (err error) {
+				b = batch{last: b.last, ended: t.connection == nil}
+				switch {
+				case b.ended:
+				case q.Keys != nil:
+					err = s.readKeys(t, &q, looked, &b)
+				default:
+					if total == 0 { // counted in the index
+						where, args := s.selected(&q, store.Key{})
+						err = t.row("SELECT count(*) FROM limits WHERE "+where, args...).Scan(&total)
+					}
+					if err == nil {
+						err = s.readRows(t, &q, &b)
+					}
+				}
+				return err
+			})
+			if err != nil {
+				yield(admin.Entry{}, err)
+				return
+			}
+			for _, f := range b.found {
 				if !yield(f.entry, f.err) {
 					return
 				}
 			}
-			looked += int64(n)
-			q.Report(min(looked, total), total)
-			if next == (position{}) {
-				break
-			}
-		}
-		if err != nil {
-			yield(admin.Entry{}, err)
-			return
+			looked += b.looked
+			q.Report(min(int64(looked), total), total)
 		}
 		q.Report(total, total)
 	}
 }
 
-// count returns the approximate number of keys that a scan will read. It counts them in the index.
-func (s *Store) count(ctx context.Context, q *admin.Query) (total int64, err error) {
-	if q.Keys != nil {
-		return int64(len(q.Keys)), nil
-	}
-	where, args := s.selected(q)
-	err = s.read(ctx, func(t *transaction) error {
-		if t.connection == nil {
-			return nil
-		}
-		return t.row("SELECT count(*) FROM limits WHERE "+where, args...).Scan(&total)
-	})
-	return total, err
-}
-
-// position is where a scan continues: after a key, or at one of the keys of the query.
-type position struct {
-	after store.Key
-	index int
-}
-
-// readBatch describes the selected keys of the batch at a position. It returns the number of keys that it read, and
-// the next position, which is zero at the end.
-func (s *Store) readBatch(ctx context.Context, q *admin.Query, from position) (entries []found, looked int, next position, err error) {
-	query, args := s.batchQuery(q, from)
-	err = s.read(ctx, func(t *transaction) error {
-		entries, looked, next = entries[:0], 0, position{}
-		if t.connection == nil {
-			return nil
-		}
-		rows, err := t.conn.QueryContext(ctx, query, args...)
-		if err != nil {
+// readKeys describes some of the keys of a query, from a place on.
+func (s *Store) readKeys(t *transaction, q *admin.Query, from int, b *batch) error {
+	to := min(from+batchKeys, len(q.Keys))
+	for _, key := range q.Keys[from:to] {
+		r, err := t.load(key)
+		if err != nil && !isOwn(err) {
 			return err
 		}
-		defer rows.Close()
-		var key store.Key
-		size := 0
-		for ; (q.Keys != nil || size < batchBytes) && rows.Next(); looked++ {
-			var record []byte
-			if err := rows.Scan(&key.Subject, &key.Name, &record); err != nil {
-				return err
-			}
-			if q.Keys == nil && !q.Selects(key) {
-				continue
-			}
-			if f := s.explain(q, key, record, t.now); f.err != nil || f.entry.Decision.Used > 0 {
-				entries = append(entries, f)
-				size += len(f.entry.Record.Value)
-			}
-		}
-		if q.Keys != nil && from.index+batchKeys < len(q.Keys) {
-			next.index = from.index + batchKeys
-		} else if q.Keys == nil && (looked == batchKeys || size >= batchBytes) {
-			next.after = key
-		}
-		return rows.Err()
-	})
-	return entries, looked, next, err
-}
-
-func (s *Store) batchQuery(q *admin.Query, from position) (query string, args []any) {
-	query = "SELECT subject, name, " + boundedRecord + " FROM limits WHERE prefix = ?" +
-		" AND octet_length(subject) <= ? AND octet_length(name) <= ?"
-	args = []any{s.prefix, store.MaxSubjectLength, store.MaxNameLength} // a key of ours is not longer
-	if q.Keys != nil {
-		keys := q.Keys[from.index:min(from.index+batchKeys, len(q.Keys))]
-		query += " AND (subject, name) IN (VALUES " + strings.TrimSuffix(strings.Repeat("(?, ?), ", len(keys)), ", ") + ")"
-		for _, key := range keys {
-			args = append(args, key.Subject, key.Name)
-		}
-		return query, args
+		b.add(s.describe(t, q, key, r, err))
 	}
-	query, args = s.selectedAfter(q, from.after, query, args)
-	return query + " ORDER BY subject, name LIMIT ?", append(args, batchKeys)
+	b.looked, b.ended = to-from, to == len(q.Keys)
+	return nil
 }
 
-// selected is the condition of the rows that a scan looks at: a part of the index by prefix,
-// subject and name, as small as the pattern's literal beginning makes it.
-func (s *Store) selected(q *admin.Query) (where string, args []any) {
-	return s.selectedAfter(q, store.Key{}, "prefix = ?", []any{s.prefix})
+// readRows describes the keys that a query selects, after the last of the batch before.
+func (s *Store) readRows(t *transaction, q *admin.Query, b *batch) error {
+	where, args := s.selected(q, b.last)
+	rows, err := t.query("SELECT subject, name, "+boundedRecord+" FROM limits WHERE "+where+
+		" AND octet_length(subject) <= ? AND octet_length(name) <= ? ORDER BY subject, name LIMIT ?",
+		append(args, store.MaxSubjectLength, store.MaxNameLength, batchKeys)...) // a key of ours is not longer
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	size := 0
+	for b.ended = true; rows.Next(); b.looked++ {
+		var record []byte
+		if err := rows.Scan(&b.last.Subject, &b.last.Name, &record); err != nil {
+			return err
+		}
+		if q.Selects(b.last) {
+			r := new(row)
+			size += b.add(s.describe(t, q, b.last, r, decode(s.prefix, b.last, &r.state, record)))
+		}
+		if size >= batchBytes || b.looked == batchKeys-1 {
+			b.ended, b.looked = false, b.looked+1
+			break
+		}
+	}
+	return rows.Err()
 }
 
-// selectedAfter adds to a condition that the rows are selected and come after a key. SQLite
-// compares texts by their bytes, and no text has the byte 0xff.
-func (s *Store) selectedAfter(q *admin.Query, after store.Key, where string, args []any) (string, []any) {
+// add adds what was found if it is in use, and returns the bytes of its record.
+func (b *batch) add(f found) int {
+	if f.err != nil || f.entry.Decision.Used > 0 {
+		b.found = append(b.found, f)
+	}
+	return len(f.entry.Record.Value)
+}
+
+// selected is the condition of the rows that a scan looks at after a key: a part of the index by prefix, subject and name, as
+// small as the pattern's literal beginning makes it. SQLite compares texts by their bytes, and no text has the byte 0xff.
+func (s *Store) selected(q *admin.Query, after store.Key) (where string, args []any) {
+	where, args = "prefix = ?", []any{s.prefix}
 	if subject, exact := q.Subjects.Exact(); exact {
 		return where + " AND subject = ? AND name > ?", append(args, subject, after.Name)
 	}
@@ -151,20 +137,16 @@ func (s *Store) selectedAfter(q *admin.Query, after store.Key, where string, arg
 	return where, args
 }
 
-// explain says what a row of a scan is.
-func (s *Store) explain(q *admin.Query, key store.Key, value []byte, now store.Instant) found {
+// describe says what a row of a scan is.
+func (s *Store) describe(t *transaction, q *admin.Query, key store.Key, r *row, err error) found {
 	storeKey := admin.OwnLayout(s.prefix).StoreKey(key)
-	var state store.State
-	err := key.Validate()
-	if err != nil {
-		err = &store.ForeignError{StoreKey: storeKey, Holds: err.Error()}
-	} else {
-		err = decode(s.prefix, key, &state, value)
+	if wrong := key.Validate(); wrong != nil {
+		err = &store.ForeignError{StoreKey: storeKey, Holds: wrong.Error()}
 	}
 	if err != nil {
 		return found{admin.Entry{Key: key, StoreKey: storeKey}, err}
 	}
-	entry := admin.NewEntry(q, key, storeKey, &state, now)
-	keystates.Complete(q, &entry, &state, now)
+	entry := admin.NewEntry(q, key, storeKey, &r.state, t.now)
+	keystates.Complete(q, &entry, &r.state, t.now)
 	return found{entry, nil}
 }

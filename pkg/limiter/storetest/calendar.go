@@ -82,7 +82,6 @@ func calendarWindows(t *testing.T, h Harness) {
 			t.Errorf("%s refunded: %+v", window.of, d)
 		}
 	}
-	calendarTogether(t, &now, ask)
 }
 
 // foundUntil checks that a scan finds a key with the end of its window.
@@ -96,74 +95,5 @@ func foundUntil(t *testing.T, backend store.Store, key store.Key, now, end time.
 		if !has || until.Format(time.RFC3339) != end.Format(time.RFC3339) || entry.Used != 10 || entry.ResetAfter != end.Sub(now) {
 			t.Errorf("the scan finds %s until %s, want %s: %+v", entry.Limit, until, end.Format(time.RFC3339), entry)
 		}
-	}
-}
-
-// calendarTogether checks calls of several limits, in windows of different bounds and in others, and bounds that change.
-func calendarTogether(t *testing.T, now *time.Time, ask func(op store.Op, reqs ...store.Request) []store.Decision) {
-	*now = time.Date(2026, 11, 30, 23, 30, 0, 0, time.UTC) // December in Berlin, November in New York
-	name := func(name string, limit store.Limit, cost int64) store.Request {
-		return store.Request{Key: store.Key{Subject: "together", Name: name}, Limit: limit, Cost: cost}
-	}
-	east, west := inCalendar(10, "1mo,tz=Europe/Berlin"), inCalendar(10, "1mo,tz=America/New_York")
-	plain := store.Limit{Algorithm: store.SlidingLog, Count: 10, Period: time.Hour}
-	all := []store.Request{name("east", east, 4), name("plain", plain, 4), name("west", west, 4)}
-	token := func(text string) []store.Request {
-		reqs := append([]store.Request(nil), all...)
-		for i := range reqs {
-			reqs[i].Token, reqs[i].TokenTTL = text, store.MaxTokenTTL
-		}
-		return reqs
-	}
-	first := ask(store.Take, token("t")...)
-	eastEnd, _ := east.WindowEnd(store.InstantOf(*now))
-	westEnd, _ := west.WindowEnd(store.InstantOf(*now))
-	if !store.AllAllowed(first) || first[0].ResetAfter != eastEnd.Sub(*now) || first[2].ResetAfter != westEnd.Sub(*now) {
-		t.Errorf("together: %+v", first)
-	}
-	*now = westEnd.Add(-time.Microsecond)
-	ask(store.Charge, all[2]) // 8 used
-	if d := ask(store.Take, all[2])[0]; d.Allowed || d.RetryAfter != time.Microsecond {
-		t.Errorf("a take beside a charge: %+v", d)
-	}
-	*now = westEnd
-	// Another window of that limit, and the same token: it is remembered, and its units are of the window before.
-	if d := ask(store.Take, token("t")...); !d[0].Repeated || d[0].Used != 4 || d[2].Used != 0 {
-		t.Errorf("a token in the next window: %+v", d)
-	}
-	if d := ask(store.Settle, token("t")...); d[0].Used != 4 || d[2].Used != 0 || d[2].Granted != 4 {
-		t.Errorf("settled in the next window: %+v", d)
-	}
-	if d := ask(store.TakeUpTo, name("up to", east, 30))[0]; d.Granted != 10 {
-		t.Errorf("what fits: %+v", d)
-	}
-	if d := ask(store.Adjust, name("up to", east, 3))[0]; d.Used != 3 {
-		t.Errorf("adjusted: %+v", d)
-	}
-
-	// Bounds that change keep the usage while the window of the record holds, and those of a charge count from then on.
-	moved := func(cost int64, limit store.Limit) store.Request { return name("moved", limit, cost) }
-	*now = eastEnd.Add(-time.Hour)
-	ask(store.Take, moved(4, east))
-	if d := ask(store.Peek, moved(1, west))[0]; d.Used != 4 || d.ResetAfter != time.Hour {
-		t.Errorf("a peek under other bounds: %+v", d)
-	}
-	if d := ask(store.Take, moved(3, west))[0]; d.Used != 7 || d.ResetAfter != time.Hour+6*time.Hour {
-		t.Errorf("a charge under other bounds: %+v", d)
-	}
-	*now = eastEnd
-	if d := ask(store.Peek, moved(1, east))[0]; d.Used != 7 || d.ResetAfter != 5*time.Hour+time.Hour {
-		t.Errorf("after the former end: %+v", d)
-	}
-	day := store.Limit{Algorithm: store.FixedWindow, Count: 10, Period: 24 * time.Hour}
-	if d := ask(store.Take, moved(1, day))[0]; d.Used != 8 {
-		t.Errorf("a charge under a window without a zone: %+v", d)
-	}
-	if d := ask(store.Take, moved(1, west))[0]; d.Used != 9 {
-		t.Errorf("and back: %+v", d)
-	}
-	*now = eastEnd.Add(6 * time.Hour)
-	if d := ask(store.Peek, moved(1, west))[0]; d.Used != 0 || !d.Allowed {
-		t.Errorf("after the end: %+v", d)
 	}
 }

@@ -24,83 +24,59 @@ func closed(t *testing.T, h Harness) {
 var closing = store.Request{Key: store.Key{Subject: "closing", Name: "limit"},
 	Limit: store.Limit{Count: 1_000_000, Period: time.Hour}, Cost: 1}
 
-// storeCall is a call of any method of a store.
-type storeCall struct {
-	name string
-	call func() error
-}
-
 // everyCall returns a valid call of each method that the store has, except Close.
-func everyCall(backend store.Store) (calls []storeCall) {
+func everyCall(backend store.Store) map[string]func() error {
 	ctx := context.Background()
-	add := func(name string, call func() error) { calls = append(calls, storeCall{name, call}) }
+	calls := map[string]func() error{}
+	decide := func(name string, op store.Op, reqs ...store.Request) {
+		calls[op.String()+name] = func() error { return backend.Decide(ctx, op, reqs, make([]store.Decision, len(reqs))) }
+	}
+	token, other := closing, closing
+	token.Token, token.TokenTTL, other.Key.Name = "closing:token", time.Hour, "other"
 	for _, op := range []store.Op{store.Take, store.Charge, store.Peek, store.Refund, store.Adjust, store.TakeUpTo} {
-		add(op.String(), func() error {
-			return backend.Decide(ctx, op, []store.Request{closing}, make([]store.Decision, 1))
-		})
-		other := closing
-		if other.Key.Name = "other"; op != store.TakeUpTo { // which a Cluster only does in one slot
-			other.Key.Subject = "other"
+		if decide("", op, closing); op != store.TakeUpTo { // which a Cluster only does in one slot
+			other.Key.Subject = string(rune('a' + op))
 		}
-		add(op.String()+" of two", func() error {
-			return backend.Decide(ctx, op, []store.Request{closing, other}, make([]store.Decision, 2))
-		})
+		decide(" of two", op, closing, other)
+		other.Key.Subject = closing.Key.Subject
 	}
-	token := closing
-	token.Token, token.TokenTTL = "closing:token", time.Hour
-	for _, op := range []store.Op{store.Take, store.Peek, store.Settle, store.Refund} {
-		add(op.String()+" with a token", func() error {
-			return backend.Decide(ctx, op, []store.Request{token}, make([]store.Decision, 1))
-		})
-	}
+	decide(" with a token", store.Take, token)
+	decide(" with a token", store.Peek, token)
 	if keys, has := store.As[admin.Adjuster](backend); has {
 		var record store.State
 		limit, _ := closing.Limit.Normalize()
 		record.Charge(limit, 3, store.InstantOf(time.Now()))
-		add("Import", func() error {
-			_, err := keys.Import(ctx, true, admin.Record{Key: closing.Key, Value: record.AppendRecord(nil)})
-			return err
-		})
 		everything, _ := store.ParsePattern("*")
-		for name, q := range map[string]admin.Query{"Scan of a key": {Keys: []store.Key{closing.Key}},
-			"Scan": {Subjects: everything}} {
-			add(name, func() (failed error) {
+		scan := func(q admin.Query) func() error {
+			return func() (failed error) {
 				for _, err := range keys.Scan(ctx, q) {
 					failed = errors.Join(failed, err)
 				}
 				return failed
-			})
+			}
 		}
-		add("Adjust", func() error {
+		calls["Scan"], calls["Scan of a key"] = scan(admin.Query{Subjects: everything}), scan(admin.Query{Keys: []store.Key{closing.Key}})
+		calls["Import"] = func() error {
+			_, err := keys.Import(ctx, true, admin.Record{Key: closing.Key, Value: record.AppendRecord(nil)})
+			return err
+		}
+		calls["Adjust"] = func() error {
 			_, err := keys.Adjust(ctx, admin.Adjustment{Key: closing.Key, Limit: closing.Limit, Used: 5})
 			return err
-		})
-		add("Delete", func() error {
-			_, _, err := keys.Delete(ctx, admin.Records(closing.Key)...)
-			return err
-		})
+		}
+		calls["Delete"] = func() error { _, _, err := keys.Delete(ctx, admin.Records(closing.Key)...); return err }
 	}
 	if tables, has := admin.TablesOf(backend); has {
-		now := store.InstantOf(time.Now())
-		add("AddDenials", func() error {
-			return tables.AddDenials(ctx, admin.Denials{Now: now, Rows: []admin.Denied{{Key: closing.Key, Count: 1, LastAt: now}}})
-		})
-		add("Denials", func() error { _, err := tables.Denials(ctx, time.Minute); return err })
-		add("StoreID", func() error { _, err := tables.StoreID(ctx); return err })
-		add("EnsureStoreID", func() error { _, err := tables.EnsureStoreID(ctx); return err })
-		add("AppendJournal", func() error { return tables.AppendJournal(ctx, "entry") })
-		add("ReadJournal", func() error { _, _, err := tables.ReadJournal(ctx, 1); return err })
-		add("SetOverride", func() error {
-			_, err := tables.SetOverride(ctx, store.Override{Effect: store.OverrideBlock}, time.Hour)
-			return err
-		})
-		add("OverrideVersion", func() error { _, err := tables.OverrideVersion(ctx); return err })
-		add("Overrides", func() error { _, _, err := tables.Overrides(ctx); return err })
-		add("RevokeOverride", func() error { _, _, err := tables.RevokeOverride(ctx, "00000000"); return err })
-		add("Change", func() error {
+		calls["AddDenials"] = func() error { return tables.AddDenials(ctx, admin.Denials{Others: 1}) }
+		calls["Denials"] = func() error { _, err := tables.Denials(ctx, time.Minute); return err }
+		calls["EnsureStoreID"] = func() error { _, err := tables.EnsureStoreID(ctx); return err }
+		calls["AppendJournal"] = func() error { return tables.AppendJournal(ctx, "entry") }
+		calls["ReadJournal"] = func() error { _, _, err := tables.ReadJournal(ctx, 1); return err }
+		calls["Overrides"] = func() error { _, _, err := tables.Overrides(ctx); return err }
+		calls["Change"] = func() error {
 			_, err := tables.Change(ctx, &admin.Change{Table: admin.ReportTable, Set: []admin.TableRecord{{Name: "1", Value: "text"}}})
 			return err
-		})
+		}
 	}
 	return calls
 }
@@ -111,17 +87,17 @@ func closedStoreSaysSo(t *testing.T, h Harness, used bool) {
 	backend := h.New(t, nil)
 	calls := everyCall(backend)
 	if used {
-		for _, c := range calls {
-			if err := c.call(); err != nil {
-				t.Fatalf("%s: %v", c.name, err)
+		for name, call := range calls {
+			if err := call(); err != nil {
+				t.Fatalf("%s: %v", name, err)
 			}
 		}
 	}
 	closed := backend.Close()
 	for range 2 {
-		for _, c := range calls {
-			if err := c.call(); !errors.Is(err, store.ErrClosed) || store.IsAway(err) {
-				t.Errorf("%s of a closed store: %v", c.name, err)
+		for name, call := range calls {
+			if err := call(); !errors.Is(err, store.ErrClosed) || store.IsAway(err) {
+				t.Errorf("%s of a closed store: %v", name, err)
 			}
 		}
 		if err := backend.Close(); err != nil && !errors.Is(err, closed) {
