@@ -10,7 +10,6 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/limitctl/limitctl/internal/decision"
@@ -47,8 +46,6 @@ type Options struct {
 type listener struct {
 	engine  *engine.Engine
 	options Options
-	// believed are the trusted proxies of the settings that were in force last.
-	believed atomic.Pointer[believed]
 }
 
 // Handler answers POST /v1/check, /v1/consume, /v1/refund, /v1/settle and /v1/reset, GET /v1/policies and /v1/subject,
@@ -124,12 +121,13 @@ func (l *listener) serve(w http.ResponseWriter, r *http.Request, v *verb, body [
 		l.serveList(w, r, v, body)
 		return
 	}
-	c := l.read(v, body)
-	l.decide(r.Context(), &c)
+	c := new(call)
+	l.read(c, v, body)
+	l.decide(r.Context(), c)
 	if c.err == nil {
-		l.setHeaders(w.Header(), &c)
+		l.setHeaders(w.Header(), c)
 	}
-	status, document := l.document(v, &c)
+	status, document := l.document(v, c)
 	refusal.WriteJSON(w, status, document)
 }
 
@@ -157,17 +155,16 @@ func refuseBody(w http.ResponseWriter, err error) {
 }
 
 // read reads a question. An attribute that is the client becomes what a request of that client has.
-func (l *listener) read(v *verb, text []byte) (c call) {
+func (l *listener) read(c *call, v *verb, text []byte) {
 	settings := l.engine.Settings()
-	if c.question, c.err = readQuestion(v, text); c.err != nil {
-		return c
+	if c.err = c.question.read(v, text); c.err != nil {
+		return
 	}
 	for i := range c.Attributes {
 		a := &c.Attributes[i]
 		a.Value = settings.HTTP.Client(valueOf(c.Policy), a.Name, a.Value)
 	}
-	c.ask, c.err = c.question.ask(v, settings)
-	return c
+	c.err = c.question.ask(&c.ask, v, settings)
 }
 
 // decide decides about a question that was read. A panic fails only this request.

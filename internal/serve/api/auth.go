@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/limitctl/limitctl/internal/outcome"
-	"github.com/limitctl/limitctl/internal/serve/engine"
 	"github.com/limitctl/limitctl/internal/serve/refusal"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
@@ -16,26 +15,6 @@ import (
 )
 
 const authPrefix = prefix + "auth/"
-
-// noStore keeps caches from giving one client's answer to another. A cache could keep the answer to a GET.
-var noStore = []string{"no-store"}
-
-// believed are the clients of forward-auth, and the settings from which they were made.
-type believed struct {
-	settings *engine.Settings
-	clients  httplimit.Clients
-}
-
-// clients returns the trusted proxies of the settings, and those on this machine.
-func (l *listener) clients(settings *engine.Settings) *httplimit.Clients {
-	b := l.believed.Load()
-	if b == nil || b.settings != settings {
-		b = &believed{settings, settings.HTTP.Clients}
-		b.clients.Trusted = slices.Concat(loopback, b.clients.Trusted)
-		l.believed.Store(b)
-	}
-	return &b.clients
-}
 
 // authorize tells a proxy whether it may pass a request on. rest is the path behind [authPrefix]: the policy, and
 // perhaps the path of the original request.
@@ -45,7 +24,7 @@ func (l *listener) authorize(w http.ResponseWriter, r *http.Request, rest string
 		// do not wait for it.
 		w.Header().Set("Connection", "close")
 	}
-	w.Header()["Cache-Control"] = noStore
+	refusal.Uncached(w.Header())
 	name, _, _ := strings.Cut(rest, "/")
 	settings := l.engine.Settings()
 	decides, err := settings.Policy(name)
@@ -53,12 +32,13 @@ func (l *listener) authorize(w http.ResponseWriter, r *http.Request, rest string
 		refusal.Write(w, http.StatusNotFound, outcome.Usage.Word, err.Error())
 		return
 	}
-	clients := l.clients(settings)
-	if err := checkPeer(r, clients); err != nil {
-		l.refuse(w, err)
-		return
+	clients := settings.HTTP.Clients
+	clients.Trusted = slices.Concat(loopback, clients.Trusted)
+	err = checkPeer(r, &clients)
+	var original *http.Request
+	if err == nil {
+		original, err = originalRequest(r, rest[len(name):])
 	}
-	original, err := originalRequest(r, rest[len(name):])
 	if err != nil {
 		l.refuse(w, err)
 		return
@@ -69,7 +49,7 @@ func (l *listener) authorize(w http.ResponseWriter, r *http.Request, rest string
 		return
 	}
 	c := new(call)
-	c.ask.Op, c.ask.Policy, c.ask.Attributes, c.ask.Cost, c.ask.Settings = store.Take, name, rule.Of(original, clients), 1, settings
+	c.ask.Op, c.ask.Policy, c.ask.Attributes, c.ask.Cost, c.ask.Settings = store.Take, name, rule.Of(original, &clients), 1, settings
 	c.ask.Costs, c.err = rule.Costs(decides, original, c.ask.Attributes)
 	if l.decide(r.Context(), c); c.err != nil {
 		if errors.Is(c.err, store.ErrInvalid) {

@@ -106,7 +106,7 @@ func TestWrongCostsAreRefused(t *testing.T) {
 	}
 	refused(t, listener, "consume", `{"policy":"llm","attributes":{"team":"red","tokens":"3"}}`,
 		`"tokens" is a cost of policy "llm" and no attribute`)
-	refused(t, listener, "consume", `{"key":"a","limits":["1/1m"],"costs":{"tokens":1}}`, "costs are for a policy whose limits name them")
+	refused(t, listener, "consume", `{"key":"a","limits":["1/1m"],"costs":{"tokens":1}}`, "attributes and costs are for a policy")
 	refused(t, listener, "settle", `{"policy":"mixed","attributes":{"team":"red"},"costs":{"tokens":1},"token":"a"}`,
 		`limit "requests" of policy "mixed" has no cost of its own; say its real cost, too`)
 	_, document := ask(t, listener, "POST", "/v1/check", `{"policy":"llm","attributes":{"team":"red"},"costs":{"tokens":1}}`)

@@ -3,9 +3,9 @@ package api
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/internal/panics"
+	"github.com/limitctl/limitctl/internal/serve/refusal"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -39,7 +40,7 @@ func (l *listener) serveList(w http.ResponseWriter, r *http.Request, v *verb, bo
 	calls, answers := make([]call, len(questions)), make([][]byte, len(questions))
 	bySubject := map[string][]int{}
 	for i, question := range questions {
-		calls[i] = l.read(v, question)
+		l.read(&calls[i], v, question)
 		who := calls[i].about()
 		bySubject[who] = append(bySubject[who], i)
 	}
@@ -59,8 +60,7 @@ func (l *listener) serveList(w http.ResponseWriter, r *http.Request, v *verb, bo
 				if err != nil { // texts and numbers can always be written
 					panic(err)
 				}
-				answers[i] = append(strconv.AppendInt([]byte(`{"status":`), int64(status), 10), ',')
-				answers[i] = append(answers[i], text[1:]...)
+				answers[i] = fmt.Appendf(nil, `{"status":%d,%s`, status, text[1:])
 			}
 		})
 	}
@@ -68,10 +68,8 @@ func (l *listener) serveList(w http.ResponseWriter, r *http.Request, v *verb, bo
 		l.refuse(w, err)
 		return
 	}
-	w.Header().Set("Content-Type", "application/json")
-	text := append([]byte(`{"schema_version":`), strconv.Itoa(output.SchemaVersion)...)
-	text = append(append(text, `,"answers":[`...), bytes.Join(answers, []byte(","))...)
-	w.Write(append(text, "]}\n"...))
+	refusal.WriteText(w, http.StatusOK, fmt.Appendf(nil, `{"schema_version":%d,"answers":[%s]}`, output.SchemaVersion,
+		bytes.Join(answers, []byte(","))))
 }
 
 // about says who a question is about: equal for equal keys, and for equal policies and attributes.

@@ -82,21 +82,21 @@ const mostNames = 64
 
 var decoders = sync.Pool{New: func() any { return new(jsontext.Decoder) }}
 
-// readQuestion reads a body for a verb. An error is a [store.ErrInvalid]. The decoder refuses names given twice, invalid UTF-8 and
+// read reads a body for a verb. An error is a [store.ErrInvalid]. The decoder refuses names given twice, invalid UTF-8 and
 // half surrogate pairs.
-func readQuestion(v *verb, body []byte) (q question, err error) {
+func (q *question) read(v *verb, body []byte) error {
 	d := decoders.Get().(*jsontext.Decoder)
 	defer decoders.Put(d)
 	d.Reset(bytes.NewBuffer(body))
 	switch token, err := d.ReadToken(); {
 	case errors.Is(err, io.EOF):
-		return q, store.Invalidf(`the body is empty; send JSON, such as {"key":"user:42","limits":["10/1m"]}`)
+		return store.Invalidf(`the body is empty; send JSON, such as {"key":"user:42","limits":["10/1m"]}`)
 	case err != nil:
-		return q, wrongBody(err)
+		return wrongBody(err)
 	case token.Kind() != '{':
-		return q, store.Invalidf(`the body is no object; send one, such as {"key":"user:42","limits":["10/1m"]}`)
+		return store.Invalidf(`the body is no object; send one, such as {"key":"user:42","limits":["10/1m"]}`)
 	}
-	err = members(d, func(name string) error {
+	err := members(d, func(name string) error {
 		if !slices.Contains(v.fields, name) {
 			return unknownField(v, name)
 		}
@@ -114,7 +114,7 @@ func readQuestion(v *verb, body []byte) (q question, err error) {
 		case "up_to":
 			return readNumber(d, name, &q.UpTo)
 		case "force":
-			token, err := read(d, "tf", name, "true or false")
+			token, err := readToken(d, "tf", name, "true or false")
 			q.Force = err == nil && token.Bool()
 			return err
 		case "limits":
@@ -126,7 +126,7 @@ func readQuestion(v *verb, body []byte) (q question, err error) {
 		case "attributes":
 			q.Attributes = []policy.Attribute{}
 			return named(d, name, `an object of texts, such as {"ip":"203.0.113.9"}`, "attribute", func(name, what string) error {
-				token, err := read(d, `"`, what, aText)
+				token, err := readToken(d, `"`, what, aText)
 				if err == nil && token.String() == "" {
 					err = store.Invalidf("%s is empty; give it a value, or all who leave it empty share one subject", what)
 				}
@@ -143,12 +143,12 @@ func readQuestion(v *verb, body []byte) (q question, err error) {
 		})
 	})
 	if err != nil {
-		return q, wrongBody(err)
+		return wrongBody(err)
 	}
 	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
-		return q, store.Invalidf("the body: something follows its end at byte %d", d.InputOffset())
+		return store.Invalidf("the body: something follows its end at byte %d", d.InputOffset())
 	}
-	return q, nil
+	return nil
 }
 
 // members reads an object after its brace.
@@ -168,7 +168,7 @@ func members(d *jsontext.Decoder, member func(name string) error) error {
 
 // named reads an object whose names are those of policies, for costs and attributes.
 func named(d *jsontext.Decoder, field, must, what string, member func(name, what string) error) error {
-	if _, err := read(d, "{", field, must); err != nil {
+	if _, err := readToken(d, "{", field, must); err != nil {
 		return err
 	}
 	given := 0
@@ -183,8 +183,8 @@ func named(d *jsontext.Decoder, field, must, what string, member func(name, what
 	})
 }
 
-// read reads a token of one of the kinds. It must be what the text says.
-func read(d *jsontext.Decoder, kinds, name, must string) (jsontext.Token, error) {
+// readToken reads a token of one of the kinds. It must be what the text says.
+func readToken(d *jsontext.Decoder, kinds, name, must string) (jsontext.Token, error) {
 	token, err := d.ReadToken()
 	if err == nil && strings.IndexByte(kinds, byte(token.Kind())) < 0 {
 		err = mustBe(name, must, token)
@@ -201,7 +201,7 @@ func mustBe(name, must string, token jsontext.Token) error {
 }
 
 func readText(d *jsontext.Decoder, name string, into **string) error {
-	token, err := read(d, `"`, name, aText)
+	token, err := readToken(d, `"`, name, aText)
 	if err == nil {
 		*into = new(token.String())
 	}
@@ -209,7 +209,7 @@ func readText(d *jsontext.Decoder, name string, into **string) error {
 }
 
 func readNumber(d *jsontext.Decoder, name string, into **int64) error {
-	token, err := read(d, "0", name, aNumber)
+	token, err := readToken(d, "0", name, aNumber)
 	if err != nil {
 		return err
 	}
@@ -246,21 +246,15 @@ func unknownField(v *verb, name string) error {
 // later.
 func (q *question) check(v *verb) error {
 	switch {
-	case q.Key != nil && q.Policy != nil:
-		return store.Invalidf("key and policy both say who is limited; send key with limits, or policy with attributes")
-	case q.Policy != nil && q.Limits != nil:
-		return store.Invalidf("policy and limits both say what is allowed; send one of them")
+	case q.Policy != nil && (q.Key != nil || q.Limits != nil):
+		return store.Invalidf("policy is for attributes, without key and limits; send one or the other")
 	case q.Policy != nil && *q.Policy == "":
 		return store.Invalidf("policy is empty; name one, or send key and limits")
 	case q.Policy != nil:
-	case q.Costs != nil:
-		return store.Invalidf("costs are for a policy whose limits name them, and none is named; add policy")
-	case q.Attributes != nil:
-		return store.Invalidf("attributes are for a policy, and none is named; add policy")
-	case q.Key == nil && q.Limits == nil:
-		return store.Invalidf("nothing says who is limited; send key and limits, or policy and attributes")
+	case q.Costs != nil || q.Attributes != nil:
+		return store.Invalidf("attributes and costs are for a policy, and none is named; add policy")
 	case q.Key == nil:
-		return store.Invalidf(`key is missing; it says who is limited, such as "user:42"`)
+		return store.Invalidf(`key is missing; it says who is limited, such as "user:42"; or send policy and attributes`)
 	case len(q.Limits) == 0:
 		return store.Invalidf(`limits are missing; they say what is allowed, such as ["10/1m"]`)
 	case len(q.Limits) > store.MaxRequests:
@@ -271,26 +265,20 @@ func (q *question) check(v *verb) error {
 		return store.Invalidf("token is empty; send a text that is different for each call, such as an order's number")
 	case q.TokenTTL != nil && q.Token == nil:
 		return store.Invalidf("token_ttl says how long to remember a token; add token")
-	case v.op == store.Settle && q.Token == nil:
-		return store.Invalidf("settle needs the token that the units were taken with; add token")
 	case v.op == store.Settle && q.Cost == nil && q.Costs == nil:
 		return store.Invalidf("settle needs the real cost; add cost, or costs of a policy's fields")
-	case q.Force && q.UpTo != nil:
-		return store.Invalidf("force takes all units and up_to those that fit; send one of them")
-	case q.Cost != nil && q.UpTo != nil:
-		return store.Invalidf("cost and up_to both say how many units; send one of them")
-	case q.UpTo != nil && (*q.UpTo < 1 || *q.UpTo > store.MaxCount):
-		return store.Invalidf("up_to %d is out of range; it must be from 1 to %d", *q.UpTo, store.MaxCount)
+	case q.UpTo != nil && (q.Cost != nil || q.Force):
+		return store.Invalidf("up_to is for itself; send it without cost and force")
 	}
 	return nil
 }
 
-// ask returns the ask for the engine.
-func (q *question) ask(v *verb, settings *engine.Settings) (ask engine.Ask, err error) {
+// ask makes the ask for the engine.
+func (q *question) ask(ask *engine.Ask, v *verb, settings *engine.Settings) (err error) {
 	if err := q.check(v); err != nil {
-		return ask, err
+		return err
 	}
-	ask = engine.Ask{Settings: settings, Op: v.op, Cost: 1, Key: valueOf(q.Key), Policy: valueOf(q.Policy), Token: valueOf(q.Token),
+	*ask = engine.Ask{Settings: settings, Op: v.op, Cost: 1, Key: valueOf(q.Key), Policy: valueOf(q.Policy), Token: valueOf(q.Token),
 		Costs: q.Costs, CostSaid: q.Cost != nil}
 	switch {
 	case v.op == store.Adjust:
@@ -305,7 +293,7 @@ func (q *question) ask(v *verb, settings *engine.Settings) (ask engine.Ask, err 
 	}
 	if q.TokenTTL != nil {
 		if ask.TokenTTL, err = store.ParsePeriod(*q.TokenTTL); err != nil {
-			return ask, store.Invalidf("token_ttl: %s", err)
+			return store.Invalidf("token_ttl: %s", err)
 		}
 	}
 	for _, text := range q.Limits {
@@ -314,7 +302,7 @@ func (q *question) ask(v *verb, settings *engine.Settings) (ask engine.Ask, err 
 			err = limit.CheckStored()
 		}
 		if err != nil {
-			return ask, err
+			return err
 		}
 		ask.Limits = append(ask.Limits, limit)
 	}
@@ -324,7 +312,7 @@ func (q *question) ask(v *verb, settings *engine.Settings) (ask engine.Ask, err 
 	for _, a := range q.Attributes {
 		ask.Attributes[a.Name] = a.Value
 	}
-	return ask, nil
+	return nil
 }
 
 // valueOf is what p points to, or the zero value.

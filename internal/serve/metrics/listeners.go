@@ -3,6 +3,8 @@ package metrics
 import (
 	"net/http"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // statusClasses are by the first digit of a status. The first is for those without one.
@@ -27,8 +29,9 @@ func (m *Metrics) ConnectionRefused(listener string) {
 // Listener wraps the handler of a listener, to count its requests. name is one of the server's own words. begin, if not nil, gets
 // each request, and what it returns gets the status of its answer.
 func (m *Metrics) Listener(name string, next http.Handler, begin func(*http.Request) func(status int, took time.Duration)) http.Handler {
-	for _, class := range statusClasses {
-		m.requests.WithLabelValues(name, class)
+	var requests [len(statusClasses)]prometheus.Counter
+	for i, class := range statusClasses {
+		requests[i] = m.requests.WithLabelValues(name, class)
 	}
 	m.connections.WithLabelValues(name)
 	m.connectionsRefused.WithLabelValues(name)
@@ -55,7 +58,7 @@ func (m *Metrics) Listener(name string, next http.Handler, begin func(*http.Requ
 				class = 0
 			}
 			lasted := time.Since(begun)
-			m.requests.WithLabelValues(name, statusClasses[class]).Inc()
+			requests[class].Inc()
 			took.Observe(lasted.Seconds())
 			answered(status, lasted)
 			inFlight.Dec()

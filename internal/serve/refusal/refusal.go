@@ -4,7 +4,6 @@ package refusal
 
 import (
 	"net/http"
-	"strconv"
 
 	"github.com/limitctl/limitctl/internal/output"
 )
@@ -40,11 +39,19 @@ func WriteJSON(w http.ResponseWriter, status int, document any) {
 		http.Error(w, "internal error", http.StatusInternalServerError)
 		return
 	}
-	text = append(text, '\n')
-	header := w.Header()
-	header.Set("Content-Type", "application/json")
-	header.Set("Cache-Control", "no-store")
-	header.Set("Content-Length", strconv.Itoa(len(text)))
-	w.WriteHeader(status)
-	w.Write(text)
+	WriteText(w, status, text)
 }
+
+// These values are shared by all answers; [http.Header] holds slices.
+var isJSON, noStore = []string{"application/json"}, []string{"no-store"}
+
+// WriteText is [WriteJSON] for a document that was written before.
+func WriteText(w http.ResponseWriter, status int, text []byte) {
+	w.Header()["Content-Type"] = isJSON
+	Uncached(w.Header())
+	w.WriteHeader(status)
+	w.Write(append(text, '\n'))
+}
+
+// Uncached keeps caches from giving one client's answer to another. A cache could keep the answer to a GET.
+func Uncached(header http.Header) { header["Cache-Control"] = noStore }
