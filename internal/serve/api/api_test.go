@@ -22,7 +22,7 @@ func TestBodiesThatAreRefused(t *testing.T) {
 		manyAttributes += fmt.Sprintf(`"a%d":"x",`, i)
 	}
 	for _, test := range []struct{ verb, body, says string }{
-		{"consume", "", `the body is empty; send JSON, such as {"key":"user:42","limits":["10/1m"]}`},
+		{"consume", "", `the body is no object; send one, such as {"key":"user:42","limits":["10/1m"]}`},
 		{"consume", "\ufeff{}", "not valid JSON at byte 1: invalid character '\\ufeff' at start of value"},
 		{"consume", "\x00", `not valid JSON at byte 1: invalid character '\x00'`},
 		{"consume", "[]", "the list is empty"},

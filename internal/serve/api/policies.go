@@ -53,8 +53,7 @@ func (d *listener) policies(w http.ResponseWriter, r *http.Request) {
 		}
 		for i := range p.Limits {
 			l := &p.Limits[i]
-			limit := describedLimit{Name: l.Name, By: l.By, Limit: l.Stored().String(), Cost: l.Cost.String(),
-				Shadow:  l.Shadow,
+			limit := describedLimit{Name: l.Name, By: l.By, Limit: l.Stored().String(), Cost: l.Cost.String(), Shadow: l.Shadow,
 				Classes: l.Classes.String()}
 			if l.Warn != 0 {
 				limit.Warn = l.Warn.String()

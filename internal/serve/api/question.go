@@ -89,9 +89,7 @@ func (q *question) read(v *verb, body []byte) error {
 	defer decoders.Put(d)
 	d.Reset(bytes.NewBuffer(body))
 	switch token, err := d.ReadToken(); {
-	case errors.Is(err, io.EOF):
-		return store.Invalidf(`the body is empty; send JSON, such as {"key":"user:42","limits":["10/1m"]}`)
-	case err != nil:
+	case err != nil && !errors.Is(err, io.EOF):
 		return wrongBody(err)
 	case token.Kind() != '{':
 		return store.Invalidf(`the body is no object; send one, such as {"key":"user:42","limits":["10/1m"]}`)
