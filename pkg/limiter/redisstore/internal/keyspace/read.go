@@ -30,12 +30,8 @@ type reader struct {
 	bytes   int64
 }
 
-const (
-	// movesFollowed is how often a scan follows keys to another master before it gives up.
-	movesFollowed = 10
-	// maxTypeChanges is how often a value is looked at again that changes its type meanwhile.
-	maxTypeChanges = 3
-)
+// movesFollowed is how often a scan follows keys to another master before it gives up.
+const movesFollowed = 10
 
 func (sc *scan) reader(server redis.Cmdable) *reader {
 	return &reader{scan: sc, server: server, now: time.Now(), stride: sc.stride(server), head: firstText,
@@ -120,45 +116,26 @@ func (r *reader) readFrom(ctx context.Context, server redis.Cmdable, values []*h
 	if len(values) == 0 {
 		return nil, nil
 	}
-	if r.hashes.Load() {
-		for _, value := range values {
-			value.Type = layouts.HashValue // those that are not come to light when they are read
-		}
-	} else if values, moved, err = r.readHeads(ctx, server, values); err != nil {
-		return nil, err
-	}
-	for try := 0; len(values) > 0; try++ {
-		if try > maxTypeChanges {
-			for _, value := range values {
-				value.tooLarge = "a value that changes its type again and again"
-			}
-			break
-		}
-		there, elsewhere, err := r.types(ctx, server, values)
-		if err != nil {
+	if !r.hashes.Load() {
+		if values, moved, err = r.readHeads(ctx, server, values); err != nil {
 			return nil, err
 		}
-		moved, values = append(moved, elsewhere...), nil
-		if r.onlyText {
-			break
-		}
-		err = r.measure(ctx, server, there)
+	}
+	there, elsewhere, err := r.types(ctx, server, values)
+	moved = append(moved, elsewhere...)
+	if err != nil || r.onlyText {
+		return moved, err
+	}
+	if err = r.measure(ctx, server, there); err == nil {
+		err = r.reserve(there)
+	}
+	for s := range spans(len(there), func(i int) int { return int(max(there[i].reads, min(there[i].size, mostKept))) }) {
 		if err == nil {
-			err = r.reserve(there)
-		}
-		for s := range spans(len(there), func(i int) int { return int(max(there[i].reads, min(there[i].size, mostKept))) }) {
-			if err != nil {
-				break
-			}
-			var changed []*held
-			changed, elsewhere, err = r.contents(ctx, server, there[s.first:s.end])
-			moved, values = append(moved, elsewhere...), append(values, changed...)
-		}
-		if err != nil {
-			return nil, err
+			elsewhere, err = r.contents(ctx, server, there[s.first:s.end])
+			moved = append(moved, elsewhere...)
 		}
 	}
-	return moved, nil
+	return moved, err
 }
 
 // readLarge reads strings of which the head was read, as many at a time as one exchange carries, and calls done with those.
@@ -170,12 +147,9 @@ func (r *reader) readLarge(ctx context.Context, values []*held, done func(first,
 		return err
 	}
 	for s := range spans(len(values), func(i int) int { return int(values[i].reads) }) {
-		_, moved, err := r.contents(ctx, r.server, values[s.first:s.end])
+		moved, err := r.contents(ctx, r.server, values[s.first:s.end])
 		if err == nil {
-			err = r.follow(moved, func(moved []*held) (still []*held, err error) {
-				_, still, err = r.contents(ctx, r.Client, moved)
-				return still, err
-			})
+			err = r.follow(moved, func(moved []*held) ([]*held, error) { return r.contents(ctx, r.Client, moved) })
 		}
 		if err == nil {
 			err = done(s.first, s.end)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -207,32 +208,12 @@ func (sc *scan) hasLost(node *redis.Client) bool {
 	return sc.lost[node.Options().Addr] != nil
 }
 
-// withLost returns the error of the scan, joined with those of lost masters that it does not name.
+// withLost returns the error of the scan: its own, or those of masters that were lost besides.
 func (sc *scan) withLost(err error) error {
-	errs, named := []error{err}, mastersIn(err)
-	for _, lost := range sc.lost {
-		if !slices.Contains(named, mastersIn(lost)[0]) {
-			errs = append(errs, lost)
-		}
-	}
-	if len(errs) == 1 {
+	if err != nil {
 		return err
 	}
-	return errors.Join(errs...)
-}
-
-// mastersIn returns the masters that joined errors of a scan are of.
-func mastersIn(err error) (masters []string) {
-	if joined, is := err.(interface{ Unwrap() []error }); is {
-		for _, err := range joined.Unwrap() {
-			masters = append(masters, mastersIn(err)...)
-		}
-		return masters
-	}
-	if of := (*admin.IncompleteError)(nil); errors.As(err, &of) {
-		return []string{of.Shard}
-	}
-	return nil
+	return errors.Join(slices.Collect(maps.Values(sc.lost))...)
 }
 
 // storeKeysOf returns the store keys of what was chosen.

@@ -197,8 +197,8 @@ func askLength(ctx context.Context, pipe redis.Pipeliner, value *held) *redis.In
 	return nil
 }
 
-// contents reads what is in values. changed are those that have another type by now.
-func (r *reader) contents(ctx context.Context, server redis.Cmdable, values []*held) (changed, moved []*held, err error) {
+// contents reads what is in values.
+func (r *reader) contents(ctx context.Context, server redis.Cmdable, values []*held) (moved []*held, err error) {
 	pipe := server.Pipeline()
 	clock := r.clock(ctx, pipe, server)
 	lifetime, isInstant := r.lifetimeCommand()
@@ -209,11 +209,11 @@ func (r *reader) contents(ctx context.Context, server redis.Cmdable, values []*h
 		_ = pipe.Process(ctx, lifetimes[i]) // the error is that of the pipeline
 	}
 	if err := r.execute(ctx, pipe, len(values)); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	now, err := clock()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if r.isTooOld(isInstant, lifetimes[0].Err()) {
 		return r.contents(ctx, server, values)
@@ -233,13 +233,12 @@ func (r *reader) contents(ctx context.Context, server redis.Cmdable, values []*h
 		case redisserver.IsElsewhere(err):
 			moved = append(moved, value)
 		case redisserver.IsErrorReply(err, "WRONGTYPE"):
-			*value = held{Value: layouts.Value{StoreKey: value.StoreKey}, bytes: value.bytes}
-			changed = append(changed, value)
+			value.tooLarge = "a value of another type by now"
 		case err != nil:
-			return nil, nil, err
+			return nil, err
 		}
 	}
-	return changed, moved, nil
+	return moved, nil
 }
 
 // ask asks for what is in a value, or for less if that is too much. take takes the answers.
