@@ -127,12 +127,14 @@ elseif remembered then
   end
 elseif op == 't' or op == 'p' then
   local all_allowed = true
-  for _, r in ipairs(requests) do
-    r.allowed = used(r) + r.cost <= r.capacity
+  for i = 1, count do
+    local r = requests[i]
+    r.amount, r.allowed = 0, used(r) + r.cost <= r.capacity
     all_allowed = all_allowed and (r.allowed or r.shadow)
   end
-  for _, r in ipairs(requests) do
-    r.amount = op == 't' and all_allowed and r.allowed and r.cost or 0
+  for i = 1, op == 't' and all_allowed and count or 0 do
+    local r = requests[i]
+    r.amount = r.allowed and r.cost or 0
   end
 elseif op == 'u' then
   local fits
@@ -173,17 +175,18 @@ end
 local whole, in_place, emptied, charges = {}, {}, {}, false
 local repeats = remembered and op ~= 'r' and (op ~= 's' or settled)
 local reply = { struct.pack('>I7B', now, repeats and 1 or 0) }
-for i, r in ipairs(requests) do
-  local s, amount, turn, record = r.state, r.amount, 0, ''
-  local granted = op == 'r' and math.min(-amount, used(r)) or math.max(0, amount)
-  local changed = s
+for i = 1, count do
+  local r = requests[i]
+  local s, amount, granted, turn, record = r.state, r.amount, 0, 0, ''
+  local changed
   if amount > 0 then
-    s = charged(r, i, amount)
+    granted, s = amount, charged(r, i, amount)
     changed = s
   elseif amount < 0 and s then
+    granted, changed = op == 'r' and math.min(-amount, used(r)) or 0, s
     s = s.how.refund(s, -amount, r.instant) and s
   end
-  if amount ~= 0 and changed then
+  if changed then
     local kind = not s and emptied or s.how.in_place and s.how.in_place(s) and in_place or whole
     kind[#kind + 1] = changed
   end

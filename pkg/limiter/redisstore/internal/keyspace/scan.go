@@ -81,8 +81,10 @@ func (sc *scan) run(ctx context.Context, yield func(admin.Entry, error) bool) {
 				return
 			}
 		}
-		clear(b.found)
-		founds.Put(&b.found)
+		if len(b.found) > 0 {
+			clear(b.found)
+			founds.Put(&b.found)
+		}
 		looked, total = looked+b.looked, total+b.total
 		sc.query.Report(min(looked, total), total)
 	}
