@@ -190,38 +190,15 @@ func aheadText(ahead time.Duration) string {
 	return "the server's is " + millis(ahead) + " ahead of ours"
 }
 
-// scriptFacts is what a server reports about scripts.
-type scriptFacts struct {
-	cached, total int
-	asked         bool   // the server told which scripts are cached
-	readOnly      bool   // it has EVALSHA_RO
-	busyAfter     string // ms after which a script is reported as slow
-	noStruct      bool   // its Lua has not what limitctl's scripts need
-}
-
-func judgeScripts(s scriptFacts) Finding {
-	f := Finding{Check: "scripts", Status: OK, Data: map[string]any{"evalsha_ro": s.readOnly, "total": s.total}}
-	if s.noStruct {
+// judgeScripts judges the answer to a script that uses what limitctl's need. readOnly: the server has EVALSHA_RO.
+func judgeScripts(err error, readOnly bool) Finding {
+	f := Finding{Check: "scripts", Status: OK, Summary: "EVALSHA_RO is available", Data: map[string]any{"evalsha_ro": readOnly}}
+	if !readOnly {
+		f.Summary = "no EVALSHA_RO, so checks use EVALSHA"
+	}
+	if err != nil && strings.Contains(err.Error(), "'struct'") {
 		f.Status, f.Summary = Fail, "limitctl's scripts fail: the server's Lua has no struct"
 		f.Advice = "use a Redis or Valkey; in tests without one, a store in memory"
-		return f
-	}
-	f.Summary = "sent on first use"
-	if s.asked {
-		f.Data["cached"] = s.cached
-		f.Summary = fmt.Sprintf("%d of %d cached, the others are sent on first use", s.cached, s.total)
-		if s.cached == s.total {
-			f.Summary = fmt.Sprintf("all %d cached", s.total)
-		}
-	}
-	if s.readOnly {
-		f.Summary += "; EVALSHA_RO is available"
-	} else {
-		f.Summary += "; no EVALSHA_RO, so checks use EVALSHA"
-	}
-	if s.busyAfter != "" {
-		f.Data["busy_reply_threshold_ms"] = s.busyAfter
-		f.Summary += "; the server reports a script as slow after " + s.busyAfter + " ms (ours take microseconds)"
 	}
 	return f
 }

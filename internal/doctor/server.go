@@ -3,11 +3,9 @@ package doctor
 import (
 	"cmp"
 	"context"
-	"strings"
 	"time"
 
 	redisserver "github.com/limitctl/limitctl/internal/redis"
-	"github.com/limitctl/limitctl/lua"
 )
 
 const pings = 100
@@ -49,7 +47,7 @@ func (e *examination) eachServer(ctx context.Context, servers []*server) error {
 		if err != nil {
 			return err
 		}
-		if err := e.scripts(ctx, s, config, readOnly); err != nil {
+		if err := e.scripts(ctx, s, readOnly); err != nil {
 			return err
 		}
 	}
@@ -59,7 +57,7 @@ func (e *examination) eachServer(ctx context.Context, servers []*server) error {
 // config returns settings that are not in INFO; none without the right.
 func (e *examination) config(ctx context.Context, s *server) (redisserver.Info, error) {
 	config := redisserver.Info{}
-	for _, name := range []string{"save", "stop-writes-on-bgsave-error", "min-replicas-to-write", "lua-time-limit"} {
+	for _, name := range []string{"save", "stop-writes-on-bgsave-error", "min-replicas-to-write"} {
 		values, err := s.client.ConfigGet(ctx, name).Result()
 		if err != nil && !redisserver.IsReply(err) {
 			return nil, err
@@ -75,39 +73,17 @@ func (e *examination) config(ctx context.Context, s *server) (redisserver.Info, 
 	return config, nil
 }
 
-// scripts finds out which of limitctl's scripts the server has cached. readOnly says whether it has EVALSHA_RO.
-func (e *examination) scripts(ctx context.Context, s *server, config redisserver.Info, readOnly bool) error {
-	var shas []string
-	for _, script := range lua.All() {
-		shas = append(shas, script.SHA().(string))
-	}
-	facts := scriptFacts{total: len(shas), busyAfter: config["lua-time-limit"], readOnly: readOnly}
-	cached, err := s.client.ScriptExists(ctx, shas...).Result()
-	switch {
-	case err == nil:
-		facts.asked = true
-		for _, is := range cached {
-			if is {
-				facts.cached++
-			}
-		}
-	case !redisserver.IsReply(err):
-		return err
-	case !redisserver.LacksRight(err):
-		e.cannotLook(s, "scripts", "script|exists", err)
-		return nil
-	}
+// scripts finds out whether limitctl's scripts can run. readOnly says whether the server has EVALSHA_RO.
+func (e *examination) scripts(ctx context.Context, s *server, readOnly bool) error {
 	run := s.client.Eval
 	if readOnly {
 		run = s.client.EvalRO
 	}
-	if err := run(ctx, "return struct.size('>I7')", nil).Err(); err != nil {
-		if !redisserver.IsReply(err) {
-			return err
-		}
-		facts.noStruct = strings.Contains(err.Error(), "'struct'")
+	err := run(ctx, "return struct.size('>I7')", nil).Err()
+	if err != nil && !redisserver.IsReply(err) {
+		return err
 	}
-	e.add(s, judgeScripts(facts))
+	e.add(s, judgeScripts(err, readOnly))
 	return nil
 }
 

@@ -111,7 +111,6 @@ func Rights(prefix string) []Right {
 		{Command: "ping", For: doctor, Try: []any{"ping"}},
 		{Command: "info", For: doctor, Try: []any{"info", "server"}},
 		{Command: "config|get", For: doctor, Try: []any{"config", "get", "maxmemory"}},
-		{Command: "script|exists", For: doctor, Try: []any{"script", "exists", noScript}},
 		{Command: "acl|whoami", For: doctor, Try: []any{"acl", "whoami"}, Else: "rights are found out by trying"},
 		{Command: "acl|dryrun", For: doctor, Try: []any{"acl", "dryrun", "default", "ping"}, Else: "rights are found out by trying"},
 	}
