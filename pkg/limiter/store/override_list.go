@@ -2,7 +2,6 @@ package store
 
 import (
 	"cmp"
-	"net/netip"
 	"slices"
 	"strings"
 
@@ -25,72 +24,45 @@ type OverrideList struct {
 // rankedOverride is an override, prepared for the search. Lists have them in the order of rank.
 type rankedOverride struct {
 	*Override
-	rank    int
-	expires Instant
-	begin   string       // of all subjects that it is about
-	before  int          // the length of the text before network
-	network netip.Prefix // invalid if it has none with a literal text before it
-	needed  []neededAttribute
+	rank       int
+	expires    Instant
+	begin      string // of all subjects that it is about
+	attributes []subjecttext.Attribute
 }
-
-// neededAttribute is an attribute that a key must have. Every key that has it contains one of the texts.
-type neededAttribute struct{ escaped, plain string }
 
 // NewOverrideList returns a list of copies of overrides, including those that have ended.
 func NewOverrideList(overrides []Override) *OverrideList {
 	l := &OverrideList{all: slices.Clone(overrides), subjects: map[string][]*rankedOverride{}}
-	slices.SortStableFunc(l.all, func(a, b Override) int { return compareOverrides(&a, &b) })
+	slices.SortStableFunc(l.all, func(a, b Override) int {
+		aRank, bRank := a.rank(), b.rank()
+		return cmp.Or(slices.Compare(aRank[:], bRank[:]), CompareAge(&a, &b))
+	})
 	for i := range l.all {
 		o := &l.all[i]
-		r := &rankedOverride{
-			Override: o, rank: i, expires: InstantOf(o.ExpiresAt), begin: o.Subjects.LiteralBeginning(),
-		}
-		for name, value := range r.Attributes {
-			r.needed = append(r.needed, neededAttribute{name + ":" + subjecttext.Escape(value), name + ":" + value})
-		}
-		if subject, exact := r.Subjects.Exact(); exact {
+		r := &rankedOverride{o, i, InstantOf(o.ExpiresAt), o.Subjects.LiteralBeginning(), o.attributes()}
+		if subject, exact := o.Subjects.Exact(); exact {
 			l.subjects[subject] = append(l.subjects[subject], r)
-			continue
+		} else {
+			l.patterns = append(l.patterns, r)
 		}
-		if before, network, ok := r.Subjects.literalNetwork(); ok {
-			r.before, r.network = len(before), network
-		}
-		l.patterns = append(l.patterns, r)
 	}
 	return l
 }
 
-// compareOverrides sorts the override first that applies if both could.
-func compareOverrides(a, b *Override) int {
-	_, aExact := a.Subjects.Exact()
-	_, bExact := b.Subjects.Exact()
-	return cmp.Or(
-		cmp.Compare(a.Effect.class(), b.Effect.class()),
-		falseLast(aExact, bExact),
-		cmp.Compare(b.Subjects.network.Bits(), a.Subjects.network.Bits()), // below 0 for what is no network
-		cmp.Compare(len(b.Subjects.LiteralBeginning()), len(a.Subjects.LiteralBeginning())),
-		cmp.Compare(len(b.Attributes), len(a.Attributes)),
-		falseLast(!a.Names.IsZero(), !b.Names.IsZero()),
-		CompareAge(a, b),
-	)
-}
-
-// class is the rank of an effect.
-func (e OverrideEffect) class() int {
-	if e == OverrideBlock || e == OverrideExempt {
-		return int(e) - int(OverrideBlock)
+// rank is less for the override that applies if two could.
+func (o *Override) rank() [6]int {
+	class, exact, names := 2, 0, 0
+	if o.Effect == OverrideBlock || o.Effect == OverrideExempt {
+		class = int(o.Effect) - int(OverrideBlock)
 	}
-	return 2
-}
-
-func falseLast(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return -1
+	if _, is := o.Subjects.Exact(); is {
+		exact = -1
 	}
-	return 1
+	if !o.Names.IsZero() {
+		names = -1
+	}
+	bits := o.Subjects.network.Bits() // below 0 for what is no network
+	return [...]int{class, exact, -bits, -len(o.Subjects.LiteralBeginning()), -len(o.Attributes), names}
 }
 
 // CompareAge sorts overrides by their creation, the newest first, and those of one instant by ID.
@@ -107,14 +79,13 @@ func (l *OverrideList) All() []Override { return l.all }
 
 // InForce is [OverrideList.For] without the overrides that have ended at now; 0 is before all ends.
 func (l *OverrideList) InForce(key *Key, now Instant) *Override {
-	var first *rankedOverride
-	value := subjectValue{read: -1}
+	parsed, first := parsedKey{Key: key}, (*rankedOverride)(nil)
 	for _, some := range [...][]*rankedOverride{l.subjects[key.Subject], l.patterns} {
 		for _, r := range some {
 			if first != nil && first.rank < r.rank {
 				break
 			}
-			if (now == 0 || r.expires > now) && r.isAbout(key, &value) {
+			if (now == 0 || r.expires > now) && strings.HasPrefix(key.Subject, r.begin) && parsed.isOf(r.Override, r.attributes) {
 				first = r
 				break
 			}
@@ -129,14 +100,13 @@ func (l *OverrideList) InForce(key *Key, now Instant) *Override {
 // BlockedUntil returns the end of the last block of key; block is one of them. All blocks have begun, so there is no
 // gap before that.
 func (l *OverrideList) BlockedUntil(key *Key, block *Override) Instant {
-	end := InstantOf(block.ExpiresAt)
-	value := subjectValue{read: -1}
+	parsed, end := parsedKey{Key: key}, InstantOf(block.ExpiresAt)
 	for _, some := range [...][]*rankedOverride{l.subjects[key.Subject], l.patterns} {
 		for _, r := range some {
 			if r.Effect != OverrideBlock { // blocks come first
 				break
 			}
-			if r.expires > end && r.isAbout(key, &value) {
+			if r.expires > end && strings.HasPrefix(key.Subject, r.begin) && parsed.isOf(r.Override, r.attributes) {
 				end = r.expires
 			}
 		}
@@ -144,74 +114,53 @@ func (l *OverrideList) BlockedUntil(key *Key, block *Override) Instant {
 	return end
 }
 
-// subjectValue is the end of a subject, read as a network once for all overrides with networks.
-type subjectValue struct {
-	read    int // the text before it
-	network netip.Prefix
-	ok      bool
-}
-
-// isAbout is [Override.Matches]. It looks first at what is quick, since there can be a thousand.
-func (r *rankedOverride) isAbout(key *Key, value *subjectValue) bool {
-	if !strings.HasPrefix(key.Subject, r.begin) {
-		return false
-	}
-	if r.network.IsValid() {
-		if value.read != r.before {
-			value.read = r.before
-			value.network, value.ok = parseNetwork(key.Subject[r.before:])
-		}
-		if !value.ok || value.network.Bits() < r.network.Bits() || !r.network.Contains(value.network.Addr()) {
-			return false
-		}
-	}
-	for i := range r.needed {
-		if n := &r.needed[i]; !n.isIn(key.Subject) && !n.isIn(key.Name) {
-			return false
-		}
-	}
-	return r.Matches(*key)
-}
-
-func (n *neededAttribute) isIn(text string) bool {
-	return strings.Contains(text, n.escaped) || n.plain != n.escaped && strings.Contains(text, n.plain)
-}
-
 // Matches reports whether o is for key, which must have a name.
-func (o *Override) Matches(key Key) bool {
-	if !o.Subjects.IsZero() && !o.Subjects.Match(key.Subject) {
+func (o *Override) Matches(key Key) bool { return (&parsedKey{Key: &key}).isOf(o, o.attributes()) }
+
+func (o *Override) attributes() (all []subjecttext.Attribute) {
+	for name, value := range o.Attributes {
+		all = append(all, subjecttext.Attribute{Name: name, Value: value})
+	}
+	return all
+}
+
+// parsedKey is a key with what overrides ask of it, which is parsed at most once for all of them.
+type parsedKey struct {
+	*Key
+	isParsed, hasNetworks bool
+	isPolicys             bool // a policy made the key
+	attributes            []subjecttext.Attribute
+	networks              []networkAt
+}
+
+func (k *parsedKey) isOf(o *Override, attributes []subjecttext.Attribute) bool {
+	if o.Subjects.network.IsValid() && !k.hasNetworks {
+		k.networks, k.hasNetworks = networksIn(k.Subject), true
+	}
+	if !o.Subjects.IsZero() && !o.Subjects.match(k.Subject, k.networks) {
 		return false
 	}
-	if !o.Names.IsZero() && !o.Names.Match(key.Name) {
+	if !o.Names.IsZero() && !o.Names.Match(k.Name) {
 		// hash_by puts attributes behind the limit's name.
-		name, _, hasMore := strings.Cut(key.Name, ":")
-		if !hasMore || !o.Names.Match(name) {
-			return false
-		}
-		if _, isPolicys := policyAttributes(&key); !isPolicys {
+		name, _, hasMore := strings.Cut(k.Name, ":")
+		if k.parse(); !hasMore || !k.isPolicys || !o.Names.Match(name) {
 			return false
 		}
 	}
-	if len(o.Attributes) == 0 {
-		return true
-	}
-	attributes, _ := policyAttributes(&key)
-	for name, value := range o.Attributes {
-		if !slices.Contains(attributes, subjecttext.Attribute{Name: name, Value: value}) {
+	for i := range attributes {
+		if k.parse(); !slices.Contains(k.attributes, attributes[i]) {
 			return false
 		}
 	}
 	return true
 }
 
-// policyAttributes returns the attributes of a key that a policy made.
-func policyAttributes(key *Key) (attributes []subjecttext.Attribute, ok bool) {
-	policy, _, attributes, ok := subjecttext.SplitKey(key.Subject, key.Name)
-	if !ok {
-		return nil, false
+func (k *parsedKey) parse() {
+	if k.isParsed {
+		return
 	}
-	if _, err := ParseAlgorithm(policy); err == nil {
-		return nil, false // a limit without a name of its own
+	policy, _, attributes, ok := subjecttext.SplitKey(k.Subject, k.Name)
+	if k.isParsed = true; ok && algorithmNamed(policy) == 0 { // otherwise it is a limit without a name of its own
+		k.isPolicys, k.attributes = true, attributes
 	}
-	return attributes, true
 }

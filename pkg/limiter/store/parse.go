@@ -136,17 +136,27 @@ func ParsePeriod(text string) (time.Duration, error) {
 
 // ParseAlgorithm reads an algorithm's name; "gcra" is another name of token-bucket, which decides as it does.
 func ParseAlgorithm(name string) (Algorithm, error) {
-	if name == "gcra" {
-		return TokenBucket, nil
+	if a := algorithmNamed(name); a != 0 {
+		return a, nil
 	}
 	names := AlgorithmNames()
-	if i := slices.Index(names, name); i >= 0 {
-		return Algorithms()[i], nil
-	}
 	if nearest := texts.Nearest(name, names, 6); nearest != "" {
 		return 0, Invalidf("unknown algorithm %q; did you mean %s?", name, nearest)
 	}
 	return 0, Invalidf("unknown algorithm %q; there are %s", name, strings.Join(names, ", "))
+}
+
+// algorithmNamed returns 0 for an unknown name.
+func algorithmNamed(name string) Algorithm {
+	for a := TokenBucket; a <= SlidingCounter; a++ {
+		if definitions[a].name == name {
+			return a
+		}
+	}
+	if name == "gcra" {
+		return TokenBucket
+	}
+	return 0
 }
 
 // ParseNumber reads a whole number as people write it: "200", "1_000", "1k" for a thousand, or "2M" for two million. The

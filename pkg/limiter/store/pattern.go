@@ -244,11 +244,24 @@ func (p Pattern) String() string {
 // Match reports whether p selects subject. It takes time in proportion to
 // len(pattern) × len(subject) at worst, for any pattern.
 func (p Pattern) Match(subject string) bool {
+	if p.network.IsValid() {
+		return p.match(subject, networksIn(subject))
+	}
+	return p.match(subject, nil)
+}
+
+// match is Match of a subject that ends in these networks.
+func (p *Pattern) match(subject string, networks []networkAt) bool {
 	switch {
 	case p.subject != "" || p.glob == "":
 		return p.subject != "" && subject == p.subject
 	case p.network.IsValid():
-		return p.matchNetwork(subject)
+		for i := range networks {
+			if in := &networks[i]; in.Bits() >= p.network.Bits() && p.network.Contains(in.Addr()) && matchTokens(p.tokens, subject[:in.at]) {
+				return true
+			}
+		}
+		return false
 	}
 	return matchTokens(p.tokens, subject)
 }

@@ -44,12 +44,6 @@ func cutNetwork(text string) (before string, network netip.Prefix, ok bool) {
 	return text[:others], netip.MustParsePrefix(text[others:]).Masked(), true
 }
 
-// isIn reports whether value, as it stands in a subject, is an address or a network inside network.
-func isIn(network netip.Prefix, value string) bool {
-	inside, ok := parseNetwork(value)
-	return ok && inside.Bits() >= network.Bits() && network.Contains(inside.Addr())
-}
-
 // parseNetwork reads a value of a subject that is an address or a network. IPv6 can be escaped.
 func parseNetwork(value string) (netip.Prefix, bool) {
 	if strings.Contains(value, "%") {
@@ -69,34 +63,25 @@ func parseNetwork(value string) (netip.Prefix, bool) {
 	return netip.PrefixFrom(address.WithZone(""), address.BitLen()), true
 }
 
-// matchNetwork is Match of a network. A subject can be taken apart at each of its colons, since an IPv6
-// address can have them, too.
-func (p *Pattern) matchNetwork(subject string) bool {
+// networkAt is a network, or an address, that a subject ends in, and where it begins there.
+type networkAt struct {
+	at int
+	netip.Prefix
+}
+
+// networksIn returns what can be read as a network at the end of a subject. It begins behind one of the colons, of which
+// an IPv6 address can have some, too.
+func networksIn(subject string) (all []networkAt) {
 	for at := 0; ; {
-		if matchTokens(p.tokens, subject[:at]) && isIn(p.network, subject[at:]) {
-			return true
+		if network, ok := parseNetwork(subject[at:]); ok {
+			all = append(all, networkAt{at, network})
 		}
 		next := strings.IndexByte(subject[at:], ':')
 		if next < 0 {
-			return false
+			return all
 		}
 		at += next + 1
 	}
-}
-
-// literalNetwork returns the network that p is and the text before it, if that is no glob.
-func (p *Pattern) literalNetwork() (before string, network netip.Prefix, ok bool) {
-	if !p.network.IsValid() {
-		return "", netip.Prefix{}, false
-	}
-	var b strings.Builder
-	for _, t := range p.tokens {
-		if !t.isOneRune() {
-			return "", netip.Prefix{}, false
-		}
-		b.WriteString(characterText(t.ranges[0].low))
-	}
-	return b.String(), p.network, true
 }
 
 // networkBeginning is what all values in a network begin with: its whole octets, for IPv4. IPv6 has many spellings.
@@ -115,21 +100,17 @@ func networkBeginning(network netip.Prefix) string {
 // NetworkOf returns the network that the last value of a subject is in: of an address the one of ipv4 or ipv6 bits, of
 // a network the same, or itself if it is wider. Not every subject ends in one.
 func NetworkOf(subject string, ipv4, ipv6 int) (network netip.Prefix, ok bool) {
-	for at := 0; ; {
-		if network, ok = parseNetwork(subject[at:]); ok {
-			if network.Addr().Is4In6() && network.Bits() >= 96 {
-				network = netip.PrefixFrom(network.Addr().Unmap(), network.Bits()-96)
-			}
-			bits := ipv6
-			if network.Addr().Is4() {
-				bits = ipv4
-			}
-			return netip.PrefixFrom(network.Addr(), min(bits, network.Bits())).Masked(), true
-		}
-		next := strings.IndexByte(subject[at:], ':')
-		if next < 0 {
-			return netip.Prefix{}, false
-		}
-		at += next + 1
+	all := networksIn(subject)
+	if len(all) == 0 {
+		return netip.Prefix{}, false
 	}
+	network = all[0].Prefix
+	if network.Addr().Is4In6() && network.Bits() >= 96 {
+		network = netip.PrefixFrom(network.Addr().Unmap(), network.Bits()-96)
+	}
+	bits := ipv6
+	if network.Addr().Is4() {
+		bits = ipv4
+	}
+	return netip.PrefixFrom(network.Addr(), min(bits, network.Bits())).Masked(), true
 }
