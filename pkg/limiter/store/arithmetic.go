@@ -5,9 +5,8 @@ import (
 	"math/bits"
 )
 
-// mulAddDiv returns the quotient and the remainder of (a·b + c) ÷ d, exactly:
-// the product may have 126 bits. a, b and c must not be negative and d must be
-// positive. A quotient too large for an int64 is given as MaxInt64, remainder 0.
+// mulAddDiv returns the quotient and the remainder of (a·b + c) ÷ d, exactly: the product may have 126 bits. a, b and
+// c must not be negative and d must be positive. A quotient too large for an int64 is given as MaxInt64, remainder 0.
 //
 // The same function stands in lua/frame.lua, there in 53-bit steps.
 func mulAddDiv(a, b, c, d int64) (quotient, remainder int64) {
@@ -15,9 +14,8 @@ func mulAddDiv(a, b, c, d int64) (quotient, remainder int64) {
 	low, carry := bits.Add64(low, uint64(c), 0)
 	high += carry
 	if high == 0 && low < 1<<52 {
-		// The usual case. A float's division is several times faster than an
-		// integer's. Its rounding, less than 1/d where the product is below
-		// 2⁵², cannot carry the quotient up to the next whole number.
+		// The usual case. A float's division is several times faster than an integer's. Its rounding, less than 1/d
+		// where the product is below 2⁵², cannot carry the quotient up to the next whole number.
 		if low < uint64(d) {
 			return 0, int64(low)
 		}

@@ -3,7 +3,6 @@ package store_test
 import (
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -91,6 +90,9 @@ func TestBoundsOfARequest(t *testing.T) {
 		{"remembered for a day", store.Take, one(func(r *store.Request) { r.Token, r.TokenTTL = "t", 24*time.Hour }), true},
 		{"for longer", store.Take, one(func(r *store.Request) { r.Token, r.TokenTTL = "t", 24*time.Hour+1 }), false},
 		{"for a millisecond", store.Take, one(func(r *store.Request) { r.Token, r.TokenTTL = "t", time.Millisecond }), true},
+		{"no UTF-8", store.Take, one(func(r *store.Request) { r.Token = "\xff" }), false},
+		{"settled without a token", store.Settle, one(func(*store.Request) {}), false},
+		{"adjusted with a token", store.Adjust, one(func(r *store.Request) { r.Token = "t" }), false},
 		{"for less", store.Take, one(func(r *store.Request) { r.Token, r.TokenTTL = "t", time.Millisecond-1 }), false},
 	} {
 		if err := test.r.Normalize(test.op); (err == nil) != test.fits || err != nil && !errors.Is(err, store.ErrInvalid) {
@@ -211,45 +213,5 @@ func TestNamesOfSlices(t *testing.T) {
 		if got := [2]string{limit.DefaultName(), limit.String()}; got != want {
 			t.Errorf("of %d slices: %q, want %q", slices, got, want)
 		}
-	}
-}
-
-// The rule says that one of exactly this subject comes first, also before a pattern that begins alike and is newer.
-func TestAnExactOverrideComesBeforeAPattern(t *testing.T) {
-	begin := time.Unix(1_700_000_000, 0)
-	list := store.NewOverrideList([]store.Override{
-		{ID: "pattern", Subjects: mustPattern(t, "tenant:acme*"), Effect: store.OverrideTimes, Thousandths: 1,
-			CreatedAt: begin.Add(time.Hour),
-			ExpiresAt: begin.Add(2 * time.Hour)},
-		{ID: "exact", Subjects: mustPattern(t, "tenant:acme"), Effect: store.OverrideTimes, Thousandths: 2, CreatedAt: begin,
-			ExpiresAt: begin.Add(2 * time.Hour)},
-	})
-	for subject, want := range map[string]string{"tenant:acme": "exact", "tenant:acme:eu": "pattern"} {
-		if o := list.For(store.Key{Subject: subject, Name: "n"}); o == nil || o.ID != want {
-			t.Errorf("%s: %+v, want %s", subject, o, want)
-		}
-	}
-}
-
-// What all selected subjects begin with is told of a glob up to its first special character, and of others whole.
-func TestLiteralBeginnings(t *testing.T) {
-	for pattern, want := range map[string]string{
-		"tenant:acme": "tenant:acme", `tenant\*`: "tenant*", "tenant:*": "tenant:", `a\*b?c`: "a*b", "[ab]c": "", "*": "", "é?": "é",
-	} {
-		if got := mustPattern(t, pattern).LiteralBeginning(); got != want {
-			t.Errorf("%q begins with %q, want %q", pattern, got, want)
-		}
-	}
-}
-
-// A period is the sum of its parts, and not one that is too long to be held.
-func TestPeriodsAtTheirEnds(t *testing.T) {
-	const most = "106751d23h47m16.854775807s"
-	if period, err := store.ParsePeriod(strings.Replace(most, "106751d", "65535d", 1)); err != nil ||
-		period != 65535*24*time.Hour+23*time.Hour+47*time.Minute+16*time.Second+854775807 {
-		t.Errorf("%s, %v", period, err)
-	}
-	if period, err := store.ParsePeriod("65535d2562047h47m16.854775807s"); err == nil {
-		t.Errorf("more than %d ns: %s", int64(math.MaxInt64), period)
 	}
 }

@@ -46,11 +46,9 @@ func BudgetOf(ctx context.Context) (caller context.Context, end time.Time, limit
 type budgetContext struct {
 	caller context.Context
 	end    time.Time
-
-	mu       sync.Mutex
-	timed    context.Context // nil until somebody needs it
-	stop     context.CancelFunc
-	canceled bool
+	once   sync.Once
+	timed  context.Context // nil until somebody needs it
+	stop   context.CancelFunc
 }
 
 // Deadline implements [context.Context].
@@ -72,26 +70,21 @@ func (b *budgetContext) Value(key any) any { return b.context().Value(key) }
 
 // context returns the context that has a timer.
 func (b *budgetContext) context() context.Context {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.timed == nil {
-		b.timed, b.stop = context.WithDeadlineCause(b.caller, b.end, errBudget)
-		if b.canceled {
-			b.stop()
-		}
-	}
+	b.once.Do(func() { b.timed, b.stop = context.WithDeadlineCause(b.caller, b.end, errBudget) })
 	return b.timed
 }
 
 // cancel ends the context.
 func (b *budgetContext) cancel() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.canceled = true
-	if b.stop != nil {
-		b.stop()
-	}
+	b.once.Do(func() { b.timed, b.stop = ended, func() {} })
+	b.stop()
 }
+
+var ended = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()
 
 // BudgetContext returns a context for several calls of a store that may take at most budget together, such as those
 // of an admin.Keyspace. Its end means that the store is away, unless ctx itself has ended.

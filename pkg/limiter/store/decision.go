@@ -23,20 +23,7 @@ const (
 
 // String returns the decider's word in machine formats, such as "denial-memory".
 func (d Decider) String() string {
-	switch d {
-	case DecidedByLocal:
-		return "local"
-	case DecidedByDenialMemory:
-		return "denial-memory"
-	case DecidedByLease:
-		return "lease"
-	case DecidedByOverride:
-		return "override"
-	case DecidedByFailurePolicy:
-		return "failure-policy"
-	default:
-		return "store"
-	}
+	return [...]string{"store", "local", "denial-memory", "lease", "override", "failure-policy"}[d]
 }
 
 // Decision is the answer to one request.
@@ -49,8 +36,7 @@ type Decision struct {
 	Allowed bool
 	// Shadow: the limit of the request is a shadow limit, so this decision does not count.
 	Shadow bool
-	// Used is the units in use, rounded up to whole ones. It can exceed the
-	// capacity after a limit was lowered.
+	// Used is the units in use, rounded up to whole ones. It can exceed the capacity after a limit was lowered.
 	Used int64
 	// Granted is the number of units that the call charged: the cost of an allowed take, what fit of a TakeUpTo, the
 	// real cost of a Settle. It is zero if the call charged nothing.

@@ -18,12 +18,10 @@ var (
 	// ErrUnavailable: the store could not be reached, and nothing was charged.
 	ErrUnavailable = errors.New("store unavailable")
 	// ErrOutcomeUnknown: the store stopped answering after it may have received the request, so the units may or may
-	// not have been charged. It is never retried here, and it is not an ErrUnavailable: another try can charge
-	// twice.
+	// not have been charged. It is never retried here, and it is not an ErrUnavailable: another try can charge twice.
 	ErrOutcomeUnknown = errors.New("outcome unknown")
-	// ErrGaveUp: the caller's own context ended before the store answered, or before its turn
-	// came, so it says nothing about the store. Nothing was charged, unless it is also an
-	// ErrOutcomeUnknown. It wraps the context's error.
+	// ErrGaveUp: the caller's own context ended before the store answered, or before its turn came, so it says nothing
+	// about the store. Nothing was charged, unless it is also an ErrOutcomeUnknown. It wraps the context's error.
 	ErrGaveUp = errors.New("the caller gave up")
 	// ErrRefused: the store answered and refused: wrong password, missing
 	// right, out of memory, a replica. Nothing was charged.
@@ -82,8 +80,7 @@ func Invalidf(format string, args ...any) error {
 	return &invalidError{fmt.Sprintf(format, args...)}
 }
 
-// ForeignError says which key holds a value that limitctl did not write.
-// errors.Is(err, ErrForeign) holds for it.
+// ForeignError says which key holds a value that limitctl did not write. errors.Is(err, ErrForeign) holds for it.
 type ForeignError struct {
 	StoreKey string // the key as the store knows it
 	Holds    string // what was found there, such as "a list, which is not a limit record"
@@ -93,8 +90,7 @@ func (e *ForeignError) Error() string {
 	return fmt.Sprintf("key %q holds %s; it was left as it is", e.StoreKey, e.Holds)
 }
 
-// IsDamaged reports whether the key holds a damaged record of limitctl's own. admin.Keyspace.Delete
-// deletes it.
+// IsDamaged reports whether the key holds a damaged record of limitctl's own. admin.Keyspace.Delete deletes it.
 func (e *ForeignError) IsDamaged() bool { return strings.HasPrefix(e.Holds, damagedRecord) }
 
 // damagedRecord is the beginning of Holds for a damaged record.

@@ -1,5 +1,7 @@
 package store
 
+import "slices"
+
 // FailurePolicy says how requests are decided while the store is away.
 type FailurePolicy uint8
 
@@ -14,31 +16,15 @@ const (
 	LocalOnError
 )
 
+var failurePolicies = []string{"fail", "allow", "deny", "local"}
+
 // String returns the policy's name: "fail", "allow", "deny" or "local".
-func (p FailurePolicy) String() string {
-	switch p {
-	case AllowOnError:
-		return "allow"
-	case DenyOnError:
-		return "deny"
-	case LocalOnError:
-		return "local"
-	default:
-		return "fail"
-	}
-}
+func (p FailurePolicy) String() string { return failurePolicies[p] }
 
 // ParseFailurePolicy reads "fail", "allow", "deny" or "local".
 func ParseFailurePolicy(text string) (FailurePolicy, error) {
-	switch text {
-	case "fail":
-		return FailOnError, nil
-	case "allow":
-		return AllowOnError, nil
-	case "deny":
-		return DenyOnError, nil
-	case "local":
-		return LocalOnError, nil
+	if i := slices.Index(failurePolicies, text); i >= 0 {
+		return FailurePolicy(i), nil
 	}
 	return 0, Invalidf("unknown failure policy %q; it is fail, allow, deny or local", text)
 }

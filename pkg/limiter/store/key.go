@@ -53,46 +53,22 @@ func ValidatePrefix(prefix string) error {
 	return checkPart("prefix", prefix, MaxPrefixLength)
 }
 
-// checkPart is on the path of every decision, so plain ASCII is checked eight
-// bytes at a time.
 func checkPart(what, text string, maxLength int) error {
 	switch {
 	case text == "":
 		return Invalidf("%s is empty; it needs at least one character", what)
 	case len(text) > maxLength:
 		return Invalidf("%s %.20q… is %d bytes long; at most %d fit", what, text, len(text), maxLength)
-	case len(text) < 8:
-		for i := range len(text) {
-			if c := text[i]; c < ' ' || c > 'z' {
-				return checkPartSlowly(what, text)
-			}
-		}
-		return nil
 	}
-	for i := 0; i+8 < len(text); i += 8 {
-		if !plain(text[i : i+8]) {
-			return checkPartSlowly(what, text)
+	for i := range len(text) {
+		if c := text[i]; c < ' ' || c > 'z' { // not the usual ASCII below the braces
+			return checkCharacters(what, text)
 		}
-	}
-	if !plain(text[len(text)-8:]) { // it may overlap the one before
-		return checkPartSlowly(what, text)
 	}
 	return nil
 }
 
-// plain reports whether all of eight bytes are from ' ' to 'z', the printable
-// ASCII below the braces.
-func plain(eight string) bool {
-	_ = eight[7]
-	word := uint64(eight[0]) | uint64(eight[1])<<8 | uint64(eight[2])<<16 | uint64(eight[3])<<24 |
-		uint64(eight[4])<<32 | uint64(eight[5])<<40 | uint64(eight[6])<<48 | uint64(eight[7])<<56
-	const ones, highBits = 0x0101010101010101, 0x8080808080808080
-	below := (word - ones*' ') &^ word // high bit where a byte is below ' '
-	above := (word + ones*(127-'z')) | word
-	return (below|above)&highBits == 0
-}
-
-func checkPartSlowly(what, text string) error {
+func checkCharacters(what, text string) error {
 	if !utf8.ValidString(text) {
 		return Invalidf("%s %q is not valid UTF-8", what, text)
 	}

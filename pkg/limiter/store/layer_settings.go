@@ -41,16 +41,7 @@ const (
 )
 
 // String returns "closed", "open" or "half-open".
-func (s BreakerState) String() string {
-	switch s {
-	case BreakerOpen:
-		return "open"
-	case BreakerHalfOpen:
-		return "half-open"
-	default:
-		return "closed"
-	}
-}
+func (s BreakerState) String() string { return [...]string{"closed", "open", "half-open"}[s] }
 
 // BreakerChange is a change of a breaker's state.
 type BreakerChange struct {

@@ -77,13 +77,11 @@ const (
 	MaxUsage = MaxCount
 )
 
-// Limit is how much is allowed: Count units per Period, decided by Algorithm.
-// The zero Limit is invalid.
+// Limit is how much is allowed: Count units per Period, decided by Algorithm. The zero Limit is invalid.
 type Limit struct {
 	// Algorithm decides how usage is counted; zero means TokenBucket.
 	Algorithm Algorithm
-	// Count is the number of units allowed per Period, from MinCount to MaxCount (MaxSlidingLogCount for
-	// SlidingLog).
+	// Count is the number of units allowed per Period, from MinCount to MaxCount (MaxSlidingLogCount for SlidingLog).
 	Count int64
 	// Period is the time that Count refers to: whole microseconds, from MinPeriod to MaxPeriod.
 	Period time.Duration
@@ -188,8 +186,7 @@ func (l *Limit) countsLike(other *Limit) bool {
 		l.FromFirst == other.FromFirst && l.Phase == other.Phase
 }
 
-// drainsTooSlowly reports whether a bucket of l with that many units in it takes longer
-// than MaxDrain to empty.
+// drainsTooSlowly reports whether a bucket of l with that many units in it takes longer than MaxDrain to empty.
 func (l *Limit) drainsTooSlowly(units int64) bool {
 	drain, _ := mulAddDiv(units, l.period(), 0, l.Count)
 	return drain > MaxDrain.Microseconds()

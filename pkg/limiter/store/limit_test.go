@@ -3,7 +3,6 @@ package store
 import (
 	"errors"
 	"fmt"
-	"math"
 	"math/big"
 	"strings"
 	"testing"
@@ -14,6 +13,7 @@ import (
 
 const testDay = 24 * time.Hour
 
+// What is wrong with a limit. [TestNormalizeLimit] has all bounds.
 func TestLimitBounds(t *testing.T) {
 	const (
 		tokenCount = "count %d of a token-bucket limit is out of range; it must be from 1 to 1000000000"
@@ -27,61 +27,24 @@ func TestLimitBounds(t *testing.T) {
 		want  string // the error, empty if l is valid
 	}{
 		{Limit{}, fmt.Sprintf(tokenCount, 0)},
-		{Limit{Algorithm: TokenBucket, Count: math.MinInt64, Period: time.Minute}, fmt.Sprintf(tokenCount, int64(math.MinInt64))},
-		{Limit{Algorithm: TokenBucket, Count: -1, Period: time.Minute}, fmt.Sprintf(tokenCount, -1)},
-		{Limit{Algorithm: TokenBucket, Count: 0, Period: time.Minute}, fmt.Sprintf(tokenCount, 0)},
-		{Limit{Algorithm: TokenBucket, Count: 0, Period: time.Minute, Burst: 1}, fmt.Sprintf(tokenCount, 0)},
 		{Limit{Algorithm: TokenBucket, Count: 1, Period: time.Minute}, ""},
-		{Limit{Algorithm: TokenBucket, Count: MaxCount, Period: time.Minute}, ""},
 		{Limit{Algorithm: TokenBucket, Count: MaxCount + 1, Period: time.Minute}, fmt.Sprintf(tokenCount, MaxCount+1)},
-		{Limit{Algorithm: TokenBucket, Count: math.MaxInt64, Period: time.Minute}, fmt.Sprintf(tokenCount, int64(math.MaxInt64))},
-		{Limit{Algorithm: LeakyBucket, Count: MaxCount, Period: time.Minute}, ""},
-		{Limit{Algorithm: FixedWindow, Count: MaxCount, Period: time.Minute}, ""},
-		{Limit{Algorithm: SlidingCounter, Count: MaxCount, Period: time.Minute}, ""},
-		{Limit{Algorithm: SlidingLog, Count: 0, Period: time.Minute}, fmt.Sprintf(logCount, 0)},
 		{Limit{Algorithm: SlidingLog, Count: 1, Period: time.Minute}, ""},
-		{Limit{Algorithm: SlidingLog, Count: MaxSlidingLogCount, Period: time.Minute}, ""},
 		{Limit{Algorithm: SlidingLog, Count: MaxSlidingLogCount + 1, Period: time.Minute}, fmt.Sprintf(logCount, MaxSlidingLogCount+1)},
-
-		{Limit{Algorithm: TokenBucket, Count: 10, Period: math.MinInt64}, fmt.Sprintf(period, time.Duration(math.MinInt64))},
-		{Limit{Algorithm: TokenBucket, Count: 10, Period: -time.Minute}, fmt.Sprintf(period, "-1m")},
-		{Limit{Algorithm: TokenBucket, Count: 10, Period: 0}, fmt.Sprintf(period, "0s")},
 		{Limit{Algorithm: TokenBucket, Count: 10, Period: MinPeriod - 1}, fmt.Sprintf(period, "999.999µs")},
-		{Limit{Algorithm: TokenBucket, Count: 10, Period: MinPeriod - time.Microsecond}, fmt.Sprintf(period, "999µs")},
-		{Limit{Algorithm: TokenBucket, Count: 10, Period: MinPeriod}, ""},
 		{Limit{Algorithm: TokenBucket, Count: 10, Period: MinPeriod + 1}, "period 1.000001ms is not a whole number of microseconds"},
-		{Limit{Algorithm: TokenBucket, Count: 10, Period: MinPeriod + time.Microsecond}, ""},
-		{Limit{Algorithm: TokenBucket, Count: 10, Period: MaxPeriod - time.Microsecond}, ""},
 		{Limit{Algorithm: TokenBucket, Count: 10, Period: MaxPeriod}, ""},
 		{Limit{Algorithm: TokenBucket, Count: 10, Period: MaxPeriod + 1}, fmt.Sprintf(period, "8784h0m0.000000001s")},
-		{Limit{Algorithm: TokenBucket, Count: 10, Period: math.MaxInt64}, fmt.Sprintf(period, time.Duration(math.MaxInt64))},
-
 		{Limit{Algorithm: TokenBucket, Count: 10, Period: time.Minute, Burst: -1}, fmt.Sprintf(burst, -1)},
-		{Limit{Algorithm: TokenBucket, Count: 10, Period: time.Minute}, ""},
-		{Limit{Algorithm: TokenBucket, Count: 10, Period: time.Minute, Burst: 1}, ""},
-		{Limit{Algorithm: TokenBucket, Count: 10, Period: time.Second, Burst: MaxCount}, ""},
 		{Limit{Algorithm: TokenBucket, Count: 10, Period: time.Minute, Burst: MaxCount + 1}, fmt.Sprintf(burst, MaxCount+1)},
 		{Limit{Algorithm: LeakyBucket, Count: 10, Period: time.Minute, Burst: -1}, fmt.Sprintf(burst, -1)},
-		{Limit{Algorithm: LeakyBucket, Count: 10, Period: time.Second, Burst: MaxCount}, ""},
 		{Limit{Algorithm: LeakyBucket, Count: 10, Period: time.Minute, Burst: MaxCount + 1}, fmt.Sprintf(burst, MaxCount+1)},
-		{Limit{Algorithm: FixedWindow, Count: 10, Period: time.Minute}, ""},
 		{Limit{Algorithm: FixedWindow, Count: 10, Period: time.Minute, Burst: 9}, fmt.Sprintf(noBurst, FixedWindow)},
 		{Limit{Algorithm: FixedWindow, Count: 10, Period: time.Minute, Burst: 10}, ""},
-		{Limit{Algorithm: FixedWindow, Count: 10, Period: time.Minute, Burst: 11}, fmt.Sprintf(noBurst, FixedWindow)},
-		{Limit{Algorithm: SlidingLog, Count: 10, Period: time.Minute, Burst: 10}, ""},
-		{Limit{Algorithm: SlidingLog, Count: 10, Period: time.Minute, Burst: 11}, fmt.Sprintf(noBurst, SlidingLog)},
-		{Limit{Algorithm: SlidingCounter, Count: 10, Period: time.Minute, Burst: 10}, ""},
-		{Limit{Algorithm: SlidingCounter, Count: 10, Period: time.Minute, Burst: -1}, fmt.Sprintf(noBurst, SlidingCounter)},
-
 		{Limit{Algorithm: TokenBucket, Count: 1, Period: MaxPeriod, Burst: 100}, ""},
 		{Limit{Algorithm: TokenBucket, Count: 1, Period: MaxPeriod, Burst: 101},
 			"a burst of 101 at 1/366d takes more than 36600d to drain; lower the burst or raise the count"},
-		{Limit{Algorithm: LeakyBucket, Count: 3, Period: MaxPeriod, Burst: 300}, ""},
-		{Limit{Algorithm: LeakyBucket, Count: 3, Period: MaxPeriod, Burst: 301},
-			"a burst of 301 at 3/366d takes more than 36600d to drain; lower the burst or raise the count"},
-
 		{Limit{Count: 10, Period: time.Minute}, ""},
-		{Limit{Algorithm: SlidingCounter + 1, Count: 10, Period: time.Minute}, "unknown algorithm number 6; there are 1 to 5"},
 		{Limit{Algorithm: 255, Count: 10, Period: time.Minute}, "unknown algorithm number 255; there are 1 to 5"},
 	} {
 		got, err := test.limit.Normalize()
@@ -241,8 +204,7 @@ func TestAlgorithmNumbers(t *testing.T) {
 	}
 }
 
-// A window that begins with the first request ends one period after it, whatever the clock's
-// windows are.
+// A window that begins with the first request ends one period after it, whatever the clock's windows are.
 func TestAWindowFromTheFirstRequest(t *testing.T) {
 	limit, err := ParseLimit("fixed-window:2/1m,from=first")
 	if err != nil || !limit.FromFirst || limit.String() != "fixed-window:2/1m,from=first" ||

@@ -2,6 +2,8 @@ package store
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -58,29 +60,20 @@ const (
 	OverrideExempt
 )
 
+var overrideEffects = []string{"limit", "times", "add", "block", "exempt"}
+
 // String returns the effect's name in machine formats: "limit", "times", "add", "block" or "exempt".
 func (e OverrideEffect) String() string {
-	switch e {
-	case OverrideLimit:
-		return "limit"
-	case OverrideTimes:
-		return "times"
-	case OverrideAdd:
-		return "add"
-	case OverrideBlock:
-		return "block"
-	case OverrideExempt:
-		return "exempt"
+	if int(e) < len(overrideEffects) {
+		return overrideEffects[e]
 	}
 	return fmt.Sprintf("effect(%d)", uint8(e))
 }
 
 // ParseOverrideEffect reads the name of an effect.
 func ParseOverrideEffect(word string) (OverrideEffect, error) {
-	for effect := OverrideLimit; effect <= OverrideExempt; effect++ {
-		if effect.String() == word {
-			return effect, nil
-		}
+	if i := slices.Index(overrideEffects, word); i >= 0 {
+		return OverrideEffect(i), nil
 	}
 	return 0, Invalidf("unknown effect %q of an override; it is limit, times, add, block or exempt", word)
 }
@@ -143,23 +136,17 @@ func (o *Override) checkEffect() error {
 }
 
 func checkOverrideText(what, text string) error {
-	if len(text) > MaxOverrideText {
+	switch {
+	case len(text) > MaxOverrideText:
 		return Invalidf("the %s of an override is %d bytes long; at most %d fit", what, len(text), MaxOverrideText)
-	}
-	if !utf8.ValidString(text) {
-		return Invalidf("the %s of an override, %q, is not valid UTF-8", what, text)
-	}
-	for _, r := range text {
-		if unicode.IsControl(r) {
-			return Invalidf("the %s of an override contains the control character %U; leave it out", what, r)
-		}
+	case !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl):
+		return Invalidf("the %s of an override, %q, is not plain text", what, text)
 	}
 	return nil
 }
 
 // Apply returns limit as o changes it: another limit, more or fewer units, or limit itself if o is nil, a block or an
-// exemption. The result is within the bounds of limits if limit is. Count and burst are rounded down, and at least
-// 1.
+// exemption. The result is within the bounds of limits if limit is. Count and burst are rounded down, and at least 1.
 func (o *Override) Apply(limit Limit) Limit {
 	if o == nil {
 		return limit

@@ -8,8 +8,7 @@ import (
 	"github.com/limitctl/limitctl/internal/subjecttext"
 )
 
-// OverrideList finds the override that applies to a key among many. It never changes, and is safe for concurrent
-// use.
+// OverrideList finds the override that applies to a key among many. It never changes, and is safe for concurrent use.
 //
 // Among several overrides for a key, one applies: a block before an exemption, and that before all others. Among the
 // rest, one for exactly this subject comes before a network, a smaller network before a larger one, and a network

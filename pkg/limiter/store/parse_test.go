@@ -16,8 +16,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// checkOneLine fails unless err is an ErrInvalid that a terminal shows in one
-// line, and that holds all of parts.
+// checkOneLine fails unless err is an ErrInvalid that a terminal shows in one line, and that holds all of parts.
 func checkOneLine(t interface{ Fatalf(string, ...any) }, err error, parts ...string) {
 	if !errors.Is(err, store.ErrInvalid) {
 		t.Fatalf("no ErrInvalid: %v", err)
@@ -76,8 +75,7 @@ func TestParseLimit(t *testing.T) {
 	}
 }
 
-// Every wrong limit is told apart: what was written, which part of it is wrong,
-// and what would be right.
+// Every wrong limit is told apart: what was written, which part of it is wrong, and what would be right.
 func TestParseLimitErrors(t *testing.T) {
 	const (
 		count    = "; it must be from 1 to 1000000000"

@@ -16,8 +16,7 @@ type Pattern struct {
 	network netip.Prefix // in which the last value is
 }
 
-// globToken is one element of a glob: it stands for one character out of a
-// set, or for any number of any characters.
+// globToken is one element of a glob: it stands for one character out of a set, or for any number of any characters.
 type globToken struct {
 	star    bool
 	any     bool // any one character
@@ -307,9 +306,8 @@ func (t *globToken) matches(r rune) bool {
 	return t.negated
 }
 
-// maxRedisStars bounds the stars of a glob for Redis, which recurses at each:
-// at more than a thousand it selects nothing or, in old versions, overflows its
-// stack. A hundred stars narrow a scan down well enough.
+// maxRedisStars bounds the stars of a glob for Redis, which recurses at each: at more than a thousand it selects
+// nothing or, in old versions, overflows its stack. A hundred stars narrow a scan down well enough.
 const maxRedisStars = 100
 
 // RedisGlob returns a glob for Redis's MATCH that selects at least every subject that p selects: Redis matches

@@ -35,8 +35,7 @@ func normal(t interface{ Fatal(...any) }, limit store.Limit) store.Limit {
 	return limit
 }
 
-// Records outlive the program that wrote them and are read by Lua, too, so
-// their bytes must never change.
+// Records outlive the program that wrote them and are read by Lua, too, so their bytes must never change.
 func TestRecordLayout(t *testing.T) {
 	const at = store.Instant(0x06123456789abc)
 	for _, test := range []struct {
@@ -229,8 +228,7 @@ func TestDecodeRecord(t *testing.T) {
 	}
 }
 
-// The limit can be read off the beginning of a record; too little of it is an
-// error, not a limit of zeros.
+// The limit can be read off the beginning of a record; too little of it is an error, not a limit of zeros.
 func TestDecodeRecordLimit(t *testing.T) {
 	for _, algorithm := range store.Algorithms() {
 		var s store.State
@@ -336,8 +334,7 @@ func checkDecodeRecord(t interface{ Fatalf(string, ...any) }, record []byte) {
 	checkSameDecisions(t, record, again)
 }
 
-// charged builds the state that random charges and refunds leave, out of two
-// bytes for each.
+// charged builds the state that random charges and refunds leave, out of two bytes for each.
 func charged(steps []byte) (s store.State, now store.Instant) {
 	now = 1_700_000_000_000_000
 	periods := []time.Duration{time.Millisecond, 7 * time.Millisecond, 1001 * time.Microsecond, time.Second}
@@ -425,8 +422,7 @@ func TestRecordRoundTrip(t *testing.T) {
 	})
 }
 
-// Lua writes into a ring with room, whose head and sums run on; this log and
-// the one that Go writes are the same.
+// Lua writes into a ring with room, whose head and sums run on; this log and the one that Go writes are the same.
 func TestRecordOfAnyRing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		log := recordOf(store.SlidingLog)

@@ -36,23 +36,7 @@ const (
 
 // String returns the operation's name, such as "take".
 func (op Op) String() string {
-	switch op {
-	case Take:
-		return "take"
-	case Peek:
-		return "peek"
-	case Refund:
-		return "refund"
-	case Adjust:
-		return "adjustment"
-	case Charge:
-		return "charge"
-	case Settle:
-		return "settlement"
-	case TakeUpTo:
-		return "take of what fits"
-	}
-	return "unknown operation"
+	return [...]string{"take", "peek", "refund", "adjustment", "charge", "settlement", "take of what fits"}[op]
 }
 
 // MaxRequests is the most requests that one call decides together.

@@ -27,8 +27,7 @@ func (c *charges) between(from, until int64) (units int64) {
 	return units
 }
 
-// used is the sum over the slices in view, the oldest by its share, and oldest what that
-// one held.
+// used is the sum over the slices in view, the oldest by its share, and oldest what that one held.
 func (c *charges) used(period, n, now int64) (used *big.Rat, oldest int64) {
 	width := period / n
 	current := now / width * width
@@ -78,36 +77,6 @@ func TestSlicesAreTheSumOverSlices(t *testing.T) {
 				made.at, made.units = append(made.at, now), append(made.units, units)
 			}
 		})
-	}
-}
-
-// One slice is none: the same state, record and name as without.
-func TestOneSliceIsTheSlidingCounter(t *testing.T) {
-	plain := store.Limit{Algorithm: store.SlidingCounter, Count: 10, Period: time.Second}
-	one := plain
-	one.Slices = 1
-	if normal(t, one) != normal(t, plain) || one.DefaultName() != "sliding-counter/1s" || one.String() != "sliding-counter:10/1s" {
-		t.Errorf("%+v is named %s and written %s", normal(t, one), one.DefaultName(), one)
-	}
-}
-
-// Changing how many slices there are is like changing the period: what is used stays,
-// and is as if used now.
-func TestChangingTheSlicesKeepsTheUsage(t *testing.T) {
-	of := func(n int64) store.Limit {
-		return normal(t, store.Limit{Algorithm: store.SlidingCounter, Count: 10, Period: time.Minute, Slices: n})
-	}
-	for _, pair := range [][2]int64{{1, 60}, {60, 1}, {6, 60}, {60, 6}} {
-		var s store.State
-		take(&s, of(pair[0]), 6, 1_000_000_000)
-		now := store.Instant(1_010_000_000)
-		d := act(store.Take, &s, of(pair[1]), 1, now)
-		if d.Used != 7 || s.Limit != of(pair[1]) {
-			t.Errorf("from %d to %d slices: %+v under %s", pair[0], pair[1], d, s.Limit)
-		}
-		if wait := d.ResetAfter; wait < time.Minute {
-			t.Errorf("from %d to %d slices: what was used is gone after %s", pair[0], pair[1], wait)
-		}
 	}
 }
 

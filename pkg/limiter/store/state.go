@@ -9,8 +9,7 @@ import (
 // fits that an expiry computed from it stays exact in a Lua number.
 const MaxInstant = 1<<52 - 1
 
-// Instant is a point in time as stores count it: whole microseconds since the
-// Unix epoch.
+// Instant is a point in time as stores count it: whole microseconds since the Unix epoch.
 type Instant int64
 
 // InstantOf returns t as an Instant, cut to the microsecond. What lies before
@@ -28,18 +27,15 @@ func (i Instant) Until(later Instant) time.Duration {
 // State is what one key has used. The zero State is an unused key: "absent" and
 // "unused" are the same thing. A State is not safe for concurrent use.
 //
-// State evolves by itself as time passes, under the limit that was last
-// applied to it; a later limit takes over when it charges. That is what makes
-// every answer exact while limits change: a denied request writes nothing, so
-// Until something is charged, and for the expiry of the key, only the limit
-// that wrote the state can count.
+// State evolves by itself as time passes, under the limit that was last applied to it; a later limit takes over when
+// it charges. That is what makes every answer exact while limits change: a denied request writes nothing, so Until
+// something is charged, and for the expiry of the key, only the limit that wrote the state can count.
 type State struct {
 	Limit Limit   // as last applied, normalized; zero when unused
 	Time  Instant // of the last charge; the state's clock never goes below it
 
-	// Units and Rest say what was in use at Time. Units is the whole units of a
-	// bucket's level, or what was used in the window that holds Time. Rest is
-	// what a bucket's level has beyond them, as a numerator over the period in
+	// Units and Rest say what was in use at Time. Units is the whole units of a bucket's level, or what was used in
+	// the window that holds Time. Rest is what a bucket's level has beyond them, as a numerator over the period in
 	// microseconds, or what a sliding counter used in the window before.
 	Units, Rest int64
 	log         *unitLog // of a sliding log or a counter in slices, instead of Units and Rest
@@ -48,8 +44,7 @@ type State struct {
 // shortLog is up to how many entries a log is short.
 const shortLog = 40
 
-// IsShort reports whether s takes little memory. Only a log, or a counter in slices, can
-// take much.
+// IsShort reports whether s takes little memory. Only a log, or a counter in slices, can take much.
 func (s *State) IsShort() bool { return s.log == nil || s.log.length() <= shortLog }
 
 // Clone returns a copy of s that shares nothing with it.
@@ -67,8 +62,7 @@ func (s *State) rule() rule { return definitions[s.Limit.Kind()].rule }
 // IsZero reports whether s is the unused state.
 func (s *State) IsZero() bool { return s.Limit.Algorithm == 0 }
 
-// clock returns the instant that counts for s when the store's clock shows
-// now: time never runs backwards.
+// clock returns the instant that counts for s when the store's clock shows now: time never runs backwards.
 func (s *State) clock(now Instant) Instant { return max(now, s.Time) }
 
 // Used returns the units in use at now, rounded up to whole ones.
@@ -79,9 +73,8 @@ func (s *State) Used(now Instant) int64 {
 	return s.rule().used(s, s.clock(now))
 }
 
-// UnusedAt returns the first instant, not before now, at which s equals the
-// unused state again if nothing more is charged. A store lets the key expire
-// then.
+// UnusedAt returns the first instant, not before now, at which s equals the unused state again if nothing more is
+// charged. A store lets the key expire then.
 func (s *State) UnusedAt(now Instant) Instant { return s.UsedAtMost(0, now) }
 
 // UsedAtMost returns the first instant, not before now, at which no more than room units are

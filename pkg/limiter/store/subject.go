@@ -21,10 +21,9 @@ const (
 // Subject makes a valid subject of any parts: Subject("user", "42") is "user:42". Use it
 // where a part comes from outside, such as a user agent or a path.
 //
-// "%", ":", the braces, control characters and bytes that are not UTF-8 are written as %XX
-// in each part, and an empty part as "%". An IPv6 address as the last part keeps its colons
-// where that can only be read as an address. Policies write the attributes of their keys in
-// the same way.
+// "%", ":", the braces, control characters and bytes that are not UTF-8 are written as %XX in each part, and an empty
+// part as "%". An IPv6 address as the last part keeps its colons where that can only be read as an address. Policies
+// write the attributes of their keys in the same way.
 //
 // A subject of more than 200 bytes is cut, and a hash of all parts (192 bits of SHA-256)
 // stands in place of the rest, so that a long path costs no more memory than that. Its

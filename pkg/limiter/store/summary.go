@@ -35,20 +35,18 @@ func Summarize(decisions []Decision) Summary {
 	for i := range decisions {
 		d := &decisions[i]
 		onlyShadows = onlyShadows && d.Shadow
-		if !d.Shadow && !d.Unguarded {
-			sum.Unguarded = false
-		}
+		sum.Unguarded = sum.Unguarded && (d.Shadow || d.Unguarded)
 	}
 	if len(decisions) == 0 {
 		return Summary{} // nobody was asked
 	}
 	if onlyShadows {
-		return summarizeShadows(decisions)
+		sum.Unguarded = decisions[0].Unguarded
 	}
 	first := true
 	for i := range decisions {
 		d := &decisions[i]
-		if d.Shadow || d.Unguarded && !sum.Unguarded {
+		if !onlyShadows && (d.Shadow || d.Unguarded && !sum.Unguarded) {
 			continue
 		}
 		if first {
@@ -56,29 +54,21 @@ func Summarize(decisions []Decision) Summary {
 		}
 		sum.Granted, sum.Repeated = min(sum.Granted, d.Granted), sum.Repeated && d.Repeated
 		sum.Remaining = min(sum.Remaining, d.Remaining)
+		if sum.DecidedBy == DecidedByStore {
+			sum.DecidedBy = d.DecidedBy
+		}
+		if onlyShadows {
+			continue // nobody has to wait
+		}
 		sum.RetryAfter = max(sum.RetryAfter, d.RetryAfter)
 		sum.ResetAfter = max(sum.ResetAfter, d.ResetAfter)
 		sum.Delay = max(sum.Delay, d.Delay)
 		if !d.Allowed && !d.Unguarded {
 			sum.DeniedBy = append(sum.DeniedBy, i)
 		}
-		if sum.DecidedBy == DecidedByStore {
-			sum.DecidedBy = d.DecidedBy
-		}
 	}
 	if len(sum.DeniedBy) > 0 {
 		sum.DecidedBy = decisions[sum.DeniedBy[0]].DecidedBy
-	}
-	return sum
-}
-
-// summarizeShadows is Summarize for a call in which no limit can deny.
-func summarizeShadows(decisions []Decision) Summary {
-	first := &decisions[0]
-	sum := Summary{Allowed: true, Unguarded: first.Unguarded, Used: first.Used, Remaining: first.Remaining,
-		Granted: first.Granted, Repeated: first.Repeated, DecidedBy: first.DecidedBy}
-	for i := range decisions {
-		sum.Remaining, sum.Granted = min(sum.Remaining, decisions[i].Remaining), min(sum.Granted, decisions[i].Granted)
 	}
 	return sum
 }

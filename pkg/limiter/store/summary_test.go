@@ -8,8 +8,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Shadows do not count in what is said of all limits together, and neither does what was
-// not asked beside what was.
+// Shadows do not count in what is said of all limits together, and neither does what was not asked beside what was.
 func TestSummarize(t *testing.T) {
 	allowed := store.Decision{Allowed: true, Used: 1, Remaining: 5, ResetAfter: time.Minute, Delay: time.Second}
 	denied := store.Decision{Used: 7, Remaining: 2, RetryAfter: time.Second, ResetAfter: time.Hour}

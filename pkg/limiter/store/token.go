@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/limitctl/limitctl/internal/recordformat"
 )
@@ -79,17 +80,13 @@ func TokenName(token string) string {
 // IsZero reports whether t is the record of an unknown token.
 func (t *TokenRecord) IsZero() bool { return t.Charges == nil }
 
-// tokenOps are the operations that tokens remember, by their letters in records.
-var tokenOps = map[Op]byte{Take: 't', Charge: 'c', TakeUpTo: 'u'}
+// tokenOps has the letters in records of the operations that tokens remember.
+const tokenOps = "t   c u"
 
 // TokenOp returns the operation that a letter in a [TokenRecord] stands for.
 func TokenOp(letter byte) (op Op, known bool) {
-	for op, l := range tokenOps {
-		if l == letter {
-			return op, true
-		}
-	}
-	return 0, false
+	i := strings.IndexByte(tokenOps, letter)
+	return Op(max(0, i)), i >= 0 && letter != ' '
 }
 
 // AppendRecord appends t as bytes to buf.
@@ -110,9 +107,8 @@ func (t *TokenRecord) AppendRecord(buf []byte) []byte {
 	return buf
 }
 
-// DecodeTokenRecord reads back what [TokenRecord.AppendRecord] writes. The error says what
-// is wrong with a value that limitctl cannot have written; it is meant for
-// [ForeignError].Holds.
+// DecodeTokenRecord reads back what [TokenRecord.AppendRecord] writes. The error says what is wrong with a value that
+// limitctl cannot have written; it is meant for [ForeignError].Holds.
 func DecodeTokenRecord(record []byte) (t TokenRecord, err error) {
 	r := recordReader{rest: record}
 	if string(r.bytes(2)) != recordformat.TokenMagic || len(record) < recordformat.TokenHeaderSize {

@@ -107,31 +107,6 @@ func TestASettlementIsOfTheDifference(t *testing.T) {
 	}
 }
 
-func TestWhatATokenMayBe(t *testing.T) {
-	req := store.Request{Key: store.Key{Subject: "a"}, Limit: store.Limit{Count: 1, Period: time.Second}, Cost: 1}
-	for _, c := range []struct {
-		op    store.Op
-		token string
-		ttl   time.Duration
-		fine  bool
-	}{
-		{store.Take, strings.Repeat("x", store.MaxTokenLength), 0, true},
-		{store.Take, strings.Repeat("x", store.MaxTokenLength+1), 0, false},
-		{store.Take, "a{b", 0, false}, {store.Take, "a\nb", 0, false}, {store.Take, "\xff", 0, false},
-		{store.Take, "t", store.MaxTokenTTL, true}, {store.Take, "t", store.MaxTokenTTL + 1, false}, {store.Take, "t", -1, false},
-		{store.Settle, "", 0, false}, {store.Settle, "t", 0, true}, {store.Adjust, "t", 0, false},
-		{store.Peek, "t", 0, true}, {store.Refund, "t", 0, true},
-	} {
-		req.Token, req.TokenTTL = c.token, c.ttl
-		if _, err := store.NormalizeAll(nil, c.op, []store.Request{req}); (err == nil) != c.fine {
-			t.Errorf("a %s with token %.10q for %v: %v", c.op, c.token, c.ttl, err)
-		}
-	}
-	if store.ValidatePrefix("rl!") == nil {
-		t.Error("a prefix may hold !")
-	}
-}
-
 func decide(t *testing.T, backend store.Store, op store.Op, reqs ...store.Request) []store.Decision {
 	t.Helper()
 	decisions := make([]store.Decision, len(reqs))
