@@ -1,6 +1,9 @@
 package store
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Breaker has the settings of a layer that stops calling a store that is away, so that callers do not each wait for a
 // time-out. It opens after several failures in a row. Then a recovery check finds out from time to time whether the
@@ -115,4 +118,31 @@ func orDefault[T ~int | ~int64](value, byDefault T) T {
 		return byDefault
 	}
 	return value
+}
+
+// FailurePolicy says how requests are decided while the store is away.
+type FailurePolicy uint8
+
+const (
+	// FailOnError returns the error; the caller decides.
+	FailOnError FailurePolicy = iota
+	// AllowOnError lets requests through unguarded ("fail open").
+	AllowOnError
+	// DenyOnError denies requests ("fail closed").
+	DenyOnError
+	// LocalOnError lets a fallback store decide, with a share of each limit ("fail soft").
+	LocalOnError
+)
+
+var failurePolicies = []string{"fail", "allow", "deny", "local"}
+
+// String returns the policy's name: "fail", "allow", "deny" or "local".
+func (p FailurePolicy) String() string { return failurePolicies[p] }
+
+// ParseFailurePolicy reads "fail", "allow", "deny" or "local".
+func ParseFailurePolicy(text string) (FailurePolicy, error) {
+	if i := slices.Index(failurePolicies, text); i >= 0 {
+		return FailurePolicy(i), nil
+	}
+	return 0, Invalidf("unknown failure policy %q; it is fail, allow, deny or local", text)
 }
