@@ -235,8 +235,9 @@ func (c *changing) deleteSets(ctx context.Context, sets []int) error {
 			return err
 		}
 		if len(again) > 0 {
+			storeKey := c.members[c.sets[set]].StoreKey
 			c.mu.Lock()
-			c.errs = append(c.errs, &store.ForeignError{StoreKey: c.members[c.sets[set]].StoreKey, Holds: "by now more than a backup takes"})
+			c.errs = append(c.errs, &store.ForeignError{StoreKey: storeKey, Holds: "by now more than a backup takes"})
 			c.mu.Unlock()
 		}
 	}
