@@ -2,6 +2,8 @@ package layers_test
 
 import (
 	"context"
+	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -31,8 +33,66 @@ func withMemory(backend store.Store, settings store.DenialMemory, clock func() t
 // plainStore embeds a store, and so hides its other interfaces.
 type plainStore struct{ store.Store }
 
-// The order is the documented one: each layer sees what those inside decide.
+// layersOf returns the types of the layers around a store, from the outside in.
+func layersOf(s store.Store) (types []string) {
+	for at := reflect.ValueOf(s).Elem(); ; {
+		switch at.Type().Name() {
+		case "entrance":
+			types = append(types, "entrance")
+			at = at.FieldByName("Store").Elem().Elem()
+		case "wrapped":
+			types = append(types, at.FieldByName("Store").Elem().Elem().Type().Name())
+			at = at.FieldByName("inner").Elem().Elem()
+		default:
+			return types
+		}
+	}
+}
+
+// Whatever layers are left out, those that there are have the documented order.
 func TestStackHasOneOrder(t *testing.T) {
+	backend := memorystore.New()
+	seen := func(context.Context, layers.Call) {}
+	for chosen := range 1 << 10 {
+		has := func(n int) bool { return chosen&(1<<n) != 0 }
+		with, observer := layers.Layers{}, &layers.Observer{}
+		with.Observer = observer
+		var want []string
+		for n, layer := range []struct {
+			name string
+			set  func()
+		}{
+			{"observerStore", func() { observer.OnCall = seen }},
+			{"plainStore", func() { with.Around = func(s store.Store) store.Store { return &plainStore{s} } }},
+			{"denialLogStore", func() { with.DenialLog = layers.CollectDenials(backend, store.DenialLog{}, nil) }},
+			{"overrideStore", func() { with.Overrides = layers.WatchOverrides(backend, store.Overrides{}, layers.Env{}) }},
+			{"denialMemory", func() { with.DenialMemory = &store.DenialMemory{Keys: 1} }},
+			{"failurePolicyStore", func() { with.Failure.Policy = store.DenyOnError }},
+			{"leaseStore", func() { with.Leases = &store.Leases{} }},
+			{"breakerStore", func() { with.Breaker = &store.Breaker{} }},
+			{"observerStore", func() { observer.OnStoreCall = seen }},
+			{"budgetStore", func() { with.Budget = time.Minute }},
+		} {
+			if has(n) {
+				layer.set()
+				want = append(want, layer.name)
+			}
+		}
+		if want != nil {
+			want = slices.Insert(want, 0, "entrance")
+		}
+		stack := layers.Stack(backend, with)
+		if got := layersOf(stack); !slices.Equal(got, want) {
+			t.Errorf("from the outside in %q, want %q", got, want)
+		}
+		if with.Overrides != nil {
+			with.Overrides.Close()
+		}
+	}
+}
+
+// Each layer sees what those inside decide.
+func TestWhatLayersSeeOfOneAnother(t *testing.T) {
 	backend := denying(&denyingStore{decision: store.Decision{RetryAfter: time.Hour}})
 	outer, inner := 0, 0
 	stack := layers.Stack(backend, layers.Layers{
