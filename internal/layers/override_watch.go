@@ -209,6 +209,9 @@ func (w *OverrideWatch) readChange(ctx context.Context) (read readOverrides, ver
 	if err != nil || versionPrefix+version == w.source.Seen && !w.clockWasSet() {
 		return w.seen, versionPrefix + version, err
 	}
+	if version == "" {
+		return read, versionPrefix, nil
+	}
 	list, version, err := w.table.Overrides(ctx)
 	if errors.Is(err, store.ErrForeign) {
 		read.foreign, err = err, nil
