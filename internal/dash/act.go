@@ -9,8 +9,6 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 	"github.com/charmbracelet/x/ansi"
 
-	"github.com/limitctl/limitctl/internal/dash/figures"
-	"github.com/limitctl/limitctl/internal/dash/source"
 	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -19,10 +17,10 @@ import (
 // changes are what is asked for, and was done, to keys from here.
 type changes struct {
 	question  *question
-	form      *form           // where an override is typed in; nil if it is not open
-	lastReset *source.Changed // what u undoes; nil if there is nothing to undo
-	lastKeys  []source.ID     // those of lastReset
-	acting    bool            // an action is under way
+	form      *form    // where an override is typed in; nil if it is not open
+	lastReset *Changed // what u undoes; nil if there is nothing to undo
+	lastKeys  []ID     // those of lastReset
+	acting    bool     // an action is under way
 	// lastCommand is the command that was copied last.
 	lastCommand string
 	working     panics.Group // runs the actions
@@ -45,13 +43,13 @@ func (m *model) act(do func() tea.Msg) tea.Cmd {
 // Messages of what was done.
 type (
 	resetDone struct {
-		source.Changed
-		keys []source.ID
+		Changed
+		keys []ID
 		err  error
 	}
 	actionFailed struct{ err error }
 	undoDone     struct {
-		source.Changed
+		Changed
 		err error
 	}
 	taken struct {
@@ -154,8 +152,8 @@ func (m *model) askTake() tea.Cmd {
 		m.say("the limit of " + output.Printable(r.Key.String()) + " is not known, so nothing can be taken")
 		return nil
 	}
-	if o := r.Override; source.IsBlock(o) {
-		m.complain(fmt.Errorf("denied: %s is blocked until %s", output.Printable(r.Key.String()), figures.Until(o.ExpiresAt, m.now)))
+	if o := r.Override; isBlock(o) {
+		m.complain(fmt.Errorf("denied: %s is blocked until %s", output.Printable(r.Key.String()), until(o.ExpiresAt, m.now)))
 		return nil
 	}
 	req := store.Request{Key: r.Key, Limit: r.Limit, Cost: 1}
@@ -197,7 +195,7 @@ func (m *model) absorbReset(done resetDone) tea.Cmd {
 	return m.look()
 }
 
-func (m *model) unmark(keys []source.ID) {
+func (m *model) unmark(keys []ID) {
 	for _, key := range keys {
 		delete(m.keys.marked, key)
 	}

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/limitctl/limitctl/internal/dash/source"
 	"github.com/limitctl/limitctl/internal/hostiletext"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -172,7 +171,7 @@ func TestMarksEndWithTheReset(t *testing.T) {
 			t.Errorf("nothing in use: %t; %v were reset, and %v are marked", nothing, d.actions.reset, d.keys.marked)
 		}
 		d.press("m")
-		d.send(resetDone{Changed{}, []ID{source.OwnID(store.Key{Subject: "another"})}, nil})
+		d.send(resetDone{Changed{}, []ID{ownID(store.Key{Subject: "another"})}, nil})
 		if len(d.keys.marked) != 1 {
 			t.Errorf("after a reset of another key %v are marked", d.keys.marked)
 		}
@@ -197,7 +196,7 @@ func TestMarksThatAreHiddenAreLeft(t *testing.T) {
 	}
 	d.press("y<esc>")
 	full := store.Key{Subject: "full", Name: "token-bucket/1m"}
-	if len(d.actions.reset) != 1 || d.actions.reset[0].Subject != "near" || !d.keys.marked[source.OwnID(full)] {
+	if len(d.actions.reset) != 1 || d.actions.reset[0].Subject != "near" || !d.keys.marked[ownID(full)] {
 		t.Errorf("reset were %v, marked are %v", d.actions.reset, d.keys.marked)
 	}
 	d = begin(t, three, nil)

@@ -5,8 +5,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/limitctl/limitctl/internal/dash/figures"
-	"github.com/limitctl/limitctl/internal/dash/followed"
 	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/internal/textcut"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -34,10 +32,10 @@ const (
 // column is one of the list of keys.
 type column struct {
 	title string
-	order followed.Order // that a click on the header sorts by; -1 for none
+	order order // that a click on the header sorts by; -1 for none
 	right bool
 	// cell draws a row's cell; nil for texts, which are cut so that rows differ.
-	cell func(r *followed.Row, now time.Time, width int) line
+	cell func(r *row, now time.Time, width int) line
 
 	name      columnName
 	width, at int // once fitted; a width of 0 is not shown
@@ -48,20 +46,20 @@ const gap = 2
 
 // columns are all of them.
 func columns() [columnNames]column {
-	text := func(get func(r *followed.Row) string) func(*followed.Row, time.Time, int) line {
-		return func(r *followed.Row, _ time.Time, _ int) line { return plain(get(r)) }
+	text := func(get func(r *row) string) func(*row, time.Time, int) line {
+		return func(r *row, _ time.Time, _ int) line { return plain(get(r)) }
 	}
 	return [columnNames]column{
-		subjectColumn:   {title: "SUBJECT", order: followed.BySubject},
-		limitColumn:     {title: "LIMIT", order: followed.ByLimit},
+		subjectColumn:   {title: "SUBJECT", order: bySubject},
+		limitColumn:     {title: "LIMIT", order: byLimit},
 		algorithmColumn: {title: "ALGORITHM", order: -1, cell: text(algorithmOf)},
-		deniedColumn:    {title: "DENIED/S", order: followed.ByDenied, right: true, cell: deniedCell},
-		usedColumn:      {title: "USED", order: followed.ByCloseness, cell: barCell},
-		ofLimitColumn:   {title: "OF LIMIT", order: followed.ByUsed, right: true, cell: ofLimitCell},
-		leftColumn:      {title: "LEFT", order: followed.ByRemaining, right: true, cell: leftCell},
-		rateColumn: {title: "/S", order: followed.ByRate, right: true,
-			cell: text(func(r *followed.Row) string { return figures.Short(r.Rate()) })},
-		resetsColumn:   {title: "RESETS", order: followed.ByReset, right: true, cell: resetsCell},
+		deniedColumn:    {title: "DENIED/S", order: byDenied, right: true, cell: deniedCell},
+		usedColumn:      {title: "USED", order: byCloseness, cell: barCell},
+		ofLimitColumn:   {title: "OF LIMIT", order: byUsed, right: true, cell: ofLimitCell},
+		leftColumn:      {title: "LEFT", order: byRemaining, right: true, cell: leftCell},
+		rateColumn: {title: "/S", order: byRate, right: true,
+			cell: text(func(r *row) string { return shortNumber(r.Rate()) })},
+		resetsColumn:   {title: "RESETS", order: byReset, right: true, cell: resetsCell},
 		sinceColumn:    {title: "SINCE", order: -1, cell: sinceCell},
 		overrideColumn: {title: "OVERRIDE", order: -1, cell: overrideCell},
 		historyColumn:  {title: "LAST MIN", order: -1, cell: historyCell},
@@ -159,7 +157,7 @@ func (n *needs) fitted(width int, denialsKnown bool) []column {
 const defectSign = "!"
 
 // signOf is what stands before a row's subject.
-func signOf(r *followed.Row) span {
+func signOf(r *row) span {
 	switch {
 	case r.Stale:
 		return span{"?", output.AtEnd}
@@ -170,11 +168,11 @@ func signOf(r *followed.Row) span {
 	case r.Override == nil: // a colour would show in the selected row, which is reversed
 		return span{" ", output.Plain}
 	}
-	return span{figures.OverrideSign(r.Override), output.Near}
+	return span{overrideSign(r.Override), output.Near}
 }
 
 // closeness is the colour of a share of a limit: calm, near, or at it.
-func closeness(r *followed.Row) output.Style {
+func closeness(r *row) output.Style {
 	switch {
 	case !r.InUse:
 		return output.Faint
@@ -186,7 +184,7 @@ func closeness(r *followed.Row) output.Style {
 	return shareStyle(r.UsedShare())
 }
 
-func algorithmOf(r *followed.Row) string {
+func algorithmOf(r *row) string {
 	if r.Limit.Algorithm == 0 {
 		return ""
 	}
@@ -196,12 +194,12 @@ func algorithmOf(r *followed.Row) string {
 // deniedCell is how often a second the key is denied, and where there is room how much of
 // what is asked. It has a sign while the key is being denied, which a key at its limit has
 // not.
-func deniedCell(r *followed.Row, now time.Time, width int) line {
+func deniedCell(r *row, now time.Time, width int) line {
 	rate := r.DeniedRate()
 	if rate == 0 {
 		return plain("-")
 	}
-	text := figures.Short(rate)
+	text := shortNumber(rate)
 	if text == "0" {
 		text = "<0.1"
 	}
@@ -213,22 +211,22 @@ func deniedCell(r *followed.Row, now time.Time, width int) line {
 		return styled(text, output.Near)
 	}
 	if r.IsBlocked() {
-		return styled(figures.BlockSign+" "+text, output.Near)
+		return styled(blockSign+" "+text, output.Near)
 	}
 	return styled(deniedSign+" "+text, denying)
 }
 
 // sinceCell is when the key began to be denied, without a pause.
-func sinceCell(r *followed.Row, now time.Time, _ int) line {
+func sinceCell(r *row, now time.Time, _ int) line {
 	if r.Denial == nil || r.Denial.Since.IsZero() {
 		return plain("-")
 	}
-	return plain(figures.Until(r.Denial.Since, now))
+	return plain(until(r.Denial.Since, now))
 }
 
 // historyCell is the last minute: how often a denied key was denied, as what is used of it is always all; of others
 // what is used.
-func historyCell(r *followed.Row, now time.Time, width int) line {
+func historyCell(r *row, now time.Time, width int) line {
 	if r.Denial == nil || r.Denial.Counts.Values == nil {
 		return sparks(r.Shares.Columns(now, 60, width), 1, shareStyle)
 	}
@@ -239,14 +237,14 @@ func historyCell(r *followed.Row, now time.Time, width int) line {
 // deniedSign marks what is being denied.
 const deniedSign = "✗"
 
-func barCell(r *followed.Row, _ time.Time, width int) line {
+func barCell(r *row, _ time.Time, width int) line {
 	if !r.RemainingKnown() {
 		return nil
 	}
 	return styled(output.Bar(r.Used, r.Limit.Capacity(), width), closeness(r))
 }
 
-func ofLimitCell(r *followed.Row, _ time.Time, width int) line {
+func ofLimitCell(r *row, _ time.Time, width int) line {
 	switch {
 	case !r.Found():
 		return plain("-")
@@ -255,23 +253,23 @@ func ofLimitCell(r *followed.Row, _ time.Time, width int) line {
 	}
 	text := output.Thousands(r.Used) + "/" + output.Thousands(r.Limit.Capacity())
 	if len(text) > width {
-		text = figures.Short(float64(r.Used)) + "/" + figures.Short(float64(r.Limit.Capacity()))
+		text = shortNumber(float64(r.Used)) + "/" + shortNumber(float64(r.Limit.Capacity()))
 	}
 	return styled(text, closeness(r))
 }
 
-func leftCell(r *followed.Row, _ time.Time, width int) line {
+func leftCell(r *row, _ time.Time, width int) line {
 	if r.IsUnknown() {
 		return plain("?")
 	}
 	text := output.Thousands(r.Remaining)
 	if len(text) > width {
-		text = figures.Short(float64(r.Remaining))
+		text = shortNumber(float64(r.Remaining))
 	}
 	return plain(text)
 }
 
-func resetsCell(r *followed.Row, _ time.Time, _ int) line {
+func resetsCell(r *row, _ time.Time, _ int) line {
 	switch {
 	case r.InUse && r.TTL < 0 && !r.KeptOnPurpose():
 		return styled("no TTL", output.Near)
@@ -279,15 +277,15 @@ func resetsCell(r *followed.Row, _ time.Time, _ int) line {
 		if !r.RetryKnown() {
 			return styled("+?", full)
 		}
-		return styled("+"+figures.Seconds(r.RetryAfter), full)
+		return styled("+"+seconds(r.RetryAfter), full)
 	case r.InUse && !r.ResetKnown():
 		return plain("?")
 	}
-	return plain(figures.Seconds(r.ResetAfter))
+	return plain(seconds(r.ResetAfter))
 }
 
 // usedOf is what is used of the limit, with a question mark for what is not known.
-func usedOf(r *followed.Row) string {
+func usedOf(r *row) string {
 	used, capacity := "?", "?"
 	if r.UsedKnown() {
 		used = output.Thousands(r.Used)
@@ -322,7 +320,7 @@ type need struct {
 }
 
 func (n *need) take(columns int, now time.Time, atOnce bool) {
-	if atOnce || columns >= n.columns || now.Sub(n.at) > figures.Lately*time.Second {
+	if atOnce || columns >= n.columns || now.Sub(n.at) > lately*time.Second {
 		*n = need{columns, now}
 	}
 }
@@ -338,7 +336,7 @@ type names struct {
 // tell cuts the names of rows to the columns that there are, so that no two rows look the
 // same. Unless the names of limits are shown whole, they go behind a subject that several rows
 // have, and names that are the same but for attributes always do.
-func tell(rows []*followed.Row, shown []column) (n names) {
+func tell(rows []*row, shown []column) (n names) {
 	if len(rows) == 0 {
 		return n
 	}
@@ -399,11 +397,11 @@ func cursorMark(selected bool) string {
 	return " "
 }
 
-func overrideCell(r *followed.Row, now time.Time, width int) line {
+func overrideCell(r *row, now time.Time, width int) line {
 	if r.Override == nil {
 		return nil
 	}
-	effect, end := figures.OverrideTexts(r.Override, now)
+	effect, end := overrideTexts(r.Override, now)
 	if len([]rune(effect+end)) > width {
 		end = ""
 	}

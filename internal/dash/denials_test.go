@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/internal/dash/figures"
-	"github.com/limitctl/limitctl/internal/dash/source"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -28,7 +26,7 @@ func TestDenialsASecond(t *testing.T) {
 			continue
 		}
 		for subject, want := range map[string]float64{"full": 7, "near": 1} {
-			r := d.feed.rows[source.OwnID(deniedRow(subject, 0).Key)]
+			r := d.feed.rows[ownID(deniedRow(subject, 0).Key)]
 			if got := r.DeniedRate(); math.Abs(got-want) > want*0.01 {
 				t.Fatalf("after %d s %s is denied %.2f a second, want %g", second, subject, got, want)
 			}
@@ -40,7 +38,7 @@ func TestDenialsASecond(t *testing.T) {
 	if text := d.View(); !strings.Contains(text, "8.0 denied/s of 2 keys") {
 		t.Errorf("it says:\n%s", text)
 	}
-	for range figures.Lately + 1 {
+	for range lately + 1 {
 		d.second()
 	}
 	if text := d.View(); !strings.Contains(text, ", 0 denied/s of 0 keys") || strings.Contains(text, deniedSign) {
@@ -63,7 +61,7 @@ func TestDeniedKeysAreShown(t *testing.T) {
 	if want := "[nobody] user:00 user:49 user:48 user:47"; d.subjects() != want {
 		t.Errorf("it shows %s, want %s", d.subjects(), want)
 	}
-	r := d.feed.rows[source.OwnID(hourly.Key)]
+	r := d.feed.rows[ownID(hourly.Key)]
 	if r.Used == 0 || r.Limit.Count != 100 {
 		t.Errorf("of a key that is denied it knows %d of %d", r.Used, r.Limit.Count)
 	}

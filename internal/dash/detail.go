@@ -10,9 +10,6 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
-	"github.com/limitctl/limitctl/internal/dash/figures"
-	"github.com/limitctl/limitctl/internal/dash/followed"
-	"github.com/limitctl/limitctl/internal/dash/source"
 	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -20,8 +17,8 @@ import (
 
 // detailView is about one key: a page, or on a wide screen a pane beside the list, whose cursor it then follows.
 type detailView struct {
-	key    source.ID
-	read   *source.Detail // nil until the store has answered
+	key    ID
+	read   *detail // nil until the store has answered
 	scroll int
 }
 
@@ -55,14 +52,14 @@ func (m *model) detailWidth() int {
 }
 
 // follow shows another key.
-func (v *detailView) follow(r *followed.Row) {
+func (v *detailView) follow(r *row) {
 	if r != nil && r.ID() != v.key {
 		*v = detailView{key: r.ID()}
 	}
 }
 
 // absorb takes in what was read. It may be of the key that was looked at before.
-func (v *detailView) absorb(read *source.Detail) {
+func (v *detailView) absorb(read *detail) {
 	if v.read = read; read != nil && read.Of != v.key {
 		v.read = nil
 	}
@@ -171,7 +168,7 @@ func (v *detailView) text(m *model) []line {
 	t.say("limit", output.Printable(r.Key.Name), output.Plain)
 	if r.Found() {
 		if r.LimitKnown() {
-			t.say("", r.Limit.String()+": "+figures.LimitWords(r.Limit), output.Plain)
+			t.say("", r.Limit.String()+": "+limitWords(r.Limit), output.Plain)
 		} else {
 			t.say("", r.LimitText()+": its keys do not tell the rest of it", output.Plain)
 		}
@@ -197,7 +194,7 @@ func (v *detailView) text(m *model) []line {
 	t.lines = append(t.lines, nil)
 	if r.Layout != "" {
 		t.say("layout", r.Layout, output.Plain)
-		if text := source.WhatIsKnown(&r.Entry); text != "" {
+		if text := whatIsKnown(&r.Entry); text != "" {
 			t.say("not known", text, output.Plain)
 		}
 	}
@@ -213,7 +210,7 @@ func (v *detailView) text(m *model) []line {
 }
 
 // stateText says what is used and left.
-func stateText(r *followed.Row) string {
+func stateText(r *row) string {
 	switch {
 	case !r.InUse:
 		return "unused"
@@ -221,11 +218,11 @@ func stateText(r *followed.Row) string {
 		return usedOf(r) + " used"
 	}
 	return fmt.Sprintf("%s of %s used, %s remaining, %s a second lately",
-		output.Thousands(r.Used), output.Thousands(r.Limit.Capacity()), output.Thousands(r.Remaining), figures.Short(r.Rate()))
+		output.Thousands(r.Used), output.Thousands(r.Limit.Capacity()), output.Thousands(r.Remaining), shortNumber(r.Rate()))
 }
 
 // resetsText says when nothing is used any more, and when the key expires.
-func resetsText(r *followed.Row) string {
+func resetsText(r *row) string {
 	ttl := "expires in " + output.Duration(r.TTL)
 	if r.TTL < 0 {
 		if ttl = "never expires"; r.Layout == "" {
@@ -234,10 +231,10 @@ func resetsText(r *followed.Row) string {
 	}
 	resets := "not known"
 	switch {
-	case source.NeverBegins(&r.Entry):
+	case neverBegins(&r.Entry):
 		resets, ttl = "never", "the key does not expire"
 	case r.ResetKnown():
-		resets = figures.Seconds(r.ResetAfter)
+		resets = seconds(r.ResetAfter)
 		if end, has := r.LastLimit().WindowEnds(); has {
 			resets += " (" + output.Minute(end) + ")"
 		}
@@ -246,11 +243,11 @@ func resetsText(r *followed.Row) string {
 }
 
 // sayDenied says how much is denied and since when, and which override decides that.
-func (v *detailView) sayDenied(m *model, t *detailText, r *followed.Row) {
+func (v *detailView) sayDenied(m *model, t *detailText, r *row) {
 	if r.DeniedRate() > 0 {
-		text := figures.Short(r.DeniedRate()) + " a second lately"
+		text := shortNumber(r.DeniedRate()) + " a second lately"
 		if since := r.Denial.Since; !since.IsZero() {
-			text += ", since " + figures.Until(since, m.now)
+			text += ", since " + until(since, m.now)
 		}
 		if !r.IsDenied(m.now) {
 			text += ", none in the last seconds"
@@ -260,18 +257,18 @@ func (v *detailView) sayDenied(m *model, t *detailText, r *followed.Row) {
 	}
 	switch o := m.rules().Override(r.Key); {
 	case o != nil:
-		for i, text := range figures.OverrideText(o, m.now) {
+		for i, text := range overrideText(o, m.now) {
 			t.say([]string{"override", "", ""}[i], text, output.Near)
 		}
 	case m.feed.overrides.problem != nil:
-		t.say("override", "not known: "+source.OneLine(m.feed.overrides.problem), output.Near)
+		t.say("override", "not known: "+oneLine(m.feed.overrides.problem), output.Near)
 	}
 }
 
 // sayMinutes says what was used, taken and denied in each of the last minutes, and draws how what is used has changed.
-func (v *detailView) sayMinutes(m *model, t *detailText, r *followed.Row) {
+func (v *detailView) sayMinutes(m *model, t *detailText, r *row) {
 	const cell, mostGraph = 8, 60 // columns; of a graph one is five seconds
-	minutes := max(1, min((t.columns-detailIndent)/cell, figures.HistoryLength/60))
+	minutes := max(1, min((t.columns-detailIndent)/cell, historyLength/60))
 	row := func(name string, style output.Style, text func(ago int) string) {
 		var cells string
 		for ago := minutes; ago > 0; ago-- {
@@ -279,7 +276,7 @@ func (v *detailView) sayMinutes(m *model, t *detailText, r *followed.Row) {
 		}
 		t.draw(name, styled(cells, style))
 	}
-	sum := func(h *figures.History) func(ago int) string {
+	sum := func(h *history) func(ago int) string {
 		return func(ago int) string {
 			if sum, known := h.Sum(m.now.Unix()-int64(60*ago), m.now.Unix()-int64(60*(ago-1))); known {
 				return output.Thousands(int64(math.Round(sum)))
@@ -290,7 +287,7 @@ func (v *detailView) sayMinutes(m *model, t *detailText, r *followed.Row) {
 	shares := r.Shares.Columns(m.now, 60*minutes, minutes)
 	row("minutes", output.Faint, func(ago int) string { return fmt.Sprintf("-%dm", ago) })
 	row("  most used", output.Plain, func(ago int) string {
-		if share := shares[minutes-ago]; !figures.IsNaN(share) {
+		if share := shares[minutes-ago]; !isNaN(share) {
 			return fmt.Sprintf("%.0f%%", math.Floor(float64(share)*100))
 		}
 		return ""
@@ -304,7 +301,7 @@ func (v *detailView) sayMinutes(m *model, t *detailText, r *followed.Row) {
 }
 
 // sayStored says how the key is stored, and how to look at that.
-func (v *detailView) sayStored(m *model, t *detailText, r *followed.Row) {
+func (v *detailView) sayStored(m *model, t *detailText, r *row) {
 	if d := v.read; d != nil && len(d.Record) > 0 {
 		text := hex.EncodeToString(d.Record[:min(len(d.Record), shownBytes)])
 		if len(d.Record) > shownBytes {
@@ -326,13 +323,13 @@ func (v *detailView) sayStored(m *model, t *detailText, r *followed.Row) {
 		t.parts(name, output.Break(command, t.columns-detailIndent), output.Plain)
 		name = ""
 	}
-	for _, text := range m.beyond([]source.ID{r.ID()}) {
+	for _, text := range m.beyond([]ID{r.ID()}) {
 		t.say("reset", "It does not reach everything. "+output.Printable(text), output.Plain)
 	}
 }
 
 // looks are the commands that show the values of a row. d is what was read of it, or nil.
-func (m *model) looks(r *followed.Row, d *source.Detail) (commands []string) {
+func (m *model) looks(r *row, d *detail) (commands []string) {
 	if m.LookYourself == nil {
 		return nil
 	}
@@ -353,7 +350,7 @@ func (m *model) looks(r *followed.Row, d *source.Detail) (commands []string) {
 // shownBytes is how much of a record is shown.
 const shownBytes = 64
 
-func fitWords(f *source.Fit, now time.Time) string {
+func fitWords(f *fit, now time.Time) string {
 	units := output.Plural(int(f.Units), "unit")
 	if f.In == 0 {
 		return units + ": now"
@@ -362,7 +359,7 @@ func fitWords(f *source.Fit, now time.Time) string {
 }
 
 // defectLines are the defects of a row in words.
-func defectLines(r *followed.Row, columns int) (lines []string) {
+func defectLines(r *row, columns int) (lines []string) {
 	for _, d := range r.Defects {
 		text := d.Text
 		if d.Stuck {

@@ -6,7 +6,6 @@ import (
 
 	"github.com/charmbracelet/lipgloss"
 
-	"github.com/limitctl/limitctl/internal/dash/figures"
 	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 )
@@ -134,7 +133,7 @@ func sparks(values []float32, greatest float32, style func(float32) output.Style
 	var l line
 	for _, value := range values {
 		height := 0
-		if !figures.IsNaN(value) && greatest > 0 {
+		if !isNaN(value) && greatest > 0 {
 			height = int(math.Ceil(float64(max(0, min(value/greatest, 1))) * float64(len(blocks)-1)))
 		}
 		s := span{string(blocks[height]), output.Plain}

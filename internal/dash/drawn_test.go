@@ -6,14 +6,13 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
-	"github.com/limitctl/limitctl/internal/dash/guard"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // What is due only makes the dashboard read: the screen changes with the answer.
 func TestWhatIsDueChangesNothingThatIsDrawn(t *testing.T) {
 	d := begin(t, three, nil)
-	screen := &guard.Frames{Model: d.model, Silent: onlyReads}
+	screen := &frameLimiter{Model: d.model, Silent: onlyReads}
 	for round := range 3 {
 		d.take(store.Key{Subject: "calm"}, "fixed-window:100/1h", 1)
 		d.now = d.now.Add(time.Second)

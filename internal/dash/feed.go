@@ -10,31 +10,27 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
-	"github.com/limitctl/limitctl/internal/dash/denied"
-	"github.com/limitctl/limitctl/internal/dash/figures"
-	"github.com/limitctl/limitctl/internal/dash/followed"
-	"github.com/limitctl/limitctl/internal/dash/source"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // feed is what the store said.
 type feed struct {
-	rows      map[source.ID]*followed.Row // the followed keys
-	servers   []source.Server
-	coverage  source.Coverage
-	roundTrip figures.History // in milliseconds
-	fetching  bool            // a look is under way
+	rows      map[ID]*row // the followed keys
+	servers   []Server
+	coverage  coverage
+	roundTrip history // in milliseconds
+	fetching  bool    // a look is under way
 	lookedAt  time.Time
 	away      map[string]awayNode // nodes that do not answer, while others do
 	answered  time.Time
 	problem   error // why the last look failed
 	tally     tally // of the followed keys
-	denials   denied.Rates
+	denials   rates
 	anyDenied bool // some rows have a denial
 	overrides overrides
 	// least is the row that what a scan finds must be closer to its limit than to be followed; nil if there is none.
-	least      *followed.Row
+	least      *row
 	leastShare atomic.Uint64      // its used share, for the scan
 	scanBegun  time.Time          // when the scan that is going on, or was the last, began
 	scanError  error              // why the last scan failed
@@ -51,7 +47,7 @@ func (m *model) look() tea.Cmd {
 		return nil
 	}
 	m.feed.fetching, m.feed.lookedAt = true, m.now
-	ask := source.Request{Keys: make([]source.ID, 0, len(m.feed.rows)), Coverage: m.feed.coverage, Rules: m.rules()}
+	ask := request{Keys: make([]ID, 0, len(m.feed.rows)), Coverage: m.feed.coverage, Rules: m.rules()}
 	for key := range m.feed.rows {
 		ask.Keys = append(ask.Keys, key)
 	}
@@ -63,7 +59,7 @@ func (m *model) look() tea.Cmd {
 }
 
 // absorb takes in what a look at the keys brought.
-func (m *model) absorb(s source.Fetched) {
+func (m *model) absorb(s fetched) {
 	f := &m.feed
 	f.fetching = false
 	if len(s.Servers) > 0 && (s.Err == nil || len(s.Servers) > 1) { // else the last answer of the servers stays
@@ -71,7 +67,7 @@ func (m *model) absorb(s source.Fetched) {
 		f.roundTrip.Add(s.Time, float32(roundTripOf(s.Servers).Seconds()*1000))
 	}
 	for i := range s.Keys {
-		key := source.IDOf(&s.Keys[i].Entry)
+		key := iDOf(&s.Keys[i].Entry)
 		r := f.rows[key]
 		if r != nil { // else it stopped being followed meanwhile
 			r.Update(s.Keys[i], s.Time)
@@ -80,7 +76,7 @@ func (m *model) absorb(s source.Fetched) {
 	if f.problem = s.Err; s.Err != nil {
 		return
 	}
-	f.absorbAway(&s.Snapshot)
+	f.absorbAway(&s.snapshot)
 	f.answered = s.Time
 	m.detail.absorb(s.Detail)
 	m.forget(&s)
@@ -91,7 +87,7 @@ func (m *model) absorb(s source.Fetched) {
 const forgetAfter = time.Minute
 
 // forget makes keys that were not found unused, and after a while stops following them.
-func (m *model) forget(s *source.Fetched) {
+func (m *model) forget(s *fetched) {
 	for _, key := range s.Asked {
 		r := m.feed.rows[key]
 		if r == nil || r.Updated.Equal(s.Time) {
@@ -116,7 +112,7 @@ func (m *model) scan() tea.Cmd {
 	if last.text == m.filter.Text {
 		m.feed.search.whole, m.feed.search.total = last.whole, last.total
 	}
-	p := source.Pass{Number: m.feed.pass, Rules: m.rules(), Followed: make(map[source.ID]bool, len(m.feed.rows)),
+	p := pass{Number: m.feed.pass, rules: m.rules(), Followed: make(map[ID]bool, len(m.feed.rows)),
 		LeastShare: &m.feed.leastShare}
 	for id, r := range m.feed.rows {
 		if id.StoreKey != "" { // it is read again, as its key does not say which limit it is
@@ -134,7 +130,7 @@ func (m *model) scan() tea.Cmd {
 			m.feed.search.followed++
 		}
 	}
-	if wanted := m.filter.Filter; wanted.Text != "" {
+	if wanted := m.filter.filter; wanted.Text != "" {
 		p.Wanted = wanted.MatchesReading
 	}
 	return p.Start(ctx)
@@ -148,7 +144,7 @@ const (
 )
 
 // absorbScan takes in what a scan has found.
-func (m *model) absorbScan(s source.Scanned) tea.Cmd {
+func (m *model) absorbScan(s scanned) tea.Cmd {
 	f := &m.feed
 	if s.Pass != f.pass { // it was given up
 		return nil
@@ -158,11 +154,11 @@ func (m *model) absorbScan(s source.Scanned) tea.Cmd {
 	added := false
 	for i := range s.Readings {
 		reading := &s.Readings[i]
-		if f.least != nil && source.ClosestFirst(reading, &f.least.Reading) > 0 {
+		if f.least != nil && closestFirst(reading, &f.least.reading) > 0 {
 			continue // evict would take it
 		}
-		if id := source.IDOf(&reading.Entry); f.rows[id] == nil {
-			f.rows[id] = followed.New(*reading, m.now)
+		if id := iDOf(&reading.Entry); f.rows[id] == nil {
+			f.rows[id] = new(*reading, m.now)
 			added = true
 		}
 	}
@@ -171,7 +167,7 @@ func (m *model) absorbScan(s source.Scanned) tea.Cmd {
 		m.arrange()
 	}
 	if !s.Done {
-		return source.Await(s.Next)
+		return await(s.Next)
 	}
 	f.stopScan()
 	f.scanning = false
@@ -194,7 +190,7 @@ func (m *model) evict() {
 		return
 	}
 	over := len(rows) - m.MaxKeys
-	worst := make([]*followed.Row, 0, over+1) // the best of them first; they are few, so all rows need not be sorted
+	worst := make([]*row, 0, over+1) // the best of them first; they are few, so all rows need not be sorted
 	for _, r := range rows {
 		if len(worst) == over && m.compareWorth(r, worst[0]) < 0 {
 			continue
@@ -210,16 +206,16 @@ func (m *model) evict() {
 }
 
 // compareWorth says which of two rows is rather followed.
-func (m *model) compareWorth(a, b *followed.Row) int {
-	if c := followed.TrueFirst(m.isPinned(a), m.isPinned(b)); c != 0 {
+func (m *model) compareWorth(a, b *row) int {
+	if c := trueFirst(m.isPinned(a), m.isPinned(b)); c != 0 {
 		return c
 	}
 	aDenied, bDenied := a.DeniedRate() > 0, b.DeniedRate() > 0 // also by a block, so that one sees what it does
-	if c := cmp.Or(followed.TrueFirst(aDenied && !a.IsUnderBlock(), bDenied && !b.IsUnderBlock()), followed.TrueFirst(aDenied, bDenied),
-		followed.TrueFirst(!a.IsUnderBlock(), !b.IsUnderBlock()), cmp.Compare(b.DeniedRate(), a.DeniedRate())); c != 0 {
+	if c := cmp.Or(trueFirst(aDenied && !a.IsUnderBlock(), bDenied && !b.IsUnderBlock()), trueFirst(aDenied, bDenied),
+		trueFirst(!a.IsUnderBlock(), !b.IsUnderBlock()), cmp.Compare(b.DeniedRate(), a.DeniedRate())); c != 0 {
 		return c
 	}
-	return source.ClosestFirst(&a.Reading, &b.Reading)
+	return closestFirst(&a.reading, &b.reading)
 }
 
 // findLeast finds the row that evict would take first. There is none with room for more rows, and while a filter
@@ -249,7 +245,7 @@ type tally struct {
 	defective, stuck int // those that have a defect, and those that stay so
 }
 
-func (t *tally) add(r *followed.Row) {
+func (t *tally) add(r *row) {
 	if !r.InUse {
 		return
 	}
@@ -266,7 +262,7 @@ func (t *tally) add(r *followed.Row) {
 
 // isPinned reports whether somebody works with a key, so that it stays followed however
 // far it is from its limit.
-func (m *model) isPinned(r *followed.Row) bool {
+func (m *model) isPinned(r *row) bool {
 	return m.keys.marked[r.ID()] || m.keys.moved && r.ID() == m.keys.selected ||
 		m.screen == &m.detail && r.ID() == m.detail.key || m.filter.Text != "" && m.filter.Matches(r)
 }
@@ -297,7 +293,7 @@ type awayNode struct {
 }
 
 // absorbAway takes in which nodes do not answer.
-func (f *feed) absorbAway(s *source.Snapshot) {
+func (f *feed) absorbAway(s *snapshot) {
 	away := map[string]awayNode{}
 	for i := range s.Away {
 		a := &s.Away[i]
@@ -332,7 +328,7 @@ func (m *model) lookDenials() tea.Cmd {
 }
 
 // absorbDenials takes in what a look at the table brought.
-func (m *model) absorbDenials(since source.DeniedSince) tea.Cmd {
+func (m *model) absorbDenials(since deniedSince) tea.Cmd {
 	d := &m.feed.denials
 	d.Fetching = false
 	if d.Problem = since.Err; since.Over > 0 {
@@ -342,10 +338,10 @@ func (m *model) absorbDenials(since source.DeniedSince) tea.Cmd {
 	return m.after(max(pause, since.Took), denialsDue{})
 }
 
-func (m *model) addDenials(since *source.DeniedSince) {
+func (m *model) addDenials(since *deniedSince) {
 	d := &m.feed.denials
 	if d.Known, d.Lost = true, since.Lost; since.First {
-		d.Begun, d.Totals, d.Unnamed, d.Keys = since.At, figures.History{}, figures.History{}, map[store.Key]*denied.Rate{}
+		d.Begun, d.Totals, d.Unnamed, d.Keys = since.At, history{}, history{}, map[store.Key]*rate{}
 	}
 	names := m.longNames()
 	counted := make(map[store.Key]bool, len(since.Rows))
@@ -360,10 +356,10 @@ func (m *model) addDenials(since *source.DeniedSince) {
 		last := since.At.Add(-time.Duration(since.Now-row.LastAt) * time.Microsecond)
 		known := d.Keys[key]
 		if known == nil {
-			if since.At.Sub(last) > figures.Lately*time.Second {
+			if since.At.Sub(last) > lately*time.Second {
 				continue
 			}
-			known = &denied.Rate{}
+			known = &rate{}
 			d.Keys[key] = known
 		}
 		sum += row.Count
@@ -410,8 +406,8 @@ func (m *model) followDenied() {
 	}
 	m.feed.anyDenied = denied
 	for key := range m.feed.denials.Keys {
-		if m.feed.rows[source.OwnID(key)] == nil {
-			m.feed.rows[source.OwnID(key)] = followed.New(source.Reading{Entry: admin.Entry{Key: key}}, m.now)
+		if m.feed.rows[ownID(key)] == nil {
+			m.feed.rows[ownID(key)] = new(reading{Entry: admin.Entry{Key: key}}, m.now)
 		}
 	}
 	for id, r := range m.feed.rows {
@@ -427,7 +423,7 @@ func (m *model) followDenied() {
 func (m *model) tellBlocked() {
 	f := m.rules()
 	for key, known := range m.feed.denials.Keys {
-		known.Blocked = source.IsBlock(f.Override(key))
+		known.Blocked = isBlock(f.Override(key))
 	}
 }
 
@@ -443,7 +439,7 @@ func (m *model) lookOverrides() tea.Cmd {
 
 // absorbOverrides takes in what a look at the overrides brought. What is left of limits depends on them, so
 // the first scan begins after the first look, and the followed keys are read again after a change.
-func (m *model) absorbOverrides(look source.OverridesLook) tea.Cmd {
+func (m *model) absorbOverrides(look overridesLook) tea.Cmd {
 	first := !m.feed.overrides.looked
 	var reread, scan tea.Cmd
 	if m.feed.overrides.take(look) {
@@ -457,6 +453,6 @@ func (m *model) absorbOverrides(look source.OverridesLook) tea.Cmd {
 	return tea.Batch(reread, scan, m.after(max(m.Refresh, overridesEvery, look.Took), overridesDue{}))
 }
 
-func (m *model) rules() source.Rules {
-	return source.Rules{Options: &m.Options, List: m.feed.overrides.list}
+func (m *model) rules() rules {
+	return rules{Options: &m.Options, List: m.feed.overrides.list}
 }

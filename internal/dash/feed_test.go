@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/limitctl/limitctl/internal/dash/source"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -44,7 +43,7 @@ func TestALostStoreLeavesTheLastFrameAndComesBack(t *testing.T) {
 	if text := d.View(); !strings.Contains(text, "no answer for 7s, retrying") || !strings.Contains(text, "\x1b[2mfull") {
 		t.Errorf("away:\n%s", text)
 	}
-	if r := d.feed.rows[source.OwnID(store.Key{Subject: "full", Name: "token-bucket/1m"})]; !r.InUse {
+	if r := d.feed.rows[ownID(store.Key{Subject: "full", Name: "token-bucket/1m"})]; !r.InUse {
 		t.Error("a key is taken for unused")
 	}
 	backend.away = false
@@ -170,7 +169,7 @@ func TestOneNodeIsAway(t *testing.T) {
 			d.take(b, "10/1h", 1)
 			second()
 			text := d.View()
-			ofA, ofB := d.feed.rows[source.OwnID(a)], d.feed.rows[source.OwnID(b)]
+			ofA, ofB := d.feed.rows[ownID(a)], d.feed.rows[ownID(b)]
 			if ofA.Used != int64(6+i) || ofA.Stale || ofB.Used != 6 || !ofB.Stale {
 				t.Errorf("%d of a and %d of b are used:\n%s", ofA.Used, ofB.Used, text)
 			}
@@ -184,7 +183,7 @@ func TestOneNodeIsAway(t *testing.T) {
 		for range 3 { // the last failure, then a question, whose answer is taken in at the next look at the latest
 			second()
 		}
-		if text := d.View(); d.feed.rows[source.OwnID(b)].Used != 10 || strings.Contains(text, "no answer") {
+		if text := d.View(); d.feed.rows[ownID(b)].Used != 10 || strings.Contains(text, "no answer") {
 			t.Errorf("back:\n%s", text)
 		}
 	})

@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/internal/dash/followed"
-	"github.com/limitctl/limitctl/internal/dash/source"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -26,7 +24,7 @@ func (d *driver) setOverride(subject string, o store.Override) {
 	}
 }
 
-func (d *driver) row(subject string) *followed.Row {
+func (d *driver) row(subject string) *row {
 	d.t.Helper()
 	for _, r := range d.feed.rows {
 		if r.Key.Subject == subject {
@@ -151,7 +149,7 @@ func TestBlockedKeysAreNoVictims(t *testing.T) {
 			t.Errorf("it does not show %q:\n%s", want, d.View())
 		}
 	}
-	if c := d.feed.rows[source.OwnID(deniedRow("ip:203.0.113.9", 0).Key)]; c == nil || c.Remaining != 0 {
+	if c := d.feed.rows[ownID(deniedRow("ip:203.0.113.9", 0).Key)]; c == nil || c.Remaining != 0 {
 		t.Error("the blocked key is not followed, or has something left")
 	}
 	if _, found, err := d.store.RevokeOverride(t.Context(), d.overrides()[0].ID); err != nil || !found {

@@ -11,9 +11,6 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 
 	"github.com/limitctl/limitctl/internal/allowance"
-	"github.com/limitctl/limitctl/internal/dash/figures"
-	"github.com/limitctl/limitctl/internal/dash/followed"
-	"github.com/limitctl/limitctl/internal/dash/source"
 	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -21,7 +18,7 @@ import (
 // form is where an override of one key is typed in, or how one in force is to change.
 type form struct {
 	title    string
-	of       *followed.Row   // nil if the form is about an override alone
+	of       *row            // nil if the form is about an override alone
 	override *store.Override // the one in force, nil if there is none
 	choices  []choice
 	chosen   int  // of choices
@@ -194,11 +191,11 @@ func (m *model) submit() tea.Cmd {
 	if c.revokes {
 		m.changes.form = nil
 		ended := *f.override
-		return m.ask("End this override", figures.OverrideText(&ended, m.now), func() tea.Msg {
+		return m.ask("End this override", overrideText(&ended, m.now), func() tea.Msg {
 			return overrideDone{override: ended, ended: true, err: m.Actions.RevokeOverride(m.ctx, ended.ID, reason)}
 		})
 	}
-	wanted, lasts, err := m.Actions.ParseOverride(source.OverrideForm{Effect: c.effect,
+	wanted, lasts, err := m.Actions.ParseOverride(OverrideForm{Effect: c.effect,
 		Value: strings.TrimSpace(f.inputs[valueField].Value()), For: strings.TrimSpace(f.inputs[forField].Value()), Reason: reason})
 	if err == nil {
 		wanted.Subjects, err = f.whom(m.Actions.ParseSubjects)
@@ -207,7 +204,7 @@ func (m *model) submit() tea.Cmd {
 		wanted.Names, err = store.ExactPattern(r.Key.Name)
 	}
 	if err != nil {
-		f.problem = source.OneLine(err)
+		f.problem = oneLine(err)
 		return nil
 	}
 	m.changes.form = nil
@@ -216,12 +213,12 @@ func (m *model) submit() tea.Cmd {
 		about = output.Printable(allowance.Pattern(wanted.Subjects)) + ", all its limits"
 	}
 	lines := append([]string{about}, m.alsoUnder(r, &wanted)...)
-	lines = append(lines, m.effectOn(r, &wanted), "", "It ends by itself at "+figures.Until(m.now.Add(lasts), m.now)+".")
+	lines = append(lines, m.effectOn(r, &wanted), "", "It ends by itself at "+until(m.now.Add(lasts), m.now)+".")
 	if reason != "" {
 		lines = append(lines, "Reason: "+output.Printable(reason))
 	}
 	if o := f.override; o != nil {
-		lines = append(lines, "In force now: "+allowance.Effect(o)+" until "+figures.Until(o.ExpiresAt, m.now)+".")
+		lines = append(lines, "In force now: "+allowance.Effect(o)+" until "+until(o.ExpiresAt, m.now)+".")
 	}
 	return m.ask(fmt.Sprintf("Set this override for %s", output.Duration(lasts)), lines, func() tea.Msg {
 		set, err := m.Actions.SetOverride(m.ctx, wanted, lasts)
@@ -243,7 +240,7 @@ func (f *form) whom(parse func(pattern string) (store.Pattern, error)) (p store.
 }
 
 // alsoUnder says which other followed keys an override is about.
-func (m *model) alsoUnder(of *followed.Row, o *store.Override) []string {
+func (m *model) alsoUnder(of *row, o *store.Override) []string {
 	others := 0
 	var some []string
 	for _, r := range m.feed.rows {
@@ -275,16 +272,16 @@ func (m *model) submitExtension(reason string) tea.Cmd {
 	f := m.changes.form
 	now, wanted := *f.override, strings.TrimSpace(f.inputs[forField].Value())
 	// Only the time is read here: the effect stays.
-	_, lasts, err := m.Actions.ParseOverride(source.OverrideForm{Effect: store.OverrideExempt, For: wanted})
+	_, lasts, err := m.Actions.ParseOverride(OverrideForm{Effect: store.OverrideExempt, For: wanted})
 	if err == nil && !m.now.Add(lasts).After(now.ExpiresAt) {
-		err = fmt.Errorf("it is in force until %s, which is later", figures.Until(now.ExpiresAt, m.now))
+		err = fmt.Errorf("it is in force until %s, which is later", until(now.ExpiresAt, m.now))
 	}
 	if err != nil {
-		f.problem = source.OneLine(err)
+		f.problem = oneLine(err)
 		return nil
 	}
 	m.changes.form = nil
-	lines := append(figures.OverrideText(&now, m.now), "", "It then ends at "+figures.Until(m.now.Add(lasts), m.now)+".")
+	lines := append(overrideText(&now, m.now), "", "It then ends at "+until(m.now.Add(lasts), m.now)+".")
 	return m.ask("Extend this override to "+output.Duration(lasts)+" from now", lines, func() tea.Msg {
 		again := now // which gets a new end
 		again.Reason = cmp.Or(reason, now.Reason)
@@ -295,7 +292,7 @@ func (m *model) submitExtension(reason string) tea.Cmd {
 
 // effectOn says what an override does to a row, and whether that loosens or tightens its
 // limit.
-func (m *model) effectOn(r *followed.Row, o *store.Override) string {
+func (m *model) effectOn(r *row, o *store.Override) string {
 	switch {
 	case o.Effect == store.OverrideBlock:
 		return "tightened: everything is denied, and nothing is charged"
@@ -333,7 +330,7 @@ func (m *model) absorbOverrideDone(done overrideDone) tea.Cmd {
 		m.say("ended: " + allowance.Effect(&done.override) + " of " + output.Printable(done.override.Subjects.String()))
 	default:
 		m.say(fmt.Sprintf("set: %s until %s; services follow within about a second", allowance.Effect(&done.override),
-			figures.Until(done.override.ExpiresAt, m.now)))
+			until(done.override.ExpiresAt, m.now)))
 	}
 	return tea.Batch(m.look(), m.lookOverrides())
 }

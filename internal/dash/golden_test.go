@@ -13,7 +13,6 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 	"github.com/charmbracelet/x/ansi"
 
-	"github.com/limitctl/limitctl/internal/dash/source"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -157,7 +156,7 @@ func TestFrames(t *testing.T) {
 		{name: "lost", then: func(d *driver) {
 			d.now = d.now.Add(7 * time.Second)
 			d.send(clockTick{})
-			d.send(source.Fetched{Snapshot: source.Snapshot{Time: d.now},
+			d.send(fetched{snapshot: snapshot{Time: d.now},
 				Err: fmt.Errorf("%w: 10.0.0.1:6379 cannot be reached", store.ErrUnavailable)})
 		}},
 	} {

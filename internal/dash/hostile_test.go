@@ -12,8 +12,6 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
-	"github.com/limitctl/limitctl/internal/dash/followed"
-	"github.com/limitctl/limitctl/internal/dash/source"
 	"github.com/limitctl/limitctl/internal/hostiletext"
 	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -81,7 +79,7 @@ func TestFramesOfHostileNames(t *testing.T) {
 		d.checkFrame("filtered by " + text)
 		d.press("<esc>")
 		for _, msg := range []tea.Msg{actionFailed{errors.New(text)}, resetDone{Changed{Keys: 1, Backup: text}, d.chosen(), nil},
-			source.Fetched{Snapshot: source.Snapshot{Time: d.now}, Err: errors.New(text)}} {
+			fetched{snapshot: snapshot{Time: d.now}, Err: errors.New(text)}} {
 			d.Update(msg)
 			d.checkFrame(fmt.Sprintf("%T of %q", msg, text))
 		}
@@ -95,7 +93,7 @@ func TestResetOfHostileNames(t *testing.T) {
 	d.send(tea.WindowSizeMsg{Width: 120, Height: 40})
 	for _, text := range hostiletext.Subjects() {
 		key := store.Key{Subject: text, Name: "token-bucket/1h"}
-		i := slices.IndexFunc(d.keys.rows, func(r *followed.Row) bool { return r.Key == key })
+		i := slices.IndexFunc(d.keys.rows, func(r *row) bool { return r.Key == key })
 		if i < 0 {
 			t.Fatalf("%q is not shown", text)
 		}
@@ -105,7 +103,7 @@ func TestResetOfHostileNames(t *testing.T) {
 			t.Errorf("asked of %q:\n%s", text, shown)
 		}
 		d.press("yu")
-		if want := []ID{source.OwnID(key)}; !slices.Equal(d.actions.reset, want) || !slices.Equal(d.changes.lastKeys, want) {
+		if want := []ID{ownID(key)}; !slices.Equal(d.actions.reset, want) || !slices.Equal(d.changes.lastKeys, want) {
 			t.Errorf("for %q it reset %q, and would undo %q", text, d.actions.reset, d.changes.lastKeys)
 		}
 		d.press("y")

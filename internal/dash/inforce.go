@@ -9,8 +9,6 @@ import (
 	"github.com/charmbracelet/lipgloss"
 
 	"github.com/limitctl/limitctl/internal/allowance"
-	"github.com/limitctl/limitctl/internal/dash/denied"
-	"github.com/limitctl/limitctl/internal/dash/figures"
 	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/internal/textcut"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -104,7 +102,7 @@ func (v *inForceView) click(m *model, _, line int) tea.Cmd {
 // enter shows the whole of the override under the cursor.
 func (v *inForceView) enter(m *model) tea.Cmd {
 	if o := v.current(); o != nil {
-		lines := append(figures.OverrideText(o, m.now), m.effectsNow()[o.ID].Sentence())
+		lines := append(overrideText(o, m.now), m.effectsNow()[o.ID].Sentence())
 		m.changes.question = &question{title: "In force", lines: wrapped(lines, m.width-questionBorder)}
 	}
 	return nil
@@ -125,10 +123,10 @@ func (v *inForceView) hints(m *model) string {
 }
 
 // effectsNow is what each override does now, by its ID.
-func (m *model) effectsNow() map[string]denied.Effect {
-	effects := map[string]denied.Effect{}
+func (m *model) effectsNow() map[string]effect {
+	effects := map[string]effect{}
 	for id, known := range m.feed.denials.LetThrough {
-		effects[id] = denied.Effect{LetThrough: known.PerSecond}
+		effects[id] = effect{LetThrough: known.PerSecond}
 	}
 	f := m.rules()
 	for _, r := range m.feed.rows {
@@ -159,7 +157,7 @@ func (v *inForceView) fill(m *model) {
 		if !o.Names.IsZero() {
 			whom += " " + allowance.Pattern(o.Names)
 		}
-		cells[i] = []string{" ", whom, figures.OverrideSign(o) + " " + allowance.Effect(o), figures.Until(o.ExpiresAt, m.now),
+		cells[i] = []string{" ", whom, overrideSign(o) + " " + allowance.Effect(o), until(o.ExpiresAt, m.now),
 			effects[o.ID].Text(), o.By, o.Reason}
 		for n := range cells[i] {
 			cells[i][n] = output.Printable(cells[i][n])
@@ -227,7 +225,7 @@ func (v *inForceView) lines(m *model) []line {
 			lines = append(lines, styled(text, output.Faint))
 		case isUnderCursor(l):
 			lines = append(lines, l.reverse(m.width))
-		case strings.Contains(text, figures.BlockSign):
+		case strings.Contains(text, blockSign):
 			lines = append(lines, styled(text, output.Near))
 		default:
 			lines = append(lines, l)

@@ -9,7 +9,6 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 
 	"github.com/limitctl/limitctl/internal/allowance"
-	"github.com/limitctl/limitctl/internal/dash/figures"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -82,7 +81,7 @@ func TestWhatAnOverrideLetsThroughASecond(t *testing.T) {
 	for second := range 130 {
 		d.deny(admin.Denials{Rows: []admin.Denied{deniedRow("full", 3)}, LetThrough: []admin.LetThrough{{Override: set.ID, Count: 40}}})
 		d.second()
-		if got := d.effectsNow()[set.ID]; second > figures.Lately && math.Abs(got.LetThrough-40) > 0.4 {
+		if got := d.effectsNow()[set.ID]; second > lately && math.Abs(got.LetThrough-40) > 0.4 {
 			t.Fatalf("after %d s it is %+v, want 40 a second", second, got)
 		}
 	}
@@ -90,7 +89,7 @@ func TestWhatAnOverrideLetsThroughASecond(t *testing.T) {
 	if text := d.View(); !strings.Contains(text, "  lets through 40/s, denies 3.0/s") {
 		t.Errorf("it says:\n%s", text)
 	}
-	for range figures.Lately + 1 {
+	for range lately + 1 {
 		d.second()
 	}
 	if text := d.View(); strings.Contains(text, "lets through") || len(d.feed.denials.LetThrough) != 0 {

@@ -9,31 +9,28 @@ import (
 	"github.com/charmbracelet/bubbles/textinput"
 	tea "github.com/charmbracelet/bubbletea"
 
-	"github.com/limitctl/limitctl/internal/dash/figures"
-	"github.com/limitctl/limitctl/internal/dash/followed"
-	"github.com/limitctl/limitctl/internal/dash/source"
 	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/internal/textcut"
 )
 
 // keyList is the screen that lists keys.
 type keyList struct {
-	order    followed.Order
+	order    order
 	reversed bool
-	rows     []*followed.Row // those that are listed, in order
+	rows     []*row // those that are listed, in order
 
 	// blocked is the place of the first row that a block denies, if these are in a group of their own at the end.
 	// It is len(rows) if there is none.
 	blocked     int
 	cursor, top int
-	selected    source.ID
+	selected    ID
 	moved       bool // the cursor stays with the selected key
-	marked      map[source.ID]bool
+	marked      map[ID]bool
 
-	offenders []followed.Offender // what many rows have in common
-	common    int                 // the line of offenders that the cursor is on, from 1; 0 if it is on a row
-	needs     needs               // columns
-	changed   bool                // by a key or a click, so the columns are fitted anew
+	offenders []offender // what many rows have in common
+	common    int        // the line of offenders that the cursor is on, from 1; 0 if it is on a row
+	needs     needs      // columns
+	changed   bool       // by a key or a click, so the columns are fitted anew
 }
 
 // arrange lists the rows that are to be shown. Rows that are equal in the order keep
@@ -42,7 +39,7 @@ func (l *keyList) arrange(m *model) {
 	rules := m.rules()
 	var all tally
 	before := l.rows
-	rows := make([]*followed.Row, len(before), len(m.feed.rows)+len(before))
+	rows := make([]*row, len(before), len(m.feed.rows)+len(before))
 	for _, r := range m.feed.rows {
 		if !m.selects(r) {
 			continue
@@ -59,24 +56,24 @@ func (l *keyList) arrange(m *model) {
 		}
 	}
 	m.feed.tally = all
-	l.rows = slices.DeleteFunc(rows, func(r *followed.Row) bool { return r == nil })
-	slices.SortFunc(l.rows, func(a, b *followed.Row) int {
+	l.rows = slices.DeleteFunc(rows, func(r *row) bool { return r == nil })
+	slices.SortFunc(l.rows, func(a, b *row) int {
 		if c := l.order.Compare(a, b); c != 0 {
 			if l.reversed {
 				return -c
 			}
 			return c
 		}
-		return source.CompareIDs(a.ID(), b.ID())
+		return compareIDs(a.ID(), b.ID())
 	})
 	for i, r := range l.rows {
 		r.Listed = i
 	}
-	l.offenders = followed.OffendersOf(l.rows)
+	l.offenders = offendersOf(l.rows)
 	l.common = min(l.common, len(l.inCommon(m)))
 	l.blocked = len(l.rows)
-	if l.order <= followed.ByCloseness && !l.reversed {
-		if i := slices.IndexFunc(l.rows, (*followed.Row).IsSunk); i >= 0 {
+	if l.order <= byCloseness && !l.reversed {
+		if i := slices.IndexFunc(l.rows, (*row).IsSunk); i >= 0 {
 			l.blocked = i
 		}
 	}
@@ -98,13 +95,13 @@ func (l *keyList) blockedLine() line {
 	}
 	text := "   blocked by an operator: " + output.Plural(len(l.rows)-l.blocked, "key")
 	if rate > 0 {
-		text += ", " + figures.Short(rate) + " denied/s"
+		text += ", " + shortNumber(rate) + " denied/s"
 	}
 	return styled(text+" (O lists the blocks)", output.Faint)
 }
 
 // shows reports whether a row that is selected is among those that were asked for.
-func (l *keyList) shows(m *model, r *followed.Row) bool {
+func (l *keyList) shows(m *model, r *row) bool {
 	if r.Updated.IsZero() && m.Query.Keys != nil { // it was named, and not found yet
 		return false
 	}
@@ -114,7 +111,7 @@ func (l *keyList) shows(m *model, r *followed.Row) bool {
 // follow keeps the cursor with its key, and in sight.
 func (l *keyList) follow(m *model) {
 	if l.moved {
-		if i := slices.IndexFunc(l.rows, func(r *followed.Row) bool { return r.ID() == l.selected }); i >= 0 {
+		if i := slices.IndexFunc(l.rows, func(r *row) bool { return r.ID() == l.selected }); i >= 0 {
 			l.cursor = i
 		}
 	}
@@ -144,7 +141,7 @@ func scrolled(top, cursor, rows, height int) int {
 }
 
 // inCommon are the offenders that are shown above the rows.
-func (l *keyList) inCommon(m *model) []followed.Offender {
+func (l *keyList) inCommon(m *model) []offender {
 	if !m.listsKeys() || m.height < 20 {
 		return nil
 	}
@@ -152,7 +149,7 @@ func (l *keyList) inCommon(m *model) []followed.Offender {
 }
 
 // current returns the row under the cursor, or nil.
-func (l *keyList) current() *followed.Row {
+func (l *keyList) current() *row {
 	if l.common == 0 && l.cursor < len(l.rows) {
 		return l.rows[l.cursor]
 	}
@@ -177,7 +174,7 @@ func (l *keyList) move(m *model, by int) {
 // enter shows everything about the key under the cursor, or only the keys that have in common what it is on.
 func (l *keyList) enter(m *model) tea.Cmd {
 	if l.common > 0 {
-		m.filter.Filter, l.common = l.offenders[l.common-1].Filter(), 0
+		m.filter.filter, l.common = l.offenders[l.common-1].Filter(), 0
 		m.arrange()
 		return m.searchStore()
 	}
@@ -234,7 +231,7 @@ func (l *keyList) hints(m *model) string {
 	return hints
 }
 
-func (m *model) nextOrder() tea.Cmd { return m.sortBy((m.keys.order + 1) % followed.Orders) }
+func (m *model) nextOrder() tea.Cmd { return m.sortBy((m.keys.order + 1) % orders) }
 
 func (m *model) turnOrder() tea.Cmd {
 	m.keys.reversed = !m.keys.reversed
@@ -242,7 +239,7 @@ func (m *model) turnOrder() tea.Cmd {
 	return nil
 }
 
-func (m *model) sortBy(o followed.Order) tea.Cmd {
+func (m *model) sortBy(o order) tea.Cmd {
 	m.keys.order, m.keys.reversed = o, false
 	m.arrange()
 	m.say("sorted by " + o.String())
@@ -264,7 +261,7 @@ func (m *model) mark() tea.Cmd {
 }
 
 // inSight are the rows that are drawn.
-func (l *keyList) inSight(m *model) []*followed.Row {
+func (l *keyList) inSight(m *model) []*row {
 	return l.rows[l.top:min(l.top+l.height(m), len(l.rows))]
 }
 
@@ -275,7 +272,7 @@ func (l *keyList) measure(m *model) {
 	for _, r := range l.rows {
 		n.limit = max(n.limit, r.LimitWidth)
 		if r.Override != nil {
-			effect, end := figures.OverrideTexts(r.Override, m.now)
+			effect, end := overrideTexts(r.Override, m.now)
 			n.effect, n.ending = max(n.effect, width(effect), len("OVERRIDE")), max(n.ending, width(effect+end))
 		}
 	}
@@ -345,10 +342,10 @@ func (l *keyList) lines(m *model) []line {
 }
 
 // arrow marks the header of the column that the list is sorted by, "" if it is another.
-func (l *keyList) arrow(m *model, of followed.Order) string {
+func (l *keyList) arrow(m *model, of order) string {
 	sorted := l.order
-	if sorted == followed.ByDenied && !m.feed.denials.Known {
-		sorted = followed.ByCloseness // which it comes down to
+	if sorted == byDenied && !m.feed.denials.Known {
+		sorted = byCloseness // which it comes down to
 	}
 	switch {
 	case of != sorted:
@@ -359,7 +356,7 @@ func (l *keyList) arrow(m *model, of followed.Order) string {
 	return "▾"
 }
 
-func (m *model) keyLine(r *followed.Row, fitted []column, names *names, i int, selected bool) line {
+func (m *model) keyLine(r *row, fitted []column, names *names, i int, selected bool) line {
 	mark := " "
 	if m.keys.marked[r.ID()] {
 		mark = "●"
@@ -415,7 +412,7 @@ func (m *model) nothing() string {
 
 // filterLine is the filter of the lists, and the line that it is typed in.
 type filterLine struct {
-	followed.Filter
+	filter
 	editing bool
 	before  string // the filter's text before it was edited
 	input   textinput.Model
@@ -463,13 +460,13 @@ func (m *model) typeFilter(msg tea.KeyMsg) tea.Cmd {
 
 // useFilter applies a filter. A filter that cannot be read leaves the last one as it is.
 func (m *model) useFilter(text string) {
-	parsed, err := followed.ParseFilter(text)
+	parsed, err := parseFilter(text)
 	if err != nil {
 		m.complain(err)
 		return
 	}
 	m.note = note{}
-	m.filter.Filter = parsed
+	m.filter.filter = parsed
 	m.arrange()
 }
 

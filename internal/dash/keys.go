@@ -9,7 +9,6 @@ import (
 	"github.com/charmbracelet/bubbles/key"
 	tea "github.com/charmbracelet/bubbletea"
 
-	"github.com/limitctl/limitctl/internal/dash/figures"
 	"github.com/limitctl/limitctl/internal/output"
 )
 
@@ -223,7 +222,7 @@ func (m *model) toggleHelp() tea.Cmd {
 func (v *helpView) text(m *model) []line {
 	lines := []line{
 		{{deniedSign, denying}, {" denied now  ", output.Plain}, {"±", output.Near}, {" override  ", output.Plain},
-			{figures.BlockSign, output.Near}, {" block  ", output.Plain}, {"∞", output.Near}, {" exempt  ", output.Plain}, {"≥", bold},
+			{blockSign, output.Near}, {" block  ", output.Plain}, {"∞", output.Near}, {" exempt  ", output.Plain}, {"≥", bold},
 			{" at least  ", output.Plain}, {"?", bold}, {" not known", output.Plain}},
 		{{"+7s", full}, {" one more unit fits in 7s  ", output.Plain}, {"███░", output.Room}, {" room  ", output.Plain},
 			{"███░", output.Near}, {" 80% used  ", output.Plain}, {"████", full}, {" nothing left", output.Plain}},

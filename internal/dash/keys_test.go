@@ -8,7 +8,6 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
-	"github.com/limitctl/limitctl/internal/dash/followed"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -82,7 +81,7 @@ func TestTheMouse(t *testing.T) {
 	}
 	d.press("<esc>")
 	click(3, head)
-	if click(3, head); d.keys.order != followed.BySubject || !d.keys.reversed {
+	if click(3, head); d.keys.order != bySubject || !d.keys.reversed {
 		t.Errorf("after two clicks on a header it is sorted by %s, reversed %t", d.keys.order, d.keys.reversed)
 	}
 	click(200, 200)
@@ -107,11 +106,11 @@ func TestOrders(t *testing.T) {
 	d.take(store.Key{Subject: "c", Name: "huge"}, "1000/1m", 100)
 	d.take(store.Key{Subject: "a", Name: "slow"}, "fixed-window:100/1h", 10)
 	d.second()
-	for o, want := range map[followed.Order]string{
-		followed.ByDenied: "b a c", followed.ByCloseness: "b a c", followed.ByRate: "c a b", followed.ByUsed: "c a b",
-		followed.ByRemaining: "b a c", followed.ByReset: "a b c",
-		followed.BySubject: "a b c",
-		followed.ByLimit:   "b c a",
+	for o, want := range map[order]string{
+		byDenied: "b a c", byCloseness: "b a c", byRate: "c a b", byUsed: "c a b",
+		byRemaining: "b a c", byReset: "a b c",
+		bySubject: "a b c",
+		byLimit:   "b c a",
 	} {
 		d.run(d.sortBy(o))
 		for range 2 {

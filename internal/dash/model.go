@@ -8,9 +8,6 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
-	"github.com/limitctl/limitctl/internal/dash/denied"
-	"github.com/limitctl/limitctl/internal/dash/followed"
-	"github.com/limitctl/limitctl/internal/dash/source"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -18,9 +15,9 @@ import (
 // model is the state of a dashboard. Only Update changes it, and only View draws it.
 // What belongs to one screen is in that screen: keyList, detailView, helpView.
 type model struct {
-	source.Options
+	Options
 	ctx    context.Context
-	reader *source.Reader
+	reader *reader
 	// clipboard is the terminal, which is asked to copy; nil where nobody can paste.
 	clipboard io.Writer
 
@@ -70,24 +67,24 @@ type note struct {
 // noteStays is how long a note is shown.
 const noteStays = 8 * time.Second
 
-func newModel(ctx context.Context, o source.Options) *model {
+func newModel(ctx context.Context, o Options) *model {
 	m := &model{
 		Options: o, ctx: ctx, width: 80, height: 24, now: o.Now(),
-		feed: feed{stopScan: func() {}, rows: map[source.ID]*followed.Row{}, answered: o.Now(),
-			denials: denied.Rates{Keys: map[store.Key]*denied.Rate{}}},
+		feed: feed{stopScan: func() {}, rows: map[ID]*row{}, answered: o.Now(),
+			denials: rates{Keys: map[store.Key]*rate{}}},
 		filter: filterLine{input: newInput()},
-		keys:   keyList{marked: map[source.ID]bool{}}, inForce: newInForceView(),
+		keys:   keyList{marked: map[ID]bool{}}, inForce: newInForceView(),
 	}
 	m.screen = &m.keys
-	m.reader = source.NewReader(&m.Options)
+	m.reader = newReader(&m.Options)
 	if m.Overrides != nil {
-		m.feed.overrides.reader = &source.OverrideReader{Options: &m.Options}
+		m.feed.overrides.reader = &overrideReader{Options: &m.Options}
 	}
 	if m.Denials != nil {
-		m.feed.denials.Reader = &source.DenialReader{Options: &m.Options, Table: m.Denials}
+		m.feed.denials.Reader = &denialReader{Options: &m.Options, Table: m.Denials}
 	}
 	for _, key := range o.Query.Keys {
-		m.feed.rows[source.OwnID(key)] = followed.New(source.Reading{Entry: admin.Entry{Key: key}}, m.now)
+		m.feed.rows[ownID(key)] = new(reading{Entry: admin.Entry{Key: key}}, m.now)
 	}
 	return m
 }
@@ -128,7 +125,7 @@ func (m *model) after(d time.Duration, msg tea.Msg) tea.Cmd {
 func (m *model) say(text string) { m.note = note{text: text, until: m.now.Add(noteStays)} }
 
 func (m *model) complain(err error) {
-	m.note = note{text: source.OneLine(err), bad: true, until: m.now.Add(noteStays)}
+	m.note = note{text: oneLine(err), bad: true, until: m.now.Add(noteStays)}
 }
 
 // mayChange reports whether keys may be changed from here.
@@ -151,7 +148,7 @@ func (m *model) switchTo(s screen) {
 func (m *model) goBack() tea.Cmd {
 	switch {
 	case m.screen == &m.keys && m.filter.Text != "":
-		m.filter.Filter = followed.Filter{}
+		m.filter.filter = filter{}
 	case len(m.back) > 0:
 		last := len(m.back) - 1
 		m.switchTo(m.back[last])
@@ -171,10 +168,10 @@ func (m *model) arrange() {
 }
 
 // selects reports whether the state of a row is one that was selected.
-func (m *model) selects(r *followed.Row) bool { return m.Keep == nil || r.Found() && m.Keep(&r.Entry) }
+func (m *model) selects(r *row) bool { return m.Keep == nil || r.Found() && m.Keep(&r.Entry) }
 
 // current returns the row that an action is about, or nil.
-func (m *model) current() *followed.Row {
+func (m *model) current() *row {
 	if m.screen == &m.detail {
 		return m.feed.rows[m.detail.key]
 	}
@@ -184,19 +181,19 @@ func (m *model) current() *followed.Row {
 // chosen returns the keys that an action is about: the marked ones that are listed, or else
 // the current one. What is not seen is not changed. If only keys that are not listed are
 // marked, there are none: the one under the cursor is not what was meant.
-func (m *model) chosen() []source.ID {
+func (m *model) chosen() []ID {
 	if len(m.keys.marked) > 0 && m.listsKeys() {
-		var keys []source.ID
+		var keys []ID
 		for _, r := range m.keys.rows {
 			if m.keys.marked[r.ID()] {
 				keys = append(keys, r.ID())
 			}
 		}
-		slices.SortFunc(keys, source.CompareIDs)
+		slices.SortFunc(keys, compareIDs)
 		return keys
 	}
 	if r := m.current(); r != nil {
-		return []source.ID{r.ID()}
+		return []ID{r.ID()}
 	}
 	return nil
 }
@@ -223,7 +220,7 @@ func (m *model) isOthers() bool { return m.Layouts != "" }
 const onlyTheLimiterDecides = "another limiter decides by these keys; from here they can only be reset"
 
 // beyond are what a reset of these rows does not reach, each once.
-func (m *model) beyond(ids []source.ID) (texts []string) {
+func (m *model) beyond(ids []ID) (texts []string) {
 	if m.Beyond == nil {
 		return nil
 	}
@@ -239,7 +236,7 @@ func (m *model) beyond(ids []source.ID) (texts []string) {
 
 // overrides are the overrides that are in force.
 type overrides struct {
-	reader   *source.OverrideReader // nil if the store keeps none
+	reader   *overrideReader // nil if the store keeps none
 	fetching bool
 	looked   bool                // the first look is over
 	list     *store.OverrideList // nil if there are none, or they are not known
@@ -253,7 +250,7 @@ type overridesDue struct{}
 const overridesEvery = time.Second
 
 // take takes in what a look brought, and reports whether the overrides are others than before.
-func (o *overrides) take(look source.OverridesLook) (changed bool) {
+func (o *overrides) take(look overridesLook) (changed bool) {
 	o.fetching, o.looked, o.problem = false, true, look.Err
 	if look.Err != nil {
 		return false

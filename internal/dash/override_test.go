@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/internal/dash/followed"
-	"github.com/limitctl/limitctl/internal/dash/source"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -117,7 +115,7 @@ func TestAnOverrideThatFails(t *testing.T) {
 // A subject that looks like a pattern is blocked as the subject that it is.
 func TestABlockOfASubjectThatLooksLikeAPattern(t *testing.T) {
 	for _, subject := range []string{"a*b", `a\b`, "[ab]", "ip:203.0.113.0/24"} {
-		f := &form{of: &followed.Row{Reading: source.Reading{Entry: admin.Entry{Key: store.Key{Subject: subject, Name: "n"}}}},
+		f := &form{of: &row{reading: reading{Entry: admin.Entry{Key: store.Key{Subject: subject, Name: "n"}}}},
 			choices: []choice{{effect: store.OverrideBlock}}, all: true}
 		(&model{}).openForm(f)
 		got, err := f.whom(store.ParsePattern)

@@ -8,7 +8,6 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
-	"github.com/limitctl/limitctl/internal/dash/source"
 	"github.com/limitctl/limitctl/pkg/limiter/storetest"
 )
 
@@ -58,7 +57,7 @@ func TestListShowsWhatIsNotKnown(t *testing.T) {
 // A document says what is not known by null.
 func TestDocumentOfWhatIsNotKnown(t *testing.T) {
 	for _, e := range storetest.NotAllKnown() {
-		text, err := json.Marshal(source.Reading{Entry: e})
+		text, err := json.Marshal(reading{Entry: e})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,9 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/limitctl/limitctl/internal/dash/figures"
-	"github.com/limitctl/limitctl/internal/dash/followed"
-	"github.com/limitctl/limitctl/internal/dash/source"
 	"github.com/limitctl/limitctl/internal/output"
 )
 
@@ -131,7 +128,7 @@ func (m *model) headLines() []line {
 	lines := []line{m.withClock(first)}
 	if m.isAway() {
 		since := output.Duration(m.now.Sub(m.feed.answered).Truncate(time.Second))
-		text := fmt.Sprintf("no answer for %s, retrying: %s", since, source.OneLine(m.feed.problem))
+		text := fmt.Sprintf("no answer for %s, retrying: %s", since, oneLine(m.feed.problem))
 		lines = append(lines, styled(text, output.AtEnd))
 	} else {
 		lines = append(lines, m.vitals())
@@ -154,13 +151,13 @@ func (m *model) headLines() []line {
 }
 
 // offenderLine says what denied keys have in common.
-func offenderLine(o *followed.Offender, total float64, selected bool, columns int) line {
+func offenderLine(o *offender, total float64, selected bool, columns int) line {
 	share := ""
 	if total > 0 {
 		share = fmt.Sprintf(", %.0f%% of all", min(100, 100*o.Rate/total))
 	}
 	l := line{{cursorMark(selected) + " ", bold}, {o.By.String() + " ", output.Faint}, {output.Printable(o.Name), bold},
-		{"  " + deniedSign + " " + figures.Short(o.Rate) + "/s", denying},
+		{"  " + deniedSign + " " + shortNumber(o.Rate) + "/s", denying},
 		{" by " + output.Plural(o.Keys, "key") + share, output.Plain}}
 	if selected {
 		return l.reverse(columns)
@@ -274,11 +271,11 @@ func (m *model) deniedParts() (denied, of, blocked line) {
 }
 
 // sums are what the servers say of themselves together, nil if none does.
-func (m *model) sums() (sum *source.Server) {
+func (m *model) sums() (sum *Server) {
 	for i := range m.feed.servers {
 		s := &m.feed.servers[i]
 		if s.Problem == "" && sum == nil {
-			sum = &source.Server{}
+			sum = &Server{}
 		}
 		if sum != nil {
 			sum.OpsPerSecond += s.OpsPerSecond
@@ -297,7 +294,7 @@ func (m *model) roundTrips(seconds int) line {
 
 func roundTripText(d time.Duration) string { return fmt.Sprintf("%.1f ms", d.Seconds()*1000) }
 
-func (m *model) serverLine(s *source.Server) line {
+func (m *model) serverLine(s *Server) line {
 	if s.Problem != "" {
 		return line{{"  " + s.Name + "  ", output.Plain}, {s.Problem, output.AtEnd}}
 	}
@@ -328,14 +325,14 @@ func (m *model) coverageText() string {
 	case m.isAway():
 		return ""
 	case m.feed.denials.Problem != nil:
-		return "who is denied cannot be read: " + source.OneLine(m.feed.denials.Problem)
+		return "who is denied cannot be read: " + oneLine(m.feed.denials.Problem)
 	case m.feed.overrides.problem != nil:
-		return "overrides cannot be read, and are not shown: " + source.OneLine(m.feed.overrides.problem)
+		return "overrides cannot be read, and are not shown: " + oneLine(m.feed.overrides.problem)
 	case m.feed.scanError != nil:
-		return "not all keys could be scanned: " + source.OneLine(m.feed.scanError)
+		return "not all keys could be scanned: " + oneLine(m.feed.scanError)
 	case c.Full:
 		return fmt.Sprintf("%s of about %s followed, those closest to their limit; all scanned every %s",
-			output.Thousands(int64(len(m.feed.rows))), output.Thousands(c.Matched), output.Duration(figures.RoundUp(
+			output.Thousands(int64(len(m.feed.rows))), output.Thousands(c.Matched), output.Duration(roundUp(
 				max((1+restsFor)*c.Took, passEvery), time.Second)))
 	case c.Passes == 0 && c.Total > 0 && m.Query.Keys == nil:
 		return m.scanText()
@@ -369,14 +366,14 @@ func (m *model) scanText() string {
 }
 
 // roundTripOf returns the longest round trip to any of the servers.
-func roundTripOf(servers []source.Server) (longest time.Duration) {
+func roundTripOf(servers []Server) (longest time.Duration) {
 	for i := range servers {
 		longest = max(longest, servers[i].RoundTrip)
 	}
 	return longest
 }
 
-func serverWords(s *source.Server) string {
+func serverWords(s *Server) string {
 	if s.Problem != "" {
 		return s.Problem
 	}

@@ -8,7 +8,6 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
-	"github.com/limitctl/limitctl/internal/dash/figures"
 	"github.com/limitctl/limitctl/internal/hostiletext"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -173,7 +172,7 @@ func TestColumnsDoNotJump(t *testing.T) {
 	if _, _, err := d.store.Delete(t.Context(), comes...); err != nil {
 		t.Fatal(err)
 	}
-	for second := range figures.Lately {
+	for second := range lately {
 		if d.second(); subject() != wide {
 			t.Fatalf("%d s after a row went, its column has %d and not %d", second+1, subject(), wide)
 		}

@@ -1,4 +1,4 @@
-package figures
+package dash
 
 import (
 	"testing"
@@ -11,7 +11,7 @@ func TestUntilHasADateFromTwentyHoursOn(t *testing.T) {
 	for left, want := range map[time.Duration]string{
 		time.Minute: "12:01", 20*time.Hour - time.Second: "07:59", 20 * time.Hour: "Mar 2 08:00", 24 * time.Hour: "Mar 2 12:00",
 	} {
-		if got := Until(now.Add(left).In(time.FixedZone("", 3600)), now); got != want {
+		if got := until(now.Add(left).In(time.FixedZone("", 3600)), now); got != want {
 			t.Errorf("in %s: %s, want %s", left, got, want)
 		}
 	}

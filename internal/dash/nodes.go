@@ -1,4 +1,4 @@
-package source
+package dash
 
 import (
 	"cmp"
@@ -22,14 +22,14 @@ type node struct {
 // nodeAnswer is what reading a node brought.
 type nodeAnswer struct {
 	keys     []ID // that were asked for
-	readings []Reading
+	readings []reading
 	now      map[ID]seen
 	err      error
 }
 
 // read looks at the keys of a request, those of each node by themselves. For a node that did
 // not answer the last time it does not wait: its answer is taken at a later look.
-func (r *Reader) read(ctx context.Context, ask *Request, answer *Fetched) {
+func (r *reader) read(ctx context.Context, ask *request, answer *fetched) {
 	byNode := map[string][]ID{}
 	for _, key := range ask.Keys {
 		name := ""
@@ -49,7 +49,7 @@ func (r *Reader) read(ctx context.Context, ask *Request, answer *Fetched) {
 			r.readNode(ctx, n, byNode[name], ask.Rules)
 		}
 	}
-	answer.Keys = []Reading{}
+	answer.Keys = []reading{}
 	for _, name := range names {
 		n := r.nodes[name]
 		if !n.await(ctx, !n.away || len(names) == 1, answer) {
@@ -67,7 +67,7 @@ func (r *Reader) read(ctx context.Context, ask *Request, answer *Fetched) {
 }
 
 // readNode begins to read keys of a node.
-func (r *Reader) readNode(ctx context.Context, n *node, keys []ID, f Rules) {
+func (r *reader) readNode(ctx context.Context, n *node, keys []ID, f rules) {
 	reading := make(chan nodeAnswer, 1)
 	n.reading = reading
 	a := nodeAnswer{keys: keys, now: n.spare}
@@ -86,7 +86,7 @@ func (r *Reader) readNode(ctx context.Context, n *node, keys []ID, f Rules) {
 
 // await takes in what reading the node brought, if that is there or is to be waited for. It
 // reports whether the node answered.
-func (n *node) await(ctx context.Context, wait bool, answer *Fetched) bool {
+func (n *node) await(ctx context.Context, wait bool, answer *fetched) bool {
 	a, come := receive(ctx, n.reading, wait)
 	if !come {
 		n.problem = cmp.Or(n.problem, ctx.Err())
@@ -138,13 +138,13 @@ func receive[T any](ctx context.Context, from <-chan T, wait bool) (value T, com
 	}
 }
 
-func newAway(name string, problem error, keys []ID) Away {
-	a := Away{Node: name, Keys: make([]KeyName, len(keys))}
+func newAway(name string, problem error, keys []ID) away {
+	a := away{Node: name, Keys: make([]keyName, len(keys))}
 	if problem != nil {
-		a.Problem = OneLine(problem)
+		a.Problem = oneLine(problem)
 	}
 	for i, key := range keys {
-		a.Keys[i] = KeyName{key.Subject, key.Name, key.StoreKey}
+		a.Keys[i] = keyName{key.Subject, key.Name, key.StoreKey}
 	}
 	return a
 }

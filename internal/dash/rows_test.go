@@ -7,7 +7,6 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
-	"github.com/limitctl/limitctl/internal/dash/source"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -55,13 +54,13 @@ func TestAScanThatWasGivenUpIsForgotten(t *testing.T) {
 	d.keys.arrange(d.model)
 	begun := d.scan()
 	old := d.feed.pass
-	d.filter.Filter.Text = "x"
+	d.filter.filter.Text = "x"
 	next := d.searchStore()
 	if next == nil || d.feed.pass != old+1 {
 		t.Fatalf("the scan is number %d, and the one before it is %d", d.feed.pass, old)
 	}
 	d.run(begun)
-	d.Update(source.Scanned{Pass: old, Wanted: 99, Done: true}) // it was on its way
+	d.Update(scanned{Pass: old, Wanted: 99, Done: true}) // it was on its way
 	if d.Update(passDue{old}); d.feed.pass != old+1 || d.feed.search.whole {
 		t.Errorf("the old scan (%d) goes on: number %d is under way, whole %v", old, d.feed.pass, d.feed.search.whole)
 	}

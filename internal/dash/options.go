@@ -1,11 +1,16 @@
-package source
+package dash
 
 import (
+	"cmp"
 	"context"
 	"iter"
+	"net/netip"
+	"strings"
 	"time"
 
+	redisserver "github.com/limitctl/limitctl/internal/redis"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -101,4 +106,117 @@ type OverrideForm struct {
 	Value string
 	// For is how long it lasts.
 	For, Reason string
+}
+
+// ID names a row.
+type ID struct {
+	store.Key
+	// StoreKey is the one that a limit of another limiter is called by: several of its limits can
+	// have the same Key. It is empty for limitctl's own limits.
+	StoreKey string
+}
+
+// iDOf returns the ID of an entry.
+func iDOf(e *admin.Entry) ID {
+	if e.Layout == "" {
+		return ID{Key: e.Key}
+	}
+	return ID{e.Key, e.StoreKey}
+}
+
+// ownID is the ID of a limit of limitctl's own.
+func ownID(key store.Key) ID { return ID{Key: key} }
+
+// compareIDs orders rows by subject, limit and store key.
+func compareIDs(a, b ID) int {
+	if c := strings.Compare(a.Subject, b.Subject); c != 0 {
+		return c
+	}
+	return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.StoreKey, b.StoreKey))
+}
+
+// tag is what decides which node of a Cluster has the keys of a row.
+func (id ID) tag() string {
+	if id.StoreKey == "" {
+		return id.Subject
+	}
+	return redisserver.HashTag(id.StoreKey)
+}
+
+// QueryOf returns a query of exactly these rows. subjects are those of the whole selection, so
+// that layouts are asked for these keys as they are for all.
+func QueryOf(subjects store.Pattern, ids []ID) admin.Query {
+	query := admin.Query{Subjects: subjects, Keys: make([]store.Key, len(ids))}
+	for i, id := range ids {
+		query.Keys[i] = id.Key
+		if id.StoreKey != "" {
+			query.StoreKeys = append(query.StoreKeys, id.StoreKey)
+		}
+	}
+	return query
+}
+
+// whatIsKnown says which of the limit is known, for a limit of another limiter.
+func whatIsKnown(e *admin.Entry) string {
+	var lacks []string
+	if !e.CapacityKnown() {
+		lacks = append(lacks, "how much is allowed")
+	}
+	if e.Limit.Period <= 0 {
+		lacks = append(lacks, "in what time")
+	}
+	if !e.UsedKnown() {
+		lacks = append(lacks, "how much is used")
+	}
+	if len(lacks) == 0 {
+		return ""
+	}
+	return "the keys do not tell " + strings.Join(lacks, ", ") + "; --limit can say the limit"
+}
+
+// grouping is what keys can have in common: an attribute, or the network of its addresses.
+type grouping struct {
+	Attribute string
+	Network   bool
+}
+
+// String is the grouping in words.
+func (g grouping) String() string {
+	if g.Network {
+		return g.Attribute + " network"
+	}
+	return g.Attribute
+}
+
+// networkOf returns the network of an address, "" for what is none: of IPv4 24 bits are what one sender often has, of
+// IPv6 64.
+func networkOf(value string) string {
+	if value == "" || !strings.ContainsAny(value, ".:") {
+		return ""
+	}
+	address, err := netip.ParseAddr(value)
+	if err != nil {
+		return ""
+	}
+	bits := 24
+	if address = address.Unmap().WithZone(""); address.Is6() {
+		bits = 64
+	}
+	return netip.PrefixFrom(address, bits).Masked().String()
+}
+
+// layoutAttribute is what the layout of another limiter is called among attributes.
+const layoutAttribute = "layout"
+
+// attributesOf returns the attributes that a key was made of: by a policy, or by somebody who
+// writes subjects like tenant:acme:user:42. For a key of another limiter the first one is its
+// layout.
+func attributesOf(e *admin.Entry) (attributes []policy.Attribute) {
+	if e.Layout != "" {
+		attributes = append(attributes, policy.Attribute{Name: layoutAttribute, Value: e.Layout})
+	} else if parts, is := policy.ParseKey(e.Key); is {
+		return parts.Attributes
+	}
+	ofSubject, _ := policy.ParseSubject(e.Key.Subject)
+	return append(attributes, ofSubject...)
 }

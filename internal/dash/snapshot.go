@@ -1,34 +1,33 @@
-package source
+package dash
 
 import (
 	"encoding/json"
 	"time"
 
 	"github.com/limitctl/limitctl/internal/allowance"
-	"github.com/limitctl/limitctl/internal/dash/figures"
 	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Snapshot is what one look at the store brought: the data of one frame.
-type Snapshot struct {
+// snapshot is what one look at the store brought: the data of one frame.
+type snapshot struct {
 	Time  time.Time `json:"time"`
 	Store string    `json:"store"`
 	// Layouts names the layouts of other limiters by which the keys were read; empty for
 	// limitctl's own keys.
 	Layouts  string    `json:"layouts,omitempty"`
 	Servers  []Server  `json:"servers,omitempty"`
-	Coverage Coverage  `json:"coverage"`
-	Keys     []Reading `json:"keys"`
+	Coverage coverage  `json:"coverage"`
+	Keys     []reading `json:"keys"`
 	// Denials is who was being denied; nil if that is not known.
-	Denials *DenialFrame `json:"denials,omitempty"`
+	Denials *denialFrame `json:"denials,omitempty"`
 	// Problem is why the look failed. Then Keys are those that were had before it.
 	Problem string `json:"problem,omitempty"`
 	// Away are nodes that did not answer, while others did.
-	Away []Away `json:"away,omitempty"`
+	Away []away `json:"away,omitempty"`
 	// Detail is of the key that is looked at by itself.
-	Detail *Detail `json:"-"`
+	Detail *detail `json:"-"`
 	// Asked are the keys that were looked for; those that are not among Keys are
 	// unused.
 	Asked []ID `json:"-"`
@@ -36,12 +35,12 @@ type Snapshot struct {
 
 // Document is the data of one frame for programs, and what is in force.
 type Document struct {
-	Snapshot
-	Overrides []OverrideInForce `json:"overrides"`
+	snapshot
+	Overrides []overrideInForce `json:"overrides"`
 }
 
-// OverrideInForce is an override in a Document.
-type OverrideInForce struct {
+// overrideInForce is an override in a Document.
+type overrideInForce struct {
 	ID      string    `json:"id"`
 	Whom    string    `json:"whom"` // as in override list
 	Limits  string    `json:"limits,omitempty"`
@@ -53,15 +52,15 @@ type OverrideInForce struct {
 	LetThroughPerSecond float64 `json:"let_through_per_second,omitempty"`
 }
 
-// NewDocument makes the document of a snapshot and of the overrides in force; list may be nil.
-func NewDocument(s *Snapshot, list *store.OverrideList) *Document {
-	d := &Document{Snapshot: *s, Overrides: []OverrideInForce{}}
+// newDocument makes the document of a snapshot and of the overrides in force; list may be nil.
+func newDocument(s *snapshot, list *store.OverrideList) *Document {
+	d := &Document{snapshot: *s, Overrides: []overrideInForce{}}
 	if list == nil {
 		return d
 	}
 	all := list.All()
 	for i := range all {
-		o := OverrideInForce{ID: all[i].ID, Whom: allowance.Whom(&all[i]), Effect: allowance.Effect(&all[i]),
+		o := overrideInForce{ID: all[i].ID, Whom: allowance.Whom(&all[i]), Effect: allowance.Effect(&all[i]),
 			Expires: all[i].ExpiresAt.UTC(), By: all[i].By, Reason: all[i].Reason}
 		if !all[i].Names.IsZero() {
 			o.Limits = allowance.Pattern(all[i].Names)
@@ -87,8 +86,8 @@ type Server struct {
 	Problem string `json:"problem,omitempty"`
 }
 
-// Coverage is how much of the selected keys is followed.
-type Coverage struct {
+// coverage is how much of the selected keys is followed.
+type coverage struct {
 	// Looked and Total are how far a scan has come, in keys of the store.
 	Looked int64 `json:"looked"`
 	Total  int64 `json:"total"`
@@ -107,32 +106,32 @@ type Coverage struct {
 	Full bool `json:"full"`
 }
 
-// Reading is the state of one key.
-type Reading struct {
+// reading is the state of one key.
+type reading struct {
 	admin.Entry
 	// Taken is the units charged since the reading before.
 	Taken int64
 }
 
 // IsUsed reports whether anything of the limit is used, as far as that is known.
-func (r *Reading) IsUsed() bool { return r.Used > 0 || r.UsedUnknown }
+func (r *reading) IsUsed() bool { return r.Used > 0 || r.UsedUnknown }
 
 // UsedShare is how much of the limit is used: 1 is all. It is 0 if that is not known.
-func (r *Reading) UsedShare() float64 {
+func (r *reading) UsedShare() float64 {
 	share, _ := r.Share()
 	return share
 }
 
-// Away is a node that does not answer, while others do.
-type Away struct {
+// away is a node that does not answer, while others do.
+type away struct {
 	Node    string `json:"node"`
 	Problem string `json:"problem"`
 	// Keys are those that were not read, and are still as they were.
-	Keys []KeyName `json:"keys"`
+	Keys []keyName `json:"keys"`
 }
 
-// KeyName is a key in a Document.
-type KeyName struct {
+// keyName is a key in a Document.
+type keyName struct {
 	Key  string `json:"key"`
 	Name string `json:"name"`
 	// StoreKey is the one of another limiter.
@@ -140,7 +139,7 @@ type KeyName struct {
 }
 
 // Unread are the keys that were not read for a frame, with their nodes.
-func (s *Snapshot) Unread() map[ID]string {
+func (s *snapshot) Unread() map[ID]string {
 	nodes := map[ID]string{}
 	for i := range s.Away {
 		for _, key := range s.Away[i].Keys {
@@ -150,54 +149,54 @@ func (s *Snapshot) Unread() map[ID]string {
 	return nodes
 }
 
-func (s *Snapshot) isUnread(key ID) bool {
+func (s *snapshot) isUnread(key ID) bool {
 	_, is := s.Unread()[key]
 	return is
 }
 
-// Detail is what is asked about a key that is looked at by itself.
-type Detail struct {
+// detail is what is asked about a key that is looked at by itself.
+type detail struct {
 	Of     ID
 	Record []byte
 	// Parts are the store keys of a limit of another limiter, and at when they were read, by
 	// the store's clock.
 	Parts []admin.Member
 	At    store.Instant
-	Fits  []Fit
+	Fits  []fit
 }
 
 // PartText is one of the store keys that belong together, printable, with its type and how long it is kept, in words.
-func (d *Detail) PartText(i int) string {
+func (d *detail) PartText(i int) string {
 	part := &d.Parts[i]
 	name, about := output.Printable(part.StoreKey), part.Type
 	if part.Expires.IsZero() {
 		return name + "  " + about + ", never expires"
 	}
-	return name + "  " + about + ", expires in " + figures.Seconds(part.Expires.Sub(d.At.Time()).Round(time.Millisecond))
+	return name + "  " + about + ", expires in " + seconds(part.Expires.Sub(d.At.Time()).Round(time.Millisecond))
 }
 
-// Fit is when that many units fit.
-type Fit struct {
+// fit is when that many units fit.
+type fit struct {
 	Units int64
 	At    time.Time // by the store's clock
 	In    time.Duration
 }
 
-// DenialFrame is who was being denied at a frame.
-type DenialFrame struct {
+// denialFrame is who was being denied at a frame.
+type denialFrame struct {
 	// PerSecond is the denials a second of all selected keys, and OthersPerSecond those of
 	// keys without a count of their own.
 	PerSecond       float64 `json:"per_second"`
 	OthersPerSecond float64 `json:"others_per_second,omitempty"`
 	// Lost: some denials are counted nowhere.
 	Lost bool        `json:"lost,omitempty"`
-	Keys []DeniedKey `json:"keys,omitempty"`
+	Keys []deniedKey `json:"keys,omitempty"`
 	// LetThrough is what overrides let through a second, by their IDs.
 	LetThrough map[string]float64 `json:"-"`
 }
 
-// DeniedKey is how one key was being denied.
-type DeniedKey struct {
+// deniedKey is how one key was being denied.
+type deniedKey struct {
 	Key       string  `json:"key"`
 	Name      string  `json:"name"`
 	PerSecond float64 `json:"per_second"`
@@ -240,7 +239,7 @@ type defectDocument struct {
 }
 
 // MarshalJSON implements json.Marshaler. What other limiters wrote can be any number; it is bounded.
-func (r Reading) MarshalJSON() ([]byte, error) {
+func (r reading) MarshalJSON() ([]byte, error) {
 	bounded := func(n int64) int64 { return min(max(0, n), mostOfAnything) }
 	ifKnown := func(known bool, n int64) *int64 {
 		if !known {

@@ -1,4 +1,4 @@
-package source
+package dash
 
 import (
 	"context"
@@ -11,8 +11,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// OverrideReader reads them when they have changed. One look at a time is under way.
-type OverrideReader struct {
+// overrideReader reads them when they have changed. One look at a time is under way.
+type overrideReader struct {
 	*Options
 	read    bool // they were, and this is what was found:
 	version string
@@ -20,15 +20,15 @@ type OverrideReader struct {
 	ends    time.Time // when the first of them ends; zero if there are none
 }
 
-// OverridesLook is what a look at the overrides brought.
-type OverridesLook struct {
+// overridesLook is what a look at the overrides brought.
+type overridesLook struct {
 	List *store.OverrideList
 	Took time.Duration
 	Err  error
 }
 
 // Look reads the overrides if they have changed.
-func (r *OverrideReader) Look(ctx context.Context) (l OverridesLook) {
+func (r *overrideReader) Look(ctx context.Context) (l overridesLook) {
 	begun := r.Now()
 	if r.Timeout > 0 {
 		var done context.CancelFunc
@@ -41,7 +41,7 @@ func (r *OverrideReader) Look(ctx context.Context) (l OverridesLook) {
 }
 
 // refresh reads the overrides if the version says that they changed, or if one has ended.
-func (r *OverrideReader) refresh(ctx context.Context, now time.Time) error {
+func (r *overrideReader) refresh(ctx context.Context, now time.Time) error {
 	version, err := r.Overrides.OverrideVersion(ctx)
 	if err != nil {
 		return err
@@ -65,15 +65,15 @@ func (r *OverrideReader) refresh(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// Rules are what counts for keys besides their records.
-type Rules struct {
+// rules are what counts for keys besides their records.
+type rules struct {
 	*Options
 	// List are the overrides in force; nil if there are none.
 	List *store.OverrideList
 }
 
 // Override returns the override that applies to a key, nil if there is none.
-func (f Rules) Override(key store.Key) *store.Override {
+func (f rules) Override(key store.Key) *store.Override {
 	if f.List == nil {
 		return nil
 	}
@@ -84,7 +84,7 @@ func (f Rules) Override(key store.Key) *store.Override {
 }
 
 // Limit returns the limit that counts for the key of an entry, which has the recorded one.
-func (f Rules) Limit(e *admin.Entry) store.Limit {
+func (f rules) Limit(e *admin.Entry) store.Limit {
 	if f.InForce == nil || e.Layout != "" {
 		return e.Limit
 	}
@@ -96,14 +96,14 @@ func (f Rules) Limit(e *admin.Entry) store.Limit {
 }
 
 // Block makes an entry one with nothing left, if its key is blocked.
-func (f Rules) Block(e *admin.Entry) {
+func (f rules) Block(e *admin.Entry) {
 	if o := f.Override(e.Key); o != nil {
 		allowance.Block(e, f.List, o, o.ExpiresAt.Sub(f.Now()))
 	}
 }
 
 // scan yields what a query finds, as the limits and the overrides in force leave it.
-func (f Rules) scan(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, error] {
+func (f rules) scan(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, error] {
 	q.InForce = f.Limit
 	find := f.Store.Scan
 	if f.Find != nil && q.Keys == nil {
@@ -121,5 +121,5 @@ func (f Rules) scan(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, e
 	}
 }
 
-// IsBlock reports whether an override is a block. It may be nil.
-func IsBlock(o *store.Override) bool { return o != nil && o.Effect == store.OverrideBlock }
+// isBlock reports whether an override is a block. It may be nil.
+func isBlock(o *store.Override) bool { return o != nil && o.Effect == store.OverrideBlock }
