@@ -115,7 +115,7 @@ func (s side) read(ctx context.Context, t admin.Table, names []string, whole boo
 		keys[i] = s.recordKey(t, name)
 	}
 	switch {
-	case t == admin.ReportTable:
+	case t == admin.ReportTable && len(names) > 1: // who reports reads one, and may lack the right to PTTL
 		asked = "ttl"
 	case t == admin.OverrideTable:
 		if most, asked = most+overrideHead, "time"; names[0] == "" && whole {
