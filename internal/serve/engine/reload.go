@@ -4,9 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"slices"
 	"sync"
@@ -40,7 +38,7 @@ type Reloader struct {
 	// Apply puts another configuration in force. Set it before Refresh is called.
 	Apply func(c *config.Config)
 
-	files    *poll.Source[contents]
+	files    *poll.Source[struct{}]
 	listed   string              // envoy.ratelimit_config, whose files are read, too; empty for none
 	follower *published.Follower // nil for files
 	asked    bool                // somebody waits for the result of this Refresh
@@ -67,18 +65,10 @@ type ReloadState struct {
 	StaleSince *time.Time `json:"stale_since,omitempty"`
 }
 
-// contents are the contents of files by their paths.
-type contents map[string]content
-
-type content struct {
-	data []byte
-	err  error
-}
-
 // ReloadFiles returns a Reloader of files.
 func ReloadFiles(o ReloadOptions) *Reloader {
 	r := &Reloader{ReloadOptions: o}
-	r.files = &poll.Source[contents]{Read: r.read, Apply: r.load, Settle: poll.Settle}
+	r.files = &poll.Source[struct{}]{Read: r.read, Apply: r.load, Settle: poll.Settle}
 	r.put(o.Config)
 	return r
 }
@@ -132,9 +122,8 @@ func (r *Reloader) Refresh(ctx context.Context, asked bool) {
 	r.setVersion()
 }
 
-// read reads the files. One that cannot be read can be optional.
-func (r *Reloader) read(context.Context) (now contents, sum string, _ error) {
-	now = contents{}
+// read identifies what the files hold. One that cannot be read can be optional.
+func (r *Reloader) read(context.Context) (_ struct{}, sum string, _ error) {
 	var texts [][]byte
 	paths := r.inForce.Searched
 	if r.listed != "" {
@@ -144,24 +133,16 @@ func (r *Reloader) read(context.Context) (now contents, sum string, _ error) {
 	}
 	for _, path := range paths {
 		data, err := r.Environment.ReadFile(path)
-		now[path] = content{data, err}
 		texts = append(texts, []byte(path), data, fmt.Append(nil, err))
 	}
-	return now, poll.Sum(texts...), nil
+	return struct{}{}, poll.Sum(texts...), nil
 }
 
-// load puts these contents in force.
-func (r *Reloader) load(now contents) error {
-	environment := r.Environment
-	environment.ReadFile = func(path string) ([]byte, error) {
-		if held, known := now[path]; known {
-			return held.data, held.err
-		}
-		return r.Environment.ReadFile(path)
-	}
-	c, err := config.Load(environment)
-	for _, path := range r.inForce.Read {
-		if held := now[path]; err == nil && errors.Is(held.err, fs.ErrNotExist) {
+// load puts the files in force. What has changed since they were read is loaded again by the next look.
+func (r *Reloader) load(struct{}) error {
+	c, err := config.Load(r.Environment)
+	for _, path := range r.inForce.Searched {
+		if err == nil && slices.Contains(r.inForce.Read, path) && !slices.Contains(c.Read, path) {
 			err = store.Invalidf("%s does not exist any more", path)
 		}
 	}
