@@ -49,7 +49,7 @@ func (d *dialed) open(ctx context.Context, t *httpTarget) (net.Conn, error) {
 		secure := tls.Client(conn, t.tls)
 		if err := secure.HandshakeContext(ctx); err != nil {
 			conn.Close()
-			return nil, failed(ctx, encrypting, err)
+			return nil, failed(ctx, connecting, err)
 		}
 		conn, encrypted = secure, time.Now()
 	}

@@ -40,23 +40,7 @@ var errFailedCall = errors.New("the call failed")
 type line struct {
 	*grpc.ClientConn
 	calls  int                   // under way; guarded by the client's mu
-	failed atomic.Pointer[error] // why an attempt to connect failed last; nil if none did
-}
-
-// heard is a connection that notes for its line why it ended, which grpc-go has in words only.
-type heard struct {
-	net.Conn
-	line *line
-}
-
-// Read implements [net.Conn].
-func (h heard) Read(to []byte) (int, error) {
-	n, err := h.Conn.Read(to)
-	if err != nil {
-		why := failed(context.Background(), connecting, err)
-		h.line.failed.Store(&why)
-	}
-	return n, err
+	failed atomic.Pointer[error] // of the last attempt to connect
 }
 
 // encrypted is the credentials of a connection that is encrypted already, or not at all.
@@ -91,12 +75,10 @@ func (c *rlsClient) line() (*line, error) {
 		conn, err := c.open(ctx, c.httpTarget)
 		if secure, is := conn.(*tls.Conn); is && secure.ConnectionState().NegotiatedProtocol != "h2" {
 			conn.Close()
-			conn, err = nil, failed(ctx, encrypting, errNoHTTP2)
+			conn, err = nil, failed(ctx, connecting, errNoHTTP2)
 		}
-		if err != nil {
-			l.failed.Store(&err)
-		}
-		return heard{conn, l}, err
+		l.failed.Store(&err)
+		return conn, err
 	}
 	var err error
 	l.ClientConn, err = grpc.NewClient("passthrough:///"+c.address,
@@ -147,10 +129,10 @@ func (l *line) connect(ctx context.Context) error {
 		case connectivity.Idle:
 			l.Connect()
 		case connectivity.TransientFailure:
-			if err := l.failed.Load(); err != nil {
+			if err := l.failed.Load(); err != nil && *err != nil {
 				return *err
 			}
-			return failed(ctx, connecting, errHTTP2)
+			return failed(ctx, connecting, errFailedCall)
 		case connectivity.Connecting, connectivity.Shutdown:
 		}
 		if !l.WaitForStateChange(ctx, state) {
@@ -203,8 +185,6 @@ func (c *rlsClient) call(ctx context.Context, message []byte, answer *Answer) (r
 		return nil, failed(ctx, connecting, io.EOF)
 	case end.Code() == codes.Unavailable:
 		return nil, failed(ctx, awaiting, io.EOF)
-	case strings.Contains(why, "RST_STREAM"):
-		return nil, failed(ctx, awaiting, errHTTP2Refused)
 	}
 	return nil, failed(ctx, awaiting, err)
 }

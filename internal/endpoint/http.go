@@ -44,9 +44,6 @@ type HTTPOptions struct {
 	TLS *tls.Config
 }
 
-// maxTemplate is the most bytes of the headers and body of a request.
-const maxTemplate = 1 << 20
-
 // httpTarget is the prepared part of an endpoint.
 type httpTarget struct {
 	HTTPOptions
@@ -74,9 +71,6 @@ func NewHTTP(options HTTPOptions) (Client, error) {
 		return nil, err
 	}
 	if err := checkHost(t.url, options.Permitted); err != nil {
-		return nil, err
-	}
-	if err := t.checkWays(); err != nil {
 		return nil, err
 	}
 	t.address = t.url.Host
@@ -107,22 +101,6 @@ func (t *httpTarget) prepareTLS() {
 
 func (t *httpTarget) isTLS() bool { return t.url.Scheme == "https" }
 
-// checkWays reports options that exclude each other.
-func (t *httpTarget) checkWays() error {
-	switch {
-	case t.HTTP2 && t.NoKeepAlive:
-		return store.Invalidf("HTTP/2 sends many requests over one connection; leave out --http2 or --no-keepalive")
-	case !t.isTLS() && t.TLS != nil:
-		return store.Invalidf("certificates are for https, and the URL is http; write https://")
-	}
-	for _, status := range t.DeniedStatuses {
-		if status < 200 || status > 599 {
-			return store.Invalidf("the status %d is no answer's; it must be from 200 to 599", status)
-		}
-	}
-	return nil
-}
-
 // prepare makes the templates of a request.
 func (t *httpTarget) prepare() error {
 	t.hasBody = t.Body != ""
@@ -133,46 +111,37 @@ func (t *httpTarget) prepare() error {
 		}
 	}
 	switch {
+	case t.HTTP2 && t.NoKeepAlive:
+		return store.Invalidf("HTTP/2 sends many requests over one connection; leave out --http2 or --no-keepalive")
+	case !t.isTLS() && t.TLS != nil:
+		return store.Invalidf("certificates are for https, and the URL is http; write https://")
+	case slices.ContainsFunc(t.DeniedStatuses, func(status int) bool { return status < 200 || status > 599 }):
+		return store.Invalidf("the status of a denial must be from 200 to 599")
 	case !httpguts.ValidHeaderFieldName(t.Method):
 		return store.Invalidf("the method %q is not one; write a word such as GET or POST", t.Method)
-	case t.Method == http.MethodConnect:
-		return store.Invalidf("the method CONNECT opens a tunnel; use another one")
-	case len(t.Body) > maxTemplate:
-		return store.Invalidf("the body has %d bytes, and at most %d are allowed", len(t.Body), maxTemplate)
 	}
 	t.host = t.url.Host
-	given := map[string]bool{}
-	size := 0
+	given := http.Header{}
 	for _, text := range t.Headers {
 		h, err := parseHeader(text)
 		if err != nil {
 			return err
 		}
-		if size += len(text); size > maxTemplate {
-			return store.Invalidf("the headers have more than %d bytes", maxTemplate)
-		}
-		if given[h.name] = true; h.name == "Host" {
-			if t.host = strings.TrimSpace(text[len("Host:"):]); strings.ContainsAny(t.host, "{}") {
-				return store.Invalidf("--header Host cannot be different for each request; put %s elsewhere", SubjectPlace)
-			}
+		if given.Set(h.name, h.value.text); h.name != "Host" {
+			t.headers = append(t.headers, h)
 			continue
 		}
-		t.headers = append(t.headers, h)
+		if t.host = h.value.text; !h.value.isFixed() {
+			return store.Invalidf("--header Host cannot be different for each request; put %s elsewhere", SubjectPlace)
+		}
 	}
-	return t.addDefaults(given)
-}
-
-// addDefaults adds missing headers, and the body's template.
-func (t *httpTarget) addDefaults(given map[string]bool) error {
 	add := func(name, value string) {
-		if !given[name] && value != "" {
-			t.headers = append(t.headers, headerTemplate{name, template{parts: []part{{text: value}}}})
+		if _, is := given[name]; !is && value != "" {
+			t.headers = append(t.headers, headerTemplate{name, template{value, verbatim}})
+			given.Set(name, value)
 		}
 	}
 	if login := t.url.User; login != nil {
-		if given["Authorization"] {
-			return store.Invalidf("the login in the URL and --header Authorization both say who asks; give one of them")
-		}
 		password, _ := login.Password()
 		add("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(login.Username()+":"+password)))
 	}
@@ -181,27 +150,20 @@ func (t *httpTarget) addDefaults(given map[string]bool) error {
 	if !t.hasBody {
 		return nil
 	}
-	contentType := "text/plain; charset=utf-8"
-	if strings.HasPrefix(strings.TrimLeft(t.Body, " \t\r\n"), "{") || strings.HasPrefix(strings.TrimLeft(t.Body, " \t\r\n"), "[") {
-		contentType = "application/json"
+	t.body = template{t.Body, verbatim}
+	if begin := strings.TrimLeft(t.Body, " \t\r\n"); strings.HasPrefix(begin, "{") || strings.HasPrefix(begin, "[") {
+		add("Content-Type", "application/json")
 	}
-	for _, h := range t.headers {
-		if h.name == "Content-Type" {
-			contentType = string(h.value.append(nil, "", 1))
-		}
-	}
-	add("Content-Type", contentType)
-	switch media, _, _ := mime.ParseMediaType(contentType); {
+	add("Content-Type", "text/plain; charset=utf-8")
+	switch media, _, _ := mime.ParseMediaType(given.Get("Content-Type")); {
 	case media == "application/json" || strings.HasSuffix(media, "+json"):
-		t.body = newTemplate(t.Body, inJSON)
-		if !json.Valid(t.body.append(nil, `a"\b`, 1)) {
+		t.body.encode = inJSON
+		if !json.Valid([]byte(t.body.expand(`a"\b`, 1))) {
 			return store.Invalidf("the --body is not JSON; %s belongs inside of quotes, "+
 				"or say what it is with --header 'Content-Type: text/plain'", SubjectPlace)
 		}
 	case media == "application/x-www-form-urlencoded":
-		t.body = newTemplate(t.Body, inURL)
-	default:
-		t.body = newTemplate(t.Body, verbatim)
+		t.body.encode = inURL
 	}
 	return nil
 }
@@ -209,13 +171,9 @@ func (t *httpTarget) addDefaults(given map[string]bool) error {
 // parseHeader reads "Name: value".
 func parseHeader(text string) (headerTemplate, error) {
 	name, value, found := strings.Cut(text, ":")
-	shown := text
-	if found {
-		shown = name
-	}
 	switch {
 	case !found || !httpguts.ValidHeaderFieldName(name):
-		return headerTemplate{}, store.Invalidf("--header %q is not a header; write 'Name: value'", shown)
+		return headerTemplate{}, store.Invalidf("--header %q is not a header; write 'Name: value'", name)
 	case !httpguts.ValidHeaderFieldValue(value):
 		return headerTemplate{}, store.Invalidf("--header %s has a line end or a control character in its value; leave it out", name)
 	}
@@ -225,19 +183,16 @@ func parseHeader(text string) (headerTemplate, error) {
 		return headerTemplate{}, store.Invalidf("--header %s is about how requests are sent, which limitctl says itself; leave it out",
 			name)
 	}
-	return headerTemplate{name, newTemplate(strings.TrimSpace(value), inHeader)}, misplaced(fmt.Sprintf("--header %s", name), value)
+	return headerTemplate{name, template{strings.TrimSpace(value), inHeader}}, misplaced(fmt.Sprintf("--header %s", name), value)
 }
 
 // Places implements [Client].
 func (t *httpTarget) Places() (subject, cost bool) {
-	templates := []*template{&t.target, &t.body}
+	all := t.target.text + t.body.text
 	for i := range t.headers {
-		templates = append(templates, &t.headers[i].value)
+		all += t.headers[i].value.text
 	}
-	for _, one := range templates {
-		subject, cost = subject || one.has(subjectPart), cost || one.has(costPart)
-	}
-	return subject, cost
+	return strings.Contains(all, SubjectPlace), strings.Contains(all, CostPlace)
 }
 
 // Describe implements [Client].

@@ -66,7 +66,7 @@ func (c *http1) Send(ctx context.Context, subject string, cost int64, answer *An
 		wrong := out.Flush()
 		c.host.ReleaseWriter(out)
 		if wrong != nil && sys.IsTimeout(wrong) {
-			return false, failed(ctx, writing, wrong)
+			return false, failed(ctx, awaiting, wrong)
 		}
 		// A server that closes the connection may have answered before.
 		keep, err = c.read(ctx, conn, answer)
@@ -87,14 +87,9 @@ func (c *http1) onConnection(ctx context.Context, use func(net.Conn) (keep bool,
 			return failed(ctx, connecting, err)
 		}
 		conn := held.Conn()
-		if !held.LastUseTime().IsZero() { // it was idle
-			if open, unasked := look(conn); unasked || !open {
-				c.host.CloseConn(held)
-				if unasked {
-					return failed(ctx, connecting, errGreeting)
-				}
-				continue
-			}
+		if isUsed := !held.LastUseTime().IsZero(); isUsed && !isIdle(conn) {
+			c.host.CloseConn(held)
+			continue
 		}
 		_ = conn.SetDeadline(deadline)
 		unwatch := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
@@ -118,21 +113,14 @@ func (t *httpTarget) timeout() time.Duration {
 
 // appendRequest appends the bytes of a request.
 func (c *http1) appendRequest(to []byte, subject string, cost int64) []byte {
-	to = append(append(to, c.Method...), ' ')
-	to = c.target.append(to, subject, cost)
-	to = append(append(append(to, " HTTP/1.1\r\nHost: "...), c.httpTarget.host...), "\r\n"...)
+	to = append(to, c.Method+" "+c.target.expand(subject, cost)+" HTTP/1.1\r\nHost: "+c.httpTarget.host+"\r\n"...)
 	for i := range c.headers {
-		h := &c.headers[i]
-		to = append(append(to, h.name...), ": "...)
-		to = append(h.value.append(to, subject, cost), "\r\n"...)
+		to = append(to, c.headers[i].name+": "+c.headers[i].value.expand(subject, cost)+"\r\n"...)
 	}
 	if c.NoKeepAlive {
 		to = append(to, "Connection: close\r\n"...)
 	}
-	var body []byte
-	if c.hasBody {
-		body = c.body.append(nil, subject, cost)
-	}
+	body := c.body.expand(subject, cost)
 	if c.hasBody || c.Method == http.MethodPost || c.Method == http.MethodPut || c.Method == http.MethodPatch {
 		to = append(strconv.AppendInt(append(to, "Content-Length: "...), int64(len(body)), 10), "\r\n"...)
 	}
@@ -145,27 +133,19 @@ func (c *http1) read(ctx context.Context, conn net.Conn, answer *Answer) (keep b
 	defer c.host.ReleaseReader(in)
 	response := fasthttp.AcquireResponse()
 	defer fasthttp.ReleaseResponse(response)
-	start, err := in.Peek(1)
-	switch {
-	case err != nil:
+	if _, err := in.Peek(1); err != nil {
 		return false, failed(ctx, awaiting, err)
-	case start[0] == 0x15: // a TLS alert
-		return false, failed(ctx, awaiting, errSpeaksTLS)
-	case start[0] != 'H':
-		return false, failed(ctx, awaiting, errNotHTTP)
 	}
 	response.StreamBody, response.SkipBody = true, c.Method == http.MethodHead
 	err = response.ReadLimitBody(in, 0) // the head, after interim answers
 	status := response.StatusCode()
-	switch tooLong := (*fasthttp.ErrSmallBuffer)(nil); {
-	case errors.As(err, &tooLong):
-		return false, failed(ctx, inHead, errLongHead)
-	case err != nil:
-		return false, failed(ctx, inHead, err)
-	case status == http.StatusSwitchingProtocols:
-		return false, failed(ctx, inHead, errSwitched)
-	case status < 200:
-		return false, failed(ctx, inHead, errNotHTTP)
+	if tooLong := (*fasthttp.ErrSmallBuffer)(nil); errors.As(err, &tooLong) {
+		err = errLongHead
+	} else if err == nil && status < 200 { // such as 101 Switching Protocols
+		err = errProtocol
+	}
+	if err != nil {
+		return false, failed(ctx, reading, err)
 	}
 	answered := time.Now()
 	body, isChunked := response.BodyStream(), response.Header.ContentLength() == -1
@@ -176,36 +156,18 @@ func (c *http1) read(ctx context.Context, conn net.Conn, answer *Answer) (keep b
 		long, err := c.discard(body)
 		switch {
 		case err != nil:
-			return false, failed(ctx, inBody, err)
+			return false, failed(ctx, reading, err)
 		case long:
 			response.SetConnectionClose()
 		case isChunked:
 			_ = response.Header.ReadTrailer(in) // what is left of it shows below
 		}
 	}
-	answer.Answered, answer.Status, answer.Header = answered, status, headerOf(&response.Header)
+	response.Header.SetNoDefaultContentType(true)
+	answer.Answered, answer.Status, answer.Outcome, answer.Header = answered, status, c.outcomeOf(status), http.Header{}
+	for name, value := range response.Header.All() {
+		answer.Header.Add(string(name), string(value))
+	}
 	// With unread bytes the next answer could not be recognized.
-	answer.Outcome = c.outcomeOf(status)
 	return !response.ConnectionClose() && in.Buffered() == 0, nil
-}
-
-// headerOf copies a header. All of its text is one string, to save time.
-func headerOf(h *fasthttp.ResponseHeader) http.Header {
-	h.SetNoDefaultContentType(true)
-	fields, all := 0, make([]byte, 0, 1024)
-	for name, value := range h.All() {
-		fields, all = fields+1, append(append(all, name...), value...)
-	}
-	text, values, header := string(all), make([]string, fields), make(http.Header, fields)
-	for name, value := range h.All() {
-		key, end := text[:len(name)], len(name)+len(value)
-		values[0] = text[len(name):end]
-		if before, again := header[key]; again {
-			header[key] = append(before, values[0])
-		} else {
-			header[key] = values[:1:1]
-		}
-		text, values = text[end:], values[1:]
-	}
-	return header
 }

@@ -1,7 +1,6 @@
 package endpoint
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"io"
@@ -11,8 +10,6 @@ import (
 	"net/url"
 	"strings"
 	"time"
-
-	"github.com/limitctl/limitctl/internal/sys"
 )
 
 // http2 is a client of HTTP/2, with a [http.Transport]. That repeats a request only if the server said that it did
@@ -35,7 +32,7 @@ func newHTTP2(t *httpTarget) *http2 {
 		conn, err := c.open(ctx, t)
 		if secure, is := conn.(*tls.Conn); is && secure.ConnectionState().NegotiatedProtocol != "h2" {
 			conn.Close()
-			return nil, failed(ctx, encrypting, errNoHTTP2)
+			return nil, failed(ctx, connecting, errNoHTTP2)
 		}
 		return conn, err
 	}
@@ -79,13 +76,13 @@ func (c *http2) Send(ctx context.Context, subject string, cost int64, answer *An
 		if answer.Sent.IsZero() {
 			at = connecting
 		}
-		return c.failed(ctx, at, err)
+		return failed(ctx, at, err)
 	}
 	answered := time.Now()
 	_, err = c.discard(response.Body)
 	response.Body.Close()
 	if err != nil {
-		return c.failed(ctx, inBody, err)
+		return failed(ctx, reading, err)
 	}
 	answer.Answered, answer.Status, answer.Header = answered, response.StatusCode, response.Header
 	answer.Outcome = c.outcomeOf(answer.Status)
@@ -99,7 +96,7 @@ func (c *http2) newRequest(ctx context.Context, subject string, cost int64, answ
 			answer.Sent = time.Now()
 		}
 	}})
-	target, err := url.ParseRequestURI(string(c.target.append(nil, subject, cost)))
+	target, err := url.ParseRequestURI(c.target.expand(subject, cost))
 	if err != nil {
 		return nil, failed(ctx, connecting, err)
 	}
@@ -109,28 +106,11 @@ func (c *http2) newRequest(ctx context.Context, subject string, cost int64, answ
 	}
 	for i := range c.headers {
 		h := &c.headers[i]
-		request.Header[h.name] = append(request.Header[h.name], string(h.value.append(nil, subject, cost)))
+		request.Header[h.name] = append(request.Header[h.name], h.value.expand(subject, cost))
 	}
 	if c.hasBody {
-		body := c.body.append(nil, subject, cost)
-		request.Body, request.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+		body := c.body.expand(subject, cost)
+		request.Body, request.ContentLength = io.NopCloser(strings.NewReader(body)), int64(len(body))
 	}
 	return request.WithContext(ctx), nil
-}
-
-// failed returns the error of a request. The errors of a Transport about HTTP/2 have no types.
-func (c *http2) failed(ctx context.Context, at stage, err error) error {
-	text := err.Error()
-	for _, one := range []struct {
-		words string
-		means error
-	}{
-		{"GOAWAY", errHTTP2GoAway}, {"stream error", errHTTP2Refused}, {"response header list larger", errLongHead},
-		{"frame", errHTTP2}, {"http2: ", errHTTP2}, {"malformed", errHTTP2}, {"connection error", errHTTP2},
-	} {
-		if strings.Contains(text, one.words) && !sys.IsTimeout(err) && ctx.Err() == nil {
-			return failed(ctx, at, one.means)
-		}
-	}
-	return failed(ctx, at, err)
 }

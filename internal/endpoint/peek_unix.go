@@ -9,37 +9,27 @@ import (
 	"syscall"
 )
 
-// look finds out, without waiting, whether an idle connection is still open, and whether an unrequested answer
-// came. Over TLS the data can be a part of the encryption.
-func look(conn net.Conn) (open, unasked bool) {
+// isIdle finds out, without waiting, that an unused connection is still open, and that no answer came to which there is no
+// request. Over TLS the data can be a part of the encryption.
+func isIdle(conn net.Conn) bool {
 	under, isTLS := conn, false
 	if secure, is := conn.(*tls.Conn); is {
 		under, isTLS = secure.NetConn(), true
 	}
 	direct, is := under.(syscall.Conn)
 	if !is {
-		return true, false
+		return true
 	}
 	raw, err := direct.SyscallConn()
 	if err != nil {
-		return false, false
+		return false
 	}
-	var seen struct {
-		n       int
-		failure error
-		one     [1]byte
-	}
+	var n int
+	var failure error
 	// Not raw.Read, which obeys the deadline of the last request.
 	err = raw.Control(func(fd uintptr) {
-		seen.n, _, seen.failure = syscall.Recvfrom(int(fd), seen.one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+		n, _, failure = syscall.Recvfrom(int(fd), make([]byte, 1), syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
 	})
-	switch {
-	case err != nil:
-		return false, false
-	case errors.Is(seen.failure, syscall.EAGAIN) || errors.Is(seen.failure, syscall.EINTR):
-		return true, false
-	case seen.failure != nil || seen.n == 0:
-		return false, false
-	}
-	return isTLS, !isTLS
+	waits := errors.Is(failure, syscall.EAGAIN) || errors.Is(failure, syscall.EINTR)
+	return err == nil && (waits || failure == nil && n > 0 && isTLS)
 }

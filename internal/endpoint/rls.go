@@ -105,11 +105,11 @@ func callMetadata(headers []string) (metadata.MD, error) {
 			len(all.Get(h.name)) > 0:
 			return nil, store.Invalidf("--header %s is about how calls are sent, which limitctl says itself; leave it out",
 				h.name)
-		case h.value.has(subjectPart) || h.value.has(costPart):
+		case !h.value.isFixed():
 			return nil, store.Invalidf(
 				"--header %s is the same for all calls of a rate limit service; put %s into a --descriptor", h.name, SubjectPlace)
 		}
-		all.Set(h.name, string(h.value.append(nil, "", 0)))
+		all.Set(h.name, h.value.text)
 	}
 	return all, nil
 }
@@ -166,13 +166,9 @@ type rlsClient struct {
 
 // Places implements [Client]. The cost is in every request.
 func (c *rlsClient) Places() (subject, cost bool) {
-	subject = strings.Contains(c.domain, SubjectPlace)
-	for i := range c.descriptors {
-		for _, e := range c.descriptors[i].Entries {
-			subject = subject || strings.Contains(e.Value, SubjectPlace)
-		}
-	}
-	return subject, true
+	return strings.Contains(c.domain, SubjectPlace) || slices.ContainsFunc(c.descriptors, func(d rls.Descriptor) bool {
+		return slices.ContainsFunc(d.Entries, func(e rls.Entry) bool { return strings.Contains(e.Value, SubjectPlace) })
+	}), true
 }
 
 // Connect implements [Client]: it peeks at the limit of a subject that is never used again.

@@ -171,7 +171,7 @@ func TestWhatIsNoAnswerOfARateLimitService(t *testing.T) {
 		{"neither yes nor no", message(""), "answered neither OK nor OVER_LIMIT", 0, ""},
 		{"a very long one", message(strings.Repeat("x", maxMessage+1)), "answered RESOURCE_EXHAUSTED: grpc: received message " +
 			"larger than max (1048577 vs. 1048576)", 8, ""},
-		{"an end", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "", 0, errHTTP2Refused.Error()},
+		{"an end", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "", 0, notTheProtocol},
 	} {
 		answer = c.answer
 		var got Answer
@@ -215,20 +215,6 @@ func TestWhatIsNoAnswerOfARateLimitService(t *testing.T) {
 	})
 	if err := client.Send(t.Context(), "s", 1<<32, new(Answer)); !errors.Is(err, store.ErrInvalid) {
 		t.Errorf("a cost that does not fit: %v", err)
-	}
-}
-
-// A server that ends the connection before it is one of HTTP/2 has its reason in the error.
-func TestWhyThereIsNoConnectionToARateLimitService(t *testing.T) {
-	e := newEcho(t, func(s *httptest.Server) {
-		s.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert}
-		s.EnableHTTP2 = true
-		s.StartTLS()
-	})
-	client := newRLS(t, RLSOptions{URL: "grpcs" + strings.TrimPrefix(e.URL, "https"), Domain: "d", Descriptors: []string{"k=v"},
-		TLS: &tls.Config{InsecureSkipVerify: true}})
-	if err := client.Connect(t.Context()); err == nil || err.Error() != errNoCertificate.Error() {
-		t.Errorf("without a certificate: %v", err)
 	}
 }
 
