@@ -1,17 +1,24 @@
 package setup
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
+	"strings"
 	"time"
+
+	"github.com/spf13/pflag"
 
 	"github.com/limitctl/limitctl/internal/cli"
 	"github.com/limitctl/limitctl/internal/config"
 	"github.com/limitctl/limitctl/internal/decision"
+	"github.com/limitctl/limitctl/internal/output"
+	"github.com/limitctl/limitctl/internal/published"
 	"github.com/limitctl/limitctl/internal/serve"
 	"github.com/limitctl/limitctl/internal/serve/engine"
 	"github.com/limitctl/limitctl/internal/serve/events"
 	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -112,4 +119,122 @@ func (f *serveFrame) reloader(ctx context.Context, c, fallback *config.Config, b
 	}})
 	f.Refreshes = append(f.Refreshes, r.Refresh)
 	return r, nil
+}
+
+// publishedFlags are the flags of serve about a published configuration.
+type publishedFlags struct {
+	fallback, process string
+	checkOnly         bool // do not serve
+}
+
+func (f *publishedFlags) add(flags *pflag.FlagSet) {
+	flags.StringVar(&f.fallback, "config-fallback", "",
+		"with --config store:, begin with `FILE` if nothing was published and none was kept")
+	flags.BoolVar(&f.checkOnly, "check-config", false, "find mistakes in flags and files, serve nothing, and connect to nothing")
+	flags.StringVar(&f.process, "process-name", "", "with --config store:, be called `NAME` in config status (default serve)")
+}
+
+// checkPublished checks the flags, and returns the configuration to begin with if nothing was published; nil for none.
+func (o *serveOptions) checkPublished() (fallback *config.Config, err error) {
+	switch {
+	case !o.FromStore() && o.fallback != "":
+		return nil, cli.Usagef("--config-fallback is for --config store:; give a file with --config instead")
+	case !o.FromStore() && o.process != "":
+		return nil, cli.Usagef("--process-name is for --config store:, whose processes config status shows")
+	case o.fallback == "":
+		return nil, nil
+	}
+	data, err := o.Env.ReadConfig(o.fallback)
+	if err != nil {
+		return nil, cli.Usagef("--config-fallback %s cannot be read: %s", o.fallback, err)
+	}
+	if fallback, err = config.Parse(o.fallback, data, nil); err != nil {
+		return nil, err
+	}
+	env := cli.ConfigEnvironment(o.Globals)
+	return fallback, fallback.AddRatelimit(&env)
+}
+
+// follow returns what follows the published configuration.
+func (f *serveFrame) follow(
+	ctx context.Context, options engine.ReloadOptions, fallback *config.Config, backend store.Store,
+) (*engine.Reloader, error) {
+	o := f.flags
+	table, err := published.TableOf(backend)
+	if err != nil {
+		return nil, err
+	}
+	settings := published.Settings{Table: table, Now: o.Env.Now, Timeout: o.Timeout,
+		Process: published.Process{Name: cmp.Or(o.process, "serve"), Host: o.Env.Host(), PID: o.Env.Process, Program: "limitctl " +
+			o.Env.ProgramVersion()},
+		OnWarning: func(err error) {
+			f.Log.Warn("the published configuration is in force, but not all is well", "error", err)
+		}}
+	path, err := cli.PublishedFile(o.Globals)
+	if err != nil {
+		f.Log.Warn("the published configuration is not kept for a start without the store", "error", err)
+	} else {
+		settings.Keep = func(record string) error { return o.Env.WriteFile(path, []byte(record)) }
+		settings.Kept = func() (string, error) {
+			record, err := o.Env.ReadFile(path, admin.MaxConfigRecord)
+			return string(record), err
+		}
+	}
+	return engine.ReloadPublished(ctx, options, settings, fallback)
+}
+
+// checked answers --check-config. Flags and files are read and have no mistake, and backend is not connected to; where is its
+// name.
+func (f *serveFrame) checked(c *config.Config, backend store.Store, where string) error {
+	o := f.flags
+	if o.FromStore() {
+		if _, err := published.TableOf(backend); err != nil {
+			return err
+		}
+	}
+	answer := &checkAnswer{SchemaVersion: output.SchemaVersion, Valid: true, Files: c.Read, Policies: len(c.Policies), Store: where,
+		Addresses: map[string]string{}}
+	for _, name := range []string{"http", "grpc", "admin"} {
+		address := map[string]*serve.Address{"http": f.listen, "grpc": f.grpc, "admin": f.admin}[name]
+		if address == nil {
+			continue
+		}
+		answer.Addresses[name] = address.String()
+		if l := f.door(name, address); !address.IsLocal() {
+			for _, lacks := range l.Lacks() {
+				o.Warn(name + " at " + address.String() + ": " + lacks)
+			}
+		}
+	}
+	for _, r := range c.Remarks {
+		o.Warn(r.String())
+	}
+	return o.Print(answer)
+}
+
+// checkAnswer is what serve would start with.
+type checkAnswer struct {
+	SchemaVersion int               `json:"schema_version"`
+	Valid         bool              `json:"valid"`
+	Files         []string          `json:"files,omitempty"` // that the configuration is read from
+	Policies      int               `json:"policies"`
+	Store         string            `json:"store"`
+	Addresses     map[string]string `json:"addresses"` // by listener
+}
+
+// Records implements output.Answer.
+func (a *checkAnswer) Records() [][]string {
+	return (&serveAnswer{Addresses: a.Addresses}).Records()
+}
+
+// Print implements output.Answer.
+func (a *checkAnswer) Print(p *output.Printer) {
+	from := ""
+	if len(a.Files) > 0 {
+		from = " of " + strings.Join(a.Files, ", ")
+	}
+	p.Line("%s: %s%s, limits in %s", p.Paint(output.Calm, "✓ valid"), output.Counted(a.Policies, "policy", "policies"), from, a.Store)
+	for _, row := range a.Records()[1:] {
+		p.Line("  %s at %s", row[0], row[1])
+	}
 }

@@ -3,9 +3,18 @@
 package cli
 
 import (
+	"cmp"
+	"context"
+	"io"
+	"io/fs"
+	"net"
+	"runtime/debug"
+	"syscall"
 	"time"
 
 	"github.com/limitctl/limitctl/internal/config"
+	"github.com/limitctl/limitctl/internal/configfile"
+	"github.com/limitctl/limitctl/internal/files"
 	"github.com/limitctl/limitctl/internal/operation"
 	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/layouts"
@@ -89,4 +98,132 @@ func (s *Settings) Access() operation.Access {
 		return operation.Access{Context: s.Context.Name, ReadOnly: s.Context.ReadOnly, Protected: s.Context.Protected}
 	}
 	return operation.Access{}
+}
+
+// Env is the only access of a command to the system: streams, files, the clock, the environment. Tests replace it.
+type Env struct {
+	In       io.Reader
+	Out, Err io.Writer
+	// RawOut and rawErr are Out and Err without the [output.Terminal] that Run puts before them. They are for data
+	// that a program reads, and for code that draws on a terminal itself.
+	RawOut, rawErr io.Writer
+	Getenv         func(name string) string
+	Environ        func() []string // NAME=VALUE for each variable
+	// The files: see package files. ReadFile reads a whole file of at most that many bytes.
+	// Open opens a file that may be larger.
+	ReadFile func(path string, most int) ([]byte, error)
+	Open     func(path string) (files.File, error)
+	// List returns what is in a directory.
+	List func(path string) ([]fs.DirEntry, error)
+	// WriteFile puts a file in place as a whole, and makes its directory.
+	WriteFile func(path string, data []byte) error
+	// WriteShared does the same with a file that others may read, or writes to a pipe, a terminal or a descriptor.
+	WriteShared func(path string, data []byte) error
+	// CanWrite returns why WriteShared would fail, and leaves nothing behind.
+	CanWrite func(path string) error
+	// Follow returns the file that WriteShared writes for a path.
+	Follow func(path string) string
+	// Create creates a new file, and Append opens one of limitctl's own to add to its
+	// end. MakeDir makes a directory of limitctl's own.
+	Create, Append func(path string) (files.File, error)
+	MakeDir        func(path string) error
+	// Stream opens a file that grows while others read it; see [files.Stream].
+	Stream func(path string, extend bool) (io.WriteCloser, error)
+	// KeepOn says that from now on a write to a pipe that nobody reads is an error, and does not end the process.
+	KeepOn func()
+	// Keep takes the right to read one of limitctl's own files from other users.
+	Keep   func(path string)
+	Remove func(path string) error
+	// Process and UserID are the numbers of this process and of who runs it.
+	Process, UserID int
+	// Account is the machine's name of that user, and Host the machine's own; empty if it is
+	// not known.
+	Account, Host func() string
+	Now           func() time.Time
+	// Sleep waits, and returns the context's error if that ends first.
+	Sleep func(ctx context.Context, d time.Duration) error
+	// Signals returns a channel that gets each signal of those kinds from then on; several at once count as
+	// one. They no longer end the process.
+	Signals func(kinds ...syscall.Signal) <-chan struct{}
+	// InIsTerminal tells whether somebody can be asked; OutIsTerminal and
+	// ErrIsTerminal whether somebody is looking.
+	InIsTerminal, OutIsTerminal, ErrIsTerminal bool
+	// Size returns the columns and rows of the terminal that Out is.
+	Size func() (columns, rows int)
+	// Version, Commit and Date say what the program was built from; empty for what Go knows itself.
+	Version, Commit, Date string
+	// Timeout is the default of --timeout, or 0 for that of production.
+	Timeout time.Duration
+	// TabTime is how long the completion of a word may take.
+	TabTime time.Duration
+	// Hold says that from now on the command ends by itself, even after an interrupt: it may be
+	// in the middle of work on a store, or have to restore a terminal.
+	Hold func()
+	// Inherit opens a listening socket that the process was started with, by the number of its descriptor. Call it once for each.
+	Inherit func(descriptor int) (net.Listener, error)
+	// FindProgram returns the path of the program that a command of that name runs: fs.ErrNotExist if there is none, and
+	// fs.ErrPermission if it is not executable.
+	FindProgram func(name string) (path string, err error)
+	// Become runs a program in place of this process, with its streams and environment; words are the command, name
+	// included. It returns only if the program cannot be started, or where no process can be replaced, as on Windows: there
+	// it returns the exit code of the program.
+	Become func(path string, words []string) (code int, err error)
+}
+
+// WithTerminals returns env with an [output.Terminal] before each of its streams, so that text of
+// others cannot control the terminal. flush writes what the terminals still hold.
+func WithTerminals(env *Env, styles bool) (inside *Env, flush func()) {
+	out, err := output.NewTerminal(env.Out, styles), output.NewTerminal(env.Err, styles)
+	copied := *env
+	copied.RawOut, copied.rawErr = env.Out, env.Err
+	copied.Out, copied.Err = out, err
+	return &copied, func() {
+		out.Flush()
+		err.Flush()
+	}
+}
+
+// ReadConfig reads a configuration file.
+func (e *Env) ReadConfig(path string) ([]byte, error) {
+	return e.ReadFile(path, configfile.MaxSize)
+}
+
+// names returns the names of what is in a directory.
+func (e *Env) names(path string) (names []string, err error) {
+	entries, err := e.List(path)
+	for _, entry := range entries {
+		names = append(names, entry.Name())
+	}
+	return names, err
+}
+
+// ReadCertificate reads the file of a certificate or its key.
+func (e *Env) ReadCertificate(path string) ([]byte, error) {
+	return e.ReadFile(path, files.MaxCertificate)
+}
+
+// ProgramVersion is the version of this program, as the build or `go install` set it.
+func (e *Env) ProgramVersion() string {
+	version := e.Version
+	if info, ok := debug.ReadBuildInfo(); ok {
+		version = cmp.Or(version, info.Main.Version)
+	}
+	return cmp.Or(version, "(devel)")
+}
+
+// Source returns the commit of which this program is built, and its date, as the build or Go set them. Both are empty if
+// neither did.
+func (e *Env) Source() (commit, date string) {
+	commit, date = e.Commit, e.Date
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, setting := range info.Settings {
+			switch setting.Key {
+			case "vcs.revision":
+				commit = cmp.Or(commit, setting.Value)
+			case "vcs.time":
+				date = cmp.Or(date, setting.Value)
+			}
+		}
+	}
+	return commit, date
 }

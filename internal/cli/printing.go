@@ -1,16 +1,22 @@
 package cli
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	"github.com/limitctl/limitctl/internal/allowance"
 	"github.com/limitctl/limitctl/internal/operation"
 	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Printer returns where and how to print the answer.
@@ -159,4 +165,131 @@ func UsedText(e *admin.Entry) string {
 		capacity = Number(e.Limit.Capacity())
 	}
 	return used + "/" + capacity
+}
+
+// StandardOutput is the file name that stands for standard output.
+const StandardOutput = "-"
+
+// WriteSummary writes a summary to a file. It appends to the file that GitHub shows for a step, since other commands of
+// the step write there, too.
+func WriteSummary(g *Globals, path string, text []byte) error {
+	switch {
+	case path == StandardOutput:
+		_, err := g.Printer().Data.Write(text)
+		return err
+	case path == g.Env.Getenv("GITHUB_STEP_SUMMARY"):
+		file, err := g.Env.Stream(path, true)
+		if err != nil {
+			return err
+		}
+		_, err = file.Write(text)
+		return errors.Join(err, file.Close())
+	}
+	return g.Env.WriteShared(path, text)
+}
+
+// CheckPlaces reports a flag whose file cannot be written, so that the output is not lost after the work, and one whose file the
+// command reads.
+func CheckPlaces(cmd *cobra.Command, g *Globals) error {
+	flags := cmd.Flags()
+	reads := flags.Args()
+	for _, flag := range []string{"config", "trace", "against"} {
+		if f := flags.Lookup(flag); f == nil || !f.Changed {
+			continue
+		} else if list, is := f.Value.(pflag.SliceValue); is {
+			reads = append(reads, list.GetSlice()...)
+		} else {
+			reads = append(reads, f.Value.String())
+		}
+	}
+	read := map[string]bool{}
+	for _, path := range reads {
+		read[g.Env.Follow(path)] = true
+	}
+	taken := map[string]string{} // the flag that names a file
+	for _, flag := range []string{"save", "html", "markdown", "junit", "samples"} {
+		if !flags.Changed(flag) {
+			continue
+		}
+		path := flags.Lookup(flag).Value.String()
+		end := g.Env.Follow(path)
+		switch {
+		case path == StandardOutput && flag != "save" && flag != "html":
+			continue
+		case path == "":
+			return Usagef("--%s is empty; name a file, or leave it out", flag)
+		case read[end]:
+			return Usagef("--%s %s would replace a file that is read; name another file", flag, path)
+		case taken[end] != "":
+			return Usagef("--%s and --%s both name %s; give each a file of its own", taken[end], flag, filepath.Clean(path))
+		}
+		taken[end] = flag
+		if err := g.Env.CanWrite(path); err != nil {
+			return Usagef("--%s %s: the report cannot be written there: %s", flag, path, Cause(err))
+		}
+	}
+	return nil
+}
+
+// Ending says until when an override is in force, who set it and why.
+func Ending(o *store.Override, now time.Time) string {
+	return fmt.Sprintf("until %s (%s left), %s", Clock(o.ExpiresAt, now), output.Duration(o.Left.Truncate(time.Second)), setBy(o))
+}
+
+// setBy says who set an override, and why.
+func setBy(o *store.Override) string {
+	text := "by " + output.Printable(o.By)
+	if reason := strings.TrimSpace(o.Reason); reason != "" {
+		text += ": " + output.Printable(reason)
+	}
+	return text
+}
+
+// PrintApplied prints each override that applies, once. Some may be nil.
+func PrintApplied(p *output.Printer, applied []*store.Override, now time.Time) {
+	said := map[string]bool{}
+	for _, o := range applied {
+		if o == nil || said[o.ID] {
+			continue
+		}
+		said[o.ID] = true
+		p.Line("override %s applies: %s %s", o.ID, allowance.Effect(o), Ending(o, now))
+	}
+}
+
+// OperatorsText names an operator's override in a column of notes.
+func OperatorsText(o *store.Override) string { return "operator's " + allowance.Effect(o) }
+
+// WarnOfOverrides says that overrides do not apply, if err is why they could not be read.
+func WarnOfOverrides(g *Globals, err error) {
+	if err != nil && !g.Quiet {
+		g.Note("warning: overrides cannot be read, and do not apply: %s", Message(err))
+	}
+}
+
+// OverridesOf reads the overrides that are in force in a store. With an error it also returns a
+// list, of the overrides that it could read.
+func OverridesOf(ctx context.Context, g *Globals, backend store.Store) (*store.OverrideList, error) {
+	table, has := admin.TablesOf(backend)
+	if !has {
+		return store.NewOverrideList(nil), nil
+	}
+	ctx, cancel := store.BudgetContext(ctx, g.Timeout)
+	defer cancel()
+	overrides, _, err := table.Overrides(ctx)
+	return store.NewOverrideList(overrides), err
+}
+
+// OverrideMark marks keys to which an operator's override applies. The lines below the table name it.
+const OverrideMark = "⚑"
+
+// Clock writes an instant as people say it: the time of day, with the date unless it is
+// that of now, and the zone.
+func Clock(t, now time.Time) string {
+	t = t.In(now.Location())
+	layout := "2006-01-02 15:04:05 MST"
+	if t.Format(time.DateOnly) == now.Format(time.DateOnly) {
+		layout = "15:04:05 MST"
+	}
+	return t.Format(layout)
 }

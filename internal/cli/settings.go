@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -8,6 +9,8 @@ import (
 	"io/fs"
 	"path/filepath"
 	"strings"
+
+	"github.com/spf13/pflag"
 
 	"github.com/limitctl/limitctl/internal/config"
 	"github.com/limitctl/limitctl/internal/connect"
@@ -281,4 +284,97 @@ func storeFile(g *Globals, before, after string) (string, error) {
 	}
 	hash := sha256.Sum256([]byte(address + "\x00" + s.Prefix.Value))
 	return filepath.Join(directory, before+hex.EncodeToString(hash[:8])+after), nil
+}
+
+// contextVariable names a context, as the flag --context does.
+const contextVariable = "LIMITCTL_CONTEXT"
+
+// variableOf is the environment variable that has the default of a flag of every command.
+func variableOf(flag string) string { return "LIMITCTL_" + strings.ToUpper(flag) }
+
+// ReadVariables gives --output, --prefix and --timeout the values of their environment variables, as far as the
+// command line does not have them. Settings reads those of --store and --context.
+func (g *Globals) ReadVariables(flags *pflag.FlagSet) error {
+	for _, name := range []string{"output", "prefix", "timeout"} {
+		value := g.Env.Getenv(variableOf(name))
+		if value == "" || flags.Changed(name) {
+			continue
+		}
+		if err := flags.Lookup(name).Value.Set(value); err != nil {
+			right := err.Error()
+			if name == "timeout" {
+				right = "write a duration like 500ms, 2s or 1m"
+			}
+			return Usagef("%s=%q is no value of --%s: %s", variableOf(name), value, name, right)
+		}
+	}
+	return nil
+}
+
+// GivenBy returns where the value of --prefix or --timeout comes from, if the command line or the environment has it.
+func (g *Globals) GivenBy(flag string) (origin string, given bool) {
+	switch {
+	case g.Changed(flag):
+		return "flag --" + flag, true
+	case g.Env.Getenv(variableOf(flag)) != "":
+		return "environment variable " + variableOf(flag), true
+	}
+	return "", false
+}
+
+// Variables are the environment variables that limitctl reads, each with what it is for.
+func Variables() [][2]string {
+	return [][2]string{
+		{"LIMITCTL_STORE", "the default of --store"},
+		{"LIMITCTL_CONTEXT", "the default of --context; set this or LIMITCTL_STORE"},
+		{"LIMITCTL_CONFIG", "the default of --config"},
+		{"LIMITCTL_PREFIX", "the default of --prefix"},
+		{"LIMITCTL_OUTPUT", "the default of --output"},
+		{"LIMITCTL_TIMEOUT", "the default of --timeout"},
+		{"LIMITCTL_PASSWORD", "the password of the store; a context can name another variable or a file"},
+		{"LIMITCTL_COUNT_DENIALS", "true or false (1 or 0): the default of --count-denials"},
+		{"LIMITCTL_SERVE_TOKEN", "the access token of serve, instead of --token-file"},
+		{"LIMITCTL_DEBUG", "1: print where a bug of limitctl is"},
+		{"GITHUB_ACTIONS", "true: annotate the build with what did not pass"},
+		{"NO_COLOR", "not empty: print no colours"},
+		{"FORCE_COLOR", "not empty, 0 or false: print colours into a pipe, too; so with CLICOLOR_FORCE"},
+		{"XDG_CONFIG_HOME", "the folder of limitctl/limitctl.yaml (default ~/.config)"},
+		{"XDG_STATE_HOME", "the folder of the audit log, the backups and the default store (default ~/.local/state)"},
+	}
+}
+
+// SettingsToChange is Settings for a command that changes what others use. What protects a context protects its store,
+// also if a URL or another context of the same address and prefix names it. The keys of other limiters are under no
+// prefix of ours, so for these any protected context of the address counts.
+func (g *Globals) SettingsToChange() (*Settings, error) {
+	s, err := g.Settings()
+	if err != nil {
+		return s, err
+	}
+	c, err := g.Config()
+	if err != nil {
+		return nil, err
+	}
+	if s.Context != nil && (s.Context.Protected || s.Context.ReadOnly) {
+		return s, nil
+	}
+	here, err := connect.Address(s.Store.Value)
+	if err != nil {
+		return nil, err
+	}
+	for _, x := range c.Contexts {
+		samePrefix := cmp.Or(x.Prefix, c.Prefix, store.DefaultPrefix) == s.Prefix.Value
+		if s.Guard != nil || !x.Protected || !samePrefix && g.Layouts == nil {
+			continue
+		}
+		if there, err := connect.Address(x.Store); err == nil && there == here {
+			s.Guard = x
+		}
+	}
+	return s, nil
+}
+
+// IsRedis reports whether the store of a URL has servers.
+func IsRedis(url string) bool {
+	return !strings.HasPrefix(url, "file:") && !strings.HasPrefix(url, "memory:")
 }

@@ -3,13 +3,18 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/big"
 	"net/netip"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
 	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -167,4 +172,154 @@ func parseMinUsed(text string) (float64, error) {
 		return 0, Usagef("--min-used %s would be %s times the limit; write it like 80%% or 0.8", text, strings.TrimSpace(text))
 	}
 	return share, nil
+}
+
+// NumberFlag adds a flag with a number as [store.ParseNumber] reads it. shorthand may be empty.
+func NumberFlag[T int | int64 | uint64](f *pflag.FlagSet, to *T, name, shorthand string, otherwise T, usage string) {
+	*to = otherwise
+	f.VarP(&value[T]{"number", to, func(text string) (T, error) {
+		n, err := store.ParseNumber("--"+name, text, math.MinInt64, math.MaxInt64)
+		if err == nil && (T(n) < 0) != (n < 0) {
+			err = fmt.Errorf("--%s %s is out of range", name, text)
+		}
+		return T(n), err
+	}, func(n T) string { return fmt.Sprint(n) }}, name, shorthand, usage)
+}
+
+// DecimalFlag adds a flag with a number as [store.ParseDecimal] reads it.
+func DecimalFlag(f *pflag.FlagSet, to *float64, name, shorthand, usage string) {
+	f.VarP(&value[float64]{"decimal", to, func(text string) (float64, error) {
+		number, ok := store.ParseDecimal(text)
+		if !ok {
+			return 0, fmt.Errorf("--%s %q is not a number, such as 0.5, 200 or 2k", name, text)
+		}
+		decimal, _ := number.Float64()
+		return decimal, nil
+	}, func(n float64) string { return strconv.FormatFloat(n, 'g', -1, 64) }}, name, shorthand, usage)
+}
+
+// DurationFlag adds a flag with a duration as [store.ParsePeriod] reads it.
+func DurationFlag(f *pflag.FlagSet, to *time.Duration, name, shorthand string, otherwise time.Duration, usage string) {
+	*to = otherwise
+	f.VarP(&value[time.Duration]{"period", to, func(text string) (time.Duration, error) {
+		d, err := store.ParsePeriod(text)
+		if err != nil {
+			err = fmt.Errorf("--%s %q is not a duration; write it like 500ms, 2s, 1m or 1d", name, text)
+		}
+		return d, err
+	}, time.Duration.String}, name, shorthand, usage)
+}
+
+// value is a flag's value. It implements pflag.Value.
+type value[T any] struct {
+	kind  string
+	to    *T
+	parse func(text string) (T, error)
+	write func(T) string
+}
+
+func (v *value[T]) Set(text string) error {
+	parsed, err := v.parse(text)
+	if err == nil {
+		*v.to = parsed
+	}
+	return err
+}
+
+func (v *value[T]) String() string { return v.write(*v.to) }
+
+func (v *value[T]) Type() string { return v.kind }
+
+// NoArguments is the argument check of commands that take none, and of those that
+// only have commands of their own.
+func NoArguments(cmd *cobra.Command, args []string) error {
+	switch {
+	case len(args) == 0:
+		return nil
+	case !cmd.HasSubCommands():
+		return Usagef("`%s` takes no argument, but %q was given", cmd.CommandPath(), args[0])
+	}
+	return UnknownCommand(cmd, args[0])
+}
+
+// UnknownCommand is the mistake of a name that no command below cmd has.
+func UnknownCommand(cmd *cobra.Command, name string) error {
+	cmd.SuggestionsMinimumDistance = cmd.Root().SuggestionsMinimumDistance
+	hint := fmt.Sprintf("see `%s --help`", cmd.CommandPath())
+	if habit, has := Habits()[name]; has && !cmd.HasParent() {
+		hint = fmt.Sprintf("that is `%s`", habit)
+	} else if near := cmd.SuggestionsFor(name); len(near) > 0 {
+		hint = "did you mean " + strings.Join(near, " or ") + "?"
+	}
+	if cmd.HasParent() {
+		return Usagef("unknown command %q of `%s`; %s", name, cmd.CommandPath(), hint)
+	}
+	return Usagef("unknown command %q; %s", name, hint)
+}
+
+// AtMostOneArgument is the argument check of commands that take one or none.
+func AtMostOneArgument(cmd *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return Usagef("%s given, but `%s` takes at most one", Several(args), cmd.CommandPath())
+	}
+	return nil
+}
+
+// oneSubject is the argument check of commands that take one KEY.
+func oneSubject(cmd *cobra.Command, args []string) error {
+	switch {
+	case len(args) == 0:
+		return Usagef("no KEY given; say who is limited, as in `%s user:42`", cmd.CommandPath())
+	case len(args) == 2 && strings.Contains(args[1], "/") && isLimit(args[1]):
+		return Usagef("%q is no KEY but a limit; write %s", args[1], shell.Command("--limit", args[1]))
+	case len(args) == 2 && cmd.Flags().Changed("wait") && isPeriod(args[1]):
+		return Usagef("--wait takes its value after an =, as in --wait=30s")
+	case len(args) > 1:
+		return Usagef("%s given, but %s takes one KEY; quote it if it contains spaces", Several(args), cmd.Name())
+	}
+	return nil
+}
+
+func isLimit(text string) bool {
+	_, err := store.ParseLimit(text)
+	return err == nil
+}
+
+func isPeriod(text string) bool {
+	_, err := store.ParsePeriod(text)
+	return err == nil
+}
+
+// Several describes the arguments where there are too many.
+func Several(args []string) string {
+	more := ""
+	if len(args) > 2 {
+		more = ", …"
+	}
+	return fmt.Sprintf("%d arguments (%q, %q%s)", len(args), args[0], args[1], more)
+}
+
+// Habits are words of other programs for commands that have another name here, with what to run instead.
+func Habits() map[string]string {
+	return map[string]string{
+		"get": "limitctl inspect PATTERN", "show": "limitctl inspect PATTERN", "delete": "limitctl reset PATTERN",
+		"rm": "limitctl reset PATTERN", "set": "limitctl override set PATTERN --limit LIMIT --for 1h --reason TEXT",
+		"ban": "limitctl block PATTERN --for 1h --reason TEXT", "allow": "limitctl exempt PATTERN --for 1h --reason TEXT",
+		"init": "limitctl config init", "validate": "limitctl config validate FILE", "bench": "limitctl loadtest --limit LIMIT",
+	}
+}
+
+// FlagGroup is the annotation of a flag with the title under which the help lists it.
+const FlagGroup = "limitctl-group"
+
+// GroupFlags gives the flags that add adds to a command a title in its help.
+func GroupFlags(cmd *cobra.Command, title string, add func(*cobra.Command)) {
+	before := map[string]bool{}
+	cmd.Flags().VisitAll(func(flag *pflag.Flag) { before[flag.Name] = true })
+	add(cmd)
+	cmd.Flags().VisitAll(func(flag *pflag.Flag) {
+		if !before[flag.Name] && flag.Annotations[FlagGroup] == nil {
+			cmd.Flags().SetAnnotation(flag.Name, FlagGroup, []string{title})
+		}
+	})
 }

@@ -4,10 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
+	"sync"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/panics"
+	"github.com/limitctl/limitctl/internal/sys"
 )
 
 const (
@@ -198,4 +202,133 @@ func (w *walk) checkEnds(ctx context.Context) error {
 		return err
 	}
 	return &answerError{fmt.Sprintf("its SCAN does not end: %d keys were looked at, and there are %d", w.looked, w.total)}
+}
+
+const (
+	// strideTime is how much longer than the quickest answer of its kind one exchange of a scan may take. Other
+	// clients of the server wait that long for their turn. A longer way to the server allows strideShare of it, since its
+	// times vary more.
+	strideTime  = 200 * time.Microsecond
+	strideShare = 8
+	// leastStride is the least that a stride shrinks to. A server took as much time for a key then as with 1,000 keys at a
+	// time, and a third more with 16.
+	leastStride = 100
+	// mostQuick is how much of the quickest answer may be the server's work. The rest of it is the way there and back.
+	mostQuick = 500 * time.Microsecond
+	// longestPause is the longest time between two exchanges. A server that takes longer is not busy with the scan.
+	longestPause = 20 * time.Millisecond
+)
+
+// Stride is how many keys one exchange of a scan is about. It begins small, grows while answers come quickly, and shrinks
+// when they come late, because the exchange is large or because others keep the server busy. It is safe for
+// concurrent use.
+type Stride struct {
+	mu       sync.Mutex
+	size     int
+	least    int
+	most     int
+	steep    bool          // no answer was late yet
+	quickest time.Duration // 0 before the first answer
+	rested   time.Time     // when the next exchange may begin
+}
+
+// NewStride returns a Stride of at most most keys.
+func NewStride(most int) *Stride {
+	least := min(leastStride, most)
+	return &Stride{size: least, least: least, most: most, steep: true}
+}
+
+// Size returns how many keys the next exchange should be about.
+func (s *Stride) Size() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.size
+}
+
+// Exchange does an exchange about that many keys and learns from how long it takes. Before that, it waits until the server
+// has rested from the one before for about as long as it was busy with it, so that most others find it idle. What the
+// caller does in between counts as rest.
+func (s *Stride) Exchange(ctx context.Context, keys int, do func() error) error {
+	s.mu.Lock()
+	rested := s.rested
+	s.mu.Unlock()
+	if err := sys.Sleep(ctx, time.Until(rested)); err != nil {
+		return err
+	}
+	begun := time.Now()
+	err := do()
+	if err == nil {
+		s.took(keys, time.Since(begun))
+	}
+	return err
+}
+
+// took notes how long an exchange about that many keys took that has just ended. It returns how long to pause before the
+// next one.
+func (s *Stride) took(keys int, took time.Duration) (pause time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.quickest == 0 || took < s.quickest {
+		s.quickest = took
+	}
+	late := took-s.quickest > max(strideTime, s.quickest/strideShare)
+	switch {
+	case late:
+		s.steep = false
+		s.size = max(s.least, min(s.size, keys)*2/3)
+	case keys < s.size: // it says nothing about a larger one
+	case s.steep:
+		s.size = min(s.most, 2*s.size)
+	default:
+		s.size = min(s.most, s.size+s.size/8+1)
+	}
+	pause = min(took-max(0, s.quickest-mostQuick), longestPause)
+	s.rested = time.Now().Add(pause)
+	return pause
+}
+
+// Seen remembers which keys a scan gave, since some come twice: from one server soon after one another, from the masters of
+// a Cluster whenever their slot moves. It keeps 64-bit hashes: among ten million keys two share one with a probability of 3
+// in a million. It is not safe for concurrent use.
+type Seen struct {
+	seed          maphash.Seed
+	generation    int // how many of the last keys are remembered at least; 0 for all
+	young, former map[uint64]struct{}
+}
+
+// seenGeneration is enough for one server with a table that shrinks to a hundred-thousandth in the middle of a scan. Its SCAN
+// goes through the buckets of a hash table in an order in which the buckets that become one when the table shrinks are
+// neighbours. So a key that comes twice does so within what one bucket of the smaller table holds.
+const seenGeneration = 1 << 17
+
+// NewSeen returns a Seen for one scan of the servers.
+func (s *Servers) NewSeen() *Seen {
+	seen := NewSeenAll()
+	if !s.IsCluster() {
+		seen.generation = seenGeneration
+	}
+	return seen
+}
+
+// NewSeenAll returns a Seen that remembers all keys.
+func NewSeenAll() *Seen { return &Seen{seed: maphash.MakeSeed(), young: map[uint64]struct{}{}} }
+
+// First reports whether a key comes for the first time, and remembers it.
+func (s *Seen) First(storeKey string) bool {
+	if s.Has(storeKey) {
+		return false
+	}
+	if s.generation > 0 && len(s.young) >= s.generation {
+		s.young, s.former = make(map[uint64]struct{}, s.generation), s.young
+	}
+	s.young[maphash.String(s.seed, storeKey)] = struct{}{}
+	return true
+}
+
+// Has reports whether a key has come, as far as it is remembered.
+func (s *Seen) Has(storeKey string) bool {
+	hash := maphash.String(s.seed, storeKey)
+	_, young := s.young[hash]
+	_, former := s.former[hash]
+	return young || former
 }

@@ -3,11 +3,14 @@ package serve
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"sync/atomic"
 	"time"
 
 	"github.com/limitctl/limitctl/internal/outcome"
+	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/internal/panics"
+	"github.com/limitctl/limitctl/internal/serve/refusal"
 )
 
 // linger is how long connections without a request are kept when the server stops. A client that uses its
@@ -88,4 +91,126 @@ func waitFor(ctx context.Context, closed <-chan struct{}, most time.Duration) {
 	case <-timer.C:
 	case <-ctx.Done():
 	}
+}
+
+// backgroundTime is how long the end waits for the work in the background. A file system may hang, and so may a
+// store.
+const backgroundTime = time.Second
+
+// background starts the work that runs until ctx ends. The returned function ends it earlier, and waits for it.
+func (o *Options) background(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var group panics.Group
+	begin := func(what func(ctx context.Context)) {
+		group.Go(func() {
+			if err := panics.Call(func() error { what(ctx); return nil }); err != nil {
+				o.Log.Error("something in the background has ended", "error", err)
+			}
+		})
+	}
+	var asks []chan struct{}
+	for _, refresh := range o.Refreshes {
+		asked := make(chan struct{}, 1)
+		asks = append(asks, asked)
+		begin(func(ctx context.Context) { repeat(ctx, refresh, asked) })
+	}
+	begin(func(ctx context.Context) { spread(ctx, o.Hangups, asks) })
+	for _, run := range o.Background {
+		begin(run)
+	}
+	return func() {
+		cancel()
+		done := make(chan struct{})
+		panics.Go(group.Wait, func(error) { close(done) })
+		waitFor(context.Background(), done, backgroundTime)
+	}
+}
+
+// repeat calls refresh regularly, and whenever asked receives.
+func repeat(ctx context.Context, refresh func(ctx context.Context, asked bool), asked <-chan struct{}) {
+	every := time.NewTicker(refreshEvery)
+	defer every.Stop()
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-asked:
+			refresh(ctx, true)
+		case <-every.C:
+			refresh(ctx, false)
+		}
+	}
+}
+
+// spread passes each hangup to all receivers. A receiver that is slow gets several as one.
+func spread(ctx context.Context, hangups <-chan struct{}, asks []chan struct{}) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-hangups:
+			for _, asked := range asks {
+				select {
+				case asked <- struct{}{}:
+				default:
+				}
+			}
+		}
+	}
+}
+
+// Health is the state of the server, for load balancers and people.
+type Health struct {
+	// Components are in /readyz, besides whether the server drains.
+	Components []Component
+	draining   atomic.Bool
+}
+
+// Component is a component of the server in /readyz, such as its configuration. A faulty one does not make the server
+// unready: all servers share the store, and a policy can decide without it.
+type Component struct {
+	Name string
+	// State returns whether the component is in order, and facts about it for JSON.
+	State func() (ok bool, facts any)
+}
+
+// Draining reports whether the server is ending.
+func (h *Health) Draining() bool { return h.draining.Load() }
+
+// Handler answers operators: /healthz, /readyz and /metrics.
+func (h *Health) Handler(metrics http.Handler) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		refusal.WriteJSON(w, http.StatusOK, map[string]any{"schema_version": output.SchemaVersion, "alive": true})
+	})
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { h.ready(w) })
+	mux.Handle("/metrics", metrics)
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		refusal.Write(w, http.StatusNotFound, outcome.Usage.Word, "there is nothing at "+r.URL.Path+
+			"; there are /metrics, /healthz and /readyz")
+	})
+	return mux
+}
+
+// readiness is the document of /readyz.
+type readiness struct {
+	SchemaVersion int            `json:"schema_version"`
+	Ready         bool           `json:"ready"`           // whether it takes requests
+	Status        string         `json:"status"`          // ready, degraded or draining
+	Parts         map[string]any `json:"parts,omitempty"` // the state of each part of the server
+}
+
+func (h *Health) ready(w http.ResponseWriter) {
+	doc := readiness{SchemaVersion: output.SchemaVersion, Ready: true, Status: "ready", Parts: map[string]any{}}
+	for _, component := range h.Components {
+		ok, facts := component.State()
+		if !ok {
+			doc.Status = "degraded"
+		}
+		doc.Parts[component.Name] = facts
+	}
+	status := http.StatusOK
+	if h.Draining() {
+		doc.Ready, doc.Status, status = false, "draining", http.StatusServiceUnavailable
+	}
+	refusal.WriteJSON(w, status, doc)
 }

@@ -2,7 +2,10 @@ package loadgen
 
 import (
 	"context"
+	"strings"
 
+	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen/trace"
 )
@@ -80,4 +83,101 @@ func tallyOf(ctx context.Context, a *apart, limit store.Limit) (*Tally, error) {
 		return nil, nil
 	}
 	return a.tally(ctx, normalized)
+}
+
+// Candidate is a limit, or several decided together, to try on a trace.
+type Candidate struct {
+	// Fields are the fields of the trace that make the subject, as indexes into [trace.Trace.Fields].
+	Fields []int
+	// Requests returns the requests to decide together, always in the same order, for a subject with these values.
+	// Subjects whose requests have a key in common share its state; otherwise the keys mean nothing. A request with
+	// a cost always has that cost; a cost of 0 is replaced by the cost of the load.
+	Requests func(subject []string) ([]store.Request, error)
+	// as, if set, replaces the value of a field, whose index is that in Fields.
+	as func(field int, value string) string
+	// limits, if set, are the limits of every subject, on keys that it does not share.
+	limits []store.Limit
+}
+
+// UnderLimits returns the candidate of limits that are decided together, with all of the fields as the subject.
+func UnderLimits(fields []int, limits ...store.Limit) Candidate {
+	return Candidate{Fields: fields, limits: limits, Requests: func(subject []string) ([]store.Request, error) {
+		requests := make([]store.Request, len(limits))
+		for i, limit := range limits {
+			requests[i] = store.Request{Key: store.Key{Subject: strings.Join(subject, "\x00")}, Limit: limit}
+		}
+		return requests, nil
+	}}
+}
+
+// UnderPolicy returns the candidate of a policy, with its overrides and shadow limits. Each attribute has the value
+// of the field with the same index, as requests have it by http, and is missing if that is empty.
+func UnderPolicy(fields []int, attributes []string, p *policy.Policy, http *httplimit.Settings) Candidate {
+	var as func(field int, value string) string
+	if len(http.Rules[p.Name].Attributes) > 0 { // else the subjects can stay as they are
+		as = func(field int, value string) string { return http.Client(p.Name, attributes[field], value) }
+	}
+	return Candidate{Fields: fields, as: as, Requests: func(subject []string) ([]store.Request, error) {
+		given := policy.Attributes{}
+		for i, value := range subject {
+			if value != "" {
+				given[attributes[i]] = value
+			}
+		}
+		return PolicyRequests(p, given)
+	}}
+}
+
+// PolicyRequests returns the requests of a policy for attributes, for a load whose requests have one cost each.
+// That cost is for the limits whose cost is a field, or if there are none, for those without their own cost. All
+// other limits have a constant cost, by default 1. More than one field is a [store.ErrInvalid].
+func PolicyRequests(p *policy.Policy, attributes policy.Attributes) ([]store.Request, error) {
+	fields := p.CostFields()
+	if len(fields) > 1 {
+		return nil, store.Invalidf("policy %q has the costs %s, and the requests of a load have one; try it with limits that "+
+			"have one of them",
+			p.Name, strings.Join(fields, " and "))
+	}
+	requests, _, err := p.Prepare().AppendRequests(nil, nil, attributes, 1, p.AllCosts(1)...)
+	for i := range requests {
+		cost := p.Limits[i].Cost
+		if cost.Field != "" || len(fields) == 0 && cost.Units == 0 {
+			requests[i].Cost = 0 // the cost of the load replaces it
+		}
+	}
+	return requests, err
+}
+
+// TracePopulation has the requests of the subjects of a trace under a candidate.
+type TracePopulation struct {
+	*Population
+	// Values are the values of the candidate's fields for each subject of the Population.
+	Values    *trace.Subjects
+	subjectOf []uint32 // of the trace's subjects; nil if they are the Population's
+}
+
+// SubjectOf converts a subject of the trace to one of the Population.
+func (p *TracePopulation) SubjectOf(subject uint32) uint32 {
+	if p.subjectOf == nil {
+		return subject
+	}
+	return p.subjectOf[subject]
+}
+
+// Population returns the requests of a trace's subjects under the candidate. A wrong limit is a [store.ErrInvalid].
+func (c *Candidate) Population(t *trace.Trace) (*TracePopulation, error) {
+	population := new(TracePopulation)
+	population.Values, population.subjectOf = t.Subjects.By(c.Fields, c.as)
+	b := newPopulationBuilder()
+	for subject := range population.Values.Len() {
+		requests, err := c.Requests(population.Values.At(uint32(subject)))
+		if err != nil {
+			return nil, err
+		}
+		if err := b.add(requests); err != nil {
+			return nil, err
+		}
+	}
+	population.Population = &b.Population
+	return population, nil
 }

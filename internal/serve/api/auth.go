@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"net/http"
+	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -88,4 +90,83 @@ func lacking(p *policy.Policy, rule *httplimit.Rule, attributes policy.Attribute
 		}
 	}
 	return nil
+}
+
+// Fields in which proxies describe the original request: those of Traefik and Caddy, and those in common
+// configurations of nginx.
+var (
+	methodFields = []string{"X-Forwarded-Method", "X-Original-Method"}
+	targetFields = []string{"X-Forwarded-Uri", "X-Original-Uri", "X-Original-Url"}
+	hostFields   = []string{"X-Forwarded-Host"}
+)
+
+// originalRequest returns the request about which a proxy asks with r. path is the part of r's path behind the
+// policy, where some proxies put the original path. It is empty if r's path ends with the policy. "/" means that
+// the original path is "/": otherwise a client could add a field with another one.
+//
+// A client can send such fields itself, and a proxy passes on those that it does not set. So if there are several
+// for one purpose, all must agree: one of them is the proxy's.
+func originalRequest(r *http.Request, path string) (*http.Request, error) {
+	method, err := said(r, methodFields)
+	if err != nil {
+		return nil, err
+	}
+	host, err := said(r, hostFields)
+	if err != nil {
+		return nil, err
+	}
+	address, err := said(r, targetFields)
+	if err != nil {
+		return nil, err
+	}
+	target := &url.URL{Path: cmp.Or(path, "/"), RawQuery: r.URL.RawQuery}
+	if address != "" {
+		if target, err = url.ParseRequestURI(address); err != nil {
+			return nil, store.Invalidf("%q is not an address like /path?query", shorten(address))
+		}
+		if path != "" && path != target.Path {
+			return nil, store.Invalidf("the path %q behind the policy and a field of the request name different requests", shorten(path))
+		}
+	}
+	original := &http.Request{URL: target, Proto: r.Proto, ProtoMajor: r.ProtoMajor, ProtoMinor: r.ProtoMinor,
+		Header: r.Header, RemoteAddr: r.RemoteAddr, TLS: r.TLS, Body: http.NoBody,
+		ContentLength: -1} // r says its own
+	original.Method, original.Host = cmp.Or(method, r.Method), cmp.Or(host, target.Host, r.Host)
+	return original.WithContext(r.Context()), nil
+}
+
+// said returns the value of the fields, which must agree. It is empty if there is none.
+func said(r *http.Request, fields []string) (value string, err error) {
+	in := ""
+	for _, field := range fields {
+		for _, each := range r.Header[field] {
+			switch {
+			case each == "":
+			case in == "":
+				value, in = each, field
+			case each != value:
+				return "", store.Invalidf("%s is %q and %s is %q; the proxy must set or remove both, so that no client can say "+
+					"what it asked for", in, shorten(value), field, shorten(each))
+			}
+		}
+	}
+	return value, nil
+}
+
+// loopback are the networks of this machine. A proxy there is always trusted: who can connect from there can use
+// any name anyway.
+var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
+
+// checkPeer refuses a peer that is no trusted proxy. Without this error, all clients of such a proxy would share
+// one limit unnoticed: the proxy's.
+func checkPeer(r *http.Request, clients *httplimit.Clients) error {
+	peer, known := httplimit.Peer(r)
+	if known && clients.Trusts(peer) {
+		return nil
+	}
+	who := strings.TrimSuffix(r.RemoteAddr, "@")
+	if known {
+		who = peer.String()
+	}
+	return store.Invalidf("%s is not a trusted proxy; add it to trusted_proxies of http in the configuration", shorten(who))
 }

@@ -7,11 +7,17 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"sync"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/limitctl/limitctl/internal/panics"
+	redisserver "github.com/limitctl/limitctl/internal/redis"
+	"github.com/limitctl/limitctl/internal/sys"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore/internal/keyspace"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore/internal/lanes"
@@ -145,3 +151,195 @@ func (s *Store) Shard(key store.Key) string { return s.lanes.ShardOf(key.Subject
 
 // Prefix returns what store keys begin with; see [WithPrefix].
 func (s *Store) Prefix() string { return string(s.lanes.Own) }
+
+// DefaultTimeout is how long a client of [NewClient], [NewClusterClient] or
+// [NewFailoverClient] waits for a server, for each of dialing, writing and reading, unless
+// its options say so. It is also the budget of a call on the client of an application; see [WithBudget].
+const DefaultTimeout = 250 * time.Millisecond
+
+// NewClient returns a client of one server with settings that fit a limiter, whose answer
+// is of use only while a caller waits for it: a context's deadline is kept, a dead server
+// is dialled once and not five times, nothing is sent twice, and time-outs that options
+// leave out are [DefaultTimeout] instead of several seconds. It asks the server for
+// nothing but what is asked of it. Everything else is as options have it.
+func NewClient(options redis.Options) *redis.Client {
+	return redisserver.NewClient(options, DefaultTimeout)
+}
+
+// NewClusterClient is [NewClient] for a Cluster. A whole call takes no longer than
+// ReadTimeout, even when a slot has moved or a node does not answer.
+func NewClusterClient(options redis.ClusterOptions) *redis.ClusterClient {
+	return redisserver.NewClusterClient(options, DefaultTimeout)
+}
+
+// NewFailoverClient is [NewClient] for the master that Sentinels name. It asks all Sentinels at once for each new
+// connection and takes the first answer, for at most half of DialTimeout. Replicas are never asked, so RouteByLatency,
+// RouteRandomly and ReplicaOnly mean nothing.
+func NewFailoverClient(options redis.FailoverOptions) *redis.Client {
+	return redisserver.NewFailoverClient(options, DefaultTimeout)
+}
+
+// ownedBudget is the read time-out of go-redis by default.
+const ownedBudget = 3 * time.Second
+
+// timeoutsOf returns how long client waits to read and to write, 0 or less for ever.
+func timeoutsOf(client redis.UniversalClient) (read, write time.Duration) {
+	switch c := client.(type) {
+	case *redis.Client:
+		return c.Options().ReadTimeout, c.Options().WriteTimeout
+	case *redis.ClusterClient:
+		return c.Options().ReadTimeout, c.Options().WriteTimeout
+	case *redis.Ring:
+		return c.Options().ReadTimeout, c.Options().WriteTimeout
+	}
+	return 0, 0
+}
+
+// Open returns a Store on a client of its own, as [NewClient] makes it of options and [Own]
+// bounds it. Close closes it.
+func Open(options redis.Options, settings ...Option) (*Store, error) {
+	client := NewClient(options)
+	s, err := Own(client, settings...)
+	if err != nil {
+		return nil, errors.Join(err, client.Close())
+	}
+	return s, nil
+}
+
+// New returns a Store on client, which stays the caller's: it is left as it is, and Close does
+// not close it. So a service can have its limits on the client that it uses for all else.
+// Whatever retries client is configured for, takes and refunds are never sent twice.
+//
+// A call takes at most [DefaultTimeout] unless [WithBudget] changes that, whatever the time-outs of
+// client are, also while it dials. Hooks that client gets after New do not see the calls.
+//
+// New does not bound the size of answers; [Own] does, for a client that is there for the limits
+// alone. If a call of a ClusterClient fails before it reaches a node, New may not know that, and
+// returns a [store.ErrOutcomeUnknown] instead of a [store.ErrUnavailable]. Errors never contain
+// the password of the client's options, and that of a provider only if a server repeats it.
+//
+// On a [redis.Ring], or a client of the caller's own, decisions of several callers share
+// pipelines and not script calls, because nobody knows which keys are on one server. The
+// Keyspace is that of one server, so a Ring has none. A proxy that spreads keys over
+// several servers looks like one server, and is not to be used.
+//
+// New fails with a [store.ErrInvalid] on a nil client or a wrong option, and does not connect yet.
+func New(client redis.UniversalClient, options ...Option) (*Store, error) {
+	return newStore(client, false, options)
+}
+
+// Own is [New] for a client that is the Store's from now on: Close closes it. If Own fails it
+// stays the caller's.
+//
+// It bounds what the servers of client can cost, whether they are broken or hostile: an
+// answer that is not Redis' protocol, or that announces more than 22 MB for all that was
+// asked in one go, ends its connection, and a panic of the client becomes the error of what
+// was asked. Nothing should have been asked of client before: connections and nodes of a
+// Cluster that it knows already are not bounded, and what never reached them can end as a
+// [store.ErrOutcomeUnknown].
+//
+// In a Cluster calls go through the clients of its nodes. A hook of the caller's own, such
+// as one for traces, belongs there, before Own:
+//
+//	client.OnNewNode(func(node *redis.Client) { node.AddHook(hook) })
+//
+// One that is added to the [redis.ClusterClient] itself does not see them, except those
+// that have to follow a slot to another node, and checks where client has ReadOnly.
+func Own(client redis.UniversalClient, options ...Option) (*Store, error) {
+	return newStore(client, true, options)
+}
+
+// newStore is [Own], or else [New].
+func newStore(client redis.UniversalClient, owned bool, options []Option) (*Store, error) {
+	if sys.IsNil(client) {
+		return nil, store.Invalidf("the Redis store needs a client, and it is nil")
+	}
+	s := &Store{settings: settings{sending: lanes.Settings{Own: store.DefaultPrefix, Owned: owned}}}
+	for i, option := range options {
+		if option == nil {
+			return nil, store.Invalidf("option %d of %d of the Redis store is nil", i+1, len(options))
+		}
+		option(&s.settings)
+	}
+	if err := cmp.Or(s.err, store.ValidatePrefix(string(s.sending.Own))); err != nil {
+		return nil, err
+	}
+	read, write := timeoutsOf(client)
+	switch {
+	case s.sending.Budget > 0:
+	case !owned:
+		s.sending.Budget = DefaultTimeout
+	case read > 0:
+		s.sending.Budget = read
+	default:
+		s.sending.Budget = ownedBudget
+	}
+	servers := redisserver.New(client, string(s.sending.Own), s.secrets...)
+	if owned {
+		bound := time.Duration(0)
+		if lanes.Longer(read, s.sending.Budget) || lanes.Longer(write, s.sending.Budget) { // else the client ends them in time
+			bound = s.sending.Budget
+		}
+		servers.Guard(bound)
+		lanes.WatchNodes(client)
+	}
+	s.lanes = lanes.NewSender(client, servers, s.sending) // after the hooks, which it uses
+	s.keys = keyspace.New(s.lanes)
+	s.SideTable = side{s}
+	return s, nil
+}
+
+// Close makes all calls from now on a [store.ErrClosed]. It waits for what is being given back
+// of takes over several slots whose callers have left, 5 s at most, and then closes the client if
+// the Store owns it. What is on its way at that moment may end as a [store.ErrOutcomeUnknown].
+// Closing again returns the same.
+func (s *Store) Close() error {
+	s.closing.Do(func() {
+		s.lanes.Close()
+		s.lanes.Servers.Close()
+		s.givingBack.Wait(giveBackTimeout)
+		if s.lanes.Owned {
+			s.closeErr = s.lanes.Client.Close()
+		}
+	})
+	return s.closeErr
+}
+
+// background is work that callers leave behind. Unlike that of a [panics.Group], it can be
+// waited for while more begins.
+type background struct {
+	mu      sync.Mutex
+	running int
+	idle    chan struct{} // closed when nothing runs any more; nil before the first
+}
+
+// Go calls f in a goroutine, and then with its error, or its panic as one.
+func (b *background) Go(f func() error, then func(err error)) {
+	b.mu.Lock()
+	if b.running++; b.running == 1 {
+		b.idle = make(chan struct{})
+	}
+	b.mu.Unlock()
+	panics.Go(f, func(err error) {
+		then(err)
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if b.running--; b.running == 0 {
+			close(b.idle)
+		}
+	})
+}
+
+// Wait waits until nothing runs, for longest at most.
+func (b *background) Wait(longest time.Duration) {
+	b.mu.Lock()
+	idle := b.idle
+	b.mu.Unlock()
+	if idle == nil {
+		return
+	}
+	select {
+	case <-idle:
+	case <-time.After(longest):
+	}
+}

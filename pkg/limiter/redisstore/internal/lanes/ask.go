@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	redisserver "github.com/limitctl/limitctl/internal/redis"
 	"github.com/limitctl/limitctl/lua"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -126,4 +128,101 @@ func (a *ask) withdraw() bool {
 		return withdraw(&a.state)
 	}
 	return withdraw(&a.call.state)
+}
+
+// call is a command that go-redis sends at most once, whatever its client's
+// retries, and that knows whether it was sent at all: a failed take that never
+// left is known not to have charged anything.
+type call struct {
+	redis.Cmd
+	once   bool        // never send again
+	key    string      // decides which node of a Cluster it goes to; "" for any
+	reads  bool        // a replica can answer it
+	script *lua.Script // that it calls; nil for another command
+	state  atomic.Int32
+	build  func() []any // if set, gives the words when they are first written
+	words  []any        // what it gave
+}
+
+// The states of a call.
+const (
+	unsent = iota
+	sent   // its words were written, or are about to be
+	withdrawn
+)
+
+// NoRetry implements [redis.Cmder].
+func (c *call) NoRetry() bool { return c.once }
+
+// withdrawnWords take the place of a call whose caller has left. They change nothing.
+var withdrawnWords = []any{"ping"}
+
+// Args implements [redis.Cmder]; go-redis asks for the arguments to write them.
+func (c *call) Args() []any {
+	if !c.state.CompareAndSwap(unsent, sent) && c.state.Load() == withdrawn {
+		return withdrawnWords
+	}
+	if c.build == nil {
+		return c.Cmd.Args()
+	}
+	if c.words == nil {
+		c.words = c.build()
+	}
+	return c.words
+}
+
+// withdraw keeps what has state from being sent, and reports whether it came in time.
+func withdraw(state *atomic.Int32) bool {
+	return state.CompareAndSwap(unsent, withdrawn) || state.Load() == withdrawn
+}
+
+// outcome marks err if the server may have seen c.
+func (c *call) outcome(err error) error {
+	if err != nil && c.state.Load() == sent && !redisserver.IsErrorReply(err, "") {
+		return MaybeSent(err)
+	}
+	return err
+}
+
+// WatchNodes makes known which calls were sent to a node of a Cluster. Its client also reads
+// the arguments of a call to find the node, and may fail before it has one. Call it before
+// the client is used, because it sees only nodes that are new.
+func WatchNodes(client redis.UniversalClient) {
+	if cluster, ok := client.(*redis.ClusterClient); ok {
+		cluster.OnNewNode(func(node *redis.Client) { node.AddHook(nodeHook{}) })
+	}
+}
+
+// nodeHook is a [redis.Hook] of the nodes of a Cluster.
+type nodeHook struct{ redisserver.PassHook }
+
+// ProcessHook implements [redis.Hook]. What comes by here goes to the node, or is
+// how the client learns what nodes there are.
+func (nodeHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		notYet(cmd)
+		err := next(ctx, cmd)
+		if err != nil && cmd.FullName() == "cluster slots" {
+			return &redisserver.DiscoveryError{Err: err}
+		}
+		return err
+	}
+}
+
+// ProcessPipelineHook implements [redis.Hook].
+func (nodeHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		notYet(cmds...)
+		return next(ctx, cmds)
+	}
+}
+
+// notYet takes back that calls were sent. Another node they were sent to before
+// has answered that they are not its own.
+func notYet(cmds ...redis.Cmder) {
+	for _, cmd := range cmds {
+		if c, ok := cmd.(*call); ok {
+			c.state.CompareAndSwap(sent, unsent)
+		}
+	}
 }

@@ -1,0 +1,400 @@
+package cli
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/internal/auditlog"
+	"github.com/limitctl/limitctl/internal/backup"
+	"github.com/limitctl/limitctl/internal/connect"
+	"github.com/limitctl/limitctl/internal/operation"
+	"github.com/limitctl/limitctl/internal/output"
+	"github.com/limitctl/limitctl/internal/panics"
+	"github.com/limitctl/limitctl/internal/progress"
+	redisserver "github.com/limitctl/limitctl/internal/redis"
+	"github.com/limitctl/limitctl/internal/shell"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// NewRunner returns what runs operations in an open store; where is the store's name.
+func NewRunner(g *Globals, s *Settings, backend connect.Store, where string) *operation.Runner {
+	address, _ := connect.Address(s.Store.Value) // the store is open, so it has one
+	return &operation.Runner{
+		Store:        backend,
+		Place:        operation.Place{Access: s.Access(), Store: where, Prefix: s.Prefix.Value, Layout: g.LayoutsName},
+		Timeout:      g.Timeout,
+		Files:        operationFiles(g),
+		Now:          g.Env.Now,
+		Sleep:        g.Env.Sleep,
+		User:         user(g),
+		Account:      account(g),
+		Host:         g.Env.Host(),
+		OpenAuditLog: func() (auditlog.Writer, error) { return openAuditLog(g.Env) },
+		Describe:     func(err error) string { return g.WithoutSecrets(Message(err)) },
+		Warn:         func(err error) { fmt.Fprintf(g.Env.Err, "limitctl: warning: %s\n", Message(err)) },
+		Address:      address,
+	}
+}
+
+func operationFiles(g *Globals) operation.Files {
+	return operation.Files{Open: g.Env.Open, Create: g.Env.Create, MakeDir: g.Env.MakeDir, Remove: g.Env.Remove}
+}
+
+// Scan calls do with each selected key, and shows its progress on a terminal.
+func Scan(ctx context.Context, g *Globals, backend admin.Keyspace, s *operation.Selection,
+	do func(e *admin.Entry, foreign error) error) (operation.Found, error) {
+	return operation.Scan(ctx, backend, s, &Observer{Global: g}, do)
+}
+
+// user is the user that the environment names: with sudo, who called it. Where it names none, as in
+// many containers, it is the name of the process's user.
+func user(g *Globals) string {
+	for _, name := range []string{"SUDO_USER", "USER", "LOGNAME"} {
+		if user := g.Env.Getenv(name); user != "" {
+			return user
+		}
+	}
+	return cmp.Or(g.Env.Account(), fmt.Sprintf("uid %d", g.Env.UserID))
+}
+
+// account is the name of the process's user, if it is another than the user.
+func account(g *Globals) string {
+	if account := g.Env.Account(); account != user(g) {
+		return account
+	}
+	return ""
+}
+
+// errNoState says that there is no place for the audit and for backups.
+var errNoState = Usagef("neither XDG_STATE_HOME nor HOME is set, so there is no place for the audit log and backups; set one of them")
+
+// AuditFile is the file of the audit log.
+func AuditFile(getenv func(string) string) (string, error) {
+	dir := StateDir(getenv)
+	if dir == "" {
+		return "", errNoState
+	}
+	return filepath.Join(dir, "audit.jsonl"), nil
+}
+
+// openAuditLog opens the audit log to write to it.
+func openAuditLog(env *Env) (auditlog.Writer, error) {
+	path, err := AuditFile(env.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	if err := env.MakeDir(filepath.Dir(path)); err != nil {
+		return nil, Usagef("the audit log cannot be written: %s; nothing was changed", err)
+	}
+	file, err := env.Append(path)
+	if err != nil {
+		return nil, Usagef("the audit log cannot be written: %s; nothing was changed", err)
+	}
+	return auditlog.NewFile(file), nil
+}
+
+// ReadJournal reads the part of the audit log that is in the store: the runs of all machines. It returns what it could
+// read even with an error, and warns of texts that are not of the audit log.
+func ReadJournal(ctx context.Context, g *Globals, backend store.Store, q auditlog.Query) (*auditlog.History, error) {
+	journal, has := admin.AuditOf(backend)
+	if !has {
+		return &auditlog.History{}, nil
+	}
+	ctx, cancel := store.BudgetContext(ctx, g.Timeout)
+	defer cancel()
+	entries, damaged, err := journal.ReadJournal(ctx, admin.JournalKept)
+	texts := make([]string, len(entries))
+	for i := range entries {
+		texts[i] = entries[i].Text
+	}
+	history := auditlog.ReadTexts(texts, q)
+	if bad := history.Bad + damaged; bad > 0 {
+		g.Note("warning: %s in the journal of the store are not of the audit and are left out", CountOf(int64(bad), "text", "texts"))
+	}
+	return history, err
+}
+
+// ReadAuditFile reads the audit log of this machine from its file.
+func ReadAuditFile(ctx context.Context, g *Globals, path string, q auditlog.Query) (*auditlog.History, error) {
+	file, err := g.Env.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return &auditlog.History{}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return auditlog.Read(ctx, file, q)
+}
+
+// LocalRuns are the runs of this machine's audit in all contexts, the latest last.
+func LocalRuns(ctx context.Context, g *Globals) ([]*auditlog.Entry, error) {
+	path, err := AuditFile(g.Env.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	history, err := ReadAuditFile(ctx, g, path, auditlog.Query{})
+	if err != nil {
+		return nil, Usagef("the audit log cannot be read: %s", err)
+	}
+	return history.Runs, nil
+}
+
+// Progress returns what shows the progress of long work on standard error: a bar, or lines if that is no terminal. It is nil
+// with --quiet.
+func (g *Globals) Progress(title, noun string) *progress.Bar {
+	switch {
+	case g.Quiet:
+		return nil
+	case !g.Env.ErrIsTerminal:
+		return progress.Lines(func(text string) { g.Note("%s", text) }, title, noun)
+	}
+	return progress.New(g.Env.rawErr, title, noun)
+}
+
+// Observer shows the progress of an operation on the terminal, and asks there.
+type Observer struct {
+	Global *Globals
+	// Show shows what a reset is about to change; nil shows nothing.
+	Show func(*operation.Selected)
+}
+
+// Begin implements [operation.Observer].
+func (o *Observer) Begin(step operation.Step) operation.Progress {
+	noun := ""
+	if step == operation.Scanning {
+		noun = "matched"
+	}
+	return o.Global.Progress(string(step), noun)
+}
+
+// Selected implements [operation.Observer].
+func (o *Observer) Selected(s *operation.Selected) {
+	if o.Show != nil {
+		o.Show(s)
+	}
+}
+
+// Undoable implements [operation.Observer]. The command prints the way back after its
+// answer, out of the result.
+func (o *Observer) Undoable(string) {}
+
+// Confirm implements [operation.Observer].
+func (o *Observer) Confirm(ctx context.Context, q operation.Question) error {
+	env := o.Global.Env
+	if q.Context != "" {
+		fmt.Fprintf(env.Err, "Context %s is protected. %s? Type its name to go on: ", output.Escape(q.Context), output.Escape(q.Text))
+	} else {
+		fmt.Fprintf(env.Err, "%s? [y/N] ", output.Escape(q.Text))
+	}
+	var line string
+	answered := make(chan error, 1)
+	panics.Go(func() error { // so that Ctrl-C at the prompt is heard
+		line, _ = bufio.NewReader(env.In).ReadString('\n')
+		return nil
+	}, func(err error) { answered <- err })
+	select {
+	case <-ctx.Done():
+		fmt.Fprintln(env.Err)
+		return ctx.Err()
+	case err := <-answered:
+		if err != nil {
+			return err
+		}
+	}
+	if !strings.HasSuffix(line, "\n") { // Ctrl-D, after which the cursor is still on the line of the question
+		fmt.Fprintln(env.Err)
+	}
+	if q.IsYes(line) {
+		return nil
+	}
+	fmt.Fprintln(env.Err, "Nothing was changed.")
+	return ErrDenied
+}
+
+// ConsentOptions are the flags that let a command change keys without a question.
+type ConsentOptions struct {
+	Yes     bool
+	Confirm string
+	Reason  string
+}
+
+// AddConsentFlags adds the flags of a command that asks before it changes something.
+func (o *ConsentOptions) AddConsentFlags(cmd *cobra.Command) {
+	cmd.Flags().BoolVarP(&o.Yes, "yes", "y", false, "do not ask")
+	cmd.Flags().StringVar(&o.Confirm, "confirm", "", "`NAME` of the protected context, instead of typing it")
+	o.addReasonFlag(cmd, "")
+	cmd.RegisterFlagCompletionFunc("confirm", cobra.NoFileCompletions)
+}
+
+// AddPublishConsentFlags is AddConsentFlags with a short form of --reason, which every version needs.
+func (o *ConsentOptions) AddPublishConsentFlags(cmd *cobra.Command) {
+	cmd.Flags().BoolVarP(&o.Yes, "yes", "y", false, "do not ask")
+	cmd.Flags().StringVar(&o.Confirm, "confirm", "", "`NAME` of the protected context, instead of typing it")
+	o.addReasonFlag(cmd, "m")
+	cmd.Flags().Lookup("reason").Usage = "why (required); the history and the audit log show the `TEXT`"
+	cmd.RegisterFlagCompletionFunc("confirm", cobra.NoFileCompletions)
+}
+
+// AddChargeConsentFlags adds the flags of a command that asks in a protected context only.
+func (o *ConsentOptions) AddChargeConsentFlags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&o.Confirm, "confirm", "", "`NAME` of the protected context, instead of typing it")
+	o.addReasonFlag(cmd, "")
+	cmd.RegisterFlagCompletionFunc("confirm", cobra.NoFileCompletions)
+}
+
+func (o *ConsentOptions) addReasonFlag(cmd *cobra.Command, short string) {
+	cmd.Flags().StringVarP(&o.Reason, "reason", short, "", "why; the audit log shows the `TEXT`")
+	cmd.RegisterFlagCompletionFunc("reason", cobra.NoFileCompletions)
+}
+
+// Given is the consent that the flags give.
+func (o *ConsentOptions) Given() operation.Consent {
+	return operation.Consent{Yes: o.Yes, Context: o.Confirm, Reason: strings.TrimSpace(o.Reason)}
+}
+
+// CheckCharge is check for a command that asks in a protected context only.
+func (o *ConsentOptions) CheckCharge(access operation.Access, terminal bool, command string) error {
+	if !access.Protected && o.Confirm == "" && !access.ReadOnly {
+		return nil
+	}
+	return o.Check(access, terminal || !access.Protected, command, "changes", "")
+}
+
+// Check reports early that the store is read-only, or that the command would have to ask
+// and there is no terminal. does is what the command does, such as "deletes"; otherwise names
+// the flags that the user can give instead of consent.
+func (o *ConsentOptions) Check(access operation.Access, terminal bool, command, does, otherwise string) error {
+	consent := o.Given()
+	err := consent.Check(access, command)
+	var wrong *operation.WrongContextError
+	switch {
+	case errors.As(err, &wrong) && wrong.InUse == "":
+		return Usagef("%s names a context, but no context is in use; nothing was done", shell.Command("--confirm", o.Confirm))
+	case wrong != nil && access.Reached:
+		return Usagef("%s is not the name of the protected context whose store this is, which is %s; nothing was done",
+			shell.Command("--confirm", o.Confirm), wrong.InUse)
+	case wrong != nil:
+		return Usagef("%s is not the name of the context in use, which is %s; nothing was done",
+			shell.Command("--confirm", o.Confirm), wrong.InUse)
+	case err != nil:
+		return err
+	case consent.Covers(access) || terminal:
+		return nil
+	case access.Reached:
+		return Usagef("this is the store of the protected context %s, and there is no terminal to type its name on; give %s%s",
+			access.Context,
+			shell.Command("--confirm", access.Context), otherwise)
+	case access.Protected:
+		return Usagef("context %s is protected, and there is no terminal to type its name on; give %s%s", access.Context,
+			shell.Command("--confirm", access.Context), otherwise)
+	}
+	return Usagef("%s asks before it %s, and there is no terminal to ask on; give --yes%s", command, does, otherwise)
+}
+
+// BackupOptions are the flags that say where the backup of a change goes.
+type BackupOptions struct {
+	backup   string
+	noBackup bool
+}
+
+// AddBackupFlags adds --backup and --no-backup.
+func (o *BackupOptions) AddBackupFlags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&o.backup, "backup", "", "write the backup to a new `FILE` (default in the state directory)")
+	cmd.Flags().BoolVar(&o.noBackup, "no-backup", false, "write no backup; deleted keys cannot be restored")
+	cmd.MarkFlagFilename("backup")
+}
+
+// CheckBackup reports flags that contradict each other.
+func (o *BackupOptions) CheckBackup() error {
+	if o.noBackup && o.backup != "" {
+		return Usagef("%s and --no-backup contradict each other; give one of them", shell.Command("--backup", o.backup))
+	}
+	return nil
+}
+
+// BackupPlan is where the flags want the backup; nil for no backup.
+func (o *BackupOptions) BackupPlan(env *Env) (*operation.BackupPlan, error) {
+	switch {
+	case o.noBackup:
+		return nil, nil
+	case o.backup != "":
+		return &operation.BackupPlan{Path: o.backup}, nil
+	}
+	return DefaultBackup(env)
+}
+
+// DefaultBackup is a new file in the state directory.
+func DefaultBackup(env *Env) (*operation.BackupPlan, error) {
+	dir := StateDir(env.Getenv)
+	if dir == "" {
+		return nil, errNoState
+	}
+	name := backup.Name(env.Now(), strconv.Itoa(env.Process))
+	return &operation.BackupPlan{Path: filepath.Join(dir, "backups", name), MakeDir: true}, nil
+}
+
+// BackupFolder is where backups are kept.
+func BackupFolder(g *Globals) (*backup.Folder, error) {
+	dir := StateDir(g.Env.Getenv)
+	if dir == "" {
+		return nil, errNoState
+	}
+	return &backup.Folder{Path: filepath.Join(dir, "backups"), Entries: g.Env.List, Open: g.Env.Open}, nil
+}
+
+// WithHint adds the flags that help to the error of a backup that cannot be created.
+func (o *BackupOptions) WithHint(err error) error {
+	var none *operation.NoBackupError
+	if !errors.As(err, &none) {
+		return err
+	}
+	if o.backup == "" {
+		return Usagef("no backup can be kept: %s; give --backup FILE, or --no-backup to do without. Nothing was changed", none.Err)
+	}
+	return Usagef("%s; give another --backup FILE, or --no-backup to do without. Nothing was changed", none)
+}
+
+// UndoCommand is the command that undoes a change in its store, whatever happens in between.
+// It holds no password; the user gives that again, as LIMITCTL_PASSWORD.
+func UndoCommand(g *Globals, s *Settings, backup string) string {
+	return CommandHere(g, s, "undo", backup)
+}
+
+// UndoLine is the command that undoes a change, as people see it: "limitctl undo" if the backup is
+// where undo looks. Undo shows the last change and asks first, in case there is a later one.
+// A backup somewhere else may be for another machine.
+func UndoLine(g *Globals, s *Settings, backup string) string {
+	folder, err := BackupFolder(g)
+	if err != nil || filepath.Dir(backup) != folder.Path {
+		return UndoCommand(g, s, backup)
+	}
+	return CommandHere(g, s, "undo")
+}
+
+// CommandHere is a command for the store that is chosen.
+func CommandHere(g *Globals, s *Settings, words ...string) string {
+	words = append([]string{"limitctl"}, words...)
+	if s.Context != nil {
+		words = append(words, "--context", s.Context.Name)
+	} else if s.Store.Origin != byDefault { // it may be pasted where the environment is another
+		words = append(words, "--store", redisserver.WithoutPasswords(s.Store.Value))
+	}
+	if g.ConfigFile != "" {
+		words = append(words, "--config", g.ConfigFile)
+	}
+	if _, given := g.GivenBy("prefix"); given { // it may be pasted where the environment is another
+		words = append(words, "--prefix", g.Prefix)
+	}
+	return shell.Command(words...)
+}

@@ -1,0 +1,262 @@
+package output
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/base64"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/limitctl/limitctl/internal/texts"
+)
+
+// JSON returns a document as JSON on one line, with escapes for invisible characters: the same to a program, and
+// harmless on a terminal.
+func JSON(document any) ([]byte, error) {
+	text, err := json.Marshal(document)
+	return escapeJSON(text), err
+}
+
+// indentedJSON is [JSON] on several lines.
+func indentedJSON(document any) ([]byte, error) {
+	text, err := json.MarshalIndent(document, "", "  ")
+	return escapeJSON(text), err
+}
+
+// Base64IfNeeded returns a text in base64 if it is not UTF-8, so that JSON cannot contain it. Otherwise it returns
+// nothing, so that the field is omitted.
+func Base64IfNeeded(text string) string {
+	if utf8.ValidString(text) {
+		return ""
+	}
+	return base64.StdEncoding.EncodeToString([]byte(text))
+}
+
+// AllBase64IfNeeded is [Base64IfNeeded] for a list: all of its texts in base64 if any is not UTF-8.
+func AllBase64IfNeeded(texts []string) []string {
+	if !slices.ContainsFunc(texts, func(text string) bool { return !utf8.ValidString(text) }) {
+		return nil
+	}
+	encoded := make([]string, len(texts))
+	for i, text := range texts {
+		encoded[i] = base64.StdEncoding.EncodeToString([]byte(text))
+	}
+	return encoded
+}
+
+// escapeJSON escapes what the encoder leaves: invisible characters beyond ASCII, which are always in strings, and
+// DEL.
+func escapeJSON(text []byte) []byte {
+	if !slices.ContainsFunc(text, func(b byte) bool { return b > '~' }) {
+		return text
+	}
+	escaped := make([]byte, 0, len(text)+16)
+	for len(text) > 0 {
+		r, size := utf8.DecodeRune(text)
+		switch {
+		case !hiddenInJSON(r):
+			escaped = append(escaped, text[:size]...)
+		case r <= 0xffff:
+			escaped = fmt.Appendf(escaped, `\u%04x`, r)
+		default:
+			high, low := utf16.EncodeRune(r)
+			escaped = fmt.Appendf(escaped, `\u%04x\u%04x`, high, low)
+		}
+		text = text[size:]
+	}
+	return escaped
+}
+
+func hiddenInJSON(r rune) bool { return r > '~' && !texts.IsVisible(r) }
+
+// csvWriter writes all CSV.
+type csvWriter struct {
+	*csv.Writer
+	begun  *int // the number of cells that begin like formulas
+	hidden *int // the number of cells that are not only text
+	names  *nameColumn
+}
+
+// nameColumn is what a writer of [Names] writes: one column, and the same name once in a row.
+type nameColumn struct {
+	out   *bufio.Writer // that of the CSV writer
+	index int           // -1 before the header
+	last  string
+}
+
+// nameHeaders are the headers of columns with names, the best first.
+var nameHeaders = []string{"key", "value", "id", "name"}
+
+func (p *Printer) newCSV(out io.Writer) *csvWriter {
+	buffered := bufio.NewWriter(out) // which csv.NewWriter takes as it is
+	w := &csvWriter{csv.NewWriter(buffered), &p.formulaCells, &p.hiddenCells, nil}
+	if p.Format == Names {
+		w.names = &nameColumn{out: buffered, index: -1}
+	}
+	return w
+}
+
+// FormulaCells returns how many printed cells a spreadsheet would take for formulas.
+func (p *Printer) FormulaCells() int { return p.formulaCells }
+
+// HiddenCells returns how many printed cells contain control characters, or are not UTF-8.
+func (p *Printer) HiddenCells() int { return p.hiddenCells }
+
+// isText reports whether a text has only characters that a terminal shows unchanged, and blanks.
+func isText(text string) bool {
+	for i := range len(text) {
+		switch c := text[i]; {
+		case c >= ' ' && c < 0x7f, c == '\t', c == '\n', c == '\r':
+		case c < utf8.RuneSelf:
+			return false
+		default:
+			return utf8.ValidString(text) && strings.IndexFunc(text[i:], isHidden) < 0
+		}
+	}
+	return true
+}
+
+func isHidden(r rune) bool { return !strings.ContainsRune("\t\n\r", r) && !texts.IsVisible(r) }
+
+// writeName writes the name of a row, unless it is the header or the row before has the same.
+func (w *csvWriter) writeName(record []string) error {
+	if w.names.index < 0 {
+		for _, header := range nameHeaders {
+			if w.names.index = slices.Index(record, header); w.names.index >= 0 {
+				return nil
+			}
+		}
+		return errors.New("the answer has no names")
+	}
+	name := record[w.names.index]
+	if name == w.names.last {
+		return nil
+	}
+	if w.names.last = name; !isText(name) {
+		*w.hidden++
+	}
+	if strings.Contains(name, "\n") { // a key of another limiter; its lines would be names of their own
+		name = strconv.Quote(name)
+	}
+	_, err := w.names.out.WriteString(name + "\n")
+	return err
+}
+
+// write writes a row.
+func (w *csvWriter) write(record []string) error {
+	if w.names != nil {
+		return w.writeName(record)
+	}
+	for _, cell := range record {
+		if !isText(cell) {
+			*w.hidden++
+		}
+	}
+	for _, cell := range record {
+		if beginsFormula(cell) && !isNumber(cell) {
+			*w.begun++
+		}
+	}
+	return w.Write(record)
+}
+
+// beginsFormula reports whether a spreadsheet would take a text for a formula. It skips blanks before it.
+func beginsFormula(text string) bool {
+	text = strings.TrimLeftFunc(text, func(r rune) bool { return unicode.IsSpace(r) || !texts.IsVisible(r) })
+	return text != "" && strings.IndexAny(text, "=+-@＝＋－＠") == 0
+}
+
+// isNumber reports whether a cell is a number in our form.
+func isNumber(cell string) bool {
+	digits := func(text string) bool { return text != "" && strings.Trim(text, "0123456789") == "" }
+	mantissa, exponent, exponential := strings.Cut(cell, "e")
+	whole, fraction, fractional := strings.Cut(strings.TrimPrefix(mantissa, "-"), ".")
+	return digits(whole) && (!fractional || digits(fraction)) && (!exponential || digits(strings.TrimLeft(exponent, "+-")))
+}
+
+// Error is an error for programs: in a field of the answer's document, or in its own document.
+type Error struct {
+	// Kind is one of a small set of words; Message is the line for people.
+	Kind    string `json:"kind"`
+	Message string `json:"message"`
+}
+
+// Document returns the JSON document of an error without an answer.
+func (e *Error) Document() any { return &errorOnly{SchemaVersion, e} }
+
+// errorOnly is the document of an error without an answer.
+type errorOnly struct {
+	SchemaVersion int    `json:"schema_version"`
+	Error         *Error `json:"error"`
+}
+
+// Pending is an answer whose document is not printed yet, because an error may have to be added. A nil Pending is
+// no answer.
+type Pending struct {
+	printer *Printer
+	text    []byte // JSON without its last brace; nil if all was printed
+}
+
+// Hold prints an answer, but holds a single document back until [Pending.End].
+func (p *Printer) Hold(a Answer) (*Pending, error) {
+	held := &Pending{printer: p}
+	var err error
+	switch {
+	case p.Quiet:
+	case p.Filter != nil:
+		err = p.Answer(a)
+	case p.Format == "json":
+		held.text, err = indentedJSON(documentOf(a))
+		held.text = bytes.TrimRight(bytes.TrimSuffix(held.text, []byte("}")), "\n")
+	default:
+		err = p.Answer(a)
+	}
+	return held, err
+}
+
+// End prints the document, with an error added unless that is nil. JSON lines end with a line for the error. CSV
+// and tables cannot contain it.
+func (h *Pending) End(e *Error) error {
+	if h == nil || h.printer.Quiet {
+		return nil
+	}
+	if h.text == nil {
+		if e == nil || h.printer.Format.Shape() != AsLines {
+			return nil
+		}
+		return h.printer.Error(e)
+	}
+	text := h.text
+	if e != nil {
+		field, err := indentedJSON(struct {
+			Error *Error `json:"error"`
+		}{e})
+		if err != nil {
+			return err
+		}
+		if !bytes.HasSuffix(text, []byte("{")) {
+			text = append(text, ',')
+		}
+		text = append(text, bytes.TrimSuffix(bytes.TrimPrefix(field, []byte("{")), []byte("\n}"))...)
+	}
+	_, err := h.printer.data().Write(append(text, "\n}\n"...))
+	return err
+}
+
+// Error prints an error for programs as its own document: JSON or a JSON line. CSV, tables and what a filter makes cannot
+// contain it.
+func (p *Printer) Error(e *Error) error {
+	if shape := p.Format.Shape(); p.Quiet || p.Filter != nil || shape != AsDocument && shape != AsLines {
+		return nil
+	}
+	return p.write(e.Document())
+}
