@@ -59,7 +59,7 @@ A --threshold is a promise such as 'p99<5ms', 'over_admitted==0' or 'denied<1%'.
 The verdict is inconclusive if nothing is known to be wrong and too little was
 seen: no limit of the run was reached, more than --max-errors of the planned
 requests got no decision, or the load generator was the limit and a threshold
-cannot be judged.
+is about times or throughput.
 
 Exit codes: 0 pass; 1 a threshold is missed, the audit found wrong answers
 (unless --no-fail), or more than --max-errors got no decision; if the verdict is

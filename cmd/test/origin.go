@@ -32,13 +32,11 @@ func commandLine(g *cli.Globals) string {
 		switch hiding := hidingOf(name); {
 		case hide != nil:
 			arg, hide = hide(arg), nil
-		case len(arg) > 2 && strings.HasPrefix(arg, "-H"): // the value of -H in the same word
-			arg = "-H" + hidingOf("-H")(arg[2:])
 		case hiding != nil && valued:
 			arg = name + "=" + hiding(value)
 		case hiding != nil:
 			hide = hiding
-		case strings.HasPrefix(arg, "-H"):
+		case strings.HasPrefix(arg, "-H"): // with its value in the same word
 			arg = "-H" + hidingOf("-H")(arg[len("-H"):])
 		case valued && strings.HasPrefix(name, "-"):
 			arg = name + "=" + withoutPassword(value)

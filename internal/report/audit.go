@@ -66,9 +66,6 @@ func lieValue(field audit.Field, least, most int64) string {
 	return write(least) + " to " + write(most)
 }
 
-// Limits are those of a run.
-type Limits []Limit
-
 // StoreClock is the clock that decided, held against the one of the machine that asked. Each
 // decision was made between the sending of its request and the answer.
 type StoreClock struct {

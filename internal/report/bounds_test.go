@@ -30,11 +30,11 @@ func TestBombs(t *testing.T) {
 	for name, test := range map[string]struct{ text, want string }{
 		"runs":           {head + `"runs":` + list("{}", MaxSize-1000) + "}", more},
 		"intervals":      {head + `"runs":[{"timeline":` + list("{}", MaxSize-1000) + "}]}", more},
-		"some intervals": {head + `"runs":` + list(`{"timeline":`+list("{}", 390_000)+"}", MaxSize-1000) + "}", "run 1 is damaged"},
+		"some intervals": {head + `"runs":` + list(`{"timeline":`+list("{}", 390_000)+"}", MaxSize-1000) + "}", more},
 		"empty limits":   {head + `"runs":[{"limits":` + list("{}", 390_000) + "}]}", more},
 		"thresholds":     {head + `"runs":[],"thresholds":` + list("{}", MaxSize-1000) + "}", more},
 		"nesting":        {head + `"runs":[` + strings.Repeat("[", MaxSize-1000), "exceeded max depth"},
-		"another list":   {head + `"x":` + list("{}", MaxSize-1000) + "}", "is JSON, but not a report"},
+		"another list":   {head + `"x":` + list("{}", MaxSize-1000) + "}", more},
 		"a long number":  {head + `"runs":[{"requests":` + strings.Repeat("9", 1_000_000) + "}]}", "cannot unmarshal number"},
 	} {
 		var err error
@@ -61,7 +61,7 @@ func TestHistogramsOfADocumentAreBounded(t *testing.T) {
 		t.Errorf("saving them: %v", err)
 	}
 	took := allocated(func() { _, err = Read("x.json", data) })
-	if err == nil || !strings.Contains(err.Error(), "its histograms take more than 256 MB") {
+	if err == nil || !strings.Contains(err.Error(), "the histograms take more than 256 MB") {
 		t.Errorf("reading them: %v", err)
 	}
 	if took > 2*maxHistograms {

@@ -280,7 +280,7 @@ func highest(r *Run, kind Kind) float64 {
 }
 
 func (c *column) inWords() string {
-	from := time.Duration(c.OffsetMS) * time.Millisecond
+	from := fromMS(c.OffsetMS)
 	text := fmt.Sprintf("%s to %s:", output.Duration(from), output.Duration(from+c.covers))
 	if c.warmup {
 		return text + " " + warmUp + ", not counted"

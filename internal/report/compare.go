@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -107,33 +108,22 @@ func Compare(bases []Named, latest Named, o CompareOptions) (*Comparison, error)
 	return c, nil
 }
 
-// basesOf finds the runs with the title of run i of the new report, and of several with that title the one at the same
-// place among them. Single runs always match.
+// basesOf finds the runs with the title of run i of the new report, at its place if there are several. Single runs always
+// match.
 func (c *Comparison) basesOf(bases []Named, latest Named, i int) (all []*Run) {
-	is := &latest.Runs[i]
-	before := 0 // runs of the same title
-	for j := range i {
-		if latest.Runs[j].Title() == is.Title() {
-			before++
-		}
-	}
+	title := latest.Runs[i].Title()
 	for _, base := range bases {
-		if len(base.Runs) == 1 && len(latest.Runs) == 1 {
-			if was := base.Runs[0].Title(); was != is.Title() {
-				c.warn("the limits differ: %s and %s", was, is.Title())
-			}
-			all = append(all, &base.Runs[0])
-			continue
+		at := i
+		if i >= len(base.Runs) || base.Runs[i].Title() != title {
+			at = slices.IndexFunc(base.Runs, func(r Run) bool { return r.Title() == title })
 		}
-		left := before
-		at := slices.IndexFunc(base.Runs, func(r Run) bool {
-			if r.Title() == is.Title() {
-				left--
-			}
-			return left < 0
-		})
-		if at < 0 {
-			c.warn("%s is in %s and not in %s", is.Title(), latest.Name, base.Name)
+		switch {
+		case at >= 0:
+		case len(base.Runs) == 1 && len(latest.Runs) == 1:
+			at = 0
+			c.warn("the limits differ: %s and %s", base.Runs[0].Title(), title)
+		default:
+			c.warn("%s is in %s and not in %s", title, latest.Name, base.Name)
 			continue
 		}
 		all = append(all, &base.Runs[at])
@@ -205,14 +195,10 @@ func (c *Comparison) differentLoads(was, is *Run) {
 		{"number of workers", func(r *Run) string { return output.Thousands(int64(r.Workers)) }},
 		{"implementation", func(r *Run) string { return r.Implementation }},
 		{"store", func(r *Run) string { return r.Store }},
+		{"duration", func(r *Run) string { return output.Duration(fromMS(r.DurationMS).Round(time.Second)) }},
 	} {
 		if before, after := what.of(was), what.of(is); before != after {
 			c.warn("%s: the %s differs: %s, and now %s", is.Title(), what.name, cmp.Or(before, "none"), cmp.Or(after, "none"))
 		}
-	}
-	const tolerance = 0.05
-	if before, after := float64(was.DurationMS), float64(is.DurationMS); math.Abs(after-before) > tolerance*before {
-		c.warn("%s: the duration differs: %s, and now %s", is.Title(),
-			output.Duration(fromMS(was.DurationMS)), output.Duration(fromMS(is.DurationMS)))
 	}
 }

@@ -147,9 +147,9 @@ type Figures struct {
 	// figures are about the machine it ran on.
 	GeneratorLimited bool `json:"generator_limited"`
 
-	Audit  Audit  `json:"audit"`
-	Limits Limits `json:"limits"` // each of the limits decided together
-	Cost   *Cost  `json:"cost,omitempty"`
+	Audit  Audit   `json:"audit"`
+	Limits []Limit `json:"limits"` // each of the limits decided together
+	Cost   *Cost   `json:"cost,omitempty"`
 	// Clock is what was found of the clock that decided; nil where nothing could be.
 	Clock *StoreClock `json:"clock,omitempty"`
 }
@@ -246,9 +246,10 @@ type Suggestion struct {
 	Below string `json:"one_less,omitempty"`
 }
 
-// fromMS returns milliseconds as a duration.
+// fromMS returns milliseconds as a duration, of which there are few enough for one.
 func fromMS[N int64 | float64](ms N) time.Duration {
-	return time.Duration(float64(ms) * float64(time.Millisecond))
+	const longest = 1 << 62
+	return time.Duration(min(float64(ms)*float64(time.Millisecond), longest))
 }
 
 // Endpoint is what is known of a run whose limit somebody else decided.

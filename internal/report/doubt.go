@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/limitctl/limitctl/internal/output"
-	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // defaultMaxErrors is the share of the planned requests of a load test that may get no decision.
@@ -145,11 +144,7 @@ func (r *Run) Untested(kind Kind) string {
 	if len(r.Limits) > 1 {
 		name = least.Name + " was "
 	}
-	text := name + least.NeverAbove() + ", so over-admission was not tested"
-	if rate := rateToReach(r, least); rate > 0 && kind == LoadTest {
-		return fmt.Sprintf("%s; try --rate %d", text, rate)
-	}
-	return text + "; ask for more, or let fewer keys ask"
+	return name + least.NeverAbove() + ", so over-admission was not tested; ask for more, or let fewer keys ask"
 }
 
 // NeverAbove says how much of the limit was in use at most. It rounds up a share that is below 1.
@@ -157,35 +152,6 @@ func (l *Limit) NeverAbove() string {
 	const rounding = 1e-9 // of a float
 	percent := math.Max(0, math.Ceil(100*l.Reached()-rounding))
 	return fmt.Sprintf("never above %.0f%% of the limit", math.Min(percent, 99))
-}
-
-// rateToReach is a rate at which the load would have reached the limit in its time, with
-// a fifth to spare; 0 if none can be named. The busiest key has to ask for what the limit
-// allows at once, and for what becomes free meanwhile.
-func rateToReach(r *Run, l *Limit) int64 {
-	seconds := float64(r.CountedMS()) / 1000
-	limit, err := store.ParseLimit(l.Limit)
-	if err == nil {
-		limit, err = limit.Normalize()
-	}
-	if err != nil || r.Rate <= 0 || r.Scenario != "" || r.Policy != "" || r.Busiest == 0 || seconds <= 0 || r.Allowed == 0 {
-		return 0
-	}
-	busiest := float64(r.Busiest) / seconds
-	if r.Audit.Admitted > 0 {
-		busiest *= r.Audit.Admitted / float64(r.Allowed) // requests may cost more than a unit
-	}
-	needed := float64(limit.Count)/limit.Period.Seconds() + float64(limit.Capacity())/seconds
-	const spare = 1.2
-	if busiest <= 0 {
-		return 0
-	}
-	rate := spare * r.Rate * needed / busiest
-	step := math.Pow(10, math.Floor(math.Log10(rate))-1)
-	if rounded := math.Ceil(rate/step) * step; rounded < 1e15 {
-		return int64(math.Ceil(rounded))
-	}
-	return 0
 }
 
 // Passes says what a pass is made of, and what it does not cover.

@@ -128,20 +128,21 @@ type TimeFigure struct {
 	Name, Title string
 	// Quantile is which one it is, from 0 to 1; 0 for the mean.
 	Quantile float64
+	drops    int // which of a table's columns go first where it is narrow
 	of       func(*Quantiles) int64
 }
 
 // timeFigures returns all figures of a distribution of times, in the order of tables.
 func timeFigures() []TimeFigure {
 	return []TimeFigure{
-		{"mean", "mean", 0, func(q *Quantiles) int64 { return q.Mean }},
-		{"p50", "p50", 0.5, func(q *Quantiles) int64 { return q.P50 }},
-		{"p90", "p90", 0.9, func(q *Quantiles) int64 { return q.P90 }},
-		{"p95", "p95", 0.95, func(q *Quantiles) int64 { return q.P95 }},
-		{"p99", "p99", 0.99, func(q *Quantiles) int64 { return q.P99 }},
-		{"p999", "p99.9", 0.999, func(q *Quantiles) int64 { return q.P999 }},
-		{"p9999", "p99.99", 0.9999, func(q *Quantiles) int64 { return q.P9999 }},
-		{"max", "max", 1, func(q *Quantiles) int64 { return q.Max }},
+		{"mean", "mean", 0, 2, func(q *Quantiles) int64 { return q.Mean }},
+		{"p50", "p50", 0.5, 0, func(q *Quantiles) int64 { return q.P50 }},
+		{"p90", "p90", 0.9, 4, func(q *Quantiles) int64 { return q.P90 }},
+		{"p95", "p95", 0.95, 1, func(q *Quantiles) int64 { return q.P95 }},
+		{"p99", "p99", 0.99, 0, func(q *Quantiles) int64 { return q.P99 }},
+		{"p999", "p99.9", 0.999, 3, func(q *Quantiles) int64 { return q.P999 }},
+		{"p9999", "p99.99", 0.9999, 5, func(q *Quantiles) int64 { return q.P9999 }},
+		{"max", "max", 1, 0, func(q *Quantiles) int64 { return q.Max }},
 	}
 }
 

@@ -26,10 +26,8 @@ type metric struct {
 	optional bool
 	// whole is what a percentage of the figure is of; nil if it is of nothing.
 	whole func(*Figures) int64
-	// A load generator that is the limit makes times longer and rates lower than they were: least is the least that the figure can
-	// have been, nil if it was as it is, and lower says that it can have been anything above.
-	least func(*Figures) *big.Rat
-	lower bool
+	// ofMachine: a load generator that was the limit decides the figure, so that no promise of it is judged then.
+	ofMachine bool
 }
 
 // metrics is all that can be promised, in the order in which it is listed.
@@ -37,35 +35,26 @@ var metrics = allMetrics()
 
 func allMetrics() []metric {
 	var all []metric
-	type quantiles = func(*Figures) *Quantiles
-	service := func(f *Figures) *Quantiles { return f.Service }
-	unknown := func(*Figures) *Quantiles { return nil }
 	for _, times := range []struct {
-		prefix    string
-		optional  bool
-		of, least quantiles
+		prefix   string
+		optional bool
+		of       func(*Figures) *Quantiles
 	}{
-		{"", false, func(f *Figures) *Quantiles { return f.Latency }, service},
-		{"service_", false, service, nil},
-		{"allowed_", true, func(f *Figures) *Quantiles { return f.AllowedService }, nil},
-		{"denied_", true, func(f *Figures) *Quantiles { return f.DeniedService }, nil},
-		{"lag_", false, func(f *Figures) *Quantiles { return f.Lag }, nil},
-		{"error_", true, func(f *Figures) *Quantiles { return f.ErrorLatency }, unknown},
+		{"", false, func(f *Figures) *Quantiles { return f.Latency }},
+		{"service_", false, func(f *Figures) *Quantiles { return f.Service }},
+		{"allowed_", true, func(f *Figures) *Quantiles { return f.AllowedService }},
+		{"denied_", true, func(f *Figures) *Quantiles { return f.DeniedService }},
+		{"lag_", false, func(f *Figures) *Quantiles { return f.Lag }},
+		{"error_", true, func(f *Figures) *Quantiles { return f.ErrorLatency }},
 	} {
 		for _, figure := range timeFigures() {
-			figureOf := func(of quantiles) func(*Figures) *big.Rat {
-				return func(f *Figures) *big.Rat {
-					if us, known := figure.Known(of(f)); known {
+			all = append(all, metric{name: times.prefix + figure.Name, kind: duration, optional: times.optional, ofMachine: true,
+				of: func(f *Figures) *big.Rat {
+					if us, known := figure.Known(times.of(f)); known {
 						return new(big.Rat).SetInt64(us)
 					}
 					return nil
-				}
-			}
-			one := metric{name: times.prefix + figure.Name, kind: duration, optional: times.optional, of: figureOf(times.of)}
-			if times.least != nil {
-				one.least = figureOf(times.least)
-			}
-			all = append(all, one)
+				}})
 		}
 	}
 	requests := func(f *Figures) int64 { return f.Requests }
@@ -93,13 +82,8 @@ func allMetrics() []metric {
 		{"longest_denial_run", func(f *Figures) int64 { return f.Audit.LongestDenialRun }, nil},
 		{"worst_window_units", func(f *Figures) int64 { return f.Audit.WorstUnits }, nil},
 	} {
-		one := metric{name: counted.name, kind: count, whole: counted.whole, of: func(f *Figures) *big.Rat {
-			return new(big.Rat).SetInt64(counted.of(f))
-		}}
-		if counted.name == "late" {
-			one.least = func(*Figures) *big.Rat { return nil }
-		}
-		all = append(all, one)
+		all = append(all, metric{name: counted.name, kind: count, whole: counted.whole, ofMachine: counted.name == "late",
+			of: func(f *Figures) *big.Rat { return new(big.Rat).SetInt64(counted.of(f)) }})
 	}
 	for _, figure := range []struct {
 		name string
@@ -108,7 +92,7 @@ func allMetrics() []metric {
 		{"worst_window_ratio", func(f *Figures) float64 { return f.Audit.WorstRatio }},
 		{"throughput", func(f *Figures) float64 { return f.ThroughputPerS }},
 	} {
-		all = append(all, metric{name: figure.name, lower: figure.name == "throughput", of: func(f *Figures) *big.Rat {
+		all = append(all, metric{name: figure.name, ofMachine: figure.name == "throughput", of: func(f *Figures) *big.Rat {
 			return ratOf(figure.of(f))
 		}})
 	}
@@ -134,7 +118,7 @@ func allMetrics() []metric {
 		metric{name: "fairness", of: func(f *Figures) *big.Rat {
 			return ratOf(f.Audit.Fairness)
 		}},
-		metric{name: "rate", lower: true, of: func(f *Figures) *big.Rat {
+		metric{name: "rate", ofMachine: true, of: func(f *Figures) *big.Rat {
 			if f.CountedMS() <= 0 {
 				return new(big.Rat)
 			}
@@ -185,13 +169,6 @@ func metricNamed(name string) *metric {
 		}
 	}
 	return nil
-}
-
-func metricNames() (names []string) {
-	for i := range metrics {
-		names = append(names, metrics[i].name)
-	}
-	return names
 }
 
 // valueHint says how the metric's values are written.

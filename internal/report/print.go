@@ -58,7 +58,9 @@ func printOne(d *Document, p *output.Printer, r *Run) {
 	if d.Kind != Simulation {
 		line(p, "fast?", output.Plain, output.PerSecond(r.ThroughputPerS)+" answered")
 	}
-	printTimes(p, r)
+	if columns, rows := timesTable(r); len(rows) > 0 {
+		p.Table(columns, rows)
+	}
 	if connections := connectionsInWords(r); connections != "" {
 		line(p, "", output.Plain, connections)
 	}
@@ -98,7 +100,7 @@ func timesTable(r *Run) (columns []output.Column, rows [][]output.Cell) {
 	})
 	columns = []output.Column{{Header: "         "}}
 	for _, f := range figures {
-		columns = append(columns, output.Column{Header: f.Title, Right: true})
+		columns = append(columns, output.Column{Header: f.Title, Right: true, Drops: f.drops})
 	}
 	for _, t := range times {
 		row := []output.Cell{{Text: "  " + t.name}}
@@ -112,34 +114,6 @@ func timesTable(r *Run) (columns []output.Column, rows [][]output.Cell) {
 		rows = append(rows, row)
 	}
 	return columns, rows
-}
-
-// printTimes shows the distributions. Where they do not fit, figures are the rows, so that of those none is left out.
-func printTimes(p *output.Printer, r *Run) {
-	columns, rows := timesTable(r)
-	if len(rows) == 0 {
-		return
-	}
-	if p.Width > 0 && output.TableWidth(columns, rows) > p.Width {
-		turned := []output.Column{{Header: "        "}}
-		for _, row := range rows {
-			column := output.Column{Header: strings.TrimSpace(row[0].Text), Right: true}
-			if column.Header == "allowed" || column.Header == "denied" { // service is of both
-				column.Drops = 1
-			}
-			turned = append(turned, column)
-		}
-		var figures [][]output.Cell
-		for i, column := range columns[1:] {
-			line := []output.Cell{{Text: "  " + column.Header}}
-			for _, row := range rows {
-				line = append(line, row[1+i])
-			}
-			figures = append(figures, line)
-		}
-		columns, rows = turned, figures
-	}
-	p.Table(columns, rows)
 }
 
 func printMostDenied(p *output.Printer, r *Run) {

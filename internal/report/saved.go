@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
+	"math"
+	"reflect"
+	"time"
 
 	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -15,20 +17,17 @@ import (
 // is read in bounded memory. A month's load test has 2 MB, an hour's 50 KB.
 const (
 	// MaxSize is how many bytes a report has.
-	MaxSize    = 16 << 20
-	maxRuns    = 10_000
-	maxRunSize = 4 << 20
-	// maxPromises is how many thresholds, and how many suggestions, there are.
-	maxPromises = 100_000
-	// maxRunValues is how many values a run has, and maxValues all runs together.
+	MaxSize = 16 << 20
+	maxRuns = 10_000
+	// maxRunValues is how many values a run has, and maxValues the whole report.
 	maxRunValues = 200_000
 	maxValues    = 2_000_000
 	// maxHistograms is how many bytes of memory all histograms together take.
 	maxHistograms = 256 << 20
 )
 
-// errHistograms: the histograms of a document take more than [maxHistograms].
-var errHistograms = fmt.Errorf("its histograms take more than %d MB of memory", maxHistograms>>20)
+// errTooMuch is about a report that holds more than any that a command saves.
+var errTooMuch = errors.New("it holds more than any report")
 
 // Save returns the document as a file, histograms included, for [Read].
 func (d *Document) Save() ([]byte, error) {
@@ -51,59 +50,57 @@ func (d *Document) Save() ([]byte, error) {
 // Read reads a document that was saved or printed as JSON; name is what messages
 // call it. What is wrong with it is a [store.ErrInvalid].
 func Read(name string, data []byte) (*Document, error) {
-	var head struct {
-		SchemaVersion *int            `json:"schema_version"`
-		Kind          Kind            `json:"kind"`
-		Origin        *Origin         `json:"origin"`
-		Interrupted   bool            `json:"interrupted"`
-		MaxErrors     *float64        `json:"max_errors"`
-		Runs          json.RawMessage `json:"runs"`
-		Thresholds    json.RawMessage `json:"thresholds"`
-		Suggestions   json.RawMessage `json:"suggestions"`
+	d, err := read(data)
+	if err != nil { // what is wrong can be a number of a million digits
+		return nil, store.Invalidf("%s is not a report: %.200s; give one that loadtest or simulate saved", name, err.Error())
 	}
-	if len(bytes.TrimSpace(data)) == 0 {
-		return nil, store.Invalidf("%s is empty; give a report that loadtest or simulate saved", name)
+	return d, nil
+}
+
+func read(data []byte) (*Document, error) {
+	if len(data) > MaxSize || bytes.Count(data, []byte{','}) > maxValues {
+		return nil, errTooMuch
 	}
-	if err := json.Unmarshal(data, &head); err != nil {
-		return nil, notJSON(name, data, err)
+	type document Document // without its own runs
+	var file struct {
+		document
+		Runs []json.RawMessage `json:"runs"`
 	}
+	if err := json.Unmarshal(data, &file); err != nil {
+		return nil, err
+	}
+	d := (*Document)(&file.document)
 	switch {
-	case len(data) > MaxSize:
-		return nil, notAReport(name, errors.New("it holds more than any report"))
-	case head.SchemaVersion == nil, !isList(head.Runs), head.Kind != LoadTest && head.Kind != Simulation:
-		return nil, store.Invalidf("%s is JSON, but not a report; give one that loadtest or simulate saved", name)
-	case *head.SchemaVersion != output.SchemaVersion:
-		return nil, store.Invalidf("%s has schema_version %d, and this limitctl reads %d; use the limitctl that saved it",
-			name, *head.SchemaVersion, output.SchemaVersion)
+	case d.SchemaVersion == 0, file.Runs == nil, d.Kind != LoadTest && d.Kind != Simulation:
+		return nil, errors.New("it has no schema_version, kind or runs")
+	case d.SchemaVersion != output.SchemaVersion:
+		return nil, fmt.Errorf("it has schema_version %d, and this limitctl reads %d", d.SchemaVersion, output.SchemaVersion)
+	case len(file.Runs) > maxRuns:
+		return nil, errTooMuch
+	case d.mayFail() < 0 || d.mayFail() > 1:
+		return nil, fmt.Errorf("max_errors %v is not a share of requests", *d.MaxErrors)
 	}
-	d := &Document{
-		SchemaVersion: *head.SchemaVersion, Kind: head.Kind, Origin: head.Origin, Interrupted: head.Interrupted,
-		MaxErrors: head.MaxErrors,
-	}
-	if share := d.mayFail(); share < 0 || share > 1 {
-		return nil, notAReport(name, fmt.Errorf("max_errors %v is not a share of requests", share))
-	}
-	var err error
+	d.Verdict, d.Passed, d.Reasons, d.Runs = "", false, nil, make([]Run, len(file.Runs))
 	histograms := 0
-	check := func(r *Run) error {
-		if histograms += r.Histograms.size(); histograms > maxHistograms {
-			return errHistograms
+	for i, text := range file.Runs {
+		if bytes.Count(text, []byte{','}) > maxRunValues {
+			return nil, errTooMuch
 		}
-		return r.check()
-	}
-	if d.Runs, err = elements(head.Runs, maxRuns, check); err == nil {
-		d.Thresholds, err = elements[Threshold](head.Thresholds, maxPromises, nil)
-	}
-	if err == nil {
-		d.Suggestions, err = elements[Suggestion](head.Suggestions, maxPromises, nil)
-	}
-	if err != nil {
-		return nil, notAReport(name, err)
+		r := &d.Runs[i]
+		err := json.Unmarshal(text, r)
+		if err == nil {
+			err = r.check()
+		}
+		if histograms += r.Histograms.size(); err == nil && histograms > maxHistograms {
+			err = fmt.Errorf("the histograms take more than %d MB of memory", maxHistograms>>20)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("run %d is damaged: %w", i+1, err)
+		}
 	}
 	for _, t := range d.Thresholds {
 		if t.Run < 0 || t.Run >= len(d.Runs) {
-			return nil, store.Invalidf("%s is not a report: threshold %q is about run %d, and there are %d",
-				name, t.Expression, t.Run, len(d.Runs))
+			return nil, fmt.Errorf("threshold %q is about run %d, and there are %d", t.Expression, t.Run, len(d.Runs))
 		}
 	}
 	if d.Thresholds == nil {
@@ -112,62 +109,58 @@ func Read(name string, data []byte) (*Document, error) {
 	return d, nil
 }
 
-// notJSON says what is wrong with the text of a report.
-func notJSON(name string, data []byte, err error) error {
-	var syntax *json.SyntaxError
-	switch {
-	case errors.As(err, &syntax) && strings.HasPrefix(syntax.Error(), "unexpected end"):
-		return store.Invalidf("%s ends in the middle of its JSON; save the report again", name)
-	case errors.As(err, &syntax) && strings.HasSuffix(syntax.Error(), "after top-level value"):
-		return store.Invalidf("%s goes on after its report; give a file with one report in it", name)
-	case errors.As(err, &syntax) && !strings.ContainsRune("{[", rune(bytes.TrimSpace(data)[0])):
-		return store.Invalidf("%s is not JSON; give a report that loadtest or simulate saved", name)
+// mostOfAnything bounds the numbers in a file, so that no computation with them overflows, and mostListed the lists of a
+// run but its timeline.
+const (
+	mostOfAnything = 1_000_000_000_000_000
+	mostListed     = 1000
+)
+
+// check reports what is impossible in a run that was read from a file.
+func (r *Run) check() error {
+	for i := range r.Timeline {
+		if r.IntervalMS <= 0 || i > 0 && r.Timeline[i].OffsetMS <= r.Timeline[i-1].OffsetMS {
+			return errors.New("its timeline is not in order of time")
+		}
 	}
-	return notAReport(name, err)
+	if err := checkNumbers(reflect.ValueOf(r), false); err != nil {
+		return err
+	}
+	if answers := r.Allowed + r.Denied + r.Errors; answers > r.Requests || r.KeysDenied > r.Keys {
+		return fmt.Errorf("%d requests had %d answers, and of %d keys %d were denied", r.Requests, answers, r.Keys, r.KeysDenied)
+	}
+	return nil
 }
 
-func notAReport(name string, err error) error {
-	// What is wrong can be a number of a million digits.
-	return store.Invalidf("%s is not a report: %.200s; give one that loadtest or simulate saved", name, err.Error())
-}
-
-func isList(raw json.RawMessage) bool { return len(raw) > 0 && raw[0] == '[' }
-
-// elements reads a list one by one, so that what has too many of anything is known
-// before there is memory taken for them: two bytes of JSON can stand for a Run.
-func elements[T any](raw json.RawMessage, most int, check func(*T) error) (list []T, err error) {
+// checkNumbers reports a number that is out of range in a part of a run, or a list that is too long.
+// Numbers are not negative, unless their field has the tag range.
+func checkNumbers(v reflect.Value, signed bool) error {
 	switch {
-	case raw == nil || string(raw) == "null":
-		return nil, nil
-	case !isList(raw):
-		return nil, errors.New("a list is missing that every report has")
-	}
-	list = []T{}
-	values := 0
-	decoder := json.NewDecoder(bytes.NewReader(raw))
-	if _, err := decoder.Token(); err != nil {
-		return nil, err
-	}
-	for decoder.More() {
-		var text json.RawMessage
-		if err := decoder.Decode(&text); err != nil {
-			return nil, err
+	case v.CanInt():
+		if n := v.Int(); n < 0 || n > mostOfAnything {
+			return fmt.Errorf("%d is out of range", n)
 		}
-		own := bytes.Count(text, []byte{','})
-		values += own + 1
-		if len(list) == most || len(text) > maxRunSize || own > maxRunValues || values > maxValues {
-			return nil, errors.New("it holds more than any report")
+	case v.CanFloat():
+		if f := v.Float(); f < 0 && !signed || math.Abs(f) > mostOfAnything {
+			return fmt.Errorf("%v is out of range", f)
 		}
-		var element T
-		if err := json.Unmarshal(text, &element); err != nil {
-			return nil, err
+	case v.Kind() == reflect.Pointer && !v.IsNil():
+		return checkNumbers(v.Elem(), false)
+	case v.Kind() == reflect.Slice:
+		if v.Len() > mostListed && v.Type() != reflect.TypeFor[[]Interval]() {
+			return errTooMuch
 		}
-		if check != nil {
-			if err := check(&element); err != nil {
-				return nil, fmt.Errorf("run %d is damaged: %w", len(list)+1, err)
+		for i := range v.Len() {
+			if err := checkNumbers(v.Index(i), false); err != nil {
+				return err
 			}
 		}
-		list = append(list, element)
+	case v.Kind() == reflect.Struct && v.Type() != reflect.TypeFor[Histograms]() && v.Type() != reflect.TypeFor[time.Time]():
+		for i := range v.NumField() {
+			if err := checkNumbers(v.Field(i), v.Type().Field(i).Tag.Get("range") == "signed"); err != nil {
+				return err
+			}
+		}
 	}
-	return list, nil
+	return nil
 }

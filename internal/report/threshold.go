@@ -1,15 +1,12 @@
 package report
 
 import (
-	"cmp"
 	"fmt"
 	"math/big"
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 
-	"github.com/limitctl/limitctl/internal/texts"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -51,7 +48,8 @@ func ParseThreshold(text string) (Expression, error) {
 	}
 	name, value := e.text[:at], e.text[at+len(e.operator):]
 	if e.metric = metricNamed(name); e.metric == nil {
-		return Expression{}, wrong(text, "unknown metric %q; %s", name, meant(name, e.operator, value))
+		return Expression{}, wrong(text, "unknown metric %q; write one such as p95, p99, service_p99, errors, denied, over_admitted, "+
+			"lies or throughput", name)
 	}
 	digits := strings.TrimRight(value, "%usmµμ")
 	e.unit = value[len(digits):]
@@ -86,32 +84,6 @@ func wrong(expression, format string, args ...any) error {
 	return store.Invalidf("threshold %q: %s", expression, fmt.Sprintf(format, args...))
 }
 
-// meant is what to write instead of a promise of a metric that there is not.
-func meant(name, operator, value string) string {
-	plain := strings.Map(func(c rune) rune { // p(95) and P99.9 are common elsewhere
-		if c = unicode.ToLower(c); c == '_' || c >= 'a' && c <= 'z' || c >= '0' && c <= '9' {
-			return c
-		}
-		return -1
-	}, name)
-	habits := map[string]string{"avg": "mean", "med": "p50", "median": "p50", "rps": "rate", "qps": "rate", "error_rate": "errors"}
-	near := cmp.Or(habits[plain], plain)
-	if strings.TrimLeft(near, "p0123456789") != "" {
-		near = texts.Nearest(near, metricNames(), min(2, (len(near)-1)/2)) // in a short name, two other letters are no slip
-	}
-	m := metricNamed(near)
-	if m == nil {
-		return "write one such as p95, p99, service_p99, errors, denied, over_admitted, lies or throughput"
-	}
-	if m.kind == duration && strings.Trim(value, "0123456789.") == "" {
-		value += "ms"
-	}
-	if _, err := ParseThreshold(near + operator + value); err != nil {
-		return fmt.Sprintf("did you mean %s?", near)
-	}
-	return fmt.Sprintf("did you mean %s?", near+operator+value)
-}
-
 // Holds reports whether the figures keep the promise, and the metric's value in the
 // expression's unit. It is a [store.ErrInvalid] if they have no such metric: a
 // simulation has no latencies.
@@ -140,18 +112,17 @@ func (e Expression) value(f *Figures) *big.Rat {
 // and stays broken however the run goes on. It is quick enough to be asked often.
 func Lost(promises []Expression, f *Figures) bool {
 	return slices.ContainsFunc(promises, func(e Expression) bool {
-		if !e.isBound() {
+		if !e.isBound() || f.GeneratorLimited && e.metric.ofMachine {
 			return false
 		}
 		value := e.value(f)
-		return value != nil && !e.compare(value) && !e.isUncertain(f, value)
+		return value != nil && !e.compare(value)
 	})
 }
 
-func (e Expression) compare(value *big.Rat) bool { return e.keeps(value.Cmp(e.bound)) }
-
-// keeps reports whether a value keeps the promise that is below the bound (-1), at it (0) or above it (1).
-func (e Expression) keeps(order int) bool {
+// compare reports whether a value keeps the promise.
+func (e Expression) compare(value *big.Rat) bool {
+	order := value.Cmp(e.bound)
 	switch e.operator {
 	case "<":
 		return order < 0
@@ -193,28 +164,6 @@ func (e Expression) write(value *big.Rat) string {
 	return text + e.unit
 }
 
-// isUncertain reports whether a generator that was the limit can have made the difference between a promise that was kept and one
-// that was missed: whether some of what the value can have been keeps the promise, and some does not.
-func (e Expression) isUncertain(f *Figures, value *big.Rat) bool {
-	if !f.GeneratorLimited || e.metric.least == nil && !e.metric.lower {
-		return false
-	}
-	from, to := value.Cmp(e.bound), 1
-	if !e.metric.lower {
-		least := e.metric.least(f)
-		if least == nil {
-			least = new(big.Rat)
-		}
-		from, to = least.Cmp(e.bound), from
-	}
-	for order := from; order <= to; order++ {
-		if e.keeps(order) != e.keeps(to) {
-			return true
-		}
-	}
-	return false
-}
-
 // Evaluate holds every run against every promise, in place of what the document had
 // of thresholds before, and reports whether all were kept. Its errors are those of
 // [Expression.Holds], but that a load test without any answer has missed what was
@@ -234,7 +183,7 @@ func (d *Document) Evaluate(expressions []Expression) (held bool, err error) {
 				return false, err
 			}
 			t := Threshold{Expression: e.text, Run: i, Actual: actual, OK: ok}
-			if f := &d.Runs[i].Figures; err == nil && e.isUncertain(f, e.value(f)) {
+			if err == nil && e.metric.ofMachine && d.Runs[i].GeneratorLimited {
 				t.OK, t.NotJudged = false, "the load generator was the limit"
 			}
 			held = held && t.OK

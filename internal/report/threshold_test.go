@@ -101,12 +101,6 @@ func TestWrongThresholds(t *testing.T) {
 		"":                                       "write a metric, one of",
 		"p99=5ms":                                "write a metric, one of",
 		"p98<5ms":                                `unknown metric "p98"; write one such as p95, p99, service_p99, errors, denied, `,
-		"p(95)<200":                              `unknown metric "p(95)"; did you mean p95<200ms?`,
-		"P99.9<=1.5s":                            `did you mean p999<=1.5s?`,
-		"med<200":                                `did you mean p50<200ms?`,
-		"overadmitted==0":                        `did you mean over_admitted==0?`,
-		"service_p95th<5%":                       `did you mean service_p95?`,
-		"http_req_duration<200":                  `write one such as p95`,
 		"<5ms":                                   `unknown metric ""; write one such as p95`,
 		"p99<5":                                  `"5" has no unit of time; write a time in us, ms or s`,
 		"p99<5%":                                 `"5%" has no unit of time`,
@@ -156,22 +150,16 @@ func TestNothingMeasuredIsMissed(t *testing.T) {
 	}
 }
 
-// A generator that is the limit makes times longer and rates lower than they were. What it cannot have changed is judged: a time
-// is at least the service's own.
+// A generator that is the limit decides times and rates, so that no promise of them is judged. Others are.
 func TestPromisesWhenTheGeneratorWasTheLimit(t *testing.T) {
 	for text, want := range map[string]string{
-		"p99<5ms": "kept", "p99<1us": "missed", "p99<=899us": "missed", "p99<=900us": "unknown",
-		"p99<901us": "unknown", "p99<1250us": "unknown", "p99<1251us": "kept",
-		"p99>5ms": "missed", "p99>1us": "kept", "p99>=900us": "kept", "p99>900us": "unknown", "p99>1ms": "unknown",
-		"p99==1us": "missed", "p99==1ms": "unknown", "p99==1250us": "unknown", "p99==2ms": "missed",
-		"p99!=1us": "kept", "p99!=1ms": "unknown", "p99!=2ms": "kept",
-		"service_p99<1us": "missed", "late<=0": "unknown", "late>0": "unknown", "error_p99<1us": "unknown", "lag_p99<1us": "missed",
-		"throughput>1000000": "unknown", "throughput>1": "kept", "throughput<1": "missed", "throughput<1000000": "unknown",
-		"rate>=1000000": "unknown", "over_admitted==0": "kept", "denied<1%": "missed", "dropped<1": "missed",
+		"p99<5ms": "unknown", "p99<1us": "unknown", "service_p99<1us": "unknown", "late<=0": "unknown", "error_p99<1us": "unknown",
+		"lag_p99<1us": "unknown", "throughput>1": "unknown", "rate>=1000000": "unknown",
+		"over_admitted==0": "kept", "denied<1%": "missed", "dropped<1": "missed",
 	} {
 		d := New(LoadTest)
 		run := LoadRun("token-bucket", 1, 1, 0)
-		run.GeneratorLimited, run.Late, run.Dropped, run.Service.P99, run.ErrorLatency = true, 5, 5, 900, run.Latency
+		run.GeneratorLimited, run.Late, run.Dropped, run.ErrorLatency = true, 5, 5, run.Latency
 		d.Runs = []Run{run}
 		Promised(d, text)
 		got := "missed"
@@ -183,9 +171,8 @@ func TestPromisesWhenTheGeneratorWasTheLimit(t *testing.T) {
 		if got != want || d.Missed() != (want == "missed") {
 			t.Errorf("%s: %s, want %s: %+v", text, got, want, d.Thresholds)
 		}
-		e := parsed(t, text)
-		if want != "missed" && Lost([]Expression{e}, &run.Figures) {
-			t.Errorf("%s: the run is lost", text)
+		if lost := Lost([]Expression{parsed(t, text)}, &run.Figures); lost != (want == "missed") {
+			t.Errorf("%s: the run is lost: %t", text, lost)
 		}
 	}
 }
