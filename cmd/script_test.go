@@ -88,7 +88,7 @@ func (u unhurried) Run() (code int) {
 // $REPORTS is a directory of saved reports, and $EXAMPLES that of docs/examples. limitctl waits
 // a minute for an answer, so that a busy machine is in time; what is to time out gives --timeout.
 func TestScripts(t *testing.T) {
-	reports, err := filepath.Abs("internal/report/testdata")
+	reports, err := filepath.Abs("../internal/report/testdata")
 	if err != nil {
 		t.Fatal(err)
 	}
