@@ -184,12 +184,6 @@ const (
 	ellipsis  = "…"
 )
 
-// TableWidth returns the width of a complete table.
-func TableWidth(columns []Column, rows [][]Cell) int {
-	_, total := widthsOf(columns, rows)
-	return total
-}
-
 // widthsOf returns the widths of the columns and of a row.
 func widthsOf(columns []Column, rows [][]Cell) (widths []int, total int) {
 	total = -len(columnGap)
