@@ -24,7 +24,6 @@ func (r *Reading) readPlain(header http.Header, there time.Time) {
 	if !found {
 		return
 	}
-	r.number(header, "X-RateLimit-Used") // only to see that it can be read
 	dialect := DialectX
 	reset := strings.TrimSpace(header.Get("X-Ratelimit-Reset"))
 	switch {
@@ -80,22 +79,16 @@ func (r *Reading) readNumbers(header http.Header, limit Limit, there time.Time) 
 	if !hasReset {
 		return limit, policies, true
 	}
-	value, err := strconv.ParseFloat(text, 64)
+	value, _ := strconv.ParseFloat(text, 64)
 	isX := strings.HasPrefix(limit.ResetField, "X-")
 	switch {
-	case err != nil || !isDigits(strings.ReplaceAll(strings.TrimPrefix(text, "-"), ".", "")):
-		r.problem("%s: %s is not a number", limit.ResetField, quote(text))
-	case value < 0:
-		r.problem("%s: %s is below 0", limit.ResetField, Shown(text))
-	case value >= leastUnixMilliseconds:
-		r.problem("%s: %s is a unix time in milliseconds; seconds are usual", limit.ResetField, Shown(text))
-	case value >= LeastUnix && !isX:
-		r.problem("%s: %s is a unix time; this dialect has seconds until then", limit.ResetField, Shown(text))
+	case !isDigits(strings.Replace(text, ".", "", 1)), strings.Contains(text, ".") && !isX:
+		r.problem("%s: %s is not a number of seconds", limit.ResetField, quote(text))
+	case value >= leastUnixMilliseconds, value >= LeastUnix && !isX:
+		r.problem("%s: %s is too great a number of seconds", limit.ResetField, Shown(text))
 	case value >= LeastUnix:
 		limit.HasReset, limit.ResetWithin = true, farClock
 		limit.Reset = max(-longestWait, min(time.Unix(int64(value), 0).Sub(there), longestWait))
-	case strings.Contains(text, ".") && !isX:
-		r.problem("%s: %s is not a whole number of seconds", limit.ResetField, Shown(text))
 	default:
 		limit.HasReset = true
 		limit.Reset = time.Duration(min(value, longestWait.Seconds()) * float64(time.Second))
@@ -112,21 +105,13 @@ func (r *Reading) readLimitField(header http.Header, field string) (count int64,
 	if !strings.ContainsAny(text, ",;") {
 		return r.numberIn(field, text), nil
 	}
-	items, ok := r.items(field, text)
-	if !ok {
-		return NotTold, nil
-	}
 	count = NotTold
-	for i := range items {
-		n, is := items[i].Value.(int64)
-		if !is || n < 0 {
-			r.problem("%s: %s is not a list of whole numbers", field, quote(text))
-			return NotTold, nil
-		}
+	for i, item := range r.items(field, text) {
+		n := r.whole(field, item.Value, 0)
 		if i == 0 {
 			count = n
 		}
-		if w := r.parameter(&items[i], field, "w", 1, false); w != NotTold {
+		if w := r.parameter(item, field, "w", 1, false); w != NotTold {
 			policies = append(policies, Limit{Count: n, Window: seconds(w), Remaining: NotTold, CountField: field})
 		}
 	}
@@ -145,11 +130,9 @@ func (r *Reading) number(header http.Header, field string) int64 {
 func (r *Reading) numberIn(field, text string) int64 {
 	n, err := strconv.ParseInt(text, 10, 64)
 	switch {
-	case err == nil && n < 0:
-		r.problem("%s: %d is below 0", field, n)
-	case err != nil || !isDigits(text):
+	case !isDigits(text):
 		r.problem("%s: %s is not a whole number", field, quote(text))
-	case n > store.MaxCount*1000:
+	case err != nil || n > store.MaxCount*1000:
 		r.problem("%s: %s is too great a number", field, Shown(text))
 	default:
 		return n

@@ -3,6 +3,7 @@ package headers
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,31 +18,18 @@ const (
 // readStructured reads RateLimit-Policy and RateLimit, in draft-8 or draft-7. A policy of draft-6 is in
 // RateLimit-Policy, too.
 func (r *Reading) readStructured(header http.Header) {
-	policies, policyDialect := r.readPolicies(header)
-	text, hasState := r.joined(header, stateField)
-	if !hasState {
-		if policyDialect == DialectDraft7 && header.Get("RateLimit-Limit")+header.Get("RateLimit-Remaining") != "" {
-			policyDialect = DialectDraft6
-		}
-		r.add(policyDialect, policies)
-		return
-	}
-	if isDictionary(text) {
+	policies, dialect := r.readPolicies(header)
+	text, found := r.joined(header, stateField)
+	switch {
+	case found && isDictionary(text):
 		r.add(DialectDraft7, r.readDraft7(text, policies))
-		if policyDialect == DialectDraft8 {
-			r.problem("%s is of %s, and %s of %s", policyField, DialectDraft8, stateField, DialectDraft7)
-		}
-		return
+	case found:
+		r.add(DialectDraft8, r.readDraft8(text, policies))
+	case dialect == DialectDraft7 && header.Get("RateLimit-Limit")+header.Get("RateLimit-Remaining") != "":
+		r.add(DialectDraft6, policies)
+	default:
+		r.add(dialect, policies)
 	}
-	if policyDialect == DialectDraft7 {
-		r.problem("%s is of %s, and %s of %s", policyField, DialectDraft7, stateField, DialectDraft8)
-		policies = nil
-	}
-	limits := r.readDraft8(text, policies)
-	if limits == nil {
-		limits = policies
-	}
-	r.add(DialectDraft8, limits)
 }
 
 // joined returns the value of a field whose lines are parts of one list.
@@ -76,36 +64,16 @@ func (r *Reading) readPolicies(header http.Header) (limits []Limit, dialect stri
 		return nil, ""
 	}
 	dialect = DialectDraft8
-	items, ok := r.items(policyField, text)
-	if !ok {
-		return nil, dialect
-	}
-	for i := range items {
-		item := &items[i]
+	for _, item := range r.items(policyField, text) {
 		limit := Limit{Count: NotTold, Remaining: NotTold, Window: NotTold, CountField: policyField}
-		switch value := item.Value.(type) {
-		case string:
-			limit.name = value
-			if limit.CountField += " " + quote(value); named(limits, value) != nil {
-				r.problem("%s has %s twice", policyField, quote(value))
-				continue
-			}
+		if name, is := item.Value.(string); is {
+			limit.name, limit.CountField = name, policyField+" "+quote(name)
 			limit.Count = r.parameter(item, limit.CountField, "q", 0, true)
-			limit.Unit = r.unit(item, limit.CountField)
-			if pk, has := item.Params.Get("pk"); has {
-				if _, is := pk.([]byte); !is {
-					r.problem("%s: pk is not a Byte Sequence, such as :MTI=:", limit.CountField)
-				}
+			if unit, has := item.Params.Get("qu"); has && unit != "requests" && unit != "request" {
+				limit.Unit = Shown(fmt.Sprint(unit))
 			}
-		case int64:
-			dialect = DialectDraft7
-			if limit.Count = value; value < 0 {
-				r.problem("%s: %d is below 0", policyField, value)
-				limit.Count = NotTold
-			}
-		default:
-			r.problem("%s: %s is not a String; the name of a policy stands in quotes", policyField, Shown(fmt.Sprint(value)))
-			continue
+		} else {
+			dialect, limit.Count = DialectDraft7, r.whole(policyField, item.Value, 0)
 		}
 		if w := r.parameter(item, limit.CountField, "w", 1, false); w != NotTold {
 			limit.Window = seconds(w)
@@ -115,80 +83,46 @@ func (r *Reading) readPolicies(header http.Header) (limits []Limit, dialect stri
 	return limits, dialect
 }
 
-// unit returns what a policy of draft-8 counts; "" for requests.
-func (r *Reading) unit(item *httpsfv.Item, where string) string {
-	qu, has := item.Params.Get("qu")
-	if !has {
-		return ""
-	}
-	unit, is := qu.(string)
-	if !is {
-		r.problem("%s: qu is not a String", where)
-		return ""
-	}
-	if unit == "requests" || unit == "request" {
-		return ""
-	}
-	return unit
-}
-
 // items reads a list whose members are items.
-func (r *Reading) items(field, text string) ([]httpsfv.Item, bool) {
+func (r *Reading) items(field, text string) (items []httpsfv.Item) {
 	list, err := httpsfv.UnmarshalList([]string{text})
-	switch {
-	case err != nil:
-		r.problem("%s: %s is not a list of structured fields (RFC 9651)", field, quote(text))
-		return nil, false
-	case len(list) == 0:
-		r.problem("%s is empty", field)
-		return nil, false
-	case len(list) > mostLimits:
-		r.problem("%s has %d members", field, len(list))
-		return nil, false
-	}
-	items := make([]httpsfv.Item, 0, len(list))
 	for _, member := range list {
-		item, is := member.(httpsfv.Item)
-		if !is {
-			r.problem("%s: %s has a list inside the list", field, quote(text))
-			return nil, false
+		if item, is := member.(httpsfv.Item); is {
+			items = append(items, item)
 		}
-		items = append(items, item)
 	}
-	return items, true
+	if err != nil || len(items) != len(list) || len(items) == 0 || len(items) > mostLimits {
+		r.problem("%s: %s is not a list of 1 to %d structured fields (RFC 9651)", field, quote(text), mostLimits)
+		return nil
+	}
+	return items
 }
 
-// parameter reads an Integer that is at least some number; NotTold if there is none.
-func (r *Reading) parameter(item *httpsfv.Item, where, name string, least int64, required bool) int64 {
-	value, has := item.Params.Get(name)
-	if !has {
-		if required {
-			r.problem("%s has no %s", where, name)
-		}
+// whole returns a value that is an Integer from least on; NotTold if it is none.
+func (r *Reading) whole(where string, value any, least int64) int64 {
+	n, is := value.(int64)
+	if !is || n < least {
+		r.problem("%s: %s is not a whole number from %d on", where, Shown(fmt.Sprint(value)), least)
 		return NotTold
 	}
-	n, is := value.(int64)
+	return n
+}
+
+// parameter reads a parameter that is an Integer from least on; NotTold if there is none.
+func (r *Reading) parameter(item httpsfv.Item, where, name string, least int64, required bool) int64 {
+	value, has := item.Params.Get(name)
 	switch {
-	case !is:
-		r.problem("%s: %s=%s is not an Integer", where, name, Shown(fmt.Sprint(value)))
-	case n < least && least > 0:
-		r.problem("%s: %s=%d; it must be above 0", where, name, n)
-	case n < least:
-		r.problem("%s: %s=%d is below 0", where, name, n)
-	default:
-		return n
+	case has:
+		return r.whole(where+" "+name, value, least)
+	case required:
+		r.problem("%s has no %s", where, name)
 	}
 	return NotTold
 }
 
 // readDraft8 reads RateLimit of draft-8. Its policies were read before.
 func (r *Reading) readDraft8(text string, policies []Limit) (limits []Limit) {
-	items, ok := r.items(stateField, text)
-	if !ok {
-		return nil
-	}
-	for i := range items {
-		item := &items[i]
+	for _, item := range r.items(stateField, text) {
 		name, is := item.Value.(string)
 		if !is {
 			r.problem("%s: %s is not a String; the name of a policy stands in quotes", stateField, Shown(fmt.Sprint(item.Value)))
@@ -196,18 +130,20 @@ func (r *Reading) readDraft8(text string, policies []Limit) (limits []Limit) {
 		}
 		where := stateField + " " + quote(name)
 		limit := Limit{name: name, Count: NotTold, Window: NotTold}
-		if policy := named(policies, name); policy != nil {
-			limit = *policy
+		if i := slices.IndexFunc(policies, func(l Limit) bool { return l.name == name }); i >= 0 {
+			limit = policies[i]
 		} else if len(policies) > 0 {
 			r.problem("%s: there is no such policy in %s", where, policyField)
 		}
+		limit.LeftField, limit.ResetField = where+" r", where+" t"
 		limit.Remaining = r.parameter(item, where, "r", 0, true)
-		limit.LeftField = where + " r"
 		if t := r.parameter(item, where, "t", 0, false); t != NotTold {
-			limit.ResetField = where + " t"
 			r.setReset(&limit, t)
 		}
 		limits = append(limits, limit)
+	}
+	if limits == nil {
+		return policies
 	}
 	return limits
 }
@@ -226,16 +162,7 @@ func (r *Reading) readDraft7(text string, policies []Limit) []Limit {
 			return NotTold
 		}
 		item, _ := member.(httpsfv.Item)
-		n, is := item.Value.(int64)
-		switch {
-		case !is:
-			r.problem("%s: %s is not an Integer", stateField, key)
-			return NotTold
-		case n < 0:
-			r.problem("%s: %s=%d is below 0", stateField, key, n)
-			return NotTold
-		}
-		return n
+		return r.whole(stateField+" "+key, item.Value, 0)
 	}
 	limit := Limit{Count: number("limit"), Window: NotTold, Remaining: number("remaining"),
 		CountField: stateField + " limit", LeftField: stateField + " remaining", ResetField: stateField + " reset"}
@@ -243,9 +170,6 @@ func (r *Reading) readDraft7(text string, policies []Limit) []Limit {
 		if policies[i].Count == limit.Count {
 			limit.Window = policies[i].Window
 		}
-	}
-	if limit.Window == NotTold && len(policies) > 0 && policies[0].name == "" {
-		r.problem("%s: limit=%d is not in %s", stateField, limit.Count, policyField)
 	}
 	if reset := number("reset"); reset != NotTold {
 		r.setReset(&limit, reset)
@@ -255,14 +179,11 @@ func (r *Reading) readDraft7(text string, policies []Limit) []Limit {
 
 // setReset sets the time until the reset, which must be in seconds and not a time of day.
 func (r *Reading) setReset(limit *Limit, n int64) {
-	switch {
-	case n >= leastUnixMilliseconds:
-		r.problem("%s=%d is a unix time in milliseconds; this dialect has seconds until then", limit.ResetField, n)
-	case n >= LeastUnix:
-		r.problem("%s=%d is a unix time; this dialect has seconds until then", limit.ResetField, n)
-	default:
-		limit.Reset, limit.HasReset = seconds(n), true
+	if n >= LeastUnix {
+		r.problem("%s: %d is too great a number of seconds", limit.ResetField, n)
+		return
 	}
+	limit.Reset, limit.HasReset = seconds(n), true
 }
 
 // Numbers from leastUnix on are times and not durations: as a time it is a day in 2001, as a duration 31 years.
@@ -274,13 +195,4 @@ const (
 // seconds returns a number of seconds, bounded so that sums of it fit.
 func seconds(n int64) time.Duration {
 	return time.Duration(min(n, int64(longestWait/time.Second))) * time.Second
-}
-
-func named(limits []Limit, name string) *Limit {
-	for i := range limits {
-		if limits[i].name == name {
-			return &limits[i]
-		}
-	}
-	return nil
 }
