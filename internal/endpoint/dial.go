@@ -6,11 +6,18 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // dialed opens connections, and measures the time.
@@ -78,3 +85,60 @@ func (d *dialed) discard(body io.Reader) (long bool, err error) {
 func recordMicroseconds(h *hdrhistogram.Histogram, d time.Duration) {
 	_ = h.RecordValue(min(max((d+time.Microsecond-1).Microseconds(), 0), h.HighestTrackableValue()))
 }
+
+// TestHostFlag is the flag that permits a host beyond loopback.
+const TestHostFlag = "i-may-test-this-host"
+
+// checkHost returns a [store.ErrInvalid] if the host of a URL is neither loopback nor permitted.
+//
+// Loopback is localhost and the addresses of this machine in their usual form. Another name is not loopback, even
+// if it resolves to this machine: its owner can change that at any time. For the same reason [dialer] checks the
+// address of localhost.
+func checkHost(target *url.URL, permitted []string) error {
+	host := target.Hostname()
+	if strings.ContainsFunc(host, func(r rune) bool { return !isHostCharacter(r) }) {
+		return store.Invalidf("the host %q has a character that no host has; write it in its ASCII form", host)
+	}
+	if isLoopback(host) || slices.ContainsFunc(permitted, func(one string) bool { return plainHost(one) == plainHost(host) }) {
+		return nil
+	}
+	return store.Invalidf("%s is not on this machine; if you may send it such requests, add --%s %s", host, TestHostFlag, host)
+}
+
+// isHostCharacter reports whether a character can be in a name or an address. Then texts with the host are safe to
+// paste.
+func isHostCharacter(r rune) bool {
+	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-._:%", r)
+}
+
+// plainHost returns a host for comparison: in lower case, without brackets and a dot at the end.
+func plainHost(host string) string {
+	return strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
+}
+
+func isLoopback(host string) bool {
+	if plainHost(host) == "localhost" {
+		return true
+	}
+	address, err := netip.ParseAddr(host)
+	return err == nil && address.WithZone("").Unmap().IsLoopback()
+}
+
+// dialer returns a dialer for a host that [checkHost] accepted. For loopback it refuses other addresses, whatever
+// localhost resolves to.
+func dialer(host string) *net.Dialer {
+	d := &net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: false}}
+	if isLoopback(host) {
+		d.ControlContext = func(_ context.Context, _, address string, _ syscall.RawConn) error {
+			to, err := netip.ParseAddrPort(address)
+			if err != nil || !to.Addr().WithZone("").Unmap().IsLoopback() {
+				return store.Invalidf("%s leads to %s, which is not on this machine", host, address)
+			}
+			return nil
+		}
+	}
+	return d
+}
+
+// unlimited is the time bound of a request that has no other.
+const unlimited = 30 * time.Second

@@ -3,13 +3,20 @@ package experiment
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"slices"
 	"strconv"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/limitctl/limitctl/internal/cost"
 	"github.com/limitctl/limitctl/internal/endpoint"
+	"github.com/limitctl/limitctl/internal/output"
+	"github.com/limitctl/limitctl/internal/probe/headers"
 	"github.com/limitctl/limitctl/internal/report"
+	"github.com/limitctl/limitctl/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit/interval"
@@ -137,4 +144,229 @@ type endpointMeasurement struct{ *cost.Measurement }
 // End implements [Measurement].
 func (m endpointMeasurement) End(ctx context.Context, decisions int64, _ []store.Key) (report.Cost, []string) {
 	return m.Measurement.End(ctx, decisions)
+}
+
+// heard is what was heard of limits in answers.
+type heard struct {
+	once sync.Once
+	skew time.Duration // how far the clock of the first answer was ahead
+	// other is the last limit that answers were about and that is not the one of the run.
+	other atomic.Pointer[headers.Limit]
+
+	mu      sync.Mutex // guards the rest
+	wrong   headers.Findings
+	retries headers.Retries
+	waits   map[int]int64 // answers that count as allowed and have Retry-After, by their status
+}
+
+// reported returns what an answer says about the limit of the run; nil if nothing.
+func (t *endpointTarget) reported(answer *endpoint.Answer) *interval.Reported {
+	if answer.Header.Get("Age") != "" {
+		return nil // it belongs to another answer, which a cache kept
+	}
+	t.once.Do(func() { t.skew = headers.SkewOf(answer.Header, answer.Sent, answer.Answered) })
+	r := headers.ReadAnswer(answer, t.skew)
+	whole := t.judge(answer, &r)
+	if t.limit == nil {
+		return nil
+	}
+	told := r.About(t.limit)
+	if told != nil && !told.Tells(t.limit) {
+		if told.Count != headers.NotTold {
+			t.other.Store(told)
+		}
+		told = nil
+	}
+	reported, said := headers.Reported(told), told != nil
+	if answer.Outcome == endpoint.Denied && r.ReportRetry(reported) {
+		said = true
+	}
+	if !said {
+		return nil
+	}
+	reported.Partly = !whole
+	return reported
+}
+
+// judge notes what is wrong with the fields of an answer, and reports whether all that should be there can be read.
+func (h *heard) judge(answer *endpoint.Answer, r *headers.Reading) (whole bool) {
+	denied := answer.Outcome == endpoint.Denied
+	if !denied && len(r.Problems) == 0 && r.RetryText == "" {
+		return true
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !denied && r.RetryText != "" {
+		if h.waits == nil {
+			h.waits = map[int]int64{}
+		}
+		h.waits[answer.Status]++
+	}
+	for _, problem := range r.Problems {
+		h.wrong.AddProblem(problem)
+	}
+	if !denied {
+		return len(r.Problems) == 0
+	}
+	if h.retries.Add(answer.Status, r); r.RetryProblem != "" {
+		h.wrong.AddProblem(r.RetryProblem)
+	}
+	isMissing := r.RetryAfter == headers.NotTold && answer.Status == http.StatusTooManyRequests
+	return len(r.Problems) == 0 && r.RetryProblem == "" && !isMissing
+}
+
+// wrongHeaders is what is wrong with the fields of answers, in words.
+func (h *heard) wrongHeaders() []string {
+	if missing := h.retries.Wrong(); missing != "" {
+		h.wrong.Add("missing", 1, "Retry-After is %s", missing)
+	}
+	return h.wrong.Texts()
+}
+
+// otherLimit warns that answers were about another limit, whose figures were not audited; empty if none was.
+func (h *heard) otherLimit() string {
+	told := h.other.Load()
+	if told == nil {
+		return ""
+	}
+	text := fmt.Sprint(told.Count)
+	if told.Window != headers.NotTold {
+		text += " in " + store.FormatPeriod(told.Window)
+	}
+	return fmt.Sprintf("%s says %s, which is not the limit of this run, so what remains of it was not audited", told.CountField, text)
+}
+
+// describe adds to a report what is known of an endpoint alone.
+func (t *endpointTarget) describe(run *report.Run, names *endpoint.Subjects) {
+	run.Endpoint = &report.Endpoint{Subjects: names.Pattern(), WrongHeaders: t.wrongHeaders()}
+	if run.Audit.Lies == nil && len(run.Endpoint.WrongHeaders) > 0 {
+		run.Audit.Lies = new(report.Lies) // something was told, and nothing of it could be checked
+	}
+	if run.Keys > 0 {
+		run.Endpoint.FirstSubject = t.nameOf(0)
+		if len(names.List) > 0 {
+			run.Endpoint.FirstSubject = "" // a key of an API is nobody's business
+		}
+	}
+	run.Statuses = map[string]int64{}
+	var seen []int
+	for status := range t.statuses {
+		if n := t.statuses[status].Load(); n > 0 {
+			name := strconv.Itoa(status)
+			if status < http.StatusContinue { // of gRPC
+				name = endpoint.StatusText(status)
+			}
+			run.Statuses[name] = n
+			seen = append(seen, status)
+		}
+	}
+	if connected, is := t.client.(endpoint.Connected); is {
+		o := connected.Openings()
+		run.Endpoint.Connections = &report.Connections{Opened: o.Count, Connect: report.QuantilesOf(o.Connect),
+			TLS: report.QuantilesOf(o.TLS)}
+		if o.LongBodies > 0 {
+			run.Warnings = append(run.Warnings, fmt.Sprintf(
+				"the bodies of %s were longer than 1 MiB; their rest was not read, and each of them cost a connection",
+				output.Plural(int(o.LongBodies), "answer")))
+		}
+	}
+	run.Warnings = append(run.Warnings, t.warnings(run, names, seen)...)
+}
+
+// warnings are about statuses that may not mean what they were taken for, and about subjects.
+func (t *endpointTarget) warnings(run *report.Run, names *endpoint.Subjects, seen []int) (all []string) {
+	if hasSubject, _ := t.client.Places(); !hasSubject {
+		all = append(all, "nothing in a request says who asks, so the endpoint counts all of them for one "+
+			"subject, together with requests from before and from others")
+	} else if !names.IsFresh() {
+		all = append(all, "the subjects are not new, so usage from before this run and from others counts, too")
+	}
+	if other := t.otherLimit(); other != "" {
+		all = append(all, other)
+	}
+	if looks := t.looksDenied(run, seen); looks != "" {
+		all = append(all, looks)
+	}
+	if run.Denied > 0 {
+		return append(all, t.unseen(run, names)...)
+	}
+	if len(seen) == 0 || seen[0] < 100 {
+		return all
+	}
+	is := func(low, high int) bool {
+		return !slices.ContainsFunc(seen, func(status int) bool { return status < low || status > high })
+	}
+	hint := fmt.Sprintf("? If that is how this endpoint denies, add --denied-status %d", seen[len(seen)-1])
+	every := "every answer was " + endpoint.StatusText(seen[0])
+	switch {
+	case is(300, 399) && len(seen) == 1:
+		all = append(all, every+", and redirects are not followed; give the URL that it leads to")
+	case is(300, 399):
+		all = append(all, "every answer was a redirect, and those are not followed; give the URL that they lead to")
+	case is(401, 401), is(403, 403):
+		all = append(all, every+", so the request may not have reached the limit; does it need a --header 'Authorization: …'"+hint)
+	case is(400, 499) && len(seen) == 1:
+		all = append(all, every+", so the request may not have reached the limit; is this the right URL, method and body"+hint)
+	case seen[len(seen)-1] >= 500 && seen[len(seen)-1] < 600: // --denied-status takes no others
+		all = append(all, endpoint.StatusText(seen[len(seen)-1])+" counts as an error"+strings.Replace(hint, "?", ".", 1))
+	}
+	return all
+}
+
+// looksDenied says which answers beside those of success may be denials although they count as allowed: those that say when to
+// come back, and those that are enough to explain what was admitted too much.
+func (t *endpointTarget) looksDenied(run *report.Run, seen []int) string {
+	if len(seen) == 0 || seen[0] < 200 || seen[0] > 299 {
+		return ""
+	}
+	var known []string
+	found, over := 0, float64(run.Audit.Over())
+	for _, status := range seen {
+		n, waits := t.statuses[status].Load(), t.waits[status] > 0
+		switch {
+		case t.denies[status].Load():
+			known = append(known, strconv.Itoa(status))
+		case status >= 500, over == 0 && (!waits || run.Denied > 0):
+		case waits, status > 299 && float64(n)*max(1, run.Audit.Admitted/float64(max(1, run.Allowed))) >= over:
+			if found == 0 || found < 300 || n > t.statuses[found].Load() {
+				found = status
+			}
+		}
+	}
+	switch {
+	case found == 0:
+		return ""
+	case found < 300:
+		return fmt.Sprintf("%s of %s have Retry-After, as denials do, and count as allowed; denials are known by their status alone",
+			output.Count(t.waits[found], "answer"), endpoint.StatusText(found))
+	}
+	return fmt.Sprintf("%s of %s count as allowed. If that is how this endpoint denies, add %s",
+		output.Count(t.statuses[found].Load(), "answer"), endpoint.StatusText(found),
+		shell.Command("--denied-status", strings.Join(append(known, strconv.Itoa(found)), ",")))
+}
+
+// Loads of fewer subjects, or of fewer periods, leave something open about a limit.
+const (
+	enoughSubjects = 12
+	fewPeriods     = 3
+	enoughPeriods  = 10
+	enoughTime     = 2 * time.Minute // clocks and calendars repeat each minute
+	longest        = time.Hour       // that somebody waits for a load
+)
+
+// unseen says what of a limit such a load cannot show, and the flag that would.
+func (t *endpointTarget) unseen(run *report.Run, names *endpoint.Subjects) (all []string) {
+	if hasSubject, _ := t.client.Places(); hasSubject && run.Keys == 1 && len(names.List) == 0 {
+		all = append(all, fmt.Sprintf("only one subject asked; whether subjects share a limit, or push one another out of memory, "+
+			"is seen with --keys %d", enoughSubjects))
+	}
+	if t.limit == nil {
+		return all
+	}
+	sent := time.Duration(run.CountedMS()) * time.Millisecond
+	if long := max(enoughTime, enoughPeriods*t.limit.Period); sent < fewPeriods*t.limit.Period && long <= longest {
+		all = append(all, fmt.Sprintf("the load was shorter than %d periods of the limit; what goes wrong then is seen with --duration %dm",
+			fewPeriods, (long+time.Minute-1)/time.Minute))
+	}
+	return all
 }

@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/endpoint"
+	"github.com/limitctl/limitctl/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+	"github.com/limitctl/limitctl/pkg/loadgen/audit/interval"
 )
 
 // farClock is by how much an instant of the endpoint's clock may be off: it has whole seconds, and so has the field Date
@@ -270,4 +273,179 @@ func (r *Reading) readLimits(told []endpoint.ToldLimit) {
 		limits = append(limits, limit)
 	}
 	r.add(DialectRLS, limits)
+}
+
+// Findings are mistakes in headers: the first of each kind, and how many there are.
+type Findings struct {
+	kinds []string
+	first map[string]string
+	count map[string]int
+}
+
+// Add adds a mistake that so many answers have.
+func (f *Findings) Add(kind string, answers int, format string, args ...any) {
+	if f.first == nil {
+		f.first, f.count = make(map[string]string), make(map[string]int)
+	}
+	if f.count[kind] == 0 {
+		f.kinds, f.first[kind] = append(f.kinds, kind), fmt.Sprintf(format, args...)
+	}
+	f.count[kind] += answers
+}
+
+// AddProblem adds what is wrong with a field of one answer.
+func (f *Findings) AddProblem(problem string) {
+	kind, _, _ := strings.Cut(problem, "=")
+	kind, _, _ = strings.Cut(kind, ": ")
+	f.Add("syntax "+kind, 1, "%s", problem)
+}
+
+// Texts returns the findings in words.
+func (f *Findings) Texts() (texts []string) {
+	for _, kind := range f.kinds {
+		text := f.first[kind]
+		if n := f.count[kind]; n > 1 {
+			text += fmt.Sprintf(" (and %s more)", output.Plural(n-1, "answer"))
+		}
+		texts = append(texts, text)
+	}
+	return texts
+}
+
+// Retries counts denials by what they say of the wait.
+type Retries struct {
+	Denials, Told, Missing int
+	Status                 int // of the last denial without it
+}
+
+// Add counts a denial.
+func (s *Retries) Add(status int, r *Reading) {
+	s.Denials++
+	switch {
+	case r.RetryProblem != "":
+	case r.RetryAfter == NotTold:
+		s.Missing, s.Status = s.Missing+1, status
+	default:
+		s.Told++
+	}
+}
+
+// Wrong says that Retry-After is missing where it is asked for: with status 429, and if other denials have it. It is empty if
+// all is well.
+func (s *Retries) Wrong() string {
+	if s.Missing == 0 || s.Status != http.StatusTooManyRequests && s.Told == 0 {
+		return ""
+	}
+	return fmt.Sprintf("missing on %d of %s", s.Missing, output.Plural(s.Denials, "denial"))
+}
+
+// ReadAnswer reads all that an answer says about limits. skew is how much the other side's clock is ahead.
+func ReadAnswer(answer *endpoint.Answer, skew time.Duration) Reading {
+	r := Read(answer.Header, answer.Answered, skew)
+	r.readLimits(answer.Limits)
+	r.agree()
+	return r
+}
+
+// agree finds families in one answer whose remaining units differ.
+func (r *Reading) agree() {
+	var first *Limit
+	for i := range r.Families {
+		limit := r.Families[i].Tightest()
+		switch {
+		case limit == nil || limit.Unit != "":
+		case first == nil:
+			first = limit
+		case limit.Remaining != first.Remaining:
+			r.problem("%s and %s contradict each other: %d and %d in one answer",
+				first.LeftField, limit.LeftField, first.Remaining, limit.Remaining)
+		}
+	}
+}
+
+// Reported is what an answer says about a limit, for an audit; told is nil if it says nothing.
+func Reported(told *Limit) *interval.Reported {
+	r := &interval.Reported{Remaining: interval.NotReported, RetryAfter: interval.NotReported, ResetAfter: interval.NotReported}
+	if told == nil {
+		return r
+	}
+	if r.Remaining = told.Remaining; told.HasReset {
+		r.ResetAfter, r.ResetWithin = told.Reset, told.ResetWithin
+	}
+	return r
+}
+
+// ReportRetry adds the wait of a denial to what an answer says, for an audit. It reports whether there is one.
+func (r *Reading) ReportRetry(to *interval.Reported) bool {
+	if r.RetryAfter == NotTold {
+		return false
+	}
+	to.RetryAfter, to.RetryWithin = r.RetryAfter, r.RetryWithin
+	return true
+}
+
+// About returns what the newest dialect that tells anything says about a limit: of several limits the one that is like it,
+// or else the tightest; nil if none is said.
+func (r *Reading) About(limit *store.Limit) *Limit {
+	for i := range r.Families {
+		if told := r.Families[i].About(limit); told != nil {
+			return told
+		}
+	}
+	return nil
+}
+
+// About returns the one of several limits with a window that is like the one in question, or else the tightest. It is nil
+// if none is about requests.
+func (f *Family) About(limit *store.Limit) *Limit {
+	var units []*Limit
+	for i := range f.Limits {
+		if f.Limits[i].Unit == "" {
+			units = append(units, &f.Limits[i])
+		}
+	}
+	if len(units) == 1 {
+		return units[0]
+	}
+	for _, l := range units {
+		if l.Window != NotTold && l.Tells(limit) {
+			return l
+		}
+	}
+	if tightest := f.Tightest(); tightest != nil && tightest.Unit == "" {
+		return tightest
+	}
+	return nil
+}
+
+// Tells reports whether the policy in the fields can be that of a limit, which must be normalized.
+func (l *Limit) Tells(limit *store.Limit) bool {
+	told := l
+	if told.Window == NotTold {
+		return told.Count == limit.Count || told.Count == limit.Capacity()
+	}
+	window := max(time.Second, (limit.Period+time.Second-1)/time.Second*time.Second) // headers have whole seconds
+	if told.Window == window && told.Count == limit.Count {
+		return true
+	}
+	if limit.Period < time.Second && told.Window == time.Second {
+		return told.Count == limit.Count*int64(time.Second)/int64(limit.Period)
+	}
+	if !limit.Algorithm.HasBurst() {
+		return false
+	}
+	// The rate of a bucket can be written in many ways.
+	return sameRate(told.Count, told.Window, limit.Count, limit.Period)
+}
+
+// sameRate reports whether two rates are the same. If a window was rounded up to a whole second, the rate in the
+// fields is a little too low.
+func sameRate(count int64, window time.Duration, otherCount int64, otherPeriod time.Duration) bool {
+	const exactly = 1e-9
+	truly := float64(otherCount) / otherPeriod.Seconds()
+	least, most := float64(count)/window.Seconds(), float64(count)/window.Seconds()
+	if otherPeriod%time.Second != 0 && window > time.Second {
+		most = float64(count) / (window - time.Second).Seconds()
+	}
+	return truly >= least*(1-exactly) && truly <= most*(1+exactly)
 }
