@@ -156,7 +156,6 @@ type heard struct {
 	mu      sync.Mutex // guards the rest
 	wrong   headers.Findings
 	retries headers.Retries
-	waits   map[int]int64 // answers that count as allowed and have Retry-After, by their status
 }
 
 // reported returns what an answer says about the limit of the run; nil if nothing.
@@ -191,17 +190,11 @@ func (t *endpointTarget) reported(answer *endpoint.Answer) *interval.Reported {
 // judge notes what is wrong with the fields of an answer, and reports whether all that should be there can be read.
 func (h *heard) judge(answer *endpoint.Answer, r *headers.Reading) (whole bool) {
 	denied := answer.Outcome == endpoint.Denied
-	if !denied && len(r.Problems) == 0 && r.RetryText == "" {
+	if !denied && len(r.Problems) == 0 {
 		return true
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !denied && r.RetryText != "" {
-		if h.waits == nil {
-			h.waits = map[int]int64{}
-		}
-		h.waits[answer.Status]++
-	}
 	for _, problem := range r.Problems {
 		h.wrong.AddProblem(problem)
 	}
@@ -313,36 +306,29 @@ func (t *endpointTarget) warnings(run *report.Run, names *endpoint.Subjects, see
 	return all
 }
 
-// looksDenied says which answers beside those of success may be denials although they count as allowed: those that say when to
-// come back, and those that are enough to explain what was admitted too much.
+// looksDenied says which answers beside those of success may be denials although they count as allowed: those of one status that
+// are enough to explain what was admitted too much.
 func (t *endpointTarget) looksDenied(run *report.Run, seen []int) string {
-	if len(seen) == 0 || seen[0] < 200 || seen[0] > 299 {
+	over := run.Audit.Over()
+	if over == 0 || len(seen) == 0 || seen[0] < 200 || seen[0] > 299 {
 		return ""
 	}
-	var known []string
-	found, over := 0, float64(run.Audit.Over())
+	var denials []string
+	found, most := 0, int64(over)
 	for _, status := range seen {
-		n, waits := t.statuses[status].Load(), t.waits[status] > 0
+		n := t.statuses[status].Load()
 		switch {
 		case t.denies[status].Load():
-			known = append(known, strconv.Itoa(status))
-		case status >= 500, over == 0 && (!waits || run.Denied > 0):
-		case waits, status > 299 && float64(n)*max(1, run.Audit.Admitted/float64(max(1, run.Allowed))) >= over:
-			if found == 0 || found < 300 || n > t.statuses[found].Load() {
-				found = status
-			}
+			denials = append(denials, strconv.Itoa(status))
+		case status >= 300 && status < 500 && n >= most:
+			found, most = status, n
 		}
 	}
-	switch {
-	case found == 0:
+	if found == 0 {
 		return ""
-	case found < 300:
-		return fmt.Sprintf("%s of %s have Retry-After, as denials do, and count as allowed; denials are known by their status alone",
-			output.Count(t.waits[found], "answer"), endpoint.StatusText(found))
 	}
-	return fmt.Sprintf("%s of %s count as allowed. If that is how this endpoint denies, add %s",
-		output.Count(t.statuses[found].Load(), "answer"), endpoint.StatusText(found),
-		shell.Command("--denied-status", strings.Join(append(known, strconv.Itoa(found)), ",")))
+	return fmt.Sprintf("%s of %s count as allowed. If that is how this endpoint denies, add %s", output.Count(most, "answer"),
+		endpoint.StatusText(found), shell.Command("--denied-status", strings.Join(append(denials, strconv.Itoa(found)), ",")))
 }
 
 // Loads of fewer subjects, or of fewer periods, leave something open about a limit.
