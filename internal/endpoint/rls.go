@@ -48,14 +48,10 @@ func IsRLS(target string) bool {
 // NewRLS returns the client of an Envoy rate limit service. A wrong option is a [store.ErrInvalid].
 func NewRLS(options RLSOptions) (Client, error) {
 	target, err := url.Parse(options.URL)
-	if err != nil || !IsRLS(options.URL) || target.Hostname() == "" || target.User != nil ||
+	if err != nil || !IsRLS(options.URL) || target.Hostname() == "" || target.Port() == "" || target.User != nil ||
 		target.Path != "" && target.Path != "/" || target.RawQuery != "" {
 		return nil, store.Invalidf("%q is not the URL of a rate limit service; write grpc://HOST:PORT, or grpcs:// for TLS",
 			RedactURL(options.URL))
-	}
-	if target.Port() == "" {
-		return nil, store.Invalidf("%s has no port; rate limit services often have 8081, as in grpc://%s:8081", options.URL,
-			target.Hostname())
 	}
 	if err := checkHost(target, options.Permitted); err != nil {
 		return nil, err
@@ -86,9 +82,6 @@ func NewRLS(options RLSOptions) (Client, error) {
 			return nil, err
 		}
 		c.descriptors = append(c.descriptors, descriptor)
-	}
-	if len(c.descriptors) > rls.MaxDescriptors {
-		return nil, store.Invalidf("there are %d descriptors; there may be %d", len(c.descriptors), rls.MaxDescriptors)
 	}
 	return c, nil
 }
@@ -125,9 +118,6 @@ func parseDescriptor(text string) (rls.Descriptor, error) {
 				text, entry)
 		}
 		d.Entries = append(d.Entries, rls.Entry{Key: key, Value: value})
-	}
-	if len(d.Entries) > rls.MaxEntries {
-		return d, store.Invalidf("--descriptor has %d entries; there may be %d", len(d.Entries), rls.MaxEntries)
 	}
 	return d, misplaced("--descriptor", text)
 }

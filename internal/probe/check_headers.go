@@ -37,13 +37,8 @@ func (e *proof) headers() (c Check, dialects []string) {
 		for _, problem := range r.Problems {
 			found.AddProblem(problem)
 		}
-		for k := range r.Families {
-			if name := r.Families[k].Dialect; !slices.Contains(dialects, name) {
-				dialects = append(dialects, name)
-			}
-		}
 	}
-	dialects = e.dialects(dialects, &found)
+	dialects = e.dialects()
 	for _, dialect := range dialects {
 		e.truth(dialect, &found)
 	}
@@ -65,32 +60,30 @@ func (e *proof) headers() (c Check, dialects []string) {
 	return c, dialects
 }
 
-// dialects sorts the dialects that were seen. X-RateLimit without a reset is no dialect of its own beside one with a
-// reset.
-func (e *proof) dialects(seen []string, found *headers.Findings) []string {
-	withReset := false
-	for _, r := range e.readings {
-		for _, f := range r.Families {
-			withReset = withReset || f.Dialect == headers.DialectX && f.Limits[0].HasReset
-		}
-	}
-	for _, unix := range []string{headers.DialectXUnix, headers.DialectGitHub} {
-		if !slices.Contains(seen, unix) || !slices.Contains(seen, headers.DialectX) {
-			continue
-		}
-		if withReset {
-			found.Add("mixed", 1, "X-RateLimit-Reset is a unix time in one answer and seconds in another")
-			continue
-		}
-		for _, r := range e.readings {
-			for k := range r.Families {
-				if f := &r.Families[k]; f.Dialect == headers.DialectX {
-					f.Dialect = unix
-				}
+// dialects returns the dialects that were seen, in order. X-RateLimit without a reset is no dialect of its own beside one with
+// a unix time.
+func (e *proof) dialects() (seen []string) {
+	families := func(do func(*headers.Family)) {
+		for i := range e.events {
+			for k := range e.readings[&e.events[i]].Families {
+				do(&e.readings[&e.events[i]].Families[k])
 			}
 		}
-		seen = slices.DeleteFunc(seen, func(name string) bool { return name == headers.DialectX })
 	}
+	unix := ""
+	families(func(f *headers.Family) {
+		if f.Dialect == headers.DialectXUnix || f.Dialect == headers.DialectGitHub {
+			unix = f.Dialect
+		}
+	})
+	families(func(f *headers.Family) {
+		if unix != "" && f.Dialect == headers.DialectX && !f.Limits[0].HasReset {
+			f.Dialect = unix
+		}
+		if !slices.Contains(seen, f.Dialect) {
+			seen = append(seen, f.Dialect)
+		}
+	})
 	slices.SortFunc(seen, func(a, b string) int { return slices.Index(dialectOrder, a) - slices.Index(dialectOrder, b) })
 	return seen
 }

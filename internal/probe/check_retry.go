@@ -60,8 +60,8 @@ func (e *proof) retryAfter() Check {
 			wait, word = time.Duration(lie.True), "at the earliest"
 		}
 		return failed(c, fmt.Sprintf(
-			"Retry-After is %s, but the limit admits it after %s %s%s%s", span(time.Duration(lie.Reported)), span(wait),
-			word, clocks(within), hint(time.Duration(lie.Reported), wait)))
+			"Retry-After is %s, but the limit admits it after %s %s%s", span(time.Duration(lie.Reported)), span(wait),
+			word, clocks(within)))
 	case waited != "":
 		c.Verdict, c.Seen = Pass, waited
 		if apart > 0 {
@@ -132,8 +132,7 @@ func (e *proof) retried(r *headers.Reading, apart time.Duration, events []*Event
 		switch later.Outcome {
 		case endpoint.Allowed:
 			if latest := later.Answered.Sub(event.Sent); latest < r.RetryAfter-r.RetryWithin-mostLate-apart {
-				return fmt.Sprintf(", but a request %s later was admitted already%s%s", span(wait), clocks(r.RetryWithin),
-					hint(r.RetryAfter, latest)), "", 0
+				return fmt.Sprintf(", but a request %s later was admitted already%s", span(wait), clocks(r.RetryWithin)), "", 0
 			}
 			gap = wait - r.RetryAfter
 			switch {
@@ -145,8 +144,7 @@ func (e *proof) retried(r *headers.Reading, apart time.Duration, events []*Event
 			return "", fmt.Sprintf(": a request %s later was admitted", span(wait)), gap + mostLate
 		case endpoint.Denied:
 			if wait >= r.RetryAfter+r.RetryWithin+resolution && later.Answered != event.Answered {
-				return fmt.Sprintf(", but a request %s later was denied%s%s", span(wait), clocks(r.RetryWithin),
-					e.whenAdmitted(events, event)), "", 0
+				return fmt.Sprintf(", but a request %s later was denied%s", span(wait), clocks(r.RetryWithin)), "", 0
 			}
 			before = wait
 			if e.certain.UnderIfFree > 0 {
@@ -157,25 +155,4 @@ func (e *proof) retried(r *headers.Reading, apart time.Duration, events []*Event
 		}
 	}
 	return "", "", 0
-}
-
-// whenAdmitted describes when a request was admitted after a denial.
-func (e *proof) whenAdmitted(events []*Event, denied *Event) string {
-	for _, event := range events {
-		if event.Sent.After(denied.Answered) && event.Outcome == endpoint.Allowed {
-			return fmt.Sprintf("; the first was admitted %s later", span(event.Sent.Sub(denied.Answered)))
-		}
-	}
-	return ""
-}
-
-// hint guesses why a wait that was told as a number is far too long.
-func hint(told, truly time.Duration) string {
-	switch n := told / time.Second; {
-	case n >= headers.LeastUnix:
-		return "; it looks like a unix time"
-	case n >= 100 && time.Duration(n)*time.Millisecond <= truly+2*mostLate && time.Duration(n)*time.Millisecond >= truly/2:
-		return "; it looks like milliseconds"
-	}
-	return ""
 }

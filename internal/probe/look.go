@@ -1,7 +1,6 @@
 package probe
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -133,8 +132,8 @@ func (l *looker) look() error {
 	case l.seen.Denial == nil && text != "":
 		l.note("%s", text)
 	case l.seen.Denial == nil && l.seen.Passed > 0:
-		l.note("%d of %s were admitted in %s and none was denied%s", l.seen.Passed, output.Plural(len(burst), "request"),
-			span(l.seen.PassedIn), cmp.Or(l.likeDenials(), "; --requests N sends more"))
+		l.note("%d of %s were admitted in %s and none was denied; --requests N sends more", l.seen.Passed,
+			output.Plural(len(burst), "request"), span(l.seen.PassedIn))
 	case l.seen.Denial != nil && l.seen.Passed == 0:
 		l.note("every request was denied; look later, or as subjects that the endpoint admits")
 	}

@@ -383,34 +383,6 @@ func (s *session) read(e *Event) *headers.Reading {
 	return &r
 }
 
-// likeDenials says how many answers that count as admitted say that they are none, and what the last of them says; empty if at
-// most one does.
-func (s *session) likeDenials() string {
-	last, n := "", 0
-	for i := range s.events {
-		e := &s.events[i]
-		if e.Outcome != endpoint.Allowed {
-			continue
-		}
-		r, said := s.read(e), ""
-		for k := range r.Families {
-			if left := r.Families[k].Tightest(); left != nil && left.Remaining == 0 {
-				said = left.LeftField + " is 0"
-			}
-		}
-		if r.RetryText != "" {
-			said = "Retry-After: " + r.RetryText
-		}
-		if said != "" {
-			last, n = fmt.Sprintf("status %d, %s", e.Status, said), n+1
-		}
-	}
-	if n < 2 {
-		return ""
-	}
-	return fmt.Sprintf(", although %d answers look like denials (the last: %s); a denial is told by its status alone", n, last)
-}
-
 // last returns the last event of a subject; nil if there is none.
 func (s *session) last(subject string) *Event {
 	for i := len(s.events) - 1; i >= 0; i-- {
