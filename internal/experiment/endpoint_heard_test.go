@@ -23,7 +23,8 @@ func TestTheFieldsOfAnswersAreJudged(t *testing.T) {
 		{endpoint.Allowed, 200, "X-Ratelimit-Limit 10 X-Ratelimit-Remaining 4", true, "", ""},
 		{endpoint.Allowed, 200, "X-Ratelimit-Remaining 4", false, "", ""}, // of nobody knows which limit
 		{endpoint.Allowed, 200, "X-Ratelimit-Limit 12 X-Ratelimit-Remaining 4", false, "", "X-RateLimit-Limit says 12, "},
-		{endpoint.Allowed, 200, "X-Ratelimit-Limit 10 X-Ratelimit-Remaining -1", false, `X-RateLimit-Remaining: "-1" is not a whole number`, ""},
+		{endpoint.Allowed, 200, "X-Ratelimit-Limit 10 X-Ratelimit-Remaining -1", false,
+			`X-RateLimit-Remaining: "-1" is not a whole number`, ""},
 		{endpoint.Allowed, 200, "X-Ratelimit-Limit 10 X-Ratelimit-Remaining -1 Age 3", false, "", ""},          // of a cache
 		{endpoint.Allowed, 200, "X-Ratelimit-Limit 10 X-Ratelimit-Remaining 4 Retry-After soon", true, "", ""}, // it matters on denials
 		{endpoint.Denied, 429, "X-Ratelimit-Remaining 0 Retry-After 5", true, "", ""},

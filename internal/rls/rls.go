@@ -13,8 +13,8 @@ import (
 
 // Bounds of a request.
 const (
-	MaxDescriptors = 64
-	MaxEntries     = 64 // of a descriptor
+	maxDescriptors = 64
+	maxEntries     = 64 // of a descriptor
 )
 
 // The errors of [ReadRequest].
@@ -112,7 +112,7 @@ func readVarint(value uint64, field any) {
 func ReadRequest(message []byte) (*Request, error) {
 	r := &Request{}
 	return r, read(message, &r.Domain, func(message []byte) error {
-		if len(r.Descriptors) == MaxDescriptors {
+		if len(r.Descriptors) == maxDescriptors {
 			return ErrTooManyDescriptors
 		}
 		r.Descriptors = append(r.Descriptors, Descriptor{})
@@ -122,7 +122,7 @@ func ReadRequest(message []byte) (*Request, error) {
 
 func (d *Descriptor) read(message []byte) error {
 	return read(message, func(message []byte) error {
-		if len(d.Entries) == MaxEntries {
+		if len(d.Entries) == maxEntries {
 			return ErrTooManyEntries
 		}
 		d.Entries = append(d.Entries, Entry{})

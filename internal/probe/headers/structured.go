@@ -182,7 +182,7 @@ func (r *Reading) readDraft7(text string, policies []Limit) []Limit {
 
 // setReset sets the time until the reset, which must be in seconds and not a time of day.
 func (r *Reading) setReset(limit *Limit, n int64) {
-	if n >= LeastUnix {
+	if n >= leastUnix {
 		r.problem("%s: %d is too great a number of seconds", limit.ResetField, n)
 		return
 	}
@@ -191,8 +191,8 @@ func (r *Reading) setReset(limit *Limit, n int64) {
 
 // Numbers from leastUnix on are times and not durations: as a time it is a day in 2001, as a duration 31 years.
 const (
-	LeastUnix             = 1_000_000_000
-	leastUnixMilliseconds = LeastUnix * 1000
+	leastUnix             = 1_000_000_000
+	leastUnixMilliseconds = leastUnix * 1000
 )
 
 // seconds returns a number of seconds, bounded so that sums of it fit.
@@ -224,7 +224,7 @@ func (r *Reading) readPlain(header http.Header, there time.Time) {
 		limit.Count = r.number(header, limit.CountField)
 	case len(policies) > 0:
 		dialect = DialectEnvoy
-	case isDigits(reset) && len(reset) >= len(strconv.Itoa(LeastUnix)):
+	case isDigits(reset) && len(reset) >= len(strconv.Itoa(leastUnix)):
 		if dialect = DialectXUnix; header.Get("X-Ratelimit-Used") != "" {
 			dialect = DialectGitHub
 		}
@@ -275,9 +275,9 @@ func (r *Reading) readNumbers(header http.Header, limit Limit, there time.Time) 
 	switch {
 	case !isDigits(strings.Replace(text, ".", "", 1)), strings.Contains(text, ".") && !isX:
 		r.problem("%s: %s is not a number of seconds", limit.ResetField, quote(text))
-	case value >= leastUnixMilliseconds, value >= LeastUnix && !isX:
+	case value >= leastUnixMilliseconds, value >= leastUnix && !isX:
 		r.problem("%s: %s is too great a number of seconds", limit.ResetField, Shown(text))
-	case value >= LeastUnix:
+	case value >= leastUnix:
 		limit.HasReset, limit.ResetWithin = true, farClock
 		limit.Reset = max(-longestWait, min(time.Unix(int64(value), 0).Sub(there), longestWait))
 	default:
