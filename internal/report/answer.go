@@ -1,5 +1,3 @@
-// Package show makes of a report what people and programs read: the text of a terminal, an HTML
-// page, CSV, and summaries in Markdown and JUnit XML.
 package report
 
 import (

@@ -1,5 +1,3 @@
-// Package chart draws charts as HTML with SVG in it, which need no script and no network.
-// It knows nothing of what they show.
 package report
 
 import (

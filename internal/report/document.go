@@ -1,5 +1,5 @@
-// Package report is the result of a load test or a simulation: the document as it is saved and
-// read, and its judgement by audits and thresholds.
+// Package report is the result of a load test or a simulation: the document as it is saved and read, its judgement by audits
+// and thresholds, what became worse since earlier ones, and what people and programs read of it.
 package report
 
 import (

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"html/template"
 	"io"
-	"maps"
-	"slices"
 	"strings"
 	"sync"
 
@@ -48,13 +46,14 @@ type page struct {
 	Colors                []int
 }
 
-// pageFinding is a [finding], with the run that it is about if there are several.
+// pageFinding is a [finding].
 type pageFinding struct{ Class, Mark, Run, Text string }
 
-// pageRun is a run in the legends, and its chart over time.
+// pageRun is a run in the legends, its chart over time, and its figures.
 type pageRun struct {
 	Title, Key string
 	Chart      template.HTML
+	Facts      []fact // of one of several
 }
 
 type pageTable struct {
@@ -70,8 +69,8 @@ type pageCell struct {
 
 var pageClasses = map[output.Style]string{output.Calm: "good", output.Near: "near", output.AtEnd: "bad"}
 
-func (f finding) onPage(run string) pageFinding {
-	return pageFinding{Class: pageClasses[f.style], Mark: f.mark(), Run: run, Text: output.Cut(output.Escape(f.text), 400)}
+func (f finding) onPage() pageFinding {
+	return pageFinding{Class: pageClasses[f.style], Mark: f.mark(), Run: shortName(f.run), Text: output.Cut(output.Escape(f.text), 400)}
 }
 
 func newPage(d *Document) *page {
@@ -90,19 +89,11 @@ func newPage(d *Document) *page {
 	for _, reason := range shortened(reasons) {
 		p.Reasons = append(p.Reasons, output.Cut(output.Printable(reason), longestFact))
 	}
-	warnings, about := alarmsOf(d)
-	for i, warning := range warnings {
-		p.Warnings = append(p.Warnings, warning.onPage(shortName(about[i])))
+	for _, f := range alarms(d) {
+		p.Warnings = append(p.Warnings, f.onPage())
 	}
-	for _, t := range missedFirst(d) {
-		of := ""
-		if p.Several {
-			of = titles[t.Run]
-		}
-		p.Promises = append(p.Promises, findingOfThreshold(&t).onPage(of))
-	}
-	for i := range d.Suggestions {
-		p.Promises = append(p.Promises, findingOf(&d.Suggestions[i]).onPage(""))
+	for _, f := range promises(d) {
+		p.Promises = append(p.Promises, f.onPage())
 	}
 	p.charts(d, titles)
 	if len(d.Runs) > 0 {
@@ -123,7 +114,11 @@ func (p *page) charts(d *Document, titles []string) {
 		for _, outcome := range legend {
 			present[outcome] = true
 		}
-		p.Runs = append(p.Runs, pageRun{titles[i], fmt.Sprintf("run%d", i%colors), drawn})
+		run := pageRun{Title: titles[i], Key: fmt.Sprintf("run%d", i%colors), Chart: drawn}
+		if p.Several {
+			run.Facts = figuresOf(&d.Runs[i], d.Kind)
+		}
+		p.Runs = append(p.Runs, run)
 	}
 	for _, outcome := range outcomes {
 		if present[outcome.name] {
@@ -145,10 +140,6 @@ func (p *page) tables(d *Document, titles []string) {
 	}
 	columns, rows := withoutSparklines(comparison(d))
 	add("The runs", "", columns, rows)
-	columns, rows = requestsTable(d, titles)
-	add("Requests", "", columns, rows)
-	columns, rows = costTable(d, titles)
-	add("Cost of a decision", "", columns, rows)
 	for i := range d.Runs {
 		r, of := &d.Runs[i], ""
 		if p.Several {
@@ -181,70 +172,4 @@ func pageTableOf(title, run string, columns []output.Column, rows [][]output.Cel
 		table.Rows = append(table.Rows, cells)
 	}
 	return table
-}
-
-// ofRuns are the columns of a table with a figure in each row and a run in each column.
-func ofRuns(titles []string) []output.Column {
-	columns := []output.Column{{}}
-	for _, title := range titles {
-		columns = append(columns, output.Column{Header: title, Right: true})
-	}
-	return columns
-}
-
-// requestsTable has what became of the requests, of the outcomes that any run has.
-func requestsTable(d *Document, titles []string) ([]output.Column, [][]output.Cell) {
-	var rows [][]output.Cell
-	add := func(name string, always, share bool, of func(*Run) int64) {
-		row, any := []output.Cell{{Text: name}}, always
-		for i := range d.Runs {
-			r := &d.Runs[i]
-			n := of(r)
-			any = any || n > 0
-			text := output.Thousands(n)
-			if share && n > 0 {
-				text += " (" + output.Share(n, r.Planned()) + ")"
-			}
-			row = append(row, output.Cell{Text: text})
-		}
-		if any {
-			rows = append(rows, row)
-		}
-	}
-	add("Requests", true, false, func(r *Run) int64 { return r.Planned() })
-	add("Allowed", true, true, func(r *Run) int64 { return r.Allowed })
-	add("Denied", true, true, func(r *Run) int64 { return r.Denied })
-	add("Failed", d.Kind == LoadTest, true, func(r *Run) int64 { return r.Errors })
-	add("Failed: timed out", false, true, func(r *Run) int64 { return r.TimedOut })
-	add("Dropped before they were sent", false, true, func(r *Run) int64 { return r.Dropped })
-	statuses := map[string]bool{} // their counts have the warm-up, too
-	for i := range d.Runs {
-		for status := range d.Runs[i].Statuses {
-			statuses[status] = true
-		}
-	}
-	for _, status := range slices.Sorted(maps.Keys(statuses)) {
-		add("Answers "+statusInWords(status), false, false, func(r *Run) int64 { return r.Statuses[status] })
-	}
-	return ofRuns(titles), rows
-}
-
-// costTable has the costs that any run knows.
-func costTable(d *Document, titles []string) ([]output.Column, [][]output.Cell) {
-	var rows [][]output.Cell
-	for _, cost := range Costs {
-		row, any := []output.Cell{{Text: cost.Title}}, false
-		for i := range d.Runs {
-			var figure *float64
-			if d.Runs[i].Cost != nil {
-				figure = cost.Of(d.Runs[i].Cost)
-			}
-			any = any || figure != nil
-			row = append(row, output.Cell{Text: known(figure)})
-		}
-		if any {
-			rows = append(rows, row)
-		}
-	}
-	return ofRuns(titles), rows
 }

@@ -8,14 +8,17 @@ import (
 	"github.com/limitctl/limitctl/internal/output"
 )
 
-// Print implements [output.Answer]: first the verdict and what is
-// wrong, then one run in words and
-// numbers or several runs side by side, then the thresholds.
+// Print implements [output.Answer]: first the verdict and what is wrong, then one run in words and numbers or several runs
+// side by side, then the thresholds.
 func (a Answer) Print(p *output.Printer) {
 	d := a.Report
-	printVerdict(d, p)
+	texts, style := ruling(d)
+	labelled(p, strings.ToUpper(string(d.Verdict)), style, texts)
 	if d.Interrupted {
 		say(p, output.Near, "interrupted: these are the results up to then")
+	}
+	for _, alarm := range alarms(d) {
+		say(p, alarm.style, alarm.String())
 	}
 	switch len(d.Runs) {
 	case 0:
@@ -23,119 +26,38 @@ func (a Answer) Print(p *output.Printer) {
 	case 1:
 		printOne(d, p, &d.Runs[0])
 	default:
-		printSeveral(d, p)
+		line(p, "load", output.Plain, output.Printable(commonLoad(d)))
+		fmt.Fprintln(p.Out)
+		p.Table(comparison(d))
 	}
-	printSuggestions(d, p)
-	printThresholds(d, p)
+	for i, f := range promises(d) {
+		if i == 0 {
+			fmt.Fprintln(p.Out)
+		}
+		say(p, f.style, f.String())
+	}
 }
 
 func printOne(d *Document, p *output.Printer, r *Run) {
-	for _, alarm := range alarmsOfRun(r) {
-		say(p, alarm.style, alarm.text)
-	}
-	line(p, "limit", output.Plain, output.Printable(r.Title()))
-	line(p, "load", output.Plain, output.Printable(loadInWords(r, d.Kind)))
-	line(p, "answers", output.Plain, answersInWords(&r.Figures))
-	if len(r.Statuses) > 0 {
-		line(p, "", output.Plain, statusesInWords(r))
-	}
-	if r.Keys > 0 {
-		line(p, "keys", output.Plain, fmt.Sprintf("%s, %s of them denied at least once (%s)",
-			output.Thousands(r.Keys), output.Thousands(r.KeysDenied), output.Share(r.KeysDenied, r.Keys)))
-	}
-	if r.Neighbours != nil {
-		line(p, "neighbours", output.Plain, neighboursInWords(r))
-	}
-	verdict := verdictOf(r)
-	line(p, "right?", verdict.style, verdict.mark()+" "+verdict.text)
-	if r.Requests > 0 {
-		line(p, "", output.Plain, auditInWords(r))
-	}
-	if r.Wrapped != nil {
-		line(p, "wrapped", output.Plain, savedWords(r.Wrapped, r))
-		line(p, "", output.Plain, priceWords(r.Wrapped))
-	}
-	if d.Kind != Simulation {
-		line(p, "fast?", output.Plain, output.PerSecond(r.ThroughputPerS)+" answered")
+	for _, f := range figuresOf(r, d.Kind) {
+		style := f.style
+		for _, text := range f.lines {
+			line(p, f.Name, style, text)
+			f.Name, style = "", output.Plain
+		}
 	}
 	if columns, rows := timesTable(r); len(rows) > 0 {
 		p.Table(columns, rows)
 	}
-	if connections := connectionsInWords(r); connections != "" {
-		line(p, "", output.Plain, connections)
-	}
-	if parts := costTerms(r); len(parts) > 0 {
-		line(p, "cost?", output.Plain, "a decision: "+joinCost(parts))
-	}
 	printTimeline(p, r)
 	if len(r.Limits) > 1 {
 		fmt.Fprintln(p.Out)
-		columns, rows := limitsTable(r)
-		p.Table(columns, rows)
+		p.Table(limitsTable(r))
 	}
-	printMostDenied(p, r)
-}
-
-// times are the distributions of a run, those that it has.
-func inTimes(r *Run) []namedTimes {
-	all := []namedTimes{{"latency", r.Latency}, {"service", r.Service}}
-	if r.AllowedService != nil && r.DeniedService != nil { // else they are all
-		all = append(all, namedTimes{"allowed", r.AllowedService}, namedTimes{"denied", r.DeniedService})
-	}
-	all = append(append(all, namedTimes{"lag", r.Lag}, namedTimes{"errors", r.ErrorLatency}), endpointTimes(r)...)
-	return slices.DeleteFunc(all, func(t namedTimes) bool { return t.of == nil })
-}
-
-type namedTimes struct {
-	name string
-	of   *Quantiles
-}
-
-// timesTable has the distributions of a run, a row for each.
-func timesTable(r *Run) (columns []output.Column, rows [][]output.Cell) {
-	times := inTimes(r)
-	figures := slices.DeleteFunc(timeFigures(), func(f TimeFigure) bool {
-		return f.Name == "p9999" && r.Requests < enoughForP9999 ||
-			!slices.ContainsFunc(times, func(t namedTimes) bool { _, known := f.Known(t.of); return known })
-	})
-	columns = []output.Column{{Header: "         "}}
-	for _, f := range figures {
-		columns = append(columns, output.Column{Header: f.Title, Right: true, Drops: f.drops})
-	}
-	for _, t := range times {
-		row := []output.Cell{{Text: "  " + t.name}}
-		for _, f := range figures {
-			cell := output.Cell{Text: "-"}
-			if us, known := f.Known(t.of); known {
-				cell.Text = output.Micros(us)
-			}
-			row = append(row, cell)
-		}
-		rows = append(rows, row)
-	}
-	return columns, rows
-}
-
-func printMostDenied(p *output.Printer, r *Run) {
 	if columns, rows := mostDeniedTable(r); len(rows) > 0 {
 		fmt.Fprintln(p.Out)
 		p.Table(columns, rows)
 	}
-}
-
-// mostDeniedTable has the keys that were denied most often.
-func mostDeniedTable(r *Run) (columns []output.Column, rows [][]output.Cell) {
-	columns = []output.Column{
-		{Header: "MOST DENIED", Shrinks: 12}, {Header: "DENIED", Right: true},
-		{Header: "ALLOWED", Right: true, Drops: 2}, {Header: "SHARE", Right: true, Drops: 1},
-	}
-	for _, key := range r.MostDenied {
-		rows = append(rows, []output.Cell{
-			{Text: key.Key}, {Text: output.Thousands(key.Denied)}, {Text: output.Thousands(key.Allowed)},
-			{Text: output.Share(key.Denied, key.Denied+key.Allowed)},
-		})
-	}
-	return columns, rows
 }
 
 // printTimeline draws what became of requests over time, all to one scale. Beside allowed
@@ -172,45 +94,73 @@ func printTimeline(p *output.Printer, r *Run) {
 	}
 }
 
-func printSeveral(d *Document, p *output.Printer) {
-	alarms, titles := alarmsOf(d)
-	for i, alarm := range alarms {
-		if titles[i] != "" {
-			alarm.text = output.Printable(titles[i]) + ": " + alarm.text
+// Name makes a text of others fit to be shown: nothing invisible in it, and no
+// longer than one reads.
+func shortName(text string) string {
+	const longest = 90
+	return output.Cut(output.Printable(text), longest)
+}
+
+const (
+	// indent is where the text of a labelled line begins.
+	indent = 11
+	// narrow is the width below which labels have lines of their own.
+	narrow = 60
+)
+
+// line prints a text under a label, wrapped to the terminal.
+func line(p *output.Printer, label string, style output.Style, text string) {
+	at := indent
+	if p.Width > 0 && p.Width < narrow {
+		at = 2
+		if label != "" {
+			fmt.Fprintln(p.Out, p.Paint(output.Faint, label))
+			label = ""
 		}
-		say(p, alarm.style, alarm.text)
 	}
-	line(p, "load", output.Plain, output.Printable(commonLoad(d)))
-	columns, rows := comparison(d)
-	fmt.Fprintln(p.Out)
-	p.Table(columns, rows)
-}
-
-func printSuggestions(d *Document, p *output.Printer) {
-	if len(d.Suggestions) > 0 {
-		fmt.Fprintln(p.Out)
-	}
-	for i := range d.Suggestions {
-		f := findingOf(&d.Suggestions[i])
-		say(p, f.style, f.text)
+	for _, part := range output.Wrap(text, p.Width-at) {
+		space := strings.Repeat(" ", at-output.Width(label))
+		fmt.Fprintln(p.Out, strings.TrimRight(p.Paint(output.Faint, label)+space+p.Paint(style, part), " "))
+		label = ""
 	}
 }
 
-func printThresholds(d *Document, p *output.Printer) {
-	if len(d.Thresholds) > 0 {
-		fmt.Fprintln(p.Out)
+// Say prints a finding at the margin.
+func say(p *output.Printer, style output.Style, text string) {
+	lead := finding{style: style}.mark() + " "
+	for _, part := range output.Wrap(output.Printable(text), p.Width-2) {
+		fmt.Fprintln(p.Out, p.Paint(style, lead+part))
+		lead = "  "
 	}
-	for _, t := range missedFirst(d) {
-		f := findingOfThreshold(&t)
-		if len(d.Runs) > 1 {
-			f.text += " with " + output.Printable(d.Runs[t.Run].Title())
+}
+
+// mostReasons is how many reasons are shown to people before the rest is only counted.
+const mostReasons = 8
+
+// shortened is reasons as people are shown them.
+func shortened(reasons []string) []string {
+	if len(reasons) <= mostReasons+1 {
+		return reasons
+	}
+	left := fmt.Sprintf("and %d more reasons; -o json lists them", len(reasons)-mostReasons)
+	return append(slices.Clone(reasons[:mostReasons]), left)
+}
+
+// Labelled prints texts after a label in the same colour, a line or more for each.
+func labelled(p *output.Printer, label string, style output.Style, texts []string) {
+	at := max(indent, output.Width(label)+2)
+	lead := p.Paint(style, label) + strings.Repeat(" ", at-output.Width(label))
+	if p.Width > 0 && p.Width < narrow {
+		lead = p.Paint(style, label) + "  "
+	}
+	rest := strings.Repeat(" ", at)
+	if p.Width > 0 && p.Width < narrow {
+		rest = strings.Repeat(" ", len(label)+2)
+	}
+	for _, text := range shortened(texts) {
+		for _, part := range output.Wrap(output.Printable(text), p.Width-len(rest)) {
+			fmt.Fprintln(p.Out, lead+p.Paint(style, part))
+			lead = rest
 		}
-		say(p, f.style, f.text)
 	}
-}
-
-// printVerdict prints whether all is well, before anything else.
-func printVerdict(d *Document, p *output.Printer) {
-	texts, style := ruling(d)
-	labelled(p, strings.ToUpper(string(d.Verdict)), style, texts)
 }

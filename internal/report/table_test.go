@@ -94,8 +94,8 @@ func TestComparisonOfRuns(t *testing.T) {
 			t.Errorf("%q is missing in\n%s", want, narrow)
 		}
 	}
-	if missed := strings.Index(wide, "✗ p99<5ms: 666.623ms with leaky-bucket 100/10s"); missed < 0 ||
-		missed > strings.Index(wide, "✓ p99<5ms") {
+	if missed := strings.Index(wide, "✗ leaky-bucket 100/10s: p99<5ms was missed: 666.623ms"); missed < 0 ||
+		missed > strings.Index(wide, "✓ ") {
 		t.Errorf("the missed threshold does not come first:\n%s", wide)
 	}
 }

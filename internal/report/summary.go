@@ -1,0 +1,192 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/limitctl/limitctl/internal/junit"
+	"github.com/limitctl/limitctl/internal/markdown"
+	"github.com/limitctl/limitctl/internal/output"
+)
+
+// Markdown returns the document as a short summary for a pull request or the page of a
+// build: the verdict, what was run, the runs side by side, and the thresholds.
+func (a Answer) Markdown() []byte {
+	d := a.Report
+	var b strings.Builder
+	reasons, _ := ruling(d)
+	Heading(&b, d.Verdict, a.what(markdown.Code))
+	if d.Interrupted {
+		b.WriteString("**Interrupted: these are the results up to then.**\n\n")
+	}
+	bullets(&b, shortened(reasons))
+	var rows [][]string
+	for _, f := range facts(d) {
+		if f.Name != "command" && f.Name != "made by" { // they are at the end
+			rows = append(rows, []string{f.Name, markdown.Text(f.text())})
+		}
+	}
+	if len(rows) > 0 {
+		markdown.Table(&b, []string{"", ""}, []bool{false, false}, rows)
+	}
+	runsInMarkdown(d, &b)
+	var notes []string
+	for _, f := range append(promises(d), alarms(d)...) {
+		notes = append(notes, f.mark()+" "+f.String())
+	}
+	bullets(&b, notes)
+	if o := d.Origin; o != nil {
+		fmt.Fprintf(&b, "<sub>limitctl %s · %s</sub>\n", markdown.Text(shortName(o.Version)), markdown.Code(output.Cut(o.Command, longestFact)))
+	}
+	return []byte(b.String())
+}
+
+// what names what a document is of, with the title of a single run as code writes it.
+func (a Answer) what(code func(string) string) string {
+	kind := map[Kind]string{LoadTest: "load test", Simulation: "simulation"}[a.Report.Kind]
+	if len(a.Report.Runs) == 1 {
+		return kind + " of " + code(shortName(a.Report.Runs[0].Title()))
+	}
+	return kind + " of " + output.Count(int64(len(a.Report.Runs)), "run")
+}
+
+// Ruling returns the verdict on the document, and why it did not pass.
+func (a Answer) Ruling() (verdict Verdict, what string, reasons []string) {
+	a.Report.Judge()
+	return a.Report.Verdict, a.what(func(title string) string { return title }), slices.Clone(shortened(a.Report.Reasons))
+}
+
+// Heading writes the verdict on something.
+func Heading(b *strings.Builder, v Verdict, what string) {
+	word := map[Verdict]string{Pass: "✅ PASS", Fail: "❌ FAIL", Inconclusive: "❔ INCONCLUSIVE"}[v]
+	fmt.Fprintf(b, "### %s: %s\n\n", word, what)
+}
+
+// Bullets writes texts as a list.
+func bullets(b *strings.Builder, texts []string) {
+	for _, text := range texts {
+		b.WriteString("- " + markdown.Text(output.Cut(output.Printable(text), 400)) + "\n")
+	}
+	if len(texts) > 0 {
+		b.WriteString("\n")
+	}
+}
+
+// runsInMarkdown shows the figures of the runs, a row for each.
+func runsInMarkdown(d *Document, b *strings.Builder) {
+	if len(d.Runs) == 0 {
+		return
+	}
+	columns, rows := withoutSparklines(comparison(d))
+	var header []string
+	var right []bool
+	for _, c := range columns {
+		header, right = append(header, strings.ToLower(c.Header)), append(right, c.Right)
+	}
+	var cells [][]string
+	for _, row := range rows {
+		line := []string{markdown.Code(shortName(row[0].Text))}
+		for _, cell := range row[1:] {
+			text := markdown.Text(shortName(cell.Text))
+			if cell.Style == output.AtEnd {
+				text = "**" + text + "**"
+			}
+			line = append(line, text)
+		}
+		cells = append(cells, line)
+	}
+	markdown.Table(b, header, right, cells)
+}
+
+// JUnit returns the document as JUnit XML: a suite for each run, and in it a test case for
+// each thing that is judged.
+func (a Answer) JUnit() []byte {
+	d := a.Report
+	suites := make([]junit.Suite, len(d.Runs))
+	for i := range d.Runs {
+		r := &d.Runs[i]
+		s := &suites[i]
+		*s = junit.Suite{Name: r.Title(), Began: r.StartedAt, Took: fromMS(r.DurationMS)}
+		if d.Origin != nil {
+			s.Host = d.Origin.Host
+		}
+		add := func(name, failed, skipped, said string) {
+			s.Cases = append(s.Cases, junit.Case{Class: r.Title(), Name: name, Failed: failed, Skipped: skipped, Said: said})
+		}
+		auditCases(r, d.Kind, d.Undecided(i), add)
+		for _, t := range d.Thresholds {
+			failed, skipped, said := "", "", ""
+			switch {
+			case t.Run != i:
+				continue
+			case t.OK:
+				said = t.Words()
+			case t.IsMissed():
+				failed = t.Words()
+			default:
+				skipped = t.Words()
+			}
+			add(t.Expression, failed, skipped, said)
+		}
+	}
+	if len(d.Suggestions) > 0 {
+		suite := junit.Suite{Name: "suggestions"}
+		for i := range d.Suggestions {
+			c := junit.Case{Class: "suggestions", Name: d.Suggestions[i].Promise + " of " + d.Suggestions[i].Limit}
+			if c.Said = d.Suggestions[i].Words(); !d.Suggestions[i].Kept {
+				c.Failed, c.Said = c.Said, ""
+			}
+			suite.Cases = append(suite.Cases, c)
+		}
+		suites = append(suites, suite)
+	}
+	return junit.XML(suites...)
+}
+
+// auditCases are the tests that the audit of a run is made of.
+func auditCases(r *Run, kind Kind, undecided string, add func(name, failed, skipped, said string)) {
+	if r.Requests == 0 && undecided == "" {
+		undecided = "nothing was sent"
+	}
+	add("answered", "", undecided, answersInWords(&r.Figures))
+	for i := range r.Limits {
+		l := &r.Limits[i]
+		if l.Shadow {
+			continue
+		}
+		about := ""
+		if len(r.Limits) > 1 {
+			about = l.Name + ": "
+		}
+		over, under, lies, doubt := "", "", "", ""
+		if l.OverAdmitted > 0 {
+			over = l.TooMany()
+		}
+		if l.UnderAdmitted > 0 && !l.UnderExplained {
+			under = l.TooFew()
+		}
+		lies = strings.Join(l.LieWords(), "; ")
+		if l.Doubtful {
+			over, under, lies, doubt = "", "", "", "something else than the limit can explain what was found; see the warnings"
+		}
+		untested := doubt
+		if over == "" && untested == "" && r.IsUntested(l, kind) {
+			untested = l.NeverAbove()
+		}
+		add(about+"no over-admission", over, untested, "")
+		if untested = doubt; under == "" && untested == "" {
+			untested = r.UnderUntested(l)
+		}
+		add(about+"no under-admission", under, untested, "")
+		if l.Lies != nil {
+			add(about+"true answers", lies, doubt, fmt.Sprintf("%s were held against the truth", output.Count(l.Lies.Checked, "answer")))
+		}
+	}
+	if r.Endpoint != nil {
+		add("readable headers", strings.Join(r.Endpoint.WrongHeaders, "; "), "", "")
+	}
+	if r.Impossible.Count > 0 {
+		add("possible answers", r.Impossible.Text, "", "")
+	}
+}
