@@ -128,7 +128,7 @@ func writeExampleConfig(t *testing.T, dir string) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.CopyFS(dir, os.DirFS("internal/report/testdata")); err != nil {
+	if err := os.CopyFS(dir, os.DirFS("../internal/report/testdata")); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 
+	redisserver "github.com/limitctl/limitctl/internal/redis"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -26,7 +27,7 @@ func (e *examination) keys(ctx context.Context, _ []*server) error {
 	}
 	lost := (*admin.IncompleteError)(nil)
 	switch {
-	case errors.Is(err, store.ErrRefused) && !errors.As(err, &lost):
+	case errors.Is(err, store.ErrRefused) && redisserver.WrongAnswer(err) == nil && !errors.As(err, &lost):
 		e.report.add(unread("keys", err))
 		return nil
 	case errors.As(err, &lost):
