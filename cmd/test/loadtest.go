@@ -4,13 +4,22 @@ package test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/internal/cli"
+	"github.com/limitctl/limitctl/internal/endpoint"
 	"github.com/limitctl/limitctl/internal/experiment"
+	"github.com/limitctl/limitctl/internal/output"
+	"github.com/limitctl/limitctl/internal/progress"
 	"github.com/limitctl/limitctl/internal/report"
+	"github.com/limitctl/limitctl/internal/shell"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/loadgen"
+	"github.com/limitctl/limitctl/pkg/loadgen/audit/interval"
 )
 
 type loadtestOptions struct {
@@ -220,4 +229,172 @@ func runLoadtest(ctx context.Context, o *loadtestOptions, plan *loadtestPlan) (e
 		failure = ctx.Err()
 	}
 	return failure
+}
+
+// candidates returns the limits or the policy that the load is tried under.
+func (o *loadtestOptions) candidates(cmd *cobra.Command, args []string) ([]experiment.Candidate, error) {
+	if cmd.Flags().Changed("policy") {
+		candidate, err := o.policyCandidate(cmd, args)
+		return []experiment.Candidate{candidate}, err
+	}
+	if len(args) > 0 {
+		return nil, cli.Usagef("%q is neither the URL of an endpoint, http://HOST/PATH, nor an attribute of a --policy", args[0])
+	}
+	sets, err := o.experimentLimitFlags.sets(cmd, o.url != "")
+	if err != nil {
+		return nil, err
+	}
+	var candidates []experiment.Candidate
+	for _, limits := range sets {
+		candidates = append(candidates, experiment.Candidate{Limits: limits})
+	}
+	return candidates, nil
+}
+
+// policyCandidate returns a policy. Attributes without an argument get generated values.
+func (o *loadtestOptions) policyCandidate(cmd *cobra.Command, args []string) (c experiment.Candidate, err error) {
+	for _, flag := range []string{"limit", "algorithm", "burst"} {
+		if cmd.Flags().Changed(flag) {
+			return c, cli.Usagef("--policy and --%s both say what is allowed; give one of them", flag)
+		}
+	}
+	configured, err := o.Config()
+	if err != nil {
+		return c, err
+	}
+	if c.Policy, err = configured.Policy(o.policyName); err != nil {
+		return c, err
+	}
+	if args, err = o.NameClients(false, o.policyName, args); err != nil {
+		return c, err
+	}
+	if c.Fixed, err = policy.ParseAttributes(args); err != nil {
+		return c, err
+	}
+	return c, c.Policy.CheckAttributes(c.Fixed)
+}
+
+// parseURL takes the URL of an endpoint from the arguments.
+func (o *loadtestOptions) parseURL(cmd *cobra.Command, args []string) (rest []string, err error) {
+	for i, arg := range args {
+		if !isEndpoint(arg) {
+			continue
+		}
+		if len(args) > 1 {
+			other := args[(i+1)%len(args)]
+			return nil, cli.Usagef("the URL of an endpoint is the only argument; leave out %q", endpoint.RedactURL(other))
+		}
+		o.url = arg
+	}
+	given := cmd.Flags().Changed
+	if o.url == "" {
+		for _, flag := range endpointOnlyFlags() {
+			if given(flag) {
+				return nil, cli.Usagef("--%s is for an endpoint, and none was given; add its URL, such as http://127.0.0.1:8080/", flag)
+			}
+		}
+		return args, nil
+	}
+	for _, flag := range []string{"implementation", "keep", "store", "context", "prefix", "policy"} {
+		if given(flag) {
+			return nil, cli.Usagef("--%s is about a store, and the limit at %s is decided by somebody else; leave it out", flag,
+				endpoint.RedactURL(o.url))
+		}
+	}
+	if endpoint.IsRLS(o.url) {
+		for _, flag := range httpFlags() {
+			if given(flag) && flag != "header" {
+				return nil, cli.Usagef("--%s is for HTTP, and %s is a rate limit service; leave it out", flag, endpoint.RedactURL(o.url))
+			}
+		}
+	}
+	if o.naming, err = o.names(o.Globals); err == nil && len(o.naming.List) > 0 && !given("keys") {
+		o.keys = len(o.naming.List)
+	}
+	return nil, err
+}
+
+// planEndpoint adds to a plan what only a load test of an endpoint needs. It reports requests that do not contain the
+// subject.
+func (o *loadtestOptions) planEndpoint(plan *loadtestPlan) error {
+	if o.url == "" {
+		return nil
+	}
+	client, err := o.client(o.Globals, o.url)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	names := o.naming
+	if n := len(names.List); n > 0 && plan.Load.Subjects > n {
+		return cli.Usagef("--subjects names %d subjects, and %d are needed; add some, or lower --keys", n, plan.Load.Subjects)
+	}
+	plan.Endpoint = &experiment.EndpointPlan{Subjects: names, Intervals: interval.Options{Resolution: time.Millisecond}}
+	hasSubject, hasCost := client.Places()
+	plan.Endpoint.Intervals.UsedBefore = !hasSubject || !names.IsFresh()
+	switch {
+	case !hasSubject && plan.Load.Subjects > 1:
+		return cli.Usagef("nothing in the requests says who asks, so the endpoint cannot tell subjects apart; "+
+			"put %s into the URL, a --header or the --body, or ask as one subject", endpoint.SubjectPlace)
+	case !hasSubject && (names.Format != "" || len(names.List) > 0):
+		return cli.Usagef("names of subjects were given, and there is no place for them; put %s into the URL, a --header or the --body",
+			endpoint.SubjectPlace)
+	case !hasCost && strings.TrimSpace(o.cost) != "1":
+		return cli.Usagef("requests have a cost, and nothing in them says so; put %s into the URL, a --header or the --body",
+			endpoint.CostPlace)
+	}
+	return nil
+}
+
+// loadtestWatcher shows the progress of a load test. It is a [experiment.LoadTestObserver].
+type loadtestWatcher struct {
+	global  *cli.Globals
+	several bool // candidates, so the bar names the current one
+	bar     *progress.Bar
+}
+
+// Begin shows a bar on a terminal.
+func (w *loadtestWatcher) Begin(candidate *experiment.Candidate) (every time.Duration) {
+	title := "load"
+	if w.several {
+		title = candidate.Title()
+	}
+	w.bar = w.global.Progress(title, "")
+	switch {
+	case w.bar == nil:
+		return 0
+	case w.global.Env.ErrIsTerminal:
+		return loadgen.ProgressEvery
+	}
+	return progress.LineEvery
+}
+
+// Progress moves the bar.
+func (w *loadtestWatcher) Progress(soFar *loadgen.Result, length time.Duration) {
+	w.bar.Say(int64(min(soFar.Elapsed, length)), int64(length), progressWords(soFar, length))
+}
+
+// End removes the bar.
+func (w *loadtestWatcher) End() { w.bar.Close() }
+
+// Kept prints where the keys are.
+func (w *loadtestWatcher) Kept(prefix string) {
+	if !w.global.Quiet {
+		w.global.Note("the run's keys are kept under %s", shell.Command("--prefix", prefix))
+	}
+}
+
+// progressWords describes the progress of a run.
+func progressWords(r *loadgen.Result, length time.Duration) string {
+	text := fmt.Sprintf(" %s of %s, %s sent, %s/s", output.Duration(min(r.Elapsed, length).Truncate(time.Second)),
+		output.Duration(length.Round(time.Second)), progress.Count(r.Requests),
+		progress.Count(int64(float64(r.Requests)/r.Elapsed.Seconds())))
+	if r.Allowed+r.Denied > 0 {
+		p99 := time.Duration(r.Latency.ValueAtPercentile(99)) * time.Microsecond
+		text += fmt.Sprintf(", %s denied, p99 %s", progress.Count(r.Denied), output.Duration(p99))
+	}
+	if r.Errors > 0 {
+		text += fmt.Sprintf(", %s errors", progress.Count(r.Errors))
+	}
+	return text
 }

@@ -73,10 +73,8 @@ func ParseThreshold(text string) (Expression, error) {
 		if e.bound.Quo(e.bound, new(big.Rat).SetInt64(100)); e.bound.Cmp(big.NewRat(1, 1)) > 0 {
 			return Expression{}, wrong(text, "%q is not a percentage from 0%% to 100%%; write one such as 1%%", value)
 		}
-	case e.unit != "":
-		return Expression{}, wrong(text, "%s is not in %q; write %s", name, e.unit, e.metric.valueHint())
-	case e.metric.kind == count && !e.bound.IsInt():
-		return Expression{}, wrong(text, "%s is a whole number and never %s; write %s", name, digits, e.metric.valueHint())
+	case e.unit != "", e.metric.kind == count && !e.bound.IsInt():
+		return Expression{}, wrong(text, "%q is not a value of %s; write %s", value, name, e.metric.valueHint())
 	}
 	return e, nil
 }
@@ -91,7 +89,7 @@ func wrong(expression, format string, args ...any) error {
 func (e Expression) Holds(f *Figures) (ok bool, actual string, err error) {
 	value := e.value(f)
 	if value == nil {
-		return false, "", wrong(e.text, "the run has no %s: %s", e.metric.name, e.metric.absence())
+		return false, "", wrong(e.text, "the run has no %s", e.metric.name)
 	}
 	return e.compare(value), e.write(value), nil
 }
@@ -214,7 +212,7 @@ func (e Expression) isBound() bool {
 // the promise is about.
 func (e Expression) AppliesTo(kind Kind) error {
 	if kind == Simulation && e.metric.kind == duration {
-		return wrong(e.text, "a simulation has no %s: %s", e.metric.name, e.metric.absence())
+		return wrong(e.text, "a simulation has no %s, since it measures no times", e.metric.name)
 	}
 	return nil
 }
@@ -405,21 +403,6 @@ func (m *metric) valueHint() string {
 		return "a whole number such as 100"
 	}
 	return "a number such as 1.5"
-}
-
-// absence says why a run may have no such metric.
-func (m *metric) absence() string {
-	switch {
-	case m.kind == duration:
-		return "a simulation measures no times, and a load test has none before its first answer"
-	case m.name == "limit_reached":
-		return "no limit was audited"
-	case m.name == "clock_drift":
-		return "nothing that decided told when it did"
-	case m.name == "lies":
-		return "the figures of no answer could be held against the truth"
-	}
-	return strings.ReplaceAll(m.name, "_", " ") + " is not known of this store"
 }
 
 // CountedMS is how long requests were sent that count: all but the warm-up, in ms.

@@ -108,9 +108,9 @@ func TestWrongThresholds(t *testing.T) {
 		"p99<-5ms":                               `"-5ms" is not a value of p99`,
 		"p99<1e9ms":                              `"1e9ms" is not a value of p99`,
 		"p99<1/2ms":                              `is not a value of p99`,
-		"over_admitted==0%":                      `over_admitted is not in "%"; write a whole number such as 100`,
-		"requests>5%":                            `requests is not in "%"`,
-		"denied<1.5":                             "denied is a whole number and never 1.5",
+		"over_admitted==0%":                      `"0%" is not a value of over_admitted; write a whole number such as 100`,
+		"requests>5%":                            `"5%" is not a value of requests`,
+		"denied<1.5":                             `"1.5" is not a value of denied; write a whole number`,
 		"denied<200%":                            `"200%" is not a percentage from 0% to 100%; write one such as 1%`,
 		"throughput>1000/s":                      `"1000/s" is not a value of throughput; write a number such as 1.5`,
 		"denied<1" + "0000000000000000000000000": "is not a value of denied",
@@ -126,9 +126,9 @@ func TestWrongThresholds(t *testing.T) {
 // A promise about what a run does not have is neither kept nor missed.
 func TestAbsentMetrics(t *testing.T) {
 	for text, want := range map[string]string{
-		"p99<5ms":           `threshold "p99<5ms": the run has no p99: a simulation measures no times`,
-		"server_cpu_us<20":  "server cpu us is not known of this store",
-		"bytes_per_unit<20": "bytes per unit is not known of this store",
+		"p99<5ms":           `threshold "p99<5ms": the run has no p99`,
+		"server_cpu_us<20":  "the run has no server_cpu_us",
+		"bytes_per_unit<20": "the run has no bytes_per_unit",
 	} {
 		e := parsed(t, text)
 		d := New(Simulation)
