@@ -246,9 +246,9 @@ type Suggestion struct {
 	Below string `json:"one_less,omitempty"`
 }
 
-// fromMS returns milliseconds as a duration, of which there are few enough for one.
+// fromMS returns milliseconds as a duration. What a file can say may be too long for one, and for the sum of two.
 func fromMS[N int64 | float64](ms N) time.Duration {
-	const longest = 1 << 62
+	const longest = 1 << 61
 	return time.Duration(min(float64(ms)*float64(time.Millisecond), longest))
 }
 

@@ -36,6 +36,15 @@ func TestReportsThatAreAttacks(t *testing.T) {
 	if _, err := Read("x.json", []byte(many)); err == nil {
 		t.Errorf("a report of %d runs is read", mostRuns+1)
 	}
+	// What is too long for a clock is shown somehow.
+	long, err := Read("x.json", []byte(`{"schema_version":1,"kind":"loadtest","runs":[{"requests":2,"allowed":2,`+
+		`"duration_ms":1000000000000000,"warmup_ms":1000000000000000,"interval_ms":1000000000000000,`+
+		`"timeline":[{"allowed":1},{"offset_ms":1000000000000000,"allowed":1}]}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	Printed(Answer{long}, 80)
+	pageOf(t, long)
 	// What is large and whole is shown.
 	run := LoadRun("token-bucket", 1, 1, 0)
 	run.Timeline, run.IntervalMS = nil, 1
