@@ -110,8 +110,6 @@ func textOf(at stage, err error) string {
 		return at.ended // a system can report an end as a reset, if something was unread
 	case errors.As(err, &number):
 		return number.Error()
-	case strings.Contains(err.Error(), "header list larger"): // of HTTP/2
-		return string(errLongHead)
 	}
 	return at.wrong
 }

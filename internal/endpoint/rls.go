@@ -164,7 +164,7 @@ func (c *rlsClient) Places() (subject, cost bool) {
 // Connect implements [Client]: it peeks at the limit of a subject that is never used again.
 func (c *rlsClient) Connect(ctx context.Context) error {
 	var answer Answer
-	if err := c.peek(ctx, "nobody-"+strings.ToLower(rand.Text()[:8]), &answer); err != nil {
+	if err := c.ask(ctx, "nobody-"+strings.ToLower(rand.Text()[:8]), 0, &answer); err != nil {
 		return err
 	}
 	if answer.Outcome == Failed {
@@ -177,12 +177,6 @@ func (c *rlsClient) Connect(ctx context.Context) error {
 	return nil
 }
 
-// peek asks what a request of the subject would get, by descriptors of 0 hits. Services differ: some say whether one
-// more unit fits, and others whether more than the limit is already used. One that is too old for it charges a unit.
-func (c *rlsClient) peek(ctx context.Context, subject string, answer *Answer) error {
-	return c.ask(ctx, subject, 0, answer)
-}
-
 // Send implements [Client]. The cost is the hits of the request.
 func (c *rlsClient) Send(ctx context.Context, subject string, cost int64, answer *Answer) error {
 	if cost < 1 || cost > math.MaxUint32 {
@@ -191,7 +185,7 @@ func (c *rlsClient) Send(ctx context.Context, subject string, cost int64, answer
 	return c.ask(ctx, subject, uint32(cost), answer)
 }
 
-// ask sends a request with that many hits; 0 means without a charge.
+// ask sends a request with that many hits. 0 means without a charge; a service that is too old for it charges a unit.
 func (c *rlsClient) ask(ctx context.Context, subject string, hits uint32, answer *Answer) error {
 	response, err := c.call(ctx, rls.AppendRequest(make([]byte, 0, 256), c.request(subject, hits)), answer)
 	if err != nil || answer.Outcome == Failed {

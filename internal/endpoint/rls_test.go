@@ -103,7 +103,7 @@ func TestWhatARateLimitServiceIsAskedAndAnswers(t *testing.T) {
 		before := time.Now()
 		var allowed, denied, peeked Answer
 		if err := errors.Join(client.Connect(ctx), client.Send(ctx, "bob", 2, &allowed), client.Send(ctx, "bob", 6, &denied),
-			client.(*rlsClient).peek(ctx, "bob", &peeked)); err != nil {
+			client.(*rlsClient).ask(ctx, "bob", 0, &peeked)); err != nil {
 			t.Fatal(err)
 		}
 		if allowed.Outcome != Allowed || denied.Outcome != Denied || peeked.Outcome != Allowed || allowed.Status != 0 {
