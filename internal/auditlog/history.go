@@ -105,8 +105,7 @@ func newCollection(q Query, source Source) *collection {
 // add adds an entry, or a bad line if there is a reason.
 func (c *collection) add(e *Entry, number int64, reason error) {
 	h := &c.found
-	switch {
-	case reason != nil:
+	if reason != nil {
 		if h.Bad++; h.Bad <= keptBad {
 			h.FirstBad = append(h.FirstBad, BadLine{number, reason})
 		}

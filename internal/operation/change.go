@@ -148,9 +148,7 @@ func (l *auditLogs) tell(ctx context.Context, entry *auditlog.Entry) {
 	}
 	text, err := entry.Text(admin.MaxJournalText)
 	if err == nil {
-		ctx, cancel := store.BudgetContext(context.WithoutCancel(ctx), l.Timeout)
-		defer cancel()
-		err = journal.AppendJournal(ctx, text)
+		err = l.within(ctx, func(ctx context.Context) error { return journal.AppendJournal(ctx, text) })
 	}
 	if err == nil {
 		return

@@ -22,17 +22,11 @@ type ConsumePlan struct {
 
 // Consume takes units. A large request in a protected place is asked about before, and
 // written down in the audit log, as it leaves the others little or nothing.
-func (r *Runner) Consume(ctx context.Context, plan *ConsumePlan, observer Observer) (decisions []store.Decision, err error) {
-	take := func(ctx context.Context) ([]store.Decision, error) {
-		decisions, err = plan.Take(ctx)
-		return decisions, err
-	}
+func (r *Runner) Consume(ctx context.Context, plan *ConsumePlan, observer Observer) ([]store.Decision, error) {
 	if !IsLarge(plan.Requests) {
-		return take(ctx)
+		return plan.Take(ctx)
 	}
-	err = r.charge(ctx, observer, &charge{command: "consume", text: plan.Text, consent: plan.Consent, requests: plan.Requests,
-		verb: "Consume", decide: take})
-	return decisions, err
+	return r.charge(ctx, observer, "consume", "Consume", plan)
 }
 
 // IsLarge reports whether requests take so much that others feel it: more than one unit, and at
@@ -42,30 +36,21 @@ func IsLarge(reqs []store.Request) bool {
 	return slices.ContainsFunc(reqs, func(r store.Request) bool { return r.Cost > 1 && r.Cost >= (r.Limit.Capacity()+1)/2 })
 }
 
-// charge is a refund or a large consume.
-type charge struct {
-	command, verb string // such as "refund", and "Refund" in the question
-	text          string
-	consent       Consent
-	requests      []store.Request
-	decide        func(ctx context.Context) ([]store.Decision, error)
-}
-
-// charge decides. In a protected place it is a change like a reset: it asks, and is written
-// down.
-func (r *Runner) charge(ctx context.Context, observer Observer, c *charge) error {
-	if err := c.consent.Check(r.Place.Access, c.command); err != nil {
-		return err
+// charge takes units or refunds them. In a protected place it is a change like a reset: it asks, with
+// the verb, and is written down.
+func (r *Runner) charge(ctx context.Context, observer Observer, command, verb string, plan *ConsumePlan) (
+	decisions []store.Decision, err error) {
+	if err := plan.Consent.Check(r.Place.Access, command); err != nil {
+		return nil, err
 	}
 	if !r.Place.Protected {
-		_, err := c.decide(ctx)
-		return err
+		return plan.Take(ctx)
 	}
-	entry := r.newEntry(c.command, c.text)
-	entry.Matched = int64(len(c.requests))
-	question := c.verb + " " + unitsOf(c.requests)
-	_, err := r.change(ctx, observer, &change{entry: entry, consent: c.consent, question: question, make: func() error {
-		decisions, err := c.decide(ctx)
+	entry := r.newEntry(command, plan.Text)
+	entry.Matched = int64(len(plan.Requests))
+	question := verb + " " + unitsOf(plan.Requests)
+	_, err = r.change(ctx, observer, &change{entry: entry, consent: plan.Consent, question: question, make: func() (err error) {
+		decisions, err = plan.Take(ctx)
 		switch {
 		case errors.Is(err, store.ErrOutcomeUnknown):
 			entry.Unknown = entry.Matched
@@ -78,7 +63,7 @@ func (r *Runner) charge(ctx context.Context, observer Observer, c *charge) error
 		}
 		return err
 	}})
-	return err
+	return decisions, err
 }
 
 // unitsOf says how many units of what requests are about.

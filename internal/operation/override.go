@@ -47,17 +47,16 @@ func (r *Runner) SetOverride(ctx context.Context, plan *OverridePlan, observer O
 	var set *store.Override
 	question := fmt.Sprintf("Set this override for %s", output.Duration(plan.Lasts))
 	_, err = r.change(ctx, observer, &change{entry: entry, consent: plan.Consent, question: question, make: func() error {
-		// A change that has begun is finished, so that it is known what became of it.
-		ctx, cancel := store.BudgetContext(context.WithoutCancel(ctx), r.Timeout)
-		defer cancel()
-		done, err := table.SetOverride(ctx, wanted, plan.Lasts)
-		if err != nil {
-			return err
-		}
-		set, entry.Changed = &done, 1
-		entry.Selection += " (" + done.ID + ")"
-		record(entry, &done)
-		return nil
+		return r.within(ctx, func(ctx context.Context) error {
+			done, err := table.SetOverride(ctx, wanted, plan.Lasts)
+			if err != nil {
+				return err
+			}
+			set, entry.Changed = &done, 1
+			entry.Selection += " (" + done.ID + ")"
+			record(entry, &done)
+			return nil
+		})
 	}})
 	return set, err
 }
@@ -150,14 +149,14 @@ func (r *Runner) RevokeOverrides(ctx context.Context, plan *RevokePlan, observer
 	_, err = r.change(ctx, observer, &change{entry: entry, consent: plan.Consent, question: question, make: func() error {
 		var failures []error
 		for _, id := range plan.IDs {
-			ended, found, err := r.revoke(ctx, table, id)
-			switch {
-			case err != nil:
-				failures = append(failures, err)
-			case found: // one that ended by itself meanwhile is what was wanted
-				revoked = append(revoked, ended)
-				record(entry, &ended)
-			}
+			failures = append(failures, r.within(ctx, func(ctx context.Context) error {
+				ended, found, err := table.RevokeOverride(ctx, id)
+				if err == nil && found { // one that ended by itself meanwhile is what was wanted
+					revoked = append(revoked, ended)
+					record(entry, &ended)
+				}
+				return err
+			}))
 		}
 		entry.Changed = int64(len(revoked))
 		err := errors.Join(failures...)
@@ -167,13 +166,6 @@ func (r *Runner) RevokeOverrides(ctx context.Context, plan *RevokePlan, observer
 		return err
 	}})
 	return revoked, err
-}
-
-// revoke ends one override, also if the operation is interrupted meanwhile.
-func (r *Runner) revoke(ctx context.Context, table *admin.Tables, id string) (store.Override, bool, error) {
-	ctx, cancel := store.BudgetContext(context.WithoutCancel(ctx), r.Timeout)
-	defer cancel()
-	return table.RevokeOverride(ctx, id)
 }
 
 // inForce returns the overrides of these IDs, or an [ErrNoOverride] for the first ID that none in
@@ -186,7 +178,8 @@ func (r *Runner) inForce(ctx context.Context, ids []string) (found []store.Overr
 	for _, id := range ids {
 		at := slices.IndexFunc(overrides, func(o store.Override) bool { return o.ID == id })
 		if at < 0 {
-			return nil, noOverride(id)
+			return nil, fmt.Errorf("override %q is %w: it has ended, was revoked, or never was; see `limitctl override list`", id,
+				ErrNoOverride)
 		}
 		found = append(found, overrides[at])
 	}
@@ -216,10 +209,6 @@ func (r *Runner) overrideTable() (*admin.Tables, error) {
 
 // ErrNoOverride is the error of an ID that no override in force has.
 var ErrNoOverride = errors.New("not in force")
-
-func noOverride(id string) error {
-	return fmt.Errorf("override %q is %w: it has ended, was revoked, or never was; see `limitctl override list`", id, ErrNoOverride)
-}
 
 // withOverrides returns remaining, which may be nil, with the overrides that are in force.
 func (r *Runner) withOverrides(ctx context.Context, remaining *Remaining) (*Remaining, error) {

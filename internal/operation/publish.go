@@ -36,19 +36,18 @@ func (r *Runner) Publish(ctx context.Context, plan *PublishPlan, observer Observ
 	entry.Matched = 1
 	var made *published.Version
 	_, err = r.change(ctx, observer, &change{entry: entry, consent: plan.Consent, question: plan.Question, make: func() error {
-		// A change that has begun is finished, so that it is known what became of it.
-		ctx, cancel := store.BudgetContext(context.WithoutCancel(ctx), r.Timeout)
-		defer cancel()
-		done, err := table.Change(ctx, next)
-		switch {
-		case err != nil:
-			return err
-		case !done:
-			return fmt.Errorf("%w: another version was published meanwhile; see `limitctl config history`, and publish again; nothing was "+
-				"changed", store.ErrRefused)
-		}
-		made, entry.Changed = v, 1
-		return nil
+		return r.within(ctx, func(ctx context.Context) error {
+			done, err := table.Change(ctx, next)
+			switch {
+			case err != nil:
+				return err
+			case !done:
+				return fmt.Errorf("%w: another version was published meanwhile; see `limitctl config history`, and publish again; "+
+					"nothing was changed", store.ErrRefused)
+			}
+			made, entry.Changed = v, 1
+			return nil
+		})
 	}})
 	return made, err
 }

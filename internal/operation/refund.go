@@ -26,13 +26,14 @@ type RefundResult struct {
 
 // Refund gives units back, all at one instant. In a protected place it asks before.
 func (r *Runner) Refund(ctx context.Context, plan *RefundPlan, observer Observer) (result *RefundResult, err error) {
-	err = r.charge(ctx, observer, &charge{command: "refund", text: plan.Text, consent: plan.Consent, requests: plan.Requests,
-		verb: "Refund", decide: func(ctx context.Context) (decisions []store.Decision, err error) {
-			if result, err = r.refund(ctx, plan); err != nil {
-				return nil, err
-			}
-			return result.Decisions, nil
-		}})
+	take := func(ctx context.Context) (decisions []store.Decision, err error) {
+		if result, err = r.refund(ctx, plan); err != nil {
+			return nil, err
+		}
+		return result.Decisions, nil
+	}
+	_, err = r.charge(ctx, observer, "refund", "Refund",
+		&ConsumePlan{Requests: plan.Requests, Text: plan.Text, Consent: plan.Consent, Take: take})
 	return result, err
 }
 
