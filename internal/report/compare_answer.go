@@ -43,9 +43,9 @@ func (c *Comparison) Ruling() (verdict Verdict, what string, reasons []string) {
 func (c *Comparison) Print(p *output.Printer) {
 	worse := c.worse()
 	if c.Verdict == Fail {
-		labelled(p, "FAIL", output.AtEnd, worse)
+		line(p, "FAIL", output.AtEnd, output.AtEnd, shortened(worse)...)
 	} else {
-		labelled(p, "PASS", output.Calm, []string{"no regression"})
+		line(p, "PASS", output.Calm, output.Calm, "no regression")
 	}
 	for _, warning := range c.Warnings {
 		say(p, output.Near, warning)

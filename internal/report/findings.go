@@ -211,8 +211,8 @@ func figuresOf(r *Run, kind Kind) (all []fact) {
 			all = append(all, fact{Name: name, lines: lines})
 		}
 	}
-	add("limit", output.Printable(r.Title()))
-	add("load", output.Printable(loadInWords(r, kind)))
+	add("limit", r.Title())
+	add("load", loadInWords(r, kind))
 	add("answers", answersInWords(&r.Figures), statusesInWords(r))
 	if r.Keys > 0 {
 		add("keys", fmt.Sprintf("%s, %s of them denied at least once (%s)",

@@ -138,7 +138,7 @@ func (p *page) tables(d *Document, titles []string) {
 			p.Tables = append(p.Tables, pageTableOf(title, run, columns, rows))
 		}
 	}
-	columns, rows := withoutSparklines(comparison(d))
+	columns, rows := comparison(d)
 	add("The runs", "", columns, rows)
 	for i := range d.Runs {
 		r, of := &d.Runs[i], ""

@@ -13,7 +13,7 @@ import (
 func (a Answer) Print(p *output.Printer) {
 	d := a.Report
 	texts, style := ruling(d)
-	labelled(p, strings.ToUpper(string(d.Verdict)), style, texts)
+	line(p, strings.ToUpper(string(d.Verdict)), style, style, shortened(texts)...)
 	if d.Interrupted {
 		say(p, output.Near, "interrupted: these are the results up to then")
 	}
@@ -26,7 +26,7 @@ func (a Answer) Print(p *output.Printer) {
 	case 1:
 		printOne(d, p, &d.Runs[0])
 	default:
-		line(p, "load", output.Plain, output.Printable(commonLoad(d)))
+		line(p, "load", output.Faint, output.Plain, commonLoad(d))
 		fmt.Fprintln(p.Out)
 		p.Table(comparison(d))
 	}
@@ -42,7 +42,7 @@ func printOne(d *Document, p *output.Printer, r *Run) {
 	for _, f := range figuresOf(r, d.Kind) {
 		style := f.style
 		for _, text := range f.lines {
-			line(p, f.Name, style, text)
+			line(p, f.Name, output.Faint, style, text)
 			f.Name, style = "", output.Plain
 		}
 	}
@@ -86,15 +86,15 @@ func printTimeline(p *output.Printer, r *Run) {
 	}
 	for j, outcome := range outcomes {
 		if j < 2 || slices.Max(lines[j]) > 0 {
-			line(p, outcome.name, output.Plain, sparkline(lines[j], top))
+			line(p, outcome.name, output.Faint, output.Plain, sparkline(lines[j], top))
 		}
 	}
 	if columns[0].warmup {
-		line(p, warmUp, output.Plain, "░: what was answered then is only audited")
+		line(p, warmUp, output.Faint, output.Plain, "░: what was answered then is only audited")
 	}
 }
 
-// Name makes a text of others fit to be shown: nothing invisible in it, and no
+// shortName makes a text of others fit to be shown: nothing invisible in it, and no
 // longer than one reads.
 func shortName(text string) string {
 	const longest = 90
@@ -108,24 +108,29 @@ const (
 	narrow = 60
 )
 
-// line prints a text under a label, wrapped to the terminal.
-func line(p *output.Printer, label string, style output.Style, text string) {
+// line prints texts under a label, wrapped to the terminal.
+func line(p *output.Printer, label string, labelStyle, style output.Style, texts ...string) {
 	at := indent
+	if n := output.Width(label); n >= indent {
+		at = n + 2
+	}
 	if p.Width > 0 && p.Width < narrow {
 		at = 2
 		if label != "" {
-			fmt.Fprintln(p.Out, p.Paint(output.Faint, label))
+			fmt.Fprintln(p.Out, p.Paint(labelStyle, label))
 			label = ""
 		}
 	}
-	for _, part := range output.Wrap(text, p.Width-at) {
-		space := strings.Repeat(" ", at-output.Width(label))
-		fmt.Fprintln(p.Out, strings.TrimRight(p.Paint(output.Faint, label)+space+p.Paint(style, part), " "))
-		label = ""
+	for _, text := range texts {
+		for _, part := range output.Wrap(output.Printable(text), p.Width-at) {
+			space := strings.Repeat(" ", at-output.Width(label))
+			fmt.Fprintln(p.Out, strings.TrimRight(p.Paint(labelStyle, label)+space+p.Paint(style, part), " "))
+			label = ""
+		}
 	}
 }
 
-// Say prints a finding at the margin.
+// say prints a finding at the margin.
 func say(p *output.Printer, style output.Style, text string) {
 	lead := finding{style: style}.mark() + " "
 	for _, part := range output.Wrap(output.Printable(text), p.Width-2) {
@@ -144,23 +149,4 @@ func shortened(reasons []string) []string {
 	}
 	left := fmt.Sprintf("and %d more reasons; -o json lists them", len(reasons)-mostReasons)
 	return append(slices.Clone(reasons[:mostReasons]), left)
-}
-
-// Labelled prints texts after a label in the same colour, a line or more for each.
-func labelled(p *output.Printer, label string, style output.Style, texts []string) {
-	at := max(indent, output.Width(label)+2)
-	lead := p.Paint(style, label) + strings.Repeat(" ", at-output.Width(label))
-	if p.Width > 0 && p.Width < narrow {
-		lead = p.Paint(style, label) + "  "
-	}
-	rest := strings.Repeat(" ", at)
-	if p.Width > 0 && p.Width < narrow {
-		rest = strings.Repeat(" ", len(label)+2)
-	}
-	for _, text := range shortened(texts) {
-		for _, part := range output.Wrap(output.Printable(text), p.Width-len(rest)) {
-			fmt.Fprintln(p.Out, lead+p.Paint(style, part))
-			lead = rest
-		}
-	}
 }

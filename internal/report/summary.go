@@ -78,7 +78,7 @@ func runsInMarkdown(d *Document, b *strings.Builder) {
 	if len(d.Runs) == 0 {
 		return
 	}
-	columns, rows := withoutSparklines(comparison(d))
+	columns, rows := comparison(d)
 	var header []string
 	var right []bool
 	for _, c := range columns {

@@ -44,9 +44,6 @@ func overCell(n int64) output.Cell {
 	return output.Cell{Text: "0"}
 }
 
-// deniedOverTimeHeader is the column of a terminal's table that draws denials over time.
-const deniedOverTimeHeader = "DENIED OVER TIME"
-
 // comparison is the table of several runs.
 func comparison(d *Document) ([]output.Column, [][]output.Cell) {
 	columns := []output.Column{
@@ -57,7 +54,6 @@ func comparison(d *Document) ([]output.Column, [][]output.Cell) {
 		columns = append(columns, []output.Column{
 			{Header: "DENIED", Right: true, Drops: 2}, {Header: "KEYS", Right: true, Drops: 7},
 			{Header: "KEYS DENIED", Right: true, Drops: 3}, {Header: "MOST DENIED", Shrinks: 12, Drops: 8},
-			{Header: deniedOverTimeHeader, Drops: 9},
 		}...)
 	} else {
 		columns = append(columns, []output.Column{
@@ -71,7 +67,6 @@ func comparison(d *Document) ([]output.Column, [][]output.Cell) {
 		columns = append(columns,
 			output.Column{Header: "CALLS SAVED", Right: true, Drops: 10}, output.Column{Header: "DIFFERENTLY", Right: true, Drops: 11})
 	}
-	denied, top := deniedOverTime(d)
 	var rows [][]output.Cell
 	for i := range d.Runs {
 		r := &d.Runs[i]
@@ -84,7 +79,7 @@ func comparison(d *Document) ([]output.Column, [][]output.Cell) {
 			}
 			row = append(row, []output.Cell{
 				{Text: output.Thousands(r.Denied)}, {Text: output.Thousands(r.Keys)}, {Text: output.Thousands(r.KeysDenied)},
-				{Text: most}, {Text: sparkline(denied[i], top)},
+				{Text: most},
 			}...)
 		} else {
 			p50, p99 := "-", "-"
@@ -102,17 +97,6 @@ func comparison(d *Document) ([]output.Column, [][]output.Cell) {
 			row = append(row, cells(r.Wrapped)...)
 		}
 		rows = append(rows, row)
-	}
-	return columns, rows
-}
-
-// withoutSparklines leaves out the column that draws with letters, which only a terminal shows well.
-func withoutSparklines(columns []output.Column, rows [][]output.Cell) ([]output.Column, [][]output.Cell) {
-	if i := slices.IndexFunc(columns, func(c output.Column) bool { return c.Header == deniedOverTimeHeader }); i >= 0 {
-		columns = slices.Delete(columns, i, i+1)
-		for j := range rows {
-			rows[j] = slices.Delete(rows[j], i, i+1)
-		}
 	}
 	return columns, rows
 }
@@ -266,17 +250,4 @@ func sparkline(values []int64, top int64) string {
 		b.WriteRune(levels[int(float64(value)/float64(top)*float64(len(levels)-1)+0.5)])
 	}
 	return b.String()
-}
-
-// deniedOverTime returns the denied requests over the time of each run, and the most at
-// any time of any run, so that all are drawn to one scale.
-func deniedOverTime(d *Document) (denied [][]int64, top int64) {
-	const width = 24
-	denied = make([][]int64, len(d.Runs))
-	for i := range d.Runs {
-		for _, c := range columnsOf(&d.Runs[i], width) {
-			denied[i], top = append(denied[i], c.Denied), max(top, c.Denied)
-		}
-	}
-	return denied, top
 }
