@@ -3,6 +3,7 @@ package probe
 import (
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -54,6 +55,14 @@ func TestHonestServicesFailNoCheck(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// Fields of one dialect that have a reset on denials only, as Laravel's have, are not told as two dialects.
+func TestADialectWhoseResetIsOnDenialsOnly(t *testing.T) {
+	r, err := hold(newServed("fixed-window:10/10s", "laravel", 1), "fixed-window:10/10s")
+	if err != nil || !slices.Equal(r.Dialects, []string{headers.DialectXUnix}) {
+		t.Errorf("%v, %v", r.Dialects, err)
 	}
 }
 
