@@ -1,11 +1,165 @@
 package operation
 
 import (
+	"context"
+	"errors"
+	"strings"
 	"testing"
 
+	"github.com/limitctl/limitctl/internal/auditlog"
+	"github.com/limitctl/limitctl/internal/outcome"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
+
+// An adjustment says before and after who gains and who loses, goes by the configured limit,
+// and with AtLeast takes from nobody. The way back concerns only the keys that it has changed.
+func TestAdjust(t *testing.T) {
+	type used struct{ a, b, c int64 }
+	for name, test := range map[string]struct {
+		remaining Remaining
+		question  string
+		effect    Effect
+		left      used
+		undone    int64
+	}{
+		"exactly": {Remaining{Units: 4}, "Leave 4 remaining of 3 keys (1 gains units, 1 loses units, 1 stays as it is)",
+			Effect{1, 1, 1}, used{6, 6, 6}, 2},
+		"at least": {Remaining{Units: 4, AtLeast: true}, "Leave at least 4 remaining of 3 keys (1 gains units, 2 stay as they are)",
+			Effect{1, 0, 2}, used{6, 1, 6}, 1},
+		"of a higher limit in the configuration": {Remaining{Units: 15, Configured: func(k store.Key) (store.Limit, bool) {
+			limit := tenAnHour
+			limit.Count = 20
+			limit, _ = limit.Normalize()
+			return limit, k == key("a")
+		}}, "", Effect{}, used{9, 1, 6}, 0},
+		"of the limits in the configuration": {Remaining{Units: 14, Configured: func(store.Key) (store.Limit, bool) {
+			limit := tenAnHour
+			limit.Count = 20
+			limit, _ = limit.Normalize()
+			return limit, true
+		}}, "Leave 14 remaining of 3 keys (1 gains units, 1 loses units, 1 stays as it is)", Effect{1, 1, 1}, used{6, 6, 6}, 2},
+	} {
+		for _, backup := range []bool{false, true} {
+			t.Run(name, func(t *testing.T) {
+				s, w := newSite(t), &watcher{}
+				s.take(t, "a", 9)
+				s.take(t, "b", 1)
+				s.take(t, "c", 6)
+				plan := s.planToReset(t)
+				plan.Remaining = &test.remaining
+				if !backup {
+					plan.Backup = nil
+				}
+				result, err := s.Reset(t.Context(), plan, w)
+				if left := (used{s.used(t, "a"), s.used(t, "b"), s.used(t, "c")}); left != test.left {
+					t.Errorf("used are %+v, want %+v", left, test.left)
+				}
+				if test.question == "" {
+					if !errors.Is(err, store.ErrInvalid) ||
+						!strings.Contains(err.Error(), "15 remaining is more than limit token-bucket:10/1h of key ") {
+						t.Errorf("it ended with %v", err)
+					}
+					return
+				}
+				if err != nil || result.Effect != test.effect || result.Changed != test.effect.changed() ||
+					w.selected.Effect != test.effect {
+					t.Fatalf("it came to %+v, %v, and showed %+v", result, err, w.selected)
+				}
+				if w.questions[0].Text != test.question || s.log.entries[0].Changed != result.Changed {
+					t.Errorf("it asked %+v; the audit log has %+v", w.questions, s.log.entries)
+				}
+				if (result.Backup != "") != backup {
+					t.Fatalf("backup %v: the way back is %+v", backup, result.Backup)
+				}
+				if !backup {
+					return
+				}
+				s.take(t, "c", 1) // which was left as it was
+				if restored := s.restoreAll(t, result.Backup); restored.Restored != test.undone {
+					t.Errorf("of the backup come back %+v", restored)
+				}
+				if back := (used{s.used(t, "a"), s.used(t, "b"), s.used(t, "c")}); back != (used{9, 1, 7}) {
+					t.Errorf("with the backup used are %+v", back)
+				}
+			})
+		}
+	}
+}
+
+// Whatever keys are in the way, an adjustment that changes none leaves no backup.
+func TestAnAdjustmentThatChangesNothing(t *testing.T) {
+	s := newSite(t)
+	s.take(t, "a", 6)
+	plan := s.planToReset(t)
+	plan.Remaining = &Remaining{Units: 4}
+	result, err := s.Reset(t.Context(), plan, &watcher{})
+	if err != nil || result.Effect != (Effect{Stay: 1}) || result.Backup != "" || len(s.left(t)) > 0 {
+		t.Errorf("it came to %+v, %v, and left %v", result, err, s.left(t))
+	}
+}
+
+// A key that is used between the scan and its adjustment is judged by what it then is, and
+// comes back as it then was.
+func TestAKeyUsedBeforeItsAdjustment(t *testing.T) {
+	s := newSite(t)
+	s.take(t, "a", 3)
+	plan := s.planToReset(t)
+	plan.Remaining = &Remaining{Units: 5, AtLeast: true}
+	w := &watcher{onSelected: func() { s.take(t, "a", 4) }}
+	result, err := s.Reset(t.Context(), plan, w)
+	if err != nil || w.selected.Effect != (Effect{Stay: 1}) || result.Effect != (Effect{Gain: 1}) || s.used(t, "a") != 5 {
+		t.Fatalf("it came to %+v, %v, %d used", result, err, s.used(t, "a"))
+	}
+	if s.restoreAll(t, result.Backup); s.used(t, "a") != 7 {
+		t.Errorf("%d units come back, and 7 were in use", s.used(t, "a"))
+	}
+}
+
+// Of the keys of a batch that failed it is counted how many may be changed. Those after it were
+// not, and so stay as they are if the others are brought back.
+func TestAnAdjustmentThatFailsInTheMiddle(t *testing.T) {
+	for _, interrupted := range []bool{false, true} {
+		s := newSite(t)
+		s.takeMany(t)
+		ctx, interrupt := context.WithCancel(t.Context())
+		var asked []store.Key // by the batch that was begun
+		s.Store = &brokenStore{Store: s.memory, adjust: func(do adjusting, adjustments []admin.Adjustment) ([]admin.Adjusted, error) {
+			for i := range adjustments {
+				asked = append(asked, adjustments[i].Key)
+			}
+			if interrupted {
+				interrupt()
+				return do(adjustments...)
+			}
+			if again := len(asked) > keysPerBatch; again {
+				asked = asked[:keysPerBatch]
+				return nil, store.ErrUnavailable
+			}
+			results, err := do(adjustments[:100]...)
+			return append(results, make([]admin.Adjusted, len(adjustments)-100)...), errors.Join(err, store.ErrOutcomeUnknown)
+		}}
+		plan := s.planToReset(t)
+		plan.Remaining = &Remaining{Units: 9}
+		result, err := s.Reset(ctx, plan, &watcher{})
+		if interrupted {
+			if result == nil || result.Changed != keysPerBatch || result.Unknown != 0 || !errors.Is(err, context.Canceled) {
+				t.Fatalf("it came to %+v, %v", result, err)
+			}
+		} else if result == nil || result.Changed != 100 || result.Unknown != keysPerBatch-100 || !errors.Is(err, outcome.ErrPartly) ||
+			!strings.HasSuffix(err.Error(), "(100 of 600 keys known to be done; "+secondAdjust+slow) ||
+			s.log.entries[0].Outcome != auditlog.Partly {
+			t.Fatalf("it came to %+v, %v", result, err)
+		}
+		s.Store = s.memory
+		if backup := s.opened(t, result.Backup); backup.Records != keysPerBatch || len(asked) != keysPerBatch {
+			t.Errorf("of %d keys that may be changed %d come back", len(asked), backup.Records)
+		}
+		if restored := s.restoreAll(t, result.Backup); restored.Restored != result.Changed {
+			t.Errorf("of the backup come back %+v", restored)
+		}
+	}
+}
 
 // Several limits of one value of another limiter are one key to delete.
 func TestLimitsOfOneValue(t *testing.T) {
