@@ -3,7 +3,6 @@ package see
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/limitctl/limitctl/internal/allowance"
@@ -144,7 +143,7 @@ func (a *handoverAnswer) changesPart() *part {
 		if e.Host != "" {
 			text += "@" + output.Printable(e.Host)
 		}
-		text += "  " + output.Printable(strings.TrimSpace(e.Command+" "+e.Selection))
+		text += "  " + output.Printable(e.CommandText())
 		if e.CountsKeys() && e.Outcome != auditlog.Begun { // else it is not known how many
 			text += ", " + cli.CountOf(e.Changed, "key", "keys")
 		}
@@ -264,7 +263,7 @@ func (a *handoverAnswer) Records() [][]string {
 	}
 	for _, e := range a.changes {
 		records = append(records, []string{partNames[partChanges], e.Time.UTC().Format(time.RFC3339), e.User,
-			strings.TrimSpace(e.Command + " " + e.Selection), "", "", "", e.Reason})
+			e.CommandText(), "", "", "", e.Reason})
 	}
 	for i, row := range slices.Concat(a.denials.top, a.denials.shadows) {
 		what := map[bool]string{true: "shadow"}[i >= len(a.denials.top)]
