@@ -166,7 +166,8 @@ func readSources(r *yamlfile.Reader, v yamlfile.Value, p *policy.Policy, path st
 			r.MistakeAtKey(e, "%s", wrong)
 			continue
 		}
-		source, ok := yamlfile.Parsed(r, e, fmt.Sprintf("attribute %q", e.Name), "where it is in a request, such as client or header:X-User",
+		source, ok := yamlfile.Parsed(r, e, fmt.Sprintf("attribute %q", e.Name),
+			"where it is in a request, such as client or header:X-User",
 			httplimit.ParseSource)
 		if ok {
 			sources[e.Name] = source

@@ -207,7 +207,8 @@ func readLimit(r *yamlfile.Reader, v yamlfile.Value) policy.Limit {
 		base, _ := base.Normalize()
 		result.Limit = limiter.LimitOf(result.Name, base)
 	}
-	result.Cost, _ = yamlfile.Parsed(r, fields["cost"], "cost", "a number of units, such as 1, or the name of a field, such as tokens", policy.ParseCost)
+	result.Cost, _ = yamlfile.Parsed(r, fields["cost"], "cost", "a number of units, such as 1, or the name of a field, such as tokens",
+		policy.ParseCost)
 	result.Classes = readClasses(r, fields["classes"])
 	result.Shadow = r.Bool(fields["shadow"])
 	result.Warn, _ = yamlfile.Parsed(r, fields["warn"], "warn", "a share of the limit, such as 80%", store.ParseShare)
@@ -231,7 +232,8 @@ func readClasses(r *yamlfile.Reader, v yamlfile.Value) (classes policy.Classes) 
 			}
 			continue
 		}
-		leave, ok := yamlfile.Parsed(r, e, fmt.Sprintf("class %q", e.Name), "the share that it leaves to others, such as 30%", policy.ParseLeave)
+		leave, ok := yamlfile.Parsed(r, e, fmt.Sprintf("class %q", e.Name), "the share that it leaves to others, such as 30%",
+			policy.ParseLeave)
 		if !ok {
 			return policy.Classes{}
 		}

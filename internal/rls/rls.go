@@ -86,6 +86,7 @@ func read(message []byte, fields ...any) error {
 					return err
 				}
 			}
+		default: // a field of another type is not known
 		}
 	}
 	return nil

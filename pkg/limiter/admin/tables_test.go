@@ -291,7 +291,8 @@ func drawOverride(t *rapid.T) store.Override {
 	case store.OverrideLimit:
 		kind := rapid.SampledFrom(store.Kinds()).Draw(t, "kind")
 		count := rapid.Int64Range(1, kind.Algorithm().MaxCount()).Draw(t, "count")
-		o.Limit, _ = storetest.LimitOf(kind, count, rapid.SampledFrom([]time.Duration{time.Hour, 24 * time.Hour}).Draw(t, "period")).Normalize()
+		period := rapid.SampledFrom([]time.Duration{time.Hour, 24 * time.Hour}).Draw(t, "period")
+		o.Limit, _ = storetest.LimitOf(kind, count, period).Normalize()
 	case store.OverrideTimes:
 		o.Thousandths = rapid.Int64Range(1, store.MaxOverrideThousandths).Draw(t, "thousandths")
 	case store.OverrideAdd:

@@ -45,7 +45,8 @@ func (s *Store) late(ctx context.Context) error {
 	if gaveUp := store.GaveUp(ctx); gaveUp != nil {
 		return fmt.Errorf("file %s had not answered when %w", s.path, gaveUp)
 	}
-	return fmt.Errorf("%w: file %s is busy or locked by another process: %w", store.ErrUnavailable, s.path, cmp.Or(ctx.Err(), context.DeadlineExceeded))
+	return fmt.Errorf("%w: file %s is busy or locked by another process: %w", store.ErrUnavailable, s.path,
+		cmp.Or(ctx.Err(), context.DeadlineExceeded))
 }
 
 // hasCode reports whether err is an SQLite error of that code, or of that primary code.
@@ -71,7 +72,8 @@ func isOwn(err error) bool {
 // is the caller's.
 func (s *Store) translate(ctx context.Context, err error, committing bool) error {
 	isBusy := hasCode(err, sqlite3.SQLITE_BUSY)
-	isLate := isBusy || hasCode(err, sqlite3.SQLITE_INTERRUPT) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+	isLate := isBusy || hasCode(err, sqlite3.SQLITE_INTERRUPT) || errors.Is(err, context.Canceled) ||
+		errors.Is(err, context.DeadlineExceeded)
 	path, isPath := errors.AsType[*fs.PathError](err)
 	kind := store.ErrRefused
 	switch {

@@ -147,8 +147,9 @@ func (l *Limit) windows() Instant {
 		return 2
 	case slicedCounterKind:
 		return Instant(l.Slices) + 1
+	default:
+		return 0
 	}
-	return 0
 }
 
 // CanAdvance reports whether units of l, which must be normalized, can be taken in advance: it makes no difference which
@@ -184,8 +185,9 @@ func (l *Limit) FadesBy(room int64) (before time.Duration, known bool) {
 	case Kind(TokenBucket), Kind(LeakyBucket):
 		wait, _ := mulAddDiv(room, l.period(), 0, l.Count)
 		return time.Duration(wait) * time.Microsecond, true
+	default:
+		return 0, false
 	}
-	return 0, false
 }
 
 // mulAddDiv returns the quotient and the remainder of (a·b + c) ÷ d, exactly: the product may have 126 bits. a, b and

@@ -161,8 +161,9 @@ func (o *Override) Apply(limit Limit) Limit {
 		return limit.scale(func(units int64) int64 { return units * o.Thousandths / 1000 })
 	case OverrideAdd:
 		return limit.scale(func(units int64) int64 { return units + o.Units })
+	default:
+		return limit
 	}
-	return limit
 }
 
 // OverrideList finds the override that applies to a key among many. It never changes, and is safe for concurrent use.

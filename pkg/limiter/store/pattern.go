@@ -256,7 +256,8 @@ func (p *Pattern) match(subject string, networks []networkAt) bool {
 		return p.subject != "" && subject == p.subject
 	case p.network.IsValid():
 		for i := range networks {
-			if in := &networks[i]; in.Bits() >= p.network.Bits() && p.network.Contains(in.Addr()) && matchTokens(p.tokens, subject[:in.at]) {
+			if in := &networks[i]; in.Bits() >= p.network.Bits() && p.network.Contains(in.Addr()) &&
+				matchTokens(p.tokens, subject[:in.at]) {
 				return true
 			}
 		}

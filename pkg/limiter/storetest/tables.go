@@ -128,7 +128,8 @@ func (w *twins) read(t failer, last time.Duration) {
 		}
 		for _, name := range []string{"", "1", "2", "4"} {
 			value, err := tables.Value(ctx, admin.ConfigTable, name)
-			answer, err3 = append(answer, fmt.Sprintf("%.9q %d %x", value, len(value), crc32.ChecksumIEEE([]byte(value)))), cmp.Or(err3, err)
+			answer = append(answer, fmt.Sprintf("%.9q %d %x", value, len(value), crc32.ChecksumIEEE([]byte(value))))
+			err3 = cmp.Or(err3, err)
 		}
 		return answer, false, cmp.Or(err, err2, err3)
 	})
@@ -285,7 +286,8 @@ func tablesAreChangedByOne(t *testing.T, w *twins) {
 		t.Errorf("changed by %q: the head is %q, the record %q, and the history %v; %v", winners, head, record, lines, err)
 	}
 	list, _, err := w.Overrides(ctx)
-	if err != nil || len(list) != len(kept) || slices.ContainsFunc(list, func(o store.Override) bool { return !slices.Contains(kept, o.ID) }) {
+	isNew := func(o store.Override) bool { return !slices.Contains(kept, o.ID) }
+	if err != nil || len(list) != len(kept) || slices.ContainsFunc(list, isNew) {
 		t.Errorf("in force are %v, want %q; %v", list, kept, err)
 	}
 }
@@ -344,7 +346,8 @@ func listsAreBounded(t *testing.T, w *twins) {
 	for _, most := range []int{-1, 0, 1, 250, admin.JournalKept - 1, admin.JournalKept, math.MaxInt} {
 		want := written[len(written)-max(0, min(most, admin.JournalKept)):]
 		lines, damaged, err := w.ReadJournal(context.Background(), most)
-		if err != nil || damaged > 0 || !slices.EqualFunc(lines, want, func(l admin.JournalEntry, text string) bool { return l.Text == text }) {
+		same := func(l admin.JournalEntry, text string) bool { return l.Text == text }
+		if err != nil || damaged > 0 || !slices.EqualFunc(lines, want, same) {
 			t.Errorf("the latest %d are %.200v, %v, want %.200q", most, lines, err, want)
 		}
 	}
@@ -392,7 +395,8 @@ func denialsAreBounded(t *testing.T, w *twins) {
 	for write := range 20 {
 		d := admin.Denials{Now: store.InstantOf(w.now)}
 		for i := range admin.MaxDenialRows {
-			row := admin.Denied{Key: store.Key{Subject: fmt.Sprintf("rare:%d:%d", write, i), Name: "n"}, Count: 1 + int64(i%2), LastAt: d.Now}
+			key := store.Key{Subject: fmt.Sprintf("rare:%d:%d", write, i), Name: "n"}
+			row := admin.Denied{Key: key, Count: 1 + int64(i%2), LastAt: d.Now}
 			if i < 10 {
 				row.Key.Subject, row.Count = fmt.Sprintf("often:%d", i), 3
 			}
@@ -409,7 +413,8 @@ func denialsAreBounded(t *testing.T, w *twins) {
 			t.Fatalf("of %s: %d rows and %d others, %d in all, want %d; %v", last, len(got.Rows), got.Others, got.Total(), total, err)
 		}
 		for i, row := range got.Rows {
-			if often := strings.HasPrefix(row.Key.Subject, "often:"); often != (i < 10) || often && row.Count != 60 || !often && row.Count != 2 {
+			often := strings.HasPrefix(row.Key.Subject, "often:")
+			if often != (i < 10) || often && row.Count != 60 || !often && row.Count != 2 {
 				t.Fatalf("of %s row %d is %+v", last, i, row)
 			}
 		}
