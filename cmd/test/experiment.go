@@ -1,7 +1,6 @@
 package test
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -16,7 +15,7 @@ import (
 )
 
 // refuseLoadTest refuses a load test in a protected or read-only context, since it writes to the store.
-func refuseLoadTest(ctx context.Context, g *cli.Globals) error {
+func refuseLoadTest(g *cli.Globals) error {
 	s, err := g.SettingsToChange()
 	if err != nil {
 		return err

@@ -189,7 +189,7 @@ func (o *loadtestOptions) target() (experiment.Target, error) {
 
 func runLoadtest(ctx context.Context, o *loadtestOptions, plan *loadtestPlan) (err error) {
 	if o.url == "" {
-		if err := refuseLoadTest(ctx, o.Globals); err != nil {
+		if err := refuseLoadTest(o.Globals); err != nil {
 			return err
 		}
 	}

@@ -195,10 +195,8 @@ func (r *logReading) explain(err error) error {
 	switch {
 	case errors.Is(err, context.Canceled):
 		return err
-	case files.IsNotAFile(err):
-		return cli.Usagef("the log %s cannot be read: %s; give - instead, and the log as standard input", r.name, cli.Cause(err))
-	case errors.As(err, &path):
-		return cli.Usagef("the log %s cannot be read: %s", r.name, path.Err)
+	case errors.As(err, &path), files.IsNotAFile(err):
+		return cli.Usagef("the log %s cannot be read: %s", r.name, cli.Cause(err))
 	case errors.Is(err, trace.ErrFormat):
 		return fmt.Errorf("%s: %w (--log-format, --time-field)", r.name, err)
 	case errors.Is(err, trace.ErrNoKey):

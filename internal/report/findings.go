@@ -68,18 +68,17 @@ func promises(d *Document) (all []finding) {
 // ruling judges a document, and says why the verdict is what it is.
 func ruling(d *Document) (texts []string, style output.Style) {
 	d.Judge()
-	switch d.Verdict {
-	case Fail:
+	if d.Verdict == Fail {
 		return d.Reasons, output.AtEnd
-	case Inconclusive:
+	}
+	if d.Verdict == Inconclusive {
 		return d.Reasons, output.Near
-	case Pass:
 	}
-	texts, uncovered := d.Passes()
+	found, uncovered := d.passes()
 	if len(uncovered) > 0 {
-		return append(texts, uncovered...), output.Near
+		return append([]string{found}, uncovered...), output.Near
 	}
-	return texts, output.Calm
+	return []string{found}, output.Calm
 }
 
 // verdictOf says in words how right the decisions were.
@@ -166,7 +165,7 @@ func alarmsOfRun(r *Run) []finding {
 
 // alarms are those of all runs. One that all of several runs have is about none of them.
 func alarms(d *Document) (all []finding) {
-	common := map[finding]int{}
+	common, said := map[finding]int{}, map[finding]bool{}
 	for i := range d.Runs {
 		for _, alarm := range alarmsOfRun(&d.Runs[i]) {
 			common[alarm]++
@@ -177,7 +176,8 @@ func alarms(d *Document) (all []finding) {
 			if common[alarm] < len(d.Runs) {
 				alarm.run = d.Runs[i].Title()
 			}
-			if !slices.Contains(all, alarm) {
+			if !said[alarm] {
+				said[alarm] = true
 				all = append(all, alarm)
 			}
 		}

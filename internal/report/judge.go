@@ -393,8 +393,8 @@ func (l *Limit) NeverAbove() string {
 	return fmt.Sprintf("never above %.0f%% of the limit", math.Min(percent, 99))
 }
 
-// Passes says what a pass is made of, and what it does not cover.
-func (d *Document) Passes() (texts, uncovered []string) {
+// passes says what a pass is made of, and what it does not cover.
+func (d *Document) passes() (found string, uncovered []string) {
 	var parts []string
 	if slices.ContainsFunc(d.Runs, func(r Run) bool { return r.Requests > 0 && len(r.Judged()) > 0 }) {
 		in := ""
@@ -414,5 +414,5 @@ func (d *Document) Passes() (texts, uncovered []string) {
 			uncovered = append(uncovered, d.About(i)+untested)
 		}
 	}
-	return []string{strings.Join(parts, "; ")}, uncovered
+	return strings.Join(parts, "; "), uncovered
 }

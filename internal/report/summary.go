@@ -37,7 +37,8 @@ func (a Answer) Markdown() []byte {
 	}
 	bullets(&b, notes)
 	if o := d.Origin; o != nil {
-		fmt.Fprintf(&b, "<sub>limitctl %s · %s</sub>\n", markdown.Text(shortName(o.Version)), markdown.Code(output.Cut(o.Command, longestFact)))
+		fmt.Fprintf(&b, "<sub>limitctl %s · %s</sub>\n", markdown.Text(shortName(o.Version)),
+			markdown.Code(output.Cut(o.Command, longestFact)))
 	}
 	return []byte(b.String())
 }
