@@ -45,18 +45,6 @@ func TestReportsThatAreAttacks(t *testing.T) {
 	}
 	Printed(Answer{long}, 80)
 	pageOf(t, long)
-	// Many warnings that differ are shown as quickly as few.
-	warned := New(LoadTest)
-	for i := range 200 {
-		run := LoadRun("token-bucket", 1, 1, 0)
-		for j := range mostListed {
-			run.Warnings = append(run.Warnings, fmt.Sprint(i, " ", j))
-		}
-		warned.Runs = append(warned.Runs, run)
-	}
-	if n := len(alarms(warned)); n != 200*mostListed {
-		t.Errorf("%d warnings are shown", n)
-	}
 	// What is large and whole is shown.
 	run := LoadRun("token-bucket", 1, 1, 0)
 	run.Timeline, run.IntervalMS = nil, 1
