@@ -171,7 +171,7 @@ func (u *undoing) run(ctx context.Context, args []string) error {
 		return err
 	}
 	answer.Restored, answer.Already, answer.Lapsed = result.Restored, result.Already, result.Lapsed
-	answer.InUse, answer.Unreached, answer.Failed = result.InUse, result.Unreached, result.Foreign+result.Unfit
+	answer.InUse, answer.Unreached, answer.Failed = result.InUse, result.Unreached, result.Failed
 	return errors.Join(err, u.Print(answer))
 }
 

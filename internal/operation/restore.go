@@ -128,12 +128,11 @@ type RestoreResult struct {
 	InUse    int64 // used since, and left
 	// Unreached is how many the change that made the backup had not reached when it ended. They are left as they are.
 	Unreached int64
-	Foreign   int64 // hold what limitctl did not write, and were left
-	// Unfit is how many are invalid in the backup, and were left.
-	Unfit int64
+	// Failed is how many were left, since they are invalid in the backup or their keys hold what limitctl did not write.
+	Failed int64
 	// Unknown is how many have no known outcome, because the store did not answer.
 	Unknown int64
-	unfit   error // of the first few
+	unfit   error // of the first few that are invalid
 }
 
 // Restore asks, and brings back what a backup holds. Without a result nothing was changed.
@@ -250,7 +249,7 @@ func (r *Runner) restoreUnused(ctx context.Context, plan *RestorePlan, records [
 			err = foreign.take(err)
 			left := int64(len(records) - deleted - foreign.Count())
 			result.Restored += int64(deleted)
-			result.Foreign += int64(foreign.Count())
+			result.Failed += int64(foreign.Count())
 			if err != nil {
 				result.Unknown += left
 				return err
@@ -263,7 +262,7 @@ func (r *Runner) restoreUnused(ctx context.Context, plan *RestorePlan, records [
 			reached = reached || !store.IsAway(err)
 			switch {
 			case errors.Is(err, store.ErrForeign):
-				result.Foreign++
+				result.Failed++
 			case err != nil:
 				return err
 			default:
@@ -288,10 +287,8 @@ func (r *RestoreResult) count(outcome admin.ImportOutcome) {
 		r.Lapsed++
 	case admin.InUse:
 		r.InUse++
-	case admin.Foreign:
-		r.Foreign++
-	case admin.Unfit:
-		r.Unfit++
+	case admin.Foreign, admin.Unfit:
+		r.Failed++
 	case admin.NotKnown: // asked again, or counted by the caller
 	}
 }
@@ -310,16 +307,15 @@ func (r *RestoreResult) takeUnfit(err error) error {
 			others = append(others, err)
 		}
 	}
-	// Those of this batch are counted already.
-	if room := keptForeign - (r.Unfit - int64(len(unfit))); room > 0 {
-		r.unfit = errors.Join(append([]error{r.unfit}, unfit[:min(room, int64(len(unfit)))]...)...)
+	if r.unfit == nil {
+		r.unfit = errors.Join(unfit[:min(keptForeign, len(unfit))]...)
 	}
 	return errors.Join(others...)
 }
 
 // known is how many records have a known outcome.
 func (r *RestoreResult) known() int64 {
-	return r.Restored + r.Already + r.Lapsed + r.InUse + r.Unreached + r.Foreign + r.Unfit
+	return r.Restored + r.Already + r.Lapsed + r.InUse + r.Unreached + r.Failed
 }
 
 // err is the error that a restore ends with: what ended it early, or that some records could not be restored.
@@ -336,15 +332,9 @@ func (r *RestoreResult) err(plan *RestorePlan, err error) error {
 			return outcome.Partly(err)
 		}
 		return err
-	case r.Unfit > 0:
-		err := r.unfit
-		if more := r.Unfit - keptForeign; more > 0 {
-			err = fmt.Errorf("%w\nand %d more records that cannot be restored", err, more)
-		}
-		return outcome.Partly(err)
-	case r.Foreign > 0:
-		return outcome.Partly(fmt.Errorf("%s with values that limitctl did not write: left unchanged",
-			output.Plural(int(r.Foreign), "key")))
+	case r.Failed > 0:
+		return outcome.Partly(errors.Join(r.unfit,
+			fmt.Errorf("%s not fit to be restored: left unchanged", output.Plural(int(r.Failed), "key"))))
 	case r.InUse > 0:
 		return outcome.Partly(&UsedSinceError{r.InUse})
 	}
