@@ -10,9 +10,18 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/go-redis/redis_rate/v10"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/storecall"
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // plan is the length of the measurements.
@@ -89,4 +98,157 @@ func sectionNames() string {
 // progress reports how far the run is; the report goes to stdout.
 func progress(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, format+"\n", args...)
+}
+
+// table writes a Markdown table.
+func table(out io.Writer, rows ...[]string) {
+	fmt.Fprintln(out)
+	for i, row := range rows {
+		fmt.Fprintf(out, "| %s |\n", strings.Join(row, " | "))
+		if i == 0 {
+			fmt.Fprintf(out, "|---|%s\n", strings.Repeat("---:|", len(row)-1))
+		}
+	}
+}
+
+// medians makes a table of the medians of value, with a row for each contestant and a column for each cell.
+func medians(measured results, contestants []contestant, cells []cell, value func(sample) float64, format func(float64) string) [][]string {
+	rows := [][]string{header(cells)}
+	for i := range contestants {
+		row := []string{contestants[i].name}
+		for j := range cells {
+			values := make([]float64, len(measured[i][j]))
+			for round, s := range measured[i][j] {
+				values[round] = value(s)
+			}
+			row = append(row, format(median(values)))
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// ratios makes a table of how much faster the first contestant is than each of the others: the median over the
+// rounds, with the least and the greatest.
+func ratios(measured results, contestants []contestant, cells []cell) [][]string {
+	rows := [][]string{header(cells)}
+	for i := 1; i < len(contestants); i++ {
+		row := []string{contestants[0].name + " ÷ " + contestants[i].name}
+		for j := range cells {
+			row = append(row, ratioOf(speeds(measured[0][j]), speeds(measured[i][j])))
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+func speeds(samples []sample) (all []float64) {
+	for _, s := range samples {
+		all = append(all, s.perSecond)
+	}
+	return all
+}
+
+func header(cells []cell) []string {
+	row := []string{""}
+	for _, c := range cells {
+		row = append(row, c.name)
+	}
+	return row
+}
+
+func median(values []float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	middle := len(sorted) / 2
+	if len(sorted)%2 == 0 {
+		return (sorted[middle-1] + sorted[middle]) / 2
+	}
+	return sorted[middle]
+}
+
+// thousands writes n with separators: 12,345.
+func thousands(n float64) string {
+	digits := fmt.Sprintf("%.0f", n)
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
+}
+
+func decimals(n float64) string { return fmt.Sprintf("%.1f", n) }
+
+// ratioOf returns how many times as large values are as the others of the same rounds: the median, with the least
+// and the greatest.
+func ratioOf(values, others []float64) string {
+	ratios := make([]float64, len(values))
+	for round := range values {
+		ratios[round] = values[round] / others[round]
+	}
+	return fmt.Sprintf("**%.2f** (%.2f–%.2f)", median(ratios), slices.Min(ratios), slices.Max(ratios))
+}
+
+// spread writes the median of values, with the least and the greatest.
+func spread(values []float64, format func(float64) string) string {
+	return fmt.Sprintf("%s (%s–%s)", format(median(values)), format(slices.Min(values)), format(slices.Max(values)))
+}
+
+// hotKeyQuota is never reached on one key in a run.
+var hotKeyQuota = quota{count: 1_000_000_000, period: time.Minute}
+
+// hotKeySection measures takes of many goroutines from one key.
+func hotKeySection(ctx context.Context, p plan, out io.Writer) error {
+	return withRedis(func(client *redis.Client) error {
+		contestants, err := redisContestants(client, hotKeyQuota)
+		if err != nil {
+			return err
+		}
+		backend, err := redisstore.New(client)
+		if err != nil {
+			return err
+		}
+		leased := storecall.New(layers.Stack(backend, layers.Layers{Leases: &store.Leases{}}))
+		limit := store.Limit{Count: int64(hotKeyQuota.count), Period: hotKeyQuota.period}
+		contestants = append([]contestant{{"limitctl, leases", takesOf(leased, limit)}}, contestants...)
+		cells := []cell{
+			{"64 goroutines", 64, subjects(1), client},
+			{"256 goroutines", 256, subjects(1), client},
+		}
+		return takesTables(ctx, p, out, "from one hot key", contestants, cells)
+	})
+}
+
+// limitsSection measures takes under three limits of one subject.
+func limitsSection(ctx context.Context, p plan, out io.Writer) error {
+	return withRedis(func(client *redis.Client) error {
+		backend, err := redisstore.Own(client)
+		if err != nil {
+			return err
+		}
+		ours, theirs := storecall.New(backend), redis_rate.NewLimiter(client)
+		periods := []time.Duration{28 * 24 * time.Hour, 29 * 24 * time.Hour, 30 * 24 * time.Hour}
+		contestants := []contestant{
+			{"limitctl, one call", shared(func(ctx context.Context, key string) (bool, error) {
+				var requests [3]store.Request
+				for i, period := range periods {
+					requests[i] = store.Request{Key: store.Key{Subject: key}, Cost: 1,
+						Limit: store.Limit{Count: int64(manyKeysQuota.count), Period: period}}
+				}
+				decisions, err := ours.TakeAll(ctx, requests[:]...)
+				return store.AllAllowed(decisions), err
+			})},
+			{"redis_rate, three calls", shared(func(ctx context.Context, key string) (bool, error) {
+				for i, period := range periods {
+					limit := redis_rate.Limit{Rate: manyKeysQuota.count, Burst: manyKeysQuota.count, Period: period}
+					r, err := theirs.Allow(ctx, fmt.Sprint(key, ":", i), limit)
+					if err != nil || r.Allowed == 0 {
+						return false, err
+					}
+				}
+				return true, nil
+			})},
+		}
+		keys := subjects(manyKeys / len(periods))
+		cells := []cell{{"1 goroutine", 1, keys, client}, {"64 goroutines", 64, keys, client}}
+		return takesTables(ctx, p, out, "under three limits of one subject", contestants, cells)
+	})
 }

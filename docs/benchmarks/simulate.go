@@ -3,12 +3,16 @@ package main
 import (
 	"bufio"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"time"
 )
 
@@ -98,4 +102,160 @@ func writeDay(path string, format int) error {
 		io.WriteString(w, logFormats[format].line(at, fmt.Sprintf("10.%d.%d.%d", k>>16&255, k>>8&255, k&255)))
 	}
 	return w.Flush()
+}
+
+// startCommands are commands that do almost nothing, so that the start and the end of the process are measured.
+var startCommands = [][]string{
+	{"check", "u", "--limit", "3/10s", "--store", "memory:", "-q"},
+	{"consume", "u", "--limit", "3/10s", "--store", "memory:", "-q"},
+	{"inspect", "u"},
+	{"version"},
+	{"--help"},
+}
+
+// startRuns is the number of runs of each command per round.
+const startRuns = 50
+
+// startSection measures whole processes, from start to end: limitctl as it is here and, if the plan has one,
+// another program in turns.
+func startSection(ctx context.Context, p plan, out io.Writer) error {
+	dir, program, remove, err := buildLimitctl(ctx)
+	if err != nil {
+		return err
+	}
+	defer remove()
+	programs := []string{program}
+	if p.beside != "" {
+		programs = append(programs, p.beside)
+	}
+	rows := [][]string{{"", "median", "least", "processors' time", "median ÷ the other's", "least ÷ the other's",
+		"processors' time ÷ the other's"}}
+	for _, command := range startCommands {
+		progress("start: %s, %d times", command[0], p.rounds*startRuns)
+		took, worked := make([][]float64, len(programs)), make([][]float64, len(programs))
+		for run := range p.rounds * startRuns {
+			for i := range programs {
+				turn := (i + run) % len(programs) // neither is always the first
+				begin := time.Now()
+				cmd := exec.CommandContext(ctx, programs[turn], command...)
+				cmd.Env = []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH")}
+				var exit *exec.ExitError
+				if err := cmd.Run(); err != nil && !(errors.As(err, &exit) && exit.ExitCode() == 1) {
+					return fmt.Errorf("%s %s: %w", programs[turn], command[0], err)
+				}
+				took[turn] = append(took[turn], milliseconds(time.Since(begin)))
+				worked[turn] = append(worked[turn], milliseconds(cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime()))
+			}
+		}
+		row := []string{"`" + command[0] + "`", fmt.Sprintf("%.2f ms", median(took[0])), fmt.Sprintf("%.2f ms", slices.Min(took[0])),
+			fmt.Sprintf("%.2f ms", median(worked[0])), "", "", ""}
+		if len(programs) > 1 {
+			row[4] = fmt.Sprintf("**%.3f**", median(took[0])/median(took[1]))
+			row[5] = fmt.Sprintf("%.3f", slices.Min(took[0])/slices.Min(took[1]))
+			row[6] = fmt.Sprintf("%.3f", median(worked[0])/median(worked[1]))
+		}
+		rows = append(rows, row)
+	}
+	fmt.Fprintf(out, "\n### Start: whole processes, %d of each\n", p.rounds*startRuns)
+	table(out, rows...)
+	return nil
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// buildLimitctl builds the repository's limitctl like `make build`, in a folder of its own. remove deletes the folder.
+func buildLimitctl(ctx context.Context) (dir, program string, remove func(), err error) {
+	if dir, err = os.MkdirTemp("", "limitctl-benchmarks"); err != nil {
+		return "", "", nil, err
+	}
+	program = filepath.Join(dir, "limitctl")
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", program, ".")
+	build.Dir = filepath.Join("..", "..")
+	if text, err := build.CombinedOutput(); err != nil {
+		os.RemoveAll(dir)
+		return "", "", nil, fmt.Errorf("go build: %w: %s", err, text)
+	}
+	return dir, program, func() { os.RemoveAll(dir) }, nil
+}
+
+// loadtestSection measures load tests of an HTTP server that answers at once, beside vegeta: the highest number of
+// requests, over the best number of connections for each. limitctl audits every answer.
+func loadtestSection(ctx context.Context, p plan, out io.Writer) error {
+	_, program, remove, err := buildLimitctl(ctx)
+	if err != nil {
+		return err
+	}
+	defer remove()
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	server := exec.CommandContext(ctx, self, "-peer", "answer")
+	address, err := server.StdoutPipe()
+	if err == nil {
+		err = server.Start()
+	}
+	if err != nil {
+		cancel()
+		return err
+	}
+	defer server.Wait() //nolint:errcheck // it is killed
+	defer cancel()
+	var host string
+	if _, err := fmt.Fscanln(address, &host); err != nil {
+		return err
+	}
+	url, duration := "http://"+host+"/?", max(5*p.duration, time.Second)
+	names := []string{"limitctl, every answer audited", "vegeta, answers counted"}
+	runs := []func(workers string) (*attack, error){
+		func(workers string) (*attack, error) {
+			return loadtest(ctx, program, duration, []string{
+				url + "{subject}", "--limit", "1000000/1s", "--keys", "1000", "--workers", workers,
+			})
+		},
+		func(workers string) (*attack, error) {
+			text, err := exec.CommandContext(ctx, self, "-peer", fmt.Sprintf("vegeta,%s,%s,%suser", workers, duration, url)).Output()
+			result := &attack{}
+			if err = errors.Join(err, json.Unmarshal(text, result)); err == nil && result.Errors > 0 {
+				err = fmt.Errorf("vegeta: %d errors", result.Errors)
+			}
+			return result, err
+		},
+	}
+	workers := []int{4, 16, 64, 256}
+	perSecond, cpu := make([][][]float64, len(names)), make([][][]float64, len(names)) // by contestant, workers and round
+	best := make([][]float64, len(names))                                              // by contestant and round
+	for i := range names {
+		perSecond[i], cpu[i] = make([][]float64, len(workers)), make([][]float64, len(workers))
+		best[i] = make([]float64, p.rounds)
+	}
+	for round := range p.rounds {
+		progress("loadtest: round %d of %d", round+1, p.rounds)
+		for j, n := range workers {
+			for i, run := range runs {
+				result, err := run(strconv.Itoa(n))
+				if err != nil {
+					return err
+				}
+				perSecond[i][j], cpu[i][j] = append(perSecond[i][j], result.PerSecond), append(cpu[i][j], result.Cost.CPU)
+				best[i][round] = max(best[i][round], result.PerSecond)
+			}
+		}
+	}
+	rows := [][]string{{"requests per second, and µs of processors of each"}, {names[0]}, {names[1]}, {"ratio"}}
+	for j, n := range workers {
+		rows[0] = append(rows[0], fmt.Sprintf("%d workers", n))
+		for i := range names {
+			rows[1+i] = append(rows[1+i], fmt.Sprintf("%s, %s µs", spread(perSecond[i][j], thousands), decimals(median(cpu[i][j]))))
+		}
+		rows[3] = append(rows[3], ratioOf(perSecond[0][j], perSecond[1][j]))
+	}
+	rows[0], rows[3] = append(rows[0], "at its best"), append(rows[3], ratioOf(best[0], best[1]))
+	for i := range names {
+		rows[1+i] = append(rows[1+i], spread(best[i], thousands))
+	}
+	fmt.Fprint(out, "\n### Load tests of an HTTP server that answers at once\n")
+	table(out, rows...)
+	return nil
 }

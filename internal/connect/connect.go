@@ -2,9 +2,14 @@
 package connect
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"iter"
+	"net"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -213,4 +218,154 @@ func filePath(rest string) string {
 		return rest[2:]
 	}
 	return rest
+}
+
+// CLI returns the beginning of a redis-cli command for the server of client, to which a Redis command is to be
+// added; nil if only Sentinels know the address. The user has to type the password.
+func CLI(client redis.UniversalClient) []string {
+	words := []string{"redis-cli"}
+	switch client := client.(type) {
+	case *redis.Client:
+		o := client.Options()
+		if o.Network == "unix" {
+			words = append(words, "-s", o.Addr)
+		} else if host, port, err := net.SplitHostPort(o.Addr); err == nil {
+			words = append(words, "-h", host, "-p", port)
+		} else {
+			return nil // only Sentinels know the address
+		}
+		if o.DB != 0 {
+			words = append(words, "-n", strconv.Itoa(o.DB))
+		}
+		return append(words, login(o.Username, o.Password, o.TLSConfig != nil)...)
+	case *redis.ClusterClient:
+		o := client.Options()
+		host, port, err := net.SplitHostPort(o.Addrs[0])
+		if err != nil {
+			return nil
+		}
+		words = append(words, "-c", "-h", host, "-p", port)
+		return append(words, login(o.Username, o.Password, o.TLSConfig != nil)...)
+	}
+	return nil
+}
+
+func login(user, password string, tls bool) (words []string) {
+	if tls {
+		words = append(words, "--tls")
+	}
+	if user != "" {
+		words = append(words, "--user", user)
+	}
+	if password != "" {
+		words = append(words, "--askpass")
+	}
+	return words
+}
+
+// Look is the redis-cli command that shows the beginning of a key's value, or for a sorted set its
+// end, where the latest requests are; words are those that reach its server.
+func Look(words []string, storeKey, valueType string) string {
+	read := []string{"GETRANGE", storeKey, "0", "63"}
+	switch layouts.ValueType(valueType) {
+	case layouts.HashValue:
+		read = []string{"HSCAN", storeKey, "0", "COUNT", "20"}
+	case layouts.ListValue:
+		read = []string{"LRANGE", storeKey, "0", "19"}
+	case layouts.SetValue:
+		read = []string{"SSCAN", storeKey, "0", "COUNT", "20"}
+	case layouts.SortedSetValue:
+		read = []string{"ZRANGE", storeKey, "-20", "-1", "WITHSCORES"}
+	default: // the others go on below
+	}
+	return shell.Command(append(append(slices.Clone(words), "--no-raw"), read...)...)
+}
+
+// ReadOnly wraps the store of a context so that nothing can write to it. A write fails with a [store.ErrInvalid]
+// that names the context.
+func ReadOnly(backend Store, name string) Store {
+	s := &readOnlyStore{store: backend, name: name}
+	if tables, has := admin.AuditOf(backend); has {
+		s.Tables = *tables
+		s.SideTable = readOnlySide{tables.SideTable, name}
+	}
+	return s
+}
+
+// readOnlyStore has every method of a store rather than embedding one, so that a new method of the interface has to
+// be considered here.
+type readOnlyStore struct {
+	admin.Tables
+	store Store
+	name  string
+}
+
+// ReadOnlyError says that a context is read-only. It is a [store.ErrInvalid].
+type ReadOnlyError struct {
+	Context string
+	What    string // the refused operation, such as "reset"
+}
+
+// Error names the context and the refused operation.
+func (e *ReadOnlyError) Error() string {
+	article := "a"
+	if strings.ContainsAny(e.What[:1], "aeiou") {
+		article = "an"
+	}
+	return fmt.Sprintf("context %q is read-only; %s %s writes, so it was not done", e.Context, article, e.What)
+}
+
+// Is makes every ReadOnlyError a [store.ErrInvalid].
+func (e *ReadOnlyError) Is(target error) bool { return target == store.ErrInvalid }
+
+// Decide passes only peeks.
+func (s *readOnlyStore) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
+	if op != store.Peek {
+		return &ReadOnlyError{s.name, op.String()}
+	}
+	return s.store.Decide(ctx, op, reqs, decisions)
+}
+
+// Scan implements admin.Keyspace.
+func (s *readOnlyStore) Scan(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, error] {
+	return s.store.Scan(ctx, q)
+}
+
+// Delete refuses.
+func (s *readOnlyStore) Delete(context.Context, ...admin.Record) (int, []admin.Record, error) {
+	return 0, nil, &ReadOnlyError{s.name, "deletion"}
+}
+
+// Adjust refuses.
+func (s *readOnlyStore) Adjust(context.Context, ...admin.Adjustment) ([]admin.Adjusted, error) {
+	return nil, &ReadOnlyError{s.name, store.Adjust.String()}
+}
+
+// Import refuses.
+func (s *readOnlyStore) Import(context.Context, bool, ...admin.Record) ([]admin.ImportOutcome, error) {
+	return nil, &ReadOnlyError{s.name, "import"}
+}
+
+// Close implements store.Store.
+func (s *readOnlyStore) Close() error { return s.store.Close() }
+
+// readOnlySide refuses to change what is beside the limits.
+type readOnlySide struct {
+	admin.SideTable
+	name string
+}
+
+// Change refuses.
+func (s readOnlySide) Change(_ context.Context, c *admin.Change) (bool, error) {
+	return false, &ReadOnlyError{s.name, c.What}
+}
+
+// Append refuses.
+func (s readOnlySide) Append(_ context.Context, l admin.List, _ string) error {
+	return &ReadOnlyError{s.name, "write to " + l.String()}
+}
+
+// AddCounts refuses.
+func (s readOnlySide) AddCounts(context.Context, *admin.Denials) error {
+	return &ReadOnlyError{s.name, "count of denials"}
 }

@@ -7,8 +7,10 @@ package cost
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -16,6 +18,8 @@ import (
 	redisserver "github.com/limitctl/limitctl/internal/redis"
 	"github.com/limitctl/limitctl/internal/report"
 	"github.com/limitctl/limitctl/internal/shell"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Meter measures the cost of loads, one load after the other. Only the decisions that it measures may use the
@@ -147,4 +151,128 @@ func (m *Meter) explain(err error) string {
 		return strings.ReplaceAll(m.servers.Explain(err).Error(), "\n", "; ")
 	}
 	return "the user lacks the right to INFO (" + shell.SetUser(redisserver.User(m.client), "+info") + ")"
+}
+
+// kind says how a command relates to decisions.
+type kind uint8
+
+const (
+	other  kind = iota // no part of a decision
+	script             // a decision by a script
+	plain              // a part of a decision, within a script or alone
+)
+
+// kindOf returns the kind of a command by its name in lower case.
+func kindOf(command string) kind {
+	switch command {
+	case "evalsha", "eval", "evalsha_ro", "eval_ro":
+		return script
+	case "time", "get", "set", "getrange", "setrange", "strlen", "exists", "type", "pttl", "pexpireat", "pexpire", "del":
+		return plain
+	}
+	return other
+}
+
+// counters counts commands to the servers. It is a [redis.Hook].
+//
+// A hook also sees the commands with which a client sets up its connections and learns about a Cluster. They are of
+// the kind other, and not counted.
+type counters struct {
+	redisserver.PassHook
+	exchanges, scripts, plain atomic.Int64
+}
+
+// counts is a copy of counters.
+type counts struct {
+	exchanges, scripts, plain int64
+}
+
+func (c *counters) now() counts {
+	return counts{exchanges: c.exchanges.Load(), scripts: c.scripts.Load(), plain: c.plain.Load()}
+}
+
+func (c counts) minus(before counts) counts {
+	return counts{exchanges: c.exchanges - before.exchanges, scripts: c.scripts - before.scripts, plain: c.plain - before.plain}
+}
+
+// ProcessHook implements [redis.Hook].
+func (c *counters) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		switch kindOf(cmd.Name()) {
+		case script:
+			c.exchanges.Add(1)
+			c.scripts.Add(1)
+		case plain:
+			c.exchanges.Add(1)
+			c.plain.Add(1)
+		case other:
+		}
+		return next(ctx, cmd)
+	}
+}
+
+// ProcessPipelineHook implements [redis.Hook].
+func (c *counters) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		var scripts, plains int64
+		for _, cmd := range cmds {
+			switch kindOf(cmd.Name()) {
+			case script:
+				scripts++
+			case plain:
+				plains++
+			case other:
+			}
+		}
+		if scripts+plains > 0 {
+			c.exchanges.Add(1)
+			c.scripts.Add(scripts)
+			c.plain.Add(plains)
+		}
+		return next(ctx, cmds)
+	}
+}
+
+// sampleSize is the number of keys that are measured to estimate the average of all.
+const sampleSize = 100
+
+// Sample fills in the average memory of a key in the store, and of a used unit of a sliding log. It measures a
+// uniform sample of the keys, which must have names. Keys that are no longer in use do not count, so call it soon
+// after the load. It returns warnings about the figures; unknown figures are absent.
+func Sample(ctx context.Context, keyspace admin.Keyspace, keys []store.Key, cost *report.Cost) (warnings []string) {
+	if len(keys) == 0 {
+		return nil
+	}
+	sample := make([]store.Key, min(sampleSize, len(keys)))
+	for i := range sample {
+		sample[i] = keys[i*len(keys)/len(sample)]
+	}
+	var found, bytes, logBytes, logUnits int64
+	for entry, err := range keyspace.Scan(ctx, admin.Query{Keys: sample, Bytes: true}) {
+		if errors.Is(err, store.ErrForeign) {
+			continue // not written by limitctl
+		}
+		if err != nil {
+			return []string{"the memory of keys is not known: " + err.Error()}
+		}
+		if entry.Bytes == 0 {
+			continue // it expired while it was read
+		}
+		found++
+		bytes += entry.Bytes
+		if entry.Limit.Kind().CountsEachUnit() {
+			logBytes += entry.Bytes
+			logUnits += entry.Decision.Used
+		}
+	}
+	if found == 0 {
+		return nil
+	}
+	perKey := float64(bytes) / float64(found)
+	cost.BytesPerKey = &perKey
+	if logUnits > 0 {
+		perUnit := float64(logBytes) / float64(logUnits)
+		cost.BytesPerUnit = &perUnit
+	}
+	return nil
 }

@@ -3,10 +3,16 @@ package doctor
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/internal/panics"
 	redisserver "github.com/limitctl/limitctl/internal/redis"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -104,3 +110,166 @@ func (e *examination) tables(ctx context.Context, _ []*server) error {
 	e.report.add(found...)
 	return err
 }
+
+// Vitals are figures of a master that are worth watching.
+type Vitals struct {
+	Address      string // empty for the only one
+	Version      string // with the product: "Redis 7.0.15"
+	Role         string
+	OpsPerSecond int64
+	UsedMemory   int64
+	MaxMemory    int64 // 0: no bound
+	// RoundTrip is the time of the answer.
+	RoundTrip time.Duration
+	// Problem says why only Address and RoundTrip are known.
+	Problem error
+}
+
+// Watch asks all masters of client at once. For a master that does not answer, or does not tell, the result has the
+// Problem.
+func Watch(ctx context.Context, client redis.UniversalClient) []Vitals {
+	servers := redisserver.New(client, "")
+	var mu sync.Mutex
+	var all []Vitals
+	err := servers.EachMaster(ctx, func(ctx context.Context, master *redis.Client) error {
+		v := watchServer(ctx, master)
+		if servers.IsCluster() {
+			v.Address = servers.Redact(master.Options().Addr)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		all = append(all, v)
+		return nil
+	})
+	if err != nil {
+		return []Vitals{{Problem: servers.Explain(err)}}
+	}
+	slices.SortFunc(all, func(a, b Vitals) int { return strings.Compare(a.Address, b.Address) })
+	return all
+}
+
+// NodeOf returns a function that names the master of a key with a hash tag; nil without a Cluster. The name is empty
+// while no master is known.
+func NodeOf(client redis.UniversalClient) func(ctx context.Context, tag string) string {
+	servers := redisserver.New(client, "")
+	if !servers.IsCluster() {
+		return nil
+	}
+	return func(ctx context.Context, tag string) string {
+		server, err := servers.ServerOf(ctx, "{"+tag+"}")
+		if master, is := server.(*redis.Client); err == nil && is {
+			return servers.Redact(master.Options().Addr)
+		}
+		return ""
+	}
+}
+
+func watchServer(ctx context.Context, client *redis.Client) Vitals {
+	server := redisserver.New(client, "")
+	begun := time.Now()
+	err := client.Ping(ctx).Err()
+	v := Vitals{RoundTrip: time.Since(begun)}
+	if err != nil && !redisserver.LacksRight(err) { // a refusal takes as long
+		v.Problem = server.Explain(err)
+		return v
+	}
+	info, err := server.Info(ctx, client)
+	switch {
+	case redisserver.LacksRight(err):
+		v.Problem = errors.New("no right to INFO")
+		return v
+	case err != nil:
+		v.Problem = server.Explain(err)
+		return v
+	}
+	version := info.Version()
+	v.Version, v.Role = version.Product+" "+version.Text, info["role"]
+	v.OpsPerSecond, v.UsedMemory, v.MaxMemory = info.Int("instantaneous_ops_per_sec"), info.Int("used_memory"), info.Int("maxmemory")
+	return v
+}
+
+// LocalFiles are limitctl's files on this machine, apart from its configuration.
+type LocalFiles struct {
+	// Directory is the directory of these files; empty if the environment does not determine it.
+	Directory string
+	// Backups is the number of backups, and BackupBytes their size together.
+	Backups     int
+	BackupBytes int64
+	// AuditBytes is the size of the audit log, and ShadowBytes that of the fallback store; 0 if there is none.
+	AuditBytes, ShadowBytes int64
+	// Problem says why the files cannot be read; nil if they can.
+	Problem error
+}
+
+// largeBackups is the size of backups from which on somebody should tidy up.
+const largeBackups = 1 << 30
+
+// JudgeLocal judges the files on this machine, which undo resets and record who did what.
+func JudgeLocal(l LocalFiles) Finding {
+	f := Finding{Check: "local", Status: OK, Data: map[string]any{"directory": l.Directory, "backups": l.Backups,
+		"backup_bytes": l.BackupBytes, "audit_bytes": l.AuditBytes, "shadow_bytes": l.ShadowBytes}}
+	switch {
+	case l.Directory == "":
+		f.Status, f.Summary = Warn, "no place for the audit log and backups: neither XDG_STATE_HOME nor HOME is set"
+		f.Advice = "set one of them; without it a reset needs --backup FILE"
+		return f
+	case l.Problem != nil:
+		f.Status, f.Summary = Warn, "the files in "+output.Printable(l.Directory)+" cannot be looked at: "+oneLine(l.Problem)
+		f.Advice = "without that directory a reset cannot be undone: look at its rights"
+		return f
+	}
+	f.Summary = fmt.Sprintf("%s: %s of %s", output.Printable(l.Directory), output.Plural(l.Backups, "backup"), output.Bytes(l.BackupBytes))
+	if l.AuditBytes > 0 {
+		f.Summary += ", an audit log of " + output.Bytes(l.AuditBytes)
+	}
+	if l.ShadowBytes > 0 {
+		f.Summary += ", a fallback store of " + output.Bytes(l.ShadowBytes)
+	}
+	if l.BackupBytes >= largeBackups {
+		f.Status = Warn
+		f.Advice = "delete old backups with limitctl undo --prune 90d"
+	}
+	return f
+}
+
+// judgeTransport judges who can read the password, and answer in a server's place. nodes are the nodes of a Cluster,
+// and redact removes secrets from addresses.
+func judgeTransport(t redisserver.Transport, nodes []string, redact func(string) string) (found []Finding) {
+	if t.Unchecked {
+		return []Finding{{Check: "transport", Status: Warn,
+			Summary: "TLS, but the server's certificate is not checked (tls_insecure=true): " +
+				"anybody in between can read the password and forge answers",
+			Advice: "leave tls_insecure out; for an authority of your own give tls_ca=FILE, " +
+				"for another name tls_server_name=NAME (docs/redis.md)",
+			Data: map[string]any{"tls": true, "checked": false}}}
+	}
+	if t.TLS {
+		return nil
+	}
+	receivers := t.PasswordTo
+	if t.LogsIn {
+		receivers = append(slices.Clone(receivers), nodes...)
+	}
+	var far []string
+	for _, address := range receivers {
+		if host, _, err := net.SplitHostPort(address); err == nil && !redisserver.IsLocal(host) {
+			far = append(far, redact(address))
+		}
+	}
+	if len(far) == 0 {
+		return nil
+	}
+	slices.Sort(far)
+	far = slices.Compact(far)
+	shown := far
+	if len(shown) > mostFarShown {
+		shown = append(slices.Clone(far[:mostFarShown]), output.Plural(len(far)-mostFarShown, "other"))
+	}
+	return []Finding{{Check: "transport", Status: Warn,
+		Summary: "the password goes unencrypted to " + strings.Join(shown, ", ") + ": anybody in between can read it",
+		Advice: "have the server speak TLS and write rediss in place of redis in its URL (docs/redis.md), " +
+			"or connect by a tunnel that ends on this machine",
+		Data: map[string]any{"tls": false, "password_unencrypted_to": far}}}
+}
+
+const mostFarShown = 3

@@ -7,7 +7,15 @@ package rls
 
 import (
 	"errors"
+	"io"
+	"math"
+	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding"
+	_ "google.golang.org/grpc/encoding/proto" // for the messages of others
+	"google.golang.org/grpc/grpclog"
+	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
@@ -177,4 +185,89 @@ func (d *Descriptor) append(to []byte) []byte {
 		to = appendVarint(to, 4, 1)
 	}
 	return to
+}
+
+const day = 24 * time.Hour
+
+// units are the units of time by their numbers. A month and a year have the length that
+// envoyproxy/ratelimit gives them.
+var units = [...]time.Duration{
+	1: time.Second, 2: time.Minute, 3: time.Hour, 4: day, 5: 30 * day, 6: 365 * day, 7: 7 * day,
+}
+
+// UnitOf returns the unit with exactly that period, or 0 for unknown.
+func UnitOf(period time.Duration) int32 {
+	for unit, length := range units {
+		if length == period && length > 0 {
+			return int32(unit)
+		}
+	}
+	return 0
+}
+
+// UnitNamed returns the unit of a window of a calendar, as limits have it; 0 for none.
+func UnitNamed(window string) int32 {
+	return map[string]int32{"1d": 4, "1mo": 5, "1y": 6, "1w": 7}[window]
+}
+
+// UnitPeriod returns the length of a unit; 0 for an unknown one.
+func UnitPeriod(unit int32) time.Duration {
+	if unit < 0 || int(unit) >= len(units) {
+		return 0
+	}
+	return units[unit]
+}
+
+// Period returns the limit's period; 0 for an unknown unit, or a period that is too long.
+func (l *LimitOverride) Period() time.Duration {
+	length, multiplier := UnitPeriod(l.Unit), time.Duration(max(1, l.Multiplier))
+	if length == 0 || multiplier > math.MaxInt64/length {
+		return 0
+	}
+	return length * multiplier
+}
+
+// gRPC's own log would be among the output of the program.
+func init() { grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard)) }
+
+// Method is the path of the method of the service.
+const Method = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"
+
+// codeWords are the codes of gRPC in its documents.
+var codeWords = [...]string{
+	"OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS",
+	"PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED",
+	"INTERNAL", "UNAVAILABLE", "DATA_LOSS", "UNAUTHENTICATED",
+}
+
+// CodeWord returns the name of a gRPC code in its documents. That of an unknown code is UNKNOWN.
+func CodeWord(code codes.Code) string {
+	if int(code) >= len(codeWords) {
+		code = codes.Unknown
+	}
+	return codeWords[code]
+}
+
+// Codec is a codec of gRPC that passes on a message of this package as its bytes: it writes a []byte, and reads into
+// a *[]byte. Other messages are written and read as protobuf does.
+type Codec struct{}
+
+// Name implements [encoding.CodecV2].
+func (Codec) Name() string { return "proto" }
+
+// Marshal implements [encoding.CodecV2].
+func (c Codec) Marshal(v any) (mem.BufferSlice, error) {
+	if message, is := v.([]byte); is {
+		return mem.BufferSlice{mem.SliceBuffer(message)}, nil
+	}
+	return encoding.GetCodecV2(c.Name()).Marshal(v)
+}
+
+// Unmarshal implements [encoding.CodecV2].
+func (c Codec) Unmarshal(data mem.BufferSlice, v any) error {
+	if message, is := v.(*[]byte); is {
+		*message = data.Materialize()
+		return nil
+	}
+	return encoding.GetCodecV2(c.Name()).Unmarshal(data, v)
 }

@@ -4,15 +4,19 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/limitctl/limitctl/internal/configfile"
 	"github.com/limitctl/limitctl/internal/decision"
 	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/subjecttext"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
@@ -223,4 +227,181 @@ func (e *Engine) CheckRecovery(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// DenyPolicy is the name under which descriptors that are always denied are counted. No configuration has such a name.
+const DenyPolicy = "(deny)"
+
+// deniers returns a policy for each descriptor that is always denied, so that its denials have a policy, a limit and a key like
+// others. The limit has the name of the descriptor, else its domain and entries, and is by all of its entries.
+func deniers(domains configfile.EnvoyDomains) map[*configfile.EnvoyDescriptor]*policy.Policy {
+	found := map[*configfile.EnvoyDescriptor]*policy.Policy{}
+	for domain, descriptors := range domains {
+		for i := range descriptors {
+			d := &descriptors[i]
+			if !d.Deny {
+				continue
+			}
+			limit, words := policy.Limit{Limit: limiter.Limit{Name: d.Name}}, []string{domain}
+			for j := range d.Entries {
+				words = append(words, d.Entries[j].String())
+				by := subjecttext.Escape(d.Entries[j].Key)
+				for n, base := 2, by; slices.Contains(limit.By, by); n++ { // ordered entries can share a key
+					by = fmt.Sprint(base, "_", n)
+				}
+				limit.By = append(limit.By, by)
+			}
+			if limit.Name == "" {
+				limit.Name = strings.Join(words, "/")
+			}
+			limit.Name = subjecttext.Escape(strings.ToValidUTF8(limit.Name, "?"))
+			found[d] = &policy.Policy{Name: DenyPolicy, Limits: []policy.Limit{limit}}
+		}
+	}
+	return found
+}
+
+// Denier returns the policy that stands for a descriptor of these settings that is always denied; nil for any other, and before
+// the settings are in force.
+func (s *Settings) Denier(d *configfile.EnvoyDescriptor) *policy.Policy { return s.deniers[d] }
+
+// Deniers returns the policies that [Settings.Denier] returns.
+func (s *Settings) Deniers() []*policy.Policy { return slices.Collect(maps.Values(s.deniers)) }
+
+// Refuse notes that a listener denied an ask without a decision, because no usage would allow it. It is told and counted like a
+// decision: denies says which limits of p denied, and the others were not asked. Nothing is charged.
+func (e *Engine) Refuse(ask *Ask, p *policy.Policy, denies func(*policy.Limit) bool) {
+	answer := decision.Answer{Policy: p, Key: ask.Key, Requests: make([]store.Request, len(p.Limits)),
+		Decisions: make([]store.Decision, len(p.Limits))}
+	for i := range p.Limits {
+		l := &p.Limits[i]
+		answer.Overrides = append(answer.Overrides, -1)
+		answer.Requests[i] = store.Request{Key: p.Key(l, ask.Attributes), Limit: l.Stored(), Shadow: l.Shadow, Cost: ask.Cost}
+		denied := denies(l)
+		answer.Decisions[i] = store.Decision{Shadow: l.Shadow, Allowed: !denied, Unguarded: !denied}
+	}
+	e.countDenials(ask, answer.Requests, answer.Decisions)
+	if e.options.OnDecision != nil {
+		e.options.OnDecision(ask, &answer, nil, 0)
+	}
+}
+
+// countDenials counts denials of a take that no store has denied.
+func (e *Engine) countDenials(ask *Ask, requests []store.Request, decisions []store.Decision) {
+	if ask.Op != store.Take || e.denials == nil || e.deciding(ask).NoDenials {
+		return
+	}
+	for i := range decisions {
+		if d := &decisions[i]; !d.Allowed && !d.Shadow && !d.Unguarded {
+			e.denials.Count(requests[i], d)
+		}
+	}
+}
+
+// DecideAll decides several asks at one instant, all or nothing: if one of them is denied, nothing is charged. All
+// must have a policy, and the operation of the first. The answers have the indexes of the asks, and contain the
+// requests even after an error. The settings of the first ask decide all of them.
+//
+// Asks with a key in common charge the sum of their costs to it, and get the same decision, which counts once.
+//
+// A cost that can never fit is a denial, not an error: whoever asks for many at once could not tell which of them is wrong.
+// Nothing is charged then, and no time is told after which it fits.
+//
+// While the store is away, the strictest failure policy of the asks' policies applies to all: fail before deny,
+// deny before local, local before allow.
+func (e *Engine) DecideAll(ctx context.Context, asks []Ask, answers []decision.Answer) error {
+	begun := time.Since(e.start)
+	var err error
+	if len(asks) == 1 {
+		err = e.decide(ctx, &asks[0], &answers[0])
+	}
+	if len(asks) > 1 || errors.Is(err, store.ErrNeverFits) {
+		err = e.decideAll(ctx, asks, answers)
+	}
+	took := time.Since(e.start) - begun
+	for i := range answers {
+		if err != nil {
+			answers[i].Decisions = answers[i].Decisions[:0]
+		}
+		if e.options.OnDecision != nil && answers[i].IsOwn() {
+			e.options.OnDecision(&asks[i], &answers[i], err, took)
+		}
+	}
+	return err
+}
+
+func (e *Engine) decideAll(ctx context.Context, asks []Ask, answers []decision.Answer) error {
+	inForce, op := e.deciding(&asks[0]).inForce, asks[0].Op
+	var strictest *policy.Prepared
+	var limits *limiter.Limiter // of the strictest
+	requests := make([]store.Request, 0, 2*len(asks))
+	places := make([][]int, len(asks)) // the indexes of each ask's requests among all
+	for i := range asks {
+		p, own := inForce.Of(asks[i].Policy)
+		if err := asks[i].requests(p, own, &answers[i]); err != nil {
+			return err
+		}
+		if strictest == nil || stricter(p.Policy, strictest.Policy) {
+			strictest, limits = p, own
+		}
+		first := len(requests)
+		for j, request := range answers[i].Requests {
+			place := slices.IndexFunc(requests, func(r store.Request) bool {
+				return r.Key == request.Key && r.Limit == request.Limit && r.Leave == request.Leave && r.Shadow == request.Shadow
+			})
+			if place < 0 {
+				place, requests = len(requests), append(requests, request)
+			} else {
+				requests[place].Cost = min(requests[place].Cost+request.Cost, store.MaxCount)
+				if place < first {
+					answers[i].SetShared(j)
+				}
+			}
+			places[i] = append(places[i], place)
+		}
+	}
+	decisions := make([]store.Decision, len(requests))
+	err := limits.Store().Decide(ctx, op, requests, decisions)
+	if errors.Is(err, store.ErrNeverFits) {
+		neverFits(ctx, limits.Store(), op, requests, decisions)
+		e.countDenials(&asks[0], requests, decisions)
+	} else if err != nil {
+		return err
+	}
+	for i := range answers {
+		answers[i].Decisions = make([]store.Decision, len(places[i]))
+		for j, place := range places[i] {
+			answers[i].Requests[j], answers[i].Decisions[j] = requests[place], decisions[place]
+		}
+	}
+	return nil
+}
+
+// neverFits fills in decisions about requests that can never be allowed together: what is left, and a denial of those that alone
+// never fit. If there is none, only their sum does not, or an override: then all are denied.
+func neverFits(ctx context.Context, backend store.Store, op store.Op, requests []store.Request, decisions []store.Decision) {
+	all := !slices.ContainsFunc(requests, func(r store.Request) bool { return r.NeverFits(op) })
+	peeks, never := slices.Clone(requests), make([]bool, len(requests))
+	for i := range peeks {
+		if r := &peeks[i]; !r.Shadow && (all || r.NeverFits(op)) {
+			never[i], r.Shadow, r.Cost = true, true, 1
+		}
+	}
+	err := backend.Decide(ctx, store.Peek, peeks, decisions)
+	for i := range decisions {
+		d := &decisions[i]
+		if err != nil || never[i] && d.Unguarded {
+			*d = store.Decision{Allowed: true, Unguarded: !never[i], Shadow: requests[i].Shadow}
+		}
+		if d.RetryAfter = 0; never[i] {
+			d.Allowed, d.Shadow, d.Delay = false, false, 0
+		}
+	}
+}
+
+// stricter reports whether p lets less through than other while the store is away.
+func stricter(p, other *policy.Policy) bool {
+	order := [...]store.FailurePolicy{store.AllowOnError, store.LocalOnError, store.DenyOnError, store.FailOnError}
+	own, others := slices.Index(order[:], p.OnError), slices.Index(order[:], other.OnError)
+	return own > others || own == others && p.LocalShare < other.LocalShare
 }
