@@ -109,7 +109,7 @@ type undoing struct {
 }
 
 func (u *undoing) run(ctx context.Context, args []string) error {
-	s, err := u.settings(ctx)
+	s, err := u.settings()
 	if err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func (u *undoing) run(ctx context.Context, args []string) error {
 	if b.Layout != "" {
 		u.Layouts, u.LayoutsName = layouts.Sources{}, b.Layout // the records name their keys
 	}
-	if s, err = u.settings(ctx); err != nil {
+	if s, err = u.settings(); err != nil {
 		return err
 	}
 	if b.Layout != "" {
@@ -177,7 +177,7 @@ func (u *undoing) run(ctx context.Context, args []string) error {
 
 // settings finds the store, and reports what forbids an undo there. If the backup holds keys of other limiters, more contexts
 // can protect them, and --confirm can name one of these.
-func (u *undoing) settings(ctx context.Context) (*cli.Settings, error) {
+func (u *undoing) settings() (*cli.Settings, error) {
 	if u.dryRun {
 		return u.Settings()
 	}
