@@ -260,8 +260,7 @@ var shared = map[string]string{
 	"writer":            "who writes such keys",
 }
 
-// TestTheDocumentsAreUpToDate: docs/json.md has each JSON document, and the schema their fields as the Go types have them. Write it anew with
-// `make docs`.
+// docs/json.md has each JSON document, and the schema their fields as the Go types have them; `make docs` writes both.
 func TestTheDocumentsAreUpToDate(t *testing.T) {
 	g := readGo(t)
 	for _, place := range g.versioned {
