@@ -503,7 +503,7 @@ func TestCountingAllocatesNothing(t *testing.T) {
 	answer := &decision.Answer{Policy: p, Decisions: []store.Decision{{Allowed: true, Granted: 1}, {Shadow: true}}}
 	call := layers.Call{Op: store.Take, Decisions: answer.Decisions}
 	ctx := context.Background()
-	if n := testing.AllocsPerRun(1000, func() {
+	if n := tier.Allocations(1000, func() {
 		m.Decided(question, answer, nil, time.Millisecond)
 		m.StoreCall(ctx, call)
 		m.Batch(3)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/storecall"
+	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -86,7 +87,7 @@ func TestTakeAllocatesNothing(t *testing.T) {
 		for range 1000 { // so that the log has grown
 			take()
 		}
-		if allocations := testing.AllocsPerRun(1000, take); allocations != 0 {
+		if allocations := tier.Allocations(1000, take); allocations != 0 {
 			t.Errorf("%s: %v allocations for a take", algorithm, allocations)
 		}
 	}

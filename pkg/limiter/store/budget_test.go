@@ -9,6 +9,7 @@ import (
 
 	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/storecall"
+	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -102,7 +103,7 @@ func TestABudgetsContextIsLikeOthers(t *testing.T) {
 	if own, _, limited := store.BudgetOf(caller); own != caller || limited {
 		t.Errorf("of a context without a budget: %v, %t", own, limited)
 	}
-	if n := testing.AllocsPerRun(100, func() { ask(time.Hour, func(context.Context) {}) }); n > 4 {
+	if n := tier.Allocations(100, func() { ask(time.Hour, func(context.Context) {}) }); n > 4 {
 		t.Errorf("%v allocations where nobody waits", n)
 	}
 }

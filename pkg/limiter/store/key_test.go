@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/limitctl/limitctl/internal/tier"
 )
 
 func TestKeyValidate(t *testing.T) {
@@ -68,7 +70,7 @@ func TestValidatePrefix(t *testing.T) {
 
 func TestValidatingAKeyAllocatesNothing(t *testing.T) {
 	for _, key := range []Key{{"user:42", ""}, {"tenant:acme:user:123456", "login/ip-minute"}, {"用户", "名"}} {
-		if n := testing.AllocsPerRun(100, func() {
+		if n := tier.Allocations(100, func() {
 			if err := key.Validate(); err != nil {
 				t.Fatal(err)
 			}

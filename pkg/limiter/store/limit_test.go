@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/limitctl/limitctl/internal/tier"
 )
 
 const testDay = 24 * time.Hour
@@ -142,7 +144,7 @@ func TestNormalizeLimit(t *testing.T) {
 
 func TestCheckingALimitAllocatesNothing(t *testing.T) {
 	limits := []Limit{{Count: 10, Period: time.Minute, Burst: 20}, {Algorithm: SlidingLog, Count: 10, Period: time.Minute}}
-	if n := testing.AllocsPerRun(100, func() {
+	if n := tier.Allocations(100, func() {
 		for i := range limits {
 			if _, err := limits[i].Normalize(); err != nil {
 				t.Fatal(err)

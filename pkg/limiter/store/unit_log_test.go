@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/limitctl/limitctl/internal/tier"
 )
 
 // logModel is what unitLog stands for: the time of every unit, oldest first.
@@ -111,7 +113,7 @@ func TestUnitLogInSteadyUseAllocatesNothing(t *testing.T) {
 		for range 2 * (kept + 1) {
 			step()
 		}
-		if n := testing.AllocsPerRun(1000, step); n != 0 {
+		if n := tier.Allocations(1000, step); n != 0 {
 			t.Errorf("%v allocations when %d are kept", n, kept)
 		}
 	}
