@@ -1,5 +1,4 @@
-// Package decide has the commands that ask a store about limits and charge them: check, consume, refund and
-// settle.
+// Package decide has the commands that ask a store about limits and charge them: check, consume, run, refund and settle.
 package decide
 
 import (

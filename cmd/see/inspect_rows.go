@@ -33,7 +33,7 @@ type inspectAnswer struct {
 
 func (a *inspectAnswer) rows() int { return len(a.top.rows) }
 
-// foreignDocument is a value that limitctl did not write.
+// valueDocument is a value that limitctl did not write.
 type valueDocument struct {
 	Key      string `json:"key"`
 	StoreKey string `json:"store_key"`

@@ -1,4 +1,3 @@
-// Package denied computes who is being denied, and how often a second, from looks at the table of denials.
 package dash
 
 import (

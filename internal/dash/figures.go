@@ -1,4 +1,3 @@
-// Package figures writes numbers, times and limits in a few columns, and keeps what they were over the last seconds.
 package dash
 
 import (

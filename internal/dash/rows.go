@@ -1,5 +1,3 @@
-// Package followed keeps what is known of the keys that a dashboard follows: what each was like over the last minutes,
-// in which order they come, which of them a filter keeps, and what denied ones have in common. It draws nothing.
 package dash
 
 import (

@@ -1,6 +1,3 @@
-// Package source reads what a dashboard shows: the followed keys (fetch.go, nodes.go), all keys
-// (scan.go), denials and overrides, It runs outside the loop of
-// the dashboard and knows nothing of what is drawn.
 package dash
 
 import (

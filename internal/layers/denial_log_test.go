@@ -99,7 +99,6 @@ func (s *denyingStore) sum() (bySubject map[string]int64, others int64) {
 	return bySubject, others
 }
 
-// letThrough returns what was written of overrides.
 // written returns what was written so far.
 func (s *denyingStore) written() []admin.Denials {
 	s.mu.Lock()

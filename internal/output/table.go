@@ -23,7 +23,7 @@ type Column struct {
 	// Drops is the order in which columns are dropped on a narrow terminal, the greatest first; 0 means never.
 	Drops int
 	// Names says that cells name the subject of the row. They are cut so that they stay different, and only when no
-	// column is left to drop. Such a column Shrinks to [textcut.LeastWidth] or more.
+	// column is left to drop. Such a column Shrinks to 8 or more.
 	Names bool
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/limitctl/limitctl/internal/output"
 )
 
-// Plot is a chart under construction. Its area stretches to the width of the page, while
+// plot is a chart under construction. Its area stretches to the width of the page, while
 // its labels, which are next to it, stay as large as the page's text. So one drawing is
 // readable on a phone and on paper. Places in it are from 0 to 1, y upwards.
 type plot struct {
@@ -25,7 +25,7 @@ type plot struct {
 	shapes strings.Builder
 }
 
-// Tick is a place on an axis.
+// tick is a place on an axis.
 type tick struct {
 	At    float64 // from 0 to 1
 	Label string
@@ -37,7 +37,7 @@ const extent = 1000
 // coordinate writes a place from 0 to 1 on the square, as short as can be.
 func coordinate(f float64) string { return output.Decimals(math.Min(math.Max(f, 0), 1)*extent, 1) }
 
-// Path is a line or an area under construction.
+// path is a line or an area under construction.
 type path struct{ d strings.Builder }
 
 // MoveTo begins a new part of the path.
@@ -141,7 +141,7 @@ type logAxis struct {
 	low, high float64 // log10 of its ends
 }
 
-// NewLogarithmic returns an axis that holds all whole numbers from least to most. Values
+// newLogAxis returns an axis that holds all whole numbers from least to most. Values
 // below 1 are taken for 1. label writes the value of a tick.
 func newLogAxis(least, most int64, label func(int64) string) *logAxis {
 	least = max(least, 1)

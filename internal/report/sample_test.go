@@ -1,4 +1,3 @@
-// Package sample has the documents that tests look at. They are the same each time.
 package report
 
 import (

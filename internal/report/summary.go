@@ -64,7 +64,7 @@ func Heading(b *strings.Builder, v Verdict, what string) {
 	fmt.Fprintf(b, "### %s: %s\n\n", word, what)
 }
 
-// Bullets writes texts as a list.
+// bullets writes texts as a list.
 func bullets(b *strings.Builder, texts []string) {
 	for _, text := range texts {
 		b.WriteString("- " + markdown.Text(output.Cut(output.Printable(text), 400)) + "\n")
