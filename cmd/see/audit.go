@@ -242,26 +242,34 @@ func runAudit(ctx context.Context, o *auditOptions) error {
 	if dir := cli.StateDir(o.Env.Getenv); dir != "" {
 		answer.backups = filepath.Join(dir, "backups")
 	}
-	backend, where := &auditlog.History{}, ""
+	var backend store.Store
+	where := ""
 	o.context = o.ContextName
 	if !o.local {
 		var err error
 		if o.context, err = o.CurrentContext(); err != nil {
 			return err
 		}
-		if backend, where, err = o.readStore(ctx); backend == nil {
+		o.OfAnyKeys = true
+		opened, name, err := o.OpenToRead()
+		if err != nil {
 			return err
-		} else if err != nil {
-			fmt.Fprintf(o.Env.Err, "limitctl: warning: the audit log in the store cannot be read, "+
-				"so only that of this machine is shown: %s\n", cli.Message(err))
-			answer.complete = false
 		}
+		defer opened.Close()
+		backend, where = opened, name
 	}
-	machine, err := o.readMachine(ctx, where)
+	keep := o.keeps()
+	history, err := cli.ReadJournal(ctx, o.Globals, backend, true, auditlog.Query{Most: o.limit, Keep: func(e *auditlog.Entry) bool {
+		return keep(e) && (e.Source == auditlog.Store || o.context == "" || e.Context == o.context || e.Store == where && where != "")
+	}})
 	if err != nil {
 		return err
 	}
-	history := auditlog.Merge(machine, backend, o.limit)
+	if history.StoreError != nil {
+		o.Note("warning: the audit log in the store cannot be read, so only that of this machine is shown: %s",
+			cli.Message(history.StoreError))
+		answer.complete = false
+	}
 	answer.entries = history.Runs
 	if shown := len(history.Runs); history.Total > shown && o.limit == 0 {
 		fmt.Fprintf(o.Env.Err, "limitctl: warning: only the last %d of %d runs are shown; --limit-rows N shows the last N\n",
@@ -278,42 +286,4 @@ func runAudit(ctx context.Context, o *auditOptions) error {
 			map[bool]string{true: "1 run has", false: fmt.Sprintf("%d runs have", begun)}[begun == 1])
 	}
 	return nil
-}
-
-// readStore reads the audit log in the store; where is the store's name. The history is nil if the store cannot be opened.
-func (o *auditOptions) readStore(ctx context.Context) (history *auditlog.History, where string, err error) {
-	o.OfAnyKeys = true
-	backend, where, err := o.OpenToRead()
-	if err != nil {
-		return nil, "", err
-	}
-	defer backend.Close()
-	history, err = cli.ReadJournal(ctx, o.Globals, backend, auditlog.Query{Most: o.limit, Keep: o.keeps()})
-	return history, where, err
-}
-
-// readMachine reads the audit log of this machine; one that is not there yet is empty.
-func (o *auditOptions) readMachine(ctx context.Context, where string) (*auditlog.History, error) {
-	path, err := cli.AuditFile(o.Env.Getenv)
-	if err != nil {
-		return nil, err
-	}
-	keep := o.keeps()
-	history, err := cli.ReadAuditFile(ctx, o.Globals, path, auditlog.Query{Most: o.limit, Keep: func(e *auditlog.Entry) bool {
-		if !keep(e) {
-			return false
-		}
-		return o.context == "" || e.Context == o.context || e.Store == where && where != ""
-	}})
-	if err != nil {
-		return nil, cli.Usagef("the audit log cannot be read: %s", err)
-	}
-	for _, bad := range history.FirstBad {
-		fmt.Fprintf(o.Env.Err, "limitctl: warning: %s:%d is not an entry of the audit and is left out: %s\n",
-			path, bad.Number, cli.Message(bad.Reason))
-	}
-	if history.Bad > len(history.FirstBad) {
-		fmt.Fprintf(o.Env.Err, "limitctl: warning: %d lines in all are not entries of the audit and are left out\n", history.Bad)
-	}
-	return history, nil
 }

@@ -68,11 +68,13 @@ func runHandover(ctx context.Context, g *cli.Globals) error {
 	for _, o := range store.NewOverrideList(overrides).All() {
 		a.inForce = append(a.inForce, &o)
 	}
-	history, err := cli.ReadJournal(ctx, g, backend, auditlog.Query{Keep: func(e *auditlog.Entry) bool {
+	history, err := cli.ReadJournal(ctx, g, backend, false, auditlog.Query{Keep: func(e *auditlog.Entry) bool {
 		return !e.Time.Before(a.now.Add(-handoverChanges))
 	}})
-	a.failed[partChanges] = err
-	a.changes = slices.Clone(history.Runs)
+	if err != nil {
+		return err
+	}
+	a.failed[partChanges], a.changes = history.StoreError, history.Runs
 	slices.Reverse(a.changes)
 	a.failed[partDenials] = a.readDenials(ctx, g, backend)
 	if !slices.Contains(a.failed[:], nil) { // there is nothing to hand over

@@ -179,12 +179,15 @@ func runOverrideList(ctx context.Context, o *overrideListOptions) error {
 
 // readEnded adds the overrides that have ended, and says how far back they go.
 func (o *overrideListOptions) readEnded(ctx context.Context, backend store.Store, inForce []store.Override, answer *overrideAnswer) error {
-	history, err := cli.ReadJournal(ctx, o.Globals, backend, auditlog.Query{})
+	history, err := cli.ReadJournal(ctx, o.Globals, backend, false, auditlog.Query{})
+	if err != nil {
+		return err
+	}
 	answer.ended = slices.DeleteFunc(operation.EndedOverrides(history.Runs, inForce, answer.now),
 		func(e operation.Ended) bool { return !o.keeps(&e.Override) })
 	switch {
-	case err != nil:
-		return fmt.Errorf("the overrides that have ended cannot be read: %w", err)
+	case history.StoreError != nil:
+		return fmt.Errorf("the overrides that have ended cannot be read: %w", history.StoreError)
 	case o.Quiet:
 	case len(history.Runs) == 0:
 		o.Note("the audit log in the store is empty, so it names no override that has ended")

@@ -104,6 +104,8 @@ type undoing struct {
 	*undoOptions
 	plan *operation.RestorePlan
 	runs []*auditlog.Entry // of this machine
+	// backups are those of this machine.
+	backups *backup.Folder
 	// told: the run that made the backup was named already.
 	told bool
 }
@@ -190,7 +192,11 @@ func (u *undoing) settings() (*cli.Settings, error) {
 
 // choose returns the path of the backup to restore.
 func (u *undoing) choose(ctx context.Context, runner *operation.Runner, args []string) (path string, err error) {
-	u.runs, err = cli.LocalRuns(ctx, u.Globals)
+	history, err := cli.ReadJournal(ctx, u.Globals, nil, true, auditlog.Query{})
+	if err == nil {
+		u.runs = history.Runs
+	}
+	u.backups = &backup.Folder{Open: u.Env.Open}
 	switch {
 	case len(args) == 0 && err != nil:
 		return "", err
@@ -205,9 +211,9 @@ func (u *undoing) choose(ctx context.Context, runner *operation.Runner, args []s
 		if e.Backup == "" {
 			return "", &nothingToUndo{"nothing to undo: " + describeRun(e) + " kept no backup"}
 		}
-		header, path := u.headerOf(e.Backup)
-		if header != nil && !madeBy(header, e) {
-			return "", cli.Usagef("%s is now the backup of another run; that of %s is gone", output.Printable(e.Backup), describeRun(e))
+		_, path, err := e.BackupOf(u.backups)
+		if err != nil {
+			return "", cli.Usagef("%s; that of %s is gone", err, describeRun(e))
 		}
 		u.tell(e)
 		return cmp.Or(path, e.Backup), nil
@@ -307,7 +313,7 @@ func (u *undoing) earlier(where string) (again bool, maker *auditlog.Entry) {
 		switch {
 		case e.BringsBack() && auditlog.PlainName(e.Selection) == path && withoutLogin(e.Store) == withoutLogin(where):
 			again = again || e.Changed+e.Unknown > 0
-		case auditlog.PlainName(e.Backup) == path && madeBy(&u.plan.Backup.Header, e):
+		case auditlog.PlainName(e.Backup) == path && e.MadeBackup(&u.plan.Backup.Header):
 			maker = e
 		}
 	}
@@ -328,7 +334,7 @@ func (u *undoing) lastChange(ctx context.Context, runner *operation.Runner) (pat
 		if e.Prefix != runner.Place.Prefix && e.Layout == "" {
 			return false
 		}
-		if header, path := u.headerOf(e.Backup); header != nil && madeBy(header, e) {
+		if header, path, _ := e.BackupOf(u.backups); header != nil {
 			paths[e] = path
 			return runner.IsOrigin(ctx, header)
 		}
@@ -376,21 +382,6 @@ func describeRun(e *auditlog.Entry) string {
 	return fmt.Sprintf("%s (%s at %s)", output.Printable(e.CommandText()), word, clockTime(e.Time))
 }
 
-// headerOf reads the header of a backup, which may be compressed by now, and returns its path. The header is nil if it
-// cannot be read.
-func (u *undoing) headerOf(path string) (*backup.Header, string) {
-	if path == "" {
-		return nil, ""
-	}
-	folder := &backup.Folder{Open: u.Env.Open}
-	for _, at := range []string{path, path + ".gz"} {
-		if header, err := folder.Header(at); err == nil {
-			return &header, at
-		}
-	}
-	return nil, ""
-}
-
 // shownAfter is how many later changes, which undo cannot bring back, it names at most.
 const shownAfter = 5
 
@@ -424,11 +415,6 @@ func lastChange(runs []*auditlog.Entry, here func(*auditlog.Entry) bool) (last l
 		break
 	}
 	return last
-}
-
-// madeBy reports whether a run made a backup, and not another run that wrote a file of the same name.
-func madeBy(h *backup.Header, e *auditlog.Entry) bool {
-	return h.Command == e.Command && h.Selection == e.Selection && !h.Time.After(e.Time)
 }
 
 // withoutLogin is the name of a store without its user.

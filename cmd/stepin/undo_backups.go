@@ -16,87 +16,38 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// keptBackup is a backup on this machine.
-type keptBackup struct {
-	Name      string     `json:"name"`
-	Path      string     `json:"path"`
-	Time      *time.Time `json:"time"` // null if it cannot be read
-	AgeMS     *int64     `json:"age_ms"`
-	User      string     `json:"user,omitempty"` // of the run that made it, as far as the audit log knows
-	Run       string     `json:"run,omitempty"`  // its name
-	Command   string     `json:"command,omitempty"`
-	Selection string     `json:"selection,omitempty"`
-	Context   string     `json:"context,omitempty"`
-	Store     string     `json:"store,omitempty"`
-	StoreID   string     `json:"store_id,omitempty"`
-	Prefix    string     `json:"prefix,omitempty"`
-	Keys      int64      `json:"keys"`
-	Bytes     int64      `json:"bytes"`
-	Whole     bool       `json:"whole"`
-	Error     string     `json:"error,omitempty"` // why it cannot be read
-	made      time.Time  // or last written to if that is unknown
-	// unended: the audit log has no end of its run.
-	unended bool
-}
-
 // keptBackups reads the backups of this machine through, the newest first.
-func keptBackups(ctx context.Context, g *cli.Globals) (directory string, all []keptBackup, err error) {
+func keptBackups(ctx context.Context, g *cli.Globals) (directory string, all []auditlog.Kept, err error) {
 	folder, err := cli.BackupFolder(g)
 	if err != nil {
 		return "", nil, err
 	}
-	files, err := folder.List()
-	if err != nil {
-		return "", nil, cli.Usagef("the backups cannot be listed: %s%s", err, cli.StateHint(g.Env.Getenv))
-	}
-	runs, err := cli.LocalRuns(ctx, g)
+	history, err := cli.ReadJournal(ctx, g, nil, true, auditlog.Query{})
 	if err != nil {
 		return "", nil, err
 	}
-	madeBy := map[string]*auditlog.Entry{}
-	for _, e := range runs {
-		if e.Backup != "" {
-			madeBy[e.Backup] = e
-		}
-	}
-	const settled = time.Hour // a reset that is not in the audit yet may be scanning
-	all = make([]keptBackup, len(files))
-	for i, file := range files {
-		if err := ctx.Err(); err != nil {
-			return "", nil, err
-		}
-		b := &all[i]
-		*b = keptBackup{Name: file.Name, Path: file.Path, Bytes: file.Size, made: file.Changed}
-		run := madeBy[auditlog.PlainName(file.Path)]
-		if run == nil {
-			b.unended = g.Env.Now().Sub(file.Changed) < settled
-		} else {
-			b.User, b.Run, b.unended = run.User, run.Run, run.Outcome == auditlog.Begun
-		}
-		s, err := folder.Survey(file.Path)
-		if err != nil {
-			b.Error = cli.Message(err)
-			continue
-		}
-		age := max(0, g.Env.Now().Sub(s.Time)).Milliseconds()
-		b.made, b.Time, b.AgeMS, b.Keys, b.Whole = s.Time, &s.Time, &age, s.Keys, !s.Torn
-		b.Command, b.Selection, b.Context, b.Store, b.StoreID, b.Prefix = s.Command, s.Selection, s.Context, s.Store, s.StoreID, s.Prefix
+	all, err = history.Kept(ctx, folder, g.Env.Now(), cli.Message)
+	switch {
+	case ctx.Err() != nil:
+		return "", nil, ctx.Err()
+	case err != nil:
+		return "", nil, cli.Usagef("the backups cannot be listed: %s%s", err, cli.StateHint(g.Env.Getenv))
 	}
 	return folder.Path, all, nil
 }
 
 // toPrune returns the backups older than age, and how many of these stay: the newest of each store, and those whose run has
 // not ended. The newest of all comes first.
-func toPrune(all []keptBackup, age time.Duration, now time.Time) (gone []keptBackup, spared int) {
-	gone = []keptBackup{} // a list in JSON, also if empty
+func toPrune(all []auditlog.Kept, age time.Duration, now time.Time) (gone []auditlog.Kept, spared int) {
+	gone = []auditlog.Kept{} // a list in JSON, also if empty
 	newest := map[string]bool{}
 	for i := range all {
 		b := &all[i]
 		of := cmp.Or(b.StoreID, b.Store) + "\x00" + b.Prefix
-		needed := b.unended || !newest[of]
+		needed := b.Unended || !newest[of]
 		newest[of] = true
 		switch {
-		case now.Sub(b.made) <= age:
+		case now.Sub(b.Made) <= age:
 		case needed:
 			spared++
 		default:
@@ -158,7 +109,7 @@ func runPrune(ctx context.Context, o *undoOptions) error {
 	return errors.Join(err, o.Print(answer))
 }
 
-func sizeOf(backups []keptBackup) (bytes int64) {
+func sizeOf(backups []auditlog.Kept) (bytes int64) {
 	for i := range backups {
 		bytes += backups[i].Bytes
 	}
@@ -167,12 +118,12 @@ func sizeOf(backups []keptBackup) (bytes int64) {
 
 // backupsAnswer is the answer of undo --list, and of undo --prune.
 type backupsAnswer struct {
-	SchemaVersion int          `json:"schema_version"`
-	Directory     string       `json:"directory"`
-	Bytes         int64        `json:"bytes"` // of all
-	Backups       []keptBackup `json:"backups"`
-	Removed       *int         `json:"removed,omitempty"` // how many of them are removed
-	DryRun        bool         `json:"dry_run,omitempty"`
+	SchemaVersion int             `json:"schema_version"`
+	Directory     string          `json:"directory"`
+	Bytes         int64           `json:"bytes"` // of all
+	Backups       []auditlog.Kept `json:"backups"`
+	Removed       *int            `json:"removed,omitempty"` // how many of them are removed
+	DryRun        bool            `json:"dry_run,omitempty"`
 }
 
 // Lines implements output.Answer.

@@ -10,6 +10,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/limitctl/limitctl/internal/files"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 )
 
 // From an audit log of any length only the requested runs are held, and they are the latest.
@@ -24,7 +26,7 @@ func TestTheLatestRunsAreRead(t *testing.T) {
 		{3, 3*maxRuns + 4, 3},
 		{4 * maxRuns, 0, 3*maxRuns + 7},
 	} {
-		h := must(Read(t.Context(), strings.NewReader(file.String()), Query{Most: test.most}))
+		h := read(t, file.String(), nil, Query{Most: test.most})
 		if len(h.Runs) != test.runs || h.Runs[0].Matched != int64(test.first) || h.Total != 3*maxRuns+7 {
 			t.Errorf("at most %d: %d of %d runs, want %d; the first is %d, want %d", test.most, len(h.Runs), h.Total, test.runs,
 				h.Runs[0].Matched, test.first)
@@ -32,11 +34,35 @@ func TestTheLatestRunsAreRead(t *testing.T) {
 	}
 }
 
-func TestBadLinesAreCountedAndTheFirstAreTold(t *testing.T) {
+// read reads a file of this machine and the texts of a store.
+func read(t *testing.T, file string, texts []string, q Query) *History {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "audit.jsonl")
+	if file != "" {
+		if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tables, _ := admin.AuditOf(memorystore.New())
+	for _, text := range texts {
+		if err := tables.AppendJournal(t.Context(), text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	journal := &Journal{Path: path, Open: files.Open, Store: tables, Timeout: time.Minute}
+	h := must(journal.Read(t.Context(), q))
+	if h.StoreError != nil {
+		t.Fatal(h.StoreError)
+	}
+	return h
+}
+
+func TestBadLinesAreCountedAndTheFirstAreNamed(t *testing.T) {
 	const run = "{\"time\":\"2026-01-02T03:04:05Z\"}\n"
-	h, err := Read(t.Context(), strings.NewReader(run+strings.Repeat("[]\n", 7)+run), Query{})
-	if err != nil || len(h.Runs) != 2 || h.Bad != 7 || len(h.FirstBad) != keptBad || h.FirstBad[0].Number != 2 {
-		t.Errorf("it holds %+v, %v", h, err)
+	h := read(t, run+strings.Repeat("[]\n", 7)+run, []string{"{}"}, Query{})
+	if len(h.Runs) != 2 || len(h.Bad) != keptBad+2 || !strings.Contains(h.Bad[0].Error(), "audit.jsonl:2 is not") ||
+		!strings.HasPrefix(h.Bad[keptBad].Error(), "7 lines in all") || !strings.HasPrefix(h.Bad[keptBad+1].Error(), "1 text in") {
+		t.Errorf("it holds %+v", h)
 	}
 }
 
@@ -71,11 +97,9 @@ func TestAnEntryAfterHalfALineIsReadBack(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	file := must(files.Open(path))
-	defer file.Close()
-	h, err := Read(t.Context(), file, Query{})
-	if err != nil || len(h.Runs) != 2 || h.Bad != 1 || h.Runs[1].Matched != 1 {
-		t.Errorf("it holds %+v, %v", h, err)
+	h := read(t, string(must(os.ReadFile(path))), nil, Query{})
+	if len(h.Runs) != 2 || len(h.Bad) != 1 || h.Runs[1].Matched != 1 {
+		t.Errorf("it holds %+v", h)
 	}
 }
 
@@ -123,12 +147,10 @@ func TestWhatBroughtARunBack(t *testing.T) {
 			}
 			texts[0] = strings.Replace(texts[0], "{", `{"undone":{"run":"made up"},`, 1)
 			resets := Query{Keep: func(e *Entry) bool { return e.Command == "reset" && e.Backup != "" }}
-			empty := ReadTexts(nil, Query{})
-			file := must(Read(t.Context(), strings.NewReader(strings.Join(texts, "\n")), resets))
-			half, rest := ReadTexts(texts[:1], resets), ReadTexts(texts[1:], resets)
-			for how, h := range map[string]*History{"file": file, "store": ReadTexts(texts, resets), "merged": Merge(half, rest, 0),
-				"merged the other way": Merge(rest, half, 0), "with nothing": Merge(ReadTexts(texts, resets), empty, 0),
-				"without a machine": Merge(&History{}, ReadTexts(texts, resets), 0)} {
+			file := strings.Join(texts, "\n")
+			for how, h := range map[string]*History{"file": read(t, file, nil, resets), "store": read(t, "", texts, resets),
+				"merged": read(t, texts[0], texts[1:], resets), "merged the other way": read(t, strings.Join(texts[1:], "\n"), texts[:1], resets),
+				"both": read(t, file, texts, resets)} {
 				got := ""
 				if u := h.Runs[0].Undone; u != nil {
 					got = u.Run + " " + u.Text()

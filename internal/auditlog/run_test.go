@@ -35,12 +35,12 @@ func TestARunIsOneRow(t *testing.T) {
 		at(9, "d", Done), at(6, "d", Begun), at(8, "b", Failed)} {
 		texts = append(texts, textOf(t, e))
 	}
-	h := ReadTexts(texts, Query{})
+	h := read(t, "", texts, Query{})
 	const want = "a begun store,  done store, b partly store,  done store, c begun store, d done store"
 	if got := told(h); got != want || h.Total != 6 {
 		t.Errorf("%d runs: %s; want %s", h.Total, got, want)
 	}
-	if got := told(ReadTexts(texts, Query{Most: 2, Keep: func(e *Entry) bool { return e.Run != "d" }})); got != " done store, c "+
+	if got := told(read(t, "", texts, Query{Most: 2, Keep: func(e *Entry) bool { return e.Run != "d" }})); got != " done store, c "+
 		"begun store" {
 		t.Errorf("the latest two without d are %s", got)
 	}
@@ -49,17 +49,15 @@ func TestARunIsOneRow(t *testing.T) {
 // The entries of machine and store for a run are one row. An outcome counts more than none, and the machine's more
 // than the store's, where others can write.
 func TestMachineAndStoreAreMerged(t *testing.T) {
-	entry := func(second int64, run string, outcome Outcome, source Source) *Entry {
-		e := at(second, run, outcome)
-		e.Source = source
-		return e
+	var machine, store []string
+	for _, e := range []*Entry{at(1, "killed", Begun), at(2, "mine", Done), at(7, "full", Begun)} {
+		machine = append(machine, textOf(t, e))
 	}
-	machine := &History{Total: 3, Runs: []*Entry{entry(1, "killed", Begun, Machine),
-		entry(2, "mine", Done, Machine), entry(7, "full", Begun, Machine)}}
-	store := &History{Total: 4, Bad: 2, Runs: []*Entry{entry(1, "killed", Begun, Store), entry(3, "mine", Failed, Store),
-		entry(4, "theirs", Done, Store), entry(8, "full", Done, Store)}}
-	h := Merge(machine, store, 0)
-	if got := told(h); got != "killed begun both, mine done both, theirs done store, full done both" || h.Total != 4 || h.Bad != 2 {
+	for _, e := range []*Entry{at(1, "killed", Begun), at(3, "mine", Failed), at(4, "theirs", Done), at(8, "full", Done)} {
+		store = append(store, textOf(t, e))
+	}
+	h := read(t, strings.Join(machine, "\n"), store, Query{})
+	if got := told(h); got != "killed begun both, mine done both, theirs done store, full done both" || h.Total != 4 {
 		t.Errorf("it has %d: %s", h.Total, got)
 	}
 }

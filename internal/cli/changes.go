@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -78,8 +77,8 @@ func account(g *Globals) string {
 // errNoState says that there is no place for the audit and for backups.
 var errNoState = Usagef("neither XDG_STATE_HOME nor HOME is set, so there is no place for the audit log and backups; set one of them")
 
-// AuditFile is the file of the audit log.
-func AuditFile(getenv func(string) string) (string, error) {
+// auditFile is the file of the audit log.
+func auditFile(getenv func(string) string) (string, error) {
 	dir := StateDir(getenv)
 	if dir == "" {
 		return "", errNoState
@@ -89,7 +88,7 @@ func AuditFile(getenv func(string) string) (string, error) {
 
 // openAuditLog opens the audit log to write to it.
 func openAuditLog(env *Env) (auditlog.Writer, error) {
-	path, err := AuditFile(env.Getenv)
+	path, err := auditFile(env.Getenv)
 	if err != nil {
 		return nil, err
 	}
@@ -103,51 +102,27 @@ func openAuditLog(env *Env) (auditlog.Writer, error) {
 	return auditlog.NewFile(file), nil
 }
 
-// ReadJournal reads the part of the audit log that is in the store: the runs of all machines. It returns what it could
-// read even with an error, and warns of texts that are not of the audit log.
-func ReadJournal(ctx context.Context, g *Globals, backend store.Store, q auditlog.Query) (*auditlog.History, error) {
-	journal, has := admin.AuditOf(backend)
-	if !has {
-		return &auditlog.History{}, nil
+// ReadJournal reads which runs changed something: those of the audit log in backend, unless that is nil, and with local those
+// of this machine. It warns of texts that are not of the audit log.
+func ReadJournal(ctx context.Context, g *Globals, backend store.Store, local bool, q auditlog.Query) (*auditlog.History, error) {
+	journal := &auditlog.Journal{Open: g.Env.Open, Timeout: g.Timeout}
+	if backend != nil {
+		journal.Store, _ = admin.AuditOf(backend)
 	}
-	ctx, cancel := store.BudgetContext(ctx, g.Timeout)
-	defer cancel()
-	entries, damaged, err := journal.ReadJournal(ctx, admin.JournalKept)
-	texts := make([]string, len(entries))
-	for i := range entries {
-		texts[i] = entries[i].Text
+	if local {
+		var err error
+		if journal.Path, err = auditFile(g.Env.Getenv); err != nil {
+			return nil, err
+		}
 	}
-	history := auditlog.ReadTexts(texts, q)
-	if bad := history.Bad + damaged; bad > 0 {
-		g.Note("warning: %s in the journal of the store are not of the audit and are left out", CountOf(int64(bad), "text", "texts"))
-	}
-	return history, err
-}
-
-// ReadAuditFile reads the audit log of this machine from its file.
-func ReadAuditFile(ctx context.Context, g *Globals, path string, q auditlog.Query) (*auditlog.History, error) {
-	file, err := g.Env.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return &auditlog.History{}, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	return auditlog.Read(ctx, file, q)
-}
-
-// LocalRuns are the runs of this machine's audit in all contexts, the latest last.
-func LocalRuns(ctx context.Context, g *Globals) ([]*auditlog.Entry, error) {
-	path, err := AuditFile(g.Env.Getenv)
-	if err != nil {
-		return nil, err
-	}
-	history, err := ReadAuditFile(ctx, g, path, auditlog.Query{})
+	history, err := journal.Read(ctx, q)
 	if err != nil {
 		return nil, Usagef("the audit log cannot be read: %s", err)
 	}
-	return history.Runs, nil
+	for _, bad := range history.Bad {
+		g.Note("warning: %s", Message(bad))
+	}
+	return history, nil
 }
 
 // Progress returns what shows the progress of long work on standard error: a bar, or lines if that is no terminal. It is nil

@@ -4,135 +4,142 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
-	"maps"
+	"io/fs"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/limitctl/limitctl/internal/files"
 	"github.com/limitctl/limitctl/internal/lines"
+	"github.com/limitctl/limitctl/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 const (
 	// maxRuns is the default number of runs to read, so that any log is read in bounded memory.
 	maxRuns = 10_000
-	// keptBad is the number of bad lines that are kept.
+	// keptBad is how many bad lines are named.
 	keptBad = 5
 )
+
+// Journal reads which runs changed something: from the audit log of this machine, and from that of a store.
+type Journal struct {
+	// Path is the audit log of this machine, which Open opens; empty to leave it out.
+	Path string
+	Open func(path string) (files.File, error)
+	// Store has the other one, which is read within Timeout; nil to leave it out.
+	Store   *admin.Tables
+	Timeout time.Duration
+}
 
 // Query selects runs.
 type Query struct {
 	// Most is the most runs to return, the latest; 0 means [maxRuns].
 	Most int
-	// Keep, if set, selects entries. It should give the same result for both entries of a run.
+	// Keep, if set, selects entries, whose Source is set. It should give the same result for both entries of a run.
 	Keep func(*Entry) bool
 }
 
-// History is the content of an audit log.
+// History is what a journal holds.
 type History struct {
 	Runs  []*Entry // the latest runs, in the order of time
 	Total int      // the number of runs, including those left out
-	Bad   int      // the number of lines that are not entries
-	// FirstBad are the first bad lines.
-	FirstBad []BadLine
-	undone   map[place]*Undone // the backups that were brought back, also by runs that are left out
+	// Bad says which lines are not entries, and are left out: the first few of this machine, and how many there are.
+	Bad []error
+	// StoreError is why the part of the store is not whole.
+	StoreError error
+	undone     map[place]*Undone // the backups that were brought back, also by runs that are left out
 }
 
-// BadLine is a line that is not an entry.
-type BadLine struct {
-	Number int64 // from 1, counting from the first line that was read
-	Reason error
-}
-
-// Read reads the latest runs of a file. It leaves out lines that are not entries or are far too long.
-func Read(ctx context.Context, in io.Reader, q Query) (*History, error) {
-	c := newCollection(q, Machine)
-	reader := lines.NewReader(in, maxLine)
-	for {
-		line, err := reader.Next()
-		if errors.Is(err, io.EOF) {
-			return c.history(), nil
-		}
-		if err == nil {
-			err = ctx.Err()
-		}
-		if err != nil {
+// Read reads the latest runs. It leaves out lines that are not entries or are far too long. A file that is not there is empty.
+func (j *Journal) Read(ctx context.Context, q Query) (*History, error) {
+	q.Most = cmp.Or(q.Most, maxRuns)
+	c := &collection{Query: q, found: History{Runs: []*Entry{}, undone: map[place]*Undone{}}}
+	if j.Path != "" {
+		if err := j.readFile(ctx, c); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
-		entry := new(Entry)
-		c.add(entry, line.Number, entry.read(&line)) // for example after a full disk
 	}
+	if j.Store != nil {
+		j.readStore(ctx, c)
+	}
+	h := &c.found
+	h.Runs = fold(h.Runs)
+	h.Total = len(h.Runs) + c.dropped
+	h.Runs = latest(h.Runs, q.Most)
+	h.mark()
+	return h, nil
 }
 
-// ReadTexts reads the latest runs of a store's journal, the oldest text first.
-func ReadTexts(texts []string, q Query) *History {
-	c := newCollection(q, Store)
-	for i, text := range texts {
-		entry := new(Entry)
-		c.add(entry, int64(i+1), entry.parse([]byte(text)))
+func (j *Journal) readFile(ctx context.Context, c *collection) error {
+	file, err := j.Open(j.Path)
+	if err != nil {
+		return err
 	}
-	return c.history()
+	defer file.Close()
+	bad := 0
+	for reader := lines.NewReader(file, maxLine); ; {
+		line, err := reader.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err = cmp.Or(err, ctx.Err()); err != nil {
+			return err
+		}
+		entry := new(Entry)
+		if err := entry.read(&line); err == nil {
+			c.add(entry, Machine)
+		} else if bad++; bad <= keptBad { // for example after a full disk
+			c.found.Bad = append(c.found.Bad, fmt.Errorf("%s:%d is not an entry of the audit and is left out: %w", j.Path, line.Number, err))
+		}
+	}
+	if bad > keptBad {
+		c.found.Bad = append(c.found.Bad, fmt.Errorf("%d lines in all are not entries of the audit and are left out", bad))
+	}
+	return nil
 }
 
-// Merge returns the runs of two histories, each run once.
-func Merge(machine, store *History, most int) *History {
-	m := &History{Bad: machine.Bad + store.Bad}
-	both := fold(slices.Concat(machine.Runs, store.Runs))
-	m.Total = machine.Total + store.Total - (len(machine.Runs) + len(store.Runs) - len(both))
-	m.Runs = latest(both, cmp.Or(most, maxRuns))
-	m.undone = maps.Clone(machine.undone)
-	if m.undone == nil {
-		m.undone = map[place]*Undone{}
+func (j *Journal) readStore(ctx context.Context, c *collection) {
+	ctx, cancel := store.BudgetContext(ctx, j.Timeout)
+	defer cancel()
+	texts, bad, err := j.Store.ReadJournal(ctx, admin.JournalKept)
+	for i := range texts {
+		entry := new(Entry)
+		if entry.parse([]byte(texts[i].Text)) == nil {
+			c.add(entry, Store)
+		} else {
+			bad++
+		}
 	}
-	for at, undone := range store.undone {
-		m.undone[at] = later(m.undone[at], undone)
+	c.found.StoreError = err
+	if bad > 0 {
+		c.found.Bad = append(c.found.Bad,
+			fmt.Errorf("%s in the journal of the store are not of the audit and are left out", output.Plural(bad, "text")))
 	}
-	m.mark()
-	return m
 }
 
 // collection collects entries, and keeps no more of them in memory than needed.
 type collection struct {
 	Query
-	source  Source
 	found   History
 	dropped int
 }
 
-func newCollection(q Query, source Source) *collection {
-	q.Most = cmp.Or(q.Most, maxRuns)
-	return &collection{Query: q, source: source, found: History{Runs: []*Entry{}}}
-}
-
-// add adds an entry, or a bad line if there is a reason.
-func (c *collection) add(e *Entry, number int64, reason error) {
+func (c *collection) add(e *Entry, source Source) {
 	h := &c.found
-	if reason != nil {
-		if h.Bad++; h.Bad <= keptBad {
-			h.FirstBad = append(h.FirstBad, BadLine{number, reason})
-		}
-		return
-	}
+	e.Source = source
 	h.note(e)
 	if c.Keep != nil && !c.Keep(e) {
 		return
 	}
-	e.Source = c.source
 	if h.Runs = append(h.Runs, e); len(h.Runs) >= 4*c.Most+4 { // runs that have begun in between can still end
 		h.Runs = fold(h.Runs)
-		surplus := max(0, len(h.Runs)-2*c.Most)
-		c.dropped += surplus
-		h.Runs = slices.Delete(h.Runs, 0, surplus)
+		c.dropped += max(0, len(h.Runs)-2*c.Most)
+		h.Runs = latest(h.Runs, 2*c.Most)
 	}
-}
-
-func (c *collection) history() *History {
-	h := &c.found
-	h.Runs = fold(h.Runs)
-	h.Total = len(h.Runs) + c.dropped
-	h.Runs = latest(h.Runs, c.Most)
-	h.mark()
-	return h
 }
 
 // fold merges the entries of each run, in the place of the last one: it keeps the one with the outcome, the first
@@ -201,9 +208,6 @@ type place struct{ host, store, path string }
 func (h *History) note(e *Entry) {
 	if !e.BringsBack() || e.Outcome != Done && (e.Outcome != Partly || e.Changed == 0) {
 		return
-	}
-	if h.undone == nil {
-		h.undone = map[place]*Undone{}
 	}
 	at := place{e.Host, e.Store, PlainName(e.Selection)}
 	h.undone[at] = later(h.undone[at], &Undone{Run: e.Run, Time: e.Time, User: e.User, Command: e.Command, Outcome: e.Outcome})
