@@ -119,7 +119,7 @@ func TestServeHearsOperators(t *testing.T) {
 	s.signal(syscall.SIGHUP)
 	s.until("SIGHUP is answered", func() bool { return reloads.FindString(s.get("admin", "/metrics")) != before })
 	log := s.end()
-	for _, want := range []string{"another configuration is in force", "stays in force", "was read again"} {
+	for _, want := range []string{"in force\" changed=true", "stays in force", "in force\" changed=false"} {
 		if !strings.Contains(log, want) || strings.Contains(log, "203.0.113.9") {
 			t.Errorf("the log lacks %q, or names a subject:\n%s", want, log)
 		}

@@ -75,7 +75,7 @@ func TestCallsOfGRPCAreLogged(t *testing.T) {
 		}
 		text, err := io.ReadAll(response.Body)
 		response.Body.Close()
-		if want := `limitctl_decisions_total{limit="edge/user",outcome="denied",policy="(deny)"} 1`; err != nil ||
+		if want := `limitctl_decisions_total{limit="(deny)",outcome="denied",policy="(deny)"} 1`; err != nil ||
 			!strings.Contains(string(text), want) {
 			t.Errorf("the metrics have no %s: %v", want, err)
 		}

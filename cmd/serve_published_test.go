@@ -93,7 +93,7 @@ func TestServeFollowsWhatIsPublished(t *testing.T) {
 		t.Errorf("its status is %s", out)
 	}
 	log := s.end()
-	for _, want := range []string{"another configuration is in force", "published version 2", "stays in force"} {
+	for _, want := range []string{"in force\" changed=true", "published version 2", "stays in force"} {
 		if !strings.Contains(log, want) || strings.Contains(log, "WARN") && strings.Contains(log, " right") {
 			t.Errorf("the log lacks %q, or the service a right:\n%s", want, log)
 		}

@@ -190,7 +190,7 @@ func runServe(ctx context.Context, o *serveOptions) error {
 		return err
 	}
 	defer reloader.Close(context.WithoutCancel(ctx))
-	c = reloader.Config()
+	c = reloader.Config
 	defer serve.SpareHeap()()
 	log := frame.events()
 	frame.meter.WatchOverrides(log.OverridesStale)

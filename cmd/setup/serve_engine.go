@@ -97,9 +97,9 @@ func (f *serveFrame) checkRecovery(e *engine.Engine, log *events.Log) {
 }
 
 // reloader returns what puts another configuration in force, from the files or from the store; fallback is for the store.
-func (f *serveFrame) reloader(ctx context.Context, c, fallback *config.Config, backend store.Store) (r *engine.Reloader, err error) {
+func (f *serveFrame) reloader(ctx context.Context, c, fallback *config.Config, backend store.Store) (*engine.Reloader, error) {
 	o := f.flags
-	options := engine.ReloadOptions{
+	r := &engine.Reloader{
 		Environment: cli.ConfigEnvironment(o.Globals),
 		Config:      c,
 		OnReload:    f.meter.Reloaded,
@@ -108,8 +108,8 @@ func (f *serveFrame) reloader(ctx context.Context, c, fallback *config.Config, b
 		Now:         o.Env.Now,
 	}
 	if !o.FromStore() {
-		r = engine.ReloadFiles(options)
-	} else if r, err = f.follow(ctx, options, fallback, backend); err != nil {
+		r.BeginFiles()
+	} else if err := f.follow(ctx, r, fallback, backend); err != nil {
 		return nil, err
 	}
 	f.meter.Loaded(r.State().Hash)
@@ -155,14 +155,12 @@ func (o *serveOptions) checkPublished() (fallback *config.Config, err error) {
 	return fallback, fallback.AddRatelimit(&env)
 }
 
-// follow returns what follows the published configuration.
-func (f *serveFrame) follow(
-	ctx context.Context, options engine.ReloadOptions, fallback *config.Config, backend store.Store,
-) (*engine.Reloader, error) {
+// follow begins with the published configuration.
+func (f *serveFrame) follow(ctx context.Context, r *engine.Reloader, fallback *config.Config, backend store.Store) error {
 	o := f.flags
 	table, err := published.TableOf(backend)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	settings := published.Settings{Table: table, Now: o.Env.Now, Timeout: o.Timeout,
 		Process: published.Process{Name: cmp.Or(o.process, "serve"), Host: o.Env.Host(), PID: o.Env.Process, Program: "limitctl " +
@@ -180,7 +178,7 @@ func (f *serveFrame) follow(
 			return string(record), err
 		}
 	}
-	return engine.ReloadPublished(ctx, options, settings, fallback)
+	return r.BeginPublished(ctx, settings, fallback)
 }
 
 // checked answers --check-config. Flags and files are read and have no mistake, and backend is not connected to; where is its

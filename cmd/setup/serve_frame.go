@@ -239,10 +239,10 @@ func (f *serveFrame) envoy(e *engine.Engine, options envoy.Options) {
 		}
 	}
 	options.OnBug = func(err error) { f.Log.Error("a call failed by a bug", "door", "grpc", "error", err) }
-	options.OnUnknownDomain = envoy.Seldom(func(domain string) {
-		f.Log.Warn("no configuration names the domain, so its requests are not limited", "door", "grpc", "domain",
+	options.OnUnknownDomain = func(domain string) {
+		f.Log.Warn("the configuration does not name the domain, so its requests are not limited", "door", "grpc", "domain",
 			output.Shorten(domain, 100))
-	})
+	}
 	l := f.door("grpc", f.grpc)
 	server := envoy.New(e, options)
 	l.Server = server

@@ -53,6 +53,14 @@ type Descriptor struct {
 	Negative bool
 }
 
+// Text writes a descriptor of a domain as DOMAIN/KEY=VALUE/KEY=VALUE.
+func (d *Descriptor) Text(domain string) string {
+	for i := range d.Entries {
+		domain += "/" + d.Entries[i].Key + "=" + d.Entries[i].Value
+	}
+	return domain
+}
+
 // Entry is an entry of a descriptor.
 type Entry struct{ Key, Value string }
 

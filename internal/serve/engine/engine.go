@@ -4,19 +4,15 @@ package engine
 import (
 	"context"
 	"errors"
-	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/limitctl/limitctl/internal/configfile"
 	"github.com/limitctl/limitctl/internal/decision"
 	"github.com/limitctl/limitctl/internal/layers"
-	"github.com/limitctl/limitctl/internal/subjecttext"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
@@ -32,7 +28,6 @@ type Settings struct {
 	configfile.File
 
 	inForce *policyfile.InForce // decides by these settings; nil unless an engine returned them
-	deniers map[*configfile.EnvoyDescriptor]*policy.Policy
 }
 
 // Policy returns the policy of that name. An error is a [store.ErrInvalid] that lists the policies.
@@ -118,7 +113,7 @@ func (e *Engine) Replace(settings *Settings) {
 	if err := e.runtime.Use(own.file()); err != nil {
 		panic(err) // as in New
 	}
-	own.inForce, own.deniers = e.runtime.InForce(), deniers(own.Envoy)
+	own.inForce = e.runtime.InForce()
 	var before *limiter.Breaker
 	if s := e.Settings(); s != nil {
 		before = s.inForce.File.Breaker
@@ -211,74 +206,36 @@ func (ask *Ask) requests(p *policy.Prepared, limits *limiter.Limiter, answer *de
 // not call the engine afterwards.
 func (e *Engine) Close() error { return e.runtime.Close() }
 
-// recoveryChecks is the number of keys that CheckRecovery peeks at: enough to reach each shard of a store within a few calls. While
-// a breaker is open, most of them do not reach the store.
-const recoveryChecks = 64
-
-// CheckRecovery lets open breakers check whether the store is back, if it is time, for one goroutine. Without calls a breaker would
-// stay open when the store is back, and refuse the next call. Nothing is charged.
+// CheckRecovery lets an open breaker check whether the store is back, if it is time, for one goroutine. Without calls a breaker would
+// stay open when the store is back, and refuse the next call. Each call asks for another key, so that calls again and again reach
+// each shard of a store. Nothing is charged.
 func (e *Engine) CheckRecovery(ctx context.Context) {
 	_, free := e.runtime.InForce().Of("")
-	for range recoveryChecks {
-		e.checked++
-		key := store.Key{Subject: "limitctl-probe-" + strconv.FormatUint(e.checked, 10)}
-		reqs := []store.Request{{Key: key, Limit: store.Limit{Count: 1, Period: time.Second}, Cost: 1}}
-		if free.Store().Decide(ctx, store.Peek, reqs, make([]store.Decision, 1)); ctx.Err() != nil {
-			return
-		}
-	}
+	e.checked++
+	key := store.Key{Subject: "limitctl-probe-" + strconv.FormatUint(e.checked, 10)}
+	request := store.Request{Key: key, Limit: store.Limit{Count: 1, Period: time.Second}, Cost: 1}
+	free.Store().Decide(ctx, store.Peek, []store.Request{request}, make([]store.Decision, 1))
 }
 
-// DenyPolicy is the name under which descriptors that are always denied are counted. No configuration has such a name.
-const DenyPolicy = "(deny)"
+// DenyPolicy stands for the descriptors of Envoy that are always denied, so that its denials have a policy, a limit and a key like
+// others. No configuration has such a name.
+var DenyPolicy = &policy.Policy{Name: "(deny)", Limits: []policy.Limit{
+	{Limit: limiter.Limit{Name: "(deny)"}, By: []string{DeniedAttribute}},
+}}
 
-// deniers returns a policy for each descriptor that is always denied, so that its denials have a policy, a limit and a key like
-// others. The limit has the name of the descriptor, else its domain and entries, and is by all of its entries.
-func deniers(domains configfile.EnvoyDomains) map[*configfile.EnvoyDescriptor]*policy.Policy {
-	found := map[*configfile.EnvoyDescriptor]*policy.Policy{}
-	for domain, descriptors := range domains {
-		for i := range descriptors {
-			d := &descriptors[i]
-			if !d.Deny {
-				continue
-			}
-			limit, words := policy.Limit{Limit: limiter.Limit{Name: d.Name}}, []string{domain}
-			for j := range d.Entries {
-				words = append(words, d.Entries[j].String())
-				by := subjecttext.Escape(d.Entries[j].Key)
-				for n, base := 2, by; slices.Contains(limit.By, by); n++ { // ordered entries can share a key
-					by = fmt.Sprint(base, "_", n)
-				}
-				limit.By = append(limit.By, by)
-			}
-			if limit.Name == "" {
-				limit.Name = strings.Join(words, "/")
-			}
-			limit.Name = subjecttext.Escape(strings.ToValidUTF8(limit.Name, "?"))
-			found[d] = &policy.Policy{Name: DenyPolicy, Limits: []policy.Limit{limit}}
-		}
-	}
-	return found
-}
-
-// Denier returns the policy that stands for a descriptor of these settings that is always denied; nil for any other, and before
-// the settings are in force.
-func (s *Settings) Denier(d *configfile.EnvoyDescriptor) *policy.Policy { return s.deniers[d] }
-
-// Deniers returns the policies that [Settings.Denier] returns.
-func (s *Settings) Deniers() []*policy.Policy { return slices.Collect(maps.Values(s.deniers)) }
+// DeniedAttribute is the attribute of DenyPolicy: which descriptor is denied.
+const DeniedAttribute = "descriptor"
 
 // Refuse notes that a listener denied an ask without a decision, because no usage would allow it. It is told and counted like a
-// decision: denies says which limits of p denied, and the others were not asked. Nothing is charged.
-func (e *Engine) Refuse(ask *Ask, p *policy.Policy, denies func(*policy.Limit) bool) {
-	answer := decision.Answer{Policy: p, Key: ask.Key, Requests: make([]store.Request, len(p.Limits)),
-		Decisions: make([]store.Decision, len(p.Limits))}
+// decision of p, all of whose limits denied. Nothing is charged.
+func (e *Engine) Refuse(ask *Ask, p *policy.Policy) {
+	answer := decision.Answer{Policy: p, Key: ask.Key}
 	for i := range p.Limits {
 		l := &p.Limits[i]
 		answer.Overrides = append(answer.Overrides, -1)
-		answer.Requests[i] = store.Request{Key: p.Key(l, ask.Attributes), Limit: l.Stored(), Shadow: l.Shadow, Cost: ask.Cost}
-		denied := denies(l)
-		answer.Decisions[i] = store.Decision{Shadow: l.Shadow, Allowed: !denied, Unguarded: !denied}
+		answer.Requests = append(answer.Requests,
+			store.Request{Key: p.Key(l, ask.Attributes), Limit: l.Stored(), Shadow: l.Shadow, Cost: ask.Cost})
+		answer.Decisions = append(answer.Decisions, store.Decision{Shadow: l.Shadow})
 	}
 	e.countDenials(ask, answer.Requests, answer.Decisions)
 	if e.options.OnDecision != nil {

@@ -64,22 +64,21 @@ func TestAPublishedVersionIsToldOnce(t *testing.T) {
 	settings := published.Settings{Table: tables, Now: now, Timeout: time.Minute, Process: published.Process{Name: "gate"}}
 	var told, applied []string
 	var log bytes.Buffer
-	options := ReloadOptions{
+	r := &Reloader{
 		Config:   &config.Config{},
 		OnReload: func(_ string, err error) { told = append(told, fmt.Sprint(err == nil)) },
 		Describe: func(err error) string { return err.Error() },
 		Log:      slog.New(slog.NewTextHandler(&log, nil)),
 		Now:      now,
+		Apply:    func(c *config.Config) { applied = append(applied, limitOf(c)) },
 	}
-	if _, err := ReloadPublished(t.Context(), options, settings, nil); !errors.Is(err, store.ErrInvalid) || table.left > time.Second {
+	if err := r.BeginPublished(t.Context(), settings, nil); !errors.Is(err, store.ErrInvalid) || table.left > time.Second {
 		t.Errorf("before the first version: %v, and the process is reported for %s", err, table.left)
 	}
 	publish(withLimit(1))
-	r, err := ReloadPublished(t.Context(), options, settings, nil)
-	if err != nil {
+	if err := r.BeginPublished(t.Context(), settings, nil); err != nil {
 		t.Fatal(err)
 	}
-	r.Apply = func(c *config.Config) { applied = append(applied, limitOf(c)) }
 	for _, step := range []struct {
 		what          string
 		do            func()
@@ -88,13 +87,13 @@ func TestAPublishedVersionIsToldOnce(t *testing.T) {
 		says          string
 	}{
 		{"nothing new", func() {}, "[]", "[]", false, ""},
-		{"another version", func() { publish(withLimit(2)) }, "[true]", "[2]", false, "another configuration is in force"},
+		{"another version", func() { publish(withLimit(2)) }, "[true]", "[2]", false, "in force\" changed=true"},
 		{"a broken one", func() { publish("policies: {login: {}}\n") }, "[false]", "[]", true,
 			"cannot be used; the old one stays in force"},
-		{"a sound one", func() { publish(withLimit(3)) }, "[true]", "[3]", false, "another configuration is in force"},
+		{"a sound one", func() { publish(withLimit(3)) }, "[true]", "[3]", false, "in force\" changed=true"},
 		{"away", func() { table.away = true }, "[false]", "[]", true,
 			"the old one stays in force\" error=\"store unavailable"},
-		{"back", func() { table.away = false }, "[true]", "[]", false, "the configuration can be used again"},
+		{"back", func() { table.away = false }, "[true]", "[]", false, "in force\" changed=false"},
 	} {
 		told, applied = nil, nil
 		log.Reset()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -16,12 +17,15 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// ReloadOptions are the parts of a [Reloader].
-type ReloadOptions struct {
+// Reloader keeps a configuration in force: that of the files, or the one that is published to the store. While there are
+// mistakes in it, the old one stays. State is safe for concurrent use; the rest is for one goroutine.
+type Reloader struct {
 	// Environment says where the files of the configuration are.
 	Environment config.Environment
-	// Config is the configuration at the start. Of a published one it has what is not published: contexts and the prefix.
+	// Config is the configuration in force. Before there is one it has what is not published: contexts and the prefix.
 	Config *config.Config
+	// Apply puts another configuration in force. Set it before Refresh is called.
+	Apply func(c *config.Config)
 	// OnReload is called after each reading of the configuration, with the hash of the one in force, and the reason why it is
 	// not the one that was read.
 	OnReload func(hash string, err error)
@@ -29,20 +33,11 @@ type ReloadOptions struct {
 	Describe func(error) string
 	Log      *slog.Logger
 	Now      func() time.Time
-}
-
-// Reloader keeps the configuration in force: that of the files, or the one that is published to the store. While there are
-// mistakes in it, the old one stays. State is safe for concurrent use; Refresh is for one goroutine.
-type Reloader struct {
-	ReloadOptions
-	// Apply puts another configuration in force. Set it before Refresh is called.
-	Apply func(c *config.Config)
 
 	files    *poll.Source[struct{}]
 	listed   string              // envoy.ratelimit_config, whose files are read, too; empty for none
 	follower *published.Follower // nil for files
 	asked    bool                // somebody waits for the result of this Refresh
-	inForce  *config.Config
 
 	mu    sync.Mutex
 	state ReloadState
@@ -65,37 +60,30 @@ type ReloadState struct {
 	StaleSince *time.Time `json:"stale_since,omitempty"`
 }
 
-// ReloadFiles returns a Reloader of files.
-func ReloadFiles(o ReloadOptions) *Reloader {
-	r := &Reloader{ReloadOptions: o}
+// BeginFiles begins with the configuration of the files, which Config is.
+func (r *Reloader) BeginFiles() {
 	r.files = &poll.Source[struct{}]{Read: r.read, Apply: r.load, Settle: poll.Settle}
-	r.put(o.Config)
-	return r
+	r.put(r.Config, 0)
 }
 
-// ReloadPublished returns a Reloader of the configuration that is published. Without one it begins with the version that was kept,
-// and else with fallback, if that is not nil. An error says why there is no configuration to begin with.
-func ReloadPublished(ctx context.Context, o ReloadOptions, settings published.Settings, fallback *config.Config) (*Reloader, error) {
-	r := &Reloader{ReloadOptions: o}
+// BeginPublished begins with the configuration that is published. Without one it begins with the version that was kept, and
+// else with fallback, if that is not nil. An error says why there is no configuration to begin with.
+func (r *Reloader) BeginPublished(ctx context.Context, settings published.Settings, fallback *config.Config) error {
 	settings.Use, settings.OnError = r.use, r.looked
 	r.follower = published.NewFollower(settings)
 	err := r.follower.Start(ctx)
-	if r.inForce == nil {
+	if r.state.Hash == "" {
 		if fallback == nil {
 			r.Close(context.WithoutCancel(ctx))
-			return nil, err
+			return err
 		}
 		c := *fallback
-		c.Contexts, c.Prefix = o.Config.Contexts, o.Config.Prefix
-		r.put(&c)
+		c.Contexts, c.Prefix = r.Config.Contexts, r.Config.Prefix
+		r.put(&c, 0)
 	}
 	r.looked(r.follower.Err)
-	r.setVersion()
-	return r, nil
+	return nil
 }
-
-// Config returns the configuration in force.
-func (r *Reloader) Config() *config.Config { return r.inForce }
 
 // Close says that this process no longer follows what is published.
 func (r *Reloader) Close(ctx context.Context) {
@@ -114,18 +102,17 @@ func (r *Reloader) State() ReloadState {
 // Refresh puts the configuration in force if it has changed, or reads it anew if asked is set. It leaves files that are being
 // written for the next call.
 func (r *Reloader) Refresh(ctx context.Context, asked bool) {
-	if r.asked = asked; r.follower == nil {
-		r.files.Look(ctx, asked)
+	if r.asked = asked; r.follower != nil {
+		r.follower.Look(ctx)
 		return
 	}
-	r.follower.Look(ctx)
-	r.setVersion()
+	r.files.Look(ctx, asked)
 }
 
 // read identifies what the files hold. One that cannot be read can be optional.
 func (r *Reloader) read(context.Context) (_ struct{}, sum string, _ error) {
 	var texts [][]byte
-	paths := r.inForce.Searched
+	paths := r.Config.Searched
 	if r.listed != "" {
 		more, err := config.RatelimitPaths(r.listed, r.Environment.List)
 		texts = append(texts, fmt.Append(nil, err))
@@ -141,13 +128,13 @@ func (r *Reloader) read(context.Context) (_ struct{}, sum string, _ error) {
 // load puts the files in force. What has changed since they were read is loaded again by the next look.
 func (r *Reloader) load(struct{}) error {
 	c, err := config.Load(r.Environment)
-	for _, path := range r.inForce.Searched {
-		if err == nil && slices.Contains(r.inForce.Read, path) && !slices.Contains(c.Read, path) {
+	for _, path := range r.Config.Searched {
+		if err == nil && slices.Contains(r.Config.Read, path) && !slices.Contains(c.Read, path) {
 			err = store.Invalidf("%s does not exist any more", path)
 		}
 	}
 	if err == nil {
-		r.put(c)
+		r.put(c, 0)
 		return nil
 	}
 	if c != nil && c.Ratelimit != "" {
@@ -159,68 +146,52 @@ func (r *Reloader) load(struct{}) error {
 
 // use puts a published version in force.
 func (r *Reloader) use(v *published.Version) error {
-	c, err := r.ReloadOptions.Config.WithPublished(fmt.Sprintf("published version %d", v.Number), v.Text)
+	c, err := r.Config.WithPublished(fmt.Sprintf("published version %d", v.Number), v.Text)
 	if err != nil {
 		return store.Invalidf("%s", r.Describe(err))
 	}
-	r.put(c)
+	r.put(c, v.Number)
 	return nil
 }
 
 // looked gets why the published version is not in force, and nil when it is again.
 func (r *Reloader) looked(err error) {
 	switch {
-	case r.inForce == nil:
+	case r.state.Hash == "":
 	case err != nil:
 		r.keep(err)
 	case r.state.StaleSince != nil: // no other version is in force, which would have ended that
-		r.put(r.inForce)
+		r.put(r.Config, r.state.Version)
 	}
 }
 
-// setVersion tells operators which version is in force.
-func (r *Reloader) setVersion() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.state.Refused = r.follower.Refused()
-	if v := r.follower.InForce; v != nil {
-		r.state.Version = v.Number
-	}
-}
-
-// put puts a configuration in force.
-func (r *Reloader) put(c *config.Config) {
-	before, was, hash := r.inForce, r.state, Hash(c)
-	if before != nil && hash != was.Hash {
-		r.Apply(c)
-	}
-	now := was
-	now.Files, now.Hash, now.Policies, now.Error, now.StaleSince = slices.Clone(c.Read), hash, len(c.Policies), "", nil
-	if hash != was.Hash {
+// put puts a configuration in force, the published one of that version or that of the files.
+func (r *Reloader) put(c *config.Config, version int64) {
+	before, was := r.Config, r.state
+	now := ReloadState{Files: slices.Clone(c.Read), Hash: Hash(c), Policies: len(c.Policies), Version: version, LoadedAt: was.LoadedAt}
+	begins, changed := was.Hash == "", now.Hash != was.Hash
+	if changed {
 		now.LoadedAt = r.Now().UTC()
-	}
-	r.mu.Lock()
-	r.inForce, r.listed, r.state = c, c.Ratelimit, now
-	r.mu.Unlock()
-	if before == nil || !slices.Equal(c.Remarks, before.Remarks) {
-		for _, remark := range c.Remarks[:min(len(c.Remarks), mostRemarks)] {
-			r.Log.Warn("a setting of envoyproxy/ratelimit has no equal", "remark", remark)
+		if !begins {
+			r.Apply(c)
 		}
 	}
-	switch {
-	case before == nil:
+	r.mu.Lock()
+	r.Config, r.listed, r.state = c, c.Ratelimit, now
+	r.mu.Unlock()
+	if n := len(c.Remarks); n > 0 && (begins || !slices.Equal(c.Remarks, before.Remarks)) {
+		r.Log.Warn("settings of envoyproxy/ratelimit have no equal", "remarks", fmt.Sprint(c.Remarks[:min(n, mostRemarks)]))
+	}
+	if begins {
 		return
-	case hash != was.Hash:
-		r.Log.Info("another configuration is in force", "files", c.Read, "hash", hash, "policies", len(c.Policies))
-	case was.StaleSince != nil:
-		r.Log.Info("the configuration can be used again, and is the one in force", "hash", hash)
-	case r.asked:
-		r.Log.Info("the configuration was read again, and is the one in force", "hash", hash)
+	}
+	if changed || was.StaleSince != nil || r.asked {
+		r.Log.Info("the configuration is in force", "changed", changed, "files", c.Read, "hash", now.Hash, "policies", now.Policies)
 	}
 	if c.Prefix != before.Prefix {
 		r.Log.Warn("another prefix is configured, which is used from the next start on")
 	}
-	r.OnReload(hash, nil)
+	r.OnReload(now.Hash, nil)
 }
 
 // mostRemarks is the most remarks that the log lists.
@@ -228,13 +199,16 @@ const mostRemarks = 50
 
 // keep keeps the configuration in force, because of an error.
 func (r *Reloader) keep(err error) {
-	r.mu.Lock()
-	r.state.Error = r.Describe(err)
-	if r.state.StaleSince == nil {
-		now := r.Now().UTC()
-		r.state.StaleSince = &now
+	state := r.State()
+	state.Error, state.Refused = r.Describe(err), 0
+	if refused, is := errors.AsType[*published.RefusedError](err); is {
+		state.Refused = refused.Version
 	}
-	state := r.state
+	if state.StaleSince == nil {
+		state.StaleSince = new(r.Now().UTC())
+	}
+	r.mu.Lock()
+	r.state = state
 	r.mu.Unlock()
 	r.Log.Error("the configuration cannot be used; the old one stays in force", "error", state.Error, "loaded_at", state.LoadedAt)
 	r.OnReload(state.Hash, err)

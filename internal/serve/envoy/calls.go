@@ -20,14 +20,13 @@ import (
 type call struct {
 	index  int // of the descriptor in the request
 	rule   *configfile.EnvoyDescriptor
-	policy *policy.Policy // nil for none; that of a descriptor that is always denied stands for it
+	policy *policy.Policy // nil for none
 	// overridden: Envoy's own limit replaces that of the policy.
 	overridden bool
 	ask        engine.Ask
 	answer     decision.Answer
 	denied     bool
-	// undecided: there is no limit to ask: the descriptor is always or never denied, the override of the limit is zero, or an
-	// entry is no valid cost.
+	// undecided: there is no limit to ask: the descriptor is always or never denied, or the override of the limit is zero.
 	undecided bool
 }
 
@@ -72,8 +71,9 @@ func callsOf(r *rls.Request, in *index) (all calls, err error) {
 			each.undecided = true
 		case rule.Deny:
 			each.undecided, each.denied = true, true
-			each.policy, each.ask.Policy = in.settings.Denier(rule), engine.DenyPolicy
+			each.policy, each.ask.Policy = engine.DenyPolicy, engine.DenyPolicy.Name
 			each.ask.Op, each.ask.Cost = operation(d, r.Hits)
+			each.ask.Attributes = policy.Attributes{engine.DeniedAttribute: rule.AttributeOf(d.Text(r.Domain))}
 		case rule.Policy == "":
 			continue
 		default:
@@ -96,29 +96,28 @@ func callsOf(r *rls.Request, in *index) (all calls, err error) {
 	return all, nil
 }
 
-// addCosts reads the costs in the entries. An error would let the request pass: so an entry that is no valid cost
-// is a denial, and each cost is at least 1.
+// addCosts reads the costs in the entries. An error would let the request pass: so an entry that is no valid cost is more than
+// fits, and each cost is at least 1.
 func (c *call) addCosts() {
 	if c.policy == nil {
 		return
 	}
-	var err error
-	if c.ask.Costs, err = c.policy.CostsIn(c.ask.Attributes, nil); err != nil {
-		c.denied, c.undecided = true, true
+	for _, field := range c.policy.CostFields() {
+		text, has := c.ask.Attributes[field]
+		if !has {
+			continue
+		}
+		cost, err := policy.ParseFieldCost(field, text)
+		if err != nil {
+			cost = policy.FieldCost{Field: field, Units: store.MaxCount}
+			if c.ask.Op == store.Refund { // of nothing
+				c.ask.Op = store.Peek
+			}
+		}
+		cost.Units = max(1, cost.Units)
+		delete(c.ask.Attributes, field)
+		c.ask.Costs = append(c.ask.Costs, cost)
 	}
-	for i := range c.ask.Costs {
-		c.ask.Costs[i].Units = max(1, c.ask.Costs[i].Units)
-	}
-}
-
-// refuses reports whether a limit denies a call that nobody decides.
-func (c *call) refuses(l *policy.Limit) bool {
-	if c.rule.Deny || c.overridden {
-		return true
-	}
-	text, has := c.ask.Attributes[l.Cost.Field]
-	_, err := policy.ParseFieldCost(l.Cost.Field, text)
-	return l.Cost.Field != "" && has && err != nil
 }
 
 // override replaces the policy's limit by Envoy's, if the policy has a single one. With several it is unclear which
@@ -172,7 +171,7 @@ func (c calls) appendResponse(response []byte, descriptors int, settings *engine
 		}
 	}
 	response = rls.AppendOverall(response, overall)
-	var all limitSet
+	var all told
 	var nearest rls.Status
 	next := 0
 	for i := range descriptors {
@@ -197,7 +196,7 @@ func (c calls) appendResponse(response []byte, descriptors int, settings *engine
 	}
 	if len(all.decisions) > 0 {
 		header := http.Header{}
-		limitfields.Set(header, limitfields.Selection(headers), all.named(), all.reqs, all.decisions)
+		limitfields.Set(header, limitfields.Selection(headers), all.limits, all.reqs, all.decisions)
 		response = appendHeaders(response, header)
 	}
 	return response
@@ -240,6 +239,30 @@ func (c *call) status() rls.Status {
 	}
 	s.HasReset, s.ResetSeconds = true, uint64((until+time.Second-1)/time.Second)
 	return s
+}
+
+// told is the limits of all descriptors that the header fields tell the client.
+type told struct {
+	limits    []policy.Limit
+	reqs      []store.Request
+	decisions []store.Decision
+}
+
+// add adds the limits of a descriptor, with names as in current_limit, by which a client joins its fields. If several descriptors
+// have a limit, it keeps the one that is nearest to its end.
+func (t *told) add(answer *decision.Answer) {
+	for i := range answer.Decisions {
+		limit := answer.Policy.Limits[i]
+		limit.Name = answer.Policy.Name + "/" + limit.Name
+		at := slices.IndexFunc(t.limits, func(l policy.Limit) bool { return l.Name == limit.Name })
+		switch {
+		case at < 0:
+			t.limits = append(t.limits, limit)
+			t.reqs, t.decisions = append(t.reqs, answer.Requests[i]), append(t.decisions, answer.Decisions[i])
+		case tighter(&answer.Decisions[i], &t.decisions[at]):
+			t.reqs[at], t.decisions[at] = answer.Requests[i], answer.Decisions[i]
+		}
+	}
 }
 
 // nearer reports whether s is nearer to its end than other: denied, or with less left.

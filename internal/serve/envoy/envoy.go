@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -49,7 +48,7 @@ type Options struct {
 	Gate *serve.Gate
 	// Describe returns an error of a store for clients: one line without secrets.
 	Describe func(error) string
-	// OnUnknownDomain, if set, gets each domain that no configuration names.
+	// OnUnknownDomain, if set, gets the first domain that a configuration does not name.
 	OnUnknownDomain func(domain string)
 	// OnBug, if set, gets each panic.
 	OnBug func(error)
@@ -94,7 +93,7 @@ func (l *listener) answer(ctx context.Context, message []byte) ([]byte, error) {
 	}
 	in := l.index()
 	if in.domains[r.Domain] == nil && l.options.OnUnknownDomain != nil {
-		l.options.OnUnknownDomain(r.Domain)
+		in.unknown.Do(func() { l.options.OnUnknownDomain(r.Domain) })
 	}
 	calls, err := callsOf(r, in)
 	if err == nil {
@@ -133,7 +132,7 @@ func (l *listener) decide(ctx context.Context, calls calls) error {
 	}
 	for _, call := range calls {
 		if call.undecided && call.denied {
-			l.engine.Refuse(&call.ask, call.policy, call.refuses)
+			l.engine.Refuse(&call.ask, call.policy)
 		}
 	}
 	return nil
@@ -172,21 +171,4 @@ func appendHeaders(response []byte, header http.Header) []byte {
 		}
 	}
 	return response
-}
-
-// Seldom returns a function that calls tell once for each name, and for at most 100 names, whatever clients send.
-// It compares the first 200 bytes of a name. It is safe for concurrent use.
-func Seldom(tell func(name string)) func(name string) {
-	const mostNames, longestName = 100, 200
-	var mu sync.Mutex
-	seen := map[string]bool{}
-	return func(name string) {
-		name = strings.Clone(name[:min(len(name), longestName)]) // a copy does not keep the request in memory
-		mu.Lock()
-		defer mu.Unlock()
-		if !seen[name] && len(seen) < mostNames {
-			seen[name] = true
-			tell(name)
-		}
-	}
 }

@@ -55,7 +55,7 @@ func TestMatch(t *testing.T) {
 		{[]rls.Entry{{Key: "k", Value: "v"}, {Key: "ip", Value: "1"}, {Key: "x", Value: "y"}}, false},
 		{nil, false},
 	} {
-		attributes, got := (&domain{settings: &engine.Settings{}}).match(&rls.Descriptor{Entries: test.entries}, &known)
+		attributes, got := match(&rls.Descriptor{Entries: test.entries}, &known)
 		if got != test.want || got && (len(attributes) != 1 || attributes["ip"] != "1") {
 			t.Errorf("%v: %v, %t", test.entries, attributes, got)
 		}
@@ -80,34 +80,6 @@ func TestOperation(t *testing.T) {
 		if op, units := operation(&test.d, test.hits); op != test.op || units != test.units {
 			t.Errorf("%+v of %d: %s of %d", test.d, test.hits, op, units)
 		}
-	}
-}
-
-func TestSeldomTellsEachOnceAndFewOfMany(t *testing.T) {
-	told := 0
-	tell := Seldom(func(string) { told++ })
-	for range 3 {
-		for i := range 1000 {
-			tell(fmt.Sprint(i))
-		}
-	}
-	if told != 100 {
-		t.Errorf("told %d times", told)
-	}
-}
-
-// A client joins its fields by the names of limits, so the names are unique.
-func TestNamesOfLimitsThatAreTold(t *testing.T) {
-	all := limitSet{policies: []string{"a", "b", "b", "b", "a"}}
-	for _, name := range []string{"m", "m", "m", "own", "m"} {
-		all.limits = append(all.limits, policy.Limit{Limit: limiter.Limit{Name: name}})
-	}
-	got := ""
-	for _, limit := range all.named() {
-		got += " " + limit.Name
-	}
-	if got != " a/m b/m b/m+ own a/m+" {
-		t.Errorf("the names are%s", got)
 	}
 }
 

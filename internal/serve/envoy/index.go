@@ -2,6 +2,7 @@ package envoy
 
 import (
 	"strings"
+	"sync"
 
 	"github.com/limitctl/limitctl/internal/configfile"
 	"github.com/limitctl/limitctl/internal/rls"
@@ -9,17 +10,17 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
 
-// index finds what decides a descriptor by the settings that it was made of. It is immutable.
+// index finds what decides a descriptor by the settings that it was made of.
 type index struct {
 	settings *engine.Settings
 	domains  map[string]*domain
 	policies map[string]*policy.Policy
+	unknown  sync.Once // done when a request has named a domain that is not there
 }
 
 // domain is the descriptors of a domain.
 type domain struct {
-	settings *engine.Settings
-	root     node
+	root node
 	// unordered are those whose entries can be in any order; the first that matches decides.
 	unordered []*configfile.EnvoyDescriptor
 }
@@ -48,7 +49,7 @@ func newIndex(settings *engine.Settings) *index {
 		in.policies[p.Name] = p
 	}
 	for name, descriptors := range settings.Envoy {
-		d := &domain{settings: settings}
+		d := &domain{}
 		in.domains[name] = d
 		for i := range descriptors {
 			rule := &descriptors[i]
@@ -140,10 +141,10 @@ func (d *domain) find(r *rls.Descriptor) (*configfile.EnvoyDescriptor, policy.At
 		}
 	}
 	if at != nil && at.rule != nil {
-		return at.rule, d.attributesOf(at.rule, func(i int) string { return r.Entries[i].Value })
+		return at.rule, attributesOf(at.rule, func(i int) string { return r.Entries[i].Value })
 	}
 	for _, known := range d.unordered {
-		if attributes, matches := d.match(r, known); matches {
+		if attributes, matches := match(r, known); matches {
 			return known, attributes
 		}
 	}
@@ -151,7 +152,7 @@ func (d *domain) find(r *rls.Descriptor) (*configfile.EnvoyDescriptor, policy.At
 }
 
 // match returns the attributes of r, if it has exactly the entries of known, in any order.
-func (d *domain) match(r *rls.Descriptor, known *configfile.EnvoyDescriptor) (policy.Attributes, bool) {
+func match(r *rls.Descriptor, known *configfile.EnvoyDescriptor) (policy.Attributes, bool) {
 	if len(r.Entries) != len(known.Entries) {
 		return nil, false
 	}
@@ -169,18 +170,14 @@ func (d *domain) match(r *rls.Descriptor, known *configfile.EnvoyDescriptor) (po
 			return nil, false
 		}
 	}
-	return d.attributesOf(known, func(i int) string { return values[i] }), true
+	return attributesOf(known, func(i int) string { return values[i] }), true
 }
 
 // attributesOf returns the attributes of a descriptor with the entries of known, from their values.
-func (d *domain) attributesOf(known *configfile.EnvoyDescriptor, value func(i int) string) policy.Attributes {
-	attributes, denier := make(policy.Attributes, len(known.Entries)), d.settings.Denier(known)
+func attributesOf(known *configfile.EnvoyDescriptor, value func(i int) string) policy.Attributes {
+	attributes := make(policy.Attributes, len(known.Entries))
 	for i := range known.Entries {
-		name := known.Entries[i].Attribute
-		if denier != nil { // the denial names who it is, by all entries
-			name = denier.Limits[0].By[i]
-		}
-		if name != "" {
+		if name := known.Entries[i].Attribute; name != "" {
 			attributes[name] = known.AttributeOf(value(i))
 		}
 	}

@@ -179,7 +179,7 @@ func TestWarningsOfDescriptors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := rls.Header{Name: "x-ratelimit-warning", Value: `"day";used=100`}
+	want := rls.Header{Name: "x-ratelimit-warning", Value: `"rl-foo/day";used=100`}
 	if !slices.Contains(answer.Headers, want) {
 		t.Errorf("the fields are %v", answer.Headers)
 	}

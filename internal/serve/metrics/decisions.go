@@ -2,7 +2,6 @@ package metrics
 
 import (
 	"errors"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -46,24 +45,21 @@ const (
 // series names a policy, a limit of it or a class of the limit; the rest is empty.
 type series struct{ policy, limit, class string }
 
-// Configure makes series for the names in settings, before they decide anything. Series of removed policies and limits stay until
-// the next call, so that Prometheus scrapes their last values. newBreaker says that the breaker is new, or that there is none. It is
-// for [engine.Options].
+// Configure makes series for the names in settings, before they decide anything, and removes those of other policies and limits.
+// newBreaker says that the breaker is new, or that there is none. It is for [engine.Options].
 func (m *Metrics) Configure(settings *engine.Settings, newBreaker bool) {
 	if settings == nil {
 		settings = &engine.Settings{}
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	before := maps.Clone(m.known)
-	for s := range m.known {
-		m.known[s] = false
-	}
-	for _, p := range slices.Concat([]*policy.Policy{nonePolicy, unknownPolicy}, settings.Policies, settings.Deniers()) {
+	before := m.known
+	m.known = map[series]bool{}
+	for _, p := range slices.Concat([]*policy.Policy{nonePolicy, unknownPolicy, engine.DenyPolicy}, settings.Policies) {
 		m.begin(p)
 	}
-	for s, isInForce := range m.known {
-		if was, known := before[s]; known && !was && !isInForce {
+	for s := range before {
+		if !m.known[s] {
 			m.forget(s)
 		}
 	}
@@ -119,9 +115,8 @@ func (m *Metrics) begin(p *policy.Policy) {
 	}
 }
 
-// forget deletes the series of a policy, limit or class that was removed before the last change. The caller holds the lock.
+// forget deletes the series of a policy, limit or class that was removed.
 func (m *Metrics) forget(s series) {
-	delete(m.known, s)
 	labels := prometheus.Labels{"policy": s.policy}
 	if s.limit != "" {
 		labels["limit"] = s.limit
@@ -135,8 +130,8 @@ func (m *Metrics) forget(s series) {
 	}
 }
 
-// Decided counts one call. It is for [engine.Options]. A call under way whose policy was removed so long ago that it has no
-// series any more is not counted.
+// Decided counts one call. It is for [engine.Options]. A call under way whose policy was removed
+// is not counted.
 func (m *Metrics) Decided(ask *engine.Ask, answer *decision.Answer, err error, took time.Duration) {
 	p := answer.Policy
 	switch {
@@ -147,7 +142,7 @@ func (m *Metrics) Decided(ask *engine.Ask, answer *decision.Answer, err error, t
 	}
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	if _, has := m.known[series{policy: p.Name}]; !has {
+	if !m.known[series{policy: p.Name}] {
 		return
 	}
 	m.took.WithLabelValues(p.Name).Observe(took.Seconds())
@@ -196,7 +191,7 @@ func (m *Metrics) Decided(ask *engine.Ask, answer *decision.Answer, err error, t
 
 // countLimit counts an outcome of a limit, and reports whether the limit has series. The caller holds the lock.
 func (m *Metrics) countLimit(counter *prometheus.CounterVec, p *policy.Policy, l *policy.Limit, outcome string) bool {
-	_, has := m.known[series{p.Name, l.Name, ""}]
+	has := m.known[series{p.Name, l.Name, ""}]
 	if has {
 		counter.WithLabelValues(p.Name, l.Name, outcome).Inc()
 	}

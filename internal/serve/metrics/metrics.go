@@ -56,7 +56,7 @@ type Metrics struct {
 	samples  sync.Map                        // of sample, by what was read
 
 	mu    sync.RWMutex    // for the fields below
-	known map[series]bool // whether it is in force; false if the last change has removed it
+	known map[series]bool // those in force
 	parts map[string]bool // of the store that have a series of their breaker
 }
 
