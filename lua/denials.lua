@@ -5,7 +5,7 @@
 -- the first number is the sum of all denials, and the second 1 if some are counted nowhere, else 0.
 --
 -- What overrides let through is added to two more hashes. A field is the ID of an override, and its value how many
--- takes it let through, in decimal digits. The field '' counts those of all overrides, also of those that had no room.
+-- takes it let through, in decimal digits. The field '' counts those of all overrides.
 --
 -- KEYS[1]  the hash of the denials of the minute
 -- KEYS[2]  that of the ten minutes
@@ -60,45 +60,26 @@ local function sum(added, before)
     blocked + blocked_before, compared + compared_before, allowed + allowed_before) .. limit .. '\0' .. override
 end
 
--- added returns what a hash becomes, as fields and values. kept is nil for what overrides let through.
-local function added(n, pairs_from, pairs_to, kept)
-  local t = { key = KEYS[n], kept = kept, rows = redis.call('HLEN', KEYS[n]), expires = ARGV[2 - n % 2], changed = {} }
-  local fields, room = {}, 1001 - t.rows
-  for i = pairs_from, pairs_to, 2 do
-    fields[#fields + 1] = ARGV[i]
-  end
-  local before = redis.call('HMGET', t.key, unpack(fields))
-  for i, field in ipairs(fields) do
-    local value, held = ARGV[pairs_from + 2 * i - 1], before[i]
-    if t.rows > 0 and not before[1] or held and (kept and #held <= 36 or not kept and not string.find(held, '^%d+$')) then
-      return nil, { err = 'FOREIGN ' .. n .. ' a hash that is not a table of denials' }
-    end
-    if kept then
-      value = sum(value, held)
-    elseif held or room > 0 then
-      room = room - (held and 0 or 1)
-      value = string.format('%.0f', value + (held or 0))
-    else
-      value = nil
-    end
-    if value then
-      t.changed[#t.changed + 1] = field
-      t.changed[#t.changed + 1] = value
-    end
-  end
-  return t
-end
-
 local last_denial, tables = 3 + 2 * ARGV[3], {}
 for n = 1, 4 do
-  local from, to = 4, last_denial
+  local first, last, kept = 4, last_denial, n == 1 and 1000 or 200
   if n > 2 then
-    from, to = last_denial + 1, #ARGV
+    first, last, kept = last_denial + 1, #ARGV, nil
   end
-  if from < to then
-    local t, foreign = added(n, from, to, n == 1 and 1000 or n == 2 and 200 or nil)
-    if foreign then
-      return foreign
+  if first < last then
+    local t = { key = KEYS[n], kept = kept, rows = redis.call('HLEN', KEYS[n]), expires = ARGV[2 - n % 2], changed = {} }
+    local fields = {}
+    for i = first, last, 2 do
+      fields[#fields + 1] = ARGV[i]
+    end
+    local before = redis.call('HMGET', t.key, unpack(fields))
+    for i, held in ipairs(before) do
+      local value = ARGV[first + 2 * i - 1]
+      if t.rows > 0 and not before[1] or held and (kept and #held <= 36 or not kept and not string.find(held, '^%d+$')) then
+        return { err = 'FOREIGN ' .. n .. ' a hash that is not a table of denials' }
+      end
+      t.changed[2 * i - 1] = fields[i]
+      t.changed[2 * i] = kept and sum(value, held) or string.format('%.0f', value + (held or 0))
     end
     tables[#tables + 1] = t
   end

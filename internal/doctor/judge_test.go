@@ -343,7 +343,6 @@ func TestFile(t *testing.T) {
 		{"free space", change(func(h *filestore.Health) { h.Bytes, h.Free = 100<<20, 60<<20 }), Warn, "62.9 MB of it hold nothing",
 			"VACUUM"},
 		{"a little", change(func(h *filestore.Health) { h.Bytes, h.Free = 20<<20, 12<<20 }), OK, "sound", ""},
-		{"it shrinks", change(func(h *filestore.Health) { h.Bytes, h.Free, h.Shrinks = 100<<20, 60<<20, true }), OK, "sound", ""},
 		{"missing", judgeFile(filestore.Health{Path: "f"}, nil)[0], OK, "does not exist yet", ""},
 		{"unreadable", judgeFile(fine, fmt.Errorf("%w: no", store.ErrRefused))[0], Fail, "no", "path and rights"},
 		{"busy", judgeFile(fine, fmt.Errorf("%w: no", store.ErrUnavailable))[0], Fail, "no", "who holds the file"},

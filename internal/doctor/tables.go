@@ -160,7 +160,7 @@ func judgeFile(h filestore.Health, err error) []Finding {
 	reach.Summary = fmt.Sprintf("%s, %s", path, output.Bytes(h.Bytes))
 	file := Finding{Check: "file", Status: OK, Summary: "sound, writable, journal mode " + h.JournalMode,
 		Data: map[string]any{"journal_mode": h.JournalMode, "damage": h.Damage, "writable": h.NotWritable == nil,
-			"free_bytes": h.Free, "shrinks": h.Shrinks}}
+			"free_bytes": h.Free}}
 	switch {
 	case h.Damage != "":
 		file.Status, file.Summary = Fail, "damaged: "+h.Damage
@@ -174,12 +174,9 @@ func judgeFile(h filestore.Health, err error) []Finding {
 	case h.JournalMode != "wal":
 		file.Status, file.Summary = Warn, "journal mode "+h.JournalMode+": readers and a writer wait for each other"
 		file.Advice = "sqlite3 FILE 'PRAGMA journal_mode = wal' while nobody uses it; on a network file system it cannot be"
-	case !h.Shrinks && h.Free >= muchFree && h.Free > h.Bytes/2:
-		file.Status, file.Summary = Warn, output.Bytes(h.Free)+
-			" of it hold nothing; an earlier limitctl made it, so it keeps them for new keys"
-		file.Advice = "to shrink it, while nobody uses it: sqlite3 FILE 'PRAGMA auto_vacuum = incremental; VACUUM'; it needs as " +
-			"much free disk " +
-			"as is in use"
+	case h.Free >= muchFree && h.Free > h.Bytes/2:
+		file.Status, file.Summary = Warn, output.Bytes(h.Free)+" of it hold nothing; they are kept for new keys"
+		file.Advice = "to shrink it, while nobody uses it: sqlite3 FILE VACUUM"
 	}
 	keys := Finding{Check: "keys", Status: OK, Summary: fmt.Sprintf("%s, and %d expired, which go as others are written",
 		output.Plural(h.Keys-h.Lapsed, "limit"), h.Lapsed),

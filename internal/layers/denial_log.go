@@ -205,7 +205,7 @@ func (c *DenialCollector) passUnder(id string) {
 
 // addLetThrough reports false if there is no room. The caller holds the lock.
 func (c *DenialCollector) addLetThrough(l admin.LetThrough) bool {
-	if _, held := c.letThrough[l.Override]; !held && (len(c.letThrough) >= admin.LetThroughKept || l.Check() != nil) {
+	if _, held := c.letThrough[l.Override]; !held && (len(c.letThrough) >= admin.MaxOverrides || l.Check() != nil) {
 		return false
 	}
 	c.letThrough[l.Override] += l.Count

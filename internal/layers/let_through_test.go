@@ -137,13 +137,13 @@ func TestWhatIsLetThroughIsBounded(t *testing.T) {
 			table.decision = store.Decision{Allowed: true, Override: &store.Override{ID: id}}
 			deny(t, backend, "u", 1)
 		}
-		for i := range admin.LetThroughKept + 1 {
+		for i := range admin.MaxOverrides + 1 {
 			allow(fmt.Sprint(i))
 		}
 		allow("0")
 		pass(time.Minute)
 		got := table.letThrough()
-		if len(table.written()) != 5 || len(got) != admin.LetThroughKept || got["0"] != 2 || got[fmt.Sprint(admin.LetThroughKept)] != 0 {
+		if len(table.written()) != 5 || len(got) != admin.MaxOverrides || got["0"] != 2 || got[fmt.Sprint(admin.MaxOverrides)] != 0 {
 			t.Errorf("%d writes of %d overrides, %v", len(table.written()), len(got), got)
 		}
 		table.set(nil)

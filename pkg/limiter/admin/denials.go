@@ -56,8 +56,6 @@ const (
 	CoarseDenialsKept = 200
 	// MaxDenialRows is the most rows of one call, of keys and of overrides.
 	MaxDenialRows = 200
-	// LetThroughKept is the most overrides of a step. What others let through in it is counted nowhere.
-	LetThroughKept = MaxOverrides
 	// MaxDenialText is the most bytes of a subject, a name or an ID in a row.
 	MaxDenialText = 200
 	// DenialPause is the longest time without a denial within one run of denials; see [Denied.Since].
@@ -319,9 +317,7 @@ func (t *Tally) Add(steps DenialSteps, d *Denials, now store.Instant) {
 		t.Rows[row.Key] = MergeDenied(t.Rows[row.Key], row.ByClock(d.Now, now))
 	}
 	for _, l := range d.LetThrough {
-		if before := t.LetThrough[l.Override]; before > 0 || len(t.LetThrough) < LetThroughKept {
-			t.LetThrough[l.Override] = before + l.Count
-		}
+		t.LetThrough[l.Override] += l.Count
 	}
 	t.Others += d.Others
 	t.Lost = t.Lost || d.Lost

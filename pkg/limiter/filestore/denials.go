@@ -1,43 +1,14 @@
 package filestore
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
-
-// denialTable has a row for each key that was denied in a step. The row without subject and name counts the denials
-// of all other keys together; its last_at is 1 if some denials are counted nowhere, and otherwise 0.
-var denialTable = sideTable{"denial_steps", `CREATE TABLE IF NOT EXISTS denial_steps (
-	prefix   TEXT    NOT NULL,
-	length   INTEGER NOT NULL, -- of the step, in minutes
-	number   INTEGER NOT NULL, -- of the step, since the epoch
-	subject  TEXT    NOT NULL,
-	name     TEXT    NOT NULL,
-	count    INTEGER NOT NULL,
-	last_at  INTEGER NOT NULL, -- µs since the epoch
-	since    INTEGER NOT NULL, -- µs since the epoch
-	blocked  INTEGER NOT NULL,
-	compared INTEGER NOT NULL,
-	allowed  INTEGER NOT NULL,
-	limited  TEXT    NOT NULL, -- the limit
-	override TEXT    NOT NULL, -- its ID
-	PRIMARY KEY (prefix, length, number, subject, name)
-) WITHOUT ROWID`}
-
-// letThroughTable has a row for each override that let takes through in a step of denialTable.
-var letThroughTable = sideTable{"let_through_steps", `CREATE TABLE IF NOT EXISTS let_through_steps (
-	prefix   TEXT    NOT NULL,
-	length   INTEGER NOT NULL, -- of the step, in minutes
-	number   INTEGER NOT NULL, -- of the step, since the epoch
-	override TEXT    NOT NULL, -- its ID
-	count    INTEGER NOT NULL,
-	PRIMARY KEY (prefix, length, number, override)
-) WITHOUT ROWID`}
 
 // step is a step in a transaction.
 type step struct {
@@ -53,29 +24,15 @@ func (s *step) args(more ...any) []any {
 
 // AddCounts implements [admin.SideTable].
 func (s side) AddCounts(ctx context.Context, d *admin.Denials) error {
-	return s.changeTable(ctx, &denialTable, func(t *transaction) error {
-		if len(d.LetThrough) > 0 {
-			if err := letThroughTable.make(t); err != nil {
-				return err
-			}
-		}
+	return s.write(ctx, true, func(t *transaction) error {
 		for _, steps := range []admin.DenialSteps{admin.FineSteps, admin.CoarseSteps} {
 			current := &step{t, steps, steps.At(t.now)}
 			if err := current.add(d); err != nil {
 				return err
 			}
-			if err := current.addLetThrough(d.LetThrough); err != nil {
-				return err
-			}
 		}
 		return nil
 	})
-}
-
-// removeEnded removes the steps of a table that have ended.
-func (s *step) removeEnded(of sideTable) error {
-	return s.exec("DELETE FROM "+of.name+" WHERE length = ? AND number < ?", s.args()[1],
-		s.steps.At(s.now-store.Instant(s.steps.History.Microseconds())))
 }
 
 // addRow adds to the count of a key as [admin.MergeDenied] does.
@@ -90,17 +47,22 @@ var addRow = fmt.Sprintf(`INSERT INTO denial_steps
 		limited = CASE excluded.limited WHEN '' THEN limited ELSE excluded.limited END,
 		override = CASE excluded.override WHEN '' THEN override ELSE excluded.override END`, admin.DenialPause.Microseconds())
 
-// dropRows removes the least denied keys, if there are many more than are kept, and returns their counts.
-const dropRows = `DELETE FROM denial_steps WHERE (prefix, length, number, subject, name) IN
-	(SELECT prefix, length, number, subject, name FROM denial_steps WHERE prefix = ?1 AND length = ?2 AND number = ?3 AND subject > ''
-		ORDER BY count DESC, last_at DESC LIMIT -1 OFFSET ?4)
-	AND (SELECT count(*) FROM denial_steps WHERE prefix = ?1 AND length = ?2 AND number = ?3) > ?5 RETURNING count`
+// addLetThrough adds to what an override let through.
+const addLetThrough = `INSERT INTO let_through_steps (prefix, length, number, override, count) VALUES (?, ?, ?, ?, ?)
+	ON CONFLICT (prefix, length, number, override) DO UPDATE SET count = count + excluded.count`
 
-// add adds the rows of d, and counts the least denied keys together if there are many.
+const (
+	rowsOfStep = " FROM denial_steps WHERE prefix = ?1 AND length = ?2 AND number = ?3"
+	leastRows  = rowsOfStep + " AND subject > '' ORDER BY count DESC, last_at DESC LIMIT -1 OFFSET ?4"
+	// sumRows returns the count of the least denied keys, if there are many more than are kept.
+	sumRows = "SELECT coalesce(sum(count), 0) FROM (SELECT count" + leastRows + ") WHERE (SELECT count(*)" + rowsOfStep + ") > ?5"
+	// dropRows removes them.
+	dropRows = `DELETE FROM denial_steps WHERE (prefix, length, number, subject, name) IN
+		(SELECT prefix, length, number, subject, name` + leastRows + ")"
+)
+
+// add adds d, counts the least denied keys together if there are many, and removes the steps that have ended.
 func (s *step) add(d *admin.Denials) error {
-	if err := s.removeEnded(denialTable); err != nil {
-		return err
-	}
 	for _, row := range d.Rows {
 		row = row.ByClock(d.Now, s.now)
 		if err := s.exec(addRow, s.args(row.Key.Subject, row.Key.Name, row.Count, int64(row.LastAt), int64(row.Since),
@@ -108,38 +70,28 @@ func (s *step) add(d *admin.Denials) error {
 			return err
 		}
 	}
-	others := d.Others
-	dropped, err := s.query(dropRows, s.args(s.steps.Kept, s.steps.Held())...)
-	if err != nil {
-		return err
-	}
-	for dropped.Next() {
-		var count int64
-		if err := dropped.Scan(&count); err != nil {
-			return errors.Join(err, dropped.Close())
+	for _, l := range d.LetThrough {
+		if err := s.exec(addLetThrough, s.args(l.Override, l.Count)...); err != nil {
+			return err
 		}
-		others += count
 	}
-	if err := errors.Join(dropped.Err(), dropped.Close()); err != nil || others == 0 && !d.Lost {
+	var dropped int64
+	if err := s.row(sumRows, s.args(s.steps.Kept, s.steps.Held())...).Scan(&dropped); err != nil {
 		return err
 	}
-	return s.exec(addRow, s.args("", "", others, d.Lost, 0, 0, 0, 0, "", "")...)
-}
-
-// addLetThrough adds what overrides let through, as long as there is room for them.
-func (s *step) addLetThrough(added []admin.LetThrough) error {
-	if len(added) == 0 {
-		return nil
+	if dropped > 0 {
+		if err := s.exec(dropRows, s.args(s.steps.Kept)...); err != nil {
+			return err
+		}
 	}
-	if err := s.removeEnded(letThroughTable); err != nil {
-		return err
+	if others := d.Others + dropped; others > 0 || d.Lost {
+		if err := s.exec(addRow, s.args("", "", others, d.Lost, 0, 0, 0, 0, "", "")...); err != nil {
+			return err
+		}
 	}
-	const here = "FROM let_through_steps WHERE prefix = ?1 AND length = ?2 AND number = ?3"
-	for _, l := range added {
-		err := s.exec(`INSERT INTO let_through_steps (prefix, length, number, override, count)
-			SELECT ?1, ?2, ?3, ?4, ?5 WHERE (SELECT count(*) `+here+`) < ?6 OR EXISTS (SELECT 1 `+here+` AND override = ?4)
-			ON CONFLICT (prefix, length, number, override) DO UPDATE SET count = count + excluded.count`,
-			s.args(l.Override, l.Count, admin.LetThroughKept)...)
+	for _, table := range []string{"denial_steps", "let_through_steps"} {
+		err := s.exec("DELETE FROM "+table+" WHERE length = ? AND number < ?", s.args()[1],
+			s.steps.At(s.now-store.Instant(s.steps.History.Microseconds())))
 		if err != nil {
 			return err
 		}
@@ -152,20 +104,12 @@ func (s side) Counts(ctx context.Context, last time.Duration, add func(store.Ins
 	now := store.InstantOf(s.clock())
 	var read []*admin.Tally
 	steps, from := admin.StepsOf(last), int64(0)
-	err := s.readTable(ctx, &denialTable, func(t *transaction) error {
+	err := s.read(ctx, func(t *transaction) error {
 		read, now = nil, t.now
-		through, err := letThroughTable.exists(t)
-		if err != nil {
-			return err
-		}
 		first, to := steps.Touched(now, last)
 		for from = first; first <= to; first++ {
 			each, tally := &step{t, steps, first}, admin.NewTally()
-			err := each.read(tally)
-			if err == nil && through {
-				err = each.readLetThrough(tally)
-			}
-			if err != nil {
+			if err := cmp.Or(each.read(tally), each.readLetThrough(tally)); err != nil {
 				return err
 			}
 			read = append(read, tally)
@@ -211,14 +155,14 @@ func (s *step) read(tally *admin.Tally) error {
 }
 
 func (s *step) foreign() error {
-	return &store.ForeignError{StoreKey: denialTable.name, Holds: "a row of denials that limitctl did not write"}
+	return &store.ForeignError{StoreKey: "denial_steps", Holds: "a row of denials that limitctl did not write"}
 }
 
 // readLetThrough reads what overrides let through in the step.
 func (s *step) readLetThrough(tally *admin.Tally) error {
 	found, err := s.query(`SELECT override, count FROM let_through_steps
 		WHERE prefix = ? AND length = ? AND number = ? AND octet_length(override) <= ? LIMIT ?`,
-		s.args(admin.MaxDenialText, admin.LetThroughKept)...)
+		s.args(admin.MaxDenialText, 2*admin.MaxOverrides)...)
 	if err != nil {
 		return err
 	}

@@ -9,25 +9,8 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/limitctl/limitctl/internal/readfile"
-)
-
-const (
-	// applicationID marks an SQLite file as limitctl's in its header ("rlim").
-	applicationID = 0x726c696d
-	schemaVersion = 1
-
-	table = `CREATE TABLE IF NOT EXISTS limits (
-	prefix    TEXT    NOT NULL,
-	subject   TEXT    NOT NULL,
-	name      TEXT    NOT NULL,
-	record    BLOB    NOT NULL,
-	unused_at INTEGER NOT NULL, -- µs since the epoch
-	UNIQUE (prefix, subject, name)
-)`
-	schema = table + "; CREATE INDEX IF NOT EXISTS limits_unused_at ON limits (unused_at)"
 )
 
 // errMissing: the file does not exist yet, so all keys are unused.
@@ -122,55 +105,4 @@ func dataSource(path string) string {
 	options.Add("_pragma", "trusted_schema(off)")
 	options.Add("_pragma", "cell_size_check(on)")
 	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + options.Encode()
-}
-
-// prepare makes the schema in a new file, and refuses the database of another program.
-func prepare(ctx context.Context, db *sql.DB) error {
-	var id, version, objects int
-	err := db.QueryRowContext(ctx,
-		`SELECT (SELECT application_id FROM pragma_application_id), (SELECT user_version FROM pragma_user_version),
-			(SELECT count(*) FROM sqlite_master)`,
-	).Scan(&id, &version, &objects)
-	switch {
-	case err != nil:
-		return err
-	case id == applicationID && version == schemaVersion:
-		return checkSchema(ctx, db)
-	case id == applicationID:
-		return fmt.Errorf("it has format version %d, which this limitctl does not know", version)
-	case id != 0 || objects > 0:
-		return errors.New("it is another program's database")
-	}
-	// The file can shrink, a few pages at a time, and readers and a writer go side by side. Both
-	// are properties of the file, set outside a transaction, the first in an empty file only.
-	if _, err := db.ExecContext(ctx, "PRAGMA auto_vacuum = incremental; PRAGMA journal_mode = wal"); err != nil {
-		return err
-	}
-	tx, err := db.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	defer tx.Rollback()
-	if _, err := tx.ExecContext(ctx, fmt.Sprintf("%s; PRAGMA application_id = %d; PRAGMA user_version = %d",
-		schema, applicationID, schemaVersion)); err != nil {
-		return err
-	}
-	return tx.Commit()
-}
-
-// checkSchema refuses a file with limitctl's mark that does something else, by a trigger or by a view in place of the
-// table.
-func checkSchema(ctx context.Context, db *sql.DB) error {
-	var tables, others int
-	err := db.QueryRowContext(ctx,
-		`SELECT count(CASE WHEN type = 'table' AND name = 'limits' AND sql = ? THEN 1 END),
-		count(CASE WHEN type IN ('trigger', 'view') THEN 1 END) FROM sqlite_master`,
-		strings.Replace(table, "IF NOT EXISTS ", "", 1)).Scan(&tables, &others)
-	if err != nil {
-		return err
-	}
-	if tables != 1 || others > 0 {
-		return errors.New("its tables are not those of limitctl")
-	}
-	return nil
 }

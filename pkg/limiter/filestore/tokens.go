@@ -14,22 +14,12 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// tokenTable is the table of tokens, which the first call with a token makes. Older programs without tokens leave it unchanged.
-var tokenTable = sideTable{"tokens", `CREATE TABLE IF NOT EXISTS tokens (
-	prefix TEXT    NOT NULL,
-	token  TEXT    NOT NULL,
-	record BLOB    NOT NULL,
-	ends   INTEGER NOT NULL, -- µs since the epoch
-	PRIMARY KEY (prefix, token)
-)`}
-
 // findToken finds the record of a token. It reads one byte more than the longest record, so that a longer value is
 // refused.
 var findToken = fmt.Sprintf("SELECT substr(record, 1, %d) FROM tokens WHERE prefix = ? AND token = ?",
 	recordformat.TokenHeaderSize+store.MaxRequests*recordformat.TokenChargeSize+1)
 
 const (
-	tokensByEnd = "CREATE INDEX IF NOT EXISTS tokens_ends ON tokens (ends)"
 	insertToken = `INSERT INTO tokens (prefix, token, record, ends) VALUES (?, ?, ?, ?)
 		ON CONFLICT (prefix, token) DO UPDATE SET record = excluded.record, ends = excluded.ends`
 	deleteToken   = "DELETE FROM tokens WHERE prefix = ? AND token = ?"
@@ -42,7 +32,7 @@ func (t *transaction) decideAll(op store.Op, reqs []store.Request, states []*sto
 	var record store.TokenRecord
 	token := reqs[0].Token
 	if token != "" && t.connection != nil {
-		if record, err = t.loadToken(op, token); err != nil {
+		if record, err = t.loadToken(token); err != nil {
 			return false, err
 		}
 	}
@@ -53,15 +43,8 @@ func (t *transaction) decideAll(op store.Op, reqs []store.Request, states []*sto
 	return changes.States, err
 }
 
-// loadToken returns the record of token. A writer makes the table if it is missing.
-func (t *transaction) loadToken(op store.Op, token string) (record store.TokenRecord, err error) {
-	if op != store.Peek {
-		if err := errors.Join(t.exec(tokenTable.create), t.exec(tokensByEnd)); err != nil {
-			return record, err
-		}
-	} else if has, err := tokenTable.exists(t); !has {
-		return record, err
-	}
+// loadToken returns the record of token.
+func (t *transaction) loadToken(token string) (record store.TokenRecord, err error) {
 	var held []byte
 	if err = t.row(findToken, t.prefix, token).Scan(&held); errors.Is(err, sql.ErrNoRows) {
 		return record, nil
@@ -99,9 +82,8 @@ type Health struct {
 	// Keys is the number of keys of this prefix. Lapsed is the number of those that are unused now and wait to be
 	// reclaimed.
 	Keys, Lapsed int64
-	// Free is the number of free bytes in the file. Shrinks says that they return to the file system.
-	Free    int64
-	Shrinks bool
+	// Free is the number of free bytes in the file, which new keys take.
+	Free int64
 }
 
 // Health examines the file. It writes nothing, and waits for the write lock.
@@ -130,8 +112,8 @@ func (s *Store) Health(ctx context.Context) (Health, error) {
 		return errors.Join(
 			s.reader.conn.QueryRowContext(ctx, "PRAGMA journal_mode").Scan(&h.JournalMode),
 			s.reader.conn.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&h.Damage),
-			s.reader.conn.QueryRowContext(ctx, `SELECT freelist_count * page_size, auto_vacuum = 2
-				FROM pragma_freelist_count, pragma_page_size, pragma_auto_vacuum`).Scan(&h.Free, &h.Shrinks),
+			s.reader.conn.QueryRowContext(ctx, "SELECT freelist_count * page_size FROM pragma_freelist_count, pragma_page_size").
+				Scan(&h.Free),
 			s.reader.conn.QueryRowContext(ctx, "SELECT count(*), count(CASE WHEN unused_at <= ? THEN 1 END) FROM limits WHERE prefix = ?",
 				int64(store.InstantOf(s.clock())), s.prefix).Scan(&h.Keys, &h.Lapsed))
 	})

@@ -195,12 +195,11 @@ func decode(prefix string, key store.Key, state *store.State, record []byte) err
 
 // flush writes the rows that changed, and then deletes some expired ones: one of those can be among the rows.
 func (t *transaction) flush() error {
-	changed, fresh := false, 0
+	fresh := 0
 	for _, r := range t.rows {
 		if !r.changed {
 			continue
 		}
-		changed = true
 		if err := t.save(r); err != nil {
 			return err
 		}
@@ -208,15 +207,10 @@ func (t *transaction) flush() error {
 			fresh++
 		}
 	}
-	if fresh > 0 {
-		if err := t.exec(reclaim, int64(t.now), fresh*reclaimed); err != nil {
-			return err
-		}
-	}
-	if !changed {
+	if fresh == 0 {
 		return nil
 	}
-	return t.tidy(t.now)
+	return t.exec(reclaim, int64(t.now), fresh*reclaimed)
 }
 
 func (t *transaction) save(r *row) error {

@@ -169,7 +169,7 @@ func TestWhatATableOfDenialsHolds(t *testing.T) {
 }
 
 // What overrides let through is in two hashes of its own, with the sum of all, and they expire with those of the denials.
-// A write that has nothing else makes no other keys. Of more overrides than have room only the sum knows.
+// A write that has nothing else makes no other keys.
 func TestWhatATableHoldsOfOverrides(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -196,13 +196,6 @@ func TestWhatATableHoldsOfOverrides(t *testing.T) {
 		if got, _ := server.Do("PEXPIRETIME", key).(int64); got < expires-1 || got > expires+time.Since(now).Milliseconds()+1 {
 			t.Errorf("%s expires at %d ms, want %d by our clock", key, got, expires)
 		}
-	}
-	server.Do("DEL", fine)
-	for i := range admin.LetThroughKept + 1 {
-		add(admin.LetThrough{Override: fmt.Sprint(i), Count: 2})
-	}
-	if held, _ := server.Do("HLEN", fine).(int64); held != admin.LetThroughKept+1 || server.Do("HGET", fine, "") != "2002" {
-		t.Errorf("%d fields are held, and %v of all overrides", held, server.Do("HGET", fine, ""))
 	}
 }
 
@@ -303,7 +296,7 @@ func TestAWriteOfDenialsIsBounded(t *testing.T) {
 	if err != nil || len(d.Rows) != keys || !d.Exact() {
 		t.Errorf("%d rows, %v", len(d.Rows), err)
 	}
-	if bytes := sizes.largest.Load(); bytes > 64<<10 || bytes < 32<<10 {
+	if bytes := sizes.largest.Load(); bytes > 64<<10 || bytes < 30<<10 {
 		t.Errorf("a write takes %d bytes", bytes)
 	}
 }

@@ -30,7 +30,7 @@ func tables(t *testing.T, h Harness) {
 	for name, law := range map[string]func(*testing.T, *twins){
 		"MatchTheReference": tablesMatchTheReference, "Checked": tablesAreChecked, "OneOfManyChanges": tablesAreChangedByOne,
 		"End": recordsEndByThemselves, "ListsAreBounded": listsAreBounded, "OverridesAreBounded": overridesAreBounded,
-		"DenialsAreBounded": denialsAreBounded, "LetThroughIsBounded": letThroughIsBounded, "SinceWhen": sinceWhen,
+		"DenialsAreBounded": denialsAreBounded, "SinceWhen": sinceWhen,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -438,32 +438,5 @@ func sinceWhen(t *testing.T, w *twins) {
 				w.read(t, last)
 			}
 		}
-	}
-}
-
-// letThroughIsBounded checks that a step has so many overrides, and that the next step has room again.
-func letThroughIsBounded(t *testing.T, w *twins) {
-	add := func(ids ...string) {
-		t.Helper()
-		d := admin.Denials{Now: store.InstantOf(w.now)}
-		for _, id := range ids {
-			d.LetThrough = append(d.LetThrough, admin.LetThrough{Override: id, Count: 2})
-		}
-		w.addDenials(t, d)
-	}
-	for first := 1; first < admin.LetThroughKept; first += admin.MaxDenialRows {
-		var ids []string
-		for i := first; i < min(first+admin.MaxDenialRows, admin.LetThroughKept); i++ {
-			ids = append(ids, fmt.Sprintf("id%06d", i))
-		}
-		add(ids...)
-	}
-	add("last", "beyond", "id000001") // there is room for one of them
-	add("beyond")
-	for _, pause := range []time.Duration{0, time.Minute, 10 * time.Minute} {
-		w.now = w.now.Add(pause)
-		add("beyond", "last")
-		w.read(t, time.Second)
-		w.read(t, admin.DenialHistory)
 	}
 }
