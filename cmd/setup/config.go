@@ -173,11 +173,7 @@ Begin the file with
 		Args:              cli.NoArguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			text, err := configfile.SchemaText()
-			if err != nil {
-				return err
-			}
-			if _, err := global.Env.Out.Write(text); err != nil {
+			if _, err := global.Env.Out.Write(configfile.SchemaText()); err != nil {
 				return cli.NotPrinted(err)
 			}
 			return nil

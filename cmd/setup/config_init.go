@@ -42,10 +42,6 @@ func runConfigInit(g *cli.Globals, path string) error {
 	if path == "" {
 		return cli.Usagef("FILE is empty; name it, or leave it out for limitctl.yaml")
 	}
-	schema, err := configfile.SchemaText()
-	if err != nil {
-		return err
-	}
 	answer := &initAnswer{SchemaVersion: output.SchemaVersion, Files: []string{path, filepath.Join(filepath.Dir(path), schemaFile)}}
 	is, err := isThere(g, path)
 	if err == nil && is {
@@ -59,7 +55,7 @@ func runConfigInit(g *cli.Globals, path string) error {
 	if err == nil && keep { // an editor needs some schema, and may need this one
 		answer.Files = answer.Files[:1]
 	} else if err == nil {
-		err = g.Env.WriteShared(answer.Files[1], schema)
+		err = g.Env.WriteShared(answer.Files[1], configfile.SchemaText())
 	}
 	if err == nil {
 		err = g.Env.WriteShared(path, []byte(firstConfig))

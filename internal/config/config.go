@@ -169,7 +169,7 @@ func read(path string, data []byte, checkStore func(url string) error, refusal s
 // readContext reads a context. checkStore, if not nil, returns what is wrong with its URL.
 func readContext(r *yamlfile.Reader, v yamlfile.Value, checkStore func(url string) error) *Context {
 	result := &Context{Name: v.Name}
-	fields, ok := r.Fields(v, "the context", configfile.ContextObject())
+	fields, ok := r.Fields(v, "the context", configfile.Fields("context"))
 	if !ok {
 		return result
 	}

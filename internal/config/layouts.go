@@ -41,7 +41,7 @@ func (m *Mapping) isOfSameKeys(other *Mapping) bool {
 }
 
 func readMapping(r *yamlfile.Reader, v yamlfile.Value) (m Mapping) {
-	fields, ok := r.Fields(v, "the layout", configfile.LayoutObject())
+	fields, ok := r.Fields(v, "the layout", configfile.Fields("layout"))
 	if !ok {
 		return m
 	}

@@ -144,7 +144,7 @@ func readShare(r *yamlfile.Reader, fields map[string]yamlfile.Value, byDefault s
 // readBreaker reads the field breaker of the file.
 func readBreaker(r *yamlfile.Reader, file map[string]yamlfile.Value) *store.Breaker {
 	breaker := store.Breaker{}.WithDefaults()
-	fields, _ := r.Fields(file["breaker"], "the breaker", breakerObject())
+	fields, _ := r.Fields(file["breaker"], "the breaker", Fields("breaker"))
 	if n, ok := readNumber(r, fields["failures"], 1, maxFailures); ok {
 		breaker.Failures = int(n)
 	}

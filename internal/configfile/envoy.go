@@ -48,19 +48,6 @@ type EnvoyEntry struct {
 	Attribute string
 }
 
-func envoyDescriptorObject() *yamlfile.Object {
-	return &yamlfile.Object{About: "Which policy decides a descriptor of Envoy.", Fields: []yamlfile.Field{
-		{Name: "policy", About: "The policy that decides.", Schema: aName},
-		{Name: "entries", About: "The keys of the descriptor's entries, all of them, and which attribute the value of each is. KEY=VALUE " +
-			"asks for that value, and may leave the attribute empty. A list asks for this order, and for * in a value.",
-			Required: true, Schema: entries},
-		{Name: "unlimited", About: "Never limit the descriptor. Instead of a policy.", Schema: yesOrNo},
-		{Name: "deny", About: "Always deny the descriptor. Instead of a policy.", Schema: yesOrNo},
-		{Name: "name", About: "The name of the limit in answers, and in the replaces of other descriptors.", Schema: text},
-		{Name: "replaces", About: "The names of descriptors that do not count in a request with this one.", Schema: listOfTexts},
-	}}
-}
-
 // readEnvoy reads the field envoy of the file, after its policies.
 func readEnvoy(r *yamlfile.Reader, file map[string]yamlfile.Value, policies []*policy.Policy) (domains EnvoyDomains, options EnvoyOptions) {
 	if _, given := file["envoy"]; given {
@@ -115,7 +102,7 @@ func (d *EnvoyDescriptor) covers(other *EnvoyDescriptor) bool {
 }
 
 func readDescriptor(r *yamlfile.Reader, v yamlfile.Value, policies []*policy.Policy) (d EnvoyDescriptor) {
-	fields, ok := r.Fields(v, "the descriptor", envoyDescriptorObject())
+	fields, ok := r.Fields(v, "the descriptor", Fields("envoy-descriptor"))
 	if !ok {
 		return d
 	}
@@ -232,24 +219,6 @@ type EnvoyOptions struct {
 // EnvoyHeaders are names of header fields, all of them or none.
 type EnvoyHeaders struct{ Limit, Remaining, Reset string }
 
-func envoyObject() *yamlfile.Object {
-	return &yamlfile.Object{About: "How Envoy's descriptors are limited.", Fields: []yamlfile.Field{
-		{Name: "ratelimit_config", About: "A file of envoyproxy/ratelimit, or the directory that has its files, whose limits apply " +
-			"as well. A relative path starts at this file's directory.", Schema: text},
-		{Name: "shadow", About: "Decide and count, but let every request pass.", Schema: yesOrNo},
-		{Name: "headers", About: "The names of the header fields about the limit that is nearest to its end, instead of those of " +
-			"http.headers.", Schema: object("envoy-headers")},
-	}}
-}
-
-func envoyHeadersObject() *yamlfile.Object {
-	return &yamlfile.Object{About: "The names of header fields about a limit.", Fields: []yamlfile.Field{
-		{Name: "limit", About: "The field for the requests per unit, such as RateLimit-Limit.", Required: true, Schema: text},
-		{Name: "remaining", About: "The field for the requests that are left.", Required: true, Schema: text},
-		{Name: "reset", About: "The field for the seconds until the limit resets.", Required: true, Schema: text},
-	}}
-}
-
 // read reads an option, if v is one.
 func (o *EnvoyOptions) read(r *yamlfile.Reader, v yamlfile.Value) (is bool) {
 	switch v.Name {
@@ -258,7 +227,7 @@ func (o *EnvoyOptions) read(r *yamlfile.Reader, v yamlfile.Value) (is bool) {
 	case "shadow":
 		o.Shadow = r.Bool(v)
 	case "headers":
-		fields, _ := r.Fields(v, v.Name, envoyHeadersObject())
+		fields, _ := r.Fields(v, v.Name, Fields("envoy-headers"))
 		seen := map[string]bool{}
 		for _, field := range []struct {
 			name string

@@ -18,36 +18,6 @@ const (
 	maxDeniedStatus = 599
 )
 
-func httpObject() *yamlfile.Object {
-	return &yamlfile.Object{About: "How HTTP requests are limited, for all policies.", Fields: []yamlfile.Field{
-		{Name: "trusted_proxies", About: "The networks or addresses of the proxies whose client_header is believed; none by default.",
-			Schema: listOfTexts},
-		{Name: "client_header", About: "The header field in which the trusted proxies say who asked them, the only one that is read; " +
-			httplimit.XForwardedFor + " by default.", Schema: text},
-		{Name: "ipv6_prefix", About: fmt.Sprintf("How many leading bits of an IPv6 address say who a client is; %d by default.",
-			httplimit.DefaultIPv6Bits), Schema: countTo(maxIPv6Bits)},
-		{Name: "headers", About: "The header fields that tell clients of their limits; all by default, [] for none.",
-			Schema: listOfWords(headerWords()...)},
-	}}
-}
-
-func policyHTTPObject() *yamlfile.Object {
-	return &yamlfile.Object{About: "How the policy limits HTTP requests.", Fields: []yamlfile.Field{
-		{Name: "attributes", About: "Where in a request each attribute is: client, method, host, path, path:N, header:NAME, query:NAME, " +
-			"cookie:NAME or value:TEXT; hash: before any of them hashes a secret.", Schema: mapOfTexts},
-		{Name: "skip", About: "The requests that are neither counted nor denied.", Schema: object("skip")},
-		{Name: "denied_status", About: "The status of a denial; 429 by default.", Schema: numberFrom(minDeniedStatus, maxDeniedStatus)},
-	}}
-}
-
-func skipObject() *yamlfile.Object {
-	return &yamlfile.Object{About: "The requests that are neither counted nor denied: those with one of the methods or one of the paths.",
-		Fields: []yamlfile.Field{
-			{Name: "methods", About: "The methods, such as OPTIONS.", Schema: listOfTexts},
-			{Name: "paths", About: "The paths, such as /healthz; one that ends with * stands for all that begin so.", Schema: listOfTexts},
-		}}
-}
-
 // headers are the words for the header fields about limits.
 var headers = []struct {
 	word string
@@ -76,7 +46,7 @@ func DefaultHTTP() httplimit.Settings {
 // readHTTP reads the field http of the file.
 func readHTTP(r *yamlfile.Reader, file map[string]yamlfile.Value) httplimit.Settings {
 	settings := DefaultHTTP()
-	fields, _ := r.Fields(file["http"], "http", httpObject())
+	fields, _ := r.Fields(file["http"], "http", Fields("http"))
 	settings.Clients.Trusted = readNetworks(r, fields["trusted_proxies"])
 	if name, ok := r.Text(fields["client_header"], "client_header", "the name of a header field, such as "+httplimit.XForwardedFor); ok {
 		if (&httplimit.Clients{Header: name}).Validate() != nil {
@@ -145,7 +115,7 @@ func readTexts(r *yamlfile.Reader, v yamlfile.Value, what string, accept func(te
 // readRule reads the field http of a policy. p is already read; path is the path of its value.
 func readRule(r *yamlfile.Reader, v yamlfile.Value, p *policy.Policy, path string) httplimit.Rule {
 	rule := httplimit.Rule{}
-	fields, _ := r.Fields(v, "http of the policy", policyHTTPObject())
+	fields, _ := r.Fields(v, "http of the policy", Fields("policy-http"))
 	rule.Attributes = readSources(r, fields["attributes"], p, path)
 	rule.Skip = readSkip(r, fields["skip"])
 	status, _ := readNumber(r, fields["denied_status"], minDeniedStatus, maxDeniedStatus)
@@ -231,7 +201,7 @@ func beWhere(names []string) string {
 
 func readSkip(r *yamlfile.Reader, v yamlfile.Value) httplimit.Skip {
 	skip := httplimit.Skip{}
-	fields, _ := r.Fields(v, "skip", skipObject())
+	fields, _ := r.Fields(v, "skip", Fields("skip"))
 	readTexts(r, fields["methods"], "methods, such as [OPTIONS]", func(method string) string {
 		if strings.Trim(method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-") != "" {
 			return fmt.Sprintf("method %q is not valid; it is a word in upper case, such as OPTIONS", method)

@@ -1,3 +1,5 @@
+// Package configfile is the format of limitctl.yaml: its fields, which of its text may be shown, and the meaning of
+// its policies. The parts for operators alone, contexts and layouts, are read by their users.
 package configfile
 
 import (
@@ -49,7 +51,7 @@ func Read(path string, data []byte, operators Operators) (File, *yamlfile.Reader
 	if !ok {
 		return File{}, r
 	}
-	fields, ok := r.Fields(root, "the file", fileObject())
+	fields, ok := r.Fields(root, "the file", Fields(""))
 	if !ok {
 		return File{}, r
 	}
@@ -161,7 +163,7 @@ func Prefix(r *yamlfile.Reader, fields map[string]yamlfile.Value) string {
 // readPolicy reads a policy, and its rule for HTTP requests, if it has one.
 func readPolicy(r *yamlfile.Reader, v yamlfile.Value, share store.Share) (result *policy.Policy, rule *httplimit.Rule) {
 	result = &policy.Policy{Name: v.Name, LocalShare: share}
-	fields, ok := r.Fields(v, "the policy", policyObject())
+	fields, ok := r.Fields(v, "the policy", Fields("policy"))
 	if !ok {
 		return result, nil
 	}
@@ -195,7 +197,7 @@ func readPolicy(r *yamlfile.Reader, v yamlfile.Value, share store.Share) (result
 
 func readLimit(r *yamlfile.Reader, v yamlfile.Value) policy.Limit {
 	result := policy.Limit{Limit: placeholder()}
-	fields, ok := r.Fields(v, "the limit", limitObject())
+	fields, ok := r.Fields(v, "the limit", Fields("limit"))
 	if !ok {
 		return result
 	}
@@ -250,7 +252,7 @@ func placeholder() limiter.Limit { return limiter.Per("", 1, time.Second) }
 
 func readOverride(r *yamlfile.Reader, v yamlfile.Value, base store.Limit, baseKnown bool) policy.Exception {
 	result := policy.Exception{Limit: placeholder()}
-	fields, ok := r.Fields(v, "the override", overrideObject())
+	fields, ok := r.Fields(v, "the override", Fields("override"))
 	if !ok {
 		return result
 	}

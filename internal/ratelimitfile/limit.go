@@ -39,7 +39,7 @@ func (b *builder) rule(
 	if b.reader.IsEmpty(limit) {
 		return d // but other descriptors do not limit its value
 	}
-	of, ok := b.reader.Fields(limit, "rate_limit", rateLimitObject())
+	of, ok := b.reader.Fields(limit, "rate_limit", rateLimitFields)
 	if !ok {
 		return d
 	}
@@ -87,8 +87,8 @@ func (b *builder) rule(
 func (b *builder) replaces(v yamlfile.Value, own string) (names []string) {
 	values, _ := b.reader.List(v, "replaces", "a list of names, such as [{name: per-user}]")
 	for _, value := range values {
-		fields, ok := b.reader.Fields(value, "an entry of replaces", &yamlfile.Object{Fields: []yamlfile.Field{
-			{Name: "name", About: "The name of the limit that does not count.", Required: true}}})
+		fields, ok := b.reader.Fields(value, "an entry of replaces", []yamlfile.Field{
+			{Name: "name", About: "The name of the limit that does not count.", Required: true}})
 		if !ok {
 			continue
 		}

@@ -73,24 +73,18 @@ type builder struct {
 }
 
 // The fields of a file. They are those that envoyproxy/ratelimit accepts.
-func rootObject() *yamlfile.Object {
-	return &yamlfile.Object{Fields: []yamlfile.Field{
-		{Name: "domain", About: "The domain, as Envoy sends it.", Required: true}, {Name: "descriptors"},
-	}}
+var rootFields = []yamlfile.Field{
+	{Name: "domain", About: "The domain, as Envoy sends it.", Required: true}, {Name: "descriptors"},
 }
 
-func descriptorObject() *yamlfile.Object {
-	return &yamlfile.Object{Fields: []yamlfile.Field{
-		{Name: "key", About: "The key of the descriptor's entry.", Required: true}, {Name: "value"}, {Name: "rate_limit"},
-		{Name: "descriptors"}, {Name: "shadow_mode"}, {Name: "quota_mode"}, {Name: "detailed_metric"}, {Name: "value_to_metric"},
-		{Name: "share_threshold"}, {Name: "metadata"},
-	}}
+var descriptorFields = []yamlfile.Field{
+	{Name: "key", About: "The key of the descriptor's entry.", Required: true}, {Name: "value"}, {Name: "rate_limit"},
+	{Name: "descriptors"}, {Name: "shadow_mode"}, {Name: "quota_mode"}, {Name: "detailed_metric"}, {Name: "value_to_metric"},
+	{Name: "share_threshold"}, {Name: "metadata"},
 }
 
-func rateLimitObject() *yamlfile.Object {
-	return &yamlfile.Object{Fields: []yamlfile.Field{
-		{Name: "unit"}, {Name: "requests_per_unit"}, {Name: "unlimited"}, {Name: "name"}, {Name: "replaces"},
-	}}
+var rateLimitFields = []yamlfile.Field{
+	{Name: "unit"}, {Name: "requests_per_unit"}, {Name: "unlimited"}, {Name: "name"}, {Name: "replaces"},
 }
 
 func (b *builder) remark(v yamlfile.Value, field, format string, args ...any) {
@@ -98,7 +92,7 @@ func (b *builder) remark(v yamlfile.Value, field, format string, args ...any) {
 }
 
 func (b *builder) readFile(root yamlfile.Value) {
-	fields, _ := b.reader.Fields(root, "the file", rootObject())
+	fields, _ := b.reader.Fields(root, "the file", rootFields)
 	domain := ""
 	if v, given := fields["domain"]; given {
 		var ok bool
@@ -131,7 +125,7 @@ func (b *builder) descriptors(v yamlfile.Value, domain string, before []configfi
 
 func (b *builder) descriptor(v yamlfile.Value, domain string, before []configfile.EnvoyEntry) {
 	r := b.reader
-	fields, ok := r.Fields(v, "the descriptor", descriptorObject())
+	fields, ok := r.Fields(v, "the descriptor", descriptorFields)
 	if !ok {
 		return
 	}

@@ -33,14 +33,14 @@ func (r *Rules) Text() string {
 		}
 		b.WriteByte('\n')
 		for i := range r.Envoy[domain] {
-			fmt.Fprintf(&b, "    - {%s}\n", strings.Join(descriptorFields(&r.Envoy[domain][i]), ", "))
+			fmt.Fprintf(&b, "    - {%s}\n", strings.Join(fieldsOfDescriptor(&r.Envoy[domain][i]), ", "))
 		}
 	}
 	return b.String()
 }
 
-// descriptorFields are the fields of a descriptor as they stand in a file.
-func descriptorFields(d *configfile.EnvoyDescriptor) (fields []string) {
+// fieldsOfDescriptor are the fields of a descriptor as they stand in a file.
+func fieldsOfDescriptor(d *configfile.EnvoyDescriptor) (fields []string) {
 	switch {
 	case d.Unlimited:
 		fields = append(fields, "unlimited: true")

@@ -236,36 +236,21 @@ func join(path, name string) string {
 	return path + "." + name
 }
 
-// Object describes a map of the file: the fields that a reader accepts in it.
-type Object struct {
-	// About describes the map in a sentence.
-	About  string
-	Fields []Field
-}
-
-// Field is a field of an [Object].
+// Field is a field that a reader accepts in a map.
 type Field struct {
 	Name string
 	// About describes the field in a sentence.
 	About    string
 	Required bool
-	// Schema returns the JSON Schema of the field's value, a new map for each use.
-	Schema func() map[string]any
 }
 
-// Names returns the names of the fields, in order.
-func (o *Object) Names() []string {
-	names := make([]string, len(o.Fields))
-	for i, f := range o.Fields {
-		names[i] = f.Name
-	}
-	return names
-}
-
-// Fields reads a map with the fields of an object, and notes unknown or missing ones. what names the map in a
+// Fields reads a map with these fields, and notes unknown or missing ones. what names the map in a
 // mistake, such as "the limit".
-func (r *Reader) Fields(v Value, what string, o *Object) (fields map[string]Value, ok bool) {
-	names := o.Names()
+func (r *Reader) Fields(v Value, what string, known []Field) (fields map[string]Value, ok bool) {
+	var names []string
+	for i := range known {
+		names = append(names, known[i].Name)
+	}
 	entries, ok := r.Map(v, what, "a map of "+strings.Join(names, ", "))
 	if !ok {
 		return nil, false
@@ -293,7 +278,7 @@ func (r *Reader) Fields(v Value, what string, o *Object) (fields map[string]Valu
 			r.bad[join(v.Path, meant)] = true
 		}
 	}
-	for _, f := range o.Fields {
+	for _, f := range known {
 		if _, found := fields[f.Name]; f.Required && !found && !r.bad[join(v.Path, f.Name)] {
 			at := v.key
 			if v.Name == "" {
