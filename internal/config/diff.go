@@ -36,37 +36,83 @@ type Difference struct {
 }
 
 // Differences returns the changes from one configuration to another, in the order of the new one. What is dropped
-// comes last.
-func Differences(before, after *Config) []Difference {
-	var all []Difference
-	if was, is := cmp.Or(before.Prefix, store.DefaultPrefix), cmp.Or(after.Prefix, store.DefaultPrefix); was != is {
-		all = append(all, Difference{Change: Changed, Old: "prefix " + was, New: "prefix " + is})
+// comes last, before the settings that are not of limits.
+func Differences(before, after *Config) (all []Difference) {
+	changed := func(policyName, limit, old, now string) {
+		if old != now {
+			all = append(all, Difference{Policy: policyName, Limit: limit, Change: Changed, Old: old, New: now})
+		}
 	}
+	changed("", "", "prefix "+cmp.Or(before.Prefix, store.DefaultPrefix), "prefix "+cmp.Or(after.Prefix, store.DefaultPrefix))
 	for _, p := range after.Policies {
 		old := configfile.NamedPolicy(before.Policies, p.Name)
 		if old != nil {
-			all = append(all, policyDifferences(old, p)...)
+			changed(p.Name, "", failureText(old), failureText(p))
+			changed(p.Name, "", "hash_by "+strings.Join(old.HashBy, ", "), "hash_by "+strings.Join(p.HashBy, ", "))
 		}
 		for i := range p.Limits {
 			l := &p.Limits[i]
-			if was := limitOf(old, l.Name); was != nil {
-				all = append(all, limitDifferences(p.Name, was, l)...)
-			} else {
-				text := limitText(l.Stored(), l.Shadow)
-				all = append(all, Difference{Policy: p.Name, Limit: l.Name, Change: Added, New: text})
+			was := limitOf(old, l.Name)
+			if was == nil {
+				all = append(all, Difference{Policy: p.Name, Limit: l.Name, Change: Added, New: limitText(l.Stored(), l.Shadow)})
+				continue
 			}
+			wasTexts, texts := limitTexts(was), limitTexts(l)
+			for i := range texts {
+				changed(p.Name, l.Name, wasTexts[i], texts[i])
+			}
+			all = append(all, amountDifferences(p.Name, was, l)...)
 		}
 	}
 	for _, p := range before.Policies {
 		for i := range p.Limits {
 			if l := &p.Limits[i]; limitOf(configfile.NamedPolicy(after.Policies, p.Name), l.Name) == nil {
-				text := limitText(l.Stored(), l.Shadow)
-				all = append(all, Difference{Policy: p.Name, Limit: l.Name, Change: Dropped, Old: text})
+				all = append(all, Difference{Policy: p.Name, Limit: l.Name, Change: Dropped, Old: limitText(l.Stored(), l.Shadow)})
 			}
 		}
 	}
-	all = append(all, mappingDifferences(before, after)...)
-	return append(all, httpDifferences(before, after)...)
+	return append(all, settingDifferences(before, after)...)
+}
+
+// settingDifferences returns the changes of what is no limit: settings for HTTP and Envoy, of policies that both have, and
+// layouts.
+func settingDifferences(before, after *Config) (all []Difference) {
+	old, now := settingsByName(before), settingsByName(after)
+	names := slices.Collect(maps.Keys(old))
+	names = slices.AppendSeq(names, maps.Keys(now))
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		d := Difference{Change: Changed}
+		what := name
+		if rest, is := strings.CutPrefix(name, "policies."); is {
+			d.Policy, what, _ = strings.Cut(rest, ".")
+			if configfile.NamedPolicy(before.Policies, d.Policy) == nil || configfile.NamedPolicy(after.Policies, d.Policy) == nil {
+				continue
+			}
+		}
+		if old[name] != "" {
+			d.Old = what + " " + old[name]
+		}
+		if now[name] != "" {
+			d.New = what + " " + now[name]
+		}
+		if d.Old != d.New {
+			all = append(all, d)
+		}
+	}
+	return all
+}
+
+func settingsByName(c *Config) map[string]string {
+	settings := HTTPSettings(c)
+	for i := range c.Layouts {
+		settings = append(settings, c.Layouts[i].setting())
+	}
+	values := map[string]string{}
+	for _, s := range settings {
+		values[s.Name] = s.Value
+	}
+	return values
 }
 
 func limitOf(p *policy.Policy, name string) *policy.Limit {
@@ -81,43 +127,30 @@ func limitOf(p *policy.Policy, name string) *policy.Limit {
 	return nil
 }
 
-// policyDifferences returns the changes that concern all limits of a policy.
-func policyDifferences(before, after *policy.Policy) (all []Difference) {
-	for _, of := range []struct{ what, before, after string }{
-		{"on_error", failureText(before), failureText(after)},
-		{"hash_by", strings.Join(before.HashBy, ", "), strings.Join(after.HashBy, ", ")},
-	} {
-		if of.before != of.after {
-			all = append(all, Difference{Policy: after.Name, Change: Changed, Old: of.what + " " + of.before, New: of.what + " " +
-				of.after})
-		}
-	}
-	return all
-}
-
 func failureText(p *policy.Policy) string {
 	if p.OnError == store.LocalOnError {
-		return fmt.Sprintf("%s with %s", p.OnError, p.LocalShare)
+		return fmt.Sprintf("on_error %s with %s", p.OnError, p.LocalShare)
 	}
-	return p.OnError.String()
+	return "on_error " + p.OnError.String()
 }
 
-// limitDifferences returns the changes of a limit, for the subjects of each override and for all others.
-func limitDifferences(policyName string, before, after *policy.Limit) (all []Difference) {
-	if old, now := strings.Join(before.By, ", "), strings.Join(after.By, ", "); old != now {
-		all = append(all, Difference{Policy: policyName, Limit: after.Name, Change: Changed, Old: "by " + old, New: "by " + now})
+// limitTexts are what a limit has besides its amounts.
+func limitTexts(l *policy.Limit) [4]string {
+	texts := [...]string{"by " + strings.Join(l.By, ", "), "cost of the call", "no warning", "no classes"}
+	if l.Cost != (policy.Cost{}) {
+		texts[1] = "cost " + l.Cost.String()
 	}
-	if before.Cost != after.Cost {
-		all = append(all, Difference{Policy: policyName, Limit: after.Name, Change: Changed,
-			Old: costText(before.Cost), New: costText(after.Cost)})
+	if l.Warn != 0 {
+		texts[2] = "warn " + l.Warn.String()
 	}
-	if before.Warn != after.Warn {
-		all = append(all, Difference{Policy: policyName, Limit: after.Name, Change: Changed,
-			Old: warnText(before.Warn), New: warnText(after.Warn)})
+	if !l.Classes.IsZero() {
+		texts[3] = "classes " + l.Classes.String()
 	}
-	if old, now := classesText(before), classesText(after); old != now {
-		all = append(all, Difference{Policy: policyName, Limit: after.Name, Change: Changed, Old: old, New: now})
-	}
+	return texts
+}
+
+// amountDifferences returns the changes of how much a limit allows, for the subjects of each override and for all others.
+func amountDifferences(policyName string, before, after *policy.Limit) (all []Difference) {
 	whos := []policy.Attributes{{}}
 	for _, override := range slices.Concat(before.Exceptions, after.Exceptions) {
 		if !slices.ContainsFunc(whos, func(who policy.Attributes) bool { return maps.Equal(who, override.When) }) {
@@ -129,8 +162,6 @@ func limitDifferences(policyName string, before, after *policy.Limit) (all []Dif
 		now, _ := after.For(who)
 		change, differs := Compare(old, now)
 		switch {
-		case before.Shadow && after.Shadow && !differs:
-			continue
 		case before.Shadow && !after.Shadow: // it did not deny before
 			change = Tightened
 		case after.Shadow && !before.Shadow:
@@ -142,27 +173,6 @@ func limitDifferences(policyName string, before, after *policy.Limit) (all []Dif
 			Old: limitText(old, before.Shadow), New: limitText(now, after.Shadow)})
 	}
 	return all
-}
-
-func costText(c policy.Cost) string {
-	if c == (policy.Cost{}) {
-		return "cost of the call"
-	}
-	return "cost " + c.String()
-}
-
-func warnText(share store.Share) string {
-	if share == 0 {
-		return "no warning"
-	}
-	return "warn " + share.String()
-}
-
-func classesText(l *policy.Limit) string {
-	if l.Classes.IsZero() {
-		return "no classes"
-	}
-	return "classes " + l.Classes.String()
 }
 
 func limitText(l store.Limit, shadow bool) string {

@@ -1,13 +1,13 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/limitctl/limitctl/internal/configfile"
-	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 )
 
 // Setting is a value and its path, such as "policies.login.http.denied_status".
@@ -15,78 +15,60 @@ type Setting struct{ Name, Value string }
 
 // HTTPSettings returns the settings of a configuration for HTTP requests and Envoy, with the defaults of those for
 // all policies.
-func HTTPSettings(c *Config) []Setting {
-	settings := []Setting{
-		{"http.trusted_proxies", Listed(texts(c.HTTP.Clients.Trusted))},
-		{"http.client_header", c.HTTP.Clients.Header},
-		{"http.ipv6_prefix", fmt.Sprint(c.HTTP.Clients.IPv6Bits)},
-		{"http.headers", Listed(configfile.HeaderWords(c.HTTP.Headers))},
-	}
-	for _, p := range c.Policies {
-		if rule, has := c.HTTP.Rules[p.Name]; has {
-			for _, s := range ruleSettings(&rule) {
-				settings = append(settings, Setting{"policies." + p.Name + ".http." + s.Name, s.Value})
-			}
+func HTTPSettings(c *Config) (settings []Setting) {
+	path := ""
+	add := func(name, value string) {
+		if value != "" {
+			settings = append(settings, Setting{path + "." + name, value})
 		}
+	}
+	path = "http"
+	var trusted []string
+	for _, network := range c.HTTP.Clients.Trusted {
+		trusted = append(trusted, network.String())
+	}
+	add("trusted_proxies", Listed(trusted))
+	add("client_header", c.HTTP.Clients.Header)
+	add("ipv6_prefix", fmt.Sprint(c.HTTP.Clients.IPv6Bits))
+	add("headers", Listed(configfile.HeaderWords(c.HTTP.Headers)))
+	for _, p := range c.Policies {
+		rule, has := c.HTTP.Rules[p.Name]
+		if !has {
+			continue
+		}
+		path = "policies." + p.Name + ".http"
+		var sources []string
+		for _, name := range slices.Sorted(maps.Keys(rule.Attributes)) {
+			sources = append(sources, name+": "+rule.Attributes[name].String())
+		}
+		add("attributes", enclosed("{", sources, "}"))
+		add("skip.methods", enclosed("[", rule.Skip.Methods, "]"))
+		add("skip.paths", enclosed("[", rule.Skip.Paths, "]"))
+		add("denied_status", fmt.Sprint(rule.Status()))
 	}
 	for _, domain := range slices.Sorted(maps.Keys(c.Envoy)) {
 		for i := range c.Envoy[domain] {
-			path := fmt.Sprintf("envoy.%s[%d]", domain, i)
-			for _, s := range descriptorSettings(&c.Envoy[domain][i]) {
-				settings = append(settings, Setting{path + "." + s.Name, s.Value})
-			}
+			d := &c.Envoy[domain][i]
+			path = fmt.Sprintf("envoy.%s[%d]", domain, i)
+			add("unlimited", yes(d.Unlimited))
+			add("deny", yes(d.Deny))
+			add("policy", d.Policy)
+			add("entries", entriesText(d))
+			add("name", d.Name)
+			add("replaces", enclosed("[", d.Replaces, "]"))
 		}
 	}
+	path = "envoy"
 	options := &c.EnvoyOptions
-	for _, s := range []Setting{{"ratelimit_config", options.RatelimitConfig}, {"headers.limit", options.Headers.Limit},
-		{"headers.remaining", options.Headers.Remaining}, {"headers.reset", options.Headers.Reset}} {
-		if s.Value != "" {
-			settings = append(settings, Setting{"envoy." + s.Name, s.Value})
-		}
-	}
-	if options.Shadow {
-		settings = append(settings, Setting{"envoy.shadow", "true"})
-	}
+	add("ratelimit_config", options.RatelimitConfig)
+	add("headers.limit", options.Headers.Limit)
+	add("headers.remaining", options.Headers.Remaining)
+	add("headers.reset", options.Headers.Reset)
+	add("shadow", yes(options.Shadow))
 	return settings
 }
 
-// descriptorSettings returns the settings of a descriptor of Envoy, by their names in it.
-func descriptorSettings(d *configfile.EnvoyDescriptor) (settings []Setting) {
-	switch {
-	case d.Unlimited:
-		settings = append(settings, Setting{"unlimited", "true"})
-	case d.Deny:
-		settings = append(settings, Setting{"deny", "true"})
-	case d.Policy != "":
-		settings = append(settings, Setting{"policy", d.Policy})
-	}
-	settings = append(settings, Setting{"entries", entriesText(d)})
-	if d.Name != "" {
-		settings = append(settings, Setting{"name", d.Name})
-	}
-	if len(d.Replaces) > 0 {
-		settings = append(settings, Setting{"replaces", Listed(d.Replaces)})
-	}
-	return settings
-}
-
-// ruleSettings returns the settings of a rule, by their names in it.
-func ruleSettings(rule *httplimit.Rule) (settings []Setting) {
-	if len(rule.Attributes) > 0 {
-		var words []string
-		for _, name := range slices.Sorted(maps.Keys(rule.Attributes)) {
-			words = append(words, name+": "+rule.Attributes[name].String())
-		}
-		settings = append(settings, Setting{"attributes", "{" + strings.Join(words, ", ") + "}"})
-	}
-	if len(rule.Skip.Methods) > 0 {
-		settings = append(settings, Setting{"skip.methods", Listed(rule.Skip.Methods)})
-	}
-	if len(rule.Skip.Paths) > 0 {
-		settings = append(settings, Setting{"skip.paths", Listed(rule.Skip.Paths)})
-	}
-	return append(settings, Setting{"denied_status", fmt.Sprint(rule.Status())})
-}
+func yes(is bool) string { return map[bool]string{true: "true"}[is] }
 
 // entriesText writes the entries of a descriptor in the form of a file.
 func entriesText(d *configfile.EnvoyDescriptor) string {
@@ -104,52 +86,16 @@ func entriesText(d *configfile.EnvoyDescriptor) string {
 	if d.Ordered {
 		return Listed(words)
 	}
-	return "{" + strings.Join(words, ", ") + "}"
+	return enclosed("{", words, "}")
 }
 
 // Listed writes words as a list of YAML.
-func Listed(words []string) string { return "[" + strings.Join(words, ", ") + "]" }
+func Listed(words []string) string { return cmp.Or(enclosed("[", words, "]"), "[]") }
 
-func texts[T fmt.Stringer](values []T) []string {
-	var texts []string
-	for _, value := range values {
-		texts = append(texts, value.String())
+// enclosed returns words in brackets, or nothing if there are none.
+func enclosed(begin string, words []string, end string) string {
+	if len(words) == 0 {
+		return ""
 	}
-	return texts
-}
-
-// httpDifferences returns the changes of the settings for HTTP and Envoy, of policies that both have.
-func httpDifferences(before, after *Config) (all []Difference) {
-	old, now := map[string]string{}, map[string]string{}
-	var paths []string
-	for _, s := range HTTPSettings(before) {
-		old[s.Name] = s.Value
-		paths = append(paths, s.Name)
-	}
-	for _, s := range HTTPSettings(after) {
-		if now[s.Name] = s.Value; old[s.Name] == "" {
-			paths = append(paths, s.Name)
-		}
-	}
-	for _, path := range paths {
-		if old[path] == now[path] {
-			continue
-		}
-		d := Difference{Change: Changed}
-		name := path
-		if rest, is := strings.CutPrefix(path, "policies."); is {
-			d.Policy, name, _ = strings.Cut(rest, ".")
-			if configfile.NamedPolicy(before.Policies, d.Policy) == nil || configfile.NamedPolicy(after.Policies, d.Policy) == nil {
-				continue
-			}
-		}
-		if old[path] != "" {
-			d.Old = name + " " + old[path]
-		}
-		if now[path] != "" {
-			d.New = name + " " + now[path]
-		}
-		all = append(all, d)
-	}
-	return all
+	return begin + strings.Join(words, ", ") + end
 }

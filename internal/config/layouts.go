@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/limitctl/limitctl/internal/configfile"
@@ -113,34 +114,11 @@ func CheckLayouts(names []string) error {
 	return nil
 }
 
-// mappingDifferences returns the changes of mappings. They affect what operators see, and nobody's limit.
-func mappingDifferences(before, after *Config) (all []Difference) {
-	for i := range after.Layouts {
-		m := &after.Layouts[i]
-		switch at := slices.IndexFunc(before.Layouts, func(old Mapping) bool { return m.isOfSameKeys(&old) }); {
-		case at < 0:
-			all = append(all, Difference{Change: Added, New: m.text()})
-		case before.Layouts[at].Text != m.Text:
-			all = append(all, Difference{Change: Changed, Old: before.Layouts[at].text(), New: m.text()})
-		}
-	}
-	for i := range before.Layouts {
-		m := &before.Layouts[i]
-		if !slices.ContainsFunc(after.Layouts, func(now Mapping) bool { return m.isOfSameKeys(&now) }) {
-			all = append(all, Difference{Change: Dropped, Old: m.text()})
-		}
-	}
-	return all
-}
-
-// text is a mapping in the form of config diff.
-func (m *Mapping) text() string {
-	text := "layout " + m.Layout.Info().Name
+// setting is a mapping for config diff.
+func (m *Mapping) setting() Setting {
+	name := "layout " + m.Layout.Info().Name
 	if !m.Keys.IsZero() {
-		text += " of " + m.Keys.String()
+		name += " of " + m.Keys.String()
 	}
-	if m.Text != "" {
-		text += ", " + m.Text
-	}
-	return text
+	return Setting{name, cmp.Or(m.Text, "without a limit")}
 }
