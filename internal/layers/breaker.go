@@ -31,7 +31,7 @@ type breakerStore struct {
 	Env
 
 	sharded store.Sharded // nil if the store has no shards
-	whole   circuit       // for keys in a shard without a name
+	whole   *circuit      // for keys in a shard without a name
 	shards  atomic.Pointer[map[string]*circuit]
 
 	mu sync.Mutex // for all circuits, so that the observer gets their changes one after the other
@@ -40,7 +40,7 @@ type breakerStore struct {
 func newBreaker(backend store.Store, settings store.Breaker, env Env) *breakerStore {
 	s := &breakerStore{Store: backend, Breaker: settings.WithDefaults(), Env: env}
 	s.sharded, _ = store.As[store.Sharded](backend)
-	s.whole.init(s, "")
+	s.whole = s.newCircuit("")
 	s.shards.Store(&map[string]*circuit{})
 	return s
 }
@@ -57,13 +57,13 @@ func (s *breakerStore) Decide(ctx context.Context, op store.Op, reqs []store.Req
 	var few [4]visit // no allocation
 	visits := few[:0]
 	if s.sharded == nil || len(reqs) == 0 {
-		visits = append(visits, visit{circuit: &s.whole, begun: s.whole.epoch.Load()})
+		visits = append(visits, visit{circuit: s.whole, begun: s.whole.epoch.Load()})
 	} else {
 		visits = s.visits(visits, reqs)
 	}
 	for i := range visits {
 		if visits[i].begun%2 != 0 {
-			return s.refuse(ctx, visits[i].circuit, op, reqs)
+			return s.refuse(ctx, visits, op, reqs)
 		}
 	}
 	begun := s.wallTime()
@@ -82,7 +82,7 @@ next:
 				continue next
 			}
 		}
-		c := s.circuitOf(shard, reqs[i].Key)
+		c := s.circuitOf(shard, &reqs[i])
 		visits = append(visits, visit{circuit: c, begun: c.epoch.Load(), first: i})
 	}
 	return visits
@@ -110,10 +110,7 @@ func (s *breakerStore) judge(visits []visit, err error, took time.Duration, reqs
 		// The error of a call over several shards is about one of them, and says nothing about the others, which may
 		// not have been called.
 		if named && v.shard == of.Shard || !named && len(visits) == 1 {
-			if failed && s.sharded != nil {
-				v.sample = reqs[v.first].Key
-			}
-			v.count(failed, err, v.begun)
+			v.count(failed, err, v.begun, reqs[v.first:])
 			return
 		}
 	}
@@ -121,8 +118,8 @@ func (s *breakerStore) judge(visits []visit, err error, took time.Duration, reqs
 		return
 	}
 	// The call was not meant for this shard, for example because a slot has moved.
-	if c := (*s.shards.Load())[of.Shard]; c != nil && c.state == store.BreakerClosed {
-		c.count(failed, err, c.epoch.Load())
+	if c := s.known(of.Shard); c != nil && c != s.whole && c.state == store.BreakerClosed {
+		c.count(failed, err, c.epoch.Load(), nil)
 	}
 }
 
@@ -143,43 +140,25 @@ func (s *breakerStore) judgeAnswers(visits []visit, reqs []store.Request, decisi
 			continue
 		}
 		s.mu.Lock()
-		if failed {
-			v.sample = reqs[v.first].Key
-			v.count(true, errShardAway, v.begun)
-		} else {
-			v.count(false, nil, v.begun)
-		}
+		v.count(failed, errShardAway, v.begun, reqs[v.first:])
 		s.mu.Unlock()
 	}
 }
 
-// refuse returns the error of the first shard that refuses a call, and starts recovery checks of all shards of the call
-// for which it is time, each with its own requests.
-func (s *breakerStore) refuse(ctx context.Context, first *circuit, op store.Op, reqs []store.Request) error {
+// refuse returns the error of the first shard that refuses a call, and starts recovery checks of all its shards for which it
+// is time, each with one of its own requests.
+func (s *breakerStore) refuse(ctx context.Context, visits []visit, op store.Op, reqs []store.Request) (refusal error) {
 	// An invalid call gets its own error, and does not start a recovery check.
-	normal, err := store.NormalizeAll(nil, op, reqs)
-	if err != nil {
+	if _, err := store.NormalizeAll(nil, op, reqs); err != nil {
 		return err
-	}
-	byShard := map[string][]store.Request{}
-	for _, req := range normal {
-		shard := ""
-		if s.sharded != nil {
-			shard = s.sharded.Shard(req.Key)
-		}
-		byShard[shard] = append(byShard[shard], req)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	refusal := first.refusal
-	for shard, own := range byShard {
-		c := (*s.shards.Load())[shard]
-		if shard == "" {
-			c = &s.whole
+	for _, v := range visits {
+		if v.begun%2 != 0 && refusal == nil {
+			refusal = v.refusal
 		}
-		if c != nil {
-			c.tryAgain(own)
-		}
+		v.tryAgain(&reqs[v.first])
 	}
 	if err := store.GaveUp(ctx); err != nil {
 		return err // like the store: the caller's time was over first
@@ -188,15 +167,12 @@ func (s *breakerStore) refuse(ctx context.Context, first *circuit, op store.Op, 
 }
 
 // checkRecovery peeks, so that the check changes nothing in the store and fits into a full one.
-func (s *breakerStore) checkRecovery(reqs []store.Request) error {
-	for i := range reqs {
-		reqs[i] = store.Request{Key: reqs[i].Key, Limit: reqs[i].Limit, Cost: 1}
-	}
+func (s *breakerStore) checkRecovery(req store.Request) error {
 	answered := make(chan error, 1)
 	panics.Go(func() error {
 		ctx, cancel := store.BudgetContext(context.Background(), s.Slow)
 		defer cancel()
-		return s.Store.Decide(ctx, store.Peek, reqs, make([]store.Decision, len(reqs)))
+		return s.Store.Decide(ctx, store.Peek, []store.Request{req}, make([]store.Decision, 1))
 	}, func(err error) { answered <- err })
 	enough := time.NewTimer(2 * s.Slow) // a store that ignores its context must not block the breaker
 	defer enough.Stop()
@@ -208,60 +184,50 @@ func (s *breakerStore) checkRecovery(reqs []store.Request) error {
 	}
 }
 
-// mostShards is the most circuits, however many names a store has for its shards.
+// mostShards is the most circuits, however many names a store has for its shards. Calls of others pass.
 const mostShards = 1024
 
-// circuitOf returns the circuit of a shard that contains key.
-func (s *breakerStore) circuitOf(shard string, key store.Key) *circuit {
+// known returns the circuit of a shard; nil if there is none.
+func (s *breakerStore) known(shard string) *circuit {
 	if shard == "" {
-		return &s.whole
+		return s.whole
 	}
-	if c := (*s.shards.Load())[shard]; c != nil {
+	return (*s.shards.Load())[shard]
+}
+
+// circuitOf returns the circuit of a shard that contains the key of req.
+func (s *breakerStore) circuitOf(shard string, req *store.Request) *circuit {
+	if c := s.known(shard); c != nil {
 		return c
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c := (*s.shards.Load())[shard]; c != nil {
+	if c := s.known(shard); c != nil {
 		return c
 	}
-	// A new shard may replace an old one.
-	s.forgetVanished(nil)
-	if known := *s.shards.Load(); len(known) >= mostShards {
-		var leaves *circuit
-		for _, c := range known {
-			if leaves = c; c.state == store.BreakerClosed {
-				break
-			}
-		}
-		s.forget(leaves)
-	}
-	c := &circuit{sample: key}
-	c.init(s, shard)
-	shards := maps.Clone(*s.shards.Load())
-	shards[shard] = c
-	s.shards.Store(&shards)
+	c := s.newCircuit(shard)
+	c.sample = req.Key
+	s.keep(c) // a new shard may replace an old one
 	return c
 }
 
-// forgetVanished forgets shards, except one, that no longer contain their sample key. A shard that still has other
-// keys gets a new circuit with its next call. The caller holds the lock.
-func (s *breakerStore) forgetVanished(except *circuit) {
-	for _, c := range *s.shards.Load() {
-		if c != except && s.sharded.Shard(c.sample) != c.shard {
-			s.forget(c)
-		}
-	}
-}
-
-// forget forgets a shard. The caller holds the lock.
-func (s *breakerStore) forget(c *circuit) {
+// keep keeps c, and forgets other shards that no longer contain their sample key. A shard that still has other keys gets a
+// new circuit with its next call. The caller holds the lock.
+func (s *breakerStore) keep(c *circuit) {
 	shards := maps.Clone(*s.shards.Load())
-	delete(shards, c.shard)
-	s.shards.Store(&shards)
-	c.gone = true
-	if c.state != store.BreakerClosed {
-		c.change(store.BreakerClosed, nil)
+	maps.DeleteFunc(shards, func(shard string, other *circuit) bool {
+		if other == c || s.sharded.Shard(other.sample) == shard {
+			return false
+		}
+		if other.gone = true; other.state != store.BreakerClosed {
+			other.change(store.BreakerClosed, nil)
+		}
+		return true
+	})
+	if c.gone = len(shards) >= mostShards && shards[c.shard] != c; !c.gone {
+		shards[c.shard] = c
 	}
+	s.shards.Store(&shards)
 }
 
 // circuit is the breaker of a store, or of one of its shards: so many failures in a row open it, and a recovery check
@@ -291,20 +257,22 @@ type circuit struct {
 	gone     bool          // the store no longer has this shard
 }
 
-func (c *circuit) init(s *breakerStore, shard string) {
-	c.store, c.shard = s, shard
+func (s *breakerStore) newCircuit(shard string) *circuit {
+	c := &circuit{store: s, shard: shard}
 	c.well.Store(true)
+	return c
 }
 
-// tryAgain starts a recovery check with reqs, if it is time. The caller holds the lock and does not use reqs again.
-func (c *circuit) tryAgain(reqs []store.Request) {
+// tryAgain starts a recovery check with the key of req, if it is time. The caller holds the lock.
+func (c *circuit) tryAgain(req *store.Request) {
 	if c.gone || c.state == store.BreakerClosed {
 		return
 	}
-	c.sample = reqs[0].Key
+	c.sample = req.Key
 	if c.state == store.BreakerOpen && !c.store.wallTime().Before(c.next) {
 		c.change(store.BreakerHalfOpen, nil)
-		panics.Go(func() error { return c.store.checkRecovery(reqs) }, c.recoveryChecked)
+		peek := store.Request{Key: req.Key, Limit: req.Limit, Cost: 1}
+		panics.Go(func() error { return c.store.checkRecovery(peek) }, c.recoveryChecked)
 	}
 }
 
@@ -323,8 +291,12 @@ func (c *circuit) recoveryChecked(err error) {
 	}
 }
 
-// count counts the result of a call that began in an epoch. The caller holds the lock.
-func (c *circuit) count(failed bool, err error, epoch int64) {
+// count counts the result of a call that began in an epoch, by the first of its reqs in the shard, if there are any. The
+// caller holds the lock.
+func (c *circuit) count(failed bool, err error, epoch int64, reqs []store.Request) {
+	if failed && len(reqs) > 0 {
+		c.sample = reqs[0].Key
+	}
 	switch {
 	case c.gone || epoch != c.epoch.Load(): // it began before the breaker opened
 	case !failed:
@@ -364,7 +336,9 @@ func (c *circuit) open(reason error) {
 	// The error of another call, such as an unknown outcome, must not be wrapped here.
 	c.refusal = fmt.Errorf("%w (circuit open since %s); the last error was: %s", store.ErrUnavailable, c.since.Format("15:04:05"), reason)
 	c.change(store.BreakerOpen, reason)
-	c.store.forgetVanished(c)
+	if c != c.store.whole {
+		c.store.keep(c)
+	}
 }
 
 // change sets the state and reports the change. The caller holds the lock, so that changes are reported in order.

@@ -73,14 +73,7 @@ func (s *denialLogStore) Close() error {
 
 const (
 	denialCounters = 1024
-	// denialBytes is the approximate size of the largest write: all 200 rows, unless their names are long.
-	denialBytes     = 56 << 10
-	denialRowBytes  = 48 // of a row without its texts
-	letThroughBytes = 24 // of what an override let through, without its ID
-
-	denialTimeout = time.Second      // of one write
-	mostAwayPause = 30 * time.Second // between writes to a store that is away
-	refusedPause  = time.Minute      // after a refusal, which somebody has to fix
+	denialTimeout  = time.Second // of one write
 )
 
 // DenialCollector counts denials by key, and by override what that let through. It adds them to the
@@ -109,9 +102,8 @@ type DenialCollector struct {
 	timer      *time.Timer      // of the next write
 	closed     bool
 
-	writing sync.Mutex // held by the writer; guards the fields below
-	pause   time.Duration
-	failing bool
+	writing sync.Mutex // held by the writer
+	failing bool       // guarded by writing
 }
 
 // denialNote is what is known of the denials of a key, besides how many there are. A key that was denied lately keeps
@@ -127,7 +119,7 @@ func CollectDenials(backend store.Store, settings store.DenialLog, observer *Obs
 	if every <= 0 {
 		every = time.Second
 	}
-	c := &DenialCollector{every: every, observer: observer, start: time.Now().Add(-time.Microsecond), pause: every,
+	c := &DenialCollector{every: every, observer: observer, start: time.Now().Add(-time.Microsecond),
 		seed: maphash.MakeSeed(), letThrough: map[string]int64{}}
 	c.table, _ = admin.TablesOf(backend)
 	c.sketch = spacesaving.New[store.Key, denialNote](denialCounters, func(key store.Key) store.Key {
@@ -234,11 +226,14 @@ func (c *DenialCollector) writeLater() {
 func (c *DenialCollector) writeNow() {
 	c.writing.Lock()
 	defer c.writing.Unlock()
-	c.write(context.Background())
+	pause := c.every
+	if c.write(context.Background()) != nil {
+		pause *= failedPause
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.due = !c.isEmpty(); c.due && !c.closed {
-		c.timer = time.AfterFunc(c.pause, c.writeNow)
+		c.timer = time.AfterFunc(pause, c.writeNow)
 	}
 }
 
@@ -249,7 +244,7 @@ func (c *DenialCollector) isEmpty() bool {
 
 type countedKey = spacesaving.Count[store.Key, denialNote]
 
-// write writes the most denied keys, and sets c.pause for the next write. The caller holds c.writing.
+// write writes the most denied keys. The caller holds c.writing.
 func (c *DenialCollector) write(ctx context.Context) error {
 	counts, d := c.drain()
 	if len(d.Rows) == 0 && len(d.LetThrough) == 0 && d.Others == 0 && !d.Lost {
@@ -258,29 +253,22 @@ func (c *DenialCollector) write(ctx context.Context) error {
 	ctx, cancel := store.BudgetContext(ctx, denialTimeout)
 	defer cancel()
 	err := panics.Call(func() error { return c.table.AddDenials(ctx, d) })
+	failed := c.failing
+	c.failing = err != nil
 	switch {
-	case err == nil:
-		if c.failing {
-			c.observer.denialLog(nil)
-		}
-		c.pause, c.failing = c.every, false
-		return nil
-	case errors.Is(err, store.ErrOutcomeUnknown): // another try could count them twice
-		c.mu.Lock()
-		c.lost = true
-		c.mu.Unlock()
-	default:
-		c.putBack(counts, d)
-	}
-	if store.IsAway(err) || errors.Is(err, store.ErrGaveUp) {
-		c.pause = min(2*c.pause, max(c.every, mostAwayPause))
-	} else {
-		c.pause = max(c.every, refusedPause)
-	}
-	if !c.failing {
+	case err == nil && failed:
+		c.observer.denialLog(nil)
+	case err != nil && !failed:
 		c.observer.denialLog(fmt.Errorf("denials cannot be written: %w", err))
 	}
-	c.failing = true
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case errors.Is(err, store.ErrOutcomeUnknown): // another try could count them twice
+		c.lost = true
+	case err != nil:
+		c.putBack(counts, d)
+	}
 	return err
 }
 
@@ -289,14 +277,13 @@ func (c *DenialCollector) drain() (counts []countedKey, d admin.Denials) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	d.Now, d.Lost, c.lost = c.now(), c.lost, false
-	room, places := denialBytes, map[store.Key]int{}
+	places := map[store.Key]int{}
 	for id, count := range c.letThrough {
 		if len(d.LetThrough) == admin.MaxDenialRows {
 			break
 		}
 		d.LetThrough = append(d.LetThrough, admin.LetThrough{Override: id, Count: count})
 		delete(c.letThrough, id)
-		room -= len(id) + letThroughBytes
 	}
 	for i := range c.known {
 		c.known[i].Store(0)
@@ -315,8 +302,7 @@ func (c *DenialCollector) drain() (counts []countedKey, d admin.Denials) {
 		row := counted.Note.Denied
 		row.Key, row.Count = counted.Key, counted.N
 		row.Shorten()
-		room -= len(row.Key.Subject) + len(row.Key.Name) + len(row.Override) + denialRowBytes
-		if i == admin.MaxDenialRows || room < 0 { // the others stay, and count on until they are among the first
+		if i == admin.MaxDenialRows { // the others stay, and count on until they are among the first
 			c.addBack(counts[i:])
 			return counts[:i], d
 		}
@@ -330,10 +316,8 @@ func (c *DenialCollector) drain() (counts []countedKey, d admin.Denials) {
 	return counts, d
 }
 
-// putBack adds what was not written.
+// putBack adds what was not written. The caller holds the lock.
 func (c *DenialCollector) putBack(counts []countedKey, d admin.Denials) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.addBack(counts)
 	c.sketch.AddLost(d.Others)
 	c.lost = c.lost || d.Lost

@@ -16,13 +16,6 @@ func SetFallbackKeys(t *testing.T, keys int, crowd uint64) {
 	t.Cleanup(func() { fallbackKeys, crowdKeys = keysBefore, crowdBefore })
 }
 
-// Steps returns the work in the queues so far.
-func (w *Waiter) Steps() int {
-	w.turns.mu.Lock()
-	defer w.turns.mu.Unlock()
-	return w.turns.steps
-}
-
 // SetLeaseKeys sets the number of keys that are leased at a time.
 func SetLeaseKeys(t *testing.T, keys int) {
 	before := leaseKeys

@@ -7,7 +7,6 @@ import (
 	"hash/maphash"
 	"slices"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -147,15 +146,9 @@ func (s *failurePolicyStore) decideLocally(ctx context.Context, op store.Op, req
 			r.Shadow, op = true, store.Peek
 		}
 	}
-	if held, is := store.As[interface{ Len() int }](s.Fallback); is {
-		full := held.Len() >= fallbackKeys
-		if full {
-			crowded.Store(true)
-		}
-		if crowded.Load() {
-			if err := s.putInCrowd(ctx, shared, full); err != nil {
-				return err
-			}
+	if held, is := store.As[interface{ Len() int }](s.Fallback); is && held.Len() >= fallbackKeys {
+		if err := s.putInCrowd(ctx, shared); err != nil {
+			return err
 		}
 	}
 	if err := s.Fallback.Decide(ctx, op, shared, decisions); err != nil {
@@ -183,28 +176,20 @@ var (
 // again changes nothing.
 var crowdSeed = maphash.MakeSeed()
 
-// crowded: a fallback store of this process was full, so there can be a crowd.
-var crowded atomic.Bool
-
 // putInCrowd replaces keys that a full fallback store does not hold by keys that they share with others of the same limit,
-// so that invented keys cannot fill the memory while the store is away. When the fallback store has room again, they keep
-// the shared key as long as it has usage, so that nothing is allowed twice. A shared key denies sooner, and never
-// lets more through. Shared with another limit it could: under a short period all usage of the key would fade soon.
-func (s *failurePolicyStore) putInCrowd(ctx context.Context, reqs []store.Request, full bool) error {
-	inUse := func(r *store.Request) (bool, error) {
-		var held [1]store.Decision
-		err := s.Fallback.Decide(ctx, store.Peek, []store.Request{{Key: r.Key, Limit: r.Limit, Cost: 1}}, held[:])
-		return held[0].Used > 0, err
-	}
+// so that invented keys cannot fill the memory while the store is away. A shared key denies sooner. Shared with another limit
+// it could let more through: under a short period all usage of the key would fade soon. When the fallback store has room
+// again, keys have usage of their own again.
+func (s *failurePolicyStore) putInCrowd(ctx context.Context, reqs []store.Request) error {
 	for i := range reqs {
 		r := &reqs[i]
-		if held, err := inUse(r); err != nil || held {
-			if err != nil {
-				return err
-			}
+		var held [1]store.Decision
+		if err := s.Fallback.Decide(ctx, store.Peek, []store.Request{{Key: r.Key, Limit: r.Limit, Cost: 1}}, held[:]); err != nil {
+			return err
+		}
+		if held[0].Used > 0 {
 			continue
 		}
-		own := r.Key
 		name := "crowd " + r.Limit.String()
 		place := maphash.String(crowdSeed, r.Key.Subject+"\x00"+r.Key.Name) % crowdKeys
 		for { // two keys of one call must differ
@@ -213,14 +198,6 @@ func (s *failurePolicyStore) putInCrowd(ctx context.Context, reqs []store.Reques
 				break
 			}
 			place = (place + 1) % crowdKeys
-		}
-		if full {
-			continue
-		}
-		if shared, err := inUse(r); err != nil {
-			return err
-		} else if !shared {
-			r.Key = own
 		}
 	}
 	return nil

@@ -18,10 +18,6 @@ type lease struct {
 	capacity int64
 	// ends is when the units must no longer be handed out, by the local clock.
 	sent, got, ends time.Duration
-
-	// From the last sweep, under the key's lock: the units that were left, and since when.
-	seenLeft  int64
-	seenSince time.Duration
 }
 
 // handOut answers a take if enough units are left.
@@ -243,7 +239,7 @@ func (s *leaseStore) sweepLater() {
 	s.sweeping = true
 	s.mu.Unlock()
 	if !coming {
-		s.after(max(s.idle()/2, 1), func() {
+		s.after(max(s.Term/4, 1), func() {
 			s.enter()
 			defer s.leave()
 			s.mu.Lock()
@@ -254,7 +250,7 @@ func (s *leaseStore) sweepLater() {
 	}
 }
 
-// sweep gives back units that are idle or at their end. It repeats as long as there are leases.
+// sweep gives back units that are at their end. It repeats as long as there are leases.
 func (s *leaseStore) sweep() {
 	var refunds []leaseRefund
 	again := false
@@ -283,14 +279,10 @@ func (s *leaseStore) look(refunds []leaseRefund, k *keyed[leasedKey]) []leaseRef
 	if l == nil {
 		return refunds
 	}
-	now, left := s.time.now(), l.left.Load()
-	if left != l.seenLeft {
-		l.seenLeft, l.seenSince = left, now
-	}
-	if now < l.ends && now-l.seenSince < s.idle() && !s.closed.Load() {
+	if s.time.now() < l.ends && !s.closed.Load() {
 		return refunds
 	}
-	if left > 0 {
+	if l.left.Load() > 0 {
 		k.value.slower()
 	}
 	return s.retire(refunds, k)

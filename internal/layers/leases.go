@@ -2,7 +2,6 @@ package layers
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -20,7 +19,7 @@ import (
 // limit, by what leaks out of it in a Term. A window or a counter lets nothing more through, because units are
 // never used after the window, or slice, of their charge.
 //
-// Units that nobody takes go back to the store, after Idle, at the end of the Term, and on Close: to a bucket minus
+// Units that nobody takes go back to the store at the end of the Term, and on Close: to a bucket minus
 // what leaked meanwhile, and never into a new window. So the store can deny requests because others hold units: at
 // most Max for each store with leases, including units that could not go back, until they would have been free
 // again anyway. Requests that leave different numbers of units have leases of their own, each with its Max, so nobody
@@ -65,9 +64,6 @@ func newLeases(backend store.Store, settings store.Leases, env Env) *leaseStore 
 	s.done.L = &s.mu
 	return s
 }
-
-// idle is the time without a request after which units are given back.
-func (s *leaseStore) idle() time.Duration { return s.Term / 2 }
 
 // bound returns the most units of a key to hold in advance for requests that leave as much as req, and 0 if such a key
 // is not leased.
@@ -188,7 +184,9 @@ func (s *leaseStore) refill(ctx context.Context, k *keyed[leasedKey], req *store
 	}
 	key.mu.Lock()
 	defer key.mu.Unlock()
-	if key.cold.Store(true); err != nil && (errors.Is(err, store.ErrOutcomeUnknown) || !knownUncharged(err)) {
+	key.cold.Store(true)
+	switch (&Call{Decisions: decisions[:], Err: err}).Outcome() {
+	case "outcome-unknown", "gave-up-unknown", "error":
 		key.lose(asked[0].Cost, unknownUntil(&k.limit, l.got))
 	}
 	*d = l.decision
@@ -206,7 +204,6 @@ func (s *leaseStore) hold(k *keyed[leasedKey], l *lease, taken, left int64) (ref
 	if inWindow := end - at; inWindow < store.Instant(s.Term/time.Microsecond) {
 		l.ends = l.sent + time.Duration(inWindow)*time.Microsecond
 	}
-	l.seenLeft, l.seenSince = taken, l.got
 	key.remaining = l.decision.Remaining
 	if gone == 0 {
 		key.lost = min(key.lost, l.decision.Used-taken) // at most all that is in use is theirs
@@ -221,18 +218,6 @@ func (s *leaseStore) hold(k *keyed[leasedKey], l *lease, taken, left int64) (ref
 	}
 	s.sweepLater()
 	return refunds
-}
-
-// knownUncharged reports whether an error says that nothing was charged.
-func knownUncharged(err error) bool {
-	for _, known := range []error{
-		store.ErrUnavailable, store.ErrInvalid, store.ErrRefused, store.ErrForeign, store.ErrGaveUp, store.ErrClosed,
-	} {
-		if errors.Is(err, known) {
-			return true
-		}
-	}
-	return false
 }
 
 // unknownUntil returns until when units count that may have been charged about now; 0 if that depends on other

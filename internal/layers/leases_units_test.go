@@ -317,12 +317,12 @@ func TestLeasesFollowTheRate(t *testing.T) {
 	}
 }
 
-// Unused units go back when the key is idle, and on Close.
+// Unused units go back at the end of their Term, and on Close.
 func TestUnusedUnitsGoBack(t *testing.T) {
 	limit := store.Limit{Algorithm: store.FixedWindow, Count: 100_000, Period: time.Hour}
 	r := newReplicas(2, time.Millisecond, time.Millisecond, leased(store.Leases{Max: 50}))
 	first, _ := r.takes(t, 0, limit, time.Millisecond, 300*time.Millisecond)
-	r.pass(100 * time.Millisecond) // not the end of the window
+	r.pass(125 * time.Millisecond) // not the end of the window
 	if used := r.used(t, hotKey, limit); used != int64(first) {
 		t.Errorf("idle, with %d taken: %d are in use", first, used)
 	}

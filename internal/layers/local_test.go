@@ -211,29 +211,6 @@ func TestACrowdHasOneLimit(t *testing.T) {
 	}
 }
 
-// A key that was charged in the crowd is not allowed again when the fallback store has room for it.
-func TestTheCrowdIsLeftWhenNothingOfItIsInUse(t *testing.T) {
-	o, backend := crowded(t, store.WholeShare/4, "4/1s")
-	for i, step := range []struct {
-		after   time.Duration
-		allowed int // of a hundred
-	}{{0, 25}, {time.Minute, 0}, {24 * time.Hour, 25}} {
-		o.now = o.now.Add(step.after)
-		if i > 0 {
-			takeOf(t, backend, "late ", 1000, "4/1s") // removes the others
-		}
-		allowed := 0
-		for range 100 {
-			if decide(t, backend, store.Take, asking("invented", "100/1d", 1))[0].Allowed {
-				allowed++
-			}
-		}
-		if allowed != step.allowed {
-			t.Errorf("%s later %d were let through, want %d", step.after, allowed, step.allowed)
-		}
-	}
-}
-
 // A local share scales what is left with the limit.
 func TestALocalShareScalesWhatIsLeft(t *testing.T) {
 	o := newOutage()

@@ -68,8 +68,8 @@ type readOverrides struct {
 
 const (
 	overrideTimeout = time.Second // of one check, with a read if there is a change
-	// awayLooks is the time between two checks while they fail, in units of Every.
-	awayLooks = 5
+	// failedPause is the time between two checks, or writes of denials, while they fail, in units of Every.
+	failedPause = 5
 	// clockStep is the jump of the local clock after which the store's clock is read again.
 	clockStep = time.Second
 )
@@ -196,7 +196,7 @@ func (w *OverrideWatch) readOnce() (pause time.Duration, err error) {
 		w.Observer.overrides(fmt.Errorf("overrides cannot be read: %w", err))
 	}
 	if w.failing = err != nil; w.source.Seen == "" {
-		return awayLooks * w.Every, err
+		return failedPause * w.Every, err
 	}
 	return w.Every, err
 }

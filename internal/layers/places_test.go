@@ -214,32 +214,6 @@ func placeKept(longer time.Duration) func(q *queue) {
 	}
 }
 
-// A caller behind another is denied at once when that one learns that it takes too long.
-func TestATurnThatBecomesTooLateIsDeniedAtOnce(t *testing.T) {
-	inQueue(t, func(t *testing.T, q *queue) {
-		u := takes("u", 1, time.Second, 1)
-		q.others(store.Take, u)
-		q.comesFor(2*time.Second, "first", u)
-		const turn = time.Hour + time.Second
-		for name, wait := range map[string]time.Duration{"just": turn + time.Microsecond, "short": turn - time.Microsecond} {
-			q.comesUntil(wait, name, u)
-		}
-		q.store.answerBy(func(decisions []store.Decision) (bool, error) {
-			decisions[0] = store.Decision{Used: 1, RetryAfter: time.Hour, ResetAfter: time.Hour}
-			return true, nil
-		})
-		q.sleepUntil(2*time.Second - time.Microsecond)
-		q.store.answerBy(func([]store.Decision) (bool, error) { return false, nil })
-		told := q.answers()
-		if d := told["short"]; d.err != nil || d.Allowed || d.after != time.Second || d.RetryAfter != time.Hour {
-			t.Errorf("too late by a microsecond: %+v", d)
-		}
-		if d := told["just"]; d.err != nil || !d.Allowed || d.after != turn {
-			t.Errorf("just in time: %+v", d)
-		}
-	})
-}
-
 // A turn at the end of the longest wait is in time, and one that comes later by the smallest step is denied at once, for a
 // caller that calls the store and for one that waits behind another.
 func TestATurnAtTheEndOfTheWait(t *testing.T) {

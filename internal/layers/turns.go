@@ -20,7 +20,6 @@ type turns struct {
 	mu      sync.Mutex
 	arrived uint64 // callers so far
 	lines   map[store.Key]*line
-	steps   int // of the work in the lines, for tests
 }
 
 // line has the callers with a place at a key. It is gone when nobody has one.
@@ -30,7 +29,6 @@ type line struct {
 	// answer is the last denial that one of them got from the store, and answered its local time.
 	answer   store.Decision
 	answered time.Time
-	ends     time.Time // no wait here ends before; zero for never
 }
 
 // waiting is a caller who waits. Its fields below the blank line are guarded by the lock of turns.
@@ -113,13 +111,8 @@ func (t *turns) denied(p *waiting, decisions []store.Decision, now time.Time, ho
 	}
 	t.hold(p, longest, decisions[longest].RetryAfter, now)
 	for i := range p.spots {
-		s := &p.spots[i]
-		if s.line == nil || s.fits.IsZero() {
-			continue
-		}
-		s.line.answer, s.line.answered = decisions[i], now
-		if t.ahead(s) == nil && endsBefore(s.line.ends, s.fits) { // else nobody waits for p, or all are in time
-			t.tell(s.line, s.fits)
+		if s := &p.spots[i]; s.line != nil && !s.fits.IsZero() {
+			s.line.answer, s.line.answered = decisions[i], now
 		}
 	}
 }
@@ -204,7 +197,6 @@ func (t *turns) ahead(s *spot) *spot {
 // first returns the first of those who wait and leave less than that; nil if there is none.
 func (t *turns) first(l *line, leaves int64) (first *spot) {
 	for leave, class := range l.classes {
-		t.steps++
 		if s := class[0]; leave < leaves && (first == nil || s.number < first.number) {
 			first = s
 		}
@@ -215,38 +207,16 @@ func (t *turns) first(l *line, leaves int64) (first *spot) {
 // tooLate reports whether p's turn certainly comes after its wait must end: there is not even room for an earlier
 // caller with the same cost or less. It ignores the callers between the two, since each of them may leave.
 func (t *turns) tooLate(p *waiting) bool {
+	if p.until.IsZero() {
+		return false
+	}
 	for i := range p.spots {
 		s := &p.spots[i]
-		if ahead := t.ahead(s); ahead != nil && fitsNoSooner(s.req, ahead.req) && endsBefore(p.until, ahead.fits) {
+		if ahead := t.ahead(s); ahead != nil && fitsNoSooner(s.req, ahead.req) && p.until.Before(ahead.fits) {
 			return true
 		}
 	}
 	return false
-}
-
-// endsBefore reports whether a wait that ends at end, or never if that is zero, ends before at.
-func endsBefore(end, at time.Time) bool { return !end.IsZero() && end.Before(at) }
-
-// tell wakes those who sleep at a place, and for whom a turn at that time is too late.
-func (t *turns) tell(l *line, turn time.Time) {
-	l.ends = time.Time{}
-	for _, class := range l.classes {
-		for _, s := range class {
-			t.steps++
-			if s.asleep && endsBefore(s.until, turn) && t.tooLate(s.waiting) {
-				s.rouse()
-			} else {
-				l.endsBy(s.until)
-			}
-		}
-	}
-}
-
-// endsBy keeps in mind that a wait ends then.
-func (l *line) endsBy(end time.Time) {
-	if l.ends.IsZero() || endsBefore(end, l.ends) {
-		l.ends = end
-	}
 }
 
 // denial is the answer to p if its turn does not come in time. It has the store's last answers to callers of the same keys.
@@ -295,7 +265,6 @@ func (t *turns) hold(p *waiting, i int, wait time.Duration, now time.Time) {
 		s.line = &line{classes: map[int64][]*spot{}}
 		t.lines[s.req.Key] = s.line
 	}
-	s.line.endsBy(s.until)
 	s.queue()
 }
 

@@ -43,8 +43,8 @@ type Waiter struct {
 // Take charges all reqs once they fit together, and returns when the caller may go on: at once, after a wait for its
 // turn, or after the delay of a leaky bucket.
 //
-// A denial is no error: the turn would come after ctx's deadline, or after MaxWait. It comes at once if the store said
-// so, to this caller or to an earlier one with the same cost or less. Otherwise it comes at the deadline: if others
+// A denial is no error: the turn would come after ctx's deadline, or after MaxWait. It comes at once if the store has
+// said so, to this caller or before to an earlier one with the same cost or less. Otherwise it comes at the deadline: if others
 // are still before this caller (their number does not matter, since each of them may leave), or if its turn came just
 // then. Such a denial has the store's last answer. Decisions on limits that were not applied because the turn for another
 // did not come are Unguarded.
