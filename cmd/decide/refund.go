@@ -67,14 +67,13 @@ func runRefund(ctx context.Context, o *refundOptions) error {
 		return err
 	}
 	defer backend.Close()
-	result, err := cli.NewRunner(o.Globals, s, backend, where).Refund(ctx, &operation.RefundPlan{Requests: o.request.Reqs,
-		Text:    o.Words(o.request),
-		Consent: o.Given()}, &cli.Observer{Global: o.Globals})
+	plan := &operation.ChargePlan{Requests: o.request.Reqs, Text: o.Words(o.request), Consent: o.Given()}
+	decisions, withoutOverrides, err := cli.NewRunner(o.Globals, s, backend, where).Refund(ctx, plan, &cli.Observer{Global: o.Globals})
 	if err != nil {
 		return err
 	}
-	o.request.WithoutOverrides = result.WithoutOverrides
-	answer := &refundAnswer{decisionAnswer{verb: "refunded", LimitRequest: o.request, decisions: result.Decisions, now: o.Env.Now()}}
+	o.request.WithoutOverrides = withoutOverrides
+	answer := &refundAnswer{decisionAnswer{verb: "refunded", LimitRequest: o.request, decisions: decisions, now: o.Env.Now()}}
 	if err := o.Print(answer); err != nil {
 		return err
 	}

@@ -114,7 +114,7 @@ func (a *dashActions) Undo(ctx context.Context, reset dash.Changed, replace bool
 	if !replace {
 		a.usedSince[reset.Backup] = left
 	}
-	done = dash.Changed{Keys: result.Restored, InUse: result.InUse, Lapsed: result.Lapsed, Backup: reset.Backup}
+	done = dash.Changed{Keys: result.Changed, InUse: result.InUse, Lapsed: result.Lapsed, Backup: reset.Backup}
 	if used := (*operation.UsedSinceError)(nil); errors.As(err, &used) {
 		err = nil
 	}

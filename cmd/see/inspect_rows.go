@@ -119,10 +119,10 @@ func (a *inspectAnswer) Document() any {
 		SchemaVersion int                       `json:"schema_version"`
 		Complete      bool                      `json:"complete"`
 		Keys          []any                     `json:"keys"`
-		Unsure        *operation.UnsureDocument `json:"unsure,omitempty"`
+		Unsure        *operation.Unsure `json:"unsure,omitempty"`
 	}{SchemaVersion: output.SchemaVersion, Complete: a.complete, Keys: a.Lines()}
 	if a.layouts {
-		d.Unsure = a.unsure.Document()
+		d.Unsure = &a.unsure
 	}
 	return d
 }

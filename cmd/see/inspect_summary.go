@@ -184,10 +184,10 @@ func (a *summaryAnswer) Document() any {
 		SchemaVersion int   `json:"schema_version"`
 		Groups        []any `json:"groups"`
 		summaryFigures
-		Unsure *operation.UnsureDocument `json:"unsure,omitempty"`
+		Unsure *operation.Unsure `json:"unsure,omitempty"`
 	}{SchemaVersion: output.SchemaVersion, Groups: a.Lines(), summaryFigures: a.document(&a.overall).summaryFigures}
 	if a.layouts {
-		d.Unsure = a.unsure.Document()
+		d.Unsure = &a.unsure
 	}
 	return d
 }

@@ -145,10 +145,7 @@ func runReset(ctx context.Context, o *resetOptions, plan *operation.ResetPlan) e
 	}
 	result, err := runner.Reset(ctx, plan, watching)
 	if result == nil {
-		return o.WithHint(err)
-	}
-	if broken := (*operation.BrokenScanError)(nil); errors.As(err, &broken) {
-		err = fmt.Errorf("%w; --keep-going changes the %s found", err, keysThatWere(result.Matched))
+		return err
 	}
 	answer := newResetAnswer(plan, result, err)
 	if answer.Backup != "" {
@@ -182,14 +179,6 @@ func damagedRecords(n int64) string {
 		return "1 of the keys holds a damaged record"
 	}
 	return output.Thousands(n) + " of the keys hold damaged records"
-}
-
-// keysThatWere writes a number of keys, with was or were.
-func keysThatWere(n int64) string {
-	if n == 1 {
-		return "1 key that was"
-	}
-	return output.Plural(int(n), "key") + " that were"
 }
 
 // showSelected shows what a reset is about to change; selection and place are words.
@@ -272,7 +261,7 @@ type resetAnswer struct {
 	// does not reach, and Unsure are keys that look like another limiter's and were left.
 	Layouts []string                  `json:"layouts,omitempty"`
 	Beyond  []beyondDocument          `json:"beyond,omitempty"`
-	Unsure  *operation.UnsureDocument `json:"unsure,omitempty"`
+	Unsure  *operation.Unsure `json:"unsure,omitempty"`
 	effect  operation.Effect
 	gone    int64 // disappeared before their deletion
 }
@@ -299,10 +288,10 @@ func newResetAnswer(plan *operation.ResetPlan, result *operation.ResetResult, er
 		DryRun: plan.DryRun, Complete: err == nil, Missing: result.Missing(), Backup: result.Backup, effect: result.Effect,
 		gone: result.Gone, Layouts: result.Layouts, Beyond: allBeyond(result.Layouts)}
 	if !plan.DryRun {
-		a.Left = result.Matched - result.Changed - result.Unknown
+		a.Left = result.Left()
 	}
 	if result.Unsure.Count > 0 {
-		a.Unsure = result.Unsure.Document()
+		a.Unsure = &result.Unsure
 	}
 	if plan.Remaining != nil {
 		a.ToRemaining, a.AtLeast = &plan.Remaining.Units, plan.Remaining.AtLeast

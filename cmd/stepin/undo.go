@@ -16,7 +16,6 @@ import (
 	"github.com/limitctl/limitctl/internal/cli"
 	"github.com/limitctl/limitctl/internal/operation"
 	"github.com/limitctl/limitctl/internal/output"
-	"github.com/limitctl/limitctl/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter/layouts"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -131,7 +130,7 @@ func (u *undoing) run(ctx context.Context, args []string) error {
 		return err
 	}
 	if u.plan.Backup, err = operation.OpenBackup(&runner.Files, path, s.Prefix.Value); err != nil {
-		return u.withHint(err, where)
+		return err
 	}
 	b := u.plan.Backup
 	defer b.Close()
@@ -172,7 +171,7 @@ func (u *undoing) run(ctx context.Context, args []string) error {
 	if err = u.withHint(err, where); result == nil {
 		return err
 	}
-	answer.Restored, answer.Already, answer.Lapsed = result.Restored, result.Already, result.Lapsed
+	answer.Restored, answer.Already, answer.Lapsed = result.Changed, result.Already, result.Lapsed
 	answer.InUse, answer.Unreached, answer.Failed = result.InUse, result.Unreached, result.Failed
 	return errors.Join(err, u.Print(answer))
 }
@@ -281,12 +280,7 @@ func (u *undoing) show(place string, asks bool) error {
 
 // withHint adds the flag that helps to an error.
 func (u *undoing) withHint(err error, where string) error {
-	var prefix *operation.PrefixError
-	var left *operation.UsedSinceError
-	switch {
-	case errors.As(err, &prefix):
-		return cli.Usagef("%s; give %s", prefix, shell.Command("--prefix", prefix.Backup))
-	case !errors.As(err, &left):
+	if left := (*operation.UsedSinceError)(nil); !errors.As(err, &left) {
 		return err
 	}
 	again, maker := u.earlier(where)

@@ -14,7 +14,8 @@ func TestWhatPruneRemoves(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	all := []auditlog.Kept{}
 	for i, store := range []string{"a", "a", "b", "a", "b", "a"} { // 0 is the newest of a, 2 that of b
-		all = append(all, auditlog.Kept{Name: fmt.Sprint(i), Made: now.Add(-time.Duration(i) * 24 * time.Hour), Store: store, Unended: i == 3})
+		made := now.Add(-time.Duration(i) * 24 * time.Hour)
+		all = append(all, auditlog.Kept{Name: fmt.Sprint(i), Made: made, Store: store, Unended: i == 3})
 	}
 	for age, want := range map[time.Duration]string{5 * 24 * time.Hour: "", 5*24*time.Hour - 1: "5", 4*24*time.Hour - 1: "4 5",
 		24*time.Hour - 1: "1 4 5 and 2 spared", -1: "1 4 5 and 3 spared"} {

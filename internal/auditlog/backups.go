@@ -59,7 +59,8 @@ func (h *History) Kept(ctx context.Context, folder *backup.Folder, now time.Time
 		} else {
 			age := max(0, now.Sub(s.Time)).Milliseconds()
 			k.Made, k.Time, k.AgeMS, k.Keys, k.Whole = s.Time, &s.Time, &age, s.Keys, !s.Torn
-			k.Command, k.Selection, k.Context, k.Store, k.StoreID, k.Prefix = s.Command, s.Selection, s.Context, s.Store, s.StoreID, s.Prefix
+			k.Command, k.Selection, k.Context = s.Command, s.Selection, s.Context
+			k.Store, k.StoreID, k.Prefix = s.Store, s.StoreID, s.Prefix
 		}
 		if run := makers[PlainName(file.Path)]; run != nil && (err != nil || run.MadeBackup(&s.Header)) {
 			k.User, k.Run, k.Unended = run.User, run.Run, run.Outcome == Begun

@@ -149,8 +149,9 @@ func TestWhatBroughtARunBack(t *testing.T) {
 			resets := Query{Keep: func(e *Entry) bool { return e.Command == "reset" && e.Backup != "" }}
 			file := strings.Join(texts, "\n")
 			for how, h := range map[string]*History{"file": read(t, file, nil, resets), "store": read(t, "", texts, resets),
-				"merged": read(t, texts[0], texts[1:], resets), "merged the other way": read(t, strings.Join(texts[1:], "\n"), texts[:1], resets),
-				"both": read(t, file, texts, resets)} {
+				"merged":               read(t, texts[0], texts[1:], resets),
+				"merged the other way": read(t, strings.Join(texts[1:], "\n"), texts[:1], resets),
+				"both":                 read(t, file, texts, resets)} {
 				got := ""
 				if u := h.Runs[0].Undone; u != nil {
 					got = u.Run + " " + u.Text()

@@ -93,7 +93,8 @@ func (j *Journal) readFile(ctx context.Context, c *collection) error {
 		if err := entry.read(&line); err == nil {
 			c.add(entry, Machine)
 		} else if bad++; bad <= keptBad { // for example after a full disk
-			c.found.Bad = append(c.found.Bad, fmt.Errorf("%s:%d is not an entry of the audit and is left out: %w", j.Path, line.Number, err))
+			err = fmt.Errorf("%s:%d is not an entry of the audit and is left out: %w", j.Path, line.Number, err)
+			c.found.Bad = append(c.found.Bad, err)
 		}
 	}
 	if bad > keptBad {

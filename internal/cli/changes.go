@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"strconv"
@@ -251,28 +250,12 @@ func (o *ConsentOptions) CheckCharge(access operation.Access, terminal bool, com
 // the flags that the user can give instead of consent.
 func (o *ConsentOptions) Check(access operation.Access, terminal bool, command, does, otherwise string) error {
 	consent := o.Given()
-	err := consent.Check(access, command)
-	var wrong *operation.WrongContextError
-	switch {
-	case errors.As(err, &wrong) && wrong.InUse == "":
-		return Usagef("%s names a context, but no context is in use; nothing was done", shell.Command("--confirm", o.Confirm))
-	case wrong != nil && access.Reached:
-		return Usagef("%s is not the name of the protected context whose store this is, which is %s; nothing was done",
-			shell.Command("--confirm", o.Confirm), wrong.InUse)
-	case wrong != nil:
-		return Usagef("%s is not the name of the context in use, which is %s; nothing was done",
-			shell.Command("--confirm", o.Confirm), wrong.InUse)
-	case err != nil:
+	if err := consent.Check(access, command); err != nil || consent.Covers(access) || terminal {
 		return err
-	case consent.Covers(access) || terminal:
-		return nil
-	case access.Reached:
-		return Usagef("this is the store of the protected context %s, and there is no terminal to type its name on; give %s%s",
-			access.Context,
-			shell.Command("--confirm", access.Context), otherwise)
-	case access.Protected:
-		return Usagef("context %s is protected, and there is no terminal to type its name on; give %s%s", access.Context,
-			shell.Command("--confirm", access.Context), otherwise)
+	}
+	if access.Protected {
+		return Usagef("context %s is protected, and there is no terminal to type its name on; give %s%s",
+			access.Context, shell.Command("--confirm", access.Context), otherwise)
 	}
 	return Usagef("%s asks before it %s, and there is no terminal to ask on; give --yes%s", command, does, otherwise)
 }
@@ -326,18 +309,6 @@ func BackupFolder(g *Globals) (*backup.Folder, error) {
 		return nil, errNoState
 	}
 	return &backup.Folder{Path: filepath.Join(dir, "backups"), Entries: g.Env.List, Open: g.Env.Open}, nil
-}
-
-// WithHint adds the flags that help to the error of a backup that cannot be created.
-func (o *BackupOptions) WithHint(err error) error {
-	var none *operation.NoBackupError
-	if !errors.As(err, &none) {
-		return err
-	}
-	if o.backup == "" {
-		return Usagef("no backup can be kept: %s; give --backup FILE, or --no-backup to do without. Nothing was changed", none.Err)
-	}
-	return Usagef("%s; give another --backup FILE, or --no-backup to do without. Nothing was changed", none)
 }
 
 // UndoCommand is the command that undoes a change in its store, whatever happens in between.

@@ -143,12 +143,12 @@ func (g *Globals) NoteUnsure(u *operation.Unsure, left string) {
 		return
 	}
 	noTTL := ""
-	if u.NeverExpire > 0 {
-		noTTL = fmt.Sprintf(", %s without TTL, which may deny for ever", output.Thousands(u.NeverExpire))
+	if u.NoTTL > 0 {
+		noTTL = fmt.Sprintf(", %s without TTL, which may deny for ever", output.Thousands(u.NoTTL))
 	}
 	g.Note("%s %s%s; select such keys with --layout NAME and a PATTERN of store keys:", output.Plural(int(u.Count), "key"), left, noTTL)
 	for _, key := range u.First {
-		g.Say("  %s", output.Printable(output.Shorten(key.Error(), 3*LongestKey)))
+		g.Say("  %s", output.Printable(output.Shorten(key.Text, 3*LongestKey)))
 	}
 	if more := u.Count - int64(len(u.First)); more > 0 {
 		g.Say("  … and %s more", output.Thousands(more))

@@ -13,6 +13,7 @@ import (
 	"github.com/limitctl/limitctl/internal/files"
 	"github.com/limitctl/limitctl/internal/outcome"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // BackupPlan says where a backup is written to.
@@ -22,15 +23,6 @@ type BackupPlan struct {
 	// MakeDir makes its directory, which is one of limitctl's own.
 	MakeDir bool
 }
-
-// NoBackupError says why the file of a backup could not be created. Nothing was changed.
-type NoBackupError struct{ Err error }
-
-// Error says what kept the file from being created.
-func (e *NoBackupError) Error() string { return "the backup cannot be written: " + e.Err.Error() }
-
-// Unwrap returns the error of the file system.
-func (e *NoBackupError) Unwrap() error { return e.Err }
 
 // backupFile is a backup that is being written. It is also the list of what a reset has
 // to do: the scan writes all keys into it and the reset reads them back from it, so that
@@ -55,12 +47,12 @@ func (r *Runner) createBackup(ctx context.Context, plan *BackupPlan, entry *audi
 	of.id = cmp.Or(r.ensureStoreID(ctx), of.id)
 	if plan.MakeDir {
 		if err := r.Files.MakeDir(filepath.Dir(plan.Path)); err != nil {
-			return nil, &NoBackupError{err}
+			return nil, noBackup(err)
 		}
 	}
 	file, err := r.Files.Create(plan.Path)
 	if err != nil {
-		return nil, &NoBackupError{err}
+		return nil, noBackup(err)
 	}
 	b := &backupFile{file: file, path: absolute(plan.Path), remove: r.Files.Remove}
 	header.Time, header.Store, header.Context, header.Prefix = r.Now().UTC(), entry.Store, entry.Context, entry.Prefix
@@ -75,6 +67,11 @@ func (r *Runner) createBackup(ctx context.Context, plan *BackupPlan, entry *audi
 	return b, nil
 }
 
+// noBackup says why the file of a backup could not be created.
+func noBackup(err error) error {
+	return store.Invalidf("no backup can be kept: %s; nothing was changed. Reset takes another --backup FILE, or --no-backup", err)
+}
+
 // absolute is a path that means the same in every directory, as far as that can be known.
 func absolute(path string) string {
 	if absolute, err := filepath.Abs(path); err == nil {
@@ -84,63 +81,36 @@ func absolute(path string) string {
 }
 
 func (b *backupFile) failed(err error) error {
+	if err == nil {
+		return nil
+	}
 	return fmt.Errorf("the backup %s cannot be written: %w", b.path, err)
 }
 
 // add writes the record of a key that is to be changed.
-func (b *backupFile) add(e *admin.Entry) error {
-	if err := b.writer.Write(false, e.Record); err != nil {
-		return b.failed(err)
-	}
-	return nil
+func (b *backupFile) add(e *admin.Entry) error { return b.failed(b.writer.Write(false, e.Record)) }
+
+// amend writes records that replace those of the same keys. They are in the file when it returns.
+func (b *backupFile) amend(records []admin.Record) error {
+	return b.failed(errors.Join(b.writer.Write(true, records...), b.writer.Flush()))
 }
 
-// amend writes records that replace those of the same keys. They are in the file when it
-// returns.
-func (b *backupFile) amend(records []admin.Record) error {
-	if len(records) == 0 {
-		return nil
-	}
-	if err := errors.Join(b.writer.Write(true, records...), b.writer.Flush()); err != nil {
-		return b.failed(err)
-	}
-	return nil
+// exclude says that keys were left as they are, so that a restore leaves them, too. It is in the file when it returns.
+func (b *backupFile) exclude(records []admin.Record) error {
+	return b.failed(errors.Join(b.writer.Exclude(records...), b.writer.Flush()))
 }
 
 // begin says that the change of all records up to a line begins. It is on the disk when it returns, since a restore leaves
 // what is not marked.
 func (b *backupFile) begin(last int64) error {
-	if err := errors.Join(b.writer.WriteBegun(last), b.writer.Flush(), b.file.Sync()); err != nil {
-		return b.failed(err)
-	}
-	return nil
-}
-
-// sync makes sure that all is on the disk.
-func (b *backupFile) sync() error {
-	if err := errors.Join(b.writer.Flush(), b.file.Sync()); err != nil {
-		return b.failed(err)
-	}
-	return nil
-}
-
-// exclude says that keys were left as they are, so that a restore leaves them, too. It is in the
-// file when it returns.
-func (b *backupFile) exclude(records []admin.Record) error {
-	if len(records) == 0 {
-		return nil
-	}
-	if err := errors.Join(b.writer.Exclude(records...), b.writer.Flush()); err != nil {
-		return b.failed(err)
-	}
-	return nil
+	return b.failed(errors.Join(b.writer.WriteBegun(last), b.writer.Flush(), b.file.Sync()))
 }
 
 // each makes sure that all is on the disk, and calls do with what was written so far, a
 // batch at a time. do may amend records.
 func (b *backupFile) each(size int, do func(backup.Batch) error) error {
-	if err := b.sync(); err != nil {
-		return err
+	if err := errors.Join(b.writer.Flush(), b.file.Sync()); err != nil {
+		return b.failed(err)
 	}
 	end, err := b.file.Seek(0, io.SeekEnd)
 	if err != nil {

@@ -10,33 +10,34 @@ import (
 	"github.com/limitctl/limitctl/internal/auditlog"
 	"github.com/limitctl/limitctl/internal/connect"
 	"github.com/limitctl/limitctl/internal/outcome"
+	"github.com/limitctl/limitctl/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// change is one run that changes keys others use.
+// Counts are what became of the keys, overrides or limits that a run is about.
+type Counts struct {
+	Matched int64 // were selected
+	Changed int64 // are changed, for sure
+	Failed  int64 // were left, since they hold what limitctl did not write, or cannot be restored
+	Unknown int64 // have no known outcome, at most so many
+}
+
+// Left is how many are as they were, as far as that is known.
+func (c *Counts) Left() int64 { return c.Matched - c.Changed - c.Unknown }
+
+// change is one run that changes what others use.
 type change struct {
-	// entry is its line of the audit log. make completes it.
+	// entry is its line of the audit log. change gives it the counts and the outcome.
 	entry *auditlog.Entry
-	// consent was given before, and question is asked if it does not cover the place; an
-	// empty question is not asked.
+	*Counts
+	// consent was given before, and question is asked if it does not cover the place.
 	consent  Consent
 	question string
-	// make makes the change.
+	// make makes the change, and counts.
 	make func() error
 	// backup, if set, is where make keeps what it changes.
 	backup *backupFile
-}
-
-// keepBackup keeps the backup of a change that ended with err. It says that there is a way back if keys are changed, or may
-// be; changed is how many. If none are, the backup is kept all the same, since a store can refuse in the middle of a call.
-// It returns the path of the way back, and err, joined with its own error if the backup may not be whole.
-func (c *change) keepBackup(err error, changed int64, observer Observer) (path string, _ error) {
-	if err = c.backup.keep(err); changed == 0 {
-		return "", err
-	}
-	observer.Undoable(c.backup.path)
-	return c.backup.path, err
 }
 
 // newEntry returns the line of the audit log of a run that begins.
@@ -49,31 +50,78 @@ func (r *Runner) newEntry(command, selection string) *auditlog.Entry {
 // change opens the audit log, asks, records that the change begins, makes it, and records the
 // outcome. Unless made is true, nothing was changed.
 func (r *Runner) change(ctx context.Context, observer Observer, c *change) (made bool, err error) {
-	if err := c.consent.Check(r.Place.Access, c.entry.Command); err != nil {
+	entry := c.entry
+	if err := c.consent.Check(r.Place.Access, entry.Command); err != nil {
 		return false, err
 	}
-	c.entry.Reason = cmp.Or(c.entry.Reason, c.consent.Reason)
+	entry.Reason = cmp.Or(entry.Reason, c.consent.Reason)
 	machine, err := r.OpenAuditLog()
 	if err != nil {
 		return false, err
 	}
-	if c.question != "" {
-		if err := r.confirm(ctx, observer, c.consent, c.question); err != nil {
-			return false, errors.Join(err, machine.Close())
-		}
-	}
-	logs := &auditLogs{Runner: r, machine: machine}
-	if err := logs.begin(ctx, c.entry); err != nil {
+	if err := r.confirm(ctx, observer, c.consent, c.question); err != nil {
 		return false, errors.Join(err, machine.Close())
 	}
+	tell := r.journal(ctx)
+	entry.Began, entry.Matched = r.Now().UTC(), c.Matched
+	begun := *entry
+	begun.Time, begun.Outcome = entry.Began, auditlog.Begun
+	if err := machine.Write(&begun); err != nil {
+		return false, errors.Join(fmt.Errorf("the audit log cannot be written: %w; nothing was changed", err), machine.Close())
+	}
+	tell(&begun)
 	if c.backup == nil { // which names it already
 		r.ensureStoreID(ctx)
 	}
 	err = c.make()
 	if c.backup != nil && !c.backup.kept { // it is removed, since nothing was changed
-		c.entry.Backup = ""
+		entry.Backup = ""
 	}
-	return true, logs.end(ctx, c.entry, err)
+	entry.Time, entry.Changed, entry.Unknown = r.Now().UTC(), c.Changed, c.Unknown
+	switch {
+	case err == nil:
+		entry.Outcome = auditlog.Done
+	case ctx.Err() != nil:
+		entry.Outcome = auditlog.Interrupted
+	case errors.Is(err, outcome.ErrPartly):
+		entry.Outcome = auditlog.Partly
+	default:
+		entry.Outcome = auditlog.Failed
+	}
+	if err != nil {
+		entry.Error = r.Describe(err)
+	}
+	logErr := errors.Join(machine.Write(entry), machine.Close())
+	tell(entry)
+	if logErr != nil {
+		err = errors.Join(err, outcome.Partly(fmt.Errorf("the audit log could not be written: %w", logErr)))
+	}
+	return true, err
+}
+
+// journal returns what writes an entry to the store's journal, for all who use the store, also if the operation is interrupted
+// meanwhile. If it cannot write, it warns once, and the operation goes on: an operator at night who lacks a right must be able
+// to work.
+func (r *Runner) journal(ctx context.Context) (tell func(*auditlog.Entry)) {
+	journal, has := admin.AuditOf(r.Store)
+	warned := false
+	return func(entry *auditlog.Entry) {
+		if !has {
+			return
+		}
+		text, err := entry.Text(admin.MaxJournalText)
+		if err == nil {
+			err = r.within(ctx, func(ctx context.Context) error { return journal.AppendJournal(ctx, text) })
+		}
+		if err == nil {
+			return
+		}
+		has = store.IsAway(err) // one that was away may be back for the outcome
+		if r.Warn != nil && !warned {
+			warned = true
+			r.Warn(fmt.Errorf("the audit log in the store cannot be written, so only this machine has it: %w", err))
+		}
+	}
 }
 
 // ensureStoreID gives the store an id if it has none, and returns it. It is empty if the user
@@ -92,76 +140,6 @@ func (r *Runner) ensureStoreID(ctx context.Context) string {
 	return id
 }
 
-// auditLogs are the two places that record a run.
-type auditLogs struct {
-	*Runner
-	// machine is the audit log of this machine. Without it nothing is changed.
-	machine auditlog.Writer
-	// refused: the store has no journal, or does not let us write to it.
-	refused bool
-	// warned: it was said already that the store does not know of the run.
-	warned bool
-}
-
-// begin writes that a run begins. If it fails nothing may be changed.
-func (l *auditLogs) begin(ctx context.Context, entry *auditlog.Entry) error {
-	entry.Began = l.Now().UTC()
-	intent := *entry
-	intent.Time, intent.Outcome = entry.Began, auditlog.Begun
-	if err := l.machine.Write(&intent); err != nil {
-		return fmt.Errorf("the audit log cannot be written: %w; nothing was changed", err)
-	}
-	l.tell(ctx, &intent)
-	return nil
-}
-
-// end writes the entry of a run that ended with err, and closes the audit log. It returns err,
-// joined with its own error if the audit log could not be written.
-func (l *auditLogs) end(ctx context.Context, entry *auditlog.Entry, err error) error {
-	entry.Time = l.Now().UTC()
-	switch {
-	case err == nil:
-		entry.Outcome = auditlog.Done
-	case ctx.Err() != nil:
-		entry.Outcome = auditlog.Interrupted
-	case errors.Is(err, outcome.ErrPartly):
-		entry.Outcome = auditlog.Partly
-	default:
-		entry.Outcome = auditlog.Failed
-	}
-	if err != nil {
-		entry.Error = l.Describe(err)
-	}
-	logErr := errors.Join(l.machine.Write(entry), l.machine.Close())
-	l.tell(ctx, entry)
-	if logErr != nil {
-		return errors.Join(err, outcome.Partly(fmt.Errorf("the audit log could not be written: %w", logErr)))
-	}
-	return err
-}
-
-// tell writes an entry to the store's journal, for all who use the store, also if the
-// operation is interrupted meanwhile. If it cannot write, it warns once, and the operation goes on: an operator at night
-// who lacks a right must be able to work.
-func (l *auditLogs) tell(ctx context.Context, entry *auditlog.Entry) {
-	journal, has := admin.AuditOf(l.Store)
-	if !has || l.refused {
-		return
-	}
-	text, err := entry.Text(admin.MaxJournalText)
-	if err == nil {
-		err = l.within(ctx, func(ctx context.Context) error { return journal.AppendJournal(ctx, text) })
-	}
-	if err == nil {
-		return
-	}
-	l.refused = !store.IsAway(err) // one that was away may be back for the outcome
-	if l.Warn != nil && !l.warned {
-		l.warned = true
-		l.Warn(fmt.Errorf("the audit log in the store cannot be written, so only this machine has it: %w", err))
-	}
-}
-
 // Consent is what somebody has agreed to before being asked, and why.
 type Consent struct {
 	// Yes agrees to any change, except in a protected context.
@@ -178,35 +156,20 @@ func (c Consent) Covers(a Access) bool {
 }
 
 // Check returns why a change cannot be made even with a yes: the context is read-only
-// (a [connect.ReadOnlyError]), or the consent names another one (a [WrongContextError]).
+// (a [connect.ReadOnlyError]), or the consent names another one.
 // what is the operation, such as "reset".
 func (c Consent) Check(a Access, what string) error {
 	switch {
 	case a.ReadOnly:
 		return &connect.ReadOnlyError{Context: a.Context, What: what}
+	case c.Context != "" && a.Context == "":
+		return store.Invalidf("%s names a context, but no context is in use; nothing was done", shell.Command("--confirm", c.Context))
 	case c.Context != "" && c.Context != a.Context:
-		return &WrongContextError{Agreed: c.Context, InUse: a.Context}
+		return store.Invalidf("%s is not the name of the context of this store, which is %s; nothing was done",
+			shell.Command("--confirm", c.Context), a.Context)
 	}
 	return nil
 }
-
-// WrongContextError says that a consent is for another context than the one in use. It is
-// a [store.ErrInvalid].
-type WrongContextError struct {
-	Agreed string // the context of the consent
-	InUse  string // empty if none is in use
-}
-
-// Error names both contexts.
-func (e *WrongContextError) Error() string {
-	if e.InUse == "" {
-		return fmt.Sprintf("the consent is for context %s, and no context is in use", e.Agreed)
-	}
-	return fmt.Sprintf("the consent is for context %s, and the context in use is %s", e.Agreed, e.InUse)
-}
-
-// Is makes every WrongContextError a [store.ErrInvalid].
-func (e *WrongContextError) Is(target error) bool { return target == store.ErrInvalid }
 
 // Question is asked before something is changed.
 type Question struct {

@@ -47,20 +47,6 @@ func (f *Foreign) take(err error) error {
 	return errors.Join(others...)
 }
 
-// merge adds the values that a later step met. The scan and the change may both meet a
-// value, which is reported once.
-func (f *Foreign) merge(later *Foreign) {
-	f.count += later.count
-	for _, err := range later.first {
-		switch {
-		case slices.ContainsFunc(f.first, func(e error) bool { return e.Error() == err.Error() }):
-			f.count--
-		case len(f.first) < keptForeign:
-			f.first = append(f.first, err)
-		}
-	}
-}
-
 // Err is the foreign values as an error, nil if there are none. It is an
 // [outcome.ErrPartly] if something else was done.
 func (f *Foreign) Err(othersDone bool) error {
@@ -83,40 +69,17 @@ func isDamaged(err error) bool {
 	return errors.As(err, &key) && key.IsDamaged()
 }
 
-// Unsure is the keys that an operation met and that may be of a limiter.
+// Unsure is the keys that an operation met and that may be of a limiter, in JSON too.
 type Unsure struct {
-	Count int64
-	// NeverExpire is how many of them may deny for ever, since they have no expiry.
-	NeverExpire int64
+	Count int64 `json:"count"`
 	// First are the first few of them, those that may deny for ever before all others.
-	First []*layouts.UnsureError
-}
-
-func (u *Unsure) add(key *layouts.UnsureError) {
-	u.Count++
-	at := len(u.First)
-	if key.NeverExpires {
-		u.NeverExpire++
-		if expires := slices.IndexFunc(u.First, func(k *layouts.UnsureError) bool { return !k.NeverExpires }); expires >= 0 {
-			at = expires
-		}
-	}
-	if at < keptForeign {
-		u.First = slices.Insert(u.First, at, key)
-		u.First = u.First[:min(len(u.First), keptForeign)]
-	}
-}
-
-// UnsureDocument is the keys that look like a limiter's and were left out, in JSON.
-type UnsureDocument struct {
-	Count int64               `json:"count"`
-	First []unsureKeyDocument `json:"first"`
-	// NoTTL is how many of them have no expiry, and may deny for ever. They come first in First.
+	First []UnsureKey `json:"first"`
+	// NoTTL is how many of them have no expiry, and may deny for ever.
 	NoTTL int64 `json:"no_ttl"`
 }
 
-// unsureKeyDocument is one of them: it may be of any of Layouts, unless Wrong is set.
-type unsureKeyDocument struct {
+// UnsureKey is one of them: it may be of any of Layouts, unless Wrong is set.
+type UnsureKey struct {
 	StoreKey string `json:"store_key"`
 	// StoreKeyBase64 are the bytes of a StoreKey that is not UTF-8, which JSON cannot hold.
 	StoreKeyBase64 string   `json:"store_key_base64,omitempty"`
@@ -124,15 +87,22 @@ type unsureKeyDocument struct {
 	Defect         string   `json:"defect,omitempty"` // its defect if it is of the layout
 	Wrong          string   `json:"wrong,omitempty"`  // what none of the layouts writes
 	NoTTL          bool     `json:"no_ttl"`
+	// Text is all of it for people.
+	Text string `json:"-"`
 }
 
-// Document is the keys in JSON.
-func (u *Unsure) Document() *UnsureDocument {
-	d := &UnsureDocument{Count: u.Count, NoTTL: u.NeverExpire, First: []unsureKeyDocument{}}
-	for _, key := range u.First {
-		d.First = append(d.First, unsureKeyDocument{StoreKey: key.StoreKey,
-			StoreKeyBase64: output.Base64IfNeeded(key.StoreKey), Layouts: key.Layouts, Defect: key.Defect,
-			Wrong: key.Wrong, NoTTL: key.NeverExpires})
+func (u *Unsure) add(key *layouts.UnsureError) {
+	u.Count++
+	at := len(u.First)
+	if key.NeverExpires {
+		u.NoTTL++
+		if expires := slices.IndexFunc(u.First, func(k UnsureKey) bool { return !k.NoTTL }); expires >= 0 {
+			at = expires
+		}
 	}
-	return d
+	if at < keptForeign {
+		u.First = slices.Insert(u.First, at, UnsureKey{StoreKey: key.StoreKey, StoreKeyBase64: output.Base64IfNeeded(key.StoreKey),
+			Layouts: key.Layouts, Defect: key.Defect, Wrong: key.Wrong, NoTTL: key.NeverExpires, Text: key.Error()})
+		u.First = u.First[:min(len(u.First), keptForeign)]
+	}
 }

@@ -42,22 +42,22 @@ func (r *Runner) SetOverride(ctx context.Context, plan *OverridePlan, observer O
 	if wanted.Effect == store.OverrideBlock || wanted.Effect == store.OverrideExempt {
 		command = wanted.Effect.String() // these are commands of their own
 	}
-	entry := r.newEntry(command, plan.Text)
-	entry.Matched, entry.Reason = 1, wanted.Reason
+	entry, counts := r.newEntry(command, plan.Text), &Counts{Matched: 1}
+	entry.Reason = wanted.Reason
 	var set *store.Override
-	question := fmt.Sprintf("Set this override for %s", output.Duration(plan.Lasts))
-	_, err = r.change(ctx, observer, &change{entry: entry, consent: plan.Consent, question: question, make: func() error {
-		return r.within(ctx, func(ctx context.Context) error {
-			done, err := table.SetOverride(ctx, wanted, plan.Lasts)
-			if err != nil {
-				return err
-			}
-			set, entry.Changed = &done, 1
-			entry.Selection += " (" + done.ID + ")"
-			record(entry, &done)
-			return nil
-		})
-	}})
+	_, err = r.change(ctx, observer, &change{entry: entry, Counts: counts, consent: plan.Consent,
+		question: "Set this override for " + output.Duration(plan.Lasts), make: func() error {
+			return r.within(ctx, func(ctx context.Context) error {
+				done, err := table.SetOverride(ctx, wanted, plan.Lasts)
+				if err != nil {
+					return err
+				}
+				set, counts.Changed = &done, 1
+				entry.Selection += " (" + done.ID + ")"
+				record(entry, &done)
+				return nil
+			})
+		}})
 	return set, err
 }
 
@@ -143,28 +143,27 @@ func (r *Runner) RevokeOverrides(ctx context.Context, plan *RevokePlan, observer
 	for i := range inForce {
 		texts = append(texts, inForce[i].ID+" ("+allowance.All(&inForce[i])+")")
 	}
-	entry := r.newEntry(revokeCommand, strings.Join(texts, " "))
-	entry.Matched = int64(len(plan.IDs))
-	question := "Revoke " + output.Plural(len(plan.IDs), "override")
-	_, err = r.change(ctx, observer, &change{entry: entry, consent: plan.Consent, question: question, make: func() error {
-		var failures []error
-		for _, id := range plan.IDs {
-			failures = append(failures, r.within(ctx, func(ctx context.Context) error {
-				ended, found, err := table.RevokeOverride(ctx, id)
-				if err == nil && found { // one that ended by itself meanwhile is what was wanted
-					revoked = append(revoked, ended)
-					record(entry, &ended)
-				}
-				return err
-			}))
-		}
-		entry.Changed = int64(len(revoked))
-		err := errors.Join(failures...)
-		if err != nil && len(revoked) > 0 {
-			err = outcome.Partly(err)
-		}
-		return err
-	}})
+	entry, counts := r.newEntry(revokeCommand, strings.Join(texts, " ")), &Counts{Matched: int64(len(plan.IDs))}
+	_, err = r.change(ctx, observer, &change{entry: entry, Counts: counts, consent: plan.Consent,
+		question: "Revoke " + output.Plural(len(plan.IDs), "override"), make: func() error {
+			var failures []error
+			for _, id := range plan.IDs {
+				failures = append(failures, r.within(ctx, func(ctx context.Context) error {
+					ended, found, err := table.RevokeOverride(ctx, id)
+					if err == nil && found { // one that ended by itself meanwhile is what was wanted
+						revoked = append(revoked, ended)
+						record(entry, &ended)
+					}
+					return err
+				}))
+			}
+			counts.Changed = int64(len(revoked))
+			err := errors.Join(failures...)
+			if err != nil && counts.Changed > 0 {
+				err = outcome.Partly(err)
+			}
+			return err
+		}})
 	return revoked, err
 }
 
@@ -210,32 +209,23 @@ func (r *Runner) overrideTable() (*admin.Tables, error) {
 // ErrNoOverride is the error of an ID that no override in force has.
 var ErrNoOverride = errors.New("not in force")
 
-// withOverrides returns remaining, which may be nil, with the overrides that are in force.
+// withOverrides returns remaining, which may be nil, with the overrides that are in force. That they may not be read is a
+// warning: decisions go on without them, too.
 func (r *Runner) withOverrides(ctx context.Context, remaining *Remaining) (*Remaining, error) {
-	if remaining == nil {
-		return nil, nil
+	if _, has := admin.TablesOf(r.Store); !has || remaining == nil {
+		return remaining, nil
 	}
 	with := *remaining
-	var err error
-	with.overrides, err = r.overridesInForce(ctx)
-	return &with, err
-}
-
-// overridesInForce returns the overrides that are in force; nil for none. That they may not be
-// read is a warning.
-func (r *Runner) overridesInForce(ctx context.Context) (*store.OverrideList, error) {
-	if _, has := admin.TablesOf(r.Store); !has {
-		return nil, nil
-	}
 	overrides, err := r.Overrides(ctx)
 	switch {
-	case errors.Is(err, store.ErrRefused): // for want of a right to read them; decisions go on without them, too
+	case errors.Is(err, store.ErrRefused):
 		if r.Warn != nil {
 			r.Warn(fmt.Errorf("overrides cannot be read, so limits are computed without them: %w", err))
 		}
-		return nil, nil
 	case err != nil:
 		return nil, err
+	default:
+		with.overrides = store.NewOverrideList(overrides)
 	}
-	return store.NewOverrideList(overrides), nil
+	return &with, nil
 }

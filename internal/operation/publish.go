@@ -32,22 +32,23 @@ func (r *Runner) Publish(ctx context.Context, plan *PublishPlan, observer Observ
 	}
 	v := &published.Version{At: r.Now().UTC(), By: r.User, Reason: plan.Consent.Reason, Of: plan.Of, Text: plan.Config}
 	next := plan.State.Next(v)
-	entry := r.newEntry(plan.Command, fmt.Sprintf("%s (version %d)", plan.Text, v.Number))
-	entry.Matched = 1
-	var made *published.Version
-	_, err = r.change(ctx, observer, &change{entry: entry, consent: plan.Consent, question: plan.Question, make: func() error {
-		return r.within(ctx, func(ctx context.Context) error {
-			done, err := table.Change(ctx, next)
-			switch {
-			case err != nil:
+	entry, counts := r.newEntry(plan.Command, fmt.Sprintf("%s (version %d)", plan.Text, v.Number)), &Counts{Matched: 1}
+	_, err = r.change(ctx, observer, &change{entry: entry, Counts: counts, consent: plan.Consent, question: plan.Question,
+		make: func() error {
+			return r.within(ctx, func(ctx context.Context) error {
+				done, err := table.Change(ctx, next)
+				if err == nil && !done {
+					return fmt.Errorf("%w: another version was published meanwhile; see `limitctl config history`, and publish again; "+
+						"nothing was changed", store.ErrRefused)
+				}
+				if err == nil {
+					counts.Changed = 1
+				}
 				return err
-			case !done:
-				return fmt.Errorf("%w: another version was published meanwhile; see `limitctl config history`, and publish again; "+
-					"nothing was changed", store.ErrRefused)
-			}
-			made, entry.Changed = v, 1
-			return nil
-		})
-	}})
-	return made, err
+			})
+		}})
+	if counts.Changed == 0 {
+		return nil, err
+	}
+	return v, err
 }

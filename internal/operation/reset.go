@@ -32,21 +32,16 @@ type ResetPlan struct {
 	Consent Consent
 }
 
-// ResetResult is what a reset came to.
+// ResetResult is what a reset came to, or in a dry run would.
 type ResetResult struct {
-	// Matched is how many keys were selected.
-	Matched int64
-	// Damaged is how many of them are damaged records, which no backup keeps.
+	Counts
+	// Damaged is how many of the keys are damaged records, which no backup keeps.
 	Damaged int64
-	// Changed is how many of them were deleted, or adjusted to something else, for sure.
-	Changed int64
 	// Gone is how many of them were not there any more when they were to be deleted, as far as
 	// that is known: they had lapsed, or somebody else has deleted them.
 	Gone int64
 	// Effect is what an adjustment has done for sure, or in a dry run would do.
 	Effect Effect
-	// Unknown is the most keys that have no known outcome.
-	Unknown int64
 	// Incomplete is why not all keys could be looked at, nil if all were.
 	Incomplete error
 	// Layouts are those of other limiters whose keys were selected, by name, and Unsure the keys
@@ -73,125 +68,120 @@ func (r *Runner) Reset(ctx context.Context, plan *ResetPlan, observer Observer) 
 	if err != nil {
 		return nil, outcome.WithProgress(err, "nothing was changed")
 	}
-	targets := &targets{remaining: remaining, adjuster: adjuster, dryRun: plan.DryRun}
+	t := &targets{remaining: remaining, adjuster: adjuster, dryRun: plan.DryRun}
 	if !plan.DryRun {
 		header := backup.Header{Adjusts: plan.Remaining != nil, Marked: true}
-		if targets.backup, err = r.createBackup(ctx, plan.Backup, entry, header); err != nil {
+		if t.backup, err = r.createBackup(ctx, plan.Backup, entry, header); err != nil {
 			return nil, err
 		}
-		defer targets.backup.discard() // unless it is kept
+		defer t.backup.discard() // unless it is kept
 	}
 	selection := plan.Selection
 	selection.Names = nil // all keys of a subject are reset, also those under names that nobody knows
-	selection.Query.Records = targets.backup != nil
+	selection.Query.Records = t.backup != nil
 	selection.Damaged = plan.Remaining == nil && !selection.Foreign
-	found, scanErr := Scan(ctx, r.Store, &selection, observer, targets.add)
-	found.Matched = int64(targets.count)
-	if scanErr != nil && (ctx.Err() != nil || targets.failed) {
+	found, scanErr := Scan(ctx, r.Store, &selection, observer, t.add)
+	if scanErr != nil && (ctx.Err() != nil || t.failed) {
 		return nil, nothingChanged(&found, scanErr)
 	}
-	result := &ResetResult{Matched: found.Matched, Incomplete: found.WithProgress(scanErr), Layouts: targets.layouts, Unsure: found.Unsure,
-		Damaged: targets.damaged}
-	if scanErr != nil && targets.count == 0 {
-		return result, nothingChanged(&found, scanErr)
+	found.Matched = t.Matched
+	t.foreign, t.Unsure, t.Incomplete = found.Foreign, found.Unsure, found.WithProgress(scanErr)
+	if scanErr != nil && t.Matched == 0 {
+		return &t.ResetResult, nothingChanged(&found, scanErr)
 	}
-	observer.Selected(targets.selected(result.Incomplete))
-	if plan.DryRun || targets.count == 0 {
-		result.Effect = targets.effect
-		return result, resetError(&found, scanErr, nil)
+	observer.Selected(t.selected())
+	if plan.DryRun || t.Matched == 0 {
+		return &t.ResetResult, t.err(nil)
 	}
 	if scanErr != nil && !plan.KeepGoing && plan.Consent.Covers(r.Place.Access) {
-		return result, &BrokenScanError{nothingChanged(&found, scanErr)}
-	}
-	entry.Matched = found.Matched
-	if len(targets.layouts) > 0 { // those of all that were looked for
-		entry.Layout = strings.Join(targets.layouts, ",")
-	}
-	c := &change{entry: entry, consent: plan.Consent, question: targets.question(scanErr), backup: targets.backup}
-	c.make = func() error {
-		done, err := r.resetTargets(ctx, observer, targets)
-		found.Foreign.merge(&done.foreign)
-		if targets.backup != nil && done.any(err) && int64(targets.count) > targets.damaged {
-			result.Backup, err = c.keepBackup(err, done.keys+done.unknown, observer)
+		were := "1 key that was"
+		if t.Matched > 1 {
+			were = output.Plural(int(t.Matched), "key") + " that were"
 		}
-		result.Changed, result.Effect, result.Unknown = done.keys, done.effect, done.unknown
-		entry.Changed, entry.Unknown = done.keys, done.unknown
-		if err == nil && plan.Remaining == nil {
-			result.Gone = int64(targets.count-done.foreign.Count()) - done.keys
-		}
-		return resetError(&found, scanErr, done.withProgress(err, targets))
+		return &t.ResetResult, fmt.Errorf("%w; --keep-going changes the %s found", nothingChanged(&found, scanErr), were)
 	}
-	made, err := r.change(ctx, observer, c)
+	if len(t.Layouts) > 0 { // those of all that were looked for
+		entry.Layout = strings.Join(t.Layouts, ",")
+	}
+	question := t.question(scanErr)
+	t.Effect = Effect{} // that was a forecast
+	made, err := r.change(ctx, observer, &change{entry: entry, Counts: &t.Counts, consent: plan.Consent, question: question,
+		backup: t.backup, make: func() error {
+			err := r.resetTargets(ctx, observer, t)
+			if t.backup != nil && t.mayHaveChanged(err) && t.Matched > t.Damaged {
+				// It is kept also if no key is known to be changed, since a store can refuse in the middle of a call.
+				if err = t.backup.keep(err); t.Changed+t.Unknown > 0 {
+					t.Backup = t.backup.path
+					observer.Undoable(t.Backup)
+				}
+			}
+			if err == nil && remaining == nil {
+				t.Gone = t.Matched - t.Failed - t.Changed
+			}
+			return t.err(t.withProgress(err))
+		}})
 	if !made {
 		return nil, err
 	}
-	return result, err
+	return &t.ResetResult, err
 }
 
-// resetError is the error that a reset ends with: that of the change, else of the scan
-// before it, else of the foreign values it met.
-func resetError(found *Found, scanErr, changeErr error) error {
+// err is the error that a reset ends with: that of the change, else of the scan before it, else of the foreign values it met.
+func (t *targets) err(changeErr error) error {
 	switch {
 	case changeErr != nil:
 		return changeErr
-	case scanErr != nil:
-		return outcome.Partly(found.WithProgress(scanErr))
+	case t.Incomplete != nil:
+		return outcome.Partly(t.Incomplete)
 	}
-	return found.Foreign.Err(found.Matched > 0)
+	return t.foreign.Err(t.Matched > 0)
 }
 
-// resetDone is how far the change of a reset has come.
-type resetDone struct {
-	asked   bool   // the store was asked to change some keys
-	keys    int64  // how many are changed for sure
-	effect  Effect // of an adjustment
-	unknown int64  // the most keys that have no known outcome
-	foreign Foreign
-}
-
-// any reports whether something may be changed after the change ended with err. Nothing
+// mayHaveChanged reports whether something may be changed after the change ended with err. Nothing
 // is if no call was made, or the store could not be reached, or it has said so.
-func (d *resetDone) any(err error) bool {
+func (t *targets) mayHaveChanged(err error) bool {
 	neverReached := store.IsAway(err) && !errors.Is(err, store.ErrOutcomeUnknown)
-	return d.keys > 0 || err != nil && d.asked && !neverReached
+	return t.Changed > 0 || err != nil && t.asked && !neverReached
 }
 
-// failed notes the errors of a batch in which so many keys have no reported outcome. unsure: an earlier try
-// may have changed them. It returns those that end the change.
-func (d *resetDone) failed(err error, unreported int, unsure bool) error {
-	known := d.foreign.Count()
-	err = d.foreign.take(err)
+// take counts what the errors of a batch say, in which so many keys have no reported outcome. unsure: an earlier try
+// may have changed them. It returns the errors that end the change.
+func (t *targets) take(err error, unreported int, unsure bool) error {
+	known := t.foreign.Count()
+	err = t.foreign.take(err)
+	foreign := t.foreign.Count() - known
+	t.Failed += int64(foreign)
 	if errors.Is(err, store.ErrOutcomeUnknown) || unsure && err != nil {
-		d.unknown += int64(unreported - (d.foreign.Count() - known))
+		t.Unknown += int64(unreported - foreign)
 	}
 	return err
 }
 
 // withProgress says of the error that ended the change how much of it was done.
-func (d *resetDone) withProgress(err error, t *targets) error {
+func (t *targets) withProgress(err error) error {
 	if err == nil {
 		return nil
 	}
-	second := secondReset
+	second := "a second run deletes the rest, and what was used since of the keys that are done, with a backup of its own"
 	if t.remaining != nil {
-		second = secondAdjust
+		second = "a second run also adjusts the keys that are done, which forgets what was used of them since, except in a backup of its own"
 	}
-	known := d.keys + d.effect.Stay
-	err = outcome.WithProgress(err, "%d of %s %s%s", known, output.Plural(t.count, "key"), certainly("done", err),
+	known := t.Changed + t.Effect.Stay
+	err = outcome.WithProgress(err, "%d of %s %s%s", known, output.Plural(int(t.Matched), "key"), certainly("done", err),
 		goOn(err, known, second))
-	if d.keys > 0 {
+	if t.Changed > 0 {
 		err = outcome.Partly(err)
 	}
 	return err
 }
 
 // resetTargets deletes or adjusts the targets, a batch at a time.
-func (r *Runner) resetTargets(ctx context.Context, observer Observer, t *targets) (done resetDone, err error) {
+func (r *Runner) resetTargets(ctx context.Context, observer Observer, t *targets) error {
 	progress := observer.Begin(Resetting)
 	defer progress.Close()
-	tried := 0
+	tried := int64(0)
 	var stopped error
-	err = t.each(keysPerBatch, func(batch backup.Batch) error {
+	err := t.each(keysPerBatch, func(batch backup.Batch) error {
 		if stopped == nil {
 			stopped = ctx.Err()
 		}
@@ -203,35 +193,34 @@ func (r *Runner) resetTargets(ctx context.Context, observer Observer, t *targets
 				return err
 			}
 		}
-		done.asked = true
-		if stopped = r.resetBatch(ctx, t, batch, &done); stopped != nil {
-			return nil
+		t.asked = true
+		if stopped = r.resetBatch(ctx, t, batch); stopped == nil {
+			tried += int64(len(batch.Records))
+			progress.Set(tried, t.Matched, 0)
 		}
-		tried += len(batch.Records)
-		progress.Set(int64(tried), int64(t.count), 0)
 		return nil
 	})
 	if stopped != nil && (err == nil || errors.Is(err, stopped)) {
-		return done, stopped
+		return stopped
 	}
-	if left := t.count - tried; stopped == nil && err == nil && left > 0 { // their records cannot be read again
-		err = fmt.Errorf("%s could not be kept in the backup: left unchanged", output.Plural(left, "key"))
+	if left := t.Matched - tried; stopped == nil && err == nil && left > 0 { // their records cannot be read again
+		err = fmt.Errorf("%s could not be kept in the backup: left unchanged", output.Plural(int(left), "key"))
 	}
-	return done, errors.Join(stopped, err)
+	return errors.Join(stopped, err)
 }
 
 // resetBatch deletes or adjusts a batch, and tries again if the store does not answer.
-func (r *Runner) resetBatch(ctx context.Context, t *targets, batch backup.Batch, done *resetDone) error {
+func (r *Runner) resetBatch(ctx context.Context, t *targets, batch backup.Batch) error {
 	if t.remaining != nil {
-		return r.adjustBatch(ctx, t, batch, done)
+		return r.adjustBatch(ctx, t, batch)
 	}
-	before, reported := *done, 0 // how many of the batch the store has reported as deleted
+	before, foreign, reported := t.Counts, t.foreign, 0 // how many of the batch the store has reported as deleted
 	return r.retry(ctx, new(true), func(ctx context.Context, unsure bool) error {
-		*done = before
+		t.Counts, t.foreign = before, foreign
 		first := reported == 0 && !unsure
 		deleted, late, err := r.Store.Delete(ctx, batch.Records...)
 		reported += deleted
-		done.keys += int64(reported)
+		t.Changed += int64(reported)
 		if t.backup != nil && first {
 			// A record that was damaged since the scan cannot be brought back, and in the
 			// backup it would be one more damaged line. The backup keeps what it was before. It
@@ -242,9 +231,9 @@ func (r *Runner) resetBatch(ctx context.Context, t *targets, batch backup.Batch,
 				return err
 			}
 		}
-		err = done.failed(err, len(batch.Records)-reported, unsure)
+		err = t.take(err, len(batch.Records)-reported, unsure)
 		if err == nil && unsure { // what is gone was deleted by the try that was not answered
-			done.keys = before.keys + int64(len(batch.Records)-(done.foreign.Count()-before.foreign.Count()))
+			t.Changed = before.Changed + int64(len(batch.Records)) - (t.Failed - before.Failed)
 		}
 		return err
 	})
@@ -252,7 +241,7 @@ func (r *Runner) resetBatch(ctx context.Context, t *targets, batch backup.Batch,
 
 // adjustBatch adjusts the keys of a batch, and notes the outcomes. It retries those whose outcome the
 // store does not report.
-func (r *Runner) adjustBatch(ctx context.Context, t *targets, batch backup.Batch, done *resetDone) error {
+func (r *Runner) adjustBatch(ctx context.Context, t *targets, batch backup.Batch) error {
 	adjustments := make([]admin.Adjustment, len(batch.Records))
 	for i := range batch.Records {
 		adjustments[i] = t.remaining.adjustment(batch.Records[i].Key, batch.Limits[i])
@@ -260,9 +249,9 @@ func (r *Runner) adjustBatch(ctx context.Context, t *targets, batch backup.Batch
 			adjustments[i].Kept = batch.Records[i].Value
 		}
 	}
-	records, foreign, unknown := batch.Records, done.foreign, done.unknown
+	records, before, foreign := batch.Records, t.Counts, t.foreign
 	return r.retry(ctx, new(true), func(ctx context.Context, unsure bool) error {
-		done.foreign, done.unknown = foreign, unknown
+		t.Counts, t.foreign = before, foreign
 		results, err := t.adjuster.Adjust(ctx, adjustments...)
 		results = append(results, make([]admin.Adjusted, max(0, len(adjustments)-len(results)))...) // none after some errors
 		var late, same, left []admin.Record
@@ -273,11 +262,11 @@ func (r *Runner) adjustBatch(ctx context.Context, t *targets, batch backup.Batch
 				left, again = append(left, records[i]), append(again, adjustments[i])
 				continue
 			}
-			before := a.Before
+			was := a.Before
 			if unsure { // it may be as an earlier try has left it, which was not answered
-				before = r.usedBefore(&records[i], before)
+				was = r.usedBefore(&records[i], was)
 			}
-			done.effect.count(before, a.After)
+			t.Effect.count(was, a.After)
 			switch {
 			case unsure:
 			case a.Before == a.After:
@@ -287,13 +276,13 @@ func (r *Runner) adjustBatch(ctx context.Context, t *targets, batch backup.Batch
 			}
 		}
 		records, adjustments = left, again
-		done.keys = done.effect.changed()
+		t.Changed = t.Effect.Gain + t.Effect.Lose
 		if t.backup != nil {
 			if err := errors.Join(t.backup.amend(late), t.backup.exclude(same)); err != nil {
 				return err
 			}
 		}
-		return done.failed(err, len(left), unsure)
+		return t.take(err, len(left), unsure)
 	})
 }
 

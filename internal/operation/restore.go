@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
 	"strings"
 
 	"github.com/limitctl/limitctl/internal/backup"
 	"github.com/limitctl/limitctl/internal/files"
 	"github.com/limitctl/limitctl/internal/outcome"
 	"github.com/limitctl/limitctl/internal/output"
+	"github.com/limitctl/limitctl/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -25,7 +25,7 @@ type Backup struct {
 }
 
 // OpenBackup opens a backup of keys with a prefix and reads it through. The caller closes
-// it. A backup of another prefix is a [PrefixError], unless it is of other limiters' keys, which
+// it. A backup of another prefix is a [store.ErrInvalid], unless it is of other limiters' keys, which
 // are under no prefix of ours.
 func OpenBackup(f *Files, path, prefix string) (*Backup, error) {
 	file, err := f.Open(path)
@@ -43,7 +43,8 @@ func OpenBackup(f *Files, path, prefix string) (*Backup, error) {
 	case contents.Records == 0 && contents.Damaged > 0:
 		err = fmt.Errorf("%s holds no record that can be read: %w; nothing was restored", path, contents.Damage[0])
 	case contents.Prefix != prefix && contents.Layout == "":
-		err = &PrefixError{Path: path, Backup: contents.Prefix, InUse: prefix}
+		err = store.Invalidf("%s holds keys of the prefix %q, and the prefix here is %q; give %s", path, contents.Prefix, prefix,
+			shell.Command("--prefix", contents.Prefix))
 	}
 	if err != nil {
 		file.Close()
@@ -80,17 +81,6 @@ func (b *Backup) StoreKeys(most int) (first []string, count int, err error) {
 	return first, count, err
 }
 
-// PrefixError says that the keys of a backup have another prefix than those of the store.
-type PrefixError struct {
-	Path          string // of the backup
-	Backup, InUse string // the two prefixes
-}
-
-// Error names the backup and both prefixes.
-func (e *PrefixError) Error() string {
-	return fmt.Sprintf("%s holds keys of the prefix %q, and the prefix here is %q", e.Path, e.Backup, e.InUse)
-}
-
 // DamageError says how many lines of the backup could not be read and are left out; nil
 // if there are none. It is an [outcome.ErrPartly].
 func (b *Backup) DamageError() error {
@@ -120,19 +110,16 @@ type RestorePlan struct {
 // replaces reports whether keys that have been used since are overwritten.
 func (p *RestorePlan) replaces() bool { return p.Replace || p.Backup.Adjusts }
 
-// RestoreResult is the outcome of the records of a backup.
+// RestoreResult is the outcome of the records of a backup. Those that were restored have changed.
 type RestoreResult struct {
-	Restored int64
-	Already  int64 // as the backup has them, before and now
-	Lapsed   int64 // nothing of them would be in use by now
-	InUse    int64 // used since, and left
+	Counts
+	Already int64 // as the backup has them, before and now
+	Lapsed  int64 // nothing of them would be in use by now
+	InUse   int64 // used since, and left
 	// Unreached is how many the change that made the backup had not reached when it ended. They are left as they are.
 	Unreached int64
-	// Failed is how many were left, since they are invalid in the backup or their keys hold what limitctl did not write.
-	Failed int64
-	// Unknown is how many have no known outcome, because the store did not answer.
-	Unknown int64
-	unfit   error // of the first few that are invalid
+	foreign   int64 // of those that failed, whose keys hold what limitctl did not write
+	unfit     error // of the first few others
 }
 
 // Restore asks, and brings back what a backup holds. Without a result nothing was changed.
@@ -147,22 +134,18 @@ func (r *Runner) Restore(ctx context.Context, plan *RestorePlan, observer Observ
 	if plan.IntoOther != nil {
 		question = plan.IntoOther.Error() + ". " + question + " into it"
 	}
-	entry.Matched = int64(plan.Backup.Records)
 	if layouts := plan.Backup.Layouts; len(layouts) > 0 {
 		entry.Layout = strings.Join(layouts, ",")
 	}
-	result := &RestoreResult{}
-	made, err := r.change(ctx, observer, &change{entry: entry, consent: plan.Consent, question: question, make: func() error {
-		err := r.restoreRecords(ctx, plan, observer, result)
-		entry.Changed = result.Restored
-		if errors.Is(err, store.ErrOutcomeUnknown) {
-			entry.Unknown = result.Unknown
-		}
-		if err = result.err(plan, err); err == nil {
-			err = plan.Backup.DamageError()
-		}
-		return err
-	}})
+	result := &RestoreResult{Counts: Counts{Matched: int64(plan.Backup.Records)}}
+	made, err := r.change(ctx, observer, &change{entry: entry, Counts: &result.Counts, consent: plan.Consent, question: question,
+		make: func() error {
+			err := result.err(plan, r.restoreRecords(ctx, plan, observer, result))
+			if err == nil {
+				err = plan.Backup.DamageError()
+			}
+			return err
+		}})
 	if !made {
 		return nil, err
 	}
@@ -181,26 +164,25 @@ func (r *Runner) restoreRecords(ctx context.Context, plan *RestorePlan, observer
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		records := batch.Records
-		if plan.Only != nil {
-			records = slices.DeleteFunc(records, func(r admin.Record) bool { return !plan.Only(r.Key) })
+		var unused, used []admin.Record
+		for _, record := range batch.Records {
+			switch {
+			case plan.Only != nil && !plan.Only(record.Key):
+			case batch.Unreached && plan.IntoOther == nil: // what became of it since is not due to the change
+				result.Unreached++
+			case backup.IsUnused(&record):
+				unused = append(unused, record)
+			default:
+				used = append(used, record)
+			}
 		}
-		if len(records) == 0 {
-			return nil
-		}
-		if batch.Unreached && plan.IntoOther == nil { // what became of them since is not due to the change
-			result.Unreached += int64(len(records))
-			return nil
-		}
-		unused := slices.DeleteFunc(slices.Clone(records), func(r admin.Record) bool { return !backup.IsUnused(&r) })
 		if err := r.restoreUnused(ctx, plan, unused, result); err != nil {
 			return err
 		}
-		records = slices.DeleteFunc(records, func(r admin.Record) bool { return backup.IsUnused(&r) })
-		if err := r.restoreBatch(ctx, plan, records, result); err != nil {
+		if err := r.restoreBatch(ctx, plan, used, result); err != nil {
 			return err
 		}
-		progress.Set(result.known(), int64(plan.Backup.Records), 0)
+		progress.Set(result.known(), result.Matched, 0)
 		return nil
 	})
 }
@@ -208,8 +190,11 @@ func (r *Runner) restoreRecords(ctx context.Context, plan *RestorePlan, observer
 // restoreBatch brings back some records that hold usage. It retries those whose outcome the store does
 // not report.
 func (r *Runner) restoreBatch(ctx context.Context, plan *RestorePlan, records []admin.Record, result *RestoreResult) error {
+	if len(records) == 0 {
+		return nil
+	}
 	unknown := result.Unknown
-	return r.retry(ctx, new(result.known() > 0), func(ctx context.Context, _ bool) error {
+	return r.retry(ctx, new(result.known() > 0), func(ctx context.Context, unsure bool) error {
 		result.Unknown = unknown
 		outcomes, err := r.Store.Import(ctx, plan.replaces(), records...)
 		var left []admin.Record
@@ -224,70 +209,57 @@ func (r *Runner) restoreBatch(ctx context.Context, plan *RestorePlan, records []
 			}
 		}
 		records = left
-		if err = result.takeUnfit(err); err != nil {
+		if err = result.takeUnfit(err); unsure && err != nil || errors.Is(err, store.ErrOutcomeUnknown) {
 			result.Unknown += int64(len(left))
 		}
 		return err
 	})
 }
 
-// restoreUnused makes keys unused again that were so when the backup was made. Without replace
-// those that are in use are left.
+// restoreUnused makes keys unused again that were so when the backup was made, if the backup replaces keys in use.
 func (r *Runner) restoreUnused(ctx context.Context, plan *RestorePlan, records []admin.Record, result *RestoreResult) error {
+	if !plan.replaces() { // a deletion keeps none of these
+		result.Lapsed += int64(len(records))
+		return nil
+	}
 	if len(records) == 0 {
 		return nil
 	}
 	before, deleted := *result, 0
-	keys := admin.KeysOf(records)
-	reached := result.known() > 0
-	return r.retry(ctx, &reached, func(ctx context.Context, _ bool) error {
+	return r.retry(ctx, new(result.known() > 0), func(ctx context.Context, unsure bool) error {
 		*result = before
-		if plan.replaces() {
-			now, _, err := r.Store.Delete(ctx, records...)
-			deleted += now
-			var foreign Foreign
-			err = foreign.take(err)
-			left := int64(len(records) - deleted - foreign.Count())
-			result.Restored += int64(deleted)
-			result.Failed += int64(foreign.Count())
-			if err != nil {
-				result.Unknown += left
-				return err
-			}
+		now, _, err := r.Store.Delete(ctx, records...)
+		deleted += now
+		var foreign Foreign
+		err = foreign.take(err)
+		left := int64(len(records) - deleted - foreign.Count())
+		result.Changed += int64(deleted)
+		result.Failed += int64(foreign.Count())
+		result.foreign += int64(foreign.Count())
+		switch {
+		case err == nil:
 			result.Already += left
-			return nil
+		case unsure || errors.Is(err, store.ErrOutcomeUnknown):
+			result.Unknown += left
 		}
-		result.Already += int64(len(keys))
-		for e, err := range r.Store.Scan(ctx, admin.Query{Keys: keys}) {
-			reached = reached || !store.IsAway(err)
-			switch {
-			case errors.Is(err, store.ErrForeign):
-				result.Failed++
-			case err != nil:
-				return err
-			default:
-				result.InUse++
-				if plan.InUse != nil {
-					plan.InUse(e.Key)
-				}
-			}
-			result.Already--
-		}
-		return nil
+		return err
 	})
 }
 
 func (r *RestoreResult) count(outcome admin.ImportOutcome) {
 	switch outcome {
 	case admin.Imported:
-		r.Restored++
+		r.Changed++
 	case admin.AlreadyThere:
 		r.Already++
 	case admin.Lapsed:
 		r.Lapsed++
 	case admin.InUse:
 		r.InUse++
-	case admin.Foreign, admin.Unfit:
+	case admin.Foreign:
+		r.foreign++
+		r.Failed++
+	case admin.Unfit:
 		r.Failed++
 	case admin.NotKnown: // asked again, or counted by the caller
 	}
@@ -315,26 +287,33 @@ func (r *RestoreResult) takeUnfit(err error) error {
 
 // known is how many records have a known outcome.
 func (r *RestoreResult) known() int64 {
-	return r.Restored + r.Already + r.Lapsed + r.InUse + r.Unreached + r.Failed
+	return r.Changed + r.Already + r.Lapsed + r.InUse + r.Unreached + r.Failed
 }
 
 // err is the error that a restore ends with: what ended it early, or that some records could not be restored.
 func (r *RestoreResult) err(plan *RestorePlan, err error) error {
-	switch {
+	switch unfit := r.Failed - r.foreign; {
 	case err != nil:
-		second := secondRestore
+		second := "run it again: it restores the rest, and leaves keys that were used since"
 		if plan.replaces() {
-			second = secondReplace
+			second = "a second run also overwrites the keys that are restored, which forgets what was used of them since"
 		}
-		err = outcome.WithProgress(err, "%d of %s %s%s", r.Restored+r.Already, output.Plural(plan.Backup.Records, "record"),
+		err = outcome.WithProgress(err, "%d of %s %s%s", r.Changed+r.Already, output.Plural(int(r.Matched), "record"),
 			certainly("restored", err), goOn(err, r.known(), second))
 		if r.known() > 0 {
 			return outcome.Partly(err)
 		}
 		return err
 	case r.Failed > 0:
-		return outcome.Partly(errors.Join(r.unfit,
-			fmt.Errorf("%s not fit to be restored: left unchanged", output.Plural(int(r.Failed), "key"))))
+		var foreign, others error
+		if r.foreign > 0 {
+			holds := map[bool]string{true: " holds a value", false: " hold values"}[r.foreign == 1]
+			foreign = fmt.Errorf("%s%s that limitctl did not write: left unchanged", output.Plural(int(r.foreign), "key"), holds)
+		}
+		if unfit > 0 {
+			others = fmt.Errorf("%s of the backup cannot be restored: left out", output.Plural(int(unfit), "record"))
+		}
+		return outcome.Partly(errors.Join(foreign, r.unfit, others))
 	case r.InUse > 0:
 		return outcome.Partly(&UsedSinceError{r.InUse})
 	}
@@ -388,20 +367,26 @@ func (a identity) is(b identity) bool {
 	return a.prefix == b.prefix && a.address == b.address && a.address != "" && (a.id == b.id || a.id == "" || b.id == "")
 }
 
-// CheckOrigin returns an [otherStoreError] if a backup is not of this store for sure, and what the store said if it does
+// CheckOrigin returns a [store.ErrInvalid] if a backup is not of this store for sure, and what the store said if it does
 // not tell which one it is.
 func (r *Runner) CheckOrigin(ctx context.Context, b *Backup) error {
 	here, err := r.identity(ctx)
 	origin := r.originOf(&b.Header)
-	if origin.is(here) || here.address == "" && here.id == "" {
-		return nil
-	}
 	copied := origin.id != "" && origin.id == here.id && origin.prefix == here.prefix
-	if err != nil && !copied {
-		return &originUnknownError{Path: b.Path, Err: err}
+	from, to := output.Printable(b.Header.Store), r.Place.Store // the file may be anybody's
+	switch {
+	case origin.is(here) || here.address == "" && here.id == "":
+		return nil
+	case copied:
+		return store.Invalidf("%s is a backup of %s, and this is %s, with the same id: the same store reached in another way, or a copy of it",
+			b.Path, from, to)
+	case err != nil:
+		return fmt.Errorf("nobody can tell whether %s is a backup of this store: %w", b.Path, err)
+	case origin.id != "" && here.id != "" && origin.id != here.id:
+		const shown = 8
+		from, to = from+" with id "+origin.id[:shown]+"…", to+" with id "+here.id[:shown]+"…"
 	}
-	return &otherStoreError{Path: b.Path, Backup: b.Header.Store, BackupID: origin.id, Here: r.Place.Store, HereID: here.id,
-		MaybeCopy: copied}
+	return store.Invalidf("%s is a backup of another store, %s, and this is %s", b.Path, from, to)
 }
 
 // IsOrigin reports whether a backup with that header is of this store for sure.
@@ -409,45 +394,3 @@ func (r *Runner) IsOrigin(ctx context.Context, header *backup.Header) bool {
 	here, _ := r.identity(ctx)
 	return r.originOf(header).is(here)
 }
-
-// originUnknownError says that a store does not tell which one it is, and why.
-type originUnknownError struct {
-	Path string // of the backup
-	Err  error  // the store's
-}
-
-// Error names the backup and what the store said.
-func (e *originUnknownError) Error() string {
-	return fmt.Sprintf("nobody can tell whether %s is a backup of this store: %s", e.Path, e.Err)
-}
-
-// Unwrap returns the store's error.
-func (e *originUnknownError) Unwrap() error { return e.Err }
-
-// otherStoreError says that a backup is of another store than the one to restore it into, or
-// that nobody can tell. It is a [store.ErrInvalid].
-type otherStoreError struct {
-	Path             string // of the backup
-	Backup, Here     string // what people call the two stores
-	BackupID, HereID string // their ids, as far as they are known
-	// MaybeCopy: they have the same id. It is one store that was reached in two ways, or one
-	// is a copy of the other.
-	MaybeCopy bool
-}
-
-// Error names both stores.
-func (e *otherStoreError) Error() string {
-	if e.MaybeCopy {
-		return fmt.Sprintf("%s is a backup of %s, and this is %s, with the same id: the same store reached in another way, or a copy of it",
-			e.Path, output.Printable(e.Backup), e.Here)
-	}
-	from, here := output.Printable(e.Backup), e.Here // the file may be anybody's
-	if e.BackupID != "" && e.HereID != "" && e.BackupID != e.HereID {
-		const shown = 8
-		from, here = from+" with id "+e.BackupID[:shown]+"…", here+" with id "+e.HereID[:shown]+"…"
-	}
-	return fmt.Sprintf("%s is a backup of another store, %s, and this is %s", e.Path, from, here)
-}
-
-// Is makes every otherStoreError a [store.ErrInvalid].
-func (e *otherStoreError) Is(target error) bool { return target == store.ErrInvalid }

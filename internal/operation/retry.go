@@ -77,15 +77,6 @@ func goOn(err error, done int64, second string) string {
 	return "; " + second + "; --timeout 30s if the server is slow"
 }
 
-// What a second run does. Services go on meanwhile, so one that also changes what is done already is not suggested.
-const (
-	secondReset  = "a second run deletes the rest, and what was used since of the keys that are done, with a backup of its own"
-	secondAdjust = "a second run also adjusts the keys that are done, which forgets what was used of them since, " +
-		"except in a backup of its own"
-	secondRestore = "run it again: it restores the rest, and leaves keys that were used since"
-	secondReplace = "a second run also overwrites the keys that are restored, which forgets what was used of them since"
-)
-
 // keysPerBatch is how many keys are changed between two looks at whether the operation was
 // interrupted. A batch that has begun is finished, so that the count is right.
 const keysPerBatch = 500

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"iter"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/limitctl/limitctl/internal/outcome"
@@ -53,6 +52,7 @@ func Scan(ctx context.Context, backend admin.Keyspace, s *Selection, observer Ob
 	do func(e *admin.Entry, foreign error) error) (found Found, err error) {
 	progress := observer.Begin(Scanning)
 	defer progress.Close()
+	found.Unsure.First = []UnsureKey{} // a list in JSON, also if empty
 	query := s.Query
 	query.Progress = func(looked, total int64) {
 		found.Looked, found.Total = looked, total
@@ -97,15 +97,6 @@ func (f *Found) WithProgress(err error) error {
 	return outcome.WithProgress(err, "%d of about %d keys looked at, %d matched", f.Looked, f.Total, f.Matched)
 }
 
-// incompleteQuestion asks a question although a scan ended with scanErr.
-func incompleteQuestion(question string, scanErr error) string {
-	missing := ""
-	if parts := missingParts(scanErr); len(parts) > 0 {
-		missing = ": those of " + strings.Join(parts, " and ") + " are missing"
-	}
-	return "Not all keys could be looked at" + missing + ". " + question + " all the same"
-}
-
 // missingParts returns the parts that joined errors are of, whatever wraps them.
 func missingParts(err error) (parts []string) {
 	if err == nil {
@@ -124,16 +115,6 @@ func missingParts(err error) (parts []string) {
 	slices.Sort(parts)
 	return slices.Compact(parts)
 }
-
-// BrokenScanError says that nothing was changed, because not all keys could be looked at and
-// nobody agreed to go on with those that were found.
-type BrokenScanError struct{ err error }
-
-// Error is that of the scan.
-func (e *BrokenScanError) Error() string { return e.err.Error() }
-
-// Unwrap returns the error of the scan.
-func (e *BrokenScanError) Unwrap() error { return e.err }
 
 // nothingChanged says of the error of a scan that nothing was done after it.
 func nothingChanged(found *Found, err error) error {

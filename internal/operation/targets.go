@@ -13,22 +13,22 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// targets are the keys that a reset is about.
+// targets are the keys that a reset is about, and what became of them.
 type targets struct {
+	ResetResult
 	remaining *Remaining // what is to remain of each, nil to delete them
 	adjuster  admin.Adjuster
-	dryRun    bool // they are only counted
-	count     int
+	dryRun    bool         // they are only counted
 	backup    *backupFile  // holds them, so that there may be any number
 	held      backup.Batch // holds them if there is no backup, and those that no backup can keep
-	damaged   int64        // how many are damaged records of limitctl's own, which no backup keeps
 	sample    []admin.Entry
 	limits    map[string]int // how many keys each limit has
-	layouts   []string       // of other limiters, sorted
 	last      []admin.Member // those of the entry before, if another limiter wrote it
-	effect    Effect         // of an adjustment, by what the scan found
+	foreign   Foreign
 	// failed: what is asked for is impossible, or the backup cannot be written.
 	failed bool
+	// asked: the store was asked to change some keys.
+	asked bool
 }
 
 // add adds a key that a scan found. With an error it is a damaged record of limitctl's own.
@@ -40,7 +40,7 @@ func (t *targets) add(e *admin.Entry, damaged error) error {
 		}
 		if e.UsedKnown() {
 			a := t.remaining.adjustment(e.Key, e.Limit)
-			t.effect.count(e.Used, a.Wanted(e.Used))
+			t.Effect.count(e.Used, a.Wanted(e.Used))
 		}
 	}
 	switch {
@@ -59,9 +59,9 @@ func (t *targets) add(e *admin.Entry, damaged error) error {
 		names.Key = e.Key
 		t.held.Add(names, e.Limit)
 	}
-	t.count++
+	t.Matched++
 	if damaged != nil {
-		t.damaged++
+		t.Damaged++
 	}
 	if len(t.sample) < sampled {
 		shown := *e
@@ -77,8 +77,8 @@ func (t *targets) add(e *admin.Entry, damaged error) error {
 		return nil
 	}
 	t.limits[e.Key.Name]++
-	if at, known := slices.BinarySearch(t.layouts, e.Layout); !known {
-		t.layouts = slices.Insert(t.layouts, at, e.Layout)
+	if at, known := slices.BinarySearch(t.Layouts, e.Layout); !known {
+		t.Layouts = slices.Insert(t.Layouts, at, e.Layout)
 	}
 	return nil
 }
@@ -97,8 +97,9 @@ func (t *targets) isLast(e *admin.Entry) bool {
 }
 
 // selected is what to show of the targets.
-func (t *targets) selected(incomplete error) *Selected {
-	s := &Selected{Count: t.count, Sample: t.sample, Layouts: t.layouts, Remaining: t.remaining, Effect: t.effect, Incomplete: incomplete}
+func (t *targets) selected() *Selected {
+	s := &Selected{Count: int(t.Matched), Sample: t.sample, Layouts: t.Layouts, Remaining: t.remaining, Effect: t.Effect,
+		Incomplete: t.Incomplete}
 	for name, keys := range t.limits {
 		s.Limits = append(s.Limits, LimitCount{name, keys})
 	}
@@ -128,14 +129,26 @@ func (t *targets) leave(batch backup.Batch, stopped error) error {
 
 // question is what to ask before the targets are changed, after a scan that ended with scanErr.
 func (t *targets) question(scanErr error) string {
-	question := "Delete " + output.Plural(t.count, "key")
+	keys := output.Plural(int(t.Matched), "key")
+	question := "Delete " + keys
 	if t.remaining != nil {
-		question = t.remaining.question(t.count, &t.effect)
+		least := ""
+		if t.remaining.AtLeast {
+			least = "at least "
+		}
+		question = fmt.Sprintf("Leave %s%d remaining of %s", least, t.remaining.Units, keys)
+		if text := t.Effect.Future(); text != "" {
+			question += " (" + text + ")"
+		}
 	}
 	if scanErr == nil {
 		return question
 	}
-	return incompleteQuestion(question, scanErr)
+	missing := ""
+	if parts := t.Missing(); len(parts) > 0 {
+		missing = ": those of " + strings.Join(parts, " and ") + " are missing"
+	}
+	return "Not all keys could be looked at" + missing + ". " + question + " all the same"
 }
 
 // Remaining says how many units a reset leaves of each limit, instead of deleting its key.
@@ -166,35 +179,26 @@ func (e *Effect) count(before, after int64) {
 	}
 }
 
-// changed is how many keys become different.
-func (e *Effect) changed() int64 { return e.Gain + e.Lose }
-
 // Future is the effect in words before it is there, such as "2 gain units, 1 stays as it is".
 func (e *Effect) Future() string {
-	return e.text(words{"gains units", "gain units"}, words{"loses units", "lose units"}, words{"stays as it is", "stay as they are"})
+	return e.text([3][2]string{{"gains units", "gain units"}, {"loses units", "lose units"}, {"stays as it is", "stay as they are"}})
 }
 
 // Past is the effect in words when it is there, such as "2 gained units, 1 stayed as it was".
 func (e *Effect) Past() string {
-	return e.text(words{"gained units", "gained units"}, words{"lost units", "lost units"},
-		words{"stayed as it was", "stayed as they were"})
+	return e.text([3][2]string{{"gained units", "gained units"}, {"lost units", "lost units"}, {"stayed as it was", "stayed as they were"}})
 }
 
-// words say of one key and of several what becomes of them.
-type words struct{ one, several string }
-
-func (e *Effect) text(gain, lose, stay words) string {
+// text says of each part what becomes of one key, or of several.
+func (e *Effect) text(words [3][2]string) string {
 	var parts []string
-	for _, part := range []struct {
-		keys int64
-		words
-	}{{e.Gain, gain}, {e.Lose, lose}, {e.Stay, stay}} {
-		switch part.keys {
+	for i, keys := range []int64{e.Gain, e.Lose, e.Stay} {
+		switch keys {
 		case 0:
 		case 1:
-			parts = append(parts, "1 "+part.one)
+			parts = append(parts, "1 "+words[i][0])
 		default:
-			parts = append(parts, output.Thousands(part.keys)+" "+part.several)
+			parts = append(parts, output.Thousands(keys)+" "+words[i][1])
 		}
 	}
 	return strings.Join(parts, ", ")
@@ -218,18 +222,10 @@ func (r *Remaining) limitOf(key store.Key, recorded store.Limit) store.Limit {
 		return limit
 	}
 	o := r.overrides.For(key)
-	if o != nil && !known && o.Effect != store.OverrideLimit { // the record may have what the override made of the limit already
+	if o == nil || !known && o.Effect != store.OverrideLimit { // the record may have what the override made of the limit already
 		return limit
 	}
-	return overridden(limit, o)
-}
-
-// overridden is what an override makes of a limit; nil leaves it unchanged, and so does one that does not fit it.
-func overridden(limit store.Limit, o *store.Override) store.Limit {
-	if o == nil {
-		return limit
-	}
-	if applied, err := o.Apply(limit).Normalize(); err == nil {
+	if applied, err := o.Apply(limit).Normalize(); err == nil { // else it does not fit the limit
 		return applied
 	}
 	return limit
@@ -247,17 +243,4 @@ func (r *Remaining) check(e *admin.Entry) error {
 			r.Units, limit, e.StoreKey, capacity)
 	}
 	return nil
-}
-
-// question is what to ask before so many keys are adjusted.
-func (r *Remaining) question(keys int, effect *Effect) string {
-	least := ""
-	if r.AtLeast {
-		least = "at least "
-	}
-	question := fmt.Sprintf("Leave %s%d remaining of %s", least, r.Units, output.Plural(keys, "key"))
-	if text := effect.Future(); text != "" {
-		question += " (" + text + ")"
-	}
-	return question
 }
