@@ -116,9 +116,9 @@ func (a *inspectAnswer) csvRow(row *inspectRow) []string {
 // Document implements output.Answer.
 func (a *inspectAnswer) Document() any {
 	d := struct {
-		SchemaVersion int                       `json:"schema_version"`
-		Complete      bool                      `json:"complete"`
-		Keys          []any                     `json:"keys"`
+		SchemaVersion int               `json:"schema_version"`
+		Complete      bool              `json:"complete"`
+		Keys          []any             `json:"keys"`
 		Unsure        *operation.Unsure `json:"unsure,omitempty"`
 	}{SchemaVersion: output.SchemaVersion, Complete: a.complete, Keys: a.Lines()}
 	if a.layouts {

@@ -259,8 +259,8 @@ type resetAnswer struct {
 	Undo   string `json:"undo,omitempty"` // the command that undoes it
 	// Layouts are those of other limiters whose keys matched, Beyond is what a reset of these
 	// does not reach, and Unsure are keys that look like another limiter's and were left.
-	Layouts []string                  `json:"layouts,omitempty"`
-	Beyond  []beyondDocument          `json:"beyond,omitempty"`
+	Layouts []string          `json:"layouts,omitempty"`
+	Beyond  []beyondDocument  `json:"beyond,omitempty"`
 	Unsure  *operation.Unsure `json:"unsure,omitempty"`
 	effect  operation.Effect
 	gone    int64 // disappeared before their deletion
