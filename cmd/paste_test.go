@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/limitctl/limitctl/internal/connect"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/internal/tier"
 )
@@ -110,18 +109,11 @@ func TestUndoLineThatCannotBe(t *testing.T) {
 	}
 }
 
-// Hints are one command that has the words as they are: of a backup's prefix, of the rights that doctor advises for a
-// user and a prefix, and of the record that the dashboard lets one look at.
+// Hints are one command that has the words as they are: of a backup's prefix, and of the rights that doctor advises for
+// a user and a prefix.
 func TestHintsAreSafeToPaste(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	store, client, _, err := connect.OpenWithClient("redis://"+escaped("$(touch PWNED)'")+":pw@"+server.Addr+"/3",
-		connect.Options{Prefix: "rl", Timeout: patience})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
-	_, port, _ := strings.Cut(server.Addr, ":")
 	prefixes := 0
 	for i, text := range append(hostileTexts(), "two  spaces") {
 		reads := func(line string, want ...string) {
@@ -143,9 +135,6 @@ func TestHintsAreSafeToPaste(t *testing.T) {
 			prefixes++
 			reads("limitctl "+hint, "--prefix", text)
 		}
-		reads(connect.Look(connect.CLI(client), "rl:{"+text+"}:x", "string"), "-h", "127.0.0.1", "-p", port, "-n", "3", "--user",
-			"$(touch PWNED)'", "--askpass", "--no-raw", "GETRANGE", "rl:{"+text+"}:x", "0", "63")
-
 		name := strings.NewReplacer(" ", "${IFS}", "\u00a0", "").Replace(text)
 		server.Do("ACL", "SETUSER", name, "reset", "on", ">correct-horse", "~*", "+@all", "-config")
 		w.Getenv = withVariable(w.Getenv, "LIMITCTL_PASSWORD", "correct-horse")

@@ -283,9 +283,6 @@ func (o *dashboardOptions) open(ctx context.Context, options dash.Options) (s *s
 			return nil, err // instead of waiting, since the address may be mistyped
 		}
 	}
-	if words := connect.CLI(client); words != nil {
-		options.LookYourself = func(storeKey, valueType string) string { return connect.Look(words, storeKey, valueType) }
-	}
 	s = &session{dashboardOptions: o, chosen: chosen, close: backend.Close}
 	if o.Layouts == nil {
 		options.Commands = s.commands

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/internal/cli"
@@ -98,14 +99,14 @@ func (o *doctorOptions) examine(ctx context.Context) (*doctor.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	store, _, err := connect.Open(url, options)
+	store, client, _, err := connect.OpenWithClient(url, options)
 	if err != nil {
 		return nil, err
 	}
 	defer store.Close()
 	report, err := doctor.Embedded(ctx, store)
 	if report == nil {
-		report, err = o.examineRedis(ctx, url, options, store)
+		report, err = o.examineRedis(ctx, url, options, store, client)
 	}
 	if report != nil && report.Reached {
 		report.Add(doctor.JudgeLocal(o.localFiles()))
@@ -114,13 +115,8 @@ func (o *doctorOptions) examine(ctx context.Context) (*doctor.Report, error) {
 }
 
 func (o *doctorOptions) examineRedis(
-	ctx context.Context, url string, options connect.Options, store connect.Store,
+	ctx context.Context, url string, options connect.Options, store connect.Store, client redis.UniversalClient,
 ) (*doctor.Report, error) {
-	client, _, err := connect.Client(url, options)
-	if err != nil {
-		return nil, err
-	}
-	defer client.Close()
 	parsed, access, err := connect.Redis(url, options)
 	if err != nil {
 		return nil, err

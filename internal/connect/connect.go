@@ -6,10 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"net"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -123,20 +121,6 @@ func Redis(url string, options Options) (*redisserver.URL, redisserver.Access, e
 	return parsed, options.access(), err
 }
 
-// Client returns a client like that of a store from [Open], to call the servers directly. A URL of another kind of
-// store is a [store.ErrInvalid].
-func Client(url string, options Options) (client redis.UniversalClient, where string, err error) {
-	parsed, access, err := Redis(url, options)
-	if err != nil {
-		return nil, "", err
-	}
-	if client, err = parsed.Connect(access); err != nil {
-		return nil, "", err
-	}
-	redisserver.New(client, "").Guard(0)
-	return client, parsed.Where(), nil
-}
-
 // Address returns a text that is the same for all URLs of one store, without a password; see
 // [redisserver.URL.Identity]. [Open] must accept the URL.
 func Address(url string) (string, error) {
@@ -218,67 +202,6 @@ func filePath(rest string) string {
 		return rest[2:]
 	}
 	return rest
-}
-
-// CLI returns the beginning of a redis-cli command for the server of client, to which a Redis command is to be
-// added; nil if only Sentinels know the address. The user has to type the password.
-func CLI(client redis.UniversalClient) []string {
-	words := []string{"redis-cli"}
-	switch client := client.(type) {
-	case *redis.Client:
-		o := client.Options()
-		if o.Network == "unix" {
-			words = append(words, "-s", o.Addr)
-		} else if host, port, err := net.SplitHostPort(o.Addr); err == nil {
-			words = append(words, "-h", host, "-p", port)
-		} else {
-			return nil // only Sentinels know the address
-		}
-		if o.DB != 0 {
-			words = append(words, "-n", strconv.Itoa(o.DB))
-		}
-		return append(words, login(o.Username, o.Password, o.TLSConfig != nil)...)
-	case *redis.ClusterClient:
-		o := client.Options()
-		host, port, err := net.SplitHostPort(o.Addrs[0])
-		if err != nil {
-			return nil
-		}
-		words = append(words, "-c", "-h", host, "-p", port)
-		return append(words, login(o.Username, o.Password, o.TLSConfig != nil)...)
-	}
-	return nil
-}
-
-func login(user, password string, tls bool) (words []string) {
-	if tls {
-		words = append(words, "--tls")
-	}
-	if user != "" {
-		words = append(words, "--user", user)
-	}
-	if password != "" {
-		words = append(words, "--askpass")
-	}
-	return words
-}
-
-// Look is the redis-cli command that shows the beginning of a key's value, or for a sorted set its
-// end, where the latest requests are; words are those that reach its server.
-func Look(words []string, storeKey, valueType string) string {
-	read := []string{"GETRANGE", storeKey, "0", "63"}
-	switch layouts.ValueType(valueType) {
-	case layouts.HashValue:
-		read = []string{"HSCAN", storeKey, "0", "COUNT", "20"}
-	case layouts.ListValue:
-		read = []string{"LRANGE", storeKey, "0", "19"}
-	case layouts.SetValue:
-		read = []string{"SSCAN", storeKey, "0", "COUNT", "20"}
-	case layouts.SortedSetValue:
-		read = []string{"ZRANGE", storeKey, "-20", "-1", "WITHSCORES"}
-	default: // the others go on below
-	}
-	return shell.Command(append(append(slices.Clone(words), "--no-raw"), read...)...)
 }
 
 // ReadOnly wraps the store of a context so that nothing can write to it. A write fails with a [store.ErrInvalid]

@@ -2,7 +2,6 @@ package connect
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"strings"
 	"testing"
@@ -37,12 +36,12 @@ type opened struct {
 
 func open(t *testing.T, url string) opened {
 	t.Helper()
-	client, where, err := Client(url, options(nil))
+	backend, client, where, err := OpenWithClient(url, options(nil))
 	if err != nil {
 		t.Errorf("%s: %v", url, err)
 		return opened{}
 	}
-	defer client.Close()
+	defer backend.Close()
 	switch c := client.(type) {
 	case *redis.ClusterClient:
 		o := c.Options()
@@ -184,9 +183,6 @@ func TestBadURLs(t *testing.T) {
 	} {
 		for url := range strings.SplitSeq(test.urls, " ") {
 			_, _, err := Open(url, options(f))
-			if _, _, other := Client(url, options(f)); fmt.Sprint(other) != fmt.Sprint(err) {
-				t.Errorf("%s: a client says %v, and a store %v", url, other, err)
-			}
 			if !errors.Is(err, store.ErrInvalid) || !strings.HasPrefix(err.Error(), "store URL: "+test.want) {
 				t.Errorf("%s:\n got %v\nwant store URL: %s", url, err, test.want)
 			}
@@ -194,14 +190,6 @@ func TestBadURLs(t *testing.T) {
 				strings.Contains(err.Error(), "\n")) {
 				t.Errorf("%s: %v", url, err)
 			}
-		}
-	}
-}
-
-func TestClientIsForARedis(t *testing.T) {
-	for _, url := range []string{"memory:", "file:x"} {
-		if _, _, err := Client(url, options(nil)); !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "is not a Redis") {
-			t.Errorf("%s: %v, want an ErrInvalid that says it is not a Redis", url, err)
 		}
 	}
 }

@@ -67,7 +67,7 @@ func wantAbsent(t *testing.T, c report.Cost, warnings []string, why string) {
 // connected returns the client of the store at url.
 func connected(t *testing.T, url string) redis.UniversalClient {
 	t.Helper()
-	client, _, err := connect.Client(url, connect.Options{Prefix: store.DefaultPrefix, Timeout: 10 * time.Second})
+	_, client, _, err := connect.OpenWithClient(url, connect.Options{Prefix: store.DefaultPrefix, Timeout: 10 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

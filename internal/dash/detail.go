@@ -11,7 +11,6 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 
 	"github.com/limitctl/limitctl/internal/output"
-	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -318,33 +317,9 @@ func (v *detailView) sayStored(m *model, t *detailText, r *row) {
 	} else if r.StoreKey != "" {
 		t.say("store key", output.Printable(r.StoreKey), output.Plain)
 	}
-	name := "look yourself"
-	for _, command := range m.looks(r, v.read) {
-		t.parts(name, output.Break(command, t.columns-detailIndent), output.Plain)
-		name = ""
-	}
 	for _, text := range m.beyond([]ID{r.ID()}) {
 		t.say("reset", "It does not reach everything. "+output.Printable(text), output.Plain)
 	}
-}
-
-// looks are the commands that show the values of a row. d is what was read of it, or nil.
-func (m *model) looks(r *row, d *detail) (commands []string) {
-	if m.LookYourself == nil {
-		return nil
-	}
-	parts := []admin.Member{{StoreKey: r.StoreKey}}
-	if d != nil && len(d.Parts) > 0 {
-		parts = d.Parts
-	} else if r.Layout != "" { // the type is not known yet
-		return nil
-	}
-	for i := range parts {
-		if command := m.LookYourself(parts[i].StoreKey, parts[i].Type); command != "" {
-			commands = append(commands, command)
-		}
-	}
-	return commands
 }
 
 // shownBytes is how much of a record is shown.

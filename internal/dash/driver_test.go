@@ -107,8 +107,7 @@ func begin(t *testing.T, fill func(*driver), change func(*Options)) *driver {
 		Store: d.store, Denials: &d.store.Tables, Overrides: &d.store.Tables, Query: admin.Query{Subjects: all},
 		Actions: d.actions, Where: "redis://10.0.0.1:6379", Selection: `"*"`,
 		Refresh: time.Second, MaxKeys: 5000, Now: func() time.Time { return d.now },
-		Sleep:        func(context.Context, time.Duration) error { return context.Canceled }, // the test brings what is due
-		LookYourself: func(storeKey, _ string) string { return "redis-cli GETRANGE '" + storeKey + "' 0 63" },
+		Sleep: func(context.Context, time.Duration) error { return context.Canceled }, // the test brings what is due
 		Servers: func(context.Context) []Server {
 			return []Server{{Version: "Redis 7.0.15", Role: "master", OpsPerSecond: 12_345, UsedMemory: 1_920_000,
 				RoundTrip: 400 * time.Microsecond}}

@@ -81,7 +81,6 @@ func beginWithOthers(t *testing.T, backend *othersStore, change func(*Options)) 
 	t.Helper()
 	d := begin(t, nil, func(o *Options) {
 		o.Store, o.Layouts, o.Denials, o.Overrides = backend, "auto", nil, nil
-		o.LookYourself = func(storeKey, valueType string) string { return "redis-cli " + valueType + " '" + storeKey + "'" }
 		o.Beyond = func(layout string) string {
 			return map[string]string{"kong": "Workers have counts of their own."}[layout]
 		}

@@ -56,9 +56,6 @@ type Options struct {
 	Timeout time.Duration
 	// MaxKeys is how many keys are followed at most.
 	MaxKeys int
-	// LookYourself is the command that shows a value of a type, which the command TYPE names, ""
-	// if there is none.
-	LookYourself func(storeKey, valueType string) string
 	// Commands are those about the key of an entry alone, to be copied: check and block, as far as they can be given.
 	Commands func(*admin.Entry) []string
 	Now      func() time.Time

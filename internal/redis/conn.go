@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -23,7 +22,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// conn is a connection whose answers are bounded in size, see scanner, and in time if it has a budget.
+// conn is a connection whose answers are bounded in size, see scanner.
 //
 // A client allocates what an answer announces before it arrives: one line of twenty bytes from a broken or hostile
 // server can end the process, or fill the machine's memory. So the bytes are checked while they are read.
@@ -35,10 +34,6 @@ type conn struct {
 	// asked is set when an exchange begins: something was written, or a deadline was set. Then the cost is counted
 	// from zero. One goroutine can write while another reads.
 	asked atomic.Bool
-
-	budget  time.Duration // for the answer to a bounded command; 0 for none
-	until   atomic.Int64  // the end of the budget, in ns since the epoch; 0 for none
-	writing time.Time     // the client's own deadline for writes; zero for none
 }
 
 // socketConn is a conn of a socket, unlike one inside TLS. The client checks sockets before it reuses them, so it never
@@ -49,8 +44,8 @@ type socketConn struct {
 }
 
 // bound returns a connection with bounds. It must speak RESP from its first byte on.
-func bound(of net.Conn, budget time.Duration) net.Conn {
-	c := &conn{Conn: of, budget: budget}
+func bound(of net.Conn) net.Conn {
+	c := &conn{Conn: of}
 	if socket, ok := of.(syscall.Conn); ok {
 		return &socketConn{c, socket}
 	}
@@ -82,29 +77,10 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write implements [net.Conn]. The client writes and then reads, one after the other, so the last command says how long
-// the answer may take.
+// Write implements [net.Conn]. A server that wants a client's certificate hangs up after the handshake, and its reason
+// is lost if this client was writing.
 func (c *conn) Write(words []byte) (int, error) {
 	c.asked.Store(true)
-	if c.budget == 0 {
-		return c.write(words)
-	}
-	if name, begins := firstCommand(words); begins {
-		until := int64(0)
-		if slices.Contains(bounded, name) {
-			until = time.Now().Add(c.budget).UnixNano()
-		}
-		if c.until.Swap(until) != 0 || until != 0 { // the client may set none itself
-			c.Conn.SetReadDeadline(c.earlier(time.Time{}))
-			c.Conn.SetWriteDeadline(c.earlier(c.writing))
-		}
-	}
-	return c.write(words)
-}
-
-// write writes words. A server that wants a client's certificate hangs up after the handshake, and its reason is lost
-// if this client was writing.
-func (c *conn) write(words []byte) (int, error) {
 	n, err := c.Conn.Write(words)
 	if _, plain := c.Conn.(*net.TCPConn); !plain {
 		err = cmp.Or(c.hungUp(err), err)
@@ -129,53 +105,11 @@ func (c *conn) hungUp(err error) error {
 	return nil
 }
 
-// SetDeadline implements [net.Conn]. The client uses it to set no deadline before it checks a connection for the
-// next exchange; then the budget of the last one is over.
-func (c *conn) SetDeadline(t time.Time) error {
-	c.asked.Store(true)
-	if t.IsZero() {
-		c.until.Store(0)
-	}
-	c.writing = t
-	return c.Conn.SetDeadline(c.earlier(t))
-}
-
-// SetWriteDeadline implements [net.Conn]. Write bounds it.
-func (c *conn) SetWriteDeadline(t time.Time) error {
-	c.writing = t
-	return c.Conn.SetWriteDeadline(t)
-}
-
 // SetReadDeadline implements [net.Conn]. A client sets it once for all answers of a pipeline; a subscriber, which
 // writes nothing, sets it for each message.
 func (c *conn) SetReadDeadline(t time.Time) error {
 	c.asked.Store(true)
-	return c.Conn.SetReadDeadline(c.earlier(t))
-}
-
-// earlier returns t or the budget's end, whichever is earlier.
-func (c *conn) earlier(t time.Time) time.Time {
-	ns := c.until.Load()
-	if until := time.Unix(0, ns); ns != 0 && (t.IsZero() || t.After(until)) {
-		return until
-	}
-	return t
-}
-
-// bounded are the commands with a budget.
-var bounded = []string{"evalsha", "evalsha_ro", "eval", "eval_ro", "hello", "auth", "client", "select", "readonly"}
-
-// firstCommand returns the name of the command at the beginning of words, in lower case as the client writes it.
-// begins is false for the rest of a command.
-func firstCommand(words []byte) (name string, begins bool) {
-	if len(words) == 0 || words[0] != '*' {
-		return "", false
-	}
-	parts := bytes.SplitN(words[:min(len(words), 64)], []byte("\r\n"), 4)
-	if len(parts) < 3 {
-		return "", false
-	}
-	return string(parts[2]), true
+	return c.Conn.SetReadDeadline(t)
 }
 
 // A port of the other protocol answers nothing: one with TLS hangs up, and one without waits for more.
@@ -377,15 +311,13 @@ func (s *scanner) valueEnds() {
 }
 
 // Guard bounds the harm that broken or hostile servers can do to the client. If an answer is not Redis' protocol, or
-// announces more than 22 MB for one exchange, the connection ends before memory is allocated for it, and so it does
-// if a script call, or the commands before the first one, get no answer within budget; 0 leaves that to the client. A
-// panic of the client becomes an error of the command. Errors never contain what the client's provider gives it for a
-// login.
+// announces more than 22 MB for one exchange, the connection ends before memory is allocated for it. A panic of the
+// client becomes an error of the command. Errors never contain what the client's provider gives it for a login.
 //
 // Call it before the first use of the client: it does not cover existing connections, nor nodes of a Cluster or a
 // Ring that the client already knows. It also does not cover panics of a subscription.
-func (s *Servers) Guard(budget time.Duration) {
-	hook := guard{budget: budget, secrets: s.secrets}
+func (s *Servers) Guard() {
+	hook := guard{s.secrets}
 	s.client.AddHook(hook)
 	switch c := s.client.(type) {
 	case *redis.ClusterClient: // its own hook is for panics before a node is reached
@@ -396,52 +328,47 @@ func (s *Servers) Guard(budget time.Duration) {
 }
 
 // guard is a [redis.Hook] for new connections.
-type guard struct {
-	budget  time.Duration
-	secrets *redact.Secrets
-}
+type guard struct{ secrets *redact.Secrets }
 
 // DialHook implements [redis.Hook].
-func (g guard) DialHook(next redis.DialHook) redis.DialHook {
+func (guard) DialHook(next redis.DialHook) redis.DialHook {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := next(ctx, network, address)
 		if err != nil {
 			return nil, dialError(err)
 		}
-		return bound(conn, g.budget), nil
+		return bound(conn), nil
 	}
 }
 
 // ProcessHook implements [redis.Hook].
 func (g guard) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) (err error) {
-		defer func() {
-			if isPanic(err) {
-				cmd.SetErr(err)
-			}
-		}()
-		defer panics.Catch(&err)
-		g.learn(cmd)
-		return next(ctx, cmd)
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		return g.run([]redis.Cmder{cmd}, func() error { return next(ctx, cmd) })
 	}
 }
 
 // ProcessPipelineHook implements [redis.Hook].
 func (g guard) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) (err error) {
-		defer func() {
-			if isPanic(err) {
-				for _, cmd := range cmds {
-					cmd.SetErr(err)
-				}
-			}
-		}()
-		defer panics.Catch(&err)
-		for _, cmd := range cmds {
-			g.learn(cmd)
-		}
-		return next(ctx, cmds)
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		return g.run(cmds, func() error { return next(ctx, cmds) })
 	}
+}
+
+// run calls process with the commands.
+func (g guard) run(cmds []redis.Cmder, process func() error) (err error) {
+	defer func() {
+		if isPanic(err) {
+			for _, cmd := range cmds {
+				cmd.SetErr(err)
+			}
+		}
+	}()
+	defer panics.Catch(&err)
+	for _, cmd := range cmds {
+		g.learn(cmd)
+	}
+	return process()
 }
 
 // learn records the password of AUTH [user] password and of HELLO version AUTH user password.

@@ -9,10 +9,13 @@ import (
 	"net"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"testing/iotest"
 	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/limitctl/limitctl/internal/redistest"
 )
 
 // stream is a connection from which one text can be read.
@@ -26,7 +29,7 @@ func (s stream) Write(p []byte) (int, error)       { return len(p), nil }
 func (s stream) SetReadDeadline(_ time.Time) error { return nil }
 
 func read(answer io.Reader) ([]byte, error) {
-	return io.ReadAll(bound(stream{Reader: answer}, 0))
+	return io.ReadAll(bound(stream{Reader: answer}))
 }
 
 // sound are answers of normal servers, which must pass unchanged.
@@ -128,7 +131,7 @@ func TestBrokenAnswersEndBeforeTheLine(t *testing.T) {
 			"whole":       strings.NewReader(before + after),
 			"by the byte": bufio.NewReaderSize(strings.NewReader(before+after), 16),
 		} {
-			conn := bound(stream{Reader: reader}, 0)
+			conn := bound(stream{Reader: reader})
 			got, err := io.ReadAll(conn)
 			if _, again := conn.Read(make([]byte, 1)); again != err {
 				t.Errorf("%s, %s: then the error is %v", name, how, again)
@@ -154,7 +157,7 @@ func TestEachExchangeIsCountedAnew(t *testing.T) {
 		"deadline": func(c net.Conn) error { return c.SetReadDeadline(time.Time{}) },
 		"neither":  nil,
 	} {
-		conn := bound(stream{Reader: strings.NewReader(strings.Repeat(answer, 10))}, 0)
+		conn := bound(stream{Reader: strings.NewReader(strings.Repeat(answer, 10))})
 		room := make([]byte, len(answer))
 		var err error
 		read := 0
@@ -172,11 +175,21 @@ func TestEachExchangeIsCountedAnew(t *testing.T) {
 	}
 }
 
-func TestBoundsKeepTheSocket(t *testing.T) {
-	for _, conn := range []net.Conn{new(net.TCPConn), stream{}} {
-		_, was := conn.(syscall.Conn)
-		if _, is := bound(conn, time.Second).(syscall.Conn); is != was {
-			t.Errorf("a %T is a socket: %v, with bounds: %v", conn, was, is)
+// The client finds a dead connection before it reuses it. For that it has to be a socket.
+func TestTheClientSeesWhichConnectionsAreSound(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client := server.Client()
+	New(client, "").Guard()
+	for stale := range uint32(2) {
+		for range 2 {
+			if err := client.Get(t.Context(), "x").Err(); !errors.Is(err, redis.Nil) {
+				t.Fatal(err)
+			}
 		}
+		if stats := client.PoolStats(); stats.Misses != stale+1 || stats.StaleConns != stale {
+			t.Errorf("%d connections were made, and %d given up; want %d and %d", stats.Misses, stats.StaleConns, stale+1, stale)
+		}
+		server.Do("client", "kill", "type", "normal")
 	}
 }

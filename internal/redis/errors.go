@@ -128,7 +128,7 @@ func (s *Servers) ExplainCall(err error, call Call) error {
 			return fmt.Errorf("%w: redis at %s: %s", store.ErrRefused, call.Address, reply.text)
 		}
 		s.lookForNodes()
-		return fmt.Errorf("%w: redis at %s %s: %w", store.ErrUnavailable, call.Address, reply.text, s.clean(err))
+		return fmt.Errorf("%w: redis at %s %s: %w", store.ErrUnavailable, call.Address, reply.text, cleanAnswer(s.secrets.Answer(err.Error())))
 	}
 	return fmt.Errorf("%w: redis at %s: %s", store.ErrRefused, call.Address, s.explainRefusal(err.Error(), call))
 }
@@ -298,16 +298,7 @@ type shortError struct {
 func (e *shortError) Error() string { return e.text }
 func (e *shortError) Unwrap() error { return e.error }
 
-// clean returns an answer of the server without secrets and useless parts.
-func (s *Servers) clean(err error) error {
-	var answer redis.Error
-	if !errors.As(err, &answer) || s.secrets.Answer(err.Error()) == err.Error() && s.secrets.Answer(answer.Error()) == answer.Error() {
-		return s.secrets.Error(err)
-	}
-	return cleanAnswer(s.secrets.Answer(err.Error()))
-}
-
-// cleanAnswer is a [redis.Error] with a shortened text.
+// cleanAnswer is a [redis.Error] without secrets and useless parts.
 type cleanAnswer string
 
 func (a cleanAnswer) Error() string { return string(a) }

@@ -61,7 +61,7 @@ func askedOnce(t *testing.T, server *hostile.Server, protocol int, greets, hurri
 	client := redis.NewClient(&redis.Options{Addr: server.Addr, Protocol: protocol, MaxRetries: -1, ReadTimeout: inTime,
 		DialTimeout: inTime, PoolTimeout: inTime, DisableIdentity: true})
 	defer client.Close()
-	redisserver.New(client, "").Guard(0)
+	redisserver.New(client, "").Guard()
 	if !greets { // otherwise nothing is right from the beginning
 		if err := client.Ping(t.Context()).Err(); err != nil {
 			t.Fatal(err)
@@ -94,7 +94,7 @@ func FuzzAnswers(f *testing.F) {
 			},
 		})
 		defer client.Close()
-		redisserver.New(client, "").Guard(0)
+		redisserver.New(client, "").Guard()
 		took := heldBy(func() {
 			ctx := context.Background()
 			client.Do(ctx, "anything").Result()

@@ -128,7 +128,6 @@ func ClusterRights() []Right {
 			Else: "go-redis' own Cluster client asks for it again at each call of a moving slot"},
 		{Command: "asking", For: all, Try: []any{"asking"}, Else: "keys of a moving slot are not followed"},
 		{Command: "cluster|nodes", For: append(scanning, "doctor"), Try: []any{"cluster", "nodes"}},
-		{Command: "cluster|countkeysinslot", For: scanning, Try: []any{"cluster", "countkeysinslot", 0}},
 		{Command: "cluster|getkeysinslot", For: scanning, Try: []any{"cluster", "getkeysinslot", 0, 1}},
 		{Command: "cluster|info", For: []string{"doctor"}, Try: []any{"cluster", "info"}},
 	}

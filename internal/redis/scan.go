@@ -21,30 +21,28 @@ const (
 	KeysPerRead = 250
 )
 
-// Scan reads the keys of servers. K is the caller's form of a key.
-type Scan[K any] struct {
+// Scan reads the keys of servers.
+type Scan struct {
 	Servers *Servers
 	// Match is the glob of the keys.
 	Match string
-	// Select converts a key to K, and reports whether it is wanted.
-	Select func(storeKey string) (key K, wanted bool)
 	// Known gets the number of keys that are newly known to exist.
 	Known func(ctx context.Context, keys int64) error
 	// Read gets the pages; those of several masters concurrently. Some keys come twice. An error ends the scan of
 	// that master.
-	Read func(ctx context.Context, page Page[K]) error
+	Read func(ctx context.Context, page Page) error
 }
 
 // Page is a part of the result of a scan.
-type Page[K any] struct {
-	Server redis.Cmdable // the server of the keys
-	Keys   []K           // the wanted keys
-	Looked int           // the number of keys that the server read to find them
+type Page struct {
+	Server    redis.Cmdable // the server of the keys
+	StoreKeys []string      // those that match
+	Looked    int           // the number of keys that the server read to find them
 }
 
 // All scans the keys of all masters concurrently. In a Cluster it repeats slots that moved meanwhile. A master that
 // fails does not end the scan of the others.
-func (s *Scan[K]) All(ctx context.Context) error {
+func (s *Scan) All(ctx context.Context) error {
 	if s.Servers.IsCluster() {
 		return s.cluster(ctx)
 	}
@@ -52,7 +50,7 @@ func (s *Scan[K]) All(ctx context.Context) error {
 }
 
 // Tag scans the keys with a hash tag; in a Cluster only their slot.
-func (s *Scan[K]) Tag(ctx context.Context, tag string) error {
+func (s *Scan) Tag(ctx context.Context, tag string) error {
 	if s.Servers.IsCluster() {
 		return s.slot(ctx, SlotOf(tag))
 	}
@@ -60,7 +58,7 @@ func (s *Scan[K]) Tag(ctx context.Context, tag string) error {
 }
 
 // server scans the keys of one server. While one page is being read, the next is fetched.
-func (s *Scan[K]) server(ctx context.Context, server redis.Cmdable) error {
+func (s *Scan) server(ctx context.Context, server redis.Cmdable) error {
 	walk := &walk{server: server}
 	if err := walk.count(ctx); err != nil {
 		return err
@@ -70,7 +68,7 @@ func (s *Scan[K]) server(ctx context.Context, server redis.Cmdable) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	pages := make(chan Page[K], 1)
+	pages := make(chan Page, 1)
 	walked := make(chan error, 1)
 	panics.Go(func() error { return s.walk(ctx, walk, pages) }, func(err error) {
 		walked <- err
@@ -85,7 +83,7 @@ func (s *Scan[K]) server(ctx context.Context, server redis.Cmdable) error {
 }
 
 // walk sends the server's matching keys, a page for each SCAN.
-func (s *Scan[K]) walk(ctx context.Context, walk *walk, pages chan<- Page[K]) error {
+func (s *Scan) walk(ctx context.Context, walk *walk, pages chan<- Page) error {
 	stride := NewStride(keysPerScan)
 	for ended := false; !ended; {
 		count := stride.Size()
@@ -97,7 +95,7 @@ func (s *Scan[K]) walk(ctx context.Context, walk *walk, pages chan<- Page[K]) er
 			return err
 		}
 		select {
-		case pages <- s.page(walk.server, storeKeys, max(count, len(storeKeys))): // a server can return more than count
+		case pages <- Page{walk.server, storeKeys, max(count, len(storeKeys))}: // a server can return more than count
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -105,19 +103,8 @@ func (s *Scan[K]) walk(ctx context.Context, walk *walk, pages chan<- Page[K]) er
 	return nil
 }
 
-// page selects the wanted keys.
-func (s *Scan[K]) page(server redis.Cmdable, storeKeys []string, looked int) Page[K] {
-	page := Page[K]{Server: server, Keys: make([]K, 0, len(storeKeys)), Looked: looked}
-	for _, storeKey := range storeKeys {
-		if key, wanted := s.Select(storeKey); wanted {
-			page.Keys = append(page.Keys, key)
-		}
-	}
-	return page
-}
-
 // masters scans the keys of masters concurrently.
-func (s *Scan[K]) masters(ctx context.Context, masters []*redis.Client) error {
+func (s *Scan) masters(ctx context.Context, masters []*redis.Client) error {
 	var scanning panics.Group
 	errs := make([]error, len(masters))
 	for i, master := range masters {

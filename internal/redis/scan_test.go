@@ -17,12 +17,11 @@ import (
 )
 
 // scanOf returns a scan that leaves its keys alone.
-func scanOf(servers *redisserver.Servers) *redisserver.Scan[string] {
-	return &redisserver.Scan[string]{
+func scanOf(servers *redisserver.Servers) *redisserver.Scan {
+	return &redisserver.Scan{
 		Servers: servers, Match: "*",
-		Select: func(storeKey string) (string, bool) { return storeKey, true },
-		Known:  func(context.Context, int64) error { return nil },
-		Read:   func(context.Context, redisserver.Page[string]) error { return nil },
+		Known: func(context.Context, int64) error { return nil },
+		Read:  func(context.Context, redisserver.Page) error { return nil },
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"reflect"
 	"strconv"
 	"strings"
@@ -75,7 +74,7 @@ func (s *sentinels) client(address string) *redis.Client {
 	options := s.each
 	options.Addr = address
 	client := redis.NewClient(&options)
-	New(client, "").Guard(0)
+	New(client, "").Guard()
 	return client
 }
 
@@ -145,20 +144,10 @@ func (s *sentinels) ask(ctx context.Context, sentinel *redis.Client) (string, er
 	if err != nil {
 		return "", err
 	}
-	if len(words) != 2 || !isHost(words[0]) || !IsPort(words[1]) {
+	if len(words) != 2 || words[0] == "" || !IsPort(words[1]) {
 		return "", errNoAddress
 	}
 	return net.JoinHostPort(words[0], words[1]), nil
-}
-
-// isHost reports whether a text is an IP address, with or without a zone, or can be a host name.
-func isHost(text string) bool {
-	if _, err := netip.ParseAddr(text); err == nil {
-		return !strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }) // a zone can be anything
-	}
-	return text != "" && len(text) <= 253 && !strings.ContainsFunc(text, func(r rune) bool {
-		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-_.", r))
-	})
 }
 
 // refusal returns what a Sentinel has refused, and nil if it did not answer.
@@ -168,10 +157,8 @@ func (s *sentinels) refusal(err error) error {
 		return nil
 	case errors.Is(err, redis.Nil):
 		return fmt.Errorf("it knows no master %q", s.MasterName)
-	case IsErrorReply(err, "NOAUTH"):
-		return errors.New("it needs a sentinel_password")
-	case IsErrorReply(err, "") && strings.Contains(err.Error(), "WRONGPASS"):
-		return errors.New("wrong sentinel_username or sentinel_password")
+	case IsErrorReply(err, "NOAUTH"), IsErrorReply(err, "") && strings.Contains(err.Error(), "WRONGPASS"):
+		return errors.New("it needs the right sentinel_username and sentinel_password")
 	case IsErrorReply(err, "ERR unknown command"):
 		return errors.New("it is a server, not a Sentinel; write redis:// to use it")
 	case IsErrorReply(err, ""):

@@ -16,7 +16,7 @@ import (
 )
 
 // cluster scans the keys of all masters, and then again the slots that moved meanwhile, whose keys may have been missed.
-func (s *Scan[K]) cluster(ctx context.Context) error {
+func (s *Scan) cluster(ctx context.Context) error {
 	before, err := s.Servers.slotMap(ctx)
 	if err != nil {
 		return err
@@ -31,31 +31,24 @@ func (s *Scan[K]) cluster(ctx context.Context) error {
 	return s.slots(ctx, after, before.missed(after))
 }
 
-// slot scans the keys of one slot.
-func (s *Scan[K]) slot(ctx context.Context, slot int) error {
+// slot scans the keys of one slot, which are few. A slot with many is scanned with all others in small steps.
+func (s *Scan) slot(ctx context.Context, slot int) error {
 	m, err := s.Servers.slotMap(ctx)
 	if err != nil {
 		return err
 	}
-	if m.isLarge(ctx, slot) {
-		return s.cluster(ctx)
+	if owner := m.owner(slot); owner >= 0 && !m.isMoving(slot) {
+		names, err := m.masters[owner].ClusterGetKeysInSlot(ctx, slot, largeSlot).Result()
+		if err == nil && len(names) == largeSlot {
+			return s.cluster(ctx)
+		}
 	}
 	return s.slots(ctx, m, []int{slot})
 }
 
-// largeSlot is the number of keys above which a slot is not read with one call, since other clients would have to
+// largeSlot is the number of keys from which a slot is not read with one call, since other clients would have to
 // wait for it.
 const largeSlot = 20_000
-
-// isLarge reports whether a resting slot has so many keys that it is better to scan all keys in small steps.
-func (m *slotMap) isLarge(ctx context.Context, slot int) bool {
-	owner := m.owner(slot)
-	if owner < 0 || m.isMoving(slot) {
-		return false
-	}
-	count, err := m.masters[owner].ClusterCountKeysInSlot(ctx, slot).Result()
-	return err == nil && count > largeSlot
-}
 
 const (
 	// mostSlots is the most slots to read at a time. Their masters must get no other slots meanwhile, so while many
@@ -72,7 +65,7 @@ var ErrNoMaster = errors.New("the cluster is down")
 
 // slots reads the keys of slots that move, or may have moved, until each slot was read completely. m says where they
 // are.
-func (s *Scan[K]) slots(ctx context.Context, m *slotMap, slots []int) error {
+func (s *Scan) slots(ctx context.Context, m *slotMap, slots []int) error {
 	for size, inVain := mostSlots, 0; len(slots) > 0; {
 		some := slots[:min(size, len(slots))]
 		after, left, err := s.slotsOnce(ctx, m, some)
@@ -100,7 +93,7 @@ func (s *Scan[K]) slots(ctx context.Context, m *slotMap, slots []int) error {
 // slotsOnce reads the keys of slots, and returns where these are afterwards, and those that it may not have read
 // completely. It reads the owners first: a key of a moving slot that is missing there has moved to another master, which
 // is read next.
-func (s *Scan[K]) slotsOnce(ctx context.Context, before *slotMap, slots []int) (after *slotMap, left []int, err error) {
+func (s *Scan) slotsOnce(ctx context.Context, before *slotMap, slots []int) (after *slotMap, left []int, err error) {
 	moving := slices.ContainsFunc(slots, func(slot int) bool { return before.owner(slot) < 0 || before.isMoving(slot) })
 	if moving && before.lost != nil {
 		return nil, nil, before.lost
@@ -131,11 +124,11 @@ func (s *Scan[K]) slotsOnce(ctx context.Context, before *slotMap, slots []int) (
 }
 
 // readSlots reads the keys that a master has of slots.
-func (s *Scan[K]) readSlots(ctx context.Context, master *redis.Client, slots []int) error {
+func (s *Scan) readSlots(ctx context.Context, master *redis.Client, slots []int) error {
 	storeKeys, err := keysIn(ctx, master, slots)
 	if err == nil {
 		if err = s.Known(ctx, int64(len(storeKeys))); err == nil {
-			err = s.Read(ctx, s.page(master, storeKeys, len(storeKeys)))
+			err = s.Read(ctx, Page{master, storeKeys, len(storeKeys)})
 		}
 	}
 	if err != nil && ctx.Err() == nil {
@@ -144,47 +137,32 @@ func (s *Scan[K]) readSlots(ctx context.Context, master *redis.Client, slots []i
 	return err
 }
 
-// keysPerExchange is the approximate number of keys in one exchange, since the size of its answers is bounded.
+// keysPerExchange is the most keys in one exchange, since the size of its answers is bounded.
 const keysPerExchange = 100_000
 
-// keysIn returns the names of the keys that a master has of slots.
+// keysIn returns the names of the keys that a master has of slots. If the answer for a slot is full, that slot is read
+// again with more room.
 func keysIn(ctx context.Context, master *redis.Client, slots []int) (storeKeys []string, err error) {
-	if len(slots) == 0 {
-		return nil, nil
-	}
-	pipe := master.Pipeline()
-	counts := make([]*redis.IntCmd, len(slots))
-	for i, slot := range slots {
-		counts[i] = pipe.ClusterCountKeysInSlot(ctx, slot)
-	}
-	if _, err := pipe.Exec(ctx); err != nil {
-		return nil, err
-	}
-	type part struct{ slot, most int }
-	var parts []part
-	for i, slot := range slots {
-		if n := int(counts[i].Val()); n > 0 {
-			parts = append(parts, part{slot, n + n/8 + 16}) // more than there were, since new ones may have come
-		}
-	}
-	for len(parts) > 0 {
-		var answers []*redis.StringSliceCmd
-		for keys := 0; len(answers) < len(parts) && keys < keysPerExchange; {
-			p := parts[len(answers)]
-			keys += p.most
-			answers = append(answers, pipe.ClusterGetKeysInSlot(ctx, p.slot, p.most))
-		}
-		if _, err := pipe.Exec(ctx); err != nil {
-			return nil, err
-		}
-		next := slices.Clone(parts[len(answers):])
-		for i, answer := range answers {
-			storeKeys = append(storeKeys, answer.Val()...)
-			if p := parts[i]; len(answer.Val()) >= p.most { // there are more by now
-				next = append(next, part{p.slot, 2 * p.most})
+	for room := keysPerExchange / mostSlots; len(slots) > 0; room *= 4 {
+		var full []int
+		for some := range slices.Chunk(slots, max(1, keysPerExchange/room)) {
+			pipe := master.Pipeline()
+			answers := make([]*redis.StringSliceCmd, len(some))
+			for i, slot := range some {
+				answers[i] = pipe.ClusterGetKeysInSlot(ctx, slot, room)
+			}
+			if _, err := pipe.Exec(ctx); err != nil {
+				return nil, err
+			}
+			for i, answer := range answers {
+				if len(answer.Val()) >= room {
+					full = append(full, some[i])
+				} else {
+					storeKeys = append(storeKeys, answer.Val()...)
+				}
 			}
 		}
-		parts = next
+		slots = full
 	}
 	return storeKeys, nil
 }

@@ -179,20 +179,20 @@ func NewFailoverClient(options redis.FailoverOptions) *redis.Client {
 	return redisserver.NewFailoverClient(options, DefaultTimeout)
 }
 
-// ownedBudget is the read time-out of go-redis by default.
-const ownedBudget = 3 * time.Second
-
-// timeoutsOf returns how long client waits to read and to write, 0 or less for ever.
-func timeoutsOf(client redis.UniversalClient) (read, write time.Duration) {
+// timeoutOf returns how long client waits to read, and 3 s if that is for ever.
+func timeoutOf(client redis.UniversalClient) (read time.Duration) {
 	switch c := client.(type) {
 	case *redis.Client:
-		return c.Options().ReadTimeout, c.Options().WriteTimeout
+		read = c.Options().ReadTimeout
 	case *redis.ClusterClient:
-		return c.Options().ReadTimeout, c.Options().WriteTimeout
+		read = c.Options().ReadTimeout
 	case *redis.Ring:
-		return c.Options().ReadTimeout, c.Options().WriteTimeout
+		read = c.Options().ReadTimeout
 	}
-	return 0, 0
+	if read <= 0 {
+		return 3 * time.Second
+	}
+	return read
 }
 
 // Open returns a Store on a client of its own, as [NewClient] makes it of options and [Own]
@@ -264,23 +264,15 @@ func newStore(client redis.UniversalClient, owned bool, options []Option) (*Stor
 	if err := cmp.Or(s.err, store.ValidatePrefix(string(s.sending.Own))); err != nil {
 		return nil, err
 	}
-	read, write := timeoutsOf(client)
-	switch {
-	case s.sending.Budget > 0:
-	case !owned:
+	if s.sending.Budget == 0 {
 		s.sending.Budget = DefaultTimeout
-	case read > 0:
-		s.sending.Budget = read
-	default:
-		s.sending.Budget = ownedBudget
+		if owned {
+			s.sending.Budget = timeoutOf(client)
+		}
 	}
 	servers := redisserver.New(client, string(s.sending.Own), s.secrets...)
 	if owned {
-		bound := time.Duration(0)
-		if lanes.Longer(read, s.sending.Budget) || lanes.Longer(write, s.sending.Budget) { // else the client ends them in time
-			bound = s.sending.Budget
-		}
-		servers.Guard(bound)
+		servers.Guard()
 		lanes.WatchNodes(client)
 	}
 	s.lanes = lanes.NewSender(client, servers, s.sending) // after the hooks, which it uses

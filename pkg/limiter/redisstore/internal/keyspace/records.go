@@ -443,7 +443,7 @@ func soundDump(dump []byte) bool {
 func versionOf(dump []byte) int { return int(binary.LittleEndian.Uint16(dump[len(dump)-dumpEnd:])) }
 
 // dumpedText returns the string that a dump holds. ok is false if the dump is not sound, is of
-// something else, or holds the string compressed.
+// something else, or holds the string in another form than dumpText's.
 func dumpedText(dump []byte) (text []byte, ok bool) {
 	if !soundDump(dump) || dump[0] != dumpString {
 		return nil, false
@@ -451,12 +451,6 @@ func dumpedText(dump []byte) (text []byte, ok bool) {
 	rest := dump[1 : len(dump)-dumpEnd]
 	if len(rest) == 0 {
 		return nil, false
-	}
-	number := func(size int, value func([]byte) int64) ([]byte, bool) {
-		if len(rest) != 1+size {
-			return nil, false
-		}
-		return strconv.AppendInt(nil, value(rest[1:]), 10), true
 	}
 	var length, head int
 	switch first := rest[0]; {
@@ -466,12 +460,6 @@ func dumpedText(dump []byte) (text []byte, ok bool) {
 		length, head = int(first&0x3f)<<8|int(rest[1]), 2
 	case first == 0x80 && len(rest) >= 5:
 		length, head = int(binary.BigEndian.Uint32(rest[1:])), 5
-	case first == 0xc0:
-		return number(1, func(b []byte) int64 { return int64(int8(b[0])) })
-	case first == 0xc1:
-		return number(2, func(b []byte) int64 { return int64(int16(binary.LittleEndian.Uint16(b))) })
-	case first == 0xc2:
-		return number(4, func(b []byte) int64 { return int64(int32(binary.LittleEndian.Uint32(b))) })
 	default:
 		return nil, false
 	}

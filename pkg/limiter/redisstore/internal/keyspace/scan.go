@@ -103,13 +103,16 @@ func (sc *scan) readAll(ctx context.Context) error {
 		return err
 	}
 	glob, tag := sc.layout.glob(&sc.query)
-	keys := redisserver.Scan[chosen]{
-		Servers: sc.Servers, Match: glob, Known: sc.known,
-		Select: func(storeKey string) (chosen, bool) { return sc.layout.choose(storeKey, &sc.query) },
-		Read: func(ctx context.Context, p redisserver.Page[chosen]) error {
-			return sc.read(ctx, p.Server, p.Keys, int64(p.Looked))
-		},
-	}
+	keys := redisserver.Scan{Servers: sc.Servers, Match: glob, Known: sc.known,
+		Read: func(ctx context.Context, p redisserver.Page) error {
+			wanted := make([]chosen, 0, len(p.StoreKeys))
+			for _, storeKey := range p.StoreKeys {
+				if c, is := sc.layout.choose(storeKey, &sc.query); is {
+					wanted = append(wanted, c)
+				}
+			}
+			return sc.read(ctx, p.Server, wanted, int64(p.Looked))
+		}}
 	if tag != "" {
 		return keys.Tag(ctx, tag)
 	}

@@ -45,11 +45,11 @@ type lane struct {
 	// keepsDeadlines: client ends what it does at a context's deadline. No client
 	// notices that a context is cancelled while it waits for the server.
 	keepsDeadlines bool
-	// endsInTime: client's own time-outs are within the budget, and nobody else has its connections, so that a
-	// caller alone need not pay for a context that says the same.
+	// endsInTime: client dials within the budget, too, and nobody else has its connections, so that a caller alone
+	// need not pay for a context that says the same.
 	endsInTime bool
-	// endsAlone: a call ends within the budget under a context that says so. Otherwise a caller that sends its
-	// own call could wait for longer, so it goes into the queue.
+	// endsAlone: client's time-outs are within the budget. Otherwise a caller that sends its own call could wait for
+	// longer, so it goes into the queue.
 	endsAlone bool
 	// connections is the size of client's pool. A caller that waits for a connection needs that context.
 	connections int
@@ -77,16 +77,13 @@ func (s *Sender) newLane(client redis.UniversalClient) *lane {
 		options := single.Options()
 		l.keepsDeadlines = options.ContextTimeoutEnabled
 		l.connections = options.PoolSize
-		answers := !Longer(options.ReadTimeout, s.Budget) && !Longer(options.WriteTimeout, s.Budget)
-		if !answers && !s.Owned && !l.keepsDeadlines {
+		if longer(options.ReadTimeout, s.Budget) || longer(options.WriteTimeout, s.Budget) {
 			l.client = single.WithTimeout(s.Budget) // on the same connections
-			answers = true
 		}
 		dialing := time.Duration(max(1, options.DialerRetries)) * options.DialTimeout
-		l.endsInTime = answers && s.Owned && !Longer(dialing, s.Budget)
-		l.endsAlone = answers
+		l.endsInTime = s.Owned && !longer(dialing, s.Budget)
+		l.endsAlone = true
 	}
-	l.endsAlone = l.endsAlone || s.Owned || l.keepsDeadlines
 	return l
 }
 

@@ -44,9 +44,9 @@ func shardingOf(client redis.UniversalClient) sharding {
 	return sharding{MayDiffer: true} // a client of the caller's own may be either
 }
 
-// Longer reports whether a client's time-out exceeds budget. One that is not above 0 is
+// longer reports whether a client's time-out exceeds budget. One that is not above 0 is
 // none at all.
-func Longer(timeout, budget time.Duration) bool { return timeout <= 0 || timeout > budget }
+func longer(timeout, budget time.Duration) bool { return timeout <= 0 || timeout > budget }
 
 // Settings say how a sender sends.
 type Settings struct {
