@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -142,3 +143,13 @@ func dialer(host string) *net.Dialer {
 
 // unlimited is the time bound of a request that has no other.
 const unlimited = 30 * time.Second
+
+func (t *httpTarget) timeout() time.Duration { return cmp.Or(max(t.Timeout, 0), unlimited) }
+
+// bounded returns a context that has a deadline.
+func (t *httpTarget) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, is := ctx.Deadline(); is {
+		return ctx, func() {}
+	}
+	return store.BudgetContext(ctx, t.timeout())
+}

@@ -4,7 +4,9 @@ package endpoint
 
 import (
 	"context"
+	"iter"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -63,11 +65,42 @@ type Answer struct {
 	Status int
 	// Reason says why the endpoint failed, in words that follow its name; empty if the status says everything.
 	Reason string
-	// Header is the answer's header, or the fields that a rate limit service wants its caller to send. Do not
-	// change it.
+	// Header is the answer's header, or the fields that a rate limit service wants its caller to send. It is valid until the
+	// Answer is used for another request.
 	Header http.Header
 	// Limits are the limits in the answer of a rate limit service.
 	Limits []ToldLimit
+
+	values []string // of the Header
+}
+
+// reset prepares an Answer for another request, with the memory of the last one.
+func (a *Answer) reset() {
+	clear(a.Header)
+	*a = Answer{Header: a.Header, values: a.values[:0]}
+}
+
+// setHeader copies a header.
+func (a *Answer) setHeader(all iter.Seq2[[]byte, []byte]) {
+	if a.Header == nil {
+		a.Header = http.Header{}
+	}
+	var text strings.Builder
+	text.Grow(512)
+	for name, value := range all {
+		begin := text.Len()
+		text.Write(name)
+		text.Write(value)
+		both := text.String()[begin:]
+		name := both[:len(name)]
+		if others, is := a.Header[name]; is {
+			a.Header[name] = append(others, both[len(name):])
+			continue
+		}
+		n := len(a.values)
+		a.values = append(a.values, both[len(name):])
+		a.Header[name] = a.values[n : n+1 : n+1]
+	}
 }
 
 // ToldLimit is a limit in the answer of a rate limit service.

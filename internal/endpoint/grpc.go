@@ -145,11 +145,8 @@ func (l *line) connect(ctx context.Context) error {
 // Otherwise it returns the answer's message.
 func (c *rlsClient) call(ctx context.Context, message []byte, answer *Answer) (response []byte, err error) {
 	*answer = Answer{}
-	if _, bounded := ctx.Deadline(); !bounded {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, c.timeout())
-		defer cancel()
-	}
+	ctx, cancel := c.bounded(ctx)
+	defer cancel()
 	l, err := c.line()
 	if err != nil {
 		return nil, err

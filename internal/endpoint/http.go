@@ -223,16 +223,28 @@ type template struct {
 	encode func(subject string) string
 }
 
+// append appends the text for a subject and a cost.
+func (t *template) append(to []byte, subject string, cost int64) []byte {
+	for rest := t.text; ; {
+		begin := strings.IndexByte(rest, '{')
+		if begin < 0 {
+			return append(to, rest...)
+		}
+		to, rest = append(to, rest[:begin]...), rest[begin:]
+		switch {
+		case strings.HasPrefix(rest, SubjectPlace):
+			to, rest = append(to, t.encode(subject)...), rest[len(SubjectPlace):]
+		case strings.HasPrefix(rest, CostPlace):
+			to, rest = strconv.AppendInt(to, cost, 10), rest[len(CostPlace):]
+		default:
+			to, rest = append(to, '{'), rest[1:]
+		}
+	}
+}
+
 // expand returns the text for a subject and a cost.
 func (t *template) expand(subject string, cost int64) string {
-	text := t.text
-	if strings.Contains(text, CostPlace) {
-		text = strings.ReplaceAll(text, CostPlace, strconv.FormatInt(cost, 10))
-	}
-	if strings.Contains(text, SubjectPlace) { // last, since it can contain the other place
-		text = strings.ReplaceAll(text, SubjectPlace, t.encode(subject))
-	}
-	return text
+	return string(t.append(nil, subject, cost))
 }
 
 func (t *template) isFixed() bool {

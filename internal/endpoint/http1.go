@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"math"
@@ -8,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -39,7 +41,11 @@ func newHTTP1(t *httpTarget) *http1 {
 		DialTimeout: func(_ string, timeout time.Duration) (net.Conn, error) {
 			ctx, cancel := store.BudgetContext(context.Background(), timeout)
 			defer cancel()
-			return c.open(ctx, t)
+			conn, err := c.open(ctx, t)
+			if err != nil {
+				return nil, err
+			}
+			return &connection{Conn: conn, isIdle: idleness(conn)}, nil
 		},
 	}
 	return c
@@ -58,7 +64,7 @@ func (c *http1) Close() error {
 
 // Send implements [Client].
 func (c *http1) Send(ctx context.Context, subject string, cost int64, answer *Answer) error {
-	*answer = Answer{}
+	answer.reset()
 	return c.onConnection(ctx, func(conn net.Conn) (keep bool, err error) {
 		answer.Sent = time.Now()
 		out := c.host.AcquireWriter(conn)
@@ -77,24 +83,22 @@ func (c *http1) Send(ctx context.Context, subject string, cost int64, answer *An
 // onConnection calls a function with a connection that the server has not closed, once. The connection is kept for
 // another request if the function says so.
 func (c *http1) onConnection(ctx context.Context, use func(net.Conn) (keep bool, err error)) error {
-	deadline, bounded := ctx.Deadline()
-	if !bounded {
-		deadline = time.Now().Add(c.timeout())
-	}
+	ctx, cancel := c.bounded(ctx)
+	defer cancel()
+	deadline, _ := ctx.Deadline()
 	for ctx.Err() == nil {
 		held, err := c.host.AcquireConn(max(time.Until(deadline), 1), c.NoKeepAlive)
 		if err != nil {
 			return failed(ctx, connecting, err)
 		}
-		conn := held.Conn()
-		if isUsed := !held.LastUseTime().IsZero(); isUsed && !isIdle(conn) {
+		conn := held.Conn().(*connection)
+		if isUsed := !held.LastUseTime().IsZero(); isUsed && !conn.isIdle() {
 			c.host.CloseConn(held)
 			continue
 		}
-		_ = conn.SetDeadline(deadline)
-		unwatch := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+		conn.endWith(ctx, deadline)
 		keep, err := use(conn)
-		if unwatch() && keep && !c.NoKeepAlive {
+		if keep && !c.NoKeepAlive && ctx.Err() == nil {
 			c.host.ReleaseConn(held)
 		} else {
 			c.host.CloseConn(held)
@@ -104,23 +108,60 @@ func (c *http1) onConnection(ctx context.Context, use func(net.Conn) (keep bool,
 	return failed(ctx, connecting, ctx.Err())
 }
 
-func (t *httpTarget) timeout() time.Duration {
-	if t.Timeout > 0 {
-		return t.Timeout
+// connection is a connection and the context of its last request. Contexts are shared by many requests, so most find
+// theirs in place.
+type connection struct {
+	net.Conn
+	isIdle func() bool
+
+	mu      sync.Mutex
+	ctx     context.Context
+	unwatch func() bool
+}
+
+// endWith ends reading and writing when ctx ends, whose deadline is given.
+func (c *connection) endWith(ctx context.Context, deadline time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ctx == ctx {
+		return
 	}
-	return unlimited
+	if c.unwatch != nil {
+		c.unwatch()
+	}
+	c.ctx = ctx
+	_ = c.SetDeadline(deadline)
+	c.unwatch = context.AfterFunc(ctx, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.ctx == ctx { // and no later request has begun
+			_ = c.SetDeadline(time.Unix(1, 0))
+		}
+	})
+}
+
+// Close implements [net.Conn].
+func (c *connection) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.unwatch != nil {
+		c.unwatch()
+	}
+	return c.Conn.Close()
 }
 
 // appendRequest appends the bytes of a request.
 func (c *http1) appendRequest(to []byte, subject string, cost int64) []byte {
-	to = append(to, c.Method+" "+c.target.expand(subject, cost)+" HTTP/1.1\r\nHost: "+c.httpTarget.host+"\r\n"...)
+	to = c.target.append(append(append(to, c.Method...), ' '), subject, cost)
+	to = append(append(append(to, " HTTP/1.1\r\nHost: "...), c.httpTarget.host...), "\r\n"...)
 	for i := range c.headers {
-		to = append(to, c.headers[i].name+": "+c.headers[i].value.expand(subject, cost)+"\r\n"...)
+		to = append(append(to, c.headers[i].name...), ": "...)
+		to = append(c.headers[i].value.append(to, subject, cost), "\r\n"...)
 	}
 	if c.NoKeepAlive {
 		to = append(to, "Connection: close\r\n"...)
 	}
-	body := c.body.expand(subject, cost)
+	body := c.body.append(nil, subject, cost)
 	if c.hasBody || c.Method == http.MethodPost || c.Method == http.MethodPut || c.Method == http.MethodPatch {
 		to = append(strconv.AppendInt(append(to, "Content-Length: "...), int64(len(body)), 10), "\r\n"...)
 	}
@@ -136,7 +177,7 @@ func (c *http1) read(ctx context.Context, conn net.Conn, answer *Answer) (keep b
 	if _, err := in.Peek(1); err != nil {
 		return false, failed(ctx, awaiting, err)
 	}
-	response.StreamBody, response.SkipBody = true, c.Method == http.MethodHead
+	response.SkipBody = true
 	err = response.ReadLimitBody(in, 0) // the head, after interim answers
 	status := response.StatusCode()
 	if tooLong := (*fasthttp.ErrSmallBuffer)(nil); errors.As(err, &tooLong) {
@@ -148,26 +189,33 @@ func (c *http1) read(ctx context.Context, conn net.Conn, answer *Answer) (keep b
 		return false, failed(ctx, reading, err)
 	}
 	answered := time.Now()
-	body, isChunked := response.BodyStream(), response.Header.ContentLength() == -1
-	if isChunked && body != nil { // fasthttp takes the end of a connection for that of such a body
-		body = httputil.NewChunkedReader(in)
-	}
-	if body != nil {
-		long, err := c.discard(body)
-		switch {
-		case err != nil:
+	isLong := false
+	if c.Method != http.MethodHead && status != http.StatusNoContent && status != http.StatusNotModified {
+		if isLong, err = c.discardBody(in, &response.Header); err != nil {
 			return false, failed(ctx, reading, err)
-		case long:
-			response.SetConnectionClose()
-		case isChunked:
-			_ = response.Header.ReadTrailer(in) // what is left of it shows below
 		}
 	}
+	answer.Answered, answer.Status, answer.Outcome = answered, status, c.outcomeOf(status)
 	response.Header.SetNoDefaultContentType(true)
-	answer.Answered, answer.Status, answer.Outcome, answer.Header = answered, status, c.outcomeOf(status), http.Header{}
-	for name, value := range response.Header.All() {
-		answer.Header.Add(string(name), string(value))
-	}
+	answer.setHeader(response.Header.All())
 	// With unread bytes the next answer could not be recognized.
-	return !response.ConnectionClose() && in.Buffered() == 0, nil
+	return !isLong && !response.ConnectionClose() && in.Buffered() == 0, nil
+}
+
+// discardBody reads the body of an answer and its trailer.
+func (c *http1) discardBody(in *bufio.Reader, head *fasthttp.ResponseHeader) (isLong bool, err error) {
+	switch length := head.ContentLength(); {
+	case length == -1: // fasthttp takes the end of a connection for that of a body in chunks
+		if isLong, err = c.discard(httputil.NewChunkedReader(in)); err == nil && !isLong {
+			_ = head.ReadTrailer(in) // what is left of it shows later
+		}
+		return isLong, err
+	case length < 0:
+		return c.discard(in)
+	case length < maxBody:
+		_, err = in.Discard(length)
+		return false, err
+	}
+	c.long.Add(1)
+	return true, nil
 }

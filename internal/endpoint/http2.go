@@ -61,11 +61,8 @@ func (c *http2) Close() error {
 // Send implements [Client].
 func (c *http2) Send(ctx context.Context, subject string, cost int64, answer *Answer) error {
 	*answer = Answer{}
-	if _, bounded := ctx.Deadline(); !bounded {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, c.timeout())
-		defer cancel()
-	}
+	ctx, cancel := c.bounded(ctx)
+	defer cancel()
 	request, err := c.newRequest(ctx, subject, cost, answer)
 	if err != nil {
 		return err

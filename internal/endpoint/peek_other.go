@@ -4,5 +4,5 @@ package endpoint
 
 import "net"
 
-// isIdle cannot find out on this system whether a connection is still open.
-func isIdle(net.Conn) bool { return true }
+// idleness cannot find out on this system whether a connection is still open.
+func idleness(net.Conn) func() bool { return func() bool { return true } }

@@ -63,7 +63,8 @@ type endpointTarget struct {
 	denies   [maxStatus]atomic.Bool // which of them are denials
 	meter    *cost.Meter
 	// limit is the only limit, in its normal form; nil if there are several.
-	limit *store.Limit
+	limit   *store.Limit
+	answers sync.Pool // of *endpoint.Answer
 	heard
 }
 
@@ -73,7 +74,8 @@ const maxStatus = 1000
 // NewEndpointTarget returns an endpoint as a target.
 func NewEndpointTarget(client endpoint.Client) Target {
 	_, hasCost := client.Places()
-	return &endpointTarget{client: client, hasCost: hasCost, meter: cost.New(nil)}
+	return &endpointTarget{client: client, hasCost: hasCost, meter: cost.New(nil),
+		answers: sync.Pool{New: func() any { return new(endpoint.Answer) }}}
 }
 
 // Exchange implements [loadgen.Exchanger]. One request asks for all limits.
@@ -82,20 +84,23 @@ func (t *endpointTarget) Exchange(ctx context.Context, subject uint32, cost int6
 		return loadgen.Exchanged{}, store.Invalidf("a request costs %d, and nothing in it says so; put %s into it", cost,
 			endpoint.CostPlace)
 	}
-	var answer endpoint.Answer
-	err := t.client.Send(ctx, t.nameOf(subject), cost, &answer)
+	answer := t.answers.Get().(*endpoint.Answer)
+	defer t.answers.Put(answer)
+	err := t.client.Send(ctx, t.nameOf(subject), cost, answer)
 	exchanged := loadgen.Exchanged{Sent: answer.Sent, Answered: answer.Answered}
 	if err != nil {
 		return exchanged, err
 	}
 	if answer.Status >= 0 && answer.Status < maxStatus {
 		t.statuses[answer.Status].Add(1)
-		t.denies[answer.Status].Store(answer.Outcome == endpoint.Denied)
+		if denies := &t.denies[answer.Status]; answer.Outcome == endpoint.Denied && !denies.Load() {
+			denies.Store(true)
+		}
 	}
 	if answer.Outcome == endpoint.Failed {
-		return exchanged, endpoint.NotAnswered(&answer)
+		return exchanged, endpoint.NotAnswered(answer)
 	}
-	exchanged.Allowed, exchanged.Reported = answer.Outcome == endpoint.Allowed, t.reported(&answer)
+	exchanged.Allowed, exchanged.Reported = answer.Outcome == endpoint.Allowed, t.reported(answer)
 	return exchanged, nil
 }
 

@@ -104,12 +104,10 @@ func Read(header http.Header, answered time.Time, skew time.Duration) Reading {
 	r := Reading{RetryAfter: NotTold}
 	there := answered.Add(skew)
 	r.readRetryAfter(header, there)
-	if isKept(header) {
-		return r // it belongs to another answer
+	if isKept(header) || !hasPrefix(header, "Ratelimit", "X-Ratelimit") {
+		return r // it belongs to another answer, or says nothing
 	}
-	if hasPrefix(header, "Ratelimit") {
-		r.readStructured(header)
-	}
+	r.readStructured(header)
 	r.readPlain(header, there)
 	return r
 }
