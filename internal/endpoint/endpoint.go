@@ -4,9 +4,7 @@ package endpoint
 
 import (
 	"context"
-	"iter"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -72,35 +70,13 @@ type Answer struct {
 	Limits []ToldLimit
 
 	values []string // of the Header
+	size   int      // of its text
 }
 
 // reset prepares an Answer for another request, with the memory of the last one.
 func (a *Answer) reset() {
 	clear(a.Header)
-	*a = Answer{Header: a.Header, values: a.values[:0]}
-}
-
-// setHeader copies a header.
-func (a *Answer) setHeader(all iter.Seq2[[]byte, []byte]) {
-	if a.Header == nil {
-		a.Header = http.Header{}
-	}
-	var text strings.Builder
-	text.Grow(512)
-	for name, value := range all {
-		begin := text.Len()
-		text.Write(name)
-		text.Write(value)
-		both := text.String()[begin:]
-		name := both[:len(name)]
-		if others, is := a.Header[name]; is {
-			a.Header[name] = append(others, both[len(name):])
-			continue
-		}
-		n := len(a.values)
-		a.values = append(a.values, both[len(name):])
-		a.Header[name] = a.values[n : n+1 : n+1]
-	}
+	*a = Answer{Header: a.Header, values: a.values[:0], size: a.size}
 }
 
 // ToldLimit is a limit in the answer of a rate limit service.

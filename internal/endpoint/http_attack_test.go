@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -382,20 +383,44 @@ func TestAnAnswerNobodyAskedForIsNotTakenForTheNext(t *testing.T) {
 	}
 }
 
+// The first request of a context is answered, and the second waits: the connection knows the context already.
 func TestTheEndOfAContextEndsARequest(t *testing.T) {
 	for _, http2 := range []bool{false, true} {
-		asked := make(chan struct{})
-		client := newClient(t, HTTPOptions{HTTP2: http2, URL: "http://" + listen(t, func(conn net.Conn) {
-			_, _ = conn.Read(make([]byte, 1))
-			close(asked)
-			hang(conn)
-		})})
-		ctx, cancel := context.WithCancel(t.Context())
-		failed := make(chan error, 1)
-		go func() { failed <- client.Send(ctx, "", 1, new(Answer)) }()
-		<-asked
-		cancel()
-		if err := <-failed; !errors.Is(err, context.Canceled) {
+		asked, answers := make(chan struct{}), make(chan struct{})
+		server := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			asked <- struct{}{}
+			select {
+			case <-answers:
+			case <-r.Context().Done():
+			}
+		}))
+		server.Config.Protocols = new(http.Protocols)
+		server.Config.Protocols.SetHTTP1(true)
+		server.Config.Protocols.SetUnencryptedHTTP2(true)
+		server.Start()
+		defer server.Close()
+		client := newClient(t, HTTPOptions{HTTP2: http2, URL: server.URL})
+		ended := make(chan error, 1)
+		send := func(ctx context.Context) {
+			go func() { ended <- client.Send(ctx, "", 1, new(Answer)) }()
+			<-asked
+		}
+		first, cancelFirst := store.BudgetContext(t.Context(), time.Minute)
+		send(first)
+		answers <- struct{}{}
+		if err := <-ended; err != nil {
+			t.Fatalf("HTTP/2 %v: error %v", http2, err)
+		}
+		second, cancelSecond := store.BudgetContext(t.Context(), time.Minute)
+		send(second)
+		cancelFirst() // ends only its own requests
+		answers <- struct{}{}
+		if err := <-ended; err != nil {
+			t.Fatalf("HTTP/2 %v: error %v after the end of an earlier context", http2, err)
+		}
+		send(second)
+		cancelSecond()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
 			t.Errorf("HTTP/2 %v: error %v", http2, err)
 		}
 	}
