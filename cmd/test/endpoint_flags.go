@@ -18,7 +18,7 @@ import (
 type endpointFlags struct {
 	denied   []int // statuses of denials
 	hosts    []string
-	request  endpoint.HTTPOptions
+	request  endpoint.Options
 	body     string
 	insecure bool
 	cacert   string
@@ -90,8 +90,7 @@ func isEndpoint(text string) bool { return strings.Contains(text, "://") }
 
 // client returns the client of the endpoint at a URL.
 func (o *endpointFlags) client(g *cli.Globals, url string) (endpoint.Client, error) {
-	isRLS := endpoint.IsRLS(url)
-	if !isRLS && o.rls.given() {
+	if !endpoint.IsRLS(url) && o.rls.given() {
 		return nil, cli.Usagef("--domain and --descriptor are for a rate limit service, such as grpc://127.0.0.1:8081")
 	}
 	if len(o.denied) == 0 || slices.ContainsFunc(o.denied, func(status int) bool { return status < 200 || status > 599 }) {
@@ -112,14 +111,8 @@ func (o *endpointFlags) client(g *cli.Globals, url string) (endpoint.Client, err
 	if options.TLS, err = o.tls(g); err != nil {
 		return nil, err
 	}
-	if isRLS {
-		return endpoint.NewRLS(endpoint.RLSOptions{
-			URL: url, Domain: o.rls.domain, Descriptors: o.rls.descriptors, Headers: options.Headers,
-			UserAgent: options.UserAgent, Permitted: o.hosts, Timeout: options.Timeout,
-			TLS: options.TLS,
-		})
-	}
-	return endpoint.NewHTTP(options)
+	options.Domain, options.Descriptors = o.rls.domain, o.rls.descriptors
+	return endpoint.New(options)
 }
 
 // tls returns what the flags say about certificates; nil if nothing.
@@ -215,7 +208,7 @@ func (o *rlsFlags) addFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&o.domain, "domain", "", "ask a rate limit service about the domain `NAME`")
 	flags.StringArrayVar(&o.descriptors, "descriptor", nil,
-		"ask a rate limit service about a descriptor, `KEY=VALUE,...`; {subject} stands for who asks, and \\, for a comma (repeatable)")
+		"ask a rate limit service about a descriptor, `KEY=VALUE,...`; {subject} stands for who asks (repeatable)")
 	for _, flag := range []string{"domain", "descriptor"} {
 		cmd.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions)
 	}

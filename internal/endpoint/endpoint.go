@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/limitctl/limitctl/internal/rls"
 )
 
 // Client sends requests to one endpoint. Its methods are safe for concurrent use.
@@ -66,8 +68,8 @@ type Answer struct {
 	// Header is the answer's header, or the fields that a rate limit service wants its caller to send. It is valid until the
 	// Answer is used for another request.
 	Header http.Header
-	// Limits are the limits in the answer of a rate limit service.
-	Limits []ToldLimit
+	// Statuses are those of the descriptors, in the answer of a rate limit service.
+	Statuses []rls.Status
 
 	values []string // of the Header
 	size   int      // of its text
@@ -77,23 +79,4 @@ type Answer struct {
 func (a *Answer) reset() {
 	clear(a.Header)
 	*a = Answer{Header: a.Header, values: a.values[:0], size: a.size}
-}
-
-// ToldLimit is a limit in the answer of a rate limit service.
-type ToldLimit struct {
-	// Name is the service's name of the limit. It may be empty.
-	Name string
-	// Descriptor is the index of the limit's descriptor.
-	Descriptor int
-	// Denied: the limit is exceeded.
-	Denied bool
-	// Count is the number of units per Period, which is 0 if unknown.
-	Count  int64
-	Period time.Duration
-	// Remaining is the remaining units.
-	Remaining int64
-	// ResetAfter is the duration until the reset, if ResetKnown. Its meaning differs between services: when all is
-	// unused, when the window ends, or, for a denial, when to try again.
-	ResetAfter time.Duration
-	ResetKnown bool
 }

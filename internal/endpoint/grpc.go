@@ -85,7 +85,7 @@ func (c *rlsClient) line() (*line, error) {
 		grpc.WithContextDialer(dial),
 		grpc.WithNoProxy(),
 		grpc.WithTransportCredentials(security),
-		grpc.WithUserAgent(c.userAgent),
+		grpc.WithUserAgent(c.UserAgent),
 		grpc.WithDisableRetry(),
 		grpc.WithDisableServiceConfig(),
 		grpc.WithMaxHeaderListSize(maxHead),

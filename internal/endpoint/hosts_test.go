@@ -20,7 +20,7 @@ func TestHosts(t *testing.T) {
 		"http://[fe80::1%25lo]/": false, "http://[::ffff:10.0.0.1]/": false, "http://xn--lcalhost-54a/": false,
 		"http://example.com#@127.0.0.1/": false, "http://example.com?@127.0.0.1/": false,
 	} {
-		client, err := NewHTTP(HTTPOptions{URL: target})
+		client, err := New(Options{URL: target})
 		if err == nil {
 			client.Close()
 		}
@@ -35,7 +35,7 @@ func TestHosts(t *testing.T) {
 		}
 		// The flag in the error message permits the host.
 		_, host, _ := strings.Cut(err.Error(), "--i-may-test-this-host ")
-		client, err = NewHTTP(HTTPOptions{URL: target, Permitted: []string{host}})
+		client, err = New(Options{URL: target, Permitted: []string{host}})
 		if err != nil {
 			t.Errorf("%s permitted as %q: %v", target, host, err)
 			continue
@@ -52,7 +52,7 @@ func TestHostsThatAreNone(t *testing.T) {
 		"http://[::1/", "http://$(reboot)/", "http://a;b/", "http://a'b/", "http://[::1%25a$(b)]/", "http://[127.0.0.1]:99999/", "http://",
 		"http://:80/",
 	} {
-		if client, err := NewHTTP(HTTPOptions{URL: target}); err == nil {
+		if client, err := New(Options{URL: target}); err == nil {
 			client.Close()
 			t.Errorf("%q is taken", target)
 		} else if !errors.Is(err, store.ErrInvalid) {

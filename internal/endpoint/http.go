@@ -1,10 +1,10 @@
 package endpoint
 
 import (
+	"cmp"
 	"crypto/tls"
 	"encoding/base64"
 	"encoding/json"
-	"fmt"
 	"mime"
 	"net/http"
 	"net/url"
@@ -19,36 +19,42 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// HTTPOptions describe the requests to an HTTP endpoint.
-type HTTPOptions struct {
-	// URL can contain [SubjectPlace] and [CostPlace] in its path and its query.
+// Options describe the requests to an endpoint.
+type Options struct {
+	// URL is http:// or https://, and can contain [SubjectPlace] and [CostPlace] in its path and its query. Or it is
+	// grpc://HOST:PORT of an Envoy rate limit service, and grpcs://HOST:PORT with TLS.
 	URL string
-	// Method is the method; empty means GET, or POST with a body.
-	Method string
-	// Headers have the form "Name: value". A value can contain the places.
+	// Headers have the form "Name: value". A value can contain the places, unless it is for a rate limit service.
 	Headers []string
-	// Body can contain the places. In JSON a subject is written as the inside of a string.
-	Body string
 	// UserAgent identifies the program, unless Headers do.
 	UserAgent string
-	// DeniedStatuses are the statuses of a denial; the default is 429.
-	DeniedStatuses []int
 	// Permitted are hosts beyond loopback that may be tested.
 	Permitted []string
 	// Timeout bounds a request whose context has no deadline; 0 means 30 s.
 	Timeout time.Duration
+	// TLS, for https and grpcs, says whom to trust and who asks; nil means the system's authorities and no certificate.
+	TLS *tls.Config
 
+	// Method is the method; empty means GET, or POST with a body.
+	Method string
+	// Body can contain the places. In JSON a subject is written as the inside of a string.
+	Body string
+	// DeniedStatuses are the statuses of a denial; the default is 429.
+	DeniedStatuses []int
 	// HTTP2 uses HTTP/2: over TLS if the URL is https, and without it otherwise (h2c).
 	HTTP2 bool
 	// NoKeepAlive opens a new connection for each request.
 	NoKeepAlive bool
-	// TLS, for an https URL, says whom to trust and who asks; nil means the system's authorities and no certificate.
-	TLS *tls.Config
+
+	// Domain and Descriptors are those of each request to a rate limit service. Both can contain SubjectPlace, and a
+	// descriptor has the form of [parseDescriptor].
+	Domain      string
+	Descriptors []string
 }
 
 // httpTarget is the prepared part of an endpoint.
 type httpTarget struct {
-	HTTPOptions
+	Options
 	url     *url.URL
 	address string // host:port to connect to
 	tls     *tls.Config
@@ -57,7 +63,6 @@ type httpTarget struct {
 	host    string // the header Host
 	headers []headerTemplate
 	body    template
-	hasBody bool
 }
 
 type headerTemplate struct {
@@ -65,60 +70,56 @@ type headerTemplate struct {
 	value template
 }
 
-// NewHTTP returns the client of an HTTP endpoint. A wrong option is a [store.ErrInvalid].
-func NewHTTP(options HTTPOptions) (Client, error) {
-	t := &httpTarget{HTTPOptions: options}
+// New returns the client of an endpoint. A wrong option is a [store.ErrInvalid].
+func New(options Options) (Client, error) {
+	t := &httpTarget{Options: options}
+	if IsRLS(options.URL) {
+		return newRLS(t)
+	}
 	var err error
 	if t.url, t.target, err = parseTarget(options.URL); err != nil {
-		return nil, err
-	}
-	if err := checkHost(t.url, options.Permitted); err != nil {
 		return nil, err
 	}
 	t.address = t.url.Host
 	if t.url.Port() == "" {
 		t.address = strings.TrimSuffix(t.address, ":") + map[bool]string{false: ":80", true: ":443"}[t.isTLS()]
 	}
+	if err := t.checkConnection(); err != nil {
+		return nil, err
+	}
 	if err := t.prepare(); err != nil {
 		return nil, err
 	}
-	t.prepareTLS()
 	if options.HTTP2 {
 		return newHTTP2(t), nil
 	}
 	return newHTTP1(t), nil
 }
 
-// prepareTLS prepares the handshake, if there is TLS.
-func (t *httpTarget) prepareTLS() {
-	if !t.isTLS() {
-		return
+// checkConnection checks the host, and prepares the handshake if there is TLS.
+func (t *httpTarget) checkConnection() error {
+	if err := checkHost(t.url, t.Permitted); err != nil || !t.isTLS() {
+		if err == nil && t.TLS != nil {
+			err = store.Invalidf("certificates are for https and grpcs")
+		}
+		return err
 	}
 	if t.tls = t.TLS.Clone(); t.tls == nil {
 		t.tls = new(tls.Config)
 	}
 	t.tls.ServerName, t.tls.NextProtos, t.tls.MinVersion = t.url.Hostname(), []string{"http/1.1"}, tls.VersionTLS12
 	t.tls.ClientSessionCache = tls.NewLRUClientSessionCache(8)
+	return nil
 }
 
 func (t *httpTarget) isTLS() bool { return t.url.Scheme == "https" }
 
 // prepare makes the templates of a request.
 func (t *httpTarget) prepare() error {
-	t.hasBody = t.Body != ""
-	if t.Method == "" {
-		t.Method = http.MethodGet
-		if t.hasBody {
-			t.Method = http.MethodPost
-		}
-	}
+	t.Method = cmp.Or(t.Method, map[bool]string{false: http.MethodGet, true: http.MethodPost}[t.Body != ""])
 	switch {
 	case t.HTTP2 && t.NoKeepAlive:
 		return store.Invalidf("HTTP/2 sends many requests over one connection; leave out --http2 or --no-keepalive")
-	case !t.isTLS() && t.TLS != nil:
-		return store.Invalidf("certificates are for https, and the URL is http; write https://")
-	case slices.ContainsFunc(t.DeniedStatuses, func(status int) bool { return status < 200 || status > 599 }):
-		return store.Invalidf("the status of a denial must be from 200 to 599")
 	case !httpguts.ValidHeaderFieldName(t.Method):
 		return store.Invalidf("the method %q is not one; write a word such as GET or POST", t.Method)
 	}
@@ -149,7 +150,7 @@ func (t *httpTarget) prepare() error {
 	}
 	add("User-Agent", t.UserAgent)
 	add("Accept", "*/*")
-	if !t.hasBody {
+	if t.Body == "" {
 		return nil
 	}
 	t.body = template{t.Body, verbatim}
@@ -185,7 +186,7 @@ func parseHeader(text string) (headerTemplate, error) {
 		return headerTemplate{}, store.Invalidf("--header %s is about how requests are sent, which limitctl says itself; leave it out",
 			name)
 	}
-	return headerTemplate{name, template{strings.TrimSpace(value), inHeader}}, misplaced(fmt.Sprintf("--header %s", name), value)
+	return headerTemplate{name, template{strings.TrimSpace(value), inHeader}}, nil
 }
 
 // Places implements [Client].

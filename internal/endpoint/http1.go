@@ -163,7 +163,7 @@ func (c *http1) appendRequest(to []byte, subject string, cost int64) []byte {
 		to = append(to, "Connection: close\r\n"...)
 	}
 	body := c.body.append(nil, subject, cost)
-	if c.hasBody || c.Method == http.MethodPost || c.Method == http.MethodPut || c.Method == http.MethodPatch {
+	if c.Body != "" || c.Method == http.MethodPost || c.Method == http.MethodPut || c.Method == http.MethodPatch {
 		to = append(strconv.AppendInt(append(to, "Content-Length: "...), int64(len(body)), 10), "\r\n"...)
 	}
 	return append(append(to, "\r\n"...), body...)

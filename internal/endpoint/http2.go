@@ -105,7 +105,7 @@ func (c *http2) newRequest(ctx context.Context, subject string, cost int64, answ
 		h := &c.headers[i]
 		request.Header[h.name] = append(request.Header[h.name], h.value.expand(subject, cost))
 	}
-	if c.hasBody {
+	if c.Body != "" {
 		body := c.body.expand(subject, cost)
 		request.Body, request.ContentLength = io.NopCloser(strings.NewReader(body)), int64(len(body))
 	}

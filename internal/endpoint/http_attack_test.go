@@ -81,9 +81,9 @@ func endless(conn net.Conn, text string) {
 func hang(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }
 
 // newClient returns a client of a URL.
-func newClient(t *testing.T, options HTTPOptions) Client {
+func newClient(t *testing.T, options Options) Client {
 	t.Helper()
-	client, err := NewHTTP(options)
+	client, err := New(options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +225,7 @@ func TestHostileServersEndInErrorsThatCanBeCounted(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			client := newClient(t, HTTPOptions{URL: "http://" + listen(t, test.serve) + "/{subject}",
+			client := newClient(t, Options{URL: "http://" + listen(t, test.serve) + "/{subject}",
 				HTTP2: strings.HasPrefix(test.name, "HTTP/2")})
 			var answer Answer
 			wanted := func(err error) bool { return slices.Contains(strings.Split(test.want, "|"), err.Error()) }
@@ -259,7 +259,7 @@ func TestServersThatCannotBeReached(t *testing.T) {
 		{"https://" + listen(t, func(net.Conn) {}), connecting.ended},
 	} {
 		for _, http2 := range []bool{false, true} {
-			client := newClient(t, HTTPOptions{URL: test.url, HTTP2: http2})
+			client := newClient(t, Options{URL: test.url, HTTP2: http2})
 			for name, ask := range map[string]func(context.Context) error{
 				"connecting": client.Connect,
 				"asking":     func(ctx context.Context) error { return client.Send(ctx, "user:1", 1, new(Answer)) },
@@ -285,7 +285,7 @@ func TestServersThatCannotBeReached(t *testing.T) {
 func TestARequestIsSentOnce(t *testing.T) {
 	for _, answers := range []int{0, 1} { // before the close, on the same connection
 		var asked atomic.Int32
-		client := newClient(t, HTTPOptions{URL: "http://" + listen(t, func(conn net.Conn) {
+		client := newClient(t, Options{URL: "http://" + listen(t, func(conn net.Conn) {
 			for in := bufio.NewReader(conn); ; {
 				if _, err := http.ReadRequest(in); err != nil {
 					return
@@ -313,7 +313,7 @@ func TestARequestIsSentOnce(t *testing.T) {
 
 // Interim answers, and the trailer of a body in chunks, do not disturb the answers after them.
 func TestAnswersInARowOverOneConnection(t *testing.T) {
-	client := newClient(t, HTTPOptions{URL: "http://" + listen(t, func(conn net.Conn) {
+	client := newClient(t, Options{URL: "http://" + listen(t, func(conn net.Conn) {
 		for in, status := bufio.NewReader(conn), 201; ; status++ {
 			if _, err := http.ReadRequest(in); err != nil {
 				return
@@ -343,7 +343,7 @@ func TestAnEndlessBodyIsCutAndCounted(t *testing.T) {
 		"in chunks":        "HTTP/1.1 429 Too Many Requests\r\nTransfer-Encoding: chunked\r\n\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {
-			client := newClient(t, HTTPOptions{URL: "http://" + listen(t, func(conn net.Conn) {
+			client := newClient(t, Options{URL: "http://" + listen(t, func(conn net.Conn) {
 				request(conn)
 				io.WriteString(conn, begin)
 				endless(conn, "1000\r\n"+strings.Repeat("x", 0x1000)+"\r\n")
@@ -364,7 +364,7 @@ func TestAnEndlessBodyIsCutAndCounted(t *testing.T) {
 func TestAnAnswerNobodyAskedForIsNotTakenForTheNext(t *testing.T) {
 	sent := make(chan struct{}, 1)
 	const ok = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
-	client := newClient(t, HTTPOptions{URL: "http://" + listen(t, func(conn net.Conn) {
+	client := newClient(t, Options{URL: "http://" + listen(t, func(conn net.Conn) {
 		request(conn)
 		io.WriteString(conn, ok)
 		io.WriteString(conn, ok)
@@ -399,7 +399,7 @@ func TestTheEndOfAContextEndsARequest(t *testing.T) {
 		server.Config.Protocols.SetUnencryptedHTTP2(true)
 		server.Start()
 		defer server.Close()
-		client := newClient(t, HTTPOptions{HTTP2: http2, URL: server.URL})
+		client := newClient(t, Options{HTTP2: http2, URL: server.URL})
 		ended := make(chan error, 1)
 		send := func(ctx context.Context) {
 			go func() { ended <- client.Send(ctx, "", 1, new(Answer)) }()
@@ -428,7 +428,7 @@ func TestTheEndOfAContextEndsARequest(t *testing.T) {
 
 // A server can answer before it has read the whole of a long request.
 func TestAnAnswerBeforeALongRequestIsRead(t *testing.T) {
-	client := newClient(t, HTTPOptions{Body: strings.Repeat("x", 1<<20), URL: "http://" + listen(t, func(conn net.Conn) {
+	client := newClient(t, Options{Body: strings.Repeat("x", 1<<20), URL: "http://" + listen(t, func(conn net.Conn) {
 		request(conn)
 		io.WriteString(conn, "HTTP/1.1 429 Too Many Requests\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
 		time.Sleep(10 * time.Millisecond) // reads nothing meanwhile

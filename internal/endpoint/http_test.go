@@ -59,7 +59,7 @@ func newEcho(t *testing.T, start func(*httptest.Server)) *echo {
 }
 
 // ask sends one request and returns what the server saw.
-func (e *echo) ask(t *testing.T, options HTTPOptions, subject string, cost int64) seen {
+func (e *echo) ask(t *testing.T, options Options, subject string, cost int64) seen {
 	t.Helper()
 	client := newClient(t, options)
 	var answer Answer
@@ -81,7 +81,7 @@ func TestSubjectsArriveAsTheyAre(t *testing.T) {
 		"a+b", "a\"b\\c", "x\r\nX-Evil: 1\r\n\r\nGET / HTTP/1.1\r\n", "\x00", " a ", "{cost}")
 	for _, http2 := range []bool{false, true} {
 		for _, subject := range subjects {
-			plain := HTTPOptions{URL: e.URL + "/users/{subject}/x?key={subject}&n={cost}", Body: `{"user":"{subject}","cost":{cost}}`,
+			plain := Options{URL: e.URL + "/users/{subject}/x?key={subject}&n={cost}", Body: `{"user":"{subject}","cost":{cost}}`,
 				HTTP2: http2}
 			got := e.ask(t, plain, subject, 7)
 			// JSON cannot contain bytes that are not UTF-8.
@@ -96,8 +96,8 @@ func TestSubjectsArriveAsTheyAre(t *testing.T) {
 			if sameRunes(body.User) != sameRunes(inJSON) || got.Query != subject || got.Path != "/users/"+subject+"/x" {
 				t.Errorf("%q arrived as %q in the path, %q in the query and %q in the body", subject, got.Path, got.Query, body.User)
 			}
-			before := e.ask(t, HTTPOptions{URL: e.URL, Headers: []string{"X-Key: a{subject}"}, HTTP2: http2}, "b", 1)
-			got = e.ask(t, HTTPOptions{URL: e.URL, Headers: []string{"X-Key: a{subject}"}, HTTP2: http2}, subject, 1)
+			before := e.ask(t, Options{URL: e.URL, Headers: []string{"X-Key: a{subject}"}, HTTP2: http2}, "b", 1)
+			got = e.ask(t, Options{URL: e.URL, Headers: []string{"X-Key: a{subject}"}, HTTP2: http2}, subject, 1)
 			if got.Headers != before.Headers || !strings.HasPrefix(got.Header, "a") {
 				t.Errorf("%q in a header made %d of %d headers, and %q", subject, got.Headers, before.Headers, got.Header)
 			}
@@ -121,25 +121,25 @@ func TestRequests(t *testing.T) {
 	withLogin := strings.Replace(e.URL, "http://", "http://me:p%40ss@", 1)
 	for _, http2 := range []bool{false, true} {
 		for _, test := range []struct {
-			options HTTPOptions
+			options Options
 			want    func(seen) bool
 		}{
-			{HTTPOptions{URL: e.URL}, func(s seen) bool { return s.Method == "GET" && s.Path == "/" && s.Body == "" }},
-			{HTTPOptions{URL: e.URL + "/a%2Fb?x=1#frag", Method: "DELETE"},
+			{Options{URL: e.URL}, func(s seen) bool { return s.Method == "GET" && s.Path == "/" && s.Body == "" }},
+			{Options{URL: e.URL + "/a%2Fb?x=1#frag", Method: "DELETE"},
 				func(s seen) bool { return s.Method == "DELETE" && s.Path == "/a/b" }},
-			{HTTPOptions{URL: e.URL, UserAgent: "limitctl/1", Headers: []string{"user-agent: other"}},
+			{Options{URL: e.URL, UserAgent: "limitctl/1", Headers: []string{"user-agent: other"}},
 				func(s seen) bool { return s.UserAgent == "other" }},
-			{HTTPOptions{URL: e.URL, Headers: []string{"Host: api.example"}}, func(s seen) bool { return s.Host == "api.example" }},
-			{HTTPOptions{URL: withLogin}, func(s seen) bool { return s.Authorization == "Basic bWU6cEBzcw==" }},
-			{HTTPOptions{URL: e.URL, Body: "plain {subject}"}, func(s seen) bool {
+			{Options{URL: e.URL, Headers: []string{"Host: api.example"}}, func(s seen) bool { return s.Host == "api.example" }},
+			{Options{URL: withLogin}, func(s seen) bool { return s.Authorization == "Basic bWU6cEBzcw==" }},
+			{Options{URL: e.URL, Body: "plain {subject}"}, func(s seen) bool {
 				return s.Method == "POST" && s.Body == "plain a\"b c" && strings.HasPrefix(s.ContentType, "text/plain")
 			}},
-			{HTTPOptions{URL: e.URL, Body: ` ["{subject}"]`}, func(s seen) bool {
+			{Options{URL: e.URL, Body: ` ["{subject}"]`}, func(s seen) bool {
 				return s.Body == ` ["a\"b c"]` && s.ContentType == "application/json"
 			}},
-			{HTTPOptions{URL: e.URL, Body: "k={subject}&x=1", Headers: []string{"Content-Type: application/x-www-form-urlencoded"}},
+			{Options{URL: e.URL, Body: "k={subject}&x=1", Headers: []string{"Content-Type: application/x-www-form-urlencoded"}},
 				func(s seen) bool { return s.Body == "k=a%22b%20c&x=1" }},
-			{HTTPOptions{URL: e.URL, Body: `{"a":"{subject}"}`, Headers: []string{"content-type: application/vnd.x+json; charset=utf-8"},
+			{Options{URL: e.URL, Body: `{"a":"{subject}"}`, Headers: []string{"content-type: application/vnd.x+json; charset=utf-8"},
 				Method: "PUT"},
 				func(s seen) bool { return s.Body == `{"a":"a\"b c"}` && s.Method == "PUT" }},
 		} {
@@ -159,26 +159,23 @@ func TestRequests(t *testing.T) {
 func TestOptionsThatCannotBe(t *testing.T) {
 	const url = "http://127.0.0.1:1/"
 	for _, test := range []struct {
-		options HTTPOptions
+		options Options
 		want    string
 	}{
-		{HTTPOptions{URL: "127.0.0.1"}, "the URL of the endpoint cannot be read"},
-		{HTTPOptions{URL: "http://127.0.0.1:99999/"}, "the port 99999 of the URL is out of range"},
-		{HTTPOptions{URL: "http://{subject}.localhost/"}, "the URL of the endpoint cannot be read"},
-		{HTTPOptions{URL: "http://localhost/{id}"}, "has braces that are not a place"},
-		{HTTPOptions{URL: "http://user:secret word@localhost/"}, "the URL of the endpoint cannot be read"},
-		{HTTPOptions{URL: url, Method: "GET /x HTTP/1.1\r\nX:"}, "the method"},
-		{HTTPOptions{URL: url, Headers: []string{"nothing"}}, `--header "nothing" is not a header; write 'Name: value'`},
-		{HTTPOptions{URL: url, Headers: []string{"A: b\r\nC: d"}}, "--header A has a line end"},
-		{HTTPOptions{URL: url, Headers: []string{"X-Forwarded-For: {ip}"}},
-			"--header X-Forwarded-For has {ip}, which is a place of --subject-format; write {subject} there"},
-		{HTTPOptions{URL: url, Headers: []string{"content-length: 5"}}, "--header Content-Length is about how requests are sent"},
-		{HTTPOptions{URL: url, Body: `{"a":{subject}}`}, "the --body is not JSON"},
-		{HTTPOptions{URL: url, DeniedStatuses: []int{42}}, "the status of a denial must be from 200 to 599"},
-		{HTTPOptions{URL: url, HTTP2: true, NoKeepAlive: true}, "leave out --http2 or --no-keepalive"},
-		{HTTPOptions{URL: url, TLS: &tls.Config{InsecureSkipVerify: true}}, "certificates are for https"},
+		{Options{URL: "127.0.0.1"}, "the URL of the endpoint cannot be read"},
+		{Options{URL: "http://127.0.0.1:99999/"}, "the port 99999 of the URL is out of range"},
+		{Options{URL: "http://{subject}.localhost/"}, "the URL of the endpoint cannot be read"},
+		{Options{URL: "http://localhost/{id}"}, "has braces that are not a place"},
+		{Options{URL: "http://user:secret word@localhost/"}, "the URL of the endpoint cannot be read"},
+		{Options{URL: url, Method: "GET /x HTTP/1.1\r\nX:"}, "the method"},
+		{Options{URL: url, Headers: []string{"nothing"}}, `--header "nothing" is not a header; write 'Name: value'`},
+		{Options{URL: url, Headers: []string{"A: b\r\nC: d"}}, "--header A has a line end"},
+		{Options{URL: url, Headers: []string{"content-length: 5"}}, "--header Content-Length is about how requests are sent"},
+		{Options{URL: url, Body: `{"a":{subject}}`}, "the --body is not JSON"},
+		{Options{URL: url, HTTP2: true, NoKeepAlive: true}, "leave out --http2 or --no-keepalive"},
+		{Options{URL: url, TLS: &tls.Config{InsecureSkipVerify: true}}, "certificates are for https"},
 	} {
-		client, err := NewHTTP(test.options)
+		client, err := New(test.options)
 		if err == nil {
 			client.Close()
 		}
@@ -214,7 +211,7 @@ func TestOutcomes(t *testing.T) {
 		{[]int{200}, "/200", Denied},
 	} {
 		var answer Answer
-		err := newClient(t, HTTPOptions{URL: server.URL + test.path, DeniedStatuses: test.denied}).Send(t.Context(), "", 1, &answer)
+		err := newClient(t, Options{URL: server.URL + test.path, DeniedStatuses: test.denied}).Send(t.Context(), "", 1, &answer)
 		if err != nil || answer.Outcome != test.want {
 			t.Errorf("%s with %v: outcome %d, error %v", test.path, test.denied, answer.Outcome, err)
 		}
@@ -230,17 +227,17 @@ func TestConnections(t *testing.T) {
 	roots.AddCert(secure.Certificate())
 	for _, test := range []struct {
 		name    string
-		options HTTPOptions
+		options Options
 		opened  int64
 		most    int64
 	}{
-		{"HTTP/1.1", HTTPOptions{URL: plain.URL}, 1, 1},
-		{"no keep-alive", HTTPOptions{URL: plain.URL, NoKeepAlive: true}, 5, 5},
+		{"HTTP/1.1", Options{URL: plain.URL}, 1, 1},
+		{"no keep-alive", Options{URL: plain.URL, NoKeepAlive: true}, 5, 5},
 		// A Transport without TLS gives a connection to its first request before others can find it.
-		{"h2c", HTTPOptions{URL: plain.URL, HTTP2: true}, 1, 2},
-		{"TLS", HTTPOptions{URL: secure.URL, TLS: &tls.Config{RootCAs: roots}}, 1, 1},
-		{"TLS, no keep-alive", HTTPOptions{URL: secure.URL, TLS: &tls.Config{InsecureSkipVerify: true}, NoKeepAlive: true}, 5, 5},
-		{"HTTP/2", HTTPOptions{URL: secure.URL, TLS: &tls.Config{RootCAs: roots}, HTTP2: true}, 1, 1},
+		{"h2c", Options{URL: plain.URL, HTTP2: true}, 1, 2},
+		{"TLS", Options{URL: secure.URL, TLS: &tls.Config{RootCAs: roots}}, 1, 1},
+		{"TLS, no keep-alive", Options{URL: secure.URL, TLS: &tls.Config{InsecureSkipVerify: true}, NoKeepAlive: true}, 5, 5},
+		{"HTTP/2", Options{URL: secure.URL, TLS: &tls.Config{RootCAs: roots}, HTTP2: true}, 1, 1},
 	} {
 		client := newClient(t, test.options)
 		for range 5 {
@@ -255,11 +252,11 @@ func TestConnections(t *testing.T) {
 		}
 	}
 	for _, test := range []struct {
-		options HTTPOptions
+		options Options
 		want    string
 	}{
-		{HTTPOptions{URL: secure.URL}, "x509: certificate signed by unknown authority"},
-		{HTTPOptions{URL: strings.Replace(secure.URL, "127.0.0.1", "localhost", 1), TLS: &tls.Config{RootCAs: roots}},
+		{Options{URL: secure.URL}, "x509: certificate signed by unknown authority"},
+		{Options{URL: strings.Replace(secure.URL, "127.0.0.1", "localhost", 1), TLS: &tls.Config{RootCAs: roots}},
 			"x509: certificate is valid for example.com, *.example.com, not localhost"},
 	} {
 		for _, http2 := range []bool{false, true} {
@@ -300,8 +297,8 @@ func TestCertificatesOfClients(t *testing.T) {
 		s.StartTLS()
 	})
 	for _, http2 := range []bool{false, true} {
-		e.ask(t, HTTPOptions{URL: e.URL, HTTP2: http2, TLS: &tls.Config{InsecureSkipVerify: true, Certificates: e.TLS.Certificates}}, "", 1)
-		without := newClient(t, HTTPOptions{URL: e.URL, HTTP2: http2, TLS: &tls.Config{InsecureSkipVerify: true}})
+		e.ask(t, Options{URL: e.URL, HTTP2: http2, TLS: &tls.Config{InsecureSkipVerify: true, Certificates: e.TLS.Certificates}}, "", 1)
+		without := newClient(t, Options{URL: e.URL, HTTP2: http2, TLS: &tls.Config{InsecureSkipVerify: true}})
 		const want = "the server ended the TLS connection: tls: certificate required"
 		// A Transport does not say why a connection of HTTP/2 ended.
 		if err := without.Send(t.Context(), "", 1, new(Answer)); err == nil || !http2 && err.Error() != want {
@@ -316,7 +313,7 @@ func TestAServerWithoutHTTP2OverTLS(t *testing.T) {
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	server.StartTLS()
 	defer server.Close()
-	client := newClient(t, HTTPOptions{URL: server.URL, TLS: &tls.Config{InsecureSkipVerify: true}, HTTP2: true})
+	client := newClient(t, Options{URL: server.URL, TLS: &tls.Config{InsecureSkipVerify: true}, HTTP2: true})
 	err := client.Send(t.Context(), "", 1, new(Answer))
 	if err == nil || err.Error() != "the server ended the TLS connection: tls: no application protocol" {
 		t.Errorf("error %v", err)
@@ -336,7 +333,7 @@ func TestProxiesOfTheEnvironmentAreNotUsed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, http2 := range []bool{false, true} {
-		e.ask(t, HTTPOptions{URL: "http://" + local.Host, HTTP2: http2}, "", 1)
+		e.ask(t, Options{URL: "http://" + local.Host, HTTP2: http2}, "", 1)
 	}
 	if len(met) > 0 {
 		t.Error("a proxy was asked")
@@ -346,7 +343,7 @@ func TestProxiesOfTheEnvironmentAreNotUsed(t *testing.T) {
 // A request is not lost if the server has closed the connection meanwhile.
 func TestAConnectionThatWasClosedMeanwhile(t *testing.T) {
 	closed := make(chan struct{}, 10)
-	client := newClient(t, HTTPOptions{URL: "http://" + listen(t, func(conn net.Conn) {
+	client := newClient(t, Options{URL: "http://" + listen(t, func(conn net.Conn) {
 		request(conn)
 		io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
 		conn.Close() // without an announcement

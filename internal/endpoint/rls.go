@@ -3,14 +3,12 @@ package endpoint
 import (
 	"context"
 	"crypto/rand"
-	"crypto/tls"
 	"math"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
@@ -19,64 +17,36 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// RLSOptions describe the requests to an Envoy rate limit service.
-type RLSOptions struct {
-	// URL is grpc://HOST:PORT, or grpcs://HOST:PORT for TLS.
-	URL string
-	// Domain is the domain of each request. It can contain [SubjectPlace].
-	Domain string
-	// Descriptors are the descriptors of each request, in the form of [parseDescriptor]. At least one is needed.
-	Descriptors []string
-	// Headers are sent with each call, such as an access token. They have the form "Name: value".
-	Headers []string
-	// UserAgent identifies the program to the service.
-	UserAgent string
-	// Permitted are hosts beyond loopback that may be tested.
-	Permitted []string
-	// Timeout bounds a call whose context has no deadline; 0 means 30 s.
-	Timeout time.Duration
-	// TLS is as in [HTTPOptions], for a grpcs URL.
-	TLS *tls.Config
-}
-
 // IsRLS reports whether a URL is for an Envoy rate limit service.
 func IsRLS(target string) bool {
 	scheme, _, _ := strings.Cut(target, "://")
 	return strings.EqualFold(scheme, "grpc") || strings.EqualFold(scheme, "grpcs")
 }
 
-// NewRLS returns the client of an Envoy rate limit service. A wrong option is a [store.ErrInvalid].
-func NewRLS(options RLSOptions) (Client, error) {
-	target, err := url.Parse(options.URL)
-	if err != nil || !IsRLS(options.URL) || target.Hostname() == "" || target.Port() == "" || target.User != nil ||
-		target.Path != "" && target.Path != "/" || target.RawQuery != "" {
+// newRLS returns the client of an Envoy rate limit service.
+func newRLS(t *httpTarget) (Client, error) {
+	var err error
+	if t.url, err = url.Parse(t.URL); err != nil || t.url.Hostname() == "" || t.url.Port() == "" || t.url.User != nil ||
+		t.url.Path != "" && t.url.Path != "/" || t.url.RawQuery != "" {
 		return nil, store.Invalidf("%q is not the URL of a rate limit service; write grpc://HOST:PORT, or grpcs:// for TLS",
-			RedactURL(options.URL))
+			RedactURL(t.URL))
 	}
-	if err := checkHost(target, options.Permitted); err != nil {
+	t.address, t.url.Scheme = t.url.Host, strings.Replace(strings.ToLower(t.url.Scheme), "grpc", "http", 1)
+	if err := t.checkConnection(); err != nil {
 		return nil, err
 	}
-	if options.Domain == "" || len(options.Descriptors) == 0 {
+	if t.Domain == "" || len(t.Descriptors) == 0 {
 		return nil, store.Invalidf("a rate limit service needs a domain and a descriptor; " +
 			"add --domain NAME --descriptor 'KEY={subject}'")
 	}
-	way := &httpTarget{url: target, address: target.Host, HTTPOptions: HTTPOptions{
-		Timeout: options.Timeout, TLS: options.TLS,
-	}}
-	target.Scheme = strings.Replace(strings.ToLower(target.Scheme), "grpc", "http", 1)
-	if !way.isTLS() && options.TLS != nil {
-		return nil, store.Invalidf("certificates are for grpcs, and the URL is grpc; write grpcs://")
+	if t.tls != nil {
+		t.tls.NextProtos = []string{"h2"}
 	}
-	way.prepareTLS()
-	if way.tls != nil {
-		way.tls.NextProtos = []string{"h2"}
-	}
-	c := &rlsClient{httpTarget: way, dialed: newDialed(target.Hostname()), name: options.URL, domain: options.Domain}
-	c.userAgent = options.UserAgent
-	if c.metadata, err = callMetadata(options.Headers); err != nil {
+	c := &rlsClient{httpTarget: t, dialed: newDialed(t.url.Hostname())}
+	if c.metadata, err = callMetadata(t.Headers); err != nil {
 		return nil, err
 	}
-	for _, text := range options.Descriptors {
+	for _, text := range t.Descriptors {
 		descriptor, err := parseDescriptor(text)
 		if err != nil {
 			return nil, err
@@ -107,11 +77,9 @@ func callMetadata(headers []string) (metadata.MD, error) {
 	return all, nil
 }
 
-// parseDescriptor reads a descriptor: KEY=VALUE,KEY=VALUE… A value can contain [SubjectPlace], and a backslash
-// before a comma or a backslash. An error is a [store.ErrInvalid].
-func parseDescriptor(text string) (rls.Descriptor, error) {
-	var d rls.Descriptor
-	for _, entry := range splitEntries(text) {
+// parseDescriptor reads a descriptor: KEY=VALUE,KEY=VALUE… A value can contain [SubjectPlace]. An error is a [store.ErrInvalid].
+func parseDescriptor(text string) (d rls.Descriptor, err error) {
+	for entry := range strings.SplitSeq(text, ",") {
 		key, value, found := strings.Cut(entry, "=")
 		if !found || key == "" {
 			return d, store.Invalidf("--descriptor %q: %q is not KEY=VALUE; write for example remote_address={subject},path=/login",
@@ -119,34 +87,12 @@ func parseDescriptor(text string) (rls.Descriptor, error) {
 		}
 		d.Entries = append(d.Entries, rls.Entry{Key: key, Value: value})
 	}
-	return d, misplaced("--descriptor", text)
-}
-
-// splitEntries splits at commas without a backslash before them.
-func splitEntries(text string) []string {
-	entries := []string{""}
-	last := &entries[0]
-	for i := 0; i < len(text); i++ {
-		switch {
-		case text[i] == '\\' && i+1 < len(text) && (text[i+1] == ',' || text[i+1] == '\\'):
-			i++
-			*last += text[i : i+1]
-		case text[i] == ',':
-			entries = append(entries, "")
-			last = &entries[len(entries)-1]
-		default:
-			*last += text[i : i+1]
-		}
-	}
-	return entries
+	return d, nil
 }
 
 type rlsClient struct {
 	*httpTarget
 	dialed
-	name        string
-	domain      string
-	userAgent   string
 	metadata    metadata.MD      // of each call
 	descriptors []rls.Descriptor // values can contain SubjectPlace
 
@@ -156,7 +102,7 @@ type rlsClient struct {
 
 // Places implements [Client]. The cost is in every request.
 func (c *rlsClient) Places() (subject, cost bool) {
-	return strings.Contains(c.domain, SubjectPlace) || slices.ContainsFunc(c.descriptors, func(d rls.Descriptor) bool {
+	return strings.Contains(c.Domain, SubjectPlace) || slices.ContainsFunc(c.descriptors, func(d rls.Descriptor) bool {
 		return slices.ContainsFunc(d.Entries, func(e rls.Entry) bool { return strings.Contains(e.Value, SubjectPlace) })
 	}), true
 }
@@ -172,7 +118,7 @@ func (c *rlsClient) Connect(ctx context.Context) error {
 		if code := codes.Code(answer.Status); code == codes.Unavailable || code == codes.DeadlineExceeded {
 			kind = store.ErrUnavailable
 		}
-		return &sendError{text: c.name + " " + answer.Reason, kind: kind, cause: errFailedCall}
+		return &sendError{text: c.Describe() + " " + answer.Reason, kind: kind, cause: errFailedCall}
 	}
 	return nil
 }
@@ -197,7 +143,7 @@ func (c *rlsClient) ask(ctx context.Context, subject string, hits uint32, answer
 // request returns the request of a subject.
 func (c *rlsClient) request(subject string, hits uint32) *rls.Request {
 	r := &rls.Request{
-		Domain: strings.ReplaceAll(c.domain, SubjectPlace, subject), Hits: hits, Descriptors: make([]rls.Descriptor, len(c.descriptors)),
+		Domain: strings.ReplaceAll(c.Domain, SubjectPlace, subject), Hits: hits, Descriptors: make([]rls.Descriptor, len(c.descriptors)),
 	}
 	for i := range c.descriptors {
 		template, d := c.descriptors[i].Entries, &r.Descriptors[i]
@@ -228,22 +174,6 @@ func (a *Answer) tell(message []byte) error {
 	for _, h := range response.Headers {
 		a.Header.Add(h.Name, h.Value)
 	}
-	for i := range response.Statuses {
-		s := &response.Statuses[i]
-		if !s.HasLimit {
-			continue
-		}
-		told := ToldLimit{
-			Name: s.Name, Descriptor: i, Denied: s.Code == rls.OverLimit,
-			Count: int64(s.RequestsPerUnit), Period: rls.UnitPeriod(s.Unit), Remaining: int64(s.Remaining), ResetKnown: s.HasReset,
-		}
-		if s.HasReset {
-			told.ResetAfter = s.ResetAfter()
-		}
-		a.Limits = append(a.Limits, told)
-	}
+	a.Statuses = response.Statuses
 	return nil
 }
-
-// Describe implements [Client].
-func (c *rlsClient) Describe() string { return c.name }

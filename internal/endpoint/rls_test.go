@@ -60,17 +60,6 @@ func say(w http.ResponseWriter, message []byte) {
 	w.Header().Set("Grpc-Status", "0")
 }
 
-// newRLS returns a client of a server, which is closed at the end of the test.
-func newRLS(t *testing.T, options RLSOptions) Client {
-	t.Helper()
-	client, err := NewRLS(options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { client.Close() })
-	return client
-}
-
 func TestWhatARateLimitServiceIsAskedAndAnswers(t *testing.T) {
 	for _, secure := range []bool{false, true} {
 		var asked []rls.Request
@@ -96,8 +85,8 @@ func TestWhatARateLimitServiceIsAskedAndAnswers(t *testing.T) {
 			trust = &tls.Config{RootCAs: x509.NewCertPool()}
 			trust.RootCAs.AddCert(s.Certificate())
 		}
-		client := newRLS(t, RLSOptions{URL: url, Domain: "edge", UserAgent: "limitctl test", TLS: trust,
-			Headers: []string{"authorization: Bearer t"}, Descriptors: []string{"generic_key=login", `user=a-{subject},path=/x\,y\\`}})
+		client := newClient(t, Options{URL: url, Domain: "edge", UserAgent: "limitctl test", TLS: trust,
+			Headers: []string{"authorization: Bearer t"}, Descriptors: []string{"generic_key=login", "user=a-{subject},path=/x"}})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		before := time.Now()
@@ -112,13 +101,13 @@ func TestWhatARateLimitServiceIsAskedAndAnswers(t *testing.T) {
 		if allowed.Sent.Before(before) || allowed.Answered.Before(allowed.Sent) || denied.Sent.Before(allowed.Answered) {
 			t.Errorf("sent at %s, answered at %s", allowed.Sent, allowed.Answered)
 		}
-		want := ToldLimit{Name: "p/l", Descriptor: 1, Denied: true, Count: 5, Period: time.Minute, Remaining: 3,
-			ResetAfter: 7500 * time.Millisecond, ResetKnown: true}
-		if !reflect.DeepEqual(denied.Limits, []ToldLimit{want}) || denied.Header.Get("Retry-After") != "8" ||
+		want := rls.Status{Code: rls.OverLimit, HasLimit: true, Name: "p/l", RequestsPerUnit: 5, Unit: 2, Remaining: 3,
+			HasReset: true, ResetSeconds: 7, ResetNanos: 5e8}
+		if !reflect.DeepEqual(denied.Statuses, []rls.Status{{Code: rls.OK}, want}) || denied.Header.Get("Retry-After") != "8" ||
 			denied.Header.Get("RateLimit") != `"l";r=3;t=8` {
-			t.Errorf("told %+v and %v", denied.Limits, denied.Header)
+			t.Errorf("told %+v and %v", denied.Statuses, denied.Header)
 		}
-		user := rls.Descriptor{Entries: []rls.Entry{{Key: "user", Value: "a-bob"}, {Key: "path", Value: `/x,y\`}}}
+		user := rls.Descriptor{Entries: []rls.Entry{{Key: "user", Value: "a-bob"}, {Key: "path", Value: "/x"}}}
 		login := rls.Descriptor{Entries: []rls.Entry{{Key: "generic_key", Value: "login"}}}
 		first := rls.Request{Domain: "edge", Hits: 2, Descriptors: []rls.Descriptor{login, user}}
 		if !reflect.DeepEqual(asked[1], first) {
@@ -139,7 +128,7 @@ func TestWhatARateLimitServiceIsAskedAndAnswers(t *testing.T) {
 func TestWhatIsNoAnswerOfARateLimitService(t *testing.T) {
 	var answer func(w http.ResponseWriter, r *http.Request)
 	s := rlsServer(t, false, func(w http.ResponseWriter, r *http.Request, _ *rls.Request) { answer(w, r) })
-	client := newRLS(t, RLSOptions{URL: "grpc" + strings.TrimPrefix(s.URL, "http"), Domain: "d", Descriptors: []string{"k={subject}"}})
+	client := newClient(t, Options{URL: "grpc" + strings.TrimPrefix(s.URL, "http"), Domain: "d", Descriptors: []string{"k={subject}"}})
 	ofGRPC := func(fields ...string) func(w http.ResponseWriter, r *http.Request) {
 		return func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "application/grpc")
@@ -221,28 +210,28 @@ func TestWhatIsNoAnswerOfARateLimitService(t *testing.T) {
 func TestWhatIsWrongWithARateLimitServicesOptions(t *testing.T) {
 	const good = "grpc://127.0.0.1:8081"
 	for _, c := range []struct {
-		options RLSOptions
+		options Options
 		want    string // contained in the error
 	}{
-		{RLSOptions{URL: "grpc://127.0.0.1", Domain: "d", Descriptors: []string{"k=v"}}, "grpc://HOST:PORT"},
-		{RLSOptions{URL: "grpc://me:secret@127.0.0.1:1/", Domain: "d", Descriptors: []string{"k=v"}}, "me:xxxxx@"},
-		{RLSOptions{URL: good + "/path", Domain: "d", Descriptors: []string{"k=v"}}, "grpc://HOST:PORT"},
-		{RLSOptions{URL: "grpc://192.0.2.1:8081", Domain: "d", Descriptors: []string{"k=v"}}, "--i-may-test-this-host 192.0.2.1"},
-		{RLSOptions{URL: good, Domain: "d", Descriptors: []string{"k=v"}, TLS: &tls.Config{InsecureSkipVerify: true}}, "write grpcs://"},
-		{RLSOptions{URL: good, Descriptors: []string{"k=v"}}, "--domain NAME --descriptor"},
-		{RLSOptions{URL: good, Domain: "d", Descriptors: []string{"k"}}, `"k" is not KEY=VALUE`},
-		{RLSOptions{URL: good, Domain: "d", Descriptors: []string{"k=v"}, Headers: []string{"grpc-timeout: 1S"}},
+		{Options{URL: "grpc://127.0.0.1", Domain: "d", Descriptors: []string{"k=v"}}, "grpc://HOST:PORT"},
+		{Options{URL: "grpc://me:secret@127.0.0.1:1/", Domain: "d", Descriptors: []string{"k=v"}}, "me:xxxxx@"},
+		{Options{URL: good + "/path", Domain: "d", Descriptors: []string{"k=v"}}, "grpc://HOST:PORT"},
+		{Options{URL: "grpc://192.0.2.1:8081", Domain: "d", Descriptors: []string{"k=v"}}, "--i-may-test-this-host 192.0.2.1"},
+		{Options{URL: good, Domain: "d", Descriptors: []string{"k=v"}, TLS: &tls.Config{InsecureSkipVerify: true}}, "certificates are for https and grpcs"},
+		{Options{URL: good, Descriptors: []string{"k=v"}}, "--domain NAME --descriptor"},
+		{Options{URL: good, Domain: "d", Descriptors: []string{"k"}}, `"k" is not KEY=VALUE`},
+		{Options{URL: good, Domain: "d", Descriptors: []string{"k=v"}, Headers: []string{"grpc-timeout: 1S"}},
 			"--header Grpc-Timeout is"},
-		{RLSOptions{URL: good, Domain: "d", Descriptors: []string{"k=v"}, Headers: []string{"a: {subject}"}},
+		{Options{URL: good, Domain: "d", Descriptors: []string{"k=v"}, Headers: []string{"a: {subject}"}},
 			"put {subject} into a --descriptor"},
 	} {
-		if _, err := NewRLS(c.options); !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), c.want) ||
+		if _, err := New(c.options); !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), c.want) ||
 			strings.Contains(err.Error(), "secret") {
 			t.Errorf("%+v: %v, want %q", c.options, err, c.want)
 		}
 	}
-	permitted := RLSOptions{URL: "GRPC://192.0.2.1:8081", Domain: "d", Descriptors: []string{"k="}, Permitted: []string{"192.0.2.1"}}
-	if _, err := NewRLS(permitted); err != nil {
+	permitted := Options{URL: "GRPC://192.0.2.1:8081", Domain: "d", Descriptors: []string{"k="}, Permitted: []string{"192.0.2.1"}}
+	if _, err := New(permitted); err != nil {
 		t.Error(err)
 	}
 }

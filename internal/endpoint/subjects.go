@@ -40,17 +40,6 @@ func (s *Subjects) Check() error {
 	return nil
 }
 
-// misplaced returns the mistake of a text with a place that only a format of names has; nil if there is none.
-func misplaced(flag, text string) error {
-	for _, place := range []string{"{ip}", "{n}", "{run}"} {
-		if strings.Contains(text, place) {
-			return store.Invalidf("%s has %s, which is a place of --subject-format; write %s there, and give --subject-format with %s",
-				flag, place, SubjectPlace, place)
-		}
-	}
-	return nil
-}
-
 func (s *Subjects) format() string {
 	if s.Format == "" {
 		return DefaultSubjects

@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -74,8 +75,9 @@ const maxStatus = 1000
 // NewEndpointTarget returns an endpoint as a target.
 func NewEndpointTarget(client endpoint.Client) Target {
 	_, hasCost := client.Places()
-	return &endpointTarget{client: client, hasCost: hasCost, meter: cost.New(nil),
-		answers: sync.Pool{New: func() any { return new(endpoint.Answer) }}}
+	t := &endpointTarget{client: client, hasCost: hasCost, meter: cost.New(nil)}
+	t.answers.New = func() any { return new(endpoint.Answer) }
+	return t
 }
 
 // Exchange implements [loadgen.Exchanger]. One request asks for all limits.
@@ -104,19 +106,9 @@ func (t *endpointTarget) Exchange(ctx context.Context, subject uint32, cost int6
 	return exchanged, nil
 }
 
-// Decide implements [store.Store] for one that is not asked by subjects' numbers.
-func (t *endpointTarget) Decide(ctx context.Context, _ store.Op, reqs []store.Request, decisions []store.Decision) error {
-	var answer endpoint.Answer
-	if err := t.client.Send(ctx, reqs[0].Key.Subject, reqs[0].Cost, &answer); err != nil {
-		return err
-	}
-	if answer.Outcome == endpoint.Failed {
-		return endpoint.NotAnswered(&answer)
-	}
-	for i := range decisions {
-		decisions[i] = store.Decision{Allowed: answer.Outcome == endpoint.Allowed}
-	}
-	return nil
+// Decide implements [store.Store]. An endpoint is asked by Exchange.
+func (t *endpointTarget) Decide(context.Context, store.Op, []store.Request, []store.Decision) error {
+	return errors.ErrUnsupported
 }
 
 // Close implements [store.Store].

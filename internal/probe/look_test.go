@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/endpoint"
+	"github.com/limitctl/limitctl/internal/rls"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -145,7 +146,7 @@ type telling struct{ *server }
 
 func (s *telling) Send(ctx context.Context, subject string, cost int64, answer *endpoint.Answer) error {
 	err := s.server.Send(ctx, subject, cost, answer)
-	answer.Limits = []endpoint.ToldLimit{{Count: 50, Period: time.Second}}
+	answer.Statuses = []rls.Status{{HasLimit: true, RequestsPerUnit: 50, Unit: 1}}
 	return err
 }
 

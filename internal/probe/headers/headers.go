@@ -10,6 +10,7 @@ import (
 
 	"github.com/limitctl/limitctl/internal/endpoint"
 	"github.com/limitctl/limitctl/internal/output"
+	"github.com/limitctl/limitctl/internal/rls"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit/interval"
 )
@@ -244,29 +245,32 @@ func SkewOf(header http.Header, sent, answered time.Time) time.Duration {
 // DialectRLS is what Envoy's rate limit services say in the statuses of their answers.
 const DialectRLS = "rls"
 
-// readLimits reads what a rate limit service says besides the header.
-func (r *Reading) readLimits(told []endpoint.ToldLimit) {
+// readStatuses reads what a rate limit service says besides the header.
+func (r *Reading) readStatuses(statuses []rls.Status) {
 	var limits []Limit
-	for i := range told {
-		t := &told[i]
-		if i == mostLimits {
-			r.problem("the answer names %d limits", len(told))
+	for i := range statuses {
+		s := &statuses[i]
+		if !s.HasLimit {
+			continue
+		}
+		if len(limits) == mostLimits {
+			r.problem("the answer names more than %d limits", mostLimits)
 			break
 		}
 		where := "status"
-		if len(told) > 1 {
-			where = fmt.Sprintf("status %d", t.Descriptor+1)
+		if len(statuses) > 1 {
+			where = fmt.Sprintf("status %d", i+1)
 		}
-		limit := Limit{name: t.Name, Count: NotTold, Window: NotTold, Remaining: t.Remaining,
+		limit := Limit{name: s.Name, Count: NotTold, Window: NotTold, Remaining: int64(s.Remaining),
 			CountField: where + " current_limit", LeftField: where + " limit_remaining", ResetField: where + " duration_until_reset"}
-		if t.Count > 0 {
-			limit.Count = t.Count
+		if s.RequestsPerUnit > 0 {
+			limit.Count = int64(s.RequestsPerUnit)
 		}
-		if t.Period > 0 {
-			limit.Window = t.Period
+		if period := rls.UnitPeriod(s.Unit); period > 0 {
+			limit.Window = period
 		}
-		if t.ResetKnown {
-			limit.Reset, limit.HasReset = min(max(0, t.ResetAfter), longestWait), true
+		if s.HasReset {
+			limit.Reset, limit.HasReset = min(max(0, s.ResetAfter()), longestWait), true
 		}
 		limits = append(limits, limit)
 	}
@@ -340,7 +344,7 @@ func (s *Retries) Wrong() string {
 // ReadAnswer reads all that an answer says about limits. skew is how much the other side's clock is ahead.
 func ReadAnswer(answer *endpoint.Answer, skew time.Duration) Reading {
 	r := Read(answer.Header, answer.Answered, skew)
-	r.readLimits(answer.Limits)
+	r.readStatuses(answer.Statuses)
 	r.agree()
 	return r
 }

@@ -3,6 +3,7 @@ package headers
 import (
 	"net/http"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/limitctl/limitctl/internal/endpoint"
+	"github.com/limitctl/limitctl/internal/rls"
 	"github.com/limitctl/limitctl/internal/texts"
 )
 
@@ -191,14 +193,14 @@ func TestTheOtherClockIsTold(t *testing.T) {
 
 func TestStatusesOfRateLimitServicesAreRead(t *testing.T) {
 	var r Reading
-	r.readLimits([]endpoint.ToldLimit{
-		{Name: "a", Count: 10, Period: time.Minute, Remaining: 3, ResetKnown: true, ResetAfter: 5 * time.Second},
+	r.readStatuses([]rls.Status{
+		{HasLimit: true, Name: "a", RequestsPerUnit: 10, Unit: 2, Remaining: 3, HasReset: true, ResetSeconds: 5},
 	})
 	if len(r.Families) != 1 || r.Families[0].line() != "rls a10/60 left 3 reset 5s" {
 		t.Errorf("read as %+v", r.Families)
 	}
 	var many Reading
-	many.readLimits(make([]endpoint.ToldLimit, 1000))
+	many.readStatuses(slices.Repeat([]rls.Status{{HasLimit: true}}, 1000))
 	if len(many.Families[0].Limits) != mostLimits || len(many.Problems) != 1 {
 		t.Errorf("%d limits, problems %q", len(many.Families[0].Limits), many.Problems)
 	}
