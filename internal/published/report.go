@@ -40,19 +40,13 @@ const (
 	reportKept  = 30 * time.Second
 )
 
-// The most bytes of the texts of a report.
-const maxName, maxError = 100, 300
-
-// text returns the report, within [admin.MaxConfigReport].
+// text returns the report, within [admin.MaxConfigReport], with as much of its texts as there is room for.
 func (p Process) text() string {
-	p.Name, p.Host, p.Program, p.Error = cut(p.Name, maxName), cut(p.Host, maxName), cut(p.Program, maxName), cut(p.Error, maxError)
-	for {
-		text := jsonText(p)
-		if len(text) <= admin.MaxConfigReport-idSize {
+	for most := 300; ; most /= 2 { // a control character takes six bytes
+		p.Name, p.Host, p.Program, p.Error = cut(p.Name, most/3), cut(p.Host, most/3), cut(p.Program, most/3), cut(p.Error, most)
+		if text := jsonText(p); len(text) <= admin.MaxConfigReport-idSize {
 			return text
 		}
-		// Escapes of control characters take six bytes for one.
-		p.Name, p.Host, p.Program, p.Error = cut(p.Name, len(p.Name)/2), cut(p.Host, len(p.Host)/2), "", cut(p.Error, len(p.Error)/2)
 	}
 }
 
@@ -68,16 +62,11 @@ func Processes(ctx context.Context, table *admin.Tables) (processes []Process, e
 		names[i] = strconv.Itoa(i)
 	}
 	reports, _, err := table.Get(ctx, admin.ReportTable, names...)
-	if errors.Is(err, store.ErrForeign) { // the others are known
-		err = nil
-	}
 	for _, r := range reports {
-		p := Process{}
-		if len(r.Value) < idSize || json.Unmarshal([]byte(r.Value[idSize:]), &p) != nil || p.Version < 0 {
-			continue
+		p := Process{Seen: max(0, reportKept-r.Left)}
+		if len(r.Value) >= idSize && json.Unmarshal([]byte(r.Value[idSize:]), &p) == nil && p.Version >= 0 {
+			processes = append(processes, p)
 		}
-		p.Seen = max(0, reportKept-r.Left)
-		processes = append(processes, p)
 	}
 	slices.SortFunc(processes, func(a, b Process) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Host, b.Host), cmp.Compare(a.PID, b.PID))
@@ -85,10 +74,9 @@ func Processes(ctx context.Context, table *admin.Tables) (processes []Process, e
 	return processes, err
 }
 
-// There are places for reports, and a process tries some for one. A report begins with the random ID of its process.
+// There are places for reports. A report begins with the random ID of its process.
 const (
 	places = 500
-	tries  = 4
 	idSize = 16
 )
 
@@ -105,29 +93,22 @@ func (f *Follower) reports(ctx context.Context) {
 	if late := now.Sub(f.report.at); text == f.report.text && late >= 0 && late < reportEvery {
 		return
 	}
-	f.report.text = text
 	f.keep()
 	ctx, cancel := store.BudgetContext(ctx, f.Timeout)
 	defer cancel()
-	for range tries {
-		if f.place < 0 {
-			f.place = rand.IntN(places)
-		}
-		free, err := f.write(ctx, text, reportKept)
-		if err != nil && !errors.Is(err, store.ErrForeign) {
-			if !store.IsAway(err) && !f.mute && f.OnWarning != nil {
-				f.mute = true
-				f.OnWarning(fmt.Errorf("this process cannot report which version it has, so config status does not show it: %w", err))
-			}
-			f.report.at = now // the next one is tried in its time
-			return
-		}
-		if free {
-			f.report.at = now
-			return
-		}
-		f.place = -1
+	if f.place < 0 {
+		f.place = rand.IntN(places)
 	}
+	free, err := f.write(ctx, text, reportKept)
+	switch {
+	case err == nil && !free || errors.Is(err, store.ErrForeign): // the next look tries another place
+		f.place = -1
+		return
+	case err != nil && !store.IsAway(err) && !f.mute && f.OnWarning != nil:
+		f.mute = true
+		f.OnWarning(fmt.Errorf("this process cannot report which version it has, so config status does not show it: %w", err))
+	}
+	f.report.at, f.report.text = now, text
 }
 
 // write writes a report, unless the place has that of another process.
