@@ -87,7 +87,7 @@ func TestAFullDiskIsNamed(t *testing.T) {
 	release := fullAt(t, 1000)
 	err := take(backend, key, hour, 1)
 	release()
-	if !errors.Is(err, store.ErrRefused) || !strings.Contains(err.Error(), path+" cannot grow; is its disk full? ") {
+	if !errors.Is(err, store.ErrRefused) || !strings.Contains(err.Error(), path+" cannot grow; is its disk full?") {
 		t.Errorf("without room: %v", err)
 	}
 	if err := take(backend, key, hour, 1); err != nil {

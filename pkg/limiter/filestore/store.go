@@ -17,7 +17,6 @@ import (
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"time"
 
@@ -123,11 +122,11 @@ func (s *Store) Decide(ctx context.Context, op store.Op, reqs []store.Request, d
 	if err := store.CheckStored(normalized); err != nil {
 		return err
 	}
+	decide := func(t *transaction) error { return t.decide(op, normalized, decisions) }
 	if op == store.Peek {
-		return s.peek(ctx, normalized, decisions)
+		return s.read(ctx, decide)
 	}
-	creates := op != store.Refund && op != store.Settle // which find nothing in a missing file
-	return s.write(ctx, creates, func(t *transaction) error { return t.decide(op, normalized, decisions) })
+	return s.write(ctx, op != store.Refund && op != store.Settle, decide) // these find nothing in a missing file
 }
 
 // connection is a connection to the file, for one call at a time.
@@ -188,11 +187,6 @@ func (s *Store) open(ctx context.Context, c *connection, creates bool) error {
 		}
 		return nil
 	})
-}
-
-// begin begins a transaction with the lock for writing.
-func (s *Store) begin(ctx context.Context, c *connection) error {
-	return s.retryBusy(ctx, func() error { return c.exec("BEGIN IMMEDIATE") })
 }
 
 // exec executes a statement, which stays prepared.
@@ -287,8 +281,7 @@ func (s *Store) translate(ctx context.Context, err error, committing bool) error
 	isBusy := hasCode(err, sqlite3.SQLITE_BUSY)
 	isLate := isBusy || hasCode(err, sqlite3.SQLITE_INTERRUPT) || errors.Is(err, context.Canceled) ||
 		errors.Is(err, context.DeadlineExceeded)
-	path, isPath := errors.AsType[*fs.PathError](err)
-	kind := store.ErrRefused
+	kind, wrong := store.ErrRefused, ""
 	switch {
 	case err == nil, isOwn(err), errors.Is(err, store.ErrClosed), errors.Is(err, store.ErrGaveUp), store.IsAway(err):
 		return err // it is already one of package store
@@ -297,25 +290,16 @@ func (s *Store) translate(ctx context.Context, err error, committing bool) error
 	case isLate:
 		return s.late(ctx)
 	case hasCode(err, sqlite3.SQLITE_NOTADB):
-		return fmt.Errorf("%w: file %s is not a limits file (it is not an SQLite database); it was left as it is", store.ErrForeign, s.path)
+		kind, wrong = store.ErrForeign, " is not a limits file (it is not an SQLite database); it was left as it is"
 	case hasCode(err, sqlite3.SQLITE_CANTOPEN):
-		return fmt.Errorf("%w: file %s cannot be opened; is its directory there and writable?", kind, s.path)
+		wrong = " cannot be opened; is its directory there and writable?"
 	case hasCode(err, sqlite3.SQLITE_READONLY):
-		return fmt.Errorf("%w: file %s is not writable", kind, s.path)
-	case isPath && path.Path == s.path:
-		return fmt.Errorf("%w: file %s: %w", kind, s.path, path.Err)
+		wrong = " is not writable"
+	case hasCode(err, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE):
+		wrong = " cannot grow; is its disk full?"
 	}
-	if hasCode(err, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE) {
-		return fmt.Errorf("%w: file %s cannot grow; is its disk full? %w", kind, s.path, shortened{err})
+	if path, is := errors.AsType[*fs.PathError](err); is && path.Path == s.path {
+		err = path.Err
 	}
-	return fmt.Errorf("%w: file %s: %w", kind, s.path, shortened{err})
+	return fmt.Errorf("%w: file %s%s: %w", kind, s.path, wrong, err)
 }
-
-// shortened is an SQLite error that does not repeat the description of its code.
-type shortened struct{ error }
-
-func (e shortened) Error() string {
-	return strings.TrimSpace(strings.TrimPrefix(e.error.Error(), "SQL logic error: "))
-}
-
-func (e shortened) Unwrap() error { return e.error }

@@ -73,11 +73,6 @@ func (s *Store) read(ctx context.Context, do func(t *transaction) error) error {
 	return s.translate(ctx, err, false)
 }
 
-// peek gives the answer that a take would get.
-func (s *Store) peek(ctx context.Context, reqs []store.Request, decisions []store.Decision) error {
-	return s.read(ctx, func(t *transaction) error { return t.decide(store.Peek, reqs, decisions) })
-}
-
 // write calls do in a transaction that has the file's lock for writing, so that nothing changes between reading and
 // writing. It creates a missing file if creates is set.
 //
@@ -94,7 +89,7 @@ func (s *Store) write(ctx context.Context, creates bool, do func(t *transaction)
 		return do(s.transaction(ctx, nil))
 	}
 	if err == nil {
-		err = s.begin(ctx, &s.writer)
+		err = s.retryBusy(ctx, func() error { return s.writer.exec("BEGIN IMMEDIATE") })
 	}
 	if err != nil {
 		return s.translate(ctx, err, false)
@@ -119,7 +114,7 @@ func (s *Store) write(ctx context.Context, creates bool, do func(t *transaction)
 	return s.translate(ctx, err, committing)
 }
 
-// decide answers one call, all or nothing.
+// decide answers one call, all or nothing, and keeps what its token remembers.
 func (t *transaction) decide(op store.Op, reqs []store.Request, decisions []store.Decision) error {
 	rows, states := make([]*row, len(reqs)), make([]*store.State, len(reqs))
 	for i := range reqs {
@@ -129,9 +124,16 @@ func (t *transaction) decide(op store.Op, reqs []store.Request, decisions []stor
 		}
 		rows[i], states[i] = r, &r.state
 	}
-	changed, err := t.decideAll(op, reqs, states, decisions)
+	record, err := t.loadToken(reqs[0].Token)
+	if err != nil {
+		return err
+	}
+	changes, err := store.Decide(op, reqs, states, decisions, &record, t.now)
 	for _, r := range rows {
-		r.changed = r.changed || changed
+		r.changed = r.changed || changes.States
+	}
+	if err == nil && changes.Token {
+		err = t.saveToken(reqs[0].Token, &record)
 	}
 	return err
 }

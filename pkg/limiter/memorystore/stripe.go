@@ -23,12 +23,10 @@ type entry struct {
 }
 
 const (
-	// sweepOnInsert is the number of keys that the stripe looks at for each new one. It is above one, so that unused
-	// keys cannot pile up.
-	sweepOnInsert = 8
-	// sweepEvery is the number of charges of existing keys for which the stripe looks at one, so that unused keys go even
-	// without new ones. When that one is unused, others probably are, too, and then each charge looks at one.
-	sweepEvery = 16
+	// sweepKeys is the number of keys that the stripe looks at for each new one, and for each sweepEvery charges of existing
+	// ones. It is above one, so that unused keys cannot pile up.
+	sweepKeys  = 8
+	sweepEvery = 64
 	// lookForRoom is the number of keys that a call looks at when the Store is full. It bounds the work for each key of a
 	// flood.
 	lookForRoom = 1024
@@ -61,10 +59,8 @@ func (s *Store) keep(in *stripe, key store.Key, e *entry, isNew bool) {
 
 // reclaim looks for unused keys on behalf of a charge.
 func (s *Store) reclaim(in *stripe, isNew bool, now store.Instant) {
-	if isNew {
-		s.sweep(in, sweepOnInsert, now)
-	} else if in.charges++; in.charges%sweepEvery == 0 && s.sweep(in, 1, now) > 0 {
-		s.sweep(in, sweepEvery-1, now)
+	if in.charges++; isNew || in.charges%sweepEvery == 0 {
+		s.sweep(in, sweepKeys, now)
 	}
 }
 
