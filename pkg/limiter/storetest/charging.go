@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -10,7 +9,6 @@ import (
 	_ "time/tzdata" // not every host that runs the tests has zones
 
 	"github.com/limitctl/limitctl/internal/storecall"
-	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -65,93 +63,6 @@ func (c *comparison) charging(op store.Op, req *store.Request, token string, upT
 			} else if op == store.Settle && record.Settled {
 				req.Cost = charge.Real
 			}
-		}
-	}
-}
-
-// calendarWindows checks windows of calendars at their bounds, and one microsecond and one millisecond beside them.
-func calendarWindows(t *testing.T, h Harness) {
-	var now time.Time
-	backend := h.New(t, func() time.Time { return now })
-	ask := func(op store.Op, reqs ...store.Request) []store.Decision {
-		t.Helper()
-		decisions := make([]store.Decision, len(reqs))
-		if err := backend.Decide(context.Background(), op, reqs, decisions); err != nil {
-			t.Fatalf("%s of %+v at %s: %v", op, reqs, now, err)
-		}
-		return decisions
-	}
-	for i, window := range []struct{ of, begin, end string }{
-		{"1d,tz=Europe/Berlin", "2026-03-29T00:00:00+01:00", "2026-03-30T00:00:00+02:00"},  // 23 hours
-		{"1d,tz=Europe/Berlin", "2026-10-25T00:00:00+02:00", "2026-10-26T00:00:00+01:00"},  // 25 hours
-		{"1d,tz=America/Havana", "2026-03-08T01:00:00-04:00", "2026-03-09T00:00:00-04:00"}, // without a midnight
-		{"1d,tz=America/Havana", "2026-11-01T00:00:00-04:00", "2026-11-02T00:00:00-05:00"}, // with two
-		{"1d,tz=America/Santiago", "2026-04-04T00:00:00-03:00", "2026-04-05T00:00:00-04:00"},
-		{"1d,tz=Australia/Lord_Howe", "2026-10-04T00:00:00+10:30", "2026-10-05T00:00:00+11:00"},
-		{"1d,tz=UTC", "2028-02-29T00:00:00Z", "2028-03-01T00:00:00Z"},
-		{"1w,tz=Europe/Berlin", "2026-12-28T00:00:00+01:00", "2027-01-04T00:00:00+01:00"},
-		{"1mo,tz=Europe/Berlin", "2026-02-01T00:00:00+01:00", "2026-03-01T00:00:00+01:00"},
-		{"1mo,tz=Europe/Berlin", "2028-02-01T00:00:00+01:00", "2028-03-01T00:00:00+01:00"},
-		{"1mo,tz=Europe/Berlin", "2026-12-01T00:00:00+01:00", "2027-01-01T00:00:00+01:00"},
-		{"3mo,tz=America/St_Johns", "2026-01-01T00:00:00-03:30", "2026-04-01T00:00:00-02:30"},
-		{"1y,tz=UTC", "2028-01-01T00:00:00Z", "2029-01-01T00:00:00Z"},
-		{"1y,tz=Asia/Almaty", "2024-01-01T00:00:00+06:00", "2025-01-01T00:00:00+05:00"},
-	} {
-		limit := inCalendar(10, window.of)
-		begin, _ := time.Parse(time.RFC3339, window.begin)
-		end, _ := time.Parse(time.RFC3339, window.end)
-		req := store.Request{Key: store.Key{Subject: fmt.Sprintf("window:%d", i), Name: "limit"}, Limit: limit, Cost: 1}
-		for _, before := range []time.Duration{time.Millisecond, time.Microsecond} { // in the window before
-			now = begin.Add(-before)
-			if d := ask(store.Take, req)[0]; d.ResetAfter != before {
-				t.Errorf("%s: %s before %s: %+v", window.of, before, window.begin, d)
-			}
-		}
-		now = begin
-		first := ask(store.Take, req)[0]
-		if first.Used != 1 || first.ResetAfter != end.Sub(begin) || first.Remaining != 9 {
-			t.Errorf("%s at %s: %+v, want a window until %s", window.of, window.begin, first, window.end)
-		}
-		req.Cost = 9
-		for n, after := range []time.Duration{time.Microsecond, end.Sub(begin) / 2} {
-			now = begin.Add(after)
-			if d := ask(store.Take, req)[0]; d.Allowed != (n == 0) || d.Used != 10 {
-				t.Errorf("%s: %s after %s: %+v", window.of, after, window.begin, d)
-			}
-		}
-		foundUntil(t, backend, req.Key, now, end)
-		for _, before := range []time.Duration{time.Millisecond, time.Microsecond} {
-			now = end.Add(-before)
-			if d := ask(store.Take, req)[0]; d.Allowed || d.RetryAfter != before || d.ResetAfter != before {
-				t.Errorf("%s: %s before %s: %+v", window.of, before, window.end, d)
-			}
-		}
-		now = end
-		if d := ask(store.Take, req)[0]; !d.Allowed || d.Used != 9 {
-			t.Errorf("%s at %s: %+v", window.of, window.end, d)
-		}
-		// A clock that goes back over the bound is no time that passes.
-		now = end.Add(-time.Millisecond)
-		if d := ask(store.Peek, req)[0]; d.Used != 9 || d.Allowed {
-			t.Errorf("%s with a clock that went back: %+v", window.of, d)
-		}
-		now = end.Add(time.Millisecond)
-		if d := ask(store.Refund, req)[0]; d.Refunded != 9 || d.Used != 0 {
-			t.Errorf("%s refunded: %+v", window.of, d)
-		}
-	}
-}
-
-// foundUntil checks that a scan finds a key with the end of its window.
-func foundUntil(t *testing.T, backend store.Store, key store.Key, now, end time.Time) {
-	t.Helper()
-	for entry, err := range scan(context.Background(), backend, admin.Query{Keys: []store.Key{key}}) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		until, has := entry.Limit.WindowEnd(store.InstantOf(now))
-		if !has || until.Format(time.RFC3339) != end.Format(time.RFC3339) || entry.Used != 10 || entry.ResetAfter != end.Sub(now) {
-			t.Errorf("the scan finds %s until %s, want %s: %+v", entry.Limit, until, end.Format(time.RFC3339), entry)
 		}
 	}
 }

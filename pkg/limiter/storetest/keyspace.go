@@ -210,6 +210,9 @@ func keyspaceBringsRecordsBack(t *testing.T, h Harness, kind store.Kind) {
 		if err != nil || entry.Record.Key != entry.Key {
 			t.Fatalf("the record of %s is %v (%v)", entry.Key, entry.Record, err)
 		}
+		if d, err := lim.Peek(ctx, entry.Key, limit, 1); len(records)%100 == 0 && (err != nil || d != entry.Decision) {
+			t.Errorf("the scan finds %+v, and a peek %+v, %v", entry.Decision, d, err)
+		}
 		records = append(records, entry.Record)
 	}
 	if len(records) != len(keys) || h.dump(t, backend) != before {

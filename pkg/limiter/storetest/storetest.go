@@ -113,7 +113,6 @@ func Run(t *testing.T, h Harness) {
 		run("KeyspaceRecords", kinds, keyspaceBringsRecordsBack)
 		run("KeyspaceAdjusts", kinds, keyspaceAdjusts)
 	}
-	t.Run("Calendar", func(t *testing.T) { calendarWindows(t, h) })
 	t.Run("Closed", func(t *testing.T) { closed(t, h) })
 	t.Run("Tables", func(t *testing.T) { tables(t, h) })
 }
