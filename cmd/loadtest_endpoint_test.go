@@ -23,6 +23,7 @@ import (
 	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
+	"github.com/limitctl/limitctl/pkg/loadgen"
 )
 
 // limitedService is an HTTP service that keeps a limit by X-Key, or by ?key=, at ?cost=.
@@ -268,7 +269,7 @@ func TestAnInterruptWhileAnEndpointHangs(t *testing.T) {
 	}
 	// Others may not have been sent in time.
 	if r := document.Runs[0]; r.Errors == 0 ||
-		!slices.ContainsFunc(r.ErrorTexts, func(e report.ErrorCount) bool { return e.Text == "no answer in time" }) {
+		!slices.ContainsFunc(r.ErrorTexts, func(e loadgen.ErrorCount) bool { return e.Text == "no answer in time" }) {
 		t.Errorf("errors %v", r.ErrorTexts)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/limitctl/limitctl/internal/report"
 	"github.com/limitctl/limitctl/internal/sys"
 	"github.com/limitctl/limitctl/internal/tier"
+	"github.com/limitctl/limitctl/pkg/loadgen"
 )
 
 // onLoad calls do once a load test has written to the server.
@@ -145,7 +146,7 @@ func TestALoadTestWhoseServerDies(t *testing.T) {
 		r.Audit.UnderAdmitted != 0 {
 		t.Errorf("%+v", r)
 	}
-	if !slices.ContainsFunc(r.ErrorTexts, func(e report.ErrorCount) bool { return strings.Contains(e.Text, "connection refused") }) {
+	if !slices.ContainsFunc(r.ErrorTexts, func(e loadgen.ErrorCount) bool { return strings.Contains(e.Text, "connection refused") }) {
 		t.Errorf("the errors are %v", r.ErrorTexts)
 	}
 	if want := "limitctl: the run's keys, which begin with rl:loadtest:"; !strings.HasPrefix(stderr, want) ||

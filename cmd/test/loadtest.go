@@ -198,7 +198,9 @@ func runLoadtest(ctx context.Context, o *loadtestOptions, plan *loadtestPlan) (e
 		if err != nil {
 			return err
 		}
-		plan.EachSecond = func(algorithm, limit string, second *loadgen.Second) { stream.add(sampleOf(algorithm, limit, second)) }
+		plan.EachSecond = func(algorithm, limit string, second *loadgen.Second) {
+			stream.add(&sample{output.SchemaVersion, algorithm, limit, *second})
+		}
 		defer func() {
 			switch unwritten := stream.end(); {
 			case errors.Is(err, cli.ErrDenied) && unwritten != nil: // a pipeline needs the verdict
@@ -371,7 +373,7 @@ func (w *loadtestWatcher) Begin(candidate *experiment.Candidate) (every time.Dur
 
 // Progress moves the bar.
 func (w *loadtestWatcher) Progress(soFar *loadgen.Result, length time.Duration) {
-	w.bar.Say(int64(min(soFar.Elapsed, length)), int64(length), progressWords(soFar, length))
+	w.bar.Say(min(soFar.DurationMS, length.Milliseconds()), length.Milliseconds(), progressWords(soFar, length))
 }
 
 // End removes the bar.
@@ -386,12 +388,12 @@ func (w *loadtestWatcher) Kept(prefix string) {
 
 // progressWords describes the progress of a run.
 func progressWords(r *loadgen.Result, length time.Duration) string {
-	text := fmt.Sprintf(" %s of %s, %s sent, %s/s", output.Duration(min(r.Elapsed, length).Truncate(time.Second)),
+	elapsed := time.Duration(r.DurationMS) * time.Millisecond
+	text := fmt.Sprintf(" %s of %s, %s sent, %s/s", output.Duration(min(elapsed, length).Truncate(time.Second)),
 		output.Duration(length.Round(time.Second)), progress.Count(r.Requests),
-		progress.Count(int64(float64(r.Requests)/r.Elapsed.Seconds())))
-	if r.Allowed+r.Denied > 0 {
-		p99 := time.Duration(r.Latency.ValueAtPercentile(99)) * time.Microsecond
-		text += fmt.Sprintf(", %s denied, p99 %s", progress.Count(r.Denied), output.Duration(p99))
+		progress.Count(int64(float64(r.Requests)/max(elapsed, time.Millisecond).Seconds())))
+	if r.Latency != nil {
+		text += fmt.Sprintf(", %s denied, p99 %s", progress.Count(r.Denied), output.Micros(r.Latency.P99))
 	}
 	if r.Errors > 0 {
 		text += fmt.Sprintf(", %s errors", progress.Count(r.Errors))

@@ -13,7 +13,6 @@ import (
 	"github.com/limitctl/limitctl/internal/cli"
 	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/internal/panics"
-	"github.com/limitctl/limitctl/internal/report"
 	"github.com/limitctl/limitctl/internal/shell"
 	"github.com/limitctl/limitctl/pkg/loadgen"
 )
@@ -39,71 +38,7 @@ type sample struct {
 	Algorithm string `json:"algorithm"`
 	// Limit is the limit of the run in words, as in the report.
 	Limit string `json:"limit"`
-	// At is when the second began.
-	At time.Time `json:"at"`
-	// OffsetMS is when the second began, from the beginning of the run.
-	OffsetMS int64 `json:"offset_ms"`
-	// DurationMS is 1000, and less for the last line of a run.
-	DurationMS int64 `json:"duration_ms"`
-	// WarmupMS is how long of the second was warm-up; absent if it was none.
-	WarmupMS int64 `json:"warmup_ms,omitempty"`
-	// WarmupRequests is the requests of the warm-up that were answered in the second, which no other figure has; absent if there
-	// were none.
-	WarmupRequests int64 `json:"warmup_requests,omitempty"`
-	// Planned is how many requests were due by the schedule; null for a closed loop.
-	Planned *int64 `json:"planned"`
-	// Requests is those that were answered or failed in the second. The sum of all lines is the report's figure, as for all that
-	// is counted here.
-	Requests int64 `json:"requests"`
-	// Allowed is the requests that the limit itself allowed.
-	Allowed int64 `json:"allowed"`
-	// Denied is the requests that the limit itself denied.
-	Denied int64 `json:"denied"`
-	// Errors is the requests that failed.
-	Errors int64 `json:"errors"`
-	// Unknown is how many of the errors may have been charged all the same.
-	Unknown int64 `json:"unknown"`
-	// TimedOut is how many of the errors are requests that were not answered in time.
-	TimedOut int64 `json:"timed_out"`
-	// Dropped is the requests that were given up in the second, since they could not be sent in time.
-	Dropped int64 `json:"dropped"`
-	// ErrorTexts is the errors by their kind, the commonest first, at most five; absent if there were none.
-	ErrorTexts []report.ErrorCount `json:"error_texts,omitempty"`
-	// PlannedPerS is the rate by the schedule, warm-up apart; null for a closed loop.
-	PlannedPerS *float64 `json:"planned_per_s"`
-	// ReachedPerS is the rate of requests that were answered or failed. If it stays behind the planned one, the target or the load
-	// generator is at its limit.
-	ReachedPerS float64 `json:"reached_per_s"`
-	// Latency is from when a request was due until its answer, of requests allowed or denied in the second; absent if there were
-	// none.
-	Latency *report.Quantiles `json:"latency_us,omitempty"`
-}
-
-// sampleOf returns the line of a second.
-func sampleOf(algorithm, limit string, second *loadgen.Second) *sample {
-	s := &sample{
-		SchemaVersion: output.SchemaVersion, Algorithm: algorithm, Limit: limit, At: second.Began.UTC(),
-		OffsetMS: second.Offset.Milliseconds(), DurationMS: output.Milliseconds(second.Length),
-		WarmupMS: output.Milliseconds(second.Warmup), WarmupRequests: second.WarmedUp, Requests: second.Requests,
-		Allowed: second.Allowed, Denied: second.Denied, Errors: second.Errors,
-		Unknown: second.Unknown, TimedOut: second.TimedOut, Dropped: second.Dropped, ErrorTexts: report.Commonest(second.ErrorTexts),
-		Latency: report.QuantilesOf(second.Latency),
-	}
-	if second.Latency.TotalCount() == 0 {
-		s.Latency = nil
-	}
-	perSecond := func(n int64) float64 {
-		if second.Length <= second.Warmup {
-			return 0
-		}
-		return float64(n) / (second.Length - second.Warmup).Seconds()
-	}
-	s.ReachedPerS = perSecond(second.Requests)
-	if planned := second.Planned; planned >= 0 {
-		rate := perSecond(planned)
-		s.Planned, s.PlannedPerS = &planned, &rate
-	}
-	return s
+	loadgen.Second
 }
 
 const (

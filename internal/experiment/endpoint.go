@@ -230,7 +230,7 @@ func (h *heard) otherLimit() string {
 func (t *endpointTarget) describe(run *report.Run, names *endpoint.Subjects) {
 	run.Endpoint = &report.Endpoint{Subjects: names.Pattern(), WrongHeaders: t.wrongHeaders()}
 	if run.Audit.Lies == nil && len(run.Endpoint.WrongHeaders) > 0 {
-		run.Audit.Lies = new(report.Lies) // something was told, and nothing of it could be checked
+		run.Audit.Lies = new(loadgen.Lies) // something was told, and nothing of it could be checked
 	}
 	if run.Keys > 0 {
 		run.Endpoint.FirstSubject = t.nameOf(0)
@@ -252,8 +252,8 @@ func (t *endpointTarget) describe(run *report.Run, names *endpoint.Subjects) {
 	}
 	if connected, is := t.client.(endpoint.Connected); is {
 		o := connected.Openings()
-		run.Endpoint.Connections = &report.Connections{Opened: o.Count, Connect: report.QuantilesOf(o.Connect),
-			TLS: report.QuantilesOf(o.TLS)}
+		run.Endpoint.Connections = &report.Connections{Opened: o.Count, Connect: loadgen.QuantilesOf(o.Connect),
+			TLS: loadgen.QuantilesOf(o.TLS)}
 		if o.LongBodies > 0 {
 			run.Warnings = append(run.Warnings, fmt.Sprintf(
 				"the bodies of %s were longer than 1 MiB; their rest was not read, and each of them cost a connection",

@@ -113,31 +113,21 @@ func (l *Load) check(setting loadgen.Setting, most int64) error {
 
 // report puts the result of a run in the terms of a report.
 func (r *loadRun) report(result *loadgen.Result, target Description, l *workload) *report.Run {
-	run := &report.Run{Figures: r.figures(result, l)}
-	l.audited().describe(run, result.Findings)
-	run.Store, run.Server, run.Implementation = target.Name, target.Server, target.Implementation
-	run.Seed = &r.Load.Seed
-	run.Workers, run.StartedAt, run.IntervalMS = r.Load.Workers, result.Started.UTC(), result.Interval.Milliseconds()
-	run.Histograms = histogramsOf(result, r.Load.IsClosed())
-	run.Load, run.Rate = r.Load.Words, r.Load.Rate
+	run := &report.Run{
+		Result: *result, Store: target.Name, Server: target.Server, Implementation: target.Implementation, Seed: &r.Load.Seed,
+		Workers: r.Load.Workers, Load: r.Load.Words, Rate: r.Load.Rate, MostDenied: mostDenied(result.Tally, l.population.nameOf),
+	}
+	describe(run, l.limits)
 	if r.Load.Scenario != nil {
 		run.Scenario = r.Load.Scenario.Name
 	}
 	if r.candidate.Policy != nil {
 		run.Policy = r.candidate.Policy.Name
 	}
-	for _, i := range result.Timeline {
-		run.Timeline = append(run.Timeline, report.Interval{
-			OffsetMS: i.Offset.Milliseconds(), Allowed: i.Allowed, Denied: i.Denied, Errors: i.Errors, Dropped: i.Dropped,
-			P50: i.P50.Microseconds(), P99: i.P99.Microseconds(), Max: i.Max.Microseconds(),
-		})
-	}
-	describeKeys(run, result.Tally, l.population.nameOf)
 	if run.Scenario == loadgen.NoisyNeighbour {
 		run.Neighbours = neighboursOf(result.Tally)
 	}
-	run.ErrorTexts = report.Commonest(result.ErrorTexts)
-	run.Warnings = r.warnings(run, result, target, l)
+	run.Warnings = r.warnings(run, target, l)
 	for i := range run.Limits {
 		if units := run.Limits[i].UnderIfFree; units > 0 {
 			run.Warnings = append(run.Warnings, fmt.Sprintf("there was room for %s that %s denied, unless denied requests are charged as "+
@@ -147,15 +137,6 @@ func (r *loadRun) report(result *loadgen.Result, target Description, l *workload
 	return run
 }
 
-// histogramsOf returns the distributions of a run's times.
-func histogramsOf(result *loadgen.Result, closed bool) *report.Histograms {
-	h := &report.Histograms{Latency: result.Latency, Service: result.Service, Errors: result.ErrorLatency}
-	if !closed {
-		h.Lag = result.Lag
-	}
-	return h
-}
-
 // neighboursOf is what became of the requests of all but the noisy one.
 func neighboursOf(tally *loadgen.Tally) *report.KeyCount {
 	noisy := tally.Of(loadgen.NoisySubject)
@@ -163,9 +144,9 @@ func neighboursOf(tally *loadgen.Tally) *report.KeyCount {
 }
 
 // warnings are what a reader must know about the figures of a run.
-func (r *loadRun) warnings(run *report.Run, result *loadgen.Result, target Description, l *workload) []string {
+func (r *loadRun) warnings(run *report.Run, target Description, l *workload) []string {
 	var all []string
-	if warning := r.tooFewWorkers(result, run.GeneratorLimited); warning != "" {
+	if warning := r.tooFewWorkers(&run.Result); warning != "" {
 		all = append(all, warning)
 	}
 	for i := range l.limits {
@@ -182,14 +163,14 @@ func (r *loadRun) warnings(run *report.Run, result *loadgen.Result, target Descr
 			run.Limits[i].UnderExplained = true
 		}
 	}
-	if n := result.Clock.Unreported; n > 0 {
+	if run.Clock != nil && run.Clock.Unreported > 0 {
 		all = append(all, fmt.Sprintf("%s did not say when they were decided; the audit takes the time of their "+
-			"arrival, and may be wrong about them", output.Plural(int(n), "answer")))
+			"arrival, and may be wrong about them", output.Plural(int(run.Clock.Unreported), "answer")))
 		for i := range run.Limits {
 			run.Limits[i].Doubtful = true
 		}
 	}
-	if n := result.ClockWentBack; n > 0 {
+	if n := run.ClockWentBack; n > 0 {
 		all = append(all, fmt.Sprintf("the store's clock went back: %d answers have an earlier time than answers that "+
 			"came before their requests were sent, and the audit may be wrong about them", n))
 		for i := range run.Limits {
@@ -201,8 +182,8 @@ func (r *loadRun) warnings(run *report.Run, result *loadgen.Result, target Descr
 
 // tooFewWorkers says that requests of an open loop waited for a worker, if those were
 // enough to make a difference and the generator was not the limit anyway.
-func (r *loadRun) tooFewWorkers(result *loadgen.Result, generatorLimited bool) string {
-	if r.Load.IsClosed() || generatorLimited || result.Waited <= result.Requests/100 {
+func (r *loadRun) tooFewWorkers(result *loadgen.Result) string {
+	if r.Load.IsClosed() || result.GeneratorLimited || result.Waited <= result.Requests/100 {
 		return ""
 	}
 	asked := "store"

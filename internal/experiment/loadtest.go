@@ -38,7 +38,7 @@ type LoadTest struct {
 	// Keep leaves the keys of the runs where they are.
 	Keep bool
 	// EachSecond, if set, is called with each second of each run and the limits of the run, as a report names them. It must
-	// not wait, and the Second is valid only during that call.
+	// not wait.
 	EachSecond func(algorithm, limit string, second *loadgen.Second)
 }
 
@@ -98,15 +98,6 @@ type workload struct {
 	duration   time.Duration
 	// sentAs is what requests to an endpoint call a subject.
 	sentAs func(subject uint32) string
-}
-
-// audited is the limits of the workload, whose keys have names.
-func (l *workload) audited() *audited {
-	a := &audited{limits: l.limits}
-	if l.population != nil {
-		a.keyOf = l.population.KeyOf
-	}
-	return a
 }
 
 // try runs the load under the candidate, and removes what it left. The run is nil if
@@ -252,15 +243,11 @@ func (r *loadRun) follow(l *workload, config *loadgen.Config) {
 		if wanted {
 			r.observer.Progress(soFar, l.duration)
 		}
-		return soFar.Elapsed < abortGrace+r.Load.Warmup || !r.lost(soFar, l)
+		return soFar.DurationMS < (abortGrace+r.Load.Warmup).Milliseconds() || !r.lost(soFar)
 	}
 }
 
 // lost reports whether a promise is missed for good, for any rest of the run.
-func (r *loadRun) lost(soFar *loadgen.Result, l *workload) bool {
-	if len(r.AbortOn) == 0 {
-		return false
-	}
-	figures := r.figures(soFar, l)
-	return report.Lost(r.AbortOn, &figures)
+func (r *loadRun) lost(soFar *loadgen.Result) bool {
+	return report.Lost(r.AbortOn, &report.Run{Result: *soFar})
 }

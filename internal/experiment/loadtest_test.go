@@ -186,12 +186,8 @@ func TestAMissedPromiseEndsTheRun(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := &loadRun{LoadTest: &LoadTest{AbortOn: []report.Expression{promise}, Load: closedLoop(1, 0)}}
-		tally := new(loadgen.Tally)
-		for i := range 20 {
-			tally.Add(0, i > 0)
-		}
-		soFar := &loadgen.Result{Elapsed: time.Minute, Requests: 20, Allowed: 19, Denied: 1, Tally: tally}
-		if r.lost(soFar, &workload{}) != ends {
+		soFar := &loadgen.Result{DurationMS: 60_000, Requests: 20, Allowed: 19, Denied: 1}
+		if r.lost(soFar) != ends {
 			t.Errorf("%s ends the run: %t", text, !ends)
 		}
 	}
@@ -255,7 +251,7 @@ func TestTargetsThatFail(t *testing.T) {
 		t.Fatalf("failing: %v, %+v", err, document)
 	}
 	if texts := document.Runs[0].ErrorTexts; len(texts) != 1 ||
-		texts[0] != (report.ErrorCount{Text: io.ErrUnexpectedEOF.Error(), Count: 3}) {
+		texts[0] != (loadgen.ErrorCount{Text: io.ErrUnexpectedEOF.Error(), Count: 3}) {
 		t.Errorf("its errors are %v", texts)
 	}
 	if !o.opened[0].closed {
@@ -331,12 +327,13 @@ func TestTooFewWorkers(t *testing.T) {
 		{loadgen.Result{Requests: 50, Waited: 1}, nil, false, ""},
 	} {
 		r := &loadRun{LoadTest: &LoadTest{Load: Load{Workers: 3, Stages: test.stages}}}
-		text := r.tooFewWorkers(&test.result, test.limited)
+		test.result.GeneratorLimited = test.limited
+		text := r.tooFewWorkers(&test.result)
 		if !strings.HasPrefix(text, test.want) || (text == "") != (test.want == "") {
 			t.Errorf("%d of %d waited: %q", test.result.Waited, test.result.Requests, text)
 		}
 		r.Endpoint = new(EndpointPlan)
-		if text := r.tooFewWorkers(&test.result, test.limited); strings.Contains(text, "store") {
+		if text := r.tooFewWorkers(&test.result); strings.Contains(text, "store") {
 			t.Errorf("of an endpoint: %q", text)
 		}
 	}
@@ -350,13 +347,12 @@ func TestWarningsOfARun(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := &workload{limits: make([]namedLimit, 2), population: population}
-	run := &report.Run{Figures: report.Figures{Audit: report.Audit{Totals: audit.Totals{UnderAdmitted: 1}}}}
-	result := &loadgen.Result{ClockWentBack: 7}
+	run := &report.Run{Result: loadgen.Result{Audit: loadgen.Audit{Totals: audit.Totals{UnderAdmitted: 1}}, ClockWentBack: 7}}
 	for divided, want := range map[bool][]string{
 		true:  {"limits of different subjects lie in different slots", "the store's clock went back: 7 answers "},
 		false: {"the store's clock went back: 7 answers "},
 	} {
-		warnings := r.warnings(run, result, Description{Divided: divided}, l)
+		warnings := r.warnings(run, Description{Divided: divided}, l)
 		if !slices.EqualFunc(warnings, want, strings.HasPrefix) {
 			t.Errorf("divided %t: it warns of %q", divided, warnings)
 		}

@@ -202,8 +202,8 @@ func (w *Wrap) report(r *replicas, result *loadgen.Simulation) *report.Wrapped {
 	calls := r.store.calls.Load()
 	return &report.Wrapped{
 		Replicas: len(r.stacks), Wrap: w.Words, StoreCalls: calls,
-		CallsPerDecision: float64(calls) / float64(max(1, result.Tally.Requests())),
-		AllowedBesides:   result.Differently.Allowed, DeniedBesides: result.Differently.Denied,
+		CallsPerDecision: float64(calls) / float64(max(1, result.Requests)),
+		AllowedBesides:   result.AllowedBesides, DeniedBesides: result.DeniedBesides,
 	}
 }
 

@@ -7,12 +7,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/internal/report"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen"
-	"github.com/limitctl/limitctl/pkg/loadgen/audit"
 )
 
 // Simulation is the plan of a simulation.
@@ -108,9 +106,9 @@ func isTried(candidates []Candidate, limit store.Limit) bool {
 // holds reports whether what was tallied keeps the promise, and the figure it is about.
 func (s *Simulation) holds(t *loadgen.Tally) (kept bool, actual string) {
 	// Every run has these figures, so that there is no error.
-	kept, actual, _ = s.Promise.Holds(&report.Figures{
+	kept, actual, _ = s.Promise.Holds(&report.Run{Result: loadgen.Result{
 		Requests: t.Requests(), Denied: t.Denied(), Keys: t.Keys(), KeysDenied: t.KeysDenied(),
-	})
+	}})
 	return kept, actual
 }
 
@@ -172,46 +170,20 @@ func (r *simulationRun) hasKeysOfItsOwn() bool {
 
 // report puts the result of a run in the terms of a report.
 func (r *simulationRun) report() report.Run {
-	result, tally := r.result, &r.result.Tally
-	span := result.End.Time().Sub(result.Begin.Time())
+	result, limits := r.result, r.candidate.limits()
 	run := report.Run{
-		Store: report.NoStore,
+		Result: result.Result, Store: report.NoStore, Rate: result.ThroughputPerS, Warnings: slices.Clone(r.log.Notes),
 		Load: fmt.Sprintf("%d requests of %s by %s, from %s to %s", len(r.log.Trace.Requests), r.log.Name, strings.Join(r.fields, ", "),
 			result.Begin.Time().Format(time.DateTime), result.End.Time().Format(time.DateTime)),
-		StartedAt: result.Begin.Time(),
-		Figures: report.Figures{
-			Requests:   tally.Requests(),
-			Allowed:    tally.Allowed(),
-			Denied:     tally.Denied(),
-			Keys:       tally.Keys(),
-			KeysDenied: tally.KeysDenied(),
-			DurationMS: output.Milliseconds(span),
-		},
-		IntervalMS: result.Interval.Milliseconds(),
-		Timeline:   []report.Interval{},
-		Warnings:   slices.Clone(r.log.Notes),
+		MostDenied: mostDenied(result.Tally, r.subjectName),
 	}
-	if span > 0 {
-		run.Rate = float64(run.Requests) / span.Seconds()
-		run.ThroughputPerS = run.Rate
-	}
-	for i, counts := range result.Timeline {
-		run.Timeline = append(run.Timeline, report.Interval{OffsetMS: int64(i) * run.IntervalMS, Allowed: counts.Allowed,
-			Denied: counts.Denied})
-	}
-	describeKeys(&run, tally, r.subjectName)
 	if r.hasKeysOfItsOwn() {
-		run.MostDenied = mostDenied(&result.Keys, r.keyName)
+		run.MostDenied = mostDenied(&result.ByKey, r.keyName)
 	}
 	if r.candidate.Policy != nil {
 		run.Policy = r.candidate.Policy.Name
 	}
-	limits := r.candidate.limits()
-	findings := make([]audit.Finding, len(result.Limits))
-	for i := range result.Limits {
-		findings[i] = result.Limits[i].Audit
-	}
-	(&audited{limits: limits}).describe(&run, findings)
+	describe(&run, limits)
 	if run.Wrapped = r.wrap; r.wrap != nil {
 		run.Warnings = append(run.Warnings, wrapWarning(limits))
 		for i := range run.Limits {
@@ -222,9 +194,9 @@ func (r *simulationRun) report() report.Run {
 		run.Warnings = append(run.Warnings, fmt.Sprintf("%d of the denied requests cost more than the limit ever allows at once; "+
 			"a store would refuse them as mistakes", result.NeverFits))
 	}
-	for i, limit := range result.Limits {
-		if limit.MixedKeys > 0 {
-			run.Warnings = append(run.Warnings, mixedWarning(int(limit.MixedKeys), limits[i].name))
+	for i, mixed := range result.MixedKeys {
+		if mixed > 0 {
+			run.Warnings = append(run.Warnings, mixedWarning(mixed, limits[i].name))
 			run.Limits[i].Doubtful = true
 		}
 	}

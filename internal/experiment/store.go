@@ -19,6 +19,7 @@ import (
 	"github.com/limitctl/limitctl/internal/report"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
+	"github.com/limitctl/limitctl/pkg/loadgen"
 )
 
 // Store is a store for one experiment, whose keys have a prefix of their own.
@@ -84,7 +85,7 @@ type storeTarget struct {
 	server         string // its kind and version, once it is prepared
 
 	mu         sync.Mutex
-	impossible report.ErrorCount
+	impossible loadgen.ErrorCount
 }
 
 // NewStoreTarget returns a new Store as a target. The implementation is [Script] or

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/output"
+	"github.com/limitctl/limitctl/pkg/loadgen"
 )
 
 // Answer shows the result of a load test or a simulation.
@@ -19,8 +20,8 @@ func (a Answer) Document() any {
 	printed.Runs = make([]Run, len(d.Runs))
 	for i, run := range d.Runs {
 		run.Histograms = nil
-		run.Limits = append([]Limit{}, run.Limits...)
-		run.Timeline = append([]Interval{}, run.Timeline...)
+		run.Limits = append([]loadgen.Limit{}, run.Limits...)
+		run.Timeline = append([]loadgen.Interval{}, run.Timeline...)
 		run.MostDenied = append([]KeyCount{}, run.MostDenied...)
 		printed.Runs[i] = run
 	}

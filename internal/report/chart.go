@@ -304,7 +304,7 @@ func curveChart(d *Document) template.HTML {
 	least, most, last := int64(math.MaxInt64), int64(0), 0.0
 	for i := range d.Runs {
 		if h := d.Runs[i].Histograms; h != nil {
-			all[i] = curveOf(h.Latency)
+			all[i] = curveOf(h.Latency.Histogram)
 		}
 		for _, c := range all[i] {
 			least, most, last = min(least, c.value), max(most, c.value), math.Max(last, c.nines)

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"github.com/limitctl/limitctl/pkg/loadgen"
 	"math"
 	"strconv"
 	"testing"
@@ -49,9 +50,9 @@ func TestAxes(t *testing.T) {
 // lost in them, and the worst latency stays.
 func TestColumns(t *testing.T) {
 	for _, n := range []int{1, 120, 121, 3600} {
-		run := &Run{IntervalMS: 1000}
+		run := &Run{Result: loadgen.Result{IntervalMS: 1000}}
 		for i := range int64(n) {
-			run.Timeline = append(run.Timeline, Interval{OffsetMS: i * 1000, Allowed: 1, Denied: 2, Errors: 3, Dropped: 4, Max: i})
+			run.Timeline = append(run.Timeline, loadgen.Interval{OffsetMS: i * 1000, Allowed: 1, Denied: 2, Errors: 3, Dropped: 4, Max: i})
 		}
 		columns := columnsOf(run, 120)
 		var sum column
@@ -66,7 +67,7 @@ func TestColumns(t *testing.T) {
 			}
 		}
 		m := int64(n)
-		want := Interval{Allowed: m, Denied: 2 * m, Errors: 3 * m, Dropped: 4 * m, Max: m - 1}
+		want := loadgen.Interval{Allowed: m, Denied: 2 * m, Errors: 3 * m, Dropped: 4 * m, Max: m - 1}
 		if len(columns) > 120 || sum.Interval != want {
 			t.Errorf("of %d intervals: %d columns, in all %+v", n, len(columns), sum)
 		}
@@ -76,7 +77,7 @@ func TestColumns(t *testing.T) {
 // The curve passes through the quantiles, and ends at the maximum.
 func TestCurve(t *testing.T) {
 	d := OneRun()
-	h := d.Runs[0].Histograms.Latency
+	h := d.Runs[0].Histograms.Latency.Histogram
 	curve, want := curveOf(h), map[float64]int64{1: d.Runs[0].Latency.P90, 2: d.Runs[0].Latency.P99, 3: d.Runs[0].Latency.P999}
 	for _, c := range curve {
 		if value, is := want[c.nines]; is {

@@ -3,13 +3,10 @@
 package report
 
 import (
-	"cmp"
-	"slices"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
-
 	"github.com/limitctl/limitctl/internal/output"
+	"github.com/limitctl/limitctl/pkg/loadgen"
 )
 
 // Document is the result of a load test or a simulation: one run for each limit or
@@ -72,16 +69,11 @@ type Run struct {
 	// chosen.
 	Seed *uint64 `json:"seed,omitempty"`
 	// Rate is the arrivals asked for in a second, on average; 0 for a closed loop.
-	Rate      float64   `json:"rate"`
-	StartedAt time.Time `json:"started_at"` // of a simulation, the first request's instant
+	Rate float64 `json:"rate"`
 
-	Figures
+	loadgen.Result
 
-	// Timeline is what happened in each interval of the run.
-	Timeline   []Interval `json:"timeline"`
-	IntervalMS int64      `json:"interval_ms"`
-	// Busiest is how many requests the subject sent that sent most.
-	Busiest int64 `json:"busiest_key_requests"`
+	Cost *Cost `json:"cost,omitempty"`
 	// MostDenied is the keys denied most often, at most ten.
 	MostDenied []KeyCount `json:"most_denied"`
 	// Neighbours is the requests of all keys but the noisy one, in the scenario
@@ -94,76 +86,9 @@ type Run struct {
 	Statuses map[string]int64 `json:"statuses,omitempty"`
 	Endpoint *Endpoint        `json:"endpoint,omitempty"`
 	// Impossible is how many answers no store gives, warm-up included, and the first of them.
-	Impossible ErrorCount `json:"impossible_answers,omitzero"`
-	// ErrorTexts is the commonest errors, at most five.
-	ErrorTexts []ErrorCount `json:"error_texts,omitempty"`
+	Impossible loadgen.ErrorCount `json:"impossible_answers,omitzero"`
 	// Warnings is what a reader must know before trusting the figures.
 	Warnings []string `json:"warnings,omitempty"`
-
-	// Histograms is nil where a document was printed and not saved.
-	Histograms *Histograms `json:"histograms,omitempty"`
-}
-
-// Figures are the numbers of a run: all that a promise can be about. While a run is
-// under way its figures are of what was answered so far.
-type Figures struct {
-	// Requests is those that were sent: allowed, denied, or ended in an error.
-	Requests int64 `json:"requests"`
-	// Allowed and Denied are what the limit itself decided.
-	Allowed int64 `json:"allowed"`
-	Denied  int64 `json:"denied"`
-	Errors  int64 `json:"errors"`
-	// Unknown is how many of the errors may have been charged all the same, and TimedOut how
-	// many were requests that were not answered in time.
-	Unknown  int64 `json:"unknown"`
-	TimedOut int64 `json:"timed_out,omitempty"`
-	// Dropped is the arrivals that could not be sent in time.
-	Dropped int64 `json:"dropped"`
-	// Late is the requests answered more than LateAfterMS after they were due.
-	Late        int64 `json:"late"`
-	LateAfterMS int64 `json:"late_after_ms,omitempty"`
-	// Keys is the subjects that asked for something, KeysDenied those of them that
-	// were denied at least once.
-	Keys       int64 `json:"keys"`
-	KeysDenied int64 `json:"keys_denied"`
-	DurationMS int64 `json:"duration_ms"`
-	// WarmupMS is the part of DurationMS, at its beginning, in which requests were only
-	// audited. No other figure counts them.
-	WarmupMS int64 `json:"warmup_ms,omitempty"`
-	// ThroughputPerS is the decisions in a second: requests allowed or denied.
-	ThroughputPerS float64 `json:"throughput_per_s"`
-
-	// Latency is from when a request was due until its answer, Service from when it
-	// was sent, of requests allowed or denied. AllowedService and DeniedService are the Service
-	// of each. ErrorLatency is from when a request was due until its error. Lag is how much later
-	// than due the generator itself was ready to send. A simulation has none of them.
-	Latency        *Quantiles `json:"latency_us,omitempty"`
-	Service        *Quantiles `json:"service_us,omitempty"`
-	AllowedService *Quantiles `json:"allowed_service_us,omitempty"`
-	DeniedService  *Quantiles `json:"denied_service_us,omitempty"`
-	ErrorLatency   *Quantiles `json:"error_latency_us,omitempty"`
-	Lag            *Quantiles `json:"schedule_lag_us,omitempty"`
-	// GeneratorLimited: the generator, not the store, was the limit, and the
-	// figures are about the machine it ran on.
-	GeneratorLimited bool `json:"generator_limited"`
-
-	Audit  Audit   `json:"audit"`
-	Limits []Limit `json:"limits"` // each of the limits decided together
-	Cost   *Cost   `json:"cost,omitempty"`
-	// Clock is what was found of the clock that decided; nil where nothing could be.
-	Clock *StoreClock `json:"clock,omitempty"`
-}
-
-// Quantiles are of a distribution of times, in whole microseconds.
-type Quantiles struct {
-	P50   int64 `json:"p50"`   // half took at most that
-	P90   int64 `json:"p90"`   // 90 % took at most that
-	P95   int64 `json:"p95"`   // 95 %
-	P99   int64 `json:"p99"`   // 99 %
-	P999  int64 `json:"p999"`  // 99.9 %
-	P9999 int64 `json:"p9999"` // 99.99 %
-	Max   int64 `json:"max"`   // the longest
-	Mean  int64 `json:"mean"`  // the mean
 }
 
 // Cost is what one decision took of the server, the network and this process. A figure
@@ -191,33 +116,11 @@ type Cost struct {
 	Others int64 `json:"commands_of_others,omitempty"`
 }
 
-// Interval is what happened in one interval of the timeline.
-type Interval struct {
-	OffsetMS int64 `json:"offset_ms"` // of its beginning, from the run's
-	Allowed  int64 `json:"allowed"`
-	Denied   int64 `json:"denied"`
-	Errors   int64 `json:"errors"`
-	Dropped  int64 `json:"dropped"`
-	// P50, P99 and Max are of the latency of all requests, errors included, in
-	// microseconds.
-	P50 int64 `json:"p50_us"`
-	P99 int64 `json:"p99_us"`
-	Max int64 `json:"max_us"`
-}
-
 // KeyCount is how many requests of one subject were allowed and denied.
 type KeyCount struct {
 	Key     string `json:"key"`
 	Allowed int64  `json:"allowed"`
 	Denied  int64  `json:"denied"`
-}
-
-// ErrorCount is how often there was an error.
-type ErrorCount struct {
-	// Text is the error, in words that are the same for equal errors.
-	Text string `json:"text"`
-	// Count is how many requests had it.
-	Count int64 `json:"count"`
 }
 
 // Verdict is what a difference means.
@@ -269,16 +172,8 @@ type Connections struct {
 	Opened int64 `json:"opened"`
 	// Connect is how long it took to reach the other side, and TLS to agree on encryption
 	// after that. No service time has them in it.
-	Connect *Quantiles `json:"connect_us,omitempty"`
-	TLS     *Quantiles `json:"tls_us,omitempty"`
-}
-
-// Histograms are the distributions behind a run's quantiles, in microseconds. A histogram that the run does not have is nil.
-//
-// In JSON each is a text: the V2 compressed encoding of HdrHistogram in base64, which
-// other HdrHistogram tools read, too.
-type Histograms struct {
-	Latency, Service, Errors, Lag *hdrhistogram.Histogram
+	Connect *loadgen.Quantiles `json:"connect_us,omitempty"`
+	TLS     *loadgen.Quantiles `json:"tls_us,omitempty"`
 }
 
 // Origin is what made a document, so that somebody else can make it again.
@@ -299,11 +194,8 @@ const Naive = "naive"
 // NoStore is the store of a simulation, which has none.
 const NoStore = "none"
 
-// The most of each that a document lists.
-const (
-	MostDeniedKeys = 10
-	mostErrorTexts = 5
-)
+// MostDeniedKeys is how many keys a document lists.
+const MostDeniedKeys = 10
 
 // Named is a document and the file that it is from.
 type Named struct {
@@ -311,22 +203,17 @@ type Named struct {
 	*Document
 }
 
-// Add adds the counts of another interval, and takes over the worse of its latencies.
-func (i *Interval) Add(other *Interval) {
-	i.Allowed += other.Allowed
-	i.Denied += other.Denied
-	i.Errors += other.Errors
-	i.Dropped += other.Dropped
-	i.P50, i.P99, i.Max = max(i.P50, other.P50), max(i.P99, other.P99), max(i.Max, other.Max)
-}
-
-// Commonest returns the errors that there were most often.
-func Commonest(texts map[string]int64) (all []ErrorCount) {
-	for text, count := range texts {
-		all = append(all, ErrorCount{text, count})
-	}
-	slices.SortFunc(all, func(a, b ErrorCount) int {
-		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Text, b.Text))
-	})
-	return all[:min(len(all), mostErrorTexts)]
+// Wrapped is what wrappers around the store of a simulation saved, and what that cost in accuracy.
+type Wrapped struct {
+	// Replicas is how many instances of the wrappers there were, and Wrap what was put
+	// around the store, from outside in.
+	Replicas int      `json:"replicas"`
+	Wrap     []string `json:"wrap"`
+	// StoreCalls is the calls of the store, those that gave units back included.
+	StoreCalls       int64   `json:"store_calls"`
+	CallsPerDecision float64 `json:"store_calls_per_decision"`
+	// AllowedBesides and DeniedBesides are the requests that were allowed, or denied, and would not
+	// have been without wrappers.
+	AllowedBesides int64 `json:"allowed_differently"`
+	DeniedBesides  int64 `json:"denied_differently"`
 }

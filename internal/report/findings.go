@@ -83,7 +83,7 @@ func ruling(d *Document) (texts []string, style output.Style) {
 
 // verdictOf says in words how right the decisions were.
 func verdictOf(r *Run) finding {
-	a := r.Audit
+	a := &r.Audit
 	let := fmt.Sprintf("let %s the limit through in one period", output.Ratio(a.WorstRatio))
 	switch {
 	case r.Requests == 0:
@@ -93,15 +93,15 @@ func verdictOf(r *Run) finding {
 	}
 	var wrong []string
 	if a.OverAdmitted > 0 {
-		wrong = append(wrong, a.TooMany())
+		wrong = append(wrong, tooMany(a))
 		if a.WorstRatio > 1 {
 			wrong = append(wrong, let)
 		}
 	}
 	if a.UnderAdmitted > 0 {
-		wrong = append(wrong, a.TooFew())
+		wrong = append(wrong, tooFew(a))
 	}
-	if a.Lied() { // the reasons of the verdict have their evidence
+	if a.Lies != nil && a.Lies.Wrong > 0 { // the reasons of the verdict have their evidence
 		wrong = append(wrong, output.Count(a.Lies.Wrong, "answer")+" told something wrong")
 	}
 	right := finding{style: output.Calm, text: "never more than the limit"}
@@ -213,7 +213,7 @@ func figuresOf(r *Run, kind Kind) (all []fact) {
 	}
 	add("limit", r.Title())
 	add("load", loadInWords(r, kind))
-	add("answers", answersInWords(&r.Figures), statusesInWords(r))
+	add("answers", answersInWords(r), statusesInWords(r))
 	if r.Keys > 0 {
 		add("keys", fmt.Sprintf("%s, %s of them denied at least once (%s)",
 			output.Thousands(r.Keys), output.Thousands(r.KeysDenied), output.Share(r.KeysDenied, r.Keys)))
@@ -277,7 +277,7 @@ func facts(d *Document) (all []fact) {
 }
 
 // answersInWords says what became of the requests.
-func answersInWords(f *Figures) string {
+func answersInWords(f *Run) string {
 	if f.Requests == 0 {
 		return "none: no request was sent"
 	}

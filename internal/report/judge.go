@@ -8,10 +8,11 @@ import (
 	"strings"
 
 	"github.com/limitctl/limitctl/internal/output"
+	"github.com/limitctl/limitctl/pkg/loadgen"
 )
 
 // inWords describes the lie with its first evidence.
-func (l *Lie) inWords() string {
+func lieInWords(l *loadgen.Lie) string {
 	text := fmt.Sprintf("%s was told as %s and is %s", strings.ReplaceAll(l.Field, "_", "-"), l.Reported, l.True)
 	if !l.At.IsZero() {
 		text += ", at " + l.At.UTC().Format("15:04:05.000000")
@@ -25,26 +26,21 @@ func (l *Lie) inWords() string {
 	return text
 }
 
-// Lied reports whether an answer reported something wrong.
-func (a *Audit) Lied() bool { return a.Lies != nil && a.Lies.Wrong > 0 }
-
-// LieWords describes each field that answers reported wrong.
-func (a *Audit) LieWords() []string {
-	var all []string
-	if a.Lied() {
-		for i := range a.Lies.Fields {
-			all = append(all, a.Lies.Fields[i].inWords())
-		}
+// lieWords describes each field that answers reported wrong.
+func lieWords(a *loadgen.Audit) (all []string) {
+	for i := 0; a.Lies != nil && i < len(a.Lies.Fields); i++ {
+		all = append(all, lieInWords(&a.Lies.Fields[i]))
 	}
 	return all
 }
 
-// wrong is what is wrong with the clock, a sentence each.
-func (c *StoreClock) wrong() []string {
+// clockWrong is what is wrong with the clock, a sentence each.
+func clockWrong(c *loadgen.ClockFinding) []string {
 	var all []string
 	if c == nil {
 		return nil
 	}
+	farthest := output.Duration(fromMS(math.Ceil(math.Abs(c.FarthestMS))))
 	if c.Drift != 0 {
 		way, percent := "fast", 100*math.Abs(c.Drift)
 		if c.Drift < 0 {
@@ -54,17 +50,13 @@ func (c *StoreClock) wrong() []string {
 			percent, way, map[string]string{"fast": "short", "slow": "long"}[way]))
 	}
 	if c.Jumps > 0 {
-		all = append(all, fmt.Sprintf("the store's clock jumped %s, by up to %s", times(c.Jumps), c.farthest()))
+		all = append(all, fmt.Sprintf("the store's clock jumped %s, by up to %s", times(c.Jumps), farthest))
 	}
 	if c.Astray > 0 {
 		all = append(all, fmt.Sprintf("%s at an instant that it cannot have been, by up to %s",
-			output.Count(c.Astray, "answer")+" told that it was decided", c.farthest()))
+			output.Count(c.Astray, "answer")+" told that it was decided", farthest))
 	}
 	return all
-}
-
-func (c *StoreClock) farthest() string {
-	return output.Duration(fromMS(math.Ceil(math.Abs(c.FarthestMS))))
 }
 
 func times(n int64) string {
@@ -153,7 +145,7 @@ func (r *Run) Wrong() []string {
 	var all []string
 	limits := r.Judged()
 	for _, l := range limits {
-		for _, wrong := range l.Audit.Wrong() {
+		for _, wrong := range wrongOf(&l.Audit) {
 			if len(limits) > 1 {
 				wrong = l.Name + ": " + wrong
 			}
@@ -166,62 +158,43 @@ func (r *Run) Wrong() []string {
 	if wrong := &r.Impossible; wrong.Count > 0 {
 		all = append(all, fmt.Sprintf("%s that no store gives; the first: %s", output.Count(wrong.Count, "answer"), wrong.Text))
 	}
-	return append(all, r.Clock.wrong()...)
+	return append(all, clockWrong(r.Clock)...)
 }
 
 // Judged is the limits whose audits say whether a run was right: shadows decide nothing.
-func (r *Run) Judged() []Limit {
-	var limits []Limit
+func (r *Run) Judged() []loadgen.Limit {
+	var limits []loadgen.Limit
 	for _, l := range r.Limits {
 		if !l.Shadow && !l.Audit.Doubtful {
 			limits = append(limits, l)
 		}
 	}
 	if len(r.Limits) == 0 { // an old or a foreign document
-		limits = []Limit{{Audit: r.Audit, Denied: r.Denied}}
+		limits = []loadgen.Limit{{Audit: r.Audit, Denied: r.Denied}}
 	}
 	return limits
 }
 
-// Wrong is what an audit found wrong.
-func (a *Audit) Wrong() []string {
+// wrongOf is what an audit found wrong.
+func wrongOf(a *loadgen.Audit) []string {
 	var all []string
 	if a.OverAdmitted > 0 {
-		all = append(all, a.TooMany())
+		all = append(all, tooMany(a))
 	}
 	if a.UnderAdmitted > 0 && !a.UnderExplained {
-		all = append(all, a.TooFew())
+		all = append(all, tooFew(a))
 	}
-	all = append(all, a.LieWords()...)
-	return all
+	return append(all, lieWords(a)...)
 }
 
-// TooMany says how much too much was admitted.
-func (a *Audit) TooMany() string {
+// tooMany says how much too much was admitted.
+func tooMany(a *loadgen.Audit) string {
 	return "admitted " + output.Count(a.Over(), "unit") + " too many" + onKeys(a.KeysOver)
 }
 
-// TooFew says how much too little was admitted.
-func (a *Audit) TooFew() string {
+// tooFew says how much too little was admitted.
+func tooFew(a *loadgen.Audit) string {
 	return "denied " + output.Count(a.Under(), "unit") + " that fitted" + onKeys(a.KeysUnder)
-}
-
-// Over is the least number of units that were too many, which reports show to people: a unit too
-// many leaves all that follow it too many, too. A document of a version that did not have
-// it has all of them.
-func (a *Audit) Over() int64 {
-	if a.LeastOver == 0 {
-		return a.OverAdmitted
-	}
-	return a.LeastOver
-}
-
-// Under is as Over for what was denied wrongly.
-func (a *Audit) Under() int64 {
-	if a.LeastUnder == 0 {
-		return a.UnderAdmitted
-	}
-	return a.LeastUnder
 }
 
 func onKeys(n int64) string {
@@ -253,10 +226,10 @@ func (r *Run) limit() string { return strings.TrimPrefix(r.Limit, r.Algorithm+":
 const defaultMaxErrors = 0.01
 
 // Planned is the requests that were to be sent.
-func (f *Figures) Planned() int64 { return f.Requests + f.Dropped }
+func (r *Run) Planned() int64 { return r.Requests + r.Dropped }
 
 // undecided is how many of the planned requests got no decision.
-func (f *Figures) undecided() int64 { return f.Errors + f.Dropped }
+func (r *Run) undecided() int64 { return r.Errors + r.Dropped }
 
 // mayFail is the share of planned requests that may get no decision.
 func (d *Document) mayFail() float64 {
@@ -289,7 +262,7 @@ func (d *Document) IsUndecided() bool {
 }
 
 // TimedOutWords says how many of the errors were time-outs, to be put after their number.
-func (f *Figures) TimedOutWords() string {
+func (f *Run) TimedOutWords() string {
 	if f.TimedOut == 0 {
 		return ""
 	}
@@ -327,32 +300,20 @@ func (r *Run) doubts(kind Kind) (all []string) {
 	case len(limits) == 0:
 		return []string{"the audit proves nothing, because something else than the limit can explain what it finds; see the warnings"}
 	}
-	if r.Denied > 0 || slices.ContainsFunc(limits, func(l Limit) bool { return l.Reached() >= 1 }) {
+	if r.Denied > 0 || slices.ContainsFunc(limits, func(l loadgen.Limit) bool { return l.Reached() >= 1 }) {
 		return nil // of an endpoint with several limits nobody knows which of them denied
 	}
 	return []string{r.Untested(kind)}
 }
 
-// Reached is how much of the limit was in use at most: 1 is a limit that was reached. A
-// limit that denied was reached, since a request may ask for more than is left.
-func (l *Limit) Reached() float64 {
-	switch {
-	case l.Denied > 0:
-		return 1
-	case l.LimitReached != nil:
-		return *l.LimitReached
-	}
-	return l.WorstRatio // of a document of a version that did not have it
-}
-
 // IsUntested reports whether a limit of the run was never reached, so that its audit could not find
 // what it admits too many. A simulation is right by construction.
-func (r *Run) IsUntested(l *Limit, kind Kind) bool {
+func (r *Run) IsUntested(l *loadgen.Limit, kind Kind) bool {
 	return l.Reached() < 1 && kind != Simulation
 }
 
 // UnderUntested says why the audit of a limit could not find what it denied wrongly; empty if it could.
-func (r *Run) UnderUntested(l *Limit) string {
+func (r *Run) UnderUntested(l *loadgen.Limit) string {
 	switch {
 	case r.Requests == 0:
 		return "nothing was sent"
@@ -370,7 +331,7 @@ func (r *Run) Untested(kind Kind) string {
 		return "nothing was sent, so nothing is known"
 	}
 	limits := r.Judged()
-	var least *Limit
+	var least *loadgen.Limit
 	for i := range limits {
 		if r.IsUntested(&limits[i], kind) && (least == nil || limits[i].Reached() < least.Reached()) {
 			least = &limits[i]
@@ -383,11 +344,11 @@ func (r *Run) Untested(kind Kind) string {
 	if len(r.Limits) > 1 {
 		name = least.Name + " was "
 	}
-	return name + least.NeverAbove() + ", so over-admission was not tested; ask for more, or let fewer keys ask"
+	return name + neverAbove(least) + ", so over-admission was not tested; ask for more, or let fewer keys ask"
 }
 
-// NeverAbove says how much of the limit was in use at most. It rounds up a share that is below 1.
-func (l *Limit) NeverAbove() string {
+// neverAbove says how much of the limit was in use at most. It rounds up a share that is below 1.
+func neverAbove(l *loadgen.Limit) string {
 	const rounding = 1e-9 // of a float
 	percent := math.Max(0, math.Ceil(100*l.Reached()-rounding))
 	return fmt.Sprintf("never above %.0f%% of the limit", math.Min(percent, 99))

@@ -13,14 +13,15 @@ import (
 
 	"github.com/limitctl/limitctl/internal/hostiletext"
 	"github.com/limitctl/limitctl/internal/output"
+	"github.com/limitctl/limitctl/pkg/loadgen"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit"
 )
 
 // Pointer returns where a number is.
 func Pointer(f float64) *float64 { return &f }
 
-// Histogram records n latencies around a median, with a tail, and some that waited.
-func Histogram(random *rand.Rand, n int, median float64, stalled int) *hdrhistogram.Histogram {
+// measured records n latencies around a median, with a tail, and some that waited.
+func measured(random *rand.Rand, n int, median float64, stalled int) *hdrhistogram.Histogram {
 	h := hdrhistogram.New(1, time.Hour.Microseconds(), 3)
 	for i := range n {
 		value := median * math.Exp(random.NormFloat64()*0.45)
@@ -41,35 +42,35 @@ func LoadRun(algorithm string, seed uint64, worst float64, over int64) Run {
 	if seed == 2 {
 		stalled = 900
 	}
-	latency := Histogram(random, 30_000, 380+60*float64(seed), stalled)
-	service := Histogram(random, 30_000, 300+60*float64(seed), 0)
-	lag := Histogram(random, 30_000, 20, 0)
+	latency := measured(random, 30_000, 380+60*float64(seed), stalled)
+	service := measured(random, 30_000, 300+60*float64(seed), 0)
+	lag := measured(random, 30_000, 20, 0)
 	run := Run{
 		Algorithm: algorithm, Limit: algorithm + ":100/10s", Implementation: "script",
 		Store: "redis://localhost:6379/0", Server: "Redis 7.0.15", Seed: &seed,
 		Load: "1000/s poisson over 50 keys, zipf:1.2", Workers: 64, Rate: 1000,
-		StartedAt: time.Date(2026, 3, 1, 12, 0, int(seed)*40, 0, time.UTC),
-		Figures: Figures{
+		Result: loadgen.Result{
+			StartedAt: time.Date(2026, 3, 1, 12, 0, int(seed)*40, 0, time.UTC), IntervalMS: 500,
+			Histograms: &loadgen.Histograms{Latency: loadgen.Histogram{Histogram: latency},
+				Service: loadgen.Histogram{Histogram: service}, Lag: loadgen.Histogram{Histogram: lag}},
 			Requests: 30_000, Late: int64(stalled), LateAfterMS: 100, Keys: 50, DurationMS: 30_000, ThroughputPerS: 999.7,
-			Latency: QuantilesOf(latency), Service: QuantilesOf(service), Lag: QuantilesOf(lag),
-			Audit: Audit{
+			Latency: loadgen.QuantilesOf(latency), Service: loadgen.QuantilesOf(service), Lag: loadgen.QuantilesOf(lag),
+			Audit: loadgen.Audit{
 				Totals: audit.Totals{WorstRatio: worst, WorstUnits: int64(100 * worst), OverAdmitted: over,
 					LeastOver: min(over, 10)},
 				LongestDenialRun: 4211,
 				LimitReached:     Pointer(2.5),
 				Fairness:         0.874,
 			},
-			Cost: &Cost{
-				ServerCPU: Pointer(9.4 + float64(seed)), ClientCPU: Pointer(11.8), RoundTrips: Pointer(0.31), Commands: Pointer(3),
-				NetworkIn: Pointer(212), NetworkOut: Pointer(38.2), BytesPerKey: Pointer(136),
-			},
 		},
-		IntervalMS: 500,
-		Histograms: &Histograms{Latency: latency, Service: service, Lag: lag},
+		Cost: &Cost{
+			ServerCPU: Pointer(9.4 + float64(seed)), ClientCPU: Pointer(11.8), RoundTrips: Pointer(0.31), Commands: Pointer(3),
+			NetworkIn: Pointer(212), NetworkOut: Pointer(38.2), BytesPerKey: Pointer(136),
+		},
 	}
 	for i := range int64(60) {
 		asked := 500 + int64(random.NormFloat64()*18)
-		interval := Interval{
+		interval := loadgen.Interval{
 			OffsetMS: i * 500, Allowed: 150 + int64(random.IntN(30)), P50: 380 + int64(random.IntN(80)),
 			P99: 1100 + int64(random.IntN(500)), Max: 1800 + int64(random.IntN(2500)),
 		}
@@ -97,7 +98,7 @@ func LoadRun(algorithm string, seed uint64, worst float64, over int64) Run {
 				Denied: asked - allowed})
 		}
 	}
-	run.Limits = []Limit{{Name: algorithm + "/10s", Algorithm: algorithm, Limit: run.Limit, Denied: run.Denied, Audit: run.Audit}}
+	run.Limits = []loadgen.Limit{{Name: algorithm + "/10s", Algorithm: algorithm, Limit: run.Limit, Denied: run.Denied, Audit: run.Audit}}
 	return run
 }
 
@@ -150,14 +151,14 @@ func Racing() *Document {
 	for i := 20; i < 26; i++ {
 		run.Timeline[i].Errors, run.Timeline[i].Dropped = 52, 200
 	}
-	run.ErrorTexts = []ErrorCount{{Text: "redis://localhost:6379 did not answer within 2s", Count: 300},
+	run.ErrorTexts = []loadgen.ErrorCount{{Text: "redis://localhost:6379 did not answer within 2s", Count: 300},
 		{Text: "outcome unknown: connection reset by peer", Count: 12}}
 	run.Warnings = []string{"the server's clock stepped back by 3 ms"}
 	run.Limits = append(
 		run.Limits,
-		Limit{
+		loadgen.Limit{
 			Name: "hourly", Algorithm: "sliding-log", Limit: "sliding-log:1000/1h", Shadow: true, Denied: 77,
-			Audit: Audit{Totals: audit.Totals{WorstRatio: 0.42}},
+			Audit: loadgen.Audit{Totals: audit.Totals{WorstRatio: 0.42}},
 		},
 	)
 	d.Runs, d.Interrupted = []Run{run}, true
@@ -171,17 +172,16 @@ func Simulated() *Document {
 		random := rand.New(rand.NewPCG(uint64(i), 7))
 		run := Run{
 			Algorithm: "token-bucket", Limit: limit, Store: "memory:", Load: "10,000 lines of access.log by ip",
-			StartedAt: time.Date(2015, 5, 17, 10, 5, 3, 0, time.UTC),
-			Figures: Figures{
+			Result: loadgen.Result{StartedAt: time.Date(2015, 5, 17, 10, 5, 3, 0, time.UTC), IntervalMS: time.Hour.Milliseconds(),
 				Requests: 10_000, Keys: 1753, KeysDenied: int64(31 - 20*i), DurationMS: (83 * time.Hour).Milliseconds() + 1234,
-				Audit: Audit{Totals: audit.Totals{WorstRatio: 1, WorstUnits: 30 * int64(i+1)}, LongestDenialRun: 77, Fairness: 0.31},
+				Audit: loadgen.Audit{Totals: audit.Totals{WorstRatio: 1, WorstUnits: 30 * int64(i+1)}, LongestDenialRun: 77,
+					Fairness: 0.31},
 			},
-			IntervalMS: time.Hour.Milliseconds(),
 		}
 		for hour := range int64(84) {
 			asked := 119 + int64(40*math.Sin(float64(hour)/4)) + int64(random.IntN(20))
 			denied := max(0, asked-150) / int64(i+1)
-			run.Timeline = append(run.Timeline, Interval{OffsetMS: hour * run.IntervalMS, Allowed: asked - denied, Denied: denied})
+			run.Timeline = append(run.Timeline, loadgen.Interval{OffsetMS: hour * run.IntervalMS, Allowed: asked - denied, Denied: denied})
 			run.Allowed += asked - denied
 			run.Denied += denied
 		}
@@ -218,8 +218,8 @@ func hostile() *Document {
 	}
 	run.Algorithm, run.Limit, run.Policy = bad[0], bad[1]+bad[3], bad[2]
 	run.Store, run.Load, run.Scenario = bad[3], bad[4]+bad[6], bad[1]
-	run.Errors, run.ErrorTexts, run.Warnings = 3, []ErrorCount{{Text: bad[0] + bad[3], Count: 3}}, []string{bad[1], bad[3]}
-	run.Limits = []Limit{{Name: bad[0], Limit: bad[3]}, {Name: bad[7], Limit: bad[8]}}
+	run.Errors, run.ErrorTexts, run.Warnings = 3, []loadgen.ErrorCount{{Text: bad[0] + bad[3], Count: 3}}, []string{bad[1], bad[3]}
+	run.Limits = []loadgen.Limit{{Name: bad[0], Limit: bad[3]}, {Name: bad[7], Limit: bad[8]}}
 	d.Runs = []Run{run, run}
 	d.Thresholds = []Threshold{{Expression: bad[0] + bad[3], Run: 0, Actual: bad[1]}}
 	return d
@@ -233,12 +233,13 @@ func long() *Document {
 	for i := range int64(3600) {
 		run.Timeline = append(
 			run.Timeline,
-			Interval{OffsetMS: i * 1000, Allowed: 1_234_567, Denied: i, P50: 1 + i%7, P99: 90 + i%100, Max: 2_000_000 + i},
+			loadgen.Interval{OffsetMS: i * 1000, Allowed: 1_234_567, Denied: i, P50: 1 + i%7, P99: 90 + i%100, Max: 2_000_000 + i},
 		)
 	}
 	tiny := LoadRun("fixed-window", 4, 2, 0)
-	tiny.Timeline, tiny.IntervalMS, tiny.DurationMS, tiny.Histograms = []Interval{{Allowed: 1, P50: 5, P99: 5, Max: 5}}, 1000, 3, nil
-	tiny.Latency, tiny.Service = &Quantiles{P50: 5, P90: 5, P99: 5, P999: 5, Max: 5}, nil
+	tiny.Timeline, tiny.IntervalMS = []loadgen.Interval{{Allowed: 1, P50: 5, P99: 5, Max: 5}}, 1000
+	tiny.DurationMS, tiny.Histograms = 3, nil
+	tiny.Latency, tiny.Service = &loadgen.Quantiles{P50: 5, P90: 5, P99: 5, P999: 5, Max: 5}, nil
 	d.Runs = []Run{run, tiny}
 	return d
 }
@@ -255,10 +256,10 @@ func Fixtures() map[string]*Document {
 func small(seed uint64) Run {
 	run := LoadRun("token-bucket", seed, 1, 0)
 	run.IntervalMS = 5000
-	var timeline []Interval
+	var timeline []loadgen.Interval
 	for _, i := range run.Timeline {
 		if i.OffsetMS%run.IntervalMS == 0 {
-			timeline = append(timeline, Interval{OffsetMS: i.OffsetMS})
+			timeline = append(timeline, loadgen.Interval{OffsetMS: i.OffsetMS})
 		}
 		timeline[len(timeline)-1].Add(&i)
 	}
@@ -307,9 +308,9 @@ func Strangers() (all []*Document) {
 			run := usual
 			run.Algorithm, run.Limit, run.Policy, run.Implementation, run.Store, run.Load, run.Scenario = text, text, text, text, text,
 				text, text
-			run.Limits = []Limit{{Name: text, Algorithm: text, Limit: text}, {Name: text + "2", Limit: text}}
+			run.Limits = []loadgen.Limit{{Name: text, Algorithm: text, Limit: text}, {Name: text + "2", Limit: text}}
 			run.MostDenied = []KeyCount{{Key: text, Denied: 2, Allowed: 1}}
-			run.ErrorTexts, run.Warnings = []ErrorCount{{Text: text, Count: 1}}, []string{text}
+			run.ErrorTexts, run.Warnings = []loadgen.ErrorCount{{Text: text, Count: 1}}, []string{text}
 			run.Requests++
 			run.Errors++
 			d.Runs = append(d.Runs, run)

@@ -38,7 +38,8 @@ func TestSavedReports(t *testing.T) {
 		}
 		for i := range again.Runs {
 			got, want := again.Runs[i].Histograms, d.Runs[i].Histograms
-			if !got.Latency.Equals(want.Latency) || !got.Service.Equals(want.Service) || !got.Lag.Equals(want.Lag) {
+			if !got.Latency.Equals(want.Latency.Histogram) || !got.Service.Equals(want.Service.Histogram) ||
+				!got.Lag.Equals(want.Lag.Histogram) {
 				t.Errorf("%s: run %d has other histograms after it was read", name, i)
 			}
 			again.Runs[i].Histograms = want // the library's own fields differ
@@ -73,9 +74,9 @@ func TestReadSaysWhatIsWrong(t *testing.T) {
 		{`{"schema_version":1,"kind":"loadtest","runs":[{"interval_ms":1,"timeline":[{"offset_ms":5},{"offset_ms":5}]}]}`,
 			"x.json is not a report: run 1 is damaged: its timeline"},
 		{`{"schema_version":1,"kind":"loadtest","runs":[{"histograms":{"latency_us":"AAAA"}}]}`,
-			"x.json is not a report: run 1 is damaged: the histogram of its latency cannot be read: "},
+			"x.json is not a report: run 1 is damaged: a histogram cannot be read: "},
 		{`{"schema_version":1,"kind":"loadtest","runs":[{"histograms":{"schedule_lag_us":"HISTFAAAAB"}}]}`,
-			"x.json is not a report: run 1 is damaged: the histogram of its schedule lag cannot be read: "},
+			"x.json is not a report: run 1 is damaged: a histogram cannot be read: "},
 		{string(good) + "{}", "x.json is not a report: invalid character '{' after top-level value"},
 	} {
 		d, err := Read("x.json", []byte(test.data))

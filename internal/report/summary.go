@@ -150,7 +150,7 @@ func auditCases(r *Run, kind Kind, undecided string, add func(name, failed, skip
 	if r.Requests == 0 && undecided == "" {
 		undecided = "nothing was sent"
 	}
-	add("answered", "", undecided, answersInWords(&r.Figures))
+	add("answered", "", undecided, answersInWords(r))
 	for i := range r.Limits {
 		l := &r.Limits[i]
 		if l.Shadow {
@@ -162,18 +162,18 @@ func auditCases(r *Run, kind Kind, undecided string, add func(name, failed, skip
 		}
 		over, under, lies, doubt := "", "", "", ""
 		if l.OverAdmitted > 0 {
-			over = l.TooMany()
+			over = tooMany(&l.Audit)
 		}
 		if l.UnderAdmitted > 0 && !l.UnderExplained {
-			under = l.TooFew()
+			under = tooFew(&l.Audit)
 		}
-		lies = strings.Join(l.LieWords(), "; ")
+		lies = strings.Join(lieWords(&l.Audit), "; ")
 		if l.Doubtful {
 			over, under, lies, doubt = "", "", "", "something else than the limit can explain what was found; see the warnings"
 		}
 		untested := doubt
 		if over == "" && untested == "" && r.IsUntested(l, kind) {
-			untested = l.NeverAbove()
+			untested = neverAbove(l)
 		}
 		add(about+"no over-admission", over, untested, "")
 		if untested = doubt; under == "" && untested == "" {

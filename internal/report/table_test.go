@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/limitctl/limitctl/pkg/loadgen"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit"
 )
 
@@ -39,16 +40,16 @@ func TestVerdictsInWords(t *testing.T) {
 		{"✗ admitted 3 units too many; let 2.00 × the limit through in one period; denied 2 units that fitted",
 			audit.Totals{WorstRatio: 2, OverAdmitted: 3, UnderAdmitted: 2}},
 	} {
-		f := verdictOf(&Run{Figures: Figures{Requests: 10, Audit: Audit{Totals: test.totals}}})
+		f := verdictOf(&Run{Result: loadgen.Result{Requests: 10, Audit: loadgen.Audit{Totals: test.totals}}})
 		if got := f.mark() + " " + f.text; got != test.want {
 			t.Errorf("%+v: %s, want %s", test.totals, got, test.want)
 		}
 	}
-	for want, figures := range map[string]Figures{
+	for want, figures := range map[string]loadgen.Result{
 		"no request was answered, so nothing is known": {Requests: 10, Errors: 10},
 		"nothing was sent, so nothing is known":        {},
 	} {
-		if f := verdictOf(&Run{Figures: figures}); f.mark()+f.text != "!"+want {
+		if f := verdictOf(&Run{Result: figures}); f.mark()+f.text != "!"+want {
 			t.Errorf("%s %s, want %s", f.mark(), f.text, want)
 		}
 	}
@@ -145,7 +146,7 @@ func TestTheWarmUpIsDrawn(t *testing.T) {
 	d := OneRun()
 	r := &d.Runs[0]
 	r.WarmupMS, r.IntervalMS = 2000, 1000
-	r.Timeline = []Interval{{}, {OffsetMS: 1000}, {OffsetMS: 2000}, {OffsetMS: 3000, Allowed: 5}}
+	r.Timeline = []loadgen.Interval{{}, {OffsetMS: 1000}, {OffsetMS: 2000}, {OffsetMS: 3000, Allowed: 5}}
 	const drawn = "\nallowed    ░░·█\ndenied     ░░··\nwarm-up    ░: what was answered then is only audited\n"
 	if text := Printed(Answer{d}, 0); !strings.Contains(text, drawn) {
 		t.Errorf("%s", text)
@@ -164,7 +165,7 @@ func TestTheWarmUpIsDrawn(t *testing.T) {
 
 // The scenario of the noisy neighbour asks whether any other key was denied.
 func TestNeighboursAreToldOf(t *testing.T) {
-	run := Run{Figures: Figures{Requests: 12, Allowed: 5, Denied: 7},
+	run := Run{Result: loadgen.Result{Requests: 12, Allowed: 5, Denied: 7},
 		Neighbours: &KeyCount{Key: "all others", Allowed: 4, Denied: 1}}
 	const alarm = "! others than the noisy key were denied, too: 5 requests of all others, 1 denied\n"
 	for denied, line := range []string{"neighbours 4 requests of all others, 0 denied\n",

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/output"
+	"github.com/limitctl/limitctl/pkg/loadgen"
 )
 
 // limitsTable is the audit of each limit of a run.
@@ -25,7 +26,7 @@ func limitsTable(r *Run) ([]output.Column, [][]output.Cell) {
 	return columns, rows
 }
 
-func worstCell(a *Audit) output.Cell {
+func worstCell(a *loadgen.Audit) output.Cell {
 	cell := output.Cell{Text: output.Ratio(a.WorstRatio), Style: output.Calm}
 	switch {
 	case a.OverAdmitted > 0 && a.WorstRatio > 1:
@@ -133,7 +134,7 @@ func inTimes(r *Run) []namedTimes {
 
 type namedTimes struct {
 	name string
-	of   *Quantiles
+	of   *loadgen.Quantiles
 }
 
 // timesTable has the distributions of a run, a row for each.
@@ -182,7 +183,7 @@ const mostColumns = 120
 // column is one part of a timeline: counts are summed up over its intervals, of
 // latencies it has the worst.
 type column struct {
-	Interval
+	loadgen.Interval
 	width time.Duration
 	// covers is how much of the width has intervals: less in the last column, where
 	// they do not come out even.

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/limitctl/limitctl/pkg/limiter/store"
+	"github.com/limitctl/limitctl/pkg/loadgen"
 )
 
 // Expression is a promise about a run that it keeps or not, such as "p99<5ms".
@@ -86,8 +87,8 @@ func wrong(expression, format string, args ...any) error {
 // Holds reports whether the figures keep the promise, and the metric's value in the
 // expression's unit. It is a [store.ErrInvalid] if they have no such metric: a
 // simulation has no latencies.
-func (e Expression) Holds(f *Figures) (ok bool, actual string, err error) {
-	value := e.value(f)
+func (e Expression) Holds(r *Run) (ok bool, actual string, err error) {
+	value := e.value(r)
 	if value == nil {
 		return false, "", wrong(e.text, "the run has no %s", e.metric.name)
 	}
@@ -96,12 +97,12 @@ func (e Expression) Holds(f *Figures) (ok bool, actual string, err error) {
 
 // value returns the metric as the bound is written: in µs, as a share of 1, or as a
 // count. It is nil if the figures have no such metric.
-func (e Expression) value(f *Figures) *big.Rat {
-	value := e.metric.of(f)
+func (e Expression) value(r *Run) *big.Rat {
+	value := e.metric.of(r)
 	if value == nil || e.unit != "%" {
 		return value
 	}
-	if whole := e.metric.whole(f); whole > 0 { // a share of nothing stays 0
+	if whole := e.metric.whole(r); whole > 0 { // a share of nothing stays 0
 		value.Quo(value, new(big.Rat).SetInt64(whole))
 	}
 	return value
@@ -109,12 +110,12 @@ func (e Expression) value(f *Figures) *big.Rat {
 
 // Lost reports whether one of the promises is broken by the figures of a run under way,
 // and stays broken however the run goes on. It is quick enough to be asked often.
-func Lost(promises []Expression, f *Figures) bool {
+func Lost(promises []Expression, r *Run) bool {
 	return slices.ContainsFunc(promises, func(e Expression) bool {
-		if !e.isBound() || f.GeneratorLimited && e.metric.ofMachine {
+		if !e.isBound() || r.GeneratorLimited && e.metric.ofMachine {
 			return false
 		}
-		value := e.value(f)
+		value := e.value(r)
 		return value != nil && !e.compare(value)
 	})
 }
@@ -172,7 +173,7 @@ func (d *Document) Evaluate(expressions []Expression) (held bool, err error) {
 	thresholds := []Threshold{}
 	for _, e := range expressions {
 		for i := range d.Runs {
-			ok, actual, err := e.Holds(&d.Runs[i].Figures)
+			ok, actual, err := e.Holds(&d.Runs[i])
 			switch {
 			case err != nil && e.metric.optional && e.isBound():
 				ok, actual = true, "none"
@@ -242,12 +243,12 @@ type metric struct {
 	name string
 	kind metricKind
 	// of returns the figure, of a duration in µs; nil if the run has none.
-	of func(*Figures) *big.Rat
+	of func(*Run) *big.Rat
 	// optional: a run may well have nothing that the figure is of, and then keeps what is
 	// promised of it at most.
 	optional bool
 	// whole is what a percentage of the figure is of; nil if it is of nothing.
-	whole func(*Figures) int64
+	whole func(*Run) int64
 	// ofMachine: a load generator that was the limit decides the figure, so that no promise of it is judged then.
 	ofMachine bool
 }
@@ -260,98 +261,98 @@ func allMetrics() []metric {
 	for _, times := range []struct {
 		prefix   string
 		optional bool
-		of       func(*Figures) *Quantiles
+		of       func(*Run) *loadgen.Quantiles
 	}{
-		{"", false, func(f *Figures) *Quantiles { return f.Latency }},
-		{"service_", false, func(f *Figures) *Quantiles { return f.Service }},
-		{"allowed_", true, func(f *Figures) *Quantiles { return f.AllowedService }},
-		{"denied_", true, func(f *Figures) *Quantiles { return f.DeniedService }},
-		{"lag_", false, func(f *Figures) *Quantiles { return f.Lag }},
-		{"error_", true, func(f *Figures) *Quantiles { return f.ErrorLatency }},
+		{"", false, func(r *Run) *loadgen.Quantiles { return r.Latency }},
+		{"service_", false, func(r *Run) *loadgen.Quantiles { return r.Service }},
+		{"allowed_", true, func(r *Run) *loadgen.Quantiles { return r.AllowedService }},
+		{"denied_", true, func(r *Run) *loadgen.Quantiles { return r.DeniedService }},
+		{"lag_", false, func(r *Run) *loadgen.Quantiles { return r.Lag }},
+		{"error_", true, func(r *Run) *loadgen.Quantiles { return r.ErrorLatency }},
 	} {
 		for _, figure := range timeFigures() {
 			all = append(all, metric{name: times.prefix + figure.Name, kind: duration, optional: times.optional, ofMachine: true,
-				of: func(f *Figures) *big.Rat {
-					if us, known := figure.Known(times.of(f)); known {
+				of: func(r *Run) *big.Rat {
+					if us, known := figure.Known(times.of(r)); known {
 						return new(big.Rat).SetInt64(us)
 					}
 					return nil
 				}})
 		}
 	}
-	requests := func(f *Figures) int64 { return f.Requests }
-	arrivals := func(f *Figures) int64 { return f.Requests + f.Dropped }
-	keys := func(f *Figures) int64 { return f.Keys }
+	requests := func(r *Run) int64 { return r.Requests }
+	arrivals := func(r *Run) int64 { return r.Requests + r.Dropped }
+	keys := func(r *Run) int64 { return r.Keys }
 	for _, counted := range []struct {
 		name  string
-		of    func(*Figures) int64
-		whole func(*Figures) int64
+		of    func(*Run) int64
+		whole func(*Run) int64
 	}{
 		{"requests", requests, nil},
-		{"allowed", func(f *Figures) int64 { return f.Allowed }, requests},
-		{"denied", func(f *Figures) int64 { return f.Denied }, requests},
-		{"errors", func(f *Figures) int64 { return f.Errors }, requests},
-		{"timed_out", func(f *Figures) int64 { return f.TimedOut }, requests},
-		{"unknown", func(f *Figures) int64 { return f.Unknown }, requests},
-		{"late", func(f *Figures) int64 { return f.Late }, requests},
-		{"dropped", func(f *Figures) int64 { return f.Dropped }, arrivals},
+		{"allowed", func(r *Run) int64 { return r.Allowed }, requests},
+		{"denied", func(r *Run) int64 { return r.Denied }, requests},
+		{"errors", func(r *Run) int64 { return r.Errors }, requests},
+		{"timed_out", func(r *Run) int64 { return r.TimedOut }, requests},
+		{"unknown", func(r *Run) int64 { return r.Unknown }, requests},
+		{"late", func(r *Run) int64 { return r.Late }, requests},
+		{"dropped", func(r *Run) int64 { return r.Dropped }, arrivals},
 		{"keys", keys, nil},
-		{"denied_keys", func(f *Figures) int64 { return f.KeysDenied }, keys},
-		{"over_admitted", func(f *Figures) int64 { return f.Audit.OverAdmitted }, nil},
-		{"under_admitted", func(f *Figures) int64 { return f.Audit.UnderAdmitted }, nil},
-		{"least_over_admitted", func(f *Figures) int64 { return f.Audit.LeastOver }, nil},
-		{"least_under_admitted", func(f *Figures) int64 { return f.Audit.LeastUnder }, nil},
-		{"longest_denial_run", func(f *Figures) int64 { return f.Audit.LongestDenialRun }, nil},
-		{"worst_window_units", func(f *Figures) int64 { return f.Audit.WorstUnits }, nil},
+		{"denied_keys", func(r *Run) int64 { return r.KeysDenied }, keys},
+		{"over_admitted", func(r *Run) int64 { return r.Audit.OverAdmitted }, nil},
+		{"under_admitted", func(r *Run) int64 { return r.Audit.UnderAdmitted }, nil},
+		{"least_over_admitted", func(r *Run) int64 { return r.Audit.LeastOver }, nil},
+		{"least_under_admitted", func(r *Run) int64 { return r.Audit.LeastUnder }, nil},
+		{"longest_denial_run", func(r *Run) int64 { return r.Audit.LongestDenialRun }, nil},
+		{"worst_window_units", func(r *Run) int64 { return r.Audit.WorstUnits }, nil},
 	} {
 		all = append(all, metric{name: counted.name, kind: count, whole: counted.whole, ofMachine: counted.name == "late",
-			of: func(f *Figures) *big.Rat { return new(big.Rat).SetInt64(counted.of(f)) }})
+			of: func(r *Run) *big.Rat { return new(big.Rat).SetInt64(counted.of(r)) }})
 	}
 	for _, figure := range []struct {
 		name string
-		of   func(*Figures) float64
+		of   func(*Run) float64
 	}{
-		{"worst_window_ratio", func(f *Figures) float64 { return f.Audit.WorstRatio }},
-		{"throughput", func(f *Figures) float64 { return f.ThroughputPerS }},
+		{"worst_window_ratio", func(r *Run) float64 { return r.Audit.WorstRatio }},
+		{"throughput", func(r *Run) float64 { return r.ThroughputPerS }},
 	} {
-		all = append(all, metric{name: figure.name, ofMachine: figure.name == "throughput", of: func(f *Figures) *big.Rat {
-			return ratOf(figure.of(f))
+		all = append(all, metric{name: figure.name, ofMachine: figure.name == "throughput", of: func(r *Run) *big.Rat {
+			return ratOf(figure.of(r))
 		}})
 	}
 	all = append(all,
-		metric{name: "lies", kind: count, of: func(f *Figures) *big.Rat {
-			if f.Audit.Lies == nil {
+		metric{name: "lies", kind: count, of: func(r *Run) *big.Rat {
+			if r.Audit.Lies == nil {
 				return nil
 			}
-			return new(big.Rat).SetInt64(f.Audit.Lies.Wrong)
+			return new(big.Rat).SetInt64(r.Audit.Lies.Wrong)
 		}},
-		metric{name: "clock_drift", of: func(f *Figures) *big.Rat {
-			if f.Clock == nil || f.Clock.Held == 0 {
+		metric{name: "clock_drift", of: func(r *Run) *big.Rat {
+			if r.Clock == nil || r.Clock.Held == 0 {
 				return nil
 			}
-			return ratOf(math.Abs(f.Clock.Drift))
+			return ratOf(math.Abs(r.Clock.Drift))
 		}},
-		metric{name: "limit_reached", of: func(f *Figures) *big.Rat {
-			if f.Audit.LimitReached == nil {
+		metric{name: "limit_reached", of: func(r *Run) *big.Rat {
+			if r.Audit.LimitReached == nil {
 				return nil
 			}
-			return ratOf(*f.Audit.LimitReached)
+			return ratOf(*r.Audit.LimitReached)
 		}},
-		metric{name: "fairness", of: func(f *Figures) *big.Rat {
-			return ratOf(f.Audit.Fairness)
+		metric{name: "fairness", of: func(r *Run) *big.Rat {
+			return ratOf(r.Audit.Fairness)
 		}},
-		metric{name: "rate", ofMachine: true, of: func(f *Figures) *big.Rat {
-			if f.CountedMS() <= 0 {
+		metric{name: "rate", ofMachine: true, of: func(r *Run) *big.Rat {
+			if r.CountedMS() <= 0 {
 				return new(big.Rat)
 			}
-			return big.NewRat(1000*f.Requests, f.CountedMS())
+			return big.NewRat(1000*r.Requests, r.CountedMS())
 		}})
 	for _, cost := range Costs {
-		all = append(all, metric{name: cost.Name, of: func(f *Figures) *big.Rat {
-			if f.Cost == nil || cost.Of(f.Cost) == nil {
+		all = append(all, metric{name: cost.Name, of: func(r *Run) *big.Rat {
+			if r.Cost == nil || cost.Of(r.Cost) == nil {
 				return nil
 			}
-			return ratOf(*cost.Of(f.Cost))
+			return ratOf(*cost.Of(r.Cost))
 		}})
 	}
 	return all
@@ -375,8 +376,8 @@ var Costs = []struct {
 }
 
 // Value returns the figure that has a name in thresholds, of a duration in µs, if the run has it.
-func (f *Figures) Value(name string) (value float64, known bool) {
-	if figure := metricNamed(name).of(f); figure != nil {
+func (r *Run) Value(name string) (value float64, known bool) {
+	if figure := metricNamed(name).of(r); figure != nil {
 		value, _ = figure.Float64()
 		return value, true
 	}
@@ -404,6 +405,3 @@ func (m *metric) valueHint() string {
 	}
 	return "a number such as 1.5"
 }
-
-// CountedMS is how long requests were sent that count: all but the warm-up, in ms.
-func (f *Figures) CountedMS() int64 { return f.DurationMS - f.WarmupMS }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/limitctl/limitctl/pkg/limiter/store"
+	"github.com/limitctl/limitctl/pkg/loadgen"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit"
 )
 
@@ -32,15 +33,14 @@ func TestPromisesAboutWhatThereWasNot(t *testing.T) {
 }
 
 func TestThresholds(t *testing.T) {
-	figures := &Figures{
+	figures := &Run{Cost: &Cost{ServerCPU: Pointer(9.5)}, Result: loadgen.Result{
 		Requests: 1000, Allowed: 990, Denied: 10, Errors: 0, Dropped: 1000, Keys: 300, KeysDenied: 3, DurationMS: 2000,
 		ThroughputPerS: 499.5,
-		Latency:        &Quantiles{P50: 800, P90: 1500, P99: 5000, P999: 9999, Max: 1_500_000},
-		Service:        &Quantiles{P99: 4999},
-		Audit: Audit{Totals: audit.Totals{WorstRatio: 1.97, OverAdmitted: 1 << 60, UnderAdmitted: 1<<60 + 1},
+		Latency:        &loadgen.Quantiles{P50: 800, P90: 1500, P99: 5000, P999: 9999, Max: 1_500_000},
+		Service:        &loadgen.Quantiles{P99: 4999},
+		Audit: loadgen.Audit{Totals: audit.Totals{WorstRatio: 1.97, OverAdmitted: 1 << 60, UnderAdmitted: 1<<60 + 1},
 			Fairness: 0.1},
-		Cost: &Cost{ServerCPU: Pointer(9.5)},
-	}
+	}}
 	for _, test := range []struct {
 		text   string
 		ok     bool
@@ -82,15 +82,15 @@ func TestThresholds(t *testing.T) {
 // What is shown lies on the side of the bound that decided, and of nothing all shares are 0.
 func TestSharesAreExact(t *testing.T) {
 	for _, test := range []struct {
-		figures Figures
+		figures loadgen.Result
 		text    string
 		ok      bool
 		actual  string
 	}{
-		{Figures{Requests: 10_000_000, Denied: 100_001}, "denied<=1%", false, "1.00001%"},
-		{Figures{}, "denied<1%", true, "0%"},
+		{loadgen.Result{Requests: 10_000_000, Denied: 100_001}, "denied<=1%", false, "1.00001%"},
+		{loadgen.Result{}, "denied<1%", true, "0%"},
 	} {
-		if ok, actual, err := parsed(t, test.text).Holds(&test.figures); err != nil || ok != test.ok || actual != test.actual {
+		if ok, actual, err := parsed(t, test.text).Holds(&Run{Result: test.figures}); err != nil || ok != test.ok || actual != test.actual {
 			t.Errorf("%s: %t, %s, %v", test.text, ok, actual, err)
 		}
 	}
@@ -143,7 +143,7 @@ func TestAbsentMetrics(t *testing.T) {
 // A load test that got no answer did not keep what was promised of its times.
 func TestNothingMeasuredIsMissed(t *testing.T) {
 	d := New(LoadTest)
-	d.Runs = []Run{{Figures: Figures{Requests: 10}}}
+	d.Runs = []Run{{Result: loadgen.Result{Requests: 10}}}
 	Promised(d, "p99<5ms")
 	if !d.Missed() || d.Thresholds[0].Actual != "nothing was measured" {
 		t.Errorf("%+v", d.Thresholds)
@@ -171,7 +171,7 @@ func TestPromisesWhenTheGeneratorWasTheLimit(t *testing.T) {
 		if got != want || d.Missed() != (want == "missed") {
 			t.Errorf("%s: %s, want %s: %+v", text, got, want, d.Thresholds)
 		}
-		if lost := Lost([]Expression{parsed(t, text)}, &run.Figures); lost != (want == "missed") {
+		if lost := Lost([]Expression{parsed(t, text)}, &run); lost != (want == "missed") {
 			t.Errorf("%s: the run is lost: %t", text, lost)
 		}
 	}
@@ -209,7 +209,8 @@ func TestEvaluate(t *testing.T) {
 // A run under way is lost once it has broken a promise of at most so much. A promise of
 // at least so much may still be kept, and so may one whose figure is not there yet.
 func TestLost(t *testing.T) {
-	figures := &Figures{Requests: 1000, Allowed: 900, Denied: 100, Audit: Audit{Totals: audit.Totals{OverAdmitted: 1}}}
+	figures := &Run{Result: loadgen.Result{Requests: 1000, Allowed: 900, Denied: 100,
+		Audit: loadgen.Audit{Totals: audit.Totals{OverAdmitted: 1}}}}
 	for text, want := range map[string]bool{
 		"over_admitted==0": true, "over_admitted<1": true, "over_admitted<=1": false, "over_admitted==1": false,
 		"over_admitted==2": false, "over_admitted!=1": false, "denied<10%": true, "denied<=10%": false,

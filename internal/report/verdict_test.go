@@ -3,6 +3,7 @@ package report
 import (
 	"bytes"
 	"encoding/json"
+	"github.com/limitctl/limitctl/pkg/loadgen"
 	"strings"
 	"testing"
 	"time"
@@ -45,7 +46,7 @@ func TestVerdicts(t *testing.T) {
 		},
 		"a lie": {
 			func(r *Run) {
-				r.Audit.Lies = &Lies{Checked: 9, Wrong: 2, Fields: []Lie{{
+				r.Audit.Lies = &loadgen.Lies{Checked: 9, Wrong: 2, Fields: []loadgen.Lie{{
 					Field: "retry_after", Answers: 2, Key: "user:3", At: time.Date(2026, 3, 1, 12, 0, 1, 2000, time.UTC), Reported: "5ms",
 					True: "10ms",
 				}}}

@@ -104,28 +104,28 @@ func (a *apart) parts() int {
 
 // simulate decides and audits all requests under the limits.
 func (a *apart) simulate(ctx context.Context, limits []store.Limit, progress func(decided, denied int64)) (*Simulation, error) {
-	result := &Simulation{Subjects: a.values, Limits: make([]LimitResult, len(limits))}
+	result := &Simulation{Subjects: a.values}
 	findings := make([][]audit.Finding, len(limits))
 	err := a.each(ctx, limits, true, progress, func(part *simulator, subject func(uint32) uint32) {
 		own := part.result
 		if result.Timeline == nil {
-			result.Begin, result.End, result.Interval, result.Timeline = own.Begin, own.End, own.Interval, own.Timeline
+			result.Begin, result.End, result.interval, result.Timeline = own.Begin, own.End, own.interval, own.Timeline
 		} else {
-			for i, counts := range own.Timeline {
-				result.Timeline[i].Allowed += counts.Allowed
-				result.Timeline[i].Denied += counts.Denied
+			for i := range own.Timeline {
+				result.Timeline[i].Add(&own.Timeline[i])
 			}
 		}
 		result.NeverFits += own.NeverFits
-		result.Tally.addAll(&own.Tally, subject)
-		for i := range limits {
-			result.Limits[i].Denied += own.Limits[i].Denied
-			findings[i] = append(findings[i], part.auditors[i].Finding())
+		result.tally.addAll(&own.tally, subject)
+		for i, finding := range part.findings() {
+			findings[i] = append(findings[i], finding)
 		}
 	})
-	for i := range limits {
-		result.Limits[i].Audit = audit.Merge(findings[i]...)
+	var merged []audit.Finding
+	for _, parts := range findings {
+		merged = append(merged, audit.Merge(parts...))
 	}
+	result.finish(merged, func(int) bool { return false })
 	return result, err
 }
 
@@ -133,7 +133,7 @@ func (a *apart) simulate(ctx context.Context, limits []store.Limit, progress fun
 func (a *apart) tally(ctx context.Context, limits ...store.Limit) (*Tally, error) {
 	tally := new(Tally)
 	err := a.each(ctx, limits, false, nil, func(part *simulator, subject func(uint32) uint32) {
-		tally.addAll(&part.result.Tally, subject)
+		tally.addAll(&part.result.tally, subject)
 	})
 	return tally, err
 }
@@ -182,7 +182,7 @@ func (a *apart) part(ctx context.Context, limits []store.Limit, audited bool, pa
 		requests[i] = store.Request{Key: store.Key{Subject: "subject", Name: limit.DefaultName()}, Limit: limit}
 	}
 	s := emptySimulator(counts...)
-	s.result.Tally.counts = make([]tallied, size)
+	s.result.tally.counts = make([]tallied, size)
 	if audited {
 		auditors := make([]*audit.Auditor, len(limits))
 		for i, limit := range limits {
@@ -213,13 +213,13 @@ func (a *apart) part(ctx context.Context, limits []store.Limit, audited bool, pa
 				if ctx.Err() != nil {
 					return s
 				}
-				now := s.result.Tally.Denied()
+				now := s.result.tally.Denied()
 				tell(checkEvery, now-denied)
 				denied = now
 			}
 		}
 	}
-	tell(decided%checkEvery, s.result.Tally.Denied()-denied)
+	tell(decided%checkEvery, s.result.tally.Denied()-denied)
 	return s
 }
 
@@ -235,13 +235,10 @@ func (s *simulator) decideOne(r *trace.Request, key uint32, limit *store.Limit) 
 	if allowed {
 		state.Charge(*limit, cost, r.At)
 	}
-	s.result.Tally.Add(key, allowed)
+	s.result.tally.Add(key, allowed)
 	if !s.audited {
 		return
 	}
 	s.countAt(r.At, allowed)
-	if !allowed {
-		s.result.Limits[0].Denied++
-	}
 	s.auditors[0].Count(audit.Observation{Key: key, At: r.At, Cost: cost, Allowed: allowed, Charged: allowed}, used)
 }

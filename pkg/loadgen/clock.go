@@ -7,25 +7,25 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// ClockFinding compares the clock that decided with this machine's. Each decision was made between the sending of
-// its request and the answer, so its instant shows the difference of the clocks, within the time that the request
-// took.
+// ClockFinding is the clock that decided, held against the one of this machine. Each
+// decision was made between the sending of its request and the answer.
 type ClockFinding struct {
-	// Held is the number of calls whose instant was compared with this machine's clock, and Unreported the number
-	// without an instant. Those are audited by the time of their answers, which is not exact.
-	Held, Unreported int64
-	// Ahead is how far the store's clock was ahead of this machine's in the end, as far as that can be known.
-	Ahead time.Duration
-	// Drift is how much faster the store's clock ran than this machine's, as a fraction: 0.02 for 2 %, negative for
-	// a slow clock. It is the smallest that explains the instants; 0 if a steady clock does.
-	Drift float64
-	// Jumps is how often the store's clock changed by more than any drift, and stayed so. Astray is the number of
-	// single wrong instants. Farthest is the largest error of an instant, at a jump or astray; negative if it was
-	// too early.
-	Jumps, Astray int64
-	Farthest      time.Duration
-	// Coarse is a lower bound of the step of the store's clock: how long it stood still.
-	Coarse time.Duration
+	// Held is the calls with an instant, and Unreported those without one, which are audited by the time of their answers.
+	Held       int64 `json:"held"`
+	Unreported int64 `json:"untold,omitempty"`
+	// AheadMS is how far the store's clock was ahead in the end.
+	AheadMS float64 `json:"ahead_ms" range:"signed"`
+	// Drift is how much faster the store's clock ran, as a share of the time: 0.02 for 2 %,
+	// negative for a slow one. It is 0 if a steady clock explains all instants.
+	Drift float64 `json:"drift" range:"signed"`
+	// Jumps is how often the clock changed at once, and stayed so. Astray is the instants that
+	// were wrong by themselves. FarthestMS is the most that an instant was away from where it
+	// should have been, negative if it was too early.
+	Jumps      int64   `json:"jumps,omitempty"`
+	Astray     int64   `json:"astray,omitempty"`
+	FarthestMS float64 `json:"farthest_ms,omitempty" range:"signed"`
+	// CoarseMS is how long the clock stood still between two of its steps, if that was found.
+	CoarseMS float64 `json:"coarse_ms,omitempty"`
 }
 
 const (
@@ -74,10 +74,11 @@ type clockWatch struct {
 	until   time.Duration // the end of the beginning
 	jumped  time.Duration // by all jumps together
 	// other is the span of instants that do not fit, and agree how many of them agree.
-	other   span
-	otherAt time.Duration
-	agree   int
-	finding ClockFinding
+	other            span
+	otherAt          time.Duration
+	agree            int
+	finding          ClockFinding // without the times
+	farthest, coarse time.Duration
 	// same is the last instant, and sameAt the time when it came first.
 	same   store.Instant
 	sameAt time.Duration
@@ -105,7 +106,7 @@ func (c *clockWatch) hold(at store.Instant, sent, answered time.Duration) (right
 	since := time.Duration(at-c.begin) * time.Microsecond
 	c.step(at, sent, answered)
 	// An instant is truncated to a microsecond, or to a step of a coarse clock.
-	seen := span{since - answered, since + time.Microsecond + c.finding.Coarse - sent}.wider(c.skew)
+	seen := span{since - answered, since + time.Microsecond + c.coarse - sent}.wider(c.skew)
 	if !c.known {
 		c.take(seen, answered)
 		c.known, c.first, c.firstAt = true, seen, answered
@@ -117,7 +118,7 @@ func (c *clockWatch) hold(at store.Instant, sent, answered time.Duration) (right
 	case apart == 0:
 		c.take(both, max(answered, c.as))
 		c.agree = 0
-	case abs(apart) <= clockTolerance+c.finding.Coarse:
+	case abs(apart) <= clockTolerance+c.coarse:
 		c.take(seen, max(answered, c.as))
 		c.agree = 0
 	default:
@@ -137,7 +138,7 @@ func (c *clockWatch) step(at store.Instant, sent, answered time.Duration) {
 		return
 	}
 	c.sameAt = min(c.sameAt, answered)
-	c.finding.Coarse = max(c.finding.Coarse, min(sent-c.sameAt, coarsest))
+	c.coarse = max(c.coarse, min(sent-c.sameAt, coarsest))
 }
 
 func (c *clockWatch) take(ahead span, as time.Duration) { c.ahead, c.as = ahead, as }
@@ -145,8 +146,8 @@ func (c *clockWatch) take(ahead span, as time.Duration) { c.ahead, c.as = ahead,
 // stray handles an instant that does not fit. Several in a row that agree are a jump. An instant with a small error
 // is counted as wrong but still used, since it shows the order of decisions best.
 func (c *clockWatch) stray(seen span, apart, answered time.Duration) (right bool) {
-	if abs(apart) > abs(c.finding.Farthest) {
-		c.finding.Farthest = apart
+	if abs(apart) > abs(c.farthest) {
+		c.farthest = apart
 	}
 	c.finding.Astray++
 	both, off := c.other.wider(clockTolerance + time.Duration(steady*float64(abs(answered-c.otherAt)))).and(seen)
@@ -182,13 +183,18 @@ func (c *clockWatch) farAhead() time.Duration {
 	return c.ahead.most + c.skew + sudden
 }
 
-// result returns the findings so far.
-func (c *clockWatch) result() ClockFinding {
+// result returns the findings so far, nil if there are none.
+func (c *clockWatch) result() *ClockFinding {
 	f := c.finding
-	if !c.known {
-		return f
+	if f.Held+f.Unreported == 0 {
+		return nil
 	}
-	f.Ahead = c.ahead.middle()
+	inMS := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+	f.FarthestMS, f.CoarseMS = inMS(c.farthest), inMS(c.coarse)
+	if !c.known {
+		return &f
+	}
+	f.AheadMS = inMS(c.ahead.middle())
 	if passed := c.as - c.firstAt; passed > 0 {
 		// The drift is the distance between the span of the beginning and the span of now.
 		_, moved := c.first.and(span{c.ahead.least - c.jumped, c.ahead.most - c.jumped})
@@ -196,5 +202,5 @@ func (c *clockWatch) result() ClockFinding {
 			f.Drift = drift
 		}
 	}
-	return f
+	return &f
 }

@@ -35,8 +35,9 @@ type collector struct {
 	tally    *Tally
 	// recent are the latencies of the last two intervals, in turns: the workers' records come a little out of
 	// order.
-	recent [2]*hdrhistogram.Histogram
-	errors map[string]int64
+	recent   [2]*hdrhistogram.Histogram
+	interval time.Duration // of the timeline
+	errors   map[string]int64
 	// answered is the time of the last answer, since the beginning.
 	answered time.Duration
 
@@ -46,32 +47,20 @@ type collector struct {
 	spare         batch
 	seconds       *seconds // nil unless they are told
 
-	lag      *hdrhistogram.Histogram
+	// As in the [Result].
+	latency, service, allowedService, deniedService, errorLatency, lag *hdrhistogram.Histogram
+
 	dropping sync.Mutex // guards what workers add directly
 	drops    []int64    // in each interval
 }
 
-// newHistogram returns a histogram of microseconds up to an hour, with three significant digits.
-func newHistogram() *hdrhistogram.Histogram {
-	return hdrhistogram.New(1, time.Hour.Microseconds(), 3)
-}
-
-// record adds a time to a histogram, rounded up to whole microseconds.
-func record(h *hdrhistogram.Histogram, d time.Duration) {
-	microseconds := int64((d + time.Microsecond - 1) / time.Microsecond)
-	_ = h.RecordValue(min(max(microseconds, 0), h.HighestTrackableValue()))
-}
-
 func newCollector(r *runner) *collector {
 	c := &collector{
-		run:    r,
-		tally:  &Tally{},
-		recent: [2]*hdrhistogram.Histogram{newHistogram(), newHistogram()},
-		lag:    newHistogram(),
-		errors: map[string]int64{},
+		run: r, tally: &Tally{}, errors: map[string]int64{}, interval: intervalFor(r.end),
+		recent:  [2]*hdrhistogram.Histogram{newHistogram(), newHistogram()},
+		latency: newHistogram(), service: newHistogram(), allowedService: newHistogram(), deniedService: newHistogram(),
+		errorLatency: newHistogram(), lag: newHistogram(),
 	}
-	c.partial = Result{Interval: intervalFor(r.end), Latency: newHistogram(), Service: newHistogram(), ErrorLatency: newHistogram(),
-		AllowedService: newHistogram(), DeniedService: newHistogram()}
 	c.auditors = r.Population.auditors()
 	r.ahead.Store(c.clock.farAhead().Microseconds())
 	c.intervals = newIntervalAudit(r)
@@ -96,7 +85,7 @@ func intervalFor(length time.Duration) time.Duration {
 func (c *collector) addDrop(due time.Duration) {
 	c.dropping.Lock()
 	defer c.dropping.Unlock()
-	i := int(due / c.partial.Interval)
+	i := int(due / c.interval)
 	for len(c.drops) <= i {
 		c.drops = append(c.drops, 0)
 	}
@@ -245,10 +234,10 @@ func (c *collector) add(s *sample) {
 		return
 	}
 	if decided {
-		record(p.Service, s.service)
-		record(p.Latency, s.latency)
+		record(c.service, s.service)
+		record(c.latency, s.latency)
 	} else {
-		record(p.ErrorLatency, s.latency)
+		record(c.errorLatency, s.latency)
 	}
 	if c.run.Load != nil {
 		record(c.lag, s.lag)
@@ -260,7 +249,7 @@ func (c *collector) add(s *sample) {
 	if s.waited && s.latency-s.service > busyAfter {
 		p.Waited++
 	}
-	i := int(s.answered / p.Interval)
+	i := int(s.answered / c.interval)
 	c.openInterval(i)
 	interval := &p.Timeline[i]
 	p.Requests++
@@ -274,12 +263,12 @@ func (c *collector) add(s *sample) {
 	case allowed:
 		p.Allowed++
 		interval.Allowed++
-		record(p.AllowedService, s.service)
+		record(c.allowedService, s.service)
 		c.tally.Add(s.subject, true)
 	case denied:
 		p.Denied++
 		interval.Denied++
-		record(p.DeniedService, s.service)
+		record(c.deniedService, s.service)
 		c.tally.Add(s.subject, false)
 	}
 	if i >= len(p.Timeline)-len(c.recent) {
@@ -297,20 +286,18 @@ func (c *collector) openInterval(i int) {
 			p.Timeline[before].time(h)
 		}
 		h.Reset()
-		p.Timeline = append(p.Timeline, Interval{Offset: time.Duration(n) * p.Interval})
+		p.Timeline = append(p.Timeline, c.emptyInterval(n))
 	}
+}
+
+// emptyInterval returns the beginning of interval n.
+func (c *collector) emptyInterval(n int) Interval {
+	return Interval{OffsetMS: int64(n) * c.interval.Milliseconds()}
 }
 
 // time stores the latencies of an interval.
 func (i *Interval) time(h *hdrhistogram.Histogram) {
-	i.P50, i.P99, i.Max = microseconds(h, 50), microseconds(h, 99), microseconds(h, 100)
-}
-
-func microseconds(h *hdrhistogram.Histogram, percentile float64) time.Duration {
-	if percentile == 100 {
-		return time.Duration(h.Max()) * time.Microsecond
-	}
-	return time.Duration(h.ValueAtPercentile(percentile)) * time.Microsecond
+	i.P50, i.P99, i.Max = h.ValueAtPercentile(50), h.ValueAtPercentile(99), h.Max()
 }
 
 // addError counts the error of a request by its text. The number of different texts is bounded, since each error can have its
@@ -344,31 +331,45 @@ func (c *collector) dropped() (n int64) {
 // result returns the result so far.
 func (c *collector) result(elapsed time.Duration) *Result {
 	r := c.partial
-	r.Started, r.Elapsed = c.run.begin, elapsed
-	r.Timeline = slices.Clone(r.Timeline)
+	r.StartedAt, r.DurationMS, r.LateAfterMS = c.run.begin.UTC(), milliseconds(elapsed), c.run.LateAfter.Milliseconds()
+	r.WarmupMS = min(milliseconds(c.run.Warmup), r.DurationMS)
+	if counted := elapsed - c.run.Warmup; counted > 0 {
+		r.ThroughputPerS = float64(r.Allowed+r.Denied) / counted.Seconds()
+	}
+	r.IntervalMS, r.Timeline = c.interval.Milliseconds(), slices.Clone(r.Timeline)
 	for n := max(0, len(r.Timeline)-len(c.recent)); n < len(r.Timeline); n++ {
 		r.Timeline[n].time(c.recent[n%len(c.recent)])
 	}
-	r.Lag = c.lag
 	c.dropping.Lock()
 	for i, drops := range c.drops {
 		r.Dropped += drops
 		for len(r.Timeline) <= i {
-			r.Timeline = append(r.Timeline, Interval{Offset: time.Duration(len(r.Timeline)) * r.Interval})
+			r.Timeline = append(r.Timeline, c.emptyInterval(len(r.Timeline)))
 		}
 		r.Timeline[i].Dropped = drops
 	}
 	c.dropping.Unlock()
-	r.Tally = c.tally
+	r.Latency, r.Service, r.ErrorLatency = QuantilesOf(c.latency), QuantilesOf(c.service), QuantilesOf(c.errorLatency)
+	r.AllowedService, r.DeniedService = QuantilesOf(c.allowedService), QuantilesOf(c.deniedService)
+	r.Histograms = &Histograms{Latency: Histogram{c.latency}, Service: Histogram{c.service}, ErrorLatency: Histogram{c.errorLatency}}
+	if c.run.Load != nil {
+		r.Lag, r.Histograms.Lag = QuantilesOf(c.lag), Histogram{c.lag}
+		r.GeneratorLimited = c.run.throttled.Load() || isGeneratorLimited(c.lag, c.service, c.errorLatency)
+	}
+	r.setTally(c.tally)
 	r.Clock = c.clock.result()
-	r.ErrorTexts = c.errors
+	r.ErrorTexts = commonest(c.errors)
+	var findings []audit.Finding
 	if c.intervals != nil {
-		r.Findings = c.intervals.findings()
-		return &r
+		findings = c.intervals.findings()
 	}
 	for _, a := range c.auditors {
-		r.Findings = append(r.Findings, a.Finding())
+		if c.intervals == nil {
+			findings = append(findings, a.Finding())
+		}
 	}
+	p := c.run.Population
+	r.setFindings(findings, p.isShadow, func(limit int, key uint32) string { return p.KeyOf(limit, key).Subject })
 	return &r
 }
 

@@ -101,9 +101,9 @@ func TestTrialsCountEachLimitByItsCost(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if denied := s.Tally.Denied(); denied != 5 ||
-			s.Limits[0].Denied != 5 || s.Limits[1].Denied != 0 || s.Differently != (IntervalCount{}) {
-			t.Errorf("%s: %d denied, %+v, %+v differently", name, denied, s.Limits, s.Differently)
+		if denied := s.Denied; denied != 5 ||
+			s.Limits[0].Denied != 5 || s.Limits[1].Denied != 0 || s.AllowedBesides+s.DeniedBesides != 0 {
+			t.Errorf("%s: %d denied, %+v, %d differently", name, denied, s.Limits, s.AllowedBesides+s.DeniedBesides)
 		}
 		for i := range s.Limits {
 			if a := s.Limits[i].Audit; a.OverAdmitted != 0 || a.UnderAdmitted != 0 {
@@ -126,8 +126,8 @@ func TestTrialsCountEachLimitByItsCost(t *testing.T) {
 		decisions[1].Used != 100 {
 		t.Errorf("%+v, %v", decisions, err)
 	}
-	for i := range result.Findings {
-		if a := &result.Findings[i]; a.OverAdmitted != 0 || a.UnderAdmitted != 0 {
+	for i := range result.findings {
+		if a := &result.findings[i]; a.OverAdmitted != 0 || a.UnderAdmitted != 0 {
 			t.Errorf("the audit of limit %d says %+v", i, a)
 		}
 	}

@@ -68,7 +68,7 @@ func TestAuditByIntervals(t *testing.T) {
 				Load:      NewLoad(Uniform(constant(200, 20*time.Second)), Mix{Evenly(3), Costs{1, 1}}, 1),
 				Intervals: &interval.Options{Resolution: time.Microsecond},
 			})
-			if f := r.Findings[0]; f.Keys != 3 || f.Denied < 1000 || f.OutOfOrder != 0 ||
+			if f := r.findings[0]; f.Keys != 3 || f.Denied < 1000 || f.OutOfOrder != 0 ||
 				f.OverAdmitted > 0 != test.over || f.UnderAdmitted > 0 != test.under {
 				t.Errorf("%s: %+v", name, f)
 			}
@@ -91,7 +91,7 @@ func TestSeveralLimitsByIntervals(t *testing.T) {
 				Duration: 30 * time.Second, Intervals: &interval.Options{Resolution: time.Microsecond},
 				Load: NewLoad(Uniform(constant(100, 30*time.Second)), Mix{Evenly(2), Costs{1, 1}}, 1),
 			})
-			for i, f := range r.Findings {
+			for i, f := range r.findings {
 				if over := more > 0 && i == 0; f.OverAdmitted > 0 != over || f.UnderAdmitted > 0 {
 					t.Errorf("%d more, limit %d: %+v", more, i, f)
 				}

@@ -113,6 +113,9 @@ func (b *populationBuilder) fit(key store.Key, limit int, index uint32) store.Ke
 // not contain the attribute that selects an override. An audit can judge such a key by one of its limits only.
 func (p *Population) MixedKeys(limit int) int { return len(p.mixed[limit]) }
 
+// isShadow reports whether a limit denies nothing.
+func (p *Population) isShadow(limit int) bool { return p.requests[limit].Shadow }
+
 // spreads reports whether limits that are decided together can have different subjects.
 func (p *Population) spreads() bool {
 	for first := 0; p.limits > 1 && first < len(p.requests); first += p.limits {

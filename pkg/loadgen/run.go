@@ -46,8 +46,7 @@ type Config struct {
 	// the time between two calls, by default [ProgressEvery].
 	Progress      func(*Result) (goOn bool)
 	ProgressEvery time.Duration
-	// EachSecond, if set, is called with each second of the run, in order and soon after its end. It must not wait, and the
-	// Second is valid only during that call.
+	// EachSecond, if set, is called with each second of the run, in order and soon after its end. It must not wait.
 	EachSecond func(*Second)
 	// Planned is Load once more, of which the seconds count what was planned. It may be nil.
 	Planned Load
@@ -82,8 +81,8 @@ type runner struct {
 	pulse atomic.Int64
 }
 
-// Run sends the load to the store and returns the result. When ctx ends, it sends nothing more, waits for the
-// requests under way, and marks the Result as interrupted. The Result counts the store's errors; Run itself does
+// Run sends the load to the store and returns the result. When ctx ends, it sends nothing more, and waits for the
+// requests under way. The Result counts the store's errors; Run itself does
 // not fail.
 func Run(ctx context.Context, config Config) *Result {
 	r := &runner{Config: config, end: config.Duration}
@@ -131,10 +130,7 @@ func Run(ctx context.Context, config Config) *Result {
 		elapsed = max(r.end, r.collector.answered)
 	}
 	r.collector.seconds.end(elapsed, r.collector.dropped())
-	result := r.collector.result(elapsed)
-	result.Interrupted = ctx.Err() != nil
-	result.throttled = r.throttled.Load()
-	return result
+	return r.collector.result(elapsed)
 }
 
 // orStop returns f with an addition: a panic in it stops the other goroutines.

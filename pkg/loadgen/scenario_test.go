@@ -33,7 +33,7 @@ func TestScenarios(t *testing.T) {
 						Population: population(t, scenario.Subjects, limit.String()), Load: scenario.Load(setting), Workers: 256,
 						Duration: setting.Duration,
 					})
-					f := r.Findings[0]
+					f := r.findings[0]
 					if f.OverAdmitted != 0 || f.UnderAdmitted != 0 || r.Requests == 0 || r.Dropped != 0 ||
 						int(f.Keys) != scenario.Subjects {
 						t.Errorf("%d requests, %d dropped: %+v", r.Requests, r.Dropped, f)
@@ -136,8 +136,8 @@ func TestARunHoldsNoRequests(t *testing.T) {
 	if r.Requests != requests || held > 96<<20 || held == 0 {
 		t.Errorf("%d requests, %d MB held", r.Requests, held>>20)
 	}
-	if f := r.Findings[0]; f.OverAdmitted+f.UnderAdmitted+int64(f.OutOfOrder) != 0 || r.Latency.TotalCount() != requests {
-		t.Errorf("%d timed, %+v", r.Latency.TotalCount(), f)
+	if f := r.findings[0]; f.OverAdmitted+f.UnderAdmitted+int64(f.OutOfOrder) != 0 || r.Histograms.Latency.TotalCount() != requests {
+		t.Errorf("%d timed, %+v", r.Histograms.Latency.TotalCount(), f)
 	}
 }
 

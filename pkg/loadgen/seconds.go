@@ -6,28 +6,55 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Second is what became of the requests of one second of a run. Those of the warm-up are in WarmedUp alone. The figures of all
-// seconds add up to those of the [Result].
+// Second is what became of the requests of one second of a run. Those of the warm-up are in WarmupRequests alone. The
+// figures of all seconds add up to those of the [Result].
 type Second struct {
-	// Began is the beginning of the second, by this machine's clock, and Offset the same from the beginning of the run.
-	Began  time.Time
-	Offset time.Duration
-	// Length is a second, and less for the last one of the run; 0 if only dropped requests were left for it.
-	Length time.Duration
-	// Warmup is how much of Length was warm-up, and WarmedUp counts the requests of the warm-up that were answered in the second.
-	Warmup   time.Duration
-	WarmedUp int64
-	// Planned counts the requests that were due in the second by the schedule; -1 in a closed loop, which has none.
-	Planned int64
-	// Requests and the counts of answers and errors are as in the [Result], by the time of the answer. An answer that is
-	// recorded after its second was told is in the next one.
-	Requests, Allowed, Denied, Errors, Unknown, TimedOut int64
-	// Dropped counts the requests that were given up in the second.
-	Dropped int64
-	// ErrorTexts counts the errors by their text.
-	ErrorTexts map[string]int64
-	// Latency is the time from when a request was due to its answer, in microseconds, for those that the limit allowed or denied.
-	Latency *hdrhistogram.Histogram
+	// At is when the second began.
+	At time.Time `json:"at"`
+	// OffsetMS is when the second began, from the beginning of the run.
+	OffsetMS int64 `json:"offset_ms"`
+	// DurationMS is 1000, and less for the last one of a run; 0 if only dropped requests were left for it.
+	DurationMS int64 `json:"duration_ms"`
+	// WarmupMS is how long of the second was warm-up; absent if it was none.
+	WarmupMS int64 `json:"warmup_ms,omitempty"`
+	// WarmupRequests is the requests of the warm-up that were answered in the second, which no other figure has; absent if there
+	// were none.
+	WarmupRequests int64 `json:"warmup_requests,omitempty"`
+	// Planned is how many requests were due by the schedule; null for a closed loop.
+	Planned *int64 `json:"planned"`
+	// Requests is those that were answered or failed in the second. The sum of all lines is the report's figure, as for all that
+	// is counted here.
+	Requests int64 `json:"requests"`
+	// Allowed is the requests that the limit itself allowed.
+	Allowed int64 `json:"allowed"`
+	// Denied is the requests that the limit itself denied.
+	Denied int64 `json:"denied"`
+	// Errors is the requests that failed.
+	Errors int64 `json:"errors"`
+	// Unknown is how many of the errors may have been charged all the same.
+	Unknown int64 `json:"unknown"`
+	// TimedOut is how many of the errors are requests that were not answered in time.
+	TimedOut int64 `json:"timed_out"`
+	// Dropped is the requests that were given up in the second, since they could not be sent in time.
+	Dropped int64 `json:"dropped"`
+	// ErrorTexts is the errors by their kind, the commonest first, at most five; absent if there were none.
+	ErrorTexts []ErrorCount `json:"error_texts,omitempty"`
+	// PlannedPerS is the rate by the schedule, warm-up apart; null for a closed loop.
+	PlannedPerS *float64 `json:"planned_per_s"`
+	// ReachedPerS is the rate of requests that were answered or failed. If it stays behind the planned one, the target or the load
+	// generator is at its limit.
+	ReachedPerS float64 `json:"reached_per_s"`
+	// Latency is from when a request was due until its answer, of requests allowed or denied in the second; absent if there were
+	// none.
+	Latency *Quantiles `json:"latency_us,omitempty"`
+}
+
+// second is a second under way.
+type second struct {
+	Second
+	offset  time.Duration
+	latency *hdrhistogram.Histogram
+	errors  map[string]int64
 }
 
 const (
@@ -39,7 +66,7 @@ const (
 // seconds collects the seconds of a run, for the collector. A nil one collects nothing.
 type seconds struct {
 	run  *runner
-	open []*Second // that were not told yet, without a gap
+	open []*second // that were not told yet, without a gap
 	told int       // how many were told
 	free []*hdrhistogram.Histogram
 	// What the plan has next, if more; drawn counts what was taken of it.
@@ -71,16 +98,16 @@ func (s *seconds) draw() {
 
 // at returns the second of an answer. One that comes exactly at the end of a second is of that second, so that a run of whole
 // seconds has no other at its end.
-func (s *seconds) at(answered time.Duration) *Second {
+func (s *seconds) at(answered time.Duration) *second {
 	i := max(s.told, int(max(0, answered-1)/wholeSecond))
 	for len(s.open) <= i-s.told {
-		second := &Second{Offset: time.Duration(s.told+len(s.open)) * wholeSecond, Length: wholeSecond, Planned: -1}
-		second.Began = s.run.begin.Add(second.Offset)
+		second := &second{offset: time.Duration(s.told+len(s.open)) * wholeSecond, errors: map[string]int64{}}
+		second.OffsetMS, second.At = second.offset.Milliseconds(), s.run.begin.Add(second.offset).UTC()
 		if last := len(s.free) - 1; last >= 0 {
-			second.Latency, s.free = s.free[last], s.free[:last]
-			second.Latency.Reset()
+			second.latency, s.free = s.free[last], s.free[:last]
+			second.latency.Reset()
 		} else {
-			second.Latency = newHistogram()
+			second.latency = newHistogram()
 		}
 		s.open = append(s.open, second)
 	}
@@ -94,7 +121,7 @@ func (s *seconds) add(one *sample) {
 	}
 	second := s.at(one.answered)
 	if one.warmup {
-		second.WarmedUp++
+		second.WarmupRequests++
 		return
 	}
 	second.Requests++
@@ -110,7 +137,7 @@ func (s *seconds) add(one *sample) {
 		} else {
 			second.Denied++
 		}
-		record(second.Latency, one.latency)
+		record(second.latency, one.latency)
 	}
 }
 
@@ -120,10 +147,7 @@ func (s *seconds) addError(one *sample, text string, late bool) {
 		return
 	}
 	second := s.at(one.answered)
-	if second.ErrorTexts == nil {
-		second.ErrorTexts = map[string]int64{}
-	}
-	second.ErrorTexts[text]++
+	second.errors[text]++
 	if late {
 		second.TimedOut++
 	}
@@ -153,20 +177,31 @@ func (s *seconds) end(elapsed time.Duration, dropped int64) {
 // tellNext tells the first second, which ends at an instant of the run.
 func (s *seconds) tellNext(end time.Duration, dropped int64) {
 	second := s.at(time.Duration(s.told)*wholeSecond + 1)
-	second.Length = max(0, end-second.Offset)
-	second.Warmup = min(max(0, s.run.Warmup-second.Offset), second.Length)
+	length := max(0, end-second.offset)
+	warmup := min(max(0, s.run.Warmup-second.offset), length)
+	second.DurationMS, second.WarmupMS = milliseconds(length), milliseconds(warmup)
+	perSecond := func(n int64) float64 {
+		if length <= warmup {
+			return 0
+		}
+		return float64(n) / (length - warmup).Seconds()
+	}
+	second.ReachedPerS = perSecond(second.Requests)
 	if s.run.Load != nil && s.run.Planned != nil {
-		second.Planned = 0
+		planned := int64(0)
 		for ; s.more && s.next.Due < end && s.next.Due < s.run.end; s.draw() {
 			if s.next.Due >= s.run.Warmup {
-				second.Planned++
+				planned++
 			}
 		}
+		rate := perSecond(planned)
+		second.Planned, second.PlannedPerS = &planned, &rate
 	}
 	second.Dropped = dropped - s.drops
 	s.drops = dropped
-	s.run.EachSecond(second)
-	s.free = append(s.free, second.Latency)
+	second.Latency, second.ErrorTexts = QuantilesOf(second.latency), commonest(second.errors)
+	s.run.EachSecond(&second.Second)
+	s.free = append(s.free, second.latency)
 	s.open = s.open[1:]
 	s.told++
 }

@@ -15,7 +15,7 @@ import (
 // SimulateOptions are the optional settings of a simulation.
 type SimulateOptions struct {
 	// Store, if set, decides instead of the Go algorithms, such as a store with wrappers around it. It must be empty, and
-	// decide by Clock. [Simulation].Differently has what it decided otherwise.
+	// decide by Clock. [Simulation].AllowedBesides and DeniedBesides count what it decided otherwise.
 	Store store.Store
 	Clock *Clock
 	// Progress, if set, is called from time to time with the number of decided requests, and of those that were
@@ -25,30 +25,30 @@ type SimulateOptions struct {
 
 // Simulation is the result of a candidate for the requests of a trace.
 type Simulation struct {
-	// Subjects are the limited subjects, the values of the candidate's fields, by their numbers in Tally.
+	Result
+	// Subjects are the limited subjects, the values of the candidate's fields, by their numbers in the Tally.
 	Subjects *trace.Subjects
-	Tally    Tally
-	// Keys counts, for each key of the limits that can deny, the requests that its own limit denied, and those that all
+	// ByKey counts, for each key of the limits that can deny, the requests that its own limit denied, and those that all
 	// limits allowed. [Simulation.OwnerOf] returns the limit and a subject of a key. It is empty if no subjects share keys; then
-	// Tally has everything.
-	Keys Tally
+	// the Tally has everything.
+	ByKey Tally
 	// NeverFits counts the denied requests that cost more than a limit ever allows at once. A store would have
 	// refused them as mistakes.
 	NeverFits int64
-	// Limits are the results of the limits.
-	Limits []LimitResult
+	// MixedKeys counts, for each limit, the keys that had different limits in turn, because the key does not contain what
+	// selects an override. The audit judges them by the first limit.
+	MixedKeys []int
 	// Begin and End are the instants of the first and the last request.
 	Begin, End store.Instant
-	// Timeline has the counts of each Interval since Begin, at most 200.
-	Timeline []IntervalCount
-	Interval time.Duration
-	// Differently counts the requests that the store of the options allowed and Go did not, and the other way round.
-	Differently IntervalCount
+	// AllowedBesides and DeniedBesides count the requests that the store of the options decided so, and Go did not.
+	AllowedBesides, DeniedBesides int64
 
-	population *TracePopulation // of the keys of Keys
+	population *TracePopulation // of the keys of ByKey
+	tally      Tally
+	interval   time.Duration
 }
 
-// OwnerOf returns the limit of a key of Keys, and one of the subjects that have it.
+// OwnerOf returns the limit of a key of ByKey, and one of the subjects that have it.
 func (s *Simulation) OwnerOf(key uint32) (limit int, subject uint32) {
 	for limit, owners := range s.population.owners {
 		if int(key) < len(owners) {
@@ -59,18 +59,20 @@ func (s *Simulation) OwnerOf(key uint32) (limit int, subject uint32) {
 	panic("no such key")
 }
 
-// LimitResult is the result of one of the limits.
-type LimitResult struct {
-	// Denied counts the requests that the limit denied, or as a shadow would have denied.
-	Denied int64
-	Audit  audit.Finding
-	// MixedKeys counts the keys that had different limits in turn, because the key does not contain what selects an
-	// override. The audit judges them by the first limit.
-	MixedKeys int64
+// finish fills in the rest of the result.
+func (s *Simulation) finish(findings []audit.Finding, isShadow func(limit int) bool) {
+	span := s.End.Time().Sub(s.Begin.Time())
+	s.StartedAt, s.DurationMS, s.IntervalMS = s.Begin.Time(), milliseconds(span), s.interval.Milliseconds()
+	for i := range s.Timeline {
+		s.Timeline[i].OffsetMS = int64(i) * s.IntervalMS
+	}
+	s.setTally(&s.tally)
+	s.Requests, s.Allowed, s.Denied = s.tally.Requests(), s.tally.Allowed(), s.tally.Denied()
+	if span > 0 {
+		s.ThroughputPerS = float64(s.Requests) / span.Seconds()
+	}
+	s.setFindings(findings, isShadow, func(int, uint32) string { return "" })
 }
-
-// IntervalCount counts the requests of an interval.
-type IntervalCount struct{ Allowed, Denied int64 }
 
 // checkEvery is the number of requests between two checks whether to go on.
 const checkEvery = 1 << 12
@@ -94,9 +96,7 @@ func Simulate(ctx context.Context, t *trace.Trace, c Candidate, options Simulate
 	s.options = options
 	s.begin(t, s.population.auditors())
 	err = s.run(ctx, t)
-	for i, auditor := range s.auditors {
-		s.result.Limits[i].Audit = auditor.Finding()
-	}
+	s.result.finish(s.findings(), population.isShadow)
 	return s.result, err
 }
 
@@ -112,9 +112,9 @@ type simulator struct {
 	ours       []store.Decision
 	theirs     []store.Decision
 	audited    bool
-	under      *IntervalCount // the interval of the request before
-	since      store.Instant  // its beginning
-	until      store.Instant  // its end
+	under      *Interval     // the interval of the request before
+	since      store.Instant // its beginning
+	until      store.Instant // its end
 }
 
 // newSimulator returns a simulator of a population that has used nothing yet.
@@ -126,8 +126,8 @@ func newSimulator(population *TracePopulation) *simulator {
 	s := emptySimulator(keys...)
 	s.own = population.own
 	s.population, s.result.population, s.result.Subjects = population, population, population.Values
-	for limit := range s.result.Limits {
-		s.result.Limits[limit].MixedKeys = int64(population.MixedKeys(limit))
+	for limit := range population.Limits() {
+		s.result.MixedKeys = append(s.result.MixedKeys, population.MixedKeys(limit))
 	}
 	return s
 }
@@ -136,7 +136,7 @@ func newSimulator(population *TracePopulation) *simulator {
 func emptySimulator(keys ...int) *simulator {
 	limits := len(keys)
 	s := &simulator{
-		result:  &Simulation{Limits: make([]LimitResult, limits)},
+		result:  new(Simulation),
 		current: make([]*store.State, limits), ours: make([]store.Decision, limits), theirs: make([]store.Decision, limits),
 	}
 	for _, n := range keys {
@@ -153,8 +153,16 @@ func (s *simulator) begin(t *trace.Trace, auditors []*audit.Auditor) {
 		s.result.Begin, s.result.End = t.Requests[0].At, t.Requests[n-1].At
 	}
 	span := s.result.End.Time().Sub(s.result.Begin.Time())
-	s.result.Interval = timelineInterval(span)
-	s.result.Timeline = make([]IntervalCount, span/s.result.Interval+1)
+	s.result.interval = timelineInterval(span)
+	s.result.Timeline = make([]Interval, span/s.result.interval+1)
+}
+
+// findings are those of the audits.
+func (s *simulator) findings() (all []audit.Finding) {
+	for _, auditor := range s.auditors {
+		all = append(all, auditor.Finding())
+	}
+	return all
 }
 
 // maxIntervals bounds a timeline.
@@ -186,7 +194,7 @@ func (s *simulator) run(ctx context.Context, t *trace.Trace) error {
 				return ctx.Err()
 			}
 			if s.options.Progress != nil {
-				s.options.Progress(int64(i), result.Tally.Denied())
+				s.options.Progress(int64(i), result.tally.Denied())
 			}
 		}
 		r := &t.Requests[i]
@@ -223,18 +231,18 @@ func (s *simulator) decide(ctx context.Context, r *trace.Request, subject uint32
 		decisions = s.theirs
 		switch ours, theirs := store.AllAllowed(s.ours), store.AllAllowed(s.theirs); {
 		case theirs && !ours:
-			s.result.Differently.Allowed++
+			s.result.AllowedBesides++
 		case ours && !theirs:
-			s.result.Differently.Denied++
+			s.result.DeniedBesides++
 		}
 	}
 	allowed := store.AllAllowed(decisions)
-	s.result.Tally.Add(subject, allowed)
+	s.result.tally.Add(subject, allowed)
 	if s.population != nil {
 		first := uint32(0) // of the limit's keys
 		for j := range decisions {
 			if !reqs[j].Shadow && (allowed || !decisions[j].Allowed) {
-				s.result.Keys.Add(first+keys[j], allowed)
+				s.result.ByKey.Add(first+keys[j], allowed)
 			}
 			first += uint32(len(s.states[j]))
 		}
@@ -248,7 +256,7 @@ func (s *simulator) decide(ctx context.Context, r *trace.Request, subject uint32
 // countAt adds a decided request to the timeline.
 func (s *simulator) countAt(at store.Instant, allowed bool) {
 	if at >= s.until || at < s.since || s.under == nil { // the subject before can have later requests
-		width := s.result.Interval.Microseconds()
+		width := s.result.interval.Microseconds()
 		number := int64(at-s.result.Begin) / width
 		s.since = s.result.Begin + store.Instant(number*width)
 		s.under, s.until = &s.result.Timeline[number], s.since+store.Instant(width)
@@ -265,9 +273,6 @@ func (s *simulator) observe(r *trace.Request, reqs []store.Request, keys []uint3
 	s.countAt(r.At, allowed)
 	for j := range decisions {
 		d := &decisions[j]
-		if !d.Allowed {
-			s.result.Limits[j].Denied++
-		}
 		s.auditors[j].Observe(audit.Observation{Key: keys[j], At: r.At, Cost: costOf(s.own, j, int64(r.Cost)), Leave: reqs[j].Leave,
 			Allowed: d.Allowed, Charged: allowed && d.Allowed})
 	}

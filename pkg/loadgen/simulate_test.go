@@ -87,10 +87,10 @@ func TestASimulationDecidesAsAStore(t *testing.T) {
 			s := simulate(t, recorded, candidate, SimulateOptions{})
 			with := simulate(t, recorded, candidate,
 				SimulateOptions{Store: memorystore.New(memorystore.WithClock(clock.Now)), Clock: clock})
-			if with.Differently != (IntervalCount{}) || s.Tally.Allowed() != with.Tally.Allowed() || s.Tally.Requests() != 3000 ||
-				s.Limits[0].Denied != s.Tally.Denied() || s.Tally.Denied() == 0 {
-				t.Errorf("%s, cost %q: %d allowed, and %d with a store, %+v differently", limit, cost, s.Tally.Allowed(),
-					with.Tally.Allowed(), with.Differently)
+			if with.AllowedBesides+with.DeniedBesides != 0 || s.Allowed != with.Allowed || s.Requests != 3000 ||
+				s.Limits[0].Denied != s.Denied || s.Denied == 0 {
+				t.Errorf("%s, cost %q: %d allowed, and %d with a store, %d differently", limit, cost, s.Allowed,
+					with.Allowed, with.AllowedBesides+with.DeniedBesides)
 			}
 		}
 	}
@@ -116,8 +116,8 @@ func TestAStoreThatDecidesDifferently(t *testing.T) {
 	clock := new(Clock)
 	backend := &liar{Store: memorystore.New(memorystore.WithClock(clock.Now))}
 	s := simulate(t, recorded, UnderLimits([]int{0}, parseLimit(t, "fixed-window:1/1m")), SimulateOptions{Store: backend, Clock: clock})
-	if s.Differently != (IntervalCount{Allowed: 1, Denied: 1}) || s.Tally.Denied() != 2 {
-		t.Errorf("%+v differently, %d denied", s.Differently, s.Tally.Denied())
+	if s.AllowedBesides != 1 || s.DeniedBesides != 1 || s.Denied != 2 {
+		t.Errorf("%d differently, %d denied", s.AllowedBesides+s.DeniedBesides, s.Denied)
 	}
 	if f := s.Limits[0].Audit; f.OverAdmitted != 1 || f.UnderAdmitted != 1 || f.WorstUnits != 2 {
 		t.Errorf("the audit says %+v", f)
@@ -149,14 +149,14 @@ func TestPolicyInASimulation(t *testing.T) {
 	backend := memorystore.New(memorystore.WithClock(clock.Now))
 	s := simulate(t, recorded, UnderPolicy([]int{0, 1, 2}, []string{"tenant", "user", "plan"}, p, &httplimit.Settings{}),
 		SimulateOptions{Store: backend, Clock: clock})
-	if s.Tally.Denied() != 3 || s.Tally.Keys() != 7 || s.Tally.KeysDenied() != 3 || s.Differently != (IntervalCount{}) {
-		t.Errorf("%d denied, %d of %d keys, %+v differently", s.Tally.Denied(), s.Tally.KeysDenied(), s.Tally.Keys(), s.Differently)
+	if s.Denied != 3 || s.Keys != 7 || s.KeysDenied != 3 || s.AllowedBesides+s.DeniedBesides != 0 {
+		t.Errorf("%d denied, %d of %d keys, %d differently", s.Denied, s.KeysDenied, s.Keys, s.AllowedBesides+s.DeniedBesides)
 	}
 	if text := fmt.Sprint(s.Limits[0].Denied, s.Limits[1].Denied, s.Limits[2].Denied); text != "2 1 12" {
 		t.Errorf("the limits denied %s", text)
 	}
-	if s.Limits[0].MixedKeys != 1 || s.Limits[1].MixedKeys != 0 {
-		t.Errorf("%d and %d keys under several limits", s.Limits[0].MixedKeys, s.Limits[1].MixedKeys)
+	if s.MixedKeys[0] != 1 || s.MixedKeys[1] != 0 {
+		t.Errorf("%d and %d keys under several limits", s.MixedKeys[0], s.MixedKeys[1])
 	}
 	// Addresses of one client are one subject.
 	clients := &httplimit.Settings{Rules: map[string]httplimit.Rule{"api": {Attributes: map[string]httplimit.Source{
@@ -164,14 +164,14 @@ func TestPolicyInASimulation(t *testing.T) {
 	addresses := readLog(t, []byte("time,tenant,user,plan\n1,2001:db8::1,a,x\n2,2001:db8::2,a,x\n3,2001:db8::3,b,x\n"+
 		"3,2001:db8:0:1::,a,x\n4,2001:DB8::1,b,x\n5,[2001:db8::9],b,x\n"), trace.Options{Key: []string{"tenant", "user", "plan"}})
 	of := UnderPolicy([]int{0, 1, 2}, []string{"tenant", "user", "plan"}, p, clients)
-	if s := simulate(t, addresses, of, SimulateOptions{}); s.Tally.Keys() != 3 || s.Tally.Denied() != 1 ||
+	if s := simulate(t, addresses, of, SimulateOptions{}); s.Keys != 3 || s.Denied != 1 ||
 		s.Subjects.At(0)[0] != "2001:db8::/64" {
-		t.Errorf("by client: %d keys, %d denied, first %q", s.Tally.Keys(), s.Tally.Denied(), s.Subjects.At(0))
+		t.Errorf("by client: %d keys, %d denied, first %q", s.Keys, s.Denied, s.Subjects.At(0))
 	}
 	// By one of the trace's fields there are fewer subjects than in the trace.
-	if s := simulate(t, recorded, UnderLimits([]int{0}, parseLimit(t, "fixed-window:6/1h")), SimulateOptions{}); s.Tally.Keys() != 3 ||
-		s.Tally.Denied() != 1 {
-		t.Errorf("by tenant alone: %d keys, %d denied", s.Tally.Keys(), s.Tally.Denied())
+	if s := simulate(t, recorded, UnderLimits([]int{0}, parseLimit(t, "fixed-window:6/1h")), SimulateOptions{}); s.Keys != 3 ||
+		s.Denied != 1 {
+		t.Errorf("by tenant alone: %d keys, %d denied", s.Keys, s.Denied)
 	}
 }
 
@@ -180,8 +180,8 @@ func TestACostThatNeverFitsIsDenied(t *testing.T) {
 	clock := new(Clock)
 	backend := memorystore.New(memorystore.WithClock(clock.Now))
 	s := simulate(t, recorded, UnderLimits([]int{0}, parseLimit(t, "5/1h")), SimulateOptions{Store: backend, Clock: clock})
-	if s.NeverFits != 2 || s.Tally.Denied() != 2 || s.Tally.Allowed() != 2 || s.Limits[0].Denied != 2 {
-		t.Errorf("%d never fit, %d denied", s.NeverFits, s.Tally.Denied())
+	if s.NeverFits != 2 || s.Denied != 2 || s.Allowed != 2 || s.Limits[0].Denied != 2 {
+		t.Errorf("%d never fit, %d denied", s.NeverFits, s.Denied)
 	}
 }
 
@@ -197,10 +197,11 @@ func TestTimeline(t *testing.T) {
 	}
 	recorded := readLog(t, []byte("time,key\n100,a\n100.5,a\n101,a\n250.2,a\n299,b\n"), trace.Options{})
 	s := simulate(t, recorded, UnderLimits([]int{0}, parseLimit(t, "2/1h")), SimulateOptions{})
-	if s.Interval != time.Second || len(s.Timeline) != 200 || s.Begin != 100e6 || s.End != 299e6 {
-		t.Fatalf("%d intervals of %s from %d to %d", len(s.Timeline), s.Interval, s.Begin, s.End)
+	if s.IntervalMS != 1000 || len(s.Timeline) != 200 || s.Begin != 100e6 || s.End != 299e6 {
+		t.Fatalf("%d intervals of %d ms from %d to %d", len(s.Timeline), s.IntervalMS, s.Begin, s.End)
 	}
-	for i, want := range map[int]IntervalCount{0: {2, 0}, 1: {0, 1}, 2: {}, 150: {0, 1}, 199: {1, 0}} {
+	for i, want := range map[int]Interval{0: {Allowed: 2}, 1: {Denied: 1}, 2: {}, 150: {Denied: 1}, 199: {Allowed: 1}} {
+		want.OffsetMS = 1000 * int64(i)
 		if s.Timeline[i] != want {
 			t.Errorf("interval %d has %+v, want %+v", i, s.Timeline[i], want)
 		}

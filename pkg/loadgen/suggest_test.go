@@ -35,7 +35,7 @@ func TestSuggestionIsTheLeastCount(t *testing.T) {
 			count := int64(1)
 			for ; ; count++ {
 				s := simulate(t, recorded, UnderLimits([]int{0}, withCount(limit, count)), SimulateOptions{})
-				if promise(&s.Tally) {
+				if promise(s.Tally) {
 					break
 				}
 			}
