@@ -38,25 +38,6 @@ func TestWhatIsKnownOfAnEntry(t *testing.T) {
 	}
 }
 
-// A copy of a state does not change with the state.
-func TestACloneOfAStateIsItsOwn(t *testing.T) {
-	now := store.Instant(1_700_000_000_000_000)
-	for _, kind := range store.Kinds() {
-		limit, err := storetest.LimitOf(kind, 100, time.Minute).Normalize()
-		if err != nil {
-			t.Fatal(err)
-		}
-		var s store.State
-		s.Charge(limit, 5, now)
-		clone := s.Clone()
-		s.Charge(limit, 3, now)
-		s.Charge(limit, 2, now+1_000_000)
-		if got := clone.Used(now); got != 5 || !clone.IsShort() {
-			t.Errorf("%s: the copy has %d in use, want 5; short: %v", kind, got, clone.IsShort())
-		}
-	}
-}
-
 func TestOwnLayoutDecodes(t *testing.T) {
 	now := store.Instant(1_700_000_000_000_000)
 	limit, err := store.Limit{Algorithm: store.SlidingLog, Count: 1000, Period: time.Minute}.Normalize()

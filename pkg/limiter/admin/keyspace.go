@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -76,20 +75,12 @@ type Query struct {
 	Progress func(looked, total int64)
 }
 
-// asks are of type *Entry. A function could keep what it gets, so the entry itself would be on the heap for each of the
-// millions of keys of a scan.
-var asks = sync.Pool{New: func() any { return new(Entry) }}
-
 // describe sets the usage and the remaining units of an entry by the limit in force at now.
 func (q *Query) describe(e *Entry, now store.Instant) {
 	if q.InForce == nil {
 		return
 	}
-	asked := asks.Get().(*Entry)
-	*asked = *e
-	limit, err := q.InForce(asked).Normalize()
-	*asked = Entry{}
-	asks.Put(asked)
+	limit, err := q.InForce(e).Normalize()
 	if err != nil || limit == e.Limit {
 		return
 	}

@@ -45,26 +45,20 @@ func TestModesOfFiles(t *testing.T) {
 	}
 }
 
-// A path that is misspelt makes no directory, in which everything would be unused.
-func TestAFileWithoutItsDirectoryIsRefused(t *testing.T) {
+// A path that is misspelt makes no directory, in which everything would be unused. One that is asked for is its owner's alone.
+func TestAFileInAMissingDirectory(t *testing.T) {
+	before := syscall.Umask(0)
+	defer syscall.Umask(before)
 	directory := filepath.Join(t.TempDir(), "missing")
-	backend := open(t, filepath.Join(directory, "limits.db"))
-	err := take(backend, store.Key{Subject: "user:42"}, hour, 1)
+	path := filepath.Join(directory, "limits.db")
+	err := take(open(t, path), store.Key{Subject: "user:42"}, hour, 1)
 	if !errors.Is(err, store.ErrRefused) || !strings.Contains(err.Error(), "there is no directory "+directory+"; make it") {
 		t.Errorf("a take says %v", err)
 	}
 	if _, err := os.Stat(directory); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the directory is there, %v", err)
 	}
-}
-
-// A directory that is made, too, is its owner's alone.
-func TestAFileIsMadeWithItsDirectory(t *testing.T) {
-	before := syscall.Umask(0)
-	defer syscall.Umask(before)
-	directory := filepath.Join(t.TempDir(), "made")
-	backend := open(t, filepath.Join(directory, "limits.db"), filestore.WithDirectory())
-	if err := take(backend, store.Key{Subject: "user:42"}, hour, 1); err != nil {
+	if err := take(open(t, path, filestore.WithDirectory()), store.Key{Subject: "user:42"}, hour, 1); err != nil {
 		t.Fatal(err)
 	}
 	if info, err := os.Stat(directory); err != nil || info.Mode().Perm() != 0o700 {

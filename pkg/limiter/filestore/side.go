@@ -128,7 +128,8 @@ func (s side) Change(ctx context.Context, c *admin.Change) (done bool, err error
 			if r.Ends == 0 && r.Left > 0 {
 				r.Ends = t.now + store.Instant(r.Left/time.Microsecond)
 			}
-			err := t.exec("INSERT OR REPLACE INTO "+of.name+" "+of.put, s.prefix, rowKey(c.Table, r.Name), []byte(r.Value), int64(r.Created), int64(r.Ends))
+			err := t.exec("INSERT OR REPLACE INTO "+of.name+" "+of.put, s.prefix, rowKey(c.Table, r.Name), []byte(r.Value),
+				int64(r.Created), int64(r.Ends))
 			if err != nil {
 				return err
 			}

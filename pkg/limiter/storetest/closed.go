@@ -69,7 +69,6 @@ func everyCall(backend store.Store) map[string]func() error {
 	if tables, has := admin.TablesOf(backend); has {
 		calls["AddDenials"] = func() error { return tables.AddDenials(ctx, admin.Denials{Others: 1}) }
 		calls["Denials"] = func() error { _, err := tables.Denials(ctx, time.Minute); return err }
-		calls["EnsureStoreID"] = func() error { _, err := tables.EnsureStoreID(ctx); return err }
 		calls["AppendJournal"] = func() error { return tables.AppendJournal(ctx, "entry") }
 		calls["ReadJournal"] = func() error { _, _, err := tables.ReadJournal(ctx, 1); return err }
 		calls["Overrides"] = func() error { _, _, err := tables.Overrides(ctx); return err }

@@ -321,12 +321,9 @@ func invalidLimitsAreErrors(t *testing.T, h Harness, kind store.Kind) {
 		}
 		for _, broken := range []store.Limit{
 			{Count: 0, Period: limit.Period},
-			{Count: store.MaxCount + 1, Period: limit.Period},
 			{Count: 1, Period: 0},
-			{Count: 1, Period: store.MaxPeriod + time.Microsecond},
 			{Count: 1, Period: time.Millisecond + time.Nanosecond},
 			{Count: 1, Period: limit.Period, Burst: -1},
-			{Count: 1, Period: time.Hour, Slices: store.MaxSlices + 1},
 			{Count: 1, Period: time.Second, Slices: 7},
 		} {
 			broken.Algorithm = limit.Algorithm

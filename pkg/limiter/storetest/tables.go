@@ -180,8 +180,10 @@ func tablesMatchTheReference(t *testing.T, w *twins) {
 				long := func(size int) string { return strings.Repeat("\xff\x00é", size/4) + strings.Repeat("h", size%4) }
 				c := &admin.Change{Table: admin.ConfigTable, Was: draw("was", head, head, head+" ", "one"),
 					Line: draw("line", "a", "a", "\n", "\xff", strings.Repeat("l", admin.MaxJournalText+1)),
-					Set:  []admin.TableRecord{{Value: draw("head", "one", "one", long(admin.MaxConfigHead), long(admin.MaxConfigHead+1), "")}}}
-				name, value := draw("name", "1", "2", "4"), draw("value", "drop", "b", long(admin.MaxConfigRecord), long(admin.MaxConfigRecord+1))
+					Set: []admin.TableRecord{{Value: draw("head", "one", "one", long(admin.MaxConfigHead),
+						long(admin.MaxConfigHead+1), "")}}}
+				name := draw("name", "1", "2", "4")
+				value := draw("value", "drop", "b", long(admin.MaxConfigRecord), long(admin.MaxConfigRecord+1))
 				if c.Drop = []string{name}; value != "drop" {
 					c.Set, c.Drop = append(c.Set, admin.TableRecord{Name: name, Value: value}), nil
 				}
