@@ -29,7 +29,7 @@ func Run(ctx context.Context, args []string, env *cli.Env) int {
 	defer flush()
 	global.Env = env
 	err := panics.Call(func() error { return execute(ctx, global) })
-	if cut := new(serve.CutError); err != nil && ctx.Err() != nil && !errors.As(err, &cut) {
+	if err != nil && ctx.Err() != nil && !errors.Is(err, serve.ErrCut) {
 		err = &interruptedError{err}
 	}
 	if ended := cli.EndAnswer(global, err); ended != nil {

@@ -53,9 +53,8 @@ func (o *serveOptions) withoutSecretsIn(_ []string, a slog.Attr) slog.Attr {
 // events returns the log of events while the server decides, which also feeds /readyz.
 func (f *serveFrame) events() *events.Log {
 	o := f.flags
-	log := events.New(events.Options{Log: f.Log, Now: o.Env.Now, Describe: o.describe, Subjects: o.logSubjects,
-		Redis: cli.IsRedis(o.Chosen.Store.Value)})
-	f.Refreshes = append(f.Refreshes, log.Refresh)
+	log := events.New(events.Options{Log: f.Log, Now: o.Env.Now, Describe: o.describe, Subjects: o.logSubjects})
+	f.Background = append(f.Background, serve.Repeat(nil, log.Refresh))
 	f.Health.Components = append(f.Health.Components, serve.Component{Name: "store", State: func() (bool, any) { return log.State() }})
 	return log
 }
@@ -89,11 +88,11 @@ func (f *serveFrame) engineOptions(log *events.Log) engine.Options {
 
 // checkRecovery lets an open breaker check the store even without requests.
 func (f *serveFrame) checkRecovery(e *engine.Engine, log *events.Log) {
-	f.Refreshes = append(f.Refreshes, func(ctx context.Context, _ bool) {
+	f.Background = append(f.Background, serve.Repeat(nil, func(ctx context.Context, _ bool) {
 		if _, state := log.State(); len(state.Breaker) > 0 {
 			e.CheckRecovery(ctx)
 		}
-	})
+	}))
 }
 
 // reloader returns what puts another configuration in force, from the files or from the store; fallback is for the store.
@@ -102,7 +101,7 @@ func (f *serveFrame) reloader(ctx context.Context, c, fallback *config.Config, b
 	r := &engine.Reloader{
 		Environment: cli.ConfigEnvironment(o.Globals),
 		Config:      c,
-		OnReload:    f.meter.Reloaded,
+		OnReload:    f.meter.Loaded,
 		Describe:    o.describe,
 		Log:         f.Log,
 		Now:         o.Env.Now,
@@ -112,12 +111,11 @@ func (f *serveFrame) reloader(ctx context.Context, c, fallback *config.Config, b
 	} else if err := f.follow(ctx, r, fallback, backend); err != nil {
 		return nil, err
 	}
-	f.meter.Loaded(r.State().Hash)
 	f.Health.Components = append(f.Health.Components, serve.Component{Name: "config", State: func() (bool, any) {
 		state := r.State()
 		return state.StaleSince == nil, state
 	}})
-	f.Refreshes = append(f.Refreshes, r.Refresh)
+	f.Background = append(f.Background, serve.Repeat(f.hangups, r.Refresh))
 	return r, nil
 }
 

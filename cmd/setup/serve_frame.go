@@ -50,17 +50,17 @@ type serveFrame struct {
 	meter         *metrics.Metrics
 	certificates  *serve.Certificates
 	tokens        *serve.AccessTokens
-	taken         []int // the inherited sockets that have a listener
+	hangups       <-chan struct{} // an operator wants the configuration to be read again
 }
 
 // frame reads the flags, and the files that they name.
 func (o *serveOptions) frame() (*serveFrame, error) {
-	f := &serveFrame{flags: o, meter: metrics.New(metrics.Options{Version: o.Env.ProgramVersion()}), Options: serve.Options{
-		Health: new(serve.Health), Delay: o.drainDelay, Drain: o.drain, Hangups: o.Env.Signals(syscall.SIGHUP),
-		Ready: func(addresses map[string]string) error {
-			return o.Printer().Answer(&serveAnswer{output.SchemaVersion, addresses})
-		},
-	}}
+	f := &serveFrame{flags: o, meter: metrics.New(metrics.Options{Version: o.Env.ProgramVersion()}),
+		hangups: o.Env.Signals(syscall.SIGHUP), Options: serve.Options{Health: new(serve.Health), Delay: o.drainDelay, Drain: o.drain,
+			Ready: func(addresses map[string]string) error {
+				return o.Printer().Answer(&serveAnswer{output.SchemaVersion, addresses})
+			},
+		}}
 	switch {
 	case o.drain <= 0:
 		return nil, cli.Usagef("--drain %s is not positive; give a duration such as 5s", o.drain)
@@ -135,13 +135,6 @@ func (f *serveFrame) read(env *cli.Env) (err error) {
 		f.watch("certificate", "the certificate", f.certificates.Source, func() (bool, map[string]any) {
 			return !f.certificates.Old(env.Now()), map[string]any{"expires": f.certificates.Expires()}
 		})
-		var warned time.Time
-		f.Refreshes = append(f.Refreshes, func(context.Context, bool) {
-			if now := env.Now(); f.certificates.Old(now) && now.Sub(warned) >= 24*time.Hour {
-				warned = now
-				f.Log.Warn("the certificate ends soon", "expires", f.certificates.Expires())
-			}
-		})
 		f.meter.WatchCertificate(f.certificates.Expires, f.certificates.Stale)
 	}
 	variable := env.Getenv(tokenVariable)
@@ -166,14 +159,14 @@ func (f *serveFrame) read(env *cli.Env) (err error) {
 
 // watch reads files again when they change. /readyz has facts about them, and why they cannot be read again.
 func (f *serveFrame) watch(part, what string, source *poll.Source[[][]byte], facts func() (ok bool, facts map[string]any)) {
-	f.Refreshes = append(f.Refreshes, func(ctx context.Context, _ bool) {
+	f.Background = append(f.Background, serve.Repeat(nil, func(ctx context.Context, _ bool) {
 		switch changed, err := source.Look(ctx, false); {
 		case err != nil:
 			f.Log.Error(what+" cannot be read again; what was before stays in force", "error", err)
 		case changed:
 			f.Log.Info(what + " has changed, and is in force")
 		}
-	})
+	}))
 	f.Health.Components = append(f.Health.Components, serve.Component{Name: part, State: func() (bool, any) {
 		ok, shown := facts()
 		if stale := source.Stale(); stale != "" {
@@ -296,25 +289,12 @@ func (f *serveFrame) inherited(flag, name string) (*serve.Address, error) {
 		address := serve.Inherited(text, nil)
 		return &address, nil
 	}
-	count, err := strconv.Atoi(env.Getenv("LISTEN_FDS"))
-	if err != nil || count < 1 || env.Getenv("LISTEN_PID") != strconv.Itoa(env.Process) {
-		return nil, cli.Usagef("--%s %s: systemd has passed no socket to this process; start it by a socket unit, "+
-			"such as docs/deploy/limitctl.socket", flag, text)
-	}
 	names := strings.Split(env.Getenv("LISTEN_FDNAMES"), ":")
-	names = names[:min(len(names), count)]
 	at := slices.Index(names, name)
-	switch {
-	case at < 0:
-		return nil, cli.Usagef("--%s %s: systemd has passed no socket of that name, only %s; "+
-			"its name is FileDescriptorName of the socket unit", flag, text, strings.Join(names, ", "))
-	case slices.Contains(names[at+1:], name):
-		return nil, cli.Usagef("--%s %s: systemd has passed several sockets of that name; "+
-			"give each a socket unit with its own FileDescriptorName", flag, text)
-	case slices.Contains(f.taken, at):
-		return nil, cli.Usagef("--%s %s: another listener has that socket; give each its own", flag, text)
+	if at < 0 || slices.Contains(names[at+1:], name) || env.Getenv("LISTEN_PID") != strconv.Itoa(env.Process) {
+		return nil, cli.Usagef("--%s %s: systemd has not passed exactly one socket of that name to this process; its name is "+
+			"FileDescriptorName of a socket unit, such as docs/deploy/limitctl.socket", flag, text)
 	}
-	f.taken = append(f.taken, at)
 	address := serve.Inherited(text, func() (net.Listener, error) { return env.Inherit(firstInherited + at) })
 	return &address, nil
 }

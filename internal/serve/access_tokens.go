@@ -16,6 +16,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"github.com/limitctl/limitctl/internal/outcome"
 	"github.com/limitctl/limitctl/internal/poll"
 	"github.com/limitctl/limitctl/internal/serve/refusal"
@@ -56,7 +59,6 @@ type AccessTokens struct {
 type accessToken struct {
 	sum    [sha256.Size]byte
 	name   string // or the line that it is on
-	count  string // what its requests are counted under, wherever its line is
 	scopes []string
 	limit  store.Limit // of its requests, in this process; zero for none
 }
@@ -121,12 +123,11 @@ func parseAccessToken(content string, line int) (t accessToken, err error) {
 		return t, errors.New("an access token has a character that a header cannot carry; make one with `openssl rand -hex 32`")
 	}
 	t = accessToken{sum: sha256.Sum256([]byte(token)), name: fmt.Sprint("line ", line), scopes: scopes[:usualScopes]}
-	t.count = hex.EncodeToString(t.sum[:])
 	for _, field := range strings.Fields(rest) {
 		name, value, _ := strings.Cut(field, "=")
 		switch {
 		case name == "name" && subjecttext.IsName(value):
-			t.name, t.count = value, value
+			t.name = value
 		case name == "scopes" && value != "":
 			t.scopes = strings.Split(value, ",")
 			if slices.ContainsFunc(t.scopes, func(scope string) bool { return !slices.Contains(scopes, scope) }) {
@@ -204,7 +205,7 @@ func (t *AccessTokens) exceeds(ctx context.Context, token *accessToken) time.Dur
 	if token.limit == (store.Limit{}) {
 		return 0
 	}
-	reqs := []store.Request{{Key: store.Key{Subject: token.count, Name: "access-token"}, Limit: token.limit, Cost: 1}}
+	reqs := []store.Request{{Key: store.Key{Subject: hex.EncodeToString(token.sum[:]), Name: "access-token"}, Limit: token.limit, Cost: 1}}
 	decided := make([]store.Decision, 1)
 	if err := t.used.Decide(ctx, store.Take, reqs, decided); err != nil || decided[0].Allowed {
 		return 0 // a store in memory fails only if the client has gone
@@ -212,17 +213,17 @@ func (t *AccessTokens) exceeds(ctx context.Context, token *accessToken) time.Dur
 	return max(decided[0].RetryAfter, 1)
 }
 
-// Admits says why a call with these values of its metadata authorization is refused, and "" if they are a token with the
-// scope decide that is within its limit. A token beyond its limit only came too soon.
-func (t *AccessTokens) Admits(values []string) (refusal string, tooSoon bool) {
+// Admits refuses a gRPC call, unless these values of its metadata authorization are a token with the scope decide that is within
+// its limit.
+func (t *AccessTokens) Admits(values []string) error {
 	token := t.find(values)
 	switch {
 	case token == nil || !slices.Contains(token.scopes, scopeDecide):
-		return "this needs an access token that may decide: authorization: Bearer TOKEN", false
+		return status.Error(codes.Unauthenticated, "this needs an access token that may decide: authorization: Bearer TOKEN")
 	case t.exceeds(context.Background(), token) > 0:
-		return token.beyond(), true
+		return status.Error(codes.ResourceExhausted, token.beyond())
 	}
-	return "", false
+	return nil
 }
 
 // find returns the token that the values of a header field are. It takes the same time for wrong and right tokens.
@@ -280,30 +281,26 @@ type AccessLog struct {
 
 // Begin notes a request before its handler removes the token. The returned function writes its line.
 func (l *AccessLog) Begin(r *http.Request) (answered func(status int, took time.Duration)) {
-	token := ""
+	var token *accessToken
 	if l.Tokens != nil {
-		if found, _ := l.Tokens.of(r); found != nil {
-			token = found.name
-		}
+		token, _ = l.Tokens.of(r)
 	}
 	return func(status int, took time.Duration) { l.write(r.Method, r.URL.Path, status, took, r.RemoteAddr, token) }
 }
 
 // Called writes the line of a gRPC call that has ended with that code. authorization is the value of its metadata.
 func (l *AccessLog) Called(path, code string, took time.Duration, from string, authorization []string) {
-	token := ""
+	var token *accessToken
 	if l.Tokens != nil {
-		if found := l.Tokens.find(authorization); found != nil {
-			token = found.name
-		}
+		token = l.Tokens.find(authorization)
 	}
 	l.write(http.MethodPost, path, code, took, from, token)
 }
 
-func (l *AccessLog) write(method, path string, status any, took time.Duration, from, token string) {
+func (l *AccessLog) write(method, path string, status any, took time.Duration, from string, token *accessToken) {
 	args := []any{"door", l.Listener, "method", method, "path", path, "status", status, "took", took, "from", from}
-	if token != "" {
-		args = append(args, "token", token)
+	if token != nil {
+		args = append(args, "token", token.name)
 	}
 	l.Log.Info("request", args...)
 }

@@ -9,6 +9,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // tokensOf returns the access tokens of a file with these lines.
@@ -134,16 +137,15 @@ func TestTokensOfCalls(t *testing.T) {
 	decides, reads := strings.Repeat("a", 32), strings.Repeat("b", 32)
 	tokens := tokensOf(t, decides+" limit=2/1h", reads+" scopes=read")
 	for _, test := range []struct {
-		values  []string
-		want    bool
-		tooSoon bool
+		values []string
+		want   codes.Code
 	}{
-		{[]string{"Bearer " + decides}, true, false}, {[]string{"Bearer " + reads}, false, false}, {nil, false, false},
-		{[]string{decides}, false, false}, {[]string{"Bearer " + decides, "Bearer " + decides}, false, false},
-		{[]string{"Bearer " + decides}, true, false}, {[]string{"Bearer " + decides}, false, true},
+		{[]string{"Bearer " + decides}, codes.OK}, {[]string{"Bearer " + reads}, codes.Unauthenticated}, {nil, codes.Unauthenticated},
+		{[]string{decides}, codes.Unauthenticated}, {[]string{"Bearer " + decides, "Bearer " + decides}, codes.Unauthenticated},
+		{[]string{"Bearer " + decides}, codes.OK}, {[]string{"Bearer " + decides}, codes.ResourceExhausted},
 	} {
-		if refusal, tooSoon := tokens.Admits(test.values); (refusal == "") != test.want || tooSoon != test.tooSoon {
-			t.Errorf("%.10q: %q, %t", test.values, refusal, tooSoon)
+		if err := tokens.Admits(test.values); status.Code(err) != test.want {
+			t.Errorf("%.10q: %v", test.values, err)
 		}
 	}
 }

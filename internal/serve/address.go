@@ -59,20 +59,12 @@ func (a Address) String() string {
 }
 
 // IsLocal reports whether only this machine can reach the address. Another program decides that for a socket that it makes.
-func (a Address) IsLocal() bool {
-	host, _, _ := net.SplitHostPort(a.text)
-	ip, _ := netip.ParseAddr(host)
-	return a.network != "tcp" || host == "localhost" || ip.Unmap().IsLoopback()
-}
+func (a Address) IsLocal() bool { return isLocal(a.network, a.text) }
 
-// local reports whether only this machine can reach a listener.
-func local(address net.Addr) bool {
-	tcp, is := address.(*net.TCPAddr)
-	if !is {
-		return true
-	}
-	ip, _ := netip.AddrFromSlice(tcp.IP)
-	return ip.Unmap().IsLoopback()
+func isLocal(network, address string) bool {
+	host, _, _ := net.SplitHostPort(address)
+	ip, _ := netip.ParseAddr(host)
+	return network != "tcp" || host == "localhost" || ip.Unmap().IsLoopback()
 }
 
 // listen listens at an address.
@@ -92,8 +84,6 @@ func (a Address) listen() (net.Listener, error) {
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
 		return nil, fmt.Errorf("%s is in use by another program; end that, or choose another address", a)
-	case errors.Is(err, syscall.EACCES):
-		return nil, fmt.Errorf("%s is not allowed to this user; choose a port above 1023, or another path", a)
 	case err != nil:
 		return nil, fmt.Errorf("cannot listen at %s: %w", a, err)
 	}

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"sync/atomic"
@@ -11,32 +12,23 @@ import (
 	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/internal/serve/refusal"
+	"github.com/limitctl/limitctl/internal/sys"
 )
 
 // linger is how long connections without a request are kept when the server stops. A client that uses its
 // connection in that time gets its answer, and the hint to use another connection.
 const linger = time.Second
 
-// CutError says that requests were not answered when the drain was over. It is an [outcome.ErrPartly], and does
-// not name the signal, since a signal is the usual way to end a server.
-type CutError struct {
-	Connections int
-	After       time.Duration
-}
-
-func (e *CutError) Error() string {
-	return fmt.Sprintf("%d connections still had a request after %s, and were cut; give --drain more time", e.Connections, e.After)
-}
-
-// Is implements [errors.Is].
-func (e *CutError) Is(target error) bool { return target == outcome.ErrPartly }
+// ErrCut says that requests were not answered when the drain was over. The error does not name the signal, since a signal is
+// the usual way to end a server.
+var ErrCut = outcome.Partly(errors.New("requests were cut"))
 
 // drain ends the listeners so that all requests that were sent are answered.
 func drain(ctx context.Context, o *Options, listeners []*opened) error {
 	begun := time.Now()
 	ctx, cancel := context.WithDeadline(ctx, begun.Add(o.Drain))
 	defer cancel()
-	waitFor(ctx, nil, o.Delay)
+	sys.Sleep(ctx, o.Delay)
 	var cut atomic.Int64
 	for _, operators := range []bool{false, true} {
 		var group panics.Group
@@ -49,8 +41,8 @@ func drain(ctx context.Context, o *Options, listeners []*opened) error {
 			return err
 		}
 	}
-	if n := int(cut.Load()); n > 0 {
-		return &CutError{n, o.Drain}
+	if n := cut.Load(); n > 0 {
+		return fmt.Errorf("%w: %d connections still had one after %s; give --drain more time", ErrCut, n, o.Drain)
 	}
 	o.Log.Info("drained", "after", time.Since(begun).Round(time.Millisecond).String())
 	return nil
@@ -67,11 +59,11 @@ func (l *opened) drain(ctx context.Context, leave time.Time) (cut int) {
 	open, idle := l.connections.count()
 	if l.Server == nil && open > 0 { // others inform their clients themselves
 		for idle > 0 && !l.Operators && time.Now().Before(leave) && ctx.Err() == nil {
-			waitFor(ctx, nil, lastLook/10)
+			sys.Sleep(ctx, lastLook/10)
 			_, idle = l.connections.count()
 		}
 		l.connections.leave()
-		waitFor(ctx, nil, 2*lastLook)
+		sys.Sleep(ctx, 2*lastLook)
 	}
 	if l.server.Shutdown(ctx) == nil {
 		return 0
@@ -79,18 +71,6 @@ func (l *opened) drain(ctx context.Context, leave time.Time) (cut int) {
 	cut, _ = l.connections.count()
 	l.server.Close()
 	return cut
-}
-
-// waitFor waits until a channel is closed, at most for a time, or until ctx ends. Without a channel it waits for
-// the time.
-func waitFor(ctx context.Context, closed <-chan struct{}, most time.Duration) {
-	timer := time.NewTimer(max(most, 0))
-	defer timer.Stop()
-	select {
-	case <-closed:
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }
 
 // backgroundTime is how long the end waits for the work in the background. A file system may hang, and so may a
@@ -101,58 +81,37 @@ const backgroundTime = time.Second
 func (o *Options) background(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var group panics.Group
-	begin := func(what func(ctx context.Context)) {
+	for _, run := range o.Background {
 		group.Go(func() {
-			if err := panics.Call(func() error { what(ctx); return nil }); err != nil {
+			if err := panics.Call(func() error { run(ctx); return nil }); err != nil {
 				o.Log.Error("something in the background has ended", "error", err)
 			}
 		})
-	}
-	var asks []chan struct{}
-	for _, refresh := range o.Refreshes {
-		asked := make(chan struct{}, 1)
-		asks = append(asks, asked)
-		begin(func(ctx context.Context) { repeat(ctx, refresh, asked) })
-	}
-	begin(func(ctx context.Context) { spread(ctx, o.Hangups, asks) })
-	for _, run := range o.Background {
-		begin(run)
 	}
 	return func() {
 		cancel()
 		done := make(chan struct{})
 		panics.Go(group.Wait, func(error) { close(done) })
-		waitFor(context.Background(), done, backgroundTime)
-	}
-}
-
-// repeat calls refresh regularly, and whenever asked receives.
-func repeat(ctx context.Context, refresh func(ctx context.Context, asked bool), asked <-chan struct{}) {
-	every := time.NewTicker(refreshEvery)
-	defer every.Stop()
-	for ctx.Err() == nil {
 		select {
-		case <-ctx.Done():
-		case <-asked:
-			refresh(ctx, true)
-		case <-every.C:
-			refresh(ctx, false)
+		case <-done:
+		case <-time.After(backgroundTime):
 		}
 	}
 }
 
-// spread passes each hangup to all receivers. A receiver that is slow gets several as one.
-func spread(ctx context.Context, hangups <-chan struct{}, asks []chan struct{}) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-hangups:
-			for _, asked := range asks {
-				select {
-				case asked <- struct{}{}:
-				default:
-				}
+// Repeat returns a function for Background that calls refresh every [refreshEvery], and with asked set when hangups receives: an
+// operator wants files to be read again. hangups can be nil.
+func Repeat(hangups <-chan struct{}, refresh func(ctx context.Context, asked bool)) func(context.Context) {
+	return func(ctx context.Context) {
+		every := time.NewTicker(refreshEvery)
+		defer every.Stop()
+		for ctx.Err() == nil {
+			select {
+			case <-ctx.Done():
+			case <-hangups:
+				refresh(ctx, true)
+			case <-every.C:
+				refresh(ctx, false)
 			}
 		}
 	}

@@ -24,14 +24,9 @@ type Options struct {
 	// Delay is how long a server that stops still accepts new connections, until balancers send no more. Drain
 	// bounds the time of the whole end.
 	Delay, Drain time.Duration
-	// Refreshes are called every [refreshEvery], and with asked set after each value of Hangups. Each has its own
-	// goroutine.
-	Refreshes []func(ctx context.Context, asked bool)
 	// Background functions are each called once in a goroutine, and return when ctx ends. The end does not wait
 	// long for one that hangs.
 	Background []func(ctx context.Context)
-	// Hangups receives a value when an operator wants files to be read again. It may be nil.
-	Hangups <-chan struct{}
 	// Ready gets the addresses by the listeners' names, once all of them are open.
 	Ready func(addresses map[string]string) error
 	// Connections gets each change of the number of a listener's open connections, and ConnectionRefused each that was closed
@@ -97,8 +92,8 @@ type opened struct {
 	ended       chan struct{}
 }
 
-// Run serves until ctx ends, and then until the last request is answered or Drain is over: then it returns a
-// [*CutError].
+// Run serves until ctx ends, and then until the last request is answered or Drain is over: then it returns an
+// [ErrCut].
 func Run(ctx context.Context, o *Options) error {
 	listeners, err := openListeners(o)
 	if err != nil {
@@ -109,7 +104,7 @@ func Run(ctx context.Context, o *Options) error {
 	for _, listener := range listeners {
 		addresses[listener.Name] = name(listener.connections.Addr())
 		o.Log.Info("listening", "door", listener.Name, "address", addresses[listener.Name], "tls", listener.Certificates != nil)
-		if !local(listener.connections.Addr()) {
+		if addr := listener.connections.Addr(); !isLocal(addr.Network(), addr.String()) {
 			for _, lacks := range listener.Lacks() {
 				o.Log.Warn(lacks, "door", listener.Name)
 			}

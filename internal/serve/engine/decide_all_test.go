@@ -24,8 +24,8 @@ func tenants(name string, onError store.FailurePolicy, count int64) *policy.Poli
 	}}
 }
 
-func askFor(op store.Op, policyName, tenant string, cost int64) Ask {
-	return Ask{Op: op, Policy: policyName, Attributes: policy.Attributes{"tenant": tenant}, Cost: cost}
+func askFor(e *Engine, op store.Op, policyName, tenant string, cost int64) Ask {
+	return Ask{Settings: e.Settings(), Op: op, Policy: policyName, Attributes: policy.Attributes{"tenant": tenant}, Cost: cost}
 }
 
 func TestDecideAllIsAllOrNothing(t *testing.T) {
@@ -66,11 +66,11 @@ func TestDecideAllIsAllOrNothing(t *testing.T) {
 		asks []Ask
 		want []int64 // the remaining units; -1 and below for a denial
 	}{
-		{[]Ask{askFor(store.Take, "a", "x", 2), askFor(store.Take, "b", "x", 2)}, []int64{3, 0}},
-		{[]Ask{askFor(store.Take, "a", "x", 2), askFor(store.Take, "b", "x", 1)}, []int64{3, -1}},
-		{[]Ask{askFor(store.Peek, "a", "x", 1), askFor(store.Peek, "b", "x", 1)}, []int64{3, -1}},
-		{[]Ask{askFor(store.Take, "a", "x", 2), askFor(store.Take, "a", "x", 2)}, []int64{-4, -4}},
-		{[]Ask{askFor(store.Take, "a", "x", 1), askFor(store.Take, "a", "y", 1), askFor(store.Take, "a", "x", 2)}, []int64{0, 4, 0}},
+		{[]Ask{askFor(e, store.Take, "a", "x", 2), askFor(e, store.Take, "b", "x", 2)}, []int64{3, 0}},
+		{[]Ask{askFor(e, store.Take, "a", "x", 2), askFor(e, store.Take, "b", "x", 1)}, []int64{3, -1}},
+		{[]Ask{askFor(e, store.Peek, "a", "x", 1), askFor(e, store.Peek, "b", "x", 1)}, []int64{3, -1}},
+		{[]Ask{askFor(e, store.Take, "a", "x", 2), askFor(e, store.Take, "a", "x", 2)}, []int64{-4, -4}},
+		{[]Ask{askFor(e, store.Take, "a", "x", 1), askFor(e, store.Take, "a", "y", 1), askFor(e, store.Take, "a", "x", 2)}, []int64{0, 4, 0}},
 	} {
 		got := remaining(test.asks...)
 		for j := range test.want {
@@ -80,7 +80,7 @@ func TestDecideAllIsAllOrNothing(t *testing.T) {
 			}
 		}
 	}
-	asks := []Ask{askFor(store.Take, "a", "x", 1), askFor(store.Take, "none", "x", 1)}
+	asks := []Ask{askFor(e, store.Take, "a", "x", 1), askFor(e, store.Take, "none", "x", 1)}
 	if err := e.DecideAll(t.Context(), asks, make([]decision.Answer, 2)); !errors.Is(err, ErrUnknownPolicy) {
 		t.Errorf("error %v", err)
 	}
@@ -110,7 +110,7 @@ func TestWhatNeverFitsIsDenied(t *testing.T) {
 		}
 		return text
 	}
-	decide(askFor(store.Take, "a", "x", 1), askFor(store.Take, "b", "full", 2))
+	decide(askFor(e, store.Take, "a", "x", 1), askFor(e, store.Take, "b", "full", 2))
 	denied := func(left int) string {
 		return fmt.Sprintf("false %d left, 0 granted, retry 0s, unguarded false, shadow false; ", left)
 	}
@@ -119,13 +119,13 @@ func TestWhatNeverFitsIsDenied(t *testing.T) {
 		asks []Ask
 		want string
 	}{
-		{[]Ask{askFor(store.Take, "a", "x", 6)}, denied(4)},
-		{[]Ask{askFor(store.Take, "a", "x", store.MaxCount+1)}, denied(4)},
-		{[]Ask{askFor(store.Peek, "a", "x", 6)}, denied(4)},
-		{[]Ask{askFor(store.Take, "a", "x", 3), askFor(store.Take, "a", "x", 3)}, denied(4) + denied(4)},
-		{[]Ask{askFor(store.Take, "a", "x", 4), askFor(store.Take, "b", "x", 3)}, fits + denied(2)},
-		{[]Ask{askFor(store.Take, "b", "x", 3), askFor(store.Take, "a", "x", 5)}, denied(2) + denied(4)}, // 5 do not fit, but could
-		{[]Ask{askFor(store.Take, "b", "x", 3), askFor(store.Take, "b", "full", 1)}, denied(2) + denied(0)},
+		{[]Ask{askFor(e, store.Take, "a", "x", 6)}, denied(4)},
+		{[]Ask{askFor(e, store.Take, "a", "x", store.MaxCount+1)}, denied(4)},
+		{[]Ask{askFor(e, store.Peek, "a", "x", 6)}, denied(4)},
+		{[]Ask{askFor(e, store.Take, "a", "x", 3), askFor(e, store.Take, "a", "x", 3)}, denied(4) + denied(4)},
+		{[]Ask{askFor(e, store.Take, "a", "x", 4), askFor(e, store.Take, "b", "x", 3)}, fits + denied(2)},
+		{[]Ask{askFor(e, store.Take, "b", "x", 3), askFor(e, store.Take, "a", "x", 5)}, denied(2) + denied(4)}, // 5 do not fit, but could
+		{[]Ask{askFor(e, store.Take, "b", "x", 3), askFor(e, store.Take, "b", "full", 1)}, denied(2) + denied(0)},
 	} {
 		if got := decide(test.asks...); got != test.want {
 			t.Errorf("asks %d: %s, want %s", i, got, test.want)
@@ -133,7 +133,7 @@ func TestWhatNeverFitsIsDenied(t *testing.T) {
 	}
 	away = true
 	unasked := "true 0 left, 0 granted, retry 0s, unguarded true, shadow false; "
-	if got := decide(askFor(store.Take, "a", "x", 6), askFor(store.Take, "b", "x", 1)); got != denied(0)+unasked {
+	if got := decide(askFor(e, store.Take, "a", "x", 6), askFor(e, store.Take, "b", "x", 1)); got != denied(0)+unasked {
 		t.Errorf("without a store: %s", got)
 	}
 }
@@ -161,7 +161,7 @@ func TestTheSumOfCostsIsBounded(t *testing.T) {
 	for _, op := range []store.Op{store.Take, store.Refund} {
 		for _, costs := range [][2]int64{{store.MaxCount - 1, 1}, {store.MaxCount, 1}, {store.MaxCount, store.MaxCount}} {
 			answers := make([]decision.Answer, 2)
-			asks := []Ask{askFor(op, "shadow", "x", costs[0]), askFor(op, "shadow", "x", costs[1])}
+			asks := []Ask{askFor(e, op, "shadow", "x", costs[0]), askFor(e, op, "shadow", "x", costs[1])}
 			if err := e.DecideAll(t.Context(), asks, answers); err != nil {
 				t.Errorf("%s of %d: %v", op, costs, err)
 				continue
@@ -184,7 +184,7 @@ func TestTheLeastLocalShareCountsForAll(t *testing.T) {
 	defer e.Close()
 	for _, names := range [][2]string{{"few", "many"}, {"many", "few"}} {
 		answers := make([]decision.Answer, 2)
-		asks := []Ask{askFor(store.Peek, names[0], "x", 1), askFor(store.Peek, names[1], "x", 1)}
+		asks := []Ask{askFor(e, store.Peek, names[0], "x", 1), askFor(e, store.Peek, names[1], "x", 1)}
 		if err := e.DecideAll(t.Context(), asks, answers); err != nil {
 			t.Fatal(err)
 		}
@@ -220,8 +220,8 @@ func TestTheStrictestFailurePolicyCountsForAll(t *testing.T) {
 		{"deny", "fail", 0, false},
 	} {
 		answers := make([]decision.Answer, 2)
-		err := e.DecideAll(t.Context(), []Ask{askFor(store.Take, test.one, test.one+test.other, 1),
-			askFor(store.Take, test.other, test.one+test.other, 1)}, answers)
+		err := e.DecideAll(t.Context(), []Ask{askFor(e, store.Take, test.one, test.one+test.other, 1),
+			askFor(e, store.Take, test.other, test.one+test.other, 1)}, answers)
 		if test.want == 0 {
 			if !errors.Is(err, store.ErrUnavailable) {
 				t.Errorf("%s and %s: error %v", test.one, test.other, err)
@@ -245,7 +245,7 @@ func TestClassesLeaveAShareOfGivenLimits(t *testing.T) {
 	p.Limits[0].Classes = policy.Classes{By: "plan", Of: []policy.Class{{Name: "free", Leave: store.WholeShare / 4}}}
 	e := New(memorystore.New(), &Settings{File: configfile.File{Policies: []*policy.Policy{p}}}, Options{Timeout: time.Minute})
 	defer e.Close()
-	ask := askFor(store.Peek, "a", "t", 1)
+	ask := askFor(e, store.Peek, "a", "t", 1)
 	ask.Attributes["plan"], ask.Limits = "free", []store.Limit{{Count: 1000, Period: time.Hour}}
 	answers := make([]decision.Answer, 1)
 	if err := e.DecideAll(t.Context(), []Ask{ask}, answers); err != nil {

@@ -27,7 +27,7 @@ var ErrUnknownPolicy = errors.New("unknown policy")
 type Settings struct {
 	configfile.File
 
-	inForce *policyfile.InForce // decides by these settings; nil unless an engine returned them
+	inForce *policyfile.InForce // decides by these settings; set by an engine
 }
 
 // Policy returns the policy of that name. An error is a [store.ErrInvalid] that lists the policies.
@@ -43,8 +43,7 @@ func (s *Settings) file() *policyfile.File {
 
 // Ask is a question to the engine: about the limits of a policy for attributes, or about limits of a key.
 type Ask struct {
-	// Settings are the settings for which the ask was made, from [Engine.Settings]; nil means those in force. A
-	// listener that uses settings to get attributes from a request sets them here, so that no others decide.
+	// Settings are the settings for which the ask was made, from [Engine.Settings]. No others decide it.
 	Settings   *Settings
 	Op         store.Op
 	Policy     string
@@ -127,14 +126,6 @@ func (e *Engine) Replace(settings *Settings) {
 // Settings returns the settings in force.
 func (e *Engine) Settings() *Settings { return e.settings.Load() }
 
-// deciding returns the settings of an ask.
-func (e *Engine) deciding(ask *Ask) *Settings {
-	if ask.Settings != nil && ask.Settings.inForce != nil {
-		return ask.Settings
-	}
-	return e.Settings()
-}
-
 // Decide decides an ask, and fills in answer. It reuses the answer's slices, so one answer can serve many asks in
 // turn. Its Key is the key of the ask. A wrong ask is a [store.ErrInvalid], and an unknown policy an
 // [ErrUnknownPolicy].
@@ -148,7 +139,7 @@ func (e *Engine) Decide(ctx context.Context, ask *Ask, answer *decision.Answer) 
 }
 
 func (e *Engine) decide(ctx context.Context, ask *Ask, answer *decision.Answer) error {
-	p, limits := e.deciding(ask).inForce.Of(ask.Policy)
+	p, limits := ask.Settings.inForce.Of(ask.Policy)
 	err := ask.requests(p, limits, answer)
 	if err != nil {
 		return err
@@ -184,9 +175,6 @@ func (ask *Ask) requests(p *policy.Prepared, limits *limiter.Limiter, answer *de
 		answer.Requests, answer.Overrides, err = p.AppendRequests(answer.Requests, answer.Overrides, ask.Attributes, ask.Cost, costs...)
 		if err != nil {
 			return err
-		}
-		if n := len(ask.Limits); n > 0 && n != len(answer.Requests) {
-			return store.Invalidf("policy %q has %d limits, and %d are given instead", ask.Policy, len(answer.Requests), n)
 		}
 		for i, limit := range ask.Limits {
 			answer.Requests[i].Limit, answer.Requests[i].Leave = limit, p.Limits[i].Leave(limit, ask.Attributes)
@@ -245,7 +233,7 @@ func (e *Engine) Refuse(ask *Ask, p *policy.Policy) {
 
 // countDenials counts denials of a take that no store has denied.
 func (e *Engine) countDenials(ask *Ask, requests []store.Request, decisions []store.Decision) {
-	if ask.Op != store.Take || e.denials == nil || e.deciding(ask).NoDenials {
+	if ask.Op != store.Take || e.denials == nil || ask.Settings.NoDenials {
 		return
 	}
 	for i := range decisions {
@@ -288,7 +276,7 @@ func (e *Engine) DecideAll(ctx context.Context, asks []Ask, answers []decision.A
 }
 
 func (e *Engine) decideAll(ctx context.Context, asks []Ask, answers []decision.Answer) error {
-	inForce, op := e.deciding(&asks[0]).inForce, asks[0].Op
+	inForce, op := asks[0].Settings.inForce, asks[0].Op
 	var strictest *policy.Prepared
 	var limits *limiter.Limiter // of the strictest
 	requests := make([]store.Request, 0, 2*len(asks))

@@ -42,8 +42,8 @@ policies:
     limits: [{name: ip, by: [ip], limit: fixed-window:3/1h}]
 `
 
-func ip(address string) *Ask {
-	return &Ask{Policy: "login", Attributes: policy.Attributes{"ip": address}, Cost: 1}
+func ip(e *Engine, address string) *Ask {
+	return &Ask{Settings: e.Settings(), Policy: "login", Attributes: policy.Attributes{"ip": address}, Cost: 1}
 }
 
 func allowed(t testing.TB, e *Engine, ask *Ask) bool {
@@ -75,11 +75,11 @@ func (s *away) Unwrap() store.Store { return s.Keyspace }
 func TestAnAnswerIsUsedAgain(t *testing.T) {
 	e := newEngine(t, memorystore.New(), loginFile, Options{})
 	var answer decision.Answer
-	if err := e.Decide(t.Context(), ip("a"), &answer); err != nil || answer.Policy.Name != "login" || !answer.Charges {
+	if err := e.Decide(t.Context(), ip(e, "a"), &answer); err != nil || answer.Policy.Name != "login" || !answer.Charges {
 		t.Fatalf("%+v, %v", answer, err)
 	}
 	limits := []store.Limit{{Count: 2, Period: time.Hour}, {Count: 3, Period: time.Minute}}
-	if err := e.Decide(t.Context(), &Ask{Op: store.Peek, Key: "k", Limits: limits, Cost: 1}, &answer); err != nil {
+	if err := e.Decide(t.Context(), &Ask{Settings: e.Settings(), Op: store.Peek, Key: "k", Limits: limits, Cost: 1}, &answer); err != nil {
 		t.Fatal(err)
 	}
 	if answer.Policy != nil || answer.Key != "k" || len(answer.Requests) != 2 || len(answer.Overrides) != 0 ||
@@ -87,6 +87,7 @@ func TestAnAnswerIsUsedAgain(t *testing.T) {
 		t.Errorf("%+v", answer)
 	}
 	for _, ask := range []*Ask{{Policy: "other", Cost: 1}, {Policy: "login", Cost: 1}, {Key: "k", Cost: 1}, {Key: "k", Limits: limits}} {
+		ask.Settings = e.Settings()
 		err := e.Decide(t.Context(), ask, &answer)
 		if !errors.Is(err, store.ErrInvalid) && !errors.Is(err, ErrUnknownPolicy) {
 			t.Errorf("%+v: the error is %v", ask, err)
@@ -104,14 +105,11 @@ func TestAsksTogetherAreReported(t *testing.T) {
 		_ time.Duration) {
 		told = append(told, fmt.Sprint(ask.Attributes["ip"], len(answer.Decisions), err == nil))
 	}})
-	settings := e.Settings()
+	asks, answers := []Ask{*ip(e, "a"), *ip(e, "b")}, make([]decision.Answer, 2)
 	e.Replace(settingsOf(t, "prefix: rl"))
-	asks := []Ask{*ip("a"), *ip("b")}
-	answers := make([]decision.Answer, 2)
-	if err := e.DecideAll(t.Context(), asks, answers); !errors.Is(err, ErrUnknownPolicy) {
+	if err := e.DecideAll(t.Context(), []Ask{*ip(e, "a"), *ip(e, "b")}, answers); !errors.Is(err, ErrUnknownPolicy) {
 		t.Errorf("by the settings in force: %v", err)
 	}
-	asks[0].Settings, asks[1].Settings = settings, settings
 	if err := e.DecideAll(t.Context(), asks, answers); err != nil || !answers[1].Decisions[0].Allowed {
 		t.Errorf("%+v, %v", answers, err)
 	}

@@ -70,7 +70,6 @@ func TestAPublishedVersionIsToldOnce(t *testing.T) {
 		Describe: func(err error) string { return err.Error() },
 		Log:      slog.New(slog.NewTextHandler(&log, nil)),
 		Now:      now,
-		Apply:    func(c *config.Config) { applied = append(applied, limitOf(c)) },
 	}
 	if err := r.BeginPublished(t.Context(), settings, nil); !errors.Is(err, store.ErrInvalid) || table.left > time.Second {
 		t.Errorf("before the first version: %v, and the process is reported for %s", err, table.left)
@@ -79,6 +78,7 @@ func TestAPublishedVersionIsToldOnce(t *testing.T) {
 	if err := r.BeginPublished(t.Context(), settings, nil); err != nil {
 		t.Fatal(err)
 	}
+	r.Apply = func(c *config.Config) { applied = append(applied, limitOf(c)) }
 	for _, step := range []struct {
 		what          string
 		do            func()

@@ -22,7 +22,7 @@ func TestABreakerClosesWithoutCalls(t *testing.T) {
 		}
 	}}
 	e := newEngine(t, backend, strings.ReplaceAll(localFile, "1h", "1ms"), Options{Observer: observer})
-	allowed(t, e, ip("a"))
+	allowed(t, e, ip(e, "a"))
 	backend.gone.Store(false)
 	for {
 		e.CheckRecovery(t.Context())

@@ -24,7 +24,7 @@ type Reloader struct {
 	Environment config.Environment
 	// Config is the configuration in force. Before there is one it has what is not published: contexts and the prefix.
 	Config *config.Config
-	// Apply puts another configuration in force. Set it before Refresh is called.
+	// Apply puts another configuration in force. Set it before Refresh is called, for those after the first.
 	Apply func(c *config.Config)
 	// OnReload is called after each reading of the configuration, with the hash of the one in force, and the reason why it is
 	// not the one that was read.
@@ -35,7 +35,6 @@ type Reloader struct {
 	Now      func() time.Time
 
 	files    *poll.Source[struct{}]
-	listed   string              // envoy.ratelimit_config, whose files are read, too; empty for none
 	follower *published.Follower // nil for files
 	asked    bool                // somebody waits for the result of this Refresh
 
@@ -113,8 +112,8 @@ func (r *Reloader) Refresh(ctx context.Context, asked bool) {
 func (r *Reloader) read(context.Context) (_ struct{}, sum string, _ error) {
 	var texts [][]byte
 	paths := r.Config.Searched
-	if r.listed != "" {
-		more, err := config.RatelimitPaths(r.listed, r.Environment.List)
+	if r.Config.Ratelimit != "" {
+		more, err := config.RatelimitPaths(r.Config.Ratelimit, r.Environment.List)
 		texts = append(texts, fmt.Append(nil, err))
 		paths = slices.Concat(paths, more)
 	}
@@ -133,15 +132,12 @@ func (r *Reloader) load(struct{}) error {
 			err = store.Invalidf("%s does not exist any more", path)
 		}
 	}
-	if err == nil {
-		r.put(c, 0)
-		return nil
+	if err != nil {
+		r.keep(err)
+		return err
 	}
-	if c != nil && c.Ratelimit != "" {
-		r.listed = c.Ratelimit // a mistake there can be mended, too
-	}
-	r.keep(err)
-	return err
+	r.put(c, 0)
+	return nil
 }
 
 // use puts a published version in force.
@@ -169,21 +165,18 @@ func (r *Reloader) looked(err error) {
 func (r *Reloader) put(c *config.Config, version int64) {
 	before, was := r.Config, r.state
 	now := ReloadState{Files: slices.Clone(c.Read), Hash: Hash(c), Policies: len(c.Policies), Version: version, LoadedAt: was.LoadedAt}
-	begins, changed := was.Hash == "", now.Hash != was.Hash
+	changed := now.Hash != was.Hash
 	if changed {
 		now.LoadedAt = r.Now().UTC()
-		if !begins {
-			r.Apply(c)
-		}
+	}
+	if changed && r.Apply != nil {
+		r.Apply(c)
 	}
 	r.mu.Lock()
-	r.Config, r.listed, r.state = c, c.Ratelimit, now
+	r.Config, r.state = c, now
 	r.mu.Unlock()
-	if n := len(c.Remarks); n > 0 && (begins || !slices.Equal(c.Remarks, before.Remarks)) {
+	if n := len(c.Remarks); n > 0 && (was.Hash == "" || !slices.Equal(c.Remarks, before.Remarks)) {
 		r.Log.Warn("settings of envoyproxy/ratelimit have no equal", "remarks", fmt.Sprint(c.Remarks[:min(n, mostRemarks)]))
-	}
-	if begins {
-		return
 	}
 	if changed || was.StaleSince != nil || r.asked {
 		r.Log.Info("the configuration is in force", "changed", changed, "files", c.Read, "hash", now.Hash, "policies", now.Policies)
@@ -218,10 +211,7 @@ func (r *Reloader) keep(err error) {
 // passwords, and comments do not count.
 func Hash(c *config.Config) string {
 	sum := sha256.New()
-	fmt.Fprintf(sum, "%q %t %v\n", c.Prefix, !c.NoDenials, c.LocalShare)
-	if b := c.Breaker; b != nil {
-		fmt.Fprintln(sum, "breaker", b.Failures, b.Slow, b.Pause, b.MaxPause)
-	}
+	fmt.Fprintf(sum, "%q %t %v %+v\n", c.Prefix, !c.NoDenials, c.LocalShare, c.Breaker)
 	for _, p := range c.Policies {
 		fmt.Fprintf(sum, "policy %+v\n", *p)
 	}

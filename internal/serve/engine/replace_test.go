@@ -34,7 +34,7 @@ func TestAReplacementRefillsNoLocalShare(t *testing.T) {
 	admitted := 0
 	ask := func() {
 		for range 10 {
-			if allowed(t, e, ip("a")) {
+			if allowed(t, e, ip(e, "a")) {
 				admitted++
 			}
 		}
@@ -73,19 +73,19 @@ func TestABreakerStaysOverAReplacement(t *testing.T) {
 		Observer:  limiter.Observer{OnBreaker: func(c limiter.BreakerChange) { changes = append(changes, c.To) }},
 		OnReplace: func(_ *Settings, isNew bool) { news = append(news, isNew) },
 	})
-	allowed(t, e, ip("a"))
+	allowed(t, e, ip(e, "a"))
 	backend.gone.Store(false)
 	e.Replace(settingsOf(t, localFile+"  other: {limits: [{name: ip, by: [ip], limit: 1/1h}]}\n"))
 	var answer decision.Answer
-	if e.Decide(t.Context(), ip("a"), &answer); answer.Decisions[0].DecidedBy != store.DecidedByLocal {
+	if e.Decide(t.Context(), ip(e, "a"), &answer); answer.Decisions[0].DecidedBy != store.DecidedByLocal {
 		t.Errorf("with an open breaker it is decided by %s", answer.Decisions[0].DecidedBy)
 	}
 	e.Replace(settingsOf(t, "breaker: {enabled: false}"+localFile[len("\nbreaker: {failures: 1, pause: 1h, max_pause: 1h}"):]))
-	if e.Decide(t.Context(), ip("a"), &answer); answer.Decisions[0].DecidedBy != store.DecidedByStore {
+	if e.Decide(t.Context(), ip(e, "a"), &answer); answer.Decisions[0].DecidedBy != store.DecidedByStore {
 		t.Errorf("without a breaker it is decided by %s", answer.Decisions[0].DecidedBy)
 	}
 	e.Replace(settingsOf(t, localFile))
-	if e.Decide(t.Context(), ip("a"), &answer); answer.Decisions[0].DecidedBy != store.DecidedByStore {
+	if e.Decide(t.Context(), ip(e, "a"), &answer); answer.Decisions[0].DecidedBy != store.DecidedByStore {
 		t.Errorf("with a new breaker it is decided by %s", answer.Decisions[0].DecidedBy)
 	}
 	if fmt.Sprint(changes, news) != "[open] [true false true true]" {
@@ -102,7 +102,7 @@ func TestAnOverrideMakesRoomForACost(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := newEngine(t, backend, loginFile, Options{}) // reads the overrides when it begins
-	ask, answers := ip("192.0.2.1"), make([]decision.Answer, 1)
+	ask, answers := ip(e, "192.0.2.1"), make([]decision.Answer, 1)
 	ask.Cost = 20
 	if err := e.Decide(t.Context(), ask, &answers[0]); err != nil || !answers[0].Decisions[0].Allowed {
 		t.Errorf("%v, %+v", err, answers)
@@ -128,7 +128,7 @@ func TestOverridesAndDenialsOutliveAReplacement(t *testing.T) {
 	e := newEngine(t, backend, loginFile, Options{})
 	for range 3 {
 		var answer decision.Answer
-		err := e.Decide(t.Context(), ip("blocked"), &answer)
+		err := e.Decide(t.Context(), ip(e, "blocked"), &answer)
 		if err != nil || answer.Decisions[0].Allowed || answer.Decisions[0].Override == nil {
 			t.Errorf("%+v, %v", answer.Decisions, err)
 		}
@@ -148,7 +148,7 @@ func TestCallsUnderWayEndByWhatTheyBeganWith(t *testing.T) {
 	var answer decision.Answer
 	var err error
 	var group sync.WaitGroup
-	group.Go(func() { err = e.Decide(context.Background(), ip("a"), &answer) })
+	group.Go(func() { err = e.Decide(context.Background(), ip(e, "a"), &answer) })
 	<-slow.arrived
 	e.Replace(settingsOf(t, "prefix: rl"))
 	close(slow.release)

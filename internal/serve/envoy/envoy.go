@@ -33,9 +33,9 @@ const (
 
 // Options are the parts of the service.
 type Options struct {
-	// Admits, if set, says why a call with that authorization is refused, "" if it is not, and whether it only came too
-	// soon. Health checks and reflection need no authorization.
-	Admits func(authorization []string) (refusal string, tooSoon bool)
+	// Admits, if set, returns the status with which a call with that authorization is refused. Health checks and reflection need
+	// no authorization.
+	Admits func(authorization []string) error
 	// Reflection: clients may ask for the services and their messages.
 	Reflection bool
 	// Age is how long a connection may last; 0 means without a bound.

@@ -209,10 +209,12 @@ func (s *Server) stream(server any, stream grpc.ServerStream, info *grpc.StreamS
 func (s *Server) call(ctx context.Context, path string, open bool, f func() error) error {
 	begun := time.Now()
 	var authorization []string
+	var err error
 	if s.options.Admits != nil {
-		authorization = metadata.ValueFromIncomingContext(ctx, "authorization")
+		if authorization = metadata.ValueFromIncomingContext(ctx, "authorization"); !open {
+			err = s.options.Admits(authorization)
+		}
 	}
-	err := s.refusal(open, authorization)
 	if err == nil {
 		if err = panics.Call(f); err != nil {
 			err = s.told(err)
@@ -222,22 +224,6 @@ func (s *Server) call(ctx context.Context, path string, open bool, f func() erro
 		s.options.OnCall(path, status.Code(err), time.Since(begun), from.Addr.String(), authorization)
 	}
 	return err
-}
-
-// refusal is why a call may not be made, or nil.
-func (s *Server) refusal(open bool, authorization []string) error {
-	if open || s.options.Admits == nil {
-		return nil
-	}
-	why, tooSoon := s.options.Admits(authorization)
-	switch {
-	case why == "":
-		return nil
-	case tooSoon:
-		return status.Error(codes.ResourceExhausted, why)
-	default:
-		return status.Error(codes.Unauthenticated, why)
-	}
 }
 
 // told is what the caller is told of an error: nothing of one that is a bug.

@@ -76,11 +76,11 @@ func TestCallsAreAnswered(t *testing.T) {
 // With Admits, a call needs what that wants, unless its service is open. OnCall gets each call once, also if it is refused.
 func TestCallsNeedWhatAdmitsThemAndAreTold(t *testing.T) {
 	calls := make(chan string, 10)
-	admits := func(values []string) (string, bool) {
+	admits := func(values []string) error {
 		if len(values) == 1 && values[0] == "Bearer x" {
-			return "", false
+			return nil
 		}
-		return "no", len(values) > 1
+		return status.Error(codes.ResourceExhausted, "no")
 	}
 	_, address := start(t, upper, Options{Admits: admits, OnCall: func(path string, code codes.Code, took time.Duration,
 		from string, values []string) {
@@ -92,10 +92,10 @@ func TestCallsNeedWhatAdmitsThemAndAreTold(t *testing.T) {
 		path, tokens string
 		code         codes.Code
 	}{
-		{rls.Method, "Bearer x", codes.OK}, {rls.Method, "", codes.Unauthenticated},
-		{rls.Method, "Bearer y", codes.Unauthenticated},
+		{rls.Method, "Bearer x", codes.OK}, {rls.Method, "", codes.ResourceExhausted},
+		{rls.Method, "Bearer y", codes.ResourceExhausted},
 		{rls.Method, "Bearer x+Bearer x", codes.ResourceExhausted},
-		{"/a/None", "", codes.Unauthenticated}, {"/a/None", "Bearer x", codes.Unimplemented},
+		{"/a/None", "", codes.ResourceExhausted}, {"/a/None", "Bearer x", codes.Unimplemented},
 		{healthpb.Health_Check_FullMethodName, "", codes.OK},
 	} {
 		ctx := t.Context()
@@ -329,7 +329,7 @@ func TestStreamsThatLastAreBounded(t *testing.T) {
 // Reflection is answered if it is asked for, without authorization, about all services.
 func TestReflection(t *testing.T) {
 	for _, on := range []bool{true, false} {
-		closed := func([]string) (string, bool) { return "no", false }
+		closed := func([]string) error { return status.Error(codes.Unauthenticated, "no") }
 		_, address := start(t, upper, Options{Reflection: on, Admits: closed})
 		client := grpc_reflection_v1.NewServerReflectionClient(connect(t, address, nil))
 		stream, err := client.ServerReflectionInfo(t.Context())

@@ -17,18 +17,13 @@ import (
 	"github.com/limitctl/limitctl/internal/decision"
 	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/serve/engine"
-	"github.com/limitctl/limitctl/internal/shell"
 	"github.com/limitctl/limitctl/internal/texts"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-const (
-	// quiet is the time without a failure after which an outage is over.
-	quiet = 10 * time.Second
-	// repeat is the time between two reports of an outage that goes on.
-	repeat = time.Minute
-)
+// quiet is the time without a failure after which an outage is over.
+const quiet = 10 * time.Second
 
 // Options are the parts of a Log.
 type Options struct {
@@ -38,8 +33,6 @@ type Options struct {
 	Describe func(error) string
 	// Subjects: the log may name subjects.
 	Subjects bool
-	// Redis: the store is in Redis, where a value of another type can be deleted.
-	Redis bool
 }
 
 // Log reports events. It is safe for concurrent use.
@@ -63,12 +56,11 @@ type cause struct {
 	kind string
 }
 
-// spell is a time in which the same thing happens again and again. It is reported at its beginning, regularly while
-// it goes on, and at its end.
+// spell is a time in which the same thing happens again and again. It is reported at its beginning and at its end.
 type spell struct {
-	since, last, reported time.Time
-	total, before         int64 // how often it happened, in all and until the last report
-	onError, text         string
+	since, last   time.Time
+	total         int64 // how often it happened
+	onError, text string
 }
 
 // New returns a Log without events.
@@ -83,7 +75,7 @@ func (l *Log) Failure(err error) { l.outage.Store(&err) }
 const gaveUp = "gave-up-unknown"
 
 // failed reports an error that a caller got instead of a decision, once at the beginning of a spell. Refresh
-// reports the rest. Mistakes of callers are not reported, nor is the time that they give the server; it is a
+// reports its end. Mistakes of callers are not reported, nor is the time that they give the server; it is a
 // warning if units may be charged for a call that nobody waited for.
 func (l *Log) failed(ask *engine.Ask, err error) {
 	call := layers.Call{Err: err}
@@ -100,34 +92,25 @@ func (l *Log) count(c cause, onError string, err error) {
 	defer l.mu.Unlock()
 	s := l.spells[c]
 	if s == nil {
-		s = &spell{since: now, reported: now, onError: onError, text: l.Describe(err)}
+		s = &spell{since: now, onError: onError, text: l.Describe(err)}
 		if c.kind != "" && !l.Subjects { // in store keys the subject is in braces
 			s.text = braces().ReplaceAllString(s.text, ":{…}")
 		}
 		l.spells[c] = s
-		more := []any{"error", s.text}
-		if foreign := (*store.ForeignError)(nil); l.Redis && c.kind != "" && errors.As(err, &foreign) {
-			more = append(more, "mend", shell.Unlink(foreign.StoreKey)) // with its subject: no caller made that key
+		level, text := slog.LevelError, "callers get errors instead of decisions"
+		switch c.kind {
+		case gaveUp:
+			level, text = slog.LevelWarn, "callers give up before the store answers, and units may be charged"
+		case "":
+			level, text = slog.LevelWarn, "the store does not decide, the policy does"
 		}
-		l.tell(c, s, "", more...)
+		l.Log.Log(context.Background(), level, text, append(c.labels(s), "error", s.text)...)
 	}
 	s.last = now
 	s.total++
 }
 
 var braces = texts.Regexp(`:\{[^}]*(\}|$)`)
-
-// tell logs the beginning of a spell, or that it still goes on.
-func (l *Log) tell(c cause, s *spell, still string, more ...any) {
-	level, text := slog.LevelError, "callers "+still+"get errors instead of decisions"
-	switch c.kind {
-	case gaveUp:
-		level, text = slog.LevelWarn, "callers "+still+"give up before the store answers, and units may be charged"
-	case "":
-		level, text = slog.LevelWarn, "the store "+still+"does not decide, the policy does"
-	}
-	l.Log.Log(context.Background(), level, text, append(c.labels(s), more...)...)
-}
 
 func (c cause) labels(s *spell) []any {
 	if c.kind == "" {
@@ -136,25 +119,22 @@ func (c cause) labels(s *spell) []any {
 	return []any{"policy", c.policy, "kind", c.kind}
 }
 
-// Refresh reports outages and errors that are over, and regularly those that go on.
+// Refresh reports outages and errors that are over.
 func (l *Log) Refresh(context.Context, bool) {
 	now := l.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for c, s := range l.spells {
+		if now.Sub(s.last) < quiet {
+			continue
+		}
+		delete(l.spells, c) // the next one begins a new spell
 		over, counts := "no caller got such an error for ", "errors"
 		if c.kind == "" {
 			over, counts = "no decision was made without the store for ", "without_store"
 		}
-		switch {
-		case now.Sub(s.last) >= quiet:
-			delete(l.spells, c) // the next one begins a new spell
-			l.Log.Info(over+quiet.String(), append(c.labels(s), counts, s.total,
-				"lasted", s.last.Sub(s.since).Round(time.Millisecond).String())...)
-		case now.Sub(s.reported) >= repeat:
-			l.tell(c, s, "still ", counts, s.total-s.before, "since", s.since.UTC())
-			s.before, s.reported = s.total, now
-		}
+		l.Log.Info(over+quiet.String(), append(c.labels(s), counts, s.total,
+			"lasted", s.last.Sub(s.since).Round(time.Millisecond).String())...)
 	}
 }
 

@@ -92,6 +92,3 @@ func (w *statusWriter) Write(text []byte) (int, error) {
 	}
 	return w.ResponseWriter.Write(text)
 }
-
-// Flush implements [http.Flusher].
-func (w *statusWriter) Flush() { http.NewResponseController(w.ResponseWriter).Flush() }

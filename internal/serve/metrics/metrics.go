@@ -102,7 +102,7 @@ func New(options Options) *Metrics {
 		breakerState: gauge("breaker_state", "1 for the state that the breaker is in, else 0. A Cluster has a breaker for each part, "+
 			"named by the address of its master.", "part", "state"),
 		breakerChanges: counter("breaker_changes_total", "Changes of the breaker's state.", "part", "to"),
-		reloads:        counter("config_reloads_total", "Times that the configuration was read again, since the start.", "result"),
+		reloads:        counter("config_reloads_total", "Times that the configuration was read, with that of the start.", "result"),
 		loaded: gauge("config_last_success_timestamp_seconds",
 			"When the configuration that is in force was read, as unix time.").WithLabelValues(),
 		stale: gauge("config_stale",
@@ -131,7 +131,6 @@ func New(options Options) *Metrics {
 	begin(m.sampleErrors, "used", "keys", "denied")
 	begin(m.reloads, "success", "failure")
 	begin(m.grpcCalls, "OK")
-	m.loaded.Set(seconds(m.clock()))
 	r.MustRegister(atScrape{m})
 	m.Configure(nil, true)
 	return m
@@ -202,25 +201,18 @@ func oneIf(is bool) float64 {
 	return 0
 }
 
-// Loaded sets the configuration with which the server begins.
-func (m *Metrics) Loaded(hash string) {
-	m.config.Reset()
-	if hash != "" {
-		m.config.WithLabelValues(hash).Set(1)
-	}
-	m.loaded.Set(seconds(m.clock()))
-	m.stale.Set(0)
-}
-
-// Reloaded counts a reload of the configuration, or its failure.
-func (m *Metrics) Reloaded(hash string, err error) {
+// Loaded counts that a configuration was read and is in force, with that hash, or why another one is not.
+func (m *Metrics) Loaded(hash string, err error) {
 	if err != nil {
 		m.reloads.WithLabelValues("failure").Inc()
 		m.stale.Set(1)
 		return
 	}
 	m.reloads.WithLabelValues("success").Inc()
-	m.Loaded(hash)
+	m.config.Reset()
+	m.config.WithLabelValues(hash).Set(1)
+	m.loaded.Set(seconds(m.clock()))
+	m.stale.Set(0)
 }
 
 // WatchOverrides adds a metric that shows whether overrides cannot be read.

@@ -100,10 +100,16 @@ func ask(op store.Op, ip, email string) *engine.Ask {
 	return &engine.Ask{Op: op, Policy: "login", Attributes: policy.Attributes{"ip": ip, "email": email}, Cost: 1}
 }
 
+// by sets the settings in force, by which an ask is decided.
+func by(e *engine.Engine, ask *engine.Ask) *engine.Ask {
+	ask.Settings = e.Settings()
+	return ask
+}
+
 func decide(t *testing.T, e *engine.Engine, ask *engine.Ask) *decision.Answer {
 	t.Helper()
 	answer := new(decision.Answer)
-	if err := e.Decide(t.Context(), ask, answer); err != nil {
+	if err := e.Decide(t.Context(), by(e, ask), answer); err != nil {
 		t.Fatal(err)
 	}
 	return answer
@@ -197,8 +203,8 @@ func TestEachLimitOfACallIsCountedOnce(t *testing.T) {
 	}
 	decide(t, e, ask(store.Peek, "192.0.2.1", "a@example.com"))
 	decide(t, e, ask(store.Refund, "192.0.2.1", "a@example.com"))
-	e.Decide(t.Context(), &engine.Ask{Op: store.Take, Policy: "login", Cost: 1}, new(decision.Answer))
-	e.Decide(t.Context(), &engine.Ask{Op: store.Take, Policy: "lgin", Cost: 1}, new(decision.Answer))
+	e.Decide(t.Context(), by(e, &engine.Ask{Op: store.Take, Policy: "login", Cost: 1}), new(decision.Answer))
+	e.Decide(t.Context(), by(e, &engine.Ask{Op: store.Take, Policy: "lgin", Cost: 1}), new(decision.Answer))
 	decide(t, e, &engine.Ask{Op: store.Take, Key: "user:42", Cost: 2, Limits: []store.Limit{
 		{Count: 9, Period: time.Minute}, {Count: 50, Period: time.Hour}}})
 
@@ -277,16 +283,16 @@ func TestClientsCannotMakeSeries(t *testing.T) {
 		answer = decision.Answer{}
 		switch i % 4 {
 		case 0:
-			e.Decide(t.Context(), ask(store.Take, hostile, hostile), &answer)
+			e.Decide(t.Context(), by(e, ask(store.Take, hostile, hostile)), &answer)
 		case 1:
-			e.Decide(t.Context(), &engine.Ask{Op: store.Peek, Policy: hostile, Attributes: policy.Attributes{hostile: hostile}, Cost: 1},
-				&answer)
+			attributes := policy.Attributes{hostile: hostile}
+			e.Decide(t.Context(), by(e, &engine.Ask{Op: store.Peek, Policy: hostile, Attributes: attributes, Cost: 1}), &answer)
 		case 2:
 			limits := []store.Limit{{Count: int64(i + 1), Period: time.Duration(i%1000+1) * time.Second}}
-			e.Decide(t.Context(), &engine.Ask{Op: store.Take, Key: hostile, Limits: limits, Cost: 1}, &answer)
+			e.Decide(t.Context(), by(e, &engine.Ask{Op: store.Take, Key: hostile, Limits: limits, Cost: 1}), &answer)
 		case 3:
-			e.Decide(t.Context(), &engine.Ask{Op: store.Take, Policy: "login", Attributes: policy.Attributes{hostile: hostile}, Cost: 1},
-				&answer)
+			attributes := policy.Attributes{hostile: hostile}
+			e.Decide(t.Context(), by(e, &engine.Ask{Op: store.Take, Policy: "login", Attributes: attributes, Cost: 1}), &answer)
 		}
 	}
 	for status := 100; status < 1000; status++ {
@@ -319,7 +325,7 @@ func TestTheExpositionIsValid(t *testing.T) {
 	m.Listener("http", http.NotFoundHandler(), nil)
 	m.Connections("http", 1)
 	m.ConnectionRefused("http")
-	m.Loaded("abc")
+	m.Loaded("abc", nil)
 	_, text := scrape(t, m)
 	check := exec.Command("promtool", "check", "metrics")
 	check.Stdin = strings.NewReader(text)
@@ -366,9 +372,9 @@ func TestSeriesOfOldPoliciesGo(t *testing.T) {
 func TestReloads(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	m := metrics.New(metrics.Options{Clock: func() time.Time { return now }})
-	m.Loaded("5ac1")
+	m.Loaded("5ac1", nil)
 	now = now.Add(time.Minute)
-	m.Reloaded("9be0", errors.New("line 3: unknown field"))
+	m.Loaded("9be0", errors.New("line 3: unknown field"))
 	s, text := scrape(t, m)
 	s.want(t, `limitctl_config_reloads_total{result="failure"}`, 1)
 	s.want(t, `limitctl_config_stale`, 1)
@@ -377,9 +383,9 @@ func TestReloads(t *testing.T) {
 	if strings.Contains(text, "unknown field") || strings.Contains(text, "9be0") {
 		t.Error("the metrics tell of a file that is not in force")
 	}
-	m.Reloaded("9be0", nil)
+	m.Loaded("9be0", nil)
 	s, _ = scrape(t, m)
-	s.want(t, `limitctl_config_reloads_total{result="success"}`, 1)
+	s.want(t, `limitctl_config_reloads_total{result="success"}`, 2)
 	s.want(t, `limitctl_config_stale`, 0)
 	s.want(t, `limitctl_config_info{hash="9be0"}`, 1)
 	s.want(t, `limitctl_config_last_success_timestamp_seconds`, 1_000_060)

@@ -24,8 +24,6 @@ type Sampling struct {
 	Timeout time.Duration
 	// Keys is the most keys that a round reads; 0 means none.
 	Keys int
-	// Huge: read keys even if the store has more than a million.
-	Huge bool
 	// TopDenied is how many of the most denied keys have series, at most MaxTopDenied. Their labels are subjects,
 	// so the default 0 is none.
 	TopDenied int
@@ -39,8 +37,6 @@ const (
 
 	// samplePause is the mean time between two rounds. Keys are read in every everyKeys-th, beginning with the first.
 	samplePause, everyKeys = 10 * time.Second, 6
-	// hugeStore is the number of keys above which a store is huge.
-	hugeStore = 1_000_000
 	// mostUsed is the most limits whose usage is read.
 	mostUsed = 100
 	// sampleLife is how long a sample is shown if there is no newer one.
@@ -164,7 +160,7 @@ func (m *Metrics) sampleKeys(ctx context.Context, s *Sampling) ([]prometheus.Met
 	defer end()
 	var read, total int64
 	query := admin.Query{Subjects: all, Progress: func(looked, of int64) {
-		if read, total = looked, of; looked >= int64(s.Keys) || of > hugeStore && !s.Huge {
+		if read, total = looked, of; looked >= int64(s.Keys) {
 			end() // even if no key is ours
 		}
 	}}
@@ -190,9 +186,6 @@ func (m *Metrics) sampleKeys(ctx context.Context, s *Sampling) ([]prometheus.Met
 		}
 	}
 	gauges := []prometheus.Metric{storeKeys.is(float64(total))}
-	if total > hugeStore && !s.Huge {
-		return gauges, ctx.Err()
-	}
 	whole := max(1, float64(total)/float64(max(read, 1))) // how many keys stand for one that was read
 	for of, c := range found {
 		gauges = append(gauges, keysInUse.is(c.keys*whole, of.policy, of.limit), keysNear.is(c.near*whole, of.policy, of.limit),
