@@ -156,7 +156,7 @@ func TestServeRefusesWhatIsTooMuch(t *testing.T) {
 		return strings.Contains(s.get("admin", "/metrics"), `in_flight{door="http"} 1`)
 	})
 	s.signal(syscall.SIGTERM)
-	if code := s.exit(); code != exitPartly || !strings.Contains(s.stderr.String(), "1 connections still had a request after 100ms") {
+	if code := s.exit(); code != exitPartly || !strings.Contains(s.stderr.String(), "1 connections still had one after 100ms") {
 		t.Errorf("exit code %d: %s", code, &s.stderr)
 	}
 }

@@ -70,23 +70,16 @@ func (l *listener) authorize(w http.ResponseWriter, r *http.Request, rest string
 
 // lacking returns what a request, or the configuration, lacks to decide by p; nil if nothing.
 func lacking(p *policy.Policy, rule *httplimit.Rule, attributes policy.Attributes) error {
+	const where = "say in http.attributes of the policy where in a request it is, and it must be there"
 	names, needed := p.Attributes()
 	for _, attribute := range names {
-		source, has := rule.Attributes[attribute]
-		switch {
-		case !needed[attribute] || attributes[attribute] != "":
-		case !has:
-			return store.Invalidf("policy %q needs the attribute %s; say in http.attributes of the policy where in a request it is",
-				p.Name, attribute)
-		default:
-			return store.Invalidf("policy %q needs the attribute %s, which is %s of the request; it is empty or not there",
-				p.Name, attribute, source)
+		if needed[attribute] && attributes[attribute] == "" {
+			return store.Invalidf("policy %q needs the attribute %s; "+where, p.Name, attribute)
 		}
 	}
 	for _, field := range p.CostFields() {
 		if _, has := rule.Attributes[field]; !has { // no proxy sends the length of a body here
-			return store.Invalidf("policy %q needs the cost %s; say in http.attributes of the policy where in a request it is, "+
-				"such as header:X-%s", p.Name, field, http.CanonicalHeaderKey(field))
+			return store.Invalidf("policy %q needs the cost %s; "+where, p.Name, field)
 		}
 	}
 	return nil

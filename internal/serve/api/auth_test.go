@@ -112,7 +112,7 @@ func TestForwardAuthIsRefused(t *testing.T) {
 		{authRequest("GET", "/v1/auth/chep", "127.0.0.1:1"), 404, `policy "chep" is unknown; did you mean cheap?`},
 		{authRequest("GET", "/v1/auth/cheap", "10.0.0.2:1"), 400, "10.0.0.2 is not a trusted proxy; add it to trusted_proxies"},
 		{authRequest("GET", "/v1/auth/cheap", "@"), 400, "is not a trusted proxy"},
-		{authRequest("GET", "/v1/auth/site", "127.0.0.1:1"), 400, `policy "site" needs the attribute user, which is header:X-User`},
+		{authRequest("GET", "/v1/auth/site", "127.0.0.1:1"), 400, `policy "site" needs the attribute user; say in http.attributes`},
 		{authRequest("GET", "/v1/auth/bare", "127.0.0.1:1"), 400,
 			`policy "bare" needs the attribute client; say in http.attributes of the policy where in a request it is`},
 		{authRequest("GET", "/v1/auth/cheap", "127.0.0.1:1", "X-Forwarded-Method: GET", "X-Original-Method: OPTIONS"), 400,

@@ -178,7 +178,7 @@ func (r *Reloader) put(c *config.Config, version int64) {
 	if n := len(c.Remarks); n > 0 && (was.Hash == "" || !slices.Equal(c.Remarks, before.Remarks)) {
 		r.Log.Warn("settings of envoyproxy/ratelimit have no equal", "remarks", fmt.Sprint(c.Remarks[:min(n, mostRemarks)]))
 	}
-	if changed || was.StaleSince != nil || r.asked {
+	if was.Hash != "" && (changed || was.StaleSince != nil || r.asked) { // the first is logged by the server
 		r.Log.Info("the configuration is in force", "changed", changed, "files", c.Read, "hash", now.Hash, "policies", now.Policies)
 	}
 	if c.Prefix != before.Prefix {
