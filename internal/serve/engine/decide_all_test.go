@@ -70,7 +70,8 @@ func TestDecideAllIsAllOrNothing(t *testing.T) {
 		{[]Ask{askFor(e, store.Take, "a", "x", 2), askFor(e, store.Take, "b", "x", 1)}, []int64{3, -1}},
 		{[]Ask{askFor(e, store.Peek, "a", "x", 1), askFor(e, store.Peek, "b", "x", 1)}, []int64{3, -1}},
 		{[]Ask{askFor(e, store.Take, "a", "x", 2), askFor(e, store.Take, "a", "x", 2)}, []int64{-4, -4}},
-		{[]Ask{askFor(e, store.Take, "a", "x", 1), askFor(e, store.Take, "a", "y", 1), askFor(e, store.Take, "a", "x", 2)}, []int64{0, 4, 0}},
+		{[]Ask{askFor(e, store.Take, "a", "x", 1), askFor(e, store.Take, "a", "y", 1), askFor(e, store.Take, "a", "x", 2)},
+			[]int64{0, 4, 0}},
 	} {
 		got := remaining(test.asks...)
 		for j := range test.want {
