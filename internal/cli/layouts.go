@@ -119,7 +119,7 @@ func parseStoreKeys(text string, exact bool) (store.Pattern, error) {
 // checkHasLayouts reports that the chosen store cannot have keys of other limiters.
 func checkHasLayouts(g *Globals) error {
 	s, err := g.Settings()
-	if err != nil || IsRedis(s.Store.Value) {
+	if err != nil || isRedis(s.Store.Value) {
 		return err
 	}
 	backend := "the store " + output.Printable(s.Store.Value)

@@ -295,7 +295,7 @@ func SayNothingMatches(g *Globals, selection *operation.Selection, where string)
 		text += ", prefix " + g.Chosen.Prefix.Value + g.UnknownClient(selection.Query.Subjects)
 	}
 	g.Note("%s", text)
-	if g.Layouts == nil && g.OfAnyKeys && !selection.OfPolicy && !g.ownKeysAsked && IsRedis(g.Chosen.Store.Value) {
+	if g.Layouts == nil && g.OfAnyKeys && !selection.OfPolicy && !g.ownKeysAsked && isRedis(g.Chosen.Store.Value) {
 		g.Note("only limitctl's own keys were looked at; add --layout auto for those of other limiters")
 	}
 }

@@ -374,7 +374,7 @@ func (g *Globals) SettingsToChange() (*Settings, error) {
 	return s, nil
 }
 
-// IsRedis reports whether the store of a URL has servers.
-func IsRedis(url string) bool {
+// isRedis reports whether the store of a URL has servers.
+func isRedis(url string) bool {
 	return !strings.HasPrefix(url, "file:") && !strings.HasPrefix(url, "memory:")
 }
