@@ -17,14 +17,13 @@ import (
 // breakerStore is the law of [store.Breaker]: once the store is away, calls fail at once instead of each after its own
 // time-out. They charge nothing, and the error is a [store.ErrUnavailable] that says "circuit open since …".
 //
-// After a pause the next call starts a recovery check: a peek at the same keys, in the background. No caller waits
-// for it, and there is one at a time, however many calls come. If the store answers, the breaker closes. Until a
-// call has then succeeded, one failure opens it again, for twice the last pause: a store can answer peeks and not
-// takes.
+// After a pause the next call starts a recovery check: a peek in the background, for which no caller waits. If the store
+// answers, the breaker closes. Until a call has then succeeded, one failure opens it again, for twice the last pause: a
+// store can answer peeks and not takes.
 //
-// A store that is [store.Sharded], such as a Redis Cluster, has a circuit for each shard: while a shard is away, only
-// calls for its keys fail. A call over several shards needs all of them. Its failure counts for the shard that the
-// error names, see [store.ShardError]. If the error names none, or such a call is only slow, it counts for none.
+// A store that is [store.Sharded], such as a Redis Cluster, has a circuit for each shard, and a call over several shards
+// needs all of them. Its failure counts for the shard that the error names, see [store.ShardError]. If the error names
+// none, or such a call is only slow, it counts for none.
 type breakerStore struct {
 	store.Store
 	store.Breaker

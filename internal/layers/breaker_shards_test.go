@@ -1,8 +1,6 @@
 package layers_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -94,13 +92,9 @@ func TestWhatCountsForAPart(t *testing.T) {
 		calls   [][]string
 		opens   string // the shards, in order
 	}{
-		"an error without a shard, over one":     {func(s *sickStore) { s.unnamed = true }, [][]string{{"a1"}, {"a2"}}, "a"},
-		"an error without a shard, over several": {func(s *sickStore) { s.unnamed = true }, [][]string{{"a1", "b1"}, {"a1", "b1"}}, ""},
+		"an error without a shard, over one": {func(s *sickStore) { s.unnamed = true }, [][]string{{"a1"}, {"a2"}}, "a"},
 		"slow, over one": {
 			func(s *sickStore) { delete(s.sick, "a"); s.took["a"] = time.Minute }, [][]string{{"a1"}, {"a1"}}, "a",
-		},
-		"slow, over several": {
-			func(s *sickStore) { delete(s.sick, "a"); s.took["a"] = time.Minute }, [][]string{{"a1", "b1"}, {"a1", "b1"}}, "",
 		},
 		"of one and of several":           {func(*sickStore) {}, [][]string{{"a1"}, {"b1"}, {"b1", "a1"}}, "a"},
 		"well between":                    {func(s *sickStore) {}, [][]string{{"a1"}, {"b1", "c1"}, {"b1"}, {"a1"}}, "a"},
@@ -280,36 +274,5 @@ func TestACallOverSeveralShardsIsOfItsTime(t *testing.T) {
 				f.wantOf(t, "a", store.BreakerClosed, store.BreakerOpen)
 			})
 		})
-	}
-}
-
-// The error is about the first shard of the call that is away. An invalid call and a late caller get their own.
-func TestTheFirstShardThatIsAwayIsTold(t *testing.T) {
-	f := fuseShards(store.Breaker{Failures: 1})
-	f.change(func() { f.sick["a"], f.sick["c"] = errAway, errUnknown })
-	f.take("a1")
-	f.take("c1")
-	for _, order := range [][]string{{"b1", "a1", "c1"}, {"a1", "b1", "c1"}, {"c1", "a1"}} {
-		want := "no route"
-		if order[0] == "c1" {
-			want = "cut off"
-		}
-		if err := f.take(order...); !isOpen(err) || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v: %v, want %q", order, err, want)
-		}
-	}
-	limit := store.Limit{Count: 1, Period: time.Hour}
-	reqs := []store.Request{
-		{Key: store.Key{Subject: "a1"}, Limit: limit, Cost: 1},
-		{Key: store.Key{Subject: "c1"}, Limit: limit, Cost: -1},
-	}
-	if err := f.Store.Decide(t.Context(), store.Take, reqs, make([]store.Decision, 2)); !errors.Is(err, store.ErrInvalid) {
-		t.Errorf("a mistake is told as %v", err)
-	}
-	reqs[1].Cost = 1
-	left, leave := context.WithCancel(t.Context())
-	leave()
-	if err := f.Store.Decide(left, store.Take, reqs, make([]store.Decision, 2)); !errors.Is(err, store.ErrGaveUp) {
-		t.Errorf("a caller that left is told %v", err)
 	}
 }

@@ -394,6 +394,12 @@ func TestABreakerChecksWithAPeek(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := fuse(store.Breaker{Failures: 1, Pause: time.Second})
 		f.open(t)
+		left, leave := context.WithCancel(t.Context())
+		leave()
+		err := f.Store.Decide(left, store.Take, []store.Request{asking("u", "9/1h", 1)}, make([]store.Decision, 1))
+		if !errors.Is(err, store.ErrGaveUp) {
+			t.Errorf("a caller that left is told %v", err)
+		}
 		f.pass(time.Second)
 		ask := func(op store.Op, cost int64) error {
 			req := store.Request{Key: store.Key{Subject: "u"}, Limit: store.Limit{Count: 9, Period: time.Hour}, Cost: cost}

@@ -77,11 +77,9 @@ const (
 )
 
 // DenialCollector counts denials by key, and by override what that let through. It adds them to the
-// [admin.Tables] of a store in the background, at most once a second. Without any it writes nothing.
-//
-// Its memory is bounded (about 1,000 keys). Beyond that, it counts the least denied keys together, so the most
-// denied ones always have their own counts. While the table cannot be written, for instance because the store is
-// away or the user lacks the right, decisions are not affected, counting goes on, and it tries again later.
+// [admin.Tables] of a store in the background, at most once a second. Its memory is bounded: beyond about 1,000 keys it
+// counts the least denied keys together. While the table cannot be written, whatever the cause, counting goes on, and it tries
+// again later.
 type DenialCollector struct {
 	// WithoutLocal leaves out denials by a local share while the store is away, for a process that does not wait
 	// until the store is back.

@@ -7,20 +7,17 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// denialMemory is the law of [store.DenialMemory]: after the store has denied a single take, the same take is denied
-// without a call until its RetryAfter is over, for at most MaxStale. So is a take of more units of the same key under
-// the same limit. Such a decision is by [store.DecidedByDenialMemory].
+// denialMemory is the law of [store.DenialMemory]: after the store has denied a single take, the same take, and one of more
+// units of the same key under the same limit, is denied without a call until its RetryAfter is over, for at most MaxStale.
+// Such a decision is by [store.DecidedByDenialMemory].
 //
-// The memory never allows anything. It can deny what the store would allow only after somebody outside this store
-// gave units back, deleted the key or charged it under another limit: it notices that up to MaxStale late. A
-// refund, an adjustment or a charge through this store makes it forget the key at once. It keeps limits apart, and
-// requests that leave different numbers of units.
+// It can deny what the store would allow only after somebody outside this store gave units back, deleted the key or charged
+// it under another limit: it notices that up to MaxStale late. A refund, an adjustment or a charge through this store
+// makes it forget the key at once. For a take of more units than were denied before, RetryAfter is the time until those
+// fewer units fit; then the store is called and returns the right one.
 //
-// RetryAfter and ResetAfter count down. For a take of more units than were denied before, RetryAfter is the time
-// until those fewer units fit, so it can be too short; then the store is called and returns the right one.
-//
-// Only denials of the store itself are remembered, not those of a failure policy. Calls of several requests, shadow
-// limits, takes with a token and other operations than takes pass through.
+// Denials of a failure policy are not remembered. Calls of several requests, shadow limits, takes with a token and other
+// operations than takes pass through.
 type denialMemory struct {
 	store.Store
 	maxStale time.Duration

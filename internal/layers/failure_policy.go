@@ -15,20 +15,12 @@ import (
 // Failure says how takes and peeks are decided while the store is away. The zero Failure passes errors on.
 //
 // With the policy [store.LocalOnError] a fallback store decides, mostly in the memory of this process, with a share of
-// each limit. So an outage neither stops everything nor lets everything through. The fallback store does not know
-// the usage in the store, and the store does not learn the usage in the fallback store. In an outage, each process can
-// therefore let through its share of a limit in addition to what the store let through:
+// each limit. Neither store learns the usage in the other, so in an outage all processes together can let through
+// processes × share × limit in each period, where a share is at least 1 unit, in addition to what the store let through.
 //
-//	over-admission ≤ processes × share × limit
-//
-// per period of the limit, where a share is at least 1 unit. With a share of 1 ÷ processes, all fallback stores
-// together let through at most one limit.
-//
-// A fallback store in memory holds 100,000 keys. The keys beyond that share 16,384 more keys for each limit, chosen by
-// a hash, so that invented keys cannot fill the memory: some of them are denied sooner.
-//
-// A cost that fits the limit but never its share is denied, with a RetryAfter of a second, since only the return of
-// the store can change that.
+// A fallback store in memory holds 100,000 keys. The keys beyond that share 16,384 more keys for each limit, so that
+// invented keys cannot fill the memory: some of them are denied sooner. A cost that fits the limit but never its share is
+// denied, with a RetryAfter of a second, since only the return of the store can change that.
 type Failure struct {
 	Policy store.FailurePolicy
 	// Share is the fallback store's part of the count and of the burst of each limit; the default is DefaultShare.
@@ -40,12 +32,10 @@ type Failure struct {
 
 // failurePolicyStore is the law of [Failure]: while the store is away ([store.IsAway]), the policy decides takes and
 // peeks instead of an error. Each such decision says so in DecidedBy, and is Unguarded unless a fallback store made it.
-// A call is decided either by the store or by the policy.
 //
 // Any other error passes through, since a wrong password is not an outage, nor is the end of the caller's own time
 // ([store.ErrGaveUp]). So does every error of other operations. Do not refund to the store what the policy let
-// through: the store did not charge it, and would give back units of others. Check Decision.DecidedBy. What a
-// fallback store charged fades there.
+// through: it would give back units of others. What a fallback store charged fades there.
 type failurePolicyStore struct {
 	store.Store
 	Failure

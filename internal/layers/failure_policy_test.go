@@ -173,40 +173,6 @@ func TestWrappersKeepWhatIsKnownOfACharge(t *testing.T) {
 	}
 }
 
-// Overrides apply to the decisions of a local share while the store is away.
-func TestOverridesApplyWhileTheStoreIsAway(t *testing.T) {
-	for _, test := range []struct {
-		override store.Override
-		allowed  int
-	}{
-		{store.Override{Effect: store.OverrideTimes, Thousandths: 2000}, 20},
-		{store.Override{Effect: store.OverrideBlock}, 0},
-		{store.Override{Effect: store.OverrideExempt}, 30},
-	} {
-		table := watched(&watchedTable{Store: memorystore.New()})
-		if _, err := table.SetOverride(t.Context(), test.override, time.Hour); err != nil {
-			t.Fatal(err)
-		}
-		watch := layers.WatchOverrides(table, store.Overrides{}, layers.Env{})
-		if err := watch.Load(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		table.err = store.ErrUnavailable
-		backend := layers.Stack(table, layers.Layers{Overrides: watch,
-			Failure: layers.Failure{Policy: store.LocalOnError, Share: store.WholeShare, Fallback: memorystore.New()}})
-		allowed := 0
-		for range 30 {
-			if decide(t, backend, store.Take, asking("user:1", "10/1h", 1))[0].Allowed {
-				allowed++
-			}
-		}
-		if allowed != test.allowed {
-			t.Errorf("%s: %d of 30 allowed, want %d", test.override.Effect, allowed, test.allowed)
-		}
-		watch.Close()
-	}
-}
-
 // shards is a store with a shard for each subject, which answers at once.
 type shards struct{ plainStore }
 

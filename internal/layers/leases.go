@@ -12,30 +12,20 @@ import (
 
 // leaseStore is the law of [store.Leases]: units of busy keys are taken in advance, several at a time, and handed out
 // without a call. Such a decision is by [store.DecidedByLease], and its At is the instant at which the store charged
-// the units.
+// the units. docs/design/failures-and-outages.md says why the limit holds by these instants, and what it is by the clock.
 //
-// By that instant the limit is never exceeded: the units were charged before they are handed out, in the same
-// window. By the clock, units are used up to a Term after their charge, so a bucket can let through more than its
-// limit, by what leaks out of it in a Term. A window or a counter lets nothing more through, because units are
-// never used after the window, or slice, of their charge.
+// Units that nobody takes go back to the store at the end of the Term, and on Close: to a bucket minus what leaked meanwhile,
+// and never into a new window. So the store can deny requests because others hold units: at most Max for each store with
+// leases, including units that could not go back, until they would have been free again anyway. This assumes that nobody
+// deletes the key meanwhile.
 //
-// Units that nobody takes go back to the store at the end of the Term, and on Close: to a bucket minus
-// what leaked meanwhile, and never into a new window. So the store can deny requests because others hold units: at
-// most Max for each store with leases, including units that could not go back, until they would have been free
-// again anyway. Requests that leave different numbers of units have leases of their own, each with its Max, so nobody
-// gets units that were taken for those who leave less. A process that ends without Close loses at most Max units of a
-// key, besides those that its callers were waiting for. The store rejects a refund that comes a quarter of a second late (see
-// [store.Request].NotAfter), so a slow network or a paused server also costs units, but never lets more through.
-// This assumes that nobody deletes the key meanwhile.
+// Of the callers that find no units one asks the store for what all of them need and some in advance, and the others wait
+// for it, each as long as its context lasts. If that fails, or so many units do not fit, they call the store themselves,
+// so only the store denies.
 //
-// A key that is not busy costs no more than without leases: its takes go directly to the store. Of the callers that find
-// no units one asks the store for what all of them need and some in advance, and the others wait for it, in their order and
-// each as long as its context lasts. If the call fails, or so many units do not fit, the others call the store themselves, so
-// only the store denies.
-//
-// A sliding log is not leased, because a refund removes its newest units, which can be somebody else's. A leaky
-// bucket is not leased either, since each of its units has a turn. Calls of several requests, shadow limits, takes
-// with a token and other operations than takes pass through.
+// A sliding log is not leased, because a refund removes its newest units, which can be somebody else's, nor is a leaky
+// bucket, each of whose units has a turn. Calls of several requests, shadow limits, takes with a token and other operations
+// than takes pass through.
 type leaseStore struct {
 	store.Store
 	store.Leases

@@ -85,48 +85,6 @@ func TestWhatIsCounted(t *testing.T) {
 	}
 }
 
-// Without a denial, a write a second has what was let through. What a write did not bring is in the next one, and what
-// it may have brought is not.
-func TestWhatIsLetThroughIsWrittenOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		table := denying(&denyingStore{decision: store.Decision{Allowed: true, Override: &store.Override{ID: "5y7qnswd"}}})
-		backend := withDenialLog(table)
-		check := func(when string, writes int, want int64) {
-			t.Helper()
-			if sum, did := table.letThrough()["5y7qnswd"], len(table.written()); did != writes || sum != want {
-				t.Errorf("%s: %d writes of %d; want %d of %d", when, did, sum, writes, want)
-			}
-		}
-		deny(t, backend, "u", 3) // which it allows
-		pass(900 * time.Millisecond)
-		check("at first", 0, 0)
-		pass(200 * time.Millisecond)
-		check("after a second", 1, 3)
-		pass(time.Minute)
-		check("after a rest", 1, 3)
-		table.set(store.ErrUnavailable)
-		deny(t, backend, "u", 4)
-		pass(time.Second + time.Millisecond)
-		deny(t, backend, "u", 5)
-		table.set(nil)
-		pass(time.Minute)
-		check("after an outage", 1, 9)
-		table.set(store.ErrOutcomeUnknown)
-		deny(t, backend, "u", 6)
-		pass(time.Second + time.Millisecond)
-		table.set(nil)
-		pass(time.Minute)
-		check("after a lost write", 1, 0)
-		if !table.written()[0].Lost {
-			t.Errorf("%+v does not say that one was lost", table.written()[0])
-		}
-		table.set(nil)
-		deny(t, backend, "u", 7)
-		backend.Close()
-		check("after Close", 1, 7)
-	})
-}
-
 // A write has so many overrides as it may have, the others follow, and of more than can be in force none is counted
 // before others have ended.
 func TestWhatIsLetThroughIsBounded(t *testing.T) {

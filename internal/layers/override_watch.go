@@ -16,13 +16,10 @@ import (
 // OverrideWatch is the law of how soon overrides apply: a change in the [admin.Tables] of a store applies to the calls of its
 // stacks within about a second.
 //
-// It checks for changes in the background, by one small read a second, while decisions are made and for a minute
-// after the last. It reads the overrides themselves when they have changed. Only the first decision of a process,
-// and the first after more than a minute without any, wait for a read: at most for a second, or until their context
-// ends. No decision fails because of overrides. While they cannot be read, because the store is away or the user
-// lacks the right, the known ones apply until their ends, by the store's clock as far as it is known; a process
-// that has just begun knows none. Then it checks five times less often, so a change made meanwhile applies within about
-// six seconds after the return of the store.
+// It checks for changes in the background while decisions are made and for a minute after the last. Only the first decision
+// of a process, and the first after more than a minute without any, wait for a read: at most for a second, or until their
+// context ends. No decision fails because of overrides. While they cannot be read, whatever the cause, the known ones
+// apply until their ends, by the store's clock as far as it is known, and checks are five times less often.
 type OverrideWatch struct {
 	store.Overrides
 	Env

@@ -15,14 +15,13 @@ import (
 // stay charged.
 var ErrNotGivenBack = errors.New("what was taken was not given back")
 
-// Waiter is the law of waiting for a turn: units are taken as soon as they fit. Until then nothing is charged, except by a
-// leaky bucket, whose turns are in the order of the charges.
+// Waiter is the law of waiting for a turn: units are taken as soon as they fit, by callers of one Waiter in the order of their
+// calls, whatever their costs. Until then nothing is charged, except by a leaky bucket, whose turns are in the order of the
+// charges.
 //
-// Callers of one Waiter who wait for the same key take turns in the order of their calls, whatever their costs. Only
-// one who leaves less than an earlier caller does not wait for it; see [store.Request].Leave. Only the first calls the
-// store, when its turn has come, so there are about as many calls as granted units. Callers of other Waiters, of other
-// processes, and those who take without waiting are not in this order. While the store is away there is no order:
-// everybody calls, so that nobody waits for the time-outs of others.
+// Only one who leaves less than an earlier caller does not wait for it; see [store.Request].Leave. Only the first calls the
+// store, when its turn has come, so there are about as many calls as granted units. While the store is away there is no
+// order: everybody calls, so that nobody waits for the time-outs of others.
 //
 // A Waiter is safe for concurrent use. Do not copy it after its first use.
 type Waiter struct {

@@ -3,13 +3,11 @@ package layers_test
 import (
 	"context"
 	"errors"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/limitctl/limitctl/internal/layers"
-	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/internal/sys"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -27,25 +25,6 @@ func newVirtual() (*virtual, *layers.Waiter) {
 	v := &virtual{now: time.Date(2026, 3, 29, 1, 0, 0, 0, time.UTC)}
 	clock := func() time.Time { return v.now }
 	return v, &layers.Waiter{Store: memorystore.New(memorystore.WithClock(clock)), Now: clock, Sleep: v.sleep}
-}
-
-// A deadline of the context bounds the wait, too: the denial comes at once and not after the deadline.
-func TestWaitHeedsTheContextsDeadline(t *testing.T) {
-	l := storecall.New(memorystore.New())
-	limit := store.Limit{Count: 1, Period: time.Hour}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	if d, err := l.Wait(ctx, store.Key{Subject: "u"}, limit, 1); err != nil || !d.Allowed {
-		t.Fatalf("%+v, %v", d, err)
-	}
-	d, err := l.Wait(ctx, store.Key{Subject: "u"}, limit, 1)
-	var denied *storecall.DeniedError
-	if !errors.As(err, &denied) || !errors.Is(err, context.DeadlineExceeded) || d.Allowed || d.RetryAfter < 59*time.Minute {
-		t.Errorf("%+v, %v", d, err)
-	}
-	if denied != nil && (len(denied.Decisions) != 1 || denied.Decisions[0] != d || !strings.Contains(err.Error(), "try again in ")) {
-		t.Errorf("%+v, %v", denied.Decisions, err)
-	}
 }
 
 // scripted is a store whose answers a test decides.

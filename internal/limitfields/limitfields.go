@@ -79,9 +79,11 @@ func set(
 			tightest, tightestLimit, tightestWait = d, limit, wait
 		}
 	}
+	values := make([]string, 0, 7) // one allocation for all fields
 	put := func(name string, isSelected bool, value string) {
 		if isSelected {
-			header[name] = []string{value}
+			values = append(values, value)
+			header[name] = values[len(values)-1 : len(values) : len(values)]
 		}
 	}
 	put(policyField, s&RateLimit != 0 && len(policies) > 0, string(policies))

@@ -156,12 +156,6 @@ func stored(requests []Request) []store.Request {
 
 // check finds errors that need no call of the store.
 func (l *Limiter) check(ctx context.Context, requests []Request) error {
-	if l == nil || l.store == nil {
-		return store.Invalidf("the limiter is not made by New")
-	}
-	if ctx == nil {
-		return store.Invalidf("the context is nil")
-	}
 	if ctx.Err() != nil {
 		return fmt.Errorf("%w: %w", ErrGaveUp, ctx.Err())
 	}

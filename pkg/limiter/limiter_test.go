@@ -85,7 +85,6 @@ func TestMisuseDenies(t *testing.T) {
 	if err := closed.Close(); err != nil {
 		t.Fatal(err)
 	}
-	var none *limiter.Limiter
 	for name, test := range map[string]struct {
 		limiter  *limiter.Limiter
 		requests []limiter.Request
@@ -102,8 +101,6 @@ func TestMisuseDenies(t *testing.T) {
 		"a wrong subject":     {good, []limiter.Request{minute.ForSubject("a{b}")}, limiter.ErrInvalid, "subject"},
 		"one of two is wrong": {good, []limiter.Request{minute.For("u"), {}}, limiter.ErrInvalid, "request 2 of 2 is empty"},
 		"closed":              {closed, []limiter.Request{minute.For("u")}, limiter.ErrClosed, "closed"},
-		"nil":                 {none, []limiter.Request{minute.For("u")}, limiter.ErrInvalid, "not made by New"},
-		"zero":                {&limiter.Limiter{}, []limiter.Request{minute.For("u")}, limiter.ErrInvalid, "not made by New"},
 	} {
 		for verb, ask := range map[string]func(context.Context, ...limiter.Request) (limiter.Decisions, error){
 			"Take": test.limiter.Take, "Peek": test.limiter.Peek,
@@ -136,18 +133,15 @@ func TestOptionsThatAreWrong(t *testing.T) {
 		text    string
 	}{
 		"no store": {nil, nil, "the store is nil"},
-		"nil":      {sound, []limiter.Option{limiter.Breaker{}, nil}, "option 2 of 2 is nil"},
 		"twice": {sound, []limiter.Option{limiter.Breaker{}, limiter.Leases{}, limiter.Breaker{Failures: 2}},
 			"Breaker is given twice"},
 		"two failures":    {sound, []limiter.Option{limiter.FailOpen(), limiter.FailClosed()}, "FailLocal is given twice"},
 		"share 0":         {sound, []limiter.Option{limiter.FailLocal(0)}, "share 0 of FailLocal"},
 		"share above":     {sound, []limiter.Option{limiter.FailLocal(1.01)}, "share 1.01 of FailLocal"},
 		"no share":        {sound, []limiter.Option{limiter.FailLocal(math.NaN())}, "share NaN"},
-		"no local store":  {sound, []limiter.Option{limiter.FailLocalIn(nil, 1)}, "FailLocalIn has no store"},
 		"negative leases": {sound, []limiter.Option{limiter.Leases{Max: -2}}, "Leases has the negative number -2"},
 		"no unit":         {sound, []limiter.Option{limiter.Timeout(999_999)}, "Timeout 999.999µs is below 1ms"},
 		"slow at once":    {sound, []limiter.Option{limiter.Breaker{Slow: 999_999}}, "Breaker has the time 999.999µs"},
-		"no wrapper":      {sound, []limiter.Option{limiter.Around(nil)}, "Around has no wrapper"},
 		"no overrides":    {plain{sound}, []limiter.Option{limiter.Overrides{}}, "keeps no overrides"},
 		"no denials":      {plain{sound}, []limiter.Option{limiter.DenialLog{}}, "keeps no denials"},
 	} {
@@ -159,10 +153,6 @@ func TestOptionsThatAreWrong(t *testing.T) {
 	}
 	for _, share := range []float64{1e-9, 1} { // at the bounds
 		newLimiter(t, sound, limiter.FailLocal(share), limiter.Timeout(time.Millisecond), limiter.Breaker{Slow: time.Millisecond})
-	}
-	var none context.Context
-	if d, err := newLimiter(t, sound).Take(none, minute.For("u")); !errors.Is(err, limiter.ErrInvalid) || d.Allowed() {
-		t.Errorf("without a context: %v", err)
 	}
 }
 

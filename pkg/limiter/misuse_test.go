@@ -1,7 +1,6 @@
 package limiter_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -79,15 +78,10 @@ func TestNilAndAbsurdArguments(t *testing.T) {
 		return nil
 	}
 	var none *memorystore.Store
-	limits := newLimiter(t, memorystore.New())
-	r, _ := limits.Reserve(t.Context(), minute.For("u"))
-	var noContext context.Context
 	for text, err := range map[string]error{
 		"the store is nil":                         take(none),
 		"the memory store is not made by New":      take(&memorystore.Store{}),
 		"the Redis store is not made by":           take(&redisstore.Store{}),
-		"option 1 of 1 is nil":                     option((*limiter.Breaker)(nil)),
-		"FailLocalIn has no store":                 option(limiter.FailLocalIn(none, 1)),
 		"option Leases has the time 1ns":           option(limiter.Leases{Term: 1}),
 		"option Overrides has the time 999.999µs":  option(limiter.Overrides{Every: time.Millisecond - 1}),
 		"option DenialLog has the time -1ns":       option(limiter.DenialLog{Every: -1}),
@@ -103,7 +97,6 @@ func TestNilAndAbsurdArguments(t *testing.T) {
 		"WithBudget: store is nil":                 panics(func() { store.WithBudget(nil, 1) }),
 		"Wrap: wrapper or inner is nil":            panics(func() { store.Wrap(memorystore.New(), nil) }),
 		"Wrap: wrapper or":                         panics(func() { store.Wrap(nil, memorystore.New()) }),
-		"the context is nil":                       r.Settle(noContext, 1),
 	} {
 		if !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), text) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%v, want %q", err, text)

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/layers"
-	"github.com/limitctl/limitctl/internal/sys"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -76,18 +75,12 @@ func FailLocal(share float64) Option { return failure{policy: store.LocalOnError
 // FailLocalIn is [FailLocal] with another store, such as a file that the processes of a machine share. Closing the
 // limiter leaves it open.
 func FailLocalIn(local Store, share float64) Option {
-	if sys.IsNil(local) {
-		return failure{} // New reports it
-	}
 	return failure{policy: store.LocalOnError, share: share, local: local}
 }
 
 func (f failure) add(b *builder) error {
 	if err := b.once("FailOpen, FailClosed or FailLocal", 0); err != nil {
 		return err
-	}
-	if f.policy == store.FailOnError {
-		return store.Invalidf("FailLocalIn has no store")
 	}
 	b.layers.Failure = layers.Failure{Policy: f.policy, Fallback: f.local}
 	if f.policy != store.LocalOnError {
@@ -110,9 +103,6 @@ func Around(wrap func(Store) Store) Option { return around(wrap) }
 type around func(Store) Store
 
 func (a around) add(b *builder) error {
-	if a == nil {
-		return store.Invalidf("Around has no wrapper")
-	}
 	b.layers.Around = a
 	return b.once("Around", 0)
 }
@@ -269,10 +259,7 @@ func (b *builder) stack(options []Option) (Store, error) {
 	if len(options) == 0 {
 		return b.store, nil
 	}
-	for i, option := range options {
-		if sys.IsNil(option) {
-			return nil, store.Invalidf("option %d of %d is nil", i+1, len(options))
-		}
+	for _, option := range options {
 		if err := option.add(b); err != nil {
 			return nil, err
 		}

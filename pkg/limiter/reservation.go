@@ -103,12 +103,6 @@ func (r *Reservation) Decisions() Decisions { return DecisionsOf(r.decisions) }
 // with others it fails with an [ErrInvalid]. If the store no longer remembers the token, the error is an
 // [ErrUnknownToken]. After any other error it can be called again.
 func (r *Reservation) Settle(ctx context.Context, costs ...int64) error {
-	if r == nil || r.limiter == nil {
-		return store.Invalidf("the reservation is nil; nothing was taken")
-	}
-	if ctx == nil {
-		return store.Invalidf("the context is nil")
-	}
 	if len(costs) != len(r.requests) {
 		return store.Invalidf("%d costs for %d requests; give one for each, in their order", len(costs), len(r.requests))
 	}

@@ -74,23 +74,17 @@ func (s *Settings) Client(policy, attribute, value string) string {
 //	X-RateLimit-Reset: 1700000001
 //
 // In RateLimit-Policy q is the count of the limit, and w its period in seconds, rounded up. For a period below one
-// second, q is the number that fits into a second, rounded down. So the fields never promise more than the limit
-// allows in the long run. q does not include the burst, which a client can have saved up, so r can be greater than
-// q. X-RateLimit-Limit is the capacity, the most that r can be.
+// second, q is the number that fits into a second, rounded down. X-RateLimit-Limit is the capacity, the most that r can
+// be: more than q by the burst.
 //
-// In RateLimit r is what remains, and t the time until more remains, in seconds, rounded up: the retry after of a
-// limit that denied, the next unit of a bucket, the end of a window. For the sliding algorithms t is the reset
-// after, since nothing nearer is known; more can remain earlier. X-RateLimit-Reset is the instant of t for its
-// limit, and not before Retry-After, so that a client can sleep until then and is allowed. It is by this machine's
-// clock, like the field Date, except for the end of a window of a calendar, which is the same by all.
-//
-// Retry-After is the time until the same request is allowed, if nobody else takes. It is never less than the t of a
-// limit that denied.
+// In RateLimit r is what remains, and t the time until more remains, in seconds, rounded up; for the sliding algorithms
+// it is the reset after, since nothing nearer is known. X-RateLimit-Reset is the instant of t for its limit, and not before
+// Retry-After, so that a client can sleep until then and is allowed. It is by this machine's clock, except for the end
+// of a window of a calendar. Retry-After is the time until the same request is allowed, if nobody else takes.
 //
 // The fields leave out what cannot deny: shadow limits, and limits from which an operator exempted the client. A
-// limit without a decision, or with one by a failure policy, is in RateLimit-Policy only, since its usage is
-// unknown. A limit that an override or a local share changes appears as changed. A block appears as a limit with
-// nothing left until it ends.
+// limit whose usage is unknown, since a failure policy decided, is in RateLimit-Policy only. A limit that an override or
+// a local share changes appears as changed, and a block as a limit with nothing left until it ends.
 //
 // If any field is selected, limits that are used up to their share [policy.Limit].Warn or further are in
 // X-RateLimit-Warning, with the per cent that are used, rounded down: "daily";used=83

@@ -24,9 +24,8 @@ type Options struct {
 	// Headers are the fields of answers; 0 means [AllHeaders].
 	Headers Headers
 	// Attributes, if not nil, returns attributes that are not in the request itself, such as the user of a session.
-	// They take precedence over those of Rule. One with the name of a field that is a limit's cost is that number,
-	// such as "tokens": "3000". A client that can set it chooses its own cost. A missing cost is an error, also for
-	// a shadow limit. An error becomes the status 400 if it is a [limiter.ErrInvalid], else 500.
+	// They take precedence over those of Rule, also for costs: "tokens": "3000". An error becomes the status 400 if it
+	// is a [limiter.ErrInvalid], else 500.
 	Attributes func(r *http.Request) (policy.Attributes, error)
 	// Cost, if not nil, returns the cost of r; 0 means that r is not limited. The default is 1 for each request. It
 	// does not apply to a limit with its own cost; see [Rule.Costs].
@@ -104,7 +103,9 @@ func New(limits *limiter.Limiter, p *policy.Policy, options Options) (*Middlewar
 			return err
 		}
 		o.limits = p.Limits
-		o.requests, _, err = prepared.AppendRequests(nil, nil, attributes, cost, costs...)
+		var exceptions [8]int // no allocation, as they are not needed
+		o.requests, _, err = prepared.AppendRequests(
+			make([]store.Request, 0, len(p.Limits)), exceptions[:0], attributes, cost, costs...)
 		return err
 	}, options)
 }
