@@ -26,9 +26,6 @@ type turns struct {
 type line struct {
 	classes map[int64][]*spot // those who wait in the order of arrival, by what they leave
 	taking  int64             // the cost of those who pass
-	// answer is the last denial that one of them got from the store, and answered its local time.
-	answer   store.Decision
-	answered time.Time
 }
 
 // waiting is a caller who waits. Its fields below the blank line are guarded by the lock of turns.
@@ -106,14 +103,8 @@ func (t *turns) denied(p *waiting, decisions []store.Decision, now time.Time, ho
 			longest = i
 		}
 	}
-	if !holds || longest < 0 {
-		return
-	}
-	t.hold(p, longest, decisions[longest].RetryAfter, now)
-	for i := range p.spots {
-		if s := &p.spots[i]; s.line != nil && !s.fits.IsZero() {
-			s.line.answer, s.line.answered = decisions[i], now
-		}
+	if holds && longest >= 0 {
+		t.hold(p, longest, decisions[longest].RetryAfter, now)
 	}
 }
 
@@ -219,24 +210,16 @@ func (t *turns) tooLate(p *waiting) bool {
 	return false
 }
 
-// denial is the answer to p if its turn does not come in time. It has the store's last answers to callers of the same keys.
+// denial is the answer to p if its turn does not come in time. It says when to try again, and not what is in use.
 func (t *turns) denial(p *waiting, now time.Time) []store.Decision {
 	decisions := make([]store.Decision, len(p.spots))
 	for i := range decisions {
 		s, d := &p.spots[i], &decisions[i]
 		*d = store.Decision{Allowed: true, Shadow: s.req.Shadow, Unguarded: true} // no limit was applied
-		ahead := t.ahead(s)
-		if ahead == nil {
-			continue
+		if ahead := t.ahead(s); ahead != nil {
+			wait := max(time.Microsecond, ahead.notBefore().Sub(now).Truncate(time.Microsecond))
+			*d = store.Decision{RetryAfter: wait, ResetAfter: wait}
 		}
-		*d = ahead.line.answer
-		d.RetryAfter = 0
-		age(d, now.Sub(ahead.line.answered))
-		under := *s.req
-		under.SetLimit(d.Override.Apply(s.req.Limit))
-		d.Remaining = max(0, under.Capacity()-d.Used)
-		d.RetryAfter = max(time.Microsecond, ahead.notBefore().Sub(now).Truncate(time.Microsecond))
-		d.ResetAfter = max(d.RetryAfter, d.ResetAfter)
 	}
 	return decisions
 }

@@ -45,7 +45,7 @@ type Waiter struct {
 // A denial is no error: the turn would come after ctx's deadline, or after MaxWait. It comes at once if the store has
 // said so, to this caller or before to an earlier one with the same cost or less. Otherwise it comes at the deadline: if others
 // are still before this caller (their number does not matter, since each of them may leave), or if its turn came just
-// then. Such a denial has the store's last answer. Decisions on limits that were not applied because the turn for another
+// then. A denial behind others says only when to try again. Decisions on limits that were not applied because the turn for another
 // did not come are Unguarded.
 //
 // If ctx ends while the store is asked or during a delay, the error is a [store.ErrGaveUp] and nothing stays charged; if

@@ -13,7 +13,6 @@ import (
 
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
-	"github.com/limitctl/limitctl/pkg/limiter/policyfile"
 	"github.com/limitctl/limitctl/pkg/limiter/prom"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -172,33 +171,6 @@ limiter_leased_units %d
 limiter_remembered_denials 1
 `, held.LeasedUnits), "limiter_leased_keys", "limiter_leased_units", "limiter_remembered_denials")
 	})
-}
-
-// A runtime of policies has metrics, too.
-func TestARuntime(t *testing.T) {
-	file, err := policyfile.Parse("limitctl.yaml", []byte(`
-breaker: {}
-policies: {api: {limits: [{name: user, by: [user], limit: 1/24h}], on_error: local}}
-`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	metrics := prom.New()
-	policies, err := policyfile.NewRuntime(file, &sick{Store: memorystore.New(), err: limiter.ErrUnavailable}, metrics.Observer())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer policies.Close()
-	metrics.Watch(policies)
-	if d, err := policies.Take(t.Context(), "api", map[string]string{"user": "a"}, 1); err != nil || !d.Allowed() {
-		t.Fatalf("%+v, %v", d.All(), err)
-	}
-	want(t, metrics, calls+`
-limiter_calls_total{decided_by="local",operation="take",outcome="allowed"} 1
-`, "limiter_calls_total")
-	if n := testutil.CollectAndCount(metrics, "limiter_breaker_state"); n != 3 {
-		t.Errorf("%d states of the breaker", n)
-	}
 }
 
 // Clients cannot create series.
