@@ -72,12 +72,8 @@ func namedLayout(name string) (layouts.Layout, error) {
 // keys.
 func readLayout(r *yamlfile.Reader, v yamlfile.Value) []string {
 	const want = "the name of a layout, such as redis_rate, or auto, or a list of names"
-	values := []yamlfile.Value{v}
-	if r.IsList(v) {
-		values, _ = r.List(v, "layout", want)
-	}
 	var names []string
-	for _, value := range values {
+	for _, value := range r.OneOrMore(v) {
 		name, ok := r.Text(value, "layout", want)
 		if !ok {
 			continue

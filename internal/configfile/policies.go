@@ -76,7 +76,7 @@ func Read(path string, data []byte, operators Operators) (File, *yamlfile.Reader
 	if v, given := fields["contexts"]; given && operators.Contexts != nil {
 		operators.Contexts(r, v)
 	} else if given {
-		r.Hide(passwords(r.Texts(v))...)
+		r.HideURLs()
 	}
 	return file, r
 }
@@ -90,26 +90,6 @@ func nameClients(http *httplimit.Settings, p *policy.Policy) {
 			}
 		}
 	}
-}
-
-// passwords returns possible passwords in the texts of contexts that are not read: the stores' URLs, and the parts
-// before the host in them.
-func passwords(texts []string) (secrets []string) {
-	for _, text := range texts {
-		_, rest, isURL := strings.Cut(text, "://")
-		if !isURL {
-			continue
-		}
-		secrets = append(secrets, text)
-		if at := strings.LastIndex(rest, "@"); at >= 0 {
-			login := rest[:at]
-			if _, password, found := strings.Cut(login, ":"); found {
-				login = password
-			}
-			secrets = append(secrets, login)
-		}
-	}
-	return secrets
 }
 
 // FindPolicy returns the policy of that name. An error is a [store.ErrInvalid] that lists the policies of the file.

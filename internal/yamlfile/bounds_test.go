@@ -42,35 +42,29 @@ func TestBombs(t *testing.T) {
 	repeated := func(text string) string { return strings.Repeat(text, size/len(text)) }
 	const (
 		nested = "lists and maps are nested more than 100 deep here"
-		named  = "the file has more than 5000 anchors and aliases"
 		marks  = "the file has more than 100000 brackets, commas, colons and quotes"
 		long   = "the line has more than 65536 bytes; split it"
 		level  = "this list or map has more than 10000 lines"
-		tags   = "the file has more than 100 tags; tags are not used here, remove them"
-		lines  = "the file has more than 20000 lines"
 	)
 	broken := func(text string) string { // into lines that are not too long
 		return strings.Repeat(strings.Repeat(text, 60_000/len(text))+"\n", 17)
 	}
 	for name, test := range map[string]struct{ text, want string }{
-		"- - -":                  {strings.Repeat("- ", 30_000), "1:1: " + nested},
-		"? ? ?":                  {strings.Repeat("? ", 30_000), "1:1: " + nested},
-		"a megabyte of - - -":    {repeated("- "), "1:1: " + long},
-		"[[[":                    {strings.Repeat("[", 30_000), "1:101: brackets are nested more than 100 deep here"},
-		"lines of tags":          {repeated("- !a x\n"), "101:1: " + tags},
-		"&a *a":                  {strings.Repeat("&a *a ", 10_000), "1:1: " + named},
-		"aliases on a line":      {"a: &a {b: c}\nd: {<<: [" + strings.Repeat("*a,", 20_000) + "]}\n", "2:1: " + named},
-		"lines":                  {repeated("x\n"), "10001:1: " + level},
-		"a list":                 {repeated("-\n"), "10001:1: " + level},
-		"levels":                 {repeated("a:\n b:\n  c:\n"), "20001:1: " + lines},
-		"indentation":            {"a:\n" + strings.Repeat(" ", 501) + "b: c\n", "2:501: the line is indented by more than 500 characters"},
-		"a quote":                {"a: \"" + strings.Repeat("x\n", 9_000), "1:4: could not find end character of double-quoted text"},
-		"pairs":                  {broken("a: "), "6:1: " + marks},
-		"quotes":                 {broken("''"), "2:1: " + marks},
-		"blank lines":            {"a: |\n" + repeated("\n"), "102:1: more than 100 blank lines in a row"},
-		"blank lines with space": {"a: |\n" + repeated(" \n"), "102:1: more than 100 blank lines in a row"},
-		"replacements":           {broken("\ufffd"), "1:1: the file is a text"},
-		"documents":              {repeated("--- a\n"), "11:1: the file has more than 10 documents; only one is allowed"},
+		"- - -":                 {strings.Repeat("- ", 30_000), "1:1: " + nested},
+		"? ? ?":                 {strings.Repeat("? ", 30_000), "1:1: " + nested},
+		"a megabyte of - - -":   {repeated("- "), "1:1: " + long},
+		"[[[":                   {strings.Repeat("[", 30_000), "1:1: " + nested},
+		"lines":                 {repeated("x\n"), "10001:1: " + level},
+		"a list":                {repeated("-\n"), "10001:1: " + level},
+		"lines beside others":   {"a:\n" + strings.Repeat(strings.Repeat(" b: x\n", 5_000)+"# c\n\n", 3), "10006:1: " + level},
+		"levels":                {repeated("a:\n b:\n  c:\n"), "20001:1: the file has more than 20000 lines"},
+		"a quote":               {"a: \"" + strings.Repeat("x\n", 9_000), "1:4: could not find end character of double-quoted text"},
+		"pairs":                 {broken("a: "), "6:1: " + marks},
+		"quotes":                {broken("''"), "2:1: " + marks},
+		"blank lines":           {"a: |\n" + repeated("\n"), "10001:1: " + level},
+		"blank lines in spaces": {"a: |\n" + repeated(" \n"), "10002:1: " + level},
+		"replacements":          {broken("\ufffd"), "1:1: the file is a text"},
+		"documents":             {repeated("--- a\n"), "10001:1: " + level},
 	} {
 		first, allocated := parsed(t, test.text)
 		if !strings.HasPrefix(first, "f.yaml:"+test.want) {
@@ -97,17 +91,23 @@ func TestWithinTheBounds(t *testing.T) {
 		t.Errorf("six thousand policies: %q, %d MB", first, allocated>>20)
 	}
 	for name, text := range map[string]string{
-		"two maps":          "a:\n" + lines(10_000-2, " b%d:\n") + "c:\n" + lines(10_000-2, " b%d: x\n"),
-		"merges":            "a0: &a0 {b: c}\n" + lines(5_000/2-1, "a%[1]d: &a%[1]d {<<: *a0, k: x}\n"),
-		"a text":            "a: |\n" + strings.Repeat(" "+strings.Repeat("x", 90)+"\n", 10_000),
-		"brackets":          strings.Repeat("[]", 65_536/2),
-		"directives":        strings.Repeat("%"+strings.Repeat("a ", 32_767)+"\n", 15),
-		"tags":              strings.Repeat("!a x: y\n", 100),
-		"a list of nothing": strings.Repeat("-\n", 10_000),
-		"aliases":           "a: &a x\n" + lines(4_999, "b%d: *a\n"),
-		"anchors":           lines(5_000, "a%d: &a x\n"),
-		"steps":             steps(),
-		"unknown fields":    "{" + strings.Repeat("abc: d, ", 65_536/8-1) + "}",
+		"two maps":            "a:\n" + lines(10_000-2, " b%d:\n") + "c:\n" + lines(10_000-2, " b%d: x\n"),
+		"merges":              "a0: &a0 {b: c}\n" + lines(5_000, "a%[1]d: &a%[1]d {<<: *a0, k: x}\n"),
+		"a text":              "a: |\n" + strings.Repeat(" "+strings.Repeat("x", 90)+"\n", 10_000),
+		"brackets":            strings.Repeat("[]", 65_536/2),
+		"directives":          strings.Repeat("%"+strings.Repeat("a ", 32_767)+"\n", 15),
+		"tags":                "- " + strings.Repeat("!a ", 20_000) + "x\n",
+		"lists of tags":       strings.Repeat("- !a x\n", 10_000),
+		"documents":           strings.Repeat("--- a\n", 10_000),
+		"blank lines":         "a: |\n" + strings.Repeat(" \n", 9_998) + " x\n",
+		"a list of nothing":   strings.Repeat("-\n", 10_000),
+		"aliases in brackets": "a: &a {b: c}\nd: {<<: [" + strings.Repeat("*a,", 20_000) + "]}\n",
+		"&a *a":               strings.Repeat("&a *a ", 10_000),
+		"descriptors":         "envoy:\n d:\n" + strings.Repeat("  - {policy: p, entries: {ip: }, x: }\n", 9_000),
+		"aliases":             "a: &a x\n" + lines(9_998, "b%d: *a\n"),
+		"anchors":             lines(10_000, "a%d: &a x\n"),
+		"steps":               steps(),
+		"unknown fields":      "{" + strings.Repeat("abc: d, ", 65_536/8-1) + "}",
 	} {
 		if _, allocated := parsed(t, text); allocated > maxAllocated {
 			t.Errorf("%s: %d MB were allocated for it", name, allocated>>20)
@@ -115,10 +115,10 @@ func TestWithinTheBounds(t *testing.T) {
 	}
 }
 
-// steps is nested maps, as deep as a line can be indented.
+// steps is nested maps, as deep as a megabyte can indent them.
 func steps() string {
 	var b strings.Builder
-	for i := range 500 {
+	for i := range 1_400 {
 		fmt.Fprintf(&b, "%sa:\n", strings.Repeat(" ", i))
 	}
 	return b.String()

@@ -2,6 +2,7 @@ package yamlfile
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -18,28 +19,22 @@ import (
 // MaxSize is the most bytes of a file.
 const MaxSize = 1 << 20
 
-// Bounds that no configuration comes near, so that none takes long to read. The parser's time is quadratic in the values
-// of a map and in the nesting, and worse in blank lines of a text; aliases multiply their anchors.
-const (
-	maxIndent  = 500
-	maxNesting = 100
-	maxLine    = 64 << 10
-	maxMarks   = 100_000 // characters that make lists and maps
-	maxEntries = 100_000
-)
+// maxEntries bounds the entries of a file, with its aliases expanded: aliases multiply their anchors.
+const maxEntries = 100_000
 
 // Parse reads a file's YAML; path is its name in mistakes, and holds says what an empty file lacks, such as "policies or
 // a prefix". The root is not ok if nothing can be read, which is a mistake.
 func Parse(path string, data []byte, holds string) (r *Reader, root Value, ok bool) {
 	text := strings.TrimPrefix(strings.ReplaceAll(string(data), "\r\n", "\n"), "\ufeff")
 	r = &Reader{path: path, lines: strings.Split(text, "\n"), secrets: redact.New(), noted: map[Mistake]bool{},
-		aliases: map[*ast.AliasNode]ast.Node{}, places: map[string]*token.Token{}, bad: map[string]bool{}}
+		aliases: map[*ast.AliasNode]ast.Node{}, places: map[string]*token.Token{}, bad: map[string]bool{},
+		above: map[string]bool{}}
 	if len(data) > MaxSize {
 		r.lines = []string{""}
 		r.at(1, 1, "the file has %d bytes; at most %d are read", len(data), MaxSize)
 		return r, Value{}, false
 	}
-	if !r.checkLines() || !r.checkCharacters() {
+	if !r.check() {
 		return r, Value{}, false
 	}
 	// Report duplicate keys ourselves, since the parser would stop at the first.
@@ -66,88 +61,59 @@ func Parse(path string, data []byte, holds string) (r *Reader, root Value, ok bo
 	return r, Value{key: firstToken(body), node: body}, true
 }
 
-// checkLines checks the lines for what would take too long.
-func (r *Reader) checkLines() bool {
-	var blank, tags, named, documents int
-	var siblings [maxIndent + 2]int // lines by indentation, since the last line with a smaller one
+// check checks the lines for what no YAML text may contain, and for what no configuration comes near: the parser's time is
+// quadratic in the values of a map, in documents and in the nesting.
+func (r *Reader) check() bool {
+	const deepest = 500
+	brackets, marks := 0, 0
+	var siblings [deepest + 2]int // lines by indentation, since the last line with a smaller one
 	for i, line := range r.lines {
-		indent := len(line) - len(strings.TrimLeft(line, " \t"))
-		level := min(indent, maxIndent)
-		if blank++; indent < len(line) {
-			blank = 0
-			siblings[level]++
+		valid, rest := utf8.ValidString(line), strings.TrimLeft(line, " \t")
+		level := min(len(line)-len(rest), deepest)
+		if siblings[level]++; rest != "" && rest[0] != '#' {
 			clear(siblings[level+1:])
-		}
-		if strings.HasPrefix(line, "---") {
-			documents++
 		}
 		nesting := 0 // by the indicators of levels on this line
 		for word := range strings.FieldsFuncSeq(line, func(c rune) bool { return strings.ContainsRune(" \t[{,", c) }) {
-			switch {
-			case word[0] == '!':
-				tags++
-			case word[0] == '&' || word[0] == '*':
-				named++
-			case word == "-" || word == "?" || word == ":":
+			if word == "-" || word == "?" || word == ":" {
 				nesting++
 			}
 		}
-		if i+1 == len(r.lines) {
-			blank = 0
-		}
-		for _, bound := range []struct {
-			is, most, column int
-			text             string
-		}{
-			{i + 1, 20_000, 1, "the file has more than %d lines"},
-			{len(line), maxLine, 1, "the line has more than %d bytes; split it"},
-			{indent, maxIndent, maxIndent + 1, "the line is indented by more than %d characters"},
-			{siblings[level], 10_000, indent + 1, "this list or map has more than %d lines"},
-			{blank, 100, 1, "more than %d blank lines in a row"},
-			{documents, 10, 1, "the file has more than %d documents; only one is allowed"},
-			{nesting, maxNesting, 1, "lists and maps are nested more than %d deep here"},
-			{tags, 100, 1, "the file has more than %d tags; tags are not used here, remove them"}, // each is a mistake anyway
-			{named, 5_000, 1, "the file has more than %d anchors and aliases"},
-		} {
-			if bound.is > bound.most {
-				r.at(i+1, bound.column, bound.text, bound.most)
-				return false
-			}
-		}
-	}
-	return true
-}
-
-// checkCharacters checks the lines for what no YAML text may contain, and for too many brackets and the like.
-func (r *Reader) checkCharacters() bool {
-	nesting, marks := 0, 0
-	for i, line := range r.lines {
-		valid := utf8.ValidString(line)
 		for at, c := range line {
-			column := func() int { return utf8.RuneCountInString(line[:at]) + 1 }
+			wrong := ""
 			switch {
 			case c == utf8.RuneError && !valid:
-				r.at(i+1, column(), "this byte is not UTF-8; save the file as UTF-8")
-				return false
+				wrong = "this byte is not UTF-8; save the file as UTF-8"
 			case unicode.IsControl(c) && c != '\t' && c != '\u0085' || c == '\ufeff':
-				r.at(i+1, column(), "the invisible character %U is not allowed here; remove it", c)
-				return false
+				wrong = fmt.Sprintf("the invisible character %U is not allowed here; remove it", c)
 			case c == '[' || c == '{':
-				nesting++
+				brackets++
+				nesting = max(nesting, brackets)
 			case c == ']' || c == '}':
-				nesting = max(0, nesting-1)
+				brackets = max(0, brackets-1)
+			}
+			if wrong != "" {
+				r.at(i+1, utf8.RuneCountInString(line[:at])+1, "%s", wrong)
+				return false
 			}
 			if strings.ContainsRune(`[]{},:"'`, c) {
 				marks++
 			}
-			if nesting > maxNesting {
-				r.at(i+1, column(), "brackets are nested more than %d deep here", maxNesting)
+		}
+		for _, bound := range []struct {
+			is, most int
+			text     string
+		}{
+			{i + 1, 20_000, "the file has more than %d lines"},
+			{len(line), 64 << 10, "the line has more than %d bytes; split it"},
+			{siblings[level], 10_000, "this list or map has more than %d lines"},
+			{nesting, 100, "lists and maps are nested more than %d deep here"},
+			{marks, 100_000, "the file has more than %d brackets, commas, colons and quotes"},
+		} {
+			if bound.is > bound.most {
+				r.at(i+1, 1, bound.text, bound.most)
 				return false
 			}
-		}
-		if marks > maxMarks {
-			r.at(i+1, 1, "the file has more than %d brackets, commas, colons and quotes", maxMarks)
-			return false
 		}
 	}
 	return true

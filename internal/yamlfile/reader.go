@@ -24,14 +24,16 @@ type Reader struct {
 	path     string
 	lines    []string
 	secrets  *redact.Secrets // that no mistake may show
+	hideURLs bool
 	mistakes []Mistake
 	noted    map[Mistake]bool
 	aliases  map[*ast.AliasNode]ast.Node
 	// entries counts the entries that were read, each as often as it was.
 	entries int
-	// places are the tokens of the values read, by their paths, and bad the paths that already have a mistake.
-	places map[string]*token.Token
-	bad    map[string]bool
+	// places are the tokens of the values read, by their paths. bad are the paths that already have a mistake, and above
+	// the paths of what contains one.
+	places     map[string]*token.Token
+	bad, above map[string]bool
 }
 
 // Value is a value of a map, or of a list.
@@ -68,11 +70,11 @@ func Format(mistakes []Mistake) string {
 	return strings.Join(lines, "\n")
 }
 
-// Bounds of the mistakes: how many of a file are recorded, and how many characters each has, since it can contain a
-// name or a value of the file.
+// Bounds of the mistakes: how many of a file are recorded, and how many bytes each has, since it can contain a name or a
+// value of the file.
 const (
 	maxMistakes = 1000
-	maxText     = 500
+	maxText     = 1000
 )
 
 // Mistakes returns the mistakes in the order of their file, without what was to be hidden.
@@ -81,20 +83,22 @@ func (r *Reader) Mistakes() []Mistake {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
 	for i := range r.mistakes {
-		r.mistakes[i].Text = cut(r.secrets.Text(r.mistakes[i].Text), maxText)
+		text := &r.mistakes[i].Text
+		if *text = r.secrets.Text(*text); r.hideURLs {
+			*text = url().ReplaceAllString(*text, masked)
+		}
 	}
 	return r.mistakes
 }
 
-func cut(text string, most int) string {
-	if utf8.RuneCountInString(text) <= most {
-		return text
-	}
-	return string([]rune(text)[:most]) + "…"
-}
-
 // Hide removes secrets from the texts of all mistakes.
 func (r *Reader) Hide(secrets ...string) { r.secrets.Add(secrets...) }
+
+// HideURLs removes all URLs from the texts of all mistakes: in a file with stores that nobody reads, each can have a
+// password.
+func (r *Reader) HideURLs() { r.hideURLs = true }
+
+var url = texts.Regexp(`(?s)[a-z]+://.*`)
 
 // at notes a mistake at a place, which it moves into the file: the parser's tokens can be just past an end.
 func (r *Reader) at(line, column int, format string, args ...any) {
@@ -103,8 +107,11 @@ func (r *Reader) at(line, column int, format string, args ...any) {
 		line, column = line-1, 1<<20 // the end of the last line does not begin another one
 	}
 	column = min(max(column, 1), utf8.RuneCountInString(r.lines[line-1])+1)
-	// The text is cut again when secrets are removed.
-	m := Mistake{Path: r.path, Line: line, Column: column, Text: cut(fmt.Sprintf(format, args...), 4*maxText)}
+	text := fmt.Sprintf(format, args...)
+	if len(text) > maxText {
+		text = texts.Prefix(text, maxText) + "…"
+	}
+	m := Mistake{Path: r.path, Line: line, Column: column, Text: text}
 	if len(r.noted) < maxMistakes && !r.noted[m] { // the value of several aliases is read several times
 		r.noted[m] = true
 		r.mistakes = append(r.mistakes, m)
@@ -113,7 +120,7 @@ func (r *Reader) at(line, column int, format string, args ...any) {
 
 // mistake notes a mistake at a token, about the value at a path.
 func (r *Reader) mistake(path string, at *token.Token, format string, args ...any) {
-	r.bad[path] = true
+	r.spoil(path)
 	if at == nil {
 		at = &token.Token{Position: &token.Position{}}
 	}
@@ -137,14 +144,14 @@ func (r *Reader) MistakeAt(path, format string, args ...any) {
 		return
 	}
 	var at *token.Token
-	for container := range above(path) {
+	for container := range containers(path) {
 		at = cmp.Or(at, r.places[container])
 	}
 	r.mistake(path, at, format, args...)
 }
 
-// above yields a path, and the paths of what contains it.
-func above(path string) iter.Seq[string] {
+// containers yields a path, and the paths of what contains it.
+func containers(path string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for end := len(path); end >= 0 && yield(path[:end]); {
 			end = strings.LastIndexAny(path[:end], ".[")
@@ -153,11 +160,18 @@ func above(path string) iter.Seq[string] {
 }
 
 // Spoil marks a value with mistakes in its parts, so that no other mistakes follow from the rest.
-func (r *Reader) Spoil(v Value) { r.bad[v.Path] = true }
+func (r *Reader) Spoil(v Value) { r.spoil(v.Path) }
+
+func (r *Reader) spoil(path string) {
+	r.bad[path] = true
+	for container := range containers(path) {
+		r.above[container] = true
+	}
+}
 
 // HasMistake reports whether there is a mistake at a path or above it.
 func (r *Reader) HasMistake(path string) bool {
-	for container := range above(path) {
+	for container := range containers(path) {
 		if r.bad[container] {
 			return true
 		}
@@ -166,22 +180,10 @@ func (r *Reader) HasMistake(path string) bool {
 }
 
 // HasMistakeWithin reports whether there is a mistake at a path, above it or below it.
-func (r *Reader) HasMistakeWithin(path string) bool {
-	for bad := range r.bad {
-		if rest, within := strings.CutPrefix(bad, path); within && strings.IndexAny(rest, ".[") == 0 {
-			return true
-		}
-	}
-	return r.HasMistake(path)
-}
+func (r *Reader) HasMistakeWithin(path string) bool { return r.above[path] || r.HasMistake(path) }
 
 // Line returns the line of a value.
-func (r *Reader) Line(v Value) int {
-	if at := r.point(v); at != nil {
-		return at.Position.Line
-	}
-	return 1
-}
+func (r *Reader) Line(v Value) int { return r.point(v).Position.Line }
 
 // Lines returns the line of each value that was read, by path.
 func (r *Reader) Lines() map[string]int {
@@ -229,12 +231,7 @@ const masked = "(masked)"
 
 var plainName = texts.Regexp(`^[A-Za-z_][A-Za-z0-9_-]{0,63}$`)
 
-func join(path, name string) string {
-	if path == "" {
-		return name
-	}
-	return path + "." + name
-}
+func join(path, name string) string { return strings.TrimPrefix(path+"."+name, ".") }
 
 // Field is a field that a reader accepts in a map.
 type Field struct {
@@ -244,8 +241,8 @@ type Field struct {
 	Required bool
 }
 
-// Fields reads a map with these fields, and notes unknown or missing ones. what names the map in a
-// mistake, such as "the limit".
+// Fields reads a map with these fields, and notes unknown or missing ones. what names the map in a mistake, such as "the
+// limit".
 func (r *Reader) Fields(v Value, what string, known []Field) (fields map[string]Value, ok bool) {
 	var names []string
 	for i := range known {
@@ -259,10 +256,6 @@ func (r *Reader) Fields(v Value, what string, known []Field) (fields map[string]
 	for _, e := range entries {
 		if slices.Contains(names, e.Name) {
 			fields[e.Name] = e
-		}
-	}
-	for _, e := range entries {
-		if slices.Contains(names, e.Name) {
 			continue
 		}
 		meant, said := intended(e.Name, names), strconv.Quote(e.Name)
@@ -275,7 +268,7 @@ func (r *Reader) Fields(v Value, what string, known []Field) (fields map[string]
 		}
 		r.mistake(v.Path+".?", e.key, "%s has no field %s; %s", what, said, remedy)
 		if _, there := fields[meant]; !there { // otherwise that one is read
-			r.bad[join(v.Path, meant)] = true
+			r.spoil(join(v.Path, meant))
 		}
 	}
 	for _, f := range known {

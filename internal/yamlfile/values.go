@@ -53,21 +53,13 @@ func mapValues(n ast.Node) []*ast.MappingValueNode {
 	return nil
 }
 
+// kinds are words for values of another type than a text.
+var kinds = map[ast.NodeType]string{ast.MappingType: "a map", ast.MappingValueType: "a map", ast.SequenceType: "a list",
+	ast.NullType: "empty", ast.BoolType: "true or false", ast.IntegerType: "a number", ast.FloatType: "a number",
+	ast.InfinityType: "a number", ast.NanType: "a number"}
+
 func (r *Reader) wrongType(v Value, what, want string) {
-	is := "a text"
-	switch r.resolve(v.node).Type() {
-	case ast.MappingType, ast.MappingValueType:
-		is = "a map"
-	case ast.SequenceType:
-		is = "a list"
-	case ast.NullType:
-		is = "empty"
-	case ast.BoolType:
-		is = "true or false"
-	case ast.IntegerType, ast.FloatType, ast.InfinityType, ast.NanType:
-		is = "a number"
-	}
-	r.Mistake(v, "%s is %s; it must be %s", what, is, want)
+	r.Mistake(v, "%s is %s; it must be %s", what, cmp.Or(kinds[r.resolve(v.node).Type()], "a text"), want)
 }
 
 // known reports whether there is a value to read, and the number of entries is within the bound. The zero Value, which a
@@ -110,14 +102,18 @@ func (r *Reader) Map(v Value, what, want string) (entries []Value, ok bool) {
 		r.wrongType(v, what, want)
 		return nil, false
 	}
-	var merges []Value
+	var merged []Value
 	there := map[string]*token.Token{}
 	for _, value := range values {
 		at := firstToken(value.Key)
 		name, isText := scalar(r.resolve(value.Key))
 		switch first := there[name]; {
 		case value.Key.IsMergeKey():
-			merges = append(merges, Value{Path: v.Path, key: at, node: value.Value})
+			for _, merge := range r.OneOrMore(Value{Path: v.Path, key: at, node: value.Value}) {
+				merge.Path = v.Path
+				more, _ := r.Map(merge, "what << merges", "a map or an alias of one")
+				merged = append(merged, more...)
+			}
 		case !isText:
 			r.mistake(v.Path+".?", at, "a key must be a plain text")
 		case first != nil:
@@ -127,34 +123,16 @@ func (r *Reader) Map(v Value, what, want string) (entries []Value, ok bool) {
 			entries = append(entries, Value{Path: join(v.Path, name), Name: name, key: at, node: value.Value})
 		}
 	}
-	for _, merge := range merges {
-		for _, merged := range r.merged(merge) {
-			if there[merged.Name] == nil {
-				there[merged.Name] = merged.key
-				entries = append(entries, merged)
-			}
+	for _, e := range merged {
+		if there[e.Name] == nil {
+			there[e.Name] = e.key
+			entries = append(entries, e)
 		}
 	}
 	for _, e := range entries {
 		r.places[e.Path] = r.point(e)
 	}
 	return entries, true
-}
-
-// merged returns the entries of a merge key, from one map or a list of them.
-func (r *Reader) merged(v Value) (entries []Value) {
-	maps := []Value{v}
-	if list, isList := r.resolve(v.node).(*ast.SequenceNode); isList {
-		maps = nil
-		for _, node := range list.Values {
-			maps = append(maps, Value{Path: v.Path, key: firstToken(node), node: node})
-		}
-	}
-	for _, merge := range maps {
-		more, _ := r.Map(merge, "what << merges", "a map or an alias of one")
-		entries = append(entries, more...)
-	}
-	return entries
 }
 
 // List returns the values of a list.
@@ -173,6 +151,15 @@ func (r *Reader) List(v Value, what, want string) (values []Value, ok bool) {
 		values = append(values, e)
 	}
 	return values, true
+}
+
+// OneOrMore returns the values of a list, or else the value itself.
+func (r *Reader) OneOrMore(v Value) []Value {
+	if !r.IsList(v) {
+		return []Value{v}
+	}
+	values, _ := r.List(v, "", "")
+	return values
 }
 
 // IsList reports whether a value is a list.
@@ -235,31 +222,4 @@ func (r *Reader) Bool(v Value) bool {
 		r.wrongType(v, v.Name, "true or false")
 	}
 	return false
-}
-
-// Texts returns all texts, names and values, within a value, each once even if several aliases contain it. It notes no
-// mistakes.
-func (r *Reader) Texts(v Value) (texts []string) {
-	seen := map[ast.Node]bool{}
-	var walk func(n ast.Node)
-	walk = func(n ast.Node) {
-		if n = r.resolve(n); n == nil || seen[n] {
-			return
-		}
-		seen[n] = true
-		if text, is := scalar(n); is {
-			texts = append(texts, text)
-		}
-		for _, entry := range mapValues(n) {
-			walk(entry.Key)
-			walk(entry.Value)
-		}
-		if list, is := n.(*ast.SequenceNode); is {
-			for _, value := range list.Values {
-				walk(value)
-			}
-		}
-	}
-	walk(v.node)
-	return texts
 }
