@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -60,43 +61,45 @@ func Load(env Environment) (*Config, error) {
 	c := &Config{origins: map[string]Origin{}, File: configfile.File{
 		LocalShare: store.DefaultShare, Breaker: &breaker, HTTP: configfile.DefaultHTTP(),
 	}}
-	l := loader{env: env, config: c}
-	switch {
+	type source struct {
+		path    string
+		refusal string // of contexts
+	}
+	var sources []source
+	switch local, err := filepath.Abs(LocalFile); {
 	case env.FromStore:
-		if user != "" {
-			if _, err := l.file(user, false, true); err != nil {
-				return nil, err
-			}
-		}
-		if len(l.mistakes) > 0 {
-			return nil, &Mistakes{l.mistakes}
-		}
-		return c, nil
+		named = ""
 	case named != "":
-		found, err := l.file(named, true, true)
-		if err == nil && !found {
-			err = store.Invalidf("%s names %q, which does not exist; correct it, or write a first one with `limitctl config init`", by,
-				named)
-		}
-		if err != nil {
-			return nil, err
-		}
-	default:
-		local, err := filepath.Abs(LocalFile)
-		if err == nil && local == user {
-			break
-		}
-		if _, err := l.file(LocalFile, true, false); err != nil {
-			return nil, err
-		}
+		sources = append(sources, source{path: named})
+	case err != nil || local != user:
+		sources = append(sources, source{LocalFile, "contexts are not allowed in ./limitctl.yaml; move them to " + user})
 	}
 	if user != "" && !same(user, named) {
-		if _, err := l.file(user, c.PolicyFile == "", true); err != nil {
-			return nil, err
+		sources = append(sources, source{path: user})
+	}
+	var mistakes []Mistake
+	for _, s := range sources {
+		c.Searched = append(c.Searched, s.path)
+		data, err := env.ReadFile(s.path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && s.path == named:
+			return nil, store.Invalidf("%s names %q, which does not exist; correct it, or write a first one with `limitctl config init`", by,
+				named)
+		case errors.Is(err, fs.ErrNotExist):
+			continue
+		case err != nil:
+			return nil, store.Invalidf("configuration file %s cannot be read: %s", s.path, reason(err))
+		}
+		c.Read = append(c.Read, s.path)
+		part, wrong := read(s.path, data, env.CheckStore, s.refusal)
+		mistakes = append(mistakes, wrong...)
+		c.add(part, !env.FromStore && c.PolicyFile == "")
+		if env.FromStore {
+			c.Prefix = part.Prefix
 		}
 	}
-	if len(l.mistakes) > 0 {
-		return nil, &Mistakes{l.mistakes}
+	if len(mistakes) > 0 {
+		return nil, &Mistakes{mistakes}
 	}
 	return c, c.AddRatelimit(&env)
 }
@@ -108,62 +111,25 @@ func same(a, b string) bool {
 	return b != "" && errA == nil && errB == nil && absoluteA == absoluteB
 }
 
-// loader puts a configuration together from files.
-type loader struct {
-	env      Environment
-	config   *Config
-	mistakes []Mistake
-}
-
-// file adds the content of a file, if it exists: its policies and its prefix, its contexts, or both.
-func (l *loader) file(path string, policies, contexts bool) (found bool, err error) {
-	c := l.config
-	c.Searched = append(c.Searched, path)
-	data, err := l.env.ReadFile(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return false, nil
-	case err != nil:
-		return false, store.Invalidf("configuration file %s cannot be read: %s", path, reason(err))
-	}
-	c.Read = append(c.Read, path)
-	refusal := ""
-	if !contexts {
-		refusal = "contexts are not allowed in ./limitctl.yaml; move them to " + l.env.UserFile()
-	}
-	part, mistakes := read(path, data, l.env.CheckStore, refusal)
-	l.mistakes = append(l.mistakes, mistakes...)
+// add adds the contexts of a part that are new and, if they are to come from it, its policies, with their origins.
+func (c *Config) add(part *Config, policies bool) {
 	if policies {
-		c.PolicyFile, c.File, c.Layouts = path, part.File, part.Layouts
+		c.PolicyFile, c.File, c.Layouts = part.PolicyFile, part.File, part.Layouts
 	}
-	if l.env.FromStore {
-		c.Prefix = part.Prefix
-	}
-	c.Contexts = l.add(part, policies)
-	return true, nil
-}
-
-// add returns the contexts together with the new ones of a part, and adds the origins of the part's values.
-func (l *loader) add(part *Config, policies bool) []*Context {
-	contexts, there := l.config.Contexts, map[string]bool{}
-	for _, x := range contexts {
-		there[x.Name] = true
-	}
+	isNew := map[string]bool{}
 	for _, x := range part.Contexts {
-		if !there[x.Name] {
-			contexts = append(contexts, x)
+		if !slices.ContainsFunc(c.Contexts, func(known *Context) bool { return known.Name == x.Name }) {
+			isNew[x.Name] = true
+			c.Contexts = append(c.Contexts, x)
 		}
 	}
 	for path, origin := range part.origins {
-		if _, known := l.config.origins[path]; known {
-			continue
-		}
-		name, isContext := contextOf(path)
-		if isContext && !there[name] || !isContext && policies {
-			l.config.origins[path] = origin
+		name, isContext := strings.CutPrefix(path, "contexts.")
+		name, _, _ = strings.Cut(name, ".")
+		if isContext && isNew[name] || !isContext && policies {
+			c.origins[path] = origin
 		}
 	}
-	return contexts
 }
 
 // reason is the error of an operating system without the path.
@@ -175,13 +141,6 @@ func reason(err error) error {
 	return err
 }
 
-// contextOf returns the context in a value's path.
-func contextOf(path string) (name string, is bool) {
-	rest, is := strings.CutPrefix(path, "contexts.")
-	name, _, _ = strings.Cut(rest, ".")
-	return name, is
-}
-
 // mostLevels is the most directories inside each other, so that a symbolic link to one above is found.
 const mostLevels = 16
 
@@ -189,48 +148,34 @@ const mostLevels = 16
 // it, but for names that begin with a dot. All must end with .yaml or .yml: envoyproxy/ratelimit reads the others as well, so
 // leaving one out would open its limits. list is [Environment.List].
 func RatelimitPaths(path string, list func(path string) ([]string, error)) (paths []string, err error) {
-	if isRatelimitFile(path) {
+	paths, err = ratelimitPaths(path, list, 0)
+	if err == nil && len(paths) == 0 {
+		err = store.Invalidf("directory %s of envoyproxy/ratelimit has no file that ends with .yaml or .yml", path)
+	}
+	return paths, err
+}
+
+// ratelimitPaths is RatelimitPaths for a path below level directories.
+func ratelimitPaths(path string, list func(path string) ([]string, error), level int) (paths []string, err error) {
+	if extension := filepath.Ext(path); extension == ".yaml" || extension == ".yml" {
 		return []string{path}, nil
 	}
 	names, err := list(path)
-	if err != nil {
+	switch {
+	case err != nil && level > 0:
+		return nil, store.Invalidf("%s in the directory of envoyproxy/ratelimit does not end with .yaml or .yml; "+
+			"rename it, or move it away", path)
+	case err != nil:
 		return nil, store.Invalidf("directory %s of envoyproxy/ratelimit cannot be read: %s", path, reason(err))
+	case level == mostLevels:
+		return nil, store.Invalidf("directory %s of envoyproxy/ratelimit is the %dth inside another; is there a link to one above?",
+			filepath.Dir(path), level)
 	}
-	if paths, err = pathsIn(path, names, list, 1); err != nil {
-		return nil, err
-	}
-	if len(paths) == 0 {
-		return nil, store.Invalidf("directory %s of envoyproxy/ratelimit has no file that ends with .yaml or .yml", path)
-	}
-	return paths, nil
-}
-
-func isRatelimitFile(path string) bool {
-	extension := filepath.Ext(path)
-	return extension == ".yaml" || extension == ".yml"
-}
-
-// pathsIn returns the files in a directory that has these names.
-func pathsIn(directory string, names []string, list func(path string) ([]string, error), level int) (paths []string, err error) {
 	for _, name := range slices.Sorted(slices.Values(names)) {
-		path := filepath.Join(directory, name)
 		if strings.HasPrefix(name, ".") {
 			continue
 		}
-		if isRatelimitFile(name) {
-			paths = append(paths, path)
-			continue
-		}
-		inside, err := list(path)
-		if err != nil {
-			return nil, store.Invalidf("%s in the directory of envoyproxy/ratelimit does not end with .yaml or .yml; "+
-				"rename it, or move it away", path)
-		}
-		if level == mostLevels {
-			return nil, store.Invalidf("directory %s of envoyproxy/ratelimit is the %dth inside another; is there a link to one above?",
-				path, level)
-		}
-		below, err := pathsIn(path, inside, list, level+1)
+		below, err := ratelimitPaths(filepath.Join(path, name), list, level+1)
 		if err != nil {
 			return nil, err
 		}
@@ -266,12 +211,8 @@ func (c *Config) AddRatelimit(env *Environment) error {
 	}
 	c.Read = append(c.Read, c.RatelimitFiles...)
 	c.Remarks = rules.Remarks
-	own := map[string]bool{}
-	for _, p := range c.Policies {
-		own[p.Name] = true
-	}
 	for _, p := range rules.Policies {
-		if own[p.Name] {
+		if configfile.NamedPolicy(c.Policies, p.Name) != nil {
 			return store.Invalidf("policy %q is in %s, and the limits in %s make one of that name; rename the first", p.Name, c.PolicyFile,
 				c.Ratelimit)
 		}
@@ -286,8 +227,6 @@ func (c *Config) AddRatelimit(env *Environment) error {
 	if c.Envoy == nil {
 		c.Envoy = configfile.EnvoyDomains{}
 	}
-	for domain, descriptors := range rules.Envoy {
-		c.Envoy[domain] = descriptors
-	}
+	maps.Copy(c.Envoy, rules.Envoy)
 	return nil
 }

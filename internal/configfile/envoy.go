@@ -113,47 +113,67 @@ func readDescriptor(r *yamlfile.Reader, v yamlfile.Value, policies []*policy.Pol
 	d.readWithoutPolicy(r, v, fields)
 	if e, given := fields["entries"]; given {
 		_, hasPolicy := fields["policy"]
-		if d.Ordered = r.IsList(e); d.Ordered {
-			d.Entries = readOrdered(r, e, decides, !hasPolicy)
-		} else {
-			d.Entries = readEntries(r, e, decides, !hasPolicy && (d.Unlimited || d.Deny))
-		}
+		d.readEntries(r, e, decides, !hasPolicy)
 	}
 	return d
 }
 
 // readEntries reads the entries of a descriptor for the policy decides; nil means an unknown policy, and free that there is
-// none.
-func readEntries(r *yamlfile.Reader, v yamlfile.Value, decides *policy.Policy, free bool) (entries []EnvoyEntry) {
-	values, ok := r.Map(v, v.Name, "a map from the entries' keys to attributes, such as {remote_address: ip}")
-	if !ok {
-		return nil
-	}
-	if len(values) == 0 {
+// none. They are a map, or a list if they must be in this order.
+func (d *EnvoyDescriptor) readEntries(r *yamlfile.Reader, v yamlfile.Value, decides *policy.Policy, free bool) {
+	values, ok := d.entryValues(r, v)
+	if ok && len(values) == 0 {
 		r.Mistake(v, "the descriptor has no entries; name the key of each, such as {remote_address: ip}")
-		return nil
+		return
 	}
 	given := map[string]bool{}
 	for _, e := range values {
 		entry := EnvoyEntry{}
 		entry.Key, entry.Value, entry.Fixed = strings.Cut(e.Name, "=")
-		if wrong := wrongEntry(&entry, entries); wrong != "" {
+		if wrong := d.wrongEntry(&entry); wrong != "" {
 			r.MistakeAtKey(e, "%s", wrong)
 			continue
 		}
-		switch {
-		case (entry.Fixed || free) && r.IsEmpty(e):
-		case free:
-			r.Mistake(e, uncounted, e.Name)
+		switch empty := r.IsEmpty(e); {
+		case empty && (entry.Fixed || free || d.Ordered):
+		case free && !empty:
+			r.MistakeAt(e.Path, "entry %q has an attribute, and the descriptor has no policy that counts by it; leave it empty", e.Name)
 		default:
 			if entry.Attribute, ok = readEntryAttribute(r, e, decides, given); !ok {
 				continue
 			}
 		}
-		entries = append(entries, entry)
+		d.Entries = append(d.Entries, entry)
 	}
-	checkNeeded(r, v, decides, given)
-	return entries
+	if decides == nil || r.HasMistakeWithin(v.Path) {
+		return
+	}
+	needed := append(decides.Needed(), decides.CostFields()...)
+	if missing := missingAttributes(r, needed, policyPath(decides), given); len(missing) > 0 {
+		r.MistakeAtKey(v, "policy %q needs %s, too; say which entries", decides.Name, strings.Join(missing, " and "))
+	}
+}
+
+// entryValues returns the entries of a map, or those of a list of texts, and of maps with one key. They have names.
+func (d *EnvoyDescriptor) entryValues(r *yamlfile.Reader, v yamlfile.Value) (values []yamlfile.Value, ok bool) {
+	if d.Ordered = r.IsList(v); !d.Ordered {
+		return r.Map(v, v.Name, "a map from the entries' keys to attributes, such as {remote_address: ip}")
+	}
+	const want = "KEY, KEY=VALUE or a map with one of them, such as {remote_address: ip}"
+	for _, value := range r.OneOrMore(v) {
+		if !r.IsMap(value) {
+			if name, ok := r.Text(value, "an entry", want); ok {
+				values = append(values, value.Key(name))
+			}
+			continue
+		}
+		if one, _ := r.Map(value, "an entry", want); len(one) == 1 {
+			values = append(values, one[0])
+		} else {
+			r.Mistake(value, "an entry of the list has %d keys; write one, such as {remote_address: ip}", len(one))
+		}
+	}
+	return values, !r.HasMistakeWithin(v.Path)
 }
 
 // readEntryAttribute reads the attribute of an entry of a descriptor. given has those of the entries before it.
@@ -176,22 +196,10 @@ func readEntryAttribute(r *yamlfile.Reader, e yamlfile.Value, decides *policy.Po
 	return name, true
 }
 
-// checkNeeded notes a mistake if the entries at v do not give all attributes that the policy decides needs.
-func checkNeeded(r *yamlfile.Reader, v yamlfile.Value, decides *policy.Policy, given map[string]bool) {
-	if decides == nil || r.HasMistakeWithin(v.Path) {
-		return
-	}
-	needed := append(decides.Needed(), decides.CostFields()...)
-	if missing := missingAttributes(r, needed, policyPath(decides), given); len(missing) > 0 {
-		r.MistakeAtKey(v, "policy %q needs the %s, too; say which entry %s", decides.Name, attributesText(decides, missing),
-			beWhere(missing))
-	}
-}
-
 func policyPath(p *policy.Policy) string { return "policies." + p.Name }
 
-// wrongEntry returns what is wrong with an entry's key, given those before it; empty if nothing is.
-func wrongEntry(e *EnvoyEntry, before []EnvoyEntry) string {
+// wrongEntry returns what is wrong with the key of another entry; empty if nothing is.
+func (d *EnvoyDescriptor) wrongEntry(e *EnvoyEntry) string {
 	switch {
 	case e.Key == "":
 		return "an entry has no key; write KEY or KEY=VALUE"
@@ -199,7 +207,7 @@ func wrongEntry(e *EnvoyEntry, before []EnvoyEntry) string {
 		return fmt.Sprintf("entry %q has no value behind the =; write KEY for any value", e.Key)
 	case len(e.Key) > maxEnvoyName || len(e.Value) > maxEnvoyName:
 		return fmt.Sprintf("an entry is too long; its key and its value may have at most %d bytes each", maxEnvoyName)
-	case slices.ContainsFunc(before, func(other EnvoyEntry) bool { return other.Key == e.Key }):
+	case !d.Ordered && slices.ContainsFunc(d.Entries, func(other EnvoyEntry) bool { return other.Key == e.Key }):
 		return fmt.Sprintf("entry %q is given twice; keep one", e.Key)
 	}
 	return ""
@@ -271,57 +279,6 @@ func (d *EnvoyDescriptor) readWithoutPolicy(r *yamlfile.Reader, v yamlfile.Value
 	default:
 		r.MistakeAtKey(v, "the descriptor has no policy: the policy that decides; or say unlimited: true or deny: true")
 	}
-}
-
-// uncounted is the mistake of an entry with an attribute in a descriptor without a policy.
-const uncounted = "entry %q has an attribute, and the descriptor has no policy that counts by it; leave it empty"
-
-// readOrdered reads the entries of a descriptor that must be in this order: texts, and maps with one key for those that are
-// attributes. decides is nil for an unknown policy; free says that there is none.
-func readOrdered(r *yamlfile.Reader, v yamlfile.Value, decides *policy.Policy, free bool) (entries []EnvoyEntry) {
-	values, _ := r.List(v, v.Name, "a list of the entries' keys")
-	if len(values) == 0 {
-		r.Mistake(v, "the descriptor has no entries; name the key of each, such as [{remote_address: ip}]")
-	}
-	given := map[string]bool{}
-	for _, value := range values {
-		isMap := r.IsMap(value)
-		e, name, ok := readOneEntry(r, value, isMap)
-		if !ok {
-			continue
-		}
-		entry := EnvoyEntry{}
-		entry.Key, entry.Value, entry.Fixed = strings.Cut(name, "=")
-		if wrong := wrongEntry(&entry, nil); wrong != "" {
-			r.MistakeAtKey(value, "%s", wrong)
-			continue
-		}
-		switch {
-		case !isMap || r.IsEmpty(e):
-		case free:
-			r.Mistake(e, uncounted, name)
-		default:
-			entry.Attribute, _ = readEntryAttribute(r, e, decides, given)
-		}
-		entries = append(entries, entry)
-	}
-	checkNeeded(r, v, decides, given)
-	return entries
-}
-
-// readOneEntry reads an entry of a list: a text, or a map with one key, whose value is e.
-func readOneEntry(r *yamlfile.Reader, v yamlfile.Value, isMap bool) (e yamlfile.Value, name string, ok bool) {
-	const want = "KEY, KEY=VALUE or a map with one of them, such as {remote_address: ip}"
-	if !isMap {
-		name, ok = r.Text(v, "an entry", want)
-		return e, name, ok
-	}
-	entries, _ := r.Map(v, "an entry", want)
-	if len(entries) != 1 {
-		r.Mistake(v, "an entry of the list has %d keys; write one, such as {remote_address: ip}", len(entries))
-		return e, "", false
-	}
-	return entries[0], entries[0].Name, true
 }
 
 // String returns the entry's key in the form of a file: KEY or KEY=VALUE.

@@ -90,8 +90,6 @@ func readNetworks(r *yamlfile.Reader, v yamlfile.Value) (networks []netip.Prefix
 			return fmt.Sprintf("network %q is an IPv4 address written as IPv6; write it as IPv4", text)
 		case masked != network:
 			return fmt.Sprintf("network %q has bits behind its prefix; write %s, or %s for one address", text, masked, network.Addr())
-		case slices.Contains(networks, network):
-			return fmt.Sprintf("network %q is given twice; keep one", text)
 		}
 		networks = append(networks, network)
 		return ""
@@ -144,7 +142,7 @@ func readSources(r *yamlfile.Reader, v yamlfile.Value, p *policy.Policy, path st
 		}
 	}
 	if missing := missingAttributes(r, httplimit.Sourced(p), path, given); len(missing) > 0 {
-		r.MistakeAtKey(v, "policy %q needs the %s, too; say where in a request %s", p.Name, attributesText(p, missing), beWhere(missing))
+		r.MistakeAtKey(v, "policy %q needs %s, too; say where in a request", p.Name, strings.Join(missing, " and "))
 	}
 	return sources
 }
@@ -169,34 +167,6 @@ func missingAttributes(r *yamlfile.Reader, needed []string, path string, given m
 		}
 	}
 	return missing
-}
-
-// attributesText returns "attribute ip", "attributes ip and user" or "attribute ip and the cost tokens".
-func attributesText(p *policy.Policy, names []string) string {
-	fields := p.CostFields()
-	isCost := func(name string) bool { return slices.Contains(fields, name) }
-	noun := func(one string, names []string) string {
-		if len(names) > 1 {
-			one += "s"
-		}
-		return one + " " + strings.Join(names, " and ")
-	}
-	attributes := slices.DeleteFunc(slices.Clone(names), isCost)
-	costs := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !isCost(name) })
-	switch {
-	case len(costs) == 0:
-		return noun("attribute", attributes)
-	case len(attributes) == 0:
-		return noun("cost", costs)
-	}
-	return noun("attribute", attributes) + " and the " + noun("cost", costs)
-}
-
-func beWhere(names []string) string {
-	if len(names) == 1 {
-		return "it is"
-	}
-	return "they are"
 }
 
 func readSkip(r *yamlfile.Reader, v yamlfile.Value) httplimit.Skip {

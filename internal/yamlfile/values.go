@@ -168,6 +168,9 @@ func (r *Reader) IsList(v Value) bool {
 	return is
 }
 
+// Key returns an entry of that name, without a value, in the place of a text.
+func (v Value) Key(name string) Value { return Value{Path: v.Path, Name: name, key: v.key} }
+
 // IsMap reports whether a value is a map.
 func (r *Reader) IsMap(v Value) bool { return mapValues(r.resolve(v.node)) != nil }
 
