@@ -19,8 +19,7 @@ type Pattern struct {
 // globToken is one element of a glob: it stands for one character out of a set, or for any number of any characters.
 type globToken struct {
 	star    bool
-	any     bool // any one character
-	negated bool
+	negated bool // without ranges it stands for any character
 	ranges  []runeRange
 }
 
@@ -83,7 +82,7 @@ func parseGlob(text string) (tokens []globToken, literal string, err error) {
 			}
 			token.star = true
 		case '?':
-			token.any = true
+			token.negated = true
 		case '[':
 			if token, rest, err = parseSet(text, rest); err != nil {
 				return nil, "", err
@@ -115,7 +114,7 @@ func oneRune(r rune) globToken { return globToken{ranges: []runeRange{{r, r}}} }
 // isOneRune tells a token written as a plain or escaped character, which is
 // the only kind with a single range of a single rune outside a set.
 func (t *globToken) isOneRune() bool {
-	return !t.star && !t.any && !t.negated && len(t.ranges) == 1 && t.ranges[0].low == t.ranges[0].high
+	return !t.star && !t.negated && len(t.ranges) == 1 && t.ranges[0].low == t.ranges[0].high
 }
 
 // parseSet reads a set after its "[" and returns what follows its "]".
@@ -296,9 +295,6 @@ func matchTokens(tokens []globToken, subject string) bool {
 }
 
 func (t *globToken) matches(r rune) bool {
-	if t.any {
-		return true
-	}
 	for _, set := range t.ranges {
 		if set.low <= r && r <= set.high {
 			return !t.negated

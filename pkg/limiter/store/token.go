@@ -131,49 +131,34 @@ func DecodeTokenRecord(record []byte) (t TokenRecord, err error) {
 	return t, nil
 }
 
-// TokenMismatch says how a call differs from the one that its token belongs to.
-type TokenMismatch struct {
-	Token string
-	// Op is the operation of the token's call, if it differs.
-	Op *Op
-	// Cost is the cost of the token's call, or the one that it was settled at, if it differs. Asked is the cost of
-	// this call.
-	Cost, Asked int64
-	Settled     bool
-}
-
-// Err returns an [ErrInvalid] that describes the difference. With neither an operation nor a cost it is about a key
-// or a limit.
-func (m TokenMismatch) Err() error {
-	const advice = "use a new token for each call"
-	switch {
-	case m.Settled:
-		return Invalidf("token %q is settled at a cost of %d already, not %d; a call is settled once", m.Token, m.Cost, m.Asked)
-	case m.Op != nil:
-		return Invalidf("token %q was used for another operation, a %s; %s", m.Token, *m.Op, advice)
-	case m.Asked > 0:
-		return Invalidf("token %q was used for a cost of %d, not %d; %s", m.Token, m.Cost, m.Asked, advice)
+// TokenMismatch returns the [ErrInvalid] for a token that belongs to another call: of another operation, if op is not nil,
+// else at a cost other than asked, else of another key or limit.
+func TokenMismatch(token string, op *Op, cost, asked int64) error {
+	was := "another key or limit"
+	if op != nil {
+		was = "another operation, a " + op.String()
+	} else if cost != asked {
+		was = fmt.Sprintf("a cost of %d, not %d", cost, asked)
 	}
-	return Invalidf("token %q was used for another key or limit; %s", m.Token, advice)
+	return Invalidf("token %q was used for %s; use a new token for each call", token, was)
 }
 
 // check returns an [ErrInvalid] if t belongs to another call than op on reqs.
 func (t *TokenRecord) check(op Op, reqs []Request) error {
 	token := reqs[0].Token
 	if t.Digest != TokenDigestOf(reqs) || len(t.Charges) != len(reqs) {
-		return TokenMismatch{Token: token}.Err()
+		return TokenMismatch(token, nil, 0, 0)
 	}
 	if wanted := max(op, Take); op != Settle && op != Refund && t.Op != wanted && (op != Peek || t.Op != Take) {
-		was := t.Op
-		return TokenMismatch{Token: token, Op: &was}.Err()
+		return TokenMismatch(token, &t.Op, 0, 0)
 	}
 	for i := range reqs {
 		charge, cost := &t.Charges[i], reqs[i].Cost
 		switch {
 		case op != Settle && charge.Cost != cost:
-			return TokenMismatch{Token: token, Cost: charge.Cost, Asked: cost}.Err()
+			return TokenMismatch(token, nil, charge.Cost, cost)
 		case op == Settle && t.Settled && charge.settles(&reqs[i]) && charge.Real != cost:
-			return TokenMismatch{Token: token, Cost: charge.Real, Asked: cost, Settled: true}.Err()
+			return TokenMismatch(token, nil, charge.Real, cost)
 		}
 	}
 	return nil

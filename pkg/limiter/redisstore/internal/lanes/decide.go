@@ -179,13 +179,13 @@ func wrongCharge(err error, reqs []store.Request) error {
 		return store.UnknownToken(token)
 	case "op":
 		if op, known := store.TokenOp(words[len(words)-1][0]); known {
-			return store.TokenMismatch{Token: token, Op: &op}.Err()
+			return store.TokenMismatch(token, &op, 0, 0)
 		}
 		return nil
 	case "cost", "settled":
-		return store.TokenMismatch{Token: token, Cost: number(3), Asked: request(2).Cost, Settled: words[1] == "settled"}.Err()
+		return store.TokenMismatch(token, nil, number(3), request(2).Cost)
 	}
-	return store.TokenMismatch{Token: token}.Err()
+	return store.TokenMismatch(token, nil, 0, 0)
 }
 
 // shadowBit marks a shadow's request, in the byte of its kind.
