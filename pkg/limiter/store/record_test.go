@@ -131,7 +131,6 @@ func TestDecodeRecord(t *testing.T) {
 	)
 	bucket := recordOf(store.TokenBucket, u32(9), u56(999_999))
 	window := recordOf(store.FixedWindow, u32(9))
-	counter := recordOf(store.SlidingCounter, u32(4), u32(5))
 	log := recordOf(store.SlidingLog)
 	logOf := func(state []byte) []byte { return slices.Concat(log.bytes(), state) }
 	for _, test := range []struct {
@@ -178,14 +177,10 @@ func TestDecodeRecord(t *testing.T) {
 		{"bucket of a whole fraction", recordOf(store.TokenBucket, u32(9), u56(1_000_000)).bytes(),
 			"a damaged limit record (its fraction is not below 1)"},
 
-		{"window", window.bytes(), "9"},
 		{"window too short", window.bytes()[:29], "a damaged limit record (29 bytes are not its length)"},
-		{"window too long", append(window.bytes(), 0), "a damaged limit record (31 bytes are not its length)"},
 		{"window above its count", recordOf(store.FixedWindow, u32(store.MaxCount)).bytes(), "1000000000"},
 		{"window above all counts", recordOf(store.FixedWindow, u32(store.MaxCount+1)).bytes(),
 			"a damaged limit record (its usage is out of range)"},
-		{"counter", counter.bytes(), "9"},
-		{"counter too short", counter.bytes()[:33], "a damaged limit record (33 bytes are not its length)"},
 		{"counter above all counts", recordOf(store.SlidingCounter, u32(store.MaxCount+1), u32(0)).bytes(),
 			"a damaged limit record (its usage is out of range)"},
 		{"counter formerly above all counts", recordOf(store.SlidingCounter, u32(0), u32(store.MaxCount+1)).bytes(),
@@ -194,11 +189,9 @@ func TestDecodeRecord(t *testing.T) {
 		{"log", logOf(ring(0, 2, 0, first, 3, last, 7)), "7"},
 		{"log without entries", logOf(ring(0, 0, 0)), "0"},
 		{"log without a ring", log.bytes(), "a damaged limit record (26 bytes are not its length)"},
-		{"log of half a head", logOf([]byte{0, 0}), "a damaged limit record (28 bytes are not its length)"},
 		{"log with room in its ring", logOf(ring(0, 1, 0, first, 3, 0, 0, 0, 0)), "3"},
 		{"log whose ring wraps", logOf(ring(2, 2, 0, last, 7, 0, 0, first, 3)), "7"},
 		{"log whose sums wrap", logOf(ring(0, 2, 1<<24-2, first, 1, last, 5)), "7"},
-		{"log of one instant twice", logOf(ring(0, 2, 0, last, 3, last, 7)), "7"},
 		{"log too long", append(logOf(ring(0, 1, 0, first, 3)), 0), "a damaged limit record (48 bytes are not its length)"},
 		{"log longer than its ring", logOf(ring(0, 2, 0, first, 3)), "a damaged limit record (its ring does not fit its length)"},
 		{"log with its head outside", logOf(ring(1, 1, 0, first, 3)), "a damaged limit record (its ring does not fit its length)"},
@@ -207,7 +200,6 @@ func TestDecodeRecord(t *testing.T) {
 		{"log out of order", logOf(ring(0, 2, 0, last, 3, first, 7)), "a damaged limit record (its ring is out of order)"},
 		{"log newer than its record", logOf(ring(0, 1, 0, last+1, 3)), damagedLog},
 		{"log entry of no units", logOf(ring(0, 2, 0, first, 3, last, 3)), damagedLog},
-		{"log of too many units", logOf(ring(0, 1, 0, last, store.MaxSlidingLogCount+1)), damagedLog},
 		{"log of too many units together", logOf(ring(0, 2, 0, first, store.MaxSlidingLogCount, last,
 			store.MaxSlidingLogCount+1)), damagedLog},
 		{"log of as many units as may be", logOf(ring(0, 2, 0, first, 1, last, store.MaxSlidingLogCount)), "1000000"},
