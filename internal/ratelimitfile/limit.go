@@ -50,10 +50,12 @@ func (b *builder) rule(
 		d.Replaces = b.replaces(v, d.Name)
 	}
 	shadow := b.reader.Bool(fields["shadow_mode"])
-	d.Unlimited = b.reader.Bool(of["unlimited"])
-	per, requests, ok := b.amount(limit, of, d.Unlimited)
+	if d.Unlimited = b.reader.Bool(of["unlimited"]); d.Unlimited {
+		return d
+	}
+	per, requests, ok := b.amount(limit, of)
 	switch {
-	case !ok || d.Unlimited:
+	case !ok:
 		return d
 	case requests == 0 && shadow:
 		b.remark(limit, "shadow_mode", "a limit of 0 in shadow mode lets everything pass; it becomes unlimited: true")
@@ -102,30 +104,19 @@ func (b *builder) replaces(v yamlfile.Value, own string) (names []string) {
 }
 
 // amount reads how much a limit allows.
-func (b *builder) amount(limit yamlfile.Value, of map[string]yamlfile.Value, unlimited bool) (per *unit, requests int64, ok bool) {
+func (b *builder) amount(limit yamlfile.Value, of map[string]yamlfile.Value) (per *unit, requests int64, ok bool) {
 	const want = "second, minute, hour, day, week, month or year"
-	if v := of["unit"]; !b.reader.IsEmpty(v) {
-		text, isText := b.reader.Text(v, "unit", want)
-		if !isText {
-			return nil, 0, false
-		}
-		at := slices.IndexFunc(units, func(u unit) bool { return strings.EqualFold(u.name, text) })
-		if at < 0 && !unlimited {
-			b.reader.Mistake(v, "unit is %q; it must be %s", text, want)
-			return nil, 0, false
-		}
-		if unlimited && at >= 0 {
-			b.reader.Mistake(v, "an unlimited rate_limit has no unit; remove it, or unlimited")
-		}
-		if at >= 0 {
-			per = &units[at]
-		}
-	}
-	if unlimited {
-		return nil, 0, true
-	}
-	if per == nil {
+	v := of["unit"]
+	if b.reader.IsEmpty(v) {
 		b.reader.Mistake(limit, "rate_limit has no unit; it must be %s", want)
+		return nil, 0, false
+	}
+	text, ok := b.reader.Text(v, "unit", want)
+	at := slices.IndexFunc(units, func(u unit) bool { return strings.EqualFold(u.name, text) })
+	if ok && at < 0 {
+		b.reader.Mistake(v, "unit is %q; it must be %s", text, want)
+	}
+	if at < 0 {
 		return nil, 0, false
 	}
 	if v, given := of["requests_per_unit"]; given {
@@ -139,7 +130,7 @@ func (b *builder) amount(limit yamlfile.Value, of map[string]yamlfile.Value, unl
 			b.remark(v, "requests_per_unit", "limitctl counts up to %d; that is the limit now", requests)
 		}
 	}
-	return per, requests, true
+	return &units[at], requests, true
 }
 
 // attribute returns a name for the attribute of a key, other than those in taken.

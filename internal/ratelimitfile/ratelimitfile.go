@@ -141,7 +141,7 @@ func (b *builder) descriptor(v yamlfile.Value, domain string, before []configfil
 	}
 	b.places[place] = true
 	b.rules.Envoy[domain] = append(b.rules.Envoy[domain], b.rule(v, fields, domain, entries))
-	b.remarks(fields, entry)
+	b.remarks(fields)
 	if e := fields["descriptors"]; !r.IsEmpty(e) {
 		b.descriptors(e, domain, entries)
 	}
@@ -170,29 +170,18 @@ func (b *builder) entry(fields map[string]yamlfile.Value) (entry configfile.Envo
 }
 
 // remarks notes what has no equal in a descriptor, its limit apart.
-func (b *builder) remarks(fields map[string]yamlfile.Value, entry configfile.EnvoyEntry) {
-	said := func(name string) bool {
-		return b.reader.Bool(fields[name])
-	}
-	if said("share_threshold") {
-		if !strings.Contains(entry.Value, "*") {
-			b.reader.Mistake(fields["share_threshold"], "share_threshold is for a value with *, and this one has none")
+func (b *builder) remarks(fields map[string]yamlfile.Value) {
+	const metric = "no metric of limitctl names a value: each limit has its own policy in " +
+		"limitctl_decisions_total, and `limitctl denials` and serve --metrics-top-denied name who is denied"
+	for _, field := range [][2]string{
+		{"share_threshold", "has no equal: each value that matches has a limit of its own"},
+		{"quota_mode", "has no equal: the limit denies by itself, whatever the other limits of the request say"},
+		{"detailed_metric", metric}, {"value_to_metric", metric},
+		{"metadata", "has no equal: the answer has no dynamic_metadata"},
+	} {
+		if v := fields[field[0]]; !b.reader.IsEmpty(v) && (b.reader.IsMap(v) || b.reader.IsList(v) || b.reader.Bool(v)) {
+			b.remark(v, field[0], "%s", field[1])
 		}
-		b.remark(fields["share_threshold"], "share_threshold", "has no equal: each value that matches %q has a limit of its own",
-			entry.Value)
-	}
-	if said("quota_mode") {
-		b.remark(fields["quota_mode"], "quota_mode",
-			"has no equal: the limit denies by itself, whatever the other limits of the request say")
-	}
-	for _, name := range []string{"detailed_metric", "value_to_metric"} {
-		if said(name) {
-			b.remark(fields[name], name, "no metric of limitctl names a value: each limit has its own policy in "+
-				"limitctl_decisions_total, and `limitctl denials` and serve --metrics-top-denied name who is denied")
-		}
-	}
-	if v := fields["metadata"]; !b.reader.IsEmpty(v) {
-		b.remark(v, "metadata", "has no equal: the answer has no dynamic_metadata")
 	}
 }
 
