@@ -141,7 +141,7 @@ func (b *builder) descriptor(v yamlfile.Value, domain string, before []configfil
 	}
 	b.places[place] = true
 	b.rules.Envoy[domain] = append(b.rules.Envoy[domain], b.rule(v, fields, domain, entries))
-	b.remarks(fields)
+	b.remarks(fields, entry.Value)
 	if e := fields["descriptors"]; !r.IsEmpty(e) {
 		b.descriptors(e, domain, entries)
 	}
@@ -169,12 +169,12 @@ func (b *builder) entry(fields map[string]yamlfile.Value) (entry configfile.Envo
 	return entry, true
 }
 
-// remarks notes what has no equal in a descriptor, its limit apart.
-func (b *builder) remarks(fields map[string]yamlfile.Value) {
+// remarks notes what has no equal in a descriptor of that value, its limit apart.
+func (b *builder) remarks(fields map[string]yamlfile.Value, value string) {
 	const metric = "no metric of limitctl names a value: each limit has its own policy in " +
 		"limitctl_decisions_total, and `limitctl denials` and serve --metrics-top-denied name who is denied"
 	for _, field := range [][2]string{
-		{"share_threshold", "has no equal: each value that matches has a limit of its own"},
+		{"share_threshold", fmt.Sprintf("has no equal: each value that matches %q has a limit of its own", value)},
 		{"quota_mode", "has no equal: the limit denies by itself, whatever the other limits of the request say"},
 		{"detailed_metric", metric}, {"value_to_metric", metric},
 		{"metadata", "has no equal: the answer has no dynamic_metadata"},
