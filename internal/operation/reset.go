@@ -164,7 +164,8 @@ func (t *targets) withProgress(err error) error {
 	}
 	second := "a second run deletes the rest, and what was used since of the keys that are done, with a backup of its own"
 	if t.remaining != nil {
-		second = "a second run also adjusts the keys that are done, which forgets what was used of them since, except in a backup of its own"
+		second = "a second run also adjusts the keys that are done, which forgets what was used of them since, " +
+			"except in a backup of its own"
 	}
 	known := t.Changed + t.Effect.Stay
 	err = outcome.WithProgress(err, "%d of %s %s%s", known, output.Plural(int(t.Matched), "key"), certainly("done", err),

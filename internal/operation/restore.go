@@ -378,8 +378,8 @@ func (r *Runner) CheckOrigin(ctx context.Context, b *Backup) error {
 	case origin.is(here) || here.address == "" && here.id == "":
 		return nil
 	case copied:
-		return store.Invalidf("%s is a backup of %s, and this is %s, with the same id: the same store reached in another way, or a copy of it",
-			b.Path, from, to)
+		return store.Invalidf("%s is a backup of %s, and this is %s, with the same id: the same store reached in another way, "+
+			"or a copy of it", b.Path, from, to)
 	case err != nil:
 		return fmt.Errorf("nobody can tell whether %s is a backup of this store: %w", b.Path, err)
 	case origin.id != "" && here.id != "" && origin.id != here.id:

@@ -32,6 +32,11 @@ func (s *site) restoreAll(t *testing.T, path string) *RestoreResult {
 }
 
 // reset resets all keys, and returns the path of the backup.
+// restored is the result of a restore that counted nothing else.
+func restored(matched, changed int64) RestoreResult {
+	return RestoreResult{Counts: Counts{Matched: matched, Changed: changed}}
+}
+
 func (s *site) reset(t *testing.T) string {
 	t.Helper()
 	result := must(s.Reset(t.Context(), s.planToReset(t), &watcher{}))
@@ -45,7 +50,7 @@ func TestRestore(t *testing.T) {
 	s.take(t, "b", 4)
 	path := s.reset(t)
 	result, err := s.Restore(t.Context(), &RestorePlan{Backup: s.opened(t, path)}, w)
-	if err != nil || *result != (RestoreResult{Counts: Counts{Matched: 2, Changed: 2}}) || s.used(t, "a") != 3 || s.used(t, "b") != 4 {
+	if err != nil || *result != restored(2, 2) || s.used(t, "a") != 3 || s.used(t, "b") != 4 {
 		t.Errorf("it came to %+v, %v", result, err)
 	}
 	if len(w.questions) != 1 || w.questions[0].Text != "Restore 2 keys" || len(w.steps) != 1 || w.steps[0] != Restoring {
@@ -69,7 +74,7 @@ func TestARestoreOfWhatIsThere(t *testing.T) {
 		result  RestoreResult
 		changed int64
 	}{
-		{RestoreResult{Counts: Counts{Matched: 2, Changed: 2}}, 2},
+		{restored(2, 2), 2},
 		{RestoreResult{Counts: Counts{Matched: 2}, Already: 2}, 0},
 	} {
 		if result := s.restoreAll(t, path); *result != want.result {
@@ -105,7 +110,7 @@ func TestRestoreLeavesWhatWasUsedSince(t *testing.T) {
 	w := &watcher{}
 	plan = &RestorePlan{Backup: s.opened(t, path), Replace: true, Only: func(k store.Key) bool { return left[k] }}
 	result, err = s.Restore(t.Context(), plan, w)
-	if err != nil || *result != (RestoreResult{Counts: Counts{Matched: 2, Changed: 1}}) || s.used(t, "busy") != 4 || s.used(t, "calm") != 5 {
+	if err != nil || *result != restored(2, 1) || s.used(t, "busy") != 4 || s.used(t, "calm") != 5 {
 		t.Errorf("it came to %+v, %v; used are %d and %d", result, err, s.used(t, "busy"), s.used(t, "calm"))
 	}
 	if len(w.questions) != 1 || w.questions[0].Text != "Restore 2 keys" {
@@ -190,7 +195,8 @@ func TestBackupsThatCannotBeRestored(t *testing.T) {
 	s := newSite(t)
 	s.take(t, "a", 1)
 	path := s.reset(t)
-	if _, err := OpenBackup(&s.Files, path, "other"); !errors.Is(err, store.ErrInvalid) || !strings.HasSuffix(err.Error(), "give --prefix rl") {
+	if _, err := OpenBackup(&s.Files, path, "other"); !errors.Is(err, store.ErrInvalid) ||
+		!strings.HasSuffix(err.Error(), "give --prefix rl") {
 		t.Errorf("with another prefix: %v", err)
 	}
 	for name, test := range map[string]struct{ text, says string }{
@@ -277,8 +283,9 @@ func TestARestoreLeavesWhatAKilledResetHadNotReached(t *testing.T) {
 	}{
 		"deleted":           {nil, false, nil, RestoreResult{Counts: Counts{Changed: 499}, InUse: 1, Already: 500, Unreached: 2}, 1, 7},
 		"deleted, replaced": {nil, true, nil, RestoreResult{Counts: Counts{Changed: 500}, Already: 500, Unreached: 2}, 3, 7},
-		"adjusted":          {&Remaining{Units: 10}, false, nil, RestoreResult{Counts: Counts{Changed: 500}, Already: 500, Unreached: 2}, 3, 7},
-		"elsewhere":         {nil, true, errors.New("another"), RestoreResult{Counts: Counts{Changed: 502}, Already: 500}, 3, 3},
+		"adjusted": {&Remaining{Units: 10}, false, nil,
+			RestoreResult{Counts: Counts{Changed: 500}, Already: 500, Unreached: 2}, 3, 7},
+		"elsewhere": {nil, true, errors.New("another"), RestoreResult{Counts: Counts{Changed: 502}, Already: 500}, 3, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t)
@@ -356,7 +363,8 @@ func TestRestoreIntoItsOwnStore(t *testing.T) {
 	s.memory = newSite(t).memory
 	s.Store = s.memory
 	_, other := s.Restore(t.Context(), &RestorePlan{Backup: b}, &watcher{})
-	if !errors.Is(other, store.ErrInvalid) || !strings.HasSuffix(other.Error(), "is a backup of another store, memory, and this is memory") {
+	if !errors.Is(other, store.ErrInvalid) ||
+		!strings.HasSuffix(other.Error(), "is a backup of another store, memory, and this is memory") {
 		t.Errorf("in another store: %v", other)
 	}
 	if id, _ := s.memory.StoreID(t.Context()); id != "" {

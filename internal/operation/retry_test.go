@@ -132,7 +132,7 @@ func TestARestoreWhoseAnswerIsLost(t *testing.T) {
 		}}
 		result, err := s.Restore(t.Context(), &RestorePlan{Backup: s.opened(t, path), Replace: replace, Consent: Consent{Yes: true}},
 			&watcher{})
-		if err != nil || *result != (RestoreResult{Counts: Counts{Matched: 2, Changed: 2}}) || s.used(t, "a") != 1 || s.used(t, "b") != 2 || tries != 2 {
+		if err != nil || *result != restored(2, 2) || s.used(t, "a") != 1 || s.used(t, "b") != 2 || tries != 2 {
 			t.Errorf("replace %v: after %d tries it came to %+v, %v", replace, tries, result, err)
 		}
 	}
@@ -148,7 +148,7 @@ func TestARestoreThatReachesNobody(t *testing.T) {
 		return nil, store.ErrUnavailable
 	}}
 	result, err := s.Restore(t.Context(), &RestorePlan{Backup: s.opened(t, path)}, &watcher{})
-	if result == nil || *result != (RestoreResult{Counts: Counts{Matched: 1}}) || !strings.HasSuffix(err.Error(), "(0 of 1 record restored)") ||
+	if result == nil || *result != restored(1, 0) || !strings.HasSuffix(err.Error(), "(0 of 1 record restored)") ||
 		!s.now.Equal(began) || len(*warnings) > 0 {
 		t.Errorf("after %s and %q it came to %+v, %v", s.now.Sub(began), *warnings, result, err)
 	}
