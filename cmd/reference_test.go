@@ -91,7 +91,7 @@ Written by ` + "`make docs`" + ` from what ` + "`limitctl COMMAND --help`" + ` s
 	writeFlags(&b, root, global)
 	b.WriteString("## Environment\n\nA flag goes before a variable, and a variable before the configuration.\n\n")
 	b.WriteString("| variable | |\n|---|---|\n")
-	for _, variable := range cli.Variables() {
+	for _, variable := range variables() {
 		fmt.Fprintf(&b, "| `%s` | %s |\n", variable[0], markdownProse(root, variable[1]))
 	}
 	b.WriteString("\n## Exit codes\n\n| exit code | means |\n|---|---|\n")

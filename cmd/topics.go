@@ -121,7 +121,7 @@ func exitCodes() string {
 
 func variablesText() string {
 	var b strings.Builder
-	for _, variable := range cli.Variables() {
+	for _, variable := range variables() {
 		fmt.Fprintf(&b, "%-23s %s\n", variable[0], variable[1])
 	}
 	return b.String() + "\nA flag goes before a variable, and a variable before the configuration."
@@ -142,4 +142,25 @@ func topicNames() (names []string) {
 		names = append(names, t.name)
 	}
 	return names
+}
+
+// variables are the environment variables that limitctl reads, each with what it is for.
+func variables() [][2]string {
+	return [][2]string{
+		{"LIMITCTL_STORE", "the default of --store"},
+		{"LIMITCTL_CONTEXT", "the default of --context; set this or LIMITCTL_STORE"},
+		{"LIMITCTL_CONFIG", "the default of --config"},
+		{"LIMITCTL_PREFIX", "the default of --prefix"},
+		{"LIMITCTL_OUTPUT", "the default of --output"},
+		{"LIMITCTL_TIMEOUT", "the default of --timeout"},
+		{"LIMITCTL_PASSWORD", "the password of the store; a context can name another variable or a file"},
+		{"LIMITCTL_COUNT_DENIALS", "true or false (1 or 0): the default of --count-denials"},
+		{"LIMITCTL_SERVE_TOKEN", "the access token of serve, instead of --token-file"},
+		{"LIMITCTL_DEBUG", "1: print where a bug of limitctl is"},
+		{"GITHUB_ACTIONS", "true: annotate the build with what did not pass"},
+		{"NO_COLOR", "not empty: print no colours"},
+		{"FORCE_COLOR", "not empty, 0 or false: print colours into a pipe, too; so with CLICOLOR_FORCE"},
+		{"XDG_CONFIG_HOME", "the folder of limitctl/limitctl.yaml (default ~/.config)"},
+		{"XDG_STATE_HOME", "the folder of the audit log, the backups and the default store (default ~/.local/state)"},
+	}
 }

@@ -11,7 +11,7 @@ import (
 
 type checkOptions struct {
 	*cli.Globals
-	cli.RequestFlags
+	requestFlags
 	onError string
 	request *cli.LimitRequest
 }
@@ -37,13 +37,13 @@ attributes say who is limited.`,
   limitctl check -q user:42 --limit 10/1m --on-error allow`,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if readsKeys(cmd, args) {
-				requests, err := requestsOfKeys(global, &o.RequestFlags, cmd, store.Peek)
+				requests, err := requestsOfKeys(global, &o.requestFlags, cmd, store.Peek)
 				if err != nil {
 					return err
 				}
 				return decideKeys(cmd.Context(), global, store.Peek, o.onError, nil, requests)
 			}
-			if o.request, err = o.RequestFlags.Request(cmd, global, store.Peek, args); err != nil {
+			if o.request, err = o.requestFlags.Request(cmd, global, store.Peek, args); err != nil {
 				return err
 			}
 			return runCheck(cmd.Context(), o)
@@ -51,7 +51,7 @@ attributes say who is limited.`,
 		ValidArgsFunction: cli.Offers(global).KeyOrAttributes,
 	}
 	o.AddFlags(cmd, global)
-	o.AddLeaveFlag(cmd)
+	o.addLeaveFlag(cmd)
 	addOnErrorFlag(cmd, &o.onError)
 	return cmd
 }

@@ -19,7 +19,7 @@ import (
 
 type consumeOptions struct {
 	*cli.Globals
-	cli.RequestFlags
+	requestFlags
 	cli.ConsentOptions
 	onError string
 	denials bool // as --count-denials says
@@ -85,7 +85,7 @@ correct it with "limitctl settle".`,
   limitctl consume batch --limit 500/1m --up-to 200 -o json`,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if readsKeys(cmd, args) {
-				requests, err := requestsOfKeys(global, &o.RequestFlags, cmd, store.Take)
+				requests, err := requestsOfKeys(global, &o.requestFlags, cmd, store.Take)
 				if err != nil {
 					return err
 				}
@@ -97,7 +97,7 @@ correct it with "limitctl settle".`,
 			if o.op, err = o.chooseOp(cmd); err != nil {
 				return err
 			}
-			if o.request, err = o.RequestFlags.Request(cmd, global, o.op, args); err != nil {
+			if o.request, err = o.requestFlags.Request(cmd, global, o.op, args); err != nil {
 				return err
 			}
 			if err = o.readWait(cmd); err != nil {
@@ -108,12 +108,12 @@ correct it with "limitctl settle".`,
 		ValidArgsFunction: cli.Offers(global).KeyOrAttributes,
 	}
 	o.AddFlags(cmd, global)
-	o.AddLeaveFlag(cmd)
+	o.addLeaveFlag(cmd)
 	o.AddChargeConsentFlags(cmd)
 	addOnErrorFlag(cmd, &o.onError)
 	o.addWaitFlags(cmd)
-	o.AddTokenFlag(cmd, "charge a request once, however often it is sent with the same `TEXT`, such as the number of an order")
-	o.AddTokenTTLFlag(cmd)
+	o.addTokenFlag(cmd, "charge a request once, however often it is sent with the same `TEXT`, such as the number of an order")
+	o.addTokenTTLFlag(cmd)
 	cmd.Flags().BoolVar(&o.force, "force", false, "take the units even if they do not fit")
 	cli.NumberFlag(cmd.Flags(), &o.upTo, "up-to", "", 0, "take as many of `N` units as fit, and say how many")
 	return cmd

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -40,7 +41,7 @@ func failureOf(g *cli.Globals, onError string, p *policy.Policy) (f failure, err
 		if f.Policy == store.LocalOnError {
 			f.Share = p.LocalShare
 		}
-	} else if f.Failure, err = cli.ParseOnError(g, onError, p); err != nil {
+	} else if f.Failure, err = parseOnError(g, onError, p); err != nil {
 		return f, err
 	}
 	f.decides = said + " decides"
@@ -184,3 +185,33 @@ type withFallback struct {
 
 // Close closes both.
 func (s *withFallback) Close() error { return errors.Join(s.Store.Close(), s.fallback.Close()) }
+
+// parseOnError reads the value of --on-error. The default share is that of the limits' policy,
+// which may be nil, else that of the configuration.
+func parseOnError(g *cli.Globals, onError string, p *policy.Policy) (f layers.Failure, err error) {
+	word, share, hasShare := strings.Cut(onError, "=")
+	isLocal := word == store.LocalOnError.String()
+	switch {
+	case onError == "":
+		return f, nil
+	case isLocal && hasShare:
+		f.Share, err = store.ParseShare(share)
+	case isLocal && p != nil:
+		f.Share = p.LocalShare
+	case isLocal:
+		c, err := g.Config()
+		if err != nil {
+			return f, err
+		}
+		f.Share = c.LocalShare
+	default: // "allow=20%" is no policy
+		word = onError
+	}
+	if err == nil {
+		f.Policy, err = store.ParseFailurePolicy(word)
+	}
+	if err != nil {
+		return f, cli.Usagef("--on-error: %s", err)
+	}
+	return f, nil
+}

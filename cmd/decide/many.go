@@ -24,14 +24,14 @@ func readsKeys(cmd *cobra.Command, args []string) bool {
 }
 
 // requestsOfKeys returns a request for each line of standard input. A mistake in any of them is found before one is decided.
-func requestsOfKeys(g *cli.Globals, flags *cli.RequestFlags, cmd *cobra.Command, op store.Op) ([]*cli.LimitRequest, error) {
+func requestsOfKeys(g *cli.Globals, flags *requestFlags, cmd *cobra.Command, op store.Op) ([]*cli.LimitRequest, error) {
 	for _, flag := range []string{"wait", "token", "token-ttl", "force", "up-to"} {
 		if f := cmd.Flags().Lookup(flag); f != nil && f.Changed {
 			return nil, cli.Usagef("--%s is for one KEY, and - reads many; leave out one of them", flag)
 		}
 	}
 	var requests []*cli.LimitRequest
-	if err := flags.CheckLimits(); err != nil { // else a terminal waits for keys in vain
+	if err := flags.checkLimits(); err != nil { // else a terminal waits for keys in vain
 		return nil, err
 	}
 	lines, n := bufio.NewScanner(g.Env.In), 1

@@ -14,7 +14,7 @@ import (
 
 type refundOptions struct {
 	*cli.Globals
-	cli.RequestFlags
+	requestFlags
 	cli.ConsentOptions
 	request *cli.LimitRequest
 }
@@ -38,7 +38,7 @@ In a protected context it asks for the context's name, or takes it from
   limitctl refund --policy login ip=203.0.113.9 email=a@example.com
   limitctl refund llm:team-a --limit 100000/1m --cost 1200`,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			if o.request, err = o.RequestFlags.Request(cmd, global, store.Refund, args); err != nil {
+			if o.request, err = o.requestFlags.Request(cmd, global, store.Refund, args); err != nil {
 				return err
 			}
 			return runRefund(cmd.Context(), o)

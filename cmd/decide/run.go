@@ -71,7 +71,7 @@ while the store is away.`,
 		},
 	}
 	o.AddFlags(cmd, global)
-	o.AddLeaveFlag(cmd)
+	o.addLeaveFlag(cmd)
 	o.AddChargeConsentFlags(cmd)
 	addOnErrorFlag(cmd, &o.onError)
 	o.addWaitFlags(cmd)

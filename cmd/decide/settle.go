@@ -12,7 +12,7 @@ import (
 
 type settleOptions struct {
 	*cli.Globals
-	cli.RequestFlags
+	requestFlags
 	request *cli.LimitRequest
 }
 
@@ -42,7 +42,7 @@ token is not known: nothing was allowed with it, or it has expired.`,
 						name)
 				}
 			}
-			if o.request, err = o.RequestFlags.Request(cmd, global, store.Settle, args); err != nil {
+			if o.request, err = o.requestFlags.Request(cmd, global, store.Settle, args); err != nil {
 				return err
 			}
 			return runSettle(cmd.Context(), o)
@@ -50,7 +50,7 @@ token is not known: nothing was allowed with it, or it has expired.`,
 		ValidArgsFunction: cli.Offers(global).KeyOrAttributes,
 	}
 	o.AddFlags(cmd, global)
-	o.AddTokenFlag(cmd, "`TEXT` of the token that the units were taken with")
+	o.addTokenFlag(cmd, "`TEXT` of the token that the units were taken with")
 	cmd.Flags().Lookup("cost").Usage = "`N` units of the real cost, 0 or more, or tokens=N of the limits of a policy whose cost is " +
 		"tokens; repeat it for several"
 	cmd.Flags().Lookup("cost").DefValue = "0" // so that help shows none; it has to be given

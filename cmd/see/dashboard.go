@@ -346,7 +346,7 @@ func (s *session) report() {
 			fmt.Fprintf(s.Env.Err, "limitctl: warning: %s\n", s.actions.warning)
 		}
 		for _, backup := range s.actions.backups() {
-			fmt.Fprintf(s.Env.Err, "limitctl: undo with: %s\n", cli.UndoCommand(s.Globals, s.chosen, backup))
+			fmt.Fprintf(s.Env.Err, "limitctl: undo with: %s\n", cli.CommandHere(s.Globals, s.chosen, "undo", backup))
 		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/limitctl/limitctl/internal/shell"
 	"github.com/limitctl/limitctl/internal/subjecttext"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -151,7 +152,7 @@ func (o *overrideSetOptions) arguments(cmd *cobra.Command, args []string) error 
 func (o *overrideSetOptions) isPatternValue(name, value string) bool {
 	network, err := netip.ParsePrefix(value)
 	if err != nil || network.Addr().Is4() {
-		return err == nil || strings.ContainsAny(value, "*?[") && !cli.IsAddress(value)
+		return err == nil || strings.ContainsAny(value, "*?[") && !isAddress(value)
 	}
 	c, err := o.Config()
 	if err != nil {
@@ -187,7 +188,7 @@ func mistaken(pattern string) (what, instead string) {
 	switch {
 	case isPair && subjecttext.IsName(name):
 		return "an attribute", name + ":" + value
-	case cli.IsAddress(pattern):
+	case isAddress(pattern):
 		return "an address", "ip:" + pattern
 	case networkErr == nil:
 		return "a network", "ip:" + pattern
@@ -374,4 +375,10 @@ func inForceAlready(ctx context.Context, runner *operation.Runner, wanted *store
 		}
 	}
 	return nil
+}
+
+// isAddress reports whether a text is an address, however it is written.
+func isAddress(text string) bool {
+	_, is := (&httplimit.Clients{}).Client(text)
+	return is && !strings.Contains(text, "/")
 }

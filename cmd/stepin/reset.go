@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -12,18 +13,20 @@ import (
 	"github.com/limitctl/limitctl/internal/decision"
 	"github.com/limitctl/limitctl/internal/operation"
 	"github.com/limitctl/limitctl/internal/output"
+	"github.com/limitctl/limitctl/internal/shell"
 )
 
 type resetOptions struct {
 	*cli.Globals
 	cli.SelectionOptions
 	cli.ConsentOptions
-	cli.BackupOptions
 	dryRun      bool
 	toRemaining int64
 	atLeast     bool
 	keepGoing   bool
 	failIfNone  bool
+	backup      string
+	noBackup    bool
 }
 
 // NewResetCmd makes limitctl reset.
@@ -73,7 +76,11 @@ that brings them back. It also writes to the audit log (see limitctl audit).
 	}
 	o.AddSelectionFlags(cmd, global)
 	cli.GroupFlags(cmd, "Consent and backup", o.AddConsentFlags)
-	cli.GroupFlags(cmd, "Consent and backup", o.AddBackupFlags)
+	cli.GroupFlags(cmd, "Consent and backup", func(cmd *cobra.Command) {
+		cmd.Flags().StringVar(&o.backup, "backup", "", "write the backup to a new `FILE` (default in the state directory)")
+		cmd.Flags().BoolVar(&o.noBackup, "no-backup", false, "write no backup; deleted keys cannot be restored")
+		cmd.MarkFlagFilename("backup")
+	})
 	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "show what would be changed and change nothing")
 	cli.NumberFlag(cmd.Flags(), &o.toRemaining, "to-remaining", "", 0, "instead of deleting, leave exactly `N` units of each limit")
 	cmd.Flags().BoolVar(&o.atLeast, "at-least", false, "with --to-remaining, do not change keys that have more")
@@ -96,8 +103,8 @@ func (o *resetOptions) plan(cmd *cobra.Command, args []string) (plan *operation.
 	if o.Foreign {
 		return nil, cli.Usagef("reset never touches values that limitctl did not write; see them with `limitctl inspect --foreign`")
 	}
-	if err := o.CheckBackup(); err != nil {
-		return nil, err
+	if o.noBackup && o.backup != "" {
+		return nil, cli.Usagef("%s and --no-backup contradict each other; give one of them", shell.Command("--backup", o.backup))
 	}
 	if plan.Selection, err = o.Selected(o.Globals, args); err != nil {
 		return nil, err
@@ -120,7 +127,12 @@ func (o *resetOptions) plan(cmd *cobra.Command, args []string) (plan *operation.
 	if err := o.Check(s.Access(), o.Env.InIsTerminal, "reset", "deletes", ", or --dry-run to look first"); err != nil {
 		return nil, err
 	}
-	plan.Backup, err = o.BackupPlan(o.Env)
+	switch {
+	case o.backup != "":
+		plan.Backup = &operation.BackupPlan{Path: o.backup}
+	case !o.noBackup:
+		plan.Backup, err = cli.DefaultBackup(o.Env)
+	}
 	return plan, err
 }
 
@@ -149,11 +161,15 @@ func runReset(ctx context.Context, o *resetOptions, plan *operation.ResetPlan) e
 	}
 	answer := newResetAnswer(plan, result, err)
 	if answer.Backup != "" {
-		answer.Undo = cli.UndoCommand(o.Globals, s, answer.Backup)
+		answer.Undo = cli.CommandHere(o.Globals, s, "undo", answer.Backup)
 	}
 	printErr := o.Print(answer)
 	if answer.Undo != "" && (!o.Quiet || printErr != nil) {
-		fmt.Fprintf(o.Env.Err, "limitctl: undo with: %s\n", cli.UndoLine(o.Globals, s, result.Backup))
+		line := answer.Undo
+		if folder, err := cli.BackupFolder(o.Globals); err == nil && filepath.Dir(result.Backup) == folder.Path {
+			line = cli.CommandHere(o.Globals, s, "undo") // it shows the last change and asks first, in case there is a later one
+		}
+		o.Note("undo with: %s", line)
 	}
 	if result.Gone > 0 && answer.Undo != "" && !o.Quiet {
 		o.Note("this also brings back keys that somebody else deleted meanwhile")

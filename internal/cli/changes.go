@@ -206,29 +206,23 @@ type ConsentOptions struct {
 // AddConsentFlags adds the flags of a command that asks before it changes something.
 func (o *ConsentOptions) AddConsentFlags(cmd *cobra.Command) {
 	cmd.Flags().BoolVarP(&o.Yes, "yes", "y", false, "do not ask")
-	cmd.Flags().StringVar(&o.Confirm, "confirm", "", "`NAME` of the protected context, instead of typing it")
-	o.addReasonFlag(cmd, "")
-	cmd.RegisterFlagCompletionFunc("confirm", cobra.NoFileCompletions)
+	o.addFlags(cmd, "")
 }
 
 // AddPublishConsentFlags is AddConsentFlags with a short form of --reason, which every version needs.
 func (o *ConsentOptions) AddPublishConsentFlags(cmd *cobra.Command) {
 	cmd.Flags().BoolVarP(&o.Yes, "yes", "y", false, "do not ask")
-	cmd.Flags().StringVar(&o.Confirm, "confirm", "", "`NAME` of the protected context, instead of typing it")
-	o.addReasonFlag(cmd, "m")
+	o.addFlags(cmd, "m")
 	cmd.Flags().Lookup("reason").Usage = "why (required); the history and the audit log show the `TEXT`"
-	cmd.RegisterFlagCompletionFunc("confirm", cobra.NoFileCompletions)
 }
 
 // AddChargeConsentFlags adds the flags of a command that asks in a protected context only.
-func (o *ConsentOptions) AddChargeConsentFlags(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&o.Confirm, "confirm", "", "`NAME` of the protected context, instead of typing it")
-	o.addReasonFlag(cmd, "")
-	cmd.RegisterFlagCompletionFunc("confirm", cobra.NoFileCompletions)
-}
+func (o *ConsentOptions) AddChargeConsentFlags(cmd *cobra.Command) { o.addFlags(cmd, "") }
 
-func (o *ConsentOptions) addReasonFlag(cmd *cobra.Command, short string) {
+func (o *ConsentOptions) addFlags(cmd *cobra.Command, short string) {
+	cmd.Flags().StringVar(&o.Confirm, "confirm", "", "`NAME` of the protected context, instead of typing it")
 	cmd.Flags().StringVarP(&o.Reason, "reason", short, "", "why; the audit log shows the `TEXT`")
+	cmd.RegisterFlagCompletionFunc("confirm", cobra.NoFileCompletions)
 	cmd.RegisterFlagCompletionFunc("reason", cobra.NoFileCompletions)
 }
 
@@ -260,38 +254,6 @@ func (o *ConsentOptions) Check(access operation.Access, terminal bool, command, 
 	return Usagef("%s asks before it %s, and there is no terminal to ask on; give --yes%s", command, does, otherwise)
 }
 
-// BackupOptions are the flags that say where the backup of a change goes.
-type BackupOptions struct {
-	backup   string
-	noBackup bool
-}
-
-// AddBackupFlags adds --backup and --no-backup.
-func (o *BackupOptions) AddBackupFlags(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&o.backup, "backup", "", "write the backup to a new `FILE` (default in the state directory)")
-	cmd.Flags().BoolVar(&o.noBackup, "no-backup", false, "write no backup; deleted keys cannot be restored")
-	cmd.MarkFlagFilename("backup")
-}
-
-// CheckBackup reports flags that contradict each other.
-func (o *BackupOptions) CheckBackup() error {
-	if o.noBackup && o.backup != "" {
-		return Usagef("%s and --no-backup contradict each other; give one of them", shell.Command("--backup", o.backup))
-	}
-	return nil
-}
-
-// BackupPlan is where the flags want the backup; nil for no backup.
-func (o *BackupOptions) BackupPlan(env *Env) (*operation.BackupPlan, error) {
-	switch {
-	case o.noBackup:
-		return nil, nil
-	case o.backup != "":
-		return &operation.BackupPlan{Path: o.backup}, nil
-	}
-	return DefaultBackup(env)
-}
-
 // DefaultBackup is a new file in the state directory.
 func DefaultBackup(env *Env) (*operation.BackupPlan, error) {
 	dir := StateDir(env.Getenv)
@@ -311,24 +273,8 @@ func BackupFolder(g *Globals) (*backup.Folder, error) {
 	return &backup.Folder{Path: filepath.Join(dir, "backups"), Entries: g.Env.List, Open: g.Env.Open}, nil
 }
 
-// UndoCommand is the command that undoes a change in its store, whatever happens in between.
-// It holds no password; the user gives that again, as LIMITCTL_PASSWORD.
-func UndoCommand(g *Globals, s *Settings, backup string) string {
-	return CommandHere(g, s, "undo", backup)
-}
-
-// UndoLine is the command that undoes a change, as people see it: "limitctl undo" if the backup is
-// where undo looks. Undo shows the last change and asks first, in case there is a later one.
-// A backup somewhere else may be for another machine.
-func UndoLine(g *Globals, s *Settings, backup string) string {
-	folder, err := BackupFolder(g)
-	if err != nil || filepath.Dir(backup) != folder.Path {
-		return UndoCommand(g, s, backup)
-	}
-	return CommandHere(g, s, "undo")
-}
-
-// CommandHere is a command for the store that is chosen.
+// CommandHere is a command for the store that is chosen, whatever happens in between. It holds no password; the user gives that
+// again, as LIMITCTL_PASSWORD.
 func CommandHere(g *Globals, s *Settings, words ...string) string {
 	words = append([]string{"limitctl"}, words...)
 	if s.Context != nil {

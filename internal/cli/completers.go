@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/internal/config"
 	"github.com/limitctl/limitctl/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/layouts"
@@ -99,57 +100,61 @@ func (c Completer) Attributes(policyName string, args []string, begun string) ([
 	return names, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
-// AllAttributes offers the attributes of all policies.
-func (c Completer) AllAttributes(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	var names []string
-	if read, err := c.Config(); err == nil {
-		for _, p := range read.Policies {
-			all, _ := p.Attributes()
-			names = append(names, all...)
-		}
-	}
-	slices.Sort(names)
-	return slices.Compact(names), cobra.ShellCompDirectiveNoFileComp
-}
-
-// LimitNames offers the names of the policies' limits.
-func (c Completer) LimitNames(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+// offered returns the words that the configuration offers; none if it has mistakes.
+func (c Completer) offered(words func(*config.Config) []string) ([]string, cobra.ShellCompDirective) {
 	read, err := c.Config()
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
+	names := words(read)
+	slices.Sort(names)
+	return slices.Compact(names), cobra.ShellCompDirectiveNoFileComp
+}
+
+// AllAttributes offers the attributes of all policies.
+func (c Completer) AllAttributes(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return c.offered(func(read *config.Config) (names []string) {
+		for _, p := range read.Policies {
+			all, _ := p.Attributes()
+			names = append(names, all...)
+		}
+		return names
+	})
+}
+
+// LimitNames offers the names of the policies' limits.
+func (c Completer) LimitNames(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 	of, _ := cmd.Flags().GetString("policy")
-	var names []string
-	for _, p := range read.Policies {
-		for i := range p.Limits {
-			if name := p.Limits[i].Name; (of == "" || of == p.Name) && !slices.Contains(names, name) {
-				names = append(names, name)
+	return c.offered(func(read *config.Config) (names []string) {
+		for _, p := range read.Policies {
+			for i := range p.Limits {
+				if of == "" || of == p.Name {
+					names = append(names, p.Limits[i].Name)
+				}
 			}
 		}
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
+		return names
+	})
 }
 
 // Contexts offers the names of contexts to a shell.
 func (c Completer) Contexts(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	var names []string
-	if read, err := c.Config(); err == nil {
+	return c.offered(func(read *config.Config) (names []string) {
 		for _, x := range read.Contexts {
 			names = append(names, x.Name)
 		}
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
+		return names
+	})
 }
 
 // Policies offers the names of policies to a shell.
 func (c Completer) Policies(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	var names []string
-	if read, err := c.Config(); err == nil {
+	return c.offered(func(read *config.Config) (names []string) {
 		for _, p := range read.Policies {
 			names = append(names, p.Name)
 		}
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
+		return names
+	})
 }
 
 // Backups offers the names of backups to a shell, the newest first.

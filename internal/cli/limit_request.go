@@ -13,18 +13,6 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// RequestFlags are the flags of a command that asks a store about the limits of a subject.
-type RequestFlags struct {
-	Policy    string
-	limits    []string
-	algorithm string
-	burst     int64
-	Cost      CostFlag
-	leave     int64
-	token     string
-	tokenTTL  string
-}
-
 // LimitRequest is what a command asks of the store.
 type LimitRequest struct {
 	Key  string // as it was given
@@ -38,96 +26,6 @@ type LimitRequest struct {
 	// WithoutOverrides is why operators' overrides could not be read before the decision; nil if
 	// they were.
 	WithoutOverrides error
-}
-
-// AddFlags adds the flags that name a policy or limits, and a cost.
-func (o *RequestFlags) AddFlags(cmd *cobra.Command, global *Globals) {
-	flags := cmd.Flags()
-	flags.StringVar(&o.Policy, "policy", "", "decide the limits of the policy `NAME`; the arguments are attributes, such as "+
-		"ip=203.0.113.9")
-	// Not a StringSlice: a limit may hold a comma.
-	flags.StringArrayVarP(&o.limits, "limit", "l", nil,
-		"`[ALGORITHM:]COUNT/PERIOD[,burst=N|,slices=N]`, such as 10/1m; repeat it, or put commas between, to decide several together")
-	flags.StringVarP(&o.algorithm, "algorithm", "a", "",
-		"`ALGORITHM` of limits that name none: "+strings.Join(store.AlgorithmNames(), ", ")+" (default token-bucket)")
-	NumberFlag(flags, &o.burst, "burst", "", 0, "burst of `N` units for bucket limits without one of their own (default their count)")
-	o.Cost.Units = 1
-	flags.VarP(&o.Cost, "cost", "c", "`N` units that the request takes, or tokens=N of the limits of a policy whose cost is tokens; "+
-		"repeat it for several")
-	cmd.RegisterFlagCompletionFunc("algorithm", cobra.FixedCompletions(store.AlgorithmNames(), cobra.ShellCompDirectiveNoFileComp))
-	cmd.RegisterFlagCompletionFunc("policy", Offers(global).Policies)
-	cmd.RegisterFlagCompletionFunc("limit", cobra.NoFileCompletions)
-}
-
-// Request returns what the arguments ask for: one KEY under limits, or attributes
-// under a policy.
-func (o *RequestFlags) Request(cmd *cobra.Command, global *Globals, op store.Op, args []string) (*LimitRequest, error) {
-	if !cmd.Flags().Changed("policy") {
-		if err := oneSubject(cmd, args); err != nil {
-			return nil, err
-		}
-		if len(o.Cost.Fields) > 0 {
-			c := o.Cost.Fields[0]
-			return nil, Usagef("--cost %s=%d is for a --policy with that cost; write --cost %d", c.Field, c.Units, c.Units)
-		}
-		reqs, err := o.requests(cmd, op, args[0])
-		return &LimitRequest{Key: args[0], Reqs: reqs}, err
-	}
-	if cmd.Flags().Changed("leave") {
-		return nil, Usagef("--leave %d is for --limit; with --policy the classes of its limits say what is left to others", o.leave)
-	}
-	for _, flag := range []string{"limit", "algorithm", "burst"} {
-		if cmd.Flags().Changed(flag) {
-			return nil, Usagef("--policy and --%s both say what is allowed; give one of them", flag)
-		}
-	}
-	carry, err := o.carriedToken(cmd)
-	if err != nil {
-		return nil, err
-	}
-	return PolicyRequest(global, o.Policy, op, args, &o.Cost, carry)
-}
-
-// AddLeaveFlag adds --leave.
-func (o *RequestFlags) AddLeaveFlag(cmd *cobra.Command) {
-	NumberFlag(cmd.Flags(), &o.leave, "leave", "", 0,
-		"leave `N` units of each limit to others: allow the request only if they stay free after it")
-	cmd.RegisterFlagCompletionFunc("leave", cobra.NoFileCompletions)
-}
-
-// AddTokenFlag adds --token.
-func (o *RequestFlags) AddTokenFlag(cmd *cobra.Command, usage string) {
-	cmd.Flags().StringVar(&o.token, "token", "", usage)
-	cmd.RegisterFlagCompletionFunc("token", cobra.NoFileCompletions)
-}
-
-// AddTokenTTLFlag adds --token-ttl.
-func (o *RequestFlags) AddTokenTTLFlag(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&o.tokenTTL, "token-ttl", "", fmt.Sprintf("remember the token for `DURATION`, at most %s (default %s)",
-		store.FormatPeriod(store.MaxTokenTTL), store.FormatPeriod(store.DefaultTokenTTL)))
-	cmd.RegisterFlagCompletionFunc("token-ttl", cobra.NoFileCompletions)
-}
-
-// carriedToken returns what gives a request the token of the command line, if there is one.
-func (o *RequestFlags) carriedToken(cmd *cobra.Command) (carry func(*store.Request), err error) {
-	flags := cmd.Flags()
-	if flags.Changed("token") && o.token == "" {
-		return nil, Usagef("--token is empty; give a text that is different for each call, such as an order's number")
-	}
-	if !flags.Changed("token-ttl") {
-		return func(r *store.Request) { r.Token = o.token }, nil
-	}
-	ttl, err := store.ParsePeriod(o.tokenTTL)
-	switch {
-	case o.token == "":
-		return nil, Usagef("--token-ttl %s says how long to remember a token; add --token TEXT", o.tokenTTL)
-	case err != nil:
-		return nil, Usagef("--token-ttl: %s", err)
-	case ttl < store.MinTokenTTL || ttl > store.MaxTokenTTL:
-		return nil, Usagef("--token-ttl %s is out of range; it must be from %s to %s", o.tokenTTL,
-			store.FormatPeriod(store.MinTokenTTL), store.FormatPeriod(store.MaxTokenTTL))
-	}
-	return func(r *store.Request) { r.Token, r.TokenTTL = o.token, ttl }, nil
 }
 
 // PolicyRequest returns the requests that a policy makes of attributes. cost is nil for a caller that needs the limits only.
@@ -163,25 +61,8 @@ func PolicyRequest(g *Globals, name string, op store.Op, args []string, cost *Co
 			carry(&d.Reqs[i])
 		}
 	}
-	d.Reqs, err = normalized(op, d.Reqs)
+	d.Reqs, err = Normalized(op, d.Reqs)
 	return d, err
-}
-
-// Words are the request in the words of a command line.
-func (o *RequestFlags) Words(request *LimitRequest) string {
-	var words []string
-	if request.Policy != nil {
-		words = append([]string{"--policy", request.Policy.Name}, strings.Fields(request.Key)...)
-	} else {
-		words = append(words, request.Key)
-		for i := range request.Reqs {
-			words = append(words, "--limit", request.Reqs[i].Limit.String())
-		}
-		if o.leave != 0 {
-			words = append(words, "--leave", Number(o.leave))
-		}
-	}
-	return shell.Command(append(words, o.Cost.words(request.Policy)...)...)
 }
 
 // LimitName is the name of the i-th limit.
@@ -201,54 +82,6 @@ func (d *LimitRequest) Amounts() string {
 	return strings.Join(parts, ", ")
 }
 
-// CheckLimits returns an error if no --limit is given.
-func (o *RequestFlags) CheckLimits() error {
-	if len(o.limits) == 0 {
-		return Usagef("no limit given; add --limit COUNT/PERIOD, such as --limit 10/1m")
-	}
-	return nil
-}
-
-// requests returns a checked request of the subject for each limit.
-func (o *RequestFlags) requests(cmd *cobra.Command, op store.Op, subject string) ([]store.Request, error) {
-	if err := o.CheckLimits(); err != nil {
-		return nil, err
-	}
-	var fallback store.Algorithm
-	if o.algorithm != "" {
-		var err error
-		if fallback, err = store.ParseAlgorithm(o.algorithm); err != nil {
-			return nil, Usagef("--algorithm: %s", err)
-		}
-	}
-	burst, err := GivenBurst(cmd, o.burst)
-	if err != nil {
-		return nil, err
-	}
-	if o.leave < 0 || o.leave > store.MaxCount {
-		return nil, Usagef("--leave %d is out of range; it must be from 0 to %d", o.leave, store.MaxCount)
-	}
-	carry, err := o.carriedToken(cmd)
-	if err != nil {
-		return nil, err
-	}
-	var reqs []store.Request
-	for _, text := range EachLimit(o.limits) {
-		limit, err := store.ParseLimitAs(text, fallback)
-		if err != nil {
-			return nil, err
-		}
-		burst.Fill(&limit)
-		req := store.Request{Key: store.Key{Subject: subject}, Limit: limit, Cost: o.Cost.Units, Leave: o.leave}
-		carry(&req)
-		reqs = append(reqs, req)
-	}
-	if err := burst.Unused(); err != nil {
-		return nil, err
-	}
-	return normalized(op, reqs)
-}
-
 // EachLimit returns the limits of a flag that can be repeated. A comma before a COUNT/PERIOD separates limits, and any other
 // one an option, which can have a slash: tz=Europe/Berlin.
 func EachLimit(given []string) (each []string) {
@@ -265,9 +98,9 @@ func EachLimit(given []string) (each []string) {
 	return each
 }
 
-// normalized checks requests before a store is opened. Whether a cost can ever fit its limit is
+// Normalized checks requests before a store is opened. Whether a cost can ever fit its limit is
 // left to the store, since an operator's override may have raised the limit.
-func normalized(op store.Op, reqs []store.Request) ([]store.Request, error) {
+func Normalized(op store.Op, reqs []store.Request) ([]store.Request, error) {
 	if op == store.Take || op == store.Peek {
 		op = store.Charge
 	}
@@ -376,8 +209,8 @@ func (c *CostFlag) Text() string {
 	return strings.Join(parts, ", ")
 }
 
-// words are the costs in the words of a command line.
-func (c *CostFlag) words(p *policy.Policy) []string {
+// Words are the costs in the words of a command line.
+func (c *CostFlag) Words(p *policy.Policy) []string {
 	var words []string
 	if c.said || p == nil || !p.HasOwnCosts() {
 		words = append(words, "--cost", c.String())

@@ -437,9 +437,3 @@ func hasAttribute(p *policy.Policy, attribute string) bool {
 	known, _ := p.Attributes()
 	return slices.Contains(known, attribute)
 }
-
-// IsAddress reports whether a text is an address, however it is written.
-func IsAddress(text string) bool {
-	_, is := (&httplimit.Clients{}).Client(text)
-	return is && !strings.Contains(text, "/")
-}

@@ -13,9 +13,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/limitctl/limitctl/internal/layers"
-	"github.com/limitctl/limitctl/internal/shell"
-	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -84,36 +81,6 @@ func ParseShare(text string) (share float64, percent, ok bool) {
 		share /= 100
 	}
 	return share, percent, true
-}
-
-// ParseOnError reads the value of --on-error. The default share is that of the limits' policy,
-// which may be nil, else that of the configuration.
-func ParseOnError(g *Globals, onError string, p *policy.Policy) (f layers.Failure, err error) {
-	word, share, hasShare := strings.Cut(onError, "=")
-	isLocal := word == store.LocalOnError.String()
-	switch {
-	case onError == "":
-		return f, nil
-	case isLocal && hasShare:
-		f.Share, err = store.ParseShare(share)
-	case isLocal && p != nil:
-		f.Share = p.LocalShare
-	case isLocal:
-		c, err := g.Config()
-		if err != nil {
-			return f, err
-		}
-		f.Share = c.LocalShare
-	default: // "allow=20%" is no policy
-		word = onError
-	}
-	if err == nil {
-		f.Policy, err = store.ParseFailurePolicy(word)
-	}
-	if err != nil {
-		return f, Usagef("--on-error: %s", err)
-	}
-	return f, nil
 }
 
 // ParseSubjects reads a PATTERN; exact takes it as a subject.
@@ -263,31 +230,6 @@ func AtMostOneArgument(cmd *cobra.Command, args []string) error {
 		return Usagef("%s given, but `%s` takes at most one", Several(args), cmd.CommandPath())
 	}
 	return nil
-}
-
-// oneSubject is the argument check of commands that take one KEY.
-func oneSubject(cmd *cobra.Command, args []string) error {
-	switch {
-	case len(args) == 0:
-		return Usagef("no KEY given; say who is limited, as in `%s user:42`", cmd.CommandPath())
-	case len(args) == 2 && strings.Contains(args[1], "/") && isLimit(args[1]):
-		return Usagef("%q is no KEY but a limit; write %s", args[1], shell.Command("--limit", args[1]))
-	case len(args) == 2 && cmd.Flags().Changed("wait") && isPeriod(args[1]):
-		return Usagef("--wait takes its value after an =, as in --wait=30s")
-	case len(args) > 1:
-		return Usagef("%s given, but %s takes one KEY; quote it if it contains spaces", Several(args), cmd.Name())
-	}
-	return nil
-}
-
-func isLimit(text string) bool {
-	_, err := store.ParseLimit(text)
-	return err == nil
-}
-
-func isPeriod(text string) bool {
-	_, err := store.ParsePeriod(text)
-	return err == nil
 }
 
 // Several describes the arguments where there are too many.

@@ -31,12 +31,12 @@ func (s *site) restoreAll(t *testing.T, path string) *RestoreResult {
 	return must(s.Restore(t.Context(), &RestorePlan{Backup: s.opened(t, path), Replace: true, Consent: Consent{Yes: true}}, &watcher{}))
 }
 
-// reset resets all keys, and returns the path of the backup.
 // restored is the result of a restore that counted nothing else.
 func restored(matched, changed int64) RestoreResult {
 	return RestoreResult{Counts: Counts{Matched: matched, Changed: changed}}
 }
 
+// reset resets all keys, and returns the path of the backup.
 func (s *site) reset(t *testing.T) string {
 	t.Helper()
 	result := must(s.Reset(t.Context(), s.planToReset(t), &watcher{}))
@@ -380,5 +380,30 @@ func TestRestoreIntoItsOwnStore(t *testing.T) {
 	if !errors.Is(err, store.ErrInvalid) || !strings.HasSuffix(err.Error(), ", memory with id "+id[:8]+"…, and this is memory with id "+
 		here[:8]+"…") {
 		t.Errorf("two ids: %v", err)
+	}
+}
+
+// What a restore leaves is named by its kind, and counted as failed.
+func TestARestoreNamesWhatItLeaves(t *testing.T) {
+	for _, test := range []struct {
+		outcomes []admin.ImportOutcome
+		says     string
+	}{
+		{[]admin.ImportOutcome{admin.Foreign, admin.Imported}, "1 key holds a value that limitctl did not write: left unchanged"},
+		{[]admin.ImportOutcome{admin.Foreign, admin.Foreign}, "2 keys hold values that limitctl did not write: left unchanged"},
+		{[]admin.ImportOutcome{admin.Foreign, admin.Unfit}, "1 key holds a value that limitctl did not write: left unchanged\n" +
+			"1 record of the backup cannot be restored: left out"},
+	} {
+		s := newSite(t)
+		s.take(t, "a", 1)
+		s.take(t, "b", 2)
+		path := s.reset(t)
+		s.Store = &brokenStore{Store: s.memory, importing: func(importing, []admin.Record) ([]admin.ImportOutcome, error) {
+			return test.outcomes, nil
+		}}
+		result, err := s.Restore(t.Context(), &RestorePlan{Backup: s.opened(t, path)}, &watcher{})
+		if !errors.Is(err, outcome.ErrPartly) || err.Error() != test.says || result.Changed+result.Failed != 2 {
+			t.Errorf("%v: it came to %+v, %v", test.outcomes, result, err)
+		}
 	}
 }
