@@ -157,8 +157,10 @@ func (s *sentinels) refusal(err error) error {
 		return nil
 	case errors.Is(err, redis.Nil):
 		return fmt.Errorf("it knows no master %q", s.MasterName)
-	case IsErrorReply(err, "NOAUTH"), IsErrorReply(err, "") && strings.Contains(err.Error(), "WRONGPASS"):
-		return errors.New("it needs the right sentinel_username and sentinel_password")
+	case IsErrorReply(err, "NOAUTH"):
+		return errors.New("it needs a sentinel_password")
+	case IsErrorReply(err, "") && strings.Contains(err.Error(), "WRONGPASS"):
+		return errors.New("wrong sentinel_username or sentinel_password")
 	case IsErrorReply(err, "ERR unknown command"):
 		return errors.New("it is a server, not a Sentinel; write redis:// to use it")
 	case IsErrorReply(err, ""):

@@ -291,7 +291,9 @@ func TestGivingBackGoesOnWithoutTheCaller(t *testing.T) {
 		}
 		return nil
 	})
-	backend.givingBack.Wait(forever)
+	for end := time.Now().Add(forever); backend.givingBack.Load() > 0 && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
 	if d, err := l.Peek(context.Background(), reqs[0].Key, reqs[0].Limit, 1); err != nil || d.Used != 1 {
 		t.Errorf("%d used (%v) of what was given back, want 1", d.Used, err)
 	}

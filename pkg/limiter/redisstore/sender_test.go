@@ -245,30 +245,3 @@ func TestMergedCallersThatLeaveDisturbNobody(t *testing.T) {
 	all.Wait()
 	awaitState(backend, "", 0, 0)
 }
-
-func TestWorkInTheBackgroundIsWaitedFor(t *testing.T) {
-	t.Parallel()
-	var work background
-	work.Wait(forever) // for nothing
-	for range 3 {
-		goOn, told := make(chan struct{}), atomic.Bool{}
-		work.Go(func() error { <-goOn; panic(errUndoing) }, func(err error) { told.Store(errors.Is(err, errUndoing)) })
-		close(goOn)
-		work.Wait(forever)
-		if !told.Load() {
-			t.Error("what was waited for had not told its panic")
-		}
-	}
-}
-
-var errUndoing = errors.New("a bug")
-
-func TestWorkThatHangsIsNotWaitedForLong(t *testing.T) {
-	t.Parallel()
-	var work background
-	goOn := make(chan struct{})
-	work.Go(func() error { <-goOn; return nil }, func(error) {})
-	work.Wait(time.Millisecond) // returns
-	close(goOn)
-	work.Wait(forever)
-}

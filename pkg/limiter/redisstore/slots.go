@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -142,9 +143,11 @@ func (s *Store) giveBackFor(ctx context.Context, groups [][]int, attempt uint64,
 	back, cancel := store.BudgetContext(context.WithoutCancel(ctx), giveBackTimeout)
 	reqs, given := slices.Clone(reqs), slices.Clone(decisions) // the caller's are its own again when it leaves
 	done := make(chan error, 1)
-	s.givingBack.Go(func() error { return s.giveBack(back, groups, attempt, reqs, given) }, func(err error) {
+	s.givingBack.Add(1)
+	panics.Go(func() error { return s.giveBack(back, groups, attempt, reqs, given) }, func(err error) {
 		cancel()
 		done <- err
+		s.givingBack.Add(-1)
 	})
 	var err error
 	select {
@@ -162,52 +165,35 @@ func (s *Store) giveBackFor(ctx context.Context, groups [][]int, attempt uint64,
 
 // giveBack refunds what was taken from groups, the last group first, and sets their decisions to the states after
 // that. It goes on after an error, so that as little as possible stays charged. A refund removes the newest units:
-// after the end of a window these are units of other calls (see docs/design/redis-store.md). What was taken with a
-// token is given back as giveBackToken says.
+// after the end of a window these are units of other calls (see docs/design/redis-store.md). With a token it gives back
+// what attempt charged under it, and forgets that. Attempt 0 stands for any.
 func (s *Store) giveBack(ctx context.Context, groups [][]int, attempt uint64, reqs []store.Request,
 	decisions []store.Decision) error {
 	var failed error
-	for n := len(groups) - 1; n >= 0; n-- {
-		giveBack := func() error { return s.giveBackToken(ctx, attempt, groups[n], reqs, decisions) }
-		var charged []int // a shadow that did not fit was not
-		for _, i := range groups[n] {
-			if decisions[i].Allowed {
-				charged = append(charged, i)
-			}
-		}
-		if reqs[0].Token == "" {
-			giveBack = func() error { return s.decideGroup(ctx, store.Refund, 0, charged, reqs, decisions) }
-			if len(charged) == 0 {
-				continue
-			}
-		}
+	for _, group := range slices.Backward(groups) {
 		taken := slices.Clone(decisions)
-		if err := giveBack(); err != nil {
-			err = fmt.Errorf("what was taken of %q could not be given back: %w", reqs[groups[n][0]].Key.String(), err)
+		if reqs[0].Token == "" { // a shadow that did not fit was not charged
+			group = slices.DeleteFunc(slices.Clone(group), func(i int) bool { return !taken[i].Allowed })
+		}
+		if len(group) == 0 {
+			continue
+		}
+		if err := s.decideGroup(ctx, store.Refund, attempt, group, reqs, decisions); err != nil {
+			err = fmt.Errorf("what was taken of %q could not be given back: %w", reqs[group[0]].Key.String(), err)
 			if failed != nil {
 				err = fmt.Errorf("%w; %w", failed, err)
 			}
 			failed = err
 		}
-		for _, i := range charged {
-			decisions[i].Delay = taken[i].Delay // it would have been allowed so
+		for _, i := range group {
+			if !taken[i].Allowed {
+				decisions[i] = taken[i]
+			} else {
+				decisions[i].Delay = taken[i].Delay // it would have been allowed so
+			}
 		}
 	}
 	return failed
-}
-
-// giveBackToken gives back what attempt charged to a group under its token, and forgets that. Attempt 0
-// stands for any.
-func (s *Store) giveBackToken(ctx context.Context, attempt uint64, group []int, reqs []store.Request,
-	decisions []store.Decision) error {
-	taken := slices.Clone(decisions)
-	err := s.decideGroup(ctx, store.Refund, attempt, group, reqs, decisions)
-	for _, i := range group {
-		if !taken[i].Allowed { // a shadow that did not fit, and was not charged
-			decisions[i] = taken[i]
-		}
-	}
-	return err
 }
 
 func withoutToken(reqs []store.Request) []store.Request {

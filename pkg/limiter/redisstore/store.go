@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -32,7 +33,7 @@ type Store struct {
 	keys       *keyspace.Own
 	closing    sync.Once
 	closeErr   error
-	givingBack background // takes that are being given back
+	givingBack atomic.Int32 // calls that give back what they took
 }
 
 // settings are what options change.
@@ -106,11 +107,6 @@ func (s *Store) Decide(ctx context.Context, op store.Op, reqs []store.Request, d
 	if err := s.lanes.Check(); err != nil {
 		return err
 	}
-	return s.decideAny(ctx, op, reqs, decisions)
-}
-
-// decideAny is Decide for requests as they come.
-func (s *Store) decideAny(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
 	w := s.lanes.NewWork()
 	var err error
 	if w.Reqs, err = store.NormalizeAll(w.Reqs[:0], op, reqs); err != nil {
@@ -289,49 +285,12 @@ func (s *Store) Close() error {
 	s.closing.Do(func() {
 		s.lanes.Close()
 		s.lanes.Servers.Close()
-		s.givingBack.Wait(giveBackTimeout)
+		for end := time.Now().Add(giveBackTimeout); s.givingBack.Load() > 0 && time.Now().Before(end); {
+			time.Sleep(time.Millisecond)
+		}
 		if s.lanes.Owned {
 			s.closeErr = s.lanes.Client.Close()
 		}
 	})
 	return s.closeErr
-}
-
-// background is work that callers leave behind. Unlike that of a [panics.Group], it can be
-// waited for while more begins.
-type background struct {
-	mu      sync.Mutex
-	running int
-	idle    chan struct{} // closed when nothing runs any more; nil before the first
-}
-
-// Go calls f in a goroutine, and then with its error, or its panic as one.
-func (b *background) Go(f func() error, then func(err error)) {
-	b.mu.Lock()
-	if b.running++; b.running == 1 {
-		b.idle = make(chan struct{})
-	}
-	b.mu.Unlock()
-	panics.Go(f, func(err error) {
-		then(err)
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		if b.running--; b.running == 0 {
-			close(b.idle)
-		}
-	})
-}
-
-// Wait waits until nothing runs, for longest at most.
-func (b *background) Wait(longest time.Duration) {
-	b.mu.Lock()
-	idle := b.idle
-	b.mu.Unlock()
-	if idle == nil {
-		return
-	}
-	select {
-	case <-idle:
-	case <-time.After(longest):
-	}
 }

@@ -19,15 +19,16 @@ func (o *Own) Adjust(ctx context.Context, adjustments ...admin.Adjustment) ([]ad
 		return nil, err
 	}
 	adjustments = slices.Clone(adjustments)
-	keys := make([]store.Key, len(adjustments))
+	keys, seen := make([]store.Key, len(adjustments)), map[store.Key]bool{}
 	for i := range adjustments {
 		if err := adjustments[i].Normalize(); err != nil {
 			return nil, err
 		}
 		keys[i] = adjustments[i].Key
-	}
-	if i := firstRepeated(keys); i >= 0 {
-		return nil, store.Invalidf("key %s is adjusted twice", keys[i])
+		if seen[keys[i]] {
+			return nil, store.Invalidf("key %s is adjusted twice", keys[i])
+		}
+		seen[keys[i]] = true
 	}
 	results := make([]admin.Adjusted, len(adjustments))
 	var foreign []error
@@ -37,18 +38,6 @@ func (o *Own) Adjust(ctx context.Context, adjustments ...admin.Adjustment) ([]ad
 		return err
 	})
 	return results, errors.Join(append(foreign, err)...)
-}
-
-// firstRepeated returns the index of the first key that is there before, or -1.
-func firstRepeated(keys []store.Key) int {
-	seen := make(map[store.Key]struct{}, len(keys))
-	for i, key := range keys {
-		if _, has := seen[key]; has {
-			return i
-		}
-		seen[key] = struct{}{}
-	}
-	return -1
 }
 
 // adjustBatch is Adjust for adjustments whose records go in one exchange.
