@@ -22,21 +22,50 @@ const (
 
 // The groups of commands, by what the user wants. The help lists them in this order.
 const (
-	toDecide = "decide"
 	toLook   = "look"
 	toChange = "change"
+	toDecide = "decide"
 	toTest   = "test"
 	toServe  = "serve"
 )
 
 func commandGroups() []*cobra.Group {
 	return []*cobra.Group{
-		{ID: toDecide, Title: "Decide whether something may happen now:"},
 		{ID: toLook, Title: "See what is in use, who is denied, and what was changed:"},
 		{ID: toChange, Title: "Step in:"},
+		{ID: toDecide, Title: "Decide whether something may happen now:"},
 		{ID: toTest, Title: "Test and compare limits:"},
 		{ID: toServe, Title: "Serve and set up:"},
 	}
+}
+
+// commonFlags are the flags that most runs of a command need, for commands whose whole help is long: their --help has
+// these, the first paragraph and the first examples, and --help-all has everything.
+var commonFlags = map[string]string{
+	"consume":   "limit policy cost wait token on-error confirm",
+	"dashboard": "policy at-limit refresh once layout",
+	"inspect":   "policy at-limit min-used sort limit-rows summary by fail-if-any layout",
+	"loadtest":  "limit policy algorithm rate duration keys scenario threshold html save",
+	"probe":     "limit header method max-time require workers i-may-test-this-host junit",
+	"reset":     "policy exact at-limit dry-run yes confirm to-remaining reason",
+	"run":       "limit policy cost wait on-denied on-error confirm",
+	"serve":     "listen admin grpc token-file tls-cert tls-key check-config drain log-format",
+	"simulate":  "limit policy algorithm suggest attribute key-field html save",
+}
+
+// mostExamples is how many examples a short help has.
+const mostExamples = 4
+
+// allHelp is the flag --help-all, true once it was given. Cobra then prints the help, as for --help.
+type allHelp bool
+
+func (f *allHelp) String() string   { return "false" }
+func (f *allHelp) Type() string     { return "bool" }
+func (f *allHelp) IsBoolFlag() bool { return true }
+
+func (f *allHelp) Set(string) error {
+	*f = true
+	return pflag.ErrHelp
 }
 
 // helpPrinter prints the help of commands.
@@ -51,7 +80,7 @@ func printHelp(g *cli.Globals, cmd *cobra.Command) error {
 	if args := cmd.Flags().Args(); cmd.HasSubCommands() && len(args) > 0 {
 		return cli.UnknownCommand(cmd, args[0])
 	}
-	newHelpPrinter(g, cmd).print(cmd)
+	newHelpPrinter(g, cmd).print(cmd, bool(*cmd.Flag("help-all").Value.(*allHelp)))
 	return nil
 }
 
@@ -65,8 +94,23 @@ func newHelpPrinter(g *cli.Globals, cmd *cobra.Command) *helpPrinter {
 	return p
 }
 
-func (p *helpPrinter) print(cmd *cobra.Command) {
-	p.prose(cmd.Long, cmd.Short+".")
+func (p *helpPrinter) print(cmd *cobra.Command, all bool) {
+	common := strings.Fields(commonFlags[cmd.Name()])
+	short := !all && common != nil && cmd.Parent() == cmd.Root()
+	text, examples := strings.TrimSpace(cmd.Long), cmd.Example
+	var codes string
+	if i := strings.Index(text, exitCodesBegin); i >= 0 {
+		codes, text = text[i:], text[:i]
+		if end := strings.Index(codes, "\n\n"); end >= 0 {
+			codes, text = codes[:end], text+strings.TrimSpace(codes[end:])
+		}
+	}
+	if short {
+		text, _, _ = strings.Cut(text, "\n\n")
+		lines := strings.Split(examples, "\n")
+		examples = strings.Join(lines[:min(mostExamples, len(lines))], "\n")
+	}
+	p.prose(text, cmd.Short+".")
 	p.title("Usage:")
 	for _, line := range usageLines(cmd) {
 		p.text("  ", "      ", line)
@@ -75,18 +119,32 @@ func (p *helpPrinter) print(cmd *cobra.Command) {
 		p.title("Also called:")
 		p.text("  ", "  ", strings.Join(cmd.Aliases, ", "))
 	}
+	if codes != "" {
+		fmt.Fprintln(p.out)
+		p.prose(codes, "")
+	}
 	if cmd.HasExample() {
 		p.title("Examples:")
-		fmt.Fprintln(p.out, cmd.Example)
+		fmt.Fprintln(p.out, examples)
 	}
 	p.commands(cmd)
-	for _, group := range flagGroupsOf(cmd) {
+	groups := flagGroupsOf(cmd)
+	if short {
+		groups = []flagGroup{{title: "Flags of most runs:"}}
+		for _, name := range common {
+			groups[0].flags = append(groups[0].flags, cmd.Flags().Lookup(name))
+		}
+	}
+	for _, group := range groups {
 		p.title(group.title)
 		for _, flag := range group.flags {
 			p.flag(flag)
 		}
 	}
 	fmt.Fprintln(p.out)
+	if short {
+		p.text("", "", fmt.Sprintf("All %s has to say, with all of its flags: %s --help-all", cmd.Name(), cmd.CommandPath()))
+	}
 	if cmd.HasSubCommands() {
 		p.text("", "", fmt.Sprintf("The help of one of them: %s COMMAND --help", cmd.CommandPath()))
 	}
@@ -96,6 +154,9 @@ func (p *helpPrinter) print(cmd *cobra.Command) {
 		p.text("", "", "Documentation and reports of bugs: "+projectPage)
 	}
 }
+
+// exitCodesBegin begins the paragraph of a command's text that the help prints below the usage.
+const exitCodesBegin = "Exit codes:"
 
 // prose prints a text whose lines end by themselves within 80 columns, and breaks them anew on fewer. An indented
 // paragraph is something to type, and stays as it is.
@@ -204,6 +265,9 @@ type flagGroup struct {
 // flagGroupsOf returns the flags of a command without those of every command: first those of no group, then the groups in
 // the order in which they were added.
 func flagGroupsOf(cmd *cobra.Command) []flagGroup {
+	if !cmd.HasParent() {
+		return nil // --help and --version need no help
+	}
 	groups := []flagGroup{{title: "Flags:"}}
 	flags := cmd.LocalNonPersistentFlags()
 	flags.SortFlags = false

@@ -2,11 +2,13 @@ package cmd
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/limitctl/limitctl/cmd/decide"
 	"github.com/limitctl/limitctl/cmd/see"
@@ -43,11 +45,6 @@ type command struct {
 
 func commands() []command {
 	return []command{
-		{"check", toDecide, decide.NewCheckCmd},
-		{"consume", toDecide, decide.NewConsumeCmd},
-		{"run", toDecide, decide.NewRunCmd},
-		{"refund", toDecide, decide.NewRefundCmd},
-		{"settle", toDecide, decide.NewSettleCmd},
 		{"inspect", toLook, see.NewInspectCmd},
 		{"denials", toLook, see.NewDenialsCmd},
 		{"dashboard", toLook, see.NewDashboardCmd},
@@ -60,6 +57,11 @@ func commands() []command {
 		{"block", toChange, stepin.NewBlockCmd},
 		{"unblock", toChange, stepin.NewUnblockCmd},
 		{"exempt", toChange, stepin.NewExemptCmd},
+		{"check", toDecide, decide.NewCheckCmd},
+		{"consume", toDecide, decide.NewConsumeCmd},
+		{"run", toDecide, decide.NewRunCmd},
+		{"refund", toDecide, decide.NewRefundCmd},
+		{"settle", toDecide, decide.NewSettleCmd},
 		{"loadtest", toTest, test.NewLoadtestCmd},
 		{"probe", toTest, test.NewProbeCmd},
 		{"simulate", toTest, test.NewSimulateCmd},
@@ -125,6 +127,9 @@ Exit codes: 0 yes, done; 1 no (denied, a threshold missed, a regression);
 	root.SetVersionTemplate("limitctl {{.Version}}\n")
 	root.SetHelpCommand(newHelpCmd(global))
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if errors.Is(err, pflag.ErrHelp) { // of --help-all
+			return err
+		}
 		if args := cmd.Flags().Args(); cmd.HasSubCommands() && len(args) > 0 {
 			return cli.UnknownCommand(cmd, args[0]) // whose flags cannot be known
 		}
@@ -162,6 +167,7 @@ func addGlobalFlags(g *cli.Globals, root *cobra.Command) {
 		", or name for a list (default $LIMITCTL_OUTPUT, else table)")
 	flags.StringVar(&g.JQ, "jq", "", "print what the jq `FILTER` makes of the JSON answer, such as .remaining")
 	flags.BoolVarP(&g.Quiet, "quiet", "q", false, "print no answer, which only the exit code gives, and no progress")
+	flags.VarPF(new(allHelp), "help-all", "", "print the whole help of a command, with all of its flags").NoOptDefVal = "true"
 	root.RegisterFlagCompletionFunc("context", cli.Offers(g).Contexts)
 	root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(append(output.Formats(), string(output.Names)),
 		cobra.ShellCompDirectiveNoFileComp))

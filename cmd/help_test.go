@@ -1,0 +1,42 @@
+package cmd
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/limitctl/limitctl/internal/cli"
+)
+
+// The help of a command fits a screen of 60 lines. --help-all has every flag.
+func TestHelpFitsAScreen(t *testing.T) {
+	w := newWorld(t)
+	root := newRootCmd(&cli.Globals{Env: w.Env})
+	for _, c := range append(commandsOf(root), root) {
+		var short, whole bytes.Buffer
+		(&helpPrinter{&short, helpColumns}).print(c, false)
+		(&helpPrinter{&whole, helpColumns}).print(c, true)
+		if lines := strings.Count(short.String(), "\n"); lines > 60 {
+			t.Errorf("%s --help has %d lines", c.CommandPath(), lines)
+		}
+		for _, group := range flagGroupsOf(c) {
+			for _, flag := range group.flags {
+				if !strings.Contains(whole.String(), "--"+flag.Name) {
+					t.Errorf("%s --help-all has no --%s", c.CommandPath(), flag.Name)
+				}
+			}
+		}
+	}
+}
+
+func TestHelpAll(t *testing.T) {
+	w := newWorld(t)
+	short, _ := w.run(t, exitYes, "consume", "--help")
+	whole, _ := w.run(t, exitYes, "consume", "x", "--help-all", "--limit", "wrong")
+	if strings.Contains(short, "--token-ttl") || !strings.Contains(short, "limitctl consume --help-all") {
+		t.Errorf("--help is not short:\n%s", short)
+	}
+	if !strings.Contains(whole, "--token-ttl") || strings.Contains(whole, "--help-all") {
+		t.Errorf("--help-all is not whole:\n%s", whole)
+	}
+}
