@@ -66,7 +66,7 @@ func osEnv(version string) *cli.Env {
 	return &cli.Env{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
 		Getenv:        getenv,
-		Environ:       os.Environ,
+		IsSet:         isSet,
 		ReadFile:      files.Read,
 		Open:          files.Open,
 		List:          files.List,
@@ -116,6 +116,12 @@ func getenv(name string) string {
 		return account.HomeDir
 	}
 	return ""
+}
+
+// isSet is Env.IsSet of a process.
+func isSet(name string) bool {
+	_, set := os.LookupEnv(name)
+	return set
 }
 
 // inherit is Env.Inherit of a process.

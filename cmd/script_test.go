@@ -30,6 +30,11 @@ import (
 func TestMain(m *testing.M) {
 	testscript.Main(unhurried{m}, map[string]func(){
 		"limitctl": func() {
+			for _, name := range []string{"LIMITCTL_STORE", "LIMITCTL_CONTEXT"} {
+				if os.Getenv(name) == unset {
+					os.Unsetenv(name)
+				}
+			}
 			env := osEnv("v0.0.0-test")
 			if os.Getenv(patientVariable) != "" {
 				env = patientEnv()
@@ -39,6 +44,9 @@ func TestMain(m *testing.M) {
 		"measured": measured,
 	})
 }
+
+// unset is the value of a variable that a script means to unset, which its commands cannot do.
+const unset = "-"
 
 // patientEnv is the environment of a process whose time-outs end only what hangs.
 func patientEnv() *cli.Env {
@@ -54,6 +62,11 @@ type unhurried struct{ tests *testing.M }
 func (u unhurried) Run() (code int) {
 	if err := flag.Set("test.parallel", "4"); err != nil { // which the command line can overrule
 		panic(err)
+	}
+	for _, name := range []string{"CI", "GITHUB_ACTIONS"} { // under which commands ask for a store by name
+		if err := os.Unsetenv(name); err != nil {
+			panic(err)
+		}
 	}
 	for name, value := range map[string]string{patientVariable: "1", "LC_ALL": "C.UTF-8"} { // for the processes that tests start
 		if err := os.Setenv(name, value); err != nil {

@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -177,7 +178,7 @@ func (p *pool) setUp(env *testscript.Env) error {
 	env.Values[lentKey{}] = l
 	if p.launch == nil {
 		env.Setenv("STORE", p.store)
-		env.Setenv("LIMITCTL_STORE", p.store)
+		env.Setenv("LIMITCTL_STORE", cmp.Or(p.store, unset))
 		return nil
 	}
 	borrowed, err := p.borrow()

@@ -61,11 +61,7 @@ func openToDecide(ctx context.Context, g *cli.Globals, op store.Op, onError stri
 	if err != nil {
 		return nil, err
 	}
-	open := g.OpenToRead
-	if op != store.Peek {
-		open = g.Open
-	}
-	opened, where, err := open()
+	opened, where, err := openNamed(g, op)
 	if err != nil {
 		return nil, err
 	}
@@ -85,6 +81,21 @@ func openToDecide(ctx context.Context, g *cli.Globals, op store.Op, onError stri
 		with.Around = func(backend store.Store) store.Store { return &withFallback{backend, fallback} }
 	}
 	return layers.Stack(opened, with), nil
+}
+
+// openNamed opens the store for op, but not a runner's own file.
+func openNamed(g *cli.Globals, op store.Op) (opened connect.Store, where string, err error) {
+	s, err := g.Settings()
+	if err != nil {
+		return nil, "", err
+	}
+	if err := s.CheckNamed(g.Env); err != nil {
+		return nil, "", err
+	}
+	if op == store.Peek {
+		return g.OpenToRead()
+	}
+	return g.Open()
 }
 
 // decide asks the store once.

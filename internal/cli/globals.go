@@ -108,7 +108,8 @@ type Env struct {
 	// that a program reads, and for code that draws on a terminal itself.
 	RawOut, rawErr io.Writer
 	Getenv         func(name string) string
-	Environ        func() []string // NAME=VALUE for each variable
+	// IsSet reports whether a variable is set, perhaps to nothing.
+	IsSet func(name string) bool
 	// The files: see package files. ReadFile reads a whole file of at most that many bytes.
 	// Open opens a file that may be larger.
 	ReadFile func(path string, most int) ([]byte, error)

@@ -59,6 +59,10 @@ func (g *Globals) Settings() (*Settings, error) {
 	case g.Env.Getenv("LIMITCTL_STORE") != "":
 		s.Store = Setting{g.Env.Getenv("LIMITCTL_STORE"), byVariable}
 		s.hidden, _, _ = g.chosenContext() // an error does not matter here: the choice is not used
+	case g.Env.IsSet("LIMITCTL_STORE"): // a secret that is missing or withheld
+		return nil, Usagef("LIMITCTL_STORE is set and empty; give it the URL of a store, or unset it")
+	case g.Env.IsSet(contextVariable) && g.Env.Getenv(contextVariable) == "":
+		return nil, Usagef("%s is set and empty; give it the name of a context, or unset it", contextVariable)
 	default:
 		s.byFlag = false
 		var err error
@@ -123,6 +127,19 @@ func (s *Settings) findPrefix(g *Globals) error {
 		s.Prefix = Setting{c.Prefix, at.String()}
 	default:
 		s.Prefix = Setting{store.DefaultPrefix, byDefault}
+	}
+	return nil
+}
+
+// CheckNamed refuses a store that nobody has named on a runner for CI: its file is empty each time, so that every limit
+// would let everything through.
+func (s *Settings) CheckNamed(env *Env) error {
+	for _, variable := range []string{"CI", "GITHUB_ACTIONS"} {
+		value := env.Getenv(variable)
+		if s.Store.Origin == byDefault && value != "" && value != "false" && value != "0" {
+			return Usagef("%s=%s, and no store is named: a runner's own file is empty each time; set LIMITCTL_STORE, "+
+				"or give --store file:PATH if you mean a file", variable, value)
+		}
 	}
 	return nil
 }

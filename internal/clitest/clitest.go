@@ -26,7 +26,10 @@ func Env(t *testing.T) *cli.Env {
 	return &cli.Env{
 		In: strings.NewReader(""), Out: io.Discard, Err: io.Discard,
 		Getenv:   func(name string) string { return variables[name] },
-		Environ:  func() []string { return nil },
+		IsSet: func(name string) bool {
+			_, set := variables[name]
+			return set
+		},
 		ReadFile: files.Read, Open: files.Open, List: files.List,
 		WriteFile: files.Write, WriteShared: files.WriteShared, CanWrite: files.CanWrite, Follow: files.Follow,
 		Create: files.Create, Append: files.Append, MakeDir: files.MakeDir, Keep: files.Keep, Remove: os.Remove,
