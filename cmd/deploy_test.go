@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -231,5 +232,36 @@ func TestDeployByKubernetes(t *testing.T) {
 		!yamlAt[bool](t, deployment, container+"securityContext.readOnlyRootFilesystem") ||
 		yamlAt[bool](t, deployment, container+"securityContext.allowPrivilegeEscalation") {
 		t.Error("the pod may do more than it has to")
+	}
+}
+
+// The action divides its arguments at blanks outside of quotes, or takes a line for each. It has the exit code of limitctl.
+func TestActionRuns(t *testing.T) {
+	dir := t.TempDir()
+	write := func(path, text string) {
+		if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(dir+"/limitctl-action", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write(dir+"/limitctl-action/limitctl", "#!/bin/sh\nprintf '[%s]' \"$@\" \"${LIMITCTL_STORE-none}\"\nexit 3\n")
+	for _, test := range []struct{ args, store, want string }{
+		{"loadtest --threshold 'p99<5s' --limit 3/1h", "left out", "[-o][json][loadtest][--threshold][p99<5s][--limit][3/1h][none]"},
+		{"run x\n--\necho 'hi' *\n", "redis://r", "[-o][json][run x][--][echo 'hi' *][redis://r]"},
+		{"config validate", "", "[-o][json][config][validate][]"},
+	} {
+		write(dir+"/output", "")
+		run := exec.Command("sh", "../docs/deploy/action.sh", "run")
+		run.Env = []string{"PATH=" + os.Getenv("PATH"), "RUNNER_TEMP=" + dir, "GITHUB_OUTPUT=" + dir + "/output",
+			"LIMITCTL_ARGS=" + test.args, "GIVEN_STORE=" + test.store}
+		shown, err := run.Output()
+		if string(shown) != test.want || run.ProcessState.ExitCode() != 3 {
+			t.Errorf("%q: %v, and it prints %s", test.args, err, shown)
+		}
+		if answer, err := os.ReadFile(dir + "/output"); err != nil || !strings.Contains(string(answer), "\n"+test.want) {
+			t.Errorf("%q: the output is %q (%v)", test.args, answer, err)
+		}
 	}
 }
