@@ -3,6 +3,7 @@ package cmd
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -116,7 +117,11 @@ Exit codes: 0 yes, done; 1 no (denied, a threshold missed, a regression);
 		SilenceErrors: true,
 		Args:          cobra.ArbitraryArgs, // so that RunE can suggest
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
+			switch {
+			case len(args) == 0 && global.Verbose: // -v alone
+				_, err := fmt.Fprintln(cmd.OutOrStdout(), "limitctl "+cmd.Version)
+				return err
+			case len(args) == 0:
 				return cmd.Help()
 			}
 			return cli.UnknownCommand(cmd, args[0])
@@ -167,6 +172,7 @@ func addGlobalFlags(g *cli.Globals, root *cobra.Command) {
 		", or name for a list (default $LIMITCTL_OUTPUT, else table)")
 	flags.StringVar(&g.JQ, "jq", "", "print what the jq `FILTER` makes of the JSON answer, such as .remaining")
 	flags.BoolVarP(&g.Quiet, "quiet", "q", false, "print no answer, which only the exit code gives, and no progress")
+	flags.BoolVarP(&g.Verbose, "verbose", "v", false, "also say what changes no answer, such as that a denial could not be counted")
 	flags.VarPF(new(allHelp), "help-all", "", "print the whole help of a command, with all of its flags").NoOptDefVal = "true"
 	root.RegisterFlagCompletionFunc("context", cli.Offers(g).Contexts)
 	root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(append(output.Formats(), string(output.Names)),

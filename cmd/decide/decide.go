@@ -119,18 +119,19 @@ func printDecision(g *cli.Globals, a *decisionAnswer) error {
 	return nil
 }
 
-// countVariable asks to count denials where no flag says it.
+// countVariable says whether to count denials where no flag does.
 const countVariable = "LIMITCTL_COUNT_DENIALS"
 
-// denialLog counts the denials of a command that takes, if the flag asks for it, else the environment, else the
-// configuration; otherwise it is nil. It writes them to backend when it is closed. It does not count denials by a local
-// file: the command ends at once, and should not wait a second time for a store that is away.
+// denialLog counts the denials of a command that takes, unless the flag says no, else the environment, else the
+// configuration; then it is nil. It writes them to backend when it is closed. What it cannot count, such as without the
+// right to it, is said with --verbose only, since the answer holds. It does not count denials by a local file: the command
+// ends at once, and should not wait a second time for a store that is away.
 func denialLog(g *cli.Globals, asked *bool, backend store.Store) (*layers.DenialCollector, error) {
 	c, err := g.Config()
 	if err != nil {
 		return nil, err
 	}
-	counts := c.Denials
+	counts := !c.NoDenials
 	if text := g.Env.Getenv(countVariable); asked != nil {
 		counts = *asked
 	} else if text != "" {
@@ -142,8 +143,8 @@ func denialLog(g *cli.Globals, asked *bool, backend store.Store) (*layers.Denial
 		return nil, nil
 	}
 	log := layers.CollectDenials(backend, store.DenialLog{}, &layers.Observer{OnDenialLog: func(err error) {
-		if err != nil {
-			fmt.Fprintf(g.Env.Err, "limitctl: warning: %s\n", cli.Message(err))
+		if err != nil && g.Verbose {
+			fmt.Fprintf(g.Env.Err, "limitctl: the denial is not counted: %s\n", cli.Message(err))
 		}
 	}})
 	log.WithoutLocal = true

@@ -264,6 +264,7 @@ func (o *dashboardOptions) open(ctx context.Context, options dash.Options) (s *s
 	}()
 	options.Store, options.Where = backend, where
 	options.Denials, _ = admin.TablesOf(backend)
+	options.NotCounted = o.NotCounted() != ""
 	options.Overrides, _ = admin.TablesOf(backend)
 	chosen, err := o.Settings()
 	if err == nil && !o.once {

@@ -39,12 +39,12 @@ func NewDenialsCmd(global *cli.Globals) *cobra.Command {
 first. PATTERN is a glob over subjects or a network, as in inspect; the default
 is all.
 
-Serve counts denials, and services that use the library do if they ask for it.
-Consume does with --count-denials, with LIMITCTL_COUNT_DENIALS=true, or if the
-configuration says "denials: true". They add the counts to the store once a
-second. The store keeps an hour by the minute, with the 1,000 keys denied most
-in each, and 24 hours by ten minutes, with the 200 keys denied most. It counts
-whole steps, so the counts can cover up to one step more than --last.
+Consume, run and serve count denials, unless the configuration says "denials:
+false". Services that use the library do if they ask for it. They add the counts
+to the store once a second. The store keeps an hour by the minute, with the
+1,000 keys denied most in each, and 24 hours by ten minutes, with the 200 keys
+denied most. It counts whole steps, so the counts can cover up to one step more
+than --last.
 
   LIMIT    the limit in force that denied last
   DENIED   how often the limit denied
@@ -174,14 +174,18 @@ func (o *denialsOptions) explain(a *denialsAnswer) {
 		return
 	}
 	if a.total == 0 && a.others == 0 && a.shadows == 0 {
-		who := "nobody"
+		who := ""
 		if pattern := o.subjects.String(); pattern != "*" {
-			who = "nobody matching " + shell.Command(pattern)
+			who = " of " + shell.Command(pattern)
 			if !strings.ContainsAny(pattern, ":*") {
 				o.Note("%s is a whole subject; one with that in it matches %s", shell.Command(pattern), shell.Command("*"+pattern+"*"))
 			}
 		}
-		o.Note("%s is known to have been denied in the last %s; see `limitctl denials --help` for who counts", who, output.Duration(a.span))
+		if text := o.NotCounted(); text != "" {
+			o.Note("%s", text)
+			return
+		}
+		o.Note("no denial%s was counted in the last %s", who, output.Duration(a.span))
 		return
 	}
 	if a.by.name != "" && o.over == 0 && !slices.ContainsFunc(a.rows, func(row denialRow) bool { return !row.isNone }) {

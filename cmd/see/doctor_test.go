@@ -19,7 +19,7 @@ func TestFindingsFitTheTerminal(t *testing.T) {
 		{Check: "persistence", Status: doctor.Warn, Server: "10.0.0.1:6379", Summary: summary, Advice: summary},
 		{Check: "persistence", Status: doctor.Warn, Server: "10.0.0.2:6379", Summary: summary, Advice: summary},
 		{Check: "persistence", Status: doctor.Fail, Server: "10.0.0.3:6379", Summary: "rl:{" + strings.Repeat("日本語", 40) + "}:x"},
-		{Check: "denials", Status: doctor.Unknown, Summary: "none, or nobody counts them"},
+		{Check: "denials", Status: doctor.Unknown, Summary: "none was counted"},
 	}}
 	for _, columns := range []int{0, 20, 40, 80, 200} {
 		var b strings.Builder

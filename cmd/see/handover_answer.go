@@ -1,6 +1,7 @@
 package see
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -31,7 +32,8 @@ type handoverAnswer struct {
 	inForce []*store.Override
 	changes []*auditlog.Entry // the latest first
 	denials struct {
-		exact          bool // the counts are; else they are lower bounds
+		notCounted     string // why nobody counts them
+		exact          bool   // the counts are; else they are lower bounds
 		total, blocked int64
 		keys           int
 		top, shadows   []admin.Denied
@@ -169,7 +171,7 @@ func (a *handoverAnswer) denialsPart() *part {
 		}
 		return "≥" + output.Thousands(n)
 	}
-	text := "nobody is known to have been"
+	text := cmp.Or(d.notCounted, "no denial was counted")
 	if d.total > 0 {
 		text = count(d.total-d.blocked) + " denials of " + cli.CountOf(int64(d.keys), "key", "keys")
 	}

@@ -88,14 +88,14 @@ func runConfigShow(o *configShowOptions) error {
 	return o.Print(answer)
 }
 
-// addDenials adds whether commands count denials.
+// addDenials adds whether denials are counted.
 func (a *showAnswer) addDenials(c *config.Config) {
 	origin := "default"
 	if at, said := c.Origin("denials"); said {
 		origin = at.String()
 	}
-	a.add("denials", fmt.Sprint(c.Denials), origin)
-	a.document.Denials = c.Denials
+	a.add("denials", fmt.Sprint(!c.NoDenials), origin)
+	a.document.Denials = !c.NoDenials
 }
 
 // addHTTP adds how HTTP requests and Envoy's descriptors are limited.

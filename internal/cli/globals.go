@@ -30,6 +30,7 @@ type Flags struct {
 	Format      output.Format
 	JQ          string
 	Quiet       bool
+	Verbose     bool
 	// Changed tells whether a flag was given.
 	Changed func(flag string) bool
 }

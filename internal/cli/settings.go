@@ -184,6 +184,16 @@ func (g *Globals) Config() (*config.Config, error) {
 	return c, nil
 }
 
+// NotCounted says why nobody counts denials, or is "": the configuration says so.
+func (g *Globals) NotCounted() string {
+	c, err := g.Config()
+	if err != nil || !c.NoDenials {
+		return ""
+	}
+	at, _ := c.Origin("denials")
+	return "denials are not counted (denials: false in " + output.Escape(at.String()) + ")"
+}
+
 // ConfigEnvironment is what the configuration is read from.
 func ConfigEnvironment(g *Globals) config.Environment {
 	e := config.Environment{Explicit: g.ConfigFile, Getenv: g.Env.Getenv, ReadFile: g.Env.ReadConfig, List: g.Env.names}

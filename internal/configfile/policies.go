@@ -22,9 +22,7 @@ const MaxSize = yamlfile.MaxSize
 type File struct {
 	// Prefix is the text that the store's keys begin with; empty if the file has none.
 	Prefix string
-	// Denials: commands count denials.
-	Denials bool
-	// NoDenials: the file says that nobody counts them.
+	// NoDenials: the file says that nobody counts denials.
 	NoDenials bool
 	// LocalShare is for policies without their own, and for limits without a policy.
 	LocalShare store.Share
@@ -58,8 +56,7 @@ func Read(path string, data []byte, operators Operators) (File, *yamlfile.Reader
 	file := File{Prefix: Prefix(r, fields), LocalShare: readShare(r, fields, store.DefaultShare), Breaker: readBreaker(r, fields),
 		HTTP: readHTTP(r, fields)}
 	if v, given := fields["denials"]; given {
-		file.Denials = r.Bool(v)
-		file.NoDenials = !file.Denials
+		file.NoDenials = !r.Bool(v)
 	}
 	for _, each := range Named(r, fields["policies"], "policy", "policies") {
 		p, rule := readPolicy(r, each, file.LocalShare)

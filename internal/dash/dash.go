@@ -97,7 +97,9 @@ func Once(ctx context.Context, out io.Writer, o Options, columns, lines int) err
 			o.Unread(m.feed.overrides.problem)
 		}
 		if fetched, is := msg.(fetched); is && look > 0 && o.Document != nil {
-			fetched.Denials = m.feed.denials.Frame(m.now)
+			if !m.NotCounted || m.feed.denials.Total > 0 {
+				fetched.Denials = m.feed.denials.Frame(m.now)
+			}
 			return o.Document(newDocument(&fetched.snapshot, m.feed.overrides.list))
 		}
 	}

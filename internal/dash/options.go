@@ -25,6 +25,8 @@ type Options struct {
 	Keep  func(*admin.Entry) bool
 	// Denials is the store's table of who was denied; nil if it has none.
 	Denials *admin.Tables
+	// NotCounted says that nobody counts denials, so that none is not 0.
+	NotCounted bool
 	// Overrides is the store's table of overrides; nil if it has none.
 	Overrides *admin.Tables
 	// InForce returns the limit that counts now for the key of an entry, which has the recorded one, under

@@ -257,6 +257,9 @@ func (m *model) deniedParts() (denied, of, blocked line) {
 		return line{{", denials ", output.Plain}, {"not known", output.Near}}, nil, nil
 	}
 	all, keys, byBlocks := d.Summary()
+	if m.NotCounted && d.Total == 0 {
+		return line{{", denials not counted", output.Plain}}, nil, nil
+	}
 	if all == "" {
 		return nil, nil, nil
 	}

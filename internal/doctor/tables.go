@@ -54,7 +54,7 @@ func judgeDenials(d *admin.Denials, err error) Finding {
 		"lost": d.Lost}}
 	switch {
 	case total == 0:
-		f.Status, f.Summary = Unknown, "none in the last hour, or nobody counts them"
+		f.Status, f.Summary = Unknown, "none was counted in the last hour"
 		return f
 	default:
 		f.Summary = fmt.Sprintf("%s in the last hour, of %s", output.Plural(total, "denial"), output.Plural(len(d.Rows), "key"))

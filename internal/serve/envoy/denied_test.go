@@ -24,7 +24,6 @@ import (
 func denyingSettings() *engine.Settings {
 	two := policy.Limit{Limit: limiter.Per("two", 2, 366*24*time.Hour), By: []string{"user"}}
 	settings := llmSettings()
-	settings.Denials = true
 	settings.Policies = append(settings.Policies, &policy.Policy{Name: "few", Limits: []policy.Limit{two}})
 	settings.Envoy["edge"] = append(settings.Envoy["edge"],
 		configfile.EnvoyDescriptor{Policy: "few", Entries: []configfile.EnvoyEntry{{Key: "user", Attribute: "user"}}},
