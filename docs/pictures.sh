@@ -29,8 +29,6 @@ export PATH="$work/bin:$PATH" TERM=xterm-256color LANG=C.UTF-8
 cd "$work/samples"
 
 # The dashboard, with some busy tenants, one of them above its limit, and a blocked scraper.
-{ cat limitctl.yaml; echo 'denials: true'; } >"$work/limitctl.yaml"
-export LIMITCTL_CONFIG="$work/limitctl.yaml"
 limitctl override set -q --policy api tenant=globex --times 3 --for 2h --reason 'launch day' --yes
 limitctl block -q 'ip:198.51.100.*' --for 1h --reason scraper --yes
 (
