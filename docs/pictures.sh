@@ -58,7 +58,6 @@ cp "$(find "$work/frames" -size +8k | sort | tail -1)" "$images/dashboard.svg" #
 kill $traffic
 wait $traffic 2>/dev/null || true
 traffic=
-unset LIMITCTL_CONFIG
 
 # A limit in five commands, as a moving picture.
 redis-cli -p $port flushall >/dev/null
