@@ -25,7 +25,7 @@ func Env(t *testing.T) *cli.Env {
 		"GOGC": "200"} // or a scan of many keys changes it for all tests
 	return &cli.Env{
 		In: strings.NewReader(""), Out: io.Discard, Err: io.Discard,
-		Getenv:   func(name string) string { return variables[name] },
+		Getenv: func(name string) string { return variables[name] },
 		IsSet: func(name string) bool {
 			_, set := variables[name]
 			return set
