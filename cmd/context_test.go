@@ -70,7 +70,7 @@ func TestConsent(t *testing.T) {
 		says                    string
 	}{
 		{"prod", "prod", "", false, false, exitYes, ""},
-		{"prod", "prd", "", true, true, exitUsage, "--confirm prd is not the name of the context in use, which is prod"},
+		{"prod", "prd", "", true, true, exitUsage, "--confirm prd is not the name of the context of this store, which is prod"},
 		{"prod", "", "", true, false, exitUsage,
 			"context prod is protected, and there is no terminal to type its name on; give --confirm prod"},
 		{"prod", "", "prod\n", false, true, exitYes, "Delete 3 keys? Type its name to go on: "},

@@ -153,7 +153,7 @@ func TestDashboardOfHostileNamesInATerminal(t *testing.T) {
 		}
 		return line
 	})
-	env := []string{"TERM=xterm-256color", "HOME=" + t.TempDir(), "XDG_STATE_HOME=", "LIMITCTL_STORE="}
+	env := []string{"TERM=xterm-256color", "HOME=" + t.TempDir(), "XDG_STATE_HOME=", "LIMITCTL_STORE=" + unset}
 	term := openTerminal(t)
 	term.start(env, "top", "--store", "redis://"+proxy, "--refresh", "100ms")
 	term.wait(0, "at the limit", "keys")

@@ -142,7 +142,7 @@ func TestALoadTestSaysHowFarItIs(t *testing.T) {
 		t.Run(quiet, func(t *testing.T) {
 			t.Parallel()
 			term := openTerminal(t)
-			term.start([]string{"TERM=xterm", "HOME=" + t.TempDir(), "XDG_STATE_HOME=", "LIMITCTL_STORE="},
+			term.start([]string{"TERM=xterm", "HOME=" + t.TempDir(), "XDG_STATE_HOME=", "LIMITCTL_STORE=" + unset},
 				"loadtest", "--limit", "10/1h", "--rate", "200", "--duration", "1s", "--store", "memory:", quiet)
 			if quiet == "--quiet=false" {
 				term.wait(0, ` of 1s, \S+ sent, \S+/s, \S+ denied, p99 `, `MOST DENIED`) // of the report

@@ -92,7 +92,7 @@ func (s *service) Send(ctx context.Context, subject string, _ int64, answer *end
 		s.mu.Unlock()
 		time.Sleep(time.Until(due))
 	}
-	answer.Sent = time.Now()
+	*answer = endpoint.Answer{Sent: time.Now()}
 	s.mu.Lock()
 	q := &asked{service: s, subject: subject, connection: s.connect()}
 	a := &answered{status: http.StatusOK, header: http.Header{}}

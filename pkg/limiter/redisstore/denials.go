@@ -118,20 +118,24 @@ func unpackDenials(packed string) (numbers [6]int64, limit, override string, ok 
 // denialTime returns the instant that counts, by a server's clock unless the store has another one. In a Cluster it is that of
 // the master with the current ten minutes.
 func (s side) denialTime(ctx context.Context) (store.Instant, error) {
+	now := store.InstantOf(time.Now())
 	if s.lanes.Clock != nil {
 		return store.InstantOf(s.lanes.Clock()), nil
 	}
 	const reading = "read of the clock"
-	keys := []string{s.denialKey(admin.CoarseSteps, admin.CoarseSteps.At(store.InstantOf(time.Now())))}
-	reply, err := s.lanes.Array(ctx, false, lua.GetRecords, keys, []any{0, "time"}, 3)
+	key := s.denialKey(admin.CoarseSteps, admin.CoarseSteps.At(now))
+	cmd, err := s.lanes.Read(ctx, key, "time")
 	if err != nil {
-		return 0, s.lanes.Explain(err, reading, false, keys)
+		return 0, s.lanes.Explain(err, reading, false, []string{key})
 	}
-	now := store.Instant(0)
-	if len(reply) > 0 {
-		now = store.Instant(lanes.Integer(reply[0]) * 1000)
+	parts, _ := cmd.Val().([]any)
+	if len(parts) != 2 {
+		return 0, s.lanes.Refuse(reading, false)
 	}
-	if now < lanes.LongAgo || now > store.MaxInstant {
+	seconds, err := strconv.ParseInt(lanes.Text(parts[0]), 10, 64)
+	micros, err2 := strconv.ParseInt(lanes.Text(parts[1]), 10, 64)
+	now = store.Instant(seconds*1e6 + micros)
+	if err != nil || err2 != nil || now < lanes.LongAgo || now > store.MaxInstant {
 		return 0, s.lanes.Refuse(reading, false)
 	}
 	return now, nil
