@@ -97,7 +97,7 @@ func TestServeLosesNoRequest(t *testing.T) {
 		t.Errorf("half a pair is shown: %s", name)
 	}
 	s.until("the metrics say that half a pair is there", func() bool {
-		return strings.Contains(s.get("admin", "/metrics"), "limitctl_certificate_stale 1")
+		return strings.Contains(s.get("admin", "/metrics"), "\nlimitctl_certificate_stale 1\n")
 	})
 	c.file("tls.key", later.key)
 	storm()

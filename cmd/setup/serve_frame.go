@@ -50,13 +50,14 @@ type serveFrame struct {
 	meter         *metrics.Metrics
 	certificates  *serve.Certificates
 	tokens        *serve.AccessTokens
-	hangups       <-chan struct{} // an operator wants the configuration to be read again
+	hangups       func() <-chan struct{} // a new channel that receives when an operator wants files to be read again
 }
 
 // frame reads the flags, and the files that they name.
 func (o *serveOptions) frame() (*serveFrame, error) {
 	f := &serveFrame{flags: o, meter: metrics.New(metrics.Options{Version: o.Env.ProgramVersion()}),
-		hangups: o.Env.Signals(syscall.SIGHUP), Options: serve.Options{Health: new(serve.Health), Delay: o.drainDelay, Drain: o.drain,
+		hangups: func() <-chan struct{} { return o.Env.Signals(syscall.SIGHUP) },
+		Options: serve.Options{Health: new(serve.Health), Delay: o.drainDelay, Drain: o.drain,
 			Ready: func(addresses map[string]string) error {
 				return o.Printer().Answer(&serveAnswer{output.SchemaVersion, addresses})
 			},
@@ -159,7 +160,7 @@ func (f *serveFrame) read(env *cli.Env) (err error) {
 
 // watch reads files again when they change. /readyz has facts about them, and why they cannot be read again.
 func (f *serveFrame) watch(part, what string, source *poll.Source[[][]byte], facts func() (ok bool, facts map[string]any)) {
-	f.Background = append(f.Background, serve.Repeat(nil, func(ctx context.Context, _ bool) {
+	f.Background = append(f.Background, serve.Repeat(f.hangups(), func(ctx context.Context, _ bool) {
 		switch changed, err := source.Look(ctx, false); {
 		case err != nil:
 			f.Log.Error(what+" cannot be read again; what was before stays in force", "error", err)

@@ -217,7 +217,7 @@ func TestWhatIsWrongWithARateLimitServicesOptions(t *testing.T) {
 		{Options{URL: "grpc://me:secret@127.0.0.1:1/", Domain: "d", Descriptors: []string{"k=v"}}, "me:xxxxx@"},
 		{Options{URL: good + "/path", Domain: "d", Descriptors: []string{"k=v"}}, "grpc://HOST:PORT"},
 		{Options{URL: "grpc://192.0.2.1:8081", Domain: "d", Descriptors: []string{"k=v"}}, "--i-may-test-this-host 192.0.2.1"},
-		{Options{URL: good, Domain: "d", Descriptors: []string{"k=v"}, TLS: &tls.Config{InsecureSkipVerify: true}}, "certificates are for https and grpcs"},
+		{Options{URL: good, Domain: "d", Descriptors: []string{"k=v"}, TLS: new(tls.Config)}, "certificates are for https"},
 		{Options{URL: good, Descriptors: []string{"k=v"}}, "--domain NAME --descriptor"},
 		{Options{URL: good, Domain: "d", Descriptors: []string{"k"}}, `"k" is not KEY=VALUE`},
 		{Options{URL: good, Domain: "d", Descriptors: []string{"k=v"}, Headers: []string{"grpc-timeout: 1S"}},
