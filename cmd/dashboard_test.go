@@ -249,7 +249,8 @@ func TestDashboardOnOtherTerminals(t *testing.T) {
 	t.Parallel()
 	start := func(variables ...string) *terminal {
 		term := openTerminal(t)
-		term.start(append([]string{"LC_ALL=", "LANG=C.UTF-8", "HOME=" + t.TempDir(), "XDG_STATE_HOME=", "LIMITCTL_STORE=" + unset}, variables...),
+		term.start(append([]string{"LC_ALL=", "LANG=C.UTF-8", "HOME=" + t.TempDir(), "XDG_STATE_HOME=",
+			"LIMITCTL_STORE=" + unset}, variables...),
 			"dashboard", "--store", "memory:")
 		return term
 	}

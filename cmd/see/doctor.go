@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/internal/cli"
@@ -106,7 +105,12 @@ func (o *doctorOptions) examine(ctx context.Context) (*doctor.Report, error) {
 	defer store.Close()
 	report, err := doctor.Embedded(ctx, store)
 	if report == nil {
-		report, err = o.examineRedis(ctx, url, options, store, client)
+		var about doctor.Options
+		if about, err = o.servers(ctx, url, options); err != nil {
+			return nil, err
+		}
+		about.Store = store
+		report, err = doctor.Redis(ctx, client, about)
 	}
 	if report != nil && report.Reached {
 		report.Add(doctor.JudgeLocal(o.localFiles()))
@@ -114,25 +118,18 @@ func (o *doctorOptions) examine(ctx context.Context) (*doctor.Report, error) {
 	return report, err
 }
 
-func (o *doctorOptions) examineRedis(
-	ctx context.Context, url string, options connect.Options, store connect.Store, client redis.UniversalClient,
-) (*doctor.Report, error) {
+// servers returns what the doctor has to know of the servers of a URL.
+func (o *doctorOptions) servers(ctx context.Context, url string, options connect.Options) (about doctor.Options, err error) {
+	about = doctor.Options{Prefix: options.Prefix, ScanLimit: o.scanLimit, Now: o.Env.Now}
 	parsed, access, err := connect.Redis(url, options)
 	if err != nil {
-		return nil, err
+		return about, err
 	}
-	transport, err := parsed.Transport(ctx, access)
-	if err != nil {
-		return nil, err
+	if about.Transport, err = parsed.Transport(ctx, access); err != nil {
+		return about, err
 	}
-	sentinels, err := parsed.Sentinels(ctx, access)
-	if err != nil {
-		return nil, err
-	}
-	return doctor.Redis(ctx, client, doctor.Options{
-		Prefix: options.Prefix, ScanLimit: o.scanLimit, Now: o.Env.Now, Store: store,
-		Transport: transport, Sentinels: sentinels,
-	})
+	about.Sentinels, err = parsed.Sentinels(ctx, access)
+	return about, err
 }
 
 // localFiles looks at what limitctl keeps on this machine.

@@ -128,7 +128,8 @@ func (s *Servers) ExplainCall(err error, call Call) error {
 			return fmt.Errorf("%w: redis at %s: %s", store.ErrRefused, call.Address, reply.text)
 		}
 		s.lookForNodes()
-		return fmt.Errorf("%w: redis at %s %s: %w", store.ErrUnavailable, call.Address, reply.text, cleanAnswer(s.secrets.Answer(err.Error())))
+		return fmt.Errorf("%w: redis at %s %s: %w", store.ErrUnavailable, call.Address, reply.text,
+			cleanAnswer(s.secrets.Answer(err.Error())))
 	}
 	return fmt.Errorf("%w: redis at %s: %s", store.ErrRefused, call.Address, s.explainRefusal(err.Error(), call))
 }
