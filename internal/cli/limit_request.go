@@ -88,7 +88,9 @@ func EachLimit(given []string) (each []string) {
 	for _, text := range given {
 		begins := len(each)
 		for part := range strings.SplitSeq(text, ",") {
-			if before, _, isLimit := strings.Cut(part, "/"); len(each) > begins && (!isLimit || strings.Contains(before, "=")) {
+			before, _, isLimit := strings.Cut(part, "/")
+			isRest := isLimit && len(each) > begins && isCount(each[len(each)-1]) // of 1,000/1h
+			if len(each) > begins && (!isLimit || isRest || strings.Contains(before, "=")) {
 				each[len(each)-1] += "," + part
 			} else {
 				each = append(each, part)
@@ -97,6 +99,9 @@ func EachLimit(given []string) (each []string) {
 	}
 	return each
 }
+
+// isCount reports whether a text is digits alone.
+func isCount(text string) bool { return strings.Trim(text, "0123456789") == "" }
 
 // Normalized checks requests before a store is opened. Whether a cost can ever fit its limit is
 // left to the store, since an operator's override may have raised the limit.

@@ -49,6 +49,9 @@ func ParseThreshold(text string) (Expression, error) {
 			"or denied<1%%")
 	}
 	name, value := e.text[:at], e.text[at+len(e.operator):]
+	if plain := strings.NewReplacer("(", "", ")", "").Replace(name); plain != name && metricNamed(plain) != nil { // as k6 has it
+		return Expression{}, wrong(text, "write it as %s", plain+e.operator+value+"ms")
+	}
 	if e.metric = metricNamed(name); e.metric == nil {
 		return Expression{}, wrong(text, "unknown metric %q; write one such as p95, p99, service_p99, errors, denied, over_admitted, "+
 			"lies or throughput", name)

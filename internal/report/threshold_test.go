@@ -100,6 +100,7 @@ func TestWrongThresholds(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                       "write a metric, one of",
 		"p99=5ms":                                "write a metric, one of",
+		"p(95)<200":                              "write it as p95<200ms",
 		"p98<5ms":                                `unknown metric "p98"; write one such as p95, p99, service_p99, errors, denied, `,
 		"<5ms":                                   `unknown metric ""; write one such as p95`,
 		"p99<5":                                  `"5" has no unit of time; write a time in us, ms or s`,

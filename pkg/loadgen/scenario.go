@@ -110,6 +110,9 @@ func ParseScenario(name string) (Scenario, error) {
 		}
 		names[i] = all[i].Name
 	}
+	if i := slices.IndexFunc(names, func(other string) bool { return name != "" && strings.Contains(other, name) }); i >= 0 {
+		return Scenario{}, store.Invalidf("unknown scenario %q; did you mean %s?", name, names[i])
+	}
 	return Scenario{}, store.Invalidf("unknown scenario %q; it is one of %s", name, strings.Join(names, ", "))
 }
 

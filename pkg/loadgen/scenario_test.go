@@ -100,6 +100,9 @@ func TestParseScenario(t *testing.T) {
 	if s, err := ParseScenario("steady"); err != nil || s.Name != "steady" {
 		t.Errorf("%v, %v", s.Name, err)
 	}
+	if _, err := ParseScenario("burst"); err == nil || err.Error() != `unknown scenario "burst"; did you mean idle-burst?` {
+		t.Errorf("%v", err)
+	}
 	_, err := ParseScenario("stedy")
 	want := `unknown scenario "stedy"; it is one of boundary, idle-burst, thundering-herd, steady, noisy-neighbour, slow-drip`
 	if err == nil || err.Error() != want {
