@@ -20,6 +20,7 @@ type denialsOptions struct {
 	*cli.Globals
 	exact    bool
 	last     string
+	sort     string
 	by       string
 	grouping denialGrouping
 	over     int64
@@ -51,12 +52,14 @@ than --last.
   BLOCKED  how often an operator's block denied; such keys come last
   SHARE    the share of the requests that was denied between the first and the
            last denial, in the processes that denied
-  SINCE    when this run of denials began: no five minutes without one since
+  SINCE    when this run of denials began: no five minutes without one since;
+           new: in the last ten minutes
 
 If more keys were denied than have counts of their own, counts are marked with
 ≥. With --by it counts by the values of an attribute, in limits of policies and
-in subjects written like tenant:acme:user:42. With --by network it counts by
-networks of addresses: /24 of IPv4 and /64 of IPv6, or --by network:16,48.
+in subjects written like tenant:acme:user:42. With --by limit it counts by the
+names of limits, and with --by network by networks of addresses: /24 of IPv4 and
+/64 of IPv6, or --by network:16,48.
 
 For scripts: --over shows only what a limit denied more than N times, and
 --fail-if-any exits with 1 if anything is shown. Denials by a block do not
@@ -86,7 +89,10 @@ count for either.`,
 	flags := cmd.Flags()
 	flags.BoolVar(&o.exact, "exact", false, "take PATTERN as a subject, as it is typed")
 	flags.StringVar(&o.last, "last", "10m", "show denials of the last `DURATION`, up to 24h")
-	flags.StringVar(&o.by, "by", "", "sum up by the values of `ATTRIBUTE`, such as tenant, or by network[:BITS[,BITS]] of IPv4 and IPv6")
+	flags.StringVar(&o.by, "by", "", "sum up by the values of `ATTRIBUTE`, such as tenant, by limit, or by network[:BITS[,BITS]] of IPv4 "+
+		"and IPv6")
+	flags.StringVar(&o.sort, "sort", byDenied, "`ORDER`: denied (most first), since (what began last), or key")
+	cmd.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions([]string{byDenied, bySince, byKey}, cobra.ShellCompDirectiveNoFileComp))
 	cli.NumberFlag(flags, &o.over, "over", "", 0, "show only what a limit denied more than `N` times")
 	flags.BoolVar(&o.failIf, "fail-if-any", false, "exit with 1 if anything is shown that a limit denied, for alerts")
 	cli.NumberFlag(flags, &o.limit, "limit-rows", "n", 0, "show only the first `N`")
@@ -115,6 +121,9 @@ func (o *denialsOptions) parse(cmd *cobra.Command, args []string) (err error) {
 		if o.grouping, err = parseGrouping(o.by); err != nil {
 			return err
 		}
+	}
+	if !slices.Contains([]string{byDenied, bySince, byKey}, o.sort) {
+		return cli.Usagef("--sort %q is none of denied, since and key", o.sort)
 	}
 	if o.over < 0 {
 		return cli.Usagef("--over %d is negative; give a number of denials", o.over)
@@ -149,7 +158,7 @@ func runDenials(ctx context.Context, o *denialsOptions) error {
 
 // look reads the denials once.
 func (o *denialsOptions) look(ctx context.Context, backend store.Store) (*denialsAnswer, error) {
-	answer := &denialsAnswer{span: o.span, by: o.grouping, over: o.over}
+	answer := &denialsAnswer{span: o.span, by: o.grouping, sort: o.sort, over: o.over}
 	table, has := admin.TablesOf(backend)
 	if !has {
 		return answer, store.Invalidf("this store keeps no denials")

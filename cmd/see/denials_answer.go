@@ -19,6 +19,7 @@ import (
 type denialsAnswer struct {
 	span    time.Duration
 	by      denialGrouping
+	sort    string
 	over    int64 // what a limit denied no more often is left out
 	rows    []denialRow
 	found   int   // how many rows there are, shown or not
@@ -40,6 +41,13 @@ type denialRow struct {
 	isNone bool
 	shadow bool // it was not denied, and would have been
 }
+
+// The orders of --sort: what was denied most, what began last, and the names.
+const (
+	byDenied = "denied"
+	bySince  = "since"
+	byKey    = "key"
+)
 
 // add adds the denials of subjects that match. Blocked keys come last, since their denials are intended.
 func (a *denialsAnswer) add(d *admin.Denials, subjects store.Pattern) {
@@ -84,8 +92,13 @@ func (a *denialsAnswer) add(d *admin.Denials, subjects store.Pattern) {
 		}
 	}
 	slices.SortStableFunc(a.rows, func(x, y denialRow) int { // shadows last
-		if x.shadow != y.shadow {
+		switch {
+		case x.shadow != y.shadow:
 			return map[bool]int{true: 1, false: -1}[x.shadow]
+		case a.sort == bySince:
+			return cmp.Compare(y.Since, x.Since)
+		case a.sort == byKey:
+			return cmp.Or(cmp.Compare(x.group, y.group), cmp.Compare(x.Key.Subject, y.Key.Subject), cmp.Compare(x.Key.Name, y.Key.Name))
 		}
 		return cmp.Or(cmp.Compare(y.Count-y.Blocked, x.Count-x.Blocked), cmp.Compare(y.Count, x.Count))
 	})
@@ -116,9 +129,12 @@ func (r *denialRow) add(d *admin.Denied, trend []int64) {
 
 // denialGrouping is what --by groups keys by; the zero value does not.
 type denialGrouping struct {
-	name       string // as given
+	name       string // as given: an attribute, [ofLimits], or network with its bits
 	ipv4, ipv6 int    // the bits of networks; 0 for an attribute
 }
+
+// ofLimits groups by the names of limits.
+const ofLimits = "limit"
 
 // parseGrouping reads --by.
 func parseGrouping(text string) (denialGrouping, error) {
@@ -147,7 +163,10 @@ func parseGrouping(text string) (denialGrouping, error) {
 
 // of returns the group of a key. It need not have one.
 func (by denialGrouping) of(key store.Key) (value string, has bool) {
-	if by.ipv4 == 0 {
+	switch {
+	case by.name == ofLimits:
+		return key.Name, true
+	case by.ipv4 == 0:
 		return attributeOf(key, by.name)
 	}
 	network, has := store.NetworkOf(key.Subject, by.ipv4, by.ipv6)
@@ -216,7 +235,7 @@ func (a *denialsAnswer) summary() string {
 
 // denialFacts are what a document says of a key or a group.
 type denialFacts struct {
-	// Denied includes Blocked, which an override denied.
+	// Denied is what limits denied, and Blocked what an override did.
 	Denied  int64     `json:"denied"`
 	LastAt  time.Time `json:"last_at"`
 	Blocked int64     `json:"blocked"`
@@ -247,7 +266,7 @@ type denialByDocument struct {
 }
 
 func (a *denialsAnswer) line(row *denialRow) any {
-	facts := denialFacts{Denied: row.Count, LastAt: row.LastAt.Time().Truncate(time.Millisecond), Blocked: row.Blocked,
+	facts := denialFacts{Denied: row.Count - row.Blocked, LastAt: row.LastAt.Time().Truncate(time.Millisecond), Blocked: row.Blocked,
 		Since: row.Since.Time().Truncate(time.Millisecond), Trend: row.trend, Shadow: row.shadow}
 	if limit := row.limit(); limit != "" {
 		facts.Limit = &limit
@@ -290,7 +309,7 @@ func (a *denialsAnswer) Document() any {
 		Others  int64 `json:"others"`
 		Blocked int64 `json:"blocked"`
 		Denials []any `json:"denials"`
-	}{output.SchemaVersion, a.span.Milliseconds(), a.step.Milliseconds(), a.isExact(), a.total, a.others, a.blocked, a.Lines()}
+	}{output.SchemaVersion, a.span.Milliseconds(), a.step.Milliseconds(), a.isExact(), a.total - a.blocked, a.others, a.blocked, a.Lines()}
 }
 
 // Lines implements output.Answer.
@@ -315,7 +334,7 @@ func (a *denialsAnswer) Records() [][]string {
 		if a.by.name != "" {
 			record = []string{a.by.name, row.group}
 		}
-		records = append(records, append(record, cli.Number(row.Count), row.LastAt.Time().Format(time.RFC3339), cli.Number(row.Blocked),
+		records = append(records, append(record, cli.Number(row.Count-row.Blocked), row.LastAt.Time().Format(time.RFC3339), cli.Number(row.Blocked),
 			row.Since.Time().Format(time.RFC3339), row.limit(), row.Override, row.share(), strconv.FormatBool(row.shadow)))
 	}
 	return records
@@ -340,6 +359,9 @@ func (a *denialsAnswer) Print(p *output.Printer) {
 		{Header: "SHARE", Right: true, Drops: 2}, {Header: "SINCE", Right: true}, {Header: "LAST", Right: true, Drops: 3}}
 	if a.by.name != "" {
 		columns[0].Header = strings.ToUpper(strings.SplitN(a.by.name, ":", 2)[0])
+	}
+	if a.by.name == ofLimits {
+		columns[0].Header = "NAME" // beside the column LIMIT
 	}
 	var rows [][]output.Cell
 	for i := range a.rows {
@@ -367,8 +389,12 @@ func (a *denialsAnswer) Print(p *output.Printer) {
 				first.Text += " (shadow)"
 			}
 		}
+		since := output.Cell{Text: a.ago(row.Since)}
+		if a.now-row.Since < store.Instant(recently/time.Microsecond) {
+			since = output.Cell{Text: since.Text + " new", Style: output.Near}
+		}
 		rows = append(rows, []output.Cell{first, {Text: name}, {Text: limit}, denied, {Text: a.count(row.Blocked)},
-			{Text: row.share()}, {Text: a.ago(row.Since)}, {Text: a.ago(row.LastAt)}})
+			{Text: row.share()}, since, {Text: a.ago(row.LastAt)}})
 	}
 	if !slices.ContainsFunc(a.rows, func(row denialRow) bool { return row.Compared > 0 }) {
 		columns, rows = withoutColumn(columns, rows, 5)
@@ -382,6 +408,9 @@ func (a *denialsAnswer) Print(p *output.Printer) {
 	p.Table(columns, rows)
 	p.Line("%s", a.summary())
 }
+
+// recently is how long a run of denials is new.
+const recently = 10 * time.Minute
 
 // ago is how long before now an instant was, in words.
 func (a *denialsAnswer) ago(at store.Instant) string {

@@ -203,7 +203,7 @@ type deniedDocument struct {
 	Name    string    `json:"name"`
 	Denied  int64     `json:"denied"`
 	LastAt  time.Time `json:"last_at"`
-	Blocked int64     `json:"blocked"` // of these, by an override
+	Blocked int64     `json:"blocked"` // by an override
 	Since   time.Time `json:"since"`
 	Shadow  bool      `json:"shadow,omitempty"` // a shadow limit would have denied it; the sums leave that out
 }
@@ -226,9 +226,9 @@ func (a *handoverAnswer) Document() any {
 		Keys    int              `json:"keys"`
 		Top     []deniedDocument `json:"top"` // the subjects with the most denials
 	}
-	d := denials{handoverDenials.Milliseconds(), a.denials.exact, a.denials.total, a.denials.blocked, a.denials.keys, []deniedDocument{}}
+	d := denials{handoverDenials.Milliseconds(), a.denials.exact, a.denials.total - a.denials.blocked, a.denials.blocked, a.denials.keys, []deniedDocument{}}
 	for i, row := range slices.Concat(a.denials.top, a.denials.shadows) {
-		d.Top = append(d.Top, deniedDocument{row.Key.Subject, row.Key.Name, row.Count, output.UTC(row.LastAt.Time()), row.Blocked,
+		d.Top = append(d.Top, deniedDocument{row.Key.Subject, row.Key.Name, row.Count - row.Blocked, output.UTC(row.LastAt.Time()), row.Blocked,
 			output.UTC(row.Since.Time()), i >= len(a.denials.top)})
 	}
 	overrides := []allowance.Document{}
@@ -270,7 +270,7 @@ func (a *handoverAnswer) Records() [][]string {
 	for i, row := range slices.Concat(a.denials.top, a.denials.shadows) {
 		what := map[bool]string{true: "shadow"}[i >= len(a.denials.top)]
 		records = append(records, []string{partNames[partDenials], row.LastAt.Time().UTC().Format(time.RFC3339), "", what, row.Key.Subject,
-			row.Key.Name, cli.Number(row.Count), ""})
+			row.Key.Name, cli.Number(row.Count - row.Blocked), ""})
 	}
 	return records
 }
