@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/cli"
+	"github.com/limitctl/limitctl/internal/operation"
 	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
@@ -167,7 +168,7 @@ func (by denialGrouping) of(key store.Key) (value string, has bool) {
 	case by.name == ofLimits:
 		return key.Name, true
 	case by.ipv4 == 0:
-		return attributeOf(key, by.name)
+		return operation.AttributeOf(key, by.name)
 	}
 	network, has := store.NetworkOf(key.Subject, by.ipv4, by.ipv6)
 	if !has {
@@ -182,22 +183,6 @@ func (by denialGrouping) missing() string {
 		return "an address at the end of its subject"
 	}
 	return "an attribute " + output.Printable(by.name)
-}
-
-// attributeOf returns the value of an attribute that a key was made of.
-func attributeOf(key store.Key, name string) (value string, has bool) {
-	var attributes []policy.Attribute
-	if parts, isPolicys := policy.ParseKey(key); isPolicys {
-		attributes = parts.Attributes
-	} else {
-		attributes, _ = policy.ParseSubject(key.Subject)
-	}
-	for _, attribute := range attributes {
-		if attribute.Name == name {
-			return attribute.Value, true
-		}
-	}
-	return "", false
 }
 
 // hasDenials reports whether a limit denied, and not only a block.

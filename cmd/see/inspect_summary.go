@@ -86,7 +86,7 @@ func newSummaryAnswer(by string, most int, facts *keyFacts) *summaryAnswer {
 func (a *summaryAnswer) group(key store.Key, layout string) *summaryGroup {
 	name := summaryName{limit: key.Name}
 	if a.by != "" {
-		value, has := attributeOf(key, a.by)
+		value, has := operation.AttributeOf(key, a.by)
 		name = summaryName{value: value, isNone: !has}
 	} else if layout != "" {
 		name.layout = layout

@@ -220,7 +220,10 @@ func (o *resetOptions) showSelected(s *operation.Selected, selection, place stri
 	}
 	if more := s.Count - len(s.Sample); more > 0 {
 		fmt.Fprintf(o.Env.Err, "  … and %d more\n", more)
-		o.showLimits(s.Limits)
+		o.showShares("limit", s.Limits)
+	}
+	if len(s.Values) > 0 {
+		o.showShares(s.By, s.Values)
 	}
 	if s.Remaining != nil {
 		o.Say("%s", s.Effect.Future())
@@ -233,22 +236,19 @@ func (o *resetOptions) showSelected(s *operation.Selected, selection, place stri
 	}
 }
 
-// shownLimits is how many limits of a reset are shown at most.
-const shownLimits = 5
+// shownShares is how many limits or values of a reset are shown at most.
+const shownShares = 5
 
-// showLimits shows how the keys divide into limits.
-func (o *resetOptions) showLimits(limits []operation.LimitCount) {
-	fmt.Fprintf(o.Env.Err, "by limit:")
-	for i, limit := range limits[:min(shownLimits, len(limits))] {
-		if i > 0 {
-			fmt.Fprint(o.Env.Err, ",")
-		}
-		fmt.Fprintf(o.Env.Err, " %s %d", output.Printable(limit.Name), limit.Keys)
+// showShares shows how the keys divide into limits, or into the values of an attribute.
+func (o *resetOptions) showShares(by string, shares []operation.Share) {
+	var parts []string
+	for _, share := range shares[:min(shownShares, len(shares))] {
+		parts = append(parts, output.Printable(share.Name)+" "+output.Thousands(int64(share.Keys)))
 	}
-	if more := len(limits) - shownLimits; more > 0 {
-		fmt.Fprintf(o.Env.Err, ", and %d other limits", more)
+	if more := len(shares) - shownShares; more > 0 {
+		parts = append(parts, fmt.Sprintf("and %d more", more))
 	}
-	fmt.Fprintln(o.Env.Err)
+	o.Say("by %s: %s", output.Printable(by), strings.Join(parts, ", "))
 }
 
 // resetAnswer is what a reset did.

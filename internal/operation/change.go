@@ -227,7 +227,10 @@ type Selected struct {
 	Sample []admin.Entry
 	// Limits is how they divide into limits, those with most keys first, so that one
 	// sees at once if a selection goes too far.
-	Limits []LimitCount
+	Limits []Share
+	// Values are the keys by the value of the attribute By, in which the pattern is open, if there are several.
+	By     string
+	Values []Share
 	// Layouts are those of other limiters whose keys are among them, by name.
 	Layouts []string
 	// Remaining is what an adjustment leaves, nil if the keys are deleted. Effect is what it
@@ -238,9 +241,9 @@ type Selected struct {
 	Incomplete error
 }
 
-// LimitCount is how many keys a limit has.
-type LimitCount struct {
-	Name string // as [policy.LimitName] has it, or of another limiter as it is
+// Share is how many of the keys have a name: that of their limit, or the value of an attribute.
+type Share struct {
+	Name string
 	Keys int
 }
 

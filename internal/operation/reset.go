@@ -68,7 +68,7 @@ func (r *Runner) Reset(ctx context.Context, plan *ResetPlan, observer Observer) 
 	if err != nil {
 		return nil, outcome.WithProgress(err, "nothing was changed")
 	}
-	t := &targets{remaining: remaining, adjuster: adjuster, dryRun: plan.DryRun}
+	t := &targets{remaining: remaining, adjuster: adjuster, dryRun: plan.DryRun, by: openIn(plan.Selection.Query.Subjects)}
 	if !plan.DryRun {
 		header := backup.Header{Adjusts: plan.Remaining != nil, Marked: true}
 		if t.backup, err = r.createBackup(ctx, plan.Backup, entry, header); err != nil {

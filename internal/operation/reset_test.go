@@ -44,7 +44,7 @@ func TestReset(t *testing.T) {
 			t.Errorf("the sample holds the record of %s", e.Key)
 		}
 	}
-	if w.selected.Count != 7 || len(w.selected.Sample) != 5 || len(w.selected.Limits) != 1 || w.selected.Limits[0] != (LimitCount{"n", 7}) {
+	if w.selected.Count != 7 || len(w.selected.Sample) != 5 || len(w.selected.Limits) != 1 || w.selected.Limits[0] != (Share{"n", 7}) {
 		t.Errorf("it showed %+v", w.selected)
 	}
 	if len(w.undo) != 1 || w.undo[0] != result.Backup || fmt.Sprint(w.steps) != "[scanning resetting]" {

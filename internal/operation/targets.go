@@ -23,6 +23,8 @@ type targets struct {
 	held      backup.Batch // holds them if there is no backup, and those that no backup can keep
 	sample    []admin.Entry
 	limits    map[string]int // how many keys each limit has
+	by        string         // the attribute in which the pattern is open; empty for none
+	values    map[string]int // how many keys each of its values has
 	last      []admin.Member // those of the entry before, if another limiter wrote it
 	foreign   Foreign
 	// failed: what is asked for is impossible, or the backup cannot be written.
@@ -70,7 +72,12 @@ func (t *targets) add(e *admin.Entry, damaged error) error {
 		t.sample = append(t.sample, shown)
 	}
 	if t.limits == nil {
-		t.limits = map[string]int{}
+		t.limits, t.values = map[string]int{}, map[string]int{}
+	}
+	if t.by != "" {
+		if value, has := AttributeOf(e.Key, t.by); has {
+			t.values[value]++
+		}
 	}
 	if e.Layout == "" {
 		t.limits[policy.LimitName(e.Key)]++
@@ -100,11 +107,50 @@ func (t *targets) isLast(e *admin.Entry) bool {
 func (t *targets) selected() *Selected {
 	s := &Selected{Count: int(t.Matched), Sample: t.sample, Layouts: t.Layouts, Remaining: t.remaining, Effect: t.Effect,
 		Incomplete: t.Incomplete}
-	for name, keys := range t.limits {
-		s.Limits = append(s.Limits, LimitCount{name, keys})
+	s.Limits = counted(t.limits)
+	if s.By = t.by; len(t.values) > 1 {
+		s.Values = counted(t.values)
 	}
-	slices.SortFunc(s.Limits, func(a, b LimitCount) int { return cmp.Or(b.Keys-a.Keys, cmp.Compare(a.Name, b.Name)) })
 	return s
+}
+
+// counted returns counts of keys by names, the most first.
+func counted(keys map[string]int) (counts []Share) {
+	for name, n := range keys {
+		counts = append(counts, Share{name, n})
+	}
+	slices.SortFunc(counts, func(a, b Share) int { return cmp.Or(b.Keys-a.Keys, cmp.Compare(a.Name, b.Name)) })
+	return counts
+}
+
+// openIn returns the attribute in which a pattern is open: tenant of tenant:acme* and of tenant:acme:*, whose neighbours a
+// slip of the pattern would reach, too. It is empty if there is none.
+func openIn(subjects store.Pattern) string {
+	if _, exact := subjects.Exact(); exact {
+		return ""
+	}
+	text := subjects.String()
+	parts := strings.Split(text[:max(0, strings.IndexAny(text, `*?[\`))], ":")
+	if last := len(parts) - 2 - len(parts)%2; last >= 0 {
+		return parts[last]
+	}
+	return ""
+}
+
+// AttributeOf returns the value of an attribute that a key was made of.
+func AttributeOf(key store.Key, name string) (value string, has bool) {
+	var attributes []policy.Attribute
+	if parts, isPolicys := policy.ParseKey(key); isPolicys {
+		attributes = parts.Attributes
+	} else {
+		attributes, _ = policy.ParseSubject(key.Subject)
+	}
+	for _, attribute := range attributes {
+		if attribute.Name == name {
+			return attribute.Value, true
+		}
+	}
+	return "", false
 }
 
 // each calls do with the targets, at most size at a time.
