@@ -75,6 +75,7 @@ func osEnv(version string) *cli.Env {
 		CanWrite:      files.CanWrite,
 		Follow:        files.Follow,
 		Create:        files.Create,
+		BeingWritten:  files.IsBeingWritten,
 		Append:        files.Append,
 		Stream:        files.Stream,
 		KeepOn:        func() { signal.Ignore(syscall.SIGPIPE) },

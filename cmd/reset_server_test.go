@@ -132,6 +132,18 @@ func TestResetStoppedInTheMiddle(t *testing.T) {
 			case <-time.After(time.Minute):
 				t.Error("it deletes nothing")
 			}
+			// An undo while it still runs would say that it is done, and be wrong.
+			kept, err := filepath.Glob(home + "/limitctl/backups/*.jsonl")
+			if err != nil || len(kept) != 1 {
+				t.Fatalf("%q, %v", kept, err)
+			}
+			undo := limitctl(home, server.Addr, "undo", kept[0], "--yes")
+			undo.Stdout, undo.Stderr = nil, nil
+			refusal, err := undo.CombinedOutput()
+			want := fmt.Sprintf("still runs (pid %d); wait for its end, or end it", reset.Process.Pid)
+			if undo.ProcessState.ExitCode() != exitUsage || !strings.Contains(string(refusal), want) {
+				t.Errorf("an undo meanwhile: %v, %s", err, refusal)
+			}
 			reset.Process.Signal(sig)
 			reset.Wait()
 			deleted := all - limitsIn(ctx, client)

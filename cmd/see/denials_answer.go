@@ -319,8 +319,8 @@ func (a *denialsAnswer) Records() [][]string {
 		if a.by.name != "" {
 			record = []string{a.by.name, row.group}
 		}
-		records = append(records, append(record, cli.Number(row.Count-row.Blocked), row.LastAt.Time().Format(time.RFC3339), cli.Number(row.Blocked),
-			row.Since.Time().Format(time.RFC3339), row.limit(), row.Override, row.share(), strconv.FormatBool(row.shadow)))
+		records = append(records, append(record, cli.Number(row.Count-row.Blocked), row.LastAt.Time().Format(time.RFC3339),
+			cli.Number(row.Blocked), row.Since.Time().Format(time.RFC3339), row.limit(), row.Override, row.share(), strconv.FormatBool(row.shadow)))
 	}
 	return records
 }

@@ -226,10 +226,11 @@ func (a *handoverAnswer) Document() any {
 		Keys    int              `json:"keys"`
 		Top     []deniedDocument `json:"top"` // the subjects with the most denials
 	}
-	d := denials{handoverDenials.Milliseconds(), a.denials.exact, a.denials.total - a.denials.blocked, a.denials.blocked, a.denials.keys, []deniedDocument{}}
+	d := denials{handoverDenials.Milliseconds(), a.denials.exact, a.denials.total - a.denials.blocked, a.denials.blocked,
+		a.denials.keys, []deniedDocument{}}
 	for i, row := range slices.Concat(a.denials.top, a.denials.shadows) {
-		d.Top = append(d.Top, deniedDocument{row.Key.Subject, row.Key.Name, row.Count - row.Blocked, output.UTC(row.LastAt.Time()), row.Blocked,
-			output.UTC(row.Since.Time()), i >= len(a.denials.top)})
+		d.Top = append(d.Top, deniedDocument{row.Key.Subject, row.Key.Name, row.Count - row.Blocked, output.UTC(row.LastAt.Time()),
+			row.Blocked, output.UTC(row.Since.Time()), i >= len(a.denials.top)})
 	}
 	overrides := []allowance.Document{}
 	for _, o := range a.inForce {

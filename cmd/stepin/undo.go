@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -46,7 +47,8 @@ back (exit code 1).
 Keys get the expiry they had. Keys that would have expired by now stay away, and
 keys that were used since are kept; --replace overwrites them. After a reset
 --to-remaining it always overwrites them. Keys that an interrupted reset had not
-reached stay as they are. Damaged lines are left out (exit code 5).
+reached stay as they are, and while it still runs there is no undo. Damaged
+lines are left out (exit code 5).
 
 A backup goes back into the store that it came from. With --store it goes into
 another one, after a question that names both.
@@ -129,6 +131,9 @@ func (u *undoing) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	if !u.dryRun && u.Env.BeingWritten(path) { // what it deletes after this would stay deleted
+		return cli.Usagef("the change that keeps %s still runs%s; wait for its end, or end it", output.Printable(path), processOf(path))
+	}
 	if u.plan.Backup, err = operation.OpenBackup(&runner.Files, path, s.Prefix.Value); err != nil {
 		return err
 	}
@@ -174,6 +179,16 @@ func (u *undoing) run(ctx context.Context, args []string) error {
 	answer.Restored, answer.Already, answer.Lapsed = result.Changed, result.Already, result.Lapsed
 	answer.InUse, answer.Unreached, answer.Failed = result.InUse, result.Unreached, result.Failed
 	return errors.Join(err, u.Print(answer))
+}
+
+// processOf names the process that writes a backup under the name that limitctl gave it, in parentheses.
+func processOf(path string) string {
+	name := strings.TrimSuffix(filepath.Base(path), ".jsonl")
+	process := name[strings.LastIndex(name, "-")+1:]
+	if _, err := strconv.Atoi(process); err != nil {
+		return ""
+	}
+	return " (pid " + process + ")"
 }
 
 // settings finds the store, and reports what forbids an undo there. If the backup holds keys of other limiters, more contexts

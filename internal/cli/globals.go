@@ -129,6 +129,8 @@ type Env struct {
 	// end. MakeDir makes a directory of limitctl's own.
 	Create, Append func(path string) (files.File, error)
 	MakeDir        func(path string) error
+	// BeingWritten reports whether a process has a file of Create still open.
+	BeingWritten func(path string) bool
 	// Stream opens a file that grows while others read it; see [files.Stream].
 	Stream func(path string, extend bool) (io.WriteCloser, error)
 	// KeepOn says that from now on a write to a pipe that nobody reads is an error, and does not end the process.

@@ -32,7 +32,7 @@ func Env(t *testing.T) *cli.Env {
 		},
 		ReadFile: files.Read, Open: files.Open, List: files.List,
 		WriteFile: files.Write, WriteShared: files.WriteShared, CanWrite: files.CanWrite, Follow: files.Follow,
-		Create: files.Create, Append: files.Append, MakeDir: files.MakeDir, Keep: files.Keep, Remove: os.Remove,
+		Create: files.Create, BeingWritten: files.IsBeingWritten, Append: files.Append, MakeDir: files.MakeDir, Keep: files.Keep, Remove: os.Remove,
 		Stream: files.Stream, KeepOn: func() {},
 		Account: func() string { return "builder" }, Host: func() string { return "here" },
 		Now: func() time.Time { return now },

@@ -55,3 +55,11 @@ func duplicate(path, number string) (*os.File, error) {
 
 // hold keeps a file open until the process ends: the reader of a pipe takes the end of its last writer for the end of the data.
 func hold(file *os.File) { unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, 0) }
+
+// mark marks a file as one that this process writes, until it is closed or the process ends, however it does.
+func mark(file *os.File) { unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB) }
+
+// isMarked reports whether a process writes a file.
+func isMarked(file *os.File) bool {
+	return errors.Is(unix.Flock(int(file.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK)
+}

@@ -105,7 +105,18 @@ func Create(path string) (File, error) {
 	if err != nil {
 		return nil, err
 	}
+	mark(file)
 	return file, nil
+}
+
+// IsBeingWritten reports whether a process has a file of [Create] still open.
+func IsBeingWritten(path string) bool {
+	file, err := readfile.Open(path)
+	if err != nil {
+		return false
+	}
+	defer file.Close()
+	return isMarked(file)
 }
 
 // Append opens a file of limitctl to append and to read, and restricts it to its owner. A link in its place, or a
