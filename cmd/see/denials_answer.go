@@ -320,7 +320,8 @@ func (a *denialsAnswer) Records() [][]string {
 			record = []string{a.by.name, row.group}
 		}
 		records = append(records, append(record, cli.Number(row.Count-row.Blocked), row.LastAt.Time().Format(time.RFC3339),
-			cli.Number(row.Blocked), row.Since.Time().Format(time.RFC3339), row.limit(), row.Override, row.share(), strconv.FormatBool(row.shadow)))
+			cli.Number(row.Blocked), row.Since.Time().Format(time.RFC3339), row.limit(), row.Override, row.share(),
+			strconv.FormatBool(row.shadow)))
 	}
 	return records
 }
