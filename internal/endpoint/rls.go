@@ -80,6 +80,9 @@ func callMetadata(headers []string) (metadata.MD, error) {
 // parseDescriptor reads a descriptor: KEY=VALUE,KEY=VALUE… A value can contain [SubjectPlace]. An error is a [store.ErrInvalid].
 func parseDescriptor(text string) (d rls.Descriptor, err error) {
 	for entry := range strings.SplitSeq(text, ",") {
+		if strings.HasSuffix(entry, `\`) {
+			return d, store.Invalidf("--descriptor %q: a value has no comma", text)
+		}
 		key, value, found := strings.Cut(entry, "=")
 		if !found || key == "" {
 			return d, store.Invalidf("--descriptor %q: %q is not KEY=VALUE; write for example remote_address={subject},path=/login",

@@ -220,6 +220,7 @@ func TestWhatIsWrongWithARateLimitServicesOptions(t *testing.T) {
 		{Options{URL: good, Domain: "d", Descriptors: []string{"k=v"}, TLS: new(tls.Config)}, "certificates are for https"},
 		{Options{URL: good, Descriptors: []string{"k=v"}}, "--domain NAME --descriptor"},
 		{Options{URL: good, Domain: "d", Descriptors: []string{"k"}}, `"k" is not KEY=VALUE`},
+		{Options{URL: good, Domain: "d", Descriptors: []string{`k=a\,b=c`}}, "a value has no comma"},
 		{Options{URL: good, Domain: "d", Descriptors: []string{"k=v"}, Headers: []string{"grpc-timeout: 1S"}},
 			"--header Grpc-Timeout is"},
 		{Options{URL: good, Domain: "d", Descriptors: []string{"k=v"}, Headers: []string{"a: {subject}"}},
