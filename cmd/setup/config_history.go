@@ -45,7 +45,7 @@ func runHistory(ctx context.Context, g *cli.Globals, limit int) error {
 	for _, line := range lines[max(0, len(lines)-limit):] {
 		a.History = append(a.History, historyEntry{Version: line.Version, At: output.UTC(line.At), By: line.By, Did: line.Did, Of: line.Of,
 			Reason: line.Reason, Hash: line.Hash, Bytes: line.Bytes, Kept: p.state.Kept(line.Version),
-			inForce: line.Version == a.Version})
+			inForce: line.Version == a.Version && line.PutInForce()})
 	}
 	if p.state.Broken != nil {
 		g.Note("warning: %s; it is not known which version is in force", cli.Message(p.state.Broken))

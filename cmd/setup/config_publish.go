@@ -157,6 +157,9 @@ func (p *place) read(ctx context.Context, g *cli.Globals) (err error) {
 	if p.state, err = published.Read(ctx, p.table); err != nil {
 		return err
 	}
+	if warning := p.state.Head.TriedWarning(); warning != nil {
+		g.Note("warning: %s", warning)
+	}
 	if p.state.Damaged > 0 {
 		g.Note("warning: %s in the history of the store are not limitctl's, and are left out",
 			cli.CountOf(int64(p.state.Damaged), "entry", "entries"))

@@ -52,7 +52,7 @@ func runStatus(ctx context.Context, g *cli.Globals) error {
 	a := &statusAnswer{now: g.Env.Now(), SchemaVersion: output.SchemaVersion, Version: p.state.Head.Version, Hash: p.state.Head.Hash,
 		Processes: []processEntry{}}
 	for _, line := range p.state.Lines {
-		if line.Version == a.Version {
+		if line.Version == a.Version && line.PutInForce() {
 			at := output.UTC(line.At)
 			a.At, a.By, a.Reason = &at, line.By, line.Reason
 		}

@@ -28,7 +28,7 @@ type Settings struct {
 	// OnError gets the error of a look, once for each cause, and nil when looks succeed again.
 	OnError func(error)
 	// OnWarning gets what is wrong although a version is in force: the error if Keep fails, once until it succeeds (Keep is
-	// tried again with each report), and once that the process cannot report.
+	// tried again with each report); once that the process cannot report; and that an earlier program tried another version.
 	OnWarning func(error)
 	// Process identifies this process for others. The follower fills in what is in force.
 	Process Process
@@ -169,6 +169,9 @@ func (f *Follower) apply(next following) error {
 		return &RefusedError{next.Version, err}
 	}
 	f.unkept = cmp.Or(next.record, f.unkept)
+	if warning := next.TriedWarning(); warning != nil && f.OnWarning != nil {
+		f.OnWarning(warning)
+	}
 	return nil
 }
 

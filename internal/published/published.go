@@ -23,12 +23,14 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// schema is the number of the form of records and heads. A program refuses those of a later form.
-const schema = 1
+// schema is the number of the form of records and heads, and triedSchema that of a head with a version that an earlier
+// program tried beside the one in force. A program refuses those of a later form.
+const schema, triedSchema = 1, 2
 
 // newer is the error of what a later program has written.
 func newer(form int) error {
-	return fmt.Errorf("the published configuration has form %d, and this program knows form %d; use a newer limitctl", form, schema)
+	return fmt.Errorf("the published configuration has form %d, and this program knows forms up to %d; use a newer limitctl", form,
+		triedSchema)
 }
 
 // broken is the error of a text that no program of ours wrote.
@@ -43,6 +45,9 @@ type Head struct {
 	Hash    string `json:"hash"` // of the version's text, see [Hash]
 	// Oldest is the oldest version whose text is kept.
 	Oldest int64 `json:"oldest"`
+	// Tried is a version that an earlier program tried beside the one in force; 0 for none. It does not decide, and it is not
+	// written again.
+	Tried int64 `json:"-"`
 }
 
 // versionsKept is the most versions that are kept, and bytesKept the most bytes of their records.
@@ -64,17 +69,34 @@ func TableOf(backend store.Store) (*admin.Tables, error) {
 const maxNumber = 1 << 53
 
 // readHead reads a head. An error is of a later form, or a [store.ErrForeign].
-func readHead(text string) (h Head, err error) {
-	if err := json.Unmarshal([]byte(text), &h); err != nil {
+func readHead(text string) (Head, error) {
+	var read struct {
+		Head
+		Next struct {
+			Version int64 `json:"version"`
+		} `json:"next"`
+	}
+	if err := json.Unmarshal([]byte(text), &read); err != nil {
 		return Head{}, broken("head", err)
 	}
+	h := read.Head
+	h.Tried = read.Next.Version
 	switch {
-	case h.Schema > schema:
+	case h.Schema > triedSchema:
 		return h, newer(h.Schema)
-	case h.Schema < 1 || h.Version < 1 || h.Oldest < 1 || h.Oldest > h.Version || h.Version > maxNumber || !isHash(h.Hash):
+	case h.Schema < 1 || h.Version < 1 || h.Oldest < 1 || h.Oldest > h.Version || h.Version > maxNumber || !isHash(h.Hash) ||
+		h.Tried < 0 || h.Tried > maxNumber:
 		return h, broken("head", "its numbers or its hash cannot be")
 	}
 	return h, nil
+}
+
+// TriedWarning is an error that names the version that an earlier program tried; nil for none.
+func (h *Head) TriedWarning() error {
+	if h.Tried == 0 {
+		return nil
+	}
+	return fmt.Errorf("version %d, which an older limitctl tried beside version %d, is ignored", h.Tried, h.Version)
 }
 
 // Text returns the head as it is stored.
@@ -161,7 +183,7 @@ func readVersion(record string) (*Version, error) {
 // Line is a line of the history.
 type Line struct {
 	Version int64  `json:"version"`
-	Did     string `json:"did"` // publish or rollback
+	Did     string `json:"did"` // publish or rollback; earlier programs also wrote shadow, canary, promote and withdraw
 	Of      int64  `json:"of,omitempty"`
 	By      string `json:"by"`
 	Reason  string `json:"reason"`
@@ -170,6 +192,18 @@ type Line struct {
 	Bytes int `json:"bytes"`
 	// At is when the store added the line.
 	At time.Time `json:"-"`
+}
+
+// The kinds of lines that put a version in force; an earlier program promoted a version that it had tried.
+const (
+	didPublish  = "publish"
+	didRollback = "rollback"
+	didPromote  = "promote"
+)
+
+// PutInForce reports whether the line put its version in force.
+func (l *Line) PutInForce() bool {
+	return l.Did == didPublish || l.Did == didRollback || l.Did == didPromote
 }
 
 // State is what a publisher knows of a store.
@@ -211,10 +245,13 @@ func Read(ctx context.Context, table *admin.Tables) (*State, error) {
 		return s, nil
 	}
 	s.Head = Head{}
+	size := 0
 	for i := range s.Lines {
-		s.last = max(s.last, s.Lines[i].Version)
+		if l := &s.Lines[i]; l.PutInForce() && l.Version > s.last {
+			s.last, size = l.Version, l.Bytes
+		}
 	}
-	s.first, _ = s.oldest(s.last, 0)
+	s.first = s.oldestBeside(s.last, size, 1)
 	if err == nil && s.last > 0 {
 		err = broken("head", "it is missing")
 	}
@@ -239,24 +276,43 @@ func (s *State) InForce() (int64, error) {
 }
 
 // Kept reports whether the text of a version is kept.
-func (s *State) Kept(number int64) bool { return s.first <= number && number <= s.last }
+func (s *State) Kept(number int64) bool {
+	switch {
+	case number < s.first || number > s.last:
+		return false
+	case number == s.last:
+		return true
+	}
+	known, inForce := false, false
+	for i := range s.Lines {
+		if s.Lines[i].Version == number {
+			known, inForce = true, inForce || s.Lines[i].PutInForce()
+		}
+	}
+	return inForce || !known // the text of a version that was only tried is not kept
+}
 
 // Before returns the version that was in force before the one that is; 0 for none that is known.
 func (s *State) Before() int64 {
-	at := slices.IndexFunc(s.Lines, func(l Line) bool { return l.Version == s.Head.Version })
-	switch {
-	case at > 0:
-		return s.Lines[at-1].Version
-	case s.Head.Version > s.Head.Oldest:
+	var order []int64 // the versions in the order in which they were in force
+	for i := range s.Lines {
+		if l := &s.Lines[i]; l.PutInForce() && l.Version <= s.Head.Version {
+			order = append(order, l.Version)
+		}
+	}
+	if at := slices.Index(order, s.Head.Version); at > 0 {
+		return order[at-1]
+	}
+	if s.Head.Version > s.Head.Oldest {
 		return s.Head.Version - 1
 	}
 	return 0
 }
 
-// NextNumber returns the number of the next version. The numbers of a store that lost its head go on.
+// NextNumber returns the number of the next version.
 func (s *State) NextNumber() int64 {
-	number := s.Head.Version
-	for i := range s.Lines {
+	number := max(s.Head.Version, s.Head.Tried)
+	for i := range s.Lines { // the numbers of a store that lost its head go on
 		number = max(number, s.Lines[i].Version)
 	}
 	return number + 1
@@ -266,13 +322,16 @@ func (s *State) NextNumber() int64 {
 func (s *State) Next(v *Version) *admin.Change {
 	v.Number, v.Hash = s.NextNumber(), Hash(v.Text)
 	record := v.Record()
-	line := Line{Version: v.Number, Did: "publish", Of: v.Of, By: v.By, Reason: v.Reason, Hash: v.Hash, Bytes: len(record)}
+	line := Line{Version: v.Number, Did: didPublish, Of: v.Of, By: v.By, Reason: v.Reason, Hash: v.Hash, Bytes: len(record)}
 	if v.Of != 0 {
-		line.Did = "rollback"
+		line.Did = didRollback
 	}
 	head := Head{Version: v.Number, Hash: v.Hash}
 	var drop []int64
 	head.Oldest, drop = s.oldest(v.Number, len(record))
+	if tried := s.Head.Tried; tried != 0 {
+		drop = append(drop, tried)
+	}
 	c := &admin.Change{Table: admin.ConfigTable, What: "publication", Was: s.Was, Line: jsonText(line),
 		Set: []admin.TableRecord{{Name: strconv.FormatInt(v.Number, 10), Value: record}, {Value: head.Text()}}}
 	for _, number := range drop {
@@ -281,26 +340,47 @@ func (s *State) Next(v *Version) *admin.Change {
 	return c
 }
 
-// oldest returns the oldest version to keep beside one of so many bytes, 0 for those of its line, and those to drop.
+// oldest returns the oldest version to keep beside a new one of so many bytes, and those to drop.
 func (s *State) oldest(number int64, size int) (oldest int64, drop []int64) {
-	sizes := map[int64]int{}
-	before := cmp.Or(s.Head.Oldest, number)
-	for i := range s.Lines {
-		sizes[s.Lines[i].Version] = s.Lines[i].Bytes
-		if s.Head.Oldest == 0 { // nobody knows what was dropped
+	before := s.Head.Oldest
+	if before == 0 { // nobody knows what was dropped
+		before = number
+		for i := range s.Lines {
 			before = min(before, s.Lines[i].Version)
 		}
 	}
-	size = cmp.Or(size, sizes[number])
-	for oldest = number; oldest > before && number-oldest < versionsKept-1; oldest-- {
-		if size += cmp.Or(sizes[oldest-1], admin.MaxConfigRecord); size > bytesKept {
-			break
+	oldest = s.oldestBeside(number, size, before)
+	for n := before; n < oldest; n++ {
+		if len(drop) == admin.HistoryList.Kept() {
+			return n, drop
 		}
-	}
-	for n := max(before, oldest-int64(admin.HistoryList.Kept())); n < oldest; n++ {
 		drop = append(drop, n)
 	}
 	return oldest, drop
+}
+
+// oldestBeside returns the oldest version, not before that one, to keep beside a version of so many bytes.
+func (s *State) oldestBeside(number int64, size int, before int64) int64 {
+	sizes := map[int64]int{} // of a version that was only tried, 0
+	for i := range s.Lines {
+		bytes := 0
+		if s.Lines[i].PutInForce() {
+			bytes = s.Lines[i].Bytes
+		}
+		sizes[s.Lines[i].Version] = max(sizes[s.Lines[i].Version], bytes)
+	}
+	oldest := number
+	for oldest > before && number-oldest < versionsKept-1 {
+		next, known := sizes[oldest-1]
+		if !known {
+			next = admin.MaxConfigRecord
+		}
+		if size += next; size > bytesKept {
+			break
+		}
+		oldest--
+	}
+	return oldest
 }
 
 // Fetch returns a version. It is a [store.ErrInvalid] if the store does not keep it, and lists those that it keeps.

@@ -239,3 +239,55 @@ func TestAReloadBesideTheEndOfWatch(t *testing.T) {
 		running.Wait()
 	}
 }
+
+// What an earlier build wrote while it tried version 2 beside version 1.
+const (
+	triedHead = `{"schema":2,"version":1,"hash":"%s","oldest":1,"next":{"version":2,"hash":"%s","share":500,"by":"team",` +
+		`"until":1767323045000000}}`
+	triedLine = `{"version":2,"did":"canary","share":500,"attribute":"team","until":1767323045000000,"by":"anna","reason":"a trial",` +
+		`"hash":"%s","bytes":300}`
+)
+
+// A head with a version under trial is read as its version in force, with one warning. What is published next, a file or an
+// earlier version, is written without the trial, and takes the version that was tried away.
+func TestAHeadWithATrialIsReadAsItsVersionInForce(t *testing.T) {
+	backend := openFile(t)
+	publish(t, backend, pair("1000"))
+	s, err := published.Read(t.Context(), &backend.Tables)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tried := published.Version{Number: 2, By: "anna", Reason: "a trial", Text: []byte(pair("5"))}
+	hash := published.Hash(tried.Text)
+	head := fmt.Sprintf(triedHead, s.Head.Hash, hash)
+	done, err := backend.Change(t.Context(), &admin.Change{Table: admin.ConfigTable, Was: s.Was, Line: fmt.Sprintf(triedLine, hash),
+		Set: []admin.TableRecord{{Name: "2", Value: tried.Record()}, {Value: head}}})
+	if err != nil || !done {
+		t.Fatal(done, err)
+	}
+	policies := follow(t, backend, backend, policyfile.Published{})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var told []string
+	policies.Watch(ctx, time.Millisecond, func(err error) {
+		if err == nil { // the next version
+			cancel()
+			return
+		}
+		told = append(told, err.Error())
+		if limit := policies.File().Policies[0].Limits[0].Stored().String(); limit != "token-bucket:1000/1h" {
+			t.Errorf("%s is in force", limit)
+		}
+		publish(t, backend, pair("7"))
+	})
+	if len(told) != 1 || told[0] != "version 2, which an older limitctl tried beside version 1, is ignored" {
+		t.Errorf("told %q", told)
+	}
+	if s, err = published.Read(t.Context(), &backend.Tables); err != nil || s.Head.Version != 3 || s.Head.Tried != 0 || s.Before() != 1 ||
+		s.Kept(2) || strings.Contains(s.Was, "next") || !strings.HasPrefix(s.Was, `{"schema":1,`) {
+		t.Errorf("afterwards the head is %s, %v", s.Was, err)
+	}
+	if record, err := backend.Value(t.Context(), admin.ConfigTable, fmt.Sprint(2)); record != "" || err != nil {
+		t.Errorf("the version that was tried is kept: %q, %v", record, err)
+	}
+}
