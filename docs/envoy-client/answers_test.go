@@ -73,7 +73,8 @@ func TestEnvoysClientIsAnswered(t *testing.T) {
 		for _, header := range answer.ResponseHeadersToAdd {
 			headers[header.Key] = header.Value
 		}
-		if headers["ratelimit-policy"] != `"login/ip";q=3;w=3600,"login/route";q=100;w=86400` || (headers["retry-after"] != "") != (i == 3) {
+		if headers["ratelimit-policy"] != `"login/ip";q=3;w=3600,"login/route";q=100;w=86400` ||
+			(headers["retry-after"] != "") != (i == 3) {
 			t.Errorf("call %d has headers %v", i+1, headers)
 		}
 	}
