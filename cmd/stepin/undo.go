@@ -132,7 +132,8 @@ func (u *undoing) run(ctx context.Context, args []string) error {
 		return err
 	}
 	if !u.dryRun && u.Env.BeingWritten(path) { // what it deletes after this would stay deleted
-		return cli.Usagef("the change that keeps %s still runs%s; wait for its end, or end it", output.Printable(path), processOf(path))
+		return cli.Usagef("the change that keeps %s still runs%s; wait for its end, or end it", output.Printable(path),
+			u.processOf(path))
 	}
 	if u.plan.Backup, err = operation.OpenBackup(&runner.Files, path, s.Prefix.Value); err != nil {
 		return err
@@ -181,11 +182,12 @@ func (u *undoing) run(ctx context.Context, args []string) error {
 	return errors.Join(err, u.Print(answer))
 }
 
-// processOf names the process that writes a backup under the name that limitctl gave it, in parentheses.
-func processOf(path string) string {
+// processOf names the process that writes a backup, in parentheses. The name of a file says it only where limitctl chose that.
+func (u *undoing) processOf(path string) string {
+	folder, err := cli.BackupFolder(u.Globals)
 	name := strings.TrimSuffix(filepath.Base(path), ".jsonl")
 	process := name[strings.LastIndex(name, "-")+1:]
-	if _, err := strconv.Atoi(process); err != nil {
+	if _, wrong := strconv.Atoi(process); err != nil || wrong != nil || filepath.Dir(path) != folder.Path {
 		return ""
 	}
 	return " (pid " + process + ")"

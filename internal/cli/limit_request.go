@@ -89,7 +89,7 @@ func EachLimit(given []string) (each []string) {
 		begins := len(each)
 		for part := range strings.SplitSeq(text, ",") {
 			before, _, isLimit := strings.Cut(part, "/")
-			isRest := isLimit && len(each) > begins && isCount(each[len(each)-1]) // of 1,000/1h
+			isRest := isLimit && len(before) == 3 && len(each) > begins && isCount(each[len(each)-1]) // of 1,000/1h
 			if len(each) > begins && (!isLimit || isRest || strings.Contains(before, "=")) {
 				each[len(each)-1] += "," + part
 			} else {
@@ -100,8 +100,8 @@ func EachLimit(given []string) (each []string) {
 	return each
 }
 
-// isCount reports whether a text is digits alone.
-func isCount(text string) bool { return strings.Trim(text, "0123456789") == "" }
+// isCount reports whether a text is digits and commas alone.
+func isCount(text string) bool { return strings.Trim(text, "0123456789,") == "" }
 
 // Normalized checks requests before a store is opened. Whether a cost can ever fit its limit is
 // left to the store, since an operator's override may have raised the limit.

@@ -63,8 +63,10 @@ func parseLimit(text string, algorithm Algorithm) (l Limit, err error) {
 	rest, options, hasOptions := strings.Cut(rest, ",")
 	count, period, found := strings.Cut(rest, "/")
 	if !found {
-		if after, _, isLimit := strings.Cut(options, "/"); isLimit && strings.Trim(rest+after, "0123456789") == "" {
-			return l, Invalidf("write the count without a comma, as in %s%s", rest, options)
+		thousands, period, isLimit := strings.Cut(options, "/")
+		if isLimit && strings.Trim(rest+thousands, "0123456789,") == "" && len(thousands)%4 == 3 {
+			return l, Invalidf("write the count without a comma, as in %s%s/%s", rest,
+				strings.ReplaceAll(thousands, ",", ""), period)
 		}
 		return l, Invalidf("it has no period; write COUNT/PERIOD, such as %s", withPeriod(rest))
 	}
