@@ -89,12 +89,11 @@ next:
 
 // judge handles the answer to a call, by the shards that it needed.
 func (s *breakerStore) judge(visits []visit, err error, took time.Duration, reqs []store.Request, decisions []store.Decision) {
-	slow := took > s.Slow
-	if err == nil && !slow {
-		s.judgeAnswers(visits, reqs, decisions)
+	failed := store.IsAway(err) || took > s.Slow
+	if err == nil && !failed {
+		s.succeeded(visits, decisions)
 		return
 	}
-	failed := store.IsAway(err) || slow
 	if !failed && (errors.Is(err, store.ErrGaveUp) || errors.Is(err, store.ErrInvalid)) {
 		return // it says nothing about the store
 	}
@@ -113,34 +112,20 @@ func (s *breakerStore) judge(visits []visit, err error, took time.Duration, reqs
 			return
 		}
 	}
-	if !named {
-		return
-	}
-	// The call was not meant for this shard, for example because a slot has moved.
-	if c := s.known(of.Shard); c != nil && c != s.whole && c.state == store.BreakerClosed {
-		c.count(failed, err, c.epoch.Load(), nil)
-	}
 }
 
-// errShardAway replaces the unknown error of a shard that was away while another shard denied.
-var errShardAway = errors.New("it did not answer a call over several shards")
-
-// judgeAnswers handles the answers to a call. If one of several shards denied, the answer does not depend on a shard
-// that is away; the decisions of that shard are then unguarded.
-func (s *breakerStore) judgeAnswers(visits []visit, reqs []store.Request, decisions []store.Decision) {
-	for n := range visits {
-		v, failed := &visits[n], false
-		if len(visits) > 1 {
-			for i := range decisions {
-				failed = failed || decisions[i].Unguarded && s.sharded.Shard(reqs[i].Key) == v.shard
-			}
+// succeeded counts an answer for all shards that the call needed. If one of several shards denied, the answer did not
+// need the others, so it counts for none.
+func (s *breakerStore) succeeded(visits []visit, decisions []store.Decision) {
+	if len(visits) > 1 && slices.ContainsFunc(decisions, func(d store.Decision) bool { return d.Unguarded }) {
+		return
+	}
+	for _, v := range visits {
+		if !v.well.Load() {
+			s.mu.Lock()
+			v.count(false, nil, v.begun, nil)
+			s.mu.Unlock()
 		}
-		if !failed && v.well.Load() {
-			continue
-		}
-		s.mu.Lock()
-		v.count(failed, errShardAway, v.begun, reqs[v.first:])
-		s.mu.Unlock()
 	}
 }
 
@@ -167,46 +152,30 @@ func (s *breakerStore) refuse(ctx context.Context, visits []visit, op store.Op, 
 
 // checkRecovery peeks, so that the check changes nothing in the store and fits into a full one.
 func (s *breakerStore) checkRecovery(req store.Request) error {
-	answered := make(chan error, 1)
-	panics.Go(func() error {
-		ctx, cancel := store.BudgetContext(context.Background(), s.Slow)
-		defer cancel()
-		return s.Store.Decide(ctx, store.Peek, []store.Request{req}, make([]store.Decision, 1))
-	}, func(err error) { answered <- err })
-	enough := time.NewTimer(2 * s.Slow) // a store that ignores its context must not block the breaker
-	defer enough.Stop()
-	select {
-	case err := <-answered:
-		return err
-	case <-enough.C:
-		return fmt.Errorf("%w: a recovery check was not answered within %s", store.ErrUnavailable, 2*s.Slow)
-	}
+	ctx, cancel := store.BudgetContext(context.Background(), s.Slow)
+	defer cancel()
+	return s.Store.Decide(ctx, store.Peek, []store.Request{req}, make([]store.Decision, 1))
 }
 
 // mostShards is the most circuits, however many names a store has for its shards. Calls of others pass.
 const mostShards = 1024
 
-// known returns the circuit of a shard; nil if there is none.
-func (s *breakerStore) known(shard string) *circuit {
+// circuitOf returns the circuit of a shard that contains the key of req.
+func (s *breakerStore) circuitOf(shard string, req *store.Request) *circuit {
 	if shard == "" {
 		return s.whole
 	}
-	return (*s.shards.Load())[shard]
-}
-
-// circuitOf returns the circuit of a shard that contains the key of req.
-func (s *breakerStore) circuitOf(shard string, req *store.Request) *circuit {
-	if c := s.known(shard); c != nil {
+	if c := (*s.shards.Load())[shard]; c != nil {
 		return c
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c := s.known(shard); c != nil {
-		return c
+	c := (*s.shards.Load())[shard]
+	if c == nil {
+		c = s.newCircuit(shard)
+		c.sample = req.Key
+		s.keep(c) // a new shard may replace an old one
 	}
-	c := s.newCircuit(shard)
-	c.sample = req.Key
-	s.keep(c) // a new shard may replace an old one
 	return c
 }
 
@@ -218,7 +187,7 @@ func (s *breakerStore) keep(c *circuit) {
 		if other == c || s.sharded.Shard(other.sample) == shard {
 			return false
 		}
-		if other.gone = true; other.state != store.BreakerClosed {
+		if other.gone = true; other.now() != store.BreakerClosed {
 			other.change(store.BreakerClosed, nil)
 		}
 		return true
@@ -241,11 +210,10 @@ type circuit struct {
 	// well: calls pass, and none has failed since the last success. Then a success takes no lock.
 	well atomic.Bool
 
-	// shown is a copy of the state that needs no lock, for example in an observer.
-	shown atomic.Uint32
+	// state is a [store.BreakerState], which only changes under the lock of the store.
+	state atomic.Uint32
 
 	// Guarded by the lock of the store.
-	state    store.BreakerState
 	failures int           // in a row, while closed
 	batches  []uint64      // those that are among the failures
 	since    time.Time     // when it last changed from closed
@@ -262,13 +230,15 @@ func (s *breakerStore) newCircuit(shard string) *circuit {
 	return c
 }
 
+func (c *circuit) now() store.BreakerState { return store.BreakerState(c.state.Load()) }
+
 // tryAgain starts a recovery check with the key of req, if it is time. The caller holds the lock.
 func (c *circuit) tryAgain(req *store.Request) {
-	if c.gone || c.state == store.BreakerClosed {
+	if c.gone || c.now() == store.BreakerClosed {
 		return
 	}
 	c.sample = req.Key
-	if c.state == store.BreakerOpen && !c.store.wallTime().Before(c.next) {
+	if c.now() == store.BreakerOpen && !c.store.wallTime().Before(c.next) {
 		c.change(store.BreakerHalfOpen, nil)
 		peek := store.Request{Key: req.Key, Limit: req.Limit, Cost: 1}
 		panics.Go(func() error { return c.store.checkRecovery(peek) }, c.recoveryChecked)
@@ -342,8 +312,7 @@ func (c *circuit) open(reason error) {
 
 // change sets the state and reports the change. The caller holds the lock, so that changes are reported in order.
 func (c *circuit) change(to store.BreakerState, reason error) {
-	from := c.state
-	c.state = to
-	c.shown.Store(uint32(to))
-	c.store.Observer.breakerChanged(store.BreakerChange{Shard: c.shard, From: from, To: to, At: c.store.wallTime(), Reason: reason})
+	from := store.BreakerState(c.state.Swap(uint32(to)))
+	o := c.store.Observer
+	notify(o, o.OnBreaker, store.BreakerChange{Shard: c.shard, From: from, To: to, At: c.store.wallTime(), Reason: reason})
 }

@@ -99,7 +99,11 @@ func TestWhatCountsForAPart(t *testing.T) {
 		"of one and of several":           {func(*sickStore) {}, [][]string{{"a1"}, {"b1"}, {"b1", "a1"}}, "a"},
 		"well between":                    {func(s *sickStore) {}, [][]string{{"a1"}, {"b1", "c1"}, {"b1"}, {"a1"}}, "a"},
 		"of the shard that took its keys": {func(s *sickStore) { s.moved["d"] = "a" }, [][]string{{"d1"}, {"a1"}}, "a"},
-		"not needed":                      {func(s *sickStore) { s.skips = true }, [][]string{{"b1", "a1"}, {"b1", "a1"}}, "a"},
+		"not needed by a denial":          {func(s *sickStore) {}, [][]string{{"denied", "a1"}, {"denied", "a1"}}, ""},
+		"not needed between":              {func(s *sickStore) {}, [][]string{{"a1"}, {"denied", "a1"}, {"a1"}}, "a"},
+		"of a shard that was not asked": {func(s *sickStore) {
+			s.sick["b"], s.unnamed = &store.ShardError{Shard: "a", Err: errAway}, true
+		}, [][]string{{"b1"}, {"b1"}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := fuseShards(store.Breaker{Failures: 2})
@@ -117,24 +121,6 @@ func TestWhatCountsForAPart(t *testing.T) {
 			}
 		})
 	}
-}
-
-// An error counts for the shard that it names, to which the keys may have moved.
-func TestAnErrorOfAnotherShard(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := fuseShards(store.Breaker{Failures: 2})
-		f.take("a1") // so that it is known
-		f.change(func() { f.sick["b"] = &store.ShardError{Shard: "a", Err: errAway} })
-		f.change(func() { f.unnamed = true })
-		f.take("b1")
-		f.take("b1")
-		f.wantOf(t, "a", store.BreakerClosed, store.BreakerOpen)
-		f.change(func() { f.sick["b"] = &store.ShardError{Err: errAway} }) // without a shard
-		for range 5 {
-			f.take("b1")
-		}
-		f.quiet(t)
-	})
 }
 
 // A shard whose keys another shard has taken over is forgotten, and reported as closed. Calls that are still under
@@ -243,36 +229,27 @@ func TestWhatACallOverSeveralShardsSays(t *testing.T) {
 	}
 }
 
-// The result of a call over several shards counts for the epoch in which it began.
-func TestACallOverSeveralShardsIsOfItsTime(t *testing.T) {
-	for name, ends := range map[string]func(f *fused){
-		"with a failure":           func(f *fused) { f.sick["a"] = errAway },
-		"with an answer that lags": func(f *fused) { f.sick["a"] = errAway; f.skips = true },
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := fuseShards(store.Breaker{Failures: 2, Pause: time.Second, Slow: time.Hour})
-				hold := f.holdBack(store.Take)
-				f.change(func() { ends(f) })
-				go f.take("b1", "a1")
-				synctest.Wait()
-				f.holdBack()
-				f.change(func() { f.sick["a"], f.skips = errAway, false })
-				f.take("a1")
-				f.take("a1")
-				f.wantOf(t, "a", store.BreakerClosed, store.BreakerOpen)
-				f.change(func() { delete(f.sick, "a"); f.now = f.now.Add(time.Second) })
-				f.take("a1")
-				f.wantOf(t, "a", store.BreakerOpen, store.BreakerHalfOpen)
-				f.wantOf(t, "a", store.BreakerHalfOpen, store.BreakerClosed)
-				f.change(func() { f.skips = name != "with a failure" })
-				close(hold)
-				synctest.Wait()
-				f.quiet(t) // one failure in the new epoch would open it again
-				f.change(func() { f.sick["a"], f.skips = errAway, false })
-				f.take("a1")
-				f.wantOf(t, "a", store.BreakerClosed, store.BreakerOpen)
-			})
-		})
-	}
+// The result of a call counts for the epoch in which it began.
+func TestAResultIsOfItsTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := fuseShards(store.Breaker{Failures: 2, Pause: time.Second, Slow: time.Hour})
+		hold := f.holdBack(store.Take)
+		f.change(func() { f.sick["a"] = errAway })
+		go f.take("b1", "a1")
+		synctest.Wait()
+		f.holdBack()
+		f.take("a1")
+		f.take("a1")
+		f.wantOf(t, "a", store.BreakerClosed, store.BreakerOpen)
+		f.change(func() { delete(f.sick, "a"); f.now = f.now.Add(time.Second) })
+		f.take("a1")
+		f.wantOf(t, "a", store.BreakerOpen, store.BreakerHalfOpen)
+		f.wantOf(t, "a", store.BreakerHalfOpen, store.BreakerClosed)
+		close(hold)
+		synctest.Wait()
+		f.quiet(t) // one failure in the new epoch would open it again
+		f.change(func() { f.sick["a"] = errAway })
+		f.take("a1")
+		f.wantOf(t, "a", store.BreakerClosed, store.BreakerOpen)
+	})
 }

@@ -117,7 +117,7 @@ func CollectDenials(backend store.Store, settings store.DenialLog, observer *Obs
 	if every <= 0 {
 		every = time.Second
 	}
-	c := &DenialCollector{every: every, observer: observer, start: time.Now().Add(-time.Microsecond),
+	c := &DenialCollector{every: every, observer: cmp.Or(observer, new(Observer)), start: time.Now().Add(-time.Microsecond),
 		seed: maphash.MakeSeed(), letThrough: map[string]int64{}}
 	c.table, _ = admin.TablesOf(backend)
 	c.sketch = spacesaving.New[store.Key, denialNote](denialCounters, func(key store.Key) store.Key {
@@ -255,9 +255,9 @@ func (c *DenialCollector) write(ctx context.Context) error {
 	c.failing = err != nil
 	switch {
 	case err == nil && failed:
-		c.observer.denialLog(nil)
+		notify(c.observer, c.observer.OnDenialLog, nil)
 	case err != nil && !failed:
-		c.observer.denialLog(fmt.Errorf("denials cannot be written: %w", err))
+		notify(c.observer, c.observer.OnDenialLog, fmt.Errorf("denials cannot be written: %w", err))
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

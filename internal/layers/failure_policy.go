@@ -72,7 +72,7 @@ func (s *failurePolicyStore) Decide(ctx context.Context, op store.Op, reqs []sto
 	if replaced, asked := ctx.Value(replacedError{}).(*error); asked {
 		*replaced = err
 	}
-	s.observer.failed(err)
+	notify(s.observer, s.observer.OnFailure, err)
 	return nil
 }
 

@@ -106,13 +106,6 @@ func (k *leasedKey) adapt(now, term time.Duration) {
 	}
 }
 
-// slower reduces the chunk when units were left over.
-func (k *leasedKey) slower() {
-	if k.chunk /= 2; k.chunk < 2 {
-		k.cold.Store(true)
-	}
-}
-
 // demand returns the units to take besides cost: what others wait for, and in advance, at most half of what the store has
 // left. asks is false if the key is not worth it.
 func (k *leasedKey) demand(cost int64, now, term time.Duration) (extra int64, asks bool) {
@@ -125,11 +118,10 @@ func (k *leasedKey) demand(cost int64, now, term time.Duration) (extra int64, as
 	return k.waiting.Load() + min(k.chunk, k.room(now), k.remaining/2), true
 }
 
-// lose counts units that may have been charged and cannot go back. They stop counting after until, if that is not
-// 0.
-func (k *leasedKey) lose(units int64, until time.Duration) {
+// lose counts units that may have been charged and cannot go back, until they are gone.
+func (k *leasedKey) lose(units int64, gone time.Duration) {
 	k.lost += units
-	k.lostUntil = max(k.lostUntil, until)
+	k.lostUntil = max(k.lostUntil, gone)
 }
 
 // heat finds busy keys, in a fixed amount of memory: it counts the takes of each key in the current interval. Keys
@@ -254,17 +246,12 @@ func (s *leaseStore) sweepLater() {
 func (s *leaseStore) sweep() {
 	var refunds []leaseRefund
 	again := false
-	for i := range s.keys.sets {
-		for j := range s.keys.sets[i].slots {
-			k := s.keys.sets[i].slots[j].Load()
-			if k == nil || k.value.current.Load() == nil {
-				continue
-			}
-			if refunds = s.look(refunds, k); k.value.current.Load() != nil {
-				again = true
-			}
+	s.keys.each(func(k *keyed[leasedKey]) {
+		if k.value.current.Load() != nil {
+			refunds = s.look(refunds, k)
+			again = again || k.value.current.Load() != nil
 		}
-	}
+	})
 	s.giveBack(refunds)
 	if again {
 		s.sweepLater()
@@ -276,14 +263,12 @@ func (s *leaseStore) look(refunds []leaseRefund, k *keyed[leasedKey]) []leaseRef
 	k.value.mu.Lock()
 	defer k.value.mu.Unlock()
 	l := k.value.current.Load()
-	if l == nil {
+	if l == nil || s.time.now() < l.ends && !s.closed.Load() {
 		return refunds
 	}
-	if s.time.now() < l.ends && !s.closed.Load() {
-		return refunds
-	}
-	if l.left.Load() > 0 {
-		k.value.slower()
+	if l.left.Load() > 0 { // it was too many
+		k.value.chunk /= 2
+		k.value.cold.Store(k.value.chunk < 2)
 	}
 	return s.retire(refunds, k)
 }

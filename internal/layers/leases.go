@@ -177,7 +177,11 @@ func (s *leaseStore) refill(ctx context.Context, k *keyed[leasedKey], req *store
 	key.cold.Store(true)
 	switch (&Call{Decisions: decisions[:], Err: err}).Outcome() {
 	case "outcome-unknown", "gave-up-unknown", "error":
-		key.lose(asked[0].Cost, unknownUntil(&k.limit, l.got))
+		gone := time.Duration(0) // depends on other charges
+		if _, isWindow := k.limit.Advance(0); isWindow > 0 {
+			gone = l.got + 2*k.limit.Period + refundWay
+		}
+		key.lose(asked[0].Cost, gone)
 	}
 	*d = l.decision
 	return err != nil || asked[0].Cost == req.Cost, err
@@ -208,15 +212,6 @@ func (s *leaseStore) hold(k *keyed[leasedKey], l *lease, taken, left int64) (ref
 	}
 	s.sweepLater()
 	return refunds
-}
-
-// unknownUntil returns until when units count that may have been charged about now; 0 if that depends on other
-// charges.
-func unknownUntil(limit *store.Limit, now time.Duration) time.Duration {
-	if _, gone := limit.Advance(0); gone == 0 {
-		return 0
-	}
-	return now + 2*limit.Period + refundWay
 }
 
 func (s *leaseStore) enter() {

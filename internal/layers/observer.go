@@ -92,34 +92,11 @@ func (s *observerStore) Decide(ctx context.Context, op store.Op, reqs []store.Re
 	return err
 }
 
-// failed passes on an error that was replaced.
-func (o *Observer) failed(err error) {
-	if o != nil && o.OnFailure != nil {
+// notify calls a function of the observer with value, unless it is nil.
+func notify[T any](o *Observer, f func(T), value T) {
+	if f != nil {
 		defer o.caught()
-		o.OnFailure(err)
-	}
-}
-
-func (o *Observer) breakerChanged(change store.BreakerChange) {
-	if o != nil && o.OnBreaker != nil {
-		defer o.caught()
-		o.OnBreaker(change)
-	}
-}
-
-// overrides passes on that overrides can no longer be read, or can be again.
-func (o *Observer) overrides(err error) {
-	if o != nil && o.OnOverrides != nil {
-		defer o.caught()
-		o.OnOverrides(err)
-	}
-}
-
-// denialLog passes on that denials can no longer be written, or can be again.
-func (o *Observer) denialLog(err error) {
-	if o != nil && o.OnDenialLog != nil {
-		defer o.caught()
-		o.OnDenialLog(err)
+		f(value)
 	}
 }
 
@@ -173,9 +150,9 @@ func StatsOf(s store.Store) Stats {
 func (s *breakerStore) states() map[string]store.BreakerState {
 	states := map[string]store.BreakerState{}
 	for shard, c := range *s.shards.Load() {
-		states[shard] = store.BreakerState(c.shown.Load())
+		states[shard] = c.now()
 	}
-	if whole := store.BreakerState(s.whole.shown.Load()); len(states) == 0 || whole != store.BreakerClosed {
+	if whole := s.whole.now(); len(states) == 0 || whole != store.BreakerClosed {
 		states[""] = whole // otherwise it is from the time before any shard was known
 	}
 	return states
@@ -183,8 +160,8 @@ func (s *breakerStore) states() map[string]store.BreakerState {
 
 // held returns the number of keys with leased units, and of these units.
 func (s *leaseStore) held() (keys, units int64) {
-	s.keys.each(func(k *leasedKey) {
-		if l := k.current.Load(); l != nil {
+	s.keys.each(func(k *keyed[leasedKey]) {
+		if l := k.value.current.Load(); l != nil {
 			if left := l.left.Load(); left > 0 {
 				keys, units = keys+1, units+left
 			}
@@ -196,20 +173,20 @@ func (s *leaseStore) held() (keys, units int64) {
 // repeated returns the number of valid denials.
 func (s *denialMemory) repeated() (denials int64) {
 	now := s.time.now()
-	s.denials.each(func(d *denial) {
-		if now < d.until {
+	s.denials.each(func(k *keyed[denial]) {
+		if now < k.value.until {
 			denials++
 		}
 	})
 	return denials
 }
 
-// each calls f with each value.
-func (t *keyTable[T]) each(f func(*T)) {
+// each calls f with each key.
+func (t *keyTable[T]) each(f func(*keyed[T])) {
 	for i := range t.sets {
 		for j := range t.sets[i].slots {
 			if k := t.sets[i].slots[j].Load(); k != nil {
-				f(&k.value)
+				f(k)
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package layers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -75,6 +76,7 @@ const (
 func WatchOverrides(backend store.Store, settings store.Overrides, env Env) *OverrideWatch {
 	settings = settings.WithDefaults()
 	w := &OverrideWatch{Overrides: settings, Env: env, time: newStopwatch(env.Clock)}
+	w.Observer = cmp.Or(w.Observer, new(Observer))
 	w.table, _ = admin.TablesOf(backend)
 	w.ctx, w.close = context.WithCancel(context.Background())
 	w.source.Read, w.source.Apply = w.readChange, w.apply
@@ -188,9 +190,9 @@ func (w *OverrideWatch) readOnce() (pause time.Duration, err error) {
 	_, err = w.source.Look(w.ctx, true)
 	switch {
 	case err == nil && w.failing:
-		w.Observer.overrides(nil)
+		notify(w.Observer, w.Observer.OnOverrides, nil)
 	case err != nil && !w.failing && w.ctx.Err() == nil:
-		w.Observer.overrides(fmt.Errorf("overrides cannot be read: %w", err))
+		notify(w.Observer, w.Observer.OnOverrides, fmt.Errorf("overrides cannot be read: %w", err))
 	}
 	if w.failing = err != nil; w.source.Seen == "" {
 		return failedPause * w.Every, err

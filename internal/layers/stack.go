@@ -3,6 +3,7 @@
 package layers
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -49,6 +50,7 @@ type Env struct {
 // requests with their defaults set.
 func Stack(backend store.Store, with Layers) store.Store {
 	bare := backend
+	with.Observer = cmp.Or(with.Observer, new(Observer))
 	add := func(wrapper store.Store) {
 		if wrapper != backend {
 			backend = store.Wrap(wrapper, backend)
@@ -57,7 +59,7 @@ func Stack(backend store.Store, with Layers) store.Store {
 	if with.Budget > 0 {
 		add(store.WithBudget(backend, with.Budget))
 	}
-	if o := with.Observer; o != nil && o.OnStoreCall != nil {
+	if o := with.Observer; o.OnStoreCall != nil {
 		add(&observerStore{Store: backend, observer: o, onCall: o.OnStoreCall, start: time.Now()})
 	}
 	if with.Breaker != nil {
@@ -81,7 +83,7 @@ func Stack(backend store.Store, with Layers) store.Store {
 	if with.Around != nil {
 		add(with.Around(backend))
 	}
-	if o := with.Observer; o != nil && o.OnCall != nil {
+	if o := with.Observer; o.OnCall != nil {
 		add(&observerStore{Store: backend, observer: o, onCall: o.OnCall, start: time.Now()})
 	}
 	if backend != bare {
