@@ -52,9 +52,31 @@ const (
 	MaxConfigReport = 1 << 10
 )
 
+// tables has what is known about each table: what errors call it, and where in a store its records are.
+var tables = [...]struct{ what, head, others string }{
+	IdentityTable: {"the store's id", "id", "id:"},
+	OverrideTable: {"overrides", "{override}", "{override}:"},
+	ConfigTable:   {"published configurations", "{config}:head", "{config}:v:"},
+	ReportTable:   {"reports of processes", "{config}:process:", "{config}:process:"},
+}
+
+// Check is for stores. It returns a [store.ErrInvalid] if there is no such table.
+func (t Table) Check() error {
+	if int(t) < len(tables) {
+		return nil
+	}
+	return store.Invalidf("unknown table number %d", uint8(t))
+}
+
 // String returns what errors call the table.
-func (t Table) String() string {
-	return [...]string{"the store's id", "overrides", "published configurations", "reports of processes"}[t]
+func (t Table) String() string { return tables[t].what }
+
+// Key is for stores. It is the key of a record, which no record of another table has.
+func (t Table) Key(name string) string {
+	if name == "" {
+		return tables[t].head
+	}
+	return tables[t].others + name
 }
 
 // Max returns the most bytes of a record of that name.
@@ -109,6 +131,9 @@ type Change struct {
 
 // Check is for stores. It returns a [store.ErrInvalid] if the change is out of bounds.
 func (c *Change) Check() error {
+	if err := c.Table.Check(); err != nil {
+		return err
+	}
 	for i := range c.Set {
 		if r := &c.Set[i]; r.Value == "" || len(r.Value) > c.Table.Max(r.Name) {
 			return store.Invalidf("a record of %d bytes for %s; it can have 1 to %d", len(r.Value), c.Table, c.Table.Max(r.Name))

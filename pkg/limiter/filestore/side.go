@@ -32,15 +32,10 @@ var recordTables = [...]*recordTable{admin.IdentityTable: &identityTable, admin.
 
 // rowKey returns the key of a row. Published configurations and reports share a table.
 func rowKey(t admin.Table, name string) string {
-	switch {
-	case t == admin.ConfigTable && name == "":
-		return "head"
-	case t == admin.ConfigTable:
-		return "v:" + name
-	case t == admin.ReportTable:
-		return "process:" + name
+	if recordTables[t] != &publishedTable {
+		return name
 	}
-	return name
+	return strings.TrimPrefix(t.Key(name), "{config}:")
 }
 
 // nameOf is the reverse of rowKey.
@@ -65,6 +60,9 @@ func (s side) read(ctx context.Context, do func(t *transaction) error) error {
 
 // Get implements [admin.SideTable].
 func (s side) Get(ctx context.Context, of admin.Table, names ...string) (found []admin.TableRecord, now store.Instant, err error) {
+	if err := of.Check(); err != nil {
+		return nil, 0, err
+	}
 	now = store.InstantOf(s.clock())
 	err = s.read(ctx, func(t *transaction) (err error) {
 		now = t.now

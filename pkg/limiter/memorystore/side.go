@@ -49,6 +49,9 @@ func (s *side) begin() (now store.Instant, err error) {
 
 // Get implements [admin.SideTable].
 func (s *side) Get(_ context.Context, t admin.Table, names ...string) (found []admin.TableRecord, now store.Instant, err error) {
+	if err := t.Check(); err != nil {
+		return nil, 0, err
+	}
 	if now, err = s.begin(); err != nil {
 		return nil, 0, err
 	}

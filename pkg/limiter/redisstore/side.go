@@ -22,20 +22,7 @@ type side struct{ *Store }
 
 // recordKey returns the key of a record.
 func (s side) recordKey(t admin.Table, name string) string {
-	key := string(s.lanes.Own) + "!"
-	switch {
-	case t == admin.IdentityTable:
-		return key + "id"
-	case t == admin.OverrideTable && name == "":
-		return key + "{override}"
-	case t == admin.OverrideTable:
-		return key + "{override}:" + name
-	case t == admin.ReportTable:
-		return key + "{config}:process:" + name
-	case name == "":
-		return key + "{config}:head"
-	}
-	return key + "{config}:v:" + name
+	return string(s.lanes.Own) + "!" + t.Key(name)
 }
 
 // listKey returns the key of a list. It does not expire: nobody should be able to wait until a change is forgotten.
@@ -70,7 +57,7 @@ func foreign(key string) error {
 
 // Get implements [admin.SideTable]. Those overrides that the index has are in force.
 func (s side) Get(ctx context.Context, t admin.Table, names ...string) (found []admin.TableRecord, now store.Instant, err error) {
-	if err := s.lanes.Check(); err != nil {
+	if err := cmp.Or(s.lanes.Check(), t.Check()); err != nil {
 		return nil, 0, err
 	}
 	if len(names) == 1 {

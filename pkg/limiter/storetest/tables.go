@@ -137,6 +137,19 @@ func words(o *store.Override) string {
 // tablesMatchTheReference changes everything at random, and lets time pass.
 func tablesMatchTheReference(t *testing.T, w *twins) {
 	ctx := context.Background()
+	table, keys := admin.Table(0), map[string]bool{}
+	for ; table.Check() == nil; table++ {
+		found, _, err := w.Get(ctx, table, "9")
+		keys[table.Key("9")] = true
+		if err != nil || len(found) > 0 || len(keys) != int(table)+1 {
+			t.Errorf("%s have %v, %v, and the keys %v", table, found, err, keys)
+		}
+	}
+	_, _, err := w.Get(ctx, table, "9")
+	_, err2 := w.Change(ctx, &admin.Change{Table: table, Set: []admin.TableRecord{{Name: "9", Value: "x"}}})
+	if !errors.Is(err, store.ErrInvalid) || !errors.Is(err2, store.ErrInvalid) {
+		t.Errorf("of an unknown table: %v, %v", err, err2)
+	}
 	for _, pause := range []time.Duration{admin.DenialPause, admin.DenialPause + time.Millisecond} { // this one ends a run of denials
 		w.now = w.now.Truncate(10 * time.Minute).Add(48 * time.Hour)
 		for range 2 {
