@@ -2,7 +2,6 @@ package store
 
 import (
 	"net/netip"
-	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -11,7 +10,8 @@ import (
 // The zero Pattern selects nothing; see [ParsePattern] and [ExactPattern].
 type Pattern struct {
 	subject string       // the exact subject, if it is neither a glob nor a network
-	glob    string       // as it was written, if it is one of these
+	glob    string       // as it was written, if it has special characters or a network
+	begin   string       // what all subjects begin with
 	tokens  []globToken  // of the glob, or of what stands before the network
 	network netip.Prefix // in which the last value is
 }
@@ -38,126 +38,27 @@ type runeRange struct{ low, high rune }
 //
 // A text with none of these selects exactly that subject.
 func ParsePattern(text string) (Pattern, error) {
-	return parsePattern(text, ExactPattern, checkPart)
-}
-
-func parsePattern(text string, exactly func(string) (Pattern, error), check func(what, text string, most int) error) (Pattern, error) {
-	before, network, isNetwork := cutNetwork(text)
-	if !isNetwork && !strings.ContainsAny(text, `*?[\`) {
-		return exactly(text)
+	p, err := parseGlob(text)
+	if err == nil && p.glob != "" {
+		err = checkPart("pattern", text, 2*MaxSubjectLength)
 	}
-	if err := check("pattern", text, 2*MaxSubjectLength); err != nil {
+	if err == nil && p.tokens == nil && !p.network.IsValid() {
+		err = Key{Subject: p.subject}.Validate()
+	}
+	if err != nil {
 		return Pattern{}, err
 	}
-	if isNetwork {
-		tokens, _, err := parseGlob(before)
-		return Pattern{glob: before + network.String(), tokens: tokens, network: network}, err
-	}
-	tokens, literal, err := parseGlob(text)
-	switch {
-	case err != nil:
+	return p, nil
+}
+
+// ParseStoreKeyPattern reads a glob as [ParsePattern] does, over subjects or store keys of other
+// limiters, which can hold any bytes: braces, control characters and what is not UTF-8. A byte
+// that is not part of a character in UTF-8 is a character by itself.
+func ParseStoreKeyPattern(text string) (Pattern, error) {
+	if _, err := ExactStoreKeyPattern(text); err != nil {
 		return Pattern{}, err
-	case literal == "":
-		return Pattern{glob: text, tokens: tokens}, nil
 	}
-	exact, err := exactly(literal) // every special character was escaped
-	if err == nil {
-		exact.glob = text
-	}
-	return exact, err
-}
-
-// parseGlob reads a glob. literal is the one text that it matches, if there is but one.
-func parseGlob(text string) (tokens []globToken, literal string, err error) {
-	var b strings.Builder
-	isLiteral := true
-	for rest := text; rest != ""; {
-		r, size := decodeCharacter(rest)
-		rest = rest[size:]
-		token := globToken{}
-		switch r {
-		case '*':
-			if n := len(tokens); n > 0 && tokens[n-1].star {
-				continue // "**" is "*"
-			}
-			token.star = true
-		case '?':
-			token.negated = true
-		case '[':
-			if token, rest, err = parseSet(text, rest); err != nil {
-				return nil, "", err
-			}
-		default:
-			if r == '\\' {
-				if rest == "" {
-					return nil, "", Invalidf(`pattern %q ends in a lone backslash; write \\ for the backslash itself`, text)
-				}
-				r, size = decodeCharacter(rest)
-				rest = rest[size:]
-			}
-			token = oneRune(r)
-		}
-		if isLiteral = isLiteral && token.isOneRune(); isLiteral {
-			b.WriteString(characterText(token.ranges[0].low))
-		}
-		tokens = append(tokens, token)
-	}
-	if !isLiteral {
-		return tokens, "", nil
-	}
-	return tokens, b.String(), nil
-}
-
-// oneRune is the token of a plain character.
-func oneRune(r rune) globToken { return globToken{ranges: []runeRange{{r, r}}} }
-
-// isOneRune tells a token written as a plain or escaped character, which is
-// the only kind with a single range of a single rune outside a set.
-func (t *globToken) isOneRune() bool {
-	return !t.star && !t.negated && len(t.ranges) == 1 && t.ranges[0].low == t.ranges[0].high
-}
-
-// parseSet reads a set after its "[" and returns what follows its "]".
-func parseSet(text, rest string) (set globToken, after string, err error) {
-	unclosed := func() (globToken, string, error) {
-		return globToken{}, "", Invalidf(`pattern %q has a "[" without its "]"; write \[ for the bracket itself`, text)
-	}
-	next := func() (r rune, escaped, ok bool) {
-		if rest == "" {
-			return 0, false, false
-		}
-		r, size := decodeCharacter(rest)
-		rest = rest[size:]
-		if r != '\\' {
-			return r, false, true
-		}
-		r, size = decodeCharacter(rest)
-		rest = rest[size:]
-		return r, true, size > 0
-	}
-	if after, found := strings.CutPrefix(rest, "^"); found {
-		set.negated, rest = true, after
-	}
-	for {
-		low, escaped, ok := next()
-		if !ok {
-			return unclosed()
-		}
-		if low == ']' && !escaped {
-			if len(set.ranges) == 0 {
-				return globToken{}, "", Invalidf("pattern %q has an empty set; put at least one character between the brackets", text)
-			}
-			return set, rest, nil
-		}
-		high := low
-		if strings.HasPrefix(rest, "-") && !strings.HasPrefix(rest, "-]") {
-			rest = rest[1:]
-			if high, _, ok = next(); !ok {
-				return unclosed()
-			}
-		}
-		set.ranges = append(set.ranges, runeRange{min(low, high), max(low, high)})
-	}
+	return parseGlob(text)
 }
 
 // ExactPattern selects exactly that subject, glob characters included.
@@ -165,30 +66,113 @@ func ExactPattern(subject string) (Pattern, error) {
 	if err := (Key{Subject: subject}).Validate(); err != nil {
 		return Pattern{}, err
 	}
-	return Pattern{subject: subject}, nil
-}
-
-// ParseStoreKeyPattern reads a glob as [ParsePattern] does, over subjects or store keys of other
-// limiters, which can hold any bytes: braces, control characters and what is not UTF-8. A byte
-// that is not part of a character in UTF-8 is a character by itself.
-func ParseStoreKeyPattern(text string) (Pattern, error) {
-	return parsePattern(text, ExactStoreKeyPattern, checkLength)
+	return Pattern{subject: subject, begin: subject}, nil
 }
 
 // ExactStoreKeyPattern selects exactly that text, whatever bytes it has.
 func ExactStoreKeyPattern(text string) (Pattern, error) {
-	if err := checkLength("pattern", text, 2*MaxSubjectLength); err != nil {
-		return Pattern{}, err
+	if most := 2 * MaxSubjectLength; text == "" || len(text) > most {
+		return Pattern{}, checkPart("pattern", text, most)
 	}
-	return Pattern{subject: text}, nil
+	return Pattern{subject: text, begin: text}, nil
 }
 
-// checkLength is checkPart for a text of any bytes.
-func checkLength(what, text string, most int) error {
-	if text == "" || len(text) > most {
-		return checkPart(what, text, most)
+// parseGlob reads a pattern of any bytes.
+func parseGlob(text string) (p Pattern, err error) {
+	in, literal := globReader{text, text}, true
+	before, network, isNetwork := cutNetwork(text)
+	if isNetwork {
+		in.rest = before
 	}
-	return nil
+	for in.rest != "" {
+		r, escaped, ok := in.next()
+		token := globToken{ranges: []runeRange{{r, r}}}
+		switch {
+		case !ok:
+			return Pattern{}, Invalidf(`pattern %q ends in a lone backslash; write \\ for the backslash itself`, text)
+		case escaped:
+		case r == '*':
+			if n := len(p.tokens); n > 0 && p.tokens[n-1].star {
+				continue // "**" is "*"
+			}
+			token = globToken{star: true}
+		case r == '?':
+			token = globToken{negated: true}
+		case r == '[':
+			if token, err = in.set(); err != nil {
+				return Pattern{}, err
+			}
+		}
+		if literal = literal && token.isOneRune(); literal {
+			p.begin += token.text()
+		}
+		p.tokens = append(p.tokens, token)
+	}
+	switch {
+	case isNetwork:
+		if p.glob, p.network = before+network.String(), network; literal {
+			p.begin += networkBeginning(network)
+		}
+	case !literal:
+		p.glob = text
+	default:
+		if p.subject, p.tokens = p.begin, nil; p.subject != text { // every special character was escaped
+			p.glob = text
+		}
+	}
+	return p, nil
+}
+
+// globReader reads the rest of a glob.
+type globReader struct{ text, rest string }
+
+// next returns a character, and whether a backslash stands before it. ok is false at the end.
+func (in *globReader) next() (r rune, escaped, ok bool) {
+	r, size := decodeCharacter(in.rest)
+	in.rest = in.rest[size:]
+	if escaped = r == '\\'; escaped {
+		r, size = decodeCharacter(in.rest)
+		in.rest = in.rest[size:]
+	}
+	return r, escaped, size > 0
+}
+
+// set reads a set after its "[".
+func (in *globReader) set() (set globToken, err error) {
+	if after, found := strings.CutPrefix(in.rest, "^"); found {
+		set.negated, in.rest = true, after
+	}
+	for {
+		low, escaped, ok := in.next()
+		if low == ']' && !escaped {
+			if len(set.ranges) == 0 {
+				err = Invalidf("pattern %q has an empty set; put at least one character between the brackets", in.text)
+			}
+			return set, err
+		}
+		high := low
+		if strings.HasPrefix(in.rest, "-") && !strings.HasPrefix(in.rest, "-]") {
+			in.rest = in.rest[1:]
+			high, _, ok = in.next()
+		}
+		if !ok {
+			return set, Invalidf(`pattern %q has a "[" without its "]"; write \[ for the bracket itself`, in.text)
+		}
+		set.ranges = append(set.ranges, runeRange{min(low, high), max(low, high)})
+	}
+}
+
+// isOneRune reports whether t stands for one character, as a plain or an escaped one does.
+func (t *globToken) isOneRune() bool {
+	return !t.star && !t.negated && len(t.ranges) == 1 && t.ranges[0].low == t.ranges[0].high
+}
+
+// text is the text of a token of one character.
+func (t *globToken) text() string {
+	if r := t.ranges[0].low; r < firstByte {
+		return string(r)
+	}
+	return string([]byte{byte(t.ranges[0].low - firstByte)})
 }
 
 // firstByte is the character that stands for the byte 0, where that is not UTF-8, and so on.
@@ -202,14 +186,6 @@ func decodeCharacter(text string) (character rune, size int) {
 	return character, size
 }
 
-// characterText is the text of a character.
-func characterText(character rune) string {
-	if character >= firstByte {
-		return string([]byte{byte(character - firstByte)})
-	}
-	return string(character)
-}
-
 // IsZero reports whether p is the zero Pattern.
 func (p Pattern) IsZero() bool { return p.subject == "" && p.glob == "" }
 
@@ -217,19 +193,7 @@ func (p Pattern) IsZero() bool { return p.subject == "" && p.glob == "" }
 func (p Pattern) Exact() (subject string, exact bool) { return p.subject, p.subject != "" }
 
 // LiteralBeginning returns the text with which all subjects begin that p selects. It may be empty.
-func (p Pattern) LiteralBeginning() string {
-	if p.subject != "" {
-		return p.subject
-	}
-	var b strings.Builder
-	for _, t := range p.elements() {
-		if !t.isOneRune() {
-			break
-		}
-		b.WriteString(characterText(t.ranges[0].low))
-	}
-	return b.String()
-}
+func (p Pattern) LiteralBeginning() string { return p.begin }
 
 // String returns the pattern as it was written.
 func (p Pattern) String() string {
@@ -315,47 +279,45 @@ func (p Pattern) RedisGlob() string {
 		return EscapeGlob(p.subject)
 	}
 	var b strings.Builder
-	stars := 0
-	for _, t := range p.elements() {
-		if t.isOneRune() {
-			b.WriteString(EscapeGlob(characterText(t.ranges[0].low)))
-		} else if !strings.HasSuffix(b.String(), "*") || strings.HasSuffix(b.String(), `\*`) {
+	stars, last := 0, false
+	for _, t := range p.tokens {
+		if one := t.isOneRune(); one {
+			b.WriteString(EscapeGlob(t.text()))
+			last = false
+		} else if !last {
 			b.WriteByte('*')
 			if stars++; stars == maxRedisStars {
-				break // this star stands for all that follows
+				return b.String() // this star stands for all that follows
 			}
+			last = true
 		}
+	}
+	if p.network.IsValid() {
+		b.WriteString(networkBeginning(p.network) + "*")
 	}
 	return b.String()
 }
 
-// elements are the tokens of a glob that selects at least what p does, and exactly that if p is no network.
-func (p *Pattern) elements() []globToken {
+// Overlaps reports whether there can be a subject that both p and q select; the zero Pattern selects all here. Of two
+// globs it compares what subjects begin with, so it can be wrong by reporting true.
+func (p Pattern) Overlaps(q Pattern) bool {
 	switch {
-	case p.network.IsValid():
-		return append(appendLiteral(slices.Clone(p.tokens), networkBeginning(p.network)), globToken{star: true})
+	case p.IsZero() || q.IsZero():
+		return true
 	case p.subject != "":
-		return appendLiteral(nil, p.subject)
+		return q.Match(p.subject)
+	case q.subject != "":
+		return p.Match(q.subject)
+	case p.network.IsValid() && q.network.IsValid() && !p.network.Overlaps(q.network):
+		return false
 	}
-	return p.tokens
-}
-
-func appendLiteral(tokens []globToken, text string) []globToken {
-	for text != "" {
-		r, size := decodeCharacter(text)
-		tokens, text = append(tokens, oneRune(r)), text[size:]
-	}
-	return tokens
+	return strings.HasPrefix(p.begin, q.begin) || strings.HasPrefix(q.begin, p.begin)
 }
 
 // EscapeGlob returns a glob that matches exactly literal.
 func EscapeGlob(literal string) string {
-	_, _, isNetwork := cutNetwork(literal)
-	if !isNetwork && !strings.ContainsAny(literal, `*?[]^-\`) {
-		return literal
-	}
 	slash := -1 // one with a backslash before it is no network's
-	if isNetwork {
+	if _, _, isNetwork := cutNetwork(literal); isNetwork {
 		slash = strings.LastIndexByte(literal, '/')
 	}
 	var b strings.Builder
