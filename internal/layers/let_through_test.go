@@ -113,3 +113,28 @@ func TestWhatIsLetThroughIsBounded(t *testing.T) {
 		backend.Close()
 	})
 }
+
+// What a write did not bring is in the next one, and what it brought or may have brought is not.
+func TestWhatIsLetThroughIsWrittenOnce(t *testing.T) {
+	for err, want := range map[error]int64{nil: 0, store.ErrUnavailable: 3, store.ErrOutcomeUnknown: 0} {
+		synctest.Test(t, func(t *testing.T) {
+			table := denying(&denyingStore{decision: store.Decision{Allowed: true, Override: &store.Override{ID: "a"}}})
+			backend := withDenialLog(table)
+			table.set(err)
+			deny(t, backend, "u", 3) // which it allows
+			pass(time.Second + time.Millisecond)
+			if got := table.letThrough()["a"]; got != 3 {
+				t.Errorf("%v: the first write has %d", err, got)
+			}
+			table.set(nil)
+			pass(time.Minute)
+			backend.Close()
+			if got := table.letThrough()["a"]; got != want {
+				t.Errorf("%v: written later: %d, want %d", err, got, want)
+			}
+			if lost := len(table.written()) > 0 && table.written()[0].Lost; lost != (err == store.ErrOutcomeUnknown) {
+				t.Errorf("%v: it says that a write was lost: %t", err, lost)
+			}
+		})
+	}
+}

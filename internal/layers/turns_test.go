@@ -303,3 +303,46 @@ func TestAFailureLosesOnlyOneTurn(t *testing.T) {
 		})
 	}
 }
+
+// The work for a caller does not grow with the number of those who wait: an answer wakes only whom it concerns. A look reads
+// the clock.
+func TestTheWorkForACallerDoesNotGrowWithTheOthers(t *testing.T) {
+	for name, scene := range map[string]struct {
+		limit string
+		fails bool // the first call
+	}{
+		"one after the other is let through": {limit: "token-bucket:100/1s"},
+		"all are let through at once":        {limit: "fixed-window:100000/1h"},
+		"a call fails":                       {limit: "token-bucket:100/1s", fails: true},
+	} {
+		perCaller := func(n int) (looks int64) {
+			inQueue(t, func(t *testing.T, q *queue) {
+				full := asking("u", scene.limit, 1)
+				full.Cost = full.Limit.Capacity()
+				q.others(store.Take, full)
+				var read, calls atomic.Int64
+				q.Waiter.Now = func() time.Time { read.Add(1); return time.Now() }
+				q.store.answerBy(func([]store.Decision) (bool, error) {
+					if calls.Add(1) == 1 && scene.fails {
+						return true, store.ErrUnavailable
+					}
+					return false, nil
+				})
+				for number := range n {
+					req := asking("u", scene.limit, 1+int64(number%3))
+					req.Leave = int64(number % 5)
+					q.all.Go(func() {
+						time.Sleep(time.Duration(number) * time.Microsecond)
+						q.WaitAll(t.Context(), req)
+					})
+				}
+				q.all.Wait()
+				looks = read.Load() / int64(n)
+			})
+			return looks
+		}
+		if few, many := perCaller(100), perCaller(800); few == 0 || many > 2*few {
+			t.Errorf("%s: %d looks for each of 100 callers, and %d for each of 800", name, few, many)
+		}
+	}
+}

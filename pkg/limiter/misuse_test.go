@@ -82,6 +82,8 @@ func TestNilAndAbsurdArguments(t *testing.T) {
 		"the store is nil":                         take(none),
 		"the memory store is not made by New":      take(&memorystore.Store{}),
 		"the Redis store is not made by":           take(&redisstore.Store{}),
+		"the store of FailLocalIn is nil":          option(limiter.FailLocalIn(none, 1)),
+		"store of FailLocalIn is nil":              option(limiter.FailLocalIn(nil, 1)),
 		"option Leases has the time 1ns":           option(limiter.Leases{Term: 1}),
 		"option Overrides has the time 999.999µs":  option(limiter.Overrides{Every: time.Millisecond - 1}),
 		"option DenialLog has the time -1ns":       option(limiter.DenialLog{Every: -1}),

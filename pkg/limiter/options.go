@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/sys"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -56,9 +57,10 @@ func (b *builder) once(option string, number int64, times ...time.Duration) erro
 
 // failure is FailOpen, FailClosed or FailLocal.
 type failure struct {
-	policy store.FailurePolicy
-	share  float64
-	local  store.Store
+	policy   store.FailurePolicy
+	share    float64
+	inMemory bool // of the limiter
+	local    store.Store
 }
 
 // FailOpen lets requests through while the store is away. Such decisions are Unguarded.
@@ -70,7 +72,9 @@ func FailClosed() Option { return failure{policy: store.DenyOnError} }
 // FailLocal decides in the memory of this process while the store is away, by a share of each limit, above 0 and at
 // most 1. In an outage n processes let through at most n × share × limit, and each at least one unit. A share of 1
 // ÷ n lets through about one limit in all.
-func FailLocal(share float64) Option { return failure{policy: store.LocalOnError, share: share} }
+func FailLocal(share float64) Option {
+	return failure{policy: store.LocalOnError, share: share, inMemory: true}
+}
 
 // FailLocalIn is [FailLocal] with another store, such as a file that the processes of a machine share. Closing the
 // limiter leaves it open.
@@ -86,8 +90,10 @@ func (f failure) add(b *builder) error {
 	if f.policy != store.LocalOnError {
 		return nil
 	}
-	if f.local == nil {
+	if f.inMemory {
 		b.layers.Failure.Fallback = memorystore.New()
+	} else if sys.IsNil(f.local) {
+		return store.Invalidf("the store of FailLocalIn is nil")
 	}
 	if !(f.share > 0 && f.share <= 1) { // NaN included
 		return store.Invalidf("the share %v of FailLocal is out of range; it is above 0 and at most 1", f.share)
