@@ -67,37 +67,27 @@ func (a *apacheParser) parse(line []byte, r *record) (reason string) {
 		return "it does not begin with a client's address and a space"
 	}
 	f := &a.found
-	if rest := line[ip:]; len(rest) > len(nobody)+apacheTimeLength && string(rest[:len(nobody)]) == nobody &&
-		rest[len(nobody)+apacheTimeLength] == ']' {
-		if at, ok := a.clock.parse(rest[len(nobody) : len(nobody)+apacheTimeLength]); ok { // as nearly all lines are
-			r.at = at
-			f[apacheIP], f[apacheUser], f[apacheTimeField] = line[:ip], rest[len(" - "):len(" - -")],
-				rest[len(nobody):len(nobody)+apacheTimeLength]
-			return a.rest(rest[len(nobody)+apacheTimeLength+1:], r)
-		}
-	}
 	// A user name can contain spaces and brackets, so it ends where a time begins.
-	begin, end := ip, 0
+	bracket, end := ip, 0
 	for end == 0 {
-		next := beforeBracket(line[begin:])
-		if next < 0 {
-			if begin == ip {
-				return "it has no time in brackets"
-			}
-			bracketed, _, _ := bytes.Cut(line[begin:], []byte{']'})
+		from := bracket + 1
+		next := bytes.IndexByte(line[from:], '[')
+		if bracket = from + next; next < 0 && from == ip+1 {
+			return "it has no time in brackets"
+		} else if next < 0 {
+			bracketed, _, _ := bytes.Cut(line[from:], []byte{']'})
 			return fmt.Sprintf("its time, %q, is not like 17/May/2015:10:05:03 +0000, from 1970 to 2099", excerpt(bracketed))
 		}
-		begin += next + len(" [")
-		if after := begin + apacheTimeLength; after < len(line) && line[after] == ']' {
+		begin, after := bracket+1, bracket+1+apacheTimeLength
+		if line[bracket-1] == ' ' && after < len(line) && line[after] == ']' {
 			if at, ok := a.clock.parse(line[begin:after]); ok {
-				r.at, end = at, after
-				f[apacheTimeField] = line[begin:after]
+				r.at, end, f[apacheTimeField] = at, after, line[begin:after]
 			}
 		}
 	}
 	space := []byte{' '}
-	client, names, _ := bytes.Cut(line[:begin-len(" [")], space)
-	identity, user, _ := bytes.Cut(names, space)
+	client, rest, _ := bytes.Cut(line[:bracket-1], space)
+	identity, user, _ := bytes.Cut(rest, space)
 	if isHostAndPort(client) && string(identity) != "-" {
 		if next, last, found := bytes.Cut(user, space); found {
 			client, identity, user = identity, next, last
@@ -109,9 +99,6 @@ func (a *apacheParser) parse(line []byte, r *record) (reason string) {
 	f[apacheIP], f[apacheUser] = client, user
 	return a.rest(line[end+1:], r)
 }
-
-// nobody is what comes between a client without a name and the time.
-const nobody = " - - ["
 
 // rest reads what comes after the time, and sets the values of the record.
 func (a *apacheParser) rest(text []byte, r *record) (reason string) {
@@ -148,20 +135,6 @@ func (a *apacheParser) rest(text []byte, r *record) (reason string) {
 	return ""
 }
 
-// beforeBracket returns the index of the first space before a bracket, or -1.
-func beforeBracket(text []byte) int {
-	for from := 0; ; {
-		at := bytes.IndexByte(text[from:], '[')
-		if at < 0 {
-			return -1
-		}
-		if at += from; at > 0 && text[at-1] == ' ' {
-			return at - 1
-		}
-		from = at + 1
-	}
-}
-
 // isHostAndPort reports whether text is like example.com:443, and so not a client: an IPv6 address has more than
 // one colon.
 func isHostAndPort(text []byte) bool {
@@ -196,23 +169,11 @@ func number(text []byte) (number, rest []byte, ok bool) {
 	if len(text) < 2 || text[0] != ' ' {
 		return nil, nil, false
 	}
-	text = text[1:]
-	end := bytes.IndexByte(text, ' ')
-	if end < 0 {
-		end = len(text)
+	number, rest = text[1:], nil
+	if end := bytes.IndexByte(number, ' '); end >= 0 {
+		number, rest = number[:end], number[end:]
 	}
-	number = text[:end]
-	if len(number) == 0 {
-		return nil, nil, false
-	}
-	if string(number) != "-" {
-		for _, c := range number {
-			if c < '0' || c > '9' {
-				return nil, nil, false
-			}
-		}
-	}
-	return number, text[end:], true
+	return number, rest, string(number) == "-" || isDigits(number)
 }
 
 // splitRequest splits a request line, "GET /path?query HTTP/1.1". A text that is no request line, such as scanners

@@ -45,7 +45,7 @@ var buffers = sync.Pool{New: func() any { return new([chunkSize]byte) }}
 
 // chunker cuts what it reads into chunks.
 type chunker struct {
-	in     io.Reader
+	in     *bufio.Reader
 	carry  []byte // the beginning of a line, which the next chunk begins with
 	ended  bool
 	inLine bool // the beginning of the line was returned, and its end is still to come
@@ -66,17 +66,28 @@ func newChunker(in io.Reader) (*chunker, error) {
 		}
 		return &chunker{in: buffered, size: sizeOf(in)}, nil
 	}
-	c := new(chunker)
 	unpacked, err := readfile.Gunzip(buffered)
+	c := new(chunker)
 	if err != nil {
-		if c.damage = damage(err); c.damage == "" {
-			return nil, err
-		}
-		c.ended = true
-		return c, nil
+		return c, c.end(err)
 	}
-	c.in = unpacked
+	c.in = bufio.NewReaderSize(unpacked, 1<<16)
 	return c, nil
+}
+
+// end notes the end of the log. It returns an error that is neither that nor damage of a compressed log.
+func (c *chunker) end(err error) error {
+	var corrupt flate.CorruptInputError
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		c.damage = "its gzip is cut off"
+	case errors.Is(err, gzip.ErrChecksum), errors.Is(err, gzip.ErrHeader), errors.As(err, &corrupt):
+		c.damage = fmt.Sprintf("its gzip is damaged (%s)", err)
+	case !errors.Is(err, io.EOF):
+		return err
+	}
+	c.ended = true
+	return nil
 }
 
 // sizeOf returns the size of a file, and 0 of anything else.
@@ -92,24 +103,14 @@ func sizeOf(in io.Reader) int64 {
 	return info.Size()
 }
 
-// damage says what is wrong with a compressed log. It is empty if err has another cause.
-func damage(err error) string {
-	var corrupt flate.CorruptInputError
-	switch {
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		return "its gzip is cut off"
-	case errors.Is(err, gzip.ErrChecksum), errors.Is(err, gzip.ErrHeader), errors.As(err, &corrupt):
-		return fmt.Sprintf("its gzip is damaged (%s)", err)
-	}
-	return ""
-}
-
 // next returns the next chunk, or nil at the end.
 func (c *chunker) next() (*chunk, error) {
-	if c.inLine && !c.ended {
-		c.inLine = false
-		if err := c.skipLine(); err != nil {
-			return nil, err
+	for c.inLine && !c.ended { // skip to the end of the line
+		_, err := c.in.ReadSlice('\n')
+		if c.inLine = err != nil; c.inLine && !errors.Is(err, bufio.ErrBufferFull) {
+			if err := c.end(err); err != nil {
+				return nil, err
+			}
 		}
 	}
 	if c.ended {
@@ -120,14 +121,10 @@ func (c *chunker) next() (*chunk, error) {
 	for n < chunkSize && !c.ended {
 		read, err := c.in.Read(buffer[n:])
 		n += read
-		switch {
-		case err == io.EOF:
-			c.ended = true
-		case err != nil:
-			if c.damage = damage(err); c.damage == "" {
+		if err != nil {
+			if err := c.end(err); err != nil {
 				return nil, err
 			}
-			c.ended = true
 		}
 	}
 	lines := bytes.LastIndexByte(buffer[:n], '\n') + 1
@@ -136,38 +133,12 @@ func (c *chunker) next() (*chunk, error) {
 	case c.ended && c.damage == "":
 		lines = n
 	case lines == 0 && n == chunkSize:
-		next.data, next.tooLong, c.carry, c.inLine = buffer[:n], true, nil, true
+		next.data, next.tooLong, c.carry, c.inLine = buffer[:], true, nil, true
 		return next, nil
 	}
 	next.data = buffer[:lines]
 	c.carry = append(c.carry[:0], buffer[lines:n]...)
 	return next, nil
-}
-
-// skipLine skips to the end of the line, and keeps what comes after it.
-func (c *chunker) skipLine() error {
-	buffer := buffers.Get().(*[chunkSize]byte)
-	defer buffers.Put(buffer)
-	for {
-		n, err := c.in.Read(buffer[:])
-		end := bytes.IndexByte(buffer[:n], '\n')
-		if end >= 0 {
-			c.carry = append(c.carry, buffer[end+1:n]...)
-		}
-		switch {
-		case end >= 0: // an error comes again with the next read
-			return nil
-		case err == io.EOF:
-			c.ended = true
-			return nil
-		case err != nil:
-			if c.damage = damage(err); c.damage == "" {
-				return err
-			}
-			c.ended = true
-			return nil
-		}
-	}
 }
 
 // excerpt is the beginning of a line, for a message.

@@ -8,7 +8,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math"
 	"runtime"
 	"strings"
 	"time"
@@ -128,7 +127,7 @@ func Read(ctx context.Context, in io.Reader, options Options) (*Trace, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	t := &Trace{Subjects: new(Subjects)}
-	m := &merger{trace: t, index: newSubjectIndex()}
+	m := &merger{trace: t}
 	read := make(chan error, 1)
 	queue := make(chan *chunk, 2*workers())
 	// Reading can block for ever, on a terminal or a pipe.
@@ -176,11 +175,11 @@ func produce(ctx context.Context, in io.Reader, options Options, m *merger, queu
 	if err != nil {
 		return err
 	}
-	m.damage, m.size = func() string { return chunks.damage }, chunks.size
-	if head == nil {
-		if chunks.damage != "" {
-			return store.Invalidf("the log cannot be read: %s", chunks.damage)
-		}
+	m.chunks = chunks
+	switch {
+	case head == nil && chunks.damage != "":
+		return store.Invalidf("the log cannot be read: %s", chunks.damage)
+	case head == nil:
 		return store.Invalidf("the log is empty; it needs a line for each request")
 	}
 	plan, err := newPlan(head, options)
@@ -223,26 +222,30 @@ func produce(ctx context.Context, in io.Reader, options Options, m *merger, queu
 type merger struct {
 	trace   *Trace
 	plan    *plan
-	index   *subjectIndex // of the trace's subjects
-	damage  func() string
+	chunks  *chunker
 	latest  store.Instant
-	size    int64 // of the log in bytes; 0 if it is not known
 	skipped int64 // lines that count only for the line numbers of others
 	costs   int64
-	global  []uint32 // of the subjects of a chunk
 }
+
+// mostReserved bounds the room that is made before any request is known, since a file can be far longer than what it
+// holds.
+const mostReserved = 1 << 25 // requests
 
 func (m *merger) add(p *parsed) {
 	t := m.trace
-	m.number(p)
-	m.makeRoom(p)
-	for _, r := range p.requests {
+	if t.Requests == nil && p.bytes > 0 { // room for as many as the whole log probably has
+		const spare = 1.02 // lines are not all of the same length
+		perByte := float64(len(p.requests)) / float64(p.bytes)
+		t.Requests = make([]Request, 0, int(min(mostReserved, spare*perByte*float64(m.chunks.size))))
+	}
+	begin := 0
+	for i, r := range p.requests {
 		if r.At < m.latest {
 			t.OutOfOrder++
-		} else {
-			m.latest = r.At
 		}
-		r.Subject = m.global[r.Subject]
+		m.latest = max(m.latest, r.At)
+		r.Subject, begin = t.Subjects.number(p.subjects[begin:p.ends[i]]), p.ends[i]
 		t.Requests = append(t.Requests, r)
 	}
 	for _, bad := range p.firstBad {
@@ -259,54 +262,10 @@ func (m *merger) add(p *parsed) {
 	p.release()
 }
 
-// mostReserved bounds the room that is made before any request is known, since a file can be far longer than what it holds.
-const mostReserved = 1 << 25 // requests
-
-// makeRoom makes room for the requests of a chunk: at first for as many as the whole log probably has, and later for as many again.
-// A slice that grows by a quarter, as append lets a long one, would copy each request several times.
-func (m *merger) makeRoom(p *parsed) {
-	t := m.trace
-	needed := len(t.Requests) + len(p.requests)
-	if needed <= cap(t.Requests) {
-		return
-	}
-	room := max(2*len(t.Requests), needed)
-	if t.Requests == nil && p.bytes > 0 {
-		const spare = 1.02 // lines are not all of the same length
-		room = max(room, int(min(mostReserved, spare*float64(len(p.requests))*float64(m.size)/float64(p.bytes))))
-	}
-	longer := make([]Request, len(t.Requests), room)
-	copy(longer, t.Requests)
-	t.Requests = longer
-}
-
-// number finds the numbers of a chunk's subjects among all. With millions of them, each look-up waits for memory.
-// So it first looks all up by their hashes, where no look-up waits for the one before, and then compares the texts.
-func (m *merger) number(p *parsed) {
-	m.global = m.global[:0]
-	for _, hash := range p.hashes {
-		guess, ok := m.index.guess(hash)
-		if !ok {
-			guess = unknownSubject
-		}
-		m.global = append(m.global, guess)
-	}
-	all := m.trace.Subjects
-	for i, guess := range m.global {
-		text := p.subjects.encoded(uint32(i))
-		if guess == unknownSubject || string(all.encoded(guess)) != string(text) {
-			m.global[i] = m.index.number(all, text, p.hashes[i])
-		}
-	}
-}
-
-// unknownSubject is no subject's number.
-const unknownSubject = math.MaxUint32
-
 // finish checks the log as a whole.
 func (m *merger) finish() error {
 	t := m.trace
-	t.Damage = m.damage()
+	t.Damage = m.chunks.damage
 	switch {
 	case t.Lines == 0 && t.Damage != "":
 		return store.Invalidf("the log cannot be read: %s", t.Damage)

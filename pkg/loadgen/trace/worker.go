@@ -31,12 +31,12 @@ type parser interface {
 // parsed is the result of a chunk.
 type parsed struct {
 	failed   error     // the other fields are then empty
-	requests []Request // whose subjects are indexes into subjects
-	subjects Subjects
-	hashes   []uint32 // of the subjects' texts
+	requests []Request // without subjects
+	subjects []byte    // their texts, one after the other
+	ends     []int     // of each request's
+	bytes    int       // of the chunk
 	bad      int64
 	firstBad []BadLine // numbered within the chunk
-	bytes    int       // of the chunk
 	lines    int64
 	blank    int64
 	costs    int64 // lines with a cost
@@ -45,9 +45,9 @@ type parsed struct {
 
 var parsedPool = sync.Pool{New: func() any { return new(parsed) }}
 
+// release keeps the memory of p for another chunk.
 func (p *parsed) release() {
-	p.subjects.reset()
-	*p = parsed{requests: p.requests[:0], subjects: p.subjects, hashes: p.hashes[:0]}
+	*p = parsed{requests: p.requests[:0], subjects: p.subjects[:0], ends: p.ends[:0]}
 	parsedPool.Put(p)
 }
 
@@ -56,17 +56,15 @@ type worker struct {
 	plan   *plan
 	parser parser
 	record record
-	index  *subjectIndex // of the chunk's subjects
 }
 
 func newWorker(p *plan) *worker {
-	return &worker{plan: p, parser: p.newParser(), record: record{values: make([][]byte, len(p.wanted))}, index: newSubjectIndex()}
+	return &worker{plan: p, parser: p.newParser(), record: record{values: make([][]byte, len(p.wanted))}}
 }
 
 // parse reads a chunk, whose buffer can be reused afterwards.
 func (w *worker) parse(c *chunk) *parsed {
 	p := parsedPool.Get().(*parsed)
-	w.index.reset()
 	p.bytes = len(c.data)
 	if c.tooLong {
 		p.lines = 1
@@ -116,12 +114,8 @@ func (w *worker) line(p *parsed, line []byte) {
 	if r.twice {
 		p.twice++
 	}
-	hash := hashOf(r.encoded)
-	subject := w.index.number(&p.subjects, r.encoded, hash)
-	if int(subject) == len(p.hashes) {
-		p.hashes = append(p.hashes, hash)
-	}
-	p.requests = append(p.requests, Request{r.at, subject, cost})
+	p.subjects = append(p.subjects, r.encoded...)
+	p.requests, p.ends = append(p.requests, Request{At: r.at, Cost: cost}), append(p.ends, len(p.subjects))
 }
 
 func (p *parsed) addBad(line []byte, reason string) {
