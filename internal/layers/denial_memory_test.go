@@ -65,29 +65,6 @@ func ask(t failer, backend store.Store, key store.Key, limit store.Limit, cost i
 	return decide(t, backend, store.Take, store.Request{Key: key, Limit: limit, Cost: cost})[0]
 }
 
-func TestADenialIsRememberedUntilItsRetryAfter(t *testing.T) {
-	far := newFarStore(2*time.Millisecond, 3*time.Millisecond)
-	memory := withMemory(far, store.DenialMemory{}, far.time.local)
-	key, limit := store.Key{Subject: "user:1"}, store.Limit{Count: 10, Period: time.Second}
-	ask(t, memory, key, limit, 10)
-	want := ask(t, memory, key, limit, 1)
-	if want.Allowed || want.DecidedBy != store.DecidedByStore || far.asked != 2 {
-		t.Fatalf("the store was asked %d times and says %+v", far.asked, want)
-	}
-	const later = 10 * time.Millisecond
-	far.time.passed += later
-	want.RetryAfter, want.ResetAfter, want.At = want.RetryAfter-later, want.ResetAfter-later, want.At+10_000
-	want.DecidedBy = store.DecidedByDenialMemory
-	if again := ask(t, memory, key, limit, 1); far.asked != 2 || again != want {
-		t.Errorf("the store was asked %d times; the memory says %+v, want %+v", far.asked, again, want)
-	}
-	// A caller that waits for RetryAfter is allowed.
-	far.time.passed += want.RetryAfter
-	if d := ask(t, memory, key, limit, 1); !d.Allowed || far.asked != 3 {
-		t.Errorf("the store was asked %d times and says %+v", far.asked, d)
-	}
-}
-
 func TestADenialIsRememberedForMaxStaleAtMost(t *testing.T) {
 	far := newFarStore(time.Millisecond, 0)
 	memory := withMemory(far, store.DenialMemory{MaxStale: 200 * time.Millisecond}, far.time.local)
@@ -120,6 +97,7 @@ func TestWhatTheDenialMemoryDoesNotAnswer(t *testing.T) {
 	}{
 		"a smaller cost":         {change: func(req *store.Request) { req.Cost = 2 }},
 		"another limit":          {change: func(req *store.Request) { req.Limit.Count = 11 }},
+		"more to be left":        {change: func(req *store.Request) { req.Leave = 1 }},
 		"another key":            {change: func(req *store.Request) { req.Key.Subject = "user:2" }},
 		"a token":                {change: func(req *store.Request) { req.Token = "t" }},
 		"a shadow":               {change: func(req *store.Request) { req.Shadow = true }},
@@ -202,18 +180,19 @@ func TestTheDenialMemorySaysWhatTheStoreWould(t *testing.T) {
 		limit, asked := anyLimit(rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "limit"), 0))), map[store.Key][]int64{}
 		for range rapid.IntRange(1, 60).Draw(t, "takes") {
 			far.time.passed += duration("pause", limit.Period/4)
-			key := store.Key{Subject: fmt.Sprint("user:", rapid.IntRange(1, 2).Draw(t, "user"))}
-			cost := rapid.Int64Range(1, limit.Capacity()).Draw(t, "cost")
-			before := far.asked
-			d := ask(t, memory, key, limit, cost)
+			req := store.Request{Key: store.Key{Subject: fmt.Sprint("user:", rapid.IntRange(1, 2).Draw(t, "user"))}, Limit: limit}
+			req.Leave = rapid.Int64Range(0, min(1, limit.Capacity()-1)).Draw(t, "leave")
+			req.Cost = rapid.Int64Range(1, limit.Capacity()-req.Leave).Draw(t, "cost")
+			needs, before := req.Cost+req.Leave, far.asked
+			d := decide(t, memory, store.Take, req)[0]
 			if by := d.DecidedBy == store.DecidedByDenialMemory; by != (far.asked == before) {
 				t.Fatalf("the store was asked: %t, decided by %s", far.asked > before, d.DecidedBy)
 			}
 			if d.DecidedBy != store.DecidedByDenialMemory {
-				asked[key] = append(asked[key], cost)
+				asked[req.Key] = append(asked[req.Key], needs)
 				continue
 			}
-			truth := decide(t, far.Store, store.Peek, store.Request{Key: key, Limit: limit, Cost: cost})[0]
+			truth := decide(t, far.Store, store.Peek, req)[0]
 			switch late := d.RetryAfter - truth.RetryAfter; {
 			case d.Allowed || truth.Allowed:
 				t.Fatalf("the memory says %+v, the store %+v", d, truth)
@@ -221,7 +200,7 @@ func TestTheDenialMemorySaysWhatTheStoreWould(t *testing.T) {
 				t.Fatalf("it says to retry after %s, the store after %s", d.RetryAfter, truth.RetryAfter)
 			case d.At > truth.At || truth.At-d.At > store.Instant(far.back.Microseconds()):
 				t.Fatalf("it says it is %d, the store %d", d.At, truth.At)
-			case late < 0 && slices.Min(asked[key]) == cost: // no denied cost is smaller
+			case late < 0 && slices.Min(asked[req.Key]) == needs: // nobody who needs less was let through since
 				t.Fatalf("it says to retry after %s already, the store after %s", d.RetryAfter, truth.RetryAfter)
 			}
 		}
@@ -250,36 +229,5 @@ func TestTheDenialMemoryIsBounded(t *testing.T) {
 	}
 	if remembered > 64 {
 		t.Errorf("%d keys were remembered of at most 64, and the store was asked %d times", remembered, far.asked-before)
-	}
-}
-
-// The denial memory repeats a denial only to those who leave as much, with what remains for them.
-func TestADenialIsOfThoseWhoLeaveAsMuch(t *testing.T) {
-	far := newFarStore(0, 0)
-	memory := withMemory(far, store.DenialMemory{}, far.time.local)
-	decide(t, memory, store.Take, leaves(6, 0))
-	for i, test := range []struct {
-		req     store.Request
-		allowed bool
-		by      store.Decider
-		remain  int64
-	}{
-		{leaves(1, 5), false, store.DecidedByStore, 0},
-		{leaves(1, 5), false, store.DecidedByDenialMemory, 0},
-		{leaves(2, 3), false, store.DecidedByStore, 1},
-		{leaves(1, 6), false, store.DecidedByStore, 0},
-		{leaves(3, 3), false, store.DecidedByDenialMemory, 1},
-		{leaves(4, 0), true, store.DecidedByStore, 0},
-	} {
-		d := decide(t, memory, store.Take, test.req)[0]
-		if d.Allowed != test.allowed || d.DecidedBy != test.by || d.Remaining != test.remain {
-			t.Errorf("take %d of %d that leaves %d: %+v", i, test.req.Cost, test.req.Leave, d)
-		}
-	}
-	decide(t, memory, store.Refund, leaves(10, 0))
-	for _, leave := range []int64{5, 6, 3} {
-		if d := decide(t, memory, store.Peek, leaves(1, leave))[0]; !d.Allowed {
-			t.Errorf("after the refund, with %d to be left: %+v", leave, d)
-		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -117,32 +116,8 @@ func lossOf(t *testing.T, limit store.Limit, err error) *replicas {
 	return nil
 }
 
-// Units that may have been charged and cannot go back count as held until the store no longer counts them: two
-// periods and the time that a call can be under way.
-func TestLostUnitsCountUntilTheyAreGone(t *testing.T) {
-	const period = 3 * time.Second
-	for _, limit := range []store.Limit{
-		{Algorithm: store.FixedWindow, Count: 100_000, Period: period},
-		{Algorithm: store.SlidingCounter, Count: 100_000, Period: period},
-		{Algorithm: store.SlidingCounter, Count: 100_000, Period: period, Slices: 3},
-	} {
-		for _, test := range []struct {
-			after time.Duration
-			held  bool
-		}{
-			{0, true}, {period, true}, {2 * period, true},
-			{2*period + 250*time.Millisecond - time.Microsecond, true}, {2*period + 250*time.Millisecond, false},
-		} {
-			r := lossOf(t, limit, errUnknown)
-			r.pass(test.after)
-			if ahead := r.takenAhead(t, limit); (ahead == 0) != test.held {
-				t.Errorf("%s: %s after 50 of 50 were lost %d are taken ahead; want none: %v", limit, test.after, ahead, test.held)
-			}
-		}
-	}
-}
-
-// The error decides whether units are lost: it says whether they may be charged.
+// The error decides whether units are lost: it says whether they may be charged. Lost units count as held until the store
+// no longer counts them: two periods and the time that a call can be under way.
 func TestWhichErrorsLoseUnits(t *testing.T) {
 	for _, test := range []struct {
 		err  error
@@ -154,100 +129,12 @@ func TestWhichErrorsLoseUnits(t *testing.T) {
 		{errors.New("a wrapper's own"), true},
 	} {
 		limit := store.Limit{Algorithm: store.FixedWindow, Count: 100_000, Period: time.Hour}
-		if ahead := lossOf(t, limit, test.err).takenAhead(t, limit); (ahead == 0) != test.lost {
-			t.Errorf("after %v %d are taken ahead; want them lost: %v", test.err, ahead, test.lost)
-		}
-	}
-}
-
-// fullLease takes until 50 units of the last call are held, and returns when they were charged, and when answered.
-func (r *replicas) fullLease(t *testing.T, backend *failingStore, limit store.Limit) (at store.Instant, got time.Duration) {
-	t.Helper()
-	for taken := range 10_000 {
-		if taken >= 4 { // the key is hot
-			r.way, r.back = 10*time.Millisecond, 30*time.Millisecond
-		}
-		d := r.take(t, 0, hotKey, limit, 1)
-		r.way, r.back = 0, 0
-		if backend.took == 51 {
-			return d.At, r.passed
-		}
-	}
-	t.Fatal("50 units are never held")
-	return 0, 0
-}
-
-// A lease gives back what cannot have leaked until the refund arrives, which is at most a quarter of a second
-// later, and never in another window.
-func TestWhatALeaseGivesBack(t *testing.T) {
-	const second = 1_000_000 // microseconds
-	window := store.Limit{Algorithm: store.FixedWindow, Count: 100_000, Period: time.Minute}
-	bucket := store.Limit{Count: 36_000, Period: time.Hour, Burst: 100_000} // leaks 10 a second
-	for _, test := range []struct {
-		name    string
-		limit   store.Limit
-		ofStart bool          // times count from the start of the window, otherwise from the charge
-		after   time.Duration // when they go back, if the charge was just before the answer
-		units   int64
-		last    store.Instant
-	}{
-		// 40 ms of the call, 250 ms of the way, and 1 µs: 2.9 units and a little.
-		{"a bucket, at once", bucket, false, 0, 47, 290_001},
-		{"a bucket, just before a unit leaks", bucket, false, 10*time.Millisecond - time.Microsecond, 47, 300_000},
-		{"a bucket, as a unit leaks", bucket, false, 10 * time.Millisecond, 46, 300_001},
-		{"a window, at once", window, false, 0, 50, 290_001},
-		{"a window, just before its end", window, true, time.Minute - time.Microsecond, 50, 60*second - 1},
-		{"a window, at its end", window, true, time.Minute, 0, 0},
-	} {
-		limit, err := test.limit.Normalize()
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, backend := newFailing(store.Leases{Max: 50, Term: 24 * time.Hour})
-		at, got := r.fullLease(t, backend, limit)
-		begin := at
-		if test.ofStart {
-			begin -= at % (60 * second)
-		}
-		r.passed = got + test.after - time.Duration(at-begin)*time.Microsecond
-		r.close(t)
-		var want []store.Request
-		if test.units > 0 {
-			want = []store.Request{{Key: hotKey, Limit: limit, Cost: test.units, NotAfter: begin + test.last}}
-		}
-		if !slices.Equal(backend.refunds, want) {
-			t.Errorf("%s: it gives back %+v, want %+v", test.name, backend.refunds, want)
-		}
-	}
-}
-
-// Units whose refund failed, or came late, count as held until the store no longer counts them.
-func TestUnitsThatDidNotGoBackCountUntilTheyAreGone(t *testing.T) {
-	for name, refund := range map[string]func(d *store.Decision) error{
-		"unknown": func(*store.Decision) error { return errUnknown },
-		"late":    func(d *store.Decision) error { *d = store.Decision{}; return nil },
-	} {
-		for _, test := range []struct {
-			limit store.Limit
-			gone  time.Duration // from the start of the window, or slice
-		}{
-			{store.Limit{Algorithm: store.FixedWindow, Count: 100_000, Period: 3 * time.Second}, 3 * time.Second},
-			{store.Limit{Algorithm: store.SlidingCounter, Count: 100_000, Period: 3 * time.Second}, 6 * time.Second},
-			{store.Limit{Algorithm: store.SlidingCounter, Count: 100_000, Period: 9 * time.Second, Slices: 3}, 12 * time.Second},
-		} {
-			for _, late := range []time.Duration{-time.Microsecond, 0} {
-				r, backend := newFailing(store.Leases{Max: 50})
-				backend.refund = refund
-				at, got := r.fullLease(t, backend, test.limit)
-				r.pass(200 * time.Millisecond) // it is idle
-				if len(backend.refunds) != 1 || backend.refunds[0].Cost != 50 {
-					t.Fatalf("refunds %+v", backend.refunds)
-				}
-				start := at - at%3_000_000
-				r.pass(got + test.gone - time.Duration(at-start)*time.Microsecond + late - r.passed)
-				if ahead := r.takenAhead(t, test.limit); (ahead > 0) != (late == 0) {
-					t.Errorf("%s, %s: %d are taken ahead %s after 50 of 50 are gone", name, test.limit, ahead, late)
-				}
+		for _, after := range []time.Duration{0, 2*time.Hour + 250*time.Millisecond - time.Microsecond, 2*time.Hour + 250*time.Millisecond} {
+			r := lossOf(t, limit, test.err)
+			r.pass(after)
+			held := test.lost && after <= 2*time.Hour+250*time.Millisecond-time.Microsecond
+			if ahead := r.takenAhead(t, limit); (ahead == 0) != held {
+				t.Errorf("%s after %v %d are taken ahead; want 50 held: %v", after, test.err, ahead, held)
 			}
 		}
 	}
@@ -330,6 +217,7 @@ func TestUnusedUnitsGoBack(t *testing.T) {
 	if used := r.used(t, hotKey, limit); used <= int64(first+second) {
 		t.Errorf("nothing was taken ahead: %d", used)
 	}
+	r.way = 250 * time.Millisecond // as long as a refund may take
 	r.close(t)
 	if used := r.used(t, hotKey, limit); used != int64(first+second) {
 		t.Errorf("closed, with %d taken: %d are in use", first+second, used)

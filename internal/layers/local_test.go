@@ -129,25 +129,6 @@ func TestLocalDeniesWhatItsShareNeverFits(t *testing.T) {
 	}
 }
 
-// A fallback store removes unused keys, so that ever new subjects in a long outage do not fill the memory.
-func TestAFallbackStoreForgetsUnusedKeys(t *testing.T) {
-	o := newOutage()
-	o.err = errAway
-	backend := o.locally(store.WholeShare)
-	most, denied := int64(0), 0
-	for i := range 10_000 {
-		o.now = o.now.Add(time.Millisecond)
-		if !decide(t, backend, store.Take, asking(fmt.Sprint(i/2), "1/1s", 1))[0].Allowed {
-			denied++
-		}
-		most = max(most, layers.StatsOf(backend).LocalKeys)
-	}
-	// 500 subjects are in use at a time, and each second call is denied while its key is in use.
-	if most < 500 || most > 1500 || denied != 5_000 {
-		t.Errorf("up to %d keys were held, and %d calls denied", most, denied)
-	}
-}
-
 // crowded returns a store that is away, and whose fallback store is full of a limit that holds keys.
 func crowded(t *testing.T, share store.Share, limit string) (o *outage, backend store.Store) {
 	t.Helper()
