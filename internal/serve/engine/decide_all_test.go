@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -10,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/internal/configfile"
 	"github.com/limitctl/limitctl/internal/decision"
 	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -28,12 +26,19 @@ func askFor(e *Engine, op store.Op, policyName, tenant string, cost int64) Ask {
 	return Ask{Settings: e.Settings(), Op: op, Policy: policyName, Attributes: policy.Attributes{"tenant": tenant}, Cost: cost}
 }
 
+// engineOf returns an engine of these policies.
+func engineOf(t *testing.T, backend admin.Keyspace, policies ...*policy.Policy) *Engine {
+	e := newEngine(t, backend, "policies: {}", Options{})
+	settings := *e.Settings()
+	settings.Policies = policies
+	e.Replace(&settings)
+	return e
+}
+
 func TestDecideAllIsAllOrNothing(t *testing.T) {
 	var told int
-	e := New(memorystore.New(), &Settings{File: configfile.File{Policies: []*policy.Policy{
-		tenants("a", store.FailOnError, 5), tenants("b", store.FailOnError, 2)}}},
-		Options{Timeout: time.Minute, OnDecision: func(*Ask, *decision.Answer, error, time.Duration) { told++ }})
-	defer e.Close()
+	e := engineOf(t, memorystore.New(), tenants("a", store.FailOnError, 5), tenants("b", store.FailOnError, 2))
+	e.options.OnDecision = func(*Ask, *decision.Answer, error, time.Duration) { told++ }
 	remaining := func(asks ...Ask) (all []int64) {
 		t.Helper()
 		answers := make([]decision.Answer, len(asks))
@@ -90,11 +95,8 @@ func TestDecideAllIsAllOrNothing(t *testing.T) {
 // What can never fit is denied, and tells what is left, without a time to wait. So does the sum of equal asks, and the others of a
 // call are answered for what they ask. Nothing is charged.
 func TestWhatNeverFitsIsDenied(t *testing.T) {
-	away := false
-	backend := awayAt{memorystore.New(), &away}
-	policies := []*policy.Policy{tenants("a", store.FailOnError, 5), tenants("b", store.FailOnError, 2)}
-	e := New(backend, &Settings{File: configfile.File{Policies: policies}}, Options{Timeout: time.Minute})
-	defer e.Close()
+	backend := &away{Keyspace: memorystore.New()}
+	e := engineOf(t, backend, tenants("a", store.FailOnError, 5), tenants("b", store.FailOnError, 2))
 	decide := func(asks ...Ask) (text string) {
 		t.Helper()
 		answers := make([]decision.Answer, len(asks))
@@ -132,33 +134,18 @@ func TestWhatNeverFitsIsDenied(t *testing.T) {
 			t.Errorf("asks %d: %s, want %s", i, got, test.want)
 		}
 	}
-	away = true
+	backend.gone.Store(true)
 	unasked := "true 0 left, 0 granted, retry 0s, unguarded true, shadow false; "
 	if got := decide(askFor(e, store.Take, "a", "x", 6), askFor(e, store.Take, "b", "x", 1)); got != denied(0)+unasked {
 		t.Errorf("without a store: %s", got)
 	}
 }
 
-// awayAt is a store that can be away.
-type awayAt struct {
-	*memorystore.Store
-	away *bool
-}
-
-func (s awayAt) Decide(ctx context.Context, op store.Op, requests []store.Request, decisions []store.Decision) error {
-	if *s.away {
-		_, err := store.NormalizeAll(nil, op, requests) // as every store
-		return cmp.Or(err, store.ErrUnavailable)
-	}
-	return s.Store.Decide(ctx, op, requests, decisions)
-}
-
 // A sum of costs that exceeds the bound of a request is not the caller's mistake.
 func TestTheSumOfCostsIsBounded(t *testing.T) {
 	shadow := tenants("shadow", store.FailOnError, 5)
 	shadow.Limits[0].Shadow = true
-	e := New(memorystore.New(), &Settings{File: configfile.File{Policies: []*policy.Policy{shadow}}}, Options{Timeout: time.Minute})
-	defer e.Close()
+	e := engineOf(t, memorystore.New(), shadow)
 	for _, op := range []store.Op{store.Take, store.Refund} {
 		for _, costs := range [][2]int64{{store.MaxCount - 1, 1}, {store.MaxCount, 1}, {store.MaxCount, store.MaxCount}} {
 			answers := make([]decision.Answer, 2)
@@ -177,48 +164,25 @@ func TestTheSumOfCostsIsBounded(t *testing.T) {
 }
 
 // Of several local policies the one with the smallest share decides for all.
-func TestTheLeastLocalShareCountsForAll(t *testing.T) {
-	few, many := tenants("few", store.LocalOnError, 10), tenants("many", store.LocalOnError, 10)
-	few.LocalShare, many.LocalShare = store.WholeShare/5, store.WholeShare/2
-	settings := &Settings{File: configfile.File{Policies: []*policy.Policy{few, many}}}
-	e := New(lost{memorystore.New()}, settings, Options{Timeout: time.Minute})
-	defer e.Close()
-	for _, names := range [][2]string{{"few", "many"}, {"many", "few"}} {
-		answers := make([]decision.Answer, 2)
-		asks := []Ask{askFor(e, store.Peek, names[0], "x", 1), askFor(e, store.Peek, names[1], "x", 1)}
-		if err := e.DecideAll(t.Context(), asks, answers); err != nil {
-			t.Fatal(err)
-		}
-		for i := range answers {
-			if d := answers[i].Decisions[0]; d.Remaining != 2 {
-				t.Errorf("%v: %d remain of %s, not 2", names, d.Remaining, names[i])
-			}
-		}
-	}
-}
-
-// lost is a store that is away.
-type lost struct{ *memorystore.Store }
-
-func (lost) Decide(context.Context, store.Op, []store.Request, []store.Decision) error {
-	return store.ErrUnavailable
-}
-
 func TestTheStrictestFailurePolicyCountsForAll(t *testing.T) {
-	e := New(lost{memorystore.New()}, &Settings{File: configfile.File{Policies: []*policy.Policy{
-		tenants("allow", store.AllowOnError, 5), tenants("local", store.LocalOnError, 8), tenants("deny", store.DenyOnError, 5),
-		tenants("fail", store.FailOnError, 5)}}}, Options{Timeout: time.Minute})
-	defer e.Close()
+	backend, few, many := &away{Keyspace: memorystore.New()}, tenants("few", store.LocalOnError, 10), tenants("many", store.LocalOnError, 10)
+	backend.gone.Store(true)
+	few.LocalShare, many.LocalShare = store.WholeShare/5, store.WholeShare/2
+	e := engineOf(t, backend, few, many, tenants("allow", store.AllowOnError, 8), tenants("local", store.LocalOnError, 8),
+		tenants("deny", store.DenyOnError, 5), tenants("fail", store.FailOnError, 5))
 	for _, test := range []struct {
 		one, other string
 		want       store.Decider
 		allowed    bool
+		remaining  int64 // of both
 	}{
-		{"allow", "local", store.DecidedByLocal, true},
-		{"local", "allow", store.DecidedByLocal, true},
-		{"deny", "local", store.DecidedByFailurePolicy, false},
-		{"allow", "deny", store.DecidedByFailurePolicy, false},
-		{"deny", "fail", 0, false},
+		{"allow", "local", store.DecidedByLocal, true, 1},
+		{"local", "allow", store.DecidedByLocal, true, 1},
+		{"few", "many", store.DecidedByLocal, true, 1},
+		{"many", "few", store.DecidedByLocal, true, 1},
+		{"deny", "local", store.DecidedByFailurePolicy, false, 0},
+		{"allow", "deny", store.DecidedByFailurePolicy, false, 0},
+		{"deny", "fail", 0, false, 0},
 	} {
 		answers := make([]decision.Answer, 2)
 		err := e.DecideAll(t.Context(), []Ask{askFor(e, store.Take, test.one, test.one+test.other, 1),
@@ -233,7 +197,7 @@ func TestTheStrictestFailurePolicyCountsForAll(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i := range answers {
-			if d := answers[i].Decisions[0]; d.DecidedBy != test.want || d.Allowed != test.allowed {
+			if d := answers[i].Decisions[0]; d.DecidedBy != test.want || d.Allowed != test.allowed || d.Remaining != test.remaining {
 				t.Errorf("%s and %s: %+v", test.one, test.other, d)
 			}
 		}
@@ -244,8 +208,7 @@ func TestTheStrictestFailurePolicyCountsForAll(t *testing.T) {
 func TestClassesLeaveAShareOfGivenLimits(t *testing.T) {
 	p := tenants("a", store.FailOnError, 5)
 	p.Limits[0].Classes = policy.Classes{By: "plan", Of: []policy.Class{{Name: "free", Leave: store.WholeShare / 4}}}
-	e := New(memorystore.New(), &Settings{File: configfile.File{Policies: []*policy.Policy{p}}}, Options{Timeout: time.Minute})
-	defer e.Close()
+	e := engineOf(t, memorystore.New(), p)
 	ask := askFor(e, store.Peek, "a", "t", 1)
 	ask.Attributes["plan"], ask.Limits = "free", []store.Limit{{Count: 1000, Period: time.Hour}}
 	answers := make([]decision.Answer, 1)

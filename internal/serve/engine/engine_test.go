@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -63,7 +64,8 @@ type away struct {
 
 func (s *away) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
 	if s.gone.Load() {
-		return fmt.Errorf("%w: it is a test", store.ErrUnavailable)
+		_, err := store.NormalizeAll(nil, op, reqs) // as every store
+		return cmp.Or(err, store.ErrUnavailable)
 	}
 	return s.Keyspace.Decide(ctx, op, reqs, decisions)
 }

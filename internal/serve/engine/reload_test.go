@@ -92,131 +92,127 @@ func (r *rig) wants(what string, applied ...string) {
 	}
 }
 
-func TestAChangedFileIsPutInForce(t *testing.T) { synctest.Test(t, testAChangedFileIsPutInForce) }
-
-func testAChangedFileIsPutInForce(t *testing.T) {
-	r := newRig(t, filepath.Join(t.TempDir(), "limitctl.yaml"), withLimit(1))
-	r.wants("nothing changed")
-	r.write(withLimit(2))
-	r.wants("written", "2")
-	r.rename(withLimit(3))
-	r.wants("renamed", "2", "3")
-	loaded := time.Now()
-	time.Sleep(time.Hour)
-	r.write(withLimit(3) + "# a comment\n")
-	r.wants("a comment", "2", "3")
-	if got := r.State(); got.Policies != 1 || got.StaleSince != nil || got.Hash == "" || got.Files[0] != r.path ||
-		!got.LoadedAt.Equal(loaded) {
-		t.Errorf("the state is %+v", got)
-	}
-	if log := r.log.String(); strings.Count(log, `msg="the configuration is in force" changed=true`) != 2 {
-		t.Errorf("the log has\n%s", log)
-	}
+func TestAChangedFileIsPutInForce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, filepath.Join(t.TempDir(), "limitctl.yaml"), withLimit(1))
+		r.wants("nothing changed")
+		r.write(withLimit(2))
+		r.wants("written", "2")
+		r.rename(withLimit(3))
+		r.wants("renamed", "2", "3")
+		loaded := time.Now()
+		time.Sleep(time.Hour)
+		r.write(withLimit(3) + "# a comment\n")
+		r.wants("a comment", "2", "3")
+		if got := r.State(); got.Policies != 1 || got.StaleSince != nil || got.Hash == "" || got.Files[0] != r.path ||
+			!got.LoadedAt.Equal(loaded) {
+			t.Errorf("the state is %+v", got)
+		}
+		if log := r.log.String(); strings.Count(log, `msg="the configuration is in force" changed=true`) != 2 {
+			t.Errorf("the log has\n%s", log)
+		}
+	})
 }
 
 // A file with mistakes keeps the old configuration, and is reported once: in the log, in the state, and to metrics.
 // The text must not contain secrets of the file.
 func TestABrokenFileKeepsTheOneBefore(t *testing.T) {
-	synctest.Test(t, testABrokenFileKeepsTheOneBefore)
-}
-
-func testABrokenFileKeepsTheOneBefore(t *testing.T) {
-	r := newRig(t, filepath.Join(t.TempDir(), "limitctl.yaml"), withLimit(1))
-	r.told = nil
-	r.write("contexts:\n  prod: {store: \"redis://:hunter2secret@host\", prefix: \"a b\nhunter2secret\"}\n" + withLimit(2) + "x: y\n")
-	since := time.Now().Add(poll.Settle)
-	r.wants("broken")
-	time.Sleep(time.Hour)
-	r.wants("still broken")
-	state := r.State()
-	if state.StaleSince == nil || !state.StaleSince.Equal(since) || !strings.Contains(state.Error, "limitctl.yaml:") {
-		t.Errorf("the state is %+v", state)
-	}
-	if n := strings.Count(r.log.String(), "stays in force"); n != 1 || fmt.Sprint(r.told) != "[false]" {
-		t.Errorf("it was told %d times in the log, and %v to metrics:\n%s", n, r.told, &r.log)
-	}
-	r.write("policies: [")
-	r.wants("broken in another way")
-	if later := r.State(); later.StaleSince == nil || !later.StaleSince.Equal(since) || later.Error == state.Error ||
-		!later.LoadedAt.Equal(state.LoadedAt) || later.Hash != state.Hash || fmt.Sprint(r.told) != "[false false]" {
-		t.Errorf("with another mistake the state is %+v, and metrics are told %v", later, r.told)
-	}
-	if text := r.log.String() + state.Error; strings.Contains(text, "hunter2") {
-		t.Errorf("a password is in %s", text)
-	}
-	r.write(withLimit(1))
-	r.wants("as it was")
-	if state := r.State(); state.StaleSince != nil || state.Error != "" {
-		t.Errorf("the state is %+v", state)
-	}
-	r.write(withLimit(4))
-	r.wants("better", "4")
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, filepath.Join(t.TempDir(), "limitctl.yaml"), withLimit(1))
+		r.told = nil
+		r.write("contexts:\n  prod: {store: \"redis://:hunter2secret@host\", prefix: \"a b\nhunter2secret\"}\n" + withLimit(2) + "x: y\n")
+		since := time.Now().Add(poll.Settle)
+		r.wants("broken")
+		time.Sleep(time.Hour)
+		r.wants("still broken")
+		state := r.State()
+		if state.StaleSince == nil || !state.StaleSince.Equal(since) || !strings.Contains(state.Error, "limitctl.yaml:") {
+			t.Errorf("the state is %+v", state)
+		}
+		if n := strings.Count(r.log.String(), "stays in force"); n != 1 || fmt.Sprint(r.told) != "[false]" {
+			t.Errorf("it was told %d times in the log, and %v to metrics:\n%s", n, r.told, &r.log)
+		}
+		r.write("policies: [")
+		r.wants("broken in another way")
+		if later := r.State(); later.StaleSince == nil || !later.StaleSince.Equal(since) || later.Error == state.Error ||
+			!later.LoadedAt.Equal(state.LoadedAt) || later.Hash != state.Hash || fmt.Sprint(r.told) != "[false false]" {
+			t.Errorf("with another mistake the state is %+v, and metrics are told %v", later, r.told)
+		}
+		if text := r.log.String() + state.Error; strings.Contains(text, "hunter2") {
+			t.Errorf("a password is in %s", text)
+		}
+		r.write(withLimit(1))
+		r.wants("as it was")
+		if state := r.State(); state.StaleSince != nil || state.Error != "" {
+			t.Errorf("the state is %+v", state)
+		}
+		r.write(withLimit(4))
+		r.wants("better", "4")
+	})
 }
 
 // A file that vanishes keeps its configuration in force, even one that is optional.
 func TestAVanishedFileKeepsTheOneBefore(t *testing.T) {
-	synctest.Test(t, testAVanishedFileKeepsTheOneBefore)
-}
-
-func testAVanishedFileKeepsTheOneBefore(t *testing.T) {
-	t.Chdir(t.TempDir())
-	if err := os.WriteFile(config.LocalFile, []byte(withLimit(1)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, named := range []string{"", config.LocalFile} {
-		r := newRig(t, named, "")
-		r.path = config.LocalFile
-		if err := os.Remove(r.path); err != nil {
+	synctest.Test(t, func(t *testing.T) {
+		t.Chdir(t.TempDir())
+		if err := os.WriteFile(config.LocalFile, []byte(withLimit(1)), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		r.wants("vanished")
-		if r.State().StaleSince == nil {
-			t.Error("it is not told")
+		for _, named := range []string{"", config.LocalFile} {
+			r := newRig(t, named, "")
+			r.path = config.LocalFile
+			if err := os.Remove(r.path); err != nil {
+				t.Fatal(err)
+			}
+			r.wants("vanished")
+			if r.State().StaleSince == nil {
+				t.Error("it is not told")
+			}
+			r.write(withLimit(1))
+			r.wants("came back")
+			if r.State().StaleSince != nil {
+				t.Errorf("once it is back the state is %+v", r.State())
+			}
 		}
-		r.write(withLimit(1))
-		r.wants("came back")
-		if r.State().StaleSince != nil {
-			t.Errorf("once it is back the state is %+v", r.State())
-		}
-	}
+	})
 }
 
 // A ConfigMap is a directory behind symbolic links, which is replaced as a whole.
-func TestASwappedLinkIsFollowed(t *testing.T) { synctest.Test(t, testASwappedLinkIsFollowed) }
-
-func testASwappedLinkIsFollowed(t *testing.T) {
-	directory := t.TempDir()
-	in := func(name string) string { return filepath.Join(directory, name) }
-	version := func(name, text string) {
-		err := errors.Join(os.Mkdir(in(name), 0o700), os.WriteFile(in(name+"/limitctl.yaml"), []byte(text), 0o600),
-			os.Symlink(name, in("next")), os.Rename(in("next"), in("data")))
-		if err != nil {
+func TestASwappedLinkIsFollowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		directory := t.TempDir()
+		in := func(name string) string { return filepath.Join(directory, name) }
+		version := func(name, text string) {
+			err := errors.Join(os.Mkdir(in(name), 0o700), os.WriteFile(in(name+"/limitctl.yaml"), []byte(text), 0o600),
+				os.Symlink(name, in("next")), os.Rename(in("next"), in("data")))
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		version("1", withLimit(1))
+		if err := os.Symlink("data/limitctl.yaml", in("limitctl.yaml")); err != nil {
 			t.Fatal(err)
 		}
-	}
-	version("1", withLimit(1))
-	if err := os.Symlink("data/limitctl.yaml", in("limitctl.yaml")); err != nil {
-		t.Fatal(err)
-	}
-	r := newRig(t, in("limitctl.yaml"), "")
-	version("2", withLimit(2))
-	if err := os.RemoveAll(in("1")); err != nil {
-		t.Fatal(err)
-	}
-	r.wants("swapped", "2")
+		r := newRig(t, in("limitctl.yaml"), "")
+		version("2", withLimit(2))
+		if err := os.RemoveAll(in("1")); err != nil {
+			t.Fatal(err)
+		}
+		r.wants("swapped", "2")
+	})
 }
 
 // Half a file can be valid and contain less: a file that is still being written is not used.
-func TestHalfAFileIsNotPutInForce(t *testing.T) { synctest.Test(t, testHalfAFileIsNotPutInForce) }
-
-func testHalfAFileIsNotPutInForce(t *testing.T) {
-	r := newRig(t, filepath.Join(t.TempDir(), "limitctl.yaml"), withLimit(1))
-	r.write("prefix: rl\n")
-	time.AfterFunc(poll.Settle/2, func() { r.write("prefix: rl\n# and\n") })
-	r.wants("written slowly")
-	time.AfterFunc(poll.Settle/2, func() { r.write(withLimit(2)) })
-	r.wants("still written")
-	r.wants("at rest", "2")
+func TestHalfAFileIsNotPutInForce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, filepath.Join(t.TempDir(), "limitctl.yaml"), withLimit(1))
+		r.write("prefix: rl\n")
+		time.AfterFunc(poll.Settle/2, func() { r.write("prefix: rl\n# and\n") })
+		r.wants("written slowly")
+		time.AfterFunc(poll.Settle/2, func() { r.write(withLimit(2)) })
+		r.wants("still written")
+		r.wants("at rest", "2")
+	})
 }
 
 // The hash of the same text is the same, whatever it has.
@@ -233,62 +229,62 @@ func TestTheHashIsOfTheText(t *testing.T) {
 }
 
 // A change of what applies only at the start is logged once, without its value.
-func TestWhatIsFixedIsReported(t *testing.T) { synctest.Test(t, testWhatIsFixedIsReported) }
-
-func testWhatIsFixedIsReported(t *testing.T) {
-	r := newRig(t, filepath.Join(t.TempDir(), "limitctl.yaml"), "prefix: a\n"+withLimit(1))
-	r.write("prefix: secretprefix\n" + withLimit(1))
-	r.Refresh(t.Context(), false)
-	r.write("prefix: secretprefix\n" + withLimit(2))
-	r.Refresh(t.Context(), false)
-	if n := strings.Count(r.log.String(), "another prefix is configured"); n != 1 || strings.Contains(r.log.String(), "secretprefix") {
-		t.Errorf("it was told %d times:\n%s", n, &r.log)
-	}
+func TestWhatIsFixedIsReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, filepath.Join(t.TempDir(), "limitctl.yaml"), "prefix: a\n"+withLimit(1))
+		r.write("prefix: secretprefix\n" + withLimit(1))
+		r.Refresh(t.Context(), false)
+		r.write("prefix: secretprefix\n" + withLimit(2))
+		r.Refresh(t.Context(), false)
+		if n := strings.Count(r.log.String(), "another prefix is configured"); n != 1 || strings.Contains(r.log.String(), "secretprefix") {
+			t.Errorf("it was told %d times:\n%s", n, &r.log)
+		}
+	})
 }
 
 // The files of envoyproxy/ratelimit are read again with the file that names their directory: changed ones, new ones, and
 // those that are gone.
-func TestFilesOfRatelimitAreFollowed(t *testing.T) { synctest.Test(t, testFilesOfRatelimitAreFollowed) }
-
-func testFilesOfRatelimitAreFollowed(t *testing.T) {
-	directory := t.TempDir()
-	in := func(name string) string { return filepath.Join(directory, name) }
-	write := func(name string, n int) {
-		text := fmt.Sprintf("domain: %s\ndescriptors: [{key: k, rate_limit: {unit: day, requests_per_unit: %d}}]\n", name, n)
-		if err := os.WriteFile(in("limits/"+name+".yaml"), []byte(text), 0o600); err != nil {
+func TestFilesOfRatelimitAreFollowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		directory := t.TempDir()
+		in := func(name string) string { return filepath.Join(directory, name) }
+		write := func(name string, n int) {
+			text := fmt.Sprintf("domain: %s\ndescriptors: [{key: k, rate_limit: {unit: day, requests_per_unit: %d}}]\n", name, n)
+			if err := os.WriteFile(in("limits/"+name+".yaml"), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.Mkdir(in("limits"), 0o700); err != nil {
 			t.Fatal(err)
 		}
-	}
-	if err := os.Mkdir(in("limits"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	write("b", 1)
-	r := newRig(t, in("limitctl.yaml"), "envoy: {ratelimit_config: limits}\n")
-	r.wants("nothing changed")
-	write("b", 2)
-	r.wants("changed", "2")
-	write("a", 3)
-	r.wants("a new one, which comes first", "2", "3")
-	if err := os.Remove(in("limits/a.yaml")); err != nil {
-		t.Fatal(err)
-	}
-	r.wants("one is gone", "2", "3", "2")
-	write("b", -1)
-	r.wants("broken", "2", "3", "2")
-	if state := r.State(); !strings.Contains(state.Error, "b.yaml:2:") {
-		t.Errorf("the state is %+v", state)
-	}
-	write("b", 4)
-	r.wants("mended", "2", "3", "2", "4")
-	// What has no equal is said when it comes, and not again with every change.
-	text := "domain: b\ndescriptors: [{key: k, quota_mode: true, rate_limit: {unit: day, requests_per_unit: 6}}]\n"
-	if err := os.WriteFile(in("limits/b.yaml"), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	r.wants("quota_mode", "2", "3", "2", "4", "6")
-	write("c", 7)
-	r.wants("another file", "2", "3", "2", "4", "6", "6")
-	if n := strings.Count(r.log.String(), "quota_mode"); n != 1 {
-		t.Errorf("it is said %d times:\n%s", n, &r.log)
-	}
+		write("b", 1)
+		r := newRig(t, in("limitctl.yaml"), "envoy: {ratelimit_config: limits}\n")
+		r.wants("nothing changed")
+		write("b", 2)
+		r.wants("changed", "2")
+		write("a", 3)
+		r.wants("a new one, which comes first", "2", "3")
+		if err := os.Remove(in("limits/a.yaml")); err != nil {
+			t.Fatal(err)
+		}
+		r.wants("one is gone", "2", "3", "2")
+		write("b", -1)
+		r.wants("broken", "2", "3", "2")
+		if state := r.State(); !strings.Contains(state.Error, "b.yaml:2:") {
+			t.Errorf("the state is %+v", state)
+		}
+		write("b", 4)
+		r.wants("mended", "2", "3", "2", "4")
+		// What has no equal is said when it comes, and not again with every change.
+		text := "domain: b\ndescriptors: [{key: k, quota_mode: true, rate_limit: {unit: day, requests_per_unit: 6}}]\n"
+		if err := os.WriteFile(in("limits/b.yaml"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r.wants("quota_mode", "2", "3", "2", "4", "6")
+		write("c", 7)
+		r.wants("another file", "2", "3", "2", "4", "6", "6")
+		if n := strings.Count(r.log.String(), "quota_mode"); n != 1 {
+			t.Errorf("it is said %d times:\n%s", n, &r.log)
+		}
+	})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,45 +22,6 @@ policies:
     local_share: 50%
     limits: [{name: ip, by: [ip], limit: fixed-window:8/1h}]
 `
-
-// A reload in an outage does not refill a local share: not for the same settings, not when the policy is gone for a
-// while, and for a higher share only by the difference.
-func TestAReplacementRefillsNoLocalShare(t *testing.T) {
-	backend := &away{Keyspace: memorystore.New()}
-	backend.gone.Store(true)
-	var failed atomic.Int64
-	e := newEngine(t, backend, localFile, Options{Observer: limiter.Observer{OnFailure: func(error) { failed.Add(1) }}})
-	admitted := 0
-	ask := func() {
-		for range 10 {
-			if allowed(t, e, ip(e, "a")) {
-				admitted++
-			}
-		}
-	}
-	ask()
-	for range 5 {
-		e.Replace(settingsOf(t, localFile))
-		ask()
-	}
-	e.Replace(settingsOf(t, "prefix: rl"))
-	e.Replace(settingsOf(t, localFile))
-	ask()
-	if admitted != 4 {
-		t.Errorf("%d were let through, and the share is 4", admitted)
-	}
-	e.Replace(settingsOf(t, `
-policies:
-  login:
-    on_error: local
-    local_share: 75%
-    limits: [{name: ip, by: [ip], limit: fixed-window:8/1h}]
-`))
-	ask()
-	if admitted != 6 || failed.Load() != 80 {
-		t.Errorf("%d were let through, and the share is 6; %d failures were told", admitted, failed.Load())
-	}
-}
 
 // A breaker stays open over a reload that does not change its settings, and only then.
 func TestABreakerStaysOverAReplacement(t *testing.T) {
@@ -110,34 +70,6 @@ func TestAnOverrideMakesRoomForACost(t *testing.T) {
 	ask.Cost = 10
 	if err := e.DecideAll(t.Context(), []Ask{*ask}, answers); err != nil || !answers[0].Decisions[0].Allowed {
 		t.Errorf("of a list: %v, %+v", err, answers)
-	}
-}
-
-// Overrides and denials do not depend on settings: a block stays after a replacement, and so do denials that are
-// not yet written.
-func TestOverridesAndDenialsOutliveAReplacement(t *testing.T) {
-	backend := memorystore.New()
-	pattern, err := store.ParsePattern("ip:blocked")
-	if err != nil {
-		t.Fatal(err)
-	}
-	o := store.Override{Subjects: pattern, Effect: store.OverrideBlock, Reason: "a test", By: "me"}
-	if _, err := backend.SetOverride(t.Context(), o, time.Hour); err != nil {
-		t.Fatal(err)
-	}
-	e := newEngine(t, backend, loginFile, Options{})
-	for range 3 {
-		var answer decision.Answer
-		err := e.Decide(t.Context(), ip(e, "blocked"), &answer)
-		if err != nil || answer.Decisions[0].Allowed || answer.Decisions[0].Override == nil {
-			t.Errorf("%+v, %v", answer.Decisions, err)
-		}
-		e.Replace(settingsOf(t, loginFile))
-	}
-	e.Close()
-	denials, err := backend.Denials(t.Context(), time.Hour)
-	if err != nil || len(denials.Rows) != 1 || denials.Rows[0].Count != 3 {
-		t.Errorf("%+v, %v", denials, err)
 	}
 }
 

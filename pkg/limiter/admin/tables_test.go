@@ -223,6 +223,10 @@ func TestDenialsAreChecked(t *testing.T) {
 	}
 	shortened := admin.Denied{Key: long, Count: 1}
 	shortened.Shorten()
+	fits := admin.Denied{Key: store.Key{Subject: strings.Repeat("s", admin.MaxDenialText)}}
+	if fits.Shorten(); strings.Trim(fits.Key.Subject, "s") != "" {
+		t.Errorf("what fits is shortened to %q", fits.Key.Subject)
+	}
 	longest := admin.LetThrough{Override: strings.Repeat("i", admin.MaxDenialText), Count: 1}
 	added := admin.Denials{Rows: []admin.Denied{shortened}, LetThrough: []admin.LetThrough{longest}}
 	if err := table.AddDenials(ctx, added); err != nil {

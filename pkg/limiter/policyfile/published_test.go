@@ -220,26 +220,6 @@ func TestRuntimesOfOneFileFollow(t *testing.T) {
 	}
 }
 
-// A service that ends may still reload: nothing races with the end of Watch.
-func TestAReloadBesideTheEndOfWatch(t *testing.T) {
-	backend := openFile(t)
-	publish(t, backend, pair("1"))
-	policies := follow(t, backend, memorystore.New(), policyfile.Published{})
-	for count := range 10 {
-		ctx, cancel := context.WithCancel(t.Context())
-		var running sync.WaitGroup
-		running.Go(func() { policies.Watch(ctx, time.Hour, nil) })
-		publish(t, backend, pair(fmt.Sprint(count+2)))
-		running.Go(func() {
-			if err := policies.Reload(); err != nil {
-				t.Error(err)
-			}
-		})
-		cancel()
-		running.Wait()
-	}
-}
-
 // What an earlier build wrote while it tried version 2 beside version 1.
 const (
 	triedHead = `{"schema":2,"version":1,"hash":"%s","oldest":1,"next":{"version":2,"hash":"%s","share":500,"by":"team",` +

@@ -121,7 +121,8 @@ const api = "policies: {api: {limits: [{name: user, by: [user], limit: %s}]%s}}\
 
 var ada = policy.Attributes{"user": "ada"}
 
-// A reload changes limits, and keeps usage, a block, what a local share has counted, and the state of the breaker.
+// A reload changes limits, and keeps usage, a block, denials that are not yet written, what a local share has counted,
+// also while the policy is gone, and the state of the breaker.
 func TestAReloadForgetsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newWritten(t, fmt.Sprintf(api, "4/366d", ", on_error: local, local_share: 50%"))
@@ -152,6 +153,7 @@ func TestAReloadForgetsNothing(t *testing.T) {
 			take(ada)
 		}
 		asked := sick.asked
+		f.reload(policies, "prefix: rl\n")
 		for i := range 20 {
 			f.reload(policies, fmt.Sprintf(api, fmt.Sprint(5+i, "/366d"), ", on_error: local, local_share: 50%"))
 			if d := take(policy.Attributes{"user": "eve"}); d.Allowed() || d.DecidedBy() != limiter.DecidedByOverride {
@@ -170,6 +172,15 @@ func TestAReloadForgetsNothing(t *testing.T) {
 		synctest.Wait()
 		if d := take(ada); d.At(0).Used != 2 || d.At(0).Remaining != 22 { // of 24
 			t.Errorf("the store's answer is %+v", d.All())
+		}
+		err = policies.Close()
+		denials, err2 := kept.Denials(t.Context(), time.Hour)
+		counts := map[string]int64{}
+		for _, row := range denials.Rows {
+			counts[row.Key.Subject] += row.Count
+		}
+		if err := errors.Join(err, err2); err != nil || counts["user:eve"] != 20 {
+			t.Errorf("denied were %v, %v", counts, err)
 		}
 	})
 }

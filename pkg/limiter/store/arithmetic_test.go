@@ -48,21 +48,6 @@ func TestMulAddDivOfSpecialNumbers(t *testing.T) {
 	}
 }
 
-func TestMulAddDiv(t *testing.T) {
-	number := rapid.Custom(func(t *rapid.T) int64 {
-		if rapid.Bool().Draw(t, "special") {
-			return rapid.SampledFrom(specialNumbers).Draw(t, "n")
-		}
-		return rapid.Int64Range(0, math.MaxInt64).Draw(t, "n") >> rapid.IntRange(0, 62).Draw(t, "shift")
-	})
-	rapid.Check(t, func(t *rapid.T) {
-		for range 20 {
-			a, b, c := number.Draw(t, "a"), number.Draw(t, "b"), number.Draw(t, "c")
-			checkMulAddDiv(t, a, b, c, max(1, number.Draw(t, "d")))
-		}
-	})
-}
-
 // A float's quotient rounds up to the next whole number just below a multiple of
 // the divisor, and a product that is one is where rounding up must not.
 func TestMulAddDivBesideMultiples(t *testing.T) {

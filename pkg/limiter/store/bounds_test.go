@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/recordformat"
-	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -106,37 +105,6 @@ func TestBoundsOfARequest(t *testing.T) {
 		}
 		if _, err := store.NormalizeAll(nil, store.Take, reqs); (err == nil) != fits {
 			t.Errorf("%d requests: %v; want them to fit: %v", n, err, fits)
-		}
-	}
-}
-
-// What a row of denials holds, at its bounds and beside them.
-func TestBoundsOfDenials(t *testing.T) {
-	long := func(n int) admin.Denied {
-		return admin.Denied{Key: store.Key{Subject: strings.Repeat("s", n), Name: strings.Repeat("n", n)}, Count: 1}
-	}
-	rows := func(n int) (rows []admin.Denied) {
-		for i := range n {
-			rows = append(rows, admin.Denied{Key: store.Key{Subject: fmt.Sprint(i), Name: "n"}, Count: 1})
-		}
-		return rows
-	}
-	for name, test := range map[string]struct {
-		rows []admin.Denied
-		fits bool
-	}{
-		"the longest names": {[]admin.Denied{long(200)}, true}, "longer names": {[]admin.Denied{long(201)}, false},
-		"the most rows": {rows(admin.MaxDenialRows), true}, "more rows": {rows(admin.MaxDenialRows + 1), false},
-	} {
-		d := admin.Denials{Rows: test.rows}
-		if err := d.Check(); (err == nil) != test.fits {
-			t.Errorf("%s: %v; want them to fit: %v", name, err, test.fits)
-		}
-	}
-	for n, stays := range map[int]bool{200: true, 201: false} {
-		row := long(n)
-		if row.Shorten(); (row.Key == long(n).Key) != stays || len(row.Key.Subject) > 200 || len(row.Key.Name) > 200 {
-			t.Errorf("names of %d bytes become %d and %d", n, len(row.Key.Subject), len(row.Key.Name))
 		}
 	}
 }

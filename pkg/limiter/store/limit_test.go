@@ -15,61 +15,6 @@ import (
 
 const testDay = 24 * time.Hour
 
-// What is wrong with a limit. [TestNormalizeLimit] has all bounds.
-func TestLimitBounds(t *testing.T) {
-	const (
-		tokenCount = "count %d of a token-bucket limit is out of range; it must be from 1 to 1000000000"
-		logCount   = "count %d of a sliding-log limit is out of range; it must be from 1 to 1000000"
-		period     = "period %s is out of range; it must be from 1ms to 366d"
-		burst      = "burst %d is out of range; it must be from 1 to 1000000000"
-		noBurst    = "a %s limit has no burst; leave it out, its count of 10 is allowed at once"
-	)
-	for _, test := range []struct {
-		limit Limit
-		want  string // the error, empty if l is valid
-	}{
-		{Limit{}, fmt.Sprintf(tokenCount, 0)},
-		{Limit{Algorithm: TokenBucket, Count: 1, Period: time.Minute}, ""},
-		{Limit{Algorithm: TokenBucket, Count: MaxCount + 1, Period: time.Minute}, fmt.Sprintf(tokenCount, MaxCount+1)},
-		{Limit{Algorithm: SlidingLog, Count: 1, Period: time.Minute}, ""},
-		{Limit{Algorithm: SlidingLog, Count: MaxSlidingLogCount + 1, Period: time.Minute}, fmt.Sprintf(logCount, MaxSlidingLogCount+1)},
-		{Limit{Algorithm: TokenBucket, Count: 10, Period: MinPeriod - 1}, fmt.Sprintf(period, "999.999µs")},
-		{Limit{Algorithm: TokenBucket, Count: 10, Period: MinPeriod + 1}, "period 1.000001ms is not a whole number of microseconds"},
-		{Limit{Algorithm: TokenBucket, Count: 10, Period: MaxPeriod}, ""},
-		{Limit{Algorithm: TokenBucket, Count: 10, Period: MaxPeriod + 1}, fmt.Sprintf(period, "8784h0m0.000000001s")},
-		{Limit{Algorithm: TokenBucket, Count: 10, Period: time.Minute, Burst: -1}, fmt.Sprintf(burst, -1)},
-		{Limit{Algorithm: TokenBucket, Count: 10, Period: time.Minute, Burst: MaxCount + 1}, fmt.Sprintf(burst, MaxCount+1)},
-		{Limit{Algorithm: LeakyBucket, Count: 10, Period: time.Minute, Burst: -1}, fmt.Sprintf(burst, -1)},
-		{Limit{Algorithm: LeakyBucket, Count: 10, Period: time.Minute, Burst: MaxCount + 1}, fmt.Sprintf(burst, MaxCount+1)},
-		{Limit{Algorithm: FixedWindow, Count: 10, Period: time.Minute, Burst: 9}, fmt.Sprintf(noBurst, FixedWindow)},
-		{Limit{Algorithm: FixedWindow, Count: 10, Period: time.Minute, Burst: 10}, ""},
-		{Limit{Algorithm: TokenBucket, Count: 1, Period: MaxPeriod, Burst: 100}, ""},
-		{Limit{Algorithm: TokenBucket, Count: 1, Period: MaxPeriod, Burst: 101},
-			"a burst of 101 at 1/366d takes more than 36600d to drain; lower the burst or raise the count"},
-		{Limit{Count: 10, Period: time.Minute}, ""},
-		{Limit{Algorithm: 255, Count: 10, Period: time.Minute}, "unknown algorithm number 255; there are 1 to 5"},
-	} {
-		got, err := test.limit.Normalize()
-		switch {
-		case test.want == "" && err != nil:
-			t.Errorf("%+v: %v", test.limit, err)
-		case test.want == "":
-			want := test.limit
-			if want.Algorithm == 0 {
-				want.Algorithm = TokenBucket
-			}
-			if want.Burst == 0 {
-				want.Burst = want.Count
-			}
-			if got != want {
-				t.Errorf("%+v is normalized to %+v, not %+v", test.limit, got, want)
-			}
-		case err == nil || err.Error() != test.want || !errors.Is(err, ErrInvalid):
-			t.Errorf("%+v: the error is %v\nnot %s", test.limit, err, test.want)
-		}
-	}
-}
-
 // near draws a number at, beside or far from one of the given ones.
 func near(label string, numbers ...int64) *rapid.Generator[int64] {
 	return rapid.Custom(func(t *rapid.T) int64 {

@@ -76,17 +76,6 @@ func TestRecordLayout(t *testing.T) {
 	}
 }
 
-// A counter's previous window is not the current one.
-func TestRecordOfPreviousWindow(t *testing.T) {
-	var s, decoded store.State
-	limit := normal(t, store.Limit{Algorithm: store.SlidingCounter, Count: 10, Period: time.Second})
-	take(&s, limit, 6, 5_900_000)
-	take(&s, limit, 1, 6_500_000)
-	if err := decoded.DecodeRecord(s.AppendRecord(nil)); err != nil || !reflect.DeepEqual(decoded, s) || s.Units != 1 || s.Rest != 6 {
-		t.Errorf("%+v is read as %+v, %v", s, decoded, err)
-	}
-}
-
 // record is the parts of a record, to build ones that no State makes.
 type record struct {
 	magic              string
