@@ -314,16 +314,13 @@ func (s *scanner) valueEnds() {
 // announces more than 22 MB for one exchange, the connection ends before memory is allocated for it. A panic of the
 // client becomes an error of the command. Errors never contain what the client's provider gives it for a login.
 //
-// Call it before the first use of the client: it does not cover existing connections, nor nodes of a Cluster or a
-// Ring that the client already knows. It also does not cover panics of a subscription.
+// Call it before the first use of the client: it does not cover existing connections, nor nodes of a Cluster
+// that the client already knows. It also does not cover panics of a subscription.
 func (s *Servers) Guard() {
 	hook := guard{s.secrets}
 	s.client.AddHook(hook)
-	switch c := s.client.(type) {
-	case *redis.ClusterClient: // its own hook is for panics before a node is reached
-		c.OnNewNode(func(node *redis.Client) { node.AddHook(hook) })
-	case *redis.Ring:
-		c.OnNewNode(func(node *redis.Client) { node.AddHook(hook) })
+	if s.cluster != nil { // its own hook is for panics before a node is reached
+		s.cluster.OnNewNode(func(node *redis.Client) { node.AddHook(hook) })
 	}
 }
 

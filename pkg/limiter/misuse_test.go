@@ -91,6 +91,7 @@ func TestNilAndAbsurdArguments(t *testing.T) {
 		`prefix "a{b" contains '{'`:                memory(memorystore.WithPrefix("a{b")),
 		"option 1 of 1 of the memory store is nil": memory(nil),
 		"needs a client":                           onRedis((*redis.ClusterClient)(nil)),
+		"and not a *redis.Ring":                    onRedis(redis.NewRing(&redis.RingOptions{})),
 		"option 1 of 1 of the Redis store is nil":  onRedis(client, nil),
 		"the clock of the Redis store is nil":      onRedis(client, redisstore.WithClock(nil)),
 		"the function of WithBatchObserver is nil": onRedis(client, redisstore.WithBatchObserver(nil)),

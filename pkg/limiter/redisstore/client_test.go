@@ -3,9 +3,7 @@ package redisstore_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,7 +12,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	redisserver "github.com/limitctl/limitctl/internal/redis"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
@@ -208,52 +205,6 @@ func TestAPanickingContextHoldsUpNobody(t *testing.T) {
 	}
 }
 
-// panicking is a caller's hook that panics in the handshake of a connection.
-type panicking struct {
-	redisserver.PassHook
-	left *atomic.Int32
-}
-
-func (h panicking) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if cmd.Name() == "client" && h.left.Add(-1) >= 0 {
-			panic("a hook's")
-		}
-		return next(ctx, cmd)
-	}
-}
-
-// The client holds a lock while it asks for notices of maintenance, and does not give it back if a hook panics there.
-func TestAPanicInAHandshakeHoldsUpNobody(t *testing.T) {
-	for name, after := range map[string]bool{"before New": false, "after New": true} {
-		client := redis.NewClient(&redis.Options{Addr: redistest.Start(t).Addr, ContextTimeoutEnabled: true, MaxRetries: -1,
-			DialTimeout: time.Second, ReadTimeout: time.Second})
-		hook := panicking{left: new(atomic.Int32)}
-		hook.left.Store(1)
-		if !after {
-			client.AddHook(hook)
-		}
-		l := storecall.New(newStore(t, client))
-		if after {
-			client.AddHook(hook)
-		}
-		panicked := 0 // not always the first take: on a busy machine that ends before the handshake
-		for n := range 3 {
-			soon, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
-			_, err := l.Take(soon, user, hundred, 1) // or it hangs
-			if err != nil && strings.Contains(err.Error(), "a hook's") {
-				panicked++
-			} else if err != nil && !errors.Is(err, store.ErrGaveUp) {
-				t.Errorf("%s, take %d: %v", name, n, err)
-			}
-			cancel()
-		}
-		if panicked > 1 {
-			t.Errorf("%s: %d takes have the error of one panic", name, panicked)
-		}
-	}
-}
-
 func takeOne(backend store.Store) error {
 	_, err := storecall.New(backend).Take(ctx, user, hundred, 1)
 	return err
@@ -305,37 +256,6 @@ func TestAnOwnClientIsClosedWithTheStore(t *testing.T) {
 			t.Errorf("%s: once closed: %v", name, err)
 		}
 	}
-}
-
-// A Ring has each key on one of its servers, however many callers there are at once.
-func TestARingUnderManyCallers(t *testing.T) {
-	a, b, c := redistest.Start(t), redistest.Start(t), redistest.Start(t)
-	backend := newStore(t, redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": a.Addr, "b": b.Addr, "c": c.Addr}}))
-	defer backend.Close()
-	const subjects, each = 30, 20
-	var calls sync.WaitGroup
-	var together []store.Request
-	for i := range subjects {
-		req := store.Request{Key: store.Key{Subject: fmt.Sprint("user:", i), Name: "n"}, Limit: hundred, Cost: 1}
-		together = append(together, req)
-		for range each {
-			calls.Go(func() {
-				if err := backend.Decide(ctx, store.Take, []store.Request{req}, make([]store.Decision, 1)); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-	}
-	calls.Wait()
-	for _, token := range []string{"", "a token"} { // and so do several subjects of one call
-		for i := range together {
-			together[i].Token = token
-		}
-		if d := decided(t, backend, store.Take, together); !store.AllAllowed(d) {
-			t.Fatalf("%+v", d)
-		}
-	}
-	wantUsed(t, "at the end", backend, together, slices.Repeat([]int64{each + 2}, subjects)...)
 }
 
 // A log whose ring begins in its middle, and that is written anew since it grows, keeps every unit

@@ -10,17 +10,18 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/panics"
+	redisserver "github.com/limitctl/limitctl/internal/redis"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // groupBySlot returns the indexes of reqs that share a slot, in the order in which
 // the slots first come. Slots of shadows alone come last: they deny nothing, so
 // nothing taken from them need be given back.
-func groupBySlot(slotOf func(subject string) int, reqs []store.Request) [][]int {
+func groupBySlot(reqs []store.Request) [][]int {
 	var groups [][]int
 	bySlot := map[int]int{}
 	for i := range reqs {
-		slot := slotOf(reqs[i].Key.Subject)
+		slot := redisserver.SlotOf(reqs[i].Key.Subject)
 		group, known := bySlot[slot]
 		if !known {
 			group = len(groups)
@@ -143,11 +144,11 @@ func (s *Store) giveBackFor(ctx context.Context, groups [][]int, attempt uint64,
 	back, cancel := store.BudgetContext(context.WithoutCancel(ctx), giveBackTimeout)
 	reqs, given := slices.Clone(reqs), slices.Clone(decisions) // the caller's are its own again when it leaves
 	done := make(chan error, 1)
-	s.givingBack.Add(1)
+	s.givingBack.RLock()
 	panics.Go(func() error { return s.giveBack(back, groups, attempt, reqs, given) }, func(err error) {
 		cancel()
 		done <- err
-		s.givingBack.Add(-1)
+		s.givingBack.RUnlock()
 	})
 	var err error
 	select {

@@ -11,7 +11,6 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -33,7 +32,7 @@ type Store struct {
 	keys       *keyspace.Own
 	closing    sync.Once
 	closeErr   error
-	givingBack atomic.Int32 // calls that give back what they took
+	givingBack sync.RWMutex // held for reading while a call gives back what it took
 }
 
 // settings are what options change.
@@ -115,8 +114,8 @@ func (s *Store) Decide(ctx context.Context, op store.Op, reqs []store.Request, d
 	if err := store.CheckStored(w.Reqs); err != nil {
 		return err
 	}
-	if s.lanes.SlotOf != nil && len(reqs) > 1 {
-		if groups := groupBySlot(s.lanes.SlotOf, w.Reqs); len(groups) > 1 {
+	if s.lanes.IsCluster() && len(reqs) > 1 {
+		if groups := groupBySlot(w.Reqs); len(groups) > 1 {
 			if op == store.TakeUpTo {
 				return store.Invalidf("a take of what fits needs subjects of one slot, not %q and %q; take from each by itself",
 					reqs[groups[0][0]].Key.Subject, reqs[groups[1][0]].Key.Subject)
@@ -182,8 +181,6 @@ func timeoutOf(client redis.UniversalClient) (read time.Duration) {
 		read = c.Options().ReadTimeout
 	case *redis.ClusterClient:
 		read = c.Options().ReadTimeout
-	case *redis.Ring:
-		read = c.Options().ReadTimeout
 	}
 	if read <= 0 {
 		return 3 * time.Second
@@ -214,12 +211,9 @@ func Open(options redis.Options, settings ...Option) (*Store, error) {
 // returns a [store.ErrOutcomeUnknown] instead of a [store.ErrUnavailable]. Errors never contain
 // the password of the client's options, and that of a provider only if a server repeats it.
 //
-// On a [redis.Ring], or a client of the caller's own, decisions of several callers share
-// pipelines and not script calls, because nobody knows which keys are on one server. The
-// Keyspace is that of one server, so a Ring has none. A proxy that spreads keys over
+// New fails with a [store.ErrInvalid] on a nil client, one that is neither a [redis.Client] nor a
+// [redis.ClusterClient], or a wrong option. It does not connect yet. A proxy that spreads keys over
 // several servers looks like one server, and is not to be used.
-//
-// New fails with a [store.ErrInvalid] on a nil client or a wrong option, and does not connect yet.
 func New(client redis.UniversalClient, options ...Option) (*Store, error) {
 	return newStore(client, false, options)
 }
@@ -250,6 +244,11 @@ func newStore(client redis.UniversalClient, owned bool, options []Option) (*Stor
 	if sys.IsNil(client) {
 		return nil, store.Invalidf("the Redis store needs a client, and it is nil")
 	}
+	switch client.(type) {
+	case *redis.Client, *redis.ClusterClient:
+	default:
+		return nil, store.Invalidf("the Redis store needs a *redis.Client or a *redis.ClusterClient, and not a %T", client)
+	}
 	s := &Store{settings: settings{sending: lanes.Settings{Own: store.DefaultPrefix, Owned: owned}}}
 	for i, option := range options {
 		if option == nil {
@@ -278,16 +277,15 @@ func newStore(client redis.UniversalClient, owned bool, options []Option) (*Stor
 }
 
 // Close makes all calls from now on a [store.ErrClosed]. It waits for what is being given back
-// of takes over several slots whose callers have left, 5 s at most, and then closes the client if
+// of takes over several slots whose callers have left, about 5 s at most, and then closes the client if
 // the Store owns it. What is on its way at that moment may end as a [store.ErrOutcomeUnknown].
 // Closing again returns the same.
 func (s *Store) Close() error {
 	s.closing.Do(func() {
 		s.lanes.Close()
 		s.lanes.Servers.Close()
-		for end := time.Now().Add(giveBackTimeout); s.givingBack.Load() > 0 && time.Now().Before(end); {
-			time.Sleep(time.Millisecond)
-		}
+		s.givingBack.Lock()
+		defer s.givingBack.Unlock()
 		if s.lanes.Owned {
 			s.closeErr = s.lanes.Client.Close()
 		}

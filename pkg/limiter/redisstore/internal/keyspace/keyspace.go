@@ -111,7 +111,7 @@ func (k *Keyspace) exchanges(ctx context.Context, n int, size func(i int) int, d
 
 // together reports whether one script call can have two store keys.
 func (k *Keyspace) together(a, b string) bool {
-	return k.SlotOf == nil || k.SlotOf(redisserver.HashTag(a)) == k.SlotOf(redisserver.HashTag(b))
+	return !k.IsCluster() || redisserver.SlotOf(redisserver.HashTag(a)) == redisserver.SlotOf(redisserver.HashTag(b))
 }
 
 // eachReported calls do for each key that a script reports. The reply has four elements for each, after its first element: the

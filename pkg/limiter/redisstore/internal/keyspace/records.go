@@ -86,8 +86,8 @@ func (k *Keyspace) change(
 // add divides the members of a record into sets. They come to lie in the place of members that were added. A record of ours has
 // its key for itself.
 func (c *changing) add(record int, members []admin.Member) {
-	if c.SlotOf != nil && len(members) > 1 {
-		slot := func(m admin.Member) int { return c.SlotOf(redisserver.HashTag(m.StoreKey)) }
+	if c.IsCluster() && len(members) > 1 {
+		slot := func(m admin.Member) int { return redisserver.SlotOf(redisserver.HashTag(m.StoreKey)) }
 		slices.SortStableFunc(members, func(a, b admin.Member) int { return slot(a) - slot(b) })
 	}
 	begin := len(c.members)

@@ -95,13 +95,12 @@ func (a *ask) took(c *call) error {
 	return err
 }
 
-// place returns the key that decides which node of a Cluster a goes to, empty for any, and
-// whether a replica can answer.
-func (a *ask) place() (key string, reads bool) {
+// place returns the key that decides which master of a Cluster a goes to.
+func (a *ask) place() string {
 	if a.call == nil {
-		return a.keys[0], a.op == store.Peek
+		return a.keys[0]
 	}
-	return a.call.key, a.call.reads
+	return a.call.key
 }
 
 // outcome returns what came of a, once it is done.
@@ -139,8 +138,7 @@ func (a *ask) withdraw() bool {
 type call struct {
 	redis.Cmd
 	once   bool        // never send again
-	key    string      // decides which node of a Cluster it goes to; "" for any
-	reads  bool        // a replica can answer it
+	key    string      // decides which master of a Cluster it goes to
 	script *lua.Script // that it calls; nil for another command
 	state  atomic.Int32
 	build  func() []any // if set, gives the words when they are first written

@@ -57,10 +57,10 @@ func (w *work) setKeys(own admin.OwnLayout) {
 	w.named, w.keys, w.words = w.named[:n], w.keys[:n], w.words[:n]
 }
 
-// tokenKey returns the store key of a token for a call on key. On a single server one token is one key. In a Cluster or a
-// Ring it has to be in the slot of its key, so it has the same hash tag.
+// tokenKey returns the store key of a token for a call on key. On a single server one token is one key. In a Cluster it has to
+// be in the slot of its key, so it has the same hash tag.
 func (s *Sender) tokenKey(token string, key store.Key) string {
-	if s.SlotOf != nil || s.slotted.Load() {
+	if s.IsCluster() {
 		return string(s.Own) + "!{" + key.Subject + "}:" + store.TokenName(token)
 	}
 	return string(s.Own) + "!" + store.TokenName(token)
@@ -73,8 +73,8 @@ func (w *work) toAsk(s *Sender, op store.Op) *ask {
 		key := s.tokenKey(token, w.Reqs[0].Key)
 		w.ask.keys, w.ask.words = append(w.keys, key), append(w.words, key)
 	}
-	if slotOf := s.SlotOf; slotOf != nil {
-		w.ask.slot = slotOf(w.Reqs[0].Key.Subject)
+	if s.IsCluster() {
+		w.ask.slot = redisserver.SlotOf(w.Reqs[0].Key.Subject)
 	}
 	w.ask.script = deciding(op, w.Reqs)
 	return &w.ask
@@ -96,7 +96,7 @@ func (s *Sender) Decide(ctx context.Context, op store.Op, w *work, decisions []s
 func (s *Sender) decideInWindows(ctx context.Context, op store.Op, w *work, decisions []store.Decision, tries int) error {
 	w.setKeys(s.Own)
 	a := w.toAsk(s, op)
-	if !s.canMerge(op, w.Reqs) {
+	if !canMerge(op, w.Reqs) {
 		s.own(ctx, a)
 	}
 	err := s.ask(ctx, a)
@@ -112,9 +112,7 @@ func (s *Sender) decideInWindows(ctx context.Context, op store.Op, w *work, deci
 		err = again(lua.DecideAny)
 	}
 	err = OnceMoved(ctx, err, func() error { return again(lua.DecideAny) })
-	// What looks like a single server can be a Cluster behind a proxy, which has done nothing yet with a token of another slot.
-	crossed := redisserver.IsErrorReply(err, "CROSSSLOT") && w.Reqs[0].Token != "" && !s.IsCluster() && !s.slotted.Swap(true)
-	if crossed || s.CorrectWindows(err, w.Reqs, &tries) {
+	if s.CorrectWindows(err, w.Reqs, &tries) {
 		corrected := s.NewWork()
 		corrected.Reqs, corrected.Attempt = append(corrected.Reqs[:0], w.Reqs...), w.Attempt
 		return s.decideInWindows(ctx, op, corrected, decisions, tries)

@@ -154,7 +154,6 @@ func (l *lane) finish(e *exchange, panicked error) *exchange {
 		}
 	}
 	l.mu.Lock()
-	l.panicked = l.panicked || panicked != nil
 	i := slices.Index(l.shared, e)
 	l.shared = slices.Delete(l.shared, i, i+1)
 	all := e.callers == len(e.calls)
@@ -206,8 +205,8 @@ const (
 )
 
 // canMerge reports whether a decision can be merged with others.
-func (s *Sender) canMerge(op store.Op, reqs []store.Request) bool {
-	return !s.MayDiffer && len(reqs) <= maxLimits && decidesShort(op, reqs)
+func canMerge(op store.Op, reqs []store.Request) bool {
+	return len(reqs) <= maxLimits && decidesShort(op, reqs)
 }
 
 // merged is one script call for many decisions.

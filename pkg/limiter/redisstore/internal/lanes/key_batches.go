@@ -36,8 +36,8 @@ func (s *Sender) batches(storeKeys []string, size int) (batches [][]int) {
 	open := map[int]int{} // the latest batch of each slot
 	for i := range storeKeys {
 		slot := 0
-		if s.SlotOf != nil {
-			slot = s.SlotOf(redisserver.HashTag(storeKeys[i]))
+		if s.IsCluster() {
+			slot = redisserver.SlotOf(redisserver.HashTag(storeKeys[i]))
 		}
 		latest, has := open[slot]
 		if !has || len(batches[latest]) == size {
@@ -54,7 +54,7 @@ func (s *Sender) batches(storeKeys []string, size int) (batches [][]int) {
 // is unknown, it returns that error as well.
 func (s *Sender) EachBatch(ctx context.Context, storeKeys []string, size int, do func(batch []int) error) error {
 	workers := 1
-	if s.SlotOf != nil {
+	if s.IsCluster() {
 		workers = clusterCalls
 	}
 	going, end := context.WithCancel(ctx)

@@ -13,10 +13,15 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
+func clusterSender() *Sender {
+	client := redis.NewClusterClient(&redis.ClusterOptions{})
+	return NewSender(client, redisserver.New(client, "rl"), Settings{})
+}
+
 // That the outcome of one call is unknown is not hidden by another call of the same
 // Cluster that was never sent: whoever hears only of that believes nothing happened.
 func TestEachBatchTellsAnUnknownOutcome(t *testing.T) {
-	s := &Sender{sharding: sharding{SlotOf: redisserver.SlotOf}, Servers: redisserver.New(redis.NewClient(&redis.Options{}), "rl")}
+	s := clusterSender()
 	keys := []string{"a", "b"} // of different slots
 	for _, order := range [][]error{{store.ErrUnavailable, store.ErrOutcomeUnknown}, {store.ErrOutcomeUnknown, store.ErrUnavailable}} {
 		var both sync.WaitGroup
@@ -41,7 +46,7 @@ func TestEachBatchTellsAnUnknownOutcome(t *testing.T) {
 // A caller's own deadline is an error of the limiter's like any other: what waited for
 // its turn was never sent.
 func TestEachBatchTellsOfADeadline(t *testing.T) {
-	s := &Sender{sharding: sharding{SlotOf: redisserver.SlotOf}, Servers: redisserver.New(redis.NewClient(&redis.Options{}), "rl")}
+	s := clusterSender()
 	keys := []string{"a", "b"}
 	late, cancel := context.WithTimeout(context.Background(), 0)
 	defer cancel()

@@ -2,7 +2,6 @@ package lanes
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
@@ -41,27 +40,21 @@ const (
 // the answer has come or the budget is over.
 type lane struct {
 	sender *Sender
-	client redis.UniversalClient
+	client *redis.Client
 	// keepsDeadlines: client ends what it does at a context's deadline. No client
 	// notices that a context is cancelled while it waits for the server.
 	keepsDeadlines bool
 	// endsInTime: client dials within the budget, too, and nobody else has its connections, so that a caller alone
 	// need not pay for a context that says the same.
 	endsInTime bool
-	// endsAlone: client's time-outs are within the budget. Otherwise a caller that sends its own call could wait for
-	// longer, so it goes into the queue.
-	endsAlone bool
 	// connections is the size of client's pool. A caller that waits for a connection needs that context.
 	connections int
 
-	mu        sync.Mutex
-	busy      int         // exchanges under way that somebody waits for
-	abandoned int         // exchanges under way that nobody waits for
-	batches   int         // of those that are busy, how many callers share
-	shared    []*exchange // those that callers share, busy or abandoned
-	// panicked: a hook of the application has panicked. If it did so during a dial, the client
-	// holds a lock for ever, and a caller that sends its own call could wait past any deadline.
-	panicked    bool
+	mu          sync.Mutex
+	busy        int         // exchanges under way that somebody waits for
+	abandoned   int         // exchanges under way that nobody waits for
+	batches     int         // of those that are busy, how many callers share
+	shared      []*exchange // those that callers share, busy or abandoned
 	first, last *ask
 	waiting     int // length of the queue from first to last
 	// watch ends the waiting of those for whom the store's time is over, and begins
@@ -71,19 +64,14 @@ type lane struct {
 }
 
 // newLane returns a lane to client.
-func (s *Sender) newLane(client redis.UniversalClient) *lane {
-	l := &lane{sender: s, client: client}
-	if single, ok := client.(*redis.Client); ok {
-		options := single.Options()
-		l.keepsDeadlines = options.ContextTimeoutEnabled
-		l.connections = options.PoolSize
-		if longer(options.ReadTimeout, s.Budget) || longer(options.WriteTimeout, s.Budget) {
-			l.client = single.WithTimeout(s.Budget) // on the same connections
-		}
-		dialing := time.Duration(max(1, options.DialerRetries)) * options.DialTimeout
-		l.endsInTime = s.Owned && !longer(dialing, s.Budget)
-		l.endsAlone = true
+func (s *Sender) newLane(client *redis.Client) *lane {
+	options := client.Options()
+	l := &lane{sender: s, client: client, keepsDeadlines: options.ContextTimeoutEnabled, connections: options.PoolSize}
+	if longer(options.ReadTimeout, s.Budget) || longer(options.WriteTimeout, s.Budget) {
+		l.client = client.WithTimeout(s.Budget) // on the same connections
 	}
+	dialing := time.Duration(max(1, options.DialerRetries)) * options.DialTimeout
+	l.endsInTime = s.Owned && !longer(dialing, s.Budget)
 	return l
 }
 
@@ -112,7 +100,7 @@ func (l *lane) send(ctx context.Context, a *ask) error {
 // isQuiet reports whether a call is sent at once and by itself. While callers share an
 // exchange, others are better off sharing the next. The caller holds the lock.
 func (l *lane) isQuiet() bool {
-	return l.busy < InFlight && l.batches == 0 && l.first == nil && !l.panicked && l.endsAlone
+	return l.busy < InFlight && l.batches == 0 && l.first == nil
 }
 
 // keepBudget makes the watch end the wait for a at end, too, when the time of [store.WithBudget] is over, and reports
@@ -164,8 +152,7 @@ func (l *lane) wait(ctx context.Context, own time.Time, a *ask) error {
 // sendAlone sends a in the caller's own goroutine, as one of the busy exchanges. endsInTime
 // says that the client's own time-outs are enough.
 func (l *lane) sendAlone(ctx context.Context, a *ask, endsInTime bool) error {
-	panicked := true
-	defer func() { l.ended(panicked) }()
+	defer l.ended()
 	c := l.sender.own(ctx, a)
 	if own, limited := ctx.Deadline(); !endsInTime && (!limited || own.After(a.late)) {
 		var cancel context.CancelFunc
@@ -175,9 +162,7 @@ func (l *lane) sendAlone(ctx context.Context, a *ask, endsInTime bool) error {
 	if l.sender.OnBatch != nil {
 		l.sender.OnBatch(1)
 	}
-	err := l.processOne(ctx, c)
-	_, panicked = errors.AsType[*panics.Error](err)
-	return c.outcome(err)
+	return c.outcome(l.processOne(ctx, c))
 }
 
 // processOne sends c. A panic is its error.
@@ -332,10 +317,9 @@ func (l *lane) dropLate(now time.Time) (next time.Time) {
 }
 
 // ended says that an exchange is over that was a caller's own.
-func (l *lane) ended(panicked bool) {
+func (l *lane) ended() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.busy--
-	l.panicked = l.panicked || panicked
 	l.start()
 }

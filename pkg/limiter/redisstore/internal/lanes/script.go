@@ -36,11 +36,10 @@ func decidesShort(op store.Op, reqs []store.Request) bool {
 // Run calls the script. A call that changes something is sent at most once.
 func (s *Sender) Run(ctx context.Context, changes bool, script *lua.Script, keys []string, arguments []any) (*redis.Cmd, error) {
 	words := append(make([]any, 2, 3+len(keys)+len(arguments)), len(keys))
-	key := ""
 	for i := range keys {
-		key, words = keys[0], append(words, keys[i])
+		words = append(words, keys[i])
 	}
-	return s.send(ctx, s.newCall(ctx, changes, script, key, append(words, arguments...)))
+	return s.send(ctx, s.newCall(ctx, changes, script, keys[0], append(words, arguments...)))
 }
 
 // Array runs a script that answers with an array, of elements that come in groups
@@ -82,7 +81,7 @@ func ExpiryOf(element any) time.Time {
 // newCall returns a call of script by its name. It fills in the first two of its words.
 func (s *Sender) newCall(ctx context.Context, changes bool, script *lua.Script, key string, words []any) *call {
 	command(words, script, true, !changes && !s.noReadOnly.Load())
-	return &call{Cmd: *redis.NewCmd(ctx, words...), once: changes, key: key, reads: !changes, script: script}
+	return &call{Cmd: *redis.NewCmd(ctx, words...), once: changes, key: key, script: script}
 }
 
 // reworded returns c as the server can be asked that answered err: with the script's source if it
@@ -106,7 +105,7 @@ func (s *Sender) reworded(ctx context.Context, c *call, err error) *call {
 		return nil
 	}
 	command(words, c.script, byName, readOnly)
-	return &call{Cmd: *redis.NewCmd(ctx, words...), once: c.once, key: c.key, reads: c.reads, script: c.script}
+	return &call{Cmd: *redis.NewCmd(ctx, words...), once: c.once, key: c.key, script: c.script}
 }
 
 // command fills in the first two words of a script call.

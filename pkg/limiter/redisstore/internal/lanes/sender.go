@@ -6,7 +6,6 @@ package lanes
 import (
 	"context"
 	"fmt"
-	"hash/maphash"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,30 +18,6 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
-
-// sharding says which keys one script call can have.
-type sharding struct {
-	// SlotOf returns the slot of a subject: those of one slot are together. It is nil if
-	// all are.
-	SlotOf func(subject string) int
-	// MayDiffer: it is not known which subjects are together. The client sends a call where
-	// its first key is, whatever the others are.
-	MayDiffer bool
-}
-
-// shardingOf returns the sharding of client's servers.
-func shardingOf(client redis.UniversalClient) sharding {
-	switch client.(type) {
-	case *redis.Client:
-		return sharding{}
-	case *redis.ClusterClient:
-		return sharding{SlotOf: redisserver.SlotOf}
-	case *redis.Ring:
-		seed := maphash.MakeSeed()
-		return sharding{SlotOf: func(subject string) int { return int(maphash.String(seed, subject)) }, MayDiffer: true}
-	}
-	return sharding{MayDiffer: true} // a client of the caller's own may be either
-}
 
 // longer reports whether a client's time-out exceeds budget. One that is not above 0 is
 // none at all.
@@ -61,7 +36,6 @@ type Settings struct {
 // Each node has its own lane, so that a node that hangs delays no other.
 type Sender struct {
 	Settings
-	sharding
 	Client  redis.UniversalClient
 	Servers *redisserver.Servers
 	cluster *redis.ClusterClient // nil if the client is none
@@ -74,7 +48,6 @@ type Sender struct {
 	// themselves never write on a peek.
 	noReadOnly   atomic.Bool
 	NoExpireTime atomic.Bool // PEXPIRETIME, which came with Redis 7, is not to be had
-	slotted      atomic.Bool // what looks like a single server has slots
 
 	single *lane // without a Cluster
 
@@ -84,12 +57,14 @@ type Sender struct {
 	lanes map[*redis.Client]*lane // of a Cluster
 }
 
-// NewSender returns a sender on client. A hook that client gets later is passed by.
+// NewSender returns a sender on client, which is that of a server or of a Cluster. A hook that client gets later is passed by.
 func NewSender(client redis.UniversalClient, servers *redisserver.Servers, settings Settings) *Sender {
-	s := &Sender{Settings: settings, sharding: shardingOf(client), Client: client, Servers: servers,
-		large: make(chan struct{}, 1), lanes: map[*redis.Client]*lane{}}
-	if s.cluster, _ = client.(*redis.ClusterClient); s.cluster == nil {
-		s.single = s.newLane(client)
+	s := &Sender{Settings: settings, Client: client, Servers: servers, large: make(chan struct{}, 1), lanes: map[*redis.Client]*lane{}}
+	switch c := client.(type) {
+	case *redis.ClusterClient:
+		s.cluster = c
+	case *redis.Client:
+		s.single = s.newLane(c)
 	}
 	return s
 }
@@ -114,9 +89,9 @@ func (s *Sender) Check() error {
 // IsCluster reports whether the servers are a Cluster.
 func (s *Sender) IsCluster() bool { return s.cluster != nil }
 
-// Read sends a command to the server that has key, or to a replica.
+// Read sends a command that changes nothing to the server that has key.
 func (s *Sender) Read(ctx context.Context, key string, words ...any) (*redis.Cmd, error) {
-	return s.send(ctx, &call{Cmd: *redis.NewCmd(ctx, words...), key: key, reads: true})
+	return s.Write(ctx, key, false, words...)
 }
 
 // Write sends a command to the server that has key. With once it is sent at most once.
@@ -196,11 +171,7 @@ func (s *Sender) route(ctx context.Context, a *ask) error {
 	if s.single != nil {
 		return s.single.send(ctx, a)
 	}
-	key, reads := a.place()
-	if key == "" || reads && s.cluster.Options().ReadOnly { // a replica's, perhaps
-		return s.sendAnywhere(ctx, s.own(ctx, a), a.late)
-	}
-	lane, err := s.laneOf(ctx, key, a.late)
+	lane, err := s.laneOf(ctx, a.place(), a.late)
 	if err != nil {
 		return err
 	}
