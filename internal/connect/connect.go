@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"iter"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -15,7 +14,6 @@ import (
 
 	redisserver "github.com/limitctl/limitctl/internal/redis"
 	"github.com/limitctl/limitctl/internal/shell"
-	"github.com/limitctl/limitctl/internal/texts"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/filestore"
 	"github.com/limitctl/limitctl/pkg/limiter/layouts"
@@ -149,22 +147,12 @@ func checkScheme(url string) error {
 		return nil
 	}
 	if scheme, _, found := strings.Cut(url, "://"); found && !strings.ContainsAny(scheme, "@:/") {
-		known, valkey := redisserver.Schemes()
-		known = append(known, "file", "memory")
-		slices.Sort(known)
-		if near := texts.Nearest(strings.ToLower(scheme), slices.Sorted(slices.Values(append(valkey, known...))), 2); near != "" {
-			return redisserver.BadURL("unknown scheme %q; did you mean %s://?", scheme, near)
-		}
-		return redisserver.BadURL("unknown scheme %q; it is one of %s", scheme, strings.Join(known, ", "))
+		return redisserver.BadURL("unknown scheme %q; it is one of file, memory, redis, redis+cluster, redis+sentinel, rediss, "+
+			"rediss+cluster, rediss+sentinel, unix", scheme)
 	}
 	if !strings.ContainsAny(url, ":@") {
 		return redisserver.BadURL("%q has no scheme; did you mean %s or %s?", url, shell.Command("redis://"+url),
 			shell.Command("file:"+url))
-	}
-	// Another pair may be a user and a password.
-	host, port, _ := strings.Cut(url, ":")
-	if !strings.ContainsAny(host, "@/?") && (port == "6379" || redisserver.IsPort(port) && redisserver.IsLocal(host)) {
-		return redisserver.BadURL("it has no scheme; did you mean %s?", shell.Command("redis://"+url))
 	}
 	return redisserver.BadURL("it has no scheme; write redis://[user[:password]@]host:port, file:PATH or memory:")
 }

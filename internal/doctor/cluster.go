@@ -42,7 +42,7 @@ func (e *examination) cluster(ctx context.Context, servers []*server) error {
 	if !e.servers.IsCluster() {
 		return nil
 	}
-	about, err := e.servers.ClusterInfo(ctx, servers[0].client)
+	about, err := e.servers.Info(servers[0].client.ClusterInfo(ctx))
 	if redisserver.IsReply(err) {
 		e.cannotLook(servers[0], "cluster", "cluster|info", err)
 	} else if err != nil {
@@ -176,7 +176,7 @@ func judgeSentinels(sentinels []redisserver.SentinelHealth) []Finding {
 // isSentinel reports whether the only server is a Sentinel, which holds no limits, and adds a finding with the right
 // URLs.
 func (e *examination) isSentinel(ctx context.Context, s *server) (bool, error) {
-	about, err := s.alone.Info(ctx, s.client, "server")
+	about, err := s.alone.Info(s.client.Info(ctx, "server"))
 	if redisserver.IsReply(err) || err == nil && about["redis_mode"] != "sentinel" {
 		return false, nil // a server that refuses INFO is examined, too
 	}

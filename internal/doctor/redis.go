@@ -173,7 +173,7 @@ func watchServer(ctx context.Context, client *redis.Client) Vitals {
 		v.Problem = server.Explain(err)
 		return v
 	}
-	info, err := server.Info(ctx, client)
+	info, err := server.Info(client.Info(ctx))
 	switch {
 	case redisserver.LacksRight(err):
 		v.Problem = errors.New("no right to INFO")

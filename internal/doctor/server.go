@@ -33,7 +33,7 @@ func (e *examination) eachServer(ctx context.Context, servers []*server) error {
 		if err != nil {
 			return err
 		}
-		about, err := s.alone.Info(ctx, s.client)
+		about, err := s.alone.Info(s.client.Info(ctx))
 		if err != nil && !redisserver.IsReply(err) {
 			return err
 		}
@@ -120,7 +120,7 @@ func (e *examination) evictions(ctx context.Context, servers []*server) error {
 		if s.before["evicted_keys"] == "" {
 			continue
 		}
-		stats, err := s.alone.Info(ctx, s.client, "stats")
+		stats, err := s.alone.Info(s.client.Info(ctx, "stats"))
 		if err != nil {
 			return err
 		}

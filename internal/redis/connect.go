@@ -203,44 +203,33 @@ func (u *URL) tlsConfig(a Access) (*tls.Config, error) {
 	case (cert == "") != (key == ""):
 		return nil, BadURL("tls_cert and tls_key need each other; give the client's certificate and its private key, in PEM form")
 	}
-	if authority != "" {
-		const want = "give the certificate of the authority that signed the server's, in PEM form"
-		pem, err := a.readFile("tls_ca", authority, want)
-		if err != nil {
-			return nil, err
+	var contents [3][]byte
+	for i, o := range []option{{"tls_ca", authority}, {"tls_cert", cert}, {"tls_key", key}} {
+		if o.value == "" {
+			continue
 		}
-		if config.RootCAs = x509.NewCertPool(); !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, BadURL("tls_ca: %q holds no certificate; %s", authority, want)
+		content, err := a.ReadFile(o.value)
+		if path, is := errors.AsType[*fs.PathError](err); is {
+			err = path.Err // the message already has the name
+		}
+		if err != nil {
+			return nil, BadURL("%s: %q cannot be read (%s); give a file in PEM form", o.name, o.value, err)
+		}
+		contents[i] = content
+	}
+	if authority != "" {
+		if config.RootCAs = x509.NewCertPool(); !config.RootCAs.AppendCertsFromPEM(contents[0]) {
+			return nil, BadURL("tls_ca: %q holds no certificate; give that of the authority that signed the server's, in PEM form", authority)
 		}
 	}
 	if cert == "" {
 		return config, nil
 	}
-	certificate, err := a.readFile("tls_cert", cert, "give the client's certificate in PEM form")
-	if err != nil {
-		return nil, err
-	}
-	private, err := a.readFile("tls_key", key, "give the private key of the client's certificate in PEM form")
-	if err != nil {
-		return nil, err
-	}
-	pair, err := tls.X509KeyPair(certificate, private)
+	pair, err := tls.X509KeyPair(contents[1], contents[2])
 	if err != nil {
 		return nil, BadURL("tls_cert and tls_key: %q and %q are not a certificate and its private key in PEM form: %s", cert, key,
 			strings.TrimPrefix(err.Error(), "tls: "))
 	}
 	config.Certificates = []tls.Certificate{pair}
 	return config, nil
-}
-
-func (a Access) readFile(option, name, want string) ([]byte, error) {
-	content, err := a.ReadFile(name)
-	if err == nil {
-		return content, nil
-	}
-	var path *fs.PathError
-	if errors.As(err, &path) {
-		err = path.Err // the message already has the name
-	}
-	return nil, BadURL("%s: %q cannot be read (%s); %s", option, name, err, want)
 }

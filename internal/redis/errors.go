@@ -128,8 +128,7 @@ func (s *Servers) ExplainCall(err error, call Call) error {
 			return fmt.Errorf("%w: redis at %s: %s", store.ErrRefused, call.Address, reply.text)
 		}
 		s.lookForNodes()
-		return fmt.Errorf("%w: redis at %s %s: %w", store.ErrUnavailable, call.Address, reply.text,
-			cleanAnswer(s.secrets.Answer(err.Error())))
+		return fmt.Errorf("%w: redis at %s %s: %s", store.ErrUnavailable, call.Address, reply.text, s.secrets.Answer(err.Error()))
 	}
 	return fmt.Errorf("%w: redis at %s: %s", store.ErrRefused, call.Address, s.explainRefusal(err.Error(), call))
 }
@@ -208,17 +207,14 @@ func (s *Servers) keys(storeKeys []string) string {
 	case len(storeKeys) == 0:
 		return "keys under the prefix " + strconv.Quote(s.prefix)
 	}
-	quoted, beside := make([]string, len(storeKeys)), ""
+	quoted := make([]string, len(storeKeys))
 	for i, key := range storeKeys {
 		quoted[i] = strconv.Quote(key)
-		if s.prefix != "" && strings.HasPrefix(key, s.prefix+"!") { // a rule for limits alone does not include these keys
-			beside = "; keys that begin " + strconv.Quote(s.prefix+"!") + " need a right of their own, which limitctl doctor names"
-		}
 	}
 	if len(quoted) == 1 {
-		return "key " + quoted[0] + beside
+		return "key " + quoted[0]
 	}
-	return "one of the keys " + strings.Join(quoted, ", ") + beside
+	return "one of the keys " + strings.Join(quoted, ", ")
 }
 
 // DiscoveryError says that no known node gave the client of a Cluster the list of nodes. It is about all of them.
@@ -298,11 +294,3 @@ type shortError struct {
 
 func (e *shortError) Error() string { return e.text }
 func (e *shortError) Unwrap() error { return e.error }
-
-// cleanAnswer is a [redis.Error] without secrets and useless parts.
-type cleanAnswer string
-
-func (a cleanAnswer) Error() string { return string(a) }
-
-// RedisError implements [redis.Error].
-func (cleanAnswer) RedisError() {}

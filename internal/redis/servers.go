@@ -6,6 +6,7 @@
 package redisserver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,10 +36,11 @@ type Servers struct {
 // New returns the servers behind client, and does not connect to them. Errors name prefix, which may be empty, and
 // contain neither the password of client nor secrets.
 func New(client redis.UniversalClient, prefix string, secrets ...string) *Servers {
-	s := &Servers{client: client, prefix: prefix, secrets: redact.New(passwordOf(client))}
+	address, _, password := settingsOf(client)
+	s := &Servers{client: client, prefix: prefix, secrets: redact.New(password)}
 	s.cluster, _ = client.(*redis.ClusterClient)
 	s.secrets.Add(secrets...)
-	s.address = s.secrets.Text(addressOf(client)) // a Cluster can give its nodes any names
+	s.address = s.secrets.Text(address) // a Cluster can give its nodes any names
 	return s
 }
 
@@ -56,31 +58,23 @@ func (s *Servers) isClosed(err error) bool {
 // IsCluster reports whether it is a Cluster.
 func (s *Servers) IsCluster() bool { return s.cluster != nil }
 
-// addressOf returns the address of client for messages.
-func addressOf(client redis.UniversalClient) string {
+// settingsOf returns the address of client for messages, and how it logs in.
+func settingsOf(client redis.UniversalClient) (address, user, password string) {
 	switch c := client.(type) {
 	case *redis.Client:
-		if c.Options().Addr == "FailoverClient" { // go-redis' own with Sentinels
-			return "the Sentinels' master"
-		}
-		return c.Options().Addr
+		o := c.Options()
+		return o.Addr, o.Username, o.Password
 	case *redis.ClusterClient:
-		return strings.Join(c.Options().Addrs, ",")
+		o := c.Options()
+		return strings.Join(o.Addrs, ","), o.Username, o.Password
 	}
-	return "its address"
+	return "its address", "", ""
 }
 
-// passwordOf returns the password in the options of client.
-func passwordOf(client redis.UniversalClient) string {
-	switch c := client.(type) {
-	case *redis.Client:
-		return c.Options().Password
-	case *redis.ClusterClient:
-		return c.Options().Password
-	case *redis.Ring:
-		return c.Options().Password
-	}
-	return ""
+// User returns the name with which client logs in, for messages about its rights.
+func User(client redis.UniversalClient) string {
+	_, user, _ := settingsOf(client)
+	return cmp.Or(user, "default")
 }
 
 // Redact returns a text of the server, such as a field of INFO, without known secrets and with a readable length.
@@ -174,53 +168,27 @@ func ParseInfo(text string) Info {
 	return fields
 }
 
-// Info calls INFO for those sections, by default the usual ones. It removes known secrets from the answer, since a
-// name or a version can contain one.
-func (s *Servers) Info(ctx context.Context, server redis.Cmdable, sections ...string) (Info, error) {
-	text, err := server.Info(ctx, sections...).Result()
-	if err != nil {
-		return nil, err
-	}
-	return s.redactInfo(text), nil
-}
-
-// ClusterInfo calls CLUSTER INFO, and otherwise is like [Servers.Info].
-func (s *Servers) ClusterInfo(ctx context.Context, server redis.Cmdable) (Info, error) {
-	text, err := server.ClusterInfo(ctx).Result()
-	if err != nil {
-		return nil, err
-	}
-	return s.redactInfo(text), nil
-}
-
-func (s *Servers) redactInfo(text string) Info {
-	fields := ParseInfo(text)
+// Info reads what INFO or CLUSTER INFO has answered. It removes known secrets from the answer, since a name or a version can
+// contain one. An error is that of the command.
+func (s *Servers) Info(answer *redis.StringCmd) (Info, error) {
+	fields := ParseInfo(answer.Val())
 	for name, value := range fields {
 		fields[name] = s.RedactField(value)
 	}
-	return fields
+	return fields, answer.Err()
 }
 
 // harmless matches values that stay even if a secret is equal to one: numbers, addresses, and words of a server.
 var harmless = texts.Regexp(`^([0-9.:-]*|master|slave|replica|ok|err|fail|up|down|yes|no|online|wait_bgsave|send_bulk|` +
 	`noeviction|(allkeys|volatile)-(lru|lfu|ttl|random|lrm)|valkey|redis|standalone|cluster)$`)
 
-// RedactField returns the value of a field or a setting without known secrets. Of a value with several parts it
-// keeps the harmless ones, even if another part contains a secret that is too short to be replaced.
+// RedactField returns the value of a field or a setting without known secrets.
 func (s *Servers) RedactField(value string) string {
-	clean := func(text string) string {
-		if harmless().MatchString(text) {
-			return text
-		}
-		return s.Redact(text)
+	if harmless().MatchString(value) {
+		return value
 	}
-	if whole := clean(value); whole != redact.Withheld {
-		return whole
-	}
-	return partOfField().ReplaceAllStringFunc(value, clean)
+	return s.Redact(value)
 }
-
-var partOfField = texts.Regexp(`[^,= ]+`)
 
 // Int returns a field that is a number, and 0 if it is not a number or missing.
 func (i Info) Int(name string) int64 {

@@ -60,17 +60,6 @@ func kindOf(scheme string) (kind string, tls bool) {
 	return kind, kind != scheme
 }
 
-// Schemes returns the schemes of URLs, in Redis' words and in Valkey's.
-func Schemes() (redis, valkey []string) {
-	for kind := range forms {
-		redis = append(redis, kind)
-		if rest, is := strings.CutPrefix(kind, "redis"); is {
-			redis, valkey = append(redis, "rediss"+rest), append(valkey, "valkey"+rest, "valkeys"+rest)
-		}
-	}
-	return redis, valkey
-}
-
 // IsURL reports whether a text has the scheme of a Redis.
 func IsURL(text string) bool {
 	scheme, _, _ := strings.Cut(text, ":")
