@@ -24,9 +24,9 @@ import (
 // Mark replaces a secret.
 const Mark = "xxxxx"
 
-// Withheld replaces a text of others that contains a secret too short to be replaced: its letters would be replaced
+// withheld replaces a text of others that contains a secret too short to be replaced: its letters would be replaced
 // in many places, which would show where it was.
-const Withheld = "its text is withheld, since the password may be in it"
+const withheld = "its text is withheld, since the password may be in it"
 
 const (
 	// short is the length from which a secret is replaced. A text of others with a shorter one is withheld.
@@ -90,7 +90,7 @@ func (s *Secrets) Remove(text string) string {
 		if utf8.RuneCountInString(secret) < short {
 			for _, written := range spellings(secret) {
 				if strings.Contains(strings.ToLower(text), strings.ToLower(written)) {
-					return Withheld
+					return withheld
 				}
 			}
 		}

@@ -51,7 +51,7 @@ func TestRemove(t *testing.T) {
 		{"hunter2", "hunter2hunter2 hunter2", "xxxxxxxxxx xxxxx"},
 		{"hunter2-is-my-secret", "the hunters", "the hunters"},
 		{"connect-me", "connection refused", "connection refused"},
-		{"pw", "its PW is known", Withheld},
+		{"pw", "its PW is known", withheld},
 		{"", "nothing", "nothing"},
 		{"one second", "second argument", "xxxxx argument"},
 	} {
