@@ -144,7 +144,7 @@ func (s *sentinels) ask(ctx context.Context, sentinel *redis.Client) (string, er
 	if err != nil {
 		return "", err
 	}
-	if len(words) != 2 || words[0] == "" || !IsPort(words[1]) {
+	if len(words) != 2 || words[0] == "" || !isPort(words[1]) {
 		return "", errNoAddress
 	}
 	return net.JoinHostPort(words[0], words[1]), nil

@@ -163,7 +163,7 @@ func (u *URL) readHosts() error {
 		host, port, ok := splitHost(text)
 		port = cmp.Or(port, defaultPort)
 		switch {
-		case ok && !IsPort(port): // which may be a password
+		case ok && !isPort(port): // which may be a password
 			return u.bad("a port is not a number from 1 to 65535")
 		case !ok:
 			return BadURL("a host or its port is wrong; write %s, IPv6 addresses as [::1]:%s", u.scheme+forms[u.Kind], defaultPort)
@@ -248,8 +248,8 @@ func (o option) isSecret() bool {
 		func(word string) bool { return strings.Contains(name, word) })
 }
 
-// IsPort reports whether text is the number of a port.
-func IsPort(text string) bool {
+// isPort reports whether text is the number of a port.
+func isPort(text string) bool {
 	n, err := strconv.ParseUint(text, 10, 16)
 	return err == nil && n > 0
 }
