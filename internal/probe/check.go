@@ -72,8 +72,8 @@ func (v *verification) result() *Result {
 		event := &v.events[i]
 		e.readings[event] = v.read(event)
 	}
-	e.certain = e.audit(&v.limit, e.keys, nil)
-	e.first = e.audit(&v.limit, firstDenials(e.keys), nil)
+	e.certain = e.audit(&v.limit, e.keys, nil).Finding()
+	e.first = e.audit(&v.limit, firstDenials(e.keys), nil).Finding()
 	r := &Result{Events: v.events, Notes: v.notes}
 	if e.certain.UnderIfFree > 0 {
 		r.Notes = append(r.Notes, "Denied requests count as well: who goes on asking waits longer.")

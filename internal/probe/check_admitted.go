@@ -75,7 +75,7 @@ func (e *proof) subjects() Check {
 	for _, k := range e.keys {
 		all.events = append(all.events, k.events...)
 	}
-	if f := e.audit(&e.limit, []key{all}, nil); f.OverAdmitted > 0 && e.isKept() {
+	if f := e.audit(&e.limit, []key{all}, nil).Finding(); f.OverAdmitted > 0 && e.isKept() {
 		c.Verdict, c.Seen = Pass, fmt.Sprintf("%s were admitted each as if there were no others", output.Plural(len(e.keys), "subject"))
 		return c
 	}

@@ -114,7 +114,7 @@ func (e *proof) truth(dialect string, found *headers.Findings) {
 			return headers.Reported(l)
 		}
 		return nil
-	})
+	}).Finding()
 	if first == nil || !e.isKept() {
 		return
 	}

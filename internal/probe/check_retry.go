@@ -84,7 +84,7 @@ func (e *proof) retryLies() (none audit.Lie) {
 			return nil
 		}
 		return reported
-	})
+	}).Finding()
 	return finding.Lies[audit.RetryAfter]
 }
 

@@ -6,7 +6,6 @@ import (
 
 	"github.com/limitctl/limitctl/internal/endpoint"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
-	"github.com/limitctl/limitctl/pkg/loadgen/audit"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit/interval"
 )
 
@@ -57,9 +56,9 @@ func firstDenials(keys []key) (first []key) {
 // answers are outcomes in the words of the interval audit.
 var answers = [...]interval.Answer{endpoint.Allowed: interval.Admitted, endpoint.Denied: interval.Denied, endpoint.Failed: interval.Unknown}
 
-// audit returns what is certain about the answers under a limit, and about what they report, if that is not nil.
-func (e *proof) audit(limit *store.Limit, keys []key, reported func(*Event) *interval.Reported) audit.Finding {
-	auditor := interval.New(interval.Options{Resolution: resolution, UsedBefore: !e.canChoose()})
+// audit judges answers under a limit, and what they report, if that is not nil.
+func (v *verification) audit(limit *store.Limit, keys []key, reported func(*Event) *interval.Reported) *interval.Auditor {
+	auditor := interval.New(interval.Options{Resolution: resolution, UsedBefore: !v.canChoose()})
 	for i, k := range keys {
 		auditor.SetLimit(uint32(i), *limit)
 		for _, event := range k.events {
@@ -74,52 +73,31 @@ func (e *proof) audit(limit *store.Limit, keys []key, reported func(*Event) *int
 		}
 	}
 	auditor.Settle(1 << 62)
-	return auditor.Finding()
+	return auditor
 }
 
 // isKept reports whether nothing of the answers is certainly wrong.
 func (e *proof) isKept() bool { return e.certain.OverAdmitted+e.certain.UnderAdmitted == 0 }
 
 // schedule is when a subject is admitted again, of what was admitted so far: certainly not before early, and certainly from
-// late on. Where windows begin is not known, but with a request.
+// late on. From unused on, all of the limit is. It is zero if the subject was never denied.
 type schedule struct{ early, late, unused time.Time }
 
 // schedule returns that of a subject whose last request was denied.
 func (v *verification) schedule(subject string) (s schedule) {
-	var first, last store.State
-	var admitted, denied, before, turn *Event // the window turned between before and turn
+	var asked key
+	var denied *Event
 	for i := range v.events {
-		event := &v.events[i]
-		switch {
-		case v.canChoose() && event.Subject != subject:
-		case event.Outcome == endpoint.Denied:
-			denied = event
-		default:
-			if admitted = event; denied != nil && denied.Answered.Before(event.Sent) && denied != before {
-				before, turn = denied, event
+		if event := &v.events[i]; !v.canChoose() || event.Subject == subject {
+			asked.events = append(asked.events, event)
+			if event.Outcome == endpoint.Denied {
+				denied = event
 			}
-			first.Charge(v.limit, 1, max(first.Time, store.InstantOf(event.Sent)))
-			last.Charge(v.limit, 1, max(last.Time, store.InstantOf(event.Answered)))
 		}
 	}
 	if denied == nil {
 		return s
 	}
-	request := store.Request{Limit: v.limit, Cost: 1}
-	fits := func(state *store.State, at time.Time) time.Time {
-		return at.Add(state.Answer(&request, max(state.Time, store.InstantOf(at)), false).RetryAfter)
-	}
-	s.early, s.late = fits(&first, denied.Sent), fits(&last, denied.Answered)
-	s.unused = max(last.UnusedAt(store.InstantOf(denied.Answered)), store.InstantOf(denied.Answered)).Time()
-	if l := &v.limit; admitted != nil && (l.Algorithm == store.SlidingCounter || l.Algorithm == store.FixedWindow && !l.FromFirst) {
-		s.early = denied.Sent
-		s.late = admitted.Answered.Add(l.Period)
-		if s.unused = s.late; l.Algorithm == store.FixedWindow && turn != nil && denied.Answered.Before(before.Sent.Add(l.Period)) {
-			s.early, s.late, s.unused = before.Sent.Add(l.Period), turn.Answered.Add(l.Period), turn.Answered.Add(l.Period)
-		} else if l.Algorithm == store.SlidingCounter {
-			s.late = s.late.Add(l.Period/time.Duration(l.Count) + time.Millisecond)
-			s.unused = s.unused.Add(l.Period)
-		}
-	}
-	return s
+	back := v.audit(&v.limit, []key{asked}, nil).Back(0, store.InstantOf(denied.Sent), store.InstantOf(denied.Answered))
+	return schedule{back.Early.Time(), back.Late.Time(), back.Unused.Time()}
 }

@@ -17,13 +17,11 @@ type account struct {
 	begun, asked pairs
 
 	charged, denials int64 // denials since the last request that was admitted
-	lastDenial       uint64
-	denied, over     bool // ever
+	denied, over     bool  // ever
 	under            bool
 	peak             float64
 	// until is the last instant at which something can have been charged so far.
 	until store.Instant
-	open  []openReport
 
 	// countsDenials: limits of this algorithm may charge what they deny. rate is what was asked for then.
 	countsDenials bool
@@ -64,77 +62,91 @@ func (k *account) usedBefore(at store.Instant) {
 }
 
 // begin takes a request from the first instant at which it can have been decided.
-func (k *account) begin(a *Auditor, e *event) {
-	if k.limit.FromFirst && e.lo-longest(k.limit) > k.until { // nothing is in use, so e or a later one begins a window
-		k.least.turns(e.lo, 0)
+func (k *account) begin(a *Auditor, r *request) {
+	if k.limit.FromFirst && r.lo-longest(k.limit) > k.until { // nothing is in use, so r or a later one begins a window
+		k.least.turns(r.lo, 0)
 	}
-	if e.answer != Denied {
-		k.until = max(k.until, e.hi)
+	if r.answer != Denied {
+		k.until = max(k.until, r.hi)
 	}
-	if k.countsDenials && (e.answer == Admitted || e.answer == Denied) {
-		k.asked.add(e.lo, e.cost)
-		if e.answer == Admitted && k.rate.since(e.lo, e.hi)/k.share+e.cost > k.limit.Count {
+	if k.countsDenials && (r.answer == Admitted || r.answer == Denied) {
+		k.asked.add(r.lo, r.cost)
+		k.rate.at(r.lo)
+		if r.answer == Admitted && k.rate.left(r.hi)/k.share+r.cost > k.limit.Count {
 			a.deniedFree = true
 		}
 	}
-	if e.answer == Admitted {
-		k.charged, k.denials, k.least.begun = k.charged+e.cost, 0, k.least.begun+e.cost
-		k.begun.add(e.lo, e.cost)
-	} else if e.answer == Denied {
-		k.lastDenial, k.denials, k.denied = k.lastDenial+1, k.denials+1, true
-		e.id = k.lastDenial
+	if r.answer == Admitted {
+		k.charged, k.denials, k.least.begun = k.charged+r.cost, 0, k.least.begun+r.cost
+		k.begun.add(r.lo, r.cost)
+	} else if r.answer == Denied {
+		k.denials, k.denied = k.denials+1, true
 		a.finding.Denied++
 		a.finding.LongestDenialRun = max(a.finding.LongestDenialRun, k.denials)
 	}
-	k.most.begin(e)
-	if e.reported != nil {
-		k.openReport(e)
+	k.most.begin(r)
+	if r.reported != nil {
+		k.open(r)
 	}
 }
 
 // end takes a request from the last instant at which it can have been decided.
-func (k *account) end(a *Auditor, e *event) {
-	if k.countsDenials && (e.answer == Admitted || e.answer == Denied) {
-		for units := e.cost; units > 0; {
+func (k *account) end(a *Auditor, r *request) {
+	if k.countsDenials && (r.answer == Admitted || r.answer == Denied) {
+		for units := r.cost; units > 0; {
 			lo, n := k.asked.take(units)
 			units -= n
 			k.rate.add(lo-lo%k.rate.step, n)
 		}
 	}
-	for units := e.cost; e.answer == Admitted && units > 0; {
+	for units := r.cost; r.answer == Admitted && units > 0; {
 		lo, n := k.begun.take(units)
 		units -= n
-		over := k.least.place(lo, e.hi, n)
+		over := k.least.place(lo, r.hi, n)
 		a.finding.OverAdmitted += over
 		k.over = k.over || over > 0
-		k.peak = max(k.peak, float64(k.least.used(e.hi)+over)/float64(k.limit.Capacity()))
+		k.peak = max(k.peak, float64(k.least.used(r.hi)+over)/float64(k.limit.Capacity()))
 	}
-	if e.answer == Denied {
-		k.judge(a, e)
+	if r.answer == Denied {
+		k.judge(a, r)
 		if k.limit.Algorithm == store.FixedWindow {
-			k.least.turns(e.lo, e.cost-1)
+			k.least.turns(r.lo, r.cost-1)
 		}
 	}
-	k.most.end(e)
-	if e.reported != nil {
-		k.hold(a, e)
+	k.most.end(r)
+	if r.reported != nil {
+		k.hold(a, r)
 	}
 }
 
 // judge finds a denial without a reason that has ended.
-func (k *account) judge(a *Auditor, e *event) {
-	free, charged := k.most.withoutReason(e.id)
+func (k *account) judge(a *Auditor, r *request) {
+	free, charged := k.most.withoutReason(r)
 	free = free && !(k.over && k.limit.Algorithm == store.FixedWindow) // where too much was let in, no window is known
 	k.under = k.under || free
 	switch {
 	case !free:
 		k.peak = max(k.peak, 1) // the limit was reached
 	case k.countsDenials:
-		a.underFree += e.cost
+		a.underFree += r.cost
 	default:
-		a.finding.UnderAdmitted += e.cost
+		a.finding.UnderAdmitted += r.cost
 	}
 	if charged {
-		a.underCharged += e.cost
+		a.underCharged += r.cost
 	}
+}
+
+// Back is when a unit of a key that was denied is admitted again: certainly not before Early, and certainly from Late on,
+// unless denied requests are charged. From Unused on all of the limit fits.
+type Back struct{ Early, Late, Unused store.Instant }
+
+// Back returns that of the last request of a key, which was denied between two instants. All must be settled.
+func (a *Auditor) Back(key uint32, sent, answered store.Instant) Back {
+	k := a.keys[key]
+	b := Back{k.least.fits(1, sent), k.most.free.fits(1, answered), k.most.free.fits(k.limit.Capacity(), answered)}
+	if k.limit.Algorithm == store.FixedWindow { // all comes back at once
+		b.Unused = b.Late
+	}
+	return b
 }

@@ -1,6 +1,10 @@
 package interval
 
-import "github.com/limitctl/limitctl/pkg/limiter/store"
+import (
+	"slices"
+
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
 
 // certain is what one key was admitted for certain, each unit as early as it can have been charged.
 type certain struct {
@@ -12,7 +16,7 @@ type certain struct {
 	bound  store.Limit
 	log    recent // of a log, and of windows
 	// windows are what is known of the windows of a fixed window: turns.
-	windows      queue[turn]
+	windows      []turn
 	begun, ended int64 // units that were not too many
 
 	last       recent // all that was admitted in the last period
@@ -47,12 +51,12 @@ func newCertain(limit *store.Limit) certain {
 // begun: those that are decided within a period of it are of one window. But so many others may be of the one before,
 // which had room for them.
 func (c *certain) turns(lo store.Instant, others int64) {
-	t := turn{lo + c.period, c.begun + others}
-	switch last := c.windows.last(); {
-	case last == nil || last.after < t.after && last.until+c.period/steps < t.until:
-		c.windows.push(t)
-	case last.after == t.after:
-		last.until = max(last.until, t.until)
+	t, last := turn{lo + c.period, c.begun + others}, len(c.windows)-1
+	switch {
+	case last < 0 || c.windows[last].after < t.after && c.windows[last].until+c.period/steps < t.until:
+		c.windows = append(c.windows, t)
+	case c.windows[last].after == t.after:
+		c.windows[last].until = max(c.windows[last].until, t.until)
 	}
 }
 
@@ -62,11 +66,11 @@ func (c *certain) place(lo, hi store.Instant, units int64) (over int64) {
 	all := units
 	switch c.limit.Algorithm {
 	case store.FixedWindow:
-		for first := c.windows.first(); first != nil && first.until <= hi; first = c.windows.first() {
-			c.windows.pop()
+		for len(c.windows) > 0 && c.windows[0].until <= hi {
+			c.windows = c.windows[1:]
 		}
 		c.ended += units
-		if t := c.windows.first(); t != nil {
+		if t := c.window(hi); t != nil {
 			over = max(0, c.ended-t.after-c.limit.Count)
 			c.ended, c.begun = c.ended-over, c.begun-over
 		}
@@ -93,10 +97,8 @@ func (c *certain) place(lo, hi store.Instant, units int64) (over int64) {
 
 // window returns the oldest turn whose window an instant is in for certain; nil if there is none.
 func (c *certain) window(at store.Instant) *turn {
-	for i := c.windows.head; i < len(c.windows.list); i++ {
-		if t := &c.windows.list[i]; t.until > at {
-			return t
-		}
+	if i := slices.IndexFunc(c.windows, func(t turn) bool { return t.until > at }); i >= 0 {
+		return &c.windows[i]
 	}
 	return nil
 }
@@ -132,7 +134,7 @@ func (c *certain) used(at store.Instant) int64 {
 		}
 		return 0
 	case store.SlidingLog:
-		return c.log.since(at, at)
+		return c.log.left(at)
 	default:
 		return c.bucket.Used(max(at, c.bucket.Time))
 	}
@@ -145,9 +147,9 @@ func (c *certain) fits(units int64, at store.Instant) store.Instant {
 		return c.more(at)
 	case store.SlidingLog:
 		room := c.limit.Count - c.log.units
-		for i := c.log.head; i < len(c.log.list) && room < units; i++ {
-			room += c.log.list[i].units
-			at = max(at, c.log.list[i].at+c.period)
+		for i := 0; i < len(c.log.pairs) && room < units; i++ {
+			room += c.log.pairs[i].units
+			at = max(at, c.log.pairs[i].at+c.period)
 		}
 		return at
 	default:

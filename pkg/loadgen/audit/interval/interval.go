@@ -8,6 +8,7 @@
 package interval
 
 import (
+	"slices"
 	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -69,7 +70,7 @@ type Auditor struct {
 	limits     []store.Limit // of each key
 	keys       []*account    // nil until the key is seen
 
-	queue   events
+	events  []event       // that are not settled
 	finding audit.Finding // what is counted as answers come
 	// underFree and underCharged are the units denied without a reason by limits that may charge what they deny: if they do
 	// not, and if they do. deniedFree says that they cannot have charged all of it.
@@ -99,41 +100,41 @@ func (a *Auditor) SetLimit(key uint32, limit store.Limit) {
 
 // Observe takes an answer. They may come in any order, but not before what is settled.
 func (a *Auditor) Observe(o Observation) {
-	e := event{
+	r := &request{
 		lo: o.Sent - a.resolution, hi: o.Answered + a.resolution + 1, // an instant is cut to the microsecond
 		key: o.Key, cost: o.Cost, answer: o.Answer, reported: o.Reported,
 	}
 	if o.Answer != Admitted && o.Answer != Denied {
-		e.reported = nil
+		r.reported = nil
 	}
 	if o.Answer == Unknown {
-		e.hi += unansweredFor
+		r.hi += unansweredFor
 	}
-	e.at = e.lo
-	a.queue.push(e)
+	a.events = append(a.events, event{r, r.lo, false}, event{r, r.hi, true})
 }
 
 // Settle says that no answer to a request that was sent before an instant is still to come, so
 // that what lies before it can be judged and forgotten.
 func (a *Auditor) Settle(before store.Instant) {
 	before -= a.resolution
-	for len(a.queue) > 0 && a.queue[0].at < before {
-		e := a.queue.pop()
-		if e.end {
-			a.keys[e.key].end(a, &e)
-			continue
-		}
-		if a.keys[e.key] == nil {
-			limit := a.limits[e.key]
-			a.keys[e.key] = newAccount(&limit)
+	slices.SortStableFunc(a.events, event.compare)
+	n := 0
+	for ; n < len(a.events) && a.events[n].at < before; n++ {
+		r := a.events[n].request
+		if a.keys[r.key] == nil {
+			limit := a.limits[r.key]
+			a.keys[r.key] = newAccount(&limit)
 			if a.usedBefore {
-				a.keys[e.key].usedBefore(e.lo + 2*a.resolution + 1)
+				a.keys[r.key].usedBefore(r.lo + 2*a.resolution + 1)
 			}
 		}
-		a.keys[e.key].begin(a, &e)
-		e.at, e.end = e.hi, true
-		a.queue.push(e)
+		if a.events[n].end {
+			a.keys[r.key].end(a, r)
+		} else {
+			a.keys[r.key].begin(a, r)
+		}
 	}
+	a.events = slices.Delete(a.events, 0, n)
 }
 
 // Finding returns what was found so far. What is not judged yet is left out. All of it is certain.

@@ -2,6 +2,8 @@ package interval
 
 import (
 	"math"
+	"slices"
+	"sort"
 
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -17,20 +19,13 @@ type possible struct {
 	// begun is the units of intervals that have begun and not ended, begunDenials those of denials, and asked all that have begun.
 	begun, begunDenials, asked int64
 	// denials have no reason yet, in the order in which they began.
-	denials []openDenial
-	// denied is the last denial that has ended. Windows that hold what is admitted after it began later: turned is the first
+	denials []*request
+	// denied is the last denial that has ended, nil if none has. Windows that hold what is admitted after it began later: turned is the first
 	// such answer, and whoever asks after that finds only what was charged since full can have been decided.
-	denied       event
+	denied       *request
 	turned, full store.Instant
 	// dearest is the most that a denied request asked for. In windows it may have been charged.
 	dearest int64
-}
-
-// openDenial is a denial for which no reason is known so far, if denied requests are not charged, or if they are.
-type openDenial struct {
-	id            uint64
-	cost          int64
-	free, charged bool
 }
 
 func newPossible(limit *store.Limit) possible {
@@ -46,26 +41,26 @@ func (p *possible) usedBefore(at store.Instant) {
 }
 
 // begin takes a request at the first instant at which it can have been decided.
-func (p *possible) begin(e *event) {
-	p.asked += e.cost
-	if e.answer == Denied {
-		p.begunDenials += e.cost
-		p.dearest = max(p.dearest, e.cost)
-		p.denials = append(p.denials, openDenial{e.id, e.cost, true, true})
-		if p.full != 0 && e.lo >= p.turned {
+func (p *possible) begin(r *request) {
+	p.asked += r.cost
+	if r.answer == Denied {
+		p.begunDenials += r.cost
+		p.dearest = max(p.dearest, r.cost)
+		p.denials, r.free, r.charged = append(p.denials, r), true, true
+		if p.full != 0 && r.lo >= p.turned {
 			p.free.late.before(p.full)
 		}
 	} else {
-		p.begun += e.cost
-		if p.limit.Algorithm == store.FixedWindow && e.answer == Admitted && p.denied.end &&
-			e.cost >= p.denied.cost && e.lo >= p.denied.hi && p.denied.lo > p.full {
-			p.turned, p.full = e.hi, p.denied.lo
+		p.begun += r.cost
+		if p.limit.Algorithm == store.FixedWindow && r.answer == Admitted && p.denied != nil &&
+			r.cost >= p.denied.cost && r.lo >= p.denied.hi && p.denied.lo > p.full {
+			p.turned, p.full = r.hi, p.denied.lo
 		}
 	}
 	if len(p.denials) == 0 {
 		return
 	}
-	free, charged, capacity := p.free.used(e.lo)+p.begun, p.charged.used(e.lo)+p.begun+p.begunDenials, p.limit.Capacity()
+	free, charged, capacity := p.free.used(r.lo)+p.begun, p.charged.used(r.lo)+p.begun+p.begunDenials, p.limit.Capacity()
 	rest := p.denials[:0]
 	for _, d := range p.denials {
 		cost := d.cost
@@ -82,26 +77,21 @@ func (p *possible) begin(e *event) {
 }
 
 // end takes a request at the last instant at which it can have been decided.
-func (p *possible) end(e *event) {
-	p.charged.charge(e.cost, e.hi)
-	if e.answer == Denied {
-		p.begunDenials -= e.cost
-		p.denied = *e
+func (p *possible) end(r *request) {
+	p.charged.charge(r.cost, r.hi)
+	if r.answer == Denied {
+		p.begunDenials -= r.cost
+		p.denied = r
 		return
 	}
-	p.begun -= e.cost
-	p.free.charge(e.cost, e.hi)
+	p.begun -= r.cost
+	p.free.charge(r.cost, r.hi)
 }
 
 // withoutReason reports whether a denial that has ended had no reason.
-func (p *possible) withoutReason(id uint64) (free, charged bool) {
-	for i, d := range p.denials {
-		if d.id == id {
-			p.denials = append(p.denials[:i], p.denials[i+1:]...)
-			return d.free, d.charged
-		}
-	}
-	return false, false
+func (p *possible) withoutReason(denial *request) (free, charged bool) {
+	p.denials = slices.DeleteFunc(p.denials, func(r *request) bool { return r == denial })
+	return denial.free, denial.charged
 }
 
 // used returns the most that can be in use at an instant, with what has begun, if denied requests are charged or not.
@@ -143,22 +133,39 @@ func (f *filled) charge(units int64, at store.Instant) {
 }
 
 // used rounds up. What is gone at an instant is forgotten.
-func (f *filled) used(at store.Instant) (units int64) {
+func (f *filled) used(at store.Instant) int64 {
+	f.late.at(at)
+	return f.left(at)
+}
+
+// left is used, and forgets nothing.
+func (f *filled) left(at store.Instant) (units int64) {
 	if f.limit.Algorithm.HasBurst() {
 		return f.bucket.Used(at)
 	}
-	if units = f.late.at(at); f.fades == 0 {
+	if units = f.late.left(at); f.fades == 0 {
 		return units
 	}
 	fading := 0.0
-	for i := f.late.head; i < len(f.late.list); i++ {
-		p := &f.late.list[i]
-		left := p.at + f.late.span - at
-		if left >= f.fades {
-			break
+	for _, p := range f.late.pairs {
+		switch left := p.at + f.late.span - at; {
+		case left >= f.fades:
+			return units + int64(math.Ceil(fading))
+		case left > 0:
+			units -= p.units
+			fading += float64(p.units) * float64(left) / float64(f.fades)
 		}
-		units -= p.units
-		fading += float64(p.units) * float64(left) / float64(f.fades)
 	}
 	return units + int64(math.Ceil(fading))
+}
+
+// fits returns the earliest instant, not before at, from which on so many units fit.
+func (f *filled) fits(units int64, at store.Instant) store.Instant {
+	end := max(at, f.bucket.UnusedAt(at))
+	if n := len(f.late.pairs); n > 0 {
+		end = max(at, f.late.pairs[n-1].at+f.late.span)
+	}
+	return at + store.Instant(sort.Search(int(end-at), func(after int) bool {
+		return f.left(at+store.Instant(after))+units <= f.limit.Capacity()
+	}))
 }

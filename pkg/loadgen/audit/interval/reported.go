@@ -32,9 +32,8 @@ const (
 	apart = 10 * rounding
 )
 
-// openReport is what was true when the request of an answer can have been decided first.
-type openReport struct {
-	reported *Reported
+// truth is what was true when a request can have been decided first.
+type truth struct {
 	// used is the least that was in use before it, at whatever instant it was decided, and full the most, with itself, at the
 	// first instant. asked is what had been asked for until then.
 	used, full, asked int64
@@ -42,25 +41,18 @@ type openReport struct {
 	fits, more store.Instant
 }
 
-// openReport opens the report of a request that begins.
-func (k *account) openReport(e *event) {
-	k.open = append(k.open, openReport{e.reported, k.least.used(e.hi), k.most.used(e.lo), k.most.asked,
-		k.least.fits(e.cost, e.lo), k.least.more(e.lo)})
+// open notes the truth of a request that begins.
+func (k *account) open(r *request) {
+	r.truth = truth{k.least.used(r.hi), k.most.used(r.lo), k.most.asked, k.least.fits(r.cost, r.lo), k.least.more(r.lo)}
 }
 
 // hold compares what an answer reported with what can be true.
-func (k *account) hold(a *Auditor, e *event) {
-	at := 0
-	for k.open[at].reported != e.reported {
-		at++
-	}
-	r := k.open[at]
-	k.open = append(k.open[:at], k.open[at+1:]...)
-	limit, told, capacity := k.limit, r.reported, k.limit.Capacity()
-	most := r.full + k.most.asked - r.asked // what began meanwhile can have been decided before
-	least, greatest := max(0, capacity-most), capacity-r.used-e.cost
-	if e.answer == Denied {
-		least, greatest = 0, min(capacity-r.used, e.cost-1)
+func (k *account) hold(a *Auditor, r *request) {
+	limit, told, known, capacity := k.limit, r.reported, &r.truth, k.limit.Capacity()
+	most := known.full + k.most.asked - known.asked // what began meanwhile can have been decided before
+	least, greatest := max(0, capacity-most), capacity-known.used-r.cost
+	if r.answer == Denied {
+		least, greatest = 0, min(capacity-known.used, r.cost-1)
 	}
 	if limit.Algorithm == store.SlidingCounter { // services round the share of the window before in their own ways
 		least, greatest = max(0, least-1), greatest+1
@@ -72,7 +64,7 @@ func (k *account) hold(a *Auditor, e *event) {
 		}
 		lie := &a.finding.Lies[field]
 		if lie.Answers == 0 {
-			*lie = audit.Lie{Key: e.key, At: e.hi, Reported: reported, True: max(0, least), TrueMost: max(0, least, most)}
+			*lie = audit.Lie{Key: r.key, At: r.hi, Reported: reported, True: max(0, least), TrueMost: max(0, least, most)}
 		}
 		lie.Answers++
 		wrong = true
@@ -84,11 +76,11 @@ func (k *account) hold(a *Auditor, e *event) {
 	}
 	check(audit.Remaining, told.Remaining, least, max(0, greatest))
 	within := microseconds(told.ResetWithin) + rounding
-	wait(audit.ResetAfter, told.ResetAfter, r.more-e.hi-within, e.hi-e.lo+k.back(most)+within)
-	if e.answer == Denied {
+	wait(audit.ResetAfter, told.ResetAfter, known.more-r.hi-within, r.hi-r.lo+k.back(most)+within)
+	if r.answer == Denied {
 		within = microseconds(told.RetryWithin)
-		latest := e.hi - e.lo + k.back(most+e.cost-capacity) + rounding + within + max(apart, periodOf(limit))
-		wait(audit.RetryAfter, told.RetryAfter, r.fits-e.hi-within, latest)
+		latest := r.hi - r.lo + k.back(most+r.cost-capacity) + rounding + within + max(apart, periodOf(limit))
+		wait(audit.RetryAfter, told.RetryAfter, known.fits-r.hi-within, latest)
 	}
 	if wrong {
 		a.finding.Lied++
