@@ -20,11 +20,11 @@
 -- Cost     for each hash with pairs one HLEN, HMGET, PEXPIREAT and HSET, and one PEXPIREAT more for a new one; when there
 --          are too many rows in one, an HGETALL and an HDEL
 
--- drop removes the rows of key beyond kept, those that were denied least.
+-- drop removes the rows of key beyond kept, those that were denied least. A row of a block stays, and takes no place.
 local function drop(key, kept)
   local all, rows, gone = redis.call('HGETALL', key), {}, {}
   for i = 1, #all, 2 do
-    if all[i] ~= '' and #all[i + 1] > 36 then
+    if all[i] ~= '' and #all[i + 1] > 36 and not string.find(all[i], '\0(block)', 1, true) then
       rows[#rows + 1] = { field = all[i], count = struct.unpack('>I6', all[i + 1]) }
     end
   end
@@ -32,7 +32,9 @@ local function drop(key, kept)
   for i = kept + 1, #rows do
     gone[#gone + 1] = rows[i].field
   end
-  redis.call('HDEL', key, unpack(gone))
+  if #gone > 0 then
+    redis.call('HDEL', key, unpack(gone))
+  end
 end
 
 -- since_of returns the begin of the run of denials that two counts of a key make: see MergeDenied of pkg/limiter/admin.

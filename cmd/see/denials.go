@@ -38,7 +38,7 @@ func NewDenialsCmd(global *cli.Globals) *cobra.Command {
 		Short: "Show who is being throttled",
 		Long: `Denials shows which keys were denied in the last minutes, those denied most
 first. PATTERN is a glob over subjects or a network, as in inspect; the default
-is all.
+is all. A request counts once: for the first limit that denied it, or a block.
 
 Consume, run and serve count denials, unless the configuration says "denials:
 false". Services that use the library do if they ask for it. They add the counts
@@ -49,7 +49,8 @@ than --last.
 
   LIMIT    the limit in force that denied last
   DENIED   how often the limit denied
-  BLOCKED  how often an operator's block denied; such keys come last
+  BLOCKED  how often an operator's block denied: one row for a block, with its
+           pattern; these come last
   SHARE    the share of the requests that was denied between the first and the
            last denial, in the processes that denied
   SINCE    when this run of denials began: no five minutes without one since;
@@ -176,13 +177,20 @@ func (o *denialsOptions) look(ctx context.Context, backend store.Store) (*denial
 	return answer, err
 }
 
+// mostWider is how many blocks of more subjects than were asked for are noted.
+const mostWider = 3
+
 // explain prints notes that are not in the rows.
 func (o *denialsOptions) explain(a *denialsAnswer) {
 	if a.found == 0 && o.over > 0 {
 		o.Note("no key has a count of its own above %s in the last %s", output.Thousands(o.over), output.Duration(a.span))
 		return
 	}
-	if a.total == 0 && a.others == 0 && a.shadows == 0 {
+	for i := range a.wider[:min(mostWider, len(a.wider))] {
+		block := &a.wider[i]
+		o.Note("the block of %s denied %s, whose subjects are not told apart", output.Printable(block.Key.Subject), a.count(block.Count))
+	}
+	if a.found == 0 && a.others == 0 {
 		who := ""
 		if pattern := o.subjects.String(); pattern != "*" {
 			who = " of " + shell.Command(pattern)

@@ -23,24 +23,26 @@ type denialsAnswer struct {
 	sort    string
 	over    int64 // what a limit denied no more often is left out
 	rows    []denialRow
-	found   int   // how many rows there are, shown or not
-	total   int64 // denials of all of them
-	blocked int64 // of those, by an override
-	shadows int64 // what shadow limits would have denied, which is not in total
-	others  int64 // denials of keys without a row of their own
+	found   int            // how many rows there are, shown or not
+	keys    int            // of those, how many limits denied
+	total   int64          // denials by limits of all of them
+	blocked int64          // by blocks
+	shadows int64          // what shadow limits would have denied, which is not in total
+	others  int64          // denials of keys without a row of their own
+	wider   []admin.Denied // blocks of more subjects than were asked for
 	lost    bool
 	now     store.Instant
 	step    time.Duration
 }
 
-// denialRow is a key, or all keys of a group. Keys that belong to no group are in the row whose isNone is set.
+// denialRow is a key, a block, or all of a group. What belongs to no group is in the row whose isNone is set.
 type denialRow struct {
-	admin.Denied
-	trend  []int64       // by step
-	limits []store.Limit // that denied
-	group  string
-	isNone bool
-	shadow bool // it was not denied, and would have been
+	admin.Denied               // Count leaves out what is Blocked
+	trend        []int64       // by step
+	limits       []store.Limit // that denied
+	group        string
+	isNone       bool
+	shadow       bool // it was not denied, and would have been
 }
 
 // The orders of --sort: what was denied most, what began last, and the names.
@@ -50,7 +52,7 @@ const (
 	byKey    = "key"
 )
 
-// add adds the denials of subjects that match. Blocked keys come last, since their denials are intended.
+// add adds the denials of subjects that match. Blocks come last, since their denials are intended.
 func (a *denialsAnswer) add(d *admin.Denials, subjects store.Pattern) {
 	a.others, a.lost, a.now, a.step = d.Others, d.Lost, d.Now, d.Step
 	if exact, is := subjects.Exact(); is { // a long one is shortened in the table
@@ -65,8 +67,8 @@ func (a *denialsAnswer) add(d *admin.Denials, subjects store.Pattern) {
 		shadow bool
 	}
 	places := map[group]int{}
-	for i, denied := range slices.Concat(d.Rows, d.Shadows) {
-		shadow := i >= len(d.Rows)
+	for i, denied := range slices.Concat(d.Rows, d.Blocks, d.Shadows) {
+		shadow := i >= len(d.Rows)+len(d.Blocks)
 		if !subjects.Match(denied.Key.Subject) {
 			continue
 		}
@@ -84,12 +86,23 @@ func (a *denialsAnswer) add(d *admin.Denials, subjects store.Pattern) {
 		}
 		a.rows[place].add(&denied, d.Trend(&denied))
 	}
-	a.rows = slices.DeleteFunc(a.rows, func(row denialRow) bool { return a.over > 0 && row.Count-row.Blocked <= a.over })
+	a.rows = slices.DeleteFunc(a.rows, func(row denialRow) bool { return a.over > 0 && row.Count <= a.over })
 	for i := range a.rows {
-		if row := &a.rows[i]; row.shadow {
+		switch row := &a.rows[i]; {
+		case row.shadow:
 			a.shadows += row.Count
-		} else {
-			a.total, a.blocked = a.total+row.Count, a.blocked+row.Blocked
+		case row.Count > 0:
+			a.total, a.keys = a.total+row.Count, a.keys+1
+			fallthrough
+		default:
+			a.blocked += row.Blocked
+		}
+	}
+	for i := range d.Blocks {
+		block := &d.Blocks[i]
+		pattern, err := store.ParsePattern(block.Key.Subject)
+		if err == nil && !subjects.Match(block.Key.Subject) && pattern.Overlaps(subjects) {
+			a.wider = append(a.wider, *block)
 		}
 	}
 	slices.SortStableFunc(a.rows, func(x, y denialRow) int { // shadows last
@@ -101,20 +114,20 @@ func (a *denialsAnswer) add(d *admin.Denials, subjects store.Pattern) {
 		case a.sort == byKey:
 			return cmp.Or(cmp.Compare(x.group, y.group), cmp.Compare(x.Key.Subject, y.Key.Subject), cmp.Compare(x.Key.Name, y.Key.Name))
 		}
-		return cmp.Or(cmp.Compare(y.Count-y.Blocked, x.Count-x.Blocked), cmp.Compare(y.Count, x.Count))
+		return cmp.Or(cmp.Compare(y.Count, x.Count), cmp.Compare(y.Blocked, x.Blocked))
 	})
 	a.found = len(a.rows)
 }
 
 // add adds a key to the row.
 func (r *denialRow) add(d *admin.Denied, trend []int64) {
-	if r.Count == 0 || d.Since < r.Since {
+	if r.LastAt == 0 || d.Since < r.Since {
 		r.Since = d.Since
 	}
 	if d.Limit != (store.Limit{}) && !slices.Contains(r.limits, d.Limit) {
 		r.limits = append(r.limits, d.Limit)
 	}
-	r.Count += d.Count
+	r.Count += d.Count - d.Blocked
 	r.Blocked += d.Blocked
 	r.Compared += d.Compared
 	r.Allowed += d.Allowed
@@ -186,7 +199,7 @@ func (by denialGrouping) missing() string {
 }
 
 // hasDenials reports whether a limit denied, and not only a block.
-func (a *denialsAnswer) hasDenials() bool { return a.total > a.blocked }
+func (a *denialsAnswer) hasDenials() bool { return a.total > 0 }
 
 // cut leaves the first rows.
 func (a *denialsAnswer) cut(rows int) { a.rows = a.rows[:min(rows, len(a.rows))] }
@@ -208,7 +221,10 @@ func (a *denialsAnswer) summary() string {
 	if a.by.name != "" {
 		what = "group"
 	}
-	text := a.count(a.total-a.blocked) + " denied in " + output.Duration(a.span) + ", " + output.Plural(a.found, what)
+	text := a.count(a.total) + " denied in " + output.Duration(a.span)
+	if a.keys > 0 {
+		text += ", " + output.Plural(a.keys, what)
+	}
 	if a.blocked > 0 {
 		text += "; " + a.count(a.blocked) + " blocked"
 	}
@@ -251,7 +267,7 @@ type denialByDocument struct {
 }
 
 func (a *denialsAnswer) line(row *denialRow) any {
-	facts := denialFacts{Denied: row.Count - row.Blocked, LastAt: row.LastAt.Time().Truncate(time.Millisecond), Blocked: row.Blocked,
+	facts := denialFacts{Denied: row.Count, LastAt: row.LastAt.Time().Truncate(time.Millisecond), Blocked: row.Blocked,
 		Since: row.Since.Time().Truncate(time.Millisecond), Trend: row.trend, Shadow: row.shadow}
 	if limit := row.limit(); limit != "" {
 		facts.Limit = &limit
@@ -294,7 +310,7 @@ func (a *denialsAnswer) Document() any {
 		Others  int64 `json:"others"`
 		Blocked int64 `json:"blocked"`
 		Denials []any `json:"denials"`
-	}{output.SchemaVersion, a.span.Milliseconds(), a.step.Milliseconds(), a.isExact(), a.total - a.blocked, a.others, a.blocked, a.Lines()}
+	}{output.SchemaVersion, a.span.Milliseconds(), a.step.Milliseconds(), a.isExact(), a.total, a.others, a.blocked, a.Lines()}
 }
 
 // Lines implements output.Answer.
@@ -319,7 +335,7 @@ func (a *denialsAnswer) Records() [][]string {
 		if a.by.name != "" {
 			record = []string{a.by.name, row.group}
 		}
-		records = append(records, append(record, cli.Number(row.Count-row.Blocked), row.LastAt.Time().Format(time.RFC3339),
+		records = append(records, append(record, cli.Number(row.Count), row.LastAt.Time().Format(time.RFC3339),
 			cli.Number(row.Blocked), row.Since.Time().Format(time.RFC3339), row.limit(), row.Override, row.share(),
 			strconv.FormatBool(row.shadow)))
 	}
@@ -364,8 +380,8 @@ func (a *denialsAnswer) Print(p *output.Printer) {
 			limit = output.Plural(n, "limit")
 		}
 		name := row.Key.Name
-		denied := output.Cell{Text: a.count(row.Count - row.Blocked), Style: output.AtEnd}
-		if row.Blocked == row.Count {
+		denied := output.Cell{Text: a.count(row.Count), Style: output.AtEnd}
+		if row.Count == 0 {
 			denied.Style = output.Near
 		}
 		if row.shadow {

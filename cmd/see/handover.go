@@ -1,7 +1,6 @@
 package see
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -32,8 +31,7 @@ func NewHandoverCmd(global *cli.Globals) *cobra.Command {
 		Long: `Handover shows the overrides in force, what was changed in the last 12 hours,
 and who was denied most in the last 10 minutes. On a terminal it takes one
 screen, with a row for each thing, and says of each part how much more there is
-and which command shows it. Keys that a block denies now come last, since their
-denials are intended.
+and which command shows it. What blocks deny is one number.
 
 The changes are those of the audit log in the store, of all machines. If a part
 cannot be read, it says so in the place of the part, shows the others, and the
@@ -98,14 +96,10 @@ func (a *handoverAnswer) readDenials(ctx context.Context, g *cli.Globals, backen
 	denials, err := table.Denials(ctx, handoverDenials)
 	a.denials.exact, a.denials.total, a.denials.keys = denials.Exact(), denials.Total(), len(denials.Rows)
 	a.denials.now = denials.Now
-	for i := range denials.Rows {
-		a.denials.blocked += denials.Rows[i].Blocked
+	for i := range denials.Blocks {
+		a.denials.blocked += denials.Blocks[i].Count
 	}
-	a.denials.top = denials.Rows
-	slices.SortStableFunc(a.denials.top, func(x, y admin.Denied) int {
-		return cmp.Or(cmp.Compare(y.Count-y.Blocked, x.Count-x.Blocked), cmp.Compare(y.Count, x.Count))
-	})
-	a.denials.top = a.denials.top[:min(topDenied, len(a.denials.top))]
+	a.denials.top = denials.Rows[:min(topDenied, len(denials.Rows))]
 	a.denials.shadows = denials.Shadows[:min(topDenied, len(denials.Shadows))]
 	return err
 }

@@ -173,7 +173,7 @@ func (a *handoverAnswer) denialsPart() *part {
 	}
 	text := cmp.Or(d.notCounted, "no denial was counted")
 	if d.total > 0 {
-		text = count(d.total-d.blocked) + " denials of " + cli.CountOf(int64(d.keys), "key", "keys")
+		text = count(d.total) + " denials of " + cli.CountOf(int64(d.keys), "key", "keys")
 	}
 	if d.blocked > 0 {
 		text += "; " + count(d.blocked) + " blocked"
@@ -183,11 +183,8 @@ func (a *handoverAnswer) denialsPart() *part {
 	for i := range d.top {
 		row := &d.top[i]
 		since := max(0, time.Duration(d.now-row.Since)*time.Microsecond).Truncate(time.Second)
-		text := count(row.Count-row.Blocked) + "  " + output.Printable(row.Key.Subject) + "  " + output.Printable(row.Key.Name) +
+		text := count(row.Count) + "  " + output.Printable(row.Key.Subject) + "  " + output.Printable(row.Key.Name) +
 			"  since " + output.Duration(since) + " ago"
-		if row.Blocked > 0 {
-			text += ", " + count(row.Blocked) + " blocked"
-		}
 		made.items = append(made.items, text)
 	}
 	for i := range d.shadows {
@@ -226,10 +223,10 @@ func (a *handoverAnswer) Document() any {
 		Keys    int              `json:"keys"`
 		Top     []deniedDocument `json:"top"` // the subjects with the most denials
 	}
-	d := denials{handoverDenials.Milliseconds(), a.denials.exact, a.denials.total - a.denials.blocked, a.denials.blocked,
+	d := denials{handoverDenials.Milliseconds(), a.denials.exact, a.denials.total, a.denials.blocked,
 		a.denials.keys, []deniedDocument{}}
 	for i, row := range slices.Concat(a.denials.top, a.denials.shadows) {
-		d.Top = append(d.Top, deniedDocument{row.Key.Subject, row.Key.Name, row.Count - row.Blocked, output.UTC(row.LastAt.Time()),
+		d.Top = append(d.Top, deniedDocument{row.Key.Subject, row.Key.Name, row.Count, output.UTC(row.LastAt.Time()),
 			row.Blocked, output.UTC(row.Since.Time()), i >= len(a.denials.top)})
 	}
 	overrides := []allowance.Document{}
@@ -271,7 +268,7 @@ func (a *handoverAnswer) Records() [][]string {
 	for i, row := range slices.Concat(a.denials.top, a.denials.shadows) {
 		what := map[bool]string{true: "shadow"}[i >= len(a.denials.top)]
 		records = append(records, []string{partNames[partDenials], row.LastAt.Time().UTC().Format(time.RFC3339), "", what, row.Key.Subject,
-			row.Key.Name, cli.Number(row.Count - row.Blocked), ""})
+			row.Key.Name, cli.Number(row.Count), ""})
 	}
 	return records
 }

@@ -210,7 +210,7 @@ func deniedCell(r *row, now time.Time, width int) line {
 	if !r.IsDenied(now) {
 		return styled(text, output.Near)
 	}
-	if r.IsBlocked() {
+	if r.IsUnderBlock() {
 		return styled(blockSign+" "+text, output.Near)
 	}
 	return styled(deniedSign+" "+text, denying)

@@ -19,8 +19,9 @@ type rates struct {
 	Fetching bool
 	Known    bool // they were read
 	Problem  error
-	Keys     map[store.Key]*rate
-	Total    float64 // denials a second, of all selected keys
+	Keys     map[store.Key]*rate // that limits deny
+	Blocks   map[blockRow]*rate
+	Total    float64 // denials a second by limits, of all selected keys
 	Others   float64 // denials a second of keys that are without a count of their own, selected or not
 	Lost     bool
 	Begun    time.Time // when the first look was
@@ -28,6 +29,12 @@ type rates struct {
 	Unnamed  history
 	// LetThrough is what overrides let through, by their IDs.
 	LetThrough map[string]*rate
+}
+
+// blockRow names a row of what a block denies; in old tables there are several of one block.
+type blockRow struct {
+	store.Key
+	ID string // of the override
 }
 
 // rate is how one key is being denied, or how much one override lets through.
@@ -39,8 +46,6 @@ type rate struct {
 	LastAt store.Instant
 	Since  time.Time // when that began without a pause; zero if it is not known
 	Placed float64   // the rate that the key's place in the list goes by
-	// Blocked: a block denies it, by what was in force at the last look.
-	Blocked bool
 }
 
 // sameRate is by how much a rate may change before its row may move.
@@ -88,21 +93,12 @@ func (d *rate) SinceMS(now time.Time) int64 {
 	return max(0, output.Milliseconds(now.Sub(d.Since)))
 }
 
-// ByLimits is how often a second limits deny, as far as keys are counted.
-func (d *rates) ByLimits() float64 {
-	blocked, _ := d.ByBlocks()
-	return d.Total - blocked
-}
-
-// ByBlocks is how many keys blocks deny, and how often a second.
-func (d *rates) ByBlocks() (rate float64, keys int) {
-	for _, known := range d.Keys {
-		if known.Blocked {
-			rate += known.PerSecond
-			keys++
-		}
+// ByBlocks is how often a second blocks deny.
+func (d *rates) ByBlocks() (perSecond float64) {
+	for _, known := range d.Blocks {
+		perSecond += known.PerSecond
 	}
-	return rate, keys
+	return perSecond
 }
 
 // Summary says how much is denied in all by limits, and of how many keys, and how much by blocks. What is
@@ -111,10 +107,9 @@ func (d *rates) Summary() (all, of, blocked string) {
 	if !d.Known {
 		return "", "", ""
 	}
-	byBlocks, blockedKeys := d.ByBlocks()
-	rate, keys := shortNumber(d.Total-byBlocks), fmt.Sprint(len(d.Keys)-blockedKeys)
-	if blockedKeys > 0 {
-		blocked = "blocked " + shortNumber(byBlocks) + "/s"
+	rate, keys := shortNumber(d.Total), fmt.Sprint(len(d.Keys))
+	if len(d.Blocks) > 0 {
+		blocked = "blocked " + shortNumber(d.ByBlocks()) + "/s"
 	}
 	if d.Lost || d.Others > 0 {
 		rate = "≥" + rate
@@ -134,11 +129,17 @@ func (d *rates) Frame(now time.Time) *denialFrame {
 	if !d.Known || d.Problem != nil {
 		return nil
 	}
-	f := &denialFrame{PerSecond: d.Total, OthersPerSecond: d.Others, Lost: d.Lost,
+	f := &denialFrame{PerSecond: d.Total + d.ByBlocks(), OthersPerSecond: d.Others, Lost: d.Lost,
 		LetThrough: d.letThrough()}
-	for key, known := range d.Keys {
+	add := func(key store.Key, known *rate, blocked bool) {
 		f.Keys = append(f.Keys, deniedKey{Key: key.Subject, Name: key.Name, PerSecond: known.PerSecond,
-			AgoMS: max(0, output.Milliseconds(now.Sub(known.Last))), SinceMS: known.SinceMS(now), Blocked: known.Blocked})
+			AgoMS: max(0, output.Milliseconds(now.Sub(known.Last))), SinceMS: known.SinceMS(now), Blocked: blocked})
+	}
+	for key, known := range d.Keys {
+		add(key, known, false)
+	}
+	for row, known := range d.Blocks {
+		add(row.Key, known, true)
 	}
 	slices.SortFunc(f.Keys, func(a, b deniedKey) int {
 		return cmp.Or(cmp.Compare(b.PerSecond, a.PerSecond), cmp.Compare(a.Key, b.Key), cmp.Compare(a.Name, b.Name))
@@ -152,7 +153,7 @@ type denialReader struct {
 	*Options
 	Table *admin.Tables
 	// counts and others are what the look before found since a minute began.
-	counts     map[store.Key]int64
+	counts     map[blockRow]int64
 	letThrough map[string]int64 // by the ID of an override
 	others     int64
 	since      store.Instant // when that minute began
@@ -162,7 +163,7 @@ type denialReader struct {
 
 // deniedSince is what a look at the table of denials brought.
 type deniedSince struct {
-	Rows   []admin.Denied // counted since the look before; those of keys that are selected
+	Rows   []admin.Denied // counted since the look before, those that are selected; of blocks, too, which have an Override
 	Others int64          // of keys that are without a count of their own, since then
 	// LetThrough is what overrides let through since then, by their IDs, whatever keys are selected.
 	LetThrough map[string]int64
@@ -207,7 +208,7 @@ func (r *denialReader) begin(ctx context.Context, d *deniedSince) error {
 	}
 	d.First, d.Now, d.Lost, d.Others, d.LetThrough = true, all.Now, all.Lost, all.Others, byID(all.LetThrough)
 	d.Over = time.Minute + time.Duration(all.Now%minute)*time.Microsecond // whole minutes are counted
-	for _, row := range all.Rows {
+	for _, row := range slices.Concat(all.Rows, all.Blocks) {
 		if r.Query.Has(row.Key) {
 			d.Rows = append(d.Rows, row)
 		}
@@ -224,10 +225,9 @@ func (r *denialReader) goOn(ctx context.Context, d *deniedSince) error {
 	}
 	d.Now, d.Lost, d.Over = all.Now, all.Lost, time.Duration(all.Now-r.now)*time.Microsecond
 	d.Others = max(0, all.Others-r.others)
-	counts := make(map[store.Key]int64, len(all.Rows))
-	for _, row := range all.Rows {
-		counts[row.Key] = row.Count
-		if before := r.counts[row.Key]; before <= row.Count { // else it had lost its place in the table meanwhile
+	counts := countsOf(&all)
+	for _, row := range slices.Concat(all.Rows, all.Blocks) {
+		if before := r.counts[blockRow{row.Key, row.Override}]; before <= row.Count { // else it had lost its place meanwhile
 			row.Count -= before
 		}
 		if row.Count > 0 && r.Query.Has(row.Key) {
@@ -276,12 +276,17 @@ func (r *denialReader) beginMinute(ctx context.Context, now store.Instant, at ti
 		r.since = since
 		return err
 	}
-	r.counts = make(map[store.Key]int64, len(all.Rows))
-	for _, row := range all.Rows {
-		r.counts[row.Key] = row.Count
-	}
-	r.letThrough, r.others, r.now, r.at = byID(all.LetThrough), all.Others, all.Now, at
+	r.counts, r.letThrough, r.others, r.now, r.at = countsOf(&all), byID(all.LetThrough), all.Others, all.Now, at
 	return nil
+}
+
+// countsOf are the counts of keys, without an ID, and of blocks.
+func countsOf(all *admin.Denials) map[blockRow]int64 {
+	counts := map[blockRow]int64{}
+	for _, row := range slices.Concat(all.Rows, all.Blocks) {
+		counts[blockRow{row.Key, row.Override}] = row.Count
+	}
+	return counts
 }
 
 func byID(all []admin.LetThrough) map[string]int64 {
@@ -295,7 +300,7 @@ func byID(all []admin.LetThrough) map[string]int64 {
 // effect is what an override does now.
 type effect struct {
 	Keys       int     // that are followed and it applies to
-	Denied     float64 // denials a second of these
+	Denied     float64 // denials a second: of these, or by a block
 	LetThrough float64 // requests a second that it let through, of all keys
 }
 
@@ -346,10 +351,10 @@ func (e effect) Text() string {
 		return through + ", " + denies
 	case e.LetThrough > 0:
 		return through
-	case e.Keys == 0:
-		return "no key"
 	case e.Denied > 0:
 		return denies
+	case e.Keys == 0:
+		return "no key"
 	}
 	return output.Plural(e.Keys, "key")
 }

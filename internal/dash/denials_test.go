@@ -16,6 +16,11 @@ func deniedRow(subject string, count int64) admin.Denied {
 	return admin.Denied{Key: store.Key{Subject: subject, Name: "token-bucket/1m"}, Count: count}
 }
 
+// blockedRow is the row of what a block denied.
+func blockedRow(block *store.Override, count int64) admin.Denied {
+	return admin.Denied{Key: admin.BlockKey(block), Count: count, Blocked: count, Override: block.ID}
+}
+
 // The rate is what was added between looks, also across the minutes that the table is in.
 func TestDenialsASecond(t *testing.T) {
 	d := begin(t, three, nil)

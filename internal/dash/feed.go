@@ -210,9 +210,7 @@ func (m *model) compareWorth(a, b *row) int {
 	if c := trueFirst(m.isPinned(a), m.isPinned(b)); c != 0 {
 		return c
 	}
-	aDenied, bDenied := a.DeniedRate() > 0, b.DeniedRate() > 0 // also by a block, so that one sees what it does
-	if c := cmp.Or(trueFirst(aDenied && !a.IsUnderBlock(), bDenied && !b.IsUnderBlock()), trueFirst(aDenied, bDenied),
-		trueFirst(!a.IsUnderBlock(), !b.IsUnderBlock()), cmp.Compare(b.DeniedRate(), a.DeniedRate())); c != 0 {
+	if c := cmp.Or(trueFirst(!a.IsUnderBlock(), !b.IsUnderBlock()), cmp.Compare(b.DeniedRate(), a.DeniedRate())); c != 0 {
 		return c
 	}
 	return closestFirst(&a.reading, &b.reading)
@@ -341,46 +339,65 @@ func (m *model) absorbDenials(since deniedSince) tea.Cmd {
 func (m *model) addDenials(since *deniedSince) {
 	d := &m.feed.denials
 	if d.Known, d.Lost = true, since.Lost; since.First {
-		d.Begun, d.Totals, d.Unnamed, d.Keys = since.At, history{}, history{}, map[store.Key]*rate{}
+		d.Begun, d.Totals, d.Unnamed = since.At, history{}, history{}
+		d.Keys, d.Blocks = map[store.Key]*rate{}, map[blockRow]*rate{}
 	}
 	names := m.longNames()
-	counted := make(map[store.Key]bool, len(since.Rows))
+	keys, blocks := map[store.Key]*admin.Denied{}, map[blockRow]*admin.Denied{}
 	sum := int64(0)
 	for i := range since.Rows {
 		row := &since.Rows[i]
+		if row.Override != "" {
+			blocks[blockRow{row.Key, row.Override}] = row
+			continue
+		}
 		key := row.Key
 		if whole, is := names[key]; is {
 			key = whole
 		}
-		counted[key] = true
-		last := since.At.Add(-time.Duration(since.Now-row.LastAt) * time.Microsecond)
-		known := d.Keys[key]
-		if known == nil {
-			if since.At.Sub(last) > lately*time.Second {
-				continue
-			}
-			known = &rate{}
-			d.Keys[key] = known
-		}
-		sum += row.Count
-		known.LastAt = row.LastAt
-		if known.Last = last; row.Since > 0 {
-			known.Since = since.At.Add(-time.Duration(since.Now-row.Since) * time.Microsecond)
-		}
-		d.Count(known, row.Count, since)
-	}
-	for key, known := range d.Keys {
-		if !counted[key] {
-			d.Count(known, 0, since)
-		}
-		if known.PerSecond == 0 {
-			delete(d.Keys, key)
+		keys[key] = row
+		if d.Keys[key] != nil || since.ago(row) <= lately*time.Second {
+			sum += row.Count
 		}
 	}
+	countAll(d, d.Keys, keys, since)
+	countAll(d, d.Blocks, blocks, since)
 	d.Total = d.LateRate(&d.Totals, sum, since)
 	d.Others = d.LateRate(&d.Unnamed, since.Others, since)
 	d.CountLetThrough(since)
 	m.followDenied()
+}
+
+// ago is how long before the look the last denial of a row was.
+func (since *deniedSince) ago(row *admin.Denied) time.Duration {
+	return time.Duration(since.Now-row.LastAt) * time.Microsecond
+}
+
+// countAll takes in what a look brought of keys, or of blocks. One that is not denied lately is dropped.
+func countAll[K comparable](d *rates, all map[K]*rate, brought map[K]*admin.Denied, since *deniedSince) {
+	for key, row := range brought {
+		known := all[key]
+		if known == nil {
+			if since.ago(row) > lately*time.Second {
+				continue
+			}
+			known = &rate{}
+			all[key] = known
+		}
+		known.LastAt, known.Last = row.LastAt, since.At.Add(-since.ago(row))
+		if row.Since > 0 {
+			known.Since = since.At.Add(-time.Duration(since.Now-row.Since) * time.Microsecond)
+		}
+		d.Count(known, row.Count, since)
+	}
+	for key, known := range all {
+		if brought[key] == nil {
+			d.Count(known, 0, since)
+		}
+		if known.PerSecond == 0 {
+			delete(all, key)
+		}
+	}
 }
 
 // longNames returns the followed keys by the shorter names that the table has for them.
@@ -413,18 +430,8 @@ func (m *model) followDenied() {
 	for id, r := range m.feed.rows {
 		r.Denial = m.feed.denials.Keys[id.Key]
 	}
-	m.tellBlocked()
 	m.evict()
 	m.arrange()
-}
-
-// tellBlocked tells which of the denied keys an operator's block denies: what is denied as it should be.
-// The table does not say why a key was denied, so that goes by the blocks that are in force now.
-func (m *model) tellBlocked() {
-	f := m.rules()
-	for key, known := range m.feed.denials.Keys {
-		known.Blocked = isBlock(f.Override(key))
-	}
 }
 
 // lookOverrides reads the overrides, unless that is under way.
@@ -444,7 +451,6 @@ func (m *model) absorbOverrides(look overridesLook) tea.Cmd {
 	var reread, scan tea.Cmd
 	if m.feed.overrides.take(look) {
 		reread = m.look()
-		m.tellBlocked()
 		m.arrange()
 	}
 	if first {

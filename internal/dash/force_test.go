@@ -1,7 +1,6 @@
 package dash
 
 import (
-	"fmt"
 	"math"
 	"regexp"
 	"strings"
@@ -103,61 +102,38 @@ func TestAnotherLimitInForceIsNoUsage(t *testing.T) {
 	}
 }
 
-// In a store of more keys than are followed, those that a block denies stay followed: only they tell what it does. A blocked
-// key that nobody asks for makes room.
-func TestABlockedKeyThatIsDeniedStaysFollowed(t *testing.T) {
+// What a block denies is told apart, in the sums and beside the block, and takes no place from those who are denied by limits:
+// who needs help is not hidden by whom the operator blocked.
+func TestBlockedKeysAreNoVictims(t *testing.T) {
 	d := begin(t, func(d *driver) {
-		for i := range 50 {
-			d.take(store.Key{Subject: fmt.Sprintf("user:%02d", i)}, "100/1h", 1+int64(i))
-		}
+		three(d)
+		d.take(store.Key{Subject: "ip:203.0.113.9"}, "100/1h", 99)
 	}, func(o *Options) { o.MaxKeys = 5 })
 	d.setOverride("ip:203.0.113.9", store.Override{Effect: store.OverrideBlock})
 	for range 12 {
-		d.deny(admin.Denials{Rows: []admin.Denied{deniedRow("ip:203.0.113.9", 40)}})
+		d.deny(admin.Denials{Rows: []admin.Denied{blockedRow(&d.overrides()[0], 40), deniedRow("full", 3), deniedRow("near", 2)}})
 		d.second()
 	}
-	if want := "[user:49] user:48 user:47 user:46 ip:203.0.113.9"; d.subjects() != want {
+	if want := "[full] near tenant:acme:user:7 calm ip:203.0.113.9"; d.subjects() != want {
 		t.Errorf("it shows %s, want %s", d.subjects(), want)
+	}
+	for _, want := range []string{", 5\\.0 denied/s of 2 keys, blocked 40/s", "full .*✗ +3\\.0", "⊘ip:203.0.113.9 "} {
+		if !regexp.MustCompile(want).MatchString(d.View()) {
+			t.Errorf("it does not show %q:\n%s", want, d.View())
+		}
+	}
+	if f := d.feed.denials.Frame(d.now); f.PerSecond != 45 || !f.Keys[0].Blocked || f.Keys[0].Key != "ip:203.0.113.9" || f.Keys[0].Name != "*" {
+		t.Errorf("the document has %+v", f)
 	}
 	d.press("O")
 	if text := d.View(); !strings.Contains(text, "denies 40/s") {
 		t.Errorf("what the block does:\n%s", text)
 	}
 	d.press("<esc>")
-	for range 120 {
-		d.second()
-	}
-	if want := "[user:49] user:48 user:47 user:46 user:45"; d.subjects() != want {
-		t.Errorf("without denials it shows %s, want %s", d.subjects(), want)
-	}
-}
-
-// What a block denies is told apart, and comes behind all others: who needs help is not hidden by
-// whom the operator blocked.
-func TestBlockedKeysAreNoVictims(t *testing.T) {
-	d := begin(t, three, func(o *Options) { o.MaxKeys = 5 })
-	d.setOverride("ip:203.0.113.9", store.Override{Effect: store.OverrideBlock})
 	for range 12 {
-		d.deny(admin.Denials{Rows: []admin.Denied{deniedRow("ip:203.0.113.9", 40), deniedRow("full", 3), deniedRow("near", 2)}})
 		d.second()
 	}
-	if want := "[full] near tenant:acme:user:7 calm ip:203.0.113.9"; d.subjects() != want {
-		t.Errorf("it shows %s, want %s", d.subjects(), want)
-	}
-	for _, want := range []string{", 5\\.0 denied/s of 2 keys, blocked 40/s", "full .*✗ +3\\.0", "ip:203.0.113.9 .*⊘ +40"} {
-		if !regexp.MustCompile(want).MatchString(d.View()) {
-			t.Errorf("it does not show %q:\n%s", want, d.View())
-		}
-	}
-	if c := d.feed.rows[ownID(deniedRow("ip:203.0.113.9", 0).Key)]; c == nil || c.Remaining != 0 {
-		t.Error("the blocked key is not followed, or has something left")
-	}
-	if _, found, err := d.store.RevokeOverride(t.Context(), d.overrides()[0].ID); err != nil || !found {
-		t.Fatal(found, err)
-	}
-	d.second()
-	if text := d.View(); !strings.HasPrefix(d.subjects(), "[ip:203.0.113.9]") ||
-		strings.Contains(text, "blocked") {
-		t.Errorf("without the block it shows %s:\n%s", d.subjects(), text)
+	if text := d.View(); strings.Contains(text, "blocked 40/s") || len(d.feed.denials.Blocks) > 0 {
+		t.Errorf("when it denies no more:\n%s", text)
 	}
 }

@@ -72,6 +72,7 @@ func routes(d *driver) {
 func governed(d *driver) {
 	traffic(d)
 	var through []admin.LetThrough
+	var block store.Override
 	for _, o := range []struct {
 		whom string
 		store.Override
@@ -92,13 +93,15 @@ func governed(d *driver) {
 		if err != nil {
 			d.t.Fatal(err)
 		}
+		if o.whom == "ip:203.0.113.0/24" {
+			block = set
+		}
 		if o.Effect == store.OverrideExempt {
 			through = append(through, admin.LetThrough{Override: set.ID, Count: 40})
 		}
 	}
 	for range 3 {
-		denied := admin.Denied{Key: store.Key{Subject: "ip:203.0.113.9", Name: "login/ip"}, Count: 6}
-		d.deny(admin.Denials{Rows: []admin.Denied{denied}, LetThrough: through})
+		d.deny(admin.Denials{Rows: []admin.Denied{blockedRow(&block, 6)}, LetThrough: through})
 		d.second()
 	}
 }

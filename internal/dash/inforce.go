@@ -128,12 +128,17 @@ func (m *model) effectsNow() map[string]effect {
 	for id, known := range m.feed.denials.LetThrough {
 		effects[id] = effect{LetThrough: known.PerSecond}
 	}
+	for row, known := range m.feed.denials.Blocks {
+		e := effects[row.ID]
+		e.Denied += known.PerSecond
+		effects[row.ID] = e
+	}
 	f := m.rules()
 	for _, r := range m.feed.rows {
 		if o := f.Override(r.Key); o != nil && (r.InUse || r.DeniedRate() > 0) {
 			e := effects[o.ID]
 			e.Keys++
-			if r.Denial != nil && (r.Denial.LastAt == 0 || r.Denial.LastAt >= store.InstantOf(o.CreatedAt)) { // else it was before
+			if r.Denial != nil && !isBlock(o) && (r.Denial.LastAt == 0 || r.Denial.LastAt >= store.InstantOf(o.CreatedAt)) { // else it was before
 				e.Denied += r.DeniedRate()
 			}
 			effects[o.ID] = e

@@ -89,15 +89,7 @@ func (l *keyList) height(m *model) int {
 
 // blockedLine is above the rows that are blocked.
 func (l *keyList) blockedLine() line {
-	rate := 0.0
-	for _, r := range l.rows[l.blocked:] {
-		rate += r.DeniedRate()
-	}
-	text := "   blocked by an operator: " + output.Plural(len(l.rows)-l.blocked, "key")
-	if rate > 0 {
-		text += ", " + shortNumber(rate) + " denied/s"
-	}
-	return styled(text+" (O lists the blocks)", output.Faint)
+	return styled("   blocked by an operator: "+output.Plural(len(l.rows)-l.blocked, "key")+" (O lists the blocks)", output.Faint)
 }
 
 // shows reports whether a row that is selected is among those that were asked for.
@@ -279,7 +271,7 @@ func (l *keyList) measure(m *model) {
 	widths, denied, hottest, whole := []int{leastSubject}, leastSubject, leastSubject, leastSubject
 	for _, r := range l.inSight(m) {
 		widths = append(widths, r.SubjectWidth)
-		if r.DeniedRate() > 0 && !r.IsBlocked() {
+		if r.DeniedRate() > 0 && !r.IsUnderBlock() {
 			if hottest = max(hottest, r.SubjectWidth); r.SubjectWidth <= widestSubject {
 				denied = max(denied, r.SubjectWidth)
 			}

@@ -111,7 +111,7 @@ func (r *row) IsAtLimit() bool {
 }
 
 // IsUnderBlock reports whether a block denies all of the key, asked for or not.
-func (r *row) IsUnderBlock() bool { return r.IsBlocked() || isBlock(r.Override) }
+func (r *row) IsUnderBlock() bool { return isBlock(r.Override) }
 
 // Found reports whether the key was ever found in use: one that was named need not be.
 func (r *row) Found() bool { return r.CapacityKnown() || r.StoreKey != "" }
@@ -142,9 +142,6 @@ func (r *row) DeniedRate() float64 {
 	}
 	return r.Denial.PerSecond
 }
-
-// IsBlocked reports whether the key is denied by a block.
-func (r *row) IsBlocked() bool { return r.Denial != nil && r.Denial.Blocked }
 
 // IsDenied reports whether the key is being denied now.
 func (r *row) IsDenied(now time.Time) bool {
@@ -422,7 +419,7 @@ func offendersOf(rows []*row) []offender {
 		o.Rate += rate
 	}
 	for _, r := range rows {
-		if r.DeniedRate() == 0 || r.IsBlocked() {
+		if r.DeniedRate() == 0 || r.IsUnderBlock() {
 			continue
 		}
 		for i := range r.Attributes {

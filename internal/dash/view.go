@@ -145,7 +145,7 @@ func (m *model) headLines() []line {
 		}
 	}
 	for i := range m.keys.inCommon(m) {
-		lines = append(lines, offenderLine(&m.keys.offenders[i], m.feed.denials.ByLimits(), i == m.keys.common-1, m.width))
+		lines = append(lines, offenderLine(&m.keys.offenders[i], m.feed.denials.Total, i == m.keys.common-1, m.width))
 	}
 	return append(lines, m.filterLines()...)
 }
@@ -257,14 +257,14 @@ func (m *model) deniedParts() (denied, of, blocked line) {
 		return line{{", denials ", output.Plain}, {"not known", output.Near}}, nil, nil
 	}
 	all, keys, byBlocks := d.Summary()
-	if m.NotCounted && d.Total == 0 {
+	if m.NotCounted && d.Total == 0 && len(d.Blocks) == 0 {
 		return line{{", denials not counted", output.Plain}}, nil, nil
 	}
 	if all == "" {
 		return nil, nil, nil
 	}
 	style := output.Room
-	if _, blockedKeys := d.ByBlocks(); len(d.Keys) > blockedKeys || d.Others > 0 {
+	if len(d.Keys) > 0 || d.Others > 0 {
 		style = denying
 	}
 	if byBlocks != "" {

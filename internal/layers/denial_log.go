@@ -21,8 +21,9 @@ import (
 
 // denialLogStore is the law of [store.DenialLog]: an operator can see who is denied, and what overrides let through. It
 // counts what callers see as denied or allowed, whoever decided: the store, an override, a denial memory, a lease or a
-// local share. What a shadow limit would have denied has rows of its own. It does not count peeks, repeated calls that
-// were allowed before, and what a failure policy decides.
+// local share. A denied call counts once: for the block that denied it, else for the first limit that did. What a shadow
+// limit would have denied has rows of its own. It does not count peeks, repeated calls that were allowed before, and
+// what a failure policy decides.
 type denialLogStore struct {
 	store.Store
 	*DenialCollector
@@ -34,19 +35,21 @@ func (s *denialLogStore) Decide(ctx context.Context, op store.Op, reqs []store.R
 	if err != nil || op != store.Take && op != store.TakeUpTo {
 		return err
 	}
-	tookEffect := store.AllAllowed(decisions)
+	tookEffect, denied := store.AllAllowed(decisions), -1
 	for i := range decisions {
 		d := &decisions[i]
 		switch {
 		case !s.counts(d):
 		case d.Shadow:
-			if !d.Allowed && !d.Repeated {
+			if !d.Allowed && !d.Repeated && !isBlocked(d) {
 				req := reqs[i]
 				req.Key.Name = admin.ShadowName + req.Key.Name
 				s.count(&req, d)
 			}
 		case !d.Allowed:
-			s.count(&reqs[i], d)
+			if denied < 0 || isBlocked(d) && !isBlocked(&decisions[denied]) {
+				denied = i
+			}
 		case tookEffect:
 			s.pass(&reqs[i].Key)
 			isCounted := func(earlier store.Decision) bool {
@@ -57,7 +60,15 @@ func (s *denialLogStore) Decide(ctx context.Context, op store.Op, reqs []store.R
 			}
 		}
 	}
+	if denied >= 0 {
+		s.count(&reqs[denied], &decisions[denied])
+	}
 	return nil
+}
+
+// isBlocked reports whether a block denied.
+func isBlocked(d *store.Decision) bool {
+	return !d.Allowed && d.DecidedBy == store.DecidedByOverride && d.Override != nil && d.Override.Effect == store.OverrideBlock
 }
 
 // counts reports whether a decision is one of those that are counted.
@@ -76,7 +87,7 @@ const (
 	denialTimeout  = time.Second // of one write
 )
 
-// DenialCollector counts denials by key, and by override what that let through. It adds them to the
+// DenialCollector counts denials by key, or by block, and by override what that let through. It adds them to the
 // [admin.Tables] of a store in the background, at most once a second. Its memory is bounded: beyond about 1,000 keys it
 // counts the least denied keys together. While the table cannot be written, whatever the cause, counting goes on, and it tries
 // again later.
@@ -108,7 +119,8 @@ type DenialCollector struct {
 // it after a write, so that a run of denials keeps its begin.
 type denialNote struct {
 	admin.Denied
-	passed int64 // takes that went through since the last denial
+	passed int64           // takes that went through since the last denial
+	block  *store.Override // that denied, if it is one that is counted
 }
 
 // CollectDenials returns a collector that writes to the [admin.Tables] of backend, for the stacks around it.
@@ -147,20 +159,22 @@ func (c *DenialCollector) Count(req store.Request, d *store.Decision) {
 
 // count counts a denial of req.
 func (c *DenialCollector) count(req *store.Request, d *store.Decision) {
-	now := c.now()
-	known, bit := c.bit(&req.Key)
+	now, key := c.now(), req.Key
+	if isBlocked(d) {
+		key = store.Key{Subject: d.Override.ID} // no key of a limit is without a name
+	}
+	known, bit := c.bit(&key)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	note := c.sketch.Add(req.Key, 1)
+	note := c.sketch.Add(key, 1)
 	if note.LastAt == 0 || now-note.LastAt > denialPause {
 		note.Since, note.passed = now, 0
 	} else {
 		note.Compared++
 	}
 	note.LastAt, note.Allowed, note.passed = max(note.LastAt, now), note.Allowed+note.passed, 0
-	if d.DecidedBy == store.DecidedByOverride && d.Override != nil {
-		note.Blocked++
-		note.Override = d.Override.ID
+	if isBlocked(d) {
+		note.block = d.Override
 	} else if req.Limit != (store.Limit{}) {
 		note.Limit = d.Override.Apply(req.Limit)
 	}
@@ -293,12 +307,16 @@ func (c *DenialCollector) drain() (counts []countedKey, d admin.Denials) {
 		known, bit := c.bit(&counted.Key)
 		known.Or(bit)
 		note.Since, note.LastAt, note.passed = counted.Note.Since, counted.Note.LastAt, counted.Note.passed
+		note.block = counted.Note.block
 		return note, true
 	})
 	slices.SortFunc(counts, func(a, b countedKey) int { return cmp.Compare(b.N, a.N) })
 	for i, counted := range counts {
 		row := counted.Note.Denied
 		row.Key, row.Count = counted.Key, counted.N
+		if block := counted.Note.block; block != nil {
+			row.Key, row.Blocked, row.Override = admin.BlockKey(block), row.Count, block.ID
+		}
 		row.Shorten()
 		if i == admin.MaxDenialRows { // the others stay, and count on until they are among the first
 			c.addBack(counts[i:])
@@ -330,6 +348,7 @@ func (c *DenialCollector) addBack(counts []countedKey) {
 		before := counts[i].Note.Denied
 		before.Count = counts[i].N
 		note := c.sketch.Add(counts[i].Key, counts[i].N)
+		note.block = counts[i].Note.block
 		if note.LastAt == 0 {
 			note.Denied = before
 		} else {

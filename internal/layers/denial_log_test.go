@@ -15,6 +15,7 @@ import (
 
 	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -260,13 +261,12 @@ func TestDenialsOfAnOutageAreWrittenLater(t *testing.T) {
 	})
 }
 
-// A row says since when, under which limit and how often an override denied, and compares with what went through
-// between the denials. All that a write that failed had is in the next one.
+// A row says since when and under which limit, and compares with what went through between the denials. All that a write
+// that failed had is in the next one.
 func TestARowOfDenialsSaysHow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := denying(&denyingStore{err: store.ErrUnavailable})
 		backend := withDenialLog(table)
-		block := &store.Override{ID: "5y7qnswd", Effect: store.OverrideBlock}
 		twice := &store.Override{ID: "8e2kd01x", Effect: store.OverrideTimes, Thousandths: 2000}
 		decided := func(d store.Decision, times int) {
 			t.Helper()
@@ -303,10 +303,10 @@ func TestARowOfDenialsSaysHow(t *testing.T) {
 		limit := store.Limit{Algorithm: store.TokenBucket, Count: 2, Burst: 2, Period: time.Hour}
 		check(admin.Denied{Count: 3, Compared: 2, Allowed: 5, Limit: limit}, last)
 		table.set(nil)
-		decided(store.Decision{DecidedBy: store.DecidedByOverride, Override: block}, 1)
+		decided(store.Decision{DecidedBy: store.DecidedByOverride, Override: twice}, 1) // it never fits twice the limit
 		last = time.Now()
 		pass(5 * time.Second)
-		check(admin.Denied{Count: 4, Compared: 3, Allowed: 12, Limit: limit, Blocked: 1, Override: block.ID}, last)
+		check(admin.Denied{Count: 4, Compared: 3, Allowed: 12, Limit: limit}, last)
 		table.set(nil)
 		pass(admin.DenialPause - 5*time.Second) // the longest of one run
 		decided(store.Decision{}, 1)
@@ -319,6 +319,54 @@ func TestARowOfDenialsSaysHow(t *testing.T) {
 		decided(store.Decision{}, 1)
 		pass(time.Second)
 		check(admin.Denied{Count: 1, Limit: limit}, last)
+	})
+}
+
+// A call that is denied counts once, whatever number of limits deny it: for the first of them, or for a block. However many
+// addresses a block denies, it has one row, and those whom limits deny have all others.
+func TestADeniedCallCountsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, backend := t.Context(), memorystore.New()
+		network, _ := store.ParsePattern("ip:2001:db8:bad:1::/64")
+		set, err := backend.SetOverride(ctx, store.Override{Subjects: network, Effect: store.OverrideBlock}, time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		collector, watch := layers.CollectDenials(backend, store.DenialLog{}, nil), layers.WatchOverrides(backend, store.Overrides{}, layers.Env{})
+		stack := layers.Stack(backend, layers.Layers{DenialLog: collector, Overrides: watch})
+		take := func(subject string, shadow bool) {
+			t.Helper()
+			var reqs []store.Request
+			for _, name := range []string{"minute", "hour", "new"} {
+				reqs = append(reqs, store.Request{Key: store.Key{Subject: subject, Name: name}, Cost: 1, Shadow: shadow || name == "new",
+					Limit: store.Limit{Algorithm: store.FixedWindow, Count: 1, Period: 30 * 24 * time.Hour}})
+			}
+			if err := stack.Decide(ctx, store.Take, reqs, make([]store.Decision, len(reqs))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i := range 3000 {
+			take(fmt.Sprintf("ip:2001:db8:bad:1::%x", i), i%2 == 0)
+			for range 3 {
+				take(fmt.Sprintf("tenant:t%d", i%300), false)
+			}
+			pass(10 * time.Millisecond)
+		}
+		collector.Close()
+		watch.Close()
+		d, err := backend.Denials(ctx, time.Hour)
+		if err != nil || len(d.Rows) != 300 || d.Total() != 9000-300 || !d.Exact() || len(d.Shadows) != 300 {
+			t.Errorf("%d denials of %d keys, %d shadows, %v", d.Total(), len(d.Rows), len(d.Shadows), err)
+		}
+		for _, row := range d.Rows {
+			if row.Key.Name != "minute" || row.Count != 29 || row.Blocked > 0 {
+				t.Fatalf("a row is %+v", row)
+			}
+		}
+		if len(d.Blocks) != 1 || d.Blocks[0].Key != (store.Key{Subject: network.String(), Name: "*"}) || d.Blocks[0].Count != 1500 ||
+			d.Blocks[0].Override != set.ID {
+			t.Errorf("blocks: %+v", d.Blocks)
+		}
 	})
 }
 

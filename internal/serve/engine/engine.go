@@ -231,7 +231,7 @@ func (e *Engine) Refuse(ask *Ask, p *policy.Policy) {
 	}
 }
 
-// countDenials counts denials of a take that no store has denied.
+// countDenials counts a take that no store has denied, once: for the first limit that does.
 func (e *Engine) countDenials(ask *Ask, requests []store.Request, decisions []store.Decision) {
 	if ask.Op != store.Take || e.denials == nil || ask.Settings.NoDenials {
 		return
@@ -239,6 +239,7 @@ func (e *Engine) countDenials(ask *Ask, requests []store.Request, decisions []st
 	for i := range decisions {
 		if d := &decisions[i]; !d.Allowed && !d.Shadow && !d.Unguarded {
 			e.denials.Count(requests[i], d)
+			return
 		}
 	}
 }

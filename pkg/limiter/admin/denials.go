@@ -12,6 +12,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/limitctl/limitctl/internal/subjecttext"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -64,8 +65,11 @@ const (
 
 // Denials are counts of denials per key.
 type Denials struct {
-	// Rows are the keys. A table returns the most denied first.
+	// Rows are the keys that limits denied. A table returns the most denied first.
 	Rows []Denied
+	// Blocks are what blocks denied: a key has the pattern of a block's subjects, and that of its names. A table sets them
+	// from rows with a [BlockKey].
+	Blocks []Denied
 	// Shadows are the keys that a shadow limit would have denied. A table sets them from rows with [ShadowName].
 	Shadows []Denied
 	// Others counts the denials without a row, because there were too many different keys.
@@ -85,6 +89,26 @@ type Denials struct {
 // ShadowName begins the name of a row that a shadow limit would have denied. No policy has such a name.
 const ShadowName = "(shadow)"
 
+// blockName begins the name of a row of a block. No policy has such a name, either.
+const blockName = "(block)"
+
+// BlockKey returns the key of the row that counts what a block denied, of all subjects together: they are as many as
+// somebody likes.
+func BlockKey(block *store.Override) store.Key {
+	subject := patternText(block.Subjects)
+	if attributes := block.Attributes; subject == "" && len(attributes) > 0 {
+		var all []subjecttext.Attribute
+		for _, name := range slices.Sorted(maps.Keys(attributes)) {
+			all = append(all, subjecttext.Attribute{Name: name, Value: attributes[name]})
+		}
+		subject = subjecttext.Join(all)
+	}
+	return store.Key{Subject: cmp.Or(subject, "*"), Name: blockName + cmp.Or(patternText(block.Names), "*")}
+}
+
+// isBlock reports whether a row has a [BlockKey].
+func (d *Denied) isBlock() bool { return strings.HasPrefix(d.Key.Name, blockName) }
+
 // Denied is the count of denials of one key.
 type Denied struct {
 	Key store.Key
@@ -97,7 +121,7 @@ type Denied struct {
 	Since store.Instant
 	// Limit is the limit in force that denied last, with what an override made of it; zero if none is known.
 	Limit store.Limit
-	// Blocked is how many of Count an override denied, and Override the ID of the last such override.
+	// Blocked is how many of Count a block denied: all in Blocks, and none in Rows. Override is the ID of the last one.
 	Blocked  int64
 	Override string
 	// Allowed counts the takes that the denying processes let through between their first and their last denial of a
@@ -156,7 +180,7 @@ func (d *Denials) Trend(row *Denied) []int64 {
 // Exact reports whether the counts of all rows are exact, and no other key was denied.
 func (d *Denials) Exact() bool { return d.Others == 0 && !d.Lost }
 
-// Total returns the number of all denials. It is exact unless some are Lost.
+// Total returns the number of denials in Rows and of Others. It is exact unless some are Lost.
 func (d *Denials) Total() int64 {
 	total := d.Others
 	for i := range d.Rows {
@@ -326,16 +350,16 @@ func (t *Tally) Add(steps DenialSteps, d *Denials, now store.Instant) {
 	}
 }
 
-// keep keeps that many rows, those denied most, and counts the others together.
+// keep keeps the rows of blocks and that many others, those denied most, and counts the rest together.
 func (t *Tally) keep(most int) {
 	if len(t.Rows) <= most {
 		return
 	}
-	rows := slices.Collect(maps.Values(t.Rows))
+	rows := slices.DeleteFunc(slices.Collect(maps.Values(t.Rows)), func(row Denied) bool { return row.isBlock() })
 	SortMostDenied(rows)
-	for i := range rows[most:] {
-		t.Others += rows[most+i].Count
-		delete(t.Rows, rows[most+i].Key)
+	for _, row := range rows[min(most, len(rows)):] {
+		t.Others += row.Count
+		delete(t.Rows, row.Key)
 	}
 }
 
@@ -365,12 +389,24 @@ func (t *Tally) denials() Denials {
 		if name, shadow := strings.CutPrefix(row.Key.Name, ShadowName); shadow {
 			row.Key.Name = name
 			d.Shadows = append(d.Shadows, row)
-		} else {
+			continue
+		}
+		if row.isBlock() || row.Blocked > 0 { // without a row of the block, where another build of limitctl counted
+			block := row
+			block.Key.Name, block.Count, block.Limit = strings.TrimPrefix(row.Key.Name, blockName), row.Blocked, store.Limit{}
+			if row.Count > row.Blocked {
+				block.Steps = nil // the limit's
+			}
+			d.Blocks = append(d.Blocks, block)
+			row.Count, row.Blocked, row.Override = row.Count-row.Blocked, 0, ""
+		}
+		if row.Count > 0 {
 			d.Rows = append(d.Rows, row)
 		}
 	}
-	SortMostDenied(d.Rows)
-	SortMostDenied(d.Shadows)
+	for _, rows := range [][]Denied{d.Rows, d.Blocks, d.Shadows} {
+		SortMostDenied(rows)
+	}
 	for id, count := range t.LetThrough {
 		d.LetThrough = append(d.LetThrough, LetThrough{Override: id, Count: count})
 	}

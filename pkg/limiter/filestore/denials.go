@@ -53,7 +53,7 @@ const addLetThrough = `INSERT INTO let_through_steps (prefix, length, number, ov
 
 const (
 	rowsOfStep = " FROM denial_steps WHERE prefix = ?1 AND length = ?2 AND number = ?3"
-	leastRows  = rowsOfStep + " AND subject > '' ORDER BY count DESC, last_at DESC LIMIT -1 OFFSET ?4"
+	leastRows  = rowsOfStep + " AND subject > '' AND name NOT LIKE '(block)%' ORDER BY count DESC, last_at DESC LIMIT -1 OFFSET ?4"
 	// sumRows returns the count of the least denied keys, if there are many more than are kept.
 	sumRows = "SELECT coalesce(sum(count), 0) FROM (SELECT count" + leastRows + ") WHERE (SELECT count(*)" + rowsOfStep + ") > ?5"
 	// dropRows removes them.
@@ -129,7 +129,8 @@ func (s side) Counts(ctx context.Context, last time.Duration, add func(store.Ins
 func (s *step) read(tally *admin.Tally) error {
 	found, err := s.query(`SELECT subject, name, count, last_at, since, blocked, compared, allowed, limited, override
 		FROM denial_steps WHERE prefix = ?1 AND length = ?2 AND number = ?3 AND octet_length(subject) <= ?4 AND octet_length(name) <= ?4
-		AND octet_length(limited) <= ?4 AND octet_length(override) <= ?4 LIMIT ?5`, s.args(admin.MaxDenialText, s.steps.Held()+1)...)
+		AND octet_length(limited) <= ?4 AND octet_length(override) <= ?4 LIMIT ?5`,
+		s.args(admin.MaxDenialText, s.steps.Held()+admin.MaxOverrides+1)...)
 	if err != nil {
 		return err
 	}

@@ -379,7 +379,8 @@ func overridesAreBounded(t *testing.T, w *twins) {
 	}
 }
 
-// denialsAreBounded denies thousands of keys in a minute, and checks that the most denied ones are kept, and the total.
+// denialsAreBounded denies thousands of keys in a minute, and checks that the most denied ones are kept, and the total. The
+// row of a block stays, however little it denies.
 func denialsAreBounded(t *testing.T, w *twins) {
 	total := int64(0)
 	for write := range 20 {
@@ -390,8 +391,12 @@ func denialsAreBounded(t *testing.T, w *twins) {
 			if i < 10 {
 				row.Key.Subject, row.Count = fmt.Sprintf("often:%d", i), 3
 			}
+			if write == 0 && i == 10 {
+				row.Key, row.Count, row.Blocked = admin.BlockKey(&store.Override{Effect: store.OverrideBlock}), 1, 1
+			} else {
+				total += row.Count
+			}
 			d.Rows = append(d.Rows, row)
-			total += row.Count
 		}
 		if err := w.AddDenials(context.Background(), d); err != nil {
 			t.Fatal(err)
@@ -401,6 +406,9 @@ func denialsAreBounded(t *testing.T, w *twins) {
 		got, err := w.Denials(context.Background(), last)
 		if err != nil || got.Total() != total || got.Exact() || len(got.Rows) > kept || len(got.Rows) < kept/2 {
 			t.Fatalf("of %s: %d rows and %d others, %d in all, want %d; %v", last, len(got.Rows), got.Others, got.Total(), total, err)
+		}
+		if len(got.Blocks) != 1 || got.Blocks[0].Count != 1 || got.Blocks[0].Key != (store.Key{Subject: "*", Name: "*"}) {
+			t.Fatalf("of %s blocks: %+v", last, got.Blocks)
 		}
 		for i, row := range got.Rows {
 			often := strings.HasPrefix(row.Key.Subject, "often:")
