@@ -32,6 +32,9 @@ func Run(ctx context.Context, args []string, env *cli.Env) int {
 	if err != nil && ctx.Err() != nil && !errors.Is(err, serve.ErrCut) {
 		err = &interruptedError{err}
 	}
+	if closed := global.CloseEarly(); err == nil {
+		err = closed
+	}
 	if ended := cli.EndAnswer(global, err); ended != nil {
 		err = errors.Join(err, cli.NotPrinted(ended))
 	}

@@ -61,14 +61,18 @@ func openToDecide(ctx context.Context, g *cli.Globals, op store.Op, onError stri
 	if err != nil {
 		return nil, err
 	}
-	opened, where, err := openNamed(g, op)
+	budget := g.Timeout
+	if request.Away != nil && f.Policy != store.FailOnError { // it has had its time
+		request.Away, budget = nil, g.Timeout/operation.OverrideShare
+	}
+	opened, where, err := openNamed(g, op, request)
 	if err != nil {
 		return nil, err
 	}
 	request.Where = where
-	with := layers.Layers{Budget: g.Timeout, Overrides: overridesOf(ctx, g, opened, request), Failure: f.Failure}
+	with := layers.Layers{Budget: budget, Overrides: overridesOf(ctx, g, opened, request), Failure: f.Failure}
 	if op != store.Peek {
-		if with.DenialLog, err = denialLog(g, countDenials, opened); err != nil {
+		if with.DenialLog, err = denialLog(g, countDenials, opened, request); err != nil {
 			return nil, errors.Join(err, opened.Close())
 		}
 	}
@@ -83,8 +87,12 @@ func openToDecide(ctx context.Context, g *cli.Globals, op store.Op, onError stri
 	return layers.Stack(opened, with), nil
 }
 
-// openNamed opens the store for op, but not a runner's own file.
-func openNamed(g *cli.Globals, op store.Op) (opened connect.Store, where string, err error) {
+// openNamed opens the store for op, but not a runner's own file, and not if it is not known whether the request is that of
+// the policy in force.
+func openNamed(g *cli.Globals, op store.Op, request *cli.LimitRequest) (opened connect.Store, where string, err error) {
+	if request.Away != nil {
+		return nil, "", request.Away
+	}
 	s, err := g.Settings()
 	if err != nil {
 		return nil, "", err
@@ -126,10 +134,13 @@ const countVariable = "LIMITCTL_COUNT_DENIALS"
 // configuration; then it is nil. It writes them to backend when it is closed. What it cannot count, such as without the
 // right to it, is said with --verbose only, since the answer holds. It does not count denials by a local file: the command
 // ends at once, and should not wait a second time for a store that is away.
-func denialLog(g *cli.Globals, asked *bool, backend store.Store) (*layers.DenialCollector, error) {
+func denialLog(g *cli.Globals, asked *bool, backend store.Store, request *cli.LimitRequest) (*layers.DenialCollector, error) {
 	c, err := g.Config()
 	if err != nil {
 		return nil, err
+	}
+	if request.Config != nil {
+		c = request.Config.Config
 	}
 	counts := !c.NoDenials
 	if text := g.Env.Getenv(countVariable); asked != nil {

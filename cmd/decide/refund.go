@@ -62,7 +62,7 @@ func runRefund(ctx context.Context, o *refundOptions) error {
 	if err := o.CheckCharge(s.Access(), o.Env.InIsTerminal, "refund"); err != nil {
 		return err
 	}
-	backend, where, err := openNamed(o.Globals, store.Refund)
+	backend, where, err := openNamed(o.Globals, store.Refund, o.request)
 	if err != nil {
 		return err
 	}

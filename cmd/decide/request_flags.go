@@ -68,7 +68,7 @@ func (o *requestFlags) Request(cmd *cobra.Command, global *cli.Globals, op store
 	if err != nil {
 		return nil, err
 	}
-	return cli.PolicyRequest(global, o.Policy, op, args, &o.Cost, carry)
+	return cli.PolicyRequest(cmd.Context(), global, o.Policy, op, args, &o.Cost, carry)
 }
 
 // addLeaveFlag adds --leave.

@@ -60,7 +60,7 @@ token is not known: nothing was allowed with it, or it has expired.`,
 }
 
 func runSettle(ctx context.Context, o *settleOptions) error {
-	opened, _, err := openNamed(o.Globals, store.Settle)
+	opened, _, err := openNamed(o.Globals, store.Settle, o.request)
 	if err != nil {
 		return err
 	}

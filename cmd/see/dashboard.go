@@ -7,6 +7,7 @@ import (
 	"iter"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -67,7 +68,7 @@ shows keys that are denied. Without a terminal it prints one frame, as with
   limitctl dashboard --once`,
 		Args: o.checkArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			options, err := o.plan(args)
+			options, err := o.plan(cmd.Context(), args)
 			if err != nil {
 				return err
 			}
@@ -104,11 +105,11 @@ func orAll(args []string) []string {
 }
 
 // plan turns the flags and arguments into the options of the dashboard, without its store.
-func (o *dashboardOptions) plan(args []string) (options dash.Options, err error) {
+func (o *dashboardOptions) plan(ctx context.Context, args []string) (options dash.Options, err error) {
 	if o.Policy == "" {
 		args = orAll(args)
 	}
-	selection, err := o.Selected(o.Globals, args)
+	selection, err := o.Selected(ctx, o.Globals, args)
 	if err != nil {
 		return options, err
 	}
@@ -234,6 +235,36 @@ func unreachable(all []doctor.Vitals) error {
 	return errors.Join(problems...)
 }
 
+// lookEvery is how often the dashboard looks whether another version was published.
+const lookEvery = 5 * time.Second
+
+// follow makes the limits in force those of the dashboard, until ctx ends.
+func (o *dashboardOptions) follow(ctx context.Context, backend store.Store, options *dash.Options) error {
+	c, err := o.InForce(ctx)
+	if err != nil {
+		return err
+	}
+	type limits struct {
+		allowance.ConfiguredLimits
+		source string
+	}
+	var now atomic.Pointer[limits]
+	now.Store(&limits{allowance.NewConfiguredLimits(c.Policies), c.Source.String()})
+	options.InForce = func(e *admin.Entry, override *store.Override) store.Limit { return now.Load().InForce(e, override) }
+	options.Config = func() string { return now.Load().source }
+	if !o.once {
+		panics.Go(func() error {
+			for o.Env.Sleep(ctx, lookEvery) == nil {
+				if c, err := o.LookAgain(ctx, backend); err == nil { // else the limits stay
+					now.Store(&limits{allowance.NewConfiguredLimits(c.Policies), c.Source.String()})
+				}
+			}
+			return nil
+		}, func(error) {})
+	}
+	return nil
+}
+
 // session is a dashboard of one store, from when that opens until it is closed.
 type session struct {
 	*dashboardOptions
@@ -245,6 +276,9 @@ type session struct {
 
 // open opens the store that the flags name, and adds it to the options.
 func (o *dashboardOptions) open(ctx context.Context, options dash.Options) (s *session, err error) {
+	if err := o.CloseEarly(); err != nil {
+		return nil, err
+	}
 	url, connection, err := o.Connection()
 	if err != nil {
 		return nil, err
@@ -264,7 +298,7 @@ func (o *dashboardOptions) open(ctx context.Context, options dash.Options) (s *s
 	}()
 	options.Store, options.Where = backend, where
 	options.Denials, _ = admin.TablesOf(backend)
-	options.NotCounted = o.NotCounted() != ""
+	options.NotCounted = o.NotCounted(ctx) != ""
 	options.Overrides, _ = admin.TablesOf(backend)
 	chosen, err := o.Settings()
 	if err == nil && !o.once {
@@ -274,8 +308,10 @@ func (o *dashboardOptions) open(ctx context.Context, options dash.Options) (s *s
 		return nil, err
 	}
 	options.Context, options.Protected = chosen.Access().Context, chosen.Access().Protected
-	if c, err := o.Config(); err == nil && o.Layouts == nil {
-		options.InForce = allowance.NewConfiguredLimits(c.Policies).InForce
+	if o.Layouts == nil {
+		if err := o.follow(ctx, backend, &options); err != nil {
+			return nil, err
+		}
 	}
 	if client != nil {
 		options.NodeOf = doctor.NodeOf(client)

@@ -144,7 +144,7 @@ func (a *dashActions) ParseOverride(form dash.OverrideForm) (o store.Override, l
 
 // ParseSubjects implements dash.Actions. The dashboard shows which client an address is.
 func (a *dashActions) ParseSubjects(pattern string) (store.Pattern, error) {
-	named, err := a.globals.NameClients(false, "", []string{pattern})
+	named, err := a.globals.NameClients(context.Background(), false, "", []string{pattern})
 	if err != nil {
 		return store.Pattern{}, err
 	}

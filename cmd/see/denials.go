@@ -109,7 +109,7 @@ func (o *denialsOptions) parse(cmd *cobra.Command, args []string) (err error) {
 	if len(args) == 0 {
 		args = []string{"*"}
 	}
-	if args, err = o.NameClients(o.exact, "", args); err != nil {
+	if args, err = o.NameClients(cmd.Context(), o.exact, "", args); err != nil {
 		return err
 	}
 	if o.subjects, err = cli.ParseSubjects(args[0], o.exact); err != nil {
@@ -149,7 +149,7 @@ func runDenials(ctx context.Context, o *denialsOptions) error {
 		return errors.Join(err, away)
 	}
 	if !o.Quiet && away == nil {
-		o.explain(answer)
+		o.explain(ctx, answer)
 	}
 	if away == nil && o.failIf && answer.hasDenials() {
 		return cli.ErrDenied
@@ -181,7 +181,7 @@ func (o *denialsOptions) look(ctx context.Context, backend store.Store) (*denial
 const mostWider = 3
 
 // explain prints notes that are not in the rows.
-func (o *denialsOptions) explain(a *denialsAnswer) {
+func (o *denialsOptions) explain(ctx context.Context, a *denialsAnswer) {
 	if a.found == 0 && o.over > 0 {
 		o.Note("no key has a count of its own above %s in the last %s", output.Thousands(o.over), output.Duration(a.span))
 		return
@@ -198,7 +198,7 @@ func (o *denialsOptions) explain(a *denialsAnswer) {
 				o.Note("%s is a whole subject; one with that in it matches %s", shell.Command(pattern), shell.Command("*"+pattern+"*"))
 			}
 		}
-		if text := o.NotCounted(); text != "" {
+		if text := o.NotCounted(ctx); text != "" {
 			o.Note("%s", text)
 			return
 		}

@@ -74,7 +74,7 @@ func runHandover(ctx context.Context, g *cli.Globals) error {
 	}
 	a.failed[partChanges], a.changes = history.StoreError, history.Runs
 	slices.Reverse(a.changes)
-	a.denials.notCounted = g.NotCounted()
+	a.denials.notCounted = g.NotCounted(ctx)
 	a.failed[partDenials] = a.readDenials(ctx, g, backend)
 	if !slices.Contains(a.failed[:], nil) { // there is nothing to hand over
 		return a.err()

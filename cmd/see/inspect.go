@@ -40,7 +40,7 @@ type inspectOptions struct {
 
 // NewInspectCmd makes limitctl inspect.
 func NewInspectCmd(global *cli.Globals) *cobra.Command {
-	o := &inspectOptions{Globals: global, SelectionOptions: cli.SelectionOptions{JudgesPolicy: true}}
+	o := &inspectOptions{Globals: global}
 	cmd := &cobra.Command{
 		Use:   "inspect PATTERN | --policy POLICY [ATTRIBUTE=VALUE...]",
 		Short: "Show the state of every matching key",
@@ -76,7 +76,7 @@ order in which it finds them.`,
 					return cli.Usagef("--by: %s", err)
 				}
 			}
-			if err := o.parse(args); err != nil {
+			if err := o.parse(cmd.Context(), args); err != nil {
 				return err
 			}
 			return runInspect(cmd.Context(), o)
@@ -103,8 +103,8 @@ order in which it finds them.`,
 // terminalRows is the default number of rows on a terminal.
 const terminalRows = 100
 
-func (o *inspectOptions) parse(args []string) (err error) {
-	if o.keys, err = o.Selected(o.Globals, args); err != nil {
+func (o *inspectOptions) parse(ctx context.Context, args []string) (err error) {
+	if o.keys, err = o.Selected(ctx, o.Globals, args); err != nil {
 		return err
 	}
 	if o.sort != "" && orders()[o.sort] == nil {
@@ -159,7 +159,7 @@ func runInspect(ctx context.Context, o *inspectOptions) error {
 			return err
 		}
 	}
-	return o.conclude(answer, &f, err)
+	return o.conclude(ctx, answer, &f, err)
 }
 
 // printInspection prints an answer, row by row if the format allows it, since millions of keys in one document would
@@ -260,12 +260,12 @@ func (o *inspectOptions) stream(ctx context.Context, backend admin.Keyspace, p *
 		return cli.NotPrinted(flushErr)
 	}
 	cli.WarnOfFormulas(o.Globals, p)
-	return o.conclude(nil, &f, err)
+	return o.conclude(ctx, nil, &f, err)
 }
 
 // conclude prints notes that are not in the answer, and returns the error of the command. answer is nil if all keys
 // were printed.
-func (o *inspectOptions) conclude(answer inspection, f *operation.Found, err error) error {
+func (o *inspectOptions) conclude(ctx context.Context, answer inspection, f *operation.Found, err error) error {
 	var printing *cli.OutputError
 	switch {
 	case errors.As(err, &printing):
@@ -276,13 +276,8 @@ func (o *inspectOptions) conclude(answer inspection, f *operation.Found, err err
 		return f.WithProgress(err)
 	}
 	cli.WarnOfOverrides(o.Globals, o.withoutOverrides)
-	if unknown := o.unknownPolicy(); unknown != nil && f.Matched == 0 && f.Foreign.Count() == 0 {
-		return unknown
-	} else if unknown != nil && !o.Quiet {
-		o.Note("warning: %s", cli.Message(unknown))
-	}
 	if !o.Quiet {
-		o.explain(answer, f)
+		o.explain(ctx, answer, f)
 	}
 	if some := f.Matched > 0 || o.Foreign && f.Foreign.Count() > 0; some && o.failIf || !some && o.failIfNone {
 		return cli.ErrDenied
@@ -294,7 +289,7 @@ func (o *inspectOptions) conclude(answer inspection, f *operation.Found, err err
 }
 
 // explain prints notes that are not in the rows.
-func (o *inspectOptions) explain(answer inspection, f *operation.Found) {
+func (o *inspectOptions) explain(ctx context.Context, answer inspection, f *operation.Found) {
 	switch answer := answer.(type) {
 	case *inspectAnswer:
 		all := f.Matched
@@ -317,24 +312,6 @@ func (o *inspectOptions) explain(answer inspection, f *operation.Found) {
 		o.NoteUnsure(&f.Unsure, "not shown")
 	}
 	if f.Matched == 0 && f.Foreign.Count() == 0 && f.Unsure.Count == 0 {
-		cli.SayNothingMatches(o.Globals, &o.keys, o.where)
+		cli.SayNothingMatches(ctx, o.Globals, &o.keys, o.where)
 	}
-}
-
-// unknownPolicy is the error of a --policy that the configuration does not have. If there are keys of it, an earlier
-// configuration may have had it; if there are none, the name is probably mistyped, and no result would look like good
-// news.
-func (o *inspectOptions) unknownPolicy() error {
-	c, err := o.Config()
-	if err != nil || o.Policy == "" || len(c.Policies) == 0 {
-		return nil
-	}
-	name, err := store.ParsePattern(o.Policy)
-	if err != nil {
-		return err
-	}
-	if exact, is := name.Exact(); is {
-		_, err = c.Policy(exact)
-	}
-	return err
 }

@@ -374,9 +374,11 @@ func (o *inspectOptions) keyFacts(ctx context.Context, backend store.Store, need
 		}
 		return f, nil
 	}
-	if c, err := o.Config(); err == nil {
-		f.limits = allowance.NewConfiguredLimits(c.Policies)
+	c, err := o.InForce(ctx)
+	if err != nil {
+		return f, err
 	}
+	f.limits = allowance.NewConfiguredLimits(c.Policies)
 	f.overrides, o.withoutOverrides = cli.OverridesOf(ctx, o.Globals, backend)
 	ctx, cancel := store.BudgetContext(ctx, o.Timeout)
 	defer cancel()

@@ -21,7 +21,7 @@ func inspecting(t *testing.T, change func(*inspectOptions)) *inspectOptions {
 	if change != nil {
 		change(o)
 	}
-	if err := o.parse([]string{"*"}); err != nil {
+	if err := o.parse(t.Context(), []string{"*"}); err != nil {
 		t.Fatal(err)
 	}
 	return o

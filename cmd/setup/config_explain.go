@@ -1,6 +1,7 @@
 package setup
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -51,7 +52,7 @@ func runConfigExplain(ctx context.Context, o *configExplainOptions) error {
 	if o.policy == "" {
 		return cli.Usagef("no policy given; write `limitctl config explain --policy NAME attribute=value`")
 	}
-	d, err := cli.PolicyRequest(o.Globals, o.policy, store.Peek, o.args, nil, nil)
+	d, err := cli.PolicyRequest(ctx, o.Globals, o.policy, store.Peek, o.args, nil, nil)
 	if err != nil {
 		return err
 	}
@@ -61,7 +62,11 @@ func runConfigExplain(ctx context.Context, o *configExplainOptions) error {
 	}
 	answer := &explainAnswer{SchemaVersion: output.SchemaVersion, Policy: d.Policy.Name, OnError: d.Policy.OnError.String(),
 		LocalShare: localShare(d.Policy), HashBy: d.Policy.HashBy}
-	if origin, said := o.Loaded.Origin("policies." + d.Policy.Name); said {
+	if d.Away != nil {
+		by := cmp.Or(d.Config.Source.String(), d.Config.PolicyFile)
+		o.Warn(fmt.Sprintf("this is by %s, since the store is away: %s", by, cli.Message(d.Away)))
+	}
+	if origin, said := d.Config.Origin("policies." + d.Policy.Name); said {
 		answer.Origin = origin.String()
 	}
 	answer.now = o.Env.Now()

@@ -159,7 +159,6 @@ func runServe(ctx context.Context, o *serveOptions) error {
 	if err != nil {
 		return err
 	}
-	o.Follows = true
 	c, err := o.Config()
 	if err != nil {
 		return err

@@ -89,7 +89,7 @@ pattern that matches the same subjects is another one, and stays.`,
 			if o.policy == "" {
 				args = []string{o.subject}
 			}
-			of, err := o.whomOptions.parse(args)
+			of, err := o.whomOptions.parse(cmd.Context(), args)
 			if err != nil {
 				return err
 			}
@@ -167,9 +167,9 @@ type whom struct {
 }
 
 // parse reads the arguments: a pattern, attributes of --policy, or what the list shows.
-func (o *whomOptions) parse(args []string) (*whom, error) {
+func (o *whomOptions) parse(ctx context.Context, args []string) (*whom, error) {
 	w := &whom{text: strings.Join(args, " "), policy: o.policy, limitName: o.limitName}
-	args, err := o.NameClients(o.exact, cli.AttributesOrPattern(o.policy, args), args)
+	args, err := o.NameClients(ctx, o.exact, cli.AttributesOrPattern(o.policy, args), args)
 	if err != nil {
 		return nil, err
 	}
@@ -178,14 +178,14 @@ func (o *whomOptions) parse(args []string) (*whom, error) {
 		if o.exact {
 			return nil, cli.Usagef("--exact is for a PATTERN, not for --policy")
 		}
-		return w, set.subjects(&w.wanted, args)
+		return w, set.subjects(ctx, &w.wanted, args)
 	}
 	attributes, err := policy.ParseAttributes(args)
 	if err == nil && !o.exact && len(args) > 0 {
 		w.attributes = attributes
 	}
 	if len(args) == 1 {
-		return w, set.subjects(&w.wanted, args)
+		return w, set.subjects(ctx, &w.wanted, args)
 	}
 	if w.attributes == nil {
 		return nil, cli.Usagef("%s given; it takes one PATTERN, or attributes such as tenant=acme", cli.Several(args))

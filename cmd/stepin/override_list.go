@@ -52,7 +52,7 @@ keys with that attribute.`,
   limitctl override list -o json`,
 		Args: cli.AtMostOneArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := o.parse(args); err != nil {
+			if err := o.parse(cmd.Context(), args); err != nil {
 				return err
 			}
 			return runOverrideList(cmd.Context(), o)
@@ -64,7 +64,7 @@ keys with that attribute.`,
 	return cli.ListsNames(cmd)
 }
 
-func (o *overrideListOptions) parse(args []string) (err error) {
+func (o *overrideListOptions) parse(ctx context.Context, args []string) (err error) {
 	if len(args) == 0 {
 		if o.exact {
 			return cli.Usagef("--exact is for a PATTERN, and none is given")
@@ -72,7 +72,7 @@ func (o *overrideListOptions) parse(args []string) (err error) {
 		return nil
 	}
 	o.text = args[0]
-	if args, err = o.NameClients(o.exact, cli.AttributesOrPattern("", args), args); err != nil {
+	if args, err = o.NameClients(ctx, o.exact, cli.AttributesOrPattern("", args), args); err != nil {
 		return err
 	}
 	if attributes, err := policy.ParseAttributes(args); err == nil && !o.exact {

@@ -16,16 +16,16 @@ import (
 func (o *overrideSetOptions) concerned(ctx context.Context, runner *operation.Runner, plan *overridePlan, most time.Duration) (
 	*operation.Concerned, error) {
 	return runner.PreviewOverride(ctx, &operation.PreviewPlan{Override: plan.Override, Selection: plan.selection,
-		Configured: cli.Configured(o.Globals), Most: most}, &cli.Observer{Global: o.Globals})
+		Configured: plan.configured, Most: most}, &cli.Observer{Global: o.Globals})
 }
 
 // noteConcerned prints whom an override concerns, and what that does not know. A misspelt pattern must not look like
 // success.
-func (o *overrideSetOptions) noteConcerned(plan *overridePlan, c *operation.Concerned, place string) {
+func (o *overrideSetOptions) noteConcerned(ctx context.Context, plan *overridePlan, c *operation.Concerned, place string) {
 	switch {
 	case c.Keys == 0 && c.Denied == 0 && !c.Cut && c.Incomplete == nil:
 		o.Note("nothing in use matches %s in %s yet; the override is for keys to come, too%s", plan.selection.Text, place,
-			o.UnknownClient(plan.Override.Subjects))
+			o.UnknownClient(ctx, plan.Override.Subjects))
 		return
 	default:
 		text := cli.CountOf(c.Keys, "key", "keys") + " in use"

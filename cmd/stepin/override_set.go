@@ -139,7 +139,7 @@ func (o *overrideSetOptions) arguments(cmd *cobra.Command, args []string) error 
 	}
 	for _, attribute := range args {
 		name, value, _ := strings.Cut(attribute, "=")
-		if o.isPatternValue(name, value) {
+		if o.isPatternValue(cmd.Context(), name, value) {
 			return cli.Usagef("%s: an attribute has one value, so %q is no pattern; write %s without --policy", attribute, value,
 				shell.Command(name+":"+value, "--limit-name", o.policy+"/"+cmp.Or(o.limitName, "*")))
 		}
@@ -149,12 +149,12 @@ func (o *overrideSetOptions) arguments(cmd *cobra.Command, args []string) error 
 
 // isPatternValue reports whether the value of an attribute looks like a pattern or a network, which it cannot be unless it is that
 // of one client.
-func (o *overrideSetOptions) isPatternValue(name, value string) bool {
+func (o *overrideSetOptions) isPatternValue(ctx context.Context, name, value string) bool {
 	network, err := netip.ParsePrefix(value)
 	if err != nil || network.Addr().Is4() {
 		return err == nil || strings.ContainsAny(value, "*?[") && !isAddress(value)
 	}
-	c, err := o.Config()
+	c, err := o.InForce(ctx)
 	if err != nil {
 		return false
 	}
@@ -203,10 +203,6 @@ func (o *overrideSetOptions) selection() *cli.SelectionOptions {
 
 // run sets the override of the command line, or shows what it would do.
 func (o *overrideSetOptions) run(cmd *cobra.Command, args []string) error {
-	plan, err := o.plan(cmd, args)
-	if err != nil {
-		return err
-	}
 	s, err := o.Settings()
 	if err == nil && !o.dryRun {
 		s, err = o.SettingsToChange()
@@ -220,6 +216,10 @@ func (o *overrideSetOptions) run(cmd *cobra.Command, args []string) error {
 			return err
 		}
 	}
+	plan, err := o.plan(cmd, args)
+	if err != nil {
+		return err
+	}
 	return o.set(cmd.Context(), s, plan)
 }
 
@@ -228,6 +228,8 @@ type overridePlan struct {
 	operation.OverridePlan
 	// selection finds the keys in use that the override concerns.
 	selection operation.Selection
+	// configured is [cli.InForce.Configured].
+	configured func(store.Key) (store.Limit, bool)
 }
 
 // plan turns the flags and arguments into an override.
@@ -249,14 +251,21 @@ func (o *overrideSetOptions) plan(cmd *cobra.Command, args []string) (*overrideP
 	if override.Reason == "" && !o.dryRun {
 		return nil, cli.Usagef("no reason given; say why with --reason TEXT, for those who find the override later")
 	}
-	if args, err = o.NameClients(o.exact, o.policy, args); err != nil {
+	if args, err = o.NameClients(cmd.Context(), o.exact, o.policy, args); err != nil {
 		return nil, err
 	}
-	if plan.selection, err = o.selection().Selected(o.Globals, args); err != nil {
+	if plan.selection, err = o.selection().Selected(cmd.Context(), o.Globals, args); err != nil {
 		return nil, err
 	}
-	if err := o.subjects(override, args); err != nil {
+	if err := o.subjects(cmd.Context(), override, args); err != nil {
 		return nil, err
+	}
+	c, err := o.InForce(cmd.Context())
+	if err != nil {
+		return nil, err
+	}
+	if plan.configured = c.Configured(); o.policy != "" && c.Doubt != nil {
+		return nil, c.Doubt
 	}
 	if err := override.Check(plan.Lasts); err != nil { // before the audit records the begin of a change
 		return nil, err
@@ -271,7 +280,7 @@ func (o *overrideSetOptions) plan(cmd *cobra.Command, args []string) (*overrideP
 }
 
 // subjects sets the subjects or attributes of the override.
-func (o *overrideSetOptions) subjects(override *store.Override, args []string) (err error) {
+func (o *overrideSetOptions) subjects(ctx context.Context, override *store.Override, args []string) (err error) {
 	limits := o.limitName
 	switch {
 	case o.policy == "":
@@ -281,7 +290,7 @@ func (o *overrideSetOptions) subjects(override *store.Override, args []string) (
 		if override.Subjects, err = cli.ParseSubjects(args[0], o.exact); err != nil || limits == "" {
 			return err
 		}
-		if o.isOfPolicies(limits) {
+		if o.isOfPolicies(ctx, limits) {
 			limits = "*/" + limits
 		}
 	default:
@@ -298,12 +307,12 @@ func (o *overrideSetOptions) subjects(override *store.Override, args []string) (
 }
 
 // isOfPolicies reports whether a --limit-name is the name of a limit within its policy.
-func (o *overrideSetOptions) isOfPolicies(limitName string) bool {
+func (o *overrideSetOptions) isOfPolicies(ctx context.Context, limitName string) bool {
 	name, err := store.ParsePattern(limitName)
 	if err != nil || strings.Contains(limitName, "/") {
 		return false
 	}
-	c, err := o.Config()
+	c, err := o.InForce(ctx)
 	return err == nil && slices.ContainsFunc(c.Policies, func(p *policy.Policy) bool {
 		return slices.ContainsFunc(p.Limits, func(l policy.Limit) bool { return name.Match(l.Name) })
 	})
@@ -333,7 +342,7 @@ func (o *overrideSetOptions) set(ctx context.Context, s *cli.Settings, plan *ove
 		}
 	}
 	if answer.concerned != nil && !o.Quiet {
-		o.noteConcerned(plan, answer.concerned, s.Place(where))
+		o.noteConcerned(ctx, plan, answer.concerned, s.Place(where))
 	}
 	preview := &previewAnswer{&plan.Override, answer.concerned}
 	if o.dryRun {
@@ -356,7 +365,7 @@ func (o *overrideSetOptions) set(ctx context.Context, s *cli.Settings, plan *ove
 	}
 	if answer.concerned == nil && !o.Quiet {
 		if concerned, err := o.concerned(ctx, runner, plan, most); err == nil {
-			o.noteConcerned(plan, concerned, s.Place(where))
+			o.noteConcerned(ctx, plan, concerned, s.Place(where))
 		}
 	}
 	if !o.Quiet || printErr != nil {

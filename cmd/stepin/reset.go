@@ -106,28 +106,32 @@ func (o *resetOptions) plan(cmd *cobra.Command, args []string) (plan *operation.
 	if o.noBackup && o.backup != "" {
 		return nil, cli.Usagef("%s and --no-backup contradict each other; give one of them", shell.Command("--backup", o.backup))
 	}
-	if plan.Selection, err = o.Selected(o.Globals, args); err != nil {
+	if !o.dryRun {
+		s, err := o.SettingsToChange()
+		if err != nil {
+			return nil, err
+		}
+		if err := o.Check(s.Access(), o.Env.InIsTerminal, "reset", "deletes", ", or --dry-run to look first"); err != nil {
+			return nil, err
+		}
+	}
+	if plan.Selection, err = o.Selected(cmd.Context(), o.Globals, args); err != nil {
 		return nil, err
 	}
 	plan.Text = plan.Selection.Text
 	if plan.Remaining != nil {
-		plan.Remaining.Configured = cli.Configured(o.Globals)
+		c, err := o.InForce(cmd.Context())
+		if err != nil || c.Doubt != nil {
+			return nil, errors.Join(err, c.Doubt)
+		}
+		plan.Remaining.Configured = c.Configured()
 		plan.Text += fmt.Sprintf(" --to-remaining %d", plan.Remaining.Units)
 		if o.atLeast {
 			plan.Text += " --at-least"
 		}
 	}
-	if o.dryRun {
-		return plan, nil
-	}
-	s, err := o.SettingsToChange()
-	if err != nil {
-		return nil, err
-	}
-	if err := o.Check(s.Access(), o.Env.InIsTerminal, "reset", "deletes", ", or --dry-run to look first"); err != nil {
-		return nil, err
-	}
 	switch {
+	case o.dryRun:
 	case o.backup != "":
 		plan.Backup = &operation.BackupPlan{Path: o.backup}
 	case !o.noBackup:
@@ -181,7 +185,7 @@ func runReset(ctx context.Context, o *resetOptions, plan *operation.ResetPlan) e
 		o.NoteUnsure(&result.Unsure, "left as "+map[bool]string{true: "it is", false: "they are"}[result.Unsure.Count == 1])
 	}
 	if err == nil && result.Matched == 0 && result.Unsure.Count == 0 && !o.Quiet {
-		cli.SayNothingMatches(o.Globals, &plan.Selection, where)
+		cli.SayNothingMatches(ctx, o.Globals, &plan.Selection, where)
 	}
 	if err == nil && printErr == nil && result.Matched == 0 && o.failIfNone {
 		return cli.ErrDenied

@@ -29,7 +29,7 @@ subjects. If there is no such block, the exit code is 1.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			of, err := o.whomOptions.parse(args)
+			of, err := o.whomOptions.parse(cmd.Context(), args)
 			if err != nil {
 				return err
 			}

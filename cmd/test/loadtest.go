@@ -260,14 +260,14 @@ func (o *loadtestOptions) policyCandidate(cmd *cobra.Command, args []string) (c 
 			return c, cli.Usagef("--policy and --%s both say what is allowed; give one of them", flag)
 		}
 	}
-	configured, err := o.Config()
+	configured, err := o.ConfigFor(cmd.Context())
 	if err != nil {
 		return c, err
 	}
 	if c.Policy, err = configured.Policy(o.policyName); err != nil {
 		return c, err
 	}
-	if args, err = o.NameClients(false, o.policyName, args); err != nil {
+	if args, err = o.NameClientsBy(configured.Config, false, o.policyName, args); err != nil {
 		return c, err
 	}
 	if c.Fixed, err = policy.ParseAttributes(args); err != nil {

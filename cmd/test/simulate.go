@@ -126,7 +126,7 @@ func (o *simulateOptions) parse(cmd *cobra.Command) (plan *simulatePlan, err err
 		return nil, err
 	}
 	for _, name := range o.policies {
-		c, err := o.Config()
+		c, err := o.ConfigFor(cmd.Context())
 		if err != nil {
 			return nil, err
 		}

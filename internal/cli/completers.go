@@ -83,7 +83,7 @@ func (c Completer) KeyOrAttributes(cmd *cobra.Command, args []string, begun stri
 // Attributes offers the attributes of a policy that are not given yet.
 func (c Completer) Attributes(policyName string, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 	var names []string
-	read, err := c.Config()
+	read, err := c.policies()
 	if err != nil || strings.Contains(begun, "=") {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -100,20 +100,34 @@ func (c Completer) Attributes(policyName string, args []string, begun string) ([
 	return names, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
-// offered returns the words that the configuration offers; none if it has mistakes.
-func (c Completer) offered(words func(*config.Config) []string) ([]string, cobra.ShellCompDirective) {
-	read, err := c.Config()
+// policies returns the configuration in force, within the time of a word.
+func (c Completer) policies() (*config.Config, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), c.Env.TabTime)
+	defer cancel()
+	quiet := *c.Globals
+	quiet.Quiet, quiet.Timeout = true, c.Env.TabTime
+	defer quiet.CloseEarly()
+	inForce, err := quiet.InForce(ctx)
+	if inForce == nil {
+		return nil, err
+	}
+	return inForce.Config, nil
+}
+
+// offered returns the words that a configuration offers; none if it has mistakes.
+func offered(read func() (*config.Config, error), words func(*config.Config) []string) ([]string, cobra.ShellCompDirective) {
+	c, err := read()
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	names := words(read)
+	names := words(c)
 	slices.Sort(names)
 	return slices.Compact(names), cobra.ShellCompDirectiveNoFileComp
 }
 
 // AllAttributes offers the attributes of all policies.
 func (c Completer) AllAttributes(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	return c.offered(func(read *config.Config) (names []string) {
+	return offered(c.policies, func(read *config.Config) (names []string) {
 		for _, p := range read.Policies {
 			all, _ := p.Attributes()
 			names = append(names, all...)
@@ -125,7 +139,7 @@ func (c Completer) AllAttributes(*cobra.Command, []string, string) ([]string, co
 // LimitNames offers the names of the policies' limits.
 func (c Completer) LimitNames(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 	of, _ := cmd.Flags().GetString("policy")
-	return c.offered(func(read *config.Config) (names []string) {
+	return offered(c.policies, func(read *config.Config) (names []string) {
 		for _, p := range read.Policies {
 			for i := range p.Limits {
 				if of == "" || of == p.Name {
@@ -139,7 +153,7 @@ func (c Completer) LimitNames(cmd *cobra.Command, _ []string, _ string) ([]strin
 
 // Contexts offers the names of contexts to a shell.
 func (c Completer) Contexts(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	return c.offered(func(read *config.Config) (names []string) {
+	return offered(c.Config, func(read *config.Config) (names []string) {
 		for _, x := range read.Contexts {
 			names = append(names, x.Name)
 		}
@@ -149,7 +163,7 @@ func (c Completer) Contexts(*cobra.Command, []string, string) ([]string, cobra.S
 
 // Policies offers the names of policies to a shell.
 func (c Completer) Policies(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	return c.offered(func(read *config.Config) (names []string) {
+	return offered(c.policies, func(read *config.Config) (names []string) {
 		for _, p := range read.Policies {
 			names = append(names, p.Name)
 		}

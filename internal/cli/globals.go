@@ -47,11 +47,13 @@ type Globals struct {
 	Parsed bool
 	// answer is what was printed, nil if nothing was; see EndAnswer.
 	answer *output.Pending
-	// Follows: the command can use the configuration that was published to the store.
-	Follows bool
 	// Loaded and Chosen are nil until Config and Settings have found them.
 	Loaded *config.Config
 	Chosen *Settings
+	// inForce and away are what InForce has found, and early is the store that it opened for that.
+	inForce *InForce
+	away    error
+	early   *early
 	// Layouts are those of other limiters, if the command is about their keys, and LayoutsName is
 	// what --layout calls them; see layouts.go.
 	Layouts     layouts.Sources

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"strconv"
@@ -21,6 +22,9 @@ type LimitRequest struct {
 	// the overrides that its limits come from, or -1.
 	Policy    *policy.Policy
 	Overrides []int
+	// Config is the configuration of the policy, and Away why it is not known to be the one in force: the store is away.
+	Config *InForce
+	Away   error
 	// Where is the name of the store that was opened to decide.
 	Where string
 	// WithoutOverrides is why operators' overrides could not be read before the decision; nil if
@@ -29,25 +33,26 @@ type LimitRequest struct {
 }
 
 // PolicyRequest returns the requests that a policy makes of attributes. cost is nil for a caller that needs the limits only.
-// carry, if not nil, adds to each request.
-func PolicyRequest(g *Globals, name string, op store.Op, args []string, cost *CostFlag,
+// carry, if not nil, adds to each request. While the store is away the policy is that of [Globals.InForce], and the
+// request says so.
+func PolicyRequest(ctx context.Context, g *Globals, name string, op store.Op, args []string, cost *CostFlag,
 	carry func(*store.Request)) (*LimitRequest, error) {
-	c, err := g.Config()
-	if err != nil {
-		return nil, err
+	c, away := g.InForce(ctx)
+	if c == nil {
+		return nil, away
 	}
 	p, err := c.Policy(name)
 	if err != nil {
 		return nil, err
 	}
-	if args, err = g.NameClients(false, name, args); err != nil {
+	if args, err = g.NameClientsBy(c.Config, false, name, args); err != nil {
 		return nil, err
 	}
 	attributes, err := policy.ParseAttributes(args)
 	if err != nil {
 		return nil, err
 	}
-	d := &LimitRequest{Key: strings.Join(args, " "), Policy: p}
+	d := &LimitRequest{Key: strings.Join(args, " "), Policy: p, Config: c, Away: away}
 	if cost == nil {
 		cost = &CostFlag{Units: 1, Fields: p.AllCosts(1)}
 	} else if err := cost.Check(p, op); err != nil {

@@ -37,8 +37,12 @@ func (g *Globals) open(onBatch func(calls int), opened func(connect.Store, error
 	if err != nil {
 		return nil, "", err
 	}
-	options.OnBatch = onBatch
-	store, where, err = connect.Open(url, options)
+	if options.OnBatch = onBatch; onBatch == nil && options.Layouts == nil {
+		store, where = g.early.take()
+	}
+	if store == nil {
+		store, where, err = connect.Open(url, options)
+	}
 	store, err = opened(store, err)
 	return store, where, err
 }

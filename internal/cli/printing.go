@@ -26,6 +26,9 @@ func (g *Globals) Printer() *output.Printer {
 		p.Data = g.Env.Out // somebody is looking at it
 		p.Width, _ = g.Env.Size()
 	}
+	if c := g.inForce; c != nil && c.Source != (ConfigSource{}) {
+		p.Config = c.Source
+	}
 	return p
 }
 

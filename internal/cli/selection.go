@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -54,8 +55,6 @@ type SelectionOptions struct {
 	MinUsed string
 	NoTTL   bool
 	Foreign bool
-	// JudgesPolicy: the command itself handles a --policy that is not configured.
-	JudgesPolicy bool
 }
 
 // AddSelectionFlags adds the flags that select keys.
@@ -101,17 +100,17 @@ func (s *SelectionOptions) Arguments(cmd *cobra.Command, args []string) error {
 }
 
 // Selected turns the flags and arguments into the keys that they select.
-func (s *SelectionOptions) Selected(g *Globals, args []string) (selection operation.Selection, err error) {
+func (s *SelectionOptions) Selected(ctx context.Context, g *Globals, args []string) (selection operation.Selection, err error) {
 	if err := s.Use(g); err != nil {
 		return selection, err
 	}
-	if args, err = g.NameClients(s.Exact || g.Layouts != nil, s.Policy, args); err != nil {
+	if args, err = g.NameClients(ctx, s.Exact || g.Layouts != nil, s.Policy, args); err != nil {
 		return selection, err
 	}
 	if s.Policy == "" {
 		selection, err = s.byPattern(args[0], g.Layouts != nil)
 	} else {
-		selection, err = s.byPolicy(g, args)
+		selection, err = s.byPolicy(ctx, g, args)
 	}
 	if err != nil {
 		return selection, err
@@ -128,7 +127,9 @@ func (s *SelectionOptions) Selected(g *Globals, args []string) (selection operat
 	selection.Text += s.LayoutOptions.text(g)
 	selection.Foreign, selection.Query.Foreign = s.Foreign, s.Foreign
 	selection.Keep = s.keep(minShare)
-	selection.Names = s.knownNames(g, &selection)
+	if selection.Names, err = s.knownNames(ctx, g, &selection); err != nil {
+		return selection, err
+	}
 	for _, flag := range []struct {
 		set  bool
 		text string
@@ -155,24 +156,28 @@ func (s *SelectionOptions) keep(minShare float64) func(*admin.Entry) bool {
 
 // knownNames returns the names of limits under which a selection's one subject may have keys. They are nil if it is not of one
 // subject, or says itself which keys it is of.
-func (s *SelectionOptions) knownNames(g *Globals, selection *operation.Selection) []string {
+func (s *SelectionOptions) knownNames(ctx context.Context, g *Globals, selection *operation.Selection) ([]string, error) {
 	subject, exact := selection.Query.Subjects.Exact()
 	if !exact || selection.Query.Keys != nil || s.Policy != "" || s.Foreign || g.Layouts != nil {
-		return nil
+		return nil, nil
 	}
 	names := []string{}
 	if s.Name != "" {
 		name, err := store.ParsePattern(s.Name)
 		whole, isExact := name.Exact()
 		if err != nil || !isExact {
-			return nil
+			return nil, nil
 		}
 		names = append(names, whole)
 	}
-	for _, key := range keysOf(g, subject) {
+	c, err := g.InForce(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, key := range allowance.KeysOf(c.Policies, subject) {
 		names = append(names, key.Name)
 	}
-	return names
+	return names, nil
 }
 
 // byPattern selects by a pattern of subjects, or with layouts also of store keys.
@@ -218,19 +223,19 @@ func (s *SelectionOptions) byPattern(text string, layouts bool) (selection opera
 }
 
 // byPolicy selects the keys of policies that have the attributes given as arguments.
-func (s *SelectionOptions) byPolicy(g *Globals, args []string) (selection operation.Selection, err error) {
+func (s *SelectionOptions) byPolicy(ctx context.Context, g *Globals, args []string) (selection operation.Selection, err error) {
 	if g.Layouts != nil && s.LayoutName == "" {
 		return selection, Usagef("--policy selects limitctl's own keys, and the context %s reads those of %s; add %s",
 			g.Chosen.Context.Name, g.LayoutsName, shell.Command("--layout", config.OwnLayout))
 	} else if g.Layouts != nil {
 		return selection, Usagef("--policy selects limitctl's own keys, and --layout those of other limiters; give one of them")
 	}
-	c, err := g.Config()
+	c, err := g.InForce(ctx)
 	if err != nil {
 		return selection, err
 	}
-	if !s.JudgesPolicy {
-		s.warnOfUnknownPolicy(g, c)
+	if err := s.checkPolicy(c); err != nil {
+		return selection, err
 	}
 	if s.Exact {
 		return selection, Usagef("--exact is for a PATTERN, not for --policy")
@@ -274,25 +279,22 @@ func WithoutPolicy(limitName, policyName string) (string, error) {
 	return name, nil
 }
 
-// warnOfUnknownPolicy warns if the configuration does not have the policy. An earlier
-// configuration may have had it; but after a slip, no result would look like good news.
-func (s *SelectionOptions) warnOfUnknownPolicy(g *Globals, c *config.Config) {
+// checkPolicy refuses the name of a policy that is not in force, since no result would look like good news. Keys of an
+// earlier configuration are selected with a glob.
+func (s *SelectionOptions) checkPolicy(c *InForce) error {
 	name, err := store.ParsePattern(s.Policy)
-	if err != nil || len(c.Policies) == 0 || g.Quiet {
-		return
+	if exact, is := name.Exact(); err == nil && is && len(c.Policies) > 0 {
+		_, err = c.Policy(exact)
+		return err
 	}
-	if exact, is := name.Exact(); is {
-		if _, err := c.Policy(exact); err != nil {
-			fmt.Fprintf(g.Env.Err, "limitctl: warning: %s\n", Message(err))
-		}
-	}
+	return nil
 }
 
 // SayNothingMatches reports that a selection matches no key in the store; where is the store's name.
-func SayNothingMatches(g *Globals, selection *operation.Selection, where string) {
+func SayNothingMatches(ctx context.Context, g *Globals, selection *operation.Selection, where string) {
 	text := fmt.Sprintf("nothing in use matches %s in %s", selection.Text, g.PlaceOf(where))
 	if g.Layouts == nil {
-		text += ", prefix " + g.Chosen.Prefix.Value + g.UnknownClient(selection.Query.Subjects)
+		text += ", prefix " + g.Chosen.Prefix.Value + g.UnknownClient(ctx, selection.Query.Subjects)
 	}
 	g.Note("%s", text)
 	if g.Layouts == nil && g.OfAnyKeys && !selection.OfPolicy && !g.ownKeysAsked && isRedis(g.Chosen.Store.Value) {
@@ -300,11 +302,10 @@ func SayNothingMatches(g *Globals, selection *operation.Selection, where string)
 	}
 }
 
-// Configured returns the limit that the configuration has for a key, if it is that of a
-// policy and follows from what is in the key; nil if there is no configuration to ask.
-func Configured(g *Globals) func(store.Key) (store.Limit, bool) {
-	c, err := g.Config()
-	if err != nil || len(c.Policies) == 0 {
+// Configured returns the limit that the configuration in force has for a key, if it is that of a policy and follows from
+// what is in the key; nil if there are no policies.
+func (c *InForce) Configured() func(store.Key) (store.Limit, bool) {
+	if len(c.Policies) == 0 {
 		return nil
 	}
 	limits := allowance.NewConfiguredLimits(c.Policies)
@@ -317,26 +318,25 @@ func Configured(g *Globals) func(store.Key) (store.Limit, bool) {
 	}
 }
 
-// keysOf returns the keys that a subject has by the configuration; none if it has mistakes.
-func keysOf(g *Globals, subject string) []store.Key {
-	c, err := g.Config()
-	if err != nil {
-		return nil
-	}
-	return allowance.KeysOf(c.Policies, subject)
-}
-
 // NameClients returns the arguments of a command with each address of a client as the server counts it, and says so. They are
 // attributes of the policies that policies matches, or a PATTERN of subjects if it is empty. An attribute is the client if the
 // configuration says so, for all of these policies. Where some differ there is an error, since another client could be meant.
 // A configuration that has no such attribute says nothing. exact leaves the arguments as they are.
-func (g *Globals) NameClients(exact bool, policies string, args []string) ([]string, error) {
-	if exact || slices.Equal(nameEach(policies, args, defaultClient), args) { // the configuration does not matter
+func (g *Globals) NameClients(ctx context.Context, exact bool, policies string, args []string) ([]string, error) {
+	if exact || !areChangedByName(policies, args) { // the configuration does not matter
 		return args, nil
 	}
-	c, err := g.Config()
+	c, err := g.InForce(ctx)
 	if err != nil {
 		return nil, err
+	}
+	return g.NameClientsBy(c.Config, false, policies, args)
+}
+
+// NameClientsBy is [Globals.NameClients] by that configuration.
+func (g *Globals) NameClientsBy(c *config.Config, exact bool, policies string, args []string) ([]string, error) {
+	if exact || !areChangedByName(policies, args) {
+		return args, nil
 	}
 	wanted, err := store.ParsePattern(cmp.Or(policies, "*"))
 	if err != nil {
@@ -380,6 +380,11 @@ func (g *Globals) NameClients(exact bool, policies string, args []string) ([]str
 	return named, nil
 }
 
+// areChangedByName reports whether a configuration can change what the arguments say.
+func areChangedByName(policies string, args []string) bool {
+	return !slices.Equal(nameEach(policies, args, defaultClient), args)
+}
+
 // AttributesOrPattern returns the policies for [Globals.NameClients] of a command that takes attributes also without --policy.
 func AttributesOrPattern(policies string, args []string) string {
 	if attributes, err := policy.ParseAttributes(args); err == nil && len(attributes) > 0 {
@@ -417,8 +422,8 @@ func IsChangedByName(subject string) bool {
 
 // UnknownClient returns what to add to the note that nothing matches: the subject has an address, and no policy says whether that is
 // the client. It is empty for other subjects.
-func (g *Globals) UnknownClient(subjects store.Pattern) (words string) {
-	c, err := g.Config()
+func (g *Globals) UnknownClient(ctx context.Context, subjects store.Pattern) (words string) {
+	c, err := g.InForce(ctx)
 	if err != nil {
 		return ""
 	}

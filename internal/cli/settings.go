@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -172,10 +173,6 @@ func (g *Globals) Config() (*config.Config, error) {
 	if g.Loaded != nil {
 		return g.Loaded, nil
 	}
-	if g.FromStore() && !g.Follows {
-		return nil, Usagef("--config %s is for serve, which follows what is published there; for this command, get the file by "+
-			"`limitctl config fetch > published.yaml`", publishedConfig)
-	}
 	c, err := config.Load(ConfigEnvironment(g))
 	if err != nil {
 		return nil, err
@@ -184,9 +181,9 @@ func (g *Globals) Config() (*config.Config, error) {
 	return c, nil
 }
 
-// NotCounted says why nobody counts denials, or is "": the configuration says so.
-func (g *Globals) NotCounted() string {
-	c, err := g.Config()
+// NotCounted says why nobody counts denials, or is "": the configuration in force says so.
+func (g *Globals) NotCounted(ctx context.Context) string {
+	c, err := g.InForce(ctx)
 	if err != nil || !c.NoDenials {
 		return ""
 	}

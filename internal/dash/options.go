@@ -33,6 +33,8 @@ type Options struct {
 	// the override that applies to the key; nil for none. It may be called concurrently. Without it the
 	// recorded limit counts.
 	InForce func(*admin.Entry, *store.Override) store.Limit
+	// Config says by which configuration that is, such as "version 5"; "" says nothing.
+	Config func() string
 	// Servers asks the masters what they say of themselves; nil for a store that
 	// has none.
 	Servers func(ctx context.Context) []Server

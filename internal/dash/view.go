@@ -117,6 +117,9 @@ func (m *model) headLines() []line {
 		first = append(first, span{"read-only", bold}, span{" ", output.Plain})
 	}
 	first = append(first, span{m.Where, output.Plain})
+	if m.Config != nil && m.Config() != "" {
+		first = append(first, span{"  by " + m.Config(), output.Plain})
+	}
 	if m.isOthers() {
 		first = append(first, span{"  layout " + m.Layouts, bold})
 	}

@@ -215,7 +215,7 @@ func (p *Printer) Hold(a Answer) (*Pending, error) {
 	case p.Filter != nil:
 		err = p.Answer(a)
 	case p.Format == "json":
-		held.text, err = indentedJSON(documentOf(a))
+		held.text, err = indentedJSON(p.documentOf(a))
 		held.text = bytes.TrimRight(bytes.TrimSuffix(held.text, []byte("}")), "\n")
 	default:
 		err = p.Answer(a)
@@ -250,6 +250,30 @@ func (h *Pending) End(e *Error) error {
 	}
 	_, err := h.printer.data().Write(append(text, "\n}\n"...))
 	return err
+}
+
+// documentOf returns the document of an answer, with the field config if there is something to say there.
+func (p *Printer) documentOf(a Answer) any {
+	if p.Config == nil {
+		return documentOf(a)
+	}
+	return &withConfig{documentOf(a), p.Config}
+}
+
+// withConfig is a document with one more field.
+type withConfig struct {
+	document any
+	config   any
+}
+
+// MarshalJSON implements [json.Marshaler].
+func (d *withConfig) MarshalJSON() ([]byte, error) {
+	text, err := json.Marshal(d.document)
+	field, fieldErr := json.Marshal(d.config)
+	if err != nil || fieldErr != nil {
+		return nil, errors.Join(err, fieldErr)
+	}
+	return fmt.Appendf(bytes.TrimSuffix(text, []byte("}")), `,"config":%s}`, field), nil
 }
 
 // Error prints an error for programs as its own document: JSON or a JSON line. CSV, tables and what a filter makes cannot

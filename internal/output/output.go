@@ -125,6 +125,8 @@ type Printer struct {
 	Quiet  bool   // print nothing
 	Color  bool
 	Width  int // columns of the terminal, 0 if there is none
+	// Config says by which configuration the answer is: a field of its document, and a line for people. Nil says nothing.
+	Config fmt.Stringer
 
 	formulaCells, hiddenCells int
 }
@@ -135,11 +137,11 @@ func (p *Printer) Answer(a Answer) error {
 		return nil
 	}
 	if p.Filter != nil {
-		return p.filtered(documentOf(a))
+		return p.filtered(p.documentOf(a))
 	}
 	switch p.Format.Shape() {
 	case AsDocument:
-		return p.write(documentOf(a))
+		return p.write(p.documentOf(a))
 	case AsLines:
 		for _, line := range linesOf(a) {
 			if err := p.write(line); err != nil {
@@ -162,6 +164,9 @@ func (p *Printer) Answer(a Answer) error {
 	buffered := *p
 	buffered.Out = &b
 	a.Print(&buffered)
+	if p.Config != nil {
+		buffered.Line("by %s", p.Config)
+	}
 	_, err := p.Out.Write(b.Bytes())
 	return err
 }

@@ -6,7 +6,6 @@ import (
 	crypto "crypto/rand"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/limitctl/limitctl/internal/panics"
@@ -140,15 +139,12 @@ func (f *Follower) read(ctx context.Context) (next following, text string, err e
 	case err == nil && text != f.source.Seen:
 		next.Head, err = readHead(text)
 	}
-	if v := f.InForce; err != nil || text == f.source.Seen || v != nil && v.Number == next.Version && v.Hash == next.Hash {
+	if v := f.InForce; err != nil || text == f.source.Seen || v != nil && next.names(v) {
 		return next, text, err
 	}
-	next.record, err = f.Table.Value(ctx, admin.ConfigTable, strconv.FormatInt(next.Version, 10))
-	switch {
-	case errors.Is(err, store.ErrForeign): // it is large, and not read again
+	next.record, err = next.Head.record(ctx, f.Table)
+	if _, missing := errors.AsType[*RefusedError](err); !missing && errors.Is(err, store.ErrForeign) { // it is large, and not read again
 		next.err, err = err, nil
-	case err == nil && next.record == "":
-		err = &RefusedError{next.Version, fmt.Errorf("%w: the store does not have it", store.ErrForeign)}
 	}
 	return next, text, err
 }
@@ -158,10 +154,7 @@ func (f *Follower) apply(next following) error {
 	err := next.err
 	if next.record != "" {
 		var v *Version
-		if v, err = readVersion(next.record); err == nil && (v.Number != next.Version || v.Hash != next.Hash) {
-			err = broken("record", "it is of another version than the head says")
-		}
-		if err == nil {
+		if v, err = next.read(next.record); err == nil {
 			err = f.use(v)
 		}
 	}

@@ -180,6 +180,51 @@ func readVersion(record string) (*Version, error) {
 	return v, nil
 }
 
+// names reports whether v is the version in force.
+func (h *Head) names(v *Version) bool { return v.Number == h.Version && v.Hash == h.Hash }
+
+// record returns the record of the version in force.
+func (h *Head) record(ctx context.Context, table *admin.Tables) (string, error) {
+	record, err := table.Value(ctx, admin.ConfigTable, strconv.FormatInt(h.Version, 10))
+	if err == nil && record == "" {
+		err = &RefusedError{h.Version, fmt.Errorf("%w: the store does not have it", store.ErrForeign)}
+	}
+	return record, err
+}
+
+// read reads a record, which has to be that of the version in force.
+func (h *Head) read(record string) (*Version, error) {
+	v, err := readVersion(record)
+	if err == nil && !h.names(v) {
+		err = broken("record", "it is of another version than the head says")
+	}
+	return v, err
+}
+
+// InForce returns the version in force and its record. kept is a record that the caller has kept, or "": if it is that
+// of the version in force, one small read is enough. While the store is away the version that was kept is returned
+// beside the error, nil for none. An error is [ErrNothing], a [store.ErrForeign], that of a later form, or the store's.
+func InForce(ctx context.Context, table *admin.Tables, kept string) (v *Version, record string, err error) {
+	v, noneKept := readVersion(kept)
+	text, err := table.Value(ctx, admin.ConfigTable, "")
+	var head Head
+	switch {
+	case store.IsAway(err) && noneKept == nil:
+		return v, kept, err
+	case err == nil && text == "":
+		err = ErrNothing
+	case err == nil:
+		head, err = readHead(text)
+	}
+	if err != nil || noneKept == nil && head.names(v) {
+		return v, kept, err
+	}
+	if record, err = head.record(ctx, table); err == nil {
+		v, err = head.read(record)
+	}
+	return v, record, err
+}
+
 // Line is a line of the history.
 type Line struct {
 	Version int64  `json:"version"`
