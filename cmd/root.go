@@ -162,7 +162,8 @@ func addGlobalFlags(g *cli.Globals, root *cobra.Command) {
 		"(default $LIMITCTL_STORE, else the context, else a file)")
 	flags.StringVar(&g.ContextName, "context", "", "use the context `NAME`: a named store of the configuration "+
 		"(default $LIMITCTL_CONTEXT, else the one chosen by \"context use\")")
-	flags.StringVar(&g.ConfigFile, "config", "", "configuration `FILE` (default $LIMITCTL_CONFIG, else ./limitctl.yaml, else the user's)")
+	flags.StringVar(&g.ConfigFile, "config", "", "configuration `FILE`, or store: for the published one "+
+		"(default $LIMITCTL_CONFIG, else ./limitctl.yaml, else the user's)")
 	flags.StringVar(&g.Prefix, "prefix", "", "`PREFIX` that the store's keys begin with "+
 		"(default $LIMITCTL_PREFIX, else the context's, else the configuration's, else "+store.DefaultPrefix+")")
 	cli.DurationFlag(flags, &g.Timeout, "timeout", "", cmp.Or(g.Env.Timeout, 2*time.Second),

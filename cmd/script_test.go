@@ -150,6 +150,7 @@ var storesOf = []struct{ script, stores, why string }{
 	{"classes", "single file", "what is left to others is reckoned in Go and in Lua"},
 	{"denials", "single file", "the file keeps denials in a table"},
 	{"handover", "file single", "it reads all that is beside the limits"},
+	{"in-force", "single file", "the file keeps configurations in a table"},
 	{"inspect", "single file", "the file has scans and sums of its own"},
 	{"override", "single file", "the file keeps overrides in a table"},
 	{"override-ended", "single file", "it reads overrides and the audit log"},

@@ -11,6 +11,7 @@ import (
 	"github.com/limitctl/limitctl/internal/auditlog"
 	"github.com/limitctl/limitctl/internal/cli"
 	"github.com/limitctl/limitctl/internal/outcome"
+	"github.com/limitctl/limitctl/internal/published"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -28,8 +29,9 @@ func NewHandoverCmd(global *cli.Globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "handover",
 		Short: "Show what the next shift has to know, on one screen",
-		Long: `Handover shows the overrides in force, what was changed in the last 12 hours,
-and who was denied most in the last 10 minutes. On a terminal it takes one
+		Long: `Handover shows which published version is in force and who has it, the overrides
+in force, what was changed in the last 12 hours, and who was denied most in the
+last 10 minutes. On a terminal it takes one
 screen, with a row for each thing, and says of each part how much more there is
 and which command shows it. What blocks deny is one number.
 
@@ -74,6 +76,7 @@ func runHandover(ctx context.Context, g *cli.Globals) error {
 	}
 	a.failed[partChanges], a.changes = history.StoreError, history.Runs
 	slices.Reverse(a.changes)
+	a.failed[partConfig] = a.readConfig(ctx, g, backend)
 	a.denials.notCounted = g.NotCounted(ctx)
 	a.failed[partDenials] = a.readDenials(ctx, g, backend)
 	if !slices.Contains(a.failed[:], nil) { // there is nothing to hand over
@@ -83,6 +86,23 @@ func runHandover(ctx context.Context, g *cli.Globals) error {
 		return err
 	}
 	return a.err()
+}
+
+// readConfig reads which version is in force, and who has it.
+func (a *handoverAnswer) readConfig(ctx context.Context, g *cli.Globals, backend store.Store) error {
+	c, err := g.InForce(ctx)
+	if err != nil || c.Published == nil {
+		return err
+	}
+	a.version = c.Published
+	table, err := published.TableOf(backend)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := store.BudgetContext(ctx, g.Timeout)
+	defer cancel()
+	a.processes, err = published.Processes(ctx, table)
+	return err
 }
 
 // readDenials reads who was denied most.

@@ -10,6 +10,7 @@ import (
 	"github.com/limitctl/limitctl/internal/auditlog"
 	"github.com/limitctl/limitctl/internal/cli"
 	"github.com/limitctl/limitctl/internal/output"
+	"github.com/limitctl/limitctl/internal/published"
 	"github.com/limitctl/limitctl/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -17,7 +18,8 @@ import (
 
 // The parts of a handover, in the order in which they are shown.
 const (
-	partOverrides = iota
+	partConfig = iota
+	partOverrides
 	partChanges
 	partDenials
 	handoverParts
@@ -29,9 +31,11 @@ type handoverAnswer struct {
 	place string
 	rows  int // of the terminal; 0 for no bound
 
-	inForce []*store.Override
-	changes []*auditlog.Entry // the latest first
-	denials struct {
+	version   *published.Version // nil if nothing is published
+	processes []published.Process
+	inForce   []*store.Override
+	changes   []*auditlog.Entry // the latest first
+	denials   struct {
 		notCounted     string // why nobody counts them
 		exact          bool   // the counts are; else they are lower bounds
 		total, blocked int64
@@ -56,8 +60,8 @@ func (p *part) more() int { return len(p.items) - p.shown + p.left }
 
 // Print implements output.Answer.
 func (a *handoverAnswer) Print(p *output.Printer) {
-	parts := []*part{a.overridesPart(), a.changesPart(), a.denialsPart()}
-	a.fill(parts)
+	parts := [handoverParts]*part{a.configPart(), a.overridesPart(), a.changesPart(), a.denialsPart()}
+	a.fill(parts[:])
 	line := func(style output.Style, text string) {
 		if text = output.Escape(text); p.Width > 0 {
 			text = output.Cut(text, p.Width)
@@ -66,6 +70,9 @@ func (a *handoverAnswer) Print(p *output.Printer) {
 	}
 	line(output.Faint, "handover of "+a.now.Format("2006-01-02 15:04 MST")+" in "+a.place)
 	for i, part := range parts {
+		if part.headline == "" {
+			continue
+		}
 		style := output.Bold
 		if a.failed[i] != nil {
 			style = output.AtEnd
@@ -84,7 +91,9 @@ func (a *handoverAnswer) Print(p *output.Printer) {
 func (a *handoverAnswer) fill(parts []*part) {
 	used := 2 // the title, and the line of the shell
 	for _, part := range parts {
-		used += 2 // the headline, and what is not shown
+		if part.headline != "" {
+			used += 2 // that, and what is not shown
+		}
 		if a.rows == 0 {
 			part.shown = len(part.items)
 		}
@@ -114,6 +123,31 @@ func (a *handoverAnswer) newPart(which int, name string, read int, count, comman
 			made.headline = name + "  cannot be read"
 		}
 		made.items = append(made.items, cli.Message(err))
+	}
+	return made
+}
+
+// configPart has no headline if nothing is published.
+func (a *handoverAnswer) configPart() *part {
+	v := a.version
+	switch {
+	case v == nil && a.failed[partConfig] == nil:
+		return new(part)
+	case v == nil:
+		return a.newPart(partConfig, "CONFIG", 0, "", "limitctl config status")
+	}
+	made := a.newPart(partConfig, "CONFIG", 1, fmt.Sprintf("version %d, published %s by %s: %s", v.Number, cli.Clock(v.At, a.now),
+		output.Printable(v.By), output.Printable(v.Reason)), "limitctl config status")
+	for i := range a.processes {
+		p := &a.processes[i]
+		text := output.Printable(p.Name) + " on " + output.Printable(p.Host) + "  version " + p.VersionText()
+		if !p.Has(v.Number, v.Hash) {
+			text += "  lags"
+		}
+		if p.Error != "" {
+			text += ": " + output.Printable(p.Error)
+		}
+		made.items = append(made.items, text)
 	}
 	return made
 }
@@ -205,13 +239,22 @@ type deniedDocument struct {
 	Shadow  bool      `json:"shadow,omitempty"` // a shadow limit would have denied it; the sums leave that out
 }
 
+// runsDocument is a process and the version that it has.
+type runsDocument struct {
+	Name    string `json:"name"`
+	Host    string `json:"host"`
+	Version int64  `json:"version"` // 0 for a file
+	Current bool   `json:"current"`
+	Error   string `json:"error,omitempty"` // why it has another one
+}
+
 type unreadDocument struct {
-	Part  string `json:"part"` // overrides, changes or denials
+	Part  string `json:"part"` // config, overrides, changes or denials
 	Error string `json:"error"`
 }
 
 // partNames are the names of the parts in JSON and CSV.
-var partNames = [handoverParts]string{"overrides", "changes", "denials"}
+var partNames = [handoverParts]string{"config", "overrides", "changes", "denials"}
 
 // Document implements output.Answer.
 func (a *handoverAnswer) Document() any {
@@ -237,6 +280,11 @@ func (a *handoverAnswer) Document() any {
 	for _, e := range a.changes {
 		changes = append(changes, e.Document())
 	}
+	processes := []runsDocument{}
+	for i := range a.processes {
+		p := &a.processes[i]
+		processes = append(processes, runsDocument{p.Name, p.Host, p.Version, p.Has(a.version.Number, a.version.Hash), p.Error})
+	}
 	unread := []unreadDocument{}
 	for i, err := range a.failed {
 		if err != nil {
@@ -246,12 +294,13 @@ func (a *handoverAnswer) Document() any {
 	return struct {
 		SchemaVersion int                  `json:"schema_version"`
 		At            time.Time            `json:"at"`
-		Place         string               `json:"place"` // the context, or the store
+		Place         string               `json:"place"`     // the context, or the store
+		Processes     []runsDocument       `json:"processes"` // that follow what is published
 		Overrides     []allowance.Document `json:"overrides"`
 		Changes       []any                `json:"changes"` // of the last 12 hours, the latest first
 		Denials       denials              `json:"denials"`
 		Unread        []unreadDocument     `json:"unread"` // the parts that could not be read whole
-	}{output.SchemaVersion, output.UTC(a.now), a.place, overrides, changes, d, unread}
+	}{output.SchemaVersion, output.UTC(a.now), a.place, processes, overrides, changes, d, unread}
 }
 
 // Records implements output.Answer.

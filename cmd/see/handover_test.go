@@ -97,7 +97,7 @@ func TestAHandoverWithoutAPart(t *testing.T) {
 		t.Errorf("the error is %v", a.err())
 	}
 	none := handed(t, 0, 0, 0)
-	none.failed = [handoverParts]error{store.ErrForeign, errors.New("gone"), store.ErrForeign}
+	none.failed = [handoverParts]error{store.ErrForeign, store.ErrForeign, errors.New("gone"), store.ErrForeign}
 	b.Reset()
 	none.Print(&output.Printer{Out: &b, Width: 80})
 	for _, line := range []string{"IN FORCE  cannot be read\n", "CHANGED in the last 12h  cannot be read\n  gone\n",
@@ -109,12 +109,12 @@ func TestAHandoverWithoutAPart(t *testing.T) {
 	if text := none.err().Error(); strings.Count(text, store.ErrForeign.Error()) != 1 || !strings.Contains(text, "gone") {
 		t.Errorf("the error is %q", text)
 	}
-	a.failed = [handoverParts]error{store.ErrRefused, store.ErrRefused, store.ErrRefused}
+	a.failed = [handoverParts]error{store.ErrRefused, store.ErrRefused, store.ErrRefused, store.ErrRefused}
 	if errors.Is(a.err(), outcome.ErrPartly) || !errors.Is(a.err(), store.ErrRefused) {
 		t.Errorf("without any part the error is %v", a.err())
 	}
 	late, refused := fmt.Errorf("%w: no answer in time", store.ErrUnavailable), fmt.Errorf("%w: refused", store.ErrUnavailable)
-	a.failed = [handoverParts]error{late, errors.New("damaged"), refused}
+	a.failed = [handoverParts]error{late, late, errors.New("damaged"), refused}
 	if err := a.err(); err == nil || err.Error() != late.Error()+"\ndamaged" {
 		t.Errorf("of a store that is away the error is %v", err)
 	}

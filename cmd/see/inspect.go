@@ -260,6 +260,7 @@ func (o *inspectOptions) stream(ctx context.Context, backend admin.Keyspace, p *
 		return cli.NotPrinted(flushErr)
 	}
 	cli.WarnOfFormulas(o.Globals, p)
+	o.WarnOfUnread()
 	return o.conclude(ctx, nil, &f, err)
 }
 

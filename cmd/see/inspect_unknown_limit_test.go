@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/limitctl/limitctl/internal/cli"
 	"github.com/limitctl/limitctl/internal/clitest"
@@ -16,7 +17,7 @@ import (
 // inspecting returns an inspect of all keys, with a change made to its flags.
 func inspecting(t *testing.T, change func(*inspectOptions)) *inspectOptions {
 	t.Helper()
-	o := &inspectOptions{Globals: &cli.Globals{Env: clitest.Env(t), Flags: cli.Flags{Quiet: true,
+	o := &inspectOptions{Globals: &cli.Globals{Env: clitest.Env(t), Flags: cli.Flags{Quiet: true, Timeout: time.Second,
 		Changed: func(string) bool { return false }}}}
 	if change != nil {
 		change(o)

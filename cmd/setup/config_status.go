@@ -60,7 +60,7 @@ func runStatus(ctx context.Context, g *cli.Globals) error {
 	for _, process := range processes {
 		e := processEntry{Name: process.Name, Host: process.Host, PID: process.PID, Program: process.Program, Version: process.Version,
 			Hash: process.Hash, Since: output.UTC(process.Since), SeenAgoMS: output.Milliseconds(process.Seen), Refused: process.Refused,
-			Error: process.Error, Current: process.Version == a.Version && process.Hash == a.Hash}
+			Error: process.Error, Current: process.Has(a.Version, a.Hash), version: process.VersionText()}
 		if !e.Current {
 			a.Lagging++
 		}
@@ -100,6 +100,7 @@ type processEntry struct {
 	Current   bool      `json:"current"`
 	Refused   int64     `json:"refused,omitempty"` // the version that it cannot use
 	Error     string    `json:"error,omitempty"`
+	version   string    // for people
 }
 
 // Lines implements output.Answer.
@@ -133,11 +134,7 @@ func (a *statusAnswer) Print(p *output.Printer) {
 		if !e.Current {
 			state = output.Cell{Text: "lags", Style: output.AtEnd}
 		}
-		version := cli.Number(e.Version)
-		if e.Version == 0 {
-			version = "none"
-		}
-		rows = append(rows, []output.Cell{{Text: e.Name}, {Text: e.Host}, {Text: cli.Number(int64(e.PID))}, {Text: version}, state,
+		rows = append(rows, []output.Cell{{Text: e.Name}, {Text: e.Host}, {Text: cli.Number(int64(e.PID))}, {Text: e.version}, state,
 			{Text: cli.Clock(e.Since, a.now)}, {Text: output.Duration(time.Duration(e.SeenAgoMS)*time.Millisecond) + " ago"}})
 	}
 	p.Table([]output.Column{{Header: "PROCESS", Shrinks: 10, Names: true}, {Header: "HOST", Shrinks: 8, Names: true},

@@ -108,6 +108,9 @@ func (f *serveFrame) reloader(ctx context.Context, c, fallback *config.Config, b
 	}
 	if !o.FromStore() {
 		r.BeginFiles()
+		if settings, err := f.published(backend); err == nil { // else nothing can be published there
+			r.Compare(settings)
+		}
 	} else if err := f.follow(ctx, r, fallback, backend); err != nil {
 		return nil, err
 	}
@@ -153,19 +156,25 @@ func (o *serveOptions) checkPublished() (fallback *config.Config, err error) {
 	return fallback, fallback.AddRatelimit(&env)
 }
 
+// published returns the settings of what reads what is published in a store.
+func (f *serveFrame) published(backend store.Store) (published.Settings, error) {
+	o := f.flags
+	table, err := published.TableOf(backend)
+	process := published.Process{Name: cmp.Or(o.process, "serve"), Host: o.Env.Host(), PID: o.Env.Process, Program: "limitctl " +
+		o.Env.ProgramVersion()}
+	return published.Settings{Table: table, Now: o.Env.Now, Timeout: o.Timeout, Process: process}, err
+}
+
 // follow begins with the published configuration.
 func (f *serveFrame) follow(ctx context.Context, r *engine.Reloader, fallback *config.Config, backend store.Store) error {
 	o := f.flags
-	table, err := published.TableOf(backend)
+	settings, err := f.published(backend)
 	if err != nil {
 		return err
 	}
-	settings := published.Settings{Table: table, Now: o.Env.Now, Timeout: o.Timeout,
-		Process: published.Process{Name: cmp.Or(o.process, "serve"), Host: o.Env.Host(), PID: o.Env.Process, Program: "limitctl " +
-			o.Env.ProgramVersion()},
-		OnWarning: func(err error) {
-			f.Log.Warn("the published configuration is in force, but not all is well", "error", err)
-		}}
+	settings.OnWarning = func(err error) {
+		f.Log.Warn("the published configuration is in force, but not all is well", "error", err)
+	}
 	path, err := cli.PublishedFile(o.Globals)
 	if err != nil {
 		f.Log.Warn("the published configuration is not kept for a start without the store", "error", err)

@@ -203,6 +203,10 @@ func (o *overrideSetOptions) selection() *cli.SelectionOptions {
 
 // run sets the override of the command line, or shows what it would do.
 func (o *overrideSetOptions) run(cmd *cobra.Command, args []string) error {
+	plan, err := o.plan(cmd)
+	if err != nil {
+		return err
+	}
 	s, err := o.Settings()
 	if err == nil && !o.dryRun {
 		s, err = o.SettingsToChange()
@@ -216,8 +220,7 @@ func (o *overrideSetOptions) run(cmd *cobra.Command, args []string) error {
 			return err
 		}
 	}
-	plan, err := o.plan(cmd, args)
-	if err != nil {
+	if err := o.choose(cmd.Context(), plan, args); err != nil {
 		return err
 	}
 	return o.set(cmd.Context(), s, plan)
@@ -232,8 +235,8 @@ type overridePlan struct {
 	configured func(store.Key) (store.Limit, bool)
 }
 
-// plan turns the flags and arguments into an override.
-func (o *overrideSetOptions) plan(cmd *cobra.Command, args []string) (*overridePlan, error) {
+// plan turns the flags into an override, of nobody yet.
+func (o *overrideSetOptions) plan(cmd *cobra.Command) (*overridePlan, error) {
 	plan := &overridePlan{OverridePlan: operation.OverridePlan{Consent: o.Given()}}
 	override := &plan.Override
 	effect, err := o.effect(cmd, override)
@@ -251,32 +254,38 @@ func (o *overrideSetOptions) plan(cmd *cobra.Command, args []string) (*overrideP
 	if override.Reason == "" && !o.dryRun {
 		return nil, cli.Usagef("no reason given; say why with --reason TEXT, for those who find the override later")
 	}
-	if args, err = o.NameClients(cmd.Context(), o.exact, o.policy, args); err != nil {
-		return nil, err
+	lasts := []string{"--for", store.FormatPeriod(plan.Lasts)}
+	if o.until != "" {
+		lasts = []string{"--until", end.UTC().Format(time.RFC3339)}
 	}
-	if plan.selection, err = o.selection().Selected(cmd.Context(), o.Globals, args); err != nil {
-		return nil, err
-	}
-	if err := o.subjects(cmd.Context(), override, args); err != nil {
-		return nil, err
-	}
-	c, err := o.InForce(cmd.Context())
+	plan.Text = strings.TrimPrefix(effect+" ", " ") + shell.Command(lasts...)
+	return plan, nil
+}
+
+// choose adds whom the override is for, by the configuration in force.
+func (o *overrideSetOptions) choose(ctx context.Context, plan *overridePlan, args []string) error {
+	args, err := o.NameClients(ctx, o.exact, o.policy, args)
 	if err != nil {
-		return nil, err
+		return err
+	}
+	if plan.selection, err = o.selection().Selected(ctx, o.Globals, args); err != nil {
+		return err
+	}
+	plan.Text = plan.selection.Text + " " + plan.Text
+	if err := o.subjects(ctx, &plan.Override, args); err != nil {
+		return err
+	}
+	if err := plan.Override.Check(plan.Lasts); err != nil { // before the audit records the begin of a change
+		return err
+	}
+	c, err := o.InForce(ctx)
+	if err != nil {
+		return err
 	}
 	if plan.configured = c.Configured(); o.policy != "" && c.Doubt != nil {
-		return nil, c.Doubt
+		return c.Doubt
 	}
-	if err := override.Check(plan.Lasts); err != nil { // before the audit records the begin of a change
-		return nil, err
-	}
-	plan.Text = strings.TrimSuffix(plan.selection.Text+" "+effect, " ")
-	if o.until != "" {
-		plan.Text += " " + shell.Command("--until", end.UTC().Format(time.RFC3339))
-	} else {
-		plan.Text += " " + shell.Command("--for", store.FormatPeriod(plan.Lasts))
-	}
-	return plan, nil
+	return nil
 }
 
 // subjects sets the subjects or attributes of the override.

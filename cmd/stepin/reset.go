@@ -106,6 +106,9 @@ func (o *resetOptions) plan(cmd *cobra.Command, args []string) (plan *operation.
 	if o.noBackup && o.backup != "" {
 		return nil, cli.Usagef("%s and --no-backup contradict each other; give one of them", shell.Command("--backup", o.backup))
 	}
+	if err := o.Use(o.Globals); err != nil {
+		return nil, err
+	}
 	if !o.dryRun {
 		s, err := o.SettingsToChange()
 		if err != nil {

@@ -183,8 +183,8 @@ func (r *logReading) read(ctx context.Context, g *cli.Globals) (*experiment.Log,
 		return nil, r.explain(err)
 	}
 	read := &experiment.Log{Trace: log, Name: r.name, Notes: logWarnings(g, log), KeyFields: r.keyFields, FieldOf: r.fieldOf}
-	if g.Loaded != nil {
-		read.HTTP = g.Loaded.HTTP
+	if c, err := g.ConfigFor(ctx); err == nil {
+		read.HTTP = c.HTTP
 	}
 	return read, nil
 }

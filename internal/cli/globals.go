@@ -54,6 +54,7 @@ type Globals struct {
 	inForce *InForce
 	away    error
 	early   *early
+	unread  error // see WarnOfUnread
 	// Layouts are those of other limiters, if the command is about their keys, and LayoutsName is
 	// what --layout calls them; see layouts.go.
 	Layouts     layouts.Sources

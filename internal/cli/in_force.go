@@ -17,6 +17,8 @@ import (
 // InForce is the configuration that decides: the version that is published in the store, else that of the files.
 type InForce struct {
 	*config.Config
+	// Published is the version in force, nil for files. It also stands beside a file that is looked at in its place.
+	Published *published.Version
 	// Source says where a published version is from, or which file is looked at in its place; empty if nothing is
 	// published.
 	Source ConfigSource
@@ -137,8 +139,7 @@ func (g *Globals) LookAgain(ctx context.Context, backend store.Store) (*InForce,
 	case errors.Is(err, published.ErrNothing) && !g.FromStore():
 		return files, nil
 	case errors.Is(err, store.ErrRefused) && !away && !g.FromStore():
-		g.Warn("what is published cannot be read, so the configuration file counts: " + Message(err))
-		files.Doubt = err
+		files.Doubt, g.unread = err, err
 		return files, nil
 	case away && version == nil && !g.FromStore():
 		return files, err
@@ -147,7 +148,7 @@ func (g *Globals) LookAgain(ctx context.Context, backend store.Store) (*InForce,
 	}
 	if g.isWhatIf(local) {
 		g.Warn(fmt.Sprintf("version %d is in force, and this goes by %s", version.Number, local.PolicyFile))
-		files.Source.Source = local.PolicyFile
+		files.Source.Source, files.Published = local.PolicyFile, version
 		files.Doubt = Usagef("version %d is in force, and --config names another configuration; leave it out, or name its contexts in "+
 			"LIMITCTL_CONFIG", version.Number)
 		return files, err
@@ -160,7 +161,15 @@ func (g *Globals) LookAgain(ctx context.Context, backend store.Store) (*InForce,
 	if away {
 		source.Source = fromKept
 	}
-	return &InForce{Config: c, Source: source}, err
+	return &InForce{Config: c, Published: version, Source: source}, err
+}
+
+// WarnOfUnread says beside an answer that it is by the configuration file, because what is published cannot be read.
+func (g *Globals) WarnOfUnread() {
+	if g.unread != nil {
+		g.Warn("what is published cannot be read, so the configuration file counts: " + Message(g.unread))
+		g.unread = nil
+	}
 }
 
 // isWhatIf reports whether the command line names policies of its own.

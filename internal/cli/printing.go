@@ -52,6 +52,7 @@ func (g *Globals) Print(a output.Answer) (err error) {
 	if err := g.answer.End(nil); err != nil { // of an answer before
 		return NotPrinted(err)
 	}
+	g.WarnOfUnread()
 	p := g.Printer()
 	if g.answer, err = p.Hold(a); err != nil {
 		return NotPrinted(err)

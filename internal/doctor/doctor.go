@@ -65,7 +65,7 @@ func (r *Report) add(findings ...Finding) { r.Findings = append(r.Findings, find
 func checks() []string {
 	return []string{"reachable", "transport", "sentinel", "version", "role", "replicas", "cluster", "persistence", "memory", "eviction",
 		"clock", "settings", "scripts", "rights", "file", "keys", "ttl", "damaged", "foreign", "size",
-		"policies", "denials", "overrides", "local", "biggest"}
+		"policies", "published", "denials", "overrides", "local", "biggest"}
 }
 
 // Add adds findings, in the order in which they are shown.

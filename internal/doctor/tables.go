@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/output"
+	"github.com/limitctl/limitctl/internal/published"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/filestore"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
@@ -17,6 +18,19 @@ import (
 // examineTables examines the store's denials and overrides. An error means that the store stopped answering; a
 // missing right is a finding.
 func examineTables(ctx context.Context, backend store.Store) (found []Finding, err error) {
+	if table, err := published.TableOf(backend); err == nil {
+		v, _, err := published.InForce(ctx, table, "")
+		var processes []published.Process
+		if err == nil {
+			processes, err = published.Processes(ctx, table)
+		}
+		switch {
+		case store.IsAway(err):
+			return found, err
+		case !errors.Is(err, published.ErrNothing):
+			found = append(found, judgePublished(v, processes, err))
+		}
+	}
 	if table, has := admin.TablesOf(backend); has {
 		denials, err := table.Denials(ctx, admin.DenialMinutes)
 		if store.IsAway(err) {
@@ -40,6 +54,29 @@ func unread(check string, err error) Finding {
 	f := Finding{Check: check, Status: Warn, Summary: "cannot be read: " + oneLine(err), Advice: "look at the rights above"}
 	if errors.Is(err, store.ErrForeign) {
 		f.Advice = "delete the key that limitctl did not write"
+	}
+	return f
+}
+
+// judgePublished judges whether all processes that report have the published version in force. err says why it could not
+// be read.
+func judgePublished(v *published.Version, processes []published.Process, err error) Finding {
+	if err != nil {
+		return unread("published", err)
+	}
+	var others []string
+	for i := range processes {
+		if p := &processes[i]; !p.Has(v.Number, v.Hash) {
+			others = append(others, fmt.Sprintf("%s on %s (version %s)", p.Name, p.Host, p.VersionText()))
+		}
+	}
+	f := Finding{Check: "published", Status: OK, Data: map[string]any{"version": v.Number, "processes": len(processes),
+		"lagging": len(others)}}
+	f.Summary = fmt.Sprintf("version %d; %s", v.Number, output.Counted(len(processes), "process has it", "processes have it"))
+	if len(others) > 0 {
+		f.Status = Warn
+		f.Summary = fmt.Sprintf("version %d, and not in force in %s", v.Number, strings.Join(others, ", "))
+		f.Advice = "limitctl config status says why"
 	}
 	return f
 }

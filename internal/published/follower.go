@@ -34,6 +34,8 @@ type Settings struct {
 	Now     func() time.Time
 	// Timeout bounds each exchange with the store.
 	Timeout time.Duration
+	// Compares: this process goes by a file, and Use says whether that is the same. It reports only if something is published.
+	Compares bool
 }
 
 // Follower keeps the published configuration in force in one process. It is for one goroutine, which calls Start and then Look.
@@ -127,6 +129,9 @@ func (f *Follower) Look(ctx context.Context) error {
 	f.reports(ctx)
 	return f.Err
 }
+
+// Again makes the next look use the version again, such as after a change of what it is compared with.
+func (f *Follower) Again() { f.source.Seen, f.InForce = "", nil }
 
 // read reads the head, and the record of its version if that is another one.
 func (f *Follower) read(ctx context.Context) (next following, text string, err error) {

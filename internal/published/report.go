@@ -34,6 +34,17 @@ type Process struct {
 	Seen time.Duration `json:"-"`
 }
 
+// Has reports whether the process has a version in force.
+func (p *Process) Has(version int64, hash string) bool { return p.Version == version && p.Hash == hash }
+
+// VersionText is the version in force, for people.
+func (p *Process) VersionText() string {
+	if p.Version == 0 {
+		return "none"
+	}
+	return strconv.FormatInt(p.Version, 10)
+}
+
 // reportEvery is the time between two reports of a process, and reportKept how long a report is kept.
 const (
 	reportEvery = 10 * time.Second
@@ -82,6 +93,9 @@ const (
 
 // reports reports what is in force, if that has changed or if it is time.
 func (f *Follower) reports(ctx context.Context) {
+	if f.Compares && f.InForce == nil && f.Refused() == 0 {
+		return
+	}
 	now, p := f.Now(), f.Process
 	if v := f.InForce; v != nil {
 		p.Version, p.Hash, p.Since = v.Number, v.Hash, f.Since

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -36,6 +37,8 @@ type Reloader struct {
 
 	files    *poll.Source[struct{}]
 	follower *published.Follower // nil for files
+	compared *published.Follower // of files, nil if nothing is published to the store by others
+	due      time.Time           // of the next comparison
 	asked    bool                // somebody waits for the result of this Refresh
 
 	mu    sync.Mutex
@@ -84,10 +87,42 @@ func (r *Reloader) BeginPublished(ctx context.Context, settings published.Settin
 	return nil
 }
 
-// Close says that this process no longer follows what is published.
+// Compare compares the configuration of the files with the published version from now on, reports that to others, and warns
+// in the log while they differ.
+func (r *Reloader) Compare(settings published.Settings) {
+	settings.Compares = true
+	settings.Use = func(v *published.Version) error {
+		c, err := r.Config.WithPublished(fmt.Sprintf("published version %d", v.Number), v.Text)
+		if err == nil && Hash(c) != r.state.Hash {
+			err = store.Invalidf("this process goes by %s, which differs", strings.Join(r.state.Files, ", "))
+		}
+		return err
+	}
+	settings.OnError = func(err error) {
+		if refused, is := errors.AsType[*published.RefusedError](err); is {
+			r.Log.Warn("another configuration is published", "version", refused.Version, "error", r.Describe(refused.Cause))
+		}
+	}
+	r.compared = published.NewFollower(settings)
+}
+
+// compareEvery is the time between two comparisons.
+const compareEvery = 10 * time.Second
+
+// compare looks whether another version is published.
+func (r *Reloader) compare(ctx context.Context) {
+	if now := r.Now(); r.compared != nil && !now.Before(r.due) {
+		r.due = now.Add(compareEvery)
+		r.compared.Look(ctx)
+	}
+}
+
+// Close withdraws what this process reports to others.
 func (r *Reloader) Close(ctx context.Context) {
-	if r.follower != nil {
-		r.follower.Close(ctx)
+	for _, follower := range []*published.Follower{r.follower, r.compared} {
+		if follower != nil {
+			follower.Close(ctx)
+		}
 	}
 }
 
@@ -105,7 +140,11 @@ func (r *Reloader) Refresh(ctx context.Context, asked bool) {
 		r.follower.Look(ctx)
 		return
 	}
-	r.files.Look(ctx, asked)
+	if applied, _ := r.files.Look(ctx, asked); applied && r.compared != nil {
+		r.compared.Again()
+		r.due = time.Time{}
+	}
+	r.compare(ctx)
 }
 
 // read identifies what the files hold. One that cannot be read can be optional.
