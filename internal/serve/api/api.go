@@ -66,7 +66,7 @@ func (l *listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var body []byte
 	if found && v != nil && r.Method == http.MethodPost {
 		var err error
-		if body, err = readBody(w, r); err != nil {
+		if body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody)); err != nil {
 			refuseBody(w, err)
 			return
 		}
@@ -133,11 +133,6 @@ func (l *listener) serve(w http.ResponseWriter, r *http.Request, v *verb, body [
 
 // maxBody bounds a body, in bytes.
 const maxBody = 64 << 10
-
-// readBody reads the body of r.
-func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	return io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-}
 
 // refuseBody answers if a body could not be read. It does not wait for the rest.
 func refuseBody(w http.ResponseWriter, err error) {

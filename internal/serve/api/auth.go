@@ -99,18 +99,15 @@ var (
 //
 // A client can send such fields itself, and a proxy passes on those that it does not set. So if there are several
 // for one purpose, all must agree: one of them is the proxy's.
-func originalRequest(r *http.Request, path string) (*http.Request, error) {
-	method, err := said(r, methodFields)
-	if err != nil {
-		return nil, err
-	}
-	host, err := said(r, hostFields)
-	if err != nil {
-		return nil, err
-	}
-	address, err := said(r, targetFields)
-	if err != nil {
-		return nil, err
+func originalRequest(r *http.Request, path string) (original *http.Request, err error) {
+	var method, host, address string
+	for _, of := range []struct {
+		into   *string
+		fields []string
+	}{{&method, methodFields}, {&host, hostFields}, {&address, targetFields}} {
+		if *of.into, err = said(r, of.fields); err != nil {
+			return nil, err
+		}
 	}
 	target := &url.URL{Path: cmp.Or(path, "/"), RawQuery: r.URL.RawQuery}
 	if address != "" {
@@ -121,7 +118,7 @@ func originalRequest(r *http.Request, path string) (*http.Request, error) {
 			return nil, store.Invalidf("the path %q behind the policy and a field of the request name different requests", shorten(path))
 		}
 	}
-	original := &http.Request{URL: target, Proto: r.Proto, ProtoMajor: r.ProtoMajor, ProtoMinor: r.ProtoMinor,
+	original = &http.Request{URL: target, Proto: r.Proto, ProtoMajor: r.ProtoMajor, ProtoMinor: r.ProtoMinor,
 		Header: r.Header, RemoteAddr: r.RemoteAddr, TLS: r.TLS, Body: http.NoBody,
 		ContentLength: -1} // r says its own
 	original.Method, original.Host = cmp.Or(method, r.Method), cmp.Or(host, target.Host, r.Host)

@@ -326,14 +326,9 @@ func (q *question) subject() string {
 	if q.Policy == nil {
 		return valueOf(q.Key)
 	}
-	var b strings.Builder
+	words := make([]string, len(q.Attributes))
 	for i, a := range q.Attributes {
-		if i > 0 {
-			b.WriteByte(' ')
-		}
-		b.WriteString(a.Name)
-		b.WriteByte('=')
-		b.WriteString(a.Value)
+		words[i] = a.Name + "=" + a.Value
 	}
-	return b.String()
+	return strings.Join(words, " ")
 }

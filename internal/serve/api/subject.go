@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -157,7 +155,7 @@ func (l *listener) serveList(w http.ResponseWriter, r *http.Request, v *verb, bo
 	bySubject := map[string][]int{}
 	for i, question := range questions {
 		l.read(&calls[i], v, question)
-		who := calls[i].about()
+		who := calls[i].ask.Policy + " " + calls[i].ask.Key + calls[i].ask.Attributes.Text()
 		bySubject[who] = append(bySubject[who], i)
 	}
 	ctx := r.Context()
@@ -186,14 +184,6 @@ func (l *listener) serveList(w http.ResponseWriter, r *http.Request, v *verb, bo
 	}
 	refusal.WriteText(w, http.StatusOK, fmt.Appendf(nil, `{"schema_version":%d,"answers":[%s]}`, output.SchemaVersion,
 		bytes.Join(answers, []byte(","))))
-}
-
-// about says who a question is about: equal for equal keys, and for equal policies and attributes.
-func (q *question) about() string {
-	same := *q
-	same.Attributes = slices.Clone(q.Attributes)
-	slices.SortFunc(same.Attributes, func(a, b policy.Attribute) int { return strings.Compare(a.Name, b.Name) })
-	return valueOf(q.Policy) + " " + same.subject()
 }
 
 // policyList is the answer to GET /v1/policies.

@@ -1,10 +1,12 @@
 package envoy
 
 import (
+	"maps"
 	"math"
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/limitctl/limitctl/internal/configfile"
@@ -32,19 +34,14 @@ type call struct {
 
 type calls []*call
 
-// group is the calls of one operation, and their asks.
-type group struct {
-	calls []*call
-	asks  []engine.Ask
-}
-
-func (c calls) of(op store.Op) (g group) {
+// of returns the calls of one operation, and their asks.
+func (c calls) of(op store.Op) (group calls, asks []engine.Ask) {
 	for _, each := range c {
 		if each.ask.Op == op && !each.undecided {
-			g.calls, g.asks = append(g.calls, each), append(g.asks, each.ask)
+			group, asks = append(group, each), append(asks, each.ask)
 		}
 	}
-	return g
+	return group, asks
 }
 
 // callsOf returns a call for each descriptor of r that the configuration limits, or names as unlimited. An error is a
@@ -197,7 +194,9 @@ func (c calls) appendResponse(response []byte, descriptors int, settings *engine
 	if len(all.decisions) > 0 {
 		header := http.Header{}
 		limitfields.Set(header, limitfields.Selection(headers), all.limits, all.reqs, all.decisions)
-		response = appendHeaders(response, header)
+		for _, name := range slices.Sorted(maps.Keys(header)) { // so that equal answers are equal bytes
+			response = rls.AppendHeader(response, strings.ToLower(name), header[name][0])
+		}
 	}
 	return response
 }

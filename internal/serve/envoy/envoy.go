@@ -5,10 +5,8 @@ package envoy
 import (
 	"context"
 	"errors"
-	"maps"
 	"net/http"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -110,21 +108,20 @@ func (l *listener) answer(ctx context.Context, message []byte) ([]byte, error) {
 func (l *listener) decide(ctx context.Context, calls calls) error {
 	denied := slices.ContainsFunc(calls, func(c *call) bool { return c.denied })
 	for _, op := range [...]store.Op{store.Refund, store.Peek, store.Take} {
-		group := calls.of(op)
-		if len(group.asks) == 0 {
+		group, asks := calls.of(op)
+		if len(asks) == 0 {
 			continue
 		}
 		if op == store.Take && denied {
-			for i := range group.asks {
-				group.asks[i].Op = store.Peek
+			for i := range asks {
+				asks[i].Op = store.Peek
 			}
 		}
-		answers := make([]decision.Answer, len(group.asks))
-		if err := l.engine.DecideAll(ctx, group.asks, answers); err != nil {
+		answers := make([]decision.Answer, len(asks))
+		if err := l.engine.DecideAll(ctx, asks, answers); err != nil {
 			return err
 		}
-		for i := range answers {
-			call := group.calls[i]
+		for i, call := range group {
 			call.answer = answers[i]
 			call.denied = op != store.Refund && !store.AllAllowed(answers[i].Decisions)
 			denied = denied || call.denied
@@ -160,15 +157,4 @@ func (l *listener) statusOf(ctx context.Context, err error) error {
 		return err // a bug, whose text the client does not get
 	}
 	return status.Error(code, l.options.Describe(err))
-}
-
-// appendHeaders appends the fields about the client's limits, in the order of their names, so that equal answers
-// are equal bytes.
-func appendHeaders(response []byte, header http.Header) []byte {
-	for _, name := range slices.Sorted(maps.Keys(header)) {
-		for _, value := range header[name] {
-			response = rls.AppendHeader(response, strings.ToLower(name), value)
-		}
-	}
-	return response
 }

@@ -28,13 +28,15 @@ type domain struct {
 // node is where the ordered descriptors with certain first entries are.
 type node struct {
 	rule     *configfile.EnvoyDescriptor // that ends here; nil for none
-	exact    map[exact]*node
+	entries  map[entry]*node
 	patterns []pattern
-	any      map[string]*node // by key
 }
 
-// exact is an entry with a fixed value.
-type exact struct{ key, value string }
+// entry is an entry with a fixed value, or with any.
+type entry struct {
+	key, value string
+	fixed      bool
+}
 
 // pattern is an entry whose value has at least one *.
 type pattern struct {
@@ -71,16 +73,7 @@ func newIndex(settings *engine.Settings) *index {
 
 // child returns the node for the next entry, which it makes if there is none.
 func (n *node) child(e *configfile.EnvoyEntry) *node {
-	switch {
-	case !e.Fixed:
-		if n.any[e.Key] == nil {
-			if n.any == nil {
-				n.any = map[string]*node{}
-			}
-			n.any[e.Key] = &node{}
-		}
-		return n.any[e.Key]
-	case e.IsPattern():
+	if e.IsPattern() {
 		for _, p := range n.patterns {
 			if p.key == e.Key && p.text == e.Value {
 				return p.next
@@ -89,21 +82,24 @@ func (n *node) child(e *configfile.EnvoyEntry) *node {
 		n.patterns = append(n.patterns, pattern{e.Key, e.Value, strings.Split(e.Value, "*"), &node{}})
 		return n.patterns[len(n.patterns)-1].next
 	}
-	at := exact{e.Key, e.Value}
-	if n.exact[at] == nil {
-		if n.exact == nil {
-			n.exact = map[exact]*node{}
-		}
-		n.exact[at] = &node{}
+	at := entry{key: e.Key, fixed: e.Fixed}
+	if e.Fixed {
+		at.value = e.Value
 	}
-	return n.exact[at]
+	if n.entries[at] == nil {
+		if n.entries == nil {
+			n.entries = map[entry]*node{}
+		}
+		n.entries[at] = &node{}
+	}
+	return n.entries[at]
 }
 
 // next returns the node for an entry of a request, or nil. A value that is named goes before a pattern, the first pattern
 // before others, and any pattern before any value. There is no way back: if a descriptor does not end below that node, it
 // has no limit.
 func (n *node) next(e *rls.Entry) *node {
-	if found := n.exact[exact{e.Key, e.Value}]; found != nil {
+	if found := n.entries[entry{e.Key, e.Value, true}]; found != nil {
 		return found
 	}
 	for i := range n.patterns {
@@ -111,7 +107,7 @@ func (n *node) next(e *rls.Entry) *node {
 			return p.next
 		}
 	}
-	return n.any[e.Key]
+	return n.entries[entry{key: e.Key}]
 }
 
 // matches reports whether value is the parts in their order, with any text between them.
