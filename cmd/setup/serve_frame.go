@@ -55,7 +55,7 @@ type serveFrame struct {
 
 // frame reads the flags, and the files that they name.
 func (o *serveOptions) frame() (*serveFrame, error) {
-	f := &serveFrame{flags: o, meter: metrics.New(metrics.Options{Version: o.Env.ProgramVersion()}),
+	f := &serveFrame{flags: o, meter: metrics.New(o.Env.ProgramVersion()),
 		hangups: func() <-chan struct{} { return o.Env.Signals(syscall.SIGHUP) },
 		Options: serve.Options{Health: new(serve.Health), Delay: o.drainDelay, Drain: o.drain,
 			Ready: func(addresses map[string]string) error {
@@ -253,7 +253,7 @@ func (f *serveFrame) operators() {
 		return
 	}
 	l := f.door("admin", f.admin)
-	l.Handler = f.Health.Handler(serve.NewGate(operatorRequests, nil).Wrap(f.meter.Handler()))
+	l.Handler = f.Health.Handler(serve.NewGate(operatorRequests, func() {}).Wrap(f.meter.Handler()))
 	f.Listeners = append(f.Listeners, l)
 }
 

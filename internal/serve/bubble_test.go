@@ -58,6 +58,9 @@ func inBubble(t *testing.T, listener Listener, options Options, test func(b *bub
 		}
 		b.options.Listeners = []Listener{listener}
 		b.options.Log = slog.New(slog.DiscardHandler)
+		if b.options.Connections == nil {
+			b.options.Connections, b.options.ConnectionRefused = func(string, int) {}, func(string) {}
+		}
 		b.options.listen = func(Address) (net.Listener, error) { return b.pipes, nil }
 		if b.options.Health == nil {
 			b.options.Health = new(Health)

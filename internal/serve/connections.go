@@ -190,8 +190,7 @@ type Gate struct {
 	inFlight atomic.Int64
 }
 
-// NewGate returns a gate for at most most requests at a time. refused, if not nil, is called for each request that
-// it refuses.
+// NewGate returns a gate for at most most requests at a time. refused is called for each request that it refuses.
 func NewGate(most int, refused func()) *Gate { return &Gate{most: int64(most), refused: refused} }
 
 // Enter reports whether a request may be answered. If so, the caller has to call Leave afterwards.
@@ -200,9 +199,7 @@ func (g *Gate) Enter() bool {
 		return true
 	}
 	g.inFlight.Add(-1)
-	if g.refused != nil {
-		g.refused()
-	}
+	g.refused()
 	return false
 }
 

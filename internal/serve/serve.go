@@ -3,6 +3,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -30,7 +31,7 @@ type Options struct {
 	// Ready gets the addresses by the listeners' names, once all of them are open.
 	Ready func(addresses map[string]string) error
 	// Connections gets each change of the number of a listener's open connections, and ConnectionRefused each that was closed
-	// because too many are open. They can be nil.
+	// because too many are open.
 	Connections       func(listener string, change int)
 	ConnectionRefused func(listener string)
 	Log               *slog.Logger
@@ -162,15 +163,13 @@ func openListeners(o *Options) (listeners []*opened, err error) {
 		}
 		socket, err := listen(listener.Address)
 		if err != nil {
-			return listeners, fmt.Errorf("--%s: %w", listener.flag(), err)
+			return listeners, fmt.Errorf("--%s: %w", cmp.Or(map[string]string{"http": "listen"}[listener.Name], listener.Name), err)
 		}
 		bounded := &connections{
 			Listener: socket, most: listener.MaxConnections,
 			tell: func(change int, refused bool) {
-				if o.Connections != nil {
-					o.Connections(listener.Name, change)
-				}
-				if refused && o.ConnectionRefused != nil {
+				o.Connections(listener.Name, change)
+				if refused {
 					o.ConnectionRefused(listener.Name)
 				}
 			},
@@ -187,14 +186,6 @@ func openListeners(o *Options) (listeners []*opened, err error) {
 		listeners = append(listeners, &opened{listener, bounded, server, make(chan struct{})})
 	}
 	return listeners, nil
-}
-
-// flag returns the flag for the address of the listener.
-func (l *Listener) flag() string {
-	if l.Operators || l.Server != nil {
-		return l.Name
-	}
-	return "listen"
 }
 
 // newHTTP returns the HTTP server of a listener.

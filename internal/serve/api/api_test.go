@@ -231,7 +231,7 @@ func TestSlowBodiesTakeNoPlace(t *testing.T) {
 	t.Cleanup(func() { backend.Close() })
 	e := engine.New(backend, &engine.Settings{}, engine.Options{Timeout: time.Minute})
 	t.Cleanup(func() { e.Close() })
-	gate := serve.NewGate(1, nil)
+	gate := serve.NewGate(1, func() {})
 	listener := Handler(e, Options{Gate: gate})
 	const body = `{"key":"a","limits":["2/1h"]}`
 	slow, ends := io.Pipe()

@@ -51,7 +51,7 @@ func askEdge(hits uint32, descriptors ...string) *rls.Request {
 // counted asks once, and returns the counters that are not zero, and who is in the table of denials.
 func counted(t *testing.T, settings *engine.Settings, r *rls.Request) (series, denials []string, answer *rls.Response) {
 	t.Helper()
-	m, backend := metrics.New(metrics.Options{}), memorystore.New()
+	m, backend := metrics.New(""), memorystore.New()
 	defer backend.Close()
 	e := engine.New(backend, settings, engine.Options{Timeout: time.Minute, OnDecision: m.Decided, OnReplace: m.Configure})
 	l := &listener{engine: e, options: Options{Describe: func(err error) string { return err.Error() }}}

@@ -201,7 +201,7 @@ func TestAConnectionHasAPartOfTheCalls(t *testing.T) {
 }
 
 func TestTheGateIsABound(t *testing.T) {
-	_, address := start(t, upper, Options{Gate: serve.NewGate(0, nil)})
+	_, address := start(t, upper, Options{Gate: serve.NewGate(0, func() {})})
 	conn := connect(t, address, nil)
 	if _, err := ask(t, conn, rls.Method, "x"); status.Code(err) != codes.Unavailable {
 		t.Errorf("answered %v", err)

@@ -22,18 +22,9 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
-// Options are the settings of Metrics.
-type Options struct {
-	// Version is the version of the program.
-	Version string
-	// Clock is the clock; the default is time.Now.
-	Clock func() time.Time
-}
-
 // Metrics are the metrics of the server, in their own registry. The methods are safe for concurrent use.
 type Metrics struct {
 	registry *prometheus.Registry
-	clock    func() time.Time
 
 	decisions, checks, granted, warnings *prometheus.CounterVec // by policy and limit
 	classes                              *prometheus.CounterVec // by policy, limit and class
@@ -60,8 +51,8 @@ type Metrics struct {
 	parts map[string]bool // of the store that have a series of their breaker
 }
 
-// New returns metrics that are all zero.
-func New(options Options) *Metrics {
+// New returns metrics of the program of that version, which are all zero.
+func New(version string) *Metrics {
 	r := prometheus.NewRegistry()
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	make := promauto.With(r)
@@ -77,7 +68,7 @@ func New(options Options) *Metrics {
 	// From the time of a memory store to the time that callers wait.
 	durations := []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5}
 	m := &Metrics{
-		registry: r, clock: options.Clock, known: map[series]bool{},
+		registry: r, known: map[series]bool{},
 		decisions: counter("decisions_total",
 			"Decisions about requests that are to be charged, by limit. A request under several limits counts once for each.",
 			"policy", "limit", "outcome"),
@@ -119,11 +110,8 @@ func New(options Options) *Metrics {
 		connectionsRefused: counter("connections_refused_total",
 			"Connections that were closed because too many were open.", "door"),
 	}
-	if m.clock == nil {
-		m.clock = time.Now
-	}
 	gauge("build_info", "1; the labels say which program this is.", "version", "goversion").
-		WithLabelValues(options.Version, runtime.Version()).Set(1)
+		WithLabelValues(version, runtime.Version()).Set(1)
 	for _, operation := range operations {
 		m.storeTook.WithLabelValues(operation)
 	}
@@ -211,7 +199,7 @@ func (m *Metrics) Loaded(hash string, err error) {
 	m.reloads.WithLabelValues("success").Inc()
 	m.config.Reset()
 	m.config.WithLabelValues(hash).Set(1)
-	m.loaded.Set(seconds(m.clock()))
+	m.loaded.Set(seconds(time.Now()))
 	m.stale.Set(0)
 }
 

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/limitctl/limitctl/internal/configfile"
@@ -28,7 +29,7 @@ import (
 
 // observed is an engine on a store, with its metrics.
 func observed(t testing.TB, backend admin.Keyspace, settings *engine.Settings) (*engine.Engine, *metrics.Metrics) {
-	m := metrics.New(metrics.Options{Version: "test"})
+	m := metrics.New("test")
 	e := engine.New(backend, settings, engine.Options{
 		Timeout: time.Minute, Observer: limiter.Observer{OnBreaker: m.Breaker}, OnStoreCall: m.StoreCall, OnDecision: m.Decided,
 		OnReplace: m.Configure,
@@ -255,7 +256,7 @@ func TestOutcomes(t *testing.T) {
 		{"unguarded-denied", store.Decision{Unguarded: true, DecidedBy: store.DecidedByFailurePolicy}},
 		{"not-asked", store.Decision{Allowed: true, Unguarded: true}},
 	} {
-		m := metrics.New(metrics.Options{})
+		m := metrics.New("")
 		m.Configure(&engine.Settings{File: configfile.File{Policies: []*policy.Policy{p}}}, true)
 		answer := &decision.Answer{Policy: p, Decisions: []store.Decision{test.of}}
 		m.Decided(&engine.Ask{Op: store.Take, Policy: "p"}, answer, nil, time.Millisecond)
@@ -348,7 +349,7 @@ func TestTheExpositionIsValid(t *testing.T) {
 
 // Series of removed policies go, also those of a policy whose name another one had, and a call that was under way makes none.
 func TestSeriesOfOldPoliciesGo(t *testing.T) {
-	m := metrics.New(metrics.Options{})
+	m := metrics.New("")
 	old, next := login(), &policy.Policy{Name: "api", Limits: login().Limits[:1]}
 	told := func(p *policy.Policy) {
 		answer := &decision.Answer{Policy: p, Decisions: make([]store.Decision, len(p.Limits))}
@@ -370,33 +371,35 @@ func TestSeriesOfOldPoliciesGo(t *testing.T) {
 }
 
 func TestReloads(t *testing.T) {
-	now := time.Unix(1_000_000, 0)
-	m := metrics.New(metrics.Options{Clock: func() time.Time { return now }})
-	m.Loaded("5ac1", nil)
-	now = now.Add(time.Minute)
-	m.Loaded("9be0", errors.New("line 3: unknown field"))
-	s, text := scrape(t, m)
-	s.want(t, `limitctl_config_reloads_total{result="failure"}`, 1)
-	s.want(t, `limitctl_config_stale`, 1)
-	s.want(t, `limitctl_config_info{hash="5ac1"}`, 1)
-	s.want(t, `limitctl_config_last_success_timestamp_seconds`, 1_000_000)
-	if strings.Contains(text, "unknown field") || strings.Contains(text, "9be0") {
-		t.Error("the metrics tell of a file that is not in force")
-	}
-	m.Loaded("9be0", nil)
-	s, _ = scrape(t, m)
-	s.want(t, `limitctl_config_reloads_total{result="success"}`, 2)
-	s.want(t, `limitctl_config_stale`, 0)
-	s.want(t, `limitctl_config_info{hash="9be0"}`, 1)
-	s.want(t, `limitctl_config_last_success_timestamp_seconds`, 1_000_060)
-	if n := s.sum("limitctl_config_info"); n != 1 {
-		t.Errorf("%v configurations are in force", n)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		begin := float64(time.Now().Unix())
+		m := metrics.New("")
+		m.Loaded("5ac1", nil)
+		time.Sleep(time.Minute)
+		m.Loaded("9be0", errors.New("line 3: unknown field"))
+		s, text := scrape(t, m)
+		s.want(t, `limitctl_config_reloads_total{result="failure"}`, 1)
+		s.want(t, `limitctl_config_stale`, 1)
+		s.want(t, `limitctl_config_info{hash="5ac1"}`, 1)
+		s.want(t, `limitctl_config_last_success_timestamp_seconds`, begin)
+		if strings.Contains(text, "unknown field") || strings.Contains(text, "9be0") {
+			t.Error("the metrics tell of a file that is not in force")
+		}
+		m.Loaded("9be0", nil)
+		s, _ = scrape(t, m)
+		s.want(t, `limitctl_config_reloads_total{result="success"}`, 2)
+		s.want(t, `limitctl_config_stale`, 0)
+		s.want(t, `limitctl_config_info{hash="9be0"}`, 1)
+		s.want(t, `limitctl_config_last_success_timestamp_seconds`, begin+60)
+		if n := s.sum("limitctl_config_info"); n != 1 {
+			t.Errorf("%v configurations are in force", n)
+		}
+	})
 }
 
 // The state of a breaker, and of so many parts that not all can have series.
 func TestBreakers(t *testing.T) {
-	m := metrics.New(metrics.Options{})
+	m := metrics.New("")
 	s, _ := scrape(t, m)
 	if n := s.sum("limitctl_breaker_state"); n != 0 {
 		t.Error("without a breaker there is a state of one")
@@ -431,7 +434,7 @@ func TestBreakers(t *testing.T) {
 
 // Listeners count their answers, even if a handler panics or writes nothing.
 func TestListeners(t *testing.T) {
-	m := metrics.New(metrics.Options{})
+	m := metrics.New("")
 	listener := m.Listener("http", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/early":
@@ -467,7 +470,7 @@ func TestListeners(t *testing.T) {
 
 // Counting a decision allocates nothing, so that it does not slow it down.
 func TestCountingAllocatesNothing(t *testing.T) {
-	m := metrics.New(metrics.Options{})
+	m := metrics.New("")
 	p := login()
 	m.Configure(&engine.Settings{File: configfile.File{Policies: []*policy.Policy{p}}}, true)
 	question := ask(store.Take, "192.0.2.1", "a@example.com")

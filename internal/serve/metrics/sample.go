@@ -72,7 +72,7 @@ func (m *Metrics) sampleOnce(ctx context.Context, s *Sampling, n int) {
 		gauges, err := read(ctx, s)
 		switch {
 		case err == nil:
-			m.samples.Store(what, sample{m.clock(), gauges})
+			m.samples.Store(what, sample{time.Now(), gauges})
 		case ctx.Err() == nil:
 			m.sampleErrors.WithLabelValues(what).Inc()
 			if s.OnError != nil {
@@ -97,7 +97,7 @@ func (atScrape) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements [prometheus.Collector].
 func (m atScrape) Collect(metrics chan<- prometheus.Metric) {
-	now := m.clock()
+	now := time.Now()
 	m.samples.Range(func(_, found any) bool {
 		if s := found.(sample); now.Sub(s.at) < sampleLife {
 			for _, gauge := range s.gauges {
