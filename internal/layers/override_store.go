@@ -16,8 +16,9 @@ import (
 // everything else, under the key of the original limit. [store.OverrideList] says which override applies if there are
 // several. Each decision names its Override.
 //
-// A blocked take is denied without a call: nothing is charged, RetryAfter is the time to the end of the block, and
-// Used is 0, since it is unknown. In a call of several requests none is charged then. Operations that give units
+// A blocked take is denied and charges nothing. RetryAfter is the time to the end of the block, or to when the limit has
+// room if that is later. The store is asked only if the limit can be full for so long; else Used is 0, since it is
+// unknown. In a call of several requests none is charged then. Operations that give units
 // back or charge for past events pass through, and so does a shadow limit, whose decision names the block. A take
 // whose cost fits its limit but not the override's is denied in the same way. A take with a token that was allowed
 // before the block gets its old answer.
@@ -203,7 +204,7 @@ func (c *overriddenCall) grant(decisions []store.Decision) {
 func (c *overriddenCall) denyOne(i int, d *store.Decision) {
 	effect := &c.effects[i]
 	d.Allowed, d.Unguarded, d.Delay, d.Remaining = false, false, 0, 0
-	d.RetryAfter = time.Duration(max(1, effect.denied-c.now)) * time.Microsecond
+	d.RetryAfter = max(d.RetryAfter, time.Duration(max(1, effect.denied-c.now))*time.Microsecond)
 	d.ResetAfter = max(d.ResetAfter, d.RetryAfter)
 	d.DecidedBy, d.Override = store.DecidedByOverride, effect.override
 	if d.At == 0 {
@@ -211,8 +212,19 @@ func (c *overriddenCall) denyOne(i int, d *store.Decision) {
 	}
 }
 
+// deniesLonger reports whether the limit of the first request can deny it longer than its override does.
+func (c *overriddenCall) deniesLonger() bool {
+	limit, left := &c.reqs[0].Limit, time.Duration(c.effects[0].denied-c.now)*time.Microsecond
+	drained, _ := limit.FadesBy(limit.Capacity()) // of a bucket
+	longest := max(limit.Period, drained)
+	if limit.Algorithm == store.SlidingCounter { // of two windows
+		longest *= 2
+	}
+	return limit.Calendar != nil || longest > left
+}
+
 // deny answers a call in which an override denies a request. It calls the store only for the answers to the other
-// requests, and for what the store remembers of the token.
+// requests, for what the store remembers of the token, and for a limit that may deny longer.
 func (s *overrideStore) deny(ctx context.Context, c *overriddenCall, reqs []store.Request, decisions []store.Decision) error {
 	if _, err := store.NormalizeAll(nil, c.op, reqs); err != nil {
 		return err
@@ -221,7 +233,7 @@ func (s *overrideStore) deny(ctx context.Context, c *overriddenCall, reqs []stor
 		decisions[i] = store.Decision{Allowed: true, Shadow: reqs[i].Shadow, Unguarded: true} // no limit was applied
 	}
 	hasToken := reqs[0].Token != "" && c.op != store.TakeUpTo // a peek does not return what a TakeUpTo was granted
-	if len(reqs) > 1 || hasToken || c.op == store.Peek {
+	if len(reqs) > 1 || hasToken || c.op == store.Peek || c.deniesLonger() {
 		answered, err := s.peek(ctx, c, hasToken, decisions)
 		if err != nil {
 			return err

@@ -239,7 +239,7 @@ func TestLoadedOverridesApplyToTheFirstDecision(t *testing.T) {
 	if err := watch.Load(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	d := decide(t, layers.Stack(table, layers.Layers{Overrides: watch}), store.Take, asking("u", "1/1h", 1))[0]
+	d := decide(t, layers.Stack(table, layers.Layers{Overrides: watch}), store.Take, asking("u", "1/1m", 1))[0]
 	if d.Allowed || d.DecidedBy != store.DecidedByOverride || table.looks != 1 || table.takes != 0 {
 		t.Errorf("%+v, %d looks, %d takes", d, table.looks, table.takes)
 	}
@@ -255,7 +255,8 @@ func TestLoadedOverridesApplyToTheFirstDecision(t *testing.T) {
 	}
 }
 
-// A block denies all takes until the last block ends, charges nothing, and lets other operations through.
+// A block denies all takes until the last block ends, charges nothing, and lets other operations through. A limit that is
+// full for longer has the last word on when to try again, and one that cannot be is not asked.
 func TestABlockDeniesUntilItsEnd(t *testing.T) {
 	f := newOverrideFixture(t)
 	f.take("user:42")
@@ -264,19 +265,22 @@ func TestABlockDeniesUntilItsEnd(t *testing.T) {
 	f.set(time.Hour, "user:42", store.Override{Effect: store.OverrideExempt})
 	f.pass(time.Second)
 	before := f.table.takes
-	d := f.take("user:42")
+	short := asks("user:42", 2, 1)
+	short.Limit.Period = 59 * time.Second
+	d := f.decide(store.Take, short)[0]
 	if d.Allowed || d.RetryAfter != 59*time.Second || d.ResetAfter != d.RetryAfter || d.DecidedBy != store.DecidedByOverride ||
 		d.At != store.InstantOf(f.local()) || f.table.takes != before {
 		t.Errorf("%+v, %d calls", d, f.table.takes-before)
 	}
 	shadow := asks("user:42", 2, 1)
 	shadow.Shadow = true
-	f.decides("what fits", store.TakeUpTo, "denied 0+0 after 59s overridden by it", asks("user:42", 2, 5))
+	f.decides("what fits", store.TakeUpTo, "denied 1+0 after 59s overridden by it", asks("user:42", 2, 5))
 	f.decides("a peek", store.Peek, "denied 1+0 after 59s overridden by it", asks("user:42", 2, 1))
 	f.decides("with a blocked shadow", store.Take, "denied 2+0 granted 1 after 59s shadow overridden by it, allowed 1+1 granted 1",
 		shadow, asks("tenant:a", 2, 1))
-	f.decides("with another", store.Take, "allowed 1+1, denied 2+0 after 59s overridden by it",
+	f.decides("with another", store.Take, "allowed 1+1, denied 2+0 after 59m59s overridden by it",
 		asks("tenant:a", 2, 1), asks("user:42", 2, 1))
+	f.decides("full", store.Take, "denied 2+0 after 59m59s overridden by it", asks("user:42", 2, 1))
 	f.decides("a charge, after the shadow's", store.Charge, "allowed 5+0 granted 3 overridden", asks("user:42", 2, 3))
 	f.decides("a refund", store.Refund, "allowed 1+1 overridden", asks("user:42", 2, 4))
 	f.decides("an adjustment", store.Adjust, "allowed 0+2 overridden", asks("user:42", 2, 0))
