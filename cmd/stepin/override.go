@@ -207,6 +207,17 @@ func (w *whom) isOf(o *store.Override) bool {
 	return len(o.Attributes) == 0 && allowance.SamePattern(o.Subjects, w.wanted.Subjects)
 }
 
+// isCoveredBy reports whether an override that was set for other keys is for all of these, too.
+func (w *whom) isCoveredBy(o *store.Override) bool {
+	for name, value := range o.Attributes {
+		if w.wanted.Attributes[name] != value && w.attributes[name] != value {
+			return false
+		}
+	}
+	return (o.Names.IsZero() || o.Names.String() == w.wanted.Names.String()) &&
+		(o.Subjects.IsZero() || o.Subjects.Match(w.wanted.Subjects.String()))
+}
+
 // isShownAs reports whether the list shows that text as the subject of an override, or as its subject and limits. A
 // shell has removed the quotes around it, if any.
 func (w *whom) isShownAs(o *store.Override) bool {
@@ -220,7 +231,8 @@ func (w *whom) isShownAs(o *store.Override) bool {
 
 // revokeOf ends the overrides of an effect, or of any, that were set for exactly these keys. what is their noun.
 func (o *overrideRevokeOptions) revokeOf(ctx context.Context, w *whom, command, what string, keep func(*store.Override) bool) error {
-	return o.revoke(ctx, command, what, func(runner *operation.Runner, access operation.Access) (ids []string, err error) {
+	covering := ""
+	err := o.revoke(ctx, command, what, func(runner *operation.Runner, access operation.Access) (ids []string, err error) {
 		overrides, err := runner.Overrides(ctx)
 		if err != nil && !errors.Is(err, store.ErrForeign) {
 			return nil, err
@@ -228,7 +240,13 @@ func (o *overrideRevokeOptions) revokeOf(ctx context.Context, w *whom, command, 
 		var attributes map[string]string // of those to end
 		for i := range overrides {
 			override := &overrides[i]
-			if !keep(override) || !w.isOf(override) && !w.isShownAs(override) {
+			if !keep(override) {
+				continue
+			}
+			if !w.isOf(override) && !w.isShownAs(override) {
+				if covering == "" && w.isCoveredBy(override) {
+					covering = sentence(override, o.Env.Now())
+				}
 				continue
 			}
 			if len(ids) > 0 && !maps.Equal(attributes, override.Attributes) { // for example a value with " user=" in it
@@ -240,11 +258,15 @@ func (o *overrideRevokeOptions) revokeOf(ctx context.Context, w *whom, command, 
 			}
 		}
 		if len(ids) == 0 {
-			o.Note("no %s of exactly %s is in force; `limitctl override list` shows those of other patterns", what, w)
+			o.Note("no %s of exactly %s is in force", what, w)
 			return nil, cli.ErrDenied
 		}
 		return ids, nil
 	})
+	if covering != "" && (err == nil || errors.Is(err, cli.ErrDenied)) {
+		o.Note("still in force: %s", covering)
+	}
+	return err
 }
 
 // String names the keys in the words of the command line.
