@@ -14,29 +14,6 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-func TestAnObserverIsToldOfCalls(t *testing.T) {
-	var calls []layers.Call
-	backend := &fakeStore{}
-	observer := &layers.Observer{OnCall: func(_ context.Context, call layers.Call) {
-		call.Requests = slices.Clone(call.Requests)
-		calls = append(calls, call)
-	}}
-	observed := layers.Stack(backend, layers.Layers{Env: layers.Env{Observer: observer}})
-	decide(t, observed, store.Take, asking("user:42", "1/1s", 3))
-	backend.err = store.ErrUnavailable
-	err := observed.Decide(t.Context(), store.Peek, []store.Request{asking("user:42", "1/1s", 1)}, make([]store.Decision, 1))
-	if len(calls) != 2 || err != store.ErrUnavailable {
-		t.Fatalf("told of %d calls; %v", len(calls), err)
-	}
-	denied, failed := calls[0], calls[1]
-	if denied.Op != store.Take || denied.Requests[0].Cost != 3 || denied.Outcome() != "denied" || denied.Err != nil || denied.Took <= 0 {
-		t.Errorf("a denial: %+v", denied)
-	}
-	if failed.Op != store.Peek || failed.Outcome() != "unavailable" || failed.Decisions != nil {
-		t.Errorf("an error: %+v", failed)
-	}
-}
-
 func TestOutcomes(t *testing.T) {
 	for want, call := range map[string]layers.Call{
 		"invalid": {Err: store.Invalidf("no")}, "unavailable": {Err: store.ErrUnavailable}, "refused": {Err: store.ErrRefused},

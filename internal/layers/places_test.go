@@ -289,20 +289,3 @@ func TestADenialBehindOthersIsOfItsOwnKey(t *testing.T) {
 		}
 	})
 }
-
-// While an earlier caller waits for a slow store, its time passes; then a denial has a RetryAfter in the near
-// future, not in the past.
-func TestADenialWhileAnotherAsksIsNotOfThePast(t *testing.T) {
-	inQueue(t, func(t *testing.T, q *queue) {
-		u := takes("u", 1, time.Second, 1)
-		q.others(store.Take, u)
-		q.comes("first", u)
-		q.store.answerBy(func([]store.Decision) (bool, error) { time.Sleep(time.Second); return false, nil })
-		q.comesUntil(1500*time.Millisecond, "second", u)
-		d := q.answers()["second"]
-		if d.err != nil || d.Allowed || d.after != 1500*time.Millisecond || d.RetryAfter != time.Microsecond ||
-			d.ResetAfter != time.Microsecond {
-			t.Errorf("%+v", d)
-		}
-	})
-}

@@ -156,35 +156,6 @@ func TestOptionsThatAreWrong(t *testing.T) {
 	}
 }
 
-// The order of the options does not matter: an operator's block holds in an outage, and a limit is changed only
-// once.
-func TestOptionsStandInOneOrder(t *testing.T) {
-	kept := memorystore.New()
-	failing := &faulty{Store: kept}
-	below := store.Wrap(failing, kept)
-	below = overriding(t, kept, below, "blocked", store.OverrideBlock)
-	options := []limiter.Option{limiter.FailOpen(), limiter.Overrides{}, limiter.Breaker{Failures: 2}, limiter.DenialMemory{}}
-	failing.instead = away
-	for range options {
-		options = append(options[1:], options[0])
-		l := newLimiter(t, below, options...)
-		failing.calls = 0
-		for range 5 {
-			d, err := l.Take(t.Context(), minute.ForSubject("blocked"))
-			if err != nil || d.Allowed() || d.DecidedBy() != limiter.DecidedByOverride ||
-				d.At(0).Override == nil || d.At(0).Override.Reason != "test" {
-				t.Fatalf("%T first: %+v, %v", options[0], d.All(), err)
-			}
-			if d, err := l.Take(t.Context(), minute.ForSubject("other")); err != nil || !d.Allowed() || !d.Unguarded() {
-				t.Fatalf("%T first: %+v, %v", options[0], d.All(), err)
-			}
-		}
-		if failing.calls != 2 { // the breaker is inside FailOpen
-			t.Errorf("%T first: the store was asked %d times", options[0], failing.calls)
-		}
-	}
-}
-
 func TestDecisionsOfSeveral(t *testing.T) {
 	l := newLimiter(t, memorystore.New())
 	hour := limiter.Per("hour", 3, time.Hour)

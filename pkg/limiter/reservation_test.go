@@ -104,13 +104,15 @@ func TestAReservationWhoseAnswerIsLost(t *testing.T) {
 func TestAReservationAcrossAnOutage(t *testing.T) {
 	for name, test := range map[string]struct {
 		fail             limiter.Option
-		charged          bool // in the store, whose answer is lost
+		charged          bool  // in the store, whose answer is lost
+		cost             int64 // after 300
 		inStore, locally int64
 	}{
-		"open, charged":     {limiter.FailOpen(), true, 200, 0},
-		"open, not charged": {limiter.FailOpen(), false, 0, 0},
-		"local, charged":    {limiter.FailLocal(0.5), true, 200, 200},
-		"local, not":        {limiter.FailLocal(0.5), false, 0, 200},
+		"open, charged":     {limiter.FailOpen(), true, 200, 200, 0},
+		"open, not charged": {limiter.FailOpen(), false, 200, 0, 0},
+		"local, charged":    {limiter.FailLocal(0.5), true, 200, 200, 200},
+		"local, not":        {limiter.FailLocal(0.5), false, 200, 0, 200},
+		"local, and more":   {limiter.FailLocal(0.5), false, 450, 0, 450},
 	} {
 		kept := memorystore.New()
 		f := &faulty{Store: kept}
@@ -126,7 +128,7 @@ func TestAReservationAcrossAnOutage(t *testing.T) {
 		}
 		f.after, f.instead = nil, nil
 		for range 2 {
-			if err := r.Settle(t.Context(), 200); err != nil {
+			if err := r.Settle(t.Context(), test.cost); err != nil {
 				t.Fatal(name, err)
 			}
 		}
@@ -138,19 +140,6 @@ func TestAReservationAcrossAnOutage(t *testing.T) {
 		if locally := used(t, l, tokens.For("team")); inStore != test.inStore || locally != test.locally {
 			t.Errorf("%s: %d are in use in the store, and %d locally, want %+v", name, inStore, locally, test)
 		}
-	}
-}
-
-// A local share can be charged more than the estimate.
-func TestALocalReservationThatCostsMore(t *testing.T) {
-	f := &faulty{Store: memorystore.New(), instead: away}
-	l := newLimiter(t, f, limiter.FailLocal(0.5))
-	r, err := l.Reserve(t.Context(), tokens.For("team").N(300), calls.For("team"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Settle(t.Context(), 450, 1); err != nil || used(t, l, tokens.For("team")) != 450 || used(t, l, calls.For("team")) != 1 {
-		t.Errorf("%v, %d tokens and %d calls", err, used(t, l, tokens.For("team")), used(t, l, calls.For("team")))
 	}
 }
 

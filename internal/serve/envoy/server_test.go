@@ -116,32 +116,6 @@ func TestCallsNeedWhatAdmitsThemAndAreTold(t *testing.T) {
 	}
 }
 
-func TestDeadlinesAndResetsReachTheDecision(t *testing.T) {
-	begun, ended := make(chan bool, 1), make(chan error, 1)
-	_, address := start(t, func(ctx context.Context, _ []byte) ([]byte, error) {
-		begun <- true
-		<-ctx.Done()
-		ended <- ctx.Err()
-		return nil, nil
-	}, Options{})
-	c := dial(t, address)
-	c.begin(1, "grpc-timeout", "20m")
-	c.WriteData(1, true, make([]byte, 5))
-	<-begun
-	<-ended // by the deadline, or by grpc-go's own timer for it
-	for _, end := range []func(c *client){
-		func(c *client) { c.WriteRSTStream(1, http2.ErrCodeCancel) }, func(c *client) { c.conn.Close() },
-	} {
-		c := dial(t, address)
-		c.call(1, "x")
-		<-begun
-		end(c)
-		if err := <-ended; !errors.Is(err, context.Canceled) {
-			t.Errorf("after the end by its caller: %v", err)
-		}
-	}
-}
-
 // A request that does not end, and a decision that does not, take a bounded time, and nobody waits for longer.
 func TestACallTakesABoundedTime(t *testing.T) {
 	_, address := start(t, upper, Options{Time: 50 * time.Millisecond})
