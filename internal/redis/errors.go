@@ -128,7 +128,8 @@ func (s *Servers) ExplainCall(err error, call Call) error {
 			return fmt.Errorf("%w: redis at %s: %s", store.ErrRefused, call.Address, reply.text)
 		}
 		s.lookForNodes()
-		return fmt.Errorf("%w: redis at %s %s: %s", store.ErrUnavailable, call.Address, reply.text, s.secrets.Answer(err.Error()))
+		return fmt.Errorf("%w: redis at %s %s: %w", store.ErrUnavailable, call.Address, reply.text,
+			cleanAnswer(s.secrets.Answer(err.Error())))
 	}
 	return fmt.Errorf("%w: redis at %s: %s", store.ErrRefused, call.Address, s.explainRefusal(err.Error(), call))
 }
@@ -294,3 +295,11 @@ type shortError struct {
 
 func (e *shortError) Error() string { return e.text }
 func (e *shortError) Unwrap() error { return e.error }
+
+// cleanAnswer is a [redis.Error] without secrets and useless parts, by which a caller finds out what it can do.
+type cleanAnswer string
+
+func (a cleanAnswer) Error() string { return string(a) }
+
+// RedisError implements [redis.Error].
+func (cleanAnswer) RedisError() {}

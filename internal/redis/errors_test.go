@@ -6,12 +6,6 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// refusal is an error reply.
-type refusal string
-
-func (r refusal) Error() string { return string(r) }
-func (refusal) RedisError()     {}
-
 // A refusal names the key or the command, for each generation of servers: 6.0 to 7.0 directly and from a script,
 // and Redis 7.2 and Valkey.
 func TestARefusalNamesWhatIsMissing(t *testing.T) {
@@ -30,7 +24,7 @@ func TestARefusalNamesWhatIsMissing(t *testing.T) {
 		"ERR Error compiling script (new function): <script>:16: Script attempted to access nonexistent global variable 'struct'": noStruct,
 	} {
 		want = store.ErrRefused.Error() + ": redis at : " + want
-		if got := new(Servers).ExplainCall(refusal(reply), Call{Keys: []string{"rl:{a}:x"}}); got.Error() != want {
+		if got := new(Servers).ExplainCall(cleanAnswer(reply), Call{Keys: []string{"rl:{a}:x"}}); got.Error() != want {
 			t.Errorf("%s\nbecomes %s\nwant    %s", reply, got, want)
 		}
 	}
