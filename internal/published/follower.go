@@ -17,11 +17,9 @@ import (
 // Settings are the parts of a [Follower]. Functions can be nil, except for Use and Now.
 type Settings struct {
 	Table *admin.Tables
-	// Use puts a version in force, all of its limits at one instant. Its error says why this process cannot use it; then
-	// what was before stays in force.
+	// Use puts a version in force at one instant. After an error, which says why it cannot, the one before stays.
 	Use func(v *Version) error
-	// Keep keeps the record of the version in force for a start without the store, and Kept returns it. An error of
-	// Kept means that there is none.
+	// Keep keeps the record in force for a start without the store; Kept returns it, or an error for none.
 	Keep func(record string) error
 	Kept func() (string, error)
 	// OnError gets the error of a look, once for each cause, and nil when looks succeed again.
@@ -82,8 +80,7 @@ func (f *Follower) Refused() int64 {
 	return 0
 }
 
-// following is what a look finds: a head, and the record of its version unless that is in force already. An error stays until
-// another version is named.
+// following is what a look finds: a head, and the record of its version unless that is in force already.
 type following struct {
 	Head
 	record string

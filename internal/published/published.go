@@ -45,8 +45,7 @@ type Head struct {
 	Hash    string `json:"hash"` // of the version's text, see [Hash]
 	// Oldest is the oldest version whose text is kept.
 	Oldest int64 `json:"oldest"`
-	// Tried is a version that an earlier program tried beside the one in force; 0 for none. It does not decide, and it is not
-	// written again.
+	// Tried is a version that an earlier program tried beside the one in force, which is ignored; 0 for none.
 	Tried int64 `json:"-"`
 }
 
@@ -150,8 +149,7 @@ func (v Version) Record() string {
 	return record.String()
 }
 
-// readVersion reads a record in bounded memory, and checks its hash. An error is of a later form, or a
-// [store.ErrForeign].
+// readVersion reads and checks a record in bounded memory. An error is of a later form, or a [store.ErrForeign].
 func readVersion(record string) (*Version, error) {
 	line, compressed, found := strings.Cut(record, "\n")
 	v := new(Version)

@@ -62,8 +62,7 @@ type Ask struct {
 type Options struct {
 	// Timeout is the store's time budget for a call.
 	Timeout time.Duration
-	// OnReplace gets settings before they decide anything. newBreaker says that their breaker is new and closed;
-	// otherwise it is the one before, in its state.
+	// OnReplace gets settings before they decide; newBreaker says that their breaker is new, and closed.
 	OnReplace func(settings *Settings, newBreaker bool)
 	// OnDecision gets each ask with its answer. After an error the answer has no decisions, and no policy if that
 	// is unknown. It must not change or keep either.
@@ -126,9 +125,8 @@ func (e *Engine) Replace(settings *Settings) {
 // Settings returns the settings in force.
 func (e *Engine) Settings() *Settings { return e.settings.Load() }
 
-// Decide decides an ask, and fills in answer. It reuses the answer's slices, so one answer can serve many asks in
-// turn. Its Key is the key of the ask. A wrong ask is a [store.ErrInvalid], and an unknown policy an
-// [ErrUnknownPolicy].
+// Decide decides an ask, and fills in answer, whose slices it reuses, so one can serve many asks in turn. A wrong ask
+// is a [store.ErrInvalid], and an unknown policy an [ErrUnknownPolicy].
 func (e *Engine) Decide(ctx context.Context, ask *Ask, answer *decision.Answer) error {
 	begun := time.Since(e.start)
 	err := e.decide(ctx, ask, answer)
@@ -190,13 +188,11 @@ func (ask *Ask) requests(p *policy.Prepared, limits *limiter.Limiter, answer *de
 	return nil
 }
 
-// Close writes the denials that are not yet written, and ends the work in the background. The store stays open. Do
-// not call the engine afterwards.
+// Close writes the denials that are left, and ends the work in the background. The store stays open.
 func (e *Engine) Close() error { return e.runtime.Close() }
 
-// CheckRecovery lets an open breaker check whether the store is back, if it is time, for one goroutine. Without calls a breaker would
-// stay open when the store is back, and refuse the next call. Each call asks for another key, so that calls again and again reach
-// each shard of a store. Nothing is charged.
+// CheckRecovery lets an open breaker check whether the store is back, for one goroutine, since without calls it would
+// stay open. Each call peeks at another key, and so in time at each shard.
 func (e *Engine) CheckRecovery(ctx context.Context) {
 	_, free := e.runtime.InForce().Of("")
 	e.checked++
@@ -205,8 +201,7 @@ func (e *Engine) CheckRecovery(ctx context.Context) {
 	free.Store().Decide(ctx, store.Peek, []store.Request{request}, make([]store.Decision, 1))
 }
 
-// DenyPolicy stands for the descriptors of Envoy that are always denied, so that its denials have a policy, a limit and a key like
-// others. No configuration has such a name.
+// DenyPolicy stands for descriptors of Envoy that are always denied, so that denials have a policy and a key.
 var DenyPolicy = &policy.Policy{Name: "(deny)", Limits: []policy.Limit{
 	{Limit: limiter.Limit{Name: "(deny)"}, By: []string{DeniedAttribute}},
 }}

@@ -27,8 +27,7 @@ type Reloader struct {
 	Config *config.Config
 	// Apply puts another configuration in force. Set it before Refresh is called, for those after the first.
 	Apply func(c *config.Config)
-	// OnReload is called after each reading of the configuration, with the hash of the one in force, and the reason why it is
-	// not the one that was read.
+	// OnReload gets, after each reading, the hash of the configuration in force, and why another is not.
 	OnReload func(hash string, err error)
 	// Describe returns an error in one line without secrets.
 	Describe func(error) string
@@ -133,8 +132,7 @@ func (r *Reloader) State() ReloadState {
 	return r.state
 }
 
-// Refresh puts the configuration in force if it has changed, or reads it anew if asked is set. It leaves files that are being
-// written for the next call.
+// Refresh puts a changed configuration in force, or any if asked. It leaves files that are being written.
 func (r *Reloader) Refresh(ctx context.Context, asked bool) {
 	if r.asked = asked; r.follower != nil {
 		r.follower.Look(ctx)
@@ -246,8 +244,7 @@ func (r *Reloader) keep(err error) {
 	r.OnReload(state.Hash, err)
 }
 
-// Hash identifies the part of a configuration about policies and how they are served. Contexts, which can contain
-// passwords, and comments do not count.
+// Hash identifies the part of a configuration that decides and is served, without contexts and comments.
 func Hash(c *config.Config) string {
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%q %t %v %+v\n", c.Prefix, !c.NoDenials, c.LocalShare, c.Breaker)

@@ -51,8 +51,7 @@ const (
 	DenialHistory = 24 * time.Hour
 	// DenialMinutes is the latest part of the history, which is known by the minute.
 	DenialMinutes = time.Hour
-	// DenialsKept is the most keys of a minute: those with the most denials. CoarseDenialsKept is the same of ten
-	// minutes.
+	// DenialsKept is the most keys of a minute, those denied most, and CoarseDenialsKept of ten minutes.
 	DenialsKept       = 1000
 	CoarseDenialsKept = 200
 	// MaxDenialRows is the most rows of one call, of keys and of overrides.
@@ -80,8 +79,7 @@ type Denials struct {
 	Lost bool
 	// Now is the time of the clock that LastAt and Since are by.
 	Now store.Instant
-	// Step is how long each of the steps is that were summed up: a minute or ten. FirstStep is the number since the
-	// epoch of the first one. A table sets both.
+	// Step is how long each step of the sum is, a minute or ten, and FirstStep the number of the first.
 	Step      time.Duration
 	FirstStep int64
 }

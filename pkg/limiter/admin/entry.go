@@ -18,12 +18,10 @@ import (
 type Entry struct {
 	Key      store.Key
 	StoreKey string // the key in the store
-	// Limit is the limit of the last charge, or the one of [Query.InForce]. In the second case Recorded is the
-	// limit of the last charge, if it is different.
+	// Limit is that of the last charge, or the one of [Query.InForce]; then Recorded is the other, if they differ.
 	Limit, Recorded store.Limit
 	store.Decision
-	// Layout is the name of the layout in package foreign, if another limiter wrote the keys; empty for limitctl's
-	// own.
+	// Layout is the name of the layout if another limiter wrote the keys; empty for limitctl's own.
 	Layout string
 	// UsedUnknown: the usage cannot be known without the limit.
 	UsedUnknown bool
@@ -38,13 +36,11 @@ type Entry struct {
 	// Record is what the store holds, if [Query.Records] is set. For a limit of another limiter, Members always has
 	// the store keys, and their values only if it is set.
 	Record Record
-	// State is the decoded record, if [Query.States] is set. It is nil unless [store.State.IsShort], and if another
-	// limiter wrote the entry.
+	// State is the decoded record of limitctl's own, if [Query.States] is set and it [store.State.IsShort].
 	State *store.State
 }
 
-// NewEntry describes the state s of key at now for q, for a store in which an unused key expires. State of the
-// Entry is s itself.
+// NewEntry describes the state s of key at now for q, in a store in which an unused key expires. It keeps s.
 func NewEntry(q *Query, key store.Key, storeKey string, s *store.State, now store.Instant) Entry {
 	entry := Entry{Key: key, StoreKey: storeKey, Limit: s.Limit, Decision: peek(key, s.Limit, s, now), State: s}
 	entry.TTL = entry.ResetAfter
@@ -80,8 +76,7 @@ func (e *Entry) LimitKnown() bool {
 // RemainingKnown reports whether Allowed and Remaining are known.
 func (e *Entry) RemainingKnown() bool { return e.UsedKnown() && e.CapacityKnown() }
 
-// RetryKnown reports whether RetryAfter and Delay are known. They are unknown if a key without an expiry denies,
-// even if the limit is known.
+// RetryKnown reports whether RetryAfter and Delay are known. Of a denying key without an expiry they are not.
 func (e *Entry) RetryKnown() bool {
 	return e.RetryTold || e.UsedKnown() && e.LimitKnown() && (e.Allowed || e.RetryAfter > 0)
 }
@@ -97,15 +92,13 @@ func (e *Entry) IsStuck() bool {
 	return slices.ContainsFunc(e.Defects, func(d Defect) bool { return d.Stuck })
 }
 
-// KeptOnPurpose reports whether another limiter keeps the entry for ever on purpose: its units come back, and its
-// reset is known.
+// KeptOnPurpose reports whether another limiter keeps the entry for ever on purpose: its units come back.
 func (e *Entry) KeptOnPurpose() bool {
 	return e.Layout != "" && e.TTL < 0 && e.ResetKnown() &&
 		!slices.ContainsFunc(e.Defects, func(d Defect) bool { return d.Kind == NeverExpires })
 }
 
-// NearShare is the used share from which a limit counts as nearly reached: tables and the dashboard colour it, and metrics
-// count it.
+// NearShare is the used share from which a limit counts as nearly reached in tables, the dashboard and metrics.
 const NearShare = 0.8
 
 // AtLimit reports whether nothing remains, as far as that is known.
@@ -145,8 +138,7 @@ func (e *Entry) LimitText() string {
 // Defect is something wrong with the keys of another limiter, whatever the cause.
 type Defect struct {
 	Kind DefectKind
-	// Text says what is wrong and what follows from it, with the known issue if there is one: "no expiry, so it
-	// denies for ever (Kong/kong#5763)".
+	// Text says what is wrong, and what follows: "no expiry, so it denies for ever (Kong/kong#5763)".
 	Text string
 	// Stuck: it does not pass by itself, but deleting the keys repairs it.
 	Stuck bool
@@ -159,8 +151,7 @@ type DefectKind string
 const (
 	// NeverExpires: a key has no expiry, although its limiter sets one.
 	NeverExpires DefectKind = "never-expires"
-	// AbsurdTTL: a key is kept much longer than the limit can last, such as when milliseconds are taken for
-	// seconds.
+	// AbsurdTTL: a key is kept much longer than the limit can last, as when milliseconds are taken for seconds.
 	AbsurdTTL DefectKind = "absurd-ttl"
 	// ShortTTL: a key expires before what it counts has passed, so that units come back too early.
 	ShortTTL DefectKind = "short-ttl"
@@ -174,14 +165,12 @@ const (
 // Its value is the prefix: OwnLayout("rl").
 type OwnLayout string
 
-// StoreKey returns the store key of k. The subject is the Redis Cluster hash tag, so
-// that all limits of a subject share a slot.
+// StoreKey returns the store key of k. The subject is the hash tag, so that its limits share a slot.
 func (l OwnLayout) StoreKey(k store.Key) string {
 	return string(l) + ":{" + k.Subject + "}:" + k.Name
 }
 
-// Glob returns a Redis glob that matches the store keys of all limits whose subject and name match. It can match
-// others, too.
+// Glob returns a Redis glob that matches at least the store keys of limits whose subject and name match.
 func (l OwnLayout) Glob(subjects, names store.Pattern) string {
 	glob := store.EscapeGlob(string(l)) + ":{" + subjects.RedisGlob()
 	switch {
@@ -222,9 +211,8 @@ type Held struct {
 // errTooLong is the error about a value that is longer than any record.
 var errTooLong = errors.New("more bytes than any record has")
 
-// Entry returns the entry of key for q, from held at now. If held has only the beginning of a long record, which
-// must include its header, the entry has the limit but not the usage. The error says what is wrong with the value,
-// for [store.ForeignError].Holds.
+// Entry returns the entry of key for q, from held at now; with only the beginning of a long record, the limit but not
+// the usage. The error says what is wrong with the value, for [store.ForeignError].Holds.
 func (l OwnLayout) Entry(q *Query, key store.Key, held *Held, now store.Instant) (Entry, error) {
 	switch {
 	case held.Length > int64(store.MaxRecordSize):

@@ -25,19 +25,16 @@ type Keyspace interface {
 	// Scan yields every key in use that q selects, each once, in no particular order. A [store.ForeignError] is about one
 	// key, whose Entry has only its names, and the scan continues. Any other error ends it. Scan writes nothing.
 	Scan(ctx context.Context, q Query) iter.Seq2[Entry, error]
-	// Delete makes the keys of records unused and returns how many were in use. If a Record has a Value and the key
-	// no longer holds it, changed has what was deleted instead, so that the caller can complete a backup. Foreign
-	// values stay, each with a [store.ForeignError] among the joined errors. After any other error some keys may
-	// have been deleted.
+	// Delete makes the keys of records unused and returns how many were in use. Where a key no longer holds the Value
+	// of its Record, changed has what was deleted, to complete a backup. Foreign values stay, each with a
+	// [store.ForeignError] among the joined errors. After any other error some keys may have been deleted.
 	Delete(ctx context.Context, records ...Record) (deleted int, changed []Record, err error)
-	// Import brings records of a scan back, with the expiry they had, and returns the outcomes, perhaps none after an
-	// error. It overwrites a key in use only if replace is set. A store can skip records that it cannot hold: each then
-	// has an [UnfitError] among the joined errors.
+	// Import brings records of a scan back, with the expiry they had, and returns the outcomes. It overwrites a key in
+	// use only if replace is set. Of a record that it cannot hold, an [UnfitError] is among the joined errors.
 	Import(ctx context.Context, replace bool, records ...Record) ([]ImportOutcome, error)
 }
 
-// Adjuster is a [Keyspace] that can adjust its limits. Those of limitctl's own limits can, and no others: the limits of other
-// limiters are only deleted, and restored.
+// Adjuster is a [Keyspace] of limitctl's own limits. Those of other limiters are only deleted and restored.
 type Adjuster interface {
 	Keyspace
 	// Adjust sets the usage of each key, each at one instant by itself, and returns the results. Foreign values stay,
@@ -54,13 +51,11 @@ type Query struct {
 	Subjects store.Pattern
 	// Names selects by the name of the limit; the zero Pattern selects every name.
 	Names store.Pattern
-	// Match, if set, decides last about a key. It is called before the value is read, unless only the value says
-	// what the key is. Calls may be concurrent.
+	// Match, if set, decides last about a key, and before the value is read if possible. Calls may be concurrent.
 	Match func(store.Key) bool
 	// Keys, if set, are exactly the keys to read, without a scan. The other selecting fields are then unused.
 	Keys []store.Key
-	// StoreKeys are the store keys of Keys, in the same order, for the keys of other limiters, from which the store
-	// keys do not follow.
+	// StoreKeys are the store keys of Keys, in the same order, for other limiters' keys, which do not say them.
 	StoreKeys []string
 	// Bytes, Records and States fill in [Entry.Bytes], [Entry.Record] and [Entry.State].
 	Bytes, Records, States bool
@@ -158,23 +153,13 @@ func (r *Record) WithoutValues() Record {
 	return names
 }
 
-// Records returns records of keys without values. With them [Keyspace.Delete] deletes what the keys hold, even if
-// it has changed.
+// Records returns records without values. [Keyspace.Delete] deletes what their keys hold, even if that has changed.
 func Records(keys ...store.Key) []Record {
 	records := make([]Record, len(keys))
 	for i, key := range keys {
 		records[i].Key = key
 	}
 	return records
-}
-
-// KeysOf returns the keys of records.
-func KeysOf(records []Record) []store.Key {
-	keys := make([]store.Key, len(records))
-	for i := range records {
-		keys[i] = records[i].Key
-	}
-	return keys
 }
 
 // Check returns a [store.ErrInvalid] if r cannot be imported, because of its key or because a value is not a limit
@@ -258,8 +243,7 @@ func (e *IncompleteError) Error() string {
 // Unwrap returns e.Err.
 func (e *IncompleteError) Unwrap() error { return e.Err }
 
-// Adjustment sets the usage of one key, for operators; [store.Adjust] adjusts the keys of one call together. See
-// [Adjuster].
+// Adjustment sets the usage of one key; [store.Adjust] adjusts those of one call together. See [Adjuster].
 type Adjustment struct {
 	Key store.Key
 	// Limit is the limit to charge if units are missing.
@@ -273,8 +257,7 @@ type Adjustment struct {
 	Kept []byte
 }
 
-// Normalize fills in the defaults of a's limit and name, and returns a [store.ErrInvalid] if something is out of
-// bounds.
+// Normalize fills in the defaults of a's limit and name. An error is a [store.ErrInvalid] about a bound.
 func (a *Adjustment) Normalize() error {
 	req := store.Request{Key: a.Key, Limit: a.Limit, Cost: a.Used}
 	err := req.Normalize(store.Adjust)
@@ -298,13 +281,10 @@ func (a *Adjustment) Wanted(used int64) int64 {
 
 // Adjusted is the result of an adjustment of one key.
 type Adjusted struct {
-	// Done: the store has handled the key. It is false after an error, and for a foreign value, which stays as it
-	// is.
+	// Done: the store has handled the key. It has not after an error, nor a foreign value, which stays.
 	Done bool
-	// Before and After are the units in use, rounded up, just before and after. They are equal exactly if the key
-	// did not change.
+	// Before and After are the units in use, rounded up. They are equal exactly if the key did not change.
 	Before, After int64
-	// Record is what the key held before the change, if that is not what the caller has kept. Otherwise it has no
-	// Value.
+	// Record is what the key held before the change, if the caller has not kept that; else it has no Value.
 	Record Record
 }

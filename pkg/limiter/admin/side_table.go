@@ -7,9 +7,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// SideTable is what a store keeps beside its limits: records by name, lists of texts, and counts of denials. The store
-// bounds them and ends them by its own clock; what they mean is for [Tables]. Everybody who can write to the store can
-// write to it, so do not trust what you read.
+// SideTable is what a store keeps beside its limits: records by name, lists of texts, and counts of denials. It bounds
+// and ends them by its own clock. Whoever can write to the store can write to it, so do not trust what you read.
 type SideTable interface {
 	// Get returns the records of those names that have not ended, without names all of an [OverrideTable]; the name "" is
 	// that of the table's version. One that holds a foreign value has no Value. now is known if it returns overrides.
@@ -19,11 +18,9 @@ type SideTable interface {
 	Change(ctx context.Context, c *Change) (done bool, err error)
 	// Append adds a text to a list, and removes what is more than is kept.
 	Append(ctx context.Context, l List, text string) error
-	// Lines returns the latest texts of a list, at most most, the oldest first. damaged is the number of entries among
-	// them that Append did not write.
+	// Lines returns the latest texts of a list, at most most, the oldest first; damaged of them Append did not write.
 	Lines(ctx context.Context, l List, most int) (lines []JournalEntry, damaged int, err error)
-	// AddCounts adds denials, which are checked, to the current [FineSteps] and [CoarseSteps]. It keeps the most denied
-	// keys of each, and counts the others together.
+	// AddCounts adds checked denials to the current steps, keeps their most denied keys, and sums up the others.
 	AddCounts(ctx context.Context, d *Denials) error
 	// Counts calls step for each step that the last period touches and that has counts, the earliest first, and returns
 	// the instant that the period ends at. With an [IncompleteError] steps are missing.
@@ -117,8 +114,7 @@ type Change struct {
 	Table Table
 	// What is the change, such as "publication", for errors.
 	What string
-	// Guard is the name of a record that must have the value Was, "" for none. A foreign value counts as none, except
-	// in an [OverrideTable].
+	// Guard is the name of a record that must have the value Was, "" for none or (but of overrides) a foreign one.
 	Guard, Was string
 	// Set are records to set, and Drop names of records to remove.
 	Set  []TableRecord
@@ -162,8 +158,7 @@ func (l List) String() string { return [...]string{"the journal", "the history o
 // Kept is the number of texts that a store keeps.
 func (l List) Kept() int { return [...]int{JournalKept, 1000}[l] }
 
-// Tables are what the records of a [SideTable] mean: the id of the store, a journal of who changed what, overrides, and who was
-// denied. Stores that have one embed it.
+// Tables are what the records of a [SideTable] mean: the store's id, a journal, overrides, and denials.
 type Tables struct {
 	SideTable
 	// AuditOnly: the limits are those of another limiter, so that only the id and the journal are about them.

@@ -41,15 +41,13 @@ func (c *Calendar) steps() (days, months int, usual time.Duration) {
 	return 0, 12, 366 * aDay
 }
 
-// calendarBound is the time that bounds of windows are whole multiples of, in microseconds. Since 1972 all offsets of
-// zones are whole quarters of an hour.
+// calendarBound, in microseconds, divides all bounds of windows: since 1972 zones are whole quarters of an hour off.
 const calendarBound = int64(15 * time.Minute / time.Microsecond)
 
 // windowBounds is from Begin to before End.
 type windowBounds struct{ Begin, End int64 }
 
-// calendars has all that were made, by unit and zone or by the offset of a record. There are no more than zones in the
-// host's database, with five units each.
+// calendars has all that were made, by unit and zone or by the offset of a record: at most five of each zone.
 var calendars sync.Map
 
 // calendarIn returns the calendar of windows in a zone of the IANA database.
@@ -98,8 +96,8 @@ func (c *Calendar) at(at int64) windowBounds {
 	case months > 0:
 		m, d = m-(m-1)%time.Month(months), 1
 	}
-	// Where clocks are set back over midnight the date at an instant can be the one before. It is of the window of
-	// the first midnight.
+	// Where clocks go back over midnight, an instant can have the date before. It is of the window of the first
+	// midnight.
 	w := windowBounds{End: c.bound(y, m, d)}
 	for w.End <= at {
 		m, d = m+time.Month(months), d+days
@@ -129,8 +127,7 @@ func (c *Calendar) offset(at int64) int64 {
 	return int64(seconds) * 1e6
 }
 
-// offsetAtEnd returns what local time is ahead of UTC at the end of the window that holds an instant, in multiples of
-// calendarBound.
+// offsetAtEnd returns the offset of local time at the end of the window that holds an instant, in calendarBounds.
 func (c *Calendar) offsetAtEnd(at int64) int64 {
 	if c.Unit != "" {
 		at = c.at(at).End
@@ -157,8 +154,7 @@ func (l *Limit) checkCalendar() error {
 	return nil
 }
 
-// calendarOption returns what the calendar adds to the text of l: its zone or, of a limit of a record, when its window
-// ends, which no limit is given with.
+// calendarOption returns what the calendar adds to the text of l: its zone or, for a record, the end of its window.
 func (l *Limit) calendarOption() string {
 	if l.isRecorded() {
 		return untilOption + l.ownWindowEnd().Format(time.RFC3339)
@@ -180,8 +176,7 @@ func (l *Limit) setPackedWindow(packed uint32) bool {
 	return begin <= MaxInstant
 }
 
-// IsRecordedAs reports whether recorded, the limit of a record, is l. A record has the window of a calendar, and not
-// its zone.
+// IsRecordedAs reports whether recorded, the limit of a record, is l. A record has a window, and no zone.
 func (l Limit) IsRecordedAs(recorded Limit) bool {
 	if l.Calendar == nil || recorded.Calendar == nil {
 		return l == recorded
@@ -210,8 +205,7 @@ func (l Limit) InWindow(at Instant) Limit {
 	return l
 }
 
-// WindowEnd returns when the window of l's calendar that holds an instant ends, by the clocks of its zone, and whether
-// l has a calendar.
+// WindowEnd returns when the calendar window of l that holds an instant ends, by its zone, if l has a calendar.
 func (l Limit) WindowEnd(at Instant) (end time.Time, has bool) {
 	if l.Calendar == nil {
 		return time.Time{}, false
@@ -220,8 +214,7 @@ func (l Limit) WindowEnd(at Instant) (end time.Time, has bool) {
 	return l.ownWindowEnd(), true
 }
 
-// WindowEnds is [Limit.WindowEnd] for the window that l is in. It has none without a calendar, and before
-// [Limit.InWindow].
+// WindowEnds is [Limit.WindowEnd] for the window that l is in. Before [Limit.InWindow] it has none.
 func (l Limit) WindowEnds() (end time.Time, has bool) {
 	if l.Calendar == nil || l.Phase == 0 {
 		return time.Time{}, false

@@ -12,11 +12,10 @@ type Changes struct {
 	Token  bool // which is then remembered, or forgotten if its record is zero
 }
 
-// Decide answers op on the requests against the states of their keys at one instant, all or nothing, and changes the
-// states. An embedded store calls it between reading and writing; lua/decide.lua does the same in Redis. The requests
-// must be normalized, and the three slices equally long. token is the record of the requests' token, zero if there is
-// none; the call changes it. It may be nil if no request has a token. After an error, which is an [ErrInvalid] or an
-// [ErrUnknownToken], nothing has changed.
+// Decide answers op on the normalized requests against the states of their keys at one instant, all or nothing, and
+// changes the states. An embedded store calls it between reading and writing; lua/decide.lua does the same in Redis.
+// The slices have equal lengths. token is the record of the requests' token, which the call changes; it may be nil
+// without one. After an error, an [ErrInvalid] or an [ErrUnknownToken], nothing has changed.
 func Decide(op Op, reqs []Request, states []*State, decisions []Decision, token *TokenRecord, now Instant) (Changes, error) {
 	if reqs[0].Token != "" {
 		if token.Expires <= now {
@@ -113,8 +112,7 @@ func (d *Decision) describe(s *State, req *Request, now Instant) {
 	}
 }
 
-// Answer describes s at now, after a request that was allowed or not. It is for a store that decides elsewhere and
-// returns the state.
+// Answer describes s at now, after a request that was allowed or not, for a store that decides elsewhere.
 func (s *State) Answer(req *Request, now Instant, allowed bool) Decision {
 	d := Decision{Allowed: allowed, Shadow: req.Shadow, Used: s.Used(now), At: now}
 	d.describe(s, req, now)

@@ -12,8 +12,7 @@ const (
 	DecidedByStore Decider = iota
 	// DecidedByLocal: the store was away, and a share of the limit was decided locally.
 	DecidedByLocal
-	// DecidedByDenialMemory: the store denied the same before, and since then only an operator can have changed the
-	// answer.
+	// DecidedByDenialMemory: the store denied the same before, and only an operator can change that.
 	DecidedByDenialMemory
 	// DecidedByLease: the units came from a lease, taken from the store in advance.
 	DecidedByLease
@@ -43,27 +42,21 @@ type Decision struct {
 	// Granted is the number of units that the call charged: the cost of an allowed take, what fit of a TakeUpTo, the
 	// real cost of a Settle. It is zero if the call charged nothing.
 	Granted int64
-	// Refunded is the number of units that a Refund gave back: its cost, or for a token what was charged with it, or
-	// what was in use if that is less.
+	// Refunded is what a Refund gave back: its cost, or what its token charged, or what was in use if that is less.
 	Refunded int64
-	// Repeated: the token of the request was known, so this call charged nothing, and Granted is what the first call
-	// charged.
+	// Repeated: the token was known, so this call charged nothing, and Granted is what the first call charged.
 	Repeated bool
-	// Remaining is the largest cost that would be allowed now to one who leaves as much: a take of Remaining is
-	// allowed, one of Remaining+1 is denied.
+	// Remaining is the largest cost that would be allowed now to one who leaves as much; one more would be denied.
 	Remaining int64
-	// RetryAfter is the time until the same request is allowed, if nobody else takes: allowed at that instant, and
-	// denied a microsecond earlier. It is zero if Allowed, for a shadow limit that the cost can never fit, and for a
-	// refund that came late.
+	// RetryAfter is the time until the same request is allowed if nobody else takes, exact to the microsecond. It is
+	// zero if Allowed, for a shadow limit that the cost never fits, and for a late refund.
 	RetryAfter time.Duration
 	// ResetAfter is the time until the key is unused, if nobody takes.
 	ResetAfter time.Duration
-	// Delay is the time that an allowed request of a leaky bucket should wait for its turn; zero for the other
-	// algorithms.
+	// Delay is the time that an allowed request of a leaky bucket should wait for its turn; else zero.
 	Delay time.Duration
-	// At is the instant of the decision by the store's clock. The durations count from it. In a Cluster the master
-	// of each slot has its own clock. A clock that was set back shows its own time here, although no time passed for
-	// the key.
+	// At is the instant of the decision by the store's clock (in a Cluster, its master's), from which the durations
+	// count. A clock that was set back shows its own time here, although no time passed for the key.
 	At Instant
 	// Unguarded: the limit did not make this decision, because the store, or the shard that has this key, was away.
 	// A failure policy made it (see limiter.FailOpen and limiter.FailClosed), or nobody did, because another limit
@@ -104,20 +97,17 @@ type Summary struct {
 	// RetryAfter, ResetAfter and Delay are the greatest of the limits: when all of
 	// them allow the same call, when all are unused, and when an allowed call may go on.
 	RetryAfter, ResetAfter, Delay time.Duration
-	// DecidedBy is the source of the answer: that of the first denial, otherwise that of the first decision that the
-	// store did not make, otherwise the store.
+	// DecidedBy is that of the first denial, else of the first decision that the store did not make, else the store.
 	DecidedBy Decider
-	// Granted is the least that the call charged to one of the limits. Repeated: an earlier call charged it; see
-	// [Decision.Repeated].
+	// Granted is the least that the call charged to a limit. Repeated: an earlier call did; see [Decision.Repeated].
 	Granted  int64
 	Repeated bool
 	// DeniedBy are the indices of the decisions that denied, in their order.
 	DeniedBy []int
 }
 
-// Summarize sums up the decisions of one call. Decisions of shadow limits count only if there are no others, and
-// then they deny nothing. A decision that was not made, because another limit had already denied, does not count. No
-// decisions are a denial, as for [AllAllowed].
+// Summarize sums up the decisions of one call. Shadow limits count only if there are no others, and deny nothing. A
+// decision that was not made, as another limit had denied, does not count. No decisions are a denial.
 func Summarize(decisions []Decision) Summary {
 	sum := Summary{Allowed: AllAllowed(decisions), Unguarded: true}
 	onlyShadows := true

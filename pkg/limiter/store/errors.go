@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// The errors that a caller can check with errors.Is. Each returned error wraps one of these, and its text says what
-// exactly is wrong.
+// The errors that a caller can check with errors.Is. Each returned error wraps one, and says what is wrong.
 var (
 	// ErrInvalid: the request itself is wrong (a limit, key, pattern or cost
 	// out of bounds). Nothing was sent to the store.
@@ -26,11 +25,9 @@ var (
 	// ErrRefused: the store answered and refused: wrong password, missing
 	// right, out of memory, a replica. Nothing was charged.
 	ErrRefused = errors.New("store refused")
-	// ErrForeign: the key holds a value that limitctl did not write. The value is unchanged. [ForeignError] has the
-	// key.
+	// ErrForeign: the key holds a value that limitctl did not write, and leaves. [ForeignError] has the key.
 	ErrForeign = errors.New("foreign value")
-	// ErrUnknownToken: the token of a settlement is unknown, because nothing was allowed with it or because its time
-	// is over. Nothing was changed.
+	// ErrUnknownToken: nothing was allowed with the token of a settlement, or its time is over. Nothing was changed.
 	ErrUnknownToken = errors.New("unknown token")
 	// ErrClosed: the store, or one of its wrappers, is closed. Nothing was charged. It is not an ErrUnavailable: no
 	// failure policy decides instead of a closed store.

@@ -28,9 +28,8 @@ type Key struct {
 	Name    string
 }
 
-// Validate returns an [ErrInvalid] if k is not a valid key. A subject or a name is UTF-8 of 1 to MaxSubjectLength
-// (MaxNameLength) bytes without control characters, "{" or "}": the braces delimit the subject in a store key. The
-// Name may be empty.
+// Validate returns an [ErrInvalid] if k is not a valid key. A subject or a name is UTF-8 of 1 to 1024 bytes without
+// control characters and braces, which delimit the subject in a store key. The Name may be empty.
 func (k Key) Validate() error {
 	if err := checkPart("subject", k.Subject, MaxSubjectLength); err != nil {
 		return err
@@ -156,8 +155,7 @@ func joinParts(parts []string) string {
 	return text
 }
 
-// cutAt returns the beginning of text, at most length bytes of it, without the beginning of
-// a character or of an escape at its end.
+// cutAt returns at most length bytes of the beginning of text, without half a character or escape at its end.
 func cutAt(text string, length int) string {
 	for !utf8.RuneStart(text[length]) {
 		length--

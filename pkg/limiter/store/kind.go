@@ -88,8 +88,7 @@ func (k Kind) String() string { return definitions[k].name }
 // Algorithm returns the algorithm that k is the kind of.
 func (k Kind) Algorithm() Algorithm { return definitions[k].algorithm }
 
-// RecordsOf returns the kind whose records and script k shares, k itself if it has its own. A leaky bucket is a token
-// bucket there, since a delay changes no state.
+// RecordsOf returns the kind whose records and script k shares: a leaky bucket is a token bucket, any other itself.
 func (k Kind) RecordsOf() Kind {
 	if k == Kind(LeakyBucket) {
 		return Kind(TokenBucket)
@@ -97,8 +96,7 @@ func (k Kind) RecordsOf() Kind {
 	return k
 }
 
-// RecordSize returns the number of bytes of a record of kind k, 0 if that varies. A record of fixed size holds at
-// most two numbers.
+// RecordSize returns the bytes of a record of kind k, with at most two numbers; 0 if the size varies.
 func (k Kind) RecordSize() int {
 	if definitions[k].ring != nil {
 		return 0
@@ -117,8 +115,7 @@ func (k Kind) HasSlices() bool { return k == slicedCounterKind }
 // its window then (see [Limit.InWindow]), and a script that finds them wrong decides nothing.
 func (k Kind) InCalendar() bool { return k == calendarWindowKind }
 
-// DecidesShort reports whether a short script decides limits of kind k: their states are two numbers, and nothing else
-// is to be looked at.
+// DecidesShort reports whether a short script decides kind k, whose states are two numbers and nothing else.
 func (k Kind) DecidesShort() bool { return k.RecordSize() > 0 && !k.InCalendar() }
 
 // RecordVersion returns the version of the record format that records of kind k have.
@@ -137,8 +134,7 @@ func (l *Limit) Kind() Kind {
 	return Kind(l.Algorithm)
 }
 
-// windows returns for how many windows, or slices, a unit of l counts, with the one that it was charged in. It is 0 if
-// l has no windows at fixed times.
+// windows returns for how many windows, or slices, a unit counts, its own included; 0 without fixed windows.
 func (l *Limit) windows() Instant {
 	switch l.Kind() {
 	case Kind(FixedWindow), calendarWindowKind:
@@ -152,8 +148,7 @@ func (l *Limit) windows() Instant {
 	}
 }
 
-// CanAdvance reports whether units of l, which must be normalized, can be taken in advance: it makes no difference which
-// of the recently charged units are given back.
+// CanAdvance reports whether units of the normalized l can be taken in advance: any of the latest can be given back.
 func (l *Limit) CanAdvance() bool { return l.Algorithm == TokenBucket || l.windows() > 0 }
 
 // Advance is for units that were charged in advance at an instant. Until end, they can be used or given back as if they

@@ -51,8 +51,7 @@ func (s BreakerState) String() string { return [...]string{"closed", "open", "ha
 
 // BreakerChange is a change of a breaker's state.
 type BreakerChange struct {
-	// Shard is the shard of a [Sharded] store, such as a master of a Cluster; empty for other stores. When the store
-	// loses a shard, its breaker changes to closed.
+	// Shard is the shard of a [Sharded] store, empty for others. The breaker of a lost shard changes to closed.
 	Shard    string
 	From, To BreakerState
 	At       time.Time
@@ -60,13 +59,11 @@ type BreakerChange struct {
 	Reason error
 }
 
-// Leases has the settings of a layer that takes units of a busy key in advance, in chunks, and hands them out without
-// a round trip. It never lets through more than the limit, but can deny units that other processes hold. A zero field
-// means its default.
+// Leases has the settings of a layer that takes units of a busy key in advance and hands them out without a round
+// trip. It never exceeds the limit, but can deny units that other processes hold. A zero field means its default.
 type Leases struct {
-	// Max is the most units of a key that a process holds; the default is 1000. It is never more than a tenth of what
-	// the limit allows at once to requests that leave as much. The number follows the rate of the key: about what is
-	// taken in a quarter to a half of a Term.
+	// Max is the most units of a key that a process holds, by default 1000, and at most a tenth of what the limit
+	// allows at once. The number follows the rate of the key: what is taken in a quarter to a half of a Term.
 	Max int64
 	// Term is the longest time that units are held; the default is 100 ms.
 	Term time.Duration
@@ -80,8 +77,7 @@ func (l Leases) WithDefaults() Leases {
 // DenialMemory has the settings of a layer that repeats the store's denials without a round trip until their
 // RetryAfter is over. It never allows anything. A zero field means its default.
 type DenialMemory struct {
-	// MaxStale is the longest time that a denial is remembered; the default is 1 s. So late it can notice that another
-	// process gave units back.
+	// MaxStale is the longest time of a remembered denial, by default 1 s: so late it can notice units given back.
 	MaxStale time.Duration
 	// Keys is the approximate number of keys to remember, at about 300 bytes each; the default is 16,384. If there are
 	// more, the denials that end first are forgotten first.
@@ -93,9 +89,8 @@ func (m DenialMemory) WithDefaults() DenialMemory {
 	return DenialMemory{MaxStale: orDefault(m.MaxStale, time.Second), Keys: orDefault(m.Keys, 16_384)}
 }
 
-// Overrides has the settings of a layer that applies the overrides of operators within about a second. It reads them
-// in the background. Only the first decision, and the first after a pause, waits for them. A zero field means its
-// default.
+// Overrides has the settings of a layer that applies overrides of operators within about a second. It reads them in
+// the background; only the first decision, and the first after a pause, waits. A zero field means its default.
 type Overrides struct {
 	// Every is the time between two reads; the default is 1 s.
 	Every time.Duration

@@ -69,11 +69,9 @@ const (
 	MaxSlices          = 3600
 	MinPeriod          = time.Millisecond
 	MaxPeriod          = 366 * 24 * time.Hour
-	// MaxDrain bounds the time in which a full bucket empties, burst × period ÷ count, so that its end is a valid
-	// instant.
+	// MaxDrain bounds the time in which a full bucket empties, so that its end is a valid instant.
 	MaxDrain = 100 * 366 * 24 * time.Hour
-	// MaxUsage is the most units of a key that can be in use; for a sliding log that is MaxSlidingLogCount. Only a
-	// Charge or a Settle can exceed the capacity.
+	// MaxUsage is the most units of a key in use; only a Charge or a Settle can exceed the capacity.
 	MaxUsage = MaxCount
 )
 
@@ -106,8 +104,7 @@ type Limit struct {
 	Phase time.Duration
 }
 
-// Normalize returns l with its defaults filled in (Algorithm, Burst), and with zero for one slice. The error is an
-// [ErrInvalid] that says which bound l breaks.
+// Normalize returns l with its defaults filled in. The error is an [ErrInvalid] that says which bound l breaks.
 func (l Limit) Normalize() (Limit, error) {
 	l.setDefaults()
 	return l, l.check()
@@ -125,8 +122,7 @@ func (l *Limit) setDefaults() {
 	}
 }
 
-// check returns an error for the first bound that the normalized limit l breaks. It allocates nothing for a valid
-// limit: every decision calls it.
+// check returns an error for the first bound that the normalized limit breaks. For a valid one it allocates nothing.
 func (l *Limit) check() error {
 	if !l.Algorithm.known() {
 		return Invalidf("unknown algorithm number %d; there are %d to %d", uint8(l.Algorithm), TokenBucket, SlidingCounter)
@@ -205,8 +201,7 @@ func CheckUsage(limit *Limit, units int64) error {
 	return nil
 }
 
-// scale returns l with another count and burst, within the bounds of limits. The burst is lower where the bucket would
-// take longer than MaxDrain to empty.
+// scale returns l with another count, and a burst that is low enough for MaxDrain, within the bounds of limits.
 func (l Limit) scale(of func(units int64) int64) Limit {
 	most, burst := l.Algorithm.MaxCount(), l.Burst
 	l.Count = min(max(MinCount, of(l.Count)), most)
@@ -223,8 +218,7 @@ func (l Limit) scale(of func(units int64) int64) Limit {
 // period returns the period in microseconds, the unit of all arithmetic.
 func (l *Limit) period() int64 { return int64(l.Period / time.Microsecond) }
 
-// Capacity returns the most units that l allows at one instant: the burst of a bucket, the count of a window. A
-// greater cost never fits.
+// Capacity returns the most units that l allows at one instant: the burst of a bucket, the count of a window.
 func (l Limit) Capacity() int64 {
 	if l.Burst == 0 || !l.Algorithm.HasBurst() {
 		return l.Count
@@ -257,8 +251,7 @@ func (l Limit) DefaultName() string {
 	return name
 }
 
-// String returns l in the form that [ParseLimit] reads, with the algorithm, and with the options that are not the
-// default: "token-bucket:10/1m,burst=20".
+// String returns l as [ParseLimit] reads it, with its algorithm: "token-bucket:10/1m,burst=20".
 func (l Limit) String() string {
 	if l.Algorithm == 0 {
 		l.Algorithm = TokenBucket

@@ -12,9 +12,8 @@ import (
 	"github.com/limitctl/limitctl/internal/subjecttext"
 )
 
-// Override changes the limits of some keys until an instant: another limit, a block or an exemption. An operator
-// sets it in a store (see admin.Tables). A limiter with the option limiter.Overrides applies it within about
-// a second, unless the store is away.
+// Override changes the limits of some keys until an instant: another limit, a block or an exemption. Operators set it
+// in a store (see admin.Tables), and a limiter with limiter.Overrides applies it within about a second.
 type Override struct {
 	// ID identifies the override, for instance to revoke it. The store makes it.
 	ID string
@@ -23,8 +22,7 @@ type Override struct {
 	// Names selects their limits by name; the zero Pattern selects all. For a key of a policy with hash_by, the name
 	// can also be that of its limit alone, without the attributes after it.
 	Names Pattern
-	// Attributes are those that a key of a policy must have, if any. The key may have others. A key that no policy
-	// made has none.
+	// Attributes are those that a key of a policy must have; it may have others. Other keys have none.
 	Attributes map[string]string
 	// Effect says what the override does, and which of the next three fields counts.
 	Effect OverrideEffect
@@ -33,13 +31,11 @@ type Override struct {
 	// Thousandths is the factor for count and burst in thousandths, for OverrideTimes: 3000 is three times as much,
 	// 500 half. It is from 1 to MaxOverrideThousandths.
 	Thousandths int64
-	// Units are added to count and burst, for OverrideAdd; a negative number takes units away. It is not 0, and from
-	// -[MaxCount] to [MaxCount].
+	// Units are added to count and burst, for OverrideAdd: from -[MaxCount] to [MaxCount], and not 0.
 	Units int64
 	// Reason says why, and By who set it, for people.
 	Reason, By string
-	// CreatedAt and ExpiresAt are by the store's clock, in whole milliseconds. The override ends by itself at
-	// ExpiresAt.
+	// CreatedAt and ExpiresAt are by the store's clock, in whole milliseconds. At ExpiresAt the override ends.
 	CreatedAt, ExpiresAt time.Time
 	// Left is the time until ExpiresAt, from the instant at which the store returned the override.
 	Left time.Duration
@@ -48,8 +44,7 @@ type Override struct {
 // OverrideEffect is what an override does.
 type OverrideEffect uint8
 
-// The effects. Among several overrides of a key a block comes first, then an exemption, then the others; see
-// [OverrideList].
+// The effects. A block comes before an exemption, and that before the others; see [OverrideList].
 const (
 	// OverrideLimit: another limit applies. The usage stays.
 	OverrideLimit OverrideEffect = iota
@@ -227,8 +222,7 @@ func CompareAge(a, b *Override) int {
 	return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), strings.Compare(a.ID, b.ID))
 }
 
-// For returns the override that applies to key, which must have a name, or nil. The result is
-// part of the list, and must not be changed.
+// For returns the override that applies to key, which has a name, or nil. It must not be changed.
 func (l *OverrideList) For(key Key) *Override { return l.InForce(&key, 0) }
 
 // All returns the overrides of the list, which must not be changed.
@@ -254,8 +248,8 @@ func (l *OverrideList) InForce(key *Key, now Instant) *Override {
 	return first.Override
 }
 
-// BlockedUntil returns the end of the last block of key; block is one of them. All blocks have begun, so there is no
-// gap before that.
+// BlockedUntil returns the end of the last block of key, of which block is one. All blocks have begun, so there is no
+// gap.
 func (l *OverrideList) BlockedUntil(key *Key, block *Override) Instant {
 	parsed, end := parsedKey{Key: key}, InstantOf(block.ExpiresAt)
 	for _, some := range [...][]*rankedOverride{l.subjects[key.Subject], l.patterns} {

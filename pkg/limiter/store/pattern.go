@@ -271,9 +271,8 @@ func (t *globToken) matches(r rune) bool {
 // nothing or, in old versions, overflows its stack. A hundred stars narrow a scan down well enough.
 const maxRedisStars = 100
 
-// RedisGlob returns a glob for Redis's MATCH that selects at least every subject that p selects: Redis matches
-// bytes, so an element for one character becomes "*". A scan with it must also call Match. Characters that Redis
-// would read as a glob are escaped.
+// RedisGlob returns a glob for Redis's MATCH that selects at least what p does: Redis matches bytes, so an element for
+// one character becomes "*". A scan with it must also call Match.
 func (p Pattern) RedisGlob() string {
 	if p.subject != "" {
 		return EscapeGlob(p.subject)

@@ -69,8 +69,7 @@ type networkAt struct {
 	netip.Prefix
 }
 
-// networksIn returns what can be read as a network at the end of a subject. It begins behind one of the colons, of which
-// an IPv6 address can have some, too.
+// networksIn returns what can be read as a network at the end of a subject, behind any of its colons.
 func networksIn(subject string) (all []networkAt) {
 	for at := 0; ; {
 		if network, ok := parseNetwork(subject[at:]); ok {

@@ -28,9 +28,8 @@ const (
 	// everything back. Another Settle with the same costs changes nothing and has the same answer; with other costs
 	// it is an [ErrInvalid]. If the token is unknown, it is an [ErrUnknownToken].
 	Settle
-	// TakeUpTo charges as many of Cost units as fit, the same number to every request, and returns it as
-	// [Decision].Granted. It is allowed if that is at least one. All requests must have the same Cost and, in a
-	// Cluster, keys of one slot.
+	// TakeUpTo charges as many of Cost units as fit, the same to every request, as [Decision].Granted; it is allowed
+	// if that is at least one. All requests have the same Cost and, in a Cluster, one slot.
 	TakeUpTo
 )
 
@@ -66,8 +65,7 @@ type Request struct {
 	//
 	// It has at most [MaxTokenLength] bytes; the other rules are those of a subject.
 	Token string
-	// TokenTTL is how long the token is remembered, up to [MaxTokenTTL]; zero means [DefaultTokenTTL]. That of the
-	// first call with the token counts.
+	// TokenTTL is how long the token is remembered, by default [DefaultTokenTTL]. The first call's counts.
 	TokenTTL time.Duration
 	// NotAfter, if not zero, makes a late Refund do nothing: if the store's clock, or the last charge of a key, is
 	// past it, nothing is given back, and the decisions are not Allowed. The instant is by the store's clock, such
@@ -110,8 +108,7 @@ func (r *Request) HasDefaults() bool {
 		(r.Token == "" || r.TokenTTL != 0)
 }
 
-// Capacity returns the most units that may be in use after r is allowed: what its limit allows at one instant, less
-// what r leaves.
+// Capacity returns the most units that may be in use after r: what its limit allows at once, less what r leaves.
 func (r *Request) Capacity() int64 { return r.Limit.Capacity() - r.Leave }
 
 // NeverFits reports whether op on r can never be allowed, however little is in use.
@@ -137,8 +134,7 @@ func (r *Request) SetLimit(limit Limit) {
 	r.Limit = limit
 }
 
-// Check returns an [ErrInvalid] if r, whose defaults are set, is out of bounds. It is a [*NeverFitsError] if
-// [Request.NeverFits] is true.
+// Check returns an [ErrInvalid] if r, with its defaults, is out of bounds: a [*NeverFitsError] if it never fits.
 func (r *Request) Check(op Op) error {
 	if err := r.Limit.check(); err != nil {
 		return err
@@ -184,9 +180,8 @@ func (r *Request) checkToken(op Op) error {
 	return checkPart("token", r.Token, MaxTokenLength)
 }
 
-// NormalizeAll appends the normalized reqs to buf. In addition to the checks of [Request.Normalize], there may be at
-// most [MaxRequests], and no key twice: two charges of one key could each fit and not both. All must have the same
-// token, or none.
+// NormalizeAll appends the normalized reqs to buf. There may be at most [MaxRequests], all with the same token or
+// none, and no key twice: two charges of one key could each fit and not both.
 func NormalizeAll(buf []Request, op Op, reqs []Request) ([]Request, error) {
 	if len(reqs) == 0 || len(reqs) > MaxRequests {
 		return buf, Invalidf("%d requests in one call; there must be from 1 to %d", len(reqs), MaxRequests)

@@ -18,8 +18,7 @@ var slicedCounterRing = ringLayout{indexSize: 2, atSize: 2, sumSize: 4, maxUnits
 
 func (slicedCounter) width(s *State) int64 { return s.Limit.period() / s.Limit.Slices }
 
-// view returns what the oldest slice in view holds and what all later ones do, and how much of the oldest is in view of
-// its width.
+// view returns what the oldest slice in view and all later ones hold, and how much of its width is in view.
 func (c slicedCounter) view(s *State, now Instant) (oldest, rest, inView, width int64) {
 	width = c.width(s)
 	fading := Instant(int64(now)/width - s.Limit.Slices)
@@ -39,8 +38,7 @@ func (c slicedCounter) used(s *State, now Instant) int64 {
 	return mulAddDivCeil(oldest, inView, 0, width) + rest
 }
 
-// The slice with the newest of the units in excess of room has to fade until its share is what room leaves to it after
-// the later ones.
+// The slice with the newest of the units in excess of room has to fade to what the later ones leave of room.
 func (c slicedCounter) usedAtMost(s *State, room int64, now Instant) Instant {
 	i, found := s.log.indexOfUnitFromNewest(room)
 	if !found {

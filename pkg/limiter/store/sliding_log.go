@@ -16,8 +16,7 @@ func (slidingLog) used(s *State, now Instant) int64 {
 	return s.log.sum() - s.log.sumBefore(s.log.indexAfter(now-Instant(s.Limit.period())))
 }
 
-// A unit taken at t leaves the window at t + period, so used is room or less when the newest of the units in excess of
-// room has left.
+// A unit of t leaves the window at t + period: room is enough when the newest of the units in excess has left.
 func (slidingLog) usedAtMost(s *State, room int64, now Instant) Instant {
 	i, found := s.log.indexOfUnitFromNewest(room)
 	if !found {

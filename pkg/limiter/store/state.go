@@ -73,8 +73,7 @@ func (s *State) Used(now Instant) int64 {
 	return s.rule().used(s, s.clock(now))
 }
 
-// UnusedAt returns the first instant, not before now, at which s equals the unused state again if nothing more is
-// charged. A store lets the key expire then.
+// UnusedAt returns the first instant from now on at which nothing is in use. A store lets the key expire then.
 func (s *State) UnusedAt(now Instant) Instant { return s.UsedAtMost(0, now) }
 
 // UsedAtMost returns the first instant, not before now, at which no more than room units are

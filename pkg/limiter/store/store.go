@@ -47,9 +47,8 @@ type Store interface {
 // limiter then counts for each shard. It finds the shards also through wrappers that were made with [Wrap].
 type Sharded interface {
 	Store
-	// Shard returns the name of the shard that decides about key. It is empty if the store has only one shard or
-	// does not know its shards yet. Each call asks for it, and calls are concurrent, so it answers from memory. The
-	// key may be invalid.
+	// Shard returns the name of the shard that decides about key, which may be invalid; empty if there is only one or
+	// none is known yet. Each call asks for it, and calls are concurrent, so it answers from memory.
 	Shard(key Key) string
 }
 
@@ -113,8 +112,7 @@ type wrapped struct {
 // Unwrap returns the store inside.
 func (w *wrapped) Unwrap() Store { return w.inner }
 
-// As returns store as a T, or the first store inside it that is a T. It finds the optional parts of a store, since a
-// wrapper has only the methods of a Store.
+// As returns store as a T, or the first store inside it that is one: the optional parts of a store.
 func As[T any](store Store) (found T, has bool) {
 	for store != nil {
 		if found, has = store.(T); has {

@@ -11,8 +11,7 @@ import (
 	"github.com/limitctl/limitctl/internal/recordformat"
 )
 
-// TokenRecord is what a store remembers of an allowed call with a token. The zero TokenRecord is that of an unknown
-// token.
+// TokenRecord is what a store remembers of an allowed call with a token; zero for an unknown token.
 type TokenRecord struct {
 	Op      Op
 	Settled bool
@@ -57,8 +56,7 @@ func TokenDigestOf(reqs []Request) (digest TokenDigest) {
 	return digest
 }
 
-// appendAsked appends l as it was asked for: one with a calendar without a window, which can end before the call is
-// repeated.
+// appendAsked appends l as it was asked for: a calendar without its window, which can end before a repetition.
 func (l *Limit) appendAsked(buf []byte) []byte {
 	if l.Calendar == nil {
 		return l.AppendPacked(buf)
@@ -164,8 +162,7 @@ func (t *TokenRecord) check(op Op, reqs []Request) error {
 	return nil
 }
 
-// settles reports whether a settlement charges req, which was allowed with a token: what a shadow limit would have
-// denied stays uncharged.
+// settles reports whether a settlement charges req: what a shadow limit would have denied stays uncharged.
 func (c *TokenCharge) settles(req *Request) bool { return !req.Shadow || c.Granted > 0 }
 
 // charged is the number of units that are charged for c now.

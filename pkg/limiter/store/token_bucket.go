@@ -57,8 +57,7 @@ func (bucket) refund(s *State, cost int64) {
 	}
 }
 
-// isOverfull reports whether s is a bucket whose level was above its burst at s.Time, as only a [Charge] or a [Settle]
-// can leave it.
+// isOverfull reports whether the level of a bucket was above its burst, as only a [Charge] or a [Settle] leaves it.
 func (s *State) isOverfull() bool {
 	return s.Limit.Algorithm.HasBurst() && (s.Units > s.Limit.Burst || s.Units == s.Limit.Burst && s.Rest > 0)
 }

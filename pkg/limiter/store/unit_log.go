@@ -5,9 +5,8 @@ import (
 	"sort"
 )
 
-// unitLog is the times of units, oldest first. Units taken at one instant share an entry, and every entry carries the
-// running sum, so that a count over any range is one subtraction and a search takes log n steps. The zero unitLog is
-// empty.
+// unitLog is the times of units, oldest first. Units of one instant share an entry, and every entry has the running
+// sum, so that a count over any range is one subtraction, and a search takes log n steps.
 type unitLog struct {
 	entries []logEntry // the first of which are forgotten
 	head    int        // how many
