@@ -30,14 +30,19 @@ func (t *Tables) EnsureStoreID(ctx context.Context) (string, error) {
 	if id, err := t.StoreID(ctx); err != nil || id != "" {
 		return id, err
 	}
-	var id [storeIDBytes]byte
-	rand.Read(id[:]) // never fails
 	_, err := t.Change(ctx, &Change{Table: IdentityTable, What: "write of the store's id",
-		Set: []TableRecord{{Value: hex.EncodeToString(id[:])}}})
+		Set: []TableRecord{{Value: randomHex(2 * storeIDBytes)}}})
 	if err != nil {
 		return "", err
 	}
 	return t.StoreID(ctx)
+}
+
+// randomHex returns so many characters that nobody has had before.
+func randomHex(size int) string {
+	random := make([]byte, size/2)
+	rand.Read(random) // never fails
+	return hex.EncodeToString(random)
 }
 
 // IsStoreID reports whether text has the form of an id.

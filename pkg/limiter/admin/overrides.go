@@ -2,10 +2,8 @@ package admin
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base32"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -93,7 +91,7 @@ func (t *Tables) changeOverrides(ctx context.Context, what string,
 			last = max(last, c.Rest[i].Ends)
 		}
 		if last > 0 {
-			c.Set = append(c.Set, TableRecord{Value: newOverrideVersion(), Created: now, Ends: last, Left: now.Until(last)})
+			c.Set = append(c.Set, TableRecord{Value: randomHex(OverrideVersionSize), Created: now, Ends: last, Left: now.Until(last)})
 		} else {
 			c.Drop = append(c.Drop, "")
 		}
@@ -237,15 +235,11 @@ func (w *overrideText) json() string {
 // patternText writes p in a form that can be read back.
 func patternText(p store.Pattern) string {
 	subject, exact := p.Exact()
-	if !exact || p.String() != subject {
-		return p.String()
+	read, err := store.ParsePattern(p.String())
+	if same, _ := read.Exact(); exact && (err != nil || same != subject) {
+		return store.EscapeGlob(subject)
 	}
-	if read, err := store.ParsePattern(subject); err == nil {
-		if same, exact := read.Exact(); exact && same == subject {
-			return subject
-		}
-	}
-	return store.EscapeGlob(subject)
+	return p.String()
 }
 
 // DecodeOverride reads the text of [EncodeOverride].
@@ -288,11 +282,4 @@ const overrideIDLetters = "0123456789abcdefghjkmnpqrstvwxyz"
 // IsOverrideID reports whether text has the form of an ID.
 func IsOverrideID(text string) bool {
 	return len(text) == OverrideIDSize && strings.Trim(text, overrideIDLetters) == ""
-}
-
-// newOverrideVersion returns a new, unique version.
-func newOverrideVersion() string {
-	random := make([]byte, OverrideVersionSize/2)
-	rand.Read(random) // never fails
-	return hex.EncodeToString(random)
 }

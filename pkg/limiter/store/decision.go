@@ -1,6 +1,7 @@
 package store
 
 import (
+	"slices"
 	"time"
 )
 
@@ -109,18 +110,13 @@ type Summary struct {
 // Summarize sums up the decisions of one call. Shadow limits count only if there are no others, and deny nothing. A
 // decision that was not made, as another limit had denied, does not count. No decisions are a denial.
 func Summarize(decisions []Decision) Summary {
-	sum := Summary{Allowed: AllAllowed(decisions), Unguarded: true}
-	onlyShadows := true
-	for i := range decisions {
-		d := &decisions[i]
-		onlyShadows = onlyShadows && d.Shadow
-		sum.Unguarded = sum.Unguarded && (d.Shadow || d.Unguarded)
-	}
 	if len(decisions) == 0 {
-		return Summary{} // nobody was asked
+		return Summary{}
 	}
-	if onlyShadows {
-		sum.Unguarded = decisions[0].Unguarded
+	onlyShadows := !slices.ContainsFunc(decisions, func(d Decision) bool { return !d.Shadow })
+	sum := Summary{Allowed: AllAllowed(decisions), Unguarded: true}
+	for i := range decisions {
+		sum.Unguarded = sum.Unguarded && (decisions[i].Unguarded || decisions[i].Shadow && !onlyShadows)
 	}
 	first := true
 	for i := range decisions {
@@ -139,8 +135,7 @@ func Summarize(decisions []Decision) Summary {
 		if onlyShadows {
 			continue // nobody has to wait
 		}
-		sum.RetryAfter = max(sum.RetryAfter, d.RetryAfter)
-		sum.ResetAfter = max(sum.ResetAfter, d.ResetAfter)
+		sum.RetryAfter, sum.ResetAfter = max(sum.RetryAfter, d.RetryAfter), max(sum.ResetAfter, d.ResetAfter)
 		sum.Delay = max(sum.Delay, d.Delay)
 		if !d.Allowed && !d.Unguarded {
 			sum.DeniedBy = append(sum.DeniedBy, i)
