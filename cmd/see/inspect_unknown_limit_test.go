@@ -154,7 +154,7 @@ func TestSummaryCountsWhatIsNotKnown(t *testing.T) {
 		t.Errorf("it is %s", text)
 	}
 	answer := newSummaryAnswer("", 0, &keyFacts{})
-	for _, e := range storetest.NotAllKnown()[2:] { // of these nobody can tell
+	for _, e := range storetest.NotAllKnown().List[2:] { // of these nobody can tell
 		answer.add(&inspectRow{entry: e})
 	}
 	answer.finish(false)

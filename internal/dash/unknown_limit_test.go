@@ -56,7 +56,7 @@ func TestListShowsWhatIsNotKnown(t *testing.T) {
 
 // A document says what is not known by null.
 func TestDocumentOfWhatIsNotKnown(t *testing.T) {
-	for _, e := range storetest.NotAllKnown() {
+	for _, e := range storetest.NotAllKnown().List {
 		text, err := json.Marshal(reading{Entry: e})
 		if err != nil {
 			t.Fatal(err)

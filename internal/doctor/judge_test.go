@@ -434,7 +434,7 @@ func TestClassify(t *testing.T) {
 // Limits that are not known whole are counted by what is known.
 func TestGroupsOfUnknownLimits(t *testing.T) {
 	groups := map[string]int64{}
-	for _, e := range storetest.NotAllKnown()[1:] {
+	for _, e := range storetest.NotAllKnown().List[1:] {
 		groups[groupOf(&e)]++
 	}
 	if want := map[string]int64{"fixed-window:10/?": 1, "fixed-window:?/1m": 1, "unknown": 2}; !reflect.DeepEqual(groups, want) {

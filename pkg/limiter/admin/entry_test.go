@@ -23,7 +23,7 @@ func TestWhatIsKnownOfAnEntry(t *testing.T) {
 		"used-only": {true, false, false, false, false, true, false, 0, "unknown"},
 		"silent":    {false, false, false, false, false, false, false, 0, "unknown"},
 	}
-	for _, e := range storetest.NotAllKnown() {
+	for _, e := range storetest.NotAllKnown().List {
 		want, has := wants[e.Key.Subject]
 		delete(wants, e.Key.Subject)
 		share, shareKnown := e.Share()

@@ -10,44 +10,27 @@ import (
 
 	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Entries is an [admin.Keyspace] with exactly these entries, valid or not, for tests of code that reads entries. It
-// decides and changes nothing.
-type Entries []admin.Entry
-
-var _ admin.Keyspace = Entries(nil)
+// Entries is an [admin.Keyspace] whose scans find exactly these entries, valid or not, for tests of code that reads entries.
+type Entries struct {
+	admin.Keyspace // an empty one
+	List           []admin.Entry
+}
 
 // Scan implements [admin.Keyspace].
 func (s Entries) Scan(_ context.Context, q admin.Query) iter.Seq2[admin.Entry, error] {
 	return func(yield func(admin.Entry, error) bool) {
-		for _, e := range s {
+		for _, e := range s.List {
 			if q.Has(e.Key) && !yield(e, nil) {
 				return
 			}
 		}
-		q.Report(int64(len(s)), int64(len(s)))
+		q.Report(int64(len(s.List)), int64(len(s.List)))
 	}
 }
-
-// Decide refuses.
-func (s Entries) Decide(context.Context, store.Op, []store.Request, []store.Decision) error {
-	return store.ErrRefused
-}
-
-// Delete refuses.
-func (s Entries) Delete(context.Context, ...admin.Record) (int, []admin.Record, error) {
-	return 0, nil, store.ErrRefused
-}
-
-// Import refuses.
-func (s Entries) Import(context.Context, bool, ...admin.Record) ([]admin.ImportOutcome, error) {
-	return nil, store.ErrRefused
-}
-
-// Close does nothing.
-func (s Entries) Close() error { return nil }
 
 // NotAllKnown returns entries of a limit. Less is known of each than of the one before: everything, all but the
 // period, all but the count, only the usage, and only that the key exists.
@@ -63,13 +46,13 @@ func NotAllKnown() Entries {
 	noCount.Count, noCount.Burst = 0, 0
 	silent := entry("silent", store.Limit{}, store.Decision{})
 	silent.UsedUnknown, silent.TTL = true, -time.Millisecond
-	return Entries{
+	return Entries{memorystore.New(), []admin.Entry{
 		entry("whole", limit, store.Decision{Used: 10, RetryAfter: time.Minute / 2, ResetAfter: time.Minute / 2}),
 		entry("no-period", noPeriod, store.Decision{Allowed: true, Used: 9, Remaining: 1, ResetAfter: time.Minute / 2}),
 		entry("no-count", noCount, store.Decision{Used: 8, ResetAfter: time.Minute / 2}),
 		entry("used-only", store.Limit{}, store.Decision{Used: 7, ResetAfter: time.Minute / 2}),
 		silent,
-	}
+	}}
 }
 
 func foreignDataIsNotTouched(t *testing.T, h Harness, kind store.Kind) {
