@@ -3,7 +3,6 @@ package admin_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -92,27 +91,8 @@ func TestOverridesAreChecked(t *testing.T) {
 			t.Errorf("revoking %q: %v, %v", id, found, err)
 		}
 	}
-	many := map[string]string{}
-	for i := range store.MaxOverrideAttributes + 1 {
-		many[fmt.Sprintf("a%d", i)] = "b"
-	}
-	for _, o := range []store.Override{
-		{Effect: 99},
-		{Effect: store.OverrideLimit},
-		{Effect: store.OverrideLimit, Limit: store.Limit{Count: 1, Period: time.Nanosecond}},
-		{Effect: store.OverrideTimes},
-		{Effect: store.OverrideTimes, Thousandths: store.MaxOverrideThousandths + 1},
-		{Effect: store.OverrideAdd},
-		{Effect: store.OverrideAdd, Units: -store.MaxCount - 1},
-		{Effect: store.OverrideBlock, Reason: "a\nb"},
-		{Effect: store.OverrideBlock, Reason: strings.Repeat("a", store.MaxOverrideText+1)},
-		{Effect: store.OverrideBlock, By: "\xff"},
-		{Effect: store.OverrideBlock, Attributes: many},
-		{Effect: store.OverrideBlock, Attributes: map[string]string{"tenant": ""}},
-	} {
-		if _, err := table.SetOverride(ctx, o, time.Hour); !errors.Is(err, store.ErrInvalid) {
-			t.Errorf("%+v: %v", o, err)
-		}
+	if _, err := table.SetOverride(ctx, store.Override{Effect: store.OverrideAdd}, time.Hour); !errors.Is(err, store.ErrInvalid) {
+		t.Errorf("no units: %v", err)
 	}
 	for _, lasts := range []time.Duration{0, -time.Hour, store.MaxOverrideTime + 1} {
 		if _, err := table.SetOverride(ctx, store.Override{Effect: store.OverrideBlock}, lasts); !errors.Is(err, store.ErrInvalid) {

@@ -51,6 +51,9 @@ func TestBoundsOfAnOverride(t *testing.T) {
 		{"no units", add(0), time.Hour, false},
 		{"the last effect", store.Override{Effect: store.OverrideExempt}, time.Hour, true},
 		{"no effect", store.Override{Effect: store.OverrideExempt + 1}, time.Hour, false},
+		{"no limit", store.Override{Effect: store.OverrideLimit}, time.Hour, false},
+		{"two lines", store.Override{Effect: store.OverrideBlock, Reason: "a\nb"}, time.Hour, false},
+		{"no text", store.Override{Effect: store.OverrideBlock, By: "\xff"}, time.Hour, false},
 	} {
 		if err := test.o.Check(test.lasts); (err == nil) != test.fits || err != nil && !errors.Is(err, store.ErrInvalid) {
 			t.Errorf("%s: %v; want it to fit: %v", test.name, err, test.fits)

@@ -250,29 +250,18 @@ func TestParsePeriod(t *testing.T) {
 	}{
 		{"ms", time.Millisecond, "1ms"},
 		{"s", time.Second, "1s"},
-		{"m", time.Minute, "1m"},
-		{"h", time.Hour, "1h"},
 		{"d", day, "1d"},
-		{"0", 0, "0s"},
 		{"0s", 0, "0s"},
-		{"500ms", 500 * time.Millisecond, "500ms"},
-		{"1000ms", time.Second, "1s"},
 		{"1.5s", 1500 * time.Millisecond, "1.5s"},
 		{"90s", 90 * time.Second, "1m30s"},
-		{"60m", time.Hour, "1h"},
 		{"1h30m", 90 * time.Minute, "1h30m"},
 		{"1h30s", time.Hour + 30*time.Second, "1h0m30s"},
-		{"10h", 10 * time.Hour, "10h"},
-		{"100m", 100 * time.Minute, "1h40m"},
 		{"24h", day, "1d"},
 		{"1d", day, "1d"},
 		{"1d12h", 36 * time.Hour, "36h"},
 		{"1d1ms", day + time.Millisecond, "24h0m0.001s"},
-		{"7d", 7 * day, "7d"},
 		{"1w", 7 * day, "7d"},
 		{"15250weeks", 15250 * 7 * day, "106750d"},
-		{"366d", 366 * day, "366d"},
-		{"36600d", store.MaxDrain, "36600d"},
 		{"65535d", 65535 * day, "65535d"},
 	} {
 		got, err := store.ParsePeriod(test.text)
@@ -318,15 +307,10 @@ func TestParseAlgorithm(t *testing.T) {
 	const all = "there are token-bucket, leaky-bucket, fixed-window, sliding-log, sliding-counter"
 	for _, test := range []struct{ name, want string }{
 		{"", all},
-		{"x", all},
 		{"bucket", "did you mean token-bucket?"},
-		{"leaky", all},
 		{"leaky_bucket", "did you mean leaky-bucket?"},
-		{"fixed-windows", "did you mean fixed-window?"},
 		{"window", "did you mean fixed-window?"},
 		{"sliding-window", "did you mean sliding-log?"},
-		{"slidingcounter", "did you mean sliding-counter?"},
-		{"counter", all},
 		{strings.Repeat("token-bucket", 6), all}, // longer than is compared
 	} {
 		got, err := store.ParseAlgorithm(test.name)
