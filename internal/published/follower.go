@@ -1,7 +1,6 @@
 package published
 
 import (
-	"cmp"
 	"context"
 	crypto "crypto/rand"
 	"errors"
@@ -24,8 +23,8 @@ type Settings struct {
 	Kept func() (string, error)
 	// OnError gets the error of a look, once for each cause, and nil when looks succeed again.
 	OnError func(error)
-	// OnWarning gets what is wrong although a version is in force: the error if Keep fails, once until it succeeds (Keep is
-	// tried again with each report); once that the process cannot report; and that an earlier program tried another version.
+	// OnWarning gets what is wrong although a version is in force: the error if Keep fails, once that the process cannot
+	// report, and that an earlier program tried another version.
 	OnWarning func(error)
 	// Process identifies this process for others. The follower fills in what is in force.
 	Process Process
@@ -49,9 +48,7 @@ type Follower struct {
 
 	id     string
 	place  int
-	mute   bool   // OnWarning got the error of a report
-	unkept string // the record of the version in force, until it is kept; empty if there is nothing to keep
-	warned bool   // OnWarning got that error
+	mute   bool // OnWarning got the error of a report
 	report struct {
 		at   time.Time
 		text string
@@ -163,28 +160,21 @@ func (f *Follower) apply(next following) error {
 	if err != nil {
 		return &RefusedError{next.Version, err}
 	}
-	f.unkept = cmp.Or(next.record, f.unkept)
+	f.keep(next.record)
 	if warning := next.TriedWarning(); warning != nil && f.OnWarning != nil {
 		f.OnWarning(warning)
 	}
 	return nil
 }
 
-// keep keeps the version in force, if that is not done yet. Without it the version is in force all the same.
-func (f *Follower) keep() {
-	if f.Keep == nil || f.unkept == "" {
+// keep keeps the record of the version in force. Without it the version is in force all the same.
+func (f *Follower) keep(record string) {
+	if f.Keep == nil || record == "" {
 		return
 	}
-	err := panics.Call(func() error { return f.Keep(f.unkept) })
-	if err == nil {
-		f.unkept, f.warned = "", false
-		return
+	if err := panics.Call(func() error { return f.Keep(record) }); err != nil && f.OnWarning != nil {
+		f.OnWarning(fmt.Errorf("version %d is in force, and cannot be kept for a start without the store: %w", f.InForce.Number, err))
 	}
-	if !f.warned && f.OnWarning != nil {
-		f.OnWarning(fmt.Errorf("version %d is in force, and cannot be kept for a start without the store: %w",
-			f.InForce.Number, err))
-	}
-	f.warned = true
 }
 
 // use puts a version in force. A panic is a reason not to, as an error is.

@@ -107,7 +107,6 @@ func (f *Follower) reports(ctx context.Context) {
 	if late := now.Sub(f.report.at); text == f.report.text && late >= 0 && late < reportEvery {
 		return
 	}
-	f.keep()
 	ctx, cancel := store.BudgetContext(ctx, f.Timeout)
 	defer cancel()
 	if f.place < 0 {
