@@ -111,8 +111,7 @@ func foreignDataIsNotTouched(t *testing.T, h Harness, kind store.Kind) {
 	}
 }
 
-// keyspaceAdjusts adjusts hundreds of keys at once, of this kind and of another, and checks that each is as if it
-// had been adjusted alone.
+// keyspaceAdjusts adjusts hundreds of keys of two kinds at once, and checks each as if it had been adjusted alone.
 func keyspaceAdjusts(t *testing.T, h Harness, kind store.Kind) {
 	ctx := context.Background()
 	backend := h.newKeys(t, func() time.Time { return epoch })

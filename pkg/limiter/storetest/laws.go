@@ -74,8 +74,7 @@ var laws = []law{
 	{"LeaveIsIgnored", 1, "charge:half,leave refund:1,leave adjust:half,leave take:1,token settle:2,token,leave"},
 }
 
-// lawCases is how often each law is tested for a kind: once with a limit of 500 that is not used, and then with random
-// limits in random states.
+// lawCases is how often each law is tested for a kind: with a limit of 500 that is not used, then at random.
 const lawCases = 8
 
 // test runs the law against one store.

@@ -234,9 +234,8 @@ func (c *comparison) leave(op store.Op, req *store.Request) int64 {
 	return c.r.Int64N(max(0, most) + 1)
 }
 
-// pause returns a time in which something can expire, and sometimes a negative one. The clock is not set back while
-// a key's usage has expired: then both answers are right, since it depends on the store whether it still knows the
-// key.
+// pause returns a time in which something can expire, and sometimes a negative one. Not while usage has expired: then
+// both answers are right, since a store may still know the key.
 func (c *comparison) pause(now store.Instant) time.Duration {
 	limit := c.reqs[c.r.IntN(len(c.reqs))].Limit
 	period := int64(limit.Period / time.Microsecond)

@@ -27,8 +27,7 @@ import (
 
 // Harness makes stores of the kind under test.
 type Harness struct {
-	// New returns an empty store that decides by clock, or by its own clock if clock is nil. Tests close some of
-	// them; the test's cleanup closes all others.
+	// New returns an empty store that decides by clock, nil for its own. The test's cleanup closes it, if nobody has.
 	New func(tb testing.TB, clock func() time.Time) store.Store
 	// Dump returns all that the store keeps, including expiries, in any form that is equal exactly if nothing was
 	// written. Without it the suite does not check whether something was.
@@ -132,8 +131,7 @@ func check(t *testing.T, property func(*rapid.T)) {
 	})
 }
 
-// LimitOf returns a limit of that kind, which is in 60 slices if its kind has some. period must be whole minutes; it is a
-// day of UTC if the kind has a calendar.
+// LimitOf returns a limit of that kind, in 60 slices or a day of UTC if it has some. period is whole minutes.
 func LimitOf(kind store.Kind, count int64, period time.Duration) store.Limit {
 	limit := store.Limit{Algorithm: kind.Algorithm(), Count: count, Period: period}
 	if kind.HasSlices() {
@@ -145,8 +143,7 @@ func LimitOf(kind store.Kind, count int64, period time.Duration) store.Limit {
 	return limit
 }
 
-// calendars are windows of calendars: such as have a bound soon after the epoch of the tests, and such as have all
-// lengths.
+// calendars are windows with a bound soon after the epoch of the tests, and of all lengths.
 var calendars = []string{
 	"1d,tz=Etc/GMT+1", "1d,tz=Europe/Berlin", "1d,tz=America/Havana", "1d,tz=America/Santiago", "1d,tz=Australia/Lord_Howe",
 	"1w,tz=Asia/Kathmandu", "1mo,tz=Europe/Berlin", "3mo,tz=America/St_Johns", "1y,tz=UTC", "1y,tz=Asia/Almaty",
@@ -172,8 +169,8 @@ func inWindow(limit store.Limit, at time.Time) store.Limit {
 // cuts are numbers of slices. Each of them divides the longest period.
 var cuts = []int64{2, 3, 6, 10, 60, 3600}
 
-// inSlices returns limit with n slices. If they do not divide its period, it extends that by less than a
-// microsecond for each.
+// inSlices returns limit with n slices. If they do not divide its period, it extends that by less than a microsecond
+// each.
 func inSlices(limit store.Limit, n int64) store.Limit {
 	limit.Slices = n
 	if over := limit.Period.Microseconds() % n; over > 0 {
@@ -197,8 +194,7 @@ func kindOf(limit store.Limit) store.Kind {
 	return limit.Kind()
 }
 
-// drainable returns limit without its burst if that would take ages to drain: virtual time must not reach the year
-// 2112, where records end.
+// drainable returns limit without a burst that takes ages to drain: records end in the year 2112.
 func drainable(limit store.Limit) store.Limit {
 	years := float64(limit.Burst) / float64(limit.Count) * limit.Period.Hours() / (24 * 366)
 	if _, err := limit.Normalize(); err != nil || years > 40 {
@@ -219,9 +215,8 @@ func (c *comparison) ask(i int, op store.Op, req store.Request, at store.Instant
 	return d, state.Used(at)
 }
 
-// judge returns which law of a decision the answers break. before is what was in use before the call, and repeated
-// says that its token was known. The reference gave the answers, to which a store's are compared: so the laws hold of
-// the rules that embedded stores share, too.
+// judge returns which law of a decision the answers of the reference break. before is what was in use before the call,
+// and repeated says that its token was known.
 func (c *comparison) judge(op store.Op, reqs []store.Request, before []int64, want []store.Decision, repeated bool,
 	now store.Instant) string {
 	fits, room := true, reqs[0].Cost // of all that deny
