@@ -231,10 +231,9 @@ func TestStatusesThatMayNotMeanWhatTheySeem(t *testing.T) {
 	defer server.Close()
 	for status, want := range map[int]string{
 		302: "every answer was 302 Found, and redirects are not followed",
-		401: "every answer was 401 Unauthorized, so the request may not have reached the limit; does it need a " +
-			"--header 'Authorization: …'? ",
-		404: "every answer was 404 Not Found, so the request may not have reached the limit",
-		503: "503 Service Unavailable counts as an error. If that is how this endpoint denies, add --denied-status 503",
+		404: "every answer was 404 Not Found, so the limit may not have been asked; are the URL, the method, the headers and the " +
+			"body right? Or if that is how this endpoint denies, add --denied-status 404",
+		503: "503 Service Unavailable counts as an error; if that is how this endpoint denies, add --denied-status 503",
 	} {
 		w := newWorld(t)
 		code := Run(context.Background(), []string{"loadtest", fmt.Sprintf("%s/%d?{subject}", server.URL, status), "--limit", "100/1s",

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -277,28 +276,19 @@ func (t *endpointTarget) warnings(run *report.Run, names *endpoint.Subjects, see
 	if looks := t.looksDenied(run, seen); looks != "" {
 		all = append(all, looks)
 	}
-	if run.Denied > 0 {
-		return append(all, t.unseen(run, names)...)
-	}
-	if len(seen) == 0 || seen[0] < 100 {
+	if run.Denied > 0 || len(seen) == 0 || seen[0] < 100 {
 		return all
 	}
-	is := func(low, high int) bool {
-		return !slices.ContainsFunc(seen, func(status int) bool { return status < low || status > high })
-	}
-	hint := fmt.Sprintf("? If that is how this endpoint denies, add --denied-status %d", seen[len(seen)-1])
-	every := "every answer was " + endpoint.StatusText(seen[0])
+	last := seen[len(seen)-1]
+	hint := fmt.Sprintf("if that is how this endpoint denies, add --denied-status %d", last)
 	switch {
-	case is(300, 399) && len(seen) == 1:
-		all = append(all, every+", and redirects are not followed; give the URL that it leads to")
-	case is(300, 399):
-		all = append(all, "every answer was a redirect, and those are not followed; give the URL that they lead to")
-	case is(401, 401), is(403, 403):
-		all = append(all, every+", so the request may not have reached the limit; does it need a --header 'Authorization: …'"+hint)
-	case is(400, 499) && len(seen) == 1:
-		all = append(all, every+", so the request may not have reached the limit; is this the right URL, method and body"+hint)
-	case seen[len(seen)-1] >= 500 && seen[len(seen)-1] < 600: // --denied-status takes no others
-		all = append(all, endpoint.StatusText(seen[len(seen)-1])+" counts as an error"+strings.Replace(hint, "?", ".", 1))
+	case last >= 500 && last < 600: // --denied-status takes no others
+		all = append(all, endpoint.StatusText(last)+" counts as an error; "+hint)
+	case seen[0] >= 300 && last < 400:
+		all = append(all, fmt.Sprintf("every answer was %s, and redirects are not followed", endpoint.StatusText(last)))
+	case len(seen) == 1 && last >= 400:
+		all = append(all, fmt.Sprintf("every answer was %s, so the limit may not have been asked; are the URL, the method, the headers "+
+			"and the body right? Or %s", endpoint.StatusText(last), hint))
 	}
 	return all
 }
@@ -326,30 +316,4 @@ func (t *endpointTarget) looksDenied(run *report.Run, seen []int) string {
 	}
 	return fmt.Sprintf("%s of %s count as allowed. If that is how this endpoint denies, add %s", output.Count(most, "answer"),
 		endpoint.StatusText(found), shell.Command("--denied-status", strings.Join(append(denials, strconv.Itoa(found)), ",")))
-}
-
-// Loads of fewer subjects, or of fewer periods, leave something open about a limit.
-const (
-	enoughSubjects = 12
-	fewPeriods     = 3
-	enoughPeriods  = 10
-	enoughTime     = 2 * time.Minute // clocks and calendars repeat each minute
-	longest        = time.Hour       // that somebody waits for a load
-)
-
-// unseen says what of a limit such a load cannot show, and the flag that would.
-func (t *endpointTarget) unseen(run *report.Run, names *endpoint.Subjects) (all []string) {
-	if hasSubject, _ := t.client.Places(); hasSubject && run.Keys == 1 && len(names.List) == 0 {
-		all = append(all, fmt.Sprintf("only one subject asked; whether subjects share a limit, or push one another out of memory, "+
-			"is seen with --keys %d", enoughSubjects))
-	}
-	if t.limit == nil {
-		return all
-	}
-	sent := time.Duration(run.CountedMS()) * time.Millisecond
-	if long := max(enoughTime, enoughPeriods*t.limit.Period); sent < fewPeriods*t.limit.Period && long <= longest {
-		all = append(all, fmt.Sprintf("the load was shorter than %d periods of the limit; what goes wrong then is seen with --duration %dm",
-			fewPeriods, (long+time.Minute-1)/time.Minute))
-	}
-	return all
 }

@@ -41,11 +41,11 @@ type collector struct {
 	// answered is the time of the last answer, since the beginning.
 	answered time.Duration
 
-	clock         clockWatch
-	pending, room []answer       // those not yet audited, sorted
-	intervals     *intervalAudit // nil unless intervals are audited
-	spare         batch
-	seconds       *seconds // nil unless they are told
+	clock     clockWatch
+	pending   []answer       // those not yet audited
+	intervals *intervalAudit // nil unless intervals are audited
+	spare     batch
+	seconds   *seconds // nil unless they are told
 
 	// As in the [Result].
 	latency, service, allowedService, deniedService, errorLatency, lag *hdrhistogram.Histogram
@@ -199,7 +199,7 @@ func (c *collector) time(s *sample, answers []answer) {
 
 // fold audits the answers before the instant safe.
 func (c *collector) fold(safe store.Instant) {
-	c.pending, c.room = mergeRuns(c.pending, c.room)
+	slices.SortFunc(c.pending, compareAnswers)
 	n := 0
 	var told audit.Figures
 	for ; n < len(c.pending) && c.pending[n].at < safe; n++ {

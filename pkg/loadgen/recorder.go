@@ -3,7 +3,6 @@ package loadgen
 import (
 	"cmp"
 	"math"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -190,7 +189,7 @@ func (w *worker) fetch(empty batch) batch {
 
 // compareAnswers puts answers in a possible order of their decisions. Within one instant, an answer with a lower
 // usage came earlier, and a charge came before the answers that found it in use.
-func compareAnswers(a, b *answer) int {
+func compareAnswers(a, b answer) int {
 	switch {
 	case a.at != b.at:
 		return cmp.Compare(a.at, b.at)
@@ -198,47 +197,4 @@ func compareAnswers(a, b *answer) int {
 		return cmp.Compare(a.used, b.used)
 	}
 	return int(a.kind) - int(b.kind)
-}
-
-// mergeRuns sorts answers that consist of sorted pieces, as the workers record them: it merges neighbouring pieces
-// until one is left. It returns the sorted answers in one of its two arguments, and the other one for reuse.
-func mergeRuns(answers, room []answer) (sorted, other []answer) {
-	room = slices.Grow(room[:0], len(answers))[:len(answers)]
-	for {
-		pieces, to := 0, 0
-		for to < len(answers) {
-			middle := endOfRun(answers, to)
-			if middle == len(answers) {
-				copy(room[to:], answers[to:])
-				to, pieces = middle, pieces+1
-				break
-			}
-			end := endOfRun(answers, middle)
-			mergeTwo(room[to:end], answers[to:middle], answers[middle:end])
-			to, pieces = end, pieces+1
-		}
-		answers, room = room, answers
-		if pieces <= 1 {
-			return answers, room
-		}
-	}
-}
-
-// endOfRun returns the end of the sorted piece that begins at from.
-func endOfRun(answers []answer, from int) int {
-	to := from + 1
-	for to < len(answers) && compareAnswers(&answers[to-1], &answers[to]) <= 0 {
-		to++
-	}
-	return min(to, len(answers))
-}
-
-func mergeTwo(into, a, b []answer) {
-	for i := range into {
-		if len(b) == 0 || len(a) > 0 && compareAnswers(&a[0], &b[0]) <= 0 {
-			into[i], a = a[0], a[1:]
-		} else {
-			into[i], b = b[0], b[1:]
-		}
-	}
 }
