@@ -218,6 +218,14 @@ const (
 	CostPlace    = "{cost}"
 )
 
+// The places are not valid in a URL, so words replace them while it is read.
+const subjectWord, costWord = "limitctl-place-of-subject", "limitctl-place-of-cost"
+
+var (
+	toWords  = strings.NewReplacer(SubjectPlace, subjectWord, CostPlace, costWord)
+	toPlaces = strings.NewReplacer(subjectWord, SubjectPlace, costWord, CostPlace)
+)
+
 // template is a text with places for a subject and a cost.
 type template struct {
 	text   string
@@ -280,10 +288,8 @@ func inJSON(subject string) string {
 
 // parseTarget reads the URL of an endpoint. The template is for the request line.
 func parseTarget(text string) (*url.URL, template, error) {
-	// The places are not valid in a URL, so words replace them meanwhile. Only a path or a query can have them.
-	const subject, cost = "limitctl-place-of-subject", "limitctl-place-of-cost"
-	_, err := url.Parse(text)
-	u, _ := url.Parse(strings.NewReplacer(SubjectPlace, subject, CostPlace, cost).Replace(text))
+	_, err := url.Parse(text) // only a path or a query can have the places
+	u, _ := url.Parse(toWords.Replace(text))
 	if err != nil || u == nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
 		return nil, template{}, store.Invalidf("the URL of the endpoint cannot be read; write http://HOST/PATH")
 	}
@@ -295,33 +301,32 @@ func parseTarget(text string) (*url.URL, template, error) {
 			RedactURL(text), SubjectPlace, CostPlace)
 	}
 	u.Fragment, u.RawFragment = "", "" // it is never sent
-	target := strings.NewReplacer(subject, SubjectPlace, cost, CostPlace).Replace(u.RequestURI())
-	return u, template{target, inURL}, nil
+	return u, template{toPlaces.Replace(u.RequestURI()), inURL}, nil
 }
 
 // RedactURL returns the URL of an endpoint in a form that can be shown: without its password, and without query
 // values whose names sound like a secret.
 func RedactURL(text string) string {
-	scheme, rest, found := strings.Cut(text, "://")
-	if !found {
+	u, err := url.Parse(toWords.Replace(text))
+	switch {
+	case !strings.Contains(text, "://"):
 		return text
+	case err != nil:
+		return redact.Mark + " (it cannot be read)"
 	}
-	authority, after := rest, ""
-	if end := strings.IndexAny(rest, `/?#\`); end >= 0 {
-		authority, after = rest[:end], rest[end:]
-	}
-	if at := strings.LastIndexByte(authority, '@'); at >= 0 {
-		login, host := authority[:at], authority[at:]
-		if user, _, has := strings.Cut(login, ":"); has {
-			login = user + ":" + redact.Mark
+	pairs := strings.Split(u.RawQuery, "&")
+	for i, pair := range pairs {
+		written, value, has := strings.Cut(pair, "=")
+		name, err := url.QueryUnescape(written)
+		if err != nil {
+			name = written
 		}
-		authority = login + host
+		if has && value != subjectWord && value != costWord && isSecretName(name) {
+			pairs[i] = written + "=" + redact.Mark
+		}
 	}
-	path, query, has := strings.Cut(after, "?")
-	if has {
-		query = "?" + redactQuery(query)
-	}
-	return scheme + "://" + authority + path + query
+	u.RawQuery = strings.Join(pairs, "&")
+	return toPlaces.Replace(u.Redacted())
 }
 
 // RedactHeader returns a header of a request in a form that can be shown: with its value only if that holds a place for who
@@ -332,21 +337,6 @@ func RedactHeader(text string) string {
 		return text
 	}
 	return name + ": " + redact.Mark
-}
-
-// redactQuery hides the values of a query that sound like secrets.
-func redactQuery(query string) string {
-	pairs := strings.Split(query, "&")
-	for i, pair := range pairs {
-		name, value, has := strings.Cut(pair, "=")
-		if plain, err := url.QueryUnescape(name); err == nil {
-			name = plain
-		}
-		if has && value != SubjectPlace && value != CostPlace && isSecretName(name) {
-			pairs[i] = pair[:strings.IndexByte(pair, '=')+1] + redact.Mark
-		}
-	}
-	return strings.Join(pairs, "&")
 }
 
 // isSecretName reports whether the name of a parameter or a header sounds like that of a secret.

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -157,12 +158,11 @@ func (s *session) waitUntil(t time.Time) error { return s.wait(t.Sub(s.clock.Now
 // send sends one request of a subject. A request that failed is an event, too; the error is for what ends the probe.
 func (s *session) send(subject string) (Event, error) {
 	event, err := s.sendOne(subject)
-	if err != nil {
-		s.keepUnawaited(&event)
+	if event.Sent.IsZero() {
 		return event, err
 	}
 	s.statuses.take(&event)
-	return event, s.add([]Event{event})
+	return event, cmp.Or(err, s.add([]Event{event}))
 }
 
 // sendOne sends one request. It adds no event, and any goroutine can call it. Beside an error the event is the
@@ -200,30 +200,10 @@ func (s *session) sendOne(subject string) (Event, error) {
 	if event.Answered.IsZero() {
 		event.Answered = s.clock.Now()
 	}
-	err := s.ctx.Err()
-	if err == nil && isLast && s.timeLeft() <= 0 {
-		err = errTime
+	if s.ctx.Err() == nil && isLast && s.timeLeft() <= 0 {
+		return event, errTime
 	}
-	if err != nil {
-		event.Err = unawaited{event.Err}
-	}
-	return event, err
-}
-
-// unawaited is the error of a request for whose answer there was no time. It may have been charged, and says nothing about
-// the endpoint.
-type unawaited struct{ error }
-
-func isUnawaited(e *Event) bool {
-	_, is := errors.AsType[unawaited](e.Err)
-	return is
-}
-
-// keepUnawaited stores the event of a request that ended the probe, if its answer was not awaited.
-func (s *session) keepUnawaited(event *Event) {
-	if isUnawaited(event) {
-		s.events = append(s.events, *event)
-	}
+	return event, s.ctx.Err()
 }
 
 func (s *session) takeRequest() bool {
@@ -299,7 +279,7 @@ func count(events []Event, is func(Event) bool) (n int) {
 func (s *session) sendAtOnce(subject string, n int) ([]Event, error) {
 	if n == 1 {
 		event, err := s.send(subject)
-		if err != nil && (event.Sent.IsZero() || isUnawaited(&event)) {
+		if event.Sent.IsZero() {
 			return nil, err
 		}
 		return []Event{event}, err
@@ -312,18 +292,13 @@ func (s *session) sendAtOnce(subject string, n int) ([]Event, error) {
 	err := group.Wait()
 	kept := events[:0]
 	for i := range events {
-		if failures[i] != nil {
-			err = failures[i]
-			s.keepUnawaited(&events[i])
-			continue
+		err = cmp.Or(err, failures[i])
+		if !events[i].Sent.IsZero() {
+			s.statuses.take(&events[i])
+			kept = append(kept, events[i])
 		}
-		s.statuses.take(&events[i])
-		kept = append(kept, events[i])
 	}
-	if failure := s.add(kept); failure != nil {
-		err = failure
-	}
-	return kept, err
+	return kept, cmp.Or(err, s.add(kept))
 }
 
 // statuses tells denials from failures where the endpoint denies with another status, such as 503. The zero statuses
