@@ -134,8 +134,12 @@ func (a *statusAnswer) Print(p *output.Printer) {
 		if !e.Current {
 			state = output.Cell{Text: "lags", Style: output.AtEnd}
 		}
+		since := cli.Clock(e.Since, a.now)
+		if e.Since.IsZero() { // it goes by a file
+			since = "-"
+		}
 		rows = append(rows, []output.Cell{{Text: e.Name}, {Text: e.Host}, {Text: cli.Number(int64(e.PID))}, {Text: e.version}, state,
-			{Text: cli.Clock(e.Since, a.now)}, {Text: output.Duration(time.Duration(e.SeenAgoMS)*time.Millisecond) + " ago"}})
+			{Text: since}, {Text: output.Duration(time.Duration(e.SeenAgoMS)*time.Millisecond) + " ago"}})
 	}
 	p.Table([]output.Column{{Header: "PROCESS", Shrinks: 10, Names: true}, {Header: "HOST", Shrinks: 8, Names: true},
 		{Header: "PID", Right: true, Drops: 2}, {Header: "VERSION", Right: true},

@@ -158,6 +158,9 @@ func (f *Follower) apply(next following) error {
 		}
 	}
 	if err != nil {
+		if f.Compares {
+			f.InForce = nil
+		}
 		return &RefusedError{next.Version, err}
 	}
 	f.keep(next.record)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -39,17 +40,17 @@ func (t *awayTable) Get(ctx context.Context, table admin.Table, names ...string)
 	return t.SideTable.Get(ctx, table, names...)
 }
 
-// Each change of what is in force is told once, also the first sound version after one that cannot be used, and the log
-// tells a store that is away from a version that cannot be used.
-func TestAPublishedVersionIsToldOnce(t *testing.T) {
+// publishedTo returns the tables of a new file, and what publishes a text there.
+func publishedTo(t *testing.T) (*awayTable, *admin.Tables, func(text string)) {
+	t.Helper()
 	backend, err := filestore.New(filepath.Join(t.TempDir(), "limits.db"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer backend.Close()
+	t.Cleanup(func() { backend.Close() })
 	table := &awayTable{SideTable: backend.SideTable}
 	tables := &admin.Tables{SideTable: table}
-	publish := func(text string) {
+	return table, tables, func(text string) {
 		t.Helper()
 		s, err := published.Read(t.Context(), tables)
 		if err != nil {
@@ -60,6 +61,70 @@ func TestAPublishedVersionIsToldOnce(t *testing.T) {
 			t.Fatal(done, err)
 		}
 	}
+}
+
+// A server that goes by files warns once while something else is published, and reports it; nothing is reported while
+// nothing is published.
+func TestFilesAreComparedWithWhatIsPublished(t *testing.T) {
+	_, tables, publish := publishedTo(t)
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	path := filepath.Join(t.TempDir(), "limitctl.yaml")
+	write := func(text string) {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(withLimit(1))
+	environment := config.Environment{Explicit: path, Getenv: func(string) string { return "" }, ReadFile: os.ReadFile}
+	c, err := config.Load(environment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	r := &Reloader{Environment: environment, Config: c, OnReload: func(string, error) {}, Apply: func(*config.Config) {},
+		Describe: func(err error) string { return err.Error() }, Log: slog.New(slog.NewTextHandler(&log, nil)),
+		Now: func() time.Time { return now }}
+	r.BeginFiles()
+	r.Compare(published.Settings{Table: tables, Now: r.Now, Timeout: time.Minute, Process: published.Process{Name: "gate"}})
+	defer r.Close(context.Background())
+	for _, step := range []struct {
+		what     string
+		do       func()
+		warns    int
+		reported string // the version
+	}{
+		{"nothing is published", func() {}, 0, ""},
+		{"the same", func() { publish(withLimit(1)) }, 0, "1"},
+		{"another one", func() { publish(withLimit(2)) }, 1, "none"},
+		{"the file follows", func() { write(withLimit(2)) }, 0, "2"},
+		{"the file goes on", func() { write(withLimit(3)) }, 1, "none"},
+	} {
+		log.Reset()
+		step.do()
+		for range 3 {
+			now = now.Add(compareEvery)
+			r.Refresh(t.Context(), false)
+		}
+		processes, err := published.Processes(t.Context(), tables)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reported := ""
+		for i := range processes {
+			reported += processes[i].VersionText()
+		}
+		warns := strings.Count(log.String(), "another configuration is published")
+		if warns != step.warns || reported != step.reported || r.State().StaleSince != nil {
+			t.Errorf("%s: %d warnings, want %d; %q reported, want %q; %+v\n%s", step.what, warns, step.warns, reported, step.reported,
+				r.State(), &log)
+		}
+	}
+}
+
+// Each change of what is in force is told once, also the first sound version after one that cannot be used, and the log
+// tells a store that is away from a version that cannot be used.
+func TestAPublishedVersionIsToldOnce(t *testing.T) {
+	table, tables, publish := publishedTo(t)
 	now := func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) }
 	settings := published.Settings{Table: tables, Now: now, Timeout: time.Minute, Process: published.Process{Name: "gate"}}
 	var told, applied []string
