@@ -35,6 +35,9 @@ func (o *overrideSetOptions) noteConcerned(ctx context.Context, plan *overridePl
 		}
 		o.Note("%s concerns %s in %s", plan.selection.Text, text, place)
 	}
+	if len(c.Values) > 0 {
+		showShares(o.Globals, c.By, c.Values)
+	}
 	if c.Cut {
 		o.Note("only %s of about %s keys were looked at in %s", output.Thousands(c.Looked), output.Thousands(c.Total),
 			store.FormatPeriod(o.Timeout))

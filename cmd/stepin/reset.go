@@ -5,15 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/internal/allowance"
 	"github.com/limitctl/limitctl/internal/cli"
 	"github.com/limitctl/limitctl/internal/decision"
 	"github.com/limitctl/limitctl/internal/operation"
 	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/internal/shell"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 type resetOptions struct {
@@ -152,15 +157,20 @@ func runReset(ctx context.Context, o *resetOptions, plan *operation.ResetPlan) e
 	if err != nil {
 		return err
 	}
-	store, where, err := open()
+	backend, where, err := open()
 	if err != nil {
 		return err
 	}
-	defer store.Close()
-	runner := cli.NewRunner(o.Globals, s, store, where)
+	defer backend.Close()
+	runner := cli.NewRunner(o.Globals, s, backend, where)
 	watching := &cli.Observer{Global: o.Globals}
 	if !o.Quiet || !o.dryRun && !plan.Consent.Covers(s.Access()) { // a question needs the list
-		watching.Show = func(selected *operation.Selected) { o.showSelected(selected, plan.Selection.Text, s.Place(where)) }
+		watching.Show = func(selected *operation.Selected) {
+			o.showSelected(selected, plan.Selection.Text, s.Place(where))
+			if text := o.leftOut(ctx, backend, &plan.Selection, selected); text != "" {
+				o.Say("%s", text)
+			}
+		}
 	}
 	result, err := runner.Reset(ctx, plan, watching)
 	if result == nil {
@@ -227,10 +237,10 @@ func (o *resetOptions) showSelected(s *operation.Selected, selection, place stri
 	}
 	if more := s.Count - len(s.Sample); more > 0 {
 		fmt.Fprintf(o.Env.Err, "  … and %d more\n", more)
-		o.showShares("limit", s.Limits)
+		showShares(o.Globals, "limit", s.Limits)
 	}
 	if len(s.Values) > 0 {
-		o.showShares(s.By, s.Values)
+		showShares(o.Globals, s.By, s.Values)
 	}
 	if s.Remaining != nil {
 		o.Say("%s", s.Effect.Future())
@@ -247,7 +257,7 @@ func (o *resetOptions) showSelected(s *operation.Selected, selection, place stri
 const shownShares = 5
 
 // showShares shows how the keys divide into limits, or into the values of an attribute.
-func (o *resetOptions) showShares(by string, shares []operation.Share) {
+func showShares(g *cli.Globals, by string, shares []operation.Share) {
 	var parts []string
 	for _, share := range shares[:min(shownShares, len(shares))] {
 		parts = append(parts, output.Printable(share.Name)+" "+output.Thousands(int64(share.Keys)))
@@ -255,7 +265,47 @@ func (o *resetOptions) showShares(by string, shares []operation.Share) {
 	if more := len(shares) - shownShares; more > 0 {
 		parts = append(parts, fmt.Sprintf("and %d more", more))
 	}
-	o.Say("by %s: %s", output.Printable(by), strings.Join(parts, ", "))
+	g.Say("by %s: %s", output.Printable(by), strings.Join(parts, ", "))
+}
+
+// leftOut says that PATTERN:* leaves out the keys of PATTERN alone, if there are any, under the names of the policies' limits or of
+// what it selects. It reads those keys, and scans nothing.
+func (o *resetOptions) leftOut(ctx context.Context, backend admin.Keyspace, selection *operation.Selection,
+	s *operation.Selected) string {
+	subject, below := strings.CutSuffix(selection.Query.Subjects.String(), ":*")
+	attributes, ok := policy.ParseSubject(subject)
+	if !below || !ok || strings.ContainsAny(subject, `*?[\`) || o.Layouts != nil || o.Name != "" || selection.Keep != nil {
+		return ""
+	}
+	ctx, cancel := store.BudgetContext(ctx, o.Timeout)
+	defer cancel()
+	var keys []store.Key
+	if c, err := o.InForce(ctx); err == nil {
+		keys = allowance.KeysOf(c.Policies, subject)
+	}
+	for _, limit := range s.Limits {
+		if key := (store.Key{Subject: subject, Name: limit.Name}); !slices.Contains(keys, key) {
+			keys = append(keys, key)
+		}
+	}
+	if len(keys) == 0 { // which would be all keys
+		return ""
+	}
+	found, all := false, true // that are of policies
+	for entry, err := range backend.Scan(ctx, admin.Query{Keys: keys}) {
+		if err == nil {
+			_, isPolicys := policy.ParseKey(entry.Key)
+			found, all = true, all && isPolicys
+		}
+	}
+	if !found || !all {
+		return map[bool]string{true: "leaves " + shell.Command(subject)}[found]
+	}
+	words := []string{"--policy", "*"}
+	for _, a := range attributes {
+		words = append(words, a.Name+"="+a.Value)
+	}
+	return "leaves " + shell.Command(subject) + "; " + shell.Command(words...) + " has both"
 }
 
 // resetAnswer is what a reset did.

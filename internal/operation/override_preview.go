@@ -22,6 +22,10 @@ type Concerned struct {
 	// Keys is how many the override is about. Limits are these keys by limit and by what changes, the most first.
 	Keys   int64
 	Limits []ConcernedLimit
+	// By is the attribute in which the override's pattern is open, and Values the keys by its values, the most first. They
+	// are empty if there are not several.
+	By     string
+	Values []Share
 	// Incomplete is why not all keys could be looked at, nil if all were. With Cut it is that the time was over: Looked is
 	// how many were, and Total about how many there are.
 	Incomplete    error
@@ -73,6 +77,8 @@ func (r *Runner) PreviewOverride(ctx context.Context, plan *PreviewPlan, observe
 		now:        store.NewOverrideList(inForce),
 		then:       store.NewOverrideList(append(slices.Clone(inForce), candidate)),
 		limits:     map[concernedKey]*ConcernedLimit{},
+		by:         openIn(candidate.Subjects),
+		values:     map[string]int{},
 	}
 	looking := ctx
 	if plan.Most > 0 {
@@ -90,6 +96,9 @@ func (r *Runner) PreviewOverride(ctx context.Context, plan *PreviewPlan, observe
 		return nil, found.WithProgress(err)
 	default:
 		p.Incomplete = found.WithProgress(err)
+	}
+	if len(p.values) > 1 {
+		p.By, p.Values = p.by, counted(p.values)
 	}
 	for _, limit := range p.limits {
 		p.Limits = append(p.Limits, *limit)
@@ -122,6 +131,8 @@ type preview struct {
 	configured func(store.Key) (store.Limit, bool)
 	now, then  *store.OverrideList
 	limits     map[concernedKey]*ConcernedLimit
+	by         string // as in targets
+	values     map[string]int
 }
 
 // concernedKey is what the keys of a row have in common.
@@ -137,6 +148,9 @@ func (p *preview) add(e *admin.Entry, _ error) error {
 		return nil
 	}
 	p.Keys++
+	if value, has := AttributeOf(e.Key, p.by); has {
+		p.values[value]++
+	}
 	was, wins := p.now.For(e.Key), p.then.For(e.Key)
 	limit, known := p.written(e, was)
 	row := ConcernedLimit{Name: e.Key.Name, Now: ruleOf(was, limit, known), Then: ruleOf(wins, limit, known)}

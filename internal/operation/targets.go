@@ -74,10 +74,8 @@ func (t *targets) add(e *admin.Entry, damaged error) error {
 	if t.limits == nil {
 		t.limits, t.values = map[string]int{}, map[string]int{}
 	}
-	if t.by != "" {
-		if value, has := AttributeOf(e.Key, t.by); has {
-			t.values[value]++
-		}
+	if value, has := AttributeOf(e.Key, t.by); has {
+		t.values[value]++
 	}
 	if e.Layout == "" {
 		t.limits[policy.LimitName(e.Key)]++
@@ -137,8 +135,11 @@ func openIn(subjects store.Pattern) string {
 	return ""
 }
 
-// AttributeOf returns the value of an attribute that a key was made of.
+// AttributeOf returns the value of an attribute that a key was made of. None has the name "".
 func AttributeOf(key store.Key, name string) (value string, has bool) {
+	if name == "" {
+		return "", false
+	}
 	var attributes []policy.Attribute
 	if parts, isPolicys := policy.ParseKey(key); isPolicys {
 		attributes = parts.Attributes
