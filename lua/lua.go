@@ -55,15 +55,24 @@ var (
 	ChangeRecords = script("table_change.lua")
 )
 
+// OfKind are the scripts that decide requests of one kind.
+type OfKind struct {
+	// One decides one take or peek in the usual case, and fails with COMPLETE, or WRONGTYPE, in any other. Many decides many takes
+	// and peeks independently of each other. They are nil for a kind that no short script decides.
+	One, Many *Script
+	// Any decides any requests. It fails with COMPLETE where a key has a record of another kind.
+	Any *Script
+}
+
 // The scripts that decide, by kind, and those of several kinds.
 var (
-	one, many, decide = map[store.Kind]*Script{}, map[store.Kind]*Script{}, map[store.Kind]*Script{}
+	ofKinds = map[store.Kind]OfKind{}
 
 	numbers = slices.DeleteFunc(store.Kinds(), func(k store.Kind) bool { return !k.DecidesShort() })
 
-	// DecideManyNumbers is [DecideMany] for all kinds whose state is two numbers.
+	// DecideManyNumbers is Many of [OfKind] for all kinds whose state is two numbers.
 	DecideManyNumbers = decidesMany(numbers...)
-	// DecideNumbers decides any requests for kinds whose state is two numbers. It fails as [Decide] does.
+	// DecideNumbers decides any requests for kinds whose state is two numbers. It fails as Any of [OfKind] does.
 	DecideNumbers = decides([]string{"decide.lua"}, numbers...)
 	// DecideAny decides any requests.
 	DecideAny = decides([]string{"decide.lua"}, store.Kinds()...)
@@ -71,40 +80,27 @@ var (
 
 func init() {
 	for _, kind := range store.Kinds() {
-		of := kind.RecordsOf()
-		if of != kind {
+		if kind.RecordsOf() != kind {
 			continue
 		}
+		of := OfKind{Any: decides([]string{"decide.lua"}, kind)}
 		if kind.DecidesShort() {
-			one[kind], many[kind] = decidesOne(kind), decidesMany(kind)
+			of.One, of.Many = decidesOne(kind), decidesMany(kind)
 		}
-		decide[kind] = decides([]string{"decide.lua"}, kind)
+		ofKinds[kind] = of
 	}
 }
 
-// DecideOne returns the script that decides one take or peek of a kind in the usual case, and fails with
-// COMPLETE, or WRONGTYPE, in any other. It is nil for a kind that no short script decides.
-func DecideOne(kind store.Kind) *Script { return one[kind.RecordsOf()] }
-
-// DecideMany returns the script that decides many takes and peeks of a kind independently of each other. It is nil for a kind
-// that no short script decides.
-func DecideMany(kind store.Kind) *Script { return many[kind.RecordsOf()] }
-
-// Decide returns the script that decides any requests of a kind. It fails with COMPLETE where a key has a record of another
-// one.
-func Decide(kind store.Kind) *Script { return decide[kind.RecordsOf()] }
+// Of returns the scripts of a kind.
+func Of(kind store.Kind) OfKind { return ofKinds[kind.RecordsOf()] }
 
 // All returns every script that a server may be asked to run.
 func All() []*Script {
 	all := []*Script{Delete, Adjust, Import, AddDenials, GetRecords, ChangeRecords, DecideNumbers, DecideAny, DecideManyNumbers}
-	for _, kind := range store.Kinds() {
-		for _, of := range []map[store.Kind]*Script{one, many, decide} {
-			if script := of[kind]; script != nil {
-				all = append(all, script)
-			}
-		}
+	for _, of := range ofKinds {
+		all = append(all, of.One, of.Many, of.Any)
 	}
-	return all
+	return slices.DeleteFunc(all, func(s *Script) bool { return s == nil })
 }
 
 // script returns the script of files.

@@ -11,7 +11,7 @@ import (
 // The commands in the scripts of decisions count as part of decisions, not as those of other clients.
 func TestKindsOfTheScriptsCommands(t *testing.T) {
 	calls := 0
-	for _, script := range []*lua.Script{lua.DecideAny, lua.DecideOne(1), lua.DecideOne(3), lua.DecideOne(5)} {
+	for _, script := range []*lua.Script{lua.DecideAny, lua.Of(1).One, lua.Of(3).One, lua.Of(5).One} {
 		for _, call := range regexp.MustCompile(`redis\.p?call\('(\w+)'`).FindAllStringSubmatch(script.Source(), -1) {
 			calls++
 			if command := strings.ToLower(call[1]); kindOf(command) != plain {

@@ -3,6 +3,7 @@ package keystates
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"slices"
 
@@ -14,13 +15,22 @@ import (
 // there was no room.
 type Each func(key store.Key, change func(s *store.State, now store.Instant) (changed bool)) error
 
+// Operator is the part of an [admin.Keyspace] that changes keys, and an [admin.Adjuster].
+type Operator struct {
+	change Change
+	whole  bool
+}
+
 // Change calls do with what gives it the states of keys. creates says whether keys can become used that were not.
-type Change func(creates bool, do func(each Each) error) error
+type Change func(ctx context.Context, creates bool, do func(each Each) error) error
+
+// NewOperator returns an Operator. whole says that nothing has changed if change fails. Otherwise the keys before the error have.
+func NewOperator(change Change, whole bool) Operator { return Operator{change, whole} }
 
 // keys calls do with n keys, and returns the errors of those that hold something else, joined.
-func (c Change) keys(creates bool, n int, do func(each Each, i int) error) (foreign, err error) {
+func (o Operator) keys(ctx context.Context, creates bool, n int, do func(each Each, i int) error) (foreign, err error) {
 	var left []error
-	err = c(creates, func(each Each) error {
+	err = o.change(ctx, creates, func(each Each) error {
 		for i := range n {
 			if err := do(each, i); errors.Is(err, store.ErrForeign) {
 				left = append(left, err)
@@ -38,27 +48,29 @@ func recordOf(key store.Key, s *store.State, now store.Instant) admin.Record {
 	return admin.Record{Key: key, Value: s.AppendRecord(nil), Expires: s.UnusedAt(now).Time()}
 }
 
-// Complete fills in what a query asks for of an entry with a state.
-func Complete(q *admin.Query, e *admin.Entry, s *store.State, now store.Instant) {
+// Entry is [admin.NewEntry] with what a query asks for besides.
+func Entry(q *admin.Query, key store.Key, storeKey string, s *store.State, now store.Instant) admin.Entry {
+	e := admin.NewEntry(q, key, storeKey, s, now)
 	if q.Bytes {
-		e.Bytes = int64(len(e.Key.Subject) + len(e.Key.Name) + len(s.AppendRecord(nil)))
+		e.Bytes = int64(len(key.Subject) + len(key.Name) + len(s.AppendRecord(nil)))
 	}
 	if q.Records {
-		e.Record = recordOf(e.Key, s, now)
+		e.Record = recordOf(key, s, now)
 	}
 	if e.State = nil; q.States && s.IsShort() {
 		e.State = s.Clone()
 	}
+	return e
 }
 
 // Delete implements [admin.Keyspace].
-func (c Change) Delete(records []admin.Record) (deleted int, changed []admin.Record, err error) {
+func (o Operator) Delete(ctx context.Context, records ...admin.Record) (deleted int, changed []admin.Record, err error) {
 	for i := range records {
 		if err := records[i].Key.Validate(); err != nil {
 			return 0, nil, err
 		}
 	}
-	foreign, err := c.keys(false, len(records), func(each Each, i int) error {
+	foreign, err := o.keys(ctx, false, len(records), func(each Each, i int) error {
 		r := &records[i]
 		return each(r.Key, func(s *store.State, now store.Instant) bool {
 			if s.Used(now) > 0 {
@@ -78,8 +90,8 @@ func (c Change) Delete(records []admin.Record) (deleted int, changed []admin.Rec
 	return deleted, changed, foreign
 }
 
-// Adjust implements [admin.Adjuster]. With an error it returns the results of the keys before it.
-func (c Change) Adjust(adjustments []admin.Adjustment) ([]admin.Adjusted, error) {
+// Adjust implements [admin.Adjuster].
+func (o Operator) Adjust(ctx context.Context, adjustments ...admin.Adjustment) ([]admin.Adjusted, error) {
 	adjustments = slices.Clone(adjustments)
 	creates := false
 	for i := range adjustments {
@@ -89,7 +101,7 @@ func (c Change) Adjust(adjustments []admin.Adjustment) ([]admin.Adjusted, error)
 		creates = creates || !adjustments[i].OnlyLess && adjustments[i].Used > 0
 	}
 	results := make([]admin.Adjusted, len(adjustments))
-	foreign, err := c.keys(creates, len(adjustments), func(each Each, i int) error {
+	foreign, err := o.keys(ctx, creates, len(adjustments), func(each Each, i int) error {
 		a := &adjustments[i]
 		err := each(a.Key, func(s *store.State, now store.Instant) bool {
 			var held admin.Record
@@ -108,14 +120,17 @@ func (c Change) Adjust(adjustments []admin.Adjustment) ([]admin.Adjusted, error)
 		}
 		return err
 	})
-	if err != nil {
+	switch {
+	case err != nil && o.whole:
+		return nil, err
+	case err != nil:
 		return results, err
 	}
 	return results, foreign
 }
 
-// Import implements [admin.Keyspace]. With an error it returns the outcomes of the keys before it.
-func (c Change) Import(replace bool, records []admin.Record) ([]admin.ImportOutcome, error) {
+// Import implements [admin.Keyspace].
+func (o Operator) Import(ctx context.Context, replace bool, records ...admin.Record) ([]admin.ImportOutcome, error) {
 	states := make([]store.State, len(records))
 	for i := range records {
 		var err error
@@ -124,7 +139,7 @@ func (c Change) Import(replace bool, records []admin.Record) ([]admin.ImportOutc
 		}
 	}
 	outcomes := make([]admin.ImportOutcome, len(records))
-	_, err := c.keys(true, len(records), func(each Each, i int) error {
+	_, err := o.keys(ctx, true, len(records), func(each Each, i int) error {
 		err := each(records[i].Key, func(s *store.State, now store.Instant) bool {
 			inUse := s.Used(now) > 0
 			switch {
@@ -149,5 +164,8 @@ func (c Change) Import(replace bool, records []admin.Record) ([]admin.ImportOutc
 		}
 		return err
 	})
+	if err != nil && o.whole {
+		return nil, err
+	}
 	return outcomes, err
 }

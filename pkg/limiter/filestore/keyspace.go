@@ -2,7 +2,6 @@ package filestore
 
 import (
 	"context"
-	"errors"
 	"iter"
 
 	"github.com/limitctl/limitctl/internal/keystates"
@@ -147,45 +146,21 @@ func (s *Store) describe(t *transaction, q *admin.Query, key store.Key, r *row, 
 	if err != nil {
 		return found{admin.Entry{Key: key, StoreKey: storeKey}, err}
 	}
-	entry := admin.NewEntry(q, key, storeKey, &r.state, t.now)
-	keystates.Complete(q, &entry, &r.state, t.now)
-	return found{entry, nil}
+	return found{keystates.Entry(q, key, storeKey, &r.state, t.now), nil}
 }
+
+// operator is the part of a Store that changes keys as operators ask for.
+type operator = keystates.Operator
 
 // change changes keys in one transaction.
-func (s *Store) change(ctx context.Context) keystates.Change {
-	return func(creates bool, do func(keystates.Each) error) error {
-		return s.write(ctx, creates, func(t *transaction) error {
-			return do(func(key store.Key, change func(*store.State, store.Instant) bool) error {
-				r, err := t.load(key)
-				if err == nil {
-					r.changed = change(&r.state, t.now) || r.changed
-				}
-				return err
-			})
+func (s *Store) change(ctx context.Context, creates bool, do func(keystates.Each) error) error {
+	return s.write(ctx, creates, func(t *transaction) error {
+		return do(func(key store.Key, change func(*store.State, store.Instant) bool) error {
+			r, err := t.load(key)
+			if err == nil {
+				r.changed = change(&r.state, t.now) || r.changed
+			}
+			return err
 		})
-	}
-}
-
-// Delete implements [admin.Keyspace] in one transaction.
-func (s *Store) Delete(ctx context.Context, records ...admin.Record) (deleted int, changed []admin.Record, err error) {
-	return s.change(ctx).Delete(records)
-}
-
-// Adjust implements [admin.Adjuster] in one transaction.
-func (s *Store) Adjust(ctx context.Context, adjustments ...admin.Adjustment) ([]admin.Adjusted, error) {
-	results, err := s.change(ctx).Adjust(adjustments)
-	if err != nil && !errors.Is(err, store.ErrForeign) {
-		return nil, err
-	}
-	return results, err
-}
-
-// Import implements [admin.Keyspace] in one transaction.
-func (s *Store) Import(ctx context.Context, replace bool, records ...admin.Record) ([]admin.ImportOutcome, error) {
-	outcomes, err := s.change(ctx).Import(replace, records)
-	if err != nil {
-		return nil, err
-	}
-	return outcomes, nil
+	})
 }

@@ -24,6 +24,7 @@ import (
 	_ "modernc.org/sqlite" // the "sqlite" driver
 	sqlite3 "modernc.org/sqlite/lib"
 
+	"github.com/limitctl/limitctl/internal/keystates"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -31,13 +32,14 @@ import (
 // Store is a [store.Store] and an [admin.Keyspace] in a file.
 type Store struct {
 	admin.Tables
+	operator
 	path   string
 	prefix string
 	clock  func() time.Time
 	// makesDirectory: see WithDirectory.
 	makesDirectory bool
 
-	closed         chan struct{} // closed by Close; nil in a Store that New did not make
+	closed         chan struct{} // closed by Close
 	closing        sync.Once
 	reader, writer connection // so that readers do not wait for writers
 }
@@ -70,7 +72,7 @@ func New(path string, options ...Option) (*Store, error) {
 		}
 		option(s)
 	}
-	s.SideTable = side{s}
+	s.SideTable, s.operator = side{s}, keystates.NewOperator(s.change, true)
 	if s.clock == nil {
 		return nil, store.Invalidf("the clock of the file store is nil")
 	}
@@ -83,9 +85,6 @@ func (s *Store) Prefix() string { return s.prefix }
 // Close closes the file, after the calls that the Store works on. Calls that wait for their turn, and all later ones,
 // get a [store.ErrClosed].
 func (s *Store) Close() error {
-	if s.closed == nil {
-		return nil
-	}
 	s.closing.Do(func() { close(s.closed) })
 	var errs []error
 	for _, c := range []*connection{&s.reader, &s.writer} {
@@ -97,19 +96,14 @@ func (s *Store) Close() error {
 }
 
 // errClosed is the error of each call of a closed Store.
-func (s *Store) errClosed() error {
-	if s.path == "" {
-		return store.Invalidf("the file store is not made by New")
-	}
-	return fmt.Errorf("file %s is %w", s.path, store.ErrClosed)
-}
+func (s *Store) errClosed() error { return fmt.Errorf("file %s is %w", s.path, store.ErrClosed) }
 
 func (s *Store) isClosed() bool {
 	select {
 	case <-s.closed:
 		return true
 	default:
-		return s.closed == nil
+		return false
 	}
 }
 

@@ -52,9 +52,7 @@ func (s *Store) scanStripe(in *stripe, q *admin.Query, keys []store.Key) (found 
 	now := s.clock()
 	look := func(key store.Key, e *entry) {
 		if looked++; e != nil && (q.Keys != nil || q.Selects(key)) && e.state.Used(now) > 0 {
-			described := admin.NewEntry(q, key, s.layout.StoreKey(key), &e.state, now)
-			keystates.Complete(q, &described, &e.state, now)
-			found = append(found, described)
+			found = append(found, keystates.Entry(q, key, s.layout.StoreKey(key), &e.state, now))
 		}
 	}
 	for _, key := range keys {
@@ -68,8 +66,11 @@ func (s *Store) scanStripe(in *stripe, q *admin.Query, keys []store.Key) (found 
 	return found, looked
 }
 
+// operator is the part of a Store that changes keys as operators ask for.
+type operator = keystates.Operator
+
 // changeEach changes keys one by one.
-func (s *Store) changeEach(_ bool, do func(keystates.Each) error) error {
+func (s *Store) changeEach(_ context.Context, _ bool, do func(keystates.Each) error) error {
 	if err := s.check(); err != nil {
 		return err
 	}
@@ -78,21 +79,6 @@ func (s *Store) changeEach(_ bool, do func(keystates.Each) error) error {
 			return change(states[0], now), nil
 		})
 	})
-}
-
-// Delete implements [admin.Keyspace].
-func (s *Store) Delete(_ context.Context, records ...admin.Record) (deleted int, changed []admin.Record, err error) {
-	return keystates.Change(s.changeEach).Delete(records)
-}
-
-// Adjust implements [admin.Adjuster].
-func (s *Store) Adjust(_ context.Context, adjustments ...admin.Adjustment) ([]admin.Adjusted, error) {
-	return keystates.Change(s.changeEach).Adjust(adjustments)
-}
-
-// Import implements [admin.Keyspace].
-func (s *Store) Import(_ context.Context, replace bool, records ...admin.Record) ([]admin.ImportOutcome, error) {
-	return keystates.Change(s.changeEach).Import(replace, records)
 }
 
 // tokens remembers calls by their tokens. Its lock is held during the decision on such a call, so that charge and

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/limitctl/limitctl/internal/keystates"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -28,15 +29,15 @@ const (
 // Store holds at most a small multiple of the keys in use.
 type Store struct {
 	admin.Tables
+	operator
 	layout  admin.OwnLayout
 	clock   func() store.Instant
 	seed    maphash.Seed
 	unfit   error // what is wrong with an option
 	closed  atomic.Bool
 	stripes [stripeCount]stripe
-	held    atomic.Int64  // keys in all stripes
-	most    int64         // of them; 0 for no bound
-	hand    atomic.Uint32 // the stripe where the next search for room begins
+	held    atomic.Int64 // keys in all stripes
+	most    int64        // of them; 0 for no bound
 	tokens  tokens
 }
 
@@ -68,7 +69,7 @@ func WithPrefix(prefix string) Option {
 func New(options ...Option) *Store {
 	s := &Store{layout: store.DefaultPrefix, seed: maphash.MakeSeed(), clock: monotonicClock()}
 	s.tokens.byToken.all = map[string]store.TokenRecord{}
-	s.Tables = admin.Tables{SideTable: newSide(s), Private: true}
+	s.Tables, s.operator = admin.Tables{SideTable: newSide(s), Private: true}, keystates.NewOperator(s.changeEach, false)
 	for i, option := range options {
 		if option == nil {
 			s.unfit = store.Invalidf("option %d of %d of the memory store is nil", i+1, len(options))

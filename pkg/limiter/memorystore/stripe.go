@@ -93,17 +93,15 @@ func (s *Store) withRoom(do func() error) error {
 	return err
 }
 
-// makeRoom removes unused keys that it finds by a short search, which goes on where the last one ended, and reports whether it
-// found any. The caller must hold no stripe's lock.
+// makeRoom removes unused keys that it finds by a short search, and reports whether it found any. A stripe has its keys in a
+// random order, so one search after the other finds all. The caller must hold no stripe's lock.
 func (s *Store) makeRoom() (made bool) {
 	now := s.clock()
-	for looked, visited := 0, 0; looked < lookForRoom && visited < stripeCount; visited++ {
-		in := &s.stripes[s.hand.Add(1)%stripeCount]
+	for i := range s.stripes {
+		in := &s.stripes[i]
 		in.mu.Lock()
-		n := min(len(in.keys.all), lookForRoom-looked)
-		made = n > 0 && s.sweep(in, n, now) > 0 || made
+		made = s.sweep(in, lookForRoom/stripeCount, now) > 0 || made
 		in.mu.Unlock()
-		looked += n
 	}
 	return made
 }

@@ -14,7 +14,6 @@ import (
 
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/internal/storecall"
-	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -178,33 +177,6 @@ func TestWaitingForAConnectionIsWithinTheBudget(t *testing.T) {
 	}
 }
 
-// badContext is a context of somebody's own that panics.
-type badContext struct{ context.Context }
-
-func (badContext) Deadline() (time.Time, bool) { panic("no deadline") }
-
-// A context that panics fails its own call, and holds up nobody else.
-func TestAPanickingContextHoldsUpNobody(t *testing.T) {
-	backend := newStore(t, redistest.Start(t).Client())
-	req := store.Request{Key: store.Key{Subject: "a", Name: "n"}, Limit: store.Limit{Count: 10, Period: time.Minute}, Cost: 1}
-	refund := req
-	refund.Token = "t" // which goes by itself
-	for _, bad := range []context.Context{nil, badContext{t.Context()}} {
-		for _, r := range []store.Request{req, refund} {
-			func() {
-				defer func() {
-					if recover() == nil {
-						t.Error("no panic")
-					}
-				}()
-				_ = backend.Decide(bad, store.Take, []store.Request{r}, make([]store.Decision, 1))
-			}()
-			decideOne(t, backend, store.Take, req)
-			decideOne(t, backend, store.Refund, req)
-		}
-	}
-}
-
 func takeOne(backend store.Store) error {
 	_, err := storecall.New(backend).Take(ctx, user, hundred, 1)
 	return err
@@ -254,31 +226,6 @@ func TestAnOwnClientIsClosedWithTheStore(t *testing.T) {
 		}
 		if err := takeOne(backend); !errors.Is(err, store.ErrClosed) || store.IsAway(err) {
 			t.Errorf("%s: once closed: %v", name, err)
-		}
-	}
-}
-
-// A log whose ring begins in its middle, and that is written anew since it grows, keeps every unit
-// with its time.
-func TestALogThatGrowsKeepsItsUnits(t *testing.T) {
-	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	clock := func() time.Time { return now }
-	far := newStore(t, socketClient(t, redistest.Start(t)), redisstore.WithClock(clock))
-	near := memorystore.New(memorystore.WithClock(clock))
-	req := store.Request{
-		Key: store.Key{Subject: "s"}, Limit: store.Limit{Algorithm: store.SlidingLog, Count: 60, Period: time.Second},
-	}
-	req.SetDefaults()
-	for _, phase := range []struct {
-		steps int
-		every time.Duration
-	}{{35, 100 * time.Millisecond}, {45, 5 * time.Millisecond}, {50, 70 * time.Millisecond}, {60, 9 * time.Millisecond}} {
-		for i := range phase.steps {
-			now = now.Add(phase.every)
-			req.Cost = int64(1 + i%3/2)
-			if got, want := decideOne(t, far, store.Take, req), decideOne(t, near, store.Take, req); got != want {
-				t.Fatalf("step %d, every %s: %+v, not %+v", i, phase.every, got, want)
-			}
 		}
 	}
 }

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -31,58 +29,6 @@ func takeOften(tb testing.TB, backend store.Store, subject string, times int) {
 	for range times {
 		limit := store.Limit{Count: 1, Period: 366 * 24 * time.Hour}
 		mustTake(tb, storecall.New(backend), store.Key{Subject: subject}, limit, 1)
-	}
-}
-
-// Several stores, as of several processes, add to one table. It expires by itself, and no
-// scan of the limits sees it.
-func TestDenialsOfSeveralProcessesAddUp(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	var writers sync.WaitGroup
-	for range 8 {
-		client := redis.NewClient(&redis.Options{Addr: server.Addr, DisableIdentity: true})
-		inner := newStore(t, client)
-		log := layers.CollectDenials(inner, store.DenialLog{Every: time.Millisecond}, nil)
-		backend := layers.Stack(inner, layers.Layers{DenialLog: log})
-		writers.Go(func() {
-			takeOften(t, backend, "user:42", 300)
-			takeOften(t, backend, "user:7", 30)
-			backend.Close()
-		})
-	}
-	writers.Wait()
-	reader := newStore(t, server.Client())
-	d, err := reader.Denials(ctx, time.Hour)
-	if err != nil || !d.Exact() || len(d.Rows) != 2 {
-		t.Fatalf("%+v, %v", d, err)
-	}
-	for i, want := range []admin.Denied{
-		{Key: store.Key{Subject: "user:42", Name: "token-bucket/366d"}, Count: 8*300 - 1},
-		{Key: store.Key{Subject: "user:7", Name: "token-bucket/366d"}, Count: 8*30 - 1},
-	} {
-		if row := d.Rows[i]; row.Key != want.Key || row.Count != want.Count || row.LastAt > d.Now || d.Now-row.LastAt > 600e6 {
-			t.Errorf("%+v, want %+v, at %d", row, want, d.Now)
-		}
-	}
-	keys, _ := server.Do("KEYS", "rl!{denials:*").([]any)
-	if len(keys) < 2 || len(keys) > 12 {
-		t.Fatalf("keys: %v", keys)
-	}
-	for _, key := range keys {
-		tens, minute, isMinute := strings.Cut(strings.TrimPrefix(fmt.Sprint(key), "rl!{denials:"), "}")
-		number, err := strconv.ParseInt(tens, 10, 64)
-		want := (number+1)*600_000 + 24*3_600_000 // until no instant of the ten minutes is in the last day
-		if isMinute && minute != "" {
-			number, err = strconv.ParseInt(minute[1:], 10, 64)
-			want = (number+1)*60_000 + 3_600_000 // and none of the minute in the last hour
-		}
-		if expires, _ := server.Do("PEXPIRETIME", key).(int64); err != nil || expires != want {
-			t.Errorf("%s expires at %d ms, want %d; %v", key, expires, want, err)
-		}
-	}
-	if all := fmt.Sprint(server.Do("KEYS", "rl:*")); strings.Contains(all, "denials") {
-		t.Errorf("rl:* finds %s", all)
 	}
 }
 

@@ -130,36 +130,6 @@ func comeAndGo(t *testing.T, client redis.UniversalClient, keys admin.Keyspace, 
 	}
 }
 
-// A scan of strings takes a round trip for each page, as that of our own does, and one more for
-// the time.
-func TestALayoutScanOfStringsIsOneRoundTripABatch(t *testing.T) {
-	server := redistest.Start(t)
-	client := server.Client()
-	pipe := client.Pipeline()
-	const limits = 5000
-	for i := range limits {
-		pipe.Set(ctx, fmt.Sprintf("pair:%d", i), 1, time.Hour)
-	}
-	pipe.Exec(ctx)
-	for _, records := range []bool{false, true} {
-		keys := othersAt(t, server)
-		times, reads := server.CommandCalls("time"), server.CommandCalls("getrange")
-		if entries, errs := scanned(t, keys, admin.Query{Records: records}); len(entries) != limits || len(errs) > 0 {
-			t.Fatalf("%d limits, %v", len(entries), errs)
-		}
-		pages, most := server.CommandCalls("time")-times, 2*limits/100+12 // of a hundred keys at least
-		reads = server.CommandCalls("getrange") - reads                   // each has a timer that is not there
-		if pages > most || reads < 2*limits || reads > 2*limits+200 {
-			t.Errorf("%d values were read of %d keys in %d round trips, and at most %d would do", reads, limits, pages, most)
-		}
-		for _, command := range []string{"dump", "type", "memory|usage"} {
-			if calls := server.CommandCalls(command); calls > 0 {
-				t.Errorf("%s was called %d times for strings", command, calls)
-			}
-		}
-	}
-}
-
 // Keys of our own are not looked at as another limiter's, but keys that only look like ours are.
 func TestOtherLimitersLeaveOutWhatIsOurs(t *testing.T) {
 	server := redistest.Start(t)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -51,30 +50,6 @@ func (l *ledger) take(backend store.Store, key store.Key, limit store.Limit) {
 		l.errs = append(l.errs, err)
 	case d.Allowed:
 		l.by[d.DecidedBy]++
-	}
-}
-
-// A reply that is cut in the middle leaves the outcome unknown. Such a take is not sent
-// again, not even by a client that tries three times.
-func TestCutRepliesAreNotAskedForAgain(t *testing.T) {
-	t.Parallel()
-	proxy := redistest.StartProxy(t, redistest.Start(t).Addr)
-	backend := own(t, redis.NewClient(&redis.Options{Addr: proxy.Addr, MaxRetries: 3, DisableIdentity: true}), WithBudget(forever))
-	key, limit := store.Key{Subject: "user:42"}, neverLapsing(1000)
-	ledger := newLedger()
-	const times = 20
-	for range times {
-		proxy.Heal()
-		ledger.take(backend, key, limit) // on a connection that stays
-		proxy.Suffer(redistest.Fault{Cut: 3})
-		ledger.take(backend, key, limit)
-	}
-	proxy.Heal()
-	if ledger.by[store.DecidedByStore] != times || ledger.unknown != times {
-		t.Errorf("%d allowed and %d not known of %d each: %v", ledger.by[store.DecidedByStore], ledger.unknown, times, ledger.errs)
-	}
-	if d, err := storecall.New(backend).Peek(context.Background(), key, limit, 1); err != nil || d.Used != 2*times {
-		t.Errorf("%d were charged (%v); want each take once, %d", d.Used, err, 2*times)
 	}
 }
 
@@ -201,37 +176,6 @@ func TestOutagesLeaveNothingBehind(t *testing.T) {
 	}
 }
 
-// hastyFor gives its store little time for calls that ask for a subject, and counts those.
-type hastyFor struct {
-	store.Store
-	mu      sync.Mutex
-	subject string
-	calls   int
-}
-
-func (s *hastyFor) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
-	s.mu.Lock()
-	hasty := slices.ContainsFunc(reqs, func(r store.Request) bool { return r.Key.Subject == s.subject })
-	if hasty {
-		s.calls++
-	}
-	s.mu.Unlock()
-	if hasty {
-		var cancel context.CancelFunc
-		ctx, cancel = store.BudgetContext(ctx, 5*time.Millisecond)
-		defer cancel()
-	}
-	return s.Store.Decide(ctx, op, reqs, decisions)
-}
-
-// about sets the subject and returns how many calls there were for the last.
-func (s *hastyFor) about(subject string) (calls int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	calls, s.subject, s.calls = s.calls, subject, 0
-	return calls
-}
-
 // onEachMaster returns a key on each master.
 func onEachMaster(t *testing.T, cluster *redistest.Cluster) (keys [3]store.Key) {
 	t.Helper()
@@ -243,84 +187,4 @@ func onEachMaster(t *testing.T, cluster *redistest.Cluster) (keys [3]store.Key) 
 		}
 	}
 	return keys
-}
-
-// While one master of a Cluster hangs, the keys of the others are decided by the store, and
-// its own by a local share. When it goes on, a probe of it closes its breaker.
-func TestOneMasterThatHangsIsNobodyElsesOutage(t *testing.T) {
-	t.Parallel()
-	// The others would stop, too, once they notice.
-	cluster := redistest.StartCluster(t, "--cluster-require-full-coverage", "no")
-	keys := onEachMaster(t, cluster)
-	const sick, failures = 1, 5
-	backend := own(t, redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), MaxRetries: -1, DialerRetries: 1}),
-		WithBudget(forever))
-	defer backend.Close()
-	var mu sync.Mutex
-	now := time.Unix(1_700_000_000, 0)
-	told := make(chan store.BreakerChange, 10000)
-	hasty := &hastyFor{Store: backend}
-	broken := layers.Stack(store.Wrap(hasty, backend), layers.Layers{
-		Breaker: &store.Breaker{Failures: failures, Slow: time.Hour},
-		Env: layers.Env{Clock: func() time.Time { mu.Lock(); defer mu.Unlock(); return now },
-			Observer: &layers.Observer{OnBreaker: func(c store.BreakerChange) { told <- c }}},
-	})
-	limits := storecall.New(layers.Stack(broken, layers.Layers{
-		Failure: layers.Failure{Policy: store.LocalOnError, Fallback: memorystore.New()}}))
-	limit := neverLapsing(1_000_000)
-	take := func(key store.Key) (store.Decider, error) {
-		d, err := limits.Take(t.Context(), key, limit, 1)
-		return d.DecidedBy, err
-	}
-	healthy := func() {
-		t.Helper()
-		for i, key := range keys {
-			if by, err := take(key); i != sick && (err != nil || by != store.DecidedByStore) {
-				t.Fatalf("a key of master %d: by %s, %v", i, by, err)
-			}
-		}
-	}
-	healthy() // so that there are connections
-	cluster.Masters[sick].Pause()
-	resume := sync.OnceFunc(cluster.Masters[sick].Resume)
-	defer resume()
-	hasty.about(keys[sick].Subject)
-	for range 60 {
-		healthy()
-	}
-	if c := <-told; c.To != store.BreakerOpen || c.Shard != cluster.Masters[sick].Addr {
-		t.Errorf("told that %s is %s", c.Shard, c.To)
-	}
-	if by, err := take(keys[sick]); err != nil || by != store.DecidedByLocal {
-		t.Errorf("a key of the master that hangs: by %s, %v", by, err)
-	}
-	// A call that needs it as well is not begun anywhere.
-	both := []store.Request{{Key: keys[0], Limit: limit, Cost: 1}, {Key: keys[sick], Limit: limit, Cost: 1}}
-	if err := broken.Decide(t.Context(), store.Take, both, make([]store.Decision, 2)); !errors.Is(err, store.ErrUnavailable) {
-		t.Errorf("over two masters: %v", err)
-	}
-	if calls := hasty.about(""); calls != failures {
-		t.Errorf("the master that hangs was asked %d times, want %d", calls, failures)
-	}
-	if len(told) > 0 {
-		t.Errorf("told also of %+v", <-told)
-	}
-	resume()
-	for closed := false; !closed; {
-		mu.Lock()
-		now = now.Add(time.Minute)
-		mu.Unlock()
-		take(keys[sick]) // makes the breaker probe
-		for c := range told {
-			if c.Shard != cluster.Masters[sick].Addr {
-				t.Errorf("told that %s is %s", c.Shard, c.To)
-			}
-			if closed = c.To == store.BreakerClosed; c.To != store.BreakerHalfOpen {
-				break
-			}
-		}
-	}
-	if err := broken.Decide(t.Context(), store.Take, both, make([]store.Decision, 2)); err != nil {
-		t.Errorf("over two masters, after the probe: %v", err)
-	}
 }

@@ -420,28 +420,3 @@ func TestScanEndsWhenTheCallerDoes(t *testing.T) {
 		}
 	}
 }
-
-// A publisher who may not remove the versions that are no longer kept changes nothing.
-func TestPublishingWithoutTheRightToRemove(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	options := as(server, "~*", "+@all", "-unlink")
-	backend := newStore(t, redis.NewClient(&options))
-	defer backend.Close()
-	owner := newStore(t, redis.NewClient(&redis.Options{Addr: server.Addr}))
-	defer owner.Close()
-	if done, err := owner.Change(ctx, publication("", "one", 1, "first")); err != nil || !done {
-		t.Fatalf("with the right: %t, %v", done, err)
-	}
-	if done, err := backend.Change(ctx, publication("one", "two", 2, "second", 1)); done || !errors.Is(err, store.ErrRefused) {
-		t.Errorf("without the right: %t, %v", done, err)
-	}
-	head, err := backend.Value(ctx, admin.ConfigTable, "")
-	old, err2 := backend.Value(ctx, admin.ConfigTable, "1")
-	next, err3 := backend.Value(ctx, admin.ConfigTable, "2")
-	lines, damaged, err4 := backend.Lines(ctx, admin.HistoryList, 10)
-	must(t, errors.Join(err, err2, err3, err4))
-	if got := fmt.Sprint(head, old, next, len(lines), damaged); got != fmt.Sprint("one", "first", "", 1, 0) {
-		t.Errorf("afterwards there are %s", got)
-	}
-}

@@ -99,7 +99,6 @@ func (o *others) readOnce(ctx context.Context, sc *scan, server redis.Cmdable, s
 			break
 		}
 	}
-	sc.learn(values)
 	sc.mu.Lock()
 	defer sc.mu.Unlock()
 	for i := range some {
@@ -117,21 +116,17 @@ func (o *others) readOnce(ctx context.Context, sc *scan, server redis.Cmdable, s
 
 // judge says what the values of a look are.
 func judge(sc *scan, look *layouts.Look, values map[string]*held) ([]admin.Entry, error) {
-	tooLarge, lost := (*held)(nil), false
+	tooLarge := (*held)(nil)
 	entries, principal, err := look.Judge(func(storeKey string) layouts.Value {
 		value := values[storeKey]
 		if value == nil { // the clock has turned once more
 			return layouts.Value{StoreKey: storeKey, Type: layouts.NoValue}
 		}
-		lost = lost || value.lost
 		if value.tooLarge != "" && tooLarge == nil {
 			tooLarge = value
 		}
 		return value.Value
 	})
-	if lost {
-		return nil, nil // its master is missing
-	}
 	if unsure := (*layouts.UnsureError)(nil); tooLarge != nil && !errors.As(err, &unsure) && (err != nil || len(entries) > 0) {
 		entries, err = nil, &store.ForeignError{StoreKey: tooLarge.StoreKey, Holds: tooLarge.tooLarge}
 	}

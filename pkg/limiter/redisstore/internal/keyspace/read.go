@@ -69,18 +69,9 @@ func (r *reader) read(ctx context.Context, values []held, storeKeys []string) er
 		return err
 	}
 	for node, values := range elsewhere {
-		var more []*held
-		isLost := r.hasLost(node)
-		if !isLost {
-			if more, err = r.readFrom(ctx, node, values); err != nil && ctx.Err() == nil {
-				isLost, err = true, r.loseMaster(node, err)
-			}
-		}
+		more, err := r.readFrom(ctx, node, values)
 		if err != nil {
-			return err
-		}
-		for _, value := range values {
-			value.lost = isLost
+			return r.Servers.Incomplete(err, node)
 		}
 		moved = append(moved, more...)
 	}
@@ -116,10 +107,8 @@ func (r *reader) readFrom(ctx context.Context, server redis.Cmdable, values []*h
 	if len(values) == 0 {
 		return nil, nil
 	}
-	if !r.hashes.Load() {
-		if values, moved, err = r.readHeads(ctx, server, values); err != nil {
-			return nil, err
-		}
+	if values, moved, err = r.readHeads(ctx, server, values); err != nil {
+		return nil, err
 	}
 	there, elsewhere, err := r.types(ctx, server, values)
 	moved = append(moved, elsewhere...)
@@ -271,23 +260,6 @@ func sizeIn(cmd *redis.IntCmd) (int64, error) {
 		return 0, nil
 	}
 	return cmd.Result()
-}
-
-// learn remembers for the next batch whether most values are no strings.
-func (sc *scan) learn(values map[string]*held) {
-	strings, others := 0, 0
-	for _, value := range values {
-		switch value.Type {
-		case layouts.StringValue:
-			strings++
-		case layouts.NoValue:
-		default:
-			others++
-		}
-	}
-	if strings+others > 0 {
-		sc.hashes.Store(others > strings)
-	}
 }
 
 // errMuch says that values of several limits are too much to be held at once.

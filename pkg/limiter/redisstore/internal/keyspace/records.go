@@ -49,27 +49,18 @@ type changing struct {
 	errs     []error // about single keys
 }
 
-// memberLists are lists for the members of records, which can be many.
-var memberLists = sync.Pool{New: func() any { return new([]admin.Member) }}
-
 // change calls do with changes of records, as many at a time as one exchange can carry. members adds those of a record to all.
 func (k *Keyspace) change(
 	ctx context.Context, records []admin.Record, members func(all []admin.Member, i int) ([]admin.Member, error),
 	do func(first int, c *changing) error,
 ) (err error) {
-	list := memberLists.Get().(*[]admin.Member)
-	defer func() {
-		clear(*list)
-		memberLists.Put(list)
-	}()
-	all, ends := (*list)[:0], make([]int, len(records)+1)
+	all, ends := make([]admin.Member, 0, len(records)), make([]int, len(records)+1)
 	for i := range records {
 		if all, err = members(all, i); err != nil {
 			return err
 		}
 		ends[i+1] = len(all)
 	}
-	*list = all
 	size := func(i int) int { return records[i].Size() }
 	return k.exchanges(ctx, len(records), size, func(first, end int) error {
 		n := ends[end] - ends[first]
@@ -371,8 +362,7 @@ func (c *changing) importSets(ctx context.Context, sets []int, outcomes []admin.
 	defer c.mu.Unlock()
 	for n, i := range all {
 		if m := &c.members[i]; reply[n] == 'v' {
-			c.errs = append(c.errs, fmt.Errorf("%w: key %q was dumped by a newer server (format %d), and this one cannot read that; "+
-				"restore it to a server as new as the one it is from", store.ErrRefused, m.StoreKey, versionOf(m.Dump)))
+			c.errs = append(c.errs, fmt.Errorf("%w: key %q was dumped by a newer server", store.ErrRefused, m.StoreKey))
 			continue
 		}
 		outcome, known := importOutcomes[reply[n]]
@@ -438,9 +428,6 @@ func soundDump(dump []byte) bool {
 	end := len(dump) - 8
 	return len(dump) > dumpEnd && binary.LittleEndian.Uint64(dump[end:]) == dumpSum(dump[:end])
 }
-
-// versionOf is the version of the form of a sound dump, which tells how new the server was.
-func versionOf(dump []byte) int { return int(binary.LittleEndian.Uint16(dump[len(dump)-dumpEnd:])) }
 
 // dumpedText returns the string that a dump holds. ok is false if the dump is not sound, is of
 // something else, or holds the string in another form than dumpText's.

@@ -2,12 +2,9 @@ package keyspace
 
 import (
 	"context"
-	"errors"
 	"iter"
-	"maps"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
 
@@ -21,12 +18,10 @@ type scan struct {
 	*Keyspace
 	query   admin.Query
 	batches chan batch
-	hashes  atomic.Bool // most values that were read last are no strings
 	mu      sync.Mutex
 	// single are store keys that came and are a limit by themselves, families all those of others: the second one may come at any
 	// time after the first.
 	single, families *redisserver.Seen
-	lost             map[string]error                      // what is missing, by master
 	strides          map[redis.Cmdable]*redisserver.Stride // of reading values
 }
 
@@ -56,7 +51,7 @@ func (k *Keyspace) Scan(ctx context.Context, q admin.Query) iter.Seq2[admin.Entr
 			return
 		}
 		sc := &scan{Keyspace: k, query: q, batches: make(chan batch), single: k.Servers.NewSeen(), families: redisserver.NewSeenAll(),
-			lost: map[string]error{}, strides: map[redis.Cmdable]*redisserver.Stride{}}
+			strides: map[redis.Cmdable]*redisserver.Stride{}}
 		sc.run(ctx, yield)
 	}
 }
@@ -65,7 +60,7 @@ func (k *Keyspace) Scan(ctx context.Context, q admin.Query) iter.Seq2[admin.Entr
 func (sc *scan) run(ctx context.Context, yield func(admin.Entry, error) bool) {
 	ctx, cancel := context.WithCancel(ctx)
 	scanned := make(chan error, 1)
-	panics.Go(func() error { return sc.withLost(sc.readAll(ctx)) }, func(err error) {
+	panics.Go(func() error { return sc.readAll(ctx) }, func(err error) {
 		scanned <- err
 		close(sc.batches)
 	})
@@ -190,35 +185,6 @@ func (sc *scan) isFirst(storeKey, principal string, entries []admin.Entry) bool 
 		}
 	}
 	return first
-}
-
-// loseMaster notes that a master could not be reached for keys that belong to others elsewhere. A
-// scan goes on without them.
-func (sc *scan) loseMaster(node *redis.Client, err error) error {
-	if sc.query.StoreKeys != nil {
-		return sc.Named(err, node)
-	}
-	sc.mu.Lock()
-	defer sc.mu.Unlock()
-	if address := node.Options().Addr; sc.lost[address] == nil {
-		sc.lost[address] = sc.Servers.Incomplete(err, node)
-	}
-	return nil
-}
-
-// hasLost reports whether a master could not be reached. It is not asked again: one that hangs would be waited for at each batch.
-func (sc *scan) hasLost(node *redis.Client) bool {
-	sc.mu.Lock()
-	defer sc.mu.Unlock()
-	return sc.lost[node.Options().Addr] != nil
-}
-
-// withLost returns the error of the scan: its own, or those of masters that were lost besides.
-func (sc *scan) withLost(err error) error {
-	if err != nil {
-		return err
-	}
-	return errors.Join(slices.Collect(maps.Values(sc.lost))...)
 }
 
 // storeKeysOf returns the store keys of what was chosen.

@@ -24,7 +24,6 @@ type held struct {
 	// size is the memory that the value takes, 0 if the user may not know, and reads about what its members take that are read.
 	size, reads int64
 	tooLarge    string // what of the value is more than is read, if anything is
-	lost        bool   // the master that has it could not be reached
 }
 
 const (

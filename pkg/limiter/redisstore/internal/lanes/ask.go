@@ -84,7 +84,7 @@ func (a *ask) took(c *call) error {
 	if err != nil {
 		return err
 	}
-	a.complete = a.script != lua.DecideOne(a.reqs[0].Limit.Kind())
+	a.complete = a.script != lua.Of(a.reqs[0].Limit.Kind()).One
 	a.now, a.verdicts, err = cutInstant(reply)
 	if err == nil && a.complete {
 		if a.verdicts == "" || a.verdicts[0] > 1 {

@@ -248,12 +248,12 @@ func (r *merger) merge(s *Sender, asks []*ask) (all []*merged) {
 		which := a.slot*2 + int(a.op)%2 // takes and peeks differ in the last bit
 		m := r.open[which]
 		if m == nil || m.keys+len(a.keys) > maxMerged {
-			m = &merged{sender: s, op: a.op, script: lua.DecideMany(a.reqs[0].Limit.Kind()), groups: make([]group, 0, maxMerged)}
+			m = &merged{sender: s, op: a.op, script: lua.Of(a.reqs[0].Limit.Kind()).Many, groups: make([]group, 0, maxMerged)}
 			r.open[which], all = m, append(all, m)
 		}
 		m.groups, m.keys = append(m.groups, group{first: a}), m.keys+len(a.keys)
 		for i := range a.reqs {
-			if lua.DecideMany(a.reqs[i].Limit.Kind()) != m.script {
+			if lua.Of(a.reqs[i].Limit.Kind()).Many != m.script {
 				m.script = lua.DecideManyNumbers
 			}
 		}

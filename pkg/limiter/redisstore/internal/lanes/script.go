@@ -18,9 +18,9 @@ func deciding(op store.Op, reqs []store.Request) *lua.Script {
 	kind := reqs[0].Limit.Kind()
 	switch {
 	case len(reqs) == 1 && decidesShort(op, reqs):
-		return lua.DecideOne(kind)
+		return lua.Of(kind).One
 	case len(reqs) == 1:
-		return lua.Decide(kind)
+		return lua.Of(kind).Any
 	case !slices.ContainsFunc(reqs, func(r store.Request) bool { return !r.Limit.Kind().DecidesShort() }):
 		return lua.DecideNumbers
 	}
