@@ -99,18 +99,7 @@ Exit codes: 0 yes, done; 1 no (denied, a threshold missed, a regression);
   limitctl inspect 'user:*'
   limitctl reset user:42 --yes`,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			global.Parsed = true
-			// An empty value comes from a variable that a script did not set. The command
-			// would use another store than the intended one.
-			for _, flag := range []string{"store", "context", "config"} {
-				if given := cmd.Flags().Lookup(flag); given != nil && given.Changed && given.Value.String() == "" {
-					return cli.Usagef("--%s is empty; give it a value or leave it out", flag)
-				}
-			}
-			if err := global.ReadVariables(cmd.Root().PersistentFlags()); err != nil {
-				return err
-			}
-			return global.ReadFilter(cmd)
+			return global.Begin(cmd)
 		},
 		Version:       global.Env.ProgramVersion(), // for --version
 		SilenceUsage:  true,

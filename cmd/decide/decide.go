@@ -182,7 +182,11 @@ func openFallback(g *cli.Globals) store.Store {
 	for _, suffix := range []string{"", "-wal", "-shm"} {
 		g.Env.Keep(path + suffix)
 	}
-	backend, _, err := connect.Open("file:"+path, connect.Options{Prefix: g.Chosen.Prefix.Value, Timeout: g.Timeout, OwnFile: true})
+	s, err := g.Settings()
+	if err != nil {
+		return noFallback{err}
+	}
+	backend, _, err := connect.Open("file:"+path, connect.Options{Prefix: s.Prefix.Value, Timeout: g.Timeout, OwnFile: true})
 	if err != nil {
 		return noFallback{err}
 	}

@@ -3,6 +3,7 @@ package see
 import (
 	"context"
 	"fmt"
+	"os"
 	"testing"
 	"time"
 
@@ -69,13 +70,12 @@ func TestUndoInTheDashboardKeepsWhatWasUsedAfterIt(t *testing.T) {
 
 // An address in the form of an override is the client that serve counts.
 func TestAnAddressInTheDashboard(t *testing.T) {
-	actions := dashActionsOf(t, memorystore.New())
-	var err error
-	actions.globals.Loaded, err = config.Parse("limitctl.yaml",
-		[]byte("policies: {p: {http: {attributes: {ip: client}}, limits: [{name: n, by: [ip], limit: 1/1s}]}}"), nil)
-	if err != nil {
+	t.Chdir(t.TempDir())
+	file := "policies: {p: {http: {attributes: {ip: client}}, limits: [{name: n, by: [ip], limit: 1/1s}]}}"
+	if err := os.WriteFile(config.LocalFile, []byte(file), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	actions := dashActionsOf(t, memorystore.New())
 	if p, err := actions.ParseSubjects("ip:2001:db8::1"); err != nil || !p.Match("ip:2001%3Adb8%3A%3A/64") {
 		t.Errorf("%s, %v", p, err)
 	}

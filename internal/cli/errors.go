@@ -164,7 +164,7 @@ func programMessage(err error) string {
 // formatWanted is the output format, even if a mistake on the command line prevented the parsing
 // of its flags.
 func formatWanted(g *Globals) output.Format {
-	if g.Format != "" || g.Parsed {
+	if g.Format != "" || g.parsed {
 		return g.Format
 	}
 	return formatAmong(g.Args)

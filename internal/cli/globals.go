@@ -35,36 +35,41 @@ type Flags struct {
 	Changed func(flag string) bool
 }
 
-// Globals are what every command works with.
+// Globals are what every command works with: what was asked of it, and its access to the system.
 type Globals struct {
 	Flags
 	Env *Env
 	// Args are the words of the command line.
 	Args []string
-	// Filter is that of --jq, nil without it; see ReadFilter.
-	Filter output.Filter
-	// Parsed: the flags were read without a mistake.
-	Parsed bool
-	// answer is what was printed, nil if nothing was; see EndAnswer.
-	answer *output.Pending
-	// Loaded and Chosen are nil until Config and Settings have found them.
-	Loaded *config.Config
-	Chosen *Settings
-	// inForce and away are what InForce has found, and early is the store that it opened for that.
-	inForce *InForce
-	away    error
-	early   *early
-	unread  error // see WarnOfUnread
 	// Layouts are those of other limiters, if the command is about their keys, and LayoutsName is
 	// what --layout calls them; see layouts.go.
 	Layouts     layouts.Sources
 	LayoutsName string
-	// ownKeysAsked: --layout asks for limitctl's own keys.
-	ownKeysAsked bool
 	// OfAnyKeys: the command has looked at the layouts of the context, or is about no keys.
 	OfAnyKeys bool
-	// ReadPassword is the content of the context's password file, empty until it is read.
-	ReadPassword string
+	// ownKeysAsked: --layout asks for limitctl's own keys.
+	ownKeysAsked bool
+	// filter is that of --jq, nil without it, and parsed says that the flags were read without a mistake.
+	filter output.Filter
+	parsed bool
+	// answer is what was printed, nil if nothing was; see EndAnswer.
+	answer *output.Pending
+	found
+}
+
+// found is what a command has found out so far; empty before.
+type found struct {
+	// files is what Config has read, and chosen what Settings has found.
+	files  *config.Config
+	chosen *Settings
+	// filePassword is the content of the context's password file.
+	filePassword string
+	// inForce and away are what InForce has found, early is the store that it opened for that, and unread says why it could
+	// not read there.
+	inForce *InForce
+	away    error
+	early   *early
+	unread  error
 }
 
 // Setting is a value and what it comes from.

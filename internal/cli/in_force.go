@@ -116,7 +116,7 @@ func (g *Globals) findInForce(ctx context.Context) (*InForce, error) {
 	if err != nil {
 		return nil, err
 	}
-	g.Loaded, g.Chosen, g.ReadPassword = silent.Loaded, silent.Chosen, silent.ReadPassword
+	g.files, g.chosen, g.filePassword = silent.files, silent.chosen, silent.filePassword
 	opened, where, err := connect.Open(url, options)
 	if err != nil {
 		_, err = silent.Opened(opened, err) // it names the context
@@ -185,7 +185,7 @@ func (g *Globals) readPublished(ctx context.Context, backend store.Store) (*publ
 		return nil, published.ErrNothing
 	}
 	path, kept := "", ""
-	if isRedis(g.Chosen.Store.Value) { // a file is never away
+	if isRedis(g.chosen.Store.Value) { // a file is never away
 		if path, err = PublishedFile(g); err == nil {
 			text, _ := g.Env.ReadFile(path, admin.MaxConfigRecord)
 			kept = string(text)

@@ -113,10 +113,10 @@ func (g *Globals) Connection() (url string, options connect.Options, err error) 
 // line of defence: texts of servers have lost theirs before. Answers do not pass here, since
 // they must show the user's data unchanged.
 func (g *Globals) WithoutSecrets(text string) string {
-	secrets := redact.New(g.Env.Getenv("LIMITCTL_PASSWORD"), g.ReadPassword)
+	secrets := redact.New(g.Env.Getenv("LIMITCTL_PASSWORD"), g.filePassword)
 	urls := append([]string{g.Store, g.Env.Getenv("LIMITCTL_STORE")}, urlsAmong(g.Args)...)
-	if g.Loaded != nil {
-		for _, x := range g.Loaded.Contexts {
+	if g.files != nil {
+		for _, x := range g.files.Contexts {
 			urls = append(urls, x.Store)
 			if x.PasswordEnv != "" {
 				secrets.Add(g.Env.Getenv(x.PasswordEnv))
@@ -172,7 +172,7 @@ func (g *Globals) password(x *config.Context) (string, error) {
 		if err := checkPassword(password, "the password file "+path+" of context "+strconv.Quote(x.Name)+" ("+at.String()+")"); err != nil {
 			return "", err
 		}
-		g.ReadPassword = password
+		g.filePassword = password
 		return password, nil
 	case x != nil && x.PasswordEnv != "":
 		password := g.Env.Getenv(x.PasswordEnv)

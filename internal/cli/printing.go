@@ -21,7 +21,7 @@ import (
 
 // Printer returns where and how to print the answer.
 func (g *Globals) Printer() *output.Printer {
-	p := &output.Printer{Out: g.Env.Out, Data: g.Env.RawOut, Format: g.Format, Filter: g.Filter, Quiet: g.Quiet, Color: g.Color()}
+	p := &output.Printer{Out: g.Env.Out, Data: g.Env.RawOut, Format: g.Format, Filter: g.filter, Quiet: g.Quiet, Color: g.Color()}
 	if g.Env.OutIsTerminal {
 		p.Data = g.Env.Out // somebody is looking at it
 		p.Width, _ = g.Env.Size()
@@ -121,8 +121,8 @@ func ListsNames(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// ReadFilter reads --jq, and checks -o name, before the command does anything.
-func (g *Globals) ReadFilter(cmd *cobra.Command) (err error) {
+// readFilter reads --jq, and checks -o name, before the command does anything.
+func (g *Globals) readFilter(cmd *cobra.Command) (err error) {
 	if g.Format == output.Names && cmd.Annotations[namesAnnotation] == "" {
 		return Usagef("-o name is for commands that list things, such as inspect, denials and override list; for `%s` give one of %s",
 			cmd.CommandPath(), strings.Join(output.Formats(), ", "))
@@ -133,7 +133,7 @@ func (g *Globals) ReadFilter(cmd *cobra.Command) (err error) {
 	if g.Changed("output") && g.Format != "json" {
 		return Usagef("--jq is for the JSON document; leave out -o %s", g.Format.String())
 	}
-	if g.Filter, err = output.JQ(g.JQ); err != nil {
+	if g.filter, err = output.JQ(g.JQ); err != nil {
 		return Usagef("--jq: %s", err)
 	}
 	g.Format = "json"

@@ -226,7 +226,7 @@ func (s *SelectionOptions) byPattern(text string, layouts bool) (selection opera
 func (s *SelectionOptions) byPolicy(ctx context.Context, g *Globals, args []string) (selection operation.Selection, err error) {
 	if g.Layouts != nil && s.LayoutName == "" {
 		return selection, Usagef("--policy selects limitctl's own keys, and the context %s reads those of %s; add %s",
-			g.Chosen.Context.Name, g.LayoutsName, shell.Command("--layout", config.OwnLayout))
+			g.chosen.Context.Name, g.LayoutsName, shell.Command("--layout", config.OwnLayout))
 	} else if g.Layouts != nil {
 		return selection, Usagef("--policy selects limitctl's own keys, and --layout those of other limiters; give one of them")
 	}
@@ -294,10 +294,10 @@ func (s *SelectionOptions) checkPolicy(c *InForce) error {
 func SayNothingMatches(ctx context.Context, g *Globals, selection *operation.Selection, where string) {
 	text := fmt.Sprintf("nothing in use matches %s in %s", selection.Text, g.PlaceOf(where))
 	if g.Layouts == nil {
-		text += ", prefix " + g.Chosen.Prefix.Value + g.UnknownClient(ctx, selection.Query.Subjects)
+		text += ", prefix " + g.chosen.Prefix.Value + g.UnknownClient(ctx, selection.Query.Subjects)
 	}
 	g.Note("%s", text)
-	if g.Layouts == nil && g.OfAnyKeys && !selection.OfPolicy && !g.ownKeysAsked && isRedis(g.Chosen.Store.Value) {
+	if g.Layouts == nil && g.OfAnyKeys && !selection.OfPolicy && !g.ownKeysAsked && isRedis(g.chosen.Store.Value) {
 		g.Note("only limitctl's own keys were looked at; add --layout auto for those of other limiters")
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/limitctl/limitctl/internal/config"
@@ -32,10 +33,10 @@ func (s *Settings) Place(where string) string {
 
 // PlaceOf is the name of the open store for people; where is the store's own name.
 func (g *Globals) PlaceOf(where string) string {
-	if g.Chosen == nil {
+	if g.chosen == nil {
 		return where
 	}
-	return g.Chosen.Place(where)
+	return g.chosen.Place(where)
 }
 
 // Settings finds out which store is meant: that of --store, else of --context,
@@ -43,8 +44,8 @@ func (g *Globals) PlaceOf(where string) string {
 // user's own file. The configuration must have no mistakes. It is not read if flags and
 // variables say everything.
 func (g *Globals) Settings() (*Settings, error) {
-	if g.Chosen != nil {
-		return g.Chosen, nil
+	if g.chosen != nil {
+		return g.chosen, nil
 	}
 	s := &Settings{byFlag: true}
 	var contextName, contextOrigin string
@@ -87,7 +88,7 @@ func (g *Globals) Settings() (*Settings, error) {
 	if err := s.findPrefix(g); err != nil {
 		return nil, err
 	}
-	g.Chosen = s
+	g.chosen = s
 	return s, nil
 }
 
@@ -170,14 +171,14 @@ func (s *Settings) announce(env *Env) {
 
 // Config reads the configuration, once.
 func (g *Globals) Config() (*config.Config, error) {
-	if g.Loaded != nil {
-		return g.Loaded, nil
+	if g.files != nil {
+		return g.files, nil
 	}
 	c, err := config.Load(ConfigEnvironment(g))
 	if err != nil {
 		return nil, err
 	}
-	g.Loaded = c
+	g.files = c
 	return c, nil
 }
 
@@ -316,9 +317,25 @@ const contextVariable = "LIMITCTL_CONTEXT"
 // variableOf is the environment variable that has the default of a flag of every command.
 func variableOf(flag string) string { return "LIMITCTL_" + strings.ToUpper(flag) }
 
-// ReadVariables gives --output, --prefix and --timeout the values of their environment variables, as far as the
+// Begin reads the environment variables and the filter of a command whose flags have no mistake.
+func (g *Globals) Begin(cmd *cobra.Command) error {
+	g.parsed = true
+	// An empty value comes from a variable that a script did not set. The command would use another store than the
+	// intended one.
+	for _, flag := range []string{"store", "context", "config"} {
+		if given := cmd.Flags().Lookup(flag); given != nil && given.Changed && given.Value.String() == "" {
+			return Usagef("--%s is empty; give it a value or leave it out", flag)
+		}
+	}
+	if err := g.readVariables(cmd.Root().PersistentFlags()); err != nil {
+		return err
+	}
+	return g.readFilter(cmd)
+}
+
+// readVariables gives --output, --prefix and --timeout the values of their environment variables, as far as the
 // command line does not have them. Settings reads those of --store and --context.
-func (g *Globals) ReadVariables(flags *pflag.FlagSet) error {
+func (g *Globals) readVariables(flags *pflag.FlagSet) error {
 	for _, name := range []string{"output", "prefix", "timeout"} {
 		value := g.Env.Getenv(variableOf(name))
 		if value == "" || flags.Changed(name) {
