@@ -118,8 +118,6 @@ type RestoreResult struct {
 	InUse   int64 // used since, and left
 	// Unreached is how many the change that made the backup had not reached when it ended. They are left as they are.
 	Unreached int64
-	foreign   int64 // of those that failed, whose keys hold what limitctl did not write
-	unfit     error // of the first few others
 }
 
 // Restore asks, and brings back what a backup holds. Without a result nothing was changed.
@@ -209,7 +207,7 @@ func (r *Runner) restoreBatch(ctx context.Context, plan *RestorePlan, records []
 			}
 		}
 		records = left
-		if err = result.takeUnfit(err); unsure && err != nil || errors.Is(err, store.ErrOutcomeUnknown) {
+		if unsure && err != nil || errors.Is(err, store.ErrOutcomeUnknown) {
 			result.Unknown += int64(len(left))
 		}
 		return err
@@ -235,7 +233,6 @@ func (r *Runner) restoreUnused(ctx context.Context, plan *RestorePlan, records [
 		left := int64(len(records) - deleted - foreign.Count())
 		result.Changed += int64(deleted)
 		result.Failed += int64(foreign.Count())
-		result.foreign += int64(foreign.Count())
 		switch {
 		case err == nil:
 			result.Already += left
@@ -257,32 +254,9 @@ func (r *RestoreResult) count(outcome admin.ImportOutcome) {
 	case admin.InUse:
 		r.InUse++
 	case admin.Foreign:
-		r.foreign++
-		r.Failed++
-	case admin.Unfit:
 		r.Failed++
 	case admin.NotKnown: // asked again, or counted by the caller
 	}
-}
-
-// takeUnfit keeps the first errors of records that cannot be restored, and returns the other errors.
-func (r *RestoreResult) takeUnfit(err error) error {
-	joined, several := err.(interface{ Unwrap() []error })
-	if unfit := (*admin.UnfitError)(nil); !several || !errors.As(err, &unfit) {
-		return err
-	}
-	var unfit, others []error
-	for _, err := range joined.Unwrap() {
-		if of := (*admin.UnfitError)(nil); errors.As(err, &of) {
-			unfit = append(unfit, fmt.Errorf("%w; it was left out", err))
-		} else {
-			others = append(others, err)
-		}
-	}
-	if r.unfit == nil {
-		r.unfit = errors.Join(unfit[:min(keptForeign, len(unfit))]...)
-	}
-	return errors.Join(others...)
 }
 
 // known is how many records have a known outcome.
@@ -292,7 +266,7 @@ func (r *RestoreResult) known() int64 {
 
 // err is the error that a restore ends with: what ended it early, or that some records could not be restored.
 func (r *RestoreResult) err(plan *RestorePlan, err error) error {
-	switch unfit := r.Failed - r.foreign; {
+	switch {
 	case err != nil:
 		second := "run it again: it restores the rest, and leaves keys that were used since"
 		if plan.replaces() {
@@ -305,15 +279,8 @@ func (r *RestoreResult) err(plan *RestorePlan, err error) error {
 		}
 		return err
 	case r.Failed > 0:
-		var foreign, others error
-		if r.foreign > 0 {
-			holds := map[bool]string{true: " holds a value", false: " hold values"}[r.foreign == 1]
-			foreign = fmt.Errorf("%s%s that limitctl did not write: left unchanged", output.Plural(int(r.foreign), "key"), holds)
-		}
-		if unfit > 0 {
-			others = fmt.Errorf("%s of the backup cannot be restored: left out", output.Plural(int(unfit), "record"))
-		}
-		return outcome.Partly(errors.Join(foreign, r.unfit, others))
+		holds := map[bool]string{true: " holds a value", false: " hold values"}[r.Failed == 1]
+		return outcome.Partly(fmt.Errorf("%s%s that limitctl did not write: left unchanged", output.Plural(int(r.Failed), "key"), holds))
 	case r.InUse > 0:
 		return outcome.Partly(&UsedSinceError{r.InUse})
 	}

@@ -30,7 +30,7 @@ type Keyspace interface {
 	// [store.ForeignError] among the joined errors. After any other error some keys may have been deleted.
 	Delete(ctx context.Context, records ...Record) (deleted int, changed []Record, err error)
 	// Import brings records of a scan back, with the expiry they had, and returns the outcomes. It overwrites a key in
-	// use only if replace is set. Of a record that it cannot hold, an [UnfitError] is among the joined errors.
+	// use only if replace is set. A record that is not sound is a [store.ErrInvalid].
 	Import(ctx context.Context, replace bool, records ...Record) ([]ImportOutcome, error)
 }
 
@@ -215,18 +215,7 @@ const (
 	Foreign
 	// AlreadyThere: the key held the record before.
 	AlreadyThere
-	// Unfit: the record cannot be imported, as an [UnfitError] says, and its key was not changed.
-	Unfit
 )
-
-// UnfitError says why one record cannot be imported. Its keys were not changed.
-type UnfitError struct{ Err error }
-
-// Error says what is wrong with the record.
-func (e *UnfitError) Error() string { return e.Err.Error() }
-
-// Unwrap returns the reason, which is a [store.ErrInvalid].
-func (e *UnfitError) Unwrap() error { return e.Err }
 
 // IncompleteError is an error of a scan at one master of a Cluster. The scan returns all that the others have.
 type IncompleteError struct {

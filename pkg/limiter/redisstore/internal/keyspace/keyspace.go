@@ -36,7 +36,7 @@ type layout interface {
 	read(ctx context.Context, sc *scan, server redis.Cmdable, some []chosen, give func([]found) error) error
 	// members adds the store keys of a record to all, each with its value as the scripts know it.
 	members(all []admin.Member, r *admin.Record) ([]admin.Member, error)
-	// sound is members of a record that can be imported. An [admin.UnfitError] concerns this record alone.
+	// sound is members of a record that can be imported.
 	sound(all []admin.Member, r *admin.Record) ([]admin.Member, error)
 	// record is a record with these members instead of its own.
 	record(r admin.Record, members []admin.Member) admin.Record

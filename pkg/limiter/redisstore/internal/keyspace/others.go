@@ -157,20 +157,15 @@ func (o *others) members(all []admin.Member, r *admin.Record) ([]admin.Member, e
 
 // sound implements layout. Records are often read from a file, which anybody may have edited.
 func (o *others) sound(all []admin.Member, r *admin.Record) ([]admin.Member, error) {
-	err := r.Check()
-	all, none := o.members(all, r)
-	if err == nil {
-		err = none
+	if err := r.Check(); err != nil {
+		return nil, err
 	}
 	for i := range r.Members {
-		if err == nil {
-			err = o.checkMember(&r.Members[i])
+		if err := o.checkMember(&r.Members[i]); err != nil {
+			return nil, err
 		}
 	}
-	if err != nil {
-		return nil, &admin.UnfitError{Err: err}
-	}
-	return all, nil
+	return o.members(all, r)
 }
 
 // checkMember reports, as a [store.ErrInvalid], what makes a member unfit to be imported.

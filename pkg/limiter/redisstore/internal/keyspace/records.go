@@ -314,27 +314,17 @@ func (c *changing) deleted() (deleted int, changed []admin.Record) {
 }
 
 // Import implements [admin.Keyspace]. A large hash or set has its members in no order, so that one which is there already can
-// seem to be in use. A member that a newer server has dumped, and this one cannot read, is a [store.ErrRefused]. A record of
-// another limiter with a store key that limitctl keeps something of its own under is left, with an [admin.UnfitError].
+// seem to be in use. A member that a newer server has dumped, and this one cannot read, is a [store.ErrRefused].
 func (k *Keyspace) Import(ctx context.Context, replace bool, records ...admin.Record) ([]admin.ImportOutcome, error) {
 	if err := k.Check(); err != nil {
 		return nil, err
 	}
-	outcomes := make([]admin.ImportOutcome, len(records))
-	var errs []error
-	members := func(all []admin.Member, i int) ([]admin.Member, error) {
-		sound, err := k.layout.sound(all, &records[i])
-		if unfit := (*admin.UnfitError)(nil); errors.As(err, &unfit) {
-			outcomes[i], errs = admin.Unfit, append(errs, err)
-			return all, nil
-		}
-		return sound, err
-	}
-	overwrites := "0"
+	outcomes, overwrites := make([]admin.ImportOutcome, len(records)), "0"
 	if replace {
 		overwrites = "1"
 	}
-	err := k.change(ctx, records, members, func(first int, c *changing) error {
+	members := func(all []admin.Member, i int) ([]admin.Member, error) { return k.layout.sound(all, &records[i]) }
+	return outcomes, k.change(ctx, records, members, func(first int, c *changing) error {
 		c.verb, c.script, c.first = "import", lua.Import, []any{overwrites}
 		err := c.eachCall(ctx, func(sets []int) error { return c.importSets(ctx, sets, outcomes[first:]) })
 		if err == nil && len(c.errs) > 0 {
@@ -342,10 +332,6 @@ func (k *Keyspace) Import(ctx context.Context, replace bool, records ...admin.Re
 		}
 		return err
 	})
-	if len(errs) == 0 {
-		return outcomes, err // as it is: it may be several errors
-	}
-	return outcomes, errors.Join(append(errs, err)...)
 }
 
 // importSets brings back sets by a script call. outcomes are those of the records.
