@@ -79,11 +79,3 @@ func TestValidatingAKeyAllocatesNothing(t *testing.T) {
 		}
 	}
 }
-
-func TestKeyString(t *testing.T) {
-	for want, key := range map[string]Key{"user:42": {"user:42", ""}, "user:42 login/ip": {"user:42", "login/ip"}} {
-		if got := key.String(); got != want {
-			t.Errorf("got %q, not %q", got, want)
-		}
-	}
-}

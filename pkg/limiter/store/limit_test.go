@@ -182,7 +182,7 @@ func TestAWindowFromTheFirstRequest(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
-	if err := limit.CheckStored(); !errors.Is(err, ErrInvalid) {
+	if err := limit.CheckStored(); !errors.Is(err, ErrInvalid) || !strings.HasSuffix(err.Error(), "; leave from=first out") {
 		t.Error("stores keep it:", err)
 	}
 }

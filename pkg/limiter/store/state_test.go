@@ -7,24 +7,6 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// A record holds as much as can be in use, in this window and the one before.
-func TestARecordOfTheMost(t *testing.T) {
-	const period = 60_000_000
-	for _, algorithm := range []store.Algorithm{store.FixedWindow, store.SlidingCounter} {
-		limit := normal(t, store.Limit{Algorithm: algorithm, Count: store.MaxCount, Period: time.Minute})
-		var s store.State
-		s.Charge(limit, store.MaxCount, 10*period)
-		s.Charge(limit, store.MaxCount, 11*period)
-		if got := decode(t, s.AppendRecord(nil)); *got != s {
-			t.Errorf("%+v comes back as %+v", s, got)
-		}
-		s.Units++
-		if err := new(store.State).DecodeRecord(s.AppendRecord(nil)); err == nil {
-			t.Errorf("%+v comes back", s)
-		}
-	}
-}
-
 // The turn of a leaky bucket comes when all that is queued has left at the rate of the limit that takes over,
 // and not a microsecond before.
 func TestTheTurnOfALeakyBucket(t *testing.T) {
