@@ -39,7 +39,7 @@ func limited(t *testing.T, text string, spoil func(http.Header) (status int)) (u
 			return
 		}
 		all := limitfields.Selection(httplimit.AllHeaders)
-		limitfields.Set(w.Header(), all, nil, []store.Request{req}, []store.Decision{decision})
+		limitfields.Set(w.Header(), all, nil, []store.Request{req}, []store.Decision{decision}, time.Now())
 		status := http.StatusOK
 		if !decision.Allowed {
 			if status = http.StatusTooManyRequests; spoil != nil {

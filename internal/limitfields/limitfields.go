@@ -34,13 +34,9 @@ const (
 )
 
 // Set replaces the selected fields by those of the decisions on reqs. limits are those of the policy, in the same order;
-// nil if there is none.
-func Set(header http.Header, s Selection, limits []policy.Limit, reqs []store.Request, decisions []store.Decision) {
-	set(header, s, limits, reqs, decisions, time.Now)
-}
-
-func set(
-	header http.Header, s Selection, limits []policy.Limit, reqs []store.Request, decisions []store.Decision, clock func() time.Time,
+// nil if there is none. now is the time for X-RateLimit-Reset.
+func Set(
+	header http.Header, s Selection, limits []policy.Limit, reqs []store.Request, decisions []store.Decision, now time.Time,
 ) {
 	if s == 0 {
 		return
@@ -95,7 +91,7 @@ func set(
 		}
 		put(limitField, true, strconv.FormatInt(tightestLimit.Capacity(), 10))
 		put(remainingField, true, strconv.FormatInt(tightest.Remaining, 10))
-		put(resetField, true, strconv.FormatInt(resetOf(&tightestLimit, tightest, tightestWait, clock()), 10))
+		put(resetField, true, strconv.FormatInt(resetOf(&tightestLimit, tightest, tightestWait, now), 10))
 	}
 	put(retryAfterField, s&RetryAfter != 0 && denied && retryAfter > 0, strconv.FormatInt(WholeSeconds(retryAfter), 10))
 }

@@ -191,7 +191,7 @@ func TestHeaders(t *testing.T) {
 		{"no limits", []string{}, nil, nil, "", "", ""},
 	} {
 		header := http.Header{}
-		set(header, all, named(test.names...), asked(test.limits...), test.decisions, func() time.Time { return noon })
+		Set(header, all, named(test.names...), asked(test.limits...), test.decisions, noon)
 		var others []string
 		for _, name := range []string{limitField, remainingField, resetField, retryAfterField} {
 			others = append(others, header[name]...)
@@ -231,7 +231,7 @@ func TestHeadersAreChosen(t *testing.T) {
 			header[name] = []string{"old", "older"}
 		}
 		header["Content-Type"] = []string{"text/plain"}
-		Set(header, h, nil, reqs, decisions)
+		Set(header, h, nil, reqs, decisions, noon)
 		if len(header) != len(want)+1 {
 			t.Errorf("%d sets %v, not %v", h, header, want)
 		}
@@ -255,7 +255,7 @@ func TestTheEndOfAWindowOfACalendar(t *testing.T) {
 	decision := store.Decision{Used: 10, RetryAfter: end.Sub(at), ResetAfter: end.Sub(at), At: store.InstantOf(at)}
 	for _, late := range []time.Duration{-3 * time.Second, 0, 40 * time.Millisecond, 5 * time.Second} {
 		header := http.Header{}
-		set(header, all, named("month"), reqs, []store.Decision{decision}, func() time.Time { return at.Add(late) })
+		Set(header, all, named("month"), reqs, []store.Decision{decision}, at.Add(late))
 		seen := read(t, header)
 		if seen.reset != strconv.FormatInt(end.Unix(), 10) || seen.policies[0] != (toldLimit{"month", 10, 745 * 3600}) ||
 			seen.states[0].second != WholeSeconds(end.Sub(at)) || seen.retryAfter != WholeSeconds(end.Sub(at)) {
@@ -283,13 +283,13 @@ func TestAWarningIsAboutTheLimitThatApplies(t *testing.T) {
 		{"unguarded", store.Decision{Used: 10, Unguarded: true}, ""},
 	} {
 		header := http.Header{}
-		Set(header, all, limits, reqs, []store.Decision{test.decision})
+		Set(header, all, limits, reqs, []store.Decision{test.decision}, noon)
 		if got := header.Get("X-RateLimit-Warning"); got != test.want {
 			t.Errorf("%s: %q, not %q", test.name, got, test.want)
 		}
 	}
 	header := http.Header{}
-	Set(header, 0, limits, reqs, []store.Decision{{Used: 10}})
+	Set(header, 0, limits, reqs, []store.Decision{{Used: 10}}, noon)
 	if len(header) > 0 {
 		t.Errorf("without any headers: %v", header)
 	}

@@ -67,7 +67,7 @@ func TestWhatIsToldIsTrue(t *testing.T) {
 			op := rapid.SampledFrom([]store.Op{store.Take, store.Take, store.Peek}).Draw(t, "operation")
 			decisions := decide(op, reqs)
 			header := http.Header{}
-			set(header, all, named(names...), reqs, decisions, func() time.Time { return now })
+			Set(header, all, named(names...), reqs, decisions, now)
 			seen := read(t, header)
 			least := int64(1 << 62)
 			for i, state := range seen.states {

@@ -74,14 +74,9 @@ func ParseLimit(name, text string) (Limit, error) {
 		return Limit{}, err
 	}
 	if name == "" {
-		return Limit{}, unnamed(parsed)
+		return Limit{}, store.Invalidf("the limit %s has no name", parsed)
 	}
 	return LimitOf(name, parsed), nil
-}
-
-// unnamed is the error about a limit without a name.
-func unnamed(l store.Limit) error {
-	return store.Invalidf("the limit %s has no name; name it, so that it shares no key with another limit", l)
 }
 
 // LimitOf converts a limit of package store, such as one that an operator has typed, and gives it name.

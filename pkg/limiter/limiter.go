@@ -163,11 +163,8 @@ func (l *Limiter) check(ctx context.Context, requests []Request) error {
 		return store.Invalidf("no request; ask with at least one")
 	}
 	for i := range requests {
-		if r := &requests[i].asked; r.Key.Name == "" {
-			if r.Limit.Count == 0 {
-				return store.Invalidf("request %d of %d is empty; make one with Limit.For", i+1, len(requests))
-			}
-			return unnamed(r.Limit)
+		if requests[i].asked.Key.Name == "" {
+			return store.Invalidf("request %d of %d is empty, or its limit has no name", i+1, len(requests))
 		}
 	}
 	return nil
@@ -201,16 +198,7 @@ func (l *Limiter) ask(ctx context.Context, op store.Op, requests []store.Request
 	if l.isClosed.Load() {
 		return ErrClosed
 	}
-	err := l.stacked.Decide(ctx, op, requests, decisions)
-	if !l.isClosed.Load() {
-		return err
-	}
-	// The limiter was closed during the call, so an answer that the store is away means nothing.
-	if IsAway(err) && !errors.Is(err, ErrOutcomeUnknown) ||
-		err == nil && slices.ContainsFunc(decisions, func(d store.Decision) bool { return d.DecidedBy == store.DecidedByFailurePolicy }) {
-		return ErrClosed
-	}
-	return err
+	return l.stacked.Decide(ctx, op, requests, decisions)
 }
 
 // gate makes a store of a limiter.

@@ -142,8 +142,8 @@ func TestOptionsThatAreWrong(t *testing.T) {
 		"negative leases": {sound, []limiter.Option{limiter.Leases{Max: -2}}, "Leases has the negative number -2"},
 		"no unit":         {sound, []limiter.Option{limiter.Timeout(999_999)}, "Timeout 999.999µs is below 1ms"},
 		"slow at once":    {sound, []limiter.Option{limiter.Breaker{Slow: 999_999}}, "Breaker has the time 999.999µs"},
-		"no overrides":    {plain{sound}, []limiter.Option{limiter.Overrides{}}, "keeps no overrides"},
-		"no denials":      {plain{sound}, []limiter.Option{limiter.DenialLog{}}, "keeps no denials"},
+		"no overrides":    {plain{sound}, []limiter.Option{limiter.Overrides{}}, "keeps no overrides and denials for the option Overrides"},
+		"no denials":      {plain{sound}, []limiter.Option{limiter.DenialLog{}}, "for the option DenialLog"},
 	} {
 		l, err := limiter.New(test.store, test.options...)
 		if l != nil || !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), test.text) ||

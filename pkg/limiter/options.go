@@ -55,6 +55,14 @@ func (b *builder) once(option string, number int64, times ...time.Duration) erro
 	return nil
 }
 
+// onceWithTables is once for an option that needs a store with overrides and denials.
+func (b *builder) onceWithTables(option string, times ...time.Duration) error {
+	if _, has := admin.TablesOf(b.store); !has {
+		return store.Invalidf("the store keeps no overrides and denials for the option %s", option)
+	}
+	return b.once(option, 0, times...)
+}
+
 // failure is FailOpen, FailClosed or FailLocal.
 type failure struct {
 	policy   store.FailurePolicy
@@ -163,11 +171,8 @@ func (o DenialMemory) add(b *builder) error {
 type Overrides store.Overrides
 
 func (o Overrides) add(b *builder) error {
-	if _, has := admin.TablesOf(b.store); !has {
-		return store.Invalidf("the store keeps no overrides, so the option Overrides has no effect; leave it out")
-	}
 	b.overrides = &o
-	return b.once("Overrides", 0, o.Every, o.Idle)
+	return b.onceWithTables("Overrides", o.Every, o.Idle)
 }
 
 // DenialLog counts in the store denials per key, and per override what it lets through: `limitctl denials`, `limitctl
@@ -176,11 +181,8 @@ func (o Overrides) add(b *builder) error {
 type DenialLog store.DenialLog
 
 func (o DenialLog) add(b *builder) error {
-	if _, has := admin.TablesOf(b.store); !has {
-		return store.Invalidf("the store keeps no denials, so the option DenialLog has no effect; leave it out")
-	}
 	b.denialLog = &o
-	return b.once("DenialLog", 0, o.Every)
+	return b.onceWithTables("DenialLog", o.Every)
 }
 
 // BreakerState is the state of a [Breaker].

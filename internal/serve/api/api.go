@@ -196,7 +196,8 @@ func (l *listener) setHeaders(header http.Header, c *call) {
 	if c.answer.Policy != nil {
 		limits = c.answer.Policy.Limits
 	}
-	limitfields.Set(header, limitfields.Selection(l.engine.Settings().HTTP.Headers), limits, c.answer.Requests, c.answer.Decisions)
+	limitfields.Set(header, limitfields.Selection(l.engine.Settings().HTTP.Headers), limits, c.answer.Requests, c.answer.Decisions,
+		time.Now())
 }
 
 // refuse answers with an error.

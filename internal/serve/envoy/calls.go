@@ -193,7 +193,7 @@ func (c calls) appendResponse(response []byte, descriptors int, settings *engine
 	}
 	if len(all.decisions) > 0 {
 		header := http.Header{}
-		limitfields.Set(header, limitfields.Selection(headers), all.limits, all.reqs, all.decisions)
+		limitfields.Set(header, limitfields.Selection(headers), all.limits, all.reqs, all.decisions, time.Now())
 		for _, name := range slices.Sorted(maps.Keys(header)) { // so that equal answers are equal bytes
 			response = rls.AppendHeader(response, strings.ToLower(name), header[name][0])
 		}

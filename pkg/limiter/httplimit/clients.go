@@ -3,6 +3,7 @@ package httplimit
 import (
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -104,12 +105,7 @@ func Peer(r *http.Request) (address netip.Addr, ok bool) { return parseNode(r.Re
 
 // Trusts reports whether address, a result of [Peer], belongs to a trusted proxy.
 func (c *Clients) Trusts(address netip.Addr) bool {
-	for _, network := range c.Trusted {
-		if network.Contains(address) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.Trusted, func(network netip.Prefix) bool { return network.Contains(address) })
 }
 
 // maxHops is the most members of the list that are read, from the right.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/limitctl/limitctl/internal/limitfields"
 	"github.com/limitctl/limitctl/internal/sys"
@@ -209,7 +210,7 @@ func (m *Middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 		next.ServeHTTP(w, r)
 		return
 	}
-	limitfields.Set(w.Header(), limitfields.Selection(m.options.Headers&AllHeaders), o.limits, o.requests, o.decisions)
+	limitfields.Set(w.Header(), limitfields.Selection(m.options.Headers&AllHeaders), o.limits, o.requests, o.decisions, time.Now())
 	sum := store.Summarize(o.decisions)
 	switch {
 	case !store.AllAllowed(o.decisions) && m.options.Denied != nil:
