@@ -51,7 +51,7 @@ func (v *verification) sendRequests() error {
 	}
 	const tries = 3
 	for n, more := 0, v.limit.Algorithm == store.FixedWindow; more && n < tries; n++ { // for a denial that was certainly decided after that
-		if more, err = v.askAt(subject, v.clock.Now().Add(3*resolution)); err != nil {
+		if more, err = v.askAt(subject, time.Now().Add(3*resolution)); err != nil {
 			return err
 		}
 	}
@@ -169,7 +169,7 @@ func (v *verification) awaitRecovery(subject string) (back bool, err error) {
 	}
 	wait := v.drain() + v.limit.Period
 	v.step(wait, "pausing, since denied requests may keep the subject out")
-	if back, err = v.askAt(subject, v.clock.Now().Add(wait)); back {
+	if back, err = v.askAt(subject, time.Now().Add(wait)); back {
 		v.notes = append(v.notes, fmt.Sprintf("Requests now and then for %s were denied, and the first after a pause of %s was admitted: "+
 			"denied requests may begin the wait anew.", span(giveUp.Sub(from)), span(wait)))
 	}
@@ -189,7 +189,7 @@ func (v *verification) askAt(subject string, at time.Time) (admitted bool, err e
 // since a denied request may have moved the instant.
 func (v *verification) nextPoll(subject string, begin, due, giveUp time.Time) (next time.Time) {
 	last := v.last(subject)
-	now := v.clock.Now()
+	now := time.Now()
 	offer := func(t time.Time) {
 		if t.After(now) && !t.After(giveUp) && (next.IsZero() || t.Before(next)) {
 			next = t
@@ -256,7 +256,7 @@ func (v *verification) isTurned() bool {
 
 // idle waits until a subject is unused, and for longer than a period, and then asks for all of it.
 func (v *verification) idle(subject string) error {
-	at := v.clock.Now().Add(v.limit.Period + v.limit.Period/2)
+	at := time.Now().Add(v.limit.Period + v.limit.Period/2)
 	if unused := v.schedule(subject).unused; unused.After(at) {
 		at = unused
 	}
@@ -265,7 +265,7 @@ func (v *verification) idle(subject string) error {
 
 // fillAt waits until an instant, and then asks for all.
 func (v *verification) fillAt(subject string, at time.Time, why string) error {
-	wait := at.Sub(v.clock.Now())
+	wait := time.Until(at)
 	if v.timeLeft() < wait {
 		return errTime
 	}

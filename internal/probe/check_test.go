@@ -35,14 +35,11 @@ func TestHonestServicesFailNoCheck(t *testing.T) {
 			if testing.Short() && n%5 != 0 {
 				continue // each limit and each dialect still has its turns
 			}
-			s := newServed(limit, dialect, n)
+			s, _ := newServed(t, limit, dialect, n)
 			s.ahead, s.unlike = clocks[n%uint64(len(clocks))], n/uint64(len(testDialects))%2 == 1
 			t.Run(limit+" "+dialect, func(t *testing.T) {
 				t.Parallel()
-				r, err := hold(s, limit)
-				if err != nil {
-					t.Error(err)
-				}
+				r := hold(t, s, limit)
 				for _, c := range r.Checks {
 					mayBeUnknown := c.Name == checkHeaders && (dialect == "none" || dialect == "date") ||
 						c.Name == checkRetryAfter && dialect == "none"
@@ -60,74 +57,74 @@ func TestHonestServicesFailNoCheck(t *testing.T) {
 
 // Fields of one dialect that have a reset on denials only, as Laravel's have, are not told as two dialects.
 func TestADialectWhoseResetIsOnDenialsOnly(t *testing.T) {
-	r, err := hold(newServed("fixed-window:10/10s", "laravel", 1), "fixed-window:10/10s")
-	if err != nil || !slices.Equal(r.Dialects, []string{headers.DialectXUnix}) {
-		t.Errorf("%v, %v", r.Dialects, err)
+	s, _ := newServed(t, "fixed-window:10/10s", "laravel", 1)
+	if r := hold(t, s, "fixed-window:10/10s"); !slices.Equal(r.Dialects, []string{headers.DialectXUnix}) {
+		t.Errorf("%v", r.Dialects)
 	}
 }
 
 // Each lie is caught by the check that it is the business of, in words that name it.
 func TestLiesAreCaught(t *testing.T) {
 	t.Parallel()
-	set := func(name string, value func(d *store.Decision, now time.Time) int64) func(http.Header, int, *store.Decision, time.Time) {
-		return func(h http.Header, _ int, d *store.Decision, now time.Time) {
+	set := func(name string, value func(d *store.Decision, now time.Time) int64) func(http.Header, *store.Decision, time.Time) {
+		return func(h http.Header, d *store.Decision, now time.Time) {
 			if h.Get(name) != "" {
 				h.Set(name, strconv.FormatInt(value(d, now), 10))
 			}
 		}
 	}
-	retry := func(value func(d *store.Decision) int64) func(http.Header, int, *store.Decision, time.Time) {
+	retry := func(value func(d *store.Decision) int64) func(http.Header, *store.Decision, time.Time) {
 		return set("Retry-After", func(d *store.Decision, _ time.Time) int64 { return value(d) })
 	}
 	for _, test := range []struct {
 		what, limit, dialect string
-		spoil                func(s *served)
+		spoil                func(s *server, o *ours)
 		held                 string // if it is not limit
 		check, words         string
 	}{
-		{"429 without Retry-After", "fixed-window:10/10s", headers.DialectDraft8, func(s *served) {
-			s.lie = func(h http.Header, _ int, _ *store.Decision, _ time.Time) { h.Del("Retry-After") }
+		{"429 without Retry-After", "fixed-window:10/10s", headers.DialectDraft8, func(s *server, _ *ours) {
+			s.lie = func(h http.Header, _ *store.Decision, _ time.Time) { h.Del("Retry-After") }
 		}, "", checkRetryAfter, "missing on"},
-		{"Retry-After one second early", "token-bucket:1/5s", headers.DialectDraft8, func(s *served) {
+		{"Retry-After one second early", "token-bucket:1/5s", headers.DialectDraft8, func(s *server, _ *ours) {
 			s.lie = retry(func(d *store.Decision) int64 { return ceil(d.RetryAfter) - 1 })
 		}, "", checkRetryAfter, "later was denied"},
-		{"Retry-After two seconds late", "fixed-window:10/10s", headers.DialectDraft8, func(s *served) {
+		{"Retry-After two seconds late", "fixed-window:10/10s", headers.DialectDraft8, func(s *server, _ *ours) {
 			s.lie = retry(func(d *store.Decision) int64 { return ceil(d.RetryAfter) + 2 })
 		}, "", checkRetryAfter, "was admitted already"},
-		{"Retry-After in milliseconds", "fixed-window:10/10s", headers.DialectX, func(s *served) {
+		{"Retry-After in milliseconds", "fixed-window:10/10s", headers.DialectX, func(s *server, _ *ours) {
 			s.lie = retry(func(d *store.Decision) int64 { return d.RetryAfter.Milliseconds() })
 		}, "", checkRetryAfter, "was admitted already"},
-		{"Retry-After with a fraction", "fixed-window:10/10s", headers.DialectX, func(s *served) {
-			s.lie = func(h http.Header, _ int, d *store.Decision, _ time.Time) {
+		{"Retry-After with a fraction", "fixed-window:10/10s", headers.DialectX, func(s *server, _ *ours) {
+			s.lie = func(h http.Header, d *store.Decision, _ time.Time) {
 				if !d.Allowed {
 					h.Set("Retry-After", "1.5")
 				}
 			}
 		}, "", checkRetryAfter, `"1.5" is neither a whole number of seconds nor a date`},
-		{"remaining never falls", "fixed-window:10/10s", headers.DialectX, func(s *served) {
+		{"remaining never falls", "fixed-window:10/10s", headers.DialectX, func(s *server, _ *ours) {
 			s.lie = set("X-RateLimit-Remaining", func(d *store.Decision, _ time.Time) int64 { return 10 })
 		}, "", checkHeaders, "can be left at most"},
-		{"remaining is one too many", "sliding-log:10/10s", headers.DialectX, func(s *served) {
+		{"remaining is one too many", "sliding-log:10/10s", headers.DialectX, func(s *server, _ *ours) {
 			s.lie = set("X-RateLimit-Remaining", func(d *store.Decision, _ time.Time) int64 { return d.Remaining + 1 })
 		}, "", checkHeaders, "1 too many"},
-		{"a reset that is long past", "fixed-window:10/10s", headers.DialectXUnix, func(s *served) {
+		{"a reset that is long past", "fixed-window:10/10s", headers.DialectXUnix, func(s *server, _ *ours) {
 			s.lie = set("X-RateLimit-Reset", func(_ *store.Decision, now time.Time) int64 { return now.Unix() - 15 })
 		}, "", checkHeaders, "in the past, and nothing is back before its answer, also if the clocks differ by 3 s"},
-		{"a date that is long past", "fixed-window:10/10s", "date", func(s *served) {
-			s.lie = func(h http.Header, _ int, d *store.Decision, now time.Time) {
+		{"a date that is long past", "fixed-window:10/10s", "date", func(s *server, _ *ours) {
+			s.lie = func(h http.Header, d *store.Decision, now time.Time) {
 				if !d.Allowed {
 					h.Set("Retry-After", now.Add(d.RetryAfter-6*time.Second).UTC().Format(http.TimeFormat))
 				}
 			}
 		}, "", checkRetryAfter, "later was denied, also if the clocks differ by 3 s"},
-		{"a wrong limit in the header", "fixed-window:10/10s", headers.DialectDraft8, func(s *served) {
-			s.lie = func(h http.Header, _ int, _ *store.Decision, _ time.Time) {
+		{"a wrong limit in the header", "fixed-window:10/10s", headers.DialectDraft8, func(s *server, _ *ours) {
+			s.lie = func(h http.Header, _ *store.Decision, _ time.Time) {
 				h.Set("RateLimit-Policy", `"default";q=20;w=10`)
 			}
 		}, "", checkHeaders, "says 20 in 10s, and the limit is fixed-window:10/10s"},
-		{"503", "fixed-window:10/10s", headers.DialectX, func(s *served) { s.status = 503 }, "", checkDenialStatus,
+		{"503", "fixed-window:10/10s", headers.DialectX, func(s *server, _ *ours) { s.status = 503 }, "", checkDenialStatus,
 			"; if that is meant, give --denied-status 503"},
-		{"subjects share", "fixed-window:10/10s", headers.DialectX, func(s *served) { s.shared = true }, "", checkSubjects,
+		{"subjects share", "fixed-window:10/10s", headers.DialectX, func(_ *server, o *ours) { o.shared = true }, "", checkSubjects,
 			"they share it"},
 		{"one too many", "fixed-window:11/10s", "none", nil, "fixed-window:10/10s", checkAdmitted, "units too many"},
 		{"one too few", "fixed-window:9/10s", "none", nil, "fixed-window:10/10s", checkAdmitted, "request 10 of a new subject was denied"},
@@ -136,26 +133,23 @@ func TestLiesAreCaught(t *testing.T) {
 		{"a window half as long", "fixed-window:10/5s,from=first", "none", nil, "fixed-window:10/10s,from=first", checkRecovery,
 			"too early"},
 		{"bursts at the boundary", "fixed-window:10/10s", "none", nil, "sliding-log:10/10s", checkAdmitted, "too many"},
-		{"it never recovers", "fixed-window:10/10s", "none", func(s *served) { s.neverRecovers = true }, "", checkRecovery,
+		{"it never recovers", "fixed-window:10/10s", "none", func(_ *server, o *ours) { o.neverRecovers = true }, "", checkRecovery,
 			"no later request of that subject was admitted"},
-		{"it recovers too much", "token-bucket:10/10s", "none", func(s *served) { s.extraAfter = 5 }, "", checkRecovery, "too much"},
-		{"two dialects contradict", "fixed-window:10/10s", "limitctl", func(s *served) {
+		{"it recovers too much", "token-bucket:10/10s", "none", func(_ *server, o *ours) { o.extraAfter = 5 }, "", checkRecovery, "too much"},
+		{"two dialects contradict", "fixed-window:10/10s", "limitctl", func(s *server, _ *ours) {
 			s.lie = set("X-RateLimit-Remaining", func(d *store.Decision, _ time.Time) int64 { return max(0, d.Remaining-1) })
 		}, "", checkHeaders, "contradict each other"},
 	} {
 		t.Run(test.what, func(t *testing.T) {
-			s := newServed(test.limit, test.dialect, 3)
+			s, o := newServed(t, test.limit, test.dialect, 3)
 			if test.spoil != nil {
-				test.spoil(s)
+				test.spoil(s, o)
 			}
 			held := test.held
 			if held == "" {
 				held = test.limit
 			}
-			r, err := hold(s, held)
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := hold(t, s, held)
 			c := r.check(test.check)
 			if c.Verdict != Fail || !strings.Contains(c.Seen, test.words) {
 				for _, c := range r.Checks {
@@ -179,17 +173,14 @@ func TestWaitsMayBeSpread(t *testing.T) {
 		{"always late", func(*rand.Rand) int64 { return 3 }, Fail},
 		{"early by chance", func(random *rand.Rand) int64 { return random.Int64N(7) - 2 }, Fail},
 	} {
-		s, random := newServed("fixed-window:10/20s,from=first", headers.DialectDraft8, 4), rand.New(rand.NewPCG(3, 3))
-		s.lie = func(h http.Header, _ int, d *store.Decision, _ time.Time) {
+		s, _ := newServed(t, "fixed-window:10/20s,from=first", headers.DialectDraft8, 4)
+		random := rand.New(rand.NewPCG(3, 3))
+		s.lie = func(h http.Header, d *store.Decision, _ time.Time) {
 			if h.Get("Retry-After") != "" {
 				h.Set("Retry-After", strconv.FormatInt(max(0, ceil(d.RetryAfter)+test.more(random)), 10))
 			}
 		}
-		r, err := hold(s, "fixed-window:10/20s,from=first")
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, c := range r.Checks {
+		for _, c := range hold(t, s, "fixed-window:10/20s,from=first").Checks {
 			if c.Name == checkRetryAfter && (c.Verdict != test.want || test.want == Pass && !strings.Contains(c.Seen, "come back apart")) {
 				t.Errorf("%s: %s: %s", test.name, c.Verdict, c.Seen)
 			}

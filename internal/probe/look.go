@@ -86,7 +86,7 @@ func Look(ctx context.Context, config *Config) (*Seen, error) {
 	err := l.look()
 	if errors.Is(err, errSpent) {
 		if l.seen.Denial != nil && l.seen.Passed > 0 && len(l.seen.Back) == 0 && isDenied(*l.last(l.subject)) {
-			text := "nothing came back in " + span(l.clock.Now().Sub(l.denied().Answered))
+			text := "nothing came back in " + span(time.Since(l.denied().Answered))
 			if due, told := l.retryAt(l.denied()); told && !l.end.IsZero() && due.After(l.end) {
 				text += fmt.Sprintf("; a denial says Retry-After: %s, and a longer --max-time waits for that", l.seen.Denial.RetryAfter)
 			}
@@ -226,7 +226,7 @@ func (l *looker) awaitReturn() error {
 // pause returns how long to wait after the last denial of a wait: a growing part of the time since the first, but no longer than that
 // one's Retry-After says, and then as long as the last one's says, since each may begin the wait anew.
 func (l *looker) pause(first, last *Event) time.Duration {
-	now, part := l.clock.Now(), soonPart
+	now, part := time.Now(), soonPart
 	elapsed := now.Sub(first.Answered)
 	if l.config.MaxTime > 0 && elapsed > l.config.MaxTime/patience {
 		part = laterPart

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -19,9 +18,8 @@ import (
 // looked looks at a server in virtual time, as the command does.
 func looked(t *testing.T, s *server, seed uint64) (seen *Seen) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		s.random = rand.New(rand.NewPCG(seed, 7))
-		time.Sleep(time.Duration(s.chance() * float64(time.Hour)))
+	s.seed = seed
+	s.begun(t, func(t *testing.T) {
 		var err error
 		config := Config{Client: s, Quota: 100, MaxTime: 30 * time.Second, Workers: 16}
 		if seen, err = Look(t.Context(), &config); err != nil {
@@ -52,7 +50,8 @@ func TestALookAtASlowlyEmptiedLimit(t *testing.T) {
 		{"token-bucket:10/1s,burst=6", time.Millisecond, 2}, {"sliding-log:10/2s", 40 * time.Millisecond, 3},
 	} {
 		for seed := range uint64(20) {
-			s := &server{decider: newOurs(t, c.limit), shortest: c.each * 9 / 10, longest: c.each * 11 / 10}
+			s := simulated(newOurs(t, c.limit))
+			s.shortest, s.longest = c.each*9/10, c.each*11/10
 			seen := looked(t, s, seed)
 			lines := words(seen)
 			if seen.Renews || len(lines) > c.most || !slices.Contains(lines, c.limit) ||
@@ -72,20 +71,16 @@ type renewing struct {
 	tells  bool
 }
 
-func (r *renewing) wait() time.Duration {
-	if r.tells {
-		return r.block
-	}
-	return 0
-}
-
-func (r *renewing) decide(subject string, now store.Instant) bool {
+func (r *renewing) decide(subject string, now store.Instant) (d store.Decision) {
 	if last := r.last[subject]; now.Time().Sub(last.Time()) >= r.block {
 		r.passed[subject] = 0
 	}
 	r.last[subject] = now
 	r.passed[subject]++
-	return r.passed[subject] <= r.count
+	if d.Allowed = r.passed[subject] <= r.count; !d.Allowed && r.tells {
+		d.RetryAfter = r.block
+	}
+	return d
 }
 
 // Denials that keep a subject out are told, and that no limit says so. Of no other limiter this is said.
@@ -129,14 +124,10 @@ func TestALookAtDenialsThatRenew(t *testing.T) {
 	}
 }
 
-// silent tells no wait.
-type silent struct{ *ours }
-
-func (silent) wait() time.Duration { return 0 }
-
 // A look asks once more at the end of its time, after the longest pause.
 func TestALookAsksAtItsEnd(t *testing.T) {
-	if seen := looked(t, simulated(silent{newOurs(t, "fixed-window:10/28s,from=first")}), 1); len(seen.Back) != 1 {
+	s, _ := newServed(t, "fixed-window:10/28s,from=first", "none", 1)
+	if seen := looked(t, s, 1); len(seen.Back) != 1 {
 		t.Errorf("back %+v, %q", seen.Back, seen.Notes)
 	}
 }
@@ -153,9 +144,9 @@ func (s *telling) Send(ctx context.Context, subject string, cost int64, answer *
 // A bucket that refills while several requests are under way is waited for, and not taken for a window.
 func TestALookAtAFastBucket(t *testing.T) {
 	for seed := range uint64(20) {
-		synctest.Test(t, func(t *testing.T) {
-			s := &server{decider: newOurs(t, "token-bucket:50/1s"), shortest: time.Millisecond, longest: 30e6,
-				random: rand.New(rand.NewPCG(seed, 7))}
+		s := simulated(newOurs(t, "token-bucket:50/1s"))
+		s.shortest, s.longest, s.seed = time.Millisecond, 30*time.Millisecond, seed
+		s.begun(t, func(t *testing.T) {
 			config := Config{Client: &telling{s}, Quota: 150, MaxTime: 30 * time.Second, Workers: 16}
 			seen, err := Look(t.Context(), &config)
 			if err != nil || len(seen.Back) == 0 && len(seen.Notes) == 0 || words(seen)[0] != "token-bucket:50/1s" {
@@ -168,11 +159,12 @@ func TestALookAtAFastBucket(t *testing.T) {
 // An endpoint that only fails is one that does not answer.
 func TestFailuresAreNoAnswers(t *testing.T) {
 	for _, quota := range []int{10, 100} {
-		client := &alike{clock: &testClock{now: time.Unix(1_700_000_000, 0)}, outcome: endpoint.Failed, status: 500}
-		seen, err := Look(t.Context(), &Config{Client: client, Clock: client.clock, Quota: quota})
-		err = errors.Join(err, Unanswered(seen.Events))
-		if !store.IsAway(err) || !strings.Contains(err.Error(), "500 Internal") {
-			t.Errorf("of %d: %v", quota, err)
-		}
+		synctest.Test(t, func(t *testing.T) {
+			seen, err := Look(t.Context(), &Config{Client: &alike{outcome: endpoint.Failed, status: 500}, Quota: quota})
+			err = errors.Join(err, Unanswered(seen.Events))
+			if !store.IsAway(err) || !strings.Contains(err.Error(), "500 Internal") {
+				t.Errorf("of %d: %v", quota, err)
+			}
+		})
 	}
 }

@@ -3,7 +3,6 @@
 package probe
 
 import (
-	"context"
 	"time"
 
 	"github.com/limitctl/limitctl/internal/endpoint"
@@ -30,17 +29,8 @@ type Config struct {
 	Require []string
 	// Strict requires every check for which there is something to test.
 	Strict bool
-	// Clock tells the time and waits, for tests in virtual time; nil is this machine's.
-	Clock Clock
 	// Step is called when something begins that takes a while: what it is, and the longest time that it takes. It may be nil.
 	Step func(what string, atMost time.Duration)
-}
-
-// Clock is the time of a probe.
-type Clock interface {
-	Now() time.Time
-	// Sleep waits. If ctx ends earlier, it returns its error.
-	Sleep(ctx context.Context, d time.Duration) error
 }
 
 // Event is one request of a probe and its answer.

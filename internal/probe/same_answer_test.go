@@ -2,9 +2,9 @@ package probe
 
 import (
 	"context"
-	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/limitctl/limitctl/internal/endpoint"
@@ -12,24 +12,15 @@ import (
 
 // alike is an endpoint that answers all requests alike.
 type alike struct {
-	clock   *testClock
+	server
 	outcome endpoint.Outcome
 	status  int
-	header  http.Header
 }
 
-func (a *alike) Connect(context.Context) error { return nil }
-
-func (a *alike) Places() (subject, cost bool) { return true, true }
-
-func (a *alike) Describe() string { return "http://127.0.0.1/" }
-
-func (a *alike) Close() error { return nil }
-
 func (a *alike) Send(ctx context.Context, _ string, _ int64, answer *endpoint.Answer) error {
-	answer.Sent = a.clock.now
-	a.clock.now = a.clock.now.Add(time.Millisecond)
-	answer.Answered, answer.Outcome, answer.Status, answer.Header = a.clock.now, a.outcome, a.status, a.header
+	answer.Sent = time.Now()
+	time.Sleep(time.Millisecond)
+	answer.Answered, answer.Outcome, answer.Status = time.Now(), a.outcome, a.status
 	return ctx.Err()
 }
 
@@ -38,19 +29,20 @@ func TestTheSameAnswerToAllIsSaid(t *testing.T) {
 	for _, c := range []struct {
 		outcome endpoint.Outcome
 		status  int
-		header  http.Header
 		note    string
 	}{
-		{endpoint.Allowed, 401, nil, "every answer was 401 Unauthorized, so the limit may not have been asked"},
-		{endpoint.Allowed, 302, nil, "every answer was 302 Found, so the limit may not have been asked"},
-		{endpoint.Allowed, 200, nil, "48 of 48 requests were admitted in 48 ms and none was denied; --requests N sends more"},
-		{endpoint.Denied, 429, nil, "every request was denied; look later"},
+		{endpoint.Allowed, 401, "every answer was 401 Unauthorized, so the limit may not have been asked"},
+		{endpoint.Allowed, 302, "every answer was 302 Found, so the limit may not have been asked"},
+		{endpoint.Allowed, 200, "48 of 48 requests were admitted in 48 ms and none was denied; --requests N sends more"},
+		{endpoint.Denied, 429, "every request was denied; look later"},
 	} {
-		client := &alike{clock: &testClock{now: time.Unix(1_700_000_000, 0)}, outcome: c.outcome, status: c.status, header: c.header}
-		seen, err := Look(t.Context(), &Config{Client: client, Clock: client.clock, Quota: 60, MaxTime: 8 * time.Second, Workers: 1})
-		if err != nil || len(seen.Notes) != 1 || !strings.HasPrefix(seen.Notes[0], c.note) || seen.Denial != nil != (c.status == 429) {
-			t.Errorf("status %d: notes %q, want %q, %v", c.status, seen.Notes, c.note, err)
-		}
+		synctest.Test(t, func(t *testing.T) {
+			client := &alike{outcome: c.outcome, status: c.status}
+			seen, err := Look(t.Context(), &Config{Client: client, Quota: 60, MaxTime: 8 * time.Second, Workers: 1})
+			if err != nil || len(seen.Notes) != 1 || !strings.HasPrefix(seen.Notes[0], c.note) || seen.Denial != nil != (c.status == 429) {
+				t.Errorf("status %d: notes %q, want %q, %v", c.status, seen.Notes, c.note, err)
+			}
+		})
 	}
 }
 
@@ -62,12 +54,13 @@ func TestALimitThatWasNotAskedIsNotJudged(t *testing.T) {
 		404: {Verdict: Unknown, Seen: "every answer was 404 Not Found, so the limit may not have been asked; are the"},
 		200: {Verdict: Fail, Seen: "4 units too many, whenever the requests were decided, and no request was denied"},
 	} {
-		client := &alike{clock: &testClock{now: time.Unix(1_700_000_000, 0)}, outcome: endpoint.Allowed, status: status}
-		result, err := Run(t.Context(),
-			&Config{Client: client, Clock: client.clock, Limit: limit, Quota: 3000, MaxTime: time.Minute, Workers: 1})
-		if c := result.Checks[0]; err != nil || c.Verdict != want.Verdict || !strings.HasPrefix(c.Seen, want.Seen) ||
-			result.Overall() != want.Verdict {
-			t.Errorf("%d: %s, %+v, %v", status, result.Overall(), c, err)
-		}
+		synctest.Test(t, func(t *testing.T) {
+			client := &alike{outcome: endpoint.Allowed, status: status}
+			result, err := Run(t.Context(), &Config{Client: client, Limit: limit, Quota: 3000, MaxTime: time.Minute, Workers: 1})
+			if c := result.Checks[0]; err != nil || c.Verdict != want.Verdict || !strings.HasPrefix(c.Seen, want.Seen) ||
+				result.Overall() != want.Verdict {
+				t.Errorf("%d: %s, %+v, %v", status, result.Overall(), c, err)
+			}
+		})
 	}
 }

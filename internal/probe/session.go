@@ -58,13 +58,6 @@ const (
 // mostLate is how much too late Retry-After may be: it is in whole seconds.
 const mostLate = time.Second
 
-// systemClock is the clock of this machine.
-type systemClock struct{}
-
-func (systemClock) Now() time.Time { return time.Now() }
-
-func (systemClock) Sleep(ctx context.Context, d time.Duration) error { return sys.Sleep(ctx, d) }
-
 // errSpent is the error of a request that would exceed the quota; the errors that wrap it say which one.
 var (
 	errSpent     = errors.New("the quota is used up")
@@ -81,7 +74,6 @@ const mostFailures = 20
 type session struct {
 	ctx    context.Context
 	config *Config
-	clock  Clock
 	end    time.Time // of the probe; zero if it may take any time
 	name   string    // the beginning of all subjects of this probe
 	begun  int       // the number of subjects
@@ -96,12 +88,9 @@ type session struct {
 }
 
 func newSession(ctx context.Context, config *Config) *session {
-	s := &session{ctx: ctx, config: config, clock: config.Clock, alone: sequential, name: strings.ToLower(rand.Text()[:8])}
-	if s.clock == nil {
-		s.clock = systemClock{}
-	}
+	s := &session{ctx: ctx, config: config, alone: sequential, name: strings.ToLower(rand.Text()[:8])}
 	if config.MaxTime > 0 {
-		s.end = s.clock.Now().Add(config.MaxTime)
+		s.end = time.Now().Add(config.MaxTime)
 	}
 	return s
 }
@@ -137,7 +126,7 @@ func (s *session) timeLeft() time.Duration {
 	if s.end.IsZero() {
 		return 1 << 62
 	}
-	return s.end.Sub(s.clock.Now())
+	return time.Until(s.end)
 }
 
 // wait waits, but not beyond the end of the probe's time.
@@ -149,11 +138,11 @@ func (s *session) wait(d time.Duration) error {
 	if left < d {
 		return errTime
 	}
-	return s.clock.Sleep(s.ctx, d)
+	return sys.Sleep(s.ctx, d)
 }
 
 // waitUntil waits until an instant.
-func (s *session) waitUntil(t time.Time) error { return s.wait(t.Sub(s.clock.Now())) }
+func (s *session) waitUntil(t time.Time) error { return s.wait(time.Until(t)) }
 
 // send sends one request of a subject. A request that failed is an event, too; the error is for what ends the probe.
 func (s *session) send(subject string) (Event, error) {
@@ -178,7 +167,7 @@ func (s *session) sendOne(subject string) (Event, error) {
 		return Event{}, errRequests
 	}
 	event := Event{Subject: subject}
-	before := s.clock.Now()
+	before := time.Now()
 	ctx, longest := s.ctx, s.config.Timeout
 	left := s.timeLeft()
 	isLast := longest <= 0 || left < longest
@@ -198,7 +187,7 @@ func (s *session) sendOne(subject string) (Event, error) {
 		event.Sent = before
 	}
 	if event.Answered.IsZero() {
-		event.Answered = s.clock.Now()
+		event.Answered = time.Now()
 	}
 	if s.ctx.Err() == nil && isLast && s.timeLeft() <= 0 {
 		return event, errTime
@@ -238,10 +227,10 @@ const (
 
 // exhaust sends up to most requests of a subject as fast as the workers can, until one is denied.
 func (s *session) exhaust(subject string, most int) (events []Event, err error) {
-	odd, begin := 0, s.clock.Now() // answers in a row that may be denials
+	odd, begin := 0, time.Now() // answers in a row that may be denials
 	for len(events) < most && !slices.ContainsFunc(events, isDenied) {
 		n := 1
-		if (len(events) >= s.alone || s.clock.Now().Sub(begin) > sequentialFor) && s.config.Workers > 1 {
+		if (len(events) >= s.alone || time.Since(begin) > sequentialFor) && s.config.Workers > 1 {
 			n = min(s.config.Workers, most-len(events))
 		}
 		more, err := s.sendAtOnce(subject, n)

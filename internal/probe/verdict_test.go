@@ -17,7 +17,9 @@ func given(t *testing.T, s *server, limit string, config Config) *Result {
 // What was not seen is no pass, and a slow endpoint is asked with several requests at once.
 func TestVerdictNeedsEvidence(t *testing.T) {
 	slow := func(limit string) *server {
-		return &server{decider: newOurs(t, limit), shortest: 150 * time.Millisecond, longest: 151 * time.Millisecond}
+		s := simulated(newOurs(t, limit))
+		s.shortest, s.longest = 150*time.Millisecond, 151*time.Millisecond
+		return s
 	}
 	const none = "token-bucket:1000000000/1s"
 	usual := Config{Quota: 3000, MaxTime: 10 * time.Minute, Workers: 16}
@@ -47,11 +49,10 @@ func TestVerdictNeedsEvidence(t *testing.T) {
 // Where nothing was seen of the period, neither by a wait nor in words, there is no verdict.
 func TestVerdictNeedsThePeriod(t *testing.T) {
 	for dialect, want := range map[string]Verdict{"none": Unknown, headers.DialectX: Pass} {
-		s := newServed("sliding-log:5/1h", dialect, 1)
+		s, _ := newServed(t, "sliding-log:5/1h", dialect, 1)
 		s.status = 503
-		r, err := Run(t.Context(), &Config{Client: s, Limit: s.limit, Quota: 2000, MaxTime: time.Minute, DeniedStatus: 503, Clock: s.clock})
-		if err != nil || r.Overall() != want {
-			t.Errorf("%s: %s, %+v, %v", dialect, r.Overall(), r.Checks, err)
+		if r := run(t, s, Config{Limit: s.limit, Quota: 2000, MaxTime: time.Minute, DeniedStatus: 503}); r.Overall() != want {
+			t.Errorf("%s: %s, %+v", dialect, r.Overall(), r.Checks)
 		}
 	}
 }
@@ -66,15 +67,11 @@ func TestAGuessedPhaseAccusesNobody(t *testing.T) {
 		t.Run(limit, func(t *testing.T) {
 			t.Parallel()
 			for seed := range phases {
-				s := newServed(limit, headers.DialectX, seed)
-				s.phase = time.Duration(37+211*seed) * time.Millisecond % s.limit.Period
-				r, err := hold(s, limit)
-				if err != nil {
-					t.Fatal(err)
-				}
-				for _, c := range r.Checks {
+				s, o := newServed(t, limit, headers.DialectX, seed)
+				o.phase = time.Duration(37+211*seed) * time.Millisecond % s.limit.Period
+				for _, c := range hold(t, s, limit).Checks {
 					if c.Verdict == Fail || c.Name == checkAdmitted && c.Verdict != Pass {
-						t.Errorf("windows begin at %s: %s %s: expected %s, seen %s", s.phase, c.Verdict, c.Name, c.Expected, c.Seen)
+						t.Errorf("windows begin at %s: %s %s: expected %s, seen %s", o.phase, c.Verdict, c.Name, c.Expected, c.Seen)
 					}
 				}
 			}
