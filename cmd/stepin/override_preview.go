@@ -22,19 +22,17 @@ func (o *overrideSetOptions) concerned(ctx context.Context, runner *operation.Ru
 // noteConcerned prints whom an override concerns, and what that does not know. A misspelt pattern must not look like
 // success.
 func (o *overrideSetOptions) noteConcerned(ctx context.Context, plan *overridePlan, c *operation.Concerned, place string) {
-	switch {
-	case c.Keys == 0 && c.Denied == 0 && !c.Cut && c.Incomplete == nil:
-		o.Note("nothing in use matches %s in %s yet; the override is for keys to come, too%s", plan.selection.Text, place,
+	denied := ""
+	if c.DeniedOf > 0 {
+		denied = fmt.Sprintf(", and %d of the %s denied in the last %s", c.Denied, output.Plural(c.DeniedOf, "key"),
+			store.FormatPeriod(operation.DeniedLately))
+	}
+	if c.Keys == 0 && c.Denied == 0 && !c.Cut && c.Incomplete == nil {
+		o.Note("nothing in use matches %s in %s yet%s; the override is for keys to come, too%s", plan.selection.Text, place, denied,
 			o.UnknownClient(ctx, plan.Override.Subjects))
 		return
-	default:
-		text := cli.CountOf(c.Keys, "key", "keys") + " in use"
-		if c.DeniedOf > 0 {
-			text += fmt.Sprintf(", and %d of the %s denied in the last %s", c.Denied, output.Plural(c.DeniedOf, "key"),
-				store.FormatPeriod(operation.DeniedLately))
-		}
-		o.Note("%s concerns %s in %s", plan.selection.Text, text, place)
 	}
+	o.Note("%s concerns %s in use%s in %s", plan.selection.Text, cli.CountOf(c.Keys, "key", "keys"), denied, place)
 	if len(c.Values) > 0 {
 		showShares(o.Globals, c.By, c.Values)
 	}

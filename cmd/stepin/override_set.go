@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/internal/allowance"
 	"github.com/limitctl/limitctl/internal/cli"
 	"github.com/limitctl/limitctl/internal/operation"
 	"github.com/limitctl/limitctl/internal/shell"
@@ -55,7 +57,8 @@ func newOverrideSetCmd(global *cli.Globals) *cobra.Command {
 (--limit), a multiple of their limit (--times), or more units (--add). The
 commands block and exempt set the other overrides. Setting the same override
 again keeps its ID and replaces its end and reason. A --limit without an
-algorithm is a token bucket, as everywhere.
+algorithm is a token bucket, as everywhere. Without burst=N it keeps the burst of
+the limit in force, if that has one of its own.
 
 ` + overridePatternHelp,
 		Example: `  limitctl override set 'tenant:acme:*' --times 3 --for 2h --reason "launch day"
@@ -275,15 +278,69 @@ func (o *overrideSetOptions) choose(ctx context.Context, plan *overridePlan, arg
 	if err := o.subjects(ctx, &plan.Override, args); err != nil {
 		return err
 	}
-	if err := plan.Override.Check(plan.Lasts); err != nil { // before the audit records the begin of a change
-		return err
-	}
 	c, err := o.InForce(ctx)
 	if err != nil {
 		return err
 	}
+	if err := o.keepBurst(plan, c.Policies); err != nil {
+		return err
+	}
+	if err := plan.Override.Check(plan.Lasts); err != nil { // before the audit records the begin of a change
+		return err
+	}
 	if plan.configured = c.Configured(); o.policy != "" && c.Doubt != nil {
 		return c.Doubt
+	}
+	return nil
+}
+
+// keepBurst gives a --limit without a burst the one that the limits of policies have which it replaces.
+func (o *overrideSetOptions) keepBurst(plan *overridePlan, policies []*policy.Policy) error {
+	override := &plan.Override
+	if override.Effect != store.OverrideLimit || !override.Limit.Algorithm.HasBurst() || strings.Contains(o.limit, "burst=") {
+		return nil
+	}
+	known := policy.Attributes(override.Attributes)
+	if known == nil {
+		subject, exact := override.Subjects.Exact()
+		if !exact { // what a glob or a network begins with
+			text := override.Subjects.String()
+			subject = text[:strings.IndexAny(text+"*", `*?[\`)]
+		}
+		list, _ := policy.ParseSubject(strings.TrimRight(subject, ":"))
+		known = allowance.AttributesOf(list)
+	}
+	var bursts []int64 // 0 for one that follows the count
+	for _, p := range policies {
+		for i := range p.Limits {
+			l, all := &p.Limits[i], policy.Attributes{}
+			for _, name := range l.By {
+				all[name] = cmp.Or(known[name], "any")
+			}
+			if !override.Matches(p.Key(l, all)) {
+				continue
+			}
+			for _, candidate := range l.Candidates(known) {
+				limit, burst := candidate.Limit, int64(0)
+				if limit.Algorithm.HasBurst() && limit.Capacity() != limit.Count {
+					burst = limit.Capacity()
+				}
+				if !slices.Contains(bursts, burst) {
+					bursts = append(bursts, burst)
+				}
+			}
+		}
+	}
+	switch {
+	case len(bursts) > 1:
+		return cli.Usagef("--limit %s replaces limits of several bursts; add burst=N", o.limit)
+	case len(bursts) == 1 && bursts[0] > 0:
+		override.Limit.Burst = bursts[0]
+		given := shell.Command("--limit", o.limit)
+		plan.Text = strings.Replace(plan.Text, given, given+fmt.Sprintf(",burst=%d", bursts[0]), 1)
+		if !o.Quiet {
+			o.Note("burst %d kept; burst=N sets another", bursts[0])
+		}
 	}
 	return nil
 }
@@ -373,7 +430,7 @@ func (o *overrideSetOptions) set(ctx context.Context, s *cli.Settings, plan *ove
 		o.Note("it was in force already, %s; its end and its reason are new", cli.Ending(same, o.Env.Now()))
 	}
 	if answer.concerned == nil && !o.Quiet {
-		if concerned, err := o.concerned(ctx, runner, plan, most); err == nil {
+		if concerned, _ := o.concerned(ctx, runner, plan, most); concerned != nil {
 			o.noteConcerned(ctx, plan, concerned, s.Place(where))
 		}
 	}

@@ -63,7 +63,8 @@ type PreviewPlan struct {
 	Most time.Duration
 }
 
-// PreviewOverride finds out what an override would change. It changes nothing.
+// PreviewOverride finds out what an override would change. It changes nothing. If no key can be looked at, it returns the error
+// beside who was denied.
 func (r *Runner) PreviewOverride(ctx context.Context, plan *PreviewPlan, observer Observer) (*Concerned, error) {
 	inForce, err := r.Overrides(ctx)
 	if err != nil && !errors.Is(err, store.ErrForeign) {
@@ -80,20 +81,21 @@ func (r *Runner) PreviewOverride(ctx context.Context, plan *PreviewPlan, observe
 		by:         openIn(candidate.Subjects),
 		values:     map[string]int{},
 	}
+	p.countDenied(ctx, r)
 	looking := ctx
 	if plan.Most > 0 {
 		var cancel context.CancelFunc
 		looking, cancel = context.WithTimeout(ctx, plan.Most)
 		defer cancel()
 	}
-	p.countDenied(looking, r.Store)
 	found, err := Scan(looking, r.Store, &plan.Selection, observer, p.add)
 	p.Looked, p.Total = found.Looked, found.Total
 	switch {
 	case err != nil && ctx.Err() == nil && looking.Err() != nil:
 		p.Cut = true
 	case err != nil && (ctx.Err() != nil || found.Looked == 0):
-		return nil, found.WithProgress(err)
+		p.Incomplete = found.WithProgress(err)
+		return &p.Concerned, p.Incomplete
 	default:
 		p.Incomplete = found.WithProgress(err)
 	}
@@ -110,11 +112,13 @@ func (r *Runner) PreviewOverride(ctx context.Context, plan *PreviewPlan, observe
 }
 
 // countDenied counts the keys that were denied lately. A store that cannot say so has none.
-func (p *preview) countDenied(ctx context.Context, backend store.Store) {
-	table, has := admin.TablesOf(backend)
+func (p *preview) countDenied(ctx context.Context, r *Runner) {
+	table, has := admin.TablesOf(r.Store)
 	if !has {
 		return
 	}
+	ctx, cancel := store.BudgetContext(ctx, r.Timeout)
+	defer cancel()
 	denials, _ := table.Denials(ctx, DeniedLately) // an incomplete answer has those of the other masters
 	p.DeniedOf = len(denials.Rows)
 	for i := range denials.Rows {

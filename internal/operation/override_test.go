@@ -260,16 +260,21 @@ func TestWhatAnOverrideWouldChangeOfAnOverride(t *testing.T) {
 	}
 }
 
-// crowded is a store with more keys than can be looked at in time.
+// crowded is a store with more keys than can be looked at in time, or that fails.
 type crowded struct {
 	connect.Store
 	found int
+	fails error
 }
 
 func (c crowded) Unwrap() store.Store { return c.Store }
 
 func (c crowded) Scan(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, error] {
 	return func(yield func(admin.Entry, error) bool) {
+		if c.fails != nil {
+			yield(admin.Entry{}, c.fails)
+			return
+		}
 		for i := range c.found {
 			if !yield(admin.Entry{Key: key(fmt.Sprintf("a:%d", i))}, nil) {
 				return
@@ -286,7 +291,7 @@ func (c crowded) Scan(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry,
 func TestWhatAnOverrideWouldChangeInACrowd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)
-		crowd := crowded{s.Store, 3}
+		crowd := crowded{Store: s.Store, found: 3}
 		s.Store = crowd
 		table, _ := admin.TablesOf(s.Store)
 		denied := []admin.Denied{{Key: key("a:7"), Count: 1}, {Key: key("b:7"), Count: 9}}
@@ -308,6 +313,11 @@ func TestWhatAnOverrideWouldChangeInACrowd(t *testing.T) {
 		if took := time.Since(begin); took != 2*plan.Most {
 			t.Errorf("it looked for %s", took)
 		}
+		s.Store = crowded{Store: crowd.Store, fails: store.ErrUnavailable}
+		if c, err := s.PreviewOverride(t.Context(), plan, &watcher{}); !store.IsAway(err) || c.Denied != 1 || c.DeniedOf != 2 {
+			t.Errorf("where no key can be looked at it concerns %+v, %v", c, err)
+		}
+		s.Store = crowd
 		interrupted, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if _, err := s.PreviewOverride(interrupted, plan, &watcher{}); err == nil {
