@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -17,6 +17,8 @@ import (
 const (
 	// keysPerScan is the most keys for one SCAN. A thousand take an idle server well under a millisecond.
 	keysPerScan = 1000
+	// keysPerPage is how many keys are looked at before the progress is known.
+	keysPerPage = 10_000
 	// KeysPerRead is the most keys that one pipeline reads.
 	KeysPerRead = 250
 )
@@ -26,6 +28,8 @@ type Scan struct {
 	Servers *Servers
 	// Match is the glob of the keys.
 	Match string
+	// Stride returns the stride of exchanges with a server.
+	Stride func(server redis.Cmdable) *Stride
 	// Known gets the number of keys that are newly known to exist.
 	Known func(ctx context.Context, keys int64) error
 	// Read gets the pages; those of several masters concurrently. Some keys come twice. An error ends the scan of
@@ -82,9 +86,10 @@ func (s *Scan) server(ctx context.Context, server redis.Cmdable) error {
 	return <-walked
 }
 
-// walk sends the server's matching keys, a page for each SCAN.
+// walk sends the server's matching keys, as many in a page as one exchange reads.
 func (s *Scan) walk(ctx context.Context, walk *walk, pages chan<- Page) error {
-	stride := NewStride(keysPerScan)
+	stride := s.Stride(walk.server)
+	page := Page{Server: walk.server}
 	for ended := false; !ended; {
 		count := stride.Size()
 		var storeKeys []string
@@ -94,8 +99,14 @@ func (s *Scan) walk(ctx context.Context, walk *walk, pages chan<- Page) error {
 		}); err != nil {
 			return err
 		}
+		page.StoreKeys = append(page.StoreKeys, storeKeys...)
+		page.Looked += max(count, len(storeKeys)) // a server can return more than count
+		if !ended && len(page.StoreKeys) < min(count, KeysPerRead) && page.Looked < keysPerPage {
+			continue
+		}
 		select {
-		case pages <- Page{walk.server, storeKeys, max(count, len(storeKeys))}: // a server can return more than count
+		case pages <- page:
+			page = Page{Server: walk.server}
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -192,86 +203,87 @@ func (w *walk) checkEnds(ctx context.Context) error {
 }
 
 const (
-	// strideTime is how much longer than the quickest answer of its kind one exchange of a scan may take. Other
-	// clients of the server wait that long for their turn. A longer way to the server allows strideShare of it, since its
-	// times vary more.
-	strideTime  = 200 * time.Microsecond
+	// strideTime is how much longer than the quickest answer one exchange of a scan may take. Other clients of the server
+	// wait that long for their turn. A longer way to the server allows strideShare of it, since its times vary more.
+	strideTime  = 150 * time.Microsecond
 	strideShare = 8
-	// leastStride is the least that a stride shrinks to. A server took as much time for a key then as with 1,000 keys at a
-	// time, and a third more with 16.
+	// firstStride is so small that the first answer takes hardly longer than the way there and back.
+	firstStride = 10
+	// leastStride is the least that a stride shrinks to. With fewer keys the way takes longer than the server's work.
 	leastStride = 100
-	// mostQuick is how much of the quickest answer may be the server's work. The rest of it is the way there and back.
-	mostQuick = 500 * time.Microsecond
-	// longestPause is the longest time between two exchanges. A server that takes longer is not busy with the scan.
-	longestPause = 20 * time.Millisecond
+	// longestRest is the longest time between two exchanges. A server that takes longer is not busy with the scan.
+	longestRest = 20 * time.Millisecond
+	// nap is the shortest sleep, since many systems cannot sleep for less. A rest that is shorter adds up with those after it.
+	nap = time.Millisecond
 )
 
-// Stride is how many keys one exchange of a scan is about. It begins small, grows while answers come quickly, and shrinks
-// when they come late, because the exchange is large or because others keep the server busy. It is safe for
-// concurrent use.
+// Stride is how many keys one exchange of a scan with a server is about. It begins small, grows while answers come quickly, and
+// shrinks when they come late, because the exchange is large or because others keep the server busy. It is safe for
+// concurrent use: there is one exchange at a time.
 type Stride struct {
-	mu       sync.Mutex
-	size     int
-	least    int
-	most     int
-	steep    bool          // no answer was late yet
-	quickest time.Duration // 0 before the first answer
-	rested   time.Time     // when the next exchange may begin
+	exchanging chan struct{} // has one while an exchange is under way
+	size       atomic.Int64
+	slow       bool          // an answer was late
+	quickest   time.Duration // 0 before the first answer
+	rested     time.Time     // when the server has rested from all exchanges
 }
 
-// NewStride returns a Stride of at most most keys.
-func NewStride(most int) *Stride {
-	least := min(leastStride, most)
-	return &Stride{size: least, least: least, most: most, steep: true}
+// NewStride returns the Stride of a scan that begins.
+func NewStride() *Stride {
+	s := &Stride{exchanging: make(chan struct{}, 1)}
+	s.size.Store(firstStride)
+	return s
 }
 
 // Size returns how many keys the next exchange should be about.
-func (s *Stride) Size() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.size
-}
+func (s *Stride) Size() int { return int(s.size.Load()) }
 
-// Exchange does an exchange about that many keys and learns from how long it takes. Before that, it waits until the server
-// has rested from the one before for about as long as it was busy with it, so that most others find it idle. What the
-// caller does in between counts as rest.
+// Exchange does an exchange about that many keys and learns from how long it takes. Before that, it lets the server rest from
+// those that were late. What the caller does in between counts as rest.
 func (s *Stride) Exchange(ctx context.Context, keys int, do func() error) error {
-	s.mu.Lock()
-	rested := s.rested
-	s.mu.Unlock()
-	if err := sys.Sleep(ctx, time.Until(rested)); err != nil {
-		return err
+	select {
+	case s.exchanging <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-s.exchanging }()
+	if rest := time.Until(s.rested); rest >= nap {
+		if err := sys.Sleep(ctx, rest); err != nil {
+			return err
+		}
 	}
 	begun := time.Now()
-	err := do()
-	if err == nil {
-		s.took(keys, time.Since(begun))
+	if err := do(); err != nil {
+		return err
 	}
-	return err
+	took := time.Since(begun)
+	if earliest := begun.Add(-nap); s.rested.Before(earliest) { // a longer sleep than that is no credit
+		s.rested = earliest
+	}
+	s.rested = s.rested.Add(took + s.learn(keys, took))
+	return nil
 }
 
-// took notes how long an exchange about that many keys took that has just ended. It returns how long to pause before the
-// next one.
-func (s *Stride) took(keys int, took time.Duration) (pause time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// learn notes how long an exchange about that many keys took, and returns how long the server should rest from it: not at all
+// from a quick one, since it is idle until the next one comes.
+func (s *Stride) learn(keys int, took time.Duration) (rest time.Duration) {
 	if s.quickest == 0 || took < s.quickest {
 		s.quickest = took
 	}
-	late := took-s.quickest > max(strideTime, s.quickest/strideShare)
+	size := s.Size()
 	switch {
-	case late:
-		s.steep = false
-		s.size = max(s.least, min(s.size, keys)*2/3)
-	case keys < s.size: // it says nothing about a larger one
-	case s.steep:
-		s.size = min(s.most, 2*s.size)
+	case took-s.quickest > max(strideTime, s.quickest/strideShare):
+		s.slow = true
+		rest = min(took/2, longestRest)
+		size = max(min(size, leastStride), min(size, keys)*2/3)
+	case keys < size: // it says nothing about a larger one
+	case s.slow:
+		size += size/8 + 1
 	default:
-		s.size = min(s.most, s.size+s.size/8+1)
+		size *= 2
 	}
-	pause = min(took-max(0, s.quickest-mostQuick), longestPause)
-	s.rested = time.Now().Add(pause)
-	return pause
+	s.size.Store(int64(min(size, keysPerScan)))
+	return rest
 }
 
 // Seen remembers which keys a scan gave, since some come twice: from one server soon after one another, from the masters of

@@ -18,8 +18,10 @@ import (
 
 // scanOf returns a scan that leaves its keys alone.
 func scanOf(servers *redisserver.Servers) *redisserver.Scan {
+	stride := redisserver.NewStride()
 	return &redisserver.Scan{
 		Servers: servers, Match: "*",
+		Stride: func(redis.Cmdable) *redisserver.Stride { return stride },
 		Known: func(context.Context, int64) error { return nil },
 		Read:  func(context.Context, redisserver.Page) error { return nil },
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // A stride begins small, doubles while answers are quick, shrinks at a late one, and grows slowly from then on, between its
-// bounds.
+// bounds. The server rests from what came late, and not for long if it hangs.
 func TestAStride(t *testing.T) {
 	const quick = 100 * time.Microsecond
 	const justInTime, late, way = quick + strideTime, quick + strideTime + 1, 80 * time.Millisecond
@@ -21,54 +21,38 @@ func TestAStride(t *testing.T) {
 		took time.Duration
 		want int // after it
 	}
-	for name, c := range map[string]struct {
-		most    int
-		answers []answer
-	}{
-		"between its bounds": {1000, []answer{
-			{0, quick, 200}, {0, justInTime, 400}, {0, quick, 800}, {0, late, 533}, {0, quick, 600}, {0, quick, 676}, {0, late, 450},
-			{0, late, 300}, {0, late, 200}, {0, late, 133}, {0, late, leastStride}, {0, late, leastStride}, {0, quick, 113}}},
-		"no more than it may be": {300, []answer{{0, quick, 200}, {0, quick, 300}, {0, quick, 300}}},
+	for name, c := range map[string][]answer{
+		"between its bounds": {
+			{0, quick, 20}, {0, justInTime, 40}, {0, quick, 80}, {0, quick, 160}, {0, quick, 320}, {0, quick, 640}, {0, justInTime, 1000},
+			{0, quick, 1000}, {0, late, 666}, {0, quick, 750}, {0, late, 500}, {0, late, 333}, {0, late, 222}, {0, late, 148},
+			{0, late, leastStride}, {0, late, leastStride}, {0, quick, 113}},
 		// One that comes quickly says nothing of a whole one; one that comes late makes the next smaller than it was.
-		"a part":              {1000, []answer{{0, quick, 200}, {0, quick, 400}, {399, quick, 400}, {300, time.Second, 200}}},
-		"a server far away":   {1000, []answer{{0, way, 200}, {0, way + way/strideShare, 400}, {0, way + way/strideShare + 1, 266}}},
-		"less than the least": {2, []answer{{0, quick, 2}, {0, time.Second, 2}, {0, quick, 2}}},
+		"a part":            {{0, quick, 20}, {0, quick, 40}, {0, quick, 80}, {0, quick, 160}, {159, quick, 160}, {156, time.Second, 104}},
+		"a server far away": {{0, way, 20}, {0, way + way/strideShare, 40}, {0, way + way/strideShare + 1, 40}, {0, way, 46}},
+		"late at once":      {{0, quick, 20}, {0, late, 20}, {0, quick, 23}},
 	} {
-		s := NewStride(c.most)
-		for i, a := range c.answers {
-			if s.took(cmp.Or(a.keys, s.Size()), a.took); s.Size() != a.want {
-				t.Errorf("%s: after answer %d, %s, the stride is %d, not %d", name, i+1, a.took, s.Size(), a.want)
+		s := NewStride()
+		for i, a := range c {
+			isLate := a.took-quick > strideTime && (a.took < way || a.took-way > way/strideShare)
+			rest := time.Duration(0)
+			if isLate {
+				rest = min(a.took/2, longestRest)
+			}
+			if got := s.learn(cmp.Or(a.keys, s.Size()), a.took); s.Size() != a.want || got != rest {
+				t.Errorf("%s: after answer %d, %s, the stride is %d, not %d, and it rests for %s", name, i+1, a.took, s.Size(), a.want, got)
 				break
 			}
 		}
 	}
 }
 
-// Between two exchanges a scan pauses for as long as the server was busy, so that most others find it idle. The way there and
-// back is not the server's work, and a server that hangs is not waited for longer.
-func TestAStridePauses(t *testing.T) {
-	for _, test := range []struct{ quickest, took, want time.Duration }{
-		{100 * time.Microsecond, 100 * time.Microsecond, 100 * time.Microsecond},
-		{100 * time.Microsecond, 700 * time.Microsecond, 700 * time.Microsecond},
-		{80 * time.Millisecond, 80 * time.Millisecond, mostQuick},
-		{80 * time.Millisecond, 83 * time.Millisecond, 3*time.Millisecond + mostQuick},
-		{time.Millisecond, 2 * time.Second, longestPause},
-	} {
-		s := NewStride(1000)
-		s.took(100, test.quickest)
-		if got := s.took(100, test.took); got != test.want {
-			t.Errorf("after %s, %s at best, the pause is %s, not %s", test.took, test.quickest, got, test.want)
-		}
-	}
-}
-
-// The next exchange begins when the server has rested from the one before. What the caller does meanwhile counts as rest, and
-// an exchange that failed needs none.
+// Exchanges come one at a time. Rests add up until they are worth a sleep, what the caller does meanwhile counts as rest, and an
+// exchange that failed needs none.
 func TestAnExchangeLetsTheServerRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const work = 300 * time.Microsecond
-		s, ended := NewStride(1000), time.Now()
-		exchange := func(problem error) (rested time.Duration) {
+		const quick, late = 100 * time.Microsecond, 1200 * time.Microsecond
+		s, ended := NewStride(), time.Now()
+		exchange := func(work time.Duration, problem error) (rested time.Duration) {
 			t.Helper()
 			if err := s.Exchange(t.Context(), 100, func() error {
 				rested = time.Since(ended)
@@ -80,18 +64,33 @@ func TestAnExchangeLetsTheServerRest(t *testing.T) {
 			}
 			return rested
 		}
-		first := exchange(nil)
-		second := exchange(nil)
-		time.Sleep(work - time.Microsecond)
-		third := exchange(nil)
-		time.Sleep(time.Minute)
-		failed := exchange(context.DeadlineExceeded)
-		again := exchange(nil)
-		if first != 0 || second != work || third != work || failed != time.Minute || again != 0 {
-			t.Errorf("it rested for %s, %s, %s, %s, %s", first, second, third, failed, again)
+		want := func(rested, want time.Duration) {
+			t.Helper()
+			if rested != want {
+				t.Errorf("it rested for %s, not %s", rested, want)
+			}
 		}
+		want(exchange(quick, nil), 0)
+		for range 4 { // the first sleep has a credit of 1 ms
+			want(exchange(late, nil), 0)
+		}
+		want(exchange(quick, nil), 4*late/2-nap)
+		want(exchange(late, nil), 0)
+		want(exchange(late, nil), 0)
+		time.Sleep(late - time.Microsecond)
+		want(exchange(quick, nil), late-time.Microsecond)
+		time.Sleep(time.Minute)
+		want(exchange(late, context.DeadlineExceeded), time.Minute)
+		want(exchange(quick, nil), 0)
+
+		other := make(chan bool)
+		go func() { exchange(late, nil); close(other) }()
+		synctest.Wait()
+		exchange(quick, nil)
+		<-other
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
+		s.rested = time.Now().Add(time.Second)
 		if err := s.Exchange(ctx, 100, func() error { t.Error("an exchange after the end"); return nil }); err != context.Canceled {
 			t.Error(err)
 		}

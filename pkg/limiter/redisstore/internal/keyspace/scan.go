@@ -22,7 +22,7 @@ type scan struct {
 	// single are store keys that came and are a limit by themselves, families all those of others: the second one may come at any
 	// time after the first.
 	single, families *redisserver.Seen
-	strides          map[redis.Cmdable]*redisserver.Stride // of reading values
+	strides          map[redis.Cmdable]*redisserver.Stride // of exchanges with each server
 }
 
 // batch is what a scan has read in one go.
@@ -98,7 +98,7 @@ func (sc *scan) readAll(ctx context.Context) error {
 		return err
 	}
 	glob, tag := sc.layout.glob(&sc.query)
-	keys := redisserver.Scan{Servers: sc.Servers, Match: glob, Known: sc.known,
+	keys := redisserver.Scan{Servers: sc.Servers, Match: glob, Stride: sc.stride, Known: sc.known,
 		Read: func(ctx context.Context, p redisserver.Page) error {
 			wanted := make([]chosen, 0, len(p.StoreKeys))
 			for _, storeKey := range p.StoreKeys {
@@ -132,7 +132,7 @@ func (sc *scan) readListed(ctx context.Context, listed []chosen) error {
 func (sc *scan) read(ctx context.Context, server redis.Cmdable, all []chosen, looked int64) error {
 	give := func(read []found) error { return sc.send(ctx, batch{found: read}) }
 	for stride := sc.stride(server); len(all) > 0; {
-		n := min(stride.Size(), len(all))
+		n := min(stride.Size(), redisserver.KeysPerRead, len(all))
 		if err := sc.layout.read(ctx, sc, server, all[:n], give); err != nil {
 			return err
 		}
@@ -153,12 +153,12 @@ func (sc *scan) send(ctx context.Context, b batch) error {
 	}
 }
 
-// stride returns the stride of reading values from a server.
+// stride returns the stride of exchanges with a server.
 func (sc *scan) stride(server redis.Cmdable) *redisserver.Stride {
 	sc.mu.Lock()
 	defer sc.mu.Unlock()
 	if sc.strides[server] == nil {
-		sc.strides[server] = redisserver.NewStride(redisserver.KeysPerRead)
+		sc.strides[server] = redisserver.NewStride()
 	}
 	return sc.strides[server]
 }
