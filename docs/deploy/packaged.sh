@@ -5,7 +5,7 @@ set -eu
 cd "$(dirname "$0")/../.."
 rm -rf bin/packaged
 mkdir -p bin/packaged/man bin/packaged/completions
-go run ./internal/manpages bin/packaged/man
+go run -tags manpages ./internal/manpages bin/packaged/man
 gzip -9n bin/packaged/man/*
 for shell in bash zsh fish powershell; do
 	go run . completion $shell >bin/packaged/completions/limitctl.$shell

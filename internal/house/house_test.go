@@ -128,6 +128,16 @@ func TestFilesAreReadInOneSitting(t *testing.T) {
 	}
 }
 
+// pre-commit installs the hook by go install ./..., which builds each program that there is: one.
+func TestTheHookBuildsOneProgram(t *testing.T) {
+	list := exec.Command("go", "list", "-f", `{{if eq .Name "main"}}{{.ImportPath}}{{end}}`, "./...")
+	list.Dir = "../.."
+	programs, err := list.Output()
+	if got := strings.Fields(string(programs)); err != nil || len(got) != 1 {
+		t.Errorf("go install ./... builds %q, %v", got, err)
+	}
+}
+
 // A panic of a goroutine ends the process with a trace, unless it is caught as in internal/panics.
 func TestGoroutinesAreStartedWhereTheirPanicsAreCaught(t *testing.T) {
 	bare := regexp.MustCompile(`(?m)^\s*go (func\b|[\w.]+\().*$`)

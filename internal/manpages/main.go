@@ -1,4 +1,7 @@
+//go:build manpages
+
 // Manpages writes the man pages of limitctl into the folder of its argument, for packages.
+// Its build tag keeps `go install ./...`, by which pre-commit installs its hooks, from building it.
 package main
 
 import (

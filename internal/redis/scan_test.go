@@ -22,8 +22,8 @@ func scanOf(servers *redisserver.Servers) *redisserver.Scan {
 	return &redisserver.Scan{
 		Servers: servers, Match: "*",
 		Stride: func(redis.Cmdable) *redisserver.Stride { return stride },
-		Known: func(context.Context, int64) error { return nil },
-		Read:  func(context.Context, redisserver.Page) error { return nil },
+		Known:  func(context.Context, int64) error { return nil },
+		Read:   func(context.Context, redisserver.Page) error { return nil },
 	}
 }
 

@@ -2,14 +2,14 @@
 // thousand an hour. When its Redis is slow, hangs or is gone, it still answers: then it decides in its own memory,
 // with a quarter of each limit.
 //
-//	go run ./docs/examples/http-service -redis localhost:6379
+//	go -C docs/examples run ./http-service -redis localhost:6379
 //	curl -i -H 'X-User: ada' localhost:8080/
 //
 // With -load it sends itself that many requests a second, of a thousand users, and prints each second how long they
 // took. Stop the Redis meanwhile to see the effect:
 //
 //	redis-server --port 6390 --save '' &
-//	go run ./docs/examples/http-service -redis localhost:6390 -load 1000 &
+//	go -C docs/examples run ./http-service -redis localhost:6390 -load 1000 &
 //	sleep 5; kill -STOP %1; sleep 5; kill -CONT %1
 package main
 

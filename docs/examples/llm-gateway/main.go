@@ -6,7 +6,7 @@
 // about a second:
 //
 //	limitctl config validate docs/examples/llm-gateway/limitctl.yaml
-//	go run ./docs/examples/llm-gateway -redis localhost:6379 -team red -plan paid -prompt "why is the sky blue?"
+//	go -C docs/examples run ./llm-gateway -redis localhost:6379 -team red -plan paid -prompt "why is the sky blue?"
 package main
 
 import (
@@ -30,7 +30,7 @@ func main() {
 	team := flag.String("team", "red", "who pays")
 	plan := flag.String("plan", "free", "what the team pays for: paid, free or batch")
 	prompt := flag.String("prompt", "why is the sky blue?", "what is asked")
-	path := flag.String("limits", "docs/examples/llm-gateway/limitctl.yaml", "the file with the limits")
+	path := flag.String("limits", "llm-gateway/limitctl.yaml", "the file with the limits")
 	flag.Parse()
 	if err := run(*address, *path, *team, *plan, *prompt); err != nil {
 		log.Fatal(err)

@@ -1,7 +1,7 @@
 // Worker sends mails at an even rate of five a second, however many workers run on this machine: they share a file,
 // and each waits for its turn.
 //
-//	go run ./docs/examples/worker -state mails.db ada@example.com bob@example.com
+//	go -C docs/examples run ./worker -state mails.db ada@example.com bob@example.com
 package main
 
 import (
