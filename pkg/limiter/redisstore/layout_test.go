@@ -210,39 +210,6 @@ func TestALayoutDeletionChecks(t *testing.T) {
 	}
 }
 
-// A family comes back whole or stays away, and nothing in use is overwritten.
-func TestALayoutImportChecks(t *testing.T) {
-	server := redistest.Start(t)
-	keys := othersAt(t, server)
-	for _, name := range []string{"used", "alien", "lapsed", "fine"} {
-		server.Do("SET", "pair:"+name, 3, "EX", 1000)
-		server.Do("SET", "pair:"+name+":timer", 7, "EX", 1000)
-	}
-	records := recordsOf(t, keys)
-	if deleted, _, err := keys.Delete(ctx, records...); deleted != 4 || err != nil {
-		t.Fatal(deleted, err)
-	}
-	server.Do("SET", "pair:used", 1)
-	server.Do("RPUSH", "pair:alien:timer", 1)
-	for i := range records {
-		if records[i].Key.Subject == "lapsed" {
-			records[i].Members[1].Expires = time.Now().Add(-time.Second)
-		}
-	}
-	outcomes, err := keys.Import(ctx, false, records...)
-	if counts := tally(outcomes); err != nil || counts[admin.InUse] != 1 || counts[admin.Foreign] != 1 || counts[admin.Imported] != 2 {
-		t.Errorf("importing came to %v, %v", counts, err)
-	}
-	if server.Do("EXISTS", "pair:used:timer", "pair:alien", "pair:lapsed:timer") != int64(0) || server.Do("GET", "pair:used") != "1" {
-		t.Error("half a family has come back")
-	}
-	outcomes, err = keys.Import(ctx, true, records...)
-	counts := tally(outcomes)
-	if err != nil || counts[admin.Imported] != 1 || counts[admin.Foreign] != 1 || server.Do("GET", "pair:used") != "3" {
-		t.Errorf("replacing came to %v, %v", counts, err)
-	}
-}
-
 // countIn is the counter that a record holds, told by bringing it back to a server of its own.
 func countIn(t *testing.T, aside *redistest.Server, keys admin.Keyspace, record admin.Record) (n int64) {
 	t.Helper()

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
@@ -127,24 +126,6 @@ func TestWhatTheIndexOfOverridesHolds(t *testing.T) {
 		t.Errorf("%+v, %q, %v", list, version, err)
 	}
 	want(set(time.Hour))
-}
-
-// Who may only read limits reads overrides, too.
-func TestAReaderReadsOverrides(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	block := store.Override{Effect: store.OverrideBlock}
-	_, err := newStore(t, server.Client()).SetOverride(ctx, block, time.Hour)
-	must(t, err)
-	options := as(server, "%R~rl:*", "%R~rl!*", "-@all", "+evalsha_ro", "+eval_ro", "+getrange", "+time")
-	reader := newStore(t, redis.NewClient(&options))
-	defer reader.Close()
-	if list, version, err := reader.Overrides(ctx); err != nil || len(list) != 1 || version == "" {
-		t.Errorf("a reader finds %+v, %q, %v", list, version, err)
-	}
-	if _, err := reader.SetOverride(ctx, block, time.Hour); !errors.Is(err, store.ErrRefused) {
-		t.Errorf("a reader sets: %v", err)
-	}
 }
 
 // What somebody else has put there stays as it is, is said, and the overrides that can be read apply.

@@ -142,32 +142,6 @@ func as(server *redistest.Server, rights ...any) redis.Options {
 	return redis.Options{Addr: server.Addr, Username: "somebody", Password: "pw", DisableIdentity: true}
 }
 
-// Law 2 for a user who may not write, in the two ways one says so.
-func TestLaw02_PeekWithoutTheRightToWrite(t *testing.T) {
-	server := redistest.Start(t)
-	owner := connected(t, server, redis.Options{})
-	for _, rights := range [][]any{{"~*", "+@all", "-@write"}, {"%R~rl:*", "-@all", "+evalsha_ro", "+eval_ro", "+get", "+getrange",
-		"+exists", "+strlen", "+type", "+time", "+scan", "+pttl", "+hello", "+client"}} {
-		server.Do("FLUSHALL")
-		for _, algorithm := range store.Algorithms() {
-			limit := store.Limit{Algorithm: algorithm, Count: 3, Period: time.Hour}
-			mustTake(t, owner, user, limit, 2)
-			l := connected(t, server, as(server, rights...))
-			server.Do("SCRIPT", "FLUSH") // it must not depend on others' scripts
-			d, err := l.Peek(ctx, user, limit, 1)
-			if err != nil || d.Used != 2 || !d.Allowed {
-				t.Errorf("with %s a peek at %s: %+v, %v; want 2 used", rights, limit, d, err)
-			}
-			if d, err := l.Peek(ctx, user, limit, 2); err != nil || d.Allowed || d.RetryAfter <= 0 {
-				t.Errorf("with %s a peek at %s: %+v, %v; want a denial", rights, limit, d, err)
-			}
-			if _, err := l.Take(ctx, user, limit, 1); !errors.Is(err, store.ErrRefused) || used(t, owner, limit) != 2 {
-				t.Errorf("with %s a take: %v; want an ErrRefused, and the 2 that were used before", rights, err)
-			}
-		}
-	}
-}
-
 // publication is a change of what is published.
 func publication(was, head string, version int64, record string, drop ...int64) *admin.Change {
 	c := &admin.Change{Table: admin.ConfigTable, What: "publication", Was: was, Line: "line",
@@ -285,20 +259,6 @@ func checkNamed(t *testing.T, err error, command string) {
 	text := fmt.Sprintf("the user lacks the right to run %s (ACL SETUSER … +%s)", strings.ToUpper(command), command)
 	if !errors.Is(err, store.ErrRefused) || !strings.Contains(err.Error(), text) {
 		t.Errorf("without the right to %s: %v; want an ErrRefused that names it", command, err)
-	}
-}
-
-func TestPasswords(t *testing.T) {
-	server := redistest.Start(t, "--requirepass", "right")
-	for password, want := range map[string]string{"": "needs a password", "secret-but-wrong": "wrong user name or password"} {
-		l := connected(t, server, redis.Options{Password: password})
-		_, err := l.Take(ctx, user, hundred, 1)
-		if !errors.Is(err, store.ErrRefused) || !strings.Contains(err.Error(), want) {
-			t.Errorf("with password %q: %v; want an ErrRefused saying %q", password, err, want)
-		}
-		if password != "" && strings.Contains(err.Error(), password) {
-			t.Errorf("%v shows the password", err)
-		}
 	}
 }
 

@@ -15,7 +15,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/limitctl/limitctl/internal/panics"
 	redisserver "github.com/limitctl/limitctl/internal/redis"
 	"github.com/limitctl/limitctl/internal/sys"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
@@ -84,17 +83,13 @@ func WithBudget(budget time.Duration) Option {
 // WithBatchObserver calls f with the number of calls in each exchange with a server; it is 1 for a
 // call that is sent alone. Concurrent calls are merged, so a mean well above 1 says that callers
 // wait for each other, which saves the server work. Many goroutines call f at once, so it must be
-// quick. A panic in f is recovered.
+// quick.
 func WithBatchObserver(f func(calls int)) Option {
 	return func(s *settings) {
 		if f == nil {
 			s.err = store.Invalidf("the function of WithBatchObserver is nil")
 		}
-		s.sending.OnBatch = func(calls int) {
-			var panicked error
-			defer panics.Catch(&panicked)
-			f(calls)
-		}
+		s.sending.OnBatch = f
 	}
 }
 

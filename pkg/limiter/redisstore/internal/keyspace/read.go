@@ -23,7 +23,7 @@ type reader struct {
 	// onlyText: only strings are read, and long ones in a second step, see readLarge. Else all is, whatever its type.
 	onlyText           bool
 	mostText, mostRead int64
-	// now is what the clock of server showed last, or ours.
+	// now is what the clock of a server showed last, or ours.
 	now time.Time
 	// several: what is read may be less than was asked for, by errMuch, and bytes is how much it is in memory.
 	several bool
@@ -150,23 +150,6 @@ func (r *reader) readLarge(ctx context.Context, values []*held, done func(first,
 	return nil
 }
 
-// clock asks for the time of a server: for the Cluster's client, which asks any, that of the reader's server.
-func (r *reader) clock(ctx context.Context, pipe redis.Pipeliner, server redis.Cmdable) func() (time.Time, error) {
-	var asked *redis.TimeCmd
-	if r.IsCluster() && server == redis.Cmdable(r.Client) {
-		asked = r.server.Time(ctx)
-	} else {
-		asked = pipe.Time(ctx)
-	}
-	return func() (time.Time, error) {
-		now, err := asked.Result()
-		if err == nil && server == r.server {
-			r.now = now
-		}
-		return now, err
-	}
-}
-
 // lifetimeCommand is the command for until when a key is kept, and whether it says an instant.
 func (r *reader) lifetimeCommand() (command string, isInstant bool) {
 	if r.query.Records && !r.NoExpireTime.Load() {
@@ -218,16 +201,17 @@ func (r *reader) askHeads(ctx context.Context, pipe redis.Pipeliner, values []*h
 // readHeads reads values as if they were strings. others are those that are not, or that may be longer than what was read.
 func (r *reader) readHeads(ctx context.Context, server redis.Cmdable, values []*held) (others, moved []*held, err error) {
 	pipe := server.Pipeline()
-	clock := r.clock(ctx, pipe, server)
+	clock := pipe.Time(ctx)
 	_, isInstant := r.lifetimeCommand()
 	replies := r.askHeads(ctx, pipe, values)
 	if err := r.execute(ctx, pipe, len(values)); err != nil {
 		return nil, nil, err
 	}
-	now, err := clock()
+	now, err := clock.Result()
 	if err != nil {
 		return nil, nil, err
 	}
+	r.now = now
 	if r.isTooOld(isInstant, replies[0].until.Err()) {
 		return r.readHeads(ctx, server, values)
 	}

@@ -199,7 +199,7 @@ func askLength(ctx context.Context, pipe redis.Pipeliner, value *held) *redis.In
 // contents reads what is in values.
 func (r *reader) contents(ctx context.Context, server redis.Cmdable, values []*held) (moved []*held, err error) {
 	pipe := server.Pipeline()
-	clock := r.clock(ctx, pipe, server)
+	clock := pipe.Time(ctx)
 	lifetime, isInstant := r.lifetimeCommand()
 	takes, lifetimes := make([]func() error, len(values)), make([]*redis.IntCmd, len(values))
 	for i, value := range values {
@@ -210,10 +210,11 @@ func (r *reader) contents(ctx context.Context, server redis.Cmdable, values []*h
 	if err := r.execute(ctx, pipe, len(values)); err != nil {
 		return nil, err
 	}
-	now, err := clock()
+	now, err := clock.Result()
 	if err != nil {
 		return nil, err
 	}
+	r.now = now
 	if r.isTooOld(isInstant, lifetimes[0].Err()) {
 		return r.contents(ctx, server, values)
 	}
