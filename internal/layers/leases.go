@@ -203,10 +203,8 @@ func (s *leaseStore) hold(k *keyed[leasedKey], l *lease, taken, left int64) (ref
 		key.lost = min(key.lost, l.decision.Used-taken) // at most all that is in use is theirs
 	}
 	refunds = s.retire(nil, k)
-	extra := max(0, left-key.waiting.Load()-max(0, key.bound-key.held(l.got))) // of callers who have left
-	l.left.Store(left - extra)
+	l.left.Store(left)
 	key.current.Store(l)
-	refunds = s.refund(refunds, k, l, extra)
 	if key.evicted || s.closed.Load() {
 		return append(refunds, s.retire(nil, k)...)
 	}
