@@ -56,7 +56,7 @@ type collector struct {
 
 func newCollector(r *runner) *collector {
 	c := &collector{
-		run: r, tally: &Tally{}, errors: map[string]int64{}, interval: intervalFor(r.end),
+		run: r, tally: &Tally{}, errors: map[string]int64{}, interval: max(100*time.Millisecond, timelineInterval(r.end)),
 		recent:  [2]*hdrhistogram.Histogram{newHistogram(), newHistogram()},
 		latency: newHistogram(), service: newHistogram(), allowedService: newHistogram(), deniedService: newHistogram(),
 		errorLatency: newHistogram(), lag: newHistogram(),
@@ -66,19 +66,6 @@ func newCollector(r *runner) *collector {
 	c.intervals = newIntervalAudit(r)
 	c.seconds = newSeconds(r)
 	return c
-}
-
-// intervalFor returns the resolution of a run's timeline, for about a hundred intervals.
-func intervalFor(length time.Duration) time.Duration {
-	for _, interval := range []time.Duration{
-		100 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond,
-		time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 30 * time.Second, time.Minute,
-	} {
-		if length <= 120*interval {
-			return interval
-		}
-	}
-	return 5 * time.Minute
 }
 
 // addDrop counts a request that was due at that time and could not be sent in time.

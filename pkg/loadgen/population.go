@@ -25,7 +25,7 @@ type Population struct {
 // a subject or a name, a number replaces it. The error is the first one of ask, or what else is wrong with the
 // first invalid request.
 func NewPopulation(subjects int, ask func(subject int) ([]store.Request, error)) (*Population, error) {
-	b := newPopulationBuilder()
+	b := &populationBuilder{numbers: map[string]int{}}
 	for subject := range subjects {
 		requests, err := ask(subject)
 		if err != nil {
@@ -45,8 +45,6 @@ type populationBuilder struct {
 	numbers    map[string]int         // that replace subjects
 	normalized []store.Request
 }
-
-func newPopulationBuilder() *populationBuilder { return &populationBuilder{numbers: map[string]int{}} }
 
 // begin prepares for that many limits.
 func (b *populationBuilder) begin(limits int) {

@@ -68,7 +68,6 @@ type seconds struct {
 	run  *runner
 	open []*second // that were not told yet, without a gap
 	told int       // how many were told
-	free []*hdrhistogram.Histogram
 	// What the plan has next, if more; drawn counts what was taken of it.
 	next  Arrival
 	more  bool
@@ -101,14 +100,8 @@ func (s *seconds) draw() {
 func (s *seconds) at(answered time.Duration) *second {
 	i := max(s.told, int(max(0, answered-1)/wholeSecond))
 	for len(s.open) <= i-s.told {
-		second := &second{offset: time.Duration(s.told+len(s.open)) * wholeSecond, errors: map[string]int64{}}
+		second := &second{offset: time.Duration(s.told+len(s.open)) * wholeSecond, errors: map[string]int64{}, latency: newHistogram()}
 		second.OffsetMS, second.At = second.offset.Milliseconds(), s.run.begin.Add(second.offset).UTC()
-		if last := len(s.free) - 1; last >= 0 {
-			second.latency, s.free = s.free[last], s.free[:last]
-			second.latency.Reset()
-		} else {
-			second.latency = newHistogram()
-		}
 		s.open = append(s.open, second)
 	}
 	return s.open[i-s.told]
@@ -201,7 +194,6 @@ func (s *seconds) tellNext(end time.Duration, dropped int64) {
 	s.drops = dropped
 	second.Latency, second.ErrorTexts = QuantilesOf(second.latency), commonest(second.errors)
 	s.run.EachSecond(&second.Second)
-	s.free = append(s.free, second.latency)
 	s.open = s.open[1:]
 	s.told++
 }

@@ -168,16 +168,9 @@ func (p *TracePopulation) SubjectOf(subject uint32) uint32 {
 func (c *Candidate) Population(t *trace.Trace) (*TracePopulation, error) {
 	population := new(TracePopulation)
 	population.Values, population.subjectOf = t.Subjects.By(c.Fields, c.as)
-	b := newPopulationBuilder()
-	for subject := range population.Values.Len() {
-		requests, err := c.Requests(population.Values.At(uint32(subject)))
-		if err != nil {
-			return nil, err
-		}
-		if err := b.add(requests); err != nil {
-			return nil, err
-		}
-	}
-	population.Population = &b.Population
-	return population, nil
+	var err error
+	population.Population, err = NewPopulation(population.Values.Len(), func(subject int) ([]store.Request, error) {
+		return c.Requests(population.Values.At(uint32(subject)))
+	})
+	return population, err
 }
