@@ -65,18 +65,8 @@ type Answer struct {
 	Status int
 	// Reason says why the endpoint failed, in words that follow its name; empty if the status says everything.
 	Reason string
-	// Header is the answer's header, or the fields that a rate limit service wants its caller to send. It is valid until the
-	// Answer is used for another request.
+	// Header is the answer's header, or the fields that a rate limit service wants its caller to send.
 	Header http.Header
 	// Statuses are those of the descriptors, in the answer of a rate limit service.
 	Statuses []rls.Status
-
-	values []string // of the Header
-	size   int      // of its text
-}
-
-// reset prepares an Answer for another request, with the memory of the last one.
-func (a *Answer) reset() {
-	clear(a.Header)
-	*a = Answer{Header: a.Header, values: a.values[:0], size: a.size}
 }

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -65,7 +64,7 @@ func (c *http1) Close() error {
 
 // Send implements [Client].
 func (c *http1) Send(ctx context.Context, subject string, cost int64, answer *Answer) error {
-	answer.reset()
+	*answer = Answer{}
 	return c.onConnection(ctx, func(conn net.Conn) (keep bool, err error) {
 		answer.Sent = time.Now()
 		out := c.host.AcquireWriter(conn)
@@ -198,7 +197,10 @@ func (c *http1) read(ctx context.Context, conn net.Conn, answer *Answer) (keep b
 	}
 	answer.Answered, answer.Status, answer.Outcome = answered, status, c.outcomeOf(status)
 	response.Header.SetNoDefaultContentType(true)
-	answer.setHeader(&response.Header)
+	answer.Header = make(http.Header, response.Header.Len())
+	for name, value := range response.Header.All() {
+		answer.Header[string(name)] = append(answer.Header[string(name)], string(value))
+	}
 	// With unread bytes the next answer could not be recognized.
 	return !isLong && !response.ConnectionClose() && in.Buffered() == 0, nil
 }
@@ -219,28 +221,4 @@ func (c *http1) discardBody(in *bufio.Reader, head *fasthttp.ResponseHeader) (is
 	}
 	c.long.Add(1)
 	return true, nil
-}
-
-// setHeader copies a header into one text.
-func (a *Answer) setHeader(head *fasthttp.ResponseHeader) {
-	if a.Header == nil {
-		a.Header = http.Header{}
-	}
-	var text strings.Builder
-	text.Grow(a.size)
-	for name, value := range head.All() {
-		begin := text.Len()
-		text.Write(name)
-		text.Write(value)
-		both := text.String()[begin:]
-		key, value := both[:len(name)], both[len(name):]
-		if others, is := a.Header[key]; is {
-			a.Header[key] = append(others, value)
-			continue
-		}
-		a.values = append(a.values, value)
-		n := len(a.values)
-		a.Header[key] = a.values[n-1 : n : n]
-	}
-	a.size = text.Len()
 }

@@ -63,8 +63,7 @@ type endpointTarget struct {
 	denies   [maxStatus]atomic.Bool // which of them are denials
 	meter    *cost.Meter
 	// limit is the only limit, in its normal form; nil if there are several.
-	limit   *store.Limit
-	answers sync.Pool // of *endpoint.Answer
+	limit *store.Limit
 	heard
 }
 
@@ -74,9 +73,7 @@ const maxStatus = 1000
 // NewEndpointTarget returns an endpoint as a target.
 func NewEndpointTarget(client endpoint.Client) Target {
 	_, hasCost := client.Places()
-	t := &endpointTarget{client: client, hasCost: hasCost, meter: cost.New(nil)}
-	t.answers.New = func() any { return new(endpoint.Answer) }
-	return t
+	return &endpointTarget{client: client, hasCost: hasCost, meter: cost.New(nil)}
 }
 
 // Exchange implements [loadgen.Exchanger]. One request asks for all limits.
@@ -85,8 +82,7 @@ func (t *endpointTarget) Exchange(ctx context.Context, subject uint32, cost int6
 		return loadgen.Exchanged{}, store.Invalidf("a request costs %d, and nothing in it says so; put %s into it", cost,
 			endpoint.CostPlace)
 	}
-	answer := t.answers.Get().(*endpoint.Answer)
-	defer t.answers.Put(answer)
+	answer := new(endpoint.Answer)
 	err := t.client.Send(ctx, t.nameOf(subject), cost, answer)
 	exchanged := loadgen.Exchanged{Sent: answer.Sent, Answered: answer.Answered}
 	if err != nil {
