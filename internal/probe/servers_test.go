@@ -154,11 +154,8 @@ type ours struct {
 	limit  store.Limit
 	states map[string]*store.State
 
-	shared        bool          // all subjects are one
-	phase         time.Duration // of its windows
-	neverRecovers bool
-	extraAfter    int64 // units too many once the limit was reached
-	denials       int
+	shared bool          // all subjects are one
+	phase  time.Duration // of its windows
 }
 
 func newOurs(t *testing.T, text string) *ours {
@@ -174,18 +171,8 @@ func (o *ours) decide(subject string, now store.Instant) (d store.Decision) {
 		state = new(store.State)
 		o.states[subject] = state
 	}
-	limit := o.limit
-	if o.denials > 0 {
-		limit.Count, limit.Burst = limit.Count+o.extraAfter, limit.Burst+o.extraAfter
-	}
-	request := store.Request{Limit: limit, Cost: 1}
+	request := store.Request{Limit: o.limit, Cost: 1}
 	store.DecideOne(store.Take, &request, state, &d, store.InstantOf(now.Time().Add(-o.phase)))
-	if o.neverRecovers && o.denials > 0 && d.Allowed {
-		d.Allowed, d.RetryAfter = false, time.Second
-	}
-	if !d.Allowed {
-		o.denials++
-	}
 	return d
 }
 
