@@ -260,7 +260,7 @@ func Sample(ctx context.Context, keyspace admin.Keyspace, keys []store.Key, cost
 		}
 		found++
 		bytes += entry.Bytes
-		if entry.Limit.Kind().CountsEachUnit() {
+		if entry.Limit.Algorithm == store.SlidingLog {
 			logBytes += entry.Bytes
 			logUnits += entry.Decision.Used
 		}

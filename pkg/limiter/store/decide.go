@@ -2,7 +2,6 @@ package store
 
 import (
 	"slices"
-	"strconv"
 	"time"
 )
 
@@ -134,17 +133,6 @@ func isLate(reqs []Request, states []*State, now Instant) bool {
 	last := reqs[0].NotAfter
 	return last != 0 && slices.ContainsFunc(states, func(s *State) bool { return s.clock(now) > last })
 }
-
-// UnknownToken returns the [ErrUnknownToken] for token, for stores that decide elsewhere.
-func UnknownToken(token string) error { return unknownTokenError(token) }
-
-type unknownTokenError string
-
-func (e unknownTokenError) Error() string {
-	return "nothing is remembered of token " + strconv.Quote(string(e)) + ": nothing was allowed with it, or its time is over"
-}
-
-func (unknownTokenError) Is(target error) bool { return target == ErrUnknownToken }
 
 // decideRemembered answers a call whose token is known.
 func decideRemembered(op Op, reqs []Request, states []*State, decisions []Decision, token *TokenRecord, now Instant) (Changes, error) {

@@ -65,16 +65,25 @@ func (e *NeverFitsError) Error() string {
 // Is makes every NeverFitsError an ErrNeverFits and an ErrInvalid.
 func (e *NeverFitsError) Is(target error) bool { return target == ErrInvalid || target == ErrNeverFits }
 
-// invalidError is an ErrInvalid with a text of its own.
-type invalidError struct{ text string }
+// textError is one of the errors above with a text of its own.
+type textError struct {
+	kind error
+	text string
+}
 
-func (e *invalidError) Error() string { return e.text }
+func (e *textError) Error() string { return e.text }
 
-func (e *invalidError) Is(target error) bool { return target == ErrInvalid }
+func (e *textError) Is(target error) bool { return target == e.kind }
 
 // Invalidf returns an [ErrInvalid] with that text, for packages that check requests earlier.
 func Invalidf(format string, args ...any) error {
-	return &invalidError{fmt.Sprintf(format, args...)}
+	return &textError{ErrInvalid, fmt.Sprintf(format, args...)}
+}
+
+// UnknownToken returns the [ErrUnknownToken] for token, for stores that decide elsewhere.
+func UnknownToken(token string) error {
+	return &textError{ErrUnknownToken,
+		fmt.Sprintf("nothing is remembered of token %q: nothing was allowed with it, or its time is over", token)}
 }
 
 // ForeignError says which key holds a value that limitctl did not write. errors.Is(err, ErrForeign) holds for it.

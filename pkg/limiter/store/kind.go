@@ -24,7 +24,6 @@ type definition struct {
 	name      string
 	algorithm Algorithm
 	rule      rule
-	maxCount  int64
 	version   uint8       // the first one of the record format that has the kind; 0 for the usual one
 	restSize  int         // of State.Rest in a record, in bytes
 	ring      *ringLayout // of a log, which a record has instead of two numbers
@@ -32,16 +31,15 @@ type definition struct {
 
 // definitions has every kind by its number, which never changes.
 var definitions = [...]definition{
-	TokenBucket:    {name: "token-bucket", algorithm: TokenBucket, rule: bucket{}, maxCount: MaxCount, restSize: 7},
-	LeakyBucket:    {name: "leaky-bucket", algorithm: LeakyBucket, rule: bucket{}, maxCount: MaxCount, restSize: 7},
-	FixedWindow:    {name: "fixed-window", algorithm: FixedWindow, rule: fixedWindow{}, maxCount: MaxCount},
-	SlidingLog:     {name: "sliding-log", algorithm: SlidingLog, rule: slidingLog{}, maxCount: MaxSlidingLogCount, ring: &slidingLogRing},
-	SlidingCounter: {name: "sliding-counter", algorithm: SlidingCounter, rule: slidingCounter{}, maxCount: MaxCount, restSize: 4},
+	TokenBucket:    {name: "token-bucket", algorithm: TokenBucket, rule: bucket{}, restSize: 7},
+	LeakyBucket:    {name: "leaky-bucket", algorithm: LeakyBucket, rule: bucket{}, restSize: 7},
+	FixedWindow:    {name: "fixed-window", algorithm: FixedWindow, rule: fixedWindow{}},
+	SlidingLog:     {name: "sliding-log", algorithm: SlidingLog, rule: slidingLog{}, ring: &slidingLogRing},
+	SlidingCounter: {name: "sliding-counter", algorithm: SlidingCounter, rule: slidingCounter{}, restSize: 4},
 
-	slicedCounterKind: {name: "sliced-counter", algorithm: SlidingCounter, rule: slicedCounter{}, maxCount: MaxCount, version: 2,
-		ring: &slicedCounterRing},
-	calendarWindowKind:  {name: "calendar-window", algorithm: FixedWindow, rule: fixedWindow{}, maxCount: MaxCount, version: 4},
-	windowFromFirstKind: {name: "window-from-first", algorithm: FixedWindow, rule: fixedWindow{}, maxCount: MaxCount},
+	slicedCounterKind:   {name: "sliced-counter", algorithm: SlidingCounter, rule: slicedCounter{}, version: 2, ring: &slicedCounterRing},
+	calendarWindowKind:  {name: "calendar-window", algorithm: FixedWindow, rule: fixedWindow{}, version: 4},
+	windowFromFirstKind: {name: "window-from-first", algorithm: FixedWindow, rule: fixedWindow{}},
 }
 
 // rule is a kind's rule of counting, as pure functions on a State whose Limit it wrote. A request fits if used + cost
@@ -103,10 +101,6 @@ func (k Kind) RecordSize() int {
 	}
 	return recordformat.HeaderSize + 4 + definitions[k].restSize
 }
-
-// CountsEachUnit reports whether a record of kind k has the time of every unit. Then the usage is exactly what was
-// charged in the last period, and takes memory for it.
-func (k Kind) CountsEachUnit() bool { return k == Kind(SlidingLog) }
 
 // HasSlices reports whether limits of kind k have more than one slice.
 func (k Kind) HasSlices() bool { return k == slicedCounterKind }

@@ -54,8 +54,8 @@ func (a Algorithm) HasSlices() bool { return a == SlidingCounter }
 
 // MaxCount returns the greatest count of a limit of this algorithm.
 func (a Algorithm) MaxCount() int64 {
-	if a.known() {
-		return definitions[a].maxCount
+	if a == SlidingLog {
+		return MaxSlidingLogCount
 	}
 	return MaxCount
 }

@@ -102,11 +102,13 @@ func (o *Override) Check(lasts time.Duration) error {
 			return Invalidf("attribute %q of an override; its name and value must have 1 to %d bytes", name, MaxOverrideValue)
 		}
 	}
-	if err := checkOverrideText("reason", o.Reason); err != nil {
-		return err
-	}
-	if err := checkOverrideText("name of who sets it", o.By); err != nil {
-		return err
+	for _, t := range [...][2]string{{"reason", o.Reason}, {"name of who sets it", o.By}} {
+		switch what, text := t[0], t[1]; {
+		case len(text) > MaxOverrideText:
+			return Invalidf("the %s of an override is %d bytes long; at most %d fit", what, len(text), MaxOverrideText)
+		case !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl):
+			return Invalidf("the %s of an override, %q, is not plain text", what, text)
+		}
 	}
 	return o.checkEffect()
 }
@@ -129,16 +131,6 @@ func (o *Override) checkEffect() error {
 	case OverrideBlock, OverrideExempt:
 	default:
 		return Invalidf("unknown effect number %d of an override", uint8(o.Effect))
-	}
-	return nil
-}
-
-func checkOverrideText(what, text string) error {
-	switch {
-	case len(text) > MaxOverrideText:
-		return Invalidf("the %s of an override is %d bytes long; at most %d fit", what, len(text), MaxOverrideText)
-	case !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl):
-		return Invalidf("the %s of an override, %q, is not plain text", what, text)
 	}
 	return nil
 }

@@ -95,7 +95,7 @@ func (a *Auditor) SetLimit(key uint32, limit store.Limit) {
 		a.known[limit] = number
 		r := rule{
 			limit: limit, capacity: limit.Capacity(), period: store.Instant(limit.Period.Microseconds()),
-			hasBurst: limit.Algorithm.HasBurst(), isLog: limit.Kind().CountsEachUnit(),
+			hasBurst: limit.Algorithm.HasBurst(), isLog: limit.Algorithm == store.SlidingLog,
 			keepsState: limit.Kind().HasSlices(),
 			tellsDelay: limit.Algorithm == store.LeakyBucket,
 		}
