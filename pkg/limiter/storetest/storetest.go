@@ -169,8 +169,7 @@ func inWindow(limit store.Limit, at time.Time) store.Limit {
 // cuts are numbers of slices. Each of them divides the longest period.
 var cuts = []int64{2, 3, 6, 10, 60, 3600}
 
-// inSlices returns limit with n slices. If they do not divide its period, it extends that by less than a microsecond
-// each.
+// inSlices returns limit with n slices, and a period that is a little longer if they do not divide it.
 func inSlices(limit store.Limit, n int64) store.Limit {
 	limit.Slices = n
 	if over := limit.Period.Microseconds() % n; over > 0 {
