@@ -2,7 +2,6 @@ package lanes
 
 import (
 	"encoding/binary"
-	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -13,14 +12,6 @@ import (
 
 // LongAgo is before any server's clock, the year 2001.
 const LongAgo = store.Instant(1e15)
-
-// wrong is the error about a reply that does not follow.
-func (s *Sender) wrong(err error, op store.Op) error {
-	if errors.Is(err, store.ErrForeign) {
-		return err
-	}
-	return s.Refuse(op.String(), op != store.Peek)
-}
 
 // verdict is what a script says of a request besides the state, which explains it.
 type verdict struct {

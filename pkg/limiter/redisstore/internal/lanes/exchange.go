@@ -53,16 +53,10 @@ func (l *lane) startOne(most, calls int) bool {
 	}
 	panics.Go(func() error { return l.exchange(e.ctx, e) }, func(panicked error) {
 		for e := l.finish(e, panicked); e != nil; { // one goroutine serves while there is work
-			e = l.finish(e, l.exchangeAgain(e))
+			e = l.finish(e, panics.Call(func() error { return l.exchange(e.ctx, e) }))
 		}
 	})
 	return true
-}
-
-// exchangeAgain is exchange with its panic as an error.
-func (l *lane) exchangeAgain(e *exchange) (err error) {
-	defer panics.Catch(&err)
-	return l.exchange(e.ctx, e)
 }
 
 // next takes what has queued for an exchange, at most that many calls, if there is room for
