@@ -176,13 +176,11 @@ func (l *listener) decide(ctx context.Context, c *call) {
 
 // document is the answer to a question, with its status.
 func (l *listener) document(v *verb, c *call) (status int, document any) {
-	switch {
-	case c.err != nil:
+	if c.err != nil {
 		return l.refusal(c.err)
-	case !store.AllAllowed(c.answer.Decisions):
+	}
+	if status = http.StatusOK; !store.AllAllowed(c.answer.Decisions) {
 		status = http.StatusTooManyRequests
-	default:
-		status = http.StatusOK
 	}
 	if v.op == store.Refund {
 		return status, c.answer.RefundDocument()

@@ -180,7 +180,7 @@ func (c calls) appendResponse(response []byte, descriptors int, settings *engine
 			if headers != 0 && !each.undecided {
 				all.add(&each.answer)
 			}
-			if s.HasLimit && (!nearest.HasLimit || nearer(&s, &nearest)) {
+			if s.HasLimit && (s.Code > nearest.Code || s.Code == nearest.Code && s.Remaining < nearest.Remaining) { // or none yet
 				nearest = s
 			}
 		}
@@ -262,14 +262,6 @@ func (t *told) add(answer *decision.Answer) {
 			t.reqs[at], t.decisions[at] = answer.Requests[i], answer.Decisions[i]
 		}
 	}
-}
-
-// nearer reports whether s is nearer to its end than other: denied, or with less left.
-func nearer(s, other *rls.Status) bool {
-	if s.Code != other.Code {
-		return s.Code == rls.OverLimit
-	}
-	return s.Remaining < other.Remaining
 }
 
 // tighter reports whether d is nearer to its end than other.

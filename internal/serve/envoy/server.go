@@ -82,7 +82,9 @@ func newServer(answer func(ctx context.Context, message []byte) ([]byte, error),
 		grpc.ForceServerCodecV2(rls.Codec{}),
 		grpc.UnaryInterceptor(s.unary),
 		grpc.StreamInterceptor(s.stream),
-		grpc.UnknownServiceHandler(unknown),
+		grpc.UnknownServiceHandler(func(any, grpc.ServerStream) error {
+			return status.Error(codes.Unimplemented, "unknown method")
+		}),
 		grpc.InTapHandle(s.bound),
 		grpc.MaxConcurrentStreams(uint32(max(options.Calls, 1))),
 		grpc.MaxRecvMsgSize(messageBytes),
@@ -128,11 +130,6 @@ func (s *Server) shouldRateLimit(_ any, ctx context.Context, decode func(any) er
 		}
 		return s.answer(ctx, message)
 	})
-}
-
-// unknown answers the methods that nobody has.
-func unknown(any, grpc.ServerStream) error {
-	return status.Error(codes.Unimplemented, "unknown method")
 }
 
 // reflect tells clients the services and their messages.
