@@ -36,10 +36,10 @@ var exitNoOf = map[string]string{
 	"limitctl unblock":         "no such block is in force, or the question was not answered yes; nothing was changed",
 	"limitctl exempt":          "the question was not answered yes; nothing was changed",
 
-	"limitctl loadtest": "the audit found something wrong (unless --no-fail), a threshold is missed, more than --max-errors of the " +
-		"requests got no decision, or with --strict the verdict is inconclusive",
-	"limitctl report": "the audit found something wrong (unless --no-fail), a threshold is missed, too many requests got no decision, " +
-		"or with --strict the verdict is inconclusive",
+	"limitctl loadtest": "the audit found something wrong or a threshold could not be judged (unless --no-fail), a threshold is " +
+		"missed, more than --max-errors of the requests got no decision, or with --strict the verdict is inconclusive",
+	"limitctl report": "the audit found something wrong or a threshold could not be judged (unless --no-fail), a threshold is missed, " +
+		"too many requests got no decision, or with --strict the verdict is inconclusive",
 	"limitctl simulate": "the audit found something wrong (unless --no-fail), a threshold is missed, no count keeps the promise of " +
 		"--suggest, or the store of --store disagrees",
 }

@@ -32,6 +32,7 @@ type loadOptions struct {
 	costField    string // the field of the cost, from cost
 	scenario     string
 	seed         uint64
+	choosesRate  bool // no flag says when requests are sent
 }
 
 // Bounds and defaults of loads.
@@ -40,6 +41,7 @@ const (
 	maxWorkers      = 100_000
 	maxRate         = 10_000_000
 	defaultRate     = 1000
+	mostChosenRate  = 10_000 // that two processors can send to a store beside it
 	defaultWorkers  = 256
 	defaultDuration = 10 * time.Second
 )
@@ -47,7 +49,8 @@ const (
 func (o *loadOptions) addFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	cli.DecimalFlag(flags, &o.rate, "rate", "r",
-		fmt.Sprintf("`N` requests a second in total, on schedule (default %d, unless --workers alone is given)", defaultRate))
+		fmt.Sprintf("`N` requests a second in total, on schedule (default from %d to %d, so that a limit is reached, unless "+
+			"--workers alone is given)", defaultRate, mostChosenRate))
 	flags.StringVar(&o.arrivals, "arrivals", "uniform", "`HOW` requests arrive: uniform, poisson, or bursts:N/INTERVAL")
 	flags.StringVar(&o.stages, "stages", "",
 		"`DURATION:RATE,...`: go evenly from the rate before, 0 at first, to each rate, such as 10s:1000,30s:5000,10s:0")
@@ -225,13 +228,19 @@ func (o *loadOptions) addSchedule(load *experiment.Load, schedule string, given 
 		words = "closed loop of " + output.Plural(o.workers, "worker")
 	default:
 		if load.Rate = o.rate; schedule == "" {
-			load.Rate = defaultRate
+			load.Rate, o.choosesRate = defaultRate, true
 		}
-		load.Stages = []loadgen.Stage{{Duration: load.Duration, From: load.Rate, To: load.Rate}}
-		words = strconv.FormatFloat(load.Rate, 'f', -1, 64) + "/s"
+		o.sendEvenly(load, given)
+		return nil
 	}
 	load.Words = o.words(words, given)
 	return nil
+}
+
+// sendEvenly makes a load one of its rate.
+func (o *loadOptions) sendEvenly(load *experiment.Load, given func(flag string) bool) {
+	load.Stages = []loadgen.Stage{{Duration: load.Duration, From: load.Rate, To: load.Rate}}
+	load.Words = o.words(strconv.FormatFloat(load.Rate, 'f', -1, 64)+"/s", given)
 }
 
 // addScenario makes a load that of a scenario.

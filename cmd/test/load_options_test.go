@@ -12,6 +12,7 @@ import (
 	"github.com/limitctl/limitctl/internal/cli"
 	"github.com/limitctl/limitctl/internal/experiment"
 	"github.com/limitctl/limitctl/internal/outcome"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen"
 )
 
@@ -78,6 +79,41 @@ func TestLoads(t *testing.T) {
 		}
 		if poisson := load.Poisson && duration > time.Second; n != test.arrivals && !poisson {
 			t.Errorf("%s: %d in the first second, want %d", test.args, n, test.arrivals)
+		}
+	}
+}
+
+// Where no flag says when requests are sent, it is at a rate that reaches a limit of each candidate, if that is not too high.
+func TestTheRateThatReachesALimit(t *testing.T) {
+	for _, test := range []struct {
+		limits []string
+		load   experiment.Load
+		want   float64
+	}{
+		{[]string{"100/1s"}, experiment.Load{Subjects: 10, Duration: 2 * time.Second}, 2000},
+		{[]string{"20/1s"}, experiment.Load{Subjects: 1, Duration: time.Second}, 1000},
+		{[]string{"1000/1m,burst=2000"}, experiment.Load{Subjects: 2, Duration: 10 * time.Second}, 1000},
+		{[]string{"10000/1h"}, experiment.Load{Subjects: 1, Duration: 10 * time.Second}, 2010},
+		{[]string{"10000/1h", "20/1h"}, experiment.Load{Subjects: 1, Duration: 10 * time.Second}, 1000}, // decided together
+		{[]string{"100000/1h"}, experiment.Load{Subjects: 1, Duration: 10 * time.Second}, 1000},
+		{[]string{"10000/1h"}, experiment.Load{Subjects: 1, Duration: 10 * time.Second,
+			Mix: loadgen.Mix{Costs: loadgen.Costs{Least: 1, Most: 3}}}, 1010},
+	} {
+		var candidate experiment.Candidate
+		for _, text := range test.limits {
+			limit, err := store.ParseLimit(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			candidate.Limits = append(candidate.Limits, limit)
+		}
+		load := test.load
+		if load.Mix.Costs.Most == 0 {
+			load.Mix.Costs = loadgen.Costs{Least: 1, Most: 1}
+		}
+		load.Rate = defaultRate
+		if load.Reach([]experiment.Candidate{candidate}, mostChosenRate); load.Rate != test.want {
+			t.Errorf("%v: %v/s, want %v/s", test.limits, load.Rate, test.want)
 		}
 	}
 }

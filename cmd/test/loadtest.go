@@ -49,10 +49,11 @@ how long the answers took and what they cost. docs/load-testing.md explains the
 figures.
 
 The load is an open loop: --rate requests a second are due on schedule, even if
-the store is slow, and latency counts from when a request was due. A request
-that cannot be sent within --timeout is dropped, and counted. With --workers and
-no rate it is a closed loop: each worker sends a request when its last one is
-answered. A --scenario sends a pattern that breaks naive limiters.
+the store is slow, and latency counts from when a request was due. By default
+they are so many that a limit in a store is reached. A request that cannot be
+sent within --timeout is dropped, and counted. With --workers and no rate it is
+a closed loop: each worker sends a request when its last one is answered. A
+--scenario sends a pattern that breaks naive limiters.
 
 Several --limit are decided together. --algorithm all, or a list, runs the same
 load under each algorithm, one after the other, and compares them.
@@ -70,10 +71,10 @@ seen: no limit of the run was reached, more than --max-errors of the planned
 requests got no decision, or the load generator was the limit and a threshold
 is about times or throughput.
 
-Exit codes: 0 pass; 1 a threshold is missed, the audit found wrong answers
-(unless --no-fail), or more than --max-errors got no decision; if the verdict is
-inconclusive for another reason, 0, and 1 with --strict; 5 no failure, but not
-all keys of the run could be removed.`,
+Exit codes: 0 pass; 1 a threshold is missed, the audit found wrong answers or a
+threshold could not be judged (unless --no-fail), or more than --max-errors got
+no decision; if the verdict is inconclusive for another reason, 0, and 1 with
+--strict; 5 no failure, but not all keys of the run could be removed.`,
 		Example: `  limitctl loadtest --limit 100/1s --rate 500 --duration 2s
   limitctl loadtest --limit 100/1s --algorithm all --scenario boundary --duration 1500ms
   limitctl loadtest --limit 1000/1m --workers 64 --keys 1000 --distribution zipf:1.2 --duration 1s -o json
@@ -159,6 +160,10 @@ func (o *loadtestOptions) parse(cmd *cobra.Command, args []string) (plan *loadte
 				return nil, err
 			}
 		}
+	}
+	if o.choosesRate && o.url == "" { // an endpoint is somebody's, and gets no more than it must
+		plan.Load.Reach(plan.Candidates, mostChosenRate)
+		o.sendEvenly(&plan.Load, cmd.Flags().Changed)
 	}
 	return plan, o.loadOptions.checkCost(plan.Candidates[0].Policy, &plan.Load, cmd.Flags().Changed("cost"))
 }

@@ -38,13 +38,13 @@ type verdictFlags struct{ noFail, strict bool }
 
 func (o *verdictFlags) addFlags(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&o.noFail, "no-fail", false,
-		"do not exit with 1 if only the audit found something wrong; the report still shows it, and thresholds still count")
+		"do not exit with 1 if the audit found something wrong or a threshold could not be judged; one that was missed still counts")
 	cmd.Flags().BoolVar(&o.strict, "strict", false, "exit with 1 if too little was seen for a verdict, too")
 }
 
-// exit returns ErrDenied if a threshold was missed, an audit failed or too many requests got no decision.
+// exit returns ErrDenied if a threshold was missed or not judged, an audit failed or too many requests got no decision.
 func (o *verdictFlags) exit(d *report.Document) error {
-	if d.Missed() || d.AuditFailed() && !o.noFail || d.IsUndecided() || o.strict && len(d.Doubts()) > 0 {
+	if d.Missed() || (d.AuditFailed() || d.IsUnjudged()) && !o.noFail || d.IsUndecided() || o.strict && len(d.Doubts()) > 0 {
 		return cli.ErrDenied
 	}
 	return nil

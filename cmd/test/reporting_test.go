@@ -56,6 +56,26 @@ func TestAnnotations(t *testing.T) {
 	}
 }
 
+// A threshold that could not be judged ends a job, unless that was allowed; one that was missed always does.
+func TestTheExitCodeOfThresholds(t *testing.T) {
+	unjudged, missed := report.Threshold{NotJudged: "why"}, report.Threshold{}
+	for _, test := range []struct {
+		threshold report.Threshold
+		noFail    bool
+		want      error
+	}{
+		{report.Threshold{OK: true}, false, nil},
+		{unjudged, false, cli.ErrDenied},
+		{unjudged, true, nil},
+		{missed, true, cli.ErrDenied},
+	} {
+		o := verdictFlags{noFail: test.noFail}
+		if got := o.exit(&report.Document{Thresholds: []report.Threshold{test.threshold}}); got != test.want {
+			t.Errorf("%+v, --no-fail %t: %v, want %v", test.threshold, test.noFail, got, test.want)
+		}
+	}
+}
+
 // A saved run tells the command line that made it, and no secret that was on it.
 func TestTheCommandLineOfAReport(t *testing.T) {
 	for line, want := range map[string]string{

@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/limitctl/limitctl/internal/output"
@@ -109,6 +110,25 @@ func (l *Load) check(setting loadgen.Setting, most int64) error {
 		return &PlanError{fieldScenario, problem}
 	}
 	return nil
+}
+
+// Reach raises the load to a rate at which each subject has used up a limit of each candidate after half of the duration, so
+// that the audit has something to find. More than most requests a second it leaves to those who ask for them. A shadow does not
+// count.
+func (l *Load) Reach(candidates []Candidate, most float64) {
+	for i := range candidates {
+		least := math.Inf(1)
+		for _, of := range candidates[i].limits() {
+			if !of.shadow {
+				units := 2*float64(of.limit.Capacity())/l.Duration.Seconds() + float64(of.limit.Count)/of.limit.Period.Seconds()
+				cost := float64(l.Mix.Costs.Least+l.Mix.Costs.Most) / 2
+				least = min(least, math.Ceil(units/cost/10)*10*float64(l.Subjects))
+			}
+		}
+		if least <= most {
+			l.Rate = max(l.Rate, least)
+		}
+	}
 }
 
 // report puts the result of a run in the terms of a report.

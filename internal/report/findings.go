@@ -121,9 +121,13 @@ func verdictOf(r *Run) finding {
 	return right
 }
 
-// alarmsOfRun are what a reader must know before trusting the figures, the worst first.
-func alarmsOfRun(r *Run) []finding {
+// alarmsOfRun are what a reader must know before trusting the figures of a run, the worst first. Too few decisions fail it.
+func (d *Document) alarmsOfRun(run int) []finding {
 	var all []finding
+	r, missing := &d.Runs[run], output.Near
+	if d.Undecided(run) != "" {
+		missing = output.AtEnd
+	}
 	add := func(style output.Style, format string, args ...any) {
 		all = append(all, finding{style: style, text: fmt.Sprintf(format, args...)})
 	}
@@ -132,11 +136,11 @@ func alarmsOfRun(r *Run) []finding {
 		if r.Endpoint != nil {
 			other = "endpoint"
 		}
-		add(output.AtEnd, "the load generator was the limit, not the %s: the figures are about the machine it ran on", other)
+		add(output.Near, "the load generator was the limit, not the %s: latency and throughput are not judged; correctness is", other)
 	}
 	if r.Dropped > 0 {
 		arrivals := r.Requests + r.Dropped
-		add(output.AtEnd, "%s of %s arrivals were dropped (%s): they could not be sent in time",
+		add(missing, "%s of %s arrivals were dropped (%s): they could not be sent in time",
 			output.Thousands(r.Dropped), output.Thousands(arrivals), output.Share(r.Dropped, arrivals))
 	}
 	if r.Errors > 0 {
@@ -144,10 +148,10 @@ func alarmsOfRun(r *Run) []finding {
 		if r.Unknown > 0 {
 			unknown = fmt.Sprintf("; %s of them may have been charged all the same", output.Thousands(r.Unknown))
 		}
-		add(output.AtEnd, "%s ended in an error (%s)%s%s", output.Count(r.Errors, "request"), output.Share(r.Errors, r.Requests),
+		add(missing, "%s ended in an error (%s)%s%s", output.Count(r.Errors, "request"), output.Share(r.Errors, r.Requests),
 			r.TimedOutWords(), unknown)
 		for _, e := range r.ErrorTexts {
-			add(output.AtEnd, "%s × %s", output.Thousands(e.Count), e.Text)
+			add(missing, "%s × %s", output.Thousands(e.Count), e.Text)
 		}
 	}
 	if r.Late > 0 {
@@ -167,12 +171,12 @@ func alarmsOfRun(r *Run) []finding {
 func alarms(d *Document) (all []finding) {
 	common, said := map[finding]int{}, map[finding]bool{}
 	for i := range d.Runs {
-		for _, alarm := range alarmsOfRun(&d.Runs[i]) {
+		for _, alarm := range d.alarmsOfRun(i) {
 			common[alarm]++
 		}
 	}
 	for i := range d.Runs {
-		for _, alarm := range alarmsOfRun(&d.Runs[i]) {
+		for _, alarm := range d.alarmsOfRun(i) {
 			if common[alarm] < len(d.Runs) {
 				alarm.run = d.Runs[i].Title()
 			}

@@ -115,7 +115,7 @@ func (e Expression) value(r *Run) *big.Rat {
 // and stays broken however the run goes on. It is quick enough to be asked often.
 func Lost(promises []Expression, r *Run) bool {
 	return slices.ContainsFunc(promises, func(e Expression) bool {
-		if !e.isBound() || r.GeneratorLimited && e.metric.ofMachine {
+		if !e.isBound() || r.GeneratorLimited && e.metric.ofMachine && !e.isMissedInService(r) {
 			return false
 		}
 		value := e.value(r)
@@ -186,7 +186,7 @@ func (d *Document) Evaluate(expressions []Expression) (held bool, err error) {
 				return false, err
 			}
 			t := Threshold{Expression: e.text, Run: i, Actual: actual, OK: ok}
-			if err == nil && e.metric.ofMachine && d.Runs[i].GeneratorLimited {
+			if err == nil && e.metric.ofMachine && d.Runs[i].GeneratorLimited && !e.isMissedInService(&d.Runs[i]) {
 				t.OK, t.NotJudged = false, "the load generator was the limit"
 			}
 			held = held && t.OK
@@ -195,6 +195,15 @@ func (d *Document) Evaluate(expressions []Expression) (held bool, err error) {
 	}
 	d.Thresholds = thresholds
 	return held, nil
+}
+
+// isMissedInService reports whether the time of service alone is longer than was promised: that is not the load generator's doing.
+func (e Expression) isMissedInService(r *Run) bool {
+	if e.metric.service == nil || !e.isBound() {
+		return false
+	}
+	served := e.metric.service(r)
+	return served != nil && !e.compare(served)
 }
 
 // ratOf is a number as it is written in JSON, so that what reads 1.97 is 1.97.
@@ -226,6 +235,11 @@ func (d *Document) Missed() bool {
 	return slices.ContainsFunc(d.Thresholds, func(t Threshold) bool { return t.IsMissed() })
 }
 
+// IsUnjudged reports whether a promise could not be judged.
+func (d *Document) IsUnjudged() bool {
+	return slices.ContainsFunc(d.Thresholds, func(t Threshold) bool { return t.NotJudged != "" })
+}
+
 // IsAboutDenials reports whether the promise bounds how many requests or keys
 // are denied.
 func (e Expression) IsAboutDenials() bool {
@@ -252,6 +266,8 @@ type metric struct {
 	optional bool
 	// whole is what a percentage of the figure is of; nil if it is of nothing.
 	whole func(*Run) int64
+	// service returns, of a time that a load generator makes longer by its delay, what is not delay; nil if there is no such part.
+	service func(*Run) *big.Rat
 	// ofMachine: a load generator that was the limit decides the figure, so that no promise of it is judged then.
 	ofMachine bool
 }
@@ -260,27 +276,37 @@ type metric struct {
 var metrics = allMetrics()
 
 func allMetrics() []metric {
+	serviceOf := func(r *Run) *loadgen.Quantiles { return r.Service }
+	allowedOf := func(r *Run) *loadgen.Quantiles { return r.AllowedService }
+	deniedOf := func(r *Run) *loadgen.Quantiles { return r.DeniedService }
 	var all []metric
 	for _, times := range []struct {
 		prefix   string
 		optional bool
 		of       func(*Run) *loadgen.Quantiles
+		service  func(*Run) *loadgen.Quantiles
 	}{
-		{"", false, func(r *Run) *loadgen.Quantiles { return r.Latency }},
-		{"service_", false, func(r *Run) *loadgen.Quantiles { return r.Service }},
-		{"allowed_", true, func(r *Run) *loadgen.Quantiles { return r.AllowedService }},
-		{"denied_", true, func(r *Run) *loadgen.Quantiles { return r.DeniedService }},
-		{"lag_", false, func(r *Run) *loadgen.Quantiles { return r.Lag }},
-		{"error_", true, func(r *Run) *loadgen.Quantiles { return r.ErrorLatency }},
+		{"", false, func(r *Run) *loadgen.Quantiles { return r.Latency }, serviceOf},
+		{"service_", false, serviceOf, serviceOf},
+		{"allowed_", true, allowedOf, allowedOf},
+		{"denied_", true, deniedOf, deniedOf},
+		{"lag_", false, func(r *Run) *loadgen.Quantiles { return r.Lag }, nil},
+		{"error_", true, func(r *Run) *loadgen.Quantiles { return r.ErrorLatency }, nil},
 	} {
 		for _, figure := range timeFigures() {
-			all = append(all, metric{name: times.prefix + figure.Name, kind: duration, optional: times.optional, ofMachine: true,
-				of: func(r *Run) *big.Rat {
-					if us, known := figure.Known(times.of(r)); known {
+			in := func(of func(*Run) *loadgen.Quantiles) func(*Run) *big.Rat {
+				return func(r *Run) *big.Rat {
+					if us, known := figure.Known(of(r)); known {
 						return new(big.Rat).SetInt64(us)
 					}
 					return nil
-				}})
+				}
+			}
+			m := metric{name: times.prefix + figure.Name, kind: duration, optional: times.optional, ofMachine: true, of: in(times.of)}
+			if times.service != nil {
+				m.service = in(times.service)
+			}
+			all = append(all, m)
 		}
 	}
 	requests := func(r *Run) int64 { return r.Requests }
