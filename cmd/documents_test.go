@@ -96,7 +96,7 @@ var shared = map[string]string{
 	"backups":           "one for each backup",
 	"began":             "when it began",
 	"beyond":            "what a reset does not reach",
-	"blocked":           "how many of them a block denied",
+	"blocked":           "how many blocks denied, beside those denied by limits",
 	"burst":             "the most units that a bucket holds",
 	"by":                "who did it",
 	"by_attribute":      "the attribute by which the share is chosen",

@@ -243,7 +243,7 @@ type denialFacts struct {
 	Since   time.Time `json:"since"`
 	// Limit is the one that denied last; nil if it is not known, or of a group in which several did.
 	Limit *string `json:"limit"`
-	// Override is the ID of the last override that denied.
+	// Override is the ID of the last block that denied.
 	Override *string `json:"override"`
 	// Share is the denied share of the takes after the first denial, in the processes that denied; nil if no process
 	// denied twice.
@@ -255,8 +255,8 @@ type denialFacts struct {
 }
 
 type denialDocument struct {
-	Key  string `json:"key"`
-	Name string `json:"name"`
+	Key  string `json:"key"`  // of a block the pattern of its subjects
+	Name string `json:"name"` // of a block the pattern of its limits
 	denialFacts
 }
 

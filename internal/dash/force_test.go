@@ -122,7 +122,8 @@ func TestBlockedKeysAreNoVictims(t *testing.T) {
 			t.Errorf("it does not show %q:\n%s", want, d.View())
 		}
 	}
-	if f := d.feed.denials.Frame(d.now); f.PerSecond != 45 || !f.Keys[0].Blocked || f.Keys[0].Key != "ip:203.0.113.9" || f.Keys[0].Name != "*" {
+	f := d.feed.denials.Frame(d.now)
+	if first := f.Keys[0]; f.PerSecond != 45 || !first.Blocked || first.Key != "ip:203.0.113.9" || first.Name != "*" {
 		t.Errorf("the document has %+v", f)
 	}
 	d.press("O")

@@ -138,7 +138,8 @@ func (m *model) effectsNow() map[string]effect {
 		if o := f.Override(r.Key); o != nil && (r.InUse || r.DeniedRate() > 0) {
 			e := effects[o.ID]
 			e.Keys++
-			if r.Denial != nil && !isBlock(o) && (r.Denial.LastAt == 0 || r.Denial.LastAt >= store.InstantOf(o.CreatedAt)) { // else it was before
+			begun := store.InstantOf(o.CreatedAt)
+			if r.Denial != nil && !isBlock(o) && (r.Denial.LastAt == 0 || r.Denial.LastAt >= begun) { // else it was before
 				e.Denied += r.DeniedRate()
 			}
 			effects[o.ID] = e

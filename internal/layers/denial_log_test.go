@@ -332,7 +332,8 @@ func TestADeniedCallCountsOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		collector, watch := layers.CollectDenials(backend, store.DenialLog{}, nil), layers.WatchOverrides(backend, store.Overrides{}, layers.Env{})
+		collector := layers.CollectDenials(backend, store.DenialLog{}, nil)
+		watch := layers.WatchOverrides(backend, store.Overrides{}, layers.Env{})
 		stack := layers.Stack(backend, layers.Layers{DenialLog: collector, Overrides: watch})
 		take := func(subject string, shadow bool) {
 			t.Helper()
