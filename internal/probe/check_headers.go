@@ -29,8 +29,10 @@ func (e *proof) headers() (c Check, dialects []string) {
 		Expected: "fields that can be read, agree and are true of " + e.limit.String()}
 	var found headers.Findings
 	told := 0
+	var readings []*headers.Reading
 	for i := range e.events {
 		r := e.readings[&e.events[i]]
+		readings = append(readings, r)
 		if len(r.Families) > 0 {
 			told++
 		}
@@ -38,7 +40,7 @@ func (e *proof) headers() (c Check, dialects []string) {
 			found.AddProblem(problem)
 		}
 	}
-	dialects = e.dialects()
+	dialects = dialectsOf(readings)
 	for _, dialect := range dialects {
 		e.truth(dialect, &found)
 	}
@@ -60,30 +62,29 @@ func (e *proof) headers() (c Check, dialects []string) {
 	return c, dialects
 }
 
-// dialects returns the dialects that were seen, in order. X-RateLimit without a reset is no dialect of its own beside one with
+// dialectsOf returns the dialects of readings, in order. X-RateLimit without a reset is no dialect of its own beside one with
 // a unix time.
-func (e *proof) dialects() (seen []string) {
-	families := func(do func(*headers.Family)) {
-		for i := range e.events {
-			for k := range e.readings[&e.events[i]].Families {
-				do(&e.readings[&e.events[i]].Families[k])
+func dialectsOf(readings []*headers.Reading) (seen []string) {
+	isUnix := func(f headers.Family) bool {
+		return f.Dialect == headers.DialectXUnix || f.Dialect == headers.DialectGitHub
+	}
+	unix := ""
+	for _, r := range readings {
+		if i := slices.IndexFunc(r.Families, isUnix); i >= 0 {
+			unix = r.Families[i].Dialect
+		}
+	}
+	for _, r := range readings {
+		for i := range r.Families {
+			f := &r.Families[i]
+			if unix != "" && f.Dialect == headers.DialectX && !f.Limits[0].HasReset {
+				f.Dialect = unix
+			}
+			if !slices.Contains(seen, f.Dialect) {
+				seen = append(seen, f.Dialect)
 			}
 		}
 	}
-	unix := ""
-	families(func(f *headers.Family) {
-		if f.Dialect == headers.DialectXUnix || f.Dialect == headers.DialectGitHub {
-			unix = f.Dialect
-		}
-	})
-	families(func(f *headers.Family) {
-		if unix != "" && f.Dialect == headers.DialectX && !f.Limits[0].HasReset {
-			f.Dialect = unix
-		}
-		if !slices.Contains(seen, f.Dialect) {
-			seen = append(seen, f.Dialect)
-		}
-	})
 	slices.SortFunc(seen, func(a, b string) int { return slices.Index(dialectOrder, a) - slices.Index(dialectOrder, b) })
 	return seen
 }

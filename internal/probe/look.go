@@ -265,18 +265,16 @@ func (l *looker) beginsAnew(first, again *Event) {
 
 // readHeaders notes what the headers of all answers say.
 func (l *looker) readHeaders() {
+	var readings []*headers.Reading
 	for i := range l.events {
-		e := &l.events[i]
-		r := l.read(e)
+		r := l.read(&l.events[i])
+		readings = append(readings, r)
 		for _, problem := range r.Problems {
 			if !slices.Contains(l.seen.Notes, problem) && len(l.seen.Notes) < mostFindings {
 				l.note("%s", problem)
 			}
 		}
 		for _, f := range r.Families {
-			if !slices.Contains(l.seen.Dialects, f.Dialect) {
-				l.seen.Dialects = append(l.seen.Dialects, f.Dialect)
-			}
 			for _, told := range f.Limits {
 				isKnown := slices.ContainsFunc(l.seen.Told, func(known headers.Limit) bool {
 					return known.CountField == told.CountField && known.Count == told.Count && known.Window == told.Window
@@ -287,5 +285,5 @@ func (l *looker) readHeaders() {
 			}
 		}
 	}
-	slices.SortFunc(l.seen.Dialects, func(a, b string) int { return slices.Index(dialectOrder, a) - slices.Index(dialectOrder, b) })
+	l.seen.Dialects = dialectsOf(readings)
 }
