@@ -57,8 +57,8 @@ func newOverrideSetCmd(global *cli.Globals) *cobra.Command {
 (--limit), a multiple of their limit (--times), or more units (--add). The
 commands block and exempt set the other overrides. Setting the same override
 again keeps its ID and replaces its end and reason. A --limit without an
-algorithm is a token bucket, as everywhere. Without burst=N it keeps the burst of
-the limit in force, if that has one of its own.
+algorithm is a token bucket, as everywhere. Without burst=N it keeps the burst
+of the limit in force, if that has one of its own.
 
 ` + overridePatternHelp,
 		Example: `  limitctl override set 'tenant:acme:*' --times 3 --for 2h --reason "launch day"
