@@ -129,10 +129,11 @@ func TestWhichErrorsLoseUnits(t *testing.T) {
 		{errors.New("a wrapper's own"), true},
 	} {
 		limit := store.Limit{Algorithm: store.FixedWindow, Count: 100_000, Period: time.Hour}
-		for _, after := range []time.Duration{0, 2*time.Hour + 250*time.Millisecond - time.Microsecond, 2*time.Hour + 250*time.Millisecond} {
+		const gone = 2*time.Hour + 250*time.Millisecond
+		for _, after := range []time.Duration{0, gone - time.Microsecond, gone} {
 			r := lossOf(t, limit, test.err)
 			r.pass(after)
-			held := test.lost && after <= 2*time.Hour+250*time.Millisecond-time.Microsecond
+			held := test.lost && after < gone
 			if ahead := r.takenAhead(t, limit); (ahead == 0) != held {
 				t.Errorf("%s after %v %d are taken ahead; want 50 held: %v", after, test.err, ahead, held)
 			}
