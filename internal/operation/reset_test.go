@@ -144,6 +144,38 @@ func TestADryRunAsksAndChangesNothing(t *testing.T) {
 	}
 }
 
+// asking notes what scans of a store ask for.
+type asking struct {
+	connect.Store
+	asked *[]string
+}
+
+func (a asking) Scan(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, error] {
+	asked := q
+	asked.Progress, asked.Match, asked.Records = nil, nil, false // the run keeps the records that it reads
+	*a.asked = append(*a.asked, fmt.Sprintf("%+v", asked))
+	return a.Store.Scan(ctx, q)
+}
+
+// A dry run looks for the keys as the run does, by one scan of the same query, so that it shows what the run will do and how long
+// that takes.
+func TestADryRunScansAsTheRunDoes(t *testing.T) {
+	var asked []string
+	for _, dryRun := range []bool{true, false} {
+		s := newSite(t)
+		s.take(t, "a", 3)
+		s.Store = asking{s.memory, &asked}
+		plan := s.planToReset(t)
+		plan.DryRun, plan.Consent = dryRun, Consent{Yes: true}
+		if _, err := s.Reset(t.Context(), plan, &watcher{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(asked) != 2 || asked[0] != asked[1] {
+		t.Errorf("they ask for %q", asked)
+	}
+}
+
 // many are more keys than a batch has.
 const many = keysPerBatch + 100
 
