@@ -18,9 +18,11 @@ func TestWhatIsCounted(t *testing.T) {
 	let := func(o *store.Override) store.Decision { return store.Decision{Allowed: true, Override: o} }
 	by := func(decider store.Decider, o *store.Override) store.Decision {
 		unguarded := decider == store.DecidedByFailurePolicy
-		return store.Decision{Allowed: o != nil, Override: o, DecidedBy: decider, Unguarded: unguarded}
+		return store.Decision{Allowed: o != nil && o.Effect != store.OverrideBlock, Override: o, DecidedBy: decider, Unguarded: unguarded}
 	}
 	shadow := store.Decision{Allowed: true, Override: a, Shadow: true}
+	block := &store.Override{ID: "c", Effect: store.OverrideBlock}
+	blockedShadow := store.Decision{Shadow: true, Override: block, DecidedBy: store.DecidedByOverride}
 	once := map[string]int64{"a": 1}
 	for name, test := range map[string]struct {
 		op           store.Op // store.Take if it is the zero one
@@ -30,6 +32,9 @@ func TestWhatIsCounted(t *testing.T) {
 		let          map[string]int64
 	}{
 		"a denial":                              {decisions: []store.Decision{{}}, denied: "0"},
+		"two denials":                           {decisions: []store.Decision{{}, {}}, denied: "0"},
+		"a block behind a denial":               {decisions: []store.Decision{{}, by(store.DecidedByOverride, block)}, denied: "(block)*"},
+		"a block's shadow":                      {decisions: []store.Decision{blockedShadow}},
 		"a denial of what fits":                 {op: store.TakeUpTo, decisions: []store.Decision{{}}, denied: "0"},
 		"a denied charge":                       {op: store.Charge, decisions: []store.Decision{{}}},
 		"a denied peek":                         {op: store.Peek, decisions: []store.Decision{{}}},
