@@ -219,7 +219,8 @@ func (u *URL) tlsConfig(a Access) (*tls.Config, error) {
 	}
 	if authority != "" {
 		if config.RootCAs = x509.NewCertPool(); !config.RootCAs.AppendCertsFromPEM(contents[0]) {
-			return nil, BadURL("tls_ca: %q holds no certificate; give that of the authority that signed the server's, in PEM form", authority)
+			return nil, BadURL("tls_ca: %q holds no certificate; give that of the authority that signed the server's, in PEM form",
+				authority)
 		}
 	}
 	if cert == "" {

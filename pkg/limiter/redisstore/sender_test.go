@@ -36,7 +36,8 @@ func awaitState(s *Store, key string, busy, waiting int) {
 	}
 }
 
-// Calls that find the server busy wait and go together, and the batch observer is told of each once. A call that gives up before it is sent has charged nothing and says so; one that gives up after does not know.
+// Calls that find the server busy wait and go together, and the batch observer is told of each once. A call that gives up
+// before it is sent has charged nothing and says so; one that gives up after does not know.
 // Those that go together fail together, as one batch.
 func TestConcurrentCallsShareAnExchange(t *testing.T) {
 	t.Parallel()
