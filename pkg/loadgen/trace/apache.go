@@ -85,11 +85,12 @@ func (a *apacheParser) parse(line []byte, r *record) (reason string) {
 			}
 		}
 	}
-	space := []byte{' '}
-	client, rest, _ := bytes.Cut(line[:bracket-1], space)
-	identity, user, _ := bytes.Cut(rest, space)
-	if isHostAndPort(client) && string(identity) != "-" {
-		if next, last, found := bytes.Cut(user, space); found {
+	client, identity, user := line[:ip], line[min(ip+1, bracket-1):bracket-1], []byte(nil)
+	if space := bytes.IndexByte(identity, ' '); space >= 0 {
+		identity, user = identity[:space], identity[space+1:]
+	}
+	if string(identity) != "-" && isHostAndPort(client) {
+		if next, last, found := bytes.Cut(user, []byte{' '}); found {
 			client, identity, user = identity, next, last
 		}
 	}
