@@ -35,6 +35,22 @@ func ParseLimitAs(text string, algorithm Algorithm) (Limit, error) {
 	return limit, nil
 }
 
+// withPeriod is a count without a period as a limit is written: 10 per minute and 10rpm are 10/1m.
+func withPeriod(text string) string {
+	words := strings.Fields(text)
+	if len(words) == 3 && slices.Contains([]string{"per", "a", "an", "each", "every"}, words[1]) {
+		if period, err := ParsePeriod(words[2]); err == nil {
+			return words[0] + "/" + FormatPeriod(period)
+		}
+	}
+	for unit, period := range map[string]string{"rps": "1s", "rpm": "1m", "rph": "1h"} {
+		if count, is := strings.CutSuffix(text, unit); is && count != "" {
+			return count + "/" + period
+		}
+	}
+	return "10/1m"
+}
+
 func parseLimit(text string, algorithm Algorithm) (l Limit, err error) {
 	l.Algorithm = algorithm
 	rest := text
@@ -47,7 +63,12 @@ func parseLimit(text string, algorithm Algorithm) (l Limit, err error) {
 	rest, options, hasOptions := strings.Cut(rest, ",")
 	count, period, found := strings.Cut(rest, "/")
 	if !found {
-		return l, Invalidf("it has no period; write COUNT/PERIOD, such as 10/1m")
+		thousands, period, isLimit := strings.Cut(options, "/")
+		if isLimit && strings.Trim(rest+thousands, "0123456789,") == "" && len(thousands)%4 == 3 {
+			return l, Invalidf("write the count without a comma, as in %s%s/%s", rest,
+				strings.ReplaceAll(thousands, ",", ""), period)
+		}
+		return l, Invalidf("it has no period; write COUNT/PERIOD, such as %s", withPeriod(rest))
 	}
 	if l.Count, err = ParseNumber("count", count, 1, MaxCount); err != nil {
 		return l, err

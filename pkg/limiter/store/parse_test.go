@@ -84,7 +84,12 @@ func TestParseLimitErrors(t *testing.T) {
 	for _, test := range []struct{ text, want string }{
 		{"", noPeriod},
 		{"10", noPeriod},
-		{"10 per minute", noPeriod},
+		{"10 per minute", "it has no period; write COUNT/PERIOD, such as 10/1m"},
+		{"3 per hour", "it has no period; write COUNT/PERIOD, such as 3/1h"},
+		{"7rps", "it has no period; write COUNT/PERIOD, such as 7/1s"},
+		{"1,000/1h", "write the count without a comma, as in 1000/1h"},
+		{"1,000,000/1h", "write the count without a comma, as in 1000000/1h"},
+		{"1,000/1h,burst=5", "write the count without a comma, as in 1000/1h,burst=5"},
 		{"5,10/1m", noPeriod},
 		{"10,burst=5", noPeriod},
 		{"/1m", `count "" is not a whole number; write COUNT/PERIOD, such as 10/1m`},
