@@ -14,6 +14,7 @@ require (
 	github.com/goccy/go-yaml v1.19.2 // configuration files
 	github.com/itchyny/gojq v0.12.20 // --jq
 	github.com/mattn/go-runewidth v0.0.31 // width of a character
+	github.com/muesli/termenv v0.16.0 // colours of a terminal
 	github.com/olekukonko/tablewriter v1.1.5 // tables
 	github.com/prometheus/client_golang v1.19.1 // metrics of serve and of package prom
 	github.com/redis/go-redis/v9 v9.22.0 // Redis
@@ -58,7 +59,6 @@ require (
 	github.com/molecule-man/go-brrr v1.0.1 // indirect
 	github.com/muesli/ansi v0.0.0-20230316100256-276c6243b2f6 // indirect
 	github.com/muesli/cancelreader v0.2.2 // indirect
-	github.com/muesli/termenv v0.16.0 // indirect
 	github.com/ncruces/go-strftime v1.0.0 // indirect
 	github.com/olekukonko/cat v0.0.0-20250911104152-50322a0618f6 // indirect
 	github.com/olekukonko/errors v1.2.0 // indirect

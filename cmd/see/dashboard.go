@@ -17,6 +17,8 @@ import (
 	"github.com/limitctl/limitctl/internal/cli"
 	"github.com/limitctl/limitctl/internal/connect"
 	"github.com/limitctl/limitctl/internal/dash"
+	"github.com/limitctl/limitctl/internal/dash/live"
+	"github.com/limitctl/limitctl/internal/dash/ui"
 	"github.com/limitctl/limitctl/internal/doctor"
 	"github.com/limitctl/limitctl/internal/operation"
 	"github.com/limitctl/limitctl/internal/output"
@@ -66,7 +68,7 @@ shows keys that are denied. Without a terminal it prints one frame, as with
   limitctl dashboard --policy api tenant=acme --refresh 500ms
   limitctl dashboard --layout auto
   limitctl dashboard --once`,
-		Args: o.checkArguments,
+		Args: func(cmd *cobra.Command, args []string) error { return o.Arguments(cmd, orAll(args)) },
 		RunE: func(cmd *cobra.Command, args []string) error {
 			options, err := o.plan(cmd.Context(), args)
 			if err != nil {
@@ -92,11 +94,7 @@ shows keys that are denied. Without a terminal it prints one frame, as with
 	return cmd
 }
 
-// checkArguments checks the arguments. No argument means all keys.
-func (o *dashboardOptions) checkArguments(cmd *cobra.Command, args []string) error {
-	return o.Arguments(cmd, orAll(args))
-}
-
+// orAll are the arguments. None means all keys.
 func orAll(args []string) []string {
 	if len(args) == 0 {
 		return []string{"*"}
@@ -105,7 +103,7 @@ func orAll(args []string) []string {
 }
 
 // plan turns the flags and arguments into the options of the dashboard, without its store.
-func (o *dashboardOptions) plan(ctx context.Context, args []string) (options dash.Options, err error) {
+func (o *dashboardOptions) plan(ctx context.Context, args []string) (options live.Options, err error) {
 	if o.Policy == "" {
 		args = orAll(args)
 	}
@@ -118,10 +116,10 @@ func (o *dashboardOptions) plan(ctx context.Context, args []string) (options das
 	if err != nil || interval < 100*time.Millisecond || interval > time.Minute {
 		return options, cli.Usagef("--refresh %q is not an interval from 100ms to 1m; write it like 500ms or 2s", o.refresh)
 	}
-	options = dash.Options{
+	options = live.Options{
 		Query: selection.Query, Keep: selection.Keep, Selection: selection.Text,
 		Refresh: interval, Timeout: o.Timeout, MaxKeys: o.maxKeys,
-		Now: o.Env.Now, Sleep: o.Env.Sleep, Color: o.Color(), Layouts: o.LayoutsName, Beyond: cli.BeyondOf,
+		Now: o.Env.Now, Sleep: o.Env.Sleep, Layouts: o.LayoutsName, Beyond: cli.BeyondOf,
 	}
 	return options, o.checkFlags()
 }
@@ -158,7 +156,7 @@ func (o *dashboardOptions) checkTerminal() error {
 	return nil
 }
 
-func runDashboard(ctx context.Context, o *dashboardOptions, options dash.Options) error {
+func runDashboard(ctx context.Context, o *dashboardOptions, options live.Options) error {
 	now, err := o.open(ctx, options)
 	if err != nil {
 		return err
@@ -173,14 +171,14 @@ func runDashboard(ctx context.Context, o *dashboardOptions, options dash.Options
 		columns, lines = o.Env.Size()
 	}
 	if o.Format.String() == "json" {
-		now.options.Document = func(d *dash.Document) error { return o.Print(frameAnswer{d}) }
+		now.options.Document = func(d *live.Document) error { return o.Print(frameAnswer{d}) }
 	}
 	now.options.Unread = func(err error) { cli.WarnOfOverrides(o.Globals, err) }
-	return dash.Once(ctx, o.Env.Out, now.options, columns, lines)
+	return dash.Once(ctx, o.Env.Out, now.options, o.theme(), columns, lines)
 }
 
 // frameAnswer is the data of a frame, which is printed as JSON only.
-type frameAnswer struct{ *dash.Document }
+type frameAnswer struct{ *live.Document }
 
 // Records implements output.Answer.
 func (frameAnswer) Records() [][]string { return nil }
@@ -188,7 +186,7 @@ func (frameAnswer) Records() [][]string { return nil }
 // Print implements output.Answer.
 func (frameAnswer) Print(*output.Printer) {}
 
-func (o *dashboardOptions) show(ctx context.Context, options dash.Options) error {
+func (o *dashboardOptions) show(ctx context.Context, options live.Options) error {
 	o.Env.Hold() // the terminal must be restored at the end
 	shown, leave := context.WithCancel(ctx)
 	defer leave()
@@ -203,18 +201,26 @@ func (o *dashboardOptions) show(ctx context.Context, options dash.Options) error
 	}, func(error) {})
 	defer sys.BeSmall()()
 	options.Tmux = o.Env.Getenv("TMUX") != ""
-	err := dash.Run(shown, o.Env.In, o.Env.RawOut, options)
+	err := dash.Run(shown, o.Env.In, o.Env.RawOut, options, o.theme())
 	if errors.Is(err, context.Canceled) && ctx.Err() == nil {
 		return cli.ErrLeft // by Ctrl-C or a closed terminal, which are usual ways to leave
 	}
 	return err
 }
 
+// theme has the colours of the terminal, or none.
+func (o *dashboardOptions) theme() *ui.Theme {
+	if o.Color() {
+		return ui.OfTerminal(o.Env.Getenv)
+	}
+	return ui.NoColors()
+}
+
 // dashServers are the vitals in the form of the dashboard.
-func dashServers(all []doctor.Vitals) []dash.Server {
-	servers := make([]dash.Server, len(all))
+func dashServers(all []doctor.Vitals) []live.Server {
+	servers := make([]live.Server, len(all))
 	for i, v := range all {
-		servers[i] = dash.Server{Name: v.Address, Version: v.Version, Role: v.Role, OpsPerSecond: v.OpsPerSecond,
+		servers[i] = live.Server{Name: v.Address, Version: v.Version, Role: v.Role, OpsPerSecond: v.OpsPerSecond,
 			UsedMemory: v.UsedMemory, MaxMemory: v.MaxMemory, RoundTrip: v.RoundTrip}
 		if v.Problem != nil {
 			servers[i].Problem = cli.Message(v.Problem)
@@ -239,7 +245,7 @@ func unreachable(all []doctor.Vitals) error {
 const lookEvery = 5 * time.Second
 
 // follow makes the limits in force those of the dashboard, until ctx ends.
-func (o *dashboardOptions) follow(ctx context.Context, backend store.Store, options *dash.Options) error {
+func (o *dashboardOptions) follow(ctx context.Context, backend store.Store, options *live.Options) error {
 	c, err := o.InForce(ctx)
 	if err != nil {
 		return err
@@ -268,14 +274,14 @@ func (o *dashboardOptions) follow(ctx context.Context, backend store.Store, opti
 // session is a dashboard of one store, from when that opens until it is closed.
 type session struct {
 	*dashboardOptions
-	options dash.Options
+	options live.Options
 	actions *dashActions // nil where nothing may be changed
 	chosen  *cli.Settings
 	close   func() error
 }
 
 // open opens the store that the flags name, and adds it to the options.
-func (o *dashboardOptions) open(ctx context.Context, options dash.Options) (s *session, err error) {
+func (o *dashboardOptions) open(ctx context.Context, options live.Options) (s *session, err error) {
 	if err := o.CloseEarly(); err != nil {
 		return nil, err
 	}
@@ -315,7 +321,7 @@ func (o *dashboardOptions) open(ctx context.Context, options dash.Options) (s *s
 	}
 	if client != nil {
 		options.NodeOf = doctor.NodeOf(client)
-		options.Servers = func(ctx context.Context) []dash.Server { return dashServers(doctor.Watch(ctx, client)) }
+		options.Servers = func(ctx context.Context) []live.Server { return dashServers(doctor.Watch(ctx, client)) }
 		if err := unreachable(doctor.Watch(ctx, client)); err != nil {
 			return nil, err // instead of waiting, since the address may be mistyped
 		}
@@ -382,7 +388,7 @@ func (s *session) report() {
 		if s.actions.warning != "" {
 			fmt.Fprintf(s.Env.Err, "limitctl: warning: %s\n", s.actions.warning)
 		}
-		for _, backup := range s.actions.backups() {
+		for _, backup := range s.actions.observer.backups {
 			fmt.Fprintf(s.Env.Err, "limitctl: undo with: %s\n", cli.CommandHere(s.Globals, s.chosen, "undo", backup))
 		}
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/limitctl/limitctl/internal/cli"
 	"github.com/limitctl/limitctl/internal/connect"
-	"github.com/limitctl/limitctl/internal/dash"
+	"github.com/limitctl/limitctl/internal/dash/live"
 	"github.com/limitctl/limitctl/internal/operation"
 	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
@@ -56,22 +56,19 @@ func newDashActions(g *cli.Globals, s *cli.Settings, backend connect.Store, wher
 // equal.
 func (a *dashActions) warn(err error) { a.warning = cmp.Or(a.warning, cli.Message(err)) }
 
-// backups returns the backups of all resets so far, in their order.
-func (a *dashActions) backups() []string { return a.observer.backups }
-
-// Reset implements dash.Actions.
-func (a *dashActions) Reset(ctx context.Context, ids []dash.ID) (done dash.Changed, err error) {
-	text := "in the dashboard: " + output.Printable(nameOf(ids[0]))
+// Reset implements live.Actions.
+func (a *dashActions) Reset(ctx context.Context, ids []live.ID) (done live.Changed, err error) {
+	text := "in the dashboard: " + output.Printable(cmp.Or(ids[0].StoreKey, ids[0].Key.String()))
 	if more := len(ids) - 1; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
-	selection := operation.Selection{Query: dash.QueryOf(a.subjects, ids)}
+	selection := operation.Selection{Query: live.QueryOf(a.subjects, ids)}
 	if selection.Query.StoreKeys != nil { // their values can hold other limits, too
-		chosen := make(map[dash.ID]bool, len(ids))
+		chosen := make(map[live.ID]bool, len(ids))
 		for _, id := range ids {
 			chosen[id] = true
 		}
-		selection.Keep = func(e *admin.Entry) bool { return chosen[dash.ID{Key: e.Key, StoreKey: e.StoreKey}] }
+		selection.Keep = func(e *admin.Entry) bool { return chosen[live.ID{Key: e.Key, StoreKey: e.StoreKey}] }
 	}
 	plan := &operation.ResetPlan{Selection: selection, Text: text, Consent: a.consent,
 		KeepGoing: true} // the dashboard reports what it could not change
@@ -86,17 +83,9 @@ func (a *dashActions) Reset(ctx context.Context, ids []dash.ID) (done dash.Chang
 	return done, err
 }
 
-// nameOf is the name of a key in the audit.
-func nameOf(id dash.ID) string {
-	if id.StoreKey != "" {
-		return id.StoreKey
-	}
-	return id.Key.String()
-}
-
-// Undo implements dash.Actions. That keys were used since and left is not an error here:
+// Undo implements live.Actions. That keys were used since and left is not an error here:
 // the dashboard asks about them.
-func (a *dashActions) Undo(ctx context.Context, reset dash.Changed, replace bool) (done dash.Changed, err error) {
+func (a *dashActions) Undo(ctx context.Context, reset live.Changed, replace bool) (done live.Changed, err error) {
 	left := map[store.Key]bool{}
 	plan := &operation.RestorePlan{Replace: replace, Consent: a.consent, InUse: func(key store.Key) { left[key] = true }}
 	if replace {
@@ -114,15 +103,15 @@ func (a *dashActions) Undo(ctx context.Context, reset dash.Changed, replace bool
 	if !replace {
 		a.usedSince[reset.Backup] = left
 	}
-	done = dash.Changed{Keys: result.Changed, InUse: result.InUse, Lapsed: result.Lapsed, Backup: reset.Backup}
+	done = live.Changed{Keys: result.Changed, InUse: result.InUse, Lapsed: result.Lapsed, Backup: reset.Backup}
 	if used := (*operation.UsedSinceError)(nil); errors.As(err, &used) {
 		err = nil
 	}
 	return done, err
 }
 
-// ParseOverride implements dash.Actions, by the rules of the flags of override set.
-func (a *dashActions) ParseOverride(form dash.OverrideForm) (o store.Override, lasts time.Duration, err error) {
+// ParseOverride implements live.Actions, by the rules of the flags of override set.
+func (a *dashActions) ParseOverride(form live.OverrideForm) (o store.Override, lasts time.Duration, err error) {
 	o.Effect, o.Reason = form.Effect, form.Reason
 	if lasts, err = store.ParsePeriod(form.For); err != nil || lasts < time.Second || lasts > store.MaxOverrideTime {
 		return o, lasts, cli.Usagef("%q is not a duration from 1s to 30d; write it like 45m, 2h or 1d", form.For)
@@ -142,7 +131,7 @@ func (a *dashActions) ParseOverride(form dash.OverrideForm) (o store.Override, l
 	return o, lasts, err
 }
 
-// ParseSubjects implements dash.Actions. The dashboard shows which client an address is.
+// ParseSubjects implements live.Actions. The dashboard shows which client an address is.
 func (a *dashActions) ParseSubjects(pattern string) (store.Pattern, error) {
 	named, err := a.globals.NameClients(context.Background(), false, "", []string{pattern})
 	if err != nil {
@@ -151,7 +140,7 @@ func (a *dashActions) ParseSubjects(pattern string) (store.Pattern, error) {
 	return cli.ParseSubjects(named[0], false)
 }
 
-// SetOverride implements dash.Actions.
+// SetOverride implements live.Actions.
 func (a *dashActions) SetOverride(ctx context.Context, o store.Override, lasts time.Duration) (store.Override, error) {
 	text := "in the dashboard: " + output.Printable(o.Subjects.String()) + " " + o.Effect.String()
 	set, err := a.runner.SetOverride(ctx, &operation.OverridePlan{Override: o, Lasts: lasts, Text: text, Consent: a.consent}, &a.observer)
@@ -161,7 +150,7 @@ func (a *dashActions) SetOverride(ctx context.Context, o store.Override, lasts t
 	return *set, err
 }
 
-// RevokeOverride implements dash.Actions.
+// RevokeOverride implements live.Actions.
 func (a *dashActions) RevokeOverride(ctx context.Context, id, reason string) error {
 	plan := &operation.RevokePlan{IDs: []string{id}, Consent: a.consent}
 	plan.Consent.Reason = reason

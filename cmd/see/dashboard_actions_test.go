@@ -11,7 +11,7 @@ import (
 	"github.com/limitctl/limitctl/internal/clitest"
 	"github.com/limitctl/limitctl/internal/config"
 	"github.com/limitctl/limitctl/internal/connect"
-	"github.com/limitctl/limitctl/internal/dash"
+	"github.com/limitctl/limitctl/internal/dash/live"
 	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
@@ -46,7 +46,7 @@ func TestUndoInTheDashboardKeepsWhatWasUsedAfterIt(t *testing.T) {
 	take(calm, 10)
 	take(busy, 10)
 	actions := dashActionsOf(t, backend)
-	reset, err := actions.Reset(ctx, []dash.ID{{Key: calm}, {Key: busy}})
+	reset, err := actions.Reset(ctx, []live.ID{{Key: calm}, {Key: busy}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +91,7 @@ func (brokenImport) Import(context.Context, bool, ...admin.Record) ([]admin.Impo
 func TestUndoInTheDashboardSaysThatTheStoreWasLost(t *testing.T) {
 	ctx := t.Context()
 	backend := memorystore.New()
-	keys := []dash.ID{{Key: store.Key{Subject: "a", Name: "n"}}, {Key: store.Key{Subject: "b", Name: "n"}}}
+	keys := []live.ID{{Key: store.Key{Subject: "a", Name: "n"}}, {Key: store.Key{Subject: "b", Name: "n"}}}
 	for _, key := range keys {
 		if _, err := storecall.New(backend).Take(ctx, key.Key, store.Limit{Count: 10, Period: time.Hour}, 5); err != nil {
 			t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/limitctl/limitctl/internal/dash/live"
 	"github.com/limitctl/limitctl/internal/hostiletext"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -35,27 +36,27 @@ func TestReset(t *testing.T) {
 func TestAProtectedContextWantsItsNameTyped(t *testing.T) {
 	for keys, want := range map[string]bool{"ry<enter>": false, "rprod<enter>": true, "rprod": false, "rpro<enter>": false,
 		"rprod<esc>": false} {
-		d := begin(t, three, func(o *Options) { o.Context, o.Protected = "prod", true })
+		d := begin(t, three, func(o *live.Options) { o.Context, o.Protected = "prod", true })
 		d.press(keys)
 		if got := d.actions.reset != nil; got != want {
 			t.Errorf("%q resets: %t, want %t", keys, got, want)
 		}
 	}
-	d := begin(t, three, func(o *Options) { o.Context, o.Protected = "prod", true })
+	d := begin(t, three, func(o *live.Options) { o.Context, o.Protected = "prod", true })
 	d.press("<end>t")
-	if d.changes.question == nil {
+	if !d.change.IsAsking() {
 		t.Error("it takes without asking")
 	}
 }
 
 func TestAReadOnlyContextHasNoActions(t *testing.T) {
-	d := begin(t, three, func(o *Options) { o.Actions = nil })
+	d := begin(t, three, func(o *live.Options) { o.Actions = nil })
 	d.press("mrtu")
-	if d.changes.question != nil || len(d.keys.marked) > 0 || d.changes.acting {
+	if d.change.IsAsking() || d.list.Marked() > 0 || d.change.IsActing() {
 		t.Error("something was done")
 	}
 	d.press("?")
-	if strings.Contains(d.View(), "reset the marked") {
+	if strings.Contains(d.View(), "override") {
 		t.Error("the help offers a reset")
 	}
 }
@@ -64,18 +65,18 @@ func TestAReadOnlyContextHasNoActions(t *testing.T) {
 func TestResetIsSeenAndUndone(t *testing.T) {
 	d := begin(t, three, nil)
 	d.press("jry")
-	if r := d.current(); r == nil || r.Key.Subject != "near" || r.InUse || !strings.Contains(d.View(), "deleted 1 key") {
+	if r := d.list.Current(); r == nil || r.Key.Subject != "near" || r.InUse || !strings.Contains(d.View(), "deleted 1 key") {
 		t.Errorf("after the reset:\n%s", d.View())
 	}
 	if want := "full [near] tenant:acme:user:7 calm"; d.subjects() != want {
 		t.Errorf("after the reset it shows %s, want %s", d.subjects(), want)
 	}
 	d.press("u")
-	if d.changes.question == nil || !strings.Contains(d.View(), "Bring back 1 key?") {
+	if !strings.Contains(d.box(), "Bring back 1 key?") {
 		t.Errorf("asked to undo:\n%s", d.View())
 	}
 	d.press("y")
-	if !strings.Contains(d.View(), "brought back 1 key") || d.changes.lastReset != nil {
+	if !strings.Contains(d.View(), "brought back 1 key") {
 		t.Errorf("undone:\n%s", d.View())
 	}
 	d.press("u")
@@ -96,8 +97,8 @@ func TestUndoOfWhatWasUsedSince(t *testing.T) {
 	if !strings.Contains(d.View(), "What was used since the reset is lost.") {
 		t.Errorf("asked again:\n%s", d.View())
 	}
-	d.press("y")
-	if d.changes.lastReset != nil {
+	d.press("yu")
+	if !strings.Contains(d.View(), "nothing was reset from here yet") {
 		t.Errorf("undone again:\n%s", d.View())
 	}
 }
@@ -108,7 +109,7 @@ func TestPanicsBesideTheLoop(t *testing.T) {
 	d := begin(t, three, nil)
 	d.actions.store = nil
 	d.press("ry")
-	if text := d.View(); !strings.Contains(text, "internal error: ") || d.changes.acting {
+	if text := d.View(); !strings.Contains(text, "internal error: ") || d.change.IsActing() {
 		t.Errorf("after a panic of an action:\n%s", text)
 	}
 }
@@ -128,7 +129,7 @@ func TestTake(t *testing.T) {
 // That nothing was in use does not make an undo that of an older reset.
 func TestUndoAfterAResetOfNothing(t *testing.T) {
 	d := begin(t, three, nil)
-	first := d.keys.rows[0].Key
+	first := d.feed.Listed[0].Key
 	d.press("ry")
 	d.actions.nothing = true
 	d.press("jry")
@@ -140,40 +141,24 @@ func TestUndoAfterAResetOfNothing(t *testing.T) {
 	}
 }
 
-// An undo names what was reset, and not what was marked while that went on.
+// An undo names what was reset, and not what was marked since.
 func TestUndoNamesWhatWasReset(t *testing.T) {
-	for _, before := range []bool{true, false} {
-		d := begin(t, three, nil)
-		full, near := d.keys.rows[0].ID(), d.keys.rows[1].ID()
-		if before {
-			d.press("jm")
-		}
-		d.send(resetDone{Changed{Keys: 1, Backup: "/backups/1.jsonl"}, []ID{full}, nil})
-		if !before {
-			d.press("jm")
-		}
-		d.press("u")
-		lines := strings.Join(d.changes.question.lines, "\n")
-		if !d.keys.marked[near] || !strings.Contains(lines, full.String()) || strings.Contains(lines, near.String()) ||
-			!strings.Contains(lines, "Backup: /backups/1.jsonl") {
-			t.Errorf("of %v it asks:\n%s", full, lines)
-		}
+	d := begin(t, three, nil)
+	d.press("ryjmu")
+	if box := d.box(); d.list.Marked() != 1 || !strings.Contains(box, "full token-bucket/1m") || strings.Contains(box, "near") ||
+		!strings.Contains(box, "Backup: /backups/1.jsonl") {
+		t.Errorf("of full it asks:\n%s", box)
 	}
 }
 
-// Marks end with the reset that they were for, also if nothing of it was in use, and only theirs.
+// Marks end with the reset that they were for, also if nothing of it was in use.
 func TestMarksEndWithTheReset(t *testing.T) {
 	for _, nothing := range []bool{true, false} {
 		d := begin(t, three, nil)
 		d.actions.nothing = nothing
 		d.press("mry")
-		if len(d.actions.reset) != 1 || len(d.keys.marked) > 0 {
-			t.Errorf("nothing in use: %t; %v were reset, and %v are marked", nothing, d.actions.reset, d.keys.marked)
-		}
-		d.press("m")
-		d.send(resetDone{Changed{}, []ID{ownID(store.Key{Subject: "another"})}, nil})
-		if len(d.keys.marked) != 1 {
-			t.Errorf("after a reset of another key %v are marked", d.keys.marked)
+		if len(d.actions.reset) != 1 || d.list.Marked() > 0 {
+			t.Errorf("nothing in use: %t; %v were reset, and %d are marked", nothing, d.actions.reset, d.list.Marked())
 		}
 	}
 }
@@ -181,7 +166,8 @@ func TestMarksEndWithTheReset(t *testing.T) {
 // What was deleted before a failure is said first: the error may be longer than the line.
 func TestAResetThatFailsInTheMiddle(t *testing.T) {
 	d := begin(t, three, nil)
-	d.send(resetDone{Changed{Keys: 2, Backup: "/backups/1.jsonl"}, d.chosen(), errors.New(strings.Repeat("gone ", 40))})
+	d.actions.partly, d.actions.err = live.Changed{Keys: 2, Backup: "/backups/1.jsonl"}, errors.New(strings.Repeat("gone ", 40))
+	d.press("ry")
 	if text := d.View(); !strings.Contains(text, "only 2 keys certainly deleted; u brings them back: gone") {
 		t.Errorf("after a failure in the middle:\n%s", text)
 	}
@@ -196,8 +182,8 @@ func TestMarksThatAreHiddenAreLeft(t *testing.T) {
 	}
 	d.press("y<esc>")
 	full := store.Key{Subject: "full", Name: "token-bucket/1m"}
-	if len(d.actions.reset) != 1 || d.actions.reset[0].Subject != "near" || !d.keys.marked[ownID(full)] {
-		t.Errorf("reset were %v, marked are %v", d.actions.reset, d.keys.marked)
+	if len(d.actions.reset) != 1 || d.actions.reset[0].Subject != "near" || !d.list.IsMarked(live.OwnID(full)) {
+		t.Errorf("reset were %v, marked are %v", d.actions.reset, d.list.Marked())
 	}
 	d = begin(t, three, nil)
 	if d.press("mm/calm<enter>ry"); d.actions.reset != nil || !strings.Contains(d.View(), "2 keys are marked, but not listed now") {
@@ -207,11 +193,11 @@ func TestMarksThatAreHiddenAreLeft(t *testing.T) {
 
 // y copies the commands about a key in turn, from the first one for another key.
 func TestCopyCommands(t *testing.T) {
-	d := begin(t, three, func(o *Options) {
+	d := begin(t, three, func(o *live.Options) {
 		o.Commands = func(e *admin.Entry) []string { return []string{"check " + e.Key.Subject, "block " + e.Key.Subject} }
 	})
 	var terminal bytes.Buffer
-	d.clipboard = &terminal
+	d.change.Clipboard = &terminal
 	for _, step := range []struct{ keys, want, says string }{
 		{"/full<enter>y", "check full", "copied (y again: the next) check full"}, {"y", "block full", "block full"},
 		{"y", "check full", ""}, {"<esc>/near<enter>y", "check near", "copied (y again: the next) check near"},
@@ -228,9 +214,9 @@ func TestCopyCommands(t *testing.T) {
 // A subject is copied as it is, and nothing of it is obeyed.
 func TestCopyASubject(t *testing.T) {
 	for _, subject := range append(hostiletext.Subjects(), "user:7") {
-		d := begin(t, func(d *driver) { d.take(store.Key{Subject: subject}, "10/1h", 1) }, func(o *Options) { o.Tmux = true })
+		d := begin(t, func(d *driver) { d.take(store.Key{Subject: subject}, "10/1h", 1) }, func(o *live.Options) { o.Tmux = true })
 		var terminal bytes.Buffer
-		d.clipboard = &terminal
+		d.change.Clipboard = &terminal
 		d.press("c")
 		want := "\x1b]52;c;" + base64.StdEncoding.EncodeToString([]byte(subject)) + "\a"
 		if want += "\x1bPtmux;\x1b" + want + "\x1b\\"; terminal.String() != want {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/internal/dash/live"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -31,7 +32,7 @@ func TestDenialsASecond(t *testing.T) {
 			continue
 		}
 		for subject, want := range map[string]float64{"full": 7, "near": 1} {
-			r := d.feed.rows[ownID(deniedRow(subject, 0).Key)]
+			r := d.feed.Rows[live.OwnID(deniedRow(subject, 0).Key)]
 			if got := r.DeniedRate(); math.Abs(got-want) > want*0.01 {
 				t.Fatalf("after %d s %s is denied %.2f a second, want %g", second, subject, got, want)
 			}
@@ -40,13 +41,13 @@ func TestDenialsASecond(t *testing.T) {
 			}
 		}
 	}
-	if text := d.View(); !strings.Contains(text, "8.0 denied/s of 2 keys") {
+	if text := d.View(); !strings.Contains(text, "DENIED 8.0/s") || !strings.Contains(text, "2 keys denied") {
 		t.Errorf("it says:\n%s", text)
 	}
-	for range lately + 1 {
+	for range live.Lately + 1 {
 		d.second()
 	}
-	if text := d.View(); !strings.Contains(text, ", 0 denied/s of 0 keys") || strings.Contains(text, deniedSign) {
+	if text := d.View(); !strings.Contains(text, "DENIED 0/s") || strings.Contains(text, "keys denied") {
 		t.Errorf("when nobody is denied any more it says:\n%s", text)
 	}
 }
@@ -58,7 +59,7 @@ func TestDeniedKeysAreShown(t *testing.T) {
 		for i := range 50 {
 			d.take(store.Key{Subject: fmt.Sprintf("user:%02d", i)}, "100/1h", 1+int64(i))
 		}
-	}, func(o *Options) { o.MaxKeys = 5 })
+	}, func(o *live.Options) { o.MaxKeys = 5 })
 	hourly := admin.Denied{Key: store.Key{Subject: "user:00", Name: "token-bucket/1h"}, Count: 2}
 	d.deny(admin.Denials{Rows: []admin.Denied{hourly, deniedRow("nobody", 90)}})
 	d.second()
@@ -66,7 +67,7 @@ func TestDeniedKeysAreShown(t *testing.T) {
 	if want := "[nobody] user:00 user:49 user:48 user:47"; d.subjects() != want {
 		t.Errorf("it shows %s, want %s", d.subjects(), want)
 	}
-	r := d.feed.rows[ownID(hourly.Key)]
+	r := d.feed.Rows[live.OwnID(hourly.Key)]
 	if r.Used == 0 || r.Limit.Count != 100 {
 		t.Errorf("of a key that is denied it knows %d of %d", r.Used, r.Limit.Count)
 	}
@@ -80,9 +81,9 @@ func (brokenDenials) Counts(context.Context, time.Duration, func(store.Instant, 
 }
 
 func TestDenialsThatCannotBeRead(t *testing.T) {
-	d := begin(t, three, func(o *Options) { o.Denials = &admin.Tables{SideTable: brokenDenials{}} })
+	d := begin(t, three, func(o *live.Options) { o.Denials = &admin.Tables{SideTable: brokenDenials{}} })
 	d.second()
-	if text := d.View(); !strings.Contains(text, "denials not known") || !strings.Contains(text, "no permissions") ||
+	if text := d.View(); !strings.Contains(text, "DENIED not known") || !strings.Contains(text, "no permissions") ||
 		!strings.Contains(text, "10/10") {
 		t.Errorf("it says:\n%s", text)
 	}
@@ -90,17 +91,17 @@ func TestDenialsThatCannotBeRead(t *testing.T) {
 
 func TestDenialsThatAreNotExactAreMarked(t *testing.T) {
 	for _, test := range []struct {
-		add  admin.Denials
-		want string
+		add        admin.Denials
+		want, keys string
 	}{
-		{admin.Denials{Rows: []admin.Denied{deniedRow("a", 10)}}, " 10 denied/s of 1 key "},
-		{admin.Denials{Rows: []admin.Denied{deniedRow("a", 10)}, Lost: true}, " ≥10 denied/s of 1 key "},
-		{admin.Denials{Rows: []admin.Denied{deniedRow("a", 10)}, Others: 4}, " ≥10 denied/s of ≥1 keys "},
+		{admin.Denials{Rows: []admin.Denied{deniedRow("a", 10)}}, "DENIED 10/s", "1 key denied"},
+		{admin.Denials{Rows: []admin.Denied{deniedRow("a", 10)}, Lost: true}, "DENIED ≥10/s", "1 key denied"},
+		{admin.Denials{Rows: []admin.Denied{deniedRow("a", 10)}, Others: 4}, "DENIED ≥10/s", "≥1 key denied"},
 	} {
 		d := begin(t, nil, nil)
 		d.deny(test.add)
 		d.second()
-		if text := d.View(); !strings.Contains(text, test.want) {
+		if text := d.View(); !strings.Contains(text, test.want) || !strings.Contains(text, ", "+test.keys) {
 			t.Errorf("of %+v it says\n%s\nwant %q", test.add, text, test.want)
 		}
 	}

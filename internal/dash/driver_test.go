@@ -9,6 +9,8 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"github.com/limitctl/limitctl/internal/dash/live"
+	"github.com/limitctl/limitctl/internal/dash/ui"
 	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
@@ -24,42 +26,47 @@ type driver struct {
 	now     time.Time
 	actions *fakeActions
 	left    bool
+	// awake: what waits goes on. Else it is pending, and asleep says that the last command is.
+	awake, asleep bool
+	pending       []tea.Cmd
 }
 
 // fakeActions delete and bring back, and fail if they are to.
 type fakeActions struct {
 	store *memorystore.Store
-	reset []ID
+	reset []live.ID
 	inUse int64
 	err   error
+	// partly is what a reset did before it failed.
+	partly live.Changed
 	// nothing is found in use
 	nothing bool
 }
 
-func (a *fakeActions) Reset(ctx context.Context, keys []ID) (Changed, error) {
+func (a *fakeActions) Reset(ctx context.Context, keys []live.ID) (live.Changed, error) {
 	a.reset = keys
 	if a.err != nil {
-		return Changed{}, a.err
+		return a.partly, a.err
 	}
 	if a.nothing {
-		return Changed{}, nil
+		return live.Changed{}, nil
 	}
 	var records []admin.Record
 	for _, id := range keys {
 		records = append(records, admin.Record{Key: id.Key})
 	}
 	n, _, err := a.store.Delete(ctx, records...)
-	return Changed{Keys: int64(n), Backup: "/backups/1.jsonl"}, err
+	return live.Changed{Keys: int64(n), Backup: "/backups/1.jsonl"}, err
 }
 
-func (a *fakeActions) Undo(ctx context.Context, reset Changed, replace bool) (Changed, error) {
+func (a *fakeActions) Undo(ctx context.Context, reset live.Changed, replace bool) (live.Changed, error) {
 	if a.inUse > 0 && !replace {
-		return Changed{InUse: a.inUse}, nil
+		return live.Changed{InUse: a.inUse}, nil
 	}
-	return Changed{Keys: reset.Keys + a.inUse}, a.err
+	return live.Changed{Keys: reset.Keys + a.inUse}, a.err
 }
 
-func (a *fakeActions) ParseOverride(form OverrideForm) (o store.Override, lasts time.Duration, err error) {
+func (a *fakeActions) ParseOverride(form live.OverrideForm) (o store.Override, lasts time.Duration, err error) {
 	o.Effect, o.Reason = form.Effect, form.Reason
 	if lasts, err = store.ParsePeriod(form.For); err != nil {
 		return o, lasts, err
@@ -93,8 +100,13 @@ func (a *fakeActions) RevokeOverride(ctx context.Context, id, _ string) error {
 	return err
 }
 
-// begin starts a dashboard of what is in the store after fill. With nil it is empty.
-func begin(t *testing.T, fill func(*driver), change func(*Options)) *driver {
+// begin starts a dashboard of what is in the store after fill, without colours. With nil it is empty.
+func begin(t *testing.T, fill func(*driver), change func(*live.Options)) *driver {
+	t.Helper()
+	return beginIn(t, ui.NoColors(), fill, change)
+}
+
+func beginIn(t *testing.T, theme *ui.Theme, fill func(*driver), change func(*live.Options)) *driver {
 	t.Helper()
 	d := &driver{t: t, now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
 	d.store = memorystore.New(memorystore.WithClock(func() time.Time { return d.now }))
@@ -103,13 +115,19 @@ func begin(t *testing.T, fill func(*driver), change func(*Options)) *driver {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := Options{
+	o := live.Options{
 		Store: d.store, Denials: &d.store.Tables, Overrides: &d.store.Tables, Query: admin.Query{Subjects: all},
 		Actions: d.actions, Where: "redis://10.0.0.1:6379", Selection: `"*"`,
 		Refresh: time.Second, MaxKeys: 5000, Now: func() time.Time { return d.now },
-		Sleep: func(context.Context, time.Duration) error { return context.Canceled }, // the test brings what is due
-		Servers: func(context.Context) []Server {
-			return []Server{{Version: "Redis 7.0.15", Role: "master", OpsPerSecond: 12_345, UsedMemory: 1_920_000,
+		Sleep: func(context.Context, time.Duration) error {
+			if d.awake {
+				return nil
+			}
+			d.asleep = true
+			return context.Canceled
+		},
+		Servers: func(context.Context) []live.Server {
+			return []live.Server{{Version: "Redis 7.0.15", Role: "master", OpsPerSecond: 12_345, UsedMemory: 1_920_000,
 				RoundTrip: 400 * time.Microsecond}}
 		},
 	}
@@ -119,7 +137,7 @@ func begin(t *testing.T, fill func(*driver), change func(*Options)) *driver {
 	if fill != nil {
 		fill(d)
 	}
-	d.model = newModel(t.Context(), o)
+	d.model = newModel(t.Context(), o, theme)
 	d.run(d.Init())
 	return d
 }
@@ -129,7 +147,13 @@ func (d *driver) run(cmd tea.Cmd) {
 	if cmd == nil {
 		return
 	}
-	switch msg := cmd().(type) {
+	d.asleep = false
+	msg := cmd()
+	if d.asleep {
+		d.pending = append(d.pending, cmd)
+		return
+	}
+	switch msg := msg.(type) {
 	case nil:
 	case tea.BatchMsg:
 		for _, cmd := range msg {
@@ -147,14 +171,17 @@ func (d *driver) send(msg tea.Msg) {
 	d.run(cmd)
 }
 
-// second lets one pass, with a look and a scan.
+// second lets one pass, after which all that waits goes on.
 func (d *driver) second() {
 	d.now = d.now.Add(time.Second)
-	d.send(clockTick{})
-	d.send(refreshDue{d.ticks})
-	d.send(denialsDue{})
-	d.send(overridesDue{})
-	d.send(passDue{d.feed.pass})
+	due := d.pending
+	d.pending = nil
+	for _, cmd := range due {
+		d.awake = true
+		msg := cmd()
+		d.awake = false
+		d.send(msg)
+	}
 }
 
 func (d *driver) take(key store.Key, limit string, cost int64) {
@@ -204,22 +231,24 @@ func (d *driver) press(keys string) {
 	}
 }
 
-// subjects are those that are shown, the one under the cursor in brackets and marked
-// ones with a star.
+// subjects are those that are shown, the one under the cursor in brackets and marked ones with a star.
 func (d *driver) subjects() string {
 	var all []string
-	for i, r := range d.keys.rows {
+	for _, r := range d.feed.Listed {
 		name := r.Key.Subject
-		if d.keys.marked[r.ID()] {
+		if d.list.IsMarked(r.ID()) {
 			name += "*"
 		}
-		if i == d.keys.cursor {
+		if r == d.list.Current() {
 			name = "[" + name + "]"
 		}
 		all = append(all, name)
 	}
 	return strings.Join(all, " ")
 }
+
+// box is what is asked, empty if nothing is.
+func (d *driver) box() string { return ui.Join(d.change.View(d.width, d.height)) }
 
 // three are a key at its limit, one near it and one far from it, and one of a policy.
 func three(d *driver) {

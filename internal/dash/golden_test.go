@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,8 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/limitctl/limitctl/internal/dash/live"
+	"github.com/limitctl/limitctl/internal/dash/ui"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -124,63 +127,56 @@ func scraped(d *driver) {
 	}
 }
 
-// Each view, small and large, with colours at the usual size.
+// The main views at each size, and the others at the usual one. With colours at the usual size.
 func TestFrames(t *testing.T) {
-	sizes := []tea.WindowSizeMsg{{Width: 80, Height: 24}, {Width: 160, Height: 50}, {Width: 40, Height: 12}}
+	usual := []tea.WindowSizeMsg{{Width: 80, Height: 24}}
+	sizes := append(usual, []tea.WindowSizeMsg{{Width: 120, Height: 40}, {Width: 200, Height: 50}, {Width: 40, Height: 10}}...)
 	for _, view := range []struct {
 		name, keys string
-		change     func(*Options)
+		sizes      []tea.WindowSizeMsg
+		change     func(*live.Options)
 		fill       func(*driver)
 		then       func(*driver)
 	}{
-		{name: "keys"},
-		{name: "few", fill: few},
-		{name: "routes", keys: "/route<enter>", fill: routes},
+		{name: "keys", sizes: sizes},
+		{name: "routes", keys: "/route<enter>", fill: routes, sizes: sizes},
 		{name: "filter", keys: "/acme !user:0"},
-		{name: "detail", keys: "j<enter>"},
-		{name: "detail-log", keys: "/利用者<enter><enter>"},
-		{name: "help", keys: "?"},
-		{name: "reset", keys: "mmmmmmmr"},
-		{name: "reset-protected", keys: "rpro", change: func(o *Options) { o.Context, o.Protected = "prod", true }},
-		{name: "read-only-help", keys: "?<end>", change: func(o *Options) { o.Actions = nil }},
-		{name: "override", keys: "o<enter><enter><enter><enter>"},
+		{name: "detail", keys: "j<enter>", sizes: sizes},
+		{name: "help", keys: "?", sizes: sizes},
+		{name: "reset", keys: "mmmmmmmr", sizes: sizes},
+		{name: "reset-protected", keys: "rpro", change: func(o *live.Options) { o.Context, o.Protected = "prod", true }},
+		{name: "override", keys: "o<enter><enter><enter><enter>", sizes: sizes},
 		{name: "override-asked", keys: "jo<enter><enter><enter><enter><enter>launch day<enter>"},
-		{name: "override-set", keys: "joe<enter><enter><enter><enter>launch day<enter>y<down>", then: (*driver).second},
-		{name: "offenders", fill: scraped},
-		{name: "in-common", keys: "<up>", fill: scraped},
-		{name: "blocked", fill: governed},
-		{name: "block-asked", keys: "/tenant:acme:user<enter>b<bs>*<enter><enter><enter>scraper<enter>"},
-		{name: "in-force", keys: "O", fill: governed},
-		{name: "in-force-revoke", keys: "Or", fill: governed},
+		{name: "in-common", keys: "<up>", fill: scraped, sizes: sizes},
+		{name: "block-asked", keys: "/tenant:acme:user<enter>b<enter><bs>*<enter><enter><enter>scraper<enter>"},
+		{name: "in-force", keys: "O", fill: governed, sizes: sizes},
 		{name: "in-force-asked", keys: "Oe<enter>the import takes longer<enter>", fill: governed},
-		{name: "cluster", change: func(o *Options) {
+		{name: "blocked", fill: governed},
+		{name: "not-counted", change: func(o *live.Options) { o.NotCounted = true }, fill: three},
+		{name: "cluster", sizes: sizes[1:2], change: func(o *live.Options) {
 			o.Servers, o.Where = threeServers, "redis+cluster://10.0.0.1,10.0.0.2,10.0.0.3"
-		}},
-		{name: "lost", then: func(d *driver) {
-			d.now = d.now.Add(7 * time.Second)
-			d.send(clockTick{})
-			d.send(fetched{snapshot: snapshot{Time: d.now},
-				Err: fmt.Errorf("%w: 10.0.0.1:6379 cannot be reached", store.ErrUnavailable)})
+			o.Config = func() string { return "version 5" }
 		}},
 	} {
 		t.Run(view.name, func(t *testing.T) {
 			t.Parallel()
-			for _, size := range sizes {
+			if view.sizes == nil {
+				view.sizes = usual
+			}
+			for _, size := range view.sizes {
+				name := fmt.Sprintf("%s-%dx%d", view.name, size.Width, size.Height)
 				shown := begin(t, nil, view.change)
+				if size.Width == 80 {
+					shown = beginIn(t, ui.OwnColors(), nil, view.change)
+					name += "-color"
+				}
 				if view.fill == nil {
 					view.fill = traffic
 				}
 				view.fill(shown)
-				shown.Color = size.Width == 80
 				shown.send(size)
 				shown.press(view.keys)
-				if view.then != nil {
-					view.then(shown)
-				}
-				name := fmt.Sprintf("%s-%dx%d", view.name, size.Width, size.Height)
-				if shown.Color {
-					name += "-color"
-				}
+				shown.second()
 				frame := shown.View()
 				for _, o := range shown.overrides() {
 					frame = strings.ReplaceAll(frame, o.ID, strings.Repeat("x", len(o.ID)))
@@ -192,11 +188,33 @@ func TestFrames(t *testing.T) {
 	}
 }
 
+// The same columns at each usual width, and no two rows that look the same at any.
+func TestColumnsAreTheSame(t *testing.T) {
+	d := begin(t, nil, nil)
+	routes(d)
+	for width := 40; width <= 200; width += 4 {
+		d.send(tea.WindowSizeMsg{Width: width, Height: 29})
+		lines := strings.Split(d.View(), "\n")
+		title := strings.Join(strings.Fields(strings.NewReplacer("▾", "").Replace(lines[3])), " ")
+		if width >= 80 && !regexp.MustCompile("^SUBJECT.* LIMIT DENIED/S USED RETRY RESETS$").MatchString(title) {
+			t.Errorf("at %d columns the titles are %q", width, title)
+		}
+		seen := map[string]bool{}
+		for _, line := range lines[4:21] {
+			if named, _, _ := strings.Cut(strings.TrimLeft(line, "> "), "  -  "); seen[named] {
+				t.Errorf("at %d columns two rows are %q", width, named)
+			} else {
+				seen[named] = true
+			}
+		}
+	}
+}
+
 // No terminal is too small, or of a size that a frame does not fill.
 func TestFramesFitAnyTerminal(t *testing.T) {
 	t.Parallel()
 	for _, keys := range []string{"", "/acme", "<enter>", "?", "mmmr", "o"} {
-		d := begin(t, three, func(o *Options) { o.Servers = threeServers })
+		d := begin(t, three, func(o *live.Options) { o.Servers = threeServers })
 		d.press(keys)
 		for width := 1; width < 170; width += 13 {
 			for height := 1; height < 32; height += 5 {
@@ -207,14 +225,14 @@ func TestFramesFitAnyTerminal(t *testing.T) {
 	}
 }
 
-func threeServers(context.Context) []Server {
-	var servers []Server
+func threeServers(context.Context) []live.Server {
+	var servers []live.Server
 	for i := range 3 {
-		servers = append(servers, Server{Name: fmt.Sprintf("10.0.0.%d:6379", i+1), Version: "Valkey 8.0.1", Role: "master",
+		servers = append(servers, live.Server{Name: fmt.Sprintf("10.0.0.%d:6379", i+1), Version: "Valkey 8.0.1", Role: "master",
 			OpsPerSecond: 1000 * int64(i+1),
 			UsedMemory:   5_000_000, MaxMemory: 100_000_000, RoundTrip: time.Duration(i+1) * time.Millisecond})
 	}
-	servers[2] = Server{Name: servers[2].Name, Problem: "store unavailable: 10.0.0.3:6379 gave no answer in time"}
+	servers[2] = live.Server{Name: servers[2].Name, Problem: "store unavailable: 10.0.0.3:6379 gave no answer in time"}
 	return servers
 }
 

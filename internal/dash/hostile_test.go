@@ -3,7 +3,6 @@ package dash
 import (
 	"context"
 	"errors"
-	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -12,13 +11,15 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"github.com/limitctl/limitctl/internal/dash/live"
+	"github.com/limitctl/limitctl/internal/dash/ui"
 	"github.com/limitctl/limitctl/internal/hostiletext"
 	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // ourStyles are the only sequences that a frame has.
-var ourStyles = regexp.MustCompile("\x1b\\[(7;)?(1;)?([0127]|3[1236])m")
+var ourStyles = regexp.MustCompile("\x1b\\[(1;)?([0127]|3[1236])m")
 
 // checkFrame makes sure that the frame fills the terminal, and that nothing in it is
 // obeyed but our styles.
@@ -46,12 +47,14 @@ func hostile(d *driver) {
 func TestFramesOfHostileNames(t *testing.T) {
 	t.Parallel()
 	texts := hostiletext.Texts()
-	d := begin(t, hostile, func(o *Options) {
-		o.Color, o.Context, o.Where, o.Selection = true, texts[0], texts[1]+strings.Join(texts, ""), strings.Join(texts, "")
-		o.Servers = func(context.Context) []Server {
-			var all []Server
+	backend := &awayStore{}
+	d := beginIn(t, ui.OwnColors(), hostile, func(o *live.Options) {
+		backend.Keyspace, o.Store = o.Store, backend
+		o.Context, o.Where, o.Selection = texts[0], texts[1]+strings.Join(texts, ""), strings.Join(texts, "")
+		o.Servers = func(context.Context) []live.Server {
+			var all []live.Server
 			for _, text := range texts[:8] {
-				all = append(all, Server{Name: text, Version: text, Role: text}, Server{Name: text, Problem: text})
+				all = append(all, live.Server{Name: text, Version: text, Role: text}, live.Server{Name: text, Problem: text})
 			}
 			return all
 		}
@@ -63,9 +66,9 @@ func TestFramesOfHostileNames(t *testing.T) {
 			d.checkFrame(keys)
 		}
 	}
-	d.Where, d.Selection = texts[1], texts[2]
-	for i := range d.keys.rows {
-		d.keys.moveTo(d.model, i, true)
+	d.feed.Where, d.feed.Selection = texts[1], texts[2]
+	for range d.feed.Listed {
+		d.press("<down>")
 		d.press("<enter>")
 		d.checkFrame("detail")
 		d.press("<esc>mr")
@@ -78,12 +81,14 @@ func TestFramesOfHostileNames(t *testing.T) {
 		d.press("<enter>")
 		d.checkFrame("filtered by " + text)
 		d.press("<esc>")
-		for _, msg := range []tea.Msg{actionFailed{errors.New(text)}, resetDone{Changed{Keys: 1, Backup: text}, d.chosen(), nil},
-			fetched{snapshot: snapshot{Time: d.now}, Err: errors.New(text)}} {
-			d.Update(msg)
-			d.checkFrame(fmt.Sprintf("%T of %q", msg, text))
-		}
-		d.feed.scanError, d.feed.problem, d.changes.lastReset = nil, nil, nil
+		d.actions.err = errors.New(text)
+		d.press("ry")
+		d.checkFrame("an action that fails with " + text)
+		backend.problem = errors.New(text)
+		d.second()
+		d.checkFrame("a store that fails with " + text)
+		backend.problem, d.actions.err = nil, nil
+		d.second()
 	}
 }
 
@@ -93,18 +98,17 @@ func TestResetOfHostileNames(t *testing.T) {
 	d.send(tea.WindowSizeMsg{Width: 120, Height: 40})
 	for _, text := range hostiletext.Subjects() {
 		key := store.Key{Subject: text, Name: "token-bucket/1h"}
-		i := slices.IndexFunc(d.keys.rows, func(r *row) bool { return r.Key == key })
+		i := slices.IndexFunc(d.feed.Listed, func(r *live.Row) bool { return r.Key == key })
 		if i < 0 {
 			t.Fatalf("%q is not shown", text)
 		}
-		d.keys.moveTo(d.model, i, true)
-		d.press("mr")
+		d.press("<home>" + strings.Repeat("j", i) + "mr")
 		if shown := d.View(); !strings.Contains(shown, "Delete 1 key?") {
 			t.Errorf("asked of %q:\n%s", text, shown)
 		}
 		d.press("yu")
-		if want := []ID{ownID(key)}; !slices.Equal(d.actions.reset, want) || !slices.Equal(d.changes.lastKeys, want) {
-			t.Errorf("for %q it reset %q, and would undo %q", text, d.actions.reset, d.changes.lastKeys)
+		if want := []live.ID{live.OwnID(key)}; !slices.Equal(d.actions.reset, want) {
+			t.Errorf("for %q it reset %q", text, d.actions.reset)
 		}
 		d.press("y")
 	}

@@ -11,6 +11,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"github.com/limitctl/limitctl/internal/dash/live"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/layouts"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -77,9 +78,9 @@ func some() *othersStore {
 		otherEntry("kong", "203.0.113.1", "ratelimit:route-b:203.0.113.1:1:minute", 7)}}
 }
 
-func beginWithOthers(t *testing.T, backend *othersStore, change func(*Options)) *driver {
+func beginWithOthers(t *testing.T, backend *othersStore, change func(*live.Options)) *driver {
 	t.Helper()
-	d := begin(t, nil, func(o *Options) {
+	d := begin(t, nil, func(o *live.Options) {
 		o.Store, o.Layouts, o.Denials, o.Overrides = backend, "auto", nil, nil
 		o.Beyond = func(layout string) string {
 			return map[string]string{"kong": "Workers have counts of their own."}[layout]
@@ -101,7 +102,6 @@ func TestFramesOfOtherLimiters(t *testing.T) {
 	} {
 		for _, size := range []tea.WindowSizeMsg{{Width: 120, Height: 40}, {Width: 40, Height: 10}} {
 			d := beginWithOthers(t, some(), nil)
-			d.Color = false
 			d.send(size)
 			d.press(view.keys)
 			name := fmt.Sprintf("%s-%dx%d", view.name, size.Width, size.Height)
@@ -120,8 +120,8 @@ func TestRowsOfTheSameNameAreTwo(t *testing.T) {
 	}
 	d.actions.nothing = true
 	d.press("/route-b<enter>ry")
-	want := ID{Key: store.Key{Subject: "203.0.113.1", Name: "kong/minute"}, StoreKey: "ratelimit:route-b:203.0.113.1:1:minute"}
-	if !slices.Equal(d.actions.reset, []ID{want}) {
+	want := live.ID{Key: store.Key{Subject: "203.0.113.1", Name: "kong/minute"}, StoreKey: "ratelimit:route-b:203.0.113.1:1:minute"}
+	if !slices.Equal(d.actions.reset, []live.ID{want}) {
 		t.Errorf("reset were %v", d.actions.reset)
 	}
 }

@@ -2,260 +2,280 @@ package dash
 
 import (
 	"context"
-	"io"
-	"slices"
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
 
-	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/internal/dash/change"
+	"github.com/limitctl/limitctl/internal/dash/detail"
+	"github.com/limitctl/limitctl/internal/dash/helpscreen"
+	"github.com/limitctl/limitctl/internal/dash/inforce"
+	"github.com/limitctl/limitctl/internal/dash/list"
+	"github.com/limitctl/limitctl/internal/dash/live"
+	"github.com/limitctl/limitctl/internal/dash/ui"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// model is the state of a dashboard. Only Update changes it, and only View draws it.
-// What belongs to one screen is in that screen: keyList, detailView, helpView.
-type model struct {
-	Options
-	ctx    context.Context
-	reader *reader
-	// clipboard is the terminal, which is asked to copy; nil where nobody can paste.
-	clipboard io.Writer
-
-	width, height int
-	now           time.Time
-	ticks         int   // the number of the current refresh interval; see refreshDue
-	paused        bool  // nothing is read until it goes on
-	still         bool  // one frame is written, and nobody presses keys
-	interrupted   bool  // by Ctrl-C
-	failed        error // what ended the dashboard
-	note          note
-
-	feed    feed // what the store said
-	filter  filterLine
-	changes changes
-
-	screen screen
-	back   []screen // where esc goes to
-	keys   keyList
-	detail detailView
-	help   helpView
-	// inForce lists the overrides.
-	inForce inForceView
-}
-
 // screen is one of the views between the head and the foot.
 type screen interface {
-	// lines returns what is drawn.
-	lines(m *model) []line
-	// move moves the cursor or the text by that many lines, down if it is positive.
-	move(m *model, by int)
-	// enter opens what the cursor is on.
-	enter(m *model) tea.Cmd
-	// click is a click on column x of a line; line 0 is the first of the screen.
-	click(m *model, x, line int) tea.Cmd
-	// hints names the keys that are needed most here.
-	hints(m *model) string
+	// Bindings are the keys that only this screen has.
+	Bindings() []ui.Binding
+	// Update takes a key, or a click whose y is a line of the screen.
+	Update(msg tea.Msg) tea.Cmd
+	// View draws the screen in so many columns and lines.
+	View(width, height int) string
+	// Move moves the cursor or the text by that many lines, down if it is positive, and Home to the first.
+	Move(by int)
+	Home()
+	// Page is how many lines are in sight.
+	Page() int
 }
 
-// note is a text that is shown for a while.
-type note struct {
-	text  string
-	bad   bool
-	until time.Time
+// model is the dashboard: its screens, and what is around them. Only Update changes it, and only View draws it.
+type model struct {
+	feed   *live.Feed
+	theme  *ui.Theme
+	note   ui.Note
+	change *change.Model
+
+	list    *list.Model
+	detail  *detail.Model
+	inForce *inforce.Model
+	help    *helpscreen.Model
+	screen  screen
+	back    []screen // where esc goes to
+
+	width, height int
+	interrupted   bool  // by Ctrl-C
+	failed        error // what ended the dashboard
 }
 
-// noteStays is how long a note is shown.
-const noteStays = 8 * time.Second
-
-func newModel(ctx context.Context, o Options) *model {
-	m := &model{
-		Options: o, ctx: ctx, width: 80, height: 24, now: o.Now(),
-		feed: feed{stopScan: func() {}, rows: map[ID]*row{}, answered: o.Now(),
-			denials: rates{Keys: map[store.Key]*rate{}}},
-		filter: filterLine{input: newInput()},
-		keys:   keyList{marked: map[ID]bool{}}, inForce: newInForceView(),
+func newModel(ctx context.Context, o live.Options, theme *ui.Theme) *model {
+	m := &model{feed: live.New(ctx, o), theme: theme, width: 80, height: 24}
+	m.list = list.New(m.feed, theme, &m.note)
+	m.detail, m.inForce, m.help = detail.New(m.feed, theme), inforce.New(m.feed, theme), helpscreen.New(theme)
+	m.change = change.New(ctx, m.feed, theme, &m.note)
+	m.screen = m.list
+	m.list.Open = func() tea.Cmd {
+		id := m.list.Current().ID()
+		m.feed.Want(&id)
+		m.show(m.detail)
+		m.detail.Home()
+		return m.feed.Look()
 	}
-	m.screen = &m.keys
-	m.reader = newReader(&m.Options)
-	if m.Overrides != nil {
-		m.feed.overrides.reader = &overrideReader{Options: &m.Options}
+	m.inForce.Tell = func(o *store.Override, does string) {
+		m.change.Tell("In force", append(ui.Override(o, m.feed.Clock), "now: "+does))
 	}
-	if m.Denials != nil {
-		m.feed.denials.Reader = &denialReader{Options: &m.Options, Table: m.Denials}
+	if o.Actions != nil {
+		m.inForce.Revoke, m.inForce.Extend = m.change.Revoke, m.change.Extend
 	}
-	for _, key := range o.Query.Keys {
-		m.feed.rows[ownID(key)] = new(reading{Entry: admin.Entry{Key: key}}, m.now)
+	m.change.Current = m.current
+	m.change.Chosen = func() ([]live.ID, int) {
+		if r := m.current(); m.screen == m.detail && r != nil {
+			return []live.ID{r.ID()}, 0
+		}
+		return m.list.Chosen()
 	}
+	m.change.Unmark = m.list.Unmark
+	m.feed.Pinned = func(id live.ID) bool { return m.list.Pins(id) || m.feed.Wanted != nil && *m.feed.Wanted == id }
 	return m
 }
 
-// Messages of time.
-type (
-	// refreshDue: the followed keys are to be read again. A tick of an interval that was
-	// changed meanwhile does not count.
-	refreshDue struct{ tick int }
-	// clockTick moves the clock on, also while the store does not answer.
-	clockTick struct{}
-	// passDue: all keys are to be scanned again, that long after the scan of that number.
-	passDue struct{ pass int }
-)
-
-// Init implements tea.Model.
-func (m *model) Init() tea.Cmd {
-	begin := m.lookOverrides()
-	if begin == nil { // there are none, and the scan need not wait for them
-		begin = m.scan()
+// current is the row that an action is about, nil if there is none.
+func (m *model) current() *live.Row {
+	if m.screen == m.detail && m.feed.Wanted != nil {
+		return m.feed.Rows[*m.feed.Wanted]
 	}
-	return tea.Batch(m.look(), begin, m.lookDenials(), m.clock())
+	return m.list.Current()
 }
+
+// clockTick moves the clock on, also while the store does not answer.
+type clockTick struct{}
 
 // clock moves the time of day on.
-func (m *model) clock() tea.Cmd { return m.after(time.Second, clockTick{}) }
+func (m *model) clock() tea.Cmd { return m.feed.After(time.Second, clockTick{}) }
 
-// after brings a message when some time has passed.
-func (m *model) after(d time.Duration, msg tea.Msg) tea.Cmd {
-	return func() tea.Msg {
-		if m.Sleep(m.ctx, d) != nil {
-			return nil
-		}
-		return msg
+// Init implements tea.Model.
+func (m *model) Init() tea.Cmd { return tea.Batch(m.feed.Init(), m.clock()) }
+
+// Update implements tea.Model.
+func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	var cmd tea.Cmd
+	switch msg := msg.(type) {
+	case tea.WindowSizeMsg:
+		m.width, m.height = msg.Width, msg.Height
+	case tea.KeyMsg:
+		cmd = m.press(msg)
+	case tea.MouseMsg:
+		cmd = m.mouse(msg)
+	case clockTick:
+		m.feed.Clock = m.feed.Now()
+		m.note.Expire(m.feed.Clock)
+		cmd = m.clock()
+	default:
+		cmd = tea.Batch(m.feed.Update(msg), m.change.Update(msg))
+	}
+	m.list.Follow()
+	m.want()
+	return m, cmd
+}
+
+// want makes the feed read the key whose detail is shown: the one of the screen, or the selected one below the list.
+func (m *model) want() {
+	switch r := m.list.Current(); {
+	case m.screen == m.detail:
+	case m.screen == m.list && m.paneHeight() > 0 && r != nil:
+		id := r.ID()
+		m.feed.Want(&id)
+	default:
+		m.feed.Want(nil)
 	}
 }
 
-func (m *model) say(text string) { m.note = note{text: text, until: m.now.Add(noteStays)} }
-
-func (m *model) complain(err error) {
-	m.note = note{text: oneLine(err), bad: true, until: m.now.Add(noteStays)}
+// mouse follows the wheel, and clicks on rows.
+func (m *model) mouse(msg tea.MouseMsg) tea.Cmd {
+	if m.change.IsAsking() || msg.Action != tea.MouseActionPress {
+		return nil
+	}
+	const step = 3
+	switch msg.Button {
+	case tea.MouseButtonWheelUp:
+		m.screen.Move(-step)
+	case tea.MouseButtonWheelDown:
+		m.screen.Move(step)
+	case tea.MouseButtonLeft:
+		msg.Y -= len(m.head())
+		return m.screen.Update(msg)
+	}
+	return nil
 }
 
-// mayChange reports whether keys may be changed from here.
-func (m *model) mayChange() bool { return m.Actions != nil }
+// press does what is bound to a key.
+func (m *model) press(msg tea.KeyMsg) tea.Cmd {
+	switch {
+	case msg.Type == tea.KeyCtrlC:
+		m.interrupted = true
+		return tea.Quit
+	case m.change.IsAsking():
+		return m.change.Update(msg)
+	case m.screen == m.list && m.list.Editing():
+		return m.list.Update(msg)
+	case msg.Paste: // it was meant for another program
+		return nil
+	case msg.Type == tea.KeyRunes && len(msg.Runes) > 1: // keys that were typed faster than they were read
+		var all []tea.Cmd
+		for _, typed := range msg.Runes {
+			all = append(all, m.press(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune{typed}}))
+		}
+		return tea.Batch(all...)
+	}
+	return ui.Press(m.bindings(), msg)
+}
+
+// bindings are the keys that do something now.
+func (m *model) bindings() []ui.Binding { return append(m.acts(), m.everywhere()...) }
+
+// acts are the keys that this screen has and others have not.
+func (m *model) acts() []ui.Binding {
+	all := m.screen.Bindings()
+	if m.screen == m.list || m.screen == m.detail {
+		all = append(all, m.change.Bindings()...)
+	}
+	if m.screen == m.list && m.feed.Actions != nil {
+		all = append(all, m.list.Mark())
+	}
+	return all
+}
+
+// everywhere are the keys that every screen has.
+func (m *model) everywhere() []ui.Binding {
+	all := []ui.Binding{ui.Bind("esc", "back, end the filter", m.goBack, "esc", "backspace", "h", "left")}
+	if m.feed.Layouts == "" {
+		all = append(all, ui.Bind("O", "what is in force", m.toggleInForce, "O"))
+	}
+	if m.feed.Actions != nil {
+		all = append(all, m.change.Undo())
+	}
+	move := func(by func() int) func() tea.Cmd {
+		return func() tea.Cmd {
+			m.screen.Move(by())
+			return nil
+		}
+	}
+	return append(all,
+		ui.Bind("space", "pause or go on", m.feed.Pause, " "),
+		ui.Bind("+", "refresh more often", func() tea.Cmd { return m.refreshEvery(-1) }, "+", "="),
+		ui.Bind("-", "refresh less often", func() tea.Cmd { return m.refreshEvery(1) }, "-", "_"),
+		ui.Bind("↑ k", "up", move(func() int { return -1 }), "up", "k"),
+		ui.Bind("↓ j", "down", move(func() int { return 1 }), "down", "j"),
+		ui.Bind("PgUp", "a page up", move(func() int { return -max(1, m.screen.Page()-1) }), "pgup", "ctrl+b"),
+		ui.Bind("PgDn", "a page down", move(func() int { return max(1, m.screen.Page()-1) }), "pgdown", "ctrl+f"),
+		ui.Bind("Home", "to the first", func() tea.Cmd { m.screen.Home(); return nil }, "home"),
+		ui.Bind("End G", "to the last", move(func() int { return far }), "end", "G"),
+		ui.Bind("?", "help", m.toggleHelp, "?"),
+		ui.Bind("ctrl+z", "suspend", func() tea.Cmd { return tea.Suspend }, "ctrl+z"),
+		ui.Bind("q", "quit", func() tea.Cmd { return tea.Quit }, "q"))
+}
+
+// far is further than any list or text goes.
+const far = 1 << 30
 
 // show goes to a screen, from which esc leads back.
 func (m *model) show(s screen) {
 	m.back = append(m.back, m.screen)
-	m.switchTo(s)
-}
-
-// switchTo goes to a screen. Texts begin at their first line.
-func (m *model) switchTo(s screen) {
 	m.screen = s
-	m.detail.scroll, m.help.scroll = 0, 0
 }
 
-// goBack undoes the last thing that changed the view: the filter, the screen or the
-// marks.
+// goBack undoes the last thing that changed the view: the filter, the screen or the marks.
 func (m *model) goBack() tea.Cmd {
+	switch last := len(m.back) - 1; {
+	case m.screen == m.list && m.list.EndFilter():
+	case last >= 0:
+		m.screen, m.back = m.back[last], m.back[:last]
+	default:
+		m.list.Unmark(nil)
+	}
+	m.feed.Arrange()
+	return nil
+}
+
+// toggleInForce shows what is in force, or goes back from it.
+func (m *model) toggleInForce() tea.Cmd {
 	switch {
-	case m.screen == &m.keys && m.filter.Text != "":
-		m.filter.filter = filter{}
-	case len(m.back) > 0:
-		last := len(m.back) - 1
-		m.switchTo(m.back[last])
-		m.back = m.back[:last]
-	case len(m.keys.marked) > 0:
-		clear(m.keys.marked)
-	}
-	m.arrange()
-	return nil
-}
-
-// arrange brings the lists up to date with the rows.
-func (m *model) arrange() {
-	m.keys.arrange(m)
-	m.findLeast()
-	m.keys.follow(m)
-}
-
-// selects reports whether the state of a row is one that was selected.
-func (m *model) selects(r *row) bool { return m.Keep == nil || r.Found() && m.Keep(&r.Entry) }
-
-// current returns the row that an action is about, or nil.
-func (m *model) current() *row {
-	if m.screen == &m.detail {
-		return m.feed.rows[m.detail.key]
-	}
-	return m.keys.current()
-}
-
-// chosen returns the keys that an action is about: the marked ones that are listed, or else
-// the current one. What is not seen is not changed. If only keys that are not listed are
-// marked, there are none: the one under the cursor is not what was meant.
-func (m *model) chosen() []ID {
-	if len(m.keys.marked) > 0 && m.listsKeys() {
-		var keys []ID
-		for _, r := range m.keys.rows {
-			if m.keys.marked[r.ID()] {
-				keys = append(keys, r.ID())
-			}
-		}
-		slices.SortFunc(keys, compareIDs)
-		return keys
-	}
-	if r := m.current(); r != nil {
-		return []ID{r.ID()}
+	case m.screen == m.inForce:
+		return m.goBack()
+	case !m.feed.Overrides.Kept():
+		m.note.Say(m.feed.Clock, "this store keeps no overrides")
+	default:
+		m.show(m.inForce)
+		m.inForce.Follow()
 	}
 	return nil
 }
 
-// hiddenMarks returns how many keys are marked that an action is not about, since they are
-// not listed.
-func (m *model) hiddenMarks() int {
-	if !m.listsKeys() {
-		return 0
+// toggleHelp shows the help, or goes back from it.
+func (m *model) toggleHelp() tea.Cmd {
+	if m.screen == m.help {
+		return m.goBack()
 	}
-	hidden := len(m.keys.marked)
-	for _, r := range m.keys.rows {
-		if m.keys.marked[r.ID()] {
-			hidden--
+	m.help.Keys = append(append(m.list.Bindings(), m.change.Bindings()...), m.everywhere()...)
+	m.help.Notes = m.helpNotes()
+	if m.feed.Actions != nil {
+		m.help.Keys = append(m.help.Keys, m.list.Mark())
+	}
+	m.show(m.help)
+	m.help.Home()
+	return nil
+}
+
+// refreshEvery changes the interval by that many steps.
+func (m *model) refreshEvery(steps int) tea.Cmd {
+	all, at := []time.Duration{100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second,
+		5 * time.Second, 10 * time.Second, 30 * time.Second, time.Minute}, 0
+	for i, interval := range all {
+		if interval <= m.feed.Refresh {
+			at = i
 		}
 	}
-	return hidden
-}
-
-// isOthers reports whether the keys are those of other limiters.
-func (m *model) isOthers() bool { return m.Layouts != "" }
-
-// onlyTheLimiterDecides is why nothing but a reset can be done to keys of other limiters.
-const onlyTheLimiterDecides = "another limiter decides by these keys; from here they can only be reset"
-
-// beyond are what a reset of these rows does not reach, each once.
-func (m *model) beyond(ids []ID) (texts []string) {
-	if m.Beyond == nil {
-		return nil
-	}
-	for _, id := range ids {
-		if r := m.feed.rows[id]; r != nil && r.Layout != "" {
-			if text := m.Beyond(r.Layout); text != "" && !slices.Contains(texts, text) {
-				texts = append(texts, text)
-			}
-		}
-	}
-	return texts
-}
-
-// overrides are the overrides that are in force.
-type overrides struct {
-	reader   *overrideReader // nil if the store keeps none
-	fetching bool
-	looked   bool                // the first look is over
-	list     *store.OverrideList // nil if there are none, or they are not known
-	problem  error
-}
-
-// overridesDue: the overrides are to be looked at again.
-type overridesDue struct{}
-
-// overridesEvery is the least time between two looks. A service looks as often.
-const overridesEvery = time.Second
-
-// take takes in what a look brought, and reports whether the overrides are others than before.
-func (o *overrides) take(look overridesLook) (changed bool) {
-	o.fetching, o.looked, o.problem = false, true, look.Err
-	if look.Err != nil {
-		return false
-	}
-	changed = o.list != look.List
-	o.list = look.List
-	return changed
+	return m.feed.RefreshEvery(all[max(0, min(at+steps, len(all)-1))])
 }

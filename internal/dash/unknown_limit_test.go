@@ -8,13 +8,14 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"github.com/limitctl/limitctl/internal/dash/live"
 	"github.com/limitctl/limitctl/pkg/limiter/storetest"
 )
 
 // beginWithUnknown starts a dashboard of entries of which not all is known.
 func beginWithUnknown(t *testing.T, entries storetest.Entries) *driver {
 	t.Helper()
-	d := begin(t, nil, func(o *Options) { o.Store = entries })
+	d := begin(t, nil, func(o *live.Options) { o.Store = entries })
 	d.send(tea.WindowSizeMsg{Width: 160, Height: 40})
 	d.second()
 	return d
@@ -24,7 +25,7 @@ func beginWithUnknown(t *testing.T, entries storetest.Entries) *driver {
 func lineOf(t *testing.T, d *driver, subject string) string {
 	t.Helper()
 	for line := range strings.Lines(d.View()) {
-		words := strings.Fields(strings.Trim(line, " ▸>•*\n"))
+		words := strings.Fields(strings.Trim(line, " >*\n"))
 		if len(words) > 0 && words[0] == subject {
 			return strings.Join(words, " ")
 		}
@@ -36,13 +37,13 @@ func lineOf(t *testing.T, d *driver, subject string) string {
 func TestListShowsWhatIsNotKnown(t *testing.T) {
 	d := beginWithUnknown(t, storetest.NotAllKnown())
 	for subject, want := range map[string]string{
-		"whole": "10/10 0", "no-period": "9/10 1", "no-count": "8/? ?", "used-only": "7/? ?", "silent": "?/? ?",
+		"whole": "10/10", "no-period": "9/10", "no-count": "8/?", "used-only": "7/?", "silent": "?/?",
 	} {
 		if line := lineOf(t, d, subject); !strings.Contains(line, " "+want+" ") {
 			t.Errorf("the line of %s lacks %q: %s", subject, want, line)
 		}
 	}
-	if atLimit, _ := d.atLimit(); atLimit != 1 {
+	if atLimit, _ := d.feed.AtLimit(); atLimit != 1 {
 		t.Errorf("%d are at the limit, want 1", atLimit)
 	}
 	d.press("<home>")
@@ -57,7 +58,7 @@ func TestListShowsWhatIsNotKnown(t *testing.T) {
 // A document says what is not known by null.
 func TestDocumentOfWhatIsNotKnown(t *testing.T) {
 	for _, e := range storetest.NotAllKnown().List {
-		text, err := json.Marshal(reading{Entry: e})
+		text, err := json.Marshal(live.Reading{Entry: e})
 		if err != nil {
 			t.Fatal(err)
 		}

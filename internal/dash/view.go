@@ -7,341 +7,366 @@ import (
 	"strings"
 	"time"
 
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/limitctl/limitctl/internal/dash/live"
+	"github.com/limitctl/limitctl/internal/dash/ui"
 	"github.com/limitctl/limitctl/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// View implements tea.Model. It draws exactly as many lines as the terminal has, none
-// wider than it.
+// View implements tea.Model. It draws exactly as many lines as the terminal has, none wider than it.
 func (m *model) View() string {
-	lines := m.headLines()
-	body := m.screen.lines(m)
-	for len(body) < m.bodyHeight() {
-		body = append(body, nil)
+	head := m.head()
+	height := max(0, m.height-len(head)-1)
+	body := m.body(height)
+	if !m.list.Still {
+		for len(body) < height {
+			body = append(body, "")
+		}
+		body = body[:height]
 	}
+	if box := m.change.View(m.width, height); box != nil {
+		top := max(0, (height-len(box))/2)
+		for i, text := range box[:min(len(box), height-top)] {
+			body[top+i] = strings.Repeat(" ", max(0, (m.width-ui.Width(text))/2)) + text
+		}
+	} else if m.feed.Problem != nil { // it is out of date
+		for i := range body {
+			body[i] = m.theme.Faint.Of(ansi.Strip(body[i]))
+		}
+	}
+	lines := append(append(head, body...), m.foot())
+	lines = lines[:min(len(lines), m.height)]
+	for i := range lines {
+		lines[i] = ui.Fit(lines[i], m.width)
+	}
+	return ui.Join(lines)
+}
+
+// body is the screen, with the detail of the selected row below the list where there is room.
+func (m *model) body(height int) []string {
+	pane := m.paneHeight()
+	lines := ui.Lines(m.screen.View(m.width, height-pane))
+	if pane == 0 {
+		return lines
+	}
+	for len(lines) < height-pane {
+		lines = append(lines, "")
+	}
+	lines = append(lines[:height-pane], m.theme.Faint.Of(strings.Repeat("─", m.width)))
+	return append(lines, m.detail.Summary(m.width, pane-1)...)
+}
+
+// paneHeight is how many lines the detail below the list has, 0 for none.
+func (m *model) paneHeight() int {
+	const least, pane = 30, 9
+	if m.screen != m.list || m.list.Still || m.height < least || m.list.Current() == nil {
+		return 0
+	}
+	return pane
+}
+
+// foot is what is asked or said, or else the keys that are needed most.
+func (m *model) foot() string {
+	t := m.theme
 	switch {
-	case m.changes.question != nil:
-		body = m.over(body, m.changes.question.box(m.bodyHeight(), m.width))
-	case m.changes.form != nil:
-		body = m.over(body, m.changes.form.box(m.bodyHeight(), m.width))
-	}
-	var b strings.Builder
-	lines = append(append(lines, body[:m.bodyHeight()]...), m.footLine())
-	for i, l := range lines[:min(len(lines), m.height)] {
-		if i > 0 {
-			b.WriteByte('\n')
+	case m.list.Still:
+		if more := len(m.feed.Listed) - m.list.Page(); more > 0 {
+			return t.Faint.Of(fmt.Sprintf("… and %s; a pipe or a pattern shows them", output.Plural(more, "more row")))
 		}
-		inBody := i >= len(m.headLines()) && i < m.height-1
-		p := painter{color: m.Color, faint: m.isAway() && inBody && !m.isAsking()}
-		p.paint(&b, l.fit(m.width))
+		return ""
+	case m.change.IsAsking():
+		return ""
+	case m.screen == m.list && m.list.Editing():
+		if m.note.Bad {
+			return m.list.Foot() + "  " + t.Near.Of(m.note.Text)
+		}
+		return m.list.Foot()
+	case m.note.Bad:
+		return t.Near.Of(m.note.Text)
+	case m.note.Text != "":
+		return t.Bold.Of(m.note.Text)
+	case m.change.IsActing():
+		return t.Bold.Of("working…")
 	}
-	return b.String()
+	keys := []ui.Binding{ui.Bind("?", "help", nil, "?"), ui.Bind("q", "quit", nil, "q")}
+	if m.screen != m.list {
+		keys = append(keys, ui.Bind("esc", "back", nil, "esc"))
+	}
+	help := t.Help(m.width)
+	return help.ShortHelpView(ui.Keys(append(keys, m.acts()...)))
 }
 
-// isAsking reports whether something is to be answered or filled in.
-func (m *model) isAsking() bool { return m.changes.question != nil || m.changes.form != nil }
-
-// bodyHeight is how many lines are between the head and the foot.
-func (m *model) bodyHeight() int { return max(0, m.height-len(m.headLines())-1) }
-
-// listHeight is how many rows of a list are in sight, below its header.
-func (m *model) listHeight() int { return max(1, m.bodyHeight()-1) }
-
-// textFrom returns what is in sight of a text that is scrolled by that many lines.
-func (m *model) textFrom(scroll int, text []line) []line {
-	text = text[min(scroll, len(text)):]
-	if height := m.bodyHeight(); len(text) > height && height > 0 {
-		more := fmt.Sprintf("… %d more lines (↓)", len(text)-height+1)
-		text = append(text[:height-1:height-1], styled(more, output.Faint))
+// helpNotes are said below the keys.
+func (m *model) helpNotes() []string {
+	notes := []string{"DENIED/S is red while it is denied. USED is yellow from 80 %, and bold with nothing left. RETRY is when one more " +
+		"unit fits, RESETS when nothing is used any more. ALLOWED is the units charged to the keys that are followed.",
+		"In front of a subject: * marked, ? out of date as its server does not answer, ! a defect. ≥ is at least.",
+		"A filter is part of a subject or limit, a pattern (acme*), tenant=acme, >80% or <20%; ! inverts a word."}
+	if m.feed.Layouts != "" {
+		notes = append(notes, "Keys are read by the layout "+output.Printable(m.feed.Layouts)+
+			". Another limiter decides by them: they can be reset, and have no overrides, denials or takes here.")
 	}
-	return text
+	if m.feed.Actions == nil {
+		notes = append(notes, "The context is read-only: nothing can be changed from here.")
+	}
+	return notes
 }
 
-// scrollBy returns where a text is scrolled to.
-func (m *model) scrollBy(scroll, by int, text []line) int {
-	return max(0, min(scroll+by, len(text)-m.bodyHeight()))
-}
-
-// over draws a box in the middle of lines.
-func (m *model) over(body []line, box []line) []line {
-	top := max(0, (len(body)-len(box))/2)
-	for i, l := range box {
-		if top+i < len(body) {
-			left := strings.Repeat(" ", max(0, (m.width-l.width())/2))
-			body[top+i] = append(plain(left), l...)
-		}
-	}
-	return body
-}
-
-// footLine is what is asked or said, or else the keys that are needed most.
-func (m *model) footLine() line {
-	switch {
-	case m.still:
-		if more := len(m.keys.rows) - m.listHeight(); more > 0 {
-			return styled(fmt.Sprintf("… and %s; a pipe or a pattern shows them", output.Plural(more, "more row")), output.Faint)
-		}
-		return nil
-	case m.isAsking():
-		return nil
-	case m.filter.editing:
-		l := line{{"filter: ", bold}, {m.filter.input.Value(), output.Plain}, {"▏", output.Plain}}
-		if m.note.bad {
-			l = append(l, span{"  " + m.note.text, output.AtEnd})
-		}
-		return l
-	case m.note.bad:
-		return styled(m.note.text, output.AtEnd)
-	case m.note.text != "":
-		return styled(m.note.text, bold)
-	case m.changes.acting:
-		return styled("working…", bold)
-	}
-	return styled("? help  q quit  "+m.screen.hints(m), output.Faint)
-}
-
-// headLines say which store this is and how it is. A high screen has a line for each
-// master of a Cluster, too.
-func (m *model) headLines() []line {
-	first := line{{"limitctl ", bold}}
-	if m.Context != "" {
-		style := bold
-		if m.Protected {
-			style = output.AtEnd
-		}
-		first = append(first, span{m.Context + " ", style})
-	}
-	if m.Protected {
-		first = append(first, span{"PROTECTED", reversed + ";" + output.AtEnd}, span{" ", output.Plain})
-	}
-	if m.Actions == nil && !m.still {
-		first = append(first, span{"read-only", bold}, span{" ", output.Plain})
-	}
-	first = append(first, span{m.Where, output.Plain})
-	if m.Config != nil && m.Config() != "" {
-		first = append(first, span{"  by " + m.Config(), output.Plain})
-	}
-	if m.isOthers() {
-		first = append(first, span{"  layout " + m.Layouts, bold})
-	}
-	if len(m.feed.servers) == 1 {
-		first = append(first, span{"  " + serverWords(&m.feed.servers[0]), output.Plain})
-	} else if len(m.feed.servers) > 1 {
-		first = append(first, span{fmt.Sprintf("  %d masters", len(m.feed.servers)), output.Plain})
-	}
-	lines := []line{m.withClock(first)}
-	if m.isAway() {
-		since := output.Duration(m.now.Sub(m.feed.answered).Truncate(time.Second))
-		text := fmt.Sprintf("no answer for %s, retrying: %s", since, oneLine(m.feed.problem))
-		lines = append(lines, styled(text, output.AtEnd))
+// head says which store this is, what was allowed and denied in the last minute, and how many keys there are.
+func (m *model) head() []string {
+	lines := []string{m.title()}
+	if f := m.feed; f.Problem != nil {
+		since := output.Duration(f.Clock.Sub(f.Answered).Truncate(time.Second))
+		lines = append(lines, m.theme.Full.Of(fmt.Sprintf("no answer for %s, retrying: %s", since, live.OneLine(f.Problem))))
 	} else {
-		lines = append(lines, m.vitals())
-		lines = append(lines, m.awayLines()...)
+		lines = append(lines, m.minute(), m.counts())
+		lines = append(lines, m.silent()...)
 	}
-	if m.height >= 16 {
-		if coverage := m.coverageText(); coverage != "" {
-			lines = append(lines, styled(coverage, output.Faint))
+	const enough = 16
+	if m.height >= enough {
+		if text := m.coverage(); text != "" {
+			lines = append(lines, m.theme.Faint.Of(text))
 		}
-		if len(m.feed.servers) > 1 && m.height >= 20+len(m.feed.servers) {
-			for i := range m.feed.servers {
-				lines = append(lines, m.serverLine(&m.feed.servers[i]))
+		if n := len(m.feed.Servers); n > 1 && m.height >= enough+4+n {
+			for i := range m.feed.Servers {
+				lines = append(lines, m.server(&m.feed.Servers[i]))
 			}
 		}
 	}
-	for i := range m.keys.inCommon(m) {
-		lines = append(lines, offenderLine(&m.keys.offenders[i], m.feed.denials.Total, i == m.keys.common-1, m.width))
-	}
-	return append(lines, m.filterLines()...)
-}
-
-// offenderLine says what denied keys have in common.
-func offenderLine(o *offender, total float64, selected bool, columns int) line {
-	share := ""
-	if total > 0 {
-		share = fmt.Sprintf(", %.0f%% of all", min(100, 100*o.Rate/total))
-	}
-	l := line{{cursorMark(selected) + " ", bold}, {o.By.String() + " ", output.Faint}, {output.Printable(o.Name), bold},
-		{"  " + deniedSign + " " + shortNumber(o.Rate) + "/s", denying},
-		{" by " + output.Plural(o.Keys, "key") + share, output.Plain}}
-	if selected {
-		return l.reverse(columns)
-	}
-	return l
-}
-
-// awayLines say who does not answer, while others do.
-func (m *model) awayLines() (lines []line) {
-	for _, name := range slices.Sorted(maps.Keys(m.feed.away)) {
-		n := m.feed.away[name]
-		text := fmt.Sprintf("no answer from %s for %s: %s marked ? as they were then", name,
-			output.Duration(m.now.Sub(n.since).Truncate(time.Second)), output.Plural(n.keys, "key"))
-		lines = append(lines, styled(text, output.AtEnd))
-	}
-	if m.isWaiting() {
-		waited := output.Duration(m.now.Sub(m.feed.lookedAt).Truncate(time.Second))
-		lines = append(lines, styled("no answer for "+waited+" so far", output.AtEnd))
+	for i := range lines {
+		lines[i] = ui.Fit(lines[i], m.width)
 	}
 	return lines
 }
 
-// withClock puts the clock and the state of the refresh to the right of a line, the state
-// where it takes nothing away from the line.
-func (m *model) withClock(l line) line {
-	right := line{{m.now.Format(time.TimeOnly), output.Plain}}
-	state := span{"every " + output.Duration(m.Refresh), output.Faint}
-	if m.paused {
-		state = span{"PAUSED", output.Near}
+// title is the first line: the store, its context and configuration, and the clock.
+func (m *model) title() string {
+	t, f := m.theme, m.feed
+	text := t.Bold.Of("limitctl ")
+	if f.Context != "" {
+		text += t.Bold.Of(f.Context + " ")
+	}
+	if f.Protected {
+		text += t.Full.Of("PROTECTED ")
+	}
+	if f.Actions == nil && !m.list.Still {
+		text += t.Bold.Of("read-only ")
+	}
+	text += t.Plain.Of(f.Where)
+	if f.Config != nil && f.Config() != "" {
+		text += t.Plain.Of("  by " + f.Config())
+	}
+	if f.Layouts != "" {
+		text += t.Bold.Of("  layout " + f.Layouts)
+	}
+	switch n := len(f.Servers); {
+	case n == 1:
+		text += t.Faint.Of("  " + serverWords(&f.Servers[0]))
+	case n > 1:
+		text += t.Faint.Of(fmt.Sprintf("  %d masters", n))
+	}
+	clock, state := t.Plain.Of(f.Clock.Format(time.TimeOnly)), t.Faint.Of("every "+output.Duration(f.Refresh)+"  ")
+	if f.Paused {
+		state = t.Full.Of("PAUSED  ")
 	}
 	const between = 2
-	if both := append(line{state, plain("  ")[0]}, right...); m.paused || l.width()+between+both.width() <= m.width {
-		right = both
+	if f.Paused || ui.Width(text)+between+ui.Width(state)+ui.Width(clock) <= m.width {
+		clock = state + clock
 	}
-	l = l.fit(m.width - right.width() - 1)
-	return append(append(l, span{strings.Repeat(" ", max(1, m.width-l.width()-right.width())), output.Plain}), right...)
+	text = ui.Fit(text, m.width-ui.Width(clock)-1)
+	return ui.Pad(text, m.width-ui.Width(clock)) + clock
 }
 
-// vitals is the line of numbers. Where there is no room for all, the last of these go first:
-// of how many keys requests are denied, what the servers say, and how the round trip was.
-func (m *model) vitals() line {
-	atLimit, exact := m.atLimit()
-	style := output.Room
-	if atLimit > 0 {
-		style = full
-	}
-	about := ""
+// minute is what was denied and allowed in the last minute. Red is what is denied now. What nobody counts is not 0.
+func (m *model) minute() string {
+	t, f := m.theme, m.feed
+	now, style := "", t.Plain
+	d := &f.Denials
+	denying := len(d.Keys) > 0 || d.Others > 0
 	switch {
-	case m.isScanning():
+	case d.Problem != nil:
+		now = "not known"
+	case f.NotCounted && !denying && len(d.Blocks) == 0, f.Layouts != "":
+		now = "not counted"
+	case !d.Known:
+		now = "…"
+	case !denying:
+		now = "0/s"
+	default:
+		now, style = ui.Rate(d.Total)+"/s", t.Denied
+		if d.Lost || d.Others > 0 {
+			now = "≥" + now
+		}
+	}
+	denied := t.Bold.Of("DENIED ") + style.Of(now)
+	if denying {
+		denied = style.Of("DENIED " + now)
+	}
+	charged, allowed := "…", t.Bold.Of("ALLOWED ")
+	if rate, known := f.Allowed.Lately(); known {
+		if charged = ui.Number(rate) + "/s"; f.Coverage.Full || f.IsScanning() {
+			charged = "≥" + charged
+		}
+	}
+	allowed += t.Plain.Of(charged)
+	const between, least, most = 3, 5, 60
+	spark := min(most, (m.width-ui.Width(denied)-ui.Width(allowed)-between)/2-1)
+	if spark < least || m.list.Still {
+		return denied + strings.Repeat(" ", between) + allowed
+	}
+	draw := func(h *live.History, style ui.Style) string {
+		values := h.Columns(f.Clock, 60, spark)
+		return ui.Pad(" "+style.Of(ui.Sparks(values, ui.Greatest(values, 0))), spark+1)
+	}
+	return denied + draw(&d.Totals, style) + strings.Repeat(" ", between) + allowed + draw(&f.Allowed, t.Room)
+}
+
+// counts is how many keys there are, and what the server says. Where there is no room for all, the last goes first.
+func (m *model) counts() string {
+	t, f := m.theme, m.feed
+	atLimit, exact := f.AtLimit()
+	about, style := "", t.Plain
+	switch {
+	case f.IsScanning():
 		about = "≥"
 	case !exact:
 		about = "about "
 	}
-	l := line{{m.matchedText() + ", ", output.Plain}, {about + output.Thousands(atLimit) + " at the limit", style}}
-	if t := &m.feed.tally; t.defective > 0 {
-		l = append(l, span{", ", output.Plain}, span{output.Plural(t.defective, "defect"), output.Near})
-		if t.stuck > 0 {
-			l[len(l)-1].style = output.AtEnd
+	if atLimit > 0 {
+		style = t.Full
+	}
+	text := t.Plain.Of(m.matched()+", ") + style.Of(about+output.Thousands(atLimit)+" at the limit")
+	var parts []string
+	add := func(style ui.Style, text string) { parts = append(parts, style.Of(text)) }
+	if n := len(f.Denials.Keys); n > 0 {
+		more := ""
+		if f.Denials.Others > 0 {
+			more = "≥"
+		}
+		add(t.Plain, ", "+more+output.Plural(n, "key")+" denied")
+	}
+	if f.Tally.Defective > 0 {
+		add(t.Near, ", "+output.Plural(f.Tally.Defective, "defect")+" (!)")
+	}
+	if n := m.list.Marked(); n > 0 {
+		add(t.Accent, fmt.Sprintf(", %d marked (*)", n))
+	}
+	blocks := 0
+	all := f.Overrides.InForce(f.Clock)
+	for i := range all {
+		if all[i].Effect == store.OverrideBlock {
+			blocks++
 		}
 	}
-	denied, of, blocked := m.deniedParts()
-	var trip, ops, memory line
-	if len(m.feed.servers) > 0 {
-		trip = line{{"  rtt " + roundTripText(roundTripOf(m.feed.servers)), output.Plain}}
+	if len(all) > 0 {
+		add(t.Near, ", "+output.Plural(len(all), "override"))
 	}
-	if sum := m.sums(); sum != nil {
-		ops = plain("  " + output.Thousands(sum.OpsPerSecond) + " ops/s")
-		memory = plain("  " + output.Bytes(sum.UsedMemory))
-		if sum.MaxMemory > 0 {
-			memory[0].text += " of " + output.Bytes(sum.MaxMemory)
+	if blocks > 0 {
+		add(t.Near, ", "+output.Plural(blocks, "block"))
+	}
+	if len(f.Denials.Blocks) > 0 {
+		add(t.Near, ", blocked "+ui.Rate(f.Denials.ByBlocks())+"/s")
+	}
+	if s := sum(f.Servers); s != nil {
+		add(t.Faint, fmt.Sprintf("  rtt %.1f ms", s.RoundTrip.Seconds()*1000))
+		add(t.Faint, "  "+output.Thousands(s.OpsPerSecond)+" ops/s")
+		memory := "  " + output.Bytes(s.UsedMemory)
+		if s.MaxMemory > 0 {
+			memory += " of " + output.Bytes(s.MaxMemory)
 		}
+		add(t.Faint, memory)
 	}
-	var inForce line
-	if text := m.inForceText(); text != "" {
-		inForce = line{{", ", output.Plain}, {text, output.Near}}
-	}
-	parts := []*line{&l, &denied, &blocked, &of, &inForce, &trip, &ops, &memory}
-	room := m.width
-	for i, part := range parts {
-		if room -= part.width(); room < 0 && i > 0 {
-			*part = nil
-		}
-	}
-	for _, columns := range []int{20, 8} {
-		if room > columns && trip != nil {
-			trip = append(append(trip, span{" ", output.Plain}), m.roundTrips(columns)...)
+	for _, part := range parts {
+		if ui.Width(text)+ui.Width(part) > m.width {
 			break
 		}
+		text += part
 	}
-	return slices.Concat(l, denied, of, blocked, inForce, trip, ops, memory)
+	return text
 }
 
-// deniedParts say how much is denied in all by limits, and of how many keys, and how much by blocks.
-func (m *model) deniedParts() (denied, of, blocked line) {
-	d := &m.feed.denials
-	if d.Problem != nil {
-		return line{{", denials ", output.Plain}, {"not known", output.Near}}, nil, nil
-	}
-	all, keys, byBlocks := d.Summary()
-	if m.NotCounted && d.Total == 0 && len(d.Blocks) == 0 {
-		return line{{", denials not counted", output.Plain}}, nil, nil
-	}
-	if all == "" {
-		return nil, nil, nil
-	}
-	style := output.Room
-	if len(d.Keys) > 0 || d.Others > 0 {
-		style = denying
-	}
-	if byBlocks != "" {
-		blocked = line{{", ", output.Plain}, {byBlocks, output.Near}}
-	}
-	return line{{", ", output.Plain}, {all, style}}, plain(keys), blocked
-}
-
-// sums are what the servers say of themselves together, nil if none does.
-func (m *model) sums() (sum *Server) {
-	for i := range m.feed.servers {
-		s := &m.feed.servers[i]
+// sum is what the servers say of themselves together, with the longest round trip, nil if none does.
+func sum(all []live.Server) (sum *live.Server) {
+	for i := range all {
+		s := &all[i]
 		if s.Problem == "" && sum == nil {
-			sum = &Server{}
+			sum = &live.Server{}
 		}
 		if sum != nil {
 			sum.OpsPerSecond += s.OpsPerSecond
 			sum.UsedMemory += s.UsedMemory
 			sum.MaxMemory += s.MaxMemory
+			sum.RoundTrip = max(sum.RoundTrip, s.RoundTrip)
 		}
 	}
 	return sum
 }
 
-// roundTrips draws how long round trips took in the last seconds.
-func (m *model) roundTrips(seconds int) line {
-	values := m.feed.roundTrip.Columns(m.now, seconds, seconds)
-	return sparks(values, greatest(values, 1), func(float32) output.Style { return output.Plain })
+// silent says who does not answer, while others do.
+func (m *model) silent() (lines []string) {
+	f := m.feed
+	for _, name := range slices.Sorted(maps.Keys(f.Away)) {
+		n := f.Away[name]
+		lines = append(lines, m.theme.Full.Of(fmt.Sprintf("no answer from %s for %s: %s marked ? as they were then", name,
+			output.Duration(f.Clock.Sub(n.Since).Truncate(time.Second)), output.Plural(n.Keys, "key"))))
+	}
+	if since, is := f.IsWaiting(); is {
+		lines = append(lines, m.theme.Full.Of("no answer for "+output.Duration(f.Clock.Sub(since).Truncate(time.Second))+" so far"))
+	}
+	return lines
 }
 
-func roundTripText(d time.Duration) string { return fmt.Sprintf("%.1f ms", d.Seconds()*1000) }
-
-func (m *model) serverLine(s *Server) line {
+func (m *model) server(s *live.Server) string {
 	if s.Problem != "" {
-		return line{{"  " + s.Name + "  ", output.Plain}, {s.Problem, output.AtEnd}}
+		return m.theme.Plain.Of("  "+s.Name+"  ") + m.theme.Full.Of(s.Problem)
 	}
-	return plain(fmt.Sprintf("  %-21s %s  rtt %s  %s ops/s  %s",
-		s.Name, serverWords(s), roundTripText(s.RoundTrip), output.Thousands(s.OpsPerSecond), output.Bytes(s.UsedMemory)))
+	return m.theme.Plain.Of(fmt.Sprintf("  %-21s %s  rtt %.1f ms  %s ops/s  %s",
+		s.Name, serverWords(s), s.RoundTrip.Seconds()*1000, output.Thousands(s.OpsPerSecond), output.Bytes(s.UsedMemory)))
 }
 
-// matchedText says how many keys there are.
-func (m *model) matchedText() string {
-	if m.feed.coverage.Full {
-		return "about " + output.Thousands(m.feed.coverage.Matched) + " keys"
+func serverWords(s *live.Server) string {
+	if s.Problem != "" {
+		return s.Problem
 	}
-	n := m.feed.tally.inUse
-	text := output.Thousands(n) + " keys"
-	if n == 1 {
+	return strings.TrimSpace(s.Version + " " + s.Role)
+}
+
+// matched says how many keys there are.
+func (m *model) matched() string {
+	if m.feed.Coverage.Full {
+		return "about " + output.Thousands(m.feed.Coverage.Matched) + " keys"
+	}
+	text := output.Thousands(m.feed.Tally.InUse) + " keys"
+	if m.feed.Tally.InUse == 1 {
 		text = "1 key"
 	}
-	if m.isScanning() {
+	if m.feed.IsScanning() {
 		text = "≥" + text
 	}
 	return text
 }
 
-// coverageText says how much of the keys is followed, if that is not all.
-func (m *model) coverageText() string {
-	c := &m.feed.coverage
+// coverage says how much of the keys is followed, if that is not all, and what cannot be read.
+func (m *model) coverage() string {
+	f := m.feed
+	c := &f.Coverage
 	switch {
-	case m.isAway():
+	case f.Problem != nil:
 		return ""
-	case m.feed.denials.Problem != nil:
-		return "who is denied cannot be read: " + oneLine(m.feed.denials.Problem)
-	case m.feed.overrides.problem != nil:
-		return "overrides cannot be read, and are not shown: " + oneLine(m.feed.overrides.problem)
-	case m.feed.scanError != nil:
-		return "not all keys could be scanned: " + oneLine(m.feed.scanError)
+	case f.Denials.Problem != nil:
+		return "who is denied cannot be read: " + live.OneLine(f.Denials.Problem)
+	case f.Overrides.Problem != nil:
+		return "overrides cannot be read, and are not shown: " + live.OneLine(f.Overrides.Problem)
+	case f.ScanError != nil:
+		return "not all keys could be scanned: " + live.OneLine(f.ScanError)
 	case c.Full:
 		return fmt.Sprintf("%s of about %s followed, those closest to their limit; all scanned every %s",
-			output.Thousands(int64(len(m.feed.rows))), output.Thousands(c.Matched), output.Duration(roundUp(
-				max((1+restsFor)*c.Took, passEvery), time.Second)))
-	case c.Passes == 0 && c.Total > 0 && m.Query.Keys == nil:
-		return m.scanText()
+			output.Thousands(int64(len(f.Rows))), output.Thousands(c.Matched),
+			output.Duration((f.ScanEvery() + time.Second - 1).Truncate(time.Second)))
+	case f.IsScanning() && c.Total > 0:
+		return m.scanned()
 	case c.UnsureNoTTL > 0:
 		return fmt.Sprintf("%s left out that may be of another limiter, %s without TTL; see inspect",
 			output.Plural(int(c.Unsure), "key"), output.Thousands(c.UnsureNoTTL))
@@ -352,16 +377,11 @@ func (m *model) coverageText() string {
 	return ""
 }
 
-// isScanning reports whether not all keys were looked at yet, so that counts are the least that there are.
-func (m *model) isScanning() bool {
-	return m.feed.coverage.Passes == 0 && m.Query.Keys == nil
-}
-
-// scanText says how far the first scan has come, how fast it is, and when it ends.
-func (m *model) scanText() string {
-	c := &m.feed.coverage
+// scanned says how far the first scan has come, how fast it is, and when it ends.
+func (m *model) scanned() string {
+	c := &m.feed.Coverage
 	scanned := fmt.Sprintf("%s of %s scanned", output.Thousands(c.Looked), output.Thousands(c.Total))
-	elapsed := m.now.Sub(m.feed.scanBegun)
+	elapsed := m.feed.Clock.Sub(m.feed.ScanBegun)
 	if elapsed < time.Second || c.Looked == 0 {
 		return "looking for keys: " + scanned
 	}
@@ -369,19 +389,4 @@ func (m *model) scanText() string {
 	left := time.Duration(float64(max(0, c.Total-c.Looked)) / rate * float64(time.Second))
 	return fmt.Sprintf("looking for keys, about %s left: %s, %s a second", output.Duration(left.Round(time.Second)), scanned,
 		output.Thousands(int64(rate)))
-}
-
-// roundTripOf returns the longest round trip to any of the servers.
-func roundTripOf(servers []Server) (longest time.Duration) {
-	for i := range servers {
-		longest = max(longest, servers[i].RoundTrip)
-	}
-	return longest
-}
-
-func serverWords(s *Server) string {
-	if s.Problem != "" {
-		return s.Problem
-	}
-	return strings.TrimSpace(s.Version + " " + s.Role)
 }

@@ -1,0 +1,26 @@
+package change
+
+import (
+	"testing"
+
+	"github.com/limitctl/limitctl/internal/dash/live"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// A subject that looks like a pattern is blocked as the subject that it is.
+func TestABlockOfASubjectThatLooksLikeAPattern(t *testing.T) {
+	for _, subject := range []string{"a*b", `a\b`, "[ab]", "ip:203.0.113.0/24"} {
+		f := &form{of: &live.Row{Reading: live.Reading{Entry: admin.Entry{Key: store.Key{Subject: subject, Name: "n"}}}},
+			choices: []choice{{effect: store.OverrideBlock}}, all: true}
+		(&Model{}).openForm(f)
+		got, err := f.whom(store.ParsePattern)
+		if exact, is := got.Exact(); err != nil || !is || exact != subject {
+			t.Errorf("%q: it is about %q, %v", subject, got, err)
+		}
+		f.inputs[whomField].SetValue(store.EscapeGlob(subject) + "*")
+		if got, err = f.whom(store.ParsePattern); err != nil || !got.Match(subject+"x") {
+			t.Errorf("%q made longer: it is about %q, %v", subject, got, err)
+		}
+	}
+}

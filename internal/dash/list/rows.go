@@ -1,0 +1,272 @@
+package list
+
+import (
+	"cmp"
+	"strings"
+
+	"github.com/limitctl/limitctl/internal/allowance"
+	"github.com/limitctl/limitctl/internal/dash/live"
+	"github.com/limitctl/limitctl/internal/dash/ui"
+	"github.com/limitctl/limitctl/internal/output"
+	"github.com/limitctl/limitctl/internal/textcut"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// The columns, in their order.
+const (
+	markColumn = iota
+	subjectColumn
+	limitColumn
+	deniedColumn
+	usedColumn
+	retryColumn
+	resetsColumn
+)
+
+const (
+	deniedWidth = 9  // of the number; the last minute of it is drawn beside it
+	narrow      = 80 // a terminal with fewer columns has only those that matter most
+	gapForBar   = 20 // with so many less there is no bar, either
+	wide        = 100
+	widest      = 160
+)
+
+// layout is how wide everything is.
+type layout struct {
+	columns     []ui.Column
+	bar, figure int // of USED
+	spark       int // of DENIED/S; 0 for none
+}
+
+// needs are the columns that subjects and limits take.
+func (m *Model) needs() (subject, limit int) {
+	const usual, denied = 60, 100 // no row makes the column wider than that
+	subject, limit = 12, 8
+	for _, r := range m.feed.Listed {
+		most := usual
+		switch {
+		case m.Still:
+			most = r.SubjectWidth
+		case r.DeniedRate() > 0:
+			most = denied
+		}
+		subject, limit = max(subject, min(r.SubjectWidth, most)), max(limit, r.LimitWidth+ui.TextWidth(effect(r)))
+	}
+	return subject, limit
+}
+
+// Natural is the columns that a frame takes in which all names are whole.
+func (m *Model) Natural() int {
+	subject, limit := m.needs()
+	l := m.layout(wide)
+	return max(wide, l.fixed()+ui.Gap+subject+limit)
+}
+
+// fixed is the columns that are taken by all but subject and limit.
+func (l *layout) fixed() int {
+	return ui.Mark + deniedWidth + l.columns[usedColumn].Width + l.columns[retryColumn].Width + l.columns[resetsColumn].Width + 4*ui.Gap
+}
+
+// layout fits the columns into a width. They are the same from 80 columns on; what is left draws the last minute.
+func (m *Model) layout(width int) layout {
+	l := layout{bar: 5, figure: 9}
+	switch {
+	case width < narrow-gapForBar:
+		l.bar = 0
+	case width >= widest:
+		l.bar, l.figure = 20, 13
+	case width >= wide:
+		l.bar, l.figure = 10, 11
+	}
+	used := l.figure
+	if l.bar > 0 {
+		used += l.bar + 1
+	}
+	l.columns = []ui.Column{{Width: ui.Mark}, {Title: "SUBJECT"}, {Title: "LIMIT"}, {Title: "DENIED/S", Width: deniedWidth},
+		{Title: "USED", Width: used}, {Title: "RETRY", Width: 7, Right: true}, {Title: "RESETS", Width: 7, Right: true}}
+	subject, limit := m.needs()
+	if width < narrow {
+		l.columns[retryColumn].Width, l.columns[resetsColumn].Width = 0, 0
+		ui.Grow(l.columns, subjectColumn, width, 1)
+		return l
+	}
+	room := width - l.fixed() - ui.Gap
+	limit = min(limit, max(12, room/3, room-subject))
+	subject = max(1, min(subject, room-limit))
+	l.columns[subjectColumn].Width, l.columns[limitColumn].Width = subject, limit
+	const least, most = 8, 60
+	if left := room - limit - subject - 1; left >= least {
+		l.spark = min(left, most)
+		l.columns[deniedColumn].Width += 1 + l.spark
+	}
+	return l
+}
+
+// sortedBy is the column of each order.
+var sortedBy = [live.Orders]int{deniedColumn, usedColumn, resetsColumn, subjectColumn, limitColumn}
+
+// rows draws rows below their titles.
+func (m *Model) rows(rows []*live.Row, width int) []string {
+	l := m.layout(width)
+	order := m.feed.Order
+	if order == live.ByDenied && !m.feed.Denials.Known {
+		order = live.ByCloseness // which it comes down to
+	}
+	arrow := "▾"
+	if m.feed.Reversed {
+		arrow = "▴"
+	}
+	prefix, subjects, limits := names(rows, &l)
+	l.columns[sortedBy[order]].Title += arrow
+	if prefix != "" {
+		title := &l.columns[subjectColumn]
+		title.Title = ui.CutMiddle(title.Title+" "+prefix+"…", title.Width)
+	}
+	cells := make([][]string, len(rows))
+	for i, r := range rows {
+		selected := m.table.Top+i == m.table.Cursor && m.cause == 0 && !m.Still
+		cells[i] = m.cells(r, &l, subjects[i], limits[i], selected)
+	}
+	return m.theme.Lines(l.columns, cells)
+}
+
+// names are the texts that tell rows apart, cut to their columns, and what all subjects begin with, which is left out.
+func names(rows []*live.Row, l *layout) (prefix string, subjects, limits []string) {
+	bySubject, byLimit, byKey := map[string]int{}, map[store.Key]int{}, map[store.Key]int{}
+	for _, r := range rows {
+		bySubject[r.Key.Subject]++
+		byLimit[store.Key{Subject: r.Key.Subject, Name: r.LimitName()}]++
+		byKey[r.Key]++
+	}
+	subjects, limits = make([]string, len(rows)), make([]string, len(rows))
+	for i, r := range rows {
+		subjects[i], limits[i] = output.Printable(r.Key.Subject), output.Printable(r.LimitName())
+		if byLimit[store.Key{Subject: r.Key.Subject, Name: r.LimitName()}] > 1 {
+			limits[i] = output.Printable(r.Key.Name)
+		}
+		switch {
+		case byKey[r.Key] > 1: // then they are of another limiter
+			subjects[i] = output.Printable(r.StoreKey)
+		case bySubject[r.Key.Subject] > 1 && l.columns[limitColumn].Width == 0:
+			subjects[i] += " " + limits[i]
+		}
+	}
+	prefix, subjects = textcut.Distinct(subjects, l.columns[subjectColumn].Width)
+	if columns := l.columns[limitColumn].Width; columns > 0 {
+		for i := range limits {
+			limits[i] = output.Escape(limits[i])
+		}
+		_, limits = textcut.Distinct(limits, columns)
+		for i, r := range rows { // what an override does is never cut
+			if e := effect(r); e != "" {
+				limits[i] = ui.CutMiddle(limits[i], max(1, columns-ui.TextWidth(e))) + e
+			}
+		}
+	}
+	return prefix, subjects, limits
+}
+
+// effect is what an override does to the limit of a row.
+func effect(r *live.Row) string {
+	if r.Override == nil {
+		return ""
+	}
+	return " " + allowance.Effect(r.Override)
+}
+
+// cells are those of a row.
+func (m *Model) cells(r *live.Row, l *layout, subject, limit string, selected bool) []string {
+	t := m.theme
+	named, figures, limited, share := t.Plain, t.Plain, t.Plain, t.Share(r.UsedShare())
+	switch {
+	case r.Override != nil:
+		limited = t.Near
+	case r.IsUnknown():
+		share = t.Plain
+	}
+	if r.IsAtLimit() {
+		share = t.Full
+	}
+	if r.Stale || !r.InUse && r.DeniedRate() == 0 {
+		named, figures, limited, share = t.Faint, t.Faint, t.Faint, t.Faint
+	}
+	cursor := " "
+	if selected {
+		cursor, named = ">", t.Accent
+	}
+	retry, resets := figures.Of(m.retry(r)), figures.Of(ui.Seconds(r.ResetAfter))
+	switch {
+	case r.InUse && r.TTL < 0 && !r.KeptOnPurpose():
+		resets = t.Near.Of("no TTL")
+	case r.InUse && !r.ResetKnown():
+		resets = figures.Of("?")
+	}
+	return []string{t.Accent.Of(cursor) + m.sign(r), named.Of(subject), limited.Of(limit), m.denied(r, figures, l.spark), used(r, share, l),
+		retry, resets}
+}
+
+// sign marks rows that are marked, out of date or defective; the head says so in words.
+func (m *Model) sign(r *live.Row) string {
+	switch {
+	case m.marked[r.ID()]:
+		return m.theme.Accent.Of("*")
+	case r.Stale:
+		return m.theme.Near.Of("?")
+	case r.IsStuck():
+		return m.theme.Full.Of("!")
+	case len(r.Defects) > 0:
+		return m.theme.Near.Of("!")
+	}
+	return " "
+}
+
+// denied is how often a second the key is denied, and the last minute of that. What nobody counts is not 0.
+func (m *Model) denied(r *live.Row, figures ui.Style, spark int) string {
+	rate := r.DeniedRate()
+	if rate == 0 {
+		unknown := r.Layout == "" && (m.feed.NotCounted || m.feed.Denials.Problem != nil)
+		return m.theme.Faint.Of(strings.Repeat(" ", deniedWidth-1) + map[bool]string{true: "?", false: "-"}[unknown])
+	}
+	if r.IsDenied(m.feed.Clock) {
+		figures = m.theme.Denied
+	}
+	text := ui.PadLeft(figures.Of(ui.Rate(rate)), deniedWidth)
+	if spark > 0 {
+		values := r.Denial.Counts.Columns(m.feed.Clock, 60, spark)
+		text += " " + figures.Of(ui.Sparks(values, ui.Greatest(values, 0)))
+	}
+	return text
+}
+
+// used is what is used of the limit, as a bar and as figures.
+func used(r *live.Row, style ui.Style, l *layout) string {
+	text := "-"
+	switch {
+	case !r.Found():
+	case !r.RemainingKnown():
+		text = live.UsedOf(r)
+	default:
+		if text = live.UsedOf(r); ui.Width(text) > l.figure {
+			text = ui.Number(float64(r.Used)) + "/" + ui.Number(float64(r.Limit.Capacity()))
+		}
+	}
+	bar := ""
+	if l.bar > 0 {
+		bar = strings.Repeat(" ", l.bar+1)
+		if r.RemainingKnown() && r.Found() && r.Used > 0 {
+			bar = style.Of(strings.ReplaceAll(output.Bar(r.Used, r.Limit.Capacity(), l.bar), "░", " ")) + " "
+		}
+	}
+	return bar + ui.PadLeft(style.Of(text), l.figure)
+}
+
+// retry is when the next unit fits, if none does now.
+func (m *Model) retry(r *live.Row) string {
+	switch {
+	case !r.InUse || !r.AtLimit():
+		return "-"
+	case !r.RetryKnown():
+		return "?"
+	}
+	return cmp.Or(ui.Seconds(r.RetryAfter), "-")
+}

@@ -1,0 +1,203 @@
+package live
+
+import (
+	"cmp"
+	"context"
+	"iter"
+	"net/netip"
+	"strings"
+	"time"
+
+	redisserver "github.com/limitctl/limitctl/internal/redis"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// Options say what a dashboard shows and what it may do.
+type Options struct {
+	// Store is what is looked at.
+	Store admin.Keyspace
+	// Find, if set, finds what a query selects instead of a scan of Store.
+	Find func(context.Context, admin.Query) iter.Seq2[admin.Entry, error]
+	// Query selects the keys, and Keep, if set, which of their states are shown.
+	Query admin.Query
+	Keep  func(*admin.Entry) bool
+	// Denials is the store's table of who was denied; nil if it has none.
+	Denials *admin.Tables
+	// NotCounted says that nobody counts denials, so that none is not 0.
+	NotCounted bool
+	// Overrides is the store's table of overrides; nil if it has none.
+	Overrides *admin.Tables
+	// InForce returns the limit that counts now for the key of an entry, which has the recorded one, under
+	// the override that applies to the key; nil for none. It may be called concurrently. Without it the
+	// recorded limit counts.
+	InForce func(*admin.Entry, *store.Override) store.Limit
+	// Config says by which configuration that is, such as "version 5"; "" says nothing.
+	Config func() string
+	// Servers asks the masters what they say of themselves; nil for a store that
+	// has none.
+	Servers func(ctx context.Context) []Server
+	// NodeOf names the node that has the keys of a subject; nil for a store that is all in
+	// one place.
+	NodeOf func(ctx context.Context, subject string) string
+	// Actions change keys; nil where nothing may be changed.
+	Actions Actions
+	// Layouts names the layouts of other limiters by which the keys are read, as --layout takes
+	// them; empty for limitctl's own keys.
+	Layouts string
+	// Beyond says what deleting the keys of a layout does not reach; "" if there is nothing.
+	Beyond func(layout string) string
+	// Where names the store, and Context the context it is of, if any. A change
+	// in a Protected one needs its name typed.
+	Where, Context string
+	Protected      bool
+	// Selection is the selected keys in words.
+	Selection string
+	// Refresh is how often the keys are looked at.
+	Refresh time.Duration
+	// Timeout is how long an answer is waited for.
+	Timeout time.Duration
+	// MaxKeys is how many keys are followed at most.
+	MaxKeys int
+	// Commands are those about the key of an entry alone, to be copied: check and block, as far as they can be given.
+	Commands func(*admin.Entry) []string
+	Now      func() time.Time
+	// Tmux: the terminal is one of tmux.
+	Tmux bool
+	// Sleep waits, and returns the context's error if that ends first.
+	Sleep func(ctx context.Context, d time.Duration) error
+	// Document, if set, takes the data of the frame in place of its text; only Once does that.
+	Document func(*Document) error
+	// Unread gets why the overrides cannot be read, so that the frame is without them; only Once calls it.
+	Unread func(error)
+}
+
+// Actions are what can be done to keys from the dashboard.
+type Actions interface {
+	// Reset makes the keys unused and keeps a backup of what they were.
+	Reset(ctx context.Context, keys []ID) (Changed, error)
+	// Undo brings back what a reset deleted. Keys that were used since then are left as
+	// they are, unless replace is true.
+	Undo(ctx context.Context, reset Changed, replace bool) (Changed, error)
+	// ParseOverride reads what was typed in. Whom the override is about is not in it.
+	ParseOverride(form OverrideForm) (override store.Override, lasts time.Duration, err error)
+	// ParseSubjects reads the pattern of whom an override is about.
+	ParseSubjects(pattern string) (store.Pattern, error)
+	// SetOverride sets an override, and returns it as the store has it.
+	SetOverride(ctx context.Context, override store.Override, lasts time.Duration) (store.Override, error)
+	// RevokeOverride ends the override of an ID.
+	RevokeOverride(ctx context.Context, id, reason string) error
+}
+
+// Changed is the result of an action.
+type Changed struct {
+	Keys   int64  // how many keys it changed
+	InUse  int64  // how many it left as they are, because they were used since
+	Lapsed int64  // how many it did not bring back, because they would have expired
+	Backup string // the file to undo it with
+}
+
+// OverrideForm is an override as it is typed in.
+type OverrideForm struct {
+	Effect store.OverrideEffect
+	// Value is the factor, the units or the limit, for effects that have one.
+	Value string
+	// For is how long it lasts.
+	For, Reason string
+}
+
+// ID names a row.
+type ID struct {
+	store.Key
+	// StoreKey is the one that a limit of another limiter is called by: several of its limits can
+	// have the same Key. It is empty for limitctl's own limits.
+	StoreKey string
+}
+
+// iDOf returns the ID of an entry.
+func iDOf(e *admin.Entry) ID {
+	if e.Layout == "" {
+		return ID{Key: e.Key}
+	}
+	return ID{e.Key, e.StoreKey}
+}
+
+// OwnID is the ID of a limit of limitctl's own.
+func OwnID(key store.Key) ID { return ID{Key: key} }
+
+// CompareIDs orders rows by subject, limit and store key.
+func CompareIDs(a, b ID) int {
+	if c := strings.Compare(a.Subject, b.Subject); c != 0 {
+		return c
+	}
+	return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.StoreKey, b.StoreKey))
+}
+
+// tag is what decides which node of a Cluster has the keys of a row.
+func (id ID) tag() string {
+	if id.StoreKey == "" {
+		return id.Subject
+	}
+	return redisserver.HashTag(id.StoreKey)
+}
+
+// QueryOf returns a query of exactly these rows. subjects are those of the whole selection, so
+// that layouts are asked for these keys as they are for all.
+func QueryOf(subjects store.Pattern, ids []ID) admin.Query {
+	query := admin.Query{Subjects: subjects, Keys: make([]store.Key, len(ids))}
+	for i, id := range ids {
+		query.Keys[i] = id.Key
+		if id.StoreKey != "" {
+			query.StoreKeys = append(query.StoreKeys, id.StoreKey)
+		}
+	}
+	return query
+}
+
+// Grouping is what keys can have in common: an attribute, or the network of its addresses.
+type Grouping struct {
+	Attribute string
+	Network   bool
+}
+
+// String is the grouping in words.
+func (g Grouping) String() string {
+	if g.Network {
+		return g.Attribute + " network"
+	}
+	return g.Attribute
+}
+
+// networkOf returns the network of an address, "" for what is none: of IPv4 24 bits are what one sender often has, of
+// IPv6 64.
+func networkOf(value string) string {
+	if value == "" || !strings.ContainsAny(value, ".:") {
+		return ""
+	}
+	address, err := netip.ParseAddr(value)
+	if err != nil {
+		return ""
+	}
+	bits := 24
+	if address = address.Unmap().WithZone(""); address.Is6() {
+		bits = 64
+	}
+	return netip.PrefixFrom(address, bits).Masked().String()
+}
+
+// layoutAttribute is what the layout of another limiter is called among attributes.
+const layoutAttribute = "layout"
+
+// attributesOf returns the attributes that a key was made of: by a policy, or by somebody who
+// writes subjects like tenant:acme:user:42. For a key of another limiter the first one is its
+// layout.
+func attributesOf(e *admin.Entry) (attributes []policy.Attribute) {
+	if e.Layout != "" {
+		attributes = append(attributes, policy.Attribute{Name: layoutAttribute, Value: e.Layout})
+	} else if parts, is := policy.ParseKey(e.Key); is {
+		return parts.Attributes
+	}
+	ofSubject, _ := policy.ParseSubject(e.Key.Subject)
+	return append(attributes, ofSubject...)
+}

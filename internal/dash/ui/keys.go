@@ -1,0 +1,82 @@
+package ui
+
+import (
+	"time"
+
+	"github.com/charmbracelet/bubbles/cursor"
+	"github.com/charmbracelet/bubbles/key"
+	"github.com/charmbracelet/bubbles/textinput"
+	tea "github.com/charmbracelet/bubbletea"
+
+	"github.com/limitctl/limitctl/internal/output"
+)
+
+// Binding is what a key does. The help and the foot show the same table.
+type Binding struct {
+	key.Binding
+	Do func() tea.Cmd
+}
+
+// Bind makes a binding of keys, which the help calls label.
+func Bind(label, help string, do func() tea.Cmd, keys ...string) Binding {
+	return Binding{key.NewBinding(key.WithKeys(keys...), key.WithHelp(label, help)), do}
+}
+
+// Press does what is bound to a key, if anything is.
+func Press(all []Binding, msg tea.KeyMsg) tea.Cmd {
+	for i := range all {
+		if key.Matches(msg, all[i].Binding) {
+			return all[i].Do()
+		}
+	}
+	return nil
+}
+
+// Keys are the bindings as help draws them.
+func Keys(all []Binding) []key.Binding {
+	keys := make([]key.Binding, len(all))
+	for i := range all {
+		keys[i] = all[i].Binding
+	}
+	return keys
+}
+
+// NewInput returns a line to type in that needs nothing but keys.
+func NewInput() textinput.Model {
+	input := textinput.New()
+	input.Cursor.SetMode(cursor.CursorStatic)
+	input.KeyMap.Paste.SetEnabled(false) // terminals paste by themselves
+	return input
+}
+
+// Typed is what was typed into a line, with the place where more comes.
+func (t *Theme) Typed(input *textinput.Model) string {
+	before, after := []rune(input.Value())[:input.Position()], []rune(input.Value())[input.Position():]
+	return t.Plain.Of(string(before)) + t.Accent.Of("▏") + t.Plain.Of(string(after))
+}
+
+// Note is a text that is shown for a while.
+type Note struct {
+	Text  string
+	Bad   bool
+	until time.Time
+}
+
+// NoteStays is how long a note is shown.
+const NoteStays = 8 * time.Second
+
+// Say shows a text from now on.
+func (n *Note) Say(now time.Time, text string) { *n = Note{Text: text, until: now.Add(NoteStays)} }
+
+// Complain shows an error from now on.
+func (n *Note) Complain(now time.Time, err error) {
+	const longest = 2000
+	*n = Note{Text: output.Shorten(err.Error(), longest), Bad: true, until: now.Add(NoteStays)}
+}
+
+// Expire takes the text away when it was shown for long enough.
+func (n *Note) Expire(now time.Time) {
+	if now.After(n.until) {
+		*n = Note{}
+	}
+}
