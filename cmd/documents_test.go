@@ -312,8 +312,8 @@ items of its list if it has one. ` + "`--jq`" + ` takes parts of it ([for progra
 - Fields may be added. They are never renamed, and never change their meaning: ` + "`schema_version`" + ` would say so.
 - Durations end in ` + "`_ms`" + `: whole milliseconds, rounded up. A time is RFC 3339 in UTC.
 - A field that is not required is left out if there is nothing to say. ` + "`null`" + ` is what is not known.
-- Beside a result stand ` + "`error`" + `, and ` + "`config`" + ` if a configuration is published: its ` + "`version`" + ` (none for a file) ` +
-	"and `source`" + `, which is ` + "`store`" + `, ` + "`kept`" + ` (the store is away) or the file of a what-if.
+- Beside a result stand ` + "`error`" + `, and ` + "`config`" + ` if a configuration is published: its ` + "`version`" +
+	" (none for a file) and `source`" + `, which is ` + "`store`" + `, ` + "`kept`" + ` (the store is away) or the file of a what-if.
 
 [limitctl.output.schema.json](limitctl.output.schema.json) has each document in ` + "`$defs`" + `, as JSON Schema: its fields, their
 types and what they mean. ` + "`jq '.\"$defs\".\"a-decision\"' limitctl.output.schema.json`" + ` shows one. The configuration has a

@@ -165,7 +165,8 @@ func TestTheSumOfCostsIsBounded(t *testing.T) {
 
 // Of several local policies the one with the smallest share decides for all.
 func TestTheStrictestFailurePolicyCountsForAll(t *testing.T) {
-	backend, few, many := &away{Keyspace: memorystore.New()}, tenants("few", store.LocalOnError, 10), tenants("many", store.LocalOnError, 10)
+	backend := &away{Keyspace: memorystore.New()}
+	few, many := tenants("few", store.LocalOnError, 10), tenants("many", store.LocalOnError, 10)
 	backend.gone.Store(true)
 	few.LocalShare, many.LocalShare = store.WholeShare/5, store.WholeShare/2
 	e := engineOf(t, backend, few, many, tenants("allow", store.AllowOnError, 8), tenants("local", store.LocalOnError, 8),

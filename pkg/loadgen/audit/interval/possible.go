@@ -20,8 +20,9 @@ type possible struct {
 	begun, begunDenials, asked int64
 	// denials have no reason yet, in the order in which they began.
 	denials []*request
-	// denied is the last denial that has ended, nil if none has. Windows that hold what is admitted after it began later: turned is the first
-	// such answer, and whoever asks after that finds only what was charged since full can have been decided.
+	// denied is the last denial that has ended, nil if none has. Windows that hold what is admitted after it began later:
+	// turned is the first such answer, and whoever asks after that finds only what was charged since full can have been
+	// decided.
 	denied       *request
 	turned, full store.Instant
 	// dearest is the most that a denied request asked for. In windows it may have been charged.
