@@ -34,8 +34,10 @@ const (
 // layout is how wide everything is.
 type layout struct {
 	columns     []ui.Column
-	bar, figure int // of USED
-	spark       int // of DENIED/S; 0 for none
+	bar, figure int     // of USED
+	leastLimit  int     // what subjects leave to limits
+	spark       int     // of DENIED/S; 0 for none
+	most        float32 // denials of any row in sight in a part of the minute
 }
 
 // needs are the columns that subjects and limits take.
@@ -69,21 +71,21 @@ func (l *layout) fixed() int {
 
 // layout fits the columns into a width. They are the same from 80 columns on; what is left draws the last minute.
 func (m *Model) layout(width int) layout {
-	l := layout{bar: 5, figure: 9}
+	l := layout{bar: 4, figure: 9, leastLimit: 8}
 	switch {
 	case width < narrow-gapForBar:
 		l.bar = 0
 	case width >= widest:
-		l.bar, l.figure = 20, 13
+		l.bar, l.figure, l.leastLimit = 20, 13, 12
 	case width >= wide:
-		l.bar, l.figure = 10, 11
+		l.bar, l.figure, l.leastLimit = 10, 11, 12
 	}
 	used := l.figure
 	if l.bar > 0 {
 		used += l.bar + 1
 	}
 	l.columns = []ui.Column{{Width: ui.Mark}, {Title: "SUBJECT"}, {Title: "LIMIT"}, {Title: "DENIED/S", Width: deniedWidth},
-		{Title: "USED", Width: used}, {Title: "RETRY", Width: 7, Right: true}, {Title: "RESETS", Width: 7, Right: true}}
+		{Title: "USED", Width: used}, {Title: "RETRY", Width: 6, Right: true}, {Title: "RESETS", Width: 7, Right: true}}
 	subject, limit := m.needs()
 	if width < narrow {
 		l.columns[retryColumn].Width, l.columns[resetsColumn].Width = 0, 0
@@ -91,7 +93,7 @@ func (m *Model) layout(width int) layout {
 		return l
 	}
 	room := width - l.fixed() - ui.Gap
-	limit = min(limit, max(12, room/3, room-subject))
+	limit = min(limit, max(l.leastLimit, room-subject))
 	subject = max(1, min(subject, room-limit))
 	l.columns[subjectColumn].Width, l.columns[limitColumn].Width = subject, limit
 	const least, most = 8, 60
@@ -121,6 +123,11 @@ func (m *Model) rows(rows []*live.Row, width int) []string {
 	if prefix != "" {
 		title := &l.columns[subjectColumn]
 		title.Title = ui.CutMiddle(title.Title+" "+prefix+"…", title.Width)
+	}
+	for _, r := range rows {
+		if l.spark > 0 && r.DeniedRate() > 0 {
+			l.most = ui.Greatest(r.Denial.Counts.Columns(m.feed.Clock, 60, l.spark), l.most)
+		}
 	}
 	cells := make([][]string, len(rows))
 	for i, r := range rows {
@@ -201,7 +208,7 @@ func (m *Model) cells(r *live.Row, l *layout, subject, limit string, selected bo
 	case r.InUse && !r.ResetKnown():
 		resets = figures.Of("?")
 	}
-	return []string{t.Accent.Of(cursor) + m.sign(r), named.Of(subject), limited.Of(limit), m.denied(r, figures, l.spark), used(r, share, l),
+	return []string{t.Accent.Of(cursor) + m.sign(r), named.Of(subject), limited.Of(limit), m.denied(r, figures, l), used(r, share, l),
 		retry, resets}
 }
 
@@ -221,7 +228,7 @@ func (m *Model) sign(r *live.Row) string {
 }
 
 // denied is how often a second the key is denied, and the last minute of that. What nobody counts is not 0.
-func (m *Model) denied(r *live.Row, figures ui.Style, spark int) string {
+func (m *Model) denied(r *live.Row, figures ui.Style, l *layout) string {
 	rate := r.DeniedRate()
 	if rate == 0 {
 		unknown := r.Layout == "" && (m.feed.NotCounted || m.feed.Denials.Problem != nil)
@@ -231,9 +238,8 @@ func (m *Model) denied(r *live.Row, figures ui.Style, spark int) string {
 		figures = m.theme.Denied
 	}
 	text := ui.PadLeft(figures.Of(ui.Rate(rate)), deniedWidth)
-	if spark > 0 {
-		values := r.Denial.Counts.Columns(m.feed.Clock, 60, spark)
-		text += " " + figures.Of(ui.Sparks(values, ui.Greatest(values, 0)))
+	if l.spark > 0 {
+		text += " " + figures.Of(ui.Sparks(r.Denial.Counts.Columns(m.feed.Clock, 60, l.spark), l.most))
 	}
 	return text
 }
@@ -254,7 +260,7 @@ func used(r *live.Row, style ui.Style, l *layout) string {
 	if l.bar > 0 {
 		bar = strings.Repeat(" ", l.bar+1)
 		if r.RemainingKnown() && r.Found() && r.Used > 0 {
-			bar = style.Of(strings.ReplaceAll(output.Bar(r.Used, r.Limit.Capacity(), l.bar), "░", " ")) + " "
+			bar = style.Of(strings.NewReplacer("█", "━", "░", " ").Replace(output.Bar(r.Used, r.Limit.Capacity(), l.bar))) + " "
 		}
 	}
 	return bar + ui.PadLeft(style.Of(text), l.figure)

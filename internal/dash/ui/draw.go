@@ -49,7 +49,7 @@ func CutMiddle(text string, columns int) string {
 
 // Sparks draws values as a line of blocks, the greatest as the highest. Values that are not known (NaN) are blank.
 func Sparks(values []float32, greatest float32) string {
-	blocks := []rune(" ▁▂▃▄▅▆▇█")
+	blocks := []rune(" ▁▂▃▄▅▆▇") // a higher one would touch the line above
 	var b strings.Builder
 	for _, value := range values {
 		height := 0.0
