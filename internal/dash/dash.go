@@ -23,7 +23,7 @@ func Run(ctx context.Context, in io.Reader, out io.Writer, o live.Options, theme
 	defer cancel() // ends a scan that is going on
 	m := newModel(ctx, o, theme)
 	m.change.Clipboard = out
-	guarded := guarded{Model: &frameLimiter{Model: m, Silent: live.OnlyReads}, Failed: &m.failed}
+	guarded := guarded{Model: m, Failed: &m.failed}
 	program := tea.NewProgram(guarded, tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithAltScreen(),
 		tea.WithMouseCellMotion(), tea.WithoutSignalHandler(), tea.WithFPS(framesPerSecond))
 	_, err := program.Run()
@@ -73,14 +73,14 @@ func Once(ctx context.Context, out io.Writer, o live.Options, theme *ui.Theme, c
 			o.Unread(f.Overrides.Problem)
 		}
 		if look > 0 && o.Document != nil {
-			return o.Document(f.Document(msg))
+			return o.Document(live.DocumentOf(f, msg))
 		}
 	}
 	if columns == 0 {
 		m.width = m.list.Natural()
 	}
 	if lines == 0 {
-		m.height = len(m.head()) + len(m.body(far)) + 1
+		m.height = len(head{m}.lines()) + len(m.body(far)) + 1
 	}
 	for text := range strings.Lines(m.View()) {
 		if _, err := fmt.Fprintln(out, strings.TrimRight(text, " \n")); err != nil {

@@ -84,26 +84,3 @@ func caught(cmd tea.Cmd) tea.Cmd {
 
 // framesPerSecond is how often a terminal gets what has changed. More often costs more than it shows.
 const framesPerSecond = 20
-
-// frameLimiter is a model that draws again only after messages that can change what is drawn.
-type frameLimiter struct {
-	tea.Model
-	Silent func(tea.Msg) bool // reports whether a message changes nothing that is drawn
-	last   string
-	drawn  bool // nothing has changed since
-}
-
-// Update implements tea.Model.
-func (f *frameLimiter) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
-	f.drawn = f.drawn && f.Silent(msg)
-	_, cmd := f.Model.Update(msg)
-	return f, cmd
-}
-
-// View implements tea.Model.
-func (f *frameLimiter) View() string {
-	if !f.drawn {
-		f.last, f.drawn = f.Model.View(), true
-	}
-	return f.last
-}

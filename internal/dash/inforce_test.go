@@ -19,7 +19,7 @@ func TestWhatIsInForceCanBeChanged(t *testing.T) {
 	d := governedBy(t, nil)
 	d.press("O")
 	d.View()
-	d.send(tea.MouseMsg{X: 4, Y: len(d.head()) + 3, Action: tea.MouseActionPress, Button: tea.MouseButtonLeft})
+	d.send(tea.MouseMsg{X: 4, Y: len(head{d.model}.lines()) + 3, Action: tea.MouseActionPress, Button: tea.MouseButtonLeft})
 	if text := d.View(); !strings.Contains(text, "> tenant:globex ") {
 		t.Errorf("after a click:\n%s", text)
 	}
@@ -77,13 +77,13 @@ func TestWhatAnOverrideLetsThroughASecond(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.second()
-	if got := d.feed.Effects()["ended"].LetThrough; got > 100 {
+	if got := live.Effects(d.feed)["ended"].LetThrough; got > 100 {
 		t.Errorf("what was let through before the first look is %g a second", got)
 	}
 	for second := range 130 {
 		d.deny(admin.Denials{Rows: []admin.Denied{deniedRow("full", 3)}, LetThrough: []admin.LetThrough{{Override: set.ID, Count: 40}}})
 		d.second()
-		if got := d.feed.Effects()[set.ID]; second > live.Lately && math.Abs(got.LetThrough-40) > 0.4 {
+		if got := live.Effects(d.feed)[set.ID]; second > live.Lately && math.Abs(got.LetThrough-40) > 0.4 {
 			t.Fatalf("after %d s it is %+v, want 40 a second", second, got)
 		}
 	}
@@ -112,13 +112,13 @@ func TestWhatANewOverrideDenies(t *testing.T) {
 	}
 	d.second()
 	d.press("O")
-	if e, text := d.feed.Effects()[set.ID], d.View(); e.Denied != 0 || e.Keys != 4 || !strings.Contains(text, " 4 keys") ||
+	if e, text := live.Effects(d.feed)[set.ID], d.View(); e.Denied != 0 || e.Keys != 4 || !strings.Contains(text, " 4 keys") ||
 		strings.Contains(text, "denies") {
 		t.Errorf("it does %+v, and it says:\n%s", e, text)
 	}
 	d.deny(admin.Denials{Rows: []admin.Denied{deniedRow("full", 1)}})
 	d.second()
-	if e, text := d.feed.Effects()[set.ID], d.View(); e.Denied == 0 || !strings.Contains(text, " denies ") {
+	if e, text := live.Effects(d.feed)[set.ID], d.View(); e.Denied == 0 || !strings.Contains(text, " denies ") {
 		t.Errorf("after a denial it does %+v, and it says:\n%s", e, text)
 	}
 }

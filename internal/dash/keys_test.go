@@ -73,7 +73,7 @@ func TestTheMouse(t *testing.T) {
 		d.send(tea.MouseMsg{X: x, Y: y, Action: tea.MouseActionPress, Button: tea.MouseButtonLeft})
 	}
 	d.View()
-	head := len(d.head())
+	head := len(head{d.model}.lines())
 	if click(10, head+3); d.subjects() != "full near [tenant:acme:user:7] calm" {
 		t.Errorf("after a click on a row: %s", d.subjects())
 	}

@@ -144,7 +144,7 @@ func (m *model) mouse(msg tea.MouseMsg) tea.Cmd {
 	case tea.MouseButtonWheelDown:
 		m.screen.Move(step)
 	case tea.MouseButtonLeft:
-		msg.Y -= len(m.head())
+		msg.Y -= len(head{m}.lines())
 		return m.screen.Update(msg)
 	}
 	return nil
@@ -152,13 +152,14 @@ func (m *model) mouse(msg tea.MouseMsg) tea.Cmd {
 
 // press does what is bound to a key.
 func (m *model) press(msg tea.KeyMsg) tea.Cmd {
+	_, typing := m.list.Typed()
 	switch {
 	case msg.Type == tea.KeyCtrlC:
 		m.interrupted = true
 		return tea.Quit
 	case m.change.IsAsking():
 		return m.change.Update(msg)
-	case m.screen == m.list && m.list.Editing():
+	case typing:
 		return m.list.Update(msg)
 	case msg.Paste: // it was meant for another program
 		return nil
@@ -180,9 +181,6 @@ func (m *model) acts() []ui.Binding {
 	all := m.screen.Bindings()
 	if m.screen == m.list || m.screen == m.detail {
 		all = append(all, m.change.Bindings()...)
-	}
-	if m.screen == m.list && m.feed.Actions != nil {
-		all = append(all, m.list.Mark())
 	}
 	return all
 }
@@ -260,9 +258,6 @@ func (m *model) toggleHelp() tea.Cmd {
 	}
 	m.help.Keys = append(append(m.list.Bindings(), m.change.Bindings()...), m.everywhere()...)
 	m.help.Notes = m.helpNotes()
-	if m.feed.Actions != nil {
-		m.help.Keys = append(m.help.Keys, m.list.Mark())
-	}
 	m.show(m.help)
 	m.help.Home()
 	return nil

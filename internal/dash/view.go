@@ -17,7 +17,7 @@ import (
 
 // View implements tea.Model. It draws exactly as many lines as the terminal has, none wider than it.
 func (m *model) View() string {
-	head := m.head()
+	head := head{m}.lines()
 	height := max(0, m.height-len(head)-1)
 	body := m.body(height)
 	if !m.list.Still {
@@ -70,6 +70,12 @@ func (m *model) paneHeight() int {
 // foot is what is asked or said, or else the keys that are needed most.
 func (m *model) foot() string {
 	t := m.theme
+	if line, is := m.list.Typed(); is {
+		if m.note.Bad {
+			line += "  " + t.Near.Of(m.note.Text)
+		}
+		return line
+	}
 	switch {
 	case m.list.Still:
 		if more := len(m.feed.Listed) - m.list.Page(); more > 0 {
@@ -78,11 +84,6 @@ func (m *model) foot() string {
 		return ""
 	case m.change.IsAsking():
 		return ""
-	case m.screen == m.list && m.list.Editing():
-		if m.note.Bad {
-			return m.list.Foot() + "  " + t.Near.Of(m.note.Text)
-		}
-		return m.list.Foot()
 	case m.note.Bad:
 		return t.Near.Of(m.note.Text)
 	case m.note.Text != "":
@@ -114,8 +115,11 @@ func (m *model) helpNotes() []string {
 	return notes
 }
 
-// head says which store this is, what was allowed and denied in the last minute, and how many keys there are.
-func (m *model) head() []string {
+// head is what stands above the screens.
+type head struct{ *model }
+
+// lines say which store this is, what was allowed and denied in the last minute, and how many keys there are.
+func (m head) lines() []string {
 	lines := []string{m.title()}
 	if f := m.feed; f.Problem != nil {
 		since := output.Duration(f.Clock.Sub(f.Answered).Truncate(time.Second))
@@ -142,7 +146,7 @@ func (m *model) head() []string {
 }
 
 // title is the first line: the store, its context and configuration, and the clock.
-func (m *model) title() string {
+func (m head) title() string {
 	t, f := m.theme, m.feed
 	text := t.Bold.Of("limitctl ")
 	if f.Context != "" {
@@ -180,7 +184,7 @@ func (m *model) title() string {
 }
 
 // minute is what was denied and allowed in the last minute. Red is what is denied now. What nobody counts is not 0.
-func (m *model) minute() string {
+func (m head) minute() string {
 	t, f := m.theme, m.feed
 	now, style := "", t.Plain
 	d := &f.Denials
@@ -224,7 +228,7 @@ func (m *model) minute() string {
 }
 
 // counts is how many keys there are, and what the server says. Where there is no room for all, the last goes first.
-func (m *model) counts() string {
+func (m head) counts() string {
 	t, f := m.theme, m.feed
 	atLimit, exact := f.AtLimit()
 	about, style := "", t.Plain
@@ -305,7 +309,7 @@ func sum(all []live.Server) (sum *live.Server) {
 }
 
 // silent says who does not answer, while others do.
-func (m *model) silent() (lines []string) {
+func (m head) silent() (lines []string) {
 	f := m.feed
 	for _, name := range slices.Sorted(maps.Keys(f.Away)) {
 		n := f.Away[name]
@@ -318,7 +322,7 @@ func (m *model) silent() (lines []string) {
 	return lines
 }
 
-func (m *model) server(s *live.Server) string {
+func (m head) server(s *live.Server) string {
 	if s.Problem != "" {
 		return m.theme.Plain.Of("  "+s.Name+"  ") + m.theme.Full.Of(s.Problem)
 	}
@@ -334,7 +338,7 @@ func serverWords(s *live.Server) string {
 }
 
 // matched says how many keys there are.
-func (m *model) matched() string {
+func (m head) matched() string {
 	if m.feed.Coverage.Full {
 		return "about " + output.Thousands(m.feed.Coverage.Matched) + " keys"
 	}
@@ -349,7 +353,7 @@ func (m *model) matched() string {
 }
 
 // coverage says how much of the keys is followed, if that is not all, and what cannot be read.
-func (m *model) coverage() string {
+func (m head) coverage() string {
 	f := m.feed
 	c := &f.Coverage
 	switch {
@@ -364,7 +368,7 @@ func (m *model) coverage() string {
 	case c.Full:
 		return fmt.Sprintf("%s of about %s followed, those closest to their limit; all scanned every %s",
 			output.Thousands(int64(len(f.Rows))), output.Thousands(c.Matched),
-			output.Duration((f.ScanEvery() + time.Second - 1).Truncate(time.Second)))
+			output.Duration((c.Every() + time.Second - 1).Truncate(time.Second)))
 	case f.IsScanning() && c.Total > 0:
 		return m.scanned()
 	case c.UnsureNoTTL > 0:
@@ -378,7 +382,7 @@ func (m *model) coverage() string {
 }
 
 // scanned says how far the first scan has come, how fast it is, and when it ends.
-func (m *model) scanned() string {
+func (m head) scanned() string {
 	c := &m.feed.Coverage
 	scanned := fmt.Sprintf("%s of %s scanned", output.Thousands(c.Looked), output.Thousands(c.Total))
 	elapsed := m.feed.Clock.Sub(m.feed.ScanBegun)

@@ -46,7 +46,7 @@ func some(keys []live.ID, about func(live.ID) string) (lines []string) {
 }
 
 // beyond are what a reset of these keys does not reach, each once.
-func (m *Model) beyond(ids []live.ID) (texts []string) {
+func beyond(m *Model, ids []live.ID) (texts []string) {
 	for _, id := range ids {
 		if r := m.feed.Rows[id]; r != nil && r.Layout != "" && m.feed.Beyond != nil {
 			if text := m.feed.Beyond(r.Layout); text != "" && !slices.Contains(texts, text) {
@@ -75,7 +75,7 @@ func (m *Model) askReset() tea.Cmd {
 		lines = append(lines, "", fmt.Sprintf("%s marked too, but not listed now. They are left as they are.", areKeys(hidden)))
 	}
 	lines = append(lines, "", "They are kept in a backup. Press u to bring them back.")
-	lines = append(lines, ui.Wrapped(m.beyond(keys), m.width-border)...)
+	lines = append(lines, ui.Wrapped(beyond(m, keys), m.width-border)...)
 	return m.ask("Delete "+output.Plural(len(keys), "key"), lines, func() tea.Msg {
 		done, err := m.feed.Actions.Reset(m.ctx, keys)
 		return resetDone{done, keys, err}
@@ -139,10 +139,8 @@ func (m *Model) askTake() tea.Cmd {
 	return m.ask("Take one unit", []string{output.Printable(r.Key.String())}, do)
 }
 
-// absorbReset, absorbUndo and absorbTaken say what an action did, and read the keys
-// again at once.
-func (m *Model) absorbReset(done resetDone) tea.Cmd {
-	m.acting = false
+// absorb says what an action did, and reads the keys again at once.
+func (done resetDone) absorb(m *Model) tea.Cmd {
 	for _, key := range done.keys {
 		if r := m.feed.Rows[key]; r != nil {
 			r.Hold(m.feed.Clock.Add(ui.NoteStays))
@@ -163,11 +161,10 @@ func (m *Model) absorbReset(done resetDone) tea.Cmd {
 		m.say(fmt.Sprintf("deleted %s; u brings back what was in use", output.Plural(int(done.Keys), "key")))
 		m.Unmark(done.keys)
 	}
-	return m.feed.LookAgain()
+	return tea.Batch(m.feed.Look(), m.feed.LookOverrides())
 }
 
-func (m *Model) absorbUndo(done undoDone) tea.Cmd {
-	m.acting = false
+func (done undoDone) absorb(m *Model) tea.Cmd {
 	switch {
 	case done.err != nil:
 		m.complain(done.err)
@@ -183,11 +180,10 @@ func (m *Model) absorbUndo(done undoDone) tea.Cmd {
 		}
 		m.say(text)
 	}
-	return m.feed.LookAgain()
+	return tea.Batch(m.feed.Look(), m.feed.LookOverrides())
 }
 
-func (m *Model) absorbTaken(done taken) tea.Cmd {
-	m.acting = false
+func (done taken) absorb(m *Model) tea.Cmd {
 	name := output.Printable(done.key.String())
 	switch d := &done.decision; {
 	case done.err != nil:
@@ -197,5 +193,5 @@ func (m *Model) absorbTaken(done taken) tea.Cmd {
 	default:
 		m.complain(fmt.Errorf("denied: %s has nothing left, retry in %s", name, output.Duration(d.RetryAfter)))
 	}
-	return m.feed.LookAgain()
+	return tea.Batch(m.feed.Look(), m.feed.LookOverrides())
 }

@@ -47,14 +47,15 @@ func New(ctx context.Context, feed *live.Feed, theme *ui.Theme, note *ui.Note) *
 
 // Bindings are the keys that act on a key of the store. Other limiters decide by theirs, so these can only be reset.
 func (m *Model) Bindings() []ui.Binding {
+	asks := func(effect store.OverrideEffect) func() tea.Cmd { return func() tea.Cmd { return m.askEffect(effect) } }
 	var all []ui.Binding
 	own := m.feed.Layouts == ""
 	if m.feed.Actions != nil {
 		all = append(all, ui.Bind("r", "reset", m.askReset, "r"))
 		if own {
-			all = append(all, ui.Bind("o", "override", m.askEffect(store.OverrideTimes), "o"),
-				ui.Bind("b", "block", m.askEffect(store.OverrideBlock), "b"),
-				ui.Bind("e", "exempt", m.askEffect(store.OverrideExempt), "e"),
+			all = append(all, ui.Bind("o", "override", asks(store.OverrideTimes), "o"),
+				ui.Bind("b", "block", asks(store.OverrideBlock), "b"),
+				ui.Bind("e", "exempt", asks(store.OverrideExempt), "e"),
 				ui.Bind("t", "take one unit", m.askTake, "t"))
 		} else {
 			all = append(all, ui.Bind("o t", "why there are none here", func() tea.Cmd {
@@ -87,17 +88,12 @@ func (m *Model) Update(msg tea.Msg) tea.Cmd {
 	switch msg := msg.(type) {
 	case tea.KeyMsg:
 		if m.question != nil {
-			return m.answer(msg)
+			return m.question.answer(m, msg)
 		}
-		return m.fill(msg)
-	case resetDone:
-		return m.absorbReset(msg)
-	case undoDone:
-		return m.absorbUndo(msg)
-	case taken:
-		return m.absorbTaken(msg)
-	case overrideDone:
-		return m.absorbOverride(msg)
+		return m.form.fill(m, msg)
+	case interface{ absorb(*Model) tea.Cmd }:
+		m.acting = false
+		return msg.absorb(m)
 	case actionFailed:
 		m.acting = false
 		m.complain(msg.err)

@@ -57,11 +57,7 @@ func formOrder() []int {
 
 // askEffect opens the form for the current key, with the effect already chosen. A block and an exemption apply to all
 // limits, and the user can type another subject or pattern.
-func (m *Model) askEffect(effect store.OverrideEffect) func() tea.Cmd {
-	return func() tea.Cmd { return m.openFor(effect) }
-}
-
-func (m *Model) openFor(effect store.OverrideEffect) tea.Cmd {
+func (m *Model) askEffect(effect store.OverrideEffect) tea.Cmd {
 	r := m.Current()
 	if r == nil || m.isBusy() {
 		return nil
@@ -82,12 +78,12 @@ func (m *Model) openFor(effect store.OverrideEffect) tea.Cmd {
 	if r.Override != nil {
 		f.choices = append(f.choices, choice{word: "end " + allowance.Effect(r.Override), revokes: true})
 	}
-	m.openForm(f)
+	m.form = f.open()
 	return nil
 }
 
-// openForm shows a form, with the cursor on its first field.
-func (m *Model) openForm(f *form) {
+// open fills a form with what is usual, and puts the cursor on its first field.
+func (f *form) open() *form {
 	for i := range f.inputs {
 		f.inputs[i] = ui.NewInput()
 	}
@@ -98,7 +94,7 @@ func (m *Model) openForm(f *form) {
 		f.inputs[whomField].SetValue(store.EscapeGlob(f.of.Key.Subject))
 	}
 	f.focus()
-	m.form = f
+	return f
 }
 
 // fields are those that the chosen effect has.
@@ -116,8 +112,7 @@ func (f *form) fields() (fields []int) {
 }
 
 // fill takes a key that is pressed at the form.
-func (m *Model) fill(msg tea.KeyMsg) tea.Cmd {
-	f := m.form
+func (f *form) fill(m *Model, msg tea.KeyMsg) tea.Cmd {
 	fields := f.fields()
 	at := max(0, slices.Index(fields, f.field))
 	switch msg.Type {
@@ -134,7 +129,7 @@ func (m *Model) fill(msg tea.KeyMsg) tea.Cmd {
 			f.field = fields[at+1]
 			break
 		}
-		return m.submit()
+		return f.submit(m)
 	default:
 		f.problem = ""
 		f.typed(msg)
@@ -193,19 +188,18 @@ func (m *Model) Extend(o *store.Override) tea.Cmd {
 func (m *Model) changeOf(o *store.Override, c choice) tea.Cmd {
 	if !m.isBusy() {
 		about := *o
-		m.openForm(&form{title: strings.ToUpper(c.word[:1]) + c.word[1:] + " " + output.Printable(allowance.All(o)), override: &about,
-			choices: []choice{c}})
+		m.form = (&form{title: strings.ToUpper(c.word[:1]) + c.word[1:] + " " + output.Printable(allowance.All(o)), override: &about,
+			choices: []choice{c}}).open()
 	}
 	return nil
 }
 
 // submit asks for what was typed in, unless something is wrong with it.
-func (m *Model) submit() tea.Cmd {
-	f := m.form
+func (f *form) submit(m *Model) tea.Cmd {
 	c, r := &f.choices[f.chosen], f.of
 	reason := strings.TrimSpace(f.inputs[reasonField].Value())
 	if c.extends {
-		return m.submitExtension(reason)
+		return f.submitExtension(m, reason)
 	}
 	if c.revokes {
 		m.form = nil
@@ -231,8 +225,8 @@ func (m *Model) submit() tea.Cmd {
 	if f.all {
 		about = output.Printable(allowance.Pattern(wanted.Subjects)) + ", all its limits"
 	}
-	lines := append([]string{about}, m.alsoUnder(r, &wanted)...)
-	lines = append(lines, m.effectOn(r, &wanted), "", "It ends by itself at "+ui.Until(m.feed.Clock.Add(lasts), m.feed.Clock)+".")
+	lines := append([]string{about}, alsoUnder(m, r, &wanted)...)
+	lines = append(lines, effectOn(r, &wanted), "", "It ends by itself at "+ui.Until(m.feed.Clock.Add(lasts), m.feed.Clock)+".")
 	if reason != "" {
 		lines = append(lines, "Reason: "+output.Printable(reason))
 	}
@@ -259,7 +253,7 @@ func (f *form) whom(parse func(pattern string) (store.Pattern, error)) (p store.
 }
 
 // alsoUnder says which other followed keys an override is about.
-func (m *Model) alsoUnder(of *live.Row, o *store.Override) []string {
+func alsoUnder(m *Model, of *live.Row, o *store.Override) []string {
 	others := 0
 	var some []string
 	for _, r := range m.feed.Rows {
@@ -287,8 +281,7 @@ func (m *Model) alsoUnder(of *live.Row, o *store.Override) []string {
 }
 
 // submitExtension asks for a later end.
-func (m *Model) submitExtension(reason string) tea.Cmd {
-	f := m.form
+func (f *form) submitExtension(m *Model, reason string) tea.Cmd {
 	now, wanted := *f.override, strings.TrimSpace(f.inputs[forField].Value())
 	// Only the time is read here: the effect stays.
 	_, lasts, err := m.feed.Actions.ParseOverride(live.OverrideForm{Effect: store.OverrideExempt, For: wanted})
@@ -311,7 +304,7 @@ func (m *Model) submitExtension(reason string) tea.Cmd {
 
 // effectOn says what an override does to a row, and whether that loosens or tightens its
 // limit.
-func (m *Model) effectOn(r *live.Row, o *store.Override) string {
+func effectOn(r *live.Row, o *store.Override) string {
 	switch {
 	case o.Effect == store.OverrideBlock:
 		return "tightened: everything is denied, and nothing is charged"
@@ -340,8 +333,7 @@ type overrideDone struct {
 	err      error
 }
 
-func (m *Model) absorbOverride(done overrideDone) tea.Cmd {
-	m.acting = false
+func (done overrideDone) absorb(m *Model) tea.Cmd {
 	switch {
 	case done.err != nil:
 		m.complain(done.err)
@@ -351,7 +343,7 @@ func (m *Model) absorbOverride(done overrideDone) tea.Cmd {
 		m.say(fmt.Sprintf("set: %s until %s; services follow within about a second", allowance.Effect(&done.override),
 			ui.Until(done.override.ExpiresAt, m.feed.Clock)))
 	}
-	return m.feed.LookAgain()
+	return tea.Batch(m.feed.Look(), m.feed.LookOverrides())
 }
 
 // lines draws the form in at most that many lines and columns. Where there is no room for all fields, those around the

@@ -13,7 +13,7 @@ func TestABlockOfASubjectThatLooksLikeAPattern(t *testing.T) {
 	for _, subject := range []string{"a*b", `a\b`, "[ab]", "ip:203.0.113.0/24"} {
 		f := &form{of: &live.Row{Reading: live.Reading{Entry: admin.Entry{Key: store.Key{Subject: subject, Name: "n"}}}},
 			choices: []choice{{effect: store.OverrideBlock}}, all: true}
-		(&Model{}).openForm(f)
+		f.open()
 		got, err := f.whom(store.ParsePattern)
 		if exact, is := got.Exact(); err != nil || !is || exact != subject {
 			t.Errorf("%q: it is about %q, %v", subject, got, err)

@@ -33,8 +33,7 @@ func (m *Model) ask(title string, lines []string, do func() tea.Msg) tea.Cmd {
 }
 
 // answer takes a key that is pressed at a question. Anything but a clear yes is a no.
-func (m *Model) answer(msg tea.KeyMsg) tea.Cmd {
-	q := m.question
+func (q *question) answer(m *Model, msg tea.KeyMsg) tea.Cmd {
 	pressed := msg.String()
 	switch {
 	case q.do == nil: // it only says something
@@ -86,7 +85,7 @@ func (m *Model) copySubject() tea.Cmd {
 	if r == nil {
 		return nil
 	}
-	return m.copyText(r.Key.Subject, "")
+	return copyText(m, r.Key.Subject, "")
 }
 
 // copyCommand copies a command about the current key, and the next one when it is pressed again.
@@ -106,12 +105,12 @@ func (m *Model) copyCommand() tea.Cmd {
 	if len(all) > 1 {
 		hint = " (y again: the next)"
 	}
-	return m.copyText(all[next], hint)
+	return copyText(m, all[next], hint)
 }
 
 // copyText gives a text to the terminal, which puts it where texts are pasted from (OSC 52). A subject has at most 1,024
 // bytes, and the text goes as base64, so it does nothing else to the terminal, whatever it holds.
-func (m *Model) copyText(text, hint string) tea.Cmd {
+func copyText(m *Model, text, hint string) tea.Cmd {
 	if m.Clipboard == nil {
 		return nil
 	}

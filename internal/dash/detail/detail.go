@@ -8,9 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/charmbracelet/bubbles/viewport"
-	tea "github.com/charmbracelet/bubbletea"
-
 	"github.com/limitctl/limitctl/internal/dash/live"
 	"github.com/limitctl/limitctl/internal/dash/ui"
 	"github.com/limitctl/limitctl/internal/output"
@@ -21,35 +18,17 @@ import (
 type Model struct {
 	feed  *live.Feed
 	theme *ui.Theme
-	text  viewport.Model
+	ui.Text
 }
 
 // New returns the screen of the key that the feed reads by itself.
 func New(feed *live.Feed, theme *ui.Theme) *Model {
-	return &Model{feed: feed, theme: theme, text: viewport.New(0, 0)}
+	return &Model{feed: feed, theme: theme}
 }
-
-// Bindings are the keys that only this screen has: none.
-func (m *Model) Bindings() []ui.Binding { return nil }
-
-// Update takes no message: the keys that scroll are those of every screen.
-func (m *Model) Update(tea.Msg) tea.Cmd { return nil }
-
-// Move scrolls the text.
-func (m *Model) Move(by int) { m.text.SetYOffset(m.text.YOffset + by) }
-
-// Home goes to the beginning of the text.
-func (m *Model) Home() { m.text.GotoTop() }
-
-// Page is how many lines are in sight.
-func (m *Model) Page() int { return m.text.Height }
 
 // View draws the screen in so many columns and lines.
 func (m *Model) View(width, height int) string {
-	m.text.Width, m.text.Height = width, height
-	m.text.SetContent(ui.Join(m.lines(width)))
-	m.text.SetYOffset(m.text.YOffset)
-	return m.text.View()
+	return m.Show(m.lines(width), width, height)
 }
 
 // Summary is the beginning of the text: what an operator asks at night.

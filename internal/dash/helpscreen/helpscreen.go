@@ -3,8 +3,6 @@ package helpscreen
 
 import (
 	"github.com/charmbracelet/bubbles/key"
-	"github.com/charmbracelet/bubbles/viewport"
-	tea "github.com/charmbracelet/bubbletea"
 
 	"github.com/limitctl/limitctl/internal/dash/ui"
 )
@@ -12,29 +10,14 @@ import (
 // Model is the screen.
 type Model struct {
 	theme *ui.Theme
-	text  viewport.Model
+	ui.Text
 	// Keys are all keys that do something, and Notes what is said below them.
 	Keys  []ui.Binding
 	Notes []string
 }
 
 // New returns the screen.
-func New(theme *ui.Theme) *Model { return &Model{theme: theme, text: viewport.New(0, 0)} }
-
-// Bindings are the keys that only this screen has: none.
-func (m *Model) Bindings() []ui.Binding { return nil }
-
-// Update takes no message: the keys that scroll are those of every screen.
-func (m *Model) Update(tea.Msg) tea.Cmd { return nil }
-
-// Move scrolls the text.
-func (m *Model) Move(by int) { m.text.SetYOffset(m.text.YOffset + by) }
-
-// Home goes to the beginning of the text.
-func (m *Model) Home() { m.text.GotoTop() }
-
-// Page is how many lines are in sight.
-func (m *Model) Page() int { return m.text.Height }
+func New(theme *ui.Theme) *Model { return &Model{theme: theme} }
 
 // View draws the screen in so many columns and lines.
 func (m *Model) View(width, height int) string {
@@ -49,8 +32,5 @@ func (m *Model) View(width, height int) string {
 	for _, text := range ui.Wrapped(m.Notes, width) {
 		lines = append(lines, m.theme.Plain.Of(text))
 	}
-	m.text.Width, m.text.Height = width, height
-	m.text.SetContent(ui.Join(lines))
-	m.text.SetYOffset(m.text.YOffset)
-	return m.text.View()
+	return m.Show(lines, width, height)
 }

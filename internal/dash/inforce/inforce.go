@@ -101,7 +101,7 @@ func (m *Model) current() *store.Override {
 // enter shows the whole of the override under the cursor.
 func (m *Model) enter() tea.Cmd {
 	if o := m.current(); o != nil {
-		m.Tell(o, does(m.feed.Effects()[o.ID]))
+		m.Tell(o, does(live.Effects(m.feed)[o.ID]))
 	}
 	return nil
 }
@@ -134,7 +134,7 @@ func (m *Model) View(width, height int) string {
 		return "  " + m.theme.Plain.Of(text)
 	}
 	from, to := m.table.InSight(len(m.all), m.height)
-	effects, rows, names := m.feed.Effects(), [][]string{}, []string{}
+	effects, rows, names := live.Effects(m.feed), [][]string{}, []string{}
 	columns := []ui.Column{{Width: ui.Mark}, {Title: "WHOM"}, {Title: "DOES", Width: 5}, {Title: "UNTIL", Width: 5},
 		{Title: "NOW", Width: 6}, {Title: "BY", Width: 8}, {Title: "WHY", Width: 8}}
 	whom, need := 1, 0

@@ -11,93 +11,84 @@ import (
 	"github.com/limitctl/limitctl/internal/output"
 )
 
-// filterLine is the line that the filter is typed in.
-type filterLine struct {
+// filter is the filter of the list, and the line that it is typed in.
+type filter struct {
+	*Model
 	editing bool
 	before  string // the filter's text before it was edited
 	input   textinput.Model
 }
 
 // edit lets one type a filter, which applies while it is typed.
-func (m *Model) edit() tea.Cmd {
-	f := &m.filter
-	f.editing, f.before = true, m.feed.Filter.Text
+func (f *filter) edit() tea.Cmd {
+	f.editing, f.before = true, f.feed.Filter.Text
 	f.input.SetValue(f.before)
 	f.input.CursorEnd()
 	f.input.Focus()
 	return nil
 }
 
-// Foot is what is typed now.
-func (m *Model) Foot() string {
-	return m.theme.Bold.Of("filter: ") + m.theme.Typed(&m.filter.input)
+// line is what is typed now.
+func (f *filter) line() string {
+	return f.theme.Bold.Of("filter: ") + f.theme.Typed(&f.input)
 }
 
-func (m *Model) typed(msg tea.KeyMsg) tea.Cmd {
-	f := &m.filter
+func (f *filter) typed(msg tea.KeyMsg) tea.Cmd {
 	switch msg.Type {
 	case tea.KeyEnter:
 		f.editing = false
-		return m.feed.SearchStore()
+		return f.feed.SearchStore()
 	case tea.KeyEsc:
 		f.editing = false
-		m.use(f.before)
+		f.use(f.before)
 	case tea.KeyUp:
-		m.Move(-1)
+		f.Move(-1)
 	case tea.KeyDown:
-		m.Move(1)
+		f.Move(1)
 	default:
 		f.input, _ = f.input.Update(msg)
-		m.use(f.input.Value())
+		f.use(f.input.Value())
 	}
 	return nil
 }
 
 // use applies a filter. One that cannot be read leaves the last one as it is.
-func (m *Model) use(text string) {
+func (f *filter) use(text string) {
 	parsed, err := live.ParseFilter(text)
 	if err != nil {
-		m.note.Complain(m.feed.Clock, err)
+		f.note.Complain(f.feed.Clock, err)
 		return
 	}
-	*m.note = ui.Note{}
-	m.feed.Filter = parsed
-	m.feed.Arrange()
-}
-
-// EndFilter ends the filter, and reports whether there was one.
-func (m *Model) EndFilter() bool {
-	was := m.feed.Filter.Text != ""
-	m.feed.Filter = live.Filter{}
-	return was
+	*f.note = ui.Note{}
+	f.feed.Filter = parsed
+	f.feed.Arrange()
 }
 
 // filterText says what is not listed, and how that ends: a list never leaves out keys in silence.
-func (m *Model) filterText(width int) string {
-	f := m.feed
-	name, ends := "filter /"+f.Filter.Text, "; esc ends it"
-	counts := ": " + output.Thousands(int64(len(f.Listed))) + " of " + output.Thousands(int64(len(f.Rows)))
-	if f.Coverage.Full {
+func (f *filter) filterText(width int) string {
+	name, ends := "filter /"+f.feed.Filter.Text, "; esc ends it"
+	counts := ": " + output.Thousands(int64(len(f.feed.Listed))) + " of " + output.Thousands(int64(len(f.feed.Rows)))
+	if f.feed.Coverage.Full {
 		counts += " followed"
 	}
-	if !f.FollowsAll() {
-		counts = ": " + m.found() + ", " + output.Thousands(int64(len(f.Listed))) + " followed"
+	if !f.feed.FollowsAll() {
+		counts = ": " + f.found() + ", " + output.Thousands(int64(len(f.feed.Listed))) + " followed"
 	}
 	const leastName = 12
 	if width-ui.Width(counts)-len(ends) < min(leastName, ui.TextWidth(name)) {
 		ends = ""
 	}
 	room := max(8, width-ui.Width(counts)-len(ends))
-	return ui.Fit(m.theme.Bold.Of(ui.CutMiddle(name, room))+m.theme.Plain.Of(counts)+m.theme.Faint.Of(ends), width)
+	return ui.Fit(f.theme.Bold.Of(ui.CutMiddle(name, room))+f.theme.Plain.Of(counts)+f.theme.Faint.Of(ends), width)
 }
 
 // found says how many keys of the store the filter keeps, as far as that is known.
-func (m *Model) found() string {
-	s, c := &m.feed.Search, &m.feed.Coverage
-	if s.Text != m.feed.Filter.Text {
+func (f *filter) found() string {
+	s, c := &f.feed.Search, &f.feed.Coverage
+	if s.Text != f.feed.Filter.Text {
 		return "not counted in the store yet"
 	}
-	n := output.Thousands(max(s.Found(), int64(len(m.feed.Listed))))
+	n := output.Thousands(max(s.Found(), int64(len(f.feed.Listed))))
 	if s.Whole {
 		return n + " in the store"
 	}

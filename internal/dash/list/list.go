@@ -28,12 +28,14 @@ type Model struct {
 	moved    bool // the cursor stays with the selected key
 	marked   map[live.ID]bool
 	cause    int // the number of the cause that the cursor is on, from 1; 0 if it is on a row
-	filter   filterLine
+	filter   *filter
 }
 
 // New returns the screen of a feed.
 func New(feed *live.Feed, theme *ui.Theme, note *ui.Note) *Model {
-	return &Model{feed: feed, theme: theme, note: note, height: 1, marked: map[live.ID]bool{}, filter: filterLine{input: ui.NewInput()}}
+	m := &Model{feed: feed, theme: theme, note: note, height: 1, marked: map[live.ID]bool{}}
+	m.filter = &filter{Model: m, input: ui.NewInput()}
+	return m
 }
 
 // Bindings are the keys of the screen, the most wanted first.
@@ -41,23 +43,24 @@ func (m *Model) Bindings() []ui.Binding {
 	if m.cause > 0 {
 		return []ui.Binding{ui.Bind("enter", "show only these", m.enter, "enter", "l", "right")}
 	}
-	return []ui.Binding{
+	all := []ui.Binding{
 		ui.Bind("enter", "detail", m.enter, "enter", "l", "right"),
-		ui.Bind("/", "filter", m.edit, "/"),
+		ui.Bind("/", "filter", m.filter.edit, "/"),
 		ui.Bind("s", "sort", m.sort, "s"),
 		ui.Bind("S", "reverse", m.reverse, "S"),
 	}
+	if m.feed.Actions != nil {
+		all = append(all, ui.Bind("m", "mark", m.mark, "m"))
+	}
+	return all
 }
-
-// Mark is the binding that marks keys, where keys may be changed.
-func (m *Model) Mark() ui.Binding { return ui.Bind("m", "mark", m.mark, "m") }
 
 // Update takes keys and the mouse. y of the mouse is a line of the screen.
 func (m *Model) Update(msg tea.Msg) tea.Cmd {
 	switch msg := msg.(type) {
 	case tea.KeyMsg:
 		if m.filter.editing {
-			return m.typed(msg)
+			return m.filter.typed(msg)
 		}
 		return ui.Press(m.Bindings(), msg)
 	case tea.MouseMsg:
@@ -74,8 +77,15 @@ func (m *Model) Update(msg tea.Msg) tea.Cmd {
 	return nil
 }
 
-// Editing reports whether the filter is being typed.
-func (m *Model) Editing() bool { return m.filter.editing }
+// Typed is what is typed into the filter now. is is false if nothing is.
+func (m *Model) Typed() (line string, is bool) { return m.filter.line(), m.filter.editing }
+
+// EndFilter ends the filter, and reports whether there was one.
+func (m *Model) EndFilter() bool {
+	was := m.feed.Filter.Text != ""
+	m.feed.Filter = live.Filter{}
+	return was
+}
 
 // Current is the row under the cursor, nil if there is none.
 func (m *Model) Current() *live.Row {
@@ -231,7 +241,7 @@ func (m *Model) above(width int) (lines []string) {
 		lines = append(lines, m.causes(width))
 	}
 	if m.feed.Filter.Text != "" {
-		lines = append(lines, m.filterText(width))
+		lines = append(lines, m.filter.filterText(width))
 	}
 	return lines
 }

@@ -31,8 +31,9 @@ const (
 	widest      = 160
 )
 
-// layout is how wide everything is.
+// layout is how wide everything is, and draws rows.
 type layout struct {
+	*Model
 	columns     []ui.Column
 	bar, figure int     // of USED
 	leastLimit  int     // what subjects leave to limits
@@ -71,14 +72,14 @@ func (l *layout) fixed() int {
 
 // layout fits the columns into a width. They are the same from 80 columns on; what is left draws the last minute.
 func (m *Model) layout(width int) layout {
-	l := layout{bar: 4, figure: 9, leastLimit: 8}
+	l := layout{Model: m, bar: 4, figure: 9, leastLimit: 8}
 	switch {
 	case width < narrow-gapForBar:
 		l.bar = 0
 	case width >= widest:
-		l.bar, l.figure, l.leastLimit = 20, 13, 12
+		l.bar, l.figure, l.leastLimit = 20, 13, 24
 	case width >= wide:
-		l.bar, l.figure, l.leastLimit = 10, 11, 12
+		l.bar, l.figure, l.leastLimit = 10, 11, 16
 	}
 	used := l.figure
 	if l.bar > 0 {
@@ -132,7 +133,7 @@ func (m *Model) rows(rows []*live.Row, width int) []string {
 	cells := make([][]string, len(rows))
 	for i, r := range rows {
 		selected := m.table.Top+i == m.table.Cursor && m.cause == 0 && !m.Still
-		cells[i] = m.cells(r, &l, subjects[i], limits[i], selected)
+		cells[i] = l.cells(r, subjects[i], limits[i], selected)
 	}
 	return m.theme.Lines(l.columns, cells)
 }
@@ -182,8 +183,8 @@ func effect(r *live.Row) string {
 }
 
 // cells are those of a row.
-func (m *Model) cells(r *live.Row, l *layout, subject, limit string, selected bool) []string {
-	t := m.theme
+func (l *layout) cells(r *live.Row, subject, limit string, selected bool) []string {
+	t := l.theme
 	named, figures, limited, share := t.Plain, t.Plain, t.Plain, t.Share(r.UsedShare())
 	switch {
 	case r.Override != nil:
@@ -201,51 +202,51 @@ func (m *Model) cells(r *live.Row, l *layout, subject, limit string, selected bo
 	if selected {
 		cursor, named = ">", t.Accent
 	}
-	retry, resets := figures.Of(m.retry(r)), figures.Of(ui.Seconds(r.ResetAfter))
+	retry, resets := figures.Of(retry(r)), figures.Of(ui.Seconds(r.ResetAfter))
 	switch {
 	case r.InUse && r.TTL < 0 && !r.KeptOnPurpose():
 		resets = t.Near.Of("no TTL")
 	case r.InUse && !r.ResetKnown():
 		resets = figures.Of("?")
 	}
-	return []string{t.Accent.Of(cursor) + m.sign(r), named.Of(subject), limited.Of(limit), m.denied(r, figures, l), used(r, share, l),
+	return []string{t.Accent.Of(cursor) + l.sign(r), named.Of(subject), limited.Of(limit), l.denied(r, figures), l.used(r, share),
 		retry, resets}
 }
 
 // sign marks rows that are marked, out of date or defective; the head says so in words.
-func (m *Model) sign(r *live.Row) string {
+func (l *layout) sign(r *live.Row) string {
 	switch {
-	case m.marked[r.ID()]:
-		return m.theme.Accent.Of("*")
+	case l.marked[r.ID()]:
+		return l.theme.Accent.Of("*")
 	case r.Stale:
-		return m.theme.Near.Of("?")
+		return l.theme.Near.Of("?")
 	case r.IsStuck():
-		return m.theme.Full.Of("!")
+		return l.theme.Full.Of("!")
 	case len(r.Defects) > 0:
-		return m.theme.Near.Of("!")
+		return l.theme.Near.Of("!")
 	}
 	return " "
 }
 
 // denied is how often a second the key is denied, and the last minute of that. What nobody counts is not 0.
-func (m *Model) denied(r *live.Row, figures ui.Style, l *layout) string {
+func (l *layout) denied(r *live.Row, figures ui.Style) string {
 	rate := r.DeniedRate()
 	if rate == 0 {
-		unknown := r.Layout == "" && (m.feed.NotCounted || m.feed.Denials.Problem != nil)
-		return m.theme.Faint.Of(strings.Repeat(" ", deniedWidth-1) + map[bool]string{true: "?", false: "-"}[unknown])
+		unknown := r.Layout == "" && (l.feed.NotCounted || l.feed.Denials.Problem != nil)
+		return l.theme.Faint.Of(strings.Repeat(" ", deniedWidth-1) + map[bool]string{true: "?", false: "-"}[unknown])
 	}
-	if r.IsDenied(m.feed.Clock) {
-		figures = m.theme.Denied
+	if r.IsDenied(l.feed.Clock) {
+		figures = l.theme.Denied
 	}
 	text := ui.PadLeft(figures.Of(ui.Rate(rate)), deniedWidth)
 	if l.spark > 0 {
-		text += " " + figures.Of(ui.Sparks(r.Denial.Counts.Columns(m.feed.Clock, 60, l.spark), l.most))
+		text += " " + figures.Of(ui.Sparks(r.Denial.Counts.Columns(l.feed.Clock, 60, l.spark), l.most))
 	}
 	return text
 }
 
 // used is what is used of the limit, as a bar and as figures.
-func used(r *live.Row, style ui.Style, l *layout) string {
+func (l *layout) used(r *live.Row, style ui.Style) string {
 	text := "-"
 	switch {
 	case !r.Found():
@@ -267,7 +268,7 @@ func used(r *live.Row, style ui.Style, l *layout) string {
 }
 
 // retry is when the next unit fits, if none does now.
-func (m *Model) retry(r *live.Row) string {
+func retry(r *live.Row) string {
 	switch {
 	case !r.InUse || !r.AtLimit():
 		return "-"

@@ -92,15 +92,6 @@ type (
 	overridesDue struct{}
 )
 
-// OnlyReads reports whether a message makes a feed read the store, and changes nothing that is drawn.
-func OnlyReads(msg tea.Msg) bool {
-	switch msg.(type) {
-	case refreshDue, denialsDue, overridesDue, passDue:
-		return true
-	}
-	return false
-}
-
 // New returns a feed that knows nothing yet. It reads until ctx ends.
 func New(ctx context.Context, o Options) *Feed {
 	f := &Feed{Options: o, ctx: ctx, Clock: o.Now(), Answered: o.Now(), Rows: map[ID]*Row{}, Allowed: History{Sums: true},
@@ -203,9 +194,6 @@ func (f *Feed) Look() tea.Cmd {
 	return f.reader.Fetch(f.ctx, ask)
 }
 
-// LookAgain reads everything that an action may have changed.
-func (f *Feed) LookAgain() tea.Cmd { return tea.Batch(f.Look(), f.LookOverrides()) }
-
 // LookOverrides reads the overrides, unless there are none, or that is under way.
 func (f *Feed) LookOverrides() tea.Cmd { return f.Overrides.look(f.ctx) }
 
@@ -244,7 +232,7 @@ func (f *Feed) absorb(s fetched) {
 	if store.IsAway(f.ScanError) { // no longer
 		f.ScanError = nil
 	}
-	f.absorbAway(&s.snapshot)
+	absorbAway(f, &s.snapshot)
 	f.Answered = s.Time
 	if f.Read = s.Detail; f.Wanted != nil {
 		f.Want(f.Wanted)
@@ -354,8 +342,8 @@ const (
 	restsFor  = 3
 )
 
-// ScanEvery is how often all keys are scanned now.
-func (f *Feed) ScanEvery() time.Duration { return max((1+restsFor)*f.Coverage.Took, passEvery) }
+// Every is how often all keys are scanned.
+func (c *Coverage) Every() time.Duration { return max((1+restsFor)*c.Took, passEvery) }
 
 // IsScanning reports whether not all keys were looked at yet, so that counts are the least that there are.
 func (f *Feed) IsScanning() bool { return f.Coverage.Passes == 0 && f.Query.Keys == nil }

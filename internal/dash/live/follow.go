@@ -108,7 +108,7 @@ type Away struct {
 }
 
 // absorbAway takes in which nodes do not answer.
-func (f *Feed) absorbAway(s *snapshot) {
+func absorbAway(f *Feed, s *snapshot) {
 	all := map[string]Away{}
 	for i := range s.Away {
 		a := &s.Away[i]

@@ -10,7 +10,7 @@ const HistoryLength = 300
 
 // History is a value at each of the last seconds.
 type History struct {
-	Values []float32 // a ring, NaN where nothing is known
+	Values []float32 // up to the last one, NaN where nothing is known
 	Last   int64     // the second of the last value
 	Sums   bool      // values of one second add up; else the greatest counts
 }
@@ -18,9 +18,6 @@ type History struct {
 // longestRefresh is how many seconds apart two values may be for the time between them to
 // be filled in.
 const longestRefresh = 60
-
-// slot is where in the ring a second is, also one before 1970.
-func slot(second int64) int64 { return (second%HistoryLength + HistoryLength) % HistoryLength }
 
 // Add puts a value into its second, and fills in the seconds since the last value evenly,
 // unless those are too many.
@@ -32,10 +29,7 @@ func (h *History) Add(at time.Time, value float32) {
 		return
 	}
 	if second <= h.Last {
-		i := slot(h.Last)
-		if len(h.Values) < HistoryLength {
-			i = int64(len(h.Values)) - 1
-		}
+		i := len(h.Values) - 1
 		switch {
 		case IsNaN(h.Values[i]):
 			h.Values[i] = value
@@ -60,25 +54,13 @@ func (h *History) Add(at time.Time, value float32) {
 	h.put(second, value)
 }
 
-// put appends the value of the next second.
+// put appends the value of the next second, and forgets the first of too many.
 func (h *History) put(second int64, value float32) {
-	if len(h.Values) < HistoryLength {
-		if h.Values = append(h.Values, value); len(h.Values) == HistoryLength {
-			h.rotate(second)
-		}
-	} else {
-		h.Values[slot(second)] = value
+	if len(h.Values) == HistoryLength {
+		copy(h.Values, h.Values[1:])
+		h.Values = h.Values[:HistoryLength-1]
 	}
-	h.Last = second
-}
-
-// rotate brings a slice that has just been filled into the order of a ring.
-func (h *History) rotate(last int64) {
-	ring := make([]float32, HistoryLength)
-	for i, value := range h.Values {
-		ring[slot(last-int64(HistoryLength-1-i))] = value
-	}
-	h.Values = ring
+	h.Values, h.Last = append(h.Values, value), second
 }
 
 // At returns the value of a second, NaN if it is not known.
@@ -87,10 +69,7 @@ func (h *History) At(second int64) float32 {
 	if back < 0 || back >= int64(len(h.Values)) {
 		return float32(math.NaN())
 	}
-	if len(h.Values) < HistoryLength {
-		return h.Values[int64(len(h.Values))-1-back]
-	}
-	return h.Values[slot(second)]
+	return h.Values[int64(len(h.Values))-1-back]
 }
 
 // Mean is the mean of the known values of the last seconds, the current second

@@ -72,7 +72,7 @@ type Effect struct {
 }
 
 // Effects is what each override does now, by its ID.
-func (f *Feed) Effects() map[string]Effect {
+func Effects(f *Feed) map[string]Effect {
 	effects := map[string]Effect{}
 	for id, known := range f.Denials.LetThrough {
 		effects[id] = Effect{LetThrough: known.PerSecond}

@@ -148,23 +148,14 @@ func (r *Row) IsDenied(now time.Time) bool {
 	return r.Denial != nil && now.Sub(r.Denial.last) < stillDenied
 }
 
-// DeniedShare is how much of what was asked for was denied lately, 1 being all of it, if
-// each request was of one unit.
-func (r *Row) DeniedShare() float64 {
-	denied := r.DeniedRate()
-	if denied == 0 {
-		return 0
-	}
-	return denied / (denied + r.Rate())
-}
-
-// PercentDenied writes DeniedShare. Less than all is not written as all.
+// PercentDenied is how much of what was asked for was denied lately, if each request was of one unit. Less than all is not
+// written as all.
 func (r *Row) PercentDenied() string {
-	share := r.DeniedShare()
-	if share < 1 {
-		share = min(share, 0.99)
+	denied, taken := r.DeniedRate(), r.Rate()
+	if denied > 0 && taken == 0 {
+		return "100%"
 	}
-	return fmt.Sprintf("%.0f%%", math.Round(share*100))
+	return fmt.Sprintf("%.0f%%", math.Round(min(denied/max(denied+taken, 1e-9), 0.99)*100))
 }
 
 // place is where a row belongs by its closeness to the limit. It is in whole percent, so

@@ -7,6 +7,7 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 
 	"github.com/limitctl/limitctl/internal/allowance"
+	"github.com/limitctl/limitctl/internal/decision"
 	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -54,8 +55,8 @@ type overrideInForce struct {
 	LetThroughPerSecond float64 `json:"let_through_per_second,omitempty"`
 }
 
-// Document is the data of the frame after what Look brought.
-func (f *Feed) Document(look tea.Msg) *Document {
+// DocumentOf is the data of the frame after what Look brought.
+func DocumentOf(f *Feed, look tea.Msg) *Document {
 	fetched, _ := look.(fetched)
 	if !f.NotCounted || f.Denials.Total > 0 {
 		fetched.Denials = f.Denials.Frame(f.Clock)
@@ -219,24 +220,17 @@ type readingDocument struct {
 	// RecordedLimit is the one that the key was last charged under, if another one is in force.
 	RecordedLimit string `json:"recorded_limit,omitempty"`
 	// Algorithm, Count, Burst and PeriodMS are what is known of the limit if that is not all.
-	Algorithm    string           `json:"algorithm,omitempty"`
-	Count        int64            `json:"count,omitempty"`
-	Burst        int64            `json:"burst,omitempty"`
-	PeriodMS     int64            `json:"period_ms,omitempty"`
-	Used         *int64           `json:"used"` // as the following, null if it is not known
-	Remaining    *int64           `json:"remaining"`
-	RetryAfterMS *int64           `json:"retry_after_ms"`
-	ResetAfterMS *int64           `json:"reset_after_ms"`
-	TTLMS        int64            `json:"ttl_ms"` // -1: it never expires
-	Taken        int64            `json:"taken"`
-	Defects      []defectDocument `json:"defects,omitempty"`
-}
-
-// defectDocument is a defect as JSON.
-type defectDocument struct {
-	Kind  string `json:"kind"`
-	Text  string `json:"text"`
-	Stuck bool   `json:"stuck"`
+	Algorithm    string            `json:"algorithm,omitempty"`
+	Count        int64             `json:"count,omitempty"`
+	Burst        int64             `json:"burst,omitempty"`
+	PeriodMS     int64             `json:"period_ms,omitempty"`
+	Used         *int64            `json:"used"` // as the following, null if it is not known
+	Remaining    *int64            `json:"remaining"`
+	RetryAfterMS *int64            `json:"retry_after_ms"`
+	ResetAfterMS *int64            `json:"reset_after_ms"`
+	TTLMS        int64             `json:"ttl_ms"` // -1: it never expires
+	Taken        int64             `json:"taken"`
+	Defects      []decision.Defect `json:"defects,omitempty"`
 }
 
 // MarshalJSON implements json.Marshaler. What other limiters wrote can be any number; it is bounded.
@@ -269,7 +263,7 @@ func (r Reading) MarshalJSON() ([]byte, error) {
 		d.RecordedLimit = r.Recorded.String()
 	}
 	for _, defect := range r.Defects {
-		d.Defects = append(d.Defects, defectDocument{string(defect.Kind), defect.Text, defect.Stuck})
+		d.Defects = append(d.Defects, decision.Defect(defect))
 	}
 	return json.Marshal(d)
 }
