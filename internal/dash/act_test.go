@@ -52,7 +52,7 @@ func TestAProtectedContextWantsItsNameTyped(t *testing.T) {
 func TestAReadOnlyContextHasNoActions(t *testing.T) {
 	d := begin(t, three, func(o *live.Options) { o.Actions = nil })
 	d.press("mrtu")
-	if d.change.IsAsking() || d.list.Marked() > 0 || d.change.IsActing() {
+	if d.change.IsAsking() || len(d.list.Marked) > 0 || d.change.IsActing() {
 		t.Error("something was done")
 	}
 	d.press("?")
@@ -145,7 +145,7 @@ func TestUndoAfterAResetOfNothing(t *testing.T) {
 func TestUndoNamesWhatWasReset(t *testing.T) {
 	d := begin(t, three, nil)
 	d.press("ryjmu")
-	if box := d.box(); d.list.Marked() != 1 || !strings.Contains(box, "full token-bucket/1m") || strings.Contains(box, "near") ||
+	if box := d.box(); len(d.list.Marked) != 1 || !strings.Contains(box, "full token-bucket/1m") || strings.Contains(box, "near") ||
 		!strings.Contains(box, "Backup: /backups/1.jsonl") {
 		t.Errorf("of full it asks:\n%s", box)
 	}
@@ -157,8 +157,8 @@ func TestMarksEndWithTheReset(t *testing.T) {
 		d := begin(t, three, nil)
 		d.actions.nothing = nothing
 		d.press("mry")
-		if len(d.actions.reset) != 1 || d.list.Marked() > 0 {
-			t.Errorf("nothing in use: %t; %v were reset, and %d are marked", nothing, d.actions.reset, d.list.Marked())
+		if len(d.actions.reset) != 1 || len(d.list.Marked) > 0 {
+			t.Errorf("nothing in use: %t; %v were reset, and %d are marked", nothing, d.actions.reset, len(d.list.Marked))
 		}
 	}
 }
@@ -182,8 +182,8 @@ func TestMarksThatAreHiddenAreLeft(t *testing.T) {
 	}
 	d.press("y<esc>")
 	full := store.Key{Subject: "full", Name: "token-bucket/1m"}
-	if len(d.actions.reset) != 1 || d.actions.reset[0].Subject != "near" || !d.list.IsMarked(live.OwnID(full)) {
-		t.Errorf("reset were %v, marked are %v", d.actions.reset, d.list.Marked())
+	if len(d.actions.reset) != 1 || d.actions.reset[0].Subject != "near" || !d.list.Marked[live.OwnID(full)] {
+		t.Errorf("reset were %v, marked are %v", d.actions.reset, len(d.list.Marked))
 	}
 	d = begin(t, three, nil)
 	if d.press("mm/calm<enter>ry"); d.actions.reset != nil || !strings.Contains(d.View(), "2 keys are marked, but not listed now") {

@@ -236,7 +236,7 @@ func (d *driver) subjects() string {
 	var all []string
 	for _, r := range d.feed.Listed {
 		name := r.Key.Subject
-		if d.list.IsMarked(r.ID()) {
+		if d.list.Marked[r.ID()] {
 			name += "*"
 		}
 		if r == d.list.Current() {

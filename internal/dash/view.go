@@ -254,7 +254,7 @@ func (m head) counts() string {
 	if f.Tally.Defective > 0 {
 		add(t.Near, ", "+output.Plural(f.Tally.Defective, "defect")+" (!)")
 	}
-	if n := m.list.Marked(); n > 0 {
+	if n := len(m.list.Marked); n > 0 {
 		add(t.Accent, fmt.Sprintf(", %d marked (*)", n))
 	}
 	blocks := 0

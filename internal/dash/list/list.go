@@ -22,18 +22,20 @@ type Model struct {
 	// Open shows everything about the key under the cursor.
 	Open func() tea.Cmd
 
+	// Marked are the keys that are marked.
+	Marked map[live.ID]bool
+
 	table    ui.Table
 	height   int // rows in sight
 	selected live.ID
 	moved    bool // the cursor stays with the selected key
-	marked   map[live.ID]bool
-	cause    int // the number of the cause that the cursor is on, from 1; 0 if it is on a row
+	cause    int  // the number of the cause that the cursor is on, from 1; 0 if it is on a row
 	filter   *filter
 }
 
 // New returns the screen of a feed.
 func New(feed *live.Feed, theme *ui.Theme, note *ui.Note) *Model {
-	m := &Model{feed: feed, theme: theme, note: note, height: 1, marked: map[live.ID]bool{}}
+	m := &Model{feed: feed, theme: theme, note: note, height: 1, Marked: map[live.ID]bool{}}
 	m.filter = &filter{Model: m, input: ui.NewInput()}
 	return m
 }
@@ -99,41 +101,35 @@ func (m *Model) Current() *live.Row {
 // the marked ones that are listed, or else the current one. What is not seen is not changed. If only keys that are not
 // listed are marked, there are none: the one under the cursor is not what was meant.
 func (m *Model) Chosen() (keys []live.ID, hidden int) {
-	if len(m.marked) == 0 {
+	if len(m.Marked) == 0 {
 		if r := m.Current(); r != nil {
 			keys = []live.ID{r.ID()}
 		}
 		return keys, 0
 	}
 	for _, r := range m.feed.Listed {
-		if m.marked[r.ID()] {
+		if m.Marked[r.ID()] {
 			keys = append(keys, r.ID())
 		}
 	}
 	slices.SortFunc(keys, live.CompareIDs)
-	return keys, len(m.marked) - len(keys)
+	return keys, len(m.Marked) - len(keys)
 }
 
 // Unmark forgets marks: of these keys, or all with nil. It reports whether there were any.
 func (m *Model) Unmark(keys []live.ID) (were bool) {
-	were = len(m.marked) > 0
+	were = len(m.Marked) > 0
 	if keys == nil {
-		clear(m.marked)
+		clear(m.Marked)
 	}
 	for _, key := range keys {
-		delete(m.marked, key)
+		delete(m.Marked, key)
 	}
 	return were
 }
 
-// IsMarked reports whether a key is marked.
-func (m *Model) IsMarked(id live.ID) bool { return m.marked[id] }
-
-// Marked is how many keys are marked.
-func (m *Model) Marked() int { return len(m.marked) }
-
 // Pins reports whether somebody works with a key here.
-func (m *Model) Pins(id live.ID) bool { return m.marked[id] || m.moved && id == m.selected }
+func (m *Model) Pins(id live.ID) bool { return m.Marked[id] || m.moved && id == m.selected }
 
 // Follow keeps the cursor with its key, and in sight.
 func (m *Model) Follow() {
@@ -212,10 +208,10 @@ func (m *Model) reverse() tea.Cmd {
 // mark marks the key under the cursor or takes its mark away, and goes to the next one.
 func (m *Model) mark() tea.Cmd {
 	if r := m.Current(); r != nil {
-		if m.marked[r.ID()] {
-			delete(m.marked, r.ID())
+		if m.Marked[r.ID()] {
+			delete(m.Marked, r.ID())
 		} else {
-			m.marked[r.ID()] = true
+			m.Marked[r.ID()] = true
 		}
 		m.Move(1)
 	}

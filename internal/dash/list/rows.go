@@ -216,7 +216,7 @@ func (l *layout) cells(r *live.Row, subject, limit string, selected bool) []stri
 // sign marks rows that are marked, out of date or defective; the head says so in words.
 func (l *layout) sign(r *live.Row) string {
 	switch {
-	case l.marked[r.ID()]:
+	case l.Marked[r.ID()]:
 		return l.theme.Accent.Of("*")
 	case r.Stale:
 		return l.theme.Near.Of("?")

@@ -146,7 +146,7 @@ func (f *Feed) Update(msg tea.Msg) tea.Cmd {
 		}
 		return f.LookDenials()
 	case overridesLook:
-		return f.absorbOverrides(msg)
+		return absorbOverrides(f, msg)
 	case overridesDue:
 		if f.Paused {
 			return f.After(max(f.Refresh, tablesEvery), msg)
@@ -237,7 +237,7 @@ func (f *Feed) absorb(s fetched) {
 	if f.Read = s.Detail; f.Wanted != nil {
 		f.Want(f.Wanted)
 	}
-	f.forget(&s)
+	forget(f, &s)
 	f.Arrange()
 }
 
@@ -245,7 +245,7 @@ func (f *Feed) absorb(s fetched) {
 const forgetAfter = time.Minute
 
 // forget makes keys that were not found unused, and after a while stops following them.
-func (f *Feed) forget(s *fetched) {
+func forget(f *Feed, s *fetched) {
 	for _, key := range s.Asked {
 		r := f.Rows[key]
 		if r == nil || r.Updated.Equal(s.Time) {
@@ -453,7 +453,7 @@ func (f *Feed) AtLimit() (n int64, exact bool) {
 
 // absorbOverrides takes in what a look at the overrides brought. What is left of limits depends on them, so the first
 // scan begins after the first look, and the followed keys are read again after a change.
-func (f *Feed) absorbOverrides(look overridesLook) tea.Cmd {
+func absorbOverrides(f *Feed, look overridesLook) tea.Cmd {
 	first := !f.Overrides.looked
 	var reread, scan tea.Cmd
 	if f.Overrides.take(look) {
