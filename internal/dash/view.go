@@ -61,7 +61,7 @@ func (m *model) body(height int) []string {
 // paneHeight is how many lines the detail below the list has, 0 for none.
 func (m *model) paneHeight() int {
 	const least, pane = 30, 9
-	if m.screen != m.list || m.list.Still || m.height < least || m.list.Current() == nil {
+	if m.screen != m.list || m.list.Still || m.height < least || len(m.feed.Listed) == 0 {
 		return 0
 	}
 	return pane
@@ -243,7 +243,10 @@ func (m head) counts() string {
 	}
 	text := t.Plain.Of(m.matched()+", ") + style.Of(about+output.Thousands(atLimit)+" at the limit")
 	var parts []string
-	add := func(style ui.Style, text string) { parts = append(parts, style.Of(text)) }
+	add := func(style ui.Style, text string) {
+		rest := strings.TrimPrefix(text, ", ")
+		parts = append(parts, text[:len(text)-len(rest)]+style.Of(rest))
+	}
 	if n := len(f.Denials.Keys); n > 0 {
 		more := ""
 		if f.Denials.Others > 0 {

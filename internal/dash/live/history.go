@@ -2,6 +2,7 @@ package live
 
 import (
 	"math"
+	"slices"
 	"time"
 )
 
@@ -59,6 +60,9 @@ func (h *History) put(second int64, value float32) {
 	if len(h.Values) == HistoryLength {
 		copy(h.Values, h.Values[1:])
 		h.Values = h.Values[:HistoryLength-1]
+	}
+	if n := len(h.Values); n == cap(h.Values) && n > HistoryLength/4 { // else it would grow to far more than are kept
+		h.Values = slices.Grow(h.Values, HistoryLength-n)
 	}
 	h.Values, h.Last = append(h.Values, value), second
 }
