@@ -59,6 +59,18 @@ func TestALostStoreLeavesTheLastFrameAndComesBack(t *testing.T) {
 	}
 }
 
+// That a scan had no answer is over with the next answer; that it may not scan is not.
+func TestAnErrorThatHasEndedIsGone(t *testing.T) {
+	d := begin(t, three, nil)
+	for err, stays := range map[error]bool{store.ErrUnavailable: false, store.ErrRefused: true} {
+		d.feed.ScanError = fmt.Errorf("%w: it says so", err)
+		d.run(d.feed.Look())
+		if text := d.View(); strings.Contains(text, "not all keys could be scanned") != stays {
+			t.Errorf("after an answer, with %v:\n%s", err, text)
+		}
+	}
+}
+
 // Those at the limit stay in view, however many others there are.
 func TestNoMoreThanMaxKeysAreFollowed(t *testing.T) {
 	d := begin(t, func(d *driver) {
