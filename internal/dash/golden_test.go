@@ -167,7 +167,7 @@ func TestFrames(t *testing.T) {
 				name := fmt.Sprintf("%s-%dx%d", view.name, size.Width, size.Height)
 				shown := begin(t, nil, view.change)
 				if size.Width == 80 {
-					shown = beginIn(t, ui.OwnColors(), nil, view.change)
+					shown = beginIn(t, ui.OfTerminal(func(string) string { return "" }), nil, view.change)
 					name += "-color"
 				}
 				if view.fill == nil {

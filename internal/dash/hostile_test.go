@@ -48,7 +48,7 @@ func TestFramesOfHostileNames(t *testing.T) {
 	t.Parallel()
 	texts := hostiletext.Texts()
 	backend := &awayStore{}
-	d := beginIn(t, ui.OwnColors(), hostile, func(o *live.Options) {
+	d := beginIn(t, ui.OfTerminal(func(string) string { return "" }), hostile, func(o *live.Options) {
 		backend.Keyspace, o.Store = o.Store, backend
 		o.Context, o.Where, o.Selection = texts[0], texts[1]+strings.Join(texts, ""), strings.Join(texts, "")
 		o.Servers = func(context.Context) []live.Server {

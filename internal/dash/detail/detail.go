@@ -75,7 +75,7 @@ func (m *Model) lines(columns int) []string {
 	switch {
 	case !r.Found():
 	case r.LimitKnown():
-		limit += "  " + r.Limit.String() + ": " + limitWords(r.Limit)
+		limit += "  " + r.Limit.String()
 	default:
 		limit += "  " + r.LimitText() + ": its keys do not tell the rest of it"
 	}
@@ -281,33 +281,4 @@ func whatIsKnown(r *live.Row) string {
 		return ""
 	}
 	return "the keys do not tell " + strings.Join(lacks, ", ") + "; --limit can say the limit"
-}
-
-// limitWords says a limit in words.
-func limitWords(l store.Limit) string {
-	period := l.PeriodText()
-	words := fmt.Sprintf("at most %s in %s", output.Thousands(l.Count), period)
-	if unit, is := map[string]string{"1s": "a second", "1m": "a minute", "1h": "an hour", "1d": "a day"}[period]; is {
-		words = fmt.Sprintf("at most %s %s", output.Thousands(l.Count), unit)
-	}
-	switch l.Algorithm {
-	case store.TokenBucket:
-		return fmt.Sprintf("%s, refilled steadily, %s at once", words, output.Thousands(l.Capacity()))
-	case store.LeakyBucket:
-		return fmt.Sprintf("%s, evenly spaced, %s waiting", words, output.Thousands(l.Capacity()))
-	case store.FixedWindow:
-		if l.Calendar != nil {
-			return words + ", counted from 0 in each window of a calendar"
-		}
-		return words + ", counted from 0 in each window"
-	case store.SlidingLog:
-		return words + ", in any such time, exactly"
-	case store.SlidingCounter:
-		if l.Slices > 1 {
-			slice := store.FormatPeriod(l.Period / time.Duration(l.Slices))
-			return fmt.Sprintf("%s, in any such time, give or take a slice of %s", words, slice)
-		}
-		return words + ", in any such time, approximately"
-	}
-	return words
 }

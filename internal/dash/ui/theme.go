@@ -101,9 +101,6 @@ func OfTerminal(getenv func(string) string) *Theme {
 	return newTheme(profile, background)
 }
 
-// OwnColors is a theme in the sixteen colours that a terminal's owner chose.
-func OwnColors() *Theme { return newTheme(termenv.ANSI, Unknown) }
-
 // NoColors is the theme of a text without styles.
 func NoColors() *Theme { return newTheme(termenv.Ascii, Unknown) }
 
