@@ -41,10 +41,10 @@ type layout struct {
 	most        float32 // denials of any row in sight in a part of the minute
 }
 
-// needs are the columns that subjects and limits take.
-func (m *Model) needs() (subject, limit int) {
+// needs are the columns that subjects, limits and figures take.
+func (m *Model) needs() (subject, limit, figure int) {
 	const usual, denied = 60, 100 // no row makes the column wider than that
-	subject, limit = 12, 8
+	subject, limit, figure = 12, 8, 5
 	for _, r := range m.feed.Listed {
 		most := usual
 		switch {
@@ -54,13 +54,14 @@ func (m *Model) needs() (subject, limit int) {
 			most = denied
 		}
 		subject, limit = max(subject, min(r.SubjectWidth, most)), max(limit, r.LimitWidth+ui.TextWidth(effect(r)))
+		figure = max(figure, len(live.UsedOf(r)))
 	}
-	return subject, limit
+	return subject, limit, figure
 }
 
 // Natural is the columns that a frame takes in which all names are whole.
 func (m *Model) Natural() int {
-	subject, limit := m.needs()
+	subject, limit, _ := m.needs()
 	l := m.layout(wide)
 	return max(wide, l.fixed()+ui.Gap+subject+limit)
 }
@@ -81,13 +82,14 @@ func (m *Model) layout(width int) layout {
 	case width >= wide:
 		l.bar, l.figure, l.leastLimit = 10, 11, 16
 	}
+	subject, limit, figure := m.needs()
+	l.figure = min(l.figure, figure)
 	used := l.figure
 	if l.bar > 0 {
 		used += l.bar + 1
 	}
 	l.columns = []ui.Column{{Width: ui.Mark}, {Title: "SUBJECT"}, {Title: "LIMIT"}, {Title: "DENIED/S", Width: deniedWidth},
 		{Title: "USED", Width: used}, {Title: "RETRY", Width: 6, Right: true}, {Title: "RESETS", Width: 7, Right: true}}
-	subject, limit := m.needs()
 	if width < narrow {
 		l.columns[retryColumn].Width, l.columns[resetsColumn].Width = 0, 0
 		ui.Grow(l.columns, subjectColumn, width, 1)
