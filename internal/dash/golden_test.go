@@ -213,6 +213,13 @@ func TestColumnsAreTheSame(t *testing.T) {
 // No terminal is too small, or of a size that a frame does not fill.
 func TestFramesFitAnyTerminal(t *testing.T) {
 	t.Parallel()
+	many := begin(t, three, nil)
+	many.feed.Away = map[string]live.Away{}
+	for node := range 28 { // the head has a line for each of them
+		many.feed.Away[fmt.Sprint(node)] = live.Away{}
+	}
+	many.send(tea.WindowSizeMsg{Width: 80, Height: 33})
+	many.checkSize("with many nodes away", many.View())
 	for _, keys := range []string{"", "/acme", "<enter>", "?", "mmmr", "o"} {
 		d := begin(t, three, func(o *live.Options) { o.Servers = threeServers })
 		d.press(keys)

@@ -47,10 +47,10 @@ func (m *model) View() string {
 // body is the screen, with the detail of the selected row below the list where there is room.
 func (m *model) body(height int) []string {
 	pane := m.paneHeight()
-	lines := ui.Lines(m.screen.View(m.width, height-pane))
-	if pane == 0 {
-		return lines
+	if pane == 0 || height < 2*pane { // the head can be high, too
+		return ui.Lines(m.screen.View(m.width, height))
 	}
+	lines := ui.Lines(m.screen.View(m.width, height-pane))
 	for len(lines) < height-pane {
 		lines = append(lines, "")
 	}
