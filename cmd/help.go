@@ -96,7 +96,7 @@ func newHelpPrinter(g *cli.Globals, cmd *cobra.Command) *helpPrinter {
 
 func (p *helpPrinter) print(cmd *cobra.Command, all bool) {
 	common := strings.Fields(commonFlags[cmd.Name()])
-	short := !all && common != nil && cmd.Parent() == cmd.Root()
+	short := !all && len(common) > 0 && cmd.Parent() == cmd.Root()
 	text, examples := strings.TrimSpace(cmd.Long), cmd.Example
 	var codes string
 	if i := strings.Index(text, exitCodesBegin); i >= 0 {

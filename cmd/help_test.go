@@ -19,6 +19,9 @@ func TestHelpFitsAScreen(t *testing.T) {
 		if lines := strings.Count(short.String(), "\n"); lines > 60 {
 			t.Errorf("%s --help has %d lines", c.CommandPath(), lines)
 		}
+		if strings.Contains(short.String(), "runs:\n\n") {
+			t.Errorf("%s --help has a title and no flags", c.CommandPath())
+		}
 		for _, group := range flagGroupsOf(c) {
 			for _, flag := range group.flags {
 				if !strings.Contains(whole.String(), "--"+flag.Name) {

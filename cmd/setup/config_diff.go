@@ -98,7 +98,7 @@ func (o *diffOptions) run(ctx context.Context, args []string) error {
 		return cli.ErrDenied
 	}
 	if !o.Quiet {
-		o.Note("nothing differs")
+		o.Note("%s", map[bool]string{true: "no key in use changes its limit", false: "nothing differs"}[answer.ofKeys])
 	}
 	return nil
 }

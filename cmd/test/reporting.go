@@ -85,7 +85,9 @@ func (o *reportingOptions) finish(g *cli.Globals, document *report.Document, pro
 	// A run may lack the metric of a threshold. The rest is printed anyway.
 	document.Origin = origin(g)
 	_, failure := document.Evaluate(promises)
-	if err := o.write(g, document); err != nil {
+	if err := o.write(g, document); err != nil && failure == nil && errors.Is(o.exit(document), cli.ErrDenied) {
+		g.Note("%s", g.WithoutSecrets(cli.Message(err))) // a pipeline needs the verdict
+	} else if err != nil {
 		failure = errors.Join(err, failure)
 	}
 	if !replaced && !o.summaryFlags.replacesAnswer() {

@@ -24,7 +24,7 @@ words() {
 	case $LIMITCTL_ARGS in
 	*'
 '?*) printf '%s\n' "$LIMITCTL_ARGS" ;;
-	*) printf '%s\n' "$LIMITCTL_ARGS" | xargs -n 1 printf '%s\n' ;;
+	*) printf '%s\n' "$LIMITCTL_ARGS" | xargs -n 1 printf "%s\n" 2>/dev/null ;;
 	esac
 }
 
@@ -39,7 +39,8 @@ install)
 	fi
 	;;
 run)
-	given=$(words)
+	given=$(words) || { echo "limitctl: args has a quote without its end: $LIMITCTL_ARGS" >&2; exit 2; }
+	if [ -z "$given" ]; then echo "limitctl: args is empty; give a command, such as: consume deploys --limit 5/1d" >&2; exit 2; fi
 	set -f
 	IFS='
 '

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/limitctl/limitctl/internal/allowance"
+	"github.com/limitctl/limitctl/internal/config"
 	"github.com/limitctl/limitctl/internal/operation"
 	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
@@ -196,7 +197,8 @@ func WriteSummary(g *Globals, path string, text []byte) error {
 // command reads.
 func CheckPlaces(cmd *cobra.Command, g *Globals) error {
 	flags := cmd.Flags()
-	reads := flags.Args()
+	files := ConfigEnvironment(g)
+	reads := append(flags.Args(), config.LocalFile, files.UserFile(), g.Env.Getenv("LIMITCTL_CONFIG"))
 	for _, flag := range []string{"config", "trace", "against"} {
 		if f := flags.Lookup(flag); f == nil || !f.Changed {
 			continue

@@ -368,6 +368,9 @@ func (g *Globals) GivenBy(flag string) (origin string, given bool) {
 // prefix of ours, so for these any protected context of the address counts.
 func (g *Globals) SettingsToChange() (*Settings, error) {
 	s, err := g.Settings()
+	if err == nil {
+		err = s.CheckNamed(g.Env)
+	}
 	if err != nil {
 		return s, err
 	}

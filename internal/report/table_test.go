@@ -62,7 +62,7 @@ func TestWarningsComeFirst(t *testing.T) {
 	for _, want := range []string{
 		"FAIL       admitted 10 units too many",
 		"! interrupted",
-		"! the load generator was the limit, not the store: latency and throughput are not judged; correctness is",
+		"! the load generator was the limit, not the store: times are upper bounds, throughput is not judged; correctness is",
 		"✗ 1,203 of 31,625 arrivals were dropped (3.8%)",
 		"✗ 312 requests ended in an error (1.0%); 12 of them may have been charged all the same",
 		"300 × redis://localhost:6379 did not answer within 2s",

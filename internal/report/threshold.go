@@ -186,7 +186,8 @@ func (d *Document) Evaluate(expressions []Expression) (held bool, err error) {
 				return false, err
 			}
 			t := Threshold{Expression: e.text, Run: i, Actual: actual, OK: ok}
-			if err == nil && e.metric.ofMachine && d.Runs[i].GeneratorLimited && !e.isMissedInService(&d.Runs[i]) {
+			late := err == nil && e.metric.ofMachine && d.Runs[i].GeneratorLimited
+			if late && !e.isMissedInService(&d.Runs[i]) && !(ok && e.isKeptInSpiteOfDelay(&d.Runs[i])) {
 				t.OK, t.NotJudged = false, "the load generator was the limit"
 			}
 			held = held && t.OK
@@ -195,6 +196,12 @@ func (d *Document) Evaluate(expressions []Expression) (held bool, err error) {
 	}
 	d.Thresholds = thresholds
 	return held, nil
+}
+
+// isKeptInSpiteOfDelay reports whether a promise that is kept although the load generator was late is kept all the same: a time
+// from the instant that was planned has the delay in it. Requests that were dropped have no time.
+func (e Expression) isKeptInSpiteOfDelay(r *Run) bool {
+	return e.metric.withDelay && e.isBound() && r.Dropped == 0
 }
 
 // isMissedInService reports whether the time of service alone is longer than was promised: that is not the load generator's doing.
@@ -268,6 +275,8 @@ type metric struct {
 	whole func(*Run) int64
 	// service returns, of a time that a load generator makes longer by its delay, what is not delay; nil if there is no such part.
 	service func(*Run) *big.Rat
+	// withDelay: the figure is a time from the instant that was planned.
+	withDelay bool
 	// ofMachine: a load generator that was the limit decides the figure, so that no promise of it is judged then.
 	ofMachine bool
 }
@@ -302,7 +311,8 @@ func allMetrics() []metric {
 					return nil
 				}
 			}
-			m := metric{name: times.prefix + figure.Name, kind: duration, optional: times.optional, ofMachine: true, of: in(times.of)}
+			m := metric{name: times.prefix + figure.Name, kind: duration, optional: times.optional, ofMachine: true, of: in(times.of),
+				withDelay: times.prefix == ""}
 			if times.service != nil {
 				m.service = in(times.service)
 			}
