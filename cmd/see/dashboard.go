@@ -259,9 +259,11 @@ func (o *dashboardOptions) follow(ctx context.Context, backend store.Store, opti
 	options.InForce = func(e *admin.Entry, override *store.Override) store.Limit { return now.Load().InForce(e, override) }
 	options.Config = func() string { return now.Load().source }
 	if !o.once {
+		quiet := *o.Globals // nothing is printed into the screen
+		quiet.Quiet = true
 		panics.Go(func() error {
 			for o.Env.Sleep(ctx, lookEvery) == nil {
-				if c, err := o.LookAgain(ctx, backend); err == nil { // else the limits stay
+				if c, err := quiet.LookAgain(ctx, backend); err == nil { // else the limits stay
 					now.Store(&limits{allowance.NewConfiguredLimits(c.Policies), c.Source.String()})
 				}
 			}

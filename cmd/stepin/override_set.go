@@ -140,9 +140,14 @@ func (o *overrideSetOptions) arguments(cmd *cobra.Command, args []string) error 
 	if o.policy == "" {
 		return checkBlockable(args[0])
 	}
+	return nil
+}
+
+// checkValues refuses patterns in the place of attributes' values.
+func (o *overrideSetOptions) checkValues(ctx context.Context, args []string) error {
 	for _, attribute := range args {
 		name, value, _ := strings.Cut(attribute, "=")
-		if o.isPatternValue(cmd.Context(), name, value) {
+		if o.policy != "" && o.isPatternValue(ctx, name, value) {
 			return cli.Usagef("%s: an attribute has one value, so %q is no pattern; write %s without --policy", attribute, value,
 				shell.Command(name+":"+value, "--limit-name", o.policy+"/"+cmp.Or(o.limitName, "*")))
 		}
@@ -150,8 +155,8 @@ func (o *overrideSetOptions) arguments(cmd *cobra.Command, args []string) error 
 	return nil
 }
 
-// isPatternValue reports whether the value of an attribute looks like a pattern or a network, which it cannot be unless it is that
-// of one client.
+// isPatternValue reports whether the value of an attribute looks like a pattern or a network. Neither is allowed, except the
+// network that stands for one client.
 func (o *overrideSetOptions) isPatternValue(ctx context.Context, name, value string) bool {
 	network, err := netip.ParsePrefix(value)
 	if err != nil || network.Addr().Is4() {
@@ -259,6 +264,7 @@ func (o *overrideSetOptions) plan(cmd *cobra.Command) (*overridePlan, error) {
 	}
 	lasts := []string{"--for", store.FormatPeriod(plan.Lasts)}
 	if o.until != "" {
+		plan.Until = end
 		lasts = []string{"--until", end.UTC().Format(time.RFC3339)}
 	}
 	plan.Text = strings.TrimPrefix(effect+" ", " ") + shell.Command(lasts...)
@@ -267,6 +273,9 @@ func (o *overrideSetOptions) plan(cmd *cobra.Command) (*overridePlan, error) {
 
 // choose adds whom the override is for, by the configuration in force.
 func (o *overrideSetOptions) choose(ctx context.Context, plan *overridePlan, args []string) error {
+	if err := o.checkValues(ctx, args); err != nil {
+		return err
+	}
 	args, err := o.NameClients(ctx, o.exact, o.policy, args)
 	if err != nil {
 		return err
@@ -288,13 +297,13 @@ func (o *overrideSetOptions) choose(ctx context.Context, plan *overridePlan, arg
 	if err := plan.Override.Check(plan.Lasts); err != nil { // before the audit records the begin of a change
 		return err
 	}
-	if plan.configured = c.Configured(); o.policy != "" && c.Doubt != nil {
+	if plan.configured = c.Configured(); o.policy+o.limitName != "" && c.Doubt != nil {
 		return c.Doubt
 	}
 	return nil
 }
 
-// keepBurst gives a --limit without a burst the one that the limits of policies have which it replaces.
+// keepBurst gives a --limit without burst=N the burst of the limits of policies that it replaces.
 func (o *overrideSetOptions) keepBurst(plan *overridePlan, policies []*policy.Policy) error {
 	override := &plan.Override
 	if override.Effect != store.OverrideLimit || !override.Limit.Algorithm.HasBurst() || strings.Contains(o.limit, "burst=") {
@@ -426,7 +435,7 @@ func (o *overrideSetOptions) set(ctx context.Context, s *cli.Settings, plan *ove
 	}
 	answer.overrides = []*store.Override{set}
 	printErr := o.Print(answer)
-	if same != nil {
+	if same != nil && !o.Quiet {
 		o.Note("it was in force already, %s; its end and its reason are new", cli.Ending(same, o.Env.Now()))
 	}
 	if answer.concerned == nil && !o.Quiet {

@@ -64,7 +64,7 @@ type found struct {
 	chosen *Settings
 	// filePassword is the content of the context's password file.
 	filePassword string
-	// inForce and away are what InForce has found, early is the store that it opened for that, and unread says why it could
+	// inForce and away, its error, are what InForce has found, early is the store that it opened for that, and unread says why it could
 	// not read there.
 	inForce *InForce
 	away    error
@@ -89,7 +89,7 @@ type Settings struct {
 	chosenBy string
 	// hidden is the context chosen by "context use" that LIMITCTL_STORE overrides.
 	hidden string
-	// Guard is another, protected context that has the same store; see protect.go.
+	// Guard is another, protected context that has the same store; see SettingsToChange.
 	Guard *config.Context
 	// guardAnnounced: the command has named Guard to the user.
 	guardAnnounced bool

@@ -90,7 +90,7 @@ func (g *Globals) CloseEarly() error {
 // [store.IsAway] has a configuration beside it: the version that was kept on this machine, else that of the files.
 // With --config store: something has to be published. A --config FILE with policies is a what-if, of which it warns.
 func (g *Globals) InForce(ctx context.Context) (*InForce, error) {
-	if g.inForce == nil {
+	if g.inForce == nil && g.away == nil {
 		g.inForce, g.away = g.findInForce(ctx)
 	}
 	return g.inForce, g.away

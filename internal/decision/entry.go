@@ -10,6 +10,9 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
+// entryNumbers is how many fields of an entry are a number that may be unknown.
+const entryNumbers = 9
+
 // Entry is the state of a key in JSON. Unknown values are null.
 type Entry struct {
 	Key      string `json:"key"`
@@ -53,7 +56,7 @@ type Entry struct {
 
 	// The values of the pointers above, in one allocation: there can be millions of entries.
 	algorithm string
-	numbers   [9]int64
+	numbers   [entryNumbers]int64
 }
 
 // Defect is what is wrong with keys of another limiter, in JSON.
@@ -98,7 +101,7 @@ func NewEntry(e *admin.Entry, facts Facts) *Entry {
 		d.algorithm = e.Limit.Algorithm.String()
 		d.Algorithm = &d.algorithm
 	}
-	for i, field := range [...]struct {
+	for i, field := range [entryNumbers]struct {
 		to    **int64
 		known bool
 		value int64

@@ -22,8 +22,10 @@ type OverridePlan struct {
 	// Override is whom it is about, what it does and why. The runner says who sets it, and
 	// the store the rest.
 	Override store.Override
-	// Lasts is for how long, at most [store.MaxOverrideTime].
+	// Lasts is for how long, at most [store.MaxOverrideTime]. Until is when it ends, however long the answer to the
+	// question takes; zero for what Lasts from then on.
 	Lasts time.Duration
+	Until time.Time
 	// Text is the override in the words of a command line, for the audit log.
 	Text    string
 	Consent Consent
@@ -47,8 +49,12 @@ func (r *Runner) SetOverride(ctx context.Context, plan *OverridePlan, observer O
 	var set *store.Override
 	_, err = r.change(ctx, observer, &change{entry: entry, Counts: counts, consent: plan.Consent,
 		question: "Set this override for " + output.Duration(plan.Lasts), make: func() error {
+			lasts := plan.Lasts
+			if !plan.Until.IsZero() {
+				lasts = plan.Until.Sub(r.Now())
+			}
 			return r.within(ctx, func(ctx context.Context) error {
-				done, err := table.SetOverride(ctx, wanted, plan.Lasts)
+				done, err := table.SetOverride(ctx, wanted, lasts)
 				if err != nil {
 					return err
 				}

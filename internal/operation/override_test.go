@@ -67,6 +67,17 @@ func TestAnOverrideIsAskedForSetAndWrittenDown(t *testing.T) {
 	}
 }
 
+// An override that ends at an instant ends then, however long the question takes.
+func TestAnOverrideUntilAnInstant(t *testing.T) {
+	s := newSite(t)
+	plan := planToTriple(t, "a")
+	plan.Until = s.now.Add(time.Hour)
+	set, err := s.SetOverride(t.Context(), plan, &watcher{onConfirm: func() { s.now = s.now.Add(10 * time.Minute) }})
+	if err != nil || set.Left > 50*time.Minute || set.Left < 50*time.Minute-time.Second {
+		t.Errorf("set is %+v, %v", set, err)
+	}
+}
+
 // What ended, how and when, comes from the audit log alone.
 func TestWhichOverridesHaveEnded(t *testing.T) {
 	s := newSite(t)

@@ -220,7 +220,7 @@ func (r *Runner) resetBatch(ctx context.Context, t *targets, batch backup.Batch)
 		t.Counts, t.foreign = before, foreign
 		first := reported == 0 && !unsure
 		deleted, late, err := r.Store.Delete(ctx, batch.Records...)
-		reported += deleted
+		reported = min(reported+deleted, len(batch.Records)) // who was used since the try before is deleted again
 		t.Changed += int64(reported)
 		if t.backup != nil && first {
 			// A record that was damaged since the scan cannot be brought back, and in the

@@ -28,12 +28,14 @@ const (
 func TestADeletionWhoseAnswerIsLost(t *testing.T) {
 	for name, test := range map[string]struct {
 		carriedOut int // of the first batch, before the answer is lost
+		told       int // of these
 		err        error
 	}{
-		"all":         {keysPerBatch, store.ErrOutcomeUnknown},
-		"some":        {100, store.ErrOutcomeUnknown},
-		"none":        {0, store.ErrOutcomeUnknown},
-		"not reached": {0, store.ErrUnavailable},
+		"all":            {keysPerBatch, 0, store.ErrOutcomeUnknown},
+		"some":           {100, 0, store.ErrOutcomeUnknown},
+		"none":           {0, 0, store.ErrOutcomeUnknown},
+		"not reached":    {0, 0, store.ErrUnavailable},
+		"some and a key": {100, 100, store.ErrUnavailable}, // that is used again, and counts once
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t)
@@ -49,7 +51,7 @@ func TestADeletionWhoseAnswerIsLost(t *testing.T) {
 				if test.carriedOut > 0 { // all is left of it otherwise
 					s.take(t, records[0].Key.Subject, 1)
 				}
-				return 0, nil, test.err
+				return test.told, nil, test.err
 			}}
 			began := s.now
 			result, err := s.Reset(t.Context(), s.planToReset(t), &watcher{})

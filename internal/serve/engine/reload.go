@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -93,7 +94,7 @@ func (r *Reloader) Compare(settings published.Settings) {
 	settings.Use = func(v *published.Version) error {
 		c, err := r.Config.WithPublished(fmt.Sprintf("published version %d", v.Number), v.Text)
 		if err == nil && Hash(c) != r.state.Hash {
-			err = store.Invalidf("this process goes by %s, which differs", strings.Join(r.state.Files, ", "))
+			err = store.Invalidf("this process goes by %s, which differs", cmp.Or(strings.Join(r.state.Files, ", "), "no file"))
 		}
 		return err
 	}

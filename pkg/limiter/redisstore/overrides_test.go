@@ -166,6 +166,11 @@ func TestForeignOverrides(t *testing.T) {
 	if _, _, err := backend.RevokeOverride(ctx, first.ID); !errors.Is(err, store.ErrForeign) || server.Do("GET", key) != "x" {
 		t.Errorf("revoked a foreign value: %v", err)
 	}
+	at := strings.Index(whole, first.ID) + len(first.ID)
+	server.Do("SET", index, whole[:at]+sixBytes(created-1)+whole[at+6:])
+	if list, _, err := backend.Overrides(ctx); err != nil || len(list) != 1 {
+		t.Errorf("beside a damaged one that has ended: %+v, %v", list, err)
+	}
 	plant := [][]any{{"SET", index, "x"}, {"SET", index, whole[:40]}, {"SET", index, whole + "x"}, {"SET", index, "RI\x02" + whole[3:]},
 		{"SET", index, whole[:41] + "a:b c\x00d*" + whole[49:]}, {"SET", index, whole + strings.Repeat(whole[41:55], 1000)},
 		{"RPUSH", index, "x"}}

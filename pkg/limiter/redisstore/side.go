@@ -90,6 +90,7 @@ func (s side) Get(ctx context.Context, t admin.Table, names ...string) (found []
 	for i := range found {
 		found[i].Ends = cmp.Or(found[i].Ends, ends[found[i].Name])
 	}
+	found = slices.DeleteFunc(found, func(r admin.TableRecord) bool { return r.Ends != 0 && r.Ends <= now }) // also damaged ones
 	version.Value = version.Value[:admin.OverrideVersionSize]
 	return append(found, version), now, err
 }
