@@ -2,11 +2,11 @@ package dash
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/internal/allowance"
 	"github.com/limitctl/limitctl/internal/dash/live"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -55,26 +55,29 @@ func TestAnOverrideFromTheRow(t *testing.T) {
 	}
 }
 
+// The form is about the key itself, or a pattern that is made of it. One of everybody is not taken.
 func TestTheFormOfAnOverride(t *testing.T) {
 	for keys, want := range map[string]string{
-		"o<right><right><enter><enter><enter><enter><enter><enter>y": "limit 600/1m",
-		"ob<enter><enter><enter><enter><enter>y":                     "block",
-		"oe<enter><enter><enter><enter><enter>y":                     "exempt",
-		"oe<enter><enter> <enter><enter><enter>y":                    "exempt all",
+		"o<right><right><enter><enter><enter><enter><enter><enter>y": "full limit 600/1m of token-bucket/1m",
+		"ob<enter><enter><enter><enter><enter>y":                     "full block of token-bucket/1m",
+		"oe<enter><enter> <enter><enter><enter>y":                    "full exempt",
 		"oe<enter><enter><enter><enter><enter>n":                     "",
 		"oe<esc>":                                                    "",
 		"oe<enter><enter><enter>x<enter><enter>y":                    "", // 2hx is no duration
+		"b<enter><enter><enter><enter><enter>y":                      "full block",
+		"b<enter><bs>*<enter><enter><enter>scraper<enter>y":          "ful* block",
+		"e<enter><enter> <enter><enter><enter>y":                     "full exempt of token-bucket/1m",
+		"b<enter><bs><bs><bs><bs>*<enter><enter><enter><enter>y":     "",
+		"b<enter><bs><bs><bs><bs>ne*<enter><enter><enter><enter>y":   "ne* block",
+		"b<enter><bs><bs><bs><bs>[<enter><enter><enter><enter>y":     "",
 	} {
 		d := begin(t, three, nil)
 		d.press(keys)
 		got := ""
 		for _, o := range d.overrides() {
-			got = o.Effect.String()
-			if o.Effect == store.OverrideLimit {
-				got += " " + fmt.Sprintf("%d/%s", o.Limit.Count, store.FormatPeriod(o.Limit.Period))
-			}
-			if o.Names.IsZero() {
-				got += " all"
+			got = o.Subjects.String() + " " + allowance.Effect(&o)
+			if !o.Names.IsZero() {
+				got += " of " + o.Names.String()
 			}
 		}
 		if got != want {
