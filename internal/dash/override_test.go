@@ -58,7 +58,7 @@ func TestAnOverrideFromTheRow(t *testing.T) {
 // The form is about the key itself, or a pattern that is made of it. One of everybody is not taken.
 func TestTheFormOfAnOverride(t *testing.T) {
 	for keys, want := range map[string]string{
-		"o<right><right><enter><enter><enter><enter><enter><enter>y": "full limit 600/1m of token-bucket/1m",
+		"o<right><right><enter><enter><enter><enter><enter><enter>y": "full token-bucket:600/1m of token-bucket/1m",
 		"ob<enter><enter><enter><enter><enter>y":                     "full block of token-bucket/1m",
 		"oe<enter><enter> <enter><enter><enter>y":                    "full exempt",
 		"oe<enter><enter><enter><enter><enter>n":                     "",
