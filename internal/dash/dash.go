@@ -82,7 +82,7 @@ func Once(ctx context.Context, out io.Writer, o live.Options, theme *ui.Theme, c
 	if lines == 0 {
 		m.height = len(head{m}.lines()) + len(m.body(far)) + 1
 	}
-	for text := range strings.Lines(m.View()) {
+	for text := range strings.Lines(m.draw()) {
 		if _, err := fmt.Fprintln(out, strings.TrimRight(text, " \n")); err != nil {
 			return err
 		}

@@ -46,8 +46,10 @@ type model struct {
 	back    []screen // where esc goes to
 
 	width, height int
-	interrupted   bool  // by Ctrl-C
-	failed        error // what ended the dashboard
+	frame         string // the last one that was drawn
+	drawn         bool   // nothing has changed since
+	interrupted   bool   // by Ctrl-C
+	failed        error  // what ended the dashboard
 }
 
 func newModel(ctx context.Context, o live.Options, theme *ui.Theme) *model {
@@ -101,6 +103,7 @@ func (m *model) Init() tea.Cmd { return tea.Batch(m.feed.Init(), m.clock()) }
 // Update implements tea.Model.
 func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	var cmd tea.Cmd
+	m.drawn = m.drawn && live.OnlyReads(msg)
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
 		m.width, m.height = msg.Width, msg.Height

@@ -15,8 +15,16 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// View implements tea.Model. It draws exactly as many lines as the terminal has, none wider than it.
+// View implements tea.Model. It draws only what may have changed.
 func (m *model) View() string {
+	if !m.drawn {
+		m.frame, m.drawn = m.draw(), true
+	}
+	return m.frame
+}
+
+// draw draws exactly as many lines as the terminal has, none wider than it.
+func (m *model) draw() string {
 	head := head{m}.lines()
 	height := max(0, m.height-len(head)-1)
 	body := m.body(height)

@@ -92,6 +92,15 @@ type (
 	overridesDue struct{}
 )
 
+// OnlyReads reports whether a message makes a feed read the store, and changes nothing that is drawn.
+func OnlyReads(msg tea.Msg) bool {
+	switch msg.(type) {
+	case refreshDue, denialsDue, overridesDue, passDue:
+		return true
+	}
+	return false
+}
+
 // New returns a feed that knows nothing yet. It reads until ctx ends.
 func New(ctx context.Context, o Options) *Feed {
 	f := &Feed{Options: o, ctx: ctx, Clock: o.Now(), Answered: o.Now(), Rows: map[ID]*Row{}, Allowed: History{Sums: true},

@@ -40,30 +40,28 @@ func (t *Table) InSight(rows, height int) (from, to int) {
 func (t *Theme) Lines(columns []Column, rows [][]string) []string {
 	var shown []int
 	var titles []string
+	var styles []lipgloss.Style
 	for i := range columns {
-		if columns[i].Width > 0 {
-			shown = append(shown, i)
-			titles = append(titles, t.Faint.Of(columns[i].Title))
+		c := &columns[i]
+		if c.Width == 0 {
+			continue
 		}
+		shown, titles = append(shown, i), append(titles, t.Faint.Of(c.Title))
+		style := t.Plain.style.Width(c.Width)
+		if i > 0 && i < len(columns)-1 {
+			style = style.Width(c.Width + Gap).PaddingRight(Gap)
+		}
+		if c.Right {
+			style = style.Align(lipgloss.Right)
+		}
+		styles = append(styles, style)
 	}
 	drawn := table.New().Border(lipgloss.Border{}).BorderTop(false).BorderBottom(false).BorderLeft(false).BorderRight(false).
 		BorderHeader(false).BorderColumn(false).Wrap(false).Headers(titles...).
-		StyleFunc(func(_, i int) lipgloss.Style {
-			c := &columns[shown[i]]
-			style := t.Plain.style.Width(c.Width)
-			if i < len(shown)-1 && shown[i] > 0 {
-				style = style.Width(c.Width + Gap).PaddingRight(Gap)
-			}
-			if c.Right {
-				style = style.Align(lipgloss.Right)
-			}
-			return style
-		})
+		StyleFunc(func(_, i int) lipgloss.Style { return styles[i] })
 	total := 0
-	for n, i := range shown {
-		if total += columns[i].Width; n < len(shown)-1 && i > 0 {
-			total += Gap
-		}
+	for n := range shown {
+		total += styles[n].GetWidth()
 	}
 	for _, cells := range rows {
 		all := make([]string, len(shown))
