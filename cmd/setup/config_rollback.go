@@ -18,8 +18,8 @@ func newRollbackCmd(global *cli.Globals) *cobra.Command {
 		Short: "Bring an earlier configuration back, as a new version",
 		Long: `Rollback publishes the text of version N, or of the version before the one in
 force, as the next version. No version is lost, and a rollback can be rolled
-back. It shows and asks what config publish does. Usage stays: keys whose limit
-gets lower keep what they have used.
+back. It shows the same preview and asks the same question as config publish.
+Usage stays: keys whose limit gets lower keep what they have used.
 
 In a hurry give --no-keys. It does not read the keys, which takes minutes if
 there are millions, and checks all else.`,

@@ -223,7 +223,7 @@ func (a *showAnswer) addFrom(c *config.Config, name, value string, paths ...stri
 	a.add(name, value, cmp.Or(origin, "default"))
 }
 
-// warn is the share of a limit from which on it warns, empty for never.
+// warn is the share of a limit at which warnings begin, empty for never.
 func warn(l *policy.Limit) string {
 	if l.Warn == 0 {
 		return ""

@@ -169,7 +169,7 @@ func (a *overrideAnswer) printInForce(p *output.Printer) {
 	}
 }
 
-// printWhole prints which override that is on as many lines as it needs.
+// printWhole prints an override's ID, effect and subjects, on as many lines as needed.
 func printWhole(p *output.Printer, o *store.Override) {
 	p.Line("%s  %s", o.ID, p.Paint(effectStyle(o), allowance.Effect(o)))
 	for _, line := range output.Break(allowance.WhomText(o), restWidth(p)) {
@@ -207,7 +207,7 @@ func effectStyle(o *store.Override) output.Style {
 	}
 }
 
-// table returns the table. Without whole, it has only what says which override that is; the rest then stands below
+// table returns the table. Without whole, it has only the columns that identify an override; the rest then stands below
 // each row.
 func (a *overrideAnswer) table(whole bool) (columns []output.Column, rows [][]output.Cell) {
 	columns = []output.Column{{Header: "SUBJECT"}, {Header: "LIMIT"}, {Header: "EFFECT"}}

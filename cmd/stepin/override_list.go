@@ -40,7 +40,7 @@ of their own.
 
 With --all it also shows overrides that have ended, the latest first: when, and
 who revoked them. They come from the audit log in the store, which keeps its
-latest 2,500 entries, two for each run.
+latest 2,500 entries (each change writes two).
 
 With PATTERN it shows only overrides that can apply to a matching subject, also
 those that were set for attributes. NAME=VALUE shows those that can apply to

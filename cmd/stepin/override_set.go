@@ -188,7 +188,7 @@ func checkBlockable(pattern string) error {
 	}
 }
 
-// mistaken returns what a text is that was meant for a pattern of subjects and hardly matches any, and what to write
+// mistaken recognizes an address, a network or an attribute that was typed in place of a pattern, and returns what to write
 // instead; empty for others.
 func mistaken(pattern string) (what, instead string) {
 	name, value, isPair := strings.Cut(pattern, "=")

@@ -40,7 +40,7 @@ func NewFailoverClient(options redis.FailoverOptions, timeout time.Duration) *re
 	return NewClient(master, timeout)
 }
 
-// sharedOptions returns the options of a client that those for Sentinels have, too.
+// sharedOptions returns copies the options that both types have.
 func sharedOptions(from redis.FailoverOptions) (to redis.Options) {
 	target := reflect.ValueOf(&to).Elem()
 	for name, value := range reflect.ValueOf(from).Fields() {
