@@ -141,7 +141,10 @@ func (a *handoverAnswer) configPart() *part {
 	for i := range a.processes {
 		p := &a.processes[i]
 		text := output.Printable(p.Name) + " on " + output.Printable(p.Host) + "  version " + p.VersionText()
-		if !p.Has(v.Number, v.Hash) {
+		switch current := p.Has(v.Number, v.Hash); {
+		case p.Compares:
+			text = output.Printable(p.Name) + " on " + output.Printable(p.Host) + "  by a file"
+		case !current:
 			text += "  lags"
 		}
 		if p.Error != "" {

@@ -232,7 +232,7 @@ func (a *inspectAnswer) Print(p *output.Printer) {
 	p.Table(columns, cells)
 	cli.PrintApplied(p, applied, a.now)
 	if drifting > 0 {
-		p.Line("%s %s last charged under another limit; that of the configuration is in force and shown", drifted, keysWere(drifting))
+		p.Line("%s %s last charged under another limit; that of the configuration is shown", drifted, keysWere(drifting))
 	}
 	printDefects(p, defects, stuck, a.resetNoTTL)
 	printOverfull(p, rows)
@@ -361,6 +361,7 @@ type keyFacts struct {
 	counted, exact bool
 	denials        []admin.Denied
 	denied         map[store.Key]int64
+	inForce        *cli.InForce
 	limits         allowance.ConfiguredLimits
 	overrides      *store.OverrideList
 }
@@ -378,7 +379,7 @@ func (o *inspectOptions) keyFacts(ctx context.Context, backend store.Store, need
 	if err != nil {
 		return f, err
 	}
-	f.limits = allowance.NewConfiguredLimits(c.Policies)
+	f.inForce, f.limits = c, allowance.NewConfiguredLimits(c.Policies)
 	f.overrides, o.withoutOverrides = cli.OverridesOf(ctx, o.Globals, backend)
 	ctx, cancel := store.BudgetContext(ctx, o.Timeout)
 	defer cancel()
@@ -436,14 +437,10 @@ func (f *keyFacts) overrideOf(key store.Key) *store.Override {
 
 // selecting returns a selection whose entries are judged by the limits and overrides in force.
 func (f *keyFacts) selecting(s *operation.Selection) *operation.Selection {
-	own := *s
-	own.Query.InForce = func(e *admin.Entry) store.Limit { return f.limits.InForce(e, f.overrideOf(e.Key)) }
-	own.Keep = func(e *admin.Entry) bool {
-		if o := f.overrideOf(e.Key); o != nil {
-			allowance.Block(e, f.overrides, o, o.Left)
-		}
-		return s.Keep == nil || s.Keep(e)
+	if f.inForce == nil { // the keys are other limiters'
+		return s
 	}
+	own := f.inForce.Judging(*s, f.overrides)
 	return &own
 }
 

@@ -266,7 +266,7 @@ func (a *summaryAnswer) Print(p *output.Printer) {
 	}
 	p.Table(columns, rows)
 	if a.overall.drifted > 0 {
-		p.Line("%s these keys were last charged under another limit; that of the configuration is in force and shown", drifted)
+		p.Line("%s these keys were last charged under another limit; that of the configuration is shown", drifted)
 	}
 }
 

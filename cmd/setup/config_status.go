@@ -25,6 +25,9 @@ report every ten seconds and after each change. Those that have not reported for
 A process lags if it has another version. If it refuses the one in force, for
 instance because it is an older program, status shows why.
 
+A server that goes by a file does not lag: its state is "differs" while its
+limits are not those of the version.
+
 The exit code is 0 if no process lags, else 1.`,
 		Example:           "  limitctl config status\n  limitctl config status --context prod -o json",
 		Args:              cli.NoArguments,
@@ -61,9 +64,10 @@ func runStatus(ctx context.Context, g *cli.Globals) error {
 		e := processEntry{Name: process.Name, Host: process.Host, PID: process.PID, Program: process.Program, Version: process.Version,
 			Hash: process.Hash, Since: output.UTC(process.Since), SeenAgoMS: output.Milliseconds(process.Seen), Refused: process.Refused,
 			Error: process.Error, Current: process.Has(a.Version, a.Hash), version: process.VersionText()}
-		if !e.Current {
+		if !e.Current && !process.Compares {
 			a.Lagging++
 		}
+		e.compares = process.Compares
 		a.Processes = append(a.Processes, e)
 	}
 	if err := g.Print(a); err != nil {
@@ -101,6 +105,7 @@ type processEntry struct {
 	Refused   int64     `json:"refused,omitempty"` // the version that it cannot use
 	Error     string    `json:"error,omitempty"`
 	version   string    // for people
+	compares  bool
 }
 
 // Lines implements output.Answer.
@@ -131,7 +136,10 @@ func (a *statusAnswer) Print(p *output.Printer) {
 	for i := range a.Processes {
 		e := &a.Processes[i]
 		state := output.Cell{Text: "✓", Style: output.Calm}
-		if !e.Current {
+		switch {
+		case !e.Current && e.compares:
+			state = output.Cell{Text: "differs", Style: output.Near}
+		case !e.Current:
 			state = output.Cell{Text: "lags", Style: output.AtEnd}
 		}
 		since := cli.Clock(e.Since, a.now)

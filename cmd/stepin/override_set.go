@@ -342,7 +342,8 @@ func (o *overrideSetOptions) keepBurst(plan *overridePlan, policies []*policy.Po
 	}
 	switch {
 	case len(bursts) > 1:
-		return cli.Usagef("--limit %s replaces limits of several bursts; add burst=N", o.limit)
+		return cli.Usagef("--limit %s replaces limits of the bursts %s; add burst=N", o.limit,
+			strings.Join(strings.Fields(strings.Trim(fmt.Sprint(bursts), "[]")), " and "))
 	case len(bursts) == 1 && bursts[0] > 0:
 		override.Limit.Burst = bursts[0]
 		given := shell.Command("--limit", o.limit)

@@ -14,6 +14,7 @@ import (
 	"github.com/limitctl/limitctl/internal/cli"
 	"github.com/limitctl/limitctl/internal/decision"
 	"github.com/limitctl/limitctl/internal/operation"
+	"github.com/limitctl/limitctl/internal/outcome"
 	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
@@ -163,6 +164,9 @@ func runReset(ctx context.Context, o *resetOptions, plan *operation.ResetPlan) e
 	}
 	defer backend.Close()
 	runner := cli.NewRunner(o.Globals, s, backend, where)
+	if err := o.judge(ctx, runner, plan); err != nil {
+		return err
+	}
 	watching := &cli.Observer{Global: o.Globals}
 	if !o.Quiet || !o.dryRun && !plan.Consent.Covers(s.Access()) { // a question needs the list
 		watching.Show = func(selected *operation.Selected) {
@@ -204,6 +208,26 @@ func runReset(ctx context.Context, o *resetOptions, plan *operation.ResetPlan) e
 		return cli.ErrDenied
 	}
 	return errors.Join(err, printErr)
+}
+
+// judge makes --at-limit and --min-used, and what is shown, go by the limits and overrides in force, as inspect does.
+func (o *resetOptions) judge(ctx context.Context, runner *operation.Runner, plan *operation.ResetPlan) error {
+	if o.Layouts != nil {
+		return nil
+	}
+	c, err := o.InForce(ctx)
+	if err != nil {
+		return outcome.WithProgress(err, "nothing was changed")
+	}
+	overrides, err := runner.Overrides(ctx)
+	if err != nil && plan.Selection.Keep != nil { // else other keys would be selected than are meant
+		return outcome.WithProgress(err, "nothing was changed")
+	}
+	judged := c.Judging(plan.Selection, store.NewOverrideList(overrides))
+	if plan.Selection.Query.InForce = judged.Query.InForce; plan.Selection.Keep != nil {
+		plan.Selection.Keep = judged.Keep
+	}
+	return nil
 }
 
 // damagedRecords warns of keys of a reset that hold damaged records.

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/limitctl/limitctl/internal/allowance"
 	"github.com/limitctl/limitctl/internal/config"
 	"github.com/limitctl/limitctl/internal/configfile"
 	"github.com/limitctl/limitctl/internal/connect"
+	"github.com/limitctl/limitctl/internal/operation"
 	"github.com/limitctl/limitctl/internal/published"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
@@ -62,6 +64,23 @@ func (c *InForce) Policy(name string) (*policy.Policy, error) {
 		names[i] = p.Name
 	}
 	return nil, store.Invalidf("policy %s is not in version %d%s", name, c.Source.Version, configfile.Suggestion(name, names))
+}
+
+// Judging returns a selection whose entries have the limits in force, under overrides, which can be nil. Flags such as
+// --at-limit go by them.
+func (c *InForce) Judging(s operation.Selection, overrides *store.OverrideList) operation.Selection {
+	if overrides == nil {
+		overrides = store.NewOverrideList(nil)
+	}
+	limits, keep := allowance.NewConfiguredLimits(c.Policies), s.Keep
+	s.Query.InForce = func(e *admin.Entry) store.Limit { return limits.InForce(e, overrides.For(e.Key)) }
+	s.Keep = func(e *admin.Entry) bool {
+		if o := overrides.For(e.Key); o != nil {
+			allowance.Block(e, overrides, o, o.Left)
+		}
+		return keep == nil || keep(e)
+	}
+	return s
 }
 
 // early is a store that was opened to read what is published, until the command opens it.
@@ -194,6 +213,10 @@ func (g *Globals) readPublished(ctx context.Context, backend store.Store) (*publ
 	ctx, cancel := store.BudgetContext(ctx, g.Timeout)
 	defer cancel()
 	version, record, err := published.InForce(ctx, table, kept)
+	if errors.Is(err, published.ErrNothing) && kept != "" {
+		g.Warn("nothing is published in the store any more, so the configuration file counts")
+		g.Env.Remove(path)
+	}
 	if err == nil && path != "" && record != kept {
 		if err := g.Env.WriteFile(path, []byte(record)); err != nil && g.Verbose {
 			g.Note("version %d is not kept for a store that is away: %s", version.Number, Message(err))

@@ -67,7 +67,7 @@ func judgePublished(v *published.Version, processes []published.Process, err err
 	var others []string
 	for i := range processes {
 		if p := &processes[i]; !p.Has(v.Number, v.Hash) {
-			others = append(others, fmt.Sprintf("%s on %s (version %s)", p.Name, p.Host, p.VersionText()))
+			others = append(others, fmt.Sprintf("%s on %s (%s)", p.Name, p.Host, p.VersionText()))
 		}
 	}
 	f := Finding{Check: "published", Status: OK, Data: map[string]any{"version": v.Number, "processes": len(processes),

@@ -30,6 +30,8 @@ type Process struct {
 	// Refused is a version that the process cannot use, and Error says why.
 	Refused int64  `json:"refused,omitempty"`
 	Error   string `json:"error,omitempty"`
+	// Compares: the process goes by a file, and does not follow. Then Error says how that differs, if it does.
+	Compares bool `json:"compares,omitempty"`
 	// Seen is how long ago the process reported.
 	Seen time.Duration `json:"-"`
 }
@@ -39,7 +41,10 @@ func (p *Process) Has(version int64, hash string) bool { return p.Version == ver
 
 // VersionText is the version in force, for people.
 func (p *Process) VersionText() string {
-	if p.Version == 0 {
+	switch {
+	case p.Compares && p.Version == 0:
+		return "file"
+	case p.Version == 0:
 		return "none"
 	}
 	return strconv.FormatInt(p.Version, 10)
@@ -100,8 +105,12 @@ func (f *Follower) reports(ctx context.Context) {
 	if v := f.InForce; v != nil {
 		p.Version, p.Hash, p.Since = v.Number, v.Hash, f.Since
 	}
+	p.Compares = f.Compares
 	if p.Refused = f.Refused(); p.Refused > 0 {
 		p.Error = f.Err.Error()
+	}
+	if refused, is := errors.AsType[*RefusedError](f.Err); is && p.Compares {
+		p.Refused, p.Error = 0, refused.Cause.Error()
 	}
 	text := p.text()
 	if late := now.Sub(f.report.at); text == f.report.text && late >= 0 && late < reportEvery {

@@ -95,9 +95,9 @@ func TestFilesAreComparedWithWhatIsPublished(t *testing.T) {
 	}{
 		{"nothing is published", func() {}, 0, ""},
 		{"the same", func() { publish(withLimit(1)) }, 0, "1"},
-		{"another one", func() { publish(withLimit(2)) }, 1, "none"},
+		{"another one", func() { publish(withLimit(2)) }, 1, "file"},
 		{"the file follows", func() { write(withLimit(2)) }, 0, "2"},
-		{"the file goes on", func() { write(withLimit(3)) }, 1, "none"},
+		{"the file goes on", func() { write(withLimit(3)) }, 1, "file"},
 	} {
 		log.Reset()
 		step.do()
