@@ -344,15 +344,18 @@ func (f *Feed) scan() tea.Cmd {
 	return p.Start(ctx)
 }
 
-// passEvery is how often all keys are scanned if a scan is quick. After a scan that takes longer the server rests for
-// restsFor times as long.
-const (
-	passEvery = 2 * time.Second
-	restsFor  = 3
-)
+// passEvery is how often all keys are scanned if a scan is quick.
+const passEvery = 2 * time.Second
+
+// rest is how long nothing is scanned after a scan that took so long: a scan of a million keys takes some 5 s of a core
+// here, which are to be few in a hundred.
+func rest(took time.Duration) time.Duration {
+	const least, usual, enough = 3, 18, 150 * time.Second
+	return max(least*took, min(usual*took, enough))
+}
 
 // Every is how often all keys are scanned.
-func (c *Coverage) Every() time.Duration { return max((1+restsFor)*c.Took, passEvery) }
+func (c *Coverage) Every() time.Duration { return max(c.Took+rest(c.Took), passEvery) }
 
 // IsScanning reports whether not all keys were looked at yet, so that counts are the least that there are.
 func (f *Feed) IsScanning() bool { return f.Coverage.Passes == 0 && f.Query.Keys == nil }
@@ -419,7 +422,7 @@ func (f *Feed) absorbScan(s scanned) tea.Cmd {
 		f.Coverage.Unsure, f.Coverage.UnsureNoTTL = s.Unsure, s.UnsureNoTTL
 		f.Coverage.Full = s.Matched > int64(f.MaxKeys)
 	}
-	return f.After(max(passEvery-s.Took, passEvery/2, restsFor*s.Took), passDue{f.pass})
+	return f.After(max(passEvery-s.Took, passEvery/2, rest(s.Took)), passDue{f.pass})
 }
 
 // Pause stops reading, or goes on.
