@@ -35,7 +35,7 @@ func TestHelpExamplesWork(t *testing.T) {
 				t.Parallel()
 				dir := t.TempDir()
 				writeExampleConfig(t, dir)
-				env := []string{"CI_COMMIT_TITLE=more for acme"}
+				env := []string{"CI_COMMIT_TITLE=more for acme", "NO_COLOR=1"}
 				if strings.Contains(line, " --layout ") || strings.Contains(line, " --from ") { // the keys are in a Redis
 					env = append(env, "LIMITCTL_STORE=redis://"+layouts.Addr)
 				}
