@@ -136,7 +136,8 @@ func (d *Document) alarmsOfRun(run int) []finding {
 		if r.Endpoint != nil {
 			other = "endpoint"
 		}
-		add(output.Near, "the load generator was the limit, not the %s: times are upper bounds, throughput is not judged; correctness is", other)
+		add(output.Near, "the load generator was the limit, not the %s: times are upper bounds, throughput is not judged; "+
+			"correctness is", other)
 	}
 	if r.Dropped > 0 {
 		arrivals := r.Requests + r.Dropped
