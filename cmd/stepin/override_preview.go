@@ -3,6 +3,8 @@ package stepin
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/limitctl/limitctl/internal/allowance"
@@ -35,6 +37,15 @@ func (o *overrideSetOptions) noteConcerned(ctx context.Context, plan *overridePl
 	o.Note("%s concerns %s in use%s in %s", plan.selection.Text, cli.CountOf(c.Keys, "key", "keys"), denied, place)
 	if len(c.Values) > 0 {
 		showShares(o.Globals, c.By, c.Values)
+	}
+	first := map[string]int64{} // other overrides that decide, and of how many keys
+	for i := range c.Limits {
+		if other := c.Limits[i].Then.Override; other != nil && other.ID != "" && other.ID != plan.Override.ID {
+			first[other.ID] += c.Limits[i].Keys
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(first)) {
+		o.Note("override %s comes first, so this one changes nothing for %s", id, cli.CountOf(first[id], "key", "keys"))
 	}
 	if c.Cut {
 		o.Note("only %s of about %s keys were looked at in %s", output.Thousands(c.Looked), output.Thousands(c.Total),

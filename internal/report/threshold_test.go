@@ -157,7 +157,7 @@ func TestPromisesWhenTheGeneratorWasTheLimit(t *testing.T) {
 	for text, want := range map[string]string{
 		"p99<5ms": "kept", "p99<1.2ms": "unknown", "p99<1us": "missed", "service_p99<1us": "missed", "late<=0": "unknown",
 		"error_p99<1us": "unknown",
-		"p99>1s": "unknown", "p50<1s": "unknown", "service_p99<5ms": "unknown",
+		"p99>1s":        "unknown", "p50<1s": "unknown", "service_p99<5ms": "unknown",
 		"lag_p99<1us": "unknown", "throughput>1": "unknown", "rate>=1000000": "unknown",
 		"over_admitted==0": "kept", "denied<1%": "missed", "dropped<1": "missed",
 	} {
