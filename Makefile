@@ -68,7 +68,7 @@ tests: # of the module at the top, all of them
 	go test -vet=off -timeout 20m ./...
 
 # What runs under the race detector: the quick tests of the packages in which much goes on side by side.
-RACING       = $(filter-out %/filestore,$(shell go list ./pkg/...)) $(addprefix ./internal/,connect dash doctor endpoint \
+RACING       = $(filter-out %/filestore,$(shell go list ./pkg/...)) $(addprefix ./internal/,connect dash/... doctor endpoint \
 	layers operation panics poll progress published redis serve/... spacesaving)
 
 races:
