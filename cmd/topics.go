@@ -157,7 +157,7 @@ func variables() [][2]string {
 		{"LIMITCTL_COUNT_DENIALS", "true or false (1 or 0): the default of --count-denials of consume and run"},
 		{"LIMITCTL_SERVE_TOKEN", "the access token of serve, instead of --token-file"},
 		{"LIMITCTL_DEBUG", "1: print where a bug of limitctl is"},
-		{"CI", "not empty, 0 or false: a command that decides needs a store by name; so with GITHUB_ACTIONS"},
+		{"CI", "not empty, 0 or false: a command that decides or changes needs a store by name; so with GITHUB_ACTIONS"},
 		{"GITHUB_ACTIONS", "true: annotate the build with what did not pass"},
 		{"NO_COLOR", "not empty: print no colours"},
 		{"FORCE_COLOR", "not empty, 0 or false: print colours into a pipe, too; so with CLICOLOR_FORCE"},
