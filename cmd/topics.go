@@ -56,6 +56,8 @@ local-shadow-*.db
                 what decides under --on-error local while the store is away
 published-*.config
                 what serve --config store: found there last
+in-force-*.config
+                what commands found there last, for a store that is away
 
 The command "limitctl config show --origin" prints where each setting comes from.`},
 		{"formatting", "Answers for programs: --output and --jq", `-o json         one document; "error" is a field of it

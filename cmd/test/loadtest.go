@@ -272,7 +272,7 @@ func (o *loadtestOptions) policyCandidate(cmd *cobra.Command, args []string) (c 
 	if c.Policy, err = configured.Policy(o.policyName); err != nil {
 		return c, err
 	}
-	if args, err = o.NameClientsBy(configured.Config, false, o.policyName, args); err != nil {
+	if args, err = o.NameClientsBy(configured.Config, o.policyName, args); err != nil {
 		return c, err
 	}
 	if c.Fixed, err = policy.ParseAttributes(args); err != nil {

@@ -196,8 +196,8 @@ func (g *Globals) isWhatIf(c *config.Config) bool {
 	return g.ConfigFile != "" && !g.FromStore() && len(c.Policies) > 0
 }
 
-// readPublished returns the version in force and keeps a new one, or that which was kept beside the error of a store that
-// is away.
+// readPublished returns the version in force and keeps a new one for commands while the store is away. Then it returns the one
+// that was kept beside the error.
 func (g *Globals) readPublished(ctx context.Context, backend store.Store) (*published.Version, error) {
 	table, err := published.TableOf(backend)
 	if err != nil {
@@ -205,7 +205,8 @@ func (g *Globals) readPublished(ctx context.Context, backend store.Store) (*publ
 	}
 	path, kept := "", ""
 	if isRedis(g.chosen.Store.Value) { // a file is never away
-		if path, err = PublishedFile(g); err == nil {
+		// Not the file of serve, which must find there what it can use itself, also if the store has lost it.
+		if path, err = storeFile(g, "in-force-", ".config"); err == nil {
 			text, _ := g.Env.ReadFile(path, admin.MaxConfigRecord)
 			kept = string(text)
 		}

@@ -45,7 +45,7 @@ func PolicyRequest(ctx context.Context, g *Globals, name string, op store.Op, ar
 	if err != nil {
 		return nil, err
 	}
-	if args, err = g.NameClientsBy(c.Config, false, name, args); err != nil {
+	if args, err = g.NameClientsBy(c.Config, name, args); err != nil {
 		return nil, err
 	}
 	attributes, err := policy.ParseAttributes(args)

@@ -330,12 +330,12 @@ func (g *Globals) NameClients(ctx context.Context, exact bool, policies string, 
 	if err != nil {
 		return nil, err
 	}
-	return g.NameClientsBy(c.Config, false, policies, args)
+	return g.NameClientsBy(c.Config, policies, args)
 }
 
 // NameClientsBy is [Globals.NameClients] by that configuration.
-func (g *Globals) NameClientsBy(c *config.Config, exact bool, policies string, args []string) ([]string, error) {
-	if exact || !areChangedByName(policies, args) {
+func (g *Globals) NameClientsBy(c *config.Config, policies string, args []string) ([]string, error) {
+	if !areChangedByName(policies, args) {
 		return args, nil
 	}
 	wanted, err := store.ParsePattern(cmp.Or(policies, "*"))

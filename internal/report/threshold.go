@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen"
@@ -282,7 +283,7 @@ type metric struct {
 }
 
 // metrics is all that can be promised, in the order in which it is listed.
-var metrics = allMetrics()
+var metrics = sync.OnceValue(allMetrics)
 
 func allMetrics() []metric {
 	serviceOf := func(r *Run) *loadgen.Quantiles { return r.Service }
@@ -424,9 +425,10 @@ func (r *Run) Value(name string) (value float64, known bool) {
 }
 
 func metricNamed(name string) *metric {
-	for i := range metrics {
-		if metrics[i].name == name {
-			return &metrics[i]
+	all := metrics()
+	for i := range all {
+		if all[i].name == name {
+			return &all[i]
 		}
 	}
 	return nil
