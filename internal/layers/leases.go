@@ -12,7 +12,7 @@ import (
 
 // leaseStore is the law of [store.Leases]: units of busy keys are taken in advance, several at a time, and handed out
 // without a call. Such a decision is by [store.DecidedByLease], and its At is the instant at which the store charged
-// the units. docs/design/failures-and-outages.md says why the limit holds by these instants, and what it is by the clock.
+// the units. ARCHITECTURE.md says why the limit holds by these instants, and what it is by the clock.
 //
 // Units that nobody takes go back to the store at the end of the Term, and on Close: to a bucket minus what leaked meanwhile,
 // and never into a new window. So the store can deny requests because others hold units: at most Max for each store with

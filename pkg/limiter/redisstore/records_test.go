@@ -100,7 +100,7 @@ func TestTheServersClockSaysTheWindow(t *testing.T) {
 	}
 }
 
-// Records stay small: docs/design/keys-and-records.md promises these bytes.
+// Records stay small: ARCHITECTURE.md promises these bytes.
 func TestBytesPerKey(t *testing.T) {
 	server := redistest.Start(t)
 	l := connected(t, server, redis.Options{})

@@ -166,7 +166,7 @@ func (s *Store) giveBackFor(ctx context.Context, groups [][]int, attempt uint64,
 
 // giveBack refunds what was taken from groups, the last group first, and sets their decisions to the states after
 // that. It goes on after an error, so that as little as possible stays charged. A refund removes the newest units:
-// after the end of a window these are units of other calls (see docs/design/redis-store.md). With a token it gives back
+// after the end of a window these are units of other calls (see ARCHITECTURE.md). With a token it gives back
 // what attempt charged under it, and forgets that. Attempt 0 stands for any.
 func (s *Store) giveBack(ctx context.Context, groups [][]int, attempt uint64, reqs []store.Request,
 	decisions []store.Decision) error {

@@ -4,7 +4,7 @@
 //
 // Of each key there are two bounds: what was charged for certain, each unit as early as it can have been, finds what
 // was too much; what was charged possibly, each unit as late as it can have been, finds denials without a reason.
-// docs/design/load-testing-and-audit.md says why both are right.
+// ARCHITECTURE.md says why both are right.
 package interval
 
 import (
