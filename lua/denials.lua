@@ -4,21 +4,14 @@
 -- and how many takes were let through meanwhile; then the limit as text, a NUL, and the ID of the override. Of the field ''
 -- the first number is the sum of all denials, and the second 1 if some are counted nowhere, else 0.
 --
--- What overrides let through is added to two more hashes. A field is the ID of an override, and its value how many
--- takes it let through, in decimal digits. The field '' counts those of all overrides.
---
 -- KEYS[1]  the hash of the denials of the minute
 -- KEYS[2]  that of the ten minutes
--- KEYS[3]  the hash of what overrides let through in the minute
--- KEYS[4]  that of the ten minutes
--- ARGV[1]  when the hashes of the minute expire, in ms since the epoch
--- ARGV[2]  when those of the ten minutes do
--- ARGV[3]  how many pairs of a field and a value follow for the hashes of denials: none, or first '' and its sum, then
---          one for each row. The pairs after them are for the other hashes: none, or first '' and its count, then one
---          for each override
+-- ARGV[1]  when the hash of the minute expires, in ms since the epoch
+-- ARGV[2]  when that of the ten minutes does
+-- ARGV[3…] pairs of a field and a value follow: first '' and its sum, then one for each row
 -- Returns  1
--- Cost     for each hash with pairs one HLEN, HMGET, PEXPIREAT and HSET, and one PEXPIREAT more for a new one; when there
---          are too many rows in one, an HGETALL and an HDEL
+-- Cost     for each hash one HLEN, HMGET, PEXPIREAT and HSET, and one PEXPIREAT more for a new one; when there are too
+--          many rows, an HGETALL and an HDEL
 
 -- drop removes the rows of key beyond kept, those that were denied least. A row of a block stays, and takes no place.
 local function drop(key, kept)
@@ -62,33 +55,26 @@ local function sum(added, before)
     blocked + blocked_before, compared + compared_before, allowed + allowed_before) .. limit .. '\0' .. override
 end
 
-local last_denial, tables = 3 + 2 * ARGV[3], {}
-for n = 1, 4 do
-  local first, last, kept = 4, last_denial, n == 1 and 1000 or 200
-  if n > 2 then
-    first, last, kept = last_denial + 1, #ARGV, nil
+local tables = {}
+for n = 1, 2 do
+  local t = { key = KEYS[n], kept = n == 1 and 1000 or 200, rows = redis.call('HLEN', KEYS[n]), expires = ARGV[n], changed = {} }
+  local fields = {}
+  for i = 3, #ARGV, 2 do
+    fields[#fields + 1] = ARGV[i]
   end
-  if first < last then
-    local t = { key = KEYS[n], kept = kept, rows = redis.call('HLEN', KEYS[n]), expires = ARGV[2 - n % 2], changed = {} }
-    local fields = {}
-    for i = first, last, 2 do
-      fields[#fields + 1] = ARGV[i]
+  local before = redis.call('HMGET', t.key, unpack(fields))
+  for i, held in ipairs(before) do
+    if t.rows > 0 and not before[1] or held and #held <= 36 then
+      return { err = 'FOREIGN ' .. n .. ' a hash that is not a table of denials' }
     end
-    local before = redis.call('HMGET', t.key, unpack(fields))
-    for i, held in ipairs(before) do
-      local value = ARGV[first + 2 * i - 1]
-      if t.rows > 0 and not before[1] or held and (kept and #held <= 36 or not kept and not string.find(held, '^%d+$')) then
-        return { err = 'FOREIGN ' .. n .. ' a hash that is not a table of denials' }
-      end
-      t.changed[2 * i - 1] = fields[i]
-      t.changed[2 * i] = kept and sum(value, held) or string.format('%.0f', value + (held or 0))
-    end
-    tables[#tables + 1] = t
+    t.changed[2 * i - 1] = fields[i]
+    t.changed[2 * i] = sum(ARGV[2 * i + 2], held)
   end
+  tables[n] = t
 end
 for _, t in ipairs(tables) do
   redis.call('PEXPIREAT', t.key, t.expires) -- first, so that nothing is written without the right to it
-  if t.kept and t.rows > t.kept * 1.5 + 1 then
+  if t.rows > t.kept * 1.5 + 1 then
     drop(t.key, t.kept)
   end
   redis.call('HSET', t.key, unpack(t.changed))

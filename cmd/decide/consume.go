@@ -150,8 +150,8 @@ func (o *consumeOptions) chooseOp(cmd *cobra.Command) (store.Op, error) {
 func (o *consumeOptions) addWaitFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.wait, "wait", "", "wait for a turn instead of a denial, for at most `DURATION` if given (--wait=30s)")
 	cmd.Flags().Lookup("wait").NoOptDefVal = "forever"
-	cmd.Flags().BoolVar(&o.denials, "count-denials", true, "count in the store a denial, and what an override lets through (default $"+
-		countVariable+", else yes, unless the configuration says denials: false)")
+	cmd.Flags().BoolVar(&o.denials, "count-denials", true, "count a denial in the store (default $"+countVariable+
+		", else yes, unless the configuration says denials: false)")
 }
 
 // readWait reads the flags of addWaitFlags.

@@ -74,7 +74,6 @@ func routes(d *driver) {
 // governed is traffic under overrides of all kinds, one of which is about no key that is in use.
 func governed(d *driver) {
 	traffic(d)
-	var through []admin.LetThrough
 	var block store.Override
 	for _, o := range []struct {
 		whom string
@@ -99,12 +98,9 @@ func governed(d *driver) {
 		if o.whom == "ip:203.0.113.0/24" {
 			block = set
 		}
-		if o.Effect == store.OverrideExempt {
-			through = append(through, admin.LetThrough{Override: set.ID, Count: 40})
-		}
 	}
 	for range 3 {
-		d.deny(admin.Denials{Rows: []admin.Denied{blockedRow(&block, 6)}, LetThrough: through})
+		d.deny(admin.Denials{Rows: []admin.Denied{blockedRow(&block, 6)}})
 		d.second()
 	}
 }

@@ -1,7 +1,6 @@
 package dash
 
 import (
-	"math"
 	"strings"
 	"testing"
 	"time"
@@ -61,40 +60,6 @@ func TestWhatIsInForceIsGuarded(t *testing.T) {
 	d.press("<esc>r<enter>prod<enter>")
 	if len(d.overrides()) != 4 {
 		t.Errorf("with its name typed %d are in force", len(d.overrides()))
-	}
-}
-
-// What an override lets through is what was added between looks, also across the minutes that the table is in, and no more
-// when that is over. It is of all keys, whatever is followed.
-func TestWhatAnOverrideLetsThroughASecond(t *testing.T) {
-	d := begin(t, func(d *driver) {
-		three(d)
-		d.deny(admin.Denials{LetThrough: []admin.LetThrough{{Override: "ended", Count: 6000}}})
-	}, nil)
-	set, err := d.store.SetOverride(t.Context(), store.Override{Effect: store.OverrideTimes, Thousandths: 2000}, 2*time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
-	d.second()
-	if got := live.Effects(d.feed)["ended"].LetThrough; got > 100 {
-		t.Errorf("what was let through before the first look is %g a second", got)
-	}
-	for second := range 130 {
-		d.deny(admin.Denials{Rows: []admin.Denied{deniedRow("full", 3)}, LetThrough: []admin.LetThrough{{Override: set.ID, Count: 40}}})
-		d.second()
-		if got := live.Effects(d.feed)[set.ID]; second > live.Lately && math.Abs(got.LetThrough-40) > 0.4 {
-			t.Fatalf("after %d s it is %+v, want 40 a second", second, got)
-		}
-	}
-	d.press("O")
-	if text := d.View(); !strings.Contains(text, " lets through 40/s, d") {
-		t.Errorf("it says:\n%s", text)
-	}
-	for range live.Lately + 1 {
-		d.second()
-	}
-	if text := d.View(); strings.Contains(text, "lets through") || len(d.feed.Denials.LetThrough) != 0 {
-		t.Errorf("when nothing is let through any more it says:\n%s", text)
 	}
 }
 

@@ -19,11 +19,10 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// denialLogStore is the law of [store.DenialLog]: an operator can see who is denied, and what overrides let through. It
-// counts what callers see as denied or allowed, whoever decided: the store, an override, a denial memory, a lease or a
-// local share. A denied call counts once: for the block that denied it, else for the first limit that did. What a shadow
-// limit would have denied has rows of its own. It does not count peeks, repeated calls that were allowed before, and
-// what a failure policy decides.
+// denialLogStore is the law of [store.DenialLog]: an operator can see who is denied. It counts what callers see as denied,
+// whoever decided: the store, an override, a denial memory, a lease or a local share. A denied call counts once: for the
+// block that denied it, else for the first limit that did. What a shadow limit would have denied has rows of its own. It
+// does not count peeks, and what a failure policy decides.
 type denialLogStore struct {
 	store.Store
 	*DenialCollector
@@ -52,12 +51,6 @@ func (s *denialLogStore) Decide(ctx context.Context, op store.Op, reqs []store.R
 			}
 		case tookEffect:
 			s.pass(&reqs[i].Key)
-			isCounted := func(earlier store.Decision) bool {
-				return earlier.Override == d.Override && !earlier.Shadow && s.counts(&earlier)
-			}
-			if d.Override != nil && !d.Repeated && (i == 0 || !slices.ContainsFunc(decisions[:i], isCounted)) {
-				s.passUnder(d.Override.ID)
-			}
 		}
 	}
 	if denied >= 0 {
@@ -87,10 +80,9 @@ const (
 	denialTimeout  = time.Second // of one write
 )
 
-// DenialCollector counts denials by key, or by block, and by override what that let through. It adds them to the
-// [admin.Tables] of a store in the background, at most once a second. Its memory is bounded: beyond about 1,000 keys it
-// counts the least denied keys together. While the table cannot be written, whatever the cause, counting goes on, and it tries
-// again later.
+// DenialCollector counts denials by key, or by block. It adds them to the [admin.Tables] of a store in the background, at
+// most once a second. Its memory is bounded: beyond about 1,000 keys it counts the least denied keys together. While the
+// table cannot be written, whatever the cause, counting goes on, and it tries again later.
 type DenialCollector struct {
 	// WithoutLocal leaves out denials by a local share while the store is away, for a process that does not wait
 	// until the store is back.
@@ -103,13 +95,12 @@ type DenialCollector struct {
 	seed     maphash.Seed
 	known    [64]atomic.Uint64 // a bit for each key that was denied lately, so that others cost no lock when they pass
 
-	mu         sync.Mutex // guards what is counted
-	sketch     *spacesaving.Sketch[store.Key, denialNote]
-	letThrough map[string]int64 // by ID of the override
-	lost       bool             // a write whose outcome is unknown
-	due        bool             // a write is due or under way
-	timer      *time.Timer      // of the next write
-	closed     bool
+	mu     sync.Mutex // guards what is counted
+	sketch *spacesaving.Sketch[store.Key, denialNote]
+	lost   bool        // a write whose outcome is unknown
+	due    bool        // a write is due or under way
+	timer  *time.Timer // of the next write
+	closed bool
 
 	writing sync.Mutex // held by the writer
 	failing bool       // guarded by writing
@@ -130,7 +121,7 @@ func CollectDenials(backend store.Store, settings store.DenialLog, observer *Obs
 		every = time.Second
 	}
 	c := &DenialCollector{every: every, observer: cmp.Or(observer, new(Observer)), start: time.Now().Add(-time.Microsecond),
-		seed: maphash.MakeSeed(), letThrough: map[string]int64{}}
+		seed: maphash.MakeSeed()}
 	c.table, _ = admin.TablesOf(backend)
 	c.sketch = spacesaving.New[store.Key, denialNote](denialCounters, func(key store.Key) store.Key {
 		return store.Key{Subject: strings.Clone(key.Subject), Name: strings.Clone(key.Name)}
@@ -198,24 +189,6 @@ func (c *DenialCollector) pass(key *store.Key) {
 	}
 }
 
-// passUnder counts a call that an override let through.
-func (c *DenialCollector) passUnder(id string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.addLetThrough(admin.LetThrough{Override: id, Count: 1}) {
-		c.writeLater()
-	}
-}
-
-// addLetThrough reports false if there is no room. The caller holds the lock.
-func (c *DenialCollector) addLetThrough(l admin.LetThrough) bool {
-	if _, held := c.letThrough[l.Override]; !held && (len(c.letThrough) >= admin.MaxOverrides || l.Check() != nil) {
-		return false
-	}
-	c.letThrough[l.Override] += l.Count
-	return true
-}
-
 // now is a clock for differences only. It costs half of time.Now.
 func (c *DenialCollector) now() store.Instant {
 	return store.Instant(time.Since(c.start) / time.Microsecond)
@@ -251,7 +224,7 @@ func (c *DenialCollector) writeNow() {
 
 // isEmpty reports whether there is nothing to write. The caller holds the lock.
 func (c *DenialCollector) isEmpty() bool {
-	return !c.lost && len(c.letThrough) == 0 && c.sketch.IsEmpty()
+	return !c.lost && c.sketch.IsEmpty()
 }
 
 type countedKey = spacesaving.Count[store.Key, denialNote]
@@ -259,7 +232,7 @@ type countedKey = spacesaving.Count[store.Key, denialNote]
 // write writes the most denied keys. The caller holds c.writing.
 func (c *DenialCollector) write(ctx context.Context) error {
 	counts, d := c.drain()
-	if len(d.Rows) == 0 && len(d.LetThrough) == 0 && d.Others == 0 && !d.Lost {
+	if len(d.Rows) == 0 && d.Others == 0 && !d.Lost {
 		return nil
 	}
 	ctx, cancel := store.BudgetContext(ctx, denialTimeout)
@@ -284,19 +257,12 @@ func (c *DenialCollector) write(ctx context.Context) error {
 	return err
 }
 
-// drain removes what one write takes: the most denied keys, with their counts, and what overrides let through.
+// drain removes what one write takes: the most denied keys, with their counts.
 func (c *DenialCollector) drain() (counts []countedKey, d admin.Denials) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	d.Now, d.Lost, c.lost = c.now(), c.lost, false
 	places := map[store.Key]int{}
-	for id, count := range c.letThrough {
-		if len(d.LetThrough) == admin.MaxDenialRows {
-			break
-		}
-		d.LetThrough = append(d.LetThrough, admin.LetThrough{Override: id, Count: count})
-		delete(c.letThrough, id)
-	}
 	for i := range c.known {
 		c.known[i].Store(0)
 	}
@@ -337,9 +303,6 @@ func (c *DenialCollector) putBack(counts []countedKey, d admin.Denials) {
 	c.addBack(counts)
 	c.sketch.AddLost(d.Others)
 	c.lost = c.lost || d.Lost
-	for _, l := range d.LetThrough {
-		c.addLetThrough(l)
-	}
 }
 
 // addBack adds counts to what has been counted since. The caller holds the lock.

@@ -19,13 +19,12 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// denyingStore denies with decision, or answers with decisions or by answer, and has a table of denials that fails with err. It
-// records what was written when.
+// denyingStore denies with decision, or answers with decisions, and has a table of denials that fails with err. It records what
+// was written when.
 type denyingStore struct {
 	admin.Tables
 	decision  store.Decision
 	decisions []store.Decision
-	answer    func(req store.Request) store.Decision
 
 	mu     sync.Mutex
 	err    error
@@ -39,9 +38,6 @@ func (s *denyingStore) Decide(_ context.Context, _ store.Op, reqs []store.Reques
 	for i := range decisions {
 		decisions[i] = s.decision
 		decisions[i].Shadow = reqs[i].Shadow
-		if s.answer != nil {
-			decisions[i] = s.answer(reqs[i])
-		}
 	}
 	copy(decisions, s.decisions)
 	return nil
@@ -105,18 +101,6 @@ func (s *denyingStore) written() []admin.Denials {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.writes)
-}
-
-func (s *denyingStore) letThrough() map[string]int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	sum := map[string]int64{}
-	for _, d := range s.writes {
-		for _, l := range d.LetThrough {
-			sum[l.Override] += l.Count
-		}
-	}
-	return sum
 }
 
 func total(counts map[string]int64) (sum int64) {
@@ -390,16 +374,9 @@ func TestASubjectAndWhatARowMakesOfItAreOne(t *testing.T) {
 }
 
 func TestARefusalIsToldOnceAndRarelyTriedAgain(t *testing.T) {
-	allowed := store.Decision{Allowed: true, Override: &store.Override{ID: "user:42"}}
-	for _, test := range []struct {
-		err      error
-		decision store.Decision
-	}{
-		{store.ErrRefused, store.Decision{}}, {store.ErrForeign, store.Decision{}}, {errPanic, store.Decision{}},
-		{store.ErrRefused, allowed},
-	} {
+	for _, err := range []error{store.ErrRefused, store.ErrForeign, errPanic} {
 		synctest.Test(t, func(t *testing.T) {
-			table := denying(&denyingStore{err: test.err, decision: test.decision})
+			table := denying(&denyingStore{err: err})
 			told := 0
 			backend := observedDenialLog(table, &layers.Observer{OnDenialLog: func(error) { told++; panic("a bug of the callback") },
 				OnPanic: func(error) {}})
@@ -408,12 +385,12 @@ func TestARefusalIsToldOnceAndRarelyTriedAgain(t *testing.T) {
 				pass(time.Second)
 			}
 			if n := len(table.at); n < 115 || n > 120 || told != 1 {
-				t.Errorf("%v: %d tries in ten minutes, told %d times", test.err, n, told)
+				t.Errorf("%v: %d tries in ten minutes, told %d times", err, n, told)
 			}
 			table.set(nil)
 			backend.Close()
-			if sum, _ := table.sum(); sum["user:42"]+table.letThrough()["user:42"] != 600 {
-				t.Errorf("%v: Close wrote %+v", test.err, table.written())
+			if sum, _ := table.sum(); sum["user:42"] != 600 {
+				t.Errorf("%v: Close wrote %+v", err, table.written())
 			}
 		})
 	}
@@ -461,30 +438,23 @@ func TestDenialsAreNotCountedTwice(t *testing.T) {
 	}
 }
 
-// Many concurrent callers in real time, each second one under an override.
+// Many concurrent callers in real time.
 func TestConcurrentCallsAreAllCounted(t *testing.T) {
-	table := denying(&denyingStore{answer: func(req store.Request) (d store.Decision) {
-		if id, is := strings.CutPrefix(req.Key.Subject, "override:"); is {
-			d = store.Decision{Allowed: true, Override: &store.Override{ID: id}}
-		}
-		return d
-	}})
+	table := denying(&denyingStore{})
 	backend := layers.Stack(table, layers.Layers{DenialLog: layers.CollectDenials(table, store.DenialLog{Every: time.Millisecond}, nil)})
 	var callers sync.WaitGroup
 	for i := range 8 {
 		callers.Go(func() {
 			for n := range 2000 {
-				deny(t, backend, fmt.Sprint([]string{"user:", "override:"}[n%2], (i+n)%50), 1)
+				deny(t, backend, fmt.Sprint("user:", (i+n)%50), 1)
 			}
 		})
 	}
 	callers.Wait()
 	backend.Close()
 	sum, others := table.sum()
-	let := table.letThrough()
-	if total(sum) != 8_000 || others != 0 || len(sum) != 50 || total(let) != 8_000 || len(let) != 50 {
-		t.Errorf("of 8000 denials %d are written, of %d keys, %d others; of 8000 calls let through %d, of %d overrides",
-			total(sum), len(sum), others, total(let), len(let))
+	if total(sum) != 16_000 || others != 0 || len(sum) != 50 {
+		t.Errorf("of 16000 denials %d are written, of %d keys, %d others", total(sum), len(sum), others)
 	}
 }
 

@@ -108,14 +108,9 @@ func (m *Model) enter() tea.Cmd {
 
 // does says what an override does, in a few words.
 func does(e live.Effect) string {
-	through, denies := "lets through "+ui.Rate(e.LetThrough)+"/s", "denies "+ui.Rate(e.Denied)+"/s"
 	switch {
-	case e.LetThrough > 0 && e.Denied > 0:
-		return through + ", " + denies
-	case e.LetThrough > 0:
-		return through
 	case e.Denied > 0:
-		return denies
+		return "denies " + ui.Rate(e.Denied) + "/s"
 	case e.Keys == 0:
 		return "no key"
 	}

@@ -28,8 +28,6 @@ type Denials struct {
 	begun    time.Time // when the first look was
 	Totals   History
 	unnamed  History
-	// LetThrough is what overrides let through, by their IDs.
-	LetThrough map[string]*Rate
 }
 
 // blockRow names a row of what a block denies; in old tables there are several of one block.
@@ -38,7 +36,7 @@ type blockRow struct {
 	ID string // of the override
 }
 
-// Rate is how one key is being denied, or how much one override lets through.
+// Rate is how one key is being denied.
 type Rate struct {
 	Counts    History
 	PerSecond float64   // denials a second lately
@@ -107,10 +105,7 @@ func (d *Denials) Frame(now time.Time) *denialFrame {
 	if !d.Known || d.Problem != nil {
 		return nil
 	}
-	f := &denialFrame{PerSecond: d.Total + d.ByBlocks(), OthersPerSecond: d.Others, Lost: d.Lost, LetThrough: map[string]float64{}}
-	for id, known := range d.LetThrough {
-		f.LetThrough[id] = known.PerSecond
-	}
+	f := &denialFrame{PerSecond: d.Total + d.ByBlocks(), OthersPerSecond: d.Others, Lost: d.Lost}
 	add := func(key store.Key, known *Rate, blocked bool) {
 		f.Keys = append(f.Keys, deniedKey{Key: key.Subject, Name: key.Name, PerSecond: known.PerSecond,
 			AgoMS: max(0, output.Milliseconds(now.Sub(known.last))), SinceMS: known.sinceMS(now), Blocked: blocked})
@@ -164,7 +159,6 @@ func (d *Denials) add(since *deniedSince, rows map[ID]*Row) {
 	countAll(d, d.Blocks, blocks, since)
 	d.Total = d.lateRate(&d.Totals, sum, since)
 	d.Others = d.lateRate(&d.unnamed, since.Others, since)
-	d.countLetThrough(since)
 }
 
 // ago is how long before the look the last denial of a row was.
@@ -219,24 +213,21 @@ type denialReader struct {
 	*Options
 	Table *admin.Tables
 	// counts and others are what the look before found since a minute began.
-	counts     map[blockRow]int64
-	letThrough map[string]int64 // by the ID of an override
-	others     int64
-	since      store.Instant // when that minute began
-	now        store.Instant // the store's clock at the look before; 0 if there was none
-	at         time.Time     // our clock then
+	counts map[blockRow]int64
+	others int64
+	since  store.Instant // when that minute began
+	now    store.Instant // the store's clock at the look before; 0 if there was none
+	at     time.Time     // our clock then
 }
 
 // deniedSince is what a look at the table of denials brought.
 type deniedSince struct {
 	Rows   []admin.Denied // counted since the look before, those that are selected; of blocks, too, which have an Override
 	Others int64          // of keys that are without a count of their own, since then
-	// LetThrough is what overrides let through since then, by their IDs, whatever keys are selected.
-	LetThrough map[string]int64
-	Lost       bool          // some are counted nowhere
-	Over       time.Duration // the time in which they were counted
-	First      bool          // there was no look before
-	Now        store.Instant // by the store's clock, as LastAt of rows
+	Lost   bool           // some are counted nowhere
+	Over   time.Duration  // the time in which they were counted
+	First  bool           // there was no look before
+	Now    store.Instant  // by the store's clock, as LastAt of rows
 
 	At   time.Time
 	Took time.Duration
@@ -272,7 +263,7 @@ func (r *denialReader) begin(ctx context.Context, d *deniedSince) error {
 	if err != nil {
 		return err
 	}
-	d.First, d.Now, d.Lost, d.Others, d.LetThrough = true, all.Now, all.Lost, all.Others, byID(all.LetThrough)
+	d.First, d.Now, d.Lost, d.Others = true, all.Now, all.Lost, all.Others
 	d.Over = time.Minute + time.Duration(all.Now%minute)*time.Microsecond // whole minutes are counted
 	for _, row := range slices.Concat(all.Rows, all.Blocks) {
 		if r.Query.Has(row.Key) {
@@ -300,17 +291,7 @@ func (r *denialReader) goOn(ctx context.Context, d *deniedSince) error {
 			d.Rows = append(d.Rows, row)
 		}
 	}
-	letThrough := byID(all.LetThrough)
-	d.LetThrough = map[string]int64{}
-	for id, count := range letThrough {
-		if before := r.letThrough[id]; before <= count {
-			count -= before
-		}
-		if count > 0 {
-			d.LetThrough[id] = count
-		}
-	}
-	r.counts, r.letThrough, r.others, r.now, r.at = counts, letThrough, all.Others, all.Now, d.At
+	r.counts, r.others, r.now, r.at = counts, all.Others, all.Now, d.At
 	if all.Now/minute > r.since/minute {
 		return r.beginMinute(ctx, all.Now, d.At)
 	}
@@ -342,7 +323,7 @@ func (r *denialReader) beginMinute(ctx context.Context, now store.Instant, at ti
 		r.since = since
 		return err
 	}
-	r.counts, r.letThrough, r.others, r.now, r.at = countsOf(&all), byID(all.LetThrough), all.Others, all.Now, at
+	r.counts, r.others, r.now, r.at = countsOf(&all), all.Others, all.Now, at
 	return nil
 }
 
@@ -353,29 +334,4 @@ func countsOf(all *admin.Denials) map[blockRow]int64 {
 		counts[blockRow{row.Key, row.Override}] = row.Count
 	}
 	return counts
-}
-
-func byID(all []admin.LetThrough) map[string]int64 {
-	counts := make(map[string]int64, len(all))
-	for _, l := range all {
-		counts[l.Override] = l.Count
-	}
-	return counts
-}
-
-// countLetThrough takes in what overrides let through.
-func (d *Denials) countLetThrough(since *deniedSince) {
-	if d.LetThrough == nil || since.First {
-		d.LetThrough = map[string]*Rate{}
-	}
-	for id := range since.LetThrough {
-		if d.LetThrough[id] == nil {
-			d.LetThrough[id] = &Rate{}
-		}
-	}
-	for id, known := range d.LetThrough {
-		if d.count(known, since.LetThrough[id], since); known.PerSecond == 0 {
-			delete(d.LetThrough, id)
-		}
-	}
 }

@@ -66,17 +66,13 @@ func (o *Overrides) take(look overridesLook) (changed bool) {
 
 // Effect is what an override does now.
 type Effect struct {
-	Keys       int     // that are followed and it applies to
-	Denied     float64 // denials a second: of these, or by a block
-	LetThrough float64 // requests a second that it let through, of all keys
+	Keys   int     // that are followed and it applies to
+	Denied float64 // denials a second: of these, or by a block
 }
 
 // Effects is what each override does now, by its ID.
 func Effects(f *Feed) map[string]Effect {
 	effects := map[string]Effect{}
-	for id, known := range f.Denials.LetThrough {
-		effects[id] = Effect{LetThrough: known.PerSecond}
-	}
 	for row, known := range f.Denials.Blocks {
 		e := effects[row.ID]
 		e.Denied += known.PerSecond

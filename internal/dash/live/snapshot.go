@@ -51,8 +51,6 @@ type overrideInForce struct {
 	Expires time.Time `json:"expires"`
 	By      string    `json:"by,omitempty"`
 	Reason  string    `json:"reason,omitempty"`
-	// LetThroughPerSecond is how many requests a second it lets through.
-	LetThroughPerSecond float64 `json:"let_through_per_second,omitempty"`
 }
 
 // DocumentOf is the data of the frame after what Look brought.
@@ -76,9 +74,6 @@ func newDocument(s *snapshot, list *store.OverrideList) *Document {
 			Expires: all[i].ExpiresAt.UTC(), By: all[i].By, Reason: all[i].Reason}
 		if !all[i].Names.IsZero() {
 			o.Limits = allowance.Pattern(all[i].Names)
-		}
-		if s.Denials != nil {
-			o.LetThroughPerSecond = s.Denials.LetThrough[o.ID]
 		}
 		d.Overrides = append(d.Overrides, o)
 	}
@@ -193,8 +188,6 @@ type denialFrame struct {
 	// Lost: some denials are counted nowhere.
 	Lost bool        `json:"lost,omitempty"`
 	Keys []deniedKey `json:"keys,omitempty"`
-	// LetThrough is what overrides let through a second, by their IDs.
-	LetThrough map[string]float64 `json:"-"`
 }
 
 // deniedKey is how one key was being denied.

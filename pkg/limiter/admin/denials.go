@@ -16,11 +16,11 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// AddDenials counts d in the current step of [FineSteps] and of [CoarseSteps], by the store's clock. Rows and LetThrough have
-// at most MaxDenialRows each; each key, shortened by [Denied.Shorten], and each override is there once. Since, LastAt and Now
-// are by the caller's clock. After a [store.ErrOutcomeUnknown] the denials may have been added.
+// AddDenials counts d in the current step of [FineSteps] and of [CoarseSteps], by the store's clock. There are at most
+// MaxDenialRows, each key, shortened by [Denied.Shorten], once. Since, LastAt and Now are by the caller's clock. After a
+// [store.ErrOutcomeUnknown] the denials may have been added.
 func (t *Tables) AddDenials(ctx context.Context, d Denials) error {
-	if err := d.Check(); err != nil {
+	if err := d.Check(); err != nil || d.Total() == 0 && !d.Lost {
 		return err
 	}
 	return t.AddCounts(ctx, &d)
@@ -54,7 +54,7 @@ const (
 	// DenialsKept is the most keys of a minute, those denied most, and CoarseDenialsKept of ten minutes.
 	DenialsKept       = 1000
 	CoarseDenialsKept = 200
-	// MaxDenialRows is the most rows of one call, of keys and of overrides.
+	// MaxDenialRows is the most rows of one call.
 	MaxDenialRows = 200
 	// MaxDenialText is the most bytes of a subject, a name or an ID in a row.
 	MaxDenialText = 200
@@ -73,9 +73,7 @@ type Denials struct {
 	Shadows []Denied
 	// Others counts the denials without a row, because there were too many different keys.
 	Others int64
-	// LetThrough is what overrides let through. A table returns those that let most through first.
-	LetThrough []LetThrough
-	// Lost: some denials, or some of what was let through, are missing, since their outcome is unknown.
+	// Lost: some denials are missing, since their outcome is unknown.
 	Lost bool
 	// Now is the time of the clock that LastAt and Since are by.
 	Now store.Instant
@@ -135,23 +133,6 @@ type DenialStep struct {
 	Count  int64
 }
 
-// LetThrough is how many calls were allowed while an override applied.
-type LetThrough struct {
-	Override string // its ID
-	Count    int64
-}
-
-// Check returns a [store.ErrInvalid] if l cannot be added.
-func (l LetThrough) Check() error {
-	if l.Override == "" || !isOverrideID(l.Override) || l.Count < 1 {
-		return store.Invalidf("%d takes let through by the override %.40q", l.Count, l.Override)
-	}
-	return nil
-}
-
-// isOverrideID reports whether id fits a row; an empty one stands for none.
-func isOverrideID(id string) bool { return len(id) <= MaxDenialText && !strings.ContainsRune(id, 0) }
-
 // Share is the share of takes that the denying processes denied after the first denial of a run and up to the last,
 // from 0 to 1. It is not known if no process denied twice.
 func (d *Denied) Share() (share float64, known bool) {
@@ -189,15 +170,14 @@ func (d *Denials) Total() int64 {
 
 // Check is for stores. It returns a [store.ErrInvalid] if d cannot be added.
 func (d *Denials) Check() error {
-	if len(d.Rows) > MaxDenialRows || len(d.LetThrough) > MaxDenialRows || d.Others < 0 {
-		return store.Invalidf("%d rows of denials, %d of overrides and %d others; at most %d rows fit", len(d.Rows), len(d.LetThrough),
-			d.Others, MaxDenialRows)
+	if len(d.Rows) > MaxDenialRows || d.Others < 0 {
+		return store.Invalidf("%d rows of denials and %d others; at most %d rows fit", len(d.Rows), d.Others, MaxDenialRows)
 	}
-	keys, overrides := make(map[store.Key]bool, len(d.Rows)), make(map[string]bool, len(d.LetThrough))
+	keys := make(map[store.Key]bool, len(d.Rows))
 	for i := range d.Rows {
 		row := &d.Rows[i]
 		if keys[row.Key] || row.Count < 1 || !row.IsSound() || len(row.Key.Subject) > MaxDenialText ||
-			len(row.Key.Name) > MaxDenialText || !isOverrideID(row.Override) {
+			len(row.Key.Name) > MaxDenialText || len(row.Override) > MaxDenialText || strings.ContainsRune(row.Override, 0) {
 			return store.Invalidf("a row of denials of %s that cannot be, or is there twice", row.Key)
 		}
 		if keys[row.Key] = true; row.Limit != (store.Limit{}) {
@@ -205,12 +185,6 @@ func (d *Denials) Check() error {
 				return err
 			}
 		}
-	}
-	for _, l := range d.LetThrough {
-		if err := l.Check(); err != nil || overrides[l.Override] {
-			return cmp.Or(err, store.Invalidf("what the override %s let through is there twice", l.Override))
-		}
-		overrides[l.Override] = true
 	}
 	return nil
 }
@@ -323,23 +297,19 @@ func MergeDenied(held, added Denied) Denied {
 
 // Tally is the denials of one step, or the sum of several.
 type Tally struct {
-	Rows       map[store.Key]Denied
-	LetThrough map[string]int64 // by the ID of an override
-	Others     int64
-	Lost       bool
+	Rows   map[store.Key]Denied
+	Others int64
+	Lost   bool
 }
 
 // NewTally returns an empty one.
-func NewTally() *Tally { return &Tally{Rows: map[store.Key]Denied{}, LetThrough: map[string]int64{}} }
+func NewTally() *Tally { return &Tally{Rows: map[store.Key]Denied{}} }
 
 // Add adds d to a step at now, and drops what is too much.
 func (t *Tally) Add(steps DenialSteps, d *Denials, now store.Instant) {
 	for _, row := range d.Rows {
 		row.Steps = nil
 		t.Rows[row.Key] = MergeDenied(t.Rows[row.Key], row.ByClock(d.Now, now))
-	}
-	for _, l := range d.LetThrough {
-		t.LetThrough[l.Override] += l.Count
 	}
 	t.Others += d.Others
 	t.Lost = t.Lost || d.Lost
@@ -365,9 +335,6 @@ func (t *Tally) keep(most int) {
 func (t *Tally) addStep(number int64, step *Tally, from, now store.Instant) {
 	t.Others += step.Others
 	t.Lost = t.Lost || step.Lost
-	for id, count := range step.LetThrough {
-		t.LetThrough[id] += count
-	}
 	for key, row := range step.Rows {
 		if row.LastAt <= from {
 			continue
@@ -405,12 +372,6 @@ func (t *Tally) denials() Denials {
 	for _, rows := range [][]Denied{d.Rows, d.Blocks, d.Shadows} {
 		SortMostDenied(rows)
 	}
-	for id, count := range t.LetThrough {
-		d.LetThrough = append(d.LetThrough, LetThrough{Override: id, Count: count})
-	}
-	slices.SortFunc(d.LetThrough, func(a, b LetThrough) int {
-		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Override, b.Override))
-	})
 	return d
 }
 

@@ -117,8 +117,7 @@ func TestDenialsAreKeptByStep(t *testing.T) {
 		of := func(subject string) admin.Denials {
 			at := store.InstantOf(now)
 			row := admin.Denied{Key: store.Key{Subject: subject, Name: "n"}, Count: 1, LastAt: at}
-			return admin.Denials{Rows: []admin.Denied{row}, Others: 1, Now: at,
-				LetThrough: []admin.LetThrough{{Override: "5y7qnswd", Count: 1}}}
+			return admin.Denials{Rows: []admin.Denied{row}, Others: 1, Now: at}
 		}
 		if err := table.AddDenials(ctx, of("old")); err != nil {
 			t.Fatal(err)
@@ -137,30 +136,18 @@ func TestDenialsAreKeptByStep(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if rows := int64(len(before.Rows)); rows != test.rows || before.Others != test.others ||
-				letThrough(&before, "5y7qnswd") != test.others {
-				t.Errorf("%s after the step began: %+v; want %d rows, %d others and as many let through", test.after, before,
-					test.rows, test.others)
+			if rows := int64(len(before.Rows)); rows != test.rows || before.Others != test.others {
+				t.Errorf("%s after the step began: %+v; want %d rows, %d others", test.after, before, test.rows, test.others)
 			}
 		}
 		now = begin.Add(step.history + 39*time.Second)
 		if err := table.AddDenials(ctx, of("new")); err != nil {
 			t.Fatal(err)
 		}
-		if d, err := table.Denials(ctx, step.history); err != nil || len(d.Rows) != 2 || d.Others != 2 || letThrough(&d, "5y7qnswd") != 2 {
+		if d, err := table.Denials(ctx, step.history); err != nil || len(d.Rows) != 2 || d.Others != 2 {
 			t.Errorf("%s after the step began, others being added: %+v, %v", step.history, d, err)
 		}
 	}
-}
-
-// letThrough returns how many takes an override let through.
-func letThrough(d *admin.Denials, override string) (count int64) {
-	for _, l := range d.LetThrough {
-		if l.Override == override {
-			count += l.Count
-		}
-	}
-	return count
 }
 
 // Invalid denials are refused.
@@ -185,12 +172,6 @@ func TestDenialsAreChecked(t *testing.T) {
 		{Rows: []admin.Denied{{Key: key, Count: 1, Override: strings.Repeat("i", admin.MaxDenialText+1)}}},
 		{Rows: []admin.Denied{{Key: key, Count: 1, Limit: store.Limit{Count: -1, Period: time.Second}}}},
 		{Others: -1},
-		{LetThrough: make([]admin.LetThrough, admin.MaxDenialRows+1)},
-		{LetThrough: []admin.LetThrough{{Override: "5y7qnswd", Count: 0}}},
-		{LetThrough: []admin.LetThrough{{Override: "", Count: 1}}},
-		{LetThrough: []admin.LetThrough{{Override: "a\x00b", Count: 1}}},
-		{LetThrough: []admin.LetThrough{{Override: strings.Repeat("i", admin.MaxDenialText+1), Count: 1}}},
-		{LetThrough: []admin.LetThrough{{Override: "5y7qnswd", Count: 1}, {Override: "5y7qnswd", Count: 1}}},
 	} {
 		if err := table.AddDenials(ctx, d); !errors.Is(err, store.ErrInvalid) {
 			t.Errorf("%.80v: %v", d, err)
@@ -207,13 +188,11 @@ func TestDenialsAreChecked(t *testing.T) {
 	if fits.Shorten(); strings.Trim(fits.Key.Subject, "s") != "" {
 		t.Errorf("what fits is shortened to %q", fits.Key.Subject)
 	}
-	longest := admin.LetThrough{Override: strings.Repeat("i", admin.MaxDenialText), Count: 1}
-	added := admin.Denials{Rows: []admin.Denied{shortened}, LetThrough: []admin.LetThrough{longest}}
-	if err := table.AddDenials(ctx, added); err != nil {
+	shortened.Override = strings.Repeat("i", admin.MaxDenialText)
+	if err := table.AddDenials(ctx, admin.Denials{Rows: []admin.Denied{shortened}}); err != nil {
 		t.Errorf("%q: %v", shortened.Key.Subject, err)
 	}
-	if got, err := table.Denials(ctx, time.Hour); err != nil || len(got.Rows) != 1 || got.Rows[0].Key != shortened.Key || !got.Exact() ||
-		!slices.Equal(got.LetThrough, added.LetThrough) {
+	if got, err := table.Denials(ctx, time.Hour); err != nil || len(got.Rows) != 1 || got.Rows[0].Key != shortened.Key || !got.Exact() {
 		t.Errorf("%+v, %v", got, err)
 	}
 }

@@ -1,7 +1,6 @@
 package filestore
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -47,10 +46,6 @@ var addRow = fmt.Sprintf(`INSERT INTO denial_steps
 		limited = CASE excluded.limited WHEN '' THEN limited ELSE excluded.limited END,
 		override = CASE excluded.override WHEN '' THEN override ELSE excluded.override END`, admin.DenialPause.Microseconds())
 
-// addLetThrough adds to what an override let through.
-const addLetThrough = `INSERT INTO let_through_steps (prefix, length, number, override, count) VALUES (?, ?, ?, ?, ?)
-	ON CONFLICT (prefix, length, number, override) DO UPDATE SET count = count + excluded.count`
-
 const (
 	rowsOfStep = " FROM denial_steps WHERE prefix = ?1 AND length = ?2 AND number = ?3"
 	leastRows  = rowsOfStep + " AND subject > '' AND name NOT LIKE '(block)%' ORDER BY count DESC, last_at DESC LIMIT -1 OFFSET ?4"
@@ -70,11 +65,6 @@ func (s *step) add(d *admin.Denials) error {
 			return err
 		}
 	}
-	for _, l := range d.LetThrough {
-		if err := s.exec(addLetThrough, s.args(l.Override, l.Count)...); err != nil {
-			return err
-		}
-	}
 	var dropped int64
 	if err := s.row(sumRows, s.args(s.steps.Kept, s.steps.Held())...).Scan(&dropped); err != nil {
 		return err
@@ -89,14 +79,8 @@ func (s *step) add(d *admin.Denials) error {
 			return err
 		}
 	}
-	for _, table := range []string{"denial_steps", "let_through_steps"} {
-		err := s.exec("DELETE FROM "+table+" WHERE length = ? AND number < ?", s.args()[1],
-			s.steps.At(s.now-store.Instant(s.steps.History.Microseconds())))
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return s.exec("DELETE FROM denial_steps WHERE length = ? AND number < ?", s.args()[1],
+		s.steps.At(s.now-store.Instant(s.steps.History.Microseconds())))
 }
 
 // Counts implements [admin.SideTable].
@@ -109,7 +93,7 @@ func (s side) Counts(ctx context.Context, last time.Duration, add func(store.Ins
 		first, to := steps.Touched(now, last)
 		for from = first; first <= to; first++ {
 			each, tally := &step{t, steps, first}, admin.NewTally()
-			if err := cmp.Or(each.read(tally), each.readLetThrough(tally)); err != nil {
+			if err := each.read(tally); err != nil {
 				return err
 			}
 			read = append(read, tally)
@@ -147,36 +131,10 @@ func (s *step) read(tally *admin.Tally) error {
 		case row.Key.Subject == "":
 			tally.Others, tally.Lost = row.Count, row.LastAt != 0
 		case !row.IsSound():
-			return s.foreign()
+			return &store.ForeignError{StoreKey: "denial_steps", Holds: "a row of denials that limitctl did not write"}
 		default:
 			tally.Rows[row.Key] = row
 		}
-	}
-	return found.Err()
-}
-
-func (s *step) foreign() error {
-	return &store.ForeignError{StoreKey: "denial_steps", Holds: "a row of denials that limitctl did not write"}
-}
-
-// readLetThrough reads what overrides let through in the step.
-func (s *step) readLetThrough(tally *admin.Tally) error {
-	found, err := s.query(`SELECT override, count FROM let_through_steps
-		WHERE prefix = ? AND length = ? AND number = ? AND octet_length(override) <= ? LIMIT ?`,
-		s.args(admin.MaxDenialText, 2*admin.MaxOverrides)...)
-	if err != nil {
-		return err
-	}
-	defer found.Close()
-	for found.Next() {
-		var l admin.LetThrough
-		if err := found.Scan(&l.Override, &l.Count); err != nil {
-			return err
-		}
-		if l.Check() != nil {
-			return s.foreign()
-		}
-		tally.LetThrough[l.Override] = l.Count
 	}
 	return found.Err()
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -44,7 +43,7 @@ func TestDenialsOfOneFileAddUp(t *testing.T) {
 func TestTablesBesideTheLimits(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
 	key := store.Key{Subject: "user:42", Name: "n"}
-	d := admin.Denials{Rows: []admin.Denied{{Key: key, Count: 1}}, LetThrough: []admin.LetThrough{{Override: "5y7qnswd", Count: 2}}}
+	d := admin.Denials{Rows: []admin.Denied{{Key: key, Count: 1}}}
 	add := func() error {
 		backend := open(t, path)
 		_, read := backend.Denials(t.Context(), time.Hour)
@@ -53,15 +52,14 @@ func TestTablesBesideTheLimits(t *testing.T) {
 	if err := add(); err != nil {
 		t.Fatal(err)
 	}
-	execute(t, path, "DROP TABLE let_through_steps")
+	execute(t, path, "DROP TABLE denial_steps")
 	if err := add(); err != nil {
 		t.Errorf("without a table: %v", err)
 	}
-	if got, err := open(t, path).Denials(t.Context(), time.Hour); err != nil || len(got.Rows) != 1 || got.Rows[0].Count != 2 ||
-		!slices.Equal(got.LetThrough, d.LetThrough) {
+	if got, err := open(t, path).Denials(t.Context(), time.Hour); err != nil || len(got.Rows) != 1 || got.Rows[0].Count != 1 {
 		t.Errorf("%+v, %v", got, err)
 	}
-	execute(t, path, "UPDATE let_through_steps SET count = 0")
+	execute(t, path, "UPDATE denial_steps SET count = -1")
 	if err := add(); !errors.Is(err, store.ErrForeign) {
 		t.Errorf("with a row of somebody else: %v", err)
 	}

@@ -74,15 +74,5 @@ CREATE TABLE IF NOT EXISTS denial_steps (
 	PRIMARY KEY (prefix, length, number, subject, name)
 ) WITHOUT ROWID;
 
--- A row for each override that let takes through in a step.
-CREATE TABLE IF NOT EXISTS let_through_steps (
-	prefix   TEXT    NOT NULL,
-	length   INTEGER NOT NULL, -- of the step, in minutes
-	number   INTEGER NOT NULL, -- of the step, since the epoch
-	override TEXT    NOT NULL, -- its ID
-	count    INTEGER NOT NULL,
-	PRIMARY KEY (prefix, length, number, override)
-) WITHOUT ROWID;
-
 CREATE INDEX IF NOT EXISTS limits_unused_at ON limits (unused_at);
 CREATE INDEX IF NOT EXISTS tokens_ends ON tokens (ends);

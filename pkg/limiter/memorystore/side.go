@@ -146,7 +146,7 @@ func (s *side) Counts(_ context.Context, last time.Duration, add func(store.Inst
 	from, to := steps.Touched(now, last)
 	for number := from; number <= to; number++ {
 		if held := s.steps[stepName{steps, number}]; held != nil {
-			step := admin.Tally{Rows: maps.Clone(held.Rows), LetThrough: held.LetThrough, Others: held.Others, Lost: held.Lost}
+			step := admin.Tally{Rows: maps.Clone(held.Rows), Others: held.Others, Lost: held.Lost}
 			add(now, number, &step)
 		}
 	}

@@ -31,9 +31,6 @@ func denialTag(steps admin.DenialSteps, number int64) string {
 	return fmt.Sprintf("denials:%d", number*int64(steps.Length)/int64(admin.CoarseSteps.Length))
 }
 
-// letThroughKey returns the key of what overrides let through in the step whose denials have a key.
-func letThroughKey(denials string) string { return denials + ":overrides" }
-
 // AddCounts implements [admin.SideTable] in one script call, after it has asked for the time, which the keys follow from.
 func (s side) AddCounts(ctx context.Context, d *admin.Denials) error {
 	if err := s.lanes.Check(); err != nil {
@@ -54,7 +51,6 @@ func (s side) AddCounts(ctx context.Context, d *admin.Denials) error {
 		keys = append(keys, s.denialKey(steps, number))
 		arguments = append(arguments, steps.End(number).Time().Add(left).UnixMilli())
 	}
-	keys = append(keys, letThroughKey(keys[0]), letThroughKey(keys[1]))
 	cmd, err := s.lanes.Run(ctx, true, lua.AddDenials, keys, append(arguments, denialFields(d, now)...))
 	if err == nil {
 		err = cmd.Err()
@@ -65,31 +61,17 @@ func (s side) AddCounts(ctx context.Context, d *admin.Denials) error {
 	return nil
 }
 
-// denialFields returns how many pairs of a field and a value are denials, these, and then those of what overrides let through.
+// denialFields returns the fields of d and their values.
 func denialFields(d *admin.Denials, now store.Instant) []any {
-	fields := append(make([]any, 0, 5+2*len(d.Rows)+2*len(d.LetThrough)), 0)
-	if total := d.Total(); total > 0 || d.Lost {
-		lost := int64(0)
-		if d.Lost {
-			lost = 1
-		}
-		fields[0] = 1 + len(d.Rows)
-		fields = append(fields, "", packDenials("", "", total, lost, 0, 0, 0, 0))
+	lost := int64(0)
+	if d.Lost {
+		lost = 1
 	}
+	fields := append(make([]any, 0, 2+2*len(d.Rows)), "", packDenials("", "", d.Total(), lost, 0, 0, 0, 0))
 	for _, row := range d.Rows {
 		row = row.ByClock(d.Now, now)
 		fields = append(fields, row.Key.Subject+"\x00"+row.Key.Name, packDenials(row.LimitText(), row.Override,
 			row.Count, int64(row.LastAt)/1000, int64(row.Since)/1000, row.Blocked, row.Compared, row.Allowed))
-	}
-	sum := int64(0)
-	for _, l := range d.LetThrough {
-		sum += l.Count
-	}
-	if sum > 0 {
-		fields = append(fields, "", sum)
-	}
-	for _, l := range d.LetThrough {
-		fields = append(fields, l.Override, l.Count)
 	}
 	return fields
 }
@@ -144,7 +126,7 @@ func (s side) denialTime(ctx context.Context) (store.Instant, error) {
 // rowsAtOnce is how many rows are read at a time. A minute of the longest rows is 2 MB.
 const rowsAtOnce = admin.DenialsKept
 
-// Counts implements [admin.SideTable]. It reads up to 61 minutes, or 145 times ten minutes, two keys each.
+// Counts implements [admin.SideTable]. It reads up to 61 minutes, or 145 times ten minutes, each a key.
 func (s side) Counts(ctx context.Context, last time.Duration, add func(store.Instant, int64, *admin.Tally)) (store.Instant, error) {
 	if err := s.lanes.Check(); err != nil {
 		return 0, err
@@ -259,14 +241,7 @@ func (s side) readTally(ctx context.Context, key string) (*admin.Tally, error) {
 		return nil, err
 	}
 	t.Others = total - known
-	return t, s.readHash(ctx, letThroughKey(key), func(id, value string) bool {
-		count, err := strconv.ParseInt(value, 10, 64)
-		if id == "" {
-			return err == nil
-		}
-		t.LetThrough[id] = count
-		return err == nil && admin.LetThrough{Override: id, Count: count}.Check() == nil
-	})
+	return t, nil
 }
 
 // readHash calls add with each field of a hash and its value, until that says that one is not sound, which is a

@@ -103,8 +103,8 @@ func (o Overrides) WithDefaults() Overrides {
 	return Overrides{Every: orDefault(o.Every, time.Second), Idle: orDefault(o.Idle, time.Minute)}
 }
 
-// DenialLog has the settings of a layer that counts in the store denials per key, and per override what it lets
-// through. It writes in the background, and when it is closed.
+// DenialLog has the settings of a layer that counts in the store denials per key. It writes in the background, and when it
+// is closed.
 type DenialLog struct {
 	// Every is the shortest time between two writes; the default is 1 s.
 	Every time.Duration
