@@ -27,7 +27,7 @@ What has no equal is a warning with its line.
 Descriptors that are nested become lists of entries, and are looked up in the
 same way. A limit of 0 becomes deny: true. serve can also read the files as
 they are, with envoy: {ratelimit_config: DIRECTORY}. The page
-docs/from-envoyproxy-ratelimit.md leads through the whole move.`,
+docs/serve-envoy.md leads through the whole move.`,
 		Example: `  limitctl config import envoy config/config.yaml > limitctl.yaml
   limitctl config import envoy config -o json`,
 		Args: func(cmd *cobra.Command, args []string) error {

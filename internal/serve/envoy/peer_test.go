@@ -94,7 +94,7 @@ func TestTheAnswersOfThePeer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	page, err := os.ReadFile("../../../docs/from-envoyproxy-ratelimit.md")
+	page, err := os.ReadFile("../../../docs/serve-envoy.md")
 	if err != nil {
 		t.Fatal(err)
 	}
