@@ -102,22 +102,20 @@ policies:
 	// /healthz 200
 }
 
-// A handler sees the decision, and gives units back: here, only failed logins count.
-func ExampleOutcomeOf() {
+// Only failed logins count: one that succeeds gets its unit back. A handler sees the decision.
+func ExampleOptions_countIf() {
 	limits := must(limiter.New(memorystore.New()))
 	login := &policy.Policy{Name: "login", Limits: []policy.Limit{
 		{Limit: limiter.Per("failures", 5, time.Minute), By: []string{"ip"}},
 	}}
 	limit := must(httplimit.New(limits, login, httplimit.Options{
-		Rule: httplimit.Rule{Attributes: map[string]httplimit.Source{"ip": httplimit.MustSource("client")}},
+		Rule:    httplimit.Rule{Attributes: map[string]httplimit.Source{"ip": httplimit.MustSource("client")}},
+		CountIf: func(_ *http.Request, status int) bool { return status == http.StatusUnauthorized },
 	}))
-	handler := limit.Wrap(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		outcome := httplimit.OutcomeOf(r.Context())
-		fmt.Println(outcome.Decisions().Remaining(), "left")
-		if r.FormValue("password") == "secret" {
-			if _, err := limits.Refund(r.Context(), outcome.Requests()...); err != nil {
-				fmt.Println(err)
-			}
+	handler := limit.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Println(httplimit.OutcomeOf(r.Context()).Decisions().Remaining(), "left")
+		if r.FormValue("password") != "secret" {
+			http.Error(w, "wrong password", http.StatusUnauthorized)
 		}
 	}))
 	for _, password := range []string{"wrong", "secret", "wrong"} {

@@ -35,6 +35,15 @@ type Options struct {
 	// that the handler sees them at an even rate. At most as many as the bucket's burst are held. See
 	// Decision.Delay.
 	WithoutDelay bool
+	// CountIf, if not nil, says by the status of the answer whether r counts, such as only failed logins. The units are
+	// taken before the handler runs, so many requests at once get nobody past the limit. If CountIf returns false, they are
+	// given back as soon as the status is known, also if the client has left. A handler that writes nothing has the
+	// status 200, one that panics before it writes 500, and one that takes over the connection 101.
+	//
+	// The fields of the answer are those of the take: what remains is without the units that may come back. They do not
+	// come back after the window in which they were taken, or once they would be free anyway, since they would be those of
+	// others then; nor if the store was or is away. OnError gets an error of giving back; the answer stays as it is.
+	CountIf func(r *http.Request, status int) bool
 	// Denied, if not nil, answers a request over a limit, instead of [Outcome.WriteDenial]. The fields of Headers
 	// are already set.
 	Denied func(w http.ResponseWriter, r *http.Request, o *Outcome)
@@ -210,6 +219,18 @@ func (m *Middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 		next.ServeHTTP(w, r)
 		return
 	}
+	if m.options.CountIf != nil && store.AllAllowed(o.decisions) {
+		counted := &countedWriter{ResponseWriter: w, end: func(status int) { m.count(r, o, status) }, panicked: true}
+		defer counted.ended()
+		m.pass(counted, r, o, next)
+		counted.panicked = false
+		return
+	}
+	m.pass(w, r, o, next)
+}
+
+// pass answers a request for which there are decisions.
+func (m *Middleware) pass(w http.ResponseWriter, r *http.Request, o *Outcome, next http.Handler) {
 	limitfields.Set(w.Header(), limitfields.Selection(m.options.Headers&AllHeaders), o.limits, o.requests, o.decisions, time.Now())
 	sum := store.Summarize(o.decisions)
 	switch {
@@ -221,7 +242,7 @@ func (m *Middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 		return
 	case sum.Delay > 0 && !m.options.WithoutDelay: // the turn of a leaky bucket
 		if err := sys.Sleep(r.Context(), sum.Delay); err != nil {
-			m.fail(w, r, cmp.Or(store.GaveUp(r.Context()), err)) // its turn stays taken
+			m.fail(w, r, cmp.Or(store.GaveUp(r.Context()), err)) // without CountIf its turn stays taken
 			return
 		}
 	}

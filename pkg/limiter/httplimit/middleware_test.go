@@ -272,6 +272,141 @@ func TestTheDelayOfALeakyBucket(t *testing.T) {
 	})
 }
 
+// A request whose status does not count gives back exactly what it took, however its handler ends.
+func TestOnlyAnswersThatCount(t *testing.T) {
+	status := func(status int) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }
+	}
+	panics := func(before http.HandlerFunc) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) { before(w, r); panic("of the handler") }
+	}
+	nothing := func(http.ResponseWriter, *http.Request) {}
+	for name, test := range map[string]struct {
+		handler http.HandlerFunc
+		seen    int // the status of CountIf
+		used    int64
+	}{
+		"a failed login":    {status(401), 401, 1},
+		"a login":           {status(204), 204, 0},
+		"nothing":           {nothing, 200, 0},
+		"a text":            {func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") }, 200, 0},
+		"a copy":            {func(w http.ResponseWriter, _ *http.Request) { io.Copy(w, strings.NewReader("hello")) }, 200, 0},
+		"a flush":           {func(w http.ResponseWriter, _ *http.Request) { w.(http.Flusher).Flush() }, 200, 0},
+		"a hint, then 401":  {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(103); w.WriteHeader(401) }, 401, 1},
+		"a panic":           {panics(nothing), 500, 0},
+		"a panic after 401": {panics(status(401)), 401, 1},
+		"a hijacked connection": {func(w http.ResponseWriter, _ *http.Request) {
+			conn, _, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			io.WriteString(conn, "HTTP/1.1 204 No Content\r\n\r\n")
+			conn.Close()
+		}, 101, 0},
+		"a client that left": {func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, 200, 0},
+	} {
+		limits, seen := door(t, memorystore.New()), 0
+		limit := limiter.Limit{Name: "a", Algorithm: limiter.FixedWindow, Count: 9, Period: 24 * 366 * time.Hour}
+		m, err := httplimit.NewFunc(limits, func(*http.Request) ([]limiter.Request, error) {
+			return []limiter.Request{limit.For("ada")}, nil
+		}, httplimit.Options{CountIf: func(_ *http.Request, status int) bool { seen = status; return status == 401 }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		returned := make(chan bool)
+		inner := m.Wrap(test.handler)
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			defer close(returned)
+			defer func() {
+				if p := recover(); p != nil && p != "of the handler" {
+					t.Error(p)
+				}
+			}()
+			inner.ServeHTTP(w, r)
+		}))
+		ctx, cancel := context.WithCancel(t.Context())
+		r, _ := http.NewRequestWithContext(ctx, "GET", server.URL, nil)
+		go func() {
+			if response, err := server.Client().Do(r); err == nil {
+				response.Body.Close()
+			}
+		}()
+		if strings.Contains(name, "left") {
+			waitUntil(t, func() bool {
+				d, err := limits.Peek(t.Context(), limit.For("ada"))
+				return err == nil && d.At(0).Used == 1
+			})
+			cancel()
+		}
+		<-returned
+		cancel()
+		server.Close()
+		if d, err := limits.Peek(t.Context(), limit.For("ada")); err != nil || seen != test.seen || d.At(0).Used != test.used {
+			t.Errorf("%s: the status is %d, and %d are used, %v", name, seen, d.At(0).Used, err)
+		}
+	}
+}
+
+// waitUntil returns when the condition holds.
+func waitUntil(t *testing.T, condition func() bool) {
+	t.Helper()
+	for !condition() {
+		if t.Context().Err() != nil {
+			t.Fatal("it never holds")
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// What is given back late or was taken elsewhere is not taken from others.
+func TestGivingBackTakesFromNobody(t *testing.T) {
+	counted := httplimit.Options{Rule: byUser(), CountIf: func(_ *http.Request, status int) bool { return status == 401 },
+		OnError: func(_ *http.Request, err error) { t.Error(err) }}
+	synctest.Test(t, func(t *testing.T) {
+		limits := door(t, memorystore.New())
+		policy := policyOf(t, "fixed-window:9/1m", "sliding-counter:9/1m", "sliding-log:9/1m", "9/1m", "leaky-bucket:9/1m", "9/1h")
+		m, err := httplimit.New(limits, policy, counted)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, used := &service{}, ""
+		s.Handler = m.Wrap(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			time.Sleep(61 * time.Second)
+			requests := httplimit.OutcomeOf(r.Context()).Requests()
+			if d, err := limits.Take(r.Context(), requests...); err != nil || !d.Allowed() { // another one, in the next window
+				t.Error(d, err)
+			}
+			s.last.Store(httplimit.OutcomeOf(r.Context()))
+		}))
+		s.get("X-User", "ada")
+		d, err := limits.Peek(t.Context(), s.last.Load().Requests()...)
+		for _, each := range d.All() {
+			used += fmt.Sprint(each.Used, " ")
+		}
+		if err != nil || used != "1 2 1 1 1 1 " { // the sliding counter estimates: 1 and a part of the first
+			t.Errorf("%s are used, %v", used, err)
+		}
+	})
+	for option, statuses := range map[limiter.Option]string{limiter.FailOpen(): "200 200 ", limiter.FailLocal(1): "200 429 "} {
+		limits, err := limiter.New(failing{store.ErrUnavailable}, option)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := httplimit.New(limits, policyOf(t, "1/1h"), counted)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, got := &service{Handler: m.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))}, ""
+		for range 2 {
+			got += fmt.Sprint(s.get("X-User", "ada").StatusCode, " ")
+		}
+		if got != statuses {
+			t.Errorf("%v: %s", option, got)
+		}
+	}
+}
+
 // A request that is skipped, or that costs nothing, needs no name.
 func TestCostsAndSkips(t *testing.T) {
 	rule := byUser()

@@ -1,0 +1,98 @@
+package httplimit
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// giveBackTime bounds the time of giving back, as the client may have left.
+const giveBackTime = 5 * time.Second
+
+// count gives back what the store took for a request that does not count: one limit after the other, since each has an instant
+// of its own after which the units would be those of others.
+func (m *Middleware) count(r *http.Request, o *Outcome, status int) {
+	if m.options.CountIf(r, status) {
+		return
+	}
+	ctx, cancel := store.BudgetContext(context.WithoutCancel(r.Context()), giveBackTime)
+	defer cancel()
+	for i := range o.decisions {
+		d, back := &o.decisions[i], o.requests[i]
+		if d.Granted == 0 || d.Repeated || d.DecidedBy == store.DecidedByLocal || d.DecidedBy == store.DecidedByOverride {
+			continue // the store took nothing
+		}
+		back.Token, back.TokenTTL = "", 0
+		back.NotAfter = d.At + store.Instant(d.ResetAfter/time.Microsecond)
+		if limit := d.Override.Apply(back.Limit); limit.CanAdvance() {
+			end, _ := limit.Advance(d.At)
+			back.NotAfter = min(back.NotAfter, end-1)
+		}
+		err := m.store.Decide(ctx, store.Refund, []store.Request{back}, make([]store.Decision, 1))
+		if err != nil && m.options.OnError != nil {
+			m.options.OnError(r, err)
+		}
+	}
+}
+
+// countedWriter calls end once, when the status of the answer is known. What it wraps is reached through Unwrap. The methods
+// beside those of [http.ResponseWriter] write the header, so they have to be here; if the writer inside lacks one, it fails.
+type countedWriter struct {
+	http.ResponseWriter
+	end      func(status int)
+	panicked bool // the handler has not returned
+}
+
+func (w *countedWriter) known(status int) {
+	if end := w.end; end != nil {
+		w.end = nil
+		end(status)
+	}
+}
+
+// ended is called when the handler has returned or panicked.
+func (w *countedWriter) ended() {
+	if w.panicked {
+		w.known(http.StatusInternalServerError)
+	}
+	w.known(http.StatusOK)
+}
+
+func (w *countedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *countedWriter) WriteHeader(status int) {
+	w.ResponseWriter.WriteHeader(status)
+	if status >= 200 || status == http.StatusSwitchingProtocols { // others are followed by the final one
+		w.known(status)
+	}
+}
+
+func (w *countedWriter) Write(text []byte) (int, error) {
+	w.known(http.StatusOK)
+	return w.ResponseWriter.Write(text)
+}
+
+func (w *countedWriter) ReadFrom(r io.Reader) (int64, error) {
+	w.known(http.StatusOK)
+	return io.Copy(w.ResponseWriter, r)
+}
+
+func (w *countedWriter) Flush() { _ = w.FlushError() }
+
+func (w *countedWriter) FlushError() error {
+	w.known(http.StatusOK)
+	return http.NewResponseController(w.ResponseWriter).Flush()
+}
+
+func (w *countedWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, buffered, err := http.NewResponseController(w.ResponseWriter).Hijack()
+	if err == nil {
+		w.known(http.StatusSwitchingProtocols)
+	}
+	return conn, buffered, err
+}
