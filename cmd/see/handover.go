@@ -1,6 +1,7 @@
 package see
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/internal/auditlog"
+	"github.com/limitctl/limitctl/internal/began"
 	"github.com/limitctl/limitctl/internal/cli"
 	"github.com/limitctl/limitctl/internal/outcome"
 	"github.com/limitctl/limitctl/internal/published"
@@ -78,7 +80,14 @@ func runHandover(ctx context.Context, g *cli.Globals) error {
 	slices.Reverse(a.changes)
 	a.failed[partConfig] = a.readConfig(ctx, g, backend)
 	a.denials.notCounted = g.NotCounted(ctx)
-	a.failed[partDenials] = a.readDenials(ctx, g, backend)
+	var list *store.OverrideList
+	if a.failed[partOverrides] == nil {
+		list = store.NewOverrideList(overrides)
+	}
+	a.readDenials(ctx, g, backend, list)
+	if a.began != nil && a.began.Command != nil {
+		a.command = cli.CommandHere(g, s, a.began.Command...)
+	}
 	if !slices.Contains(a.failed[:], nil) { // there is nothing to hand over
 		return a.err()
 	}
@@ -105,15 +114,17 @@ func (a *handoverAnswer) readConfig(ctx context.Context, g *cli.Globals, backend
 	return err
 }
 
-// readDenials reads who was denied most.
-func (a *handoverAnswer) readDenials(ctx context.Context, g *cli.Globals, backend store.Store) error {
+// readDenials reads who was denied most, and which denials began, for which the overrides in force have to be known.
+func (a *handoverAnswer) readDenials(ctx context.Context, g *cli.Globals, backend store.Store, list *store.OverrideList) {
 	table, has := admin.TablesOf(backend)
 	if !has {
-		return store.Invalidf("this store keeps no denials")
+		a.failed[partDenials] = store.Invalidf("this store keeps no denials")
+		return
 	}
 	ctx, cancel := store.BudgetContext(ctx, g.Timeout)
 	defer cancel()
 	denials, err := table.Denials(ctx, handoverDenials)
+	a.failed[partDenials] = err
 	a.denials.exact, a.denials.total, a.denials.keys = denials.Exact(), denials.Total(), len(denials.Rows)
 	a.denials.now = denials.Now
 	for i := range denials.Blocks {
@@ -121,7 +132,8 @@ func (a *handoverAnswer) readDenials(ctx context.Context, g *cli.Globals, backen
 	}
 	a.denials.top = denials.Rows[:min(topDenied, len(denials.Rows))]
 	a.denials.shadows = denials.Shadows[:min(topDenied, len(denials.Shadows))]
-	return err
+	a.began, err = began.Find(ctx, table, &denials, list)
+	a.failed[partChanges] = cmp.Or(a.failed[partChanges], err)
 }
 
 // err is the error of the command: that of all parts, or one that says that some were read. What several parts have in

@@ -8,6 +8,7 @@ import (
 
 	"github.com/limitctl/limitctl/internal/allowance"
 	"github.com/limitctl/limitctl/internal/auditlog"
+	"github.com/limitctl/limitctl/internal/began"
 	"github.com/limitctl/limitctl/internal/cli"
 	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/internal/published"
@@ -43,25 +44,30 @@ type handoverAnswer struct {
 		top, shadows   []admin.Denied
 		now            store.Instant
 	}
-	failed [handoverParts]error // why a part could not be read
+	began   *began.Began         // nil if nothing began
+	command string               // that may help; "" for none
+	failed  [handoverParts]error // why a part could not be read
 }
 
-// part is one part for people: its headline, a line for each thing, and the command that shows all of them.
+// part is one part for people: its headline, a row for each thing, and the command that shows all of them.
 type part struct {
 	headline string
-	items    []string
+	failure  string // why not all of it can be read
+	columns  []output.Column
+	rows     [][]output.Cell
 	command  string
 	shown    int
-	left     int // how many are not among items
+	left     int // how many are not among rows
+	last     string
 }
 
 // more is how many things are not shown.
-func (p *part) more() int { return len(p.items) - p.shown + p.left }
+func (p *part) more() int { return len(p.rows) - p.shown + p.left }
 
 // Print implements output.Answer.
 func (a *handoverAnswer) Print(p *output.Printer) {
-	parts := [handoverParts]*part{a.configPart(), a.overridesPart(), a.changesPart(), a.denialsPart()}
-	a.fill(parts[:])
+	parts := []*part{a.configPart(), a.overridesPart(), a.changesPart(), a.beganPart(), a.denialsPart()}
+	a.fill(parts, p.Width)
 	line := func(style output.Style, text string) {
 		if text = output.Escape(text); p.Width > 0 {
 			text = output.Cut(text, p.Width)
@@ -69,33 +75,46 @@ func (a *handoverAnswer) Print(p *output.Printer) {
 		p.Line("%s", p.Paint(style, text))
 	}
 	line(output.Faint, "handover of "+a.now.Format("2006-01-02 15:04 MST")+" in "+a.place)
-	for i, part := range parts {
+	for _, part := range parts {
 		if part.headline == "" {
 			continue
 		}
-		style := output.Bold
-		if a.failed[i] != nil {
-			style = output.AtEnd
+		line(output.Bold, part.headline)
+		if part.failure != "" {
+			line(output.AtEnd, "  "+part.failure)
 		}
-		line(style, part.headline)
-		for _, item := range part.items[:part.shown] {
-			line(output.Plain, "  "+item)
+		if part.shown > 0 {
+			within := *p
+			within.Width = max(0, p.Width-2)
+			lines := within.TableLines(part.columns, part.rows[:part.shown])
+			for _, text := range lines[len(lines)-part.shown:] { // without the headers
+				p.Line("  %s", text)
+			}
 		}
 		if part.more() > 0 {
 			line(output.Plain, fmt.Sprintf("  … and %d more: %s", part.more(), part.command))
 		}
+		if part.last != "" { // it is to be copied, so it is not cut
+			p.Line("  %s", part.last)
+		}
 	}
 }
 
-// fill gives the parts items in turn, as far as they fit, so that a long part leaves room for the others.
-func (a *handoverAnswer) fill(parts []*part) {
+// fill gives the parts rows in turn, as far as they fit, so that a long part leaves room for the others.
+func (a *handoverAnswer) fill(parts []*part, width int) {
 	used := 2 // the title, and the line of the shell
 	for _, part := range parts {
 		if part.headline != "" {
 			used += 2 // that, and what is not shown
 		}
+		if part.failure != "" {
+			used++
+		}
+		if part.last != "" && width > 0 {
+			used += 1 + (2+output.Width(part.last))/width
+		}
 		if a.rows == 0 {
-			part.shown = len(part.items)
+			part.shown = len(part.rows)
 		}
 	}
 	if a.err() != nil {
@@ -104,7 +123,7 @@ func (a *handoverAnswer) fill(parts []*part) {
 	for progress := true; progress && a.rows > 0; {
 		progress = false
 		for _, part := range parts {
-			if part.shown < len(part.items) && used < a.rows {
+			if part.shown < len(part.rows) && used < a.rows {
 				part.shown++
 				used++
 				progress = true
@@ -113,19 +132,30 @@ func (a *handoverAnswer) fill(parts []*part) {
 	}
 }
 
-// newPart returns a part with so many things read, which count says in words. If it could not be read, or not whole, the
-// reason is its first item.
-func (a *handoverAnswer) newPart(which int, name string, read int, count, command string) *part {
-	made := &part{headline: name + "  " + count, command: command}
+// newPart returns a part with so many things read, which count says in words, and why not all of them could be read.
+func (a *handoverAnswer) newPart(which int, name string, read int, count, command string, columns ...output.Column) *part {
+	made := &part{headline: name + "  " + count, command: command, columns: columns}
 	if err := a.failed[which]; err != nil {
 		made.headline += "; not all can be read"
 		if read == 0 { // then there may be any number
 			made.headline = name + "  cannot be read"
 		}
-		made.items = append(made.items, cli.Message(err))
+		made.failure = cli.Message(err)
 	}
 	return made
 }
+
+// add adds a row of texts.
+func (p *part) add(texts ...string) {
+	row := make([]output.Cell, len(texts))
+	for i, text := range texts {
+		row[i].Text = text
+	}
+	p.rows = append(p.rows, row)
+}
+
+// whole and long are columns that are never cut and that may be.
+var whole, long = output.Column{}, output.Column{Shrinks: 8}
 
 // configPart has no headline if nothing is published.
 func (a *handoverAnswer) configPart() *part {
@@ -137,20 +167,18 @@ func (a *handoverAnswer) configPart() *part {
 		return a.newPart(partConfig, "CONFIG", 0, "", "limitctl config status")
 	}
 	made := a.newPart(partConfig, "CONFIG", 1, fmt.Sprintf("version %d, published %s by %s: %s", v.Number, cli.Clock(v.At, a.now),
-		output.Printable(v.By), output.Printable(v.Reason)), "limitctl config status")
+		output.Printable(v.By), output.Printable(v.Reason)), "limitctl config status", long, whole, long)
 	for i := range a.processes {
 		p := &a.processes[i]
-		text := output.Printable(p.Name) + " on " + output.Printable(p.Host) + "  version " + p.VersionText()
+		has, style := "version "+p.VersionText(), output.Plain
 		switch current := p.Has(v.Number, v.Hash); {
 		case p.Compares:
-			text = output.Printable(p.Name) + " on " + output.Printable(p.Host) + "  by a file"
+			has = "by a file"
 		case !current:
-			text += "  lags"
+			has, style = has+"  lags", output.Near
 		}
-		if p.Error != "" {
-			text += ": " + output.Printable(p.Error)
-		}
-		made.items = append(made.items, text)
+		made.add(p.Name+" on "+p.Host, has, p.Error)
+		made.rows[i][1].Style = style
 	}
 	return made
 }
@@ -166,9 +194,9 @@ func (a *handoverAnswer) overridesPart() *part {
 	if blocks > 0 {
 		count += ", " + cli.CountOf(int64(blocks), "block", "blocks")
 	}
-	made := a.newPart(partOverrides, "IN FORCE", len(a.inForce), count, "limitctl override list")
+	made := a.newPart(partOverrides, "IN FORCE", len(a.inForce), count, "limitctl override list", whole, whole, long, long)
 	for _, o := range a.inForce {
-		made.items = append(made.items, o.ID+"  "+allowance.Effect(o)+"  "+allowance.WhomText(o)+"  "+cli.Ending(o, a.now))
+		made.add(o.ID, allowance.Effect(o), allowance.WhomText(o), cli.Ending(o, a.now))
 	}
 	return made
 }
@@ -176,58 +204,86 @@ func (a *handoverAnswer) overridesPart() *part {
 func (a *handoverAnswer) changesPart() *part {
 	count := cli.CountOf(int64(len(a.changes)), "run", "runs") + map[bool]string{true: ", the latest first"}[len(a.changes) > 1]
 	made := a.newPart(partChanges, "CHANGED in the last "+store.FormatPeriod(handoverChanges), len(a.changes), count,
-		shell.Command("limitctl", "audit", "--since", store.FormatPeriod(handoverChanges)))
+		shell.Command("limitctl", "audit", "--since", store.FormatPeriod(handoverChanges)), whole, long, long)
 	for _, e := range a.changes {
-		text := cli.Clock(e.Time, a.now) + "  " + output.Printable(e.User)
-		if e.Host != "" {
-			text += "@" + output.Printable(e.Host)
-		}
-		text += "  " + output.Printable(e.CommandText())
+		text := e.CommandText()
 		if e.CountsKeys() && e.Outcome != auditlog.Begun { // else it is not known how many
 			text += ", " + cli.CountOf(e.Changed, "key", "keys")
 		}
 		if e.Outcome != auditlog.Done {
-			text += ", " + output.Printable(string(e.Outcome))
+			text += ", " + string(e.Outcome)
 		}
 		if e.Undone != nil {
-			text += ", " + e.Undone.Text() + " " + cli.Clock(e.Undone.Time, a.now) + " by " + output.Printable(e.Undone.User)
+			text += ", " + e.Undone.Text() + " " + cli.Clock(e.Undone.Time, a.now) + " by " + e.Undone.User
 		}
-		if e.Reason != "" {
-			text += ": " + output.Printable(e.Reason)
-		}
-		made.items = append(made.items, text)
+		made.add(cli.Clock(e.Time, a.now), whoRan(e), text+because(e.Reason))
 	}
 	return made
 }
 
+func whoRan(e *auditlog.Entry) string {
+	if e.Host == "" {
+		return e.User
+	}
+	return e.User + "@" + e.Host
+}
+
+func because(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return ": " + reason
+}
+
+// beganRows is how many limits, and how many changes before them, are shown.
+const beganRows = 3
+
+// beganPart has no headline if no denials began lately.
+func (a *handoverAnswer) beganPart() *part {
+	b := a.began
+	if b == nil {
+		return new(part)
+	}
+	made := &part{headline: "BEGAN in the last " + store.FormatPeriod(began.Window) + "  " + a.count(b.Denied) + " denials",
+		command: "limitctl denials --by limit --sort since", columns: []output.Column{whole, long, long}, last: a.command,
+		left: max(0, len(b.Limits)-beganRows)}
+	for _, l := range b.Limits[:min(beganRows, len(b.Limits))] {
+		made.add(cli.Clock(l.Since, a.now), l.Name, a.count(l.Denied)+" denials of "+cli.CountOf(int64(l.Keys), "key", "keys"))
+	}
+	for _, e := range b.Changes[:min(beganRows, len(b.Changes))] {
+		made.add(cli.Clock(e.Time, a.now), whoRan(e), e.CommandText()+because(e.Reason))
+	}
+	return made
+}
+
+// count writes a number of denials, marked if it may be more.
+func (a *handoverAnswer) count(n int64) string {
+	if a.denials.exact {
+		return output.Thousands(n)
+	}
+	return "≥" + output.Thousands(n)
+}
+
 func (a *handoverAnswer) denialsPart() *part {
 	d := &a.denials
-	count := func(n int64) string {
-		if d.exact {
-			return output.Thousands(n)
-		}
-		return "≥" + output.Thousands(n)
-	}
 	text := cmp.Or(d.notCounted, "no denial was counted")
 	if d.total > 0 {
-		text = count(d.total) + " denials of " + cli.CountOf(int64(d.keys), "key", "keys")
+		text = a.count(d.total) + " denials of " + cli.CountOf(int64(d.keys), "key", "keys")
 	}
 	if d.blocked > 0 {
-		text += "; " + count(d.blocked) + " blocked"
+		text += "; " + a.count(d.blocked) + " blocked"
 	}
-	made := a.newPart(partDenials, "DENIED in the last "+store.FormatPeriod(handoverDenials), d.keys, text, "limitctl denials")
+	made := a.newPart(partDenials, "DENIED in the last "+store.FormatPeriod(handoverDenials), d.keys, text, "limitctl denials",
+		output.Column{Right: true}, long, long, whole)
 	made.left = d.keys - len(d.top)
-	for i := range d.top {
-		row := &d.top[i]
-		since := max(0, time.Duration(d.now-row.Since)*time.Microsecond).Truncate(time.Second)
-		text := count(row.Count) + "  " + output.Printable(row.Key.Subject) + "  " + output.Printable(row.Key.Name) +
-			"  since " + output.Duration(since) + " ago"
-		made.items = append(made.items, text)
-	}
-	for i := range d.shadows {
-		row := &d.shadows[i]
-		made.items = append(made.items, count(row.Count)+"  "+output.Printable(row.Key.Subject)+"  "+
-			output.Printable(row.Key.Name)+"  would be denied by a shadow limit")
+	for i, row := range slices.Concat(d.top, d.shadows) {
+		style, since := output.AtEnd, output.Duration(row.Since.Until(d.now).Truncate(time.Second))
+		text := "since " + since + " ago"
+		if i >= len(d.top) {
+			style, text = output.Faint, "would be denied by a shadow limit"
+		}
+		made.add(a.count(row.Count), row.Key.Subject, row.Key.Name, text)
+		made.rows[i][0].Style = style
 	}
 	return made
 }
@@ -259,6 +315,15 @@ type unreadDocument struct {
 // partNames are the names of the parts in JSON and CSV.
 var partNames = [handoverParts]string{"config", "overrides", "changes", "denials"}
 
+// documents are entries as JSON.
+func documents(entries []*auditlog.Entry) []any {
+	all := make([]any, len(entries))
+	for i, e := range entries {
+		all[i] = e.Document()
+	}
+	return all
+}
+
 // Document implements output.Answer.
 func (a *handoverAnswer) Document() any {
 	type denials struct {
@@ -275,13 +340,19 @@ func (a *handoverAnswer) Document() any {
 		d.Top = append(d.Top, deniedDocument{row.Key.Subject, row.Key.Name, row.Count, output.UTC(row.LastAt.Time()),
 			row.Blocked, output.UTC(row.Since.Time()), i >= len(a.denials.top)})
 	}
+	type beganDocument struct {
+		Denied  int64         `json:"denied"`
+		Limits  []began.Limit `json:"limits"`            // that began to deny, those that denied most first
+		Changes []any         `json:"changes"`           // from ten minutes before the first of them, the latest first
+		Command string        `json:"command,omitempty"` // that may help
+	}
+	var lately *beganDocument
+	if b := a.began; b != nil {
+		lately = &beganDocument{b.Denied, b.Limits, documents(b.Changes), a.command}
+	}
 	overrides := []allowance.Document{}
 	for _, o := range a.inForce {
 		overrides = append(overrides, allowance.NewDocument(o))
-	}
-	changes := []any{}
-	for _, e := range a.changes {
-		changes = append(changes, e.Document())
 	}
 	processes := []runsDocument{}
 	for i := range a.processes {
@@ -301,9 +372,10 @@ func (a *handoverAnswer) Document() any {
 		Processes     []runsDocument       `json:"processes"` // that follow what is published
 		Overrides     []allowance.Document `json:"overrides"`
 		Changes       []any                `json:"changes"` // of the last 12 hours, the latest first
+		Began         *beganDocument       `json:"began"`   // null if no denials began in the last 10 minutes
 		Denials       denials              `json:"denials"`
 		Unread        []unreadDocument     `json:"unread"` // the parts that could not be read whole
-	}{output.SchemaVersion, output.UTC(a.now), a.place, processes, overrides, changes, d, unread}
+	}{output.SchemaVersion, output.UTC(a.now), a.place, processes, overrides, documents(a.changes), lately, d, unread}
 }
 
 // Records implements output.Answer.

@@ -1,0 +1,191 @@
+package began
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/auditlog"
+	"github.com/limitctl/limitctl/internal/published"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// scene is a store at a time, to which a case adds denials and changes.
+type scene struct {
+	*testing.T
+	table     *admin.Tables
+	now       time.Time
+	denials   admin.Denials
+	overrides []store.Override
+}
+
+var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+
+// denied adds a key that was denied so often, since and last so long before noon.
+func (s *scene) denied(subject, name string, count int64, since, last time.Duration) {
+	s.denials.Rows = append(s.denials.Rows, admin.Denied{Key: store.Key{Subject: subject, Name: name}, Count: count,
+		Since: store.InstantOf(noon.Add(-since)), LastAt: store.InstantOf(noon.Add(-last))})
+}
+
+// publish publishes a version so long before noon; of is the one that it brings back, 0 for none.
+func (s *scene) publish(ago time.Duration, of int64) {
+	s.now = noon.Add(-ago)
+	state, err := published.Read(s.Context(), s.table)
+	if err != nil {
+		s.Fatal(err)
+	}
+	v := &published.Version{By: "ana", Of: of, Text: fmt.Append(nil, "limits: {}\n# ", ago)}
+	if done, err := s.table.Change(s.Context(), state.Next(v)); err != nil || !done {
+		s.Fatal(done, err)
+	}
+}
+
+// ran adds a run to the journal so long before noon.
+func (s *scene) ran(ago time.Duration, command string, outcome auditlog.Outcome) {
+	text, err := (&auditlog.Entry{Time: noon.Add(-ago), Command: command, Outcome: outcome, Run: auditlog.NewRun()}).Text(1000)
+	if err == nil {
+		err = s.table.AppendJournal(s.Context(), text)
+	}
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+func TestWhatBegan(t *testing.T) {
+	const minute, second = time.Minute, time.Second
+	const block9, block24 = "block ip:203.0.113.9/32", "block ip:203.0.113.0/24"
+	for name, test := range map[string]struct {
+		make func(s *scene)
+		want string // limits, changes and the beginning of the command
+	}{
+		"nothing": {func(s *scene) {}, ""},
+		"bound":   {func(s *scene) { s.denied("a", "x", 3, 10*minute, 0) }, "x 3 1"},
+		"before":  {func(s *scene) { s.denied("a", "x", 3, 10*minute+time.Microsecond, 0) }, ""},
+		"by limit": {func(s *scene) {
+			s.denied("a", "x", 3, minute, 0)
+			s.denied("b", "y", 5, minute, 0)
+			s.denied("c", "x", 4, 2*minute, 0)
+			s.denied("d", "x", 99, time.Hour, 0)
+		}, "x 7 2, y 5 1"},
+		"changes": {func(s *scene) {
+			s.denied("a", "x", 3, 5*minute, 0)
+			s.ran(15*minute+second, "reset", auditlog.Done)
+			s.ran(15*minute, "block", auditlog.Done)
+			s.ran(9*minute, "exempt", auditlog.Failed)
+			s.ran(minute, "undo", auditlog.Begun)
+		}, "x 3 1; undo, block"},
+		"half of a network": {func(s *scene) {
+			s.denied("ip:203.0.113.9", "x", 2, minute, 0)
+			s.denied("ip:203.0.113.7", "x", 2, minute, 0)
+			s.denied("user:1", "x", 4, minute, 0)
+		}, "x 8 3"},
+		"more than half of a network": {func(s *scene) {
+			s.denied("ip:203.0.113.9", "x", 2, minute, 0)
+			s.denied("ip:203.0.113.7", "x", 3, minute, 0)
+			s.denied("user:1", "x", 4, minute, 0)
+		}, "x 9 3; ; " + block24},
+		"others": {func(s *scene) {
+			s.denied("ip:203.0.113.9", "x", 5, minute, 0)
+			s.denials.Others = 5
+		}, "x 5 1"},
+		"one address": {func(s *scene) {
+			s.denied("ip:203.0.113.9", "x", 3, minute, 0)
+			s.denied("ip:203.0.113.9", "y", 3, minute, 0)
+			s.denied("ip:203.0.113.7", "x", 3, minute, 0)
+		}, "x 6 2, y 3 1; ; " + block9},
+		"of different tenants": {func(s *scene) {
+			s.denied("tenant:a:ip:203.0.113.9", "x", 3, minute, 0)
+			s.denied("tenant:b:ip:203.0.113.9", "x", 3, minute, 0)
+		}, "x 6 2"},
+		"IPv6": {func(s *scene) {
+			s.denied("ip:2001:db8::1", "x", 3, minute, 0)
+			s.denied("ip:2001:db8::2", "x", 3, minute, 0)
+		}, "x 6 2; ; block ip:2001:db8::/64"},
+		"without a name": {func(s *scene) { s.denied("203.0.113.9", "x", 3, minute, 0) }, "x 3 1"},
+		"glob":           {func(s *scene) { s.denied("t:*:ip:203.0.113.9", "x", 3, minute, 0) }, "x 3 1"},
+		"flag":           {func(s *scene) { s.denied("-q:203.0.113.9", "x", 3, minute, 0) }, "x 3 1"},
+		"pause":          {func(s *scene) { s.denied("ip:203.0.113.9", "x", 3, 9*minute, 5*minute) }, "x 3 1; ; " + block9},
+		"over":           {func(s *scene) { s.denied("ip:203.0.113.9", "x", 3, 9*minute, 5*minute+second) }, "x 3 1"},
+		"blocked": {func(s *scene) {
+			s.denied("ip:203.0.113.9", "x", 3, minute, 0)
+			o := store.Override{Effect: store.OverrideBlock}
+			o.Subjects, _ = store.ParsePattern("ip:203.0.113.0/24")
+			s.overrides = append(s.overrides, o)
+		}, "x 3 1"},
+		"lost": {func(s *scene) {
+			s.denied("ip:203.0.113.9", "x", 3, minute, 0)
+			s.denials.Lost = true
+		}, "x 3 1"},
+		"version just before": {func(s *scene) {
+			s.publish(time.Hour, 0)
+			s.publish(11*minute, 0)
+			s.denied("user:1", "x", 3, minute, 0)
+			s.denied("user:2", "x", 2, minute-second, 0)
+		}, "x 5 2; ; config rollback 1"},
+		"version too long before": {func(s *scene) {
+			s.publish(time.Hour, 0)
+			s.publish(11*minute, 0)
+			s.denied("user:1", "x", 2, minute, 0)
+			s.denied("user:2", "x", 3, minute-second, 0)
+		}, "x 5 2"},
+		"version after": {func(s *scene) {
+			s.publish(time.Hour, 0)
+			s.publish(minute, 0)
+			s.denied("user:1", "x", 3, minute+time.Microsecond, 0)
+			s.denied("user:2", "x", 3, minute, 0)
+		}, "x 6 2"},
+		"version at the same time": {func(s *scene) {
+			s.publish(time.Hour, 0)
+			s.publish(minute, 0)
+			s.denied("user:1", "x", 2, minute+time.Microsecond, 0)
+			s.denied("user:2", "x", 3, minute, 0)
+		}, "x 5 2; ; config rollback 1"},
+		"first version": {func(s *scene) {
+			s.publish(2*minute, 0)
+			s.denied("user:1", "x", 3, minute, 0)
+		}, "x 3 1"},
+		"rolled back": {func(s *scene) {
+			s.publish(time.Hour, 0)
+			s.publish(3*minute, 0)
+			s.publish(2*minute, 1)
+			s.denied("user:1", "x", 3, minute, 0)
+		}, "x 3 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &scene{T: t, now: noon}
+			s.table, _ = admin.TablesOf(memorystore.New(memorystore.WithClock(func() time.Time { return s.now })))
+			test.make(s)
+			s.denials.Now = store.InstantOf(noon)
+			b, err := Find(t.Context(), s.table, &s.denials, store.NewOverrideList(s.overrides))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if b == nil {
+				b = new(Began)
+			}
+			var limits, changes []string
+			for _, l := range b.Limits {
+				limits = append(limits, fmt.Sprint(l.Name, " ", l.Denied, " ", l.Keys))
+			}
+			for _, e := range b.Changes {
+				changes = append(changes, e.Command)
+			}
+			command, _, _ := strings.Cut(strings.Join(b.Command, " "), " --")
+			parts := []string{strings.Join(limits, ", "), strings.Join(changes, ", "),
+				command}
+			for len(parts) > 0 && parts[len(parts)-1] == "" {
+				parts = slices.Delete(parts, len(parts)-1, len(parts))
+			}
+			if got := strings.Join(parts, "; "); got != test.want {
+				t.Errorf("%q, want %q", got, test.want)
+			}
+			if without, _ := Find(t.Context(), s.table, &s.denials, nil); without != nil && without.Command != nil {
+				t.Errorf("without knowing overrides it suggests %q", without.Command)
+			}
+		})
+	}
+}
