@@ -32,10 +32,15 @@ func NewHandoverCmd(global *cli.Globals) *cobra.Command {
 		Use:   "handover",
 		Short: "Show what the next shift has to know, on one screen",
 		Long: `Handover shows which published version is in force and who has it, the overrides
-in force, what was changed in the last 12 hours, and who was denied most in the
-last 10 minutes. On a terminal it takes one
-screen, with a row for each thing, and says of each part how much more there is
-and which command shows it. What blocks deny is one number.
+in force, what was changed in the last 12 hours, which denials began in the last
+10 minutes, and who was denied most in them. On a terminal it takes one screen,
+with a row for each thing, and says of each part how much more there is and
+which command shows it. What blocks deny is one number.
+
+Below the denials that began are the changes since 10 minutes before them, and
+a command that may help: a block of the address or network that has more than
+half of them, else a rollback if more than half began within 10 minutes after
+the version in force was published.
 
 The changes are those of the audit log in the store, of all machines. If a part
 cannot be read, it says so in the place of the part, shows the others, and the
@@ -85,7 +90,7 @@ func runHandover(ctx context.Context, g *cli.Globals) error {
 		list = store.NewOverrideList(overrides)
 	}
 	a.readDenials(ctx, g, backend, list)
-	if a.began != nil && a.began.Command != nil {
+	if a.began != nil && a.began.Command != nil && !s.Access().ReadOnly {
 		a.command = cli.CommandHere(g, s, a.began.Command...)
 	}
 	if !slices.Contains(a.failed[:], nil) { // there is nothing to hand over
