@@ -1,4 +1,4 @@
-# The commands of the house. `make demo` and `make test` are all a newcomer needs.
+# The commands of the house. `make demo`, `make prove` and `make test` are all a newcomer needs.
 
 VERSION     := $(shell git describe --tags --always --dirty 2>/dev/null)
 GOLANGCI    := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.13.2
@@ -52,8 +52,9 @@ house: ## budgets and other rules of the sources
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "gofmt -w $$unformatted"; exit 1; }
 	go test ./internal/house
 
-demo: build ## show the main job on the embedded file store; needs no server
-	@sh docs/demo.sh bin/limitctl
+demo: build ## the first ten minutes in one: a leak found, a figure, a night; on a Redis of its own, or on a file
+	@CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -tags demo -o bin/demo ./docs/demo
+	@bin/demo bin/limitctl
 
 RELEASE     := --snapshot
 release: ## make archives, packages, inventories and checksums of this commit in bin/release by .goreleaser.yaml

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"flag"
 	"fmt"
@@ -77,10 +78,56 @@ func TestThePagesShowWhatCommandsPrint(t *testing.T) {
 	}
 }
 
-// What `make demo` runs.
+// What `make demo` runs, on a Redis and on a file. It ends what it started when it is interrupted, too.
 func TestTheDemo(t *testing.T) {
-	if out, err := exec.Command("sh", "docs/demo.sh", "limitctl").CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
+	limitctl, err := exec.LookPath("limitctl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(t.TempDir(), "demo")
+	if out, err := exec.Command("go", "build", "-tags", "demo", "-o", program, "./docs/demo").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, test := range []struct {
+		name, path  string
+		interrupted bool
+		code        int
+	}{{"redis", os.Getenv("PATH"), false, 0}, {"file", t.TempDir(), false, 0}, {"interrupted", os.Getenv("PATH"), true, 130}} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			temporary, err := os.MkdirTemp("", "") // a short path, for sockets
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer os.RemoveAll(temporary)
+			demo := exec.Command(program, limitctl)
+			demo.Env = append(os.Environ(), "TMPDIR="+temporary, "PATH="+test.path)
+			stdout, err := demo.StdoutPipe()
+			if demo.Stderr = demo.Stdout; err == nil {
+				err = demo.Start()
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer demo.Process.Kill() // if it still runs
+			var out strings.Builder
+			for lines := bufio.NewScanner(stdout); lines.Scan(); {
+				fmt.Fprintln(&out, lines.Text())
+				if test.interrupted && strings.HasPrefix(lines.Text(), "$ limitctl reset") {
+					demo.Process.Signal(os.Interrupt)
+				}
+			}
+			demo.Wait()
+			left, err := os.ReadDir(temporary)
+			if demo.ProcessState.ExitCode() != test.code || len(left) > 0 || err != nil {
+				t.Errorf("it ends with %v and leaves %v, %v:\n%s", demo.ProcessState, left, err, &out)
+			}
+			for _, want := range []string{"FAIL ", "PASS ", " the limit\n", "fixed-window ", " ✓ the same\n"} {
+				if !test.interrupted && !strings.Contains(out.String(), want) {
+					t.Errorf("it does not show %q:\n%s", want, &out)
+				}
+			}
+		})
 	}
 }
 

@@ -1,0 +1,87 @@
+//go:build demo
+
+package main
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// attempts is the limit of the first part: at most ten attempts to log in, in any minute.
+var attempts = limiter.Limit{Name: "attempts", Count: 10, Period: time.Minute, Algorithm: limiter.SlidingLog}
+
+// away is how long each call of the store is under way, as if it was in another building.
+const away = 10 * time.Millisecond
+
+// countThenAdd is the limiter that many services begin with. Between its two calls others count, too.
+func countThenAdd(ctx context.Context, limits *limiter.Limiter, request limiter.Request) (limiter.Decisions, error) {
+	time.Sleep(away)
+	counted, err := limits.Peek(ctx, request)
+	if err != nil || !counted.Allowed() {
+		return counted, err
+	}
+	time.Sleep(away)
+	_, err = limits.Charge(ctx, request)
+	return counted, err
+}
+
+// take counts and adds in one call.
+func take(ctx context.Context, limits *limiter.Limiter, request limiter.Request) (limiter.Decisions, error) {
+	time.Sleep(away)
+	return limits.Take(ctx, request)
+}
+
+// leak sends the same load to a page that is limited by countThenAdd, and to one that is limited by take.
+func (d *demo) leak(ctx context.Context) error {
+	heading("1. Your limiter leaks", "10 logins a minute for each account, behind HTTP. 64 callers try at once.")
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	pages := http.NewServeMux()
+	pages.HandleFunc("/naive", d.page(countThenAdd))
+	pages.HandleFunc("/limitctl", d.page(take))
+	server := &http.Server{Handler: pages, ReadHeaderTimeout: time.Minute}
+	defer server.Close()
+	go server.Serve(listener)
+
+	const fails = 1
+	var bars []bar
+	for _, p := range []struct {
+		name, title string
+		exit        int
+	}{{"naive", "count, then add: two calls", fails}, {"limitctl", "take: one call", 0}} {
+		url := "http://" + listener.Addr().String() + "/" + p.name + "?account={subject}"
+		saved := p.name + ".json"
+		if err := d.runs(ctx, p.exit, "loadtest", url, "--limit", attempts.Stored().String(), "--workers", "64", "--requests", "500",
+			"--save", saved); err != nil {
+			return err
+		}
+		runs, err := d.runsOf(saved)
+		if err != nil {
+			return err
+		}
+		bars = append(bars, bar{Title: p.title, Times: runs[0].Audit.Worst, Note: strconv.Itoa(runs[0].Allowed) + " got in"})
+	}
+	draw("let through", bars)
+	return nil
+}
+
+// page answers 200 if decide allows an attempt for the account of the query, and 429 otherwise.
+func (d *demo) page(decide func(context.Context, *limiter.Limiter, limiter.Request) (limiter.Decisions, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		decisions, err := decide(r.Context(), d.limits, attempts.For(r.URL.Path, r.URL.Query().Get("account")))
+		switch {
+		case err != nil:
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		case !decisions.Allowed():
+			w.Header().Set("Retry-After", strconv.Itoa(int(decisions.RetryAfter()/time.Second)+1))
+			http.Error(w, "too many attempts", http.StatusTooManyRequests)
+		}
+	}
+}
