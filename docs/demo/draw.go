@@ -72,14 +72,14 @@ type bar struct {
 }
 
 // draw draws bars against the line of the limit. They fit 80 columns; a longer one is cut.
-func draw(what string, bars []bar) {
+func draw(what, note string, bars []bar) {
 	const cells = 26
 	most := 2.0
 	for _, b := range bars {
 		most = max(most, b.Times)
 	}
 	line := int(cells / most) // the column of the limit
-	fmt.Printf("\n%-26s  %s\n", what, strings.Repeat(" ", line)+in(yellow, "│ the limit"))
+	fmt.Printf("\n%-26s  %s%s%s\n", what, strings.Repeat(" ", line), in(yellow, "│ the limit"), strings.Repeat(" ", cells-line-1)+note)
 	for _, b := range bars {
 		length := int(math.Round(b.Times * float64(line)))
 		within, over := min(length, line), max(0, length-line)

@@ -48,8 +48,8 @@ func (d *demo) figure(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	draw("worst window", bars)
-	fmt.Println("A fixed window lets both through, as it is defined. Buckets are measured by their burst.")
+	draw("worst window", "a decision   a key", bars)
+	fmt.Println("A fixed window lets both through, by its definition; buckets go by their burst.")
 	return nil
 }
 

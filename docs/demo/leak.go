@@ -68,7 +68,7 @@ func (d *demo) leak(ctx context.Context) error {
 		}
 		bars = append(bars, bar{Title: p.title, Times: runs[0].Audit.Worst, Note: strconv.Itoa(runs[0].Allowed) + " got in"})
 	}
-	draw("let through", bars)
+	draw("let through", "", bars)
 	return nil
 }
 
