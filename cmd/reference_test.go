@@ -15,9 +15,15 @@ import (
 	"github.com/limitctl/limitctl/internal/cli"
 )
 
-var update = flag.Bool("update", false, "write docs/commands.md as the commands are now")
+var update = flag.Bool("update", false, "write the pages of the commands as they are now")
 
-const referencePath = "../docs/commands.md"
+// The page of all commands, and that of each group of the help.
+const allCommands = "commands.md"
+
+var pageOf = map[string]string{
+	toLook: "commands-see.md", toChange: "commands-step-in.md", toDecide: "commands-decide.md", toTest: "commands-test.md",
+	toServe: "commands-serve.md",
+}
 
 // exitNoOf says what exit code 1 means for the commands that can end with it.
 var exitNoOf = map[string]string{
@@ -44,51 +50,79 @@ var exitNoOf = map[string]string{
 		"--suggest, or the store of --store disagrees",
 }
 
-// docs/commands.md is what the commands say of themselves. Write it anew with `make docs`.
+// The pages of the reference are what the commands say of themselves. Write them anew with `make docs`.
 func TestTheReferenceIsUpToDate(t *testing.T) {
 	w := newWorld(t)
 	w.Timeout = 0 // so that the default of --timeout is that of production
 	root := newRootCmd(&cli.Globals{Env: w.Env})
 	root.InitDefaultHelpCmd()
-	want := reference(t, root)
-	if *update {
-		if err := os.WriteFile(referencePath, []byte(want), 0o644); err != nil {
+	for page, want := range reference(t, root) {
+		path := "../docs/" + page
+		if *update {
+			if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, err := os.ReadFile(path)
+		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	got, err := os.ReadFile(referencePath)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(got) == want {
-		return
-	}
-	is, wanted := strings.Split(string(got), "\n"), strings.Split(want, "\n")
-	for i := range max(len(is), len(wanted)) {
-		if i >= len(is) || i >= len(wanted) || is[i] != wanted[i] {
-			t.Fatalf("docs/commands.md is not up to date from line %d on; `make docs` writes it", i+1)
+		if string(got) == want {
+			continue
+		}
+		is, wanted := strings.Split(string(got), "\n"), strings.Split(want, "\n")
+		for i := range max(len(is), len(wanted)) {
+			if i >= len(is) || i >= len(wanted) || is[i] != wanted[i] {
+				t.Fatalf("%s is not up to date from line %d on; `make docs` writes it", path, i+1)
+			}
 		}
 	}
 }
 
-func reference(t *testing.T, root *cobra.Command) string {
-	var b strings.Builder
-	b.WriteString(`# Commands
-
-Written by ` + "`make docs`" + ` from what ` + "`limitctl COMMAND --help`" + ` says; a test holds it up to date.
-
-## All commands
-
-`)
+// reference returns the text of each page. What several commands have, flags or paragraphs, is in the first page alone.
+func reference(t *testing.T, root *cobra.Command) map[string]string {
 	all := commandsOf(root)
+	flags, paragraphs := map[string]int{}, map[string]int{}
+	var shared []*pflag.Flag
+	var prose []string
+	for _, c := range all {
+		for _, group := range flagGroupsOf(c) {
+			for _, f := range group.flags {
+				if flags[sameFlag(f)]++; flags[sameFlag(f)] == 2 && f.Name != "help" {
+					shared = append(shared, f)
+				}
+			}
+		}
+		for _, paragraph := range details(c) {
+			if paragraphs[paragraph]++; paragraphs[paragraph] == 2 {
+				prose = append(prose, paragraph)
+			}
+		}
+	}
+	// A name that means different things to commands stays with them.
+	meanings := map[string]int{}
+	for _, f := range shared {
+		meanings[f.Name]++
+	}
+	shared = slices.DeleteFunc(shared, func(f *pflag.Flag) bool { return meanings[f.Name] > 1 })
+	slices.SortFunc(shared, func(a, b *pflag.Flag) int { return strings.Compare(a.Name, b.Name) })
+
+	var b strings.Builder
+	b.WriteString("# Commands\n\nWritten by `make docs` from what `limitctl COMMAND --help-all` says; a test holds it up to date.\n\n")
 	for _, group := range root.Groups() {
-		fmt.Fprintf(&b, "%s\n\n", group.Title)
+		fmt.Fprintf(&b, "## %s\n\n", strings.TrimSuffix(group.Title, ":"))
 		writeCommands(&b, slices.DeleteFunc(slices.Clone(all), func(c *cobra.Command) bool { return groupOf(c) != group.ID }))
 	}
 	b.WriteString("## Flags of every command\n\n")
 	var global []*pflag.Flag
 	root.PersistentFlags().VisitAll(func(flag *pflag.Flag) { global = append(global, flag) })
 	writeFlags(&b, root, global)
+	b.WriteString("## Flags of several commands\n\n")
+	writeFlags(&b, root, shared)
+	b.WriteString("## What several commands say\n\n")
+	for _, paragraph := range prose {
+		writeParagraph(&b, root, paragraph)
+	}
 	b.WriteString("## Environment\n\nA flag goes before a variable, and a variable before the configuration.\n\n")
 	b.WriteString("| variable | |\n|---|---|\n")
 	for _, variable := range variables() {
@@ -98,43 +132,91 @@ Written by ` + "`make docs`" + ` from what ` + "`limitctl COMMAND --help`" + ` s
 	for _, line := range exitCodeLines() {
 		fmt.Fprintf(&b, "| %s | %s |\n", line[0], markdownProse(root, line[1]))
 	}
-	b.WriteString("\nEach command says below what 1 means.\n\n")
+	b.WriteString("\n")
 	writeProse(&b, root, exitCodesMore, "")
+	pages := map[string]string{allCommands: strings.TrimSpace(b.String()) + "\n"}
+
 	known := 0
-	for _, c := range all {
-		fmt.Fprintf(&b, "## %s\n\n", c.CommandPath())
-		first, more, _ := strings.Cut(strings.TrimSpace(c.Long), "\n\n")
-		writeProse(&b, root, first, c.Short)
-		fmt.Fprintf(&b, "```text\n%s\n```\n\n", strings.Join(usageLines(c), "\n"))
-		if len(c.Aliases) > 0 {
-			fmt.Fprintf(&b, "Also called: %s.\n\n", strings.Join(c.Aliases, ", "))
-		}
-		if no, has := exitNoOf[c.CommandPath()]; has {
-			known++
-			b.WriteString(markdownProse(root, "Exit code 1: "+no) + ".\n\n")
-		}
-		if c.Example != "" {
-			fmt.Fprintf(&b, "### Examples\n\n```text\n%s\n```\n\n", unindented(c.Example))
-		}
-		if below := commandsOf(c); len(below) > 0 {
-			b.WriteString("### Commands\n\n")
-			writeCommands(&b, below)
-		}
-		for _, group := range flagGroupsOf(c) {
-			if len(group.flags) > 1 || group.flags[0].Name != "help" {
-				fmt.Fprintf(&b, "### %s\n\n", strings.TrimSuffix(group.title, ":"))
-				writeFlags(&b, root, group.flags)
+	for _, group := range root.Groups() {
+		b.Reset()
+		fmt.Fprintf(&b, "# %s\n\n", strings.TrimSuffix(group.Title, ":"))
+		fmt.Fprintf(&b, "Flags of [every command](%s#flags-of-every-command) are not listed again.\n\n", allCommands)
+		for _, c := range all {
+			if groupOf(c) != group.ID {
+				continue
 			}
+			if _, has := exitNoOf[c.CommandPath()]; has {
+				known++
+			}
+			writeCommand(&b, root, c, func(f *pflag.Flag) bool { return flags[sameFlag(f)] > 1 && meanings[f.Name] == 1 },
+				func(paragraph string) bool { return paragraphs[paragraph] > 1 })
 		}
-		if more != "" {
-			b.WriteString("### Details\n\n")
-			writeProse(&b, root, more, "")
-		}
+		pages[pageOf[group.ID]] = strings.TrimSpace(b.String()) + "\n"
 	}
 	if known != len(exitNoOf) {
 		t.Errorf("exitNoOf has %d commands, and %d of them are there", len(exitNoOf), known)
 	}
-	return strings.TrimSpace(b.String()) + "\n"
+	return pages
+}
+
+func sameFlag(f *pflag.Flag) string {
+	name, usage := describeFlag(f)
+	return name + " " + usage
+}
+
+// details returns the paragraphs of a command's help behind the first.
+func details(c *cobra.Command) []string {
+	_, more, has := strings.Cut(strings.TrimSpace(c.Long), "\n\n")
+	if !has {
+		return nil
+	}
+	return strings.Split(strings.Trim(more, "\n"), "\n\n")
+}
+
+func writeCommand(b *strings.Builder, root, c *cobra.Command, sharedFlag func(*pflag.Flag) bool, sharedProse func(string) bool) {
+	fmt.Fprintf(b, "## %s\n\n", c.CommandPath())
+	first, _, _ := strings.Cut(strings.TrimSpace(c.Long), "\n\n")
+	writeProse(b, root, first, c.Short)
+	fmt.Fprintf(b, "```text\n%s\n```\n\n", strings.Join(usageLines(c), "\n"))
+	if len(c.Aliases) > 0 {
+		fmt.Fprintf(b, "Also called: %s.\n\n", strings.Join(c.Aliases, ", "))
+	}
+	if no, has := exitNoOf[c.CommandPath()]; has {
+		b.WriteString(markdownProse(root, "Exit code 1: "+no) + ".\n\n")
+	}
+	if c.Example != "" {
+		fmt.Fprintf(b, "```text\n%s\n```\n\n", unindented(c.Example))
+	}
+	var own, others []*pflag.Flag
+	for _, group := range flagGroupsOf(c) {
+		for _, f := range group.flags {
+			if f.Name == "help" {
+				continue
+			}
+			if sharedFlag(f) {
+				others = append(others, f)
+			} else {
+				own = append(own, f)
+			}
+		}
+	}
+	if len(own) > 0 {
+		writeFlags(b, root, own)
+	}
+	if len(others) > 0 {
+		names := make([]string, len(others))
+		for i, f := range others {
+			names[i] = "`--" + f.Name + "`"
+		}
+		fmt.Fprintf(b, "With [flags of several commands](%s#flags-of-several-commands): %s.\n\n", allCommands, strings.Join(names, ", "))
+	}
+	kept := slices.DeleteFunc(details(c), sharedProse)
+	if len(kept) < len(details(c)) {
+		fmt.Fprintf(b, "See also [what several commands say](%s#what-several-commands-say).\n\n", allCommands)
+	}
+	for _, paragraph := range kept {
+		writeParagraph(b, root, paragraph)
+	}
 }
 
 // commandsOf returns the commands below c that people see, those below others behind them.
@@ -142,7 +224,9 @@ func commandsOf(c *cobra.Command) []*cobra.Command {
 	var all []*cobra.Command
 	for _, sub := range c.Commands() {
 		if sub.IsAvailableCommand() && sub.Name() != "help" {
-			all = append(append(all, sub), commandsOf(sub)...)
+			if all = append(all, sub); sub.Name() != "completion" { // whose commands are alike
+				all = append(all, commandsOf(sub)...)
+			}
 		}
 	}
 	return all
@@ -156,11 +240,14 @@ func groupOf(c *cobra.Command) string {
 	return c.GroupID
 }
 
+func linkTo(c *cobra.Command) string {
+	return pageOf[groupOf(c)] + "#" + strings.ReplaceAll(c.CommandPath(), " ", "-")
+}
+
 // writeCommands lists commands with links to what is said of them.
 func writeCommands(b *strings.Builder, commands []*cobra.Command) {
 	for _, c := range commands {
-		path := c.CommandPath()
-		fmt.Fprintf(b, "- [%s](#%s): %s\n", path, strings.ReplaceAll(path, " ", "-"), escapeMarkdown(c.Short))
+		fmt.Fprintf(b, "- [%s](%s): %s\n", c.CommandPath(), linkTo(c), escapeMarkdown(c.Short))
 	}
 	b.WriteString("\n")
 }
@@ -183,12 +270,16 @@ func writeProse(b *strings.Builder, root *cobra.Command, long, short string) {
 		long = short + "."
 	}
 	for paragraph := range strings.SplitSeq(strings.Trim(long, "\n"), "\n\n") {
-		if strings.HasPrefix(paragraph, " ") || strings.HasPrefix(paragraph, "\t") {
-			fmt.Fprintf(b, "```text\n%s\n```\n\n", unindented(paragraph))
-			continue
-		}
-		fmt.Fprintf(b, "%s\n\n", markdownProse(root, paragraph))
+		writeParagraph(b, root, paragraph)
 	}
+}
+
+func writeParagraph(b *strings.Builder, root *cobra.Command, paragraph string) {
+	if strings.HasPrefix(paragraph, " ") || strings.HasPrefix(paragraph, "\t") {
+		fmt.Fprintf(b, "```text\n%s\n```\n\n", unindented(paragraph))
+		return
+	}
+	fmt.Fprintf(b, "%s\n\n", markdownProse(root, paragraph))
 }
 
 // flagInProse is a flag in a help text, with what goes before it.
@@ -205,7 +296,7 @@ func markdownProse(root *cobra.Command, text string) string {
 	}
 	b.WriteString(escapeMarkdown(text[at:]))
 	return references(root, b.String(), func(to *cobra.Command, found string) string {
-		return fmt.Sprintf("[%s](#%s)", found, strings.ReplaceAll(to.CommandPath(), " ", "-"))
+		return fmt.Sprintf("[%s](%s)", found, linkTo(to))
 	}, func(page string) string {
 		return fmt.Sprintf("[docs/%s.md](%[1]s.md)", page)
 	})
