@@ -189,6 +189,8 @@ func TestVerdictsOfAnEndpoint(t *testing.T) {
 		}
 	}))
 	defer failing.Close()
+	missing := httptest.NewServer(http.NotFoundHandler())
+	defer missing.Close()
 	const closed = "--workers=1"
 	for name, test := range map[string]struct {
 		url  string
@@ -201,10 +203,11 @@ func TestVerdictsOfAnEndpoint(t *testing.T) {
 		"fails as often as it may": {failing.URL, []string{"-n", "100", "--max-errors", "90%"}, exitYes,
 			"INCONCLUSIVE  never above 50% of the limit, so over-admission was not tested; ask for more"},
 		"fails, and is watched": {failing.URL, []string{"-n", "100", "--no-fail"}, exitNo, "INCONCLUSIVE  90 of 100"},
-		"is wrong, too":         {failing.URL, []string{"-n", "500"}, exitNo, "FAIL       admitted 30 units too many"},
+		"is wrong, too":         {failing.URL, []string{"-n", "500"}, exitNo, "FAIL     admitted 30 units too many"},
 		"never reached":         {limited.URL, []string{"-n", "19"}, exitYes, "INCONCLUSIVE  never above 95% of the limit"},
 		"never reached, strictly": {limited.URL, []string{"-n", "19", "--strict"}, exitNo,
 			"INCONCLUSIVE  never above 95% of the limit"},
+		"asks nothing":       {missing.URL, []string{"-n", "20"}, exitNo, "INCONCLUSIVE  no answer was a success or a denial: 20 × 404 Not Found"},
 		"enforced, strictly": {limited.URL, []string{"-n", "30", "--strict"}, exitYes, "PASS "},
 	} {
 		w := newWorld(t)

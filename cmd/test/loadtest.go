@@ -226,7 +226,7 @@ func runLoadtest(ctx context.Context, o *loadtestOptions, plan *loadtestPlan) (e
 	switch {
 	case failure == nil:
 		failure = err
-	case errors.Is(err, cli.ErrDenied) && errors.As(failure, &left):
+	case errors.Is(err, cli.ErrDenied) && (errors.As(failure, &left) || document.Verdict == report.Fail):
 		// A pipeline needs the verdict, so it decides the exit code.
 		o.Note("%s", o.WithoutSecrets(cli.Message(failure)))
 		failure = err

@@ -109,7 +109,7 @@ func runReport(o *reportOptions, path string) error {
 			return err
 		}
 	}
-	if err := o.show(report.Answer{Report: d.Document}); err != nil {
+	if err := o.show(report.Answer{Report: d.Document, Verbose: o.Verbose}); err != nil {
 		return err
 	}
 	return o.exit(d.Document)

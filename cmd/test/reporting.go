@@ -44,7 +44,7 @@ func (o *verdictFlags) addFlags(cmd *cobra.Command) {
 
 // exit returns ErrDenied if a threshold was missed or not judged, an audit failed or too many requests got no decision.
 func (o *verdictFlags) exit(d *report.Document) error {
-	if d.Missed() || (d.AuditFailed() || d.IsUnjudged()) && !o.noFail || d.IsUndecided() || o.strict && len(d.Doubts()) > 0 {
+	if d.Failed(o.noFail, o.strict) {
 		return cli.ErrDenied
 	}
 	return nil
@@ -91,7 +91,7 @@ func (o *reportingOptions) finish(g *cli.Globals, document *report.Document, pro
 		failure = errors.Join(err, failure)
 	}
 	if !replaced && !o.summaryFlags.replacesAnswer() {
-		if err := g.Print(report.Answer{Report: document}); err != nil {
+		if err := g.Print(report.Answer{Report: document, Verbose: g.Verbose}); err != nil {
 			return errors.Join(err, failure)
 		}
 	}
@@ -113,7 +113,7 @@ func (o *reportingOptions) write(g *cli.Globals, document *report.Document) erro
 	}
 	if o.html != "" {
 		if err := writePage(g, document, o.html); err != nil {
-			return cli.NotPrinted(err)
+			return err
 		}
 	}
 	return o.summaryFlags.write(g, report.Answer{Report: document})
@@ -126,7 +126,7 @@ func writePage(g *cli.Globals, d *report.Document, path string) error {
 		return err
 	}
 	if err := g.Env.WriteShared(path, page.Bytes()); err != nil {
-		return cli.Usagef("%s: the page cannot be written there: %s", shell.Command("--html", path), cli.Cause(err))
+		return cli.NotPrinted(fmt.Errorf("%s: %w", shell.Command("--html", path), cli.Cause(err)))
 	}
 	return nil
 }

@@ -163,22 +163,16 @@ func runSimulate(ctx context.Context, o *simulateOptions, plan *simulatePlan) (e
 	if plan.Log, err = plan.log.read(ctx, o.Globals); err != nil {
 		return err
 	}
-	result, err := plan.Run(ctx, &simulateWatcher{global: o.Globals})
+	document, err := plan.Run(ctx, &simulateWatcher{global: o.Globals})
 	if err != nil {
 		return err
 	}
-	for _, run := range result.Report.Runs {
+	for _, run := range document.Runs {
 		for _, warning := range run.Warnings[len(plan.Log.Notes):] {
 			warnBesideReport(o.Globals, run.Limit+": "+warning)
 		}
 	}
-	if err := o.finish(o.Globals, result.Report, plan.promises, false); err != nil {
-		return err
-	}
-	if !result.PromiseKept {
-		return cli.ErrDenied
-	}
-	return nil
+	return o.finish(o.Globals, document, plan.promises, false)
 }
 
 // simulateWatcher shows the progress of a simulation. It is a [experiment.SimulationObserver].

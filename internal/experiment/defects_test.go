@@ -201,7 +201,7 @@ func (p *planted) run(t *testing.T) (document *report.Document, printed string) 
 			t.Fatal(err)
 		}
 		var out bytes.Buffer
-		(report.Answer{Report: document}).Print(&output.Printer{Out: &out})
+		(report.Answer{Report: document, Verbose: true}).Print(&output.Printer{Out: &out})
 		printed = out.String()
 	})
 	return document, printed
@@ -235,7 +235,7 @@ func TestPlantedDefectsOfStoresAreFound(t *testing.T) {
 		{name: "off by one", defect: applied(func(l *store.Limit) { l.Burst++ }),
 			words: []string{"FAIL", "admitted 10 units too many on 10 keys"}},
 		{name: "one too few", defect: applied(func(l *store.Limit) { l.Burst-- }),
-			words: []string{"FAIL", "denied 10 units that fitted on 10 keys", "never more than the limit"}},
+			words: []string{"FAIL", "denied 10 units that fitted on 10 keys", "0 units over"}},
 		{name: "loses charges", defect: everyFifth(func(_ *plantedStore, state *store.State, r *store.Request, now store.Instant) {
 			state.Refund(r.Cost, now)
 		}), words: []string{"FAIL", "units too many", "used was told as"}},
@@ -267,10 +267,10 @@ func TestPlantedDefectsOfStoresAreFound(t *testing.T) {
 				}
 			}}, words: []string{"FAIL", "units too many on", "used was told as"}},
 		{name: "remaining one too many", defect: told(func(d *store.Decision) { d.Remaining++ }),
-			words: []string{"FAIL", "never more than the limit", "remaining was told as"}},
+			words: []string{"FAIL", "0 units over", "remaining was told as"}},
 		{name: "retry-after 5 ms short", defect: told(func(d *store.Decision) {
 			d.RetryAfter = max(0, d.RetryAfter-5*time.Millisecond)
-		}), words: []string{"FAIL", "never more than the limit", "retry-after was told as"}},
+		}), words: []string{"FAIL", "0 units over", "retry-after was told as"}},
 		{name: "reset-after wrong", defect: told(func(d *store.Decision) { d.ResetAfter += time.Microsecond }),
 			words: []string{"FAIL", "reset-after was told as"}},
 		{name: "delay wrong", limits: []string{"leaky-bucket:20/1s"}, defect: told(func(d *store.Decision) {

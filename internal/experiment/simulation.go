@@ -35,20 +35,13 @@ type SimulationObserver interface {
 	End()
 }
 
-// SimulationResult is what came of a simulation.
-type SimulationResult struct {
-	Report *report.Document
-	// PromiseKept is false if no count of some limit keeps the promise.
-	PromiseKept bool
-}
-
 // Run decides the log under all candidates. After an error there is no result. What is
 // wrong with the plan is a [store.ErrInvalid].
-func (s *Simulation) Run(ctx context.Context, observer SimulationObserver) (*SimulationResult, error) {
-	result := &SimulationResult{Report: report.New(report.Simulation), PromiseKept: true}
+func (s *Simulation) Run(ctx context.Context, observer SimulationObserver) (*report.Document, error) {
+	document := report.New(report.Simulation)
 	candidates := s.Candidates
 	if s.Promise != nil {
-		suggested, err := s.suggest(ctx, result)
+		suggested, err := s.suggest(ctx, document)
 		if err != nil {
 			return nil, err
 		}
@@ -59,14 +52,14 @@ func (s *Simulation) Run(ctx context.Context, observer SimulationObserver) (*Sim
 		if err != nil {
 			return nil, err
 		}
-		result.Report.Runs = append(result.Report.Runs, tried.report())
+		document.Runs = append(document.Runs, tried.report())
 	}
-	return result, nil
+	return document, nil
 }
 
 // suggest searches the least count of each limit that keeps the promise, and returns the
 // limits with these counts.
-func (s *Simulation) suggest(ctx context.Context, result *SimulationResult) (suggested []Candidate, err error) {
+func (s *Simulation) suggest(ctx context.Context, document *report.Document) (suggested []Candidate, err error) {
 	indexes, _ := s.Log.keyIndexes()
 	for _, candidate := range s.Candidates {
 		if candidate.Policy != nil {
@@ -87,8 +80,7 @@ func (s *Simulation) suggest(ctx context.Context, result *SimulationResult) (sug
 		if found.Below != nil {
 			_, suggestion.Below = s.holds(found.Below)
 		}
-		result.Report.Suggestions = append(result.Report.Suggestions, suggestion)
-		result.PromiseKept = result.PromiseKept && found.Kept
+		document.Suggestions = append(document.Suggestions, suggestion)
 		if found.Kept && !isTried(slices.Concat(s.Candidates, suggested), found.Limit) {
 			suggested = append(suggested, Candidate{Limits: []store.Limit{found.Limit}})
 		}

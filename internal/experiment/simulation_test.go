@@ -51,10 +51,10 @@ func TestASimulationTriesEachCandidate(t *testing.T) {
 	plan := &Simulation{Candidates: []Candidate{limitOf(t, "3/1h"), limitOf(t, "sliding-log:20/1h")}, Log: tenLines(t)}
 	plan.Log.Notes = []string{"a note"}
 	result, err := plan.Run(t.Context(), observer)
-	if err != nil || len(result.Report.Runs) != 2 || !result.PromiseKept {
+	if err != nil || len(result.Runs) != 2 {
 		t.Fatalf("%v, %+v", err, result)
 	}
-	first, second := result.Report.Runs[0], result.Report.Runs[1]
+	first, second := result.Runs[0], result.Runs[1]
 	if first.Allowed != 3 || first.Denied != 7 || first.KeysDenied != 1 || first.MostDenied[0].Key != "a" || second.Allowed != 10 {
 		t.Errorf("%+v\n%+v", first, second)
 	}
@@ -76,10 +76,10 @@ func TestTheLeastCountThatKeepsAPromise(t *testing.T) {
 		}
 		plan := &Simulation{Candidates: []Candidate{limitOf(t, "1/1h")}, Log: tenLines(t), Promise: &promise}
 		result, err := plan.Run(t.Context(), new(watcher))
-		if err != nil || result.PromiseKept != kept || len(result.Report.Suggestions) != 1 {
+		if err != nil || len(result.Suggestions) != 1 || result.Suggestions[0].Kept != kept {
 			t.Fatalf("%s: %v, %+v", text, err, result)
 		}
-		suggestion, runs := result.Report.Suggestions[0], result.Report.Runs
+		suggestion, runs := result.Suggestions[0], result.Runs
 		switch {
 		case !kept && len(runs) != 1, kept && len(runs) != 2:
 			t.Errorf("%s: %d runs", text, len(runs))
@@ -118,9 +118,9 @@ func TestWrappersInASimulation(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		run := &result.Report.Runs[0]
-		if run.Requests != 3000 || result.Report.AuditFailed() || run.Denied == 0 {
-			t.Errorf("%s: %d requests, %d denied, failed %t", name, run.Requests, run.Denied, result.Report.AuditFailed())
+		run := &result.Runs[0]
+		if run.Requests != 3000 || result.AuditFailed() || run.Denied == 0 {
+			t.Errorf("%s: %d requests, %d denied, failed %t", name, run.Requests, run.Denied, result.AuditFailed())
 		}
 		if w := run.Wrapped; (w == nil) != test.exact || w != nil && (w.StoreCalls == 0 || w.StoreCalls > test.calls ||
 			run.Audit.OverAdmitted > test.overLimit) {
@@ -161,7 +161,7 @@ func TestTheMostDeniedOfAPolicyAreKeysOfItsLimits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run := &result.Report.Runs[0]
+	run := &result.Runs[0]
 	most := []report.KeyCount{{Key: "ip=10.0.0.66 (address)", Allowed: 5, Denied: 36}, {Key: "email=one (name)", Allowed: 3, Denied: 1}}
 	if run.Requests != 45 || run.Denied != 37 || run.Keys != 45 || run.KeysDenied != 37 || !slices.Equal(run.MostDenied, most) {
 		t.Errorf("%d requests, %d denied, %d keys, %d of them denied, most %+v",
@@ -194,7 +194,7 @@ func TestSubjectsOfAPolicyWithSeveralLimits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		run := &result.Report.Runs[0]
+		run := &result.Runs[0]
 		if run.Requests != 92 || run.Denied != 16 || run.Keys != 60 || run.KeysDenied != 8 || len(run.MostDenied) != 8 ||
 			run.MostDenied[0] != (report.KeyCount{Key: "user=user-52", Allowed: 3, Denied: 2}) {
 			t.Errorf("%d limits: %d requests, %d denied, %d keys, %d of them denied, most %+v",

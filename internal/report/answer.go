@@ -8,8 +8,11 @@ import (
 	"github.com/limitctl/limitctl/pkg/loadgen"
 )
 
-// Answer shows the result of a load test or a simulation.
-type Answer struct{ Report *Document }
+// Answer shows the result of a load test or a simulation. People see the end of it in a dozen lines, or all of it if Verbose.
+type Answer struct {
+	Report  *Document
+	Verbose bool
+}
 
 // Document implements [output.Answer]. It has no histograms, which only saved
 // documents have, and no list in it is null.

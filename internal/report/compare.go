@@ -98,8 +98,7 @@ func Compare(bases []Named, latest Named, o CompareOptions) (*Comparison, error)
 		}
 	}
 	if len(c.Runs) == 0 {
-		return nil, store.Invalidf("no run of %s is of the same limit as one of %s; compare reports of the same test",
-			latest.Name, strings.Join(names, " and "))
+		return nil, store.Invalidf("%s and %s: the reports are of different limits", latest.Name, strings.Join(names, " and "))
 	}
 	if c.Regressions > 0 {
 		c.Verdict = Fail
@@ -107,21 +106,15 @@ func Compare(bases []Named, latest Named, o CompareOptions) (*Comparison, error)
 	return c, nil
 }
 
-// basesOf finds the runs with the title of run i of the new report, at its place if there are several. Single runs always
-// match.
+// basesOf finds the runs of the limit of run i of the new report, at its place if there are several.
 func (c *Comparison) basesOf(bases []Named, latest Named, i int) (all []*Run) {
-	title := latest.Runs[i].Title()
+	title := latest.Runs[i].under()
 	for _, base := range bases {
 		at := i
-		if i >= len(base.Runs) || base.Runs[i].Title() != title {
-			at = slices.IndexFunc(base.Runs, func(r Run) bool { return r.Title() == title })
+		if i >= len(base.Runs) || base.Runs[i].under() != title {
+			at = slices.IndexFunc(base.Runs, func(r Run) bool { return r.under() == title })
 		}
-		switch {
-		case at >= 0:
-		case len(base.Runs) == 1 && len(latest.Runs) == 1:
-			at = 0
-			c.warn("the limits differ: %s and %s", base.Runs[0].Title(), title)
-		default:
+		if at < 0 {
 			c.warn("%s is in %s and not in %s", title, latest.Name, base.Name)
 			continue
 		}

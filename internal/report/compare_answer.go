@@ -41,16 +41,19 @@ func (c *Comparison) Ruling() (verdict Verdict, what string, reasons []string) {
 // Print implements [output.Answer]: the verdict with its reasons, what makes it doubtful,
 // and the table of each run.
 func (c *Comparison) Print(p *output.Printer) {
-	worse := c.worse()
+	s := screen{Printer: p}
 	if c.Verdict == Fail {
-		line(p, "FAIL", output.AtEnd, output.AtEnd, shortened(worse)...)
+		s.labelled("FAIL", output.AtEnd, output.AtEnd, shortened(c.worse(), mostReasons)...)
 	} else {
-		line(p, "PASS", output.Calm, output.Calm, "no regression")
+		s.labelled("PASS", output.Calm, output.Plain, "no regression")
 	}
 	for _, warning := range c.Warnings {
-		say(p, output.Near, warning)
+		s.say(finding{style: output.Near, text: warning})
 	}
-	styles := map[Verdict]output.Style{Better: output.Calm, Worse: output.AtEnd, Changed: output.Near}
+	for _, line := range s.lines {
+		fmt.Fprintln(p.Out, line)
+	}
+	styles := map[Verdict]output.Style{Worse: output.AtEnd, Changed: output.Near}
 	for _, run := range c.Runs {
 		fmt.Fprintln(p.Out)
 		fmt.Fprintln(p.Out, output.Cut(output.Printable(run.Run), max(p.Width, 80)))

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"maps"
+	"math"
 	"net/http"
 	"slices"
 	"strconv"
@@ -65,60 +66,68 @@ func promises(d *Document) (all []finding) {
 	return all
 }
 
-// ruling judges a document, and says why the verdict is what it is.
-func ruling(d *Document) (texts []string, style output.Style) {
+// headline is the answer of a document: a word, which a simulation has only where something was promised, and why.
+func (d *Document) headline() (word string, style output.Style, lines []string) {
+	j := d.judge()
 	d.Judge()
-	if d.Verdict == Fail {
-		return d.Reasons, output.AtEnd
+	word = strings.ToUpper(string(d.Verdict))
+	style = map[Verdict]output.Style{Pass: output.Calm, Fail: output.AtEnd, Inconclusive: output.Near}[d.Verdict]
+	switch d.Verdict {
+	case Fail:
+		lines = j.wrong
+		if n := len(j.missed); n > 0 && len(lines) == 0 {
+			lines = []string{fmt.Sprintf("%d of %d promises missed", n, len(d.Thresholds)+len(d.Suggestions))}
+		}
+	case Inconclusive:
+		lines = j.doubts
+		if n := len(j.open); n > 0 && len(lines) == 0 {
+			lines = []string{output.Count(int64(n), "threshold") + " not judged"}
+		}
+	default:
+		if d.Kind != Simulation {
+			lines = []string{d.held()}
+		} else if len(d.Thresholds)+len(d.Suggestions) == 0 {
+			word = ""
+		}
 	}
-	if d.Verdict == Inconclusive {
-		return d.Reasons, output.Near
+	if d.Kind == Simulation && len(d.Runs) > 0 {
+		lines = append([]string{whoIsDenied(d.Runs)}, lines...)
 	}
-	found, uncovered := d.passes()
-	if len(uncovered) > 0 {
-		return append([]string{found}, uncovered...), output.Near
-	}
-	return []string{found}, output.Calm
+	return word, style, lines
 }
 
-// verdictOf says in words how right the decisions were.
-func verdictOf(r *Run) finding {
-	a := &r.Audit
-	let := fmt.Sprintf("let %s the limit through in one period", output.Ratio(a.WorstRatio))
+// held says what a load test that passes is made of.
+func (d *Document) held() string {
+	var worst *Run
+	for i := range d.Runs {
+		if r := &d.Runs[i]; r.Requests > 0 && len(r.Judged()) > 0 && (worst == nil || r.Audit.WorstRatio > worst.Audit.WorstRatio) {
+			worst = r
+		}
+	}
 	switch {
-	case r.Requests == 0:
-		return finding{style: output.Near, text: "nothing was sent, so nothing is known"}
-	case r.Requests == r.Errors:
-		return finding{style: output.Near, text: "no request was answered, so nothing is known"}
+	case worst == nil:
+		return "nothing is wrong that was looked at"
+	case worst.Audit.WorstRatio <= 1:
+		return "nobody got more than the limit"
 	}
-	var wrong []string
-	if a.OverAdmitted > 0 {
-		wrong = append(wrong, tooMany(a))
-		if a.WorstRatio > 1 {
-			wrong = append(wrong, let)
+	return fmt.Sprintf("nobody got more than the limit allows (%s in one period)", output.Ratio(worst.Audit.WorstRatio))
+}
+
+// whoIsDenied says how many callers and requests a limit would have denied, or several, from the least to the most.
+func whoIsDenied(runs []Run) string {
+	between := func(of func(*Run) int64) string {
+		least, most := of(&runs[0]), of(&runs[0])
+		for i := range runs {
+			least, most = min(least, of(&runs[i])), max(most, of(&runs[i]))
 		}
-	}
-	if a.UnderAdmitted > 0 {
-		wrong = append(wrong, tooFew(a))
-	}
-	if a.Lies != nil && a.Lies.Wrong > 0 { // the reasons of the verdict have their evidence
-		wrong = append(wrong, output.Count(a.Lies.Wrong, "answer")+" told something wrong")
-	}
-	right := finding{style: output.Calm, text: "never more than the limit"}
-	if a.WorstRatio > 1 {
-		right = finding{style: output.Near, text: let + ", as this algorithm may"}
-	}
-	if len(wrong) > 0 {
-		if a.OverAdmitted == 0 {
-			wrong = append(wrong, right.text)
+		if least == most {
+			return output.Thousands(least)
 		}
-		style := output.AtEnd
-		if len(r.Wrong()) == 0 { // something else than the limiter explains it
-			style = output.Near
-		}
-		return finding{style: style, text: strings.Join(wrong, "; ")}
+		return output.Thousands(least) + " to " + output.Thousands(most)
 	}
-	return right
+	return fmt.Sprintf("%s of %s would have been denied (%s of %s)",
+		between(func(r *Run) int64 { return r.KeysDenied }), output.Count(runs[0].Keys, "caller"),
+		between(func(r *Run) int64 { return r.Denied }), output.Count(runs[0].Requests, "request"))
 }
 
 // alarmsOfRun are what a reader must know before trusting the figures of a run, the worst first. Too few decisions fail it.
@@ -162,6 +171,9 @@ func (d *Document) alarmsOfRun(run int) []finding {
 	if r.Neighbours != nil && r.Neighbours.Denied > 0 {
 		add(output.Near, "others than the noisy key were denied, too: %s", neighboursInWords(r))
 	}
+	if untested := r.Untested(d.Kind); untested != "" && r.doubt(d.Kind) == "" {
+		add(output.Near, "%s", untested)
+	}
 	for _, warning := range r.Warnings {
 		add(output.Near, "%s", warning)
 	}
@@ -190,11 +202,19 @@ func alarms(d *Document) (all []finding) {
 	return all
 }
 
-// fact is what is known of a run under a label, a line or more.
+// fact is what is known of a run under a label, a line or more. Lines after the first ones are shown where there is room.
 type fact struct {
 	Name  string
-	style output.Style
 	lines []string
+	first int // how many lines the end of a run shows
+}
+
+// shown are the lines that a terminal shows.
+func (f fact) shown(verbose bool) []string {
+	if verbose {
+		return f.lines
+	}
+	return f.lines[:min(f.first, len(f.lines))]
 }
 
 // Words are the words of a fact. The page breaks a line between them, since a browser would also break it after the
@@ -211,39 +231,53 @@ const longestFact = 600
 
 // figuresOf are the figures of a run in words, which all forms of a report show.
 func figuresOf(r *Run, kind Kind) (all []fact) {
-	add := func(name string, lines ...string) {
+	add := func(name string, first int, lines ...string) {
 		if lines = slices.DeleteFunc(lines, func(line string) bool { return line == "" }); len(lines) > 0 {
-			all = append(all, fact{Name: name, lines: lines})
+			all = append(all, fact{name, lines, first})
 		}
 	}
-	add("limit", r.Title())
-	add("load", loadInWords(r, kind))
-	add("answers", answersInWords(r), statusesInWords(r))
+	tested := 1
+	if kind == Simulation {
+		tested = 0
+	}
+	add("limit", 1, r.Title())
+	add("load", 1, loadInWords(r, kind))
+	add("answers", 2*tested, answersInWords(r), statusesInWords(r))
 	if r.Keys > 0 {
-		add("keys", fmt.Sprintf("%s, %s of them denied at least once (%s)",
+		add("keys", 0, fmt.Sprintf("%s, %s of them denied at least once (%s)",
 			output.Thousands(r.Keys), output.Thousands(r.KeysDenied), output.Share(r.KeysDenied, r.Keys)))
 	}
 	if r.Neighbours != nil {
-		add("neighbours", neighboursInWords(r))
+		add("others", 1, neighboursInWords(r))
 	}
-	verdict := verdictOf(r)
-	add("right?", verdict.mark()+" "+verdict.text)
-	all[len(all)-1].style = verdict.style
-	if r.Requests > 0 {
-		all[len(all)-1].lines = append(all[len(all)-1].lines, auditInWords(r))
+	if r.Requests > r.Errors {
+		first := 1
+		if len(r.Limits) > 1 || kind == Simulation && r.Audit.Over()+r.Audit.Under() == 0 { // a table has it, or it is right
+			first = 0
+		}
+		followed := ""
+		if r.Audit.Over() < r.Audit.OverAdmitted {
+			followed = fmt.Sprintf("; %s admitted while over", output.Thousands(r.Audit.OverAdmitted))
+		}
+		add("right", first, rightInWords(r), fmt.Sprintf("%s in the worst window; at most %s denied in a row; fairness %s%s",
+			output.Count(r.Audit.WorstUnits, "unit"), output.Thousands(r.Audit.LongestDenialRun),
+			output.Decimal(r.Audit.Fairness), followed))
 	}
 	if r.Wrapped != nil {
-		add("wrapped", savedWords(r.Wrapped, r), priceWords(r.Wrapped))
+		add("wrapped", 2, savedWords(r.Wrapped, r), priceWords(r.Wrapped))
 	}
 	if cost := costInWords(r); cost != "" {
-		add("cost?", "a decision: "+cost)
+		add("cost", 0, "a decision: "+cost)
 	}
 	if kind != Simulation {
-		opened := ""
+		times, opened := "", ""
+		if q := r.Latency; q != nil {
+			times = fmt.Sprintf("p50 %s, p95 %s, p99 %s; ", output.Micros(q.P50), output.Micros(q.P95), output.Micros(q.P99))
+		}
 		if r.Endpoint != nil && r.Endpoint.Connections != nil {
 			opened = output.Count(r.Endpoint.Connections.Opened, "connection") + " opened"
 		}
-		add("fast?", output.PerSecond(r.ThroughputPerS)+" answered", opened)
+		add("fast", 1, times+output.PerSecond(r.ThroughputPerS)+" answered", opened)
 	}
 	return all
 }
@@ -255,7 +289,7 @@ func facts(d *Document) (all []fact) {
 	}
 	add := func(name, value string) {
 		if value != "" {
-			all = append(all, fact{Name: name, lines: []string{value}})
+			all = append(all, fact{name, []string{value}, 1})
 		}
 	}
 	r := &d.Runs[0]
@@ -345,22 +379,14 @@ func neighboursInWords(r *Run) string {
 	return fmt.Sprintf("%s of %s, %s denied", output.Count(n.Allowed+n.Denied, "request"), n.Key, output.Thousands(n.Denied))
 }
 
-// auditInWords is the figures behind the verdict.
-func auditInWords(r *Run) string {
+// rightInWords is the worst window, as a bar of which ten cells are the limit, and what was wrongly admitted or denied.
+func rightInWords(r *Run) string {
 	a := r.Audit
-	followed := ""
-	if a.Over() < a.OverAdmitted {
-		followed = fmt.Sprintf(" (%s admitted while over)", output.Thousands(a.OverAdmitted))
-	}
-	text := fmt.Sprintf("worst window %s (%s); %s over%s, %s under; at most %s denied in a row", output.Ratio(a.WorstRatio),
-		output.Count(a.WorstUnits, "unit"), output.Count(a.Over(), "unit"), followed, output.Count(a.Under(),
-			"unit"), output.Thousands(a.LongestDenialRun))
-	text += "; fairness " + output.Decimal(a.Fairness)
-	if n := r.Neighbours; n != nil {
-		text += fmt.Sprintf("; the neighbours were denied %s of %s", output.Thousands(n.Denied),
-			output.Count(n.Allowed+n.Denied, "request"))
-	}
-	return text
+	within, beyond := min(a.WorstRatio, 1), min(max(a.WorstRatio-1, 0), 1)
+	bar := strings.Repeat("█", int(10*within)) + strings.Repeat("·", 10-int(10*within)) + "|" +
+		strings.Repeat("█", int(math.Ceil(10*beyond)))
+	return fmt.Sprintf("worst window %s %s; %s over, %s under", output.Ratio(a.WorstRatio), bar,
+		output.Count(a.Over(), "unit"), output.Thousands(a.Under()))
 }
 
 // costInWords is the known part of the cost.

@@ -44,7 +44,7 @@ func TestReportsThatAreAttacks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	Printed(Answer{long}, 80)
+	Printed(Answer{Report: long}, 80)
 	pageOf(t, long)
 	// What is large and whole is shown.
 	run := LoadRun("token-bucket", 1, 1, 0)
@@ -63,12 +63,12 @@ func TestReportsThatAreAttacks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	Printed(Answer{d}, 80)
+	Printed(Answer{Report: d}, 80)
 	pageOf(t, d)
-	if _, err := json.Marshal(Answer{d}.Document()); err != nil {
+	if _, err := json.Marshal(Answer{Report: d}.Document()); err != nil {
 		t.Error(err)
 	}
-	if text := fmt.Sprint(Answer{d}.Records()); strings.Contains(text, "NaN") || strings.Contains(text, "Inf") {
+	if text := fmt.Sprint(Answer{Report: d}.Records()); strings.Contains(text, "NaN") || strings.Contains(text, "Inf") {
 		t.Errorf("%.300s", text)
 	}
 }

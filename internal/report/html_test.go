@@ -13,7 +13,7 @@ import (
 func pageOf(t *testing.T, d *Document) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := (Answer{d}).HTML(&b); err != nil {
+	if err := (Answer{Report: d}).HTML(&b); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()

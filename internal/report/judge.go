@@ -85,30 +85,53 @@ const (
 	Inconclusive Verdict = "inconclusive"
 )
 
-// Judge sets the verdict and its reasons by what else is in the document.
-func (d *Document) Judge() {
-	d.Verdict, d.Reasons = Pass, []string{}
+// judgement is what speaks against a document, a sentence each: what is wrong, which promises were missed, why too little was
+// seen, and which promises were not judged.
+type judgement struct{ wrong, missed, doubts, open []string }
+
+func (d *Document) judge() (j judgement) {
 	for i := range d.Runs {
 		for _, wrong := range d.Runs[i].Wrong() {
-			d.Reasons = append(d.Reasons, d.About(i)+wrong)
+			j.wrong = append(j.wrong, d.About(i)+wrong)
+		}
+		if undecided := d.Undecided(i); undecided != "" {
+			j.doubts = append(j.doubts, d.About(i)+undecided)
+		} else if doubt := d.Runs[i].doubt(d.Kind); doubt != "" {
+			j.doubts = append(j.doubts, d.About(i)+doubt)
 		}
 	}
 	for _, t := range d.Thresholds {
-		if t.IsMissed() {
-			d.Reasons = append(d.Reasons, d.About(t.Run)+t.Words())
+		if t.NotJudged != "" {
+			j.open = append(j.open, d.About(t.Run)+t.Words())
+		} else if !t.OK {
+			j.missed = append(j.missed, d.About(t.Run)+t.Words())
 		}
 	}
 	for i := range d.Suggestions {
 		if s := &d.Suggestions[i]; !s.Kept {
-			d.Reasons = append(d.Reasons, s.Words())
+			j.missed = append(j.missed, s.Words())
 		}
 	}
-	if len(d.Reasons) > 0 {
-		d.Verdict = Fail
-	} else if doubts := d.Doubts(); len(doubts) > 0 {
+	return j
+}
+
+// Judge sets the verdict and its reasons by what else is in the document.
+func (d *Document) Judge() {
+	j := d.judge()
+	d.Verdict, d.Reasons = Pass, []string{}
+	if wrong := append(j.wrong, j.missed...); len(wrong) > 0 {
+		d.Verdict, d.Reasons = Fail, wrong
+	} else if doubts := append(j.doubts, j.open...); len(doubts) > 0 {
 		d.Verdict, d.Reasons = Inconclusive, doubts
 	}
 	d.Passed = d.Verdict == Pass
+}
+
+// Failed reports whether the exit code says no: a promise was missed, too many requests got no decision or, unless lenient, an
+// answer was wrong or a promise not judged; if strict, whatever else makes the verdict inconclusive.
+func (d *Document) Failed(lenient, strict bool) bool {
+	j := d.judge()
+	return len(j.missed) > 0 || d.IsUndecided() || !lenient && len(j.wrong)+len(j.open) > 0 || strict && len(j.doubts)+len(j.open) > 0
 }
 
 // AuditFailed reports whether the answers of a run were wrong: more or less was admitted
@@ -206,15 +229,20 @@ func onKeys(n int64) string {
 
 // Title names the run among those of its document: "token-bucket 100/1m".
 func (r *Run) Title() string {
+	if r.Implementation == Naive {
+		return r.under() + " (naive)"
+	}
+	return r.under()
+}
+
+// under is the limit or the policy of the run.
+func (r *Run) under() string {
 	title := strings.TrimSpace(r.Algorithm + " " + r.limit())
 	if strings.Contains(r.Limit, " and ") { // each is written with its algorithm
 		title = r.Limit
 	}
 	if r.Policy != "" {
 		title = strings.TrimSpace("policy " + r.Policy + ": " + title)
-	}
-	if r.Implementation == Naive {
-		title += " (naive)"
 	}
 	return title
 }
@@ -239,9 +267,12 @@ func (d *Document) mayFail() float64 {
 	return *d.MaxErrors
 }
 
-// Undecided says how many requests of a run got no decision, if they are too many.
+// Undecided says how many requests of a run got no decision, if they are too many, or that no answer of an endpoint was one.
 func (d *Document) Undecided(run int) string {
 	r := &d.Runs[run]
+	if r.Denied == 0 && r.Allowed > 0 && len(r.Statuses) > 0 && !r.succeeded() {
+		return "no answer was a success or a denial: " + statusesInWords(r)
+	}
 	n := r.undecided()
 	if float64(n) <= d.mayFail()*float64(r.Planned()) {
 		return ""
@@ -249,6 +280,16 @@ func (d *Document) Undecided(run int) string {
 	return fmt.Sprintf("%s of %s got no decision (%s), and at most %s%% may: %s failed%s, and %s were dropped",
 		output.Thousands(n), output.Count(r.Planned(), "planned request"), output.Share(n, r.Planned()),
 		strconv.FormatFloat(100*d.mayFail(), 'g', 6, 64), output.Thousands(r.Errors), r.TimedOutWords(), output.Thousands(r.Dropped))
+}
+
+// succeeded reports whether an answer had a status of success, or of gRPC, whose errors are counted as such.
+func (r *Run) succeeded() bool {
+	for status := range r.Statuses {
+		if n, err := strconv.Atoi(status); err != nil || n/100 == 2 {
+			return true
+		}
+	}
+	return false
 }
 
 // IsUndecided reports whether too many requests of a run got no decision.
@@ -269,41 +310,22 @@ func (f *Run) TimedOutWords() string {
 	return fmt.Sprintf(", of which %s timed out", output.Thousands(f.TimedOut))
 }
 
-// Doubts are why a document that nothing is wrong with does not pass, a sentence each.
-func (d *Document) Doubts() []string {
-	var all []string
-	for i := range d.Runs {
-		if undecided := d.Undecided(i); undecided != "" {
-			all = append(all, d.About(i)+undecided)
-		}
-		for _, doubt := range d.Runs[i].doubts(d.Kind) {
-			all = append(all, d.About(i)+doubt)
-		}
-	}
-	for _, t := range d.Thresholds {
-		if t.NotJudged != "" {
-			all = append(all, d.About(t.Run)+t.Words())
-		}
-	}
-	return all
-}
-
-// doubts are why too little of a run was seen. A simulation tries what a limit would have done, and is not wrong
+// doubt is why too little of a run was seen. A simulation tries what a limit would have done, and is not wrong
 // because that is nothing.
-func (r *Run) doubts(kind Kind) (all []string) {
+func (r *Run) doubt(kind Kind) string {
 	limits := r.Judged()
 	switch {
 	case kind == Simulation:
-		return nil
+		return ""
 	case r.Requests == 0:
-		return []string{"nothing was sent, so nothing is known"}
+		return "nothing was sent, so nothing is known"
 	case len(limits) == 0:
-		return []string{"the audit proves nothing, because something else than the limit can explain what it finds; see the warnings"}
+		return "the audit proves nothing, because something else than the limit can explain what it finds; see the warnings"
 	}
 	if r.Denied > 0 || slices.ContainsFunc(limits, func(l loadgen.Limit) bool { return l.Reached() >= 1 }) {
-		return nil // of an endpoint with several limits nobody knows which of them denied
+		return "" // of an endpoint with several limits nobody knows which of them denied
 	}
-	return []string{r.Untested(kind)}
+	return r.Untested(kind)
 }
 
 // IsUntested reports whether a limit of the run was never reached, so that its audit could not find
@@ -352,28 +374,4 @@ func neverAbove(l *loadgen.Limit) string {
 	const rounding = 1e-9 // of a float
 	percent := math.Max(0, math.Ceil(100*l.Reached()-rounding))
 	return fmt.Sprintf("never above %.0f%% of the limit", math.Min(percent, 99))
-}
-
-// passes says what a pass is made of, and what it does not cover.
-func (d *Document) passes() (found string, uncovered []string) {
-	var parts []string
-	if slices.ContainsFunc(d.Runs, func(r Run) bool { return r.Requests > 0 && len(r.Judged()) > 0 }) {
-		in := ""
-		if len(d.Runs) > 1 {
-			in = fmt.Sprintf(" in %d runs", len(d.Runs))
-		}
-		parts = append(parts, "the audit found nothing wrong"+in)
-	}
-	if n := int64(len(d.Thresholds)); n > 0 {
-		parts = append(parts, output.Count(n, "threshold")+" kept")
-	}
-	if len(parts) == 0 {
-		parts = append(parts, "nothing is wrong that was looked at")
-	}
-	for i := range d.Runs {
-		if untested := d.Runs[i].Untested(d.Kind); untested != "" {
-			uncovered = append(uncovered, d.About(i)+untested)
-		}
-	}
-	return strings.Join(parts, "; "), uncovered
 }

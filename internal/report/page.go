@@ -84,9 +84,9 @@ func newPage(d *Document) *page {
 		p.Colors = append(p.Colors, i)
 	}
 	p.Subtitle = strings.Join(titles, " · ")
-	reasons, style := ruling(d)
-	p.Verdict, p.VerdictClass = strings.ToUpper(string(d.Verdict)), pageClasses[style]
-	for _, reason := range shortened(reasons) {
+	word, style, reasons := d.headline()
+	p.Verdict, p.VerdictClass = word, pageClasses[style]
+	for _, reason := range shortened(reasons, mostReasons) {
 		p.Reasons = append(p.Reasons, output.Cut(output.Printable(reason), longestFact))
 	}
 	for _, f := range alarms(d) {
@@ -151,7 +151,7 @@ func (p *page) tables(d *Document, titles []string) {
 			columns, rows = limitsTable(r)
 			add("Each limit", of, columns, rows)
 		}
-		columns, rows = mostDeniedTable(r)
+		columns, rows = mostDeniedTable(r.MostDenied)
 		add("Denied most often", of, columns, rows)
 	}
 }

@@ -8,64 +8,143 @@ import (
 	"github.com/limitctl/limitctl/internal/output"
 )
 
-// Print implements [output.Answer]: first the verdict and what is wrong, then one run in words and numbers or several runs
-// side by side, then the thresholds.
+// mostLines is how many lines the end of a run has, tables and missed thresholds apart, unless it is verbose.
+const mostLines = 12
+
+// Print implements [output.Answer]: the answer, the evidence for it, the thresholds and the doubts.
 func (a Answer) Print(p *output.Printer) {
-	d := a.Report
-	texts, style := ruling(d)
-	line(p, strings.ToUpper(string(d.Verdict)), style, style, shortened(texts)...)
+	d, s := a.Report, screen{Printer: p}
+	word, style, reasons := d.headline()
+	text := output.Plain
+	if style == output.AtEnd {
+		text = style
+	}
+	most := 3
+	if a.Verbose {
+		most = len(reasons)
+	}
+	s.labelled(word, style, text, shortened(reasons, most)...)
 	if d.Interrupted {
-		say(p, output.Near, "interrupted: these are the results up to then")
+		s.say(finding{style: output.Near, text: "interrupted: these are the results up to then"})
 	}
-	for _, alarm := range alarms(d) {
-		say(p, alarm.style, alarm.String())
+	tables, over := a.evidence(&s), screen{Printer: p}
+	if len(d.Runs) == 1 {
+		over.timeline(&d.Runs[0])
 	}
-	switch len(d.Runs) {
-	case 0:
-		fmt.Fprintln(p.Out, "no runs")
-	case 1:
-		printOne(d, p, &d.Runs[0])
-	default:
-		line(p, "load", output.Faint, output.Plain, commonLoad(d))
-		fmt.Fprintln(p.Out)
-		p.Table(comparison(d))
+	kept := screen{Printer: p}
+	missed := promised(&kept, d, a.Verbose)
+	notes, left := alarms(d), mostLines+missed+tables-len(s.lines)-len(kept.lines)-1
+	if a.Verbose || left > len(over.lines)+min(len(notes), 1) {
+		s.lines = append(s.lines, over.lines...)
+		left -= len(over.lines)
 	}
-	for i, f := range promises(d) {
-		if i == 0 {
-			fmt.Fprintln(p.Out)
-		}
-		say(p, f.style, f.String())
+	s.lines = append(s.lines, kept.lines...)
+	s.notes(notes, left, a.Verbose)
+	if !a.Verbose && len(d.Runs) > 0 {
+		s.labelled("more", output.Faint, output.Faint, "-v: everything · --html FILE: a page with charts")
+	}
+	for _, line := range s.lines {
+		fmt.Fprintln(p.Out, line)
 	}
 }
 
-func printOne(d *Document, p *output.Printer, r *Run) {
+// evidence prints the figures of a single run, or several runs side by side, and returns how many lines are tables.
+func (a Answer) evidence(s *screen) (tables int) {
+	d := a.Report
+	if len(d.Runs) == 0 {
+		s.lines = append(s.lines, "no runs")
+		return 0
+	}
+	r := &d.Runs[0]
+	table := func(columns []output.Column, rows [][]output.Cell) {
+		if len(rows) == 0 {
+			return
+		}
+		before := len(s.lines)
+		if len(s.lines) > 0 && s.lines[before-1] != "" {
+			s.lines = append(s.lines, "")
+		}
+		s.lines = append(append(s.lines, s.TableLines(columns, rows)...), "")
+		tables += len(s.lines) - before
+	}
+	if d.Kind == Simulation && len(d.Runs) == 1 {
+		most := len(r.MostDenied)
+		if !a.Verbose {
+			most = min(most, 5)
+		}
+		table(mostDeniedTable(r.MostDenied[:most]))
+	}
+	if len(d.Runs) > 1 {
+		s.labelled("load", output.Faint, output.Plain, commonLoad(d))
+		table(comparison(d))
+		return tables
+	}
 	for _, f := range figuresOf(r, d.Kind) {
-		style := f.style
-		for _, text := range f.lines {
-			line(p, f.Name, output.Faint, style, text)
-			f.Name, style = "", output.Plain
+		if lines := f.shown(a.Verbose); len(lines) > 0 {
+			s.labelled(f.Name, output.Faint, output.Plain, lines...)
 		}
 	}
-	if columns, rows := timesTable(r); len(rows) > 0 {
-		p.Table(columns, rows)
-	}
-	printTimeline(p, r)
 	if len(r.Limits) > 1 {
-		fmt.Fprintln(p.Out)
-		p.Table(limitsTable(r))
+		table(limitsTable(r))
 	}
-	if columns, rows := mostDeniedTable(r); len(rows) > 0 {
-		fmt.Fprintln(p.Out)
-		p.Table(columns, rows)
+	if a.Verbose {
+		table(timesTable(r))
+		if d.Kind != Simulation {
+			table(mostDeniedTable(r.MostDenied))
+		}
+	}
+	return tables
+}
+
+// promised prints the thresholds and suggestions, of which those that were kept share a line, and returns how many lines
+// those have that were missed.
+func promised(s *screen, d *Document, verbose bool) (missed int) {
+	var kept []string
+	for _, f := range promises(d) {
+		if f.style == output.Calm && !verbose {
+			kept = append(kept, f.String())
+			continue
+		}
+		s.say(f)
+		if f.style == output.AtEnd {
+			missed = len(s.lines)
+		}
+	}
+	if len(kept) > 0 {
+		text := strings.Join(kept, " · ")
+		if width := max(s.Width, 80) - 2; output.Width(text) > width && len(kept) > 1 {
+			text = output.Count(int64(len(kept)), "threshold") + " kept"
+		}
+		s.say(finding{style: output.Calm, text: text})
+	}
+	return missed
+}
+
+// screen is what is printed of a report, a line after the other.
+type screen struct {
+	*output.Printer
+	lines []string
+}
+
+// notes prints findings in that many lines, of which the last counts those that are left out.
+func (s *screen) notes(all []finding, room int, verbose bool) {
+	for i, note := range all {
+		before := len(s.lines)
+		s.say(note)
+		room -= len(s.lines) - before
+		if rest := len(all) - i; !verbose && i > 0 && (room < 0 || room == 0 && rest > 1) {
+			s.lines = s.lines[:before]
+			s.say(finding{style: output.Near, text: fmt.Sprintf("and %s; -v has them", output.Count(int64(rest), "more note"))})
+			return
+		}
 	}
 }
 
-// printTimeline draws what became of requests over time, all to one scale. Beside allowed
-// and denied it is what there was.
-func printTimeline(p *output.Printer, r *Run) {
+// timeline draws what became of requests over time, all to one scale. Beside allowed and denied it is what there was.
+func (s *screen) timeline(r *Run) {
 	width := 60
-	if p.Width > 0 {
-		width = min(width, p.Width-indent-1)
+	if s.Width > 0 {
+		width = min(width, s.Width-indent-1)
 	}
 	if len(r.Timeline) < 2 || width < 10 {
 		return
@@ -81,17 +160,31 @@ func printTimeline(p *output.Printer, r *Run) {
 			lines[j], top = append(lines[j], n), max(top, n)
 		}
 	}
-	if top == 0 {
-		return
-	}
 	for j, outcome := range outcomes {
-		if j < 2 || slices.Max(lines[j]) > 0 {
-			line(p, outcome.name, output.Faint, output.Plain, sparkline(lines[j], top))
+		if top > 0 && (j < 2 || slices.Max(lines[j]) > 0) {
+			s.labelled(outcome.name, output.Faint, output.Plain, sparkline(lines[j], top))
 		}
 	}
-	if columns[0].warmup {
-		line(p, warmUp, output.Faint, output.Plain, "░: what was answered then is only audited")
+}
+
+// warmingUp stands for the value of a time of which nothing is counted.
+const warmingUp = -1
+
+// sparkline draws values as blocks. Any value above 0 is visible.
+func sparkline(values []int64, top int64) string {
+	levels := []rune("▁▂▃▄▅▆▇█")
+	var b strings.Builder
+	for _, value := range values {
+		switch {
+		case value == warmingUp:
+			b.WriteRune('░')
+		case value <= 0:
+			b.WriteRune('·')
+		default:
+			b.WriteRune(levels[int(float64(value)/float64(top)*float64(len(levels)-1)+0.5)])
+		}
 	}
+	return b.String()
 }
 
 // shortName makes a text of others fit to be shown: nothing invisible in it, and no
@@ -103,50 +196,53 @@ func shortName(text string) string {
 
 const (
 	// indent is where the text of a labelled line begins.
-	indent = 11
+	indent = 9
 	// narrow is the width below which labels have lines of their own.
 	narrow = 60
 )
 
-// line prints texts under a label, wrapped to the terminal.
-func line(p *output.Printer, label string, labelStyle, style output.Style, texts ...string) {
+// labelled prints texts under a label, wrapped to the terminal.
+func (s *screen) labelled(label string, labelStyle, style output.Style, texts ...string) {
 	at := indent
 	if n := output.Width(label); n >= indent {
 		at = n + 2
 	}
-	if p.Width > 0 && p.Width < narrow {
+	if label == "" {
+		at = 0
+	} else if s.Width > 0 && s.Width < narrow {
 		at = 2
-		if label != "" {
-			fmt.Fprintln(p.Out, p.Paint(labelStyle, label))
-			label = ""
-		}
+		s.lines = append(s.lines, s.Paint(labelStyle, label))
+		label = ""
 	}
 	for _, text := range texts {
-		for _, part := range output.Wrap(output.Printable(text), p.Width-at) {
+		for _, part := range output.Wrap(output.Printable(text), s.Width-at) {
 			space := strings.Repeat(" ", at-output.Width(label))
-			fmt.Fprintln(p.Out, strings.TrimRight(p.Paint(labelStyle, label)+space+p.Paint(style, part), " "))
+			s.lines = append(s.lines, strings.TrimRight(s.Paint(labelStyle, label)+space+s.Paint(style, part), " "))
 			label = ""
 		}
 	}
 }
 
 // say prints a finding at the margin.
-func say(p *output.Printer, style output.Style, text string) {
-	lead := finding{style: style}.mark() + " "
-	for _, part := range output.Wrap(output.Printable(text), p.Width-2) {
-		fmt.Fprintln(p.Out, p.Paint(style, lead+part))
+func (s *screen) say(f finding) {
+	lead, style := s.Paint(f.style, f.mark())+" ", output.Plain
+	if f.style == output.AtEnd {
+		style = f.style
+	}
+	for _, part := range output.Wrap(output.Printable(f.String()), s.Width-2) {
+		s.lines = append(s.lines, lead+s.Paint(style, part))
 		lead = "  "
 	}
 }
 
-// mostReasons is how many reasons are shown to people before the rest is only counted.
+// mostReasons is how many reasons a summary or a page shows before the rest is only counted.
 const mostReasons = 8
 
 // shortened is reasons as people are shown them.
-func shortened(reasons []string) []string {
-	if len(reasons) <= mostReasons+1 {
+func shortened(reasons []string, most int) []string {
+	if len(reasons) <= most+1 {
 		return reasons
 	}
-	left := fmt.Sprintf("and %d more reasons; -o json lists them", len(reasons)-mostReasons)
-	return append(slices.Clone(reasons[:mostReasons]), left)
+	left := fmt.Sprintf("and %d more reasons", len(reasons)-most)
+	return append(slices.Clone(reasons[:most]), left)
 }

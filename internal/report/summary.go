@@ -15,12 +15,12 @@ import (
 func (a Answer) Markdown() []byte {
 	d := a.Report
 	var b strings.Builder
-	reasons, _ := ruling(d)
+	_, _, reasons := d.headline()
 	Heading(&b, d.Verdict, a.what(markdown.Code))
 	if d.Interrupted {
 		b.WriteString("**Interrupted: these are the results up to then.**\n\n")
 	}
-	bullets(&b, shortened(reasons))
+	bullets(&b, shortened(reasons, mostReasons))
 	var rows [][]string
 	for _, f := range facts(d) {
 		if f.Name != "command" && f.Name != "made by" { // they are at the end
@@ -55,7 +55,7 @@ func (a Answer) what(code func(string) string) string {
 // Ruling returns the verdict on the document, and why it did not pass.
 func (a Answer) Ruling() (verdict Verdict, what string, reasons []string) {
 	a.Report.Judge()
-	return a.Report.Verdict, a.what(func(title string) string { return title }), slices.Clone(shortened(a.Report.Reasons))
+	return a.Report.Verdict, a.what(func(title string) string { return title }), slices.Clone(shortened(a.Report.Reasons, mostReasons))
 }
 
 // Heading writes the verdict on something.

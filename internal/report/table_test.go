@@ -14,7 +14,7 @@ import (
 // Histograms are for files: what is printed has none, and the document keeps its own.
 func TestPrintedDocumentsHaveNoHistograms(t *testing.T) {
 	d := FiveRuns()
-	for _, value := range append(Answer{d}.Lines(), Answer{d}.Document()) {
+	for _, value := range append(Answer{Report: d}.Lines(), Answer{Report: d}.Document()) {
 		text, err := json.Marshal(value)
 		if err != nil || bytes.Contains(text, []byte("histograms")) {
 			t.Errorf("printed: %.200s (%v)", text, err)
@@ -25,63 +25,70 @@ func TestPrintedDocumentsHaveNoHistograms(t *testing.T) {
 	}
 }
 
-func TestVerdictsInWords(t *testing.T) {
+// The worst window is drawn against the limit, and what was wrongly admitted or denied is counted.
+func TestRightInWords(t *testing.T) {
 	for _, test := range []struct {
 		want   string
 		totals audit.Totals
 	}{
-		{"✓ never more than the limit", audit.Totals{WorstRatio: 1}},
-		{"! let 1.97 × the limit through in one period, as this algorithm may", audit.Totals{WorstRatio: 1.97}},
-		{"! let 1.0004 × the limit through in one period, as this algorithm may", audit.Totals{WorstRatio: 1.0004}},
-		{"✗ admitted 1 unit too many; let 1.01 × the limit through in one period", audit.Totals{WorstRatio: 1.01, OverAdmitted: 1}},
-		{"✗ denied 1,200 units that fitted; never more than the limit", audit.Totals{WorstRatio: 0.9, UnderAdmitted: 1200}},
-		{"✗ denied 2 units that fitted; let 1.97 × the limit through in one period, as this algorithm may",
-			audit.Totals{WorstRatio: 1.97, UnderAdmitted: 2}},
-		{"✗ admitted 3 units too many; let 2.00 × the limit through in one period; denied 2 units that fitted",
-			audit.Totals{WorstRatio: 2, OverAdmitted: 3, UnderAdmitted: 2}},
+		{"worst window 1.00 × ██████████|; 0 units over, 0 under", audit.Totals{WorstRatio: 1}},
+		{"worst window 0.29 × ██········|; 0 units over, 0 under", audit.Totals{WorstRatio: 0.29}},
+		{"worst window 1.0004 × ██████████|█; 0 units over, 0 under", audit.Totals{WorstRatio: 1.0004}},
+		{"worst window 7.00 × ██████████|██████████; 1 unit over, 2 under",
+			audit.Totals{WorstRatio: 7, LeastOver: 1, OverAdmitted: 3, UnderAdmitted: 2}},
 	} {
-		f := verdictOf(&Run{Result: loadgen.Result{Requests: 10, Audit: loadgen.Audit{Totals: test.totals}}})
-		if got := f.mark() + " " + f.text; got != test.want {
+		if got := rightInWords(&Run{Result: loadgen.Result{Audit: loadgen.Audit{Totals: test.totals}}}); got != test.want {
 			t.Errorf("%+v: %s, want %s", test.totals, got, test.want)
-		}
-	}
-	for want, figures := range map[string]loadgen.Result{
-		"no request was answered, so nothing is known": {Requests: 10, Errors: 10},
-		"nothing was sent, so nothing is known":        {},
-	} {
-		if f := verdictOf(&Run{Result: figures}); f.mark()+f.text != "!"+want {
-			t.Errorf("%s %s, want %s", f.mark(), f.text, want)
 		}
 	}
 }
 
-// What makes the figures worthless comes before them.
-func TestWarningsComeFirst(t *testing.T) {
-	text := Printed(Answer{Racing()}, 0)
-	at := -1
-	for _, want := range []string{
-		"FAIL       admitted 10 units too many",
-		"! interrupted",
-		"! the load generator was the limit, not the store: times are upper bounds, throughput is not judged; correctness is",
-		"✗ 1,203 of 31,625 arrivals were dropped (3.8%)",
-		"✗ 312 requests ended in an error (1.0%); 12 of them may have been charged all the same",
-		"300 × redis://localhost:6379 did not answer within 2s",
-		"! the server's clock stepped back by 3 ms",
-		"limit      token-bucket 100/10s (naive)",
-		"✗ admitted 10 units too many; let 1.31 × the limit through in one period",
-		"hourly sliding-log:1000/1h (shadow)",
+// The end of a run is the answer, the evidence, the thresholds and the doubts, in twelve lines. All of it is for -v.
+func TestTheEndOfARun(t *testing.T) {
+	short, verbose := Printed(Answer{Report: Racing()}, 80), Printed(Answer{Report: Racing(), Verbose: true}, 0)
+	for text, wanted := range map[string][]string{
+		short: {
+			"FAIL     admitted 10 units too many", "! interrupted", "limit    token-bucket 100/10s (naive)", "load ", "answers ",
+			"fast ", "LIMIT", "hourly sliding-log:1000/1h (shadow)",
+			"! the load generator was the limit, not the store: times are upper bounds,\n  throughput is not judged; correctness is\n",
+			"! and 5 more notes; -v has them\nmore     -v: everything · --html FILE: a page with charts\n",
+		},
+		verbose: {
+			"FAIL ", "answers ", "keys ", "right    worst window 1.31 × ██████████|████; 10 units over, 0 under\n", "; 417 admitted while over\n", "cost     a decision: 10.4 µs of the server", "TIME ", "MOST DENIED", "user:1 ", "allowed  █",
+			"! the load generator was the limit", "✗ 1,203 of 31,625 arrivals were dropped (3.8%)",
+			"✗ 312 requests ended in an error (1.0%); 12 of them may have been charged all the same",
+			"300 × redis://localhost:6379 did not answer within 2s", "! the server's clock stepped back by 3 ms",
+		},
 	} {
-		next := strings.Index(text, want)
-		if next <= at {
-			t.Errorf("%q is missing, or too early, in\n%s", want, text)
+		at := -1
+		for _, want := range wanted {
+			next := strings.Index(text, want)
+			if next <= at {
+				t.Errorf("%q is missing, or too early, in\n%s", want, text)
+			}
+			at = next
 		}
-		at = next
+	}
+	for name, d := range Fixtures() {
+		for _, width := range []int{80, 120} {
+			text, tables := Printed(Answer{Report: d}, width), 0
+			if len(d.Runs) > 0 && (len(d.Runs) > 1 || len(d.Runs[0].Limits) > 1) {
+				tables = len(d.Runs) + len(d.Runs[0].Limits)*(2-min(len(d.Runs), 2)) + 3
+			}
+			missed := strings.Count(text, "was missed")
+			if lines := strings.Count(text, "\n"); lines > mostLines+tables+missed && name != "hostile" {
+				t.Errorf("%s: %d lines at %d columns:\n%s", name, lines, width, text)
+			}
+			if strings.HasPrefix(text, "PASS") && strings.Contains(text, "✗") {
+				t.Errorf("%s passes with a ✗:\n%s", name, text)
+			}
+		}
 	}
 }
 
 // Several runs are one table, which does without what matters least on a narrow terminal.
 func TestComparisonOfRuns(t *testing.T) {
-	wide, narrow := Printed(Answer{FiveRuns()}, 120), Printed(Answer{FiveRuns()}, 40)
+	wide, narrow := Printed(Answer{Report: FiveRuns()}, 120), Printed(Answer{Report: FiveRuns()}, 40)
 	for _, want := range []string{
 		"LIMIT", "REQUESTS", "ALLOWED", "WORST", "OVER", "UNDER", "p50", "p99", "THROUGHPUT", "SERVER µs", "BYTES/KEY",
 		"fixed-window 100/10s       29,912      35%  1.97 ×", "1,180",
@@ -101,23 +108,27 @@ func TestComparisonOfRuns(t *testing.T) {
 	}
 }
 
-// A simulation has keys and no latencies, on the terminal as in CSV.
-func TestSimulationsHaveNoLatencies(t *testing.T) {
+// A simulation says first who would have been denied, and has no latencies, on the terminal as in CSV.
+func TestSimulationsAreAboutWhoIsDenied(t *testing.T) {
+	const both = "PASS     11 to 31 of 1,753 callers would have been denied (144 to 372 of 11,054 requests)\n"
 	d := Simulated()
-	d.Runs = d.Runs[:1]
-	d.Thresholds = nil
-	text := Printed(Answer{d}, 80)
-	for _, unwanted := range []string{"latency", "p99", "fast?", "cost?"} {
+	d.Thresholds[0].OK, d.Thresholds[1].OK = true, true
+	if text := Printed(Answer{Report: d}, 120); !strings.HasPrefix(text, both) {
+		t.Errorf("no %q in\n%s", both, text)
+	}
+	d.Runs, d.Thresholds = d.Runs[:1], nil
+	text := Printed(Answer{Report: d}, 80)
+	for _, unwanted := range []string{"latency", "p99", "fast", "cost", "PASS", "worst"} {
 		if strings.Contains(text, unwanted) {
 			t.Errorf("%q is in\n%s", unwanted, text)
 		}
 	}
-	for _, want := range []string{"keys       1,753, 31 of them denied at least once (1.8%)", "MOST DENIED", "ip:203.0.113.9", "▁", "█"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("%q is missing in\n%s", want, text)
-		}
+	const want = "31 of 1,753 callers would have been denied ("
+	if !strings.HasPrefix(text, want) || !strings.Contains(text, "\n\nMOST DENIED ") || !strings.Contains(text, "█") ||
+		strings.Contains(text, "203.0.113.14") {
+		t.Errorf("no %q in\n%s", want, text)
 	}
-	records := Answer{d}.Records()
+	records := Answer{Report: d}.Records()
 	for i, column := range records[0] {
 		if got := records[1][i]; strings.HasPrefix(column, "latency_") && got != "" || column == "keys_denied" && got != "31" {
 			t.Errorf("%s is %q", column, got)
@@ -127,8 +138,8 @@ func TestSimulationsHaveNoLatencies(t *testing.T) {
 
 func TestRecordsAreRectangular(t *testing.T) {
 	for name, d := range Fixtures() {
-		for i, row := range (Answer{d}).Records() {
-			if want := len(Answer{d}.Records()[0]); len(row) != want {
+		for i, row := range (Answer{Report: d}).Records() {
+			if want := len(Answer{Report: d}.Records()[0]); len(row) != want {
 				t.Errorf("%s: %d fields in record %d, want %d", name, len(row), i, want)
 			}
 		}
@@ -147,8 +158,8 @@ func TestTheWarmUpIsDrawn(t *testing.T) {
 	r := &d.Runs[0]
 	r.WarmupMS, r.IntervalMS = 2000, 1000
 	r.Timeline = []loadgen.Interval{{}, {OffsetMS: 1000}, {OffsetMS: 2000}, {OffsetMS: 3000, Allowed: 5}}
-	const drawn = "\nallowed    ░░·█\ndenied     ░░··\nwarm-up    ░: what was answered then is only audited\n"
-	if text := Printed(Answer{d}, 0); !strings.Contains(text, drawn) {
+	const drawn = "\nallowed  ░░·█\ndenied   ░░··\n"
+	if text := Printed(Answer{Report: d}, 0); !strings.Contains(text, drawn) {
 		t.Errorf("%s", text)
 	}
 	p := newPage(d)
@@ -158,7 +169,7 @@ func TestTheWarmUpIsDrawn(t *testing.T) {
 		t.Errorf("%v, %s", p.Outcomes, chart)
 	}
 	r.WarmupMS = 0
-	if text := Printed(Answer{d}, 0); strings.Contains(text, "░") || slices.Contains(newPage(d).Outcomes, warmUp) {
+	if text := Printed(Answer{Report: d}, 0); strings.Contains(text, "░") || slices.Contains(newPage(d).Outcomes, warmUp) {
 		t.Errorf("%s", text)
 	}
 }
@@ -168,11 +179,11 @@ func TestNeighboursAreToldOf(t *testing.T) {
 	run := Run{Result: loadgen.Result{Requests: 12, Allowed: 5, Denied: 7},
 		Neighbours: &KeyCount{Key: "all others", Allowed: 4, Denied: 1}}
 	const alarm = "! others than the noisy key were denied, too: 5 requests of all others, 1 denied\n"
-	for denied, line := range []string{"neighbours 4 requests of all others, 0 denied\n",
-		"neighbours 5 requests of all others, 1 denied\n"} {
+	for denied, line := range []string{"others   4 requests of all others, 0 denied\n",
+		"others   5 requests of all others, 1 denied\n"} {
 		run.Neighbours.Denied = int64(denied)
 		d := &Document{Kind: LoadTest, Runs: []Run{run}}
-		got := Printed(Answer{d}, 120)
+		got := Printed(Answer{Report: d}, 120)
 		if !strings.Contains(got, line) || strings.Contains(got, alarm) != (denied > 0) {
 			t.Errorf("%d denied:\n%s", denied, got)
 		}

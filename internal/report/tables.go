@@ -27,7 +27,7 @@ func limitsTable(r *Run) ([]output.Column, [][]output.Cell) {
 }
 
 func worstCell(a *loadgen.Audit) output.Cell {
-	cell := output.Cell{Text: output.Ratio(a.WorstRatio), Style: output.Calm}
+	cell := output.Cell{Text: output.Ratio(a.WorstRatio)}
 	switch {
 	case a.OverAdmitted > 0 && a.WorstRatio > 1:
 		cell.Style = output.AtEnd
@@ -46,77 +46,79 @@ func overCell(n int64) output.Cell {
 }
 
 // comparison is the table of several runs.
-func comparison(d *Document) ([]output.Column, [][]output.Cell) {
-	columns := []output.Column{
-		{Header: "LIMIT", Shrinks: 14}, {Header: "REQUESTS", Right: true, Drops: 6}, {Header: "ALLOWED", Right: true},
-		{Header: "WORST", Right: true}, {Header: "OVER", Right: true}, {Header: "UNDER", Right: true, Drops: 4},
+func comparison(d *Document) (columns []output.Column, rows [][]output.Cell) {
+	rows = make([][]output.Cell, len(d.Runs))
+	add := func(column output.Column, of func(*Run) output.Cell) {
+		columns = append(columns, column)
+		for i := range d.Runs {
+			rows[i] = append(rows[i], of(&d.Runs[i]))
+		}
 	}
+	figure := func(header string, drops int, of func(*Run) string) {
+		add(output.Column{Header: header, Right: true, Drops: drops}, func(r *Run) output.Cell { return output.Cell{Text: of(r)} })
+	}
+	audit := func() {
+		add(output.Column{Header: "WORST", Right: true}, func(r *Run) output.Cell { return worstCell(&r.Audit) })
+		if d.Kind == Simulation && d.Runs[0].Wrapped == nil { // it is right
+			return
+		}
+		add(output.Column{Header: "OVER", Right: true}, func(r *Run) output.Cell { return overCell(r.Audit.Over()) })
+		add(output.Column{Header: "UNDER", Right: true, Drops: 4}, func(r *Run) output.Cell { return overCell(r.Audit.Under()) })
+	}
+	add(output.Column{Header: "LIMIT", Shrinks: 14, Names: true}, func(r *Run) output.Cell { return output.Cell{Text: r.Title()} })
 	if d.Kind == Simulation {
-		columns = append(columns, []output.Column{
-			{Header: "DENIED", Right: true, Drops: 2}, {Header: "KEYS", Right: true, Drops: 7},
-			{Header: "KEYS DENIED", Right: true, Drops: 3}, {Header: "MOST DENIED", Shrinks: 12, Drops: 8},
-		}...)
+		figure("KEYS DENIED", 0, func(r *Run) string { return output.Thousands(r.KeysDenied) })
+		figure("DENIED", 2, func(r *Run) string { return output.Thousands(r.Denied) })
+		figure("ALLOWED", 3, func(r *Run) string { return output.Share(r.Allowed, r.Requests) })
+		audit()
+		add(output.Column{Header: "MOST DENIED", Shrinks: 12, Drops: 8}, func(r *Run) output.Cell {
+			if len(r.MostDenied) == 0 {
+				return output.Cell{Text: "-"}
+			}
+			return output.Cell{Text: fmt.Sprintf("%s (%s)", output.Printable(r.MostDenied[0].Key), output.Thousands(r.MostDenied[0].Denied))}
+		})
 	} else {
-		columns = append(columns, []output.Column{
-			{Header: "p50", Right: true, Drops: 5}, {Header: "p99", Right: true, Drops: 1},
-			{Header: "THROUGHPUT", Right: true, Drops: 7}, {Header: "SERVER µs", Right: true, Drops: 8},
-			{Header: "BYTES/KEY", Right: true, Drops: 9},
-		}...)
+		figure("REQUESTS", 6, func(r *Run) string { return output.Thousands(r.Requests) })
+		figure("ALLOWED", 0, func(r *Run) string { return output.Share(r.Allowed, r.Requests) })
+		audit()
+		figure("p50", 5, func(r *Run) string { return micros(r, "p50") })
+		figure("p99", 1, func(r *Run) string { return micros(r, "p99") })
+		figure("THROUGHPUT", 7, func(r *Run) string { return output.PerSecond(r.ThroughputPerS) })
+		figure("SERVER µs", 8, func(r *Run) string { return decimal(r, "server_cpu_us") })
+		figure("BYTES/KEY", 9, func(r *Run) string { return decimal(r, "bytes_per_key") })
 	}
-	wrapped := d.Runs[0].Wrapped != nil
-	if wrapped {
-		columns = append(columns,
-			output.Column{Header: "CALLS SAVED", Right: true, Drops: 10}, output.Column{Header: "DIFFERENTLY", Right: true, Drops: 11})
-	}
-	var rows [][]output.Cell
-	for i := range d.Runs {
-		r := &d.Runs[i]
-		row := []output.Cell{{Text: r.Title()}, {Text: output.Thousands(r.Requests)}, {Text: output.Share(r.Allowed, r.Requests)},
-			worstCell(&r.Audit), overCell(r.Audit.Over()), overCell(r.Audit.Under())}
-		if d.Kind == Simulation {
-			most := "-"
-			if len(r.MostDenied) > 0 {
-				most = fmt.Sprintf("%s (%s)", output.Printable(r.MostDenied[0].Key), output.Thousands(r.MostDenied[0].Denied))
-			}
-			row = append(row, []output.Cell{
-				{Text: output.Thousands(r.Denied)}, {Text: output.Thousands(r.Keys)}, {Text: output.Thousands(r.KeysDenied)},
-				{Text: most},
-			}...)
-		} else {
-			p50, p99 := "-", "-"
-			if r.Latency != nil {
-				p50, p99 = output.Micros(r.Latency.P50), output.Micros(r.Latency.P99)
-			}
-			cost := Cost{}
-			if r.Cost != nil {
-				cost = *r.Cost
-			}
-			row = append(row, output.Cell{Text: p50}, output.Cell{Text: p99}, output.Cell{Text: output.PerSecond(r.ThroughputPerS)},
-				output.Cell{Text: known(cost.ServerCPU)}, output.Cell{Text: known(cost.BytesPerKey)})
-		}
-		if wrapped {
-			row = append(row, cells(r.Wrapped)...)
-		}
-		rows = append(rows, row)
+	if d.Runs[0].Wrapped != nil {
+		figure("CALLS SAVED", 10, func(r *Run) string {
+			return fmt.Sprintf("%.1f%%", 100*max(0, 1-r.wrapped().CallsPerDecision))
+		})
+		figure("DIFFERENTLY", 11, func(r *Run) string {
+			return output.Thousands(r.wrapped().AllowedBesides + r.wrapped().DeniedBesides)
+		})
 	}
 	return columns, rows
 }
 
-// known writes a figure, or a dash if it could not be learnt.
-func known(figure *float64) string {
-	if figure == nil {
-		return "-"
+// micros writes a time of a run, and decimal another metric, or a dash if it could not be learnt.
+func micros(r *Run, metric string) string {
+	if us, known := r.Value(metric); known {
+		return output.Micros(int64(us))
 	}
-	return output.Decimal(*figure)
+	return "-"
 }
 
-// cells are the part of calls that was saved, and the requests decided differently, for a table of several runs.
-func cells(w *Wrapped) []output.Cell {
-	if w == nil {
-		w = new(Wrapped)
+func decimal(r *Run, metric string) string {
+	if figure, known := r.Value(metric); known {
+		return output.Decimal(figure)
 	}
-	return []output.Cell{{Text: fmt.Sprintf("%.1f%%", 100*max(0, 1-w.CallsPerDecision))},
-		{Text: output.Thousands(w.AllowedBesides + w.DeniedBesides)}}
+	return "-"
+}
+
+// wrapped is what the wrappers of a run saved; nothing if it had none.
+func (r *Run) wrapped() Wrapped {
+	if r.Wrapped == nil {
+		return Wrapped{}
+	}
+	return *r.Wrapped
 }
 
 // times are the distributions of a run, those that it has.
@@ -144,12 +146,12 @@ func timesTable(r *Run) (columns []output.Column, rows [][]output.Cell) {
 		return f.Name == "p9999" && r.Requests < enoughForP9999 ||
 			!slices.ContainsFunc(times, func(t namedTimes) bool { _, known := f.Known(t.of); return known })
 	})
-	columns = []output.Column{{Header: "         "}}
+	columns = []output.Column{{Header: "TIME"}}
 	for _, f := range figures {
 		columns = append(columns, output.Column{Header: f.Title, Right: true, Drops: f.drops})
 	}
 	for _, t := range times {
-		row := []output.Cell{{Text: "  " + t.name}}
+		row := []output.Cell{{Text: t.name}}
 		for _, f := range figures {
 			cell := output.Cell{Text: "-"}
 			if us, known := f.Known(t.of); known {
@@ -163,12 +165,12 @@ func timesTable(r *Run) (columns []output.Column, rows [][]output.Cell) {
 }
 
 // mostDeniedTable has the keys that were denied most often.
-func mostDeniedTable(r *Run) (columns []output.Column, rows [][]output.Cell) {
+func mostDeniedTable(keys []KeyCount) (columns []output.Column, rows [][]output.Cell) {
 	columns = []output.Column{
 		{Header: "MOST DENIED", Shrinks: 12}, {Header: "DENIED", Right: true},
 		{Header: "ALLOWED", Right: true, Drops: 2}, {Header: "SHARE", Right: true, Drops: 1},
 	}
-	for _, key := range r.MostDenied {
+	for _, key := range keys {
 		rows = append(rows, []output.Cell{
 			{Text: key.Key}, {Text: output.Thousands(key.Denied)}, {Text: output.Thousands(key.Allowed)},
 			{Text: output.Share(key.Denied, key.Denied+key.Allowed)},
@@ -230,25 +232,3 @@ var outcomes = []struct {
 
 // warmUp is what a timeline calls the warm-up.
 const warmUp = "warm-up"
-
-// warmingUp stands for the value of a time of which nothing is counted.
-const warmingUp = -1
-
-// sparkline draws values as blocks. Any value above 0 is visible.
-func sparkline(values []int64, top int64) string {
-	const blocks = "▁▂▃▄▅▆▇█"
-	levels := []rune(blocks)
-	var b strings.Builder
-	for _, value := range values {
-		switch {
-		case value == warmingUp:
-			b.WriteRune('░')
-			continue
-		case value <= 0:
-			b.WriteRune('·')
-			continue
-		}
-		b.WriteRune(levels[int(float64(value)/float64(top)*float64(len(levels)-1)+0.5)])
-	}
-	return b.String()
-}

@@ -238,16 +238,6 @@ func (e Expression) AppliesTo(kind Kind) error {
 	return nil
 }
 
-// Missed reports whether any run missed any threshold.
-func (d *Document) Missed() bool {
-	return slices.ContainsFunc(d.Thresholds, func(t Threshold) bool { return t.IsMissed() })
-}
-
-// IsUnjudged reports whether a promise could not be judged.
-func (d *Document) IsUnjudged() bool {
-	return slices.ContainsFunc(d.Thresholds, func(t Threshold) bool { return t.NotJudged != "" })
-}
-
 // IsAboutDenials reports whether the promise bounds how many requests or keys
 // are denied.
 func (e Expression) IsAboutDenials() bool {

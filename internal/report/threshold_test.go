@@ -146,7 +146,7 @@ func TestNothingMeasuredIsMissed(t *testing.T) {
 	d := New(LoadTest)
 	d.Runs = []Run{{Result: loadgen.Result{Requests: 10}}}
 	Promised(d, "p99<5ms")
-	if !d.Missed() || d.Thresholds[0].Actual != "nothing was measured" {
+	if !d.Failed(true, false) || d.Thresholds[0].Actual != "nothing was measured" {
 		t.Errorf("%+v", d.Thresholds)
 	}
 }
@@ -175,7 +175,7 @@ func TestPromisesWhenTheGeneratorWasTheLimit(t *testing.T) {
 		} else if one.NotJudged != "" {
 			got = "unknown"
 		}
-		if got != want || d.Missed() != (want == "missed") {
+		if got != want || d.Failed(true, false) != (want == "missed") {
 			t.Errorf("%s: %s, want %s: %+v", text, got, want, d.Thresholds)
 		}
 		if lost := Lost([]Expression{parsed(t, text)}, &run); lost != (want == "missed") {
@@ -193,7 +193,7 @@ func TestEvaluate(t *testing.T) {
 	}
 	for range 2 {
 		held, err := d.Evaluate(expressions)
-		if err != nil || held || len(d.Thresholds) != 10 || !d.Missed() {
+		if err != nil || held || len(d.Thresholds) != 10 || !d.Failed(true, false) {
 			t.Fatalf("%t, %v, %v", held, err, d.Thresholds)
 		}
 	}
@@ -208,7 +208,7 @@ func TestEvaluate(t *testing.T) {
 	if missed != want {
 		t.Errorf("missed are %s", missed)
 	}
-	if held, err := d.Evaluate(nil); !held || err != nil || len(d.Thresholds) != 0 || d.Missed() {
+	if held, err := d.Evaluate(nil); !held || err != nil || len(d.Thresholds) != 0 || d.Failed(true, false) {
 		t.Errorf("without promises: %t, %v, %v", held, err, d.Thresholds)
 	}
 }
