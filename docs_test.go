@@ -529,9 +529,9 @@ var figures = []struct {
 }{
 	{regexp.MustCompile(`DURATION|[-+<>]?\d[\d,.]*( ?[kMG]?B\b)?`), "FIGURE"},
 	{regexp.MustCompile(` {2,}-( {2}|$)`), "  FIGURE$1"},                             // what has come back meanwhile
-	{regexp.MustCompile(`^ *(mean|latency|service|lag)( +p?FIGURE)+`), "$1 FIGURES"}, // p99.99 needs 10,000 requests
-	{regexp.MustCompile(`[█▇▆▅▄▃▂▁░·]{3,}`), "BAR"},
-	{regexp.MustCompile(`^cost\? .*`), "cost?"}, // the measured figures depend on the run, too
+	{regexp.MustCompile(`^(TIME +mean|latency|service|lag)( +p?FIGURE)+`), "$1 FIGURES"}, // p99.99 needs 10,000 requests
+	{regexp.MustCompile(`[█▇▆▅▄▃▂▁░·|]{3,}`), "BAR"},
+	{regexp.MustCompile(`^cost .*`), "cost"}, // the measured figures depend on the run, too
 }
 
 // warnings are lines of a report that depend on the load of the machine.

@@ -140,6 +140,9 @@ func (d *Document) alarmsOfRun(run int) []finding {
 	add := func(style output.Style, format string, args ...any) {
 		all = append(all, finding{style: style, text: fmt.Sprintf(format, args...)})
 	}
+	if untested := r.Untested(d.Kind); untested != "" && r.doubt(d.Kind) == "" {
+		add(output.Near, "%s", untested)
+	}
 	if r.GeneratorLimited {
 		other := "store"
 		if r.Endpoint != nil {
@@ -164,15 +167,12 @@ func (d *Document) alarmsOfRun(run int) []finding {
 			add(missing, "%s × %s", output.Thousands(e.Count), e.Text)
 		}
 	}
-	if r.Late > 0 {
+	if r.Late > 0 && !r.GeneratorLimited {
 		add(output.Near, "%s answered more than %s after they were due (%s)",
 			output.Count(r.Late, "request"), output.Duration(fromMS(r.LateAfterMS)), output.Share(r.Late, r.Requests))
 	}
 	if r.Neighbours != nil && r.Neighbours.Denied > 0 {
 		add(output.Near, "others than the noisy key were denied, too: %s", neighboursInWords(r))
-	}
-	if untested := r.Untested(d.Kind); untested != "" && r.doubt(d.Kind) == "" {
-		add(output.Near, "%s", untested)
 	}
 	for _, warning := range r.Warnings {
 		add(output.Near, "%s", warning)

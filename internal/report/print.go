@@ -34,7 +34,7 @@ func (a Answer) Print(p *output.Printer) {
 	kept := screen{Printer: p}
 	missed := promised(&kept, d, a.Verbose)
 	notes, left := alarms(d), mostLines+missed+tables-len(s.lines)-len(kept.lines)-1
-	if a.Verbose || left > len(over.lines)+min(len(notes), 1) {
+	if a.Verbose || left > len(over.lines) { // of which one is for notes
 		s.lines = append(s.lines, over.lines...)
 		left -= len(over.lines)
 	}
