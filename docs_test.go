@@ -528,7 +528,7 @@ var figures = []struct {
 	becomes string
 }{
 	{regexp.MustCompile(`DURATION|[-+<>]?\d[\d,.]*( ?[kMG]?B\b)?`), "FIGURE"},
-	{regexp.MustCompile(` {2,}-( {2}|$)`), "  FIGURE$1"},                             // what has come back meanwhile
+	{regexp.MustCompile(` {2,}-( {2}|$)`), "  FIGURE$1"},                                 // what has come back meanwhile
 	{regexp.MustCompile(`^(TIME +mean|latency|service|lag)( +p?FIGURE)+`), "$1 FIGURES"}, // p99.99 needs 10,000 requests
 	{regexp.MustCompile(`[█▇▆▅▄▃▂▁░·|]{3,}`), "BAR"},
 	{regexp.MustCompile(`^cost .*`), "cost"}, // the measured figures depend on the run, too
