@@ -17,7 +17,7 @@ house lint test tests systems modules mutants: export GOFLAGS := $(strip $(shell
 house lint test tests systems modules: export CGO_ENABLED := 0
 lint test systems: export GOGC := 300
 
-.PHONY: build test ci house lint setup demo tests systems races modules release nightly fuzz mutants stress soak \
+.PHONY: build test ci house lint setup demo prove tests systems races modules release nightly fuzz mutants stress soak \
 	vulnerabilities bench docs site pictures clean
 
 build: ## build bin/limitctl
@@ -55,6 +55,10 @@ house: ## budgets and other rules of the sources
 demo: build ## the first ten minutes in one: a leak found, a figure, a night; on a Redis of its own, or on a file
 	@CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -tags demo -o bin/demo ./docs/demo
 	@bin/demo bin/limitctl
+
+prove: ## repeat what README claims: answers beside a model, and takes a second beside redis_rate; a minute or two
+	@sh docs/install-test-tools.sh --unasked redis-server
+	@cd docs/benchmarks && go run . -only prove
 
 RELEASE     := --snapshot
 release: ## make archives, packages, inventories and checksums of this commit in bin/release by .goreleaser.yaml

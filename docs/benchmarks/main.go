@@ -39,7 +39,7 @@ type section struct {
 }
 
 var sections = []section{
-	{"redis", redisSection}, {"hotkey", hotKeySection}, {"limits", limitsSection},
+	{"prove", proveSection}, {"redis", redisSection}, {"hotkey", hotKeySection}, {"limits", limitsSection},
 	{"start", startSection}, {"serve", serveSection}, {"loadtest", loadtestSection},
 	{"simulate", simulateSection}, {"reset", resetSection},
 }
@@ -97,8 +97,10 @@ func sectionNames() string {
 
 // progress reports how far the run is; the report goes to stdout.
 func progress(format string, args ...any) {
-	fmt.Fprintf(os.Stderr, format+"\n", args...)
+	fmt.Fprintf(progressTo, format+"\n", args...)
 }
+
+var progressTo io.Writer = os.Stderr
 
 // table writes a Markdown table.
 func table(out io.Writer, rows ...[]string) {
