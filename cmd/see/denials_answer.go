@@ -382,7 +382,11 @@ func (a *denialsAnswer) Print(p *output.Printer) {
 		name := row.Key.Name
 		denied := output.Cell{Text: a.count(row.Count), Style: output.AtEnd}
 		if row.Count == 0 {
-			denied.Style = output.Near
+			denied.Style = output.Plain
+		}
+		blocked := output.Cell{Text: a.count(row.Blocked)}
+		if row.Blocked > 0 {
+			blocked.Style = output.AtEnd
 		}
 		if row.shadow {
 			denied.Style = output.Faint
@@ -393,9 +397,9 @@ func (a *denialsAnswer) Print(p *output.Printer) {
 		}
 		since := output.Cell{Text: a.ago(row.Since)}
 		if a.now-row.Since < store.Instant(recently/time.Microsecond) {
-			since = output.Cell{Text: since.Text + " new", Style: output.Near}
+			since = output.Cell{Text: since.Text + " new", Style: output.Bold}
 		}
-		rows = append(rows, []output.Cell{first, {Text: name}, {Text: limit}, denied, {Text: a.count(row.Blocked)},
+		rows = append(rows, []output.Cell{first, {Text: name}, {Text: limit}, denied, blocked,
 			{Text: row.share()}, since, {Text: a.ago(row.LastAt)}})
 	}
 	if !slices.ContainsFunc(a.rows, func(row denialRow) bool { return row.Compared > 0 }) {

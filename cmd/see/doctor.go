@@ -230,11 +230,7 @@ func (a *doctorAnswer) Print(p *output.Printer) {
 	}
 	fmt.Fprintln(p.Out, p.Paint(style, counts))
 	for _, f := range keys { // which are no findings to people, and so have a line each
-		line := fmt.Sprintf("%s  %s", f.Check, f.Summary)
-		if p.Width > 0 {
-			line = output.Cut(line, p.Width)
-		}
-		fmt.Fprintln(p.Out, p.Paint(output.Faint, line))
+		p.Labelled(p.Paint(output.Faint, fmt.Sprintf("  %-*s  ", names, f.Check)), 2+names+2, f.Summary)
 	}
 }
 

@@ -57,8 +57,9 @@ type part struct {
 	rows     [][]output.Cell
 	command  string
 	shown    int
-	left     int // how many are not among rows
-	last     string
+	left     int      // how many are not among rows
+	notes    []string // below the rows
+	paste    string   // the last line, which is not cut
 }
 
 // more is how many things are not shown.
@@ -94,8 +95,11 @@ func (a *handoverAnswer) Print(p *output.Printer) {
 		if part.more() > 0 {
 			line(output.Plain, fmt.Sprintf("  … and %d more: %s", part.more(), part.command))
 		}
-		if part.last != "" { // it is to be copied, so it is not cut
-			p.Line("  %s", part.last)
+		for _, note := range part.notes {
+			line(output.Plain, "  "+note)
+		}
+		if part.paste != "" {
+			p.Line("  %s", part.paste)
 		}
 	}
 }
@@ -110,8 +114,8 @@ func (a *handoverAnswer) fill(parts []*part, width int) {
 		if part.failure != "" {
 			used++
 		}
-		if part.last != "" && width > 0 {
-			used += 1 + (2+output.Width(part.last))/width
+		if used += len(part.notes); part.paste != "" && width > 0 {
+			used += 1 + (2+output.Width(part.paste))/width
 		}
 		if a.rows == 0 {
 			part.shown = len(part.rows)
@@ -154,8 +158,8 @@ func (p *part) add(texts ...string) {
 	p.rows = append(p.rows, row)
 }
 
-// whole and long are columns that are never cut and that may be.
-var whole, long = output.Column{}, output.Column{Shrinks: 8}
+// whole is a column that is never cut, long one that may be, and less one that may be missing, too.
+var whole, long, less = output.Column{}, output.Column{Shrinks: 8}, output.Column{Shrinks: 8, Drops: 1}
 
 // configPart has no headline if nothing is published.
 func (a *handoverAnswer) configPart() *part {
@@ -167,7 +171,7 @@ func (a *handoverAnswer) configPart() *part {
 		return a.newPart(partConfig, "CONFIG", 0, "", "limitctl config status")
 	}
 	made := a.newPart(partConfig, "CONFIG", 1, fmt.Sprintf("version %d, published %s by %s: %s", v.Number, cli.Clock(v.At, a.now),
-		output.Printable(v.By), output.Printable(v.Reason)), "limitctl config status", long, whole, long)
+		output.Printable(v.By), output.Printable(v.Reason)), "limitctl config status", long, whole, less)
 	for i := range a.processes {
 		p := &a.processes[i]
 		has, style := "version "+p.VersionText(), output.Plain
@@ -194,9 +198,10 @@ func (a *handoverAnswer) overridesPart() *part {
 	if blocks > 0 {
 		count += ", " + cli.CountOf(int64(blocks), "block", "blocks")
 	}
-	made := a.newPart(partOverrides, "IN FORCE", len(a.inForce), count, "limitctl override list", whole, whole, long, long)
+	made := a.newPart(partOverrides, "IN FORCE", len(a.inForce), count, "limitctl override list", whole, whole, long, whole, less)
 	for _, o := range a.inForce {
-		made.add(o.ID, allowance.Effect(o), allowance.WhomText(o), cli.Ending(o, a.now))
+		made.add(o.ID, allowance.Effect(o), allowance.WhomText(o),
+			output.Duration(o.Left.Truncate(time.Second))+" left", "by "+o.By+because(o.Reason))
 	}
 	return made
 }
@@ -235,9 +240,6 @@ func because(reason string) string {
 	return ": " + reason
 }
 
-// beganRows is how many limits, and how many changes before them, are shown.
-const beganRows = 3
-
 // beganPart has no headline if no denials began lately.
 func (a *handoverAnswer) beganPart() *part {
 	b := a.began
@@ -245,16 +247,27 @@ func (a *handoverAnswer) beganPart() *part {
 		return new(part)
 	}
 	made := &part{headline: "BEGAN in the last " + store.FormatPeriod(began.Window) + "  " + a.count(b.Denied) + " denials",
-		command: "limitctl denials --by limit --sort since", columns: []output.Column{whole, long, long}, last: a.command,
-		left: max(0, len(b.Limits)-beganRows)}
-	for _, l := range b.Limits[:min(beganRows, len(b.Limits))] {
-		made.add(cli.Clock(l.Since, a.now), l.Name, a.count(l.Denied)+" denials of "+cli.CountOf(int64(l.Keys), "key", "keys"))
+		command: "limitctl denials --by limit --sort since", columns: []output.Column{whole, long, whole}, paste: a.command,
+		left: max(0, len(b.Limits)-mostBegan)}
+	var last time.Time
+	for i, l := range b.Limits {
+		if l.Since.After(last) {
+			last = l.Since
+		}
+		if i < mostBegan {
+			made.add(cli.Clock(l.Since, a.now), l.Name, a.count(l.Denied)+" denied, "+cli.CountOf(int64(l.Keys), "key", "keys"))
+		}
 	}
-	for _, e := range b.Changes[:min(beganRows, len(b.Changes))] {
-		made.add(cli.Clock(e.Time, a.now), whoRan(e), e.CommandText()+because(e.Reason))
+	for _, e := range b.Changes {
+		if !e.Time.After(last) && len(made.notes) < mostBegan {
+			made.notes = append(made.notes, "after "+e.CommandText()+" "+cli.Clock(e.Time, a.now)+" by "+whoRan(e)+because(e.Reason))
+		}
 	}
 	return made
 }
+
+// mostBegan is how many limits that began to deny, and how many changes before them, are shown.
+const mostBegan = 3
 
 // count writes a number of denials, marked if it may be more.
 func (a *handoverAnswer) count(n int64) string {
@@ -274,7 +287,7 @@ func (a *handoverAnswer) denialsPart() *part {
 		text += "; " + a.count(d.blocked) + " blocked"
 	}
 	made := a.newPart(partDenials, "DENIED in the last "+store.FormatPeriod(handoverDenials), d.keys, text, "limitctl denials",
-		output.Column{Right: true}, long, long, whole)
+		output.Column{Right: true}, long, long, output.Column{Drops: 1})
 	made.left = d.keys - len(d.top)
 	for i, row := range slices.Concat(d.top, d.shadows) {
 		style, since := output.AtEnd, output.Duration(row.Since.Until(d.now).Truncate(time.Second))

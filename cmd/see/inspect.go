@@ -56,6 +56,7 @@ the key was not used since the limit changed, or services with another
 configuration use it.
 
 On a terminal it shows the first ` + strconv.Itoa(terminalRows) + ` rows; --all and --limit-rows change that.
+A summary shows the first ` + strconv.Itoa(summaryRows) + `, and all with --all.
 As jsonl or csv, without --sort and --limit-rows, it prints all keys in the
 order in which it finds them.`,
 		Example: `  limitctl inspect user:42
@@ -190,8 +191,8 @@ type inspection interface {
 func (o *inspectOptions) look(ctx context.Context, backend admin.Keyspace, most int) (inspection, operation.Found, error) {
 	facts, err := o.keyFacts(ctx, backend, o.sort == "denied")
 	if o.summary {
-		answer := newSummaryAnswer(o.by, most, facts)
-		answer.layouts = o.Layouts != nil
+		answer := &summaryAnswer{by: o.by, facts: facts, byName: map[summaryName]*summaryGroup{}, seen: map[store.Key]bool{},
+			all: o.all, layouts: o.Layouts != nil}
 		if err != nil {
 			return answer, operation.Found{}, err
 		}
@@ -291,8 +292,7 @@ func (o *inspectOptions) conclude(ctx context.Context, answer inspection, f *ope
 
 // explain prints notes that are not in the rows.
 func (o *inspectOptions) explain(ctx context.Context, answer inspection, f *operation.Found) {
-	switch answer := answer.(type) {
-	case *inspectAnswer:
+	if answer, is := answer.(*inspectAnswer); is {
 		all := f.Matched
 		if o.Foreign {
 			all = int64(f.Foreign.Count())
@@ -301,10 +301,6 @@ func (o *inspectOptions) explain(ctx context.Context, answer inspection, f *oper
 			o.Note("%d of %d keys shown", shown, all)
 		} else if shown < all {
 			o.Note("%s of %s keys shown; add --all for all, or --limit-rows N", output.Thousands(shown), output.Thousands(all))
-		}
-	case *summaryAnswer:
-		if shown := len(answer.shown()); shown < answer.rows() {
-			o.Note("%s of %s rows shown; add --all for all", output.Thousands(int64(shown)), output.Thousands(int64(answer.rows())))
 		}
 	}
 	if o.summary {

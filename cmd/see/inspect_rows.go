@@ -2,6 +2,7 @@ package see
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -86,14 +87,14 @@ func (a *inspectAnswer) csvRow(row *inspectRow) []string {
 		}
 		return cli.Number(*n)
 	}
-	algorithm, slices := "", ""
+	algorithm, sliced := "", ""
 	if d.Algorithm != nil {
 		algorithm = *d.Algorithm
 	}
 	if d.Slices != 0 {
-		slices = cli.Number(d.Slices)
+		sliced = cli.Number(d.Slices)
 	}
-	cells := []string{d.Key, d.StoreKey, cli.Number(d.TTLMS), d.Name, algorithm, cell(d.Count), cell(d.PeriodMS), cell(d.Burst), slices,
+	cells := []string{d.Key, d.StoreKey, cli.Number(d.TTLMS), d.Name, algorithm, cell(d.Count), cell(d.PeriodMS), cell(d.Burst), sliced,
 		cell(d.Used), cell(d.Remaining), cell(d.RetryAfterMS), cell(d.ResetAfterMS), cell(d.DelayMS)}
 	if a.bytes {
 		cells = append(cells, cli.Number(d.Bytes))
@@ -158,8 +159,8 @@ func (a *inspectAnswer) write(stream *output.Stream) error {
 	return nil
 }
 
-// drifted marks a key whose limit is not the configuration's.
-const drifted = "≠"
+// drifted marks a key whose limit is not the configuration's, and overridden one to which an operator's override applies.
+const drifted, overridden = "≠", "⚑"
 
 // Print implements output.Answer.
 func (a *inspectAnswer) Print(p *output.Printer) {
@@ -171,21 +172,19 @@ func (a *inspectAnswer) Print(p *output.Printer) {
 		return
 	}
 	rows := make([]inspectRow, a.rows())
-	denied, drifting := a.denied, 0
+	denied, drifting, marked := a.denied, 0, false
+	var applied []*store.Override
 	for i := range rows {
 		rows[i] = a.top.rows[i].inspectRow
-		denied = denied || rows[i].denied > 0
-		if rows[i].hasDrifted() {
+		denied, marked = denied || rows[i].denied > 0, marked || rows[i].mark().Text != ""
+		if applied = append(applied, rows[i].override); rows[i].hasDrifted() {
 			drifting++
 		}
 	}
 	defects, stuck := countDefects(rows)
 	columns := []output.Column{{Header: "SUBJECT", Shrinks: 8, Names: true}, {Header: "NAME", Shrinks: 8, Names: true},
 		{Header: "LIMIT", Drops: 3}, {Drops: 4}, {Header: "USED", Right: true}, {Header: "REMAINING", Right: true, Drops: 2}}
-	if drifting > 0 {
-		columns = append(columns, output.Column{})
-	}
-	if len(defects) > 0 {
+	if marked {
 		columns = append(columns, output.Column{})
 	}
 	if denied {
@@ -196,29 +195,13 @@ func (a *inspectAnswer) Print(p *output.Printer) {
 		columns = append(columns, output.Column{Header: "BYTES", Right: true})
 	}
 	cells := make([][]output.Cell, len(rows))
-	var applied []*store.Override
 	for i := range rows {
 		e := &rows[i].entry
 		style := closeness(e)
 		row := []output.Cell{{Text: e.Key.Subject}, {Text: e.Key.Name}, {Text: rowLimitText(&rows[i])},
 			{Text: barText(e), Style: style}, {Text: cli.UsedText(e), Style: style}, {Text: remainingText(e)}}
-		if rows[i].override != nil {
-			row[4].Text += cli.OverrideMark
-		}
-		applied = append(applied, rows[i].override)
-		if drifting > 0 {
-			mark := output.Cell{Style: output.Near}
-			if rows[i].hasDrifted() {
-				mark.Text = drifted
-			}
-			row = append(row, mark)
-		}
-		if len(defects) > 0 {
-			mark := output.Cell{Style: output.AtEnd}
-			if len(e.Defects) > 0 {
-				mark.Text = defectMark
-			}
-			row = append(row, mark)
+		if marked {
+			row = append(row, rows[i].mark())
 		}
 		if denied {
 			row = append(row, a.facts.deniedCell(rows[i].denied))
@@ -230,12 +213,29 @@ func (a *inspectAnswer) Print(p *output.Printer) {
 		cells[i] = row
 	}
 	p.Table(columns, cells)
+	if slices.ContainsFunc(applied, func(o *store.Override) bool { return o != nil }) {
+		p.Line("%s an override applies", overridden)
+	}
 	cli.PrintApplied(p, applied, a.now)
 	if drifting > 0 {
 		p.Line("%s %s last charged under another limit; that of the configuration is shown", drifted, keysWere(drifting))
 	}
 	printDefects(p, defects, stuck, a.resetNoTTL)
 	printOverfull(p, rows)
+}
+
+// mark has the signs of a row, which lines below the table explain.
+func (r *inspectRow) mark() (cell output.Cell) {
+	if r.override != nil {
+		cell.Text = overridden
+	}
+	if r.hasDrifted() {
+		cell = output.Cell{Text: cell.Text + drifted, Style: output.Near}
+	}
+	if len(r.entry.Defects) > 0 {
+		cell = output.Cell{Text: cell.Text + defectMark, Style: output.AtEnd}
+	}
+	return cell
 }
 
 // keysWere writes a number of keys, with was or were.
@@ -326,7 +326,7 @@ func remainingText(e *admin.Entry) string {
 	return cli.Number(e.Remaining)
 }
 
-// closeness is the colour of an entry: calm, near the limit, or at it.
+// closeness is the colour of an entry that is near its limit or at it.
 func closeness(e *admin.Entry) output.Style {
 	switch share, known := e.Share(); {
 	case !known:
@@ -336,7 +336,7 @@ func closeness(e *admin.Entry) output.Style {
 	case share >= admin.NearShare:
 		return output.Near
 	}
-	return output.Calm
+	return output.Plain
 }
 
 // inspectRow is a key that inspect shows, with facts besides its state.

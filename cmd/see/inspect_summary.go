@@ -24,7 +24,7 @@ type summaryAnswer struct {
 	overall summaryGroup
 	layouts bool // the keys are those of other limiters
 	unsure  operation.Unsure
-	most    int // how many groups fit, 0 for any number
+	all     bool // print all groups, not only the first
 	seen    map[store.Key]bool
 }
 
@@ -73,13 +73,6 @@ func (g *summaryGroup) atLimitText() string {
 		return cli.NotKnown
 	}
 	return cli.Number(g.atLimit)
-}
-
-// newSummaryAnswer returns a summary of at most that many lines, including the line of
-// all keys.
-func newSummaryAnswer(by string, most int, facts *keyFacts) *summaryAnswer {
-	return &summaryAnswer{by: by, facts: facts, byName: map[summaryName]*summaryGroup{}, most: max(0, most-1),
-		seen: map[store.Key]bool{}}
 }
 
 // group returns the group of a key, with the layout that it has if it is another limiter's.
@@ -148,14 +141,6 @@ func (a *summaryAnswer) finish(byDenied bool) {
 }
 
 func (a *summaryAnswer) rows() int { return len(a.groups) }
-
-// shown are the groups that there is room for.
-func (a *summaryAnswer) shown() []*summaryGroup {
-	if a.most > 0 && a.most < len(a.groups) {
-		return a.groups[:a.most]
-	}
-	return a.groups
-}
 
 // document returns a group as its document.
 func (a *summaryAnswer) document(g *summaryGroup) summaryDocument {
@@ -228,6 +213,9 @@ func (a *summaryAnswer) Records() [][]string {
 	return records
 }
 
+// summaryRows is how many groups are printed without --all.
+const summaryRows = 20
+
 // Print implements output.Answer.
 func (a *summaryAnswer) Print(p *output.Printer) {
 	if len(a.groups) == 0 {
@@ -248,8 +236,12 @@ func (a *summaryAnswer) Print(p *output.Printer) {
 		columns = append(columns, output.Column{Header: drifted, Right: true})
 	}
 	columns = append(columns, output.Column{Header: "BYTES", Right: true, Drops: 1})
+	shown := a.groups
+	if !a.all {
+		shown = shown[:min(summaryRows, len(shown))]
+	}
 	var rows [][]output.Cell
-	for _, g := range append(slices.Clone(a.shown()), &a.overall) {
+	for _, g := range append(slices.Clone(shown), &a.overall) {
 		style := output.Plain
 		if g.atLimit > 0 {
 			style = output.AtEnd
@@ -265,6 +257,9 @@ func (a *summaryAnswer) Print(p *output.Printer) {
 		rows = append(rows, append(row, output.Cell{Text: output.Bytes(g.bytes)}))
 	}
 	p.Table(columns, rows)
+	if more := len(a.groups) - len(shown); more > 0 {
+		p.Line("and %s more; -o jsonl has all", output.Thousands(int64(more)))
+	}
 	if a.overall.drifted > 0 {
 		p.Line("%s these keys were last charged under another limit; that of the configuration is shown", drifted)
 	}

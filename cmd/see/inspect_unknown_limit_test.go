@@ -153,7 +153,7 @@ func TestSummaryCountsWhatIsNotKnown(t *testing.T) {
 		`"keys":5,"at_limit":1,"denied":null,"drifted":0,"bytes":0,"unknown":3`) {
 		t.Errorf("it is %s", text)
 	}
-	answer := newSummaryAnswer("", 0, &keyFacts{})
+	answer := &summaryAnswer{facts: &keyFacts{}, byName: map[summaryName]*summaryGroup{}}
 	for _, e := range storetest.NotAllKnown().List[2:] { // of these nobody can tell
 		answer.add(&inspectRow{entry: e})
 	}

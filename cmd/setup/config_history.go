@@ -117,7 +117,7 @@ func (a *historyAnswer) Print(p *output.Printer) {
 		e := &a.History[i]
 		version, style, kept := cli.Number(e.Version), output.Plain, "no"
 		if e.inForce {
-			version, style = version+" in force", output.Calm
+			version, style = version+" in force", output.Bold
 		}
 		if e.Kept {
 			kept = "yes"

@@ -256,7 +256,7 @@ func (a *contextsAnswer) Print(p *output.Printer) {
 		if x.Current {
 			star = "*"
 		}
-		rows = append(rows, []output.Cell{{Text: star, Style: output.Calm}, {Text: x.Name}, {Text: x.Store},
+		rows = append(rows, []output.Cell{{Text: star, Style: output.Bold}, {Text: x.Name}, {Text: x.Store},
 			{Text: cmp.Or(x.Prefix, "-")}, {Text: x.access()}, {Text: x.Origin, Style: output.Faint}})
 		if layouts {
 			rows[i] = append(rows[i], output.Cell{Text: cmp.Or(strings.Join(x.Layouts, ","), "-")})

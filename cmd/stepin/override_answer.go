@@ -197,14 +197,10 @@ func (a *overrideAnswer) printRest(p *output.Printer, o *store.Override) {
 
 // effectStyle is the style of an override's effect.
 func effectStyle(o *store.Override) output.Style {
-	switch o.Effect {
-	case store.OverrideBlock:
+	if o.Effect == store.OverrideBlock {
 		return output.AtEnd
-	case store.OverrideExempt:
-		return output.Near
-	default:
-		return output.Plain
 	}
+	return output.Plain
 }
 
 // table returns the table. Without whole, it has only the columns that identify an override; the rest then stands below

@@ -286,9 +286,6 @@ func OverridesOf(ctx context.Context, g *Globals, backend store.Store) (*store.O
 	return store.NewOverrideList(overrides), err
 }
 
-// OverrideMark marks keys to which an operator's override applies. The lines below the table name it.
-const OverrideMark = "⚑"
-
 // Clock writes an instant as people say it: the time of day, with the date unless it is
 // that of now, and the zone.
 func Clock(t, now time.Time) string {
