@@ -90,29 +90,35 @@ func isEndpoint(text string) bool { return strings.Contains(text, "://") }
 
 // client returns the client of the endpoint at a URL.
 func (o *endpointFlags) client(g *cli.Globals, url string) (endpoint.Client, error) {
+	options, err := o.options(g, url)
+	if err != nil {
+		return nil, err
+	}
+	return endpoint.New(options)
+}
+
+// options describes the requests to the endpoint at a URL.
+func (o *endpointFlags) options(g *cli.Globals, url string) (options endpoint.Options, err error) {
 	if !endpoint.IsRLS(url) && o.rls.given() {
-		return nil, cli.Usagef("--domain and --descriptor are for a rate limit service, such as grpc://127.0.0.1:8081")
+		return options, cli.Usagef("--domain and --descriptor are for a rate limit service, such as grpc://127.0.0.1:8081")
 	}
 	if len(o.denied) == 0 || slices.ContainsFunc(o.denied, func(status int) bool { return status < 200 || status > 599 }) {
-		return nil, cli.Usagef("--denied-status must be statuses from 200 to 599, such as 429, with commas between")
+		return options, cli.Usagef("--denied-status must be statuses from 200 to 599, such as 429, with commas between")
 	}
-	options := o.request
+	options = o.request
 	options.URL, options.DeniedStatuses, options.Permitted, options.Timeout = url, o.denied, o.hosts, g.Timeout
 	options.UserAgent = userAgent(g)
 	options.Body = o.body
 	if path, isFile := strings.CutPrefix(o.body, "@"); isFile {
 		text, err := g.Env.ReadFile(path, maxBodyFile)
 		if err != nil {
-			return nil, cli.Usagef("--body: the file %q cannot be read: %s", path, cli.Cause(err))
+			return options, cli.Usagef("--body: the file %q cannot be read: %s", path, cli.Cause(err))
 		}
 		options.Body = string(text)
 	}
-	var err error
-	if options.TLS, err = o.tls(g); err != nil {
-		return nil, err
-	}
 	options.Domain, options.Descriptors = o.rls.domain, o.rls.descriptors
-	return endpoint.New(options)
+	options.TLS, err = o.tls(g)
+	return options, err
 }
 
 // tls returns what the flags say about certificates; nil if nothing.
@@ -153,15 +159,6 @@ func (o *endpointFlags) tls(g *cli.Globals) (*tls.Config, error) {
 // userAgent identifies limitctl to an endpoint.
 func userAgent(g *cli.Globals) string {
 	return "limitctl/" + g.Env.ProgramVersion() + " (rate limit test; https://github.com/limitctl/limitctl)"
-}
-
-// renamed returns a client that uses the names of subjects from the flags.
-func (o *endpointFlags) renamed(g *cli.Globals, client endpoint.Client) (endpoint.Client, error) {
-	if o.subjects == "" && o.naming.Format == "" {
-		return client, nil
-	}
-	names, err := o.names(g)
-	return names.Rename(client), err
 }
 
 // names returns the names of subjects.

@@ -31,6 +31,7 @@ type probeOptions struct {
 	workers  int
 	require  []string
 	strict   bool
+	same     []string
 }
 
 // The default bounds of a probe, with a limit and without.
@@ -60,6 +61,8 @@ this looks like. With --limit it checks the endpoint:
   retry-after    there on a denial, and true
   headers        RateLimit, X-RateLimit and others: well-formed, and true
   subjects       what one subject uses is not missing to another
+  same-client    who is denied is denied over a new connection, with another
+                 X-Forwarded-For, Forwarded or X-Real-IP, and as --same says
   recovery       what was used comes back when the limit says
 
 Write {subject} in the URL, a --header or the --body where the endpoint reads
@@ -95,10 +98,13 @@ cannot be reached, or answered nothing; 130 interrupted.`,
 	cli.DurationFlag(flags, &o.maxTime, "max-time", "", 0, "run for at most `DURATION` (default 30s, and 10m with --limit)")
 	cli.NumberFlag(flags, &o.workers, "workers", "", probeWorkers, "send up to `N` requests at once, to reach a high limit")
 	flags.StringSliceVar(&o.require, "require", nil, "pass only if these `CHECKS` pass, with commas between")
+	flags.StringArrayVar(&o.same, "same", nil, "`WAY` to ask as the same client: 'path=/Login,/login/' or 'header=NAME: {v}' "+
+		"with a new address for {v} (repeatable)")
+	flags.StringVar(&o.request.DeniedHeader, "denied-header", "", "answers with the header `NAME[=VALUE]` are denials, too")
 	flags.BoolVar(&o.strict, "strict", false, "pass only if every check passes for which there is something to test")
 	cli.GroupFlags(cmd, reportingTitle, o.summaryFlags.addFlags)
 	flags.Lookup("junit").Usage = "write each check as a test case in JUnit XML to `FILE`, or - for standard output"
-	for _, flag := range []string{"limit", "requests", "max-time", "workers"} {
+	for _, flag := range []string{"limit", "requests", "max-time", "workers", "same", "denied-header"} {
 		cmd.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions)
 	}
 	cmd.RegisterFlagCompletionFunc("require", cobra.FixedCompletions(probe.CheckNames(), cobra.ShellCompDirectiveNoFileComp))
@@ -131,11 +137,13 @@ func (o *probeOptions) run(cmd *cobra.Command, url string) error {
 		return err
 	}
 	defer client.Close()
-	named, err := o.renamed(o.Globals, client)
-	if err != nil {
+	config.Client, config.Step = client, o.progress
+	if config.Names, err = o.names(o.Globals); err != nil {
 		return err
 	}
-	config.Client, config.Step = named, o.progress
+	if config.Same, err = o.ways(url); err != nil {
+		return err
+	}
 	began := o.Env.Now()
 	bounded, cancel := store.BudgetContext(ctx, o.Timeout)
 	err = client.Connect(bounded)
@@ -191,7 +199,7 @@ func (o *probeOptions) checkedBy(cmd *cobra.Command, url string, limit *store.Li
 		!cmd.Flags().Changed("denied-status") {
 		words = append(words, "--denied-status", strconv.Itoa(denial.Status))
 	}
-	kept := append(endpointOnlyFlags(), "timeout", "workers")
+	kept := append(endpointOnlyFlags(), "denied-header", "timeout", "workers")
 	cmd.Flags().Visit(func(flag *pflag.Flag) {
 		if !slices.Contains(kept, flag.Name) {
 			return
@@ -220,7 +228,7 @@ func (o *probeOptions) checkedBy(cmd *cobra.Command, url string, limit *store.Li
 func (o *probeOptions) config(cmd *cobra.Command) (*probe.Config, error) {
 	given := cmd.Flags().Changed
 	looks := !given("limit")
-	for _, flag := range []string{"require", "strict", "junit", "markdown"} {
+	for _, flag := range []string{"require", "strict", "same", "junit", "markdown"} {
 		if looks && given(flag) {
 			return nil, cli.Usagef("--%s is about checks; give the --limit to check as well", flag)
 		}

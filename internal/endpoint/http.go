@@ -39,8 +39,10 @@ type Options struct {
 	Method string
 	// Body can contain the places. In JSON a subject is written as the inside of a string.
 	Body string
-	// DeniedStatuses are the statuses of a denial; the default is 429.
+	// DeniedStatuses are the statuses of a denial; the default is 429. DeniedHeader, "Name" or "Name=value", is a field that
+	// makes an answer of any status a denial.
 	DeniedStatuses []int
+	DeniedHeader   string
 	// HTTP2 uses HTTP/2: over TLS if the URL is https, and without it otherwise (h2c).
 	HTTP2 bool
 	// NoKeepAlive opens a new connection for each request.
@@ -122,6 +124,8 @@ func (t *httpTarget) prepare() error {
 		return store.Invalidf("HTTP/2 sends many requests over one connection; leave out --http2 or --no-keepalive")
 	case !httpguts.ValidHeaderFieldName(t.Method):
 		return store.Invalidf("the method %q is not one; write a word such as GET or POST", t.Method)
+	case t.DeniedHeader != "" && !httpguts.ValidHeaderFieldName(strings.SplitN(t.DeniedHeader, "=", 2)[0]):
+		return store.Invalidf("--denied-header %q must be NAME or NAME=VALUE", t.DeniedHeader)
 	}
 	t.host = t.url.Host
 	given := http.Header{}
@@ -201,15 +205,16 @@ func (t *httpTarget) Places() (subject, cost bool) {
 // Describe implements [Client].
 func (t *httpTarget) Describe() string { return RedactURL(t.URL) }
 
-// outcomeOf returns the outcome of a status.
-func (t *httpTarget) outcomeOf(status int) Outcome {
-	switch {
-	case slices.Contains(t.DeniedStatuses, status), status == http.StatusTooManyRequests && len(t.DeniedStatuses) == 0:
-		return Denied
+// tell fills in what an answer says.
+func (t *httpTarget) tell(answer *Answer, answered time.Time, status int, header http.Header) {
+	*answer = Answer{Sent: answer.Sent, Answered: answered, Status: status, Header: header, Outcome: Allowed}
+	switch name, value, any := strings.Cut(t.DeniedHeader, "="); {
+	case slices.Contains(t.DeniedStatuses, status), status == http.StatusTooManyRequests && len(t.DeniedStatuses) == 0,
+		t.DeniedHeader != "" && slices.ContainsFunc(header.Values(name), func(v string) bool { return !any || strings.EqualFold(v, value) }):
+		answer.Outcome = Denied
 	case status >= 500:
-		return Failed
+		answer.Outcome = Failed
 	}
-	return Allowed
 }
 
 // Placeholders in a request for the subject and the cost.

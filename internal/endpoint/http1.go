@@ -195,12 +195,12 @@ func (c *http1) read(ctx context.Context, conn net.Conn, answer *Answer) (keep b
 			return false, failed(ctx, reading, err)
 		}
 	}
-	answer.Answered, answer.Status, answer.Outcome = answered, status, c.outcomeOf(status)
 	response.Header.SetNoDefaultContentType(true)
-	answer.Header = make(http.Header, response.Header.Len())
+	header := make(http.Header, response.Header.Len())
 	for name, value := range response.Header.All() {
-		answer.Header[string(name)] = append(answer.Header[string(name)], string(value))
+		header[string(name)] = append(header[string(name)], string(value))
 	}
+	c.tell(answer, answered, status, header)
 	// With unread bytes the next answer could not be recognized.
 	return !isLong && !response.ConnectionClose() && in.Buffered() == 0, nil
 }

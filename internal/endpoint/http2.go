@@ -81,8 +81,7 @@ func (c *http2) Send(ctx context.Context, subject string, cost int64, answer *An
 	if err != nil {
 		return failed(ctx, reading, err)
 	}
-	answer.Answered, answer.Status, answer.Header = answered, response.StatusCode, response.Header
-	answer.Outcome = c.outcomeOf(answer.Status)
+	c.tell(answer, answered, response.StatusCode, response.Header)
 	return nil
 }
 

@@ -1,13 +1,11 @@
 package endpoint
 
 import (
-	"context"
 	"crypto/rand"
 	"encoding/binary"
 	"net/netip"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -79,41 +77,4 @@ func (s *Subjects) Pattern() string {
 		return ""
 	}
 	return strings.NewReplacer("{run}", s.run, "{subject}", "*", "{n}", "*", "{ip}", "10.*").Replace(s.format())
-}
-
-// Rename returns a client that gives subjects these names, in the order of their first requests. If the names are a list
-// and all of it is in use, another subject is a [store.ErrInvalid].
-func (s *Subjects) Rename(client Client) Client {
-	return &renamed{Client: client, names: s.Fresh(), known: map[string]string{}}
-}
-
-type renamed struct {
-	Client
-	names *Subjects
-	mu    sync.Mutex
-	known map[string]string
-}
-
-// name returns the name of a subject in requests.
-func (r *renamed) name(subject string) (string, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if name, is := r.known[subject]; is {
-		return name, nil
-	}
-	if n := len(r.names.List); n > 0 && len(r.known) == n {
-		return "", store.Invalidf("there are %d names of subjects, and one more is needed", n)
-	}
-	name := r.names.Name(uint32(len(r.known)), subject)
-	r.known[subject] = name
-	return name, nil
-}
-
-// Send implements [Client].
-func (r *renamed) Send(ctx context.Context, subject string, cost int64, answer *Answer) error {
-	name, err := r.name(subject)
-	if err != nil {
-		return err
-	}
-	return r.Client.Send(ctx, name, cost, answer)
 }

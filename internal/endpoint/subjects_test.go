@@ -1,13 +1,9 @@
 package endpoint
 
 import (
-	"context"
-	"errors"
 	"net/netip"
 	"strings"
 	"testing"
-
-	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 func TestNamesOfSubjects(t *testing.T) {
@@ -37,32 +33,5 @@ func TestNamesOfSubjects(t *testing.T) {
 			t.Fatalf("subject %d has the address %s", n, name)
 		}
 		seen[name] = true
-	}
-}
-
-// counter is a Client that records the subjects.
-type counter struct {
-	Client
-	asked []string
-}
-
-func (c *counter) Send(_ context.Context, subject string, _ int64, _ *Answer) error {
-	c.asked = append(c.asked, subject)
-	return nil
-}
-
-func TestRenamedSubjects(t *testing.T) {
-	c := &counter{}
-	client := (&Subjects{List: []string{"a", "b"}}).Rename(c)
-	for _, subject := range []string{"x", "y", "x"} {
-		if err := client.Send(t.Context(), subject, 1, new(Answer)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got := strings.Join(c.asked, ""); got != "aba" {
-		t.Errorf("asked as %s", got)
-	}
-	if err := client.Send(t.Context(), "z", 1, new(Answer)); !errors.Is(err, store.ErrInvalid) {
-		t.Errorf("a third of two subjects: %v", err)
 	}
 }

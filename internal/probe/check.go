@@ -21,12 +21,13 @@ const (
 	checkRetryAfter   = "retry-after"
 	checkHeaders      = "headers"
 	checkSubjects     = "subjects"
+	checkSameClient   = "same-client"
 	checkRecovery     = "recovery"
 )
 
 // CheckNames returns the names of all checks, in the order in which they are printed.
 func CheckNames() []string {
-	return []string{checkAdmitted, checkDenialStatus, checkRetryAfter, checkHeaders, checkSubjects, checkRecovery}
+	return []string{checkAdmitted, checkDenialStatus, checkRetryAfter, checkHeaders, checkSubjects, checkSameClient, checkRecovery}
 }
 
 // Run checks whether the endpoint keeps the limit of the configuration. After an error the result has what was seen until
@@ -54,6 +55,7 @@ type verification struct {
 	*session
 	limit store.Limit // normalized
 	notes []string
+	tried []tried
 }
 
 // proof is everything that the checks judge by.
@@ -80,9 +82,9 @@ func (v *verification) result() *Result {
 	}
 	headers, dialects := e.headers()
 	r.Dialects = dialects
-	r.Checks = []Check{e.admitted(), e.denialStatus(), e.retryAfter(), headers, e.subjects(), e.recovery()}
+	r.Checks = []Check{e.admitted(), e.denialStatus(), e.retryAfter(), headers, e.subjects(), e.sameClient(), e.recovery()}
 	for _, c := range r.Checks {
-		if c.Verdict == Unknown && (slices.Contains(v.config.Require, c.Name) || v.config.Strict && !c.Moot) {
+		if c.Verdict == Unknown && (slices.Contains(v.config.Require, c.Name) || v.config.Strict && !c.Moot || c.Required) {
 			r.Missing = append(r.Missing, c.Name)
 		}
 	}

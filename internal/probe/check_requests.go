@@ -25,11 +25,16 @@ func (v *verification) sendRequests() error {
 			return err
 		}
 	}
-	subject := v.subject()
+	subject, err := v.subject()
+	if err != nil {
+		return err
+	}
 	reached, err := v.fill(subject)
 	if err == nil && !reached {
 		if v.canChoose() {
-			subject = v.subject()
+			if subject, err = v.subject(); err != nil {
+				return err
+			}
 		}
 		// A slow endpoint is never asked fast enough one by one.
 		v.step(0, "asking with several requests at once, as one after the other was too slow to reach the limit")
@@ -40,6 +45,9 @@ func (v *verification) sendRequests() error {
 		return err
 	}
 	if err := v.other(subject); err != nil {
+		return err
+	}
+	if err := v.askOtherwise(subject); err != nil {
 		return err
 	}
 	back, err := v.awaitRecovery(subject)
@@ -77,7 +85,10 @@ func (v *verification) edge() error {
 	if v.timeLeft() < l.Period+l.Period/4 {
 		return errTime
 	}
-	subject := v.subject()
+	subject, err := v.subject()
+	if err != nil {
+		return err
+	}
 	first, err := v.send(subject)
 	if err != nil {
 		return err
@@ -118,13 +129,16 @@ func (v *verification) other(subject string) error {
 	if !v.canChoose() {
 		return nil
 	}
-	other := v.subject()
+	other, err := v.subject()
+	if err != nil {
+		return err
+	}
 	for range 1 + v.meanwhile() {
 		if _, err := v.send(other); err != nil {
 			return err
 		}
 	}
-	_, err := v.exhaust(subject, int(min(v.limit.Capacity()+1, int64(v.requestsLeft()))))
+	_, err = v.exhaust(subject, int(min(v.limit.Capacity()+1, int64(v.requestsLeft()))))
 	return err
 }
 

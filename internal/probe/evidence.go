@@ -12,8 +12,9 @@ import (
 // resolution is how exactly times are known: limiters seldom read finer clocks than of milliseconds.
 const resolution = 2 * time.Millisecond
 
-// key has the events of one subject, in the order in which they were sent.
-type key struct{ events []*Event }
+// key has the events of one subject, in the order in which they were sent. Of those in another way, which are not among them, the
+// admitted ones may have been charged to it.
+type key struct{ events, charged []*Event }
 
 // keysOf groups the events by subject. If the requests do not name it, there is one.
 func (v *verification) keysOf() (keys []key) {
@@ -29,12 +30,32 @@ func (v *verification) keysOf() (keys []key) {
 			place = len(keys)
 			at[subject], keys = place, append(keys, key{})
 		}
-		keys[place].events = append(keys[place].events, &v.events[i])
+		keys[place].add(&v.events[i], "")
 	}
 	for _, k := range keys {
 		slices.SortStableFunc(k.events, func(a, b *Event) int { return a.Sent.Compare(b.Sent) })
 	}
 	return keys
+}
+
+// add adds an event: those in a way, and those in no other, are the key's.
+func (k *key) add(e *Event, way string) {
+	switch {
+	case e.way == "" || e.way == way:
+		k.events = append(k.events, e)
+	case e.Outcome == endpoint.Allowed:
+		k.charged = append(k.charged, e)
+	}
+}
+
+// keyOf returns the events of a subject, with those in a way among them.
+func (v *verification) keyOf(subject, way string) (k key) {
+	for i := range v.events {
+		if e := &v.events[i]; !v.canChoose() || e.Subject == subject {
+			k.add(e, way)
+		}
+	}
+	return k
 }
 
 // firstDenials are the events of each key that were sent before its first denial was answered.
@@ -48,7 +69,7 @@ func firstDenials(keys []key) (first []key) {
 				n++
 			}
 		}
-		first = append(first, key{k.events[:n]})
+		first = append(first, key{events: k.events[:n]})
 	}
 	return first
 }
@@ -61,15 +82,20 @@ func (v *verification) audit(limit *store.Limit, keys []key, reported func(*Even
 	auditor := interval.New(interval.Options{Resolution: resolution, UsedBefore: !v.canChoose()})
 	for i, k := range keys {
 		auditor.SetLimit(uint32(i), *limit)
-		for _, event := range k.events {
+		observe := func(event *Event, answer interval.Answer, reported func(*Event) *interval.Reported) {
 			o := interval.Observation{
-				Key: uint32(i), Sent: store.InstantOf(event.Sent), Answered: store.InstantOf(event.Answered),
-				Cost: 1, Answer: answers[event.Outcome],
+				Key: uint32(i), Sent: store.InstantOf(event.Sent), Answered: store.InstantOf(event.Answered), Cost: 1, Answer: answer,
 			}
 			if reported != nil {
 				o.Reported = reported(event)
 			}
 			auditor.Observe(o)
+		}
+		for _, event := range k.events {
+			observe(event, answers[event.Outcome], reported)
+		}
+		for _, event := range k.charged {
+			observe(event, interval.Unknown, nil)
 		}
 	}
 	auditor.Settle(1 << 62)
@@ -85,14 +111,11 @@ type schedule struct{ early, late, unused time.Time }
 
 // schedule returns that of a subject whose last request was denied.
 func (v *verification) schedule(subject string) (s schedule) {
-	var asked key
+	asked := v.keyOf(subject, "")
 	var denied *Event
-	for i := range v.events {
-		if event := &v.events[i]; !v.canChoose() || event.Subject == subject {
-			asked.events = append(asked.events, event)
-			if event.Outcome == endpoint.Denied {
-				denied = event
-			}
+	for _, event := range asked.events {
+		if event.Outcome == endpoint.Denied {
+			denied = event
 		}
 	}
 	if denied == nil {

@@ -82,7 +82,6 @@ type looker struct {
 // the result has what was seen until then; it is never nil. A used-up quota is no error.
 func Look(ctx context.Context, config *Config) (*Seen, error) {
 	l := &looker{session: newSession(ctx, config), seen: &Seen{}}
-	l.subject = l.session.subject()
 	err := l.look()
 	if errors.Is(err, errSpent) {
 		if l.seen.Denial != nil && l.seen.Passed > 0 && len(l.seen.Back) == 0 && isDenied(*l.last(l.subject)) {
@@ -115,6 +114,10 @@ func (l *looker) denied() *Event {
 }
 
 func (l *looker) look() error {
+	var err error
+	if l.subject, err = l.session.subject(); err != nil {
+		return err
+	}
 	l.step(l.timeLeft(), "asking until a request is denied")
 	most := max(1, l.requestsLeft()*4/5)
 	burst, err := l.exhaust(l.subject, most)
@@ -141,7 +144,11 @@ func (l *looker) look() error {
 		return err
 	}
 	if l.canChoose() {
-		other, err := l.send(l.session.subject())
+		name, err := l.session.subject()
+		if err != nil {
+			return err
+		}
+		other, err := l.send(name)
 		if err != nil {
 			return err
 		}

@@ -12,6 +12,10 @@ import (
 // Config says what to probe and how.
 type Config struct {
 	Client endpoint.Client
+	// Names, if it says how, names the subjects in requests.
+	Names endpoint.Subjects
+	// Same are other ways to ask as the same client, for [Run].
+	Same []Way
 	// Limit is the limit that the endpoint should keep, which only [Run] needs.
 	Limit store.Limit
 	// Quota is the most requests that may be sent.
@@ -39,6 +43,16 @@ type Event struct {
 	endpoint.Answer
 	// Err is why there was no answer; the request may have been counted.
 	Err error
+	// way is how it was asked, if not in the usual way.
+	way string
+}
+
+// Way is another way to ask as the same client, which lets nobody in who is denied.
+type Way struct {
+	// Name says how, such as "with another X-Forwarded-For".
+	Name string
+	// Open returns a client that asks so, each time with another value if there is one.
+	Open func() (endpoint.Client, error)
 }
 
 // Result is what a probe found, check by check.
@@ -73,4 +87,6 @@ type Check struct {
 	Details []string
 	// Moot says that there is nothing to test, so an unknown verdict leaves nothing open.
 	Moot bool
+	// Required says that an unknown verdict leaves open what may be grave.
+	Required bool
 }

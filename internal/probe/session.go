@@ -75,10 +75,11 @@ type session struct {
 	ctx    context.Context
 	config *Config
 	end    time.Time // of the probe; zero if it may take any time
-	name   string    // the beginning of all subjects of this probe
-	begun  int       // the number of subjects
-	alone  int       // requests of a subject that go one by one
-	failed int       // the number of requests without an answer, in a row
+	names  *endpoint.Subjects
+	name   string // the beginning of all subjects of this probe
+	begun  int    // the number of subjects
+	alone  int    // requests of a subject that go one by one
+	failed int    // the number of requests without an answer, in a row
 
 	statuses statuses
 
@@ -88,7 +89,10 @@ type session struct {
 }
 
 func newSession(ctx context.Context, config *Config) *session {
-	s := &session{ctx: ctx, config: config, alone: sequential, name: strings.ToLower(rand.Text()[:8])}
+	s := &session{ctx: ctx, config: config, alone: sequential, name: strings.ToLower(rand.Text()[:8]), names: config.Names.Fresh()}
+	if s.names.Format == "" {
+		s.names.Format = "{subject}"
+	}
 	if config.MaxTime > 0 {
 		s.end = time.Now().Add(config.MaxTime)
 	}
@@ -109,9 +113,13 @@ func (s *session) step(atMost time.Duration, what string) {
 }
 
 // subject returns the name of a new subject.
-func (s *session) subject() string {
+func (s *session) subject() (string, error) {
+	n := s.begun
+	if names := s.config.Names.List; len(names) > 0 && n == len(names) {
+		return "", store.Invalidf("there are %d names of subjects, and one more is needed", n)
+	}
 	s.begun++
-	return fmt.Sprintf("%s-%d", s.name, s.begun)
+	return s.names.Name(uint32(n), fmt.Sprintf("%s-%d", s.name, s.begun)), nil
 }
 
 // requestsLeft returns how many requests may still be sent.
@@ -146,7 +154,12 @@ func (s *session) waitUntil(t time.Time) error { return s.wait(time.Until(t)) }
 
 // send sends one request of a subject. A request that failed is an event, too; the error is for what ends the probe.
 func (s *session) send(subject string) (Event, error) {
-	event, err := s.sendOne(subject)
+	return s.sendBy(s.config.Client, Event{Subject: subject})
+}
+
+// sendBy sends one request by a client.
+func (s *session) sendBy(client endpoint.Client, event Event) (Event, error) {
+	event, err := s.sendOne(client, event)
 	if event.Sent.IsZero() {
 		return event, err
 	}
@@ -156,7 +169,7 @@ func (s *session) send(subject string) (Event, error) {
 
 // sendOne sends one request. It adds no event, and any goroutine can call it. Beside an error the event is the
 // zero event if none was sent.
-func (s *session) sendOne(subject string) (Event, error) {
+func (s *session) sendOne(client endpoint.Client, event Event) (Event, error) {
 	if err := s.ctx.Err(); err != nil {
 		return Event{}, err
 	}
@@ -166,7 +179,6 @@ func (s *session) sendOne(subject string) (Event, error) {
 	if !s.takeRequest() {
 		return Event{}, errRequests
 	}
-	event := Event{Subject: subject}
 	before := time.Now()
 	ctx, longest := s.ctx, s.config.Timeout
 	left := s.timeLeft()
@@ -179,7 +191,7 @@ func (s *session) sendOne(subject string) (Event, error) {
 		ctx, cancel = store.BudgetContext(ctx, longest)
 		defer cancel()
 	}
-	if event.Err = s.config.Client.Send(ctx, subject, 1, &event.Answer); event.Err == nil {
+	if event.Err = client.Send(ctx, event.Subject, 1, &event.Answer); event.Err == nil {
 		return event, nil
 	}
 	event.Outcome = endpoint.Failed
@@ -276,7 +288,7 @@ func (s *session) sendAtOnce(subject string, n int) ([]Event, error) {
 	events, failures := make([]Event, n), make([]error, n)
 	var group panics.Group
 	for i := range events {
-		group.Go(func() { events[i], failures[i] = s.sendOne(subject) })
+		group.Go(func() { events[i], failures[i] = s.sendOne(s.config.Client, Event{Subject: subject}) })
 	}
 	err := group.Wait()
 	kept := events[:0]
@@ -350,7 +362,7 @@ func (s *session) read(e *Event) *headers.Reading {
 // last returns the last event of a subject; nil if there is none.
 func (s *session) last(subject string) *Event {
 	for i := len(s.events) - 1; i >= 0; i-- {
-		if s.events[i].Subject == subject {
+		if s.events[i].Subject == subject && s.events[i].way == "" {
 			return &s.events[i]
 		}
 	}
