@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -57,7 +58,7 @@ func TestProbeTellsTheVerdictFirst(t *testing.T) {
 	url, _ := limited(t, "sliding-log:5/1h", nil)
 	w := newWorld(t)
 	stdout, _ := w.run(t, exitYes, "probe", url, "-H", "X-User: {subject}", "--limit", "sliding-log:5/1h", "--max-time", "30s")
-	if !strings.HasPrefix(stdout, "PASS  4 passed; not seen: retry-after, recovery\n") {
+	if !strings.HasPrefix(stdout, "PASS  5 passed; not seen: retry-after, recovery\n") {
 		t.Errorf("it begins with %q", strings.SplitN(stdout, "\n", 2)[0])
 	}
 	for _, line := range []string{
@@ -101,12 +102,12 @@ func TestProbeDocument(t *testing.T) {
 	}
 	if d.SchemaVersion != 1 || d.Passed || d.Verdict != "fail" || d.Allowed+d.Denied != d.Requests || d.Failed != 0 ||
 		d.Limit != "sliding-log:5/1h" || d.Dialects[0] != "draft-8" || d.Requests < 7 ||
-		len(verdicts) != 6 ||
+		len(verdicts) != 7 ||
 		verdicts["denial-status"] != "fail" || verdicts["admitted"] != "pass" || verdicts["recovery"] != "unknown" {
 		t.Errorf("%s", stdout)
 	}
 	records, _ := w.run(t, exitNo, append(args, "-o", "csv")...)
-	if strings.Count(records, "\n") != 7 {
+	if strings.Count(records, "\n") != 8 {
 		t.Errorf("%s", records)
 	}
 }
@@ -134,7 +135,7 @@ func TestProbeSummaries(t *testing.T) {
 	if err := xml.Unmarshal([]byte(text), &suites); err != nil {
 		t.Fatal(err)
 	}
-	if suites.Tests != 7 || suites.Failures != 1 {
+	if suites.Tests != 8 || suites.Failures != 1 {
 		t.Errorf("%d tests, %d failures:\n%s", suites.Tests, suites.Failures, text)
 	}
 	for _, c := range suites.Cases {
@@ -336,5 +337,42 @@ func TestProbeDemandsChecks(t *testing.T) {
 	}
 	if asked.Load() > before {
 		t.Error("a request was sent")
+	}
+}
+
+// Who is let in as another address, over a new connection, at another path or with another header is found; whose service is
+// told no address, or counts it all as one, passes.
+func TestProbeAsksOtherwise(t *testing.T) {
+	for what, test := range map[string]struct {
+		client func(r *http.Request) string
+		args   []string
+		seen   string
+	}{
+		"none":       {func(*http.Request) string { return "" }, []string{"--same", "path=/a/", "--same", "header=X-Device: {v}"}, "denied as well "},
+		"port":       {func(r *http.Request) string { return r.RemoteAddr }, nil, "let in over a new connection, "},
+		"address":    {func(r *http.Request) string { return r.Header.Get("X-Real-IP") }, nil, "let in with another X-Real-IP\n"},
+		"path":       {func(r *http.Request) string { return r.URL.Path }, []string{"--same", "path=//,/a/"}, "let in at //, at /a/\n"},
+		"header":     {func(r *http.Request) string { return r.Header.Get("X-Device") }, []string{"--same", "header=X-Device: {v}"}, "let in with another X-Device\n"},
+		"of a proxy": {func(r *http.Request) string { return r.Header.Get("Forwarded") }, []string{"-H", "X-Real-IP: ::1"}, "denied as well over a new"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			var mutex sync.Mutex
+			asked := map[string]int{}
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				mutex.Lock()
+				defer mutex.Unlock()
+				who := r.URL.Query().Get("u") + " " + test.client(r)
+				if asked[who]++; asked[who] > 3 {
+					w.Header().Set("X-Blocked", "Yes")
+				}
+			}))
+			defer server.Close()
+			args := append([]string{"probe", server.URL + "/?u={subject}", "--limit", "sliding-log:3/1h", "--max-time", "30s",
+				"--denied-header", "x-blocked=yes", "--require", "same-client"}, test.args...)
+			stdout, _ := newWorld(t).run(t, exitNo, args...) // of the period nothing is seen
+			if !strings.Contains(stdout, "same-client    "+test.seen) || !strings.Contains(stdout, "or x-blocked=yes on ") {
+				t.Errorf("%s", stdout)
+			}
+		})
 	}
 }

@@ -243,7 +243,8 @@ func (o *probeOptions) config(cmd *cobra.Command) (*probe.Config, error) {
 		o.maxTime = map[bool]time.Duration{false: probeTime, true: lookTime}[looks]
 	}
 	config := &probe.Config{Quota: o.requests, MaxTime: o.maxTime, Timeout: o.Timeout, Workers: o.workers, DeniedStatus: o.denied[0],
-		Require: o.require, Strict: o.strict}
+		DeniedHeader: o.request.DeniedHeader,
+		Require:      o.require, Strict: o.strict}
 	for _, name := range o.require {
 		if !slices.Contains(probe.CheckNames(), name) {
 			return nil, cli.Usagef("--require %q is not a check; the checks are %s", name, strings.Join(probe.CheckNames(), ", "))

@@ -169,6 +169,10 @@ func (e *proof) denialStatus() Check {
 	switch {
 	case denials == 0:
 		return c
+	case e.config.DeniedHeader != "":
+		c.Verdict, c.Expected = Pass, fmt.Sprintf("status %d or %s", want, e.config.DeniedHeader)
+		c.Seen = c.Expected + " on " + output.Plural(denials, "denial")
+		return c
 	case other[0] == denials: // gRPC's OK
 		c.Verdict, c.Expected, c.Seen = Pass, "OVER_LIMIT", "OVER_LIMIT on "+output.Plural(denials, "denial")
 		return c

@@ -95,7 +95,7 @@ func (v *verification) audit(limit *store.Limit, keys []key, reported func(*Even
 			observe(event, answers[event.Outcome], reported)
 		}
 		for _, event := range k.charged {
-			observe(event, interval.Unknown, nil)
+			observe(event, interval.Uncertain, nil)
 		}
 	}
 	auditor.Settle(1 << 62)

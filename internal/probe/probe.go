@@ -29,6 +29,8 @@ type Config struct {
 	Timeout time.Duration
 	// DeniedStatus is the status that a denial must have; 0 means 429.
 	DeniedStatus int
+	// DeniedHeader, if not empty, is the field that makes an answer of any status a denial.
+	DeniedHeader string
 	// Require are the names of checks that must pass; see [CheckNames].
 	Require []string
 	// Strict requires every check for which there is something to test.
