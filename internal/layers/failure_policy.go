@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -18,9 +16,9 @@ import (
 // each limit. Neither store learns the usage in the other, so in an outage all processes together can let through
 // processes × share × limit in each period, where a share is at least 1 unit, in addition to what the store let through.
 //
-// A fallback store in memory holds 100,000 keys. The keys beyond that share 16,384 more keys for each limit, so that
-// invented keys cannot fill the memory: some of them are denied sooner. A cost that fits the limit but never its share is
-// denied, with a RetryAfter of a second, since only the return of the store can change that.
+// A fallback store in memory holds [FallbackKeys], so that invented keys cannot fill the memory; others get the store's error.
+// A cost that fits the limit but never its share is denied, with a RetryAfter of a second, since only the return of the
+// store can change that.
 type Failure struct {
 	Policy store.FailurePolicy
 	// Share is the fallback store's part of the count and of the burst of each limit; the default is DefaultShare.
@@ -29,6 +27,9 @@ type Failure struct {
 	// is the store's, with the fallback store's error in its text.
 	Fallback store.Store
 }
+
+// FallbackKeys is the most keys in use of a fallback store in memory.
+const FallbackKeys = 100_000
 
 // failurePolicyStore is the law of [Failure]: while the store is away ([store.IsAway]), the policy decides takes and
 // peeks instead of an error. Each such decision says so in DecidedBy, and is Unguarded unless a fallback store made it.
@@ -136,11 +137,6 @@ func (s *failurePolicyStore) decideLocally(ctx context.Context, op store.Op, req
 			r.Shadow, op = true, store.Peek
 		}
 	}
-	if held, is := store.As[interface{ Len() int }](s.Fallback); is && held.Len() >= fallbackKeys {
-		if err := s.putInCrowd(ctx, shared); err != nil {
-			return err
-		}
-	}
 	if err := s.Fallback.Decide(ctx, op, shared, decisions); err != nil {
 		return err
 	}
@@ -149,45 +145,6 @@ func (s *failurePolicyStore) decideLocally(ctx context.Context, op store.Op, req
 		d.DecidedBy, d.LocalShare = store.DecidedByLocal, s.Share
 		if d.Shadow != reqs[i].Shadow {
 			d.Shadow, d.RetryAfter = false, shareRetry
-		}
-	}
-	return nil
-}
-
-// Tests have fewer.
-var (
-	// fallbackKeys is the number of keys that a fallback store in memory holds, without the crowd.
-	fallbackKeys = 100_000
-	// crowdKeys is the number of keys that all other keys of a limit share.
-	crowdKeys uint64 = 1 << 14
-)
-
-// crowdSeed makes it unpredictable which keys share one. All fallback stores have the same seed, so that wrapping one
-// again changes nothing.
-var crowdSeed = maphash.MakeSeed()
-
-// putInCrowd replaces keys that a full fallback store does not hold by keys that they share with others of the same limit,
-// so that invented keys cannot fill the memory while the store is away. A shared key denies sooner. Shared with another limit
-// it could let more through: under a short period all usage of the key would fade soon. When the fallback store has room
-// again, keys have usage of their own again.
-func (s *failurePolicyStore) putInCrowd(ctx context.Context, reqs []store.Request) error {
-	for i := range reqs {
-		r := &reqs[i]
-		var held [1]store.Decision
-		if err := s.Fallback.Decide(ctx, store.Peek, []store.Request{{Key: r.Key, Limit: r.Limit, Cost: 1}}, held[:]); err != nil {
-			return err
-		}
-		if held[0].Used > 0 {
-			continue
-		}
-		name := "crowd " + r.Limit.String()
-		place := maphash.String(crowdSeed, r.Key.Subject+"\x00"+r.Key.Name) % crowdKeys
-		for { // two keys of one call must differ
-			r.Key = store.Key{Subject: strconv.FormatUint(place, 10), Name: name}
-			if !slices.ContainsFunc(reqs[:i], func(other store.Request) bool { return other.Key == r.Key }) {
-				break
-			}
-			place = (place + 1) % crowdKeys
 		}
 	}
 	return nil

@@ -3,7 +3,6 @@ package layers_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"testing"
 	"time"
 
@@ -126,69 +125,6 @@ func TestLocalDeniesWhatItsShareNeverFits(t *testing.T) {
 		if !errors.Is(err, want) || store.IsAway(err) {
 			t.Errorf("cost %d: %v; want %v", cost, err, want)
 		}
-	}
-}
-
-// crowded returns a store that is away, and whose fallback store is full of a limit that holds keys.
-func crowded(t *testing.T, share store.Share, limit string) (o *outage, backend store.Store) {
-	t.Helper()
-	layers.SetFallbackKeys(t, 1000, 64)
-	o = newOutage()
-	o.err = errUnknown
-	backend = o.locally(share)
-	takeOf(t, backend, "held ", 1000, limit)
-	return o, backend
-}
-
-// takeOf takes for many keys, and returns how many are let through.
-func takeOf(t *testing.T, backend store.Store, prefix string, keys int, limit string) (allowed int) {
-	t.Helper()
-	for i := range keys {
-		if decide(t, backend, store.Take, asking(fmt.Sprint(prefix, i), limit, 1))[0].Allowed {
-			allowed++
-		}
-	}
-	return allowed
-}
-
-// Invented keys in an outage fill no memory, gain nothing, and take nothing from the keys that the fallback store holds.
-func TestInventedKeysFillNoFallback(t *testing.T) {
-	o, backend := crowded(t, store.DefaultShare, "8/1h")
-	if allowed := takeOf(t, backend, "invented ", 2000, "8/1h"); allowed != 2*64 { // a share of 2 for each shared key
-		t.Errorf("%d invented keys are let through; the crowd has %d units", allowed, 2*64)
-	}
-	if held := layers.StatsOf(backend).LocalKeys; held > 1000+64 {
-		t.Errorf("%d keys are held", held)
-	}
-	if d := decide(t, backend, store.Take, asking("held 0", "8/1h", 1))[0]; !d.Allowed || d.Used != 2 {
-		t.Errorf("a key that is held lost its state: %+v", d)
-	}
-	for i := range 300 { // some share a key
-		decide(t, backend, store.Take, asking("new", "9/1h", 1), asking(fmt.Sprint("newer ", i), "9/1h", 1))
-	}
-	// When the usage has faded, keys are separate again.
-	o.now = o.now.Add(2 * time.Hour)
-	for i := range 2000 { // a denial frees nothing
-		decide(t, backend, store.Take, asking(fmt.Sprint("later ", i%100), "1000000/1h", 1))
-	}
-	for i := range 100 { // in a crowd, a key can be alone
-		if d := decide(t, backend, store.Take, asking(fmt.Sprint("own again ", i), "8/1h", 2))[0]; !d.Allowed || d.Used != 2 {
-			t.Fatalf("the fallback store stays full: %+v", d)
-		}
-	}
-}
-
-// Invented keys of a limit with a short period free nothing of a limit with a long one.
-func TestACrowdHasOneLimit(t *testing.T) {
-	o, backend := crowded(t, store.WholeShare, "1/1d")
-	lasting := asking("invented", "2/1d", 2)
-	if d := decide(t, backend, store.Take, lasting)[0]; !d.Allowed {
-		t.Fatalf("the first take: %+v", d)
-	}
-	takeOf(t, backend, "soon ", 2000, "4/1s") // so that each shared key gets some
-	o.now = o.now.Add(time.Minute)
-	if d := decide(t, backend, store.Take, lasting)[0]; d.Allowed {
-		t.Errorf("a minute later: %+v", d)
 	}
 }
 

@@ -125,6 +125,20 @@ func TestMisuseDenies(t *testing.T) {
 	}
 }
 
+// Invented keys in an outage fill no memory: beyond 100,000 they get the store's error, and no other key loses its usage.
+func TestInventedKeysFillNoFallback(t *testing.T) {
+	l := newLimiter(t, &faulty{Store: memorystore.New(), instead: away}, limiter.FailLocal(1))
+	for i := range 101_000 {
+		_, err := l.Take(t.Context(), minute.For(fmt.Sprint(i)))
+		if i < 100_000 && err != nil || i >= 100_000 && (!limiter.IsAway(err) || !strings.Contains(err.Error(), "most keys")) {
+			t.Fatalf("key %d: %v", i, err)
+		}
+	}
+	if n := used(t, l, minute.For("0")); n != 1 {
+		t.Errorf("%d units of a key that is held are in use", n)
+	}
+}
+
 func TestOptionsThatAreWrong(t *testing.T) {
 	sound := memorystore.New()
 	for name, test := range map[string]struct {

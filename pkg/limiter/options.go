@@ -99,7 +99,7 @@ func (f failure) add(b *builder) error {
 		return nil
 	}
 	if f.inMemory {
-		b.layers.Failure.Fallback = memorystore.New()
+		b.layers.Failure.Fallback = memorystore.New(memorystore.WithMaxKeys(layers.FallbackKeys))
 	} else if sys.IsNil(f.local) {
 		return store.Invalidf("the store of FailLocalIn is nil")
 	}

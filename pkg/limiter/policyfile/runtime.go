@@ -71,7 +71,7 @@ func NewRuntime(file *File, backend store.Store, options ...limiter.Option) (*Ru
 		return nil, store.Invalidf("the store is open with the prefix %q, and %s has %q; open it with that, where operators look",
 			s.Prefix(), file.Name, file.Prefix)
 	}
-	r := &Runtime{local: memorystore.New(), shared: &layers.Shared{Store: backend}}
+	r := &Runtime{local: memorystore.New(memorystore.WithMaxKeys(layers.FallbackKeys)), shared: &layers.Shared{Store: backend}}
 	var env layers.Env
 	for _, option := range options {
 		switch o := option.(type) {
