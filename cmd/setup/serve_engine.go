@@ -18,7 +18,6 @@ import (
 	"github.com/limitctl/limitctl/internal/serve/engine"
 	"github.com/limitctl/limitctl/internal/serve/events"
 	"github.com/limitctl/limitctl/pkg/limiter"
-	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -178,13 +177,8 @@ func (f *serveFrame) follow(ctx context.Context, r *engine.Reloader, fallback *c
 	path, err := cli.PublishedFile(o.Globals)
 	if err != nil {
 		f.Log.Warn("the published configuration is not kept for a start without the store", "error", err)
-	} else {
-		settings.Keep = func(record string) error { return o.Env.WriteFile(path, []byte(record)) }
-		settings.Kept = func() (string, error) {
-			record, err := o.Env.ReadFile(path, admin.MaxConfigRecord)
-			return string(record), err
-		}
 	}
+	settings.Cache = published.Cache{Path: path, Read: o.Env.ReadFile, Write: o.Env.WriteFile}
 	return r.BeginPublished(ctx, settings, fallback)
 }
 

@@ -203,25 +203,20 @@ func (g *Globals) readPublished(ctx context.Context, backend store.Store) (*publ
 	if err != nil {
 		return nil, published.ErrNothing
 	}
-	path, kept := "", ""
+	cache := published.Cache{Read: g.Env.ReadFile, Write: g.Env.WriteFile}
 	if isRedis(g.chosen.Store.Value) { // a file is never away
 		// Not the file of serve, which must find there what it can use itself, also if the store has lost it.
-		if path, err = storeFile(g, "in-force-", ".config"); err == nil {
-			text, _ := g.Env.ReadFile(path, admin.MaxConfigRecord)
-			kept = string(text)
-		}
+		cache.Path, _ = storeFile(g, "in-force-", ".config")
 	}
 	ctx, cancel := store.BudgetContext(ctx, g.Timeout)
 	defer cancel()
-	version, record, err := published.InForce(ctx, table, kept)
-	if errors.Is(err, published.ErrNothing) && kept != "" {
+	version, notKept, err := published.InForce(ctx, table, cache)
+	if errors.Is(err, published.ErrNothing) && version != nil {
 		g.Warn("nothing is published in the store any more, so the configuration file counts")
-		g.Env.Remove(path)
+		g.Env.Remove(cache.Path)
 	}
-	if err == nil && path != "" && record != kept {
-		if err := g.Env.WriteFile(path, []byte(record)); err != nil && g.Verbose {
-			g.Note("version %d is not kept for a store that is away: %s", version.Number, Message(err))
-		}
+	if notKept != nil && g.Verbose {
+		g.Note("version %d is not kept for a store that is away: %s", version.Number, Message(notKept))
 	}
 	return version, err
 }

@@ -19,7 +19,7 @@ import (
 // missing right is a finding.
 func examineTables(ctx context.Context, backend store.Store) (found []Finding, err error) {
 	if table, err := published.TableOf(backend); err == nil {
-		v, _, err := published.InForce(ctx, table, "")
+		v, _, err := published.InForce(ctx, table, published.Cache{})
 		var processes []published.Process
 		if err == nil {
 			processes, err = published.Processes(ctx, table)

@@ -18,12 +18,11 @@ type Settings struct {
 	Table *admin.Tables
 	// Use puts a version in force at one instant. After an error, which says why it cannot, the one before stays.
 	Use func(v *Version) error
-	// Keep keeps the record in force for a start without the store; Kept returns it, or an error for none.
-	Keep func(record string) error
-	Kept func() (string, error)
+	// Cache keeps the record in force for a start without the store.
+	Cache Cache
 	// OnError gets the error of a look, once for each cause, and nil when looks succeed again.
 	OnError func(error)
-	// OnWarning gets what is wrong although a version is in force: the error if Keep fails, once that the process cannot
+	// OnWarning gets what is wrong although a version is in force: the error if it cannot be kept, once that the process cannot
 	// report, and that an earlier program tried another version.
 	OnWarning func(error)
 	// Process identifies this process for others. The follower fills in what is in force.
@@ -98,12 +97,9 @@ func (f *Follower) Start(ctx context.Context) error {
 	if f.InForce != nil {
 		return nil
 	}
-	if f.Kept != nil {
-		record, lost := f.Kept()
-		if v, broken := readVersion(record); lost == nil && broken == nil && f.use(v) == nil {
-			f.reports(ctx)
-			return nil
-		}
+	if v, broken := readVersion(f.Cache.record()); broken == nil && f.use(v) == nil {
+		f.reports(ctx)
+		return nil
 	}
 	return err
 }
@@ -163,21 +159,14 @@ func (f *Follower) apply(next following) error {
 		}
 		return &RefusedError{next.Version, err}
 	}
-	f.keep(next.record)
+	// If it is not kept, the version is in force all the same.
+	if err := f.Cache.keep(next.record); err != nil && f.OnWarning != nil {
+		f.OnWarning(fmt.Errorf("version %d is in force, and cannot be kept for a start without the store: %w", f.InForce.Number, err))
+	}
 	if warning := next.TriedWarning(); warning != nil && f.OnWarning != nil {
 		f.OnWarning(warning)
 	}
 	return nil
-}
-
-// keep keeps the record of the version in force. Without it the version is in force all the same.
-func (f *Follower) keep(record string) {
-	if f.Keep == nil || record == "" {
-		return
-	}
-	if err := panics.Call(func() error { return f.Keep(record) }); err != nil && f.OnWarning != nil {
-		f.OnWarning(fmt.Errorf("version %d is in force, and cannot be kept for a start without the store: %w", f.InForce.Number, err))
-	}
 }
 
 // use puts a version in force. A panic is a reason not to, as an error is.

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/configfile"
+	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -199,28 +200,55 @@ func (h *Head) read(record string) (*Version, error) {
 	return v, err
 }
 
-// InForce returns the version in force and its record. kept is a record that the caller has kept, or "": if it is that
-// of the version in force, one small read is enough. While the store is away the version that was kept is returned
-// beside the error, nil for none. An error is [ErrNothing], a [store.ErrForeign], that of a later form, or the store's.
-func InForce(ctx context.Context, table *admin.Tables, kept string) (v *Version, record string, err error) {
-	v, noneKept := readVersion(kept)
+// Cache is a file that keeps the record in force, for when the store is away. The zero Cache keeps none.
+type Cache struct {
+	Path  string // empty for none
+	Read  func(path string, most int) ([]byte, error)
+	Write func(path string, data []byte) error
+}
+
+// record returns what was kept, which can be anything.
+func (c *Cache) record() string {
+	if c.Path == "" {
+		return ""
+	}
+	data, _ := c.Read(c.Path, admin.MaxConfigRecord)
+	return string(data)
+}
+
+func (c *Cache) keep(record string) error {
+	if c.Path == "" || record == "" {
+		return nil
+	}
+	return panics.Call(func() error { return c.Write(c.Path, []byte(record)) })
+}
+
+// InForce returns the version in force, and why cache cannot keep it. If it was kept, one small read is enough. While
+// the store is away or has none, the version that was kept is returned beside the error, nil for none. An error is
+// [ErrNothing], a [store.ErrForeign], that of a later form, or the store's.
+func InForce(ctx context.Context, table *admin.Tables, cache Cache) (v *Version, notKept, err error) {
+	v, noneKept := readVersion(cache.record())
 	text, err := table.Value(ctx, admin.ConfigTable, "")
 	var head Head
 	switch {
 	case store.IsAway(err) && noneKept == nil:
-		return v, kept, err
+		return v, nil, err
 	case err == nil && text == "":
 		err = ErrNothing
 	case err == nil:
 		head, err = readHead(text)
 	}
 	if err != nil || noneKept == nil && head.names(v) {
-		return v, kept, err
+		return v, nil, err
 	}
-	if record, err = head.record(ctx, table); err == nil {
+	record, err := head.record(ctx, table)
+	if err == nil {
 		v, err = head.read(record)
 	}
-	return v, record, err
+	if err == nil {
+		notKept = cache.keep(record)
+	}
+	return v, notKept, err
 }
 
 // Line is a line of the history.

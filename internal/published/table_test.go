@@ -159,19 +159,13 @@ func (r *rig) begin() {
 			r.used = append(r.used, fmt.Sprint(v.Number))
 			return nil
 		},
-		Keep: func(record string) error {
+		Cache: Cache{"kept", func(string, int) ([]byte, error) { return []byte(r.kept), nil }, func(_ string, record []byte) error {
 			if r.full {
 				return errors.New("no room")
 			}
-			r.kept = record
+			r.kept = string(record)
 			return nil
-		},
-		Kept: func() (string, error) {
-			if r.kept == "" {
-				return "", errors.New("nothing is kept")
-			}
-			return r.kept, nil
-		},
+		}},
 		OnWarning: func(err error) { r.kepts = append(r.kepts, err.Error()) },
 		OnError:   func(err error) { r.told = append(r.told, fmt.Sprint(err)) },
 		Process:   Process{Name: "checkout", Host: "one"},

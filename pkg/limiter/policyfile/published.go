@@ -11,7 +11,6 @@ import (
 
 	"github.com/limitctl/limitctl/internal/published"
 	"github.com/limitctl/limitctl/internal/readfile"
-	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -55,14 +54,8 @@ func Follow(ctx context.Context, backend store.Store, p Published) (*File, error
 		source.prefix = s.Prefix()
 	}
 	settings := published.Settings{Table: table, Use: source.put, Now: time.Now, Timeout: cmp.Or(p.Timeout, time.Second),
+		Cache:   published.Cache{Path: p.Cache, Read: readfile.All, Write: readfile.Write},
 		Process: published.Process{Name: cmp.Or(p.Process, "a service"), Host: p.Host, PID: syscall.Getpid(), Program: "policyfile"}}
-	if p.Cache != "" {
-		settings.Keep = func(record string) error { return readfile.Write(p.Cache, []byte(record)) }
-		settings.Kept = func() (string, error) {
-			record, err := readfile.All(p.Cache, admin.MaxConfigRecord)
-			return string(record), err
-		}
-	}
 	settings.OnError, settings.OnWarning = source.tell, source.tell
 	source.follower = published.NewFollower(settings)
 	err = source.follower.Start(ctx)
