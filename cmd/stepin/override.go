@@ -3,6 +3,7 @@
 package stepin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -214,8 +215,9 @@ func (w *whom) isCoveredBy(o *store.Override) bool {
 			return false
 		}
 	}
+	subject, _ := w.wanted.Subjects.Exact()
 	return (o.Names.IsZero() || o.Names.String() == w.wanted.Names.String()) &&
-		(o.Subjects.IsZero() || o.Subjects.Match(w.wanted.Subjects.String()))
+		(o.Subjects.IsZero() || o.Subjects.Match(cmp.Or(subject, w.wanted.Subjects.String())))
 }
 
 // isShownAs reports whether the list shows that text as the subject of an override, or as its subject and limits. A

@@ -59,16 +59,7 @@ func factor(thousandths int64) string {
 }
 
 // Pattern writes a pattern in a form that can be read back. The zero pattern is everything.
-func Pattern(p store.Pattern) string {
-	if p.IsZero() {
-		return "*"
-	}
-	subject, exact := p.Exact()
-	if exact && strings.ContainsAny(subject, `*?[\`) {
-		return store.EscapeGlob(subject)
-	}
-	return p.String()
-}
+func Pattern(p store.Pattern) string { return cmp.Or(p.String(), "*") }
 
 // Whom returns the subjects of an override: a pattern, or a policy's attributes.
 func Whom(o *store.Override) string {

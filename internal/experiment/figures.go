@@ -54,7 +54,7 @@ func mostDenied(tally *loadgen.Tally, nameOf func(subject uint32) string) []repo
 
 // toEdge returns how long after an instant the window that holds it ends.
 func toEdge(limit *store.Limit, at time.Time) time.Duration {
-	if end, has := limit.WindowEnd(store.InstantOf(at)); has {
+	if end, has := limit.InWindow(store.InstantOf(at)).WindowEnds(); has {
 		return end.Sub(at)
 	}
 	return limit.Period - time.Duration(at.UnixNano()%int64(limit.Period))

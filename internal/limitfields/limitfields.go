@@ -98,7 +98,7 @@ func Set(
 
 // resetOf returns the unix second that is wait after now. The end of a window of a calendar is the same by all clocks.
 func resetOf(limit *store.Limit, d *store.Decision, wait time.Duration, now time.Time) int64 {
-	if end, has := limit.WindowEnd(d.At); has && wait == d.ResetAfter && wait == end.Sub(d.At.Time()) {
+	if end, has := limit.InWindow(d.At).WindowEnds(); has && wait == d.ResetAfter && wait == end.Sub(d.At.Time()) {
 		return end.Unix()
 	}
 	return WholeSeconds(time.Duration(now.UnixNano()) + wait)

@@ -91,7 +91,7 @@ const blockName = "(block)"
 // BlockKey returns the key of the row that counts what a block denied, of all subjects together: they are as many as
 // somebody likes.
 func BlockKey(block *store.Override) store.Key {
-	subject := patternText(block.Subjects)
+	subject := block.Subjects.String()
 	if attributes := block.Attributes; subject == "" && len(attributes) > 0 {
 		var all []subjecttext.Attribute
 		for _, name := range slices.Sorted(maps.Keys(attributes)) {
@@ -99,7 +99,7 @@ func BlockKey(block *store.Override) store.Key {
 		}
 		subject = subjecttext.Join(all)
 	}
-	return store.Key{Subject: cmp.Or(subject, "*"), Name: blockName + cmp.Or(patternText(block.Names), "*")}
+	return store.Key{Subject: cmp.Or(subject, "*"), Name: blockName + cmp.Or(block.Names.String(), "*")}
 }
 
 // isBlock reports whether a row has a [BlockKey].

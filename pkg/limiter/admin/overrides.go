@@ -199,7 +199,7 @@ func EncodeOverride(o *store.Override) (text string, which int, err error) {
 	if err := o.Check(store.MinOverrideTime); err != nil {
 		return "", 0, err
 	}
-	w := overrideText{Subject: patternText(o.Subjects), Name: patternText(o.Names), Effect: o.Effect.String()}
+	w := overrideText{Subject: o.Subjects.String(), Name: o.Names.String(), Effect: o.Effect.String()}
 	if len(o.Attributes) > 0 {
 		w.Attributes = make(map[string]string, len(o.Attributes))
 	}
@@ -230,16 +230,6 @@ func (w *overrideText) json() string {
 	encoder.SetEscapeHTML(false)
 	encoder.Encode(w) // texts and numbers, which cannot fail
 	return strings.TrimSuffix(text.String(), "\n")
-}
-
-// patternText writes p in a form that can be read back.
-func patternText(p store.Pattern) string {
-	subject, exact := p.Exact()
-	read, err := store.ParsePattern(p.String())
-	if same, _ := read.Exact(); exact && (err != nil || same != subject) {
-		return store.EscapeGlob(subject)
-	}
-	return p.String()
 }
 
 // DecodeOverride reads the text of [EncodeOverride].

@@ -28,7 +28,7 @@ func inCalendar(tb testing.TB, text string) store.Limit {
 func lasting(tb testing.TB, unit string, now time.Time) store.Limit {
 	tb.Helper()
 	limit := inCalendar(tb, "fixed-window:100/"+unit+",tz=Europe/Berlin")
-	if end, _ := limit.WindowEnd(store.InstantOf(now)); end.Sub(now) < 6*time.Hour {
+	if end, _ := limit.InWindow(store.InstantOf(now)).WindowEnds(); end.Sub(now) < 6*time.Hour {
 		limit = inCalendar(tb, "fixed-window:100/"+unit+",tz=Pacific/Honolulu")
 	}
 	return limit
@@ -65,7 +65,7 @@ func TestTheServersClockSaysTheWindow(t *testing.T) {
 				if op == store.Take && wrong > 0 {
 					want += 3
 				}
-				end, has := reqs[i].Limit.WindowEnd(d.At)
+				end, has := reqs[i].Limit.InWindow(d.At).WindowEnds()
 				if !d.Allowed || d.Used != want || has && d.ResetAfter != d.At.Until(store.InstantOf(end)) {
 					t.Errorf("%s of %s, wrong by %s: %+v; want %d used until %s", op, reqs[i].Limit, wrong, d, want, end)
 				}
@@ -91,8 +91,8 @@ func TestTheServersClockSaysTheWindow(t *testing.T) {
 		t.Errorf("adjusted: %+v, %v", adjusted, err)
 	}
 	for entry, err := range backend.Scan(ctx, admin.Query{Keys: []store.Key{reqs[0].Key}}) {
-		want, _ := limits[0].WindowEnd(entry.At)
-		end, has := entry.Limit.WindowEnd(entry.At)
+		want, _ := limits[0].InWindow(entry.At).WindowEnds()
+		end, has := entry.Limit.InWindow(entry.At).WindowEnds()
 		left := want.Sub(entry.At.Time()) - entry.TTL
 		if err != nil || !has || !end.Equal(want) || left < -time.Millisecond || left > time.Second {
 			t.Errorf("found until %s, kept for %s, want %s: %+v, %v", end, entry.TTL, want, entry, err)

@@ -205,16 +205,7 @@ func (l Limit) InWindow(at Instant) Limit {
 	return l
 }
 
-// WindowEnd returns when the calendar window of l that holds an instant ends, by its zone, if l has a calendar.
-func (l Limit) WindowEnd(at Instant) (end time.Time, has bool) {
-	if l.Calendar == nil {
-		return time.Time{}, false
-	}
-	l = l.InWindow(at)
-	return l.ownWindowEnd(), true
-}
-
-// WindowEnds is [Limit.WindowEnd] for the window that l is in. Before [Limit.InWindow] it has none.
+// WindowEnds returns when the calendar window that l is in ends, by its zone. It is in one after [Limit.InWindow].
 func (l Limit) WindowEnds() (end time.Time, has bool) {
 	if l.Calendar == nil || l.Phase == 0 {
 		return time.Time{}, false

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"net/netip"
 	"strings"
 	"unicode/utf8"
@@ -195,12 +196,12 @@ func (p Pattern) Exact() (subject string, exact bool) { return p.subject, p.subj
 // LiteralBeginning returns the text with which all subjects begin that p selects. It may be empty.
 func (p Pattern) LiteralBeginning() string { return p.begin }
 
-// String returns the pattern as it was written.
+// String returns the pattern as [ParsePattern] reads it; empty for the zero Pattern.
 func (p Pattern) String() string {
-	if p.glob == "" {
-		return p.subject
+	if _, _, isNetwork := cutNetwork(p.subject); p.glob == "" && (isNetwork || strings.ContainsAny(p.subject, `*?[\`)) {
+		return EscapeGlob(p.subject)
 	}
-	return p.glob
+	return cmp.Or(p.glob, p.subject)
 }
 
 // Match reports whether p selects subject. It takes time in proportion to

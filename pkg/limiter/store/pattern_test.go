@@ -265,7 +265,8 @@ func checkPattern(t interface{ Fatalf(string, ...any) }, text, subject string) {
 	scan := func(p store.Pattern) string { return store.EscapeGlob(prefix) + ":{" + p.RedisGlob() + "}:*" }
 
 	if exact, err := store.ExactPattern(subject); err == nil {
-		if !exact.Match(subject) || exact.String() != subject {
+		again, err := store.ParsePattern(exact.String())
+		if same, is := again.Exact(); err != nil || !exact.Match(subject) || !is || same != subject {
 			t.Fatalf("the exact pattern of %q is %q", subject, exact)
 		}
 		if exact.Match(text) != (text == subject) || redisMatch(exact.RedisGlob(), text) != (text == subject) {

@@ -239,7 +239,7 @@ func (c *comparison) leave(op store.Op, req *store.Request) int64 {
 func (c *comparison) pause(now store.Instant) time.Duration {
 	limit := c.reqs[c.r.IntN(len(c.reqs))].Limit
 	period := int64(limit.Period / time.Microsecond)
-	if end, has := limit.WindowEnd(now); has && c.r.IntN(4) == 0 { // the bound, and beside it
+	if end, has := limit.InWindow(now).WindowEnds(); has && c.r.IntN(4) == 0 { // the bound, and beside it
 		beside := []time.Duration{-time.Millisecond, -time.Microsecond, 0, time.Microsecond, time.Millisecond}
 		return max(0, end.Sub(now.Time())+beside[c.r.IntN(len(beside))])
 	}
