@@ -96,22 +96,22 @@ text { font: 14px ui-sans-serif, system-ui, sans-serif; fill: #1f2328 }
 text { fill: #e6edf3 } .note { fill: #9198a1 } .bar { fill: #57ab7a } .beyond { fill: #f47067 } .over { fill: #f47067 }
 .line { stroke: #d4a72c } }
 </style>
-<text x="16" y="26" class="title">100 a second are allowed. Two bursts come, just before and just after a window’s edge.</text>
+<text x="16" y="26" class="title">A full burst just before the edge of a window, and another just after it</text>
 <text x="16" y="56" class="note">algorithm</text>
 <text x="402" y="56" class="note" text-anchor="middle">the limit</text>
 <text x="640" y="56" class="note right">worst window</text>
-{{- with (index . 0).CPU}}<text x="700" y="56" class="note right">Redis</text>{{end}}
+{{- with (index . 0).CPU}}<text x="688" y="56" class="note right">Redis</text>{{end}}
 <text x="752" y="56" class="note right">a key</text>
 {{- range $i, $b := .}}
 <text x="16" y="{{y $i | add 15}}">{{.Title}}</text>
 <rect x="232" y="{{y $i}}" width="{{within .}}" height="20" rx="2" class="bar"/>
 {{- if over .}}<rect x="402" y="{{y $i}}" width="{{over .}}" height="20" rx="2" class="beyond"/>{{end}}
 <text x="628" y="{{y $i | add 15}}" class="{{tone .}} right">{{printf "%.2f ×" .Times}}</text>
-<text x="700" y="{{y $i | add 15}}" class="note right">{{.CPU}}</text>
+<text x="688" y="{{y $i | add 15}}" class="note right">{{.CPU}}</text>
 <text x="752" y="{{y $i | add 15}}" class="note right">{{.Bytes}}</text>
 {{- end}}
 <path d="M402 64V{{bottom . | add 2}}" class="line"/>
-<text x="16" y="{{bottom . | add 24}}" class="note">Measured by limitctl loadtest --scenario boundary. Redis: µs of its processor for a decision. A bucket is measured by its burst.</text>
+<text x="16" y="{{bottom . | add 24}}" class="note">Of 100 a second. Buckets go by their burst. Redis: its processor’s time for a decision; a key: its memory.</text>
 </svg>
 `))
 
