@@ -2,28 +2,29 @@ package report
 
 import (
 	"fmt"
-	"html"
-	"html/template"
 	"math"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/limitctl/limitctl/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+	"github.com/limitctl/limitctl/pkg/loadgen"
 )
 
-// plot is a chart under construction. Its area stretches to the width of the page, while
-// its labels, which are next to it, stay as large as the page's text. So one drawing is
-// readable on a phone and on paper. Places in it are from 0 to 1, y upwards.
+// plot is a chart. Its area stretches to the width of the page, while its labels, which are next to it, stay as large as
+// the page's text. So one drawing is readable on a phone and on paper. Places in it are from 0 to 1, y upwards.
 type plot struct {
 	Label        string // what it shows, for those who do not see it
 	YUnit, XUnit string
 	Ys, Xs       []tick
-
-	shapes strings.Builder
+	Grid         string // the path of the lines behind it
+	Shapes       []shape
 }
+
+// shape is a path whose class says what it looks like.
+type shape struct{ Class, Path string }
 
 // tick is a place on an axis.
 type tick struct {
@@ -31,232 +32,139 @@ type tick struct {
 	Label string
 }
 
+// Percent is the place for a style, and Class has a label at an edge lie within it.
+func (t tick) Percent() string { return output.Decimals(100*t.At, 2) }
+
+func (t tick) Class() string {
+	switch {
+	case t.At < 0.03:
+		return "first"
+	case t.At > 0.95:
+		return "last"
+	}
+	return ""
+}
+
 // extent is the side of the square that plots are drawn on.
 const extent = 1000
 
 // coordinate writes a place from 0 to 1 on the square, as short as can be.
-func coordinate(f float64) string { return output.Decimals(math.Min(math.Max(f, 0), 1)*extent, 1) }
+func coordinate(f float64) string { return output.Decimals(math.Min(math.Max(f, 0), 1)*extent, 0) }
 
-// path is a line or an area under construction.
-type path struct{ d strings.Builder }
-
-// MoveTo begins a new part of the path.
-func (p *path) MoveTo(x, y float64) { p.d.WriteString("M" + point(x, y)) }
-
-// LineTo draws a line from where the path is.
-func (p *path) LineTo(x, y float64) { p.d.WriteString("L" + point(x, y)) }
-
-// Box draws a box from one corner to the opposite one.
-func (p *path) Box(x, y, toX, toY float64) {
-	fmt.Fprintf(&p.d, "M%sH%sV%sH%sz", point(x, y), coordinate(toX), coordinate(1-toY), coordinate(x))
-}
-
-// IsEmpty reports whether nothing was drawn.
-func (p *path) IsEmpty() bool { return p.d.Len() == 0 }
-
-func point(x, y float64) string { return coordinate(x) + " " + coordinate(1-y) }
-
-// Add adds a path. Its class says what it looks like.
-func (p *plot) Add(class string, path *path) {
-	if !path.IsEmpty() {
-		fmt.Fprintf(&p.shapes, `<path class="%s" d="%s"/>`, class, path.d.String())
-	}
-}
-
-// Hint adds a text that is shown when somebody points at a part of the area.
-func (p *plot) Hint(x, width float64, text string) {
-	fmt.Fprintf(&p.shapes, `<rect class="hint" x="%s" y="0" width="%s" height="%d"><title>%s</title></rect>`,
-		coordinate(x), coordinate(width), extent, html.EscapeString(text))
-}
-
-// HTML returns the finished chart. It consists of numbers and of texts that are escaped.
-func (p *plot) HTML() template.HTML {
-	var b strings.Builder
-	fmt.Fprintf(&b, `<div class="plot" role="img" aria-label="%s"><div class="yunit">%s</div><div class="ys">`,
-		html.EscapeString(output.Escape(p.Label)), html.EscapeString(p.YUnit))
-	var grid strings.Builder
+// withGrid returns the plot with a line at each tick.
+func (p *plot) withGrid() *plot {
 	for _, y := range p.Ys {
-		fmt.Fprintf(&b, `<span style="bottom:%s%%">%s</span>`, output.Decimals(100*y.At, 2), html.EscapeString(y.Label))
-		grid.WriteString("M0 " + coordinate(1-y.At) + "H" + strconv.Itoa(extent))
+		p.Grid += fmt.Sprintf("M0 %sH%d", coordinate(1-y.At), extent)
 	}
 	for _, x := range p.Xs {
-		grid.WriteString("M" + coordinate(x.At) + " 0V" + strconv.Itoa(extent))
+		p.Grid += fmt.Sprintf("M%s 0V%d", coordinate(x.At), extent)
 	}
-	fmt.Fprintf(&b, `</div><svg viewBox="0 0 %d %d" preserveAspectRatio="none"><path class="grid" d="%s"/>%s</svg><div class="xs">`,
-		extent, extent, grid.String(), p.shapes.String())
-	for _, x := range p.Xs {
-		class := ""
-		switch {
-		case x.At < firstTick:
-			class = ` class="first"`
-		case x.At > lastTick:
-			class = ` class="last"`
-		}
-		fmt.Fprintf(&b, `<span%s style="left:%s%%">%s</span>`, class, output.Decimals(100*x.At, 2), html.EscapeString(x.Label))
-	}
-	fmt.Fprintf(&b, `</div><div class="xunit">%s</div></div>`, html.EscapeString(p.XUnit))
-	return template.HTML(b.String())
+	return p
 }
 
-// A label before firstTick begins at its tick, one after lastTick ends there, and others are
-// centred.
-const firstTick, lastTick = 0.03, 0.95
-
-// Linear returns an axis from 0 to at least top, with about that many ticks: the value at
-// its end, and the ticks.
-func linearAxis(top float64, about int) (end float64, ticks []tick) {
+// linearAxis returns an axis from 0 to at least top with about five ticks: the value at its end, and the ticks.
+func linearAxis(top float64) (end float64, ticks []tick) {
+	const about = 5
 	if top <= 0 {
 		top = 1
 	}
-	step := math.Pow(10, math.Floor(math.Log10(top/float64(about))))
-	for _, factor := range []float64{1, 2, 5, 10} {
-		if top/(step*factor) <= float64(about) {
+	step := math.Pow(10, math.Floor(math.Log10(top/about)))
+	for _, factor := range []float64{2, 2.5, 2} { // 2, 5, 10
+		if top/step > about {
 			step *= factor
-			break
 		}
 	}
-	steps := int(math.Ceil(top/step - 1e-9))
-	for i := 0; i <= steps; i++ {
-		ticks = append(ticks, tick{float64(i) / float64(steps), short(float64(i) * step)})
+	steps := math.Ceil(top/step - 1e-9)
+	for i := 0.0; i <= steps; i++ {
+		ticks = append(ticks, tick{i / steps, short(i * step)})
 	}
-	return float64(steps) * step, ticks
+	return steps * step, ticks
 }
 
 // short writes a figure for an axis: "500", "1.5k", "2M".
 func short(f float64) string {
-	for _, unit := range []struct {
-		of   float64
-		name string
-	}{{1e9, "G"}, {1e6, "M"}, {1e3, "k"}} {
-		if f >= unit.of {
-			return output.Decimals(f/unit.of, 2) + unit.name
+	unit := ""
+	for _, next := range []string{"k", "M", "G"} {
+		if f >= 1000 {
+			f, unit = f/1000, next
 		}
 	}
-	return output.Decimals(f, 3)
+	return output.Decimals(f, 3) + unit
 }
 
-// Logarithmic is a logarithmic axis.
-type logAxis struct {
-	Ticks     []tick
-	low, high float64 // log10 of its ends
-}
-
-// newLogAxis returns an axis that holds all whole numbers from least to most. Values
-// below 1 are taken for 1. label writes the value of a tick.
-func newLogAxis(least, most int64, label func(int64) string) *logAxis {
-	least = max(least, 1)
-	most = max(most, least)
-	var steps []float64
-	low, high := 0, 0
-	for decade := 1.0; decade <= 1e13; decade *= 10 {
-		for _, factor := range []float64{1, 2, 5} {
-			value := decade * factor
-			if value <= float64(least) {
-				low = len(steps)
-			}
-			steps = append(steps, value)
-			if value >= float64(most) && high == 0 && len(steps)-1 > low {
-				high = len(steps) - 1
+// logAxis returns a logarithmic axis of microseconds, whose ends are whole decades: the place of a value, and the ticks.
+func logAxis(least, most int64) (at func(us int64) float64, ticks []tick) {
+	low := math.Floor(math.Log10(float64(max(least, 1))))
+	high := max(math.Ceil(math.Log10(float64(max(most, 1)))), low+1)
+	at = func(us int64) float64 { return (math.Log10(float64(max(us, 1))) - low) / (high - low) }
+	for decade := low; decade <= high; decade++ {
+		value := int64(math.Pow(10, decade))
+		ticks = append(ticks, tick{at(value), output.Micros(value)})
+		for _, factor := range []int64{2, 5} {
+			if decade < high && high-low <= 2 {
+				ticks = append(ticks, tick{at(factor * value), output.Micros(factor * value)})
 			}
 		}
 	}
-	axis := &logAxis{low: math.Log10(steps[low]), high: math.Log10(steps[high])}
-	every := 1
-	if high-low > 7 {
-		every = 3 // whole decades only
-	}
-	for i := low; i <= high; i++ {
-		if i%every == 0 {
-			axis.Ticks = append(axis.Ticks, tick{axis.At(int64(steps[i])), label(int64(steps[i]))})
-		}
-	}
-	return axis
+	return at, ticks
 }
 
-// At returns the place of a value on the axis.
-func (a *logAxis) At(value int64) float64 {
-	return (math.Log10(float64(max(value, 1))) - a.low) / (a.high - a.low)
-}
-
-// Time returns the ticks of an axis of time from 0 to length, at most that many.
-func timeAxis(length time.Duration, most int) []tick {
-	steps := []time.Duration{time.Millisecond}
-	for _, unit := range []time.Duration{time.Millisecond, 10 * time.Millisecond, 100 * time.Millisecond} {
-		steps = append(steps, unit, 2*unit, 5*unit)
+// timeAxis returns the ticks of an axis of time from 0 to length, about six of them.
+func timeAxis(length time.Duration) (ticks []tick) {
+	steps := []float64{.001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200,
+		10_800, 21_600, 43_200, 86_400, 172_800, 604_800, 1_209_600, 2_592_000, 7_776_000, 31_536_000}
+	i := 0
+	for i < len(steps)-1 && length.Seconds()/steps[i] >= 6 {
+		i++
 	}
-	for _, unit := range []time.Duration{time.Second, time.Minute} {
-		steps = append(steps, unit, 2*unit, 5*unit, 10*unit, 15*unit, 30*unit)
-	}
-	day := 24 * time.Hour
-	steps = append(steps, time.Hour, 2*time.Hour, 3*time.Hour, 6*time.Hour, 12*time.Hour)
-	steps = append(steps, day, 2*day, 7*day, 14*day, 30*day, 90*day, 365*day)
-	step := steps[len(steps)-1]
-	for _, candidate := range steps {
-		if length/candidate < time.Duration(most) {
-			step = candidate
-			break
-		}
-	}
-	var ticks []tick
-	for at := time.Duration(0); at <= length && len(ticks) <= 2*most; at += step {
+	const most = 12
+	for at := 0.0; at <= length.Seconds() && len(ticks) < most; at += steps[i] {
 		label := "0"
 		if at > 0 {
-			label = output.Duration(at)
+			label = output.Duration(time.Duration(at * float64(time.Second)))
 		}
-		ticks = append(ticks, tick{float64(at) / float64(max(length, 1)), label})
+		ticks = append(ticks, tick{at / math.Max(length.Seconds(), 0.001), label})
 	}
 	return ticks
 }
 
-// throughputChart draws what became of requests over time; legend is the outcomes
-// that there are.
-func throughputChart(r *Run, kind Kind, top float64) (drawn template.HTML, legend []string) {
-	columns := columnsOf(r, mostColumns)
-	if len(columns) == 0 {
-		return "", nil
-	}
-	p := &plot{Label: "Requests over time, by what became of them, of " + r.Title(), YUnit: "requests per second",
-		XUnit: "time since the start", Xs: timeAxis(time.Duration(len(columns))*columns[0].width, 6)}
-	if kind == Simulation {
-		p.YUnit = "requests per " + output.Duration(columns[0].width)
-	}
-	axis, ticks := linearAxis(top, 5)
-	p.Ys = ticks
-	width := 1 / float64(len(columns))
-	below := make([]float64, len(columns))
-	var warming path
-	for i := range columns {
-		if columns[i].warmup {
-			warming.Box(float64(i)*width, 0, float64(i+1)*width, 1)
-		}
-	}
-	if p.Add(warmUp, &warming); !warming.IsEmpty() {
-		legend = append(legend, warmUp)
-	}
-	for _, outcome := range outcomes {
-		var layer path
-		for i := range columns {
-			value := outcome.of(&columns[i])
-			if value == 0 {
-				continue
-			}
-			from := below[i]
-			below[i] += columns[i].rate(kind, value) / axis
-			x := float64(i) * width
-			layer.Box(x, from, x+width, below[i])
-		}
-		p.Add(outcome.name, &layer)
-		if !layer.IsEmpty() {
-			legend = append(legend, outcome.name)
-		}
-	}
-	for i := range columns {
-		p.Hint(float64(i)*width, width, columns[i].inWords())
-	}
-	return p.HTML(), legend
+// column is one part of a timeline, whose counts are summed up over its intervals.
+type column struct {
+	loadgen.Interval
+	width time.Duration
+	// covers is how much of the width has intervals: less in the last column, where
+	// they do not come out even.
+	covers time.Duration
+	// warmup: it is of the warm-up, in which answers are only audited.
+	warmup bool
 }
 
-// rate is a count of the column on the throughput chart's axis.
+// columnsOf merges a timeline into at most that many columns.
+func columnsOf(r *Run, most int) []column {
+	if len(r.Timeline) == 0 {
+		return nil
+	}
+	width := max(r.IntervalMS, 1)
+	slots := r.Timeline[len(r.Timeline)-1].OffsetMS/width + 1
+	together := (slots + int64(most) - 1) / int64(most)
+	columns := make([]column, (slots+together-1)/together)
+	for i := range columns {
+		columns[i].OffsetMS = int64(i) * together * width
+		columns[i].width = fromMS(together * width)
+		columns[i].covers = fromMS(min(together, slots-int64(i)*together) * width)
+	}
+	for _, interval := range r.Timeline {
+		c := &columns[min(max(interval.OffsetMS, 0)/width/together, int64(len(columns)-1))]
+		c.Add(&interval)
+	}
+	for i := range columns {
+		c := &columns[i]
+		c.warmup = c.OffsetMS+c.width.Milliseconds()/2 < r.WarmupMS && c.Allowed+c.Denied+c.Errors+c.Dropped == 0
+	}
+	return columns
+}
+
+// rate is a count of the column in a second, or of a simulation as it is.
 func (c *column) rate(kind Kind, n int64) float64 {
 	if kind == Simulation {
 		return float64(n)
@@ -264,78 +172,124 @@ func (c *column) rate(kind Kind, n int64) float64 {
 	return float64(n) / c.covers.Seconds()
 }
 
-// highest is the top of the run's throughput chart.
-func highest(r *Run, kind Kind) float64 {
-	top := 0.0
-	for _, c := range columnsOf(r, mostColumns) {
-		all := int64(0)
-		for _, outcome := range outcomes {
-			all += outcome.of(&c)
-		}
-		top = math.Max(top, c.rate(kind, all))
-	}
-	return top
+// outcomes are the layers of the chart over time, from the bottom up.
+var outcomes = []struct {
+	name string
+	of   func(*column) int64
+}{
+	{"allowed", func(c *column) int64 { return c.Allowed }},
+	{"denied", func(c *column) int64 { return c.Denied }},
+	{"errors", func(c *column) int64 { return c.Errors }},
+	{"dropped", func(c *column) int64 { return c.Dropped }},
 }
 
-func (c *column) inWords() string {
-	from := fromMS(c.OffsetMS)
-	text := fmt.Sprintf("%s to %s:", output.Duration(from), output.Duration(from+c.covers))
-	if c.warmup {
-		return text + " " + warmUp + ", not counted"
+// warmUp is what a chart calls the warm-up.
+const warmUp = "warm-up"
+
+// overTime draws what became of requests over time, and what the limit lets through in the long run as a line; nil if
+// nothing is known. The legend is in the order of the shapes.
+func overTime(r *Run, kind Kind, most int) *plot {
+	columns := columnsOf(r, most)
+	if len(columns) == 0 {
+		return nil
 	}
-	for i, outcome := range outcomes {
-		if n := outcome.of(c); n > 0 || i < 2 {
-			text += fmt.Sprintf(" %s %s,", output.Thousands(n), outcome.name)
+	p := &plot{Label: "Requests over time, by what became of them, of " + output.Escape(r.Title()), YUnit: "requests per second",
+		XUnit: "time since the start", Xs: timeAxis(time.Duration(len(columns)) * columns[0].width)}
+	if kind == Simulation {
+		p.YUnit = "requests per " + output.Duration(columns[0].width)
+	}
+	sums, layers, top := make([]float64, len(columns)), make([][]float64, len(outcomes)), 0.0
+	var warming strings.Builder
+	x := func(i int) string { return coordinate(float64(i) / float64(len(columns))) }
+	for i := range columns {
+		c := &columns[i]
+		for j, outcome := range outcomes {
+			sums[i] += c.rate(kind, outcome.of(c))
+			layers[j] = append(layers[j], sums[i])
+		}
+		top = math.Max(top, sums[i])
+		if c.warmup {
+			fmt.Fprintf(&warming, "M%s 0H%sV%dH%sz", x(i), x(i+1), extent, x(i))
 		}
 	}
-	text = strings.TrimSuffix(text, ",")
-	if c.Max > 0 {
-		text += fmt.Sprintf("; p50 %s, p99 %s, max %s", output.Micros(c.P50), output.Micros(c.P99), output.Micros(c.Max))
+	limit := r.longRun()
+	if kind == Simulation || limit > 2*top { // far above all that was asked for
+		limit = 0
 	}
-	return text
+	end, ticks := linearAxis(math.Max(top, limit))
+	p.Ys = ticks
+	if warming.Len() > 0 {
+		p.Shapes = append(p.Shapes, shape{warmUp, warming.String()})
+	}
+	for j := len(outcomes) - 1; j >= 0; j-- { // each covers the rest of those above it
+		var path strings.Builder
+		fmt.Fprintf(&path, "M0 %d", extent)
+		here := false
+		for i, sum := range layers[j] {
+			fmt.Fprintf(&path, "V%sH%s", coordinate(1-sum/end), x(i+1))
+			here = here || j == 0 && sum > 0 || j > 0 && sum > layers[j-1][i]
+		}
+		if here {
+			p.Shapes = append(p.Shapes, shape{outcomes[j].name, path.String() + fmt.Sprintf("V%dz", extent)})
+		}
+	}
+	if limit > 0 {
+		p.Shapes = append(p.Shapes, shape{"limit", fmt.Sprintf("M0 %sH%d", coordinate(1-limit/end), extent)})
+	}
+	return p.withGrid()
+}
+
+// longRun is how many requests a second the only limit of a run lets all its keys make in the long run; 0 if that is not
+// known, or if the run was shorter than two periods of the limit.
+func (r *Run) longRun() float64 {
+	if len(r.Limits) != 1 || r.WarmupMS == 0 && r.Limits[0].Admitted != float64(r.Allowed) { // not each request costs 1
+		return 0
+	}
+	limit, err := store.ParseLimit(r.Limits[0].Limit)
+	if err != nil || fromMS(r.DurationMS) < 2*limit.Period {
+		return 0
+	}
+	return float64(r.Keys) * float64(limit.Count) / limit.Period.Seconds()
 }
 
 // colors is how many runs can be distinguished by colour.
 const colors = 7
 
-// curveChart draws the latency of all runs by percentile, of those that have histograms; empty if there are none.
-func curveChart(d *Document) template.HTML {
+// latencies draws the latency of all runs by percentile, of those that have histograms; nil if there are none.
+func latencies(d *Document) *plot {
 	all := make([][]curvePoint, len(d.Runs))
 	least, most, last := int64(math.MaxInt64), int64(0), 0.0
 	for i := range d.Runs {
 		if h := d.Runs[i].Histograms; h != nil {
-			all[i] = curveOf(h.Latency.Histogram)
+			all[i] = curveOf(h.Latency.Histogram, 32/min(len(d.Runs), 2))
 		}
 		for _, c := range all[i] {
 			least, most, last = min(least, c.value), max(most, c.value), math.Max(last, c.nines)
 		}
 	}
 	if last == 0 {
-		return ""
+		return nil
 	}
-	axis := newLogAxis(least, most, output.Micros)
-	p := &plot{Label: "Latency by percentile", YUnit: "latency, log scale", XUnit: "percentile, each step ten times rarer",
-		Ys: axis.Ticks}
-	for _, t := range []struct {
-		nines float64
-		label string
-	}{{math.Log10(2), "50"}, {1, "90"}, {2, "99"}, {3, "99.9"}, {4, "99.99"}, {5, "99.999"}, {6, "99.9999"}} {
-		if t.nines <= last {
-			p.Xs = append(p.Xs, tick{At: t.nines / last, Label: t.label})
+	at, ticks := logAxis(least, most)
+	p := &plot{Label: "Latency by percentile", YUnit: "latency, log scale", XUnit: "percentile, each step ten times rarer", Ys: ticks}
+	for nines, label := range []string{"", "p90", "p99", "p99.9", "p99.99", "p99.999", "p99.9999"} {
+		if label != "" && float64(nines) <= last {
+			p.Xs = append(p.Xs, tick{float64(nines) / last, label})
 		}
 	}
+	p.Xs = append([]tick{{math.Log10(2) / last, "p50"}}, p.Xs...)
 	for i, curve := range all {
-		var path path
-		for j, c := range curve {
-			to := path.LineTo
-			if j == 0 {
-				to = path.MoveTo
-			}
-			to(c.nines/last, axis.At(c.value))
+		var path strings.Builder
+		to := "M"
+		for _, c := range curve {
+			path.WriteString(to + coordinate(c.nines/last) + " " + coordinate(1-at(c.value)))
+			to = "L"
 		}
-		p.Add(fmt.Sprintf("line run%d", i%colors), &path)
+		if len(curve) > 0 {
+			p.Shapes = append(p.Shapes, shape{fmt.Sprintf("line run%d", i%colors), path.String()})
+		}
 	}
-	return p.HTML()
+	return p.withGrid()
 }
 
 // curvePoint is one point of a percentile curve.
@@ -345,22 +299,15 @@ type curvePoint struct {
 }
 
 // curveOf returns the percentile curve of a histogram, as far out as it has values
-// to tell apart: with a thousand of them there is nothing to say of p99.99.
-func curveOf(h *hdrhistogram.Histogram) []curvePoint {
+// to tell apart, in that many steps for each nine: with a thousand of them there is nothing to say of p99.99.
+func curveOf(h *hdrhistogram.Histogram, steps int) (points []curvePoint) {
 	if h == nil || h.TotalCount() == 0 {
 		return nil
 	}
-	const steps = 32 // for each nine
 	last := math.Log10(float64(h.TotalCount()))
-	var points []curvePoint
-	var percentiles []float64
-	for i := 0; float64(i)/steps <= last; i++ {
-		nines := float64(i) / steps
-		points = append(points, curvePoint{nines: nines})
-		percentiles = append(percentiles, 100*(1-math.Pow(10, -nines)))
+	for i := 0; float64(i) <= last*float64(steps); i++ {
+		nines := float64(i) / float64(steps)
+		points = append(points, curvePoint{nines, h.ValueAtPercentile(100 * (1 - math.Pow(10, -nines)))})
 	}
-	for i, value := range h.ValueAtPercentilesSlice(percentiles) {
-		points[i].value = value
-	}
-	return append(points, curvePoint{nines: last, value: h.Max()})
+	return append(points, curvePoint{last, h.Max()})
 }

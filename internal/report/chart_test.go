@@ -1,11 +1,11 @@
 package report
 
 import (
-	"github.com/limitctl/limitctl/pkg/loadgen"
 	"math"
-	"strconv"
 	"testing"
 	"time"
+
+	"github.com/limitctl/limitctl/pkg/loadgen"
 )
 
 // Axes hold what they are for, and have some ticks in order, but not many.
@@ -23,26 +23,25 @@ func TestAxes(t *testing.T) {
 		}
 	}
 	for _, top := range []float64{0, 0.003, 1, 7, 10, 11, 999, 1000, 123_456, 9.9e9} {
-		axis, ticks := linearAxis(top, 5)
-		check(top, ticks, 6)
+		axis, ticks := linearAxis(top)
+		check(top, ticks, 7)
 		if axis < top || top > 0 && axis > 2*top+1e-9 {
 			t.Errorf("an axis to %v for %v", axis, top)
 		}
 	}
 	for _, least := range []int64{0, 1, 3, 99, 5000} {
 		for _, most := range []int64{least, least + 1, 10 * (least + 1), 3_600_000_000} {
-			micros := func(us int64) string { return strconv.FormatInt(us, 10) }
-			axis := newLogAxis(least, most, micros)
-			check([]int64{least, most}, axis.Ticks, 11)
-			if axis.At(least) < 0 || axis.At(most) > 1+1e-9 || axis.At(most) < axis.At(least) {
-				t.Errorf("from %d to %d: at %v and %v", least, most, axis.At(least), axis.At(most))
+			at, ticks := logAxis(least, most)
+			check([]int64{least, most}, ticks, 11)
+			if at(least) < 0 || at(most) > 1+1e-9 || at(most) < at(least) {
+				t.Errorf("from %d to %d: at %v and %v", least, most, at(least), at(most))
 			}
 		}
 	}
 	for _, length := range []time.Duration{
 		3 * time.Millisecond, time.Second, 30 * time.Second, 61 * time.Second, time.Hour, 84 * time.Hour, 1000 * 24 * time.Hour,
 	} {
-		check(length, timeAxis(length, 6), 7)
+		check(length, timeAxis(length), 12)
 	}
 }
 
@@ -78,7 +77,7 @@ func TestColumns(t *testing.T) {
 func TestCurve(t *testing.T) {
 	d := OneRun()
 	h := d.Runs[0].Histograms.Latency.Histogram
-	curve, want := curveOf(h), map[float64]int64{1: d.Runs[0].Latency.P90, 2: d.Runs[0].Latency.P99, 3: d.Runs[0].Latency.P999}
+	curve, want := curveOf(h, 32), map[float64]int64{1: d.Runs[0].Latency.P90, 2: d.Runs[0].Latency.P99, 3: d.Runs[0].Latency.P999}
 	for _, c := range curve {
 		if value, is := want[c.nines]; is {
 			delete(want, c.nines)

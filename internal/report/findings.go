@@ -37,33 +37,42 @@ func (f finding) String() string {
 	return f.text
 }
 
-// promises are what became of the thresholds, those that were missed first, and of the suggestions.
-func promises(d *Document) (all []finding) {
+// promises are what became of the thresholds, those that were missed first, and of the suggestions. In short, those that
+// were kept share a line.
+func promises(d *Document, short bool) (all []finding) {
 	var kept []finding
+	add := func(f finding, ok bool) {
+		if ok {
+			f.style = output.Calm
+			kept = append(kept, f)
+		} else {
+			all = append(all, f)
+		}
+	}
 	for _, t := range d.Thresholds {
 		f := finding{style: output.Near, text: t.Words()}
 		if len(d.Runs) > 1 {
 			f.run = d.Runs[t.Run].Title()
 		}
-		switch {
-		case t.OK:
-			f.style = output.Calm
-			kept = append(kept, f)
-			continue
-		case t.IsMissed():
+		if t.IsMissed() {
 			f.style = output.AtEnd
 		}
-		all = append(all, f)
+		add(f, t.OK)
 	}
-	all = append(all, kept...)
 	for i := range d.Suggestions {
-		f := finding{style: output.AtEnd, text: d.Suggestions[i].Words()}
-		if d.Suggestions[i].Kept {
-			f.style = output.Calm
-		}
-		all = append(all, f)
+		add(finding{style: output.AtEnd, text: d.Suggestions[i].Words()}, d.Suggestions[i].Kept)
 	}
-	return all
+	if !short || len(kept) < 2 {
+		return append(all, kept...)
+	}
+	text := output.Count(int64(len(kept)), "promise") + " kept"
+	if len(kept) <= 3 {
+		text = kept[0].String()
+		for _, f := range kept[1:] {
+			text += " · " + f.String()
+		}
+	}
+	return append(all, finding{style: output.Calm, text: text})
 }
 
 // headline is the answer of a document: a word, which a simulation has only where something was promised, and why.
@@ -219,10 +228,10 @@ func (f fact) shown(verbose bool) []string {
 
 // Words are the words of a fact. The page breaks a line between them, since a browser would also break it after the
 // first hyphen of a flag.
-func (f fact) Words() []string { return strings.Fields(f.text()) }
+func (f fact) Words() []string { return strings.Fields(f.Text()) }
 
-// text is the fact in one line that can be shown.
-func (f fact) text() string {
+// Text is the fact in one line that can be shown.
+func (f fact) Text() string {
 	return output.Cut(output.Printable(strings.Join(f.lines, "; ")), longestFact)
 }
 

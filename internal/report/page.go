@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 
@@ -32,18 +33,25 @@ func (a Answer) HTML(w io.Writer) error {
 // page is what the template shows. All names in it are printable and of a length
 // that a page can bear.
 type page struct {
-	Title, Subtitle       string
-	Verdict, VerdictClass string
-	Reasons               []string
-	Interrupted, Several  bool
-	Facts                 []fact
-	Warnings              []pageFinding
-	Promises              []pageFinding // thresholds and suggestions
-	Outcomes              []string      // that the charts over time have
-	Runs                  []pageRun
-	Curve                 template.HTML
-	Tables                []pageTable
-	Colors                []int
+	Title, Subtitle                string
+	Verdict, VerdictClass          string
+	Reasons                        []string
+	Interrupted, Several           bool
+	Cards                          []card
+	Promises, Warnings, MoreOfThem []pageFinding
+	Outcomes                       []string // that the charts over time have
+	Runs                           []pageRun
+	Latencies                      *plot
+	Overview, Tables               []pageTable
+	Facts                          []fact
+	Colors                         []int
+}
+
+// card is one figure of a run.
+type card struct {
+	Name, Figure, Text string
+	// Within and Beyond are a bar in percent, of which 50 are the limit; both are 0 for none.
+	Within, Beyond float64
 }
 
 // pageFinding is a [finding].
@@ -52,7 +60,7 @@ type pageFinding struct{ Class, Mark, Run, Text string }
 // pageRun is a run in the legends, its chart over time, and its figures.
 type pageRun struct {
 	Title, Key string
-	Chart      template.HTML
+	OverTime   *plot
 	Facts      []fact // of one of several
 }
 
@@ -74,89 +82,97 @@ func (f finding) onPage() pageFinding {
 }
 
 func newPage(d *Document) *page {
-	p := &page{Interrupted: d.Interrupted, Several: len(d.Runs) > 1, Facts: facts(d)}
+	p := &page{Interrupted: d.Interrupted, Several: len(d.Runs) > 1, Facts: facts(d), Latencies: latencies(d)}
 	p.Title = map[Kind]string{LoadTest: "Load test", Simulation: "Simulation"}[d.Kind]
-	titles := make([]string, len(d.Runs))
-	for i := range d.Runs {
-		titles[i] = shortName(d.Runs[i].Title())
-	}
-	for i := range colors {
-		p.Colors = append(p.Colors, i)
-	}
-	p.Subtitle = strings.Join(titles, " · ")
 	word, style, reasons := d.headline()
 	p.Verdict, p.VerdictClass = word, pageClasses[style]
 	for _, reason := range shortened(reasons, mostReasons) {
 		p.Reasons = append(p.Reasons, output.Cut(output.Printable(reason), longestFact))
 	}
-	for _, f := range alarms(d) {
-		p.Warnings = append(p.Warnings, f.onPage())
-	}
-	for _, f := range promises(d) {
+	for _, f := range promises(d, true) {
 		p.Promises = append(p.Promises, f.onPage())
 	}
-	p.charts(d, titles)
-	if len(d.Runs) > 0 {
-		p.tables(d, titles)
+	for i, f := range alarms(d) {
+		if i < 3 {
+			p.Warnings = append(p.Warnings, f.onPage())
+		} else {
+			p.MoreOfThem = append(p.MoreOfThem, f.onPage())
+		}
 	}
+	for i := range colors {
+		p.Colors = append(p.Colors, i)
+	}
+	if len(d.Runs) == 1 {
+		p.Cards = cardsOf(&d.Runs[0], d.Kind)
+	}
+	p.Facts = slices.DeleteFunc(p.Facts, func(f fact) bool { return f.Name == "right" }) // it is on a card
+	p.runs(d)
 	return p
 }
 
-// charts draws the runs over time, to one scale, and their latencies.
-func (p *page) charts(d *Document, titles []string) {
-	top := 0.0
-	for i := range d.Runs {
-		top = max(top, highest(&d.Runs[i], d.Kind))
+// cardsOf are the figures of a single run that one looks at first.
+func cardsOf(r *Run, kind Kind) []card {
+	worst := r.Audit.WorstRatio
+	all := []card{
+		{Name: "Right", Figure: output.Ratio(worst), Within: 50 * min(worst, 1), Beyond: 50 * min(max(worst-1, 0), 1),
+			Text: fmt.Sprintf("of the limit in the worst window; %s over, %s under; at most %s denied in a row; fairness %s",
+				output.Count(r.Audit.Over(), "unit"), output.Thousands(r.Audit.Under()),
+				output.Thousands(r.Audit.LongestDenialRun), output.Decimal(r.Audit.Fairness))},
+		{Name: "Allowed", Figure: output.Share(r.Allowed, r.Requests), Text: answersInWords(r)},
+	}
+	if r.Latency != nil {
+		all = append(all, card{Name: "Fast", Figure: micros(r, "p99") + " p99",
+			Text: fmt.Sprintf("p50 %s, p95 %s; %s answered", micros(r, "p50"), micros(r, "p95"), output.PerSecond(r.ThroughputPerS))})
+	}
+	if kind == Simulation {
+		all[0] = card{Name: "Denied callers", Figure: output.Thousands(r.KeysDenied),
+			Text: fmt.Sprintf("of %s, at least once", output.Thousands(r.Keys))}
+	}
+	return all
+}
+
+// runs fills in the charts over time, the tables of all runs, and those of each.
+func (p *page) runs(d *Document) {
+	most := 120
+	if p.Several {
+		most = 60
+		columns, rows := comparison(d)
+		p.table("The runs", "", columns, rows)
+		p.Overview, p.Tables = p.Tables, nil
 	}
 	present := map[string]bool{}
+	var titles []string
 	for i := range d.Runs {
-		drawn, legend := throughputChart(&d.Runs[i], d.Kind, top)
-		for _, outcome := range legend {
-			present[outcome] = true
-		}
-		run := pageRun{Title: titles[i], Key: fmt.Sprintf("run%d", i%colors), Chart: drawn}
+		r := &d.Runs[i]
+		run := pageRun{Title: shortName(r.Title()), Key: fmt.Sprintf("run%d", i%colors), OverTime: overTime(r, d.Kind, most)}
+		of := ""
 		if p.Several {
-			run.Facts = figuresOf(&d.Runs[i], d.Kind)
+			run.Facts, of = figuresOf(r, d.Kind), run.Title
 		}
-		p.Runs = append(p.Runs, run)
-	}
-	for _, outcome := range outcomes {
-		if present[outcome.name] {
-			p.Outcomes = append(p.Outcomes, outcome.name)
+		if run.OverTime != nil {
+			for _, shape := range run.OverTime.Shapes {
+				present[shape.Class] = true
+			}
 		}
-	}
-	if present[warmUp] {
-		p.Outcomes = append(p.Outcomes, warmUp)
-	}
-	p.Curve = curveChart(d)
-}
-
-// tables fills in the tables: those of all runs, and those of each.
-func (p *page) tables(d *Document, titles []string) {
-	add := func(title, run string, columns []output.Column, rows [][]output.Cell) {
-		if len(rows) > 0 {
-			p.Tables = append(p.Tables, pageTableOf(title, run, columns, rows))
-		}
-	}
-	columns, rows := comparison(d)
-	add("The runs", "", columns, rows)
-	for i := range d.Runs {
-		r, of := &d.Runs[i], ""
-		if p.Several {
-			of = titles[i]
-		}
-		columns, rows = timesTable(r)
-		add("Times", of, columns, rows)
-		if len(r.Limits) > 1 {
-			columns, rows = limitsTable(r)
-			add("Each limit", of, columns, rows)
+		p.Runs, titles = append(p.Runs, run), append(titles, run.Title)
+		columns, rows := timesTable(r)
+		p.table("Times", of, columns, rows)
+		if columns, rows = limitsTable(r); len(rows) > 1 {
+			p.table("Each limit", of, columns, rows)
 		}
 		columns, rows = mostDeniedTable(r.MostDenied)
-		add("Denied most often", of, columns, rows)
+		p.table("Denied most often", of, columns, rows)
+	}
+	p.Subtitle = strings.Join(titles, " · ")
+	for _, name := range []string{"allowed", "denied", "errors", "dropped", "limit", warmUp} {
+		if present[name] {
+			p.Outcomes = append(p.Outcomes, name)
+		}
 	}
 }
 
-func pageTableOf(title, run string, columns []output.Column, rows [][]output.Cell) pageTable {
+// table adds a table, if it has rows.
+func (p *page) table(title, run string, columns []output.Column, rows [][]output.Cell) {
 	table := pageTable{Title: title, Run: run}
 	for _, column := range columns {
 		table.Header = append(table.Header, pageCell{Text: shortName(strings.ToLower(column.Header)), Right: column.Right})
@@ -164,12 +180,11 @@ func pageTableOf(title, run string, columns []output.Column, rows [][]output.Cel
 	for _, row := range rows {
 		cells := make([]pageCell, len(row))
 		for i, cell := range row {
-			cells[i] = pageCell{shortName(strings.TrimSpace(cell.Text)), pageClasses[cell.Style], columns[i].Right}
-			if cell.Style == output.Calm || cell.Style == output.Plain {
-				cells[i].Class = ""
-			}
+			cells[i] = pageCell{shortName(cell.Text), pageClasses[cell.Style], columns[i].Right}
 		}
 		table.Rows = append(table.Rows, cells)
 	}
-	return table
+	if len(rows) > 0 {
+		p.Tables = append(p.Tables, table)
+	}
 }

@@ -31,14 +31,19 @@ func (a Answer) Print(p *output.Printer) {
 	if len(d.Runs) == 1 {
 		over.timeline(&d.Runs[0])
 	}
-	kept := screen{Printer: p}
-	missed := promised(&kept, d, a.Verbose)
-	notes, left := alarms(d), mostLines+missed+tables-len(s.lines)-len(kept.lines)-1
+	promised, missed := screen{Printer: p}, 0
+	for _, f := range promises(d, !a.Verbose) {
+		promised.say(f)
+		if f.style == output.AtEnd {
+			missed = len(promised.lines)
+		}
+	}
+	notes, left := alarms(d), mostLines+missed+tables-len(s.lines)-len(promised.lines)-1
 	if a.Verbose || left > len(over.lines) { // of which one is for notes
 		s.lines = append(s.lines, over.lines...)
 		left -= len(over.lines)
 	}
-	s.lines = append(s.lines, kept.lines...)
+	s.lines = append(s.lines, promised.lines...)
 	s.notes(notes, left, a.Verbose)
 	if !a.Verbose && len(d.Runs) > 0 {
 		s.labelled("more", output.Faint, output.Faint, "-v: everything · --html FILE: a page with charts")
@@ -94,30 +99,6 @@ func (a Answer) evidence(s *screen) (tables int) {
 		}
 	}
 	return tables
-}
-
-// promised prints the thresholds and suggestions, of which those that were kept share a line, and returns how many lines
-// those have that were missed.
-func promised(s *screen, d *Document, verbose bool) (missed int) {
-	var kept []string
-	for _, f := range promises(d) {
-		if f.style == output.Calm && !verbose {
-			kept = append(kept, f.String())
-			continue
-		}
-		s.say(f)
-		if f.style == output.AtEnd {
-			missed = len(s.lines)
-		}
-	}
-	if len(kept) > 0 {
-		text := strings.Join(kept, " · ")
-		if width := max(s.Width, 80) - 2; output.Width(text) > width && len(kept) > 1 {
-			text = output.Count(int64(len(kept)), "threshold") + " kept"
-		}
-		s.say(finding{style: output.Calm, text: text})
-	}
-	return missed
 }
 
 // screen is what is printed of a report, a line after the other.

@@ -86,6 +86,7 @@ func LoadRun(algorithm string, seed uint64, worst float64, over int64) Run {
 		run.Timeline = append(run.Timeline, interval)
 	}
 	run.Requests = run.Allowed + run.Denied
+	run.Audit.Admitted = float64(run.Allowed)
 	for i := range int64(50) {
 		asked := int64(6000 / math.Pow(float64(i+1), 1.2))
 		allowed := min(asked, 310-i)

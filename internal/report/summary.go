@@ -24,7 +24,7 @@ func (a Answer) Markdown() []byte {
 	var rows [][]string
 	for _, f := range facts(d) {
 		if f.Name != "command" && f.Name != "made by" { // they are at the end
-			rows = append(rows, []string{f.Name, markdown.Text(f.text())})
+			rows = append(rows, []string{f.Name, markdown.Text(f.Text())})
 		}
 	}
 	if len(rows) > 0 {
@@ -32,7 +32,7 @@ func (a Answer) Markdown() []byte {
 	}
 	runsInMarkdown(d, &b)
 	var notes []string
-	for _, f := range append(promises(d), alarms(d)...) {
+	for _, f := range append(promises(d, false), alarms(d)...) {
 		notes = append(notes, f.mark()+" "+f.String())
 	}
 	bullets(&b, notes)

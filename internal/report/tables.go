@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/pkg/loadgen"
@@ -178,57 +177,3 @@ func mostDeniedTable(keys []KeyCount) (columns []output.Column, rows [][]output.
 	}
 	return columns, rows
 }
-
-// mostColumns is how many parts a timeline is drawn in.
-const mostColumns = 120
-
-// column is one part of a timeline: counts are summed up over its intervals, of
-// latencies it has the worst.
-type column struct {
-	loadgen.Interval
-	width time.Duration
-	// covers is how much of the width has intervals: less in the last column, where
-	// they do not come out even.
-	covers time.Duration
-	// warmup: it is of the warm-up, in which answers are only audited.
-	warmup bool
-}
-
-// columnsOf merges a timeline into at most that many columns.
-func columnsOf(r *Run, most int) []column {
-	if len(r.Timeline) == 0 {
-		return nil
-	}
-	width := max(r.IntervalMS, 1)
-	slots := r.Timeline[len(r.Timeline)-1].OffsetMS/width + 1
-	together := (slots + int64(most) - 1) / int64(most)
-	columns := make([]column, (slots+together-1)/together)
-	for i := range columns {
-		columns[i].OffsetMS = int64(i) * together * width
-		columns[i].width = fromMS(together * width)
-		columns[i].covers = fromMS(min(together, slots-int64(i)*together) * width)
-	}
-	for _, interval := range r.Timeline {
-		c := &columns[min(max(interval.OffsetMS, 0)/width/together, int64(len(columns)-1))]
-		c.Add(&interval)
-	}
-	for i := range columns {
-		c := &columns[i]
-		c.warmup = c.OffsetMS+c.width.Milliseconds()/2 < r.WarmupMS && c.Allowed+c.Denied+c.Errors+c.Dropped == 0
-	}
-	return columns
-}
-
-// outcomes are the layers of the throughput chart, from the bottom up.
-var outcomes = []struct {
-	name string
-	of   func(*column) int64
-}{
-	{"allowed", func(c *column) int64 { return c.Allowed }},
-	{"denied", func(c *column) int64 { return c.Denied }},
-	{"errors", func(c *column) int64 { return c.Errors }},
-	{"dropped", func(c *column) int64 { return c.Dropped }},
-}
-
-// warmUp is what a timeline calls the warm-up.
-const warmUp = "warm-up"
