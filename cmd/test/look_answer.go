@@ -37,11 +37,9 @@ type lookDocument struct {
 	// Shared: another subject was denied as well; null if that was not tried.
 	Shared *bool `json:"shared"`
 	// Back are the returns: each is when a denied subject was admitted again.
-	Back []lookReturn `json:"back"`
-	// DenialsRenew: denied requests kept the subject out.
-	DenialsRenew bool     `json:"denials_renew,omitempty"`
-	Dialects     []string `json:"dialects"` // of the headers, the newest first
-	Told         []string `json:"told"`     // what headers announce, such as X-RateLimit-Limit 10
+	Back     []lookReturn `json:"back"`
+	Dialects []string     `json:"dialects"` // of the headers, the newest first
+	Told     []string     `json:"told"`     // what headers announce, such as X-RateLimit-Limit 10
 	// LooksLike are limits that answer like that, and Commands check them. They are guesses.
 	LooksLike []string `json:"looks_like"`
 	Commands  []string `json:"commands"` // one for each of looks_like
@@ -76,7 +74,7 @@ func (a *lookAnswer) Document() any {
 	d := &lookDocument{
 		SchemaVersion: output.SchemaVersion, Endpoint: a.endpoint, Seen: a.Any(),
 		Passed: a.Passed, PassedInMS: output.Milliseconds(a.PassedIn),
-		Shared: a.Shared, Back: []lookReturn{}, DenialsRenew: a.Renews,
+		Shared: a.Shared, Back: []lookReturn{},
 		Dialects: append([]string{}, a.Dialects...), LooksLike: []string{},
 		Told: append([]string{}, a.announced()...), Commands: append([]string{}, a.commands...),
 		Notes: append([]string{}, a.Notes...), Requests: len(a.Events),
@@ -133,9 +131,6 @@ func (a *lookAnswer) facts() (facts [][2]string) {
 		}
 		text := fmt.Sprintf("%s to %s after a denial, %s at once", output.Duration(back.Least), output.Duration(back.Most), units)
 		add("back", "%s", text)
-	}
-	if a.Renews {
-		add("denials", "keep the subject out: who did not ask meanwhile was admitted sooner")
 	}
 	add("requests", "%s", sentInWords(a.Events, a.took))
 	return facts

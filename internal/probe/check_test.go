@@ -109,14 +109,14 @@ func TestLiesAreCaught(t *testing.T) {
 		}, "", checkHeaders, "1 too many"},
 		{"a reset that is long past", "fixed-window:10/10s", headers.DialectXUnix, func(s *server, _ *ours) {
 			s.lie = set("X-RateLimit-Reset", func(_ *store.Decision, now time.Time) int64 { return now.Unix() - 15 })
-		}, "", checkHeaders, "in the past, and nothing is back before its answer, also if the clocks differ by 3 s"},
+		}, "", checkHeaders, "in the past, and nothing is back before its answer, also if the clocks differ by 3s"},
 		{"a date that is long past", "fixed-window:10/10s", "date", func(s *server, _ *ours) {
 			s.lie = func(h http.Header, d *store.Decision, now time.Time) {
 				if !d.Allowed {
 					h.Set("Retry-After", now.Add(d.RetryAfter-6*time.Second).UTC().Format(http.TimeFormat))
 				}
 			}
-		}, "", checkRetryAfter, "later was denied, also if the clocks differ by 3 s"},
+		}, "", checkRetryAfter, "later was denied, also if the clocks differ by 3s"},
 		{"a wrong limit in the header", "fixed-window:10/10s", headers.DialectDraft8, func(s *server, _ *ours) {
 			s.lie = func(h http.Header, _ *store.Decision, _ time.Time) {
 				h.Set("RateLimit-Policy", `"default";q=20;w=10`)

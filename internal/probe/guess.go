@@ -1,8 +1,6 @@
 package probe
 
 import (
-	"cmp"
-	"slices"
 	"time"
 
 	"github.com/limitctl/limitctl/internal/endpoint"
@@ -13,36 +11,21 @@ import (
 // usual are periods that people choose, the likeliest first.
 var usual = []time.Duration{
 	time.Second, time.Minute, 10 * time.Second, time.Hour, 30 * time.Second, 5 * time.Second, 2 * time.Second, 15 * time.Second,
-	20 * time.Second, 3 * time.Second, 4 * time.Second, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 100 * time.Millisecond,
-	500 * time.Millisecond, 200 * time.Millisecond, 250 * time.Millisecond,
+	20 * time.Second, 3 * time.Second, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 100 * time.Millisecond,
+	500 * time.Millisecond, 200 * time.Millisecond,
 }
 
 // reach is a range of durations.
 type reach struct{ low, high time.Duration }
 
-func (r reach) has(d time.Duration) bool { return r.low <= d && d <= r.high }
-
-// usual returns the period of a range that people would choose; told is likelier than any, and 0 is none.
-func (r reach) usual(told time.Duration) time.Duration {
+// period returns the period of a range that people would choose; told is likelier than any.
+func (r reach) period(told time.Duration) (period time.Duration, isUsual bool) {
 	for _, period := range append([]time.Duration{told}, usual...) {
-		if period > 0 && r.has(period) {
-			return period
+		if period > 0 && r.low <= period && period <= r.high {
+			return period, true
 		}
 	}
-	return 0
-}
-
-// period returns a period of a range, with few digits.
-func (r reach) period(told time.Duration) time.Duration {
-	if period := r.usual(told); period > 0 {
-		return period
-	}
-	for unit := time.Minute; unit >= time.Millisecond; unit /= 10 {
-		if rounded := r.high.Truncate(unit); rounded > 0 && r.has(rounded) {
-			return rounded
-		}
-	}
-	return max(store.MinPeriod, r.high.Round(time.Millisecond))
+	return max(store.MinPeriod, r.high.Round(time.Millisecond)), false
 }
 
 // guess returns limits that answer like what was seen, the likeliest first. They are guesses, for somebody who checks them.
@@ -53,116 +36,69 @@ func (l *looker) guess() (limits []store.Limit) {
 			told = one
 		}
 	}
-	add := func(limit store.Limit) { limits = append(limits, limit) }
 	n, back := int64(l.seen.Passed), l.seen.Back
 	switch {
 	case len(back) == 0 || n == 0:
 		if told.Window > 0 && n <= told.Count {
-			add(store.Limit{Algorithm: store.FixedWindow, Count: told.Count, Period: told.Window})
+			limits = append(limits, store.Limit{Algorithm: store.FixedWindow, Count: told.Count, Period: told.Window})
 		}
 		if told.Window > 0 {
-			add(store.Limit{Count: told.Count, Period: told.Window})
+			limits = append(limits, store.Limit{Count: told.Count, Period: told.Window})
 		}
+		return limits
 	case int64(back[0].Units) <= n/2:
-		l.guessBucket(told, add)
-	default:
-		l.guessWindow(told, add)
+		return l.guessBucket(&told)
+	}
+	if told.Window <= 0 {
+		told.Window = l.read(l.denied()).RetryAfter
+	}
+	// What comes back all at once is a window. It began with the first request, unless the next one is shorter than that tells.
+	window := reach{back[0].After.Sub(l.first.Answered), back[0].By.Sub(l.first.Sent) + time.Millisecond}
+	period, isUsual := window.period(told.Window)
+	aligned := store.Limit{Algorithm: store.FixedWindow, Count: n, Period: period}
+	if len(back) > 1 {
+		between := reach{back[1].After.Sub(back[0].By), back[1].By.Sub(back[0].After) + time.Millisecond}
+		if other, is := between.period(told.Window); is && other != period || between.low > window.high {
+			aligned.Period = other
+			return []store.Limit{aligned}
+		}
+	}
+	limits = []store.Limit{aligned, {Algorithm: store.SlidingLog, Count: n, Period: period}, aligned}
+	if limits[0].FromFirst = true; !isUsual {
+		limits = limits[:2]
 	}
 	return limits
 }
 
-// guessWindow adds limits that give back all at once.
-func (l *looker) guessWindow(told headers.Limit, add func(store.Limit)) {
-	n, back := int64(l.seen.Passed), l.seen.Back
-	since := reach{back[0].After.Sub(l.first.Answered), back[0].By.Sub(l.first.Sent) + time.Millisecond} // the first request
-	between := since
-	renews := l.seen.Renews || l.anew
-	if told.Window <= 0 && (renews || since.usual(0) == 0) {
-		told.Window = l.read(l.denied()).RetryAfter
-	}
-	switch {
-	case renews:
-		since = reach{back[0].Pause, back[0].Quiet + time.Millisecond}
-		between = since
-	case len(back) > 1:
-		between = reach{back[1].After.Sub(back[0].By), back[1].By.Sub(back[0].After) + time.Millisecond}
-	}
-	fromFirst := reach{max(since.low, between.low), min(since.high, between.high)}
-	if fromFirst.low > fromFirst.high || fromFirst.usual(told.Window) == 0 && between.usual(told.Window) > 0 {
-		// The windows do not begin with a request.
-		add(store.Limit{Algorithm: store.FixedWindow, Count: n, Period: between.period(told.Window)})
-		return
-	}
-	period := fromFirst.period(told.Window)
-	add(store.Limit{Algorithm: store.FixedWindow, Count: n, Period: period, FromFirst: true})
-	add(store.Limit{Algorithm: store.SlidingLog, Count: n, Period: period})
-	add(store.Limit{Algorithm: store.FixedWindow, Count: n, Period: period})
-}
-
-// mostBuckets is how many buckets are offered.
-const mostBuckets = 2
-
-// guessBucket adds limits that give back a few units at a time: buckets, and sliding windows only if no bucket fits.
-func (l *looker) guessBucket(told headers.Limit, add func(store.Limit)) {
-	type fit struct {
-		limit store.Limit
-		rank  int
-		slack float64 // how far a refill is from contradicting the answers, as a part of it
-	}
-	n, back := int64(l.seen.Passed), l.seen.Back
-	var fits, others []fit
+// guessBucket returns limits that give back a few units at a time: a bucket that was full at the first request, of a size for which
+// a period is usual.
+func (l *looker) guessBucket(told *headers.Limit) (limits []store.Limit) {
+	const most = 2
 	marks := l.marks()
-	offer := func(to *[]fit, limit store.Limit, each reach, rank int) {
-		one, size := limit.Period/time.Duration(limit.Count), max(limit.Count, limit.Burst)
-		if size > 5 && size%5 > 0 {
-			rank += 2 // people choose round numbers
-		}
-		*to = append(*to, fit{limit, rank, float64(min(one-each.low, each.high-one)) / float64(one)})
+	least, size := int64(l.seen.Back[0].Units)+1, int64(l.seen.Passed)
+	if told.Window > 0 && least <= told.Count && told.Count <= size {
+		least, size = told.Count, told.Count
 	}
-	for size := int64(back[0].Units) + 1; size <= n; size++ {
-		each := refill(marks, size)
-		if each.low >= each.high {
+	for ; size >= least; size-- {
+		each, count := refill(marks, size), time.Duration(size)
+		if each.low >= each.high || size > 5 && size%5 > 0 && len(limits) > 0 { // people choose round numbers
 			continue
 		}
-		for _, period := range append([]time.Duration{told.Window}, usual...) {
-			if one := period / time.Duration(size); one > 0 && each.has(one) {
-				rank := map[bool]int{true: -4}[period == told.Window]
-				offer(&fits, store.Limit{Count: size, Period: period}, each, rank)
-			}
-		}
-		other := store.Limit{Count: 1, Period: each.period(0), Burst: size}
-		for _, period := range []time.Duration{time.Second, time.Minute, time.Hour} {
-			if count := int64(period / each.low); count > 0 && each.has(period/time.Duration(count)) {
-				other.Count, other.Period = count, period
-				break
-			}
-		}
-		offer(&others, other, each, 0)
-	}
-	if len(fits) == 0 {
-		fits = others
-	}
-	slices.SortStableFunc(fits, func(a, b fit) int { return cmp.Or(a.rank-b.rank, cmp.Compare(b.slack, a.slack)) })
-	for i, best := range fits {
-		if i < mostBuckets && !slices.ContainsFunc(fits[:i], func(f fit) bool { return f.limit == best.limit }) {
-			add(best.limit)
+		period, isUsual := reach{each.low * count, min(each.high, 1<<62/count) * count}.period(told.Window)
+		if isUsual && len(limits) < most {
+			limits = append(limits, store.Limit{Count: size, Period: period})
 		}
 	}
-	if len(fits) > 0 {
-		return
+	each := refill(marks, int64(l.seen.Passed))
+	if len(limits) > 0 || each.low >= each.high {
+		return limits
 	}
-	since := reach{back[0].After.Sub(l.first.Answered), back[0].By.Sub(l.first.Sent) + time.Millisecond}
-	if period := since.usual(told.Window); period > 0 {
-		add(store.Limit{Algorithm: store.SlidingLog, Count: n, Period: period})
-	}
-	if len(back) > 1 {
-		units := time.Duration(back[0].Units)
-		all := reach{back[1].After.Sub(back[0].By) * time.Duration(n) / units,
-			(back[1].By.Sub(back[0].After) + time.Millisecond) * time.Duration(n) / units}
-		if period := all.usual(told.Window); period > 0 {
-			add(store.Limit{Algorithm: store.SlidingCounter, Count: n, Period: period})
+	for _, period := range []time.Duration{time.Second, time.Minute, time.Hour} {
+		if count := period / each.low; count > 0 && period/count <= each.high {
+			return []store.Limit{{Count: int64(count), Period: period, Burst: int64(l.seen.Passed)}}
 		}
 	}
+	return nil
 }
 
 // mark is a denial, or an admission right before one, and how many had been admitted by then: at most, or at least.

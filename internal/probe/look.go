@@ -29,8 +29,6 @@ type Seen struct {
 	Shared *bool
 	// Back are the returns: each is when a denied subject was admitted again.
 	Back []Return
-	// Renews: denied requests kept the subject out, since all came back far sooner when it had not asked meanwhile.
-	Renews bool
 	// LooksLike are limits that answer like that, the likeliest first.
 	LooksLike []store.Limit
 	Notes     []string
@@ -47,9 +45,8 @@ type Denial struct {
 type Return struct {
 	// After and By bound the instant: the last denial was sent, and the admission was answered.
 	After, By time.Time
-	// Least and Most are the same since the first denial. Quiet is how long no request had been sent before the admission, and
-	// Pause the longest such time that was not enough.
-	Least, Most, Quiet, Pause time.Duration
+	// Least and Most are the same since the first denial.
+	Least, Most time.Duration
 	// Units are admitted at once then, or more if Open.
 	Units int
 	Open  bool
@@ -75,7 +72,6 @@ type looker struct {
 	seen    *Seen
 	subject string
 	first   *Event // the first that was admitted
-	anew    bool   // a denial said that the wait begins anew
 }
 
 // Look sends requests of one subject until one is denied, and then now and then until it is admitted again. After an error
@@ -95,9 +91,7 @@ func Look(ctx context.Context, config *Config) (*Seen, error) {
 	}
 	l.seen.Events = l.events
 	l.readHeaders()
-	if l.seen.LooksLike = l.guess(); l.seen.Renews {
-		l.note("the lines assume that denied requests do not count, since no limit can say that they do")
-	}
+	l.seen.LooksLike = l.guess()
 	return l.seen, err
 }
 
@@ -191,12 +185,9 @@ func (l *looker) awaitReturn() error {
 		return errSpent
 	}
 	l.step(l.timeLeft(), "waiting until a request is admitted again")
-	begin, longest, isLast := last, time.Duration(0), false
+	begin, isLast := last, false
 	for {
 		pause := l.pause(&begin, &last)
-		if longest == 0 && len(l.seen.Back) > 0 { // the pause that was long enough before, without a request meanwhile
-			pause = l.seen.Back[0].Quiet
-		}
 		if left := l.timeLeft() - lastRequest; pause > left && left > firstPause && !isLast {
 			pause, isLast = left, true
 		}
@@ -207,25 +198,18 @@ func (l *looker) awaitReturn() error {
 		if err != nil {
 			return err
 		}
+		if e.Outcome == endpoint.Denied {
+			last = e
+		}
 		if e.Outcome != endpoint.Allowed {
-			if e.Outcome == endpoint.Denied {
-				longest = max(longest, e.Sent.Sub(last.Answered), 1)
-				last = e
-				l.beginsAnew(&begin, &e)
-			}
 			continue
 		}
 		back := Return{After: last.Sent, By: e.Answered, Least: max(0, last.Sent.Sub(begin.Answered)), Most: e.Answered.Sub(begin.Answered),
-			Quiet: e.Sent.Sub(last.Answered), Pause: longest, Units: 1, Open: true}
+			Units: 1, Open: true}
 		more, err := l.exhaust(l.subject, min(l.seen.Passed+1, l.requestsLeft()))
 		back.Units += count(more, isAdmitted)
 		back.Open = !slices.ContainsFunc(more, isDenied)
-		if l.seen.Back = append(l.seen.Back, back); len(l.seen.Back) == 2 {
-			// A window is at most until its first return, and the next takes no less. A bucket gives back less.
-			first := l.seen.Back[0]
-			l.seen.Renews = min(first.Units, back.Units) >= l.seen.Passed &&
-				back.By.Sub(first.After) < first.After.Sub(l.first.Answered)*9/10
-		}
+		l.seen.Back = append(l.seen.Back, back)
 		return err
 	}
 }
@@ -255,19 +239,6 @@ func (l *looker) pause(first, last *Event) time.Duration {
 func (l *looker) retryAt(denial *Event) (at time.Time, told bool) {
 	r := l.read(denial)
 	return denial.Answered.Add(r.RetryAfter + r.RetryWithin + justAfter), r.RetryAfter != headers.NotTold
-}
-
-// beginsAnew notes a denial at an instant that the first one of a wait named, if it says that the wait is as long again.
-func (l *looker) beginsAnew(first, again *Event) {
-	due, told := l.retryAt(first)
-	if !told || l.anew || again.Sent.Before(due) {
-		return
-	}
-	r, at := l.read(first), l.read(again)
-	if l.anew = r.RetryAfter > 0 && at.RetryAfter+mostLate > r.RetryAfter && at.RetryAfter >= mostLate; l.anew {
-		l.note("a denial said Retry-After: %s, and after that time another one said %s: each request may begin the wait anew",
-			r.RetryText, at.RetryText)
-	}
 }
 
 // readHeaders notes what the headers of all answers say.

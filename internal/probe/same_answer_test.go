@@ -33,7 +33,7 @@ func TestTheSameAnswerToAllIsSaid(t *testing.T) {
 	}{
 		{endpoint.Allowed, 401, "every answer was 401 Unauthorized, so the limit may not have been asked"},
 		{endpoint.Allowed, 302, "every answer was 302 Found, so the limit may not have been asked"},
-		{endpoint.Allowed, 200, "48 of 48 requests were admitted in 48 ms and none was denied; --requests N sends more"},
+		{endpoint.Allowed, 200, "48 of 48 requests were admitted in 48ms and none was denied; --requests N sends more"},
 		{endpoint.Denied, 429, "every request was denied; look later"},
 	} {
 		synctest.Test(t, func(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/limitctl/limitctl/internal/endpoint"
@@ -18,33 +18,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// span writes a duration as exactly as a sentence needs it.
-func span(d time.Duration) string {
-	switch {
-	case d != 0 && d.Abs() < time.Millisecond/2:
-		return "under 1 ms"
-	case d < 0:
-		return "-" + span(-d)
-	case d >= time.Hour:
-		d = d.Round(time.Second)
-	case d >= 10*time.Second:
-		d = d.Round(100 * time.Millisecond)
-	case d >= time.Second:
-		d = d.Round(10 * time.Millisecond)
-	default:
-		d = d.Round(time.Millisecond)
-	}
-	if d >= time.Minute && d%time.Second == 0 {
-		return store.FormatPeriod(d)
-	}
-	if d >= time.Minute {
-		return d.String()
-	}
-	if d >= time.Second {
-		return fmt.Sprintf("%.6g s", d.Seconds()) // no more digits than it was rounded to
-	}
-	return fmt.Sprintf("%d ms", d.Milliseconds())
-}
+// span writes a duration to the millisecond.
+func span(d time.Duration) string { return d.Round(time.Millisecond).String() }
 
 const (
 	// justAfter is how long after an instant the probe sends a request that should be admitted from then on, and
@@ -81,10 +56,9 @@ type session struct {
 	alone  int    // requests of a subject that go one by one
 	failed int    // the number of requests without an answer, in a row
 
-	statuses statuses
+	denied []int // statuses that were found to be those of denials
 
-	mutex  sync.Mutex
-	sent   int
+	sent   atomic.Int64
 	events []Event // in the order in which they were answered
 }
 
@@ -124,9 +98,7 @@ func (s *session) subject() (string, error) {
 
 // requestsLeft returns how many requests may still be sent.
 func (s *session) requestsLeft() int {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	return s.config.Quota - s.sent
+	return max(0, s.config.Quota-int(s.sent.Load()))
 }
 
 // timeLeft returns how much of the probe's time is left: very long if it may take any time.
@@ -163,8 +135,8 @@ func (s *session) sendBy(client endpoint.Client, event Event) (Event, error) {
 	if event.Sent.IsZero() {
 		return event, err
 	}
-	s.statuses.take(&event)
-	return event, cmp.Or(err, s.add([]Event{event}))
+	err = cmp.Or(err, s.add(&event))
+	return event, err
 }
 
 // sendOne sends one request. It adds no event, and any goroutine can call it. Beside an error the event is the
@@ -176,7 +148,7 @@ func (s *session) sendOne(client endpoint.Client, event Event) (Event, error) {
 	if s.timeLeft() < 0 {
 		return Event{}, errTime
 	}
-	if !s.takeRequest() {
+	if s.sent.Add(1) > int64(s.config.Quota) {
 		return Event{}, errRequests
 	}
 	before := time.Now()
@@ -207,25 +179,14 @@ func (s *session) sendOne(client endpoint.Client, event Event) (Event, error) {
 	return event, s.ctx.Err()
 }
 
-func (s *session) takeRequest() bool {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	if s.sent >= s.config.Quota {
-		return false
-	}
-	s.sent++
-	return true
-}
-
-// add stores events, and gives up after too many failures in a row.
-func (s *session) add(events []Event) error {
-	s.events = append(s.events, events...)
-	for i := range events {
-		if events[i].Outcome != endpoint.Failed {
-			s.failed = 0
-		} else if s.failed++; s.failed >= mostFailures {
-			return fmt.Errorf("%w: %w", errNoAnswers, failure(&events[i]))
-		}
+// add stores an event, and gives up after too many failures in a row.
+func (s *session) add(e *Event) error {
+	s.classify(e)
+	s.events = append(s.events, *e)
+	if e.Outcome != endpoint.Failed {
+		s.failed = 0
+	} else if s.failed++; s.failed >= mostFailures {
+		return fmt.Errorf("%w: %w", errNoAnswers, failure(e))
 	}
 	return nil
 }
@@ -237,29 +198,45 @@ const (
 	sequentialFor = time.Second
 )
 
-// exhaust sends up to most requests of a subject as fast as the workers can, until one is denied.
-func (s *session) exhaust(subject string, most int) (events []Event, err error) {
-	odd, begin := 0, time.Now() // answers in a row that may be denials
-	for len(events) < most && !slices.ContainsFunc(events, isDenied) {
-		n := 1
-		if (len(events) >= s.alone || time.Since(begin) > sequentialFor) && s.config.Workers > 1 {
-			n = min(s.config.Workers, most-len(events))
+// exhaust sends up to most requests of a subject as fast as the workers can, until one is denied. It returns their events.
+func (s *session) exhaust(subject string, most int) ([]Event, error) {
+	first, begin := len(s.events), time.Now()
+	for n := 0; n < most && !slices.ContainsFunc(s.events[first:], isDenied); n = len(s.events) - first {
+		atOnce := 1
+		if (n >= s.alone || time.Since(begin) > sequentialFor) && s.config.Workers > 1 {
+			atOnce = min(s.config.Workers, most-n)
 		}
-		more, err := s.sendAtOnce(subject, n)
-		for i := range more {
-			if odd = s.statuses.inARow(&more[i], odd); odd == enoughOdd {
-				s.isDenial(more[i].Status)
-			}
-		}
-		events = append(events, more...)
-		for i := range events {
-			s.statuses.take(&events[i])
-		}
-		if err != nil {
-			return events, err
+		err := s.sendAtOnce(subject, atOnce)
+		if s.findDenials(); err != nil {
+			return s.events[first:], err
 		}
 	}
-	return events, nil
+	return s.events[first:], nil
+}
+
+// enoughOdd is the number of answers in a row with the same unusual status after which it counts as that of a denial.
+const enoughOdd = 3
+
+// findDenials takes a status such as 503 for that of denials if the last answers all have it, and one was admitted before with another.
+func (s *session) findDenials() {
+	i := slices.IndexFunc(s.events, isAdmitted)
+	if n := len(s.events) - enoughOdd; i < 0 || n <= i || s.events[i].Status == s.events[n].Status ||
+		slices.ContainsFunc(s.events[n:], func(e Event) bool {
+			return e.Err != nil || e.Outcome == endpoint.Denied || e.Status != s.events[n].Status
+		}) {
+		return
+	}
+	s.denied = append(s.denied, s.events[len(s.events)-1].Status)
+	for i := range s.events {
+		s.classify(&s.events[i])
+	}
+}
+
+// classify corrects the outcome of an answer that has the status of a denial.
+func (s *session) classify(e *Event) {
+	if e.Err == nil && slices.Contains(s.denied, e.Status) {
+		e.Outcome = endpoint.Denied
+	}
 }
 
 func isDenied(e Event) bool { return e.Outcome == endpoint.Denied }
@@ -277,13 +254,10 @@ func count(events []Event, is func(Event) bool) (n int) {
 }
 
 // sendAtOnce sends n requests of a subject at the same time.
-func (s *session) sendAtOnce(subject string, n int) ([]Event, error) {
+func (s *session) sendAtOnce(subject string, n int) error {
 	if n == 1 {
-		event, err := s.send(subject)
-		if event.Sent.IsZero() {
-			return nil, err
-		}
-		return []Event{event}, err
+		_, err := s.send(subject)
+		return err
 	}
 	events, failures := make([]Event, n), make([]error, n)
 	var group panics.Group
@@ -291,62 +265,12 @@ func (s *session) sendAtOnce(subject string, n int) ([]Event, error) {
 		group.Go(func() { events[i], failures[i] = s.sendOne(s.config.Client, Event{Subject: subject}) })
 	}
 	err := group.Wait()
-	kept := events[:0]
 	for i := range events {
-		err = cmp.Or(err, failures[i])
-		if !events[i].Sent.IsZero() {
-			s.statuses.take(&events[i])
-			kept = append(kept, events[i])
+		if err = cmp.Or(err, failures[i]); !events[i].Sent.IsZero() {
+			err = cmp.Or(err, s.add(&events[i]))
 		}
 	}
-	return kept, cmp.Or(err, s.add(kept))
-}
-
-// statuses tells denials from failures where the endpoint denies with another status, such as 503. The zero statuses
-// knows none yet.
-type statuses struct {
-	usual  int          // of the first admitted answer
-	denied map[int]bool // those found to be denials
-	odd    int          // the last one that was neither
-}
-
-// take corrects the outcome of an answer by the statuses that are known.
-func (s *statuses) take(e *Event) {
-	switch {
-	case e.Err != nil || e.Outcome == endpoint.Denied:
-	case s.denied[e.Status]:
-		e.Outcome = endpoint.Denied
-	case s.usual == 0 && e.Outcome == endpoint.Allowed:
-		s.usual = e.Status
-	}
-}
-
-// enoughOdd is the number of answers in a row with the same unusual status after which the status counts as a
-// denial, and not as a failure.
-const enoughOdd = 3
-
-// inARow returns how many answers in a row, including this one, had the same status that is neither the usual one
-// nor a known denial.
-func (s *statuses) inARow(e *Event, before int) int {
-	if e.Err != nil || e.Outcome == endpoint.Denied || s.usual == 0 || e.Status == s.usual {
-		return 0
-	}
-	if before > 0 && e.Status != s.odd {
-		before = 0
-	}
-	s.odd = e.Status
-	return before + 1
-}
-
-// isDenial marks a status as a denial, also for earlier events.
-func (s *session) isDenial(status int) {
-	if s.statuses.denied == nil {
-		s.statuses.denied = make(map[int]bool)
-	}
-	s.statuses.denied[status] = true
-	for i := range s.events {
-		s.statuses.take(&s.events[i])
-	}
+	return err
 }
 
 // read reads the header of an answer, by the clock of the first answer.
