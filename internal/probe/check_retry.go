@@ -8,8 +8,6 @@ import (
 	"github.com/limitctl/limitctl/internal/endpoint"
 	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/internal/probe/headers"
-	"github.com/limitctl/limitctl/pkg/loadgen/audit"
-	"github.com/limitctl/limitctl/pkg/loadgen/audit/interval"
 )
 
 // retryAfter checks that Retry-After is there and true.
@@ -18,7 +16,7 @@ func (e *proof) retryAfter() Check {
 		Expected: "on each denial, in seconds or as a date, not too early and at most 1 s late"}
 	var said headers.Retries
 	apart := e.apart()
-	waited, nearest, within := "", time.Duration(0), time.Duration(0)
+	waited, nearest := "", time.Duration(0)
 	for i := range e.keys {
 		events := e.keys[i].events
 		for n, event := range events {
@@ -33,7 +31,6 @@ func (e *proof) retryAfter() Check {
 			case r.RetryAfter == headers.NotTold:
 				continue
 			}
-			within = max(within, r.RetryWithin)
 			wrong, seen, gap := e.retried(r, apart, events, n)
 			if wrong != "" {
 				return failed(c, fmt.Sprintf("Retry-After: %s%s", r.RetryText, wrong))
@@ -44,7 +41,6 @@ func (e *proof) retryAfter() Check {
 			}
 		}
 	}
-	lie := e.retryLies()
 	switch {
 	case said.Wrong() != "":
 		return failed(c, said.Wrong())
@@ -54,14 +50,6 @@ func (e *proof) retryAfter() Check {
 		c.Moot = true
 		c.Seen = fmt.Sprintf("missing, but it is only asked for with status %d, and denials have %d", http.StatusTooManyRequests,
 			said.Status)
-	case lie.Answers > 0:
-		wait, word := time.Duration(lie.TrueMost), "at the latest"
-		if lie.Reported < lie.True {
-			wait, word = time.Duration(lie.True), "at the earliest"
-		}
-		return failed(c, fmt.Sprintf(
-			"Retry-After is %s, but the limit admits it after %s %s%s", span(time.Duration(lie.Reported)), span(wait),
-			word, clocks(within)))
 	case waited != "":
 		c.Verdict, c.Seen = Pass, waited
 		if apart > 0 {
@@ -71,21 +59,6 @@ func (e *proof) retryAfter() Check {
 		c.Seen = fmt.Sprintf("it is on %s, and the probe did not wait that long", output.Plural(said.Told, "denial"))
 	}
 	return c
-}
-
-// retryLies returns the waits that cannot be true of the limit, if it is kept.
-func (e *proof) retryLies() (none audit.Lie) {
-	if !e.isKept() {
-		return none
-	}
-	finding := e.audit(&e.limit, e.keys, func(event *Event) *interval.Reported {
-		reported := headers.Reported(nil)
-		if !e.readings[event].ReportRetry(reported) {
-			return nil
-		}
-		return reported
-	}).Finding()
-	return finding.Lies[audit.RetryAfter]
 }
 
 // apart returns the longest wait if denials of one wait name instants that go up and down by more than a second, and 0 if not.
