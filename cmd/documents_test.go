@@ -36,7 +36,6 @@ var documents = []document{
 	{"stepin/backupsAnswer", "Backups", "`undo --list` and `undo --prune`"},
 	{"see/doctorAnswer.Document", "An examination", "`doctor`"},
 	{"report/Document", "A report", "`loadtest`, `simulate` and `report`; [load testing](load-testing.md#as-json) explains the figures"},
-	{"test/sample", "A second of a load test", "`loadtest --samples`, a line for each"},
 	{"report/Comparison", "A comparison", "`report --against`"},
 	{"test/lookDocument", "What a probe saw", "`probe`"},
 	{"test/probeDocument", "A probe of a limit", "`probe --limit`"},

@@ -28,7 +28,6 @@ type loadtestOptions struct {
 	loadOptions
 	endpointFlags
 	reportingOptions
-	samples        string // a file
 	policyName     string
 	implementation string
 	abortOnFail    bool
@@ -58,8 +57,6 @@ a closed loop: each worker sends a request when its last one is answered. A
 Several --limit are decided together. --algorithm all, or a list, runs the same
 load under each algorithm, one after the other, and compares them.
 
---samples streams the figures of each second while the load test runs.
-
 The keys have a prefix of their own and are removed at the end.
 Loadtest refuses contexts that are read-only or protected. Ctrl-C ends the load,
 waits for the answers under way, and reports; a second Ctrl-C stops at once.
@@ -78,8 +75,7 @@ no decision; if the verdict is inconclusive for another reason, 0, and 1 with
 		Example: `  limitctl loadtest --limit 100/1s --rate 500 --duration 2s
   limitctl loadtest --limit 100/1s --algorithm all --scenario boundary --duration 1500ms
   limitctl loadtest --limit 1000/1m --workers 64 --keys 1000 --distribution zipf:1.2 --duration 1s -o json
-  limitctl loadtest --policy api tenant=acme --keys 20 --stages 1s:200,1s:0 --threshold 'errors==0'
-  limitctl loadtest --limit 100/1s --rate 500 --duration 3s --samples seconds.jsonl`,
+  limitctl loadtest --policy api tenant=acme --keys 20 --stages 1s:200,1s:0 --threshold 'errors==0'`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			plan, err := o.parse(cmd, args)
 			if err != nil {
@@ -101,8 +97,6 @@ no decision; if the verdict is inconclusive for another reason, 0, and 1 with
 	flags.StringVar(&o.implementation, "implementation", experiment.Script,
 		"`NAME` of how to decide in Redis: script, or naive (several commands, to see what an audit finds)")
 	cli.GroupFlags(cmd, endpointTitle, o.endpointFlags.addFlags)
-	flags.StringVar(&o.samples, "samples", "",
-		"write the figures of each second to `FILE` as a JSON line when it ends, or to standard output for -, in place of the answer")
 	flags.BoolVar(&o.abortOnFail, "abort-on-fail", false,
 		"end the run as soon as a threshold cannot be met any more")
 	flags.BoolVar(&o.keep, "keep", false, "keep the run's keys in the store, to look at them")
@@ -110,7 +104,6 @@ no decision; if the verdict is inconclusive for another reason, 0, and 1 with
 	cmd.RegisterFlagCompletionFunc("implementation",
 		cobra.FixedCompletions([]string{experiment.Script, experiment.Naive}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.RegisterFlagCompletionFunc("max-errors", cobra.NoFileCompletions)
-	cmd.MarkFlagFilename("samples", "jsonl")
 	return cmd
 }
 
@@ -136,9 +129,6 @@ func (o *loadtestOptions) parse(cmd *cobra.Command, args []string) (plan *loadte
 		return nil, err
 	}
 	if plan.promises, err = o.reportingOptions.parse(cmd, o.Globals, report.LoadTest); err != nil {
-		return nil, err
-	}
-	if err = o.checkSamples(cmd); err != nil {
 		return nil, err
 	}
 	var isShare bool
@@ -198,30 +188,13 @@ func runLoadtest(ctx context.Context, o *loadtestOptions, plan *loadtestPlan) (e
 			return err
 		}
 	}
-	if o.samples != "" {
-		stream, err := newStream(o.Globals, o.samples)
-		if err != nil {
-			return err
-		}
-		plan.EachSecond = func(algorithm, limit string, second *loadgen.Second) {
-			stream.add(&sample{output.SchemaVersion, algorithm, limit, *second})
-		}
-		defer func() {
-			switch unwritten := stream.end(); {
-			case errors.Is(err, cli.ErrDenied) && unwritten != nil: // a pipeline needs the verdict
-				o.Note("%s", o.WithoutSecrets(cli.Message(unwritten)))
-			default:
-				err = errors.Join(err, unwritten)
-			}
-		}()
-	}
 	watcher := &loadtestWatcher{global: o.Globals, several: len(plan.Candidates) > 1}
 	document, failure := plan.Run(ctx, watcher)
 	if len(document.Runs) == 0 {
 		return failure
 	}
 	document.MaxErrors = &plan.mayFail
-	err = o.finish(o.Globals, document, plan.promises, o.samples == cli.StandardOutput)
+	err = o.finish(o.Globals, document, plan.promises)
 	var left *experiment.LeftoverError
 	switch {
 	case failure == nil:

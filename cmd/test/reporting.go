@@ -79,9 +79,9 @@ func (o *reportingOptions) parse(cmd *cobra.Command, g *cli.Globals, kind report
 	return promises, o.summaryFlags.check(cmd, g)
 }
 
-// finish prints the document, unless something else replaces it, writes its files, and returns ErrDenied if a threshold was missed
-// or an audit failed.
-func (o *reportingOptions) finish(g *cli.Globals, document *report.Document, promises []report.Expression, replaced bool) error {
+// finish prints the document, unless a summary replaces it, writes its files, and returns ErrDenied if a threshold was missed or
+// an audit failed.
+func (o *reportingOptions) finish(g *cli.Globals, document *report.Document, promises []report.Expression) error {
 	// A run may lack the metric of a threshold. The rest is printed anyway.
 	document.Origin = origin(g)
 	_, failure := document.Evaluate(promises)
@@ -90,7 +90,7 @@ func (o *reportingOptions) finish(g *cli.Globals, document *report.Document, pro
 	} else if err != nil {
 		failure = errors.Join(err, failure)
 	}
-	if !replaced && !o.summaryFlags.replacesAnswer() {
+	if !o.summaryFlags.replacesAnswer() {
 		if err := g.Print(report.Answer{Report: document, Verbose: g.Verbose}); err != nil {
 			return errors.Join(err, failure)
 		}

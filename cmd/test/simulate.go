@@ -172,7 +172,7 @@ func runSimulate(ctx context.Context, o *simulateOptions, plan *simulatePlan) (e
 			warnBesideReport(o.Globals, run.Limit+": "+warning)
 		}
 	}
-	return o.finish(o.Globals, document, plan.promises, false)
+	return o.finish(o.Globals, document, plan.promises)
 }
 
 // simulateWatcher shows the progress of a simulation. It is a [experiment.SimulationObserver].

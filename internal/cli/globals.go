@@ -139,10 +139,8 @@ type Env struct {
 	MakeDir        func(path string) error
 	// BeingWritten reports whether a process has a file of Create still open.
 	BeingWritten func(path string) bool
-	// Stream opens a file that grows while others read it; see [files.Stream].
-	Stream func(path string, extend bool) (io.WriteCloser, error)
-	// KeepOn says that from now on a write to a pipe that nobody reads is an error, and does not end the process.
-	KeepOn func()
+	// Extend opens a file that others write, too; see [files.Extend].
+	Extend func(path string) (io.WriteCloser, error)
 	// Keep takes the right to read one of limitctl's own files from other users.
 	Keep   func(path string)
 	Remove func(path string) error

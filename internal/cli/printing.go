@@ -183,7 +183,7 @@ func WriteSummary(g *Globals, path string, text []byte) error {
 		_, err := g.Printer().Data.Write(text)
 		return err
 	case path == g.Env.Getenv("GITHUB_STEP_SUMMARY"):
-		file, err := g.Env.Stream(path, true)
+		file, err := g.Env.Extend(path)
 		if err != nil {
 			return err
 		}
@@ -213,7 +213,7 @@ func CheckPlaces(cmd *cobra.Command, g *Globals) error {
 		read[g.Env.Follow(path)] = true
 	}
 	taken := map[string]string{} // the flag that names a file
-	for _, flag := range []string{"save", "html", "markdown", "junit", "samples"} {
+	for _, flag := range []string{"save", "html", "markdown", "junit"} {
 		if !flags.Changed(flag) {
 			continue
 		}

@@ -34,7 +34,7 @@ func Env(t *testing.T) *cli.Env {
 		WriteFile: files.Write, WriteShared: files.WriteShared, CanWrite: files.CanWrite, Follow: files.Follow,
 		Create: files.Create, BeingWritten: files.IsBeingWritten,
 		Append: files.Append, MakeDir: files.MakeDir, Keep: files.Keep, Remove: os.Remove,
-		Stream: files.Stream, KeepOn: func() {},
+		Extend:  files.Extend,
 		Account: func() string { return "builder" }, Host: func() string { return "here" },
 		Now: func() time.Time { return now },
 		Sleep: func(ctx context.Context, d time.Duration) error {

@@ -37,9 +37,6 @@ type LoadTest struct {
 	Endpoint *EndpointPlan
 	// Keep leaves the keys of the runs where they are.
 	Keep bool
-	// EachSecond, if set, is called with each second of each run and the limits of the run, as a report names them. It must
-	// not wait.
-	EachSecond func(algorithm, limit string, second *loadgen.Second)
 }
 
 // LoadTestObserver follows a load test.
@@ -182,13 +179,11 @@ func (r *loadRun) drive(ctx context.Context, target Target, clock Clock, l *work
 				r.Load.Scenario.Name, output.Duration(setting.ToEdge))}
 		}
 	}
-	each, planned := r.eachSecond(l, setting)
 	config := loadgen.Config{
 		Store: target, Population: l.population.Population, Load: r.Load.Arrivals(setting),
 		Mix: r.Load.Mix, Seed: r.Load.Seed,
 		Workers: r.Load.Workers, Duration: r.end(l), Requests: r.Load.Requests, Warmup: r.Load.Warmup,
 		Timeout: r.Timeout, LateAfter: lateAfter, Skew: clock.Skew, Divided: target.Describe().Divided, Intervals: r.intervals(),
-		EachSecond: each, Planned: planned,
 	}
 	r.follow(l, &config)
 	result := loadgen.Run(ctx, config)
@@ -207,16 +202,6 @@ func (r *loadRun) drive(ctx context.Context, target Target, clock Clock, l *work
 		return run, result.FirstError
 	}
 	return run, nil
-}
-
-// eachSecond returns what gets the seconds of the run, and the load once more, to count what was planned. Both are nil if nobody
-// wants to know.
-func (r *loadRun) eachSecond(l *workload, setting loadgen.Setting) (each func(*loadgen.Second), planned loadgen.Load) {
-	if r.EachSecond == nil {
-		return nil, nil
-	}
-	algorithm, limit := algorithmWords(l.limits), limitWords(l.limits)
-	return func(second *loadgen.Second) { r.EachSecond(algorithm, limit, second) }, r.Load.Arrivals(setting)
 }
 
 // end is when nothing more is sent: after the duration that was asked for. A load with an

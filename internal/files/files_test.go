@@ -243,17 +243,17 @@ func TestWriteGoesToTheEndOfAPath(t *testing.T) {
 		}
 		checkError(t, "CanWrite", path, files.CanWrite(path), test.want)
 		checkError(t, "WriteShared", path, files.WriteShared(path, []byte("one")), test.want)
-		stream, err := files.Stream(path, false)
-		checkError(t, "Stream", path, err, test.want)
+		stream, err := files.Extend(path)
+		checkError(t, "Extend", path, err, test.want)
 		if test.want != "" {
 			continue
 		}
 		_, err = stream.Write([]byte("two"))
 		check(t, errors.Join(err, stream.Close()))
-		got, want := []byte(nil), "two"
+		got, want := []byte(nil), "onetwo"
 		switch test.end {
 		case "fifo":
-			got, want = make([]byte, 6), "onetwo"
+			got = make([]byte, 6)
 			_, err = io.ReadFull(fifo, got)
 		case "given": // where others go on to write
 			want = "onetwothree"

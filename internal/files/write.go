@@ -81,16 +81,12 @@ func Follow(path string) string {
 	return path
 }
 
-// Stream opens a file that grows while others read it. It extends or empties a file that exists, and opens anything else as
-// WriteShared does.
-func Stream(path string, extend bool) (io.WriteCloser, error) {
+// Extend opens a file that others write and read, too. It extends a file that exists, and opens anything else as WriteShared
+// does.
+func Extend(path string) (io.WriteCloser, error) {
 	end, _, file, err := open(path)
 	if err == nil && file == nil {
-		how := os.O_TRUNC
-		if extend {
-			how = os.O_APPEND
-		}
-		file, err = os.OpenFile(end, os.O_WRONLY|os.O_CREATE|how|readfile.Unblocked, 0o666)
+		file, err = os.OpenFile(end, os.O_WRONLY|os.O_CREATE|os.O_APPEND|readfile.Unblocked, 0o666)
 	}
 	if err != nil {
 		return nil, err

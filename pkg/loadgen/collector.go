@@ -45,7 +45,6 @@ type collector struct {
 	pending   []answer       // those not yet audited
 	intervals *intervalAudit // nil unless intervals are audited
 	spare     batch
-	seconds   *seconds // nil unless they are told
 
 	// As in the [Result].
 	latency, service, allowedService, deniedService, errorLatency, lag *hdrhistogram.Histogram
@@ -64,7 +63,6 @@ func newCollector(r *runner) *collector {
 	c.auditors = r.Population.auditors()
 	r.ahead.Store(c.clock.farAhead().Microseconds())
 	c.intervals = newIntervalAudit(r)
-	c.seconds = newSeconds(r)
 	return c
 }
 
@@ -95,9 +93,6 @@ func (c *collector) collect(finished <-chan struct{}) {
 		}
 		c.run.pulse.Store(int64(c.run.elapsed() - slept - collectEvery))
 		c.step()
-		if c.seconds != nil {
-			c.seconds.tell(c.run.elapsed(), c.dropped())
-		}
 		if now := c.run.elapsed(); c.run.Progress != nil && now-told >= cmp.Or(c.run.ProgressEvery, ProgressEvery) {
 			told = now
 			if !c.run.Progress(c.result(now)) {
@@ -148,7 +143,7 @@ func (c *collector) fetchAll() {
 			s := &b.samples[i]
 			c.add(s)
 			if !s.warmup && (s.outcome == failed || s.outcome == unknown) {
-				c.addError(s, b.errors[errored])
+				c.addError(b.errors[errored])
 				errored++
 			}
 			c.time(s, b.answers[first:first+int(s.answers)])
@@ -216,7 +211,6 @@ func (c *collector) add(s *sample) {
 	if decided {
 		p.Decided++
 	}
-	c.seconds.add(s)
 	if s.warmup {
 		return
 	}
@@ -289,9 +283,8 @@ func (i *Interval) time(h *hdrhistogram.Histogram) {
 
 // addError counts the error of a request by its text. The number of different texts is bounded, since each error can have its
 // own.
-func (c *collector) addError(s *sample, err error) {
-	late := sys.IsTimeout(err)
-	if late {
+func (c *collector) addError(err error) {
+	if sys.IsTimeout(err) {
 		c.partial.TimedOut++
 	}
 	text := err.Error()
@@ -302,7 +295,6 @@ func (c *collector) addError(s *sample, err error) {
 		c.partial.FirstError = err
 	}
 	c.errors[text]++
-	c.seconds.addError(s, text, late)
 }
 
 // dropped returns how many requests were dropped so far.

@@ -46,10 +46,6 @@ type Config struct {
 	// the time between two calls, by default [ProgressEvery].
 	Progress      func(*Result) (goOn bool)
 	ProgressEvery time.Duration
-	// EachSecond, if set, is called with each second of the run, in order and soon after its end. It must not wait.
-	EachSecond func(*Second)
-	// Planned is Load once more, of which the seconds count what was planned. It may be nil.
-	Planned Load
 }
 
 // drainGrace is the time after the end of a run in which a request that was due before the end may still be sent.
@@ -129,7 +125,6 @@ func Run(ctx context.Context, config Config) *Result {
 		// The time that this machine needs to drop requests is not part of the run.
 		elapsed = max(r.end, r.collector.answered)
 	}
-	r.collector.seconds.end(elapsed, r.collector.dropped())
 	return r.collector.result(elapsed)
 }
 
