@@ -52,8 +52,9 @@ house: ## budgets and other rules of the sources
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "gofmt -w $$unformatted"; exit 1; }
 	go test ./internal/house
 
+BUILD_DEMO  := CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -tags demo -o bin/demo ./docs/demo
 demo: build ## the first ten minutes in one: a leak found, a figure, a night; on a Redis of its own, or on a file
-	@CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -tags demo -o bin/demo ./docs/demo
+	@$(BUILD_DEMO)
 	@bin/demo bin/limitctl
 
 prove: ## repeat what README claims: answers beside a model, and takes a second beside redis_rate; a minute or two
@@ -139,6 +140,7 @@ site: ## write the documentation as a site that works offline to bin/site; a dea
 
 pictures: build ## make the pictures of docs/images anew; best on a quiet machine
 	@sh docs/install-test-tools.sh redis-server chromium termtosvg
+	@$(BUILD_DEMO) && bin/demo bin/limitctl docs/images/figure.svg
 	@sh docs/pictures.sh bin/limitctl
 
 clean:
