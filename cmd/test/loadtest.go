@@ -367,9 +367,12 @@ func (w *loadtestWatcher) Kept(prefix string) {
 // progressWords describes the progress of a run.
 func progressWords(r *loadgen.Result, length time.Duration) string {
 	elapsed := time.Duration(r.DurationMS) * time.Millisecond
-	text := fmt.Sprintf(" %s of %s, %s sent, %s/s", output.Duration(min(elapsed, length).Truncate(time.Second)),
+	text := fmt.Sprintf(" %s/%s, %s sent, %s/s", output.Duration(min(elapsed, length).Truncate(time.Second)),
 		output.Duration(length.Round(time.Second)), progress.Count(r.Requests),
 		progress.Count(int64(float64(r.Requests)/max(elapsed, time.Millisecond).Seconds())))
+	if left := (length - elapsed).Round(time.Second); left > 0 {
+		text += ", " + output.Duration(left) + " left"
+	}
 	if r.Latency != nil {
 		text += fmt.Sprintf(", %s denied, p99 %s", progress.Count(r.Denied), output.Micros(r.Latency.P99))
 	}
