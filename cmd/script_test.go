@@ -30,7 +30,7 @@ import (
 func TestMain(m *testing.M) {
 	testscript.Main(unhurried{m}, map[string]func(){
 		"limitctl": func() {
-			for _, name := range []string{"LIMITCTL_STORE", "LIMITCTL_CONTEXT"} {
+			for _, name := range []string{"LIMITCTL_STORE", "LIMITCTL_CONTEXT", "LIMITCTL_CONFIG"} {
 				if os.Getenv(name) == unset {
 					os.Unsetenv(name)
 				}

@@ -13,6 +13,7 @@ import (
 	"github.com/limitctl/limitctl/internal/operation"
 	"github.com/limitctl/limitctl/internal/outcome"
 	"github.com/limitctl/limitctl/internal/output"
+	"github.com/limitctl/limitctl/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -160,7 +161,7 @@ func runInspect(ctx context.Context, o *inspectOptions) error {
 			return err
 		}
 	}
-	return o.conclude(ctx, answer, &f, err)
+	return o.conclude(ctx, backend, answer, &f, err)
 }
 
 // printInspection prints an answer, row by row if the format allows it, since millions of keys in one document would
@@ -262,12 +263,12 @@ func (o *inspectOptions) stream(ctx context.Context, backend admin.Keyspace, p *
 	}
 	cli.WarnOfFormulas(o.Globals, p)
 	o.WarnOfUnread()
-	return o.conclude(ctx, nil, &f, err)
+	return o.conclude(ctx, backend, nil, &f, err)
 }
 
 // conclude prints notes that are not in the answer, and returns the error of the command. answer is nil if all keys
 // were printed.
-func (o *inspectOptions) conclude(ctx context.Context, answer inspection, f *operation.Found, err error) error {
+func (o *inspectOptions) conclude(ctx context.Context, backend admin.Keyspace, answer inspection, f *operation.Found, err error) error {
 	var printing *cli.OutputError
 	switch {
 	case errors.As(err, &printing):
@@ -279,7 +280,7 @@ func (o *inspectOptions) conclude(ctx context.Context, answer inspection, f *ope
 	}
 	cli.WarnOfOverrides(o.Globals, o.withoutOverrides)
 	if !o.Quiet {
-		o.explain(ctx, answer, f)
+		o.explain(ctx, backend, answer, f)
 	}
 	if some := f.Matched > 0 || o.Foreign && f.Foreign.Count() > 0; some && o.failIf || !some && o.failIfNone {
 		return cli.ErrDenied
@@ -291,7 +292,7 @@ func (o *inspectOptions) conclude(ctx context.Context, answer inspection, f *ope
 }
 
 // explain prints notes that are not in the rows.
-func (o *inspectOptions) explain(ctx context.Context, answer inspection, f *operation.Found) {
+func (o *inspectOptions) explain(ctx context.Context, backend admin.Keyspace, answer inspection, f *operation.Found) {
 	if answer, is := answer.(*inspectAnswer); is {
 		all := f.Matched
 		if o.Foreign {
@@ -310,5 +311,28 @@ func (o *inspectOptions) explain(ctx context.Context, answer inspection, f *oper
 	}
 	if f.Matched == 0 && f.Foreign.Count() == 0 && f.Unsure.Count == 0 {
 		cli.SayNothingMatches(ctx, o.Globals, &o.keys, o.where)
+		o.noteLonger(ctx, backend, f)
+	}
+}
+
+// fewKeys is how many keys of a store are looked at for a hint.
+const fewKeys = 10_000
+
+// noteLonger names the pattern of subjects that go on after the one that nothing was found of, if there are any in a small store.
+func (o *inspectOptions) noteLonger(ctx context.Context, backend admin.Keyspace, f *operation.Found) {
+	subject, exact := o.keys.Query.Subjects.Exact()
+	if !exact || o.Layouts != nil || f.Total > fewKeys {
+		return
+	}
+	longer := store.EscapeGlob(subject) + ":*"
+	pattern, err := store.ParsePattern(longer)
+	if err != nil {
+		return
+	}
+	for _, err := range backend.Scan(ctx, admin.Query{Subjects: pattern}) {
+		if err == nil {
+			o.Note("others begin like it: limitctl inspect %s", shell.Command(longer))
+		}
+		return
 	}
 }

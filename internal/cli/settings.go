@@ -174,6 +174,9 @@ func (g *Globals) Config() (*config.Config, error) {
 	if g.files != nil {
 		return g.files, nil
 	}
+	if g.ConfigFile == "" && g.Env.IsSet(configVariable) && g.Env.Getenv(configVariable) == "" {
+		return nil, Usagef("%s is set and empty; give it the path of a file, or unset it", configVariable)
+	}
 	c, err := config.Load(ConfigEnvironment(g))
 	if err != nil {
 		return nil, err
@@ -201,12 +204,15 @@ func ConfigEnvironment(g *Globals) config.Environment {
 	return e
 }
 
+// configVariable is the environment variable that names a configuration.
+const configVariable = "LIMITCTL_CONFIG"
+
 // publishedConfig is a --config that means the configuration that was published to the store.
 const publishedConfig = "store:"
 
 // FromStore reports whether the configuration is the one that was published to the store.
 func (g *Globals) FromStore() bool {
-	return g.ConfigFile == publishedConfig || g.ConfigFile == "" && g.Env.Getenv("LIMITCTL_CONFIG") == publishedConfig
+	return g.ConfigFile == publishedConfig || g.ConfigFile == "" && g.Env.Getenv(configVariable) == publishedConfig
 }
 
 // byUse is the origin of a context that "context use" has remembered.
