@@ -170,7 +170,7 @@ func TestHostileTextsComeOutAsText(t *testing.T) {
 			"RESETS IN": {"inspect", "*", "--all"}, "HOLDS": {"inspect", "*", "--foreign", "--all"},
 		} {
 			stdout, _ := w.try(t, args...)
-			rows, _, applied := strings.Cut(stdout, "\noverride ")
+			rows, _, applied := strings.Cut(stdout, "\n⚑ ")
 			if applied {
 				rows += "\n"
 			}
