@@ -331,7 +331,7 @@ func (o *inspectOptions) noteLonger(ctx context.Context, backend admin.Keyspace,
 	}
 	for _, err := range backend.Scan(ctx, admin.Query{Subjects: pattern}) {
 		if err == nil {
-			o.Note("others begin like it: limitctl inspect %s", shell.Command(longer))
+			o.Note("others begin like it: %s", shell.Command("limitctl", "inspect", longer))
 		}
 		return
 	}
