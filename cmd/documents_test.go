@@ -252,6 +252,7 @@ var shared = map[string]string{
 	"value":             "its value",
 	"verdict":           "`pass`, `fail` or `inconclusive`",
 	"version":           "its version",
+	"wait":              "how long `serve` holds a request until its turn",
 	"warn":              "the share of the limit in use from which an answer carries a warning",
 	"when":              "the attributes with which it applies",
 	"window_ends_at":    "when the window of a calendar ends: RFC 3339 by the clocks of its zone",

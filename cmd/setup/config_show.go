@@ -155,6 +155,7 @@ type policyDocument struct {
 	// LocalShare is present with on_error: local.
 	LocalShare string                `json:"local_share,omitempty"`
 	HashBy     []string              `json:"hash_by,omitempty"`
+	Wait       string                `json:"wait,omitempty"` // how long serve holds a request until its turn
 	Limits     []policyLimitDocument `json:"limits"`
 }
 
@@ -194,7 +195,10 @@ type overrideDocument struct {
 }
 
 func newPolicyDocument(p *policy.Policy) policyDocument {
-	document := policyDocument{p.OnError.String(), localShare(p), p.HashBy, nil}
+	document := policyDocument{OnError: p.OnError.String(), LocalShare: localShare(p), HashBy: p.HashBy}
+	if p.Wait > 0 {
+		document.Wait = store.FormatPeriod(p.Wait)
+	}
 	for i := range p.Limits {
 		l := &p.Limits[i]
 		limit := policyLimitDocument{l.Name, l.By, l.Stored().String(), l.Cost.String(), l.Shadow, warn(l), nil,

@@ -193,7 +193,7 @@ func runServe(ctx context.Context, o *serveOptions) error {
 	defer serve.SpareHeap()()
 	log := frame.events()
 	frame.meter.WatchOverrides(log.OverridesStale)
-	e := engine.New(store, &engine.Settings{File: c.File}, frame.engineOptions(log))
+	e := engine.New(store, &engine.Settings{File: c.File}, frame.engineOptions(ctx, log))
 	defer e.Close()
 	reloader.Apply = func(c *config.Config) { e.Replace(&engine.Settings{File: c.File}) }
 	frame.begin(c, where)
@@ -205,10 +205,11 @@ func runServe(ctx context.Context, o *serveOptions) error {
 		})
 	})
 
-	// The listeners. One gate bounds the requests of all clients.
-	gate := serve.NewGate(o.maxInFlight, frame.meter.Refused)
+	// The listeners. One gate bounds the requests of all clients, and one those that are held.
+	gate, held := serve.NewGate(o.maxInFlight, frame.meter.Refused), serve.NewGate(o.maxInFlight, func() {})
+	frame.meter.WatchHeld(held.Inside)
 	answers := frame.guard(api.Handler(e, api.Options{
-		Describe: o.describe, Keys: store, Timeout: o.Timeout, Gate: gate, Resets: frame.tokens != nil,
+		Describe: o.describe, Keys: store, Timeout: o.Timeout, Gate: gate, Held: held, Resets: frame.tokens != nil,
 		ListTime: o.Timeout + exchangeTime/2,
 	}))
 	frame.programs(answers)

@@ -58,9 +58,10 @@ func (f *serveFrame) events() *events.Log {
 	return log
 }
 
-// engineOptions connect an engine with the metrics and the log.
-func (f *serveFrame) engineOptions(log *events.Log) engine.Options {
+// engineOptions connect an engine with the metrics and the log. The server stops when ctx ends.
+func (f *serveFrame) engineOptions(ctx context.Context, log *events.Log) engine.Options {
 	return engine.Options{
+		Stops:       ctx,
 		Timeout:     f.flags.Timeout,
 		OnStoreCall: f.meter.StoreCall,
 		OnDecision: func(ask *engine.Ask, answer *decision.Answer, err error, took time.Duration) {

@@ -48,6 +48,7 @@ func Differences(before, after *Config) (all []Difference) {
 		old := configfile.NamedPolicy(before.Policies, p.Name)
 		if old != nil {
 			changed(p.Name, "", failureText(old), failureText(p))
+			changed(p.Name, "", "wait "+store.FormatPeriod(old.Wait), "wait "+store.FormatPeriod(p.Wait))
 			changed(p.Name, "", "hash_by "+strings.Join(old.HashBy, ", "), "hash_by "+strings.Join(p.HashBy, ", "))
 		}
 		for i := range p.Limits {

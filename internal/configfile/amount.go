@@ -148,9 +148,9 @@ func readBreaker(r *yamlfile.Reader, file map[string]yamlfile.Value) *store.Brea
 	if n, ok := readNumber(r, fields["failures"], 1, maxFailures); ok {
 		breaker.Failures = int(n)
 	}
-	readPause(r, fields["slow"], &breaker.Slow)
-	readPause(r, fields["pause"], &breaker.Pause)
-	readPause(r, fields["max_pause"], &breaker.MaxPause)
+	readDuration(r, fields["slow"], maxPause, &breaker.Slow)
+	readDuration(r, fields["pause"], maxPause, &breaker.Pause)
+	readDuration(r, fields["max_pause"], maxPause, &breaker.MaxPause)
 	_, pauseGiven := fields["pause"]
 	if e, given := fields["max_pause"]; breaker.MaxPause < breaker.Pause {
 		if given && !r.HasMistake(e.Path) {
@@ -166,15 +166,16 @@ func readBreaker(r *yamlfile.Reader, file map[string]yamlfile.Value) *store.Brea
 	return &breaker
 }
 
-// readPause reads a duration of a breaker.
-func readPause(r *yamlfile.Reader, v yamlfile.Value, to *time.Duration) {
+// readDuration reads a duration from 1ms to most.
+func readDuration(r *yamlfile.Reader, v yamlfile.Value, most time.Duration, to *time.Duration) {
 	text, ok := r.Text(v, v.Name, "a duration, such as 500ms")
 	if !ok {
 		return
 	}
-	if d, err := store.ParsePeriod(text); err == nil && d >= time.Millisecond && d <= maxPause {
+	if d, err := store.ParsePeriod(text); err == nil && d >= time.Millisecond && d <= most {
 		*to = d
 		return
 	}
-	r.Mistake(v, "%s is %q; it must be a duration from 1ms to %s, such as 500ms", v.Name, text, store.FormatPeriod(maxPause))
+	r.Mistake(v, "%s is %q; it must be a duration from 1ms to %s, such as 500ms", v.Name, text,
+		store.FormatPeriod(most))
 }

@@ -152,6 +152,7 @@ func readPolicy(r *yamlfile.Reader, v yamlfile.Value, share store.Share) (result
 	}
 	result.LocalShare = readShare(r, fields, share)
 	result.HashBy = attributeNames(r, fields["hash_by"])
+	readDuration(r, fields["wait"], policy.MaxWait, &result.Wait)
 	limits, _ := r.List(fields["limits"], "limits", "a list of limits, each beginning with a dash")
 	for _, value := range limits {
 		result.Limits = append(result.Limits, readLimit(r, value))

@@ -19,10 +19,11 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// denialLogStore is the law of [store.DenialLog]: an operator can see who is denied. It counts what callers see as denied,
-// whoever decided: the store, an override, a denial memory, a lease or a local share. A denied call counts once: for the
-// block that denied it, else for the first limit that did. What a shadow limit would have denied has rows of its own. It
-// does not count peeks, and what a failure policy decides.
+// denialLogStore is the law of [store.DenialLog]: an operator can see who is denied. It counts what callers see as
+// denied, whoever decided: the store, an override, a denial memory, a lease or a local share. A denied call counts
+// once: for the block that denied it, else for the first limit that did. What a shadow limit would have denied has
+// rows of its own. It does not count peeks, and what a failure policy decides. Who waits for a turn is denied at its
+// end, if at all, and not at each try.
 type denialLogStore struct {
 	store.Store
 	*DenialCollector
@@ -34,29 +35,46 @@ func (s *denialLogStore) Decide(ctx context.Context, op store.Op, reqs []store.R
 	if err != nil || op != store.Take && op != store.TakeUpTo {
 		return err
 	}
+	if store.AllAllowed(decisions) || ctx.Value(waitingKey{}) == nil {
+		s.See(reqs, decisions)
+	}
+	return nil
+}
+
+// waitingKey is that of contexts of a caller who waits for a turn.
+type waitingKey struct{}
+
+// seeEnd counts how a wait ended that was denied.
+func seeEnd(backend store.Store, reqs []store.Request, decisions []store.Decision) {
+	if log, has := store.As[*denialLogStore](backend); has && !store.AllAllowed(decisions) {
+		log.See(reqs, decisions)
+	}
+}
+
+// See counts what a caller sees of a take.
+func (c *DenialCollector) See(reqs []store.Request, decisions []store.Decision) {
 	tookEffect, denied := store.AllAllowed(decisions), -1
 	for i := range decisions {
 		d := &decisions[i]
 		switch {
-		case !s.counts(d):
+		case !c.counts(d):
 		case d.Shadow:
 			if !d.Allowed && !d.Repeated && !isBlocked(d) {
 				req := reqs[i]
 				req.Key.Name = admin.ShadowName + req.Key.Name
-				s.count(&req, d)
+				c.count(&req, d)
 			}
 		case !d.Allowed:
 			if denied < 0 || isBlocked(d) && !isBlocked(&decisions[denied]) {
 				denied = i
 			}
 		case tookEffect:
-			s.pass(&reqs[i].Key)
+			c.pass(&reqs[i].Key)
 		}
 	}
 	if denied >= 0 {
-		s.count(&reqs[denied], &decisions[denied])
+		c.count(&reqs[denied], &decisions[denied])
 	}
-	return nil
 }
 
 // isBlocked reports whether a block denied.
@@ -80,9 +98,9 @@ const (
 	denialTimeout  = time.Second // of one write
 )
 
-// DenialCollector counts denials by key, or by block. It adds them to the [admin.Tables] of a store in the background, at
-// most once a second. Its memory is bounded: beyond about 1,000 keys it counts the least denied keys together. While the
-// table cannot be written, whatever the cause, counting goes on, and it tries again later.
+// DenialCollector counts denials by key, or by block. It adds them to the [admin.Tables] of a store in the
+// background, at most once a second. Its memory is bounded: beyond about 1,000 keys it counts the least denied keys
+// together. While the table cannot be written, whatever the cause, counting goes on, and it tries again later.
 type DenialCollector struct {
 	// WithoutLocal leaves out denials by a local share while the store is away, for a process that does not wait
 	// until the store is back.

@@ -245,6 +245,27 @@ func TestDenialsOfAnOutageAreWrittenLater(t *testing.T) {
 	})
 }
 
+// Who waits for a turn is denied once, if it does not come, however often the store is asked.
+func TestAWaitIsDeniedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table := memorystore.New()
+		collector := layers.CollectDenials(table, store.DenialLog{}, nil)
+		w := &layers.Waiter{Store: layers.Stack(table, layers.Layers{DenialLog: collector})}
+		for i, wait := range []time.Duration{time.Second, time.Minute, time.Second} {
+			decisions, err := w.TakeWithin(t.Context(), wait, asking("u", "fixed-window:1/1m", 1))
+			if err != nil || store.AllAllowed(decisions) != (i < 2) {
+				t.Errorf("wait %d: %v, %v", i, decisions, err)
+			}
+		}
+		collector.Close()
+		tables, _ := admin.TablesOf(table)
+		counted, err := tables.Denials(t.Context(), time.Hour)
+		if err != nil || len(counted.Rows) != 1 || counted.Rows[0].Count != 1 {
+			t.Errorf("%+v, %v", counted.Rows, err)
+		}
+	})
+}
+
 // A row says since when and under which limit, and compares with what went through between the denials. All that a write
 // that failed had is in the next one.
 func TestARowOfDenialsSaysHow(t *testing.T) {

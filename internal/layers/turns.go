@@ -10,12 +10,13 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// turns is the law of waiting in order: those who wait for a key get their turns in the order of their arrival, except that
-// nobody waits behind one who leaves more. Nobody waits for a later caller, so there is no deadlock. The zero turns is ready.
+// turns is the law of waiting in order: those who wait for a key get their turns in the order of their arrival,
+// except that nobody waits behind one who leaves more. Nobody waits for a later caller, so there is no deadlock. The
+// zero turns is ready.
 //
-// Who waits has a place at the key that makes him wait longest, so that a wait for one key holds up nobody at another. He
-// keeps his places at other keys while the new wait is no longer than his whole wait so far: then nobody takes the units
-// of one key while he waits for the other, and calls with several limits get their turns, too.
+// Who waits has a place at the key that makes him wait longest, so that a wait for one key holds up nobody at
+// another. He keeps his places at other keys while the new wait is no longer than his whole wait so far: then nobody
+// takes the units of one key while he waits for the other, and calls with several limits get their turns, too.
 type turns struct {
 	mu      sync.Mutex
 	arrived uint64 // callers so far
@@ -30,12 +31,13 @@ type line struct {
 
 // waiting is a caller who waits. Its fields below the blank line are guarded by the lock of turns.
 type waiting struct {
-	number uint64          // in the order of arrival
-	reqs   []store.Request // with their defaults set
-	until  time.Time       // when the wait must end; zero for never
-	wake   chan struct{}   // gets a value when it has to look again
-	last   []store.Decision
-	lastAt time.Time // when last was the store's denial
+	number  uint64          // in the order of arrival
+	reqs    []store.Request // with their defaults set
+	until   time.Time       // when the wait must end; zero for never
+	wake    chan struct{}   // gets a value when it has to look again
+	bounded bool            // see [Waiter].Bounded
+	last    []store.Decision
+	lastAt  time.Time // when last was the store's denial
 
 	spots   []spot // one for each request
 	since   time.Time
@@ -66,8 +68,8 @@ func (t *turns) arrive(reqs []store.Request, until time.Time) *waiting {
 	return p
 }
 
-// look decides what p does next. If it is behind others, it sleeps until p.wake. Otherwise it calls the store after wait.
-// If denial is not nil, its turn will not come before its wait must end; with over, that time has come.
+// look decides what p does next. If it is behind others, it sleeps until p.wake. Otherwise it calls the store after
+// wait. If denial is not nil, its turn will not come before its wait must end; with over, that time has come.
 func (t *turns) look(p *waiting, now time.Time, over bool) (behind bool, wait time.Duration, denial []store.Decision) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -78,7 +80,7 @@ func (t *turns) look(p *waiting, now time.Time, over bool) (behind bool, wait ti
 		return false, 0, nil
 	case ahead == nil:
 		return false, p.notBefore().Sub(now), nil
-	case over || t.tooLate(p):
+	case over || t.tooLate(p) || t.hopeless(p):
 		return false, 0, t.denial(p, now)
 	}
 	t.hold(p, at, ahead.notBefore().Sub(now), now)
@@ -86,8 +88,9 @@ func (t *turns) look(p *waiting, now time.Time, over bool) (behind bool, wait ti
 	return true, 0, nil
 }
 
-// denied handles a denial of p. If holds, p has a place from now on.
-func (t *turns) denied(p *waiting, decisions []store.Decision, now time.Time, holds bool) {
+// denied handles a denial of p, and reports whether p waits on. If it does, and the store is not away, p has a place
+// from now on.
+func (t *turns) denied(p *waiting, decisions []store.Decision, now time.Time, stays, away bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.setPassing(p, false)
@@ -103,9 +106,10 @@ func (t *turns) denied(p *waiting, decisions []store.Decision, now time.Time, ho
 			longest = i
 		}
 	}
-	if holds && longest >= 0 {
+	if stays = stays && !t.hopeless(p); stays && !away && longest >= 0 {
 		t.hold(p, longest, decisions[longest].RetryAfter, now)
 	}
+	return stays
 }
 
 // granted handles an answer that let p through, and gives a turn to those for whom it left enough.
@@ -210,6 +214,37 @@ func (t *turns) tooLate(p *waiting) bool {
 	return false
 }
 
+// hopeless reports whether a bounded p without a place would wait in vain if all before it stay: their costs and its
+// own do not come back in time.
+func (t *turns) hopeless(p *waiting) bool {
+	if !p.bounded || slices.ContainsFunc(p.spots, func(s spot) bool { return s.line != nil }) {
+		return false
+	}
+	for i := range p.spots {
+		s := &p.spots[i]
+		first := t.ahead(s)
+		if first == nil || first.fits.IsZero() || first.req.Limit != s.req.Limit {
+			continue
+		}
+		units := s.req.Cost // that have to come back after the first one's
+		for leave, class := range t.lines[s.req.Key].classes {
+			for _, other := range class {
+				if other != first && other.number < p.number && leave <= s.req.Leave {
+					units += other.req.Cost
+				}
+			}
+		}
+		wait := time.Duration(min(100, (units+first.req.Cost-1)/s.req.Capacity())) * s.req.Limit.Period
+		if s.req.Limit.Algorithm.HasBurst() {
+			wait, _ = s.req.Limit.FadesBy(units)
+		}
+		if p.until.Before(first.fits.Add(wait)) {
+			return true
+		}
+	}
+	return false
+}
+
 // denial is the answer to p if its turn does not come in time. It says when to try again, and not what is in use.
 func (t *turns) denial(p *waiting, now time.Time) []store.Decision {
 	decisions := make([]store.Decision, len(p.spots))
@@ -251,9 +286,9 @@ func (t *turns) hold(p *waiting, i int, wait time.Duration, now time.Time) {
 	s.queue()
 }
 
-// release takes the place of s away, and gives a turn to all there for whom d leaves room, which let s through. It wakes
-// the first for whom there is no room, to wait until there is; those behind it who leave less do not wait for it. If d is nil,
-// s leaves: then the next gets its turn, and what the store said of it.
+// release takes the place of s away, and gives a turn to all there for whom d leaves room, which let s through. It
+// wakes the first for whom there is no room, to wait until there is; those behind it who leave less do not wait for
+// it. If d is nil, s leaves: then the next gets its turn, and what the store said of it.
 func (t *turns) release(s *spot, d *store.Decision, now time.Time) {
 	l := t.remove(s)
 	if l == nil {

@@ -15,13 +15,13 @@ import (
 // stay charged.
 var ErrNotGivenBack = errors.New("what was taken was not given back")
 
-// Waiter is the law of waiting for a turn: units are taken as soon as they fit, by callers of one Waiter in the order of their
-// calls, whatever their costs. Until then nothing is charged, except by a leaky bucket, whose turns are in the order of the
-// charges.
+// Waiter is the law of waiting for a turn: units are taken as soon as they fit, by callers of one Waiter in the order
+// of their calls, whatever their costs. Until then nothing is charged, except by a leaky bucket, whose turns are in
+// the order of the charges.
 //
-// Only one who leaves less than an earlier caller does not wait for it; see [store.Request].Leave. Only the first calls the
-// store, when its turn has come, so there are about as many calls as granted units. While the store is away there is no
-// order: everybody calls, so that nobody waits for the time-outs of others.
+// Only one who leaves less than an earlier caller does not wait for it; see [store.Request].Leave. Only the first
+// calls the store, when its turn has come, so there are about as many calls as granted units. While the store is away
+// there is no order: everybody calls, so that nobody waits for the time-outs of others.
 //
 // A Waiter is safe for concurrent use. Do not copy it after its first use.
 type Waiter struct {
@@ -29,6 +29,9 @@ type Waiter struct {
 	Store store.Store
 	// MaxWait is the longest wait for a turn; 0 means as long as the context lasts.
 	MaxWait time.Duration
+	// Bounded: nobody waits whose turn would come too late if all before him stay. So a key's limit bounds how many
+	// wait for it.
+	Bounded bool
 	// OnWait, if not nil, gets the length of each wait for units. A wait behind others comes before that and is not
 	// reported, because its length is unknown.
 	OnWait func(wait time.Duration)
@@ -43,19 +46,32 @@ type Waiter struct {
 // turn, or after the delay of a leaky bucket.
 //
 // A denial is no error: the turn would come after ctx's deadline, or after MaxWait. It comes at once if the store has
-// said so, to this caller or before to an earlier one with the same cost or less. Otherwise it comes at the deadline: if others
-// are still before this caller (their number does not matter, since each of them may leave), or if its turn came just
-// then. A denial behind others says only when to try again. Decisions on limits that were not applied because the turn for another
-// did not come are Unguarded.
+// said so, to this caller or before to an earlier one with the same cost or less. Otherwise it comes at the deadline:
+// if others are still before this caller (their number does not matter, since each of them may leave), or if its turn
+// came just then. A denial behind others says only when to try again. Decisions on limits that were not applied
+// because the turn for another did not come are Unguarded.
 //
-// If ctx ends while the store is asked or during a delay, the error is a [store.ErrGaveUp] and nothing stays charged; if
-// the refund fails, it is an [ErrNotGivenBack], too. If it is unknown at the end whether the units were charged, the error
-// is a [store.ErrOutcomeUnknown].
+// If ctx ends while the store is asked or during a delay, the error is a [store.ErrGaveUp] and nothing stays charged;
+// if the refund fails, it is an [ErrNotGivenBack], too. If it is unknown at the end whether the units were charged,
+// the error is a [store.ErrOutcomeUnknown].
 func (w *Waiter) Take(ctx context.Context, reqs ...store.Request) ([]store.Decision, error) {
-	p := w.turns.arrive(reqs, w.end(ctx))
+	return w.takeBy(ctx, w.end(ctx), reqs)
+}
+
+// TakeWithin is Take with another MaxWait. With 0 it takes at once, but takes nothing from those who wait.
+func (w *Waiter) TakeWithin(
+	ctx context.Context, maxWait time.Duration, reqs ...store.Request,
+) ([]store.Decision, error) {
+	return w.takeBy(ctx, w.now().Add(maxWait), reqs)
+}
+
+func (w *Waiter) takeBy(ctx context.Context, until time.Time, reqs []store.Request) ([]store.Decision, error) {
+	p := w.turns.arrive(reqs, until)
+	p.bounded = w.Bounded
 	defer w.turns.leave(p)
 	decisions, err := w.take(ctx, p)
 	if err == nil {
+		seeEnd(w.Store, p.reqs, decisions)
 		return decisions, nil
 	}
 	if p.last == nil || !errors.Is(err, store.ErrGaveUp) || !errors.Is(ctx.Err(), context.DeadlineExceeded) ||
@@ -65,6 +81,7 @@ func (w *Waiter) Take(ctx context.Context, reqs ...store.Request) ([]store.Decis
 	for i := range p.last { // its turn came just at the deadline
 		age(&p.last[i], w.now().Sub(p.lastAt))
 	}
+	seeEnd(w.Store, p.reqs, p.last)
 	return p.last, nil
 }
 
@@ -99,8 +116,7 @@ func (w *Waiter) take(ctx context.Context, p *waiting) ([]store.Decision, error)
 			return tooLate(decisions, left), nil
 		}
 		stays := len(sum.DeniedBy) > 0 && sum.RetryAfter <= left
-		w.turns.denied(p, decisions, w.now(), stays && !away)
-		if !stays {
+		if !w.turns.denied(p, decisions, w.now(), stays, away) {
 			return decisions, nil
 		}
 		p.last, p.lastAt = decisions, w.now()
@@ -150,8 +166,8 @@ func (w *Waiter) awaitTurn(ctx context.Context, p *waiting) (denial []store.Deci
 	}
 }
 
-// ask takes p's requests, unless their delay is longer than what is left of the wait. allowed says that they are allowed
-// in time, and charged unless they are Unguarded.
+// ask takes p's requests, unless their delay is longer than what is left of the wait. allowed says that they are
+// allowed in time, and charged unless they are Unguarded.
 func (w *Waiter) ask(ctx context.Context, p *waiting) (decisions []store.Decision, allowed bool, err error) {
 	// A denied take charges nothing, so a peek before it gains nothing. But a leaky bucket can allow a turn that
 	// comes too late; a peek avoids its charge.
@@ -237,7 +253,7 @@ func tooLate(decisions []store.Decision, left time.Duration) []store.Decision {
 
 func (w *Waiter) decide(ctx context.Context, op store.Op, reqs []store.Request) ([]store.Decision, error) {
 	decisions := make([]store.Decision, len(reqs))
-	return decisions, w.Store.Decide(ctx, op, reqs, decisions)
+	return decisions, w.Store.Decide(context.WithValue(ctx, waitingKey{}, true), op, reqs, decisions)
 }
 
 // end returns the instant at which the wait must end, zero for none.

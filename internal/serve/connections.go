@@ -206,6 +206,18 @@ func (g *Gate) Enter() bool {
 // Leave ends what Enter began.
 func (g *Gate) Leave() { g.inFlight.Add(-1) }
 
+// Inside returns how many requests are inside.
+func (g *Gate) Inside() int64 { return g.inFlight.Load() }
+
+// Pass lets a request of this gate into another one, which may be full; then it stays. Otherwise end brings it back.
+func (g *Gate) Pass(to *Gate) (end func(), passed bool) {
+	if !to.Enter() {
+		return nil, false
+	}
+	g.Leave()
+	return func() { g.inFlight.Add(1); to.Leave() }, true
+}
+
 // Admit is Enter for a request over HTTP, which it answers with 503 if it may not enter.
 func (g *Gate) Admit(w http.ResponseWriter) bool {
 	if g.Enter() {

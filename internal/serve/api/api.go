@@ -35,10 +35,13 @@ type Options struct {
 	Timeout time.Duration
 	// Gate bounds the requests that are answered at a time; nil means no bound.
 	Gate *serve.Gate
+	// Held bounds those that are held until their turn, which are not in the Gate meanwhile; nil means that none is
+	// held.
+	Held *serve.Gate
 	// Resets: requests can reset limits. It is for a server whose access tokens say who may.
 	Resets bool
-	// ListTime is how long a list of questions is decided at most, so that its answer is sent before the request's time is
-	// over. Questions without an answer by then are interrupted. 0 means no bound.
+	// ListTime is how long a list of questions is decided at most, so that its answer is sent before the request's
+	// time is over. Questions without an answer by then are interrupted. 0 means no bound.
 	ListTime time.Duration
 }
 
@@ -123,7 +126,7 @@ func (l *listener) serve(w http.ResponseWriter, r *http.Request, v *verb, body [
 	}
 	c := new(call)
 	l.read(c, v, body)
-	l.decide(r.Context(), c)
+	l.decideHeld(r.Context(), c)
 	if c.err == nil {
 		l.setHeaders(w.Header(), c)
 	}
@@ -172,6 +175,17 @@ func (l *listener) decide(ctx context.Context, c *call) {
 		_, c.err = c.ask.Settings.Policy(c.ask.Policy)
 	}
 	c.answer.Key = c.subject()
+}
+
+// decideHeld is decide, but holds the request until its turn if its policy says so.
+func (l *listener) decideHeld(ctx context.Context, c *call) {
+	if l.options.Held != nil && c.err == nil && c.ask.Waits() {
+		if end, passed := l.options.Gate.Pass(l.options.Held); passed {
+			defer end()
+			c.ask.Hold = true
+		}
+	}
+	l.decide(ctx, c)
 }
 
 // document is the answer to a question, with its status.

@@ -200,6 +200,7 @@ type describedPolicy struct {
 	// Costs are the names that a request needs in costs.
 	Costs   []string         `json:"costs,omitempty"`
 	OnError string           `json:"on_error"`
+	Wait    string           `json:"wait,omitempty"` // how long a request is held until its turn
 	Limits  []describedLimit `json:"limits"`
 }
 
@@ -222,6 +223,9 @@ func (d *listener) policies(w http.ResponseWriter, r *http.Request) {
 	list := policyList{SchemaVersion: output.SchemaVersion, Policies: []describedPolicy{}}
 	for _, p := range d.engine.Settings().Policies {
 		described := describedPolicy{Name: p.Name, Attributes: []string{}, Costs: p.CostFields(), OnError: p.OnError.String()}
+		if p.Wait > 0 {
+			described.Wait = store.FormatPeriod(p.Wait)
+		}
 		names, needed := p.Attributes()
 		for _, name := range names {
 			if needed[name] {

@@ -55,6 +55,13 @@ type Ask struct {
 	Costs      []policy.FieldCost // of the limits whose cost is a field
 	Token      string
 	TokenTTL   time.Duration
+	Hold       bool // until its turn, as its policy says; see Waits
+}
+
+// Waits reports whether the ask is one that its policy holds until its turn.
+func (ask *Ask) Waits() bool {
+	p, _ := ask.Settings.inForce.Of(ask.Policy)
+	return p != nil && p.Wait > 0 && ask.Op == store.Take
 }
 
 // Options are the parts of an engine that do not depend on the settings. Functions can be nil. They must be quick
@@ -69,6 +76,8 @@ type Options struct {
 	OnDecision func(ask *Ask, answer *decision.Answer, err error, took time.Duration)
 	// OnStoreCall gets each call of the store itself, inside all layers.
 	OnStoreCall func(ctx context.Context, call layers.Call)
+	// Stops, if not nil, is over when the server stops: nobody is held any longer.
+	Stops context.Context
 	// Observer gets what else happens: failures, changes of the breaker, overrides and denials that are out of date.
 	Observer limiter.Observer
 }
@@ -79,6 +88,7 @@ type Engine struct {
 	start   time.Time // the base of a monotonic clock, which costs half of time.Now
 	runtime *policyfile.Runtime
 	denials *layers.DenialCollector // nil for none
+	turns   layers.Waiter           // of those who are held
 
 	settings atomic.Pointer[Settings]
 	checked  uint64 // the number of keys that CheckRecovery has peeked at
@@ -96,7 +106,11 @@ func New(backend admin.Keyspace, settings *Settings, options Options) *Engine {
 	if err != nil {
 		panic(err) // the reader of configurations has checked the settings
 	}
+	if options.Stops == nil {
+		options.Stops = context.Background()
+	}
 	e := &Engine{options: options, start: time.Now(), runtime: runtime}
+	e.turns.Store, e.turns.Bounded = heldStore{}, true
 	_, free := runtime.InForce().Of("")
 	if shared, has := store.As[*layers.Shared](free.Store()); has {
 		e.denials = shared.Denials
@@ -129,6 +143,9 @@ func (e *Engine) Settings() *Settings { return e.settings.Load() }
 // is a [store.ErrInvalid], and an unknown policy an [ErrUnknownPolicy].
 func (e *Engine) Decide(ctx context.Context, ask *Ask, answer *decision.Answer) error {
 	begun := time.Since(e.start)
+	if ask.Waits() {
+		return e.decideHeld(ctx, ask, answer)
+	}
 	err := e.decide(ctx, ask, answer)
 	if e.options.OnDecision != nil {
 		e.options.OnDecision(ask, answer, err, time.Since(e.start)-begun)

@@ -83,8 +83,9 @@ func New(version string) *Metrics {
 			"policy", "limit", "class", "outcome"),
 		calls: counter("calls_total", "Calls of all limits of a policy together, by what was asked and its result.",
 			"policy", "operation", "result"),
-		errors:       counter("errors_total", "Calls that had an error for an answer, by its kind.", "policy", "kind"),
-		took:         histogram("decision_duration_seconds", "Time that a call took, with the store's.", durations, "policy"),
+		errors: counter("errors_total", "Calls that had an error for an answer, by its kind.", "policy", "kind"),
+		took: histogram("decision_duration_seconds", "Time that a call took, with the store's, without that of a wait.",
+			durations, "policy"),
 		storeTook:    histogram("store_duration_seconds", "Time that the store itself took for a call.", durations, "operation"),
 		storeErrors:  counter("store_errors_total", "Errors of the store itself, by kind.", "kind"),
 		sampleErrors: counter("sample_errors_total", "Times that the store could not be read for the metrics, by what was read.", "what"),
@@ -207,6 +208,12 @@ func (m *Metrics) Loaded(hash string, err error) {
 func (m *Metrics) WatchOverrides(stale func() bool) {
 	m.watch("overrides_stale", "1 if operators' overrides cannot be read, so that new ones do not apply.",
 		func() float64 { return oneIf(stale()) })
+}
+
+// WatchHeld adds a metric of how many requests are held.
+func (m *Metrics) WatchHeld(held func() int64) {
+	m.watch("requests_held", "Requests that are held until their turn, as their policy's wait says.",
+		func() float64 { return float64(held()) })
 }
 
 // WatchCertificate adds metrics about the certificate of TLS listeners: when it expires, and whether its files

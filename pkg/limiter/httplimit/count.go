@@ -14,8 +14,8 @@ import (
 // giveBackTime bounds the time of giving back, as the client may have left.
 const giveBackTime = 5 * time.Second
 
-// count gives back what the store took for a request that does not count: one limit after the other, since each has an instant
-// of its own after which the units would be those of others.
+// count gives back what the store took for a request that does not count: one limit after the other, since each has
+// an instant of its own after which the units would be those of others.
 func (m *Middleware) count(r *http.Request, o *Outcome, status int) {
 	if m.options.CountIf(r, status) {
 		return
@@ -24,8 +24,9 @@ func (m *Middleware) count(r *http.Request, o *Outcome, status int) {
 	defer cancel()
 	for i := range o.decisions {
 		d, back := &o.decisions[i], o.requests[i]
-		if d.Granted == 0 || d.Repeated || d.DecidedBy == store.DecidedByLocal || d.DecidedBy == store.DecidedByOverride {
-			continue // the store took nothing
+		byOther := d.DecidedBy == store.DecidedByLocal || d.DecidedBy == store.DecidedByOverride
+		if d.Granted == 0 || d.Repeated || byOther { // the store took nothing
+			continue
 		}
 		back.Token, back.TokenTTL = "", 0
 		back.NotAfter = d.At + store.Instant(d.ResetAfter/time.Microsecond)
@@ -40,8 +41,9 @@ func (m *Middleware) count(r *http.Request, o *Outcome, status int) {
 	}
 }
 
-// countedWriter calls end once, when the status of the answer is known. What it wraps is reached through Unwrap. The methods
-// beside those of [http.ResponseWriter] write the header, so they have to be here; if the writer inside lacks one, it fails.
+// countedWriter calls end once, when the status of the answer is known. What it wraps is reached through Unwrap. The
+// methods beside those of [http.ResponseWriter] write the header, so they have to be here; if the writer inside lacks
+// one, it fails.
 type countedWriter struct {
 	http.ResponseWriter
 	end      func(status int)

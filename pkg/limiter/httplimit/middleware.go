@@ -35,14 +35,15 @@ type Options struct {
 	// that the handler sees them at an even rate. At most as many as the bucket's burst are held. See
 	// Decision.Delay.
 	WithoutDelay bool
-	// CountIf, if not nil, says by the status of the answer whether r counts, such as only failed logins. The units are
-	// taken before the handler runs, so many requests at once get nobody past the limit. If CountIf returns false, they are
-	// given back as soon as the status is known, also if the client has left. A handler that writes nothing has the
-	// status 200, one that panics before it writes 500, and one that takes over the connection 101.
+	// CountIf, if not nil, says by the status of the answer whether r counts, such as only failed logins. The units
+	// are taken before the handler runs, so many requests at once get nobody past the limit. If CountIf returns
+	// false, they are given back as soon as the status is known, also if the client has left. A handler that writes
+	// nothing has the status 200, one that panics before it writes 500, and one that takes over the connection 101.
 	//
-	// The fields of the answer are those of the take: what remains is without the units that may come back. They do not
-	// come back after the window in which they were taken, or once they would be free anyway, since they would be those of
-	// others then; nor if the store was or is away. OnError gets an error of giving back; the answer stays as it is.
+	// The fields of the answer are those of the take: what remains is without the units that may come back. They do
+	// not come back after the window in which they were taken, or once they would be free anyway, since they would be
+	// those of others then; nor if the store was or is away. OnError gets an error of giving back; the answer stays
+	// as it is.
 	CountIf func(r *http.Request, status int) bool
 	// Denied, if not nil, answers a request over a limit, instead of [Outcome.WriteDenial]. The fields of Headers
 	// are already set.
@@ -66,8 +67,8 @@ type Middleware struct {
 type asker func(o *Outcome, r *http.Request, cost int64) error
 
 // New returns a middleware that decides by the policy p with limits. It ignores OnError of p, which is for
-// policyfile.Runtime: the options of limits decide while the store is away. It returns a [limiter.ErrInvalid] if p
-// or options have a mistake, or options have no source for an attribute of p.
+// policyfile.Runtime, since the options of limits decide while the store is away, and Wait of p, which is for serve.
+// It returns a [limiter.ErrInvalid] if p or options have a mistake, or options have no source for an attribute of p.
 func New(limits *limiter.Limiter, p *policy.Policy, options Options) (*Middleware, error) {
 	if p == nil {
 		return nil, store.Invalidf("the policy is nil")

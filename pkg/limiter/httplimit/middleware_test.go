@@ -342,7 +342,8 @@ func TestOnlyAnswersThatCount(t *testing.T) {
 		<-returned
 		cancel()
 		server.Close()
-		if d, err := limits.Peek(t.Context(), limit.For("ada")); err != nil || seen != test.seen || d.At(0).Used != test.used {
+		d, err := limits.Peek(t.Context(), limit.For("ada"))
+		if err != nil || seen != test.seen || d.At(0).Used != test.used {
 			t.Errorf("%s: the status is %d, and %d are used, %v", name, seen, d.At(0).Used, err)
 		}
 	}
@@ -361,12 +362,12 @@ func waitUntil(t *testing.T, condition func() bool) {
 
 // What is given back late or was taken elsewhere is not taken from others.
 func TestGivingBackTakesFromNobody(t *testing.T) {
-	counted := httplimit.Options{Rule: byUser(), CountIf: func(_ *http.Request, status int) bool { return status == 401 },
-		OnError: func(_ *http.Request, err error) { t.Error(err) }}
+	counted := httplimit.Options{Rule: byUser(), OnError: func(_ *http.Request, err error) { t.Error(err) },
+		CountIf: func(_ *http.Request, status int) bool { return status == 401 }}
 	synctest.Test(t, func(t *testing.T) {
 		limits := door(t, memorystore.New())
-		policy := policyOf(t, "fixed-window:9/1m", "sliding-counter:9/1m", "sliding-log:9/1m", "9/1m", "leaky-bucket:9/1m", "9/1h")
-		m, err := httplimit.New(limits, policy, counted)
+		m, err := httplimit.New(limits, policyOf(t, "fixed-window:9/1m", "sliding-counter:9/1m", "sliding-log:9/1m", "9/1m",
+			"leaky-bucket:9/1m", "9/1h"), counted)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -374,7 +375,7 @@ func TestGivingBackTakesFromNobody(t *testing.T) {
 		s.Handler = m.Wrap(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			time.Sleep(61 * time.Second)
 			requests := httplimit.OutcomeOf(r.Context()).Requests()
-			if d, err := limits.Take(r.Context(), requests...); err != nil || !d.Allowed() { // another one, in the next window
+			if d, err := limits.Take(r.Context(), requests...); err != nil || !d.Allowed() { // in the next window
 				t.Error(d, err)
 			}
 			s.last.Store(httplimit.OutcomeOf(r.Context()))
@@ -388,7 +389,9 @@ func TestGivingBackTakesFromNobody(t *testing.T) {
 			t.Errorf("%s are used, %v", used, err)
 		}
 	})
-	for option, statuses := range map[limiter.Option]string{limiter.FailOpen(): "200 200 ", limiter.FailLocal(1): "200 429 "} {
+	for option, statuses := range map[limiter.Option]string{
+		limiter.FailOpen(): "200 200 ", limiter.FailLocal(1): "200 429 ",
+	} {
 		limits, err := limiter.New(failing{store.ErrUnavailable}, option)
 		if err != nil {
 			t.Fatal(err)

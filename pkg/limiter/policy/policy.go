@@ -15,6 +15,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/limitctl/limitctl/internal/subjecttext"
 	"github.com/limitctl/limitctl/internal/texts"
@@ -35,8 +36,14 @@ type Policy struct {
 	// The By of every limit begins with these attributes, and they alone are the subject of its keys. Without
 	// HashBy the subject of a limit is all of its By.
 	HashBy []string
+	// Wait is how long "limitctl serve" holds a request until its turn, at most [MaxWait]; 0 means not at all. Others
+	// do not wait: a service calls Wait of its limiter.
+	Wait   time.Duration
 	Limits []Limit
 }
+
+// MaxWait is the longest wait of a policy. The time-outs of clients and proxies are longer.
+const MaxWait = 10 * time.Second
 
 // Limit is one limit of a policy.
 type Limit struct {

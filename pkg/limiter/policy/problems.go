@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -28,6 +29,9 @@ func (p *Policy) Problems() []Problem {
 	}
 	if len(p.Limits) > store.MaxRequests {
 		add("limits", "policy %q has %d limits; at most %d are decided together", p.Name, len(p.Limits), store.MaxRequests)
+	}
+	if p.Wait != 0 && (p.Wait < time.Millisecond || p.Wait > MaxWait) {
+		add("wait", "wait %s must be from 1ms to %s", store.FormatPeriod(p.Wait), store.FormatPeriod(MaxWait))
 	}
 	for _, text := range duplicates(p.HashBy) {
 		add("hash_by", "attribute %q is named twice; name it once", text)
