@@ -195,7 +195,7 @@ func TestDashboardInATerminal(t *testing.T) {
 	}
 	term.press("u", `Bring back 1 key\?`)
 	term.press("y", `brought back 1 key`, `user:1 .* 10/10`)
-	term.press("\r", `next fits +1 unit: in`)
+	term.press("\r", `one more unit fits in`)
 
 	// Away to the shell, and back.
 	from = len(term.text(0))

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"runtime"
-	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -23,10 +22,8 @@ import (
 	"github.com/limitctl/limitctl/internal/operation"
 	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/internal/panics"
-	"github.com/limitctl/limitctl/internal/shell"
 	"github.com/limitctl/limitctl/internal/sys"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
-	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -49,9 +46,9 @@ func NewDashboardCmd(global *cli.Globals) *cobra.Command {
 		Short:   "Watch live who is denied, near a limit or at it",
 		Long: `Dashboard shows live every limit whose subject matches PATTERN, or all: first
 those that are denied most, then those closest to their limit. Press ? for its
-keys: they filter and sort, show all about one key, copy its subject, set an
-override and reset what is chosen. These ask, keep a backup and write to the
-audit log as limitctl reset and limitctl override do.
+keys: they filter and sort, show all about one key, set an override and reset
+what is chosen. These ask, keep a backup and write to the audit log as limitctl
+reset and limitctl override do.
 
 With --layout it shows the keys of other rate limiters, and marks those with
 defects with a ! (limitctl inspect --layout names the defects). You can reset
@@ -200,7 +197,6 @@ func (o *dashboardOptions) show(ctx context.Context, options live.Options) error
 		return nil
 	}, func(error) {})
 	defer sys.BeSmall()()
-	options.Tmux = o.Env.Getenv("TMUX") != ""
 	err := dash.Run(shown, o.Env.In, o.Env.RawOut, options, o.theme())
 	if errors.Is(err, context.Canceled) && ctx.Err() == nil {
 		return cli.ErrLeft // by Ctrl-C or a closed terminal, which are usual ways to leave
@@ -329,9 +325,6 @@ func (o *dashboardOptions) open(ctx context.Context, options live.Options) (s *s
 		}
 	}
 	s = &session{dashboardOptions: o, chosen: chosen, close: backend.Close}
-	if o.Layouts == nil {
-		options.Commands = s.commands
-	}
 	options.Find = func(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, error] {
 		return o.selection.Entries(ctx, backend, q)
 	}
@@ -342,46 +335,6 @@ func (o *dashboardOptions) open(ctx context.Context, options live.Options) (s *s
 	}
 	s.options = options
 	return s, nil
-}
-
-// commands are check and block for a key. Check knows limits of a policy and limits without a name; a block is left out
-// where nothing may be changed.
-func (s *session) commands(e *admin.Entry) (all []string) {
-	command := func(words []string, about ...string) {
-		if strings.HasPrefix(about[0], "-") {
-			about = append([]string{"--"}, about...)
-		}
-		all = append(all, cli.CommandHere(s.Globals, s.chosen, words...)+" "+shell.Command(about...))
-	}
-	limit := e.Limit
-	if e.Recorded != (store.Limit{}) {
-		limit = e.Recorded // an override in force is added by the command itself
-	}
-	if parts, is := policy.ParseKey(e.Key); is {
-		var attributes []string
-		for _, attribute := range parts.Attributes {
-			attributes = append(attributes, attribute.Name+"="+attribute.Value)
-		}
-		command([]string{"check", "--policy", parts.Policy}, attributes...)
-	} else if e.LimitKnown() && limit.DefaultName() == e.Key.Name {
-		command([]string{"check", "--limit", limit.String()}, e.Key.Subject)
-	}
-	if s.actions == nil {
-		return all
-	}
-	words := []string{"block", "--for", "1h", "--reason", "seen in the dashboard"}
-	if pattern, err := store.ParsePattern(e.Key.Subject); err != nil || !isExactly(pattern, e.Key.Subject) {
-		words = append(words, "--exact")
-	}
-	command(words, e.Key.Subject)
-	return all
-}
-
-// isExactly reports whether block takes a pattern for that subject and no other, and for no mistake, without --exact.
-func isExactly(pattern store.Pattern, subject string) bool {
-	exact, is := pattern.Exact()
-	_, isWritten := policy.ParseSubject(subject)
-	return is && exact == subject && isWritten && !strings.Contains(subject, "=") && !cli.IsChangedByName(subject)
 }
 
 // report prints what is to be known after the dashboard: warnings, and how to undo what was done.

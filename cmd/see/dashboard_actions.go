@@ -27,10 +27,6 @@ type dashActions struct {
 	// subjects are those of the command line.
 	subjects store.Pattern
 	observer dashObserver
-	// usedSince are, for each backup, the keys that its last undo left because they had
-	// been used since. Only these are brought back over what they hold: the others are
-	// back already, and may have been used since then.
-	usedSince map[string]map[store.Key]bool
 	// warning is printed when the dashboard ends; empty if there is none.
 	warning string
 }
@@ -46,7 +42,7 @@ func newDashActions(g *cli.Globals, s *cli.Settings, backend connect.Store, wher
 		runner:    cli.NewRunner(g, s, backend, where),
 		consent:   operation.Consent{Yes: true, Context: access.Context},
 		newBackup: func() (*operation.BackupPlan, error) { return cli.DefaultBackup(g.Env) },
-		usedSince: map[string]map[store.Key]bool{}, subjects: subjects,
+		subjects:  subjects,
 	}
 	actions.runner.Warn, actions.globals.Quiet = actions.warn, true
 	return actions
@@ -83,15 +79,9 @@ func (a *dashActions) Reset(ctx context.Context, ids []live.ID) (done live.Chang
 	return done, err
 }
 
-// Undo implements live.Actions. That keys were used since and left is not an error here:
-// the dashboard asks about them.
-func (a *dashActions) Undo(ctx context.Context, reset live.Changed, replace bool) (done live.Changed, err error) {
-	left := map[store.Key]bool{}
-	plan := &operation.RestorePlan{Replace: replace, Consent: a.consent, InUse: func(key store.Key) { left[key] = true }}
-	if replace {
-		again := a.usedSince[reset.Backup]
-		plan.Only = func(key store.Key) bool { return again[key] }
-	}
+// Undo implements live.Actions. That keys were used since and left is not an error here: the dashboard says so.
+func (a *dashActions) Undo(ctx context.Context, reset live.Changed) (done live.Changed, err error) {
+	plan := &operation.RestorePlan{Consent: a.consent}
 	if plan.Backup, err = operation.OpenBackup(&a.runner.Files, reset.Backup, a.runner.Place.Prefix); err != nil {
 		return done, err
 	}
@@ -99,9 +89,6 @@ func (a *dashActions) Undo(ctx context.Context, reset live.Changed, replace bool
 	result, err := a.runner.Restore(ctx, plan, &a.observer)
 	if result == nil {
 		return done, err
-	}
-	if !replace {
-		a.usedSince[reset.Backup] = left
 	}
 	done = live.Changed{Keys: result.Changed, InUse: result.InUse, Lapsed: result.Lapsed, Backup: reset.Backup}
 	if used := (*operation.UsedSinceError)(nil); errors.As(err, &used) {
@@ -151,10 +138,8 @@ func (a *dashActions) SetOverride(ctx context.Context, o store.Override, lasts t
 }
 
 // RevokeOverride implements live.Actions.
-func (a *dashActions) RevokeOverride(ctx context.Context, id, reason string) error {
-	plan := &operation.RevokePlan{IDs: []string{id}, Consent: a.consent}
-	plan.Consent.Reason = reason
-	_, err := a.runner.RevokeOverrides(ctx, plan, &a.observer)
+func (a *dashActions) RevokeOverride(ctx context.Context, id string) error {
+	_, err := a.runner.RevokeOverrides(ctx, &operation.RevokePlan{IDs: []string{id}, Consent: a.consent}, &a.observer)
 	return err
 }
 

@@ -415,11 +415,6 @@ func defaultClient(_, value string) string {
 	return value
 }
 
-// IsChangedByName reports whether [Globals.NameClients] changes a subject if the configuration says that it has a client.
-func IsChangedByName(subject string) bool {
-	return allowance.NamingClients(subject, defaultClient) != subject
-}
-
 // UnknownClient returns what to add to the note that nothing matches: the subject has an address, and no policy says whether that is
 // the client. It is empty for other subjects.
 func (g *Globals) UnknownClient(ctx context.Context, subjects store.Pattern) (words string) {

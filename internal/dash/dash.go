@@ -22,14 +22,11 @@ func Run(ctx context.Context, in io.Reader, out io.Writer, o live.Options, theme
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends a scan that is going on
 	m := newModel(ctx, o, theme)
-	m.change.Clipboard = out
-	guarded := guarded{Model: m, Failed: &m.failed}
-	program := tea.NewProgram(guarded, tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithAltScreen(),
-		tea.WithMouseCellMotion(), tea.WithoutSignalHandler(), tea.WithFPS(framesPerSecond))
+	const framesPerSecond = 20 // more often costs more than it shows
+	program := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithAltScreen(),
+		tea.WithoutSignalHandler(), tea.WithFPS(framesPerSecond))
 	_, err := program.Run()
-	if panicked := m.change.Wait(); m.failed == nil { // an action that was begun is finished
-		m.failed = panicked
-	}
+	panicked := m.change.Wait() // an action that was begun is finished
 	switch {
 	case errors.Is(err, tea.ErrProgramPanic):
 		return fmt.Errorf("the dashboard failed: %w", err)
@@ -37,10 +34,8 @@ func Run(ctx context.Context, in io.Reader, out io.Writer, o live.Options, theme
 		return ctx.Err()
 	case m.interrupted:
 		return context.Canceled
-	case m.failed != nil:
-		return m.failed
 	}
-	return err
+	return cmp.Or(panicked, err)
 }
 
 // Once writes one frame of that many columns and lines as text; 0 is as many as it needs. It scans all keys, and reads
@@ -50,14 +45,14 @@ func Once(ctx context.Context, out io.Writer, o live.Options, theme *ui.Theme, c
 	m := newModel(ctx, o, theme)
 	m.list.Still, m.width, m.height = true, columns, cmp.Or(lines, far)
 	f := m.feed
-	if look := f.LookOverrides(); look != nil {
-		f.Overrides.Take(look())
+	if look := f.LookServers(); look != nil {
+		f.Update(look())
 	}
 	if err := f.ScanAll(); err != nil {
 		return err
 	}
 	if look := f.LookDenials(); look != nil { // the mean of the last minute, as there is no look before
-		m.Update(look())
+		f.Update(look())
 	}
 	for look := range 2 {
 		if look > 0 {

@@ -59,11 +59,8 @@ func (a *fakeActions) Reset(ctx context.Context, keys []live.ID) (live.Changed, 
 	return live.Changed{Keys: int64(n), Backup: "/backups/1.jsonl"}, err
 }
 
-func (a *fakeActions) Undo(ctx context.Context, reset live.Changed, replace bool) (live.Changed, error) {
-	if a.inUse > 0 && !replace {
-		return live.Changed{InUse: a.inUse}, nil
-	}
-	return live.Changed{Keys: reset.Keys + a.inUse}, a.err
+func (a *fakeActions) Undo(_ context.Context, reset live.Changed) (live.Changed, error) {
+	return live.Changed{Keys: reset.Keys - a.inUse, InUse: a.inUse}, a.err
 }
 
 func (a *fakeActions) ParseOverride(form live.OverrideForm) (o store.Override, lasts time.Duration, err error) {
@@ -95,7 +92,7 @@ func (a *fakeActions) SetOverride(ctx context.Context, o store.Override, lasts t
 	return a.store.SetOverride(ctx, o, lasts)
 }
 
-func (a *fakeActions) RevokeOverride(ctx context.Context, id, _ string) error {
+func (a *fakeActions) RevokeOverride(ctx context.Context, id string) error {
 	_, _, err := a.store.RevokeOverride(ctx, id)
 	return err
 }

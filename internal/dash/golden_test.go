@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -143,10 +144,10 @@ func TestFrames(t *testing.T) {
 		{name: "reset-protected", keys: "rpro", change: func(o *live.Options) { o.Context, o.Protected = "prod", true }},
 		{name: "override", keys: "o<enter><enter><enter><enter>", sizes: sizes},
 		{name: "override-asked", keys: "jo<enter><enter><enter><enter><enter>launch day<enter>"},
-		{name: "in-common", keys: "<up>", fill: scraped, sizes: sizes},
+		{name: "in-common", fill: scraped, sizes: sizes},
 		{name: "block-asked", keys: "/tenant:acme:user<enter>b<enter><bs>*<enter><enter><enter>scraper<enter>"},
 		{name: "in-force", keys: "O", fill: governed, sizes: sizes},
-		{name: "in-force-asked", keys: "Oe<enter>the import takes longer<enter>", fill: governed},
+		{name: "in-force-asked", keys: "Or", fill: governed},
 		{name: "blocked", fill: governed},
 		{name: "not-counted", change: func(o *live.Options) { o.NotCounted = true }, fill: three},
 		{name: "cluster", sizes: sizes[1:2], change: func(o *live.Options) {
@@ -210,10 +211,7 @@ func TestColumnsAreTheSame(t *testing.T) {
 func TestFramesFitAnyTerminal(t *testing.T) {
 	t.Parallel()
 	many := begin(t, three, nil)
-	many.feed.Away = map[string]live.Away{}
-	for node := range 28 { // the head has a line for each of them
-		many.feed.Away[fmt.Sprint(node)] = live.Away{}
-	}
+	many.feed.Away = slices.Grow(many.feed.Away, 28)[:28] // the head has a line for each of them
 	many.send(tea.WindowSizeMsg{Width: 80, Height: 33})
 	many.checkSize("with many nodes away", many.View())
 	for _, keys := range []string{"", "/acme", "<enter>", "?", "mmmr", "o"} {

@@ -2,6 +2,7 @@ package dash
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
@@ -13,15 +14,12 @@ import (
 	"github.com/limitctl/limitctl/internal/dash/list"
 	"github.com/limitctl/limitctl/internal/dash/live"
 	"github.com/limitctl/limitctl/internal/dash/ui"
-	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // screen is one of the views between the head and the foot.
 type screen interface {
 	// Bindings are the keys that only this screen has.
 	Bindings() []ui.Binding
-	// Update takes a key, or a click whose y is a line of the screen.
-	Update(msg tea.Msg) tea.Cmd
 	// View draws the screen in so many columns and lines.
 	View(width, height int) string
 	// Move moves the cursor or the text by that many lines, down if it is positive, and Home to the first.
@@ -49,7 +47,6 @@ type model struct {
 	frame         string // the last one that was drawn
 	drawn         bool   // nothing has changed since
 	interrupted   bool   // by Ctrl-C
-	failed        error  // what ended the dashboard
 }
 
 func newModel(ctx context.Context, o live.Options, theme *ui.Theme) *model {
@@ -59,34 +56,30 @@ func newModel(ctx context.Context, o live.Options, theme *ui.Theme) *model {
 	m.change = change.New(ctx, m.feed, theme, &m.note)
 	m.screen = m.list
 	m.list.Open = func() tea.Cmd {
-		id := m.list.Current().ID()
-		m.feed.Want(&id)
+		m.detail.Of = m.list.Current().ID()
 		m.show(m.detail)
 		m.detail.Home()
-		return m.feed.Look()
-	}
-	m.inForce.Tell = func(o *store.Override, does string) {
-		m.change.Tell("In force", append(ui.Override(o, m.feed.Clock), "now: "+does))
+		return nil
 	}
 	if o.Actions != nil {
-		m.inForce.Revoke, m.inForce.Extend = m.change.Revoke, m.change.Extend
+		m.inForce.Revoke = m.change.Revoke
 	}
 	m.change.Current = m.current
-	m.change.Chosen = func() ([]live.ID, int) {
+	m.change.Chosen = func() []live.ID {
 		if r := m.current(); m.screen == m.detail && r != nil {
-			return []live.ID{r.ID()}, 0
+			return []live.ID{r.ID()}
 		}
 		return m.list.Chosen()
 	}
 	m.change.Unmark = m.list.Unmark
-	m.feed.Pinned = func(id live.ID) bool { return m.list.Pins(id) || m.feed.Wanted != nil && *m.feed.Wanted == id }
+	m.feed.Pinned = func(id live.ID) bool { return m.list.Pins(id) || m.screen == m.detail && m.detail.Of == id }
 	return m
 }
 
 // current is the row that an action is about, nil if there is none.
 func (m *model) current() *live.Row {
-	if m.screen == m.detail && m.feed.Wanted != nil {
-		return m.feed.Rows[*m.feed.Wanted]
+	if m.screen == m.detail {
+		return m.feed.Rows[m.detail.Of]
 	}
 	return m.list.Current()
 }
@@ -109,8 +102,6 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.width, m.height = msg.Width, msg.Height
 	case tea.KeyMsg:
 		cmd = m.press(msg)
-	case tea.MouseMsg:
-		cmd = m.mouse(msg)
 	case clockTick:
 		m.feed.Clock = m.feed.Now()
 		m.note.Expire(m.feed.Clock)
@@ -119,38 +110,7 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		cmd = tea.Batch(m.feed.Update(msg), m.change.Update(msg))
 	}
 	m.list.Follow()
-	m.want()
 	return m, cmd
-}
-
-// want makes the feed read the key whose detail is shown: the one of the screen, or the selected one below the list.
-func (m *model) want() {
-	switch r := m.list.Current(); {
-	case m.screen == m.detail:
-	case m.screen == m.list && m.paneHeight() > 0 && r != nil:
-		id := r.ID()
-		m.feed.Want(&id)
-	default:
-		m.feed.Want(nil)
-	}
-}
-
-// mouse follows the wheel, and clicks on rows.
-func (m *model) mouse(msg tea.MouseMsg) tea.Cmd {
-	if m.change.IsAsking() || msg.Action != tea.MouseActionPress {
-		return nil
-	}
-	const step = 3
-	switch msg.Button {
-	case tea.MouseButtonWheelUp:
-		m.screen.Move(-step)
-	case tea.MouseButtonWheelDown:
-		m.screen.Move(step)
-	case tea.MouseButtonLeft:
-		msg.Y -= len(head{m}.lines())
-		return m.screen.Update(msg)
-	}
-	return nil
 }
 
 // press does what is bound to a key.
@@ -163,7 +123,7 @@ func (m *model) press(msg tea.KeyMsg) tea.Cmd {
 	case m.change.IsAsking():
 		return m.change.Update(msg)
 	case typing:
-		return m.list.Update(msg)
+		return m.list.Type(msg)
 	case msg.Paste: // it was meant for another program
 		return nil
 	case msg.Type == tea.KeyRunes && len(msg.Runes) > 1: // keys that were typed faster than they were read
@@ -183,7 +143,7 @@ func (m *model) bindings() []ui.Binding { return append(m.acts(), m.everywhere()
 func (m *model) acts() []ui.Binding {
 	all := m.screen.Bindings()
 	if m.screen == m.list || m.screen == m.detail {
-		all = append(all, m.change.Bindings()...)
+		all = slices.Insert(all, min(2, len(all)), m.change.Bindings()...) // in the order in which they are wanted
 	}
 	return all
 }
@@ -197,22 +157,15 @@ func (m *model) everywhere() []ui.Binding {
 	if m.feed.Actions != nil {
 		all = append(all, m.change.Undo())
 	}
-	move := func(by func() int) func() tea.Cmd {
-		return func() tea.Cmd {
-			m.screen.Move(by())
-			return nil
-		}
-	}
+	move := func(by int) func() tea.Cmd { return func() tea.Cmd { m.screen.Move(by); return nil } }
+	page := max(1, m.screen.Page()-1)
 	return append(all,
-		ui.Bind("space", "pause or go on", m.feed.Pause, " "),
-		ui.Bind("+", "refresh more often", func() tea.Cmd { return m.refreshEvery(-1) }, "+", "="),
-		ui.Bind("-", "refresh less often", func() tea.Cmd { return m.refreshEvery(1) }, "-", "_"),
-		ui.Bind("↑ k", "up", move(func() int { return -1 }), "up", "k"),
-		ui.Bind("↓ j", "down", move(func() int { return 1 }), "down", "j"),
-		ui.Bind("PgUp", "a page up", move(func() int { return -max(1, m.screen.Page()-1) }), "pgup", "ctrl+b"),
-		ui.Bind("PgDn", "a page down", move(func() int { return max(1, m.screen.Page()-1) }), "pgdown", "ctrl+f"),
-		ui.Bind("Home", "to the first", func() tea.Cmd { m.screen.Home(); return nil }, "home"),
-		ui.Bind("End G", "to the last", move(func() int { return far }), "end", "G"),
+		ui.Bind("↑ k", "up", move(-1), "up", "k"),
+		ui.Bind("↓ j", "down", move(1), "down", "j"),
+		ui.Bind("PgUp", "a page up", move(-page), "pgup", "ctrl+b"),
+		ui.Bind("PgDn", "a page down", move(page), "pgdown", "ctrl+f"),
+		ui.Bind("Home g", "to the first", func() tea.Cmd { m.screen.Home(); return nil }, "home", "g"),
+		ui.Bind("End G", "to the last", move(far), "end", "G"),
 		ui.Bind("?", "help", m.toggleHelp, "?"),
 		ui.Bind("ctrl+z", "suspend", func() tea.Cmd { return tea.Suspend }, "ctrl+z"),
 		ui.Bind("q", "quit", func() tea.Cmd { return tea.Quit }, "q"))
@@ -234,7 +187,7 @@ func (m *model) goBack() tea.Cmd {
 	case last >= 0:
 		m.screen, m.back = m.back[last], m.back[:last]
 	default:
-		m.list.Unmark(nil)
+		m.list.Unmark()
 	}
 	m.feed.Arrange()
 	return nil
@@ -264,16 +217,4 @@ func (m *model) toggleHelp() tea.Cmd {
 	m.show(m.help)
 	m.help.Home()
 	return nil
-}
-
-// refreshEvery changes the interval by that many steps.
-func (m *model) refreshEvery(steps int) tea.Cmd {
-	all, at := []time.Duration{100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second,
-		5 * time.Second, 10 * time.Second, 30 * time.Second, time.Minute}, 0
-	for i, interval := range all {
-		if interval <= m.feed.Refresh {
-			at = i
-		}
-	}
-	return m.feed.RefreshEvery(all[max(0, min(at+steps, len(all)-1))])
 }

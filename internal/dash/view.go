@@ -1,9 +1,8 @@
 package dash
 
 import (
+	"cmp"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -12,7 +11,6 @@ import (
 	"github.com/limitctl/limitctl/internal/dash/live"
 	"github.com/limitctl/limitctl/internal/dash/ui"
 	"github.com/limitctl/limitctl/internal/output"
-	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // View implements tea.Model. It draws only what may have changed.
@@ -55,6 +53,9 @@ func (m *model) draw() string {
 // body is the screen, with the detail of the selected row below the list where there is room.
 func (m *model) body(height int) []string {
 	pane := m.paneHeight()
+	if r := m.list.Current(); r != nil && m.screen == m.list {
+		m.detail.Of = r.ID()
+	}
 	if pane == 0 || height < 2*pane { // the head can be high, too
 		return ui.Lines(m.screen.View(m.width, height))
 	}
@@ -110,12 +111,13 @@ func (m *model) foot() string {
 // helpNotes are said below the keys.
 func (m *model) helpNotes() []string {
 	notes := []string{"DENIED/S is red while it is denied. USED is yellow from 80 %, and bold with nothing left. RETRY is when one more " +
-		"unit fits, RESETS when nothing is used any more. ALLOWED is the units charged to the keys that are followed.",
+		"unit fits, RESETS when nothing is used any more. ALLOWED is the units charged to the keys that are followed. w lists only the " +
+		"keys that have this in common, and pressed again those of the next cause.",
 		"In front of a subject: * marked, ? out of date as its server does not answer, ! a defect. ≥ is at least.",
 		"A filter is part of a subject or limit, a pattern (acme*), tenant=acme, >80% or <20%; ! inverts a word."}
 	if m.feed.Layouts != "" {
 		notes = append(notes, "Keys are read by the layout "+output.Printable(m.feed.Layouts)+
-			". Another limiter decides by them: they can be reset, and have no overrides, denials or takes here.")
+			". Another limiter decides by them: they can be reset, and have no overrides or denials here.")
 	}
 	if m.feed.Actions == nil {
 		notes = append(notes, "The context is read-only: nothing can be changed from here.")
@@ -134,17 +136,19 @@ func (m head) lines() []string {
 		lines = append(lines, m.theme.Full.Of(fmt.Sprintf("no answer for %s, retrying: %s", since, live.OneLine(f.Problem))))
 	} else {
 		lines = append(lines, m.minute(), m.counts())
-		lines = append(lines, m.silent()...)
+		for i := range f.Away {
+			away := &f.Away[i]
+			lines = append(lines, m.theme.Full.Of(fmt.Sprintf("no answer from %s: %s marked ? as they were before", away.Node,
+				output.Plural(len(away.Keys), "key"))))
+		}
+		if since, is := f.IsWaiting(); is {
+			lines = append(lines, m.theme.Full.Of("no answer for "+output.Duration(f.Clock.Sub(since).Truncate(time.Second))+" so far"))
+		}
 	}
 	const enough = 16
 	if m.height >= enough {
 		if text := m.coverage(); text != "" {
 			lines = append(lines, m.theme.Faint.Of(text))
-		}
-		if n := len(m.feed.Servers); n > 1 && m.height >= enough+4+n {
-			for i := range m.feed.Servers {
-				lines = append(lines, m.server(&m.feed.Servers[i]))
-			}
 		}
 	}
 	for i := range lines {
@@ -173,18 +177,22 @@ func (m head) title() string {
 	if f.Layouts != "" {
 		text += t.Bold.Of("  layout " + f.Layouts)
 	}
-	switch n := len(f.Servers); {
-	case n == 1:
-		text += t.Faint.Of("  " + serverWords(&f.Servers[0]))
-	case n > 1:
+	if n := len(f.Servers); n > 1 {
 		text += t.Faint.Of(fmt.Sprintf("  %d masters", n))
+	} else if n == 1 {
+		s := &f.Servers[0]
+		text += t.Faint.Of("  " + cmp.Or(s.Problem, strings.TrimSpace(s.Version+" "+s.Role)))
+	}
+	var slowest time.Duration
+	for i := range f.Servers {
+		slowest = max(slowest, f.Servers[i].RoundTrip)
+	}
+	if slowest > 0 {
+		text += t.Faint.Of(fmt.Sprintf("  rtt %.1f ms", slowest.Seconds()*1000))
 	}
 	clock, state := t.Plain.Of(f.Clock.Format(time.TimeOnly)), t.Faint.Of("every "+output.Duration(f.Refresh)+"  ")
-	if f.Paused {
-		state = t.Full.Of("PAUSED  ")
-	}
 	const between = 2
-	if f.Paused || ui.Width(text)+between+ui.Width(state)+ui.Width(clock) <= m.width {
+	if ui.Width(text)+between+ui.Width(state)+ui.Width(clock) <= m.width {
 		clock = state + clock
 	}
 	text = ui.Fit(text, m.width-ui.Width(clock)-1)
@@ -196,11 +204,12 @@ func (m head) minute() string {
 	t, f := m.theme, m.feed
 	now, style := "", t.Plain
 	d := &f.Denials
-	denying := len(d.Keys) > 0 || d.Others > 0
+	others := d.Others() > 0
+	denying := d.Keys > 0 || others
 	switch {
 	case d.Problem != nil:
 		now = "not known"
-	case f.NotCounted && !denying && len(d.Blocks) == 0, f.Layouts != "":
+	case f.NotCounted && !denying && d.ByBlocks() == 0, f.Layouts != "":
 		now = "not counted"
 	case !d.Known:
 		now = "…"
@@ -208,7 +217,7 @@ func (m head) minute() string {
 		now = "0/s"
 	default:
 		now, style = ui.Rate(d.Total)+"/s", t.Denied
-		if d.Lost || d.Others > 0 {
+		if d.Lost || others {
 			now = "≥" + now
 		}
 	}
@@ -217,7 +226,9 @@ func (m head) minute() string {
 		denied = style.Of("DENIED " + now)
 	}
 	charged, allowed := "…", t.Bold.Of("ALLOWED ")
-	if rate, known := f.Allowed.Lately(); known {
+	if f.Layouts != "" {
+		charged = "not counted"
+	} else if rate, known := f.Allowed.Mean(); known {
 		if charged = ui.Number(rate) + "/s"; f.Coverage.Full || f.IsScanning() {
 			charged = "≥" + charged
 		}
@@ -229,13 +240,13 @@ func (m head) minute() string {
 		return denied + strings.Repeat(" ", between) + allowed
 	}
 	draw := func(h *live.History, style ui.Style) string {
-		values := h.Columns(f.Clock, 60, spark)
+		values := h.Columns(f.Clock, spark)
 		return ui.Pad(" "+style.Of(ui.Sparks(values, ui.Greatest(values, 0))), spark+1)
 	}
 	return denied + draw(&d.Totals, style) + strings.Repeat(" ", between) + allowed + draw(&f.Allowed, t.Room)
 }
 
-// counts is how many keys there are, and what the server says. Where there is no room for all, the last goes first.
+// counts is how many keys there are. Where there is no room for all, the last goes first.
 func (m head) counts() string {
 	t, f := m.theme, m.feed
 	atLimit, exact := f.AtLimit()
@@ -250,102 +261,31 @@ func (m head) counts() string {
 		style = t.Full
 	}
 	text := t.Plain.Of(m.matched()+", ") + style.Of(about+output.Thousands(atLimit)+" at the limit")
-	var parts []string
-	add := func(style ui.Style, text string) {
-		rest := strings.TrimPrefix(text, ", ")
-		parts = append(parts, text[:len(text)-len(rest)]+style.Of(rest))
-	}
-	if n := len(f.Denials.Keys); n > 0 {
-		more := ""
-		if f.Denials.Others > 0 {
-			more = "≥"
+	add := func(style ui.Style, n int, least bool, noun, more string) {
+		words := output.Plural(n, noun) + more
+		if least {
+			words = "≥" + words
 		}
-		add(t.Plain, ", "+more+output.Plural(n, "key")+" denied")
+		if n > 0 && ui.Width(text)+2+ui.Width(words) <= m.width {
+			text += ", " + style.Of(words)
+		}
 	}
-	if f.Tally.Defective > 0 {
-		add(t.Near, ", "+output.Plural(f.Tally.Defective, "defect")+" (!)")
-	}
-	if n := len(m.list.Marked); n > 0 {
-		add(t.Accent, fmt.Sprintf(", %d marked (*)", n))
-	}
-	blocks := 0
-	all := f.Overrides.InForce(f.Clock)
+	all, blocks := f.Overrides.InForce(f.Clock), 0
 	for i := range all {
-		if all[i].Effect == store.OverrideBlock {
+		if live.IsBlock(&all[i]) {
 			blocks++
 		}
 	}
-	if len(all) > 0 {
-		add(t.Near, ", "+output.Plural(len(all), "override"))
+	blocked := ""
+	if rate := f.Denials.ByBlocks(); rate > 0 {
+		blocked = " denying " + ui.Rate(rate) + "/s"
 	}
-	if blocks > 0 {
-		add(t.Near, ", "+output.Plural(blocks, "block"))
-	}
-	if len(f.Denials.Blocks) > 0 {
-		add(t.Near, ", blocked "+ui.Rate(f.Denials.ByBlocks())+"/s")
-	}
-	if s := sum(f.Servers); s != nil {
-		add(t.Faint, fmt.Sprintf("  rtt %.1f ms", s.RoundTrip.Seconds()*1000))
-		add(t.Faint, "  "+output.Thousands(s.OpsPerSecond)+" ops/s")
-		memory := "  " + output.Bytes(s.UsedMemory)
-		if s.MaxMemory > 0 {
-			memory += " of " + output.Bytes(s.MaxMemory)
-		}
-		add(t.Faint, memory)
-	}
-	for _, part := range parts {
-		if ui.Width(text)+ui.Width(part) > m.width {
-			break
-		}
-		text += part
-	}
+	add(t.Plain, f.Denials.Keys, f.Denials.Others() > 0, "key", " denied")
+	add(t.Near, f.Tally.Defective, false, "defect", " (!)")
+	add(t.Accent, len(m.list.Marked), false, "key", " marked (*)")
+	add(t.Near, len(all), false, "override", "")
+	add(t.Near, blocks, false, "block", blocked)
 	return text
-}
-
-// sum is what the servers say of themselves together, with the longest round trip, nil if none does.
-func sum(all []live.Server) (sum *live.Server) {
-	for i := range all {
-		s := &all[i]
-		if s.Problem == "" && sum == nil {
-			sum = &live.Server{}
-		}
-		if sum != nil {
-			sum.OpsPerSecond += s.OpsPerSecond
-			sum.UsedMemory += s.UsedMemory
-			sum.MaxMemory += s.MaxMemory
-			sum.RoundTrip = max(sum.RoundTrip, s.RoundTrip)
-		}
-	}
-	return sum
-}
-
-// silent says who does not answer, while others do.
-func (m head) silent() (lines []string) {
-	f := m.feed
-	for _, name := range slices.Sorted(maps.Keys(f.Away)) {
-		n := f.Away[name]
-		lines = append(lines, m.theme.Full.Of(fmt.Sprintf("no answer from %s for %s: %s marked ? as they were then", name,
-			output.Duration(f.Clock.Sub(n.Since).Truncate(time.Second)), output.Plural(n.Keys, "key"))))
-	}
-	if since, is := f.IsWaiting(); is {
-		lines = append(lines, m.theme.Full.Of("no answer for "+output.Duration(f.Clock.Sub(since).Truncate(time.Second))+" so far"))
-	}
-	return lines
-}
-
-func (m head) server(s *live.Server) string {
-	if s.Problem != "" {
-		return m.theme.Plain.Of("  "+s.Name+"  ") + m.theme.Full.Of(s.Problem)
-	}
-	return m.theme.Plain.Of(fmt.Sprintf("  %-21s %s  rtt %.1f ms  %s ops/s  %s",
-		s.Name, serverWords(s), s.RoundTrip.Seconds()*1000, output.Thousands(s.OpsPerSecond), output.Bytes(s.UsedMemory)))
-}
-
-func serverWords(s *live.Server) string {
-	if s.Problem != "" {
-		return s.Problem
-	}
-	return strings.TrimSpace(s.Version + " " + s.Role)
 }
 
 // matched says how many keys there are.
@@ -381,27 +321,10 @@ func (m head) coverage() string {
 			output.Thousands(int64(len(f.Rows))), output.Thousands(c.Matched),
 			output.Duration((c.Every() + time.Second - 1).Truncate(time.Second)))
 	case f.IsScanning() && c.Total > 0:
-		return m.scanned()
-	case c.UnsureNoTTL > 0:
+		return fmt.Sprintf("looking for keys: %s of %s scanned", output.Thousands(c.Looked), output.Thousands(c.Total))
+	case c.Unsure > 0:
 		return fmt.Sprintf("%s left out that may be of another limiter, %s without TTL; see inspect",
 			output.Plural(int(c.Unsure), "key"), output.Thousands(c.UnsureNoTTL))
-	case c.Unsure > 0:
-		return fmt.Sprintf("%s left out that may be of another limiter; inspect and doctor name some",
-			output.Plural(int(c.Unsure), "key"))
 	}
 	return ""
-}
-
-// scanned says how far the first scan has come, how fast it is, and when it ends.
-func (m head) scanned() string {
-	c := &m.feed.Coverage
-	scanned := fmt.Sprintf("%s of %s scanned", output.Thousands(c.Looked), output.Thousands(c.Total))
-	elapsed := m.feed.Clock.Sub(m.feed.ScanBegun)
-	if elapsed < time.Second || c.Looked == 0 {
-		return "looking for keys: " + scanned
-	}
-	rate := float64(c.Looked) / elapsed.Seconds()
-	left := time.Duration(float64(max(0, c.Total-c.Looked)) / rate * float64(time.Second))
-	return fmt.Sprintf("looking for keys, about %s left: %s, %s a second", output.Duration(left.Round(time.Second)), scanned,
-		output.Thousands(int64(rate)))
 }

@@ -100,11 +100,7 @@ type RestorePlan struct {
 	// IntoOther, if set, says why this is another store than that of the backup. It gets the backup all the same, also the
 	// keys that the change of the backup had not reached.
 	IntoOther error
-	// Only, if set, says which keys are brought back.
-	Only func(store.Key) bool
-	// InUse, if set, gets each key that was left because it has been used since.
-	InUse   func(store.Key)
-	Consent Consent
+	Consent   Consent
 }
 
 // replaces reports whether keys that have been used since are overwritten.
@@ -165,7 +161,6 @@ func (r *Runner) restoreRecords(ctx context.Context, plan *RestorePlan, observer
 		var unused, used []admin.Record
 		for _, record := range batch.Records {
 			switch {
-			case plan.Only != nil && !plan.Only(record.Key):
 			case batch.Unreached && plan.IntoOther == nil: // what became of it since is not due to the change
 				result.Unreached++
 			case backup.IsUnused(&record):
@@ -202,9 +197,6 @@ func (r *Runner) restoreBatch(ctx context.Context, plan *RestorePlan, records []
 				continue
 			}
 			result.count(outcomes[i])
-			if outcomes[i] == admin.InUse && plan.InUse != nil {
-				plan.InUse(records[i].Key)
-			}
 		}
 		records = left
 		if unsure && err != nil || errors.Is(err, store.ErrOutcomeUnknown) {

@@ -87,34 +87,21 @@ func TestARestoreOfWhatIsThere(t *testing.T) {
 	}
 }
 
-// Keys that have been used since are left and told. A second restore that replaces can be
-// told to bring back these alone.
+// Keys that have been used since are left, and counted.
 func TestRestoreLeavesWhatWasUsedSince(t *testing.T) {
 	s := newSite(t)
 	s.take(t, "calm", 3)
 	s.take(t, "busy", 4)
 	path := s.reset(t)
 	s.take(t, "busy", 1)
-	left := map[store.Key]bool{}
-	plan := &RestorePlan{Backup: s.opened(t, path), InUse: func(k store.Key) { left[k] = true }}
-	result, err := s.Restore(t.Context(), plan, &watcher{})
+	result, err := s.Restore(t.Context(), &RestorePlan{Backup: s.opened(t, path)}, &watcher{})
 	used := (*UsedSinceError)(nil)
 	if !errors.As(err, &used) || used.Keys != 1 || !errors.Is(err, outcome.ErrPartly) ||
 		*result != (RestoreResult{Counts: Counts{Matched: 2, Changed: 1}, InUse: 1}) {
 		t.Fatalf("it came to %+v, %v", result, err)
 	}
-	if len(left) != 1 || !left[key("busy")] || s.used(t, "busy") != 1 {
-		t.Errorf("left are %v", left)
-	}
-	s.take(t, "calm", 2)
-	w := &watcher{}
-	plan = &RestorePlan{Backup: s.opened(t, path), Replace: true, Only: func(k store.Key) bool { return left[k] }}
-	result, err = s.Restore(t.Context(), plan, w)
-	if err != nil || *result != restored(2, 1) || s.used(t, "busy") != 4 || s.used(t, "calm") != 5 {
-		t.Errorf("it came to %+v, %v; used are %d and %d", result, err, s.used(t, "busy"), s.used(t, "calm"))
-	}
-	if len(w.questions) != 1 || w.questions[0].Text != "Restore 2 keys" {
-		t.Errorf("it asked %+v", w.questions)
+	if s.used(t, "calm") != 3 || s.used(t, "busy") != 1 {
+		t.Errorf("used are %d and %d", s.used(t, "calm"), s.used(t, "busy"))
 	}
 }
 
@@ -311,14 +298,11 @@ func TestARestoreLeavesWhatAKilledResetHadNotReached(t *testing.T) {
 			if _, _, err := s.memory.Delete(t.Context(), deleted); err != nil {
 				t.Fatal(err)
 			}
-			var inUse []store.Key
-			plan := &RestorePlan{Backup: s.opened(t, path), Replace: test.replace, IntoOther: test.other, Consent: Consent{Yes: true},
-				InUse: func(k store.Key) { inUse = append(inUse, k) }}
+			plan := &RestorePlan{Backup: s.opened(t, path), Replace: test.replace, IntoOther: test.other, Consent: Consent{Yes: true}}
 			result, err := s.Restore(t.Context(), plan, &watcher{})
 			test.want.Matched = 2*keysPerBatch + 2
 			left := (*UsedSinceError)(nil)
-			if result == nil || *result != test.want || errors.As(err, &left) != (test.want.InUse > 0) ||
-				int64(len(inUse)) != test.want.InUse {
+			if result == nil || *result != test.want || errors.As(err, &left) != (test.want.InUse > 0) {
 				t.Errorf("it came to %+v, %v; want %+v", result, err, test.want)
 			}
 			if used := s.used(t, first); used != test.first {

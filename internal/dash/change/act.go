@@ -1,45 +1,26 @@
 package change
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"github.com/limitctl/limitctl/internal/allowance"
 	"github.com/limitctl/limitctl/internal/dash/live"
 	"github.com/limitctl/limitctl/internal/dash/ui"
 	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Messages of what was done.
-type (
-	resetDone struct {
-		live.Changed
-		keys []live.ID
-		err  error
-	}
-	actionFailed struct{ err error }
-	undoDone     struct {
-		live.Changed
-		err error
-	}
-	taken struct {
-		key      store.Key
-		decision store.Decision
-		err      error
-	}
-)
-
-// shownKeys is how many of the keys that are to be changed are named.
-const shownKeys = 5
-
 // some names the first of keys, each with something about it.
 func some(keys []live.ID, about func(live.ID) string) (lines []string) {
-	for _, key := range keys[:min(len(keys), shownKeys)] {
+	const shown = 5
+	for _, key := range keys[:min(len(keys), shown)] {
 		lines = append(lines, output.Printable(key.String())+about(key))
 	}
-	if more := len(keys) - shownKeys; more > 0 {
+	if more := len(keys) - shown; more > 0 {
 		lines = append(lines, fmt.Sprintf("… and %d more", more))
 	}
 	return lines
@@ -58,10 +39,7 @@ func beyond(m *Model, ids []live.ID) (texts []string) {
 }
 
 func (m *Model) askReset() tea.Cmd {
-	keys, hidden := m.Chosen()
-	if len(keys) == 0 && hidden > 0 {
-		m.say(fmt.Sprintf("%s marked, but not listed now; esc ends the filter", areKeys(hidden)))
-	}
+	keys := m.Chosen()
 	if len(keys) == 0 || m.isBusy() {
 		return nil
 	}
@@ -71,23 +49,30 @@ func (m *Model) askReset() tea.Cmd {
 		}
 		return ""
 	})
-	if hidden > 0 {
-		lines = append(lines, "", fmt.Sprintf("%s marked too, but not listed now. They are left as they are.", areKeys(hidden)))
-	}
-	lines = append(lines, "", "They are kept in a backup. Press u to bring them back.")
+	lines = append(lines, "", "A backup is kept; u brings them back.")
 	lines = append(lines, ui.Wrapped(beyond(m, keys), m.width-border)...)
-	return m.ask("Delete "+output.Plural(len(keys), "key"), lines, func() tea.Msg {
-		done, err := m.feed.Actions.Reset(m.ctx, keys)
-		return resetDone{done, keys, err}
+	return m.ask("Delete "+output.Plural(len(keys), "key"), lines, func() done {
+		reset, err := m.feed.Actions.Reset(m.ctx, keys)
+		return func(m *Model) (string, error) { return m.wasReset(keys, reset, err) }
 	})
 }
 
-// areKeys is the beginning of a sentence about so many keys.
-func areKeys(n int) string {
-	if n == 1 {
-		return "1 key is"
+// wasReset says what a reset did.
+func (m *Model) wasReset(keys []live.ID, reset live.Changed, err error) (string, error) {
+	if reset.Backup != "" {
+		m.lastReset, m.lastKeys = &reset, keys
 	}
-	return output.Plural(n, "key") + " are"
+	switch {
+	case err != nil && reset.Backup != "": // the end of a long line is cut, so the facts come first
+		return "", fmt.Errorf("only %s certainly deleted; u brings them back: %w", output.Plural(int(reset.Keys), "key"), err)
+	case err != nil:
+		return "", err
+	}
+	m.Unmark()
+	if reset.Keys == 0 {
+		return "none of it was in use, so nothing was deleted", nil
+	}
+	return fmt.Sprintf("deleted %s; u brings back what was in use", output.Plural(int(reset.Keys), "key")), nil
 }
 
 func (m *Model) askUndo() tea.Cmd {
@@ -98,100 +83,52 @@ func (m *Model) askUndo() tea.Cmd {
 		m.say("nothing was reset from here yet")
 		return nil
 	}
-	reset, replace := *m.lastReset, m.lastReset.InUse > 0
+	reset := *m.lastReset
 	// lastKeys are those of the reset that is undone, and not those chosen last.
-	lines := some(m.lastKeys, func(live.ID) string { return "" })
-	expiry := "They keep their original expiry."
-	title := "Bring back " + output.Plural(int(reset.Keys), "key")
-	if replace {
-		title = fmt.Sprintf("Bring back %s used since, too", output.Plural(int(reset.InUse), "key"))
-		expiry = "What was used since the reset is lost."
-	}
-	lines = append(lines, expiry, "Backup: "+reset.Backup)
-	return m.ask(title, lines, func() tea.Msg {
-		done, err := m.feed.Actions.Undo(m.ctx, reset, replace)
-		return undoDone{done, err}
+	lines := append(some(m.lastKeys, func(live.ID) string { return "" }), "They keep their original expiry.", "Backup: "+reset.Backup)
+	return m.ask("Bring back "+output.Plural(int(reset.Keys), "key"), lines, func() done {
+		undone, err := m.feed.Actions.Undo(m.ctx, reset)
+		return func(m *Model) (string, error) {
+			if err != nil {
+				return "", err
+			}
+			m.lastReset = nil
+			text := "brought back " + output.Plural(int(undone.Keys), "key")
+			if undone.InUse > 0 {
+				text += fmt.Sprintf("; %d used since and left, `limitctl undo --replace` overwrites them", undone.InUse)
+			}
+			if undone.Lapsed > 0 {
+				text += fmt.Sprintf(", %d expired meanwhile", undone.Lapsed)
+			}
+			return text, nil
+		}
 	})
 }
 
-func (m *Model) askTake() tea.Cmd {
+// askOverride opens the form for the current key, with the effect already chosen.
+func (m *Model) askOverride(effect store.OverrideEffect) tea.Cmd {
 	r := m.Current()
-	if r == nil || !r.Found() || m.isBusy() {
+	if r == nil || m.isBusy() {
 		return nil
 	}
-	if !r.LimitKnown() {
-		m.say("the limit of " + output.Printable(r.Key.String()) + " is not known, so nothing can be taken")
+	if !m.feed.Overrides.Kept() {
+		m.say("this store keeps no overrides")
 		return nil
 	}
-	if o := r.Override; live.IsBlock(o) {
-		m.complain(fmt.Errorf("denied: %s is blocked until %s", output.Printable(r.Key.String()), ui.Until(o.ExpiresAt, m.feed.Clock)))
-		return nil
-	}
-	req := store.Request{Key: r.Key, Limit: r.Limit, Cost: 1}
-	do := func() tea.Msg {
-		var decision [1]store.Decision
-		err := m.feed.Store.Decide(m.ctx, store.Take, []store.Request{req}, decision[:])
-		return taken{req.Key, decision[0], err}
-	}
-	if !m.feed.Protected {
-		return m.act(do)
-	}
-	return m.ask("Take one unit", []string{output.Printable(r.Key.String())}, do)
+	m.form = newForm(r, effect)
+	return nil
 }
 
-// absorb says what an action did, and reads the keys again at once.
-func (done resetDone) absorb(m *Model) tea.Cmd {
-	for _, key := range done.keys {
-		if r := m.feed.Rows[key]; r != nil {
-			r.Hold(m.feed.Clock.Add(ui.NoteStays))
+// Revoke asks for the end of an override in force.
+func (m *Model) Revoke(o *store.Override) tea.Cmd {
+	if m.isBusy() {
+		return nil
+	}
+	ended := *o
+	return m.ask("End this override", ui.Override(&ended, m.feed.Clock), func() done {
+		err := m.feed.Actions.RevokeOverride(m.ctx, ended.ID)
+		return func(*Model) (string, error) {
+			return "ended: " + allowance.Effect(&ended) + " of " + output.Printable(cmp.Or(ended.Subjects.String(), "all subjects")), err
 		}
-	}
-	if done.Backup != "" {
-		m.lastReset, m.lastKeys = &done.Changed, done.keys
-	}
-	switch {
-	case done.err != nil && done.Backup != "": // the end of a long line is cut, so the facts come first
-		m.complain(fmt.Errorf("only %s certainly deleted; u brings them back: %w", output.Plural(int(done.Keys), "key"), done.err))
-	case done.err != nil:
-		m.complain(done.err)
-	case done.Keys == 0:
-		m.say("none of it was in use, so nothing was deleted")
-		m.Unmark(done.keys)
-	default:
-		m.say(fmt.Sprintf("deleted %s; u brings back what was in use", output.Plural(int(done.Keys), "key")))
-		m.Unmark(done.keys)
-	}
-	return tea.Batch(m.feed.Look(), m.feed.LookOverrides())
-}
-
-func (done undoDone) absorb(m *Model) tea.Cmd {
-	switch {
-	case done.err != nil:
-		m.complain(done.err)
-	case done.InUse > 0:
-		m.lastReset.InUse = done.InUse
-		m.say(fmt.Sprintf("brought back %s; %d used since and left, u brings these back, too",
-			output.Plural(int(done.Keys), "key"), done.InUse))
-	default:
-		m.lastReset = nil
-		text := "brought back " + output.Plural(int(done.Keys), "key")
-		if done.Lapsed > 0 {
-			text += fmt.Sprintf(", %d expired meanwhile", done.Lapsed)
-		}
-		m.say(text)
-	}
-	return tea.Batch(m.feed.Look(), m.feed.LookOverrides())
-}
-
-func (done taken) absorb(m *Model) tea.Cmd {
-	name := output.Printable(done.key.String())
-	switch d := &done.decision; {
-	case done.err != nil:
-		m.complain(done.err)
-	case d.Allowed:
-		m.say(fmt.Sprintf("allowed: took 1 of %s, %s remaining", name, output.Thousands(d.Remaining)))
-	default:
-		m.complain(fmt.Errorf("denied: %s has nothing left, retry in %s", name, output.Duration(d.RetryAfter)))
-	}
-	return tea.Batch(m.feed.Look(), m.feed.LookOverrides())
+	})
 }

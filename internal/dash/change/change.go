@@ -4,13 +4,11 @@ package change
 
 import (
 	"context"
-	"io"
 
 	tea "github.com/charmbracelet/bubbletea"
 
 	"github.com/limitctl/limitctl/internal/dash/live"
 	"github.com/limitctl/limitctl/internal/dash/ui"
-	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -23,21 +21,18 @@ type Model struct {
 	ctx   context.Context
 	// Current is the row that an action is about, nil for none.
 	Current func() *live.Row
-	// Chosen are the keys that a reset is about, and how many are marked that it is not about.
-	Chosen func() (keys []live.ID, hidden int)
-	// Unmark forgets the marks of keys.
-	Unmark func(keys []live.ID) bool
-	// Clipboard is the terminal, which is asked to copy; nil where nobody can paste.
-	Clipboard io.Writer
+	// Chosen are the keys that a reset is about.
+	Chosen func() (keys []live.ID)
+	// Unmark forgets all marks.
+	Unmark func()
 
-	question    *question
-	form        *form         // where an override is typed in; nil if it is not open
-	lastReset   *live.Changed // what u undoes; nil if there is nothing to undo
-	lastKeys    []live.ID     // those of lastReset
-	acting      bool          // an action is under way
-	lastCommand string        // that was copied
-	width       int
-	working     panics.Group // runs the actions
+	question  *question
+	form      *form         // where an override is typed in; nil if it is not open
+	lastReset *live.Changed // what u undoes; nil if there is nothing to undo
+	lastKeys  []live.ID     // those of lastReset
+	acting    bool          // an action is under way
+	width     int
+	working   panics.Group // runs the actions
 }
 
 // New returns a model that has done nothing yet.
@@ -47,26 +42,17 @@ func New(ctx context.Context, feed *live.Feed, theme *ui.Theme, note *ui.Note) *
 
 // Bindings are the keys that act on a key of the store. Other limiters decide by theirs, so these can only be reset.
 func (m *Model) Bindings() []ui.Binding {
-	asks := func(effect store.OverrideEffect) func() tea.Cmd { return func() tea.Cmd { return m.askEffect(effect) } }
+	asks := func(effect store.OverrideEffect) func() tea.Cmd {
+		return func() tea.Cmd { return m.askOverride(effect) }
+	}
 	var all []ui.Binding
-	own := m.feed.Layouts == ""
 	if m.feed.Actions != nil {
 		all = append(all, ui.Bind("r", "reset", m.askReset, "r"))
-		if own {
+		if m.feed.Layouts == "" {
 			all = append(all, ui.Bind("o", "override", asks(store.OverrideTimes), "o"),
 				ui.Bind("b", "block", asks(store.OverrideBlock), "b"),
-				ui.Bind("e", "exempt", asks(store.OverrideExempt), "e"),
-				ui.Bind("t", "take one unit", m.askTake, "t"))
-		} else {
-			all = append(all, ui.Bind("o t", "why there are none here", func() tea.Cmd {
-				m.say("another limiter decides by these keys; from here they can only be reset")
-				return nil
-			}, "o", "t"))
+				ui.Bind("e", "exempt", asks(store.OverrideExempt), "e"))
 		}
-	}
-	all = append(all, ui.Bind("c", "copy the subject", m.copySubject, "c"))
-	if own {
-		all = append(all, ui.Bind("y", "copy a command", m.copyCommand, "y"))
 	}
 	return all
 }
@@ -77,7 +63,7 @@ func (m *Model) Undo() ui.Binding { return ui.Bind("u", "undo the last reset", m
 // Wait waits until what was begun is done, and returns the error of a panic of it.
 func (m *Model) Wait() error { return m.working.Wait() }
 
-// IsAsking reports whether something is to be answered or filled in, and IsActing whether something is being done.
+// IsAsking reports whether something is to be answered or filled in.
 func (m *Model) IsAsking() bool { return m.question != nil || m.form != nil }
 
 // IsActing reports whether something is being done.
@@ -91,18 +77,14 @@ func (m *Model) Update(msg tea.Msg) tea.Cmd {
 			return m.question.answer(m, msg)
 		}
 		return m.form.fill(m, msg)
-	case interface{ absorb(*Model) tea.Cmd }:
+	case done: // what was changed is read again at once
 		m.acting = false
-		return msg.absorb(m)
-	case actionFailed:
-		m.acting = false
-		m.complain(msg.err)
-	case copied:
-		if msg.err != nil {
-			m.complain(msg.err)
+		if text, err := msg(m); err != nil {
+			m.note.Complain(m.feed.Clock, err)
 		} else {
-			m.say("copied" + msg.hint + " " + output.Printable(msg.text))
+			m.say(text)
 		}
+		return tea.Batch(m.feed.Look(), m.feed.LookOverrides())
 	}
 	return nil
 }
@@ -127,8 +109,6 @@ const (
 
 func (m *Model) say(text string) { m.note.Say(m.feed.Clock, text) }
 
-func (m *Model) complain(err error) { m.note.Complain(m.feed.Clock, err) }
-
 // isBusy says so if something is being done already.
 func (m *Model) isBusy() bool {
 	if m.acting {
@@ -137,16 +117,19 @@ func (m *Model) isBusy() bool {
 	return m.acting
 }
 
+// done is called in the loop when an action is over, and says what came of it.
+type done func(m *Model) (text string, err error)
+
 // act does what was asked for, outside the loop. The dashboard ends only after it is done.
-func (m *Model) act(do func() tea.Msg) tea.Cmd {
+func (m *Model) act(do func() done) tea.Cmd {
 	m.acting = true
-	done := make(chan tea.Msg, 1)
+	over := make(chan done, 1)
 	m.working.Go(func() {
-		var msg tea.Msg
-		if err := panics.Call(func() error { msg = do(); return nil }); err != nil {
-			msg = actionFailed{err}
+		var result done
+		if err := panics.Call(func() error { result = do(); return nil }); err != nil {
+			result = func(*Model) (string, error) { return "", err }
 		}
-		done <- msg
+		over <- result
 	})
-	return func() tea.Msg { return <-done }
+	return func() tea.Msg { return <-over }
 }

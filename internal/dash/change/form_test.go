@@ -11,9 +11,8 @@ import (
 // A subject that looks like a pattern is blocked as the subject that it is.
 func TestABlockOfASubjectThatLooksLikeAPattern(t *testing.T) {
 	for _, subject := range []string{"a*b", `a\b`, "[ab]", "ip:203.0.113.0/24"} {
-		f := &form{of: &live.Row{Reading: live.Reading{Entry: admin.Entry{Key: store.Key{Subject: subject, Name: "n"}}}},
-			choices: []choice{{effect: store.OverrideBlock}}, all: true}
-		f.open()
+		row := &live.Row{Reading: live.Reading{Entry: admin.Entry{Key: store.Key{Subject: subject, Name: "n"}}}}
+		f := newForm(row, store.OverrideBlock)
 		got, err := f.whom(store.ParsePattern)
 		if exact, is := got.Exact(); err != nil || !is || exact != subject {
 			t.Errorf("%q: it is about %q, %v", subject, got, err)

@@ -2,11 +2,7 @@
 package detail
 
 import (
-	"encoding/hex"
 	"fmt"
-	"math"
-	"strings"
-	"time"
 
 	"github.com/limitctl/limitctl/internal/dash/live"
 	"github.com/limitctl/limitctl/internal/dash/ui"
@@ -19,9 +15,11 @@ type Model struct {
 	feed  *live.Feed
 	theme *ui.Theme
 	ui.Text
+	// Of is the key that is shown.
+	Of live.ID
 }
 
-// New returns the screen of the key that the feed reads by itself.
+// New returns the screen of a key.
 func New(feed *live.Feed, theme *ui.Theme) *Model {
 	return &Model{feed: feed, theme: theme}
 }
@@ -60,13 +58,9 @@ func (t *text) say(name, words string, style ui.Style) {
 
 // lines are everything about the key: first which limit is in force, what is used and denied, and why.
 func (m *Model) lines(columns int) []string {
-	if m.feed.Wanted == nil {
-		return nil
-	}
-	id := *m.feed.Wanted
-	r := m.feed.Rows[id]
+	r := m.feed.Rows[m.Of]
 	if r == nil {
-		return []string{m.theme.Plain.Of(output.Printable(id.String()) + " is not followed any more; esc goes back")}
+		return []string{m.theme.Plain.Of(output.Printable(m.Of.String()) + " is not followed any more; esc goes back")}
 	}
 	plain := m.theme.Plain
 	t := &text{theme: m.theme, columns: columns}
@@ -77,7 +71,7 @@ func (m *Model) lines(columns int) []string {
 	case r.LimitKnown():
 		limit += "  " + r.Limit.String()
 	default:
-		limit += "  " + r.LimitText() + ": its keys do not tell the rest of it"
+		limit += "  " + r.LimitText() + ": its keys do not tell the rest; --limit can say it"
 	}
 	t.say("limit", limit, plain)
 	if r.Recorded != (store.Limit{}) {
@@ -99,15 +93,8 @@ func (m *Model) lines(columns int) []string {
 	if r.InUse {
 		t.say("resets", resetsText(r), plain)
 	}
-	if d := m.feed.Read; d != nil {
-		name := "next fits"
-		for i := range d.Fits {
-			t.say(name, fitWords(&d.Fits[i], m.feed.Clock), plain)
-			name = ""
-		}
-	}
 	t.lines = append(t.lines, "")
-	m.minutes(t, r)
+	m.minute(t, r)
 	t.lines = append(t.lines, "")
 	m.stored(t, r)
 	return t.lines
@@ -121,8 +108,12 @@ func stateText(r *live.Row) string {
 	case r.IsUnknown():
 		return live.UsedOf(r) + " used"
 	}
-	return fmt.Sprintf("%s of %s used, %s remaining, %s a second lately",
-		output.Thousands(r.Used), output.Thousands(r.Limit.Capacity()), output.Thousands(r.Remaining), ui.Number(r.Rate()))
+	text := fmt.Sprintf("%s of %s used, %s remaining", output.Thousands(r.Used), output.Thousands(r.Limit.Capacity()),
+		output.Thousands(r.Remaining))
+	if rate, known := r.Units.Mean(); known {
+		text += ", " + ui.Number(rate) + " a second lately"
+	}
+	return text
 }
 
 // resetsText says when nothing is used any more, and when the key expires.
@@ -134,7 +125,7 @@ func resetsText(r *live.Row) string {
 		}
 	}
 	switch {
-	case live.NeverBegins(&r.Entry):
+	case r.Limit.FromFirst && r.TTL < 0: // windows that begin with the first request end with their key
 		return "never, the key does not expire"
 	case !r.ResetKnown():
 		return "not known, " + ttl
@@ -142,6 +133,9 @@ func resetsText(r *live.Row) string {
 	resets := "in " + ui.Seconds(r.ResetAfter)
 	if end, has := r.LastLimit().WindowEnds(); has {
 		resets += " (" + output.Minute(end) + ")"
+	}
+	if r.AtLimit() && r.RetryKnown() && r.RetryAfter > 0 {
+		resets += ", one more unit fits in " + ui.Seconds(r.RetryAfter)
 	}
 	return resets + ", " + ttl
 }
@@ -158,7 +152,7 @@ func (m *Model) denied(t *text, r *live.Row) {
 		} else {
 			words += ", none in the last seconds"
 		}
-		t.say("denied", words+fmt.Sprintf("; that is %s of what was asked for, if each request is of 1 unit", r.PercentDenied()), style)
+		t.say("denied", words, style)
 	}
 	switch o := r.Override; {
 	case o != nil:
@@ -170,115 +164,29 @@ func (m *Model) denied(t *text, r *live.Row) {
 	}
 }
 
-// minutes says what was used, taken and denied in each of the last minutes, and draws how what is used has changed.
-func (m *Model) minutes(t *text, r *live.Row) {
-	const cell, mostGraph = 8, 60 // columns; of a graph one is five seconds
-	minutes, now := max(1, min((t.columns-indent)/cell, live.HistoryLength/60)), m.feed.Clock
-	row := func(name string, style ui.Style, of func(ago int) string) {
-		var cells strings.Builder
-		for ago := minutes; ago > 0; ago-- {
-			cells.WriteString(ui.PadLeft(of(ago), cell))
-		}
-		t.draw(name, style.Of(cells.String()))
-	}
-	sum := func(h *live.History) func(ago int) string {
-		return func(ago int) string {
-			if sum, known := h.Sum(now.Unix()-int64(60*ago), now.Unix()-int64(60*(ago-1))); known {
-				return output.Thousands(int64(math.Round(sum)))
-			}
-			return ""
-		}
-	}
-	shares := r.Shares.Columns(now, 60*minutes, minutes)
-	row("minutes", m.theme.Faint, func(ago int) string { return fmt.Sprintf("-%dm", ago) })
-	row("  most used", m.theme.Plain, func(ago int) string {
-		if share := shares[minutes-ago]; !live.IsNaN(share) {
-			return fmt.Sprintf("%.0f%%", math.Floor(float64(share)*100))
-		}
-		return ""
-	})
-	row("  taken", m.theme.Plain, sum(&r.Units))
+// minute draws how what is used and denied has changed in the last minute.
+func (m *Model) minute(t *text, r *live.Row) {
+	const note, most = "  the last minute", 60
+	columns := max(1, min(t.columns-indent-len(note), most))
+	t.draw("used", m.theme.Room.Of(ui.Sparks(r.Shares.Columns(m.feed.Clock, columns), 1))+m.theme.Faint.Of(note))
 	if r.Denial != nil {
-		row("  denied", m.theme.Plain, sum(&r.Denial.Counts))
+		values := r.Denial.Counts.Columns(m.feed.Clock, columns)
+		t.draw("denied", m.theme.Denied.Of(ui.Sparks(values, ui.Greatest(values, 0)))+m.theme.Faint.Of(note))
 	}
-	columns := max(1, min(t.columns-indent, minutes*cell, mostGraph))
-	t.draw("  used", m.theme.Room.Of(ui.Sparks(r.Shares.Columns(now, 60*minutes, columns), 1)))
 }
 
-// shownBytes is how much of a record is shown.
-const shownBytes = 64
-
-// stored says how the key is stored, and how to look at that.
+// stored says how the key is stored.
 func (m *Model) stored(t *text, r *live.Row) {
-	plain, d := m.theme.Plain, m.feed.Read
+	plain := m.theme.Plain
 	if r.Layout != "" {
 		t.say("layout", r.Layout, plain)
-		if words := whatIsKnown(r); words != "" {
-			t.say("not known", words, plain)
-		}
 	}
-	if r.Parts != nil {
-		words := ""
-		for _, attribute := range r.Parts.Attributes {
-			words += " " + attribute.Name + "=" + output.Printable(attribute.Value)
-		}
-		t.say("attributes", words, plain)
-	}
-	if d != nil && len(d.Record) > 0 {
-		words := hex.EncodeToString(d.Record[:min(len(d.Record), shownBytes)])
-		if len(d.Record) > shownBytes {
-			words += "…"
-		}
-		t.say("record", fmt.Sprintf("%d bytes: %s", len(d.Record), words), plain)
-	}
-	if d == nil || len(d.Parts) == 0 {
-		if r.StoreKey != "" {
-			t.say("store key", output.Printable(r.StoreKey), plain)
-		}
-	} else {
-		for i := range d.Parts {
-			t.say([]string{"store keys", ""}[min(i, 1)], partText(d, i), plain)
-		}
+	if r.StoreKey != "" {
+		t.say("store key", output.Printable(r.StoreKey), plain)
 	}
 	if m.feed.Beyond != nil && r.Layout != "" {
 		if words := m.feed.Beyond(r.Layout); words != "" {
 			t.say("reset", "It does not reach everything. "+output.Printable(words), plain)
 		}
 	}
-}
-
-// partText is one of the store keys that belong together, with its type and how long it is kept.
-func partText(d *live.Detail, i int) string {
-	part := &d.Parts[i]
-	name, about := output.Printable(part.StoreKey), part.Type
-	if part.Expires.IsZero() {
-		return name + "  " + about + ", never expires"
-	}
-	return name + "  " + about + ", expires in " + ui.Seconds(part.Expires.Sub(d.At.Time()).Round(time.Millisecond))
-}
-
-func fitWords(f *live.Fit, now time.Time) string {
-	units := output.Plural(int(f.Units), "unit")
-	if f.In == 0 {
-		return units + ": now"
-	}
-	return fmt.Sprintf("%s: in %s, at %s", units, output.Duration(f.In), f.At.In(now.Location()).Format("15:04:05.000"))
-}
-
-// whatIsKnown says what is not known of the limit of another limiter, "" if all is.
-func whatIsKnown(r *live.Row) string {
-	var lacks []string
-	if !r.CapacityKnown() {
-		lacks = append(lacks, "how much is allowed")
-	}
-	if r.Limit.Period <= 0 {
-		lacks = append(lacks, "in what time")
-	}
-	if !r.UsedKnown() {
-		lacks = append(lacks, "how much is used")
-	}
-	if len(lacks) == 0 {
-		return ""
-	}
-	return "the keys do not tell " + strings.Join(lacks, ", ") + "; --limit can say the limit"
 }

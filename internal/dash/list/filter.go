@@ -60,6 +60,7 @@ func (f *filter) use(text string) {
 		return
 	}
 	*f.note = ui.Note{}
+	f.Unmark() // what is not seen is not changed
 	f.feed.Filter = parsed
 	f.feed.Arrange()
 }
@@ -68,11 +69,13 @@ func (f *filter) use(text string) {
 func (f *filter) filterText(width int) string {
 	name, ends := "filter /"+f.feed.Filter.Text, "; esc ends it"
 	counts := ": " + output.Thousands(int64(len(f.feed.Listed))) + " of " + output.Thousands(int64(len(f.feed.Rows)))
-	if f.feed.Coverage.Full {
-		counts += " followed"
-	}
-	if !f.feed.FollowsAll() {
-		counts = ": " + f.found() + ", " + output.Thousands(int64(len(f.feed.Listed))) + " followed"
+	c := &f.feed.Coverage
+	switch {
+	case f.feed.FollowsAll():
+	case f.feed.IsSought():
+		counts += fmt.Sprintf(" followed, %d%% of the store searched", min(100, 100*c.Looked/max(1, c.Total)))
+	default:
+		counts += " followed, enter searches the store"
 	}
 	const leastName = 12
 	if width-ui.Width(counts)-len(ends) < min(leastName, ui.TextWidth(name)) {
@@ -80,17 +83,4 @@ func (f *filter) filterText(width int) string {
 	}
 	room := max(8, width-ui.Width(counts)-len(ends))
 	return ui.Fit(f.theme.Bold.Of(ui.CutMiddle(name, room))+f.theme.Plain.Of(counts)+f.theme.Faint.Of(ends), width)
-}
-
-// found says how many keys of the store the filter keeps, as far as that is known.
-func (f *filter) found() string {
-	s, c := &f.feed.Search, &f.feed.Coverage
-	if s.Text != f.feed.Filter.Text {
-		return "not counted in the store yet"
-	}
-	n := output.Thousands(max(s.Found(), int64(len(f.feed.Listed))))
-	if s.Whole {
-		return n + " in the store"
-	}
-	return fmt.Sprintf("≥%s in the store (%d%% scanned)", n, min(99, 100*c.Looked/max(1, c.Total)))
 }

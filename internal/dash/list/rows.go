@@ -1,7 +1,6 @@
 package list
 
 import (
-	"cmp"
 	"strings"
 
 	"github.com/limitctl/limitctl/internal/allowance"
@@ -26,7 +25,6 @@ const (
 const (
 	deniedWidth = 9  // of the number; the last minute of it is drawn beside it
 	narrow      = 80 // a terminal with fewer columns has only those that matter most
-	gapForBar   = 20 // with so many less there is no bar, either
 	wide        = 100
 	widest      = 160
 )
@@ -35,8 +33,7 @@ const (
 type layout struct {
 	*Model
 	columns     []ui.Column
-	bar, figure int     // of USED
-	leastLimit  int     // what subjects leave to limits
+	bar, figure int     // of USED; there can be no bar
 	spark       int     // of DENIED/S; 0 for none
 	most        float32 // denials of any row in sight in a part of the minute
 }
@@ -61,46 +58,51 @@ func (m *Model) needs() (subject, limit, figure int) {
 
 // Natural is the columns that a frame takes in which all names are whole.
 func (m *Model) Natural() int {
+	const bar = 10
 	subject, limit, _ := m.needs()
-	l := m.layout(wide)
-	return max(wide, l.fixed()+ui.Gap+subject+limit)
+	l := m.layout(widest)
+	return max(wide, l.fixed()+subject+limit+bar+1)
 }
 
-// fixed is the columns that are taken by all but subject and limit.
+// fixed is the columns that are taken by all but subject, limit and bar.
 func (l *layout) fixed() int {
-	return ui.Mark + deniedWidth + l.columns[usedColumn].Width + l.columns[retryColumn].Width + l.columns[resetsColumn].Width + 4*ui.Gap
+	return ui.Mark + deniedWidth + l.figure + l.columns[retryColumn].Width + l.columns[resetsColumn].Width + 5*ui.Gap
 }
 
-// layout fits the columns into a width. They are the same from 80 columns on; what is left draws the last minute.
+// layout fits the columns into a width. They are the same from 80 columns on. On a small screen names come before bars.
+// What is left draws the last minute.
 func (m *Model) layout(width int) layout {
-	l := layout{Model: m, bar: 4, figure: 9, leastLimit: 8}
-	switch {
-	case width < narrow-gapForBar:
-		l.bar = 0
-	case width >= widest:
-		l.bar, l.figure, l.leastLimit = 20, 13, 24
-	case width >= wide:
-		l.bar, l.figure, l.leastLimit = 10, 11, 16
-	}
 	subject, limit, figure := m.needs()
-	l.figure = min(l.figure, figure)
-	used := l.figure
-	if l.bar > 0 {
-		used += l.bar + 1
+	l := layout{Model: m, figure: min(figure, 9)}
+	switch {
+	case width >= widest:
+		l.bar, l.figure = 20, min(figure, 13)
+	case width >= wide:
+		l.bar, l.figure = 10, min(figure, 11)
 	}
 	l.columns = []ui.Column{{Width: ui.Mark}, {Title: "SUBJECT"}, {Title: "LIMIT"}, {Title: "DENIED/S", Width: deniedWidth},
-		{Title: "USED", Width: used}, {Title: "RETRY", Width: 6, Right: true}, {Title: "RESETS", Width: 7, Right: true}}
+		{Title: "USED", Width: l.figure}, {Title: "RETRY", Width: 6, Right: true}, {Title: "RESETS", Width: 7, Right: true}}
 	if width < narrow {
 		l.columns[retryColumn].Width, l.columns[resetsColumn].Width = 0, 0
 		ui.Grow(l.columns, subjectColumn, width, 1)
 		return l
 	}
-	room := width - l.fixed() - ui.Gap
-	limit = min(limit, max(l.leastLimit, room-subject))
+	room := width - l.fixed()
+	if l.bar > 0 {
+		room -= l.bar + 1
+	}
+	limit = min(limit, max(room-subject, room/3))
 	subject = max(1, min(subject, room-limit))
 	l.columns[subjectColumn].Width, l.columns[limitColumn].Width = subject, limit
-	const least, most = 8, 60
-	if left := room - limit - subject - 1; left >= least {
+	left := room - limit - subject - 1
+	if small := 6; l.bar == 0 && left >= small {
+		l.bar = small
+		left -= small + 1
+	}
+	if l.bar > 0 {
+		l.columns[usedColumn].Width += l.bar + 1
+	}
+	if least, most := 8, 60; left >= least {
 		l.spark = min(left, most)
 		l.columns[deniedColumn].Width += 1 + l.spark
 	}
@@ -117,24 +119,20 @@ func (m *Model) rows(rows []*live.Row, width int) []string {
 	if order == live.ByDenied && !m.feed.Denials.Known {
 		order = live.ByCloseness // which it comes down to
 	}
-	arrow := "▾"
-	if m.feed.Reversed {
-		arrow = "▴"
-	}
 	prefix, subjects, limits := names(rows, &l)
-	l.columns[sortedBy[order]].Title += arrow
+	l.columns[sortedBy[order]].Title += "▾"
 	if prefix != "" {
 		title := &l.columns[subjectColumn]
 		title.Title = ui.CutMiddle(title.Title+" "+prefix+"…", title.Width)
 	}
 	for _, r := range rows {
 		if l.spark > 0 && r.DeniedRate() > 0 {
-			l.most = ui.Greatest(r.Denial.Counts.Columns(m.feed.Clock, 60, l.spark), l.most)
+			l.most = ui.Greatest(r.Denial.Counts.Columns(m.feed.Clock, l.spark), l.most)
 		}
 	}
 	cells := make([][]string, len(rows))
 	for i, r := range rows {
-		selected := m.table.Top+i == m.table.Cursor && m.cause == 0 && !m.Still
+		selected := m.Top+i == m.Cursor && !m.Still
 		cells[i] = l.cells(r, subjects[i], limits[i], selected)
 	}
 	return m.theme.Lines(l.columns, cells)
@@ -142,22 +140,24 @@ func (m *Model) rows(rows []*live.Row, width int) []string {
 
 // names are the texts that tell rows apart, cut to their columns, and what all subjects begin with, which is left out.
 func names(rows []*live.Row, l *layout) (prefix string, subjects, limits []string) {
-	bySubject, byLimit, byKey := map[string]int{}, map[store.Key]int{}, map[store.Key]int{}
+	alike := map[store.Key]int{} // by the subject, with the limit's name, and with that and its attributes
 	for _, r := range rows {
-		bySubject[r.Key.Subject]++
-		byLimit[store.Key{Subject: r.Key.Subject, Name: r.LimitName()}]++
-		byKey[r.Key]++
+		alike[store.Key{Subject: r.Key.Subject}]++
+		alike[store.Key{Subject: r.Key.Subject, Name: r.LimitName()}]++
+		if r.LimitName() != r.Key.Name {
+			alike[r.Key]++
+		}
 	}
 	subjects, limits = make([]string, len(rows)), make([]string, len(rows))
 	for i, r := range rows {
 		subjects[i], limits[i] = output.Printable(r.Key.Subject), output.Printable(r.LimitName())
-		if byLimit[store.Key{Subject: r.Key.Subject, Name: r.LimitName()}] > 1 {
+		if alike[store.Key{Subject: r.Key.Subject, Name: r.LimitName()}] > 1 {
 			limits[i] = output.Printable(r.Key.Name)
 		}
 		switch {
-		case byKey[r.Key] > 1: // then they are of another limiter
+		case alike[r.Key] > 1: // then they are of another limiter
 			subjects[i] = output.Printable(r.StoreKey)
-		case bySubject[r.Key.Subject] > 1 && l.columns[limitColumn].Width == 0:
+		case alike[store.Key{Subject: r.Key.Subject}] > 1 && l.columns[limitColumn].Width == 0:
 			subjects[i] += " " + limits[i]
 		}
 	}
@@ -189,45 +189,45 @@ func (l *layout) cells(r *live.Row, subject, limit string, selected bool) []stri
 	t := l.theme
 	named, figures, limited, share := t.Plain, t.Plain, t.Plain, t.Share(r.UsedShare())
 	switch {
-	case r.Override != nil:
-		limited = t.Near
+	case r.AtLimit():
+		share = t.Full
 	case r.IsUnknown():
 		share = t.Plain
 	}
-	if r.IsAtLimit() {
-		share = t.Full
+	if r.Override != nil {
+		limited = t.Near
 	}
 	if r.Stale || !r.InUse && r.DeniedRate() == 0 {
 		named, figures, limited, share = t.Faint, t.Faint, t.Faint, t.Faint
 	}
-	cursor := " "
+	cursor, sign := " ", " "
 	if selected {
 		cursor, named = ">", t.Accent
 	}
-	retry, resets := figures.Of(retry(r)), figures.Of(ui.Seconds(r.ResetAfter))
+	switch {
+	case l.Marked[r.ID()]:
+		sign = t.Accent.Of("*")
+	case r.Stale:
+		sign = t.Near.Of("?")
+	case len(r.Defects) > 0:
+		sign = t.Near.Of("!")
+	}
+	retry, resets := "-", figures.Of(ui.Seconds(r.ResetAfter))
+	switch {
+	case !r.InUse || !r.AtLimit():
+	case !r.RetryKnown():
+		retry = "?"
+	default:
+		retry = ui.Seconds(r.RetryAfter)
+	}
 	switch {
 	case r.InUse && r.TTL < 0 && !r.KeptOnPurpose():
 		resets = t.Near.Of("no TTL")
 	case r.InUse && !r.ResetKnown():
 		resets = figures.Of("?")
 	}
-	return []string{t.Accent.Of(cursor) + l.sign(r), named.Of(subject), limited.Of(limit), l.denied(r, figures), l.used(r, share),
-		retry, resets}
-}
-
-// sign marks rows that are marked, out of date or defective; the head says so in words.
-func (l *layout) sign(r *live.Row) string {
-	switch {
-	case l.Marked[r.ID()]:
-		return l.theme.Accent.Of("*")
-	case r.Stale:
-		return l.theme.Near.Of("?")
-	case r.IsStuck():
-		return l.theme.Full.Of("!")
-	case len(r.Defects) > 0:
-		return l.theme.Near.Of("!")
-	}
-	return " "
+	return []string{t.Accent.Of(cursor) + sign, named.Of(subject), limited.Of(limit), l.denied(r, figures), l.used(r, share),
+		figures.Of(retry), resets}
 }
 
 // denied is how often a second the key is denied, and the last minute of that. What nobody counts is not 0.
@@ -235,47 +235,32 @@ func (l *layout) denied(r *live.Row, figures ui.Style) string {
 	rate := r.DeniedRate()
 	if rate == 0 {
 		unknown := r.Layout == "" && (l.feed.NotCounted || l.feed.Denials.Problem != nil)
-		return l.theme.Faint.Of(strings.Repeat(" ", deniedWidth-1) + map[bool]string{true: "?", false: "-"}[unknown])
+		return ui.PadLeft(l.theme.Faint.Of(map[bool]string{true: "?", false: "-"}[unknown]), deniedWidth)
 	}
 	if r.IsDenied(l.feed.Clock) {
 		figures = l.theme.Denied
 	}
 	text := ui.PadLeft(figures.Of(ui.Rate(rate)), deniedWidth)
 	if l.spark > 0 {
-		text += " " + figures.Of(ui.Sparks(r.Denial.Counts.Columns(l.feed.Clock, 60, l.spark), l.most))
+		text += " " + figures.Of(ui.Sparks(r.Denial.Counts.Columns(l.feed.Clock, l.spark), l.most))
 	}
 	return text
 }
 
 // used is what is used of the limit, as a bar and as figures.
 func (l *layout) used(r *live.Row, style ui.Style) string {
-	text := "-"
-	switch {
-	case !r.Found():
-	case !r.RemainingKnown():
+	text, bar := "-", ""
+	if r.Found() {
 		text = live.UsedOf(r)
-	default:
-		if text = live.UsedOf(r); ui.Width(text) > l.figure {
-			text = ui.Number(float64(r.Used)) + "/" + ui.Number(float64(r.Limit.Capacity()))
-		}
 	}
-	bar := ""
+	if r.RemainingKnown() && ui.Width(text) > l.figure {
+		text = ui.Number(float64(r.Used)) + "/" + ui.Number(float64(r.Limit.Capacity()))
+	}
 	if l.bar > 0 {
-		bar = strings.Repeat(" ", l.bar+1)
 		if r.RemainingKnown() && r.Found() && r.Used > 0 {
-			bar = style.Of(strings.NewReplacer("█", "━", "░", " ").Replace(output.Bar(r.Used, r.Limit.Capacity(), l.bar))) + " "
+			bar = style.Of(strings.NewReplacer("█", "━", "░", " ").Replace(output.Bar(r.Used, r.Limit.Capacity(), l.bar)))
 		}
+		bar = ui.Pad(bar, l.bar+1)
 	}
 	return bar + ui.PadLeft(style.Of(text), l.figure)
-}
-
-// retry is when the next unit fits, if none does now.
-func retry(r *live.Row) string {
-	switch {
-	case !r.InUse || !r.AtLimit():
-		return "-"
-	case !r.RetryKnown():
-		return "?"
-	}
-	return cmp.Or(ui.Seconds(r.RetryAfter), "-")
 }

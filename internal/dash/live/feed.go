@@ -1,10 +1,12 @@
 // Package live reads rate limits for the dashboard, and keeps what the store said: the followed keys in their order, who
-// is denied, and what is in force. feed.go takes the answers in, scan.go and nodes.go read keys outside the loop,
+// is denied, and what is in force. feed.go takes the answers in, scan.go and read.go read keys outside the loop,
 // denials.go and overrides.go read the two tables beside them, rows.go knows keys, orders and filters.
 package live
 
 import (
+	"cmp"
 	"context"
+	"maps"
 	"math"
 	"slices"
 	"sync/atomic"
@@ -22,14 +24,9 @@ type Feed struct {
 	ctx    context.Context
 	reader *reader
 
-	Clock    time.Time // the time of day that is shown
-	Paused   bool      // nothing is read until it goes on
-	Order    Order
-	Reversed bool
-	Filter   Filter
-	// Wanted is the key that is read by itself, nil for none, and Read what was read of it.
-	Wanted *ID
-	Read   *Detail
+	Clock  time.Time // the time of day that is shown
+	Order  Order
+	Filter Filter
 	// Pinned reports whether somebody works with a key, so that it stays followed however far it is from its limit.
 	Pinned func(ID) bool
 
@@ -39,78 +36,40 @@ type Feed struct {
 	Tally     Tally
 	Servers   []Server
 	Coverage  Coverage
-	Allowed   History         // units a second that were charged to followed keys
-	Away      map[string]Away // nodes that do not answer, while others do
-	Answered  time.Time       // when the store last did
-	Problem   error           // why the last look failed
+	Allowed   History   // units a second that were charged to followed keys
+	Away      []away    // nodes that do not answer, while others do
+	Answered  time.Time // when the store last did
+	Problem   error     // why the last look failed
 	Denials   Denials
 	Overrides Overrides
 
 	fetching   bool // a look is under way
 	lookedAt   time.Time
-	ticks      int // the number of the current interval; see refreshDue
+	looks      int // that are over
 	anyDenied  bool
-	least      *Row          // that a key must be closer to its limit than to be followed; nil if there is none
-	leastShare atomic.Uint64 // its used share, for the scan
-	scanner
-}
+	leastShare atomic.Uint64 // the used share, as math.Float64bits, that a key must have more of to be followed
 
-// scanner is the scan for keys that is going on, or was the last.
-type scanner struct {
-	ScanError error     // why the last one failed
-	ScanBegun time.Time // when it began
-	Search    Search
-	pass      int  // its number
-	scanning  bool // it is going on
-	cut       bool // a pause has ended it
+	// Of the scan for keys that is going on, or was the last:
+	ScanError error  // why the last one failed
+	sought    string // the filter whose keys it looks for
+	pass      int    // its number
 	stop      context.CancelFunc
 }
 
-// Search is what a scan found of a filter.
-type Search struct {
-	Text            string // the filter's; empty if there was none
-	followed, found int64  // the followed keys that it keeps, when the scan began, and those found since then
-	Whole           bool   // a scan for the same filter is over, and found total
-	total           int64
-}
-
-// Found is how many keys of the store the filter keeps, as far as that is known.
-func (s *Search) Found() int64 {
-	if s.Whole { // what the next scan has found so far says less
-		return s.total
-	}
-	return s.followed + s.found
-}
-
-// Messages of time.
-type (
-	// refreshDue: the followed keys are to be read again. A tick of an interval that was changed meanwhile does not count.
-	refreshDue struct{ tick int }
-	// passDue: all keys are to be scanned again, that long after the scan of that number.
-	passDue      struct{ pass int }
-	denialsDue   struct{}
-	overridesDue struct{}
-)
+// due is a message of time: something is to be asked again. It changes nothing that is drawn.
+type due func() tea.Cmd
 
 // OnlyReads reports whether a message makes a feed read the store, and changes nothing that is drawn.
-func OnlyReads(msg tea.Msg) bool {
-	switch msg.(type) {
-	case refreshDue, denialsDue, overridesDue, passDue:
-		return true
-	}
-	return false
-}
+func OnlyReads(msg tea.Msg) bool { _, is := msg.(due); return is }
 
 // New returns a feed that knows nothing yet. It reads until ctx ends.
 func New(ctx context.Context, o Options) *Feed {
 	f := &Feed{Options: o, ctx: ctx, Clock: o.Now(), Answered: o.Now(), Rows: map[ID]*Row{}, Allowed: History{Sums: true},
-		Pinned: func(ID) bool { return false }, scanner: scanner{stop: func() {}}}
-	f.reader = &reader{Options: &f.Options, nodes: map[string]*node{}}
-	if o.Overrides != nil {
-		f.Overrides.reader = &overrideReader{Options: &f.Options}
-	}
+		Pinned: func(ID) bool { return false }, stop: func() {}}
+	f.reader = &reader{Options: &f.Options}
+	f.Overrides.table = o.Overrides
 	if o.Denials != nil {
-		f.Denials.reader = &denialReader{Options: &f.Options, Table: o.Denials}
+		f.Denials.reader = &denialReader{Options: &f.Options}
 	}
 	for _, key := range o.Query.Keys {
 		f.Rows[OwnID(key)] = newRow(Reading{Entry: admin.Entry{Key: key}}, f.Clock)
@@ -120,26 +79,25 @@ func New(ctx context.Context, o Options) *Feed {
 
 // Init begins to read.
 func (f *Feed) Init() tea.Cmd {
-	begin := f.Overrides.look(f.ctx)
+	begin := f.LookOverrides()
 	if begin == nil { // there are none, and the scan need not wait for them
 		begin = f.scan()
 	}
-	return tea.Batch(f.Look(), begin, f.LookDenials())
+	return tea.Batch(f.Look(), begin, f.LookDenials(), f.LookServers())
 }
 
 // Update takes a message in. Those that are none of the feed's change nothing.
 func (f *Feed) Update(msg tea.Msg) tea.Cmd {
 	switch msg := msg.(type) {
+	case due:
+		return msg()
 	case fetched:
 		f.Clock = f.Now()
 		f.absorb(msg)
-		f.ticks++ // a store that takes long is given at least as long a rest
-		pause := max(f.Refresh, f.LeastRefresh(len(f.Rows))) - msg.Took
-		return f.After(max(pause, min(msg.Took, f.Refresh)), refreshDue{f.ticks})
-	case refreshDue:
-		if msg.tick == f.ticks && !f.Paused {
-			return f.Look()
-		}
+		f.looks++ // a store that takes long is given at least as long a rest
+		// Each key costs a Redis of our test machine 4 µs, so looking takes at most 4 % of a core.
+		pause := max(f.Refresh, time.Duration(len(f.Rows))*100*time.Microsecond) - msg.Took
+		return f.After(max(pause, min(msg.Took, f.Refresh)), f.lookAfter(f.looks))
 	case scanned:
 		return f.absorbScan(msg)
 	case deniedSince:
@@ -148,29 +106,48 @@ func (f *Feed) Update(msg tea.Msg) tea.Cmd {
 			f.Denials.add(&msg, f.Rows)
 			f.followDenied()
 		}
-		return f.After(max(max(f.Refresh, tablesEvery)-msg.Took, msg.Took), denialsDue{})
-	case denialsDue:
-		if f.Paused {
-			return f.After(max(f.Refresh, tablesEvery), msg)
+		return f.After(max(f.tablesEvery()-msg.Took, msg.Took), due(f.LookDenials))
+	case serversLook:
+		if len(msg) > 1 || len(msg) == 1 && msg[0].Problem == "" || f.Servers == nil { // else what it said last stays
+			f.Servers = msg
 		}
-		return f.LookDenials()
-	case overridesLook:
-		return absorbOverrides(f, msg)
-	case overridesDue:
-		if f.Paused {
-			return f.After(max(f.Refresh, tablesEvery), msg)
+		return f.After(f.tablesEvery(), due(f.LookServers))
+	case overridesLook: // on which depends what is left of limits, so the first scan begins after the first look
+		var reread, scan tea.Cmd
+		first := !f.Overrides.looked
+		if f.Overrides.take(msg) {
+			reread = f.Look()
+			f.Arrange()
 		}
-		return f.Overrides.look(f.ctx)
-	case passDue:
-		switch {
-		case msg.pass != f.pass: // a scan began meanwhile
-		case f.Paused || f.Problem != nil:
-			return f.After(passEvery/2, msg)
-		default:
-			return f.scan()
+		if first {
+			scan = f.scan()
 		}
+		return tea.Batch(reread, scan, f.After(max(f.tablesEvery(), msg.took), due(f.LookOverrides)))
 	}
 	return nil
+}
+
+// lookAfter looks at the keys after the look of that number, unless there was one since.
+func (f *Feed) lookAfter(number int) due {
+	return func() tea.Cmd {
+		if number != f.looks {
+			return nil
+		}
+		return f.Look()
+	}
+}
+
+// scanAfter scans all keys after the scan of that number, unless one began since.
+func (f *Feed) scanAfter(number int) due {
+	return func() tea.Cmd {
+		switch {
+		case number != f.pass:
+			return nil
+		case f.Problem != nil:
+			return f.After(passEvery/2, f.scanAfter(number))
+		}
+		return f.scan()
+	}
 }
 
 // After brings a message when some time has passed.
@@ -184,7 +161,7 @@ func (f *Feed) After(d time.Duration, msg tea.Msg) tea.Cmd {
 }
 
 // tablesEvery is the least time between two looks at a table beside the keys. A service looks and writes as often.
-const tablesEvery = time.Second
+func (f *Feed) tablesEvery() time.Duration { return max(f.Refresh, time.Second) }
 
 // Look reads the followed keys, unless that is under way.
 func (f *Feed) Look() tea.Cmd {
@@ -192,40 +169,41 @@ func (f *Feed) Look() tea.Cmd {
 		return nil
 	}
 	f.fetching, f.lookedAt = true, f.Clock
-	ask := request{Keys: make([]ID, 0, len(f.Rows)), Coverage: f.Coverage, Rules: f.rules()}
-	for key := range f.Rows {
-		ask.Keys = append(ask.Keys, key)
-	}
-	if f.Wanted != nil {
-		of := *f.Wanted // which may change before the answer comes
-		ask.Detail = &of
-	}
-	return f.reader.Fetch(f.ctx, ask)
+	return f.reader.Fetch(f.ctx, slices.Collect(maps.Keys(f.Rows)), f.rules())
 }
 
 // LookOverrides reads the overrides, unless there are none, or that is under way.
-func (f *Feed) LookOverrides() tea.Cmd { return f.Overrides.look(f.ctx) }
+func (f *Feed) LookOverrides() tea.Cmd { return f.Overrides.look(f.ctx, &f.Options) }
 
 // LookDenials reads the table of denials, unless there is none, or that is under way.
 func (f *Feed) LookDenials() tea.Cmd { return f.Denials.look(f.ctx) }
 
-// Want makes a key the one that is read by itself; nil reads none.
-func (f *Feed) Want(id *ID) {
-	if f.Wanted = id; f.Read != nil && (id == nil || f.Read.Of != *id) {
-		f.Read = nil
+// serversLook is what the servers say of themselves.
+type serversLook []Server
+
+// LookServers asks the servers, if there are any.
+func (f *Feed) LookServers() tea.Cmd {
+	if f.Options.Servers == nil {
+		return nil
 	}
+	return func() tea.Msg { return serversLook(f.Options.Servers(f.ctx)) }
+}
+
+// bounded is a context that ends when an answer has been waited for long enough.
+func (o *Options) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if o.Timeout > 0 {
+		return store.BudgetContext(ctx, o.Timeout)
+	}
+	return ctx, func() {}
 }
 
 // absorb takes in what a look at the keys brought.
 func (f *Feed) absorb(s fetched) {
 	f.fetching = false
-	if len(s.Servers) > 0 && (s.Err == nil || len(s.Servers) > 1) { // else the last answer of the servers stays
-		f.Servers = s.Servers
-	}
 	units := float32(0)
 	for i := range s.Keys {
 		if r := f.Rows[iDOf(&s.Keys[i].Entry)]; r != nil { // else it stopped being followed meanwhile
-			if !r.Updated.IsZero() {
+			if !r.Updated.IsZero() && s.Keys[i].Taken > 0 {
 				units += float32(s.Keys[i].Taken)
 			}
 			r.update(s.Keys[i], s.Time)
@@ -234,17 +212,23 @@ func (f *Feed) absorb(s fetched) {
 	if f.Problem = s.Err; s.Err != nil {
 		return
 	}
-	if f.Allowed.Values == nil {
+	if f.Allowed.values == nil {
 		units = float32(math.NaN()) // there is no look before to compare with
 	}
 	f.Allowed.Add(s.Time, units)
 	if store.IsAway(f.ScanError) { // no longer
 		f.ScanError = nil
 	}
-	absorbAway(f, &s.snapshot)
-	f.Answered = s.Time
-	if f.Read = s.Detail; f.Wanted != nil {
-		f.Want(f.Wanted)
+	f.Away, f.Answered = s.Away, s.Time
+	for _, r := range f.Rows {
+		r.Stale = false
+	}
+	for i := range f.Away {
+		for _, key := range f.Away[i].Keys {
+			if r := f.Rows[ID{store.Key{Subject: key.Key, Name: key.Name}, key.StoreKey}]; r != nil {
+				r.Stale = true
+			}
+		}
 	}
 	forget(f, &s)
 	f.Arrange()
@@ -274,39 +258,25 @@ func (f *Feed) pins(r *Row) bool {
 
 // Arrange lists the rows that are to be shown. Rows that are equal in the order keep their places.
 func (f *Feed) Arrange() {
-	rules, before := f.rules(), f.Listed
-	f.Tally = Tally{}
-	rows := make([]*Row, len(before), len(f.Rows)+len(before))
+	rules := f.rules()
+	f.Tally, f.Listed = Tally{}, f.Listed[:0]
+	for _, r := range f.Rows {
+		r.Override = rules.Override(r.Key)
+		r.placed = r.place()
+	}
+	f.evict()
 	for _, r := range f.Rows {
 		if f.Keep != nil && !(r.Found() && f.Keep(&r.Entry)) {
 			continue
 		}
-		r.Override = rules.Override(r.Key)
-		r.placed = r.place()
 		f.Tally.add(r)
-		switch {
-		case r.Updated.IsZero() && f.Query.Keys != nil, !f.Filter.Matches(r): // it was named, and not found yet; or is not wanted
-		case r.listed < len(before) && before[r.listed] == r: // most stay in their order, which makes sorting quick
-			rows[r.listed] = r
-		default:
-			rows = append(rows, r)
+		named := r.Updated.IsZero() && f.Query.Keys != nil // and not found yet
+		if !named && f.Filter.Matches(r) {
+			f.Listed = append(f.Listed, r)
 		}
 	}
-	f.Listed = slices.DeleteFunc(rows, func(r *Row) bool { return r == nil })
-	slices.SortFunc(f.Listed, func(a, b *Row) int {
-		if c := f.Order.compare(a, b); c != 0 {
-			if f.Reversed {
-				return -c
-			}
-			return c
-		}
-		return CompareIDs(a.ID(), b.ID())
-	})
-	for i, r := range f.Listed {
-		r.listed = i
-	}
-	f.Offenders = offendersOf(f.Listed, f.Denials.Others)
-	f.findLeast()
+	slices.SortFunc(f.Listed, func(a, b *Row) int { return cmp.Or(f.Order.compare(a, b), CompareIDs(a.ID(), b.ID())) })
+	f.Offenders = offendersOf(f.Listed, f.Denials.Others())
 }
 
 // scan begins a pass through all keys, unless only named keys are followed.
@@ -315,29 +285,9 @@ func (f *Feed) scan() tea.Cmd {
 		return nil
 	}
 	ctx, stop := context.WithCancel(f.ctx)
-	last := f.Search
 	f.pass++
-	f.scanning, f.ScanBegun, f.stop, f.Search = true, f.Clock, stop, Search{Text: f.Filter.Text}
-	if last.Text == f.Filter.Text {
-		f.Search.Whole, f.Search.total = last.Whole, last.total
-	}
-	p := pass{Number: f.pass, rules: f.rules(), Followed: make(map[ID]bool, len(f.Rows)), LeastShare: &f.leastShare}
-	for id, r := range f.Rows {
-		if id.StoreKey != "" { // it is read again, as its key does not say which limit it is
-			continue
-		}
-		p.Followed[id] = true
-		if !r.InUse || f.Keep != nil && !f.Keep(&r.Entry) {
-			continue
-		}
-		p.Matched++
-		if r.IsAtLimit() {
-			p.AtLimit++
-		}
-		if f.Filter.Text != "" && f.Filter.Matches(r) {
-			f.Search.followed++
-		}
-	}
+	f.stop, f.sought = stop, f.Filter.Text
+	p := pass{Number: f.pass, rules: f.rules(), LeastShare: &f.leastShare}
 	if wanted := f.Filter; wanted.Text != "" {
 		p.Wanted = func(r *Reading) bool { return wanted.Matches(&Row{Reading: *r, InUse: true}) }
 	}
@@ -367,15 +317,22 @@ func (f *Feed) FollowsAll() bool {
 
 // SearchStore looks for the keys of the filter in the whole store, at once, unless all its keys are followed.
 func (f *Feed) SearchStore() tea.Cmd {
-	if f.FollowsAll() || f.Paused || f.pass == 0 || f.Filter.Text == "" || f.Filter.Text == f.Search.Text {
+	if f.FollowsAll() || f.pass == 0 || f.Filter.Text == "" || f.Filter.Text == f.sought {
 		return nil
 	}
 	f.stop()
+	f.Coverage.Looked = 0
 	return f.scan()
 }
 
-// ScanAll finds the keys there are, and returns when it has.
+// IsSought reports whether the keys of the filter are looked for, or were, in the whole store.
+func (f *Feed) IsSought() bool { return f.sought == f.Filter.Text }
+
+// ScanAll reads the overrides, on which depends what is left of limits, and finds all keys.
 func (f *Feed) ScanAll() error {
+	if look := f.LookOverrides(); look != nil {
+		f.Overrides.take(look().(overridesLook))
+	}
 	for begin := f.scan(); begin != nil; {
 		s, more := begin().(scanned)
 		if !more {
@@ -394,59 +351,25 @@ func (f *Feed) absorbScan(s scanned) tea.Cmd {
 		return nil
 	}
 	f.Coverage.Looked, f.Coverage.Total = s.Looked, s.Total
-	f.Search.found = s.Wanted
 	added := false
 	for i := range s.Readings {
-		reading := &s.Readings[i]
-		if f.least != nil && closestFirst(reading, &f.least.Reading) > 0 {
-			continue // evict would take it
-		}
-		if id := iDOf(&reading.Entry); f.Rows[id] == nil {
-			f.Rows[id] = newRow(*reading, f.Clock)
+		if id := iDOf(&s.Readings[i].Entry); f.Rows[id] == nil {
+			f.Rows[id] = newRow(s.Readings[i], f.Clock)
 			added = true
 		}
 	}
 	if added {
-		f.evict()
 		f.Arrange()
 	}
 	if !s.Done {
 		return await(s.Next)
 	}
 	f.stop()
-	f.scanning = false
 	if f.ScanError = s.Err; s.Err == nil {
-		f.Search.Whole, f.Search.total = true, f.Search.followed+f.Search.found
-		f.Coverage.Passes++
-		f.Coverage.Took, f.Coverage.Matched, f.Coverage.AtLimit = s.Took, s.Matched, s.AtLimit
-		f.Coverage.Unsure, f.Coverage.UnsureNoTTL = s.Unsure, s.UnsureNoTTL
-		f.Coverage.Full = s.Matched > int64(f.MaxKeys)
+		s.Passes, s.Full = f.Coverage.Passes+1, s.Matched > int64(f.MaxKeys)
+		f.Coverage = s.Coverage
 	}
-	return f.After(max(passEvery-s.Took, passEvery/2, rest(s.Took)), passDue{f.pass})
-}
-
-// Pause stops reading, or goes on.
-func (f *Feed) Pause() tea.Cmd {
-	if f.Paused = !f.Paused; f.Paused {
-		if f.scanning {
-			f.stop()
-			f.pass++ // what it still finds does not count
-			f.scanning, f.cut = false, true
-		}
-		return nil
-	}
-	if f.cut {
-		f.cut = false
-		return tea.Batch(f.Look(), f.scan())
-	}
-	return f.Look()
-}
-
-// RefreshEvery changes how often keys are looked at, and looks.
-func (f *Feed) RefreshEvery(interval time.Duration) tea.Cmd {
-	f.Refresh = interval
-	f.ticks++ // the tick that is under way does not count
-	return f.Look()
+	return f.After(max(passEvery-s.Took, passEvery/2, rest(s.Took)), f.scanAfter(f.pass))
 }
 
 // IsWaiting reports whether an answer is waited for longer than usual, and since when. It may still come.
@@ -461,21 +384,6 @@ func (f *Feed) AtLimit() (n int64, exact bool) {
 		return c.AtLimit, false
 	}
 	return n, n == 0 || !f.Coverage.Full
-}
-
-// absorbOverrides takes in what a look at the overrides brought. What is left of limits depends on them, so the first
-// scan begins after the first look, and the followed keys are read again after a change.
-func absorbOverrides(f *Feed, look overridesLook) tea.Cmd {
-	first := !f.Overrides.looked
-	var reread, scan tea.Cmd
-	if f.Overrides.take(look) {
-		reread = f.Look()
-		f.Arrange()
-	}
-	if first {
-		scan = f.scan()
-	}
-	return tea.Batch(reread, scan, f.After(max(f.Refresh, tablesEvery, look.Took), overridesDue{}))
 }
 
 func (f *Feed) rules() rules { return rules{Options: &f.Options, List: f.Overrides.List} }

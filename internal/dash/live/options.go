@@ -35,11 +35,9 @@ type Options struct {
 	InForce func(*admin.Entry, *store.Override) store.Limit
 	// Config says by which configuration that is, such as "version 5"; "" says nothing.
 	Config func() string
-	// Servers asks the masters what they say of themselves; nil for a store that
-	// has none.
+	// Servers asks the masters what they say of themselves; nil for a store that has none.
 	Servers func(ctx context.Context) []Server
-	// NodeOf names the node that has the keys of a subject; nil for a store that is all in
-	// one place.
+	// NodeOf names the node that has the keys of a subject; nil for a store that is all in one place.
 	NodeOf func(ctx context.Context, subject string) string
 	// Actions change keys; nil where nothing may be changed.
 	Actions Actions
@@ -60,11 +58,7 @@ type Options struct {
 	Timeout time.Duration
 	// MaxKeys is how many keys are followed at most.
 	MaxKeys int
-	// Commands are those about the key of an entry alone, to be copied: check and block, as far as they can be given.
-	Commands func(*admin.Entry) []string
-	Now      func() time.Time
-	// Tmux: the terminal is one of tmux.
-	Tmux bool
+	Now     func() time.Time
 	// Sleep waits, and returns the context's error if that ends first.
 	Sleep func(ctx context.Context, d time.Duration) error
 	// Document, if set, takes the data of the frame in place of its text; only Once does that.
@@ -77,9 +71,8 @@ type Options struct {
 type Actions interface {
 	// Reset makes the keys unused and keeps a backup of what they were.
 	Reset(ctx context.Context, keys []ID) (Changed, error)
-	// Undo brings back what a reset deleted. Keys that were used since then are left as
-	// they are, unless replace is true.
-	Undo(ctx context.Context, reset Changed, replace bool) (Changed, error)
+	// Undo brings back what a reset deleted. Keys that were used since then are left as they are.
+	Undo(ctx context.Context, reset Changed) (Changed, error)
 	// ParseOverride reads what was typed in. Whom the override is about is not in it.
 	ParseOverride(form OverrideForm) (override store.Override, lasts time.Duration, err error)
 	// ParseSubjects reads the pattern of whom an override is about.
@@ -87,7 +80,7 @@ type Actions interface {
 	// SetOverride sets an override, and returns it as the store has it.
 	SetOverride(ctx context.Context, override store.Override, lasts time.Duration) (store.Override, error)
 	// RevokeOverride ends the override of an ID.
-	RevokeOverride(ctx context.Context, id, reason string) error
+	RevokeOverride(ctx context.Context, id string) error
 }
 
 // Changed is the result of an action.
@@ -153,20 +146,6 @@ func QueryOf(subjects store.Pattern, ids []ID) admin.Query {
 		}
 	}
 	return query
-}
-
-// Grouping is what keys can have in common: an attribute, or the network of its addresses.
-type Grouping struct {
-	Attribute string
-	Network   bool
-}
-
-// String is the grouping in words.
-func (g Grouping) String() string {
-	if g.Network {
-		return g.Attribute + " network"
-	}
-	return g.Attribute
 }
 
 // networkOf returns the network of an address, "" for what is none: of IPv4 24 bits are what one sender often has, of

@@ -15,15 +15,18 @@ import (
 
 // Overrides are the overrides that are in force.
 type Overrides struct {
-	reader   *overrideReader // nil if the store keeps none
+	table    *admin.Tables // nil if the store keeps none
 	fetching bool
 	looked   bool                // the first look is over
+	read     bool                // they were, and this is what was found:
+	version  string              // of the table, when it was read
+	ends     time.Time           // when the first of them ends; zero if there are none
 	List     *store.OverrideList // nil if there are none, or they are not known
 	Problem  error               // why they are not
 }
 
 // Kept reports whether the store keeps overrides.
-func (o *Overrides) Kept() bool { return o.reader != nil }
+func (o *Overrides) Kept() bool { return o.table != nil }
 
 // InForce are those that are in force at a time, those that apply first before others.
 func (o *Overrides) InForce(now time.Time) (all []store.Override) {
@@ -37,114 +40,83 @@ func (o *Overrides) InForce(now time.Time) (all []store.Override) {
 	return all
 }
 
-// look reads the overrides, unless there are none, or that is under way.
-func (o *Overrides) look(ctx context.Context) tea.Cmd {
-	if o.reader == nil || o.fetching {
+// overridesLook is what a look at the overrides brought.
+type overridesLook struct {
+	all     []store.Override
+	version string
+	changed bool // they were read
+	took    time.Duration
+	err     error
+}
+
+// look reads the overrides if their version says that they changed, or if one has ended. It does nothing if there are
+// none, or while a look is under way.
+func (o *Overrides) look(ctx context.Context, options *Options) tea.Cmd {
+	if o.table == nil || o.fetching {
 		return nil
 	}
 	o.fetching = true
-	return func() tea.Msg { return o.reader.Look(ctx) }
-}
-
-// Take takes in what a look brought, before the first scan.
-func (o *Overrides) Take(look tea.Msg) {
-	if l, is := look.(overridesLook); is {
-		o.take(l)
+	before := *o
+	return func() tea.Msg {
+		begun := options.Now()
+		ctx, done := options.bounded(ctx)
+		defer done()
+		var l overridesLook
+		version, err := before.table.OverrideVersion(ctx)
+		ended := !before.ends.IsZero() && !begun.Before(before.ends)
+		if l.changed = !before.read || ended || version != before.version; err == nil && l.changed {
+			l.all, l.version, err = before.table.Overrides(ctx)
+		}
+		if !errors.Is(err, store.ErrForeign) { // those that can be read are there all the same
+			l.err = err
+		}
+		l.took = options.Now().Sub(begun)
+		return l
 	}
 }
 
 // take takes in what a look brought, and reports whether the overrides are others than before.
-func (o *Overrides) take(look overridesLook) (changed bool) {
-	o.fetching, o.looked, o.Problem = false, true, look.Err
-	if look.Err != nil {
+func (o *Overrides) take(l overridesLook) (changed bool) {
+	o.fetching, o.looked, o.Problem = false, true, l.err
+	if l.err != nil || !l.changed {
 		return false
 	}
-	changed = o.List != look.List
-	o.List = look.List
+	changed = o.List != nil || len(l.all) > 0
+	o.read, o.version, o.ends, o.List = true, l.version, time.Time{}, nil
+	for i := range l.all {
+		if o.ends.IsZero() || l.all[i].ExpiresAt.Before(o.ends) {
+			o.ends = l.all[i].ExpiresAt
+		}
+	}
+	if len(l.all) > 0 {
+		o.List = store.NewOverrideList(l.all)
+	}
 	return changed
 }
 
 // Effect is what an override does now.
 type Effect struct {
-	Keys   int     // that are followed and it applies to
-	Denied float64 // denials a second: of these, or by a block
+	Keys int // that are followed and it applies to
+	// Denied is the requests a second that it denies as a block.
+	Denied float64
 }
 
 // Effects is what each override does now, by its ID.
 func Effects(f *Feed) map[string]Effect {
 	effects := map[string]Effect{}
-	for row, known := range f.Denials.Blocks {
-		e := effects[row.ID]
-		e.Denied += known.PerSecond
-		effects[row.ID] = e
+	for c, known := range f.Denials.Rates {
+		if c.isBlock() {
+			effects[c.Override] = Effect{Denied: effects[c.Override].Denied + known.PerSecond}
+		}
 	}
 	for _, r := range f.Rows {
-		o := r.Override
-		if o == nil || !r.InUse && r.DeniedRate() == 0 {
-			continue
+		if r.Override != nil && (r.InUse || r.DeniedRate() > 0) {
+			e := effects[r.Override.ID]
+			e.Keys++
+			effects[r.Override.ID] = e
 		}
-		e := effects[o.ID]
-		e.Keys++
-		if d := r.Denial; d != nil && !IsBlock(o) && (d.LastAt == 0 || d.LastAt >= store.InstantOf(o.CreatedAt)) { // else it was before
-			e.Denied += r.DeniedRate()
-		}
-		effects[o.ID] = e
 	}
 	return effects
-}
-
-// overrideReader reads them when they have changed. One look at a time is under way.
-type overrideReader struct {
-	*Options
-	read    bool // they were, and this is what was found:
-	version string
-	list    *store.OverrideList
-	ends    time.Time // when the first of them ends; zero if there are none
-}
-
-// overridesLook is what a look at the overrides brought.
-type overridesLook struct {
-	List *store.OverrideList
-	Took time.Duration
-	Err  error
-}
-
-// Look reads the overrides if they have changed.
-func (r *overrideReader) Look(ctx context.Context) (l overridesLook) {
-	begun := r.Now()
-	if r.Timeout > 0 {
-		var done context.CancelFunc
-		ctx, done = store.BudgetContext(ctx, r.Timeout)
-		defer done()
-	}
-	l.Err = r.refresh(ctx, begun)
-	l.List, l.Took = r.list, r.Now().Sub(begun)
-	return l
-}
-
-// refresh reads the overrides if the version says that they changed, or if one has ended.
-func (r *overrideReader) refresh(ctx context.Context, now time.Time) error {
-	version, err := r.Overrides.OverrideVersion(ctx)
-	if err != nil {
-		return err
-	}
-	if r.read && version == r.version && (r.ends.IsZero() || now.Before(r.ends)) {
-		return nil
-	}
-	all, version, err := r.Overrides.Overrides(ctx)
-	if err != nil && !errors.Is(err, store.ErrForeign) { // those that can be read are there all the same
-		return err
-	}
-	r.read, r.version, r.list, r.ends = true, version, nil, time.Time{}
-	for i := range all {
-		if r.ends.IsZero() || all[i].ExpiresAt.Before(r.ends) {
-			r.ends = all[i].ExpiresAt
-		}
-	}
-	if len(all) > 0 {
-		r.list = store.NewOverrideList(all)
-	}
-	return nil
 }
 
 // rules are what counts for keys besides their records.

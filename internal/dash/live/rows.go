@@ -33,15 +33,7 @@ type Row struct {
 	Denial   *Rate           // how it is being denied; nil if it is not
 	Override *store.Override // the one that it is under; nil if it is under none
 
-	fullAt    time.Time // when nothing was left, at a look
-	sinceFull int       // how many looks ago that was
-
-	// listed is where the row was listed when the rows were arranged.
-	listed int
-	placed place // where it belonged then
-
-	held      place
-	heldUntil time.Time
+	placed place // where it belonged when the rows were arranged
 }
 
 // ID names the row.
@@ -50,9 +42,6 @@ func (r *Row) ID() ID { return iDOf(&r.Entry) }
 // newRow begins to follow a key.
 func newRow(reading Reading, now time.Time) *Row {
 	r := &Row{Reading: reading, UsedAt: now, InUse: reading.IsUsed(), Units: History{Sums: true}}
-	if reading.AtLimit() {
-		r.fullAt = now
-	}
 	if parts, is := policy.ParseKey(reading.Key); is && reading.Layout == "" {
 		r.Parts = &parts
 	}
@@ -67,13 +56,10 @@ func widthOf(name string) int { return output.Width(output.Escape(output.Printab
 // update takes in what the key is like at now.
 func (r *Row) update(reading Reading, now time.Time) {
 	taken := float32(reading.Taken)
-	if r.Updated.IsZero() || reading.UsedUnknown { // there is nothing to compare with
+	if r.Updated.IsZero() || reading.Taken < 0 { // there is nothing to compare with
 		taken = float32(math.NaN())
 	}
 	r.Reading, r.Updated, r.UsedAt, r.InUse = reading, now, now, true
-	if r.sinceFull++; r.AtLimit() {
-		r.fullAt, r.sinceFull = now, 0
-	}
 	if share, known := reading.Share(); known {
 		r.Shares.Add(now, float32(share))
 	} else {
@@ -85,7 +71,7 @@ func (r *Row) update(reading Reading, now time.Time) {
 // empty makes the key unused as of now.
 func (r *Row) empty(now time.Time, f rules) {
 	r.Used, r.Remaining, r.RetryAfter, r.ResetAfter, r.TTL, r.Taken = 0, 0, 0, 0, 0, 0
-	r.InUse, r.Updated, r.fullAt, r.Defects = false, now, time.Time{}, nil
+	r.InUse, r.Updated, r.Defects = false, now, nil
 	if r.UsedUnknown = false; r.CapacityKnown() {
 		r.Limit, r.Recorded = r.LastLimit(), store.Limit{}
 		r.Limit = f.Limit(&r.Entry) // there is no record any more, so no other limit is told
@@ -94,20 +80,6 @@ func (r *Row) empty(now time.Time, f rules) {
 	}
 	r.Shares.Add(now, 0)
 	r.Units.Add(now, 0)
-}
-
-// IsAtLimit reports whether the limit is reached now, or was reached lately and is not free again. A busy key has
-// nothing left at most looks. At the others it has a unit that the next request takes.
-func (r *Row) IsAtLimit() bool {
-	if r.AtLimit() {
-		return true
-	}
-	const (
-		looks    = 2
-		hardlyOf = 20 // a twentieth of all
-	)
-	recently := r.sinceFull <= looks || r.Updated.Sub(r.fullAt) < Lately*time.Second
-	return !r.fullAt.IsZero() && recently && r.RemainingKnown() && r.Remaining <= max(1, r.Limit.Capacity()/hardlyOf)
 }
 
 // IsUnderBlock reports whether a block denies all of the key, asked for or not.
@@ -119,9 +91,6 @@ func (r *Row) Found() bool { return r.CapacityKnown() || r.StoreKey != "" }
 // IsUnknown reports whether the key was found and what remains of its limit cannot be
 // told.
 func (r *Row) IsUnknown() bool { return r.Found() && !r.RemainingKnown() }
-
-// Rate is the units a second lately.
-func (r *Row) Rate() float64 { return r.Units.Mean(Lately) }
 
 // LimitName is the name of the key's limit, without the attributes that can follow it.
 func (r *Row) LimitName() string {
@@ -148,39 +117,22 @@ func (r *Row) IsDenied(now time.Time) bool {
 	return r.Denial != nil && now.Sub(r.Denial.last) < stillDenied
 }
 
-// PercentDenied is how much of what was asked for was denied lately, if each request was of one unit. Less than all is not
-// written as all.
-func (r *Row) PercentDenied() string {
-	denied, taken := r.DeniedRate(), r.Rate()
-	if denied > 0 && taken == 0 {
-		return "100%"
-	}
-	return fmt.Sprintf("%.0f%%", math.Round(min(denied/max(denied+taken, 1e-9), 0.99)*100))
-}
-
 // place is where a row belongs by its closeness to the limit. It is in whole percent, so
 // that a row that changes little stays where it is.
 type place struct {
 	denied         float64
 	blocked        bool // a block denies all of it
 	inUse, atLimit bool
-	stuck          bool
 	percent        int
 }
 
 func (r *Row) place() place {
-	if r.Updated.Before(r.heldUntil) {
-		return r.held
-	}
 	denied := 0.0
 	if r.Denial != nil {
 		denied = r.Denial.placed
 	}
-	return place{denied, r.IsUnderBlock(), r.InUse, r.InUse && r.IsAtLimit(), r.InUse && r.IsUsed() && r.IsStuck(), percent(r.UsedShare())}
+	return place{denied, r.IsUnderBlock(), r.InUse, r.InUse && r.AtLimit(), percent(r.UsedShare())}
 }
-
-// Hold keeps the row in its place for a while, so that the result of an action is seen.
-func (r *Row) Hold(until time.Time) { r.held, r.heldUntil = r.place(), until }
 
 // Order is one that rows can be in.
 type Order int
@@ -208,7 +160,7 @@ func (o Order) compare(a, b *Row) int {
 	case ByCloseness:
 		x, y := &a.placed, &b.placed
 		return cmp.Or(trueFirst(!x.blocked, !y.blocked), trueFirst(x.atLimit, y.atLimit), trueFirst(x.inUse, y.inUse),
-			trueFirst(x.stuck, y.stuck), cmp.Compare(y.percent, x.percent), compareUnknown(a, b))
+			cmp.Compare(y.percent, x.percent), trueFirst(!a.IsUnknown(), !b.IsUnknown()))
 	case ByReset:
 		return cmp.Compare(b.ResetAfter.Round(time.Second), a.ResetAfter.Round(time.Second))
 	case ByLimit:
@@ -216,15 +168,6 @@ func (o Order) compare(a, b *Row) int {
 	default: // BySubject
 		return CompareIDs(a.ID(), b.ID())
 	}
-}
-
-// compareUnknown compares rows of the same percentage: what is known first, then what is not, by
-// what is used.
-func compareUnknown(a, b *Row) int {
-	if !a.IsUnknown() || !b.IsUnknown() {
-		return trueFirst(!a.IsUnknown(), !b.IsUnknown())
-	}
-	return cmp.Or(trueFirst(a.UsedKnown(), b.UsedKnown()), cmp.Compare(b.Used, a.Used))
 }
 
 // trueFirst compares for an order in which what is true comes first.
@@ -350,76 +293,6 @@ func (r *Row) anyName(is func(name string) bool) bool {
 		return true
 	}
 	return r.Layout != "" && (is(r.StoreKey) || slices.ContainsFunc(r.Defects, func(d admin.Defect) bool { return is(string(d.Kind)) }))
-}
-
-// Offender is several denied keys that have an attribute or a network in common, which a list of keys hides: forty
-// addresses with one denial a second each are one attack.
-type Offender struct {
-	By   Grouping
-	Name string
-	Keys int
-	Rate float64 // denials a second by limits
-	// Share is how much of all denials by limits these are, 1 being all.
-	Share float64
-}
-
-// Filter keeps the keys that have it in common.
-func (o *Offender) Filter() Filter {
-	return Filter{Text: o.By.Attribute + "=" + o.Name, terms: []term{{attribute: o.By.Attribute, literal: o.Name}}}
-}
-
-// mostOffenders is how many are shown.
-const mostOffenders = 3
-
-// offendersOf finds, for each attribute and its networks, what is denied most, the worst first. What is one key alone
-// is a row already, and a block denies as it should. unnamed is the rate of what has no key.
-func offendersOf(rows []*Row, unnamed float64) []Offender {
-	total := unnamed
-	all := map[Grouping]map[string]*Offender{}
-	add := func(by Grouping, name string, rate float64) {
-		if all[by] == nil {
-			all[by] = map[string]*Offender{}
-		}
-		o := all[by][name]
-		if o == nil {
-			o = &Offender{By: by, Name: name}
-			all[by][name] = o
-		}
-		o.Keys++
-		o.Rate += rate
-	}
-	for _, r := range rows {
-		if r.DeniedRate() == 0 || r.IsUnderBlock() {
-			continue
-		}
-		total += r.Denial.placed
-		for i := range r.Attributes {
-			a := &r.Attributes[i]
-			add(Grouping{Attribute: a.Name}, a.Value, r.Denial.placed)
-			if network := networkOf(a.Value); network != "" {
-				add(Grouping{Attribute: a.Name, Network: true}, network, r.Denial.placed)
-			}
-		}
-	}
-	var worst []Offender
-	for _, groups := range all {
-		var top *Offender
-		for _, o := range groups {
-			if o.Keys > 1 && (top == nil || o.before(top) < 0) {
-				top = o
-			}
-		}
-		if top != nil {
-			top.Share = top.Rate / total
-			worst = append(worst, *top)
-		}
-	}
-	slices.SortFunc(worst, func(a, b Offender) int { return a.before(&b) })
-	return worst[:min(len(worst), mostOffenders)]
-}
-
-func (o *Offender) before(other *Offender) int {
-	return cmp.Or(cmp.Compare(other.Rate, o.Rate), cmp.Compare(o.By.String(), other.By.String()), cmp.Compare(o.Name, other.Name))
 }
 
 // UsedOf is what is used of the limit, with a question mark for what is not known.

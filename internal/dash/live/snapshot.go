@@ -29,8 +29,6 @@ type snapshot struct {
 	Problem string `json:"problem,omitempty"`
 	// Away are nodes that did not answer, while others did.
 	Away []away `json:"away,omitempty"`
-	// Detail is of the key that is looked at by itself.
-	Detail *Detail `json:"-"`
 	// Asked are the keys that were looked for; those that are not among Keys are
 	// unused.
 	Asked []ID `json:"-"`
@@ -56,19 +54,12 @@ type overrideInForce struct {
 // DocumentOf is the data of the frame after what Look brought.
 func DocumentOf(f *Feed, look tea.Msg) *Document {
 	fetched, _ := look.(fetched)
+	fetched.Servers, fetched.Coverage = f.Servers, f.Coverage
 	if !f.NotCounted || f.Denials.Total > 0 {
 		fetched.Denials = f.Denials.Frame(f.Clock)
 	}
-	return newDocument(&fetched.snapshot, f.Overrides.List)
-}
-
-// newDocument makes the document of a snapshot and of the overrides in force; list may be nil.
-func newDocument(s *snapshot, list *store.OverrideList) *Document {
-	d := &Document{snapshot: *s, Overrides: []overrideInForce{}}
-	if list == nil {
-		return d
-	}
-	all := list.All()
+	d := &Document{snapshot: fetched.snapshot, Overrides: []overrideInForce{}}
+	all := f.Overrides.InForce(f.Clock)
 	for i := range all {
 		o := overrideInForce{ID: all[i].ID, Whom: allowance.Whom(&all[i]), Effect: allowance.Effect(&all[i]),
 			Expires: all[i].ExpiresAt.UTC(), By: all[i].By, Reason: all[i].Reason}
@@ -116,7 +107,7 @@ type Coverage struct {
 // Reading is the state of one key.
 type Reading struct {
 	admin.Entry
-	// Taken is the units charged since the reading before.
+	// Taken is the units charged since the reading before, negative if they are not known.
 	Taken int64
 }
 
@@ -143,40 +134,6 @@ type keyName struct {
 	Name string `json:"name"`
 	// StoreKey is the one of another limiter.
 	StoreKey string `json:"store_key,omitempty"`
-}
-
-// Unread are the keys that were not read for a frame, with their nodes.
-func (s *snapshot) Unread() map[ID]string {
-	nodes := map[ID]string{}
-	for i := range s.Away {
-		for _, key := range s.Away[i].Keys {
-			nodes[ID{store.Key{Subject: key.Key, Name: key.Name}, key.StoreKey}] = s.Away[i].Node
-		}
-	}
-	return nodes
-}
-
-func (s *snapshot) isUnread(key ID) bool {
-	_, is := s.Unread()[key]
-	return is
-}
-
-// Detail is what is asked about a key that is looked at by itself.
-type Detail struct {
-	Of     ID
-	Record []byte
-	// Parts are the store keys of a limit of another limiter, and at when they were read, by
-	// the store's clock.
-	Parts []admin.Member
-	At    store.Instant
-	Fits  []Fit
-}
-
-// Fit is when that many units fit.
-type Fit struct {
-	Units int64
-	At    time.Time // by the store's clock
-	In    time.Duration
 }
 
 // denialFrame is who was being denied at a frame.
@@ -222,7 +179,7 @@ type readingDocument struct {
 	RetryAfterMS *int64            `json:"retry_after_ms"`
 	ResetAfterMS *int64            `json:"reset_after_ms"`
 	TTLMS        int64             `json:"ttl_ms"` // -1: it never expires
-	Taken        int64             `json:"taken"`
+	Taken        *int64            `json:"taken"`
 	Defects      []decision.Defect `json:"defects,omitempty"`
 }
 
@@ -240,7 +197,7 @@ func (r Reading) MarshalJSON() ([]byte, error) {
 		Used: ifKnown(r.UsedKnown(), r.Used), Remaining: ifKnown(r.RemainingKnown(), r.Remaining),
 		RetryAfterMS: ifKnown(r.RetryKnown(), output.Milliseconds(r.RetryAfter)),
 		ResetAfterMS: ifKnown(r.ResetKnown(), output.Milliseconds(r.ResetAfter)),
-		TTLMS:        bounded(output.Milliseconds(r.TTL)), Taken: bounded(r.Taken)}
+		TTLMS:        bounded(output.Milliseconds(r.TTL)), Taken: ifKnown(r.Taken >= 0, r.Taken)}
 	if r.TTL < 0 {
 		d.TTLMS = -1
 	}

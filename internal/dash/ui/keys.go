@@ -88,9 +88,6 @@ type Text struct{ view viewport.Model }
 // Bindings are the keys that only this screen has: none.
 func (t *Text) Bindings() []Binding { return nil }
 
-// Update takes no message.
-func (t *Text) Update(tea.Msg) tea.Cmd { return nil }
-
 // Move scrolls the text.
 func (t *Text) Move(by int) { t.view.SetYOffset(t.view.YOffset + by) }
 

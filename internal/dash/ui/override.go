@@ -1,8 +1,6 @@
 package ui
 
 import (
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/limitctl/limitctl/internal/allowance"
@@ -12,18 +10,7 @@ import (
 
 // Override is everything about an override, in lines: what it does until when, whom it is about, and who set it and why.
 func Override(o *store.Override, now time.Time) []string {
-	words := allowance.Effect(o) + " until " + Until(o.ExpiresAt, now) + ", in " +
-		output.Duration(o.ExpiresAt.Sub(now).Truncate(time.Second))
-	about := "for " + output.Printable(o.Subjects.String())
-	if o.Subjects.IsZero() {
-		about = "for all subjects"
-	}
-	for _, name := range slices.Sorted(maps.Keys(o.Attributes)) {
-		about += " " + name + "=" + output.Printable(o.Attributes[name])
-	}
-	if !o.Names.IsZero() {
-		about += ", limit " + output.Printable(o.Names.String())
-	}
+	left := output.Duration(o.ExpiresAt.Sub(now).Truncate(time.Second))
 	by := "set"
 	if o.By != "" {
 		by += " by " + output.Printable(o.By)
@@ -31,7 +18,8 @@ func Override(o *store.Override, now time.Time) []string {
 	if o.Reason != "" {
 		by += ": " + output.Printable(o.Reason)
 	}
-	return []string{words, about + " (" + output.Printable(o.ID) + ")", by}
+	return []string{allowance.Effect(o) + " until " + Until(o.ExpiresAt, now) + ", in " + left,
+		"for " + allowance.WhomText(o) + " (" + output.Printable(o.ID) + ")", by}
 }
 
 // Wrapped are lines broken to so many columns.

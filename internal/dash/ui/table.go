@@ -1,10 +1,8 @@
 package ui
 
 import (
+	"slices"
 	"strings"
-
-	"github.com/charmbracelet/lipgloss"
-	"github.com/charmbracelet/lipgloss/table"
 )
 
 // Column is one of a table.
@@ -21,58 +19,45 @@ const (
 )
 
 // Table is the cursor in a list of rows, and which of them are in sight. It is the one of every list.
-type Table struct{ Cursor, Top int }
+type Table struct {
+	Cursor, Top int
+	Height      int // rows in sight
+}
 
-// MoveTo puts the cursor on a row of so many. The rows in sight move no further than they must.
-func (t *Table) MoveTo(at, rows, height int) {
-	height = max(1, height)
-	t.Cursor = max(0, min(at, rows-1))
+// Move moves the cursor in a list of so many rows. Those in sight move no further than they must.
+func (t *Table) Move(by, rows int) {
+	height := max(1, t.Height)
+	t.Cursor = max(0, min(t.Cursor+by, rows-1))
 	t.Top = max(min(t.Top, t.Cursor), t.Cursor-height+1)
 	t.Top = max(0, min(t.Top, rows-height))
 }
 
-// InSight are the rows in sight, of so many.
-func (t *Table) InSight(rows, height int) (from, to int) {
-	return t.Top, min(t.Top+max(1, height), rows)
-}
+// Page is how many rows are in sight.
+func (t *Table) Page() int { return t.Height }
 
 // Lines draws the title and rows of cells that are styled already. Each cell is cut to its column.
 func (t *Theme) Lines(columns []Column, rows [][]string) []string {
-	var shown []int
-	var titles []string
-	var styles []lipgloss.Style
+	titles := make([]string, len(columns))
 	for i := range columns {
-		c := &columns[i]
-		if c.Width == 0 {
-			continue
-		}
-		shown, titles = append(shown, i), append(titles, t.Faint.Of(c.Title))
-		style := t.Plain.style.Width(c.Width)
-		if i > 0 && i < len(columns)-1 {
-			style = style.Width(c.Width + Gap).PaddingRight(Gap)
-		}
-		if c.Right {
-			style = style.Align(lipgloss.Right)
-		}
-		styles = append(styles, style)
+		titles[i] = t.Faint.Of(columns[i].Title)
 	}
-	drawn := table.New().Border(lipgloss.Border{}).BorderTop(false).BorderBottom(false).BorderLeft(false).BorderRight(false).
-		BorderHeader(false).BorderColumn(false).Wrap(false).Headers(titles...).
-		StyleFunc(func(_, i int) lipgloss.Style { return styles[i] })
-	total := 0
-	for n := range shown {
-		total += styles[n].GetWidth()
-	}
-	for _, cells := range rows {
-		all := make([]string, len(shown))
-		for n, i := range shown {
-			all[n] = Fit(cells[i], columns[i].Width)
+	lines := make([]string, 0, len(rows)+1)
+	for _, cells := range slices.Insert(rows, 0, titles) {
+		var line strings.Builder
+		for i, c := range columns {
+			if c.Width == 0 {
+				continue
+			}
+			pad := Pad
+			if c.Right {
+				pad = PadLeft
+			}
+			line.WriteString(pad(Fit(cells[i], c.Width), c.Width))
+			if i > 0 {
+				line.WriteString(strings.Repeat(" ", Gap))
+			}
 		}
-		drawn.Row(all...)
-	}
-	lines := Lines(drawn.Width(total).Render())
-	for i := range lines {
-		lines[i] = strings.TrimRight(lines[i], " ")
+		lines = append(lines, strings.TrimRight(line.String(), " "))
 	}
 	return lines
 }

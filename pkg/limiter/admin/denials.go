@@ -40,7 +40,7 @@ func (t *Tables) Denials(ctx context.Context, last time.Duration) (Denials, erro
 	if _, incomplete := errors.AsType[*IncompleteError](err); err != nil && !incomplete {
 		return Denials{}, err
 	}
-	d := sum.denials()
+	d := sum.Denials()
 	d.Lost, d.Now, d.Step = d.Lost || err != nil, now, steps.Length
 	d.FirstStep, _ = steps.Touched(now, last)
 	return d, err
@@ -347,8 +347,8 @@ func (t *Tally) addStep(number int64, step *Tally, from, now store.Instant) {
 	}
 }
 
-// denials returns what the sum says.
-func (t *Tally) denials() Denials {
+// Denials returns what t counts, without the time of a clock: Now and the steps are zero.
+func (t *Tally) Denials() Denials {
 	d := Denials{Others: t.Others, Lost: t.Lost}
 	for _, row := range t.Rows {
 		if name, shadow := strings.CutPrefix(row.Key.Name, ShadowName); shadow {

@@ -1,0 +1,70 @@
+package live
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Offender is several denied keys that have an attribute or a network in common, which a list of keys hides: forty
+// addresses with one denial a second each are one attack.
+type Offender struct {
+	// By is what they have in common, an attribute or the network of its addresses, and Name its value.
+	By, Name string
+	Keys     int
+	rate     float64 // denials a second by limits
+	// Share is how much of all denials by limits these are, 1 being all.
+	Share     float64
+	attribute string
+}
+
+// Filter keeps the keys that have it in common.
+func (o *Offender) Filter() Filter {
+	return Filter{Text: o.attribute + "=" + o.Name, terms: []term{{attribute: o.attribute, literal: o.Name}}}
+}
+
+func (o *Offender) compare(other *Offender) int {
+	return cmp.Or(cmp.Compare(other.rate, o.rate), cmp.Compare(o.By, other.By), cmp.Compare(o.Name, other.Name))
+}
+
+// offendersOf finds, for each attribute and its networks, what is denied most, the worst first. What is one key alone
+// is a row already, and a block denies as it should. unnamed is the rate of what has no key.
+func offendersOf(rows []*Row, unnamed float64) []Offender {
+	const most = 3 // are shown
+	total, all := unnamed, map[[2]string]*Offender{}
+	for _, r := range rows {
+		if r.DeniedRate() == 0 || r.IsUnderBlock() {
+			continue
+		}
+		total += r.Denial.placed
+		add := func(by, attribute, name string) {
+			o := all[[2]string{by, name}]
+			if o == nil {
+				o = &Offender{By: by, Name: name, attribute: attribute}
+				all[[2]string{by, name}] = o
+			}
+			o.Keys++
+			o.rate += r.Denial.placed
+		}
+		for _, a := range r.Attributes {
+			add(a.Name, a.Name, a.Value)
+			if network := networkOf(a.Value); network != "" {
+				add(a.Name+" network", a.Name, network)
+			}
+		}
+	}
+	var worst []Offender
+	for _, o := range all {
+		if o.Keys > 1 {
+			o.Share = o.rate / total
+			worst = append(worst, *o)
+		}
+	}
+	slices.SortFunc(worst, func(a, b Offender) int { return a.compare(&b) })
+	seen := map[string]bool{}
+	worst = slices.DeleteFunc(worst, func(o Offender) bool {
+		was := seen[o.By]
+		seen[o.By] = true
+		return was
+	})
+	return worst[:min(len(worst), most)]
+}

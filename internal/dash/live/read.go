@@ -1,0 +1,154 @@
+package live
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	tea "github.com/charmbracelet/bubbletea"
+
+	"github.com/limitctl/limitctl/internal/panics"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// seen is what a key was at a look, from which the next look tells what was taken.
+type seen struct {
+	at    store.Instant
+	used  int64
+	limit store.Limit  // the recorded one; zero for a key that was unused
+	state *store.State // nil if it was not read
+}
+
+// notTold is the units taken of a key that cannot be known.
+const notTold = -1
+
+// taken returns the units that were charged since s was seen. What another limiter wrote does not tell them.
+func (s *seen) taken(now *admin.Entry) int64 {
+	left := s.used // of what was used then
+	switch {
+	case now.Layout != "" || !now.UsedKnown():
+		return notTold
+	case s.state != nil: // which says it exactly
+		left = s.state.Used(now.At)
+	case s.limit.Period > 0: // a large log, taken as even
+		passed := time.Duration(now.At-s.at) * time.Microsecond
+		left -= int64(float64(s.used) * min(1, float64(passed)/float64(s.limit.Period)))
+	}
+	return max(0, now.Used-left)
+}
+
+// reader looks at the followed keys. One look at a time is under way, so that what it remembers of the look before needs
+// no lock.
+type reader struct {
+	*Options
+	before map[ID]seen
+}
+
+// fetched is what a look at the keys brought.
+type fetched struct {
+	snapshot
+	Err  error
+	Took time.Duration
+}
+
+// Fetch looks at keys. Those of each node are read by themselves, so that one that does not answer does
+// not keep the keys of others from being read.
+func (r *reader) Fetch(ctx context.Context, keys []ID, rules rules) tea.Cmd {
+	return func() tea.Msg {
+		begun := r.Now()
+		answer := fetched{snapshot: snapshot{Time: begun, Store: r.Where, Layouts: r.Layouts, Keys: []Reading{}}}
+		byNode := map[string][]ID{}
+		for _, key := range keys {
+			name := ""
+			if r.NodeOf != nil {
+				name = r.NodeOf(ctx, key.tag())
+			}
+			byNode[name] = append(byNode[name], key)
+		}
+		parts, errs := make(map[string][]Reading, len(byNode)), make(map[string]error, len(byNode))
+		type part struct {
+			node     string
+			readings []Reading
+			err      error
+		}
+		done := make(chan part, len(byNode))
+		for node, keys := range byNode {
+			p := part{node: node}
+			panics.Go(func() (err error) {
+				p.readings, err = r.readEach(ctx, keys, rules)
+				return err
+			}, func(err error) {
+				p.err = err
+				done <- p
+			})
+		}
+		for range byNode {
+			p := <-done
+			parts[p.node], errs[p.node] = p.readings, p.err
+		}
+		now := make(map[ID]seen, len(keys))
+		for _, node := range slices.Sorted(maps.Keys(byNode)) {
+			r.absorb(&answer, now, node, byNode[node], parts[node], errs[node])
+		}
+		if r.before = now; len(answer.Away) > 0 && len(answer.Away) == len(byNode) {
+			answer.Err, answer.Away = errs[answer.Away[0].Node], nil
+			answer.Problem = OneLine(answer.Err)
+		}
+		answer.Took = r.Now().Sub(begun)
+		return answer
+	}
+}
+
+// absorb takes in what reading the keys of a node brought. Of one that does not answer, what was known before stays.
+func (r *reader) absorb(answer *fetched, now map[ID]seen, node string, keys []ID, readings []Reading, err error) {
+	if err != nil {
+		answer.Away = append(answer.Away, newAway(node, err, keys))
+		for _, key := range keys {
+			if before, known := r.before[key]; known {
+				now[key] = before
+			}
+		}
+	} else {
+		answer.Asked = append(answer.Asked, keys...)
+		for _, key := range keys {
+			now[key] = seen{} // unused, unless it is among the readings
+		}
+	}
+	for i := range readings {
+		e := &readings[i].Entry
+		id := iDOf(e)
+		if before, known := r.before[id]; known {
+			readings[i].Taken = before.taken(e)
+		}
+		now[id] = seen{e.At, e.Used, e.LastLimit(), e.State}
+		e.State = nil // which is for the next look alone
+	}
+	answer.Keys = append(answer.Keys, readings...)
+}
+
+// readEach reads keys.
+func (r *reader) readEach(ctx context.Context, keys []ID, f rules) (readings []Reading, err error) {
+	query := QueryOf(r.Query.Subjects, keys)
+	query.States = true
+	readings = make([]Reading, 0, len(keys))
+	for entry, err := range f.scan(ctx, query) {
+		if isOfOneKey(err) {
+			continue
+		}
+		if err != nil {
+			return readings, err
+		}
+		readings = append(readings, Reading{Entry: entry})
+	}
+	return readings, nil
+}
+
+func newAway(name string, problem error, keys []ID) away {
+	a := away{Node: name, Problem: OneLine(problem), Keys: make([]keyName, len(keys))}
+	for i, key := range keys {
+		a.Keys[i] = keyName{key.Subject, key.Name, key.StoreKey}
+	}
+	return a
+}
