@@ -63,16 +63,16 @@ type Note struct {
 	until time.Time
 }
 
-// NoteStays is how long a note is shown.
-const NoteStays = 8 * time.Second
+// noteStays is how long a note is shown.
+const noteStays = 8 * time.Second
 
 // Say shows a text from now on.
-func (n *Note) Say(now time.Time, text string) { *n = Note{Text: text, until: now.Add(NoteStays)} }
+func (n *Note) Say(now time.Time, text string) { *n = Note{Text: text, until: now.Add(noteStays)} }
 
 // Complain shows an error from now on.
 func (n *Note) Complain(now time.Time, err error) {
 	const longest = 2000
-	*n = Note{Text: output.Shorten(err.Error(), longest), Bad: true, until: now.Add(NoteStays)}
+	*n = Note{Text: output.Shorten(err.Error(), longest), Bad: true, until: now.Add(noteStays)}
 }
 
 // Expire takes the text away when it was shown for long enough.
