@@ -85,12 +85,9 @@ func columns() (all []recordColumn) {
 	text("generator_limited", func(r *Run) string { return strconv.FormatBool(r.GeneratorLimited) })
 	metrics("worst_window_ratio", "worst_window_units", "over_admitted", "under_admitted", "least_over_admitted",
 		"least_under_admitted", "lies", "limit_reached", "longest_denial_run", "fairness")
-	for _, times := range []struct{ name, prefix string }{
-		{"latency", ""}, {"service", "service_"}, {"schedule_lag", "lag_"}, {"error_latency", "error_"},
-		{"allowed_service", "allowed_"}, {"denied_service", "denied_"},
-	} {
-		for _, figure := range timeFigures() {
-			all = append(all, recordColumn{name: times.name + "_" + figure.Name + "_us", metric: times.prefix + figure.Name})
+	for _, times := range distributions {
+		for _, figure := range timeFigures {
+			all = append(all, recordColumn{name: times.column + "_" + figure.name + "_us", metric: times.prefix + figure.name})
 		}
 	}
 	for _, cost := range Costs {

@@ -55,7 +55,7 @@ const (
 	Changed Verdict = "changed" // neither good nor bad by itself
 )
 
-// Options say how to compare.
+// CompareOptions say how to compare.
 type CompareOptions struct {
 	// Margin, if set, replaces all relative margins.
 	Margin *float64
@@ -63,10 +63,77 @@ type CompareOptions struct {
 	Only []string
 }
 
-// Metrics are the names of all metrics that a comparison can judge.
-func ComparedMetrics() []string {
-	var names []string
-	for _, f := range figures() {
+// figure is one figure that is compared.
+type figure struct {
+	// metric is the name in JSON: as in a threshold, with the unit at the end of times and shares.
+	metric string
+	// good is 1 if more is better, −1 if less is, and 0 if neither is.
+	good int
+	// margin is the relative difference that counts as none, and least the absolute one. The audit and errors have
+	// none: one more is a regression.
+	margin, least float64
+	write         func(float64) string
+	// onRequest: it is judged only if --only names it.
+	onRequest bool
+}
+
+// figures are all that is compared, in the order of the table.
+var figures = func() []*figure {
+	const timeResolution, shareResolution = 50, 1.0 // µs, percentage points
+	units := func(f float64) string { return output.Thousands(int64(f)) }
+	micros := func(f float64) string { return output.Micros(int64(f)) }
+	percent := func(f float64) string { return output.Decimal(f) + "%" }
+	all := []*figure{
+		{"p50_us", -1, 0.25, timeResolution, micros, false},
+		{"p99_us", -1, 0.25, timeResolution, micros, false},
+		{"worst_window_ratio", -1, 0, 0, output.Ratio, false},
+		{"over_admitted", -1, 0, 0, units, false},
+		{"under_admitted", -1, 0, 0, units, false},
+		{"fairness", 1, 0.05, 0, output.Decimal, false},
+		{"allowed_percent", 0, 0, shareResolution, percent, false},
+		{"errors_percent", -1, 0, 0, percent, false},
+		{"dropped_percent", -1, 0, shareResolution / 10, percent, false},
+		{"denied_keys_percent", 0, 0, shareResolution, percent, false},
+		{"throughput", 1, 0.05, 0, output.PerSecond, false},
+	}
+	for _, cost := range Costs {
+		all = append(all, &figure{cost.Name, -1, 0.10, 0, output.Decimal, true})
+	}
+	return all
+}()
+
+// name is the metric without its unit, as in a threshold.
+func (f *figure) name() string {
+	return strings.TrimSuffix(strings.TrimSuffix(f.metric, "_percent"), "_us")
+}
+
+// of returns the figure of a run, if it has it.
+func (f *figure) of(r *Run) (value float64, has bool) {
+	if value, has = r.Value(cmp.Or(metricOf[f.metric], f.metric)); f.metric == "throughput" {
+		return value, r.Latency != nil
+	}
+	whole := r.Planned()
+	if f.metric == "denied_keys_percent" {
+		whole = r.Keys
+	}
+	if strings.HasSuffix(f.metric, "_percent") {
+		return 100 * value / float64(max(whole, 1)), whole > 0
+	}
+	return value, has
+}
+
+// metricOf names the metrics of figures whose own names have a unit.
+var metricOf = map[string]string{"p50_us": "p50", "p99_us": "p99", "allowed_percent": "allowed", "errors_percent": "errors",
+	"dropped_percent": "dropped", "denied_keys_percent": "denied_keys"}
+
+// ofMachine reports whether a load generator that was the limit decides the figure, so that it says nothing then.
+func (f *figure) ofMachine() bool {
+	return slices.Contains([]string{"p50_us", "p99_us", "dropped_percent", "throughput"}, f.metric)
+}
+
+// ComparedMetrics are the names of all metrics that a comparison can judge.
+func ComparedMetrics() (names []string) {
+	for _, f := range figures {
 		if f.good != 0 {
 			names = append(names, f.name())
 		}
@@ -74,7 +141,7 @@ func ComparedMetrics() []string {
 	return names
 }
 
-// Reports compares runs of the same limit in a report with those in one or more base
+// Compare compares runs of the same limit in a report with those in one or more base
 // reports. It is a [store.ErrInvalid] if there are none.
 //
 // A figure differs if it is outside of what the base runs had, by more than its margin.
@@ -134,7 +201,7 @@ func (c *Comparison) compare(bases []*Run, is *Run, o CompareOptions) {
 		c.warn("%s: the load generator was the limit, not the store; times and throughput are shown, but not judged", is.Title())
 	}
 	run := RunComparison{Run: is.Title(), Differences: []Difference{}}
-	for _, f := range figures() {
+	for _, f := range figures {
 		var before []float64
 		for _, was := range bases {
 			if value, has := f.of(was); has {
@@ -146,7 +213,7 @@ func (c *Comparison) compare(bases []*Run, is *Run, o CompareOptions) {
 			continue
 		}
 		d := f.difference(before, after, o.Margin)
-		d.Judged = f.good != 0 && !(limited && f.ofMachine) &&
+		d.Judged = f.good != 0 && !(limited && f.ofMachine()) &&
 			(len(o.Only) == 0 && !f.onRequest || slices.Contains(o.Only, f.name()))
 		if !d.Judged && d.Verdict != Same {
 			d.Verdict = Changed
@@ -159,15 +226,29 @@ func (c *Comparison) compare(bases []*Run, is *Run, o CompareOptions) {
 	c.Runs = append(c.Runs, run)
 }
 
-// difference compares a figure with those of the base runs.
+// difference compares a figure with those of the base runs. A margin replaces the figure's own, if that is not 0.
 func (f *figure) difference(bases []float64, after float64, margin *float64) Difference {
 	slices.Sort(bases)
 	least, most := bases[0], bases[len(bases)-1]
-	d := Difference{Metric: f.metric, Base: bases[len(bases)/2], New: after, figure: f}
+	d := Difference{Metric: f.metric, Base: bases[len(bases)/2], New: after, Verdict: Same, figure: f}
 	if len(bases) > 1 {
 		d.BaseLeast, d.BaseMost = &least, &most
 	}
-	d.Verdict = f.verdict(math.Min(math.Max(after, least), most), after, margin)
+	before, noise := math.Min(math.Max(after, least), most), f.margin
+	if margin != nil && noise > 0 {
+		noise = *margin
+	}
+	difference := after - before
+	switch {
+	case math.Abs(difference) <= math.Max(f.least, noise*math.Abs(before)):
+	case f.metric == "worst_window_ratio" && before <= 1 && after <= 1: // good enough
+	case f.good == 0:
+		d.Verdict = Changed
+	case (difference > 0) == (f.good > 0):
+		d.Verdict = Better
+	default:
+		d.Verdict = Worse
+	}
 	return d
 }
 
@@ -179,110 +260,15 @@ func (c *Comparison) warn(format string, args ...any) {
 
 // differentLoads warns of what makes two runs hard to compare.
 func (c *Comparison) differentLoads(was, is *Run) {
-	for _, what := range []struct {
-		name string
-		of   func(*Run) string
-	}{
-		{"load", func(r *Run) string { return r.Load }},
-		{"number of workers", func(r *Run) string { return output.Thousands(int64(r.Workers)) }},
-		{"implementation", func(r *Run) string { return r.Implementation }},
-		{"store", func(r *Run) string { return r.Store }},
-		{"duration", func(r *Run) string { return output.Duration(fromMS(r.DurationMS).Round(time.Second)) }},
+	for _, what := range []struct{ name, before, after string }{
+		{"load", was.Load, is.Load},
+		{"number of workers", output.Thousands(int64(was.Workers)), output.Thousands(int64(is.Workers))},
+		{"implementation", was.Implementation, is.Implementation},
+		{"store", was.Store, is.Store},
+		{"duration", output.Duration(fromMS(was.DurationMS).Round(time.Second)), output.Duration(fromMS(is.DurationMS).Round(time.Second))},
 	} {
-		if before, after := what.of(was), what.of(is); before != after {
-			c.warn("%s: the %s differs: %s, and now %s", is.Title(), what.name, cmp.Or(before, "none"), cmp.Or(after, "none"))
+		if what.before != what.after {
+			c.warn("%s: the %s differs: %s, and now %s", is.Title(), what.name, cmp.Or(what.before, "none"), cmp.Or(what.after, "none"))
 		}
 	}
-}
-
-// figure is one figure that is compared.
-type figure struct {
-	// metric is the name in JSON: as in a threshold, with the unit at the end of times and shares.
-	metric string
-	of     func(*Run) (value float64, has bool)
-	write  func(float64) string
-	// good is 1 if more is better, −1 if less is, and 0 if neither is.
-	good int
-	// margin is the relative difference that counts as none, and least the absolute one. The audit and errors have
-	// none: one more is a regression.
-	margin, least float64
-	// free is a value that is good enough, even if it was better before: a worst window of 1.
-	free float64
-	// ofMachine: a load generator that was the limit decides it, so that it says nothing then.
-	ofMachine bool
-	// onRequest: it is judged only if --only names it.
-	onRequest bool
-}
-
-// The margins: relative ones, and what no clock and no sample resolves.
-const (
-	timeMargin, throughputMargin, costMargin, fairnessMargin = 0.25, 0.05, 0.10, 0.05
-
-	timeResolution  = 50  // µs
-	shareResolution = 1.0 // percentage points
-)
-
-// figures returns all figures that are compared, in the order of the table.
-func figures() []*figure {
-	named := func(metric string) func(*Run) (float64, bool) {
-		return func(r *Run) (float64, bool) { return r.Value(metric) }
-	}
-	shareOf := func(metric string) func(*Run) (float64, bool) {
-		return func(r *Run) (float64, bool) {
-			part, _ := r.Value(metric)
-			return 100 * part / float64(max(r.Planned(), 1)), r.Planned() > 0
-		}
-	}
-	deniedKeys := func(r *Run) (float64, bool) {
-		return 100 * float64(r.KeysDenied) / float64(max(r.Keys, 1)), r.Keys > 0
-	}
-	throughput := func(r *Run) (float64, bool) { return r.ThroughputPerS, r.Latency != nil }
-	units := func(f float64) string { return output.Thousands(int64(f)) }
-	micros := func(f float64) string { return output.Micros(int64(f)) }
-	inPercent := func(f float64) string { return output.Decimal(f) + "%" }
-	var all []*figure
-	for _, name := range []string{"p50", "p99"} {
-		all = append(all, &figure{metric: name + "_us", of: named(name), write: micros, good: -1, margin: timeMargin,
-			least: timeResolution, ofMachine: true})
-	}
-	all = append(all,
-		&figure{metric: "worst_window_ratio", of: named("worst_window_ratio"), write: output.Ratio, good: -1, free: 1},
-		&figure{metric: "over_admitted", of: named("over_admitted"), write: units, good: -1},
-		&figure{metric: "under_admitted", of: named("under_admitted"), write: units, good: -1},
-		&figure{metric: "fairness", of: named("fairness"), write: output.Decimal, good: 1, margin: fairnessMargin},
-		&figure{metric: "allowed_percent", of: shareOf("allowed"), write: inPercent, least: shareResolution},
-		&figure{metric: "errors_percent", of: shareOf("errors"), write: inPercent, good: -1},
-		&figure{metric: "dropped_percent", of: shareOf("dropped"), write: inPercent, good: -1,
-			least: shareResolution / 10, ofMachine: true},
-		&figure{metric: "denied_keys_percent", of: deniedKeys, write: inPercent, least: shareResolution},
-		&figure{metric: "throughput", of: throughput, write: output.PerSecond, good: 1, margin: throughputMargin, ofMachine: true},
-	)
-	for _, cost := range Costs {
-		all = append(all, &figure{metric: cost.Name, of: named(cost.Name), write: output.Decimal, good: -1, margin: costMargin,
-			onRequest: true})
-	}
-	return all
-}
-
-// name is the metric without its unit, as in a threshold.
-func (f *figure) name() string {
-	return strings.TrimSuffix(strings.TrimSuffix(f.metric, "_percent"), "_us")
-}
-
-// verdict says what it means that the figure changed. margin replaces the figure's own, if that is not 0.
-func (f *figure) verdict(before, after float64, margin *float64) Verdict {
-	noise := f.margin
-	if margin != nil && noise > 0 {
-		noise = *margin
-	}
-	difference := after - before
-	switch {
-	case math.Abs(difference) <= math.Max(f.least, noise*math.Abs(before)), f.free > 0 && before <= f.free && after <= f.free:
-		return Same
-	case f.good == 0:
-		return Changed
-	case (difference > 0) == (f.good > 0):
-		return Better
-	}
-	return Worse
 }

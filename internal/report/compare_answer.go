@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 
@@ -17,16 +16,15 @@ func (c *Comparison) Lines() []any { return output.Lines(c.Runs) }
 // Records implements [output.Answer]: a row for each figure.
 func (c *Comparison) Records() [][]string {
 	records := [][]string{{"run", "metric", "base", "new", "verdict", "base_least", "base_most", "judged"}}
-	number := func(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 	known := func(f *float64) string {
 		if f == nil {
 			return ""
 		}
-		return number(*f)
+		return float(*f)
 	}
 	for _, run := range c.Runs {
 		for _, d := range run.Differences {
-			records = append(records, []string{run.Run, d.Metric, number(d.Base), number(d.New), string(d.Verdict),
+			records = append(records, []string{run.Run, d.Metric, float(d.Base), float(d.New), string(d.Verdict),
 				known(d.BaseLeast), known(d.BaseMost), strconv.FormatBool(d.Judged)})
 		}
 	}
@@ -109,7 +107,7 @@ func (d *Difference) inWords() string {
 
 // base is the figure of the base runs: of several, from the least to the greatest.
 func (d *Difference) base() string {
-	if d.BaseLeast == nil || *d.BaseLeast == *d.BaseMost {
+	if d.BaseLeast == nil {
 		return d.figure.write(d.Base)
 	}
 	least, most := d.figure.write(*d.BaseLeast), d.figure.write(*d.BaseMost)
@@ -121,17 +119,15 @@ func (d *Difference) base() string {
 
 // name is the metric for people. The unit is left to the values.
 func (d *Difference) name() string {
-	metric := d.figure.name()
-	switch metric { // the words of a run's audit, whose "units over" is least_over_admitted
+	switch d.Metric { // the words of a run's audit, whose "units over" is least_over_admitted
 	case "over_admitted":
 		return "admitted while over"
 	case "under_admitted":
 		return "denied while under"
+	case "server_cpu_us", "client_cpu_us":
+		return strings.ReplaceAll(d.figure.name(), "_", " ") + " µs"
 	}
-	if strings.HasSuffix(metric, "_cpu") {
-		metric += " µs"
-	}
-	return strings.ReplaceAll(metric, "_", " ")
+	return strings.ReplaceAll(d.figure.name(), "_", " ")
 }
 
 // change is the difference as a share of the base. For shares it is in points.
@@ -144,11 +140,7 @@ func (d *Difference) change() string {
 	case d.Base == 0:
 		return ""
 	default:
-		percent := 100 * difference / d.Base
-		if math.Abs(percent) < 0.1 {
-			return fmt.Sprintf("%+.0g%%", percent)
-		}
-		return fmt.Sprintf("%+.1f%%", percent)
+		return fmt.Sprintf("%+.1f%%", 100*difference/d.Base)
 	}
 }
 

@@ -165,39 +165,3 @@ func checkNumbers(v reflect.Value, signed bool) error {
 	}
 	return nil
 }
-
-// TimeFigure is a quantile of times, their mean or their maximum.
-type TimeFigure struct {
-	// Name is as in JSON and in thresholds, and title as in tables.
-	Name, Title string
-	// Quantile is which one it is, from 0 to 1; 0 for the mean.
-	Quantile float64
-	drops    int // which of a table's columns go first where it is narrow
-	of       func(*loadgen.Quantiles) int64
-}
-
-// timeFigures returns all figures of a distribution of times, in the order of tables.
-func timeFigures() []TimeFigure {
-	return []TimeFigure{
-		{"mean", "mean", 0, 2, func(q *loadgen.Quantiles) int64 { return q.Mean }},
-		{"p50", "p50", 0.5, 0, func(q *loadgen.Quantiles) int64 { return q.P50 }},
-		{"p90", "p90", 0.9, 4, func(q *loadgen.Quantiles) int64 { return q.P90 }},
-		{"p95", "p95", 0.95, 1, func(q *loadgen.Quantiles) int64 { return q.P95 }},
-		{"p99", "p99", 0.99, 0, func(q *loadgen.Quantiles) int64 { return q.P99 }},
-		{"p999", "p99.9", 0.999, 3, func(q *loadgen.Quantiles) int64 { return q.P999 }},
-		{"p9999", "p99.99", 0.9999, 5, func(q *loadgen.Quantiles) int64 { return q.P9999 }},
-		{"max", "max", 1, 0, func(q *loadgen.Quantiles) int64 { return q.Max }},
-	}
-}
-
-// Known returns the figure in microseconds, if there are times.
-func (f *TimeFigure) Known(q *loadgen.Quantiles) (us int64, known bool) {
-	if q == nil {
-		return 0, false
-	}
-	return f.of(q), true
-}
-
-// enoughForP9999 is from how many requests on the 99.99th percentile says more than the
-// maximum.
-const enoughForP9999 = 10_000

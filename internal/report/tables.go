@@ -120,48 +120,38 @@ func (r *Run) wrapped() Wrapped {
 	return *r.Wrapped
 }
 
-// times are the distributions of a run, those that it has.
-func inTimes(r *Run) []namedTimes {
-	all := []namedTimes{{"latency", r.Latency}, {"service", r.Service}}
-	if r.AllowedService != nil && r.DeniedService != nil { // else they are all
-		all = append(all, namedTimes{"allowed", r.AllowedService}, namedTimes{"denied", r.DeniedService})
-	}
-	all = append(all, namedTimes{"lag", r.Lag}, namedTimes{"errors", r.ErrorLatency})
-	if r.Endpoint != nil && r.Endpoint.Connections != nil {
-		all = append(all, namedTimes{"connect", r.Endpoint.Connections.Connect}, namedTimes{"TLS", r.Endpoint.Connections.TLS})
-	}
-	return slices.DeleteFunc(all, func(t namedTimes) bool { return t.of == nil })
-}
-
-type namedTimes struct {
-	name string
-	of   *loadgen.Quantiles
-}
-
 // timesTable has the distributions of a run, a row for each.
 func timesTable(r *Run) (columns []output.Column, rows [][]output.Cell) {
-	times := inTimes(r)
-	figures := slices.DeleteFunc(timeFigures(), func(f TimeFigure) bool {
-		return f.Name == "p9999" && r.Requests < enoughForP9999 ||
-			!slices.ContainsFunc(times, func(t namedTimes) bool { _, known := f.Known(t.of); return known })
-	})
 	columns = []output.Column{{Header: "TIME"}}
+	figures := slices.DeleteFunc(slices.Clone(timeFigures), func(f timeFigure) bool {
+		return f.name == "p9999" && r.Requests < enoughForP9999
+	})
 	for _, f := range figures {
-		columns = append(columns, output.Column{Header: f.Title, Right: true, Drops: f.drops})
+		columns = append(columns, output.Column{Header: f.title, Right: true, Drops: f.drops})
 	}
-	for _, t := range times {
-		row := []output.Cell{{Text: t.name}}
+	add := func(name string, q *loadgen.Quantiles) {
+		if q == nil {
+			return
+		}
+		row := []output.Cell{{Text: name}}
 		for _, f := range figures {
-			cell := output.Cell{Text: "-"}
-			if us, known := f.Known(t.of); known {
-				cell.Text = output.Micros(us)
-			}
-			row = append(row, cell)
+			row = append(row, output.Cell{Text: output.Micros(f.of(q))})
 		}
 		rows = append(rows, row)
 	}
+	for _, times := range distributions {
+		add(times.name, times.of(r))
+	}
+	if r.Endpoint != nil && r.Endpoint.Connections != nil {
+		add("connect", r.Endpoint.Connections.Connect)
+		add("TLS", r.Endpoint.Connections.TLS)
+	}
 	return columns, rows
 }
+
+// enoughForP9999 is from how many requests on the 99.99th percentile says more than the
+// maximum.
+const enoughForP9999 = 10_000
 
 // mostDeniedTable has the keys that were denied most often.
 func mostDeniedTable(keys []KeyCount) (columns []output.Column, rows [][]output.Cell) {
