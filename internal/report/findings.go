@@ -50,17 +50,17 @@ func promises(d *Document, short bool) (all []finding) {
 		}
 	}
 	for _, t := range d.Thresholds {
-		f := finding{style: output.Near, text: t.Words()}
+		f := finding{style: output.Near, text: t.words()}
 		if len(d.Runs) > 1 {
 			f.run = d.Runs[t.Run].Title()
 		}
-		if t.IsMissed() {
+		if t.NotJudged == "" {
 			f.style = output.AtEnd
 		}
 		add(f, t.OK)
 	}
 	for i := range d.Suggestions {
-		add(finding{style: output.AtEnd, text: d.Suggestions[i].Words()}, d.Suggestions[i].Kept)
+		add(finding{style: output.AtEnd, text: d.Suggestions[i].words()}, d.Suggestions[i].Kept)
 	}
 	if !short || len(kept) < 2 {
 		return append(all, kept...)
@@ -109,7 +109,7 @@ func (d *Document) headline() (word string, style output.Style, lines []string) 
 func (d *Document) held() string {
 	var worst *Run
 	for i := range d.Runs {
-		if r := &d.Runs[i]; r.Requests > 0 && len(r.Judged()) > 0 && (worst == nil || r.Audit.WorstRatio > worst.Audit.WorstRatio) {
+		if r := &d.Runs[i]; r.Requests > 0 && len(r.judged()) > 0 && (worst == nil || r.Audit.WorstRatio > worst.Audit.WorstRatio) {
 			worst = r
 		}
 	}
@@ -143,13 +143,13 @@ func whoIsDenied(runs []Run) string {
 func (d *Document) alarmsOfRun(run int) []finding {
 	var all []finding
 	r, missing := &d.Runs[run], output.Near
-	if d.Undecided(run) != "" {
+	if d.undecided(run) != "" {
 		missing = output.AtEnd
 	}
 	add := func(style output.Style, format string, args ...any) {
 		all = append(all, finding{style: style, text: fmt.Sprintf(format, args...)})
 	}
-	if untested := r.Untested(d.Kind); untested != "" && r.doubt(d.Kind) == "" {
+	if untested := r.untested(d.Kind); untested != "" && r.doubt(d.Kind) == "" {
 		add(output.Near, "%s", untested)
 	}
 	if r.GeneratorLimited {
@@ -171,7 +171,7 @@ func (d *Document) alarmsOfRun(run int) []finding {
 			unknown = fmt.Sprintf("; %s of them may have been charged all the same", output.Thousands(r.Unknown))
 		}
 		add(missing, "%s ended in an error (%s)%s%s", output.Count(r.Errors, "request"), output.Share(r.Errors, r.Requests),
-			r.TimedOutWords(), unknown)
+			r.timedOut(), unknown)
 		for _, e := range r.ErrorTexts {
 			add(missing, "%s × %s", output.Thousands(e.Count), e.Text)
 		}
@@ -334,7 +334,7 @@ func answersInWords(f *Run) string {
 	if f.Errors > 0 {
 		text += fmt.Sprintf(", %s failed (%s)", output.Thousands(f.Errors), output.Share(f.Errors, f.Requests))
 	}
-	text += f.TimedOutWords()
+	text += f.timedOut()
 	if f.Dropped > 0 {
 		text += fmt.Sprintf("; %s dropped", output.Thousands(f.Dropped))
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/limitctl/limitctl/internal/junit"
 	"github.com/limitctl/limitctl/internal/markdown"
 	"github.com/limitctl/limitctl/internal/output"
+	"github.com/limitctl/limitctl/pkg/loadgen"
 )
 
 // Markdown returns the document as a short summary for a pull request or the page of a
@@ -115,18 +116,18 @@ func (a Answer) JUnit() []byte {
 		add := func(name, failed, skipped, said string) {
 			s.Cases = append(s.Cases, junit.Case{Class: r.Title(), Name: name, Failed: failed, Skipped: skipped, Said: said})
 		}
-		auditCases(r, d.Kind, d.Undecided(i), add)
+		auditCases(r, d.Kind, d.undecided(i), add)
 		for _, t := range d.Thresholds {
 			failed, skipped, said := "", "", ""
 			switch {
 			case t.Run != i:
 				continue
 			case t.OK:
-				said = t.Words()
-			case t.IsMissed():
-				failed = t.Words()
+				said = t.words()
+			case t.NotJudged == "":
+				failed = t.words()
 			default:
-				skipped = t.Words()
+				skipped = t.words()
 			}
 			add(t.Expression, failed, skipped, said)
 		}
@@ -135,7 +136,7 @@ func (a Answer) JUnit() []byte {
 		suite := junit.Suite{Name: "suggestions"}
 		for i := range d.Suggestions {
 			c := junit.Case{Class: "suggestions", Name: d.Suggestions[i].Promise + " of " + d.Suggestions[i].Limit}
-			if c.Said = d.Suggestions[i].Words(); !d.Suggestions[i].Kept {
+			if c.Said = d.Suggestions[i].words(); !d.Suggestions[i].Kept {
 				c.Failed, c.Said = c.Said, ""
 			}
 			suite.Cases = append(suite.Cases, c)
@@ -160,26 +161,20 @@ func auditCases(r *Run, kind Kind, undecided string, add func(name, failed, skip
 		if len(r.Limits) > 1 {
 			about = l.Name + ": "
 		}
-		over, under, lies, doubt := "", "", "", ""
-		if l.OverAdmitted > 0 {
-			over = tooMany(&l.Audit)
-		}
-		if l.UnderAdmitted > 0 && !l.UnderExplained {
-			under = tooFew(&l.Audit)
-		}
-		lies = strings.Join(lieWords(&l.Audit), "; ")
-		if l.Doubtful {
+		over, under, lies := tooMany(&l.Audit), tooFew(&l.Audit), strings.Join(untrue(&l.Audit), "; ")
+		doubt, notOver, notUnder := "", "", ""
+		switch {
+		case l.Doubtful:
 			over, under, lies, doubt = "", "", "", "something else than the limit can explain what was found; see the warnings"
+			notOver, notUnder = doubt, doubt
+		case over == "" && kind != Simulation && l.Reached() < 1:
+			notOver = neverAbove(l)
 		}
-		untested := doubt
-		if over == "" && untested == "" && r.IsUntested(l, kind) {
-			untested = neverAbove(l)
+		if under+notUnder == "" {
+			notUnder = r.underUntested(l)
 		}
-		add(about+"no over-admission", over, untested, "")
-		if untested = doubt; under == "" && untested == "" {
-			untested = r.UnderUntested(l)
-		}
-		add(about+"no under-admission", under, untested, "")
+		add(about+"no over-admission", over, notOver, "")
+		add(about+"no under-admission", under, notUnder, "")
 		if l.Lies != nil {
 			add(about+"true answers", lies, doubt, fmt.Sprintf("%s were held against the truth", output.Count(l.Lies.Checked, "answer")))
 		}
@@ -190,4 +185,17 @@ func auditCases(r *Run, kind Kind, undecided string, add func(name, failed, skip
 	if r.Impossible.Count > 0 {
 		add("possible answers", r.Impossible.Text, "", "")
 	}
+}
+
+// underUntested says why the audit of a limit could not find what it denied wrongly; empty if it could.
+func (r *Run) underUntested(l *loadgen.Limit) string {
+	switch {
+	case r.Requests == 0:
+		return "nothing was sent"
+	case r.Requests == r.Errors:
+		return "no request was answered"
+	case r.Endpoint != nil && l.Denied == 0:
+		return "nothing was denied, or no denial was certainly of this limit"
+	}
+	return ""
 }
