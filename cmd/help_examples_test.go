@@ -112,6 +112,18 @@ func exampleLog() string {
 	return b.String()
 }
 
+// exampleAnswers are answers that a load generator recorded: so many are allowed at once, and one is denied.
+func exampleAnswers(head, line string, allowed int) string {
+	for i := range allowed + 1 {
+		status := 200
+		if i == allowed {
+			status = 429
+		}
+		head += fmt.Sprintf(line, 1767225600+float64(i)/1000, 1767225600.001+float64(i)/1000, status)
+	}
+	return head
+}
+
 // writeExampleConfig provides what the examples are about: the policies of the
 // README and one with costs, a context, and saved reports.
 func writeExampleConfig(t *testing.T, dir string) {
@@ -123,6 +135,11 @@ func writeExampleConfig(t *testing.T, dir string) {
 		"limitctl.yaml":          string(policies) + "  llm: {limits: [{name: tokens, by: [team], limit: 100000/1m, cost: tokens}]}\n",
 		"limitctl/limitctl.yaml": "contexts: {dev: {store: \"file:dev.db\"}, prod: {store: \"file:prod.db\", protected: true}}\n",
 		"access.log":             exampleLog(),
+		"results.json":           exampleAnswers("", `{"start":%f,"end":%f,"status":%d}`+"\n", 100),
+		"a.json":                 exampleAnswers("", `{"start":%f,"end":%f,"user":"u","status":%d}`+"\n", 100),
+		"b.json":                 `{"start":1767225601,"end":1767225601.5,"user":"u","status":429}`,
+		"c.json":                 `{"start":1767225601,"end":1767225601.5,"user":"v","status":200}`,
+		"answers.csv":            exampleAnswers("start,end,status\n", "%f,%f,%d\n", 20),
 	} {
 		if err := files.Write(filepath.Join(dir, path), []byte(text)); err != nil {
 			t.Fatal(err)

@@ -46,6 +46,8 @@ var exitNoOf = map[string]string{
 		"missed, more than --max-errors of the requests got no decision, or with --strict the verdict is inconclusive",
 	"limitctl report": "the audit found something wrong or a threshold could not be judged (unless --no-fail), a threshold is missed, " +
 		"too many requests got no decision, or with --strict the verdict is inconclusive",
+	"limitctl verify": "the audit found something wrong, a threshold is missed or could not be judged, more than --max-errors of the " +
+		"requests got no decision, or too little was seen",
 	"limitctl simulate": "the audit found something wrong (unless --no-fail), a threshold is missed, no count keeps the promise of " +
 		"--suggest, or the store of --store disagrees",
 }

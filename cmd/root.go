@@ -65,6 +65,7 @@ func commands() []command {
 		{"settle", toDecide, decide.NewSettleCmd},
 		{"loadtest", toTest, test.NewLoadtestCmd},
 		{"probe", toTest, test.NewProbeCmd},
+		{"verify", toTest, test.NewVerifyCmd},
 		{"simulate", toTest, test.NewSimulateCmd},
 		{"report", toTest, test.NewReportCmd},
 		{"serve", toServe, setup.NewServeCmd},

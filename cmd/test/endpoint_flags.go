@@ -102,8 +102,8 @@ func (o *endpointFlags) options(g *cli.Globals, url string) (options endpoint.Op
 	if !endpoint.IsRLS(url) && o.rls.given() {
 		return options, cli.Usagef("--domain and --descriptor are for a rate limit service, such as grpc://127.0.0.1:8081")
 	}
-	if len(o.denied) == 0 || slices.ContainsFunc(o.denied, func(status int) bool { return status < 200 || status > 599 }) {
-		return options, cli.Usagef("--denied-status must be statuses from 200 to 599, such as 429, with commas between")
+	if err := checkDenied(o.denied); err != nil {
+		return options, err
 	}
 	options = o.request
 	options.URL, options.DeniedStatuses, options.Permitted, options.Timeout = url, o.denied, o.hosts, g.Timeout
@@ -119,6 +119,14 @@ func (o *endpointFlags) options(g *cli.Globals, url string) (options endpoint.Op
 	options.Domain, options.Descriptors = o.rls.domain, o.rls.descriptors
 	options.TLS, err = o.tls(g)
 	return options, err
+}
+
+// checkDenied reports a wrong --denied-status.
+func checkDenied(statuses []int) error {
+	if len(statuses) == 0 || slices.ContainsFunc(statuses, func(status int) bool { return status < 200 || status > 599 }) {
+		return cli.Usagef("--denied-status must be statuses from 200 to 599, such as 429, with commas between")
+	}
+	return nil
 }
 
 // tls returns what the flags say about certificates; nil if nothing.

@@ -28,11 +28,11 @@ type loadtestOptions struct {
 	loadOptions
 	endpointFlags
 	reportingOptions
+	errorsFlag
 	policyName     string
 	implementation string
 	abortOnFail    bool
 	keep           bool
-	maxErrors      string
 	url            string // of an endpoint; empty for a store
 }
 
@@ -41,7 +41,7 @@ func NewLoadtestCmd(global *cli.Globals) *cobra.Command {
 	o := &loadtestOptions{Globals: global}
 	cmd := &cobra.Command{
 		Use:   "loadtest --limit [ALGORITHM:]COUNT/PERIOD... | loadtest --policy NAME [ATTRIBUTE=VALUE...] | loadtest URL --limit ...",
-		Short: "Drive a limit with load: is it right, is it fast, what does it cost?",
+		Short: "Drive a limit with load: is it right, fast and cheap?",
 		Long: `Loadtest sends requests to a limit in a real store and audits every answer. It
 compares what the limit allowed with what it should have allowed, and measures
 how long the answers took and what they cost. docs/load-testing.md explains the
@@ -90,10 +90,7 @@ no decision; if the verdict is inconclusive for another reason, 0, and 1 with
 		"decide the limits of the policy `NAME`; arguments set attributes, and loadtest makes up the others")
 	cli.GroupFlags(cmd, "The load", o.loadOptions.addFlags)
 	cli.GroupFlags(cmd, reportingTitle, o.reportingOptions.addFlags)
-	cli.GroupFlags(cmd, reportingTitle, func(cmd *cobra.Command) {
-		cmd.Flags().StringVar(&o.maxErrors, "max-errors", "1%",
-			"exit with 1 if more than `PERCENT` of the planned requests got no decision: they failed, timed out or were dropped")
-	})
+	cli.GroupFlags(cmd, reportingTitle, o.errorsFlag.addFlag)
 	flags.StringVar(&o.implementation, "implementation", experiment.Script,
 		"`NAME` of how to decide in Redis: script, or naive (several commands, to see what an audit finds)")
 	cli.GroupFlags(cmd, endpointTitle, o.endpointFlags.addFlags)
@@ -103,7 +100,6 @@ no decision; if the verdict is inconclusive for another reason, 0, and 1 with
 	cmd.RegisterFlagCompletionFunc("policy", cli.Offers(global).Policies)
 	cmd.RegisterFlagCompletionFunc("implementation",
 		cobra.FixedCompletions([]string{experiment.Script, experiment.Naive}, cobra.ShellCompDirectiveNoFileComp))
-	cmd.RegisterFlagCompletionFunc("max-errors", cobra.NoFileCompletions)
 	return cmd
 }
 
@@ -131,9 +127,8 @@ func (o *loadtestOptions) parse(cmd *cobra.Command, args []string) (plan *loadte
 	if plan.promises, err = o.reportingOptions.parse(cmd, o.Globals, report.LoadTest); err != nil {
 		return nil, err
 	}
-	var isShare bool
-	if plan.mayFail, isShare = parsePercent(o.maxErrors); !isShare || plan.mayFail > 1 {
-		return nil, cli.Usagef("--max-errors %q is not a percentage from 0%% to 100%%; write one such as 1%%", o.maxErrors)
+	if plan.mayFail, err = o.errorsFlag.parse(); err != nil {
+		return nil, err
 	}
 	if o.abortOnFail {
 		if plan.AbortOn = plan.promises; len(plan.AbortOn) == 0 {

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/limitctl/limitctl/internal/cli"
 	"github.com/limitctl/limitctl/internal/experiment"
@@ -39,14 +41,18 @@ func (o *logOptions) addFlags(cmd *cobra.Command) {
 	flags.StringVar(&o.costField, "cost-field", "",
 		"`FIELD` with the units that a request takes; without it a request takes 1 (default cost, if there is one, or "+
 			"the cost field of a policy's limits)")
-	flags.StringArrayVar(&o.attributes, "attribute", nil,
-		"`NAME=FIELD`: the attribute NAME of the policies is in the field FIELD (default the field of that name)")
+	o.addAttribute(flags)
 	flags.StringVar(&o.zone, "timezone", "",
 		"the times of JSON and CSV that name no zone are in `ZONE`, such as Europe/Berlin or +02:00 (default: they cannot be read)")
 	cmd.RegisterFlagCompletionFunc("log-format", cobra.FixedCompletions(trace.FormatNames(), cobra.ShellCompDirectiveNoFileComp))
 	for _, flag := range logFlags()[1:] {
 		cmd.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions)
 	}
+}
+
+func (o *logOptions) addAttribute(flags *pflag.FlagSet) {
+	flags.StringArrayVar(&o.attributes, "attribute", nil,
+		"`NAME=FIELD`: the attribute NAME of the policies is in the field FIELD (default the field of that name)")
 }
 
 // logFlags are the flags about a log.
@@ -71,10 +77,8 @@ func (o *logOptions) parse(cmd *cobra.Command, candidates []experiment.Candidate
 			return nil, cli.Usagef("--%s is empty; give it a value or leave it out", flag)
 		}
 	}
-	r = &logReading{file: o.file, name: output.Printable(o.file), keyFields: o.keyFields}
-	if o.file == "-" {
-		r.name = "standard input"
-	}
+	r = &logReading{keyFields: o.keyFields}
+	r.setFile(o.file)
 	if r.from.Format, err = trace.ParseFormat(o.logFormat); err != nil {
 		return nil, cli.Usagef("--log-format: %s", err)
 	}
@@ -167,17 +171,32 @@ func (r *logReading) addAttributes(candidates []experiment.Candidate) error {
 	return nil
 }
 
+// setFile says which file to read.
+func (r *logReading) setFile(file string) {
+	if r.file, r.name = file, output.Printable(file); file == "-" {
+		r.name = "standard input"
+	}
+}
+
+// open opens the file.
+func (r *logReading) open(g *cli.Globals) (io.ReadCloser, error) {
+	if r.file == "-" {
+		return io.NopCloser(g.Env.In), nil
+	}
+	file, err := g.Env.Open(r.file)
+	if err != nil {
+		return nil, r.explain(err)
+	}
+	return file, nil
+}
+
 // read reads the log, and prints warnings about it at once.
 func (r *logReading) read(ctx context.Context, g *cli.Globals) (*experiment.Log, error) {
-	in := g.Env.In
-	if r.file != "-" {
-		file, err := g.Env.Open(r.file)
-		if err != nil {
-			return nil, r.explain(err)
-		}
-		defer file.Close()
-		in = file
+	in, err := r.open(g)
+	if err != nil {
+		return nil, err
 	}
+	defer in.Close()
 	log, err := trace.Read(ctx, in, r.from)
 	if err != nil {
 		return nil, r.explain(err)

@@ -51,16 +51,39 @@ func (o *verdictFlags) exit(d *report.Document) error {
 }
 
 func (o *reportingOptions) addFlags(cmd *cobra.Command) {
+	o.addFileFlags(cmd)
+	o.verdictFlags.addFlags(cmd)
+}
+
+// addFileFlags adds the flags but those of the verdict.
+func (o *reportingOptions) addFileFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&o.save, "save", "", "write the report to `FILE` as JSON, histograms included, for report")
 	flags.StringVar(&o.html, "html", "", "write the report to `FILE` as one HTML page")
 	flags.StringArrayVar(&o.thresholds, "threshold", nil,
 		"`PROMISE` that each run must keep, such as 'p99<5ms', 'over_admitted==0' or 'denied<1%'; repeat it for more")
 	o.summaryFlags.addFlags(cmd)
-	o.verdictFlags.addFlags(cmd)
 	cmd.MarkFlagFilename("save", "json")
 	cmd.MarkFlagFilename("html", "html")
 	cmd.RegisterFlagCompletionFunc("threshold", cobra.NoFileCompletions)
+}
+
+// errorsFlag is the flag about how many requests may get no decision.
+type errorsFlag struct{ maxErrors string }
+
+func (o *errorsFlag) addFlag(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&o.maxErrors, "max-errors", "1%",
+		"exit with 1 if more than `PERCENT` of the planned requests got no decision: they failed, timed out or were dropped")
+	cmd.RegisterFlagCompletionFunc("max-errors", cobra.NoFileCompletions)
+}
+
+// parse returns the share.
+func (o *errorsFlag) parse() (float64, error) {
+	share, ok := parsePercent(o.maxErrors)
+	if !ok || share > 1 {
+		return 0, cli.Usagef("--max-errors %q is not a percentage from 0%% to 100%%; write one such as 1%%", o.maxErrors)
+	}
+	return share, nil
 }
 
 // parse returns the thresholds. It also checks that the report can be written to its files.

@@ -205,8 +205,8 @@ func (t *httpTarget) Places() (subject, cost bool) {
 // Describe implements [Client].
 func (t *httpTarget) Describe() string { return RedactURL(t.URL) }
 
-// tell fills in what an answer says.
-func (t *httpTarget) tell(answer *Answer, answered time.Time, status int, header http.Header) {
+// Tell fills in what an answer says.
+func (t *Options) Tell(answer *Answer, answered time.Time, status int, header http.Header) {
 	*answer = Answer{Sent: answer.Sent, Answered: answered, Status: status, Header: header, Outcome: Allowed}
 	switch name, value, any := strings.Cut(t.DeniedHeader, "="); {
 	case slices.Contains(t.DeniedStatuses, status), status == http.StatusTooManyRequests && len(t.DeniedStatuses) == 0,

@@ -200,7 +200,7 @@ func (c *http1) read(ctx context.Context, conn net.Conn, answer *Answer) (keep b
 	for name, value := range response.Header.All() {
 		header[string(name)] = append(header[string(name)], string(value))
 	}
-	c.tell(answer, answered, status, header)
+	c.Tell(answer, answered, status, header)
 	// With unread bytes the next answer could not be recognized.
 	return !isLong && !response.ConnectionClose() && in.Buffered() == 0, nil
 }

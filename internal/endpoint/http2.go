@@ -81,7 +81,7 @@ func (c *http2) Send(ctx context.Context, subject string, cost int64, answer *An
 	if err != nil {
 		return failed(ctx, reading, err)
 	}
-	c.tell(answer, answered, response.StatusCode, response.Header)
+	c.Tell(answer, answered, response.StatusCode, response.Header)
 	return nil
 }
 

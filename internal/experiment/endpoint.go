@@ -85,9 +85,17 @@ func (t *endpointTarget) Exchange(ctx context.Context, subject uint32, cost int6
 	answer := new(endpoint.Answer)
 	err := t.client.Send(ctx, t.nameOf(subject), cost, answer)
 	exchanged := loadgen.Exchanged{Sent: answer.Sent, Answered: answer.Answered}
-	if err != nil {
-		return exchanged, err
+	if err == nil {
+		err = t.count(answer)
 	}
+	if err == nil {
+		exchanged.Allowed, exchanged.Reported = answer.Outcome == endpoint.Allowed, t.reported(answer)
+	}
+	return exchanged, err
+}
+
+// count counts an answer. It returns an error if that is no decision.
+func (t *endpointTarget) count(answer *endpoint.Answer) error {
 	if answer.Status >= 0 && answer.Status < maxStatus {
 		t.statuses[answer.Status].Add(1)
 		if denies := &t.denies[answer.Status]; answer.Outcome == endpoint.Denied && !denies.Load() {
@@ -95,10 +103,9 @@ func (t *endpointTarget) Exchange(ctx context.Context, subject uint32, cost int6
 		}
 	}
 	if answer.Outcome == endpoint.Failed {
-		return exchanged, endpoint.NotAnswered(answer)
+		return endpoint.NotAnswered(answer)
 	}
-	exchanged.Allowed, exchanged.Reported = answer.Outcome == endpoint.Allowed, t.reported(answer)
-	return exchanged, nil
+	return nil
 }
 
 // Decide implements [store.Store]. An endpoint is asked by Exchange.
@@ -223,27 +230,10 @@ func (h *heard) otherLimit() string {
 
 // describe adds to a report what is known of an endpoint alone.
 func (t *endpointTarget) describe(run *report.Run, names *endpoint.Subjects) {
-	run.Endpoint = &report.Endpoint{Subjects: names.Pattern(), WrongHeaders: t.wrongHeaders()}
-	if run.Audit.Lies == nil && len(run.Endpoint.WrongHeaders) > 0 {
-		run.Audit.Lies = new(loadgen.Lies) // something was told, and nothing of it could be checked
-	}
-	if run.Keys > 0 {
+	seen := t.describeAnswers(run)
+	run.Endpoint.Subjects = names.Pattern()
+	if run.Keys > 0 && len(names.List) == 0 { // a key of an API is nobody's business
 		run.Endpoint.FirstSubject = t.nameOf(0)
-		if len(names.List) > 0 {
-			run.Endpoint.FirstSubject = "" // a key of an API is nobody's business
-		}
-	}
-	run.Statuses = map[string]int64{}
-	var seen []int
-	for status := range t.statuses {
-		if n := t.statuses[status].Load(); n > 0 {
-			name := strconv.Itoa(status)
-			if status < http.StatusContinue { // of gRPC
-				name = endpoint.StatusText(status)
-			}
-			run.Statuses[name] = n
-			seen = append(seen, status)
-		}
 	}
 	if connected, is := t.client.(endpoint.Connected); is {
 		o := connected.Openings()
@@ -255,17 +245,37 @@ func (t *endpointTarget) describe(run *report.Run, names *endpoint.Subjects) {
 				output.Plural(int(o.LongBodies), "answer")))
 		}
 	}
-	run.Warnings = append(run.Warnings, t.warnings(run, names, seen)...)
-}
-
-// warnings are about statuses that may not mean what they were taken for, and about subjects.
-func (t *endpointTarget) warnings(run *report.Run, names *endpoint.Subjects, seen []int) (all []string) {
 	if hasSubject, _ := t.client.Places(); !hasSubject {
-		all = append(all, "nothing in a request says who asks, so the endpoint counts all of them for one "+
+		run.Warnings = append(run.Warnings, "nothing in a request says who asks, so the endpoint counts all of them for one "+
 			"subject, together with requests from before and from others")
 	} else if !names.IsFresh() {
-		all = append(all, "the subjects are not new, so usage from before this run and from others counts, too")
+		run.Warnings = append(run.Warnings, "the subjects are not new, so usage from before this run and from others counts, too")
 	}
+	run.Warnings = append(run.Warnings, t.warnings(run, seen)...)
+}
+
+// describeAnswers adds what answers said, and returns their statuses in order.
+func (t *endpointTarget) describeAnswers(run *report.Run) (seen []int) {
+	run.Endpoint = &report.Endpoint{WrongHeaders: t.wrongHeaders()}
+	if run.Audit.Lies == nil && len(run.Endpoint.WrongHeaders) > 0 {
+		run.Audit.Lies = new(loadgen.Lies) // something was told, and nothing of it could be checked
+	}
+	run.Statuses = map[string]int64{}
+	for status := range t.statuses {
+		if n := t.statuses[status].Load(); n > 0 {
+			name := strconv.Itoa(status)
+			if status < http.StatusContinue { // of gRPC
+				name = endpoint.StatusText(status)
+			}
+			run.Statuses[name] = n
+			seen = append(seen, status)
+		}
+	}
+	return seen
+}
+
+// warnings are about statuses that may not mean what they were taken for, and about other limits.
+func (t *endpointTarget) warnings(run *report.Run, seen []int) (all []string) {
 	if other := t.otherLimit(); other != "" {
 		all = append(all, other)
 	}

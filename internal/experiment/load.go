@@ -148,13 +148,18 @@ func (r *loadRun) report(result *loadgen.Result, target Description, l *workload
 		run.Neighbours = neighboursOf(result.Tally)
 	}
 	run.Warnings = r.warnings(run, target, l)
+	warnIfFree(run)
+	return run
+}
+
+// warnIfFree warns of denials that had no reason if denied requests are free.
+func warnIfFree(run *report.Run) {
 	for i := range run.Limits {
 		if units := run.Limits[i].UnderIfFree; units > 0 {
 			run.Warnings = append(run.Warnings, fmt.Sprintf("there was room for %s that %s denied, unless denied requests are charged as "+
 				"well, as many limiters do; they are not counted as under-admitted", output.Plural(int(units), "unit"), run.Limits[i].Name))
 		}
 	}
-	return run
 }
 
 // neighboursOf is what became of the requests of all but the noisy one.
@@ -169,12 +174,7 @@ func (r *loadRun) warnings(run *report.Run, target Description, l *workload) []s
 	if warning := r.tooFewWorkers(&run.Result); warning != "" {
 		all = append(all, warning)
 	}
-	for i := range l.limits {
-		if mixed := l.population.MixedKeys(i); mixed > 0 {
-			all = append(all, mixedWarning(mixed, l.limits[i].name))
-			run.Limits[i].Doubtful = true
-		}
-	}
+	all = append(all, warnMixed(run, l.population.MixedKeys)...)
 	if target.Divided && len(l.limits) > 1 && run.Audit.UnderAdmitted > 0 {
 		all = append(all, "limits of different subjects lie in different slots of the Cluster, and are taken one after the other; "+
 			"units that are given back when a later limit denies were denied to others in the meantime, "+
@@ -214,8 +214,15 @@ func (r *loadRun) tooFewWorkers(result *loadgen.Result) string {
 		output.Plural(int(result.Waited), "request"), asked, output.Plural(r.Load.Workers, "worker"))
 }
 
-// mixedWarning says that overrides make a limit's audit doubtful.
-func mixedWarning(keys int, limit string) string {
-	return fmt.Sprintf("%s of the limit %s had different limits at different times, because an override depends on an attribute "+
-		"that is not part of the key; the audit judges each of them by its first limit", output.Plural(keys, "key"), limit)
+// warnMixed marks the limits whose audits overrides make doubtful, and says so.
+func warnMixed(run *report.Run, mixedKeys func(limit int) int) (all []string) {
+	for i := range run.Limits {
+		if keys := mixedKeys(i); keys > 0 {
+			run.Limits[i].Doubtful = true
+			all = append(all, fmt.Sprintf("%s of the limit %s had different limits at different times, because an override depends on "+
+				"an attribute that is not part of the key; the audit judges each of them by its first limit",
+				output.Plural(keys, "key"), run.Limits[i].Name))
+		}
+	}
+	return all
 }

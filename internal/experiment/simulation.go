@@ -186,11 +186,8 @@ func (r *simulationRun) report() report.Run {
 		run.Warnings = append(run.Warnings, fmt.Sprintf("%d of the denied requests cost more than the limit ever allows at once; "+
 			"a store would refuse them as mistakes", result.NeverFits))
 	}
-	for i, mixed := range result.MixedKeys {
-		if mixed > 0 {
-			run.Warnings = append(run.Warnings, mixedWarning(mixed, limits[i].name))
-			run.Limits[i].Doubtful = true
-		}
+	if result.MixedKeys != nil {
+		run.Warnings = append(run.Warnings, warnMixed(&run, func(limit int) int { return result.MixedKeys[limit] })...)
 	}
 	return run
 }

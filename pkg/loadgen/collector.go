@@ -60,7 +60,9 @@ func newCollector(r *runner) *collector {
 		latency: newHistogram(), service: newHistogram(), allowedService: newHistogram(), deniedService: newHistogram(),
 		errorLatency: newHistogram(), lag: newHistogram(),
 	}
-	c.auditors = r.Population.auditors()
+	if r.Intervals == nil {
+		c.auditors = r.Population.auditors()
+	}
 	r.ahead.Store(c.clock.farAhead().Microseconds())
 	c.intervals = newIntervalAudit(r)
 	return c
@@ -343,9 +345,7 @@ func (c *collector) result(elapsed time.Duration) *Result {
 		findings = c.intervals.findings()
 	}
 	for _, a := range c.auditors {
-		if c.intervals == nil {
-			findings = append(findings, a.Finding())
-		}
+		findings = append(findings, a.Finding())
 	}
 	p := c.run.Population
 	r.setFindings(findings, p.isShadow, func(limit int, key uint32) string { return p.KeyOf(limit, key).Subject })

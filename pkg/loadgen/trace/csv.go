@@ -49,8 +49,10 @@ func (c *csvParser) parse(line []byte, r *record) (reason string) {
 	if n != c.columns {
 		return fmt.Sprintf("it has %d values, and the header %d", n, c.columns)
 	}
-	if reason = c.plan.instant(c.values[c.time], r); reason != "" {
-		return reason
+	if !c.plan.nested {
+		if reason = c.plan.instant(c.values[c.time], r); reason != "" {
+			return reason
+		}
 	}
 	if c.cost >= 0 && len(c.values[c.cost]) > 0 {
 		r.cost = c.values[c.cost]

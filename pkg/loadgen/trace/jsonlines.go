@@ -49,15 +49,17 @@ func (j *jsonParser) parse(line []byte, r *record) (reason string) {
 	if j.fields, is = scanObject(j.fields[:0], bytes.TrimSpace(line)); !is {
 		return "it is not a JSON object"
 	}
-	text, reason := j.text(&j.time)
-	if reason != "" {
-		return reason
-	}
-	if text == nil {
-		return hasNo(j.time.name)
-	}
-	if reason = j.plan.instant(text, r); reason != "" {
-		return reason
+	if !j.plan.nested {
+		text, reason := j.text(&j.time)
+		if reason != "" {
+			return reason
+		}
+		if text == nil {
+			return hasNo(j.time.name)
+		}
+		if reason = j.plan.instant(text, r); reason != "" {
+			return reason
+		}
 	}
 	if r.cost, reason = j.text(&j.cost); reason != "" {
 		return reason
@@ -91,7 +93,7 @@ func (j *jsonParser) text(path *jsonPath) (text []byte, reason string) {
 			return inner, ""
 		}
 		return []byte(unescaped(inner)), ""
-	case raw[0] == '{' || raw[0] == '[':
+	case (raw[0] == '{' || raw[0] == '[') && !j.plan.nested:
 		return nil, fmt.Sprintf("its %s is an object or an array, and not one value", name)
 	}
 	return raw, ""

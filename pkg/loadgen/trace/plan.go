@@ -40,6 +40,8 @@ type plan struct {
 	wanted     []Field  // that make the subject
 	names      []string // of the log's fields, as far as known
 	zone       *time.Location
+	// nested: a field of JSON can be an object, and the time is none of the fields of the plan.
+	nested bool
 }
 
 // newPlan detects how to read the log that begins with head, and removes a header from it.

@@ -75,6 +75,7 @@ type Auditor struct {
 	// underFree and underCharged are the units denied without a reason by limits that may charge what they deny: if they do
 	// not, and if they do. deniedFree says that they cannot have charged all of it.
 	underFree, underCharged int64
+	keysUnderFree           int64 // forgotten keys with them
 	deniedFree              bool
 }
 
@@ -139,13 +140,24 @@ func (a *Auditor) Settle(before store.Instant) {
 
 // Finding returns what was found so far. What is not judged yet is left out. All of it is certain.
 func (a *Auditor) Finding() audit.Finding {
-	f := a.finding
-	chargesDenied := a.chargesDenied()
-	if chargesDenied {
+	whole := *a
+	whole.keys = slices.Clone(a.keys)
+	whole.Forget()
+	f := whole.finding
+	if a.chargesDenied() {
 		f.UnderIfFree = a.underFree
 	} else {
 		f.UnderAdmitted += a.underFree
+		f.KeysUnder += whole.keysUnderFree
 	}
+	f.LeastOver, f.LeastUnder = f.OverAdmitted, f.UnderAdmitted
+	f.Fairness = audit.Fairness(f.Keys, f.Charged, f.ChargedSquares)
+	return f
+}
+
+// Forget frees the memory for the keys, whose answers are all settled, and of which none is still to come.
+func (a *Auditor) Forget() {
+	f := &a.finding
 	for _, k := range a.keys {
 		if k == nil {
 			continue
@@ -157,7 +169,10 @@ func (a *Auditor) Finding() audit.Finding {
 		if k.over {
 			f.KeysOver++
 		}
-		if k.under && !(chargesDenied && k.countsDenials) {
+		switch {
+		case k.under && k.countsDenials:
+			a.keysUnderFree++
+		case k.under:
 			f.KeysUnder++
 		}
 		x := float64(k.charged)
@@ -167,9 +182,7 @@ func (a *Auditor) Finding() audit.Finding {
 		f.WorstUnits = max(f.WorstUnits, k.least.worstUnits)
 		f.WorstRatio = max(f.WorstRatio, k.least.worst)
 	}
-	f.LeastOver, f.LeastUnder = f.OverAdmitted, f.UnderAdmitted
-	f.Fairness = audit.Fairness(f.Keys, f.Charged, f.ChargedSquares)
-	return f
+	clear(a.keys)
 }
 
 // chargesDenied reports whether all denials had a reason if what was denied was charged as well, as many limiters do.

@@ -1,0 +1,177 @@
+package test
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/internal/cli"
+	"github.com/limitctl/limitctl/internal/experiment"
+	"github.com/limitctl/limitctl/internal/output"
+	"github.com/limitctl/limitctl/internal/report"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+	"github.com/limitctl/limitctl/pkg/loadgen/trace"
+)
+
+type verifyOptions struct {
+	*cli.Globals
+	logOptions
+	reportingOptions
+	errorsFlag
+	limits     []string
+	policyName string
+	denied     []int
+	clockError time.Duration
+}
+
+// NewVerifyCmd makes limitctl verify.
+func NewVerifyCmd(global *cli.Globals) *cobra.Command {
+	o := &verifyOptions{Globals: global}
+	o.logFormat, o.strict = "auto", true
+	cmd := &cobra.Command{
+		Use:   "verify FILE... --limit [ALGORITHM:]COUNT/PERIOD... | verify FILE... --policy NAME",
+		Short: "Judge the answers that vegeta, k6 or others recorded",
+		Long: `Verify audits the answers in files as loadtest audits those of a URL: what was
+admitted too much, what was denied too early, and headers that are not true, as
+far as that is certain. So a load that needs many machines can be sent by
+another program.
+
+A FILE, or standard input for -, is of "vegeta encode" (json or csv), of
+"k6 run --out" (json or csv), or JSON lines or CSV with the fields start, end,
+subject, status (0 for no answer) and headers. Times are Unix seconds or RFC
+3339. k6 records no headers. The files can be compressed with gzip. They must
+hold all requests that the subjects sent: without a line nothing is certain, so
+one that cannot be read is an error. What was in use before is not known.
+
+Exit codes: 0 pass; 1 fail, or too little was seen; 2 a file cannot be read.`,
+		Example: `  limitctl verify results.json --limit 100/1m
+  limitctl verify a.json b.json c.json --limit 100/1m --key-field user --clock-error 5ms
+  limitctl verify answers.csv --limit sliding-log:20/10s --denied-status 429,503 --html answers.html`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cli.Usagef("no FILE given; name a record of vegeta or k6, as in `%s results.json --limit 100/1m`", cmd.CommandPath())
+			}
+			for i, file := range args {
+				if slices.Contains(args[:i], file) {
+					return cli.Usagef("%s is given twice; its requests would count twice", output.Printable(file))
+				}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			v, reading, err := o.parse(cmd)
+			if err != nil {
+				return err
+			}
+			promises, err := o.reportingOptions.parse(cmd, global, report.LoadTest)
+			if err != nil {
+				return err
+			}
+			mayFail, err := o.errorsFlag.parse()
+			if err != nil {
+				return err
+			}
+			v.Log.Name = output.Printable(args[0])
+			if len(args) > 1 {
+				v.Log.Name = output.Plural(len(args), "file")
+			}
+			for _, file := range args {
+				if err := o.read(cmd.Context(), v, reading, file); err != nil {
+					return err
+				}
+			}
+			document, err := v.Report()
+			if err != nil {
+				return err
+			}
+			document.MaxErrors = &mayFail
+			return o.finish(global, document, promises)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringArrayVarP(&o.limits, "limit", "l", nil,
+		"`[ALGORITHM:]COUNT/PERIOD[,burst=N|,slices=N]`, such as 30/1m; repeat it for several that are decided together")
+	flags.StringVar(&o.policyName, "policy", "", "the limits are those of the policy `NAME`")
+	flags.StringArrayVar(&o.keyFields, "key-field", nil, "`FIELD` that says who is limited: a column, a tag of k6, a field of the query "+
+		"or of the answer's header of vegeta; repeat it for several together (default subject, or all are one)")
+	o.addAttribute(flags)
+	flags.IntSliceVar(&o.denied, "denied-status", []int{http.StatusTooManyRequests}, "`STATUS` of denials, or several with commas between")
+	cli.DurationFlag(flags, &o.clockError, "clock-error", "", 0, "the clocks of the machines that recorded are off by up to `DURATION`")
+	cli.GroupFlags(cmd, reportingTitle, o.reportingOptions.addFileFlags)
+	cli.GroupFlags(cmd, reportingTitle, o.errorsFlag.addFlag)
+	cmd.RegisterFlagCompletionFunc("policy", cli.Offers(global).Policies)
+	for _, flag := range []string{"limit", "key-field", "attribute", "denied-status", "clock-error"} {
+		cmd.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions)
+	}
+	return cmd
+}
+
+// parse returns what judges the files, and how to read them.
+func (o *verifyOptions) parse(cmd *cobra.Command) (v *experiment.Verification, reading *logReading, err error) {
+	if (len(o.limits) == 0) == !cmd.Flags().Changed("policy") {
+		return nil, nil, cli.Usagef("give a --limit COUNT/PERIOD, such as 100/1m, or a --policy NAME")
+	}
+	if err := checkDenied(o.denied); err != nil {
+		return nil, nil, err
+	}
+	if o.clockError < 0 || o.clockError > time.Hour {
+		return nil, nil, cli.Usagef("--clock-error must be from 0 to 1h")
+	}
+	v = &experiment.Verification{Denied: o.denied, ClockError: o.clockError, Log: &experiment.Log{Trace: new(trace.Trace)}}
+	limits := cli.EachLimit(o.limits)
+	for _, text := range limits {
+		limit, err := store.ParseLimit(text)
+		if err == nil {
+			limit, err = limit.Normalize()
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		v.Candidate.Limits = append(v.Candidate.Limits, limit)
+	}
+	judged := v.Candidate.Limits
+	if len(limits) == 0 {
+		configured, err := o.ConfigFor(cmd.Context())
+		if err != nil {
+			return nil, nil, err
+		}
+		if v.Candidate.Policy, err = configured.Policy(o.policyName); err != nil {
+			return nil, nil, err
+		}
+		v.Log.HTTP = configured.HTTP
+		for i := range v.Candidate.Policy.Limits {
+			judged = append(judged, v.Candidate.Policy.Limits[i].Stored())
+		}
+	}
+	for i := range judged {
+		if err := notInCalendar(judged[i].String(), &judged[i]); err != nil {
+			return nil, nil, err
+		}
+	}
+	reading, err = o.logOptions.parse(cmd, []experiment.Candidate{v.Candidate})
+	if err == nil && reading.from.Cost != "" {
+		err = cli.Usagef("policy %s has the cost %s, which is in no record", o.policyName, reading.from.Cost)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	v.Log.KeyFields, v.Log.FieldOf = reading.keyFields, reading.fieldOf
+	return v, reading, nil
+}
+
+// read adds the answers in a file.
+func (o *verifyOptions) read(ctx context.Context, v *experiment.Verification, reading *logReading, file string) error {
+	reading.setFile(file)
+	in, err := reading.open(o.Globals)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	if err := v.Read(ctx, in, reading.from); err != nil {
+		return reading.explain(err)
+	}
+	return nil
+}

@@ -1,0 +1,353 @@
+package trace
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"net/textproto"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/panics"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
+)
+
+// Recorded is a request that a load generator sent, and its answer.
+type Recorded struct {
+	// Sent and Answered bound the instant of the decision, by the clock of the generator. They are as far apart as the digits
+	// of its times allow: a time in whole seconds is any instant of that second.
+	Sent, Answered store.Instant
+	// Took is how long the answer took.
+	Took time.Duration
+	// Unit is what the last digit of the coarser time stands for.
+	Unit time.Duration
+	// Subject is an index into [Trace.Subjects].
+	Subject uint32
+	// Status is that of the answer, 0 if none came.
+	Status int
+	// Header is that of the answer, nil if the record has none.
+	Header http.Header
+}
+
+// Recording says what wrote a file of recorded requests.
+type Recording struct {
+	// Program is vegeta, k6, or the format of a file that another program wrote.
+	Program string
+	// Headers says that the file has the headers of answers.
+	Headers bool
+}
+
+// The fields of a recorded request, as indexes into the values of its line. Those that make the subject follow.
+const (
+	startField = iota
+	endField   // "" if it is the start and the duration, and the same for the start
+	tookField  // the duration
+	statusField
+	headerField
+	metricField
+	kindField
+	urlField
+	tagsField
+	keyField
+)
+
+const (
+	vegeta, k6 = "vegeta", "k6"
+	// requestMetric is the metric of k6 that has a point at the end of each request. k6Tags precede the names of tags in JSON.
+	requestMetric, k6Tags = "http_req_duration", "data.tags."
+	// mostRecorded bounds the subjects, since an audit needs a kilobyte for each.
+	mostRecorded = 1_000_000
+)
+
+// recordReader reads a file of recorded requests.
+type recordReader struct {
+	Recording
+	names  [keyField]string
+	unit   time.Duration // of the duration
+	parser parser
+	line   record
+	key    plan // with the fields that make the subject
+	record      // their values
+}
+
+// newRecordReader detects how to read the file that begins with head, and removes a header from it.
+func newRecordReader(head *chunk, options Options) (*recordReader, error) {
+	own := [keyField]string{"start", "end", "", "status", "headers"}
+	r := &recordReader{Recording: Recording{JSONLines.String(), true}, names: own, unit: 1}
+	p := &plan{format: JSONLines, nested: true}
+	line := firstLine(head.data)
+	columns, _ := splitHeader(line)
+	has := func(names ...string) bool {
+		return !slices.ContainsFunc(names, func(name string) bool { return !slices.Contains(columns, name) })
+	}
+	prefix := ""
+	if fields, is := scanObject(nil, line); is {
+		columns = nil
+		for _, f := range fields {
+			columns = append(columns, string(f.name))
+		}
+		switch {
+		case has("metric", "data"):
+			r.Recording, r.unit, prefix = Recording{k6, false}, time.Millisecond, k6Tags
+			r.names = [...]string{"", "data.time", "data.value", k6Tags + "status", "", "metric", "type", "", ""}
+		case has("timestamp", "latency"):
+			r.Program = vegeta
+			r.names = [...]string{"timestamp", "", "latency", "code", "headers", "", "", "url", ""}
+		}
+	} else {
+		var err error
+		p.format, p.names = CSV, columns
+		switch {
+		case has("metric_name", "metric_value"):
+			r.Recording, r.unit = Recording{k6, false}, time.Millisecond
+			r.names = [...]string{"", "timestamp", "metric_value", "status", "", "metric_name", "", "", "extra_tags"}
+			err = p.takeHeader(head)
+		case has("start", "end"):
+			r.Recording = Recording{CSV.String(), has("headers")}
+			err = p.takeHeader(head)
+		case len(columns) == 12 && isDigits([]byte(columns[0])): // it has no header
+			r.Program = vegeta
+			r.names = [...]string{"timestamp", "", "latency", "code", "headers", "", "", "url", ""}
+			p.names = []string{"timestamp", "code", "latency", "out", "in", "error", "body", "attack", "seq", "method", "url", "headers"}
+		default:
+			err = store.Invalidf("its first line, %q, is neither of `vegeta encode` or `k6 --out`, nor JSON, nor a CSV header with "+
+				"start and end", excerpt(line))
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range r.names {
+		p.wanted = append(p.wanted, Field{name, true})
+	}
+	for _, name := range options.Key {
+		r.key.want(Field{Name: name})
+	}
+	for _, field := range options.Further {
+		r.key.want(field)
+	}
+	if len(r.key.wanted) == 0 {
+		r.key.want(Field{"subject", true})
+	}
+	for _, field := range r.key.wanted {
+		p.wanted = append(p.wanted, Field{prefix + field.Name, true})
+	}
+	r.parser = p.newParser()
+	r.line.values, r.values = make([][]byte, len(p.wanted)), make([][]byte, len(r.key.wanted))
+	return r, nil
+}
+
+// ReadRecorded reads a file of recorded requests to its end: of `vegeta encode`, of `k6 --out json` or csv, or JSON lines or CSV
+// with start and end (numbers of Unix seconds, or RFC 3339), status, headers and subject. It can be compressed with gzip. It adds
+// the subjects to t, and calls each with each request, which it uses again for the next. The subject is that of Key and Further
+// alone: of vegeta a field of the query, or else of the header of the answer, and of k6 a tag.
+//
+// The error about a wrong line is a [store.ErrInvalid], because without the answer in it nothing would be certain. When ctx ends,
+// ReadRecorded returns at once; a call of in's Read can then still wait in the background.
+func ReadRecorded(ctx context.Context, in io.Reader, options Options, t *Trace, each func(*Recorded)) (of Recording, err error) {
+	read := make(chan error, 1)
+	panics.Go(func() error { return readRecorded(ctx, in, options, t, &of, each) }, func(err error) { read <- err })
+	select {
+	case <-ctx.Done():
+		return Recording{}, ctx.Err()
+	case err = <-read:
+		return of, err
+	}
+}
+
+func readRecorded(ctx context.Context, in io.Reader, options Options, t *Trace, of *Recording, each func(*Recorded)) error {
+	chunks, err := newChunker(in)
+	var r *recordReader
+	number := 0
+	for err == nil {
+		c, err := chunks.next()
+		switch {
+		case err != nil || ctx.Err() != nil:
+			return errors.Join(err, ctx.Err())
+		case chunks.damage != "":
+			return store.Invalidf("%s", chunks.damage)
+		case c == nil && r == nil:
+			return store.Invalidf("it is empty")
+		case c == nil:
+			*of = r.Recording
+			return nil
+		}
+		if r == nil && !c.isBlank() {
+			if r, err = newRecordReader(c, options); err != nil {
+				return err
+			}
+			t.Fields = r.key.fields()
+			if t.Subjects == nil {
+				t.Subjects = &Subjects{fields: len(t.Fields)}
+			}
+		}
+		recorded := new(Recorded)
+		for line := range bytes.Lines(c.data) {
+			number++
+			if line = bytes.TrimSpace(line); len(line) == 0 {
+				continue
+			}
+			isRequest, reason := false, "it is "+tooLong
+			if !c.tooLong {
+				isRequest, reason = r.read(line, recorded)
+			}
+			if reason != "" {
+				return store.Invalidf("line %d, %q: %s", number, excerpt(line), reason)
+			}
+			if isRequest {
+				recorded.Subject = t.Subjects.number(r.encoded)
+				each(recorded)
+			}
+			if t.Subjects.Len() > mostRecorded {
+				return store.Invalidf("line %d: there are more than %d subjects", number, mostRecorded)
+			}
+		}
+		buffers.Put(c.buffer)
+	}
+	return err
+}
+
+// read reads a line, and reports whether it is about a request.
+func (r *recordReader) read(line []byte, to *Recorded) (isRequest bool, reason string) {
+	v := r.line.values
+	clear(v)
+	if reason = r.parser.parse(line, &r.line); reason != "" {
+		return false, reason
+	}
+	if kind := r.names[kindField]; r.Program == k6 && (string(v[metricField]) != requestMetric || kind != "" && string(v[kindField]) != "Point") {
+		return false, ""
+	}
+	*to = Recorded{}
+	if reason = r.times(to); reason != "" {
+		return false, reason
+	}
+	if status := v[statusField]; len(status) > 0 {
+		var err error
+		if to.Status, err = strconv.Atoi(string(status)); err != nil || to.Status < 0 || to.Status > 999 {
+			return false, fmt.Sprintf("its %s, %q, is not a status, or 0 for no answer", r.names[statusField], excerpt(status))
+		}
+	}
+	if r.Headers && len(v[headerField]) > 0 {
+		var ok bool
+		if to.Header, ok = headerOf(v[headerField]); !ok {
+			return false, "its headers are not a JSON object of texts, or of lists of texts"
+		}
+	}
+	for i, field := range r.key.wanted {
+		r.values[i] = r.keyOf(field.Name, v[int(keyField)+i], to)
+	}
+	return true, r.key.encode(&r.record)
+}
+
+// keyOf returns the value of a field that makes the subject. value is that of the column or the tag of its name.
+func (r *recordReader) keyOf(name string, value []byte, of *Recorded) []byte {
+	switch {
+	case len(value) > 0:
+	case r.Program == k6:
+		for tag := range bytes.SplitSeq(r.line.values[tagsField], []byte{'&'}) {
+			if value, is := bytes.CutPrefix(tag, []byte(name+"=")); is {
+				return value
+			}
+		}
+	case r.Program == vegeta:
+		if u, err := url.Parse(string(r.line.values[urlField])); err == nil && u.Query().Has(name) {
+			return []byte(u.Query().Get(name))
+		}
+		return []byte(of.Header.Get(name))
+	}
+	return value
+}
+
+// times reads when a request was sent and answered.
+func (r *recordReader) times(to *Recorded) (reason string) {
+	v := r.line.values
+	var units [2]store.Instant
+	for i, at := range []*store.Instant{&to.Sent, &to.Answered} {
+		name, text := r.names[i], v[i]
+		if name == "" {
+			continue
+		}
+		var zoned, ok bool
+		if *at, zoned, ok = parseTime(text); !zoned || !ok {
+			return fmt.Sprintf("its %s, %q, is neither Unix seconds nor like 2015-05-17T10:05:03Z", name, excerpt(text))
+		}
+		unit := max(unitOf(text), time.Microsecond)
+		to.Unit, units[i] = max(to.Unit, unit), store.Instant(unit/time.Microsecond)
+	}
+	if name := r.names[tookField]; name != "" {
+		took, err := strconv.ParseFloat(string(v[tookField]), 64)
+		const longest = float64(24 * time.Hour)
+		if took *= float64(r.unit); err != nil || !(took >= 0 && took <= longest) {
+			return fmt.Sprintf("its %s, %q, is not a duration of at most a day", name, excerpt(v[tookField]))
+		}
+		to.Took = time.Duration(took)
+		if d := store.Instant(math.Ceil(took / float64(time.Microsecond))); r.names[startField] == "" {
+			to.Sent = to.Answered - d
+		} else {
+			to.Answered = to.Sent + d + units[0]
+		}
+	} else if to.Took = to.Sent.Until(to.Answered); to.Answered < to.Sent {
+		return "its end is before its start"
+	} else { // the start can have been rounded up
+		to.Sent -= units[0] / 2
+	}
+	to.Sent, to.Answered = max(0, to.Sent), to.Answered+units[1]
+	return ""
+}
+
+// unitOf returns what the last digit of a time stands for.
+func unitOf(text []byte) time.Duration {
+	whole, fraction, _ := bytes.Cut(text, []byte{'.'})
+	unit := time.Second
+	if isDigits(whole) { // see parseNumber
+		for digits := len(whole); digits > 11; digits -= 3 {
+			unit /= 1000
+		}
+	}
+	if bytes.ContainsAny(text, "eE") {
+		return unit
+	}
+	for _, c := range fraction {
+		if c < '0' || c > '9' {
+			break
+		}
+		unit /= 10
+	}
+	return unit
+}
+
+// headerOf reads a header: a JSON object of texts or of lists of texts, or lines of HTTP in base64, as vegeta's CSV has them.
+func headerOf(text []byte) (header http.Header, ok bool) {
+	if text[0] != '{' {
+		lines := base64.NewDecoder(base64.StdEncoding, bytes.NewReader(text))
+		read, err := textproto.NewReader(bufio.NewReader(lines)).ReadMIMEHeader()
+		return http.Header(read), err == nil || errors.Is(err, io.EOF)
+	}
+	var lists map[string][]string
+	var texts map[string]string
+	if json.Unmarshal(text, &lists) != nil {
+		lists = nil
+		if json.Unmarshal(text, &texts) != nil {
+			return nil, false
+		}
+	}
+	header = http.Header{}
+	for name, values := range lists {
+		for _, value := range values {
+			header.Add(name, value)
+		}
+	}
+	for name, value := range texts {
+		header.Add(name, value)
+	}
+	return header, true
+}
