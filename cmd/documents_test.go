@@ -21,7 +21,6 @@ var documents = []document{
 		"A limit of a policy also has " +
 		"`limit`, its name in the policy, and `key`, its subject. A [list](serve-api.md#several-questions-at-once) of questions has " +
 		"`answers`, and each begins with a `status`"},
-	{"decide/keysDocument", "Several decisions", "`check -` and `consume -`, with keys from standard input"},
 	{"output/errorOnly", "An error", "every command and [serve](serve-api.md#answers). Next to a result, `error` is a field of it; the " +
 		"[kinds](operations.md#for-programs) are a table of their own"},
 	{"see/inspectAnswer.Document", "Keys in use", "`inspect`"},
@@ -67,7 +66,6 @@ var notShown = []string{"report/Read", "refusal/unknown"}
 
 // rows are the items of lists whose type in Go is any.
 var rows = map[string]string{
-	"decide/keysDocument.answers":     decisionPlace,
 	"see/auditAnswer.Document.runs":   "auditlog/Entry",
 	"see/inspectAnswer.Document.keys": "decision/Entry", "see/summaryAnswer.Document.groups": "see/summaryDocument",
 	"see/denialsAnswer.Document.denials": "see/denialDocument", "setup/diffAnswer.Document.differences": "setup/diffDocument",

@@ -178,7 +178,7 @@ var storesOf = []struct{ script, stores, why string }{
 // quickScripts are those of the quick tier. Each starts some dozens of processes, which is most of the time of the
 // tests of commands.
 var quickScripts = strings.Fields(`
-	audit config-init dashboard file handover help inspect keys-read output policy protect refund reset undo
+	audit config-init dashboard file handover help inspect output policy protect refund reset undo
 	variables`)
 
 // scriptsOn returns the scripts that run on a topology. In the quick tier a script runs on one store.

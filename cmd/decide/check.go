@@ -25,9 +25,6 @@ func NewCheckCmd(global *cli.Globals) *cobra.Command {
 		Long: `Check says whether KEY could take --cost units now, and takes none. The exit
 code is the answer: 0 yes, 1 no. It shows the used and remaining units of now.
 
-If KEY is - (not after --), it reads keys from standard input, one on each
-line, and the exit code is 0 if all of them are allowed.
-
 With --policy, the limits are those of a policy of the configuration, and
 attributes say who is limited.`,
 		Example: `  limitctl check user:42 --limit 10/1m
@@ -36,13 +33,6 @@ attributes say who is limited.`,
   if limitctl check -q deploys --limit 3/1h; then echo "room for one more"; fi
   limitctl check -q user:42 --limit 10/1m --on-error allow`,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			if readsKeys(cmd, args) {
-				requests, err := requestsOfKeys(global, &o.requestFlags, cmd, store.Peek)
-				if err != nil {
-					return err
-				}
-				return decideKeys(cmd.Context(), global, store.Peek, o.onError, nil, requests)
-			}
 			if o.request, err = o.requestFlags.Request(cmd, global, store.Peek, args); err != nil {
 				return err
 			}

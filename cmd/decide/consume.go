@@ -44,10 +44,6 @@ func NewConsumeCmd(global *cli.Globals) *cobra.Command {
 		Long: `Consume takes --cost units of KEY if they fit all its limits, else none. The
 exit code is the answer: 0 taken, 1 denied.
 
-If KEY is - (not after --), it reads keys from standard input, one on each
-line, and decides them one after the other. The exit code is 0 if all of them
-are allowed.
-
 With --policy, the limits are those of a policy of the configuration, and
 attributes say who is limited. The limits are decided together, in the order of
 the file. A limit with a cost of its own takes that cost: a fixed number, or the
@@ -84,16 +80,6 @@ correct it with "limitctl settle".`,
   limitctl consume egress:team-a --limit 1000000/1h --cost 734003 --force
   limitctl consume batch --limit 500/1m --up-to 200 -o json`,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			if readsKeys(cmd, args) {
-				requests, err := requestsOfKeys(global, &o.requestFlags, cmd, store.Take)
-				if err != nil {
-					return err
-				}
-				if err := o.readWait(cmd); err != nil {
-					return err
-				}
-				return decideKeys(cmd.Context(), global, store.Take, o.onError, o.counts, requests)
-			}
 			if o.op, err = o.chooseOp(cmd); err != nil {
 				return err
 			}

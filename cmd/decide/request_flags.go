@@ -130,18 +130,10 @@ func (o *requestFlags) Words(request *cli.LimitRequest) string {
 	return shell.Command(append(words, o.Cost.Words(request.Policy)...)...)
 }
 
-// checkLimits returns an error if no --limit is given.
-func (o *requestFlags) checkLimits() error {
-	if len(o.limits) == 0 {
-		return cli.Usagef("no limit given; add --limit COUNT/PERIOD, such as --limit 10/1m")
-	}
-	return nil
-}
-
 // requests returns a checked request of the subject for each limit.
 func (o *requestFlags) requests(cmd *cobra.Command, op store.Op, subject string) ([]store.Request, error) {
-	if err := o.checkLimits(); err != nil {
-		return nil, err
+	if len(o.limits) == 0 {
+		return nil, cli.Usagef("no limit given; add --limit COUNT/PERIOD, such as --limit 10/1m")
 	}
 	var fallback store.Algorithm
 	if o.algorithm != "" {
