@@ -130,7 +130,7 @@ policies:
 func TestPrometheusAnswersTheDashboard(t *testing.T) {
 	t.Parallel()
 	c := newChild(t, "serve", "--store", "memory:", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "-o", "jsonl",
-		"--config", "limitctl.yaml", "--metrics-top-denied", "5")
+		"--config", "limitctl.yaml")
 	c.file("limitctl.yaml", monitoredConfiguration)
 	s := c.serving()
 	prometheus := startPrometheus(t, s.addresses["admin"])
@@ -289,8 +289,8 @@ func (p *prometheus) checkRules() {
 func checkNames(t *testing.T, s *served) {
 	t.Helper()
 	told := s.get("admin", "/metrics")
-	if strings.Count(told, "192.0.2.1") != 1 { // in limitctl_top_denied, which was asked for
-		t.Error("the subject is named elsewhere than in limitctl_top_denied, or not at all")
+	if strings.Contains(told, "192.0.2.1") {
+		t.Error("a metric names a subject")
 	}
 	var asked strings.Builder
 	rules, err := os.ReadFile(monitoring + "alerts.yml")

@@ -27,7 +27,6 @@ type serveFlags struct {
 	logFormat, logLevel               string
 	logSubjects, logRequests          bool
 	grpcTokens, grpcReflection        bool
-	sampledKeys, topDenied            int // of the metrics
 	publishedFlags
 }
 
@@ -126,9 +125,6 @@ func (f *serveFlags) addFlags(cmd *cobra.Command) {
 	cli.NumberFlag(flags, &f.maxInFlight, "max-in-flight", "", 1024, "answer at most `N` requests at a time, and others with 503")
 	cli.NumberFlag(flags, &f.maxConnections, "max-connections", "", 10_000,
 		"keep at most `N` connections open; the one idle longest makes room")
-	cli.NumberFlag(flags, &f.sampledKeys, "metrics-keys", "", 10_000,
-		"once a minute, read `N` keys for the metrics; 0 for never")
-	cli.NumberFlag(flags, &f.topDenied, "metrics-top-denied", "", 0, "name the `N` subjects denied most in the metrics, up to 20")
 	f.publishedFlags.add(flags)
 }
 
@@ -200,7 +196,7 @@ func runServe(ctx context.Context, o *serveOptions) error {
 	frame.checkRecovery(e, log)
 	frame.Background = append(frame.Background, func(ctx context.Context) {
 		frame.meter.Sample(ctx, metrics.Sampling{
-			Store: store, Timeout: o.Timeout, Keys: o.sampledKeys, TopDenied: o.topDenied,
+			Store: store, Timeout: o.Timeout,
 			OnError: func(err error) { frame.Log.Debug("the store could not be looked at for the metrics", "error", err) },
 		})
 	})

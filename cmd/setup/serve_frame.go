@@ -78,10 +78,6 @@ func (o *serveOptions) frame() (*serveFrame, error) {
 		return nil, cli.Usagef("--tls-cert and --tls-key belong together; give both")
 	case o.clientAuthority != "" && o.certificate == "":
 		return nil, cli.Usagef("--tls-client-ca needs --tls-cert and --tls-key")
-	case o.sampledKeys < 0:
-		return nil, cli.Usagef("--metrics-keys %d is negative; give 0 for never", o.sampledKeys)
-	case o.topDenied < 0 || o.topDenied > metrics.MaxTopDenied:
-		return nil, cli.Usagef("--metrics-top-denied %d has to be from 0 to %d", o.topDenied, metrics.MaxTopDenied)
 	}
 	var err error
 	if f.Log, err = o.logger(); err != nil {

@@ -172,7 +172,7 @@ func (b *builder) entry(fields map[string]yamlfile.Value) (entry configfile.Envo
 // remarks notes what has no equal in a descriptor of that value, its limit apart.
 func (b *builder) remarks(fields map[string]yamlfile.Value, value string) {
 	const metric = "no metric of limitctl names a value: each limit has its own policy in " +
-		"limitctl_decisions_total, and `limitctl denials` and serve --metrics-top-denied name who is denied"
+		"limitctl_decisions_total, and `limitctl denials` names who is denied"
 	for _, field := range [][2]string{
 		{"share_threshold", fmt.Sprintf("has no equal: each value that matches %q has a limit of its own", value)},
 		{"quota_mode", "has no equal: the limit denies by itself, whatever the other limits of the request say"},

@@ -2,5 +2,5 @@ package metrics
 
 import "context"
 
-// Round runs round n of [Metrics.Sample].
-func (m *Metrics) Round(ctx context.Context, s Sampling, n int) { m.sampleOnce(ctx, &s, n) }
+// Round runs a round of [Metrics.Sample].
+func (m *Metrics) Round(ctx context.Context, s Sampling) { m.sampleOnce(ctx, &s) }

@@ -30,7 +30,8 @@ type Metrics struct {
 	classes                              *prometheus.CounterVec // by policy, limit and class
 	calls, errors                        *prometheus.CounterVec // by policy
 	took, storeTook                      *prometheus.HistogramVec
-	storeErrors, sampleErrors            *prometheus.CounterVec
+	storeErrors                          *prometheus.CounterVec
+	sampleErrors                         prometheus.Counter
 	batches                              prometheus.Observer
 	breakerState                         *prometheus.GaugeVec
 	breakerChanges                       *prometheus.CounterVec
@@ -44,7 +45,7 @@ type Metrics struct {
 	grpcCalls                            *prometheus.CounterVec
 
 	settings atomic.Pointer[engine.Settings] // in force
-	samples  sync.Map                        // of sample, by what was read
+	sampled  atomic.Pointer[sample]
 
 	mu    sync.RWMutex    // for the fields below
 	known map[series]bool // those in force
@@ -88,7 +89,7 @@ func New(version string) *Metrics {
 			durations, "policy"),
 		storeTook:    histogram("store_duration_seconds", "Time that the store itself took for a call.", durations, "operation"),
 		storeErrors:  counter("store_errors_total", "Errors of the store itself, by kind.", "kind"),
-		sampleErrors: counter("sample_errors_total", "Times that the store could not be read for the metrics, by what was read.", "what"),
+		sampleErrors: counter("sample_errors_total", "Times that usage could not be read for the metrics.").WithLabelValues(),
 		batches: histogram("store_batch_size", "Calls that went to a Redis server together. One that went alone counts as 1.",
 			[]float64{1, 2, 4, 8, 16, 32, 64, 128}).WithLabelValues(),
 		breakerState: gauge("breaker_state", "1 for the state that the breaker is in, else 0. A Cluster has a breaker for each part, "+
@@ -117,7 +118,6 @@ func New(version string) *Metrics {
 		m.storeTook.WithLabelValues(operation)
 	}
 	begin(m.storeErrors, errorKinds...)
-	begin(m.sampleErrors, "used", "keys", "denied")
 	begin(m.reloads, "success", "failure")
 	begin(m.grpcCalls, "OK")
 	r.MustRegister(atScrape{m})
