@@ -44,8 +44,7 @@ user, the keys under the prefix, and the denials and overrides in the store. It
 changes nothing. Each check is ✓ fine, ? not known, ! a warning or ✗ a problem.
 Warnings and problems come with advice.
 
-It looks at up to --scan-limit keys under the prefix, names the biggest of them,
-and says if there are more.
+It looks at up to --scan-limit keys, and says if there are more.
 
 Exit codes: 0 no problem; 1 a problem (✗), or with --fail-on warn a warning; 3
 the store cannot be reached; 4 the store refuses; 5 findings are missing,
@@ -145,21 +144,6 @@ func (o *doctorOptions) localFiles() doctor.LocalFiles {
 			found.BackupBytes += info.Size()
 		}
 	}
-	fallback, fallbackErr := cli.FallbackFile(o.Globals)
-	if entries, listErr := o.Env.List(found.Directory); listErr == nil {
-		for _, entry := range entries {
-			info, err := entry.Info()
-			switch {
-			case err != nil:
-			case entry.Name() == "audit.jsonl":
-				found.AuditBytes = info.Size()
-			case fallbackErr == nil && entry.Name() == filepath.Base(fallback):
-				found.ShadowBytes = info.Size()
-			}
-		}
-	} else {
-		err = listErr
-	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		found.Problem = err
 	}
@@ -202,14 +186,6 @@ func (a *doctorAnswer) Records() [][]string {
 // Print implements output.Answer. What several servers have in common is said once.
 func (a *doctorAnswer) Print(p *output.Printer) {
 	findings := joinServers(a.report.Findings)
-	var keys []doctor.Finding
-	findings = slices.DeleteFunc(findings, func(f doctor.Finding) bool {
-		ranks := f.Status == doctor.OK && f.Check == "biggest"
-		if ranks {
-			keys = append(keys, f)
-		}
-		return ranks
-	})
 	names, servers := 0, 0
 	for _, f := range findings {
 		names, servers = max(names, len(f.Check)), max(servers, output.Width(output.Escape(f.Server)))
@@ -229,9 +205,6 @@ func (a *doctorAnswer) Print(p *output.Printer) {
 		counts += fmt.Sprintf(", %d not known", n)
 	}
 	fmt.Fprintln(p.Out, p.Paint(style, counts))
-	for _, f := range keys { // which are no findings to people, and so have a line each
-		p.Labelled(p.Paint(output.Faint, fmt.Sprintf("  %-*s  ", names, f.Check)), 2+names+2, f.Summary)
-	}
 }
 
 // joinServers makes one finding of those that differ in nothing but their server.

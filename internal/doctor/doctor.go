@@ -1,5 +1,5 @@
-// Package doctor examines a store as an expert would. Reading and judging are kept apart: server.go, keys.go,
-// rights.go, cluster.go and embedded.go fetch facts, and the judge… functions turn them into findings.
+// Package doctor examines a store as an expert would: what works, and what to fix. Reading and judging are kept apart: the
+// judge… functions turn facts into findings.
 package doctor
 
 import (
@@ -64,8 +64,7 @@ func (r *Report) add(findings ...Finding) { r.Findings = append(r.Findings, find
 // on to work, and what is in it.
 func checks() []string {
 	return []string{"reachable", "transport", "sentinel", "version", "role", "replicas", "cluster", "persistence", "memory", "eviction",
-		"clock", "settings", "scripts", "rights", "file", "keys", "ttl", "damaged", "foreign", "size",
-		"policies", "published", "denials", "overrides", "local", "biggest"}
+		"clock", "settings", "rights", "file", "keys", "ttl", "damaged", "foreign", "published", "denials", "overrides", "local"}
 }
 
 // Add adds findings, in the order in which they are shown.
@@ -103,7 +102,6 @@ type server struct {
 	client *redis.Client
 	name   string               // empty if it is the only one
 	alone  *redisserver.Servers // this server alone, for its errors
-	before redisserver.Info     // its INFO at the beginning
 }
 
 // examination is the examination of a Redis.
@@ -112,8 +110,6 @@ type examination struct {
 	client  redis.UniversalClient
 	servers *redisserver.Servers
 	report  Report
-	// holdsLimits: there are limits among the keys, or it is unknown.
-	holdsLimits bool
 	// unreached: a server did not answer.
 	unreached bool
 }

@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/limitctl/limitctl/internal/output"
 	redisserver "github.com/limitctl/limitctl/internal/redis"
@@ -66,7 +65,7 @@ func judgeMemory(i redisserver.Info) Finding {
 	f.Summary = fmt.Sprintf("%s of %s used (%.0f %%), %s left", output.Bytes(used), output.Bytes(most), share*100,
 		output.Bytes(max(0, most-used)))
 	if i["maxmemory_policy"] != "noeviction" {
-		return f // it makes room; judgeEviction judges the harm
+		return f // it makes room
 	}
 	if share >= nearlyFull {
 		f.Status = Warn
@@ -78,61 +77,25 @@ func judgeMemory(i redisserver.Info) Finding {
 	return f
 }
 
-// judgeEviction judges whether a lack of memory can delete usage. evicted is the number of keys evicted during the
-// examination. limits says that the store holds limits, or that this is unknown.
-func judgeEviction(i redisserver.Info, evicted int64, limits bool) Finding {
-	policy, most, ever := i["maxmemory_policy"], i.Int("maxmemory"), i.Int("evicted_keys")
+// judgeEviction judges whether a lack of memory can delete usage.
+func judgeEviction(i redisserver.Info) Finding {
+	policy, ever := i["maxmemory_policy"], i.Int("evicted_keys")
 	const advice = "choose noeviction, which refuses takes instead; other policies are safe only if the server holds nothing but limits " +
 		"and never reaches maxmemory (a separate database does not help)"
-	f := Finding{Check: "eviction", Status: OK, Data: map[string]any{"policy": policy, "evicted_keys": ever, "evicted_meanwhile": evicted}}
+	f := Finding{Check: "eviction", Status: OK, Summary: "noeviction: no usage is lost when memory is full",
+		Data: map[string]any{"policy": policy, "evicted_keys": ever}}
+	evicted := fmt.Sprintf("%s evicted since the server started", output.Counted(int(ever), "key was", "keys were"))
 	switch {
 	case policy == "noeviction" && ever == 0:
-		f.Summary = "noeviction: no usage is lost when memory is full"
 	case policy == "noeviction":
-		f.Status = Warn
-		f.Summary = fmt.Sprintf("noeviction, but %s evicted since the server started, under another policy", wereKeys(ever))
+		f.Status, f.Summary = Warn, "noeviction, but "+evicted+", under another policy"
 		f.Advice = "nothing more is evicted; CONFIG RESETSTAT ends this warning"
-	case evicted > 0:
-		f.Status = Fail
-		f.Summary = fmt.Sprintf("%s is evicting now (%s while we looked): limits are forgotten and let too much through", policy,
-			output.Plural(evicted, "key"))
-		f.Advice = "raise maxmemory, then " + advice
-	case ever > 0 && limits:
-		f.Status = Fail
-		f.Summary = fmt.Sprintf("%s: %s since the server started; limits among them are forgotten and let too much through", policy,
-			wereEvicted(ever))
+	case ever > 0:
+		f.Status, f.Summary = Fail, policy+": "+evicted+"; limits among them are forgotten and let too much through"
 		f.Advice = "raise maxmemory, then " + advice + "; CONFIG RESETSTAT sets the count to 0"
 	default:
-		f.Status = Warn
-		f.Summary = fmt.Sprintf("%s evicts limits once memory is full (%s), which forgets what was used", policy, victims(policy))
-		if ever > 0 {
-			f.Summary += fmt.Sprintf("; %s already", wereKeys(ever))
-		} else if most == 0 {
-			f.Summary += "; it does not happen without a maxmemory"
-		}
+		f.Status, f.Summary = Warn, policy+" evicts limits once memory is full, which forgets what was used"
 		f.Advice = advice
 	}
 	return f
-}
-
-// victims describes which limits an evicting policy picks. All limits expire.
-func victims(policy string) string {
-	switch _, by, _ := strings.Cut(policy, "-"); by {
-	case "ttl":
-		return "those closest to expiring first"
-	case "lru":
-		return "the longest unused first"
-	case "lfu":
-		return "the least used first"
-	}
-	return "any of them"
-}
-
-func wereEvicted(n int64) string { return wereKeys(n) + " evicted" }
-
-func wereKeys(n int64) string {
-	if n == 1 {
-		return "1 key was"
-	}
-	return fmt.Sprintf("%d keys were", n)
 }

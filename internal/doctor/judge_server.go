@@ -57,6 +57,9 @@ func judgeInfo(i, config redisserver.Info) (all []Finding) {
 	if has("used_memory") {
 		all = append(all, judgeMemory(i))
 	}
+	if i["maxmemory_policy"] != "" {
+		all = append(all, judgeEviction(i))
+	}
 	if has("role") {
 		all = append(all, judgeRole(i, config)...)
 	}
@@ -188,17 +191,4 @@ func aheadText(ahead time.Duration) string {
 		return "the server's is " + millis(-ahead) + " behind ours"
 	}
 	return "the server's is " + millis(ahead) + " ahead of ours"
-}
-
-// judgeScripts judges the answer to a script that uses what limitctl's need. readOnly: the server has EVALSHA_RO.
-func judgeScripts(err error, readOnly bool) Finding {
-	f := Finding{Check: "scripts", Status: OK, Summary: "EVALSHA_RO is available", Data: map[string]any{"evalsha_ro": readOnly}}
-	if !readOnly {
-		f.Summary = "no EVALSHA_RO, so checks use EVALSHA"
-	}
-	if err != nil && strings.Contains(err.Error(), "'struct'") {
-		f.Status, f.Summary = Fail, "limitctl's scripts fail: the server's Lua has no struct"
-		f.Advice = "use a Redis or Valkey; in tests without one, a store in memory"
-	}
-	return f
 }

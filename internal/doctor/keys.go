@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"slices"
+	"fmt"
+	"strings"
 
+	"github.com/limitctl/limitctl/internal/output"
 	redisserver "github.com/limitctl/limitctl/internal/redis"
+	"github.com/limitctl/limitctl/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
-	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -18,13 +20,7 @@ func (e *examination) keys(ctx context.Context, _ []*server) error {
 	if !has {
 		return nil
 	}
-	facts, err := e.scan(ctx, keyspace, true)
-	if errors.Is(err, store.ErrRefused) { // perhaps the sizes alone
-		noSize := err
-		if facts, err = e.scan(ctx, keyspace, false); err == nil {
-			e.report.add(unread("size", noSize))
-		}
-	}
+	facts, err := e.scan(ctx, keyspace)
 	lost := (*admin.IncompleteError)(nil)
 	switch {
 	case errors.Is(err, store.ErrRefused) && redisserver.WrongAnswer(err) == nil && !errors.As(err, &lost):
@@ -38,22 +34,21 @@ func (e *examination) keys(ctx context.Context, _ []*server) error {
 	case err != nil:
 		return err
 	}
-	e.holdsLimits = facts.limits > 0 || !facts.complete
 	e.report.add(judgeKeys(facts)...)
 	return err
 }
 
 // scan reads keys up to the limit. An error can come with facts about those of other masters.
-func (e *examination) scan(ctx context.Context, keyspace admin.Keyspace, sizes bool) (*keyFacts, error) {
+func (e *examination) scan(ctx context.Context, keyspace admin.Keyspace) (*keyFacts, error) {
 	all, err := store.ParsePattern("*")
 	if err != nil {
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	f := &keyFacts{prefix: e.Prefix, complete: true, sized: sizes, perPolicy: map[string]int64{}}
+	f := &keyFacts{prefix: e.Prefix, complete: true}
 	var came int64
-	query := admin.Query{Subjects: all, Foreign: true, Bytes: sizes, Progress: func(looked, total int64) {
+	query := admin.Query{Subjects: all, Foreign: true, Progress: func(looked, total int64) {
 		f.looked, f.total = max(looked, came), total
 		if e.ScanLimit > 0 && f.looked >= int64(e.ScanLimit) && (total == 0 || looked < total) {
 			f.complete = false
@@ -73,21 +68,15 @@ func (e *examination) scan(ctx context.Context, keyspace admin.Keyspace, sizes b
 	return f, nil
 }
 
-// examples is the number of keys that are named as examples.
-const examples = 3
-
 // keyFacts are the results of reading the keys. Their size does not grow with the number of keys.
 type keyFacts struct {
 	prefix         string
 	looked, total  int64 // keys of the store, of limitctl or not; the total is 0 if it is unknown
 	complete       bool
-	sized          bool // sizes are known
-	limits, bytes  int64
+	limits         int64
 	noTTL, foreign sample
 	foreignKey     string // the first of them
 	damaged        sample // records of limitctl that cannot be read
-	perPolicy      map[string]int64
-	biggest        []ranked
 }
 
 // sample counts keys, and keeps the first few.
@@ -97,22 +86,30 @@ type sample struct {
 }
 
 func (s *sample) add(text string) {
-	if s.count++; len(s.examples) < examples {
+	const most = 3
+	if s.count++; len(s.examples) < most {
 		s.examples = append(s.examples, text)
 	}
 }
 
-// ranked is a key and its size.
-type ranked struct {
-	storeKey string
-	bytes    int64
+func (s *sample) text() string {
+	quoted := make([]string, len(s.examples))
+	for i, text := range s.examples {
+		quoted[i] = output.Printable(text)
+	}
+	text := strings.Join(quoted, ", ")
+	if s.count > int64(len(s.examples)) {
+		text += ", …"
+	}
+	return text
 }
 
-// add counts an entry of a scan as a limit, by its policy, or as what err, if it is not nil, says of it.
+func (s *sample) data() map[string]any {
+	return map[string]any{"count": s.count, "examples": append([]string{}, s.examples...)} // a list in JSON, also if empty
+}
+
+// add counts an entry of a scan as a limit, or as what err, if it is not nil, says of it.
 func (f *keyFacts) add(entry *admin.Entry, err error) {
-	if f.sized {
-		f.rank(ranked{entry.StoreKey, entry.Bytes})
-	}
 	wrong := (*store.ForeignError)(nil)
 	if errors.As(err, &wrong) && !wrong.IsDamaged() {
 		f.foreignKey = cmp.Or(f.foreignKey, entry.StoreKey)
@@ -127,30 +124,55 @@ func (f *keyFacts) add(entry *admin.Entry, err error) {
 		return
 	}
 	f.limits++
-	f.bytes += entry.Bytes
-	f.perPolicy[groupOf(entry)]++
 }
 
-// rank keeps the few biggest.
-func (f *keyFacts) rank(k ranked) {
-	at, _ := slices.BinarySearchFunc(f.biggest, k, func(a, b ranked) int { return cmp.Compare(b.bytes, a.bytes) })
-	if at < examples {
-		f.biggest = slices.Insert(f.biggest, at, k)
-		f.biggest = f.biggest[:min(examples, len(f.biggest))]
+func judgeKeys(f *keyFacts) []Finding {
+	keys := Finding{Check: "keys", Status: OK, Data: map[string]any{"looked": f.looked, "total": f.total, "complete": f.complete,
+		"limits": f.limits}}
+	keys.Summary = fmt.Sprintf("%s among all %s of the store", output.Plural(f.limits, "limit"), output.Plural(f.looked, "key"))
+	switch {
+	case !f.complete:
+		keys.Summary = fmt.Sprintf("stopped early: %s%s (--scan-limit 0 looks at all)", output.Plural(f.limits, "limit"), f.among())
+	case f.total == 0: // unknown
+		keys.Summary = output.Plural(f.limits, "limit") + " among all keys of the store"
 	}
+	ttl := Finding{Check: "ttl", Status: OK, Summary: "every limit expires", Data: f.noTTL.data()}
+	if !f.complete {
+		ttl.Summary = "no limit without an expiry" + f.among()
+	}
+	if f.noTTL.count > 0 {
+		ttl.Status = Warn
+		ttl.Summary = fmt.Sprintf("%s without an expiry%s, as after a PERSIST or a copy: %s", output.Plural(f.noTTL.count, "limit"),
+			f.among(), f.noTTL.text())
+		ttl.Advice = "see limitctl inspect '*' --no-ttl; the next take that is allowed sets its expiry again, " +
+			"unless its record is damaged, and a reset deletes it"
+	}
+	foreign := Finding{Check: "foreign", Status: OK, Summary: "no foreign keys under the prefix " + f.prefix + f.among(),
+		Data: f.foreign.data()}
+	if f.foreign.count > 0 {
+		foreign.Status = Warn
+		foreign.Summary = fmt.Sprintf("%s under the prefix %s that limitctl did not write%s: %s",
+			output.Plural(f.foreign.count, "key"), f.prefix, f.among(), f.foreign.text())
+		foreign.Advice = "limitctl does not touch them; give limits a prefix of their own (--prefix), or delete what nobody needs: " +
+			shell.Unlink(f.foreignKey)
+	}
+	all := []Finding{keys, ttl, foreign}
+	if f.damaged.count > 0 {
+		all = append(all, Finding{Check: "damaged", Status: Fail,
+			Summary: fmt.Sprintf("%s of limitctl damaged%s, so that takes can fail: %s",
+				output.Plural(f.damaged.count, "record"), f.among(), f.damaged.text()),
+			Advice: "a reset of the key deletes the record, and the next take begins anew", Data: f.damaged.data()})
+	}
+	return all
 }
 
-// groupOf returns the name under which limits are counted: "api/user" for a policy, else the algorithm and the
-// period.
-func groupOf(e *admin.Entry) string {
-	if parts, ok := policy.ParseKey(e.Key); ok {
-		return parts.LimitName()
+// among says among which keys something was found. It is empty if all were looked at.
+func (f *keyFacts) among() string {
+	switch {
+	case f.complete:
+		return ""
+	case f.total > 0:
+		return fmt.Sprintf(" among the %d looked at of %s", f.looked, output.Plural(f.total, "key"))
 	}
-	if !e.LimitKnown() {
-		return e.LimitText()
-	}
-	if e.Limit.Calendar != nil { // a record has the end of its window, which is not the same for all keys
-		return e.Key.Name
-	}
-	return e.Limit.DefaultName()
+	return fmt.Sprintf(" among the %d keys looked at", f.looked)
 }

@@ -24,7 +24,7 @@ func Redis(ctx context.Context, client redis.UniversalClient, options Options) (
 	if err := store.ValidatePrefix(options.Prefix); err != nil {
 		return &Report{}, err
 	}
-	e := &examination{Options: options, client: client, servers: redisserver.New(client, options.Prefix), holdsLimits: true}
+	e := &examination{Options: options, client: client, servers: redisserver.New(client, options.Prefix)}
 	err := e.run(ctx)
 	e.report.sort()
 	return &e.report, err
@@ -62,7 +62,7 @@ func (e *examination) run(ctx context.Context) error {
 	}
 	e.report.add(judgeSentinels(e.Sentinels)...)
 	for _, check := range []func(context.Context, []*server) error{
-		e.eachServer, e.clocks, e.cluster, e.keys, e.evictions, e.tables,
+		e.eachServer, e.clocks, e.cluster, e.keys, e.tables,
 	} {
 		if len(up) == 0 || ctx.Err() != nil {
 			break
@@ -195,8 +195,6 @@ type LocalFiles struct {
 	// Backups is the number of backups, and BackupBytes their size together.
 	Backups     int
 	BackupBytes int64
-	// AuditBytes is the size of the audit log, and ShadowBytes that of the fallback store; 0 if there is none.
-	AuditBytes, ShadowBytes int64
 	// Problem says why the files cannot be read; nil if they can.
 	Problem error
 }
@@ -207,7 +205,7 @@ const largeBackups = 1 << 30
 // JudgeLocal judges the files on this machine, which undo resets and record who did what.
 func JudgeLocal(l LocalFiles) Finding {
 	f := Finding{Check: "local", Status: OK, Data: map[string]any{"directory": l.Directory, "backups": l.Backups,
-		"backup_bytes": l.BackupBytes, "audit_bytes": l.AuditBytes, "shadow_bytes": l.ShadowBytes}}
+		"backup_bytes": l.BackupBytes}}
 	switch {
 	case l.Directory == "":
 		f.Status, f.Summary = Warn, "no place for the audit log and backups: neither XDG_STATE_HOME nor HOME is set"
@@ -219,12 +217,6 @@ func JudgeLocal(l LocalFiles) Finding {
 		return f
 	}
 	f.Summary = fmt.Sprintf("%s: %s of %s", output.Printable(l.Directory), output.Plural(l.Backups, "backup"), output.Bytes(l.BackupBytes))
-	if l.AuditBytes > 0 {
-		f.Summary += ", an audit log of " + output.Bytes(l.AuditBytes)
-	}
-	if l.ShadowBytes > 0 {
-		f.Summary += ", a fallback store of " + output.Bytes(l.ShadowBytes)
-	}
 	if l.BackupBytes >= largeBackups {
 		f.Status = Warn
 		f.Advice = "delete old backups with limitctl undo --prune 90d"

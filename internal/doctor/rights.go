@@ -35,9 +35,8 @@ type rightFacts struct {
 	tried    bool      // by calls, since the server does not tell
 }
 
-// rights finds out what the user may do: by ACL DRYRUN, which runs nothing, or else by calls that change nothing. It
-// returns whether the server has EVALSHA_RO.
-func (e *examination) rights(ctx context.Context, s *server) (readOnly bool, err error) {
+// rights finds out what the user may do: by ACL DRYRUN, which runs nothing, or else by calls that change nothing.
+func (e *examination) rights(ctx context.Context, s *server) error {
 	facts := rightFacts{user: redisserver.User(e.client), prefix: e.Prefix, rights: redisserver.Rights(e.Prefix)}
 	if e.servers.IsCluster() {
 		facts.rights = append(facts.rights, redisserver.ClusterRights()...)
@@ -48,18 +47,16 @@ func (e *examination) rights(ctx context.Context, s *server) (readOnly bool, err
 		facts.verdicts, err = dryRun(ctx, s.client, user, facts.rights)
 	}
 	if err != nil && !redisserver.IsReply(err) {
-		return false, err
+		return err
 	}
 	if err != nil {
 		facts.tried = true
 		if facts.verdicts, err = tryOut(ctx, s.client, facts.rights); err != nil {
-			return false, err
+			return err
 		}
 	}
 	e.add(s, judgeRights(facts))
-
-	at := slices.IndexFunc(facts.rights, func(r redisserver.Right) bool { return r.Command == "evalsha_ro" })
-	return facts.verdicts[at] != unknown, nil
+	return nil
 }
 
 // dryRun asks about each right. The error is that of the calls.

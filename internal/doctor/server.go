@@ -40,14 +40,9 @@ func (e *examination) eachServer(ctx context.Context, servers []*server) error {
 		if err != nil {
 			e.cannotLook(s, "version", "info", err)
 		} else {
-			s.before = about
-			e.add(s, judgeInfo(s.before, config)...)
+			e.add(s, judgeInfo(about, config)...)
 		}
-		readOnly, err := e.rights(ctx, s)
-		if err != nil {
-			return err
-		}
-		if err := e.scripts(ctx, s, readOnly); err != nil {
+		if err := e.rights(ctx, s); err != nil {
 			return err
 		}
 	}
@@ -71,20 +66,6 @@ func (e *examination) config(ctx context.Context, s *server) (redisserver.Info, 
 		}
 	}
 	return config, nil
-}
-
-// scripts finds out whether limitctl's scripts can run. readOnly says whether the server has EVALSHA_RO.
-func (e *examination) scripts(ctx context.Context, s *server, readOnly bool) error {
-	run := s.client.Eval
-	if readOnly {
-		run = s.client.EvalRO
-	}
-	err := run(ctx, "return struct.size('>I7')", nil).Err()
-	if err != nil && !redisserver.IsReply(err) {
-		return err
-	}
-	e.add(s, judgeScripts(err, readOnly))
-	return nil
 }
 
 // clocks asks each server for its time, and uses the fastest answer.
@@ -111,20 +92,5 @@ func (e *examination) clocks(ctx context.Context, servers []*server) error {
 		skews = append(skews, best)
 	}
 	e.report.add(judgeClocks(skews))
-	return nil
-}
-
-// evictions counts the evictions since the beginning of the examination.
-func (e *examination) evictions(ctx context.Context, servers []*server) error {
-	for _, s := range servers {
-		if s.before["evicted_keys"] == "" {
-			continue
-		}
-		stats, err := s.alone.Info(s.client.Info(ctx, "stats"))
-		if err != nil {
-			return err
-		}
-		e.add(s, judgeEviction(s.before, stats.Int("evicted_keys")-s.before.Int("evicted_keys"), e.holdsLimits))
-	}
 	return nil
 }

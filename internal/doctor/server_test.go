@@ -176,10 +176,6 @@ func TestTheScanIsBounded(t *testing.T) {
 		!strings.Contains(keys.Summary, "of 3000 keys") {
 		t.Errorf("with a limit of 1000: %+v", keys)
 	}
-	estimate, isThere := report.finding(t, "size").Data["estimated_bytes"].(int64)
-	if all := int64(3000 * 120); !isThere || estimate < all*2/3 || estimate > all*3/2 {
-		t.Errorf("%d bytes are estimated, want about 3000 keys of 120 and more", estimate)
-	}
 	report, err = examine(t, server, "", func(o *Options) { o.ScanLimit = 0 })
 	if err != nil {
 		t.Fatal(err)
@@ -227,28 +223,6 @@ func TestTheClockOfTheServer(t *testing.T) {
 	ahead := time.Duration(data["ahead_of_client_us"].(map[string]any)["server"].(int64)) * time.Microsecond
 	if off := ahead + time.Hour; off.Abs() > time.Second {
 		t.Errorf("the server is said to be %s ahead, want an hour behind: %v", ahead, data)
-	}
-}
-
-// What is evicted while the examination goes on is noticed.
-func TestEvictionIsNoticed(t *testing.T) {
-	server := redistest.Start(t, "--maxmemory-policy", "allkeys-lru")
-	client := server.Client()
-	used := redisserver.ParseInfo(client.Info(ctx, "memory").Val()).Int("used_memory")
-	server.Do("CONFIG", "SET", "maxmemory", used+2_000_000)
-	calls := 0
-	report, err := examine(t, server, "", func(o *Options) {
-		o.Now = func() time.Time {
-			if calls++; calls == 1 {
-				for i := range 400 {
-					client.Set(ctx, fmt.Sprint("other:", i), strings.Repeat("x", 10_000), 0)
-				}
-			}
-			return time.Now()
-		}
-	})
-	if f := report.finding(t, "eviction"); err != nil || f.Status != Fail || !strings.Contains(f.Summary, "allkeys-lru is evicting now") {
-		t.Errorf("%v, %+v", err, f)
 	}
 }
 

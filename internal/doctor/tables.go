@@ -172,9 +172,6 @@ func embedded(ctx context.Context, backend store.Store) (*Report, error) {
 	return nil, nil
 }
 
-// muchFree is the free space in a file from which on the report mentions it.
-const muchFree = 16 << 20
-
 const busyAdvice = "find out who holds the file, for example with fuser; wait for them to end, or longer (--timeout)"
 
 func judgeFile(h filestore.Health, err error) []Finding {
@@ -196,8 +193,7 @@ func judgeFile(h filestore.Health, err error) []Finding {
 	}
 	reach.Summary = fmt.Sprintf("%s, %s", path, output.Bytes(h.Bytes))
 	file := Finding{Check: "file", Status: OK, Summary: "sound, writable, journal mode " + h.JournalMode,
-		Data: map[string]any{"journal_mode": h.JournalMode, "damage": h.Damage, "writable": h.NotWritable == nil,
-			"free_bytes": h.Free}}
+		Data: map[string]any{"journal_mode": h.JournalMode, "damage": h.Damage, "writable": h.NotWritable == nil}}
 	switch {
 	case h.Damage != "":
 		file.Status, file.Summary = Fail, "damaged: "+h.Damage
@@ -211,12 +207,7 @@ func judgeFile(h filestore.Health, err error) []Finding {
 	case h.JournalMode != "wal":
 		file.Status, file.Summary = Warn, "journal mode "+h.JournalMode+": readers and a writer wait for each other"
 		file.Advice = "sqlite3 FILE 'PRAGMA journal_mode = wal' while nobody uses it; on a network file system it cannot be"
-	case h.Free >= muchFree && h.Free > h.Bytes/2:
-		file.Status, file.Summary = Warn, output.Bytes(h.Free)+" of it hold nothing; they are kept for new keys"
-		file.Advice = "to shrink it, while nobody uses it: sqlite3 FILE VACUUM"
 	}
-	keys := Finding{Check: "keys", Status: OK, Summary: fmt.Sprintf("%s, and %d expired, which go as others are written",
-		output.Plural(h.Keys-h.Lapsed, "limit"), h.Lapsed),
-		Data: map[string]any{"limits": h.Keys - h.Lapsed, "lapsed": h.Lapsed}}
+	keys := Finding{Check: "keys", Status: OK, Summary: output.Plural(h.Keys, "limit"), Data: map[string]any{"limits": h.Keys}}
 	return []Finding{reach, file, keys}
 }

@@ -93,7 +93,7 @@ func Rights(prefix string) []Right {
 		{Command: "scan", For: scanning, Try: []any{"scan", 0, "match", key, "count", 1}},
 		{Command: "pttl", For: scanning, Try: []any{"pttl", key}},
 		{Command: "dbsize", For: scanning, Try: []any{"dbsize"}, Else: "scans show no progress"},
-		{Command: "memory|usage", For: looking, Try: []any{"memory", "usage", key}, Else: "the sizes of keys are not shown"},
+		{Command: "memory|usage", For: []string{"inspect"}, Try: []any{"memory", "usage", key}, Else: "the sizes of keys are not shown"},
 		{Command: "pexpiretime", For: []string{"reset"}, Try: []any{"pexpiretime", key}, Else: "a backup's expiry can be a millisecond off",
 			Before: "pttl"},
 		readingDenials,

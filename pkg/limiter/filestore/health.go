@@ -17,11 +17,8 @@ type Health struct {
 	Damage string
 	// NotWritable says why the file cannot be written; nil if it can.
 	NotWritable error
-	// Keys is the number of keys of this prefix. Lapsed is the number of those that are unused now and wait to be
-	// reclaimed.
-	Keys, Lapsed int64
-	// Free is the number of free bytes in the file, which new keys take.
-	Free int64
+	// Keys is the number of keys of this prefix that are in use.
+	Keys int64
 }
 
 // Health examines the file. It writes nothing, and waits for the write lock.
@@ -37,9 +34,7 @@ func (s *Store) Health(ctx context.Context) (Health, error) {
 			return nil
 		}
 		return errors.Join(t.row("PRAGMA journal_mode").Scan(&h.JournalMode), t.row("PRAGMA quick_check(1)").Scan(&h.Damage),
-			t.row("SELECT freelist_count * page_size FROM pragma_freelist_count, pragma_page_size").Scan(&h.Free),
-			t.row("SELECT count(*), count(CASE WHEN unused_at <= ? THEN 1 END) FROM limits WHERE prefix = ?", int64(t.now), s.prefix).
-				Scan(&h.Keys, &h.Lapsed))
+			t.row("SELECT count(*) FROM limits WHERE prefix = ? AND unused_at > ?", s.prefix, int64(t.now)).Scan(&h.Keys))
 	})
 	if h.Damage == "ok" {
 		h.Damage = ""
