@@ -44,14 +44,14 @@ func (e *examination) rights(ctx context.Context, s *server) error {
 	user, err := s.client.ACLWhoAmI(ctx).Result()
 	if err == nil {
 		facts.user = e.servers.Redact(user)
-		facts.verdicts, err = dryRun(ctx, s.client, user, facts.rights)
+		facts.verdicts, err = ask(ctx, s.client, facts.rights, true, "acl", "dryrun", user)
 	}
 	if err != nil && !redisserver.IsReply(err) {
 		return err
 	}
 	if err != nil {
 		facts.tried = true
-		if facts.verdicts, err = tryOut(ctx, s.client, facts.rights); err != nil {
+		if facts.verdicts, err = ask(ctx, s.client, facts.rights, false); err != nil {
 			return err
 		}
 	}
@@ -59,12 +59,13 @@ func (e *examination) rights(ctx context.Context, s *server) error {
 	return nil
 }
 
-// dryRun asks about each right. The error is that of the calls.
-func dryRun(ctx context.Context, client *redis.Client, user string, rights []redisserver.Right) ([]verdict, error) {
+// ask runs each right's try behind some words: those of ACL DRYRUN if dry, or none. An error is that of the calls, or that
+// the server cannot be asked.
+func ask(ctx context.Context, client *redis.Client, rights []redisserver.Right, dry bool, words ...any) ([]verdict, error) {
 	pipe := client.Pipeline()
 	answers := make([]*redis.Cmd, len(rights))
 	for i, right := range rights {
-		answers[i] = pipe.Do(ctx, append([]any{"acl", "dryrun", user}, right.Try...)...)
+		answers[i] = pipe.Do(ctx, append(slices.Clone(words), right.Try...)...)
 	}
 	if _, err := pipe.Exec(ctx); err != nil && !redisserver.IsReply(err) {
 		return nil, err
@@ -72,31 +73,16 @@ func dryRun(ctx context.Context, client *redis.Client, user string, rights []red
 	found := make([]verdict, len(rights))
 	for i, answer := range answers {
 		said, err := answer.Text()
-		if err != nil {
-			if said = err.Error(); !strings.Contains(said, "not found") { // it means the command
-				return nil, err
-			}
+		switch {
+		case answer.Err() == nil && dry && err == nil:
+		case answer.Err() == nil:
+			said = "" // the answer of the command
+		case dry && !strings.Contains(err.Error(), "not found"): // which means the command
+			return nil, err
+		default:
+			said = err.Error()
 		}
 		found[i] = readVerdict(said)
-	}
-	return found, nil
-}
-
-// tryOut runs each command in a form that changes nothing.
-func tryOut(ctx context.Context, client *redis.Client, rights []redisserver.Right) ([]verdict, error) {
-	pipe := client.Pipeline()
-	answers := make([]*redis.Cmd, len(rights))
-	for i, right := range rights {
-		answers[i] = pipe.Do(ctx, right.Try...)
-	}
-	if _, err := pipe.Exec(ctx); err != nil && !redisserver.IsReply(err) {
-		return nil, err
-	}
-	found := make([]verdict, len(rights))
-	for i, answer := range answers {
-		if err := answer.Err(); err != nil {
-			found[i] = readVerdict(err.Error())
-		}
 	}
 	return found, nil
 }
@@ -117,43 +103,14 @@ func readVerdict(answer string) verdict {
 	return denied
 }
 
-// missing returns what the user lacks for one limitctl command: the commands without which it fails, those without
-// which it does less, and whether the keys, or those beside them, are missing.
-func (r *rightFacts) missing(command string) (fails, worse []redisserver.Right, keys, beside bool) {
-	for i, right := range r.rights {
-		if !slices.Contains(right.For, command) {
-			continue
-		}
-		is := r.verdicts[i]
-		if is == unknown && right.Before != "" {
-			before := slices.IndexFunc(r.rights, func(other redisserver.Right) bool { return other.Command == right.Before })
-			right, is = r.rights[before], r.verdicts[before]
-		}
-		switch {
-		case is == allowed, is == unknown && right.Else != "":
-		case is == keyDenied && right.Beside:
-			beside = true
-		case is == keyDenied:
-			keys = true
-		case right.Else != "" && command != "denials": // which has nothing else to show
-			worse = append(worse, right)
-		default:
-			fails = append(fails, right)
-		}
+// of returns a right and the verdict about it, or those of the command that replaces it on an older server.
+func (r *rightFacts) of(i int) (redisserver.Right, verdict) {
+	right, is := r.rights[i], r.verdicts[i]
+	if is == unknown && right.Before != "" {
+		i = slices.IndexFunc(r.rights, func(other redisserver.Right) bool { return other.Command == right.Before })
+		right, is = r.rights[i], r.verdicts[i]
 	}
-	if command == "override" { // its scripts use keys beside the limits
-		beside = beside || slices.ContainsFunc(r.rights, r.besideDenied)
-	}
-	return fails, worse, keys, beside
-}
-
-// besideDenied reports whether the user may not use the keys of a right that are beside the limits.
-func (r *rightFacts) besideDenied(right redisserver.Right) bool {
-	return right.Beside && r.verdictOf(right) == keyDenied
-}
-
-func (r *rightFacts) verdictOf(right redisserver.Right) verdict {
-	return r.verdicts[slices.IndexFunc(r.rights, func(other redisserver.Right) bool { return other.Command == right.Command })]
+	return right, is
 }
 
 // role returns the role with the fewest rights that may write everything that the user may, and whether the user has
@@ -178,92 +135,119 @@ func (r *rightFacts) role() (role redisserver.Role, complete bool) {
 	return role, false
 }
 
+// rightSum is what a user's rights come to.
+type rightSum struct {
+	can, cannot []string            // limitctl commands
+	lacking     map[string][]string // the words that a limitctl command needs
+	losses      map[string]bool     // what commands do without
+	absent      map[string]bool     // commands that the server does not have
+	// keys and beside: the role needs the keys under the prefix, or those beside them, and these words.
+	keys, beside bool
+	words        []string
+}
+
+func (r *rightFacts) sum(role *redisserver.Role) *rightSum {
+	s := &rightSum{can: []string{}, lacking: map[string][]string{}, losses: map[string]bool{}, absent: map[string]bool{}}
+	for _, command := range redisserver.Commands() {
+		works, isOptional, lacks := true, true, false
+		for i := range r.rights {
+			right, is := r.of(i)
+			isFor := slices.Contains(right.For, command)
+			isOptional = isOptional && !(isFor && right.Else == "")
+			// The scripts of overrides use the keys beside the limits, whatever the right is for.
+			ofOverride := command == "override" && right.Beside && is == keyDenied
+			if !isFor && !ofOverride || is == allowed || is == unknown && right.Else != "" {
+				continue
+			}
+			fails := command == "denials" || ofOverride || right.Else == "" || is == keyDenied && !right.Beside
+			works, lacks = works && !fails, true
+			s.add(command, slices.Contains(role.For, command), fails, right, is)
+		}
+		switch {
+		case isOptional && lacks: // audit, which also shows the file of this machine
+		case works:
+			s.can = append(s.can, command)
+		default:
+			s.cannot = append(s.cannot, command)
+		}
+	}
+	return s
+}
+
+// add adds a right that a command lacks, without which it fails or does less.
+func (s *rightSum) add(command string, ofRole, fails bool, right redisserver.Right, is verdict) {
+	switch {
+	case is == keyDenied && right.Beside && ofRole:
+		s.beside = true
+		s.losses["calls with a token are refused"], s.losses[right.Else] = true, true
+		return
+	case is == keyDenied:
+		s.keys = s.keys || ofRole && !right.Beside
+		return
+	}
+	word := "+" + right.Command
+	s.lacking[command] = append(s.lacking[command], word)
+	if !fails {
+		s.losses[right.Else] = true
+	}
+	if is == unknown { // no ACL helps against that
+		s.absent[strings.ToUpper(strings.ReplaceAll(right.Command, "|", " "))] = true
+	} else if ofRole && !slices.Contains(s.words, word) {
+		s.words = append(s.words, word)
+	}
+}
+
 func judgeRights(r rightFacts) Finding {
-	name := "user " + r.user
-	how := "asked"
+	name, how := "user "+r.user, "asked"
 	if r.tried {
 		how = "tried"
 	}
-	var can, cannot []string
 	role, complete := r.role()
-	add := rightWords{writes: role.Writes}
-	lacking, losses, absent := map[string][]string{}, map[string]bool{}, map[string]bool{}
-	for _, command := range redisserver.Commands() {
-		fails, worse, keys, beside := r.missing(command)
-		switch {
-		case !r.needsRights(command) && (len(worse) > 0 || beside): // audit also shows the file of this machine
-		case len(fails) == 0 && !keys && (!beside || !slices.Contains([]string{"denials", "override"}, command)):
-			can = append(can, command)
-		default:
-			cannot = append(cannot, command)
-		}
-		ofRole := slices.Contains(role.For, command)
-		add.keys = add.keys || keys && ofRole
-		if beside && ofRole && !add.beside {
-			add.beside = true
-			losses["calls with a token are refused"] = true
-			losses[r.rights[slices.IndexFunc(r.rights, func(right redisserver.Right) bool { return right.Beside })].Else] = true
-		}
-		for _, right := range append(fails, worse...) {
-			lacking[command] = append(lacking[command], "+"+right.Command)
-			switch {
-			case r.verdictOf(right) == unknown: // no ACL helps against that
-				absent[strings.ToUpper(strings.ReplaceAll(right.Command, "|", " "))] = true
-			case ofRole:
-				add.command(right.Command)
-			}
-		}
-		for _, right := range worse {
-			losses[right.Else] = true
-		}
-	}
-	f := Finding{Check: "rights", Status: OK, Data: map[string]any{"user": r.user, "how": how, "can": can, "cannot": cannot,
-		"missing": lacking}}
-	if can == nil {
-		f.Data["can"] = []string{}
-	}
+	s := r.sum(&role)
+	f := Finding{Check: "rights", Status: OK, Data: map[string]any{"user": r.user, "how": how, "can": s.can, "cannot": s.cannot,
+		"missing": s.lacking}}
 	switch {
-	case len(cannot) == 0 && len(losses) == 0:
+	case len(s.cannot) == 0 && len(s.losses) == 0:
 		f.Summary = name + " can run every limitctl command"
 		return f
-	case len(cannot) == 0:
+	case len(s.cannot) == 0:
 		f.Status = Warn
-		f.Summary = name + " can run every limitctl command, but " + strings.Join(sortedKeys(losses), "; ")
-	case len(can) == 0:
+		f.Summary = name + " can run every limitctl command, but " + strings.Join(sortedKeys(s.losses), "; ")
+	case len(s.can) == 0:
 		f.Status = Fail
 		f.Summary = name + " can run no limitctl command"
 	default:
-		f.Summary = fmt.Sprintf("%s can run %s; not %s", name, strings.Join(can, ", "), strings.Join(cannot, ", "))
+		f.Summary = fmt.Sprintf("%s can run %s; not %s", name, strings.Join(s.can, ", "), strings.Join(s.cannot, ", "))
 		switch {
-		case !r.isWhole(can):
+		case !r.isWhole(s.can):
 			f.Status = Fail
 			f.Summary += ", though it has some of the rights"
 		case complete: // and such a user needs no more
 			f.Summary += "; it has all rights of a " + role.Name
 			return f
-		case add.beside:
+		case s.beside:
 			f.Status = Warn
-			f.Summary += "; " + strings.Join(sortedKeys(losses), "; ")
+			f.Summary += "; " + strings.Join(sortedKeys(s.losses), "; ")
 		}
 	}
-	if len(absent) > 0 {
-		f.Summary += "; the server does not know " + strings.Join(sortedKeys(absent), ", ")
+	if len(s.absent) > 0 {
+		f.Summary += "; the server does not know " + strings.Join(sortedKeys(s.absent), ", ")
 	}
 	what := "for all of them: "
 	if role.Name != "operator" {
 		what = "for all that a " + role.Name + " can: "
 	}
-	if words := add.words(r.prefix); len(words) > 0 {
+	var words []string
+	if s.keys {
+		words = append(words, redisserver.KeyRule(r.prefix, role.Writes))
+	}
+	if s.beside {
+		words = append(words, redisserver.BesideRule(r.prefix, role.Writes))
+	}
+	if words = append(words, s.words...); len(words) > 0 {
 		f.Advice = what + shell.SetUser(r.user, words...)
 	}
 	return f
-}
-
-// needsRights reports whether a command does nothing without some of the rights.
-func (r *rightFacts) needsRights(command string) bool {
-	return slices.ContainsFunc(r.rights, func(right redisserver.Right) bool {
-		return right.Else == "" && slices.Contains(right.For, command)
-	})
 }
 
 // isWhole reports whether the rights make sense together. A user must be able to check or inspect, and to take, or write nothing that
@@ -275,34 +259,6 @@ func (r *rightFacts) isWhole(can []string) bool {
 	}
 	has := func(command string) bool { return slices.Contains(can, command) }
 	return has("check") && has("consume") && has("refund") || !writes && (has("check") || has("inspect"))
-}
-
-// rightWords are the words to add to an ACL.
-type rightWords struct {
-	keys     bool
-	beside   bool // the keys beside those
-	writes   bool
-	commands []string
-}
-
-func (w *rightWords) command(name string) {
-	if !slices.Contains(w.commands, name) {
-		w.commands = append(w.commands, name)
-	}
-}
-
-func (w *rightWords) words(prefix string) []string {
-	var words []string
-	if w.keys {
-		words = append(words, redisserver.KeyRule(prefix, w.writes))
-	}
-	if w.beside {
-		words = append(words, redisserver.BesideRule(prefix, w.writes))
-	}
-	for _, command := range w.commands {
-		words = append(words, "+"+command)
-	}
-	return words
 }
 
 func sortedKeys(set map[string]bool) []string { return slices.Sorted(maps.Keys(set)) }
