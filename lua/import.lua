@@ -15,17 +15,6 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local absolute = (redis.REDIS_VERSION_NUM or 0) >= 0x00060200 -- which brought PXAT
 local outcomes, forms, expiries, before = {}, {}, {}, {}
 
--- is_bare reports whether a key holds a ring's record that counts entries and has none, and never
--- expires: nothing of it is in use, as ring.lua says.
-local function is_bare(key, value)
-  local format = ({ [4] = '>I4I4I3', [6] = '>I2I2I4' })[string.byte(value, 4)]
-  if not format or #value ~= 26 + struct.size(format) then
-    return false
-  end
-  local _, length = struct.unpack(format, value, 27)
-  return length > 0 and redis.pcall('PTTL', key) == -1
-end
-
 -- look finds out what is to become of KEYS[i]; 'w' is to be written. It also returns whether the key
 -- goes with the one before.
 local function look(i)
@@ -40,7 +29,7 @@ local function look(i)
     return 'f', with
   elseif same then
     return 'a', with
-  elseif is == kind and ARGV[1] ~= '1' and not (kind == 'record' and is_bare(key, value)) then
+  elseif is == kind and ARGV[1] ~= '1' then
     return 'u', with
   end
   return 'w', with

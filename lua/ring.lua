@@ -135,9 +135,7 @@ local function update(s, newest, unused_at, now)
   return false
 end
 
--- ring_load reads the ring's numbers and returns whether they make sense. s.bare says that the record
--- counts entries and has none. If the key never expires either, it is what an older limitctl left
--- when the server deleted the key between two of its writes: all units are back.
+-- ring_load reads the ring's numbers and returns whether they make sense.
 local function ring_load(s, size)
   local rule = s.rule
   s.step, s.span = rule.measure(s.count, s.burst, s.period)
@@ -147,7 +145,6 @@ local function ring_load(s, size)
   s.latest = (s.time - s.time % s.step) / s.step
   s.capacity = (size - rule.ring_at) / rule.entry_size
   s.head, s.length, s.base = struct.unpack('>' .. rule.header, s.raw, 27)
-  s.bare = s.capacity == 0 and s.length > 0
   if s.length > s.capacity or s.head >= math.max(1, s.capacity) then
     return false
   end

@@ -65,10 +65,7 @@ local function load(r, i)
       key = key, overfull = overfull,
     }
     if not how.load(s, size) then
-      if not s.bare or redis.pcall('PTTL', key) ~= -1 then
-        return foreign(i, 'a damaged limit record')
-      end
-      s = false
+      return foreign(i, 'a damaged limit record')
     end
   end
   r.state, r.instant = s, s and s.time > now and s.time or now

@@ -12,7 +12,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/limitctl/limitctl/internal/recordformat"
 	redisserver "github.com/limitctl/limitctl/internal/redis"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/internal/storecall"
@@ -194,65 +193,5 @@ func TestARingWhoseExpiryPassesWhileTheScriptRuns(t *testing.T) {
 				}
 			})
 		}
-	}
-}
-
-// A record that an older limitctl left without its entries and without an expiry counts as unused: a
-// peek writes nothing, and what charges replaces it. Every other damage stays an error.
-func TestABareRingHeals(t *testing.T) {
-	ctx := t.Context()
-	server := redistest.Start(t)
-	backend := own(t, server.Client())
-	l := storecall.New(backend)
-	for _, limit := range rings {
-		key := store.Key{Subject: "u", Name: limit.Kind().String()}
-		storeKey := admin.OwnLayout("rl").StoreKey(key)
-		mustTake(t, l, key, limit, 2)
-		whole := server.Do("GET", storeKey).(string)
-		header := whole[:recordformat.HeaderSize+map[bool]int{false: 11, true: 8}[limit.Kind().HasSlices()]]
-		used := func(want int64) {
-			t.Helper()
-			if d, err := l.Peek(ctx, key, limit, 1); err != nil || d.Used != want {
-				t.Errorf("%s: used %d, want %d, %v", limit, d.Used, want, err)
-			}
-		}
-		server.Do("SET", storeKey, header)
-		used(0)
-		if value, ttl := server.Do("GET", storeKey), server.Do("PTTL", storeKey); value != header || ttl != int64(-1) {
-			t.Errorf("%s: a peek wrote %q with PTTL %v", limit, value, ttl)
-		}
-		for what, charge := range map[string]func() (int64, error){
-			"take":   func() (int64, error) { _, err := l.Take(ctx, key, limit, 2); return 2, err },
-			"charge": func() (int64, error) { _, err := l.Charge(ctx, key, limit, 2); return 2, err },
-			"refund": func() (int64, error) { _, err := l.Refund(ctx, key, limit, 1); return 0, err },
-			"adjust": func() (int64, error) {
-				_, err := backend.Adjust(ctx, admin.Adjustment{Key: key, Limit: limit, Used: 3})
-				return 3, err
-			},
-			"import": func() (int64, error) {
-				outcomes, err := backend.Import(ctx, false, admin.Record{Key: key, Value: []byte(whole)})
-				if err == nil && outcomes[0] != admin.Imported {
-					err = fmt.Errorf("outcome %v", outcomes[0])
-				}
-				return 2, err
-			},
-		} {
-			server.Do("SET", storeKey, header)
-			want, err := charge()
-			if err != nil {
-				t.Errorf("%s: %s: %v", limit, what, err)
-			}
-			used(want)
-			if ttl, _ := server.Do("PTTL", storeKey).(int64); ttl <= 0 && want > 0 {
-				t.Errorf("%s: %s left PTTL %d", limit, what, ttl)
-			}
-		}
-		for _, damaged := range [][]any{{header, "PX", 60_000}, {header[:len(header)-1]}, {header + "x"}} {
-			server.Do(append([]any{"SET", storeKey}, damaged...)...)
-			if _, err := l.Take(ctx, key, limit, 1); !errors.Is(err, store.ErrForeign) {
-				t.Errorf("%s: with %q it is taken from: %v", limit, damaged, err)
-			}
-		}
-		server.Do("DEL", storeKey)
 	}
 }
