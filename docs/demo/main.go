@@ -124,7 +124,7 @@ func (d *demo) openRedis() (limiter.Store, error) {
 	}
 	d.ends = append(d.ends, d.gate.close)
 	d.store = "redis://" + d.gate.address
-	return redisstore.Open(redis.Options{Addr: server.Addr})
+	return redisstore.Open(redis.UniversalOptions{Addrs: []string{server.Addr}})
 }
 
 func (d *demo) close() {

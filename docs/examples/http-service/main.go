@@ -31,7 +31,7 @@ func main() {
 	rate := flag.Int("load", 0, "how many requests a second it sends itself; 0 for none")
 	flag.Parse()
 	// The store merges concurrent calls: the more there are, the less each of them costs the Redis.
-	store, err := redisstore.Open(redis.Options{Addr: *address})
+	store, err := redisstore.Open(redis.UniversalOptions{Addrs: []string{*address}})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -27,7 +27,7 @@ type started struct {
 func start(t *testing.T) *started {
 	t.Helper()
 	s := &started{server: redistest.Start(t)}
-	store, err := redisstore.Open(redis.Options{Addr: s.server.Addr})
+	store, err := redisstore.Open(redis.UniversalOptions{Addrs: []string{s.server.Addr}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,7 +42,7 @@ func run(address, path, team, plan, prompt string) error {
 	if err != nil {
 		return err
 	}
-	store, err := redisstore.Open(redis.Options{Addr: address}, redisstore.WithPrefix(file.Prefix))
+	store, err := redisstore.Open(redis.UniversalOptions{Addrs: []string{address}}, redisstore.WithPrefix(file.Prefix))
 	if err != nil {
 		return err
 	}

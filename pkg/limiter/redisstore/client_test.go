@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	redisserver "github.com/limitctl/limitctl/internal/redis"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
@@ -51,7 +52,7 @@ func TestAClientGivesUpAtOnce(t *testing.T) {
 		dials.Add(1)
 		return (&net.Dialer{}).DialContext(ctx, network, address)
 	}
-	client := redisstore.NewClient(redis.Options{Addr: server.Addr, Dialer: dial})
+	client := redisserver.NewClient(redis.Options{Addr: server.Addr, Dialer: dial}, redisstore.DefaultTimeout)
 	haveSettings(t, client)
 	limits := storecall.New(newStore(t, client))
 	givesUpOn(t, server.Process, limits)
@@ -89,11 +90,18 @@ func givesUpOn(t *testing.T, server *redistest.Process, limits *storecall.Caller
 func TestAClusterClientGivesUpAtOnce(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, "--cluster-node-timeout", "10000") // longer than the pause
-	client := redisstore.NewClusterClient(redis.ClusterOptions{Addrs: cluster.Addrs()})
+	client := redisserver.NewClusterClient(redis.ClusterOptions{Addrs: cluster.Addrs()}, redisstore.DefaultTimeout)
 	client.OnNewNode(func(node *redis.Client) { haveSettings(t, node) })
 	master, _ := owner(t, cluster, user.Subject)
+	opened, err := redisstore.Open(redis.UniversalOptions{Addrs: cluster.Addrs(), ReadTimeout: redistest.Patience})
+	must(t, err)
+	if atLast(t, storecall.New(opened).Take); opened.Shard(user) == "" {
+		t.Error("of several addresses Open makes no Cluster")
+	}
+	must(t, opened.Close())
 	givesUpOn(t, cluster.Masters[master], storecall.New(newStore(t, client)))
-	haveSettings(t, redisstore.NewFailoverClient(redis.FailoverOptions{MasterName: "m", SentinelAddrs: cluster.Addrs()}))
+	haveSettings(t, redisserver.NewFailoverClient(redis.FailoverOptions{MasterName: "m", SentinelAddrs: cluster.Addrs()},
+		redisstore.DefaultTimeout))
 }
 
 // A Sentinel that is silent or answers nonsense costs no time and ends no process, as long as another one knows the master.
@@ -124,10 +132,9 @@ func TestAFailoverClientTakesTheFirstSoundSentinel(t *testing.T) {
 		addresses []string
 		want      error
 	}{{[]string{empty, list, silent.Addr().String(), sound}, nil}, {[]string{empty, list}, store.ErrRefused}} {
-		client := redisstore.NewFailoverClient(redis.FailoverOptions{MasterName: "m", SentinelAddrs: c.addresses, Password: "of-the-master",
+		backend, err := redisstore.Open(redis.UniversalOptions{MasterName: "m", Addrs: c.addresses, Password: "of-the-master",
 			SentinelPassword: "of-the-sentinel", DialTimeout: redistest.Patience, ReadTimeout: redistest.Patience,
 			WriteTimeout: redistest.Patience})
-		backend, err := redisstore.Own(client)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -215,7 +222,7 @@ func TestAnOwnClientIsClosedWithTheStore(t *testing.T) {
 			conn, err = (&net.Dialer{}).DialContext(ctx, network, address)
 			return conn, err
 		}}
-	opened, err := redisstore.Open(options)
+	opened, err := redisstore.Open(redis.UniversalOptions{Addrs: []string{options.Addr}, Dialer: options.Dialer})
 	must(t, err)
 	for name, backend := range map[string]*redisstore.Store{"Open": opened, "Own": newStore(t, redis.NewClient(&options))} {
 		must(t, takeOne(backend))

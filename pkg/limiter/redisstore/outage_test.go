@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/layers"
+	redisserver "github.com/limitctl/limitctl/internal/redis"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/internal/tier"
@@ -62,7 +63,8 @@ func TestFailoverWithALocalShare(t *testing.T) {
 		"Sentinel": func(t *testing.T) (redis.UniversalClient, func() error, func() error) {
 			s := redistest.StartSentinel(t)
 			var old *redistest.Process
-			return NewFailoverClient(redis.FailoverOptions{MasterName: redistest.MasterName, SentinelAddrs: s.Addrs()}),
+			options := redis.FailoverOptions{MasterName: redistest.MasterName, SentinelAddrs: s.Addrs()}
+			return redisserver.NewFailoverClient(options, DefaultTimeout),
 				func() (err error) { old, err = s.KillMaster(); return err },
 				func() error { return s.WaitFailover(old) }
 		},

@@ -142,32 +142,9 @@ func (s *Store) Shard(key store.Key) string { return s.lanes.ShardOf(key.Subject
 // Prefix returns what store keys begin with; see [WithPrefix].
 func (s *Store) Prefix() string { return string(s.lanes.Own) }
 
-// DefaultTimeout is how long a client of [NewClient], [NewClusterClient] or
-// [NewFailoverClient] waits for a server, for each of dialing, writing and reading, unless
-// its options say so. It is also the budget of a call on the client of an application; see [WithBudget].
+// DefaultTimeout is how long a client of [Open] waits for a server, for each of dialing, writing and reading, unless its
+// options say so. It is also the budget of a call on the client of an application; see [WithBudget].
 const DefaultTimeout = 250 * time.Millisecond
-
-// NewClient returns a client of one server with settings that fit a limiter, whose answer
-// is of use only while a caller waits for it: a context's deadline is kept, a dead server
-// is dialled once and not five times, nothing is sent twice, and time-outs that options
-// leave out are [DefaultTimeout] instead of several seconds. It asks the server for
-// nothing but what is asked of it. Everything else is as options have it.
-func NewClient(options redis.Options) *redis.Client {
-	return redisserver.NewClient(options, DefaultTimeout)
-}
-
-// NewClusterClient is [NewClient] for a Cluster. A whole call takes no longer than
-// ReadTimeout, even when a slot has moved or a node does not answer.
-func NewClusterClient(options redis.ClusterOptions) *redis.ClusterClient {
-	return redisserver.NewClusterClient(options, DefaultTimeout)
-}
-
-// NewFailoverClient is [NewClient] for the master that Sentinels name. It asks all Sentinels at once for each new
-// connection and takes the first answer, for at most half of DialTimeout. Replicas are never asked, so RouteByLatency,
-// RouteRandomly and ReplicaOnly mean nothing.
-func NewFailoverClient(options redis.FailoverOptions) *redis.Client {
-	return redisserver.NewFailoverClient(options, DefaultTimeout)
-}
 
 // timeoutOf returns how long client waits to read, and 3 s if that is for ever.
 func timeoutOf(client redis.UniversalClient) (read time.Duration) {
@@ -183,10 +160,25 @@ func timeoutOf(client redis.UniversalClient) (read time.Duration) {
 	return read
 }
 
-// Open returns a Store on a client of its own, as [NewClient] makes it of options and [Own]
-// bounds it. Close closes it.
-func Open(options redis.Options, settings ...Option) (*Store, error) {
-	client := NewClient(options)
+// Open returns a Store on a client of its own, bounded as [Own] does; Close closes it. Options with a MasterName are of
+// the master that Sentinels at Addrs name, those with several Addrs or IsClusterMode of a Cluster, and others of one
+// server.
+//
+// The client has settings that fit a limiter, whose answer is of use only while a caller waits for it: a context's
+// deadline is kept, a dead server is dialled once and not five times, nothing is sent twice, and time-outs that options
+// leave out are [DefaultTimeout] instead of several seconds. In a Cluster a whole call takes no longer than ReadTimeout,
+// even when a slot has moved or a node does not answer. All Sentinels are asked at once for each new connection, and the
+// first answer counts, for at most half of DialTimeout. Replicas are never asked.
+func Open(options redis.UniversalOptions, settings ...Option) (*Store, error) {
+	var client redis.UniversalClient
+	switch {
+	case options.MasterName != "":
+		client = redisserver.NewFailoverClient(*options.Failover(), DefaultTimeout)
+	case len(options.Addrs) > 1 || options.IsClusterMode:
+		client = redisserver.NewClusterClient(*options.Cluster(), DefaultTimeout)
+	default:
+		client = redisserver.NewClient(*options.Simple(), DefaultTimeout)
+	}
 	s, err := Own(client, settings...)
 	if err != nil {
 		return nil, errors.Join(err, client.Close())
