@@ -3,7 +3,6 @@ package probe
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/limitctl/limitctl/internal/endpoint"
 	"github.com/limitctl/limitctl/internal/output"
@@ -65,103 +64,47 @@ func allowance(l *store.Limit) string {
 
 // subjects checks that the usage of one subject does not count against another.
 func (e *proof) subjects() Check {
-	c := Check{Name: checkSubjects, Verdict: Unknown, Expected: "another subject is admitted while one is denied",
-		Seen: "no other subject was tried while one was denied"}
-	if !e.canChoose() {
-		c.Moot, c.Seen = true, "all requests are of one subject: there is no {subject} in the request"
-		return c
-	}
-	var all key
-	for _, k := range e.keys {
-		all.events = append(all.events, k.events...)
-	}
-	if f := e.audit(&e.limit, []key{all}, nil).Finding(); f.OverAdmitted > 0 && e.isKept() {
-		c.Verdict, c.Seen = Pass, fmt.Sprintf("%s were admitted each as if there were no others", output.Plural(len(e.keys), "subject"))
-		return c
-	}
-	for i := range e.keys {
-		first := e.keys[i].events[0] // of a new subject
-		for k := range e.keys {
-			if i == k || !exhaustedAt(e.keys[k].events, first) {
-				continue
-			}
-			switch first.Outcome {
-			case endpoint.Allowed:
-				if c.Verdict == Unknown {
-					c.Verdict, c.Seen = Pass, "another subject was admitted while one was denied"
-				}
-			case endpoint.Denied:
-				c.Verdict, c.Seen = Fail, "the first request of another subject was denied while one was over the limit: they share it"
-				return c
-			case endpoint.Failed: // proves nothing
-			}
-		}
+	c := Check{Name: checkSubjects, Verdict: e.apart, Expected: "another subject is admitted while one is denied"}
+	switch {
+	case !e.canChoose():
+		c.Moot, c.Verdict, c.Seen = true, Unknown, "all requests are of one subject: there is no {subject} in the request"
+	case c.Verdict == Pass:
+		c.Seen = "another subject was admitted while one was denied"
+	case c.Verdict == Fail:
+		c.Seen = "the first request of another subject was denied while one was over the limit: they share it"
+	default:
+		c.Verdict, c.Seen = Unknown, "no other subject was tried while one was denied"
 	}
 	return c
-}
-
-// exhaustedAt reports whether a key was denied right before and right after another key's event, or right before it
-// if no event follows.
-func exhaustedAt(events []*Event, other *Event) bool {
-	const soon = 50 * time.Millisecond
-	var before *Event // the last denial
-	for _, event := range events {
-		isBefore := event.Outcome == endpoint.Denied && !event.Answered.After(other.Sent)
-		if isBefore && (before == nil || event.Answered.After(before.Answered)) {
-			before = event
-		}
-	}
-	if before == nil {
-		return false
-	}
-	for _, event := range events {
-		switch {
-		case event.Sent.Before(before.Answered):
-		case !event.Sent.Before(other.Answered):
-			return event.Outcome == endpoint.Denied
-		case event.Outcome != endpoint.Denied:
-			return false
-		}
-	}
-	return other.Sent.Sub(before.Answered) < soon
 }
 
 // recovery checks that used units come back when the limit says so, neither more nor fewer.
 func (e *proof) recovery() Check {
 	c := Check{Name: checkRecovery, Verdict: Unknown, Expected: comesBack(&e.limit),
 		Seen: "the probe did not wait that long, so the period was not checked"}
-	most, latest, out := 0, time.Duration(0), time.Duration(0)
+	most := 0 // requests admitted between two denials
 	for _, k := range e.keys {
-		var denied *Event // the first denial of a wait
-		run := 0          // admitted since the last one
+		var denied *Event
+		run := 0
 		for _, event := range k.events {
 			switch {
 			case denied != nil && event.Sent.Before(denied.Answered): // it can have been decided before
 			case event.Outcome == endpoint.Allowed:
-				if denied != nil && run == 0 {
-					latest = max(latest, event.Sent.Sub(denied.Answered))
-				}
 				run++
-			case event.Outcome == endpoint.Denied && (denied == nil || run > 0):
+			case event.Outcome == endpoint.Denied:
 				if denied != nil {
 					most = max(most, run)
 				}
 				denied, run = event, 0
-			case event.Outcome == endpoint.Denied:
-				out = max(out, event.Sent.Sub(denied.Answered))
 			}
 		}
 	}
+	under, over := e.certain.UnderAdmitted-e.first.UnderAdmitted, e.certain.OverAdmitted-e.first.OverAdmitted
 	switch {
-	case e.certain.UnderAdmitted > e.first.UnderAdmitted && latest == 0:
-		return failed(c, fmt.Sprintf(
-			"denied at first, still denied %s later, and no later request of that subject was admitted", span(out)))
-	case e.certain.UnderAdmitted > e.first.UnderAdmitted:
-		return failed(c, fmt.Sprintf("too late or too little: %s denied that fitted again, up to %s after a denial",
-			output.Plural(int(e.certain.UnderAdmitted-e.first.UnderAdmitted), "unit"), span(out)))
-	case e.certain.OverAdmitted > e.first.OverAdmitted:
-		return failed(c, fmt.Sprintf("too much or too early: %s too many after a denial",
-			output.Plural(int(e.certain.OverAdmitted-e.first.OverAdmitted), "unit")))
+	case under > 0:
+		return failed(c, fmt.Sprintf("too late or too little: %s denied that fitted again", output.Plural(int(under), "unit")))
+	case over > 0:
+		return failed(c, fmt.Sprintf("too much or too early: %s too many after a denial", output.Plural(int(over), "unit")))
 	case most > 0:
 		c.Verdict, c.Seen = Pass, fmt.Sprintf("after a denial and a wait, %s admitted and then one denied", output.Plural(most, "request"))
 	}

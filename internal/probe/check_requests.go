@@ -123,34 +123,42 @@ func (v *verification) fill(subject string) (reached bool, err error) {
 	return reached, err
 }
 
-// other sends a request of another subject while this one is denied, and then requests of this one until it is
-// denied again.
+// other sends the first request of another subject between two denials of this one.
 func (v *verification) other(subject string) error {
 	if !v.canChoose() {
 		return nil
 	}
-	other, err := v.subject()
-	if err != nil {
-		return err
-	}
-	for range 1 + v.meanwhile() {
-		if _, err := v.send(other); err != nil {
+	for range mostTries {
+		if isDenied, err := v.refill(subject); err != nil || !isDenied {
+			return err
+		}
+		other, err := v.subject()
+		if err != nil {
+			return err
+		}
+		first, err := v.send(other)
+		if err != nil {
+			return err
+		}
+		if after, err := v.send(subject); err != nil || after.Outcome == endpoint.Denied && first.Outcome != endpoint.Failed {
+			v.apart = map[endpoint.Outcome]Verdict{endpoint.Allowed: Pass, endpoint.Denied: Fail}[first.Outcome]
 			return err
 		}
 	}
-	_, err = v.exhaust(subject, int(min(v.limit.Capacity()+1, int64(v.requestsLeft()))))
-	return err
+	return nil
 }
 
-// meanwhile is how many units a bucket may get back between two requests of one subject, so that one more request would
-// prove nothing.
-func (v *verification) meanwhile() int {
-	const soon = 50 * time.Millisecond
-	l := &v.limit
-	if !l.Algorithm.HasBurst() {
-		return 0
+// mostRefills bounds the requests for a limit that gives back too fast.
+const mostRefills = 6
+
+// refill uses up what came back to a subject, if its period ended, so that its last request was denied.
+func (v *verification) refill(subject string) (isDenied bool, err error) {
+	for ; v.refills < mostRefills && v.last(subject).Outcome != endpoint.Denied; v.refills++ {
+		if _, err := v.fill(subject); err != nil {
+			return false, err
+		}
 	}
-	return int(min(float64(l.Capacity())/2, 2*soon.Seconds()*float64(l.Count)/l.Period.Seconds()))
+	return v.last(subject).Outcome == endpoint.Denied, nil
 }
 
 // awaitRecovery sends requests until a denied subject is admitted again: right before and after the instants that

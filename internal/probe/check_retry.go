@@ -15,7 +15,7 @@ func (e *proof) retryAfter() Check {
 	c := Check{Name: checkRetryAfter, Verdict: Unknown, Seen: "no request was denied",
 		Expected: "on each denial, in seconds or as a date, not too early and at most 1 s late"}
 	var said headers.Retries
-	apart := e.apart()
+	apart := e.spread()
 	waited, nearest := "", time.Duration(0)
 	for i := range e.keys {
 		events := e.keys[i].events
@@ -61,10 +61,10 @@ func (e *proof) retryAfter() Check {
 	return c
 }
 
-// apart returns the longest wait if denials of one wait name instants that go up and down by more than a second, and 0 if not.
+// spread returns the longest wait if denials of one wait name instants that go up and down by more than a second, and 0 if not.
 // Then the waits are longer on purpose, so that clients do not come back all at once. A wait that is always the same, or in
 // another unit, only moves them one way.
-func (e *proof) apart() (longest time.Duration) {
+func (e *proof) spread() (longest time.Duration) {
 	up, down := false, false
 	for i := range e.keys {
 		var before time.Time

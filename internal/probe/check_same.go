@@ -27,21 +27,15 @@ const mostTries, twoTries = 4, 2
 
 // askOtherwise asks in each other way while a subject is denied, and in the usual way right before and after.
 func (v *verification) askOtherwise(subject string) error {
-	fills := 0
 	for i := range v.config.Same {
 		way, outcome, certain := &v.config.Same[i], wasAdmitted, 0
 		for n := 0; n < mostTries && certain < twoTries && (outcome == wasAdmitted || outcome == wasLetIn); n++ {
-			for v.last(subject).Outcome != endpoint.Denied && fills < mostTries { // its period ended
-				fills++
-				if _, err := v.fill(subject); err != nil {
-					return err
-				}
+			isDenied, err := v.refill(subject)
+			if outcome = wasNever; err == nil && isDenied {
+				outcome, err = v.try(way, subject)
 			}
-			var err error
-			if outcome = wasNever; v.last(subject).Outcome == endpoint.Denied {
-				if outcome, err = v.try(way, subject); err != nil {
-					return err
-				}
+			if err != nil {
+				return err
 			}
 			if outcome == wasLetIn {
 				certain++

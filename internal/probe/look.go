@@ -57,9 +57,8 @@ func (s *Seen) Any() bool { return s.Denial != nil || len(s.Told) > 0 }
 
 const (
 	firstPause = 10 * time.Millisecond
-	// A pause is a part of the time since the first denial, and a greater one after the first sixth of the probe's time: each
-	// denied request may keep the subject out.
-	soonPart, laterPart, patience = 0.2, 0.4, 6
+	// pausePart is how much of the time since the first denial a pause is: each denied request may keep the subject out.
+	pausePart = 0.2
 	// lastRequest is how long before the end the last request is sent.
 	lastRequest = 100 * time.Millisecond
 	// mostReturns is how many returns are waited for.
@@ -217,12 +216,8 @@ func (l *looker) awaitReturn() error {
 // pause returns how long to wait after the last denial of a wait: a growing part of the time since the first, but no longer than that
 // one's Retry-After says, and then as long as the last one's says, since each may begin the wait anew.
 func (l *looker) pause(first, last *Event) time.Duration {
-	now, part := time.Now(), soonPart
-	elapsed := now.Sub(first.Answered)
-	if l.config.MaxTime > 0 && elapsed > l.config.MaxTime/patience {
-		part = laterPart
-	}
-	pause := max(firstPause, time.Duration(float64(elapsed)*part))
+	now := time.Now()
+	pause := max(firstPause, time.Duration(float64(now.Sub(first.Answered))*pausePart))
 	due, told := l.retryAt(first)
 	next, toldAgain := l.retryAt(last)
 	switch {

@@ -151,18 +151,12 @@ func (s *session) sendOne(client endpoint.Client, event Event) (Event, error) {
 	if s.sent.Add(1) > int64(s.config.Quota) {
 		return Event{}, errRequests
 	}
-	before := time.Now()
-	ctx, longest := s.ctx, s.config.Timeout
-	left := s.timeLeft()
-	isLast := longest <= 0 || left < longest
-	if isLast {
-		longest = left
+	before, longest, isLast := time.Now(), s.timeLeft(), true
+	if timeout := s.config.Timeout; timeout > 0 && timeout < longest {
+		longest, isLast = timeout, false
 	}
-	if !isLast || !s.end.IsZero() {
-		var cancel context.CancelFunc
-		ctx, cancel = store.BudgetContext(ctx, longest)
-		defer cancel()
-	}
+	ctx, cancel := store.BudgetContext(s.ctx, longest)
+	defer cancel()
 	if event.Err = client.Send(ctx, event.Subject, 1, &event.Answer); event.Err == nil {
 		return event, nil
 	}

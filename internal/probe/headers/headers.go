@@ -99,20 +99,6 @@ func (f *Family) Tightest() *Limit {
 	return found
 }
 
-// Read reads the header of an answer that came at an instant of this machine's clock. skew is how much the other
-// side's clock is ahead.
-func Read(header http.Header, answered time.Time, skew time.Duration) Reading {
-	r := Reading{RetryAfter: NotTold}
-	there := answered.Add(skew)
-	r.readRetryAfter(header, there)
-	if isKept(header) || !hasPrefix(header, "Ratelimit", "X-Ratelimit") {
-		return r // it belongs to another answer, or says nothing
-	}
-	r.readStructured(header)
-	r.readPlain(header, there)
-	return r
-}
-
 // hasPrefix reports whether a field has a name that begins with one of the prefixes, in Go's canonical form.
 func hasPrefix(header http.Header, prefixes ...string) bool {
 	for name := range header {
@@ -123,16 +109,6 @@ func hasPrefix(header http.Header, prefixes ...string) bool {
 		}
 	}
 	return false
-}
-
-// values returns the values of a field, whose name has Go's canonical form but for RateLimit. It is for every answer
-// of a load test: header.Values would allocate memory for the name.
-func values(header http.Header, name string) []string {
-	key := append(make([]byte, 0, 64), name...)
-	if i := strings.Index(name, "RateLimit"); i >= 0 {
-		key[i+len("Rate")] = 'l'
-	}
-	return header[string(key)]
 }
 
 // isKept reports whether a cache kept the answer for a while.
@@ -191,7 +167,7 @@ const longestWait = 100 * 366 * 24 * time.Hour
 
 // single returns the value of a field that may occur once.
 func (r *Reading) single(header http.Header, name string) (text string, found bool) {
-	values := values(header, name)
+	values := header.Values(name)
 	if len(values) == 0 {
 		return "", false
 	}
@@ -343,7 +319,12 @@ func (s *Retries) Wrong() string {
 
 // ReadAnswer reads all that an answer says about limits. skew is how much the other side's clock is ahead.
 func ReadAnswer(answer *endpoint.Answer, skew time.Duration) Reading {
-	r := Read(answer.Header, answer.Answered, skew)
+	r, there := Reading{RetryAfter: NotTold}, answer.Answered.Add(skew)
+	r.readRetryAfter(answer.Header, there)
+	if !isKept(answer.Header) && hasPrefix(answer.Header, "Ratelimit", "X-Ratelimit") {
+		r.readStructured(answer.Header)
+		r.readPlain(answer.Header, there)
+	}
 	r.readStatuses(answer.Statuses)
 	r.agree()
 	return r

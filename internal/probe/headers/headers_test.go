@@ -80,7 +80,7 @@ func TestDialects(t *testing.T) {
 		{"from a cache", "Age: 5\nX-RateLimit-Limit: 10\nX-RateLimit-Remaining: 9\n", nil},
 		{"none", "Content-Type: text/plain\n", nil},
 	} {
-		r := Read(header(test.lines), readAt, 0)
+		r := readAnswer(header(test.lines), 0)
 		var got []string
 		for i := range r.Families {
 			if len(r.Families[i].Limits) > 0 {
@@ -165,7 +165,7 @@ func TestRetryAfterIsRead(t *testing.T) {
 		{"99999999999999999999", NotTold, "Retry-After: 99999999999999999999 is too great a number of seconds"},
 		{"\x1b[2J", NotTold, `Retry-After: "\x1b[2J" is neither a whole number of seconds nor a date`},
 	} {
-		r := Read(http.Header{"Retry-After": {test.text}}, readAt, 0)
+		r := readAnswer(http.Header{"Retry-After": {test.text}}, 0)
 		if r.RetryAfter != test.want || r.RetryProblem != test.problem {
 			t.Errorf("Retry-After: %q is read as %s, %q; want %s, %q", test.text, r.RetryAfter, r.RetryProblem, test.want, test.problem)
 		}
@@ -185,7 +185,7 @@ func TestTheOtherClockIsTold(t *testing.T) {
 	}
 	h := header("X-RateLimit-Limit: 10\nX-RateLimit-Remaining: 9\nX-RateLimit-Reset: " +
 		strconv.FormatInt(readAt.Add(time.Hour).Unix()+30, 10) + "\n")
-	r := Read(h, readAt, time.Hour)
+	r := readAnswer(h, time.Hour)
 	if got := r.Families[0].Limits[0].Reset; got != 30*time.Second {
 		t.Errorf("a reset by a clock an hour ahead is in %s", got)
 	}
@@ -225,7 +225,7 @@ func FuzzHeaders(f *testing.F) {
 			h.Set(names[0], first)
 			h.Set(names[1], second)
 			h.Set(names[2], third)
-			r := Read(h, readAt, SkewOf(h, readAt, readAt))
+			r := readAnswer(h, SkewOf(h, readAt, readAt))
 			shown := append([]string{r.RetryText, r.RetryProblem}, r.Problems...)
 			for _, family := range r.Families {
 				for _, l := range family.Limits {
@@ -250,4 +250,9 @@ func FuzzHeaders(f *testing.F) {
 			}
 		}
 	})
+}
+
+// readAnswer reads the header of an answer at readAt.
+func readAnswer(h http.Header, skew time.Duration) Reading {
+	return ReadAnswer(&endpoint.Answer{Header: h, Answered: readAt}, skew)
 }

@@ -37,7 +37,7 @@ func (r *Reading) readStructured(header http.Header) {
 
 // joined returns the value of a field whose lines are parts of one list.
 func (r *Reading) joined(header http.Header, name string) (text string, found bool) {
-	values := values(header, name)
+	values := header.Values(name)
 	if len(values) == 0 {
 		return "", false
 	}
@@ -261,7 +261,7 @@ var (
 
 // readNumbers reads the fields that a limit, of which nothing else is known, names.
 func (r *Reading) readNumbers(header http.Header, limit Limit, there time.Time) (_ Limit, policies []Limit, found bool) {
-	if len(values(header, limit.CountField))+len(values(header, limit.LeftField))+len(values(header, limit.ResetField)) == 0 {
+	if len(header.Values(limit.CountField))+len(header.Values(limit.LeftField))+len(header.Values(limit.ResetField)) == 0 {
 		return limit, nil, false
 	}
 	limit.Count, policies = r.readLimitField(header, limit.CountField)
@@ -338,7 +338,7 @@ func (r *Reading) readKong(header http.Header) (limits []Limit) {
 	}
 	for _, period := range kongPeriods {
 		name, left := "X-RateLimit-Limit-"+period.name, "X-RateLimit-Remaining-"+period.name
-		if len(values(header, name))+len(values(header, left)) == 0 {
+		if len(header.Values(name))+len(header.Values(left)) == 0 {
 			continue
 		}
 		limits = append(limits, Limit{name: period.name, Count: r.number(header, name), Window: period.span,
