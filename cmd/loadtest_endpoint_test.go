@@ -233,10 +233,10 @@ func TestStatusesThatMayNotMeanWhatTheySeem(t *testing.T) {
 	}))
 	defer server.Close()
 	for status, want := range map[int]string{
-		302: "every answer was 302 Found, and redirects are not followed",
-		404: "every answer was 404 Not Found, so the limit may not have been asked; are the URL, the method, the headers and the " +
-			"body right? Or if that is how this endpoint denies, add --denied-status 404",
-		503: "503 Service Unavailable counts as an error; if that is how this endpoint denies, add --denied-status 503",
+		302: "20 answers of 302 Found count as allowed; redirects are not followed. If that is how this endpoint denies, add " +
+			"--denied-status 302",
+		404: "20 answers of 404 Not Found count as allowed; are the URL, the method, the headers and the body right? If",
+		503: "20 answers of 503 Service Unavailable count as errors; are the URL,",
 	} {
 		w := newWorld(t)
 		code := Run(context.Background(), []string{"loadtest", fmt.Sprintf("%s/%d?{subject}", server.URL, status), "--limit", "100/1s",

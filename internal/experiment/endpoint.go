@@ -159,9 +159,6 @@ type heard struct {
 
 // reported returns what an answer says about the limit of the run; nil if nothing.
 func (t *endpointTarget) reported(answer *endpoint.Answer) *interval.Reported {
-	if answer.Header.Get("Age") != "" {
-		return nil // it belongs to another answer, which a cache kept
-	}
 	t.once.Do(func() { t.skew = headers.SkewOf(answer.Header, answer.Sent, answer.Answered) })
 	r := headers.ReadAnswer(answer, t.skew)
 	whole := t.judge(answer, &r)
@@ -279,47 +276,33 @@ func (t *endpointTarget) warnings(run *report.Run, seen []int) (all []string) {
 	if other := t.otherLimit(); other != "" {
 		all = append(all, other)
 	}
-	if looks := t.looksDenied(run, seen); looks != "" {
-		all = append(all, looks)
-	}
-	if run.Denied > 0 || len(seen) == 0 || seen[0] < 100 {
-		return all
-	}
-	last := seen[len(seen)-1]
-	hint := fmt.Sprintf("if that is how this endpoint denies, add --denied-status %d", last)
-	switch {
-	case last >= 500 && last < 600: // --denied-status takes no others
-		all = append(all, endpoint.StatusText(last)+" counts as an error; "+hint)
-	case seen[0] >= 300 && last < 400:
-		all = append(all, fmt.Sprintf("every answer was %s, and redirects are not followed", endpoint.StatusText(last)))
-	case len(seen) == 1 && last >= 400:
-		all = append(all, fmt.Sprintf("every answer was %s, so the limit may not have been asked; are the URL, the method, the headers "+
-			"and the body right? Or %s", endpoint.StatusText(last), hint))
+	if odd := t.oddAnswers(run, seen); odd != "" {
+		all = append(all, odd)
 	}
 	return all
 }
 
-// looksDenied says which answers beside those of success may be denials although they count as allowed: those of one status that
-// are enough to explain what was admitted too much.
-func (t *endpointTarget) looksDenied(run *report.Run, seen []int) string {
-	over := run.Audit.Over()
-	if over == 0 || len(seen) == 0 || seen[0] < 200 || seen[0] > 299 {
-		return ""
-	}
-	var denials []string
-	found, most := 0, int64(over)
+// oddAnswers says which answers may be denials although they count as others: all if nothing succeeded, and those of one status
+// that are enough to explain what was admitted too much.
+func (t *endpointTarget) oddAnswers(run *report.Run, seen []int) string {
+	var statuses []string
+	found, most := 0, int64(run.Audit.Over())
 	for _, status := range seen {
-		n := t.statuses[status].Load()
-		switch {
+		switch n := t.statuses[status].Load(); {
 		case t.denies[status].Load():
-			denials = append(denials, strconv.Itoa(status))
-		case status >= 300 && status < 500 && n >= most:
+			statuses = append(statuses, strconv.Itoa(status))
+		case status >= 300 && n >= most && (status < 500 || run.Denied == 0):
 			found, most = status, n
 		}
 	}
-	if found == 0 {
+	isAllowed := found < 500
+	if found == 0 || isAllowed && seen[0] < 300 && run.Audit.Over() == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s of %s count as allowed. If that is how this endpoint denies, add %s", output.Count(most, "answer"),
-		endpoint.StatusText(found), shell.Command("--denied-status", strings.Join(append(denials, strconv.Itoa(found)), ",")))
+	count, mend := map[bool]string{false: "errors", true: "allowed"}[isAllowed], "are the URL, the method, the headers and the body right?"
+	if found < 400 {
+		mend = "redirects are not followed."
+	}
+	return fmt.Sprintf("%s of %s count as %s; %s If that is how this endpoint denies, add %s", output.Count(most, "answer"),
+		endpoint.StatusText(found), count, mend, shell.Command("--denied-status", strings.Join(append(statuses, strconv.Itoa(found)), ",")))
 }

@@ -183,19 +183,17 @@ func (r *loadRun) warnings(run *report.Run, target Description, l *workload) []s
 			run.Limits[i].UnderExplained = true
 		}
 	}
+	doubtful := len(all)
 	if run.Clock != nil && run.Clock.Unreported > 0 {
 		all = append(all, fmt.Sprintf("%s did not say when they were decided; the audit takes the time of their "+
 			"arrival, and may be wrong about them", output.Plural(int(run.Clock.Unreported), "answer")))
-		for i := range run.Limits {
-			run.Limits[i].Doubtful = true
-		}
 	}
 	if n := run.ClockWentBack; n > 0 {
 		all = append(all, fmt.Sprintf("the store's clock went back: %d answers have an earlier time than answers that "+
 			"came before their requests were sent, and the audit may be wrong about them", n))
-		for i := range run.Limits {
-			run.Limits[i].Doubtful = true
-		}
+	}
+	for i := range run.Limits {
+		run.Limits[i].Doubtful = run.Limits[i].Doubtful || len(all) > doubtful
 	}
 	return all
 }
