@@ -108,7 +108,7 @@ func TestTheAlertsPassTheirTests(t *testing.T) {
 	}
 	for _, alert := range alerts {
 		if !bytes.Contains(tests, append([]byte("alertname: "), alert[1]...)) ||
-			!bytes.Contains(page, append([]byte("### "), alert[1]...)) {
+			!bytes.Contains(page, append([]byte("| "), alert[1]...)) {
 			t.Errorf("%s has no test, or the page does not say what to do", alert[1])
 		}
 	}

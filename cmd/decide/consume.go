@@ -229,10 +229,11 @@ func (o *consumeOptions) take(ctx context.Context, backend store.Store) ([]store
 			fmt.Fprintf(o.Env.Err, "limitctl: waiting %s for a turn\n", output.Duration(wait))
 		}
 	}}
-	if o.maxWait != forever {
-		turn.MaxWait = o.maxWait
+	take := func() ([]store.Decision, error) { return turn.TakeWithin(ctx, o.maxWait, o.request.Reqs...) }
+	if o.maxWait == forever {
+		take = func() ([]store.Decision, error) { return turn.Take(ctx, o.request.Reqs...) }
 	}
-	decisions, err := turn.Take(ctx, o.request.Reqs...)
+	decisions, err := take()
 	if errors.Is(err, layers.ErrNotGivenBack) {
 		err = outcome.Partly(err)
 	}

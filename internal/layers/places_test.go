@@ -234,9 +234,7 @@ func TestATurnAtTheEndOfTheWait(t *testing.T) {
 					synctest.Wait()
 				}
 				calls := q.store.calls.Load()
-				patient := w
-				patient.MaxWait = time.Hour - short
-				decisions, err := patient.Take(t.Context(), u)
+				decisions, err := w.TakeWithin(t.Context(), time.Hour-short, u)
 				after, want := time.Since(q.begin), time.Hour
 				if short > 0 {
 					want = 0

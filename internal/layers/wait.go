@@ -27,8 +27,6 @@ var ErrNotGivenBack = errors.New("what was taken was not given back")
 type Waiter struct {
 	// Store decides.
 	Store store.Store
-	// MaxWait is the longest wait for a turn; 0 means as long as the context lasts.
-	MaxWait time.Duration
 	// Bounded: nobody waits whose turn would come too late if all before him stay. So a key's limit bounds how many
 	// wait for it.
 	Bounded bool
@@ -45,7 +43,7 @@ type Waiter struct {
 // Take charges all reqs once they fit together, and returns when the caller may go on: at once, after a wait for its
 // turn, or after the delay of a leaky bucket.
 //
-// A denial is no error: the turn would come after ctx's deadline, or after MaxWait. It comes at once if the store has
+// A denial is no error: the turn would come after ctx's deadline. It comes at once if the store has
 // said so, to this caller or before to an earlier one with the same cost or less. Otherwise it comes at the deadline:
 // if others are still before this caller (their number does not matter, since each of them may leave), or if its turn
 // came just then. A denial behind others says only when to try again. Decisions on limits that were not applied
@@ -55,10 +53,12 @@ type Waiter struct {
 // if the refund fails, it is an [ErrNotGivenBack], too. If it is unknown at the end whether the units were charged,
 // the error is a [store.ErrOutcomeUnknown].
 func (w *Waiter) Take(ctx context.Context, reqs ...store.Request) ([]store.Decision, error) {
-	return w.takeBy(ctx, w.end(ctx), reqs)
+	until, _ := ctx.Deadline()
+	return w.takeBy(ctx, until, reqs)
 }
 
-// TakeWithin is Take with another MaxWait. With 0 it takes at once, but takes nothing from those who wait.
+// TakeWithin is Take with a longest wait instead of a deadline: it interrupts no call of the store. With 0 it takes at
+// once, but nothing from those who wait.
 func (w *Waiter) TakeWithin(
 	ctx context.Context, maxWait time.Duration, reqs ...store.Request,
 ) ([]store.Decision, error) {
@@ -155,8 +155,12 @@ func (w *Waiter) awaitTurn(ctx context.Context, p *waiting) (denial []store.Deci
 		case slept || wait <= 0 || wait > left: // it is there, or the store says that it comes too late
 			return nil, nil
 		default:
-			if w.OnWait != nil {
+			blocked := slices.ContainsFunc(p.last, func(d store.Decision) bool { return isBlocked(&d) })
+			if w.OnWait != nil && !(blocked && p.napped) {
 				w.OnWait(wait)
+			}
+			if p.napped = blocked; blocked {
+				wait = min(wait, blockedNap)
 			}
 			if err := w.sleep(ctx, wait); err != nil {
 				return nil, err
@@ -165,6 +169,9 @@ func (w *Waiter) awaitTurn(ctx context.Context, p *waiting) (denial []store.Deci
 		}
 	}
 }
+
+// blockedNap is how long a caller whom an operator blocks sleeps at most: the block may be revoked.
+const blockedNap = 10 * time.Second
 
 // ask takes p's requests, unless their delay is longer than what is left of the wait. allowed says that they are
 // allowed in time, and charged unless they are Unguarded.
@@ -254,17 +261,6 @@ func tooLate(decisions []store.Decision, left time.Duration) []store.Decision {
 func (w *Waiter) decide(ctx context.Context, op store.Op, reqs []store.Request) ([]store.Decision, error) {
 	decisions := make([]store.Decision, len(reqs))
 	return decisions, w.Store.Decide(context.WithValue(ctx, waitingKey{}, true), op, reqs, decisions)
-}
-
-// end returns the instant at which the wait must end, zero for none.
-func (w *Waiter) end(ctx context.Context) time.Time {
-	until, _ := ctx.Deadline()
-	if w.MaxWait > 0 {
-		if end := w.now().Add(w.MaxWait); until.IsZero() || end.Before(until) {
-			return end
-		}
-	}
-	return until
 }
 
 // left is how long the wait can still be.

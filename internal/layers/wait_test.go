@@ -61,7 +61,6 @@ func TestWhichTurnsAreGivenBack(t *testing.T) {
 	} {
 		ctx, leave := context.WithCancel(t.Context())
 		_, w := newVirtual()
-		w.MaxWait = time.Second
 		used, refunds := int64(4), 0
 		w.Store = &scripted{decide: func(ctx context.Context, op store.Op, decisions []store.Decision) error {
 			if ctx.Err() != nil && op == store.Refund {
@@ -91,7 +90,7 @@ func TestWhichTurnsAreGivenBack(t *testing.T) {
 		}}
 		req := asking("u", "leaky-bucket:10/1h", 1)
 		req.Token = map[bool]string{true: "t"}[test.taken.Repeated]
-		decisions, err := w.Take(ctx, req)
+		decisions, err := w.TakeWithin(ctx, time.Second, req)
 		leave()
 		for _, want := range test.want {
 			if !errors.Is(err, want) {
@@ -102,6 +101,25 @@ func TestWhichTurnsAreGivenBack(t *testing.T) {
 			decisions[0].Used != used) || refunds != test.refunds {
 			t.Errorf("%s: %+v, %v, %d refunds, and %d are used", name, decisions, err, refunds, used)
 		}
+	}
+}
+
+// Who waits for the end of a block goes on soon after it is revoked, and is told of one wait.
+func TestABlockThatIsRevokedEndsAWait(t *testing.T) {
+	v, w := newVirtual()
+	begin, told := v.now, []time.Duration(nil)
+	w.OnWait = func(wait time.Duration) { told = append(told, wait) }
+	w.Store = &scripted{decide: func(_ context.Context, _ store.Op, decisions []store.Decision) error {
+		decisions[0] = store.Decision{Allowed: true}
+		if v.now.Sub(begin) < 15*time.Second {
+			block := &store.Override{Effect: store.OverrideBlock}
+			decisions[0] = store.Decision{RetryAfter: time.Hour, DecidedBy: store.DecidedByOverride, Override: block}
+		}
+		return nil
+	}}
+	decisions, err := w.Take(t.Context(), asking("u", "1/1s", 1))
+	if err != nil || !decisions[0].Allowed || v.now.Sub(begin) != 20*time.Second || len(told) != 1 || told[0] != time.Hour {
+		t.Errorf("%v, %v after %s; told of %s", decisions, err, v.now.Sub(begin), told)
 	}
 }
 
@@ -118,8 +136,7 @@ func TestALeakyTurnAtTheEndOfTheWait(t *testing.T) {
 			if token != "" {
 				decide(t, w.Store, store.Take, req)
 			}
-			w.MaxWait = time.Second - short
-			decisions, err := w.Take(context.Background(), req)
+			decisions, err := w.TakeWithin(context.Background(), time.Second-short, req)
 			after, retry := time.Second, time.Duration(0)
 			if short > 0 {
 				after, retry = 0, short

@@ -3,7 +3,6 @@ package httplimit
 import (
 	"bufio"
 	"context"
-	"io"
 	"net"
 	"net/http"
 	"time"
@@ -79,16 +78,9 @@ func (w *countedWriter) Write(text []byte) (int, error) {
 	return w.ResponseWriter.Write(text)
 }
 
-func (w *countedWriter) ReadFrom(r io.Reader) (int64, error) {
+func (w *countedWriter) Flush() {
 	w.known(http.StatusOK)
-	return io.Copy(w.ResponseWriter, r)
-}
-
-func (w *countedWriter) Flush() { _ = w.FlushError() }
-
-func (w *countedWriter) FlushError() error {
-	w.known(http.StatusOK)
-	return http.NewResponseController(w.ResponseWriter).Flush()
+	_ = http.NewResponseController(w.ResponseWriter).Flush()
 }
 
 func (w *countedWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
