@@ -34,7 +34,8 @@ type logOptions struct {
 
 func (o *logOptions) addFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&o.logFormat, "log-format", "auto", "`FORMAT` of the log: "+strings.Join(trace.FormatNames(), ", "))
+	flags.StringVar(&o.logFormat, "log-format", "auto", "`FORMAT` of the log: "+strings.Join(trace.FormatNames(), ", ")+
+		", or in nginx's own words, such as '$remote_addr [$time_local] \"$request\" $status'")
 	flags.StringVar(&o.timeField, "time-field", "", "`FIELD` that says when a request was (default time)")
 	flags.StringArrayVar(&o.keyFields, "key-field", nil,
 		"`FIELD` that says who is limited; repeat it to limit by several fields together (default ip of an access log, else key)")
@@ -79,7 +80,9 @@ func (o *logOptions) parse(cmd *cobra.Command, candidates []experiment.Candidate
 	}
 	r = &logReading{keyFields: o.keyFields}
 	r.setFile(o.file)
-	if r.from.Format, err = trace.ParseFormat(o.logFormat); err != nil {
+	if strings.Contains(o.logFormat, "$") {
+		r.from.Nginx = o.logFormat
+	} else if r.from.Format, err = trace.ParseFormat(o.logFormat); err != nil {
 		return nil, cli.Usagef("--log-format: %s", err)
 	}
 	if cmd.Flags().Changed("timezone") {

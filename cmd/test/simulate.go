@@ -41,11 +41,13 @@ are out of order. A request that costs more than a limit ever allows at once
 counts as denied.
 
 The fields of an access log are ip, user, time, method, path (without its query
-string), protocol, status, bytes, referer and agent. Fields of nested JSON
-objects are named with dots, such as request.ip. A --limit is by the field ip of
-an access log, and by the field key of other logs; a --policy is by the fields
-that have its attributes' names. Times are RFC 3339, or like those of access
-logs, or numbers since 1970: s, ms, µs or ns by magnitude.
+string), protocol, status, bytes, referer and agent. The variables of another
+--log-format are fields by these names, or by their own, such as
+http_x_api_key. Fields of nested JSON objects are named with dots, such as
+request.ip. A --limit is by the field ip of an access log, and by the field key
+of other logs; a --policy is by the fields that have its attributes' names.
+Times are RFC 3339, or like those of access logs, or numbers since 1970: s, ms,
+µs or ns by magnitude.
 
 --wrap puts the wrappers of a service around a store in memory, by the log's
 clock, and --replicas makes several instances of them, to which requests go in

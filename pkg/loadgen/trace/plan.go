@@ -42,12 +42,20 @@ type plan struct {
 	zone       *time.Location
 	// nested: a field of JSON can be an object, and the time is none of the fields of the plan.
 	nested bool
+	nginx  *nginxFormat // nil for the known formats
 }
 
 // newPlan detects how to read the log that begins with head, and removes a header from it.
 func newPlan(head *chunk, options Options) (*plan, error) {
 	p := &plan{
 		format: options.Format, time: options.Time, cost: options.Cost, costGiven: options.Cost != "", zone: options.Zone,
+	}
+	if options.Nginx != "" {
+		var err error
+		if p.nginx, err = newNginxFormat(options.Nginx); err != nil {
+			return nil, err
+		}
+		p.format = Apache
 	}
 	timeName := options.Time
 	if timeName == "" {
@@ -83,7 +91,9 @@ func newPlan(head *chunk, options Options) (*plan, error) {
 	}
 	switch p.format {
 	case Apache:
-		p.names = ApacheFields()
+		if p.names = ApacheFields(); p.nginx != nil {
+			p.names = p.nginx.names()
+		}
 		if p.time != "time" {
 			return nil, store.Invalidf("the time of an access log is its field \"time\", and %q was asked for", p.time)
 		}
@@ -162,10 +172,12 @@ func (p *plan) ofKey(field string, err error) error {
 }
 
 func (p *plan) newParser() parser {
-	switch p.format {
-	case JSONLines:
+	switch {
+	case p.nginx != nil:
+		return &nginxParser{p.nginx, p}
+	case p.format == JSONLines:
 		return newJSONParser(p)
-	case CSV:
+	case p.format == CSV:
 		return newCSVParser(p)
 	default:
 		return newApacheParser(p)

@@ -65,8 +65,10 @@ const (
 
 // Options say how to read a log.
 type Options struct {
-	// Format is the log's format; [Auto] detects it.
+	// Format is the log's format; [Auto] detects it. Nginx, if set, is its log_format in nginx's own words, in place of a Format:
+	// its variables are fields by their names, or by those of [ApacheFields].
 	Format Format
+	Nginx  string
 	// Time, Key and Cost name the fields with the time, the subject and the cost of a request. For JSON and CSV the
 	// defaults are "time", "key" and "cost", and a line without a cost takes one unit. An access log has a fixed
 	// time, the default key is "ip", and each line takes one unit unless Cost names a field.
