@@ -139,13 +139,9 @@ func whoIsDenied(runs []Run) string {
 		between(func(r *Run) int64 { return r.Denied }), output.Count(runs[0].Requests, "request"))
 }
 
-// alarmsOfRun are what a reader must know before trusting the figures of a run, the worst first. Too few decisions fail it.
-func (d *Document) alarmsOfRun(run int) []finding {
-	var all []finding
-	r, missing := &d.Runs[run], output.Near
-	if d.undecided(run) != "" {
-		missing = output.AtEnd
-	}
+// alarmsOf are what a reader must know before trusting the figures of a run, the worst first. Too few decisions fail it.
+func (d *Document) alarmsOf(run int) (all []finding) {
+	r := &d.Runs[run]
 	add := func(style output.Style, format string, args ...any) {
 		all = append(all, finding{style: style, text: fmt.Sprintf(format, args...)})
 	}
@@ -153,35 +149,17 @@ func (d *Document) alarmsOfRun(run int) []finding {
 		add(output.Near, "%s", untested)
 	}
 	if r.GeneratorLimited {
-		other := "store"
-		if r.Endpoint != nil {
-			other = "endpoint"
-		}
-		add(output.Near, "the load generator was the limit, not the %s: times are upper bounds, throughput is not judged; "+
-			"correctness is", other)
-	}
-	if r.Dropped > 0 {
-		arrivals := r.Requests + r.Dropped
-		add(missing, "%s of %s arrivals were dropped (%s): they could not be sent in time",
-			output.Thousands(r.Dropped), output.Thousands(arrivals), output.Share(r.Dropped, arrivals))
-	}
-	if r.Errors > 0 {
-		unknown := ""
-		if r.Unknown > 0 {
-			unknown = fmt.Sprintf("; %s of them may have been charged all the same", output.Thousands(r.Unknown))
-		}
-		add(missing, "%s ended in an error (%s)%s%s", output.Count(r.Errors, "request"), output.Share(r.Errors, r.Requests),
-			r.timedOut(), unknown)
-		for _, e := range r.ErrorTexts {
-			add(missing, "%s × %s", output.Thousands(e.Count), e.Text)
-		}
-	}
-	if r.Late > 0 && !r.GeneratorLimited {
+		add(output.Near, "the load generator was the limit: times are upper bounds, throughput is not judged; correctness is")
+	} else if r.Late > 0 {
 		add(output.Near, "%s answered more than %s after they were due (%s)",
 			output.Count(r.Late, "request"), output.Duration(fromMS(r.LateAfterMS)), output.Share(r.Late, r.Requests))
 	}
-	if r.Neighbours != nil && r.Neighbours.Denied > 0 {
-		add(output.Near, "others than the noisy key were denied, too: %s", neighboursInWords(r))
+	missing := output.Near
+	if d.undecided(run) != "" {
+		missing = output.AtEnd
+	}
+	for _, e := range r.ErrorTexts {
+		add(missing, "%s × %s", output.Thousands(e.Count), e.Text)
 	}
 	for _, warning := range r.Warnings {
 		add(output.Near, "%s", warning)
@@ -191,19 +169,18 @@ func (d *Document) alarmsOfRun(run int) []finding {
 
 // alarms are those of all runs. One that all of several runs have is about none of them.
 func alarms(d *Document) (all []finding) {
-	common, said := map[finding]int{}, map[finding]bool{}
+	runs := map[finding]int{}
 	for i := range d.Runs {
-		for _, alarm := range d.alarmsOfRun(i) {
-			common[alarm]++
+		for _, alarm := range d.alarmsOf(i) {
+			runs[alarm]++
 		}
 	}
 	for i := range d.Runs {
-		for _, alarm := range d.alarmsOfRun(i) {
-			if common[alarm] < len(d.Runs) {
+		for _, alarm := range d.alarmsOf(i) {
+			if runs[alarm] < len(d.Runs) {
 				alarm.run = d.Runs[i].Title()
 			}
-			if !said[alarm] {
-				said[alarm] = true
+			if !slices.Contains(all, alarm) {
 				all = append(all, alarm)
 			}
 		}
@@ -256,8 +233,9 @@ func figuresOf(r *Run, kind Kind) (all []fact) {
 		add("keys", 0, fmt.Sprintf("%s, %s of them denied at least once (%s)",
 			output.Thousands(r.Keys), output.Thousands(r.KeysDenied), output.Share(r.KeysDenied, r.Keys)))
 	}
-	if r.Neighbours != nil {
-		add("others", 1, neighboursInWords(r))
+	if n := r.Neighbours; n != nil { // was any key but the noisy one denied?
+		add("others", 1, fmt.Sprintf("%s of %s, %s denied", output.Count(n.Allowed+n.Denied, "request"), n.Key,
+			output.Thousands(n.Denied)))
 	}
 	if r.Requests > r.Errors {
 		first := 1
@@ -332,60 +310,43 @@ func answersInWords(f *Run) string {
 	text := fmt.Sprintf("%s: %s allowed (%s), %s denied (%s)", output.Count(f.Requests, "request"),
 		output.Thousands(f.Allowed), output.Share(f.Allowed, f.Requests), output.Thousands(f.Denied), output.Share(f.Denied, f.Requests))
 	if f.Errors > 0 {
-		text += fmt.Sprintf(", %s failed (%s)", output.Thousands(f.Errors), output.Share(f.Errors, f.Requests))
+		text += fmt.Sprintf(", %s failed (%s)%s", output.Thousands(f.Errors), output.Share(f.Errors, f.Requests), f.timedOut())
 	}
-	text += f.timedOut()
+	if f.Unknown > 0 {
+		text += fmt.Sprintf(", %s perhaps charged all the same", output.Thousands(f.Unknown))
+	}
 	if f.Dropped > 0 {
 		text += fmt.Sprintf("; %s dropped", output.Thousands(f.Dropped))
 	}
 	return text
 }
 
-// statusesInWords says how often there was each status.
+// statusesInWords says how often there was each status: "20 × 404 Not Found".
 func statusesInWords(r *Run) string {
 	var parts []string
 	for _, status := range slices.Sorted(maps.Keys(r.Statuses)) {
-		parts = append(parts, fmt.Sprintf("%s × %s", output.Thousands(r.Statuses[status]), statusInWords(status)))
+		n, _ := strconv.Atoi(status) // those of gRPC are words
+		parts = append(parts, strings.TrimSpace(fmt.Sprintf("%s × %s %s", output.Thousands(r.Statuses[status]), status, http.StatusText(n))))
 	}
 	return strings.Join(parts, " · ")
 }
 
-// statusInWords is a status with its name: "200 OK".
-func statusInWords(status string) string {
-	if n, err := strconv.Atoi(status); err == nil && http.StatusText(n) != "" {
-		return status + " " + http.StatusText(n)
-	}
-	return status
-}
-
-// where says how long the run took and on which store: "for 30s on redis://localhost:6379".
-func where(r *Run, kind Kind) string {
-	duration := output.Duration(fromMS(r.DurationMS))
-	if kind == Simulation {
-		return "over " + duration
-	}
-	if r.WarmupMS > 0 {
-		duration += ", of which " + output.Duration(fromMS(r.WarmupMS)) + " to warm up,"
-	}
-	return "for " + duration + " on " + r.Store
-}
-
-// loadInWords is what was sent where.
+// loadInWords is what was sent where: "1000/s over 3 keys, 64 workers, for 30s on redis://localhost:6379".
 func loadInWords(r *Run, kind Kind) string {
-	text := r.Load
+	text, took := r.Load, output.Duration(fromMS(r.DurationMS))
 	if r.Scenario != "" {
 		text = "scenario " + r.Scenario + ": " + text
 	}
 	if r.Workers > 0 && !strings.Contains(r.Load, "worker") {
-		text += fmt.Sprintf(", %s", output.Count(int64(r.Workers), "worker"))
+		text += ", " + output.Count(int64(r.Workers), "worker")
 	}
-	return text + ", " + where(r, kind)
-}
-
-// neighboursInWords says whether any key but the noisy one was denied.
-func neighboursInWords(r *Run) string {
-	n := r.Neighbours
-	return fmt.Sprintf("%s of %s, %s denied", output.Count(n.Allowed+n.Denied, "request"), n.Key, output.Thousands(n.Denied))
+	switch {
+	case kind == Simulation:
+		return text + ", over " + took
+	case r.WarmupMS > 0:
+		took += ", of which " + output.Duration(fromMS(r.WarmupMS)) + " to warm up,"
+	}
+	return text + ", for " + took + " on " + r.Store
 }
 
 // rightInWords is the worst window, as a bar of which ten cells are the limit, and what was wrongly admitted or denied.

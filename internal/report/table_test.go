@@ -50,14 +50,14 @@ func TestTheEndOfARun(t *testing.T) {
 		short: {
 			"FAIL     admitted 10 units too many", "! interrupted", "limit    token-bucket 100/10s (naive)", "load ", "answers ",
 			"fast ", "LIMIT", "hourly sliding-log:1000/1h (shadow)",
-			"! the load generator was the limit, not the store: times are upper bounds,\n  throughput is not judged; correctness is\n",
-			"! and 5 more notes; -v has them\nmore     -v: everything · --html FILE: a page with charts\n",
+			"! the load generator was the limit: times are upper bounds, throughput is not\n  judged; correctness is\n",
+			"! and 3 more notes; -v has them\nmore     -v: everything · --html FILE: a page with charts\n",
 		},
 		verbose: {
-			"FAIL ", "answers ", "keys ", "right    worst window 1.31 × ██████████|████; 10 units over, 0 under\n", "; 417 admitted while over\n", "cost     a decision: 10.4 µs of the server", "TIME ", "MOST DENIED", "user:1 ", "allowed  █",
-			"! the load generator was the limit", "✗ 1,203 of 31,625 arrivals were dropped (3.8%)",
-			"✗ 312 requests ended in an error (1.0%); 12 of them may have been charged all the same",
-			"300 × redis://localhost:6379 did not answer within 2s", "! the server's clock stepped back by 3 ms",
+			"FAIL ", "answers ", ", 12 perhaps charged all the same; 1,203 dropped\n", "keys ",
+			"right    worst window 1.31 × ██████████|████; 10 units over, 0 under\n", "; 417 admitted while over\n",
+			"cost     a decision: 10.4 µs of the server", "TIME ", "MOST DENIED", "user:1 ", "allowed  █",
+			"! the load generator was the limit", "✗ 300 × redis://localhost:6379 did not answer within 2s", "! the server's clock stepped back by 3 ms",
 		},
 	} {
 		at := -1
@@ -175,16 +175,9 @@ func TestTheWarmUpIsDrawn(t *testing.T) {
 
 // The scenario of the noisy neighbour asks whether any other key was denied.
 func TestNeighboursAreToldOf(t *testing.T) {
-	run := Run{Result: loadgen.Result{Requests: 12, Allowed: 5, Denied: 7},
-		Neighbours: &KeyCount{Key: "all others", Allowed: 4, Denied: 1}}
-	const alarm = "! others than the noisy key were denied, too: 5 requests of all others, 1 denied\n"
-	for denied, line := range []string{"others   4 requests of all others, 0 denied\n",
-		"others   5 requests of all others, 1 denied\n"} {
-		run.Neighbours.Denied = int64(denied)
-		d := &Document{Kind: LoadTest, Runs: []Run{run}}
-		got := Printed(Answer{Report: d}, 120)
-		if !strings.Contains(got, line) || strings.Contains(got, alarm) != (denied > 0) {
-			t.Errorf("%d denied:\n%s", denied, got)
-		}
+	d := &Document{Kind: LoadTest, Runs: []Run{{Result: loadgen.Result{Requests: 12, Allowed: 5, Denied: 7},
+		Neighbours: &KeyCount{Key: "all others", Allowed: 4, Denied: 1}}}}
+	if got := Printed(Answer{Report: d}, 120); !strings.Contains(got, "others   5 requests of all others, 1 denied\n") {
+		t.Errorf("%s", got)
 	}
 }
