@@ -37,35 +37,25 @@ func (a Answer) Lines() []any { return output.Lines(a.Document().(*Document).Run
 // Records implements [output.Answer]: a row for each run. What a run does not have is an
 // empty cell.
 func (a Answer) Records() [][]string {
-	columns := columns()
 	records := make([][]string, 1+len(a.Report.Runs))
-	for _, c := range columns {
-		records[0] = append(records[0], c.name)
+	text := func(name string, of func(*Run) string) {
+		records[0] = append(records[0], name)
 		for i := range a.Report.Runs {
-			r, cell := &a.Report.Runs[i], ""
-			if c.text != nil {
-				cell = c.text(r)
-			} else if value, known := r.Value(c.metric); known {
-				cell = float(value)
-			}
-			records[1+i] = append(records[1+i], cell)
+			records[1+i] = append(records[1+i], of(&a.Report.Runs[i]))
 		}
 	}
-	return records
-}
-
-// recordColumn is a column of the records: a metric or another text.
-type recordColumn struct {
-	name, metric string
-	text         func(*Run) string
-}
-
-// columns are those of the records.
-func columns() (all []recordColumn) {
-	text := func(name string, of func(*Run) string) { all = append(all, recordColumn{name: name, text: of}) }
+	metric := func(column, name string) {
+		text(column, func(r *Run) string {
+			value, known := r.Value(name)
+			if !known {
+				return ""
+			}
+			return float(value)
+		})
+	}
 	metrics := func(names ...string) {
 		for _, name := range names {
-			all = append(all, recordColumn{name: name, metric: name})
+			metric(name, name)
 		}
 	}
 	text("algorithm", func(r *Run) string { return r.Algorithm })
@@ -79,15 +69,15 @@ func columns() (all []recordColumn) {
 	text("rate", func(r *Run) string { return float(r.Rate) })
 	text("started_at", func(r *Run) string { return r.StartedAt.Format(time.RFC3339Nano) })
 	metrics("requests", "allowed", "denied", "errors", "unknown", "dropped", "late", "keys")
-	all = append(all, recordColumn{name: "keys_denied", metric: "denied_keys"})
-	text("duration_ms", func(r *Run) string { return whole(r.DurationMS) })
-	all = append(all, recordColumn{name: "throughput_per_s", metric: "throughput"})
+	metric("keys_denied", "denied_keys")
+	text("duration_ms", func(r *Run) string { return float(float64(r.DurationMS)) })
+	metric("throughput_per_s", "throughput")
 	text("generator_limited", func(r *Run) string { return strconv.FormatBool(r.GeneratorLimited) })
 	metrics("worst_window_ratio", "worst_window_units", "over_admitted", "under_admitted", "least_over_admitted",
 		"least_under_admitted", "lies", "limit_reached", "longest_denial_run", "fairness")
 	for _, times := range distributions {
 		for _, figure := range timeFigures {
-			all = append(all, recordColumn{name: times.column + "_" + figure.name + "_us", metric: times.prefix + figure.name})
+			metric(times.column+"_"+figure.name+"_us", times.prefix+figure.name)
 		}
 	}
 	for _, cost := range Costs {
@@ -100,9 +90,7 @@ func columns() (all []recordColumn) {
 		}
 		return strconv.FormatUint(*r.Seed, 10)
 	})
-	return all
+	return records
 }
-
-func whole(n int64) string { return strconv.FormatInt(n, 10) }
 
 func float(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }

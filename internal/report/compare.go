@@ -77,23 +77,23 @@ type figure struct {
 	onRequest bool
 }
 
-// figures are all that is compared, in the order of the table.
+// figures are all that is compared, in the order of the table: first what does not depend on the machine.
 var figures = func() []*figure {
 	const timeResolution, shareResolution = 50, 1.0 // µs, percentage points
 	units := func(f float64) string { return output.Thousands(int64(f)) }
 	micros := func(f float64) string { return output.Micros(int64(f)) }
 	percent := func(f float64) string { return output.Decimal(f) + "%" }
 	all := []*figure{
-		{"p50_us", -1, 0.25, timeResolution, micros, false},
-		{"p99_us", -1, 0.25, timeResolution, micros, false},
 		{"worst_window_ratio", -1, 0, 0, output.Ratio, false},
 		{"over_admitted", -1, 0, 0, units, false},
 		{"under_admitted", -1, 0, 0, units, false},
 		{"fairness", 1, 0.05, 0, output.Decimal, false},
 		{"allowed_percent", 0, 0, shareResolution, percent, false},
 		{"errors_percent", -1, 0, 0, percent, false},
-		{"dropped_percent", -1, 0, shareResolution / 10, percent, false},
 		{"denied_keys_percent", 0, 0, shareResolution, percent, false},
+		{"p50_us", -1, 0.25, timeResolution, micros, false},
+		{"p99_us", -1, 0.25, timeResolution, micros, false},
+		{"dropped_percent", -1, 0, shareResolution / 10, percent, false},
 		{"throughput", 1, 0.05, 0, output.PerSecond, false},
 	}
 	for _, cost := range Costs {

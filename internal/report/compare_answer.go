@@ -53,47 +53,38 @@ func (c *Comparison) Print(p *output.Printer) {
 	}
 	styles := map[Verdict]output.Style{Worse: output.AtEnd, Changed: output.Near}
 	for _, run := range c.Runs {
-		fmt.Fprintln(p.Out)
-		fmt.Fprintln(p.Out, output.Cut(output.Printable(run.Run), max(p.Width, 80)))
+		fmt.Fprintf(p.Out, "\n%s\n", output.Cut(output.Printable(run.Run), max(p.Width, 80)))
 		columns := []output.Column{
 			{Header: "METRIC", Shrinks: 12}, {Header: "BASE", Right: true}, {Header: "NEW", Right: true},
 			{Header: "CHANGE", Right: true, Drops: 1}, {Header: ""},
 		}
 		var rows [][]output.Cell
-		for _, d := range run.Differences {
-			word := string(d.Verdict)
-			if d.Verdict == Same {
-				word = ""
+		for i := range run.Differences {
+			d := &run.Differences[i]
+			row := []output.Cell{{Text: d.name()}, {Text: d.base()}, {Text: d.figure.write(d.New)}, {Text: d.change()}, {}}
+			if d.Verdict != Same {
+				row[4] = output.Cell{Text: string(d.Verdict), Style: styles[d.Verdict]}
 			}
-			rows = append(rows, []output.Cell{
-				{Text: d.name()}, {Text: d.base()}, {Text: d.figure.write(d.New)}, {Text: d.change()},
-				{Text: word, Style: styles[d.Verdict]},
-			})
+			rows = append(rows, row)
 		}
 		p.Table(columns, rows)
 	}
 }
 
-// worse says what became worse, what does not depend on the machine first.
+// worse says what became worse.
 func (c *Comparison) worse() (all []string) {
-	var noisy []string
 	for _, run := range c.Runs {
+		about := ""
+		if len(c.Runs) > 1 {
+			about = run.Run + ": "
+		}
 		for i := range run.Differences {
-			d := &run.Differences[i]
-			text := d.inWords()
-			if len(c.Runs) > 1 {
-				text = run.Run + ": " + text
-			}
-			switch {
-			case d.Verdict != Worse:
-			case d.figure.margin > 0:
-				noisy = append(noisy, text)
-			default:
-				all = append(all, text)
+			if d := &run.Differences[i]; d.Verdict == Worse {
+				all = append(all, about+d.inWords())
 			}
 		}
 	}
-	return append(all, noisy...)
+	return all
 }
 
 // inWords says what the figure is, and what it was.
@@ -154,11 +145,9 @@ func (c *Comparison) JUnit() []byte {
 			if !d.Judged {
 				continue
 			}
-			one := junit.Case{Class: run.Run, Name: d.Metric}
+			one := junit.Case{Class: run.Run, Name: d.Metric, Said: d.inWords()}
 			if d.Verdict == Worse {
-				one.Failed = d.inWords()
-			} else {
-				one.Said = d.inWords()
+				one.Failed, one.Said = one.Said, ""
 			}
 			s.Cases = append(s.Cases, one)
 		}

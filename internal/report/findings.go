@@ -18,7 +18,7 @@ type finding struct {
 	run, text string
 }
 
-func (f finding) mark() string {
+func (f finding) Mark() string {
 	switch f.style {
 	case output.Calm:
 		return "✓"

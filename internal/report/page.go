@@ -38,7 +38,7 @@ type page struct {
 	Reasons                        []string
 	Interrupted, Several           bool
 	Cards                          []card
-	Promises, Warnings, MoreOfThem []pageFinding
+	Promises, Warnings, MoreOfThem []finding
 	Outcomes                       []string // that the charts over time have
 	Runs                           []pageRun
 	Latencies                      *plot
@@ -53,9 +53,6 @@ type card struct {
 	// Within and Beyond are a bar in percent, of which 50 are the limit; both are 0 for none.
 	Within, Beyond float64
 }
-
-// pageFinding is a [finding].
-type pageFinding struct{ Class, Mark, Run, Text string }
 
 // pageRun is a run in the legends, its chart over time, and its figures.
 type pageRun struct {
@@ -77,9 +74,10 @@ type pageCell struct {
 
 var pageClasses = map[output.Style]string{output.Calm: "good", output.Near: "near", output.AtEnd: "bad"}
 
-func (f finding) onPage() pageFinding {
-	return pageFinding{Class: pageClasses[f.style], Mark: f.mark(), Run: shortName(f.run), Text: output.Cut(output.Escape(f.text), 400)}
-}
+// Class, Mark, About and Text are what the page shows of a finding.
+func (f finding) Class() string { return pageClasses[f.style] }
+func (f finding) About() string { return shortName(f.run) }
+func (f finding) Text() string  { return output.Cut(output.Escape(f.text), 400) }
 
 func newPage(d *Document) *page {
 	p := &page{Interrupted: d.Interrupted, Several: len(d.Runs) > 1, Facts: facts(d), Latencies: latencies(d)}
@@ -89,15 +87,9 @@ func newPage(d *Document) *page {
 	for _, reason := range shortened(reasons, mostReasons) {
 		p.Reasons = append(p.Reasons, output.Cut(output.Printable(reason), longestFact))
 	}
-	for _, f := range promises(d, true) {
-		p.Promises = append(p.Promises, f.onPage())
-	}
-	for i, f := range alarms(d) {
-		if i < 3 {
-			p.Warnings = append(p.Warnings, f.onPage())
-		} else {
-			p.MoreOfThem = append(p.MoreOfThem, f.onPage())
-		}
+	p.Promises, p.Warnings = promises(d, true), alarms(d)
+	if most := 3; len(p.Warnings) > most+1 {
+		p.Warnings, p.MoreOfThem = p.Warnings[:most], p.Warnings[most:]
 	}
 	for i := range colors {
 		p.Colors = append(p.Colors, i)

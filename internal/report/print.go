@@ -206,7 +206,7 @@ func (s *screen) labelled(label string, labelStyle, style output.Style, texts ..
 
 // say prints a finding at the margin.
 func (s *screen) say(f finding) {
-	lead, style := s.Paint(f.style, f.mark())+" ", output.Plain
+	lead, style := s.Paint(f.style, f.Mark())+" ", output.Plain
 	if f.style == output.AtEnd {
 		style = f.style
 	}

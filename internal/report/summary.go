@@ -31,10 +31,12 @@ func (a Answer) Markdown() []byte {
 	if len(rows) > 0 {
 		markdown.Table(&b, []string{"", ""}, []bool{false, false}, rows)
 	}
-	runsInMarkdown(d, &b)
+	if len(d.Runs) > 1 {
+		runsInMarkdown(d, &b)
+	}
 	var notes []string
 	for _, f := range append(promises(d, false), alarms(d)...) {
-		notes = append(notes, f.mark()+" "+f.String())
+		notes = append(notes, f.Mark()+" "+f.String())
 	}
 	bullets(&b, notes)
 	if o := d.Origin; o != nil {
@@ -77,26 +79,24 @@ func bullets(b *strings.Builder, texts []string) {
 
 // runsInMarkdown shows the figures of the runs, a row for each.
 func runsInMarkdown(d *Document, b *strings.Builder) {
-	if len(d.Runs) == 0 {
-		return
-	}
 	columns, rows := comparison(d)
 	var header []string
 	var right []bool
 	for _, c := range columns {
 		header, right = append(header, strings.ToLower(c.Header)), append(right, c.Right)
 	}
-	var cells [][]string
-	for _, row := range rows {
-		line := []string{markdown.Code(shortName(row[0].Text))}
-		for _, cell := range row[1:] {
+	cells := make([][]string, len(rows))
+	for i, row := range rows {
+		for j, cell := range row {
 			text := markdown.Text(shortName(cell.Text))
-			if cell.Style == output.AtEnd {
+			switch {
+			case j == 0:
+				text = markdown.Code(shortName(cell.Text))
+			case cell.Style == output.AtEnd:
 				text = "**" + text + "**"
 			}
-			line = append(line, text)
+			cells[i] = append(cells[i], text)
 		}
-		cells = append(cells, line)
 	}
 	markdown.Table(b, header, right, cells)
 }

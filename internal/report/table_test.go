@@ -51,7 +51,7 @@ func TestTheEndOfARun(t *testing.T) {
 			"FAIL     admitted 10 units too many", "! interrupted", "limit    token-bucket 100/10s (naive)", "load ", "answers ",
 			"fast ", "LIMIT", "hourly sliding-log:1000/1h (shadow)",
 			"! the load generator was the limit: times are upper bounds, throughput is not\n  judged; correctness is\n",
-			"! and 3 more notes; -v has them\nmore     -v: everything · --html FILE: a page with charts\n",
+			"! and 4 more notes; -v has them\nmore     -v: everything · --html FILE: a page with charts\n",
 		},
 		verbose: {
 			"FAIL ", "answers ", ", 12 perhaps charged all the same; 1,203 dropped\n", "keys ",
