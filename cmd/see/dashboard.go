@@ -18,7 +18,6 @@ import (
 	"github.com/limitctl/limitctl/internal/dash"
 	"github.com/limitctl/limitctl/internal/dash/live"
 	"github.com/limitctl/limitctl/internal/dash/ui"
-	"github.com/limitctl/limitctl/internal/doctor"
 	"github.com/limitctl/limitctl/internal/operation"
 	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/internal/panics"
@@ -212,31 +211,6 @@ func (o *dashboardOptions) theme() *ui.Theme {
 	return ui.NoColors()
 }
 
-// dashServers are the vitals in the form of the dashboard.
-func dashServers(all []doctor.Vitals) []live.Server {
-	servers := make([]live.Server, len(all))
-	for i, v := range all {
-		servers[i] = live.Server{Name: v.Address, Version: v.Version, Role: v.Role, OpsPerSecond: v.OpsPerSecond,
-			UsedMemory: v.UsedMemory, MaxMemory: v.MaxMemory, RoundTrip: v.RoundTrip}
-		if v.Problem != nil {
-			servers[i].Problem = cli.Message(v.Problem)
-		}
-	}
-	return servers
-}
-
-// unreachable is why no server can be asked, nil if one can.
-func unreachable(all []doctor.Vitals) error {
-	var problems []error
-	for _, v := range all {
-		if v.Problem == nil || !store.IsAway(v.Problem) && !errors.Is(v.Problem, store.ErrRefused) {
-			return nil
-		}
-		problems = append(problems, v.Problem)
-	}
-	return errors.Join(problems...)
-}
-
 // lookEvery is how often the dashboard looks whether another version was published.
 const lookEvery = 5 * time.Second
 
@@ -318,9 +292,12 @@ func (o *dashboardOptions) open(ctx context.Context, options live.Options) (s *s
 		}
 	}
 	if client != nil {
-		options.NodeOf = doctor.NodeOf(client)
-		options.Servers = func(ctx context.Context) []live.Server { return dashServers(doctor.Watch(ctx, client)) }
-		if err := unreachable(doctor.Watch(ctx, client)); err != nil {
+		options.NodeOf = live.NodeOf(client)
+		options.Servers = func(ctx context.Context) []live.Server {
+			all, _ := live.AskServers(ctx, client, cli.Message) // which have their problems
+			return all
+		}
+		if _, err := live.AskServers(ctx, client, cli.Message); err != nil {
 			return nil, err // instead of waiting, since the address may be mistyped
 		}
 	}
