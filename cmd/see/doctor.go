@@ -177,8 +177,7 @@ func (a *doctorAnswer) Records() [][]string {
 		if text, err := json.Marshal(f.Data); err == nil && f.Data != nil {
 			data = string(text)
 		}
-		records = append(records, []string{f.Check, string(f.Status), f.Server, f.Summary, strings.TrimSpace(f.Advice + " " + f.Command),
-			data})
+		records = append(records, []string{f.Check, string(f.Status), f.Server, f.Summary, f.Advice, data})
 	}
 	return records
 }
@@ -238,9 +237,6 @@ func printFinding(p *output.Printer, f doctor.Finding, label string, indent int)
 	}
 	if command != "" { // which is pasted, so the terminal alone may break it
 		lines = append(lines, shell.SetUserBegins+command)
-	}
-	if f.Command != "" {
-		lines = append(lines, f.Command)
 	}
 	arrow := "→ "
 	for _, line := range lines {

@@ -94,7 +94,7 @@ func judgeCluster(c clusterFacts) []Finding {
 	found := []Finding{slots}
 	if len(c.moving) > 0 {
 		found = append(found, Finding{Check: "cluster", Status: Warn,
-			Summary: fmt.Sprintf("%s moving to another master", areSlots(len(c.moving))),
+			Summary: output.Counted(len(c.moving), "slot is", "slots are") + " moving to another master",
 			Advice:  "scans look at them twice; if nobody is resharding, finish it with redis-cli --cluster fix",
 			Data:    map[string]any{"moving_slots": c.moving}})
 	}
@@ -109,13 +109,6 @@ func judgeCluster(c clusterFacts) []Finding {
 // isFailing reports whether a node does not answer, as seen by the reporting node.
 func isFailing(n redisserver.Node) bool {
 	return n.Is("fail") || n.Is("fail?") || n.Is("pfail") || n.Is("noaddr")
-}
-
-func areSlots(n int) string {
-	if n == 1 {
-		return "1 slot is"
-	}
-	return fmt.Sprintf("%d slots are", n)
 }
 
 // fewSentinels is the number of Sentinels below which the failure of one can be too many.
@@ -141,34 +134,31 @@ func judgeSentinels(sentinels []redisserver.SentinelHealth) []Finding {
 		}
 		known, quorum = max(known, s.Known), max(quorum, s.Quorum)
 	}
-	data := map[string]any{"sentinels": known, "quorum": quorum, "asked": len(sentinels), "silent": len(silent)}
-	if len(silent) == len(sentinels) {
-		return []Finding{{Check: "sentinel", Status: Fail, Summary: "no Sentinel answers: " + strings.Join(silent, ", "), Data: data,
-			Advice: "check that the Sentinels run; without them nothing replaces a master that fails"}}
-	}
-	f := Finding{Check: "sentinel", Status: OK, Data: data,
-		Summary: fmt.Sprintf("%s watch the master, and %d have to agree that it is down", output.Plural(known, "Sentinel"), quorum)}
+	f := Finding{Check: "sentinel", Status: OK,
+		Summary: fmt.Sprintf("%s watch the master, and %d have to agree that it is down", output.Plural(known, "Sentinel"), quorum),
+		Data:    map[string]any{"sentinels": known, "quorum": quorum, "asked": len(sentinels), "silent": len(silent)}}
 	switch {
+	case len(silent) == len(sentinels):
+		f.Status, f.Summary = Fail, "no Sentinel answers: "+strings.Join(silent, ", ")
+		f.Advice = "check that the Sentinels run; without them nothing replaces a master that fails"
+		return []Finding{f}
 	case len(noQuorum) > 0:
 		f.Status, f.Summary = Fail, "no failover is possible now: "+strings.Join(noQuorum, "; ")
 		f.Advice = "bring the missing Sentinels back, or lower the quorum with SENTINEL SET; forget those that are gone with SENTINEL RESET"
-	case known < fewSentinels:
+	case known < fewSentinels, quorum > known-1:
 		f.Status = Warn
-		f.Summary += fmt.Sprintf("; with fewer than %d, no failover survives the loss of one", fewSentinels)
-		f.Advice = "run at least three Sentinels, on machines that do not fail together"
-	case quorum > known-1:
-		f.Status = Warn
-		f.Summary += ": all of them, so the loss of one prevents a failover"
-		f.Advice = fmt.Sprintf("lower the quorum to %d with SENTINEL SET MASTER quorum", known/2+1)
+		f.Summary += ": no failover survives the loss of one"
+		f.Advice = fmt.Sprintf("run at least %d Sentinels, on machines that do not fail together, with a quorum of all but one at most",
+			fewSentinels)
 	}
 	found := []Finding{f}
 	if len(down) > 0 {
 		found = append(found, Finding{Check: "sentinel", Status: Fail, Summary: "the master is down, says " + strings.Join(down, ", "),
-			Advice: "look at SENTINEL MASTER and at the Sentinel's log", Data: map[string]any{"down": down}})
+			Advice: "look at SENTINEL MASTER and at the Sentinel's log"})
 	}
 	if len(silent) > 0 {
 		found = append(found, Finding{Check: "sentinel", Status: Warn, Summary: "no answer from " + strings.Join(silent, ", "),
-			Advice: "check that it runs and can be reached from here", Data: map[string]any{"silent": silent}})
+			Advice: "check that it runs and can be reached from here"})
 	}
 	return found
 }
@@ -183,27 +173,19 @@ func (e *examination) isSentinel(ctx context.Context, s *server) (bool, error) {
 	if err != nil {
 		return false, s.alone.Explain(err)
 	}
-	f := Finding{Check: "sentinel", Status: Fail, Summary: "this is a Sentinel, which holds no limits"}
+	f := Finding{Check: "sentinel", Status: Fail, Summary: "this is a Sentinel, which holds no limits",
+		Advice: "give redis+sentinel://HOST:PORT/MASTER"} // for who may not ask it
 	masters, err := s.client.Do(ctx, "sentinel", "masters").Slice()
 	if err != nil && !redisserver.IsReply(err) {
 		return true, s.alone.Explain(err)
 	}
-	var watched, urls []string
+	var urls []string
 	for _, master := range masters {
-		about := redisserver.FieldsOf(master)
-		watched = append(watched, fmt.Sprintf("%s (%s:%s)", about["name"], about["ip"], about["port"]))
-		urls = append(urls, shell.Command("--store", e.sentinelURL(ctx, s, about["name"])))
+		urls = append(urls, shell.Command("--store", e.sentinelURL(ctx, s, redisserver.FieldsOf(master)["name"])))
 	}
-	switch {
-	case err != nil:
-		f.Advice = "give redis+sentinel://HOST:PORT/MASTER; the user lacks the right to SENTINEL MASTERS, which names them"
-	case len(masters) == 0:
-		f.Summary += " and watches no master"
-		f.Advice = "give the address of a server, or of a Sentinel that watches one"
-	default:
-		f.Summary += "; it watches " + strings.Join(watched, ", ")
+	if urls != nil {
 		f.Advice = "give " + strings.Join(urls, " or ")
-		f.Data = map[string]any{"masters": watched, "urls": urls}
+		f.Data = map[string]any{"urls": urls}
 	}
 	e.add(s, f)
 	return true, nil

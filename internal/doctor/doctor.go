@@ -34,8 +34,6 @@ type Finding struct {
 	Summary string `json:"summary"`
 	// Advice says what to do.
 	Advice string `json:"advice,omitempty"`
-	// Command is a shell command that does it.
-	Command string `json:"command,omitempty"`
 	// Data has the numbers and names of the summary.
 	Data map[string]any `json:"data,omitempty"`
 }

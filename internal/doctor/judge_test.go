@@ -268,9 +268,9 @@ func TestSentinels(t *testing.T) {
 	silent := change(func(s *redisserver.SentinelHealth) { s.Problem = errors.New("no answer in time") })
 	checkVerdicts(t, []verdictTest{
 		{"fine", judgeSentinels([]redisserver.SentinelHealth{fine})[0], OK, "3 Sentinels watch the master, and 2 have to agree", ""},
-		{"two", judgeSentinels([]redisserver.SentinelHealth{{Known: 2, Quorum: 1}})[0], Warn, "fewer than 3", "at least three Sentinels"},
+		{"two", judgeSentinels([]redisserver.SentinelHealth{{Known: 2, Quorum: 1}})[0], Warn, "no failover survives", "at least 3 Sentinels"},
 		{"all must agree", judgeSentinels([]redisserver.SentinelHealth{{Known: 3, Quorum: 3}})[0], Warn,
-			"the loss of one prevents a failover", "quorum to 2"},
+			"no failover survives the loss of one", "quorum of all but one"},
 		{"no quorum", change(func(s *redisserver.SentinelHealth) { s.NoQuorum = "2 usable Sentinels" })[0], Fail,
 			"no failover is possible now: 10.0.0.1:26379",
 			"SENTINEL RESET"},

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -126,22 +127,22 @@ const largeBackups = 1 << 30
 
 // JudgeLocal judges the files on this machine, which undo resets and record who did what.
 func JudgeLocal(l LocalFiles) Finding {
-	f := Finding{Check: "local", Status: OK, Data: map[string]any{"directory": l.Directory, "backups": l.Backups,
+	f := Finding{Check: "local", Status: Warn, Data: map[string]any{"directory": l.Directory, "backups": l.Backups,
 		"backup_bytes": l.BackupBytes}}
+	place := output.Printable(l.Directory)
 	switch {
 	case l.Directory == "":
-		f.Status, f.Summary = Warn, "no place for the audit log and backups: neither XDG_STATE_HOME nor HOME is set"
+		f.Summary = "no place for the audit log and backups: neither XDG_STATE_HOME nor HOME is set"
 		f.Advice = "set one of them; without it a reset needs --backup FILE"
-		return f
 	case l.Problem != nil:
-		f.Status, f.Summary = Warn, "the files in "+output.Printable(l.Directory)+" cannot be looked at: "+oneLine(l.Problem)
+		f.Summary = "the files in " + place + " cannot be looked at: " + oneLine(l.Problem)
 		f.Advice = "without that directory a reset cannot be undone: look at its rights"
-		return f
-	}
-	f.Summary = fmt.Sprintf("%s: %s of %s", output.Printable(l.Directory), output.Plural(l.Backups, "backup"), output.Bytes(l.BackupBytes))
-	if l.BackupBytes >= largeBackups {
-		f.Status = Warn
+	default:
+		f.Summary = fmt.Sprintf("%s: %s of %s", place, output.Plural(l.Backups, "backup"), output.Bytes(l.BackupBytes))
 		f.Advice = "delete old backups with limitctl undo --prune 90d"
+		if l.BackupBytes < largeBackups {
+			f.Status, f.Advice = OK, ""
+		}
 	}
 	return f
 }
@@ -175,15 +176,102 @@ func judgeTransport(t redisserver.Transport, nodes []string, redact func(string)
 	}
 	slices.Sort(far)
 	far = slices.Compact(far)
-	shown := far
-	if len(shown) > mostFarShown {
-		shown = append(slices.Clone(far[:mostFarShown]), output.Plural(len(far)-mostFarShown, "other"))
+	shown := strings.Join(far[:min(mostFarShown, len(far))], ", ")
+	if more := len(far) - mostFarShown; more > 0 {
+		shown += " and " + output.Plural(more, "other")
 	}
 	return []Finding{{Check: "transport", Status: Warn,
-		Summary: "the password goes unencrypted to " + strings.Join(shown, ", ") + ": anybody in between can read it",
+		Summary: "the password goes unencrypted to " + shown + ": anybody in between can read it",
 		Advice: "have the server speak TLS and write rediss in place of redis in its URL (docs/redis.md), " +
 			"or connect by a tunnel that ends on this machine",
 		Data: map[string]any{"tls": false, "password_unencrypted_to": far}}}
 }
 
 const mostFarShown = 3
+
+const pings = 100
+
+// ping returns how long each ping takes. The first, which may have to connect, does not count.
+func (e *examination) ping(ctx context.Context, s *server) ([]time.Duration, error) {
+	times := make([]time.Duration, 0, pings)
+	for i := range pings + 1 {
+		begun := time.Now()
+		err := s.client.Ping(ctx).Err()
+		if err != nil && !redisserver.LacksRight(err) { // a refusal takes as long
+			return nil, err
+		}
+		if i > 0 {
+			times = append(times, time.Since(begun))
+		}
+	}
+	return times, nil
+}
+
+// eachServer examines each server by itself.
+func (e *examination) eachServer(ctx context.Context, servers []*server) error {
+	for _, s := range servers {
+		config, err := e.config(ctx, s)
+		if err != nil {
+			return err
+		}
+		about, err := s.alone.Info(s.client.Info(ctx))
+		if err != nil && !redisserver.IsReply(err) {
+			return err
+		}
+		if err != nil {
+			e.cannotLook(s, "version", "info", err)
+		} else {
+			e.add(s, judgeInfo(about, config)...)
+		}
+		if err := e.rights(ctx, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// config returns settings that are not in INFO; none without the right.
+func (e *examination) config(ctx context.Context, s *server) (redisserver.Info, error) {
+	config := redisserver.Info{}
+	for _, name := range []string{"save", "stop-writes-on-bgsave-error", "min-replicas-to-write"} {
+		values, err := s.client.ConfigGet(ctx, name).Result()
+		if err != nil && !redisserver.IsReply(err) {
+			return nil, err
+		}
+		if err != nil {
+			e.cannotLook(s, "settings", "config|get", err)
+			return config, nil
+		}
+		for name, value := range values {
+			config[name] = s.alone.RedactField(value)
+		}
+	}
+	return config, nil
+}
+
+// clocks asks each server for its time, and uses the fastest answer.
+func (e *examination) clocks(ctx context.Context, servers []*server) error {
+	const samples = 10
+	var skews []skew
+	for _, s := range servers {
+		best := skew{server: cmp.Or(s.name, "server"), off: -1}
+		for range samples {
+			begun := e.Now()
+			theirs, err := s.client.Time(ctx).Result()
+			took := e.Now().Sub(begun)
+			if err != nil && !redisserver.IsReply(err) {
+				return err
+			}
+			if err != nil {
+				e.cannotLook(s, "clock", "time", err)
+				return nil
+			}
+			if off := took / 2; best.off < 0 || off < best.off {
+				best.off, best.ahead = off, theirs.Sub(begun.Add(off))
+			}
+		}
+		skews = append(skews, best)
+	}
+	e.report.add(judgeClocks(skews))
+	return nil
+}

@@ -31,21 +31,20 @@ func examineTables(ctx context.Context, backend store.Store) (found []Finding, e
 			found = append(found, judgePublished(v, processes, err))
 		}
 	}
-	if table, has := admin.TablesOf(backend); has {
-		denials, err := table.Denials(ctx, admin.DenialMinutes)
-		if store.IsAway(err) {
-			return found, err
-		}
-		found = append(found, judgeDenials(&denials, err))
+	table, has := admin.TablesOf(backend)
+	if !has {
+		return found, nil
 	}
-	if table, has := admin.TablesOf(backend); has {
-		overrides, _, err := table.Overrides(ctx)
-		if store.IsAway(err) {
-			return found, err
-		}
-		found = append(found, judgeOverrides(overrides, err))
+	denials, err := table.Denials(ctx, admin.DenialMinutes)
+	if store.IsAway(err) {
+		return found, err
 	}
-	return found, nil
+	overrides, _, overridesErr := table.Overrides(ctx)
+	found = append(found, judgeDenials(&denials, err))
+	if store.IsAway(overridesErr) {
+		return found, overridesErr
+	}
+	return append(found, judgeOverrides(overrides, overridesErr)), nil
 }
 
 // unread returns the finding that something beside the limits cannot be read. The finding of the rights says which
@@ -89,18 +88,12 @@ func judgeDenials(d *admin.Denials, err error) Finding {
 	total := d.Total()
 	f := Finding{Check: "denials", Status: OK, Data: map[string]any{"keys": len(d.Rows), "denied": total, "others": d.Others,
 		"lost": d.Lost}}
+	f.Summary = fmt.Sprintf("%s in the last hour, of %s; limitctl denials shows them", output.Plural(total, "denial"),
+		output.Plural(len(d.Rows), "key"))
 	switch {
 	case total == 0:
 		f.Status, f.Summary = Unknown, "none was counted in the last hour"
-		return f
-	default:
-		f.Summary = fmt.Sprintf("%s in the last hour, of %s", output.Plural(total, "denial"), output.Plural(len(d.Rows), "key"))
-	}
-	if d.Others > 0 {
-		f.Summary += fmt.Sprintf(", and %s of keys that are not told apart", output.Thousands(d.Others))
-	}
-	f.Summary += "; limitctl denials shows them"
-	if d.Lost {
+	case d.Lost:
 		f.Status = Warn
 		f.Summary += "; some are not counted"
 		f.Advice = "it is not known what became of a write: look for time-outs between services and the store"
@@ -133,9 +126,8 @@ func judgeOverrides(overrides []store.Override, err error) Finding {
 		output.Printable(first.ID), output.Duration(first.Left.Truncate(time.Second)))
 	if len(sweeping) > 0 {
 		f.Status = Warn
-		f.Summary = fmt.Sprintf("%s everybody: %s; %s in force", "an override blocks or exempts",
-			output.Printable(strings.Join(sweeping, ", ")),
-			output.Plural(len(overrides), "override"))
+		f.Summary = fmt.Sprintf("an override blocks or exempts everybody: %s; %s in force",
+			output.Printable(strings.Join(sweeping, ", ")), output.Plural(len(overrides), "override"))
 		f.Advice = "see limitctl override list, and revoke it with limitctl override revoke ID unless it is meant"
 		f.Data["of_everybody"] = sweeping
 	}
