@@ -42,15 +42,6 @@
 //
 //	limits, err := limiter.New(store, limiter.Breaker{}, limiter.FailLocal(0.25), limiter.Overrides{})
 //
-// # Costs that are known later
-//
-// [Limiter.Reserve] charges an estimate, and [Reservation.Settle] replaces it with the real cost. Another process
-// can settle with [Limiter.Resume].
-//
-// # Packages
-//
-//   - httplimit limits HTTP requests: middleware for net/http.
-//   - policyfile decides by a file, limitctl.yaml, which `limitctl` validates and simulates.
-//   - policy has the limits of such a file as Go values.
-//   - store is for authors of stores and of operators' tools, and storetest tests a store by the laws.
+// Package httplimit limits HTTP requests, policyfile decides by a file that `limitctl` validates, and store is for
+// authors of stores and of operators' tools.
 package limiter

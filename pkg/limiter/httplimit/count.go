@@ -45,8 +45,8 @@ func (m *Middleware) count(r *http.Request, o *Outcome, status int) {
 // one, it fails.
 type countedWriter struct {
 	http.ResponseWriter
-	end      func(status int)
-	panicked bool // the handler has not returned
+	end    func(status int)
+	status int // if the handler writes nothing
 }
 
 func (w *countedWriter) known(status int) {
@@ -54,14 +54,6 @@ func (w *countedWriter) known(status int) {
 		w.end = nil
 		end(status)
 	}
-}
-
-// ended is called when the handler has returned or panicked.
-func (w *countedWriter) ended() {
-	if w.panicked {
-		w.known(http.StatusInternalServerError)
-	}
-	w.known(http.StatusOK)
 }
 
 func (w *countedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -18,11 +18,8 @@
 // X-RateLimit-* (see [Headers]), and the handler gets the decision from [OutcomeOf]. A request over a limit
 // gets the status 429, Retry-After, and a body of the type application/problem+json.
 //
-// Policy and rule can also come from the file that the command limitctl validates; see the
-// example of a file.
-//
-// Behind a proxy all requests come from the proxy's address. Name the proxies in [Clients].Trusted: then the client
-// is the address that they report. Reports of others are ignored.
+// Policy and rule can also come from the file that the command limitctl validates; see the example of a file. Behind
+// a proxy all requests come from its address, unless [Clients].Trusted names it.
 //
 // A request without an attribute that a limit needs, or with several different values of it, gets the status 400.
 // If it were let through, leaving out a field would be a way around the limit. If a service has users without a

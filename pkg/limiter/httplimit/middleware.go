@@ -221,10 +221,10 @@ func (m *Middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 		return
 	}
 	if m.options.CountIf != nil && store.AllAllowed(o.decisions) {
-		counted := &countedWriter{ResponseWriter: w, end: func(status int) { m.count(r, o, status) }, panicked: true}
-		defer counted.ended()
+		counted := &countedWriter{w, func(status int) { m.count(r, o, status) }, http.StatusInternalServerError}
+		defer func() { counted.known(counted.status) }()
 		m.pass(counted, r, o, next)
-		counted.panicked = false
+		counted.status = http.StatusOK // it has not panicked
 		return
 	}
 	m.pass(w, r, o, next)
