@@ -72,7 +72,7 @@ func TestAResetAndItsUndoOutliveTheServer(t *testing.T) {
 				mu.Lock()
 				outages, isTime = 0, when
 				mu.Unlock()
-				stdout, stderr := w.run(t, exitYes, append(args, "--yes", "-o", "jsonl", "--store", "redis://"+g.addr,
+				stdout, stderr := w.run(t, exitYes, append(args, "--yes", "-o", "jsonl", "--store", "redis://"+g.Addr,
 					"--timeout", "1s")...)
 				mu.Lock()
 				defer mu.Unlock()

@@ -5,14 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -25,55 +22,14 @@ import (
 	"github.com/limitctl/limitctl/internal/tier"
 )
 
-// gate lets everything through to a server until it is to close, and then nothing
-// more of what is sent to it.
-type gate struct {
-	addr   string
-	closed chan struct{} // when it has closed
-}
-
-// newGate returns a gate to a server, which closes once isTime says so before
-// something is let through.
-func newGate(t *testing.T, server string, isTime func() bool) *gate {
+// newGate returns a gate to a server until the test ends.
+func newGate(t *testing.T, server string, isTime func() bool) *redistest.Gate {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	g, err := redistest.NewGate(server, isTime)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { listener.Close() })
-	g := &gate{listener.Addr().String(), make(chan struct{})}
-	var once sync.Once
-	go func() {
-		for {
-			client, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			target, err := net.Dial("tcp", server)
-			if err != nil {
-				client.Close()
-				return
-			}
-			go io.Copy(client, target)
-			go func() {
-				defer target.Close()
-				defer client.Close()
-				part := make([]byte, 1<<16)
-				for {
-					n, err := client.Read(part)
-					if err != nil {
-						return
-					}
-					if isTime() {
-						once.Do(func() { close(g.closed) })
-						io.Copy(io.Discard, client) // until it gives up
-						return
-					}
-					target.Write(part[:n])
-				}
-			}()
-		}
-	}()
+	t.Cleanup(g.Close)
 	return g
 }
 
@@ -123,12 +79,12 @@ func TestResetStoppedInTheMiddle(t *testing.T) {
 				cmd.Stdout, cmd.Stderr = &stdout, &stderr
 				return cmd
 			}
-			reset := limitctl(home, g.addr, "reset", "tenant:acme:*", "--yes", "-o", "json", "--reason", "a runaway job", "--timeout", "1s")
+			reset := limitctl(home, g.Addr, "reset", "tenant:acme:*", "--yes", "-o", "json", "--reason", "a runaway job", "--timeout", "1s")
 			if err := reset.Start(); err != nil {
 				t.Fatal(err)
 			}
 			select {
-			case <-g.closed:
+			case <-g.Shut:
 			case <-time.After(time.Minute):
 				t.Error("it deletes nothing")
 			}
@@ -176,7 +132,7 @@ func TestResetStoppedInTheMiddle(t *testing.T) {
 				!strings.Contains(said, fmt.Sprintf(`"changed": %d,`, deleted)):
 				t.Errorf("%d are deleted, it ends with %v and says %s, and the audit log has %+v", deleted, reset.ProcessState, said, run)
 			default:
-				for _, want := range []string{"undo with: limitctl undo ", "interrupted: ", "outcome unknown: redis at " + g.addr,
+				for _, want := range []string{"undo with: limitctl undo ", "interrupted: ", "outcome unknown: redis at " + g.Addr,
 					fmt.Sprintf("%d of %d keys known to be done", deleted, all)} {
 					if !strings.Contains(told, want) {
 						t.Errorf("it does not say %q:\n%s", want, told)
@@ -188,7 +144,7 @@ func TestResetStoppedInTheMiddle(t *testing.T) {
 			over.Store(true)
 			for _, restored := range []int64{deleted, 0} {
 				stdout.Reset()
-				if err := limitctl(home, g.addr, "undo", run.Backup, "--yes", "-o", "jsonl").Run(); err != nil {
+				if err := limitctl(home, g.Addr, "undo", run.Backup, "--yes", "-o", "jsonl").Run(); err != nil {
 					t.Fatalf("%v: %s", err, &stderr)
 				}
 				checkBroughtBack(t, stdout.Bytes(), all, restored)

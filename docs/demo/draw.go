@@ -11,11 +11,14 @@ import (
 	"time"
 )
 
-// colourful: the output is a terminal that shows colours, and the reader wants them.
-var colourful = func() bool {
-	out, err := os.Stdout.Stat()
-	return err == nil && out.Mode()&os.ModeCharDevice != 0 && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
-}()
+// atTerminal: somebody reads along. colourful: in colours.
+var (
+	atTerminal = func() bool {
+		out, err := os.Stdout.Stat()
+		return err == nil && out.Mode()&os.ModeCharDevice != 0
+	}()
+	colourful = atTerminal && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+)
 
 // Of a terminal's own colours, so that they are readable on its background.
 const bold, dim, red, green, yellow = "1", "2", "31", "32", "33"
@@ -33,7 +36,7 @@ func heading(title, about string) {
 
 // pause leaves somebody at a terminal time to read.
 func pause(ctx context.Context) {
-	if colourful {
+	if atTerminal {
 		select {
 		case <-time.After(4 * time.Second):
 		case <-ctx.Done():
@@ -79,7 +82,10 @@ func draw(what, note string, bars []bar) {
 		most = max(most, b.Times)
 	}
 	line := int(cells / most) // the column of the limit
-	fmt.Printf("\n%-26s  %s%s%s\n", what, strings.Repeat(" ", line), in(yellow, "│ the limit"), strings.Repeat(" ", cells-line-1)+note)
+	if note != "" {
+		note = strings.Repeat(" ", cells-line-3) + note
+	}
+	fmt.Printf("\n%-26s  %s%s%s\n", what, strings.Repeat(" ", line), in(yellow, "│ the limit"), note)
 	for _, b := range bars {
 		length := int(math.Round(b.Times * float64(line)))
 		within, over := min(length, line), max(0, length-line)

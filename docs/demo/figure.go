@@ -48,7 +48,7 @@ func (d *demo) figure(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	draw("worst window", "a decision   a key", bars)
+	draw("worst window", "a decision  a key", bars)
 	fmt.Println("A fixed window lets both through, by its definition; buckets go by their burst.")
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter"
@@ -15,24 +16,21 @@ import (
 // attempts is the limit of the first part: at most ten attempts to log in, in any minute.
 var attempts = limiter.Limit{Name: "attempts", Count: 10, Period: time.Minute, Algorithm: limiter.SlidingLog}
 
-// away is how long each call of the store is under way, as if it was in another building.
-const away = 10 * time.Millisecond
+const callers = 64
 
-// countThenAdd is the limiter that many services begin with. Between its two calls others count, too.
+// countThenAdd is the limiter that many services begin with: two calls. While the second is on its way, others count.
 func countThenAdd(ctx context.Context, limits *limiter.Limiter, request limiter.Request) (limiter.Decisions, error) {
-	time.Sleep(away)
 	counted, err := limits.Peek(ctx, request)
 	if err != nil || !counted.Allowed() {
 		return counted, err
 	}
-	time.Sleep(away)
+	time.Sleep(20 * time.Millisecond) // as if the store was in another building
 	_, err = limits.Charge(ctx, request)
 	return counted, err
 }
 
 // take counts and adds in one call.
 func take(ctx context.Context, limits *limiter.Limiter, request limiter.Request) (limiter.Decisions, error) {
-	time.Sleep(away)
 	return limits.Take(ctx, request)
 }
 
@@ -58,8 +56,8 @@ func (d *demo) leak(ctx context.Context) error {
 	}{{"naive", "count, then add: two calls", fails}, {"limitctl", "take: one call", 0}} {
 		url := "http://" + listener.Addr().String() + "/" + p.name + "?account={subject}"
 		saved := p.name + ".json"
-		if err := d.runs(ctx, p.exit, "loadtest", url, "--limit", attempts.Stored().String(), "--workers", "64", "--requests", "500",
-			"--save", saved); err != nil {
+		if err := d.runs(ctx, p.exit, "loadtest", url, "--limit", attempts.Stored().String(), "--workers", strconv.Itoa(callers),
+			"--requests", "500", "--save", saved); err != nil {
 			return err
 		}
 		runs, err := d.runsOf(saved)
@@ -72,9 +70,19 @@ func (d *demo) leak(ctx context.Context) error {
 	return nil
 }
 
-// page answers 200 if decide allows an attempt for the account of the query, and 429 otherwise.
+// page answers 200 if decide allows an attempt for the account of the query, and 429 otherwise. The first callers wait for
+// each other, so that they are together on a slow machine, too.
 func (d *demo) page(decide func(context.Context, *limiter.Limiter, limiter.Request) (limiter.Decisions, error)) http.HandlerFunc {
+	var waiting atomic.Int64
+	together := make(chan struct{})
 	return func(w http.ResponseWriter, r *http.Request) {
+		if waiting.Add(1) == callers {
+			close(together)
+		}
+		select {
+		case <-together:
+		case <-r.Context().Done(): // some callers could not connect
+		}
 		decisions, err := decide(r.Context(), d.limits, attempts.For(r.URL.Path, r.URL.Query().Get("account")))
 		switch {
 		case err != nil:

@@ -18,6 +18,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -72,9 +73,10 @@ type demo struct {
 	limitctl, home string // paths
 	store          string // its URL, as commands have it
 	limits         *limiter.Limiter
-	keys           *redis.Client // of the Redis; nil for a file
-	gate           *gate         // before the Redis; nil for a file
-	ends           []func()      // what close calls, the last first
+	keys           *redis.Client   // of the Redis; nil for a file
+	gate           *redistest.Gate // before the Redis; nil for a file
+	midwayBelow    atomic.Int64    // the number of keys, of a Redis; 0 for never
+	ends           []func()        // what close calls, the last first
 }
 
 func open(limitctl string) (d *demo, err error) {
@@ -119,11 +121,11 @@ func (d *demo) openRedis() (limiter.Store, error) {
 	d.ends = append(d.ends, server.Stop)
 	d.keys = redis.NewClient(&redis.Options{Addr: server.Addr})
 	d.ends = append(d.ends, func() { d.keys.Close() })
-	if d.gate, err = newGate(server.Addr); err != nil {
+	if d.gate, err = redistest.NewGate(server.Addr, d.isMidway); err != nil {
 		return nil, err
 	}
-	d.ends = append(d.ends, d.gate.close)
-	d.store = "redis://" + d.gate.address
+	d.ends = append(d.ends, d.gate.Close)
+	d.store = "redis://" + d.gate.Addr
 	return redisstore.Open(redis.UniversalOptions{Addrs: []string{server.Addr}})
 }
 

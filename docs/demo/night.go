@@ -78,7 +78,6 @@ func (d *demo) night(ctx context.Context) error {
 
 // fill makes the keys of many users of the tenant.
 func (d *demo) fill(ctx context.Context) error {
-	const callers = 64
 	failures := make([]error, callers)
 	var all sync.WaitGroup
 	for c := range callers {
@@ -121,9 +120,7 @@ func (d *demo) killedReset(ctx context.Context) (killed bool, err error) {
 		killed = !cmd.ProcessState.Exited() // but killed
 	case err = <-over:
 	}
-	if d.gate != nil {
-		d.gate.disarm()
-	}
+	d.midwayBelow.Store(0)
 	if killed {
 		fmt.Printf("%s kill -9 %d\n", in(bold, "$"), cmd.Process.Pid)
 		err = nil
@@ -131,12 +128,19 @@ func (d *demo) killedReset(ctx context.Context) (killed bool, err error) {
 	return killed, errors.Join(err, ctx.Err())
 }
 
-// midway returns what is closed when some keys are deleted. Then a Redis gets no more requests of commands until the gate
-// is disarmed. A file goes on, so its reset is over if we are late.
+// isMidway reports whether the gate is to shut.
+func (d *demo) isMidway() bool {
+	below := d.midwayBelow.Load()
+	return below > 0 && d.keys.DBSize(context.Background()).Val() < below
+}
+
+// midway returns what is closed when some keys are deleted. Then the gate passes on no more requests to a Redis. A file
+// goes on, so its reset is over if we are late.
 func (d *demo) midway(ctx context.Context) (<-chan struct{}, error) {
 	if d.gate != nil {
 		all, err := d.keys.DBSize(ctx).Result()
-		return d.gate.arm(func() bool { return d.keys.DBSize(ctx).Val() < all-users/3 }), err
+		d.midwayBelow.Store(all - users/3)
+		return d.gate.Shut, err
 	}
 	begun := make(chan struct{})
 	go func() {
