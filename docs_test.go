@@ -85,14 +85,19 @@ func TestTheDemo(t *testing.T) {
 		t.Fatal(err)
 	}
 	program := filepath.Join(t.TempDir(), "demo")
-	if out, err := exec.Command("go", "build", "-tags", "demo", "-o", program, "./docs/demo").CombinedOutput(); err != nil {
+	build := exec.Command("go", "build", "-tags", "demo", "-o", program, "./docs/demo")
+	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	for _, test := range []struct {
 		name, path  string
 		interrupted bool
 		code        int
-	}{{"redis", os.Getenv("PATH"), false, 0}, {"file", t.TempDir(), false, 0}, {"interrupted", os.Getenv("PATH"), true, 130}} {
+	}{
+		{"redis", os.Getenv("PATH"), false, 0},
+		{"file", t.TempDir(), false, 0},
+		{"interrupted", os.Getenv("PATH"), true, 130},
+	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			temporary, err := os.MkdirTemp("", "") // a short path, for sockets

@@ -40,7 +40,7 @@ type section struct {
 
 var sections = []section{
 	{"prove", proveSection}, {"redis", redisSection}, {"hotkey", hotKeySection}, {"limits", limitsSection},
-	{"start", startSection}, {"serve", serveSection}, {"loadtest", loadtestSection},
+	{"serve", serveSection}, {"loadtest", loadtestSection},
 	{"simulate", simulateSection}, {"reset", resetSection},
 }
 
@@ -61,7 +61,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flags.DurationVar(&p.duration, "duration", 400*time.Millisecond, "how long to measure a cell in each round")
 	names := sectionNames()
 	only := flags.String("only", "", "run one section: "+names)
-	flags.StringVar(&p.beside, "beside", "", "another build of limitctl, to measure in turn by -only start, serve and simulate")
+	flags.StringVar(&p.beside, "beside", "", "another build of limitctl, to measure in turn by -only serve and simulate")
 	peer := flags.String("peer", "", "be one of the processes that are measured")
 	if err := flags.Parse(args); err != nil {
 		return err

@@ -84,7 +84,8 @@ func (m *model) judge(take bool, cost, now int64, d store.Decision) (wrong strin
 		return fmt.Sprintf("allowed is %v", allowed)
 	case d.Used != used || d.Remaining != capacity-used:
 		return fmt.Sprintf("%d are used of %d", used, capacity)
-	case allowed != (d.RetryAfter == 0) || !allowed && (m.used(retry)+cost > capacity || m.used(retry-1)+cost <= capacity):
+	case allowed != (d.RetryAfter == 0),
+		!allowed && (m.used(retry)+cost > capacity || m.used(retry-1)+cost <= capacity):
 		return "a retry is allowed at another microsecond"
 	case m.used(reset) != 0 || d.ResetAfter > 0 && m.used(reset-1) == 0:
 		return "nothing is in use from another microsecond on"
@@ -92,30 +93,41 @@ func (m *model) judge(take bool, cost, now int64, d store.Decision) (wrong strin
 	return ""
 }
 
-// compare sends sequences of random takes and checks to a store, under random limits at random instants, and judges each
-// answer. It returns how many, and how they differ the first time.
-func compare(ctx context.Context, backend store.Store, now *time.Time, kind store.Kind, sequences int) (answers int, wrong string, err error) {
+// randomLimit returns one that is often reached, and sometimes as large as can be.
+func randomLimit(r *rand.Rand, kind store.Kind) (store.Limit, error) {
+	periods := []time.Duration{time.Millisecond, time.Second, time.Minute, 24 * time.Hour,
+		store.MinPeriod * time.Duration(1+r.IntN(1e6))}
+	limit := store.Limit{Algorithm: kind.Algorithm(), Count: 1 + r.Int64N(20), Period: periods[r.IntN(len(periods))]}
+	if r.IntN(4) == 0 {
+		limit.Count = 1 + r.Int64N(limit.Algorithm.MaxCount())
+	}
+	if limit.Algorithm.HasBurst() && r.IntN(2) == 0 {
+		limit.Burst = 1 + r.Int64N(20)
+	}
+	if kind.HasSlices() {
+		limit.Slices = 2 + r.Int64N(59)
+		limit.Period *= time.Duration(limit.Slices)
+	}
+	return limit.Normalize()
+}
+
+// compare sends sequences of random takes and checks to a store whose clock is now, under random limits at random
+// instants, and judges each answer. It returns how many there were until the first that is wrong, and what is.
+func compare(ctx context.Context, backend store.Store, now *time.Time, kind store.Kind, sequences int) (
+	answers int, wrong string, err error) {
+	const day = int64(24 * time.Hour / time.Microsecond)
 	for n := range sequences {
 		r := rand.New(rand.NewPCG(uint64(n), uint64(kind)))
-		periods := []time.Duration{time.Millisecond, time.Second, time.Minute, 24 * time.Hour, store.MinPeriod * time.Duration(1+r.IntN(1e6))}
-		limit := store.Limit{Algorithm: kind.Algorithm(), Count: 1 + r.Int64N(20), Period: periods[r.IntN(len(periods))]}
-		if r.IntN(4) == 0 {
-			limit.Count = 1 + r.Int64N(limit.Algorithm.MaxCount())
-		}
-		if limit.Algorithm.HasBurst() && r.IntN(2) == 0 {
-			limit.Burst = 1 + r.Int64N(20)
-		}
-		if kind.HasSlices() {
-			limit.Slices = 2 + r.Int64N(59)
-			limit.Period *= time.Duration(limit.Slices)
-		}
-		if limit, err = limit.Normalize(); err != nil {
+		limit, err := randomLimit(r, kind)
+		if err != nil {
 			return answers, "", err
 		}
 		m, period := model{limit: limit}, limit.Period.Microseconds()
-		at := time.Date(2026, 3, 29, 0, 0, 0, 0, time.UTC).UnixMicro() + r.Int64N(int64(time.Hour/time.Microsecond))
+		at := time.Date(2026, 3, 29, 0, 0, 0, 0, time.UTC).UnixMicro() + r.Int64N(day)
 		for range 20 {
-			at += []int64{0, 1, r.Int64N(period/limit.Count + 2), r.Int64N(period), period - 1 + r.Int64N(3), r.Int64N(3 * period)}[r.IntN(6)]
+			pauses := []int64{0, 1, r.Int64N(period/limit.Count + 2), r.Int64N(period), period - 1 + r.Int64N(3),
+				r.Int64N(3 * period)}
+			at += pauses[r.IntN(len(pauses))]
 			*now = time.UnixMicro(at)
 			op, cost := store.Take, min(limit.Capacity(), 1+r.Int64N(3))
 			if r.IntN(4) == 0 {
@@ -131,7 +143,8 @@ func compare(ctx context.Context, backend store.Store, now *time.Time, kind stor
 			}
 			answers++
 			if wrong := m.judge(op == store.Take, cost, at, d[0]); wrong != "" {
-				return answers, fmt.Sprintf("%s of %d under %s at %d after %v: %+v, but %s", op, cost, limit, at, m.takes, d[0], wrong), nil
+				return answers, fmt.Sprintf("%s of %d under %s at %d: %+v, but %s, after takes of %v",
+					op, cost, limit, at, d[0], wrong, m.takes), nil
 			}
 		}
 	}
@@ -147,8 +160,9 @@ func proveSection(ctx context.Context, p plan, out io.Writer) error {
 			return err
 		}
 		defer os.RemoveAll(dir)
-		fmt.Fprint(out, "Random takes and checks, under random limits of six algorithms, beside a model that counts in fractions\n"+
-			"(docs/benchmarks/prove.go): allowed, used, remaining, retry after and reset after, to the microsecond.\n\n")
+		fmt.Fprint(out, "Random takes and checks, under random limits of six algorithms, beside a model that counts in\n"+
+			"fractions (docs/benchmarks/prove.go): allowed, used, remaining, retry after and reset after, to\n"+
+			"the microsecond.\n\n")
 		for _, s := range []struct {
 			name string
 			open func(clock func() time.Time) (store.Store, error)

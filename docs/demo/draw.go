@@ -93,8 +93,10 @@ func draw(what, note string, bars []bar) {
 		if over > 0 {
 			colour = red
 		}
-		fmt.Printf("%-26s  %s%s%s%s%s %s  %s\n", b.Title, strings.Repeat("█", within), strings.Repeat(" ", line-within), in(yellow, "│"),
-			in(red, strings.Repeat("█", over)), strings.Repeat(" ", cells-line-over), in(colour, fmt.Sprintf("%.2f ×", b.Times)), b.Note)
+		fmt.Printf("%-26s  %s%s%s%s%s %s  %s\n", b.Title,
+			strings.Repeat("█", within), strings.Repeat(" ", line-within), in(yellow, "│"),
+			in(red, strings.Repeat("█", over)), strings.Repeat(" ", cells-line-over),
+			in(colour, fmt.Sprintf("%.2f ×", b.Times)), b.Note)
 	}
 }
 
@@ -102,7 +104,8 @@ func draw(what, note string, bars []bar) {
 func share(title string, keys, all int, note string) {
 	const cells = 20
 	full := int(math.Round(float64(keys) / float64(all) * cells))
-	fmt.Printf("%-13s  %s%s %6d keys  %s\n", title, strings.Repeat("█", full), in(dim, strings.Repeat("░", cells-full)), keys, note)
+	bar := strings.Repeat("█", full) + in(dim, strings.Repeat("░", cells-full))
+	fmt.Printf("%-13s  %s %6d keys  %s\n", title, bar, keys, note)
 }
 
 // whereToLook says where the code of what was shown is, and what to type next.

@@ -91,7 +91,8 @@ var picture = template.Must(template.New("").Funcs(template.FuncMap{
 <style>
 text { font: 14px ui-sans-serif, system-ui, sans-serif; fill: #1f2328 }
 .note { fill: #59636e; font-size: 13px } .right { text-anchor: end } .title { font-weight: 600; font-size: 16px }
-.bar { fill: #4c8a66 } .beyond { fill: #c93c37 } .over { fill: #c93c37; font-weight: 600 } .line { stroke: #9a6700; stroke-width: 2 }
+.bar { fill: #4c8a66 } .beyond { fill: #c93c37 } .over { fill: #c93c37; font-weight: 600 }
+.line { stroke: #9a6700; stroke-width: 2 }
 @media (prefers-color-scheme: dark) {
 text { fill: #e6edf3 } .note { fill: #9198a1 } .bar { fill: #57ab7a } .beyond { fill: #f47067 } .over { fill: #f47067 }
 .line { stroke: #d4a72c } }
@@ -111,7 +112,9 @@ text { fill: #e6edf3 } .note { fill: #9198a1 } .bar { fill: #57ab7a } .beyond { 
 <text x="752" y="{{y $i | add 15}}" class="note right">{{.Bytes}}</text>
 {{- end}}
 <path d="M402 64V{{bottom . | add 2}}" class="line"/>
-<text x="16" y="{{bottom . | add 24}}" class="note">Of 100 a second. Buckets go by their burst. Redis: its processor’s time for a decision; a key: its memory.</text>
+<text x="16" y="{{bottom . | add 24}}" class="note">
+Of 100 a second. Buckets go by their burst. Redis: its processor’s time for a decision; a key: its memory.
+</text>
 </svg>
 `))
 

@@ -56,23 +56,26 @@ func (d *demo) leak(ctx context.Context) error {
 	}{{"naive", "count, then add: two calls", fails}, {"limitctl", "take: one call", 0}} {
 		url := "http://" + listener.Addr().String() + "/" + p.name + "?account={subject}"
 		saved := p.name + ".json"
-		if err := d.runs(ctx, p.exit, "loadtest", url, "--limit", attempts.Stored().String(), "--workers", strconv.Itoa(callers),
-			"--requests", "500", "--save", saved); err != nil {
+		if err := d.runs(ctx, p.exit, "loadtest", url, "--limit", attempts.Stored().String(),
+			"--workers", strconv.Itoa(callers), "--requests", "500", "--save", saved); err != nil {
 			return err
 		}
 		runs, err := d.runsOf(saved)
 		if err != nil {
 			return err
 		}
-		bars = append(bars, bar{Title: p.title, Times: runs[0].Audit.Worst, Note: strconv.Itoa(runs[0].Allowed) + " got in"})
+		note := strconv.Itoa(runs[0].Allowed) + " got in"
+		bars = append(bars, bar{Title: p.title, Times: runs[0].Audit.Worst, Note: note})
 	}
 	draw("let through", "", bars)
 	return nil
 }
 
-// page answers 200 if decide allows an attempt for the account of the query, and 429 otherwise. The first callers wait for
-// each other, so that they are together on a slow machine, too.
-func (d *demo) page(decide func(context.Context, *limiter.Limiter, limiter.Request) (limiter.Decisions, error)) http.HandlerFunc {
+type decider func(context.Context, *limiter.Limiter, limiter.Request) (limiter.Decisions, error)
+
+// page answers 200 if decide allows an attempt for the account of the query, and 429 otherwise. The first callers wait
+// for each other, so that they are together on a slow machine, too.
+func (d *demo) page(decide decider) http.HandlerFunc {
 	var waiting atomic.Int64
 	together := make(chan struct{})
 	return func(w http.ResponseWriter, r *http.Request) {

@@ -1,7 +1,7 @@
 //go:build demo
 
-// Command demo shows in a minute what limitctl is for, on a Redis of its own if redis-server is installed, and on a file
-// otherwise. `make demo` runs it at the top of the repository:
+// Command demo shows in a minute what limitctl is for, on a Redis of its own if redis-server is installed, and on a
+// file otherwise. `make demo` runs it at the top of the repository:
 //
 //	go run -tags demo ./docs/demo bin/limitctl
 //
@@ -142,7 +142,8 @@ func (d *demo) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd.WaitDelay = 5 * time.Second
 	cmd.Dir, cmd.Stdout, cmd.Stderr = d.home, os.Stdout, os.Stderr
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "LIMITCTL_") })
-	cmd.Env = append(cmd.Env, "LIMITCTL_STORE="+d.store, "HOME="+d.home, "XDG_STATE_HOME="+d.home, "XDG_CONFIG_HOME="+d.home)
+	cmd.Env = append(cmd.Env, "LIMITCTL_STORE="+d.store,
+		"HOME="+d.home, "XDG_STATE_HOME="+d.home, "XDG_CONFIG_HOME="+d.home)
 	return cmd
 }
 
