@@ -161,7 +161,7 @@ func proveSection(ctx context.Context, p plan, out io.Writer) error {
 		}
 		defer os.RemoveAll(dir)
 		fmt.Fprint(out, "Random takes and checks, under random limits of six algorithms, beside a model that counts in\n"+
-			"fractions (docs/benchmarks/prove.go): allowed, used, remaining, retry after and reset after, to\n"+
+			"fractions (prove.go): allowed, used, remaining, retry after and reset after, to\n"+
 			"the microsecond.\n\n")
 		for _, s := range []struct {
 			name string
