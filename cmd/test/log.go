@@ -243,10 +243,6 @@ func logWarnings(g *cli.Globals, log *trace.Trace) []string {
 			g.Warn(fmt.Sprintf("line %d, %q: %s", bad.Number, bad.Excerpt, bad.Reason))
 		}
 	}
-	if log.Twice > 0 {
-		warn("the time zone has the times of %d of %d lines twice, because its clocks are set back; the first of the two is taken",
-			log.Twice, log.Lines)
-	}
 	if log.OutOfOrder > 0 {
 		warn("%d of %d lines were out of order, and were put in order", log.OutOfOrder, log.Lines)
 	}

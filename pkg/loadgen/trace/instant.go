@@ -118,32 +118,12 @@ func parseDate(text []byte) (at store.Instant, zoned, ok bool) {
 func endsDay(at store.Instant) bool { return at/1e6%86400 == 0 }
 
 // inZone returns when the clocks of a zone show what those of UTC show at shown. Of a time that they show twice, because they are set
-// back, it is the first. A time that they never show, because they are set forward, is not ok.
-func inZone(shown store.Instant, zone *time.Location) (at store.Instant, twice, ok bool) {
+// back, it is one of the two. A time that they never show, because they are set forward, is not ok.
+func inZone(shown store.Instant, zone *time.Location) (at store.Instant, ok bool) {
 	s := shown.Time().UTC()
 	t := time.Date(s.Year(), s.Month(), s.Day(), s.Hour(), s.Minute(), s.Second(), s.Nanosecond(), zone)
-	if _, offset := t.Zone(); t.UnixMicro()+int64(offset)*1e6 != int64(shown) {
-		return 0, false, false
-	}
-	t, twice = firstOf(t)
-	return store.Instant(t.UnixMicro()), twice, true
-}
-
-// firstOf returns the first instant at which the clocks of t's zone show what they show at t, and whether there are two.
-func firstOf(t time.Time) (first time.Time, twice bool) {
-	start, end := t.ZoneBounds()
 	_, offset := t.Zone()
-	if !start.IsZero() {
-		_, before := start.Add(-1).Zone()
-		if back := time.Duration(before-offset) * time.Second; t.Sub(start) < back {
-			return t.Add(-back), true
-		}
-	}
-	if !end.IsZero() {
-		_, after := end.Zone()
-		return t, end.Sub(t) <= time.Duration(offset-after)*time.Second
-	}
-	return t, false
+	return store.Instant(t.UnixMicro()), t.UnixMicro()+int64(offset)*1e6 == int64(shown)
 }
 
 // apacheTime is the format of an access log's times, and apacheTimeLength its length.

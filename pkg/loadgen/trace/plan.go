@@ -250,7 +250,7 @@ func (p *plan) instant(text []byte, r *record) (reason string) {
 		return fmt.Sprintf("its time, %q, has no time zone; say which one the times of the log are in", excerpt(text))
 	case ok:
 		leap := string(text[17:19]) == "60"
-		if at, r.twice, ok = inZone(at, p.zone); !ok {
+		if at, ok = inZone(at, p.zone); !ok {
 			return fmt.Sprintf("its time, %q, does not exist in %s, where clocks are set forward past it", excerpt(text), p.zone)
 		}
 		ok = inBounds(at) && (!leap || endsDay(at))

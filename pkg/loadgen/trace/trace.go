@@ -5,10 +5,12 @@
 package trace
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -40,9 +42,6 @@ type Trace struct {
 	// Bad is the number of lines that could not be read, and FirstBad the first few.
 	Bad      int64
 	FirstBad []BadLine
-	// Twice is the number of requests whose times Zone has twice, because its clocks are set back. The first of the
-	// two is taken.
-	Twice int64
 	// OutOfOrder is the number of requests that came after one with a later instant.
 	OutOfOrder int64
 	// Damage says why the log ends early, such as a compressed log that was cut off; empty if it does not. An
@@ -257,7 +256,6 @@ func (m *merger) add(p *parsed) {
 		}
 	}
 	t.Bad += p.bad
-	t.Twice += p.twice
 	t.Lines += p.lines
 	m.skipped += p.lines + p.blank
 	m.costs += p.costs
@@ -279,7 +277,7 @@ func (m *merger) finish() error {
 		return m.plan.unknownField(m.plan.cost)
 	}
 	if t.OutOfOrder > 0 {
-		t.Requests = inOrder(t.Requests)
+		slices.SortStableFunc(t.Requests, func(a, b Request) int { return cmp.Compare(a.At, b.At) })
 	}
 	return nil
 }

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -271,18 +270,6 @@ func TestLinesOutOfOrder(t *testing.T) {
 	}
 	if order.String() != "bedacf" || got.OutOfOrder != 3 {
 		t.Errorf("%s, %d out of order", &order, got.OutOfOrder)
-	}
-	random := rand.New(rand.NewPCG(1, 2))
-	for n := range 200 {
-		requests := make([]Request, 1+n)
-		for i := range requests {
-			requests[i] = Request{store.Instant(random.IntN(1 + n/2)), uint32(i), 1}
-		}
-		want := slices.Clone(requests)
-		slices.SortStableFunc(want, func(a, b Request) int { return int(a.At - b.At) })
-		if got := inOrder(requests); !slices.Equal(got, want) {
-			t.Fatalf("%v, want %v", got, want)
-		}
 	}
 }
 

@@ -12,8 +12,6 @@ import (
 // record is the content of a line.
 type record struct {
 	at store.Instant
-	// twice: the zone of the log has its time twice.
-	twice bool
 	// cost is the text of the cost, nil if there is none.
 	cost []byte
 	// values are the values of the plan's fields, nil if missing. They may point into the line.
@@ -40,7 +38,6 @@ type parsed struct {
 	lines    int64
 	blank    int64
 	costs    int64 // lines with a cost
-	twice    int64 // lines whose times the zone has twice
 }
 
 var parsedPool = sync.Pool{New: func() any { return new(parsed) }}
@@ -94,7 +91,7 @@ func (w *worker) line(p *parsed, line []byte) {
 	}
 	p.lines++
 	r := &w.record
-	r.cost, r.twice = nil, false
+	r.cost = nil
 	clear(r.values)
 	reason := w.parser.parse(line, r)
 	cost := uint32(1)
@@ -110,9 +107,6 @@ func (w *worker) line(p *parsed, line []byte) {
 	if reason != "" {
 		p.addBad(line, reason)
 		return
-	}
-	if r.twice {
-		p.twice++
 	}
 	p.subjects = append(p.subjects, r.encoded...)
 	p.requests, p.ends = append(p.requests, Request{At: r.at, Cost: cost}), append(p.ends, len(p.subjects))
