@@ -175,8 +175,9 @@ func (o Overrides) add(b *builder) error {
 	return b.onceWithTables("Overrides", o.Every, o.Idle)
 }
 
-// DenialLog counts in the store denials per key: `limitctl denials` and the dashboard show that. It writes in the background, and when the limiter is closed. The store
-// has to keep denials, as the stores of this module do. [store.DenialLog] explains the field: Every.
+// DenialLog counts in the store denials per key: `limitctl denials` and the dashboard show that. It writes in the
+// background, and when the limiter is closed. The store has to keep denials, as the stores of this module do.
+// [store.DenialLog] explains the field: Every.
 type DenialLog store.DenialLog
 
 func (o DenialLog) add(b *builder) error {

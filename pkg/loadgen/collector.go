@@ -299,16 +299,6 @@ func (c *collector) addError(err error) {
 	c.errors[text]++
 }
 
-// dropped returns how many requests were dropped so far.
-func (c *collector) dropped() (n int64) {
-	c.dropping.Lock()
-	defer c.dropping.Unlock()
-	for _, drops := range c.drops {
-		n += drops
-	}
-	return n
-}
-
 // result returns the result so far.
 func (c *collector) result(elapsed time.Duration) *Result {
 	r := c.partial

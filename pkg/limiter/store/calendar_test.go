@@ -83,7 +83,8 @@ func TestWindowsOfACalendar(t *testing.T) {
 					time.Unix(0, 0).Add(in.Phase).UTC(), length, begin.Time())
 			}
 			stop, has := in.WindowEnds() // of the first window, which begins with 0, nobody asks
-			if want, _ := time.Parse("2006-01-02T15:04Z07:00", test.end); has != (begin > 0) || has && stop.Format(time.RFC3339) != want.Format(time.RFC3339) {
+			want, _ := time.Parse("2006-01-02T15:04Z07:00", test.end)
+			if has != (begin > 0) || has && stop.Format(time.RFC3339) != want.Format(time.RFC3339) {
 				t.Errorf("%s at %s ends at %s, %v; want %s", test.window, now.Time(), stop.Format(time.RFC3339), has, test.end)
 			}
 		}
