@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/limitctl/limitctl/internal/junit"
-	"github.com/limitctl/limitctl/internal/markdown"
 	"github.com/limitctl/limitctl/internal/output"
 )
 
@@ -156,36 +155,10 @@ func (c *Comparison) JUnit() []byte {
 	return junit.XML(suites...)
 }
 
-// Markdown returns the comparison as a short summary: the verdict, and what differs.
+// Markdown returns the comparison as a summary: the verdict, and what a terminal shows.
 func (c *Comparison) Markdown() []byte {
 	var b strings.Builder
 	Heading(&b, c.Verdict, "comparison of "+output.Count(int64(len(c.Runs)), "run"))
-	bullets(&b, c.Warnings)
-	for _, run := range c.Runs {
-		var rows [][]string
-		same := 0
-		for i := range run.Differences {
-			d := &run.Differences[i]
-			if d.Verdict == Same {
-				same++
-				continue
-			}
-			word := string(d.Verdict)
-			if d.Verdict == Worse {
-				word = "❌ **worse**"
-			}
-			rows = append(rows, []string{
-				markdown.Text(d.name()), markdown.Text(d.figure.write(d.Base)), markdown.Text(d.figure.write(d.New)),
-				markdown.Text(d.change()), word,
-			})
-		}
-		fmt.Fprintf(&b, "%s: %s", markdown.Code(shortName(run.Run)), output.Count(int64(same), "figure")+" the same")
-		if len(rows) == 0 {
-			b.WriteString("\n\n")
-			continue
-		}
-		b.WriteString(", and\n\n")
-		markdown.Table(&b, []string{"metric", "base", "new", "change", ""}, []bool{false, true, true, true, false}, rows)
-	}
+	shown(&b, c)
 	return []byte(b.String())
 }

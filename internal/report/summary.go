@@ -1,6 +1,7 @@
 package report
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,39 +12,29 @@ import (
 	"github.com/limitctl/limitctl/pkg/loadgen"
 )
 
-// Markdown returns the document as a short summary for a pull request or the page of a
-// build: the verdict, what was run, the runs side by side, and the thresholds.
+// Markdown returns the document as a summary for a pull request or the page of a build: the verdict, and all that a
+// terminal of a hundred columns shows.
 func (a Answer) Markdown() []byte {
-	d := a.Report
 	var b strings.Builder
-	_, _, reasons := d.headline()
-	Heading(&b, d.Verdict, a.what(markdown.Code))
-	if d.Interrupted {
-		b.WriteString("**Interrupted: these are the results up to then.**\n\n")
-	}
-	bullets(&b, shortened(reasons, mostReasons))
-	var rows [][]string
-	for _, f := range facts(d) {
-		if f.Name != "command" && f.Name != "made by" { // they are at the end
-			rows = append(rows, []string{f.Name, markdown.Text(f.Text())})
-		}
-	}
-	if len(rows) > 0 {
-		markdown.Table(&b, []string{"", ""}, []bool{false, false}, rows)
-	}
-	if len(d.Runs) > 1 {
-		runsInMarkdown(d, &b)
-	}
-	var notes []string
-	for _, f := range append(promises(d, false), alarms(d)...) {
-		notes = append(notes, f.Mark()+" "+f.String())
-	}
-	bullets(&b, notes)
-	if o := d.Origin; o != nil {
+	a.Report.Judge()
+	Heading(&b, a.Report.Verdict, a.what(markdown.Code))
+	shown(&b, Answer{Report: a.Report, Verbose: true})
+	if o := a.Report.Origin; o != nil {
 		fmt.Fprintf(&b, "<sub>limitctl %s · %s</sub>\n", markdown.Text(shortName(o.Version)),
 			markdown.Code(output.Cut(o.Command, longestFact)))
 	}
 	return []byte(b.String())
+}
+
+// shown writes what a terminal shows of an answer, between fences that are not in it.
+func shown(b *strings.Builder, a output.Answer) {
+	var text bytes.Buffer
+	a.Print(&output.Printer{Out: &text, Width: 100})
+	fence := "```"
+	for strings.Contains(text.String(), fence) {
+		fence += "`"
+	}
+	fmt.Fprintf(b, "%s\n%s%s\n\n", fence, &text, fence)
 }
 
 // what names what a document is of, with the title of a single run as code writes it.
@@ -65,40 +56,6 @@ func (a Answer) Ruling() (verdict Verdict, what string, reasons []string) {
 func Heading(b *strings.Builder, v Verdict, what string) {
 	word := map[Verdict]string{Pass: "✅ PASS", Fail: "❌ FAIL", Inconclusive: "❔ INCONCLUSIVE"}[v]
 	fmt.Fprintf(b, "### %s: %s\n\n", word, what)
-}
-
-// bullets writes texts as a list.
-func bullets(b *strings.Builder, texts []string) {
-	for _, text := range texts {
-		b.WriteString("- " + markdown.Text(output.Cut(output.Printable(text), 400)) + "\n")
-	}
-	if len(texts) > 0 {
-		b.WriteString("\n")
-	}
-}
-
-// runsInMarkdown shows the figures of the runs, a row for each.
-func runsInMarkdown(d *Document, b *strings.Builder) {
-	columns, rows := comparison(d)
-	var header []string
-	var right []bool
-	for _, c := range columns {
-		header, right = append(header, strings.ToLower(c.Header)), append(right, c.Right)
-	}
-	cells := make([][]string, len(rows))
-	for i, row := range rows {
-		for j, cell := range row {
-			text := markdown.Text(shortName(cell.Text))
-			switch {
-			case j == 0:
-				text = markdown.Code(shortName(cell.Text))
-			case cell.Style == output.AtEnd:
-				text = "**" + text + "**"
-			}
-			cells[i] = append(cells[i], text)
-		}
-	}
-	markdown.Table(b, header, right, cells)
 }
 
 // JUnit returns the document as JUnit XML: a suite for each run, and in it a test case for
