@@ -179,7 +179,7 @@ var outcomes = []struct {
 }{
 	{"allowed", func(c *column) int64 { return c.Allowed }},
 	{"denied", func(c *column) int64 { return c.Denied }},
-	{"errors", func(c *column) int64 { return c.Errors }},
+	{"failed", func(c *column) int64 { return c.Errors }},
 	{"dropped", func(c *column) int64 { return c.Dropped }},
 }
 

@@ -63,7 +63,7 @@ var distributions = []struct {
 	{"latency", "latency", "", func(r *Run) *loadgen.Quantiles { return r.Latency }},
 	{"service", "service", "service_", func(r *Run) *loadgen.Quantiles { return r.Service }},
 	{"lag", "schedule_lag", "lag_", func(r *Run) *loadgen.Quantiles { return r.Lag }},
-	{"errors", "error_latency", "error_", func(r *Run) *loadgen.Quantiles { return r.ErrorLatency }},
+	{"failed", "error_latency", "error_", func(r *Run) *loadgen.Quantiles { return r.ErrorLatency }},
 	{"allowed", "allowed_service", "allowed_", func(r *Run) *loadgen.Quantiles { return r.AllowedService }},
 	{"denied", "denied_service", "denied_", func(r *Run) *loadgen.Quantiles { return r.DeniedService }},
 }

@@ -54,11 +54,10 @@ type card struct {
 	Within, Beyond float64
 }
 
-// pageRun is a run in the legends, its chart over time, and its figures.
+// pageRun is a run in the legends, and its chart over time.
 type pageRun struct {
 	Title, Key string
 	OverTime   *plot
-	Facts      []fact // of one of several
 }
 
 type pageTable struct {
@@ -139,7 +138,7 @@ func (p *page) runs(d *Document) {
 		run := pageRun{Title: shortName(r.Title()), Key: fmt.Sprintf("run%d", i%colors), OverTime: overTime(r, d.Kind, most)}
 		of := ""
 		if p.Several {
-			run.Facts, of = figuresOf(r, d.Kind), run.Title
+			of = run.Title
 		}
 		if run.OverTime != nil {
 			for _, shape := range run.OverTime.Shapes {
@@ -156,7 +155,7 @@ func (p *page) runs(d *Document) {
 		p.table("Denied most often", of, columns, rows)
 	}
 	p.Subtitle = strings.Join(titles, " · ")
-	for _, name := range []string{"allowed", "denied", "errors", "dropped", "limit", warmUp} {
+	for _, name := range []string{"allowed", "denied", "failed", "dropped", "limit", warmUp} {
 		if present[name] {
 			p.Outcomes = append(p.Outcomes, name)
 		}

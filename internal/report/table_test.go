@@ -136,22 +136,6 @@ func TestSimulationsAreAboutWhoIsDenied(t *testing.T) {
 	}
 }
 
-func TestRecordsAreRectangular(t *testing.T) {
-	for name, d := range Fixtures() {
-		for i, row := range (Answer{Report: d}).Records() {
-			if want := len(Answer{Report: d}.Records()[0]); len(row) != want {
-				t.Errorf("%s: %d fields in record %d, want %d", name, len(row), i, want)
-			}
-		}
-	}
-}
-
-func TestSparkline(t *testing.T) {
-	if got := sparkline([]int64{0, 1, 50, 99, 100}, 100); got != "·▁▅▇█" && got != "·▁▅██" {
-		t.Errorf("it is %s", got)
-	}
-}
-
 // The warm-up, of which nothing is counted, is no outage.
 func TestTheWarmUpIsDrawn(t *testing.T) {
 	d := OneRun()
