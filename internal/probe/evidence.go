@@ -18,43 +18,28 @@ type key struct{ events, charged []*Event }
 
 // keysOf groups the events by subject. If the requests do not name it, there is one.
 func (v *verification) keysOf() (keys []key) {
-	at := make(map[string]int)
-	canChoose := v.canChoose()
+	var known []string
 	for i := range v.events {
-		subject := ""
-		if canChoose {
-			subject = v.events[i].Subject
+		subject := v.events[i].Subject
+		if !slices.Contains(known, subject) && (v.canChoose() || len(keys) == 0) {
+			known, keys = append(known, subject), append(keys, v.keyOf(subject, ""))
 		}
-		place, known := at[subject]
-		if !known {
-			place = len(keys)
-			at[subject], keys = place, append(keys, key{})
-		}
-		keys[place].add(&v.events[i], "")
-	}
-	for _, k := range keys {
-		slices.SortStableFunc(k.events, func(a, b *Event) int { return a.Sent.Compare(b.Sent) })
 	}
 	return keys
 }
 
-// add adds an event: those in a way, and those in no other, are the key's.
-func (k *key) add(e *Event, way string) {
-	switch {
-	case e.way == "" || e.way == way:
-		k.events = append(k.events, e)
-	case e.Outcome == endpoint.Allowed:
-		k.charged = append(k.charged, e)
-	}
-}
-
-// keyOf returns the events of a subject, with those in a way among them.
+// keyOf returns the events of a subject: those asked in the usual way, and in another if that is not empty.
 func (v *verification) keyOf(subject, way string) (k key) {
 	for i := range v.events {
-		if e := &v.events[i]; !v.canChoose() || e.Subject == subject {
-			k.add(e, way)
+		switch e := &v.events[i]; {
+		case v.canChoose() && e.Subject != subject:
+		case e.way == "" || e.way == way:
+			k.events = append(k.events, e)
+		case e.Outcome == endpoint.Allowed:
+			k.charged = append(k.charged, e)
 		}
 	}
+	slices.SortStableFunc(k.events, func(a, b *Event) int { return a.Sent.Compare(b.Sent) })
 	return k
 }
 

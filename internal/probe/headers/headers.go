@@ -260,10 +260,16 @@ type Findings struct {
 	count map[string]int
 }
 
+// mostKinds bounds what is kept of a server that makes a new mistake in each answer.
+const mostKinds = 32
+
 // Add adds a mistake that so many answers have.
 func (f *Findings) Add(kind string, answers int, format string, args ...any) {
 	if f.first == nil {
 		f.first, f.count = make(map[string]string), make(map[string]int)
+	}
+	if f.count[kind] == 0 && len(f.kinds) >= mostKinds {
+		kind, format, args = "others", "other mistakes", nil
 	}
 	if f.count[kind] == 0 {
 		f.kinds, f.first[kind] = append(f.kinds, kind), fmt.Sprintf(format, args...)

@@ -1,6 +1,7 @@
 package headers
 
 import (
+	"fmt"
 	"net/http"
 	"reflect"
 	"slices"
@@ -255,4 +256,15 @@ func FuzzHeaders(f *testing.F) {
 // readAnswer reads the header of an answer at readAt.
 func readAnswer(h http.Header, skew time.Duration) Reading {
 	return ReadAnswer(&endpoint.Answer{Header: h, Answered: readAt}, skew)
+}
+
+// A server that makes another mistake in each answer fills no memory.
+func TestMistakesAreBounded(t *testing.T) {
+	var found Findings
+	for n := range 1000 {
+		found.AddProblem(fmt.Sprintf("RateLimit-Policy \"%d\" has no q", n))
+	}
+	if texts := found.Texts(); len(texts) != 33 || texts[32] != "other mistakes (and 967 answers more)" {
+		t.Errorf("%d: %q", len(texts), texts[len(texts)-1])
+	}
 }
