@@ -383,7 +383,7 @@ func TestAnAnswerNobodyAskedForIsNotTakenForTheNext(t *testing.T) {
 	}
 }
 
-// The first request of a context is answered, and the second waits: the connection knows the context already.
+// A context ends its own requests, and none after them on the same connection.
 func TestTheEndOfAContextEndsARequest(t *testing.T) {
 	for _, http2 := range []bool{false, true} {
 		asked, answers := make(chan struct{}), make(chan struct{})
