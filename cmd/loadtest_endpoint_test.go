@@ -233,9 +233,9 @@ func TestStatusesThatMayNotMeanWhatTheySeem(t *testing.T) {
 	}))
 	defer server.Close()
 	for status, want := range map[int]string{
-		302: "20 answers of 302 Found count as allowed; redirects are not followed. If that is how this endpoint denies, add " +
-			"--denied-status 302",
-		404: "20 answers of 404 Not Found count as allowed; are the URL, the method, the headers and the body right? If",
+		302: "20 answers of 302 Found count as allowed; redirects are not followed. If that is how this endpoint " +
+			"denies, add --denied-status 302",
+		404: "20 answers of 404 Not Found count as allowed; are the URL, the method, the headers and the body right?",
 		503: "20 answers of 503 Service Unavailable count as errors; are the URL,",
 	} {
 		w := newWorld(t)

@@ -340,20 +340,25 @@ func TestProbeDemandsChecks(t *testing.T) {
 	}
 }
 
-// Who is let in as another address, over a new connection, at another path or with another header is found; whose service is
-// told no address, or counts it all as one, passes.
+// Who is let in as another address, over a new connection, at another path or with another header is found; whose
+// service is told no address, or counts it all as one, passes.
 func TestProbeAsksOtherwise(t *testing.T) {
+	header := func(name string) func(*http.Request) string {
+		return func(r *http.Request) string { return r.Header.Get(name) }
+	}
 	for what, test := range map[string]struct {
 		client func(r *http.Request) string
 		args   []string
 		seen   string
 	}{
-		"none":       {func(*http.Request) string { return "" }, []string{"--same", "path=/a/", "--same", "header=X-Device: {v}"}, "denied as well "},
-		"port":       {func(r *http.Request) string { return r.RemoteAddr }, nil, "let in over a new connection, "},
-		"address":    {func(r *http.Request) string { return r.Header.Get("X-Real-IP") }, nil, "let in with another X-Real-IP\n"},
-		"path":       {func(r *http.Request) string { return r.URL.Path }, []string{"--same", "path=//,/a/"}, "let in at //, at /a/\n"},
-		"header":     {func(r *http.Request) string { return r.Header.Get("X-Device") }, []string{"--same", "header=X-Device: {v}"}, "let in with another X-Device\n"},
-		"of a proxy": {func(r *http.Request) string { return r.Header.Get("Forwarded") }, []string{"-H", "X-Real-IP: ::1"}, "denied as well over a new"},
+		"none": {func(*http.Request) string { return "" },
+			[]string{"--same", "path=/a/", "--same", "header=X-Device: {v}"}, "denied as well "},
+		"port":    {func(r *http.Request) string { return r.RemoteAddr }, nil, "let in over a new connection, "},
+		"address": {header("X-Real-IP"), nil, "let in with another X-Real-IP\n"},
+		"path": {func(r *http.Request) string { return r.URL.Path }, []string{"--same", "path=//,/a/"},
+			"let in at //, at /a/\n"},
+		"header":     {header("X-Device"), []string{"--same", "header=X-Device: {v}"}, "let in with another X-Device"},
+		"of a proxy": {header("Forwarded"), []string{"-H", "X-Real-IP: ::1"}, "denied as well over a new"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			var mutex sync.Mutex
@@ -367,10 +372,11 @@ func TestProbeAsksOtherwise(t *testing.T) {
 				}
 			}))
 			defer server.Close()
-			args := append([]string{"probe", server.URL + "/?u={subject}", "--limit", "sliding-log:3/1h", "--max-time", "30s",
-				"--denied-header", "x-blocked=yes", "--require", "same-client"}, test.args...)
+			args := append([]string{"probe", server.URL + "/?u={subject}", "--limit", "sliding-log:3/1h", "--max-time",
+				"30s", "--denied-header", "x-blocked=yes", "--require", "same-client"}, test.args...)
 			stdout, _ := newWorld(t).run(t, exitNo, args...) // of the period nothing is seen
-			if !strings.Contains(stdout, "same-client    "+test.seen) || !strings.Contains(stdout, "or x-blocked=yes on ") {
+			if !strings.Contains(stdout, "same-client    "+test.seen) ||
+				!strings.Contains(stdout, "or x-blocked=yes on ") {
 				t.Errorf("%s", stdout)
 			}
 		})

@@ -98,9 +98,10 @@ cannot be reached, or answered nothing; 130 interrupted.`,
 	cli.DurationFlag(flags, &o.maxTime, "max-time", "", 0, "run for at most `DURATION` (default 30s, and 10m with --limit)")
 	cli.NumberFlag(flags, &o.workers, "workers", "", probeWorkers, "send up to `N` requests at once, to reach a high limit")
 	flags.StringSliceVar(&o.require, "require", nil, "pass only if these `CHECKS` pass, with commas between")
-	flags.StringArrayVar(&o.same, "same", nil, "`WAY` to ask as the same client: 'path=/Login,/login/' or 'header=NAME: {v}' "+
-		"with a new address for {v} (repeatable)")
-	flags.StringVar(&o.request.DeniedHeader, "denied-header", "", "answers with the header `NAME[=VALUE]` are denials, too")
+	flags.StringArrayVar(&o.same, "same", nil, "`WAY` to ask as the same client: 'path=/Login,/login/' or "+
+		"'header=NAME: {v}' with a new address for {v} (repeatable)")
+	flags.StringVar(&o.request.DeniedHeader, "denied-header", "",
+		"answers with the header `NAME[=VALUE]` are denials, too")
 	flags.BoolVar(&o.strict, "strict", false, "pass only if every check passes for which there is something to test")
 	cli.GroupFlags(cmd, reportingTitle, o.summaryFlags.addFlags)
 	flags.Lookup("junit").Usage = "write each check as a test case in JUnit XML to `FILE`, or - for standard output"

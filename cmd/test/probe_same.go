@@ -14,8 +14,8 @@ import (
 // addressHeaders are the headers in which proxies say who asks, with a place for an address.
 var addressHeaders = []string{"X-Forwarded-For: {v}", "Forwarded: for={v}", "X-Real-IP: {v}"}
 
-// ways returns the other ways to ask as the same client: over a new connection, as another address unless a header of the requests
-// has one, and those of --same.
+// ways returns the other ways to ask as the same client: over a new connection, as another address unless a header of
+// the requests has one, and those of --same.
 func (o *probeOptions) ways(url string) (ways []probe.Way, err error) {
 	if endpoint.IsRLS(url) {
 		if len(o.same) > 0 {

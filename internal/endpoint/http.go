@@ -39,8 +39,8 @@ type Options struct {
 	Method string
 	// Body can contain the places. In JSON a subject is written as the inside of a string.
 	Body string
-	// DeniedStatuses are the statuses of a denial; the default is 429. DeniedHeader, "Name" or "Name=value", is a field that
-	// makes an answer of any status a denial.
+	// DeniedStatuses are the statuses of a denial; the default is 429. DeniedHeader, "Name" or "Name=value", is a
+	// field that makes an answer of any status a denial.
 	DeniedStatuses []int
 	DeniedHeader   string
 	// HTTP2 uses HTTP/2: over TLS if the URL is https, and without it otherwise (h2c).
@@ -208,9 +208,11 @@ func (t *httpTarget) Describe() string { return RedactURL(t.URL) }
 // Tell fills in what an answer says.
 func (t *Options) Tell(answer *Answer, answered time.Time, status int, header http.Header) {
 	*answer = Answer{Sent: answer.Sent, Answered: answered, Status: status, Header: header, Outcome: Allowed}
-	switch name, value, any := strings.Cut(t.DeniedHeader, "="); {
+	name, value, hasValue := strings.Cut(t.DeniedHeader, "=")
+	isDenial := func(v string) bool { return !hasValue || strings.EqualFold(v, value) }
+	switch {
 	case slices.Contains(t.DeniedStatuses, status), status == http.StatusTooManyRequests && len(t.DeniedStatuses) == 0,
-		t.DeniedHeader != "" && slices.ContainsFunc(header.Values(name), func(v string) bool { return !any || strings.EqualFold(v, value) }):
+		t.DeniedHeader != "" && slices.ContainsFunc(header.Values(name), isDenial):
 		answer.Outcome = Denied
 	case status >= 500:
 		answer.Outcome = Failed

@@ -282,8 +282,8 @@ func (t *endpointTarget) warnings(run *report.Run, seen []int) (all []string) {
 	return all
 }
 
-// oddAnswers says which answers may be denials although they count as others: all if nothing succeeded, and those of one status
-// that are enough to explain what was admitted too much.
+// oddAnswers says which answers may be denials although they count as others: all if nothing succeeded, and those of
+// one status that are enough to explain what was admitted too much.
 func (t *endpointTarget) oddAnswers(run *report.Run, seen []int) string {
 	var statuses []string
 	found, most := 0, int64(run.Audit.Over())
@@ -299,10 +299,15 @@ func (t *endpointTarget) oddAnswers(run *report.Run, seen []int) string {
 	if found == 0 || isAllowed && seen[0] < 300 && run.Audit.Over() == 0 {
 		return ""
 	}
-	count, mend := map[bool]string{false: "errors", true: "allowed"}[isAllowed], "are the URL, the method, the headers and the body right?"
+	count, mend := "errors", "are the URL, the method, the headers and the body right?"
+	if isAllowed {
+		count = "allowed"
+	}
 	if found < 400 {
 		mend = "redirects are not followed."
 	}
-	return fmt.Sprintf("%s of %s count as %s; %s If that is how this endpoint denies, add %s", output.Count(most, "answer"),
-		endpoint.StatusText(found), count, mend, shell.Command("--denied-status", strings.Join(append(statuses, strconv.Itoa(found)), ",")))
+	statuses = append(statuses, strconv.Itoa(found))
+	return fmt.Sprintf("%s of %s count as %s; %s If that is how this endpoint denies, add %s",
+		output.Count(most, "answer"), endpoint.StatusText(found), count, mend,
+		shell.Command("--denied-status", strings.Join(statuses, ",")))
 }

@@ -15,11 +15,11 @@ func TestAnswersThatLookLikeDenials(t *testing.T) {
 		over     int64 // units
 		want     string
 	}{
-		{map[int]int64{200: 40, 302: 140}, 114, "140 answers of 302 Found count as allowed; redirects are not followed. … add --denied-status 302"},
-		{map[int]int64{200: 40, 403: 140, 404: 3}, 114, "140 answers of 403 Forbidden count as allowed; … add --denied-status 403"},
-		{map[int]int64{200: 40, 403: 140, 429: 3}, 114, "140 answers of 403 Forbidden count as allowed; … add --denied-status 429,403"},
-		{map[int]int64{404: 140}, 0, "140 answers of 404 Not Found count as allowed; … add --denied-status 404"},
-		{map[int]int64{200: 1, 503: 139}, 0, "139 answers of 503 Service Unavailable count as errors; … add --denied-status 503"},
+		{map[int]int64{200: 40, 302: 140}, 114, "140 answers of 302 Found … --denied-status 302"},
+		{map[int]int64{200: 40, 403: 140, 404: 3}, 114, "140 answers of 403 Forbidden … --denied-status 403"},
+		{map[int]int64{200: 40, 403: 140, 429: 3}, 114, "140 answers of 403 … --denied-status 429,403"},
+		{map[int]int64{404: 140}, 0, "140 answers of 404 Not Found count as allowed; … --denied-status 404"},
+		{map[int]int64{200: 1, 503: 139}, 0, "139 answers of 503 … --denied-status 503"},
 		{map[int]int64{200: 180, 404: 3}, 114, ""},         // they are too few
 		{map[int]int64{200: 40, 404: 140}, 0, ""},          // nothing is too much
 		{map[int]int64{200: 40, 429: 30, 503: 140}, 1, ""}, // who is denied is known
@@ -36,9 +36,9 @@ func TestAnswersThatLookLikeDenials(t *testing.T) {
 			target.denies[429].Store(true)
 		}
 		run.Audit.Totals = audit.Totals{OverAdmitted: test.over, LeastOver: test.over}
-		got := strings.NewReplacer("If that is how this endpoint denies,", "…", "are the URL, the method, the headers and the body right? ", "").
-			Replace(target.oddAnswers(run, seen))
-		if (got == "") != (test.want == "") || !strings.HasPrefix(got, test.want) {
+		got := target.oddAnswers(run, seen)
+		begin, end, _ := strings.Cut(test.want, "…")
+		if (got == "") != (test.want == "") || !strings.HasPrefix(got, begin) || !strings.HasSuffix(got, end) {
 			t.Errorf("%v, %d too many: %q", test.statuses, test.over, got)
 		}
 	}

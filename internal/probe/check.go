@@ -27,7 +27,8 @@ const (
 
 // CheckNames returns the names of all checks, in the order in which they are printed.
 func CheckNames() []string {
-	return []string{checkAdmitted, checkDenialStatus, checkRetryAfter, checkHeaders, checkSubjects, checkSameClient, checkRecovery}
+	return []string{checkAdmitted, checkDenialStatus, checkRetryAfter, checkHeaders, checkSubjects, checkSameClient,
+		checkRecovery}
 }
 
 // Run checks whether the endpoint keeps the limit of the configuration. After an error the result has what was seen until
@@ -84,9 +85,11 @@ func (v *verification) result() *Result {
 	}
 	headers, dialects := e.headers()
 	r.Dialects = dialects
-	r.Checks = []Check{e.admitted(), e.denialStatus(), e.retryAfter(), headers, e.subjects(), e.sameClient(), e.recovery()}
+	r.Checks = []Check{e.admitted(), e.denialStatus(), e.retryAfter(), headers, e.subjects(), e.sameClient(),
+		e.recovery()}
 	for _, c := range r.Checks {
-		if c.Verdict == Unknown && (slices.Contains(v.config.Require, c.Name) || v.config.Strict && !c.Moot || c.Required) {
+		isRequired := c.Required || slices.Contains(v.config.Require, c.Name) || v.config.Strict && !c.Moot
+		if c.Verdict == Unknown && isRequired {
 			r.Missing = append(r.Missing, c.Name)
 		}
 	}

@@ -67,7 +67,8 @@ func (e *proof) subjects() Check {
 	c := Check{Name: checkSubjects, Verdict: e.apart, Expected: "another subject is admitted while one is denied"}
 	switch {
 	case !e.canChoose():
-		c.Moot, c.Verdict, c.Seen = true, Unknown, "all requests are of one subject: there is no {subject} in the request"
+		c.Moot, c.Verdict = true, Unknown
+		c.Seen = "all requests are of one subject: there is no {subject} in the request"
 	case c.Verdict == Pass:
 		c.Seen = "another subject was admitted while one was denied"
 	case c.Verdict == Fail:
@@ -102,9 +103,9 @@ func (e *proof) recovery() Check {
 	under, over := e.certain.UnderAdmitted-e.first.UnderAdmitted, e.certain.OverAdmitted-e.first.OverAdmitted
 	switch {
 	case under > 0:
-		return failed(c, fmt.Sprintf("too late or too little: %s denied that fitted again", output.Plural(int(under), "unit")))
+		return failed(c, "too late or too little: "+output.Plural(int(under), "unit")+" denied that fitted again")
 	case over > 0:
-		return failed(c, fmt.Sprintf("too much or too early: %s too many after a denial", output.Plural(int(over), "unit")))
+		return failed(c, "too much or too early: "+output.Plural(int(over), "unit")+" too many after a denial")
 	case most > 0:
 		c.Verdict, c.Seen = Pass, fmt.Sprintf("after a denial and a wait, %s admitted and then one denied", output.Plural(most, "request"))
 	}

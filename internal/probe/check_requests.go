@@ -140,7 +140,8 @@ func (v *verification) other(subject string) error {
 		if err != nil {
 			return err
 		}
-		if after, err := v.send(subject); err != nil || after.Outcome == endpoint.Denied && first.Outcome != endpoint.Failed {
+		after, err := v.send(subject)
+		if err != nil || after.Outcome == endpoint.Denied && first.Outcome != endpoint.Failed {
 			v.apart = map[endpoint.Outcome]Verdict{endpoint.Allowed: Pass, endpoint.Denied: Fail}[first.Outcome]
 			return err
 		}

@@ -61,9 +61,9 @@ func (e *proof) retryAfter() Check {
 	return c
 }
 
-// spread returns the longest wait if denials of one wait name instants that go up and down by more than a second, and 0 if not.
-// Then the waits are longer on purpose, so that clients do not come back all at once. A wait that is always the same, or in
-// another unit, only moves them one way.
+// spread returns the longest wait if denials of one wait name instants that go up and down by more than a second, and
+// 0 if not. Then the waits are longer on purpose, so that clients do not come back all at once. A wait that is always
+// the same, or in another unit, only moves them one way.
 func (e *proof) spread() (longest time.Duration) {
 	up, down := false, false
 	for i := range e.keys {
@@ -92,8 +92,8 @@ func failed(c Check, seen string) Check {
 }
 
 // retried judges a denial by the requests after it: it returns what is wrong with its Retry-After, or that a request
-// waited for it and was admitted. It may be later by apart. gap is the time between the announced instant and the nearest
-// request.
+// waited for it and was admitted. It may be later by apart. gap is the time between the announced instant and the
+// nearest request.
 func (e *proof) retried(r *headers.Reading, apart time.Duration, events []*Event, n int) (wrong, seen string, gap time.Duration) {
 	event := events[n]
 	before := time.Duration(0)

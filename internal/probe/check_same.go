@@ -3,6 +3,7 @@ package probe
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/limitctl/limitctl/internal/endpoint"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -21,8 +22,8 @@ const (
 // tried is what came of asking in another way.
 type tried struct{ way, outcome string }
 
-// A way is tried up to mostTries times, and lets in if that was certain in twoTries: if the limit is another one than was given,
-// something may have come back just then.
+// A way is tried up to mostTries times, and lets in if that was certain in twoTries: if the limit is another one than
+// was given, something may have come back just then.
 const mostTries, twoTries = 4, 2
 
 // askOtherwise asks in each other way while a subject is denied, and in the usual way right before and after.
@@ -70,15 +71,15 @@ func (v *verification) try(way *Way, subject string) (outcome string, err error)
 		return wasFailed, nil
 	case asked.Outcome == endpoint.Denied, !slices.ContainsFunc(v.events, isUsual): // as where there is no such path
 		return wasDenied, nil
-	case after.Outcome == endpoint.Denied && v.isLetIn(way.Name, &after, func(e *Event) bool { return e.Sent.After(before) }):
+	case after.Outcome == endpoint.Denied && v.isLetIn(way.Name, &after, before):
 		return wasLetIn, nil
 	}
 	return wasAdmitted, nil
 }
 
-// isLetIn reports whether what a way admitted was certainly counted as another client's: the answers to both do not fit one limit,
-// wherever its period ended.
-func (v *verification) isLetIn(way string, denied *Event, isLater func(*Event) bool) bool {
+// isLetIn reports whether what a way admitted was certainly counted as another client's: the answers to both do not
+// fit one limit, wherever its period ended.
+func (v *verification) isLetIn(way string, denied *Event, before time.Time) bool {
 	alone, both := v.keyOf(denied.Subject, ""), v.keyOf(denied.Subject, way)
 	if f := v.audit(&v.limit, []key{alone}, nil).Finding(); f.OverAdmitted+f.UnderAdmitted > 0 {
 		return false // the limit is not kept anyway
@@ -86,11 +87,11 @@ func (v *verification) isLetIn(way string, denied *Event, isLater func(*Event) b
 	if v.audit(&v.limit, []key{both}, nil).Finding().OverAdmitted > 0 {
 		return true
 	}
-	// The audit asks of windows that begin at unknown instants only how much can be in one. But if one began after the last denial,
-	// so few requests would not have used it up.
+	// The audit asks of windows that begin at unknown instants only how much can be in one. But if one began after
+	// the last denial, so few requests would not have used it up.
 	later := int64(0)
 	for _, e := range both.events {
-		if isLater(e) {
+		if e.Sent.After(before) {
 			later++
 		}
 	}
@@ -99,7 +100,8 @@ func (v *verification) isLetIn(way string, denied *Event, isLater func(*Event) b
 
 // sameClient checks that a denied client is denied in other ways, too.
 func (e *proof) sameClient() Check {
-	c := Check{Name: checkSameClient, Verdict: Unknown, Expected: "who is denied is denied in other ways, too", Seen: "no request was denied"}
+	c := Check{Name: checkSameClient, Verdict: Unknown, Expected: "who is denied is denied in other ways, too",
+		Seen: "no request was denied"}
 	if len(e.config.Same) == 0 {
 		c.Moot, c.Seen = true, "there is no other way to ask as the same client"
 	}
@@ -107,7 +109,8 @@ func (e *proof) sameClient() Check {
 	for _, t := range e.tried {
 		ways[t.outcome] = append(ways[t.outcome], t.way)
 	}
-	for _, outcome := range []string{wasDenied, wasNever, wasAdmitted, wasFailed, wasOnce, wasLetIn} { // the last one counts most
+	// The last one counts most.
+	for _, outcome := range []string{wasDenied, wasNever, wasAdmitted, wasFailed, wasOnce, wasLetIn} {
 		if len(ways[outcome]) == 0 {
 			continue
 		}

@@ -12,8 +12,8 @@ import (
 // resolution is how exactly times are known: limiters seldom read finer clocks than of milliseconds.
 const resolution = 2 * time.Millisecond
 
-// key has the events of one subject, in the order in which they were sent. Of those in another way, which are not among them, the
-// admitted ones may have been charged to it.
+// key has the events of one subject, in the order in which they were sent. Of those in another way, which are not
+// among them, the admitted ones may have been charged to it.
 type key struct{ events, charged []*Event }
 
 // keysOf groups the events by subject. If the requests do not name it, there is one.
@@ -69,7 +69,8 @@ func (v *verification) audit(limit *store.Limit, keys []key, reported func(*Even
 		auditor.SetLimit(uint32(i), *limit)
 		observe := func(event *Event, answer interval.Answer, reported func(*Event) *interval.Reported) {
 			o := interval.Observation{
-				Key: uint32(i), Sent: store.InstantOf(event.Sent), Answered: store.InstantOf(event.Answered), Cost: 1, Answer: answer,
+				Key: uint32(i), Sent: store.InstantOf(event.Sent), Answered: store.InstantOf(event.Answered),
+				Cost: 1, Answer: answer,
 			}
 			if reported != nil {
 				o.Reported = reported(event)
@@ -90,8 +91,8 @@ func (v *verification) audit(limit *store.Limit, keys []key, reported func(*Even
 // isKept reports whether nothing of the answers is certainly wrong.
 func (e *proof) isKept() bool { return e.certain.OverAdmitted+e.certain.UnderAdmitted == 0 }
 
-// schedule is when a subject is admitted again, of what was admitted so far: certainly not before early, and certainly from
-// late on. From unused on, all of the limit is. It is zero if the subject was never denied.
+// schedule is when a subject is admitted again, of what was admitted so far: certainly not before early, and
+// certainly from late on. From unused on, all of the limit is. It is zero if the subject was never denied.
 type schedule struct{ early, late, unused time.Time }
 
 // schedule returns that of a subject whose last request was denied.

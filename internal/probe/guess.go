@@ -28,7 +28,8 @@ func (r reach) period(told time.Duration) (period time.Duration, isUsual bool) {
 	return max(store.MinPeriod, r.high.Round(time.Millisecond)), false
 }
 
-// guess returns limits that answer like what was seen, the likeliest first. They are guesses, for somebody who checks them.
+// guess returns limits that answer like what was seen, the likeliest first. They are guesses, for somebody who checks
+// them.
 func (l *looker) guess() (limits []store.Limit) {
 	var told headers.Limit
 	for _, one := range l.seen.Told {
@@ -52,7 +53,8 @@ func (l *looker) guess() (limits []store.Limit) {
 	if told.Window <= 0 {
 		told.Window = l.read(l.denied()).RetryAfter
 	}
-	// What comes back all at once is a window. It began with the first request, unless the next one is shorter than that tells.
+	// What comes back all at once is a window. It began with the first request, unless the next one is shorter than
+	// that tells.
 	window := reach{back[0].After.Sub(l.first.Answered), back[0].By.Sub(l.first.Sent) + time.Millisecond}
 	period, isUsual := window.period(told.Window)
 	aligned := store.Limit{Algorithm: store.FixedWindow, Count: n, Period: period}
@@ -70,8 +72,8 @@ func (l *looker) guess() (limits []store.Limit) {
 	return limits
 }
 
-// guessBucket returns limits that give back a few units at a time: a bucket that was full at the first request, of a size for which
-// a period is usual.
+// guessBucket returns limits that give back a few units at a time: a bucket that was full at the first request, of a
+// size for which a period is usual.
 func (l *looker) guessBucket(told *headers.Limit) (limits []store.Limit) {
 	const most = 2
 	marks := l.marks()

@@ -57,7 +57,8 @@ func (s *Seen) Any() bool { return s.Denial != nil || len(s.Told) > 0 }
 
 const (
 	firstPause = 10 * time.Millisecond
-	// pausePart is how much of the time since the first denial a pause is: each denied request may keep the subject out.
+	// pausePart is how much of the time since the first denial a pause is: each denied request may keep the subject
+	// out.
 	pausePart = 0.2
 	// lastRequest is how long before the end the last request is sent.
 	lastRequest = 100 * time.Millisecond
@@ -73,8 +74,8 @@ type looker struct {
 	first   *Event // the first that was admitted
 }
 
-// Look sends requests of one subject until one is denied, and then now and then until it is admitted again. After an error
-// the result has what was seen until then; it is never nil. A used-up quota is no error.
+// Look sends requests of one subject until one is denied, and then now and then until it is admitted again. After an
+// error the result has what was seen until then; it is never nil. A used-up quota is no error.
 func Look(ctx context.Context, config *Config) (*Seen, error) {
 	l := &looker{session: newSession(ctx, config), seen: &Seen{}}
 	err := l.look()
@@ -213,8 +214,9 @@ func (l *looker) awaitReturn() error {
 	}
 }
 
-// pause returns how long to wait after the last denial of a wait: a growing part of the time since the first, but no longer than that
-// one's Retry-After says, and then as long as the last one's says, since each may begin the wait anew.
+// pause returns how long to wait after the last denial of a wait: a growing part of the time since the first, but no
+// longer than that one's Retry-After says, and then as long as the last one's says, since each may begin the wait
+// anew.
 func (l *looker) pause(first, last *Event) time.Duration {
 	now := time.Now()
 	pause := max(firstPause, time.Duration(float64(now.Sub(first.Answered))*pausePart))

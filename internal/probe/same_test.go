@@ -9,7 +9,8 @@ import (
 	"github.com/limitctl/limitctl/internal/endpoint"
 )
 
-// otherwise asks a server in another way: as another subject, if the server is wrong, and with a status for what it admits.
+// otherwise asks a server in another way: as another subject, if the server is wrong, and with a status for what it
+// admits.
 type otherwise struct {
 	*server
 	as     func(subject string) string
@@ -35,13 +36,13 @@ func (u unnamed) Send(ctx context.Context, _ string, cost int64, answer *endpoin
 
 // sameLimits have few units, short periods and windows that end at any instant.
 var sameLimits = []string{
-	"fixed-window:20/2s", "fixed-window:1/10s", "fixed-window:1/100ms", "fixed-window:2/50ms", "fixed-window:5/200ms,from=first",
-	"sliding-log:3/1s", "sliding-log:1/50ms", "token-bucket:10/1s", "token-bucket:100/1s", "token-bucket:1/20ms", "sliding-counter:5/200ms",
-	"leaky-bucket:3/100ms",
+	"fixed-window:20/2s", "fixed-window:1/10s", "fixed-window:1/100ms", "fixed-window:2/50ms",
+	"fixed-window:5/200ms,from=first", "sliding-log:3/1s", "sliding-log:1/50ms", "token-bucket:10/1s",
+	"token-bucket:100/1s", "token-bucket:1/20ms", "sliding-counter:5/200ms", "leaky-bucket:3/100ms",
 }
 
-// Who is let in in another way is found, whichever limit there is, and where the period ends while it is asked nobody is said to
-// be. What answers otherwise, as where there is no such path, has let nobody in.
+// Who is let in in another way is found, whichever limit there is, and where the period ends while it is asked nobody
+// is said to be. What answers otherwise, as where there is no such path, has let nobody in.
 func TestOtherWaysToAsk(t *testing.T) {
 	opened := 0
 	anew := func(subject string) string { return fmt.Sprint(subject, "/", opened) }
@@ -69,7 +70,8 @@ func TestOtherWaysToAsk(t *testing.T) {
 					opened++
 					return &otherwise{s, as, test.status}, nil
 				}}
-				r := run(t, s, Config{Client: client, Limit: s.limit, Quota: 3000, MaxTime: time.Minute, Workers: 16, Same: []Way{way}})
+				r := run(t, s, Config{Client: client, Limit: s.limit, Quota: 3000, MaxTime: time.Minute, Workers: 16,
+					Same: []Way{way}})
 				c := r.check(checkSameClient)
 				if c.Verdict != map[bool]Verdict{false: Pass, true: Fail}[test.letsIn] {
 					t.Errorf("%s, %s, %d: %s %q", test.what, limit, seed, c.Verdict, c.Seen)

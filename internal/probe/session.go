@@ -25,8 +25,8 @@ const (
 	// justAfter is how long after an instant the probe sends a request that should be admitted from then on, and
 	// justBefore how long before it one that should be denied.
 	justAfter, justBefore = 3 * time.Millisecond, 10 * time.Millisecond
-	// polls is the number of requests of a key during a wait, besides those at the instants that matter, and turnPolls that
-	// until a window turns at an instant that is not known.
+	// polls is the number of requests of a key during a wait, besides those at the instants that matter, and
+	// turnPolls that until a window turns at an instant that is not known.
 	polls, turnPolls = 6, 60
 )
 
@@ -63,7 +63,8 @@ type session struct {
 }
 
 func newSession(ctx context.Context, config *Config) *session {
-	s := &session{ctx: ctx, config: config, alone: sequential, name: strings.ToLower(rand.Text()[:8]), names: config.Names.Fresh()}
+	s := &session{ctx: ctx, config: config, alone: sequential, names: config.Names.Fresh()}
+	s.name = strings.ToLower(rand.Text()[:8])
 	if s.names.Format == "" {
 		s.names.Format = "{subject}"
 	}
@@ -185,14 +186,15 @@ func (s *session) add(e *Event) error {
 	return nil
 }
 
-// sequential is how many requests of a subject go one by one, and how long, before several workers send them: a small limit then
-// needs few denials, and what it lets in is known exactly.
+// sequential is how many requests of a subject go one by one, and how long, before several workers send them: a small
+// limit then needs few denials, and what it lets in is known exactly.
 const (
 	sequential    = 32
 	sequentialFor = time.Second
 )
 
-// exhaust sends up to most requests of a subject as fast as the workers can, until one is denied. It returns their events.
+// exhaust sends up to most requests of a subject as fast as the workers can, until one is denied. It returns their
+// events.
 func (s *session) exhaust(subject string, most int) ([]Event, error) {
 	first, begin := len(s.events), time.Now()
 	for n := 0; n < most && !slices.ContainsFunc(s.events[first:], isDenied); n = len(s.events) - first {
@@ -211,7 +213,8 @@ func (s *session) exhaust(subject string, most int) ([]Event, error) {
 // enoughOdd is the number of answers in a row with the same unusual status after which it counts as that of a denial.
 const enoughOdd = 3
 
-// findDenials takes a status such as 503 for that of denials if the last answers all have it, and one was admitted before with another.
+// findDenials takes a status such as 503 for that of denials if the last answers all have it, and one was admitted
+// before with another.
 func (s *session) findDenials() {
 	i := slices.IndexFunc(s.events, isAdmitted)
 	if n := len(s.events) - enoughOdd; i < 0 || n <= i || s.events[i].Status == s.events[n].Status ||

@@ -261,7 +261,8 @@ var (
 
 // readNumbers reads the fields that a limit, of which nothing else is known, names.
 func (r *Reading) readNumbers(header http.Header, limit Limit, there time.Time) (_ Limit, policies []Limit, found bool) {
-	if len(header.Values(limit.CountField))+len(header.Values(limit.LeftField))+len(header.Values(limit.ResetField)) == 0 {
+	fields := len(header.Values(limit.CountField)) + len(header.Values(limit.LeftField))
+	if fields+len(header.Values(limit.ResetField)) == 0 {
 		return limit, nil, false
 	}
 	limit.Count, policies = r.readLimitField(header, limit.CountField)
