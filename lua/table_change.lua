@@ -36,14 +36,28 @@ if ARGV[4] ~= '' then
   redis.call('SET', KEYS[2], '', 'XX')
   redis.call('XADD', KEYS[#KEYS], 'MAXLEN', ARGV[5], '*', 'text', ARGV[4])
 end
+-- A full server refuses the first write of a script unless that frees memory, and an operator's word must get through.
+-- The server looks at the right to write first, so what is removed here is written next.
+local function set(key, ...)
+  local done = redis.pcall('SET', key, ...)
+  if done.err and string.find(done.err, 'OOM', 1, true) then
+    redis.call('UNLINK', key)
+    done = redis.pcall('SET', key, ...)
+  end
+  return done.err
+end
+
 for i = 2, records do
-  local value, left = ARGV[2 + 2 * i], ARGV[3 + 2 * i]
+  local value, left, wrong = ARGV[2 + 2 * i], ARGV[3 + 2 * i], nil
   if value == '' then
     redis.call('UNLINK', KEYS[i])
   elseif left == '' then
-    redis.call('SET', KEYS[i], value)
+    wrong = set(KEYS[i], value)
   else
-    redis.call('SET', KEYS[i], value, 'PX', left)
+    wrong = set(KEYS[i], value, 'PX', left)
+  end
+  if wrong then
+    return { err = wrong }
   end
 end
 return 1
