@@ -52,28 +52,18 @@ func (m *model) draw() string {
 
 // body is the screen, with the detail of the selected row below the list where there is room.
 func (m *model) body(height int) []string {
-	pane := m.paneHeight()
-	if r := m.list.Current(); r != nil && m.screen == m.list {
-		m.detail.Of = r.ID()
-	}
-	if pane == 0 || height < 2*pane { // the head can be high, too
+	const least, pane = 30, 9
+	r := m.list.Current()
+	if m.screen != m.list || m.list.Still || m.height < least || height < 2*pane || r == nil { // the head can be high, too
 		return ui.Lines(m.screen.View(m.width, height))
 	}
 	lines := ui.Lines(m.screen.View(m.width, height-pane))
 	for len(lines) < height-pane {
 		lines = append(lines, "")
 	}
+	m.detail.Of = r.ID()
 	lines = append(lines[:height-pane], m.theme.Faint.Of(strings.Repeat("─", m.width)))
 	return append(lines, m.detail.Summary(m.width, pane-1)...)
-}
-
-// paneHeight is how many lines the detail below the list has, 0 for none.
-func (m *model) paneHeight() int {
-	const least, pane = 30, 9
-	if m.screen != m.list || m.list.Still || m.height < least || len(m.feed.Listed) == 0 {
-		return 0
-	}
-	return pane
 }
 
 // foot is what is asked or said, or else the keys that are needed most.
@@ -293,10 +283,7 @@ func (m head) matched() string {
 	if m.feed.Coverage.Full {
 		return "about " + output.Thousands(m.feed.Coverage.Matched) + " keys"
 	}
-	text := output.Thousands(m.feed.Tally.InUse) + " keys"
-	if m.feed.Tally.InUse == 1 {
-		text = "1 key"
-	}
+	text := strings.TrimSuffix(output.Thousands(m.feed.Tally.InUse)+" keys", map[bool]string{true: "s"}[m.feed.Tally.InUse == 1])
 	if m.feed.IsScanning() {
 		text = "≥" + text
 	}

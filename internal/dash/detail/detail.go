@@ -96,7 +96,12 @@ func (m *Model) lines(columns int) []string {
 	t.lines = append(t.lines, "")
 	m.minute(t, r)
 	t.lines = append(t.lines, "")
-	m.stored(t, r)
+	if r.Layout != "" {
+		t.say("layout", r.Layout, plain)
+	}
+	if r.StoreKey != "" {
+		t.say("store key", output.Printable(r.StoreKey), plain)
+	}
 	return t.lines
 }
 
@@ -116,28 +121,24 @@ func stateText(r *live.Row) string {
 	return text
 }
 
-// resetsText says when nothing is used any more, and when the key expires.
+// resetsText says when nothing is used any more, when one more unit fits, and whether the key expires.
 func resetsText(r *live.Row) string {
-	ttl := "expires in " + output.Duration(r.TTL)
-	if r.TTL < 0 {
-		if ttl = "never expires"; r.Layout == "" {
-			ttl += ", because something else removed its expiry"
-		}
-	}
-	switch {
+	text := "in " + ui.Seconds(r.ResetAfter)
+	switch end, has := r.LastLimit().WindowEnds(); {
 	case r.Limit.FromFirst && r.TTL < 0: // windows that begin with the first request end with their key
-		return "never, the key does not expire"
+		text = "never"
 	case !r.ResetKnown():
-		return "not known, " + ttl
-	}
-	resets := "in " + ui.Seconds(r.ResetAfter)
-	if end, has := r.LastLimit().WindowEnds(); has {
-		resets += " (" + output.Minute(end) + ")"
+		text = "not known"
+	case has:
+		text += " (" + output.Minute(end) + ")"
 	}
 	if r.AtLimit() && r.RetryKnown() && r.RetryAfter > 0 {
-		resets += ", one more unit fits in " + ui.Seconds(r.RetryAfter)
+		text += ", one more unit fits in " + ui.Seconds(r.RetryAfter)
 	}
-	return resets + ", " + ttl
+	if r.TTL < 0 && !r.KeptOnPurpose() {
+		text += "; the key never expires, since something removed its expiry"
+	}
+	return text
 }
 
 // denied says how much is denied and since when, and which override decides that.
@@ -172,21 +173,5 @@ func (m *Model) minute(t *text, r *live.Row) {
 	if r.Denial != nil {
 		values := r.Denial.Counts.Columns(m.feed.Clock, columns)
 		t.draw("denied", m.theme.Denied.Of(ui.Sparks(values, ui.Greatest(values, 0)))+m.theme.Faint.Of(note))
-	}
-}
-
-// stored says how the key is stored.
-func (m *Model) stored(t *text, r *live.Row) {
-	plain := m.theme.Plain
-	if r.Layout != "" {
-		t.say("layout", r.Layout, plain)
-	}
-	if r.StoreKey != "" {
-		t.say("store key", output.Printable(r.StoreKey), plain)
-	}
-	if m.feed.Beyond != nil && r.Layout != "" {
-		if words := m.feed.Beyond(r.Layout); words != "" {
-			t.say("reset", "It does not reach everything. "+output.Printable(words), plain)
-		}
 	}
 }

@@ -58,15 +58,12 @@ func (m *Model) needs() (subject, limit, figure int) {
 
 // Natural is the columns that a frame takes in which all names are whole.
 func (m *Model) Natural() int {
-	const bar = 10
+	const bar, between = 10, 2
 	subject, limit, _ := m.needs()
 	l := m.layout(widest)
-	return max(wide, l.fixed()+subject+limit+bar+1)
-}
-
-// fixed is the columns that are taken by all but subject, limit and bar.
-func (l *layout) fixed() int {
-	return ui.Mark + deniedWidth + l.figure + l.columns[retryColumn].Width + l.columns[resetsColumn].Width + 5*ui.Gap
+	l.columns[subjectColumn].Width, l.columns[limitColumn].Width, l.columns[deniedColumn].Width = subject, limit, deniedWidth
+	l.columns[usedColumn].Width = bar + 1 + l.figure
+	return max(wide, ui.Taken(l.columns)+between)
 }
 
 // layout fits the columns into a width. They are the same from 80 columns on. On a small screen names come before bars.
@@ -80,31 +77,36 @@ func (m *Model) layout(width int) layout {
 	case width >= wide:
 		l.bar, l.figure = 10, min(figure, 11)
 	}
-	l.columns = []ui.Column{{Width: ui.Mark}, {Title: "SUBJECT"}, {Title: "LIMIT"}, {Title: "DENIED/S", Width: deniedWidth},
-		{Title: "USED", Width: l.figure}, {Title: "RETRY", Width: 6, Right: true}, {Title: "RESETS", Width: 7, Right: true}}
+	l.columns = []ui.Column{{Width: ui.Mark}, {Title: "SUBJECT"}, {Title: "LIMIT"}, {Title: "DENIED/S", Width: deniedWidth, Right: true},
+		{Title: "USED", Width: l.figure, Right: true}, {Title: "RETRY", Width: 6, Right: true}, {Title: "RESETS", Width: 7, Right: true}}
 	if width < narrow {
 		l.columns[retryColumn].Width, l.columns[resetsColumn].Width = 0, 0
 		ui.Grow(l.columns, subjectColumn, width, 1)
 		return l
 	}
-	room := width - l.fixed()
-	if l.bar > 0 {
-		room -= l.bar + 1
+	bars := func(columns int) {
+		l.bar = columns
+		l.columns[usedColumn].Width, l.columns[usedColumn].Right = columns+1+l.figure, false
 	}
-	limit = min(limit, max(room-subject, room/3))
+	if l.bar > 0 {
+		bars(l.bar)
+	}
+	const between = 2
+	room, leastLimit := width-ui.Taken(l.columns)-between, 9
+	if width >= wide {
+		leastLimit = room / 3
+	}
+	limit = min(limit, max(room-subject, leastLimit))
 	subject = max(1, min(subject, room-limit))
 	l.columns[subjectColumn].Width, l.columns[limitColumn].Width = subject, limit
 	left := room - limit - subject - 1
-	if small := 6; l.bar == 0 && left >= small {
-		l.bar = small
-		left -= small + 1
-	}
-	if l.bar > 0 {
-		l.columns[usedColumn].Width += l.bar + 1
+	if small := 6; l.bar == 0 && left > small+1 {
+		bars(small)
+		left -= small + 2
 	}
 	if least, most := 8, 60; left >= least {
-		l.spark = min(left, most)
-		l.columns[deniedColumn].Width += 1 + l.spark
+		l.spark = min(left-1, most)
+		l.columns[deniedColumn].Width, l.columns[deniedColumn].Right = deniedWidth+1+l.spark, false
 	}
 	return l
 }
@@ -143,15 +145,15 @@ func names(rows []*live.Row, l *layout) (prefix string, subjects, limits []strin
 	alike := map[store.Key]int{} // by the subject, with the limit's name, and with that and its attributes
 	for _, r := range rows {
 		alike[store.Key{Subject: r.Key.Subject}]++
-		alike[store.Key{Subject: r.Key.Subject, Name: r.LimitName()}]++
-		if r.LimitName() != r.Key.Name {
+		alike[store.Key{Subject: r.Key.Subject, Name: r.LimitName}]++
+		if r.LimitName != r.Key.Name {
 			alike[r.Key]++
 		}
 	}
 	subjects, limits = make([]string, len(rows)), make([]string, len(rows))
 	for i, r := range rows {
-		subjects[i], limits[i] = output.Printable(r.Key.Subject), output.Printable(r.LimitName())
-		if alike[store.Key{Subject: r.Key.Subject, Name: r.LimitName()}] > 1 {
+		subjects[i], limits[i] = output.Printable(r.Key.Subject), output.Printable(r.LimitName)
+		if alike[store.Key{Subject: r.Key.Subject, Name: r.LimitName}] > 1 {
 			limits[i] = output.Printable(r.Key.Name)
 		}
 		switch {

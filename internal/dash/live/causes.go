@@ -22,11 +22,7 @@ func (o *Offender) Filter() Filter {
 	return Filter{Text: o.attribute + "=" + o.Name, terms: []term{{attribute: o.attribute, literal: o.Name}}}
 }
 
-func (o *Offender) compare(other *Offender) int {
-	return cmp.Or(cmp.Compare(other.rate, o.rate), cmp.Compare(o.By, other.By), cmp.Compare(o.Name, other.Name))
-}
-
-// offendersOf finds, for each attribute and its networks, what is denied most, the worst first. What is one key alone
+// offendersOf finds the attributes and networks that are denied most, the worst first. What is one key alone
 // is a row already, and a block denies as it should. unnamed is the rate of what has no key.
 func offendersOf(rows []*Row, unnamed float64) []Offender {
 	const most = 3 // are shown
@@ -59,12 +55,8 @@ func offendersOf(rows []*Row, unnamed float64) []Offender {
 			worst = append(worst, *o)
 		}
 	}
-	slices.SortFunc(worst, func(a, b Offender) int { return a.compare(&b) })
-	seen := map[string]bool{}
-	worst = slices.DeleteFunc(worst, func(o Offender) bool {
-		was := seen[o.By]
-		seen[o.By] = true
-		return was
+	slices.SortFunc(worst, func(a, b Offender) int {
+		return cmp.Or(cmp.Compare(b.rate, a.rate), cmp.Compare(a.By, b.By), cmp.Compare(a.Name, b.Name))
 	})
 	return worst[:min(len(worst), most)]
 }

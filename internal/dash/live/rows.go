@@ -23,8 +23,8 @@ type Row struct {
 	UsedAt  time.Time // when it was last in use
 	Shares  History   // of the limit that was used
 	Units   History   // units a second
-	// Parts are the fields of a key that a policy made; nil of any other.
-	Parts *policy.KeyFields
+	// LimitName is the name of the key's limit, without the attributes that can follow it.
+	LimitName string
 	// Attributes are those of the key: of a policy's, or of a subject that is written alike.
 	Attributes []policy.Attribute
 	// SubjectWidth and LimitWidth are the columns that its names take.
@@ -42,11 +42,12 @@ func (r *Row) ID() ID { return iDOf(&r.Entry) }
 // newRow begins to follow a key.
 func newRow(reading Reading, now time.Time) *Row {
 	r := &Row{Reading: reading, UsedAt: now, InUse: reading.IsUsed(), Units: History{Sums: true}}
+	r.LimitName = reading.Key.Name
 	if parts, is := policy.ParseKey(reading.Key); is && reading.Layout == "" {
-		r.Parts = &parts
+		r.LimitName = parts.LimitName()
 	}
 	r.Attributes = attributesOf(&reading.Entry)
-	r.SubjectWidth, r.LimitWidth = widthOf(r.Key.Subject), widthOf(r.LimitName())
+	r.SubjectWidth, r.LimitWidth = widthOf(r.Key.Subject), widthOf(r.LimitName)
 	return r
 }
 
@@ -91,14 +92,6 @@ func (r *Row) Found() bool { return r.CapacityKnown() || r.StoreKey != "" }
 // IsUnknown reports whether the key was found and what remains of its limit cannot be
 // told.
 func (r *Row) IsUnknown() bool { return r.Found() && !r.RemainingKnown() }
-
-// LimitName is the name of the key's limit, without the attributes that can follow it.
-func (r *Row) LimitName() string {
-	if r.Parts != nil {
-		return r.Parts.LimitName()
-	}
-	return r.Key.Name
-}
 
 // stillDenied is for how long after its last denial a key counts as being denied: the
 // time that this needs to get into the table and be read, twice.
@@ -164,7 +157,7 @@ func (o Order) compare(a, b *Row) int {
 	case ByReset:
 		return cmp.Compare(b.ResetAfter.Round(time.Second), a.ResetAfter.Round(time.Second))
 	case ByLimit:
-		return cmp.Compare(a.LimitName(), b.LimitName())
+		return cmp.Compare(a.LimitName, b.LimitName)
 	default: // BySubject
 		return CompareIDs(a.ID(), b.ID())
 	}

@@ -12,11 +12,29 @@ type Column struct {
 	Right bool
 }
 
-// Gap is between columns, and Mark is the columns of the cursor and of marks.
-const (
-	Gap  = 2
-	Mark = 2
-)
+// Mark is the columns of the cursor and of marks.
+const Mark = 2
+
+// gap is the blanks before a column. One that is aligned to the right has blanks of its own.
+func gap(columns []Column, i int) int {
+	switch {
+	case i <= 1:
+		return 0
+	case columns[i].Right:
+		return 1
+	}
+	return 2
+}
+
+// Taken is what columns take of a line.
+func Taken(columns []Column) (taken int) {
+	for i := range columns {
+		if columns[i].Width > 0 {
+			taken += gap(columns, i) + columns[i].Width
+		}
+	}
+	return taken
+}
 
 // Table is the cursor in a list of rows, and which of them are in sight. It is the one of every list.
 type Table struct {
@@ -52,10 +70,7 @@ func (t *Theme) Lines(columns []Column, rows [][]string) []string {
 			if c.Right {
 				pad = PadLeft
 			}
-			line.WriteString(pad(Fit(cells[i], c.Width), c.Width))
-			if i > 0 {
-				line.WriteString(strings.Repeat(" ", Gap))
-			}
+			line.WriteString(strings.Repeat(" ", gap(columns, i)) + pad(Fit(cells[i], c.Width), c.Width))
 		}
 		lines = append(lines, strings.TrimRight(line.String(), " "))
 	}
@@ -64,14 +79,6 @@ func (t *Theme) Lines(columns []Column, rows [][]string) []string {
 
 // Grow gives what is left of so many columns to one of them, at least least.
 func Grow(columns []Column, which, width, least int) {
-	left := width
-	for i := range columns {
-		if i != which && columns[i].Width > 0 {
-			left -= columns[i].Width
-			if i > 0 {
-				left -= Gap
-			}
-		}
-	}
-	columns[which].Width = max(least, left)
+	columns[which].Width = 1
+	columns[which].Width = max(least, width-Taken(columns)+1)
 }
