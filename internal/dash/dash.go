@@ -1,6 +1,6 @@
-// Package dash is a live view of rate limits in a terminal. One loop (Update) owns the state. Each screen is a folder with
-// its Model, Update and View: list (all keys), detail (one key), inforce (overrides), helpscreen. change asks before anything
-// is changed, live is what the store said, and ui what all of them are drawn with.
+// Package dash is a live view of rate limits in a terminal. One loop (Update) owns the state. Each screen is a folder
+// with its Model, Update and View: list (all keys), detail (one key), inforce (overrides), helpscreen. change asks
+// before anything is changed, live is what the store said, and ui what all of them are drawn with.
 package dash
 
 import (
@@ -43,7 +43,7 @@ func Run(ctx context.Context, in io.Reader, out io.Writer, o live.Options, theme
 func Once(ctx context.Context, out io.Writer, o live.Options, theme *ui.Theme, columns, lines int) error {
 	o.Actions = nil
 	m := newModel(ctx, o, theme)
-	m.list.Still, m.width, m.height = true, columns, cmp.Or(lines, far)
+	m.list.Still, m.width, m.height = true, cmp.Or(columns, 1000), cmp.Or(lines, far)
 	f := m.feed
 	if look := f.LookServers(); look != nil {
 		f.Update(look())
@@ -54,25 +54,23 @@ func Once(ctx context.Context, out io.Writer, o live.Options, theme *ui.Theme, c
 	if look := f.LookDenials(); look != nil { // the mean of the last minute, as there is no look before
 		f.Update(look())
 	}
-	for look := range 2 {
-		if look > 0 {
+	var look tea.Msg
+	for n := range 2 {
+		if n > 0 {
 			if err := o.Sleep(ctx, o.Refresh); err != nil {
 				return err
 			}
 		}
-		msg := f.Look()()
-		if m.Update(msg); f.Problem != nil {
+		look = f.Look()()
+		if m.Update(look); f.Problem != nil {
 			return f.Problem
 		}
-		if look > 0 && f.Overrides.Problem != nil && o.Unread != nil {
-			o.Unread(f.Overrides.Problem)
-		}
-		if look > 0 && o.Document != nil {
-			return o.Document(live.DocumentOf(f, msg))
-		}
 	}
-	if columns == 0 {
-		m.width = m.list.Natural()
+	if f.Overrides.Problem != nil && o.Unread != nil {
+		o.Unread(f.Overrides.Problem)
+	}
+	if o.Document != nil {
+		return o.Document(live.DocumentOf(f, look))
 	}
 	if lines == 0 {
 		m.height = len(head{m}.lines()) + len(m.body(far)) + 1

@@ -60,7 +60,7 @@ func TestOverridesTellWhatIsLeft(t *testing.T) {
 	if calm, full := d.row("calm"), d.row("full"); calm.Remaining != 0 || calm.RetryAfter != time.Hour-time.Second || full.Remaining != 20 {
 		t.Errorf("a blocked key has %d left, and next in %s; one with ×3 has %d left", calm.Remaining, calm.RetryAfter, full.Remaining)
 	}
-	if n, _ := d.feed.AtLimit(); n != 1 {
+	if n := d.feed.Tally.AtLimit; n != 1 {
 		t.Errorf("%d are at the limit", n)
 	}
 	d.setOverride("calm", store.Override{Effect: store.OverrideBlock})

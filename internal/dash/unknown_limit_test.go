@@ -43,7 +43,7 @@ func TestListShowsWhatIsNotKnown(t *testing.T) {
 			t.Errorf("the line of %s lacks %q: %s", subject, want, line)
 		}
 	}
-	if atLimit, _ := d.feed.AtLimit(); atLimit != 1 {
+	if atLimit := d.feed.Tally.AtLimit; atLimit != 1 {
 		t.Errorf("%d are at the limit, want 1", atLimit)
 	}
 	d.press("<home>")

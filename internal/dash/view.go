@@ -54,7 +54,7 @@ func (m *model) draw() string {
 func (m *model) body(height int) []string {
 	const least, pane = 30, 9
 	r := m.list.Current()
-	if m.screen != m.list || m.list.Still || m.height < least || height < 2*pane || r == nil { // the head can be high, too
+	if m.screen != m.list || m.list.Still || m.height < least || height < 2*pane || r == nil {
 		return ui.Lines(m.screen.View(m.width, height))
 	}
 	lines := ui.Lines(m.screen.View(m.width, height-pane))
@@ -63,7 +63,8 @@ func (m *model) body(height int) []string {
 	}
 	m.detail.Of = r.ID()
 	lines = append(lines[:height-pane], m.theme.Faint.Of(strings.Repeat("─", m.width)))
-	return append(lines, m.detail.Summary(m.width, pane-1)...)
+	about := m.detail.Lines(m.width)
+	return append(lines, about[:min(pane-1, len(about))]...)
 }
 
 // foot is what is asked or said, or else the keys that are needed most.
@@ -100,11 +101,11 @@ func (m *model) foot() string {
 
 // helpNotes are said below the keys.
 func (m *model) helpNotes() []string {
-	notes := []string{"DENIED/S is red while it is denied. USED is yellow from 80 %, and bold with nothing left. RETRY is when one more " +
-		"unit fits, RESETS when nothing is used any more. ALLOWED is the units charged to the keys that are followed. w lists only the " +
-		"keys that have this in common, and pressed again those of the next cause.",
+	notes := []string{"DENIED/S is red while it is denied. USED is yellow from 80 %, and bold with nothing left. RETRY is " +
+		"when one more unit fits, RESETS when nothing is used any more. ALLOWED is the units charged to the keys that are " +
+		"followed. w lists only the keys of the first cause after why, and pressed again those of the next.",
 		"In front of a subject: * marked, ? out of date as its server does not answer, ! a defect. ≥ is at least.",
-		"A filter is part of a subject or limit, a pattern (acme*), tenant=acme, >80% or <20%; ! inverts a word."}
+		"A filter is part of a subject or limit, a pattern (acme*), or tenant=acme; ! inverts a word."}
 	if m.feed.Layouts != "" {
 		notes = append(notes, "Keys are read by the layout "+output.Printable(m.feed.Layouts)+
 			". Another limiter decides by them: they can be reset, and have no overrides or denials here.")
@@ -123,16 +124,14 @@ func (m head) lines() []string {
 	lines := []string{m.title()}
 	if f := m.feed; f.Problem != nil {
 		since := output.Duration(f.Clock.Sub(f.Answered).Truncate(time.Second))
-		lines = append(lines, m.theme.Full.Of(fmt.Sprintf("no answer for %s, retrying: %s", since, live.OneLine(f.Problem))))
+		text := "no answer for " + since + ", retrying: " + live.OneLine(f.Problem)
+		lines = append(lines, m.theme.Full.Of(text))
 	} else {
 		lines = append(lines, m.minute(), m.counts())
 		for i := range f.Away {
 			away := &f.Away[i]
-			lines = append(lines, m.theme.Full.Of(fmt.Sprintf("no answer from %s: %s marked ? as they were before", away.Node,
-				output.Plural(len(away.Keys), "key"))))
-		}
-		if since, is := f.IsWaiting(); is {
-			lines = append(lines, m.theme.Full.Of("no answer for "+output.Duration(f.Clock.Sub(since).Truncate(time.Second))+" so far"))
+			text := "no answer from " + away.Node + ": " + output.Plural(len(away.Keys), "key") + " marked ? as they were before"
+			lines = append(lines, m.theme.Full.Of(text))
 		}
 	}
 	const enough = 16
@@ -184,6 +183,9 @@ func (m head) title() string {
 	const between = 2
 	if ui.Width(text)+between+ui.Width(state)+ui.Width(clock) <= m.width {
 		clock = state + clock
+	}
+	if m.list.Still {
+		return text + "  " + clock
 	}
 	text = ui.Fit(text, m.width-ui.Width(clock)-1)
 	return ui.Pad(text, m.width-ui.Width(clock)) + clock
@@ -239,18 +241,19 @@ func (m head) minute() string {
 // counts is how many keys there are. Where there is no room for all, the last goes first.
 func (m head) counts() string {
 	t, f := m.theme, m.feed
-	atLimit, exact := f.AtLimit()
-	about, style := "", t.Plain
+	keys, atLimit, about, style := f.Tally.InUse, f.Tally.AtLimit, "", t.Plain
 	switch {
 	case f.IsScanning():
 		about = "≥"
-	case !exact:
-		about = "about "
+	case f.Coverage.Full:
+		about, keys, atLimit = "about ", f.Coverage.Matched, max(atLimit, f.Coverage.AtLimit)
 	}
 	if atLimit > 0 {
 		style = t.Full
 	}
-	text := t.Plain.Of(m.matched()+", ") + style.Of(about+output.Thousands(atLimit)+" at the limit")
+	noun := map[bool]string{true: " key, ", false: " keys, "}[keys == 1]
+	text := t.Plain.Of(about+output.Thousands(keys)+noun) +
+		style.Of(about+output.Thousands(atLimit)+" at the limit")
 	add := func(style ui.Style, n int, least bool, noun, more string) {
 		words := output.Plural(n, noun) + more
 		if least {
@@ -278,18 +281,6 @@ func (m head) counts() string {
 	return text
 }
 
-// matched says how many keys there are.
-func (m head) matched() string {
-	if m.feed.Coverage.Full {
-		return "about " + output.Thousands(m.feed.Coverage.Matched) + " keys"
-	}
-	text := strings.TrimSuffix(output.Thousands(m.feed.Tally.InUse)+" keys", map[bool]string{true: "s"}[m.feed.Tally.InUse == 1])
-	if m.feed.IsScanning() {
-		text = "≥" + text
-	}
-	return text
-}
-
 // coverage says how much of the keys is followed, if that is not all, and what cannot be read.
 func (m head) coverage() string {
 	f := m.feed
@@ -306,7 +297,7 @@ func (m head) coverage() string {
 	case c.Full:
 		return fmt.Sprintf("%s of about %s followed, those closest to their limit; all scanned every %s",
 			output.Thousands(int64(len(f.Rows))), output.Thousands(c.Matched),
-			output.Duration((c.Every() + time.Second - 1).Truncate(time.Second)))
+			output.Duration((c.Took + c.Rest() + time.Second - 1).Truncate(time.Second)))
 	case f.IsScanning() && c.Total > 0:
 		return fmt.Sprintf("looking for keys: %s of %s scanned", output.Thousands(c.Looked), output.Thousands(c.Total))
 	case c.Unsure > 0:

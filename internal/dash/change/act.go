@@ -1,7 +1,6 @@
 package change
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
@@ -64,7 +63,7 @@ func (m *Model) wasReset(keys []live.ID, reset live.Changed, err error) (string,
 	}
 	switch {
 	case err != nil && reset.Backup != "": // the end of a long line is cut, so the facts come first
-		return "", fmt.Errorf("only %s certainly deleted; u brings them back: %w", output.Plural(int(reset.Keys), "key"), err)
+		return "", fmt.Errorf("only %s certainly deleted; u brings them back: %w", output.Plural(reset.Keys, "key"), err)
 	case err != nil:
 		return "", err
 	}
@@ -85,7 +84,8 @@ func (m *Model) askUndo() tea.Cmd {
 	}
 	reset := *m.lastReset
 	// lastKeys are those of the reset that is undone, and not those chosen last.
-	lines := append(some(m.lastKeys, func(live.ID) string { return "" }), "They keep their original expiry.", "Backup: "+reset.Backup)
+	lines := some(m.lastKeys, func(live.ID) string { return "" })
+	lines = append(lines, "They keep their original expiry.", "Backup: "+reset.Backup)
 	return m.ask("Bring back "+output.Plural(int(reset.Keys), "key"), lines, func() done {
 		undone, err := m.feed.Actions.Undo(m.ctx, reset)
 		return func(m *Model) (string, error) {
@@ -128,7 +128,7 @@ func (m *Model) Revoke(o *store.Override) tea.Cmd {
 	return m.ask("End this override", ui.Override(&ended, m.feed.Clock), func() done {
 		err := m.feed.Actions.RevokeOverride(m.ctx, ended.ID)
 		return func(*Model) (string, error) {
-			return "ended: " + allowance.Effect(&ended) + " of " + output.Printable(cmp.Or(ended.Subjects.String(), "all subjects")), err
+			return "ended: " + output.Printable(allowance.All(&ended)), err
 		}
 	})
 }

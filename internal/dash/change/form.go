@@ -128,8 +128,8 @@ func (f *form) typed(msg tea.KeyMsg) {
 // submit asks for what was typed in, unless something is wrong with it.
 func (f *form) submit(m *Model) tea.Cmd {
 	text := func(field int) string { return strings.TrimSpace(f.inputs[field].Value()) }
-	wanted, lasts, err := m.feed.Actions.ParseOverride(live.OverrideForm{Effect: choices[f.chosen].effect, Value: text(valueField),
-		For: text(forField), Reason: text(reasonField)})
+	wanted, lasts, err := m.feed.Actions.ParseOverride(live.OverrideForm{Effect: choices[f.chosen].effect,
+		Value: text(valueField), For: text(forField), Reason: text(reasonField)})
 	if err == nil {
 		wanted.Subjects, err = f.whom(m.feed.Actions.ParseSubjects)
 	}
@@ -145,7 +145,8 @@ func (f *form) submit(m *Model) tea.Cmd {
 	m.form = nil
 	lines := []string{output.Printable(allowance.Pattern(wanted.Subjects)) + limits}
 	lines = append(lines, f.alsoUnder(m, &wanted)...)
-	lines = append(lines, effectOn(f.of, &wanted), "", "It ends by itself at "+ui.Until(m.feed.Clock.Add(lasts), m.feed.Clock)+".")
+	ends := ui.Until(m.feed.Clock.Add(lasts), m.feed.Clock)
+	lines = append(lines, effectOn(f.of, &wanted), "", "It ends by itself at "+ends+".")
 	if wanted.Reason != "" {
 		lines = append(lines, "Reason: "+output.Printable(wanted.Reason))
 	}
@@ -161,8 +162,8 @@ func (f *form) submit(m *Model) tea.Cmd {
 	})
 }
 
-// whom reads the pattern of whom an override is about: the subject under the cursor, whatever it looks like, or what was
-// made of it. One of everybody is for the command line.
+// whom reads the pattern of whom an override is about: the subject under the cursor, whatever it looks like, or what
+// was made of it. One of everybody is for the command line.
 func (f *form) whom(parse func(pattern string) (store.Pattern, error)) (p store.Pattern, err error) {
 	text := f.inputs[whomField].Value()
 	if text == store.EscapeGlob(f.of.Key.Subject) {
@@ -227,8 +228,8 @@ func (f *form) lines(t *ui.Theme, height, columns int) []string {
 		if field == f.field {
 			named, typed = t.Accent, t.Accent
 		}
-		name := map[int]string{effectField: "do", valueField: choices[f.chosen].value, whomField: "whom", aboutField: "about",
-			forField: "for", reasonField: "why"}[field]
+		name := map[int]string{effectField: "do", valueField: choices[f.chosen].value, whomField: "whom",
+			aboutField: "about", forField: "for", reasonField: "why"}[field]
 		line := ui.Pad(named.Of(name), label)
 		switch {
 		case field >= texts:

@@ -1,4 +1,5 @@
-// Package detail is the dashboard's screen of one key. Below the list of keys its beginning is shown for the selected one.
+// Package detail is the dashboard's screen of one key. Below the list of keys its beginning is shown for the selected
+// one.
 package detail
 
 import (
@@ -26,13 +27,7 @@ func New(feed *live.Feed, theme *ui.Theme) *Model {
 
 // View draws the screen in so many columns and lines.
 func (m *Model) View(width, height int) string {
-	return m.Show(m.lines(width), width, height)
-}
-
-// Summary is the beginning of the text: what an operator asks at night.
-func (m *Model) Summary(width, lines int) []string {
-	all := m.lines(width)
-	return all[:min(lines, len(all))]
+	return m.Show(m.Lines(width), width, height)
 }
 
 // text is the text about a key: names at the left, and what there is to say at the right.
@@ -56,8 +51,9 @@ func (t *text) say(name, words string, style ui.Style) {
 	}
 }
 
-// lines are everything about the key: first which limit is in force, what is used and denied, and why.
-func (m *Model) lines(columns int) []string {
+// Lines are everything about the key in so many columns: first which limit is in force, what is used and denied, and
+// why.
+func (m *Model) Lines(columns int) []string {
 	r := m.feed.Rows[m.Of]
 	if r == nil {
 		return []string{m.theme.Plain.Of(output.Printable(m.Of.String()) + " is not followed any more; esc goes back")}
@@ -96,9 +92,6 @@ func (m *Model) lines(columns int) []string {
 	t.lines = append(t.lines, "")
 	m.minute(t, r)
 	t.lines = append(t.lines, "")
-	if r.Layout != "" {
-		t.say("layout", r.Layout, plain)
-	}
 	if r.StoreKey != "" {
 		t.say("store key", output.Printable(r.StoreKey), plain)
 	}

@@ -1,4 +1,5 @@
-// Package inforce is the dashboard's screen of all overrides in force: whom they are about, until when, what they do now.
+// Package inforce is the dashboard's screen of all overrides in force: whom they are about, until when, what they do
+// now.
 package inforce
 
 import (

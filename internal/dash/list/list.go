@@ -1,4 +1,5 @@
-// Package list is the dashboard's screen of all keys: what denied keys have in common, the filter, and a row for each key.
+// Package list is the dashboard's screen of all keys: what denied keys have in common, the filter, and a row for each
+// key.
 package list
 
 import (
@@ -75,8 +76,9 @@ func (m *Model) Current() *live.Row {
 	return nil
 }
 
-// Chosen returns the keys that an action is about: the marked ones that are listed, or else the current one. What is not
-// seen is not changed. If only keys that are not listed are marked, there are none: the one under the cursor is not meant.
+// Chosen returns the keys that an action is about: the marked ones that are listed, or else the current one. What is
+// not seen is not changed. If only keys that are not listed are marked, there are none: the one under the cursor is not
+// meant.
 func (m *Model) Chosen() (keys []live.ID) {
 	if r := m.Current(); r != nil && len(m.Marked) == 0 {
 		return []live.ID{r.ID()}
@@ -86,7 +88,6 @@ func (m *Model) Chosen() (keys []live.ID) {
 			keys = append(keys, r.ID())
 		}
 	}
-	slices.SortFunc(keys, live.CompareIDs)
 	return keys
 }
 
@@ -150,7 +151,6 @@ func (m *Model) why() tea.Cmd {
 func (m *Model) sort() tea.Cmd {
 	m.feed.Order = (m.feed.Order + 1) % live.Orders
 	m.feed.Arrange()
-	m.note.Say(m.feed.Clock, "sorted by "+m.feed.Order.String())
 	return nil
 }
 
@@ -248,10 +248,6 @@ func (f *filter) typed(msg tea.KeyMsg) tea.Cmd {
 	case tea.KeyEsc:
 		f.editing = false
 		f.use(f.before)
-	case tea.KeyUp:
-		f.Move(-1)
-	case tea.KeyDown:
-		f.Move(1)
 	default:
 		f.input, _ = f.input.Update(msg)
 		f.use(f.input.Value())

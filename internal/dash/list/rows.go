@@ -40,30 +40,17 @@ type layout struct {
 
 // needs are the columns that subjects, limits and figures take.
 func (m *Model) needs() (subject, limit, figure int) {
-	const usual, denied = 60, 100 // no row makes the column wider than that
+	const most = 60 // no row makes the column wider than that, unless it is denied
 	subject, limit, figure = 12, 8, 5
 	for _, r := range m.feed.Listed {
-		most := usual
-		switch {
-		case m.Still:
-			most = r.SubjectWidth
-		case r.DeniedRate() > 0:
-			most = denied
+		wanted := r.SubjectWidth
+		if r.DeniedRate() == 0 && !m.Still {
+			wanted = min(wanted, most)
 		}
-		subject, limit = max(subject, min(r.SubjectWidth, most)), max(limit, r.LimitWidth+ui.TextWidth(effect(r)))
+		subject, limit = max(subject, wanted), max(limit, r.LimitWidth+ui.TextWidth(effect(r)))
 		figure = max(figure, len(live.UsedOf(r)))
 	}
 	return subject, limit, figure
-}
-
-// Natural is the columns that a frame takes in which all names are whole.
-func (m *Model) Natural() int {
-	const bar, between = 10, 2
-	subject, limit, _ := m.needs()
-	l := m.layout(widest)
-	l.columns[subjectColumn].Width, l.columns[limitColumn].Width, l.columns[deniedColumn].Width = subject, limit, deniedWidth
-	l.columns[usedColumn].Width = bar + 1 + l.figure
-	return max(wide, ui.Taken(l.columns)+between)
 }
 
 // layout fits the columns into a width. They are the same from 80 columns on. On a small screen names come before bars.
@@ -77,8 +64,9 @@ func (m *Model) layout(width int) layout {
 	case width >= wide:
 		l.bar, l.figure = 10, min(figure, 11)
 	}
-	l.columns = []ui.Column{{Width: ui.Mark}, {Title: "SUBJECT"}, {Title: "LIMIT"}, {Title: "DENIED/S", Width: deniedWidth, Right: true},
-		{Title: "USED", Width: l.figure, Right: true}, {Title: "RETRY", Width: 6, Right: true}, {Title: "RESETS", Width: 7, Right: true}}
+	l.columns = []ui.Column{{Width: ui.Mark}, {Title: "SUBJECT"}, {Title: "LIMIT"},
+		{Title: "DENIED/S", Width: deniedWidth, Right: true}, {Title: "USED", Width: l.figure, Right: true},
+		{Title: "RETRY", Width: 6, Right: true}, {Title: "RESETS", Width: 7, Right: true}}
 	if width < narrow {
 		l.columns[retryColumn].Width, l.columns[resetsColumn].Width = 0, 0
 		ui.Grow(l.columns, subjectColumn, width, 1)
@@ -104,7 +92,7 @@ func (m *Model) layout(width int) layout {
 		bars(small)
 		left -= small + 2
 	}
-	if least, most := 8, 60; left >= least {
+	if least, most := 8, 60; left >= least && !m.Still {
 		l.spark = min(left-1, most)
 		l.columns[deniedColumn].Width, l.columns[deniedColumn].Right = deniedWidth+1+l.spark, false
 	}
@@ -228,8 +216,8 @@ func (l *layout) cells(r *live.Row, subject, limit string, selected bool) []stri
 	case r.InUse && !r.ResetKnown():
 		resets = figures.Of("?")
 	}
-	return []string{t.Accent.Of(cursor) + sign, named.Of(subject), limited.Of(limit), l.denied(r, figures), l.used(r, share),
-		figures.Of(retry), resets}
+	return []string{t.Accent.Of(cursor) + sign, named.Of(subject), limited.Of(limit), l.denied(r, figures),
+		l.used(r, share), figures.Of(retry), resets}
 }
 
 // denied is how often a second the key is denied, and the last minute of that. What nobody counts is not 0.
@@ -260,7 +248,8 @@ func (l *layout) used(r *live.Row, style ui.Style) string {
 	}
 	if l.bar > 0 {
 		if r.RemainingKnown() && r.Found() && r.Used > 0 {
-			bar = style.Of(strings.NewReplacer("█", "━", "░", " ").Replace(output.Bar(r.Used, r.Limit.Capacity(), l.bar)))
+			blocks := output.Bar(r.Used, r.Limit.Capacity(), l.bar)
+			bar = style.Of(strings.NewReplacer("█", "━", "░", " ").Replace(blocks))
 		}
 		bar = ui.Pad(bar, l.bar+1)
 	}

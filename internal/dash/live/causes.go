@@ -41,7 +41,7 @@ func offendersOf(rows []*Row, unnamed float64) []Offender {
 			o.Keys++
 			o.rate += r.Denial.placed
 		}
-		for _, a := range r.Attributes {
+		for _, a := range attributesOf(&r.Entry) {
 			add(a.Name, a.Name, a.Value)
 			if network := networkOf(a.Value); network != "" {
 				add(a.Name+" network", a.Name, network)

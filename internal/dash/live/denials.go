@@ -15,8 +15,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Counted names what the table of denials counts: denials of a key by limits, or by a block, and then Key is its pattern.
-// The zero one is the denials of keys that are without a count of their own.
+// Counted names what the table of denials counts: denials of a key by limits, or by a block, and then Key is its
+// pattern. The zero one is the denials of keys that are without a count of their own.
 type Counted struct {
 	store.Key
 	Override string // the ID of the block
@@ -78,7 +78,8 @@ func (d *Denials) Frame(now time.Time) *denialFrame {
 		if c == (Counted{}) {
 			continue
 		}
-		key := deniedKey{Key: c.Subject, Name: c.Name, PerSecond: known.PerSecond, AgoMS: ago(known.last), Blocked: c.isBlock()}
+		key := deniedKey{Key: c.Subject, Name: c.Name, PerSecond: known.PerSecond, AgoMS: ago(known.last),
+			Blocked: c.isBlock()}
 		if !known.Since.IsZero() {
 			key.SinceMS = ago(known.Since)
 		}
@@ -145,8 +146,8 @@ func (d *Denials) add(since *deniedSince, rows map[ID]*Row) {
 	d.Total = d.lateRate(&d.Totals, sum, since)
 }
 
-// lateRate adds a count to a history, and returns the rate lately. At the first look only the mean over more than a minute
-// is known, which stands in until there is a difference.
+// lateRate adds a count to a history, and returns the rate lately. At the first look only the mean over more than a
+// minute is known, which stands in until there is a difference.
 func (d *Denials) lateRate(h *History, count int64, since *deniedSince) float64 {
 	if since.First {
 		return float64(count) / since.Over.Seconds()

@@ -1,5 +1,5 @@
-// Package live reads rate limits for the dashboard, and keeps what the store said: the followed keys in their order, who
-// is denied, and what is in force. feed.go takes the answers in, scan.go and read.go read keys outside the loop,
+// Package live reads rate limits for the dashboard, and keeps what the store said: the followed keys in their order,
+// who is denied, and what is in force. feed.go takes the answers in, scan.go and read.go read keys outside the loop,
 // denials.go and overrides.go read the two tables beside them, rows.go knows keys, orders and filters.
 package live
 
@@ -44,8 +44,7 @@ type Feed struct {
 	Overrides Overrides
 
 	fetching   bool // a look is under way
-	lookedAt   time.Time
-	looks      int // that are over
+	looks      int  // that are over
 	anyDenied  bool
 	leastShare atomic.Uint64 // the used share, as math.Float64bits, that a key must have more of to be followed
 
@@ -64,8 +63,8 @@ func OnlyReads(msg tea.Msg) bool { _, is := msg.(due); return is }
 
 // New returns a feed that knows nothing yet. It reads until ctx ends.
 func New(ctx context.Context, o Options) *Feed {
-	f := &Feed{Options: o, ctx: ctx, Clock: o.Now(), Answered: o.Now(), Rows: map[ID]*Row{}, Allowed: History{Sums: true},
-		Pinned: func(ID) bool { return false }, stop: func() {}}
+	f := &Feed{Options: o, ctx: ctx, Clock: o.Now(), Answered: o.Now(), Rows: map[ID]*Row{},
+		Allowed: History{Sums: true}, Pinned: func(ID) bool { return false }, stop: func() {}}
 	f.reader = &reader{Options: &f.Options}
 	f.Overrides.table = o.Overrides
 	if o.Denials != nil {
@@ -144,7 +143,7 @@ func (f *Feed) scanAfter(number int) due {
 		case number != f.pass:
 			return nil
 		case f.Problem != nil:
-			return f.After(passEvery/2, f.scanAfter(number))
+			return f.After(time.Second, f.scanAfter(number))
 		}
 		return f.scan()
 	}
@@ -168,7 +167,7 @@ func (f *Feed) Look() tea.Cmd {
 	if f.fetching {
 		return nil
 	}
-	f.fetching, f.lookedAt = true, f.Clock
+	f.fetching = true
 	return f.reader.Fetch(f.ctx, slices.Collect(maps.Keys(f.Rows)), f.rules())
 }
 
@@ -269,7 +268,15 @@ func (f *Feed) Arrange() {
 		if f.Keep != nil && !(r.Found() && f.Keep(&r.Entry)) {
 			continue
 		}
-		f.Tally.add(r)
+		if r.InUse {
+			f.Tally.InUse++
+		}
+		if r.placed.atLimit {
+			f.Tally.AtLimit++
+		}
+		if r.InUse && len(r.Defects) > 0 {
+			f.Tally.Defective++
+		}
 		named := r.Updated.IsZero() && f.Query.Keys != nil // and not found yet
 		if !named && f.Filter.Matches(r) {
 			f.Listed = append(f.Listed, r)
@@ -294,18 +301,12 @@ func (f *Feed) scan() tea.Cmd {
 	return p.Start(ctx)
 }
 
-// passEvery is how often all keys are scanned if a scan is quick.
-const passEvery = 2 * time.Second
-
-// rest is how long nothing is scanned after a scan that took so long: a scan of a million keys takes some 5 s of a core
-// here, which are to be few in a hundred.
-func rest(took time.Duration) time.Duration {
-	const least, usual, enough = 3, 18, 150 * time.Second
-	return max(least*took, min(usual*took, enough))
+// Rest is how long nothing is scanned after a scan: one of a million keys takes some 5 s of a core here, which are to
+// be few in a hundred.
+func (c *Coverage) Rest() time.Duration {
+	const shortest, least, usual, enough = 2 * time.Second, 3, 18, 150 * time.Second
+	return max(shortest, least*c.Took, min(usual*c.Took, enough))
 }
-
-// Every is how often all keys are scanned.
-func (c *Coverage) Every() time.Duration { return max(c.Took+rest(c.Took), passEvery) }
 
 // IsScanning reports whether not all keys were looked at yet, so that counts are the least that there are.
 func (f *Feed) IsScanning() bool { return f.Coverage.Passes == 0 && f.Query.Keys == nil }
@@ -369,21 +370,7 @@ func (f *Feed) absorbScan(s scanned) tea.Cmd {
 		s.Passes, s.Full = f.Coverage.Passes+1, s.Matched > int64(f.MaxKeys)
 		f.Coverage = s.Coverage
 	}
-	return f.After(max(passEvery-s.Took, passEvery/2, rest(s.Took)), f.scanAfter(f.pass))
-}
-
-// IsWaiting reports whether an answer is waited for longer than usual, and since when. It may still come.
-func (f *Feed) IsWaiting() (since time.Time, is bool) {
-	return f.lookedAt, f.fetching && f.Clock.Sub(f.lookedAt) > max(f.Refresh, time.Second)
-}
-
-// AtLimit returns how many keys are at their limit. It is exact unless there are more keys than are followed.
-func (f *Feed) AtLimit() (n int64, exact bool) {
-	n = f.Tally.AtLimit
-	if c := &f.Coverage; c.Full && c.AtLimit > n {
-		return c.AtLimit, false
-	}
-	return n, n == 0 || !f.Coverage.Full
+	return f.After(s.Rest(), f.scanAfter(f.pass))
 }
 
 func (f *Feed) rules() rules { return rules{Options: &f.Options, List: f.Overrides.List} }
@@ -406,8 +393,8 @@ func (f *Feed) followDenied() {
 	f.Arrange()
 }
 
-// evict stops following the keys that matter least, if there are too many, and tells scans what a key must have to matter
-// more than those that are left.
+// evict stops following the keys that matter least, if there are too many, and tells scans what a key must have to
+// matter more than those that are left.
 func (f *Feed) evict() {
 	share := -1.0 // any
 	if len(f.Rows) >= f.MaxKeys {
@@ -425,29 +412,12 @@ func (f *Feed) evict() {
 
 // compareWorth says which of two rows is rather followed.
 func (f *Feed) compareWorth(a, b *Row) int {
-	if c := trueFirst(f.pins(a), f.pins(b)); c != 0 {
-		return c
-	}
-	if c := cmp.Or(trueFirst(!a.IsUnderBlock(), !b.IsUnderBlock()), cmp.Compare(b.DeniedRate(), a.DeniedRate())); c != 0 {
-		return c
-	}
-	return closestFirst(&a.Reading, &b.Reading)
+	return cmp.Or(trueFirst(f.pins(a), f.pins(b)), trueFirst(!a.IsUnderBlock(), !b.IsUnderBlock()),
+		cmp.Compare(b.DeniedRate(), a.DeniedRate()), closestFirst(&a.Reading, &b.Reading))
 }
 
 // Tally counts followed rows.
 type Tally struct {
 	InUse, AtLimit int64
 	Defective      int // those that have a defect
-}
-
-func (t *Tally) add(r *Row) {
-	if !r.InUse {
-		return
-	}
-	if t.InUse++; r.placed.atLimit {
-		t.AtLimit++
-	}
-	if len(r.Defects) > 0 {
-		t.Defective++
-	}
 }

@@ -29,9 +29,8 @@ type Options struct {
 	NotCounted bool
 	// Overrides is the store's table of overrides; nil if it has none.
 	Overrides *admin.Tables
-	// InForce returns the limit that counts now for the key of an entry, which has the recorded one, under
-	// the override that applies to the key; nil for none. It may be called concurrently. Without it the
-	// recorded limit counts.
+	// InForce returns the limit that counts now for the key of an entry, which has the recorded one, under the override
+	// that applies to the key; nil for none. It may be called concurrently. Without it the recorded limit counts.
 	InForce func(*admin.Entry, *store.Override) store.Limit
 	// Config says by which configuration that is, such as "version 5"; "" says nothing.
 	Config func() string
@@ -41,13 +40,12 @@ type Options struct {
 	NodeOf func(ctx context.Context, subject string) string
 	// Actions change keys; nil where nothing may be changed.
 	Actions Actions
-	// Layouts names the layouts of other limiters by which the keys are read, as --layout takes
-	// them; empty for limitctl's own keys.
+	// Layouts names the layouts of other limiters by which the keys are read; empty for limitctl's own keys.
 	Layouts string
 	// Beyond says what deleting the keys of a layout does not reach; "" if there is nothing.
 	Beyond func(layout string) string
-	// Where names the store, and Context the context it is of, if any. A change
-	// in a Protected one needs its name typed.
+	// Where names the store, and Context the context it is of, if any. A change in a Protected one needs its name
+	// typed.
 	Where, Context string
 	Protected      bool
 	// Selection is the selected keys in words.
@@ -103,8 +101,8 @@ type OverrideForm struct {
 // ID names a row.
 type ID struct {
 	store.Key
-	// StoreKey is the one that a limit of another limiter is called by: several of its limits can
-	// have the same Key. It is empty for limitctl's own limits.
+	// StoreKey is what a limit of another limiter is called by, as several can have the same Key; empty for limitctl's
+	// own.
 	StoreKey string
 }
 
@@ -135,8 +133,8 @@ func (id ID) tag() string {
 	return redisserver.HashTag(id.StoreKey)
 }
 
-// QueryOf returns a query of exactly these rows. subjects are those of the whole selection, so
-// that layouts are asked for these keys as they are for all.
+// QueryOf returns a query of exactly these rows. subjects are those of the whole selection, so that layouts are asked
+// for these keys as they are for all.
 func QueryOf(subjects store.Pattern, ids []ID) admin.Query {
 	query := admin.Query{Subjects: subjects, Keys: make([]store.Key, len(ids))}
 	for i, id := range ids {
@@ -148,8 +146,8 @@ func QueryOf(subjects store.Pattern, ids []ID) admin.Query {
 	return query
 }
 
-// networkOf returns the network of an address, "" for what is none: of IPv4 24 bits are what one sender often has, of
-// IPv6 64.
+// networkOf returns the network of an address, "" for what is none. One sender often has 24 bits of IPv4, and 64 of
+// IPv6.
 func networkOf(value string) string {
 	if value == "" || !strings.ContainsAny(value, ".:") {
 		return ""
@@ -168,9 +166,8 @@ func networkOf(value string) string {
 // layoutAttribute is what the layout of another limiter is called among attributes.
 const layoutAttribute = "layout"
 
-// attributesOf returns the attributes that a key was made of: by a policy, or by somebody who
-// writes subjects like tenant:acme:user:42. For a key of another limiter the first one is its
-// layout.
+// attributesOf returns the attributes that a key was made of: by a policy, or by somebody who writes subjects like
+// tenant:acme:user:42. For a key of another limiter the first one is its layout.
 func attributesOf(e *admin.Entry) (attributes []policy.Attribute) {
 	if e.Layout != "" {
 		attributes = append(attributes, policy.Attribute{Name: layoutAttribute, Value: e.Layout})

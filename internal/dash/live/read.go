@@ -2,8 +2,6 @@ package live
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
@@ -21,15 +19,13 @@ type seen struct {
 	state *store.State // nil if it was not read
 }
 
-// notTold is the units taken of a key that cannot be known.
-const notTold = -1
-
-// taken returns the units that were charged since s was seen. What another limiter wrote does not tell them.
+// taken returns the units that were charged since s was seen, -1 if that is not known: what another limiter wrote does
+// not tell them.
 func (s *seen) taken(now *admin.Entry) int64 {
 	left := s.used // of what was used then
 	switch {
 	case now.Layout != "" || !now.UsedKnown():
-		return notTold
+		return -1
 	case s.state != nil: // which says it exactly
 		left = s.state.Used(now.At)
 	case s.limit.Period > 0: // a large log, taken as even
@@ -39,8 +35,8 @@ func (s *seen) taken(now *admin.Entry) int64 {
 	return max(0, now.Used-left)
 }
 
-// reader looks at the followed keys. One look at a time is under way, so that what it remembers of the look before needs
-// no lock.
+// reader looks at the followed keys. One look at a time is under way, so that what it remembers of the look before
+// needs no lock.
 type reader struct {
 	*Options
 	before map[ID]seen
@@ -67,15 +63,9 @@ func (r *reader) Fetch(ctx context.Context, keys []ID, rules rules) tea.Cmd {
 			}
 			byNode[name] = append(byNode[name], key)
 		}
-		parts, errs := make(map[string][]Reading, len(byNode)), make(map[string]error, len(byNode))
-		type part struct {
-			node     string
-			readings []Reading
-			err      error
-		}
 		done := make(chan part, len(byNode))
 		for node, keys := range byNode {
-			p := part{node: node}
+			p := part{node: node, keys: keys}
 			panics.Go(func() (err error) {
 				p.readings, err = r.readEach(ctx, keys, rules)
 				return err
@@ -84,38 +74,46 @@ func (r *reader) Fetch(ctx context.Context, keys []ID, rules rules) tea.Cmd {
 				done <- p
 			})
 		}
+		now := make(map[ID]seen, len(keys))
 		for range byNode {
 			p := <-done
-			parts[p.node], errs[p.node] = p.readings, p.err
+			r.absorb(&answer, now, &p)
+			if p.err != nil && len(answer.Away) == len(byNode) { // all are away
+				answer.Err, answer.Problem, answer.Away = p.err, OneLine(p.err), nil
+			}
 		}
-		now := make(map[ID]seen, len(keys))
-		for _, node := range slices.Sorted(maps.Keys(byNode)) {
-			r.absorb(&answer, now, node, byNode[node], parts[node], errs[node])
-		}
-		if r.before = now; len(answer.Away) > 0 && len(answer.Away) == len(byNode) {
-			answer.Err, answer.Away = errs[answer.Away[0].Node], nil
-			answer.Problem = OneLine(answer.Err)
-		}
+		r.before = now
 		answer.Took = r.Now().Sub(begun)
 		return answer
 	}
 }
 
-// absorb takes in what reading the keys of a node brought. Of one that does not answer, what was known before stays.
-func (r *reader) absorb(answer *fetched, now map[ID]seen, node string, keys []ID, readings []Reading, err error) {
-	if err != nil {
-		answer.Away = append(answer.Away, newAway(node, err, keys))
-		for _, key := range keys {
-			if before, known := r.before[key]; known {
-				now[key] = before
-			}
-		}
-	} else {
-		answer.Asked = append(answer.Asked, keys...)
-		for _, key := range keys {
-			now[key] = seen{} // unused, unless it is among the readings
+// part is what reading the keys of a node brought.
+type part struct {
+	node     string
+	keys     []ID
+	readings []Reading
+	err      error
+}
+
+// absorb takes in what reading a node brought. Of one that does not answer, what was known before stays.
+func (r *reader) absorb(answer *fetched, now map[ID]seen, p *part) {
+	for _, key := range p.keys {
+		now[key] = seen{} // unused, unless it is among the readings
+		if before, known := r.before[key]; known && p.err != nil {
+			now[key] = before
 		}
 	}
+	if p.err == nil {
+		answer.Asked = append(answer.Asked, p.keys...)
+	} else {
+		a := away{Node: p.node, Problem: OneLine(p.err)}
+		for _, key := range p.keys {
+			a.Keys = append(a.Keys, keyName{key.Subject, key.Name, key.StoreKey})
+		}
+		answer.Away = append(answer.Away, a)
+	}
+	readings := p.readings
 	for i := range readings {
 		e := &readings[i].Entry
 		id := iDOf(e)
@@ -143,12 +141,4 @@ func (r *reader) readEach(ctx context.Context, keys []ID, f rules) (readings []R
 		readings = append(readings, Reading{Entry: entry})
 	}
 	return readings, nil
-}
-
-func newAway(name string, problem error, keys []ID) away {
-	a := away{Node: name, Problem: OneLine(problem), Keys: make([]keyName, len(keys))}
-	for i, key := range keys {
-		a.Keys[i] = keyName{key.Subject, key.Name, key.StoreKey}
-	}
-	return a
 }

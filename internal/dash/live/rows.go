@@ -2,7 +2,6 @@ package live
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -25,8 +24,6 @@ type Row struct {
 	Units   History   // units a second
 	// LimitName is the name of the key's limit, without the attributes that can follow it.
 	LimitName string
-	// Attributes are those of the key: of a policy's, or of a subject that is written alike.
-	Attributes []policy.Attribute
 	// SubjectWidth and LimitWidth are the columns that its names take.
 	SubjectWidth, LimitWidth int
 
@@ -46,7 +43,6 @@ func newRow(reading Reading, now time.Time) *Row {
 	if parts, is := policy.ParseKey(reading.Key); is && reading.Layout == "" {
 		r.LimitName = parts.LimitName()
 	}
-	r.Attributes = attributesOf(&reading.Entry)
 	r.SubjectWidth, r.LimitWidth = widthOf(r.Key.Subject), widthOf(r.LimitName)
 	return r
 }
@@ -89,12 +85,10 @@ func (r *Row) IsUnderBlock() bool { return IsBlock(r.Override) }
 // Found reports whether the key was ever found in use: one that was named need not be.
 func (r *Row) Found() bool { return r.CapacityKnown() || r.StoreKey != "" }
 
-// IsUnknown reports whether the key was found and what remains of its limit cannot be
-// told.
+// IsUnknown reports whether the key was found and what remains of its limit cannot be told.
 func (r *Row) IsUnknown() bool { return r.Found() && !r.RemainingKnown() }
 
-// stillDenied is for how long after its last denial a key counts as being denied: the
-// time that this needs to get into the table and be read, twice.
+// stillDenied is for how long a key counts as being denied: the time that a denial needs to get into the table, twice.
 const stillDenied = 4 * time.Second
 
 // DeniedRate is how often a second the key was denied lately.
@@ -110,8 +104,7 @@ func (r *Row) IsDenied(now time.Time) bool {
 	return r.Denial != nil && now.Sub(r.Denial.last) < stillDenied
 }
 
-// place is where a row belongs by its closeness to the limit. It is in whole percent, so
-// that a row that changes little stays where it is.
+// place is where a row belongs. It is in whole percent, so that a row that changes little stays where it is.
 type place struct {
 	denied         float64
 	blocked        bool // a block denies all of it
@@ -139,10 +132,6 @@ const (
 	ByLimit
 	Orders // how many there are
 )
-
-func (o Order) String() string {
-	return [...]string{"denials a second", "closeness to the limit", "time to reset", "subject", "limit"}[o]
-}
 
 // compare says which row comes first, 0 if neither does.
 func (o Order) compare(a, b *Row) int {
@@ -182,65 +171,34 @@ type Filter struct {
 	terms []term
 }
 
-// term is one word of a filter.
+// term is one word of a filter: a glob of a name, a value or network of an attribute, or else a part of a name.
 type term struct {
-	inverted bool
-	// glob is of the subject or the limit's name; if it is zero, literal is a part of
-	// one, unless sign says that share is compared, or literal is the value or the network of attribute.
+	inverted  bool
 	glob      store.Pattern
 	attribute string
 	literal   string
-	sign      byte // '<' or '>'
-	share     float64
 }
 
-// ParseFilter reads words of a filter: globs or parts of a subject or of a limit's
-// name, ">80%" and "<20%" for what is used, "tenant=acme" for an attribute, and any of
-// these inverted by a "!" before it.
-func ParseFilter(text string) (Filter, error) {
-	f := Filter{Text: strings.TrimSpace(text)}
+// ParseFilter reads words of a filter: globs or parts of a subject or of a limit's name, "tenant=acme" for an
+// attribute, and any of these inverted by a "!" before it.
+func ParseFilter(text string) (f Filter, err error) {
+	f.Text = strings.TrimSpace(text)
 	for word := range strings.FieldsSeq(text) {
-		t, err := parseTerm(word)
-		if err != nil {
-			return Filter{}, err
+		t := term{}
+		t.literal, t.inverted = strings.CutPrefix(word, "!")
+		switch {
+		case t.literal == "": // it is still typed
+			continue
+		case strings.Index(t.literal, "=") > 0:
+			t.attribute, t.literal, _ = strings.Cut(t.literal, "=")
+		case strings.ContainsAny(t.literal, `*?[\\`):
+			if t.glob, err = store.ParsePattern(t.literal); err != nil {
+				return Filter{}, err
+			}
 		}
-		if t != nil {
-			f.terms = append(f.terms, *t)
-		}
+		f.terms = append(f.terms, t)
 	}
 	return f, nil
-}
-
-// parseTerm returns nil for a term that is still empty.
-func parseTerm(word string) (t *term, err error) {
-	rest, inverted := strings.CutPrefix(word, "!")
-	t = &term{inverted: inverted}
-	switch {
-	case rest == "":
-		return nil, nil
-	case rest[0] == '<' || rest[0] == '>':
-		t.sign = rest[0]
-		number, isPercent := strings.CutSuffix(rest[1:], "%")
-		if number == "" {
-			return nil, nil
-		}
-		share, ok := store.ParseDecimal(number)
-		if !ok {
-			return nil, fmt.Errorf("%q is not a share; write it like >80%% or <20%%", word)
-		}
-		if t.share, _ = share.Float64(); isPercent || t.share > 1 {
-			t.share /= 100
-		}
-	case strings.Index(rest, "=") > 0:
-		t.attribute, t.literal, _ = strings.Cut(rest, "=")
-	case strings.ContainsAny(rest, `*?[\`):
-		if t.glob, err = store.ParsePattern(rest); err != nil {
-			return nil, err
-		}
-	default:
-		t.literal = rest
-	}
-	return t, nil
 }
 
 // Matches reports whether the filter keeps a row.
@@ -255,37 +213,24 @@ func (f *Filter) Matches(r *Row) bool {
 
 func (t *term) matches(r *Row) bool {
 	switch {
-	case t.sign != 0 && r.InUse && r.IsUnknown():
-		return false // it may be any share
-	case t.sign == '>':
-		return r.UsedShare() > t.share
-	case t.sign == '<':
-		return r.UsedShare() < t.share
 	case t.attribute != "":
-		return slices.ContainsFunc(r.attributes(), func(a policy.Attribute) bool {
+		return slices.ContainsFunc(attributesOf(&r.Entry), func(a policy.Attribute) bool {
 			return a.Name == t.attribute && (a.Value == t.literal || networkOf(a.Value) == t.literal)
 		})
-	case t.literal != "":
-		return r.anyName(func(name string) bool { return strings.Contains(name, t.literal) })
+	case !t.glob.IsZero():
+		return r.anyName(t.glob.Match)
 	}
-	return r.anyName(t.glob.Match)
+	return r.anyName(func(name string) bool { return strings.Contains(name, t.literal) })
 }
 
-// attributes are those of a row, also of one that is not followed.
-func (r *Row) attributes() []policy.Attribute {
-	if r.Attributes == nil {
-		return attributesOf(&r.Entry)
-	}
-	return r.Attributes
-}
-
-// anyName reports whether something is so of any name of a row: of its subject, its limit, and
-// for another limiter's also of its store key, and of the kinds of its defects.
+// anyName reports whether something is so of any name of a row: its subject, its limit, and of another limiter's also
+// its store key, and the kinds of its defects.
 func (r *Row) anyName(is func(name string) bool) bool {
 	if is(r.Key.Subject) || is(r.Key.Name) {
 		return true
 	}
-	return r.Layout != "" && (is(r.StoreKey) || slices.ContainsFunc(r.Defects, func(d admin.Defect) bool { return is(string(d.Kind)) }))
+	ofKind := func(d admin.Defect) bool { return is(string(d.Kind)) }
+	return r.Layout != "" && (is(r.StoreKey) || slices.ContainsFunc(r.Defects, ofKind))
 }
 
 // UsedOf is what is used of the limit, with a question mark for what is not known.

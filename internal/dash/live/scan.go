@@ -18,12 +18,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// reportEvery is how often a scan says what it has found, and reportProgress how far it is, if it has found nothing. Each
-// report draws the screen.
-const (
-	reportEvery    = 250 * time.Millisecond
-	reportProgress = time.Second
-)
+// reportEvery is how often a scan says what it has found. Each report draws the screen.
+const reportEvery = 500 * time.Millisecond
 
 // scanned is what a scan has found since it last said so. Counts are of the whole pass so far.
 type scanned struct {
@@ -43,7 +39,8 @@ type pass struct {
 	Wanted func(*Reading) bool
 	// Number tells passes apart.
 	Number int
-	// LeastShare is the used share, as math.Float64bits, up to which keys are only counted. The loop changes it meanwhile.
+	// LeastShare is the used share, as math.Float64bits, up to which keys are only counted. The loop changes it
+	// meanwhile.
 	LeastShare *atomic.Uint64
 }
 
@@ -98,11 +95,7 @@ func (p *pass) run(ctx context.Context, found chan<- scanned) {
 	query := p.Query
 	query.Progress = func(looked, total int64) {
 		now.Looked, now.Total = looked, total
-		every := reportEvery
-		if len(now.Readings)+len(wanted) == 0 {
-			every = reportProgress
-		}
-		if p.Now().Sub(reported) >= every {
+		if p.Now().Sub(reported) >= reportEvery {
 			report(false)
 		}
 	}
@@ -142,7 +135,7 @@ func (p *pass) run(ctx context.Context, found chan<- scanned) {
 
 // closestFirst orders readings by how close they are to their limit, then by key.
 func closestFirst(a, b *Reading) int {
-	if c := cmp.Compare(b.UsedShare(), a.UsedShare()); c != 0 { // which decides most of the millions that a scan compares
+	if c := cmp.Compare(b.UsedShare(), a.UsedShare()); c != 0 { // which decides most of what a scan compares
 		return c
 	}
 	return CompareIDs(iDOf(&a.Entry), iDOf(&b.Entry))

@@ -17,8 +17,7 @@ import (
 type snapshot struct {
 	Time  time.Time `json:"time"`
 	Store string    `json:"store"`
-	// Layouts names the layouts of other limiters by which the keys were read; empty for
-	// limitctl's own keys.
+	// Layouts names the layouts of other limiters by which the keys were read; empty for limitctl's own keys.
 	Layouts  string    `json:"layouts,omitempty"`
 	Servers  []Server  `json:"servers,omitempty"`
 	Coverage Coverage  `json:"coverage"`
@@ -29,8 +28,7 @@ type snapshot struct {
 	Problem string `json:"problem,omitempty"`
 	// Away are nodes that did not answer, while others did.
 	Away []away `json:"away,omitempty"`
-	// Asked are the keys that were looked for; those that are not among Keys are
-	// unused.
+	// Asked are the keys that were looked for; those that are not among Keys are unused.
 	Asked []ID `json:"-"`
 }
 
@@ -92,8 +90,7 @@ type Coverage struct {
 	// Passes is how often all keys were looked at, and Took how long that takes.
 	Passes int           `json:"passes"`
 	Took   time.Duration `json:"took_ns"`
-	// Matched and AtLimit are what the last whole scan came to, those followed
-	// among them.
+	// Matched and AtLimit are what the last whole scan came to, those followed among them.
 	Matched int64 `json:"matched"`
 	AtLimit int64 `json:"at_limit"`
 	// Unsure is how many keys may be of another limiter, and are left out.
@@ -138,8 +135,8 @@ type keyName struct {
 
 // denialFrame is who was being denied at a frame.
 type denialFrame struct {
-	// PerSecond is the denials a second of all selected keys, and OthersPerSecond those of
-	// keys without a count of their own.
+	// PerSecond is the denials a second of all selected keys, and OthersPerSecond those of keys without a count of
+	// their own.
 	PerSecond       float64 `json:"per_second"`
 	OthersPerSecond float64 `json:"others_per_second,omitempty"`
 	// Lost: some denials are counted nowhere.
@@ -207,7 +204,8 @@ func (r Reading) MarshalJSON() ([]byte, error) {
 		if r.Limit.Algorithm != 0 {
 			d.Algorithm = r.Limit.Algorithm.String()
 		}
-		d.Count, d.Burst, d.PeriodMS = bounded(r.Limit.Count), bounded(r.Limit.Burst), bounded(output.Milliseconds(r.Limit.Period))
+		d.Count, d.Burst = bounded(r.Limit.Count), bounded(r.Limit.Burst)
+		d.PeriodMS = bounded(output.Milliseconds(r.Limit.Period))
 	}
 	if r.Recorded != (store.Limit{}) {
 		d.RecordedLimit = r.Recorded.String()

@@ -82,16 +82,15 @@ func Number(n float64) string {
 		return fmt.Sprintf("%.1f", n)
 	case n < 9999.5:
 		return fmt.Sprintf("%.0f", n)
-	case n < 99_950:
-		return fmt.Sprintf("%.1fk", n/1e3)
-	case n < 999_500:
-		return fmt.Sprintf("%.0fk", n/1e3)
-	case n < 99_950_000:
-		return fmt.Sprintf("%.1fM", n/1e6)
-	case n < 999_500_000:
-		return fmt.Sprintf("%.0fM", n/1e6)
 	}
-	return fmt.Sprintf("%.1fG", n/1e9)
+	for _, unit := range "kM" {
+		if n /= 1000; n < 99.95 {
+			return fmt.Sprintf("%.1f%c", n, unit)
+		} else if n < 999.5 {
+			return fmt.Sprintf("%.0f%c", n, unit)
+		}
+	}
+	return fmt.Sprintf("%.1fG", n/1000)
 }
 
 // Rate writes a number a second that is not zero: a little is not nothing.
@@ -125,7 +124,8 @@ func Until(end, now time.Time) string {
 	return end.Format("Jan 2 15:04")
 }
 
-// Override is everything about an override, in lines: what it does until when, whom it is about, and who set it and why.
+// Override is everything about an override, in lines: what it does until when, whom it is about, and who set it and
+// why.
 func Override(o *store.Override, now time.Time) []string {
 	left := output.Duration(o.ExpiresAt.Sub(now).Truncate(time.Second))
 	by := "set"

@@ -28,8 +28,8 @@ type Theme struct {
 // Style is a style of texts.
 type Style struct{ style lipgloss.Style }
 
-// Of is a text in the style. The text may be anything: a server's error, a key, a file's name. It is escaped, so only our
-// own styles reach the terminal.
+// Of is a text in the style. The text may be anything: a server's error, a key, a file's name. It is escaped, so only
+// our own styles reach the terminal.
 func (s Style) Of(text string) string {
 	if strings.TrimLeft(text, " ") == "" {
 		return text
@@ -73,8 +73,8 @@ func newTheme(profile termenv.Profile, background Background) *Theme {
 	r.SetColorProfile(profile)
 	r.SetHasDarkBackground(true) // else it would be asked for
 	in := func(c *colour) Style { return Style{r.NewStyle().Foreground(c.on(background))} }
-	t := &Theme{Plain: Style{r.NewStyle()}, Bold: Style{r.NewStyle().Bold(true)}, Near: in(&near), Room: in(&room), Faint: in(&faint),
-		Denied: in(&denied), Accent: in(&accent)}
+	t := &Theme{Plain: Style{r.NewStyle()}, Bold: Style{r.NewStyle().Bold(true)}, Near: in(&near), Room: in(&room),
+		Faint: in(&faint), Denied: in(&denied), Accent: in(&accent)}
 	t.Denied.style, t.Accent.style = t.Denied.style.Bold(true), t.Accent.style.Bold(true)
 	t.Full.style = t.Near.style.Bold(true)
 	if profile == termenv.ANSI {
@@ -83,7 +83,8 @@ func newTheme(profile termenv.Profile, background Background) *Theme {
 	return t
 }
 
-// OfTerminal returns the theme of a terminal, by its environment: nothing is asked, since an answer can be late, or none.
+// OfTerminal returns the theme of a terminal, by its environment: nothing is asked, since an answer can be late, or
+// none.
 func OfTerminal(getenv func(string) string) *Theme {
 	profile, background := termenv.ANSI, Unknown // any terminal has these
 	switch colors := getenv("COLORTERM"); {
@@ -119,8 +120,8 @@ func (t *Theme) Share(share float64) Style {
 func (t *Theme) Help(columns int) help.Model {
 	h := help.New()
 	h.Width = columns
-	h.Styles = help.Styles{Ellipsis: t.Faint.style, ShortKey: t.Bold.style, ShortDesc: t.Faint.style, ShortSeparator: t.Faint.style,
-		FullKey: t.Bold.style, FullDesc: t.Plain.style, FullSeparator: t.Plain.style}
+	h.Styles = help.Styles{Ellipsis: t.Faint.style, ShortKey: t.Bold.style, ShortDesc: t.Faint.style,
+		ShortSeparator: t.Faint.style, FullKey: t.Bold.style, FullDesc: t.Plain.style, FullSeparator: t.Plain.style}
 	h.ShortSeparator, h.FullSeparator = "  ", "   "
 	return h
 }
