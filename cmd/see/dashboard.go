@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/internal/allowance"
+	"github.com/limitctl/limitctl/internal/began"
 	"github.com/limitctl/limitctl/internal/cli"
 	"github.com/limitctl/limitctl/internal/connect"
 	"github.com/limitctl/limitctl/internal/dash"
@@ -243,6 +244,30 @@ func (o *dashboardOptions) follow(ctx context.Context, backend store.Store, opti
 	return nil
 }
 
+// began says which denials began lately, and what was changed just before.
+func (o *dashboardOptions) began(table *admin.Tables) func(context.Context) string {
+	return func(ctx context.Context) string {
+		ctx, cancel := store.BudgetContext(ctx, o.Timeout)
+		defer cancel()
+		denials, err := table.Denials(ctx, began.Window)
+		if err != nil {
+			return ""
+		}
+		b, err := began.Find(ctx, table, &denials, nil)
+		if err != nil || b == nil {
+			return ""
+		}
+		l, now := &b.Limits[0], o.Env.Now()
+		text := l.Name + " " + cli.Clock(l.Since, now) + ", " + cli.CountOf(int64(l.Keys), "key", "keys")
+		for _, e := range b.Changes {
+			if !e.Time.After(l.Since) {
+				return text + ", after " + e.CommandText() + " " + cli.Clock(e.Time, now) + " by " + whoRan(e) + because(e.Reason)
+			}
+		}
+		return text
+	}
+}
+
 // session is a dashboard of one store, from when that opens until it is closed.
 type session struct {
 	*dashboardOptions
@@ -290,6 +315,9 @@ func (o *dashboardOptions) open(ctx context.Context, options live.Options) (s *s
 		if err := o.follow(ctx, backend, &options); err != nil {
 			return nil, err
 		}
+	}
+	if options.Denials != nil && o.Layouts == nil {
+		options.Began = o.began(options.Denials)
 	}
 	if client != nil {
 		options.NodeOf = live.NodeOf(client)

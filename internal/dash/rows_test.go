@@ -1,6 +1,7 @@
 package dash
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -8,6 +9,7 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 
 	"github.com/limitctl/limitctl/internal/dash/live"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -61,5 +63,25 @@ func TestWhatIsInCommonFilters(t *testing.T) {
 		if !strings.Contains(r.Key.Subject, "tenant:acme") {
 			t.Errorf("%s is not of acme", r.Key)
 		}
+	}
+}
+
+// What began is said while somebody is denied, in a line that no text leaves.
+func TestWhatBeganIsSaid(t *testing.T) {
+	d := begin(t, three, func(o *live.Options) {
+		o.Began = func(context.Context) string {
+			return "api/user since 12:00, after \x1b[2J\n" + strings.Repeat("long ", 50)
+		}
+	})
+	if d.second(); strings.Contains(d.View(), "began:") {
+		t.Errorf("while nobody is denied:\n%s", d.View())
+	}
+	d.deny(admin.Denials{Rows: []admin.Denied{deniedRow("full", 3)}})
+	for range 2 {
+		d.second()
+	}
+	d.checkFrame("began")
+	if !strings.Contains(d.View(), "began: api/user since 12:00, after ") {
+		t.Errorf("while somebody is denied:\n%s", d.View())
 	}
 }

@@ -179,8 +179,11 @@ func (m *Model) View(width, height int) string {
 	return ui.Join(lines)
 }
 
-// above are the lines above the table: what denied keys have in common, and the filter.
+// above are the lines above the table: what began, what denied keys have in common, and the filter.
 func (m *Model) above(width int) (lines []string) {
+	if text := m.feed.Began; text != "" {
+		lines = append(lines, ui.Fit(m.theme.Faint.Of("began: ")+m.theme.Plain.Of(text), width))
+	}
 	if len(m.feed.Offenders) > 0 {
 		lines = append(lines, m.causesText(width))
 	}

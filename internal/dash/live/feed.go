@@ -33,6 +33,7 @@ type Feed struct {
 	Rows      map[ID]*Row // the followed keys
 	Listed    []*Row      // those that are selected and pass the filter, in order
 	Offenders []Offender  // what many of them have in common
+	Began     string      // what began lately
 	Tally     Tally
 	Servers   []Server
 	Coverage  Coverage
@@ -82,7 +83,7 @@ func (f *Feed) Init() tea.Cmd {
 	if begin == nil { // there are none, and the scan need not wait for them
 		begin = f.scan()
 	}
-	return tea.Batch(f.Look(), begin, f.LookDenials(), f.LookServers())
+	return tea.Batch(f.Look(), begin, f.LookDenials(), f.LookServers(), f.lookBegan())
 }
 
 // Update takes a message in. Those that are none of the feed's change nothing.
@@ -111,6 +112,10 @@ func (f *Feed) Update(msg tea.Msg) tea.Cmd {
 			f.Servers = msg
 		}
 		return f.After(f.tablesEvery(), due(f.LookServers))
+	case beganLook:
+		const every = 5 * time.Second
+		f.Began = string(msg)
+		return f.After(every, due(f.lookBegan))
 	case overridesLook: // on which depends what is left of limits, so the first scan begins after the first look
 		var reread, scan tea.Cmd
 		first := !f.Overrides.looked
@@ -186,6 +191,23 @@ func (f *Feed) LookServers() tea.Cmd {
 		return nil
 	}
 	return func() tea.Msg { return serversLook(f.Options.Servers(f.ctx)) }
+}
+
+// beganLook is what began lately.
+type beganLook string
+
+// lookBegan asks what began, while somebody is denied.
+func (f *Feed) lookBegan() tea.Cmd {
+	if f.Options.Began == nil {
+		return nil
+	}
+	denying := f.Denials.Keys > 0
+	return func() tea.Msg {
+		if !denying {
+			return beganLook("")
+		}
+		return beganLook(f.Options.Began(f.ctx))
+	}
 }
 
 // bounded is a context that ends when an answer has been waited for long enough.
