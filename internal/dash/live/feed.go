@@ -304,7 +304,7 @@ func (f *Feed) Arrange() {
 			f.Listed = append(f.Listed, r)
 		}
 	}
-	slices.SortFunc(f.Listed, func(a, b *Row) int { return cmp.Or(f.Order.compare(a, b), CompareIDs(a.ID(), b.ID())) })
+	slices.SortFunc(f.Listed, func(a, b *Row) int { return cmp.Or(f.Order.compare(a, b), compareIDs(a.ID(), b.ID())) })
 	f.Offenders = offendersOf(f.Listed, f.Denials.Others())
 }
 

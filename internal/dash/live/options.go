@@ -119,8 +119,8 @@ func iDOf(e *admin.Entry) ID {
 // OwnID is the ID of a limit of limitctl's own.
 func OwnID(key store.Key) ID { return ID{Key: key} }
 
-// CompareIDs orders rows by subject, limit and store key.
-func CompareIDs(a, b ID) int {
+// compareIDs orders rows by subject, limit and store key.
+func compareIDs(a, b ID) int {
 	if c := strings.Compare(a.Subject, b.Subject); c != 0 {
 		return c
 	}

@@ -148,7 +148,7 @@ func (o Order) compare(a, b *Row) int {
 	case ByLimit:
 		return cmp.Compare(a.LimitName, b.LimitName)
 	default: // BySubject
-		return CompareIDs(a.ID(), b.ID())
+		return compareIDs(a.ID(), b.ID())
 	}
 }
 

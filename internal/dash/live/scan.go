@@ -138,7 +138,7 @@ func closestFirst(a, b *Reading) int {
 	if c := cmp.Compare(b.UsedShare(), a.UsedShare()); c != 0 { // which decides most of what a scan compares
 		return c
 	}
-	return CompareIDs(iDOf(&a.Entry), iDOf(&b.Entry))
+	return compareIDs(iDOf(&a.Entry), iDOf(&b.Entry))
 }
 
 // isOfOneKey reports whether an error is of one key alone, so that the others can be read.
