@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/limitctl/limitctl/internal/began"
 	"github.com/limitctl/limitctl/internal/cli"
 	"github.com/limitctl/limitctl/internal/operation"
 	"github.com/limitctl/limitctl/internal/output"
@@ -396,7 +397,7 @@ func (a *denialsAnswer) Print(p *output.Printer) {
 			}
 		}
 		since := output.Cell{Text: a.ago(row.Since)}
-		if a.now-row.Since < store.Instant(recently/time.Microsecond) {
+		if row.Since.Until(a.now) < began.Window {
 			since = output.Cell{Text: since.Text + " new", Style: output.Bold}
 		}
 		rows = append(rows, []output.Cell{first, {Text: name}, {Text: limit}, denied, blocked,
@@ -415,12 +416,9 @@ func (a *denialsAnswer) Print(p *output.Printer) {
 	p.Line("%s", a.summary())
 }
 
-// recently is how long a run of denials is new.
-const recently = 10 * time.Minute
-
 // ago is how long before now an instant was, in words.
 func (a *denialsAnswer) ago(at store.Instant) string {
-	return output.Duration(max(0, time.Duration(a.now-at)*time.Microsecond).Truncate(time.Second)) + " ago"
+	return output.Duration(at.Until(a.now).Truncate(time.Second)) + " ago"
 }
 
 func withoutColumn(columns []output.Column, rows [][]output.Cell, i int) ([]output.Column, [][]output.Cell) {

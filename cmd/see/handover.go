@@ -19,9 +19,8 @@ import (
 )
 
 const (
-	// handoverChanges is how far back a handover shows changes, and handoverDenials how far back denials.
+	// handoverChanges is how far back a handover shows changes.
 	handoverChanges = 12 * time.Hour
-	handoverDenials = 10 * time.Minute
 	// topDenied is how many keys it names at most.
 	topDenied = 10
 )
@@ -128,7 +127,7 @@ func (a *handoverAnswer) readDenials(ctx context.Context, g *cli.Globals, backen
 	}
 	ctx, cancel := store.BudgetContext(ctx, g.Timeout)
 	defer cancel()
-	denials, err := table.Denials(ctx, handoverDenials)
+	denials, err := table.Denials(ctx, began.Window)
 	a.failed[partDenials] = err
 	a.denials.exact, a.denials.total, a.denials.keys = denials.Exact(), denials.Total(), len(denials.Rows)
 	a.denials.now = denials.Now

@@ -221,16 +221,9 @@ func (a *handoverAnswer) changesPart() *part {
 		if e.Undone != nil {
 			text += ", " + e.Undone.Text() + " " + cli.Clock(e.Undone.Time, a.now) + " by " + e.Undone.User
 		}
-		made.add(cli.Clock(e.Time, a.now), whoRan(e), text+because(e.Reason))
+		made.add(cli.Clock(e.Time, a.now), who(e), text+because(e.Reason))
 	}
 	return made
-}
-
-func whoRan(e *auditlog.Entry) string {
-	if e.Host == "" {
-		return e.User
-	}
-	return e.User + "@" + e.Host
 }
 
 func because(reason string) string {
@@ -260,7 +253,7 @@ func (a *handoverAnswer) beganPart() *part {
 	}
 	for _, e := range b.Changes {
 		if !e.Time.After(last) && len(made.notes) < mostBegan {
-			made.notes = append(made.notes, "after "+e.CommandText()+" "+cli.Clock(e.Time, a.now)+" by "+whoRan(e)+because(e.Reason))
+			made.notes = append(made.notes, "after "+e.CommandText()+" "+cli.Clock(e.Time, a.now)+" by "+who(e)+because(e.Reason))
 		}
 	}
 	return made
@@ -286,7 +279,7 @@ func (a *handoverAnswer) denialsPart() *part {
 	if d.blocked > 0 {
 		text += "; " + a.count(d.blocked) + " blocked"
 	}
-	made := a.newPart(partDenials, "DENIED in the last "+store.FormatPeriod(handoverDenials), d.keys, text, "limitctl denials",
+	made := a.newPart(partDenials, "DENIED in the last "+store.FormatPeriod(began.Window), d.keys, text, "limitctl denials",
 		output.Column{Right: true}, long, long, output.Column{Drops: 1})
 	made.left = d.keys - len(d.top)
 	for i, row := range slices.Concat(d.top, d.shadows) {
@@ -347,7 +340,7 @@ func (a *handoverAnswer) Document() any {
 		Keys    int              `json:"keys"`
 		Top     []deniedDocument `json:"top"` // the subjects with the most denials
 	}
-	d := denials{handoverDenials.Milliseconds(), a.denials.exact, a.denials.total, a.denials.blocked,
+	d := denials{began.Window.Milliseconds(), a.denials.exact, a.denials.total, a.denials.blocked,
 		a.denials.keys, []deniedDocument{}}
 	for i, row := range slices.Concat(a.denials.top, a.denials.shadows) {
 		d.Top = append(d.Top, deniedDocument{row.Key.Subject, row.Key.Name, row.Count, output.UTC(row.LastAt.Time()),

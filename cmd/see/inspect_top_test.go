@@ -5,14 +5,37 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 
+	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
+
+// A summary prints the first groups and says how many more there are, unless all are asked for.
+func TestASummaryIsBounded(t *testing.T) {
+	for _, test := range []struct {
+		groups int
+		all    bool
+		last   string
+	}{{20, false, "all"}, {21, false, "and 1 more; -o jsonl has all"}, {21, true, "all"}} {
+		a := &summaryAnswer{by: "n", facts: &keyFacts{}, byName: map[summaryName]*summaryGroup{}, all: test.all}
+		for i := range test.groups {
+			a.add(&inspectRow{entry: admin.Entry{Key: store.Key{Subject: fmt.Sprint("n:", i), Name: "x"}}})
+		}
+		a.finish(false)
+		var b strings.Builder
+		a.Print(&output.Printer{Out: &b})
+		lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
+		if last := lines[len(lines)-1]; !strings.HasPrefix(last, test.last) || len(a.Lines()) != test.groups {
+			t.Errorf("%+v: it ends with %q; %d lines of JSON", test, last, len(a.Lines()))
+		}
+	}
+}
 
 // The rows that are kept are the first in the order.
 func TestKeptRowsAreTheFirstAndWhole(t *testing.T) {
