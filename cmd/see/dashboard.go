@@ -22,6 +22,7 @@ import (
 	"github.com/limitctl/limitctl/internal/operation"
 	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/internal/panics"
+	redisserver "github.com/limitctl/limitctl/internal/redis"
 	"github.com/limitctl/limitctl/internal/sys"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -320,12 +321,13 @@ func (o *dashboardOptions) open(ctx context.Context, options live.Options) (s *s
 		options.Began = o.began(options.Denials)
 	}
 	if client != nil {
-		options.NodeOf = live.NodeOf(client)
+		servers := redisserver.New(client, "")
+		options.NodeOf = servers.NodeOf()
 		options.Servers = func(ctx context.Context) []live.Server {
-			all, _ := live.AskServers(ctx, client, cli.Message) // which have their problems
+			all, _ := live.AskServers(ctx, servers, cli.Message) // which have their problems
 			return all
 		}
-		if _, err := live.AskServers(ctx, client, cli.Message); err != nil {
+		if _, err := live.AskServers(ctx, servers, cli.Message); err != nil {
 			return nil, err // instead of waiting, since the address may be mistyped
 		}
 	}

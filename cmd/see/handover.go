@@ -119,7 +119,8 @@ func (a *handoverAnswer) readConfig(ctx context.Context, g *cli.Globals, backend
 }
 
 // readDenials reads who was denied most, and which denials began, for which the overrides in force have to be known.
-func (a *handoverAnswer) readDenials(ctx context.Context, g *cli.Globals, backend store.Store, list *store.OverrideList) {
+func (a *handoverAnswer) readDenials(ctx context.Context, g *cli.Globals, backend store.Store,
+	list *store.OverrideList) {
 	table, has := admin.TablesOf(backend)
 	if !has {
 		a.failed[partDenials] = store.Invalidf("this store keeps no denials")

@@ -137,7 +137,8 @@ func (a *handoverAnswer) fill(parts []*part, width int) {
 }
 
 // newPart returns a part with so many things read, which count says in words, and why not all of them could be read.
-func (a *handoverAnswer) newPart(which int, name string, read int, count, command string, columns ...output.Column) *part {
+func (a *handoverAnswer) newPart(which int, name string, read int, count, command string,
+	columns ...output.Column) *part {
 	made := &part{headline: name + "  " + count, command: command, columns: columns}
 	if err := a.failed[which]; err != nil {
 		made.headline += "; not all can be read"
@@ -198,7 +199,8 @@ func (a *handoverAnswer) overridesPart() *part {
 	if blocks > 0 {
 		count += ", " + cli.CountOf(int64(blocks), "block", "blocks")
 	}
-	made := a.newPart(partOverrides, "IN FORCE", len(a.inForce), count, "limitctl override list", whole, whole, long, whole, less)
+	made := a.newPart(partOverrides, "IN FORCE", len(a.inForce), count, "limitctl override list",
+		whole, whole, long, whole, less)
 	for _, o := range a.inForce {
 		made.add(o.ID, allowance.Effect(o), allowance.WhomText(o),
 			output.Duration(o.Left.Truncate(time.Second))+" left", "by "+o.By+because(o.Reason))
@@ -239,21 +241,23 @@ func (a *handoverAnswer) beganPart() *part {
 	if b == nil {
 		return new(part)
 	}
-	made := &part{headline: "BEGAN in the last " + store.FormatPeriod(began.Window) + "  " + a.count(b.Denied) + " denials",
-		command: "limitctl denials --by limit --sort since", columns: []output.Column{whole, long, whole}, paste: a.command,
-		left: max(0, len(b.Limits)-mostBegan)}
+	made := &part{command: "limitctl denials --by limit --sort since", columns: []output.Column{whole, long, whole},
+		headline: "BEGAN in the last " + store.FormatPeriod(began.Window) + "  " + a.count(b.Denied) + " denials",
+		left:     max(0, len(b.Limits)-mostBegan), paste: a.command}
 	var last time.Time
 	for i, l := range b.Limits {
 		if l.Since.After(last) {
 			last = l.Since
 		}
 		if i < mostBegan {
-			made.add(cli.Clock(l.Since, a.now), l.Name, a.count(l.Denied)+" denied, "+cli.CountOf(int64(l.Keys), "key", "keys"))
+			made.add(cli.Clock(l.Since, a.now), l.Name,
+				a.count(l.Denied)+" denied, "+cli.CountOf(int64(l.Keys), "key", "keys"))
 		}
 	}
 	for _, e := range b.Changes {
 		if !e.Time.After(last) && len(made.notes) < mostBegan {
-			made.notes = append(made.notes, "after "+e.CommandText()+" "+cli.Clock(e.Time, a.now)+" by "+who(e)+because(e.Reason))
+			text := "after " + e.CommandText() + " " + cli.Clock(e.Time, a.now) + " by " + who(e)
+			made.notes = append(made.notes, text+because(e.Reason))
 		}
 	}
 	return made
@@ -279,8 +283,8 @@ func (a *handoverAnswer) denialsPart() *part {
 	if d.blocked > 0 {
 		text += "; " + a.count(d.blocked) + " blocked"
 	}
-	made := a.newPart(partDenials, "DENIED in the last "+store.FormatPeriod(began.Window), d.keys, text, "limitctl denials",
-		output.Column{Right: true}, long, long, output.Column{Drops: 1})
+	made := a.newPart(partDenials, "DENIED in the last "+store.FormatPeriod(began.Window), d.keys, text,
+		"limitctl denials", output.Column{Right: true}, long, long, output.Column{Drops: 1})
 	made.left = d.keys - len(d.top)
 	for i, row := range slices.Concat(d.top, d.shadows) {
 		style, since := output.AtEnd, output.Duration(row.Since.Until(d.now).Truncate(time.Second))

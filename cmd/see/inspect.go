@@ -192,8 +192,8 @@ type inspection interface {
 func (o *inspectOptions) look(ctx context.Context, backend admin.Keyspace, most int) (inspection, operation.Found, error) {
 	facts, err := o.keyFacts(ctx, backend, o.sort == "denied")
 	if o.summary {
-		answer := &summaryAnswer{by: o.by, facts: facts, byName: map[summaryName]*summaryGroup{}, seen: map[store.Key]bool{},
-			all: o.all, layouts: o.Layouts != nil}
+		answer := &summaryAnswer{by: o.by, facts: facts, byName: map[summaryName]*summaryGroup{},
+			seen: map[store.Key]bool{}, all: o.all, layouts: o.Layouts != nil}
 		if err != nil {
 			return answer, operation.Found{}, err
 		}
@@ -268,7 +268,8 @@ func (o *inspectOptions) stream(ctx context.Context, backend admin.Keyspace, p *
 
 // conclude prints notes that are not in the answer, and returns the error of the command. answer is nil if all keys
 // were printed.
-func (o *inspectOptions) conclude(ctx context.Context, backend admin.Keyspace, answer inspection, f *operation.Found, err error) error {
+func (o *inspectOptions) conclude(ctx context.Context, backend admin.Keyspace, answer inspection, f *operation.Found,
+	err error) error {
 	var printing *cli.OutputError
 	switch {
 	case errors.As(err, &printing):
@@ -318,7 +319,7 @@ func (o *inspectOptions) explain(ctx context.Context, backend admin.Keyspace, an
 // fewKeys is how many keys of a store are looked at for a hint.
 const fewKeys = 10_000
 
-// noteLonger names the pattern of subjects that go on after the one that nothing was found of, if there are any in a small store.
+// noteLonger names the pattern of subjects that go on after the one that nothing was found of, if a small store has any.
 func (o *inspectOptions) noteLonger(ctx context.Context, backend admin.Keyspace, f *operation.Found) {
 	subject, exact := o.keys.Query.Subjects.Exact()
 	if !exact || o.Layouts != nil || f.Total > fewKeys {

@@ -159,7 +159,7 @@ func (a *inspectAnswer) write(stream *output.Stream) error {
 	return nil
 }
 
-// drifted marks a key whose limit is not the configuration's, and overridden one to which an operator's override applies.
+// drifted marks a key whose limit is not the configuration's, and overridden one to which an override applies.
 const drifted, overridden = "≠", "⚑"
 
 // Print implements output.Answer.

@@ -37,9 +37,10 @@ type Limit struct {
 	Since  time.Time `json:"since"` // of the first of them
 }
 
-// Find returns what began, nil if nothing did. denials are of the last [Window], and overrides those in force; nil if they
-// are not known. An error is that of reading changes: then there is no command.
-func Find(ctx context.Context, table *admin.Tables, denials *admin.Denials, overrides *store.OverrideList) (*Began, error) {
+// Find returns what began, nil if nothing did. denials are of the last [Window], and overrides those in force; nil if
+// they are not known. An error is that of reading changes: then there is no command.
+func Find(ctx context.Context, table *admin.Tables, denials *admin.Denials,
+	overrides *store.OverrideList) (*Began, error) {
 	b := new(Began)
 	first, rows := denials.Now.Time(), []*admin.Denied{} // those that began and that a command may help
 	for i := range denials.Rows {
@@ -116,8 +117,11 @@ func networkOf(subject string, ipv4, ipv6 int) string {
 		return ""
 	}
 	for at := range subject {
+		if at == 0 || subject[at-1] != ':' {
+			continue
+		}
 		text := subject[:at] + network.String()
-		if pattern, err := store.ParsePattern(text); at > 0 && err == nil && subject[at-1] == ':' && pattern.Match(subject) {
+		if pattern, err := store.ParsePattern(text); err == nil && pattern.Match(subject) {
 			return text
 		}
 	}

@@ -46,7 +46,8 @@ func (s *scene) publish(ago time.Duration, of int64) {
 
 // ran adds a run to the journal so long before noon.
 func (s *scene) ran(ago time.Duration, command string, outcome auditlog.Outcome) {
-	text, err := (&auditlog.Entry{Time: noon.Add(-ago), Command: command, Outcome: outcome, Run: auditlog.NewRun()}).Text(1000)
+	entry := &auditlog.Entry{Time: noon.Add(-ago), Command: command, Outcome: outcome, Run: auditlog.NewRun()}
+	text, err := entry.Text(1000)
 	if err == nil {
 		err = s.table.AppendJournal(s.Context(), text)
 	}
@@ -108,8 +109,10 @@ func TestWhatBegan(t *testing.T) {
 		"without a name": {func(s *scene) { s.denied("203.0.113.9", "x", 3, minute, 0) }, "x 3 1"},
 		"glob":           {func(s *scene) { s.denied("t:*:ip:203.0.113.9", "x", 3, minute, 0) }, "x 3 1"},
 		"flag":           {func(s *scene) { s.denied("-q:203.0.113.9", "x", 3, minute, 0) }, "x 3 1"},
-		"pause":          {func(s *scene) { s.denied("ip:203.0.113.9", "x", 3, 9*minute, 5*minute) }, "x 3 1; ; " + block9},
-		"over":           {func(s *scene) { s.denied("ip:203.0.113.9", "x", 3, 9*minute, 5*minute+second) }, "x 3 1"},
+		"pause": {func(s *scene) {
+			s.denied("ip:203.0.113.9", "x", 3, 9*minute, 5*minute)
+		}, "x 3 1; ; " + block9},
+		"over": {func(s *scene) { s.denied("ip:203.0.113.9", "x", 3, 9*minute, 5*minute+second) }, "x 3 1"},
 		"blocked": {func(s *scene) {
 			s.denied("ip:203.0.113.9", "x", 3, minute, 0)
 			o := store.Override{Effect: store.OverrideBlock}

@@ -154,7 +154,8 @@ func TestEviction(t *testing.T) {
 	}
 	checkVerdicts(t, []verdictTest{
 		{"noeviction", policy("noeviction", "0"), OK, "no usage is lost", ""},
-		{"noeviction now", policy("noeviction", "1"), Warn, "1 key was evicted since the server started, under another policy", "RESETSTAT"},
+		{"noeviction now", policy("noeviction", "1"), Warn,
+			"1 key was evicted since the server started, under another policy", "RESETSTAT"},
 		{"may evict", policy("volatile-ttl", "0"), Warn, "volatile-ttl evicts limits once memory is full", "choose noeviction"},
 		{"has evicted", policy("allkeys-lru", "3"), Fail, "3 keys were evicted since the server started; limits", "raise maxmemory"},
 	})
@@ -268,7 +269,8 @@ func TestSentinels(t *testing.T) {
 	silent := change(func(s *redisserver.SentinelHealth) { s.Problem = errors.New("no answer in time") })
 	checkVerdicts(t, []verdictTest{
 		{"fine", judgeSentinels([]redisserver.SentinelHealth{fine})[0], OK, "3 Sentinels watch the master, and 2 have to agree", ""},
-		{"two", judgeSentinels([]redisserver.SentinelHealth{{Known: 2, Quorum: 1}})[0], Warn, "no failover survives", "at least 3 Sentinels"},
+		{"two", judgeSentinels([]redisserver.SentinelHealth{{Known: 2, Quorum: 1}})[0], Warn, "no failover survives",
+			"at least 3 Sentinels"},
 		{"all must agree", judgeSentinels([]redisserver.SentinelHealth{{Known: 3, Quorum: 3}})[0], Warn,
 			"no failover survives the loss of one", "quorum of all but one"},
 		{"no quorum", change(func(s *redisserver.SentinelHealth) { s.NoQuorum = "2 usable Sentinels" })[0], Fail,
