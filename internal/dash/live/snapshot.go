@@ -1,7 +1,9 @@
 package live
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
@@ -9,6 +11,7 @@ import (
 	"github.com/limitctl/limitctl/internal/allowance"
 	"github.com/limitctl/limitctl/internal/decision"
 	"github.com/limitctl/limitctl/internal/output"
+	redisserver "github.com/limitctl/limitctl/internal/redis"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -80,6 +83,31 @@ type Server struct {
 	RoundTrip    time.Duration `json:"round_trip_ns"`
 	// Problem is why it told nothing.
 	Problem string `json:"problem,omitempty"`
+}
+
+// AskServers asks all masters. message writes why one does not answer, or does not tell. An error is why none can be
+// asked.
+func AskServers(ctx context.Context, servers *redisserver.Servers,
+	message func(error) string) (all []Server, err error) {
+	var problems []error
+	answers := false
+	for _, a := range servers.Ask(ctx) {
+		s := Server{Name: a.Address, RoundTrip: a.RoundTrip}
+		if a.Err != nil {
+			problems, s.Problem = append(problems, a.Err), message(a.Err)
+		} else {
+			version := a.Info.Version()
+			s.Version, s.Role = version.Product+" "+version.Text, a.Info["role"]
+			s.OpsPerSecond, s.UsedMemory = a.Info.Int("instantaneous_ops_per_sec"), a.Info.Int("used_memory")
+			s.MaxMemory = a.Info.Int("maxmemory")
+		}
+		answers = answers || !store.IsAway(a.Err) && !errors.Is(a.Err, store.ErrRefused)
+		all = append(all, s)
+	}
+	if answers {
+		return all, nil
+	}
+	return all, errors.Join(problems...)
 }
 
 // Coverage is how much of the selected keys is followed.
