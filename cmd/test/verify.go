@@ -52,7 +52,7 @@ Exit codes: 0 pass; 1 fail, or too little was seen; 2 a file cannot be read.`,
   limitctl verify answers.csv --limit sliding-log:20/10s --denied-status 429,503 --html answers.html`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return cli.Usagef("no FILE given; name a record of vegeta or k6, as in `%s results.json --limit 100/1m`", cmd.CommandPath())
+				return cli.Usagef("no FILE given; name one, as in `%s results.json --limit 100/1m`", cmd.CommandPath())
 			}
 			for i, file := range args {
 				if slices.Contains(args[:i], file) {
@@ -93,13 +93,15 @@ Exit codes: 0 pass; 1 fail, or too little was seen; 2 a file cannot be read.`,
 	}
 	flags := cmd.Flags()
 	flags.StringArrayVarP(&o.limits, "limit", "l", nil,
-		"`[ALGORITHM:]COUNT/PERIOD[,burst=N|,slices=N]`, such as 30/1m; repeat it for several that are decided together")
+		"`[ALGORITHM:]COUNT/PERIOD[,burst=N|,slices=N]`, such as 30/1m; repeat it to decide several together")
 	flags.StringVar(&o.policyName, "policy", "", "the limits are those of the policy `NAME`")
-	flags.StringArrayVar(&o.keyFields, "key-field", nil, "`FIELD` that says who is limited: a column, a tag of k6, a field of the query "+
-		"or of the answer's header of vegeta; repeat it for several together (default subject, or all are one)")
+	flags.StringArrayVar(&o.keyFields, "key-field", nil, "`FIELD` that says who is limited: a column, a tag of k6, a field "+
+		"of vegeta's query or header; repeat it for several together (default subject, or all are one)")
 	o.addAttribute(flags)
-	flags.IntSliceVar(&o.denied, "denied-status", []int{http.StatusTooManyRequests}, "`STATUS` of denials, or several with commas between")
-	cli.DurationFlag(flags, &o.clockError, "clock-error", "", 0, "the clocks of the machines that recorded are off by up to `DURATION`")
+	flags.IntSliceVar(&o.denied, "denied-status", []int{http.StatusTooManyRequests},
+		"`STATUS` of denials, or several with commas between")
+	cli.DurationFlag(flags, &o.clockError, "clock-error", "", 0,
+		"the clocks of the machines that recorded are off by up to `DURATION`")
 	cli.GroupFlags(cmd, reportingTitle, o.reportingOptions.addFileFlags)
 	cli.GroupFlags(cmd, reportingTitle, o.errorsFlag.addFlag)
 	cmd.RegisterFlagCompletionFunc("policy", cli.Offers(global).Policies)
@@ -120,7 +122,8 @@ func (o *verifyOptions) parse(cmd *cobra.Command) (v *experiment.Verification, r
 	if o.clockError < 0 || o.clockError > time.Hour {
 		return nil, nil, cli.Usagef("--clock-error must be from 0 to 1h")
 	}
-	v = &experiment.Verification{Denied: o.denied, ClockError: o.clockError, Log: &experiment.Log{Trace: new(trace.Trace)}}
+	v = &experiment.Verification{Denied: o.denied, ClockError: o.clockError}
+	v.Log = &experiment.Log{Trace: new(trace.Trace)}
 	limits := cli.EachLimit(o.limits)
 	for _, text := range limits {
 		limit, err := store.ParseLimit(text)

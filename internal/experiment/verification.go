@@ -96,26 +96,28 @@ func (v *Verification) Report() (*report.Document, error) {
 	warnIfFree(&run)
 	run.Warnings = append(run.Warnings, v.target.warnings(&run, v.target.describeAnswers(&run))...)
 	if len(v.programs) > 1 && v.ClockError == 0 {
-		run.Warnings = append(run.Warnings, "the clocks of the machines that recorded are taken to agree; --clock-error says how far off "+
-			"they may be")
+		run.Warnings = append(run.Warnings, "the clocks of the machines that recorded are taken to agree; "+
+			"--clock-error says how far off they may be")
 	}
 	if len(v.headerless) > 0 {
-		run.Warnings = append(run.Warnings, "headers are not in this record ("+eachOnce(v.headerless)+"), and were not checked")
+		run.Warnings = append(run.Warnings, fmt.Sprintf("headers are not in this record (%s), and were not checked",
+			eachOnce(v.headerless)))
 	}
 	document := report.New(report.LoadTest)
 	document.Runs = []report.Run{run}
 	return document, nil
 }
 
-// warnCoarse marks limits about which nothing was found because the times are too coarse for their periods, and says so.
+// warnCoarse marks limits about which nothing was found because the times are too coarse for their periods, and says
+// so.
 func (v *Verification) warnCoarse(run *report.Run, limits []namedLimit) (all []string) {
 	off := v.unit + 2*v.ClockError
 	for i := range run.Limits {
 		is := &run.Limits[i]
 		if period := limits[i].limit.Period; 2*off >= period && is.OverAdmitted+is.UnderAdmitted == 0 {
 			is.Doubtful = true
-			all = append(all, fmt.Sprintf("the times of the record are off by up to %s, which is too much for a period of %s; let k6 write "+
-				"them by K6_CSV_TIME_FORMAT=unix_milli", output.Duration(off), store.FormatPeriod(period)))
+			all = append(all, fmt.Sprintf("the times of the record are off by up to %s, too much for a period of %s; "+
+				"let k6 write them by K6_CSV_TIME_FORMAT=unix_milli", output.Duration(off), store.FormatPeriod(period)))
 		}
 	}
 	return all

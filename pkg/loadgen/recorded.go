@@ -25,7 +25,9 @@ type Recorded struct {
 
 // sample is the answer as a run that began at an instant has it.
 func (a *Recorded) sample(begin store.Instant) sample {
-	s := sample{answered: begin.Until(a.Answered), latency: a.Took, service: a.Took, subject: a.Subject, outcome: denied}
+	s := sample{
+		answered: begin.Until(a.Answered), latency: a.Took, service: a.Took, subject: a.Subject, outcome: denied,
+	}
 	if a.Allowed {
 		s.outcome = allowed
 	}
@@ -43,7 +45,8 @@ func AuditRecorded(p *Population, answers []Recorded, options interval.Options) 
 		begin = min(begin, answers[i].Sent)
 	}
 	r := &runner{
-		Config: Config{Population: p, Intervals: &options, LateAfter: math.MaxInt64}, begin: begin.Time(), end: begin.Until(end),
+		Config: Config{Population: p, Intervals: &options, LateAfter: math.MaxInt64},
+		begin:  begin.Time(), end: begin.Until(end),
 	}
 	c := newCollector(r)
 	for i := range answers {

@@ -15,9 +15,9 @@ var maxInstant = store.InstantOf(time.Date(2100, time.January, 1, 0, 0, 0, 0, ti
 
 func inBounds(at store.Instant) bool { return at >= 0 && at < maxInstant }
 
-// parseTime reads a time of RFC 3339, or as programs vary it; a time as in access logs; or a number since 1970, perhaps with a fraction,
-// whose size decides whether it is in seconds, milliseconds, microseconds or nanoseconds. Parts of a microsecond are cut off. Without a
-// zone, at is what clocks of UTC would show.
+// parseTime reads a time of RFC 3339, or as programs vary it; a time as in access logs; or a number since 1970,
+// perhaps with a fraction, whose size decides whether it is in seconds, milliseconds, microseconds or nanoseconds.
+// Parts of a microsecond are cut off. Without a zone, at is what clocks of UTC would show.
 func parseTime(text []byte) (at store.Instant, zoned, ok bool) {
 	if len(text) > 2 && text[0] == '[' && text[len(text)-1] == ']' { // Apache's %t
 		text = text[1 : len(text)-1]
@@ -83,8 +83,8 @@ func microseconds(fraction []byte, places int) int64 {
 	return n
 }
 
-// parseDate reads a time of RFC 3339. A space may stand for the T and before the zone, a comma for the point; the zone may lack its
-// colon, its minutes, or be missing.
+// parseDate reads a time of RFC 3339. A space may stand for the T and before the zone, a comma for the point; the
+// zone may lack its colon, its minutes, or be missing.
 func parseDate(text []byte) (at store.Instant, zoned, ok bool) {
 	var t time.Time
 	if t.UnmarshalText(text) == nil { // as nearly all are
@@ -117,8 +117,9 @@ func parseDate(text []byte) (at store.Instant, zoned, ok bool) {
 // endsDay reports whether a leap second can be read as at.
 func endsDay(at store.Instant) bool { return at/1e6%86400 == 0 }
 
-// inZone returns when the clocks of a zone show what those of UTC show at shown. Of a time that they show twice, because they are set
-// back, it is one of the two. A time that they never show, because they are set forward, is not ok.
+// inZone returns when the clocks of a zone show what those of UTC show at shown. Of a time that they show twice,
+// because they are set back, it is one of the two. A time that they never show, because they are set forward, is not
+// ok.
 func inZone(shown store.Instant, zone *time.Location) (at store.Instant, ok bool) {
 	s := shown.Time().UTC()
 	t := time.Date(s.Year(), s.Month(), s.Day(), s.Hour(), s.Minute(), s.Second(), s.Nanosecond(), zone)

@@ -6,23 +6,26 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/limitctl/limitctl/internal/texts"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// nginxFields are the names that variables of nginx have as in an access log. Other variables are fields by their own names.
+// nginxFields are the names that variables of nginx have as in an access log. Other variables are fields by their own
+// names.
 var nginxFields = map[string]string{
-	"remote_addr": "ip", "remote_user": "user", "time_local": "time", "time_iso8601": "time", "msec": "time", "request_method": "method",
-	"request_uri": "path", "uri": "path", "server_protocol": "protocol", "body_bytes_sent": "bytes", "bytes_sent": "bytes",
-	"http_referer": "referer", "http_user_agent": "agent",
+	"remote_addr": "ip", "remote_user": "user", "time_local": "time", "time_iso8601": "time", "msec": "time",
+	"request_method": "method", "request_uri": "path", "uri": "path", "server_protocol": "protocol",
+	"body_bytes_sent": "bytes", "bytes_sent": "bytes", "http_referer": "referer", "http_user_agent": "agent",
 }
 
-// nginxValues are how the values of variables look, where that is known. Without quotes nginx writes "-" for an empty value.
+// nginxValues are how the values of variables look, where that is known. Without quotes nginx writes "-" for an empty
+// value.
 var nginxValues = map[string]string{
-	"remote_addr": `\S+`, "time_local": `\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4}`, "time_iso8601": `\S+`, "msec": `[\d.]+`,
-	"status": `\d{3}|-`, "body_bytes_sent": `\d+|-`, "bytes_sent": `\d+|-`,
+	"remote_addr": `\S+`, "time_local": `\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4}`, "time_iso8601": `\S+`,
+	"msec": `[\d.]+`, "status": `\d{3}|-`, "body_bytes_sent": `\d+|-`, "bytes_sent": `\d+|-`,
 }
 
-var nginxVariable = regexp.MustCompile(`\$(?:(\w+)|\{(\w+)\})`)
+var nginxVariable = texts.Regexp(`\$(?:(\w+)|\{(\w+)\})`)
 
 // nginxFormat is a log_format of nginx.
 type nginxFormat struct {
@@ -33,10 +36,10 @@ type nginxFormat struct {
 // newNginxFormat reads a log_format. An error is a [store.ErrInvalid].
 func newNginxFormat(text string) (*nginxFormat, error) {
 	f, pattern, end := new(nginxFormat), "^", 0
-	for i, at := range nginxVariable.FindAllStringSubmatchIndex(text, -1) {
+	for i, at := range nginxVariable().FindAllStringSubmatchIndex(text, -1) {
 		between := text[end:at[0]]
 		if i > 0 && between == "" {
-			return nil, store.Invalidf("the log format has no text before %s, so nobody knows where it begins", text[at[0]:at[1]])
+			return nil, store.Invalidf("the log format has no text before %s; add some", text[at[0]:at[1]])
 		}
 		name := strings.Trim(text[at[0]:at[1]], "${}")
 		value := nginxValues[name]

@@ -11,12 +11,13 @@ import (
 )
 
 // combined is nginx's combined format in its own words.
-const combined = `$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent "$http_referer" "$http_user_agent"`
+const combined = `$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent ` +
+	`"$http_referer" "$http_user_agent"`
 
 // nginx's combined format reads as the known format does, whatever is in a line.
 func TestNginxCombined(t *testing.T) {
 	lines := []string{apacheLine,
-		`2001:db8::1 - a [b] [17/May/2015:10:05:03 +0000] "GET /a?b=[17/May/2015:10:05:03 +0000] HTTP/1.1" 200 1 "-" "a \"b\" [c]"`,
+		`2001:db8::1 - a [b] [17/May/2015:10:05:03 +0000] "GET /a?b=[17/May/2015:10:05:03] HTTP/1.1" 200 1 "-" "\"b\" [c]"`,
 		`203.0.113.9 - - [17/May/2015:10:05:04 +0200] "\x16\x03\x01" 400 166 "-" "-"`,
 		`203.0.113.9 - - [17/May/2015:10:05:04 +0000] "-" 408 0 "" ""`,
 		`203.0.113.9 - - [32/May/2015:10:05:04 +0000] "GET / HTTP/1.1" 200 1 "-" "-"`,
@@ -41,7 +42,8 @@ func TestNginxCombined(t *testing.T) {
 func TestNginxFormats(t *testing.T) {
 	got := read(t, "x|1431857103.5|7|-\n", Options{Nginx: `${host}|$msec|$upstream_cost|$uri`, Key: []string{"host"},
 		Further: []Field{{"path", true}}, Cost: "upstream_cost"})
-	if r := got.Requests[0]; r.At != instant("2015-05-17T10:05:03.5Z") || r.Cost != 7 || fmt.Sprint(got.Subjects.At(0)) != "[x ]" {
+	if r := got.Requests[0]; r.At != instant("2015-05-17T10:05:03.5Z") || r.Cost != 7 ||
+		fmt.Sprint(got.Subjects.At(0)) != "[x ]" {
 		t.Errorf("%+v", got)
 	}
 	for format, want := range map[string]string{

@@ -23,8 +23,8 @@ import (
 
 // Recorded is a request that a load generator sent, and its answer.
 type Recorded struct {
-	// Sent and Answered bound the instant of the decision, by the clock of the generator. They are as far apart as the digits
-	// of its times allow: a time in whole seconds is any instant of that second.
+	// Sent and Answered bound the instant of the decision, by the clock of the generator. They are as far apart as
+	// the digits of its times allow: a time in whole seconds is any instant of that second.
 	Sent, Answered store.Instant
 	// Took is how long the answer took.
 	Took time.Duration
@@ -54,7 +54,6 @@ const (
 	statusField
 	headerField
 	metricField
-	kindField
 	urlField
 	tagsField
 	keyField
@@ -62,7 +61,8 @@ const (
 
 const (
 	vegeta, k6 = "vegeta", "k6"
-	// requestMetric is the metric of k6 that has a point at the end of each request. k6Tags precede the names of tags in JSON.
+	// requestMetric is the metric of k6 that has a point at the end of each request. k6Tags precede the names of tags
+	// in JSON.
 	requestMetric, k6Tags = "http_req_duration", "data.tags."
 	// mostRecorded bounds the subjects, since an audit needs a kilobyte for each.
 	mostRecorded = 1_000_000
@@ -82,6 +82,7 @@ type recordReader struct {
 // newRecordReader detects how to read the file that begins with head, and removes a header from it.
 func newRecordReader(head *chunk, options Options) (*recordReader, error) {
 	own := [keyField]string{"start", "end", "", "status", "headers"}
+	ofVegeta := [keyField]string{"timestamp", "", "latency", "code", "headers", "", "url"}
 	r := &recordReader{Recording: Recording{JSONLines.String(), true}, names: own, unit: 1}
 	p := &plan{format: JSONLines, nested: true}
 	line := firstLine(head.data)
@@ -98,10 +99,9 @@ func newRecordReader(head *chunk, options Options) (*recordReader, error) {
 		switch {
 		case has("metric", "data"):
 			r.Recording, r.unit, prefix = Recording{k6, false}, time.Millisecond, k6Tags
-			r.names = [...]string{"", "data.time", "data.value", k6Tags + "status", "", "metric", "type", "", ""}
+			r.names = [...]string{"", "data.time", "data.value", k6Tags + "status", "", "metric", "", ""}
 		case has("timestamp", "latency"):
-			r.Program = vegeta
-			r.names = [...]string{"timestamp", "", "latency", "code", "headers", "", "", "url", ""}
+			r.Program, r.names = vegeta, ofVegeta
 		}
 	} else {
 		var err error
@@ -109,18 +109,17 @@ func newRecordReader(head *chunk, options Options) (*recordReader, error) {
 		switch {
 		case has("metric_name", "metric_value"):
 			r.Recording, r.unit = Recording{k6, false}, time.Millisecond
-			r.names = [...]string{"", "timestamp", "metric_value", "status", "", "metric_name", "", "", "extra_tags"}
+			r.names = [...]string{"", "timestamp", "metric_value", "status", "", "metric_name", "", "extra_tags"}
 			err = p.takeHeader(head)
 		case has("start", "end"):
 			r.Recording = Recording{CSV.String(), has("headers")}
 			err = p.takeHeader(head)
 		case len(columns) == 12 && isDigits([]byte(columns[0])): // it has no header
-			r.Program = vegeta
-			r.names = [...]string{"timestamp", "", "latency", "code", "headers", "", "", "url", ""}
-			p.names = []string{"timestamp", "code", "latency", "out", "in", "error", "body", "attack", "seq", "method", "url", "headers"}
+			r.Program, r.names = vegeta, ofVegeta
+			p.names = []string{"timestamp", "code", "latency", "", "", "", "", "attack", "seq", "method", "url", "headers"}
 		default:
-			err = store.Invalidf("its first line, %q, is neither of `vegeta encode` or `k6 --out`, nor JSON, nor a CSV header with "+
-				"start and end", excerpt(line))
+			err = store.Invalidf("its first line, %q, is neither of `vegeta encode` or `k6 --out`, nor JSON, "+
+				"nor a CSV header with start and end", excerpt(line))
 		}
 		if err != nil {
 			return nil, err
@@ -146,14 +145,16 @@ func newRecordReader(head *chunk, options Options) (*recordReader, error) {
 	return r, nil
 }
 
-// ReadRecorded reads a file of recorded requests to its end: of `vegeta encode`, of `k6 --out json` or csv, or JSON lines or CSV
-// with start and end (numbers of Unix seconds, or RFC 3339), status, headers and subject. It can be compressed with gzip. It adds
-// the subjects to t, and calls each with each request, which it uses again for the next. The subject is that of Key and Further
-// alone: of vegeta a field of the query, or else of the header of the answer, and of k6 a tag.
+// ReadRecorded reads a file of recorded requests to its end: of `vegeta encode`, of `k6 --out json` or csv, or JSON
+// lines or CSV with start and end (numbers of Unix seconds, or RFC 3339), status, headers and subject. It can be
+// compressed with gzip. It adds the subjects to t, and calls each with each request, which it uses again for the
+// next. The subject is that of Key and Further alone: of vegeta a field of the query, or else of the header of the
+// answer, and of k6 a tag.
 //
-// The error about a wrong line is a [store.ErrInvalid], because without the answer in it nothing would be certain. When ctx ends,
-// ReadRecorded returns at once; a call of in's Read can then still wait in the background.
-func ReadRecorded(ctx context.Context, in io.Reader, options Options, t *Trace, each func(*Recorded)) (of Recording, err error) {
+// The error about a wrong line is a [store.ErrInvalid], because without the answer in it nothing would be certain.
+// When ctx ends, ReadRecorded returns at once; a call of in's Read can then still wait in the background.
+func ReadRecorded(ctx context.Context, in io.Reader, options Options, t *Trace,
+	each func(*Recorded)) (of Recording, err error) {
 	read := make(chan error, 1)
 	panics.Go(func() error { return readRecorded(ctx, in, options, t, &of, each) }, func(err error) { read <- err })
 	select {
@@ -164,7 +165,8 @@ func ReadRecorded(ctx context.Context, in io.Reader, options Options, t *Trace, 
 	}
 }
 
-func readRecorded(ctx context.Context, in io.Reader, options Options, t *Trace, of *Recording, each func(*Recorded)) error {
+func readRecorded(ctx context.Context, in io.Reader, options Options, t *Trace, of *Recording,
+	each func(*Recorded)) error {
 	chunks, err := newChunker(in)
 	var r *recordReader
 	number := 0
@@ -223,7 +225,7 @@ func (r *recordReader) read(line []byte, to *Recorded) (isRequest bool, reason s
 	if reason = r.parser.parse(line, &r.line); reason != "" {
 		return false, reason
 	}
-	if kind := r.names[kindField]; r.Program == k6 && (string(v[metricField]) != requestMetric || kind != "" && string(v[kindField]) != "Point") {
+	if r.Program == k6 && (string(v[metricField]) != requestMetric || v[endField] == nil) { // or it declares the metric
 		return false, ""
 	}
 	*to = Recorded{}
@@ -233,7 +235,7 @@ func (r *recordReader) read(line []byte, to *Recorded) (isRequest bool, reason s
 	if status := v[statusField]; len(status) > 0 {
 		var err error
 		if to.Status, err = strconv.Atoi(string(status)); err != nil || to.Status < 0 || to.Status > 999 {
-			return false, fmt.Sprintf("its %s, %q, is not a status, or 0 for no answer", r.names[statusField], excerpt(status))
+			return false, fmt.Sprintf("its %s, %q, is not a status, or 0", r.names[statusField], excerpt(status))
 		}
 	}
 	if r.Headers && len(v[headerField]) > 0 {
@@ -325,7 +327,8 @@ func unitOf(text []byte) time.Duration {
 	return unit
 }
 
-// headerOf reads a header: a JSON object of texts or of lists of texts, or lines of HTTP in base64, as vegeta's CSV has them.
+// headerOf reads a header: a JSON object of texts or of lists of texts, or lines of HTTP in base64, as vegeta's CSV
+// has them.
 func headerOf(text []byte) (header http.Header, ok bool) {
 	if text[0] != '{' {
 		lines := base64.NewDecoder(base64.StdEncoding, bytes.NewReader(text))
