@@ -45,8 +45,7 @@ func (m *Middleware) count(r *http.Request, o *Outcome, status int) {
 // one, it fails.
 type countedWriter struct {
 	http.ResponseWriter
-	end    func(status int)
-	status int // if the handler writes nothing
+	end func(status int)
 }
 
 func (w *countedWriter) known(status int) {

@@ -221,10 +221,10 @@ func (m *Middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 		return
 	}
 	if m.options.CountIf != nil && store.AllAllowed(o.decisions) {
-		counted := &countedWriter{w, func(status int) { m.count(r, o, status) }, http.StatusInternalServerError}
-		defer func() { counted.known(counted.status) }()
+		counted := &countedWriter{w, func(status int) { m.count(r, o, status) }}
+		defer counted.known(http.StatusInternalServerError) // if it panics
 		m.pass(counted, r, o, next)
-		counted.status = http.StatusOK // it has not panicked
+		counted.known(http.StatusOK) // if it has written nothing
 		return
 	}
 	m.pass(w, r, o, next)
