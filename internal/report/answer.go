@@ -8,7 +8,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/loadgen"
 )
 
-// Answer shows the result of a load test or a simulation. People see the end of it in a dozen lines, or all of it if Verbose.
+// Answer shows the result of a load test or a simulation. People see the end of it in a dozen lines, or all of it if
+// Verbose.
 type Answer struct {
 	Report  *Document
 	Verbose bool

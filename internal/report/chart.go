@@ -13,8 +13,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/loadgen"
 )
 
-// plot is a chart. Its area stretches to the width of the page, while its labels, which are next to it, stay as large as
-// the page's text. So one drawing is readable on a phone and on paper. Places in it are from 0 to 1, y upwards.
+// plot is a chart. Its area stretches to the width of the page, while its labels, which are next to it, stay as large
+// as the page's text. So one drawing is readable on a phone and on paper. Places in it are from 0 to 1, y upwards.
 type plot struct {
 	Label        string // what it shows, for those who do not see it
 	YUnit, XUnit string
@@ -92,7 +92,8 @@ func short(f float64) string {
 	return output.Decimals(f, 3) + unit
 }
 
-// logAxis returns a logarithmic axis of microseconds, whose ends are whole decades: the place of a value, and the ticks.
+// logAxis returns a logarithmic axis of microseconds, whose ends are whole decades: the place of a value, and the
+// ticks.
 func logAxis(least, most int64) (at func(us int64) float64, ticks []tick) {
 	low := math.Floor(math.Log10(float64(max(least, 1))))
 	high := max(math.Ceil(math.Log10(float64(max(most, 1)))), low+1)
@@ -239,8 +240,8 @@ func overTime(r *Run, kind Kind, most int) *plot {
 	return p.withGrid()
 }
 
-// longRun is how many requests a second the only limit of a run lets all its keys make in the long run; 0 if that is not
-// known, or if the run was shorter than two periods of the limit.
+// longRun is how many requests a second the only limit of a run lets all its keys make in the long run; 0 if that is
+// not known, or if the run was shorter than two periods of the limit.
 func (r *Run) longRun() float64 {
 	if len(r.Limits) != 1 || r.WarmupMS == 0 && r.Limits[0].Admitted != float64(r.Allowed) { // not each request costs 1
 		return 0

@@ -1,5 +1,5 @@
-// Package report is the result of a load test or a simulation: the document as it is saved and read, its judgement by audits
-// and thresholds, what became worse since earlier ones, and what people and programs read of it.
+// Package report is the result of a load test or a simulation: the document as it is saved and read, its judgement by
+// audits and thresholds, what became worse since earlier ones, and what people and programs read of it.
 package report
 
 import (
@@ -161,7 +161,8 @@ type Endpoint struct {
 	// they can be found in the endpoint's logs. FirstSubject is one of them.
 	Subjects     string `json:"subjects,omitempty"`
 	FirstSubject string `json:"first_subject,omitempty"`
-	// WrongHeaders is which fields about limits were missing, cannot be read or contradict one another, a sentence each.
+	// WrongHeaders is which fields about limits were missing, cannot be read or contradict one another, a sentence
+	// each.
 	WrongHeaders []string `json:"wrong_headers,omitempty"`
 	// Connections is about the connections that were opened.
 	Connections *Connections `json:"connections,omitempty"`

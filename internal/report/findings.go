@@ -37,8 +37,8 @@ func (f finding) String() string {
 	return f.text
 }
 
-// promises are what became of the thresholds, those that were missed first, and of the suggestions. In short, those that
-// were kept share a line.
+// promises are what became of the thresholds, those that were missed first, and of the suggestions. In short, those
+// that were kept share a line.
 func promises(d *Document, short bool) (all []finding) {
 	var kept []finding
 	add := func(f finding, ok bool) {
@@ -139,7 +139,8 @@ func whoIsDenied(runs []Run) string {
 		between(func(r *Run) int64 { return r.Denied }), output.Count(runs[0].Requests, "request"))
 }
 
-// alarmsOf are what a reader must know before trusting the figures of a run, the worst first. Too few decisions fail it.
+// alarmsOf are what a reader must know before trusting the figures of a run, the worst first. Too few decisions fail
+// it.
 func (d *Document) alarmsOf(run int) (all []finding) {
 	r := &d.Runs[run]
 	add := func(style output.Style, format string, args ...any) {
@@ -188,7 +189,8 @@ func alarms(d *Document) (all []finding) {
 	return all
 }
 
-// fact is what is known of a run under a label, a line or more. Lines after the first ones are shown where there is room.
+// fact is what is known of a run under a label, a line or more. Lines after the first ones are shown where there is
+// room.
 type fact struct {
 	Name  string
 	lines []string

@@ -20,8 +20,8 @@ const (
 	Inconclusive Verdict = "inconclusive"
 )
 
-// judgement is what speaks against a document, a sentence each: what is wrong, which promises were missed, why too little was
-// seen, and which promises were not judged.
+// judgement is what speaks against a document, a sentence each: what is wrong, which promises were missed, why too
+// little was seen, and which promises were not judged.
 type judgement struct{ wrong, missed, doubts, open []string }
 
 func (d *Document) judge() (j judgement) {
@@ -63,8 +63,8 @@ func (d *Document) Judge() {
 	d.Passed = d.Verdict == Pass
 }
 
-// Failed reports whether the exit code says no: a promise was missed, too many requests got no decision or, unless lenient, an
-// answer was wrong or a promise not judged; if strict, whatever else makes the verdict inconclusive.
+// Failed reports whether the exit code says no: a promise was missed, too many requests got no decision or, unless
+// lenient, an answer was wrong or a promise not judged; if strict, whatever else makes the verdict inconclusive.
 func (d *Document) Failed(lenient, strict bool) bool {
 	j := d.judge()
 	for i := range d.Runs {
@@ -240,7 +240,8 @@ func (d *Document) mayFail() float64 {
 	return *d.MaxErrors
 }
 
-// undecided says how many requests of a run got no decision, if they are too many, or that no answer of an endpoint was one.
+// undecided says how many requests of a run got no decision, if they are too many, or that no answer of an endpoint was
+// one.
 func (d *Document) undecided(run int) string {
 	r := &d.Runs[run]
 	if r.Denied == 0 && r.Allowed > 0 && len(r.Statuses) > 0 && !r.succeeded() {
@@ -290,8 +291,8 @@ func (r *Run) doubt(kind Kind) string {
 	return r.untested(kind)
 }
 
-// untested says which limit was reached least, and that it was never reached, so that its audit could not find what it admits
-// too many; empty if all were reached. A simulation is right by construction.
+// untested says which limit was reached least, and that it was never reached, so that its audit could not find what it
+// admits too many; empty if all were reached. A simulation is right by construction.
 func (r *Run) untested(kind Kind) string {
 	limits := r.judged()
 	if kind == Simulation || r.Requests == 0 || len(limits) == 0 {

@@ -28,7 +28,8 @@ type metric struct {
 	optional bool
 	// whole is what a percentage of the figure is of; nil if it is of nothing.
 	whole func(*Run) int64
-	// service returns, of a time that a load generator makes longer by its delay, what is not delay; nil if there is no such part.
+	// service returns, of a time that a load generator makes longer by its delay, what is not delay; nil if there is no
+	// such part.
 	service func(*Run) (value float64, known bool)
 	// withDelay: the figure is a time from the instant that was planned.
 	withDelay bool

@@ -110,8 +110,8 @@ func read(data []byte) (*Document, error) {
 	return d, nil
 }
 
-// mostOfAnything bounds the numbers in a file, so that no computation with them overflows, and mostListed the lists of a
-// run but its timeline.
+// mostOfAnything bounds the numbers in a file, so that no computation with them overflows, and mostListed the lists of
+// a run but its timeline.
 const (
 	mostOfAnything = 1_000_000_000_000_000
 	mostListed     = 1000

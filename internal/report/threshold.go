@@ -185,7 +185,8 @@ func (e Expression) isUpperBound(r *Run) bool {
 	return e.metric.withDelay && e.isBound() && r.Dropped == 0
 }
 
-// isMissedInService reports whether the time of service alone is longer than was promised: that is not the load generator's doing.
+// isMissedInService reports whether the time of service alone is longer than was promised: that is not the load
+// generator's doing.
 func (e Expression) isMissedInService(r *Run) bool {
 	if e.metric.service == nil || !e.isBound() {
 		return false

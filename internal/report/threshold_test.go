@@ -148,8 +148,8 @@ func TestNothingMeasuredIsMissed(t *testing.T) {
 	}
 }
 
-// A generator that is the limit decides times and rates, so that no promise of them is judged, unless the service alone took
-// longer, or even the time with the delay is short enough. Others are.
+// A generator that is the limit decides times and rates, so that no promise of them is judged, unless the service alone
+// took longer, or even the time with the delay is short enough. Others are.
 func TestPromisesWhenTheGeneratorWasTheLimit(t *testing.T) {
 	for text, want := range map[string]string{
 		"p99<5ms": "kept", "p99<1.2ms": "unknown", "p99<1us": "missed", "service_p99<1us": "missed", "late<=0": "unknown",
