@@ -36,7 +36,8 @@ func TestBombs(t *testing.T) {
 		"thresholds":     {head + `"runs":[],"thresholds":` + list("{}", MaxSize-1000) + "}", more},
 		"nesting":        {head + `"runs":[` + strings.Repeat("[", MaxSize-1000), "exceeded max depth"},
 		"another list":   {head + `"x":` + list("{}", MaxSize-1000) + "}", more},
-		"a long number":  {head + `"runs":[{"requests":` + strings.Repeat("9", 1_000_000) + "}]}", "cannot unmarshal number"},
+		"a long number": {head + `"runs":[{"requests":` + strings.Repeat("9", 1_000_000) + "}]}",
+			"cannot unmarshal number"},
 	} {
 		var err error
 		took := allocated(func() { _, err = Read("x.json", []byte(test.text)) })
@@ -55,7 +56,8 @@ func TestHistogramsOfADocumentAreBounded(t *testing.T) {
 	wide := hdrhistogram.New(1, math.MaxInt64/2, 3)
 	d := New(LoadTest)
 	for range maxHistograms/wide.ByteSize() + 1 {
-		d.Runs = append(d.Runs, Run{Result: loadgen.Result{Histograms: &loadgen.Histograms{Latency: loadgen.Histogram{Histogram: wide}}}})
+		d.Runs = append(d.Runs,
+			Run{Result: loadgen.Result{Histograms: &loadgen.Histograms{Latency: loadgen.Histogram{Histogram: wide}}}})
 	}
 	data, err := d.Save()
 	if err == nil || !strings.Contains(err.Error(), "could not be read again") {

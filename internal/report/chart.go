@@ -112,7 +112,8 @@ func logAxis(least, most int64) (at func(us int64) float64, ticks []tick) {
 
 // timeAxis returns the ticks of an axis of time from 0 to length, about six of them.
 func timeAxis(length time.Duration) (ticks []tick) {
-	steps := []float64{.001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200,
+	steps := []float64{.001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800,
+		3600, 7200,
 		10_800, 21_600, 43_200, 86_400, 172_800, 604_800, 1_209_600, 2_592_000, 7_776_000, 31_536_000}
 	i := 0
 	for i < len(steps)-1 && length.Seconds()/steps[i] >= 6 {
@@ -194,7 +195,8 @@ func overTime(r *Run, kind Kind, most int) *plot {
 	if len(columns) == 0 {
 		return nil
 	}
-	p := &plot{Label: "Requests over time, by what became of them, of " + output.Escape(r.Title()), YUnit: "requests per second",
+	p := &plot{Label: "Requests over time, by what became of them, of " + output.Escape(r.Title()),
+		YUnit: "requests per second",
 		XUnit: "time since the start", Xs: timeAxis(time.Duration(len(columns)) * columns[0].width)}
 	if kind == Simulation {
 		p.YUnit = "requests per " + output.Duration(columns[0].width)
@@ -272,7 +274,8 @@ func latencies(d *Document) *plot {
 		return nil
 	}
 	at, ticks := logAxis(least, most)
-	p := &plot{Label: "Latency by percentile", YUnit: "latency, log scale", XUnit: "percentile, each step ten times rarer", Ys: ticks}
+	p := &plot{Label: "Latency by percentile", YUnit: "latency, log scale",
+		XUnit: "percentile, each step ten times rarer", Ys: ticks}
 	for nines, label := range []string{"", "p90", "p99", "p99.9", "p99.99", "p99.999", "p99.9999"} {
 		if label != "" && float64(nines) <= last {
 			p.Xs = append(p.Xs, tick{float64(nines) / last, label})

@@ -39,7 +39,8 @@ func TestAxes(t *testing.T) {
 		}
 	}
 	for _, length := range []time.Duration{
-		3 * time.Millisecond, time.Second, 30 * time.Second, 61 * time.Second, time.Hour, 84 * time.Hour, 1000 * 24 * time.Hour,
+		3 * time.Millisecond, time.Second, 30 * time.Second, 61 * time.Second, time.Hour, 84 * time.Hour,
+		1000 * 24 * time.Hour,
 	} {
 		check(length, timeAxis(length), 12)
 	}
@@ -51,7 +52,8 @@ func TestColumns(t *testing.T) {
 	for _, n := range []int{1, 120, 121, 3600} {
 		run := &Run{Result: loadgen.Result{IntervalMS: 1000}}
 		for i := range int64(n) {
-			run.Timeline = append(run.Timeline, loadgen.Interval{OffsetMS: i * 1000, Allowed: 1, Denied: 2, Errors: 3, Dropped: 4, Max: i})
+			run.Timeline = append(run.Timeline, loadgen.Interval{OffsetMS: i * 1000, Allowed: 1, Denied: 2, Errors: 3,
+				Dropped: 4, Max: i})
 		}
 		columns := columnsOf(run, 120)
 		var sum column
@@ -77,7 +79,8 @@ func TestColumns(t *testing.T) {
 func TestCurve(t *testing.T) {
 	d := OneRun()
 	h := d.Runs[0].Histograms.Latency.Histogram
-	curve, want := curveOf(h, 32), map[float64]int64{1: d.Runs[0].Latency.P90, 2: d.Runs[0].Latency.P99, 3: d.Runs[0].Latency.P999}
+	curve, want := curveOf(h, 32), map[float64]int64{1: d.Runs[0].Latency.P90, 2: d.Runs[0].Latency.P99,
+		3: d.Runs[0].Latency.P999}
 	for _, c := range curve {
 		if value, is := want[c.nines]; is {
 			delete(want, c.nines)

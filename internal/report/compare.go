@@ -123,7 +123,8 @@ func (f *figure) of(r *Run) (value float64, has bool) {
 }
 
 // metricOf names the metrics of figures whose own names have a unit.
-var metricOf = map[string]string{"p50_us": "p50", "p99_us": "p99", "allowed_percent": "allowed", "errors_percent": "errors",
+var metricOf = map[string]string{"p50_us": "p50", "p99_us": "p99", "allowed_percent": "allowed",
+	"errors_percent":  "errors",
 	"dropped_percent": "dropped", "denied_keys_percent": "denied_keys"}
 
 // ofMachine reports whether a load generator that was the limit decides the figure, so that it says nothing then.
@@ -165,7 +166,8 @@ func Compare(bases []Named, latest Named, o CompareOptions) (*Comparison, error)
 		}
 	}
 	if len(c.Runs) == 0 {
-		return nil, store.Invalidf("%s and %s: the reports are of different limits", latest.Name, strings.Join(names, " and "))
+		return nil, store.Invalidf("%s and %s: the reports are of different limits", latest.Name, strings.Join(names,
+			" and "))
 	}
 	if c.Regressions > 0 {
 		c.Verdict = Fail
@@ -198,7 +200,8 @@ func (c *Comparison) compare(bases []*Run, is *Run, o CompareOptions) {
 		limited = limited || was.GeneratorLimited
 	}
 	if limited {
-		c.warn("%s: the load generator was the limit, not the store; times and throughput are shown, but not judged", is.Title())
+		c.warn("%s: the load generator was the limit, not the store; times and throughput are shown, but not judged",
+			is.Title())
 	}
 	run := RunComparison{Run: is.Title(), Differences: []Difference{}}
 	for _, f := range figures {
@@ -265,10 +268,12 @@ func (c *Comparison) differentLoads(was, is *Run) {
 		{"number of workers", output.Thousands(int64(was.Workers)), output.Thousands(int64(is.Workers))},
 		{"implementation", was.Implementation, is.Implementation},
 		{"store", was.Store, is.Store},
-		{"duration", output.Duration(fromMS(was.DurationMS).Round(time.Second)), output.Duration(fromMS(is.DurationMS).Round(time.Second))},
+		{"duration", output.Duration(fromMS(was.DurationMS).Round(time.Second)),
+			output.Duration(fromMS(is.DurationMS).Round(time.Second))},
 	} {
 		if what.before != what.after {
-			c.warn("%s: the %s differs: %s, and now %s", is.Title(), what.name, cmp.Or(what.before, "none"), cmp.Or(what.after, "none"))
+			c.warn("%s: the %s differs: %s, and now %s", is.Title(), what.name, cmp.Or(what.before, "none"),
+				cmp.Or(what.after, "none"))
 		}
 	}
 }

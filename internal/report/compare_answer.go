@@ -60,7 +60,8 @@ func (c *Comparison) Print(p *output.Printer) {
 		var rows [][]output.Cell
 		for i := range run.Differences {
 			d := &run.Differences[i]
-			row := []output.Cell{{Text: d.name()}, {Text: d.base()}, {Text: d.figure.write(d.New)}, {Text: d.change()}, {}}
+			row := []output.Cell{{Text: d.name()}, {Text: d.base()}, {Text: d.figure.write(d.New)}, {Text: d.change()},
+				{}}
 			if d.Verdict != Same {
 				row[4] = output.Cell{Text: string(d.Verdict), Style: styles[d.Verdict]}
 			}

@@ -38,7 +38,8 @@ func FuzzRead(f *testing.F) {
 		if err := (Answer{Report: d}).HTML(io.Discard); err != nil {
 			t.Error(err)
 		}
-		if c, err := Compare([]Named{{Name: "a", Document: d}}, Named{Name: "b", Document: d}, CompareOptions{}); err == nil {
+		if c, err := Compare([]Named{{Name: "a", Document: d}}, Named{Name: "b", Document: d},
+			CompareOptions{}); err == nil {
 			Printed(c, 80)
 			if c.Regressions != 0 {
 				t.Errorf("a report is worse than itself: %+v", c)

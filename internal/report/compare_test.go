@@ -45,30 +45,40 @@ func TestWhatIsARegression(t *testing.T) {
 		o            CompareOptions
 		change       func(*Run)
 	}{
-		{"p99 by 24 %", "p99_us", Same, 1, CompareOptions{}, func(r *Run) { r.Latency.P99 = r.Latency.P99 * 124 / 100 }},
-		{"p99 by 26 %", "p99_us", Worse, 1, CompareOptions{}, func(r *Run) { r.Latency.P99 = r.Latency.P99 * 126 / 100 }},
-		{"p99 a third less", "p99_us", Better, 1, CompareOptions{}, func(r *Run) { r.Latency.P99 = r.Latency.P99 * 2 / 3 }},
+		{"p99 by 24 %", "p99_us", Same, 1, CompareOptions{},
+			func(r *Run) { r.Latency.P99 = r.Latency.P99 * 124 / 100 }},
+		{"p99 by 26 %", "p99_us", Worse, 1, CompareOptions{},
+			func(r *Run) { r.Latency.P99 = r.Latency.P99 * 126 / 100 }},
+		{"p99 a third less", "p99_us", Better, 1, CompareOptions{},
+			func(r *Run) { r.Latency.P99 = r.Latency.P99 * 2 / 3 }},
 		{"p99 by 50 µs", "p99_us", Same, 1, CompareOptions{Margin: &none}, func(r *Run) { r.Latency.P99 += 50 }},
 		{"throughput by 4 %", "throughput", Same, 1, CompareOptions{}, func(r *Run) { r.ThroughputPerS *= 0.96 }},
 		{"throughput by 6 %", "throughput", Worse, 1, CompareOptions{}, func(r *Run) { r.ThroughputPerS *= 0.94 }},
 		{"within two bases", "throughput", Same, 2, CompareOptions{}, func(r *Run) { r.ThroughputPerS *= 0.91 }},
 		{"below two bases", "throughput", Worse, 2, CompareOptions{}, func(r *Run) { r.ThroughputPerS *= 0.85 }},
-		{"a margin of 25 %", "throughput", Same, 1, CompareOptions{Margin: &quarter}, func(r *Run) { r.ThroughputPerS *= 0.8 }},
-		{"no margin", "throughput", Worse, 1, CompareOptions{Margin: &none}, func(r *Run) { r.ThroughputPerS *= 0.999 }},
-		{"one unit over", "over_admitted", Worse, 1, CompareOptions{Margin: &quarter}, func(r *Run) { r.Audit.OverAdmitted++ }},
+		{"a margin of 25 %", "throughput", Same, 1, CompareOptions{Margin: &quarter},
+			func(r *Run) { r.ThroughputPerS *= 0.8 }},
+		{"no margin", "throughput", Worse, 1, CompareOptions{Margin: &none},
+			func(r *Run) { r.ThroughputPerS *= 0.999 }},
+		{"one unit over", "over_admitted", Worse, 1, CompareOptions{Margin: &quarter},
+			func(r *Run) { r.Audit.OverAdmitted++ }},
 		{"one unit under", "under_admitted", Worse, 1, CompareOptions{}, func(r *Run) { r.Audit.UnderAdmitted++ }},
-		{"worst window just above 1", "worst_window_ratio", Worse, 1, CompareOptions{}, func(r *Run) { r.Audit.WorstRatio = 1.0001 }},
-		{"worst window below 1", "worst_window_ratio", Same, 1, CompareOptions{}, func(r *Run) { r.Audit.WorstRatio = 0.4 }},
+		{"worst window just above 1", "worst_window_ratio", Worse, 1, CompareOptions{},
+			func(r *Run) { r.Audit.WorstRatio = 1.0001 }},
+		{"worst window below 1", "worst_window_ratio", Same, 1, CompareOptions{},
+			func(r *Run) { r.Audit.WorstRatio = 0.4 }},
 		{"any error", "errors_percent", Worse, 1, CompareOptions{}, func(r *Run) { r.Errors++ }},
 		{"a few dropped", "dropped_percent", Same, 1, CompareOptions{}, func(r *Run) { r.Dropped = 20 }},
 		{"1 % dropped", "dropped_percent", Worse, 1, CompareOptions{}, func(r *Run) { r.Dropped = 300 }},
 		{"a tenth less allowed", "allowed_percent", Changed, 1, CompareOptions{}, func(r *Run) { r.Allowed -= 3000 }},
-		{"server CPU", "server_cpu_us", Changed, 1, CompareOptions{}, func(r *Run) { r.Cost.ServerCPU = Pointer(12.6) }},
+		{"server CPU", "server_cpu_us", Changed, 1, CompareOptions{},
+			func(r *Run) { r.Cost.ServerCPU = Pointer(12.6) }},
 		{"server CPU, asked for", "server_cpu_us", Worse, 1, CompareOptions{Only: []string{"server_cpu"}},
 			func(r *Run) { r.Cost.ServerCPU = Pointer(12.6) }},
 		{"what was not asked for", "over_admitted", Changed, 1, CompareOptions{Only: []string{"p99"}},
 			func(r *Run) { r.Audit.OverAdmitted++ }},
-		{"a cost that was not learnt", "bytes_per_key", Same, 1, CompareOptions{}, func(r *Run) { r.Cost.BytesPerKey = nil }},
+		{"a cost that was not learnt", "bytes_per_key", Same, 1, CompareOptions{},
+			func(r *Run) { r.Cost.BytesPerKey = nil }},
 		{"less fair", "fairness", Worse, 1, CompareOptions{}, func(r *Run) { r.Audit.Fairness = 0.7 }},
 		{"a generator at its limit", "p99_us", Changed, 1, CompareOptions{},
 			func(r *Run) { r.Latency.P99, r.GeneratorLimited = 2*r.Latency.P99, true }},
@@ -93,7 +103,8 @@ func TestComparedRunsAreOfTheSameLimit(t *testing.T) {
 	latest.Runs[0], latest.Runs[3] = latest.Runs[3], latest.Runs[0]
 	latest.Runs = latest.Runs[:4]
 	latest.Runs[1].Algorithm, latest.Runs[1].Limit = "token-bucket", "5/1s"
-	c, err := Compare([]Named{{Name: "base.json", Document: base}}, Named{Name: "new.json", Document: latest}, CompareOptions{})
+	c, err := Compare([]Named{{Name: "base.json", Document: base}}, Named{Name: "new.json", Document: latest},
+		CompareOptions{})
 	if err != nil || c.Regressions != 0 || len(c.Runs) != 3 || c.Runs[0].Run != "sliding-log 100/10s" {
 		t.Errorf("%+v, %v", c, err)
 	}
@@ -101,7 +112,8 @@ func TestComparedRunsAreOfTheSameLimit(t *testing.T) {
 		t.Errorf("it warns %q", c.Warnings)
 	}
 	latest.Runs = latest.Runs[1:2]
-	_, err = Compare([]Named{{Name: "base.json", Document: base}}, Named{Name: "new.json", Document: latest}, CompareOptions{})
+	_, err = Compare([]Named{{Name: "base.json", Document: base}}, Named{Name: "new.json", Document: latest},
+		CompareOptions{})
 	if !errors.Is(err, store.ErrInvalid) ||
 		!strings.Contains(err.Error(), "new.json and base.json: the reports are of different limits") {
 		t.Errorf("%v", err)
@@ -109,7 +121,8 @@ func TestComparedRunsAreOfTheSameLimit(t *testing.T) {
 	twice := FiveRuns()
 	twice.Runs[1] = twice.Runs[0]
 	twice.Runs[1].Audit.OverAdmitted = 1
-	c, err = Compare([]Named{{Name: "base.json", Document: twice}}, Named{Name: "new.json", Document: twice}, CompareOptions{})
+	c, err = Compare([]Named{{Name: "base.json", Document: twice}}, Named{Name: "new.json", Document: twice},
+		CompareOptions{})
 	if err != nil || c.Regressions != 0 {
 		t.Errorf("runs of one limit: %+v, %v", c, err)
 	}

@@ -109,7 +109,8 @@ func (d *Document) headline() (word string, style output.Style, lines []string) 
 func (d *Document) held() string {
 	var worst *Run
 	for i := range d.Runs {
-		if r := &d.Runs[i]; r.Requests > 0 && len(r.judged()) > 0 && (worst == nil || r.Audit.WorstRatio > worst.Audit.WorstRatio) {
+		if r := &d.Runs[i]; r.Requests > 0 && len(r.judged()) > 0 && (worst == nil ||
+			r.Audit.WorstRatio > worst.Audit.WorstRatio) {
 			worst = r
 		}
 	}
@@ -150,7 +151,8 @@ func (d *Document) alarmsOf(run int) (all []finding) {
 		add(output.Near, "%s", untested)
 	}
 	if r.GeneratorLimited {
-		add(output.Near, "the load generator was the limit: times are upper bounds, throughput is not judged; correctness is")
+		add(output.Near,
+			"the load generator was the limit: times are upper bounds, throughput is not judged; correctness is")
 	} else if r.Late > 0 {
 		add(output.Near, "%s answered more than %s after they were due (%s)",
 			output.Count(r.Late, "request"), output.Duration(fromMS(r.LateAfterMS)), output.Share(r.Late, r.Requests))
@@ -241,16 +243,18 @@ func figuresOf(r *Run, kind Kind) (all []fact) {
 	}
 	if r.Requests > r.Errors {
 		first := 1
-		if len(r.Limits) > 1 || kind == Simulation && r.Audit.Over()+r.Audit.Under() == 0 { // a table has it, or it is right
+		if len(r.Limits) > 1 || kind == Simulation &&
+			r.Audit.Over()+r.Audit.Under() == 0 { // a table has it, or it is right
 			first = 0
 		}
 		followed := ""
 		if r.Audit.Over() < r.Audit.OverAdmitted {
 			followed = fmt.Sprintf("; %s admitted while over", output.Thousands(r.Audit.OverAdmitted))
 		}
-		add("right", first, rightInWords(r), fmt.Sprintf("%s in the worst window; at most %s denied in a row; fairness %s%s",
-			output.Count(r.Audit.WorstUnits, "unit"), output.Thousands(r.Audit.LongestDenialRun),
-			output.Decimal(r.Audit.Fairness), followed))
+		add("right", first, rightInWords(r),
+			fmt.Sprintf("%s in the worst window; at most %s denied in a row; fairness %s%s",
+				output.Count(r.Audit.WorstUnits, "unit"), output.Thousands(r.Audit.LongestDenialRun),
+				output.Decimal(r.Audit.Fairness), followed))
 	}
 	if r.Wrapped != nil {
 		add("wrapped", 2, savedWords(r.Wrapped, r), priceWords(r.Wrapped))
@@ -261,7 +265,8 @@ func figuresOf(r *Run, kind Kind) (all []fact) {
 	if kind != Simulation {
 		times, opened := "", ""
 		if q := r.Latency; q != nil {
-			times = fmt.Sprintf("p50 %s, p95 %s, p99 %s; ", output.Micros(q.P50), output.Micros(q.P95), output.Micros(q.P99))
+			times = fmt.Sprintf("p50 %s, p95 %s, p99 %s; ", output.Micros(q.P50), output.Micros(q.P95),
+				output.Micros(q.P99))
 		}
 		if r.Endpoint != nil && r.Endpoint.Connections != nil {
 			opened = output.Count(r.Endpoint.Connections.Opened, "connection") + " opened"
@@ -310,9 +315,11 @@ func answersInWords(f *Run) string {
 		return "none: no request was sent"
 	}
 	text := fmt.Sprintf("%s: %s allowed (%s), %s denied (%s)", output.Count(f.Requests, "request"),
-		output.Thousands(f.Allowed), output.Share(f.Allowed, f.Requests), output.Thousands(f.Denied), output.Share(f.Denied, f.Requests))
+		output.Thousands(f.Allowed), output.Share(f.Allowed, f.Requests), output.Thousands(f.Denied),
+		output.Share(f.Denied, f.Requests))
 	if f.Errors > 0 {
-		text += fmt.Sprintf(", %s failed (%s)%s", output.Thousands(f.Errors), output.Share(f.Errors, f.Requests), f.timedOut())
+		text += fmt.Sprintf(", %s failed (%s)%s", output.Thousands(f.Errors), output.Share(f.Errors, f.Requests),
+			f.timedOut())
 	}
 	if f.Unknown > 0 {
 		text += fmt.Sprintf(", %s perhaps charged all the same", output.Thousands(f.Unknown))
@@ -328,7 +335,8 @@ func statusesInWords(r *Run) string {
 	var parts []string
 	for _, status := range slices.Sorted(maps.Keys(r.Statuses)) {
 		n, _ := strconv.Atoi(status) // those of gRPC are words
-		parts = append(parts, strings.TrimSpace(fmt.Sprintf("%s × %s %s", output.Thousands(r.Statuses[status]), status, http.StatusText(n))))
+		parts = append(parts, strings.TrimSpace(fmt.Sprintf("%s × %s %s", output.Thousands(r.Statuses[status]), status,
+			http.StatusText(n))))
 	}
 	return strings.Join(parts, " · ")
 }
@@ -405,6 +413,7 @@ func savedWords(w *Wrapped, r *Run) string {
 
 // priceWords says what accuracy they cost.
 func priceWords(w *Wrapped) string {
-	return fmt.Sprintf("without wrappers %s would have been denied, and %s allowed", output.Count(w.AllowedBesides, "allowed request"),
+	return fmt.Sprintf("without wrappers %s would have been denied, and %s allowed", output.Count(w.AllowedBesides,
+		"allowed request"),
 		output.Count(w.DeniedBesides, "denied one"))
 }

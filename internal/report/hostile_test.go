@@ -50,7 +50,8 @@ func TestReportsThatAreAttacks(t *testing.T) {
 	run := LoadRun("token-bucket", 1, 1, 0)
 	run.Timeline, run.IntervalMS = nil, 1
 	for j := range 5000 {
-		run.Timeline = append(run.Timeline, loadgen.Interval{OffsetMS: int64(j), Allowed: mostOfAnything, P99: mostOfAnything})
+		run.Timeline = append(run.Timeline, loadgen.Interval{OffsetMS: int64(j), Allowed: mostOfAnything,
+			P99: mostOfAnything})
 	}
 	d := New(LoadTest)
 	for range 10 { // as many as fit in a saved report

@@ -56,12 +56,14 @@ func TestPagesInABrowser(t *testing.T) {
 		want map[string]int // elements by selector
 	}{
 		{"one", map[string]int{
-			".verdict.bad": 1, ".curve path.line": 1, ".overtime .plot": 1, "path.allowed": 1, "path.denied": 1, "path.failed": 0,
-			"path.limit": 1, ".card": 3, ".worst": 1,
+			".verdict.bad": 1, ".curve path.line": 1, ".overtime .plot": 1, "path.allowed": 1, "path.denied": 1,
+			"path.failed": 0,
+			"path.limit":  1, ".card": 3, ".worst": 1,
 			".finding.good": 1, ".finding.bad": 1, "section td": 1,
 		}},
 		{"five", map[string]int{".curve path.line": 5, ".curve .legend li": 5, ".overtime .plot": 5, ".finding": 3}},
-		{"racing", map[string]int{".finding.bad": 2, "details .finding": 2, "path.failed": 1, "path.dropped": 1, "section td": 1}},
+		{"racing", map[string]int{".finding.bad": 2, "details .finding": 2, "path.failed": 1, "path.dropped": 1,
+			"section td": 1}},
 		{"simulation", map[string]int{".curve": 0, ".overtime .plot": 2, ".finding": 2, "section td": 1}},
 		{"empty", map[string]int{".plot": 0, ".verdict.near": 1}},
 		{"hostile", map[string]int{"script": 0, "img": 0, "b": 0, "section td": 1}},

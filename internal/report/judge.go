@@ -102,7 +102,8 @@ func (t *Threshold) words() string {
 func (s *Suggestion) words() string {
 	switch {
 	case !s.Kept:
-		return fmt.Sprintf("%s of %s: no count keeps it; at %s it is %s", s.Promise, s.Limit, output.Thousands(s.Count), s.Actual)
+		return fmt.Sprintf("%s of %s: no count keeps it; at %s it is %s", s.Promise, s.Limit, output.Thousands(s.Count),
+			s.Actual)
 	case s.Below == "":
 		return fmt.Sprintf("%s needs %s: %s", s.Promise, s.Limit, s.Actual)
 	}
@@ -125,7 +126,8 @@ func (r *Run) wrong() (all []string) {
 		all = append(all, r.Endpoint.WrongHeaders...)
 	}
 	if wrong := &r.Impossible; wrong.Count > 0 {
-		all = append(all, fmt.Sprintf("%s that no store gives; the first: %s", output.Count(wrong.Count, "answer"), wrong.Text))
+		all = append(all, fmt.Sprintf("%s that no store gives; the first: %s", output.Count(wrong.Count, "answer"),
+			wrong.Text))
 	}
 	all = append(all, clockWrong(r.Clock)...)
 	return slices.DeleteFunc(all, func(wrong string) bool { return wrong == "" })
@@ -195,9 +197,11 @@ func clockWrong(c *loadgen.ClockFinding) (all []string) {
 	farthest := output.Duration(fromMS(math.Ceil(math.Abs(c.FarthestMS))))
 	switch percent := 100 * math.Abs(c.Drift); {
 	case c.Drift > 0:
-		all = append(all, fmt.Sprintf("the store's clock runs %.2g%% too fast, and periods are as much too short", percent))
+		all = append(all, fmt.Sprintf("the store's clock runs %.2g%% too fast, and periods are as much too short",
+			percent))
 	case c.Drift < 0:
-		all = append(all, fmt.Sprintf("the store's clock runs %.2g%% too slow, and periods are as much too long", percent))
+		all = append(all, fmt.Sprintf("the store's clock runs %.2g%% too slow, and periods are as much too long",
+			percent))
 	}
 	if c.Jumps > 0 {
 		all = append(all, fmt.Sprintf("the store's clock jumped %s × by up to %s", output.Thousands(c.Jumps), farthest))
@@ -253,7 +257,8 @@ func (d *Document) undecided(run int) string {
 	}
 	return fmt.Sprintf("%s of %s got no decision (%s), and at most %s%% may: %s failed%s, and %s were dropped",
 		output.Thousands(n), output.Count(r.Planned(), "planned request"), output.Share(n, r.Planned()),
-		strconv.FormatFloat(100*d.mayFail(), 'g', 6, 64), output.Thousands(r.Errors), r.timedOut(), output.Thousands(r.Dropped))
+		strconv.FormatFloat(100*d.mayFail(), 'g', 6, 64), output.Thousands(r.Errors), r.timedOut(),
+		output.Thousands(r.Dropped))
 }
 
 // succeeded reports whether an answer had a status of success, or of gRPC, whose errors are counted as such.
@@ -284,7 +289,8 @@ func (r *Run) doubt(kind Kind) string {
 	case r.Requests == 0:
 		return "nothing was sent, so nothing is known"
 	case len(limits) == 0:
-		return "the audit proves nothing, because something else than the limit can explain what it finds; see the warnings"
+		return "the audit proves nothing, because something else than the limit can explain what it finds; " +
+			"see the warnings"
 	case r.Denied > 0, slices.ContainsFunc(limits, func(l loadgen.Limit) bool { return l.Reached() >= 1 }):
 		return "" // of an endpoint with several limits nobody knows which of them denied
 	}

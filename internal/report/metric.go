@@ -82,7 +82,8 @@ var metrics = sync.OnceValue(func() (all []metric) {
 				}
 			}
 			m := metric{name: times.prefix + figure.name, kind: duration, ofMachine: true, of: in(times.of),
-				withDelay: times.prefix == "", optional: slices.Contains([]string{"error_", "allowed_", "denied_"}, times.prefix)}
+				withDelay: times.prefix == "", optional: slices.Contains([]string{"error_", "allowed_", "denied_"},
+					times.prefix)}
 			switch times.prefix {
 			case "", "service_":
 				m.service = in(func(r *Run) *loadgen.Quantiles { return r.Service })

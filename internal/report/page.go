@@ -17,7 +17,9 @@ import (
 var pageText string
 
 // pageTemplate is parsed when it is first used, since only few commands make a page.
-var pageTemplate = sync.OnceValue(func() *template.Template { return template.Must(template.New("page").Parse(pageText)) })
+var pageTemplate = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("page").Parse(pageText))
+})
 
 // HTML writes the document as one page that needs nothing else, neither a network
 // nor a script. It has a curve of latencies if the runs have their histograms.
@@ -106,14 +108,16 @@ func cardsOf(r *Run, kind Kind) []card {
 	worst := r.Audit.WorstRatio
 	all := []card{
 		{Name: "Right", Figure: output.Ratio(worst), Within: 50 * min(worst, 1), Beyond: 50 * min(max(worst-1, 0), 1),
-			Text: fmt.Sprintf("of the limit in the worst window; %s over, %s under; at most %s denied in a row; fairness %s",
+			Text: fmt.Sprintf("of the limit in the worst window; %s over, %s under; at most %s denied in a row; "+
+				"fairness %s",
 				output.Count(r.Audit.Over(), "unit"), output.Thousands(r.Audit.Under()),
 				output.Thousands(r.Audit.LongestDenialRun), output.Decimal(r.Audit.Fairness))},
 		{Name: "Allowed", Figure: output.Share(r.Allowed, r.Requests), Text: answersInWords(r)},
 	}
 	if r.Latency != nil {
 		all = append(all, card{Name: "Fast", Figure: micros(r, "p99") + " p99",
-			Text: fmt.Sprintf("p50 %s, p95 %s; %s answered", micros(r, "p50"), micros(r, "p95"), output.PerSecond(r.ThroughputPerS))})
+			Text: fmt.Sprintf("p50 %s, p95 %s; %s answered", micros(r, "p50"), micros(r, "p95"),
+				output.PerSecond(r.ThroughputPerS))})
 	}
 	if kind == Simulation {
 		all[0] = card{Name: "Denied callers", Figure: output.Thousands(r.KeysDenied),
@@ -135,7 +139,8 @@ func (p *page) runs(d *Document) {
 	var titles []string
 	for i := range d.Runs {
 		r := &d.Runs[i]
-		run := pageRun{Title: shortName(r.Title()), Key: fmt.Sprintf("run%d", i%colors), OverTime: overTime(r, d.Kind, most)}
+		run := pageRun{Title: shortName(r.Title()), Key: fmt.Sprintf("run%d", i%colors), OverTime: overTime(r, d.Kind,
+			most)}
 		of := ""
 		if p.Several {
 			of = run.Title
@@ -166,7 +171,8 @@ func (p *page) runs(d *Document) {
 func (p *page) table(title, run string, columns []output.Column, rows [][]output.Cell) {
 	table := pageTable{Title: title, Run: run}
 	for _, column := range columns {
-		table.Header = append(table.Header, pageCell{Text: shortName(strings.ToLower(column.Header)), Right: column.Right})
+		table.Header = append(table.Header, pageCell{Text: shortName(strings.ToLower(column.Header)),
+			Right: column.Right})
 	}
 	for _, row := range rows {
 		cells := make([]pageCell, len(row))

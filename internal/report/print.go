@@ -115,7 +115,8 @@ func (s *screen) notes(all []finding, room int, verbose bool) {
 		room -= len(s.lines) - before
 		if rest := len(all) - i; !verbose && i > 0 && (room < 0 || room == 0 && rest > 1) {
 			s.lines = s.lines[:before]
-			s.say(finding{style: output.Near, text: fmt.Sprintf("and %s; -v has them", output.Count(int64(rest), "more note"))})
+			s.say(finding{style: output.Near, text: fmt.Sprintf("and %s; -v has them", output.Count(int64(rest),
+				"more note"))})
 			return
 		}
 	}

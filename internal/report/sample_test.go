@@ -53,8 +53,9 @@ func LoadRun(algorithm string, seed uint64, worst float64, over int64) Run {
 			StartedAt: time.Date(2026, 3, 1, 12, 0, int(seed)*40, 0, time.UTC), IntervalMS: 500,
 			Histograms: &loadgen.Histograms{Latency: loadgen.Histogram{Histogram: latency},
 				Service: loadgen.Histogram{Histogram: service}, Lag: loadgen.Histogram{Histogram: lag}},
-			Requests: 30_000, Late: int64(stalled), LateAfterMS: 100, Keys: 50, DurationMS: 30_000, ThroughputPerS: 999.7,
-			Latency: loadgen.QuantilesOf(latency), Service: loadgen.QuantilesOf(service), Lag: loadgen.QuantilesOf(lag),
+			Requests: 30_000, Late: int64(stalled), LateAfterMS: 100, Keys: 50, DurationMS: 30_000,
+			ThroughputPerS: 999.7,
+			Latency:        loadgen.QuantilesOf(latency), Service: loadgen.QuantilesOf(service), Lag: loadgen.QuantilesOf(lag),
 			Audit: loadgen.Audit{
 				Totals: audit.Totals{WorstRatio: worst, WorstUnits: int64(100 * worst), OverAdmitted: over,
 					LeastOver: min(over, 10)},
@@ -64,7 +65,8 @@ func LoadRun(algorithm string, seed uint64, worst float64, over int64) Run {
 			},
 		},
 		Cost: &Cost{
-			ServerCPU: Pointer(9.4 + float64(seed)), ClientCPU: Pointer(11.8), RoundTrips: Pointer(0.31), Commands: Pointer(3),
+			ServerCPU: Pointer(9.4 + float64(seed)), ClientCPU: Pointer(11.8), RoundTrips: Pointer(0.31),
+			Commands:  Pointer(3),
 			NetworkIn: Pointer(212), NetworkOut: Pointer(38.2), BytesPerKey: Pointer(136),
 		},
 	}
@@ -99,7 +101,8 @@ func LoadRun(algorithm string, seed uint64, worst float64, over int64) Run {
 				Denied: asked - allowed})
 		}
 	}
-	run.Limits = []loadgen.Limit{{Name: algorithm + "/10s", Algorithm: algorithm, Limit: run.Limit, Denied: run.Denied, Audit: run.Audit}}
+	run.Limits = []loadgen.Limit{{Name: algorithm + "/10s", Algorithm: algorithm, Limit: run.Limit, Denied: run.Denied,
+		Audit: run.Audit}}
 	return run
 }
 
@@ -129,7 +132,8 @@ func OneRun() *Document {
 // FiveRuns is a load test of each algorithm.
 func FiveRuns() *Document {
 	d := New(LoadTest)
-	for i, algorithm := range []string{"token-bucket", "leaky-bucket", "fixed-window", "sliding-log", "sliding-counter"} {
+	for i, algorithm := range []string{"token-bucket", "leaky-bucket", "fixed-window", "sliding-log",
+		"sliding-counter"} {
 		worst := 1.0
 		if algorithm == "fixed-window" {
 			worst = 1.97
@@ -173,23 +177,28 @@ func Simulated() *Document {
 		random := rand.New(rand.NewPCG(uint64(i), 7))
 		run := Run{
 			Algorithm: "token-bucket", Limit: limit, Store: "memory:", Load: "10,000 lines of access.log by ip",
-			Result: loadgen.Result{StartedAt: time.Date(2015, 5, 17, 10, 5, 3, 0, time.UTC), IntervalMS: time.Hour.Milliseconds(),
-				Requests: 10_000, Keys: 1753, KeysDenied: int64(31 - 20*i), DurationMS: (83 * time.Hour).Milliseconds() + 1234,
-				Audit: loadgen.Audit{Totals: audit.Totals{WorstRatio: 1, WorstUnits: 30 * int64(i+1)}, LongestDenialRun: 77,
-					Fairness: 0.31},
+			Result: loadgen.Result{StartedAt: time.Date(2015, 5, 17, 10, 5, 3, 0, time.UTC),
+				IntervalMS: time.Hour.Milliseconds(),
+				Requests:   10_000, Keys: 1753, KeysDenied: int64(31 - 20*i),
+				DurationMS: (83 * time.Hour).Milliseconds() + 1234,
+				Audit: loadgen.Audit{Totals: audit.Totals{WorstRatio: 1, WorstUnits: 30 * int64(i+1)},
+					LongestDenialRun: 77,
+					Fairness:         0.31},
 			},
 		}
 		for hour := range int64(84) {
 			asked := 119 + int64(40*math.Sin(float64(hour)/4)) + int64(random.IntN(20))
 			denied := max(0, asked-150) / int64(i+1)
-			run.Timeline = append(run.Timeline, loadgen.Interval{OffsetMS: hour * run.IntervalMS, Allowed: asked - denied, Denied: denied})
+			run.Timeline = append(run.Timeline, loadgen.Interval{OffsetMS: hour * run.IntervalMS,
+				Allowed: asked - denied, Denied: denied})
 			run.Allowed += asked - denied
 			run.Denied += denied
 		}
 		run.Requests = run.Allowed + run.Denied
 		for key := range 6 {
 			run.MostDenied = append(
-				run.MostDenied, KeyCount{Key: fmt.Sprintf("ip:203.0.113.%d", 9+key), Allowed: 60, Denied: int64(120 / (key + 1))},
+				run.MostDenied, KeyCount{Key: fmt.Sprintf("ip:203.0.113.%d", 9+key), Allowed: 60,
+					Denied: int64(120 / (key + 1))},
 			)
 		}
 		d.Runs = append(d.Runs, run)
@@ -199,7 +208,8 @@ func Simulated() *Document {
 
 func emptyRun() *Document {
 	d := New(LoadTest)
-	d.Runs = []Run{{Algorithm: "token-bucket", Limit: "token-bucket:10/1m", Store: "memory:", Load: "10/s uniform over 1 key",
+	d.Runs = []Run{{Algorithm: "token-bucket", Limit: "token-bucket:10/1m", Store: "memory:",
+		Load: "10/s uniform over 1 key",
 		Rate: 10}}
 	return Promised(d, "denied<1%")
 }
@@ -208,7 +218,8 @@ func emptyRun() *Document {
 func hostile() *Document {
 	d := New(LoadTest)
 	bad := []string{
-		`<script>document.title="taken"</script>`, `"><img src=https://example.com/x.png onerror=alert(1)>`, `</style></svg><b>`,
+		`<script>document.title="taken"</script>`, `"><img src=https://example.com/x.png onerror=alert(1)>`,
+		`</style></svg><b>`,
 		strings.Repeat("long", 2500), "\u202eemca", "שלום:עולם",
 		"caf\xe9\xff", "{{.Title}}", "a\x00b\nc", strings.Repeat("W", 119) + "日本語",
 	}
@@ -219,7 +230,8 @@ func hostile() *Document {
 	}
 	run.Algorithm, run.Limit, run.Policy = bad[0], bad[1]+bad[3], bad[2]
 	run.Store, run.Load, run.Scenario = bad[3], bad[4]+bad[6], bad[1]
-	run.Errors, run.ErrorTexts, run.Warnings = 3, []loadgen.ErrorCount{{Text: bad[0] + bad[3], Count: 3}}, []string{bad[1], bad[3]}
+	run.Errors, run.ErrorTexts, run.Warnings = 3, []loadgen.ErrorCount{{Text: bad[0] + bad[3], Count: 3}},
+		[]string{bad[1], bad[3]}
 	run.Limits = []loadgen.Limit{{Name: bad[0], Limit: bad[3]}, {Name: bad[7], Limit: bad[8]}}
 	d.Runs = []Run{run, run}
 	d.Thresholds = []Threshold{{Expression: bad[0] + bad[3], Run: 0, Actual: bad[1]}}
@@ -234,7 +246,8 @@ func long() *Document {
 	for i := range int64(3600) {
 		run.Timeline = append(
 			run.Timeline,
-			loadgen.Interval{OffsetMS: i * 1000, Allowed: 1_234_567, Denied: i, P50: 1 + i%7, P99: 90 + i%100, Max: 2_000_000 + i},
+			loadgen.Interval{OffsetMS: i * 1000, Allowed: 1_234_567, Denied: i, P50: 1 + i%7, P99: 90 + i%100,
+				Max: 2_000_000 + i},
 		)
 	}
 	tiny := LoadRun("fixed-window", 4, 2, 0)
@@ -276,7 +289,8 @@ func Saved() map[string]*Document {
 		return d
 	}
 	worse := small(7)
-	worse.Audit.OverAdmitted, worse.Audit.WorstRatio, worse.Rate, worse.Load = 3, 1.03, 2000, "2000/s poisson over 50 keys, zipf:1.2"
+	worse.Audit.OverAdmitted, worse.Audit.WorstRatio, worse.Rate, worse.Load = 3, 1.03, 2000,
+		"2000/s poisson over 50 keys, zipf:1.2"
 	worse.Limits[0].Audit = worse.Audit
 	for i := range worse.Timeline {
 		interval := &worse.Timeline[i]
@@ -307,7 +321,8 @@ func Strangers() (all []*Document) {
 		d := New(LoadTest)
 		for i, text := range texts {
 			run := usual
-			run.Algorithm, run.Limit, run.Policy, run.Implementation, run.Store, run.Load, run.Scenario = text, text, text, text, text,
+			run.Algorithm, run.Limit, run.Policy, run.Implementation, run.Store, run.Load, run.Scenario = text, text,
+				text, text, text,
 				text, text
 			run.Limits = []loadgen.Limit{{Name: text, Algorithm: text, Limit: text}, {Name: text + "2", Limit: text}}
 			run.MostDenied = []KeyCount{{Key: text, Denied: 2, Allowed: 1}}
@@ -316,8 +331,9 @@ func Strangers() (all []*Document) {
 			run.Errors++
 			d.Runs = append(d.Runs, run)
 			d.Thresholds = append(d.Thresholds, Threshold{Expression: text, Actual: text, Run: i})
-			d.Suggestions = append(d.Suggestions, Suggestion{Promise: text, Algorithm: text, Limit: text, Actual: text, Below: text,
-				Kept: i%2 == 0})
+			d.Suggestions = append(d.Suggestions, Suggestion{Promise: text, Algorithm: text, Limit: text, Actual: text,
+				Below: text,
+				Kept:  i%2 == 0})
 		}
 		data, err := d.Save()
 		if err != nil {

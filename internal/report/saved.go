@@ -53,7 +53,8 @@ func (d *Document) Save() ([]byte, error) {
 func Read(name string, data []byte) (*Document, error) {
 	d, err := read(data)
 	if err != nil { // what is wrong can be a number of a million digits
-		return nil, store.Invalidf("%s is not a report: %.200s; give one that loadtest or simulate saved", name, err.Error())
+		return nil, store.Invalidf("%s is not a report: %.200s; give one that loadtest or simulate saved", name,
+			err.Error())
 	}
 	return d, nil
 }
@@ -75,7 +76,8 @@ func read(data []byte) (*Document, error) {
 	case d.SchemaVersion == 0, file.Runs == nil, d.Kind != LoadTest && d.Kind != Simulation:
 		return nil, errors.New("it has no schema_version, kind or runs")
 	case d.SchemaVersion != output.SchemaVersion:
-		return nil, fmt.Errorf("it has schema_version %d, and this limitctl reads %d", d.SchemaVersion, output.SchemaVersion)
+		return nil, fmt.Errorf("it has schema_version %d, and this limitctl reads %d", d.SchemaVersion,
+			output.SchemaVersion)
 	case len(file.Runs) > maxRuns:
 		return nil, errTooMuch
 	case d.mayFail() < 0 || d.mayFail() > 1:
@@ -128,7 +130,8 @@ func (r *Run) check() error {
 		return err
 	}
 	if answers := r.Allowed + r.Denied + r.Errors; answers > r.Requests || r.KeysDenied > r.Keys {
-		return fmt.Errorf("%d requests had %d answers, and of %d keys %d were denied", r.Requests, answers, r.Keys, r.KeysDenied)
+		return fmt.Errorf("%d requests had %d answers, and of %d keys %d were denied", r.Requests, answers, r.Keys,
+			r.KeysDenied)
 	}
 	return nil
 }
@@ -156,7 +159,8 @@ func checkNumbers(v reflect.Value, signed bool) error {
 				return err
 			}
 		}
-	case v.Kind() == reflect.Struct && v.Type() != reflect.TypeFor[loadgen.Histograms]() && v.Type() != reflect.TypeFor[time.Time]():
+	case v.Kind() == reflect.Struct && v.Type() != reflect.TypeFor[loadgen.Histograms]() &&
+		v.Type() != reflect.TypeFor[time.Time]():
 		for i := range v.NumField() {
 			if err := checkNumbers(v.Field(i), v.Type().Field(i).Tag.Get("range") == "signed"); err != nil {
 				return err

@@ -49,7 +49,8 @@ func (a Answer) what(code func(string) string) string {
 // Ruling returns the verdict on the document, and why it did not pass.
 func (a Answer) Ruling() (verdict Verdict, what string, reasons []string) {
 	a.Report.Judge()
-	return a.Report.Verdict, a.what(func(title string) string { return title }), slices.Clone(shortened(a.Report.Reasons, mostReasons))
+	return a.Report.Verdict, a.what(func(title string) string { return title }),
+		slices.Clone(shortened(a.Report.Reasons, mostReasons))
 }
 
 // Heading writes the verdict on something.
@@ -71,7 +72,8 @@ func (a Answer) JUnit() []byte {
 			s.Host = d.Origin.Host
 		}
 		add := func(name, failed, skipped, said string) {
-			s.Cases = append(s.Cases, junit.Case{Class: r.Title(), Name: name, Failed: failed, Skipped: skipped, Said: said})
+			s.Cases = append(s.Cases, junit.Case{Class: r.Title(), Name: name, Failed: failed, Skipped: skipped,
+				Said: said})
 		}
 		auditCases(r, d.Kind, d.undecided(i), add)
 		for _, t := range d.Thresholds {
@@ -122,7 +124,8 @@ func auditCases(r *Run, kind Kind, undecided string, add func(name, failed, skip
 		doubt, notOver, notUnder := "", "", ""
 		switch {
 		case l.Doubtful:
-			over, under, lies, doubt = "", "", "", "something else than the limit can explain what was found; see the warnings"
+			over, under, lies, doubt = "", "", "",
+				"something else than the limit can explain what was found; see the warnings"
 			notOver, notUnder = doubt, doubt
 		case over == "" && kind != Simulation && l.Reached() < 1:
 			notOver = neverAbove(l)
@@ -133,7 +136,8 @@ func auditCases(r *Run, kind Kind, undecided string, add func(name, failed, skip
 		add(about+"no over-admission", over, notOver, "")
 		add(about+"no under-admission", under, notUnder, "")
 		if l.Lies != nil {
-			add(about+"true answers", lies, doubt, fmt.Sprintf("%s were held against the truth", output.Count(l.Lies.Checked, "answer")))
+			add(about+"true answers", lies, doubt, fmt.Sprintf("%s were held against the truth",
+				output.Count(l.Lies.Checked, "answer")))
 		}
 	}
 	if r.Endpoint != nil {

@@ -48,7 +48,8 @@ func TestTheEndOfARun(t *testing.T) {
 	short, verbose := Printed(Answer{Report: Racing()}, 80), Printed(Answer{Report: Racing(), Verbose: true}, 0)
 	for text, wanted := range map[string][]string{
 		short: {
-			"FAIL     admitted 10 units too many", "! interrupted", "limit    token-bucket 100/10s (naive)", "load ", "answers ",
+			"FAIL     admitted 10 units too many", "! interrupted", "limit    token-bucket 100/10s (naive)", "load ",
+			"answers ",
 			"fast ", "LIMIT", "hourly sliding-log:1000/1h (shadow)",
 			"! the load generator was the limit: times are upper bounds, throughput is not\n  judged; correctness is\n",
 			"! and 4 more notes; -v has them\nmore     -v: everything · --html FILE: a page with charts\n",
@@ -57,7 +58,8 @@ func TestTheEndOfARun(t *testing.T) {
 			"FAIL ", "answers ", ", 12 perhaps charged all the same; 1,203 dropped\n", "keys ",
 			"right    worst window 1.31 × ██████████|████; 10 units over, 0 under\n", "; 417 admitted while over\n",
 			"cost     a decision: 10.4 µs of the server", "TIME ", "MOST DENIED", "user:1 ", "allowed  █",
-			"! the load generator was the limit", "✗ 300 × redis://localhost:6379 did not answer within 2s", "! the server's clock stepped back by 3 ms",
+			"! the load generator was the limit", "✗ 300 × redis://localhost:6379 did not answer within 2s",
+			"! the server's clock stepped back by 3 ms",
 		},
 	} {
 		at := -1
@@ -130,7 +132,8 @@ func TestSimulationsAreAboutWhoIsDenied(t *testing.T) {
 	}
 	records := Answer{Report: d}.Records()
 	for i, column := range records[0] {
-		if got := records[1][i]; strings.HasPrefix(column, "latency_") && got != "" || column == "keys_denied" && got != "31" {
+		if got := records[1][i]; strings.HasPrefix(column, "latency_") && got != "" || column == "keys_denied" &&
+			got != "31" {
 			t.Errorf("%s is %q", column, got)
 		}
 	}
@@ -152,7 +155,8 @@ func TestTheWarmUpIsDrawn(t *testing.T) {
 		t.Errorf("%v, %+v", p.Outcomes, chart)
 	}
 	r.WarmupMS = 0
-	if text := Printed(Answer{Report: d}, 0); strings.Contains(text, "░") || slices.Contains(newPage(d).Outcomes, warmUp) {
+	if text := Printed(Answer{Report: d}, 0); strings.Contains(text, "░") || slices.Contains(newPage(d).Outcomes,
+		warmUp) {
 		t.Errorf("%s", text)
 	}
 }

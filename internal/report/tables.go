@@ -11,7 +11,8 @@ import (
 
 // limitsTable is the audit of each limit of a run.
 func limitsTable(r *Run) ([]output.Column, [][]output.Cell) {
-	columns := []output.Column{{Header: "LIMIT", Shrinks: 12}, {Header: "DENIED", Right: true}, {Header: "WORST", Right: true},
+	columns := []output.Column{{Header: "LIMIT", Shrinks: 12}, {Header: "DENIED", Right: true}, {Header: "WORST",
+		Right: true},
 		{Header: "OVER", Right: true}, {Header: "UNDER", Right: true, Drops: 1}}
 	var rows [][]output.Cell
 	for _, l := range r.Limits {
@@ -54,7 +55,8 @@ func comparison(d *Document) (columns []output.Column, rows [][]output.Cell) {
 		}
 	}
 	figure := func(header string, drops int, of func(*Run) string) {
-		add(output.Column{Header: header, Right: true, Drops: drops}, func(r *Run) output.Cell { return output.Cell{Text: of(r)} })
+		add(output.Column{Header: header, Right: true, Drops: drops},
+			func(r *Run) output.Cell { return output.Cell{Text: of(r)} })
 	}
 	audit := func() {
 		add(output.Column{Header: "WORST", Right: true}, func(r *Run) output.Cell { return worstCell(&r.Audit) })
@@ -62,9 +64,11 @@ func comparison(d *Document) (columns []output.Column, rows [][]output.Cell) {
 			return
 		}
 		add(output.Column{Header: "OVER", Right: true}, func(r *Run) output.Cell { return overCell(r.Audit.Over()) })
-		add(output.Column{Header: "UNDER", Right: true, Drops: 4}, func(r *Run) output.Cell { return overCell(r.Audit.Under()) })
+		add(output.Column{Header: "UNDER", Right: true, Drops: 4},
+			func(r *Run) output.Cell { return overCell(r.Audit.Under()) })
 	}
-	add(output.Column{Header: "LIMIT", Shrinks: 14, Names: true}, func(r *Run) output.Cell { return output.Cell{Text: r.Title()} })
+	add(output.Column{Header: "LIMIT", Shrinks: 14, Names: true},
+		func(r *Run) output.Cell { return output.Cell{Text: r.Title()} })
 	if d.Kind == Simulation {
 		figure("KEYS DENIED", 0, func(r *Run) string { return output.Thousands(r.KeysDenied) })
 		figure("DENIED", 2, func(r *Run) string { return output.Thousands(r.Denied) })
@@ -74,7 +78,8 @@ func comparison(d *Document) (columns []output.Column, rows [][]output.Cell) {
 			if len(r.MostDenied) == 0 {
 				return output.Cell{Text: "-"}
 			}
-			return output.Cell{Text: fmt.Sprintf("%s (%s)", output.Printable(r.MostDenied[0].Key), output.Thousands(r.MostDenied[0].Denied))}
+			return output.Cell{Text: fmt.Sprintf("%s (%s)", output.Printable(r.MostDenied[0].Key),
+				output.Thousands(r.MostDenied[0].Denied))}
 		})
 	} else {
 		figure("REQUESTS", 6, func(r *Run) string { return output.Thousands(r.Requests) })

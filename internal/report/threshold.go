@@ -3,11 +3,11 @@ package report
 import (
 	"fmt"
 	"math/big"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/limitctl/limitctl/internal/texts"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -27,23 +27,25 @@ func (e Expression) String() string { return e.text }
 var durationUnits = map[string]int64{"us": 1, "µs": 1, "μs": 1, "ms": 1000, "s": 1_000_000}
 
 // form is a metric, an operator and a value with its unit.
-var form = regexp.MustCompile(`^([^<>=!]*)(<=|>=|==|!=|<|>)(.*?)([%usmµμ]*)$`)
+var form = texts.Regexp(`^([^<>=!]*)(<=|>=|==|!=|<|>)(.*?)([%usmµμ]*)$`)
 
 // ParseThreshold reads a promise: a metric, an operator and a value, such as
 // "p99<5ms", "over_admitted==0" or "denied<1%". What is wrong with it is a
 // [store.ErrInvalid].
 func ParseThreshold(text string) (Expression, error) {
 	e := Expression{text: strings.Join(strings.Fields(text), "")}
-	parts := form.FindStringSubmatch(e.text)
+	parts := form().FindStringSubmatch(e.text)
 	if parts == nil {
-		return Expression{}, wrong(text, "write a metric, one of < <= > >= == != and a value, such as p99<5ms, over_admitted==0 "+
-			"or denied<1%%")
+		return Expression{}, wrong(text,
+			"write a metric, one of < <= > >= == != and a value, such as p99<5ms, over_admitted==0 "+
+				"or denied<1%%")
 	}
 	name, value := parts[1], parts[3]+parts[4]
 	e.operator, e.unit = parts[2], parts[4]
 	if e.metric = metricNamed(name); e.metric == nil {
-		return Expression{}, wrong(text, "unknown metric %q; write one such as p95, p99, service_p99, errors, denied, over_admitted, "+
-			"lies or throughput", name)
+		return Expression{}, wrong(text,
+			"unknown metric %q; write one such as p95, p99, service_p99, errors, denied, over_admitted, "+
+				"lies or throughput", name)
 	}
 	bad := wrong(text, "%q is not a value of %s; write %s", value, name, e.metric.valueHint())
 	if e.metric.kind == duration {
@@ -59,7 +61,8 @@ func ParseThreshold(text string) (Expression, error) {
 	}
 	var ok bool
 	switch e.bound, ok = store.ParseDecimal(parts[3]); {
-	case !ok, e.unit != "" && (e.unit != "%" || e.metric.whole == nil), e.unit == "" && e.metric.kind == count && !e.bound.IsInt():
+	case !ok, e.unit != "" && (e.unit != "%" || e.metric.whole == nil), e.unit == "" && e.metric.kind == count &&
+		!e.bound.IsInt():
 		return Expression{}, bad
 	case e.unit == "%":
 		if e.bound.Quo(e.bound, big.NewRat(100, 1)); e.bound.Cmp(big.NewRat(1, 1)) > 0 {
@@ -168,7 +171,8 @@ func (d *Document) Evaluate(expressions []Expression) (held bool, err error) {
 				return false, err
 			}
 			t := Threshold{Expression: e.text, Run: i, Actual: actual, OK: ok}
-			if err == nil && e.metric.ofMachine && r.GeneratorLimited && !e.isMissedInService(r) && !(ok && e.isUpperBound(r)) {
+			if err == nil && e.metric.ofMachine && r.GeneratorLimited && !e.isMissedInService(r) && !(ok &&
+				e.isUpperBound(r)) {
 				t.OK, t.NotJudged = false, "the load generator was the limit"
 			}
 			held = held && t.OK

@@ -88,7 +88,8 @@ func TestSharesAreExact(t *testing.T) {
 		{loadgen.Result{Requests: 10_000_000, Denied: 100_001}, "denied<=1%", false, "1.00001%"},
 		{loadgen.Result{}, "denied<1%", true, "0%"},
 	} {
-		if ok, actual, err := parsed(t, test.text).Holds(&Run{Result: test.figures}); err != nil || ok != test.ok || actual != test.actual {
+		if ok, actual, err := parsed(t, test.text).Holds(&Run{Result: test.figures}); err != nil || ok != test.ok ||
+			actual != test.actual {
 			t.Errorf("%s: %t, %s, %v", test.text, ok, actual, err)
 		}
 	}
@@ -114,7 +115,8 @@ func TestWrongThresholds(t *testing.T) {
 		"denied<1" + "0000000000000000000000000": "is not a value of denied",
 	} {
 		_, err := ParseThreshold(text)
-		if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "threshold \"") ||
+		if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(),
+			"threshold \"") ||
 			strings.Contains(err.Error(), "\n") {
 			t.Errorf("%q: %v, want %s", text, err, want)
 		}
@@ -152,7 +154,8 @@ func TestNothingMeasuredIsMissed(t *testing.T) {
 // took longer, or even the time with the delay is short enough. Others are.
 func TestPromisesWhenTheGeneratorWasTheLimit(t *testing.T) {
 	for text, want := range map[string]string{
-		"p99<5ms": "kept", "p99<1.2ms": "unknown", "p99<1us": "missed", "service_p99<1us": "missed", "late<=0": "unknown",
+		"p99<5ms": "kept", "p99<1.2ms": "unknown", "p99<1us": "missed", "service_p99<1us": "missed",
+		"late<=0":       "unknown",
 		"error_p99<1us": "unknown",
 		"p99>1s":        "unknown", "p50<1s": "unknown", "service_p99<5ms": "unknown",
 		"lag_p99<1us": "unknown", "throughput>1": "unknown", "rate>=1000000": "unknown",

@@ -32,12 +32,14 @@ func TestVerdicts(t *testing.T) {
 			func(r *Run) { r.Audit.OverAdmitted, r.Audit.LeastOver, r.Audit.KeysOver = 3938, 10, 10 },
 			"FAIL admitted 10 units too many on 10 keys", true,
 		},
-		"over, of an old version": {func(r *Run) { r.Audit.OverAdmitted = 3938 }, "FAIL admitted 3,938 units too many", true},
+		"over, of an old version": {func(r *Run) { r.Audit.OverAdmitted = 3938 }, "FAIL admitted 3,938 units too many",
+			true},
 		"under": {
 			func(r *Run) { r.Audit.UnderAdmitted, r.Audit.LeastUnder = 40, 3 }, "FAIL denied 3 units that fitted", true,
 		},
 		"under, as explained": {
-			func(r *Run) { r.Audit.UnderAdmitted, r.Audit.UnderExplained = 40, true }, "PASS nobody got more than the limit", false,
+			func(r *Run) { r.Audit.UnderAdmitted, r.Audit.UnderExplained = 40, true },
+			"PASS nobody got more than the limit", false,
 		},
 		"doubtful": {
 			func(r *Run) { r.Audit.OverAdmitted, r.Audit.Doubtful = 40, true },
@@ -47,7 +49,8 @@ func TestVerdicts(t *testing.T) {
 		"a lie": {
 			func(r *Run) {
 				r.Audit.Lies = &loadgen.Lies{Checked: 9, Wrong: 2, Fields: []loadgen.Lie{{
-					Field: "retry_after", Answers: 2, Key: "user:3", At: time.Date(2026, 3, 1, 12, 0, 1, 2000, time.UTC), Reported: "5ms",
+					Field: "retry_after", Answers: 2, Key: "user:3", At: time.Date(2026, 3, 1, 12, 0, 1, 2000,
+						time.UTC), Reported: "5ms",
 					True: "10ms",
 				}}}
 			},
@@ -78,7 +81,8 @@ func TestVerdicts(t *testing.T) {
 			err = json.Unmarshal(text, &document)
 		}
 		word, _, _ := strings.Cut(test.want, " ")
-		if err != nil || strings.ToUpper(string(document.Verdict)) != word || (len(document.Reasons) > 0) == (word == "PASS") ||
+		if err != nil || strings.ToUpper(string(document.Verdict)) != word ||
+			(len(document.Reasons) > 0) == (word == "PASS") ||
 			document.Passed != (word == "PASS") {
 			t.Errorf("%s: %+v, %v", name, document, err)
 		}
@@ -96,7 +100,8 @@ func TestALimitThatWasNeverReached(t *testing.T) {
 	if !strings.HasPrefix(text, "INCONCLUSIVE  "+want+"\n") || d.AuditFailed() || d.undecided(0) != "" {
 		t.Errorf("%q is missing in\n%s", want, text)
 	}
-	if junit := string(Answer{Report: d}.JUnit()); !strings.Contains(junit, `<skipped message="never above 7% of the limit"`) {
+	if junit := string(Answer{Report: d}.JUnit()); !strings.Contains(junit,
+		`<skipped message="never above 7% of the limit"`) {
 		t.Errorf("%s", junit)
 	}
 	d.Runs[0].Limits[0].Denied = 1 // a request that cost more than was left
@@ -124,7 +129,8 @@ func TestALimitOfAPolicyThatWasNeverReached(t *testing.T) {
 		t.Errorf("with denials of a limit that nobody knows:\n%s", text)
 	}
 	r.Allowed, r.Denied = r.Requests, 0
-	if text := Printed(Answer{Report: d}, 0); !strings.HasPrefix(text, "INCONCLUSIVE  hour was never above 10% of the limit, so") {
+	if text := Printed(Answer{Report: d}, 0); !strings.HasPrefix(text,
+		"INCONCLUSIVE  hour was never above 10% of the limit, so") {
 		t.Errorf("with no limit reached:\n%s", text)
 	}
 	r.Limits[0].LimitReached = Pointer(1)
@@ -147,7 +153,8 @@ func TestRequestsWithoutADecision(t *testing.T) {
 	r.Allowed, r.Errors, r.TimedOut = 8999, 1, 1
 	const want = "101 of 10,000 planned requests got no decision (1.0%), and at most 1% may: " +
 		"1 failed, of which 1 timed out, and 100 were dropped"
-	if text := Printed(Answer{Report: d}, 0); !strings.HasPrefix(text, "INCONCLUSIVE  "+want+"\n") || d.undecided(0) == "" {
+	if text := Printed(Answer{Report: d}, 0); !strings.HasPrefix(text, "INCONCLUSIVE  "+want+"\n") ||
+		d.undecided(0) == "" {
 		t.Errorf("%s", text)
 	}
 	if text := string((Answer{Report: d}).Markdown()); !strings.HasPrefix(text, "### ❔ INCONCLUSIVE: load test of `token-bucket "+
@@ -192,11 +199,13 @@ func TestAPromiseThatWasNotJudged(t *testing.T) {
 		!strings.Contains(text, "\n! "+want+"\n✓ denied<99%: 65.224% · p99<5ms: 1.25ms\n") {
 		t.Errorf("%s", text)
 	}
-	if junit := string((Answer{Report: d}).JUnit()); !strings.Contains(junit, `<skipped message="p99&lt;1.2ms was not judged`) {
+	if junit := string((Answer{Report: d}).JUnit()); !strings.Contains(junit,
+		`<skipped message="p99&lt;1.2ms was not judged`) {
 		t.Errorf("%s", junit)
 	}
 	var page strings.Builder
-	if err := (Answer{Report: d}).HTML(&page); err != nil || !strings.Contains(page.String(), "was not judged: it was 1.25ms") {
+	if err := (Answer{Report: d}).HTML(&page); err != nil || !strings.Contains(page.String(),
+		"was not judged: it was 1.25ms") {
 		t.Errorf("%v: the page does not say what was not judged", err)
 	}
 }
@@ -205,7 +214,8 @@ func TestAPromiseThatWasNotJudged(t *testing.T) {
 func TestSummaries(t *testing.T) {
 	d := OneRun()
 	d.Runs[0].Load = "````\n# heading"
-	const begins, ends = "### ❌ FAIL: load test of `token-bucket 100/10s`\n\n`````\nFAIL     1 of 3 promises missed\n", "\n`````\n\n"
+	const begins, ends = "### ❌ FAIL: load test of `token-bucket 100/10s`\n\n`````\nFAIL     1 of 3 promises missed\n",
+		"\n`````\n\n"
 	if got := string(Answer{Report: d}.Markdown()); !strings.HasPrefix(got, begins) || !strings.HasSuffix(got, ends) {
 		t.Errorf("%s", got)
 	}
