@@ -44,7 +44,7 @@ not judged. Costs are only judged if --only names them.
 Exit codes: 0 pass, or inconclusive (1 with --strict); 1 a threshold is missed,
 an audit failed or a threshold could not be judged (unless --no-fail), or too
 many requests got no decision; with --against, 1 something became worse; 2 a
-file is not a report, or the reports have no limit in common.`,
+file is not a report, or the reports are of different limits.`,
 		Example: `  limitctl report run.json
   limitctl report run.json --html report.html --junit report.xml
   limitctl report new.json --against base.json

@@ -109,7 +109,11 @@ func (f *figure) name() string {
 
 // of returns the figure of a run, if it has it.
 func (f *figure) of(r *Run) (value float64, has bool) {
-	if value, has = r.Value(cmp.Or(metricOf[f.metric], f.metric)); f.metric == "throughput" {
+	metric := f.name()
+	if f.onRequest { // a cost, whose metric has its unit
+		metric = f.metric
+	}
+	if value, has = r.Value(metric); f.metric == "throughput" {
 		return value, r.Latency != nil
 	}
 	whole := r.Planned()
@@ -121,11 +125,6 @@ func (f *figure) of(r *Run) (value float64, has bool) {
 	}
 	return value, has
 }
-
-// metricOf names the metrics of figures whose own names have a unit.
-var metricOf = map[string]string{"p50_us": "p50", "p99_us": "p99", "allowed_percent": "allowed",
-	"errors_percent":  "errors",
-	"dropped_percent": "dropped", "denied_keys_percent": "denied_keys"}
 
 // ofMachine reports whether a load generator that was the limit decides the figure, so that it says nothing then.
 func (f *figure) ofMachine() bool {

@@ -176,12 +176,8 @@ func shortName(text string) string {
 	return output.Cut(output.Printable(text), longest)
 }
 
-const (
-	// indent is where the text of a labelled line begins.
-	indent = 9
-	// narrow is the width below which labels have lines of their own.
-	narrow = 60
-)
+// indent is where the text of a labelled line begins.
+const indent = 9
 
 // labelled prints texts under a label, wrapped to the terminal.
 func (s *screen) labelled(label string, labelStyle, style output.Style, texts ...string) {
@@ -191,10 +187,6 @@ func (s *screen) labelled(label string, labelStyle, style output.Style, texts ..
 	}
 	if label == "" {
 		at = 0
-	} else if s.Width > 0 && s.Width < narrow {
-		at = 2
-		s.lines = append(s.lines, s.Paint(labelStyle, label))
-		label = ""
 	}
 	for _, text := range texts {
 		for _, part := range output.Wrap(output.Printable(text), s.Width-at) {
