@@ -262,7 +262,7 @@ func (o *dashboardOptions) began(table *admin.Tables) func(context.Context) stri
 		text := l.Name + " " + cli.Clock(l.Since, now) + ", " + cli.CountOf(int64(l.Keys), "key", "keys")
 		for _, e := range b.Changes {
 			if !e.Time.After(l.Since) {
-				return text + ", after " + e.CommandText() + " " + cli.Clock(e.Time, now) + " by " + whoRan(e) + because(e.Reason)
+				return text + ", after " + e.CommandText() + " " + cli.Clock(e.Time, now) + " by " + who(e) + because(e.Reason)
 			}
 		}
 		return text
