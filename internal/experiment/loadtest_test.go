@@ -312,29 +312,21 @@ func TestAPolicyWithMadeUpSubjects(t *testing.T) {
 
 // It is said when there were too few workers, and only when that made a difference.
 func TestTooFewWorkers(t *testing.T) {
+	open := make([]loadgen.Stage, 1)
 	for _, test := range []struct {
-		result  loadgen.Result
-		stages  []loadgen.Stage
-		limited bool
-		want    string
+		requests, waited int64
+		stages           []loadgen.Stage
+		limited          bool
+		want             string
 	}{
-		{loadgen.Result{Requests: 50, Waited: 1}, make([]loadgen.Stage, 1), false,
-			"1 request found no worker free; the latency includes the wait. Either the store is at its limit, or 3 workers are too few"},
-		{loadgen.Result{Requests: 1000, Waited: 20}, make([]loadgen.Stage, 1), false, "20 requests found no worker free; "},
-		{loadgen.Result{Requests: 4, Waited: 1}, make([]loadgen.Stage, 1), false, "1 request found no worker free; "},
-		{loadgen.Result{Requests: 1000, Waited: 20}, make([]loadgen.Stage, 1), true, ""},
-		{loadgen.Result{Requests: 1000, Waited: 10}, make([]loadgen.Stage, 1), false, ""},
-		{loadgen.Result{Requests: 50, Waited: 1}, nil, false, ""},
+		{50, 1, open, false, "1 request found no worker free; the latency includes the wait. Either the store is at its " +
+			"limit, or 3 workers are too few"},
+		{1000, 20, open, true, ""}, {1000, 10, open, false, ""}, {50, 1, nil, false, ""},
 	} {
 		r := &loadRun{LoadTest: &LoadTest{Load: Load{Workers: 3, Stages: test.stages}}}
-		test.result.GeneratorLimited = test.limited
-		text := r.tooFewWorkers(&test.result)
-		if !strings.HasPrefix(text, test.want) || (text == "") != (test.want == "") {
-			t.Errorf("%d of %d waited: %q", test.result.Waited, test.result.Requests, text)
-		}
-		r.Endpoint = new(EndpointPlan)
-		if text := r.tooFewWorkers(&test.result); strings.Contains(text, "store") {
-			t.Errorf("of an endpoint: %q", text)
+		result := &loadgen.Result{Requests: test.requests, Waited: test.waited, GeneratorLimited: test.limited}
+		if text := r.tooFewWorkers(result); text != test.want {
+			t.Errorf("%d of %d waited: %q", test.waited, test.requests, text)
 		}
 	}
 }

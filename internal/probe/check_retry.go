@@ -16,7 +16,7 @@ func (e *proof) retryAfter() Check {
 		Expected: "on each denial, in seconds or as a date, not too early and at most 1 s late"}
 	var said headers.Retries
 	apart := e.spread()
-	waited, nearest := "", time.Duration(0)
+	waited := ""
 	for i := range e.keys {
 		events := e.keys[i].events
 		for n, event := range events {
@@ -31,12 +31,11 @@ func (e *proof) retryAfter() Check {
 			case r.RetryAfter == headers.NotTold:
 				continue
 			}
-			wrong, seen, gap := e.retried(r, apart, events, n)
+			wrong, seen := e.retried(r, apart, events, n)
 			if wrong != "" {
 				return failed(c, fmt.Sprintf("Retry-After: %s%s", r.RetryText, wrong))
 			}
-			if seen != "" && (waited == "" || gap < nearest) {
-				nearest = gap
+			if seen != "" {
 				waited = fmt.Sprintf("Retry-After: %s%s", r.RetryText, seen)
 			}
 		}
@@ -92,11 +91,9 @@ func failed(c Check, seen string) Check {
 }
 
 // retried judges a denial by the requests after it: it returns what is wrong with its Retry-After, or that a request
-// waited for it and was admitted. It may be later by apart. gap is the time between the announced instant and the
-// nearest request.
-func (e *proof) retried(r *headers.Reading, apart time.Duration, events []*Event, n int) (wrong, seen string, gap time.Duration) {
+// waited for it and was admitted. It may be later by apart.
+func (e *proof) retried(r *headers.Reading, apart time.Duration, events []*Event, n int) (wrong, seen string) {
 	event := events[n]
-	before := time.Duration(0)
 	for _, later := range events[n+1:] {
 		wait := later.Sent.Sub(event.Answered)
 		if wait < 0 { // it can have been decided before
@@ -105,27 +102,22 @@ func (e *proof) retried(r *headers.Reading, apart time.Duration, events []*Event
 		switch later.Outcome {
 		case endpoint.Allowed:
 			if latest := later.Answered.Sub(event.Sent); latest < r.RetryAfter-r.RetryWithin-mostLate-apart {
-				return fmt.Sprintf(", but a request %s later was admitted already%s", span(wait), clocks(r.RetryWithin)), "", 0
+				return fmt.Sprintf(", but a request %s later was admitted already%s", span(wait), clocks(r.RetryWithin)), ""
 			}
-			gap = wait - r.RetryAfter
-			switch {
-			case wait+r.RetryWithin < r.RetryAfter:
-				return "", "", 0
-			case before > 0:
-				return "", fmt.Sprintf(": a request %s later was denied, and one %s later admitted", span(before), span(wait)), gap
+			if wait+r.RetryWithin < r.RetryAfter {
+				return "", ""
 			}
-			return "", fmt.Sprintf(": a request %s later was admitted", span(wait)), gap + mostLate
+			return "", fmt.Sprintf(": a request %s later was admitted", span(wait))
 		case endpoint.Denied:
 			if wait >= r.RetryAfter+r.RetryWithin+resolution && later.Answered != event.Answered {
-				return fmt.Sprintf(", but a request %s later was denied%s", span(wait), clocks(r.RetryWithin)), "", 0
+				return fmt.Sprintf(", but a request %s later was denied%s", span(wait), clocks(r.RetryWithin)), ""
 			}
-			before = wait
 			if e.certain.UnderIfFree > 0 {
-				return "", "", 0 // it made the wait longer, and said so itself
+				return "", "" // it made the wait longer, and said so itself
 			}
 		default:
-			return "", "", 0
+			return "", ""
 		}
 	}
-	return "", "", 0
+	return "", ""
 }
