@@ -136,7 +136,8 @@ func TestAResetThatFailsInTheMiddle(t *testing.T) {
 
 // What a filter hides is not reset: another filter ends the marks.
 func TestMarksThatAreHiddenAreLeft(t *testing.T) {
-	for keys, want := range map[string]string{"mm/near<enter>ry": "near", "mm/calm<enter>ry": "calm", "jj/a<enter>m<esc>ry": "tenant:acme:user:7"} {
+	for keys, want := range map[string]string{"mm/near<enter>ry": "near", "mm/calm<enter>ry": "calm",
+		"jj/a<enter>m<esc>ry": "tenant:acme:user:7"} {
 		d := begin(t, three, nil)
 		d.press(keys)
 		if len(d.actions.reset) != 1 || d.actions.reset[0].Subject != want {
