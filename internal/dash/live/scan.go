@@ -85,12 +85,13 @@ func (p *pass) run(ctx context.Context, found chan<- scanned) {
 	}
 	report := func(done bool) {
 		now.Readings = append(wanted, now.Readings...)
-		now.Done, now.Took = done, p.Now().Sub(begun)
+		reported = p.Now()
+		now.Done, now.Took = done, reported.Sub(begun)
 		select {
 		case found <- now:
 		case <-ctx.Done():
 		}
-		now.Readings, wanted, reported = nil, nil, p.Now()
+		now.Readings, wanted = nil, nil
 	}
 	query := p.Query
 	query.Progress = func(looked, total int64) {
