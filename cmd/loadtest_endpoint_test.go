@@ -191,6 +191,8 @@ func TestVerdictsOfAnEndpoint(t *testing.T) {
 	defer failing.Close()
 	missing := httptest.NewServer(http.NotFoundHandler())
 	defer missing.Close()
+	away := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(503) }))
+	defer away.Close()
 	const closed = "--workers=1"
 	for name, test := range map[string]struct {
 		url  string
@@ -208,6 +210,7 @@ func TestVerdictsOfAnEndpoint(t *testing.T) {
 		"never reached, strictly": {limited.URL, []string{"-n", "19", "--strict"}, exitNo,
 			"INCONCLUSIVE  never above 95% of the limit"},
 		"asks nothing":       {missing.URL, []string{"-n", "20"}, exitNo, "INCONCLUSIVE  no answer was a success or a denial: 20 × 404 Not Found"},
+		"breaks a promise":   {away.URL, []string{"-n", "20", "--threshold", "errors==0"}, exitNo, "FAIL     1 of 1 promises missed\n"},
 		"enforced, strictly": {limited.URL, []string{"-n", "30", "--strict"}, exitYes, "PASS "},
 	} {
 		w := newWorld(t)
