@@ -254,18 +254,27 @@ func (o *dashboardOptions) began(table *admin.Tables) func(context.Context) stri
 		if err != nil {
 			return ""
 		}
-		b, err := began.Find(ctx, table, &denials, nil)
+		var list *store.OverrideList
+		if overrides, _, err := table.Overrides(ctx); err == nil {
+			list = store.NewOverrideList(overrides)
+		}
+		b, err := began.Find(ctx, table, &denials, list)
 		if err != nil || b == nil {
 			return ""
+		}
+		command := ""
+		if s, err := o.Settings(); err == nil && b.Command != nil && !s.Access().ReadOnly {
+			command = "\n" + cli.CommandHere(o.Globals, s, b.Command...)
 		}
 		l, now := &b.Limits[0], o.Env.Now()
 		text := l.Name + " " + cli.Clock(l.Since, now) + ", " + cli.CountOf(int64(l.Keys), "key", "keys")
 		for _, e := range b.Changes {
 			if !e.Time.After(l.Since) {
-				return text + ", after " + e.CommandText() + " " + cli.Clock(e.Time, now) + " by " + who(e) + because(e.Reason)
+				text += ", after " + e.CommandText() + " " + cli.Clock(e.Time, now) + " by " + who(e) + because(e.Reason)
+				break
 			}
 		}
-		return text
+		return output.Escape(text) + command
 	}
 }
 

@@ -66,11 +66,12 @@ func TestWhatIsInCommonFilters(t *testing.T) {
 	}
 }
 
-// What began is said while somebody is denied, in a line that no text leaves.
+// What began is said while somebody is denied, in a line that no text leaves. A command below it is whole or missing.
 func TestWhatBeganIsSaid(t *testing.T) {
+	command := "limitctl " + strings.Repeat("x", 200)
 	d := begin(t, three, func(o *live.Options) {
 		o.Began = func(context.Context) string {
-			return "api/user since 12:00, after \x1b[2J\n" + strings.Repeat("long ", 50)
+			return "api/user since 12:00, after \x1b[2J" + strings.Repeat("long ", 50) + "\n" + command
 		}
 	})
 	if d.second(); strings.Contains(d.View(), "began:") {
@@ -83,5 +84,16 @@ func TestWhatBeganIsSaid(t *testing.T) {
 	d.checkFrame("began")
 	if !strings.Contains(d.View(), "began: api/user since 12:00, after ") {
 		t.Errorf("while somebody is denied:\n%s", d.View())
+	}
+	if strings.Contains(d.View(), "limitctl x") {
+		t.Errorf("a command is cut:\n%s", d.View())
+	}
+	command = "limitctl config rollback 1"
+	for range 7 {
+		d.deny(admin.Denials{Rows: []admin.Denied{deniedRow("full", 3)}})
+		d.second()
+	}
+	if d.checkFrame("began"); !strings.Contains(d.View(), "  "+command+"\n") && !strings.Contains(d.View(), "  "+command+" ") {
+		t.Errorf("a command that fits:\n%s", d.View())
 	}
 }

@@ -5,6 +5,7 @@ package list
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/charmbracelet/bubbles/textinput"
 	tea "github.com/charmbracelet/bubbletea"
@@ -181,8 +182,11 @@ func (m *Model) View(width, height int) string {
 
 // above are the lines above the table: what began, what denied keys have in common, and the filter.
 func (m *Model) above(width int) (lines []string) {
-	if text := m.feed.Began; text != "" {
+	if text, command, _ := strings.Cut(m.feed.Began, "\n"); text != "" {
 		lines = append(lines, ui.Fit(m.theme.Faint.Of("began: ")+m.theme.Plain.Of(text), width))
+		if line := "       " + command; command != "" && ui.TextWidth(line) <= width { // cut it would be another command
+			lines = append(lines, m.theme.Plain.Of(line))
+		}
 	}
 	if len(m.feed.Offenders) > 0 {
 		lines = append(lines, m.causesText(width))
