@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -95,10 +96,9 @@ func (c *http1) onConnection(ctx context.Context, use func(net.Conn) (keep bool,
 			c.host.CloseConn(held)
 			continue
 		}
-		_ = conn.SetDeadline(deadline)
-		stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+		conn.endWith(ctx, deadline)
 		keep, err := use(conn)
-		if stop() && keep && !c.NoKeepAlive { // else the deadline may change later
+		if keep && !c.NoKeepAlive && ctx.Err() == nil {
 			c.host.ReleaseConn(held)
 		} else {
 			c.host.CloseConn(held)
@@ -108,10 +108,46 @@ func (c *http1) onConnection(ctx context.Context, use func(net.Conn) (keep bool,
 	return failed(ctx, connecting, ctx.Err())
 }
 
-// connection is a connection that finds out whether it is still open.
+// connection is a connection and the context of its last request. Contexts are shared by many requests, so most find
+// theirs in place.
 type connection struct {
 	net.Conn
 	isIdle func() bool
+
+	mu      sync.Mutex
+	ctx     context.Context
+	unwatch func() bool
+}
+
+// endWith ends reading and writing when ctx ends, whose deadline is given.
+func (c *connection) endWith(ctx context.Context, deadline time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ctx == ctx {
+		return
+	}
+	if c.unwatch != nil {
+		c.unwatch()
+	}
+	c.ctx = ctx
+	_ = c.SetDeadline(deadline)
+	c.unwatch = context.AfterFunc(ctx, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.ctx == ctx { // and no later request has begun
+			_ = c.SetDeadline(time.Unix(1, 0))
+		}
+	})
+}
+
+// Close implements [net.Conn].
+func (c *connection) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.unwatch != nil {
+		c.unwatch()
+	}
+	return c.Conn.Close()
 }
 
 // appendRequest appends the bytes of a request.
