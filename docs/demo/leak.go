@@ -18,20 +18,22 @@ var attempts = limiter.Limit{Name: "attempts", Count: 10, Period: time.Minute, A
 
 const callers = 64
 
-// countThenAdd is the limiter that many services begin with: two calls. While the second is on its way, others count.
-func countThenAdd(ctx context.Context, limits *limiter.Limiter, request limiter.Request) (limiter.Decisions, error) {
-	counted, err := limits.Peek(ctx, request)
+// countThenAdd is the limiter that many services begin with: two calls. What can happen between them is a slow network,
+// or another process's turn; here it is pause.
+func countThenAdd(ctx context.Context, l *limiter.Limiter, r limiter.Request, pause func()) (limiter.Decisions, error) {
+	counted, err := l.Peek(ctx, r)
 	if err != nil || !counted.Allowed() {
 		return counted, err
 	}
-	time.Sleep(20 * time.Millisecond) // as if the store was in another building
-	_, err = limits.Charge(ctx, request)
+	pause()
+	_, err = l.Charge(ctx, r)
 	return counted, err
 }
 
 // take counts and adds in one call.
-func take(ctx context.Context, limits *limiter.Limiter, request limiter.Request) (limiter.Decisions, error) {
-	return limits.Take(ctx, request)
+func take(ctx context.Context, l *limiter.Limiter, r limiter.Request, pause func()) (limiter.Decisions, error) {
+	pause()
+	return l.Take(ctx, r)
 }
 
 // leak sends the same load to a page that is limited by countThenAdd, and to one that is limited by take.
@@ -71,22 +73,24 @@ func (d *demo) leak(ctx context.Context) error {
 	return nil
 }
 
-type decider func(context.Context, *limiter.Limiter, limiter.Request) (limiter.Decisions, error)
+type decider func(context.Context, *limiter.Limiter, limiter.Request, func()) (limiter.Decisions, error)
 
-// page answers 200 if decide allows an attempt for the account of the query, and 429 otherwise. The first callers wait
-// for each other, so that they are together on a slow machine, too.
+// page answers 200 if decide allows an attempt for the account of the query, and 429 otherwise. In the pause the first
+// callers wait for each other, so that they are at it together on machines of any speed.
 func (d *demo) page(decide decider) http.HandlerFunc {
 	var waiting atomic.Int64
 	together := make(chan struct{})
 	return func(w http.ResponseWriter, r *http.Request) {
-		if waiting.Add(1) == callers {
-			close(together)
-		}
-		select {
-		case <-together:
-		case <-r.Context().Done(): // some callers could not connect
-		}
-		decisions, err := decide(r.Context(), d.limits, attempts.For(r.URL.Path, r.URL.Query().Get("account")))
+		request := attempts.For(r.URL.Path, r.URL.Query().Get("account"))
+		decisions, err := decide(r.Context(), d.limits, request, func() {
+			if waiting.Add(1) == callers {
+				close(together)
+			}
+			select {
+			case <-together:
+			case <-r.Context().Done(): // some callers could not connect
+			}
+		})
 		switch {
 		case err != nil:
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)

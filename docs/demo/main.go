@@ -119,14 +119,15 @@ func (d *demo) openRedis() (limiter.Store, error) {
 		return nil, err
 	}
 	d.ends = append(d.ends, server.Stop)
-	d.keys = redis.NewClient(&redis.Options{Addr: server.Addr})
+	d.keys = redis.NewClient(&redis.Options{Addr: server.Addr, ReadTimeout: time.Minute})
 	d.ends = append(d.ends, func() { d.keys.Close() })
 	if d.gate, err = redistest.NewGate(server.Addr, d.isMidway); err != nil {
 		return nil, err
 	}
 	d.ends = append(d.ends, d.gate.Close)
 	d.store = "redis://" + d.gate.Addr
-	return redisstore.Open(redis.UniversalOptions{Addrs: []string{server.Addr}})
+	return redisstore.Open(redis.UniversalOptions{Addrs: []string{server.Addr},
+		DialTimeout: time.Minute, ReadTimeout: time.Minute, WriteTimeout: time.Minute, PoolTimeout: time.Minute})
 }
 
 func (d *demo) close() {

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -88,7 +89,7 @@ func (d *demo) fill(ctx context.Context) error {
 		})
 	}
 	all.Wait()
-	return errors.Join(failures...)
+	return cmp.Or(failures...)
 }
 
 // ofUser is a request of one of the users, in whose order a file has them.
@@ -131,7 +132,11 @@ func (d *demo) killedReset(ctx context.Context) (killed bool, err error) {
 // isMidway reports whether the gate is to shut.
 func (d *demo) isMidway() bool {
 	below := d.midwayBelow.Load()
-	return below > 0 && d.keys.DBSize(context.Background()).Val() < below
+	if below == 0 {
+		return false
+	}
+	keys, err := d.keys.DBSize(context.Background()).Result()
+	return err == nil && keys < below
 }
 
 // midway returns what is closed when some keys are deleted. Then the gate passes on no more requests to a Redis. A file
