@@ -168,7 +168,7 @@ func proveSection(ctx context.Context, p plan, out io.Writer) error {
 			open func(clock func() time.Time) (store.Store, error)
 		}{
 			{"Redis", func(clock func() time.Time) (store.Store, error) {
-				return redisstore.New(client, redisstore.WithClock(clock))
+				return redisstore.New(client, redisstore.WithClock(clock), redisstore.WithBudget(time.Minute))
 			}},
 			{"a file", func(clock func() time.Time) (store.Store, error) {
 				return filestore.New(filepath.Join(dir, "limits.db"), filestore.WithClock(clock))
