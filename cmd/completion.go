@@ -23,8 +23,8 @@ func newCompletionCmd(global *cli.Globals) *cobra.Command {
 		Use:   "completion SHELL",
 		Short: "Print a completion script for a shell",
 		Long: `Completion prints a script for bash, zsh, fish or PowerShell. With it the Tab
-key completes commands, flags and their values, the names of policies, limits
-and contexts, files, and the subjects that are in use.
+key completes commands, flags and their values, files, and the names of
+policies, limits and contexts.
 
 It offers only names without characters that are special to a shell. On Tab it
 evaluates what is typed, as the shell does on Enter: quote what you paste.`,

@@ -68,8 +68,7 @@ var notShown = []string{"report/Read", "refusal/unknown"}
 var rows = map[string]string{
 	"see/auditAnswer.Document.runs":   "auditlog/Entry",
 	"see/inspectAnswer.Document.keys": "decision/Entry", "see/summaryAnswer.Document.groups": "see/summaryDocument",
-	"see/denialsAnswer.Document.denials": "see/denialDocument", "setup/diffAnswer.Document.differences": "setup/diffDocument",
-	"setup/document.differences": "setup/diffDocument", "setup/document.keys": "setup/diffDocument",
+	"see/denialsAnswer.Document.denials":    "see/denialDocument",
 	"see/handoverAnswer.Document.overrides": "allowance/Document", "see/handoverAnswer.Document.changes": "auditlog/Entry",
 	"stepin/previewAnswer.Document.overrides": "allowance/Document",
 }

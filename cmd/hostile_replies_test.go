@@ -56,7 +56,6 @@ func conversations(dir string) []conversation {
 			stages: []stage{inScans, inReads, inInfos, {"DBSIZE"}, {"TIME"}}, codes: []int{exitNo, exitPartly}, itself: true},
 		{name: "dashboard", args: []string{"dashboard", "--once", "--refresh", "100ms"},
 			stages: []stage{inScans, inReads, inScripts, inInfos}, survives: []stage{inInfos, inScripts}, itself: true},
-		{name: "Tab", args: []string{"__complete", "inspect", ""}, stages: []stage{inScans, inReads}, codes: []int{exitYes}},
 	}
 }
 
@@ -198,7 +197,6 @@ func (c *conversation) meets(t *testing.T, sound, url string, stage stage, b hos
 	t.Helper()
 	untilMet(t, sound, c.name, b, stage, func(server *hostile.Server, timeout time.Duration) (unjudged string) {
 		w := newWorld(t)
-		w.TabTime = timeout
 		if c.name == "dashboard" { // else tries again are by the test's clock
 			w.Sleep, w.Now = sys.Sleep, time.Now
 		}
@@ -229,9 +227,6 @@ func (c *conversation) canSurvive(at stage) bool {
 // to returns the words of the command line for a store.
 func (c *conversation) to(url string, timeout time.Duration) []string {
 	flags := []string{"--store", url, "--timeout", timeout.String()}
-	if c.args[0] == "__complete" { // which takes flags before the word that is begun
-		return slices.Concat(c.args[:2], flags, c.args[2:])
-	}
 	return append(slices.Clone(c.args), flags...)
 }
 

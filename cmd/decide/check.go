@@ -38,7 +38,7 @@ attributes say who is limited.`,
 			}
 			return runCheck(cmd.Context(), o)
 		},
-		ValidArgsFunction: cli.Offers(global).KeyOrAttributes,
+		ValidArgsFunction: cli.Offers(global).Attributes,
 	}
 	o.AddFlags(cmd, global)
 	o.addLeaveFlag(cmd)

@@ -91,7 +91,7 @@ correct it with "limitctl settle".`,
 			}
 			return runConsume(cmd.Context(), o)
 		},
-		ValidArgsFunction: cli.Offers(global).KeyOrAttributes,
+		ValidArgsFunction: cli.Offers(global).Attributes,
 	}
 	o.AddFlags(cmd, global)
 	o.addLeaveFlag(cmd)

@@ -43,7 +43,7 @@ In a protected context it asks for the context's name, or takes it from
 			}
 			return runRefund(cmd.Context(), o)
 		},
-		ValidArgsFunction: cli.Offers(global).KeyOrAttributes,
+		ValidArgsFunction: cli.Offers(global).Attributes,
 	}
 	o.AddFlags(cmd, global)
 	o.AddChargeConsentFlags(cmd)

@@ -67,7 +67,7 @@ while the store is away.`,
 			if len(args) > 0 && o.Policy == "" {
 				return nil, cobra.ShellCompDirectiveDefault
 			}
-			return cli.Offers(global).KeyOrAttributes(cmd, args, begun)
+			return cli.Offers(global).Attributes(cmd, args, begun)
 		},
 	}
 	o.AddFlags(cmd, global)

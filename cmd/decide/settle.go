@@ -47,7 +47,7 @@ token is not known: nothing was allowed with it, or it has expired.`,
 			}
 			return runSettle(cmd.Context(), o)
 		},
-		ValidArgsFunction: cli.Offers(global).KeyOrAttributes,
+		ValidArgsFunction: cli.Offers(global).Attributes,
 	}
 	o.AddFlags(cmd, global)
 	o.addTokenFlag(cmd, "`TEXT` of the token that the units were taken with")

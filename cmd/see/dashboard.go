@@ -81,7 +81,7 @@ shows keys that are denied. Without a terminal it prints one frame, as with
 			}
 			return runDashboard(cmd.Context(), o, options)
 		},
-		ValidArgsFunction: cli.Offers(global).KeyOrAttributes,
+		ValidArgsFunction: cli.Offers(global).Attributes,
 	}
 	o.AddSelectionFlags(cmd, global)
 	flags := cmd.Flags()

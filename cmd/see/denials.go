@@ -85,7 +85,7 @@ count for either.`,
 			}
 			return runDenials(cmd.Context(), o)
 		},
-		ValidArgsFunction: cli.Offers(global).Keys,
+		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	flags := cmd.Flags()
 	flags.BoolVar(&o.exact, "exact", false, "take PATTERN as a subject, as it is typed")

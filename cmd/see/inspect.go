@@ -83,7 +83,7 @@ order in which it finds them.`,
 			}
 			return runInspect(cmd.Context(), o)
 		},
-		ValidArgsFunction: cli.Offers(global).KeyOrAttributes,
+		ValidArgsFunction: cli.Offers(global).Attributes,
 	}
 	o.AddSelectionFlags(cmd, global)
 	flags := cmd.Flags()

@@ -141,13 +141,7 @@ type validAnswer struct {
 }
 
 // Records implements output.Answer.
-func (a *validAnswer) Records() [][]string {
-	records := [][]string{{"path", "line", "column", "text"}}
-	for _, m := range a.Mistakes {
-		records = append(records, []string{m.Path, fmt.Sprint(m.Line), fmt.Sprint(m.Column), m.Text})
-	}
-	return records
-}
+func (a *validAnswer) Records() [][]string { return output.Rows(a.Mistakes) }
 
 // Print implements output.Answer. Mistakes are the command's error.
 func (a *validAnswer) Print(p *output.Printer) {

@@ -34,28 +34,21 @@ func newDiffCmd(global *cli.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff [OLD] [NEW]",
 		Short: "Show for whom limits are loosened, tightened or dropped",
-		Long: `Diff compares two configuration files. For each limit, and for each of its
-overrides, it shows whether more or less is allowed. A limit is loosened if more
-is allowed at once or in the long run, and neither is less. It is changed if one
-is more and the other less, or if the algorithm differs.
+		Long: `Diff compares two configuration files: for each limit and each of its overrides,
+whether more or less is allowed. With one file, or none for the configuration in
+use, it compares the file with the keys in use in the store, and counts those
+whose limit would change.
 
-With one file, or none for the configuration in use, it compares the file with
-the keys in use in the store, and counts those whose limit would change. A key
-has the limit of its last request. If an override is in that limit, NEW has it,
-too. Keys of policies that the configuration does
-not have are shown as dropped; keys of no policy are left out.
+A limit is loosened if more is allowed at once or in the long run and neither is
+less, and changed if one is more and the other less, or the algorithm differs.
+An override in the limit of a key's last request is also in NEW.
 
-OVER is how many of the keys have more in use now than the new limit allows:
-they are denied from the deploy on, until they have room again. The subjects
-that are over it by most are named. A key that an override blocks or exempts
-is not counted. ≥ means that more may be over: which limit they get depends on
-an attribute that is not in the key.
+OVER is how many keys have more in use than the new limit allows: they are
+denied until they have room again. EXAMPLE is the one that is over by most.
 
-With --trace it also shows how many requests of recorded traffic each of the
-policies that differ would have denied, as simulate does: under OLD and NEW, or
-under the version in force, else the configuration in use, and the file.
-
-The exit code is 0 if nothing differs, else 1.`,
+With --trace it also shows how many requests of recorded traffic each policy
+that differs would have denied: under OLD and NEW, or under what is in force and
+the file. The exit code is 0 if nothing differs, else 1.`,
 		Example: `  limitctl config diff limitctl.yaml new.yaml
   limitctl config diff new.yaml --context prod
   limitctl config diff --context prod -o json
@@ -175,46 +168,29 @@ type diffRow struct {
 	config.Difference
 	keys    int64
 	example string // a subject
-	// over is how many keys have more in use than the new limit allows, and overPerhaps how many more may have,
-	// because their limit depends on an attribute that they do not hold. worst are the first by how much it is.
-	over, overPerhaps int64
-	worst             []overKey
+	// over is how many keys have more in use than the new limit allows, and excess how much more the example has; 0 if no key
+	// is over.
+	over, excess int64
 }
 
-// overKey is a subject that has more in use than its new limit allows.
-type overKey struct {
-	Subject string `json:"subject"`
-	Used    int64  `json:"used"`
-	Most    int64  `json:"most"` // units that the new limit allows at once
-}
-
-// keptOver is how many subjects over their new limit are kept for each difference, and shownOver how many the table names.
-const keptOver, shownOver = 10, 3
-
-// addOver counts a key if it is over its new limit, one of several if that depends on attributes which it does not hold.
-func (r *diffRow) addOver(e *admin.Entry, candidates []policy.Candidate, override *store.Override) {
-	if override != nil && (override.Effect == store.OverrideBlock || override.Effect == store.OverrideExempt) || !e.UsedKnown() {
-		return // the override decides, and not the limit
-	}
-	over, most := 0, int64(0)
-	for _, candidate := range candidates {
-		limit := override.Apply(candidate.Limit)
-		if capacity := limit.Capacity(); e.Used > capacity {
-			over, most = over+1, max(most, capacity)
+// add counts a key under each of the limits that it may get. It is over if it is so under all of them, which differ if they
+// depend on attributes that the key does not hold. The example is the subject that is over by most, else the first.
+func (r *diffRow) add(e *admin.Entry, candidates []policy.Candidate, override *store.Override) {
+	r.keys++
+	excess := int64(0)
+	decides := override != nil && (override.Effect == store.OverrideBlock || override.Effect == store.OverrideExempt)
+	if len(candidates) > 0 && !decides && e.UsedKnown() {
+		excess = e.Used
+		for _, candidate := range candidates {
+			limit := override.Apply(candidate.Limit)
+			excess = min(excess, max(0, e.Used-limit.Capacity()))
 		}
 	}
-	switch {
-	case over == 0:
-	case over < len(candidates):
-		r.overPerhaps++
-	default:
+	if excess > 0 {
 		r.over++
-		key := overKey{Subject: e.Key.Subject, Used: e.Used, Most: most}
-		at, _ := slices.BinarySearchFunc(r.worst, key, func(a, b overKey) int {
-			return cmp.Or(cmp.Compare(b.Used-b.Most, a.Used-a.Most), cmp.Compare(a.Subject, b.Subject))
-		})
-		r.worst = slices.Insert(r.worst, at, key)
-		r.worst = r.worst[:min(keptOver, len(r.worst))]
+	}
+	if r.keys == 1 || excess > r.excess || excess == r.excess && e.Key.Subject < r.example {
+		r.example, r.excess = e.Key.Subject, excess
 	}
 }
 
@@ -224,17 +200,6 @@ func (r *diffRow) name() string {
 		return r.Policy + "/" + r.Limit
 	}
 	return cmp.Or(r.Policy, "-")
-}
-
-// overText is how many keys are over the new limit, as people read it.
-func (r *diffRow) overText() string {
-	switch {
-	case r.New == "":
-		return "-"
-	case r.overPerhaps > 0:
-		return "≥" + cli.Number(r.over)
-	}
-	return cli.Number(r.over)
 }
 
 // keyDifferencesOf compares the keys in use in an open store with a configuration.
@@ -274,11 +239,9 @@ func keyDifferencesOf(ctx context.Context, g *cli.Globals, backend connect.Store
 		if !known {
 			place = len(rows)
 			places[name] = place
-			rows = append(rows, diffRow{Difference: d, example: e.Key.Subject})
+			rows = append(rows, diffRow{Difference: d})
 		}
-		rows[place].keys++
-		rows[place].example = min(rows[place].example, e.Key.Subject)
-		rows[place].addOver(e, candidates, override)
+		rows[place].add(e, candidates, override)
 		return nil
 	})
 	slices.SortFunc(rows, func(a, b diffRow) int {
@@ -324,32 +287,28 @@ type diffDocument struct {
 	Change config.Change     `json:"change"`
 	Old    *string           `json:"old"` // null if there is none
 	New    *string           `json:"new"`
-	// Keys is how many keys in use it concerns, and Example is the subject of one.
+	// Keys is how many keys in use it concerns, and Example the subject of one, that which is over the new limit by most.
 	Keys    *int64 `json:"keys,omitempty"`
 	Example string `json:"example,omitempty"`
-	// Over is how many of them have more in use than the new limit allows, absent without a new limit, OverPerhaps how many
-	// more may have, and MostOver the first few subjects.
-	Over        *int64    `json:"over,omitempty"`
-	OverPerhaps int64     `json:"over_perhaps,omitempty"` // how many more may have more in use than the new limit allows
-	MostOver    []overKey `json:"most_over,omitempty"`    // the first few subjects over the new limit
+	Over    *int64 `json:"over,omitempty"` // how many keys have more in use than the new limit allows; absent without one
 }
 
 // Document implements output.Answer.
 func (a *diffAnswer) Document() any {
 	return struct {
-		SchemaVersion int   `json:"schema_version"`
-		Differences   []any `json:"differences"`
+		SchemaVersion int            `json:"schema_version"`
+		Differences   []diffDocument `json:"differences"`
 		// Traffic is what recorded traffic would have got, by policy.
 		Traffic []traffic `json:"traffic,omitempty"`
-	}{output.SchemaVersion, a.Lines(), a.traffic}
+	}{output.SchemaVersion, a.documents(), a.traffic}
 }
 
-// Lines implements output.Answer.
-func (a *diffAnswer) Lines() []any {
-	lines := make([]any, len(a.rows))
+// documents returns what differs in JSON.
+func (a *diffAnswer) documents() []diffDocument {
+	documents := make([]diffDocument, len(a.rows))
 	for i := range a.rows {
-		row := &a.rows[i]
-		d := diffDocument{Policy: row.Policy, Limit: row.Limit, When: row.When, Change: row.Change, Example: row.example}
+		row, d := &a.rows[i], &documents[i]
+		*d = diffDocument{Policy: row.Policy, Limit: row.Limit, When: row.When, Change: row.Change, Example: row.example}
 		if row.Old != "" {
 			d.Old = &row.Old
 		}
@@ -359,38 +318,22 @@ func (a *diffAnswer) Lines() []any {
 		if a.ofKeys {
 			d.Keys = &row.keys
 			if row.New != "" {
-				d.Over, d.OverPerhaps, d.MostOver = &row.over, row.overPerhaps, row.worst
+				d.Over = &row.over
 			}
 		}
-		lines[i] = d
 	}
-	return lines
+	return documents
 }
+
+// Lines implements output.Answer.
+func (a *diffAnswer) Lines() []any { return output.Lines(a.documents()) }
 
 // Records implements output.Answer.
-func (a *diffAnswer) Records() [][]string {
-	records := [][]string{{"policy", "limit", "when", "change", "old", "new", "keys", "example", "over"}}
-	for _, row := range a.rows {
-		keys, over := "", ""
-		if a.ofKeys {
-			keys = cli.Number(row.keys)
-		}
-		if a.ofKeys && row.New != "" {
-			over = cli.Number(row.over)
-		}
-		records = append(records, []string{row.Policy, row.Limit, row.When.Text(), string(row.Change), row.Old, row.New, keys,
-			row.example, over})
-	}
-	return records
-}
+func (a *diffAnswer) Records() [][]string { return output.Rows(a.documents()) }
 
-// Print implements output.Answer.
-func (a *diffAnswer) Print(p *output.Printer) {
-	defer printTraffic(p, a.traffic)
-	if len(a.rows) == 0 {
-		return
-	}
-	columns := []output.Column{{Header: "LIMIT", Shrinks: 10, Names: true}, {Header: "FOR", Shrinks: 10, Names: true}, {Header: "CHANGE"},
+// table returns what differs as a table.
+func (a *diffAnswer) table() (columns []output.Column, rows [][]output.Cell) {
+	columns = []output.Column{{Header: "LIMIT", Shrinks: 10, Names: true}, {Header: "FOR", Shrinks: 10, Names: true}, {Header: "CHANGE"},
 		{Header: "OLD"}, {Header: "NEW"}}
 	if a.ofKeys {
 		columns[1] = output.Column{Header: "KEYS", Right: true}
@@ -398,29 +341,39 @@ func (a *diffAnswer) Print(p *output.Printer) {
 	}
 	styles := map[config.Change]output.Style{config.Loosened: output.Calm, config.Tightened: output.AtEnd, config.Dropped: output.Near,
 		config.Added: output.AtEnd}
-	var rows [][]output.Cell
 	for i := range a.rows {
 		r := &a.rows[i]
 		row := []output.Cell{{Text: r.name()}, {Text: cmp.Or(r.When.Text(), "all others")},
 			{Text: string(r.Change), Style: styles[r.Change]}, {Text: cmp.Or(r.Old, "-")}, {Text: cmp.Or(r.New, "-")}}
 		if a.ofKeys {
 			row[1] = output.Cell{Text: cli.Number(r.keys)}
-			style := output.Plain
-			if r.over+r.overPerhaps > 0 {
-				style = output.AtEnd
+			over := output.Cell{Text: cli.Number(r.over)}
+			if r.New == "" {
+				over.Text = "-"
 			}
-			row = append(row, output.Cell{Text: r.overText(), Style: style}, output.Cell{Text: r.example})
+			if r.over > 0 {
+				over.Style = output.AtEnd
+			}
+			row = append(row, over, output.Cell{Text: r.example})
 		}
 		rows = append(rows, row)
 	}
-	p.Table(columns, rows)
-	for i := range a.rows {
-		for n, key := range a.rows[i].worst {
-			if n == shownOver {
-				p.Line("and %s more over %s", cli.Number(a.rows[i].over-shownOver), a.rows[i].New)
-				break
-			}
-			p.Line("over %s: %s (%s in use)", a.rows[i].New, output.Printable(key.Subject), cli.Number(key.Used))
+	return columns, rows
+}
+
+// Print implements output.Answer.
+func (a *diffAnswer) Print(p *output.Printer) {
+	if len(a.rows) > 0 {
+		p.Table(a.table())
+	}
+	if len(a.traffic) == 0 {
+		return
+	}
+	p.Line("recorded traffic:")
+	p.Table(trafficTable(a.traffic))
+	for _, t := range a.traffic {
+		if t.Error != "" {
+			p.Line("%s was not tried: %s", output.Printable(t.Policy), output.Printable(t.Error))
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -39,9 +38,7 @@ it does not answer, explain prints a warning and shows the limits without them.`
 			o.args = args
 			return runConfigExplain(cmd.Context(), o)
 		},
-		ValidArgsFunction: func(_ *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
-			return cli.Offers(global).Attributes(o.policy, args, begun)
-		},
+		ValidArgsFunction: cli.Offers(global).Attributes,
 	}
 	cmd.Flags().StringVar(&o.policy, "policy", "", "`NAME` of the policy")
 	cmd.RegisterFlagCompletionFunc("policy", cli.Offers(global).Policies)
@@ -144,17 +141,7 @@ type explainedLimit struct {
 }
 
 // Records implements output.Answer.
-func (a *explainAnswer) Records() [][]string {
-	records := [][]string{{"policy", "limit", "subject", "name", "store_key", "algorithm", "count", "period_ms", "burst", "shadow",
-		"override", "when", "applied_override", "override_effect", "override_expires_at", "override_reason", "override_by"}}
-	for _, l := range a.Limits {
-		record := []string{a.Policy, l.Limit, l.Key, l.Name, l.StoreKey, l.Algorithm, cli.Number(l.Count),
-			cli.Number(l.PeriodMS), cli.Number(l.Burst),
-			strconv.FormatBool(l.Shadow), strconv.Itoa(l.Override), l.When.Text()}
-		records = append(records, append(record, l.Applied.Cells()...))
-	}
-	return records
-}
+func (a *explainAnswer) Records() [][]string { return output.Rows(a.Limits) }
 
 // Print implements output.Answer.
 func (a *explainAnswer) Print(p *output.Printer) {

@@ -68,11 +68,5 @@ type fetchAnswer struct {
 	data          io.Writer
 }
 
-// Records implements output.Answer.
-func (a *fetchAnswer) Records() [][]string {
-	return [][]string{{"version", "hash", "at", "by", "reason", "text"},
-		{cli.Number(a.Version), a.Hash, a.At.Format(time.RFC3339), a.By, a.Reason, a.Text}}
-}
-
 // Print implements output.Answer: the text alone, for a file.
 func (a *fetchAnswer) Print(*output.Printer) { io.WriteString(a.data, a.Text) }

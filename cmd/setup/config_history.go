@@ -98,14 +98,7 @@ func (e *historyEntry) did() string {
 func (a *historyAnswer) Lines() []any { return output.Lines(a.History) }
 
 // Records implements output.Answer.
-func (a *historyAnswer) Records() [][]string {
-	records := [][]string{{"version", "at", "by", "did", "of", "reason", "hash", "kept"}}
-	for _, e := range a.History {
-		records = append(records, []string{cli.Number(e.Version), e.At.Format(time.RFC3339), e.By, e.Did, cli.Number(e.Of), e.Reason,
-			e.Hash, fmt.Sprint(e.Kept)})
-	}
-	return records
-}
+func (a *historyAnswer) Records() [][]string { return output.Rows(a.History) }
 
 // Print implements output.Answer.
 func (a *historyAnswer) Print(p *output.Printer) {

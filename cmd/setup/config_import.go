@@ -1,7 +1,6 @@
 package setup
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -108,13 +107,7 @@ type remarkDocument struct {
 }
 
 // Records implements output.Answer.
-func (a *importAnswer) Records() [][]string {
-	records := [][]string{{"path", "line", "field", "text"}}
-	for _, r := range a.Remarks {
-		records = append(records, []string{r.Path, fmt.Sprint(r.Line), r.Field, r.Text})
-	}
-	return records
-}
+func (a *importAnswer) Records() [][]string { return output.Rows(a.Remarks) }
 
 // Print implements output.Answer.
 func (a *importAnswer) Print(p *output.Printer) {

@@ -84,15 +84,6 @@ type initAnswer struct {
 	Files         []string `json:"files"`
 }
 
-// Records implements output.Answer.
-func (a *initAnswer) Records() [][]string {
-	records := [][]string{{"file"}}
-	for _, file := range a.Files {
-		records = append(records, []string{file})
-	}
-	return records
-}
-
 // Print implements output.Answer.
 func (a *initAnswer) Print(p *output.Printer) {
 	p.Line("%s %s", p.Paint(output.Calm, "✓ wrote"), strings.Join(a.Files, " and "))

@@ -1,10 +1,8 @@
 package setup
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -48,59 +46,46 @@ const mostRows = 100
 // Markdown returns what differs as Markdown.
 func (a *diffAnswer) Markdown() []byte {
 	var b strings.Builder
-	if a.ofKeys {
-		a.writeKeys(&b)
-	} else {
-		a.writeLimits(&b)
+	a.write(&b)
+	if len(a.traffic) > 0 {
+		columns, rows := trafficTable(a.traffic)
+		writeTable(&b, columns, rows)
 	}
-	a.writeTraffic(&b)
+	for _, t := range a.traffic {
+		if t.Error != "" {
+			fmt.Fprintf(&b, "- %s was not tried: %s\n", markdown.Code(t.Policy), markdown.Text(t.Error))
+		}
+	}
 	return []byte(b.String())
 }
 
-// writeLimits writes the limits that differ.
-func (a *diffAnswer) writeLimits(b *strings.Builder) {
-	if len(a.rows) == 0 {
+// write writes the limits that differ, or the keys in use whose limit changes.
+func (a *diffAnswer) write(b *strings.Builder) {
+	switch {
+	case len(a.rows) > 0:
+		columns, rows := a.table()
+		writeTable(b, columns, rows)
+	case a.ofKeys:
+		b.WriteString("No key in use changes its limit.\n\n")
+	default:
 		b.WriteString("No limit changes.\n\n")
-		return
 	}
-	var rows [][]string
-	for i := range a.rows[:min(len(a.rows), mostRows)] {
-		r := &a.rows[i]
-		rows = append(rows, []string{markdown.Code(r.name()), markdown.Code(cmp.Or(r.When.Text(), "all others")),
-			markdown.Text(string(r.Change)), markdown.Code(cmp.Or(r.Old, "-")), markdown.Code(cmp.Or(r.New, "-"))})
-	}
-	markdown.Table(b, []string{"limit", "for", "change", "old", "new"}, make([]bool, 5), rows)
-	a.writeMore(b)
 }
 
-// writeKeys writes the keys in use whose limit changes.
-func (a *diffAnswer) writeKeys(b *strings.Builder) {
-	if len(a.rows) == 0 {
-		b.WriteString("No key in use changes its limit.\n\n")
-		return
+// writeTable writes a table as Markdown.
+func writeTable(b *strings.Builder, columns []output.Column, rows [][]output.Cell) {
+	header, right := make([]string, len(columns)), make([]bool, len(columns))
+	for i, column := range columns {
+		header[i], right[i] = strings.ToLower(column.Header), column.Right
 	}
-	var rows [][]string
-	var over []string
-	for i := range a.rows[:min(len(a.rows), mostRows)] {
-		r := &a.rows[i]
-		rows = append(rows, []string{markdown.Code(r.name()), cli.Number(r.keys), markdown.Text(string(r.Change)),
-			markdown.Code(cmp.Or(r.Old, "-")), markdown.Code(cmp.Or(r.New, "-")), markdown.Text(r.overText())})
-		for _, key := range r.worst[:min(len(r.worst), shownOver)] {
-			over = append(over, fmt.Sprintf("- %s has %s in use, over %s\n", markdown.Code(key.Subject), cli.Number(key.Used),
-				markdown.Code(r.New)))
+	cells := make([][]string, min(len(rows), mostRows))
+	for i := range cells {
+		for _, cell := range rows[i] {
+			cells[i] = append(cells[i], markdown.Code(cell.Text))
 		}
 	}
-	right := []bool{false, true, false, false, false, true}
-	markdown.Table(b, []string{"limit", "keys in use", "change", "old", "new", "over"}, right, rows)
-	a.writeMore(b)
-	if len(over) > 0 {
-		b.WriteString(strings.Join(over, "") + "\n")
-	}
-}
-
-// writeMore says how many rows are left out.
-func (a *diffAnswer) writeMore(b *strings.Builder) {
-	if more := len(a.rows) - mostRows; more > 0 {
+	markdown.Table(b, header, right, cells)
+	if more := len(rows) - mostRows; more > 0 {
 		fmt.Fprintf(b, "and %s more\n\n", cli.Number(int64(more)))
 	}
 }
@@ -118,36 +103,9 @@ func (a *answer) Markdown() []byte {
 	default:
 		fmt.Fprintf(&b, "### Limits: version %d in %s\n\n", a.next, place)
 	}
-	a.limits.writeLimits(&b)
+	a.limits.write(&b)
 	if a.keys != nil {
-		a.keys.writeKeys(&b)
+		a.keys.write(&b)
 	}
 	return []byte(b.String())
-}
-
-// writeTraffic writes what recorded traffic would have got.
-func (a *diffAnswer) writeTraffic(b *strings.Builder) {
-	if len(a.traffic) == 0 {
-		return
-	}
-	number := func(n *int64) string {
-		if n == nil {
-			return "-"
-		}
-		return cli.Number(*n)
-	}
-	var rows [][]string
-	for _, t := range a.traffic {
-		rows = append(rows, []string{markdown.Code(t.Policy), cli.Number(t.Requests), number(t.DeniedBefore), number(t.DeniedAfter),
-			markdown.Text(t.Error)})
-	}
-	header := []string{"recorded traffic of", "requests", "denied before", "denied after", ""}
-	right := []bool{false, true, true, true, false}
-	if !slices.ContainsFunc(a.traffic, func(t traffic) bool { return t.Error != "" }) {
-		for i := range rows {
-			rows[i] = rows[i][:4]
-		}
-		header, right = header[:4], right[:4]
-	}
-	markdown.Table(b, header, right, rows)
 }

@@ -342,19 +342,19 @@ type document struct {
 	DryRun    bool   `json:"dry_run"`
 	Of        int64  `json:"of,omitempty"` // the version that was brought back
 	// Did is publish or rollback.
-	Did         string     `json:"did"`
-	At          *time.Time `json:"at,omitempty"`
-	By          string     `json:"by,omitempty"`
-	Reason      string     `json:"reason,omitempty"`
-	Differences []any      `json:"differences"`
+	Did         string         `json:"did"`
+	At          *time.Time     `json:"at,omitempty"`
+	By          string         `json:"by,omitempty"`
+	Reason      string         `json:"reason,omitempty"`
+	Differences []diffDocument `json:"differences"`
 	// Keys are the keys in use whose limit changes; null if they were not looked at.
-	Keys []any `json:"keys"`
+	Keys []diffDocument `json:"keys"`
 }
 
 // Document implements output.Answer.
 func (a *answer) Document() any {
 	d := document{SchemaVersion: output.SchemaVersion, Version: a.next, Before: a.before, DryRun: a.dryRun, Of: a.of,
-		Differences: a.limits.Lines(), Did: "publish"}
+		Differences: a.limits.documents(), Did: "publish"}
 	if a.of != 0 {
 		d.Did = "rollback"
 	}
@@ -366,7 +366,7 @@ func (a *answer) Document() any {
 		d.Version, d.Hash, d.Published, d.At, d.By, d.Reason = v.Number, v.Hash, true, &at, v.By, v.Reason
 	}
 	if a.keys != nil {
-		d.Keys = a.keys.Lines()
+		d.Keys = a.keys.documents()
 	}
 	return d
 }

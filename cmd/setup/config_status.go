@@ -112,14 +112,7 @@ type processEntry struct {
 func (a *statusAnswer) Lines() []any { return output.Lines(a.Processes) }
 
 // Records implements output.Answer.
-func (a *statusAnswer) Records() [][]string {
-	records := [][]string{{"name", "host", "pid", "version", "since", "seen_ago_ms", "current", "error"}}
-	for _, e := range a.Processes {
-		records = append(records, []string{e.Name, e.Host, fmt.Sprint(e.PID), cli.Number(e.Version), e.Since.Format(time.RFC3339),
-			cli.Number(e.SeenAgoMS), fmt.Sprint(e.Current), e.Error})
-	}
-	return records
-}
+func (a *statusAnswer) Records() [][]string { return output.Rows(a.Processes) }
 
 // Print implements output.Answer.
 func (a *statusAnswer) Print(p *output.Printer) {

@@ -117,26 +117,17 @@ type traffic struct {
 	Error string `json:"error,omitempty"`
 }
 
-func printTraffic(p *output.Printer, all []traffic) {
-	if len(all) == 0 {
-		return
-	}
-	p.Line("recorded traffic:")
+// trafficTable returns the traffic as a table.
+func trafficTable(all []traffic) (columns []output.Column, rows [][]output.Cell) {
 	cell := func(denied *int64) output.Cell {
 		if denied == nil {
 			return output.Cell{Text: "-"}
 		}
 		return output.Cell{Text: cli.Number(*denied)}
 	}
-	var rows [][]output.Cell
 	for _, t := range all {
 		rows = append(rows, []output.Cell{{Text: t.Policy}, {Text: cli.Number(t.Requests)}, cell(t.DeniedBefore), cell(t.DeniedAfter)})
 	}
-	p.Table([]output.Column{{Header: "POLICY"}, {Header: "REQUESTS", Right: true}, {Header: "DENIED BEFORE", Right: true},
-		{Header: "DENIED AFTER", Right: true}}, rows)
-	for _, t := range all {
-		if t.Error != "" {
-			p.Line("%s was not tried: %s", output.Printable(t.Policy), output.Printable(t.Error))
-		}
-	}
+	return []output.Column{{Header: "POLICY"}, {Header: "REQUESTS", Right: true}, {Header: "DENIED BEFORE", Right: true},
+		{Header: "DENIED AFTER", Right: true}}, rows
 }

@@ -201,15 +201,6 @@ func newContextDocument(c *config.Config, x *config.Context, current string) con
 		x.ReadOnly, x.Protected, x.Name == current, origin.String()}
 }
 
-func (d *contextDocument) record() []string {
-	return []string{d.Name, d.Store, d.Prefix, d.PasswordFile, d.PasswordEnv, fmt.Sprint(d.ReadOnly), fmt.Sprint(d.Protected),
-		fmt.Sprint(d.Current), d.Origin, strings.Join(d.Layouts, ",")}
-}
-
-func contextHeader() []string {
-	return []string{"name", "store", "prefix", "password_file", "password_env", "read_only", "protected", "current", "origin", "layouts"}
-}
-
 // access is what a context allows, in words.
 func (d *contextDocument) access() string {
 	switch {
@@ -231,13 +222,7 @@ type contextsAnswer struct {
 func (a *contextsAnswer) Lines() []any { return output.Lines(a.Contexts) }
 
 // Records implements output.Answer.
-func (a *contextsAnswer) Records() [][]string {
-	records := [][]string{contextHeader()}
-	for i := range a.Contexts {
-		records = append(records, a.Contexts[i].record())
-	}
-	return records
-}
+func (a *contextsAnswer) Records() [][]string { return output.Rows(a.Contexts) }
 
 // Print implements output.Answer.
 func (a *contextsAnswer) Print(p *output.Printer) {
@@ -271,14 +256,12 @@ type contextAnswer struct {
 	contextDocument
 }
 
-// Records implements output.Answer.
-func (a *contextAnswer) Records() [][]string { return [][]string{contextHeader(), a.record()} }
-
 // Print implements output.Answer.
 func (a *contextAnswer) Print(p *output.Printer) {
 	var rows [][]output.Cell
-	for i, value := range a.record() {
-		rows = append(rows, []output.Cell{{Text: contextHeader()[i], Style: output.Faint}, {Text: cmp.Or(value, "-")}})
+	fields := output.Rows([]contextDocument{a.contextDocument})
+	for i, value := range fields[1] {
+		rows = append(rows, []output.Cell{{Text: fields[0][i], Style: output.Faint}, {Text: cmp.Or(value, "-")}})
 	}
 	p.Table([]output.Column{{Header: "FIELD"}, {Header: "VALUE", Shrinks: 20}}, rows)
 }

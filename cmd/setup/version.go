@@ -39,11 +39,6 @@ func newVersionAnswer(env *cli.Env) *versionAnswer {
 	return &versionAnswer{output.SchemaVersion, env.ProgramVersion(), commit, date, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
 }
 
-// Records implements output.Answer.
-func (v *versionAnswer) Records() [][]string {
-	return [][]string{{"version", "go", "platform", "commit", "date"}, {v.Version, v.Go, v.Platform, v.Commit, v.Date}}
-}
-
 // Print implements output.Answer.
 func (v *versionAnswer) Print(p *output.Printer) {
 	source := ""

@@ -96,7 +96,7 @@ pattern that matches the same subjects is another one, and stays.`,
 			}
 			return o.revokeOf(cmd.Context(), of, "override revoke", "override", func(*store.Override) bool { return true })
 		},
-		ValidArgsFunction: completer{global}.overrideIDs,
+		ValidArgsFunction: cli.Offers(global).Attributes,
 	}
 	cmd.Flags().StringVar(&o.subject, "subject", "", "end the overrides of exactly `PATTERN`, as the list shows it")
 	cmd.RegisterFlagCompletionFunc("subject", cobra.NoFileCompletions)

@@ -3,7 +3,6 @@ package stepin
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/limitctl/limitctl/internal/allowance"
@@ -68,42 +67,9 @@ func (a *overrideAnswer) Lines() []any {
 	return output.Lines(slices.Concat(a.inForceDocuments(), a.endedDocuments()))
 }
 
-// Records implements output.Answer. Fields that the effect does not use are empty cells.
+// Records implements output.Answer.
 func (a *overrideAnswer) Records() [][]string {
-	records := [][]string{{"id", "subject", "name", "attributes", "effect", "limit", "factor", "units", "reason", "by", "created_at",
-		"expires_at", "remaining_ms", "ended_at", "revoked_by", "revoked_for"}}
-	for _, d := range slices.Concat(a.inForceDocuments(), a.endedDocuments()) {
-		units, endedAt, revokedBy, revokedFor := "", "", "", ""
-		if d.Units != nil {
-			units = cli.Number(*d.Units)
-		}
-		if d.EndedDocument != nil {
-			endedAt, revokedBy, revokedFor = cli.NotKnown, orEmpty(d.RevokedBy), d.RevokedFor
-			if d.EndedAt != nil {
-				endedAt = d.EndedAt.Format(time.RFC3339)
-			}
-		}
-		records = append(records, []string{d.ID, orEmpty(d.Subject), d.Name, d.Attributes.Text(), d.Effect,
-			orEmpty(d.Limit), numberOrEmpty(d.Factor), units, d.Reason, d.By, d.CreatedAt.Format(time.RFC3339),
-			d.ExpiresAt.Format(time.RFC3339), cli.Number(d.RemainingMS), endedAt, revokedBy, revokedFor})
-	}
-	return records
-}
-
-// orEmpty is a text for CSV, which has no null.
-func orEmpty(text *string) string {
-	if text == nil {
-		return ""
-	}
-	return *text
-}
-
-// numberOrEmpty is orEmpty for a number.
-func numberOrEmpty(number *float64) string {
-	if number == nil {
-		return ""
-	}
-	return strconv.FormatFloat(*number, 'f', -1, 64)
+	return output.Rows(slices.Concat(a.inForceDocuments(), a.endedDocuments()))
 }
 
 // Print implements output.Answer.

@@ -57,7 +57,7 @@ keys with that attribute.`,
 			}
 			return runOverrideList(cmd.Context(), o)
 		},
-		ValidArgsFunction: cli.Offers(global).Keys,
+		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	cmd.Flags().BoolVar(&o.all, "all", false, "also show those that have ended, as far back as the audit log in the store goes")
 	cmd.Flags().BoolVar(&o.exact, "exact", false, "take PATTERN as a subject, as it is typed")

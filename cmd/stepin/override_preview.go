@@ -129,11 +129,7 @@ func (a *previewAnswer) Document() any {
 
 // Records implements output.Answer.
 func (a *previewAnswer) Records() [][]string {
-	records := [][]string{{"subject", "name", "now", "then", "keys", "override"}}
-	for _, l := range newConcernedDocument(a.concerned).Limits {
-		records = append(records, []string{allowance.Whom(a.override), l.Name, l.Now, l.Then, cli.Number(l.Keys), l.Override})
-	}
-	return records
+	return output.Rows(newConcernedDocument(a.concerned).Limits)
 }
 
 // mostPreviewed is how many rows the table of a preview has.

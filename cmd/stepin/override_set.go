@@ -112,7 +112,7 @@ the exemption ends or is revoked. Requests are still counted.
 // addFlags adds the flags of all commands that set an override.
 func (o *overrideSetOptions) addFlags(cmd *cobra.Command) {
 	complete := cli.Offers(o.Globals)
-	cmd.ValidArgsFunction = complete.KeyOrAttributes
+	cmd.ValidArgsFunction = complete.Attributes
 	cmd.Args = func(cmd *cobra.Command, args []string) error { return o.arguments(cmd, args) }
 	flags := cmd.Flags()
 	flags.BoolVar(&o.exact, "exact", false, "take PATTERN as a subject, as it is typed")

@@ -78,7 +78,7 @@ that brings them back. It also writes to the audit log (see limitctl audit).
 			}
 			return runReset(cmd.Context(), o, plan)
 		},
-		ValidArgsFunction: cli.Offers(global).KeyOrAttributes,
+		ValidArgsFunction: cli.Offers(global).Attributes,
 	}
 	o.AddSelectionFlags(cmd, global)
 	cli.GroupFlags(cmd, "Consent and backup", o.AddConsentFlags)
@@ -395,13 +395,6 @@ func newResetAnswer(plan *operation.ResetPlan, result *operation.ResetResult, er
 		a.Gained, a.Lost = &a.effect.Gain, &a.effect.Lose
 	}
 	return a
-}
-
-// Records implements output.Answer.
-func (a *resetAnswer) Records() [][]string {
-	return [][]string{{"matched", "changed", "left", "unknown", "dry_run", "complete", "gained", "lost", "backup"},
-		{cli.Number(a.Matched), cli.Number(a.Changed), cli.Number(a.Left), cli.Number(a.Unknown), fmt.Sprint(a.DryRun),
-			fmt.Sprint(a.Complete), cli.Number(a.effect.Gain), cli.Number(a.effect.Lose), a.Backup}}
 }
 
 // Print implements output.Answer.

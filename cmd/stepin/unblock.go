@@ -36,7 +36,7 @@ subjects. If there is no such block, the exit code is 1.`,
 			return o.revokeOf(cmd.Context(), of, "unblock", "block",
 				func(override *store.Override) bool { return override.Effect == store.OverrideBlock })
 		},
-		ValidArgsFunction: completer{global}.blockedPatterns,
+		ValidArgsFunction: cli.Offers(global).Attributes,
 	}
 	cmd.Flags().BoolVar(&o.exact, "exact", false, "take PATTERN as a subject, as it is typed")
 	o.addWhomFlags(cmd)

@@ -453,13 +453,6 @@ type undoAnswer struct {
 	FirstStoreKeysBase64 []string `json:"first_store_keys_base64,omitempty"`
 }
 
-// Records implements output.Answer.
-func (a *undoAnswer) Records() [][]string {
-	return [][]string{{"records", "restored", "already_there", "lapsed", "in_use", "unreached", "failed", "dry_run", "backup"},
-		{fmt.Sprint(a.InBackup), cli.Number(a.Restored), cli.Number(a.Already), cli.Number(a.Lapsed), cli.Number(a.InUse),
-			cli.Number(a.Unreached), cli.Number(a.Failed), fmt.Sprint(a.DryRun), a.Backup}}
-}
-
 // Print implements output.Answer.
 func (a *undoAnswer) Print(p *output.Printer) {
 	if a.DryRun {

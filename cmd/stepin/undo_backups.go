@@ -130,20 +130,7 @@ type backupsAnswer struct {
 func (a *backupsAnswer) Lines() []any { return output.Lines(a.Backups) }
 
 // Records implements output.Answer.
-func (a *backupsAnswer) Records() [][]string {
-	records := [][]string{{"name", "time", "user", "run", "command", "selection", "context", "store", "store_id", "prefix", "keys", "bytes",
-		"whole", "error", "path"}}
-	for i := range a.Backups {
-		b := &a.Backups[i]
-		made := ""
-		if b.Time != nil {
-			made = b.Time.Format(time.RFC3339)
-		}
-		records = append(records, []string{b.Name, made, b.User, b.Run, b.Command, b.Selection, b.Context, b.Store, b.StoreID, b.Prefix,
-			cli.Number(b.Keys), cli.Number(b.Bytes), fmt.Sprint(b.Whole), b.Error, b.Path})
-	}
-	return records
-}
+func (a *backupsAnswer) Records() [][]string { return output.Rows(a.Backups) }
 
 // Print implements output.Answer.
 func (a *backupsAnswer) Print(p *output.Printer) {

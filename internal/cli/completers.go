@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 
@@ -10,9 +9,6 @@ import (
 
 	"github.com/limitctl/limitctl/internal/config"
 	"github.com/limitctl/limitctl/internal/shell"
-	"github.com/limitctl/limitctl/pkg/limiter/admin"
-	"github.com/limitctl/limitctl/pkg/limiter/layouts"
-	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Completer offers a shell the words that can come next.
@@ -21,83 +17,26 @@ type Completer struct{ *Globals }
 // Offers returns what offers words to a shell.
 func Offers(global *Globals) Completer { return Completer{global} }
 
-// completionKeys is how many keys are offered at most.
-const completionKeys = 100
-
-// Keys offers subjects that are in use, from one short scan. It leaves out those with
-// characters that are special to a shell. The others hold no glob, so each is also the
-// pattern that selects only itself.
-func (c Completer) Keys(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
-	const directive = cobra.ShellCompDirectiveNoFileComp
-	if len(args) > 0 || begun != "" && !shell.IsPlain(begun) {
-		return nil, directive
-	}
-	pattern, err := store.ParseStoreKeyPattern(store.EscapeGlob(begun) + "*")
-	if err != nil {
-		return nil, directive
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), c.Env.TabTime)
-	defer cancel()
-	quiet := *c.Globals
-	quiet.Quiet, quiet.Timeout = true, c.Env.TabTime
-	if cmd.Flags().Lookup("layout") != nil { // the command can be about keys of other limiters
-		var l LayoutOptions
-		l.LayoutName, _ = cmd.Flags().GetString("layout")
-		if err := l.Use(&quiet); err != nil {
-			return nil, directive
-		}
-	}
-	backend, _, err := quiet.OpenToRead()
-	if err != nil {
-		return nil, directive
-	}
-	defer backend.Close()
-	var subjects []string
-	for entry, err := range backend.Scan(ctx, admin.Query{Subjects: pattern}) {
-		if unsure := (*layouts.UnsureError)(nil); errors.As(err, &unsure) {
-			continue
-		}
-		if err != nil || len(subjects) == completionKeys {
-			break
-		}
-		subject := entry.Key.Subject
-		if quiet.Layouts != nil && !strings.HasPrefix(subject, begun) { // what was begun is a store key
-			subject = entry.StoreKey
-		}
-		if shell.IsPlain(subject) && !strings.HasPrefix(subject, "-") && !slices.Contains(subjects, subject) {
-			subjects = append(subjects, subject)
-		}
-	}
-	return subjects, directive
-}
-
-// KeyOrAttributes offers what the arguments of a decision can be: attributes
-// of the policy, if one is given, and else keys.
-func (c Completer) KeyOrAttributes(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
-	if name, err := cmd.Flags().GetString("policy"); err == nil && name != "" {
-		return c.Attributes(name, args, begun)
-	}
-	return c.Keys(cmd, args, begun)
-}
-
-// Attributes offers the attributes of a policy that are not given yet.
-func (c Completer) Attributes(policyName string, args []string, begun string) ([]string, cobra.ShellCompDirective) {
-	var names []string
-	read, err := c.policies()
-	if err != nil || strings.Contains(begun, "=") {
+// Attributes offers the attributes of the policy of --policy that are not given yet; nothing without it.
+func (c Completer) Attributes(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+	policyName, err := cmd.Flags().GetString("policy")
+	if err != nil || policyName == "" || strings.Contains(begun, "=") {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	p, err := read.Policy(policyName)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	all, _ := p.Attributes()
-	for _, name := range all {
-		if !slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, name+"=") }) {
-			names = append(names, name+"=")
+	names, directive := offered(c.policies, func(read *config.Config) (names []string) {
+		p, err := read.Policy(policyName)
+		if err != nil {
+			return nil
 		}
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+		all, _ := p.Attributes()
+		for _, name := range all {
+			if !slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, name+"=") }) {
+				names = append(names, name+"=")
+			}
+		}
+		return names
+	})
+	return names, directive | cobra.ShellCompDirectiveNoSpace
 }
 
 // policies returns the configuration in force, within the time of a word.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/limitctl/limitctl/internal/hostiletext"
@@ -62,6 +63,27 @@ func TestCSVParsesBack(t *testing.T) {
 	back, err := csv.NewReader(strings.NewReader(printed(t, Printer{Format: "csv"}, answer{records: records}))).ReadAll()
 	if err != nil || !reflect.DeepEqual(back, records) {
 		t.Errorf("%v, %q", err, back)
+	}
+}
+
+// Rows have a column for each field that is no object, also without rows, and of structs within.
+func TestRowsAreTheFields(t *testing.T) {
+	type inner struct {
+		Used *int64 `json:"used"`
+	}
+	type item struct {
+		SchemaVersion int       `json:"schema_version"`
+		Name          string    `json:"name,omitempty"`
+		At            time.Time `json:"at"`
+		Of            []string  `json:"of"`
+		Within        inner     `json:"within"`
+		Hidden        string    `json:"-"`
+		*inner
+	}
+	rows := Rows([]item{{Name: "\xff", At: time.Unix(0, 0).UTC(), Of: []string{"a", "b"}}, {inner: &inner{new(int64(7))}}})
+	want := [][]string{{"name", "at", "of", "used"}, {"\xff", "1970-01-01T00:00:00Z", "a,b", ""}, {"", "0001-01-01T00:00:00Z", "", "7"}}
+	if !reflect.DeepEqual(rows, want) || !reflect.DeepEqual(Rows([]item{}), want[:1]) {
+		t.Errorf("%q", rows)
 	}
 }
 

@@ -82,12 +82,18 @@ func (f *Format) Type() string { return "format" }
 
 // Answer is the answer of a command, in every form. Only the form to print is called. An answer is its own JSON
 // document, unless it has a method Document() any. JSON lines are that document alone, unless it has a method
-// Lines() []any.
+// Lines() []any. CSV is the [Rows] of the document, unless it has a method Records() [][]string.
 type Answer interface {
-	// Records are the rows of CSV, the header first.
-	Records() [][]string
 	// Print writes the answer for people.
 	Print(p *Printer)
+}
+
+// recordsOf returns the rows of CSV, the header first.
+func recordsOf(a Answer) [][]string {
+	if own, has := a.(interface{ Records() [][]string }); has {
+		return own.Records()
+	}
+	return Rows([]any{documentOf(a)})
 }
 
 // documentOf returns the JSON document of an answer.
@@ -151,7 +157,7 @@ func (p *Printer) Answer(a Answer) error {
 		return nil
 	case AsRows:
 		w := p.newCSV(p.data())
-		for _, record := range a.Records() {
+		for _, record := range recordsOf(a) {
 			if err := w.write(record); err != nil {
 				return err
 			}
