@@ -37,9 +37,9 @@ with a row for each thing, and says of each part how much more there is and
 which command shows it. What blocks deny is one number.
 
 Below the denials that began are the changes since 10 minutes before them, and
-a command that may help: a block of the address or network that has more than
-half of them, else a rollback if more than half began within 10 minutes after
-the version in force was published.
+a command that may help: a block of the address that has more than half of them,
+else a rollback if more than half began within 10 minutes after the version in
+force was published, else a block of the network that has more than half.
 
 The changes are those of the audit log in the store, of all machines. If a part
 cannot be read, it says so in the place of the part, shows the others, and the

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -72,12 +73,13 @@ type Override struct {
 // MayHaveChanged reports whether anything changed, or may have.
 func (e *Entry) MayHaveChanged() bool { return e.Outcome == Begun || e.Changed+e.Unknown > 0 }
 
-// CountsKeys reports whether the run counts keys, and not overrides.
+// CountsKeys reports whether the run counts keys, and not overrides or published configurations.
 func (e *Entry) CountsKeys() bool {
-	return e.Command != "block" && e.Command != "exempt" && !strings.HasPrefix(e.Command, "override ")
+	group, _, _ := strings.Cut(e.Command, " ")
+	return !slices.Contains([]string{"block", "unblock", "exempt", "override", "config"}, group)
 }
 
-// Document is the entry as JSON of an answer. For a run about overrides, how many keys it matched and changed is null.
+// Document is the entry as JSON of an answer. For a run that counts no keys, how many it matched and changed is null.
 func (e *Entry) Document() any {
 	if e.CountsKeys() {
 		return e

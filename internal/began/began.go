@@ -76,8 +76,12 @@ func Find(ctx context.Context, table *admin.Tables, denials *admin.Denials,
 		return b, err
 	}
 	half := (b.Denied + denials.Others) / 2
-	if b.Command = block(rows, half); b.Command == nil {
+	// One address is a scraper. Many that are denied right after a version are that version's, also if they share a network.
+	if b.Command = block(rows, half, 32, 128); b.Command == nil {
 		b.Command = rollback(rows, half, state)
+	}
+	if b.Command == nil {
+		b.Command = block(rows, half, 24, 64)
 	}
 	return b, nil
 }
@@ -96,15 +100,13 @@ func (b *Began) add(row *admin.Denied) {
 	}
 }
 
-// block returns the block of the address, else of the network, that was denied more than half; nil for none.
-func block(rows []*admin.Denied, half int64) []string {
-	for _, bits := range [][2]int{{32, 128}, {24, 64}} {
-		denied := map[string]int64{}
-		for _, row := range rows {
-			pattern := networkOf(row.Key.Subject, bits[0], bits[1])
-			if denied[pattern] += row.Count; denied[pattern] > half && pattern != "" {
-				return []string{"block", pattern, "--for", "1h", "--reason", "most of the denials that began"}
-			}
+// block returns the block of the network, of so many bits, that was denied more than half; nil for none.
+func block(rows []*admin.Denied, half int64, ipv4, ipv6 int) []string {
+	denied := map[string]int64{}
+	for _, row := range rows {
+		pattern := networkOf(row.Key.Subject, ipv4, ipv6)
+		if denied[pattern] += row.Count; denied[pattern] > half && pattern != "" {
+			return []string{"block", pattern, "--for", "1h", "--reason", "most of the denials that began"}
 		}
 	}
 	return nil

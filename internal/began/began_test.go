@@ -129,6 +129,18 @@ func TestWhatBegan(t *testing.T) {
 			s.denied("user:1", "x", 3, minute, 0)
 			s.denied("user:2", "x", 2, minute-second, 0)
 		}, "x 5 2; ; config rollback 1"},
+		"version before a network": {func(s *scene) {
+			s.publish(time.Hour, 0)
+			s.publish(2*minute, 0)
+			s.denied("ip:203.0.113.9", "x", 2, minute, 0)
+			s.denied("ip:203.0.113.7", "x", 2, minute, 0)
+		}, "x 4 2; ; config rollback 1"},
+		"version before one address": {func(s *scene) {
+			s.publish(time.Hour, 0)
+			s.publish(2*minute, 0)
+			s.denied("ip:203.0.113.9", "x", 3, minute, 0)
+			s.denied("ip:203.0.113.7", "x", 2, minute, 0)
+		}, "x 5 2; ; " + block9},
 		"version too long before": {func(s *scene) {
 			s.publish(time.Hour, 0)
 			s.publish(11*minute, 0)
