@@ -73,19 +73,6 @@ func TestARequestInTheLastMomentIsAnswered(t *testing.T) {
 	}
 }
 
-// Without a connection the end comes at once.
-func TestAnIdleServerEndsAtOnce(t *testing.T) {
-	inBubble(t, Listener{Handler: echo, RequestTime: bounded}, Options{}, func(b *bubble) {
-		synctest.Wait()
-		begun := time.Now()
-		b.stop()
-		b.wait(nil)
-		if took := time.Since(begun); took > 100*time.Millisecond {
-			t.Errorf("it took %s", took)
-		}
-	})
-}
-
 // New connections are accepted as long as balancers may send them.
 func TestTheDelayTakesNewConnections(t *testing.T) {
 	inBubble(t, Listener{Handler: echo, RequestTime: bounded}, Options{Delay: 3 * time.Second}, func(b *bubble) {

@@ -82,33 +82,3 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 		c.checkLeft(time.Second)
 	})
 }
-
-// The times of a request do not depend on the one before on the same connection.
-func TestARequestDoesNotInheritTimes(t *testing.T) {
-	inBubble(t, Listener{Handler: echo, RequestTime: bounded}, Options{}, func(b *bubble) {
-		c := b.dial()
-		c.send(get)
-		c.answer()
-		time.Sleep(2 * bounded)
-		c.send("POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n")
-		if response, _ := c.answer(); response.StatusCode != http.StatusContinue {
-			t.Errorf("status %s", response.Status)
-		}
-		c.send("xx")
-		if response, body := c.answer(); response.StatusCode != http.StatusOK || body != "xx" {
-			t.Errorf("status %s, body %q", response.Status, body)
-		}
-		c.Close()
-	})
-}
-
-func TestHugeHeadersAreRefused(t *testing.T) {
-	inBubble(t, Listener{Handler: echo, RequestTime: bounded}, Options{}, func(b *bubble) {
-		c := b.dial()
-		c.send("GET / HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("y", 2*maxHeader) + "\r\n\r\n")
-		if response, _ := c.answer(); response.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
-			t.Errorf("status %s", response.Status)
-		}
-		c.Close()
-	})
-}

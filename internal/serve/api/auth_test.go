@@ -182,22 +182,6 @@ func TestForwardAuthDoesNotWaitForABody(t *testing.T) {
 	}
 }
 
-func TestForwardAuthWhileTheStoreIsAway(t *testing.T) {
-	for onError, want := range map[store.FailurePolicy]int{store.FailOnError: 503, store.AllowOnError: 204, store.DenyOnError: 429} {
-		p := &policy.Policy{Name: "p", OnError: onError, Limits: []policy.Limit{{
-			Limit: limiter.LimitOf("ip", limitOf(t, "1/1h")),
-			By:    []string{"ip"},
-		}}}
-		settings := &engine.Settings{File: configfile.File{Policies: []*policy.Policy{p}, HTTP: httplimit.Settings{
-			Rules: map[string]httplimit.Rule{"p": {Attributes: map[string]httplimit.Source{"ip": sourceOf(t, "client")}}}}}}
-		listener := Handler(engine.New(&failing{err: store.ErrUnavailable}, settings, engine.Options{Timeout: time.Minute}), Options{})
-		w := httptest.NewRecorder()
-		if listener.ServeHTTP(w, authRequest("GET", "/v1/auth/p", "127.0.0.1:1")); w.Code != want {
-			t.Errorf("on_error %s: %d %s, want %d", onError, w.Code, w.Body, want)
-		}
-	}
-}
-
 // failing is a store that returns an error.
 type failing struct {
 	admin.Keyspace

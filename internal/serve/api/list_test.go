@@ -4,15 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
-	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
-	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 )
 
 // answersIn returns the answers to a list, as texts.
@@ -93,50 +88,4 @@ func TestListsThatAreRefused(t *testing.T) {
 		!strings.HasPrefix(answers[1], `{"status":429,`) {
 		t.Errorf("the largest list: status %d, %.300s", w.Code, w.Body)
 	}
-}
-
-// Questions about one subject are decided in their order, so that the first ones get what is left.
-func TestQuestionsOfOneSubjectKeepTheirOrder(t *testing.T) {
-	listener := memoryListener(t)
-	for round := range 5 {
-		var questions []string
-		for i := range mostQuestions {
-			questions = append(questions, fmt.Sprintf(`{"key":"user:%d-%d","limits":["20/366d"]}`, round, i%3))
-		}
-		w, _ := ask(t, listener, "POST", "/v1/consume", "["+strings.Join(questions, ",")+"]")
-		for i, answer := range answersIn(t, w.Body.Bytes()) {
-			if want := fmt.Sprintf(`"remaining":%d,`, max(0, 19-i/3)); !strings.Contains(answer, want) {
-				t.Fatalf("question %d is answered %s", i, answer)
-			}
-		}
-	}
-}
-
-// Redis decides a list in few exchanges. On a busy machine some questions go alone, so one of many lists has to.
-func TestAListNeedsFewExchanges(t *testing.T) {
-	client := redis.NewClient(&redis.Options{Addr: redistest.Start(t).Addr})
-	t.Cleanup(func() { client.Close() })
-	var exchanges atomic.Int64
-	backend, err := redisstore.New(client, redisstore.WithBudget(time.Minute), redisstore.WithBatchObserver(func(int) { exchanges.Add(1) }))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { backend.Close() })
-	listener := listenerOn(t, backend, time.Minute)
-	var questions []string
-	for i := range mostQuestions {
-		questions = append(questions, fmt.Sprintf(`{"key":"user:%d","limits":["1/1h"]}`, i))
-	}
-	least := int64(mostQuestions)
-	for range 50 {
-		exchanges.Store(0)
-		w, _ := ask(t, listener, "POST", "/v1/check", "["+strings.Join(questions, ",")+"]")
-		if answers := answersIn(t, w.Body.Bytes()); len(answers) != mostQuestions {
-			t.Fatalf("%d questions have %d answers", mostQuestions, len(answers))
-		}
-		if least = min(least, exchanges.Load()); least <= mostQuestions/2 {
-			return
-		}
-	}
-	t.Errorf("%d questions took %d exchanges", mostQuestions, least)
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -97,25 +96,5 @@ func TestAnAnswerIsUsedAgain(t *testing.T) {
 		if len(answer.Decisions) != 0 || ask.Policy == "other" && answer.Policy != nil {
 			t.Errorf("%+v is answered %+v", ask, answer)
 		}
-	}
-}
-
-// OnDecision gets each of several asks that are decided together, with the settings for which they were made.
-func TestAsksTogetherAreReported(t *testing.T) {
-	var told []string
-	e := newEngine(t, memorystore.New(), loginFile, Options{OnDecision: func(ask *Ask, answer *decision.Answer, err error,
-		_ time.Duration) {
-		told = append(told, fmt.Sprint(ask.Attributes["ip"], len(answer.Decisions), err == nil))
-	}})
-	asks, answers := []Ask{*ip(e, "a"), *ip(e, "b")}, make([]decision.Answer, 2)
-	e.Replace(settingsOf(t, "prefix: rl"))
-	if err := e.DecideAll(t.Context(), []Ask{*ip(e, "a"), *ip(e, "b")}, answers); !errors.Is(err, ErrUnknownPolicy) {
-		t.Errorf("by the settings in force: %v", err)
-	}
-	if err := e.DecideAll(t.Context(), asks, answers); err != nil || !answers[1].Decisions[0].Allowed {
-		t.Errorf("%+v, %v", answers, err)
-	}
-	if want := "[a0 false b0 false a1 true b1 true]"; fmt.Sprint(told) != want {
-		t.Errorf("told was %v, not %s", told, want)
 	}
 }

@@ -177,44 +177,6 @@ func TestAVanishedFileKeepsTheOneBefore(t *testing.T) {
 	})
 }
 
-// A ConfigMap is a directory behind symbolic links, which is replaced as a whole.
-func TestASwappedLinkIsFollowed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		directory := t.TempDir()
-		in := func(name string) string { return filepath.Join(directory, name) }
-		version := func(name, text string) {
-			err := errors.Join(os.Mkdir(in(name), 0o700), os.WriteFile(in(name+"/limitctl.yaml"), []byte(text), 0o600),
-				os.Symlink(name, in("next")), os.Rename(in("next"), in("data")))
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-		version("1", withLimit(1))
-		if err := os.Symlink("data/limitctl.yaml", in("limitctl.yaml")); err != nil {
-			t.Fatal(err)
-		}
-		r := newRig(t, in("limitctl.yaml"), "")
-		version("2", withLimit(2))
-		if err := os.RemoveAll(in("1")); err != nil {
-			t.Fatal(err)
-		}
-		r.wants("swapped", "2")
-	})
-}
-
-// Half a file can be valid and contain less: a file that is still being written is not used.
-func TestHalfAFileIsNotPutInForce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, filepath.Join(t.TempDir(), "limitctl.yaml"), withLimit(1))
-		r.write("prefix: rl\n")
-		time.AfterFunc(poll.Settle/2, func() { r.write("prefix: rl\n# and\n") })
-		r.wants("written slowly")
-		time.AfterFunc(poll.Settle/2, func() { r.write(withLimit(2)) })
-		r.wants("still written")
-		r.wants("at rest", "2")
-	})
-}
-
 // The hash of the same text is the same, whatever it has.
 func TestTheHashIsOfTheText(t *testing.T) {
 	const text = "breaker: {pause: 2s}\npolicies: {a: {limits: [{name: x, by: [ip], limit: 'fixed-window:1M/1mo,tz=Europe/Berlin'}]}}\n"

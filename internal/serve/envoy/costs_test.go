@@ -82,15 +82,3 @@ func TestCostsOfDescriptors(t *testing.T) {
 		}
 	}
 }
-
-// Descriptors with the same key charge the sum of their costs.
-func TestCostsOfSeveralDescriptors(t *testing.T) {
-	if denied, used := askFor(t, 1, "400", "600"); denied || used != [3]int64{2, 1000, 2} {
-		t.Errorf("denied %t, %v are used", denied, used)
-	}
-	for _, tokens := range [][]string{{"400", "601"}, {"400", "many"}} {
-		if denied, used := askFor(t, 1, tokens...); !denied || used != [3]int64{} {
-			t.Errorf("%q: denied %t, %v are used", tokens, denied, used)
-		}
-	}
-}

@@ -15,10 +15,7 @@ import (
 	"github.com/limitctl/limitctl/internal/ratelimitfile"
 	"github.com/limitctl/limitctl/internal/rls"
 	"github.com/limitctl/limitctl/internal/serve/engine"
-	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
-	"github.com/limitctl/limitctl/pkg/limiter/policy"
-	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // peerSettings are the settings that limitctl makes of the files of envoyproxy/ratelimit.
@@ -158,42 +155,6 @@ func TestOptionsForAllDomains(t *testing.T) {
 		if answer.Overall != want.overall || answer.Statuses[1].Code != want.status || !slices.Equal(answer.Headers, headers) ||
 			answer.Statuses[1].Name != "bkthomps" || answer.Statuses[0].Name != "rl-foo/day" {
 			t.Errorf("the answer is %+v, and its fields are to be %v", answer, headers)
-		}
-	}
-}
-
-// A limit that is nearly used up is told, under the name that its other fields have.
-func TestWarningsOfDescriptors(t *testing.T) {
-	settings := peerSettings(t)
-	settings.HTTP.Headers = httplimit.RateLimit
-	for _, p := range settings.Policies {
-		for i := range p.Limits {
-			p.Limits[i].Warn = store.WholeShare
-		}
-	}
-	message, err := newListener(t, settings).answer(t.Context(), rls.AppendRequest(nil, readAsk(t, "ask rl 2 foo=a")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	answer, err := rls.ReadResponse(message)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := rls.Header{Name: "x-ratelimit-warning", Value: `"rl-foo/day";used=100`}
-	if !slices.Contains(answer.Headers, want) {
-		t.Errorf("the fields are %v", answer.Headers)
-	}
-}
-
-// A descriptor's keys never are those of envoyproxy/ratelimit: DOMAIN_KEY_VALUE_…_SECONDS.
-func TestKeysDoNotCollideWithThePeer(t *testing.T) {
-	for _, p := range peerSettings(t).Policies {
-		attributes := policy.Attributes{}
-		for _, name := range p.Limits[0].By {
-			attributes[name] = "x_1772600767"
-		}
-		if key := p.Key(&p.Limits[0], attributes); !strings.Contains(key.Subject, ":") || !strings.Contains(key.Name, "/") {
-			t.Errorf("%v could be a key of the peer", key)
 		}
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os/exec"
 	"strconv"
 	"strings"
 	"testing"
@@ -314,36 +313,6 @@ func TestClientsCannotMakeSeries(t *testing.T) {
 	}
 	if sum := after.sum("limitctl_calls_total"); sum != float64(calls) {
 		t.Errorf("%v calls are counted of %d", sum, calls)
-	}
-}
-
-// Prometheus' own tool accepts the exposition.
-func TestTheExpositionIsValid(t *testing.T) {
-	tier.Full(t, "Prometheus")
-	settings := &engine.Settings{File: configfile.File{Policies: []*policy.Policy{login()}, Breaker: &store.Breaker{}}}
-	e, m := observed(t, memorystore.New(), settings)
-	decide(t, e, ask(store.Take, "192.0.2.1", "a@example.com"))
-	m.Listener("http", http.NotFoundHandler(), nil)
-	m.Connections("http", 1)
-	m.ConnectionRefused("http")
-	m.Loaded("abc", nil)
-	_, text := scrape(t, m)
-	check := exec.Command("promtool", "check", "metrics")
-	check.Stdin = strings.NewReader(text)
-	if output, err := check.CombinedOutput(); err != nil || len(output) > 0 {
-		t.Errorf("promtool check metrics: %v\n%s", err, output)
-	}
-	for _, accepts := range []string{"application/openmetrics-text; version=1.0.0", "text/plain"} {
-		r := httptest.NewRequest(http.MethodGet, "/metrics", nil)
-		r.Header.Set("Accept", accepts)
-		recorder := httptest.NewRecorder()
-		m.Handler().ServeHTTP(recorder, r)
-		body, _ := io.ReadAll(recorder.Body)
-		isOpen := strings.HasSuffix(string(body), "# EOF\n")
-		if got := recorder.Header().Get("Content-Type"); !strings.HasPrefix(got, accepts) ||
-			isOpen != strings.Contains(accepts, "openmetrics") {
-			t.Errorf("asked for %s: got %s, with the end of OpenMetrics: %t", accepts, got, isOpen)
-		}
 	}
 }
 
