@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -204,18 +203,6 @@ func TestADamagedLineCostsItselfAlone(t *testing.T) {
 	}
 }
 
-// An error of do ends Each, and is no mistake of a line.
-func TestEachEndsWithTheErrorOfDo(t *testing.T) {
-	file := written(t, []admin.Record{record(t, "a", 1), record(t, "b", 1)}, nil)
-	c, err := Check(bytes.NewReader(file))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Each(bytes.NewReader(file), 1, func(Batch) error { return io.ErrClosedPipe }); err != io.ErrClosedPipe {
-		t.Errorf("it ended with %v", err)
-	}
-}
-
 // Reading any file neither panics nor brings back a record that a store could not accept; and a new backup of the
 // result brings back the same.
 func FuzzBackup(f *testing.F) {
@@ -246,33 +233,6 @@ func FuzzBackup(f *testing.F) {
 			}
 		}
 	})
-}
-
-// Split keeps the order, and each record keeps its limit.
-func TestSplit(t *testing.T) {
-	var batch Batch
-	for i := range 7 {
-		batch.Add(record(t, fmt.Sprint(i), 1), store.Limit{Count: int64(i + 1)})
-	}
-	for size, want := range map[int]int{1: 7, 3: 3, 7: 1, 10: 1} {
-		parts, n := 0, 0
-		err := batch.Split(size, func(part Batch) error {
-			parts++
-			for i, r := range part.Records {
-				if r.Key.Subject != fmt.Sprint(n) || part.Limits[i].Count != int64(n+1) || len(part.Records) > size {
-					t.Errorf("in parts of %d, record %d is %s of %+v", size, n, r.Key, part.Limits[i])
-				}
-				n++
-			}
-			return nil
-		})
-		if err != nil || parts != want || n != 7 {
-			t.Errorf("in parts of %d: %d parts of %d records, %v; want %d", size, parts, n, err, want)
-		}
-	}
-	if err := batch.Split(3, func(Batch) error { return io.ErrClosedPipe }); err != io.ErrClosedPipe {
-		t.Errorf("it ended with %v", err)
-	}
 }
 
 // reached are the subjects of a backup, by batch; those that a change has not reached are in capitals.

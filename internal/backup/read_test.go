@@ -57,22 +57,6 @@ func TestCompressed(t *testing.T) {
 	}
 }
 
-// A survey counts the same as Check.
-func TestLook(t *testing.T) {
-	records := []admin.Record{record(t, "a", 1), record(t, `"amends":true}`, 2), record(t, "c", 3)}
-	file := written(t, records, records[:2])
-	s, err := look(bytes.NewReader(file))
-	if err != nil || s.Keys != 3 || s.Torn || s.Prefix != "rl" {
-		t.Errorf("it is %+v, %v", s, err)
-	}
-	if s, err := look(bytes.NewReader(file[:len(file)-3])); err != nil || s.Keys != 3 || !s.Torn {
-		t.Errorf("torn, it is %+v, %v", s, err)
-	}
-	if _, err := look(strings.NewReader("x\n")); err == nil {
-		t.Error("anything is a backup")
-	}
-}
-
 // List returns possible backups, the newest first, and Find finds them by name.
 func TestFolder(t *testing.T) {
 	dir := t.TempDir()

@@ -25,7 +25,6 @@ var errNo = errors.New("no")
 
 // watcher is an Observer that remembers all it is told, and answers what it was set to.
 type watcher struct {
-	steps     []Step
 	selected  *Selected
 	questions []Question
 	undo      []string
@@ -36,10 +35,7 @@ type watcher struct {
 	interrupts            bool // at the question
 }
 
-func (w *watcher) Begin(step Step) Progress {
-	w.steps = append(w.steps, step)
-	return ignored{}
-}
+func (w *watcher) Begin(Step) Progress { return ignored{} }
 
 func (w *watcher) Selected(s *Selected) {
 	w.selected = s

@@ -37,36 +37,6 @@ func (s *site) ended() []auditlog.Entry {
 	return slices.DeleteFunc(slices.Clone(s.log.entries), func(e auditlog.Entry) bool { return e.Outcome == auditlog.Begun })
 }
 
-func TestAnOverrideIsAskedForSetAndWrittenDown(t *testing.T) {
-	s := newSite(t)
-	w := &watcher{}
-	set, err := s.SetOverride(t.Context(), planToTriple(t, "a"), w)
-	if err != nil || set.ID == "" || set.By != "night" || len(w.questions) != 1 {
-		t.Fatalf("set was %+v, %v, after %+v", set, err, w.questions)
-	}
-	e := s.ended()[0]
-	if e.Command != "override set" || e.Selection != "a --times 3 ("+set.ID+")" || e.Reason != "why" || e.Outcome != auditlog.Done ||
-		e.Changed != 1 {
-		t.Errorf("the audit log says %+v", e)
-	}
-	inForce, err := s.Overrides(t.Context())
-	if err != nil || len(inForce) != 1 || inForce[0].ID != set.ID {
-		t.Errorf("in force are %+v, %v", inForce, err)
-	}
-
-	revoked, err := s.RevokeOverrides(t.Context(), &RevokePlan{IDs: []string{set.ID}, Consent: Consent{Reason: "over"}}, w)
-	if err != nil || len(revoked) != 1 || revoked[0].ID != set.ID || len(w.questions) != 2 {
-		t.Fatalf("revoked were %+v, %v, after %+v", revoked, err, w.questions)
-	}
-	if e := s.ended()[1]; e.Command != "override revoke" || e.Selection != set.ID+" (a, ×3)" || e.Reason != "over" ||
-		e.Outcome != auditlog.Done {
-		t.Errorf("the audit log says %+v", e)
-	}
-	if inForce, _ = s.Overrides(t.Context()); len(inForce) != 0 {
-		t.Errorf("in force are %+v", inForce)
-	}
-}
-
 // An override that ends at an instant ends then, however long the question takes.
 func TestAnOverrideUntilAnInstant(t *testing.T) {
 	s := newSite(t)
@@ -120,37 +90,6 @@ func TestWhichOverridesHaveEnded(t *testing.T) {
 	}
 }
 
-// Nothing is set or revoked that nobody agreed to.
-func TestAnOverrideThatNobodyAgreedTo(t *testing.T) {
-	s := newSite(t)
-	kept := must(s.SetOverride(t.Context(), planToTriple(t, "kept"), &watcher{}))
-	no := &watcher{answer: errNo}
-	if set, err := s.SetOverride(t.Context(), planToTriple(t, "a"), no); set != nil || !errors.Is(err, errNo) {
-		t.Errorf("after a no was set %+v, %v", set, err)
-	}
-	revoke := &RevokePlan{IDs: []string{kept.ID}}
-	if revoked, err := s.RevokeOverrides(t.Context(), revoke, no); len(revoked) > 0 || !errors.Is(err, errNo) {
-		t.Errorf("after a no was revoked %+v, %v", revoked, err)
-	}
-	s.Place.Access = Access{Context: "prod", Protected: true}
-	plan := planToTriple(t, "a")
-	plan.Consent.Yes = true
-	if _, err := s.SetOverride(t.Context(), plan, no); !errors.Is(err, errNo) || no.questions[len(no.questions)-1].Context != "prod" {
-		t.Errorf("in a protected context it asked %+v, %v", no.questions, err)
-	}
-	s.Place.Access = Access{Context: "look", ReadOnly: true}
-	var readOnly *connect.ReadOnlyError
-	if _, err := s.SetOverride(t.Context(), plan, no); !errors.As(err, &readOnly) {
-		t.Errorf("in a read-only context: %v", err)
-	}
-	if _, err := s.RevokeOverrides(t.Context(), revoke, no); !errors.As(err, &readOnly) {
-		t.Errorf("in a read-only context: %v", err)
-	}
-	if inForce, _ := s.Overrides(t.Context()); len(inForce) != 1 || len(s.ended()) != 1 {
-		t.Errorf("in force are %+v, and the audit log has %+v", inForce, s.ended())
-	}
-}
-
 // If one of several is not in force, none is revoked.
 func TestRevokingWhatIsNotInForce(t *testing.T) {
 	s := newSite(t)
@@ -184,64 +123,6 @@ func TestAnOverrideThatFails(t *testing.T) {
 	}
 	if e := s.ended()[3]; e.Outcome != auditlog.Failed || e.Changed != 0 || e.Error == "" {
 		t.Errorf("the audit log says %+v", e)
-	}
-}
-
-// What an override would change, key by key.
-func TestWhatAnOverrideWouldChange(t *testing.T) {
-	s := newSite(t)
-	for _, subject := range []string{"a:1", "a:2", "a:3", "b:1"} {
-		s.take(t, subject, 1)
-	}
-	block := planToTriple(t, "a:2")
-	block.Override.Effect = store.OverrideBlock
-	blocked := must(s.SetOverride(t.Context(), block, &watcher{}))
-	preview := func(o store.Override) *Concerned {
-		t.Helper()
-		return must(s.PreviewOverride(t.Context(), &PreviewPlan{Override: o, Selection: everything(t)}, &watcher{}))
-	}
-	limit := func(count int64, period time.Duration) store.Override {
-		return store.Override{Subjects: pattern(t, "a:*"), Effect: store.OverrideLimit,
-			Limit: store.Limit{Algorithm: store.TokenBucket, Count: count, Burst: count, Period: period}}
-	}
-	text := func(r *Rule) string {
-		if r.Override != nil && r.Override.Effect != store.OverrideLimit && r.Limit.Count == 0 || r.Override == blocked {
-			return r.Override.Effect.String()
-		}
-		return strings.TrimPrefix(r.Limit.String(), "token-bucket:")
-	}
-	for name, test := range map[string]struct {
-		override store.Override
-		want     string // of a:1 and a:3; a:2 stays blocked
-	}{
-		"more":           {planToTriple(t, "a:*").Override, "10/1h → 30/1h"},
-		"another limit":  {limit(5, time.Hour), "10/1h → 5/1h"},
-		"fewer units":    {store.Override{Subjects: pattern(t, "a:*"), Effect: store.OverrideAdd, Units: -3}, "10/1h → 7/1h"},
-		"another's name": {store.Override{Subjects: pattern(t, "a:*"), Effect: store.OverrideBlock, Names: pattern(t, "x")}, ""},
-	} {
-		c := preview(test.override)
-		if test.want == "" {
-			if c.Keys != 0 || len(c.Limits) != 0 {
-				t.Errorf("%s: it concerns %+v", name, c)
-			}
-			continue
-		}
-		if c.Keys != 3 || len(c.Limits) != 2 || c.Limits[0].Keys != 2 || c.Limits[1].Keys != 1 {
-			t.Fatalf("%s: it concerns %+v", name, c)
-		}
-		if got := text(&c.Limits[0].Now) + " → " + text(&c.Limits[0].Then); got != test.want || c.Limits[0].Then.Override.ID != "" {
-			t.Errorf("%s: %s by %+v, want %s", name, got, c.Limits[0].Then.Override, test.want)
-		}
-		if o := c.Limits[1].Then.Override; o.ID != blocked.ID {
-			t.Errorf("%s: of the blocked one %+v decides", name, o)
-		}
-	}
-	if c := preview(store.Override{Subjects: pattern(t, "*"), Effect: store.OverrideExempt}); c.Keys != 4 ||
-		c.Limits[0].Then.Override.Effect != store.OverrideExempt || c.Limits[0].Keys != 3 {
-		t.Errorf("an exemption of all concerns %+v", c)
-	}
-	if len(s.ended()) != 1 {
-		t.Errorf("the audit log has %+v", s.ended())
 	}
 }
 

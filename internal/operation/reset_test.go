@@ -7,7 +7,6 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -19,46 +18,6 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
-
-func TestReset(t *testing.T) {
-	s, w := newSite(t), &watcher{}
-	for i := range 7 {
-		s.take(t, i, 3)
-	}
-	s.Place.Context = "dev"
-	plan := s.planToReset(t)
-	before := *plan
-	result, err := s.Reset(t.Context(), plan, w)
-	path := filepath.Join(s.dir, "backup.jsonl")
-	if err != nil || result.Matched != 7 || result.Changed != 7 || result.Backup != path {
-		t.Fatalf("it came to %+v, %v", result, err)
-	}
-	if n := s.inUse(t); n != 0 {
-		t.Errorf("%d keys are left", n)
-	}
-	if len(w.questions) != 1 || w.questions[0] != (Question{Text: "Delete 7 keys"}) {
-		t.Errorf("it asked %+v", w.questions)
-	}
-	for _, e := range w.selected.Sample {
-		if e.Record.Value != nil {
-			t.Errorf("the sample holds the record of %s", e.Key)
-		}
-	}
-	if w.selected.Count != 7 || len(w.selected.Sample) != 5 || len(w.selected.Limits) != 1 || w.selected.Limits[0] != (Share{"n", 7}) {
-		t.Errorf("it showed %+v", w.selected)
-	}
-	if len(w.undo) != 1 || w.undo[0] != result.Backup || fmt.Sprint(w.steps) != "[scanning resetting]" {
-		t.Errorf("it told the ways back %v and the steps %v", w.undo, w.steps)
-	}
-	want := auditlog.Entry{Time: s.now.UTC(), User: "night", Context: "dev", Store: "memory", Prefix: "rl", Command: "reset",
-		Selection: "'*' in words", Matched: 7, Changed: 7, Backup: path, Outcome: auditlog.Done}
-	if len(s.log.entries) != 1 || !reflect.DeepEqual(s.log.entries[0], want) || s.log.closed != 1 {
-		t.Errorf("the audit log has %+v, want %+v", s.log.entries, want)
-	}
-	if !reflect.DeepEqual(*plan, before) {
-		t.Errorf("the plan became %+v", plan)
-	}
-}
 
 // Whatever keeps a reset from beginning, no key is changed, and no file and no line of
 // the audit log is left.
@@ -78,16 +37,8 @@ func TestAResetThatDoesNotBegin(t *testing.T) {
 			plan.Consent = Consent{Yes: true, Context: "prod"}
 		}, func(err error) bool { return errors.Is(err, store.ErrInvalid) },
 			`context "prod" is read-only; a reset writes, so it was not done`},
-		"a consent for another context": {func(s *site, _ *watcher, plan *ResetPlan) {
-			s.Place.Access = Access{Context: "prod", Protected: true}
-			plan.Consent = Consent{Yes: true, Context: "dev"}
-		}, func(err error) bool { return errors.Is(err, store.ErrInvalid) },
-			"--confirm dev is not the name of the context of this store, which is prod; nothing was done"},
 		"an audit log that cannot be opened": {func(s *site, _ *watcher, _ *ResetPlan) { s.log.openErr = os.ErrPermission },
 			func(err error) bool { return errors.Is(err, os.ErrPermission) }, ""},
-		"more remaining than fits": {func(_ *site, _ *watcher, plan *ResetPlan) { plan.Remaining = &Remaining{Units: 11} },
-			func(err error) bool { return errors.Is(err, store.ErrInvalid) },
-			"11 remaining is more than limit token-bucket:10/1h of key "},
 		"an interrupt at its question": {func(_ *site, w *watcher, _ *ResetPlan) { w.interrupts = true },
 			func(err error) bool { return errors.Is(err, context.Canceled) }, "(nothing was changed)"},
 		"more remaining than one of two limits fits": {func(s *site, _ *watcher, plan *ResetPlan) {
@@ -122,57 +73,6 @@ func TestAResetThatDoesNotBegin(t *testing.T) {
 			}
 			s.checkUntouched(t, keys)
 		})
-	}
-}
-
-// A dry run shows what it would do, and a reset of nothing asks nothing; neither changes or writes anything.
-func TestADryRunAsksAndChangesNothing(t *testing.T) {
-	for _, keys := range []int64{1, 0} {
-		s, w := newSite(t), &watcher{answer: errNo}
-		plan := s.planToReset(t)
-		if keys > 0 {
-			s.take(t, "a", 3)
-			plan.DryRun = true
-			s.Place.Access = Access{Context: "prod", ReadOnly: true}
-		}
-		result, err := s.Reset(t.Context(), plan, w)
-		if err != nil || result.Matched != keys || result.Changed != 0 || result.Backup != "" || int64(w.selected.Count) != keys ||
-			len(w.questions) > 0 {
-			t.Errorf("of %d keys it came to %+v, %v, and asked %v", keys, result, err, w.questions)
-		}
-		s.checkUntouched(t, keys)
-	}
-}
-
-// asking notes what scans of a store ask for.
-type asking struct {
-	connect.Store
-	asked *[]string
-}
-
-func (a asking) Scan(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, error] {
-	asked := q
-	asked.Progress, asked.Match, asked.Records = nil, nil, false // the run keeps the records that it reads
-	*a.asked = append(*a.asked, fmt.Sprintf("%+v", asked))
-	return a.Store.Scan(ctx, q)
-}
-
-// A dry run looks for the keys as the run does, by one scan of the same query, so that it shows what the run will do and how long
-// that takes.
-func TestADryRunScansAsTheRunDoes(t *testing.T) {
-	var asked []string
-	for _, dryRun := range []bool{true, false} {
-		s := newSite(t)
-		s.take(t, "a", 3)
-		s.Store = asking{s.memory, &asked}
-		plan := s.planToReset(t)
-		plan.DryRun, plan.Consent = dryRun, Consent{Yes: true}
-		if _, err := s.Reset(t.Context(), plan, &watcher{}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if len(asked) != 2 || asked[0] != asked[1] {
-		t.Errorf("they ask for %q", asked)
 	}
 }
 
@@ -443,20 +343,6 @@ func TestATrailThatCannotBeWritten(t *testing.T) {
 	result, err := s.Reset(t.Context(), s.planToReset(t), &watcher{})
 	if result == nil || result.Changed != 1 || !errors.Is(err, os.ErrPermission) || !errors.Is(err, outcome.ErrPartly) {
 		t.Errorf("it came to %+v, %v", result, err)
-	}
-}
-
-func TestRefund(t *testing.T) {
-	s := newSite(t)
-	s.take(t, "a", 7)
-	plan := &ChargePlan{Requests: []store.Request{{Key: key("a"), Limit: tenAnHour, Cost: 3}}}
-	decisions, unread, err := s.Refund(t.Context(), plan, &watcher{})
-	if err != nil || unread != nil || decisions[0].Used != 4 || s.used(t, "a") != 4 {
-		t.Errorf("it came to %+v, %v, %v", decisions, unread, err)
-	}
-	s.Store = &brokenStore{Store: s.memory, decide: func([]store.Request) error { return store.ErrUnavailable }}
-	if decisions, _, err := s.Refund(t.Context(), plan, &watcher{}); decisions != nil || !store.IsAway(err) {
-		t.Errorf("without a store it came to %+v, %v", decisions, err)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
 
@@ -42,67 +41,6 @@ func (s *site) reset(t *testing.T) string {
 	result := must(s.Reset(t.Context(), s.planToReset(t), &watcher{}))
 	s.log.entries, s.log.opened, s.log.closed = nil, 0, 0
 	return result.Backup
-}
-
-func TestRestore(t *testing.T) {
-	s, w := newSite(t), &watcher{}
-	s.take(t, "a", 3)
-	s.take(t, "b", 4)
-	path := s.reset(t)
-	result, err := s.Restore(t.Context(), &RestorePlan{Backup: s.opened(t, path)}, w)
-	if err != nil || *result != restored(2, 2) || s.used(t, "a") != 3 || s.used(t, "b") != 4 {
-		t.Errorf("it came to %+v, %v", result, err)
-	}
-	if len(w.questions) != 1 || w.questions[0].Text != "Restore 2 keys" || len(w.steps) != 1 || w.steps[0] != Restoring {
-		t.Errorf("it asked %v, in the steps %v", w.questions, w.steps)
-	}
-	want := auditlog.Entry{Time: s.now.UTC(), User: "night", Store: "memory", Prefix: "rl", Command: "undo", Selection: path,
-		Matched: 2, Changed: 2, Outcome: auditlog.Done}
-	if len(s.log.entries) != 1 || !reflect.DeepEqual(s.log.entries[0], want) {
-		t.Errorf("the audit log has %+v, want %+v", s.log.entries, want)
-	}
-}
-
-// What is there already as the backup has it is not counted as changed.
-func TestARestoreOfWhatIsThere(t *testing.T) {
-	s := newSite(t)
-	s.take(t, "a", 3)
-	s.take(t, "b", 4)
-	path := s.reset(t)
-	s.take(t, "b", 1)
-	for i, want := range []struct {
-		result  RestoreResult
-		changed int64
-	}{
-		{restored(2, 2), 2},
-		{RestoreResult{Counts: Counts{Matched: 2}, Already: 2}, 0},
-	} {
-		if result := s.restoreAll(t, path); *result != want.result {
-			t.Errorf("restore %d came to %+v", i, result)
-		}
-		if entry := s.log.entries[i]; entry.Matched != 2 || entry.Changed != want.changed || entry.Unknown != 0 ||
-			entry.Outcome != auditlog.Done {
-			t.Errorf("the audit log of restore %d has %+v", i, entry)
-		}
-	}
-}
-
-// Keys that have been used since are left, and counted.
-func TestRestoreLeavesWhatWasUsedSince(t *testing.T) {
-	s := newSite(t)
-	s.take(t, "calm", 3)
-	s.take(t, "busy", 4)
-	path := s.reset(t)
-	s.take(t, "busy", 1)
-	result, err := s.Restore(t.Context(), &RestorePlan{Backup: s.opened(t, path)}, &watcher{})
-	used := (*UsedSinceError)(nil)
-	if !errors.As(err, &used) || used.Keys != 1 || !errors.Is(err, outcome.ErrPartly) ||
-		*result != (RestoreResult{Counts: Counts{Matched: 2, Changed: 1}, InUse: 1}) {
-		t.Fatalf("it came to %+v, %v", result, err)
-	}
-	if s.used(t, "calm") != 3 || s.used(t, "busy") != 1 {
-		t.Errorf("used are %d and %d", s.used(t, "calm"), s.used(t, "busy"))
-	}
 }
 
 func TestARestoreThatDoesNotBegin(t *testing.T) {
@@ -175,48 +113,6 @@ func TestARestoreThatLosesItsStore(t *testing.T) {
 			!strings.HasSuffix(err.Error(), "(1 of 2 records known to be restored"+second+slow) {
 			t.Errorf("replace %v: it came to %+v, %v", replace, result, err)
 		}
-	}
-}
-
-func TestBackupsThatCannotBeRestored(t *testing.T) {
-	s := newSite(t)
-	s.take(t, "a", 1)
-	path := s.reset(t)
-	if _, err := OpenBackup(&s.Files, path, "other"); !errors.Is(err, store.ErrInvalid) ||
-		!strings.HasSuffix(err.Error(), "give --prefix rl") {
-		t.Errorf("with another prefix: %v", err)
-	}
-	for name, test := range map[string]struct{ text, says string }{
-		"nothing":        {"", "it is empty, so it is not a backup; nothing was restored"},
-		"only damage":    {"{\"limitctl_backup\":1,\"prefix\":\"rl\"}\nnoise\n", "holds no record that can be read: line 2: "},
-		"something else": {"{}\n", "its first line is not that of a backup; nothing was restored"},
-	} {
-		path := filepath.Join(s.dir, strings.ReplaceAll(name, " ", "-"))
-		if err := os.WriteFile(path, []byte(test.text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := OpenBackup(&s.Files, path, "rl"); err == nil || !strings.Contains(err.Error(), test.says) ||
-			!strings.Contains(err.Error(), path) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	if _, err := OpenBackup(&s.Files, filepath.Join(s.dir, "none"), "rl"); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("without a file: %v", err)
-	}
-}
-
-// A damaged line costs itself, and the restore is not whole.
-func TestARestoreOfADamagedBackup(t *testing.T) {
-	s := newSite(t)
-	s.take(t, "a", 1)
-	path := s.reset(t)
-	text := must(os.ReadFile(path))
-	if err := os.WriteFile(path, append(text, "noise\n"...), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	result, err := s.Restore(t.Context(), &RestorePlan{Backup: s.opened(t, path)}, &watcher{})
-	if result == nil || result.Changed != 1 || !errors.Is(err, outcome.ErrPartly) || s.log.entries[0].Outcome != auditlog.Partly {
-		t.Errorf("it came to %+v, %v", result, err)
 	}
 }
 
