@@ -91,26 +91,6 @@ func TestRedisURLs(t *testing.T) {
 	}
 }
 
-// The client of OpenWithClient is the one that the store uses.
-func TestOpenWithClient(t *testing.T) {
-	for _, url := range []string{"redis://127.0.0.1:1", "redis+cluster://127.0.0.1:1", "redis+sentinel://127.0.0.1:1/m"} {
-		backend, client, _, err := OpenWithClient(url, options(nil))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := backend.Close(); err != nil {
-			t.Error(err)
-		}
-		if err := client.Ping(t.Context()).Err(); !errors.Is(err, redis.ErrClosed) {
-			t.Errorf("%s: once the store is closed, its client says %v", url, err)
-		}
-	}
-	backend, client, where, err := OpenWithClient("memory:", options(nil))
-	if backend == nil || client != nil || where != "memory" || err != nil {
-		t.Errorf("memory: %v, %v, %q, %v", backend, client, where, err)
-	}
-}
-
 const secret = "hunter2"
 
 func TestBadURLs(t *testing.T) {

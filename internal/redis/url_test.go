@@ -20,21 +20,14 @@ func TestShown(t *testing.T) {
 			"rediss://u:xxxxx@h/1?tls_ca=/etc/a%26b%20c.pem&tls_insecure=false",
 			"rediss://u@h/1?tls_ca=/etc/a%26b%20c.pem&tls_insecure=false"},
 		"redis://h?password=hunter2&hunter3&db=hunter4": {"redis://xxxxx (it cannot be read)", "redis://xxxxx (it cannot be read)"},
-		"redis://h?db=3&tls_insecure=hunter2":           {"redis://xxxxx (it cannot be read)", "redis://xxxxx (it cannot be read)"},
-		"redis://u:pa%zz@h":                             {"redis://xxxxx (it cannot be read)", "redis://xxxxx (it cannot be read)"},
 		"redis://u:pa/ss@h":                             {"redis://xxxxx (it cannot be read)", "redis://xxxxx (it cannot be read)"},
-		"redis://user:hunter2":                          {"redis://xxxxx (it cannot be read)", "redis://xxxxx (it cannot be read)"},
 		"redis://h/hunter2":                             {"redis://xxxxx (it cannot be read)", "redis://xxxxx (it cannot be read)"},
 		"redis+cluster://h,i/hunter2": {"redis+cluster://xxxxx (it cannot be read)",
 			"redis+cluster://xxxxx (it cannot be read)"},
 		"redis::hunter2@localhost":     {"redis://xxxxx (it cannot be read)", "redis://xxxxx (it cannot be read)"},
 		"hunter2://:hunter3@localhost": {"xxxxx (it cannot be read)", "xxxxx (it cannot be read)"},
-		"hunter2:hunter3@localhost":    {"xxxxx (it cannot be read)", "xxxxx (it cannot be read)"},
-		"hunter2@localhost":            {"xxxxx (it cannot be read)", "xxxxx (it cannot be read)"},
 		"unix://u:p@/run/s?db=1":       {"unix://u:xxxxx@/run/s?db=1", "unix://u@/run/s?db=1"},
 		"file:/tmp/a:b@c.db":           {"", ""},
-		"memory:":                      {"", ""},
-		"localhost":                    {"", ""},
 		"":                             {"", ""},
 	} {
 		if want.redacted == "" {
@@ -69,15 +62,6 @@ func TestIsLocal(t *testing.T) {
 		"10.0.0.1": false, "localhost.evil.example": false, "0.0.0.0": false, "": false, "redis": false, "fe80::1%eth0": false} {
 		if got := IsLocal(host); got != want {
 			t.Errorf("%q: %v", host, got)
-		}
-	}
-}
-
-func TestSplitHost(t *testing.T) {
-	for text, want := range map[string]string{"h": "h|", "h:1": "h|1", "[::1]": "::1|", "[::1]:1": "::1|1",
-		"[fe80::1%25eth0]:1": "fe80::1%eth0|1", "[h]": "", "[::1]x": "", "::1]:1": "", "h:": "", ":1": "", "h x": "", "": ""} {
-		if host, port, ok := splitHost(text); ok != (want != "") || ok && host+"|"+port != want {
-			t.Errorf("%q is split into %q and %q, %v", text, host, port, ok)
 		}
 	}
 }
