@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -47,74 +48,57 @@ func runConfigShow(o *configShowOptions) error {
 	if err != nil {
 		return err
 	}
-	answer := &showAnswer{origins: o.origin}
-	answer.add("store", redisserver.RedactURL(s.Store.Value), s.Store.Origin)
-	answer.add("prefix", s.Prefix.Value, s.Prefix.Origin)
 	timeout, given := o.GivenBy("timeout")
 	if !given {
 		timeout = "default"
 	}
-	answer.add("timeout", o.Timeout.String(), timeout)
-	answer.addFrom(c, "local_share", c.LocalShare.String())
-	answer.addFields(c, "breaker", reflect.ValueOf(newBreakerDocument(c.Breaker)))
-	answer.document = showDocument{SchemaVersion: output.SchemaVersion, Files: c.Read, Store: redisserver.RedactURL(s.Store.Value),
-		Prefix:  s.Prefix.Value,
-		Timeout: o.Timeout.String(), LocalShare: c.LocalShare.String(), Breaker: newBreakerDocument(c.Breaker),
-		Policies: map[string]policyDocument{}, Contexts: []contextDocument{}}
-	name := s.Access().Context
-	answer.document.Context = name
+	answer := &showAnswer{origins: o.origin, c: c,
+		from: map[string]string{"store": s.Store.Origin, "prefix": s.Prefix.Origin, "timeout": timeout},
+		document: showDocument{SchemaVersion: output.SchemaVersion, Files: c.Read, Store: redisserver.RedactURL(s.Store.Value),
+			Context: s.Access().Context, Prefix: s.Prefix.Value, Timeout: o.Timeout.String(), LocalShare: c.LocalShare.String(),
+			Breaker: newBreakerDocument(c.Breaker), Policies: map[string]policyDocument{}, Contexts: []contextDocument{},
+			Denials: !c.NoDenials, HTTP: map[string]string{}}}
+	d := &answer.document
 	for _, p := range c.Policies {
-		answer.document.Policies[p.Name] = newPolicyDocument(p)
-		answer.addFields(c, "policies."+p.Name, reflect.ValueOf(answer.document.Policies[p.Name]))
+		d.Policies[p.Name] = newPolicyDocument(p)
 	}
 	for i := range c.Layouts {
-		answer.document.Layouts = append(answer.document.Layouts, newMappingDocument(&c.Layouts[i]))
+		d.Layouts = append(d.Layouts, newMappingDocument(&c.Layouts[i]))
 	}
-	if layouts := answer.document.Layouts; len(layouts) > 0 {
-		answer.addFields(c, "layouts", reflect.ValueOf(layouts))
+	for _, setting := range config.HTTPSettings(c) {
+		d.HTTP[setting.Name] = setting.Value
 	}
+	answer.addFields("", reflect.ValueOf(*d), "schema_version", "files", "context", "http")
 	for _, x := range c.Contexts {
-		answer.addContext(c, x)
-		answer.document.Contexts = append(answer.document.Contexts, newContextDocument(c, x, name))
+		document := newContextDocument(c, x, d.Context)
+		d.Contexts = append(d.Contexts, document)
+		answer.addFields("contexts."+x.Name, reflect.ValueOf(document), "name", "current", "origin")
 	}
-	answer.addDenials(c)
-	answer.addHTTP(c)
+	answer.addFields("", reflect.ValueOf(d.HTTP))
 	if o.origin {
-		answer.document.Origins = map[string]string{}
+		d.Origins = map[string]string{}
 		for _, row := range answer.rows {
-			answer.document.Origins[row.name] = row.origin
+			d.Origins[row.Name] = row.Origin
 		}
 	}
 	return o.Print(answer)
 }
 
-// addDenials adds whether denials are counted.
-func (a *showAnswer) addDenials(c *config.Config) {
-	origin := "default"
-	if at, said := c.Origin("denials"); said {
-		origin = at.String()
-	}
-	a.add("denials", fmt.Sprint(!c.NoDenials), origin)
-	a.document.Denials = !c.NoDenials
-}
-
-// addHTTP adds how HTTP requests and Envoy's descriptors are limited.
-func (a *showAnswer) addHTTP(c *config.Config) {
-	a.document.HTTP = map[string]string{}
-	for _, setting := range config.HTTPSettings(c) {
-		a.addFrom(c, setting.Name, setting.Value)
-		a.document.HTTP[setting.Name] = setting.Value
-	}
-}
-
 // showAnswer is the configuration in effect, with all defaults.
 type showAnswer struct {
 	origins  bool
+	c        *config.Config
+	from     map[string]string // origins of what is not only in the file, by path
 	document showDocument
 	rows     []showRow
 }
 
-type showRow struct{ name, value, origin string }
+// showRow is a value of the document, with its path.
+type showRow struct {
+	Name   string `json:"setting"`
+	Value  string `json:"value"`
+	Origin string `json:"origin"`
+}
 
 type showDocument struct {
 	SchemaVersion int                       `json:"schema_version"`
@@ -178,6 +162,9 @@ type classesDocument struct {
 	text  string
 }
 
+// Text is the classes in one line.
+func (d *classesDocument) Text() string { return d.text }
+
 func newClassesDocument(c *policy.Classes) *classesDocument {
 	if c.IsZero() {
 		return nil
@@ -211,22 +198,6 @@ func newPolicyDocument(p *policy.Policy) policyDocument {
 	return document
 }
 
-func (a *showAnswer) add(name, value, origin string) {
-	a.rows = append(a.rows, showRow{name, value, origin})
-}
-
-// addFrom adds a value with its origin: the first of the paths that the configuration has, or the default.
-func (a *showAnswer) addFrom(c *config.Config, name, value string, paths ...string) {
-	origin := ""
-	for _, path := range append([]string{name}, paths...) {
-		if at, said := c.Origin(path); said {
-			origin = at.String()
-			break
-		}
-	}
-	a.add(name, value, cmp.Or(origin, "default"))
-}
-
 // warn is the share of a limit at which warnings begin, empty for never.
 func warn(l *policy.Limit) string {
 	if l.Warn == 0 {
@@ -243,36 +214,52 @@ func localShare(p *policy.Policy) string {
 	return p.LocalShare.String()
 }
 
-// addFields adds the fields of a document, as they are named in the file, with their origins.
-func (a *showAnswer) addFields(c *config.Config, path string, document reflect.Value) {
-	switch value := document.Interface().(type) {
+// addFields adds the values in a document, as they are named in the file, but not the fields to skip.
+func (a *showAnswer) addFields(path string, v reflect.Value, skip ...string) {
+	below := func(name string) string { return strings.TrimPrefix(path+"."+name, ".") }
+	switch value := v.Interface().(type) {
 	case []string:
-		a.addFrom(c, path, config.Listed(value))
+		a.add(path, config.Listed(value))
 		return
-	case policy.Attributes:
-		a.addFrom(c, path, value.Text())
-		return
-	case *classesDocument:
-		a.addFrom(c, path, value.text)
+	case interface{ Text() string }:
+		a.add(path, value.Text())
 		return
 	}
-	switch document.Kind() {
+	switch v.Kind() {
 	case reflect.Struct:
-		for field, value := range document.Fields() {
+		for field, value := range v.Fields() {
 			name, omits, _ := strings.Cut(field.Tag.Get("json"), ",")
-			if name != "" && (omits == "" || !value.IsZero()) {
-				a.addFields(c, path+"."+name, value)
+			if name != "" && !slices.Contains(skip, name) && (omits == "" || !value.IsZero()) {
+				a.addFields(below(name), value)
 			}
 		}
+	case reflect.Map:
+		names := v.MapKeys()
+		slices.SortFunc(names, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
+		for _, name := range names {
+			a.addFields(below(name.String()), v.MapIndex(name))
+		}
 	case reflect.Slice:
-		for i := range document.Len() {
-			a.addFields(c, fmt.Sprintf("%s[%d]", path, i), document.Index(i))
+		for i := range v.Len() {
+			a.addFields(fmt.Sprintf("%s[%d]", path, i), v.Index(i))
 		}
 	default:
-		above, name := path[:strings.LastIndexByte(path, '.')], path[strings.LastIndexByte(path, '.')+1:]
-		others := map[string][]string{"local_share": {"local_share"}, "limit": {above + ".burst", above + ".algorithm"}}[name]
-		a.addFrom(c, path, fmt.Sprint(document.Interface()), others...)
+		a.add(path, fmt.Sprint(v.Interface()))
 	}
+}
+
+// add adds a value with its origin: that of its path in the file, or of what it follows from, or the default.
+func (a *showAnswer) add(path, value string) {
+	origin := a.from[path]
+	above, name := path[:strings.LastIndexByte(path, '.')+1], path[strings.LastIndexByte(path, '.')+1:]
+	others := map[string][]string{"local_share": {"local_share"}, "limit": {above + "burst", above + "algorithm"},
+		"layouts": {above + "layout"}}[name]
+	for _, path := range append([]string{path}, others...) {
+		if at, said := a.c.Origin(path); said && origin == "" {
+			origin = at.String()
+		}
+	}
+	a.rows = append(a.rows, showRow{path, value, cmp.Or(origin, "default")})
 }
 
 // mappingDocument is a mapping of keys of another limiter.
@@ -290,32 +277,11 @@ func newMappingDocument(m *config.Mapping) mappingDocument {
 	return d
 }
 
-func (a *showAnswer) addContext(c *config.Config, x *config.Context) {
-	path := "contexts." + x.Name
-	a.addFrom(c, path+".store", redisserver.RedactURL(x.Store))
-	for _, field := range [][2]string{{"prefix", x.Prefix}, {"password_file", x.PasswordFile}, {"password_env", x.PasswordEnv}} {
-		if field[1] != "" {
-			a.addFrom(c, path+"."+field[0], field[1])
-		}
-	}
-	if len(x.Layouts) > 0 {
-		a.addFrom(c, path+".layout", strings.Join(x.Layouts, ", "))
-	}
-	a.addFrom(c, path+".read_only", fmt.Sprint(x.ReadOnly))
-	a.addFrom(c, path+".protected", fmt.Sprint(x.Protected))
-}
-
 // Document implements output.Answer.
 func (a *showAnswer) Document() any { return a.document }
 
 // Records implements output.Answer.
-func (a *showAnswer) Records() [][]string {
-	records := [][]string{{"setting", "value", "origin"}}
-	for _, row := range a.rows {
-		records = append(records, []string{row.name, row.value, row.origin})
-	}
-	return records
-}
+func (a *showAnswer) Records() [][]string { return output.Rows(a.rows) }
 
 // Print implements output.Answer.
 func (a *showAnswer) Print(p *output.Printer) {
@@ -325,9 +291,9 @@ func (a *showAnswer) Print(p *output.Printer) {
 	}
 	var rows [][]output.Cell
 	for _, row := range a.rows {
-		cells := []output.Cell{{Text: row.name}, {Text: row.value}}
+		cells := []output.Cell{{Text: row.Name}, {Text: row.Value}}
 		if a.origins {
-			cells = append(cells, output.Cell{Text: row.origin, Style: output.Faint})
+			cells = append(cells, output.Cell{Text: row.Origin, Style: output.Faint})
 		}
 		rows = append(rows, cells)
 	}
