@@ -2,7 +2,6 @@ package stepin
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -21,35 +20,29 @@ func (o *overrideSetOptions) concerned(ctx context.Context, runner *operation.Ru
 		Configured: plan.configured, Most: most}, &cli.Observer{Global: o.Globals})
 }
 
-// noteConcerned prints whom an override concerns, and what that does not know. A misspelt pattern must not look like
-// success.
+// noteConcerned prints whom an override concerns. A misspelt pattern must not look like success.
 func (o *overrideSetOptions) noteConcerned(ctx context.Context, plan *overridePlan, c *operation.Concerned, place string) {
-	denied := ""
-	if c.DeniedOf > 0 {
-		denied = fmt.Sprintf(", and %d of the %s denied in the last %s", c.Denied, output.Plural(c.DeniedOf, "key"),
-			store.FormatPeriod(operation.DeniedLately))
-	}
-	if c.Keys == 0 && c.Denied == 0 && !c.Cut && c.Incomplete == nil {
-		o.Note("nothing in use matches %s in %s yet%s; the override is for keys to come, too%s", plan.selection.Text, place, denied,
+	switch {
+	case c.Keys == 0 && !c.Cut && c.Incomplete == nil:
+		o.Note("nothing in use matches %s in %s yet; the override is for keys to come, too%s", plan.selection.Text, place,
 			o.UnknownClient(ctx, plan.Override.Subjects))
-		return
+	case c.Cut:
+		o.Note("%s concerns %s of the %s of about %s keys that were looked at in %s", plan.selection.Text,
+			output.Thousands(c.Keys), output.Thousands(c.Looked), output.Thousands(c.Total), place)
+	default:
+		o.Note("%s concerns %s in use in %s", plan.selection.Text, cli.CountOf(c.Keys, "key", "keys"), place)
 	}
-	o.Note("%s concerns %s in use%s in %s", plan.selection.Text, cli.CountOf(c.Keys, "key", "keys"), denied, place)
 	if len(c.Values) > 0 {
 		showShares(o.Globals, c.By, c.Values)
 	}
 	first := map[string]int64{} // other overrides that decide, and of how many keys
 	for i := range c.Limits {
-		if other := c.Limits[i].Then.Override; other != nil && other.ID != "" && other.ID != plan.Override.ID {
-			first[other.ID] += c.Limits[i].Keys
+		if id := decidedBy(&c.Limits[i].Then); id != "" && id != plan.Override.ID {
+			first[id] += c.Limits[i].Keys
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(first)) {
 		o.Note("override %s comes first, so this one changes nothing for %s", id, cli.CountOf(first[id], "key", "keys"))
-	}
-	if c.Cut {
-		o.Note("only %s of about %s keys were looked at in %s", output.Thousands(c.Looked), output.Thousands(c.Total),
-			store.FormatPeriod(o.Timeout))
 	}
 	if c.Incomplete != nil {
 		o.Note("warning: not all keys could be looked at: %s", cli.Message(c.Incomplete))
@@ -82,9 +75,7 @@ func decidedBy(r *operation.Rule) string {
 // concernedDocument is what an override would change, in JSON.
 type concernedDocument struct {
 	Keys     int64                    `json:"keys"`
-	Complete bool                     `json:"complete"`  // the scan saw all keys
-	Denied   int                      `json:"denied"`    // how many of the denied_of keys denied in the last 10 minutes
-	DeniedOf int                      `json:"denied_of"` // how many keys were denied
+	Complete bool                     `json:"complete"` // the scan saw all keys
 	Limits   []concernedLimitDocument `json:"limits"`
 }
 
@@ -102,8 +93,7 @@ func newConcernedDocument(c *operation.Concerned) *concernedDocument {
 	if c == nil {
 		return nil
 	}
-	d := &concernedDocument{Keys: c.Keys, Complete: c.Incomplete == nil && !c.Cut, Denied: c.Denied, DeniedOf: c.DeniedOf,
-		Limits: []concernedLimitDocument{}}
+	d := &concernedDocument{Keys: c.Keys, Complete: c.Incomplete == nil && !c.Cut, Limits: []concernedLimitDocument{}}
 	for i := range c.Limits {
 		l := &c.Limits[i]
 		d.Limits = append(d.Limits, concernedLimitDocument{l.Name, ruleText(&l.Now), ruleText(&l.Then), l.Keys, decidedBy(&l.Then)})

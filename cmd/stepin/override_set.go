@@ -17,7 +17,6 @@ import (
 	"github.com/limitctl/limitctl/internal/operation"
 	"github.com/limitctl/limitctl/internal/shell"
 	"github.com/limitctl/limitctl/internal/subjecttext"
-	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -42,11 +41,10 @@ policy that has them. --limit-name selects some of their limits.
 
 It ends after --for, at most 30 days, or at --until: 04:00 (the next one on this
 machine's clock), a date and time, or an instant such as 2026-11-22T04:00:00Z.
-It first shows what would apply to the keys in use, and asks. Without a terminal
-it needs --yes. In a protected context it asks for the context's name, or takes
-it from --confirm. It also counts the keys in use that it concerns, and those
-that were denied in the last 10 minutes. It looks at keys for at most --timeout.
-It writes to the audit log (see limitctl audit).`
+
+It first shows what would apply to the keys in use, looking for at most
+--timeout, and asks. Without a terminal it needs --yes, in a protected context
+the context's name, which --confirm gives. It writes to the audit log.`
 
 func newOverrideSetCmd(global *cli.Globals) *cobra.Command {
 	o := &overrideSetOptions{Globals: global}
@@ -429,16 +427,12 @@ func (o *overrideSetOptions) set(ctx context.Context, s *cli.Settings, plan *ove
 		p.Out = o.Env.Err
 		preview.Print(p)
 	}
-	same := inForceAlready(ctx, runner, &plan.Override)
 	set, err := runner.SetOverride(ctx, &plan.OverridePlan, &cli.Observer{Global: o.Globals})
 	if set == nil {
 		return err
 	}
 	answer.overrides = []*store.Override{set}
 	printErr := o.Print(answer)
-	if same != nil && !o.Quiet {
-		o.Note("it was in force already, %s; its end and its reason are new", cli.Ending(same, o.Env.Now()))
-	}
 	if answer.concerned == nil && !o.Quiet {
 		if concerned, _ := o.concerned(ctx, runner, plan, most); concerned != nil {
 			o.noteConcerned(ctx, plan, concerned, s.Place(where))
@@ -448,18 +442,6 @@ func (o *overrideSetOptions) set(ctx context.Context, s *cli.Settings, plan *ove
 		o.Note("end it sooner with: %s", cli.CommandHere(o.Globals, s, "override", "revoke", set.ID))
 	}
 	return errors.Join(err, printErr)
-}
-
-// inForceAlready returns the override that this one gives a new end and reason, or nil.
-func inForceAlready(ctx context.Context, runner *operation.Runner, wanted *store.Override) *store.Override {
-	inForce, _ := runner.Overrides(ctx) // only to print what changes
-	want, which, _ := admin.EncodeOverride(wanted)
-	for i := range inForce {
-		if text, n, _ := admin.EncodeOverride(&inForce[i]); text[:n] == want[:which] {
-			return &inForce[i]
-		}
-	}
-	return nil
 }
 
 // isAddress reports whether a text is an address, however it is written.

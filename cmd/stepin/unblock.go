@@ -9,16 +9,14 @@ import (
 
 // NewUnblockCmd makes limitctl unblock.
 func NewUnblockCmd(global *cli.Globals) *cobra.Command {
-	o := &overrideRevokeOptions{Globals: global, whomOptions: whomOptions{Globals: global}}
+	o := &overrideRevokeOptions{Globals: global}
 	cmd := &cobra.Command{
 		Use:   "unblock PATTERN | --policy POLICY [ATTRIBUTE=VALUE...]",
 		Short: "End the blocks of a pattern now",
 		Long: `Unblock revokes all blocks that were set for exactly these keys: for PATTERN, or
-for the attributes that "limitctl override list" shows as their subject, or with
---policy for the attributes of that policy. --limit-name keeps the blocks of
-other limits; it is written as in "limitctl block" or as the list shows it.
-Unblock keeps other overrides, and blocks of other patterns that match the same
-subjects. If there is no such block, the exit code is 1.`,
+with --policy for these attributes of the policy. --limit-name keeps the blocks
+of other limits. Other overrides and blocks of other patterns stay. If there is
+no such block, the exit code is 1.`,
 		Example: `  limitctl unblock ip:203.0.113.9
   limitctl unblock 'tenant:acme:*' --yes
   limitctl unblock --policy login ip=203.0.113.9 --yes`,
@@ -26,14 +24,10 @@ subjects. If there is no such block, the exit code is 1.`,
 			if len(args) == 0 && o.policy == "" {
 				return cli.Usagef("unblock takes one PATTERN, that of the block; `limitctl override list` shows them")
 			}
-			return nil
+			return (&overrideSetOptions{exact: o.exact, policy: o.policy, limitName: o.limitName}).arguments(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			of, err := o.whomOptions.parse(cmd.Context(), args)
-			if err != nil {
-				return err
-			}
-			return o.revokeOf(cmd.Context(), of, "unblock", "block",
+			return o.revokeOf(cmd.Context(), args, "unblock", "block",
 				func(override *store.Override) bool { return override.Effect == store.OverrideBlock })
 		},
 		ValidArgsFunction: cli.Offers(global).Attributes,

@@ -31,9 +31,6 @@ type Concerned struct {
 	Incomplete    error
 	Cut           bool
 	Looked, Total int64
-	// Denied is how many keys of those that were denied lately the override is about, and DeniedOf how many
-	// these are, as far as they are known. See [DeniedLately].
-	Denied, DeniedOf int
 }
 
 // ConcernedLimit is what applies to some keys of a limit now, and what would then.
@@ -63,8 +60,7 @@ type PreviewPlan struct {
 	Most time.Duration
 }
 
-// PreviewOverride finds out what an override would change. It changes nothing. If no key can be looked at, it returns the error
-// beside who was denied.
+// PreviewOverride finds out what an override would change. It changes nothing. If no key can be looked at, it returns the error.
 func (r *Runner) PreviewOverride(ctx context.Context, plan *PreviewPlan, observer Observer) (*Concerned, error) {
 	inForce, err := r.Overrides(ctx)
 	if err != nil && !errors.Is(err, store.ErrForeign) {
@@ -81,7 +77,6 @@ func (r *Runner) PreviewOverride(ctx context.Context, plan *PreviewPlan, observe
 		by:         openIn(candidate.Subjects),
 		values:     map[string]int{},
 	}
-	p.countDenied(ctx, r)
 	looking := ctx
 	if plan.Most > 0 {
 		var cancel context.CancelFunc
@@ -95,7 +90,7 @@ func (r *Runner) PreviewOverride(ctx context.Context, plan *PreviewPlan, observe
 		p.Cut = true
 	case err != nil && (ctx.Err() != nil || found.Looked == 0):
 		p.Incomplete = found.WithProgress(err)
-		return &p.Concerned, p.Incomplete
+		return nil, p.Incomplete
 	default:
 		p.Incomplete = found.WithProgress(err)
 	}
@@ -109,23 +104,6 @@ func (r *Runner) PreviewOverride(ctx context.Context, plan *PreviewPlan, observe
 		return cmp.Or(cmp.Compare(b.Keys, a.Keys), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Then.Limit.Count, b.Then.Limit.Count))
 	})
 	return &p.Concerned, nil
-}
-
-// countDenied counts the keys that were denied lately. A store that cannot say so has none.
-func (p *preview) countDenied(ctx context.Context, r *Runner) {
-	table, has := admin.TablesOf(r.Store)
-	if !has {
-		return
-	}
-	ctx, cancel := store.BudgetContext(ctx, r.Timeout)
-	defer cancel()
-	denials, _ := table.Denials(ctx, DeniedLately) // an incomplete answer has those of the other masters
-	p.DeniedOf = len(denials.Rows)
-	for i := range denials.Rows {
-		if p.candidate.Matches(denials.Rows[i].Key) {
-			p.Denied++
-		}
-	}
 }
 
 // preview counts the keys that a scan finds.
