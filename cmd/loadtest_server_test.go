@@ -191,7 +191,7 @@ func TestAnErrorInALoadTestLeavesNothingInTheStore(t *testing.T) {
 	}
 	server.Do("CONFIG", "SET", "maxmemory", bytes+1<<20) // room for the connections, and for some of the keys
 	document := loadtest(t, exitNo, "--store", "redis://"+server.Addr, "--limit", "sliding-log:100/1h", "--workers", "8",
-		"--keys", "10000", "--distribution", "sequential", "--requests", "10000", "--duration", "10m", "--threshold", "errors==0",
+		"--keys", "10000", "--requests", "20000", "--duration", "10m", "--threshold", "errors==0",
 		"--timeout", patience.String())
 	if r := &document.Runs[0]; r.Errors == 0 || r.Allowed == 0 || len(r.ErrorTexts) != 1 ||
 		!strings.Contains(r.ErrorTexts[0].Text, "memory") {

@@ -51,7 +51,7 @@ func (o *loadOptions) addFlags(cmd *cobra.Command) {
 	cli.DecimalFlag(flags, &o.rate, "rate", "r",
 		fmt.Sprintf("`N` requests a second in total, on schedule (default from %d to %d, so that a limit is reached, unless "+
 			"--workers alone is given)", defaultRate, mostChosenRate))
-	flags.StringVar(&o.arrivals, "arrivals", "uniform", "`HOW` requests arrive: uniform, poisson, or bursts:N/INTERVAL")
+	flags.StringVar(&o.arrivals, "arrivals", "uniform", "`HOW` requests arrive: uniform or poisson")
 	flags.StringVar(&o.stages, "stages", "",
 		"`DURATION:RATE,...`: go evenly from the rate before, 0 at first, to each rate, such as 10s:1000,30s:5000,10s:0")
 	cli.NumberFlag(flags, &o.workers, "workers", "w", defaultWorkers,
@@ -63,14 +63,15 @@ func (o *loadOptions) addFlags(cmd *cobra.Command) {
 		"audit the requests of the first `DURATION`, but do not count or time them")
 	cli.NumberFlag(flags, &o.keys, "keys", "k", 1, "`N` subjects ask")
 	flags.StringVar(&o.distribution, "distribution", "uniform",
-		"`HOW` often each subject asks: uniform, zipf:S, hot:SHARE/N (such as hot:90%/3) or sequential")
+		"`HOW` often each subject asks: uniform or zipf:S, such as zipf:1.1")
 	flags.StringVar(&o.cost, "cost", "1", "`UNITS` a request takes: a number, or uniform:1-100; or tokens=UNITS of the limits of a "+
 		"policy whose cost is tokens")
 	flags.StringVar(&o.scenario, "scenario", "", "send a `PATTERN` that breaks naive limiters: "+scenarioNames())
 	cli.NumberFlag(flags, &o.seed, "seed", "", 1, "`NUMBER` that starts all random choices; the same number gives the same requests")
 	open := cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace // a value can continue
-	cmd.RegisterFlagCompletionFunc("arrivals", cobra.FixedCompletions([]string{"uniform", "poisson", "bursts:"}, open))
-	cmd.RegisterFlagCompletionFunc("distribution", cobra.FixedCompletions([]string{"uniform", "zipf:", "hot:", "sequential"}, open))
+	cmd.RegisterFlagCompletionFunc("arrivals",
+		cobra.FixedCompletions([]string{"uniform", "poisson"}, cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("distribution", cobra.FixedCompletions([]string{"uniform", "zipf:"}, open))
 	cmd.RegisterFlagCompletionFunc("scenario",
 		cobra.FixedCompletions(strings.Split(scenarioNames(), ", "), cobra.ShellCompDirectiveNoFileComp))
 	for _, flag := range []string{"rate", "stages", "workers", "duration", "requests", "warmup", "keys", "cost", "seed"} {
@@ -168,7 +169,7 @@ func (o *loadOptions) checkBounds(given func(flag string) bool) error {
 	return nil
 }
 
-// schedule returns the flag with the times of requests: "arrivals" for bursts, "" if there is none.
+// schedule returns the flag with the times of requests, "" if there is none.
 func (o *loadOptions) schedule(given func(flag string) bool) (flag string, err error) {
 	for _, other := range []string{"rate", "stages", "scenario"} {
 		switch {
@@ -179,17 +180,9 @@ func (o *loadOptions) schedule(given func(flag string) bool) (flag string, err e
 			flag = other
 		}
 	}
-	switch how, _, _ := strings.Cut(o.arrivals, ":"); {
-	case how == "bursts":
-		if _, _, err := parseBursts(o.arrivals); err != nil {
-			return "", err
-		}
-		if flag != "" {
-			return "", cli.Usagef("--arrivals %s and --%s both say when requests are sent; give one of them", o.arrivals, flag)
-		}
-		return "arrivals", nil
+	switch {
 	case o.arrivals != "uniform" && o.arrivals != "poisson":
-		return "", cli.Usagef("--arrivals %q is unknown; it is uniform, poisson or bursts:N/INTERVAL", o.arrivals)
+		return "", cli.Usagef("--arrivals %q is unknown; it is uniform or poisson", o.arrivals)
 	case given("arrivals") && flag == "scenario":
 		return "", cli.Usagef("--arrivals and --scenario both say when requests are sent; give one of them")
 	}
@@ -199,9 +192,7 @@ func (o *loadOptions) schedule(given func(flag string) bool) (flag string, err e
 // addSchedule sets the times of requests of a load without a scenario.
 func (o *loadOptions) addSchedule(load *experiment.Load, schedule string, given func(flag string) bool) (err error) {
 	load.Poisson = o.arrivals == "poisson"
-	words := ""
-	switch {
-	case schedule == "stages":
+	if schedule == "stages" {
 		if load.Stages, err = parseStages(o.stages); err != nil {
 			return err
 		}
@@ -209,31 +200,24 @@ func (o *loadOptions) addSchedule(load *experiment.Load, schedule string, given 
 			load.Stages = loadgen.Cut(load.Stages, o.duration)
 			load.Duration = loadgen.Length(load.Stages)
 		}
-		load.Rate, words = loadgen.Total(load.Stages)/loadgen.Length(load.Stages).Seconds(), "stages "+o.stages
-		load.Words = o.words(words, given)
+		load.Rate = loadgen.Total(load.Stages) / loadgen.Length(load.Stages).Seconds()
+		load.Words = o.words("stages "+o.stages, given)
 		return nil
 	}
 	if !given("duration") {
 		load.Duration = defaultDuration
 	}
-	switch {
-	case schedule == "arrivals":
-		load.Burst, load.Interval, _ = parseBursts(o.arrivals) // an error would have ended parse
-		load.Rate = float64(load.Burst) / load.Interval.Seconds()
-		words = fmt.Sprintf("bursts of %d every %s", load.Burst, store.FormatPeriod(load.Interval))
-	case schedule == "" && given("workers"):
+	if schedule == "" && given("workers") {
 		if given("arrivals") {
 			return cli.Usagef("--arrivals %s needs a rate, and --workers alone has none; add --rate N", o.arrivals)
 		}
-		words = "closed loop of " + output.Plural(o.workers, "worker")
-	default:
-		if load.Rate = o.rate; schedule == "" {
-			load.Rate, o.choosesRate = defaultRate, true
-		}
-		o.sendEvenly(load, given)
+		load.Words = o.words("closed loop of "+output.Plural(o.workers, "worker"), given)
 		return nil
 	}
-	load.Words = o.words(words, given)
+	if load.Rate = o.rate; schedule == "" {
+		load.Rate, o.choosesRate = defaultRate, true
+	}
+	o.sendEvenly(load, given)
 	return nil
 }
 
@@ -283,17 +267,6 @@ func (o *loadOptions) words(schedule string, given func(flag string) bool) strin
 	return text
 }
 
-// parseBursts reads "bursts:100/1s".
-func parseBursts(text string) (size int, interval time.Duration, err error) {
-	n, every, found := strings.Cut(strings.TrimPrefix(text, "bursts:"), "/")
-	units, err := store.ParseNumber("N", n, 1, maxRate)
-	interval, intervalErr := store.ParsePeriod(every)
-	if !found || err != nil || intervalErr != nil || interval <= 0 {
-		return 0, 0, cli.Usagef("--arrivals %q does not describe bursts; write bursts:N/INTERVAL, such as bursts:100/1s", text)
-	}
-	return int(units), interval, nil
-}
-
 // parseStages reads "10s:1000,30s:5000".
 func parseStages(text string) ([]loadgen.Stage, error) {
 	var durations []time.Duration
@@ -329,34 +302,20 @@ func parseCosts(text string) (loadgen.Costs, error) {
 	return loadgen.Costs{Least: low, Most: high}, nil
 }
 
-// parseDistribution reads "uniform", "sequential", "zipf:1.1" or "hot:90%/3".
+// parseDistribution reads "uniform" or "zipf:1.1".
 func parseDistribution(text string, subjects int) (d loadgen.Distribution, err error) {
 	n := uint32(subjects)
 	how, rest, _ := strings.Cut(text, ":")
 	switch {
 	case text == "uniform":
 		return loadgen.Evenly(n), nil
-	case text == "sequential":
-		return loadgen.Sequential(n), nil
 	case how == "zipf":
 		if s, ok := parseDecimal(rest); ok && s > 0 && s <= 10 {
 			return loadgen.Zipf(n, s), nil
 		}
 		return d, cli.Usagef("--distribution %q needs a number S above 0 and at most 10; write zipf:S, such as zipf:1.1", text)
-	case how == "hot":
-		share, few, found := strings.Cut(rest, "/")
-		part, _, ok := cli.ParseShare(share)
-		hot, err := store.ParseNumber("N", few, 1, store.MaxCount)
-		if !found || !ok || err != nil || !(part > 0 && part <= 1) {
-			return d, cli.Usagef("--distribution %q needs a share and a number of keys; write hot:SHARE/N, "+
-				"such as hot:90%%/3 for three keys that get nine tenths", text)
-		}
-		if hot > int64(subjects) {
-			return d, cli.Usagef("--distribution %s has more hot keys than the %d there are; raise --keys", text, subjects)
-		}
-		return loadgen.Hot(n, uint32(hot), part), nil
 	}
-	return d, cli.Usagef("--distribution %q is unknown; it is uniform, zipf:S, hot:SHARE/N or sequential", text)
+	return d, cli.Usagef("--distribution %q is unknown; it is uniform or zipf:S", text)
 }
 
 // parseDecimal reads a number such as 0.5, 200 or 2k.

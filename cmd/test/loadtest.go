@@ -31,7 +31,6 @@ type loadtestOptions struct {
 	errorsFlag
 	policyName     string
 	implementation string
-	abortOnFail    bool
 	keep           bool
 	url            string // of an endpoint; empty for a store
 }
@@ -94,8 +93,6 @@ no decision; if the verdict is inconclusive for another reason, 0, and 1 with
 	flags.StringVar(&o.implementation, "implementation", experiment.Script,
 		"`NAME` of how to decide in Redis: script, or naive (several commands, to see what an audit finds)")
 	cli.GroupFlags(cmd, endpointTitle, o.endpointFlags.addFlags)
-	flags.BoolVar(&o.abortOnFail, "abort-on-fail", false,
-		"end the run as soon as a threshold cannot be met any more")
 	flags.BoolVar(&o.keep, "keep", false, "keep the run's keys in the store, to look at them")
 	cmd.RegisterFlagCompletionFunc("policy", cli.Offers(global).Policies)
 	cmd.RegisterFlagCompletionFunc("implementation",
@@ -129,11 +126,6 @@ func (o *loadtestOptions) parse(cmd *cobra.Command, args []string) (plan *loadte
 	}
 	if plan.mayFail, err = o.errorsFlag.parse(); err != nil {
 		return nil, err
-	}
-	if o.abortOnFail {
-		if plan.AbortOn = plan.promises; len(plan.AbortOn) == 0 {
-			return nil, cli.Usagef("--abort-on-fail needs a --threshold")
-		}
 	}
 	plan.Candidates, err = o.candidates(cmd, args)
 	if err != nil {

@@ -29,7 +29,6 @@ type probeOptions struct {
 	requests int
 	maxTime  time.Duration
 	workers  int
-	require  []string
 	strict   bool
 	same     []string
 }
@@ -71,15 +70,15 @@ who asks. Probe uses subjects that nobody has used before, and never exceeds
 
 The verdict is pass only if probe saw the endpoint enforce its limit and saw or
 read something of its period, and no check failed. If nothing failed and too
-little was seen, it is inconclusive. So it is if a check that --require or
---strict demands was not seen.
+little was seen, it is inconclusive. So it is with --strict if a check was not
+seen for which there is something to test.
 
 Exit codes: 0 pass, or something was seen; 1 a check failed, the verdict is
 inconclusive, or nothing was seen; 2 the command line is wrong; 3 the endpoint
 cannot be reached, or answered nothing; 130 interrupted.`,
 		Example: `  limitctl probe 'http://127.0.0.1:8080/?user={subject}'
   limitctl probe http://127.0.0.1:8080/ -H 'X-Api-Key: {subject}' --limit 100/1m
-  limitctl probe 'http://127.0.0.1:8080/?user={subject}' --limit 10/1s --require recovery
+  limitctl probe 'http://127.0.0.1:8080/?user={subject}' --limit 10/1s --strict
   limitctl probe http://127.0.0.1:8080/ --requests 300 --max-time 2m -o json
   limitctl probe http://127.0.0.1:8080/ --limit 10/1s --junit probe.xml --markdown probe.md`,
 		Args: exactlyOneURL("probe"),
@@ -97,7 +96,6 @@ cannot be reached, or answered nothing; 130 interrupted.`,
 	cli.NumberFlag(flags, &o.requests, "requests", "n", 0, "send at most `N` requests (default 100, and 3000 with --limit)")
 	cli.DurationFlag(flags, &o.maxTime, "max-time", "", 0, "run for at most `DURATION` (default 30s, and 10m with --limit)")
 	cli.NumberFlag(flags, &o.workers, "workers", "", probeWorkers, "send up to `N` requests at once, to reach a high limit")
-	flags.StringSliceVar(&o.require, "require", nil, "pass only if these `CHECKS` pass, with commas between")
 	flags.StringArrayVar(&o.same, "same", nil, "`WAY` to ask as the same client: 'path=/Login,/login/' or "+
 		"'header=NAME: {v}' with a new address for {v} (repeatable)")
 	flags.StringVar(&o.request.DeniedHeader, "denied-header", "",
@@ -108,7 +106,6 @@ cannot be reached, or answered nothing; 130 interrupted.`,
 	for _, flag := range []string{"limit", "requests", "max-time", "workers", "same", "denied-header"} {
 		cmd.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions)
 	}
-	cmd.RegisterFlagCompletionFunc("require", cobra.FixedCompletions(probe.CheckNames(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
@@ -229,13 +226,10 @@ func (o *probeOptions) checkedBy(cmd *cobra.Command, url string, limit *store.Li
 func (o *probeOptions) config(cmd *cobra.Command) (*probe.Config, error) {
 	given := cmd.Flags().Changed
 	looks := !given("limit")
-	for _, flag := range []string{"require", "strict", "same", "junit", "markdown"} {
+	for _, flag := range []string{"strict", "same", "junit", "markdown"} {
 		if looks && given(flag) {
 			return nil, cli.Usagef("--%s is about checks; give the --limit to check as well", flag)
 		}
-	}
-	if len(o.require) == 0 && given("require") {
-		return nil, cli.Usagef("--require is empty; the checks are %s", strings.Join(probe.CheckNames(), ", "))
 	}
 	if !given("requests") {
 		o.requests = map[bool]int{false: probeRequests, true: lookRequests}[looks]
@@ -244,13 +238,7 @@ func (o *probeOptions) config(cmd *cobra.Command) (*probe.Config, error) {
 		o.maxTime = map[bool]time.Duration{false: probeTime, true: lookTime}[looks]
 	}
 	config := &probe.Config{Quota: o.requests, MaxTime: o.maxTime, Timeout: o.Timeout, Workers: o.workers, DeniedStatus: o.denied[0],
-		DeniedHeader: o.request.DeniedHeader,
-		Require:      o.require, Strict: o.strict}
-	for _, name := range o.require {
-		if !slices.Contains(probe.CheckNames(), name) {
-			return nil, cli.Usagef("--require %q is not a check; the checks are %s", name, strings.Join(probe.CheckNames(), ", "))
-		}
-	}
+		DeniedHeader: o.request.DeniedHeader, Strict: o.strict}
 	switch {
 	case o.requests < 1:
 		return nil, cli.Usagef("--requests %d is not a number of requests; give 1 or more", o.requests)

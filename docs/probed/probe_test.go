@@ -31,7 +31,7 @@ var expectations = []expected{
 	{"node", startNode, "/draft-8", "fixed-window:10/1s", "fixed-window:10/1s,from=first", 429, "draft-8", nil},
 	{"node", startNode, "/draft-7", "fixed-window:10/1s", "fixed-window:10/1s,from=first", 429, "draft-7", nil},
 	{"node", startNode, "/draft-6", "fixed-window:10/1s", "fixed-window:10/1s,from=first", 429, "draft-6", nil},
-	{"node", startNode, "/legacy", "fixed-window:10/1s", "fixed-window:10/1s,from=first", 429, "x-ratelimit-unix", nil},
+	{"node", startNode, "/legacy", "fixed-window:10/1s", "fixed-window:10/1s,from=first", 429, "x-ratelimit", nil},
 }
 
 // document is the output of limitctl probe, with a limit or without.

@@ -12,17 +12,14 @@ import (
 
 // Load says which requests a load test sends.
 //
-// When they are sent is said by one of Stages, Burst and Scenario. Without any of
+// When they are sent is said by Stages or a Scenario. Without any of
 // them the load is a closed loop: each worker sends a request when its last one is
 // answered.
 type Load struct {
 	// Stages are rates of arrival over time. Arrivals are evenly spaced, or random if
 	// Poisson is set.
-	Stages  []loadgen.Stage
-	Poisson bool
-	// Burst requests arrive at once, every Interval.
-	Burst    int
-	Interval time.Duration
+	Stages   []loadgen.Stage
+	Poisson  bool
 	Scenario *loadgen.Scenario
 
 	// Subjects is how many subjects ask.
@@ -51,7 +48,7 @@ type Load struct {
 
 // IsClosed reports whether the load is a closed loop.
 func (l *Load) IsClosed() bool {
-	return len(l.Stages) == 0 && l.Burst == 0 && l.Scenario == nil
+	return len(l.Stages) == 0 && l.Scenario == nil
 }
 
 // Arrivals returns the requests of one run. It is nil for a closed loop.
@@ -61,8 +58,6 @@ func (l *Load) Arrivals(setting loadgen.Setting) loadgen.Load {
 		return nil
 	case l.Scenario != nil:
 		return l.Scenario.Load(setting)
-	case l.Burst > 0:
-		return loadgen.NewLoad(loadgen.Bursts(l.Burst, l.Interval, l.Duration), l.Mix, l.Seed)
 	case l.Poisson:
 		return loadgen.NewLoad(loadgen.Poisson(l.Stages, l.Seed), l.Mix, l.Seed)
 	}

@@ -13,12 +13,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/loadgen"
 )
 
-const (
-	// lateAfter is the latency from which on an answer counts as late.
-	lateAfter = 10 * time.Millisecond
-	// abortGrace is how long a run goes on before a missed promise may end it.
-	abortGrace = time.Second
-)
+// lateAfter is the latency from which on an answer counts as late.
+const lateAfter = 10 * time.Millisecond
 
 // LoadTest is the plan of a load test.
 type LoadTest struct {
@@ -30,9 +26,6 @@ type LoadTest struct {
 	Open func() (Target, error)
 	// Timeout is how long an answer is waited for.
 	Timeout time.Duration
-	// AbortOn are promises that end a run as soon as one is missed for good: the rest
-	// of the run could not keep it any more.
-	AbortOn []report.Expression
 	// Endpoint is for a target that is an endpoint; nil for a store.
 	Endpoint *EndpointPlan
 	// Keep leaves the keys of the runs where they are.
@@ -185,7 +178,10 @@ func (r *loadRun) drive(ctx context.Context, target Target, clock Clock, l *work
 		Workers: r.Load.Workers, Duration: r.end(l), Requests: r.Load.Requests, Warmup: r.Load.Warmup,
 		Timeout: r.Timeout, LateAfter: lateAfter, Skew: clock.Skew, Divided: target.Describe().Divided, Intervals: r.intervals(),
 	}
-	r.follow(l, &config)
+	// Progress is found out no more often than somebody wants to know it: that looks at every key.
+	if config.ProgressEvery = r.observer.Begin(r.candidate); config.ProgressEvery > 0 {
+		config.Progress = func(soFar *loadgen.Result) { r.observer.Progress(soFar, l.duration) }
+	}
 	result := loadgen.Run(ctx, config)
 	r.observer.End()
 	run := r.report(result, target.Describe(), l)
@@ -213,26 +209,4 @@ func (r *loadRun) end(l *workload) time.Duration {
 		end = min(end, r.Load.Duration)
 	}
 	return end
-}
-
-// follow makes the run tell how far it is, if somebody wants to know, and no more often: finding that out looks at every key.
-func (r *loadRun) follow(l *workload, config *loadgen.Config) {
-	config.ProgressEvery = r.observer.Begin(r.candidate)
-	wanted := config.ProgressEvery > 0
-	if len(r.AbortOn) > 0 {
-		config.ProgressEvery = loadgen.ProgressEvery
-	} else if !wanted {
-		return
-	}
-	config.Progress = func(soFar *loadgen.Result) bool {
-		if wanted {
-			r.observer.Progress(soFar, l.duration)
-		}
-		return soFar.DurationMS < (abortGrace+r.Load.Warmup).Milliseconds() || !r.lost(soFar)
-	}
-}
-
-// lost reports whether a promise is missed for good, for any rest of the run.
-func (r *loadRun) lost(soFar *loadgen.Result) bool {
-	return report.Lost(r.AbortOn, &report.Run{Result: *soFar})
 }

@@ -25,12 +25,6 @@ const (
 	checkRecovery     = "recovery"
 )
 
-// CheckNames returns the names of all checks, in the order in which they are printed.
-func CheckNames() []string {
-	return []string{checkAdmitted, checkDenialStatus, checkRetryAfter, checkHeaders, checkSubjects, checkSameClient,
-		checkRecovery}
-}
-
 // Run checks whether the endpoint keeps the limit of the configuration. After an error the result has what was seen until
 // then; it is never nil. A used-up quota is no error.
 func Run(ctx context.Context, config *Config) (*Result, error) {
@@ -88,8 +82,7 @@ func (v *verification) result() *Result {
 	r.Checks = []Check{e.admitted(), e.denialStatus(), e.retryAfter(), headers, e.subjects(), e.sameClient(),
 		e.recovery()}
 	for _, c := range r.Checks {
-		isRequired := c.Required || slices.Contains(v.config.Require, c.Name) || v.config.Strict && !c.Moot
-		if c.Verdict == Unknown && isRequired {
+		if c.Verdict == Unknown && (c.Required || v.config.Strict && !c.Moot) {
 			r.Missing = append(r.Missing, c.Name)
 		}
 	}

@@ -18,9 +18,7 @@ const mostFindings = 4
 
 // dialectOrder orders the dialects: the first is the one that clients should read.
 var dialectOrder = []string{
-	headers.DialectDraft8, headers.DialectDraft7, headers.DialectDraft6, headers.DialectKong, headers.DialectGitHub,
-	headers.DialectEnvoy, headers.DialectAPISIX, headers.DialectSpring,
-	headers.DialectXUnix, headers.DialectX, headers.DialectRLS,
+	headers.DialectDraft8, headers.DialectDraft7, headers.DialectDraft6, headers.DialectX, headers.DialectRLS,
 }
 
 // headers checks the fields about limits, without Retry-After. dialects are those that were seen.
@@ -62,25 +60,11 @@ func (e *proof) headers() (c Check, dialects []string) {
 	return c, dialects
 }
 
-// dialectsOf returns the dialects of readings, in order. X-RateLimit without a reset is no dialect of its own beside one with
-// a unix time.
+// dialectsOf returns the dialects of readings, in order.
 func dialectsOf(readings []*headers.Reading) (seen []string) {
-	isUnix := func(f headers.Family) bool {
-		return f.Dialect == headers.DialectXUnix || f.Dialect == headers.DialectGitHub
-	}
-	unix := ""
-	for _, r := range readings {
-		if i := slices.IndexFunc(r.Families, isUnix); i >= 0 {
-			unix = r.Families[i].Dialect
-		}
-	}
 	for _, r := range readings {
 		for i := range r.Families {
-			f := &r.Families[i]
-			if unix != "" && f.Dialect == headers.DialectX && !f.Limits[0].HasReset {
-				f.Dialect = unix
-			}
-			if !slices.Contains(seen, f.Dialect) {
+			if f := &r.Families[i]; !slices.Contains(seen, f.Dialect) {
 				seen = append(seen, f.Dialect)
 			}
 		}

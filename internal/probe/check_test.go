@@ -20,9 +20,9 @@ var testLimits = []string{
 }
 
 var testDialects = []string{
-	headers.DialectDraft8, headers.DialectDraft7, headers.DialectDraft6, "express-6", headers.DialectKong, headers.DialectX,
-	headers.DialectXUnix, headers.DialectGitHub, headers.DialectAPISIX,
-	headers.DialectEnvoy, "envoy-unix", "laravel", "limitctl", "date", "none",
+	headers.DialectDraft8, headers.DialectDraft7, headers.DialectDraft6, "express-6", "kong", headers.DialectX,
+	"x-unix", "github", "apisix",
+	"envoy", "envoy-unix", "laravel", "limitctl", "date", "none",
 }
 
 // What keeps its limit and tells the truth fails no check, whichever of two meanings a reset has, and if clocks differ.
@@ -58,7 +58,7 @@ func TestHonestServicesFailNoCheck(t *testing.T) {
 // Fields of one dialect that have a reset on denials only, as Laravel's have, are not told as two dialects.
 func TestADialectWhoseResetIsOnDenialsOnly(t *testing.T) {
 	s, _ := newServed(t, "fixed-window:10/10s", "laravel", 1)
-	if r := hold(t, s, "fixed-window:10/10s"); !slices.Equal(r.Dialects, []string{headers.DialectXUnix}) {
+	if r := hold(t, s, "fixed-window:10/10s"); !slices.Equal(r.Dialects, []string{headers.DialectX}) {
 		t.Errorf("%v", r.Dialects)
 	}
 }
@@ -107,7 +107,7 @@ func TestLiesAreCaught(t *testing.T) {
 		{"remaining is one too many", "sliding-log:10/10s", headers.DialectX, func(s *server, _ *ours) {
 			s.lie = set("X-RateLimit-Remaining", func(d *store.Decision, _ time.Time) int64 { return d.Remaining + 1 })
 		}, "", checkHeaders, "1 too many"},
-		{"a reset that is long past", "fixed-window:10/10s", headers.DialectXUnix, func(s *server, _ *ours) {
+		{"a reset that is long past", "fixed-window:10/10s", "x-unix", func(s *server, _ *ours) {
 			s.lie = set("X-RateLimit-Reset", func(_ *store.Decision, now time.Time) int64 { return now.Unix() - 15 })
 		}, "", checkHeaders, "in the past, and nothing is back before its answer, also if the clocks differ by 3s"},
 		{"a date that is long past", "fixed-window:10/10s", "date", func(s *server, _ *ours) {

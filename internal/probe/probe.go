@@ -31,8 +31,6 @@ type Config struct {
 	DeniedStatus int
 	// DeniedHeader, if not empty, is the field that makes an answer of any status a denial.
 	DeniedHeader string
-	// Require are the names of checks that must pass; see [CheckNames].
-	Require []string
 	// Strict requires every check for which there is something to test.
 	Strict bool
 	// Step is called when something begins that takes a while: what it is, and the longest time that it takes. It may be nil.

@@ -112,7 +112,7 @@ func (s *server) tell(h http.Header, dialect string, limit *store.Limit, d *stor
 	case "express-6":
 		h.Set("RateLimit-Policy", fmt.Sprintf("%d;w=%d", count, window))
 		three("RateLimit-", strconv.FormatInt(count, 10), resetSeconds)
-	case headers.DialectKong:
+	case "kong":
 		three("RateLimit-", strconv.FormatInt(limit.Count, 10), resetSeconds)
 		if limit.Period == time.Minute {
 			h.Set("X-RateLimit-Limit-Minute", strconv.FormatInt(limit.Count, 10))
@@ -120,14 +120,14 @@ func (s *server) tell(h http.Header, dialect string, limit *store.Limit, d *stor
 		}
 	case headers.DialectX:
 		three("X-RateLimit-", capacity, resetSeconds)
-	case headers.DialectXUnix:
+	case "x-unix":
 		three("X-RateLimit-", capacity, unix)
-	case headers.DialectGitHub:
+	case "github":
 		three("X-RateLimit-", capacity, unix)
 		h.Set("X-RateLimit-Used", strconv.FormatInt(d.Used, 10))
-	case headers.DialectAPISIX:
+	case "apisix":
 		three("X-RateLimit-", capacity, fmt.Sprintf("%.2f", reset.Seconds()))
-	case headers.DialectEnvoy:
+	case "envoy":
 		three("X-RateLimit-", fmt.Sprintf(`%d, %d;w=%d;name="x"`, count, count, window), resetSeconds)
 	case "envoy-unix":
 		three("X-RateLimit-", fmt.Sprintf("%d, %d;w=%d", count, count, window), unix)
@@ -138,7 +138,7 @@ func (s *server) tell(h http.Header, dialect string, limit *store.Limit, d *stor
 		}
 	case "limitctl":
 		s.tell(h, headers.DialectDraft8, limit, d, now)
-		s.tell(h, headers.DialectXUnix, limit, d, now)
+		s.tell(h, "x-unix", limit, d, now)
 	case "date":
 		h.Set("Date", now.UTC().Format(http.TimeFormat))
 		if !d.Allowed {

@@ -3,7 +3,6 @@ package report
 import (
 	"fmt"
 	"math/big"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -109,18 +108,6 @@ func ratOf(f float64, known bool) *big.Rat {
 	return r
 }
 
-// Lost reports whether one of the promises is broken by the figures of a run under way,
-// and stays broken however the run goes on. It is quick enough to be asked often.
-func Lost(promises []Expression, r *Run) bool {
-	return slices.ContainsFunc(promises, func(e Expression) bool {
-		if !e.isBound() || r.GeneratorLimited && e.metric.ofMachine && !e.isMissedInService(r) {
-			return false
-		}
-		value := e.value(r)
-		return value != nil && !e.compare(value)
-	})
-}
-
 // compare reports whether a value keeps the promise.
 func (e Expression) compare(value *big.Rat) bool {
 	order := value.Cmp(e.bound)
@@ -199,8 +186,7 @@ func (e Expression) isMissedInService(r *Run) bool {
 	return served != nil && !e.compare(served)
 }
 
-// isBound reports whether the promise says how much there may be at most. Once it is
-// broken it is taken to stay broken, since most figures only grow.
+// isBound reports whether the promise says how much there may be at most.
 func (e Expression) isBound() bool {
 	return e.operator == "<" || e.operator == "<=" || e.operator == "==" && e.bound.Sign() == 0
 }

@@ -178,9 +178,6 @@ func TestPromisesWhenTheGeneratorWasTheLimit(t *testing.T) {
 		if got != want || d.Failed(true, false) != (want == "missed") {
 			t.Errorf("%s: %s, want %s: %+v", text, got, want, d.Thresholds)
 		}
-		if lost := Lost([]Expression{parsed(t, text)}, &run); lost != (want == "missed") {
-			t.Errorf("%s: the run is lost: %t", text, lost)
-		}
 	}
 }
 
@@ -210,25 +207,5 @@ func TestEvaluate(t *testing.T) {
 	}
 	if held, err := d.Evaluate(nil); !held || err != nil || len(d.Thresholds) != 0 || d.Failed(true, false) {
 		t.Errorf("without promises: %t, %v, %v", held, err, d.Thresholds)
-	}
-}
-
-// A run under way is lost once it has broken a promise of at most so much. A promise of
-// at least so much may still be kept, and so may one whose figure is not there yet.
-func TestLost(t *testing.T) {
-	figures := &Run{Result: loadgen.Result{Requests: 1000, Allowed: 900, Denied: 100,
-		Audit: loadgen.Audit{Totals: audit.Totals{OverAdmitted: 1}}}}
-	for text, want := range map[string]bool{
-		"over_admitted==0": true, "over_admitted<1": true, "over_admitted<=1": false, "over_admitted==1": false,
-		"over_admitted==2": false, "over_admitted!=1": false, "denied<10%": true, "denied<=10%": false,
-		"requests>=2000": false, "p99<5ms": false, "fairness<=1": false,
-	} {
-		e := parsed(t, text)
-		if got := Lost([]Expression{e}, figures); got != want {
-			t.Errorf("%s: lost is %t, want %t", text, got, want)
-		}
-	}
-	if Lost(nil, figures) {
-		t.Error("a run without promises is lost")
 	}
 }

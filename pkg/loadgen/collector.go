@@ -97,9 +97,7 @@ func (c *collector) collect(finished <-chan struct{}) {
 		c.step()
 		if now := c.run.elapsed(); c.run.Progress != nil && now-told >= cmp.Or(c.run.ProgressEvery, ProgressEvery) {
 			told = now
-			if !c.run.Progress(c.result(now)) {
-				c.run.stop()
-			}
+			c.run.Progress(c.result(now))
 		}
 	}
 }

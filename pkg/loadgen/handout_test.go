@@ -37,7 +37,7 @@ func TestRequestsAreSentWhenTheyAreDue(t *testing.T) {
 		"one worker":                {func() Schedule { return Uniform(constant(100, length)) }, 1, 9 * time.Millisecond},
 		"more workers than watch":   {func() Schedule { return Poisson(constant(3000, length), 7) }, 500, 20 * time.Millisecond},
 		"all watch":                 {func() Schedule { return Poisson(constant(100, length), 7) }, 16, 0},
-		"many at once":              {func() Schedule { return Bursts(1000, time.Second, length) }, 1000, 500 * time.Millisecond},
+		"many at once":              {func() Schedule { return &bursts{1000, 2, 0} }, 1000, 500 * time.Millisecond},
 		"one at a time, much later": {func() Schedule { return Uniform(constant(1, length)) }, 300, time.Millisecond},
 	} {
 		synctest.Test(t, func(t *testing.T) {

@@ -39,7 +39,7 @@ type mixed struct {
 
 // NewLoad returns the Load of a schedule, with the subjects and costs of a mix.
 func NewLoad(schedule Schedule, mix Mix, seed uint64) Load {
-	return &mixed{schedule, mix.chooser(newRandom(seed, streamSubjects), newRandom(seed, streamCosts), 0, 1)}
+	return &mixed{schedule, mix.chooser(newRandom(seed, streamSubjects), newRandom(seed, streamCosts))}
 }
 
 func (m *mixed) Next() (Arrival, bool) {
@@ -55,17 +55,12 @@ func (m *mixed) Next() (Arrival, bool) {
 type chooser struct {
 	mix             Mix
 	subjects, costs *rand.Rand
-	turn, step      uint64 // if subjects take turns
 }
 
-func (m *Mix) chooser(subjects, costs *rand.Rand, first, step uint64) chooser {
-	return chooser{*m, subjects, costs, first, step}
-}
+func (m *Mix) chooser(subjects, costs *rand.Rand) chooser { return chooser{*m, subjects, costs} }
 
 func (c *chooser) next() (subject uint32, cost int64) {
-	subject = c.mix.Subjects.choose(c.subjects, c.turn)
-	c.turn += c.step
-	return subject, c.mix.Costs.choose(c.costs)
+	return c.mix.Subjects.choose(c.subjects), c.mix.Costs.choose(c.costs)
 }
 
 // Costs are the costs of requests: whole numbers from Least to Most, all equally likely.

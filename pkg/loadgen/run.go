@@ -42,9 +42,9 @@ type Config struct {
 	// Intervals, if set, says that the instants of decisions are unknown, and the audit uses the intervals from
 	// sending to answer.
 	Intervals *interval.Options
-	// Progress, if set, is called from time to time with the result so far. It ends the run by returning false. ProgressEvery is
-	// the time between two calls, by default [ProgressEvery].
-	Progress      func(*Result) (goOn bool)
+	// Progress, if set, is called from time to time with the result so far. ProgressEvery is the time between two calls, by
+	// default [ProgressEvery].
+	Progress      func(*Result)
 	ProgressEvery time.Duration
 }
 
@@ -166,7 +166,7 @@ func newWorker(r *runner, number uint64) *worker {
 	}
 	if r.Load == nil {
 		stream := streamWorkers + 2*number
-		w.chooser = r.Mix.chooser(newRandom(r.Seed, stream), newRandom(r.Seed, stream+1), number, uint64(r.Workers))
+		w.chooser = r.Mix.chooser(newRandom(r.Seed, stream), newRandom(r.Seed, stream+1))
 	}
 	w.watermark.Store(idle)
 	w.sending.since.Store(idle)

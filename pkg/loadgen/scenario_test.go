@@ -125,13 +125,12 @@ func TestARunHoldsNoRequests(t *testing.T) {
 	r := Run(context.Background(), Config{
 		Store: backend, Population: population(t, 10, "100/10ms"), Mix: Mix{Evenly(10), Costs{1, 1}},
 		Workers: 4, Duration: time.Hour, Requests: requests, LateAfter: time.Hour,
-		Progress: func(partial *Result) bool {
+		Progress: func(partial *Result) {
 			defer backend.permitted.Store(partial.Requests + ahead)
 			backend.permitted.Store(0)
 			runtime.GC()
 			runtime.ReadMemStats(&after)
 			held = max(held, int64(after.HeapAlloc)-int64(before.HeapAlloc))
-			return true
 		},
 	})
 	// The workers' buffers take up to 60 MB, whatever was decided before. All requests would be 200 MB more, at 64

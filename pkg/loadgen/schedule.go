@@ -156,25 +156,6 @@ func (p *poisson) Next() (time.Duration, bool) {
 	return p.staged.at(p.sum)
 }
 
-// bursts are many arrivals at once.
-type bursts struct {
-	size            int
-	interval, until time.Duration
-	i               int
-}
-
-// Bursts returns a Schedule of size arrivals at the same instant every interval, for
-// a duration, the first at once.
-func Bursts(size int, interval, duration time.Duration) Schedule {
-	return &bursts{size: size, interval: interval, until: duration}
-}
-
-func (b *bursts) Next() (time.Duration, bool) {
-	due := time.Duration(b.i/b.size) * b.interval
-	b.i++
-	return due, due < b.until
-}
-
 // The streams of random numbers in a run. They are separate, so that other arrivals do not change the subjects.
 const (
 	streamArrivals = iota

@@ -120,14 +120,6 @@ func distance(values []float64) (most float64) {
 	return most
 }
 
-func TestBursts(t *testing.T) {
-	got := all(Bursts(3, time.Second, 2500*time.Millisecond))
-	want := []time.Duration{0, 0, 0, time.Second, time.Second, time.Second, 2 * time.Second, 2 * time.Second, 2 * time.Second}
-	if !slices.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
-	}
-}
-
 // The same seed gives the same requests, another seed others, and other arrivals do not change the subjects.
 func TestSeeds(t *testing.T) {
 	mix := Mix{Evenly(1000), Costs{1, 100}}
@@ -163,22 +155,14 @@ func TestDistributions(t *testing.T) {
 	}{
 		{"evenly", Evenly(10), func(int) float64 { return 0.1 }},
 		{"one", Evenly(1), func(int) float64 { return 1 }},
-		{"sequential", Sequential(10), func(int) float64 { return 0.1 }},
 		{"zipf", Zipf(4, 1), func(i int) float64 { return 12.0 / 25 / float64(i+1) }},
 		{"zipf below 1", Zipf(2, 0.5), func(i int) float64 { return []float64{0.585786, 0.414214}[i] }},
-		{"hot", Hot(10, 2, 0.9), func(i int) float64 {
-			if i < 2 {
-				return 0.45
-			}
-			return 0.0125
-		}},
-		{"all hot", Hot(2, 2, 0.9), func(int) float64 { return 0.5 }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			random := newRandom(3, streamSubjects)
 			counts := make([]float64, test.distribution.Subjects())
-			for turn := range uint64(n) {
-				counts[test.distribution.choose(random, turn)]++
+			for range n {
+				counts[test.distribution.choose(random)]++
 			}
 			for i, count := range counts {
 				// Five standard deviations of a binomial distribution.

@@ -82,6 +82,15 @@ func errorsOf(all []ErrorCount, text string) (n int64) {
 	return n
 }
 
+// bursts is a Schedule of requests that are due at once each second.
+type bursts struct{ size, times, next int }
+
+func (b *bursts) Next() (time.Duration, bool) {
+	due := b.next / b.size
+	b.next++
+	return time.Duration(due) * time.Second, due < b.times
+}
+
 func even(rate float64, length time.Duration) Load {
 	return NewLoad(Uniform(constant(rate, length)), Mix{Evenly(1), Costs{1, 1}}, 1)
 }
@@ -145,7 +154,7 @@ func TestWaitingForTheProcessorIsNotWaitingForAWorker(t *testing.T) {
 	for _, workers := range []int{together, together / 4} {
 		synctest.Test(t, func(t *testing.T) {
 			backend := &slow{Store: memorystore.New(), takes: func(n int) time.Duration { return 5 * time.Millisecond }}
-			load := &costlyLoad{NewLoad(Bursts(together, time.Second, time.Second), Mix{Evenly(1), Costs{1, 1}}, 1),
+			load := &costlyLoad{NewLoad(&bursts{together, 1, 0}, Mix{Evenly(1), Costs{1, 1}}, 1),
 				20 * time.Millisecond, 0}
 			r := virtual(t, Config{Store: backend, Population: population(t, 1, "1000000/1s"), Load: load, Workers: workers,
 				Duration: time.Second})
@@ -224,7 +233,7 @@ func TestElapsedIsUntilTheEndOfTheSchedule(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := virtual(t, Config{
 				Store: &slow{Store: memorystore.New(), takes: always(test.takes)}, Population: population(t, 1, "100/1h"), Workers: 300,
-				Load: NewLoad(Bursts(100, time.Second, length), Mix{Evenly(1), Costs{1, 1}}, 1), Duration: length, Requests: test.requests,
+				Load: NewLoad(&bursts{100, 5, 0}, Mix{Evenly(1), Costs{1, 1}}, 1), Duration: length, Requests: test.requests,
 			})
 			if r.DurationMS != test.want.Milliseconds() {
 				t.Errorf("%s: %d ms, want %s", name, r.DurationMS, test.want)

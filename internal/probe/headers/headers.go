@@ -19,7 +19,7 @@ import (
 // by which that clock is known.
 const farClock = 3 * time.Second
 
-// The dialects of header fields about limits.
+// The dialects of fields about limits. What single servers add is read, and has the name of what it is added to.
 const (
 	// DialectDraft8 is RateLimit-Policy and RateLimit of draft-ietf-httpapi-ratelimit-headers-08
 	// to -10: lists of named policies.
@@ -28,20 +28,10 @@ const (
 	DialectDraft7 = "draft-7"
 	// DialectDraft6 is its -03 to -06: RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset.
 	DialectDraft6 = "draft-6"
-	// DialectKong is draft-6 and a pair of fields for each period, such as X-RateLimit-Limit-Minute.
-	DialectKong = "kong"
-	// DialectX is X-RateLimit-Limit, -Remaining and -Reset in seconds.
+	// DialectX is X-RateLimit-Limit, -Remaining and -Reset, and what Envoy, GitHub, Kong, Spring and others make of it.
 	DialectX = "x-ratelimit"
-	// DialectXUnix is the same with a unix time in X-RateLimit-Reset.
-	DialectXUnix = "x-ratelimit-unix"
-	// DialectGitHub is DialectXUnix with X-RateLimit-Used.
-	DialectGitHub = "github"
-	// DialectAPISIX is DialectX with a fraction in X-RateLimit-Reset.
-	DialectAPISIX = "apisix"
-	// DialectEnvoy is DialectX with policies in X-RateLimit-Limit: "10, 10;w=1".
-	DialectEnvoy = "envoy"
-	// DialectSpring is X-RateLimit-Remaining, -Replenish-Rate and -Burst-Capacity.
-	DialectSpring = "spring-gateway"
+	// DialectRLS is what Envoy's rate limit services say in the statuses of their answers.
+	DialectRLS = "rls"
 )
 
 const (
@@ -217,9 +207,6 @@ func SkewOf(header http.Header, sent, answered time.Time) time.Duration {
 	}
 	return 0
 }
-
-// DialectRLS is what Envoy's rate limit services say in the statuses of their answers.
-const DialectRLS = "rls"
 
 // readStatuses reads what a rate limit service says besides the header.
 func (r *Reading) readStatuses(statuses []rls.Status) {

@@ -202,40 +202,26 @@ func seconds(n int64) time.Duration {
 
 // readPlain reads the dialects with one number in a field.
 func (r *Reading) readPlain(header http.Header, there time.Time) {
-	kong := r.readKong(header)
+	pairs := r.readPairs(header)
 	if limit, policies, found := r.readNumbers(header, draft6, there); found {
-		dialect := DialectDraft6
-		if kong != nil {
-			dialect = DialectKong
-		}
-		r.addWithPolicies(dialect, limit, policies)
+		r.addWithPolicies(DialectDraft6, limit, policies)
+		r.add(DialectDraft6, pairs)
+		pairs = nil
 	}
-	r.add(DialectKong, kong)
 	limit, policies, found := r.readNumbers(header, xFields, there)
 	if !found {
+		r.add(DialectX, pairs)
 		return
 	}
-	dialect := DialectX
-	reset := strings.TrimSpace(header.Get("X-Ratelimit-Reset"))
-	switch {
-	case header.Get("X-Ratelimit-Replenish-Rate") != "":
-		dialect = DialectSpring
+	if header.Get("X-Ratelimit-Replenish-Rate") != "" { // of Spring's gateway
 		limit.Window, limit.CountField = time.Second, "X-RateLimit-Replenish-Rate"
 		limit.Count = r.number(header, limit.CountField)
-	case len(policies) > 0:
-		dialect = DialectEnvoy
-	case isDigits(reset) && len(reset) >= len(strconv.Itoa(leastUnix)):
-		if dialect = DialectXUnix; header.Get("X-Ratelimit-Used") != "" {
-			dialect = DialectGitHub
-		}
-	case strings.Contains(reset, "."):
-		dialect = DialectAPISIX
 	}
-	r.addWithPolicies(dialect, limit, policies)
+	r.addWithPolicies(DialectX, limit, policies, pairs...)
 }
 
-// addWithPolicies adds a limit, with its window from the policies.
-func (r *Reading) addWithPolicies(dialect string, limit Limit, policies []Limit) {
+// addWithPolicies adds a limit, with its window from the policies, and others of the same dialect.
+func (r *Reading) addWithPolicies(dialect string, limit Limit, policies []Limit, others ...Limit) {
 	if dialect == DialectDraft6 {
 		for i := range r.Families {
 			if f := &r.Families[i]; f.Dialect == DialectDraft6 { // RateLimit-Policy
@@ -249,7 +235,7 @@ func (r *Reading) addWithPolicies(dialect string, limit Limit, policies []Limit)
 			limit.Window = policies[i].Window
 		}
 	}
-	r.add(dialect, []Limit{limit})
+	r.add(dialect, append([]Limit{limit}, others...))
 }
 
 var (
@@ -332,12 +318,12 @@ func (r *Reading) numberIn(field, text string) int64 {
 	return NotTold
 }
 
-// readKong reads the pairs of fields with a period in their names.
-func (r *Reading) readKong(header http.Header) (limits []Limit) {
+// readPairs reads the pairs of fields with a period in their names, as Kong has.
+func (r *Reading) readPairs(header http.Header) (limits []Limit) {
 	if !hasPrefix(header, "X-Ratelimit-Limit-", "X-Ratelimit-Remaining-") {
 		return nil
 	}
-	for _, period := range kongPeriods {
+	for _, period := range pairPeriods {
 		name, left := "X-RateLimit-Limit-"+period.name, "X-RateLimit-Remaining-"+period.name
 		if len(header.Values(name))+len(header.Values(left)) == 0 {
 			continue
@@ -348,7 +334,7 @@ func (r *Reading) readKong(header http.Header) (limits []Limit) {
 	return limits
 }
 
-var kongPeriods = []struct {
+var pairPeriods = []struct {
 	name string
 	span time.Duration
 }{
