@@ -62,7 +62,7 @@ func TestProbeTellsTheVerdictFirst(t *testing.T) {
 		t.Errorf("it begins with %q", strings.SplitN(stdout, "\n", 2)[0])
 	}
 	for _, line := range []string{
-		"limit     sliding-log:5/1h", "draft-8, x-ratelimit-unix", "✓ admitted       5 units in use at worst, and the next request denied",
+		"limit     sliding-log:5/1h", "draft-8, x-ratelimit", "✓ admitted       5 units in use at worst, and the next request denied",
 		"? recovery       the probe did not wait that long",
 	} {
 		if !strings.Contains(stdout, line) {

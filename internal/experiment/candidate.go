@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -84,98 +83,57 @@ func (c *Candidate) madeUp(subjects int) (*population, error) {
 }
 
 func (c *Candidate) madeUpByPolicy(subjects int) (*population, error) {
-	attributesOf := newPairing(c, subjects).of
+	m := newMakeUp(c)
 	all, err := loadgen.NewPopulation(subjects, func(subject int) ([]store.Request, error) {
-		return loadgen.PolicyRequests(c.Policy, attributesOf(subject))
+		return loadgen.PolicyRequests(c.Policy, m.of(subject))
 	})
-	return &population{all, func(subject uint32) string { return attributesOf(int(subject)).Text() }}, err
+	return &population{all, func(subject uint32) string { return m.of(int(subject)).Text() }}, err
 }
 
-// pairing makes up attribute values so that each limit of a policy is exercised. If every IP
-// always came with the same e-mail, the tighter of their two limits would keep the other from
-// ever being reached. So the subjects are dealt to groups, one for each set of attributes that
-// is limited. In a group, few values of these attributes come with many values of the others.
-type pairing struct {
-	fixed  policy.Attributes
-	madeUp []string // the other attributes
-	groups []pairedGroup
-	size   int // of a group, rounded up
-	// classes has the classes of each attribute that is the class of a request, if that is made up. Subjects take turns.
+// makeUp makes up attribute values. If every IP always came with the same e-mail, the tighter of their two limits would keep the
+// other from ever being reached. So subjects take turns: each shares one attribute with others and has the rest for itself, or
+// shares none.
+type makeUp struct {
+	fixed policy.Attributes
+	names []string // of the other attributes
+	// classes has the classes of each attribute that is the class of a request, if that is made up.
 	classes map[string][]string
 }
 
-// pairedGroup is the subjects that are there for the limits by some attributes.
-type pairedGroup struct {
-	by     []string
-	spread int // how many subjects have the same values of these attributes
-}
-
-// newPairing returns the pairing of that many subjects.
-func newPairing(c *Candidate, subjects int) *pairing {
-	p := &pairing{fixed: c.Fixed, classes: map[string][]string{}}
-	p.madeUp = slices.DeleteFunc(c.Policy.Needed(), func(name string) bool { return c.Fixed[name] != "" })
-	most, least := map[string]int64{}, map[string]int64{} // capacities, by the attributes
+func newMakeUp(c *Candidate) *makeUp {
+	m := &makeUp{fixed: c.Fixed, classes: map[string][]string{}}
+	m.names = slices.DeleteFunc(c.Policy.Needed(), func(name string) bool { return c.Fixed[name] != "" })
 	for i := range c.Policy.Limits {
-		l := &c.Policy.Limits[i]
-		p.addClasses(&l.Classes)
-		by := slices.DeleteFunc(slices.Clone(l.By), func(name string) bool { return !slices.Contains(p.madeUp, name) })
-		slices.Sort(by)
-		if len(by) == 0 {
-			continue // all subjects share it
+		of := &c.Policy.Limits[i].Classes
+		if m.fixed[of.By] != "" || slices.Contains(m.names, of.By) {
+			continue
 		}
-		set, capacity := strings.Join(by, ","), l.Stored().Capacity()
-		if _, known := most[set]; !known {
-			p.groups = append(p.groups, pairedGroup{by: by})
-			most[set], least[set] = capacity, capacity
-		}
-		most[set], least[set] = max(most[set], capacity), min(least[set], capacity)
-	}
-	p.size = (subjects + len(p.groups) - 1) / max(1, len(p.groups))
-	for i := range p.groups {
-		g := &p.groups[i]
-		g.spread = 1
-		own := strings.Join(g.by, ",")
-		for set, capacity := range least {
-			// One more than is needed, since loads are not even.
-			if most[own] > capacity && set != own {
-				g.spread = max(g.spread, int(min((most[own]+capacity-1)/capacity+1, int64(p.size))))
+		for _, class := range of.Of {
+			if !slices.Contains(m.classes[of.By], class.Name) {
+				m.classes[of.By] = append(m.classes[of.By], class.Name)
 			}
 		}
 	}
-	return p
+	return m
 }
 
-// of returns the attributes of a subject. The subjects of the groups take turns, so that of any
-// few busy ones some are of each.
-func (p *pairing) of(subject int) policy.Attributes {
+// of returns the attributes of a subject.
+func (m *makeUp) of(subject int) policy.Attributes {
 	all := policy.Attributes{}
-	maps.Copy(all, p.fixed)
-	var group *pairedGroup
-	index, first := subject, 0
-	if n := len(p.groups); n > 0 {
-		group, index, first = &p.groups[subject%n], subject/n, subject%n*p.size
+	maps.Copy(all, m.fixed)
+	turns := len(m.names) + 1
+	if len(m.names) == 1 {
+		turns = 1 // there is nothing to keep apart
 	}
-	for _, name := range p.madeUp {
-		value := first + index
-		if group != nil && slices.Contains(group.by, name) {
-			value = first + index/group.spread
+	for i, name := range m.names {
+		value := subject
+		if turns > 1 && subject%turns == i {
+			value = 0
 		}
 		all[name] = fmt.Sprintf("%s-%d", name, value)
 	}
-	for name, classes := range p.classes {
-		all[name] = classes[index%len(classes)]
+	for name, classes := range m.classes {
+		all[name] = classes[subject/turns%len(classes)]
 	}
 	return all
-}
-
-// addClasses adds the classes of a limit, unless their attribute is fixed or made up.
-func (p *pairing) addClasses(c *policy.Classes) {
-	if p.fixed[c.By] != "" || slices.Contains(p.madeUp, c.By) {
-		return
-	}
-	for _, class := range c.Of {
-		if !slices.Contains(p.classes[c.By], class.Name) {
-			p.classes[c.By] = append(p.classes[c.By], class.Name)
-		}
-	}
 }
