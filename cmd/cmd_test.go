@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"regexp"
 	"runtime/debug"
 	"strings"
 	"testing"
@@ -120,19 +119,6 @@ type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-func TestInterruptWhileWaiting(t *testing.T) {
-	w := newWorld(t)
-	w.run(t, exitYes, "consume", "user:42", "--limit", "1/1h")
-	ctx, interrupt := context.WithCancel(context.Background())
-	w.Sleep = func(ctx context.Context, d time.Duration) error {
-		interrupt()
-		return ctx.Err()
-	}
-	if code := Run(ctx, []string{"consume", "user:42", "--limit", "1/1h", "--wait"}, w.Env); code != exitInterrupted {
-		t.Errorf("exit code %d, want %d", code, exitInterrupted)
-	}
-}
-
 func TestWaitSleepsForTheStatedTime(t *testing.T) {
 	w := newWorld(t)
 	w.run(t, exitYes, "consume", "u", "--limit", "1/1h")
@@ -150,23 +136,6 @@ func TestWaitSleepsForTheStatedTime(t *testing.T) {
 	w.run(t, exitYes, "consume", "v", "--limit", "leaky-bucket:10/1h", "--wait")
 	if len(w.slept) != 1 || w.slept[0] < 17*time.Minute || w.slept[0] > 18*time.Minute {
 		t.Errorf("it slept %v, want the delay of 18 minutes", w.slept)
-	}
-}
-
-// A time of day that is almost reached is not over.
-func TestAnOverrideLastsASecondAtLeast(t *testing.T) {
-	w := newWorld(t)
-	midnight := time.Now().UTC().Truncate(24 * time.Hour).Add(48 * time.Hour) // to come for the store's clock, too
-	for left, want := range map[time.Duration]string{time.Second: "", time.Second / 2: "--until 23:59:59 is less than 1s away"} {
-		w.now = midnight.Add(-time.Second - left)
-		code := exitYes
-		if want != "" {
-			code = exitUsage
-		}
-		_, stderr := w.run(t, code, "override", "set", "a", "--times", "2", "--until", "23:59:59", "--reason", "r", "--yes")
-		if !strings.Contains(stderr, want) {
-			t.Errorf("at %s it says %q", w.now, stderr)
-		}
 	}
 }
 
@@ -278,19 +247,6 @@ func TestAnAnswerThatCannotBePrinted(t *testing.T) {
 	}
 }
 
-// What cannot be seen is quoted where somebody decides by what they see.
-func TestInvisibleCharactersAreShown(t *testing.T) {
-	w := newWorld(t)
-	w.run(t, exitYes, "consume", "tenant:\u202eemca", "--limit", "3/1h")
-	table, _ := w.run(t, exitYes, "inspect", "*")
-	_, matches := w.run(t, exitYes, "reset", "*", "--dry-run")
-	for _, text := range []string{table, matches} {
-		if strings.Contains(text, "\u202e") || !strings.Contains(text, `\u202e`) {
-			t.Errorf("shown as %q", text)
-		}
-	}
-}
-
 // The prose of every help fits a terminal of 80 columns; flags and examples may be wider.
 func TestHelpFitsTheTerminal(t *testing.T) {
 	var look func(cmd *cobra.Command)
@@ -305,37 +261,6 @@ func TestHelpFitsTheTerminal(t *testing.T) {
 		}
 	}
 	look(newRootCmd(&cli.Globals{Env: newWorld(t).Env}))
-}
-
-// Who lifts an override needs its ID, and whom it is for, however narrow the terminal. What a row has no room for
-// stands below it.
-func TestOverridesKeepTheirSubjectsAndIDsWhole(t *testing.T) {
-	w := newWorld(t)
-	said, _ := w.run(t, exitYes, "override", "set", "tenant:acme:*", "--limit", "sliding-log:1000/1m", "--for", "2h",
-		"--reason", "launch day of the new shop, ticket 4711", "--yes", "-o", "json")
-	id := regexp.MustCompile(`"id": "([0-9a-z]{8})"`).FindStringSubmatch(said)[1]
-	w.OutIsTerminal = true
-	for _, columns := range []int{60, 80, 200} {
-		w.Size = func() (int, int) { return columns, 24 }
-		table, _ := w.run(t, exitYes, "override", "list")
-		lines := strings.Split(strings.TrimSuffix(clitest.Strip(table), "\n"), "\n")
-		below := columns < 200
-		if n := len(lines); below && n < 3 || !below && n != 2 {
-			t.Fatalf("%d lines on %d columns:\n%s", n, columns, table)
-		}
-		if !strings.HasPrefix(lines[1], "tenant:acme:* ") || !strings.HasSuffix(lines[1], " "+id) {
-			t.Errorf("on %d columns: %s", columns, lines[1])
-		}
-		last := strings.Join(lines[2:], " ")
-		if below && (!strings.Contains(last, "launch day of") || !strings.HasPrefix(last, "    until ")) {
-			t.Errorf("on %d columns: %s", columns, last)
-		}
-		for _, line := range lines {
-			if width := runewidth.StringWidth(line); width > columns {
-				t.Errorf("a line of %d columns on a terminal of %d: %s", width, columns, line)
-			}
-		}
-	}
 }
 
 // However narrow the terminal, the audit says at what time something was done, and what.

@@ -7,10 +7,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/mattn/go-runewidth"
-
-	"github.com/limitctl/limitctl/internal/clitest"
 )
 
 const testPolicies = `policies:
@@ -57,23 +53,5 @@ func TestGivingBackAPolicysTurn(t *testing.T) {
 	if !strings.Contains(stdout, "waiting/queue,leaky-bucket,10,3600000,10,,1,9,") ||
 		!strings.Contains(stdout, "waiting/trial,sliding-log,1,3600000,1,,1,0,") {
 		t.Errorf("after giving back:\n%s", stdout)
-	}
-}
-
-func TestAPolicysAnswerFitsTheTerminal(t *testing.T) {
-	w := withPolicies(t)
-	w.OutIsTerminal = true
-	for _, columns := range []int{50, 80, 120} {
-		w.Size = func() (int, int) { return columns, 24 }
-		table, _ := w.run(t, exitYes, "check", "--policy", "tenants", "tenant=日本語のテナント", "user=tenant:acme:user:123456789",
-			"route=/api/v1/things")
-		if !strings.Contains(table, "\x1b[") || columns == 120 && !strings.Contains(table, "override 1") {
-			t.Errorf("on %d columns:\n%s", columns, table)
-		}
-		for i, line := range strings.Split(clitest.Strip(table), "\n") {
-			if width := runewidth.StringWidth(line); i > 0 && width > columns {
-				t.Errorf("a line of %d columns on a terminal of %d:\n%q", width, columns, strings.Split(table, "\n")[i])
-			}
-		}
 	}
 }

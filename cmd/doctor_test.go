@@ -7,30 +7,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/limitctl/limitctl/internal/doctor"
 	"github.com/limitctl/limitctl/internal/redistest"
 )
-
-// A store that stops answering in the middle: what was found is shown, and the exit
-// code says that it is not all.
-func TestDoctorLosesTheServer(t *testing.T) {
-	server := redistest.Start(t)
-	w := newWorld(t)
-	calls := 0
-	w.Now = func() time.Time { // asked for the clock's check, after the server's own
-		if calls++; calls == 1 {
-			server.Kill()
-		}
-		return time.Now()
-	}
-	stdout, stderr := w.run(t, exitPartly, "doctor", "--store", "redis://"+server.Addr)
-	if !strings.Contains(stdout, "✓ version") || strings.Contains(stdout, "clock") ||
-		!strings.Contains(stderr, "the examination is not complete: store unavailable: redis at "+server.Addr) {
-		t.Errorf("%s\n%s", stdout, stderr)
-	}
-}
 
 // On a Sentinel's port the URL of what it watches is given; by that URL the Sentinels are
 // examined.

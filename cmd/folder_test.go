@@ -4,7 +4,6 @@ package cmd
 
 import (
 	"errors"
-	"fmt"
 	"net"
 	"os"
 	"os/user"
@@ -126,25 +125,6 @@ func TestAHostileFolder(t *testing.T) {
 					t.Errorf("it does not name the file: %.500q", says)
 				}
 			})
-		}
-	}
-}
-
-// What is refused says what it is.
-func TestWhatIsInThePlaceOfAFileIsNamed(t *testing.T) {
-	for plant, want := range map[string]string{
-		"fifo": "it is a FIFO (named pipe), not a file", "zero": "it is a device, not a file",
-		"directory": "it is a directory, not a file", "socket": "it is a socket, not a file",
-		"sparse": "it has more than 1 MiB, which is the most that is read of it",
-	} {
-		c := newChild(t, "check", "u", "--limit", "1/1h")
-		if err := plants(t)[plant](filepath.Join(c.dir, "limitctl.yaml")); err != nil {
-			t.Fatal(err)
-		}
-		c.start()
-		wanted := fmt.Sprintf("limitctl: configuration file limitctl.yaml cannot be read: %s\n", want)
-		if code := c.exit(); code != exitUsage || c.stderr.String() != wanted {
-			t.Errorf("%s: exit code %d, and it says %q, want %q", plant, code, &c.stderr, wanted)
 		}
 	}
 }

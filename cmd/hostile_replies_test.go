@@ -1,9 +1,7 @@
 package cmd
 
 import (
-	"bytes"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -112,90 +110,62 @@ var classes = map[string]string{
 	"silent": "silence", "too large": "text that comes", "malformed": "HTTP", "cut": "end in the middle", "slow": "dribbled list",
 }
 
-// hostileBehaviours are one of each class by its name, and all that RESP allows and that are small, and of SCAN.
-func hostileBehaviours(t *testing.T) (ofClass map[string]hostile.Behaviour, wrong, scans []hostile.Behaviour) {
+// hostileBehaviours are one of each class, and all that RESP allows and that are small.
+func hostileBehaviours(t *testing.T) (usual, wrong []hostile.Behaviour) {
 	t.Helper()
-	ofClass = map[string]hostile.Behaviour{}
 	for _, b := range hostile.Behaviours() {
-		for class, name := range classes {
+		for _, name := range classes {
 			if b.Name == name {
-				ofClass[class] = b
+				usual = append(usual, b)
 			}
 		}
-		switch {
-		case strings.HasPrefix(b.Name, "scan "):
-			scans = append(scans, b)
-		case b.Sound && !strings.HasSuffix(b.Name, "of as much as goes"):
+		if b.Sound && !strings.HasPrefix(b.Name, "scan ") && !strings.HasSuffix(b.Name, "of as much as goes") {
 			wrong = append(wrong, b)
 		}
 	}
-	if len(ofClass) != len(classes) || len(wrong) < 30 || len(scans) < 5 {
-		t.Fatalf("%d classes, %d wrong answers and %d scans", len(ofClass), len(wrong), len(scans))
+	if len(usual) != len(classes) || len(wrong) < 30 {
+		t.Fatalf("%d classes and %d wrong answers", len(usual), len(wrong))
 	}
-	return ofClass, wrong, scans
+	return usual, wrong
 }
 
-// Whatever a server answers, a command ends soon, with one line. Each command meets each class, at its stages in turn,
-// and each wrong answer and scan without an end one command and stage.
+// Whatever a server answers, a command ends soon, with one line. Each command meets each class, at its stages in turn. What
+// asks servers by itself meets each wrong answer.
 func TestCommandsOutlastHostileServers(t *testing.T) {
 	tier.Full(t, "hostile servers, files and texts, which many commands meet")
 	t.Parallel()
 	dir, sound := hostileDir(t)
-	ofClass, wrong, scans := hostileBehaviours(t)
-	commands := conversations(dir)
+	usual, wrong := hostileBehaviours(t)
 	all := newSideBySide(4)
-	meets := func(c conversation, stage stage, b hostile.Behaviour) {
-		all.do(func() { c.meets(t, sound, "redis://%s", stage, b) })
-	}
-	for i, c := range commands {
+	for i, c := range conversations(dir) {
 		stages := append([]stage{atOnce}, c.stages...)
-		for j, class := range slices.Sorted(maps.Keys(ofClass)) {
-			meets(c, stages[(i+j)%len(stages)], ofClass[class])
+		for j, b := range usual {
+			all.do(func() { c.meets(t, sound, "redis://%s", stages[(i+j)%len(stages)], b) })
 		}
-		if slices.ContainsFunc(c.stages, func(s stage) bool { return slices.Equal(s, inScans) }) {
-			meets(c, inScans, scans[i%len(scans)])
-		}
-	}
-	for i, b := range wrong {
-		for j, c := range commands {
-			if c.itself || i%len(commands) == j {
-				meets(c, c.stages[i%len(c.stages)], b)
+		for j, b := range wrong {
+			if c.itself {
+				all.do(func() { c.meets(t, sound, "redis://%s", c.stages[j%len(c.stages)], b) })
 			}
 		}
 	}
 	all.wait()
 }
 
-// untilMet calls try with a server that is hostile, until it was: where a machine is busy a
-// sound answer that comes before can be too late. So each try has more time than the last. A try
-// returns nothing where it has judged, or else why it has not.
-func untilMet(t *testing.T, sound, what string, b hostile.Behaviour, to stage,
-	try func(server *hostile.Server, timeout time.Duration) (unjudged string)) {
+// meets runs the command on a server, and judges how it ends. The URL is of the store that %s is. It is tried until the
+// server was hostile: where a machine is busy a sound answer that comes before can be too late, so each try has more time
+// than the last.
+func (c *conversation) meets(t *testing.T, sound, url string, stage stage, b hostile.Behaviour) {
 	t.Helper()
-	unjudged := ""
 	timeout := hostileTimeout
 	if !b.Late {
 		timeout = patience // which it takes only if something is wrong
 	}
-	for ; timeout < hostilePatience/2; timeout *= 4 {
-		server := hostile.Start(t, sound, b, to...)
-		unjudged = try(server, timeout)
-		server.Stop()
-		switch {
-		case t.Failed(), server.Met() > 0 && unjudged == "":
+	for met := false; !met; timeout *= 4 {
+		if timeout >= hostilePatience/2 {
+			t.Errorf("%s %q, %s: it never came to that", c.name, stage, b.Name)
 			return
-		case server.Met() == 0:
-			unjudged = "it never came to that"
 		}
-	}
-	t.Errorf("%s %q, %s: %s", what, to, b.Name, unjudged)
-}
-
-// meets runs the command on a server, and judges how it ends. The URL is of the store that
-// %s is.
-func (c *conversation) meets(t *testing.T, sound, url string, stage stage, b hostile.Behaviour) {
-	t.Helper()
-	untilMet(t, sound, c.name, b, stage, func(server *hostile.Server, timeout time.Duration) (unjudged string) {
+		server := hostile.Start(t, sound, b, stage...)
 		w := newWorld(t)
 		if c.name == "dashboard" { // else tries again are by the test's clock
 			w.Sleep, w.Now = sys.Sleep, time.Now
@@ -210,13 +180,14 @@ func (c *conversation) meets(t *testing.T, sound, url string, stage stage, b hos
 				problem = "it does not say that this is no answer"
 			}
 			if problem != "" {
-				t.Errorf("%s %q, %s: %s; exit code %d\n%s%s", c.name, stage, b.Name, problem, code, firstOf(&w.out), firstOf(&w.err))
+				t.Errorf("%s %q, %s: %s; exit code %d\n%.1000s%.1000s", c.name, stage, b.Name, problem, code, &w.out, &w.err)
 			}
 		case <-time.After(hostilePatience):
 			t.Errorf("%s %q, %s: it goes on after %s", c.name, stage, b.Name, hostilePatience)
 		}
-		return ""
-	})
+		server.Stop()
+		met = t.Failed() || server.Met() > 0
+	}
 }
 
 // canSurvive reports whether it can go on after a hostile answer there.
@@ -229,8 +200,6 @@ func (c *conversation) to(url string, timeout time.Duration) []string {
 	flags := []string{"--store", url, "--timeout", timeout.String()}
 	return append(slices.Clone(c.args), flags...)
 }
-
-func firstOf(text *bytes.Buffer) string { return fmt.Sprintf("%.1000s", text.String()) }
 
 // judge says what is wrong with how a command ended.
 func (c *conversation) judge(stage stage, b hostile.Behaviour, code int, stderr string) string {

@@ -10,10 +10,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"unicode"
 
 	"github.com/limitctl/limitctl/internal/hostiletext"
-	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/internal/tier"
 )
@@ -122,66 +120,4 @@ func TestHostileServerTexts(t *testing.T) {
 			w.try(t, append(args, "--store", store)...)
 		}
 	}
-}
-
-// sequences are what a frame on a terminal may have: our styles, and what Bubble Tea draws
-// frames with and sets a terminal up by.
-var sequences = regexp.MustCompile("\x1b\\[(1;)?([0127]|3[1236]|38;5;[0-9]+)?m|" +
-	"\x1b\\[[0-9]*[ABCDGKJX]|\x1b\\[[0-9;]*H|\x1b\\[\\?(25|1049|1002|1003|1006|2004)[hl]")
-
-// checkScreen makes sure that nothing else was written to the terminal.
-func (term *terminal) checkScreen() {
-	term.Helper()
-	text := sequences.ReplaceAllString(term.text(0), "")
-	for i, r := range text {
-		if !strings.ContainsRune("\r\n\b", r) && (output.Escape(string(r)) != string(r) || unicode.Is(unicode.Bidi_Control, r)) {
-			term.Fatalf("%q was written to the terminal: %q", r, text[max(0, i-100):min(len(text), i+100)])
-		}
-	}
-}
-
-func TestDashboardOfHostileNamesInATerminal(t *testing.T) {
-	t.Parallel()
-	_, server, subjects := hostileStore(t)
-	var refused atomic.Bool
-	proxy := rewrite(t, server.Addr, func(line []byte) []byte {
-		if version, is := bytes.CutPrefix(line, []byte("redis_version:")); is {
-			return append([]byte("redis_version:"), append(bytes.Repeat([]byte{0x1b}, len(version)-2), "\r\n"...)...)
-		}
-		if refused.Load() && len(line) > 0 && (line[0] == '*' || line[0] == '$' || line[0] == '%') {
-			return []byte("-ERR \x1b]0;PWNED\x07\u202e\x9b2J\r\n")
-		}
-		return line
-	})
-	env := []string{"TERM=xterm-256color", "HOME=" + t.TempDir(), "XDG_STATE_HOME=", "LIMITCTL_STORE=" + unset}
-	term := openTerminal(t)
-	term.start(env, "top", "--store", "redis://"+proxy, "--refresh", "100ms")
-	term.wait(0, "at the limit", "keys")
-	for range len(subjects)/20 + 1 { // page by page through all of them
-		term.press("\x1b[6~", "1/10")
-	}
-	term.press("\r", "1 of 10 used")
-	term.press("\x1b", `enter\S* \S*detail`) // Escape and the next key, read at once, are Alt and that key
-	// The very one that was chosen is reset, though others look like it.
-	victim := "user:\u200bzero"
-	term.press("/"+victim, "filter: ")
-	term.press("\r", `enter\S* \S*detail`)
-	term.press("r", `Delete 1 key\?`)
-	term.press("y", "deleted 1 key")
-	left := server.Do("EXISTS", "rl:{"+victim+"}:token-bucket/1h")
-	all := server.Do("EVAL", "return #redis.call('KEYS', 'rl:*')", 0)
-	if fmt.Sprint(left) != "0" || fmt.Sprint(all) != fmt.Sprint(len(subjects)-1) {
-		t.Errorf("after the reset of one of %d keys it exists: %v, and %v are left", len(subjects), left, all)
-	}
-	term.press("u", "Bring back 1 key")
-	term.press("y", "brought back 1 key")
-	if left := server.Do("EXISTS", "rl:{"+victim+"}:token-bucket/1h"); fmt.Sprint(left) != "1" {
-		t.Error("the undo did not bring it back")
-	}
-	from := len(term.text(0))
-	refused.Store(true)
-	term.wait(from, "no answer for")
-	term.press("q", endOfScreen)
-	term.checkLeft(exitYes)
-	term.checkScreen()
 }

@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"bytes"
 	"context"
 	"encoding/csv"
 	"encoding/json"
@@ -257,39 +256,4 @@ func TestHostileFiles(t *testing.T) {
 			}
 		}
 	}
-}
-
-// Logs that are simulated hold whatever was requested.
-func TestHostileLogs(t *testing.T) {
-	w := newWorld(t)
-	folder := t.TempDir()
-	var log bytes.Buffer
-	texts := hostiletext.Texts()
-	for i, text := range texts {
-		line, err := json.Marshal(map[string]any{"time": 1_700_000_000 + i/3, "key": text})
-		if err != nil {
-			t.Fatal(err)
-		}
-		log.Write(append(line, '\n'))
-		log.Write(append(line, '\n'))
-		log.WriteString(text + "\n") // and what is no line
-	}
-	path, saved, page := filepath.Join(folder, "log.jsonl"), filepath.Join(folder, "saved.json"), filepath.Join(folder, "page.html")
-	if err := os.WriteFile(path, log.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	args := []string{"simulate", path, "--log-format", "jsonl", "--key-field", "key", "--limit", "1/1h", "--limit", "sliding-log:1/1m"}
-	w.run(t, exitYes, append(args, "--save", saved, "--html", page)...)
-	for _, args := range [][]string{args, {"report", saved}, {"report", saved, "--against", saved}} {
-		w.OutIsTerminal = false
-		w.wantIn(t, nil, args...)
-		w.try(t, args...)
-		w.OutIsTerminal = true
-		w.try(t, args...)
-	}
-	html, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	checkText(t, "the page", strings.ReplaceAll(string(html), "\t", ""), false)
 }

@@ -172,27 +172,6 @@ func checkBroughtBack(t *testing.T, answer []byte, records, restored int64) {
 	}
 }
 
-// A backup is kept if there is something in it to bring back, and only then.
-func TestNoBackupOfNothing(t *testing.T) {
-	server := redistest.Start(t)
-	w := newWorld(t)
-	w.run(t, exitYes, "consume", "tenant:acme", "--limit", "10/1h", "--store", "redis://"+server.Addr)
-	w.Err = writerFunc(func(p []byte) (int, error) {
-		if strings.Contains(string(p), "1 key matches ") { // it has scanned, and deletes next
-			server.Kill()
-		}
-		return w.err.Write(p)
-	})
-	path := filepath.Join(t.TempDir(), "backup.jsonl")
-	_, stderr := w.run(t, exitUnreachable, "reset", "tenant:acme", "--yes", "--backup", path, "--store", "redis://"+server.Addr)
-	if _, err := os.Stat(path); !os.IsNotExist(err) || strings.Contains(stderr, "undo") {
-		t.Errorf("nothing was deleted, and there is a backup (%v):\n%s", err, stderr)
-	}
-	if !strings.Contains(stderr, "redis at "+server.Addr+" cannot be reached: ") || !strings.Contains(stderr, "(0 of 1 key done)") {
-		t.Errorf("it does not say what happened:\n%s", stderr)
-	}
-}
-
 // limitsIn is how many limits a server has, besides what is kept beside them.
 func limitsIn(ctx context.Context, client *redis.Client) int64 {
 	n, _ := client.Eval(ctx, "return #redis.call('KEYS', 'rl:*')", nil).Int64()

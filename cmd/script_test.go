@@ -41,7 +41,6 @@ func TestMain(m *testing.M) {
 			}
 			os.Exit(mainIn(env))
 		},
-		"measured": measured,
 	})
 }
 

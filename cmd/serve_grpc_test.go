@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -14,8 +13,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"golang.org/x/net/http2"
 
 	"github.com/limitctl/limitctl/internal/rls"
 )
@@ -87,25 +84,5 @@ func TestCallsOfGRPCAreLogged(t *testing.T) {
 			strings.Contains(log, token[1:]) {
 			t.Errorf("with --log-requests %t the log is\n%s", logs, log)
 		}
-	}
-}
-
-// One connection has a quarter of the requests that may be in flight, so that four have to conspire to take all.
-func TestAConnectionOfGRPCHasAQuarterOfTheRequests(t *testing.T) {
-	s := startServe(t, "--grpc", "127.0.0.1:0", "--max-in-flight", "8")
-	conn, err := net.Dial("tcp", s.addresses["grpc"])
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	framer := http2.NewFramer(conn, conn)
-	io.WriteString(conn, http2.ClientPreface)
-	framer.WriteSettings()
-	frame, err := framer.ReadFrame()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if most, has := frame.(*http2.SettingsFrame).Value(http2.SettingMaxConcurrentStreams); !has || most != 2 {
-		t.Errorf("a connection may have %d calls", most)
 	}
 }

@@ -184,36 +184,6 @@ func TestServeBoundsConnections(t *testing.T) {
 	s.end()
 }
 
-// What does not speak HTTP/1.1 gets a clear answer, or is left.
-func TestServeAnswersStrangers(t *testing.T) {
-	t.Parallel()
-	s := startServe(t, "--store", "memory:")
-	for _, test := range []struct{ send, want string }{
-		{"POST /v1/consume HTTP/1.0\r\nContent-Length: 34\r\n\r\n{\"key\":\"user:1\",\"limits\":[\"1/1m\"]}", "HTTP/1.0 200"},
-		{"GARBAGE\r\n\r\n", "HTTP/1.1 400"},
-		{"POST /v1/check HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n", "HTTP/1.1 400"},
-		{"POST /v1/check HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nContent-Length: 6\r\n\r\n0\r\n\r\n", "HTTP/1.1 400"},
-		{"POST /v1/check HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("y", 100<<10) + "\r\n\r\n", "HTTP/1.1 431"},
-		{"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "HTTP/1.1 400"},
-	} {
-		conn, err := net.Dial("tcp", s.addresses["http"])
-		if err != nil {
-			t.Fatal(err)
-		}
-		io.WriteString(conn, test.send)
-		if test.want != "HTTP/1.0 200" { // a client that is gone is not decided for
-			conn.(*net.TCPConn).CloseWrite()
-		}
-		conn.SetReadDeadline(time.Now().Add(childPatience))
-		answer, _ := io.ReadAll(conn) // a reset is fine, once the answer is there
-		if !strings.HasPrefix(string(answer), test.want) {
-			t.Errorf("%.60q: %.200q, want %s", test.send, answer, test.want)
-		}
-		conn.Close()
-	}
-	s.end()
-}
-
 // A second signal ends the server, whatever it still has to do.
 func TestServeLeavesAtASecondSignal(t *testing.T) {
 	t.Parallel()

@@ -7,14 +7,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"testing"
-	"time"
-
-	"github.com/limitctl/limitctl/internal/redistest"
 )
 
 // httpAnswer is what a server answered to one request.
@@ -88,47 +83,3 @@ func (a *httpAnswer) post(client *http.Client, url, body string) error {
 }
 
 func (s *served) urls() []string { return []string{"http://" + s.addresses["http"]} }
-
-// Under a limit whose period is longer than the test, exactly as many are allowed by two servers of one store as the limit
-// says, and each is told another number of those that are left: the answers are those of some order.
-func TestServeAdmitsExactlyTheLimit(t *testing.T) {
-	t.Parallel()
-	const count, perKey = 50, 150
-	store := "redis://" + redistest.Start(t).Addr
-	var servers []string
-	for range 2 {
-		// without a breaker, since on a busy machine a store can be slow that is not away
-		c := newChild(t, "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "-o", "jsonl", "--store", store)
-		c.file("limitctl.yaml", "breaker: {enabled: false}\n")
-		s := c.serving()
-		defer s.end()
-		servers = append(servers, s.urls()...)
-	}
-	var questions []string
-	var answers []httpAnswer
-	window := func() int64 { return time.Now().Unix() / (366 * 24 * 60 * 60) }
-	for begun := int64(-1); begun != window(); { // a fixed window that ends meanwhile admits as many again
-		begun, questions = window(), nil
-		for _, algorithm := range []string{"token-bucket", "leaky-bucket", "fixed-window", "sliding-log", "sliding-counter"} {
-			questions = append(questions, fmt.Sprintf(`{"key":"user:%d","limits":["%s:%d/366d"]}`, begun, algorithm, count))
-		}
-		answers = crowd{"/v1/consume", servers, questions, 64, perKey * len(questions)}.ask()
-	}
-	told := make([][]int64, len(questions))
-	for _, a := range answers {
-		switch {
-		case a.err != nil:
-			t.Fatalf("%s: %v", questions[a.question], a.err)
-		case a.status == http.StatusOK && a.document.Allowed:
-			told[a.question] = append(told[a.question], a.document.Limits[0].Remaining)
-		case a.status != http.StatusTooManyRequests || a.document.Allowed || a.document.Limits[0].Remaining != 0:
-			t.Fatalf("%s: status %d, %+v", questions[a.question], a.status, a.document)
-		}
-	}
-	for i, left := range told {
-		slices.Sort(left)
-		if len(left) != count || left[0] != 0 || left[count-1] != count-1 || len(slices.Compact(left)) != count {
-			t.Errorf("%s: %d are allowed, and told to have left %v", questions[i], len(left), left)
-		}
-	}
-}

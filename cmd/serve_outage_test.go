@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -168,57 +167,4 @@ func TestServeOutlastsAStoreThatIsAway(t *testing.T) {
 		o.recover(s.urls())
 		s.end()
 	})
-}
-
-// A master of a Cluster that hangs is felt by its own keys: those of the others go on being
-// decided by the store, while callers of the hung one wait on most connections.
-func TestServeKeepsAHungMasterApart(t *testing.T) {
-	t.Parallel()
-	cluster := redistest.StartCluster(t, "--cluster-node-timeout", "600000") // the others go on
-	var hung, others []string
-	for i := range 60 {
-		subject := fmt.Sprintf("user:%d", i)
-		slot, err := cluster.SlotOf("rl:{" + subject + "}")
-		if err != nil {
-			t.Fatal(err)
-		}
-		owner, err := cluster.Owner(slot)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if question := fmt.Sprintf(`{"key":%q,"limits":["%d/366d"]}`, subject, outageCount); owner == 0 {
-			hung = append(hung, question)
-		} else {
-			others = append(others, question)
-		}
-	}
-	s := startServe(t, "--store", "redis+cluster://"+strings.Join(cluster.Addrs(), ","), "--timeout", "1m")
-	ask := func(questions []string, requests int) {
-		for _, a := range (crowd{"/v1/consume", s.urls(), questions, 64, requests}.ask()) {
-			if a.err != nil || a.document.DecidedBy != "store" {
-				t.Errorf("%s: %d %+v, %v", questions[a.question], a.status, a.document, a.err)
-			}
-		}
-	}
-	ask(slices.Concat(hung, others), 60)
-	cluster.Masters[0].Pause()
-	resume := sync.OnceFunc(cluster.Masters[0].Resume)
-	defer resume()
-	ended := make(chan bool)
-	go func() {
-		ask(hung, 64)
-		close(ended)
-	}()
-	s.until("callers of the hung master wait", func() bool {
-		return strings.Contains(s.get("admin", "/metrics"), `in_flight{door="http"} 64`)
-	})
-	ask(others, 1000)
-	select {
-	case <-ended:
-		t.Error("the master does not hang")
-	default:
-	}
-	resume()
-	<-ended
-	s.end()
 }
