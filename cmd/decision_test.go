@@ -14,32 +14,16 @@ const testPolicies = `policies:
     limits:
       - {name: queue, by: [user], limit: "leaky-bucket:10/1h"}
       - {name: trial, by: [user], limit: "sliding-log:1/1h", shadow: true}
-  tenants:
-    limits:
-      - {name: tenant-per-minute, by: [tenant], limit: 1000/1m, overrides: [{when: {tenant: 日本語のテナント}, limit: 5/1m}]}
-      - {name: user-and-route, by: [tenant, user, route], limit: 60/1h, shadow: true}
 `
 
-func withPolicies(t *testing.T) *world {
-	t.Helper()
+// A turn given back takes nothing from a shadow that was not charged.
+func TestGivingBackAPolicysTurn(t *testing.T) {
 	w := newWorld(t)
 	path := filepath.Join(t.TempDir(), "policies.yaml")
 	if err := os.WriteFile(path, []byte(testPolicies), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	getenv := w.Getenv
-	w.Getenv = func(name string) string {
-		if name == "LIMITCTL_CONFIG" {
-			return path
-		}
-		return getenv(name)
-	}
-	return w
-}
-
-// A turn given back takes nothing from a shadow that was not charged.
-func TestGivingBackAPolicysTurn(t *testing.T) {
-	w := withPolicies(t)
+	w.Getenv = withVariable(w.Getenv, "LIMITCTL_CONFIG", path)
 	w.run(t, exitYes, "consume", "--policy", "waiting", "user=7") // all that the shadow allows
 	ctx, interrupt := context.WithCancel(context.Background())
 	w.Sleep = func(ctx context.Context, d time.Duration) error {

@@ -41,7 +41,7 @@ func plants(t *testing.T) map[string]func(path string) error {
 			t.Cleanup(func() { listener.Close() })
 			return os.Symlink(filepath.Join(dir, "s"), path)
 		},
-		"sparse": func(path string) error { return errors.Join(write("")(path), os.Truncate(path, 10<<30)) },
+		"sparse": func(path string) error { return errors.Join(write("")(path), os.Truncate(path, 1<<29)) },
 		"empty":  write(""),
 		"nul":    write(strings.Repeat("\x00", 5000)),
 		"binary": write(strings.Repeat("\x8f\x03\xc1\xfe\n", 2000)),

@@ -154,28 +154,31 @@ func TestProbeSummaries(t *testing.T) {
 	}
 }
 
-// A probe that did not see the limit enforced is inconclusive in every form, and counts what failed.
+// A probe that was not answered, or did not see the limit enforced, is inconclusive.
 func TestProbeWithoutEvidence(t *testing.T) {
 	w := newWorld(t)
-	hanging := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
-	t.Cleanup(hanging.Close)
+	broken := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }))
+	t.Cleanup(broken.Close)
 	url, asked := limited(t, "1000000/1h", nil)
 	few := []string{"probe", url, "-H", "X-User: {subject}", "--limit", "5000/1m"}
 	stdout, _ := w.run(t, exitNo, few...)
 	const first = "INCONCLUSIVE  the limit was not seen to be enforced, 0 passed; not seen: admitted, denial-status, "
-	if !strings.HasPrefix(stdout, first) || asked.Load() > 0 ||
-		!strings.Contains(stdout, "! A limit of 5000 is not reached by 3000 requests, so none was sent; give") {
+	if !strings.HasPrefix(stdout, first) || asked.Load() > 0 {
 		t.Errorf("after %d requests:\n%s", asked.Load(), stdout)
 	}
 	text, _ := w.run(t, exitNo, append(few, "-o", "json")...)
 	if !strings.Contains(text, `"verdict": "inconclusive"`) || !strings.Contains(text, `"passed": false`) {
 		t.Errorf("%s", text)
 	}
-	stdout, stderr := w.run(t, exitUnreachable, "probe", hanging.URL+"/?{subject}", "--limit", "3/2s", "--timeout", "300ms")
-	if !strings.HasPrefix(stdout, "INCONCLUSIVE  no request was answered, ") || !strings.HasSuffix(stderr,
-		"?{subject}: no request was answered: no answer in time\n") || !strings.Contains(stdout,
-		": 0 allowed, 0 denied, 16 failed") {
-		t.Errorf("%s", stdout)
+	for _, flags := range [][]string{nil, {"--requests", "5"}, {"--limit", "5/1s"}} {
+		stdout, stderr := w.run(t, exitUnreachable, append([]string{"probe", broken.URL}, flags...)...)
+		if !strings.Contains(stderr, ": 500 Internal Server Error") || strings.Contains(stdout, "at once") {
+			t.Errorf("%q: it says %q\n%s", flags, stderr, stdout)
+		}
+	}
+	broken.Close()
+	if _, stderr := w.run(t, exitUnreachable, "probe", broken.URL); !strings.Contains(stderr, "connection refused") {
+		t.Errorf("it says %q", stderr)
 	}
 }
 
@@ -285,45 +288,23 @@ func TestProbeDemandsChecks(t *testing.T) {
 	}
 }
 
-// Who is let in as another address, over a new connection, at another path or with another header is found; whose
-// service is told no address, or counts it all as one, passes.
+// Who is let in with another header is found, by the flags that say what else is asked and what a denial is.
 func TestProbeAsksOtherwise(t *testing.T) {
-	header := func(name string) func(*http.Request) string {
-		return func(r *http.Request) string { return r.Header.Get(name) }
-	}
-	for what, test := range map[string]struct {
-		client func(r *http.Request) string
-		args   []string
-		seen   string
-	}{
-		"none": {func(*http.Request) string { return "" },
-			[]string{"--same", "path=/a/", "--same", "header=X-Device: {v}"}, "denied as well "},
-		"port":    {func(r *http.Request) string { return r.RemoteAddr }, nil, "let in over a new connection, "},
-		"address": {header("X-Real-IP"), nil, "let in with another X-Real-IP\n"},
-		"path": {func(r *http.Request) string { return r.URL.Path }, []string{"--same", "path=//,/a/"},
-			"let in at //, at /a/\n"},
-		"header":     {header("X-Device"), []string{"--same", "header=X-Device: {v}"}, "let in with another X-Device"},
-		"of a proxy": {header("Forwarded"), []string{"-H", "X-Real-IP: ::1"}, "denied as well over a new"},
-	} {
-		t.Run(what, func(t *testing.T) {
-			var mutex sync.Mutex
-			asked := map[string]int{}
-			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				mutex.Lock()
-				defer mutex.Unlock()
-				who := r.URL.Query().Get("u") + " " + test.client(r)
-				if asked[who]++; asked[who] > 3 {
-					w.Header().Set("X-Blocked", "Yes")
-				}
-			}))
-			defer server.Close()
-			args := append([]string{"probe", server.URL + "/?u={subject}", "--limit", "sliding-log:3/1h", "--max-time",
-				"30s", "--denied-header", "x-blocked=yes"}, test.args...)
-			stdout, _ := newWorld(t).run(t, exitNo, args...) // of the period nothing is seen
-			if !strings.Contains(stdout, "same-client    "+test.seen) ||
-				!strings.Contains(stdout, "or x-blocked=yes on ") {
-				t.Errorf("%s", stdout)
-			}
-		})
+	var mutex sync.Mutex
+	asked := map[string]int{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mutex.Lock()
+		defer mutex.Unlock()
+		who := r.URL.Query().Get("u") + " " + r.Header.Get("X-Device")
+		if asked[who]++; asked[who] > 3 {
+			w.Header().Set("X-Blocked", "Yes")
+		}
+	}))
+	defer server.Close()
+	stdout, _ := newWorld(t).run(t, exitNo, "probe", server.URL+"/?u={subject}", "--limit", "sliding-log:3/1h",
+		"--max-time", "30s", "--denied-header", "x-blocked=yes", "--same", "header=X-Device: {v}")
+	if !strings.Contains(stdout, "same-client    let in with another X-Device") ||
+		!strings.Contains(stdout, "or x-blocked=yes on ") {
+		t.Errorf("%s", stdout)
 	}
 }
