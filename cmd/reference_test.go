@@ -142,7 +142,8 @@ func reference(t *testing.T, root *cobra.Command) map[string]string {
 	for _, group := range root.Groups() {
 		b.Reset()
 		fmt.Fprintf(&b, "# %s\n\n", strings.TrimSuffix(group.Title, ":"))
-		fmt.Fprintf(&b, "Flags of [every command](%s#flags-of-every-command) are not listed again.\n\n", allCommands)
+		fmt.Fprintf(&b, "Flags of [every](%s#flags-of-every-command) and of [several](%[1]s#flags-of-several-commands) commands, and "+
+			"[what several say](%[1]s#what-several-commands-say), are not said again.\n\n", allCommands)
 		for _, c := range all {
 			if groupOf(c) != group.ID {
 				continue
@@ -210,13 +211,9 @@ func writeCommand(b *strings.Builder, root, c *cobra.Command, sharedFlag func(*p
 		for i, f := range others {
 			names[i] = "`--" + f.Name + "`"
 		}
-		fmt.Fprintf(b, "With [flags of several commands](%s#flags-of-several-commands): %s.\n\n", allCommands, strings.Join(names, ", "))
+		fmt.Fprintf(b, "Also %s.\n\n", strings.Join(names, ", "))
 	}
-	kept := slices.DeleteFunc(details(c), sharedProse)
-	if len(kept) < len(details(c)) {
-		fmt.Fprintf(b, "See also [what several commands say](%s#what-several-commands-say).\n\n", allCommands)
-	}
-	for _, paragraph := range kept {
+	for _, paragraph := range slices.DeleteFunc(details(c), sharedProse) {
 		writeParagraph(b, root, paragraph)
 	}
 }

@@ -23,10 +23,8 @@ func NewCheckCmd(global *cli.Globals) *cobra.Command {
 		Use:   "check KEY --limit [ALGORITHM:]COUNT/PERIOD | check --policy NAME ATTRIBUTE=VALUE...",
 		Short: "Say whether a request would be allowed, and write nothing",
 		Long: `Check says whether KEY could take --cost units now, and takes none. The exit
-code is the answer: 0 yes, 1 no. It shows the used and remaining units of now.
-
-With --policy, the limits are those of a policy of the configuration, and
-attributes say who is limited.`,
+code is the answer: 0 yes, 1 no. With --policy the limits are those of a policy,
+and attributes say who is limited.`,
 		Example: `  limitctl check user:42 --limit 10/1m
   limitctl check user:42 --limit 10/1m --limit 100/1h --cost 5 -o json
   limitctl check --policy login ip=203.0.113.9 email=a@example.com

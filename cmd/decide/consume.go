@@ -42,33 +42,24 @@ func NewConsumeCmd(global *cli.Globals) *cobra.Command {
 		Use:   "consume KEY --limit [ALGORITHM:]COUNT/PERIOD | consume --policy NAME ATTRIBUTE=VALUE...",
 		Short: "Take units, if they fit",
 		Long: `Consume takes --cost units of KEY if they fit all its limits, else none. The
-exit code is the answer: 0 taken, 1 denied.
+exit code is the answer: 0 taken, 1 denied. With --policy the limits are those
+of a policy, attributes say who is limited, and a limit can have a cost of its
+own, such as --cost tokens=3000.
 
-With --policy, the limits are those of a policy of the configuration, and
-attributes say who is limited. The limits are decided together, in the order of
-the file. A limit with a cost of its own takes that cost: a fixed number, or the
-number of a field, such as --cost tokens=3000.
+With --wait a denied request waits for its turn, at most DURATION with
+--wait=DURATION. If that would be too long, it is denied at once.
 
-With --wait, a denied request waits for its turn: as long as it takes, or at
-most DURATION with --wait=DURATION. A request that a leaky bucket delays waits
-for that delay. If the wait would be too long, the request is denied at once.
+With --token a retry is safe: the same request with the same token is allowed
+again, and nothing more is charged. If you know the real cost only afterwards,
+take an estimate, and correct it with "limitctl settle". In a Cluster a token is
+known in the slot of its key only.
 
-With --token, a retry is safe: if the same request was allowed with the same
-token before, it is allowed again, and nothing more is charged. A token that was
-used for another key, limit or cost is refused. Denials are not remembered. In a
-Cluster a token is known in the slot of its key only.
+With --force it takes the units even if they do not fit, and requests are denied
+until enough have come back. With --up-to it takes as many as fit; the exit code
+is 0 if that is at least one.
 
-With --force, it takes the units even if they do not fit, such as the bytes of
-an answer that was sent already. More units than the limit can then be in use,
-and requests are denied until enough have come back. With --up-to, it takes as
-many of N units as fit; the exit code is 0 if that is at least one.
-
-A large request takes more than one unit and at least half of what one of its
-limits holds. In a protected context a large request asks for the context's
-name, or takes it from --confirm, and is written to the audit log.
-
-If you know the real cost only afterwards, take an estimate with --token, and
-correct it with "limitctl settle".`,
+A request for at least half of what a limit holds, and for more than one unit,
+needs --confirm in a protected context, and is written to the audit log.`,
 		Example: `  limitctl consume user:42 --limit 3/10s
   limitctl consume user:42 --limit 10/1m --limit sliding-log:100/1h
   limitctl consume --policy login ip=203.0.113.9 email=a@example.com
@@ -76,7 +67,6 @@ correct it with "limitctl settle".`,
   limitctl consume --policy llm team=search --cost tokens=3000
   limitctl consume mails --limit leaky-bucket:5/1s --wait && echo "send one"
   limitctl consume orders --limit 100/1h --token order-4711
-  limitctl consume llm:team-a --limit 100000/1m --cost 2300 --token request-81
   limitctl consume egress:team-a --limit 1000000/1h --cost 734003 --force
   limitctl consume batch --limit 500/1m --up-to 200 -o json`,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {

@@ -26,11 +26,8 @@ func NewRefundCmd(global *cli.Globals) *cobra.Command {
 		Use:   "refund KEY --limit [ALGORITHM:]COUNT/PERIOD | refund --policy NAME ATTRIBUTE=VALUE...",
 		Short: "Give units back",
 		Long: `Refund gives KEY back --cost units that it took, the newest first, and never
-more than are in use. With --policy it does so in each limit of a policy; a
-limit with a cost of its own gets that cost back. If nothing is in use, for
-instance because the limit has another period or the units have come back by
-themselves, it says so and exits with 1. What was taken with a token is given
-back by "limitctl settle --cost 0".
+more than are in use. If nothing is in use, it says so and exits with 1. What
+was taken with a token is given back by "limitctl settle --cost 0".
 
 In a protected context it asks for the context's name, or takes it from
 --confirm, and writes to the audit log.`,

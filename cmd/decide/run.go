@@ -35,18 +35,12 @@ func NewRunCmd(global *cli.Globals) *cobra.Command {
 		Use:   "run KEY --limit [ALGORITHM:]COUNT/PERIOD -- COMMAND... | run --policy NAME ATTRIBUTE=VALUE... -- COMMAND...",
 		Short: "Run a command if its limit allows it",
 		Long: `Run takes --cost units of KEY as "limitctl consume" does, and then runs COMMAND
-in its place: with the same input, output and signals, and with the exit code of
-COMMAND. If the request is denied, COMMAND does not run and nothing is charged.
-The answer is then on standard error, or with -o json on standard output.
+in its place, with its input, output, signals and exit code. If the request is
+denied, COMMAND does not run and nothing is charged.
 
-With --wait, a denied request waits for its turn: as long as it takes, or at
-most DURATION with --wait=DURATION.
-
-The exit code is that of COMMAND. If COMMAND did not run, it is 75 for a denial
-(--on-denied), 69 for a store that is away (--on-unavailable), 126 if COMMAND
-cannot be started and 127 if there is no such program. --on-denied 0 is for a
-job that may be left out. With --on-error allow or local, COMMAND also runs
-while the store is away.`,
+If COMMAND did not run, the exit code is 75 for a denial (--on-denied), 69 for a
+store that is away (--on-unavailable), 126 if COMMAND cannot be started and 127
+if there is no such program. --on-denied 0 is for a job that may be left out.`,
 		Example: `  limitctl run backup --limit 5/1h -- echo "back up"
   limitctl run mails --limit leaky-bucket:5/1s --wait -- echo "send one"
   limitctl run report --limit 1/1d --on-denied 0 -q -- echo "write the report"

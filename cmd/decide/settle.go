@@ -23,16 +23,14 @@ func NewSettleCmd(global *cli.Globals) *cobra.Command {
 		Use: "settle KEY --limit [ALGORITHM:]COUNT/PERIOD --token TEXT --cost N | " +
 			"settle --policy NAME ATTRIBUTE=VALUE... --token TEXT --cost N",
 		Short: "Correct a consume with a token to its real cost",
-		Long: `Settle corrects what "consume --token TEXT" took of KEY to the real cost: --cost
-is what it should have taken in all. It takes what is missing, even if that does
-not fit, or gives back what is too much. A cost of 0 gives everything back. Key
-and limits must be those of the consume. In a policy, a limit with a fixed cost
-keeps what it took; give the real number of each field, such as --cost
-tokens=1874.
+		Long: `Settle corrects what "consume --token TEXT" took to the real cost: --cost is
+what it should have taken in all. It takes what is missing, even if that does not
+fit, or gives back what is too much. Key and limits must be those of the
+consume; in a policy, a limit with a fixed cost keeps what it took.
 
-A token is settled once. The same cost again changes nothing and gets the same
-answer, so a retry is safe. Another cost is refused. The exit code is 1 if the
-token is not known: nothing was allowed with it, or it has expired.`,
+A token is settled once. The same cost again gets the same answer, so a retry is
+safe; another one is refused. The exit code is 1 if the token is not known:
+nothing was allowed with it, or it has expired.`,
 		Example: `  limitctl consume llm --limit 9000/m --cost 2300 --token a1 && limitctl settle llm --limit 9000/m --token a1 --cost 1874
   limitctl consume llm --limit 9000/m --cost 2300 --token a2 && limitctl settle llm --limit 9000/m --token a2 --cost 0`,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {

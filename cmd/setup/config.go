@@ -25,17 +25,14 @@ func NewConfigCmd(global *cli.Globals) *cobra.Command {
 		Short: "Check and explain the configuration file",
 		Long: `The configuration is a file, limitctl.yaml, that you can review like code. It
 has policies, which are limits that are decided together; contexts, which are
-named stores; and the prefix of all keys.
+named stores; and the prefix of all keys. docs/configuration.md has every field.
 
-limitctl uses the first of these files that exists: the file of --config, the
-file of LIMITCTL_CONFIG, ./limitctl.yaml, and the user's own,
-$XDG_CONFIG_HOME/limitctl/limitctl.yaml. It always reads the contexts of the
-user's own file, too. Go programs load the same file with the package
-policyfile. docs/configuration.md describes every field.
+limitctl uses the first of these: --config FILE, $LIMITCTL_CONFIG,
+./limitctl.yaml, and the user's $XDG_CONFIG_HOME/limitctl/limitctl.yaml, of
+which it always reads the contexts. Go programs load it with policyfile.
 
-Config publish puts the policies of a file in force in all processes that follow
-the store: limitctl serve --config store:, and Go services. docs/publish.md says
-how a team changes limits by pull requests.`,
+Config publish puts policies in force in all processes that follow the store;
+docs/publish.md says how a team does that by pull requests.`,
 		Example: `  limitctl config init limits/limitctl.yaml
   limitctl config validate
   limitctl config show --origin
@@ -53,10 +50,9 @@ func newConfigValidateCmd(global *cli.Globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "validate [FILE]",
 		Short: "Find all mistakes in the configuration",
-		Long: `Validate reads FILE, or the files that the other commands would read, and shows
-each mistake with its line. The exit code is 0 without mistakes, else 2. With -o
-json, the mistakes are also on standard output. It warns of a policy that stores
-a secret as it is, such as header:Authorization.`,
+		Long: `Validate reads FILE, or the files that other commands would read, and shows each
+mistake with its line. The exit code is 0 without mistakes, else 2. It warns of
+a policy that stores a secret as it is, such as header:Authorization.`,
 		Example: "  limitctl config validate\n  limitctl config validate limitctl.yaml -o json",
 		Args:    cli.AtMostOneArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {

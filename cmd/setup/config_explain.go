@@ -28,10 +28,9 @@ func newConfigExplainCmd(global *cli.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain --policy NAME ATTRIBUTE=VALUE...",
 		Short: "Show which limits and overrides would apply",
-		Long: `Explain shows how a policy limits a request with these attributes: how much each
-limit allows, which override applies, and which key counts it. Overrides of the
-policy are in the configuration. Overrides of an operator are in the store; if
-it does not answer, explain prints a warning and shows the limits without them.`,
+		Long: `Explain shows how a policy limits a request with these attributes: what each
+limit allows, which override applies, and which key counts it. If the store does
+not answer, it warns and shows the limits without an operator's overrides.`,
 		Example: `  limitctl config explain --policy api tenant=acme user=7 route=/c
   limitctl config explain --policy api tenant=other plan=enterprise user=7 route=/c -o json`,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -17,8 +17,8 @@ func newHistoryCmd(global *cli.Globals) *cobra.Command {
 		Use:   "history",
 		Short: "Show who published which configuration, when and why",
 		Long: `History shows the published versions, the latest last: when, by whom, and why.
-The version in force is marked. Of the latest 50 versions the store keeps the
-text, which config fetch shows and config rollback brings back; KEPT says so.`,
+The store has the text of those that are KEPT, which config fetch shows and
+config rollback brings back.`,
 		Example: "  limitctl config history\n  limitctl config history --limit 100 -o json",
 		Args:    cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -20,13 +20,9 @@ func newConfigImportCmd(global *cli.Globals) *cobra.Command {
 		Use:   "import envoy FILE...",
 		Short: "Turn the limits of envoyproxy/ratelimit into policies",
 		Long: `Import reads files of envoyproxy/ratelimit, or a directory with them, and prints
-the policies and the section envoy of a limitctl.yaml with the same limits.
-What has no equal is a warning with its line.
-
-Descriptors that are nested become lists of entries, and are looked up in the
-same way. A limit of 0 becomes deny: true. serve can also read the files as
-they are, with envoy: {ratelimit_config: DIRECTORY}. The page
-docs/serve-envoy.md leads through the whole move.`,
+the policies and the section envoy of a limitctl.yaml with the same limits. What
+has no equal is a warning with its line. docs/serve-envoy.md leads through the
+whole move.`,
 		Example: `  limitctl config import envoy config/config.yaml > limitctl.yaml
   limitctl config import envoy config -o json`,
 		Args: func(cmd *cobra.Command, args []string) error {

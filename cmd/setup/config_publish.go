@@ -60,23 +60,15 @@ func newPublishCmd(global *cli.Globals) *cobra.Command {
 		Use:   "publish FILE",
 		Short: "Put the policies of a file in force in all processes",
 		Long: `Publish writes the policies of FILE into the store as the next version, with
-who, when and why. Processes that follow the store have it in force within two
-seconds: limitctl serve --config store:, and Go services (policyfile.Follow).
+who, when and why: policies, http, envoy, breaker, local_share and denials, and
+no contexts or passwords. Processes that follow the store have it in force
+within two seconds: limitctl serve --config store:, and policyfile.Follow in Go.
 
-What decides is published: policies, http, envoy, breaker, local_share and
-denials. Contexts, layouts and the prefix stay in the file, so no store or
-password gets into the store.
-
-Before it asks, it shows the limits that change, the keys in use whose limit
-changes, and who has more in use than the new limit allows. config diff --trace
-shows what recorded traffic would have got.
-
-Nothing is written if FILE has a mistake or the same policies as the version in
-force, or if somebody else has published meanwhile. A policy that overrides in
-force name must not disappear, unless --force is given.
-
-The store keeps the latest 50 versions, at most 8 MB of them, and the history of
-1,000.`,
+It first shows the limits that change and the keys in use that are over the new
+ones, and asks. Nothing is written if FILE has a mistake or changes nothing, if
+somebody else has published meanwhile, or if a policy disappears that an
+override in force names, unless --force is given. The store keeps the latest 50
+versions, at most 8 MB of them, and the history of 1,000.`,
 		Example: `  limitctl config publish limitctl.yaml -m "more for acme" --context prod
   limitctl config publish limitctl.yaml --dry-run
   limitctl config publish limitctl.yaml -m "$CI_COMMIT_TITLE" --confirm prod --context prod -o json`,

@@ -16,13 +16,10 @@ func newRollbackCmd(global *cli.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rollback [N]",
 		Short: "Bring an earlier configuration back, as a new version",
-		Long: `Rollback publishes the text of version N, or of the version before the one in
-force, as the next version. No version is lost, and a rollback can be rolled
-back. It shows the same preview and asks the same question as config publish.
-Usage stays: keys whose limit gets lower keep what they have used.
-
-In a hurry give --no-keys. It does not read the keys, which takes minutes if
-there are millions, and checks all else.`,
+		Long: `Rollback publishes the text of version N, or of the one before that in force, as
+the next version, after the same preview and question as config publish. Keys
+whose limit gets lower keep what they have used. In a hurry, --no-keys leaves
+the keys in use unread, which takes minutes if there are millions.`,
 		Example: `  limitctl config rollback -m "too tight for acme" --context prod
   limitctl config rollback 12 -m "as on Friday" --no-keys --yes`,
 		Args: cli.AtMostOneArgument,

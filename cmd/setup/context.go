@@ -22,15 +22,12 @@ func NewContextCmd(global *cli.Globals) *cobra.Command {
 		Use:   "context",
 		Short: "Stores with names: list them, choose one",
 		Long: `A context is a named store: its URL, where its password is, and what is allowed
-there. Contexts are in the user's own configuration file, or in the file of
---config. They are not allowed in the limitctl.yaml of a working directory.
+there. Contexts are in the user's own configuration file or that of --config,
+and not in the limitctl.yaml of a working directory. --context NAME uses one for
+one command, and "context use" for all from now on.
 
-A context can also name the layouts of other limiters' keys in its store.
-Commands that show or reset keys then use them without --layout. Other commands
-use limitctl's own keys, and say so.
-
---context NAME uses a context for one command. "context use" chooses one for
-all commands from now on.`,
+A context can name the layouts of other limiters' keys in its store. Commands
+that show or reset keys then use them without --layout.`,
 		Example: `  limitctl context list
   limitctl context use dev
   limitctl check user:42 --limit 10/1m --context dev`,
@@ -82,10 +79,9 @@ func newContextUseCmd(global *cli.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "use NAME | use --none",
 		Short: "Use a context from now on",
-		Long: `Use chooses a context for all commands from now on. The flags --store and
---context and the variables LIMITCTL_STORE and LIMITCTL_CONTEXT take precedence.
-The choice is a file in the state directory; use does not write configuration
-files.`,
+		Long: `Use chooses a context for all commands from now on, in a file in the state
+directory. The flags --store and --context and the variables LIMITCTL_STORE and
+LIMITCTL_CONTEXT take precedence.`,
 		Example: "  limitctl context use dev\n  limitctl context use --none",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if o.none != (len(args) == 0) || len(args) > 1 {

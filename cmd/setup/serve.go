@@ -41,56 +41,31 @@ func NewServeCmd(global *cli.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve limits to programs over HTTP and gRPC",
-		Long: `Serve answers requests about limits, for programs in any language and for
-proxies.
+		Long: `Serve answers requests about limits, for programs in any language (/v1), for
+proxies (/v1/auth/POLICY), and for Envoy (--grpc). Configurations to paste are
+in docs/serve.md, and the fields of /v1 in docs/serve-api.md. --admin has GET
+/metrics, /healthz and /readyz for operators, without TLS and access token.
 
-Programs send JSON. POST /v1/check and /v1/consume take {"key", "limits",
-"cost"}, or {"policy", "attributes", "cost", "costs"}. The answer is that of the
-command, with status 200 if it is allowed and 429 if it is denied. There are
-also /v1/refund, /v1/settle, /v1/reset (for access tokens that may), GET
-/v1/policies, and GET /v1/subject?subject=SUBJECT, which says what inspect says.
-
-nginx, Caddy, HAProxy and Traefik ask /v1/auth/POLICY before they pass a request
-on: the answer is 204 if it is allowed, else 429 or the policy's denied_status.
-The section http of the configuration says where a request has the policy's
-attributes. A proxy on another machine must be in its trusted_proxies.
-
-The address of --grpc is Envoy's rate limit service, over gRPC, with the
-descriptors of the configuration's section envoy.
-
-The address of --admin is for operators, without TLS and access token:
-GET /metrics for Prometheus; /healthz, 200 while the process works; and
-/readyz, 503 while the server stops, with the state of its components.
-
-Configurations to paste are in docs/serve.md, the fields of /v1 in
-docs/serve-api.md, and files for containers and systemd in docs/deploy:
-https://github.com/limitctl/limitctl
-
-An address is HOST:PORT or unix:PATH. The host is required: 127.0.0.1 is this
-machine only, 0.0.0.0 is every network. With port 0 the system chooses one;
-the log and -o json name it. systemd:NAME is the socket that a socket unit of
-systemd has opened, with FileDescriptorName=NAME.
+An address is HOST:PORT or unix:PATH; 127.0.0.1 is this machine only, and
+0.0.0.0 is every network. With port 0 the system chooses one, which the log and
+-o json name. systemd:NAME is the socket of a socket unit with
+FileDescriptorName=NAME.
 
 With --token-file or $LIMITCTL_SERVE_TOKEN, requests to /v1 need the header
-"Authorization: Bearer TOKEN". A proxy that passes on the Authorization of its
-own clients can send X-Limitctl-Authorization instead. The file has one access
-token on each line. All of them are valid, so that one can replace another.
-Fields can follow a token: name=NAME for the log, limit=100/1s for its requests
-to this process, and scopes=SCOPE,SCOPE for what it may do: decide (check,
-consume, auth), refund (refund, settle), read (check, policies, subject)
-and reset. Without them it may do all but reset.
+"Authorization: Bearer TOKEN", or X-Limitctl-Authorization. The file has a token
+on each line, and fields can follow it: name=NAME for the log, limit=100/1s for
+its requests to this process, and scopes=SCOPE,SCOPE of decide (check, consume,
+auth), refund (refund, settle), read (check, policies, subject) and reset.
+Without scopes it may do all but reset.
 
 With --config store: the configuration is the one that "limitctl config publish"
-has put into the store. Each further version is in force within two seconds. The
-last one is kept on disk for a start without the store; --config-fallback FILE
-is for a start before anything was published.
+has put into the store, and each further version. The last one is kept on disk
+for a start without the store; --config-fallback FILE is for a start before
+anything was published.
 
-Certificates and access tokens are read again when their files change, and on
-SIGHUP. If new files cannot be used, the old ones stay in force, and the log
-says so.
-
-With --check-config it reads all files, says what is wrong with them and with
-the flags, and exits with 0 or 2. It connects to nothing and listens nowhere.
+Certificates and tokens are read again when their files change, and on SIGHUP;
+what cannot be used leaves the old ones in force. --check-config reads all files
+and flags, connects to nothing, and exits with 0 or 2.
 
 On SIGTERM or Ctrl-C it takes no new connections and answers the requests under
 way. It exits with 0 if all were answered within --drain, else with 5. A second

@@ -23,14 +23,12 @@ func NewOverrideCmd(global *cli.Globals) *cobra.Command {
 		Use:   "override",
 		Short: "Change limits for a while, without a deploy",
 		Long: `An override changes the limits of some keys until an instant: another limit, a
-multiple of the limit, more units, a block, or an exemption. It is in the store,
-so all commands and all services with the option limiter.Overrides apply it
-within about a second. It ends by itself. It keeps the units in use.
+multiple, more units, a block, or an exemption. It is in the store, so all
+commands and services apply it within about a second, and it ends by itself.
 
-If several overrides match a key, one applies: a block comes first, then an
-exemption, then the others. Among those an exact subject comes before a pattern,
-a longer literal beginning before a shorter one, more attributes before fewer,
-one with --limit-name before one without, and then the newest.`,
+If several match a key, one applies: a block before an exemption, and that
+before the others; then an exact subject, a longer literal beginning, more
+attributes, one with --limit-name, and the newest.`,
 		Example: `  limitctl override set 'tenant:acme:*' --times 3 --for 2h --reason "launch day"
   limitctl override list
   limitctl override revoke 3f9a1c`,

@@ -34,17 +34,11 @@ func newOverrideListCmd(global *cli.Globals) *cobra.Command {
 		Use:   "list [PATTERN]",
 		Short: "Show the overrides that are in force",
 		Long: `List shows the overrides in force: to whom they apply, what they do, how long
-they last, who set them and why. Where several match a key, the first in the
-list applies. On a narrow terminal the end, the user and the reason go to lines
-of their own.
+they last, who set them and why. Where several match a key, the first applies.
 
-With --all it also shows overrides that have ended, the latest first: when, and
-who revoked them. They come from the audit log in the store, which keeps its
-latest 2,500 entries (each change writes two).
-
-With PATTERN it shows only overrides that can apply to a matching subject, also
-those that were set for attributes. NAME=VALUE shows those that can apply to
-keys with that attribute.`,
+PATTERN keeps those that can apply to a matching subject, and NAME=VALUE those
+that can apply to keys with that attribute. --all adds those that have ended, as
+the audit log in the store has them, which keeps 2,500 entries.`,
 		Example: `  limitctl override list
   limitctl override list tenant:acme:user:7
   limitctl override list tenant=acme

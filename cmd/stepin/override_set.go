@@ -36,15 +36,13 @@ type overrideSetOptions struct {
 
 // overridePatternHelp explains the arguments that select keys.
 const overridePatternHelp = `PATTERN is a glob over subjects or a network, as in inspect. With --policy the
-arguments are attributes instead, and the override applies to every key of the
-policy that has them. --limit-name selects some of their limits.
-
-It ends after --for, at most 30 days, or at --until: 04:00 (the next one on this
-machine's clock), a date and time, or an instant such as 2026-11-22T04:00:00Z.
+arguments are attributes, and the override is for every key of the policy that
+has them. It ends after --for, at most 30 days, or at --until: 04:00 (the next
+one here), a date and time, or an instant such as 2026-11-22T04:00:00Z.
 
 It first shows what would apply to the keys in use, looking for at most
 --timeout, and asks. Without a terminal it needs --yes, in a protected context
-the context's name, which --confirm gives. It writes to the audit log.`
+the context's name, which --confirm gives.`
 
 func newOverrideSetCmd(global *cli.Globals) *cobra.Command {
 	o := &overrideSetOptions{Globals: global}
@@ -52,11 +50,9 @@ func newOverrideSetCmd(global *cli.Globals) *cobra.Command {
 		Use:   "set PATTERN | --policy POLICY [ATTRIBUTE=VALUE...]",
 		Short: "Change the limits of some subjects for a while",
 		Long: `Set gives the keys whose subject matches PATTERN another limit for a while
-(--limit), a multiple of their limit (--times), or more units (--add). The
-commands block and exempt set the other overrides. Setting the same override
-again keeps its ID and replaces its end and reason. A --limit without an
-algorithm is a token bucket, as everywhere. Without burst=N it keeps the burst
-of the limit in force, if that has one of its own.
+(--limit), a multiple of their limit (--times), or more units (--add). The same
+override set again keeps its ID and takes the new end and reason. Without
+burst=N, a --limit keeps the burst of the limit in force.
 
 ` + overridePatternHelp,
 		Example: `  limitctl override set 'tenant:acme:*' --times 3 --for 2h --reason "launch day"

@@ -42,34 +42,25 @@ func NewResetCmd(global *cli.Globals) *cobra.Command {
 		Use:   "reset PATTERN | --policy POLICY [ATTRIBUTE=VALUE...]",
 		Short: "Delete matching keys, so that none of their units are in use",
 		Long: `Reset makes every limit whose subject matches PATTERN unused. It first shows how
-many keys match, with some examples, and asks. Without a terminal it needs
---yes. In a protected context it asks for the context's name, or takes it from
---confirm.
+many keys match, and asks; without a terminal it needs --yes, and in a protected
+context the context's name, which --confirm gives. What it changes it first
+writes to a backup, and it prints the command that brings it back.
 
-With --to-remaining N it leaves exactly N units of each limit instead, and says
-how many keys gain units and how many lose units. With --at-least no key loses
-units: a key with more than N stays as it is. It uses the limit that applies
-now: the one in the configuration, else that of the last charge.
+With --to-remaining N it leaves exactly N units of each limit instead; with
+--at-least a key with more stays as it is. The limit is that of the
+configuration in force, else that of the last charge.
 
-If not all keys can be read, for instance because a master of a Cluster is lost,
-it changes nothing. --keep-going changes the keys that were found. The question
-says what is missing.
-
-With --layout it deletes all keys of a limit together. It says what a reset does
-not reach, such as a cache in the limiter's processes.
-
-It first writes the keys that it will change to a backup, and prints the command
-that brings them back. It also writes to the audit log (see limitctl audit).
+If not all keys can be read, it changes nothing. With --keep-going it changes
+those that were found. With --layout it deletes all keys of a limit together,
+and says what that does not reach, such as a cache in the limiter's processes.
 
 ` + cli.SelectionHelp,
 		Example: `  limitctl reset user:42
   limitctl reset 'tenant:acme:*' --dry-run
   limitctl reset 'tenant:acme:*' --yes
   limitctl reset --policy api tenant=acme --yes
-  limitctl reset --exact 'tenant:*' --yes
   limitctl reset user:42 --to-remaining 100 --yes
-  limitctl reset 203.0.113.9 --layout auto --dry-run
-  limitctl reset 'tenant:acme:*' --to-remaining 50 --at-least --yes`,
+  limitctl reset 203.0.113.9 --layout auto --dry-run`,
 		Args: o.Arguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			plan, err := o.plan(cmd, args)

@@ -38,25 +38,18 @@ func NewUndoCmd(global *cli.Globals) *cobra.Command {
 		Aliases: []string{"restore"},
 		Short:   "Bring back what a reset changed, list backups, and remove old ones",
 		Long: `Undo brings back what the last reset in this store changed, if this user made it
-on this machine and it kept a backup. RUN undoes an earlier run, by its name in
-"limitctl audit -o json" or --list -o json. FILE is a backup: a file, or a name
-of --list. It shows what it will do, and asks; without a terminal it needs
---yes, and in a protected context --confirm. A second undo does not go further
-back (exit code 1).
+on this machine. RUN undoes an earlier run, and FILE is a backup, both as --list
+-o json has them. It shows what it will do and asks; without a terminal it needs
+--yes, and in a protected context --confirm.
 
-Keys get the expiry they had. Keys that would have expired by now stay away, and
-keys that were used since are kept; --replace overwrites them. After a reset
---to-remaining it always overwrites them. Keys that an interrupted reset had not
-reached stay as they are, and while it still runs there is no undo. Damaged
-lines are left out (exit code 5).
+Keys get the expiry they had. Keys that would have expired stay away, and keys
+that were used since are kept unless --replace is given; after a reset
+--to-remaining they are always overwritten. Damaged lines are left out (exit
+code 5). While the reset still runs there is no undo.
 
-A backup goes back into the store that it came from. With --store it goes into
-another one, after a question that names both.
-
---list shows the backups of this user on this machine. They are in
-limitctl/backups in the state directory, and you may compress them with gzip.
-Nothing removes them but --prune, which never takes the newest of a store, nor
-one of a reset that has no outcome in the audit log.`,
+A backup goes back into the store that it came from, and only with --store into
+another. Backups are in limitctl/backups in the state directory. Nothing removes
+them but --prune, which keeps the newest of each store and what has not ended.`,
 		Example: `  limitctl undo --dry-run
   limitctl undo
   limitctl undo 20261122T031405.120Z-4711.jsonl

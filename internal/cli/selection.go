@@ -23,27 +23,23 @@ import (
 // SelectionHelp explains the arguments of commands that take a selection.
 var SelectionHelp = `PATTERN is a glob over subjects: * any characters, ? one, [abc] one of a set, \
 takes the next literally. A network at its end, as in ip:203.0.113.0/24, matches
-subjects that end in an address or a network inside it. Without any of these, or
-with --exact, it is exactly that subject, with all its limits. If the
-configuration takes the attribute from the client, the address of a client is
-what serve counts, such as its /64. --exact takes it as it is typed.
+each address and network inside it. Otherwise it is that subject, with all its
+limits. The address of a client is what serve counts, such as its /64. --exact
+takes PATTERN as it is typed.
 
-Redis has no index of a subject's keys. In a Redis of many keys, a command that
-only looks reads those of one subject under the names of limits that the
-configuration, the denials of the last hour and --limit-name have. It scans all
-keys if there are none, and with --limit-name '*'. A reset always scans.
+Redis has no index of a subject's keys. A command that only looks for one
+subject reads its keys under the names of limits that the configuration, the
+denials of the last hour and --limit-name have. It scans all keys if there are
+none, and with --limit-name '*'. A reset always scans.
 
-With --policy the arguments are attributes instead. They select every key of the
-policy that has them; its other attributes can have any value. If the
-configuration tells the names of the keys, the command reads them without a
-scan. With a glob for POLICY, such as 'api*', it looks at all keys, also those
-of an earlier configuration.
+With --policy the arguments are attributes, and select every key of the policy
+that has them. A glob for POLICY, such as 'api*', also finds keys of an earlier
+configuration.
 
-With --layout the keys are those that other limiters wrote to a Redis. PATTERN
-is then a glob over subjects, as they are in the limiter's keys, or over whole
-keys of the store. The default is the layouts of the context in use; --layout
+With --layout the keys are those of other limiters, and PATTERN is a glob over
+subjects or whole keys. The default is the layouts of the context; --layout
 limitctl selects limitctl's own keys. Keys that are not certainly a limiter's
-are reported and left out, unless PATTERN or the configuration names them.`
+are left out, unless PATTERN or the configuration names them.`
 
 // SelectionOptions say which keys a command is for.
 type SelectionOptions struct {
