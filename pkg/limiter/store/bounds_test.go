@@ -172,17 +172,3 @@ func TestWhatATokenStandsFor(t *testing.T) {
 		t.Errorf("of no request: %+v", got)
 	}
 }
-
-// The names and the texts of limits that count otherwise differ.
-func TestNamesOfSlices(t *testing.T) {
-	for slices, want := range map[int64][2]string{
-		0: {"sliding-counter/1h", "sliding-counter:5/1h"}, 1: {"sliding-counter/1h", "sliding-counter:5/1h"},
-		2:               {"sliding-counter/1h,2", "sliding-counter:5/1h,slices=2"},
-		store.MaxSlices: {"sliding-counter/1h,3600", "sliding-counter:5/1h,slices=3600"},
-	} {
-		limit := store.Limit{Algorithm: store.SlidingCounter, Count: 5, Period: time.Hour, Slices: slices}
-		if got := [2]string{limit.DefaultName(), limit.String()}; got != want {
-			t.Errorf("of %d slices: %q, want %q", slices, got, want)
-		}
-	}
-}

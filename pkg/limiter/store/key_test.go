@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-
-	"github.com/limitctl/limitctl/internal/tier"
 )
 
 func TestKeyValidate(t *testing.T) {
@@ -64,18 +62,6 @@ func TestValidatePrefix(t *testing.T) {
 	} {
 		if err := ValidatePrefix(prefix); fmt.Sprint(err) != want && (err != nil || want != "") {
 			t.Errorf("%q: the error is\n  %v\nnot\n  %s", prefix, err, want)
-		}
-	}
-}
-
-func TestValidatingAKeyAllocatesNothing(t *testing.T) {
-	for _, key := range []Key{{"user:42", ""}, {"tenant:acme:user:123456", "login/ip-minute"}, {"用户", "名"}} {
-		if n := tier.Allocations(100, func() {
-			if err := key.Validate(); err != nil {
-				t.Fatal(err)
-			}
-		}); n != 0 {
-			t.Errorf("%q: %v allocations", key, n)
 		}
 	}
 }

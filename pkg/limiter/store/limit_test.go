@@ -3,102 +3,12 @@ package store
 import (
 	"errors"
 	"fmt"
-	"math/big"
 	"strings"
 	"testing"
 	"time"
-
-	"pgregory.net/rapid"
-
-	"github.com/limitctl/limitctl/internal/tier"
 )
 
 const testDay = 24 * time.Hour
-
-// near draws a number at, beside or far from one of the given ones.
-func near(label string, numbers ...int64) *rapid.Generator[int64] {
-	return rapid.Custom(func(t *rapid.T) int64 {
-		if rapid.IntRange(0, 3).Draw(t, label+" anywhere") == 0 {
-			return rapid.Int64().Draw(t, label)
-		}
-		return rapid.SampledFrom(numbers).Draw(t, label) + rapid.Int64Range(-1, 1).Draw(t, label+" off by")
-	})
-}
-
-func anyLimit() *rapid.Generator[Limit] {
-	return rapid.Custom(func(t *rapid.T) Limit {
-		return Limit{
-			Algorithm: Algorithm(rapid.Uint8Range(0, 7).Draw(t, "algorithm")),
-			Count:     near("count", 1, 3, 10, MaxSlidingLogCount, MaxCount-1, MaxCount).Draw(t, "count"),
-			Period: time.Duration(near("period", int64(MinPeriod), int64(MinPeriod+time.Microsecond), int64(time.Second),
-				int64(MaxPeriod)).Draw(t, "period")),
-			Burst:  near("burst", 0, 1, 10, 100, 300, MaxCount).Draw(t, "burst"),
-			Slices: rapid.SampledFrom([]int64{0, 0, 0, 0, -1, 1, 2, 10, 1000, MaxSlices, MaxSlices + 1}).Draw(t, "slices"),
-		}
-	})
-}
-
-// withinBounds is what the documentation of Limit says is valid.
-func withinBounds(l Limit) bool {
-	maxCount, burst := int64(1_000_000_000), l.Burst
-	if l.Algorithm == SlidingLog {
-		maxCount = 1_000_000
-	}
-	if burst == 0 {
-		burst = l.Count
-	}
-	if l.Algorithm > SlidingCounter || l.Count < 1 || l.Count > maxCount ||
-		l.Period < time.Millisecond || l.Period > 366*testDay || l.Period%1000 != 0 {
-		return false
-	}
-	if l.Slices != 0 && (l.Algorithm != SlidingCounter || l.Slices < 1 || l.Slices > 3600 || l.Period.Microseconds()%l.Slices != 0) {
-		return false
-	}
-	if l.Algorithm > LeakyBucket {
-		return burst == l.Count
-	}
-	drain := new(big.Int).Mul(big.NewInt(burst), big.NewInt(l.Period.Microseconds()))
-	drain.Div(drain, big.NewInt(l.Count))
-	return burst >= 1 && burst <= 1_000_000_000 && drain.Cmp(big.NewInt((100*366*testDay).Microseconds())) <= 0
-}
-
-func TestNormalizeLimit(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		limit := anyLimit().Draw(t, "limit")
-		normal, err := limit.Normalize()
-		if valid := withinBounds(limit); valid != (err == nil) {
-			t.Fatalf("within bounds: %t, but the error is %v", valid, err)
-		}
-		if err != nil {
-			if !errors.Is(err, ErrInvalid) || strings.Contains(err.Error(), "\n") {
-				t.Fatalf("not one line of ErrInvalid: %q", err)
-			}
-			return
-		}
-		if again, err := normal.Normalize(); err != nil || again != normal {
-			t.Fatalf("%+v is normalized again to %+v, %v", normal, again, err)
-		}
-		if normal.DefaultName() != limit.DefaultName() || normal.String() != limit.String() || normal.Capacity() != limit.Capacity() {
-			t.Fatalf("%+v and the normalized %+v are described differently", limit, normal)
-		}
-		if normal.Capacity() != normal.Burst {
-			t.Fatalf("capacity %d of %+v", normal.Capacity(), normal)
-		}
-	})
-}
-
-func TestCheckingALimitAllocatesNothing(t *testing.T) {
-	limits := []Limit{{Count: 10, Period: time.Minute, Burst: 20}, {Algorithm: SlidingLog, Count: 10, Period: time.Minute}}
-	if n := tier.Allocations(100, func() {
-		for i := range limits {
-			if _, err := limits[i].Normalize(); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}); n != 0 {
-		t.Errorf("%v allocations", n)
-	}
-}
 
 func TestDescribeLimit(t *testing.T) {
 	for _, test := range []struct {
@@ -123,6 +33,10 @@ func TestDescribeLimit(t *testing.T) {
 			"sliding-log"},
 		{Limit{Algorithm: SlidingCounter, Count: 7, Period: time.Millisecond}, "sliding-counter:7/1ms", "sliding-counter/1ms",
 			7, false, "sliding-counter"},
+		{Limit{Algorithm: SlidingCounter, Count: 5, Period: time.Hour, Slices: 1}, "sliding-counter:5/1h", "sliding-counter/1h",
+			5, false, "sliding-counter"},
+		{Limit{Algorithm: SlidingCounter, Count: 5, Period: time.Hour, Slices: 2}, "sliding-counter:5/1h,slices=2",
+			"sliding-counter/1h,2", 5, false, "sliding-counter"},
 		{Limit{Algorithm: 9, Count: 7, Period: time.Hour}, "algorithm(9):7/1h", "algorithm(9)/1h", 7, false, "algorithm(9)"},
 	} {
 		if got := test.limit.DefaultName(); got != test.name {

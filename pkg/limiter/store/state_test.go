@@ -39,7 +39,6 @@ func TestTheTurnOfALeakyBucket(t *testing.T) {
 func TestWindowsBeginByTheClock(t *testing.T) {
 	const period, start = store.Instant(60_000_000), store.Instant(1_800_000_000_000_000) // a whole minute
 	fixed := store.Limit{Algorithm: store.FixedWindow, Count: 10, Period: time.Minute, Burst: 10}
-	sliding := store.Limit{Algorithm: store.SlidingCounter, Count: 10, Period: time.Minute, Burst: 10}
 	for _, test := range []struct {
 		limit           store.Limit
 		charged, looked store.Instant
@@ -47,10 +46,6 @@ func TestWindowsBeginByTheClock(t *testing.T) {
 	}{
 		{fixed, start, start, 7}, {fixed, start, start + period - 1, 7}, {fixed, start, start + period, 0},
 		{fixed, start + period - 1, start + period - 1, 7}, {fixed, start + period - 1, start + period, 0},
-		{sliding, start, start + period - 1, 7}, {sliding, start, start + period, 7},
-		{sliding, start, start + period + period/7, 7}, {sliding, start, start + period + period/7 + 1, 6}, // 6 in 7 are in view
-		{sliding, start, start + 2*period - 1, 1}, {sliding, start, start + 2*period, 0},
-		{sliding, start + period - 1, start + 2*period - 1, 1}, {sliding, start + period - 1, start + 2*period, 0},
 	} {
 		var s store.State
 		s.Charge(test.limit, 7, test.charged)
