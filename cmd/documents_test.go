@@ -250,7 +250,6 @@ var shared = map[string]string{
 	"verdict":           "`pass`, `fail` or `inconclusive`",
 	"version":           "its version",
 	"wait":              "how long `serve` holds a request until its turn",
-	"warn":              "the share of the limit in use from which an answer carries a warning",
 	"when":              "the attributes with which it applies",
 	"window_ends_at":    "when the window of a calendar ends: RFC 3339 by the clocks of its zone",
 	"whole":             "whether the file is complete",

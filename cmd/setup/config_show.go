@@ -149,7 +149,6 @@ type policyLimitDocument struct {
 	Limit     string             `json:"limit"`
 	Cost      string             `json:"cost,omitempty"`
 	Shadow    bool               `json:"shadow"`
-	Warn      string             `json:"warn,omitempty"`
 	Overrides []overrideDocument `json:"overrides,omitempty"`
 	Classes   *classesDocument   `json:"classes,omitempty"`
 }
@@ -188,7 +187,7 @@ func newPolicyDocument(p *policy.Policy) policyDocument {
 	}
 	for i := range p.Limits {
 		l := &p.Limits[i]
-		limit := policyLimitDocument{l.Name, l.By, l.Stored().String(), l.Cost.String(), l.Shadow, warn(l), nil,
+		limit := policyLimitDocument{l.Name, l.By, l.Stored().String(), l.Cost.String(), l.Shadow, nil,
 			newClassesDocument(&l.Classes)}
 		for _, override := range l.Exceptions {
 			limit.Overrides = append(limit.Overrides, overrideDocument{override.When, override.Limit.Stored().String()})
@@ -196,14 +195,6 @@ func newPolicyDocument(p *policy.Policy) policyDocument {
 		document.Limits = append(document.Limits, limit)
 	}
 	return document
-}
-
-// warn is the share of a limit at which warnings begin, empty for never.
-func warn(l *policy.Limit) string {
-	if l.Warn == 0 {
-		return ""
-	}
-	return l.Warn.String()
 }
 
 // localShare is the share of a fallback store in a policy's limits, empty without on_error: local.

@@ -136,16 +136,13 @@ func failureText(p *policy.Policy) string {
 }
 
 // limitTexts are what a limit has besides its amounts.
-func limitTexts(l *policy.Limit) [4]string {
-	texts := [...]string{"by " + strings.Join(l.By, ", "), "cost of the call", "no warning", "no classes"}
+func limitTexts(l *policy.Limit) [3]string {
+	texts := [...]string{"by " + strings.Join(l.By, ", "), "cost of the call", "no classes"}
 	if l.Cost != (policy.Cost{}) {
 		texts[1] = "cost " + l.Cost.String()
 	}
-	if l.Warn != 0 {
-		texts[2] = "warn " + l.Warn.String()
-	}
 	if !l.Classes.IsZero() {
-		texts[3] = "classes " + l.Classes.String()
+		texts[2] = "classes " + l.Classes.String()
 	}
 	return texts
 }

@@ -51,7 +51,7 @@ policies:
     on_error: allow
     wait: 1500ms
     limits:
-      - {name: same, by: [tenant], limit: 10/1m, warn: 80%}
+      - {name: same, by: [tenant], limit: 10/1m, classes: {by: plan, free: 80%}}
       - {name: user, by: [user], limit: 10/1m, overrides: [{when: {plan: big}, limit: 90/1m}, {when: {plan: new}, limit: 20/1m}]}
       - {name: trial, by: [tenant], limit: 10/1m}
       - {name: other, by: [tenant, user], limit: 1/1s}
@@ -64,7 +64,7 @@ policies:
 	want := []string{
 		"api/ map[] changed on_error fail -> on_error allow",
 		"api/ map[] changed wait 0s -> wait 1.5s",
-		"api/same map[] changed no warning -> warn 80%",
+		"api/same map[] changed no classes -> classes by plan: free leaves 80%",
 		"api/user map[plan:big] tightened token-bucket:100/1m -> token-bucket:90/1m",
 		"api/user map[plan:old] tightened token-bucket:50/1m -> token-bucket:10/1m",
 		"api/user map[plan:new] loosened token-bucket:10/1m -> token-bucket:20/1m",

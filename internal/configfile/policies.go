@@ -191,7 +191,6 @@ func readLimit(r *yamlfile.Reader, v yamlfile.Value) policy.Limit {
 		policy.ParseCost)
 	result.Classes = readClasses(r, fields["classes"])
 	result.Shadow = r.Bool(fields["shadow"])
-	result.Warn, _ = yamlfile.Parsed(r, fields["warn"], "warn", "a share of the limit, such as 80%", store.ParseShare)
 	overrides, _ := r.List(fields["overrides"], "overrides", "a list of overrides, each beginning with a dash")
 	for _, value := range overrides {
 		result.Exceptions = append(result.Exceptions, readOverride(r, value, base, ok))

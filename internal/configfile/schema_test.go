@@ -134,7 +134,7 @@ func TestSchemaAgreesWithTheReader(t *testing.T) {
 		false: {"broken/a-list", "broken/a-text", "broken/comma-in-flow", "broken/contexts", "broken/missing-fields",
 			"broken/on-error", "broken/shadow-yes", "broken/unknown-algorithm", "broken/unknown-field", "broken/unfit-names",
 			"broken/wrong-types", "broken/override-mistakes", "broken/http", "broken/http-attributes", "broken/http-headers",
-			"broken/envoy", "broken/costs", "broken/warn", "broken/classes", "broken/envoy-is-a-list"},
+			"broken/envoy", "broken/costs", "broken/classes", "broken/envoy-is-a-list"},
 	} {
 		for _, name := range names {
 			accepted(name, must(os.ReadFile("testdata/"+name+".yaml")), want)

@@ -12,7 +12,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Selection selects fields. Any but none has X-RateLimit-Warning, too.
+// Selection selects fields.
 type Selection uint8
 
 // The fields; package httplimit describes them.
@@ -29,7 +29,6 @@ const (
 	limitField      = "X-Ratelimit-Limit"
 	remainingField  = "X-Ratelimit-Remaining"
 	resetField      = "X-Ratelimit-Reset"
-	warningField    = "X-Ratelimit-Warning"
 	retryAfterField = "Retry-After"
 )
 
@@ -43,7 +42,6 @@ func Set(
 	}
 	var room, room2 [192]byte
 	policies, states := room[:0], room2[:0] // of RateLimit-Policy and RateLimit
-	var warnings []byte
 	var tightest *store.Decision
 	var tightestLimit store.Limit
 	var tightestWait, retryAfter time.Duration
@@ -67,15 +65,11 @@ func Set(
 		wait := untilMore(&limit, d)
 		states = appendParameter(appendItem(states, limits, reqs, i), ";r=", d.Remaining)
 		states = appendParameter(states, ";t=", WholeSeconds(wait))
-		if limits != nil && limits[i].Warns(d, limit.Capacity()) {
-			warnings = appendItem(warnings, limits, reqs, i)
-			warnings = appendParameter(warnings, ";used=", d.Used*100/max(1, limit.Capacity()))
-		}
 		if tightest == nil || isTighter(d, tightest) {
 			tightest, tightestLimit, tightestWait = d, limit, wait
 		}
 	}
-	values := make([]string, 0, 7) // one allocation for all fields
+	values := make([]string, 0, 6) // one allocation for all fields
 	put := func(name string, isSelected bool, value string) {
 		if isSelected {
 			values = append(values, value)
@@ -84,7 +78,6 @@ func Set(
 	}
 	put(policyField, s&RateLimit != 0 && len(policies) > 0, string(policies))
 	put(rateLimitField, s&RateLimit != 0 && len(states) > 0, string(states))
-	put(warningField, len(warnings) > 0, string(warnings))
 	if s&XRateLimit != 0 && tightest != nil {
 		if denied {
 			tightestWait = max(tightestWait, retryAfter)

@@ -263,34 +263,3 @@ func TestTheEndOfAWindowOfACalendar(t *testing.T) {
 		}
 	}
 }
-
-// The share is one of what the limit is now: an operator's override and a local share change it. Nothing is known of a limit
-// that was not asked, and a limit that does not apply does not warn.
-func TestAWarningIsAboutTheLimitThatApplies(t *testing.T) {
-	limits := []policy.Limit{{Limit: limiter.Limit{Name: "a"}, Warn: store.WholeShare / 2}}
-	reqs := []store.Request{{Limit: store.Limit{Count: 10, Period: 1e9}}}
-	for _, test := range []struct {
-		name     string
-		decision store.Decision
-		want     string
-	}{
-		{"below", store.Decision{Used: 4}, ""},
-		{"at", store.Decision{Used: 5}, `"a";used=50`},
-		{"beyond", store.Decision{Used: 25}, `"a";used=250`},
-		{"doubled", store.Decision{Used: 5, Override: &store.Override{Effect: store.OverrideTimes, Thousandths: 2000}}, ""},
-		{"exempt", store.Decision{Used: 10, Override: &store.Override{Effect: store.OverrideExempt}}, ""},
-		{"local", store.Decision{Used: 2, LocalShare: store.WholeShare / 5}, `"a";used=100`},
-		{"unguarded", store.Decision{Used: 10, Unguarded: true}, ""},
-	} {
-		header := http.Header{}
-		Set(header, all, limits, reqs, []store.Decision{test.decision}, noon)
-		if got := header.Get("X-RateLimit-Warning"); got != test.want {
-			t.Errorf("%s: %q, not %q", test.name, got, test.want)
-		}
-	}
-	header := http.Header{}
-	Set(header, 0, limits, reqs, []store.Decision{{Used: 10}}, noon)
-	if len(header) > 0 {
-		t.Errorf("without any headers: %v", header)
-	}
-}

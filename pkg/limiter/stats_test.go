@@ -2,7 +2,6 @@ package limiter_test
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"testing"
@@ -19,39 +18,6 @@ func wantBreakers(t *testing.T, l *limiter.Limiter, want map[string]limiter.Brea
 	if got := l.Stats().Breakers; !maps.Equal(got, want) {
 		t.Errorf("the breakers are %v, want %v", got, want)
 	}
-}
-
-func TestStatsOfLeasesAndDenials(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := newLimiter(t, memorystore.New(), limiter.Leases{}, limiter.DenialMemory{MaxStale: time.Minute})
-		idle := fmt.Sprintf("%+v", limiter.Stats{})
-		if got := fmt.Sprintf("%+v", l.Stats()); got != idle {
-			t.Errorf("at first: %s", got)
-		}
-		busy := limiter.Per("busy", 1000, time.Second).For("a")
-		taken := int64(0)
-		for l.Stats().LeasedKeys == 0 && taken < 100 {
-			if d, err := l.Take(t.Context(), busy); err != nil || !d.Allowed() {
-				t.Fatalf("%+v, %v", d.All(), err)
-			}
-			taken++
-			synctest.Wait()
-		}
-		for range 11 {
-			if _, err := l.Take(t.Context(), minute.For("u")); err != nil {
-				t.Fatal(err)
-			}
-		}
-		used := used(t, l, busy)
-		if s := l.Stats(); s.LeasedKeys != 1 || s.LeasedUnits != used-taken || used == taken || s.Denials != 1 {
-			t.Errorf("%+v; %d units are charged, and %d handed out", s, used, taken)
-		}
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		if got := fmt.Sprintf("%+v", l.Stats()); got != idle {
-			t.Errorf("a minute later: %s", got)
-		}
-	})
 }
 
 func TestStatsOfAnOutage(t *testing.T) {

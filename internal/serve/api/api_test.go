@@ -12,7 +12,6 @@ import (
 	"github.com/limitctl/limitctl/internal/serve"
 	"github.com/limitctl/limitctl/internal/serve/engine"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
-	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 func TestBodiesThatAreRefused(t *testing.T) {
@@ -171,27 +170,6 @@ func TestABodyIsBounded(t *testing.T) {
 				t.Errorf("%d bytes, length known %v: the connection is kept: %v", len(body), known, !closes)
 			}
 		}
-	}
-}
-
-// A limit warns from its share on, in the header and not in the document. Limits of a key cannot.
-func TestWarnings(t *testing.T) {
-	warned := loginPolicy(t)
-	warned.Name, warned.Limits[1].Warn = "warned", store.WholeShare/2
-	listener := listenerOn(t, memorystore.New(), time.Minute, warned)
-	for _, want := range []string{`"email";used=50`, `"email";used=100`, `"email";used=100`} {
-		w, _ := ask(t, listener, "POST", "/v1/consume", `{"policy":"warned","attributes":{"ip":"a","email":"b"}}`)
-		if got := w.Header().Get("X-RateLimit-Warning"); got != want {
-			t.Errorf("status %d, warning %q, not %q", w.Code, got, want)
-		}
-	}
-	for _, body := range []string{`{"policy":"login","attributes":{"ip":"a","email":"c"},"cost":2}`, `{"key":"a","limits":["1/1m"]}`} {
-		if w, _ := ask(t, listener, "POST", "/v1/consume", body); len(w.Header()["X-Ratelimit-Warning"]) > 0 {
-			t.Errorf("%s: %v", body, w.Header())
-		}
-	}
-	if w, _ := ask(t, listener, "GET", "/v1/policies", ""); strings.Count(w.Body.String(), `"warn":"50%"`) != 1 {
-		t.Errorf("policies: %s", w.Body)
 	}
 }
 

@@ -210,7 +210,6 @@ type describedLimit struct {
 	Limit  string   `json:"limit"`
 	Cost   string   `json:"cost,omitempty"`
 	Shadow bool     `json:"shadow,omitempty"`
-	Warn   string   `json:"warn,omitempty"`
 	// Classes say what each class of callers leaves to others.
 	Classes string `json:"classes,omitempty"`
 }
@@ -236,12 +235,8 @@ func (d *listener) policies(w http.ResponseWriter, r *http.Request) {
 		}
 		for i := range p.Limits {
 			l := &p.Limits[i]
-			limit := describedLimit{Name: l.Name, By: l.By, Limit: l.Stored().String(), Cost: l.Cost.String(), Shadow: l.Shadow,
-				Classes: l.Classes.String()}
-			if l.Warn != 0 {
-				limit.Warn = l.Warn.String()
-			}
-			described.Limits = append(described.Limits, limit)
+			described.Limits = append(described.Limits, describedLimit{Name: l.Name, By: l.By, Limit: l.Stored().String(),
+				Cost: l.Cost.String(), Shadow: l.Shadow, Classes: l.Classes.String()})
 		}
 		list.Policies = append(list.Policies, described)
 	}

@@ -92,9 +92,6 @@ func (m *Metrics) begin(p *policy.Policy) {
 		l := &p.Limits[i]
 		m.known[series{p.Name, l.Name, ""}] = true
 		m.granted.WithLabelValues(p.Name, l.Name)
-		if l.Warn != 0 {
-			m.warnings.WithLabelValues(p.Name, l.Name)
-		}
 		var classes []string
 		if !l.Classes.IsZero() {
 			classes = append(classes, otherClass)
@@ -124,7 +121,7 @@ func (m *Metrics) forget(s series) {
 	if s.class != "" {
 		labels["class"] = s.class
 	}
-	for _, vec := range []*prometheus.MetricVec{m.decisions.MetricVec, m.checks.MetricVec, m.granted.MetricVec, m.warnings.MetricVec,
+	for _, vec := range []*prometheus.MetricVec{m.decisions.MetricVec, m.checks.MetricVec, m.granted.MetricVec,
 		m.classes.MetricVec, m.calls.MetricVec, m.errors.MetricVec, m.took.MetricVec} {
 		vec.DeletePartialMatch(labels)
 	}
@@ -182,9 +179,6 @@ func (m *Metrics) Decided(ask *engine.Ask, answer *decision.Answer, err error, t
 		}
 		if d.Granted > 0 && !d.Repeated {
 			m.granted.WithLabelValues(p.Name, l.Name).Add(float64(d.Granted))
-		}
-		if l.Warn != 0 && l.Warns(d, answer.Capacity(i)) {
-			m.warnings.WithLabelValues(p.Name, l.Name).Inc()
 		}
 	}
 }

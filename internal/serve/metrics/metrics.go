@@ -26,23 +26,23 @@ import (
 type Metrics struct {
 	registry *prometheus.Registry
 
-	decisions, checks, granted, warnings *prometheus.CounterVec // by policy and limit
-	classes                              *prometheus.CounterVec // by policy, limit and class
-	calls, errors                        *prometheus.CounterVec // by policy
-	took, storeTook                      *prometheus.HistogramVec
-	storeErrors                          *prometheus.CounterVec
-	sampleErrors                         prometheus.Counter
-	batches                              prometheus.Observer
-	breakerState                         *prometheus.GaugeVec
-	breakerChanges                       *prometheus.CounterVec
-	reloads                              *prometheus.CounterVec
-	loaded, stale                        prometheus.Gauge
-	config                               *prometheus.GaugeVec
-	requests, connectionsRefused         *prometheus.CounterVec // by listener
-	requestTook                          *prometheus.HistogramVec
-	inFlight, connections                *prometheus.GaugeVec
-	refused                              prometheus.Counter
-	grpcCalls                            *prometheus.CounterVec
+	decisions, checks, granted   *prometheus.CounterVec // by policy and limit
+	classes                      *prometheus.CounterVec // by policy, limit and class
+	calls, errors                *prometheus.CounterVec // by policy
+	took, storeTook              *prometheus.HistogramVec
+	storeErrors                  *prometheus.CounterVec
+	sampleErrors                 prometheus.Counter
+	batches                      prometheus.Observer
+	breakerState                 *prometheus.GaugeVec
+	breakerChanges               *prometheus.CounterVec
+	reloads                      *prometheus.CounterVec
+	loaded, stale                prometheus.Gauge
+	config                       *prometheus.GaugeVec
+	requests, connectionsRefused *prometheus.CounterVec // by listener
+	requestTook                  *prometheus.HistogramVec
+	inFlight, connections        *prometheus.GaugeVec
+	refused                      prometheus.Counter
+	grpcCalls                    *prometheus.CounterVec
 
 	settings atomic.Pointer[engine.Settings] // in force
 	sampled  atomic.Pointer[sample]
@@ -76,9 +76,6 @@ func New(version string) *Metrics {
 		checks: counter("checks_total",
 			"Decisions about requests that are never charged, by limit: what would have been decided.", "policy", "limit", "outcome"),
 		granted: counter("granted_units_total", "Units charged, by limit.", "policy", "limit"),
-		warnings: counter("warnings_total",
-			"Decisions after which as much of a limit was used as its field warn says, by limit. Limits without it have no series.",
-			"policy", "limit"),
 		classes: counter("class_decisions_total",
 			"Decisions about requests that are to be charged, by class, for limits that have classes. Any other class counts as other.",
 			"policy", "limit", "class", "outcome"),

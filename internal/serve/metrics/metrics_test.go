@@ -115,34 +115,6 @@ func decide(t *testing.T, e *engine.Engine, ask *engine.Ask) *decision.Answer {
 	return answer
 }
 
-// Only a limit with a share to warn at has a series of warnings. Each decision that charges counts from that share on.
-func TestWarningsAreCounted(t *testing.T) {
-	p := login()
-	p.Limits[0].Warn = 80 * store.WholeShare / 100
-	e, m := observed(t, memorystore.New(), &engine.Settings{File: configfile.File{Policies: []*policy.Policy{p}}})
-	count := func(want float64) {
-		t.Helper()
-		s, _ := scrape(t, m)
-		s.want(t, `limitctl_warnings_total{limit="ip",policy="login"}`, want)
-		if s.sum("limitctl_warnings_total") != want || s.sum("limitctl_warnings_total", `limit="email"`) != 0 {
-			t.Error("other limits warn")
-		}
-	}
-	count(0)
-	for i, want := range []float64{0, 0, 0, 1, 2, 3} { // the last is denied
-		if decide(t, e, ask(store.Take, "192.0.2.1", "a@example.com")); want == 0 {
-			count(0)
-		} else if count(want); i == 5 {
-			decide(t, e, ask(store.Peek, "192.0.2.1", "a@example.com"))
-			decide(t, e, ask(store.Refund, "192.0.2.1", "a@example.com"))
-			count(want)
-		}
-	}
-	e.Replace(&engine.Settings{File: configfile.File{Policies: []*policy.Policy{login()}}})
-	decide(t, e, ask(store.Take, "192.0.2.1", "a@example.com"))
-	count(3)
-}
-
 // Only a limit with classes has series of them: one for each, up to a bound, and one for all others.
 func TestClassesAreCounted(t *testing.T) {
 	p := login()

@@ -82,9 +82,6 @@ func (s *Settings) Client(policy, attribute, value string) string {
 // The fields leave out what cannot deny: shadow limits, and limits from which an operator exempted the client. A
 // limit whose usage is unknown, since a failure policy decided, is in RateLimit-Policy only. A limit that an override or
 // a local share changes appears as changed, and a block as a limit with nothing left until it ends.
-//
-// If any field is selected, limits that are used up to their share [policy.Limit].Warn or further are in
-// X-RateLimit-Warning, with the per cent that are used, rounded down: "daily";used=83
 type Headers uint8
 
 const (

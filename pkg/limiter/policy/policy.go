@@ -57,20 +57,12 @@ type Limit struct {
 	Exceptions []Exception
 	// Classes say how much of the limit each class of callers leaves to others.
 	Classes Classes
-	// Warn is the share of the limit from whose use on clients and operators are warned; 0 for never.
-	Warn store.Share
 }
 
 // String returns all that l says, on one line.
 func (l Limit) String() string {
-	return fmt.Sprintf("{%s by %v, cost %v, exceptions %v, classes %v, shadow %t, warn %v}", l.Limit, l.By, l.Cost, l.Exceptions,
-		l.Classes, l.Shadow, l.Warn)
-}
-
-// Warns reports whether to warn after a decision on a limit of that capacity, in units.
-func (l *Limit) Warns(d *store.Decision, capacity int64) bool {
-	return l.Warn != 0 && !d.Unguarded && (d.Override == nil || d.Override.Effect != store.OverrideExempt) &&
-		d.Used*int64(store.WholeShare) >= capacity*int64(l.Warn)
+	return fmt.Sprintf("{%s by %v, cost %v, exceptions %v, classes %v, shadow %t}", l.Limit, l.By, l.Cost, l.Exceptions, l.Classes,
+		l.Shadow)
 }
 
 // Exception is another limit for requests that have all attributes of When. Other attributes can have any value. Name
