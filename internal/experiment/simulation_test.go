@@ -1,8 +1,6 @@
 package experiment
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,15 +13,12 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// watcher writes down what the observer of a simulation is told.
-type watcher struct {
-	told     []string
-	requests int64
-}
+// unwatched is a simulation of which nobody hears before its end.
+type unwatched struct{}
 
-func (w *watcher) Begin(c *Candidate)            { w.told = append(w.told, "begin "+c.Title()) }
-func (w *watcher) Progress(_, requests, _ int64) { w.requests = requests }
-func (w *watcher) End()                          { w.told = append(w.told, "end") }
+func (unwatched) Begin(*Candidate)             {}
+func (unwatched) Progress(int64, int64, int64) {}
+func (unwatched) End()                         {}
 
 // limitOf returns a candidate of a limit as somebody wrote it.
 func limitOf(t *testing.T, text string) Candidate {
@@ -33,63 +28,6 @@ func limitOf(t *testing.T, text string) Candidate {
 		t.Fatal(err)
 	}
 	return Candidate{Limits: []store.Limit{limit}}
-}
-
-// tenLines are ten requests of one key in a second.
-func tenLines(t *testing.T) *Log {
-	t.Helper()
-	var b strings.Builder
-	b.WriteString("time,key\n")
-	for i := range 10 {
-		fmt.Fprintf(&b, "1431857100.%d,a\n", i)
-	}
-	return readLog(t, b.String())
-}
-
-func TestASimulationTriesEachCandidate(t *testing.T) {
-	observer := new(watcher)
-	plan := &Simulation{Candidates: []Candidate{limitOf(t, "3/1h"), limitOf(t, "sliding-log:20/1h")}, Log: tenLines(t)}
-	plan.Log.Notes = []string{"a note"}
-	result, err := plan.Run(t.Context(), observer)
-	if err != nil || len(result.Runs) != 2 {
-		t.Fatalf("%v, %+v", err, result)
-	}
-	first, second := result.Runs[0], result.Runs[1]
-	if first.Allowed != 3 || first.Denied != 7 || first.KeysDenied != 1 || first.MostDenied[0].Key != "a" || second.Allowed != 10 {
-		t.Errorf("%+v\n%+v", first, second)
-	}
-	const load = "10 requests of requests.csv by key, from 2015-05-17 10:05:00 to 2015-05-17 10:05:00"
-	if first.Store != report.NoStore || first.Load != load || !slices.Equal(first.Warnings, plan.Log.Notes) {
-		t.Errorf("%q on %s warns of %q", first.Load, first.Store, first.Warnings)
-	}
-	if want := []string{"begin token-bucket", "end", "begin sliding-log", "end"}; !slices.Equal(observer.told, want) ||
-		observer.requests != 10 {
-		t.Errorf("the observer was told %q of %d requests", observer.told, observer.requests)
-	}
-}
-
-func TestTheLeastCountThatKeepsAPromise(t *testing.T) {
-	for text, kept := range map[string]bool{"denied<=20%": true, "denied<0": false} {
-		promise, err := report.ParseThreshold(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		plan := &Simulation{Candidates: []Candidate{limitOf(t, "1/1h")}, Log: tenLines(t), Promise: &promise}
-		result, err := plan.Run(t.Context(), new(watcher))
-		if err != nil || len(result.Suggestions) != 1 || result.Suggestions[0].Kept != kept {
-			t.Fatalf("%s: %v, %+v", text, err, result)
-		}
-		suggestion, runs := result.Suggestions[0], result.Runs
-		switch {
-		case !kept && len(runs) != 1, kept && len(runs) != 2:
-			t.Errorf("%s: %d runs", text, len(runs))
-		case kept && (suggestion.Count != 8 || suggestion.Below != "30%" || runs[1].Limit != "token-bucket:8/1h"):
-			t.Errorf("%s: %+v, tried as %s", text, suggestion, runs[1].Limit)
-		}
-		if len(plan.Candidates) != 1 {
-			t.Errorf("%s: the plan has %d candidates afterwards", text, len(plan.Candidates))
-		}
-	}
 }
 
 // Wrappers around a store save calls of it, and what they cost is told: a lease that holds units of one replica denies
@@ -114,7 +52,7 @@ func TestWrappersInASimulation(t *testing.T) {
 		"both, by one":    {Wrap{Leases: leases, Denials: denials}, 2000, false, 100},
 	} {
 		plan := &Simulation{Candidates: []Candidate{limitOf(t, "sliding-counter:1000/5s")}, Log: log, Wrap: test.wrap}
-		result, err := plan.Run(t.Context(), new(watcher))
+		result, err := plan.Run(t.Context(), unwatched{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -126,15 +64,6 @@ func TestWrappersInASimulation(t *testing.T) {
 			run.Audit.OverAdmitted > test.overLimit) {
 			t.Errorf("%s: %+v, %+v", name, w, run.Audit)
 		}
-	}
-}
-
-func TestAnInterruptedSimulationHasNoResult(t *testing.T) {
-	ctx, interrupt := context.WithCancel(t.Context())
-	interrupt()
-	plan := &Simulation{Candidates: []Candidate{limitOf(t, "3/1h")}, Log: tenLines(t)}
-	if result, err := plan.Run(ctx, new(watcher)); !errors.Is(err, context.Canceled) || result != nil {
-		t.Errorf("%v, %+v", err, result)
 	}
 }
 
@@ -157,7 +86,7 @@ func TestTheMostDeniedOfAPolicyAreKeysOfItsLimits(t *testing.T) {
 	limits[2].Shadow = true
 	plan := &Simulation{Candidates: []Candidate{{Policy: &policy.Policy{Name: "login", Limits: limits}}},
 		Log: readLog(t, b.String(), "ip", "email")}
-	result, err := plan.Run(t.Context(), new(watcher))
+	result, err := plan.Run(t.Context(), unwatched{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +119,7 @@ func TestSubjectsOfAPolicyWithSeveralLimits(t *testing.T) {
 	for from := range 2 {
 		candidate := Candidate{Policy: &policy.Policy{Name: "api", Limits: limits[from:]}}
 		plan := &Simulation{Candidates: []Candidate{candidate}, Log: log}
-		result, err := plan.Run(t.Context(), new(watcher))
+		result, err := plan.Run(t.Context(), unwatched{})
 		if err != nil {
 			t.Fatal(err)
 		}

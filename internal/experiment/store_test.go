@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
+	"github.com/limitctl/limitctl/internal/connect"
 	redisserver "github.com/limitctl/limitctl/internal/redis"
 	"github.com/limitctl/limitctl/internal/report"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -37,18 +39,19 @@ func TestAnAnswerThatNoStoreGivesFailsARun(t *testing.T) {
 		{store.ErrOutcomeUnknown, ""},
 		{store.ErrUnavailable, ""},
 	} {
-		o := &opener{t: t}
-		l := o.plan(closedLoop(1, 1000), "10/1h")
-		l.Open = func() (Target, error) {
-			target, err := o.open()
+		candidate := Candidate{Limits: []store.Limit{parseLimit(t, "10/1h")}}
+		l := &LoadTest{Load: closedLoop(1, 1000), Candidates: []Candidate{candidate}, Timeout: time.Minute, Open: func() (Target, error) {
+			backend, err := OpenStore("memory:", connect.Options{Prefix: "rl"})
 			if err != nil {
 				return nil, err
 			}
-			planted := target.(*memoryTarget).Target.(*storeTarget)
-			planted.decides = &failsOnce{Store: planted.decides, err: test.err}
-			return planted, nil
-		}
-		d, err := l.Run(t.Context(), new(recorder))
+			target, err := NewStoreTarget(backend, Script)
+			if planted, is := target.(*storeTarget); is {
+				planted.decides = &failsOnce{Store: planted.decides, err: test.err}
+			}
+			return target, err
+		}}
+		d, err := l.Run(t.Context(), nobody{})
 		if err != nil {
 			t.Fatal(err)
 		}
