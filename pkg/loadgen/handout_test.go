@@ -61,22 +61,6 @@ func TestRequestsAreSentWhenTheyAreDue(t *testing.T) {
 	}
 }
 
-// At a rate that is too high for the store, an open loop still sends as much as the store can answer.
-func TestAnOpenLoopDoesNotFallBehindAClosedOne(t *testing.T) {
-	for _, rate := range []float64{10_000, 20_000, 100_000} {
-		synctest.Test(t, func(t *testing.T) {
-			r := virtual(t, Config{
-				Store: &slow{Store: memorystore.New(), takes: always(10 * time.Millisecond)}, Population: population(t, 1, "1000000/1s"),
-				Workers: 100, Load: even(rate, time.Second), Duration: time.Second, Timeout: 100 * time.Millisecond,
-			})
-			// 100 workers at 10 ms each.
-			if r.Requests < 9_900 || r.Requests+r.Dropped != int64(rate) {
-				t.Errorf("asked for %.0f, it sent %d and dropped %d", rate, r.Requests, r.Dropped)
-			}
-		})
-	}
-}
-
 // Workers that sleep until requests are due notice an interrupt at once, also with the clock of the machine.
 func TestAnInterruptWakesAllWorkers(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())

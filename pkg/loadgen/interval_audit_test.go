@@ -47,35 +47,6 @@ func jitter(most time.Duration) func() time.Duration {
 	}
 }
 
-func TestAuditByIntervals(t *testing.T) {
-	count := func(n int64) func(*store.Request) {
-		return func(r *store.Request) { r.Limit.Count, r.Limit.Burst = n, n }
-	}
-	tests := map[string]struct {
-		changes     func(*store.Request)
-		over, under bool
-	}{
-		"correct":  {nil, false, false},
-		"too many": {count(11), true, false},
-		"too few":  {count(9), false, true},
-		"one key":  {func(r *store.Request) { r.Key.Subject = "all" }, false, true},
-	}
-	for name, test := range tests {
-		synctest.Test(t, func(t *testing.T) {
-			backend := &remote{memorystore.New(), jitter(20 * time.Millisecond), test.changes}
-			r := virtual(t, Config{
-				Store: backend, Population: population(t, 3, "sliding-log:10/1s"), Workers: 100, Duration: 20 * time.Second,
-				Load:      NewLoad(Uniform(constant(200, 20*time.Second)), Mix{Evenly(3), Costs{1, 1}}, 1),
-				Intervals: &interval.Options{Resolution: time.Microsecond},
-			})
-			if f := r.findings[0]; f.Keys != 3 || f.Denied < 1000 || f.OutOfOrder != 0 ||
-				f.OverAdmitted > 0 != test.over || f.UnderAdmitted > 0 != test.under {
-				t.Errorf("%s: %+v", name, f)
-			}
-		})
-	}
-}
-
 // If several limits decide together, nobody knows which one denied, so no denial is wrong; too many allowed
 // requests still are.
 func TestSeveralLimitsByIntervals(t *testing.T) {

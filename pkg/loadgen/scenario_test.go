@@ -96,20 +96,6 @@ func TestBoundary(t *testing.T) {
 	}
 }
 
-func TestParseScenario(t *testing.T) {
-	if s, err := ParseScenario("steady"); err != nil || s.Name != "steady" {
-		t.Errorf("%v, %v", s.Name, err)
-	}
-	if _, err := ParseScenario("burst"); err == nil || err.Error() != `unknown scenario "burst"; did you mean idle-burst?` {
-		t.Errorf("%v", err)
-	}
-	_, err := ParseScenario("stedy")
-	want := `unknown scenario "stedy"; it is one of boundary, idle-burst, thundering-herd, steady, noisy-neighbour, slow-drip`
-	if err == nil || err.Error() != want {
-		t.Errorf("%v", err)
-	}
-}
-
 // The memory of a run does not grow: a run of minutes holds no more than one of seconds.
 func TestARunHoldsNoRequests(t *testing.T) {
 	tier.Full(t, "large values, and how much memory they take")

@@ -175,16 +175,6 @@ func TestPolicyInASimulation(t *testing.T) {
 	}
 }
 
-func TestACostThatNeverFitsIsDenied(t *testing.T) {
-	recorded := readLog(t, []byte("time,key,cost\n1,a,5\n2,a,6\n3,a,1000000000\n4,b,1\n"), trace.Options{})
-	clock := new(Clock)
-	backend := memorystore.New(memorystore.WithClock(clock.Now))
-	s := simulate(t, recorded, UnderLimits([]int{0}, parseLimit(t, "5/1h")), SimulateOptions{Store: backend, Clock: clock})
-	if s.NeverFits != 2 || s.Denied != 2 || s.Allowed != 2 || s.Limits[0].Denied != 2 {
-		t.Errorf("%d never fit, %d denied", s.NeverFits, s.Denied)
-	}
-}
-
 func TestTimeline(t *testing.T) {
 	for span, want := range map[time.Duration]time.Duration{
 		0: time.Millisecond, 199 * time.Millisecond: time.Millisecond, 200 * time.Millisecond: 2 * time.Millisecond,

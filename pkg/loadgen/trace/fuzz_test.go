@@ -2,8 +2,6 @@ package trace
 
 import (
 	"bytes"
-	"encoding/json"
-	"fmt"
 	"regexp"
 	"testing"
 	"time"
@@ -55,45 +53,6 @@ func FuzzApache(f *testing.F) {
 		}
 		if r.at != store.InstantOf(at) {
 			t.Errorf("%q: at %s, want %s", line, r.at.Time(), at)
-		}
-	})
-}
-
-func FuzzJSONLines(f *testing.F) {
-	f.Add([]byte(`{"time":1431857103.25,"key":"a\u00e9","cost":3,"o":{"x":"y"}}`))
-	f.Add([]byte(`{"time":"2015-05-17T10:05:03Z","key":7,"o.x":true}`))
-	f.Add([]byte(`{"time":1,"key":["a"]}`))
-	f.Add([]byte(` { "o" : { "x" : "}\\\"" } , "time" : 1 ,"k\u0065y": "b", "z":[[{"key":"no"}],-1e5]}`))
-	f.Fuzz(func(t *testing.T, line []byte) {
-		if bytes.IndexByte(line, '\n') >= 0 {
-			return
-		}
-		p := &plan{time: "time", cost: "cost"}
-		p.want(Field{Name: "key"})
-		p.want(Field{Name: "o.x"})
-		r := &record{values: make([][]byte, 2)}
-		reason := newJSONParser(p).parse(line, r)
-		var object map[string]any
-		d := json.NewDecoder(bytes.NewReader(line))
-		d.UseNumber()
-		if d.Decode(&object) != nil || object == nil || d.More() {
-			return // it may be read, since only what is asked for is looked at
-		}
-		if reason != "" {
-			return
-		}
-		inner, _ := object["o"].(map[string]any)
-		x, has := object["o.x"]
-		if !has {
-			x = inner["x"]
-		}
-		for i, want := range []any{object["key"], x} {
-			if want == nil && r.values[i] != nil || want != nil && fmt.Sprint(want) != string(r.values[i]) {
-				t.Errorf("%q: value %d is %q, want %v", line, i, r.values[i], want)
-			}
-		}
-		if at, zoned, ok := parseTime([]byte(fmt.Sprint(object["time"]))); !ok || !zoned || at != r.at {
-			t.Errorf("%q is at %s", line, r.at.Time())
 		}
 	})
 }

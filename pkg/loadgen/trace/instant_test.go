@@ -28,9 +28,7 @@ func TestTimesWithoutAZone(t *testing.T) {
 	}{
 		{berlin, "2026-07-01T12:00:00", "2026-07-01T10:00:00Z"},
 		{berlin, "2026-01-01 12:00:00.5", "2026-01-01T11:00:00.5Z"},
-		{berlin, "2026-01-01 12:00:00,25", "2026-01-01T11:00:00.25Z"},
 		{berlin, "2026-01-01T12:00:00+05:00", "2026-01-01T07:00:00Z"}, // it has one
-		{berlin, "1767265200", "2026-01-01T11:00:00Z"},
 		{time.FixedZone("+02:00", 7200), "2026-01-01 12:00:00", "2026-01-01T10:00:00Z"},
 		// Set back at 3:00, which is 2:00 again.
 		{berlin, "2026-10-25 01:59:59", "2026-10-24T23:59:59Z"},
@@ -38,13 +36,11 @@ func TestTimesWithoutAZone(t *testing.T) {
 		// Set forward at 2:00, which is 3:00.
 		{berlin, "2026-03-29 01:59:59", "2026-03-29T00:59:59Z"},
 		{berlin, "2026-03-29 02:00:00", skipped},
-		{berlin, "2026-03-29T02:59:59.9", skipped},
 		{berlin, "2026-03-29 03:00:00", "2026-03-29T01:00:00Z"},
 		{howe, "2026-04-05 01:29:59", "2026-04-04T14:29:59Z"},
 		{howe, "2026-04-05 02:00:00", "2026-04-04T15:30:00Z"},
 		{berlin, "2017-01-01 00:59:60.5", "2017-01-01T00:00:00.5Z"}, {berlin, "2017-01-01 00:58:60", none},
 		{berlin, "2026-13-01 12:00:00", none}, {berlin, "2026-01-01 12:00", none},
-		{berlin, "1969-12-31 12:00:00", none},
 		{berlin, "2100-01-02 12:00:00", none}, {berlin, "2026-01-01x12:00:00", none}, {berlin, "", none},
 		{nil, "2026-01-01 12:00:00", "has no time zone; say which"},
 	} {
@@ -57,22 +53,5 @@ func TestTimesWithoutAZone(t *testing.T) {
 		if !strings.Contains(got, test.want) {
 			t.Errorf("%s in %s: %s, want %s", test.text, test.zone, got, test.want)
 		}
-	}
-}
-
-func TestALogInAZone(t *testing.T) {
-	berlin := zoneOf(t, "Europe/Berlin")
-	const csv = "time,key\n2026-10-25 01:59:00,a\n2026-10-25 02:30:00,a\n2026-10-25 02:10:00,a\n2026-10-25 03:00:00,a\n"
-	got := read(t, csv, Options{Zone: berlin})
-	if got.Bad != 0 || len(got.Requests) != 4 || got.OutOfOrder != 1 {
-		t.Errorf("%+v", got)
-	}
-	json := `{"time":"2026-07-01T12:00:00","key":"a"}` + "\n"
-	if got = read(t, json, Options{Zone: berlin}); got.Bad != 0 || got.Requests[0].At != instant("2026-07-01T10:00:00Z") {
-		t.Errorf("%+v", got)
-	}
-	if _, err := Read(t.Context(), strings.NewReader(apacheLine+"\n"), Options{Zone: berlin}); err == nil ||
-		!strings.Contains(err.Error(), "name their zone, and Europe/Berlin was given; leave it out") {
-		t.Errorf("an access log: %v", err)
 	}
 }

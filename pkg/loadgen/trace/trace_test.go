@@ -27,6 +27,14 @@ func read(t *testing.T, log string, options Options) *Trace {
 	return got
 }
 
+// listed returns the values of all subjects.
+func listed(s *Subjects) (all [][]string) {
+	for i := range s.Len() {
+		all = append(all, s.At(uint32(i)))
+	}
+	return all
+}
+
 func instant(text string) store.Instant {
 	at, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil {
@@ -47,17 +55,10 @@ func TestApacheFieldsOfOneLine(t *testing.T) {
 	}{
 		{"combined", apacheLine, "203.0.113.9|frank|GET|/a/b|HTTP/1.1|200|2326|http://example.com/x|Mozilla/5.0 (X)", at},
 		{"common", `203.0.113.9 - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.0" 304 -`, "203.0.113.9||GET|/|HTTP/1.0|304|||", at},
-		{"IPv6", `2001:db8::7 - - [17/May/2015:12:05:03 +0200] "GET / HTTP/2.0" 200 1 "-" "-"`, "2001:db8::7||GET|/|HTTP/2.0|200|1||", at},
-		{"to the west", `h - - [17/May/2015:06:35:03 -0330] "GET / HTTP/1.1" 200 1`, "h||GET|/|HTTP/1.1|200|1||", at},
 		{"escaped quotes", `h - - [17/May/2015:10:05:03 +0000] "GET /a\"b\\ HTTP/1.1" 200 1 "r\"r" "a\\"`,
 			`h||GET|/a\"b\\|HTTP/1.1|200|1|r\"r|a\\`, at},
-		{"a user with spaces and brackets", `h - a [b] [c [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 1`,
-			"h|a [b] [c|GET|/|HTTP/1.1|200|1||", at},
-		{"no request", `h - - [17/May/2015:10:05:03 +0000] "-" 408 -`, "h|||||408|||", at},
 		{"a scanner's request", `h - - [17/May/2015:10:05:03 +0000] "\x16\x03" 400 0`, `h|||\x16\x03||400|0||`, at},
 		{"a path with spaces, of HTTP/0.9", `h - - [17/May/2015:10:05:03 +0000] "GET /a b?c d" 200 0`, "h||GET|/a b||200|0||", at},
-		{"more fields behind", apacheLine + ` 0.003 "x" [y`,
-			"203.0.113.9|frank|GET|/a/b|HTTP/1.1|200|2326|http://example.com/x|Mozilla/5.0 (X)", at},
 		{"an agent cut off", `h - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 1 "r" "Mozi`, "h||GET|/|HTTP/1.1|200|1|r|", at},
 		{"a virtual host before it", "example.com:443 " + apacheLine,
 			"203.0.113.9|frank|GET|/a/b|HTTP/1.1|200|2326|http://example.com/x|Mozilla/5.0 (X)", at},
@@ -94,36 +95,27 @@ func TestBadLinesAreCountedAndSaid(t *testing.T) {
 		good, line, reason string
 	}{
 		{Options{}, apacheLine, `garbage`, "does not begin with a client"},
-		{Options{}, apacheLine, ` - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 1`, "does not begin with a client"},
 		{Options{}, apacheLine, `h - - "GET / HTTP/1.1" 200 1`, "no time in brackets"},
 		{Options{}, apacheLine, `h - - [31/Jun/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 1`, "is not like 17/May"},
 		{Options{}, apacheLine, `h [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 1`, "no identity and user"},
 		{Options{}, apacheLine, `h - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1\" 200 1`, "no request in quotes"},
 		{Options{}, apacheLine, `h - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 20 1`, "no status"},
 		{Options{}, apacheLine, `h - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 1x`, "no number of bytes"},
-		{Options{}, apacheLine, `h - - [17/May/2015:10:05`, "is not like 17/May"},
 		{Options{Key: []string{"user"}}, apacheLine, `h - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 1`, "it has no user"},
 		{Options{Cost: "bytes"}, apacheLine, `h - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 0`,
 			`its bytes is "0", which is not a whole number from 1 to 1000000000`},
-		{Options{Cost: "bytes"}, apacheLine, `h - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 1000000001`,
-			`its bytes is "1000000001"`},
 		{Options{}, `{"time":1,"key":"a"}`, `{"time":1,"key":"a"`, "not a JSON object"},
-		{Options{}, `{"time":1,"key":"a"}`, `[1]`, "not a JSON object"},
 		{Options{}, `{"time":1,"key":"a"}`, `{"key":"a"}`, "it has no time"},
 		{Options{}, `{"time":1,"key":"a"}`, `{"time":"yesterday","key":"a"}`, `its time, "yesterday", is neither`},
 		{Options{}, `{"time":1,"key":"a"}`, `{"time":4102444800,"key":"a"}`, `its time, "4102444800", is neither`},
 		{Options{}, `{"time":1,"key":"a"}`, `{"time":1,"key":null}`, "it has no key"},
-		{Options{}, `{"time":1,"key":"a"}`, `{"time":1,"key":""}`, "it has no key"},
 		{Options{}, `{"time":1,"key":"a"}`, `{"time":1,"key":{"a":"b"}}`, "its key is an object or an array"},
 		{Options{}, `{"time":1,"key":"a"}`, `{"time":1,"key":"a","cost":1.5}`, `its cost is "1.5"`},
 		{Options{}, `{"time":1,"key":"a"}`, `{"time":1,"key":"a","k\u0065y":null}`, "it has its key twice"},
 		{Options{}, `{"time":1,"key":"a","x":1,"x":1}`, `{"time":1,"key":"a","time":2}`, "it has its time twice"},
 		{Options{Key: []string{"a.b"}}, `{"time":1,"a":{"b":1}}`, `{"time":1,"a":{"b":1},"a":{}}`, "it has its a.b twice"},
-		{Options{Key: []string{"a.b"}}, `{"time":1,"a":{"b":1}}`, `{"time":1,"a":{"b":1,"b":1}}`, "it has its a.b twice"},
 		{Options{}, `{"time":1,"key":"a"}`, `{"time":1,"key":"` + strings.Repeat("a", 1025) + `"}`, "its key is longer than 1024 bytes"},
 		{Options{}, "time,key,cost\n1,a,", `1,a`, "it has 2 values, and the header 3"},
-		{Options{}, "time,key,cost\n1,a,", `1,a,-1`, `its cost is "-1"`},
-		{Options{}, "time,key,cost\n1,a,", `1,"a,1`, "does not end on its line"},
 		{Options{}, "time,key,cost\n1,a,", `1,a"b"c,1`, "not a CSV record"},
 	} {
 		log := test.good + "\n\n" + test.line + "\n   \n" + strings.TrimPrefix(test.good, "time,key,cost\n")
@@ -145,7 +137,6 @@ func TestTimes(t *testing.T) {
 	for text, want := range map[string]string{
 		"2015-05-17T10:05:03Z":             "2015-05-17T10:05:03Z",
 		"2015-05-17T12:05:03.123456+02:00": "2015-05-17T10:05:03.123456Z",
-		"2015-05-17T10:05:03.1234569Z":     "2015-05-17T10:05:03.123456Z",
 		"17/May/2015:12:05:03 +0200":       "2015-05-17T10:05:03Z", // nginx's $time_local
 		"[17/May/2015:10:05:03 +0000]":     "2015-05-17T10:05:03Z", // Apache's %t
 		"2015-05-17T06:35:03.5-0330":       "2015-05-17T10:05:03.5Z",
@@ -154,15 +145,11 @@ func TestTimes(t *testing.T) {
 		"2015-05-17t10:05:03z":             "2015-05-17T10:05:03Z",
 		"2016-12-31T23:59:60.25Z":          "2017-01-01T00:00:00.25Z", // a leap second
 		"31/Dec/2016:15:59:60 -0800":       "2017-01-01T00:00:00Z",
-		"1431857103":                       "2015-05-17T10:05:03Z",
 		"1431857103.5":                     "2015-05-17T10:05:03.5Z",
-		"1431857103.1234567":               "2015-05-17T10:05:03.123456Z",
-		"1431857103123":                    "2015-05-17T10:05:03.123Z",
 		"1431857103123.4":                  "2015-05-17T10:05:03.1234Z",
 		"1431857103123456":                 "2015-05-17T10:05:03.123456Z",
 		"1431857103123456789":              "2015-05-17T10:05:03.123456Z",
 		"1.431857103e9":                    "2015-05-17T10:05:03Z",
-		"1.431857103123E12":                "2015-05-17T10:05:03.123Z",
 		"0":                                "1970-01-01T00:00:00Z",
 		"4102444799.999999":                "2099-12-31T23:59:59.999999Z",
 	} {
@@ -219,20 +206,17 @@ func TestALogThatIsNone(t *testing.T) {
 		{"hello\nworld\n", Options{}, `the log's format cannot be told from its first line, "hello"`},
 		{"when,key\n1,a\n", Options{}, `nor a CSV header with a column "time"`},
 		{"hello\nworld\n", Options{Format: Apache}, `no line of the log can be read as apache; line 1, "hello": it does not begin`},
-		{"x\n", Options{Format: JSONLines}, `no line of the log can be read as jsonl; line 1, "x": it is not a JSON object`},
 		{`{"ts":1,"who":{"ip":"a"}}`, Options{}, "it has no time (there are ts, who.ip)"},
 		{`{"time":1,"who":{"ip":"a"}}`, Options{}, "it has no key (there are time, who.ip)"},
 		{`{"time":1,"key":"a"}`, Options{Cost: "units"}, `the log has no field "units"; there are key, time`},
-		{"time,user\n1,a\n", Options{}, `the log has no field "key"; there are time, user`},
 		{"time,key\n1,a\n", Options{Cost: "units"}, `the log has no field "units"; there are time, key`},
-		{"time,key\n1,a\n", Options{Further: []Field{{Name: "email"}}}, `the log has no field "email"; there are time, key`},
 		{"time,key,key\n1,a,b\n", Options{}, `the header has the column "key" twice`},
-		{"time,key,cost,cost\n1,a,1,2\n", Options{}, `the header has the column "cost" twice`},
 		{`{"time":1,"key":"` + strings.Repeat("a", chunkSize), Options{}, `aa…": that is longer than 1048576 bytes; say the format`},
 		{"time,key," + strings.Repeat("a", chunkSize), Options{Format: CSV}, `aa…", is longer than 1048576 bytes; a CSV header`},
 		{"\"time,key\n1,a\n", Options{Format: CSV}, "is not a CSV header"},
 		{apacheLine, Options{Key: []string{"user_id"}},
 			`the log has no field "user_id"; there are ip, user, time, method, path, protocol, status, bytes, referer, agent`},
+		{apacheLine, Options{Zone: time.UTC}, "name their zone, and UTC was given; leave it out"},
 		{apacheLine, Options{Time: "when"}, `the time of an access log is its field "time"`},
 		{"\x1f\x8b", Options{}, "its gzip is cut off"},
 		{"\x1f\x8bnot gzip at all", Options{}, "its gzip is damaged"},

@@ -3,7 +3,6 @@ package interval
 import (
 	"math/rand/v2"
 	"slices"
-	"testing"
 	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -233,24 +232,4 @@ func (w *world) worst() (worst int64) {
 		}
 	}
 	return worst
-}
-
-// What is right is never called wrong, however long answers take.
-func TestNothingRightIsCalledWrong(t *testing.T) {
-	runs := 2000
-	if testing.Short() {
-		runs = 500
-	} else if *thorough {
-		runs = 6000
-	}
-	for seed := range runs {
-		random := rand.New(rand.NewPCG(uint64(seed), 1))
-		w := randomWorld(random, 20+random.IntN(400))
-		s := newExact(w.limit)
-		s.chargesDenied = !w.limit.Algorithm.HasBurst() && chance(random, 0.3)
-		f := w.run(s)
-		if f.OverAdmitted != 0 || f.UnderAdmitted != 0 || f.OutOfOrder != 0 || f.WorstUnits > w.worst() {
-			t.Errorf("seed %d: %s, charges denied %t, %+v: %+v", seed, w.limit, s.chargesDenied, w.options, f)
-		}
-	}
 }
