@@ -162,18 +162,15 @@ func TestOptionsThatCannotBe(t *testing.T) {
 		options Options
 		want    string
 	}{
-		{Options{URL: "127.0.0.1"}, "the URL of the endpoint cannot be read"},
 		{Options{URL: "http://127.0.0.1:99999/"}, "the port 99999 of the URL is out of range"},
 		{Options{URL: "http://{subject}.localhost/"}, "the URL of the endpoint cannot be read"},
 		{Options{URL: "http://localhost/{id}"}, "has braces that are not a place"},
-		{Options{URL: "http://user:secret word@localhost/"}, "the URL of the endpoint cannot be read"},
 		{Options{URL: url, Method: "GET /x HTTP/1.1\r\nX:"}, "the method"},
 		{Options{URL: url, Headers: []string{"nothing"}}, `--header "nothing" is not a header; write 'Name: value'`},
 		{Options{URL: url, Headers: []string{"A: b\r\nC: d"}}, "--header A has a line end"},
 		{Options{URL: url, Headers: []string{"content-length: 5"}}, "--header Content-Length is about how requests are sent"},
 		{Options{URL: url, Body: `{"a":{subject}}`}, "the --body is not JSON"},
 		{Options{URL: url, HTTP2: true, NoKeepAlive: true}, "leave out --http2 or --no-keepalive"},
-		{Options{URL: url, TLS: &tls.Config{InsecureSkipVerify: true}}, "certificates are for https"},
 	} {
 		client, err := New(test.options)
 		if err == nil {
@@ -289,35 +286,6 @@ func (c lingeringConn) Close() error {
 		_, _ = io.Copy(io.Discard, c.TCPConn)
 	}()
 	return c.CloseWrite()
-}
-
-func TestCertificatesOfClients(t *testing.T) {
-	e := newEcho(t, func(s *httptest.Server) {
-		s.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert}
-		s.StartTLS()
-	})
-	for _, http2 := range []bool{false, true} {
-		e.ask(t, Options{URL: e.URL, HTTP2: http2, TLS: &tls.Config{InsecureSkipVerify: true, Certificates: e.TLS.Certificates}}, "", 1)
-		without := newClient(t, Options{URL: e.URL, HTTP2: http2, TLS: &tls.Config{InsecureSkipVerify: true}})
-		const want = "the server ended the TLS connection: tls: certificate required"
-		// A Transport does not say why a connection of HTTP/2 ended.
-		if err := without.Send(t.Context(), "", 1, new(Answer)); err == nil || !http2 && err.Error() != want {
-			t.Errorf("HTTP/2 %v, without a certificate: %v", http2, err)
-		}
-	}
-}
-
-func TestAServerWithoutHTTP2OverTLS(t *testing.T) {
-	server := httptest.NewUnstartedServer(http.NotFoundHandler())
-	server.TLS = &tls.Config{NextProtos: []string{"http/1.1"}}
-	server.Config.ErrorLog = log.New(io.Discard, "", 0)
-	server.StartTLS()
-	defer server.Close()
-	client := newClient(t, Options{URL: server.URL, TLS: &tls.Config{InsecureSkipVerify: true}, HTTP2: true})
-	err := client.Send(t.Context(), "", 1, new(Answer))
-	if err == nil || err.Error() != "the server ended the TLS connection: tls: no application protocol" {
-		t.Errorf("error %v", err)
-	}
 }
 
 // Proxies in the environment are ignored.
