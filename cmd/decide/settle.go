@@ -24,8 +24,8 @@ func NewSettleCmd(global *cli.Globals) *cobra.Command {
 			"settle --policy NAME ATTRIBUTE=VALUE... --token TEXT --cost N",
 		Short: "Correct a consume with a token to its real cost",
 		Long: `Settle corrects what "consume --token TEXT" took to the real cost: --cost is
-what it should have taken in all. It takes what is missing, even if that does not
-fit, or gives back what is too much. Key and limits must be those of the
+what it should have taken in all. It takes what is missing, even if that does
+not fit, or gives back what is too much. Key and limits must be those of the
 consume; in a policy, a limit with a fixed cost keeps what it took.
 
 A token is settled once. The same cost again gets the same answer, so a retry is
