@@ -33,13 +33,7 @@ func TestABugIsOneLine(t *testing.T) {
 		if !found || strings.Count(after, "\n") != 1 || strings.Contains(stderr, "goroutine") {
 			t.Errorf("%s: %s", name, stderr)
 		}
-		getenv := w.Getenv
-		w.Getenv = func(name string) string {
-			if name == "LIMITCTL_DEBUG" {
-				return "1"
-			}
-			return getenv(name)
-		}
+		w.Getenv = withVariable(w.Getenv, "LIMITCTL_DEBUG", "1")
 		if _, stderr := w.run(t, exitRefused, c.args...); !strings.Contains(stderr, "goroutine ") ||
 			!strings.Contains(stderr, "bug_test.go") {
 			t.Errorf("%s: where it is is not said: %s", name, stderr)

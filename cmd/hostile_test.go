@@ -119,13 +119,7 @@ func (w *world) wantIn(t *testing.T, names []string, args ...string) {
 func hostileStore(t *testing.T) (w *world, server *redistest.Server, subjects []string) {
 	t.Helper()
 	w, server, subjects = newWorld(t), redistest.Start(t), hostiletext.Subjects()
-	before := w.Getenv
-	w.Getenv = func(name string) string {
-		if name == "LIMITCTL_STORE" {
-			return "redis://" + server.Addr
-		}
-		return before(name)
-	}
+	w.Getenv = withVariable(w.Getenv, "LIMITCTL_STORE", "redis://"+server.Addr)
 	for i, subject := range subjects {
 		format := output.Formats()[i%len(output.Formats())]
 		stdout, _ := w.try(t, "consume", "--limit", "10/1h", "-o", format, "--", subject)

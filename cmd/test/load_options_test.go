@@ -2,7 +2,6 @@ package test
 
 import (
 	"cmp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -111,29 +110,6 @@ func TestTheRateThatReachesALimit(t *testing.T) {
 		load.Rate = defaultRate
 		if load.Reach([]experiment.Candidate{candidate}, mostChosenRate); load.Rate != test.want {
 			t.Errorf("%v: %v/s, want %v/s", test.limits, load.Rate, test.want)
-		}
-	}
-}
-
-func TestParseStages(t *testing.T) {
-	stages, err := parseStages("10s:1000, 1m:5000,500ms:0")
-	want := []loadgen.Stage{
-		{Duration: 10 * time.Second, From: 0, To: 1000},
-		{Duration: time.Minute, From: 1000, To: 5000},
-		{Duration: 500 * time.Millisecond, From: 5000, To: 0},
-	}
-	if err != nil || !slices.Equal(stages, want) {
-		t.Errorf("%+v, %v", stages, err)
-	}
-}
-
-func TestParseCosts(t *testing.T) {
-	for text, want := range map[string]loadgen.Costs{
-		"1": {Least: 1, Most: 1}, "250": {Least: 250, Most: 250}, "uniform:1-100": {Least: 1, Most: 100},
-		"uniform:7-7": {Least: 7, Most: 7}, "1000000000": {Least: 1e9, Most: 1e9},
-	} {
-		if got, err := parseCosts(text); err != nil || got != want {
-			t.Errorf("%q: %+v, %v", text, got, err)
 		}
 	}
 }
