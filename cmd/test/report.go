@@ -32,14 +32,12 @@ func NewReportCmd(global *cli.Globals) *cobra.Command {
 how the report differs from one or more earlier reports of the same load, for
 each limit that is in both, and what became worse.
 
-A difference counts if it is larger than a margin (p50 and p99 25% or 50 µs,
-throughput 5%, fairness 5%, the share of dropped arrivals 0.1 percentage points;
---margin replaces the percentages). Several --against show how much a run varies
-by chance: then a figure has to be outside of all of theirs. The audit and
-errors have no margin: one more unit over- or under-admitted, a worst window
-that is greater and above 1.00 × the limit, or more errors are a regression. If
-the load generator was the limit in any of the reports, times and throughput are
-not judged. Costs are only judged if --only names them.
+A figure is worse if it is worse than in all of the BASEs, by more than the
+margin. The audit and errors have no margin: one more unit over- or
+under-admitted, a worst window that is greater and above 1.00 × the limit, or
+more errors are a regression. If the load generator was the limit in any of the
+reports, times and throughput are not judged. Costs and dropped arrivals are
+only judged if --only names them.
 
 Exit codes: 0 pass, or inconclusive (1 with --strict); 1 a threshold is missed,
 an audit failed or a threshold could not be judged (unless --no-fail), or too
@@ -61,7 +59,7 @@ file is not a report, or the reports are of different limits.`,
 				return err
 			}
 			if len(o.against) > 0 {
-				return runComparison(o, args[0], cmd.Flags().Changed("margin"))
+				return runComparison(o, args[0])
 			}
 			return runReport(o, args[0])
 		},
@@ -74,7 +72,7 @@ file is not a report, or the reports are of different limits.`,
 	flags := cmd.Flags()
 	flags.StringVar(&o.html, "html", "", "also write the report as a page to `FILE`")
 	flags.StringArrayVar(&o.against, "against", nil, "compare with the earlier report `BASE`; repeat it for several")
-	flags.StringVar(&o.margin, "margin", "", "ignore relative differences up to `PERCENT`, such as 10%, except in the audit")
+	flags.StringVar(&o.margin, "margin", "25%", "ignore differences up to `PERCENT` of the base, except in the audit and errors")
 	flags.StringSliceVar(&o.only, "only", nil, "judge only these `METRICS`, such as p99,errors,over_admitted")
 	cmd.MarkFlagFilename("html", "html")
 	cmd.MarkFlagFilename("against", "json")
@@ -115,15 +113,12 @@ func runReport(o *reportOptions, path string) error {
 	return o.exit(d.Document)
 }
 
-func runComparison(o *reportOptions, path string, hasMargin bool) error {
-	var options report.CompareOptions
-	if hasMargin {
-		share, ok := parsePercent(o.margin)
-		if !ok {
-			return cli.Usagef("--margin %q is not a percentage from 0%% to 1000%%; write one such as 10%%", o.margin)
-		}
-		options.Margin = &share
+func runComparison(o *reportOptions, path string) error {
+	margin, ok := parsePercent(o.margin)
+	if !ok {
+		return cli.Usagef("--margin %q is not a percentage from 0%% to 1000%%; write one such as 10%%", o.margin)
 	}
+	options := report.CompareOptions{Margin: margin}
 	metrics := report.ComparedMetrics()
 	for _, name := range o.only {
 		// The units at the ends of their JSON names are optional.

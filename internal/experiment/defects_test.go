@@ -279,19 +279,19 @@ func TestPlantedDefectsOfStoresAreFound(t *testing.T) {
 			}
 		}), words: []string{"FAIL", "delay was told as"}},
 		{name: "the clock runs 2% fast", defect: defect{clock: func(since time.Duration) time.Duration { return since * 102 / 100 }},
-			words: []string{"FAIL", "the store's clock runs 2% too fast"}},
+			words: []string{"FAIL", "the store's clock drifted by +2%"}},
 		{name: "the clock jumps", defect: defect{clock: func(since time.Duration) time.Duration {
 			if since > 2*time.Second {
 				since += time.Hour
 			}
 			return since
-		}}, words: []string{"FAIL", "the store's clock jumped 1 × by up to 1h"}},
+		}}, words: []string{"FAIL", "the store's clock was 1 × wrong by up to 1h"}},
 		{name: "instants an hour apart", defect: defect{
 			after: func(s *plantedStore, _ *store.Request, _ *store.State, d *store.Decision, _ store.Instant) {
 				if s.calls%100 == 0 {
 					d.At += store.Instant(time.Hour.Microseconds())
 				}
-			}}, words: []string{"FAIL", "told that it was decided at an instant that it cannot have been, by up to 1h"}},
+			}}, words: []string{"FAIL", "× wrong by up to 1h"}},
 		{name: "instants untold", defect: told(func(d *store.Decision) { d.At = 0 }),
 			words: []string{"answers did not say when they were decided"}},
 	} {

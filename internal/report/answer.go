@@ -47,7 +47,7 @@ func (a Answer) Records() [][]string {
 	}
 	metric := func(column, name string) {
 		text(column, func(r *Run) string {
-			value, known := r.Value(name)
+			value, known := metricNamed(name).of(r)
 			if !known {
 				return ""
 			}
@@ -81,8 +81,8 @@ func (a Answer) Records() [][]string {
 			metric(times.column+"_"+figure.name+"_us", times.prefix+figure.name)
 		}
 	}
-	for _, cost := range Costs {
-		metrics(cost.Name)
+	for _, cost := range costs {
+		metrics(cost.name)
 	}
 	text("server", func(r *Run) string { return r.Server })
 	text("seed", func(r *Run) string {

@@ -9,7 +9,6 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/limitctl/limitctl/internal/output"
-	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen"
 )
 
@@ -188,8 +187,7 @@ var outcomes = []struct {
 // warmUp is what a chart calls the warm-up.
 const warmUp = "warm-up"
 
-// overTime draws what became of requests over time, and what the limit lets through in the long run as a line; nil if
-// nothing is known. The legend is in the order of the shapes.
+// overTime draws what became of requests over time; nil if nothing is known. The legend is in the order of the shapes.
 func overTime(r *Run, kind Kind, most int) *plot {
 	columns := columnsOf(r, most)
 	if len(columns) == 0 {
@@ -215,11 +213,7 @@ func overTime(r *Run, kind Kind, most int) *plot {
 			fmt.Fprintf(&warming, "M%s 0H%sV%dH%sz", x(i), x(i+1), extent, x(i))
 		}
 	}
-	limit := r.longRun()
-	if kind == Simulation || limit > 2*top { // far above all that was asked for
-		limit = 0
-	}
-	end, ticks := linearAxis(math.Max(top, limit))
+	end, ticks := linearAxis(top)
 	p.Ys = ticks
 	if warming.Len() > 0 {
 		p.Shapes = append(p.Shapes, shape{warmUp, warming.String()})
@@ -236,63 +230,34 @@ func overTime(r *Run, kind Kind, most int) *plot {
 			p.Shapes = append(p.Shapes, shape{outcomes[j].name, path.String() + fmt.Sprintf("V%dz", extent)})
 		}
 	}
-	if limit > 0 {
-		p.Shapes = append(p.Shapes, shape{"limit", fmt.Sprintf("M0 %sH%d", coordinate(1-limit/end), extent)})
-	}
 	return p.withGrid()
 }
 
-// longRun is how many requests a second the only limit of a run lets all its keys make in the long run; 0 if that is
-// not known, or if the run was shorter than two periods of the limit.
-func (r *Run) longRun() float64 {
-	if len(r.Limits) != 1 || r.WarmupMS == 0 && r.Limits[0].Admitted != float64(r.Allowed) { // not each request costs 1
-		return 0
-	}
-	limit, err := store.ParseLimit(r.Limits[0].Limit)
-	if err != nil || fromMS(r.DurationMS) < 2*limit.Period {
-		return 0
-	}
-	return float64(r.Keys) * float64(limit.Count) / limit.Period.Seconds()
-}
-
-// colors is how many runs can be distinguished by colour.
-const colors = 7
-
-// latencies draws the latency of all runs by percentile, of those that have histograms; nil if there are none.
-func latencies(d *Document) *plot {
-	all := make([][]curvePoint, len(d.Runs))
-	least, most, last := int64(math.MaxInt64), int64(0), 0.0
-	for i := range d.Runs {
-		if h := d.Runs[i].Histograms; h != nil {
-			all[i] = curveOf(h.Latency.Histogram, 32/min(len(d.Runs), 2))
-		}
-		for _, c := range all[i] {
-			least, most, last = min(least, c.value), max(most, c.value), math.Max(last, c.nines)
-		}
-	}
-	if last == 0 {
+// latencies draws the latency of a run by percentile; nil if it has no histogram.
+func latencies(r *Run) *plot {
+	if r.Histograms == nil {
 		return nil
 	}
-	at, ticks := logAxis(least, most)
+	curve := curveOf(r.Histograms.Latency.Histogram, 32)
+	if len(curve) < 2 {
+		return nil
+	}
+	end := curve[len(curve)-1]
+	at, ticks := logAxis(curve[0].value, end.value)
 	p := &plot{Label: "Latency by percentile", YUnit: "latency, log scale",
-		XUnit: "percentile, each step ten times rarer", Ys: ticks}
-	for nines, label := range []string{"", "p90", "p99", "p99.9", "p99.99", "p99.999", "p99.9999"} {
-		if label != "" && float64(nines) <= last {
-			p.Xs = append(p.Xs, tick{float64(nines) / last, label})
+		XUnit: "percentile, each step ten times rarer", Ys: ticks, Xs: []tick{{math.Log10(2) / end.nines, "p50"}}}
+	for nines, label := range []string{"p90", "p99", "p99.9", "p99.99", "p99.999", "p99.9999"} {
+		if at := float64(nines+1) / end.nines; at <= 1 {
+			p.Xs = append(p.Xs, tick{at, label})
 		}
 	}
-	p.Xs = append([]tick{{math.Log10(2) / last, "p50"}}, p.Xs...)
-	for i, curve := range all {
-		var path strings.Builder
-		to := "M"
-		for _, c := range curve {
-			path.WriteString(to + coordinate(c.nines/last) + " " + coordinate(1-at(c.value)))
-			to = "L"
-		}
-		if len(curve) > 0 {
-			p.Shapes = append(p.Shapes, shape{fmt.Sprintf("line run%d", i%colors), path.String()})
-		}
+	var path strings.Builder
+	to := "M"
+	for _, c := range curve {
+		path.WriteString(to + coordinate(c.nines/end.nines) + " " + coordinate(1-at(c.value)))
+		to = "L"
 	}
+	p.Shapes = []shape{{"line", path.String()}}
 	return p.withGrid()
 }
 

@@ -45,7 +45,7 @@ type Difference struct {
 	// Judged: it can be a regression. Otherwise it is at most [Changed].
 	Judged bool `json:"judged"`
 
-	figure *figure
+	metric *metric
 }
 
 const (
@@ -57,85 +57,50 @@ const (
 
 // CompareOptions say how to compare.
 type CompareOptions struct {
-	// Margin, if set, replaces all relative margins.
-	Margin *float64
-	// Only are the metrics that are judged; if there are none, all but the costs.
+	// Margin is the share of a base figure by which another differs from it without being worse. The audit and errors
+	// have none: one more is a regression.
+	Margin float64
+	// Only are the metrics that are judged; if there are none, all but the costs and what was dropped.
 	Only []string
 }
 
-// figure is one figure that is compared.
-type figure struct {
-	// metric is the name in JSON: as in a threshold, with the unit at the end of times and shares.
-	metric string
-	// good is 1 if more is better, −1 if less is, and 0 if neither is.
-	good int
-	// margin is the relative difference that counts as none, and least the absolute one. The audit and errors have
-	// none: one more is a regression.
-	margin, least float64
-	write         func(float64) string
-	// onRequest: it is judged only if --only names it.
-	onRequest bool
+// compared is a metric of a comparison.
+type compared struct {
+	*metric
+	good      int  // 1 if more is better, −1 if less is, and 0 if neither is
+	exact     bool // it has no margin
+	onRequest bool // it is judged only if --only names it
 }
 
 // figures are all that is compared, in the order of the table: first what does not depend on the machine.
-var figures = func() []*figure {
-	const timeResolution, shareResolution = 50, 1.0 // µs, percentage points
-	units := func(f float64) string { return output.Thousands(int64(f)) }
-	micros := func(f float64) string { return output.Micros(int64(f)) }
-	percent := func(f float64) string { return output.Decimal(f) + "%" }
-	all := []*figure{
-		{"worst_window_ratio", -1, 0, 0, output.Ratio, false},
-		{"over_admitted", -1, 0, 0, units, false},
-		{"under_admitted", -1, 0, 0, units, false},
-		{"fairness", 1, 0.05, 0, output.Decimal, false},
-		{"allowed_percent", 0, 0, shareResolution, percent, false},
-		{"errors_percent", -1, 0, 0, percent, false},
-		{"denied_keys_percent", 0, 0, shareResolution, percent, false},
-		{"p50_us", -1, 0.25, timeResolution, micros, false},
-		{"p99_us", -1, 0.25, timeResolution, micros, false},
-		{"dropped_percent", -1, 0, shareResolution / 10, percent, false},
-		{"throughput", 1, 0.05, 0, output.PerSecond, false},
+var figures = func() []compared {
+	all := []compared{
+		{metricNamed("worst_window_ratio"), -1, true, false},
+		{metricNamed("over_admitted"), -1, true, false},
+		{metricNamed("under_admitted"), -1, true, false},
+		{metricNamed("fairness"), 1, false, false},
+		{metricNamed("allowed"), 0, false, false},
+		{metricNamed("errors"), -1, true, false},
+		{metricNamed("denied_keys"), 0, false, false},
+		{metricNamed("p50"), -1, false, false},
+		{metricNamed("p99"), -1, false, false},
+		{metricNamed("dropped"), -1, false, true},
+		{metricNamed("throughput"), 1, false, false},
 	}
-	for _, cost := range Costs {
-		all = append(all, &figure{cost.Name, -1, 0.10, 0, output.Decimal, true})
+	for _, cost := range costs {
+		all = append(all, compared{metricNamed(cost.name), -1, false, true})
 	}
 	return all
 }()
 
-// name is the metric without its unit, as in a threshold.
-func (f *figure) name() string {
-	return strings.TrimSuffix(strings.TrimSuffix(f.metric, "_percent"), "_us")
-}
-
-// of returns the figure of a run, if it has it.
-func (f *figure) of(r *Run) (value float64, has bool) {
-	metric := f.name()
-	if f.onRequest { // a cost, whose metric has its unit
-		metric = f.metric
-	}
-	if value, has = r.Value(metric); f.metric == "throughput" {
-		return value, r.Latency != nil
-	}
-	whole := r.Planned()
-	if f.metric == "denied_keys_percent" {
-		whole = r.Keys
-	}
-	if strings.HasSuffix(f.metric, "_percent") {
-		return 100 * value / float64(max(whole, 1)), whole > 0
-	}
-	return value, has
-}
-
-// ofMachine reports whether a load generator that was the limit decides the figure, so that it says nothing then.
-func (f *figure) ofMachine() bool {
-	return slices.Contains([]string{"p50_us", "p99_us", "dropped_percent", "throughput"}, f.metric)
-}
+// asked is the name for --only, which is that of a threshold without the unit of a cost.
+func (f compared) asked() string { return strings.TrimSuffix(f.name, "_us") }
 
 // ComparedMetrics are the names of all metrics that a comparison can judge.
 func ComparedMetrics() (names []string) {
 	for _, f := range figures {
 		if f.good != 0 {
-			names = append(names, f.name())
+			names = append(names, f.asked())
 		}
 	}
 	return names
@@ -144,7 +109,7 @@ func ComparedMetrics() (names []string) {
 // Compare compares runs of the same limit in a report with those in one or more base
 // reports. It is a [store.ErrInvalid] if there are none.
 //
-// A figure differs if it is outside of what the base runs had, by more than its margin.
+// A figure differs if it is outside of what the base runs had, by more than the margin.
 func Compare(bases []Named, latest Named, o CompareOptions) (*Comparison, error) {
 	c := &Comparison{SchemaVersion: output.SchemaVersion, Verdict: Pass, Warnings: []string{}, Runs: []RunComparison{}}
 	names := make([]string, len(bases))
@@ -206,17 +171,17 @@ func (c *Comparison) compare(bases []*Run, is *Run, o CompareOptions) {
 	for _, f := range figures {
 		var before []float64
 		for _, was := range bases {
-			if value, has := f.of(was); has {
+			if value, has := f.inComparison(was); has {
 				before = append(before, value)
 			}
 		}
-		after, has := f.of(is)
+		after, has := f.inComparison(is)
 		if len(before) == 0 || !has {
 			continue
 		}
 		d := f.difference(before, after, o.Margin)
-		d.Judged = f.good != 0 && !(limited && f.ofMachine()) &&
-			(len(o.Only) == 0 && !f.onRequest || slices.Contains(o.Only, f.name()))
+		d.Judged = f.good != 0 && !(limited && (f.ofMachine || f.name == "dropped")) &&
+			(len(o.Only) == 0 && !f.onRequest || slices.Contains(o.Only, f.asked()))
 		if !d.Judged && d.Verdict != Same {
 			d.Verdict = Changed
 		}
@@ -228,22 +193,36 @@ func (c *Comparison) compare(bases []*Run, is *Run, o CompareOptions) {
 	c.Runs = append(c.Runs, run)
 }
 
-// difference compares a figure with those of the base runs. A margin replaces the figure's own, if that is not 0.
-func (f *figure) difference(bases []float64, after float64, margin *float64) Difference {
+// inComparison returns the figure of a run as it is compared: what has a whole is a percentage of it.
+func (m *metric) inComparison(r *Run) (value float64, has bool) {
+	value, has = m.of(r)
+	if m.whole != nil {
+		whole := m.whole(r)
+		return 100 * value / float64(max(whole, 1)), whole > 0
+	}
+	return value, has && (m.name != "throughput" || r.Latency != nil)
+}
+
+// difference compares a figure with those of the base runs.
+func (f compared) difference(bases []float64, after, margin float64) Difference {
 	slices.Sort(bases)
 	least, most := bases[0], bases[len(bases)-1]
-	d := Difference{Metric: f.metric, Base: bases[len(bases)/2], New: after, Verdict: Same, figure: f}
+	d := Difference{Metric: f.name, Base: bases[len(bases)/2], New: after, Verdict: Same, metric: f.metric}
+	if f.whole != nil {
+		d.Metric += "_percent"
+	} else if f.unit == duration {
+		d.Metric += "_us"
+	}
 	if len(bases) > 1 {
 		d.BaseLeast, d.BaseMost = &least, &most
 	}
-	before, noise := math.Min(math.Max(after, least), most), f.margin
-	if margin != nil && noise > 0 {
-		noise = *margin
+	if f.exact {
+		margin = 0
 	}
-	difference := after - before
-	switch {
-	case math.Abs(difference) <= math.Max(f.least, noise*math.Abs(before)):
-	case f.metric == "worst_window_ratio" && before <= 1 && after <= 1: // good enough
+	nearest := math.Min(math.Max(after, least), most)
+	switch difference := after - nearest; {
+	case math.Abs(difference) <= margin*nearest:
+	case f.unit == ratio && nearest <= 1 && after <= 1: // good enough
 	case f.good == 0:
 		d.Verdict = Changed
 	case (difference > 0) == (f.good > 0):

@@ -60,7 +60,7 @@ func (c *Comparison) Print(p *output.Printer) {
 		var rows [][]output.Cell
 		for i := range run.Differences {
 			d := &run.Differences[i]
-			row := []output.Cell{{Text: d.name()}, {Text: d.base()}, {Text: d.figure.write(d.New)}, {Text: d.change()},
+			row := []output.Cell{{Text: d.name()}, {Text: d.base()}, {Text: d.write(d.New)}, {Text: d.change()},
 				{}}
 			if d.Verdict != Same {
 				row[4] = output.Cell{Text: string(d.Verdict), Style: styles[d.Verdict]}
@@ -89,47 +89,51 @@ func (c *Comparison) worse() (all []string) {
 
 // inWords says what the figure is, and what it was.
 func (d *Difference) inWords() string {
-	text := fmt.Sprintf("%s is %s, and was %s", d.name(), d.figure.write(d.New), d.base())
+	text := fmt.Sprintf("%s is %s, and was %s", d.name(), d.write(d.New), d.base())
 	if change := d.change(); change != "" {
 		text += " (" + change + ")"
 	}
 	return text
 }
 
+// write writes a value of the figure for people.
+func (d *Difference) write(value float64) string {
+	if d.metric.whole != nil {
+		return output.Decimal(value) + "%"
+	}
+	return d.metric.write(value)
+}
+
 // base is the figure of the base runs: of several, from the least to the greatest.
 func (d *Difference) base() string {
 	if d.BaseLeast == nil {
-		return d.figure.write(d.Base)
+		return d.write(d.Base)
 	}
-	least, most := d.figure.write(*d.BaseLeast), d.figure.write(*d.BaseMost)
+	least, most := d.write(*d.BaseLeast), d.write(*d.BaseMost)
 	if least == most {
 		return most
 	}
 	return least + " … " + most
 }
 
-// name is the metric for people. The unit is left to the values.
+// name is the metric for people.
 func (d *Difference) name() string {
 	switch d.Metric { // the words of a run's audit, whose "units over" is least_over_admitted
 	case "over_admitted":
 		return "admitted while over"
 	case "under_admitted":
 		return "denied while under"
-	case "server_cpu_us", "client_cpu_us":
-		return strings.ReplaceAll(d.figure.name(), "_", " ") + " µs"
 	}
-	return strings.ReplaceAll(d.figure.name(), "_", " ")
+	return strings.ReplaceAll(d.metric.name, "_", " ")
 }
 
-// change is the difference as a share of the base. For shares it is in points.
+// change is the difference as a share of the base; of a share it is in points.
 func (d *Difference) change() string {
 	switch difference := d.New - d.Base; {
-	case difference == 0:
+	case difference == 0 || d.metric.whole == nil && d.Base == 0:
 		return ""
-	case strings.HasSuffix(d.Metric, "_percent"):
+	case d.metric.whole != nil:
 		return fmt.Sprintf("%+.3g points", difference)
-	case d.Base == 0:
-		return ""
 	default:
 		return fmt.Sprintf("%+.1f%%", 100*difference/d.Base)
 	}
@@ -139,19 +143,18 @@ func (d *Difference) change() string {
 func (c *Comparison) JUnit() []byte {
 	var suites []junit.Suite
 	for _, run := range c.Runs {
-		s := junit.Suite{Name: run.Run}
+		var checks []check
 		for i := range run.Differences {
 			d := &run.Differences[i]
-			if !d.Judged {
-				continue
-			}
-			one := junit.Case{Class: run.Run, Name: d.Metric, Said: d.inWords()}
+			one := check{name: d.Metric, verdict: Pass, words: []string{d.inWords()}}
 			if d.Verdict == Worse {
-				one.Failed, one.Said = one.Said, ""
+				one.verdict = Fail
 			}
-			s.Cases = append(s.Cases, one)
+			if d.Judged {
+				checks = append(checks, one)
+			}
 		}
-		suites = append(suites, s)
+		suites = append(suites, junit.Suite{Name: run.Run, Cases: cases(run.Run, 0, checks...)})
 	}
 	return junit.XML(suites...)
 }

@@ -39,7 +39,7 @@ func FuzzRead(f *testing.F) {
 			t.Error(err)
 		}
 		if c, err := Compare([]Named{{Name: "a", Document: d}}, Named{Name: "b", Document: d},
-			CompareOptions{}); err == nil {
+			CompareOptions{Margin: 0.25}); err == nil {
 			Printed(c, 80)
 			if c.Regressions != 0 {
 				t.Errorf("a report is worse than itself: %+v", c)
@@ -52,7 +52,7 @@ func FuzzRead(f *testing.F) {
 // invisible or that turns others around.
 func TestReportsFitTheTerminal(t *testing.T) {
 	comparison, err := Compare([]Named{{Name: "base.json", Document: Saved()["base.json"]}},
-		Named{Name: "worse.json", Document: Saved()["worse.json"]}, CompareOptions{})
+		Named{Name: "worse.json", Document: Saved()["worse.json"]}, CompareOptions{Margin: 0.25})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestReportsOfStrangersAreText(t *testing.T) {
 	for _, d := range Strangers() {
 		answers := []output.Answer{Answer{Report: d}}
 		base := Named{Name: "a\x1b[2J\nforged", Document: d}
-		if c, err := Compare([]Named{base}, Named{Name: "b", Document: d}, CompareOptions{}); err == nil {
+		if c, err := Compare([]Named{base}, Named{Name: "b", Document: d}, CompareOptions{Margin: 0.25}); err == nil {
 			answers = append(answers, c)
 		}
 		for _, a := range answers {

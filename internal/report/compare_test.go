@@ -9,9 +9,9 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// compared returns the verdicts, by metric, on what change makes of a run, as compared with runs that differ by 10 %
+// comparing returns the verdicts, by metric, on what change makes of a run, as compared with runs that differ by 10 %
 // in throughput if there are several.
-func compared(t *testing.T, bases int, o CompareOptions, change func(*Run)) (map[string]Verdict, *Comparison) {
+func comparing(t *testing.T, bases int, o CompareOptions, change func(*Run)) (map[string]Verdict, *Comparison) {
 	t.Helper()
 	named := func(name string, change func(*Run)) Named {
 		d := New(LoadTest)
@@ -37,7 +37,8 @@ func compared(t *testing.T, bases int, o CompareOptions, change func(*Run)) (map
 }
 
 func TestWhatIsARegression(t *testing.T) {
-	quarter, none := 0.25, 0.0
+	quarter := CompareOptions{Margin: 0.25}
+	only := func(metric string) CompareOptions { return CompareOptions{Margin: 0.25, Only: []string{metric}} }
 	for _, test := range []struct {
 		name, metric string
 		want         Verdict
@@ -45,47 +46,36 @@ func TestWhatIsARegression(t *testing.T) {
 		o            CompareOptions
 		change       func(*Run)
 	}{
-		{"p99 by 24 %", "p99_us", Same, 1, CompareOptions{},
-			func(r *Run) { r.Latency.P99 = r.Latency.P99 * 124 / 100 }},
-		{"p99 by 26 %", "p99_us", Worse, 1, CompareOptions{},
-			func(r *Run) { r.Latency.P99 = r.Latency.P99 * 126 / 100 }},
-		{"p99 a third less", "p99_us", Better, 1, CompareOptions{},
-			func(r *Run) { r.Latency.P99 = r.Latency.P99 * 2 / 3 }},
-		{"p99 by 50 µs", "p99_us", Same, 1, CompareOptions{Margin: &none}, func(r *Run) { r.Latency.P99 += 50 }},
-		{"throughput by 4 %", "throughput", Same, 1, CompareOptions{}, func(r *Run) { r.ThroughputPerS *= 0.96 }},
-		{"throughput by 6 %", "throughput", Worse, 1, CompareOptions{}, func(r *Run) { r.ThroughputPerS *= 0.94 }},
+		{"p99 by 24 %", "p99_us", Same, 1, quarter, func(r *Run) { r.Latency.P99 = r.Latency.P99 * 124 / 100 }},
+		{"p99 by 26 %", "p99_us", Worse, 1, quarter, func(r *Run) { r.Latency.P99 = r.Latency.P99 * 126 / 100 }},
+		{"p99 a third less", "p99_us", Better, 1, quarter, func(r *Run) { r.Latency.P99 = r.Latency.P99 * 2 / 3 }},
+		{"throughput by 24 %", "throughput", Same, 1, quarter, func(r *Run) { r.ThroughputPerS *= 0.76 }},
+		{"throughput by 26 %", "throughput", Worse, 1, quarter, func(r *Run) { r.ThroughputPerS *= 0.74 }},
 		{"within two bases", "throughput", Same, 2, CompareOptions{}, func(r *Run) { r.ThroughputPerS *= 0.91 }},
 		{"below two bases", "throughput", Worse, 2, CompareOptions{}, func(r *Run) { r.ThroughputPerS *= 0.85 }},
-		{"a margin of 25 %", "throughput", Same, 1, CompareOptions{Margin: &quarter},
-			func(r *Run) { r.ThroughputPerS *= 0.8 }},
-		{"no margin", "throughput", Worse, 1, CompareOptions{Margin: &none},
-			func(r *Run) { r.ThroughputPerS *= 0.999 }},
-		{"one unit over", "over_admitted", Worse, 1, CompareOptions{Margin: &quarter},
-			func(r *Run) { r.Audit.OverAdmitted++ }},
-		{"one unit under", "under_admitted", Worse, 1, CompareOptions{}, func(r *Run) { r.Audit.UnderAdmitted++ }},
-		{"worst window just above 1", "worst_window_ratio", Worse, 1, CompareOptions{},
+		{"below them by the margin", "throughput", Same, 2, quarter, func(r *Run) { r.ThroughputPerS *= 0.7 }},
+		{"no margin", "throughput", Worse, 1, CompareOptions{}, func(r *Run) { r.ThroughputPerS *= 0.999 }},
+		{"one unit over", "over_admitted", Worse, 1, quarter, func(r *Run) { r.Audit.OverAdmitted++ }},
+		{"one unit under", "under_admitted", Worse, 1, quarter, func(r *Run) { r.Audit.UnderAdmitted++ }},
+		{"worst window just above 1", "worst_window_ratio", Worse, 1, quarter,
 			func(r *Run) { r.Audit.WorstRatio = 1.0001 }},
-		{"worst window below 1", "worst_window_ratio", Same, 1, CompareOptions{},
-			func(r *Run) { r.Audit.WorstRatio = 0.4 }},
-		{"any error", "errors_percent", Worse, 1, CompareOptions{}, func(r *Run) { r.Errors++ }},
-		{"a few dropped", "dropped_percent", Same, 1, CompareOptions{}, func(r *Run) { r.Dropped = 20 }},
-		{"1 % dropped", "dropped_percent", Worse, 1, CompareOptions{}, func(r *Run) { r.Dropped = 300 }},
-		{"a tenth less allowed", "allowed_percent", Changed, 1, CompareOptions{}, func(r *Run) { r.Allowed -= 3000 }},
-		{"server CPU", "server_cpu_us", Changed, 1, CompareOptions{},
-			func(r *Run) { r.Cost.ServerCPU = Pointer(12.6) }},
-		{"server CPU, asked for", "server_cpu_us", Worse, 1, CompareOptions{Only: []string{"server_cpu"}},
-			func(r *Run) { r.Cost.ServerCPU = Pointer(12.6) }},
-		{"what was not asked for", "over_admitted", Changed, 1, CompareOptions{Only: []string{"p99"}},
-			func(r *Run) { r.Audit.OverAdmitted++ }},
-		{"a cost that was not learnt", "bytes_per_key", Same, 1, CompareOptions{},
-			func(r *Run) { r.Cost.BytesPerKey = nil }},
-		{"less fair", "fairness", Worse, 1, CompareOptions{}, func(r *Run) { r.Audit.Fairness = 0.7 }},
-		{"a generator at its limit", "p99_us", Changed, 1, CompareOptions{},
+		{"worst window below 1", "worst_window_ratio", Same, 1, quarter, func(r *Run) { r.Audit.WorstRatio = 0.4 }},
+		{"any error", "errors_percent", Worse, 1, quarter, func(r *Run) { r.Errors++ }},
+		{"some dropped", "dropped_percent", Changed, 1, quarter, func(r *Run) { r.Dropped = 20 }},
+		{"some dropped, asked for", "dropped_percent", Worse, 1, only("dropped"), func(r *Run) { r.Dropped = 20 }},
+		{"a third less allowed", "allowed_percent", Changed, 1, quarter, func(r *Run) { r.Allowed = r.Allowed * 2 / 3 }},
+		{"server CPU", "server_cpu_us", Changed, 1, quarter, func(r *Run) { r.Cost.ServerCPU = Pointer(15) }},
+		{"server CPU, asked for", "server_cpu_us", Worse, 1, only("server_cpu"),
+			func(r *Run) { r.Cost.ServerCPU = Pointer(15) }},
+		{"what was not asked for", "over_admitted", Changed, 1, only("p99"), func(r *Run) { r.Audit.OverAdmitted++ }},
+		{"a cost that was not learnt", "bytes_per_key", Same, 1, quarter, func(r *Run) { r.Cost.BytesPerKey = nil }},
+		{"less fair", "fairness", Worse, 1, quarter, func(r *Run) { r.Audit.Fairness = 0.6 }},
+		{"a generator at its limit", "p99_us", Changed, 1, quarter,
 			func(r *Run) { r.Latency.P99, r.GeneratorLimited = 2*r.Latency.P99, true }},
-		{"an audit beside such a generator", "over_admitted", Worse, 1, CompareOptions{},
+		{"an audit beside such a generator", "over_admitted", Worse, 1, quarter,
 			func(r *Run) { r.Audit.OverAdmitted, r.GeneratorLimited = 1, true }},
 	} {
-		verdicts, c := compared(t, max(1, test.bases), test.o, test.change)
+		verdicts, c := comparing(t, test.bases, test.o, test.change)
 		got, differs := verdicts[test.metric]
 		if !differs {
 			got = Same
@@ -104,7 +94,7 @@ func TestComparedRunsAreOfTheSameLimit(t *testing.T) {
 	latest.Runs = latest.Runs[:4]
 	latest.Runs[1].Algorithm, latest.Runs[1].Limit = "token-bucket", "5/1s"
 	c, err := Compare([]Named{{Name: "base.json", Document: base}}, Named{Name: "new.json", Document: latest},
-		CompareOptions{})
+		CompareOptions{Margin: 0.25})
 	if err != nil || c.Regressions != 0 || len(c.Runs) != 3 || c.Runs[0].Run != "sliding-log 100/10s" {
 		t.Errorf("%+v, %v", c, err)
 	}
@@ -113,7 +103,7 @@ func TestComparedRunsAreOfTheSameLimit(t *testing.T) {
 	}
 	latest.Runs = latest.Runs[1:2]
 	_, err = Compare([]Named{{Name: "base.json", Document: base}}, Named{Name: "new.json", Document: latest},
-		CompareOptions{})
+		CompareOptions{Margin: 0.25})
 	if !errors.Is(err, store.ErrInvalid) ||
 		!strings.Contains(err.Error(), "new.json and base.json: the reports are of different limits") {
 		t.Errorf("%v", err)
@@ -122,14 +112,14 @@ func TestComparedRunsAreOfTheSameLimit(t *testing.T) {
 	twice.Runs[1] = twice.Runs[0]
 	twice.Runs[1].Audit.OverAdmitted = 1
 	c, err = Compare([]Named{{Name: "base.json", Document: twice}}, Named{Name: "new.json", Document: twice},
-		CompareOptions{})
+		CompareOptions{Margin: 0.25})
 	if err != nil || c.Regressions != 0 {
 		t.Errorf("runs of one limit: %+v, %v", c, err)
 	}
 }
 
 func TestDifferentLoadsAreSaid(t *testing.T) {
-	_, c := compared(t, 1, CompareOptions{}, func(r *Run) {
+	_, c := comparing(t, 1, CompareOptions{Margin: 0.25}, func(r *Run) {
 		r.Load, r.Workers, r.Implementation, r.Store, r.DurationMS = "2000/s", 1, Naive, "memory:", 60_000
 		r.GeneratorLimited = true
 	})
@@ -146,7 +136,7 @@ func TestDifferentLoadsAreSaid(t *testing.T) {
 			t.Errorf("%q is not in\n%s", want, warnings)
 		}
 	}
-	if _, c := compared(t, 2, CompareOptions{}, func(*Run) {}); len(c.Warnings) != 0 || c.Regressions != 0 {
+	if _, c := comparing(t, 2, CompareOptions{Margin: 0.25}, func(*Run) {}); len(c.Warnings) != 0 || c.Regressions != 0 {
 		t.Errorf("of a run and itself it says %+v", c)
 	}
 }

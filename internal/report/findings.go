@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -37,30 +38,21 @@ func (f finding) String() string {
 	return f.text
 }
 
-// promises are what became of the thresholds, those that were missed first, and of the suggestions. In short, those
+// promises are what became of the thresholds and the suggestions, those that were missed first. In short, those
 // that were kept share a line.
 func promises(d *Document, short bool) (all []finding) {
 	var kept []finding
-	add := func(f finding, ok bool) {
-		if ok {
-			f.style = output.Calm
+	styles := map[Verdict]output.Style{Pass: output.Calm, Fail: output.AtEnd, Inconclusive: output.Near}
+	for _, p := range d.promised() {
+		f := finding{style: styles[p.verdict], text: p.words[0]}
+		if len(d.Runs) > 1 && p.run >= 0 {
+			f.run = d.Runs[p.run].Title()
+		}
+		if p.verdict == Pass {
 			kept = append(kept, f)
 		} else {
 			all = append(all, f)
 		}
-	}
-	for _, t := range d.Thresholds {
-		f := finding{style: output.Near, text: t.words()}
-		if len(d.Runs) > 1 {
-			f.run = d.Runs[t.Run].Title()
-		}
-		if t.NotJudged == "" {
-			f.style = output.AtEnd
-		}
-		add(f, t.OK)
-	}
-	for i := range d.Suggestions {
-		add(finding{style: output.AtEnd, text: d.Suggestions[i].words()}, d.Suggestions[i].Kept)
 	}
 	if !short || len(kept) < 2 {
 		return append(all, kept...)
@@ -84,18 +76,18 @@ func (d *Document) headline() (word string, style output.Style, lines []string) 
 	switch d.Verdict {
 	case Fail:
 		lines = j.wrong
-		if n := len(j.missed); n > 0 && len(lines) == 0 {
-			lines = []string{fmt.Sprintf("%d of %d promises missed", n, len(d.Thresholds)+len(d.Suggestions))}
+		if len(lines) == 0 {
+			lines = []string{fmt.Sprintf("%d of %d promises missed", len(j.missed), len(d.promised()))}
 		}
 	case Inconclusive:
 		lines = j.doubts
-		if n := len(j.open); n > 0 && len(lines) == 0 {
-			lines = []string{output.Count(int64(n), "threshold") + " not judged"}
+		if len(lines) == 0 {
+			lines = []string{output.Count(int64(len(j.open)), "threshold") + " not judged"}
 		}
 	default:
 		if d.Kind != Simulation {
 			lines = []string{d.held()}
-		} else if len(d.Thresholds)+len(d.Suggestions) == 0 {
+		} else if len(d.promised()) == 0 {
 			word = ""
 		}
 	}
@@ -107,37 +99,38 @@ func (d *Document) headline() (word string, style output.Style, lines []string) 
 
 // held says what a load test that passes is made of.
 func (d *Document) held() string {
-	var worst *Run
+	worst := -1.0
 	for i := range d.Runs {
-		if r := &d.Runs[i]; r.Requests > 0 && len(r.judged()) > 0 && (worst == nil ||
-			r.Audit.WorstRatio > worst.Audit.WorstRatio) {
-			worst = r
+		if r := &d.Runs[i]; r.Requests > 0 && len(r.judged()) > 0 {
+			worst = max(worst, r.Audit.WorstRatio)
 		}
 	}
 	switch {
-	case worst == nil:
+	case worst < 0:
 		return "nothing is wrong that was looked at"
-	case worst.Audit.WorstRatio <= 1:
+	case worst <= 1:
 		return "nobody got more than the limit"
 	}
-	return fmt.Sprintf("nobody got more than the limit allows (%s in one period)", output.Ratio(worst.Audit.WorstRatio))
+	return fmt.Sprintf("nobody got more than the limit allows (%s in one period)", output.Ratio(worst))
 }
 
 // whoIsDenied says how many callers and requests a limit would have denied, or several, from the least to the most.
 func whoIsDenied(runs []Run) string {
-	between := func(of func(*Run) int64) string {
-		least, most := of(&runs[0]), of(&runs[0])
-		for i := range runs {
-			least, most = min(least, of(&runs[i])), max(most, of(&runs[i]))
+	between := func(metric string) string {
+		of := metricNamed(metric)
+		by := func(a, b Run) int {
+			this, _ := of.of(&a)
+			other, _ := of.of(&b)
+			return cmp.Compare(this, other)
 		}
-		if least == most {
-			return output.Thousands(least)
+		least, most := slices.MinFunc(runs, by), slices.MaxFunc(runs, by)
+		if by(least, most) == 0 {
+			return least.shown(metric)
 		}
-		return output.Thousands(least) + " to " + output.Thousands(most)
+		return least.shown(metric) + " to " + most.shown(metric)
 	}
-	return fmt.Sprintf("%s of %s would have been denied (%s of %s)",
-		between(func(r *Run) int64 { return r.KeysDenied }), output.Count(runs[0].Keys, "caller"),
-		between(func(r *Run) int64 { return r.Denied }), output.Count(runs[0].Requests, "request"))
+	return fmt.Sprintf("%s of %s would have been denied (%s of %s)", between("denied_keys"),
+		output.Count(runs[0].Keys, "caller"), between("denied"), output.Count(runs[0].Requests, "request"))
 }
 
 // alarmsOf are what a reader must know before trusting the figures of a run, the worst first. Too few decisions fail
@@ -153,7 +146,7 @@ func (d *Document) alarmsOf(run int) (all []finding) {
 	if r.GeneratorLimited {
 		add(output.Near,
 			"the load generator was the limit: times are upper bounds, throughput is not judged; correctness is")
-	} else if r.Late > 0 {
+	} else if r.Late > 0 && r.Lag != nil { // without a schedule nothing is due
 		add(output.Near, "%s answered more than %s after they were due (%s)",
 			output.Count(r.Late, "request"), output.Duration(fromMS(r.LateAfterMS)), output.Share(r.Late, r.Requests))
 	}
@@ -191,87 +184,57 @@ func alarms(d *Document) (all []finding) {
 	return all
 }
 
-// fact is what is known of a run under a label, a line or more. Lines after the first ones are shown where there is
-// room.
+// fact is what is known of a run under a label.
 type fact struct {
-	Name  string
-	lines []string
-	first int // how many lines the end of a run shows
-}
-
-// shown are the lines that a terminal shows.
-func (f fact) shown(verbose bool) []string {
-	if verbose {
-		return f.lines
-	}
-	return f.lines[:min(f.first, len(f.lines))]
+	Name, line string
+	detail     bool // a terminal shows it only with -v
 }
 
 // Words are the words of a fact. The page breaks a line between them, since a browser would also break it after the
 // first hyphen of a flag.
 func (f fact) Words() []string { return strings.Fields(f.Text()) }
 
-// Text is the fact in one line that can be shown.
-func (f fact) Text() string {
-	return output.Cut(output.Printable(strings.Join(f.lines, "; ")), longestFact)
-}
+// Text is the fact as it can be shown.
+func (f fact) Text() string { return output.Cut(output.Printable(f.line), longestFact) }
 
 // longestFact is how much is shown of a load, of a store's address and of a command line.
 const longestFact = 600
 
 // figuresOf are the figures of a run in words, which all forms of a report show.
 func figuresOf(r *Run, kind Kind) (all []fact) {
-	add := func(name string, first int, lines ...string) {
-		if lines = slices.DeleteFunc(lines, func(line string) bool { return line == "" }); len(lines) > 0 {
-			all = append(all, fact{name, lines, first})
+	add := func(name string, detail bool, line string) {
+		if line != "" {
+			all = append(all, fact{name, line, detail})
 		}
 	}
-	tested := 1
-	if kind == Simulation {
-		tested = 0
-	}
-	add("limit", 1, r.Title())
-	add("load", 1, loadInWords(r, kind))
-	add("answers", 2*tested, answersInWords(r), statusesInWords(r))
+	add("limit", false, r.Title())
+	add("load", false, loadInWords(r, kind))
+	add("answers", kind == Simulation, answersInWords(r))
 	if r.Keys > 0 {
-		add("keys", 0, fmt.Sprintf("%s, %s of them denied at least once (%s)",
+		add("keys", true, fmt.Sprintf("%s, %s of them denied at least once (%s)",
 			output.Thousands(r.Keys), output.Thousands(r.KeysDenied), output.Share(r.KeysDenied, r.Keys)))
 	}
 	if n := r.Neighbours; n != nil { // was any key but the noisy one denied?
-		add("others", 1, fmt.Sprintf("%s of %s, %s denied", output.Count(n.Allowed+n.Denied, "request"), n.Key,
+		add("others", false, fmt.Sprintf("%s of %s, %s denied", output.Count(n.Allowed+n.Denied, "request"), n.Key,
 			output.Thousands(n.Denied)))
 	}
-	if r.Requests > r.Errors {
-		first := 1
-		if len(r.Limits) > 1 || kind == Simulation &&
-			r.Audit.Over()+r.Audit.Under() == 0 { // a table has it, or it is right
-			first = 0
-		}
-		followed := ""
-		if r.Audit.Over() < r.Audit.OverAdmitted {
-			followed = fmt.Sprintf("; %s admitted while over", output.Thousands(r.Audit.OverAdmitted))
-		}
-		add("right", first, rightInWords(r),
-			fmt.Sprintf("%s in the worst window; at most %s denied in a row; fairness %s%s",
-				output.Count(r.Audit.WorstUnits, "unit"), output.Thousands(r.Audit.LongestDenialRun),
-				output.Decimal(r.Audit.Fairness), followed))
+	if r.Requests > r.Errors { // of several limits a table has it, and a simulation is right
+		right := kind == Simulation && r.Audit.Over()+r.Audit.Under() == 0
+		add("right", len(r.Limits) > 1 || right, rightInWords(r))
 	}
 	if r.Wrapped != nil {
-		add("wrapped", 2, savedWords(r.Wrapped, r), priceWords(r.Wrapped))
+		add("wrapped", false, wrappedInWords(r.Wrapped, r))
 	}
-	if cost := costInWords(r); cost != "" {
-		add("cost", 0, "a decision: "+cost)
-	}
+	add("cost", true, costInWords(r))
 	if kind != Simulation {
-		times, opened := "", ""
-		if q := r.Latency; q != nil {
-			times = fmt.Sprintf("p50 %s, p95 %s, p99 %s; ", output.Micros(q.P50), output.Micros(q.P95),
-				output.Micros(q.P99))
+		times := ""
+		if r.Latency != nil {
+			times = fmt.Sprintf("p50 %s, p95 %s, p99 %s; ", r.shown("p50"), r.shown("p95"), r.shown("p99"))
 		}
-		if r.Endpoint != nil && r.Endpoint.Connections != nil {
-			opened = output.Count(r.Endpoint.Connections.Opened, "connection") + " opened"
-		}
-		add("fast", 1, times+output.PerSecond(r.ThroughputPerS)+" answered", opened)
+		add("fast", false, times+r.shown("throughput")+" answered")
+	}
+	if r.Endpoint != nil && r.Endpoint.Connections != nil {
+		add("opened", true, output.Count(r.Endpoint.Connections.Opened, "connection"))
 	}
 	return all
 }
@@ -283,7 +246,7 @@ func facts(d *Document) (all []fact) {
 	}
 	add := func(name, value string) {
 		if value != "" {
-			all = append(all, fact{name, []string{value}, 1})
+			all = append(all, fact{Name: name, line: value})
 		}
 	}
 	r := &d.Runs[0]
@@ -326,6 +289,9 @@ func answersInWords(f *Run) string {
 	}
 	if f.Dropped > 0 {
 		text += fmt.Sprintf("; %s dropped", output.Thousands(f.Dropped))
+	}
+	if statuses := statusesInWords(f); statuses != "" {
+		text += "; " + statuses
 	}
 	return text
 }
@@ -372,20 +338,22 @@ func rightInWords(r *Run) string {
 // costInWords is the known part of the cost.
 func costInWords(r *Run) string {
 	var parts []string
-	for _, cost := range Costs {
-		if r.Cost == nil || cost.Of(r.Cost) == nil {
+	for _, cost := range costs {
+		figure, words := r.shown(cost.name), cost.words
+		if figure == "-" {
 			continue
 		}
-		figure, words := output.Decimal(*cost.Of(r.Cost)), cost.Words
-		if cost.Unit != "" {
-			figure += " " + cost.Unit
-		}
-		if figure == "1" {
+		if cost.unit != "" {
+			figure += " " + cost.unit
+		} else if figure == "1" {
 			words = strings.TrimSuffix(words, "s") // "1 round trip"
 		}
 		parts = append(parts, figure+" "+words)
 	}
-	return strings.Join(parts, " · ")
+	if len(parts) == 0 {
+		return ""
+	}
+	return "a decision: " + strings.Join(parts, " · ")
 }
 
 // commonLoad says what was sent where in all runs, and how long the longest took.
@@ -397,23 +365,17 @@ func commonLoad(d *Document) string {
 	return loadInWords(&run, d.Kind)
 }
 
-// savedWords says how many calls of the store the wrappers spared.
-func savedWords(w *Wrapped, r *Run) string {
+// wrappedInWords says how many calls of the store the wrappers spared, and what accuracy they cost.
+func wrappedInWords(w *Wrapped, r *Run) string {
 	around := output.Count(int64(w.Replicas), "replica")
 	if len(w.Wrap) > 0 {
 		around += " with " + strings.Join(w.Wrap, " and ")
 	}
-	text := fmt.Sprintf("%s: %s of the store for %s decisions", around, output.Count(w.StoreCalls, "call"),
-		output.Thousands(r.Allowed+r.Denied))
-	if saved := 1 - w.CallsPerDecision; saved > 0 {
-		text += fmt.Sprintf(", %.1f%% saved", 100*saved)
+	saved := ""
+	if share := 1 - w.CallsPerDecision; share > 0 {
+		saved = fmt.Sprintf(", %.1f%% saved", 100*share)
 	}
-	return text
-}
-
-// priceWords says what accuracy they cost.
-func priceWords(w *Wrapped) string {
-	return fmt.Sprintf("without wrappers %s would have been denied, and %s allowed", output.Count(w.AllowedBesides,
-		"allowed request"),
-		output.Count(w.DeniedBesides, "denied one"))
+	return fmt.Sprintf("%s: %s of the store for %s decisions%s; without wrappers %s would have been denied, and %s allowed",
+		around, output.Count(w.StoreCalls, "call"), output.Thousands(r.Allowed+r.Denied), saved,
+		output.Count(w.AllowedBesides, "allowed request"), output.Count(w.DeniedBesides, "denied one"))
 }

@@ -27,28 +27,130 @@ type judgement struct{ wrong, missed, doubts, open []string }
 func (d *Document) judge() (j judgement) {
 	for i := range d.Runs {
 		about := d.about(i)
-		for _, wrong := range d.Runs[i].wrong() {
-			j.wrong = append(j.wrong, about+wrong)
+		for _, c := range d.Runs[i].audits(d.Kind) {
+			if c.verdict == Fail {
+				for _, wrong := range c.words {
+					j.wrong = append(j.wrong, about+wrong)
+				}
+			}
 		}
-		if doubt := d.undecided(i); doubt != "" {
-			j.doubts = append(j.doubts, about+doubt)
-		} else if doubt := d.Runs[i].doubt(d.Kind); doubt != "" {
+		if doubt := cmp.Or(d.undecided(i), d.Runs[i].doubt(d.Kind)); doubt != "" {
 			j.doubts = append(j.doubts, about+doubt)
 		}
 	}
-	for _, t := range d.Thresholds {
-		if t.NotJudged != "" {
-			j.open = append(j.open, d.about(t.Run)+t.words())
-		} else if !t.OK {
-			j.missed = append(j.missed, d.about(t.Run)+t.words())
-		}
-	}
-	for i := range d.Suggestions {
-		if s := &d.Suggestions[i]; !s.Kept {
-			j.missed = append(j.missed, s.words())
+	for _, c := range d.promised() {
+		switch c.verdict {
+		case Fail:
+			j.missed = append(j.missed, d.about(c.run)+c.words[0])
+		case Inconclusive:
+			j.open = append(j.open, d.about(c.run)+c.words[0])
+		default:
 		}
 	}
 	return j
+}
+
+// check is one thing that was judged, and what is to be said of it, a sentence each.
+type check struct {
+	run     int // -1 for a suggestion, which is about none
+	name    string
+	verdict Verdict
+	words   []string
+}
+
+// promised are the thresholds of all runs, and the suggestions.
+func (d *Document) promised() (all []check) {
+	for _, t := range d.Thresholds {
+		verdict, words := Pass, fmt.Sprintf("%s: %s", t.Expression, t.Actual)
+		if t.NotJudged != "" {
+			verdict = Inconclusive
+			words = fmt.Sprintf("%s was not judged: it was %s, and %s", t.Expression, t.Actual, t.NotJudged)
+		} else if !t.OK {
+			verdict, words = Fail, fmt.Sprintf("%s was missed: %s", t.Expression, t.Actual)
+		}
+		all = append(all, check{t.Run, t.Expression, verdict, []string{words}})
+	}
+	for _, s := range d.Suggestions {
+		name := s.Promise + " of " + s.Limit
+		verdict, words := Pass, fmt.Sprintf("%s needs %s: %s", s.Promise, s.Limit, s.Actual)
+		if !s.Kept {
+			verdict = Fail
+			words = fmt.Sprintf("%s: no count keeps it; at %s it is %s", name, output.Thousands(s.Count), s.Actual)
+		} else if s.Below != "" {
+			words += ", and with one less " + s.Below
+		}
+		all = append(all, check{-1, name, verdict, []string{words}})
+	}
+	return all
+}
+
+// audits are what the audit of a run judged.
+func (r *Run) audits(kind Kind) (all []check) {
+	add := func(name, untested, said string, wrong ...string) {
+		c := check{name: name, verdict: Pass, words: []string{said}}
+		wrong = slices.DeleteFunc(wrong, func(text string) bool { return text == "" })
+		if len(wrong) > 0 {
+			c.verdict, c.words = Fail, wrong
+		} else if untested != "" {
+			c.verdict, c.words = Inconclusive, []string{untested}
+		}
+		all = append(all, c)
+	}
+	limits := r.enforced()
+	for i := range limits {
+		l := &limits[i]
+		about, over, under, untested := "", "", "", r.unproven(l, kind)
+		if len(limits) > 1 {
+			about = l.Name + ": "
+		}
+		wrong := func(format string, units, keys int64) string {
+			text := about + fmt.Sprintf(format, output.Count(units, "unit"))
+			if keys > 0 { // it is known
+				text += " on " + output.Count(keys, "key")
+			}
+			return text
+		}
+		if l.OverAdmitted > 0 && !l.Doubtful {
+			over = wrong("admitted %s too many", l.Over(), l.KeysOver)
+		}
+		if l.UnderAdmitted > 0 && !l.UnderExplained && !l.Doubtful {
+			under = wrong("denied %s that fitted", l.Under(), l.KeysUnder)
+		}
+		add(about+"no over-admission", untested, "", over)
+		add(about+"no under-admission", untested, "", under)
+		if l.Lies != nil {
+			said := output.Count(l.Lies.Checked, "answer") + " were held against the truth"
+			add(about+"true answers", untested, said, untrue(about, &l.Audit)...)
+		}
+	}
+	if r.Endpoint != nil {
+		add("readable headers", "", "", r.Endpoint.WrongHeaders...)
+	}
+	if wrong := &r.Impossible; wrong.Count > 0 {
+		add("possible answers", "", "", fmt.Sprintf("%s that no store gives; the first: %s",
+			output.Count(wrong.Count, "answer"), wrong.Text))
+	}
+	if r.Clock != nil {
+		add("steady clock", "", "", clockWrong(r.Clock))
+	}
+	return all
+}
+
+// unproven says why the audit of a limit that found nothing proves nothing; empty if it does.
+func (r *Run) unproven(l *loadgen.Limit, kind Kind) string {
+	switch {
+	case l.Doubtful:
+		return "something else than the limit can explain what was found; see the warnings"
+	case r.Requests == 0:
+		return "nothing was sent"
+	case r.Requests == r.Errors:
+		return "no request was answered"
+	case kind != Simulation && l.Reached() < 1:
+		return neverAbove(l)
+	case r.Endpoint != nil && l.Denied == 0:
+		return "nothing was denied, or no denial was certainly of this limit"
+	}
+	return ""
 }
 
 // Judge sets the verdict and its reasons by what else is in the document.
@@ -81,100 +183,33 @@ func (d *Document) AuditFailed() bool { return len(d.judge().wrong) > 0 }
 
 // about is the title of a run and a colon, where there are several to tell apart.
 func (d *Document) about(run int) string {
-	if len(d.Runs) < 2 {
+	if len(d.Runs) < 2 || run < 0 {
 		return ""
 	}
 	return d.Runs[run].Title() + ": "
 }
 
-// words says what became of the promise.
-func (t *Threshold) words() string {
-	switch {
-	case t.NotJudged != "":
-		return fmt.Sprintf("%s was not judged: it was %s, and %s", t.Expression, t.Actual, t.NotJudged)
-	case t.OK:
-		return fmt.Sprintf("%s: %s", t.Expression, t.Actual)
-	}
-	return fmt.Sprintf("%s was missed: %s", t.Expression, t.Actual)
-}
-
-// words says which count keeps the promise.
-func (s *Suggestion) words() string {
-	switch {
-	case !s.Kept:
-		return fmt.Sprintf("%s of %s: no count keeps it; at %s it is %s", s.Promise, s.Limit, output.Thousands(s.Count),
-			s.Actual)
-	case s.Below == "":
-		return fmt.Sprintf("%s needs %s: %s", s.Promise, s.Limit, s.Actual)
-	}
-	return fmt.Sprintf("%s needs %s: %s, and with one less %s", s.Promise, s.Limit, s.Actual, s.Below)
-}
-
-// wrong is what the audit of a run found wrong, a sentence each. A limit's audit that is
-// doubtful proves nothing.
-func (r *Run) wrong() (all []string) {
-	limits := r.judged()
-	for _, l := range limits {
-		for _, wrong := range append([]string{tooMany(&l.Audit), tooFew(&l.Audit)}, untrue(&l.Audit)...) {
-			if wrong != "" && len(limits) > 1 {
-				wrong = l.Name + ": " + wrong
-			}
-			all = append(all, wrong)
-		}
-	}
-	if r.Endpoint != nil {
-		all = append(all, r.Endpoint.WrongHeaders...)
-	}
-	if wrong := &r.Impossible; wrong.Count > 0 {
-		all = append(all, fmt.Sprintf("%s that no store gives; the first: %s", output.Count(wrong.Count, "answer"),
-			wrong.Text))
-	}
-	all = append(all, clockWrong(r.Clock)...)
-	return slices.DeleteFunc(all, func(wrong string) bool { return wrong == "" })
-}
-
-// judged is the limits whose audits say whether a run was right: shadows decide nothing.
-func (r *Run) judged() (limits []loadgen.Limit) {
-	for _, l := range r.Limits {
-		if !l.Shadow && !l.Audit.Doubtful {
-			limits = append(limits, l)
-		}
-	}
+// enforced is the limits of a run but shadows, which decide nothing.
+func (r *Run) enforced() []loadgen.Limit {
 	if len(r.Limits) == 0 { // an old or a foreign document
-		limits = []loadgen.Limit{{Audit: r.Audit, Denied: r.Denied}}
+		return []loadgen.Limit{{Audit: r.Audit, Denied: r.Denied}}
 	}
-	return limits
+	return slices.DeleteFunc(slices.Clone(r.Limits), func(l loadgen.Limit) bool { return l.Shadow })
 }
 
-// tooMany says how much too much was admitted, and tooFew how much too little, if any.
-func tooMany(a *loadgen.Audit) string {
-	if a.OverAdmitted == 0 {
-		return ""
-	}
-	return "admitted " + output.Count(a.Over(), "unit") + " too many" + onKeys(a.KeysOver)
-}
-
-func tooFew(a *loadgen.Audit) string {
-	if a.UnderAdmitted == 0 || a.UnderExplained {
-		return ""
-	}
-	return "denied " + output.Count(a.Under(), "unit") + " that fitted" + onKeys(a.KeysUnder)
-}
-
-func onKeys(n int64) string {
-	if n == 0 { // not known
-		return ""
-	}
-	return " on " + output.Count(n, "key")
+// judged is those limits whose audits say whether a run was right: one that is doubtful proves nothing.
+func (r *Run) judged() []loadgen.Limit {
+	return slices.DeleteFunc(r.enforced(), func(l loadgen.Limit) bool { return l.Doubtful })
 }
 
 // untrue describes each field that answers reported wrong, with its first evidence.
-func untrue(a *loadgen.Audit) (all []string) {
-	if a.Lies == nil {
+func untrue(about string, a *loadgen.Audit) (all []string) {
+	if a.Doubtful {
 		return nil
 	}
 	for _, l := range a.Lies.Fields {
-		text := fmt.Sprintf("%s was told as %s and is %s", strings.ReplaceAll(l.Field, "_", "-"), l.Reported, l.True)
+		text := fmt.Sprintf("%s%s was told as %s and is %s", about, strings.ReplaceAll(l.Field, "_", "-"), l.Reported,
+			l.True)
 		if !l.At.IsZero() {
 			text += ", at " + l.At.UTC().Format("15:04:05.000000")
 		}
@@ -189,28 +224,19 @@ func untrue(a *loadgen.Audit) (all []string) {
 	return all
 }
 
-// clockWrong is what is wrong with the clock, a sentence each.
-func clockWrong(c *loadgen.ClockFinding) (all []string) {
-	if c == nil {
-		return nil
+// clockWrong is what is wrong with the store's clock, if anything.
+func clockWrong(c *loadgen.ClockFinding) string {
+	switch {
+	case c == nil:
+		return ""
+	case c.Drift != 0:
+		return fmt.Sprintf("the store's clock drifted by %+.2g%%, and periods are as much too short or too long",
+			100*c.Drift)
+	case c.Jumps+c.Astray > 0:
+		return fmt.Sprintf("the store's clock was %s × wrong by up to %s", output.Thousands(c.Jumps+c.Astray),
+			output.Duration(fromMS(math.Ceil(math.Abs(c.FarthestMS)))))
 	}
-	farthest := output.Duration(fromMS(math.Ceil(math.Abs(c.FarthestMS))))
-	switch percent := 100 * math.Abs(c.Drift); {
-	case c.Drift > 0:
-		all = append(all, fmt.Sprintf("the store's clock runs %.2g%% too fast, and periods are as much too short",
-			percent))
-	case c.Drift < 0:
-		all = append(all, fmt.Sprintf("the store's clock runs %.2g%% too slow, and periods are as much too long",
-			percent))
-	}
-	if c.Jumps > 0 {
-		all = append(all, fmt.Sprintf("the store's clock jumped %s × by up to %s", output.Thousands(c.Jumps), farthest))
-	}
-	if c.Astray > 0 {
-		all = append(all, fmt.Sprintf("%s told that it was decided at an instant that it cannot have been, by up to %s",
-			output.Count(c.Astray, "answer"), farthest))
-	}
-	return all
+	return ""
 }
 
 // Title names the run among those of its document: "token-bucket 100/1m".

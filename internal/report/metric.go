@@ -5,41 +5,40 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/pkg/loadgen"
 )
 
-// metricKind is how a metric's values are written.
-type metricKind int
+// unit is how a metric's values are written.
+type unit int
 
 const (
-	number   metricKind = iota // a decimal
-	count                      // a whole number
-	duration                   // a decimal and a unit of time
+	number    unit = iota // a decimal
+	ratio                 // a decimal, of the limit
+	perSecond             // a decimal
+	count                 // a whole number
+	duration              // µs
 )
 
-// metric is one figure of a run that can be promised.
+// metric is one figure of a run: it can be promised and compared, and tables and CSV show it.
 type metric struct {
 	name string
-	kind metricKind
-	// of returns the figure, of a duration in µs, if the run has it.
+	unit unit
+	// of returns the figure, if the run has it.
 	of func(*Run) (value float64, known bool)
-	// optional: a run may well have nothing that the figure is of, and then keeps what is
-	// promised of it at most.
-	optional bool
 	// whole is what a percentage of the figure is of; nil if it is of nothing.
 	whole func(*Run) int64
-	// service returns, of a time that a load generator makes longer by its delay, what is not delay; nil if there is no
-	// such part.
-	service func(*Run) (value float64, known bool)
-	// withDelay: the figure is a time from the instant that was planned.
-	withDelay bool
 	// ofMachine: a load generator that was the limit decides the figure, so that no promise of it is judged then.
 	ofMachine bool
+	// times is the distribution that a duration is of, and service, where a load generator makes the duration longer
+	// by its delay, what is not delay. Both are nil for others.
+	times   *distribution
+	service func(*Run) (value float64, known bool)
 }
 
 // timeFigure is a quantile of times, their mean or their maximum.
 type timeFigure struct {
-	name, title string // as in JSON and in thresholds, and as in tables
+	name, title string // as in JSON and in thresholds, and as in tables, which have none without a title
 	drops       int    // which of a table's columns go first where it is narrow
 	of          func(*loadgen.Quantiles) int64
 }
@@ -52,28 +51,41 @@ var timeFigures = []timeFigure{
 	{"p95", "p95", 1, func(q *loadgen.Quantiles) int64 { return q.P95 }},
 	{"p99", "p99", 0, func(q *loadgen.Quantiles) int64 { return q.P99 }},
 	{"p999", "p99.9", 3, func(q *loadgen.Quantiles) int64 { return q.P999 }},
-	{"p9999", "p99.99", 5, func(q *loadgen.Quantiles) int64 { return q.P9999 }},
+	{"p9999", "", 0, func(q *loadgen.Quantiles) int64 { return q.P9999 }},
 	{"max", "max", 0, func(q *loadgen.Quantiles) int64 { return q.Max }},
 }
 
-// distributions are the times of a run: their rows in tables, the columns of their figures in CSV, and their metrics.
-var distributions = []struct {
-	name, column, prefix string
-	of                   func(*Run) *loadgen.Quantiles
-}{
-	{"latency", "latency", "", func(r *Run) *loadgen.Quantiles { return r.Latency }},
-	{"service", "service", "service_", func(r *Run) *loadgen.Quantiles { return r.Service }},
-	{"lag", "schedule_lag", "lag_", func(r *Run) *loadgen.Quantiles { return r.Lag }},
-	{"failed", "error_latency", "error_", func(r *Run) *loadgen.Quantiles { return r.ErrorLatency }},
-	{"allowed", "allowed_service", "allowed_", func(r *Run) *loadgen.Quantiles { return r.AllowedService }},
-	{"denied", "denied_service", "denied_", func(r *Run) *loadgen.Quantiles { return r.DeniedService }},
+// distribution is the times of some requests of a run.
+type distribution struct {
+	name, column, prefix string // in tables, in CSV and in metrics
+	of, service          func(*Run) *loadgen.Quantiles
+	// optional: a run may well have no such request, and then keeps what is promised of their times at most.
+	optional bool
 }
+
+// The times that tables show are the first three.
+var distributions = func() []*distribution {
+	service := func(r *Run) *loadgen.Quantiles { return r.Service }
+	allowed := func(r *Run) *loadgen.Quantiles { return r.AllowedService }
+	denied := func(r *Run) *loadgen.Quantiles { return r.DeniedService }
+	return []*distribution{
+		{"latency", "latency", "", func(r *Run) *loadgen.Quantiles { return r.Latency }, service, false},
+		{"service", "service", "service_", service, service, false},
+		{"lag", "schedule_lag", "lag_", func(r *Run) *loadgen.Quantiles { return r.Lag }, nil, false},
+		{"failed", "error_latency", "error_", func(r *Run) *loadgen.Quantiles { return r.ErrorLatency }, nil, true},
+		{"allowed", "allowed_service", "allowed_", allowed, allowed, true},
+		{"denied", "denied_service", "denied_", denied, denied, true},
+	}
+}()
 
 // metrics is all that can be promised.
 var metrics = sync.OnceValue(func() (all []metric) {
 	for _, times := range distributions {
 		for _, figure := range timeFigures {
 			in := func(of func(*Run) *loadgen.Quantiles) func(*Run) (float64, bool) {
+				if of == nil {
+					return nil
+				}
 				return func(r *Run) (us float64, known bool) {
 					if q := of(r); q != nil {
 						return float64(figure.of(q)), true
@@ -81,20 +93,12 @@ var metrics = sync.OnceValue(func() (all []metric) {
 					return 0, false
 				}
 			}
-			m := metric{name: times.prefix + figure.name, kind: duration, ofMachine: true, of: in(times.of),
-				withDelay: times.prefix == "", optional: slices.Contains([]string{"error_", "allowed_", "denied_"},
-					times.prefix)}
-			switch times.prefix {
-			case "", "service_":
-				m.service = in(func(r *Run) *loadgen.Quantiles { return r.Service })
-			case "allowed_", "denied_":
-				m.service = m.of
-			}
-			all = append(all, m)
+			all = append(all, metric{name: times.prefix + figure.name, unit: duration, ofMachine: true,
+				of: in(times.of), service: in(times.service), times: times})
 		}
 	}
 	counted := func(name string, of, whole func(*Run) int64) {
-		all = append(all, metric{name: name, kind: count, whole: whole, ofMachine: name == "late",
+		all = append(all, metric{name: name, unit: count, whole: whole, ofMachine: name == "late",
 			of: func(r *Run) (float64, bool) { return float64(of(r)), true }})
 	}
 	requests, keys := func(r *Run) int64 { return r.Requests }, func(r *Run) int64 { return r.Keys }
@@ -114,34 +118,34 @@ var metrics = sync.OnceValue(func() (all []metric) {
 	counted("least_under_admitted", func(r *Run) int64 { return r.Audit.LeastUnder }, nil)
 	counted("longest_denial_run", func(r *Run) int64 { return r.Audit.LongestDenialRun }, nil)
 	counted("worst_window_units", func(r *Run) int64 { return r.Audit.WorstUnits }, nil)
-	figure := func(name string, of func(*Run) (float64, bool)) {
-		all = append(all, metric{name: name, of: of, ofMachine: name == "throughput" || name == "rate"})
+	figure := func(name string, unit unit, of func(*Run) (float64, bool)) {
+		all = append(all, metric{name: name, unit: unit, of: of, ofMachine: unit == perSecond})
 	}
-	figure("worst_window_ratio", func(r *Run) (float64, bool) { return r.Audit.WorstRatio, true })
-	figure("throughput", func(r *Run) (float64, bool) { return r.ThroughputPerS, true })
-	figure("fairness", func(r *Run) (float64, bool) { return r.Audit.Fairness, true })
-	figure("limit_reached", func(r *Run) (float64, bool) { return valueOf(r.Audit.LimitReached) })
-	figure("rate", func(r *Run) (float64, bool) {
+	figure("worst_window_ratio", ratio, func(r *Run) (float64, bool) { return r.Audit.WorstRatio, true })
+	figure("throughput", perSecond, func(r *Run) (float64, bool) { return r.ThroughputPerS, true })
+	figure("rate", perSecond, func(r *Run) (float64, bool) {
 		return 1000 * float64(r.Requests) / float64(max(r.CountedMS(), 1)), true
 	})
-	figure("clock_drift", func(r *Run) (float64, bool) {
+	figure("fairness", number, func(r *Run) (float64, bool) { return r.Audit.Fairness, true })
+	figure("limit_reached", number, func(r *Run) (float64, bool) { return valueOf(r.Audit.LimitReached) })
+	figure("clock_drift", number, func(r *Run) (float64, bool) {
 		if r.Clock == nil || r.Clock.Held == 0 {
 			return 0, false
 		}
 		return math.Abs(r.Clock.Drift), true
 	})
-	all = append(all, metric{name: "lies", kind: count, of: func(r *Run) (float64, bool) {
+	figure("lies", count, func(r *Run) (float64, bool) {
 		if r.Audit.Lies == nil {
 			return 0, false
 		}
 		return float64(r.Audit.Lies.Wrong), true
-	}})
-	for _, cost := range Costs {
-		figure(cost.Name, func(r *Run) (float64, bool) {
+	})
+	for _, cost := range costs {
+		figure(cost.name, number, func(r *Run) (float64, bool) {
 			if r.Cost == nil {
 				return 0, false
 			}
-			return valueOf(cost.Of(r.Cost))
+			return valueOf(cost.of(r.Cost))
 		})
 	}
 	return all
@@ -154,12 +158,10 @@ func valueOf(f *float64) (value float64, known bool) {
 	return *f, true
 }
 
-// Costs are the figures of a Cost, by the names that they have in JSON.
-var Costs = []struct {
-	Name  string
-	Unit  string // of the figure
-	Words string // what the figure is of, after it
-	Of    func(*Cost) *float64
+// costs are the figures of a Cost, by the names that they have in JSON.
+var costs = []struct {
+	name, unit, words string // words are what the figure is of, after it
+	of                func(*Cost) *float64
 }{
 	{"server_cpu_us", "µs", "of the server", func(c *Cost) *float64 { return c.ServerCPU }},
 	{"client_cpu_us", "µs", "of the client", func(c *Cost) *float64 { return c.ClientCPU }},
@@ -171,8 +173,30 @@ var Costs = []struct {
 	{"bytes_per_unit", "B", "per logged unit", func(c *Cost) *float64 { return c.BytesPerUnit }},
 }
 
-// Value returns the figure that has a name in thresholds, of a duration in µs, if the run has it.
-func (r *Run) Value(name string) (value float64, known bool) { return metricNamed(name).of(r) }
+// shown writes the metric of a run that has that name, or a dash if it is not known.
+func (r *Run) shown(name string) string {
+	m := metricNamed(name)
+	if value, known := m.of(r); known {
+		return m.write(value)
+	}
+	return "-"
+}
+
+// write writes a value for people.
+func (m *metric) write(value float64) string {
+	switch m.unit {
+	case duration:
+		return output.Micros(int64(value))
+	case count:
+		return output.Thousands(int64(value))
+	case ratio:
+		return output.Ratio(value)
+	case perSecond:
+		return output.PerSecond(value)
+	default:
+		return output.Decimal(value)
+	}
+}
 
 func metricNamed(name string) *metric {
 	all := metrics()
@@ -185,11 +209,11 @@ func metricNamed(name string) *metric {
 // valueHint says how the metric's values are written.
 func (m *metric) valueHint() string {
 	switch {
-	case m.kind == duration:
+	case m.unit == duration:
 		return "a time in us, ms or s, such as 5ms"
 	case m.whole != nil:
 		return "a whole number such as 100, or a percentage such as 1%"
-	case m.kind == count:
+	case m.unit == count:
 		return "a whole number such as 100"
 	}
 	return "a number such as 1.5"

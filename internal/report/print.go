@@ -85,15 +85,15 @@ func (a Answer) evidence(s *screen) (tables int) {
 		return tables
 	}
 	for _, f := range figuresOf(r, d.Kind) {
-		if lines := f.shown(a.Verbose); len(lines) > 0 {
-			s.labelled(f.Name, output.Faint, output.Plain, lines...)
+		if a.Verbose || !f.detail {
+			s.labelled(f.Name, output.Faint, output.Plain, f.line)
 		}
 	}
 	if len(r.Limits) > 1 {
 		table(limitsTable(r))
 	}
 	if a.Verbose {
-		table(timesTable(r))
+		table(timesTable(d))
 		if d.Kind != Simulation {
 			table(mostDeniedTable(r.MostDenied))
 		}
@@ -181,31 +181,33 @@ const indent = 9
 
 // labelled prints texts under a label, wrapped to the terminal.
 func (s *screen) labelled(label string, labelStyle, style output.Style, texts ...string) {
-	at := indent
-	if n := output.Width(label); n >= indent {
-		at = n + 2
-	}
-	if label == "" {
+	at := max(indent, output.Width(label)+1)
+	if at > indent {
+		at++
+	} else if label == "" {
 		at = 0
 	}
 	for _, text := range texts {
-		for _, part := range output.Wrap(output.Printable(text), s.Width-at) {
-			space := strings.Repeat(" ", at-output.Width(label))
-			s.lines = append(s.lines, strings.TrimRight(s.Paint(labelStyle, label)+space+s.Paint(style, part), " "))
-			label = ""
-		}
+		s.put(label, at, labelStyle, style, text)
+		label = ""
 	}
 }
 
 // say prints a finding at the margin.
 func (s *screen) say(f finding) {
-	lead, style := s.Paint(f.style, f.Mark())+" ", output.Plain
+	style := output.Plain
 	if f.style == output.AtEnd {
 		style = f.style
 	}
-	for _, part := range output.Wrap(output.Printable(f.String()), s.Width-2) {
-		s.lines = append(s.lines, lead+s.Paint(style, part))
-		lead = "  "
+	s.put(f.Mark(), 2, f.style, style, f.String())
+}
+
+// put prints a text from that column on, and a label before its first line.
+func (s *screen) put(label string, at int, labelStyle, style output.Style, text string) {
+	for _, part := range output.Wrap(output.Printable(text), s.Width-at) {
+		space := strings.Repeat(" ", at-output.Width(label))
+		s.lines = append(s.lines, strings.TrimRight(s.Paint(labelStyle, label)+space+s.Paint(style, part), " "))
+		label = ""
 	}
 }
 

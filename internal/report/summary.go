@@ -9,7 +9,6 @@ import (
 	"github.com/limitctl/limitctl/internal/junit"
 	"github.com/limitctl/limitctl/internal/markdown"
 	"github.com/limitctl/limitctl/internal/output"
-	"github.com/limitctl/limitctl/pkg/loadgen"
 )
 
 // Markdown returns the document as a summary for a pull request or the page of a build: the verdict, and all that a
@@ -66,97 +65,38 @@ func (a Answer) JUnit() []byte {
 	suites := make([]junit.Suite, len(d.Runs))
 	for i := range d.Runs {
 		r := &d.Runs[i]
-		s := &suites[i]
-		*s = junit.Suite{Name: r.Title(), Began: r.StartedAt, Took: fromMS(r.DurationMS)}
+		suites[i] = junit.Suite{Name: r.Title(), Began: r.StartedAt, Took: fromMS(r.DurationMS)}
 		if d.Origin != nil {
-			s.Host = d.Origin.Host
+			suites[i].Host = d.Origin.Host
 		}
-		add := func(name, failed, skipped, said string) {
-			s.Cases = append(s.Cases, junit.Case{Class: r.Title(), Name: name, Failed: failed, Skipped: skipped,
-				Said: said})
+		answered := check{name: "answered", verdict: Pass, words: []string{answersInWords(r)}}
+		if undecided := d.undecided(i); undecided != "" {
+			answered.verdict, answered.words = Inconclusive, []string{undecided}
 		}
-		auditCases(r, d.Kind, d.undecided(i), add)
-		for _, t := range d.Thresholds {
-			failed, skipped, said := "", "", ""
-			switch {
-			case t.Run != i:
-				continue
-			case t.OK:
-				said = t.words()
-			case t.NotJudged == "":
-				failed = t.words()
-			default:
-				skipped = t.words()
-			}
-			add(t.Expression, failed, skipped, said)
-		}
+		suites[i].Cases = append(cases(r.Title(), 0, answered), cases(r.Title(), 0, r.audits(d.Kind)...)...)
+		suites[i].Cases = append(suites[i].Cases, cases(r.Title(), i, d.promised()...)...)
 	}
 	if len(d.Suggestions) > 0 {
-		suite := junit.Suite{Name: "suggestions"}
-		for i := range d.Suggestions {
-			c := junit.Case{Class: "suggestions", Name: d.Suggestions[i].Promise + " of " + d.Suggestions[i].Limit}
-			if c.Said = d.Suggestions[i].words(); !d.Suggestions[i].Kept {
-				c.Failed, c.Said = c.Said, ""
-			}
-			suite.Cases = append(suite.Cases, c)
-		}
-		suites = append(suites, suite)
+		suites = append(suites, junit.Suite{Name: "suggestions", Cases: cases("suggestions", -1, d.promised()...)})
 	}
 	return junit.XML(suites...)
 }
 
-// auditCases are the tests that the audit of a run is made of.
-func auditCases(r *Run, kind Kind, undecided string, add func(name, failed, skipped, said string)) {
-	if r.Requests == 0 && undecided == "" {
-		undecided = "nothing was sent"
-	}
-	add("answered", "", undecided, answersInWords(r))
-	for i := range r.Limits {
-		l := &r.Limits[i]
-		if l.Shadow {
-			continue
-		}
-		about := ""
-		if len(r.Limits) > 1 {
-			about = l.Name + ": "
-		}
-		over, under, lies := tooMany(&l.Audit), tooFew(&l.Audit), strings.Join(untrue(&l.Audit), "; ")
-		doubt, notOver, notUnder := "", "", ""
+// cases are the checks of a run as tests. What was not judged is skipped.
+func cases(class string, run int, checks ...check) (all []junit.Case) {
+	for _, c := range checks {
+		one, words := junit.Case{Class: class, Name: c.name}, strings.Join(c.words, "; ")
 		switch {
-		case l.Doubtful:
-			over, under, lies, doubt = "", "", "",
-				"something else than the limit can explain what was found; see the warnings"
-			notOver, notUnder = doubt, doubt
-		case over == "" && kind != Simulation && l.Reached() < 1:
-			notOver = neverAbove(l)
+		case c.run != run:
+			continue
+		case c.verdict == Fail:
+			one.Failed = words
+		case c.verdict == Inconclusive:
+			one.Skipped = words
+		default:
+			one.Said = words
 		}
-		if under+notUnder == "" {
-			notUnder = r.underUntested(l)
-		}
-		add(about+"no over-admission", over, notOver, "")
-		add(about+"no under-admission", under, notUnder, "")
-		if l.Lies != nil {
-			add(about+"true answers", lies, doubt, fmt.Sprintf("%s were held against the truth",
-				output.Count(l.Lies.Checked, "answer")))
-		}
+		all = append(all, one)
 	}
-	if r.Endpoint != nil {
-		add("readable headers", strings.Join(r.Endpoint.WrongHeaders, "; "), "", "")
-	}
-	if r.Impossible.Count > 0 {
-		add("possible answers", r.Impossible.Text, "", "")
-	}
-}
-
-// underUntested says why the audit of a limit could not find what it denied wrongly; empty if it could.
-func (r *Run) underUntested(l *loadgen.Limit) string {
-	switch {
-	case r.Requests == 0:
-		return "nothing was sent"
-	case r.Requests == r.Errors:
-		return "no request was answered"
-	case r.Endpoint != nil && l.Denied == 0:
-		return "nothing was denied, or no denial was certainly of this limit"
-	}
-	return ""
+	return all
 }

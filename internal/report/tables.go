@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/limitctl/limitctl/internal/output"
@@ -54,11 +53,15 @@ func comparison(d *Document) (columns []output.Column, rows [][]output.Cell) {
 			rows[i] = append(rows[i], of(&d.Runs[i]))
 		}
 	}
-	figure := func(header string, drops int, of func(*Run) string) {
+	text := func(header string, drops int, of func(*Run) string) {
 		add(output.Column{Header: header, Right: true, Drops: drops},
 			func(r *Run) output.Cell { return output.Cell{Text: of(r)} })
 	}
-	audit := func() {
+	figure := func(header string, drops int, metric string) {
+		text(header, drops, func(r *Run) string { return r.shown(metric) })
+	}
+	allowed := func(drops int) {
+		text("ALLOWED", drops, func(r *Run) string { return output.Share(r.Allowed, r.Requests) })
 		add(output.Column{Header: "WORST", Right: true}, func(r *Run) output.Cell { return worstCell(&r.Audit) })
 		if d.Kind == Simulation && d.Runs[0].Wrapped == nil { // it is right
 			return
@@ -70,10 +73,9 @@ func comparison(d *Document) (columns []output.Column, rows [][]output.Cell) {
 	add(output.Column{Header: "LIMIT", Shrinks: 14, Names: true},
 		func(r *Run) output.Cell { return output.Cell{Text: r.Title()} })
 	if d.Kind == Simulation {
-		figure("KEYS DENIED", 0, func(r *Run) string { return output.Thousands(r.KeysDenied) })
-		figure("DENIED", 2, func(r *Run) string { return output.Thousands(r.Denied) })
-		figure("ALLOWED", 3, func(r *Run) string { return output.Share(r.Allowed, r.Requests) })
-		audit()
+		figure("KEYS DENIED", 0, "denied_keys")
+		figure("DENIED", 2, "denied")
+		allowed(3)
 		add(output.Column{Header: "MOST DENIED", Shrinks: 12, Drops: 8}, func(r *Run) output.Cell {
 			if len(r.MostDenied) == 0 {
 				return output.Cell{Text: "-"}
@@ -82,39 +84,23 @@ func comparison(d *Document) (columns []output.Column, rows [][]output.Cell) {
 				output.Thousands(r.MostDenied[0].Denied))}
 		})
 	} else {
-		figure("REQUESTS", 6, func(r *Run) string { return output.Thousands(r.Requests) })
-		figure("ALLOWED", 0, func(r *Run) string { return output.Share(r.Allowed, r.Requests) })
-		audit()
-		figure("p50", 5, func(r *Run) string { return micros(r, "p50") })
-		figure("p99", 1, func(r *Run) string { return micros(r, "p99") })
-		figure("THROUGHPUT", 7, func(r *Run) string { return output.PerSecond(r.ThroughputPerS) })
-		figure("SERVER µs", 8, func(r *Run) string { return decimal(r, "server_cpu_us") })
-		figure("BYTES/KEY", 9, func(r *Run) string { return decimal(r, "bytes_per_key") })
+		figure("REQUESTS", 6, "requests")
+		allowed(0)
+		figure("p50", 5, "p50")
+		figure("p99", 1, "p99")
+		figure("THROUGHPUT", 7, "throughput")
+		figure("SERVER µs", 8, "server_cpu_us")
+		figure("BYTES/KEY", 9, "bytes_per_key")
 	}
 	if d.Runs[0].Wrapped != nil {
-		figure("CALLS SAVED", 10, func(r *Run) string {
+		text("CALLS SAVED", 10, func(r *Run) string {
 			return fmt.Sprintf("%.1f%%", 100*max(0, 1-r.wrapped().CallsPerDecision))
 		})
-		figure("DIFFERENTLY", 11, func(r *Run) string {
+		text("DIFFERENTLY", 11, func(r *Run) string {
 			return output.Thousands(r.wrapped().AllowedBesides + r.wrapped().DeniedBesides)
 		})
 	}
 	return columns, rows
-}
-
-// micros writes a time of a run, and decimal another metric, or a dash if it could not be learnt.
-func micros(r *Run, metric string) string {
-	if us, known := r.Value(metric); known {
-		return output.Micros(int64(us))
-	}
-	return "-"
-}
-
-func decimal(r *Run, metric string) string {
-	if figure, known := r.Value(metric); known {
-		return output.Decimal(figure)
-	}
-	return "-"
 }
 
 // wrapped is what the wrappers of a run saved; nothing if it had none.
@@ -125,38 +111,38 @@ func (r *Run) wrapped() Wrapped {
 	return *r.Wrapped
 }
 
-// timesTable has the distributions of a run, a row for each.
-func timesTable(r *Run) (columns []output.Column, rows [][]output.Cell) {
+// timesTable has the latency, service and lag of a single run, or the latency of each of several.
+func timesTable(d *Document) (columns []output.Column, rows [][]output.Cell) {
 	columns = []output.Column{{Header: "TIME"}}
-	figures := slices.DeleteFunc(slices.Clone(timeFigures), func(f timeFigure) bool {
-		return f.name == "p9999" && r.Requests < enoughForP9999
-	})
-	for _, f := range figures {
-		columns = append(columns, output.Column{Header: f.title, Right: true, Drops: f.drops})
-	}
 	add := func(name string, q *loadgen.Quantiles) {
 		if q == nil {
 			return
 		}
 		row := []output.Cell{{Text: name}}
-		for _, f := range figures {
-			row = append(row, output.Cell{Text: output.Micros(f.of(q))})
+		for _, f := range timeFigures {
+			if f.title != "" {
+				row = append(row, output.Cell{Text: output.Micros(f.of(q))})
+			}
 		}
 		rows = append(rows, row)
 	}
-	for _, times := range distributions {
-		add(times.name, times.of(r))
+	for _, f := range timeFigures {
+		if f.title != "" {
+			columns = append(columns, output.Column{Header: f.title, Right: true, Drops: f.drops})
+		}
 	}
-	if r.Endpoint != nil && r.Endpoint.Connections != nil {
-		add("connect", r.Endpoint.Connections.Connect)
-		add("TLS", r.Endpoint.Connections.TLS)
+	for i := range d.Runs {
+		r := &d.Runs[i]
+		if len(d.Runs) > 1 {
+			add(r.Title(), r.Latency)
+			continue
+		}
+		for _, times := range distributions[:3] {
+			add(times.name, times.of(r))
+		}
 	}
 	return columns, rows
 }
-
-// enoughForP9999 is from how many requests on the 99.99th percentile says more than the
-// maximum.
-const enoughForP9999 = 10_000
 
 // mostDeniedTable has the keys that were denied most often.
 func mostDeniedTable(keys []KeyCount) (columns []output.Column, rows [][]output.Cell) {

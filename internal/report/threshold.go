@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"math/big"
 	"strconv"
@@ -15,8 +16,8 @@ type Expression struct {
 	text     string
 	metric   *metric
 	operator string
-	bound    *big.Rat // µs for a duration, a share of 1 for a percentage
-	unit     string   // as written: "ms", "%" or ""
+	bound    float64 // µs for a duration, a share of 1 for a percentage
+	unit     string  // as written: "ms", "%" or ""
 }
 
 // String returns the expression as it was written, without spaces.
@@ -47,7 +48,7 @@ func ParseThreshold(text string) (Expression, error) {
 				"lies or throughput", name)
 	}
 	bad := wrong(text, "%q is not a value of %s; write %s", value, name, e.metric.valueHint())
-	if e.metric.kind == duration {
+	if e.metric.unit == duration {
 		period, err := store.ParsePeriod(value)
 		if err != nil || parts[3] == "" {
 			return Expression{}, bad
@@ -55,19 +56,20 @@ func ParseThreshold(text string) (Expression, error) {
 		if durationUnits[e.unit] == 0 {
 			e.unit = "s"
 		}
-		e.bound = big.NewRat(int64(period), 1000)
+		e.bound = float64(period) / 1000
 		return e, nil
 	}
-	var ok bool
-	switch e.bound, ok = store.ParseDecimal(parts[3]); {
-	case !ok, e.unit != "" && (e.unit != "%" || e.metric.whole == nil), e.unit == "" && e.metric.kind == count &&
-		!e.bound.IsInt():
+	exact, ok := store.ParseDecimal(parts[3])
+	switch {
+	case !ok, e.unit != "" && (e.unit != "%" || e.metric.whole == nil), e.unit == "" && e.metric.unit == count &&
+		!exact.IsInt():
 		return Expression{}, bad
 	case e.unit == "%":
-		if e.bound.Quo(e.bound, big.NewRat(100, 1)); e.bound.Cmp(big.NewRat(1, 1)) > 0 {
+		if exact.Quo(exact, big.NewRat(100, 1)); exact.Cmp(big.NewRat(1, 1)) > 0 {
 			return Expression{}, wrong(text, "%q is not a percentage from 0%% to 100%%; write one such as 1%%", value)
 		}
 	}
+	e.bound, _ = exact.Float64()
 	return e, nil
 }
 
@@ -79,58 +81,45 @@ func wrong(expression, format string, args ...any) error {
 // expression's unit. It is a [store.ErrInvalid] if they have no such metric: a
 // simulation has no latencies.
 func (e Expression) Holds(r *Run) (ok bool, actual string, err error) {
-	value := e.value(r)
-	if value == nil {
+	value, known := e.value(r)
+	if !known {
 		return false, "", wrong(e.text, "the run has no %s", e.metric.name)
 	}
-	return e.compare(value), e.write(value), nil
+	return e.keeps(value), e.write(value), nil
 }
 
 // value returns the metric as the bound is written: in µs, as a share of 1, or as a
-// count. It is nil if the figures have no such metric.
-func (e Expression) value(r *Run) *big.Rat {
-	value := ratOf(e.metric.of(r))
-	if value == nil || e.unit != "%" {
-		return value
+// count. It is nothing if the figures have no such metric.
+func (e Expression) value(r *Run) (value float64, known bool) {
+	value, known = e.metric.of(r)
+	if e.unit == "%" { // a share of nothing stays 0
+		value /= float64(max(e.metric.whole(r), 1))
 	}
-	if whole := e.metric.whole(r); whole > 0 { // a share of nothing stays 0
-		value.Quo(value, new(big.Rat).SetInt64(whole))
-	}
-	return value
+	return value, known
 }
 
-// ratOf is a number as it is written in JSON, so that what reads 1.97 is 1.97; nil if it is not known.
-func ratOf(f float64, known bool) *big.Rat {
-	r, ok := new(big.Rat).SetString(strconv.FormatFloat(f, 'f', -1, 64))
-	if !ok || !known {
-		return nil
-	}
-	return r
-}
-
-// compare reports whether a value keeps the promise.
-func (e Expression) compare(value *big.Rat) bool {
-	order := value.Cmp(e.bound)
-	return order < 0 && strings.ContainsAny(e.operator, "<!") || order > 0 && strings.ContainsAny(e.operator, ">!") ||
-		order == 0 && e.operator != "!=" && strings.HasSuffix(e.operator, "=")
+// keeps reports whether a value keeps the promise.
+func (e Expression) keeps(value float64) bool {
+	return value < e.bound && strings.ContainsAny(e.operator, "<!") ||
+		value > e.bound && strings.ContainsAny(e.operator, ">!") ||
+		value == e.bound && e.operator != "!=" && strings.HasSuffix(e.operator, "=")
 }
 
 // write writes a value in the expression's unit, with as many digits as it takes
 // to be seen on the side of the bound that it is on: not "1%" where "<=1%" is
 // missed by a little, and not "0s" for a little time.
-func (e Expression) write(value *big.Rat) string {
-	unit := big.NewRat(1, 1)
+func (e Expression) write(value float64) string {
+	unit := 1.0
 	if factor, is := durationUnits[e.unit]; is {
-		unit.SetInt64(factor)
+		unit = float64(factor)
 	} else if e.unit == "%" {
-		unit.SetFrac64(1, 100)
+		unit = 0.01
 	}
-	inUnit := new(big.Rat).Quo(value, unit)
 	text := ""
 	for digits := 3; digits <= 12; digits++ {
-		text = inUnit.FloatString(digits)
-		shown, _ := new(big.Rat).SetString(text)
-		if shown.Mul(shown, unit).Cmp(e.bound) == value.Cmp(e.bound) && (shown.Sign() != 0 || value.Sign() == 0) {
+		text = strconv.FormatFloat(value/unit, 'f', digits, 64)
+		shown, _ := strconv.ParseFloat(text, 64)
+		if cmp.Compare(shown, e.bound/unit) == cmp.Compare(value, e.bound) && (shown != 0 || value == 0) {
 			break
 		}
 	}
@@ -150,9 +139,9 @@ func (d *Document) Evaluate(expressions []Expression) (held bool, err error) {
 			ok, actual, err := e.Holds(r)
 			switch {
 			case err == nil:
-			case e.metric.optional && e.isBound():
+			case e.metric.times != nil && e.metric.times.optional && e.isBound():
 				ok, actual = true, "none"
-			case d.Kind == LoadTest && e.metric.kind == duration:
+			case d.Kind == LoadTest && e.metric.unit == duration:
 				ok, actual = false, "nothing was measured"
 			default:
 				return false, err
@@ -173,7 +162,7 @@ func (d *Document) Evaluate(expressions []Expression) (held bool, err error) {
 // isUpperBound reports whether a promise that is kept although the load generator was late is kept all the same: a time
 // from the instant that was planned has the delay in it. Requests that were dropped have no time.
 func (e Expression) isUpperBound(r *Run) bool {
-	return e.metric.withDelay && e.isBound() && r.Dropped == 0
+	return e.metric.times != nil && e.metric.times.prefix == "" && e.isBound() && r.Dropped == 0
 }
 
 // isMissedInService reports whether the time of service alone is longer than was promised: that is not the load
@@ -182,19 +171,19 @@ func (e Expression) isMissedInService(r *Run) bool {
 	if e.metric.service == nil || !e.isBound() {
 		return false
 	}
-	served := ratOf(e.metric.service(r))
-	return served != nil && !e.compare(served)
+	served, known := e.metric.service(r)
+	return known && !e.keeps(served)
 }
 
 // isBound reports whether the promise says how much there may be at most.
 func (e Expression) isBound() bool {
-	return e.operator == "<" || e.operator == "<=" || e.operator == "==" && e.bound.Sign() == 0
+	return e.operator == "<" || e.operator == "<=" || e.operator == "==" && e.bound == 0
 }
 
 // AppliesTo reports, as a [store.ErrInvalid], that runs of that kind do not have what
 // the promise is about.
 func (e Expression) AppliesTo(kind Kind) error {
-	if kind == Simulation && e.metric.kind == duration {
+	if kind == Simulation && e.metric.unit == duration {
 		return wrong(e.text, "a simulation has no %s, since it measures no times", e.metric.name)
 	}
 	return nil
