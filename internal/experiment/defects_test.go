@@ -285,7 +285,7 @@ func TestPlantedDefectsOfStoresAreFound(t *testing.T) {
 				since += time.Hour
 			}
 			return since
-		}}, words: []string{"FAIL", "the store's clock was 1 × wrong by up to 1h"}},
+		}}, words: []string{"FAIL", "× wrong by up to 1h"}},
 		{name: "instants an hour apart", defect: defect{
 			after: func(s *plantedStore, _ *store.Request, _ *store.State, d *store.Decision, _ store.Instant) {
 				if s.calls%100 == 0 {
