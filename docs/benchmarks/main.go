@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"os/signal"
 	"slices"
@@ -30,6 +31,7 @@ type plan struct {
 	duration time.Duration // of one cell in one round
 	// beside is another build, which is measured in turns if a section can do so.
 	beside string
+	seed   uint64 // of what is random in the proof
 }
 
 // section is a part of the report, which it writes to out.
@@ -57,6 +59,7 @@ func main() {
 func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("benchmarks", flag.ContinueOnError)
 	var p plan
+	flags.Uint64Var(&p.seed, "seed", rand.Uint64N(1e6), "what the answers of prove are random by (default another each time)")
 	flags.IntVar(&p.rounds, "rounds", 7, "how often each cell is measured; the tables show medians")
 	flags.DurationVar(&p.duration, "duration", 400*time.Millisecond, "how long to measure a cell in each round")
 	names := sectionNames()

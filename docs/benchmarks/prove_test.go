@@ -27,12 +27,12 @@ func TestTheModelFindsAMicrosecond(t *testing.T) {
 		}
 		var now time.Time
 		right := memorystore.New(memorystore.WithClock(func() time.Time { return now }))
-		answers, wrong, err := compare(t.Context(), right, &now, kind, 20)
+		answers, wrong, err := compare(t.Context(), right, &now, kind, 20, 1)
 		if wrong != "" || err != nil || answers != 400 {
 			t.Errorf("%d answers, %s, %v", answers, wrong, err)
 		}
 		wrongStore := later{memorystore.New(memorystore.WithClock(func() time.Time { return now }))}
-		if _, wrong, err = compare(t.Context(), wrongStore, &now, kind, 20); wrong == "" || err != nil {
+		if _, wrong, err = compare(t.Context(), wrongStore, &now, kind, 20, 1); wrong == "" || err != nil {
 			t.Errorf("%s: nothing is wrong, %v", kind, err)
 		}
 	}
