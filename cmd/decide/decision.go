@@ -2,6 +2,7 @@ package decide
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -92,37 +93,18 @@ func (a *decisionAnswer) Print(p *output.Printer) {
 	} else {
 		p.Line("%s  %s", mark, subject)
 	}
-	if a.Policy != nil {
-		a.printPolicy(p)
-	} else {
-		a.printLimits(p)
-	}
+	a.printLimits(p)
 	a.printOverrides(p)
 }
 
-// printLimits prints a table of limits without a policy.
+// printLimits prints a table of the limits.
 func (a *decisionAnswer) printLimits(p *output.Printer) {
 	columns := []output.Column{{Header: ""}, {Header: "LIMIT", Shrinks: 12}, {Header: "USED", Right: true, Drops: 2},
-		{Header: "REMAINING", Right: true, Drops: 1},
-		{Header: "RETRY IN", Right: true}, {Header: "RESETS IN", Right: true, Drops: 3}}
-	var rows [][]output.Cell
-	for i, d := range a.decisions {
-		sign, style := "✓", output.Calm
-		if !d.Allowed {
-			sign, style = "✗", output.AtEnd
-		}
-		rows = append(rows, []output.Cell{{Text: sign, Style: style}, {Text: a.answer().Effective(i).String()}, {Text: cli.Number(d.Used)},
-			{Text: cli.Number(d.Remaining)}, {Text: cli.OrDash(d.RetryAfter)}, {Text: cli.OrDash(d.ResetAfter)}})
+		{Header: "REMAINING", Right: true, Drops: 1}, {Header: "RETRY IN", Right: true}, {Header: "RESETS IN", Right: true, Drops: 3}}
+	if a.Policy != nil {
+		columns = append(slices.Insert(columns, 2, output.Column{Header: "SUBJECT", Shrinks: 12}),
+			output.Column{Header: "NOTE", Shrinks: 6, Drops: 2})
 	}
-	p.Table(columns, rows)
-}
-
-// printPolicy prints a table of a policy's limits.
-func (a *decisionAnswer) printPolicy(p *output.Printer) {
-	columns := []output.Column{{Header: ""}, {Header: "LIMIT", Shrinks: 12}, {Header: "SUBJECT", Shrinks: 12},
-		{Header: "USED", Right: true},
-		{Header: "REMAINING", Right: true, Drops: 1}, {Header: "RETRY IN", Right: true}, {Header: "RESETS IN", Right: true, Drops: 3},
-		{Header: "NOTE", Shrinks: 6, Drops: 2}}
 	var rows [][]output.Cell
 	for i, d := range a.decisions {
 		sign, style := "✓", output.Calm
@@ -140,21 +122,25 @@ func (a *decisionAnswer) printPolicy(p *output.Printer) {
 		case !d.Allowed:
 			sign, style = "✗", output.AtEnd
 		}
-		if a.Policy.HasOwnCosts() {
+		if a.answer().OwnCosts() {
 			notes = append(notes, fmt.Sprintf("cost %d", a.Reqs[i].Cost))
 		}
 		if leave := a.answer().Leave(i); leave > 0 {
 			notes = append(notes, fmt.Sprintf("leaves %d", leave))
 		}
-		if a.Overrides[i] >= 0 {
+		if a.Policy != nil && a.Overrides[i] >= 0 {
 			notes = append(notes, fmt.Sprintf("override %d", a.Overrides[i]+1))
 		}
 		if d.Override != nil {
 			notes = append(notes, cli.OperatorsText(d.Override))
 		}
-		rows = append(rows, []output.Cell{{Text: sign, Style: style}, {Text: a.LimitName(i)}, {Text: a.Reqs[i].Key.Subject},
-			{Text: used}, {Text: remaining}, {Text: cli.OrDash(d.RetryAfter)},
-			{Text: cli.OrDash(d.ResetAfter)}, {Text: strings.Join(notes, ", ")}})
+		row := []output.Cell{{Text: sign, Style: style}, {Text: a.answer().Effective(i).String()}, {Text: used}, {Text: remaining},
+			{Text: cli.OrDash(d.RetryAfter)}, {Text: cli.OrDash(d.ResetAfter)}}
+		if a.Policy != nil {
+			row[1].Text = a.LimitName(i)
+			row = append(slices.Insert(row, 2, output.Cell{Text: a.Reqs[i].Key.Subject}), output.Cell{Text: strings.Join(notes, ", ")})
+		}
+		rows = append(rows, row)
 	}
 	p.Table(columns, rows)
 }

@@ -116,22 +116,16 @@ func endText(e *operation.Ended, now time.Time) string {
 
 // printInForce prints the table of the overrides in force, or a few lines for each where it would not fit.
 func (a *overrideAnswer) printInForce(p *output.Printer) {
-	if columns, rows := a.table(true); !p.TooNarrow(columns, rows) {
+	columns, rows := a.table()
+	if !p.TooNarrow(columns, rows) {
 		p.Table(columns, rows)
 		return
 	}
-	if columns, rows := a.table(false); !p.TooNarrow(columns, rows) {
-		for i, line := range p.TableLines(columns, rows) {
-			fmt.Fprintln(p.Out, line)
-			if i > 0 {
-				a.printRest(p, a.overrides[i-1])
-			}
-		}
-		return
-	}
-	for _, o := range a.overrides { // a subject, limit or effect would be cut in a table
+	for _, o := range a.overrides { // in a table they would be cut
 		printWhole(p, o)
-		a.printRest(p, o)
+		for _, line := range output.Wrap(cli.Ending(o, a.now), restWidth(p)) {
+			fmt.Fprintln(p.Out, restIndent+line)
+		}
 	}
 }
 
@@ -154,13 +148,6 @@ func restWidth(p *output.Printer) int {
 // restIndent is before the lines below the row of an override.
 const restIndent = "    "
 
-// printRest prints what the narrow table has no columns for.
-func (a *overrideAnswer) printRest(p *output.Printer, o *store.Override) {
-	for _, line := range output.Wrap(cli.Ending(o, a.now), restWidth(p)) {
-		fmt.Fprintln(p.Out, restIndent+line)
-	}
-}
-
 // effectStyle is the style of an override's effect.
 func effectStyle(o *store.Override) output.Style {
 	if o.Effect == store.OverrideBlock {
@@ -169,23 +156,14 @@ func effectStyle(o *store.Override) output.Style {
 	return output.Plain
 }
 
-// table returns the table. Without whole, it has only the columns that identify an override; the rest then stands below
-// each row.
-func (a *overrideAnswer) table(whole bool) (columns []output.Column, rows [][]output.Cell) {
-	columns = []output.Column{{Header: "SUBJECT"}, {Header: "LIMIT"}, {Header: "EFFECT"}}
-	if whole {
-		columns = append(columns, output.Column{Header: "LEFT", Right: true}, output.Column{Header: "UNTIL"},
-			output.Column{Header: "BY"}, output.Column{Header: "REASON"})
-	}
-	columns = append(columns, output.Column{Header: "ID"})
+// table returns the table of the overrides in force.
+func (a *overrideAnswer) table() (columns []output.Column, rows [][]output.Cell) {
+	columns = []output.Column{{Header: "SUBJECT"}, {Header: "LIMIT"}, {Header: "EFFECT"}, {Header: "LEFT", Right: true},
+		{Header: "UNTIL"}, {Header: "BY"}, {Header: "REASON"}, {Header: "ID"}}
 	for _, o := range a.overrides {
-		row := []output.Cell{{Text: allowance.Whom(o)}, {Text: allowance.Pattern(o.Names)},
-			{Text: allowance.Effect(o), Style: effectStyle(o)}}
-		if whole {
-			row = append(row, output.Cell{Text: output.Duration(o.Left.Truncate(time.Second))},
-				output.Cell{Text: cli.Clock(o.ExpiresAt, a.now)}, output.Cell{Text: o.By}, output.Cell{Text: o.Reason})
-		}
-		rows = append(rows, append(row, output.Cell{Text: o.ID}))
+		rows = append(rows, []output.Cell{{Text: allowance.Whom(o)}, {Text: allowance.Pattern(o.Names)},
+			{Text: allowance.Effect(o), Style: effectStyle(o)}, {Text: output.Duration(o.Left.Truncate(time.Second))},
+			{Text: cli.Clock(o.ExpiresAt, a.now)}, {Text: o.By}, {Text: o.Reason}, {Text: o.ID}})
 	}
 	return columns, rows
 }

@@ -5,20 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/limitctl/limitctl/internal/allowance"
 	"github.com/limitctl/limitctl/internal/cli"
 	"github.com/limitctl/limitctl/internal/decision"
 	"github.com/limitctl/limitctl/internal/operation"
 	"github.com/limitctl/limitctl/internal/outcome"
 	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/internal/shell"
-	"github.com/limitctl/limitctl/pkg/limiter/admin"
-	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -162,9 +158,6 @@ func runReset(ctx context.Context, o *resetOptions, plan *operation.ResetPlan) e
 	if !o.Quiet || !o.dryRun && !plan.Consent.Covers(s.Access()) { // a question needs the list
 		watching.Show = func(selected *operation.Selected) {
 			o.showSelected(selected, plan.Selection.Text, s.Place(where))
-			if text := o.leftOut(ctx, backend, &plan.Selection, selected); text != "" {
-				o.Say("%s", text)
-			}
 		}
 	}
 	result, err := runner.Reset(ctx, plan, watching)
@@ -281,46 +274,6 @@ func showShares(g *cli.Globals, by string, shares []operation.Share) {
 		parts = append(parts, fmt.Sprintf("and %d more", more))
 	}
 	g.Say("by %s: %s", output.Printable(by), strings.Join(parts, ", "))
-}
-
-// leftOut says that PATTERN:* leaves out the keys of PATTERN alone, if there are any, under the names of the policies' limits or of
-// what it selects. It reads those keys, and scans nothing.
-func (o *resetOptions) leftOut(ctx context.Context, backend admin.Keyspace, selection *operation.Selection,
-	s *operation.Selected) string {
-	subject, below := strings.CutSuffix(selection.Query.Subjects.String(), ":*")
-	attributes, ok := policy.ParseSubject(subject)
-	if !below || !ok || strings.ContainsAny(subject, `*?[\`) || o.Layouts != nil || o.Name != "" || selection.Keep != nil {
-		return ""
-	}
-	ctx, cancel := store.BudgetContext(ctx, o.Timeout)
-	defer cancel()
-	var keys []store.Key
-	if c, err := o.InForce(ctx); err == nil {
-		keys = allowance.KeysOf(c.Policies, subject)
-	}
-	for _, limit := range s.Limits {
-		if key := (store.Key{Subject: subject, Name: limit.Name}); !slices.Contains(keys, key) {
-			keys = append(keys, key)
-		}
-	}
-	if len(keys) == 0 { // which would be all keys
-		return ""
-	}
-	found, all := false, true // that are of policies
-	for entry, err := range backend.Scan(ctx, admin.Query{Keys: keys}) {
-		if err == nil {
-			_, isPolicys := policy.ParseKey(entry.Key)
-			found, all = true, all && isPolicys
-		}
-	}
-	if !found || !all {
-		return map[bool]string{true: "leaves " + shell.Command(subject)}[found]
-	}
-	words := []string{"--policy", "*"}
-	for _, a := range attributes {
-		words = append(words, a.Name+"="+a.Value)
-	}
-	return "leaves " + shell.Command(subject) + "; " + shell.Command(words...) + " has both"
 }
 
 // resetAnswer is what a reset did.
