@@ -8,52 +8,58 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/internal/limitfields"
 	"github.com/limitctl/limitctl/internal/report"
 	"github.com/limitctl/limitctl/internal/storecall"
+	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen"
 )
 
-// limitedService is an HTTP service that keeps a limit by X-Key, or by ?key=, at ?cost=.
+// limitedService is an HTTP service that keeps a limit by X-Key, ?key= or ?user=, and says so in all headers.
 type limitedService struct {
 	*httptest.Server
+	asked    atomic.Int64
 	mu       sync.Mutex
 	subjects map[string]int
 }
 
-func newLimitedService(t *testing.T, limit string) *limitedService {
+// newLimitedService starts a service, whose denials spoil changes if it is not nil.
+func newLimitedService(t *testing.T, text string, spoil func(http.Header) (status int)) *limitedService {
 	t.Helper()
-	parsed, err := store.ParseLimit(limit)
+	limit, err := store.ParseLimit(text)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := storecall.New(memorystore.New())
+	l, all := storecall.New(memorystore.New()), limitfields.Selection(httplimit.AllHeaders)
 	s := &limitedService{subjects: map[string]int{}}
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		subject := r.Header.Get("X-Key") + r.URL.Query().Get("key")
+		subject := r.Header.Get("X-Key") + r.URL.Query().Get("key") + r.URL.Query().Get("user")
+		s.asked.Add(1)
 		s.mu.Lock()
 		s.subjects[subject]++
 		s.mu.Unlock()
-		cost := int64(1)
-		if text := r.URL.Query().Get("cost"); text != "" {
-			cost, _ = strconv.ParseInt(text, 10, 64)
-		}
-		decision, err := l.Take(r.Context(), store.Key{Subject: subject}, parsed, cost)
-		switch {
-		case err != nil:
+		req := store.Request{Key: store.Key{Subject: subject}, Limit: limit, Cost: 1}
+		decision, err := l.Take(r.Context(), req.Key, req.Limit, req.Cost)
+		if err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
-		case !decision.Allowed:
-			w.Header().Set("Retry-After", strconv.FormatInt(int64((decision.RetryAfter+time.Second-1)/time.Second), 10))
-			w.WriteHeader(http.StatusTooManyRequests)
+			return
 		}
+		limitfields.Set(w.Header(), all, nil, []store.Request{req}, []store.Decision{decision}, time.Now())
+		status := http.StatusOK
+		if !decision.Allowed {
+			if status = http.StatusTooManyRequests; spoil != nil {
+				status = spoil(w.Header())
+			}
+		}
+		w.WriteHeader(status)
 	}))
 	t.Cleanup(s.Close)
 	return s
@@ -84,7 +90,7 @@ func endpointTested(t *testing.T, w *world, exit int, args ...string) *report.Do
 func TestLoadtestOfAnEndpoint(t *testing.T) {
 	t.Parallel()
 	const limit = "20/1h"
-	s := newLimitedService(t, limit)
+	s := newLimitedService(t, limit, nil)
 	for name, args := range map[string][]string{
 		"header": {s.URL, "--header", "X-Key: {subject}"}, "no keep-alive": {s.URL + "/?key={subject}", "--no-keepalive"},
 	} {
@@ -115,7 +121,7 @@ func TestLoadtestOfAnEndpoint(t *testing.T) {
 
 // Keys of an API are sent, and shown nowhere.
 func TestSubjectsOfAFile(t *testing.T) {
-	s := newLimitedService(t, "3/1h")
+	s := newLimitedService(t, "3/1h", nil)
 	w := newWorld(t)
 	dir := t.TempDir()
 	keys := filepath.Join(dir, "keys.txt")
@@ -147,7 +153,7 @@ func TestSubjectsOfAFile(t *testing.T) {
 
 // Exit codes of verdicts: what words and which verdict is proved in package report.
 func TestVerdictsOfAnEndpoint(t *testing.T) {
-	limited := newLimitedService(t, "20/1h")
+	limited := newLimitedService(t, "20/1h", nil)
 	var asked atomic.Int64
 	failing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if asked.Add(1)%10 != 0 {
@@ -156,25 +162,24 @@ func TestVerdictsOfAnEndpoint(t *testing.T) {
 	}))
 	defer failing.Close()
 	for name, test := range map[string]struct {
-		url  string
-		args []string
-		exit int
-		want string
+		url, args string
+		exit      int
+		want      string
 	}{
-		"fails":                    {failing.URL, []string{"-n", "100", "--no-fail"}, exitNo, "INCONCLUSIVE  90 of 100"},
-		"fails as often as it may": {failing.URL, []string{"-n", "100", "--max-errors", "90%"}, exitYes, "INCONCLUSIVE  "},
-		"denies by another status": {failing.URL, []string{"-n", "100", "--denied-status", "503"}, exitNo, "FAIL "},
-		"breaks a promise":         {failing.URL, []string{"-n", "20", "--threshold", "errors==0"}, exitNo, "FAIL     1 of 1 "},
-		"is wrong":                 {limited.URL, []string{"-n", "30", "--limit", "10/1h"}, exitNo, "FAIL     admitted 10 units"},
-		"never reached":            {limited.URL, []string{"-n", "19"}, exitYes, "INCONCLUSIVE  never above 95% of the limit"},
-		"never reached, strictly":  {limited.URL, []string{"-n", "19", "--strict"}, exitNo, "INCONCLUSIVE  never above 95% of the"},
-		"enforced, strictly":       {limited.URL, []string{"-n", "30", "--strict"}, exitYes, "PASS "},
+		"fails":                    {failing.URL, "-n 100 --no-fail", exitNo, "INCONCLUSIVE  90 of 100"},
+		"fails as often as it may": {failing.URL, "-n 100 --max-errors 90%", exitYes, "INCONCLUSIVE  "},
+		"denies by another status": {failing.URL, "-n 100 --denied-status 503", exitNo, "FAIL "},
+		"breaks a promise":         {failing.URL, "-n 20 --threshold errors==0", exitNo, "FAIL     1 of 1 "},
+		"is wrong":                 {limited.URL, "-n 30 --limit 10/1h", exitNo, "FAIL     admitted 10 units"},
+		"never reached":            {limited.URL, "-n 19", exitYes, "INCONCLUSIVE  never above 95% of the limit"},
+		"never reached, strictly":  {limited.URL, "-n 19 --strict", exitNo, "INCONCLUSIVE  never above 95% of the limit"},
+		"enforced, strictly":       {limited.URL, "-n 30 --strict", exitYes, "PASS "},
 	} {
-		if !slices.Contains(test.args, "--limit") {
-			test.args = append(test.args, "--limit", "20/1h")
+		if !strings.Contains(test.args, "--limit") {
+			test.args += " --limit 20/1h"
 		}
-		args := append([]string{"loadtest", test.url + "/?key={subject}", "--workers=1"}, test.args...)
-		stdout, _ := newWorld(t).run(t, test.exit, args...)
+		args := "loadtest " + test.url + "/?key={subject} --workers=1 " + test.args
+		stdout, _ := newWorld(t).run(t, test.exit, strings.Fields(args)...)
 		if !strings.HasPrefix(stdout, test.want) {
 			t.Errorf("%s: no %q in\n%s", name, test.want, stdout)
 		}
@@ -190,7 +195,7 @@ func TestAnInterruptWhileAnEndpointHangs(t *testing.T) {
 	}))
 	defer server.Close()
 	w := newWorld(t)
-	code := Run(ctx, []string{"loadtest", server.URL + "?{subject}", "--limit", "10/1s", "--duration", "10m", "--timeout", "3s", "-o",
+	code := Run(ctx, []string{"loadtest", server.URL + "?{subject}", "--limit", "10/1s", "--duration", "10m", "--timeout", "300ms", "-o",
 		"json"}, w.Env)
 	var document report.Document
 	if err := json.Unmarshal(w.out.Bytes(), &document); err != nil || code != exitInterrupted || !document.Interrupted {
@@ -247,7 +252,7 @@ func TestWhatALoadtestOfAnEndpointRefuses(t *testing.T) {
 
 // What a request proves itself with is in nothing that is written.
 func TestPasswordsOfEndpointsAreNotShown(t *testing.T) {
-	s := newLimitedService(t, "3/1h")
+	s := newLimitedService(t, "3/1h", nil)
 	hiding := func(url string) string { return strings.Replace(url, "http://", "http://me:hunter2hunter2@", 1) }
 	files := t.TempDir()
 	for _, args := range [][]string{
@@ -257,8 +262,8 @@ func TestPasswordsOfEndpointsAreNotShown(t *testing.T) {
 		{"probe", "--requests", "10", "-o", "json"},
 	} {
 		w := newWorld(t)
-		Run(t.Context(), append(args, hiding(s.URL)+"/?key={subject}&api_key=hunter2hunter2", "-H", "Authorization2: Bearer hunter2hunter2",
-			"-HCookie: hunter2hunter2=", "--header=X-A: hunter2hunter2"), w.Env)
+		Run(t.Context(), append(args, hiding(s.URL)+"/?key={subject}&api_key=hunter2hunter2",
+			"-H", "Authorization2: Bearer hunter2hunter2", "-HCookie: hunter2hunter2=", "--header=X-A: hunter2hunter2"), w.Env)
 		written, err := filepath.Glob(files + "/*")
 		if err != nil {
 			t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/limitctl/limitctl/internal/rls"
+	"golang.org/x/net/http2"
 )
 
 // callGRPC asks for a descriptor of the domain edge, and returns the status of gRPC.
@@ -68,5 +70,25 @@ func TestCallsOfGRPCAreLogged(t *testing.T) {
 	}
 	if strings.Count(log, "msg=request") != 2 || strings.Contains(log, token[1:]) {
 		t.Errorf("the log is\n%s", log)
+	}
+}
+
+// One connection has a quarter of the requests that may be in flight, so that four have to conspire to take all.
+func TestAConnectionOfGRPCHasAQuarterOfTheRequests(t *testing.T) {
+	s := startServe(t, "--grpc", "127.0.0.1:0", "--max-in-flight", "8")
+	conn, err := net.Dial("tcp", s.addresses["grpc"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	framer := http2.NewFramer(conn, conn)
+	io.WriteString(conn, http2.ClientPreface)
+	framer.WriteSettings()
+	frame, err := framer.ReadFrame()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if most, has := frame.(*http2.SettingsFrame).Value(http2.SettingMaxConcurrentStreams); !has || most != 2 {
+		t.Errorf("a connection may have %d calls", most)
 	}
 }
