@@ -140,23 +140,24 @@ func (o *diffOptions) compareWithStore(ctx context.Context, inUse, after *config
 		return nil, err
 	}
 	defer backend.Close()
-	answer := &diffAnswer{ofKeys: true}
-	if answer.rows, err = keyDifferencesOf(ctx, o.Globals, backend, after); err != nil || o.trace == "" {
-		return answer, err
-	}
-	before := inUse
+	var inForce *config.Config // nil if nothing is published
 	if table, err := published.TableOf(backend); err == nil {
 		p := &place{backend: backend, where: where, table: table}
 		if err := p.read(ctx, o.Globals); err != nil {
 			return nil, err
 		}
 		if _, err = p.state.InForce(); err == nil {
-			_, before, err = p.inForce(ctx, o.Globals)
+			_, inForce, err = p.inForce(ctx, o.Globals)
 		}
 		if err != nil && !errors.Is(err, published.ErrNothing) {
 			return nil, err
 		}
 	}
+	answer := &diffAnswer{ofKeys: true}
+	if answer.rows, err = keyDifferencesOf(ctx, o.Globals, backend, inForce, after); err != nil || o.trace == "" {
+		return answer, err
+	}
+	before := cmp.Or(inForce, inUse)
 	if before == after {
 		return nil, cli.Usagef("nothing was published to compare the traffic with; name a file with other policies")
 	}
@@ -202,10 +203,14 @@ func (r *diffRow) name() string {
 	return cmp.Or(r.Policy, "-")
 }
 
-// keyDifferencesOf compares the keys in use in an open store with a configuration.
-func keyDifferencesOf(ctx context.Context, g *cli.Globals, backend connect.Store, c *config.Config) ([]diffRow, error) {
+// keyDifferencesOf compares the keys in use in an open store with a configuration. Their limits now are those of the
+// configuration in force, and by which they were charged last where that has none; nil for none.
+func keyDifferencesOf(ctx context.Context, g *cli.Globals, backend connect.Store, inForce, c *config.Config) ([]diffRow, error) {
 	overrides, withoutOverrides := cli.OverridesOf(ctx, g, backend)
-	limits := allowance.NewConfiguredLimits(c.Policies)
+	limits, now := allowance.NewConfiguredLimits(c.Policies), allowance.ConfiguredLimits{}
+	if inForce != nil {
+		now = allowance.NewConfiguredLimits(inForce.Policies)
+	}
 	everything, err := store.ParsePattern("*")
 	if err != nil {
 		return nil, err
@@ -220,19 +225,21 @@ func keyDifferencesOf(ctx context.Context, g *cli.Globals, backend connect.Store
 		if foreign != nil || !isPolicys || !e.LimitKnown() {
 			return nil
 		}
-		d := config.Difference{Policy: parts.Policy, Limit: parts.Limit, Change: config.Dropped, Old: e.Limit.String()}
-		var candidates []policy.Candidate
 		override := overrides.For(e.Key)
+		was, applied := e.Limit, override // the override that is in it
+		if limit, known := now.Of(e.Key, e.Limit, override); known {
+			was = override.Apply(limit)
+		} else if override != nil && (e.State == nil || e.State.Time < store.InstantOf(override.CreatedAt)) {
+			applied = nil
+		}
+		d := config.Difference{Policy: parts.Policy, Limit: parts.Limit, Change: config.Dropped, Old: was.String()}
+		var candidates []policy.Candidate
 		if limits[[2]string{parts.Policy, parts.Limit}] != nil {
-			if !limits.HasDrifted(e.Key, e.Limit, override) {
+			if !limits.HasDrifted(e.Key, was, override) {
 				return nil
 			}
 			candidates = limits.Candidates(e.Key)
-			recorded := override // the override that is in the limit of the last request
-			if override != nil && (e.State == nil || e.State.Time < store.InstantOf(override.CreatedAt)) {
-				recorded = nil
-			}
-			d.Change, d.New = becomes(e.Limit, candidates, recorded)
+			d.Change, d.New = becomes(was, candidates, applied)
 		}
 		name := group{d.Policy, d.Limit, d.Old, d.New}
 		place, known := places[name]

@@ -277,7 +277,7 @@ func (o *options) preview(ctx context.Context, p *place, c *change) (*answer, er
 	}
 	if !o.noKeys && !o.Quiet {
 		a.keys = &diffAnswer{ofKeys: true}
-		if a.keys.rows, err = keyDifferencesOf(ctx, o.Globals, p.backend, after); err != nil {
+		if a.keys.rows, err = keyDifferencesOf(ctx, o.Globals, p.backend, before, after); err != nil {
 			return nil, err
 		}
 	}
