@@ -82,3 +82,14 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 		c.checkLeft(time.Second)
 	})
 }
+
+func TestHugeHeadersAreRefused(t *testing.T) {
+	inBubble(t, Listener{Handler: echo, RequestTime: bounded}, Options{}, func(b *bubble) {
+		c := b.dial()
+		c.send("GET / HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("y", 2*maxHeader) + "\r\n\r\n")
+		if response, _ := c.answer(); response.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
+			t.Errorf("status %s", response.Status)
+		}
+		c.Close()
+	})
+}

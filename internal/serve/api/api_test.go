@@ -103,6 +103,8 @@ func TestBodiesThatAreAnswered(t *testing.T) {
 		{"settle", `{"key":"c","limits":["10/1h"],"cost":7,"token":"t1"}`, 200, "remaining 3"},
 		{"settle", `{"key":"c","limits":["10/1h"],"cost":8,"token":"t1"}`, 400, ""},
 		{"settle", `{"key":"c","limits":["10/1h"],"cost":0,"token":"nobody's"}`, 409, ""},
+		{"consume", `{"key":"d","limits":["10/1h"],"cost":5,"token":"t2"}`, 200, "remaining 5"},
+		{"refund", `{"key":"d","limits":["10/1h"],"cost":5,"token":"t2"}`, 200, "refunded 5"},
 		{"consume", `{"policy":"login","attributes":{"ip":"203.0.113.9","email":"é😀"}}`, 200, "key ip=203.0.113.9 email=é😀"},
 		{"consume", `{"policy":"login","attributes":{"email":"\ud83d\ude00","ip":"203.0.113.9"},"cost":2}`, 200, "policy login"},
 		{"consume", `{"policy":"login","attributes":{"email":"😀","ip":"203.0.113.9"}}`, 429, "denied_by [email]"},
