@@ -221,19 +221,15 @@ func TestPortSpeaksOtherwise(t *testing.T) {
 	plain := redistest.Start(t)
 	locked := redistest.Start(t, "--requirepass", "hunter2")
 	secure := redistest.Start(t, newAuthority(t).serve(net.IPv4(127, 0, 0, 1))...)
-	watched := redistest.StartSentinel(t)
 	silent := must(net.Listen("tcp", "127.0.0.1:0"))
 	t.Cleanup(func() { silent.Close() })
 	for url, want := range map[string]string{
-		"rediss://" + plain.Addr:                                       "does the port speak TLS?",
-		"rediss://" + locked.Addr:                                      "does the port speak TLS?",
-		"rediss+cluster://" + plain.Addr:                               "no answer in time",
-		"redis://" + secure.Addr:                                       "it hung up before any answer; does the port speak TLS?",
-		"redis+cluster://" + secure.Addr:                               "it hung up before any answer; does the port speak TLS?",
-		"redis+sentinel://" + secure.Addr + "/mymaster":                "it hung up before any answer; does the port speak TLS?",
-		"rediss+sentinel://" + watched.Sentinels[0].Addr + "/mymaster": "no answer in time",
-		"redis://" + silent.Addr().String():                            "no answer in time",
-		"rediss://" + silent.Addr().String():                           "no answer to the TLS handshake in time",
+		"rediss://" + plain.Addr:                        "does the port speak TLS?",
+		"rediss://" + locked.Addr:                       "does the port speak TLS?",
+		"redis://" + secure.Addr:                        "it hung up before any answer; does the port speak TLS?",
+		"redis+sentinel://" + secure.Addr + "/mymaster": "it hung up before any answer; does the port speak TLS?",
+		"redis://" + silent.Addr().String():             "no answer in time",
+		"rediss://" + silent.Addr().String():            "no answer to the TLS handshake in time",
 	} {
 		t.Run(url, func(t *testing.T) {
 			t.Parallel()

@@ -214,11 +214,6 @@ func (c *Cluster) Addrs() []string {
 // Stop ends all nodes and removes their directories.
 func (c *Cluster) Stop() { stopAll(c.nodes()) }
 
-// SlotOf returns the slot of key.
-func (c *Cluster) SlotOf(key string) (int, error) {
-	return c.Masters[0].do(context.Background(), "CLUSTER", "KEYSLOT", key).Int()
-}
-
 // Owner returns the index of the master of a slot.
 func (c *Cluster) Owner(slot int) (int, error) {
 	client := c.Masters[0].admin()

@@ -40,10 +40,7 @@ func TestAClusterServesEverySlotOnThreeMasters(t *testing.T) {
 	}
 
 	// A slot moves with its keys.
-	slot, err := c.SlotOf("{a}")
-	if err != nil {
-		t.Fatal(err)
-	}
+	slot := int(client.ClusterKeySlot(ctx, "{a}").Val())
 	from, _ := c.Owner(slot)
 	to := (from + 1) % masters
 	for i := range 250 { // more than one MIGRATE moves

@@ -193,18 +193,6 @@ func untilSame(servers []*Process) error {
 	})
 }
 
-// Failover makes the Sentinels promote the replica while the master runs, and returns the old master;
-// [Sentinel.WaitFailover] waits for it.
-func (s *Sentinel) Failover() (old *Process, err error) {
-	if old = s.Master(); old == nil {
-		return nil, errors.New("no Sentinel names a master")
-	}
-	err = until("Sentinels beginning a failover", func(ctx context.Context) error {
-		return s.Sentinels[0].do(ctx, "SENTINEL", "FAILOVER", MasterName).Err() // refused for a moment after another failover
-	})
-	return old, err
-}
-
 // WaitFailover waits until every running Sentinel names another master than old, which accepts writes.
 func (s *Sentinel) WaitFailover(old *Process) error {
 	return until("Sentinels failing over", func(ctx context.Context) error {
@@ -214,10 +202,6 @@ func (s *Sentinel) WaitFailover(old *Process) error {
 			}
 			master := s.masterBy(ctx, sentinel)
 			if master == nil || master == old {
-				if old.running() && s.masterBy(ctx, s.Sentinels[0]) == old {
-					// On a busy machine a Sentinel gives up. Until then it refuses another request.
-					s.Sentinels[0].do(ctx, "SENTINEL", "FAILOVER", MasterName)
-				}
 				return errors.New("a Sentinel does not name a new master")
 			}
 			client := master.admin()
