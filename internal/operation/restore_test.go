@@ -43,35 +43,6 @@ func (s *site) reset(t *testing.T) string {
 	return result.Backup
 }
 
-func TestARestoreThatDoesNotBegin(t *testing.T) {
-	for name, test := range map[string]struct {
-		access Access
-		plan   RestorePlan
-		openIs error
-		asks   Question
-	}{
-		"a no": {Access{}, RestorePlan{}, nil, Question{Text: "Restore 1 key"}},
-		"a no in a protected context": {Access{Context: "prod", Protected: true}, RestorePlan{Consent: Consent{Yes: true}}, nil,
-			Question{"Restore 1 key", "prod"}},
-		"a read-only context":   {Access{Context: "prod", ReadOnly: true}, RestorePlan{Consent: Consent{Yes: true}}, nil, Question{}},
-		"a consent for another": {Access{Context: "prod"}, RestorePlan{Consent: Consent{Context: "dev"}}, nil, Question{}},
-		"no trail":              {Access{}, RestorePlan{}, os.ErrPermission, Question{}},
-	} {
-		s, w := newSite(t), &watcher{answer: errNo}
-		s.take(t, "a", 3)
-		path := s.reset(t)
-		test.plan.Backup, s.Place.Access, s.log.openErr = s.opened(t, path), test.access, test.openIs
-		result, err := s.Restore(t.Context(), &test.plan, w)
-		if result != nil || err == nil || s.inUse(t) > 0 || len(s.log.entries) > 0 || s.log.opened != s.log.closed {
-			t.Errorf("%s: it came to %+v, %v; the audit log has %+v", name, result, err, s.log)
-		}
-		if test.asks == (Question{}) && len(w.questions) > 0 ||
-			test.asks != (Question{}) && (len(w.questions) != 1 || w.questions[0] != test.asks) {
-			t.Errorf("%s: it asked %+v", name, w.questions)
-		}
-	}
-}
-
 func TestAnInterruptedRestore(t *testing.T) {
 	s := newSite(t)
 	s.takeMany(t)

@@ -71,31 +71,6 @@ func simulate(t testing.TB, log *trace.Trace, c Candidate, options SimulateOptio
 	return s
 }
 
-// A simulation decides as a store does, of each algorithm, and its figures are the same with and without one.
-func TestASimulationDecidesAsAStore(t *testing.T) {
-	log := []byte(logOf(3000))
-	for _, cost := range []string{"", "bytes"} {
-		recorded := readLog(t, log, trace.Options{Key: []string{"ip"}, Cost: cost})
-		if recorded.Bad != 6 || recorded.OutOfOrder < 10 || len(recorded.Requests) != 3000 {
-			t.Fatalf("%d bad, %d out of order of %d", recorded.Bad, recorded.OutOfOrder, len(recorded.Requests))
-		}
-		for _, limit := range []string{
-			"token-bucket:30/1m", "leaky-bucket:7/11s,burst=20", "fixed-window:4/7s", "sliding-log:30/1m", "sliding-counter:4/7s",
-			"sliding-counter:30/1m,slices=6",
-		} {
-			clock, candidate := new(Clock), UnderLimits([]int{0}, parseLimit(t, limit))
-			s := simulate(t, recorded, candidate, SimulateOptions{})
-			with := simulate(t, recorded, candidate,
-				SimulateOptions{Store: memorystore.New(memorystore.WithClock(clock.Now)), Clock: clock})
-			if with.AllowedBesides+with.DeniedBesides != 0 || s.Allowed != with.Allowed || s.Requests != 3000 ||
-				s.Limits[0].Denied != s.Denied || s.Denied == 0 {
-				t.Errorf("%s, cost %q: %d allowed, and %d with a store, %d differently", limit, cost, s.Allowed,
-					with.Allowed, with.AllowedBesides+with.DeniedBesides)
-			}
-		}
-	}
-}
-
 // liar is a store whose second and fourth answers are the opposite of the right ones.
 type liar struct {
 	store.Store
