@@ -89,31 +89,26 @@ func TestWhatIsARegression(t *testing.T) {
 
 // Runs are matched by what they are of, in whatever order, and what has no match is said.
 func TestComparedRunsAreOfTheSameLimit(t *testing.T) {
-	base, latest := FiveRuns(), FiveRuns()
+	compare := func(base, latest *Document) (*Comparison, error) {
+		return Compare([]Named{{"base.json", base}}, Named{"new.json", latest}, CompareOptions{Margin: 0.25})
+	}
+	latest, twice := FiveRuns(), FiveRuns()
 	latest.Runs[0], latest.Runs[3] = latest.Runs[3], latest.Runs[0]
 	latest.Runs = latest.Runs[:4]
 	latest.Runs[1].Algorithm, latest.Runs[1].Limit = "token-bucket", "5/1s"
-	c, err := Compare([]Named{{Name: "base.json", Document: base}}, Named{Name: "new.json", Document: latest},
-		CompareOptions{Margin: 0.25})
-	if err != nil || c.Regressions != 0 || len(c.Runs) != 3 || c.Runs[0].Run != "sliding-log 100/10s" {
+	c, err := compare(FiveRuns(), latest)
+	if err != nil || c.Regressions != 0 || len(c.Runs) != 3 || c.Runs[0].Run != "sliding-log 100/10s" ||
+		!slices.Equal(c.Warnings, []string{"token-bucket 5/1s is in new.json and not in base.json"}) {
 		t.Errorf("%+v, %v", c, err)
 	}
-	if !slices.Equal(c.Warnings, []string{"token-bucket 5/1s is in new.json and not in base.json"}) {
-		t.Errorf("it warns %q", c.Warnings)
-	}
 	latest.Runs = latest.Runs[1:2]
-	_, err = Compare([]Named{{Name: "base.json", Document: base}}, Named{Name: "new.json", Document: latest},
-		CompareOptions{Margin: 0.25})
-	if !errors.Is(err, store.ErrInvalid) ||
+	if _, err = compare(FiveRuns(), latest); !errors.Is(err, store.ErrInvalid) ||
 		!strings.Contains(err.Error(), "new.json and base.json: the reports are of different limits") {
 		t.Errorf("%v", err)
 	}
-	twice := FiveRuns()
 	twice.Runs[1] = twice.Runs[0]
 	twice.Runs[1].Audit.OverAdmitted = 1
-	c, err = Compare([]Named{{Name: "base.json", Document: twice}}, Named{Name: "new.json", Document: twice},
-		CompareOptions{Margin: 0.25})
-	if err != nil || c.Regressions != 0 {
+	if c, err = compare(twice, twice); err != nil || c.Regressions != 0 {
 		t.Errorf("runs of one limit: %+v, %v", c, err)
 	}
 }

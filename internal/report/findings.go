@@ -190,10 +190,6 @@ type fact struct {
 	detail     bool // a terminal shows it only with -v
 }
 
-// Words are the words of a fact. The page breaks a line between them, since a browser would also break it after the
-// first hyphen of a flag.
-func (f fact) Words() []string { return strings.Fields(f.Text()) }
-
 // Text is the fact as it can be shown.
 func (f fact) Text() string { return output.Cut(output.Printable(f.line), longestFact) }
 

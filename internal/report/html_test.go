@@ -67,7 +67,6 @@ func TestPagesInABrowser(t *testing.T) {
 		{"simulation", map[string]int{".curve": 0, ".overtime .plot": 2, ".finding": 2, "section td": 1}},
 		{"empty", map[string]int{".plot": 0, ".verdict.near": 1}},
 		{"hostile", map[string]int{"script": 0, "img": 0, "b": 0, "section td": 1}},
-		{"long", map[string]int{".overtime .plot": 2, ".curve": 0}},
 		{"none", map[string]int{"section": 0}},
 	}
 	pages := [][]byte{[]byte(`<!DOCTYPE html><body><p style="width:2000px">wide</p>` +
@@ -130,13 +129,5 @@ func TestRequestsOnThePage(t *testing.T) {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing in\n%s", want, text)
 		}
-	}
-}
-
-func TestTheCommandBreaksBetweenWords(t *testing.T) {
-	d := OneRun()
-	d.Origin = &Origin{Command: "limitctl loadtest --threshold 'p99<5ms'"}
-	if page := pageOf(t, d); !bytes.Contains(page, []byte("<span>loadtest</span> <span>--threshold</span> ")) {
-		t.Errorf("%s", page)
 	}
 }

@@ -214,55 +214,13 @@ func emptyRun() *Document {
 	return Promised(d, "denied<1%")
 }
 
-// hostile is a run whose texts are somebody else's.
-func hostile() *Document {
-	d := New(LoadTest)
-	bad := []string{
-		`<script>document.title="taken"</script>`, `"><img src=https://example.com/x.png onerror=alert(1)>`,
-		`</style></svg><b>`,
-		strings.Repeat("long", 2500), "\u202eemca", "שלום:עולם",
-		"caf\xe9\xff", "{{.Title}}", "a\x00b\nc", strings.Repeat("W", 119) + "日本語",
-	}
-	run := LoadRun("token-bucket", 1, 1, 0)
-	run.MostDenied = nil
-	for i, key := range bad {
-		run.MostDenied = append(run.MostDenied, KeyCount{Key: key, Allowed: 3, Denied: int64(100 - i)})
-	}
-	run.Algorithm, run.Limit, run.Policy = bad[0], bad[1]+bad[3], bad[2]
-	run.Store, run.Load, run.Scenario = bad[3], bad[4]+bad[6], bad[1]
-	run.Errors, run.ErrorTexts, run.Warnings = 3, []loadgen.ErrorCount{{Text: bad[0] + bad[3], Count: 3}},
-		[]string{bad[1], bad[3]}
-	run.Limits = []loadgen.Limit{{Name: bad[0], Limit: bad[3]}, {Name: bad[7], Limit: bad[8]}}
-	d.Runs = []Run{run, run}
-	d.Thresholds = []Threshold{{Expression: bad[0] + bad[3], Run: 0, Actual: bad[1]}}
-	return d
-}
-
-// long is an hour of much, and a second of one request.
-func long() *Document {
-	d := New(LoadTest)
-	run := LoadRun("sliding-counter", 3, 1, 0)
-	run.Timeline, run.IntervalMS, run.DurationMS, run.Histograms = nil, 1000, 3_600_000, nil
-	for i := range int64(3600) {
-		run.Timeline = append(
-			run.Timeline,
-			loadgen.Interval{OffsetMS: i * 1000, Allowed: 1_234_567, Denied: i, P50: 1 + i%7, P99: 90 + i%100,
-				Max: 2_000_000 + i},
-		)
-	}
-	tiny := LoadRun("fixed-window", 4, 2, 0)
-	tiny.Timeline, tiny.IntervalMS = []loadgen.Interval{{Allowed: 1, P50: 5, P99: 5, Max: 5}}, 1000
-	tiny.DurationMS, tiny.Histograms = 3, nil
-	tiny.Latency, tiny.Service = &loadgen.Quantiles{P50: 5, P90: 5, P99: 5, P999: 5, Max: 5}, nil
-	d.Runs = []Run{run, tiny}
-	return d
-}
-
 // Fixtures are all of these documents, by name.
 func Fixtures() map[string]*Document {
+	texts := hostiletext.Texts()
+	script := slices.Index(texts, "<script>alert(1)</script>")
 	return map[string]*Document{
 		"one": OneRun(), "five": FiveRuns(), "racing": Racing(), "simulation": Simulated(), "empty": emptyRun(),
-		"hostile": hostile(), "none": New(LoadTest), "long": long(),
+		"hostile": stranger(texts[script : script+8]), "none": New(LoadTest),
 	}
 }
 
@@ -313,39 +271,37 @@ func Printed(a output.Answer, width int) string {
 	return b.String()
 }
 
-// Strangers returns documents that hold what strangers write wherever there is text. They
-// are read from files, as those of others are.
+// stranger is a document that holds texts wherever there is text. It is read from a file, as those of others are.
+func stranger(texts []string) *Document {
+	d, usual := New(LoadTest), LoadRun("token-bucket", 1, 1, 0)
+	for i, text := range texts {
+		run := usual
+		run.Algorithm, run.Limit, run.Policy, run.Implementation = text, text, text, text
+		run.Store, run.Load, run.Scenario = text, text, text
+		run.Limits = []loadgen.Limit{{Name: text, Algorithm: text, Limit: text}, {Name: text + "2", Limit: text}}
+		run.MostDenied = []KeyCount{{Key: text, Denied: 2, Allowed: 1}}
+		run.ErrorTexts, run.Warnings = []loadgen.ErrorCount{{Text: text, Count: 1}}, []string{text}
+		run.Requests++
+		run.Errors++
+		d.Runs = append(d.Runs, run)
+		d.Thresholds = append(d.Thresholds, Threshold{Expression: text, Actual: text, Run: i})
+		d.Suggestions = append(d.Suggestions, Suggestion{Promise: text, Algorithm: text, Limit: text, Actual: text,
+			Below: text, Kept: i%2 == 0})
+	}
+	data, err := d.Save()
+	if err == nil {
+		d, err = Read("x.json", data)
+	}
+	if err != nil {
+		panic(err)
+	}
+	return d
+}
+
+// Strangers returns documents of all texts of strangers, with several runs and with one.
 func Strangers() (all []*Document) {
-	usual := LoadRun("token-bucket", 1, 1, 0)
 	for texts := range slices.Chunk(hostiletext.Texts(), 8) {
-		d := New(LoadTest)
-		for i, text := range texts {
-			run := usual
-			run.Algorithm, run.Limit, run.Policy, run.Implementation, run.Store, run.Load, run.Scenario = text, text,
-				text, text, text,
-				text, text
-			run.Limits = []loadgen.Limit{{Name: text, Algorithm: text, Limit: text}, {Name: text + "2", Limit: text}}
-			run.MostDenied = []KeyCount{{Key: text, Denied: 2, Allowed: 1}}
-			run.ErrorTexts, run.Warnings = []loadgen.ErrorCount{{Text: text, Count: 1}}, []string{text}
-			run.Requests++
-			run.Errors++
-			d.Runs = append(d.Runs, run)
-			d.Thresholds = append(d.Thresholds, Threshold{Expression: text, Actual: text, Run: i})
-			d.Suggestions = append(d.Suggestions, Suggestion{Promise: text, Algorithm: text, Limit: text, Actual: text,
-				Below: text,
-				Kept:  i%2 == 0})
-		}
-		data, err := d.Save()
-		if err != nil {
-			panic(err)
-		}
-		if d, err = Read("x.json", data); err != nil {
-			panic(err)
-		}
-		all = append(all, d)
-		d = New(LoadTest)
-		d.Runs = all[len(all)-1].Runs[:1]
-		all = append(all, d)
+		all = append(all, stranger(texts), stranger(texts[:1]))
 	}
 	return all
 }

@@ -2,6 +2,7 @@ package report
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -79,18 +80,17 @@ func TestThresholds(t *testing.T) {
 
 // What is shown lies on the side of the bound that decided, and of nothing all shares are 0.
 func TestSharesAreExact(t *testing.T) {
-	for _, test := range []struct {
-		figures loadgen.Result
-		text    string
-		ok      bool
-		actual  string
-	}{
-		{loadgen.Result{Requests: 10_000_000, Denied: 100_001}, "denied<=1%", false, "1.00001%"},
-		{loadgen.Result{}, "denied<1%", true, "0%"},
-	} {
-		if ok, actual, err := parsed(t, test.text).Holds(&Run{Result: test.figures}); err != nil || ok != test.ok ||
-			actual != test.actual {
-			t.Errorf("%s: %t, %s, %v", test.text, ok, actual, err)
+	many := &Run{Result: loadgen.Result{Requests: 10_000_000, Denied: 100_001}}
+	if ok, actual, err := parsed(t, "denied<=1%").Holds(many); err != nil || ok || actual != "1.00001%" {
+		t.Errorf("%t, %s, %v", ok, actual, err)
+	}
+	if ok, actual, err := parsed(t, "denied<1%").Holds(new(Run)); err != nil || !ok || actual != "0%" {
+		t.Errorf("of nothing: %t, %s, %v", ok, actual, err)
+	}
+	for tenths := range int64(1000) { // of a percent
+		e := parsed(t, fmt.Sprintf("denied==%d.%d%%", tenths/10, tenths%10))
+		if ok, _, _ := e.Holds(&Run{Result: loadgen.Result{Requests: 3000, Denied: 3 * tenths}}); !ok {
+			t.Errorf("%s is not exact", e)
 		}
 	}
 }
@@ -184,15 +184,8 @@ func TestPromisesWhenTheGeneratorWasTheLimit(t *testing.T) {
 // Every run is held against every promise, each time anew.
 func TestEvaluate(t *testing.T) {
 	d := FiveRuns()
-	var expressions []Expression
-	for _, text := range []string{"p99<5ms", "worst_window_ratio<=1"} {
-		expressions = append(expressions, parsed(t, text))
-	}
 	for range 2 {
-		held, err := d.Evaluate(expressions)
-		if err != nil || held || len(d.Thresholds) != 10 || !d.Failed(true, false) {
-			t.Fatalf("%t, %v, %v", held, err, d.Thresholds)
-		}
+		Promised(d, "p99<5ms", "worst_window_ratio<=1")
 	}
 	missed := ""
 	for _, threshold := range d.Thresholds {
@@ -202,10 +195,10 @@ func TestEvaluate(t *testing.T) {
 	}
 	const want = "leaky-bucket p99<5ms 666.623ms; fixed-window worst_window_ratio<=1 1.97; " +
 		"sliding-counter worst_window_ratio<=1 1.08; "
-	if missed != want {
+	if missed != want || len(d.Thresholds) != 10 || !d.Failed(true, false) {
 		t.Errorf("missed are %s", missed)
 	}
-	if held, err := d.Evaluate(nil); !held || err != nil || len(d.Thresholds) != 0 || d.Failed(true, false) {
-		t.Errorf("without promises: %t, %v, %v", held, err, d.Thresholds)
+	if Promised(d); len(d.Thresholds) != 0 || d.Failed(true, false) {
+		t.Errorf("without promises: %v", d.Thresholds)
 	}
 }
