@@ -109,22 +109,21 @@ func logAxis(least, most int64) (at func(us int64) float64, ticks []tick) {
 	return at, ticks
 }
 
-// timeAxis returns the ticks of an axis of time from 0 to length, about six of them.
+// timeAxis returns the ticks of an axis of time from 0 to length, at round numbers of one unit.
 func timeAxis(length time.Duration) (ticks []tick) {
-	steps := []float64{.001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800,
-		3600, 7200,
-		10_800, 21_600, 43_200, 86_400, 172_800, 604_800, 1_209_600, 2_592_000, 7_776_000, 31_536_000}
-	i := 0
-	for i < len(steps)-1 && length.Seconds()/steps[i] >= 6 {
-		i++
-	}
-	const most = 12
-	for at := 0.0; at <= length.Seconds() && len(ticks) < most; at += steps[i] {
-		label := "0"
-		if at > 0 {
-			label = output.Duration(time.Duration(at * float64(time.Second)))
+	length = max(length, time.Millisecond)
+	unit := time.Millisecond
+	for _, larger := range []time.Duration{time.Second, time.Minute, time.Hour, 24 * time.Hour} {
+		if length >= 2*larger {
+			unit = larger
 		}
-		ticks = append(ticks, tick{at / math.Max(length.Seconds(), 0.001), label})
+	}
+	end, all := linearAxis(float64(length) / float64(unit))
+	for _, t := range all {
+		at := time.Duration(math.Round(t.At * end * float64(unit)))
+		if at <= length {
+			ticks = append(ticks, tick{float64(at) / float64(length), output.Duration(at)})
+		}
 	}
 	return ticks
 }

@@ -140,8 +140,8 @@ func (d *Document) alarmsOf(run int) (all []finding) {
 	add := func(style output.Style, format string, args ...any) {
 		all = append(all, finding{style: style, text: fmt.Sprintf(format, args...)})
 	}
-	if untested := r.untested(d.Kind); untested != "" && r.doubt(d.Kind) == "" {
-		add(output.Near, "%s", untested)
+	if _, note := r.unseen(d.Kind); note != "" {
+		add(output.Near, "%s", note)
 	}
 	if r.GeneratorLimited {
 		add(output.Near,

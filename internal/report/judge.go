@@ -34,7 +34,8 @@ func (d *Document) judge() (j judgement) {
 				}
 			}
 		}
-		if doubt := cmp.Or(d.undecided(i), d.Runs[i].doubt(d.Kind)); doubt != "" {
+		doubt, _ := d.Runs[i].unseen(d.Kind)
+		if doubt = cmp.Or(d.undecided(i), doubt); doubt != "" {
 			j.doubts = append(j.doubts, about+doubt)
 		}
 	}
@@ -227,8 +228,6 @@ func untrue(about string, a *loadgen.Audit) (all []string) {
 // clockWrong is what is wrong with the store's clock, if anything.
 func clockWrong(c *loadgen.ClockFinding) string {
 	switch {
-	case c == nil:
-		return ""
 	case c.Drift != 0:
 		return fmt.Sprintf("the store's clock drifted by %+.2g%%, and periods are as much too short or too long",
 			100*c.Drift)
@@ -305,40 +304,33 @@ func (r *Run) timedOut() string {
 	return fmt.Sprintf(", of which %s timed out", output.Thousands(r.TimedOut))
 }
 
-// doubt is why too little of a run was seen. A simulation tries what a limit would have done, and is not wrong
-// because that is nothing.
-func (r *Run) doubt(kind Kind) string {
+// unseen says why too little of a run was seen for a verdict, or else, as a note, which limit was never reached, so
+// that its audit could not find what it admits too many. A simulation tries what a limit would have done, and is not
+// wrong because that is nothing.
+func (r *Run) unseen(kind Kind) (doubt, note string) {
 	limits := r.judged()
 	switch {
 	case kind == Simulation:
-		return ""
+		return "", ""
 	case r.Requests == 0:
-		return "nothing was sent, so nothing is known"
+		return "nothing was sent, so nothing is known", ""
 	case len(limits) == 0:
 		return "the audit proves nothing, because something else than the limit can explain what it finds; " +
-			"see the warnings"
-	case r.Denied > 0, slices.ContainsFunc(limits, func(l loadgen.Limit) bool { return l.Reached() >= 1 }):
-		return "" // of an endpoint with several limits nobody knows which of them denied
+			"see the warnings", ""
 	}
-	return r.untested(kind)
-}
-
-// untested says which limit was reached least, and that it was never reached, so that its audit could not find what it
-// admits too many; empty if all were reached. A simulation is right by construction.
-func (r *Run) untested(kind Kind) string {
-	limits := r.judged()
-	if kind == Simulation || r.Requests == 0 || len(limits) == 0 {
-		return ""
-	}
-	least := slices.MinFunc(limits, func(a, b loadgen.Limit) int { return cmp.Compare(a.Reached(), b.Reached()) })
+	byReached := func(a, b loadgen.Limit) int { return cmp.Compare(a.Reached(), b.Reached()) }
+	least, most := slices.MinFunc(limits, byReached), slices.MaxFunc(limits, byReached)
 	if least.Reached() >= 1 {
-		return ""
+		return "", ""
 	}
-	name := ""
 	if len(r.Limits) > 1 {
-		name = least.Name + " was "
+		note = least.Name + " was "
 	}
-	return name + neverAbove(&least) + ", so over-admission was not tested; ask for more, or let fewer keys ask"
+	note += neverAbove(&least) + ", so over-admission was not tested; ask for more, or let fewer keys ask"
+	if r.Denied > 0 || most.Reached() >= 1 { // of an endpoint with several limits nobody knows which of them denied
+		return "", note
+	}
+	return note, ""
 }
 
 // neverAbove says how much of the limit was in use at most. It rounds up a share that is below 1.

@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -70,11 +71,15 @@ func (a Answer) JUnit() []byte {
 			suites[i].Host = d.Origin.Host
 		}
 		answered := check{name: "answered", verdict: Pass, words: []string{answersInWords(r)}}
-		if undecided := d.undecided(i); undecided != "" {
+		undecided := d.undecided(i)
+		if r.Requests == 0 {
+			undecided = cmp.Or(undecided, "nothing was sent")
+		}
+		if undecided != "" {
 			answered.verdict, answered.words = Inconclusive, []string{undecided}
 		}
-		suites[i].Cases = append(cases(r.Title(), 0, answered), cases(r.Title(), 0, r.audits(d.Kind)...)...)
-		suites[i].Cases = append(suites[i].Cases, cases(r.Title(), i, d.promised()...)...)
+		suites[i].Cases = slices.Concat(cases(r.Title(), 0, answered), cases(r.Title(), 0, r.audits(d.Kind)...),
+			cases(r.Title(), i, d.promised()...))
 	}
 	if len(d.Suggestions) > 0 {
 		suites = append(suites, junit.Suite{Name: "suggestions", Cases: cases("suggestions", -1, d.promised()...)})
