@@ -1,14 +1,12 @@
 package report
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
 	"github.com/limitctl/limitctl/internal/tier"
-	"github.com/limitctl/limitctl/pkg/loadgen"
 )
 
 func TestPagesOfStrangers(t *testing.T) {
@@ -22,7 +20,7 @@ func TestPagesOfStrangers(t *testing.T) {
 }
 
 func TestReportsThatAreAttacks(t *testing.T) {
-	const mostRuns, mostOfAnything = 10_000, 1_000_000_000_000_000
+	const mostRuns = 10_000
 	tier.Full(t, "hostile servers, files and texts, which many commands meet")
 	for _, fields := range []string{`"requests":1e308`, `"rate":NaN`, `"rate":-1`, `"requests":9223372036854775808`,
 		`"latency_us":{"p50":-1}`, `"audit":{"worst_window_ratio":1e300}`, `"neighbours":{"denied":-5}`,
@@ -46,30 +44,7 @@ func TestReportsThatAreAttacks(t *testing.T) {
 	}
 	Printed(Answer{Report: long}, 80)
 	pageOf(t, long)
-	// What is large and whole is shown.
-	run := LoadRun("token-bucket", 1, 1, 0)
-	run.Timeline, run.IntervalMS = nil, 1
-	for j := range 5000 {
-		run.Timeline = append(run.Timeline, loadgen.Interval{OffsetMS: int64(j), Allowed: mostOfAnything,
-			P99: mostOfAnything})
-	}
-	d := New(LoadTest)
-	for range 10 { // as many as fit in a saved report
-		d.Runs = append(d.Runs, run)
-	}
-	data, err := d.Save()
-	if err == nil {
-		d, err = Read("x.json", data)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	Printed(Answer{Report: d}, 80)
-	pageOf(t, d)
-	if _, err := json.Marshal(Answer{Report: d}.Document()); err != nil {
-		t.Error(err)
-	}
-	if text := fmt.Sprint(Answer{Report: d}.Records()); strings.Contains(text, "NaN") || strings.Contains(text, "Inf") {
+	if text := fmt.Sprint(Answer{Report: long}.Records()); strings.Contains(text, "NaN") || strings.Contains(text, "Inf") {
 		t.Errorf("%.300s", text)
 	}
 }

@@ -108,26 +108,3 @@ func TestPagesInABrowser(t *testing.T) {
 		}
 	}
 }
-
-// The page says what became of the requests of each run, and what an endpoint answered.
-func TestRequestsOnThePage(t *testing.T) {
-	d := judged(func(r *Run) {
-		r.Requests, r.Allowed, r.Denied, r.Errors, r.TimedOut, r.Dropped = 9900, 9000, 850, 50, 20, 100
-		r.Statuses, r.Endpoint = map[string]int64{"200": 9000, "503": 30, "429": 850}, new(Endpoint)
-		r.Store = "http://127.0.0.1/"
-	})
-	p := newPage(d)
-	text := ""
-	for _, f := range p.Facts {
-		text += f.Name + ": " + f.Text() + "\n"
-	}
-	for _, want := range []string{
-		"9,900 requests: 9,000 allowed (91%), 850 denied (8.6%), 50 failed (0.5%), of which 20 timed out; 100 dropped; " +
-			"9,000 × 200 OK · 850 × 429 Too Many Requests · 30 × 503 Service Unavailable\n",
-		"for 30s on http://127.0.0.1/\n", "server: Redis 7.0.15\n",
-	} {
-		if !strings.Contains(text, want) {
-			t.Errorf("%q is missing in\n%s", want, text)
-		}
-	}
-}

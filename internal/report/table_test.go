@@ -1,8 +1,7 @@
 package report
 
 import (
-	"bytes"
-	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -10,20 +9,6 @@ import (
 	"github.com/limitctl/limitctl/pkg/loadgen"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit"
 )
-
-// Histograms are for files: what is printed has none, and the document keeps its own.
-func TestPrintedDocumentsHaveNoHistograms(t *testing.T) {
-	d := FiveRuns()
-	for _, value := range append(Answer{Report: d}.Lines(), Answer{Report: d}.Document()) {
-		text, err := json.Marshal(value)
-		if err != nil || bytes.Contains(text, []byte("histograms")) {
-			t.Errorf("printed: %.200s (%v)", text, err)
-		}
-	}
-	if d.Runs[0].Histograms == nil {
-		t.Error("printing took the histograms away")
-	}
-}
 
 // The worst window is drawn against the limit, and what was wrongly admitted or denied is counted.
 func TestRightInWords(t *testing.T) {
@@ -113,22 +98,20 @@ func TestSimulationsAreAboutWhoIsDenied(t *testing.T) {
 		t.Errorf("no %q in\n%s", both, text)
 	}
 	d.Runs, d.Thresholds = d.Runs[:1], nil
-	text := Printed(Answer{Report: d}, 80)
-	for _, unwanted := range []string{"latency", "p99", "fast", "cost", "PASS", "worst"} {
-		if strings.Contains(text, unwanted) {
-			t.Errorf("%q is in\n%s", unwanted, text)
-		}
+	text, csv := Printed(Answer{Report: d}, 80), fmt.Sprint(Answer{Report: d}.Records())
+	if !strings.HasPrefix(text, "31 of 1,753 callers would have been denied (") || strings.Contains(text, "fast") ||
+		strings.Contains(text, "worst") || !strings.Contains(text, "\n\nMOST DENIED ") ||
+		strings.Contains(text, "203.0.113.14") || !strings.Contains(csv, " 1753 31 ") {
+		t.Errorf("%s\n%s", text, csv)
 	}
-	const want = "31 of 1,753 callers would have been denied ("
-	if !strings.HasPrefix(text, want) || !strings.Contains(text, "\n\nMOST DENIED ") || !strings.Contains(text, "█") ||
-		strings.Contains(text, "203.0.113.14") {
-		t.Errorf("no %q in\n%s", want, text)
-	}
-	records := Answer{Report: d}.Records()
-	for i, column := range records[0] {
-		if got := records[1][i]; strings.HasPrefix(column, "latency_") && got != "" || column == "keys_denied" &&
-			got != "31" {
-			t.Errorf("%s is %q", column, got)
+}
+
+// Without a schedule no request is due, so none is late.
+func TestOnlyWhatIsDueIsLate(t *testing.T) {
+	for due, lag := range map[bool]*loadgen.Quantiles{true: {P99: 5}, false: nil} {
+		d := judged(func(r *Run) { r.Late, r.Lag = 5, lag })
+		if text := Printed(Answer{Report: d}, 0); strings.Contains(text, "! 5 requests answered more than 100ms after") != due {
+			t.Errorf("with a schedule %t:\n%s", due, text)
 		}
 	}
 }
