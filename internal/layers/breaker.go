@@ -157,9 +157,6 @@ func (s *breakerStore) checkRecovery(req store.Request) error {
 	return s.Store.Decide(ctx, store.Peek, []store.Request{req}, make([]store.Decision, 1))
 }
 
-// mostShards is the most circuits, however many names a store has for its shards. Calls of others pass.
-const mostShards = 1024
-
 // circuitOf returns the circuit of a shard that contains the key of req.
 func (s *breakerStore) circuitOf(shard string, req *store.Request) *circuit {
 	if shard == "" {
@@ -192,9 +189,7 @@ func (s *breakerStore) keep(c *circuit) {
 		}
 		return true
 	})
-	if c.gone = len(shards) >= mostShards && shards[c.shard] != c; !c.gone {
-		shards[c.shard] = c
-	}
+	shards[c.shard] = c
 	s.shards.Store(&shards)
 }
 

@@ -1,14 +1,11 @@
 package layers_test
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/limitctl/limitctl/internal/layers"
-	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -154,29 +151,6 @@ func TestAPartThatVanishesIsForgotten(t *testing.T) {
 		close(hold)
 		f.quiet(t)
 	})
-}
-
-// endlessStore has a shard for each subject.
-type endlessStore struct{ fakeStore }
-
-func (s *endlessStore) Shard(key store.Key) string { return key.Subject }
-
-// The memory for shards is bounded, even if a store has ever new ones.
-func TestShardsThatAreKeptAreBounded(t *testing.T) {
-	backend := &endlessStore{fakeStore{err: errAway}}
-	open := map[string]bool{}
-	broken := layers.Stack(backend, layers.Layers{Breaker: &store.Breaker{Failures: 1},
-		Env: layers.Env{Observer: &layers.Observer{OnBreaker: func(c store.BreakerChange) {
-			if open[c.Shard] = true; c.To == store.BreakerClosed {
-				delete(open, c.Shard)
-			}
-		}}}})
-	for n := range 1500 {
-		storecall.New(broken).Take(t.Context(), store.Key{Subject: fmt.Sprint("u", n)}, store.Limit{Count: 1, Period: time.Hour}, 1)
-	}
-	if len(open) != 1024 {
-		t.Errorf("%d shards are kept, want 1024", len(open))
-	}
 }
 
 // The result of a call counts for the epoch in which it began.

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter"
@@ -18,36 +17,6 @@ func wantBreakers(t *testing.T, l *limiter.Limiter, want map[string]limiter.Brea
 	if got := l.Stats().Breakers; !maps.Equal(got, want) {
 		t.Errorf("the breakers are %v, want %v", got, want)
 	}
-}
-
-func TestStatsOfAnOutage(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := &faulty{Store: memorystore.New()}
-		own := memorystore.New()
-		for name, option := range map[string]limiter.Option{"in memory": limiter.FailLocal(0.5),
-			"in a store": limiter.FailLocalIn(own, 0.5)} {
-			f.instead = nil
-			l := newLimiter(t, f, option, limiter.Breaker{Failures: 1})
-			wantBreakers(t, l, map[string]limiter.BreakerState{"": limiter.BreakerClosed})
-			f.instead = away
-			for _, subject := range []string{"a", "b", "a"} {
-				if _, err := l.Take(t.Context(), minute.For(subject)); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if n := l.Stats().LocalKeys; n != 2 {
-				t.Errorf("%s: %d keys", name, n)
-			}
-			wantBreakers(t, l, map[string]limiter.BreakerState{"": limiter.BreakerOpen})
-			time.Sleep(time.Second)
-			f.instead = nil
-			if _, err := l.Take(t.Context(), minute.For("a")); err != nil {
-				t.Fatal(err)
-			}
-			synctest.Wait() // for the recovery check
-			wantBreakers(t, l, map[string]limiter.BreakerState{"": limiter.BreakerClosed})
-		}
-	})
 }
 
 // inShards is a store with a shard for each first letter of a subject. The shard a is away.

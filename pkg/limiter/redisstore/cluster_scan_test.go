@@ -198,59 +198,6 @@ func TestScanOfACluster(t *testing.T) {
 	}
 }
 
-// A master that is lost ends the scan with an error that names it, and all keys of
-// the others have come.
-func TestScanLosesAMaster(t *testing.T) {
-	t.Parallel()
-	c := newCrowd(t, redistest.StartCluster(t, "--cluster-node-timeout", "60000")) // the others go on
-	victim, _ := owner(t, c.cluster, c.large[1])
-	master := c.cluster.Masters[victim]
-	masters := map[string]int{}
-	for _, key := range c.keys {
-		if _, known := masters[key.Subject]; !known {
-			masters[key.Subject], _ = owner(t, c.cluster, key.Subject)
-		}
-	}
-	want := c.which(func(key store.Key) bool { return masters[key.Subject] != victim })
-	scan := func(what string, subjects store.Pattern, first func()) (found map[store.Key]int) {
-		t.Helper()
-		found = map[store.Key]int{}
-		var failures []error
-		for entry, err := range c.store.Scan(ctx, admin.Query{Subjects: subjects}) {
-			if err != nil {
-				failures = append(failures, err)
-				continue
-			}
-			if len(found) == 0 {
-				first()
-			}
-			found[entry.Key]++
-		}
-		if err := errors.Join(failures...); len(failures) != 1 || !errors.Is(err, store.ErrUnavailable) ||
-			errors.Is(err, store.ErrOutcomeUnknown) || !strings.Contains(err.Error(), "the master "+master.Addr) {
-			t.Errorf("%s: %v, want one ErrUnavailable that names the master %s", what, err, master.Addr)
-		}
-		return found
-	}
-	found := scan("a scan that loses a master", everyKey, master.Kill)
-	for key := range want {
-		if found[key] != 1 {
-			t.Fatalf("%s, of a master that stayed, came %d times", key, found[key])
-		}
-	}
-	if len(found) == len(c.keys) {
-		t.Error("nothing was lost")
-	}
-	// It is no different when the master is gone before, or with one subject of it.
-	if found := scan("all", everyKey, func() {}); !maps.Equal(found, want) {
-		t.Errorf("with a master gone, a scan finds %d of %d keys of the others", len(found), len(want))
-	}
-	scan("its subject", mustPattern(c.large[1]), func() {})
-	other := mustPattern(c.large[(victim+1)%3])
-	c.scan(t, "a subject of another master", admin.Query{Subjects: other},
-		c.which(func(key store.Key) bool { return other.Match(key.Subject) }))
-}
-
 // Who may not look at single slots is refused while one is half moved, and told the right, instead of missing keys.
 func TestScanWithoutTheRightToSlots(t *testing.T) {
 	t.Parallel()
