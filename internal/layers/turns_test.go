@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/layers"
-	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -39,9 +38,9 @@ func (s *counting) Decide(ctx context.Context, op store.Op, reqs []store.Request
 	return s.Store.Decide(ctx, op, reqs, decisions)
 }
 
-// queue is a Caller whose callers come one after the other, in virtual time.
+// queue is a Waiter whose callers come one after the other, in virtual time.
 type queue struct {
-	*storecall.Caller
+	*layers.Waiter
 	t     *testing.T
 	store *counting
 	begin time.Time
@@ -62,7 +61,7 @@ func inQueue(t *testing.T, f func(t *testing.T, q *queue)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		backend := &counting{Store: memorystore.New()}
-		q := &queue{Caller: storecall.New(backend), t: t, store: backend, begin: time.Now(), told: map[string]answer{}}
+		q := &queue{Waiter: &layers.Waiter{Store: backend}, t: t, store: backend, begin: time.Now(), told: map[string]answer{}}
 		f(t, q)
 		q.all.Wait()
 		if n := q.Waiter.WaitedFor(); n != 0 {
@@ -79,7 +78,7 @@ func (q *queue) come(ctx context.Context, name string, reqs ...store.Request) {
 				q.tell(name, nil, fmt.Errorf("panicked: %v", value))
 			}
 		}()
-		decisions, err := q.WaitAll(ctx, reqs...)
+		decisions, err := q.Take(ctx, reqs...)
 		q.tell(name, decisions, err)
 	})
 	synctest.Wait()
@@ -105,9 +104,6 @@ func (q *queue) comesUntil(deadline time.Duration, name string, reqs ...store.Re
 func (q *queue) tell(name string, decisions []store.Decision, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if errors.As(err, new(*storecall.DeniedError)) {
-		err = nil // the decision says it
-	}
 	a := answer{err: err, after: time.Since(q.begin)}
 	if len(decisions) > 0 {
 		a.Decision = decisions[0]
@@ -140,7 +136,7 @@ func TestFiftyWaitersTakeTurns(t *testing.T) {
 			for n := range waiters {
 				q.all.Go(func() {
 					for range rounds {
-						decisions, err := q.WaitAll(t.Context(), req)
+						decisions, err := q.Take(t.Context(), req)
 						q.tell(fmt.Sprint(n), decisions, err)
 					}
 				})
@@ -204,7 +200,7 @@ func TestNobodyIsForgotten(t *testing.T) {
 				q.all.Go(func() {
 					defer stop()
 					time.Sleep(time.Duration(n) * 50 * time.Millisecond)
-					decisions, err := q.WaitAll(ctx, reqs...)
+					decisions, err := q.Take(ctx, reqs...)
 					gone := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 					if leaves == 2 && (err != nil || !store.AllAllowed(decisions)) || err != nil && !gone {
 						t.Errorf("seed %d: %+v, %v", seed, decisions, err)
@@ -254,12 +250,11 @@ func TestALocalShareHoldsUpNobodyWhoFits(t *testing.T) {
 			return true, store.ErrUnavailable
 		})
 		local := layers.Failure{Policy: store.LocalOnError, Fallback: memorystore.New()}
-		soft := storecall.New(layers.Stack(q.store, layers.Layers{Failure: local}))
-		q.Caller = soft
+		q.Store = layers.Stack(q.store, layers.Layers{Failure: local})
 		q.comes("large", takes("u", 100, time.Minute, 100)) // the share is 25
 		q.comes("small", takes("u", 100, time.Minute, 1))
-		if _, err := soft.Wait(t.Context(), store.Key{Subject: "u"}, takes("u", 100, time.Minute, 1).Limit, 1); err != nil {
-			t.Error(err)
+		if d, err := q.Take(t.Context(), takes("u", 100, time.Minute, 1)); err != nil || !d[0].Allowed {
+			t.Error(d, err)
 		}
 		if after := time.Since(q.begin); after != 0 {
 			t.Errorf("a cost that fits was let through after %s", after)
@@ -333,7 +328,7 @@ func TestTheWorkForACallerDoesNotGrowWithTheOthers(t *testing.T) {
 					req.Leave = int64(number % 5)
 					q.all.Go(func() {
 						time.Sleep(time.Duration(number) * time.Microsecond)
-						q.WaitAll(t.Context(), req)
+						q.Take(t.Context(), req)
 					})
 				}
 				q.all.Wait()
