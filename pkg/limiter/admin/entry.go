@@ -87,11 +87,6 @@ func (e *Entry) ResetKnown() bool {
 	return e.ResetTold || e.UsedKnown() && e.LimitKnown() && (e.Used == 0 || e.ResetAfter > 0) || e.Layout == "" && e.TTL >= 0
 }
 
-// IsStuck reports whether the entry has a defect that deleting its keys repairs.
-func (e *Entry) IsStuck() bool {
-	return slices.ContainsFunc(e.Defects, func(d Defect) bool { return d.Stuck })
-}
-
 // KeptOnPurpose reports whether another limiter keeps the entry for ever on purpose: its units come back.
 func (e *Entry) KeptOnPurpose() bool {
 	return e.Layout != "" && e.TTL < 0 && e.ResetKnown() &&

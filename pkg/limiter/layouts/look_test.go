@@ -320,28 +320,6 @@ func TestStrangersUnderAMapping(t *testing.T) {
 	}
 }
 
-// What any layout has read is fit to be restored, selected by the store key or the subject.
-func TestRecordsThatWereReadFit(t *testing.T) {
-	for _, layout := range All() {
-		for _, v := range vectors()[layout.Info().Name] {
-			if strings.HasPrefix(v.says, "wrong") {
-				continue
-			}
-			for _, selected := range []store.Pattern{{}, pattern(t, "*"), exactly(t, v.storeKey)} {
-				entries, err := v.judge(Sources{{Layout: layout, Limit: v.limit}}, &admin.Query{Subjects: exactly(t, v.storeKey)})
-				if err != nil {
-					t.Fatalf("%s: %v", v.name, err)
-				}
-				for i := range entries {
-					if err := CheckRecord(&entries[i].Record, selected); err != nil {
-						t.Errorf("%s/%s: %+v by %q: %v", layout.Info().Name, v.name, entries[i].Record, selected, err)
-					}
-				}
-			}
-		}
-	}
-}
-
 func exactly(t testing.TB, storeKey string) store.Pattern {
 	t.Helper()
 	return must(store.ExactStoreKeyPattern(storeKey))
