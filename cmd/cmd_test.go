@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"io"
 	"math"
 	"runtime/debug"
@@ -18,7 +17,6 @@ import (
 	"github.com/limitctl/limitctl/internal/cli"
 	"github.com/limitctl/limitctl/internal/clitest"
 	"github.com/limitctl/limitctl/internal/outcome"
-	"github.com/limitctl/limitctl/internal/output"
 )
 
 // The exit codes, which scripts rely on.
@@ -64,30 +62,6 @@ func (w *world) run(t *testing.T, want int, args ...string) (stdout, stderr stri
 		t.Fatalf("limitctl %q: exit code %d, want %d\n%s%s", args, got, want, &w.out, &w.err)
 	}
 	return w.out.String(), w.err.String()
-}
-
-func TestResetAsksOnATerminal(t *testing.T) {
-	w := newWorld(t)
-	w.InIsTerminal = true
-	w.run(t, exitYes, "consume", "user:42", "--limit", "3/1h")
-	for _, answer := range []string{"", "\n", "n\n", "nope\n", "yess\n"} {
-		w.In = strings.NewReader(answer)
-		stdout, stderr := w.run(t, exitNo, "reset", "user:*")
-		if !strings.Contains(stderr, "Delete 1 key? [y/N] ") || !strings.Contains(stderr, "Nothing was changed") || stdout != "" {
-			t.Errorf("answering %q: %q, %q", answer, stdout, stderr)
-		}
-	}
-	if stdout, _ := w.run(t, exitYes, "check", "user:42", "--limit", "3/1h"); !strings.Contains(stdout, "1 of 3 used") {
-		t.Errorf("after saying no: %s", stdout)
-	}
-	w.In = strings.NewReader("n\n")
-	if _, stderr := w.run(t, exitNo, "reset", "-q", "user:*"); !strings.Contains(stderr, "rl:{user:42}:token-bucket/1h") {
-		t.Errorf("asked quietly, one is not shown what would be deleted: %q", stderr)
-	}
-	w.In = strings.NewReader("Y\n")
-	if stdout, _ := w.run(t, exitYes, "reset", "user:*"); stdout != "deleted 1 key\n" {
-		t.Errorf("after saying yes: %q", stdout)
-	}
 }
 
 func TestInterruptAtThePrompt(t *testing.T) {
@@ -190,19 +164,6 @@ func TestALeakyBucketsTurnIsNotLost(t *testing.T) {
 	}
 	if stdout, _ := w.run(t, exitYes, "check", "u", "--limit", limit); !strings.Contains(stdout, "1 of 10 used") {
 		t.Errorf("after an interrupt: %s", stdout)
-	}
-}
-
-// The work is done when the answer cannot be printed, and the exit code does not
-// say that nothing was.
-func TestAnAnswerThatCannotBePrinted(t *testing.T) {
-	w := newWorld(t)
-	w.Env.Out = writerFunc(func([]byte) (int, error) { return 0, errors.New("no space left on device") })
-	for _, format := range output.Formats() {
-		_, stderr := w.run(t, exitPartly, "consume", "u", "--limit", "100/1h", "-o", format)
-		if !strings.Contains(stderr, "the answer could not be printed: no space left on device") {
-			t.Errorf("%s: %q", format, stderr)
-		}
 	}
 }
 

@@ -1,68 +1,30 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/limitctl/limitctl/internal/cli"
 	"github.com/limitctl/limitctl/internal/connect"
-	"github.com/limitctl/limitctl/internal/operation"
-	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// opened is a command's options after it has opened the store of a context, and the store.
-func opened(t *testing.T, w *world, args ...string) (*cli.Globals, connect.Store) {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "contexts.yaml")
-	const contexts = "contexts:\n  prod: {store: 'memory:', protected: true}\n  dev: {store: 'memory:'}\n" +
-		"  watched: {store: 'memory:', read_only: true}\n"
-	if err := os.WriteFile(path, []byte(contexts), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	g := &cli.Globals{Env: w.Env}
-	if err := newRootCmd(g).PersistentFlags().Parse(append(args, "--config", path)); err != nil {
-		t.Fatal(err)
-	}
-	backend, _, err := g.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { backend.Close() })
-	return g, backend
-}
-
-// resetThree resets three keys as far as the consent and the answers go.
-func resetThree(ctx context.Context, t *testing.T, o *cli.ConsentOptions, g *cli.Globals, backend connect.Store) error {
-	t.Helper()
-	s, err := g.Settings()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := o.Check(s.Access(), g.Env.InIsTerminal, "reset", "deletes", ""); err != nil {
-		return err
-	}
-	var keys []store.Key
-	for _, subject := range []string{"a", "b", "c"} {
-		key := store.Key{Subject: subject, Name: "n"}
-		if _, err := storecall.New(backend).Take(t.Context(), key, store.Limit{Count: 3, Period: time.Hour}, 1); err != nil {
-			t.Fatal(err)
-		}
-		keys = append(keys, key)
-	}
-	plan := &operation.ResetPlan{Selection: operation.Selection{Query: admin.Query{Keys: keys}}, Consent: o.Given()}
-	_, err = cli.NewRunner(g, s, backend, "memory").Reset(ctx, plan, &cli.Observer{Global: g})
-	return err
-}
-
+// Who resets agrees by --yes, by --confirm or at a terminal; nobody else does.
 func TestConsent(t *testing.T) {
+	dir := t.TempDir()
+	config := filepath.Join(dir, "contexts.yaml")
+	contexts := strings.ReplaceAll("contexts:\n  prod: {store: 'file:DIR/prod.db', protected: true}\n"+
+		"  dev: {store: 'file:DIR/dev.db'}\n  watched: {store: 'file:DIR/watched.db', read_only: true}\n", "DIR", dir)
+	if err := os.WriteFile(config, []byte(contexts), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, test := range []struct {
 		context, confirm, typed string
 		yes, terminal           bool
@@ -86,23 +48,38 @@ func TestConsent(t *testing.T) {
 		{"watched", "watched", "", true, true, exitUsage, "context \"watched\" is read-only; a reset writes, so it was not done"},
 		{"", "", "", true, false, exitYes, ""},
 		{"", "", "no\n", false, true, exitNo, "Nothing was changed."},
+		{"", "", "", false, true, exitNo, "Nothing was changed."},
+		{"", "", "\n", false, true, exitNo, "Nothing was changed."},
+		{"", "", "yess\n", false, true, exitNo, "Nothing was changed."},
+		{"", "", "Y\n", false, true, exitYes, "Delete 3 keys? [y/N] "},
 		{"", "prod", "", true, false, exitUsage, "--confirm prod names a context, but no context is in use"},
 	} {
 		w := newWorld(t)
-		w.InIsTerminal = test.terminal
-		w.In = strings.NewReader(test.typed)
-		var args []string
+		store := "file:" + filepath.Join(dir, cmp.Or(test.context, "none")+".db")
+		for _, subject := range []string{"a", "b", "c"} {
+			w.run(t, exitYes, "consume", subject, "--limit", "100/1h", "--store", store)
+		}
+		w.InIsTerminal, w.In = test.terminal, strings.NewReader(test.typed)
+		args := []string{"reset", "*", "-q", "--config", config, "--store", store}
 		if test.context != "" {
-			args = []string{"--context", test.context}
+			args = []string{"reset", "*", "-q", "--config", config, "--context", test.context}
 		}
-		g, backend := opened(t, w, args...)
-		err := resetThree(context.Background(), t, &cli.ConsentOptions{Yes: test.yes, Confirm: test.confirm}, g, backend)
-		said := w.err.String()
-		if err != nil {
-			said += err.Error()
+		if test.yes {
+			args = append(args, "--yes")
 		}
-		if code := cli.ExitCode(err); code != test.want || !strings.Contains(said, test.says) {
-			t.Errorf("%+v: exit code %d, %q", test, code, said)
+		if test.confirm != "" {
+			args = append(args, "--confirm", test.confirm)
+		}
+		left := 3
+		if test.want == exitYes {
+			left = 0
+		}
+		_, stderr := w.run(t, test.want, args...)
+		if !strings.Contains(stderr, test.says) || strings.Contains(stderr, "Delete 3") && !strings.Contains(stderr, "rl:{a}:") {
+			t.Errorf("%+v: %q", test, stderr)
+		}
+		if keys, _ := w.run(t, exitYes, "inspect", "*", "-o", "jsonl", "--store", store); strings.Count(keys, "\n") != left {
+			t.Errorf("%+v leaves %s", test, keys)
 		}
 	}
 }

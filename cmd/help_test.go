@@ -31,15 +31,3 @@ func TestHelpFitsAScreen(t *testing.T) {
 		}
 	}
 }
-
-func TestHelpAll(t *testing.T) {
-	w := newWorld(t)
-	short, _ := w.run(t, exitYes, "consume", "--help")
-	whole, _ := w.run(t, exitYes, "consume", "x", "--help-all", "--limit", "wrong")
-	if strings.Contains(short, "--token-ttl") || !strings.Contains(short, "limitctl consume --help-all") {
-		t.Errorf("--help is not short:\n%s", short)
-	}
-	if !strings.Contains(whole, "--token-ttl") || strings.Contains(whole, "--help-all") {
-		t.Errorf("--help-all is not whole:\n%s", whole)
-	}
-}

