@@ -58,16 +58,7 @@ func execute(ctx context.Context, g *cli.Globals) error {
 	root.SetErr(g.Env.Err)
 	var wrong error // cobra takes none from a help
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { wrong = printHelp(g, cmd) })
-	cmd, err := root.ExecuteContextC(ctx)
-	if cli.ExitCode(err) == cli.ExitCode(cli.Usagef("")) {
-		if name := oneDash(cmd, g.Args); name != "" {
-			return cli.Usagef("-%s has one dash; write --%[1]s; see `%s --help`", name, cmd.CommandPath())
-		}
-	}
-	if err != nil {
-		return err
-	}
-	return wrong
+	return errors.Join(root.ExecuteContext(ctx), wrong)
 }
 
 // interruptedError is the error of a command that was interrupted.
@@ -232,21 +223,6 @@ func flagHint(cmd *cobra.Command, complaint string) string {
 	// In a short name two other letters are no slip: --db is not --jq.
 	if near := texts.Nearest(name, names, min(2, (len(name)-1)/2)); near != "" {
 		return fmt.Sprintf("; did you mean --%s?", near)
-	}
-	return ""
-}
-
-// oneDash returns the first flag of cmd among args that is written with one dash, such as -limit, which is read as the flag
-// -l with the value "imit". It is "" if there is none.
-func oneDash(cmd *cobra.Command, args []string) string {
-	for _, arg := range args {
-		name, _, _ := strings.Cut(strings.TrimPrefix(arg, "-"), "=")
-		switch {
-		case arg == "--":
-			return ""
-		case strings.HasPrefix(arg, "-") && len(name) > 1 && name[0] != '-' && cmd.Flag(name) != nil:
-			return name
-		}
 	}
 	return ""
 }

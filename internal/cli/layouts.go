@@ -1,9 +1,7 @@
 package cli
 
 import (
-	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -94,18 +92,9 @@ func (l *LayoutOptions) names(g *Globals) ([]string, error) {
 		}
 	}
 	if len(names) == 0 && l.SaidLimit != "" {
-		return nil, Usagef("--limit is for keys of another limiter that do not hold their limit; give it with --layout%s",
-			rowsHint(l.SaidLimit))
+		return nil, Usagef("--limit is for keys of another limiter that do not hold their limit; give it with --layout")
 	}
 	return names, nil
-}
-
-// rowsHint suggests the flag for a number of rows to who gave one to --limit.
-func rowsHint(given string) string {
-	if n, err := strconv.ParseUint(given, 10, 31); err == nil {
-		return fmt.Sprintf(", or for the first rows give -n %d", n)
-	}
-	return ""
 }
 
 // parseStoreKeys reads a pattern of subjects or store keys of other limiters.

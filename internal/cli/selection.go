@@ -67,8 +67,6 @@ func (s *SelectionOptions) addOwnFlags(cmd *cobra.Command) {
 	flags.StringVar(&s.Policy, "policy", "", "only keys of the `POLICY` (a glob), with the attributes given as arguments")
 	flags.StringVar(&s.Name, "limit-name", "", "only keys of limits called `NAME` (a glob)")
 	flags.BoolVar(&s.AtLimit, "at-limit", false, "only keys with nothing left now")
-	flags.BoolVar(&s.AtLimit, "denied", false, "the old name of --at-limit")
-	flags.MarkHidden("denied")
 	flags.StringVar(&s.MinUsed, "min-used", "", "only keys with at least that `SHARE` of their limit used, such as 80%")
 	flags.BoolVar(&s.NoTTL, "no-ttl", false, "only keys that never expire; limitctl writes none")
 	flags.BoolVar(&s.Foreign, "foreign", false, "only values that limitctl did not write")
