@@ -29,18 +29,12 @@ var pageOf = map[string]string{
 var exitNoOf = map[string]string{
 	"limitctl check":   "it would be denied",
 	"limitctl consume": "denied; nothing was charged",
-	"limitctl reset":   "the question was not answered yes; nothing was changed",
 	"limitctl doctor":  "a problem was found",
 
-	"limitctl config publish":  "the question was not answered yes; nothing was changed",
-	"limitctl config rollback": "the question was not answered yes; nothing was changed",
-	"limitctl config status":   "a process lags",
+	"limitctl config status": "a process lags",
 
-	"limitctl override set":    "the question was not answered yes; nothing was changed",
-	"limitctl override revoke": "an ID is of no override in force, or the question was not answered yes; nothing was changed",
-	"limitctl block":           "the question was not answered yes; nothing was changed",
-	"limitctl unblock":         "no such block is in force, or the question was not answered yes; nothing was changed",
-	"limitctl exempt":          "the question was not answered yes; nothing was changed",
+	"limitctl override revoke": "an ID is of no override in force",
+	"limitctl unblock":         "no such block is in force",
 
 	"limitctl loadtest": "the audit found something wrong or a threshold could not be judged (unless --no-fail), a threshold is " +
 		"missed, more than --max-errors of the requests got no decision, or with --strict the verdict is inconclusive",

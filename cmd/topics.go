@@ -90,7 +90,8 @@ func exitCodeLines() [][2]string {
 		text string
 	}{
 		{outcome.ExitYes, "yes, done"},
-		{outcome.ExitNo, "no: denied, a threshold missed or not judged, too little seen for a verdict, a regression, found with --fail-if-any, nothing with --fail-if-none"},
+		{outcome.ExitNo, "no: denied, a question not answered yes, a threshold missed or not judged, too little seen for a verdict, " +
+			"a regression, found with --fail-if-any, nothing with --fail-if-none"},
 		{outcome.ExitUsage, "usage or configuration; nothing was done"},
 		{outcome.ExitUnreachable, "the store was unreachable, or gave no answer in time"},
 		{outcome.ExitRefused, "the store refused: login, ACL, foreign data, out of memory"},
