@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/limitctl/limitctl/internal/cli"
 	"github.com/limitctl/limitctl/internal/panics"
@@ -32,9 +33,8 @@ evaluates what is typed, as the shell does on Enter: quote what you paste.`,
   source <(limitctl completion zsh)
   limitctl completion fish | source
   limitctl completion powershell | Out-String | Invoke-Expression`,
-		Args:              cli.NoArguments,
-		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Args: cli.NoArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	for _, of := range []struct {
 		shell, example string
@@ -62,7 +62,6 @@ evaluates what is typed, as the shell does on Enter: quote what you paste.`,
 				}
 				return nil
 			},
-			ValidArgsFunction: cobra.NoFileCompletions,
 		})
 	}
 	return cmd
@@ -78,6 +77,21 @@ func isTab(args []string) bool {
 	return len(args) > 0 && (args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd)
 }
 
+// offerFilesForFiles lets a shell offer files only where the help says FILE, and commands and flags what they offer by themselves.
+func offerFilesForFiles(cmd *cobra.Command) {
+	if cmd.ValidArgsFunction == nil && !strings.Contains(cmd.Use, "FILE") {
+		cmd.ValidArgsFunction = cobra.NoFileCompletions
+	}
+	cmd.LocalFlags().VisitAll(func(flag *pflag.Flag) {
+		if kind, _ := pflag.UnquoteUsage(flag); kind != "FILE" {
+			cmd.RegisterFlagCompletionFunc(flag.Name, cobra.NoFileCompletions) // an error, if it has offers of its own
+		}
+	})
+	for _, sub := range cmd.Commands() {
+		offerFilesForFiles(sub)
+	}
+}
+
 // answerTab answers a request of a completion script. It takes little longer than the time for a Tab, even if a file
 // or a server hangs, and leaves out all words that a shell gives another meaning.
 func answerTab(ctx context.Context, args []string, env *cli.Env) error {
@@ -87,6 +101,7 @@ func answerTab(ctx context.Context, args []string, env *cli.Env) error {
 		quiet := *env
 		quiet.Out, quiet.Err = &out, io.Discard
 		root := newRootCmd(&cli.Globals{Env: &quiet})
+		offerFilesForFiles(root)
 		root.SetArgs(args)
 		root.SetOut(&out)
 		root.SetErr(io.Discard)

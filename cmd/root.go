@@ -168,7 +168,6 @@ func addGlobalFlags(g *cli.Globals, root *cobra.Command) {
 	root.RegisterFlagCompletionFunc("context", cli.Offers(g).Contexts)
 	root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(append(output.Formats(), string(output.Names)),
 		cobra.ShellCompDirectiveNoFileComp))
-	root.RegisterFlagCompletionFunc("jq", cobra.NoFileCompletions)
 }
 
 // newHelpCmd makes "limitctl help COMMAND", which is "limitctl COMMAND --help", and "limitctl help PAGE".

@@ -39,7 +39,6 @@ func (o *requestFlags) AddFlags(cmd *cobra.Command, global *cli.Globals) {
 		"repeat it for several")
 	cmd.RegisterFlagCompletionFunc("algorithm", cobra.FixedCompletions(store.AlgorithmNames(), cobra.ShellCompDirectiveNoFileComp))
 	cmd.RegisterFlagCompletionFunc("policy", cli.Offers(global).Policies)
-	cmd.RegisterFlagCompletionFunc("limit", cobra.NoFileCompletions)
 }
 
 // Request returns what the arguments ask for: one KEY under limits, or attributes
@@ -75,20 +74,17 @@ func (o *requestFlags) Request(cmd *cobra.Command, global *cli.Globals, op store
 func (o *requestFlags) addLeaveFlag(cmd *cobra.Command) {
 	cli.NumberFlag(cmd.Flags(), &o.leave, "leave", "", 0,
 		"leave `N` units of each limit to others: allow the request only if they stay free after it")
-	cmd.RegisterFlagCompletionFunc("leave", cobra.NoFileCompletions)
 }
 
 // addTokenFlag adds --token.
 func (o *requestFlags) addTokenFlag(cmd *cobra.Command, usage string) {
 	cmd.Flags().StringVar(&o.token, "token", "", usage)
-	cmd.RegisterFlagCompletionFunc("token", cobra.NoFileCompletions)
 }
 
 // addTokenTTLFlag adds --token-ttl.
 func (o *requestFlags) addTokenTTLFlag(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.tokenTTL, "token-ttl", "", fmt.Sprintf("remember the token for `DURATION`, at most %s (default %s)",
 		store.FormatPeriod(store.MaxTokenTTL), store.FormatPeriod(store.DefaultTokenTTL)))
-	cmd.RegisterFlagCompletionFunc("token-ttl", cobra.NoFileCompletions)
 }
 
 // carriedToken returns what gives a request the token of the command line, if there is one.

@@ -86,7 +86,6 @@ limitctl/audit.jsonl in the state directory ($XDG_STATE_HOME, else
 			}
 			return runAudit(cmd.Context(), o)
 		},
-		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	flags := cmd.Flags()
 	cli.NumberFlag(flags, &o.limit, "limit-rows", "n", 0, "show only the last `N`")
@@ -98,7 +97,6 @@ limitctl/audit.jsonl in the state directory ($XDG_STATE_HOME, else
 	for _, flag := range []string{"since", "until"} {
 		cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions([]string{"1h", "1d", "7d"}, cobra.ShellCompDirectiveNoFileComp))
 	}
-	cmd.RegisterFlagCompletionFunc("by", cobra.NoFileCompletions)
 	return cmd
 }
 

@@ -88,7 +88,6 @@ shows keys that are denied. Without a terminal it prints one frame, as with
 	flags.StringVar(&o.refresh, "refresh", "1s", "look at the keys every `INTERVAL`")
 	cli.NumberFlag(flags, &o.maxKeys, "max-keys", "", 1000, "follow at most `N` keys, those closest to their limit")
 	flags.BoolVar(&o.once, "once", false, "print one frame as text and leave")
-	cmd.RegisterFlagCompletionFunc("refresh", cobra.NoFileCompletions)
 	return cmd
 }
 

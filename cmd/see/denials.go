@@ -85,7 +85,6 @@ count for either.`,
 			}
 			return runDenials(cmd.Context(), o)
 		},
-		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	flags := cmd.Flags()
 	flags.BoolVar(&o.exact, "exact", false, "take PATTERN as a subject, as it is typed")

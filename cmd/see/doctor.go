@@ -63,7 +63,6 @@ With 3 and 4 that is the only finding.`,
 			}
 			return runDoctor(cmd.Context(), o)
 		},
-		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	cli.NumberFlag(cmd.Flags(), &o.scanLimit, "scan-limit", "", 100_000, "look at no more than `N` keys of the store; 0 is all")
 	cmd.Flags().StringVar(&o.failOn, "fail-on", failOnError,

@@ -47,9 +47,8 @@ exit code is 5. If none can be read, it shows only the error, and the exit code
 is that of the error.`,
 		Example: `  limitctl handover
   limitctl handover --context prod -o json`,
-		Args:              cli.NoArguments,
-		RunE:              func(cmd *cobra.Command, _ []string) error { return runHandover(cmd.Context(), global) },
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Args: cli.NoArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runHandover(cmd.Context(), global) },
 	}
 }
 

@@ -159,9 +159,8 @@ func newConfigSchemaCmd(global *cli.Globals) *cobra.Command {
 Begin the file with
 
   # yaml-language-server: $schema=limitctl.schema.json`,
-		Example:           "  limitctl config schema > limitctl.schema.json",
-		Args:              cli.NoArguments,
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Example: "  limitctl config schema > limitctl.schema.json",
+		Args:    cli.NoArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if _, err := global.Env.Out.Write(configfile.SchemaText()); err != nil {
 				return cli.NotPrinted(err)

@@ -32,7 +32,7 @@ type diffOptions struct {
 func newDiffCmd(global *cli.Globals) *cobra.Command {
 	o := &diffOptions{Globals: global}
 	cmd := &cobra.Command{
-		Use:   "diff [OLD] [NEW]",
+		Use:   "diff [OLD-FILE] [NEW-FILE]",
 		Short: "Show for whom limits are loosened, tightened or dropped",
 		Long: `Diff compares two configuration files: for each limit and each of its overrides,
 whether more or less is allowed. With one file, or none for the configuration in
@@ -71,7 +71,6 @@ the file. The exit code is 0 if nothing differs, else 1.`,
 	flags.StringVar(&o.trace, "trace", "", "also show what the recorded traffic in `FILE` would have got, as simulate does")
 	flags.StringArrayVar(&o.attributes, "attribute", nil,
 		"`NAME=FIELD`: the attribute NAME of the policies is in the field FIELD of the trace (default the field of that name)")
-	cmd.RegisterFlagCompletionFunc("attribute", cobra.NoFileCompletions)
 	o.summary.add(cmd)
 	return cmd
 }

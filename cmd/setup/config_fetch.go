@@ -28,10 +28,8 @@ simulate take it.`,
 			}
 			return runFetch(cmd.Context(), global, number)
 		},
-		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	cli.NumberFlag(cmd.Flags(), &number, "version", "", 0, "print version `N` (default the one in force)")
-	cmd.RegisterFlagCompletionFunc("version", cobra.NoFileCompletions)
 	return cmd
 }
 

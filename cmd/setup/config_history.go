@@ -27,7 +27,6 @@ config rollback brings back.`,
 			}
 			return runHistory(cmd.Context(), global, limit)
 		},
-		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	cli.NumberFlag(cmd.Flags(), &limit, "limit", "", 20, "show the latest `N` versions")
 	return cmd

@@ -33,7 +33,6 @@ the keys in use unread, which takes minutes if there are millions.`,
 			}
 			return o.rollback(cmd.Context(), number)
 		},
-		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	o.addFlags(cmd)
 	return cmd

@@ -30,10 +30,9 @@ func newConfigShowCmd(global *cli.Globals) *cobra.Command {
 		Long: `Show prints the settings that commands use here: the store, the prefix, and all
 policies, layouts and contexts. With --origin, it shows where each value comes
 from: a line of a file, a flag, an environment variable, or the default.`,
-		Example:           "  limitctl config show\n  limitctl config show --origin\n  limitctl config show -o json",
-		Args:              cli.NoArguments,
-		RunE:              func(cmd *cobra.Command, args []string) error { return runConfigShow(o) },
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Example: "  limitctl config show\n  limitctl config show --origin\n  limitctl config show -o json",
+		Args:    cli.NoArguments,
+		RunE:    func(cmd *cobra.Command, args []string) error { return runConfigShow(o) },
 	}
 	cmd.Flags().BoolVar(&o.origin, "origin", false, "show where each value comes from")
 	return cmd

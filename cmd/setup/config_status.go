@@ -22,10 +22,9 @@ store in the last 30 seconds, at most 500: which version each has, and since
 when. A process lags if it has another version; if it refuses the one in force,
 status shows why. A server that goes by a file "differs" while its limits are
 not those of the version. The exit code is 0 if no process lags, else 1.`,
-		Example:           "  limitctl config status\n  limitctl config status --context prod -o json",
-		Args:              cli.NoArguments,
-		RunE:              func(cmd *cobra.Command, _ []string) error { return runStatus(cmd.Context(), global) },
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Example: "  limitctl config status\n  limitctl config status --context prod -o json",
+		Args:    cli.NoArguments,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return runStatus(cmd.Context(), global) },
 	}
 	return cmd
 }

@@ -87,7 +87,6 @@ force, it revokes nothing, and the exit code is 1.`,
 		ValidArgsFunction: cli.Offers(global).Attributes,
 	}
 	cmd.Flags().StringVar(&o.subject, "subject", "", "end the overrides of exactly `PATTERN`, as the list shows it")
-	cmd.RegisterFlagCompletionFunc("subject", cobra.NoFileCompletions)
 	o.addWhomFlags(cmd)
 	o.AddConsentFlags(cmd)
 	return cmd

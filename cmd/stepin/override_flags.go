@@ -26,7 +26,6 @@ func (o *effectOptions) addEffectFlags(cmd *cobra.Command) {
 		"decide by `[ALGORITHM:]COUNT/PERIOD[,burst=N|,slices=N|,tz=ZONE]` instead, such as 600/1m")
 	flags.StringVar(&o.times, "times", "", "multiply count and burst by `N`, such as 3, 2.5 or 0.5")
 	cli.NumberFlag(flags, &o.add, "add", "", 0, "add `N` units to count and burst; a negative number removes units")
-	cmd.RegisterFlagCompletionFunc("limit", cobra.NoFileCompletions)
 	cmd.RegisterFlagCompletionFunc("times", cobra.FixedCompletions([]string{"2", "3", "5", "10", "0.5"},
 		cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveKeepOrder))
 }
@@ -74,7 +73,6 @@ func addEndFlags(cmd *cobra.Command, lasts, until *string) {
 	cmd.Flags().StringVar(until, "until", "", "until `TIME` instead, such as 04:00")
 	cmd.RegisterFlagCompletionFunc("for", cobra.FixedCompletions([]string{"15m", "1h", "2h", "4h", "8h", "1d"},
 		cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveKeepOrder))
-	cmd.RegisterFlagCompletionFunc("until", cobra.NoFileCompletions)
 }
 
 // parseEnd returns when an override ends, from --for or --until.

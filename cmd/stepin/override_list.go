@@ -51,7 +51,6 @@ the audit log in the store has them, which keeps 2,500 entries.`,
 			}
 			return runOverrideList(cmd.Context(), o)
 		},
-		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	cmd.Flags().BoolVar(&o.all, "all", false, "also show those that have ended, as far back as the audit log in the store goes")
 	cmd.Flags().BoolVar(&o.exact, "exact", false, "take PATTERN as a subject, as it is typed")

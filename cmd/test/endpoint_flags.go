@@ -55,9 +55,6 @@ func (o *endpointFlags) addFlags(cmd *cobra.Command) {
 	flags.StringVar(&o.cert, "cert", "", "show the certificate in `FILE` (PEM) to an endpoint")
 	flags.StringVar(&o.key, "key", "", "the key of --cert is in `FILE` (PEM)")
 	o.rls.addFlags(cmd)
-	for _, flag := range []string{"denied-status", endpoint.TestHostFlag, "header", "body", "subject-format"} {
-		cmd.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions)
-	}
 	cmd.RegisterFlagCompletionFunc("method",
 		cobra.FixedCompletions([]string{"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"}, cobra.ShellCompDirectiveNoFileComp))
 }
@@ -214,9 +211,6 @@ func (o *rlsFlags) addFlags(cmd *cobra.Command) {
 	flags.StringVar(&o.domain, "domain", "", "ask a rate limit service about the domain `NAME`")
 	flags.StringArrayVar(&o.descriptors, "descriptor", nil,
 		"ask a rate limit service about a descriptor, `KEY=VALUE,...`; {subject} stands for who asks (repeatable)")
-	for _, flag := range []string{"domain", "descriptor"} {
-		cmd.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions)
-	}
 }
 
 // given reports whether any of the flags is.

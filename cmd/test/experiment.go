@@ -71,9 +71,6 @@ func (o *experimentLimitFlags) addFlags(cmd *cobra.Command, repeated string) {
 	flags.StringVarP(&o.algorithms, "algorithm", "a", "",
 		"try limits that name no algorithm under each of the `ALGORITHMS`: all, or some with commas between (default token-bucket)")
 	cli.NumberFlag(flags, &o.burst, "burst", "", 0, "burst of `N` units for bucket limits without one of their own (default their count)")
-	for _, flag := range []string{"limit", "algorithm"} {
-		cmd.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions)
-	}
 }
 
 // sets returns the limits that are decided together: a set for each algorithm. endpoint: an endpoint decides them.

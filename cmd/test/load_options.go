@@ -74,9 +74,6 @@ func (o *loadOptions) addFlags(cmd *cobra.Command) {
 	cmd.RegisterFlagCompletionFunc("distribution", cobra.FixedCompletions([]string{"uniform", "zipf:"}, open))
 	cmd.RegisterFlagCompletionFunc("scenario",
 		cobra.FixedCompletions(strings.Split(scenarioNames(), ", "), cobra.ShellCompDirectiveNoFileComp))
-	for _, flag := range []string{"rate", "stages", "workers", "duration", "requests", "warmup", "keys", "cost", "seed"} {
-		cmd.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions)
-	}
 }
 
 func scenarioNames() string {

@@ -46,9 +46,6 @@ func (o *logOptions) addFlags(cmd *cobra.Command) {
 	flags.StringVar(&o.zone, "timezone", "",
 		"the times of JSON and CSV that name no zone are in `ZONE`, such as Europe/Berlin or +02:00 (default: they cannot be read)")
 	cmd.RegisterFlagCompletionFunc("log-format", cobra.FixedCompletions(trace.FormatNames(), cobra.ShellCompDirectiveNoFileComp))
-	for _, flag := range logFlags()[1:] {
-		cmd.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions)
-	}
 }
 
 func (o *logOptions) addAttribute(flags *pflag.FlagSet) {

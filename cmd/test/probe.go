@@ -88,7 +88,6 @@ cannot be reached, or answered nothing; 130 interrupted.`,
 			}
 			return o.run(cmd, args[0])
 		},
-		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	cli.GroupFlags(cmd, endpointTitle, o.endpointFlags.addFlags)
 	flags := cmd.Flags()
@@ -103,9 +102,6 @@ cannot be reached, or answered nothing; 130 interrupted.`,
 	flags.BoolVar(&o.strict, "strict", false, "pass only if every check passes for which there is something to test")
 	cli.GroupFlags(cmd, reportingTitle, o.summaryFlags.addFlags)
 	flags.Lookup("junit").Usage = "write each check as a test case in JUnit XML to `FILE`, or - for standard output"
-	for _, flag := range []string{"limit", "requests", "max-time", "workers", "same", "denied-header"} {
-		cmd.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions)
-	}
 	return cmd
 }
 

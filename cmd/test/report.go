@@ -76,7 +76,6 @@ file is not a report, or the reports are of different limits.`,
 	flags.StringSliceVar(&o.only, "only", nil, "judge only these `METRICS`, such as p99,errors,over_admitted")
 	cmd.MarkFlagFilename("html", "html")
 	cmd.MarkFlagFilename("against", "json")
-	cmd.RegisterFlagCompletionFunc("margin", cobra.NoFileCompletions)
 	cmd.RegisterFlagCompletionFunc("only", cobra.FixedCompletions(report.ComparedMetrics(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }

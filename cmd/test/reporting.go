@@ -65,7 +65,6 @@ func (o *reportingOptions) addFileFlags(cmd *cobra.Command) {
 	o.summaryFlags.addFlags(cmd)
 	cmd.MarkFlagFilename("save", "json")
 	cmd.MarkFlagFilename("html", "html")
-	cmd.RegisterFlagCompletionFunc("threshold", cobra.NoFileCompletions)
 }
 
 // errorsFlag is the flag about how many requests may get no decision.
@@ -74,7 +73,6 @@ type errorsFlag struct{ maxErrors string }
 func (o *errorsFlag) addFlag(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.maxErrors, "max-errors", "1%",
 		"exit with 1 if more than `PERCENT` of the planned requests got no decision: they failed, timed out or were dropped")
-	cmd.RegisterFlagCompletionFunc("max-errors", cobra.NoFileCompletions)
 }
 
 // parse returns the share.

@@ -91,7 +91,6 @@ exit code is 1.`,
 		"find the lowest count of each limit that keeps a `PROMISE`, such as 'denied_keys<1%'")
 	cli.GroupFlags(cmd, reportingTitle, o.reportingOptions.addFlags)
 	cmd.RegisterFlagCompletionFunc("policy", cli.Offers(global).Policies)
-	cmd.RegisterFlagCompletionFunc("suggest", cobra.NoFileCompletions)
 	return cmd
 }
 
@@ -208,7 +207,6 @@ func (o *wrapFlags) addFlags(cmd *cobra.Command) {
 	flags.StringArrayVar(&o.wraps, "wrap", nil,
 		"put a `WRAPPER` around the store, as a service can: denials[=MAX_STALE] remembers denials (default 1s), "+
 			"lease[=UNITS[,TERM]] takes up to UNITS of a hot key ahead for TERM (default 1000,100ms); repeat it for both")
-	cmd.RegisterFlagCompletionFunc("replicas", cobra.NoFileCompletions)
 	cmd.RegisterFlagCompletionFunc("wrap",
 		cobra.FixedCompletions([]string{"denials=1s", "lease=50"}, cobra.ShellCompDirectiveNoFileComp))
 }

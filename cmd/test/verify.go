@@ -105,9 +105,6 @@ Exit codes: 0 pass; 1 fail, or too little was seen; 2 a file cannot be read.`,
 	cli.GroupFlags(cmd, reportingTitle, o.reportingOptions.addFileFlags)
 	cli.GroupFlags(cmd, reportingTitle, o.errorsFlag.addFlag)
 	cmd.RegisterFlagCompletionFunc("policy", cli.Offers(global).Policies)
-	for _, flag := range []string{"limit", "key-field", "attribute", "denied-status", "clock-error"} {
-		cmd.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions)
-	}
 	return cmd
 }
 

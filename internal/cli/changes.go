@@ -222,8 +222,6 @@ func (o *ConsentOptions) AddChargeConsentFlags(cmd *cobra.Command) { o.addFlags(
 func (o *ConsentOptions) addFlags(cmd *cobra.Command, short string) {
 	cmd.Flags().StringVar(&o.Confirm, "confirm", "", "`NAME` of the protected context, instead of typing it")
 	cmd.Flags().StringVarP(&o.Reason, "reason", short, "", "why; the audit log shows the `TEXT`")
-	cmd.RegisterFlagCompletionFunc("confirm", cobra.NoFileCompletions)
-	cmd.RegisterFlagCompletionFunc("reason", cobra.NoFileCompletions)
 }
 
 // Given is the consent that the flags give.

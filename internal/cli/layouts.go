@@ -28,7 +28,6 @@ func (l *LayoutOptions) AddLayoutFlags(cmd *cobra.Command) {
 	flags.StringVar(&l.LayoutName, "layout", "", "read the keys of another limiter, by its `NAME` or auto; see docs/layouts.md")
 	flags.StringVar(&l.SaidLimit, "limit", "", "with --layout, the `LIMIT` if it is not in the keys, such as 10/1m,burst=20")
 	cmd.RegisterFlagCompletionFunc("layout", completeLayouts)
-	cmd.RegisterFlagCompletionFunc("limit", cobra.NoFileCompletions)
 }
 
 // completeLayouts offers the names of layouts to a shell, also behind a comma.

@@ -70,7 +70,6 @@ func (s *SelectionOptions) addOwnFlags(cmd *cobra.Command) {
 	flags.StringVar(&s.MinUsed, "min-used", "", "only keys with at least that `SHARE` of their limit used, such as 80%")
 	flags.BoolVar(&s.NoTTL, "no-ttl", false, "only keys that never expire; limitctl writes none")
 	flags.BoolVar(&s.Foreign, "foreign", false, "only values that limitctl did not write")
-	cmd.RegisterFlagCompletionFunc("min-used", cobra.NoFileCompletions)
 }
 
 // Arguments is the check of a command's arguments.
