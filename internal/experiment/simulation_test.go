@@ -97,37 +97,3 @@ func TestTheMostDeniedOfAPolicyAreKeysOfItsLimits(t *testing.T) {
 			run.Requests, run.Denied, run.Keys, run.KeysDenied, run.MostDenied)
 	}
 }
-
-// A policy has the subjects that a load test of it has, whose requests all of its limits decide together: a limit that
-// never denies changes no figure of them.
-func TestSubjectsOfAPolicyWithSeveralLimits(t *testing.T) {
-	var b strings.Builder
-	b.WriteString("time,user\n")
-	for i := range 60 {
-		for n := range 1 + 4*(i/52) { // the last eight ask five times
-			fmt.Fprintf(&b, "%d,user-%d\n", 1431857100+5*i+n, i)
-		}
-	}
-	limits := []policy.Limit{
-		{Limit: limiter.LimitOf("hour", limitOf(t, "sliding-log:4/1h").Limits[0]), By: []string{"user"}},
-		{Limit: limiter.LimitOf("minute", limitOf(t, "sliding-log:3/1m").Limits[0]), By: []string{"user"}},
-		{Limit: limiter.LimitOf("day", limitOf(t, "sliding-log:100/1d").Limits[0]), By: []string{"user"}},
-		{Limit: limiter.LimitOf("trial", limitOf(t, "1/1h").Limits[0]), By: []string{"user"}},
-	}
-	limits[3].Shadow = true
-	log := readLog(t, b.String(), "user")
-	for from := range 2 {
-		candidate := Candidate{Policy: &policy.Policy{Name: "api", Limits: limits[from:]}}
-		plan := &Simulation{Candidates: []Candidate{candidate}, Log: log}
-		result, err := plan.Run(t.Context(), unwatched{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		run := &result.Runs[0]
-		if run.Requests != 92 || run.Denied != 16 || run.Keys != 60 || run.KeysDenied != 8 || len(run.MostDenied) != 8 ||
-			run.MostDenied[0] != (report.KeyCount{Key: "user=user-52", Allowed: 3, Denied: 2}) {
-			t.Errorf("%d limits: %d requests, %d denied, %d keys, %d of them denied, most %+v",
-				len(limits)-from, run.Requests, run.Denied, run.Keys, run.KeysDenied, run.MostDenied)
-		}
-	}
-}

@@ -1,4 +1,4 @@
-package metrics_test
+package metrics
 
 import (
 	"context"
@@ -17,7 +17,6 @@ import (
 	"github.com/limitctl/limitctl/internal/decision"
 	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/serve/engine"
-	"github.com/limitctl/limitctl/internal/serve/metrics"
 	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
@@ -27,8 +26,8 @@ import (
 )
 
 // observed is an engine on a store, with its metrics.
-func observed(t testing.TB, backend admin.Keyspace, settings *engine.Settings) (*engine.Engine, *metrics.Metrics) {
-	m := metrics.New("test")
+func observed(t testing.TB, backend admin.Keyspace, settings *engine.Settings) (*engine.Engine, *Metrics) {
+	m := New("test")
 	e := engine.New(backend, settings, engine.Options{
 		Timeout: time.Minute, Observer: limiter.Observer{OnBreaker: m.Breaker}, OnStoreCall: m.StoreCall, OnDecision: m.Decided,
 		OnReplace: m.Configure,
@@ -40,7 +39,7 @@ func observed(t testing.TB, backend admin.Keyspace, settings *engine.Settings) (
 // samples are the values of a scrape by series, in the text format.
 type samples map[string]float64
 
-func scrape(t testing.TB, m *metrics.Metrics) (samples, string) {
+func scrape(t testing.TB, m *Metrics) (samples, string) {
 	t.Helper()
 	recorder := httptest.NewRecorder()
 	m.Handler().ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/metrics", nil))
@@ -227,7 +226,7 @@ func TestOutcomes(t *testing.T) {
 		{"unguarded-denied", store.Decision{Unguarded: true, DecidedBy: store.DecidedByFailurePolicy}},
 		{"not-asked", store.Decision{Allowed: true, Unguarded: true}},
 	} {
-		m := metrics.New("")
+		m := New("")
 		m.Configure(&engine.Settings{File: configfile.File{Policies: []*policy.Policy{p}}}, true)
 		answer := &decision.Answer{Policy: p, Decisions: []store.Decision{test.of}}
 		m.Decided(&engine.Ask{Op: store.Take, Policy: "p"}, answer, nil, time.Millisecond)
@@ -290,7 +289,7 @@ func TestClientsCannotMakeSeries(t *testing.T) {
 
 // Series of removed policies go, also those of a policy whose name another one had, and a call that was under way makes none.
 func TestSeriesOfOldPoliciesGo(t *testing.T) {
-	m := metrics.New("")
+	m := New("")
 	old, next := login(), &policy.Policy{Name: "api", Limits: login().Limits[:1]}
 	told := func(p *policy.Policy) {
 		answer := &decision.Answer{Policy: p, Decisions: make([]store.Decision, len(p.Limits))}
@@ -314,7 +313,7 @@ func TestSeriesOfOldPoliciesGo(t *testing.T) {
 func TestReloads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := float64(time.Now().Unix())
-		m := metrics.New("")
+		m := New("")
 		m.Loaded("5ac1", nil)
 		time.Sleep(time.Minute)
 		m.Loaded("9be0", errors.New("line 3: unknown field"))
@@ -340,7 +339,7 @@ func TestReloads(t *testing.T) {
 
 // The state of a breaker, and of so many parts that not all can have series.
 func TestBreakers(t *testing.T) {
-	m := metrics.New("")
+	m := New("")
 	s, _ := scrape(t, m)
 	if n := s.sum("limitctl_breaker_state"); n != 0 {
 		t.Error("without a breaker there is a state of one")
@@ -375,7 +374,7 @@ func TestBreakers(t *testing.T) {
 
 // Listeners count their answers, even if a handler panics or writes nothing.
 func TestListeners(t *testing.T) {
-	m := metrics.New("")
+	m := New("")
 	listener := m.Listener("http", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/early":
@@ -411,7 +410,7 @@ func TestListeners(t *testing.T) {
 
 // Counting a decision allocates nothing, so that it does not slow it down.
 func TestCountingAllocatesNothing(t *testing.T) {
-	m := metrics.New("")
+	m := New("")
 	p := login()
 	m.Configure(&engine.Settings{File: configfile.File{Policies: []*policy.Policy{p}}}, true)
 	question := ask(store.Take, "192.0.2.1", "a@example.com")

@@ -1,4 +1,4 @@
-package metrics_test
+package metrics
 
 import (
 	"context"
@@ -10,7 +10,6 @@ import (
 	"github.com/limitctl/limitctl/internal/configfile"
 	"github.com/limitctl/limitctl/internal/decision"
 	"github.com/limitctl/limitctl/internal/serve/engine"
-	"github.com/limitctl/limitctl/internal/serve/metrics"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
@@ -40,7 +39,7 @@ func TestTheShareInUseOfLimitsOfEnvoy(t *testing.T) {
 		d := &descriptors[i]
 		decide(t, e, &engine.Ask{Op: store.Take, Policy: d.Policy, Attributes: policy.Attributes{"a": d.AttributeOf(value)}, Cost: 2})
 	}
-	m.Round(t.Context(), metrics.Sampling{Store: backend, Timeout: time.Minute})
+	m.sampleOnce(t.Context(), &Sampling{Store: backend, Timeout: time.Minute})
 	s, _ := scrape(t, m)
 	s.want(t, `limitctl_limit_used_ratio{limit="all",policy="star"}`, .5)
 	s.want(t, `limitctl_limit_used_ratio{limit="all",policy="long"}`, .5)
@@ -78,19 +77,19 @@ func TestTheShareInUseOfLimitsWithOneKey(t *testing.T) {
 	e, m := observed(t, backend, settings)
 	attributes := policy.Attributes{"everybody": "all", "ip": "192.0.2.1"}
 	decide(t, e, &engine.Ask{Op: store.Take, Policy: "web", Attributes: attributes, Cost: 4})
-	m.Round(t.Context(), metrics.Sampling{Store: backend, Timeout: time.Minute})
+	m.sampleOnce(t.Context(), &Sampling{Store: backend, Timeout: time.Minute})
 	s, _ := scrape(t, m)
 	s.want(t, `limitctl_limit_used_ratio{limit="all",policy="web"}`, .4)
 	s.want(t, `limitctl_limit_used_ratio{limit="all",policy="mesh"}`, 0)
 	if n := len(s); s.sum("limitctl_limit_used_ratio") != .4 {
 		t.Errorf("other limits have a share, of %d series", n)
 	}
-	m.Round(t.Context(), metrics.Sampling{Store: backend, Timeout: time.Minute})
+	m.sampleOnce(t.Context(), &Sampling{Store: backend, Timeout: time.Minute})
 	again, _ := scrape(t, m)
 	again.want(t, `limitctl_limit_used_ratio{limit="all",policy="web"}`, .4) // a peek charges nothing
 
 	backend.gone = true
-	m.Round(t.Context(), metrics.Sampling{Store: backend, Timeout: time.Minute})
+	m.sampleOnce(t.Context(), &Sampling{Store: backend, Timeout: time.Minute})
 	kept, _ := scrape(t, m)
 	kept.want(t, `limitctl_limit_used_ratio{limit="all",policy="web"}`, .4) // for a while
 	kept.want(t, `limitctl_sample_errors_total`, 1)
