@@ -193,9 +193,7 @@ func (s *site) checkUntouched(t *testing.T, keys int64) {
 // brokenStore is a store whose changes can be made to fail.
 type brokenStore struct {
 	connect.Store
-	// These, if set, are called first. Those of keys are given the store's own method to call;
-	// an error of decide is that of the store.
-	decide    func(reqs []store.Request) error
+	// These, if set, are called instead, with the store's own method to call.
 	delete    func(do deleting, records []admin.Record) (int, []admin.Record, error)
 	adjust    func(do adjusting, adjustments []admin.Adjustment) ([]admin.Adjusted, error)
 	importing func(do importing, records []admin.Record) ([]admin.ImportOutcome, error)
@@ -244,15 +242,6 @@ func (b *brokenStore) Adjust(ctx context.Context, adjustments ...admin.Adjustmen
 		return do(adjustments...)
 	}
 	return b.adjust(do, adjustments)
-}
-
-func (b *brokenStore) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
-	if b.decide != nil {
-		if err := b.decide(reqs); err != nil {
-			return err
-		}
-	}
-	return b.Store.Decide(ctx, op, reqs, decisions)
 }
 
 // brokenOverrides is a store that sets no override, and does not revoke one of them.

@@ -160,7 +160,7 @@ func TestABodyIsBounded(t *testing.T) {
 	fits += strings.Repeat(" ", maxBody-len(fits))
 	for body, want := range map[string]int{fits: 200, fits + " ": 413} {
 		for _, known := range []bool{true, false} {
-			w, r := request("POST", "/v1/check", body)
+			w, r := httptest.NewRecorder(), httptest.NewRequest("POST", "/v1/check", strings.NewReader(body))
 			if !known {
 				r.ContentLength = -1 // chunked
 			}

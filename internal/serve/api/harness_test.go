@@ -87,7 +87,3 @@ func errorOf(document map[string]any) (kind, message string) {
 	message, _ = told["message"].(string)
 	return kind, message
 }
-
-func request(method, path, body string) (*httptest.ResponseRecorder, *http.Request) {
-	return httptest.NewRecorder(), httptest.NewRequest(method, path, strings.NewReader(body))
-}
