@@ -20,6 +20,21 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
 
+// llmSettings limit a team's requests, tokens and hits, with descriptors of a team and its tokens.
+func llmSettings() *engine.Settings {
+	limit := func(name string, count int64, cost policy.Cost) policy.Limit {
+		return policy.Limit{Limit: limiter.Per(name, count, 366*24*time.Hour), By: []string{"team"}, Cost: cost}
+	}
+	return &engine.Settings{File: configfile.File{
+		Policies: []*policy.Policy{{Name: "llm", Limits: []policy.Limit{
+			limit("requests", 9, policy.Cost{Units: 1}), limit("tokens", 1000, policy.Cost{Field: "tokens"}),
+			limit("hits", 100, policy.Cost{}),
+		}}},
+		Envoy: configfile.EnvoyDomains{"edge": {{Policy: "llm", Entries: []configfile.EnvoyEntry{
+			{Key: "team", Attribute: "team"}, {Key: "tokens", Attribute: "tokens"}}}}},
+	}}
+}
+
 // denyingSettings have a limit of 2 hits, limits of an own cost, and descriptors that are always denied.
 func denyingSettings() *engine.Settings {
 	two := policy.Limit{Limit: limiter.Per("two", 2, 366*24*time.Hour), By: []string{"user"}}
@@ -90,8 +105,9 @@ func counted(t *testing.T, settings *engine.Settings, r *rls.Request) (series, d
 	return series, denials, answer
 }
 
-// Every OVER_LIMIT counts once as a denial, of the limit that denies, in the metrics and in the table of denials. No error and no
-// other decision does. A shadow of all domains changes nothing of that.
+// Every OVER_LIMIT counts once as a denial, of the limit that denies, in the metrics and in the table of denials. No
+// error and no other decision does. An entry can be the cost of a limit, and hits_addend is that of limits without
+// their own. A shadow of all domains changes nothing of that.
 func TestEveryDenialIsCounted(t *testing.T) {
 	zero := askEdge(1, "user=eve")
 	zero.Descriptors[0].HasLimit, zero.Descriptors[0].Limit = true, rls.LimitOverride{RequestsPerUnit: 0, Unit: 2}
@@ -117,9 +133,17 @@ func TestEveryDenialIsCounted(t *testing.T) {
 			[]string{"calls consume,few,allowed 1", "decisions two,allowed,few 1", "granted_units two,few 2"}, nil},
 		"a limit of 0": {zero,
 			[]string{"calls consume,few,denied 1", "decisions two,denied,few 1"}, []string{"user:eve few/two 1"}},
-		"no cost": {askEdge(1, "team=red,tokens=many"),
+		"no cost": {askEdge(1, "team=red,tokens=-1"),
 			[]string{"calls consume,llm,denied 1", "decisions hits,allowed,llm 1", "decisions requests,allowed,llm 1",
 				"decisions tokens,denied,llm 1"}, []string{"team:red llm/tokens 1"}},
+		"costs of its own": {askEdge(7, "team=red,tokens=1000"),
+			[]string{"calls consume,llm,allowed 1", "decisions hits,allowed,llm 1", "decisions requests,allowed,llm 1",
+				"decisions tokens,allowed,llm 1", "granted_units hits,llm 7", "granted_units requests,llm 1",
+				"granted_units tokens,llm 1000"}, nil},
+		"no tokens and no hits": {askEdge(0, "team=red,tokens=0"),
+			[]string{"calls consume,llm,allowed 1", "decisions hits,allowed,llm 1", "decisions requests,allowed,llm 1",
+				"decisions tokens,allowed,llm 1", "granted_units hits,llm 1", "granted_units requests,llm 1",
+				"granted_units tokens,llm 1"}, nil},
 		"one of several limits": {askEdge(1, "team=red,tokens=1001"),
 			[]string{"calls consume,llm,denied 1", "decisions hits,allowed,llm 1", "decisions requests,allowed,llm 1",
 				"decisions tokens,denied,llm 1"}, []string{"team:red llm/tokens 1"}},
