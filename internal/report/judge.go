@@ -231,8 +231,8 @@ func clockWrong(c *loadgen.ClockFinding) string {
 	case c.Drift != 0:
 		return fmt.Sprintf("the store's clock drifted by %+.2g%%, and periods are as much too short or too long",
 			100*c.Drift)
-	case c.Jumps+c.Astray > 0:
-		return fmt.Sprintf("the store's clock was %s × wrong by up to %s", output.Thousands(c.Jumps+c.Astray),
+	case c.Astray > 0:
+		return fmt.Sprintf("the store's clock was %s × wrong by up to %s", output.Thousands(c.Astray),
 			output.Duration(fromMS(math.Ceil(math.Abs(c.FarthestMS)))))
 	}
 	return ""

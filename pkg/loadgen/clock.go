@@ -18,86 +18,59 @@ type ClockFinding struct {
 	// Drift is how much faster the store's clock ran, as a share of the time: 0.02 for 2 %,
 	// negative for a slow one. It is 0 if a steady clock explains all instants.
 	Drift float64 `json:"drift" range:"signed"`
-	// Jumps is how often the clock changed at once, and stayed so. Astray is the instants that
-	// were wrong by themselves. FarthestMS is the most that an instant was away from where it
-	// should have been, negative if it was too early.
-	Jumps      int64   `json:"jumps,omitempty"`
+	// Astray is the instants that cannot be true, and FarthestMS the most that one was away from where it should have
+	// been, negative if it was too early.
 	Astray     int64   `json:"astray,omitempty"`
 	FarthestMS float64 `json:"farthest_ms,omitempty" range:"signed"`
-	// CoarseMS is how long the clock stood still between two of its steps, if that was found.
-	CoarseMS float64 `json:"coarse_ms,omitempty"`
 }
 
 const (
-	// steady is the largest drift of clocks between two answers. More is a jump.
+	// steady is the largest drift of clocks between two answers.
 	steady = 0.1
-	// sudden is the largest error of an instant that is still used.
+	// sudden is the largest error of an instant that is still used, since it shows the order of decisions best.
 	sudden = time.Second
 	// clockTolerance is the error of an instant that does not count as an error.
 	clockTolerance = 5 * time.Millisecond
-	// jumpAfter is the number of instants in a row that have to agree on another time before it counts as a jump of
-	// the clock.
-	jumpAfter = 8
 	// leastDrift is a drift that is normal: virtual machines correct their clocks by up to 1 part in 2,000.
 	leastDrift = 0.001
 )
 
-// span is the range of how far the store's clock can be ahead of this one.
-type span struct{ least, most time.Duration }
+// span is the range of how far the store's clock can be ahead of this one, at a time.
+type span struct{ least, most, at time.Duration }
 
-func (s span) middle() time.Duration { return s.least + (s.most-s.least)/2 }
+func (s span) width() time.Duration { return s.most - s.least }
 
-func (s span) wider(by time.Duration) span { return span{s.least - by, s.most + by} }
+func (s span) wider(by time.Duration) span { return span{s.least - by, s.most + by, s.at} }
 
-// and returns the intersection, or if that is empty, the distance between the spans: positive if other is after s.
-func (s span) and(other span) (both span, apart time.Duration) {
-	both = span{max(s.least, other.least), min(s.most, other.most)}
-	switch {
-	case both.least <= both.most:
-		return both, 0
-	case other.least > s.most:
-		return both, other.least - s.most
-	}
-	return both, other.most - s.least
+// apart is the distance between two spans: 0 if they overlap, positive if other is later.
+func (s span) apart(other span) time.Duration {
+	return max(0, other.least-s.most) - max(0, s.least-other.most)
 }
 
-// clockWatch follows the clock of a store through the instants of its decisions.
+// clockWatch compares the clock of a store with the one of this machine, by the instants of its decisions.
 type clockWatch struct {
-	begin store.Instant // of the run, by this machine's clock
-	skew  time.Duration // the largest difference of the clocks of several servers
-	known bool
-	ahead span
-	as    time.Duration // the time of ahead
-	// first is the narrowest span of the beginning, and firstAt its time.
-	first   span
-	firstAt time.Duration
-	until   time.Duration // the end of the beginning
-	jumped  time.Duration // by all jumps together
-	// other is the span of instants that do not fit, and agree how many of them agree.
-	other            span
-	otherAt          time.Duration
-	agree            int
+	begin  store.Instant // of the run, by this machine's clock
+	skew   time.Duration // the largest difference of the clocks of several servers
+	length time.Duration // of the beginning and of the end: a tenth of the run, but at most a second
+	// last is of the last answer. first and end are the narrowest ones of the beginning, and of the end so far.
+	last, first, end span
+	known            bool
 	finding          ClockFinding // without the times
-	farthest, coarse time.Duration
-	// same is the last instant, and sameAt the time when it came first.
+	farthest         time.Duration
+	// coarse is how long the clock stands still between two of its steps, as far as that was seen. same is the last instant,
+	// and sameAt the time when it came first.
+	coarse time.Duration
 	same   store.Instant
 	sameAt time.Duration
 }
 
-// The beginning of a run, whose clock is compared with the end: a share of the run, but at most longBeginning.
-const (
-	beginningShare = 10
-	longBeginning  = time.Second
-)
-
 func newClockWatch(begin time.Time, length, skew time.Duration) clockWatch {
-	until := min(length/beginningShare, longBeginning)
-	return clockWatch{begin: store.InstantOf(begin), skew: skew, until: until}
+	return clockWatch{begin: store.InstantOf(begin), skew: skew, length: min(length/10, time.Second)}
 }
 
-// hold compares the instant of a decision that was made between sent and answered. It reports whether that is
-// possible.
-func (c *clockWatch) hold(at store.Instant, sent, answered time.Duration) (right bool) {
+// hold compares the instant of a decision that was made between sent and answered. It reports whether the instant can
+// be used.
+func (c *clockWatch) hold(at store.Instant, sent, answered time.Duration) (usable bool) {
 	if at == 0 {
 		c.finding.Unreported++
 		return false
@@ -106,27 +79,25 @@ func (c *clockWatch) hold(at store.Instant, sent, answered time.Duration) (right
 	since := time.Duration(at-c.begin) * time.Microsecond
 	c.step(at, sent, answered)
 	// An instant is truncated to a microsecond, or to a step of a coarse clock.
-	seen := span{since - answered, since + time.Microsecond + c.coarse - sent}.wider(c.skew)
-	if !c.known {
-		c.take(seen, answered)
-		c.known, c.first, c.firstAt = true, seen, answered
-		return true
+	seen := span{since - answered, since + time.Microsecond + c.coarse - sent, answered}.wider(c.skew)
+	if c.known {
+		passed := abs(answered - c.last.at) // workers' records come a little out of order
+		apart := c.last.wider(time.Duration(steady * float64(passed))).apart(seen)
+		if abs(apart) > clockTolerance+c.coarse {
+			c.finding.Astray++
+			if abs(apart) > abs(c.farthest) {
+				c.farthest = apart
+			}
+			return abs(apart) <= sudden
+		}
 	}
-	passed := abs(answered - c.as) // workers' records come a little out of order
-	both, apart := c.ahead.wider(time.Duration(steady * float64(passed))).and(seen)
-	switch {
-	case apart == 0:
-		c.take(both, max(answered, c.as))
-		c.agree = 0
-	case abs(apart) <= clockTolerance+c.coarse:
-		c.take(seen, max(answered, c.as))
-		c.agree = 0
-	default:
-		return c.stray(seen, apart, answered)
+	if !c.known || answered <= c.length && seen.width() < c.first.width() {
+		c.first = seen
 	}
-	if answered <= c.until && c.ahead.most-c.ahead.least <= c.first.most-c.first.least {
-		c.first, c.firstAt = c.ahead, c.as
+	if !c.known || answered > c.end.at+c.length || seen.width() < c.end.width() {
+		c.end = seen
 	}
+	c.last, c.known = seen, true
 	return true
 }
 
@@ -141,38 +112,14 @@ func (c *clockWatch) step(at store.Instant, sent, answered time.Duration) {
 	c.coarse = max(c.coarse, min(sent-c.sameAt, coarsest))
 }
 
-func (c *clockWatch) take(ahead span, as time.Duration) { c.ahead, c.as = ahead, as }
-
-// stray handles an instant that does not fit. Several in a row that agree are a jump. An instant with a small error
-// is counted as wrong but still used, since it shows the order of decisions best.
-func (c *clockWatch) stray(seen span, apart, answered time.Duration) (right bool) {
-	if abs(apart) > abs(c.farthest) {
-		c.farthest = apart
-	}
-	c.finding.Astray++
-	both, off := c.other.wider(clockTolerance + time.Duration(steady*float64(abs(answered-c.otherAt)))).and(seen)
-	if c.agree == 0 || off != 0 {
-		c.other, c.agree = seen, 0
-	} else {
-		c.other = both
-	}
-	c.otherAt = answered
-	if c.agree++; c.agree < jumpAfter {
-		return abs(apart) <= sudden
-	}
-	c.finding.Astray -= int64(c.agree)
-	c.finding.Jumps++
-	c.jumped += c.other.middle() - c.ahead.middle()
-	c.take(c.other, answered)
-	c.agree = 0
-	return true
-}
-
 func abs(d time.Duration) time.Duration { return max(d, -d) }
+
+// middle is the likeliest distance of the clocks now.
+func (c *clockWatch) middle() time.Duration { return c.last.least + c.last.width()/2 }
 
 // instant estimates the store's clock at that time since the beginning.
 func (c *clockWatch) instant(at time.Duration) store.Instant {
-	return c.begin + store.Instant((at+c.ahead.middle())/time.Microsecond)
+	return c.begin + store.Instant((at+c.middle())/time.Microsecond)
 }
 
 // farAhead is the limit for how far an instant may be ahead of this machine's clock.
@@ -180,7 +127,7 @@ func (c *clockWatch) farAhead() time.Duration {
 	if !c.known {
 		return math.MaxInt64 / 2
 	}
-	return c.ahead.most + c.skew + sudden
+	return c.last.most + c.skew + sudden
 }
 
 // result returns the findings so far, nil if there are none.
@@ -190,17 +137,10 @@ func (c *clockWatch) result() *ClockFinding {
 		return nil
 	}
 	inMS := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
-	f.FarthestMS, f.CoarseMS = inMS(c.farthest), inMS(c.coarse)
-	if !c.known {
-		return &f
-	}
-	f.AheadMS = inMS(c.ahead.middle())
-	if passed := c.as - c.firstAt; passed > 0 {
-		// The drift is the distance between the span of the beginning and the span of now.
-		_, moved := c.first.and(span{c.ahead.least - c.jumped, c.ahead.most - c.jumped})
-		if drift := float64(moved) / float64(passed); abs(moved) > clockTolerance && (drift > leastDrift || drift < -leastDrift) {
-			f.Drift = drift
-		}
+	f.FarthestMS, f.AheadMS = inMS(c.farthest), inMS(c.middle())
+	moved, passed := c.first.apart(c.end), c.end.at-c.first.at
+	if drift := float64(moved) / float64(max(passed, 1)); abs(moved) > clockTolerance+c.coarse && math.Abs(drift) > leastDrift {
+		f.Drift = drift
 	}
 	return &f
 }

@@ -150,7 +150,7 @@ func (c *collector) fetchAll() {
 			first += int(s.answers)
 		}
 		for _, u := range b.unknown {
-			u.gaveUp += store.Instant((c.clock.ahead.most + c.run.Skew) / time.Microsecond)
+			u.gaveUp += store.Instant((c.clock.last.most + c.run.Skew) / time.Microsecond)
 			c.auditors[u.limit].Unknown(u.key, int64(u.cost), u.gaveUp)
 		}
 		c.partial.ClockWentBack += b.early

@@ -3,6 +3,7 @@ package trace
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -61,67 +62,64 @@ const (
 
 const (
 	vegeta, k6 = "vegeta", "k6"
-	// requestMetric is the metric of k6 that has a point at the end of each request. k6Tags precede the names of tags
-	// in JSON.
-	requestMetric, k6Tags = "http_req_duration", "data.tags."
+	// requestMetric is the metric of k6 that has a point at the end of each request.
+	requestMetric = "http_req_duration"
 	// mostRecorded bounds the subjects, since an audit needs a kilobyte for each.
 	mostRecorded = 1_000_000
 )
 
+// recordFormat is a form that files of recorded requests have.
+type recordFormat struct {
+	program string    // "" for the name of the format
+	has     [2]string // the fields by which it is known
+	names   [keyField]string
+	unit    time.Duration // of the duration
+	prefix  string        // of the fields that make the subject
+}
+
+var recordFormats = []recordFormat{
+	{k6, [2]string{"metric", "data"},
+		[...]string{"", "data.time", "data.value", "data.tags.status", "", "metric", "", ""}, time.Millisecond, "data.tags."},
+	{k6, [2]string{"metric_name", "metric_value"},
+		[...]string{"", "timestamp", "metric_value", "status", "", "metric_name", "", "extra_tags"}, time.Millisecond, ""},
+	{vegeta, [2]string{"timestamp", "latency"}, [...]string{"timestamp", "", "latency", "code", "headers", "", "url", ""}, 1, ""},
+	{"", [2]string{"start", "end"}, [...]string{"start", "end", "", "status", "headers", "", "", ""}, 1, ""},
+}
+
 // recordReader reads a file of recorded requests.
 type recordReader struct {
-	Recording
-	names  [keyField]string
-	unit   time.Duration // of the duration
-	parser parser
-	line   record
-	key    plan // with the fields that make the subject
-	record      // their values
+	recordFormat
+	headers bool // the file has those of answers
+	parser  parser
+	line    record
+	key     plan // with the fields that make the subject
+	record       // their values
 }
 
 // newRecordReader detects how to read the file that begins with head, and removes a header from it.
 func newRecordReader(head *chunk, options Options) (*recordReader, error) {
-	own := [keyField]string{"start", "end", "", "status", "headers"}
-	ofVegeta := [keyField]string{"timestamp", "", "latency", "code", "headers", "", "url"}
-	r := &recordReader{Recording: Recording{JSONLines.String(), true}, names: own, unit: 1}
-	p := &plan{format: JSONLines, nested: true}
-	line := firstLine(head.data)
-	columns, _ := splitHeader(line)
-	has := func(names ...string) bool {
-		return !slices.ContainsFunc(names, func(name string) bool { return !slices.Contains(columns, name) })
-	}
-	prefix := ""
+	p := &plan{format: CSV, nested: true}
+	line, hasHeader := firstLine(head.data), true
 	if fields, is := scanObject(nil, line); is {
-		columns = nil
+		p.format, hasHeader = JSONLines, false
 		for _, f := range fields {
-			columns = append(columns, string(f.name))
+			p.names = append(p.names, string(f.name))
 		}
-		switch {
-		case has("metric", "data"):
-			r.Recording, r.unit, prefix = Recording{k6, false}, time.Millisecond, k6Tags
-			r.names = [...]string{"", "data.time", "data.value", k6Tags + "status", "", "metric", "", ""}
-		case has("timestamp", "latency"):
-			r.Program, r.names = vegeta, ofVegeta
-		}
-	} else {
-		var err error
-		p.format, p.names = CSV, columns
-		switch {
-		case has("metric_name", "metric_value"):
-			r.Recording, r.unit = Recording{k6, false}, time.Millisecond
-			r.names = [...]string{"", "timestamp", "metric_value", "status", "", "metric_name", "", "extra_tags"}
-			err = p.takeHeader(head)
-		case has("start", "end"):
-			r.Recording = Recording{CSV.String(), has("headers")}
-			err = p.takeHeader(head)
-		case len(columns) == 12 && isDigits([]byte(columns[0])): // it has no header
-			r.Program, r.names = vegeta, ofVegeta
-			p.names = []string{"timestamp", "code", "latency", "", "", "", "", "attack", "seq", "method", "url", "headers"}
-		default:
-			err = store.Invalidf("its first line, %q, is neither of `vegeta encode` or `k6 --out`, nor JSON, "+
-				"nor a CSV header with start and end", excerpt(line))
-		}
-		if err != nil {
+	} else if p.names, _ = splitHeader(line); len(p.names) == 12 && isDigits([]byte(p.names[0])) {
+		hasHeader = false
+		p.names = []string{"timestamp", "code", "latency", "", "", "", "", "attack", "seq", "method", "url", "headers"}
+	}
+	has := func(name string) bool { return slices.Contains(p.names, name) }
+	i := slices.IndexFunc(recordFormats, func(f recordFormat) bool { return has(f.has[0]) && has(f.has[1]) })
+	if i < 0 {
+		return nil, store.Invalidf("its first line, %q, is neither of `vegeta encode` or `k6 --out`, nor JSON or CSV with start and end",
+			excerpt(line))
+	}
+	r := &recordReader{recordFormat: recordFormats[i]}
+	r.program = cmp.Or(r.program, p.format.String())
+	r.headers = r.names[headerField] != "" && (p.format == JSONLines || has(r.names[headerField]))
+	if hasHeader {
+		if err := p.takeHeader(head); err != nil {
 			return nil, err
 		}
 	}
@@ -138,7 +136,7 @@ func newRecordReader(head *chunk, options Options) (*recordReader, error) {
 		r.key.want(Field{"subject", true})
 	}
 	for _, field := range r.key.wanted {
-		p.wanted = append(p.wanted, Field{prefix + field.Name, true})
+		p.wanted = append(p.wanted, Field{r.prefix + field.Name, true})
 	}
 	r.parser = p.newParser()
 	r.line.values, r.values = make([][]byte, len(p.wanted)), make([][]byte, len(r.key.wanted))
@@ -180,7 +178,7 @@ func readRecorded(ctx context.Context, in io.Reader, options Options, t *Trace, 
 		case c == nil && r == nil:
 			return store.Invalidf("it is empty")
 		case c == nil:
-			*of = r.Recording
+			*of = Recording{r.program, r.headers}
 			return nil
 		}
 		if r == nil && !c.isBlank() {
@@ -225,7 +223,7 @@ func (r *recordReader) read(line []byte, to *Recorded) (isRequest bool, reason s
 	if reason = r.parser.parse(line, &r.line); reason != "" {
 		return false, reason
 	}
-	if r.Program == k6 && (string(v[metricField]) != requestMetric || v[endField] == nil) { // or it declares the metric
+	if r.program == k6 && (string(v[metricField]) != requestMetric || v[endField] == nil) { // or it declares the metric
 		return false, ""
 	}
 	*to = Recorded{}
@@ -238,7 +236,7 @@ func (r *recordReader) read(line []byte, to *Recorded) (isRequest bool, reason s
 			return false, fmt.Sprintf("its %s, %q, is not a status, or 0", r.names[statusField], excerpt(status))
 		}
 	}
-	if r.Headers && len(v[headerField]) > 0 {
+	if r.headers && len(v[headerField]) > 0 {
 		var ok bool
 		if to.Header, ok = headerOf(v[headerField]); !ok {
 			return false, "its headers are not a JSON object of texts, or of lists of texts"
@@ -254,13 +252,13 @@ func (r *recordReader) read(line []byte, to *Recorded) (isRequest bool, reason s
 func (r *recordReader) keyOf(name string, value []byte, of *Recorded) []byte {
 	switch {
 	case len(value) > 0:
-	case r.Program == k6:
+	case r.program == k6:
 		for tag := range bytes.SplitSeq(r.line.values[tagsField], []byte{'&'}) {
 			if value, is := bytes.CutPrefix(tag, []byte(name+"=")); is {
 				return value
 			}
 		}
-	case r.Program == vegeta:
+	case r.program == vegeta:
 		if u, err := url.Parse(string(r.line.values[urlField])); err == nil && u.Query().Has(name) {
 			return []byte(u.Query().Get(name))
 		}
@@ -335,22 +333,23 @@ func headerOf(text []byte) (header http.Header, ok bool) {
 		read, err := textproto.NewReader(bufio.NewReader(lines)).ReadMIMEHeader()
 		return http.Header(read), err == nil || errors.Is(err, io.EOF)
 	}
-	var lists map[string][]string
-	var texts map[string]string
-	if json.Unmarshal(text, &lists) != nil {
-		lists = nil
-		if json.Unmarshal(text, &texts) != nil {
-			return nil, false
-		}
+	var fields map[string]any
+	if json.Unmarshal(text, &fields) != nil {
+		return nil, false
 	}
 	header = http.Header{}
-	for name, values := range lists {
-		for _, value := range values {
-			header.Add(name, value)
+	for name, value := range fields {
+		list, isList := value.([]any)
+		if !isList && value != nil {
+			list = []any{value}
 		}
-	}
-	for name, value := range texts {
-		header.Add(name, value)
+		for _, one := range list {
+			text, is := one.(string)
+			if !is {
+				return nil, false
+			}
+			header.Add(name, text)
+		}
 	}
 	return header, true
 }
