@@ -1,10 +1,6 @@
 package trace
 
-import (
-	"bytes"
-	"encoding/binary"
-	"math/bits"
-)
+import "bytes"
 
 // jsonField is a field of an object.
 type jsonField struct {
@@ -89,31 +85,18 @@ func skipSpace(text []byte, i int) int {
 	return i
 }
 
-// stringEnd returns where the string at i ends, or -1 if there is none. It looks at eight bytes at a time.
+// stringEnd returns where the string at i ends, or -1 if there is none.
 func stringEnd(text []byte, i int) int {
 	if i >= len(text) || text[i] != '"' {
 		return -1
 	}
-	const ones, tops = 0x0101010101010101, 0x8080808080808080
-	for i++; ; {
-		for ; len(text)-i >= 8; i += 8 {
-			w := binary.LittleEndian.Uint64(text[i:])
-			quotes, slashes := w^'"'*ones, w^'\\'*ones
-			// In the lowest byte with a set top bit there is a control character, a quote or a backslash.
-			found := ((w-' '*ones)&^w | (quotes-ones)&^quotes | (slashes-ones)&^slashes) & tops
-			if found != 0 {
-				i += bits.TrailingZeros64(found) / 8
-				break
-			}
-		}
-		switch {
-		case i >= len(text), text[i] < ' ':
-			return -1
-		case text[i] == '"':
+	for i++; i < len(text) && text[i] >= ' '; i++ {
+		switch text[i] {
+		case '"':
 			return i + 1
-		case text[i] == '\\':
+		case '\\':
 			i++
 		}
-		i++
 	}
+	return -1
 }
