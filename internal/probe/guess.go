@@ -28,9 +28,9 @@ func (r reach) period(told time.Duration) (period time.Duration, isUsual bool) {
 	return max(store.MinPeriod, r.high.Round(time.Millisecond)), false
 }
 
-// guess returns limits that answer like what was seen, the likeliest first. They are guesses, for somebody who checks
-// them.
-func (l *looker) guess() (limits []store.Limit) {
+// guess returns limits that answer like what was seen, the likeliest first: a window, or a bucket. They are guesses, for
+// somebody who checks them.
+func (l *looker) guess() []store.Limit {
 	var told headers.Limit
 	for _, one := range l.seen.Told {
 		if one.Window > 0 && (told.Window == 0 || one.Count == int64(l.seen.Passed)) {
@@ -39,14 +39,11 @@ func (l *looker) guess() (limits []store.Limit) {
 	}
 	n, back := int64(l.seen.Passed), l.seen.Back
 	switch {
+	case (len(back) == 0 || n == 0) && told.Window > 0:
+		return []store.Limit{{Algorithm: store.FixedWindow, Count: told.Count, Period: told.Window},
+			{Count: told.Count, Period: told.Window}}
 	case len(back) == 0 || n == 0:
-		if told.Window > 0 && n <= told.Count {
-			limits = append(limits, store.Limit{Algorithm: store.FixedWindow, Count: told.Count, Period: told.Window})
-		}
-		if told.Window > 0 {
-			limits = append(limits, store.Limit{Count: told.Count, Period: told.Window})
-		}
-		return limits
+		return nil
 	case int64(back[0].Units) <= n/2:
 		return l.guessBucket(&told)
 	}
@@ -65,39 +62,31 @@ func (l *looker) guess() (limits []store.Limit) {
 			return []store.Limit{aligned}
 		}
 	}
-	limits = []store.Limit{aligned, {Algorithm: store.SlidingLog, Count: n, Period: period}, aligned}
+	limits := []store.Limit{aligned, {Algorithm: store.SlidingLog, Count: n, Period: period}, aligned}
 	if limits[0].FromFirst = true; !isUsual {
 		limits = limits[:2]
 	}
 	return limits
 }
 
-// guessBucket returns limits that give back a few units at a time: a bucket that was full at the first request, of a
-// size for which a period is usual.
-func (l *looker) guessBucket(told *headers.Limit) (limits []store.Limit) {
-	const most = 2
-	marks := l.marks()
-	least, size := int64(l.seen.Back[0].Units)+1, int64(l.seen.Passed)
-	if told.Window > 0 && least <= told.Count && told.Count <= size {
-		least, size = told.Count, told.Count
-	}
-	for ; size >= least; size-- {
-		each, count := refill(marks, size), time.Duration(size)
-		if each.low >= each.high || size > 5 && size%5 > 0 && len(limits) > 0 { // people choose round numbers
+// guessBucket returns a bucket that was full at the first request: of a size with which it takes a usual time to fill, or else
+// of what passed.
+func (l *looker) guessBucket(told *headers.Limit) []store.Limit {
+	marks, passed := l.marks(), int64(l.seen.Passed)
+	for size := passed; size > int64(l.seen.Back[0].Units); size-- {
+		if size > 5 && size%5 > 0 && size != passed && size != told.Count { // people choose round numbers
 			continue
 		}
+		each, count := refill(marks, size), time.Duration(size)
 		period, isUsual := reach{each.low * count, min(each.high, 1<<62/count) * count}.period(told.Window)
-		if isUsual && len(limits) < most {
-			limits = append(limits, store.Limit{Count: size, Period: period})
+		if isUsual && each.low < each.high {
+			return []store.Limit{{Count: size, Period: period}}
 		}
 	}
-	each := refill(marks, int64(l.seen.Passed))
-	if len(limits) > 0 || each.low >= each.high {
-		return limits
-	}
+	each := refill(marks, passed)
 	for _, period := range []time.Duration{time.Second, time.Minute, time.Hour} {
-		if count := period / each.low; count > 0 && period/count <= each.high {
-			return []store.Limit{{Count: int64(count), Period: period, Burst: int64(l.seen.Passed)}}
+		if count := period / max(1, each.low); count > 0 && period/count <= each.high {
+			return []store.Limit{{Count: int64(count), Period: period, Burst: passed}}
 		}
 	}
 	return nil
