@@ -165,6 +165,9 @@ func (d *Document) alarmsOf(run int) (all []finding) {
 
 // alarms are those of all runs. One that all of several runs have is about none of them.
 func alarms(d *Document) (all []finding) {
+	if d.Interrupted {
+		all = append(all, finding{style: output.Near, text: "interrupted: these are the results up to then"})
+	}
 	runs := map[finding]int{}
 	for i := range d.Runs {
 		for _, alarm := range d.alarmsOf(i) {

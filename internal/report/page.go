@@ -40,7 +40,7 @@ type page struct {
 	Title, Subtitle       string
 	Verdict, VerdictClass string
 	Reasons               []string
-	Interrupted, Several  bool
+	Several               bool
 	Findings              []finding // what became of promises, and the warnings
 	Outcomes              []string  // that the charts over time have
 	Runs                  []pageRun
@@ -69,7 +69,7 @@ func (f finding) About() string { return shortName(f.run) }
 func (f finding) Text() string  { return output.Cut(output.Escape(f.text), 400) }
 
 func newPage(d *Document) *page {
-	p := &page{Interrupted: d.Interrupted, Several: len(d.Runs) > 1, Facts: facts(d)}
+	p := &page{Several: len(d.Runs) > 1, Facts: facts(d)}
 	p.Title = map[Kind]string{LoadTest: "Load test", Simulation: "Simulation"}[d.Kind]
 	word, style, reasons := d.headline()
 	p.Verdict, p.VerdictClass = word, pageClasses[style]

@@ -24,9 +24,6 @@ func (a Answer) Print(p *output.Printer) {
 		most = len(reasons)
 	}
 	s.labelled(word, style, text, shortened(reasons, most)...)
-	if d.Interrupted {
-		s.say(finding{style: output.Near, text: "interrupted: these are the results up to then"})
-	}
 	tables, over := a.evidence(&s), screen{Printer: p}
 	if len(d.Runs) == 1 {
 		over.timeline(&d.Runs[0])

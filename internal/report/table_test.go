@@ -33,11 +33,10 @@ func TestTheEndOfARun(t *testing.T) {
 	short, verbose := Printed(Answer{Report: Racing()}, 80), Printed(Answer{Report: Racing(), Verbose: true}, 0)
 	for text, wanted := range map[string][]string{
 		short: {
-			"FAIL     admitted 10 units too many", "! interrupted", "limit    token-bucket 100/10s (naive)", "load ",
+			"FAIL     admitted 10 units too many", "limit    token-bucket 100/10s (naive)", "load ",
 			"answers ",
 			"fast ", "LIMIT", "hourly sliding-log:1000/1h (shadow)",
-			"! the load generator was the limit: times are upper bounds, throughput is not\n  judged; correctness is\n",
-			"! and 4 more notes; -v has them\nmore     -v: everything · --html FILE: a page with charts\n",
+			"! interrupted: these are the results up to then\n", "more notes; -v has them\nmore     -v: everything · --html FILE: a page with charts\n",
 		},
 		verbose: {
 			"FAIL ", "answers ", ", 12 perhaps charged all the same; 1,203 dropped\n", "keys ",

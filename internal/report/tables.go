@@ -53,15 +53,13 @@ func comparison(d *Document) (columns []output.Column, rows [][]output.Cell) {
 			rows[i] = append(rows[i], of(&d.Runs[i]))
 		}
 	}
-	text := func(header string, drops int, of func(*Run) string) {
-		add(output.Column{Header: header, Right: true, Drops: drops},
-			func(r *Run) output.Cell { return output.Cell{Text: of(r)} })
-	}
 	figure := func(header string, drops int, metric string) {
-		text(header, drops, func(r *Run) string { return r.shown(metric) })
+		add(output.Column{Header: header, Right: true, Drops: drops},
+			func(r *Run) output.Cell { return output.Cell{Text: r.shown(metric)} })
 	}
 	allowed := func(drops int) {
-		text("ALLOWED", drops, func(r *Run) string { return output.Share(r.Allowed, r.Requests) })
+		add(output.Column{Header: "ALLOWED", Right: true, Drops: drops},
+			func(r *Run) output.Cell { return output.Cell{Text: output.Share(r.Allowed, r.Requests)} })
 		add(output.Column{Header: "WORST", Right: true}, func(r *Run) output.Cell { return worstCell(&r.Audit) })
 		if d.Kind == Simulation && d.Runs[0].Wrapped == nil { // it is right
 			return
@@ -92,23 +90,7 @@ func comparison(d *Document) (columns []output.Column, rows [][]output.Cell) {
 		figure("SERVER µs", 8, "server_cpu_us")
 		figure("BYTES/KEY", 9, "bytes_per_key")
 	}
-	if d.Runs[0].Wrapped != nil {
-		text("CALLS SAVED", 10, func(r *Run) string {
-			return fmt.Sprintf("%.1f%%", 100*max(0, 1-r.wrapped().CallsPerDecision))
-		})
-		text("DIFFERENTLY", 11, func(r *Run) string {
-			return output.Thousands(r.wrapped().AllowedBesides + r.wrapped().DeniedBesides)
-		})
-	}
 	return columns, rows
-}
-
-// wrapped is what the wrappers of a run saved; nothing if it had none.
-func (r *Run) wrapped() Wrapped {
-	if r.Wrapped == nil {
-		return Wrapped{}
-	}
-	return *r.Wrapped
 }
 
 // timesTable has the latency, service and lag of a single run, or the latency of each of several.
