@@ -47,12 +47,10 @@ func (c *Comparison) Print(p *output.Printer) {
 	for _, warning := range c.Warnings {
 		s.say(finding{style: output.Near, text: warning})
 	}
-	for _, line := range s.lines {
-		fmt.Fprintln(p.Out, line)
-	}
 	styles := map[Verdict]output.Style{Worse: output.AtEnd, Changed: output.Near}
 	for _, run := range c.Runs {
-		fmt.Fprintf(p.Out, "\n%s\n", output.Cut(output.Printable(run.Run), max(p.Width, 80)))
+		s.lines = append(s.lines, "")
+		s.labelled("", output.Plain, output.Plain, shortName(run.Run))
 		columns := []output.Column{
 			{Header: "METRIC", Shrinks: 12}, {Header: "BASE", Right: true}, {Header: "NEW", Right: true},
 			{Header: "CHANGE", Right: true, Drops: 1}, {Header: ""},
@@ -67,7 +65,10 @@ func (c *Comparison) Print(p *output.Printer) {
 			}
 			rows = append(rows, row)
 		}
-		p.Table(columns, rows)
+		s.lines = append(s.lines, s.TableLines(columns, rows)...)
+	}
+	for _, line := range s.lines {
+		fmt.Fprintln(p.Out, line)
 	}
 }
 

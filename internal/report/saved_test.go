@@ -3,6 +3,7 @@ package report
 import (
 	"bytes"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -55,7 +56,8 @@ func TestReadSaysWhatIsWrong(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, test := range []struct{ data, want string }{
+	type row struct{ data, want string }
+	rows := []row{
 		{"", "x.json is not a report: "},
 		{string(good[:len(good)/2]),
 			"x.json is not a report: unexpected end of JSON input; give one that loadtest or simulate saved"},
@@ -81,7 +83,14 @@ func TestReadSaysWhatIsWrong(t *testing.T) {
 		{`{"schema_version":1,"kind":"loadtest","runs":[{"histograms":{"schedule_lag_us":"HISTFAAAAB"}}]}`,
 			"x.json is not a report: run 1 is damaged: a histogram cannot be read: "},
 		{string(good) + "{}", "x.json is not a report: invalid character '{' after top-level value"},
-	} {
+	}
+	for _, fields := range []string{`"requests":1e308`, `"rate":NaN`, `"rate":-1`, `"requests":9223372036854775808`,
+		`"latency_us":{"p50":-1}`, `"audit":{"worst_window_ratio":1e300}`, `"neighbours":{"denied":-5}`,
+		`"neighbours":{"allowed":9e18}`, `"workers":-1`, `"limits":[{"denied":-1}]`, `"busiest_key_requests":-1`,
+		`"cost":{"server_cpu_us":-1}`, `"timeline":[{"offset_ms":1}],"interval_ms":0`, `"started_at":"yesterday"`} {
+		rows = append(rows, row{`{"schema_version":1,"kind":"loadtest","runs":[{` + fields + `}]}`, "x.json is not a report: "})
+	}
+	for _, test := range rows {
 		d, err := Read("x.json", []byte(test.data))
 		if err == nil || !strings.HasPrefix(err.Error(), test.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%.40q: %v, want %s…", test.data, err, test.want)
@@ -89,5 +98,20 @@ func TestReadSaysWhatIsWrong(t *testing.T) {
 		if d != nil {
 			t.Errorf("%.40q: there is a document beside the error", test.data)
 		}
+	}
+}
+
+// What is too long for a clock is shown somehow.
+func TestNumbersThatAreTooLarge(t *testing.T) {
+	long, err := Read("x.json", []byte(`{"schema_version":1,"kind":"loadtest","runs":[{"requests":2,"allowed":2,`+
+		`"duration_ms":1000000000000000,"warmup_ms":1000000000000000,"interval_ms":1000000000000000,`+
+		`"timeline":[{"allowed":1},{"offset_ms":1000000000000000,"allowed":1}]}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	Printed(Answer{Report: long}, 80)
+	pageOf(t, long)
+	if text := fmt.Sprint(Answer{Report: long}.Records()); strings.Contains(text, "NaN") || strings.Contains(text, "Inf") {
+		t.Errorf("%.300s", text)
 	}
 }

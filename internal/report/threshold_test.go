@@ -166,25 +166,3 @@ func TestPromisesWhenTheGeneratorWasTheLimit(t *testing.T) {
 		}
 	}
 }
-
-// Every run is held against every promise, each time anew.
-func TestEvaluate(t *testing.T) {
-	d := FiveRuns()
-	for range 2 {
-		Promised(d, "p99<5ms", "worst_window_ratio<=1")
-	}
-	missed := ""
-	for _, threshold := range d.Thresholds {
-		if !threshold.OK {
-			missed += d.Runs[threshold.Run].Algorithm + " " + threshold.Expression + " " + threshold.Actual + "; "
-		}
-	}
-	const want = "leaky-bucket p99<5ms 666.623ms; fixed-window worst_window_ratio<=1 1.97; " +
-		"sliding-counter worst_window_ratio<=1 1.08; "
-	if missed != want || len(d.Thresholds) != 10 || !d.Failed(true, false) {
-		t.Errorf("missed are %s", missed)
-	}
-	if Promised(d); len(d.Thresholds) != 0 || d.Failed(true, false) {
-		t.Errorf("without promises: %v", d.Thresholds)
-	}
-}

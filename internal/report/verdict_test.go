@@ -99,34 +99,33 @@ func TestVerdicts(t *testing.T) {
 
 // A policy passes if one of its limits was reached and enforced. A limit that was not reached is named as not tested.
 func TestALimitOfAPolicyThatWasNeverReached(t *testing.T) {
-	d := judged(func(r *Run) { r.Policy = "login" })
-	r := &d.Runs[0]
-	second := r.Limits[0]
-	r.Limits[0].Name, second.Name, second.Denied = "minute", "hour", 0
-	second.Audit.LimitReached = Pointer(0.1)
-	r.Limits = append(r.Limits, second)
 	const passes = "PASS     nobody got more than the limit\n"
-	const note = "\n! hour was never above 10% of the limit, so over-admission was not tested; ask for more, or let fewer keys ask\n"
-	if text := Printed(Answer{Report: d}, 0); !strings.HasPrefix(text, passes) || !strings.Contains(text, note) ||
-		d.Failed(false, true) {
-		t.Errorf("%s", text)
-	}
-	r.Limits[0].Denied, r.Limits[0].LimitReached = 0, Pointer(0.99)
-	if text := Printed(Answer{Report: d}, 0); !strings.HasPrefix(text, "PASS ") {
-		t.Errorf("with denials of a limit that nobody knows:\n%s", text)
-	}
-	r.Allowed, r.Denied = r.Requests, 0
-	if text := Printed(Answer{Report: d}, 0); !strings.HasPrefix(text,
-		"INCONCLUSIVE  hour was never above 10% of the limit, so") {
-		t.Errorf("with no limit reached:\n%s", text)
-	}
-	r.Limits[0].LimitReached = Pointer(1)
-	if text := Printed(Answer{Report: d}, 0); !strings.HasPrefix(text, passes) || !strings.Contains(text, note) {
-		t.Errorf("with a limit that was used up:\n%s", text)
-	}
-	r.Limits[0].Shadow = true
-	if text := Printed(Answer{Report: d}, 0); !strings.HasPrefix(text, "INCONCLUSIVE") {
-		t.Errorf("with a shadow alone reached:\n%s", text)
+	const note = "hour was never above 10% of the limit, so over-admission was not tested; ask for more, or let fewer keys ask\n"
+	for name, test := range map[string]struct {
+		change         func(r *Run, minute *loadgen.Limit)
+		begins, within string
+	}{
+		"one reached": {func(*Run, *loadgen.Limit) {}, passes, "\n! " + note},
+		"denials of a limit that nobody knows": {func(_ *Run, minute *loadgen.Limit) {
+			minute.Denied, minute.LimitReached = 0, Pointer(0.99)
+		}, passes, "\n! " + note},
+		"none reached": {func(r *Run, minute *loadgen.Limit) {
+			minute.Denied, minute.LimitReached, r.Denied = 0, Pointer(0.99), 0
+		}, "INCONCLUSIVE  " + note, ""},
+		"one used up": {func(r *Run, minute *loadgen.Limit) { minute.Denied, r.Denied = 0, 0 }, passes, "\n! " + note},
+		"a shadow alone reached": {func(r *Run, minute *loadgen.Limit) { minute.Shadow, r.Denied = true, 0 },
+			"INCONCLUSIVE  " + note, ""},
+	} {
+		d := judged(func(r *Run) { r.Policy = "login" })
+		r := &d.Runs[0]
+		hour := r.Limits[0]
+		r.Limits[0].Name, hour.Name, hour.Denied, hour.LimitReached = "minute", "hour", 0, Pointer(0.1)
+		r.Limits = append(r.Limits, hour)
+		test.change(r, &r.Limits[0])
+		text := Printed(Answer{Report: d}, 0)
+		if !strings.HasPrefix(text, test.begins) || !strings.Contains(text, test.within) {
+			t.Errorf("%s:\n%s", name, text)
+		}
 	}
 }
 
