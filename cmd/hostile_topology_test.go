@@ -32,16 +32,11 @@ func clusters() []hostile.Behaviour {
 	all := member(0, 16383, "HOST", "PORT")
 	return []hostile.Behaviour{
 		answers("no slots", "*0\r\n"),
-		answers("a million ranges", "*1000000\r\n"+all),
 		answers("as many ranges as go", "*60000\r\n"+strings.Repeat(all, 60000)),
-		answers("ranges without servers", "*1\r\n*2\r\n:0\r\n:16383\r\n"),
 		answers("servers of nothing", "*1\r\n*3\r\n:0\r\n:16383\r\n*0\r\n"),
 		answers("no host", "*1\r\n"+member(0, 16383, "", "1")),
-		answers("port zero", "*1\r\n"+member(0, 16383, "HOST", "0")),
 		answers("port that is none", "*1\r\n"+member(0, 16383, "HOST", "99999999")),
-		answers("negative port", "*1\r\n"+member(0, 16383, "HOST", "-1")),
 		answers("host of escapes", "*1\r\n"+member(0, 16383, "\x1b]0;x\x07", "1")),
-		answers("overlapping ranges", "*3\r\n"+all+member(5, 100, "HOST", "PORT")+member(0, 16383, "HOST", "PORT")),
 		answers("ranges the wrong way round", "*1\r\n"+member(16383, 0, "HOST", "PORT")),
 		answers("ranges beyond", "*1\r\n"+member(-5, 2147483647, "HOST", "PORT")),
 		answers("itself, and nothing else", "*1\r\n"+all),
@@ -52,13 +47,9 @@ func clusters() []hostile.Behaviour {
 func moves() []hostile.Behaviour {
 	return []hostile.Behaviour{
 		answers("moved to itself", "-MOVED 1 HOST:PORT\r\n"),
-		answers("ask itself", "-ASK 1 HOST:PORT\r\n"),
 		answers("moved to nowhere", "-MOVED 1 \r\n"),
-		answers("moved to no port", "-MOVED 1 HOST\r\n"),
 		answers("moved to garbage", "-MOVED x \x1b[31m:y\r\n"),
-		answers("moved to a port that is none", "-MOVED 1 HOST:99999999\r\n"),
 		answers("ask nobody", "-ASK 1 :1\r\n"),
-		answers("try again", "-TRYAGAIN\r\n"),
 		answers("down", "-CLUSTERDOWN no\r\n"),
 	}
 }
@@ -67,8 +58,7 @@ func moves() []hostile.Behaviour {
 func masters() []hostile.Behaviour {
 	var all []hostile.Behaviour
 	for _, address := range [][2]string{
-		{"", ""}, {"HOST", ""}, {"", "1"}, {"HOST", "0"}, {"HOST", "99999999"}, {"HOST", "-1"}, {"HOST", "port"}, {"a b", "1"},
-		{"a\x1b[31mb", "1"}, {"fe80::1%\x1b[31m", "1"}, {"fe80::1%none", "1"}, {"HOST", "PORT"}, {"é", "1"},
+		{"", ""}, {"HOST", ""}, {"HOST", "99999999"}, {"a\x1b[31mb", "1"}, {"fe80::1%\x1b[31m", "1"}, {"HOST", "PORT"},
 		{strings.Repeat("a", 300), "1"},
 	} {
 		answer := fmt.Sprintf("*2\r\n+%s\r\n+%s\r\n", address[0], address[1])
