@@ -2,10 +2,14 @@ package dash
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/limitctl/limitctl/internal/dash/live"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 func TestReset(t *testing.T) {
@@ -25,6 +29,55 @@ func TestReset(t *testing.T) {
 		if strings.Join(got, " ") != test.want {
 			t.Errorf("%q resets %q, want %q", test.keys, got, test.want)
 		}
+	}
+}
+
+// What came under the cursor by itself just now is not what somebody meant: it is reset after a second r, or later.
+func TestWhatHasJustComeUnderTheCursorIsNotReset(t *testing.T) {
+	for _, test := range []struct {
+		keys string
+		wait int
+		want []string
+	}{
+		{keys: "ry"}, {keys: "rryy", want: []string{"near"}}, {keys: "ry", wait: 6, want: []string{"near"}},
+		{keys: "mry", want: []string{"near"}}, {keys: "b<enter><enter><enter><enter><enter>y"},
+	} {
+		d := begin(t, three, nil)
+		for range 2 {
+			d.deny(admin.Denials{Rows: []admin.Denied{deniedRow("near", 30)}})
+			d.second()
+		}
+		if d.subjects() != "[near] full tenant:acme:user:7 calm" {
+			t.Fatalf("it shows %s", d.subjects())
+		}
+		for range test.wait {
+			d.second()
+		}
+		d.press(test.keys)
+		var got []string
+		for _, key := range d.actions.reset {
+			got = append(got, key.Subject)
+		}
+		if !slices.Equal(got, test.want) || len(d.overrides()) > 0 {
+			t.Errorf("%q after %d s resets %q, want %q", test.keys, test.wait, got, test.want)
+		}
+	}
+}
+
+// A search finds more keys than are followed: the one under the cursor stays, and under it.
+func TestASearchLeavesTheCursorOnItsKey(t *testing.T) {
+	d := begin(t, crowd, func(o *live.Options) { o.MaxKeys = 5 })
+	d.press("/globex<enter><end>")
+	before := d.list.Current().ID()
+	for i := range 10 {
+		d.take(store.Key{Subject: fmt.Sprintf("tenant:globex:user:%d", i)}, "100/1h", 45)
+	}
+	for range 3 {
+		d.press("/<enter>")
+		d.second()
+	}
+	if r := d.list.Current(); r == nil || r.ID() != before || d.feed.Listed[0].Used < 90 {
+		t.Errorf("the cursor was on %v: %s", before, d.subjects())
 	}
 }
 
@@ -71,7 +124,7 @@ func TestResetIsSeenAndUndone(t *testing.T) {
 		t.Errorf("undone twice:\n%s", d.View())
 	}
 	d.actions.inUse = 1
-	if d.press("ryuy"); !strings.Contains(d.View(), "1 used since and left") {
+	if d.press("ryuy"); !strings.Contains(d.View(), "1 used since: `limitctl undo --replace`") {
 		t.Errorf("undone:\n%s", d.View())
 	}
 }

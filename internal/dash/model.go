@@ -64,24 +64,23 @@ func newModel(ctx context.Context, o live.Options, theme *ui.Theme) *model {
 	if o.Actions != nil {
 		m.inForce.Revoke = m.change.Revoke
 	}
-	m.change.Current = m.current
+	m.change.Current = func() *live.Row {
+		if m.screen == m.detail {
+			return m.feed.Rows[m.detail.Of]
+		}
+		return m.list.Meant()
+	}
 	m.change.Chosen = func() []live.ID {
-		if r := m.current(); m.screen == m.detail && r != nil {
+		if m.screen != m.detail {
+			return m.list.Chosen()
+		} else if r := m.change.Current(); r != nil {
 			return []live.ID{r.ID()}
 		}
-		return m.list.Chosen()
+		return nil
 	}
 	m.change.Unmark = m.list.Unmark
 	m.feed.Pinned = func(id live.ID) bool { return m.list.Pins(id) || m.screen == m.detail && m.detail.Of == id }
 	return m
-}
-
-// current is the row that an action is about, nil if there is none.
-func (m *model) current() *live.Row {
-	if m.screen == m.detail {
-		return m.feed.Rows[m.detail.Of]
-	}
-	return m.list.Current()
 }
 
 // clockTick moves the clock on, also while the store does not answer.
@@ -109,7 +108,8 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	default:
 		cmd = tea.Batch(m.feed.Update(msg), m.change.Update(msg))
 	}
-	m.list.Follow()
+	_, pressed := msg.(tea.KeyMsg)
+	m.list.Took(pressed)
 	return m, cmd
 }
 

@@ -124,10 +124,20 @@ func (m head) lines() []string {
 	lines := []string{m.title()}
 	if f := m.feed; f.Problem != nil {
 		since := output.Duration(f.Clock.Sub(f.Answered).Truncate(time.Second))
-		text := "no answer for " + since + ", retrying: " + live.OneLine(f.Problem)
-		lines = append(lines, m.theme.Full.Of(text))
+		const most = 3 // lines
+		text := ui.Wrapped([]string{"no answer for " + since + ", retrying: " + live.OneLine(f.Problem)}, m.width)
+		for _, part := range text[:min(most, len(text))] {
+			lines = append(lines, m.theme.Full.Of(part))
+		}
 	} else {
 		lines = append(lines, m.minute(), m.counts())
+		for i := range f.Servers {
+			if s := &f.Servers[i]; s.Refuses {
+				text := strings.TrimSpace(s.Name+" refuses every take: its memory is full, ") + output.Bytes(s.UsedMemory) +
+					" of maxmemory " + output.Bytes(s.MaxMemory)
+				lines = append(lines, m.theme.Full.Of(text))
+			}
+		}
 		for i := range f.Away {
 			away := &f.Away[i]
 			text := "no answer from " + away.Node + ": " + output.Plural(len(away.Keys), "key") + " marked ? as they were before"
@@ -166,20 +176,25 @@ func (m head) title() string {
 	if f.Layouts != "" {
 		text += t.Bold.Of("  layout " + f.Layouts)
 	}
+	server, rtt, keep, slowest := "", "", m.list.Still, time.Duration(0)
 	if n := len(f.Servers); n > 1 {
-		text += t.Faint.Of(fmt.Sprintf("  %d masters", n))
-	} else if n == 1 {
+		server = fmt.Sprintf("  %d masters", n)
+	} else if n == 1 && f.Problem == nil {
 		s := &f.Servers[0]
-		text += t.Faint.Of("  " + cmp.Or(s.Problem, strings.TrimSpace(s.Version+" "+s.Role)))
+		keep = keep || s.Problem != ""
+		server = "  " + cmp.Or(s.Problem, strings.TrimSpace(s.Version+" "+s.Role))
 	}
-	var slowest time.Duration
 	for i := range f.Servers {
 		slowest = max(slowest, f.Servers[i].RoundTrip)
 	}
 	if slowest > 0 {
-		text += t.Faint.Of(fmt.Sprintf("  rtt %.1f ms", slowest.Seconds()*1000))
+		rtt = t.Faint.Of(fmt.Sprintf("  rtt %.1f ms", slowest.Seconds()*1000))
 	}
 	clock, state := t.Plain.Of(f.Clock.Format(time.TimeOnly)), t.Faint.Of("every "+output.Duration(f.Refresh)+"  ")
+	if keep || ui.Width(text+server+rtt+clock) < m.width {
+		text += t.Faint.Of(server)
+	}
+	text += rtt
 	const between = 2
 	if ui.Width(text)+between+ui.Width(state)+ui.Width(clock) <= m.width {
 		clock = state + clock
@@ -222,7 +237,7 @@ func (m head) minute() string {
 		charged = "not counted"
 	} else if rate, known := f.Allowed.Mean(); known {
 		if charged = ui.Number(rate) + "/s"; f.Coverage.Full || f.IsScanning() {
-			charged = "≥" + charged
+			charged = "≥" + charged + " of followed keys"
 		}
 	}
 	allowed += t.Plain.Of(charged)
@@ -274,10 +289,10 @@ func (m head) counts() string {
 		blocked = " denying " + ui.Rate(rate) + "/s"
 	}
 	add(t.Plain, f.Denials.Keys, f.Denials.Others() > 0, "key", " denied")
+	add(t.Near, blocks, false, "block", blocked)
 	add(t.Near, f.Tally.Defective, false, "defect", " (!)")
 	add(t.Accent, len(m.list.Marked), false, "key", " marked (*)")
 	add(t.Near, len(all), false, "override", "")
-	add(t.Near, blocks, false, "block", blocked)
 	return text
 }
 

@@ -48,7 +48,7 @@ func (m *Model) askReset() tea.Cmd {
 		}
 		return ""
 	})
-	lines = append(lines, "", "A backup is kept; u brings them back.")
+	lines = append(lines, "", "A backup is kept; u brings back what was not used since.")
 	lines = append(lines, ui.Wrapped(beyond(m, keys), m.width-border)...)
 	return m.ask("Delete "+output.Plural(len(keys), "key"), lines, func() done {
 		reset, err := m.feed.Actions.Reset(m.ctx, keys)
@@ -95,7 +95,7 @@ func (m *Model) askUndo() tea.Cmd {
 			m.lastReset = nil
 			text := "brought back " + output.Plural(int(undone.Keys), "key")
 			if undone.InUse > 0 {
-				text += fmt.Sprintf("; %d used since and left, `limitctl undo --replace` overwrites them", undone.InUse)
+				text += fmt.Sprintf(", %d used since: `limitctl undo --replace`", undone.InUse)
 			}
 			if undone.Lapsed > 0 {
 				text += fmt.Sprintf(", %d expired meanwhile", undone.Lapsed)
@@ -116,6 +116,9 @@ func (m *Model) askOverride(effect store.OverrideEffect) tea.Cmd {
 		return nil
 	}
 	m.form = newForm(r, effect)
+	if network := m.feed.Filter.Network(r); network != "" && effect == store.OverrideBlock {
+		m.form.inputs[whomField].SetValue(network)
+	}
 	return nil
 }
 

@@ -24,6 +24,7 @@ type form struct {
 	all     bool // limits of the subject, and not this one alone
 	field   int  // that is typed in
 	inputs  [texts]textinput.Model
+	typedIn [texts]bool // else the first character replaces what was proposed
 	problem string
 }
 
@@ -114,6 +115,10 @@ func (f *form) typed(msg tea.KeyMsg) {
 	}
 	switch {
 	case f.field < texts:
+		if msg.Type == tea.KeyRunes && !f.typedIn[f.field] && f.field != whomField {
+			f.inputs[f.field].SetValue("")
+		}
+		f.typedIn[f.field] = true
 		f.inputs[f.field], _ = f.inputs[f.field].Update(msg)
 	case f.field == aboutField && msg.Type != tea.KeyRunes:
 		f.all = !f.all
@@ -221,7 +226,9 @@ func (f *form) lines(t *ui.Theme, height, columns int) []string {
 		first := max(0, min(slices.Index(fields, f.field)-room/2, len(fields)-room))
 		fields = fields[first : first+room]
 	}
-	lines := []string{t.Bold.Of("Override " + output.Printable(f.of.Key.String()))}
+	does := map[store.OverrideEffect]string{store.OverrideBlock: "Block ", store.OverrideExempt: "Exempt "}
+	title := cmp.Or(does[choices[f.chosen].effect], "Override ")
+	lines := []string{t.Bold.Of(title + output.Printable(f.of.Key.String()))}
 	about := map[bool]string{true: "‹ all limits of whom ›", false: "‹ this limit ›"}[f.all]
 	for _, field := range fields {
 		named, typed := t.Faint, t.Plain

@@ -72,14 +72,18 @@ func (m *Model) current() *store.Override {
 }
 
 // does says what an override does now, in a few words.
-func does(e live.Effect) string {
+func (m *Model) does(e live.Effect) string {
+	least := ""
+	if !m.feed.FollowsAll() {
+		least = "≥"
+	}
 	switch {
 	case e.Denied > 0:
 		return "denies " + ui.Rate(e.Denied) + "/s"
-	case e.Keys == 0:
+	case e.Keys == 0 && least == "":
 		return "no key"
 	}
-	return output.Plural(e.Keys, "key")
+	return least + output.Plural(e.Keys, "key")
 }
 
 // View draws the screen in so many columns and lines, with all about the override under the cursor where there is room.
@@ -122,7 +126,7 @@ func (m *Model) View(width, height int) string {
 			cursor, named = ">", m.theme.Accent
 		}
 		rows[i] = []string{m.theme.Accent.Of(cursor), named.Of(names[i]), m.theme.Near.Of(allowance.Effect(o)),
-			plain.Of(ui.Until(o.ExpiresAt, m.feed.Clock)), plain.Of(does(effects[o.ID]))}
+			plain.Of(ui.Until(o.ExpiresAt, m.feed.Clock)), plain.Of(m.does(effects[o.ID]))}
 	}
 	lines := m.theme.Lines(columns, rows)
 	if o := m.current(); o != nil && about {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/charmbracelet/bubbles/textinput"
 	tea "github.com/charmbracelet/bubbletea"
@@ -31,6 +32,7 @@ type Model struct {
 	ui.Table
 	selected live.ID
 	moved    bool            // the cursor stays with the selected key
+	replaced time.Time       // when another key came under the cursor by itself; zero if it was moved there
 	causes   []live.Offender // that w goes through, the next one first
 	filter   *filter
 }
@@ -77,12 +79,27 @@ func (m *Model) Current() *live.Row {
 	return nil
 }
 
-// Chosen returns the keys that an action is about: the marked ones that are listed, or else the current one. What is
-// not seen is not changed. If only keys that are not listed are marked, there are none: the one under the cursor is not
-// meant.
+// Meant is the row under the cursor, unless it came there just now by itself: what nobody has read yet nobody means.
+// Then that is said, and the cursor stays with it.
+func (m *Model) Meant() *live.Row {
+	const unread = 5 * time.Second
+	r := m.Current()
+	if r == nil || m.feed.Clock.Sub(m.replaced) >= unread {
+		return r
+	}
+	m.moved = true
+	m.note.Say(m.feed.Clock, "the cursor has just come to "+output.Printable(r.Key.String())+": press again")
+	return nil
+}
+
+// Chosen returns the keys that an action is about: the marked ones that are listed, or else the one under the cursor.
+// What is not seen is not changed.
 func (m *Model) Chosen() (keys []live.ID) {
-	if r := m.Current(); r != nil && len(m.Marked) == 0 {
-		return []live.ID{r.ID()}
+	if len(m.Marked) == 0 {
+		if r := m.Meant(); r != nil {
+			keys = []live.ID{r.ID()}
+		}
+		return keys
 	}
 	for _, r := range m.feed.Listed {
 		if m.Marked[r.ID()] {
@@ -97,6 +114,17 @@ func (m *Model) Unmark() { clear(m.Marked) }
 
 // Pins reports whether somebody works with a key here.
 func (m *Model) Pins(id live.ID) bool { return m.Marked[id] || m.moved && id == m.selected }
+
+// Took follows a message: a key of the terminal, or what the store said, which can put another key under the cursor.
+func (m *Model) Took(pressed bool) {
+	before := m.selected
+	m.Follow()
+	if pressed {
+		m.replaced = time.Time{}
+	} else if before != m.selected && before != (live.ID{}) {
+		m.replaced = m.feed.Clock
+	}
+}
 
 // Follow keeps the cursor with its key, and in sight.
 func (m *Model) Follow() {
@@ -157,7 +185,7 @@ func (m *Model) sort() tea.Cmd {
 
 // mark marks the key under the cursor or takes its mark away, and goes to the next one.
 func (m *Model) mark() tea.Cmd {
-	if r := m.Current(); r != nil {
+	if r := m.Meant(); r != nil {
 		if m.Marked[r.ID()] {
 			delete(m.Marked, r.ID())
 		} else {
@@ -282,6 +310,8 @@ func (f *filter) filterText(width int) string {
 	c := &f.feed.Coverage
 	switch {
 	case f.feed.FollowsAll():
+	case f.feed.IsSought() && f.feed.Sought >= 0:
+		counts += " followed, " + output.Thousands(f.feed.Sought) + " in the store match"
 	case f.feed.IsSought():
 		counts += fmt.Sprintf(" followed, %d%% of the store searched", min(100, 100*c.Looked/max(1, c.Total)))
 	default:

@@ -153,7 +153,18 @@ func names(rows []*live.Row, l *layout) (prefix string, subjects, limits []strin
 	}
 	prefix, subjects = textcut.Distinct(subjects, l.columns[subjectColumn].Width)
 	if columns := l.columns[limitColumn].Width; columns > 0 {
-		for i := range limits {
+		whole := map[string]string{} // the names of limits without their policy; "" for what several are called
+		for _, r := range rows {
+			if known, is := whole[r.Bare]; is && known != r.LimitName {
+				whole[r.Bare] = ""
+			} else {
+				whole[r.Bare] = r.LimitName
+			}
+		}
+		for i, r := range rows {
+			if ui.TextWidth(limits[i]+effect(r)) > columns && limits[i] == output.Printable(whole[r.Bare]) {
+				limits[i] = output.Printable(r.Bare)
+			}
 			limits[i] = output.Escape(limits[i])
 		}
 		_, limits = textcut.Distinct(limits, columns)

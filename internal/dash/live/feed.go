@@ -52,7 +52,9 @@ type Feed struct {
 	// Of the scan for keys that is going on, or was the last:
 	ScanError error  // why the last one failed
 	sought    string // the filter whose keys it looks for
-	pass      int    // its number
+	Sought    int64  // how many keys of the store match that, by the last whole scan; -1 if it is not known
+	scanning  bool
+	pass      int // its number
 	stop      context.CancelFunc
 }
 
@@ -315,7 +317,10 @@ func (f *Feed) scan() tea.Cmd {
 	}
 	ctx, stop := context.WithCancel(f.ctx)
 	f.pass++
-	f.stop, f.sought = stop, f.Filter.Text
+	if f.sought != f.Filter.Text {
+		f.Sought = -1
+	}
+	f.stop, f.sought, f.scanning = stop, f.Filter.Text, true
 	p := pass{Number: f.pass, rules: f.rules(), LeastShare: &f.leastShare}
 	if wanted := f.Filter; wanted.Text != "" {
 		p.Wanted = func(r *Reading) bool { return wanted.Matches(&Row{Reading: *r, InUse: true}) }
@@ -340,11 +345,11 @@ func (f *Feed) FollowsAll() bool {
 
 // SearchStore looks for the keys of the filter in the whole store, at once, unless all its keys are followed.
 func (f *Feed) SearchStore() tea.Cmd {
-	if f.FollowsAll() || f.pass == 0 || f.Filter.Text == "" || f.Filter.Text == f.sought {
+	if f.FollowsAll() || f.pass == 0 || f.Filter.Text == "" || f.Filter.Text == f.sought && f.scanning {
 		return nil
 	}
 	f.stop()
-	f.Coverage.Looked = 0
+	f.Coverage.Looked, f.Sought = 0, -1
 	return f.scan()
 }
 
@@ -388,7 +393,9 @@ func (f *Feed) absorbScan(s scanned) tea.Cmd {
 		return await(s.Next)
 	}
 	f.stop()
+	f.scanning = false
 	if f.ScanError = s.Err; s.Err == nil {
+		f.Sought = s.Wanted
 		s.Passes, s.Full = f.Coverage.Passes+1, s.Matched > int64(f.MaxKeys)
 		f.Coverage = s.Coverage
 	}
@@ -434,7 +441,7 @@ func (f *Feed) evict() {
 
 // compareWorth says which of two rows is rather followed.
 func (f *Feed) compareWorth(a, b *Row) int {
-	return cmp.Or(trueFirst(f.pins(a), f.pins(b)), trueFirst(!a.IsUnderBlock(), !b.IsUnderBlock()),
+	return cmp.Or(trueFirst(f.Pinned(a.ID()), f.Pinned(b.ID())), trueFirst(f.pins(a), f.pins(b)), trueFirst(!a.IsUnderBlock(), !b.IsUnderBlock()),
 		cmp.Compare(b.DeniedRate(), a.DeniedRate()), closestFirst(&a.Reading, &b.Reading))
 }
 

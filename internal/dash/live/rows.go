@@ -24,6 +24,8 @@ type Row struct {
 	Units   History   // units a second
 	// LimitName is the name of the key's limit, without the attributes that can follow it.
 	LimitName string
+	// Bare is LimitName without the policy, if it has one.
+	Bare string
 	// SubjectWidth and LimitWidth are the columns that its names take.
 	SubjectWidth, LimitWidth int
 
@@ -39,9 +41,9 @@ func (r *Row) ID() ID { return iDOf(&r.Entry) }
 // newRow begins to follow a key.
 func newRow(reading Reading, now time.Time) *Row {
 	r := &Row{Reading: reading, UsedAt: now, InUse: reading.IsUsed(), Units: History{Sums: true}}
-	r.LimitName = reading.Key.Name
+	r.LimitName, r.Bare = reading.Key.Name, reading.Key.Name
 	if parts, is := policy.ParseKey(reading.Key); is && reading.Layout == "" {
-		r.LimitName = parts.LimitName()
+		r.LimitName, r.Bare = parts.LimitName(), parts.Limit
 	}
 	r.SubjectWidth, r.LimitWidth = widthOf(r.Key.Subject), widthOf(r.LimitName)
 	return r
@@ -209,6 +211,20 @@ func (f *Filter) Matches(r *Row) bool {
 		}
 	}
 	return true
+}
+
+// Network is the pattern of the addresses like a row's that the filter keeps, "" if it is not one of their network.
+func (f *Filter) Network(r *Row) string {
+	for i := range f.terms {
+		for _, a := range attributesOf(&r.Entry) {
+			t, network := &f.terms[i], networkOf(a.Value)
+			before, last := strings.CutSuffix(r.Key.Subject, a.Value)
+			if last && network != "" && !t.inverted && t.attribute == a.Name && t.literal == network {
+				return store.EscapeGlob(before) + network
+			}
+		}
+	}
+	return ""
 }
 
 func (t *term) matches(r *Row) bool {

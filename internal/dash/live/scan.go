@@ -25,6 +25,7 @@ const reportEvery = 500 * time.Millisecond
 type scanned struct {
 	Coverage
 	Readings []Reading // those closest to their limit
+	Wanted   int64     // how many the pass was to look for
 	Done     bool
 	Err      error
 
@@ -125,6 +126,7 @@ func (p *pass) run(ctx context.Context, found chan<- scanned) {
 		switch {
 		case p.Wanted != nil && p.Wanted(&last):
 			wanted = add(wanted, &last)
+			now.Wanted++
 		case last.UsedShare() > math.Float64frombits(p.LeastShare.Load()):
 			now.Readings = add(now.Readings, &last)
 		}

@@ -74,13 +74,15 @@ func DocumentOf(f *Feed, look tea.Msg) *Document {
 
 // Server is what one master says of itself.
 type Server struct {
-	Name         string        `json:"name,omitempty"` // empty if it is the only one
-	Version      string        `json:"version,omitempty"`
-	Role         string        `json:"role,omitempty"`
-	OpsPerSecond int64         `json:"ops_per_second"`
-	UsedMemory   int64         `json:"used_memory"`
-	MaxMemory    int64         `json:"max_memory,omitempty"`
-	RoundTrip    time.Duration `json:"round_trip_ns"`
+	Name         string `json:"name,omitempty"` // empty if it is the only one
+	Version      string `json:"version,omitempty"`
+	Role         string `json:"role,omitempty"`
+	OpsPerSecond int64  `json:"ops_per_second"`
+	UsedMemory   int64  `json:"used_memory"`
+	MaxMemory    int64  `json:"max_memory,omitempty"`
+	// Refuses: its memory is full, and it evicts nothing.
+	Refuses   bool          `json:"-"`
+	RoundTrip time.Duration `json:"round_trip_ns"`
 	// Problem is why it told nothing.
 	Problem string `json:"problem,omitempty"`
 }
@@ -100,6 +102,7 @@ func AskServers(ctx context.Context, servers *redisserver.Servers,
 			s.Version, s.Role = version.Product+" "+version.Text, a.Info["role"]
 			s.OpsPerSecond, s.UsedMemory = a.Info.Int("instantaneous_ops_per_sec"), a.Info.Int("used_memory")
 			s.MaxMemory = a.Info.Int("maxmemory")
+			s.Refuses = s.MaxMemory > 0 && s.UsedMemory >= s.MaxMemory && a.Info["maxmemory_policy"] == "noeviction"
 		}
 		answers = answers || !store.IsAway(a.Err) && !errors.Is(a.Err, store.ErrRefused)
 		all = append(all, s)

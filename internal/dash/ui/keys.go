@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/charmbracelet/bubbles/cursor"
@@ -99,8 +100,17 @@ func (t *Text) Page() int { return t.view.Height }
 
 // Show draws lines, from where the text is scrolled to.
 func (t *Text) Show(lines []string, width, height int) string {
+	cut := len(lines) > height && height > 1
+	if cut {
+		height--
+	}
 	t.view.Width, t.view.Height = width, height
 	t.view.SetContent(Join(lines))
 	t.view.SetYOffset(t.view.YOffset)
-	return t.view.View()
+	text := t.view.View()
+	if cut {
+		last := t.view.YOffset + height
+		text += fmt.Sprintf("\nlines %d to %d of %d; ↑ ↓ scroll", t.view.YOffset+1, last, len(lines))
+	}
+	return text
 }
