@@ -107,6 +107,16 @@ func TestAReadOnlyContextHasNoActions(t *testing.T) {
 // What is reset is seen to be empty, and what was brought back to be there again; what was used since is left, and said.
 func TestResetIsSeenAndUndone(t *testing.T) {
 	d := begin(t, three, nil)
+	if d.press("rn"); !strings.Contains(d.View(), "nothing was changed") {
+		t.Errorf("after a no:\n%s", d.View())
+	}
+	for range 4 {
+		d.second()
+	}
+	if strings.Contains(d.View(), "nothing was changed") {
+		t.Errorf("long after a no:\n%s", d.View())
+	}
+	d = begin(t, three, nil)
 	d.press("jry")
 	if r := d.list.Current(); r == nil || r.Key.Subject != "near" || r.InUse || !strings.Contains(d.View(), "deleted 1 key") {
 		t.Errorf("after the reset:\n%s", d.View())

@@ -26,7 +26,7 @@ type awayStore struct {
 func (s *awayStore) Scan(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, error] {
 	if s.away {
 		return func(yield func(admin.Entry, error) bool) {
-			yield(admin.Entry{}, fmt.Errorf("%w: 10.0.0.1 is silent", store.ErrUnavailable))
+			yield(admin.Entry{}, fmt.Errorf("%w: 10.0.0.1:6379 is silent, said the proxy", store.ErrUnavailable))
 		}
 	}
 	if s.problem != nil {
@@ -45,7 +45,8 @@ func TestALostStoreLeavesTheLastFrameAndComesBack(t *testing.T) {
 	for range 7 {
 		d.second()
 	}
-	if text := d.View(); !strings.Contains(text, "no answer for 7s, retrying") || !strings.Contains(text, "full ") {
+	if text := d.View(); !strings.Contains(text, "no answer for 7s, retrying") ||
+		!strings.Contains(text, "proxy ") || !strings.Contains(text, "full ") {
 		t.Errorf("away:\n%s", text)
 	}
 	if r := d.feed.Rows[live.OwnID(store.Key{Subject: "full", Name: "token-bucket/1m"})]; !r.InUse {
@@ -77,11 +78,23 @@ func TestNoMoreThanMaxKeysAreFollowed(t *testing.T) {
 			d.take(store.Key{Subject: fmt.Sprintf("user:%02d", i)}, "100/1h", 1+int64(i))
 		}
 		d.take(store.Key{Subject: "full"}, "10/1h", 10)
-	}, func(o *live.Options) { o.MaxKeys = 5 })
+	}, func(o *live.Options) {
+		o.MaxKeys = 5
+		o.Servers = func(context.Context) []live.Server {
+			return []live.Server{{UsedMemory: 2, MaxMemory: 1, Refuses: true}}
+		}
+	})
 	if text := d.View(); !strings.Contains(text, "5 of about 51 followed") ||
-		!strings.Contains(text, "about 51 keys, about 1 at the limit") {
+		!strings.Contains(text, "about 51 keys, about 1 at the limit") ||
+		!strings.Contains(text, "every take is refused: memory is full, 2 B used of maxmemory 1 B") {
 		t.Errorf("it says:\n%s", text)
 	}
+	d.setOverride("full", store.Override{Effect: store.OverrideExempt})
+	d.second()
+	if d.press("O"); !strings.Contains(d.View(), "≥1 key") || !strings.Contains(d.View(), "≥0/s of followed keys") {
+		t.Errorf("of what it does not follow it says:\n%s", d.View())
+	}
+	d.press("<esc>")
 	d.take(store.Key{Subject: "user:00"}, "100/1h", 99)
 	d.second()
 	if want := "[full] user:00 user:49 user:48 user:47"; d.subjects() != want {

@@ -74,6 +74,7 @@ func TestTheFormOfAnOverride(t *testing.T) {
 		"e<enter><enter><enter>x<enter><enter>y":                     "", // 2hx is no duration
 		"b<enter><enter><enter><enter><enter>y":                      "full block",
 		"b<enter><bs>*<enter><enter><enter>scraper<enter>y":          "ful* block",
+		"e<enter><enter><enter>1d<enter><enter>y":                    "full exempt", // in place of 2h
 		"e<enter><enter> <enter><enter><enter>y":                     "full exempt of token-bucket/1m",
 		"b<enter><bs><bs><bs><bs>*<enter><enter><enter><enter>y":     "",
 		"b<enter><bs><bs><bs><bs>ne*<enter><enter><enter><enter>n":   "",

@@ -55,6 +55,10 @@ func TestWhatIsInCommonFilters(t *testing.T) {
 	if d.press("w"); len(d.feed.Listed) < worst.Keys || !strings.HasSuffix(d.feed.Filter.Text, "="+worst.Name) {
 		t.Errorf("%d keys for %+v by %q", len(d.feed.Listed), worst, d.feed.Filter.Text)
 	}
+	if d.press("b"); !strings.Contains(d.box(), "Block ip:203.0.113.") || !strings.Contains(d.box(), "ip:"+worst.Name) {
+		t.Errorf("of the keys of a network b asks:\n%s", d.box())
+	}
+	d.press("<esc>")
 	if d.press("w"); len(d.feed.Listed) < next.Keys || !strings.HasSuffix(d.feed.Filter.Text, "="+next.Name) {
 		t.Errorf("%d keys for %+v by %q", len(d.feed.Listed), next, d.feed.Filter.Text)
 	}

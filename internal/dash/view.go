@@ -133,8 +133,8 @@ func (m head) lines() []string {
 		lines = append(lines, m.minute(), m.counts())
 		for i := range f.Servers {
 			if s := &f.Servers[i]; s.Refuses {
-				text := strings.TrimSpace(s.Name+" refuses every take: its memory is full, ") + output.Bytes(s.UsedMemory) +
-					" of maxmemory " + output.Bytes(s.MaxMemory)
+				text := fmt.Sprintf("every take is refused: memory is full, %s used of maxmemory %s  %s",
+					output.Bytes(s.UsedMemory), output.Bytes(s.MaxMemory), s.Name)
 				lines = append(lines, m.theme.Full.Of(text))
 			}
 		}
@@ -310,7 +310,7 @@ func (m head) coverage() string {
 	case f.ScanError != nil:
 		return "not all keys could be scanned: " + live.OneLine(f.ScanError)
 	case c.Full:
-		return fmt.Sprintf("%s of about %s followed, those closest to their limit; all scanned every %s",
+		return fmt.Sprintf("%s of about %s followed, closest to their limit; all scanned every %s",
 			output.Thousands(int64(len(f.Rows))), output.Thousands(c.Matched),
 			output.Duration((c.Took + c.Rest() + time.Second - 1).Truncate(time.Second)))
 	case f.IsScanning() && c.Total > 0:

@@ -64,11 +64,14 @@ type Note struct {
 	until time.Time
 }
 
-// noteStays is how long a note is shown.
+// noteStays is how long a note is shown at most.
 const noteStays = 8 * time.Second
 
-// Say shows a text from now on.
-func (n *Note) Say(now time.Time, text string) { *n = Note{Text: text, until: now.Add(noteStays)} }
+// Say shows a text for as long as it takes to read.
+func (n *Note) Say(now time.Time, text string) {
+	reading := 2*time.Second + time.Duration(len(text))*80*time.Millisecond
+	*n = Note{Text: text, until: now.Add(min(noteStays, reading))}
+}
 
 // Complain shows an error from now on.
 func (n *Note) Complain(now time.Time, err error) {
