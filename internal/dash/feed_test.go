@@ -46,7 +46,7 @@ func TestALostStoreLeavesTheLastFrameAndComesBack(t *testing.T) {
 		d.second()
 	}
 	if text := d.View(); !strings.Contains(text, "no answer for 7s, retrying") ||
-		!strings.Contains(text, "proxy ") || !strings.Contains(text, "full ") {
+		!strings.Contains(text, "proxy") || !strings.Contains(text, "full ") {
 		t.Errorf("away:\n%s", text)
 	}
 	if r := d.feed.Rows[live.OwnID(store.Key{Subject: "full", Name: "token-bucket/1m"})]; !r.InUse {
