@@ -123,10 +123,12 @@ func (s *Store) read(ctx context.Context, key store.Key, state *store.State) err
 // write sets the key to expire when it equals an unused one, like every record.
 func (s *Store) write(ctx context.Context, op store.Op, key store.Key, state *store.State, now store.Instant) error {
 	storeKey := admin.OwnLayout(s.prefix).StoreKey(key)
-	if state.IsZero() {
-		return s.Send(ctx, op.String(), "del", storeKey)
-	}
 	const perMillisecond = store.Instant(time.Millisecond / time.Microsecond)
 	lasts := (state.UnusedAt(now) - now + perMillisecond - 1) / perMillisecond
-	return s.Send(ctx, op.String(), "set", storeKey, state.AppendRecord(nil), "px", int64(max(1, lasts)))
+	words := []any{"set", storeKey, state.AppendRecord(nil), "px", int64(max(1, lasts))}
+	if state.IsZero() {
+		words = []any{"del", storeKey}
+	}
+	return s.servers.ExplainCall(s.client.Do(ctx, words...).Err(), redisserver.Call{Verb: op.String(), Changes: true, Sent: true,
+		GaveUp: store.GaveUp(ctx), Keys: []string{storeKey}})
 }

@@ -121,20 +121,6 @@ func (s *Store) Decide(ctx context.Context, op store.Op, reqs []store.Request, d
 	return s.lanes.Decide(ctx, op, w, decisions)
 }
 
-// Send sends a command of the caller's own that changes something, on the store's client.
-// Like a take it is sent once. verb is what the
-// error, one of the limiter's, calls it; [store.ErrOutcomeUnknown] says that it
-// may have been done.
-func (s *Store) Send(ctx context.Context, verb string, words ...any) error {
-	if err := s.lanes.Check(); err != nil {
-		return err
-	}
-	if err := s.lanes.Process(ctx, words...); err != nil {
-		return s.lanes.Explain(err, verb, true, nil)
-	}
-	return nil
-}
-
 // Shard implements [store.Sharded]: in a Cluster the shards are its masters, named by their
 // addresses. It asks nobody and goes by what the client knows of the Cluster.
 func (s *Store) Shard(key store.Key) string { return s.lanes.ShardOf(key.Subject) }

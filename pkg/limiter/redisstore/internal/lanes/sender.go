@@ -107,12 +107,6 @@ func (s *Sender) send(ctx context.Context, c *call) (*redis.Cmd, error) {
 	return &a.call.Cmd, err
 }
 
-// Process sends a command of the user's own at most once, past all lanes.
-func (s *Sender) Process(ctx context.Context, words ...any) error {
-	c := &call{Cmd: *redis.NewCmd(ctx, words...), once: true}
-	return c.outcome(s.Client.Process(ctx, c))
-}
-
 // Load returns the load of the lane for a key: exchanges under way, calls in the queue, and exchanges without callers.
 func (s *Sender) Load(key string) (busy, waiting, abandoned int) {
 	l := s.single
