@@ -3,7 +3,6 @@ package decide
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -32,30 +31,30 @@ func (a *decisionAnswer) answer() *decision.Answer {
 // Document implements output.Answer.
 func (a *decisionAnswer) Document() any { return a.answer().Document() }
 
-// Records implements output.Answer.
-func (a *decisionAnswer) Records() [][]string {
-	records := [][]string{{"key", "cost", "name", "algorithm", "count", "period_ms", "burst", "allowed",
-		"used", "remaining", "retry_after_ms", "reset_after_ms", "delay_ms", "unguarded", "policy", "limit", "subject", "shadow",
-		"override", "granted", "repeated", "decided_by", "applied_override", "override_effect", "override_expires_at",
-		"override_reason", "override_by", "leave"}}
-	policyName := ""
-	if a.Policy != nil {
-		policyName = a.Policy.Name
-	}
-	answer := a.answer()
-	for i, d := range a.decisions {
-		limit := answer.Decided(i)
-		record := []string{a.Key, cli.Number(a.Reqs[i].Cost), limit.Name, limit.Algorithm,
-			cli.Number(limit.Count), cli.Number(limit.PeriodMS), cli.Number(limit.Burst), strconv.FormatBool(d.Allowed),
-			cli.Number(limit.Used), cli.Number(limit.Remaining), cli.Number(limit.RetryAfterMS), cli.Number(limit.ResetAfterMS),
-			cli.Number(limit.DelayMS),
-			strconv.FormatBool(d.Unguarded),
-			policyName, limit.PolicysName, a.Reqs[i].Key.Subject, strconv.FormatBool(d.Shadow), cli.Number(int64(limit.Override)),
-			cli.Number(d.Granted), strconv.FormatBool(d.Repeated), limit.DecidedBy}
-		records = append(records, append(append(record, limit.Applied.Cells()...), cli.Number(answer.Leave(i))))
-	}
-	return records
+// decisionRow is a limit in CSV, with what is said of the whole request.
+type decisionRow struct {
+	Key      string `json:"key"`
+	Cost     int64  `json:"cost"`
+	Policy   string `json:"policy"`
+	Subject  string `json:"subject"`
+	Repeated bool   `json:"repeated"`
+	decision.Limit
 }
+
+func (a *decisionAnswer) rows() []decisionRow {
+	rows := make([]decisionRow, len(a.decisions))
+	for i := range a.decisions {
+		rows[i] = decisionRow{Key: a.Key, Cost: a.Reqs[i].Cost, Subject: a.Reqs[i].Key.Subject, Repeated: a.decisions[i].Repeated,
+			Limit: a.answer().Decided(i)}
+		if a.Policy != nil {
+			rows[i].Policy = a.Policy.Name
+		}
+	}
+	return rows
+}
+
+// Records implements output.Answer.
+func (a *decisionAnswer) Records() [][]string { return output.Rows(a.rows()) }
 
 // Print implements output.Answer: one line, and for several limits a table below it.
 func (a *decisionAnswer) Print(p *output.Printer) {

@@ -91,12 +91,11 @@ func (a *refundAnswer) Document() any { return a.answer().RefundDocument() }
 
 // Records implements output.Answer.
 func (a *refundAnswer) Records() [][]string {
-	records := a.decisionAnswer.Records()
-	records[0] = append(records[0], "refunded")
-	for i := range a.decisions {
-		records[i+1] = append(records[i+1], cli.Number(a.decisions[i].Refunded))
+	rows := a.rows()
+	for i := range rows {
+		rows[i].Refunded = &a.decisions[i].Refunded
 	}
-	return records
+	return output.Rows(rows)
 }
 
 // Print implements output.Answer. If a refund removes less than its cost, it shows the units of each limit.

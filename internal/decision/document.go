@@ -161,10 +161,10 @@ func NewAppliedOverride(o *store.Override, asked store.Limit) *AppliedOverride {
 	return applied
 }
 
-// Cells returns the override in CSV, empty for none.
-func (a *AppliedOverride) Cells() []string {
+// Text is the override in a cell: its ID, empty for none.
+func (a *AppliedOverride) Text() string {
 	if a == nil {
-		return make([]string, 5)
+		return ""
 	}
-	return []string{a.ID, a.Effect, a.ExpiresAt.Format(time.RFC3339), a.Reason, a.By}
+	return a.ID
 }
