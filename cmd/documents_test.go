@@ -34,7 +34,8 @@ var documents = []document{
 	{"see/auditAnswer.Document", "The audit log", "`audit`"},
 	{"stepin/backupsAnswer", "Backups", "`undo --list` and `undo --prune`"},
 	{"see/doctorAnswer.Document", "An examination", "`doctor`"},
-	{"report/Document", "A report", "`loadtest`, `verify`, `simulate` and `report`; [load testing](load-testing.md#as-json) explains the figures"},
+	{"report/Document", "A report", "`loadtest`, `verify`, `simulate` and `report`; [load testing](load-testing.md#as-json) " +
+		"explains the figures"},
 	{"report/Comparison", "A comparison", "`report --against`"},
 	{"test/lookDocument", "What a probe saw", "`probe`"},
 	{"test/probeDocument", "A probe of a limit", "`probe --limit`"},

@@ -85,7 +85,8 @@ func TestAHostileFolder(t *testing.T) {
 			[]string{"empty"}, []int{exitRefused}},
 		{"a store's log", "one.db-wal", "", []string{"consume", "u", "--limit", "9/1h", "--store", "file:one.db"},
 			[]string{"sparse", "empty", "nul", "binary", "long"}, []int{exitRefused}},
-		{"the store of Tab", "limits.db", "", []string{"__complete", "inspect", "--store", "file:limits.db", "--policy", ""}, []string{"*"}, nil},
+		{"the store of Tab", "limits.db", "", []string{"__complete", "inspect", "--store", "file:limits.db", "--policy", ""},
+			[]string{"*"}, nil},
 		{"a saved report", "out.json", "", []string{"simulate", "-", "--limit", "1/1h", "--save", "out.json"}, []string{"*"}, nil},
 	} {
 		for name, plant := range plants(t) {

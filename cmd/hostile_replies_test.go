@@ -129,8 +129,8 @@ func hostileBehaviours(t *testing.T) (usual, wrong []hostile.Behaviour) {
 	return usual, wrong
 }
 
-// Whatever a server answers, a command ends soon, with one line. Each command meets each class, at its stages in turn. What
-// asks servers by itself meets each wrong answer.
+// Whatever a server answers, a command ends soon, with one line. Each command meets each class, at its stages in turn.
+// What asks servers by itself meets each wrong answer.
 func TestCommandsOutlastHostileServers(t *testing.T) {
 	tier.Full(t, "hostile servers, files and texts, which many commands meet")
 	t.Parallel()
@@ -152,8 +152,8 @@ func TestCommandsOutlastHostileServers(t *testing.T) {
 }
 
 // meets runs the command on a server, and judges how it ends. The URL is of the store that %s is. It is tried until the
-// server was hostile: where a machine is busy a sound answer that comes before can be too late, so each try has more time
-// than the last.
+// server was hostile: where a machine is busy a sound answer that comes before can be too late, so each try has more
+// time than the last.
 func (c *conversation) meets(t *testing.T, sound, url string, stage stage, b hostile.Behaviour) {
 	t.Helper()
 	timeout := hostileTimeout
@@ -180,7 +180,8 @@ func (c *conversation) meets(t *testing.T, sound, url string, stage stage, b hos
 				problem = "it does not say that this is no answer"
 			}
 			if problem != "" {
-				t.Errorf("%s %q, %s: %s; exit code %d\n%.1000s%.1000s", c.name, stage, b.Name, problem, code, &w.out, &w.err)
+				t.Errorf("%s %q, %s: %s; exit code %d\n%.1000s%.1000s", c.name, stage, b.Name, problem, code,
+					&w.out, &w.err)
 			}
 		case <-time.After(hostilePatience):
 			t.Errorf("%s %q, %s: it goes on after %s", c.name, stage, b.Name, hostilePatience)

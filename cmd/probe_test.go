@@ -41,7 +41,8 @@ func TestProbeDocuments(t *testing.T) {
 		return http.StatusServiceUnavailable
 	}).URL + "/"
 	w := newWorld(t)
-	args := []string{"probe", "-q=false", url, "-H", "X-Key: {subject}", "--limit", "sliding-log:5/1h", "--max-time", "30s"}
+	args := []string{"probe", "-q=false", url, "-H", "X-Key: {subject}", "--limit", "sliding-log:5/1h",
+		"--max-time", "30s"}
 	stdout, _ := w.run(t, exitNo, append(args, "-o", "json")...)
 	var d struct {
 		Verdict, Limit                    string
@@ -59,9 +60,9 @@ func TestProbeDocuments(t *testing.T) {
 			t.Errorf("%s has no evidence: %+v", c.Name, c)
 		}
 	}
-	if d.Passed || d.Verdict != "fail" || d.Allowed+d.Denied != d.Requests || d.Failed != 0 || d.Limit != "sliding-log:5/1h" ||
-		d.Dialects[0] != "draft-8" || d.Requests < 7 || verdicts["denial-status"] != "fail" || verdicts["admitted"] != "pass" ||
-		verdicts["retry-after"] != "fail" || verdicts["recovery"] != "unknown" {
+	if d.Passed || d.Verdict != "fail" || d.Allowed+d.Denied != d.Requests || d.Failed != 0 || d.Requests < 7 ||
+		d.Limit != "sliding-log:5/1h" || d.Dialects[0] != "draft-8" ||
+		verdicts["denial-status"] != "fail" || verdicts["admitted"] != "pass" || verdicts["retry-after"] != "fail" || verdicts["recovery"] != "unknown" {
 		t.Errorf("%s", stdout)
 	}
 	if records, _ := w.run(t, exitNo, append(args, "-o", "csv")...); strings.Count(records, "\n") != len(d.Checks)+1 {

@@ -55,15 +55,19 @@ func TestCallsOfGRPCAreLogged(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s := startServe(t, "--config", config, "--grpc", "127.0.0.1:0", "--token-file", tokens, "--grpc-tokens", "--log-requests")
+	s := startServe(t, "--config", config, "--grpc", "127.0.0.1:0", "--token-file", tokens, "--grpc-tokens",
+		"--log-requests")
 	for authorization, status := range map[string]string{"Bearer " + token: "0", "Bearer " + token[1:] + "b": "16"} {
 		if got := callGRPC(t, s.addresses["grpc"], authorization, "user", "eve"); got != status {
 			t.Errorf("the status is %s, want %s", got, status)
 		}
 	}
 	log := s.end()
-	const line = `msg=request door=grpc method=POST path=/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit status=`
-	for _, want := range []string{`OK took=\S+ from=127\.0\.0\.1:\d+ token=gateway\n`, `UNAUTHENTICATED took=\S+ from=127\.0\.0\.1:\d+\n`} {
+	const line = `msg=request door=grpc method=POST ` +
+		`path=/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit status=`
+	for _, want := range []string{
+		`OK took=\S+ from=127\.0\.0\.1:\d+ token=gateway\n`, `UNAUTHENTICATED took=\S+ from=127\.0\.0\.1:\d+\n`,
+	} {
 		if !regexp.MustCompile(line + want).MatchString(log) {
 			t.Errorf("no line is %s", want)
 		}

@@ -111,7 +111,8 @@ func TestServeLosesNoRequest(t *testing.T) {
 	}
 }
 
-// With a store that stalls, what is beyond the bound is refused at once, and the server says that it is ready. What is not answered in the end is told.
+// With a store that stalls, what is beyond the bound is refused at once, and the server says that it is ready. What is
+// not answered in the end is told.
 func TestServeRefusesWhatIsTooMuch(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t)

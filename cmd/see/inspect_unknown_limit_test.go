@@ -3,7 +3,6 @@ package see
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -73,37 +72,6 @@ func TestInspectShowsWhatIsNotKnown(t *testing.T) {
 		}
 	}
 
-	var document struct{ Keys []map[string]any }
-	if err := json.Unmarshal([]byte(shownAs(t, "json", nil)), &document); err != nil {
-		t.Fatal(err)
-	}
-	unknown := func(subject string) (fields []string) {
-		for _, key := range document.Keys {
-			if key["key"] != subject {
-				continue
-			}
-			for _, field := range []string{"algorithm", "count", "period_ms", "burst", "used", "remaining", "retry_after_ms",
-				"reset_after_ms", "delay_ms"} {
-				value, there := key[field]
-				if !there {
-					t.Errorf("%s has no %s", subject, field)
-				} else if value == nil {
-					fields = append(fields, field)
-				}
-			}
-		}
-		return fields
-	}
-	for subject, want := range map[string]string{
-		"whole": "", "no-period": "period_ms retry_after_ms delay_ms",
-		"no-count":  "count burst remaining retry_after_ms delay_ms",
-		"used-only": "algorithm count period_ms burst remaining retry_after_ms delay_ms",
-		"silent":    "algorithm count period_ms burst used remaining retry_after_ms reset_after_ms delay_ms",
-	} {
-		if got := strings.Join(unknown(subject), " "); got != want {
-			t.Errorf("null of %s are %q, want %q", subject, got, want)
-		}
-	}
 	if text := shownAs(t, "jsonl", nil); strings.Count(text, `"count":null`) != 3 {
 		t.Errorf("the lines of JSON are\n%s", text)
 	}

@@ -53,11 +53,6 @@ func (o *logOptions) addAttribute(flags *pflag.FlagSet) {
 		"`NAME=FIELD`: the attribute NAME of the policies is in the field FIELD (default the field of that name)")
 }
 
-// logFlags are the flags about a log.
-func logFlags() []string {
-	return []string{"log-format", "time-field", "key-field", "cost-field", "attribute", "timezone"}
-}
-
 // logReading is how to read a log.
 type logReading struct {
 	file string // or - for standard input
