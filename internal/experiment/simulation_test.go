@@ -57,8 +57,8 @@ func TestWrappersInASimulation(t *testing.T) {
 			t.Fatal(err)
 		}
 		run := &result.Runs[0]
-		if run.Requests != 3000 || result.AuditFailed() || run.Denied == 0 {
-			t.Errorf("%s: %d requests, %d denied, failed %t", name, run.Requests, run.Denied, result.AuditFailed())
+		if run.Requests != 3000 || result.Failed(false, false) || run.Denied == 0 {
+			t.Errorf("%s: %d requests, %d denied, failed %t", name, run.Requests, run.Denied, result.Failed(false, false))
 		}
 		if w := run.Wrapped; (w == nil) != test.exact || w != nil && (w.StoreCalls == 0 || w.StoreCalls > test.calls ||
 			run.Audit.OverAdmitted > test.overLimit) {

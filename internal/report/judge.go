@@ -178,10 +178,6 @@ func (d *Document) Failed(lenient, strict bool) bool {
 	return len(j.missed) > 0 || !lenient && len(j.wrong)+len(j.open) > 0 || strict && len(j.doubts)+len(j.open) > 0
 }
 
-// AuditFailed reports whether the answers of a run were wrong: more or less was admitted
-// than the limit allows, or an answer reported something wrong.
-func (d *Document) AuditFailed() bool { return len(d.judge().wrong) > 0 }
-
 // about is the title of a run and a colon, where there are several to tell apart.
 func (d *Document) about(run int) string {
 	if len(d.Runs) < 2 || run < 0 {

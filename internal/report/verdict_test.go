@@ -59,7 +59,7 @@ func TestVerdicts(t *testing.T) {
 		"only errors": {
 			func(r *Run) { r.Errors, r.Allowed, r.Denied = r.Requests, 0, 0 },
 			"INCONCLUSIVE 30,110 of 30,110 planned requests got no decision (100%), and at most 1% may: " +
-				"30,110 failed, and 0 were dropped", false,
+				"30,110 failed, and 0 were dropped", true,
 		},
 		"a limit that was never reached": {
 			func(r *Run) { r.Denied, r.Audit.LimitReached = 0, Pointer(0.07) },
@@ -76,8 +76,8 @@ func TestVerdicts(t *testing.T) {
 	} {
 		d := judged(test.change)
 		line, _, _ := strings.Cut(Printed(Answer{Report: d}, 0), "\n")
-		if got := strings.Join(strings.Fields(line), " "); got != test.want || d.AuditFailed() != test.failed {
-			t.Errorf("%s: %s, failed %t", name, got, d.AuditFailed())
+		if got := strings.Join(strings.Fields(line), " "); got != test.want || d.Failed(false, false) != test.failed {
+			t.Errorf("%s: %s, failed %t", name, got, d.Failed(false, false))
 		}
 		var document struct {
 			Verdict Verdict
@@ -113,6 +113,8 @@ func TestALimitOfAPolicyThatWasNeverReached(t *testing.T) {
 			minute.Denied, minute.LimitReached, r.Denied = 0, Pointer(0.99), 0
 		}, "INCONCLUSIVE  " + note, ""},
 		"one used up": {func(r *Run, minute *loadgen.Limit) { minute.Denied, r.Denied = 0, 0 }, passes, "\n! " + note},
+		"one wrong": {func(_ *Run, minute *loadgen.Limit) { minute.OverAdmitted = 3 },
+			"FAIL     minute: admitted 3 units too many\n", "\n! " + note},
 		"a shadow alone reached": {func(r *Run, minute *loadgen.Limit) { minute.Shadow, r.Denied = true, 0 },
 			"INCONCLUSIVE  " + note, ""},
 	} {
