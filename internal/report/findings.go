@@ -13,10 +13,10 @@ import (
 	"github.com/limitctl/limitctl/internal/output"
 )
 
-// finding is a sentence for the reader, how bad it is, and the title of the run that it is about, if there are several.
+// finding is a sentence for the reader, and how bad it is.
 type finding struct {
-	style     output.Style
-	run, text string
+	style output.Style
+	text  string
 }
 
 func (f finding) Mark() string {
@@ -30,24 +30,13 @@ func (f finding) Mark() string {
 	}
 }
 
-// String is the finding as a line of text.
-func (f finding) String() string {
-	if f.run != "" {
-		return shortName(f.run) + ": " + f.text
-	}
-	return f.text
-}
-
 // promises are what became of the thresholds and the suggestions, those that were missed first. In short, those
 // that were kept share a line.
 func promises(d *Document, short bool) (all []finding) {
 	var kept []finding
 	styles := map[Verdict]output.Style{Pass: output.Calm, Fail: output.AtEnd, Inconclusive: output.Near}
 	for _, p := range d.promised() {
-		f := finding{style: styles[p.verdict], text: p.words[0]}
-		if len(d.Runs) > 1 && p.run >= 0 {
-			f.run = d.Runs[p.run].Title()
-		}
+		f := finding{styles[p.verdict], d.about(p.run) + p.words[0]}
 		if p.verdict == Pass {
 			kept = append(kept, f)
 		} else {
@@ -59,9 +48,9 @@ func promises(d *Document, short bool) (all []finding) {
 	}
 	text := output.Count(int64(len(kept)), "promise") + " kept"
 	if len(kept) <= 3 {
-		text = kept[0].String()
+		text = kept[0].text
 		for _, f := range kept[1:] {
-			text += " · " + f.String()
+			text += " · " + f.text
 		}
 	}
 	return append(all, finding{style: output.Calm, text: text})
@@ -177,7 +166,7 @@ func alarms(d *Document) (all []finding) {
 	for i := range d.Runs {
 		for _, alarm := range d.alarmsOf(i) {
 			if runs[alarm] < len(d.Runs) {
-				alarm.run = d.Runs[i].Title()
+				alarm.text = d.about(i) + alarm.text
 			}
 			if !slices.Contains(all, alarm) {
 				all = append(all, alarm)

@@ -63,9 +63,8 @@ type pageTable struct {
 
 var pageClasses = map[output.Style]string{output.Calm: "good", output.Near: "near", output.AtEnd: "bad"}
 
-// Class, Mark, About and Text are what the page shows of a finding.
+// Class, Mark and Text are what the page shows of a finding.
 func (f finding) Class() string { return pageClasses[f.style] }
-func (f finding) About() string { return shortName(f.run) }
 func (f finding) Text() string  { return output.Cut(output.Escape(f.text), 400) }
 
 func newPage(d *Document) *page {

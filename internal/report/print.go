@@ -196,7 +196,7 @@ func (s *screen) say(f finding) {
 	if f.style == output.AtEnd {
 		style = f.style
 	}
-	s.put(f.Mark(), 2, f.style, style, f.String())
+	s.put(f.Mark(), 2, f.style, style, f.text)
 }
 
 // put prints a text from that column on, and a label before its first line.
