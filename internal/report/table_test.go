@@ -36,7 +36,8 @@ func TestTheEndOfARun(t *testing.T) {
 			"FAIL     admitted 10 units too many", "limit    token-bucket 100/10s (naive)", "load ",
 			"answers ",
 			"fast ", "LIMIT", "hourly sliding-log:1000/1h (shadow)",
-			"! interrupted: these are the results up to then\n", "more notes; -v has them\nmore     -v: everything · --html FILE: a page with charts\n",
+			"! interrupted: these are the results up to then\n",
+			"more notes; -v has them\nmore     -v: everything · --html FILE: a page with charts\n",
 		},
 		verbose: {
 			"FAIL ", "answers ", ", 12 perhaps charged all the same; 1,203 dropped\n", "keys ",
