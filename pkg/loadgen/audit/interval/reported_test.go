@@ -50,8 +50,8 @@ func (s *telling) allows(key uint32, cost int64, now store.Instant) bool {
 	return allowed
 }
 
-// What is right is never called wrong, however many requests are under way, however long answers take and however far the clocks
-// are apart.
+// What is right is never called wrong, however many requests are under way, however long answers take and however far
+// the clocks are apart.
 func TestNothingRightIsCalledWrong(t *testing.T) {
 	runs := 2000
 	if testing.Short() {
