@@ -129,8 +129,8 @@ func TestLoadsThatAreWrong(t *testing.T) {
 			"1s:NaN", "40d:5", "1s:0", "1ms:1", "1s:0,1s:0"},
 		"cost": {"", "0", "-1", "1.5", "1e3", "many", "1000000001", "1-5", "uniform", "uniform:", "uniform:5",
 			"uniform:5-", "uniform:-5", "uniform:5-4", "uniform:0-4", "uniform:1-2-3", "uniform:1-1000000001", "normal:1-5", " 1"},
-		"distribution": {"", "uniform:", "Uniform", "zipf", "zipf:", "zipf:0", "zipf:-1", "zipf:11", "zipf:NaN", "zipf:Inf",
-			"zipf:x"},
+		"distribution": {"", "uniform:", "Uniform", "zipf", "zipf:", "zipf:0", "zipf:-1", "zipf:11", "zipf:NaN",
+			"zipf:Inf", "zipf:x"},
 		"arrivals": {"", "uniform:", "uniform:1", "poisson:", "Poisson"},
 	} {
 		for _, text := range texts {

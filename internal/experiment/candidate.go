@@ -90,9 +90,9 @@ func (c *Candidate) madeUpByPolicy(subjects int) (*population, error) {
 	return &population{all, func(subject uint32) string { return m.of(int(subject)).Text() }}, err
 }
 
-// makeUp makes up attribute values. If every IP always came with the same e-mail, the tighter of their two limits would keep the
-// other from ever being reached. So subjects take turns: each shares one attribute with others and has the rest for itself, or
-// shares none.
+// makeUp makes up attribute values. If every IP always came with the same e-mail, the tighter of their two limits would
+// keep the other from ever being reached. So subjects take turns: each shares one attribute with others and has the rest
+// for itself, or shares none.
 type makeUp struct {
 	fixed policy.Attributes
 	names []string // of the other attributes

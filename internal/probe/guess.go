@@ -28,8 +28,8 @@ func (r reach) period(told time.Duration) (period time.Duration, isUsual bool) {
 	return max(store.MinPeriod, r.high.Round(time.Millisecond)), false
 }
 
-// guess returns limits that answer like what was seen, the likeliest first: a window, or a bucket. They are guesses, for
-// somebody who checks them.
+// guess returns limits that answer like what was seen, the likeliest first: a window, or a bucket. They are guesses,
+// for somebody who checks them.
 func (l *looker) guess() []store.Limit {
 	var told headers.Limit
 	for _, one := range l.seen.Told {
@@ -69,8 +69,8 @@ func (l *looker) guess() []store.Limit {
 	return limits
 }
 
-// guessBucket returns a bucket that was full at the first request: of a size with which it takes a usual time to fill, or else
-// of what passed.
+// guessBucket returns a bucket that was full at the first request: of a size with which it takes a usual time to fill,
+// or else of what passed.
 func (l *looker) guessBucket(told *headers.Limit) []store.Limit {
 	marks, passed := l.marks(), int64(l.seen.Passed)
 	for size := passed; size > int64(l.seen.Back[0].Units); size-- {

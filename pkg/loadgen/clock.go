@@ -57,8 +57,8 @@ type clockWatch struct {
 	known            bool
 	finding          ClockFinding // without the times
 	farthest         time.Duration
-	// coarse is how long the clock stands still between two of its steps, as far as that was seen. same is the last instant,
-	// and sameAt the time when it came first.
+	// coarse is how long the clock stands still between two of its steps, as far as that was seen. same is the last
+	// instant, and sameAt the time when it came first.
 	coarse time.Duration
 	same   store.Instant
 	sameAt time.Duration
@@ -139,7 +139,8 @@ func (c *clockWatch) result() *ClockFinding {
 	inMS := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 	f.FarthestMS, f.AheadMS = inMS(c.farthest), inMS(c.middle())
 	moved, passed := c.first.apart(c.end), c.end.at-c.first.at
-	if drift := float64(moved) / float64(max(passed, 1)); abs(moved) > clockTolerance+c.coarse && math.Abs(drift) > leastDrift {
+	drift := float64(moved) / float64(max(passed, 1))
+	if abs(moved) > clockTolerance+c.coarse && math.Abs(drift) > leastDrift {
 		f.Drift = drift
 	}
 	return &f

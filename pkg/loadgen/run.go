@@ -42,8 +42,8 @@ type Config struct {
 	// Intervals, if set, says that the instants of decisions are unknown, and the audit uses the intervals from
 	// sending to answer.
 	Intervals *interval.Options
-	// Progress, if set, is called from time to time with the result so far. ProgressEvery is the time between two calls, by
-	// default [ProgressEvery].
+	// Progress, if set, is called from time to time with the result so far. ProgressEvery is the time between two
+	// calls, by default [ProgressEvery].
 	Progress      func(*Result)
 	ProgressEvery time.Duration
 }
