@@ -24,7 +24,8 @@ func TestDefectsOfAnExpiry(t *testing.T) {
 	}{
 		{lifetime{longest: time.Minute}, full, []time.Duration{never, never, 1000 * time.Minute, 20 * time.Minute},
 			[]admin.Defect{{Kind: admin.NeverExpires, Text: "no expiry, so it denies for ever", Stuck: true},
-				{Kind: admin.AbsurdTTL, Text: "an expiry that looks like milliseconds given as seconds, so it denies until then", Stuck: true}}},
+				{Kind: admin.AbsurdTTL, Stuck: true,
+					Text: "an expiry that looks like milliseconds given as seconds, so it denies until then"}}},
 		{lifetime{longest: time.Minute}, below, []time.Duration{20 * time.Minute}, []admin.Defect{{Kind: admin.AbsurdTTL, Stuck: true,
 			Text: "an expiry much later than the limit can last, so its count does not begin again until then, and it denies once it is " +
 				"at the limit"}}},
