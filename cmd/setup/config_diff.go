@@ -173,8 +173,8 @@ type diffRow struct {
 	over, excess int64
 }
 
-// add counts a key under each of the limits that it may get. It is over if it is so under all of them, which differ if they
-// depend on attributes that the key does not hold. The example is the subject that is over by most, else the first.
+// add counts a key under each of the limits that it may get. It is over if it is so under all of them, which differ if
+// they depend on attributes that the key does not hold. The example is the subject that is over by most, else the first.
 func (r *diffRow) add(e *admin.Entry, candidates []policy.Candidate, override *store.Override) {
 	r.keys++
 	excess := int64(0)
@@ -339,14 +339,15 @@ func (a *diffAnswer) Records() [][]string { return output.Rows(a.documents()) }
 
 // table returns what differs as a table.
 func (a *diffAnswer) table() (columns []output.Column, rows [][]output.Cell) {
-	columns = []output.Column{{Header: "LIMIT", Shrinks: 10, Names: true}, {Header: "FOR", Shrinks: 10, Names: true}, {Header: "CHANGE"},
-		{Header: "OLD"}, {Header: "NEW"}}
+	columns = []output.Column{{Header: "LIMIT", Shrinks: 10, Names: true}, {Header: "FOR", Shrinks: 10, Names: true},
+		{Header: "CHANGE"}, {Header: "OLD"}, {Header: "NEW"}}
 	if a.ofKeys {
 		columns[1] = output.Column{Header: "KEYS", Right: true}
-		columns = append(columns, output.Column{Header: "OVER", Right: true}, output.Column{Header: "EXAMPLE", Shrinks: 10, Drops: 1})
+		columns = append(columns, output.Column{Header: "OVER", Right: true},
+			output.Column{Header: "EXAMPLE", Shrinks: 10, Drops: 1})
 	}
-	styles := map[config.Change]output.Style{config.Loosened: output.Calm, config.Tightened: output.AtEnd, config.Dropped: output.Near,
-		config.Added: output.AtEnd}
+	styles := map[config.Change]output.Style{config.Loosened: output.Calm, config.Tightened: output.AtEnd,
+		config.Dropped: output.Near, config.Added: output.AtEnd}
 	for i := range a.rows {
 		r := &a.rows[i]
 		row := []output.Cell{{Text: r.name()}, {Text: cmp.Or(r.When.Text(), "all others")},
