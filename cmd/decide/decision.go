@@ -69,7 +69,13 @@ func (a *decisionAnswer) Print(p *output.Printer) {
 	mark := p.Paint(output.Calm, "✓ "+a.verb+local+repeated)
 	if !sum.Allowed {
 		mark = "✗ denied" + local
-		if a.Policy != nil && !sum.Unguarded {
+		switch {
+		case a.Policy == nil || sum.Unguarded:
+		case !slices.ContainsFunc(sum.DeniedBy, func(i int) bool { return !isBlock(a.decisions[i].Override) }):
+			if mark = "✗ blocked"; len(sum.DeniedBy) < len(a.decisions) {
+				mark += " for " + strings.Join(a.answer().DeniedBy(), ", ")
+			}
+		default:
 			mark += " by " + strings.Join(a.answer().DeniedBy(), ", ")
 		}
 		mark = p.Paint(output.AtEnd, mark)
@@ -128,9 +134,11 @@ func (a *decisionAnswer) printLimits(p *output.Printer) {
 			notes = append(notes, fmt.Sprintf("leaves %d", leave))
 		}
 		if a.Policy != nil && a.Overrides[i] >= 0 {
-			notes = append(notes, fmt.Sprintf("override %d", a.Overrides[i]+1))
+			notes = append(notes, "configured for "+a.Policy.Limits[i].Exceptions[a.Overrides[i]].When.Text())
 		}
-		if d.Override != nil {
+		if isBlock(d.Override) {
+			notes = append(notes, "blocked")
+		} else if d.Override != nil {
 			notes = append(notes, cli.OperatorsText(d.Override))
 		}
 		row := []output.Cell{{Text: sign, Style: style}, {Text: a.answer().Effective(i).String()}, {Text: used}, {Text: remaining},
@@ -143,6 +151,8 @@ func (a *decisionAnswer) printLimits(p *output.Printer) {
 	}
 	p.Table(columns, rows)
 }
+
+func isBlock(o *store.Override) bool { return o != nil && o.Effect == store.OverrideBlock }
 
 // printOverrides prints the overrides that apply.
 func (a *decisionAnswer) printOverrides(p *output.Printer) {

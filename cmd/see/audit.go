@@ -279,9 +279,9 @@ func runAudit(ctx context.Context, o *auditOptions) error {
 	if err := o.Print(answer); err != nil {
 		return err
 	}
-	if begun := answer.begun(); begun > 0 {
-		o.Note("%s begun, and nothing says how it ended: still going on, or killed; `limitctl undo BACKUP` brings back what was changed",
-			map[bool]string{true: "1 run has", false: fmt.Sprintf("%d runs have", begun)}[begun == 1])
+	if begun, undo := answer.begun(); begun > 0 {
+		o.Note("%s begun, and nothing says how it ended: still going on, or killed%s",
+			map[bool]string{true: "1 run has", false: fmt.Sprintf("%d runs have", begun)}[begun == 1], undo)
 	}
 	return nil
 }

@@ -21,14 +21,23 @@ type auditAnswer struct {
 	backups  string         // the directory of the backups that restore knows by their names
 }
 
-// begun returns how many runs have no outcome, and were not undone.
-func (a *auditAnswer) begun() (n int) {
+// begun returns how many runs have no outcome, and were not undone, and what brings the latest of them back.
+func (a *auditAnswer) begun() (n int, undo string) {
 	for _, e := range a.entries {
 		if e.Outcome == auditlog.Begun && (e.Undone == nil || e.Undone.Outcome != auditlog.Done) {
 			n++
+			undo = cmp.Or(bringsBack(e), undo)
 		}
 	}
-	return n
+	return n, undo
+}
+
+// bringsBack says which command brings back what a run changed whose end is not known; "" for none.
+func bringsBack(e *auditlog.Entry) string {
+	if e.Outcome != auditlog.Begun || e.Backup == "" || e.Undone != nil {
+		return ""
+	}
+	return "; " + shell.Command("limitctl", "undo", e.Run) + " brings back what it changed"
 }
 
 // Document implements output.Answer.

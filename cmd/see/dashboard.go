@@ -261,17 +261,14 @@ func (o *dashboardOptions) began(table *admin.Tables) func(context.Context) stri
 		if err != nil || b == nil {
 			return ""
 		}
-		command := ""
-		if s, err := o.Settings(); err == nil && b.Command != nil && !s.Access().ReadOnly {
-			command = "\n" + cli.CommandHere(o.Globals, s, b.Command...)
+		command, l, now := "", b.Limits[0], o.Env.Now()
+		if s, err := o.Settings(); err == nil && l.Command != nil && !s.Access().ReadOnly {
+			command = "\n" + cli.CommandHere(o.Globals, s, l.Command...)
 		}
-		l, now := &b.Limits[0], o.Env.Now()
 		text := l.Name + " " + cli.Clock(l.Since, now) + ", " + cli.CountOf(int64(l.Keys), "key", "keys")
-		for _, e := range b.Changes {
-			if !e.Time.After(l.Since) {
-				text += ", after " + e.CommandText() + " " + cli.Clock(e.Time, now) + " by " + who(e) + because(e.Reason)
-				break
-			}
+		if len(l.Changes) > 0 {
+			e := l.Changes[0]
+			text += ", after " + e.CommandText() + " " + cli.Clock(e.Time, now) + " by " + who(e) + because(e.Reason)
 		}
 		return output.Escape(text) + command
 	}

@@ -3,6 +3,7 @@ package see
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -193,7 +194,9 @@ func (o *denialsOptions) explain(ctx context.Context, a *denialsAnswer) {
 		who := ""
 		if pattern := o.subjects.String(); pattern != "*" {
 			who = " of " + shell.Command(pattern)
-			if !strings.ContainsAny(pattern, ":*") {
+			if _, err := netip.ParsePrefix(pattern); err == nil && !strings.Contains(pattern, ":") {
+				o.Note("%s is a whole subject; addresses in it match %s", shell.Command(pattern), shell.Command("ip:"+pattern))
+			} else if !strings.ContainsAny(pattern, ":*") {
 				o.Note("%s is a whole subject; one with that in it matches %s", shell.Command(pattern), shell.Command("*"+pattern+"*"))
 			}
 		}

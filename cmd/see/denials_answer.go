@@ -75,6 +75,9 @@ func (a *denialsAnswer) add(d *admin.Denials, subjects store.Pattern) {
 		}
 		of := group{key: denied.Key, shadow: shadow}
 		if a.by.name != "" {
+			if i >= len(d.Rows) && !shadow {
+				denied.Key.Subject = networkOfGlob(denied.Key.Subject)
+			}
 			value, has := a.by.of(denied.Key)
 			of = group{value: value, isNone: !has, shadow: shadow}
 		}
@@ -189,6 +192,16 @@ func (by denialGrouping) of(key store.Key) (value string, has bool) {
 		return "", false
 	}
 	return network.String(), true
+}
+
+// networkOfGlob writes the pattern of a block that ends like 198.51.100.* as the network that it is; others stay.
+func networkOfGlob(pattern string) string {
+	begin := strings.LastIndexByte(pattern, ':') + 1
+	octets, isGlob := strings.CutSuffix(pattern[begin:], ".*")
+	if n := strings.Count(octets, ".") + 1; isGlob && n < 4 {
+		return pattern[:begin] + octets + strings.Repeat(".0", 4-n) + "/" + strconv.Itoa(8*n)
+	}
+	return pattern
 }
 
 // missing says what no key has that was denied.
@@ -358,8 +371,8 @@ func (a *denialsAnswer) Print(p *output.Printer) {
 		return
 	}
 	columns := []output.Column{{Header: "SUBJECT", Shrinks: 8, Names: true}, {Header: "NAME", Shrinks: 8, Names: true},
-		{Header: "LIMIT", Drops: 1}, {Header: "DENIED", Right: true}, {Header: "BLOCKED", Right: true},
-		{Header: "SHARE", Right: true, Drops: 2}, {Header: "SINCE", Right: true}, {Header: "LAST", Right: true, Drops: 3}}
+		{Header: "LIMIT", Drops: 2}, {Header: "DENIED", Right: true}, {Header: "BLOCKED", Right: true},
+		{Header: "SHARE", Right: true, Drops: 1}, {Header: "SINCE", Right: true}, {Header: "LAST", Right: true}}
 	if a.by.name != "" {
 		columns[0].Header = strings.ToUpper(strings.SplitN(a.by.name, ":", 2)[0])
 	}
@@ -385,9 +398,9 @@ func (a *denialsAnswer) Print(p *output.Printer) {
 		if row.Count == 0 {
 			denied.Style = output.Plain
 		}
-		blocked := output.Cell{Text: a.count(row.Blocked)}
+		var blocked output.Cell
 		if row.Blocked > 0 {
-			blocked.Style = output.AtEnd
+			blocked = output.Cell{Text: a.count(row.Blocked), Style: output.AtEnd}
 		}
 		if row.shadow {
 			denied.Style = output.Faint
@@ -396,17 +409,17 @@ func (a *denialsAnswer) Print(p *output.Printer) {
 				first.Text += " (shadow)"
 			}
 		}
-		since := output.Cell{Text: a.ago(row.Since)}
+		since := output.Cell{Text: ago(row.Since, a.now)}
 		if row.Since.Until(a.now) < began.Window {
 			since = output.Cell{Text: since.Text + " new", Style: output.Bold}
 		}
 		rows = append(rows, []output.Cell{first, {Text: name}, {Text: limit}, denied, blocked,
-			{Text: row.share()}, since, {Text: a.ago(row.LastAt)}})
+			{Text: row.share()}, since, {Text: ago(row.LastAt, a.now)}})
 	}
 	if !slices.ContainsFunc(a.rows, func(row denialRow) bool { return row.Compared > 0 }) {
 		columns, rows = withoutColumn(columns, rows, 5)
 	}
-	if a.blocked == 0 {
+	if !slices.ContainsFunc(a.rows, func(row denialRow) bool { return row.Blocked > 0 }) {
 		columns, rows = withoutColumn(columns, rows, 4)
 	}
 	if a.by.name != "" {
@@ -417,8 +430,8 @@ func (a *denialsAnswer) Print(p *output.Printer) {
 }
 
 // ago is how long before now an instant was, in words.
-func (a *denialsAnswer) ago(at store.Instant) string {
-	return output.Duration(at.Until(a.now).Truncate(time.Second)) + " ago"
+func ago(at, now store.Instant) string {
+	return output.Duration(at.Until(now).Truncate(time.Second)) + " ago"
 }
 
 func withoutColumn(columns []output.Column, rows [][]output.Cell, i int) ([]output.Column, [][]output.Cell) {

@@ -36,10 +36,10 @@ in force, what was changed in the last 12 hours, which denials began in the last
 with a row for each thing, and says of each part how much more there is and
 which command shows it. What blocks deny is one number.
 
-Below the denials that began are the changes since 10 minutes before them, and
-a command that may help: a block of the address that has more than half of them,
-else a rollback if more than half began within 10 minutes after the version in
-force was published, else a block of the network that has more than half.
+Below each limit whose denials began are the changes in the 10 minutes before
+that were about its keys, and a command that may help: a block of the address
+that has more than half of them, else a rollback if more than half began after
+the version in force, else a block of the network that has more than half.
 
 The changes are those of the audit log in the store, of all machines. If a part
 cannot be read, it says so in the place of the part, shows the others, and the
@@ -88,8 +88,8 @@ func runHandover(ctx context.Context, g *cli.Globals) error {
 		list = store.NewOverrideList(overrides)
 	}
 	a.readDenials(ctx, g, backend, list)
-	if a.began != nil && a.began.Command != nil && !s.Access().ReadOnly {
-		a.command = cli.CommandHere(g, s, a.began.Command...)
+	if a.began != nil && !s.Access().ReadOnly {
+		a.commandOf = func(l *began.Limit) string { return cli.CommandHere(g, s, l.Command...) }
 	}
 	if !slices.Contains(a.failed[:], nil) { // there is nothing to hand over
 		return a.err()

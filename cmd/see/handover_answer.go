@@ -3,6 +3,7 @@ package see
 import (
 	"cmp"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -44,9 +45,10 @@ type handoverAnswer struct {
 		top, shadows   []admin.Denied
 		now            store.Instant
 	}
-	began   *began.Began         // nil if nothing began
-	command string               // that may help; "" for none
-	failed  [handoverParts]error // why a part could not be read
+	began *began.Began // nil if nothing began
+	// commandOf writes the command of a limit that has one; nil where nothing may be changed.
+	commandOf func(*began.Limit) string
+	failed    [handoverParts]error // why a part could not be read
 }
 
 // part is one part for people: its headline, a row for each thing, and the command that shows all of them.
@@ -57,9 +59,24 @@ type part struct {
 	rows     [][]output.Cell
 	command  string
 	shown    int
-	left     int      // how many are not among rows
-	notes    []string // below the rows
-	paste    string   // the last line, which is not cut
+	left     int        // how many are not among rows
+	below    [][]string // the lines below each row; nil for none
+	pastes   []string   // the last of them, which is not cut; "" for none
+}
+
+// height is how many lines a row takes, with those below it.
+func (p *part) height(row, width int) int {
+	if p.below == nil {
+		return 1
+	}
+	lines := 1 + len(p.below[row])
+	if paste := p.pastes[row]; paste != "" {
+		lines++
+		if width > 0 {
+			lines += (output.Width(paste) + 3) / width
+		}
+	}
+	return lines
 }
 
 // more is how many things are not shown.
@@ -88,18 +105,21 @@ func (a *handoverAnswer) Print(p *output.Printer) {
 			within := *p
 			within.Width = max(0, p.Width-2)
 			lines := within.TableLines(part.columns, part.rows[:part.shown])
-			for _, text := range lines[len(lines)-part.shown:] { // without the headers
+			for i, text := range lines[len(lines)-part.shown:] { // without the headers
 				p.Line("  %s", text)
+				if part.below == nil {
+					continue
+				}
+				for _, note := range part.below[i] {
+					line(output.Plain, "    "+note)
+				}
+				if part.pastes[i] != "" {
+					p.Line("    %s", part.pastes[i])
+				}
 			}
 		}
 		if part.more() > 0 {
 			line(output.Plain, fmt.Sprintf("  … and %d more: %s", part.more(), part.command))
-		}
-		for _, note := range part.notes {
-			line(output.Plain, "  "+note)
-		}
-		if part.paste != "" {
-			p.Line("  %s", part.paste)
 		}
 	}
 }
@@ -114,9 +134,6 @@ func (a *handoverAnswer) fill(parts []*part, width int) {
 		if part.failure != "" {
 			used++
 		}
-		if used += len(part.notes); part.paste != "" && width > 0 {
-			used += 1 + (2+output.Width(part.paste))/width
-		}
 		if a.rows == 0 {
 			part.shown = len(part.rows)
 		}
@@ -127,9 +144,12 @@ func (a *handoverAnswer) fill(parts []*part, width int) {
 	for progress := true; progress && a.rows > 0; {
 		progress = false
 		for _, part := range parts {
-			if part.shown < len(part.rows) && used < a.rows {
+			if part.shown == len(part.rows) {
+				continue
+			}
+			if lines := part.height(part.shown, width); used+lines <= a.rows {
 				part.shown++
-				used++
+				used += lines
 				progress = true
 			}
 		}
@@ -213,19 +233,36 @@ func (a *handoverAnswer) changesPart() *part {
 	made := a.newPart(partChanges, "CHANGED in the last "+store.FormatPeriod(handoverChanges), len(a.changes), count,
 		shell.Command("limitctl", "audit", "--since", store.FormatPeriod(handoverChanges)), whole, long, long)
 	for _, e := range a.changes {
-		text := e.CommandText()
-		if e.CountsKeys() && e.Outcome != auditlog.Begun { // else it is not known how many
+		text := a.what(e)
+		switch {
+		case e.CountsKeys() && e.Outcome == auditlog.Begun: // it is not known how many it changed
+			text += ", begun on " + cli.CountOf(e.Matched, "key", "keys")
+		case e.CountsKeys():
 			text += ", " + cli.CountOf(e.Changed, "key", "keys")
 		}
-		if e.Outcome != auditlog.Done {
+		if e.Outcome != auditlog.Done && e.Outcome != auditlog.Begun {
 			text += ", " + string(e.Outcome)
 		}
+		text += bringsBack(e)
 		if e.Undone != nil {
 			text += ", " + e.Undone.Text() + " " + cli.Clock(e.Undone.Time, a.now) + " by " + e.Undone.User
 		}
 		made.add(cli.Clock(e.Time, a.now), who(e), text+because(e.Reason))
 	}
 	return made
+}
+
+// what is what was run: of an undo the run that it undid, or the name of the file.
+func (a *handoverAnswer) what(e *auditlog.Entry) string {
+	if !e.BringsBack() {
+		return e.CommandText()
+	}
+	for _, undone := range a.changes {
+		if undone.Undone != nil && undone.Undone.Run == e.Run {
+			return e.Command + " of " + undone.CommandText()
+		}
+	}
+	return e.Command + " " + filepath.Base(e.Selection)
 }
 
 func because(reason string) string {
@@ -243,27 +280,31 @@ func (a *handoverAnswer) beganPart() *part {
 	}
 	made := &part{command: "limitctl denials --by limit --sort since", columns: []output.Column{whole, long, whole},
 		headline: "BEGAN in the last " + store.FormatPeriod(began.Window) + "  " + a.count(b.Denied) + " denials",
-		left:     max(0, len(b.Limits)-mostBegan), paste: a.command}
-	var last time.Time
-	for i, l := range b.Limits {
-		if l.Since.After(last) {
-			last = l.Since
+		left:     max(0, len(b.Limits)-mostBegan)}
+	for _, l := range b.Limits[:min(mostBegan, len(b.Limits))] {
+		made.add(cli.Clock(l.Since, a.now), l.Name, a.count(l.Denied)+" denied, "+cli.CountOf(int64(l.Keys), "key", "keys"))
+		var notes []string
+		for _, e := range l.Changes[:min(mostBegan, len(l.Changes))] {
+			notes = append(notes, "after "+a.what(e)+" "+cli.Clock(e.Time, a.now)+" by "+who(e)+because(e.Reason))
 		}
-		if i < mostBegan {
-			made.add(cli.Clock(l.Since, a.now), l.Name,
-				a.count(l.Denied)+" denied, "+cli.CountOf(int64(l.Keys), "key", "keys"))
+		command := a.command(l)
+		if slices.Contains(made.pastes, command) { // one command for several limits is written once
+			command = ""
 		}
-	}
-	for _, e := range b.Changes {
-		if !e.Time.After(last) && len(made.notes) < mostBegan {
-			text := "after " + e.CommandText() + " " + cli.Clock(e.Time, a.now) + " by " + who(e)
-			made.notes = append(made.notes, text+because(e.Reason))
-		}
+		made.below, made.pastes = append(made.below, notes), append(made.pastes, command)
 	}
 	return made
 }
 
-// mostBegan is how many limits that began to deny, and how many changes before them, are shown.
+// command is the command that may help a limit; "" for none.
+func (a *handoverAnswer) command(l *began.Limit) string {
+	if a.commandOf == nil || l.Command == nil {
+		return ""
+	}
+	return a.commandOf(l)
+}
+
+// mostBegan is how many limits that began to deny, and how many changes before each, are shown.
 const mostBegan = 3
 
 // count writes a number of denials, marked if it may be more.
@@ -287,8 +328,11 @@ func (a *handoverAnswer) denialsPart() *part {
 		"limitctl denials", output.Column{Right: true}, long, long, output.Column{Drops: 1})
 	made.left = d.keys - len(d.top)
 	for i, row := range slices.Concat(d.top, d.shadows) {
-		style, since := output.AtEnd, output.Duration(row.Since.Until(d.now).Truncate(time.Second))
-		text := "since " + since + " ago"
+		style := output.AtEnd
+		text := "since " + ago(row.Since, d.now) + ", last " + ago(row.LastAt, d.now)
+		if row.LastAt.Until(d.now) > admin.DenialPause {
+			text = "over since " + ago(row.LastAt, d.now)
+		}
 		if i >= len(d.top) {
 			style, text = output.Faint, "would be denied by a shadow limit"
 		}
@@ -350,15 +394,25 @@ func (a *handoverAnswer) Document() any {
 		d.Top = append(d.Top, deniedDocument{row.Key.Subject, row.Key.Name, row.Count, output.UTC(row.LastAt.Time()),
 			row.Blocked, output.UTC(row.Since.Time()), i >= len(a.denials.top)})
 	}
+	type beganLimit struct {
+		Name    string    `json:"name"`
+		Denied  int64     `json:"denied"` // of the keys that it began to deny
+		Keys    int       `json:"keys"`
+		Since   time.Time `json:"since"`             // of the first of them
+		Changes []any     `json:"changes"`           // that were about one of them just before, the latest first
+		Command string    `json:"command,omitempty"` // that may help
+	}
 	type beganDocument struct {
-		Denied  int64         `json:"denied"`
-		Limits  []began.Limit `json:"limits"`            // that began to deny, those that denied most first
-		Changes []any         `json:"changes"`           // from ten minutes before the first of them, the latest first
-		Command string        `json:"command,omitempty"` // that may help
+		Denied int64        `json:"denied"`
+		Limits []beganLimit `json:"limits"` // that began to deny, those that denied most first
 	}
 	var lately *beganDocument
 	if b := a.began; b != nil {
-		lately = &beganDocument{b.Denied, b.Limits, documents(b.Changes), a.command}
+		lately = &beganDocument{Denied: b.Denied}
+		for _, l := range b.Limits {
+			lately.Limits = append(lately.Limits,
+				beganLimit{l.Name, l.Denied, l.Keys, output.UTC(l.Since), documents(l.Changes), a.command(l)})
+		}
 	}
 	overrides := []allowance.Document{}
 	for _, o := range a.inForce {

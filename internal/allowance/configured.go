@@ -47,6 +47,29 @@ func (c ConfiguredLimits) Candidates(key store.Key) []policy.Candidate {
 	return candidates
 }
 
+// Compare reports whether other limits are different for a key, and whether it may take less by them, as far as that is known.
+func (c ConfiguredLimits) Compare(other ConfiguredLimits, key store.Key) (differ, less bool) {
+	parts, _ := policy.ParseKey(key)
+	was, is := c[[2]string{parts.Policy, parts.Limit}], other[[2]string{parts.Policy, parts.Limit}]
+	switch {
+	case is == nil || is.Shadow || c == nil:
+		return false, false
+	case was == nil || was.Shadow || was.Cost != is.Cost:
+		return true, true
+	}
+	before, after := c.Candidates(key), other.Candidates(key)
+	if len(before) != len(after) { // then it depends on attributes that the key does not hold
+		return false, false
+	}
+	for i := range before {
+		if before[i].Limit != after[i].Limit {
+			overTime, atOnce := Compare(before[i].Limit, after[i].Limit)
+			differ, less = true, less || min(overTime, atOnce) < 0 || overTime == 0 && atOnce == 0
+		}
+	}
+	return differ, less
+}
+
 // AttributesOf returns the attributes of a key as a map.
 func AttributesOf(list []policy.Attribute) policy.Attributes {
 	attributes := make(policy.Attributes, len(list))

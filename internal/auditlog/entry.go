@@ -16,6 +16,9 @@ import (
 
 	"github.com/limitctl/limitctl/internal/files"
 	"github.com/limitctl/limitctl/internal/lines"
+	"github.com/limitctl/limitctl/internal/shell"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Entry describes a run that changed or deleted something.
@@ -72,6 +75,24 @@ type Override struct {
 
 // MayHaveChanged reports whether anything changed, or may have.
 func (e *Entry) MayHaveChanged() bool { return e.Outcome == Begun || e.Changed+e.Unknown > 0 }
+
+// IsAbout reports whether the run was about a key, as far as its overrides or the pattern of a reset say it.
+func (e *Entry) IsAbout(key store.Key) bool {
+	for _, recorded := range e.Overrides {
+		if o, err := admin.DecodeOverride(recorded.Override); err == nil && o.Matches(key) {
+			return true
+		}
+	}
+	words, parse := shell.Words(e.Selection), store.ParsePattern
+	if words[0] == "--exact" {
+		words, parse = words[1:], store.ExactPattern
+	}
+	if e.Command != "reset" || e.Layout != "" || len(words) != 1 { // flags select fewer keys
+		return false
+	}
+	pattern, err := parse(words[0])
+	return err == nil && pattern.Match(key.Subject)
+}
 
 // CountsKeys reports whether the run counts keys, and not overrides or published configurations.
 func (e *Entry) CountsKeys() bool {

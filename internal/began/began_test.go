@@ -1,8 +1,8 @@
 package began
 
 import (
+	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -31,22 +31,26 @@ func (s *scene) denied(subject, name string, count int64, since, last time.Durat
 		Since: store.InstantOf(noon.Add(-since)), LastAt: store.InstantOf(noon.Add(-last))})
 }
 
-// publish publishes a version so long before noon; of is the one that it brings back, 0 for none.
-func (s *scene) publish(ago time.Duration, of int64) {
+// publish publishes a version so long before noon, in which limit p/x is so many a minute, and 9 of tenant t; of is the one
+// that it brings back, 0 for none.
+func (s *scene) publish(ago time.Duration, of, count int64) {
 	s.now = noon.Add(-ago)
 	state, err := published.Read(s.Context(), s.table)
 	if err != nil {
 		s.Fatal(err)
 	}
-	v := &published.Version{By: "ana", Of: of, Text: fmt.Append(nil, "limits: {}\n# ", ago)}
+	v := &published.Version{By: "ana", Of: of, Text: fmt.Appendf(nil, "policies:\n  p:\n    limits:\n      - name: x\n"+
+		"        limit: %d/1m\n        by: [user]\n        overrides:\n          - when: {user: t}\n            limit: 9/1m\n", count)}
 	if done, err := s.table.Change(s.Context(), state.Next(v)); err != nil || !done {
 		s.Fatal(done, err)
 	}
+	s.ran(ago, auditlog.Entry{Command: "config publish", Selection: fmt.Sprintf("f (version %d)", v.Number), Changed: 1})
 }
 
-// ran adds a run to the journal so long before noon.
-func (s *scene) ran(ago time.Duration, command string, outcome auditlog.Outcome) {
-	entry := &auditlog.Entry{Time: noon.Add(-ago), Command: command, Outcome: outcome, Run: auditlog.NewRun()}
+// ran adds a run to the journal so long before noon, which is done unless it says something else.
+func (s *scene) ran(ago time.Duration, entry auditlog.Entry) {
+	entry.Time, entry.Outcome = noon.Add(-ago), cmp.Or(entry.Outcome, auditlog.Done)
+	entry.Run = cmp.Or(entry.Run, auditlog.NewRun())
 	text, err := entry.Text(1000)
 	if err == nil {
 		err = s.table.AppendJournal(s.Context(), text)
@@ -54,6 +58,14 @@ func (s *scene) ran(ago time.Duration, command string, outcome auditlog.Outcome)
 	if err != nil {
 		s.Fatal(err)
 	}
+}
+
+// overrides are the overrides of a run, blocks of these subjects.
+func overrides(subjects ...string) (all []auditlog.Override) {
+	for _, subject := range subjects {
+		all = append(all, auditlog.Override{Override: fmt.Appendf(nil, `{"subject":%q,"effect":"block"}`, subject)})
+	}
+	return all
 }
 
 func TestWhatBegan(t *testing.T) {
@@ -73,12 +85,30 @@ func TestWhatBegan(t *testing.T) {
 			s.denied("d", "x", 99, time.Hour, 0)
 		}, "x 7 2, y 5 1"},
 		"changes": {func(s *scene) {
-			s.denied("a", "x", 3, 5*minute, 0)
-			s.ran(15*minute+second, "reset", auditlog.Done)
-			s.ran(15*minute, "block", auditlog.Done)
-			s.ran(9*minute, "exempt", auditlog.Failed)
-			s.ran(minute, "undo", auditlog.Begun)
-		}, "x 3 1; undo, block"},
+			s.denied("a:1", "x", 3, 5*minute, 0)
+			s.ran(15*minute+second, auditlog.Entry{Command: "reset", Selection: "'a:*'", Changed: 1})
+			s.ran(15*minute, auditlog.Entry{Command: "reset", Selection: "a:1", Changed: 1})
+			s.ran(14*minute, auditlog.Entry{Command: "reset", Selection: "'b:*'", Changed: 1})
+			s.ran(13*minute, auditlog.Entry{Command: "reset", Selection: "--exact 'a:*'", Changed: 1})
+			s.ran(12*minute, auditlog.Entry{Command: "reset", Selection: "'a:*' --limit-name y", Changed: 1})
+			s.ran(11*minute, auditlog.Entry{Command: "reset", Selection: "'a:*'"})
+			s.ran(10*minute, auditlog.Entry{Command: "exempt", Overrides: overrides("b:*")})
+			s.ran(9*minute, auditlog.Entry{Command: "override revoke", Overrides: overrides("b:*", "a:*"), Changed: 2})
+			s.ran(8*minute, auditlog.Entry{Command: "undo", Selection: "/f", Changed: 1})
+			s.ran(4*minute, auditlog.Entry{Command: "reset", Selection: "a:1", Changed: 1})
+		}, "x 3 1 after override revoke, reset"},
+		"undo": {func(s *scene) {
+			s.denied("a:1", "x", 3, 5*minute, 0)
+			s.ran(time.Hour, auditlog.Entry{Command: "reset", Selection: "'a:*'", Changed: 1, Backup: "/f"})
+			s.ran(time.Hour, auditlog.Entry{Command: "reset", Selection: "'b:*'", Changed: 1, Backup: "/g"})
+			s.ran(7*minute, auditlog.Entry{Command: "undo", Selection: "/g", Changed: 1})
+			s.ran(6*minute, auditlog.Entry{Command: "undo", Selection: "/f", Changed: 1})
+		}, "x 3 1 after undo"},
+		"undo of nothing": {func(s *scene) {
+			s.denied("a:1", "x", 3, 5*minute, 0)
+			s.ran(time.Hour, auditlog.Entry{Command: "reset", Selection: "'a:*'", Changed: 1, Backup: "/f"})
+			s.ran(6*minute, auditlog.Entry{Command: "undo", Selection: "/f"})
+		}, "x 3 1"},
 		"half of a network": {func(s *scene) {
 			s.denied("ip:203.0.113.9", "x", 2, minute, 0)
 			s.denied("ip:203.0.113.7", "x", 2, minute, 0)
@@ -88,7 +118,7 @@ func TestWhatBegan(t *testing.T) {
 			s.denied("ip:203.0.113.9", "x", 2, minute, 0)
 			s.denied("ip:203.0.113.7", "x", 3, minute, 0)
 			s.denied("user:1", "x", 4, minute, 0)
-		}, "x 9 3; ; " + block24},
+		}, "x 9 3: " + block24},
 		"others": {func(s *scene) {
 			s.denied("ip:203.0.113.9", "x", 5, minute, 0)
 			s.denials.Others = 5
@@ -97,7 +127,7 @@ func TestWhatBegan(t *testing.T) {
 			s.denied("ip:203.0.113.9", "x", 3, minute, 0)
 			s.denied("ip:203.0.113.9", "y", 3, minute, 0)
 			s.denied("ip:203.0.113.7", "x", 3, minute, 0)
-		}, "x 6 2, y 3 1; ; " + block9},
+		}, "x 6 2: " + block24 + ", y 3 1: " + block9},
 		"of different tenants": {func(s *scene) {
 			s.denied("tenant:a:ip:203.0.113.9", "x", 3, minute, 0)
 			s.denied("tenant:b:ip:203.0.113.9", "x", 3, minute, 0)
@@ -105,13 +135,13 @@ func TestWhatBegan(t *testing.T) {
 		"IPv6": {func(s *scene) {
 			s.denied("ip:2001:db8::1", "x", 3, minute, 0)
 			s.denied("ip:2001:db8::2", "x", 3, minute, 0)
-		}, "x 6 2; ; block ip:2001:db8::/64"},
+		}, "x 6 2: block ip:2001:db8::/64"},
 		"without a name": {func(s *scene) { s.denied("203.0.113.9", "x", 3, minute, 0) }, "x 3 1"},
 		"glob":           {func(s *scene) { s.denied("t:*:ip:203.0.113.9", "x", 3, minute, 0) }, "x 3 1"},
 		"flag":           {func(s *scene) { s.denied("-q:203.0.113.9", "x", 3, minute, 0) }, "x 3 1"},
 		"pause": {func(s *scene) {
 			s.denied("ip:203.0.113.9", "x", 3, 9*minute, 5*minute)
-		}, "x 3 1; ; " + block9},
+		}, "x 3 1: " + block9},
 		"over": {func(s *scene) { s.denied("ip:203.0.113.9", "x", 3, 9*minute, 5*minute+second) }, "x 3 1"},
 		"blocked": {func(s *scene) {
 			s.denied("ip:203.0.113.9", "x", 3, minute, 0)
@@ -124,51 +154,86 @@ func TestWhatBegan(t *testing.T) {
 			s.denials.Lost = true
 		}, "x 3 1"},
 		"version just before": {func(s *scene) {
-			s.publish(time.Hour, 0)
-			s.publish(11*minute, 0)
-			s.denied("user:1", "x", 3, minute, 0)
-			s.denied("user:2", "x", 2, minute-second, 0)
-		}, "x 5 2; ; config rollback 1"},
+			s.publish(time.Hour, 0, 10)
+			s.publish(11*minute, 0, 5)
+			s.denied("user:1", "p/x", 3, minute, 0)
+			s.denied("user:2", "p/x", 2, minute-second, 0)
+		}, "p/x 5 2 after config publish: config rollback 1"},
 		"version before a network": {func(s *scene) {
-			s.publish(time.Hour, 0)
-			s.publish(2*minute, 0)
-			s.denied("ip:203.0.113.9", "x", 2, minute, 0)
-			s.denied("ip:203.0.113.7", "x", 2, minute, 0)
-		}, "x 4 2; ; config rollback 1"},
+			s.publish(time.Hour, 0, 10)
+			s.publish(2*minute, 0, 5)
+			s.denied("user:203.0.113.9", "p/x", 2, minute, 0)
+			s.denied("user:203.0.113.7", "p/x", 2, minute, 0)
+		}, "p/x 4 2 after config publish: config rollback 1"},
 		"version before one address": {func(s *scene) {
-			s.publish(time.Hour, 0)
-			s.publish(2*minute, 0)
-			s.denied("ip:203.0.113.9", "x", 3, minute, 0)
-			s.denied("ip:203.0.113.7", "x", 2, minute, 0)
-		}, "x 5 2; ; " + block9},
+			s.publish(time.Hour, 0, 10)
+			s.publish(2*minute, 0, 5)
+			s.denied("user:203.0.113.9", "p/x", 3, minute, 0)
+			s.denied("user:203.0.113.7", "p/x", 2, minute, 0)
+		}, "p/x 5 2 after config publish: block user:203.0.113.9/32"},
 		"version too long before": {func(s *scene) {
-			s.publish(time.Hour, 0)
-			s.publish(11*minute, 0)
-			s.denied("user:1", "x", 2, minute, 0)
-			s.denied("user:2", "x", 3, minute-second, 0)
-		}, "x 5 2"},
+			s.publish(time.Hour, 0, 10)
+			s.publish(11*minute, 0, 5)
+			s.denied("user:1", "p/x", 2, minute, 0)
+			s.denied("user:2", "p/x", 3, minute-second, 0)
+		}, "p/x 5 2 after config publish"},
 		"version after": {func(s *scene) {
-			s.publish(time.Hour, 0)
-			s.publish(minute, 0)
-			s.denied("user:1", "x", 3, minute+time.Microsecond, 0)
-			s.denied("user:2", "x", 3, minute, 0)
-		}, "x 6 2"},
+			s.publish(time.Hour, 0, 10)
+			s.publish(minute, 0, 5)
+			s.denied("user:1", "p/x", 3, minute+time.Microsecond, 0)
+			s.denied("user:2", "p/x", 3, minute, 0)
+		}, "p/x 6 2 after config publish"},
 		"version at the same time": {func(s *scene) {
-			s.publish(time.Hour, 0)
-			s.publish(minute, 0)
-			s.denied("user:1", "x", 2, minute+time.Microsecond, 0)
-			s.denied("user:2", "x", 3, minute, 0)
-		}, "x 5 2; ; config rollback 1"},
+			s.publish(time.Hour, 0, 10)
+			s.publish(minute, 0, 5)
+			s.denied("user:1", "p/x", 2, minute+time.Microsecond, 0)
+			s.denied("user:2", "p/x", 3, minute, 0)
+		}, "p/x 5 2 after config publish: config rollback 1"},
+		"version of another limit": {func(s *scene) {
+			s.publish(time.Hour, 0, 10)
+			s.publish(2*minute, 0, 5)
+			s.denied("user:1", "p/y", 3, minute, 0)
+		}, "p/y 3 1"},
+		"version of others": {func(s *scene) {
+			s.publish(time.Hour, 0, 10)
+			s.publish(2*minute, 0, 5)
+			s.denied("user:t", "p/x", 3, minute, 0)
+		}, "p/x 3 1"},
+		"version that allows more": {func(s *scene) {
+			s.publish(time.Hour, 0, 10)
+			s.publish(2*minute, 0, 20)
+			s.denied("user:1", "p/x", 3, minute, 0)
+		}, "p/x 3 1"},
+		"version in a run of denials": {func(s *scene) {
+			s.publish(time.Hour, 0, 10)
+			s.publish(5*minute, 0, 5)
+			s.publish(4*minute, 1, 10)
+			s.publish(2*minute, 0, 6)
+			s.denied("user:1", "p/x", 3, 4*minute+second, minute)
+		}, "p/x 3 1 after config publish: config rollback 3"},
+		"version after the last denial": {func(s *scene) {
+			s.publish(time.Hour, 0, 10)
+			s.publish(5*minute, 0, 5)
+			s.publish(minute-second, 0, 6)
+			s.denied("user:1", "p/x", 3, 4*minute, minute)
+		}, "p/x 3 1 after config publish"},
 		"first version": {func(s *scene) {
-			s.publish(2*minute, 0)
-			s.denied("user:1", "x", 3, minute, 0)
-		}, "x 3 1"},
+			s.publish(2*minute, 0, 5)
+			s.denied("user:1", "p/x", 3, minute, 0)
+		}, "p/x 3 1"},
 		"rolled back": {func(s *scene) {
-			s.publish(time.Hour, 0)
-			s.publish(3*minute, 0)
-			s.publish(2*minute, 1)
-			s.denied("user:1", "x", 3, minute, 0)
-		}, "x 3 1"},
+			s.publish(time.Hour, 0, 10)
+			s.publish(3*minute, 0, 20)
+			s.publish(2*minute, 1, 10)
+			s.denied("user:1", "p/x", 3, minute, 0)
+		}, "p/x 3 1 after config publish"},
+		"two causes": {func(s *scene) {
+			s.publish(time.Hour, 0, 10)
+			s.publish(2*minute, 0, 5)
+			s.denied("user:1", "p/x", 3, minute, 0)
+			s.denied("ip:203.0.113.9", "y", 90, minute, 0)
+			s.denied("ip:203.0.113.8", "z", 8, minute, 0)
+		}, "y 90 1: " + block9 + ", z 8 1, p/x 3 1 after config publish: config rollback 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &scene{T: t, now: noon}
@@ -182,24 +247,22 @@ func TestWhatBegan(t *testing.T) {
 			if b == nil {
 				b = new(Began)
 			}
-			var limits, changes []string
+			var limits []string
 			for _, l := range b.Limits {
-				limits = append(limits, fmt.Sprint(l.Name, " ", l.Denied, " ", l.Keys))
+				text := fmt.Sprint(l.Name, " ", l.Denied, " ", l.Keys)
+				for i, e := range l.Changes {
+					text += map[bool]string{true: " after ", false: ", "}[i == 0] + e.Command
+				}
+				if command, _, _ := strings.Cut(strings.Join(l.Command, " "), " --"); command != "" {
+					text += ": " + command
+				}
+				limits = append(limits, text)
 			}
-			for _, e := range b.Changes {
-				changes = append(changes, e.Command)
-			}
-			command, _, _ := strings.Cut(strings.Join(b.Command, " "), " --")
-			parts := []string{strings.Join(limits, ", "), strings.Join(changes, ", "),
-				command}
-			for len(parts) > 0 && parts[len(parts)-1] == "" {
-				parts = slices.Delete(parts, len(parts)-1, len(parts))
-			}
-			if got := strings.Join(parts, "; "); got != test.want {
+			if got := strings.Join(limits, ", "); got != test.want {
 				t.Errorf("%q, want %q", got, test.want)
 			}
-			if without, _ := Find(t.Context(), s.table, &s.denials, nil); without != nil && without.Command != nil {
-				t.Errorf("without knowing overrides it suggests %q", without.Command)
+			if without, _ := Find(t.Context(), s.table, &s.denials, nil); without != nil && without.Limits[0].Command != nil {
+				t.Errorf("without knowing overrides it suggests %q", without.Limits[0].Command)
 			}
 		})
 	}

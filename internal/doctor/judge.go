@@ -247,8 +247,9 @@ func judgeMemory(i redisserver.Info) Finding {
 		return f // it makes room
 	}
 	if share >= nearlyFull {
+		refused := map[bool]string{true: "until there is room", false: "once it is full"}[share >= 1]
 		f.Status = Warn
-		f.Advice = "with noeviction takes are refused (exit code 4) once it is full: raise maxmemory, or see below what takes the memory"
+		f.Advice = "with noeviction takes are refused (exit code 4) " + refused + ": raise maxmemory, or see below what takes the memory"
 	}
 	if share >= full {
 		f.Status = Fail
