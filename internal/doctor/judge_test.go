@@ -140,10 +140,10 @@ func TestMemory(t *testing.T) {
 		{"no bound", judgeMemory(redisserver.Info{"used_memory": "1500000", "maxmemory": "0"}), Warn, "1.5 MB used, without a limit",
 			"maxmemory"},
 		{"room", judgeMemory(at(799_999, "noeviction")), OK, "800 kB of 1 MB used (80 %), 200 kB left", ""},
-		{"nearly full", judgeMemory(at(800_000, "noeviction")), Warn, "200 kB left", "takes are refused"},
+		{"nearly full", judgeMemory(at(800_000, "noeviction")), Warn, "200 kB left", "once it is full"},
 		{"still nearly", judgeMemory(at(949_999, "noeviction")), Warn, "left", "raise maxmemory"},
 		{"full", judgeMemory(at(950_000, "noeviction")), Fail, "50 kB left", "raise maxmemory"},
-		{"over", judgeMemory(at(1_200_000, "noeviction")), Fail, "0 B left", "raise maxmemory"},
+		{"over", judgeMemory(at(1_200_000, "noeviction")), Fail, "0 B left", "refused (exit code 4) until there is room: raise maxmemory"},
 		{"evicting", judgeMemory(at(999_999, "allkeys-lru")), OK, "left", ""},
 	})
 }
