@@ -1,5 +1,5 @@
 // Package dash is a live view of rate limits in a terminal. One loop (Update) owns the state. Each screen is a folder
-// with its Model, Update and View: list (all keys), detail (one key), inforce (overrides), helpscreen. change asks
+// with its Model, Update and View: list (all keys), detail (one key), inforce (overrides). change asks
 // before anything is changed, live is what the store said, and ui what all of them are drawn with.
 package dash
 
@@ -75,7 +75,7 @@ func Once(ctx context.Context, out io.Writer, o live.Options, theme *ui.Theme, c
 	if lines == 0 {
 		m.height = len(head{m}.lines()) + len(m.body(far)) + 1
 	}
-	for text := range strings.Lines(m.draw()) {
+	for text := range strings.Lines(m.View()) {
 		if _, err := fmt.Fprintln(out, strings.TrimRight(text, " \n")); err != nil {
 			return err
 		}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/limitctl/limitctl/internal/dash/change"
 	"github.com/limitctl/limitctl/internal/dash/detail"
-	"github.com/limitctl/limitctl/internal/dash/helpscreen"
 	"github.com/limitctl/limitctl/internal/dash/inforce"
 	"github.com/limitctl/limitctl/internal/dash/list"
 	"github.com/limitctl/limitctl/internal/dash/live"
@@ -39,20 +38,18 @@ type model struct {
 	list    *list.Model
 	detail  *detail.Model
 	inForce *inforce.Model
-	help    *helpscreen.Model
+	help    *ui.Text
 	screen  screen
 	back    []screen // where esc goes to
 
 	width, height int
-	frame         string // the last one that was drawn
-	drawn         bool   // nothing has changed since
-	interrupted   bool   // by Ctrl-C
+	interrupted   bool // by Ctrl-C
 }
 
 func newModel(ctx context.Context, o live.Options, theme *ui.Theme) *model {
 	m := &model{feed: live.New(ctx, o), theme: theme, width: 80, height: 24}
 	m.list = list.New(m.feed, theme, &m.note)
-	m.detail, m.inForce, m.help = detail.New(m.feed, theme), inforce.New(m.feed, theme), helpscreen.New(theme)
+	m.detail, m.inForce, m.help = detail.New(m.feed, theme), inforce.New(m.feed, theme), &ui.Text{Lines: m.helpLines}
 	m.change = change.New(ctx, m.feed, theme, &m.note)
 	m.screen = m.list
 	m.list.Open = func() tea.Cmd {
@@ -95,7 +92,6 @@ func (m *model) Init() tea.Cmd { return tea.Batch(m.feed.Init(), m.clock()) }
 // Update implements tea.Model.
 func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	var cmd tea.Cmd
-	m.drawn = m.drawn && live.OnlyReads(msg)
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
 		m.width, m.height = msg.Width, msg.Height
@@ -212,8 +208,6 @@ func (m *model) toggleHelp() tea.Cmd {
 	if m.screen == m.help {
 		return m.goBack()
 	}
-	m.help.Keys = append(append(m.list.Bindings(), m.change.Bindings()...), m.everywhere()...)
-	m.help.Notes = m.helpNotes()
 	m.show(m.help)
 	m.help.Home()
 	return nil

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/charmbracelet/bubbles/key"
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/limitctl/limitctl/internal/dash/live"
@@ -13,16 +14,8 @@ import (
 	"github.com/limitctl/limitctl/internal/output"
 )
 
-// View implements tea.Model. It draws only what may have changed.
+// View implements tea.Model. It draws exactly as many lines as the terminal has, none wider than it.
 func (m *model) View() string {
-	if !m.drawn {
-		m.frame, m.drawn = m.draw(), true
-	}
-	return m.frame
-}
-
-// draw draws exactly as many lines as the terminal has, none wider than it.
-func (m *model) draw() string {
 	head := head{m}.lines()
 	height := max(0, m.height-len(head)-1)
 	body := m.body(height)
@@ -99,8 +92,15 @@ func (m *model) foot() string {
 	return help.ShortHelpView(ui.Keys(append(keys, m.acts()...)))
 }
 
-// helpNotes are said below the keys.
-func (m *model) helpNotes() []string {
+// helpLines are all keys that do something in the list, and what there is to know about what it shows.
+func (m *model) helpLines(width int) []string {
+	keys := ui.Keys(append(append(m.list.Bindings(), m.change.Bindings()...), m.everywhere()...))
+	columns := [][]key.Binding{keys}
+	if width >= 80 {
+		half := (len(keys) + 1) / 2
+		columns = [][]key.Binding{keys[:half], keys[half:]}
+	}
+	help := m.theme.Help(width)
 	notes := []string{"DENIED/S is red while it is denied. USED is yellow from 80 %, and bold with nothing left. RETRY is " +
 		"when one more unit fits, RESETS when nothing is used any more. ALLOWED is the units charged to the keys that are " +
 		"followed. w lists only the keys of the first cause after why, and pressed again those of the next.",
@@ -113,7 +113,11 @@ func (m *model) helpNotes() []string {
 	if m.feed.Actions == nil {
 		notes = append(notes, "The context is read-only: nothing can be changed from here.")
 	}
-	return notes
+	lines := append(ui.Lines(help.FullHelpView(columns)), "")
+	for _, text := range ui.Wrapped(notes, width) {
+		lines = append(lines, m.theme.Plain.Of(text))
+	}
+	return lines
 }
 
 // head is what stands above the screens.

@@ -22,12 +22,9 @@ type Model struct {
 
 // New returns the screen of a key.
 func New(feed *live.Feed, theme *ui.Theme) *Model {
-	return &Model{feed: feed, theme: theme}
-}
-
-// View draws the screen in so many columns and lines.
-func (m *Model) View(width, height int) string {
-	return m.Show(m.Lines(width), width, height)
+	m := &Model{feed: feed, theme: theme}
+	m.Lines = m.lines
+	return m
 }
 
 // text is the text about a key: names at the left, and what there is to say at the right.
@@ -51,9 +48,9 @@ func (t *text) say(name, words string, style ui.Style) {
 	}
 }
 
-// Lines are everything about the key in so many columns: first which limit is in force, what is used and denied, and
+// lines are everything about the key in so many columns: first which limit is in force, what is used and denied, and
 // why.
-func (m *Model) Lines(columns int) []string {
+func (m *Model) lines(columns int) []string {
 	r := m.feed.Rows[m.Of]
 	if r == nil {
 		return []string{m.theme.Plain.Of(output.Printable(m.Of.String()) + " is not followed any more; esc goes back")}

@@ -58,11 +58,8 @@ type Feed struct {
 	stop      context.CancelFunc
 }
 
-// due is a message of time: something is to be asked again. It changes nothing that is drawn.
+// due is a message of time: something is to be asked again, or was answered.
 type due func() tea.Cmd
-
-// OnlyReads reports whether a message makes a feed read the store, and changes nothing that is drawn.
-func OnlyReads(msg tea.Msg) bool { _, is := msg.(due); return is }
 
 // New returns a feed that knows nothing yet. It reads until ctx ends.
 func New(ctx context.Context, o Options) *Feed {
@@ -109,15 +106,6 @@ func (f *Feed) Update(msg tea.Msg) tea.Cmd {
 			f.followDenied()
 		}
 		return f.After(max(f.tablesEvery()-msg.Took, msg.Took), due(f.LookDenials))
-	case serversLook:
-		if len(msg) > 1 || len(msg) == 1 && msg[0].Problem == "" || f.Servers == nil { // else what it said last stays
-			f.Servers = msg
-		}
-		return f.After(f.tablesEvery(), due(f.LookServers))
-	case beganLook:
-		const every = 5 * time.Second
-		f.Began = string(msg)
-		return f.After(every, due(f.lookBegan))
 	case overridesLook: // on which depends what is left of limits, so the first scan begins after the first look
 		var reread, scan tea.Cmd
 		first := !f.Overrides.looked
@@ -184,31 +172,35 @@ func (f *Feed) LookOverrides() tea.Cmd { return f.Overrides.look(f.ctx, &f.Optio
 // LookDenials reads the table of denials, unless there is none, or that is under way.
 func (f *Feed) LookDenials() tea.Cmd { return f.Denials.look(f.ctx) }
 
-// serversLook is what the servers say of themselves.
-type serversLook []Server
-
 // LookServers asks the servers, if there are any.
 func (f *Feed) LookServers() tea.Cmd {
 	if f.Options.Servers == nil {
 		return nil
 	}
-	return func() tea.Msg { return serversLook(f.Options.Servers(f.ctx)) }
+	return func() tea.Msg {
+		all := f.Options.Servers(f.ctx)
+		return due(func() tea.Cmd {
+			if len(all) > 1 || len(all) == 1 && all[0].Problem == "" || f.Servers == nil { // else what it said last stays
+				f.Servers = all
+			}
+			return f.After(f.tablesEvery(), due(f.LookServers))
+		})
+	}
 }
-
-// beganLook is what began lately.
-type beganLook string
 
 // lookBegan asks what began, while somebody is denied.
 func (f *Feed) lookBegan() tea.Cmd {
 	if f.Options.Began == nil {
 		return nil
 	}
+	const every = 5 * time.Second
 	denying := f.Denials.Keys > 0
 	return func() tea.Msg {
-		if !denying {
-			return beganLook("")
+		began := ""
+		if denying {
+			began = f.Options.Began(f.ctx)
 		}
-		return beganLook(f.Options.Began(f.ctx))
+		return due(func() tea.Cmd { f.Began = began; return f.After(every, due(f.lookBegan)) })
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"iter"
-	"net/netip"
 	"strings"
 	"time"
 
@@ -152,18 +151,10 @@ func QueryOf(subjects store.Pattern, ids []ID) admin.Query {
 // networkOf returns the network of an address, "" for what is none. One sender often has 24 bits of IPv4, and 64 of
 // IPv6.
 func networkOf(value string) string {
-	if value == "" || !strings.ContainsAny(value, ".:") {
-		return ""
+	if network, is := store.NetworkOf(value, 24, 64); is {
+		return network.String()
 	}
-	address, err := netip.ParseAddr(value)
-	if err != nil {
-		return ""
-	}
-	bits := 24
-	if address = address.Unmap().WithZone(""); address.Is6() {
-		bits = 64
-	}
-	return netip.PrefixFrom(address, bits).Masked().String()
+	return ""
 }
 
 // layoutAttribute is what the layout of another limiter is called among attributes.

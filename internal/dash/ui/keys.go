@@ -87,7 +87,10 @@ func (n *Note) Expire(now time.Time) {
 }
 
 // Text is a screen of text that is scrolled by the keys that every screen has.
-type Text struct{ view viewport.Model }
+type Text struct {
+	Lines func(width int) []string // of the text, in so many columns
+	view  viewport.Model
+}
 
 // Bindings are the keys that only this screen has: none.
 func (t *Text) Bindings() []Binding { return nil }
@@ -101,8 +104,9 @@ func (t *Text) Home() { t.view.GotoTop() }
 // Page is how many lines are in sight.
 func (t *Text) Page() int { return t.view.Height }
 
-// Show draws lines, from where the text is scrolled to.
-func (t *Text) Show(lines []string, width, height int) string {
+// View draws the text from where it is scrolled to.
+func (t *Text) View(width, height int) string {
+	lines := t.Lines(width)
 	cut := len(lines) > height && height > 1
 	if cut {
 		height--
