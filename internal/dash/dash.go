@@ -73,7 +73,7 @@ func Once(ctx context.Context, out io.Writer, o live.Options, theme *ui.Theme, c
 		return o.Document(live.DocumentOf(f, look))
 	}
 	if lines == 0 {
-		m.height = len(head{m}.lines()) + len(m.body(far)) + 1
+		m.height = len(m.head()) + len(m.body(far)) + 1
 	}
 	for text := range strings.Lines(m.View()) {
 		if _, err := fmt.Fprintln(out, strings.TrimRight(text, " \n")); err != nil {

@@ -83,7 +83,6 @@ func newModel(ctx context.Context, o live.Options, theme *ui.Theme) *model {
 // clockTick moves the clock on, also while the store does not answer.
 type clockTick struct{}
 
-// clock moves the time of day on.
 func (m *model) clock() tea.Cmd { return m.feed.After(time.Second, clockTick{}) }
 
 // Init implements tea.Model.
@@ -109,7 +108,6 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return m, cmd
 }
 
-// press does what is bound to a key.
 func (m *model) press(msg tea.KeyMsg) tea.Cmd {
 	_, typing := m.list.Typed()
 	switch {
@@ -132,7 +130,6 @@ func (m *model) press(msg tea.KeyMsg) tea.Cmd {
 	return ui.Press(m.bindings(), msg)
 }
 
-// bindings are the keys that do something now.
 func (m *model) bindings() []ui.Binding { return append(m.acts(), m.everywhere()...) }
 
 // acts are the keys that this screen has and others have not.
@@ -144,7 +141,6 @@ func (m *model) acts() []ui.Binding {
 	return all
 }
 
-// everywhere are the keys that every screen has.
 func (m *model) everywhere() []ui.Binding {
 	all := []ui.Binding{ui.Bind("esc", "back, end the filter", m.goBack, "esc", "backspace", "h", "left")}
 	if m.feed.Layouts == "" {
@@ -167,10 +163,8 @@ func (m *model) everywhere() []ui.Binding {
 		ui.Bind("q", "quit", func() tea.Cmd { return tea.Quit }, "q"))
 }
 
-// far is further than any list or text goes.
-const far = 1 << 30
+const far = 1 << 30 // than any list or text goes
 
-// show goes to a screen, from which esc leads back.
 func (m *model) show(s screen) {
 	m.back = append(m.back, m.screen)
 	m.screen = s
@@ -189,7 +183,6 @@ func (m *model) goBack() tea.Cmd {
 	return nil
 }
 
-// toggleInForce shows what is in force, or goes back from it.
 func (m *model) toggleInForce() tea.Cmd {
 	switch {
 	case m.screen == m.inForce:
@@ -203,7 +196,6 @@ func (m *model) toggleInForce() tea.Cmd {
 	return nil
 }
 
-// toggleHelp shows the help, or goes back from it.
 func (m *model) toggleHelp() tea.Cmd {
 	if m.screen == m.help {
 		return m.goBack()

@@ -16,7 +16,7 @@ import (
 
 // View implements tea.Model. It draws exactly as many lines as the terminal has, none wider than it.
 func (m *model) View() string {
-	head := head{m}.lines()
+	head := m.head()
 	height := max(0, m.height-len(head)-1)
 	body := m.body(height)
 	if !m.list.Still {
@@ -120,11 +120,8 @@ func (m *model) helpLines(width int) []string {
 	return lines
 }
 
-// head is what stands above the screens.
-type head struct{ *model }
-
-// lines say which store this is, what was allowed and denied in the last minute, and how many keys there are.
-func (m head) lines() []string {
+// head says which store this is, what was allowed and denied in the last minute, and how many keys there are.
+func (m *model) head() []string {
 	lines := []string{m.title()}
 	if f := m.feed; f.Problem != nil {
 		since := output.Duration(f.Clock.Sub(f.Answered).Truncate(time.Second))
@@ -161,7 +158,7 @@ func (m head) lines() []string {
 }
 
 // title is the first line: the store, its context and configuration, and the clock.
-func (m head) title() string {
+func (m *model) title() string {
 	t, f := m.theme, m.feed
 	text := t.Bold.Of("limitctl ")
 	if f.Context != "" {
@@ -211,7 +208,7 @@ func (m head) title() string {
 }
 
 // minute is what was denied and allowed in the last minute. Red is what is denied now. What nobody counts is not 0.
-func (m head) minute() string {
+func (m *model) minute() string {
 	t, f := m.theme, m.feed
 	now, style := "", t.Plain
 	d := &f.Denials
@@ -258,7 +255,7 @@ func (m head) minute() string {
 }
 
 // counts is how many keys there are. Where there is no room for all, the last goes first.
-func (m head) counts() string {
+func (m *model) counts() string {
 	t, f := m.theme, m.feed
 	keys, atLimit, about, style := f.Tally.InUse, f.Tally.AtLimit, "", t.Plain
 	switch {
@@ -301,7 +298,7 @@ func (m head) counts() string {
 }
 
 // coverage says how much of the keys is followed, if that is not all, and what cannot be read.
-func (m head) coverage() string {
+func (m *model) coverage() string {
 	f := m.feed
 	c := &f.Coverage
 	switch {

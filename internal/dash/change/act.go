@@ -56,7 +56,6 @@ func (m *Model) askReset() tea.Cmd {
 	})
 }
 
-// wasReset says what a reset did.
 func (m *Model) wasReset(keys []live.ID, reset live.Changed, err error) (string, error) {
 	if reset.Backup != "" {
 		m.lastReset, m.lastKeys = &reset, keys

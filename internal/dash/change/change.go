@@ -135,7 +135,6 @@ func (m *Model) act(do func() done) tea.Cmd {
 	return func() tea.Msg { return <-over }
 }
 
-// question is asked before something is changed.
 type question struct {
 	title string
 	about []string

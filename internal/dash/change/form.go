@@ -28,7 +28,6 @@ type form struct {
 	problem string
 }
 
-// choice is something that an override can do.
 type choice struct {
 	effect  store.OverrideEffect
 	word    string
@@ -77,7 +76,6 @@ func (f *form) fields() []int {
 	return fields
 }
 
-// fill takes a key that is pressed at the form.
 func (f *form) fill(m *Model, msg tea.KeyMsg) tea.Cmd {
 	fields := f.fields()
 	at := max(0, slices.Index(fields, f.field))
@@ -107,7 +105,6 @@ func (f *form) fill(m *Model, msg tea.KeyMsg) tea.Cmd {
 	return nil
 }
 
-// typed takes a key that is typed into the current field.
 func (f *form) typed(msg tea.KeyMsg) {
 	step := 1
 	if msg.Type == tea.KeyLeft {
@@ -197,7 +194,6 @@ func (f *form) alsoUnder(m *Model, o *store.Override) (lines []string) {
 	return ui.Wrapped(lines, m.width-border)
 }
 
-// effectOn says what an override does to a row.
 func effectOn(r *live.Row, o *store.Override) string {
 	switch {
 	case o.Effect == store.OverrideBlock:

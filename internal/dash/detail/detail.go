@@ -34,8 +34,7 @@ type text struct {
 	columns int
 }
 
-// indent is how many columns the names have.
-const indent = 14
+const indent = 14 // columns for the names
 
 func (t *text) draw(name, line string) {
 	t.lines = append(t.lines, ui.Fit(ui.Pad(t.theme.Faint.Of(name), indent)+line, t.columns))
@@ -95,7 +94,6 @@ func (m *Model) lines(columns int) []string {
 	return t.lines
 }
 
-// stateText says what is used and left.
 func stateText(r *live.Row) string {
 	switch {
 	case !r.InUse:

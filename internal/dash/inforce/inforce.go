@@ -71,7 +71,6 @@ func (m *Model) current() *store.Override {
 	return nil
 }
 
-// does says what an override does now, in a few words.
 func (m *Model) does(e live.Effect) string {
 	least := ""
 	if !m.feed.FollowsAll() {

@@ -34,21 +34,22 @@ type Model struct {
 	moved    bool            // the cursor stays with the selected key
 	replaced time.Time       // when another key came under the cursor by itself; zero if it was moved there
 	causes   []live.Offender // that w goes through, the next one first
-	filter   *filter
+	// Of the line that a filter is typed in:
+	editing bool
+	before  string // the filter's text before it was edited
+	input   textinput.Model
 }
 
 // New returns the screen of a feed.
 func New(feed *live.Feed, theme *ui.Theme, note *ui.Note) *Model {
-	m := &Model{feed: feed, theme: theme, note: note, Marked: map[live.ID]bool{}}
-	m.filter = &filter{Model: m, input: ui.NewInput()}
-	return m
+	return &Model{feed: feed, theme: theme, note: note, Marked: map[live.ID]bool{}, input: ui.NewInput()}
 }
 
 // Bindings are the keys of the screen, the most wanted first.
 func (m *Model) Bindings() []ui.Binding {
 	all := []ui.Binding{
 		ui.Bind("enter", "detail", m.enter, "enter", "l", "right"),
-		ui.Bind("/", "filter", m.filter.edit, "/"),
+		ui.Bind("/", "filter", m.edit, "/"),
 		ui.Bind("s", "sort", m.sort, "s"),
 		ui.Bind("w", "why: only these", m.why, "w"),
 	}
@@ -58,11 +59,10 @@ func (m *Model) Bindings() []ui.Binding {
 	return all
 }
 
-// Type takes a key while a filter is typed.
-func (m *Model) Type(msg tea.KeyMsg) tea.Cmd { return m.filter.typed(msg) }
-
 // Typed is what is typed into the filter now. is is false if nothing is.
-func (m *Model) Typed() (line string, is bool) { return m.filter.line(), m.filter.editing }
+func (m *Model) Typed() (line string, is bool) {
+	return m.theme.Bold.Of("filter: ") + m.theme.Typed(&m.input), m.editing
+}
 
 // EndFilter ends the filter, and reports whether there was one.
 func (m *Model) EndFilter() bool {
@@ -153,7 +153,6 @@ func (m *Model) Home() {
 	m.moved = false
 }
 
-// enter shows everything about the key under the cursor.
 func (m *Model) enter() tea.Cmd {
 	if m.Current() == nil {
 		return nil
@@ -220,7 +219,7 @@ func (m *Model) above(width int) (lines []string) {
 		lines = append(lines, m.causesText(width))
 	}
 	if m.feed.Filter.Text != "" {
-		lines = append(lines, m.filter.filterText(width))
+		lines = append(lines, m.filterText(width))
 	}
 	return lines
 }
@@ -242,7 +241,6 @@ func (m *Model) causesText(width int) string {
 	return ui.Fit(text, width)
 }
 
-// nothing says why the list is empty.
 func (m *Model) nothing() string {
 	switch f := m.feed; {
 	case f.Filter.Text != "":
@@ -253,66 +251,54 @@ func (m *Model) nothing() string {
 	return "nothing in use matches " + m.feed.Selection
 }
 
-// filter is the filter of the list, and the line that it is typed in.
-type filter struct {
-	*Model
-	editing bool
-	before  string // the filter's text before it was edited
-	input   textinput.Model
-}
-
 // edit lets one type a filter, which applies while it is typed.
-func (f *filter) edit() tea.Cmd {
-	f.editing, f.before = true, f.feed.Filter.Text
-	f.input.SetValue(f.before)
-	f.input.CursorEnd()
-	f.input.Focus()
+func (m *Model) edit() tea.Cmd {
+	m.editing, m.before = true, m.feed.Filter.Text
+	m.input.SetValue(m.before)
+	m.input.CursorEnd()
+	m.input.Focus()
 	return nil
 }
 
-// line is what is typed now.
-func (f *filter) line() string {
-	return f.theme.Bold.Of("filter: ") + f.theme.Typed(&f.input)
-}
-
-func (f *filter) typed(msg tea.KeyMsg) tea.Cmd {
+// Type takes a key while a filter is typed.
+func (m *Model) Type(msg tea.KeyMsg) tea.Cmd {
 	switch msg.Type {
 	case tea.KeyEnter:
-		f.editing = false
-		return f.feed.SearchStore()
+		m.editing = false
+		return m.feed.SearchStore()
 	case tea.KeyEsc:
-		f.editing = false
-		f.use(f.before)
+		m.editing = false
+		m.use(m.before)
 	default:
-		f.input, _ = f.input.Update(msg)
-		f.use(f.input.Value())
+		m.input, _ = m.input.Update(msg)
+		m.use(m.input.Value())
 	}
 	return nil
 }
 
 // use applies a filter. One that cannot be read leaves the last one as it is.
-func (f *filter) use(text string) {
+func (m *Model) use(text string) {
 	parsed, err := live.ParseFilter(text)
 	if err != nil {
-		f.note.Complain(f.feed.Clock, err)
+		m.note.Complain(m.feed.Clock, err)
 		return
 	}
-	*f.note = ui.Note{}
-	f.Unmark() // what is not seen is not changed
-	f.feed.Filter = parsed
-	f.feed.Arrange()
+	*m.note = ui.Note{}
+	m.Unmark() // what is not seen is not changed
+	m.feed.Filter = parsed
+	m.feed.Arrange()
 }
 
 // filterText says what is not listed, and how that ends: a list never leaves out keys in silence.
-func (f *filter) filterText(width int) string {
-	name, ends := "filter /"+f.feed.Filter.Text, "; esc ends it"
-	counts := ": " + output.Thousands(int64(len(f.feed.Listed))) + " of " + output.Thousands(int64(len(f.feed.Rows)))
-	c := &f.feed.Coverage
+func (m *Model) filterText(width int) string {
+	name, ends := "filter /"+m.feed.Filter.Text, "; esc ends it"
+	counts := ": " + output.Thousands(int64(len(m.feed.Listed))) + " of " + output.Thousands(int64(len(m.feed.Rows)))
+	c := &m.feed.Coverage
 	switch {
-	case f.feed.FollowsAll():
-	case f.feed.IsSought() && f.feed.Sought >= 0:
-		counts += " followed, " + output.Thousands(f.feed.Sought) + " in the store match"
-	case f.feed.IsSought():
+	case m.feed.FollowsAll():
+	case m.feed.IsSought() && m.feed.Sought >= 0:
+		counts += " followed, " + output.Thousands(m.feed.Sought) + " in the store match"
+	case m.feed.IsSought():
 		counts += fmt.Sprintf(" followed, %d%% of the store searched", min(100, 100*c.Looked/max(1, c.Total)))
 	default:
 		counts += " followed, enter searches the store"
@@ -322,5 +308,5 @@ func (f *filter) filterText(width int) string {
 		ends = ""
 	}
 	room := max(8, width-ui.Width(counts)-len(ends))
-	return ui.Fit(f.theme.Bold.Of(ui.CutMiddle(name, room))+f.theme.Plain.Of(counts)+f.theme.Faint.Of(ends), width)
+	return ui.Fit(m.theme.Bold.Of(ui.CutMiddle(name, room))+m.theme.Plain.Of(counts)+m.theme.Faint.Of(ends), width)
 }

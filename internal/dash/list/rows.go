@@ -99,10 +99,8 @@ func (m *Model) layout(width int) layout {
 	return l
 }
 
-// sortedBy is the column of each order.
 var sortedBy = [live.Orders]int{deniedColumn, usedColumn, resetsColumn, subjectColumn, limitColumn}
 
-// rows draws rows below their titles.
 func (m *Model) rows(rows []*live.Row, width int) []string {
 	l := m.layout(width)
 	order := m.feed.Order
@@ -177,7 +175,6 @@ func names(rows []*live.Row, l *layout) (prefix string, subjects, limits []strin
 	return prefix, subjects, limits
 }
 
-// effect is what an override does to the limit of a row.
 func effect(r *live.Row) string {
 	if r.Override == nil {
 		return ""
@@ -185,7 +182,6 @@ func effect(r *live.Row) string {
 	return " " + allowance.Effect(r.Override)
 }
 
-// cells are those of a row.
 func (l *layout) cells(r *live.Row, subject, limit string, selected bool) []string {
 	t := l.theme
 	named, figures, limited, share := t.Plain, t.Plain, t.Plain, t.Share(r.UsedShare())
@@ -248,7 +244,6 @@ func (l *layout) denied(r *live.Row, figures ui.Style) string {
 	return text
 }
 
-// used is what is used of the limit, as a bar and as figures.
 func (l *layout) used(r *live.Row, style ui.Style) string {
 	text, bar := "-", ""
 	if r.Found() {

@@ -3,6 +3,7 @@ package live
 import (
 	"cmp"
 	"slices"
+	"strings"
 )
 
 // Offender is several denied keys that have an attribute or a network in common, which a list of keys hides: forty
@@ -13,13 +14,13 @@ type Offender struct {
 	Keys     int
 	rate     float64 // denials a second by limits
 	// Share is how much of all denials by limits these are, 1 being all.
-	Share     float64
-	attribute string
+	Share float64
 }
 
 // Filter keeps the keys that have it in common.
 func (o *Offender) Filter() Filter {
-	return Filter{Text: o.attribute + "=" + o.Name, terms: []term{{attribute: o.attribute, literal: o.Name}}}
+	attribute := strings.TrimSuffix(o.By, " network")
+	return Filter{Text: attribute + "=" + o.Name, terms: []term{{attribute: attribute, literal: o.Name}}}
 }
 
 // offendersOf finds the attributes and networks that are denied most, the worst first. What is one key alone
@@ -32,19 +33,19 @@ func offendersOf(rows []*Row, unnamed float64) []Offender {
 			continue
 		}
 		total += r.Denial.placed
-		add := func(by, attribute, name string) {
+		add := func(by, name string) {
 			o := all[[2]string{by, name}]
 			if o == nil {
-				o = &Offender{By: by, Name: name, attribute: attribute}
+				o = &Offender{By: by, Name: name}
 				all[[2]string{by, name}] = o
 			}
 			o.Keys++
 			o.rate += r.Denial.placed
 		}
 		for _, a := range attributesOf(&r.Entry) {
-			add(a.Name, a.Name, a.Value)
+			add(a.Name, a.Value)
 			if network := networkOf(a.Value); network != "" {
-				add(a.Name+" network", a.Name, network)
+				add(a.Name+" network", network)
 			}
 		}
 	}

@@ -45,13 +45,10 @@ type Rate struct {
 	placed    float64   // the rate that the key's place in the list goes by
 }
 
-// isKey reports whether it is a key that limits deny.
 func (c Counted) isKey() bool { return c.Override == "" && c.Key != (store.Key{}) }
 
-// isBlock reports whether it is what a block denies.
 func (c Counted) isBlock() bool { return c.Override != "" }
 
-// sum adds up the rates of what is meant.
 func (d *Denials) sum(meant func(Counted) bool) (perSecond float64) {
 	for c, known := range d.Rates {
 		if meant(c) {
@@ -188,7 +185,6 @@ type denialReader struct {
 	at    time.Time                   // our clock then
 }
 
-// deniedSince is what a look at the table of denials brought.
 type deniedSince struct {
 	Counts map[Counted]int64        // since the look before, of the selected keys
 	Rows   map[Counted]admin.Denied // of those that are keys and blocks
@@ -241,7 +237,6 @@ func (r *denialReader) Look(ctx context.Context) deniedSince {
 	return d
 }
 
-// addStep adds what was counted in a minute.
 func (d *deniedSince) addStep(o *Options, counts map[Counted]int64, step admin.Denials, now store.Instant) {
 	d.Lost = d.Lost || step.Lost
 	counts[Counted{}] += step.Others

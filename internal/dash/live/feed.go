@@ -44,9 +44,8 @@ type Feed struct {
 	Denials   Denials
 	Overrides Overrides
 
-	fetching   bool // a look is under way
-	looks      int  // that are over
-	anyDenied  bool
+	fetching   bool          // a look is under way
+	looks      int           // that are over
 	leastShare atomic.Uint64 // the used share, as math.Float64bits, that a key must have more of to be followed
 
 	// Of the scan for keys that is going on, or was the last:
@@ -212,7 +211,6 @@ func (o *Options) bounded(ctx context.Context) (context.Context, context.CancelF
 	return ctx, func() {}
 }
 
-// absorb takes in what a look at the keys brought.
 func (f *Feed) absorb(s fetched) {
 	f.fetching = false
 	units := float32(0)
@@ -249,8 +247,7 @@ func (f *Feed) absorb(s fetched) {
 	f.Arrange()
 }
 
-// forgetAfter is how long a key that is unused is still shown.
-const forgetAfter = time.Minute
+const forgetAfter = time.Minute // that a key is unused
 
 // forget makes keys that were not found unused, and after a while stops following them.
 func forget(f *Feed, s *fetched) {
@@ -266,7 +263,6 @@ func forget(f *Feed, s *fetched) {
 	}
 }
 
-// pins reports whether somebody works with a row.
 func (f *Feed) pins(r *Row) bool {
 	return f.Pinned(r.ID()) || f.Filter.Text != "" && f.Filter.Matches(r)
 }
@@ -365,7 +361,6 @@ func (f *Feed) ScanAll() error {
 	return nil
 }
 
-// absorbScan takes in what a scan has found.
 func (f *Feed) absorbScan(s scanned) tea.Cmd {
 	if s.Pass != f.pass { // it was given up
 		return nil
@@ -398,11 +393,6 @@ func (f *Feed) rules() rules { return rules{Options: &f.Options, List: f.Overrid
 
 // followDenied follows the keys that are being denied, however far from its limit the store says that they are.
 func (f *Feed) followDenied() {
-	denied := f.Denials.Keys > 0
-	if !denied && !f.anyDenied {
-		return
-	}
-	f.anyDenied = denied
 	for c := range f.Denials.Rates {
 		if c.isKey() && f.Rows[OwnID(c.Key)] == nil {
 			f.Rows[OwnID(c.Key)] = newRow(Reading{Entry: admin.Entry{Key: c.Key}}, f.Clock)
@@ -431,7 +421,6 @@ func (f *Feed) evict() {
 	f.leastShare.Store(math.Float64bits(share))
 }
 
-// compareWorth says which of two rows is rather followed.
 func (f *Feed) compareWorth(a, b *Row) int {
 	return cmp.Or(trueFirst(f.Pinned(a.ID()), f.Pinned(b.ID())), trueFirst(f.pins(a), f.pins(b)), trueFirst(!a.IsUnderBlock(), !b.IsUnderBlock()),
 		cmp.Compare(b.DeniedRate(), a.DeniedRate()), closestFirst(&a.Reading, &b.Reading))

@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// historyLength is how many seconds are remembered.
-const historyLength = 60
+const historyLength = 60 // seconds
 
 // Lately is the time, in seconds, over which units and denials a second are computed.
 const Lately = 10

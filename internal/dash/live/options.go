@@ -108,7 +108,6 @@ type ID struct {
 	StoreKey string
 }
 
-// iDOf returns the ID of an entry.
 func iDOf(e *admin.Entry) ID {
 	if e.Layout == "" {
 		return ID{Key: e.Key}
@@ -119,7 +118,6 @@ func iDOf(e *admin.Entry) ID {
 // OwnID is the ID of a limit of limitctl's own.
 func OwnID(key store.Key) ID { return ID{Key: key} }
 
-// compareIDs orders rows by subject, limit and store key.
 func compareIDs(a, b ID) int {
 	if c := strings.Compare(a.Subject, b.Subject); c != 0 {
 		return c
@@ -157,7 +155,6 @@ func networkOf(value string) string {
 	return ""
 }
 
-// layoutAttribute is what the layout of another limiter is called among attributes.
 const layoutAttribute = "layout"
 
 // attributesOf returns the attributes that a key was made of: by a policy, or by somebody who writes subjects like

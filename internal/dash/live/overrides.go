@@ -40,7 +40,6 @@ func (o *Overrides) InForce(now time.Time) (all []store.Override) {
 	return all
 }
 
-// overridesLook is what a look at the overrides brought.
 type overridesLook struct {
 	all     []store.Override
 	version string

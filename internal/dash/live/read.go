@@ -42,7 +42,6 @@ type reader struct {
 	before map[ID]seen
 }
 
-// fetched is what a look at the keys brought.
 type fetched struct {
 	snapshot
 	Err  error
@@ -88,7 +87,6 @@ func (r *reader) Fetch(ctx context.Context, keys []ID, rules rules) tea.Cmd {
 	}
 }
 
-// part is what reading the keys of a node brought.
 type part struct {
 	node     string
 	keys     []ID
@@ -126,7 +124,6 @@ func (r *reader) absorb(answer *fetched, now map[ID]seen, p *part) {
 	answer.Keys = append(answer.Keys, readings...)
 }
 
-// readEach reads keys.
 func (r *reader) readEach(ctx context.Context, keys []ID, f rules) (readings []Reading, err error) {
 	query := QueryOf(r.Query.Subjects, keys)
 	query.States = true

@@ -38,7 +38,6 @@ type Row struct {
 // ID names the row.
 func (r *Row) ID() ID { return iDOf(&r.Entry) }
 
-// newRow begins to follow a key.
 func newRow(reading Reading, now time.Time) *Row {
 	r := &Row{Reading: reading, UsedAt: now, InUse: reading.IsUsed(), Units: History{Sums: true}}
 	r.LimitName, r.Bare = reading.Key.Name, reading.Key.Name
@@ -49,10 +48,8 @@ func newRow(reading Reading, now time.Time) *Row {
 	return r
 }
 
-// widthOf is the columns that a name takes as it is shown.
 func widthOf(name string) int { return output.Width(output.Escape(output.Printable(name))) }
 
-// update takes in what the key is like at now.
 func (r *Row) update(reading Reading, now time.Time) {
 	taken := float32(reading.Taken)
 	if r.Updated.IsZero() || reading.Taken < 0 { // there is nothing to compare with
@@ -67,7 +64,6 @@ func (r *Row) update(reading Reading, now time.Time) {
 	r.Units.Add(now, taken)
 }
 
-// empty makes the key unused as of now.
 func (r *Row) empty(now time.Time, f rules) {
 	r.Used, r.Remaining, r.RetryAfter, r.ResetAfter, r.TTL, r.Taken = 0, 0, 0, 0, 0, 0
 	r.InUse, r.Updated, r.Defects = false, now, nil
@@ -135,7 +131,6 @@ const (
 	Orders // how many there are
 )
 
-// compare says which row comes first, 0 if neither does.
 func (o Order) compare(a, b *Row) int {
 	switch o {
 	case ByDenied:

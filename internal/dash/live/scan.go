@@ -60,7 +60,6 @@ func (p *pass) Start(ctx context.Context) tea.Cmd {
 	return await(found)
 }
 
-// await waits for more of a scan.
 func await(found <-chan scanned) tea.Cmd {
 	return func() tea.Msg {
 		s, more := <-found

@@ -41,7 +41,6 @@ type Document struct {
 	Overrides []overrideInForce `json:"overrides"`
 }
 
-// overrideInForce is an override in a Document.
 type overrideInForce struct {
 	ID      string    `json:"id"`
 	Whom    string    `json:"whom"` // as in override list
@@ -148,7 +147,6 @@ func (r *Reading) UsedShare() float64 {
 	return share
 }
 
-// away is a node that does not answer, while others do.
 type away struct {
 	Node    string `json:"node"`
 	Problem string `json:"problem"`
@@ -156,7 +154,6 @@ type away struct {
 	Keys []keyName `json:"keys"`
 }
 
-// keyName is a key in a Document.
 type keyName struct {
 	Key  string `json:"key"`
 	Name string `json:"name"`
@@ -164,7 +161,6 @@ type keyName struct {
 	StoreKey string `json:"store_key,omitempty"`
 }
 
-// denialFrame is who was being denied at a frame.
 type denialFrame struct {
 	// PerSecond is the denials a second of all selected keys, and OthersPerSecond those of keys without a count of
 	// their own.
@@ -175,7 +171,6 @@ type denialFrame struct {
 	Keys []deniedKey `json:"keys,omitempty"`
 }
 
-// deniedKey is how one key was being denied.
 type deniedKey struct {
 	Key       string  `json:"key"`
 	Name      string  `json:"name"`

@@ -64,7 +64,6 @@ type Note struct {
 	until time.Time
 }
 
-// noteStays is how long a note is shown at most.
 const noteStays = 8 * time.Second
 
 // Say shows a text for as long as it takes to read.

@@ -62,7 +62,6 @@ var (
 	faint  = colour{[3]string{"#767676", "#9da5ae", "#57606a"}, [3]string{"243", "247", "240"}, ""}
 )
 
-// on is the colour on a background.
 func (c *colour) on(b Background) lipgloss.CompleteColor {
 	return lipgloss.CompleteColor{TrueColor: c.full[b], ANSI256: c.of256[b], ANSI: c.of16}
 }
