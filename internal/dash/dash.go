@@ -1,6 +1,5 @@
-// Package dash is a live view of rate limits in a terminal. One loop (Update) owns the state. Each screen is a folder
-// with its Model, Update and View: list (all keys), detail (one key), inforce (overrides). change asks
-// before anything is changed, live is what the store said, and ui what all of them are drawn with.
+// Package dash is a live view of rate limits in a terminal. One loop (Update) owns the state. Screens are list (all
+// keys), detail (one key) and inforce (overrides). change asks, live is what the store said, ui what all is drawn with.
 package dash
 
 import (
@@ -43,7 +42,7 @@ func Run(ctx context.Context, in io.Reader, out io.Writer, o live.Options, theme
 func Once(ctx context.Context, out io.Writer, o live.Options, theme *ui.Theme, columns, lines int) error {
 	o.Actions = nil
 	m := newModel(ctx, o, theme)
-	m.list.Still, m.width, m.height = true, cmp.Or(columns, 1000), cmp.Or(lines, far)
+	m.list.Still, m.width, m.height = true, cmp.Or(columns, 1000), cmp.Or(lines, ui.End)
 	f := m.feed
 	if look := f.LookServers(); look != nil {
 		f.Update(look())
@@ -73,7 +72,7 @@ func Once(ctx context.Context, out io.Writer, o live.Options, theme *ui.Theme, c
 		return o.Document(live.DocumentOf(f, look))
 	}
 	if lines == 0 {
-		m.height = len(m.head()) + len(m.body(far)) + 1
+		m.height = len(m.head()) + len(m.body(ui.End)) + 1
 	}
 	for text := range strings.Lines(m.View()) {
 		if _, err := fmt.Fprintln(out, strings.TrimRight(text, " \n")); err != nil {

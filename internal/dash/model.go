@@ -21,9 +21,8 @@ type screen interface {
 	Bindings() []ui.Binding
 	// View draws the screen in so many columns and lines.
 	View(width, height int) string
-	// Move moves the cursor or the text by that many lines, down if it is positive, and Home to the first.
+	// Move moves the cursor or the text by that many lines, down if it is positive.
 	Move(by int)
-	Home()
 	// Page is how many lines are in sight.
 	Page() int
 }
@@ -55,7 +54,7 @@ func newModel(ctx context.Context, o live.Options, theme *ui.Theme) *model {
 	m.list.Open = func() tea.Cmd {
 		m.detail.Of = m.list.Current().ID()
 		m.show(m.detail)
-		m.detail.Home()
+		m.detail.Move(ui.Home)
 		return nil
 	}
 	if o.Actions != nil {
@@ -132,7 +131,6 @@ func (m *model) press(msg tea.KeyMsg) tea.Cmd {
 
 func (m *model) bindings() []ui.Binding { return append(m.acts(), m.everywhere()...) }
 
-// acts are the keys that this screen has and others have not.
 func (m *model) acts() []ui.Binding {
 	all := m.screen.Bindings()
 	if m.screen == m.list || m.screen == m.detail {
@@ -156,21 +154,18 @@ func (m *model) everywhere() []ui.Binding {
 		ui.Bind("↓ j", "down", move(1), "down", "j"),
 		ui.Bind("PgUp", "a page up", move(-page), "pgup", "ctrl+b"),
 		ui.Bind("PgDn", "a page down", move(page), "pgdown", "ctrl+f"),
-		ui.Bind("Home g", "to the first", func() tea.Cmd { m.screen.Home(); return nil }, "home", "g"),
-		ui.Bind("End G", "to the last", move(far), "end", "G"),
+		ui.Bind("Home g", "to the first", move(ui.Home), "home", "g"),
+		ui.Bind("End G", "to the last", move(ui.End), "end", "G"),
 		ui.Bind("?", "help", m.toggleHelp, "?"),
 		ui.Bind("ctrl+z", "suspend", func() tea.Cmd { return tea.Suspend }, "ctrl+z"),
 		ui.Bind("q", "quit", func() tea.Cmd { return tea.Quit }, "q"))
 }
-
-const far = 1 << 30 // than any list or text goes
 
 func (m *model) show(s screen) {
 	m.back = append(m.back, m.screen)
 	m.screen = s
 }
 
-// goBack undoes the last thing that changed the view: the filter, the screen or the marks.
 func (m *model) goBack() tea.Cmd {
 	switch last := len(m.back) - 1; {
 	case m.screen == m.list && m.list.EndFilter():
@@ -201,6 +196,6 @@ func (m *model) toggleHelp() tea.Cmd {
 		return m.goBack()
 	}
 	m.show(m.help)
-	m.help.Home()
+	m.help.Move(ui.Home)
 	return nil
 }

@@ -1,5 +1,4 @@
-// Package change is what the dashboard changes: it asks before a reset, an undo or an override, does what was agreed to
-// outside the loop, and says what came of it.
+// Package change asks before a reset, an undo or an override, does it outside the loop, and says what came of it.
 package change
 
 import (

@@ -164,8 +164,7 @@ func (f *form) submit(m *Model) tea.Cmd {
 	})
 }
 
-// whom reads the pattern of whom an override is about: the subject under the cursor, whatever it looks like, or what
-// was made of it. One of everybody is for the command line.
+// whom reads whom an override is about: exactly the subject under the cursor, or the pattern that was made of it.
 func (f *form) whom(parse func(pattern string) (store.Pattern, error)) (p store.Pattern, err error) {
 	text := f.inputs[whomField].Value()
 	if text == store.EscapeGlob(f.of.Key.Subject) {
@@ -206,8 +205,7 @@ func effectOn(r *live.Row, o *store.Override) string {
 	return r.Limit.String() + " becomes " + o.Apply(r.Limit).String()
 }
 
-// lines draws the form in at most that many lines and columns. Where there is no room for all fields, those around the
-// current one are shown.
+// lines draws the form, of which those fields are shown for which there is room around the current one.
 func (f *form) lines(t *ui.Theme, height, columns int) []string {
 	const (
 		label  = 8

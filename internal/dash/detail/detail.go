@@ -1,5 +1,4 @@
-// Package detail is the dashboard's screen of one key. Below the list of keys its beginning is shown for the selected
-// one.
+// Package detail is the dashboard's screen of one key. Its beginning is shown below the list.
 package detail
 
 import (
@@ -27,7 +26,6 @@ func New(feed *live.Feed, theme *ui.Theme) *Model {
 	return m
 }
 
-// text is the text about a key: names at the left, and what there is to say at the right.
 type text struct {
 	theme   *ui.Theme
 	lines   []string
@@ -47,8 +45,7 @@ func (t *text) say(name, words string, style ui.Style) {
 	}
 }
 
-// lines are everything about the key in so many columns: first which limit is in force, what is used and denied, and
-// why.
+// lines are everything about the key: first which limit is in force, what is used and denied, and why.
 func (m *Model) lines(columns int) []string {
 	r := m.feed.Rows[m.Of]
 	if r == nil {
@@ -153,7 +150,6 @@ func (m *Model) denied(t *text, r *live.Row) {
 	}
 }
 
-// minute draws how what is used and denied has changed in the last minute.
 func (m *Model) minute(t *text, r *live.Row) {
 	const note, most = "  the last minute", 60
 	columns := max(1, min(t.columns-indent-len(note), most))

@@ -1,5 +1,4 @@
-// Package inforce is the dashboard's screen of all overrides in force: whom they are about, until when, what they do
-// now.
+// Package inforce is the dashboard's screen of all overrides in force.
 package inforce
 
 import (
@@ -36,24 +35,23 @@ func (m *Model) Bindings() []ui.Binding {
 	if m.Revoke == nil {
 		return nil
 	}
-	return []ui.Binding{ui.Bind("r", "revoke", func() tea.Cmd {
-		if o := m.current(); o != nil {
-			return m.Revoke(o)
-		}
+	return []ui.Binding{ui.Bind("r", "revoke", m.revoke, "r")}
+}
+
+func (m *Model) revoke() tea.Cmd {
+	if m.Cursor >= len(m.all) {
 		return nil
-	}, "r")}
+	}
+	return m.Revoke(&m.all[m.Cursor])
 }
 
 // Move moves the cursor by that many rows.
 func (m *Model) Move(by int) {
 	m.Table.Move(by, len(m.all))
-	if o := m.current(); o != nil {
-		m.selected = o.ID
+	if m.Cursor < len(m.all) {
+		m.selected = m.all[m.Cursor].ID
 	}
 }
-
-// Home goes to the first row.
-func (m *Model) Home() { m.Move(-m.Cursor) }
 
 // Follow lists what is in force now, with the cursor on the override that it was on.
 func (m *Model) Follow() {
@@ -62,13 +60,6 @@ func (m *Model) Follow() {
 		m.Cursor = i
 	}
 	m.Move(0)
-}
-
-func (m *Model) current() *store.Override {
-	if m.Cursor < len(m.all) {
-		return &m.all[m.Cursor]
-	}
-	return nil
 }
 
 func (m *Model) does(e live.Effect) string {
@@ -128,12 +119,12 @@ func (m *Model) View(width, height int) string {
 			plain.Of(ui.Until(o.ExpiresAt, m.feed.Clock)), plain.Of(m.does(effects[o.ID]))}
 	}
 	lines := m.theme.Lines(columns, rows)
-	if o := m.current(); o != nil && about {
+	if about {
 		for len(lines) <= m.Height {
 			lines = append(lines, "")
 		}
 		lines = append(lines, m.theme.Faint.Of(strings.Repeat("─", width)))
-		for _, text := range ui.Wrapped(ui.Override(o, m.feed.Clock), width) {
+		for _, text := range ui.Wrapped(ui.Override(&m.all[m.Cursor], m.feed.Clock), width) {
 			lines = append(lines, m.theme.Plain.Of(text))
 		}
 	}

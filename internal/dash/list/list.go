@@ -1,5 +1,4 @@
-// Package list is the dashboard's screen of all keys: what denied keys have in common, the filter, and a row for each
-// key.
+// Package list is the dashboard's screen of all keys, with the filter and what denied keys have in common.
 package list
 
 import (
@@ -79,8 +78,7 @@ func (m *Model) Current() *live.Row {
 	return nil
 }
 
-// Meant is the row under the cursor, unless it came there just now by itself: what nobody has read yet nobody means.
-// Then that is said, and the cursor stays with it.
+// Meant is the row under the cursor. Of one that has just come there by itself that is said first: nobody has read it.
 func (m *Model) Meant() *live.Row {
 	const unread = 5 * time.Second
 	r := m.Current()
@@ -92,8 +90,7 @@ func (m *Model) Meant() *live.Row {
 	return nil
 }
 
-// Chosen returns the keys that an action is about: the marked ones that are listed, or else the one under the cursor.
-// What is not seen is not changed.
+// Chosen returns the keys that an action is about: the marked ones that are seen, or the one under the cursor.
 func (m *Model) Chosen() (keys []live.ID) {
 	if len(m.Marked) == 0 {
 		if r := m.Meant(); r != nil {
@@ -139,18 +136,12 @@ func (m *Model) Follow() {
 	}
 }
 
-// Move moves the cursor by that many rows, down if it is positive.
+// Move moves the cursor by that many rows, and stays with the key that is there; [ui.Home] stays with the first row.
 func (m *Model) Move(by int) {
 	m.moved = false
 	m.Cursor += by
 	m.Follow()
-	m.moved = true
-}
-
-// Home goes to the first row, and lets the cursor stay there, whatever key it is.
-func (m *Model) Home() {
-	m.Move(-m.Cursor)
-	m.moved = false
+	m.moved = by != ui.Home
 }
 
 func (m *Model) enter() tea.Cmd {

@@ -53,8 +53,7 @@ func (m *Model) needs() (subject, limit, figure int) {
 	return subject, limit, figure
 }
 
-// layout fits the columns into a width. They are the same from 80 columns on. On a small screen names come before bars.
-// What is left draws the last minute.
+// layout fits the columns into a width. Names come before bars, and what is left draws the last minute.
 func (m *Model) layout(width int) layout {
 	subject, limit, figure := m.needs()
 	l := layout{Model: m, figure: min(figure, 9)}

@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// Offender is several denied keys that have an attribute or a network in common, which a list of keys hides: forty
-// addresses with one denial a second each are one attack.
+// Offender is several denied keys with an attribute or network in common: forty addresses can be one attack.
 type Offender struct {
 	// By is what they have in common, an attribute or the network of its addresses, and Name its value.
 	By, Name string
@@ -23,8 +22,7 @@ func (o *Offender) Filter() Filter {
 	return Filter{Text: attribute + "=" + o.Name, terms: []term{{attribute: attribute, literal: o.Name}}}
 }
 
-// offendersOf finds the attributes and networks that are denied most, the worst first. What is one key alone
-// is a row already, and a block denies as it should. unnamed is the rate of what has no key.
+// offendersOf finds what is denied most by limits, the worst first. unnamed is the rate of what has no key.
 func offendersOf(rows []*Row, unnamed float64) []Offender {
 	const most = 3 // are shown
 	total, all := unnamed, map[[2]string]*Offender{}
@@ -34,11 +32,8 @@ func offendersOf(rows []*Row, unnamed float64) []Offender {
 		}
 		total += r.Denial.placed
 		add := func(by, name string) {
-			o := all[[2]string{by, name}]
-			if o == nil {
-				o = &Offender{By: by, Name: name}
-				all[[2]string{by, name}] = o
-			}
+			o := cmp.Or(all[[2]string{by, name}], &Offender{By: by, Name: name})
+			all[[2]string{by, name}] = o
 			o.Keys++
 			o.rate += r.Denial.placed
 		}

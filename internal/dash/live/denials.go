@@ -97,8 +97,7 @@ func (d *Denials) look(ctx context.Context) tea.Cmd {
 	return func() tea.Msg { return d.reader.Look(ctx) }
 }
 
-// add takes in what a look brought. rows are the followed keys, whose names the table may have shortened. What was not
-// counted lately is dropped.
+// add takes in what a look brought. rows are the followed keys, whose names the table may have shortened.
 func (d *Denials) add(since *deniedSince, rows map[ID]*Row) {
 	if d.Known, d.Lost = true, since.Lost; since.First {
 		d.begun, d.Totals, d.Rates = since.At, History{}, map[Counted]*Rate{}

@@ -1,6 +1,5 @@
-// Package live reads rate limits for the dashboard, and keeps what the store said: the followed keys in their order,
-// who is denied, and what is in force. feed.go takes the answers in, scan.go and read.go read keys outside the loop,
-// denials.go and overrides.go read the two tables beside them, rows.go knows keys, orders and filters.
+// Package live reads rate limits for the dashboard, and keeps what the store said. feed.go takes the answers in, scan.go
+// and read.go read keys outside the loop, denials.go and overrides.go the tables, rows.go knows orders and filters.
 package live
 
 import (
@@ -193,12 +192,12 @@ func (f *Feed) lookBegan() tea.Cmd {
 		return nil
 	}
 	const every = 5 * time.Second
-	denying := f.Denials.Keys > 0
+	look := f.Options.Began
+	if f.Denials.Keys == 0 {
+		look = func(context.Context) string { return "" }
+	}
 	return func() tea.Msg {
-		began := ""
-		if denying {
-			began = f.Options.Began(f.ctx)
-		}
+		began := look(f.ctx)
 		return due(func() tea.Cmd { f.Began = began; return f.After(every, due(f.lookBegan)) })
 	}
 }
@@ -316,8 +315,7 @@ func (f *Feed) scan() tea.Cmd {
 	return p.Start(ctx)
 }
 
-// Rest is how long nothing is scanned after a scan: one of a million keys takes some 5 s of a core here, which are to
-// be few in a hundred.
+// Rest is how long nothing is scanned after a scan, of which one of a million keys takes some 5 s of a core here.
 func (c *Coverage) Rest() time.Duration {
 	const shortest, least, usual, enough = 2 * time.Second, 3, 18, 150 * time.Second
 	return max(shortest, least*c.Took, min(usual*c.Took, enough))
@@ -404,8 +402,7 @@ func (f *Feed) followDenied() {
 	f.Arrange()
 }
 
-// evict stops following the keys that matter least, if there are too many, and tells scans what a key must have to
-// matter more than those that are left.
+// evict stops following the keys that matter least, if there are too many, and tells scans which matter more.
 func (f *Feed) evict() {
 	share := -1.0 // any
 	if len(f.Rows) >= f.MaxKeys {
@@ -422,7 +419,8 @@ func (f *Feed) evict() {
 }
 
 func (f *Feed) compareWorth(a, b *Row) int {
-	return cmp.Or(trueFirst(f.Pinned(a.ID()), f.Pinned(b.ID())), trueFirst(f.pins(a), f.pins(b)), trueFirst(!a.IsUnderBlock(), !b.IsUnderBlock()),
+	return cmp.Or(trueFirst(f.Pinned(a.ID()), f.Pinned(b.ID())), trueFirst(f.pins(a), f.pins(b)),
+		trueFirst(!a.IsUnderBlock(), !b.IsUnderBlock()),
 		cmp.Compare(b.DeniedRate(), a.DeniedRate()), closestFirst(&a.Reading, &b.Reading))
 }
 

@@ -46,8 +46,7 @@ type Options struct {
 	Layouts string
 	// Beyond says what deleting the keys of a layout does not reach; "" if there is nothing.
 	Beyond func(layout string) string
-	// Where names the store, and Context the context it is of, if any. A change in a Protected one needs its name
-	// typed.
+	// Where names the store, and Context its context, if any. A change in a Protected one needs its name typed.
 	Where, Context string
 	Protected      bool
 	// Selection is the selected keys in words.
@@ -103,8 +102,7 @@ type OverrideForm struct {
 // ID names a row.
 type ID struct {
 	store.Key
-	// StoreKey is what a limit of another limiter is called by, as several can have the same Key; empty for limitctl's
-	// own.
+	// StoreKey names a limit of another limiter, of which several can have the same Key; empty for limitctl's own.
 	StoreKey string
 }
 
@@ -133,8 +131,7 @@ func (id ID) tag() string {
 	return redisserver.HashTag(id.StoreKey)
 }
 
-// QueryOf returns a query of exactly these rows. subjects are those of the whole selection, so that layouts are asked
-// for these keys as they are for all.
+// QueryOf returns a query of exactly these rows, for layouts to be asked as for all. subjects are of the selection.
 func QueryOf(subjects store.Pattern, ids []ID) admin.Query {
 	query := admin.Query{Subjects: subjects, Keys: make([]store.Key, len(ids))}
 	for i, id := range ids {
@@ -146,8 +143,7 @@ func QueryOf(subjects store.Pattern, ids []ID) admin.Query {
 	return query
 }
 
-// networkOf returns the network of an address, "" for what is none. One sender often has 24 bits of IPv4, and 64 of
-// IPv6.
+// networkOf returns the network of an address that one sender often has, "" for what is none.
 func networkOf(value string) string {
 	if network, is := store.NetworkOf(value, 24, 64); is {
 		return network.String()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
@@ -48,8 +49,7 @@ type overridesLook struct {
 	err     error
 }
 
-// look reads the overrides if their version says that they changed, or if one has ended. It does nothing if there are
-// none, or while a look is under way.
+// look reads the overrides if their version says that they changed, or if one has ended.
 func (o *Overrides) look(ctx context.Context, options *Options) tea.Cmd {
 	if o.table == nil || o.fetching {
 		return nil
@@ -82,13 +82,9 @@ func (o *Overrides) take(l overridesLook) (changed bool) {
 	}
 	changed = o.List != nil || len(l.all) > 0
 	o.read, o.version, o.ends, o.List = true, l.version, time.Time{}, nil
-	for i := range l.all {
-		if o.ends.IsZero() || l.all[i].ExpiresAt.Before(o.ends) {
-			o.ends = l.all[i].ExpiresAt
-		}
-	}
 	if len(l.all) > 0 {
 		o.List = store.NewOverrideList(l.all)
+		o.ends = slices.MinFunc(l.all, func(a, b store.Override) int { return a.ExpiresAt.Compare(b.ExpiresAt) }).ExpiresAt
 	}
 	return changed
 }

@@ -19,8 +19,7 @@ type seen struct {
 	state *store.State // nil if it was not read
 }
 
-// taken returns the units that were charged since s was seen, -1 if that is not known: what another limiter wrote does
-// not tell them.
+// taken returns the units that were charged since s was seen, -1 if that is not known, as of another limiter's key.
 func (s *seen) taken(now *admin.Entry) int64 {
 	left := s.used // of what was used then
 	switch {
@@ -35,8 +34,7 @@ func (s *seen) taken(now *admin.Entry) int64 {
 	return max(0, now.Used-left)
 }
 
-// reader looks at the followed keys. One look at a time is under way, so that what it remembers of the look before
-// needs no lock.
+// reader looks at the followed keys, one look at a time, so that what it remembers needs no lock.
 type reader struct {
 	*Options
 	before map[ID]seen
@@ -48,8 +46,7 @@ type fetched struct {
 	Took time.Duration
 }
 
-// Fetch looks at keys. Those of each node are read by themselves, so that one that does not answer does
-// not keep the keys of others from being read.
+// Fetch looks at keys, those of each node by themselves, so that one that is away keeps no other from being read.
 func (r *reader) Fetch(ctx context.Context, keys []ID, rules rules) tea.Cmd {
 	return func() tea.Msg {
 		begun := r.Now()

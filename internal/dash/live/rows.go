@@ -56,11 +56,11 @@ func (r *Row) update(reading Reading, now time.Time) {
 		taken = float32(math.NaN())
 	}
 	r.Reading, r.Updated, r.UsedAt, r.InUse = reading, now, now, true
-	if share, known := reading.Share(); known {
-		r.Shares.Add(now, float32(share))
-	} else {
-		r.Shares.Add(now, float32(math.NaN()))
+	share, known := reading.Share()
+	if !known {
+		share = math.NaN()
 	}
+	r.Shares.Add(now, float32(share))
 	r.Units.Add(now, taken)
 }
 
@@ -234,8 +234,7 @@ func (t *term) matches(r *Row) bool {
 	return r.anyName(func(name string) bool { return strings.Contains(name, t.literal) })
 }
 
-// anyName reports whether something is so of any name of a row: its subject, its limit, and of another limiter's also
-// its store key, and the kinds of its defects.
+// anyName reports whether something is so of any name of a row; of another limiter's also of its store key and defects.
 func (r *Row) anyName(is func(name string) bool) bool {
 	if is(r.Key.Subject) || is(r.Key.Name) {
 		return true

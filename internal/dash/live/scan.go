@@ -40,8 +40,7 @@ type pass struct {
 	Wanted func(*Reading) bool
 	// Number tells passes apart.
 	Number int
-	// LeastShare is the used share, as math.Float64bits, up to which keys are only counted. The loop changes it
-	// meanwhile.
+	// LeastShare is the used share, as math.Float64bits, up to which keys are only counted. The loop changes it.
 	LeastShare *atomic.Uint64
 }
 

@@ -86,8 +86,7 @@ type Server struct {
 	Problem string `json:"problem,omitempty"`
 }
 
-// AskServers asks all masters. message writes why one does not answer, or does not tell. An error is why none can be
-// asked.
+// AskServers asks all masters. message writes why one tells nothing. An error is why none can be asked.
 func AskServers(ctx context.Context, servers *redisserver.Servers,
 	message func(error) string) (all []Server, err error) {
 	var problems []error
@@ -162,8 +161,7 @@ type keyName struct {
 }
 
 type denialFrame struct {
-	// PerSecond is the denials a second of all selected keys, and OthersPerSecond those of keys without a count of
-	// their own.
+	// OthersPerSecond is of selected keys without a count of their own.
 	PerSecond       float64 `json:"per_second"`
 	OthersPerSecond float64 `json:"others_per_second,omitempty"`
 	// Lost: some denials are counted nowhere.
@@ -242,5 +240,5 @@ func (r Reading) MarshalJSON() ([]byte, error) {
 	return json.Marshal(d)
 }
 
-// mostOfAnything is more than any count or time, in milliseconds, of a limit of limitctl.
+// More than any count or time, in milliseconds, of a limit of limitctl.
 const mostOfAnything = 4_000_000_000_000

@@ -124,8 +124,7 @@ func Until(end, now time.Time) string {
 	return end.Format("Jan 2 15:04")
 }
 
-// Override is everything about an override, in lines: what it does until when, whom it is about, and who set it and
-// why.
+// Override is everything about an override, in lines: what it does, whom it is about, who set it and why.
 func Override(o *store.Override, now time.Time) []string {
 	left := output.Duration(o.ExpiresAt.Sub(now).Truncate(time.Second))
 	by := "set"

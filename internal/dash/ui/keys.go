@@ -97,9 +97,6 @@ func (t *Text) Bindings() []Binding { return nil }
 // Move scrolls the text.
 func (t *Text) Move(by int) { t.view.SetYOffset(t.view.YOffset + by) }
 
-// Home goes to the beginning.
-func (t *Text) Home() { t.view.GotoTop() }
-
 // Page is how many lines are in sight.
 func (t *Text) Page() int { return t.view.Height }
 

@@ -42,6 +42,9 @@ type Table struct {
 	Height      int // rows in sight
 }
 
+// Home is a move to the first row, and End one to the last.
+const Home, End = -End, 1 << 30
+
 // Move moves the cursor in a list of so many rows. Those in sight move no further than they must.
 func (t *Table) Move(by, rows int) {
 	height := max(1, t.Height)

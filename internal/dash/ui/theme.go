@@ -1,5 +1,4 @@
-// Package ui is what all screens of the dashboard are drawn with: one theme, one table, one way to bind keys, and texts
-// that nothing in them can obey.
+// Package ui is what all screens of the dashboard are drawn with: one theme, one table, one way to bind keys.
 package ui
 
 import (
@@ -28,8 +27,7 @@ type Theme struct {
 // Style is a style of texts.
 type Style struct{ style lipgloss.Style }
 
-// Of is a text in the style. The text may be anything: a server's error, a key, a file's name. It is escaped, so only
-// our own styles reach the terminal.
+// Of is any text in the style. It is escaped, so only our own styles reach the terminal.
 func (s Style) Of(text string) string {
 	if strings.TrimLeft(text, " ") == "" {
 		return text
@@ -82,8 +80,7 @@ func newTheme(profile termenv.Profile, background Background) *Theme {
 	return t
 }
 
-// OfTerminal returns the theme of a terminal, by its environment: nothing is asked, since an answer can be late, or
-// none.
+// OfTerminal returns the theme of a terminal, by its environment: it is asked nothing, as an answer can be late.
 func OfTerminal(getenv func(string) string) *Theme {
 	profile, background := termenv.ANSI, Unknown // any terminal has these
 	switch colors := getenv("COLORTERM"); {
@@ -92,11 +89,10 @@ func OfTerminal(getenv func(string) string) *Theme {
 	case strings.Contains(getenv("TERM"), "256color"):
 		profile = termenv.ANSI256
 	}
-	if _, of, is := strings.Cut(getenv("COLORFGBG"), ";"); is {
+	if of := getenv("COLORFGBG"); strings.HasSuffix(of, ";7") || strings.HasSuffix(of, ";15") {
+		background = Light
+	} else if strings.Contains(of, ";") {
 		background = Dark
-		if strings.HasSuffix(of, "7") || strings.HasSuffix(of, "15") {
-			background = Light
-		}
 	}
 	return newTheme(profile, background)
 }
