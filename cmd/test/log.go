@@ -75,7 +75,7 @@ func (o *logOptions) parse(cmd *cobra.Command, candidates []experiment.Candidate
 	if strings.Contains(o.logFormat, "$") {
 		r.from.Nginx = o.logFormat
 	} else if r.from.Format, err = trace.ParseFormat(o.logFormat); err != nil {
-		return nil, cli.Usagef("--log-format: %s", err)
+		return nil, cli.Usagef("--log-format: %s, or what nginx's log_format has, such as '$remote_addr [$time_local] …'", err)
 	}
 	if cmd.Flags().Changed("timezone") {
 		if r.from.Zone, err = parseZone(o.zone); err != nil {

@@ -95,6 +95,9 @@ func (v *Verification) Report() (*report.Document, error) {
 	run.Warnings = append(warnMixed(&run, population.MixedKeys), v.warnCoarse(&run, limits)...)
 	warnIfFree(&run)
 	run.Warnings = append(run.Warnings, v.target.warnings(&run, v.target.describeAnswers(&run))...)
+	if v.Candidate.Policy == nil && len(v.Log.KeyFields) == 0 && run.Keys == 1 {
+		run.Warnings = append(run.Warnings, "all requests count as one subject; if several asked, --key-field FIELD says who")
+	}
 	if len(v.programs) > 1 && v.ClockError == 0 {
 		run.Warnings = append(run.Warnings, "the clocks of the machines that recorded are taken to agree; "+
 			"--clock-error says how far off they may be")
@@ -117,7 +120,7 @@ func (v *Verification) warnCoarse(run *report.Run, limits []namedLimit) (all []s
 		if period := limits[i].limit.Period; 2*off >= period && is.OverAdmitted+is.UnderAdmitted == 0 {
 			is.Doubtful = true
 			all = append(all, fmt.Sprintf("the times of the record are off by up to %s, too much for a period of %s; "+
-				"let k6 write them by K6_CSV_TIME_FORMAT=unix_milli", output.Duration(off), store.FormatPeriod(period)))
+				"let them be written more exactly (K6_CSV_TIME_FORMAT=unix_milli)", output.Duration(off), store.FormatPeriod(period)))
 		}
 	}
 	return all

@@ -141,10 +141,10 @@ func TestAbsentMetrics(t *testing.T) {
 func TestPromisesWhenTheGeneratorWasTheLimit(t *testing.T) {
 	for text, want := range map[string]string{
 		"p99<5ms": "kept", "p99<1.2ms": "unknown", "p99<1us": "missed", "service_p99<1us": "missed",
-		"late<=0":       "unknown",
+		"late<=0": "unknown", "late<9": "kept",
 		"error_p99<1us": "unknown",
 		"p99>1s":        "unknown", "p50<1s": "unknown", "service_p99<5ms": "unknown",
-		"lag_p99<1us": "unknown", "throughput>1": "unknown", "rate>=1000000": "unknown",
+		"lag_p99<1us": "unknown", "throughput>1": "kept", "throughput<2000": "unknown", "rate>=1000000": "unknown",
 		"over_admitted==0": "kept", "denied<1%": "missed", "dropped<1": "missed",
 	} {
 		d := New(LoadTest)

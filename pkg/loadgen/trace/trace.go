@@ -289,7 +289,11 @@ func (p *plan) explainNothing(t *Trace) error {
 	if p.format == JSONLines && len(p.names) > 0 {
 		reason += fmt.Sprintf(" (there are %s)", strings.Join(p.names, ", "))
 	}
-	err := store.Invalidf("no line of the log can be read as %s; line %d, %q: %s", p.format, first.Number, first.Excerpt, reason)
+	format := p.format.String()
+	if p.nginx != nil {
+		format = "the format given"
+	}
+	err := store.Invalidf("no line of the log can be read as %s; line %d, %q: %s", format, first.Number, first.Excerpt, reason)
 	if first.Reason == hasNo(defaultKey) {
 		return p.ofKey(defaultKey, err)
 	}

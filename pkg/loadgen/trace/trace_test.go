@@ -205,6 +205,7 @@ func TestALogThatIsNone(t *testing.T) {
 		{"time,key\n", Options{}, "a header and no lines"},
 		{"hello\nworld\n", Options{}, `the log's format cannot be told from its first line, "hello"`},
 		{"when,key\n1,a\n", Options{}, `nor a CSV header with a column "time"`},
+		{"hello\n", Options{Nginx: "$remote_addr [$time_local]"}, `no line of the log can be read as the format given; line 1, "hello": `},
 		{"hello\nworld\n", Options{Format: Apache}, `no line of the log can be read as apache; line 1, "hello": it does not begin`},
 		{`{"ts":1,"who":{"ip":"a"}}`, Options{}, "it has no time (there are ts, who.ip)"},
 		{`{"time":1,"who":{"ip":"a"}}`, Options{}, "it has no key (there are time, who.ip)"},
