@@ -411,7 +411,7 @@ func (a *denialsAnswer) Print(p *output.Printer) {
 		}
 		since := output.Cell{Text: ago(row.Since, a.now)}
 		if row.Since.Until(a.now) < began.Window {
-			since = output.Cell{Text: since.Text + " new", Style: output.Bold}
+			since = output.Cell{Text: "new " + since.Text, Style: output.Bold}
 		}
 		rows = append(rows, []output.Cell{first, {Text: name}, {Text: limit}, denied, blocked,
 			{Text: row.share()}, since, {Text: ago(row.LastAt, a.now)}})

@@ -4,12 +4,15 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/limitctl/limitctl/internal/allowance"
 	"github.com/limitctl/limitctl/internal/cli"
 	"github.com/limitctl/limitctl/internal/operation"
 	"github.com/limitctl/limitctl/internal/output"
+	"github.com/limitctl/limitctl/internal/shell"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -31,6 +34,12 @@ func (o *overrideSetOptions) noteConcerned(ctx context.Context, plan *overridePl
 			output.Thousands(c.Keys), output.Thousands(c.Looked), output.Thousands(c.Total), place)
 	default:
 		o.Note("%s concerns %s in use in %s", plan.selection.Text, cli.CountOf(c.Keys, "key", "keys"), place)
+	}
+	pattern := plan.Override.Subjects.String()
+	if subject, below := strings.CutSuffix(pattern, ":*"); below && !strings.ContainsAny(subject, `*?[\`) && subject != "" {
+		if _, is := policy.ParseSubject(subject); is {
+			o.Note("%s leaves %s", shell.Command(pattern), shell.Command(subject))
+		}
 	}
 	if len(c.Values) > 0 {
 		showShares(o.Globals, c.By, c.Values)

@@ -254,7 +254,7 @@ func (o *overrideSetOptions) plan(cmd *cobra.Command) (*overridePlan, error) {
 	override.CreatedAt, override.ExpiresAt, override.Left = now, end, plan.Lasts // by the clock of this machine
 	override.Reason = strings.TrimSpace(o.Reason)
 	if override.Reason == "" && !o.dryRun {
-		return nil, cli.Usagef("no reason given; say why with --reason TEXT, for those who find the override later")
+		return nil, cli.Usagef("no reason given; say why with --reason TEXT, for those who find the override later; nothing was set")
 	}
 	lasts := []string{"--for", store.FormatPeriod(plan.Lasts)}
 	if o.until != "" {

@@ -150,18 +150,18 @@ func (a *backupsAnswer) printRows(p *output.Printer) {
 	if len(a.Backups) == 0 {
 		return
 	}
-	columns := []output.Column{{Header: "NAME"}, {Header: "AGE", Right: true}, {Header: "BY", Shrinks: 5, Drops: 1},
-		{Header: "COMMAND", Shrinks: 8, Drops: 3}, {Header: "WHERE", Shrinks: 8, Drops: 2}, {Header: "KEYS", Right: true},
+	columns := []output.Column{{Header: "NAME"}, {Header: "AGE", Right: true}, {Header: "BY", Shrinks: 5, Drops: 2},
+		{Header: "COMMAND", Shrinks: 8, Drops: 1}, {Header: "WHERE", Shrinks: 8, Drops: 3}, {Header: "KEYS", Right: true},
 		{Header: "SIZE", Right: true}, {Header: "STATE", Shrinks: 5}}
 	var rows [][]output.Cell
 	for i := range a.Backups {
 		b := &a.Backups[i]
-		age, keys, state := "-", "-", output.Cell{Text: "whole"}
+		age, keys, state := "-", "-", output.Cell{Text: "complete"}
 		switch {
 		case b.Error != "":
 			state = output.Cell{Text: "unreadable: " + b.Error, Style: output.Near}
 		case !b.Whole:
-			state = output.Cell{Text: "torn", Style: output.Near}
+			state = output.Cell{Text: "cut off", Style: output.Near}
 		}
 		if b.AgeMS != nil {
 			age, keys = ageText(time.Duration(*b.AgeMS)*time.Millisecond), cli.Number(b.Keys)
