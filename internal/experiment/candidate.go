@@ -40,13 +40,15 @@ type namedLimit struct {
 	shadow bool
 }
 
-// limits returns the limits of the candidate, without overrides.
+// limits returns the limits of the candidate. Of a policy they are those of requests with the fixed attributes alone.
 func (c *Candidate) limits() []namedLimit {
 	var all []namedLimit
 	if c.Policy != nil {
 		for i := range c.Policy.Limits {
 			l := &c.Policy.Limits[i]
-			limit, _ := l.Stored().Normalize() // it was checked with the configuration
+			candidates := l.Candidates(c.Fixed)
+			at := slices.IndexFunc(candidates, func(may policy.Candidate) bool { return len(may.Unknown) == 0 })
+			limit, _ := candidates[at].Limit.Normalize() // it was checked with the configuration
 			all = append(all, namedLimit{l.Name, limit, l.Shadow})
 		}
 		return all
