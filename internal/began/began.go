@@ -68,9 +68,10 @@ func Find(ctx context.Context, table *admin.Tables, denials *admin.Denials,
 	if err != nil {
 		return b, err
 	}
-	lately := slices.DeleteFunc(slices.Clone(history.Runs), func(e *auditlog.Entry) bool { return e.Time.Before(from) })
+	lately := slices.DeleteFunc(slices.Clone(history.Runs),
+		func(e *auditlog.Entry) bool { return e.Time.Before(from) || !e.MayHaveChanged() })
 	for _, l := range b.Limits {
-		rows, byVersion := []*admin.Denied{}, int64(0) // what a command may help, and denials that the version in force began
+		rows, byVersion := []*admin.Denied{}, int64(0) // what a command may help, and denials by the version in force
 		for _, row := range l.rows {
 			version := before(versions, row)
 			for _, e := range lately {
@@ -162,7 +163,7 @@ func began(e *auditlog.Entry, runs []*auditlog.Entry, row *admin.Denied, version
 	isAbout := func(run *auditlog.Entry) bool {
 		return (run == e || run.Undone != nil && run.Undone.Run == e.Run) && run.IsAbout(row.Key)
 	}
-	return justBefore(e.Time, row) && e.MayHaveChanged() && slices.ContainsFunc(runs, isAbout)
+	return justBefore(e.Time, row) && slices.ContainsFunc(runs, isAbout)
 }
 
 // publication is a version that was put in force, and the limits before it and with it.
@@ -172,7 +173,8 @@ type publication struct {
 }
 
 // publications returns those since then whose limits are known. The first of a store has none before it.
-func publications(ctx context.Context, table *admin.Tables, state *published.State, since time.Time) (all []publication, err error) {
+func publications(ctx context.Context, table *admin.Tables, state *published.State, since time.Time) (
+	all []publication, err error) {
 	lines := slices.DeleteFunc(slices.Clone(state.Lines), func(l published.Line) bool { return !l.PutInForce() })
 	for i := 1; i < len(lines); i++ {
 		if lines[i].At.Before(since) {
@@ -193,8 +195,8 @@ func publications(ctx context.Context, table *admin.Tables, state *published.Sta
 	return all, nil
 }
 
-// before returns the version that began the denials of a key, nil for none: one just before that lets it take less. The latest
-// that changed its limit since takes its place, but one that lets it take more began nothing.
+// before returns the version that began the denials of a key, nil for none: one just before that lets it take less. The
+// latest that changed its limit since takes its place, but one that lets it take more began nothing.
 func before(versions []publication, row *admin.Denied) (found *publication) {
 	isRun := false
 	for i := range versions {

@@ -211,6 +211,18 @@ func TestWhatBegan(t *testing.T) {
 			s.publish(2*minute, 0, 6)
 			s.denied("user:1", "p/x", 3, 4*minute+second, minute)
 		}, "p/x 3 1 after config publish: config rollback 3"},
+		"version rolled back in a run of denials": {func(s *scene) {
+			s.publish(time.Hour, 0, 10)
+			s.publish(5*minute, 0, 5)
+			s.publish(4*minute, 1, 10)
+			s.denied("user:1", "p/x", 3, 4*minute+second, minute)
+		}, "p/x 3 1"},
+		"version before one of others": {func(s *scene) {
+			s.publish(time.Hour, 0, 10)
+			s.publish(3*minute, 0, 5)
+			s.publish(2*minute, 0, 5)
+			s.denied("user:1", "p/x", 3, minute, 0)
+		}, "p/x 3 1 after config publish"},
 		"version after the last denial": {func(s *scene) {
 			s.publish(time.Hour, 0, 10)
 			s.publish(5*minute, 0, 5)
