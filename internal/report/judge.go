@@ -57,6 +57,7 @@ type check struct {
 	name    string
 	verdict Verdict
 	words   []string
+	promise bool // somebody named it
 }
 
 // promised are the thresholds of all runs, and the suggestions.
@@ -69,7 +70,7 @@ func (d *Document) promised() (all []check) {
 		} else if !t.OK {
 			verdict, words = Fail, fmt.Sprintf("%s was missed: %s", t.Expression, t.Actual)
 		}
-		all = append(all, check{t.Run, t.Expression, verdict, []string{words}})
+		all = append(all, check{t.Run, t.Expression, verdict, []string{words}, true})
 	}
 	for _, s := range d.Suggestions {
 		name := s.Promise + " of " + s.Limit
@@ -80,7 +81,7 @@ func (d *Document) promised() (all []check) {
 		} else if s.Below != "" {
 			words += ", and with one less " + s.Below
 		}
-		all = append(all, check{-1, name, verdict, []string{words}})
+		all = append(all, check{-1, name, verdict, []string{words}, true})
 	}
 	return all
 }

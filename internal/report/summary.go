@@ -2,7 +2,6 @@ package report
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -59,8 +58,8 @@ func Heading(b *strings.Builder, v Verdict, what string) {
 	fmt.Fprintf(b, "### %s: %s\n\n", word, what)
 }
 
-// JUnit returns the document as JUnit XML: a suite for each run, and in it a test case for
-// each thing that is judged.
+// JUnit returns the document as JUnit XML: a suite for each run, and in it a test case for each thing that is judged. As for
+// the exit code, a promise that could not be judged fails.
 func (a Answer) JUnit() []byte {
 	d := a.Report
 	suites := make([]junit.Suite, len(d.Runs))
@@ -71,12 +70,12 @@ func (a Answer) JUnit() []byte {
 			suites[i].Host = d.Origin.Host
 		}
 		answered := check{name: "answered", verdict: Pass, words: []string{answersInWords(r)}}
-		undecided := d.undecided(i)
-		if r.Requests == 0 {
-			undecided = cmp.Or(undecided, "nothing was sent")
-		}
-		if undecided != "" {
-			answered.verdict, answered.words = Inconclusive, []string{undecided}
+		if undecided := d.undecided(i); undecided != "" {
+			answered.verdict, answered.words = Fail, []string{undecided}
+		} else if d.Interrupted && i == len(d.Runs)-1 {
+			answered.verdict, answered.words = Fail, []string{"it was interrupted"}
+		} else if r.Requests == 0 {
+			answered.verdict, answered.words = Inconclusive, []string{"nothing was sent"}
 		}
 		suites[i].Cases = slices.Concat(cases(r.Title(), 0, answered), cases(r.Title(), 0, r.audits(d.Kind)...),
 			cases(r.Title(), i, d.promised()...))
@@ -94,7 +93,7 @@ func cases(class string, run int, checks ...check) (all []junit.Case) {
 		switch {
 		case c.run != run:
 			continue
-		case c.verdict == Fail:
+		case c.verdict == Fail, c.verdict == Inconclusive && c.promise:
 			one.Failed = words
 		case c.verdict == Inconclusive:
 			one.Skipped = words

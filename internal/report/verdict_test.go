@@ -175,6 +175,25 @@ func TestUntestedUnderAdmissionIsSkipped(t *testing.T) {
 	}
 }
 
+// What ends with exit code 1 fails in JUnit, too: no decisions, and an interruption, which is 130.
+func TestJUnitFailsWhereTheCommandDoes(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*Document)
+		want   string
+	}{
+		"one in a hundred":       {func(d *Document) { d.Runs[0].Errors = d.Runs[0].Requests / 100 }, ""},
+		"more without an answer": {func(d *Document) { d.Runs[0].Errors = d.Runs[0].Requests/100 + 1 }, "got no decision"},
+		"interrupted":            {func(d *Document) { d.Interrupted = true }, "it was interrupted"},
+	} {
+		d := judged(func(*Run) {})
+		test.change(d)
+		text := string((Answer{Report: d}).JUnit())
+		if fails := strings.Contains(text, "<failure"); fails != (test.want != "") || !strings.Contains(text, test.want) {
+			t.Errorf("%s: %s", name, text)
+		}
+	}
+}
+
 // A promise that was not judged is neither kept nor missed, in each form of a report.
 func TestAPromiseThatWasNotJudged(t *testing.T) {
 	d := judged(func(r *Run) { r.GeneratorLimited = true })
@@ -187,7 +206,7 @@ func TestAPromiseThatWasNotJudged(t *testing.T) {
 		t.Errorf("%s", text)
 	}
 	if junit := string((Answer{Report: d}).JUnit()); !strings.Contains(junit,
-		`<skipped message="p99&lt;1.2ms was not judged`) {
+		`<failure message="p99&lt;1.2ms was not judged`) {
 		t.Errorf("%s", junit)
 	}
 	var page strings.Builder
