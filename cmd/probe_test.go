@@ -62,7 +62,8 @@ func TestProbeDocuments(t *testing.T) {
 	}
 	if d.Passed || d.Verdict != "fail" || d.Allowed+d.Denied != d.Requests || d.Failed != 0 || d.Requests < 7 ||
 		d.Limit != "sliding-log:5/1h" || d.Dialects[0] != "draft-8" ||
-		verdicts["denial-status"] != "fail" || verdicts["admitted"] != "pass" || verdicts["retry-after"] != "fail" || verdicts["recovery"] != "unknown" {
+		verdicts["denial-status"] != "fail" || verdicts["admitted"] != "pass" || verdicts["retry-after"] != "fail" ||
+		verdicts["recovery"] != "unknown" {
 		t.Errorf("%s", stdout)
 	}
 	if records, _ := w.run(t, exitNo, append(args, "-o", "csv")...); strings.Count(records, "\n") != len(d.Checks)+1 {
