@@ -63,10 +63,34 @@ func (l *looker) guess() []store.Limit {
 		}
 	}
 	limits := []store.Limit{aligned, {Algorithm: store.SlidingLog, Count: n, Period: period}, aligned}
-	if limits[0].FromFirst = true; !isUsual {
-		limits = limits[:2]
+	if limits[0].FromFirst = true; isUsual {
+		return limits
+	}
+	limits = limits[:2]
+	if period, isUsual := l.silence().period(0); isUsual {
+		limits = append(limits, store.Limit{Algorithm: store.FixedWindow, Count: n, Period: period, FromFirst: true})
 	}
 	return limits
+}
+
+// silence is how long nobody asked before the first admission after a denial: the period, if denied requests begin it anew.
+func (l *looker) silence() (r reach) {
+	var before *Event
+	for i := range l.events {
+		e := &l.events[i]
+		switch {
+		case e.Subject != l.subject:
+			continue
+		case before == nil || before.Outcome != endpoint.Denied:
+		case e.Outcome == endpoint.Denied:
+			r.low = max(r.low, e.Sent.Sub(before.Answered))
+		default:
+			r.high = e.Answered.Sub(before.Sent)
+			return r
+		}
+		before = e
+	}
+	return r
 }
 
 // guessBucket returns a bucket that was full at the first request: of a size with which it takes a usual time to fill,

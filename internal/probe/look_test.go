@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -87,6 +88,14 @@ func TestDenialsThatRenew(t *testing.T) {
 	checked := given(t, simulated(r), "fixed-window:20/2s,from=first", Config{Quota: 3000, MaxTime: time.Minute})
 	if notes := fmt.Sprint(checked.Notes); checked.check(checkRecovery).Verdict != Fail || !strings.Contains(notes, "begin the wait anew") {
 		t.Errorf("%s, %+v", notes, checked.Checks)
+	}
+	for seed := range uint64(10) { // and a look without any header finds their period by the first pause that is long enough
+		r := &renewing{10, time.Second, make(map[string]int), make(map[string]store.Instant)}
+		s := simulated(r)
+		s.lie = func(h http.Header, _ *store.Decision, _ time.Time) { h.Del("Retry-After") }
+		if seen := looked(t, s, seed); !slices.Contains(words(seen), "fixed-window:10/1s,from=first") {
+			t.Errorf("%d: %v of %d, %+v", seed, words(seen), seen.Passed, seen.Back)
+		}
 	}
 }
 
