@@ -9,6 +9,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/limitctl/limitctl/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen"
 )
 
@@ -186,7 +187,8 @@ var outcomes = []struct {
 // warmUp is what a chart calls the warm-up.
 const warmUp = "warm-up"
 
-// overTime draws what became of requests over time; nil if nothing is known. The legend is in the order of the shapes.
+// overTime draws what became of requests over time, and what the limit lets through in the long run as a line; nil if
+// nothing is known. The legend is in the order of the shapes.
 func overTime(r *Run, kind Kind, most int) *plot {
 	columns := columnsOf(r, most)
 	if len(columns) == 0 {
@@ -212,7 +214,11 @@ func overTime(r *Run, kind Kind, most int) *plot {
 			fmt.Fprintf(&warming, "M%s 0H%sV%dH%sz", x(i), x(i+1), extent, x(i))
 		}
 	}
-	end, ticks := linearAxis(top)
+	limit := r.longRun()
+	if kind == Simulation || limit > 2*top { // far above all that was asked for
+		limit = 0
+	}
+	end, ticks := linearAxis(math.Max(top, limit))
 	p.Ys = ticks
 	if warming.Len() > 0 {
 		p.Shapes = append(p.Shapes, shape{warmUp, warming.String()})
@@ -229,7 +235,23 @@ func overTime(r *Run, kind Kind, most int) *plot {
 			p.Shapes = append(p.Shapes, shape{outcomes[j].name, path.String() + fmt.Sprintf("V%dz", extent)})
 		}
 	}
+	if limit > 0 {
+		p.Shapes = append(p.Shapes, shape{"limit", fmt.Sprintf("M0 %sH%d", coordinate(1-limit/end), extent)})
+	}
 	return p.withGrid()
+}
+
+// longRun is how many requests a second the only limit of a run lets all its keys make in the long run; 0 if that is
+// not known, or if the run was shorter than two periods of the limit.
+func (r *Run) longRun() float64 {
+	if len(r.Limits) != 1 || r.WarmupMS == 0 && r.Limits[0].Admitted != float64(r.Allowed) { // not each request costs 1
+		return 0
+	}
+	limit, err := store.ParseLimit(r.Limits[0].Limit)
+	if err != nil || fromMS(r.DurationMS) < 2*limit.Period {
+		return 0
+	}
+	return float64(r.Keys) * float64(limit.Count) / limit.Period.Seconds()
 }
 
 // latencies draws the latency of a run by percentile; nil if it has no histogram.

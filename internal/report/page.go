@@ -107,7 +107,7 @@ func newPage(d *Document) *page {
 		p.table("Denied most often", of, columns, rows)
 	}
 	p.Subtitle = strings.Join(titles, " · ")
-	for _, name := range []string{"allowed", "denied", "failed", "dropped", warmUp} {
+	for _, name := range []string{"allowed", "denied", "failed", "dropped", "limit", warmUp} {
 		if present[name] {
 			p.Outcomes = append(p.Outcomes, name)
 		}
