@@ -166,7 +166,7 @@ func runInspect(ctx context.Context, o *inspectOptions) error {
 
 // printInspection prints an answer, row by row if the format allows it, since millions of keys in one document would
 // take much memory.
-func (o *inspectOptions) printInspection(answer inspection, p *output.Printer) error {
+func (o *inspectOptions) printInspection(answer output.Answer, p *output.Printer) error {
 	keys, is := answer.(*inspectAnswer)
 	if !is || !p.Streams() || p.Quiet {
 		return o.Print(answer)
@@ -182,14 +182,8 @@ func (o *inspectOptions) printInspection(answer inspection, p *output.Printer) e
 	return nil
 }
 
-// inspection is an answer of inspect.
-type inspection interface {
-	output.Answer
-	rows() int
-}
-
 // look scans once, and returns an answer of at most that many rows; 0 means all.
-func (o *inspectOptions) look(ctx context.Context, backend admin.Keyspace, most int) (inspection, operation.Found, error) {
+func (o *inspectOptions) look(ctx context.Context, backend admin.Keyspace, most int) (output.Answer, operation.Found, error) {
 	facts, err := o.keyFacts(ctx, backend, o.sort == "denied")
 	if o.summary {
 		answer := &summaryAnswer{by: o.by, facts: facts, byName: map[summaryName]*summaryGroup{},
@@ -268,7 +262,7 @@ func (o *inspectOptions) stream(ctx context.Context, backend admin.Keyspace, p *
 
 // conclude prints notes that are not in the answer, and returns the error of the command. answer is nil if all keys
 // were printed.
-func (o *inspectOptions) conclude(ctx context.Context, backend admin.Keyspace, answer inspection, f *operation.Found,
+func (o *inspectOptions) conclude(ctx context.Context, backend admin.Keyspace, answer output.Answer, f *operation.Found,
 	err error) error {
 	var printing *cli.OutputError
 	switch {
@@ -293,7 +287,7 @@ func (o *inspectOptions) conclude(ctx context.Context, backend admin.Keyspace, a
 }
 
 // explain prints notes that are not in the rows.
-func (o *inspectOptions) explain(ctx context.Context, backend admin.Keyspace, answer inspection, f *operation.Found) {
+func (o *inspectOptions) explain(ctx context.Context, backend admin.Keyspace, answer output.Answer, f *operation.Found) {
 	if answer, is := answer.(*inspectAnswer); is {
 		all := f.Matched
 		if o.Foreign {

@@ -140,8 +140,6 @@ func (a *summaryAnswer) finish(byDenied bool) {
 	})
 }
 
-func (a *summaryAnswer) rows() int { return len(a.groups) }
-
 // document returns a group as its document.
 func (a *summaryAnswer) document(g *summaryGroup) summaryDocument {
 	d := summaryDocument{summaryFigures: summaryFigures{

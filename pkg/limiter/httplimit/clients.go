@@ -29,7 +29,7 @@ const (
 // is that proxy: such clients share a limit, and none escapes it.
 type Clients struct {
 	// Trusted are the networks of the proxies whose field is read. Nobody else should be able to connect from
-	// there. See [ParseNetwork].
+	// there.
 	Trusted []netip.Prefix
 	// Header is the only field that is read; the default is [XForwardedFor]. All trusted proxies must set it or
 	// append to it: a client could send any other field, and proxies would pass it on. [Forwarded] is read by RFC
@@ -49,19 +49,6 @@ func (c *Clients) Validate() error {
 		return store.Invalidf("%d bits of an IPv6 address; it must be from 1 to 128, or 0 for %d", bits, DefaultIPv6Bits)
 	}
 	return nil
-}
-
-// ParseNetwork reads a network such as "10.0.0.0/8", or an address such as "::1" as a network of one address. An
-// error is a [limiter.ErrInvalid] that quotes text.
-func ParseNetwork(text string) (netip.Prefix, error) {
-	network, err := netip.ParsePrefix(text)
-	if address, ok := parseAddress(text); ok {
-		return netip.PrefixFrom(address, address.BitLen()), nil
-	}
-	if err != nil || network.Addr().Is4In6() {
-		return netip.Prefix{}, store.Invalidf("%q is not a network; write it like 10.0.0.0/8, 2001:db8::/32 or 192.0.2.1", text)
-	}
-	return network.Masked(), nil
 }
 
 // Of returns the client of r: an IPv4 address, or the network of an IPv6 address, such as 2001:db8::/64. The client of
