@@ -2,11 +2,7 @@ package see
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -40,9 +36,9 @@ func NewDoctorCmd(global *cli.Globals) *cobra.Command {
 		Short: "Examine the store and say what to fix",
 		Long: `Doctor checks the store as an expert would: whether it answers and how fast, its
 version, replicas, persistence, memory, eviction and clock, the rights of its
-user, the keys under the prefix, and the denials and overrides in the store. It
-changes nothing. Each check is ✓ fine, ? not known, ! a warning or ✗ a problem.
-Warnings and problems come with advice.
+user, the keys under the prefix, and who has the published configuration. It
+changes nothing. Each check is ✓ fine, ! a warning or ✗ a problem. Warnings and
+problems come with advice.
 
 It looks at up to --scan-limit keys, and says if there are more.
 
@@ -110,9 +106,6 @@ func (o *doctorOptions) examine(ctx context.Context) (*doctor.Report, error) {
 		about.Store = store
 		report, err = doctor.Redis(ctx, client, about)
 	}
-	if report != nil && report.Reached {
-		report.Add(doctor.JudgeLocal(o.localFiles()))
-	}
 	return report, err
 }
 
@@ -130,25 +123,6 @@ func (o *doctorOptions) servers(ctx context.Context, url string, options connect
 	return about, err
 }
 
-// localFiles looks at what limitctl keeps on this machine.
-func (o *doctorOptions) localFiles() doctor.LocalFiles {
-	found := doctor.LocalFiles{Directory: cli.StateDir(o.Env.Getenv)}
-	if found.Directory == "" {
-		return found
-	}
-	entries, err := o.Env.List(filepath.Join(found.Directory, "backups"))
-	for _, entry := range entries {
-		if info, err := entry.Info(); err == nil && info.Mode().IsRegular() {
-			found.Backups++
-			found.BackupBytes += info.Size()
-		}
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		found.Problem = err
-	}
-	return found
-}
-
 // doctorAnswer is what an examination found.
 type doctorAnswer struct{ report *doctor.Report }
 
@@ -159,27 +133,16 @@ func (a *doctorAnswer) Document() any {
 		Failed        int              `json:"failed"`
 		Warnings      int              `json:"warnings"` // how many checks work with a risk
 		Fine          int              `json:"fine"`     // how many checks found nothing
-		Unknown       int              `json:"unknown"`  // how many checks nothing answers
 		Findings      []doctor.Finding `json:"findings"`
 	}{output.SchemaVersion, a.report.Count(doctor.Fail), a.report.Count(doctor.Warn), a.report.Count(doctor.OK),
-		a.report.Count(doctor.Unknown), a.report.Findings}
+		a.report.Findings}
 }
 
 // Lines implements output.Answer.
 func (a *doctorAnswer) Lines() []any { return output.Lines(a.report.Findings) }
 
-// Records implements output.Answer. The data of a finding is JSON in its cell.
-func (a *doctorAnswer) Records() [][]string {
-	records := [][]string{{"check", "status", "server", "summary", "advice", "data"}}
-	for _, f := range a.report.Findings {
-		data := ""
-		if text, err := json.Marshal(f.Data); err == nil && f.Data != nil {
-			data = string(text)
-		}
-		records = append(records, []string{f.Check, string(f.Status), f.Server, f.Summary, f.Advice, data})
-	}
-	return records
-}
+// Records implements output.Answer.
+func (a *doctorAnswer) Records() [][]string { return output.Rows(a.report.Findings) }
 
 // Print implements output.Answer. What several servers have in common is said once.
 func (a *doctorAnswer) Print(p *output.Printer) {
@@ -197,12 +160,14 @@ func (a *doctorAnswer) Print(p *output.Printer) {
 		printFinding(p, f, label, indent)
 	}
 	fails, warns := a.report.Count(doctor.Fail), a.report.Count(doctor.Warn)
-	_, style := markOf(worst(fails, warns))
-	counts := fmt.Sprintf("%s, %s, %d fine", output.Plural(fails, "problem"), output.Plural(warns, "warning"), a.report.Count(doctor.OK))
-	if n := a.report.Count(doctor.Unknown); n > 0 {
-		counts += fmt.Sprintf(", %d not known", n)
+	style := output.Calm
+	if fails > 0 {
+		style = output.AtEnd
+	} else if warns > 0 {
+		style = output.Near
 	}
-	fmt.Fprintln(p.Out, p.Paint(style, counts))
+	fmt.Fprintln(p.Out, p.Paint(style, fmt.Sprintf("%s, %s, %d fine", output.Plural(fails, "problem"),
+		output.Plural(warns, "warning"), a.report.Count(doctor.OK))))
 }
 
 // joinServers makes one finding of those that differ in nothing but their server.
@@ -250,19 +215,7 @@ func markOf(status doctor.Status) (mark string, style output.Style) {
 		return "✗", output.AtEnd
 	case doctor.Warn:
 		return "!", output.Near
-	case doctor.Unknown:
-		return "?", output.Plain
 	default:
 		return "✓", output.Calm
 	}
-}
-
-func worst(fails, warns int) doctor.Status {
-	switch {
-	case fails > 0:
-		return doctor.Fail
-	case warns > 0:
-		return doctor.Warn
-	}
-	return doctor.OK
 }

@@ -19,7 +19,6 @@ func TestFindingsFitTheTerminal(t *testing.T) {
 		{Check: "persistence", Status: doctor.Warn, Server: "10.0.0.1:6379", Summary: summary, Advice: summary},
 		{Check: "persistence", Status: doctor.Warn, Server: "10.0.0.2:6379", Summary: summary, Advice: summary},
 		{Check: "persistence", Status: doctor.Fail, Server: "10.0.0.3:6379", Summary: "rl:{" + strings.Repeat("日本語", 40) + "}:x"},
-		{Check: "denials", Status: doctor.Unknown, Summary: "none was counted"},
 	}}
 	for _, columns := range []int{0, 20, 40, 80, 200} {
 		var b strings.Builder
@@ -28,20 +27,20 @@ func TestFindingsFitTheTerminal(t *testing.T) {
 		text := clitest.Strip(b.String())
 		for line := range strings.Lines(text) {
 			if width := runewidth.StringWidth(strings.TrimSuffix(line, "\n")); columns > 0 &&
-				width > max(columns, len("1 problem, 2 warnings, 1 fine, 1 not known")) {
+				width > max(columns, len("1 problem, 2 warnings, 1 fine")) {
 				t.Errorf("%d columns on a terminal of %d: %s", width, columns, line)
 			}
 		}
 		if strings.Count(text, "! persistence") != 1 || !strings.Contains(text, "2 servers") || !strings.Contains(text, "✗ persistence") ||
-			!strings.HasSuffix(text, "\n1 problem, 2 warnings, 1 fine, 1 not known\n") || !strings.Contains(text, "? denials") ||
-			columns == 0 && strings.Count(text, "\n") != 6 {
+			!strings.HasSuffix(text, "\n1 problem, 2 warnings, 1 fine\n") ||
+			columns == 0 && strings.Count(text, "\n") != 5 {
 			t.Errorf("on %d columns:\n%s", columns, text)
 		}
 		if (columns > 0) != strings.Contains(b.String(), "\x1b[31m✗") {
 			t.Errorf("on %d columns the colours are wrong:\n%q", columns, b.String())
 		}
 	}
-	if n := len(report.Findings); n != 5 || report.Findings[1].Server != "10.0.0.1:6379" {
+	if n := len(report.Findings); n != 4 || report.Findings[1].Server != "10.0.0.1:6379" {
 		t.Errorf("printing changed the report: %+v", report.Findings)
 	}
 }

@@ -14,12 +14,10 @@ import (
 
 // clusterFacts is what a Cluster's nodes report about it.
 type clusterFacts struct {
-	info  redisserver.Info // of CLUSTER INFO
-	nodes []redisserver.Node
-	// failing are the addresses that a master flags as failing.
-	failing []string
-	// moving are the slots whose keys are moving, by the masters between which they move.
-	moving []int
+	state   string // of CLUSTER INFO; empty if it is not known
+	nodes   []redisserver.Node
+	failing []string     // the addresses that a master flags as failing
+	moving  map[int]bool // the slots whose keys are moving, as one of the masters between which they move says
 }
 
 // add adds what one master reports about all nodes.
@@ -30,9 +28,7 @@ func (c *clusterFacts) add(nodes []redisserver.Node) {
 			c.failing = append(c.failing, n.Address)
 		}
 		for _, slot := range n.Moving {
-			if !slices.Contains(c.moving, slot) {
-				c.moving = append(c.moving, slot)
-			}
+			c.moving[slot] = true
 		}
 	}
 }
@@ -42,13 +38,14 @@ func (e *examination) cluster(ctx context.Context, servers []*server) error {
 	if !e.servers.IsCluster() {
 		return nil
 	}
+	facts := clusterFacts{moving: map[int]bool{}}
 	about, err := e.servers.Info(servers[0].client.ClusterInfo(ctx))
 	if redisserver.IsReply(err) {
 		e.cannotLook(servers[0], "cluster", "cluster|info", err)
 	} else if err != nil {
 		return err
 	}
-	facts := clusterFacts{info: about}
+	facts.state = about["cluster_state"]
 	for _, s := range servers {
 		text, err := s.client.ClusterNodes(ctx).Result()
 		if redisserver.IsReply(err) {
@@ -69,7 +66,7 @@ func (e *examination) cluster(ctx context.Context, servers []*server) error {
 }
 
 // judgeCluster judges slots and nodes. judgeRole judges whether each master has replicas.
-func judgeCluster(c clusterFacts) []Finding {
+func judgeCluster(c clusterFacts) (found []Finding) {
 	var covered, masters int
 	for _, n := range c.nodes {
 		covered += n.SlotCount()
@@ -77,31 +74,23 @@ func judgeCluster(c clusterFacts) []Finding {
 			masters++
 		}
 	}
-	slots := Finding{Check: "cluster", Status: OK, Summary: fmt.Sprintf("all %d slots covered by %s", redisserver.SlotCount,
-		output.Plural(masters, "master")),
-		Data: map[string]any{"slots_covered": covered, "masters": masters, "state": c.info["cluster_state"]}}
 	switch {
 	case covered < redisserver.SlotCount:
-		slots.Status = Fail
-		slots.Summary = fmt.Sprintf("%d of %d slots have no master: limits in them cannot be decided", redisserver.SlotCount-covered,
-			redisserver.SlotCount)
-		slots.Advice = "bring the missing masters back, or redis-cli --cluster fix"
-	case c.info["cluster_state"] != "" && c.info["cluster_state"] != "ok":
-		slots.Status = Fail
-		slots.Summary = "cluster_state is " + c.info["cluster_state"] + ": nothing is decided"
-		slots.Advice = "look at CLUSTER INFO and CLUSTER NODES for what is missing; usually it is a majority of the masters"
+		found = append(found, fail("cluster", fmt.Sprintf("%d of %d slots have no master: limits in them cannot be decided",
+			redisserver.SlotCount-covered, redisserver.SlotCount), "bring the missing masters back, or redis-cli --cluster fix"))
+	case c.state != "" && c.state != "ok":
+		found = append(found, fail("cluster", "cluster_state is "+c.state+": nothing is decided",
+			"look at CLUSTER INFO and CLUSTER NODES for what is missing; usually it is a majority of the masters"))
+	default:
+		found = append(found, fine("cluster", "all %d slots covered by %s", covered, output.Plural(masters, "master")))
 	}
-	found := []Finding{slots}
 	if len(c.moving) > 0 {
-		found = append(found, Finding{Check: "cluster", Status: Warn,
-			Summary: output.Counted(len(c.moving), "slot is", "slots are") + " moving to another master",
-			Advice:  "scans look at them twice; if nobody is resharding, finish it with redis-cli --cluster fix",
-			Data:    map[string]any{"moving_slots": c.moving}})
+		found = append(found, warn("cluster", output.Counted(len(c.moving), "slot is", "slots are")+" moving to another master",
+			"scans look at them twice; if nobody is resharding, finish it with redis-cli --cluster fix"))
 	}
 	if len(c.failing) > 0 {
-		found = append(found, Finding{Check: "cluster", Status: Fail, Summary: "flagged as failing: " + strings.Join(c.failing, ", "),
-			Advice: "check that these nodes run and can be reached; CLUSTER FORGET those that will not come back",
-			Data:   map[string]any{"failing": c.failing}})
+		found = append(found, fail("cluster", "flagged as failing: "+strings.Join(c.failing, ", "),
+			"check that these nodes run and can be reached; CLUSTER FORGET those that will not come back"))
 	}
 	return found
 }
@@ -134,31 +123,27 @@ func judgeSentinels(sentinels []redisserver.SentinelHealth) []Finding {
 		}
 		known, quorum = max(known, s.Known), max(quorum, s.Quorum)
 	}
-	f := Finding{Check: "sentinel", Status: OK,
-		Summary: fmt.Sprintf("%s watch the master, and %d have to agree that it is down", output.Plural(known, "Sentinel"), quorum),
-		Data:    map[string]any{"sentinels": known, "quorum": quorum, "asked": len(sentinels), "silent": len(silent)}}
+	if len(silent) == len(sentinels) {
+		return []Finding{fail("sentinel", "no Sentinel answers: "+strings.Join(silent, ", "),
+			"check that the Sentinels run; without them nothing replaces a master that fails")}
+	}
+	f := fine("sentinel", "%s watch the master, and %d have to agree that it is down", output.Plural(known, "Sentinel"), quorum)
 	switch {
-	case len(silent) == len(sentinels):
-		f.Status, f.Summary = Fail, "no Sentinel answers: "+strings.Join(silent, ", ")
-		f.Advice = "check that the Sentinels run; without them nothing replaces a master that fails"
-		return []Finding{f}
 	case len(noQuorum) > 0:
-		f.Status, f.Summary = Fail, "no failover is possible now: "+strings.Join(noQuorum, "; ")
-		f.Advice = "bring the missing Sentinels back, or lower the quorum with SENTINEL SET; forget those that are gone with SENTINEL RESET"
+		f = fail("sentinel", "no failover is possible now: "+strings.Join(noQuorum, "; "), "bring the missing Sentinels back, or "+
+			"lower the quorum with SENTINEL SET; forget those that are gone with SENTINEL RESET")
 	case known < fewSentinels, quorum > known-1:
-		f.Status = Warn
-		f.Summary += ": no failover survives the loss of one"
-		f.Advice = fmt.Sprintf("run at least %d Sentinels, on machines that do not fail together, with a quorum of all but one at most",
-			fewSentinels)
+		f = warn("sentinel", f.Summary+": no failover survives the loss of one", fmt.Sprintf("run at least %d Sentinels, on "+
+			"machines that do not fail together, with a quorum of all but one at most", fewSentinels))
 	}
 	found := []Finding{f}
 	if len(down) > 0 {
-		found = append(found, Finding{Check: "sentinel", Status: Fail, Summary: "the master is down, says " + strings.Join(down, ", "),
-			Advice: "look at SENTINEL MASTER and at the Sentinel's log"})
+		found = append(found, fail("sentinel", "the master is down, says "+strings.Join(down, ", "),
+			"look at SENTINEL MASTER and at the Sentinel's log"))
 	}
 	if len(silent) > 0 {
-		found = append(found, Finding{Check: "sentinel", Status: Warn, Summary: "no answer from " + strings.Join(silent, ", "),
-			Advice: "check that it runs and can be reached from here"})
+		found = append(found, warn("sentinel", "no answer from "+strings.Join(silent, ", "),
+			"check that it runs and can be reached from here"))
 	}
 	return found
 }
@@ -173,21 +158,16 @@ func (e *examination) isSentinel(ctx context.Context, s *server) (bool, error) {
 	if err != nil {
 		return false, s.alone.Explain(err)
 	}
-	f := Finding{Check: "sentinel", Status: Fail, Summary: "this is a Sentinel, which holds no limits",
-		Advice: "give redis+sentinel://HOST:PORT/MASTER"} // for who may not ask it
 	masters, err := s.client.Do(ctx, "sentinel", "masters").Slice()
 	if err != nil && !redisserver.IsReply(err) {
 		return true, s.alone.Explain(err)
 	}
-	var urls []string
-	for _, master := range masters {
-		urls = append(urls, shell.Command("--store", e.sentinelURL(ctx, s, redisserver.FieldsOf(master)["name"])))
+	advice := "give redis+sentinel://HOST:PORT/MASTER" // for who may not ask it
+	for i, master := range masters {
+		advice = map[bool]string{true: "give ", false: advice + " or "}[i == 0] +
+			shell.Command("--store", e.sentinelURL(ctx, s, redisserver.FieldsOf(master)["name"]))
 	}
-	if urls != nil {
-		f.Advice = "give " + strings.Join(urls, " or ")
-		f.Data = map[string]any{"urls": urls}
-	}
-	e.add(s, f)
+	e.add(s, fail("sentinel", "this is a Sentinel, which holds no limits", advice))
 	return true, nil
 }
 

@@ -4,6 +4,7 @@ package doctor
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -20,22 +21,31 @@ type Status string
 
 // The statuses.
 const (
-	OK      Status = "ok"
-	Unknown Status = "unknown" // nothing shows whether it is fine
-	Warn    Status = "warn"    // it works, with a risk
-	Fail    Status = "fail"    // it does not work, or is about to fail
+	OK   Status = "ok"
+	Warn Status = "warn" // it works, with a risk
+	Fail Status = "fail" // it does not work, or is about to fail
 )
 
 // Finding is the result of one check. Each text is one line.
 type Finding struct {
 	Check   string `json:"check"`
-	Status  Status `json:"status"`           // ok, unknown, warn or fail
+	Status  Status `json:"status"`           // ok, warn or fail
 	Server  string `json:"server,omitempty"` // if there are several
 	Summary string `json:"summary"`
 	// Advice says what to do.
 	Advice string `json:"advice,omitempty"`
-	// Data has the numbers and names of the summary.
-	Data map[string]any `json:"data,omitempty"`
+}
+
+func fine(check, summary string, args ...any) Finding {
+	return Finding{Check: check, Status: OK, Summary: fmt.Sprintf(summary, args...)}
+}
+
+func warn(check, summary, advice string) Finding {
+	return Finding{Check: check, Status: Warn, Summary: summary, Advice: advice}
+}
+
+func fail(check, summary, advice string) Finding {
+	return Finding{Check: check, Status: Fail, Summary: summary, Advice: advice}
 }
 
 // Report has the findings of an examination.
@@ -62,13 +72,7 @@ func (r *Report) add(findings ...Finding) { r.Findings = append(r.Findings, find
 // on to work, and what is in it.
 func checks() []string {
 	return []string{"reachable", "transport", "sentinel", "version", "role", "replicas", "cluster", "persistence", "memory", "eviction",
-		"clock", "settings", "rights", "file", "keys", "ttl", "damaged", "foreign", "published", "denials", "overrides", "local"}
-}
-
-// Add adds findings, in the order in which they are shown.
-func (r *Report) Add(findings ...Finding) {
-	r.add(findings...)
-	r.sort()
+		"clock", "settings", "rights", "file", "keys", "ttl", "damaged", "foreign", "published"}
 }
 
 // sort puts the findings into the order of the checks, those of several servers side by side.
@@ -87,7 +91,7 @@ type Options struct {
 	// ScanLimit is the most keys of the store that are read; 0 means all.
 	ScanLimit int
 	Now       func() time.Time
-	// Store is the store itself, for its keys, denials and overrides.
+	// Store is the store itself, for its keys and what is published in it.
 	Store store.Store
 	// Transport says how the connections are protected.
 	Transport redisserver.Transport
@@ -119,24 +123,17 @@ func (e *examination) add(s *server, findings ...Finding) {
 	e.report.add(findings...)
 }
 
-// cannotLook adds the finding that the server does not allow what a check needs. s is nil for a check of all servers
-// together.
+// cannotLook adds the finding that the server does not allow what a check needs.
 func (e *examination) cannotLook(s *server, check, command string, err error) {
-	f := Finding{Check: check, Status: Warn, Data: map[string]any{"command": command}}
-	if s != nil {
-		f.Server = s.name
-	}
+	words := words(command)
 	if redisserver.LacksRight(err) {
-		f.Summary = "cannot be checked: the user lacks the right to " + strings.ToUpper(strings.ReplaceAll(command, "|", " "))
-		f.Advice = shell.SetUser(redisserver.User(e.client), "+"+command)
-		if readVerdict(err.Error()) == keyDenied {
-			f.Summary = "cannot be checked: the user lacks the right to the keys under the prefix " + e.Prefix
-			f.Advice = shell.SetUser(redisserver.User(e.client), redisserver.KeyRule(e.Prefix, false))
-		}
-	} else {
-		f.Summary = "cannot be checked: " + strings.ToUpper(strings.ReplaceAll(command, "|", " ")) + " fails: " +
-			oneLine(e.servers.Explain(err))
-		f.Advice = "ask the server's operator; some services do not offer it"
+		e.add(s, warn(check, "cannot be checked: the user lacks the right to "+words,
+			shell.SetUser(redisserver.User(e.client), "+"+command)))
+		return
 	}
-	e.report.add(f)
+	e.add(s, warn(check, "cannot be checked: "+words+" fails: "+oneLine(e.servers.Explain(err)),
+		"ask the server's operator; some services do not offer it"))
 }
+
+// words writes the command of a right as it is typed.
+func words(command string) string { return strings.ToUpper(strings.ReplaceAll(command, "|", " ")) }

@@ -290,8 +290,8 @@ func TestSentinels(t *testing.T) {
 func TestCluster(t *testing.T) {
 	const one, two = "a 10.0.0.1:6379@16379 myself,master - 0 0 1 connected 0-8000", "b 10.0.0.2:6379@16379,host master - 0 0 2 " +
 		"connected 8001-16382 16383"
-	judge := func(state string, moving []int, lines ...string) Finding {
-		facts := clusterFacts{info: redisserver.Info{"cluster_state": state}, moving: moving}
+	judge := func(state string, moving map[int]bool, lines ...string) Finding {
+		facts := clusterFacts{state: state, moving: moving}
 		facts.add(redisserver.ParseNodes(strings.Join(lines, "\n")))
 		found := judgeCluster(facts)
 		return found[len(found)-1]
@@ -301,7 +301,7 @@ func TestCluster(t *testing.T) {
 		{"a slot missing", judge("ok", nil, one, strings.TrimSuffix(two, " 16383")), Fail, "1 of 16384 slots have no master",
 			"bring the missing masters back"},
 		{"down", judge("fail", nil, one, two), Fail, "cluster_state is fail", "CLUSTER INFO"},
-		{"moving", judge("ok", []int{7}, one, two), Warn, "1 slot is moving", "resharding"},
+		{"moving", judge("ok", map[int]bool{7: true}, one, two), Warn, "1 slot is moving", "resharding"},
 		{"failing", judge("ok", nil, one, two, "c 10.0.0.3:6379@16379 slave,fail? a 0 0 1 connected"), Fail, "10.0.0.3:6379",
 			"CLUSTER FORGET"},
 	})

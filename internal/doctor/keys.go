@@ -88,24 +88,16 @@ type sample struct {
 func (s *sample) add(text string) {
 	const most = 3
 	if s.count++; len(s.examples) < most {
-		s.examples = append(s.examples, text)
+		s.examples = append(s.examples, output.Printable(text))
 	}
 }
 
 func (s *sample) text() string {
-	quoted := make([]string, len(s.examples))
-	for i, text := range s.examples {
-		quoted[i] = output.Printable(text)
-	}
-	text := strings.Join(quoted, ", ")
+	text := strings.Join(s.examples, ", ")
 	if s.count > int64(len(s.examples)) {
 		text += ", …"
 	}
 	return text
-}
-
-func (s *sample) data() map[string]any {
-	return map[string]any{"count": s.count, "examples": append([]string{}, s.examples...)} // a list in JSON, also if empty
 }
 
 // add counts an entry of a scan as a limit, or as what err, if it is not nil, says of it.
@@ -127,41 +119,34 @@ func (f *keyFacts) add(entry *admin.Entry, err error) {
 }
 
 func judgeKeys(f *keyFacts) []Finding {
-	keys := Finding{Check: "keys", Status: OK, Data: map[string]any{"looked": f.looked, "total": f.total, "complete": f.complete,
-		"limits": f.limits}}
-	keys.Summary = fmt.Sprintf("%s among all %s of the store", output.Plural(f.limits, "limit"), output.Plural(f.looked, "key"))
+	limits := output.Plural(f.limits, "limit")
+	keys := fine("keys", "%s among all %s of the store", limits, output.Plural(f.looked, "key"))
 	switch {
 	case !f.complete:
-		keys.Summary = fmt.Sprintf("stopped early: %s%s (--scan-limit 0 looks at all)", output.Plural(f.limits, "limit"), f.among())
+		keys.Summary = fmt.Sprintf("stopped early: %s%s (--scan-limit 0 looks at all)", limits, f.among())
 	case f.total == 0: // unknown
-		keys.Summary = output.Plural(f.limits, "limit") + " among all keys of the store"
+		keys.Summary = limits + " among all keys of the store"
 	}
-	ttl := Finding{Check: "ttl", Status: OK, Summary: "every limit expires", Data: f.noTTL.data()}
-	if !f.complete {
+	ttl := fine("ttl", "every limit expires")
+	switch {
+	case f.noTTL.count > 0:
+		ttl = warn("ttl", fmt.Sprintf("%s without an expiry%s, as after a PERSIST or a copy: %s", output.Plural(f.noTTL.count, "limit"),
+			f.among(), f.noTTL.text()), "see limitctl inspect '*' --no-ttl; the next take that is allowed sets its expiry again, "+
+			"unless its record is damaged, and a reset deletes it")
+	case !f.complete:
 		ttl.Summary = "no limit without an expiry" + f.among()
 	}
-	if f.noTTL.count > 0 {
-		ttl.Status = Warn
-		ttl.Summary = fmt.Sprintf("%s without an expiry%s, as after a PERSIST or a copy: %s", output.Plural(f.noTTL.count, "limit"),
-			f.among(), f.noTTL.text())
-		ttl.Advice = "see limitctl inspect '*' --no-ttl; the next take that is allowed sets its expiry again, " +
-			"unless its record is damaged, and a reset deletes it"
-	}
-	foreign := Finding{Check: "foreign", Status: OK, Summary: "no foreign keys under the prefix " + f.prefix + f.among(),
-		Data: f.foreign.data()}
+	foreign := fine("foreign", "no foreign keys under the prefix %s%s", f.prefix, f.among())
 	if f.foreign.count > 0 {
-		foreign.Status = Warn
-		foreign.Summary = fmt.Sprintf("%s under the prefix %s that limitctl did not write%s: %s",
-			output.Plural(f.foreign.count, "key"), f.prefix, f.among(), f.foreign.text())
-		foreign.Advice = "limitctl does not touch them; give limits a prefix of their own (--prefix), or delete what nobody needs: " +
-			shell.Unlink(f.foreignKey)
+		foreign = warn("foreign", fmt.Sprintf("%s under the prefix %s that limitctl did not write%s: %s",
+			output.Plural(f.foreign.count, "key"), f.prefix, f.among(), f.foreign.text()), "limitctl does not touch them; give limits "+
+			"a prefix of their own (--prefix), or delete what nobody needs: "+shell.Unlink(f.foreignKey))
 	}
 	all := []Finding{keys, ttl, foreign}
 	if f.damaged.count > 0 {
-		all = append(all, Finding{Check: "damaged", Status: Fail,
-			Summary: fmt.Sprintf("%s of limitctl damaged%s, so that takes can fail: %s",
-				output.Plural(f.damaged.count, "record"), f.among(), f.damaged.text()),
-			Advice: "a reset of the key deletes the record, and the next take begins anew", Data: f.damaged.data()})
+		all = append(all, fail("damaged", fmt.Sprintf("%s of limitctl damaged%s, so that takes can fail: %s",
+			output.Plural(f.damaged.count, "record"), f.among(), f.damaged.text()),
+			"a reset of the key deletes the record, and the next take begins anew"))
 	}
 	return all
 }

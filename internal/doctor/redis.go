@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"slices"
 	"strings"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/internal/panics"
 	redisserver "github.com/limitctl/limitctl/internal/redis"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -62,7 +60,7 @@ func (e *examination) run(ctx context.Context) error {
 	}
 	e.report.add(judgeSentinels(e.Sentinels)...)
 	for _, check := range []func(context.Context, []*server) error{
-		e.eachServer, e.clocks, e.cluster, e.keys, e.tables,
+		e.eachServer, e.clocks, e.cluster, e.keys, e.published,
 	} {
 		if len(up) == 0 || ctx.Err() != nil {
 			break
@@ -100,66 +98,24 @@ func (e *examination) unreachable(s *server, err error) error {
 	case errors.Is(err, store.ErrRefused):
 		advice = "check the user name and password, or ask the server's operator for the rights (docs/operations.md)"
 	}
-	e.report.add(Finding{Check: "reachable", Status: Fail, Server: s.name, Summary: oneLine(err), Advice: advice})
+	e.add(s, fail("reachable", oneLine(err), advice))
 	return err
 }
 
-// tables looks at the store's denials and overrides.
-func (e *examination) tables(ctx context.Context, _ []*server) error {
-	found, err := examineTables(ctx, e.Store)
+// published looks at what is published in the store.
+func (e *examination) published(ctx context.Context, _ []*server) error {
+	found, err := judgePublished(ctx, e.Store)
 	e.report.add(found...)
 	return err
-}
-
-// LocalFiles are limitctl's files on this machine, apart from its configuration.
-type LocalFiles struct {
-	// Directory is the directory of these files; empty if the environment does not determine it.
-	Directory string
-	// Backups is the number of backups, and BackupBytes their size together.
-	Backups     int
-	BackupBytes int64
-	// Problem says why the files cannot be read; nil if they can.
-	Problem error
-}
-
-// largeBackups is the size of backups from which on somebody should tidy up.
-const largeBackups = 1 << 30
-
-// JudgeLocal judges the files on this machine, which undo resets and record who did what.
-func JudgeLocal(l LocalFiles) Finding {
-	f := Finding{Check: "local", Status: Warn, Data: map[string]any{"directory": l.Directory, "backups": l.Backups,
-		"backup_bytes": l.BackupBytes}}
-	place := output.Printable(l.Directory)
-	switch {
-	case l.Directory == "":
-		f.Summary = "no place for the audit log and backups: neither XDG_STATE_HOME nor HOME is set"
-		f.Advice = "set one of them; without it a reset needs --backup FILE"
-	case l.Problem != nil:
-		f.Summary = "the files in " + place + " cannot be looked at: " + oneLine(l.Problem)
-		f.Advice = "without that directory a reset cannot be undone: look at its rights"
-	default:
-		f.Summary = fmt.Sprintf("%s: %s of %s", place, output.Plural(l.Backups, "backup"), output.Bytes(l.BackupBytes))
-		f.Advice = "delete old backups with limitctl undo --prune 90d"
-		if l.BackupBytes < largeBackups {
-			f.Status, f.Advice = OK, ""
-		}
-	}
-	return f
 }
 
 // judgeTransport judges who can read the password, and answer in a server's place. nodes are the nodes of a Cluster,
 // and redact removes secrets from addresses.
 func judgeTransport(t redisserver.Transport, nodes []string, redact func(string) string) (found []Finding) {
 	if t.Unchecked {
-		return []Finding{{Check: "transport", Status: Warn,
-			Summary: "TLS, but the server's certificate is not checked (tls_insecure=true): " +
-				"anybody in between can read the password and forge answers",
-			Advice: "leave tls_insecure out; for an authority of your own give tls_ca=FILE, " +
-				"for another name tls_server_name=NAME (docs/redis.md)",
-			Data: map[string]any{"tls": true, "checked": false}}}
-	}
-	if t.TLS {
-		return nil
+		return []Finding{warn("transport", "TLS, but the server's certificate is not checked (tls_insecure=true): "+
+			"anybody in between can read the password and forge answers", "leave tls_insecure out; for an authority of your own "+
+			"give tls_ca=FILE, for another name tls_server_name=NAME (docs/redis.md)")}
 	}
 	receivers := t.PasswordTo
 	if t.LogsIn {
@@ -167,7 +123,7 @@ func judgeTransport(t redisserver.Transport, nodes []string, redact func(string)
 	}
 	var far []string
 	for _, address := range receivers {
-		if host, _, err := net.SplitHostPort(address); err == nil && !redisserver.IsLocal(host) {
+		if host, _, err := net.SplitHostPort(address); err == nil && !t.TLS && !redisserver.IsLocal(host) {
 			far = append(far, redact(address))
 		}
 	}
@@ -175,19 +131,10 @@ func judgeTransport(t redisserver.Transport, nodes []string, redact func(string)
 		return nil
 	}
 	slices.Sort(far)
-	far = slices.Compact(far)
-	shown := strings.Join(far[:min(mostFarShown, len(far))], ", ")
-	if more := len(far) - mostFarShown; more > 0 {
-		shown += " and " + output.Plural(more, "other")
-	}
-	return []Finding{{Check: "transport", Status: Warn,
-		Summary: "the password goes unencrypted to " + shown + ": anybody in between can read it",
-		Advice: "have the server speak TLS and write rediss in place of redis in its URL (docs/redis.md), " +
-			"or connect by a tunnel that ends on this machine",
-		Data: map[string]any{"tls": false, "password_unencrypted_to": far}}}
+	return []Finding{warn("transport", "the password goes unencrypted to "+strings.Join(slices.Compact(far), ", ")+
+		": anybody in between can read it", "have the server speak TLS and write rediss in place of redis in its URL "+
+		"(docs/redis.md), or connect by a tunnel that ends on this machine")}
 }
-
-const mostFarShown = 3
 
 const pings = 100
 

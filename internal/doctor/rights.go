@@ -32,7 +32,6 @@ type rightFacts struct {
 	prefix   string
 	rights   []redisserver.Right
 	verdicts []verdict // by right
-	tried    bool      // by calls, since the server does not tell
 }
 
 // rights finds out what the user may do: by ACL DRYRUN, which runs nothing, or else by calls that change nothing.
@@ -50,7 +49,6 @@ func (e *examination) rights(ctx context.Context, s *server) error {
 		return err
 	}
 	if err != nil {
-		facts.tried = true
 		if facts.verdicts, err = ask(ctx, s.client, facts.rights, false); err != nil {
 			return err
 		}
@@ -137,17 +135,16 @@ func (r *rightFacts) role() (role redisserver.Role, complete bool) {
 
 // rightSum is what a user's rights come to.
 type rightSum struct {
-	can, cannot []string            // limitctl commands
-	lacking     map[string][]string // the words that a limitctl command needs
-	losses      map[string]bool     // what commands do without
-	absent      map[string]bool     // commands that the server does not have
+	can, cannot []string        // limitctl commands
+	losses      map[string]bool // what commands do without
+	absent      map[string]bool // commands that the server does not have
 	// keys and beside: the role needs the keys under the prefix, or those beside them, and these words.
 	keys, beside bool
 	words        []string
 }
 
 func (r *rightFacts) sum(role *redisserver.Role) *rightSum {
-	s := &rightSum{can: []string{}, lacking: map[string][]string{}, losses: map[string]bool{}, absent: map[string]bool{}}
+	s := &rightSum{losses: map[string]bool{}, absent: map[string]bool{}}
 	for _, command := range redisserver.Commands() {
 		works, isOptional, lacks := true, true, false
 		for i := range r.rights {
@@ -161,7 +158,7 @@ func (r *rightFacts) sum(role *redisserver.Role) *rightSum {
 			}
 			fails := command == "denials" || ofOverride || right.Else == "" || is == keyDenied && !right.Beside
 			works, lacks = works && !fails, true
-			s.add(command, slices.Contains(role.For, command), fails, right, is)
+			s.add(slices.Contains(role.For, command), fails, right, is)
 		}
 		switch {
 		case isOptional && lacks: // audit, which also shows the file of this machine
@@ -175,7 +172,8 @@ func (r *rightFacts) sum(role *redisserver.Role) *rightSum {
 }
 
 // add adds a right that a command lacks, without which it fails or does less.
-func (s *rightSum) add(command string, ofRole, fails bool, right redisserver.Right, is verdict) {
+func (s *rightSum) add(ofRole, fails bool, right redisserver.Right, is verdict) {
+	word := "+" + right.Command
 	switch {
 	case is == keyDenied && right.Beside && ofRole:
 		s.beside = true
@@ -184,68 +182,55 @@ func (s *rightSum) add(command string, ofRole, fails bool, right redisserver.Rig
 	case is == keyDenied:
 		s.keys = s.keys || ofRole && !right.Beside
 		return
+	case is == unknown: // no ACL helps against that
+		s.absent[words(right.Command)] = true
+	case ofRole && !slices.Contains(s.words, word):
+		s.words = append(s.words, word)
 	}
-	word := "+" + right.Command
-	s.lacking[command] = append(s.lacking[command], word)
 	if !fails {
 		s.losses[right.Else] = true
-	}
-	if is == unknown { // no ACL helps against that
-		s.absent[strings.ToUpper(strings.ReplaceAll(right.Command, "|", " "))] = true
-	} else if ofRole && !slices.Contains(s.words, word) {
-		s.words = append(s.words, word)
 	}
 }
 
 func judgeRights(r rightFacts) Finding {
-	name, how := "user "+r.user, "asked"
-	if r.tried {
-		how = "tried"
-	}
 	role, complete := r.role()
 	s := r.sum(&role)
-	f := Finding{Check: "rights", Status: OK, Data: map[string]any{"user": r.user, "how": how, "can": s.can, "cannot": s.cannot,
-		"missing": s.lacking}}
+	losses := strings.Join(sortedKeys(s.losses), "; ")
+	f := fine("rights", "user %s can run every limitctl command", r.user)
 	switch {
-	case len(s.cannot) == 0 && len(s.losses) == 0:
-		f.Summary = name + " can run every limitctl command"
+	case len(s.cannot) == 0 && losses == "":
 		return f
 	case len(s.cannot) == 0:
-		f.Status = Warn
-		f.Summary = name + " can run every limitctl command, but " + strings.Join(sortedKeys(s.losses), "; ")
+		f.Status, f.Summary = Warn, f.Summary+", but "+losses
 	case len(s.can) == 0:
-		f.Status = Fail
-		f.Summary = name + " can run no limitctl command"
+		f = fail("rights", "user "+r.user+" can run no limitctl command", "")
 	default:
-		f.Summary = fmt.Sprintf("%s can run %s; not %s", name, strings.Join(s.can, ", "), strings.Join(s.cannot, ", "))
+		f.Summary = fmt.Sprintf("user %s can run %s; not %s", r.user, strings.Join(s.can, ", "), strings.Join(s.cannot, ", "))
 		switch {
 		case !r.isWhole(s.can):
-			f.Status = Fail
-			f.Summary += ", though it has some of the rights"
+			f.Status, f.Summary = Fail, f.Summary+", though it has some of the rights"
 		case complete: // and such a user needs no more
 			f.Summary += "; it has all rights of a " + role.Name
 			return f
 		case s.beside:
-			f.Status = Warn
-			f.Summary += "; " + strings.Join(sortedKeys(s.losses), "; ")
+			f.Status, f.Summary = Warn, f.Summary+"; "+losses
 		}
 	}
 	if len(s.absent) > 0 {
 		f.Summary += "; the server does not know " + strings.Join(sortedKeys(s.absent), ", ")
 	}
-	what := "for all of them: "
-	if role.Name != "operator" {
-		what = "for all that a " + role.Name + " can: "
-	}
-	var words []string
-	if s.keys {
-		words = append(words, redisserver.KeyRule(r.prefix, role.Writes))
-	}
 	if s.beside {
-		words = append(words, redisserver.BesideRule(r.prefix, role.Writes))
+		s.words = slices.Insert(s.words, 0, redisserver.BesideRule(r.prefix, role.Writes))
 	}
-	if words = append(words, s.words...); len(words) > 0 {
-		f.Advice = what + shell.SetUser(r.user, words...)
+	if s.keys {
+		s.words = slices.Insert(s.words, 0, redisserver.KeyRule(r.prefix, role.Writes))
+	}
+	if len(s.words) > 0 {
+		what := "for all of them: "
+		if role.Name != "operator" {
+			what = "for all that a " + role.Name + " can: "
+		}
+		f.Advice = what + shell.SetUser(r.user, s.words...)
 	}
 	return f
 }

@@ -20,7 +20,7 @@ func TestJudgeTransport(t *testing.T) {
 		"a far node":     {redisserver.Transport{LogsIn: true, PasswordTo: near}, far, "unencrypted to 10.0.0.1:6379: "},
 		"a far Sentinel": {redisserver.Transport{PasswordTo: []string{"S:26379"}}, far, "unencrypted to s:26379: "},
 		"many": {redisserver.Transport{LogsIn: true, PasswordTo: []string{"e:1", "d:1", "c:1"}}, []string{"b:1", "a:1", "a:1"},
-			"unencrypted to a:1, b:1, c:1 and 2 others: "},
+			"unencrypted to a:1, b:1, c:1, d:1, e:1: "},
 		"encrypted": {redisserver.Transport{TLS: true, LogsIn: true, PasswordTo: far}, far, ""},
 		"checked by nobody": {redisserver.Transport{TLS: true, Unchecked: true, LogsIn: true, PasswordTo: far}, far,
 			"certificate is not checked"},
