@@ -15,23 +15,14 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"github.com/go-redis/redis_rate/v10"
-	"github.com/redis/go-redis/v9"
-
-	"github.com/limitctl/limitctl/internal/layers"
-	"github.com/limitctl/limitctl/internal/storecall"
-	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
-	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // plan is the length of the measurements.
 type plan struct {
 	rounds   int
 	duration time.Duration // of one cell in one round
-	// beside is another build, which is measured in turns if a section can do so.
-	beside string
-	seed   uint64 // of what is random in the proof
+	beside   string        // another build, which the section serve measures in turn
+	seed     uint64        // of what is random in the proof
 }
 
 // section is a part of the report, which it writes to out.
@@ -41,9 +32,8 @@ type section struct {
 }
 
 var sections = []section{
-	{"prove", proveSection}, {"redis", redisSection}, {"hotkey", hotKeySection}, {"limits", limitsSection},
-	{"serve", serveSection}, {"loadtest", loadtestSection},
-	{"simulate", simulateSection}, {"reset", resetSection},
+	{"prove", proveSection}, {"redis", redisSection}, {"memory", memorySection},
+	{"serve", serveSection}, {"loadtest", loadtestSection}, {"reset", resetSection},
 }
 
 func main() {
@@ -64,7 +54,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flags.DurationVar(&p.duration, "duration", 400*time.Millisecond, "how long to measure a cell in each round")
 	names := sectionNames()
 	only := flags.String("only", "", "run one section: "+names)
-	flags.StringVar(&p.beside, "beside", "", "another build of limitctl, to measure in turn by -only serve and simulate")
+	flags.StringVar(&p.beside, "beside", "", "another build of limitctl, to measure in turn by -only serve")
 	peer := flags.String("peer", "", "be one of the processes that are measured")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -195,65 +185,4 @@ func ratioOf(values, others []float64) string {
 // spread writes the median of values, with the least and the greatest.
 func spread(values []float64, format func(float64) string) string {
 	return fmt.Sprintf("%s (%s–%s)", format(median(values)), format(slices.Min(values)), format(slices.Max(values)))
-}
-
-// hotKeyQuota is never reached on one key in a run.
-var hotKeyQuota = quota{count: 1_000_000_000, period: time.Minute}
-
-// hotKeySection measures takes of many goroutines from one key.
-func hotKeySection(ctx context.Context, p plan, out io.Writer) error {
-	return withRedis(func(client *redis.Client) error {
-		contestants, err := redisContestants(client, hotKeyQuota)
-		if err != nil {
-			return err
-		}
-		backend, err := redisstore.New(client)
-		if err != nil {
-			return err
-		}
-		leased := storecall.New(layers.Stack(backend, layers.Layers{Leases: &store.Leases{}}))
-		limit := store.Limit{Count: int64(hotKeyQuota.count), Period: hotKeyQuota.period}
-		contestants = append([]contestant{{"limitctl, leases", takesOf(leased, limit)}}, contestants...)
-		cells := []cell{
-			{"64 goroutines", 64, subjects(1), client},
-			{"256 goroutines", 256, subjects(1), client},
-		}
-		return takesTables(ctx, p, out, "from one hot key", contestants, cells)
-	})
-}
-
-// limitsSection measures takes under three limits of one subject.
-func limitsSection(ctx context.Context, p plan, out io.Writer) error {
-	return withRedis(func(client *redis.Client) error {
-		backend, err := redisstore.Own(client)
-		if err != nil {
-			return err
-		}
-		ours, theirs := storecall.New(backend), redis_rate.NewLimiter(client)
-		periods := []time.Duration{28 * 24 * time.Hour, 29 * 24 * time.Hour, 30 * 24 * time.Hour}
-		contestants := []contestant{
-			{"limitctl, one call", shared(func(ctx context.Context, key string) (bool, error) {
-				var requests [3]store.Request
-				for i, period := range periods {
-					requests[i] = store.Request{Key: store.Key{Subject: key}, Cost: 1,
-						Limit: store.Limit{Count: int64(manyKeysQuota.count), Period: period}}
-				}
-				decisions, err := ours.TakeAll(ctx, requests[:]...)
-				return store.AllAllowed(decisions), err
-			})},
-			{"redis_rate, three calls", shared(func(ctx context.Context, key string) (bool, error) {
-				for i, period := range periods {
-					limit := redis_rate.Limit{Rate: manyKeysQuota.count, Burst: manyKeysQuota.count, Period: period}
-					r, err := theirs.Allow(ctx, fmt.Sprint(key, ":", i), limit)
-					if err != nil || r.Allowed == 0 {
-						return false, err
-					}
-				}
-				return true, nil
-			})},
-		}
-		keys := subjects(manyKeys / len(periods))
-		cells := []cell{{"1 goroutine", 1, keys, client}, {"64 goroutines", 64, keys, client}}
-		return takesTables(ctx, p, out, "under three limits of one subject", contestants, cells)
-	})
 }

@@ -23,12 +23,8 @@ type take func(ctx context.Context, key string) (allowed bool, err error)
 // contestant is a rate limiter to measure.
 type contestant struct {
 	name string
-	// take returns the function to measure. Every goroutine gets its own, which may reuse memory from call to call.
-	take func() take
+	take take // safe for concurrent use
 }
-
-// shared is for a take that is safe for concurrent use.
-func shared(t take) func() take { return func() take { return t } }
 
 // quota is a limit of count units per period, with a burst of count if the contestant has bursts.
 type quota struct {
@@ -45,7 +41,7 @@ type cell struct {
 	name       string
 	goroutines int
 	keys       []string
-	server     *redis.Client // to read its processor time
+	server     *redis.Client // to read its processor time; nil if there is none
 }
 
 // manyKeys is the number of subjects, unless there is one.
@@ -102,9 +98,8 @@ func interleave(ctx context.Context, p plan, contestants []contestant, cells []c
 func fill(ctx context.Context, c contestant, keys []string) error {
 	const goroutines = 16
 	return parallel(goroutines, func(g int) error {
-		take := c.take()
 		for i := g; i < len(keys); i += goroutines {
-			if err := takeOne(ctx, c, take, keys[i]); err != nil {
+			if err := takeOne(ctx, c, keys[i]); err != nil {
 				return err
 			}
 		}
@@ -127,10 +122,10 @@ func measure(ctx context.Context, c contestant, in cell, duration time.Duration)
 	timer := time.AfterFunc(duration, func() { stop.Store(true) })
 	defer timer.Stop()
 	err = parallel(in.goroutines, func(g int) error {
-		take, taken := c.take(), int64(0)
+		taken := int64(0)
 		defer func() { takes.Add(taken) }()
 		for i := g * len(in.keys) / in.goroutines; !stop.Load(); taken++ {
-			if err := takeOne(ctx, c, take, in.keys[i]); err != nil {
+			if err := takeOne(ctx, c, in.keys[i]); err != nil {
 				stop.Store(true)
 				return err
 			}
@@ -155,8 +150,8 @@ func measure(ctx context.Context, c contestant, in cell, duration time.Duration)
 }
 
 // takeOne checks that the take is allowed: contestants do less on a denial.
-func takeOne(ctx context.Context, c contestant, take take, key string) error {
-	allowed, err := take(ctx, key)
+func takeOne(ctx context.Context, c contestant, key string) error {
+	allowed, err := c.take(ctx, key)
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.name, err)
 	}
@@ -187,6 +182,9 @@ func ownCPU() time.Duration {
 
 // serverCPU returns the processor time of the main thread of the cell's server.
 func (c cell) serverCPU(ctx context.Context) (time.Duration, error) {
+	if c.server == nil {
+		return 0, nil
+	}
 	info, err := c.server.Info(ctx, "cpu").Result()
 	var seconds float64
 	for line := range strings.Lines(info) {

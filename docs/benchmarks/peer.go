@@ -14,11 +14,10 @@ import (
 
 	"github.com/go-redis/redis_rate/v10"
 	"github.com/redis/go-redis/v9"
-	vegeta "github.com/tsenart/vegeta/v12/lib"
 )
 
-// peerProcess is one of the processes that are measured: a service with redis_rate (serve,ADDRESS,REDIS), a server that
-// answers at once and prints its address (answer), or vegeta (vegeta,WORKERS,DURATION,URL).
+// peerProcess is one of the processes that are measured: a service with redis_rate (serve,ADDRESS,REDIS), or a server that
+// answers at once and prints its address (answer).
 func peerProcess(ctx context.Context, arguments string, out io.Writer) error {
 	words := strings.Split(arguments, ",")
 	switch {
@@ -40,16 +39,6 @@ func peerProcess(ctx context.Context, arguments string, out io.Writer) error {
 		}
 		fmt.Fprintln(out, listener.Addr())
 		return answering(ctx, listener, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok\n") }))
-	case words[0] == "vegeta" && len(words) == 4:
-		workers, err := strconv.ParseUint(words[1], 10, 16)
-		if err != nil {
-			return err
-		}
-		duration, err := time.ParseDuration(words[2])
-		if err != nil {
-			return err
-		}
-		return json.NewEncoder(out).Encode(byVegeta(workers, duration, words[3]))
 	}
 	return errors.New("-peer is for the program itself")
 }
@@ -63,21 +52,6 @@ func answering(ctx context.Context, listener net.Listener, handler http.Handler)
 		return err
 	}
 	return nil
-}
-
-// byVegeta only counts the answers, which is less than vegeta's own reports do.
-func byVegeta(workers uint64, duration time.Duration, url string) (result attack) {
-	attacker := vegeta.NewAttacker(vegeta.Workers(workers), vegeta.MaxWorkers(workers), vegeta.Connections(int(workers)))
-	begin, cpu := time.Now(), ownCPU()
-	targets := vegeta.NewStaticTargeter(vegeta.Target{Method: http.MethodGet, URL: url})
-	for answer := range attacker.Attack(targets, vegeta.Rate{}, duration, "") {
-		if result.Requests++; answer.Code != http.StatusOK {
-			result.Errors++
-		}
-	}
-	result.PerSecond = float64(result.Requests) / time.Since(begin).Seconds()
-	result.Cost.CPU = float64((ownCPU() - cpu).Microseconds()) / float64(result.Requests)
-	return result
 }
 
 // peerAnswer is what the author of a service writes around redis_rate: it takes the requests of `limitctl serve`, and

@@ -169,3 +169,5 @@ func underPings(addr string, every time.Duration, do func() error) (
 	}
 	return took, latencies, err
 }
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -99,14 +99,30 @@ func serveSection(ctx context.Context, p plan, out io.Writer) error {
 	return nil
 }
 
+// ratelimitEnvironment is what envoyproxy/ratelimit needs to serve servePlan's limit at listen, and nothing else at a
+// fixed port.
+func ratelimitEnvironment(dir, listen, redis string) []string {
+	_, port, _ := net.SplitHostPort(listen)
+	return []string{"USE_STATSD=false", "LOG_LEVEL=error", "RUNTIME_ROOT=" + dir, "RUNTIME_WATCH_ROOT=false",
+		"RUNTIME_SUBDIRECTORY=.", "REDIS_SOCKET_TYPE=tcp", "REDIS_URL=" + redis, "GRPC_HOST=127.0.0.1", "GRPC_PORT=" + port,
+		"HOST=127.0.0.1", "PORT=0", "DEBUG_HOST=127.0.0.1", "DEBUG_PORT=0"}
+}
+
+const ratelimitPlan = "domain: edge\ndescriptors:\n  - key: user\n    rate_limit: {unit: day, requests_per_unit: 100000}\n"
+
 // serveAll starts what is compared; the service with redis_rate is the first.
 func serveAll(ctx context.Context, dir, program, beside string) (all []*served, err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	config := filepath.Join(dir, "limitctl.yaml")
-	if err := os.WriteFile(config, []byte(servePlan), 0o600); err != nil {
+	ratelimit, err := installPeer(ctx, dir, "github.com/envoyproxy/ratelimit/src/service_cmd@latest")
+	if err != nil {
+		return nil, err
+	}
+	config, theirs := filepath.Join(dir, "limitctl.yaml"), filepath.Join(dir, "config")
+	if err := errors.Join(os.WriteFile(config, []byte(servePlan), 0o600), os.Mkdir(theirs, 0o700),
+		os.WriteFile(filepath.Join(theirs, "edge.yaml"), []byte(ratelimitPlan), 0o600)); err != nil {
 		return nil, err
 	}
 	ours := func(program, listen, grpc, store string) []string {
@@ -136,6 +152,7 @@ func serveAll(ctx context.Context, dir, program, beside string) (all []*served, 
 		{"limitctl serve, `memory:`", key, func(listen, _ string) []string { return ours(program, listen, free, "memory:") }},
 		{"limitctl serve, Envoy's service", envoys,
 			func(listen, redis string) []string { return ours(program, free, listen, "redis://"+redis) }},
+		{"envoyproxy/ratelimit", envoys, func(_, _ string) []string { return []string{ratelimit} }},
 		{"the other build, key and limit", key,
 			func(listen, redis string) []string { return ours(beside, listen, free, "redis://"+redis) }},
 		{"the other build, Envoy's service", envoys,
@@ -161,6 +178,7 @@ func serveAll(ctx context.Context, dir, program, beside string) (all []*served, 
 		command := c.command(s.address, s.redis.Addr)
 		s.process = exec.CommandContext(ctx, command[0], command[1:]...)
 		s.process.Env = append(os.Environ(), "HOME="+dir, "LIMITCTL_STORE=", "LIMITCTL_CONFIG=")
+		s.process.Env = append(s.process.Env, ratelimitEnvironment(dir, s.address, s.redis.Addr)...)
 		if err = errors.Join(s.process.Start(), s.ready(ctx)); err != nil {
 			return all, fmt.Errorf("%s: %w", c.name, err)
 		}
