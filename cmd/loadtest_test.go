@@ -98,7 +98,7 @@ func TestDocumentedRightsOfALoadTest(t *testing.T) {
 		out, _ := w.run(t, exitYes, "loadtest", "--store", store, "--limit", "1000/1m", "--algorithm", "all", "--implementation",
 			implementation,
 			"--workers", "2", "--keys", "2", "--requests", "400", "--duration", "10s", "--no-fail", "-o", "json")
-		if strings.Contains(out, "is not known") || !strings.Contains(out, `"bytes_per_unit"`) ||
+		if strings.Contains(out, "is not known") || !strings.Contains(out, `"bytes_per_key"`) ||
 			!strings.Contains(out, `"server_cpu_us"`) {
 			t.Errorf("%s: something is not known:\n%s", implementation, out)
 		}

@@ -1,16 +1,11 @@
-// Package cost measures what decisions cost the servers, the network and this process.
-//
-// It reads the servers' own counters before and after (INFO), and counts commands with a hook of the client. The
-// counters of a server include all its clients, so the traffic of others is in the figures. A warning says so if it
-// is visible.
+// Package cost measures what decisions cost the servers and this process.
 package cost
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -22,223 +17,140 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Meter measures the cost of loads, one load after the other. Only the decisions that it measures may use the
-// client at that time.
-type Meter struct {
-	client  redis.UniversalClient
-	servers *redisserver.Servers // nil without a client
-	sent    counters
-}
-
-// New returns a Meter of the decisions that go through client. For an embedded store client is nil, and only the
-// time of this process is measured.
-//
-// The client must be new: in a Cluster, exchanges with nodes that it already knows are not counted. Use only one
-// Meter per client, because its hook stays.
-func New(client redis.UniversalClient) *Meter {
-	m := &Meter{client: client}
-	switch c := client.(type) {
-	case nil:
-		return m
-	case *redis.ClusterClient:
-		// A pipeline can go to several nodes, and is an exchange with each.
-		c.OnNewNode(func(node *redis.Client) { node.AddHook(&m.sent) })
-	default:
-		c.AddHook(&m.sent)
-	}
-	m.servers = redisserver.New(client, "")
-	return m
-}
-
-// Measurement is the cost of a load since [Meter.Begin].
+// Measurement is the cost of a load since [Begin].
 type Measurement struct {
-	meter *Meter
-	// The state at the beginning:
-	before  []reading
-	failed  error // why the servers' counters could not be read
-	already counts
+	client  redis.UniversalClient
+	servers *redisserver.Servers
+	before  map[string]reading
+	failed  error // why that could not be read
 	cpu     time.Duration
 }
 
-// Begin reads all counters before the first decision. If the servers' counters cannot be read, [Measurement.End]
-// returns a warning.
-func (m *Meter) Begin(ctx context.Context) *Measurement {
-	begun := &Measurement{meter: m}
-	if m.client != nil {
-		begun.before, begun.failed = m.read(ctx)
+// reading has the counters of a master, which include all its clients.
+type reading struct {
+	run, server    string // its run id, and its product and version
+	scripts, plain redisserver.CommandUsage
+}
+
+// Begin reads all counters before the first decision. For an embedded store client is nil, and only the time of this
+// process is measured. If the servers' counters cannot be read, [Measurement.End] returns a warning.
+func Begin(ctx context.Context, client redis.UniversalClient) *Measurement {
+	m := &Measurement{client: client}
+	if client != nil {
+		m.servers = redisserver.New(client, "")
+		m.before, m.failed = m.read(ctx)
 	}
-	begun.already = m.sent.now()
-	begun.cpu, _ = processTime()
-	return begun
+	m.cpu, _ = processTime()
+	return m
 }
 
 // Server returns the product and the version of the servers, such as "Redis 7.0.15"; empty if unknown, for example
 // for lack of a right.
-func (b *Measurement) Server() string {
-	if len(b.before) == 0 {
-		return ""
+func (m *Measurement) Server() string {
+	for _, r := range m.before {
+		return r.server
 	}
-	return b.before[0].server
+	return ""
+}
+
+// read reads the counters of every master, by its address.
+func (m *Measurement) read(ctx context.Context) (map[string]reading, error) {
+	var mu sync.Mutex
+	readings := map[string]reading{}
+	err := m.servers.EachMaster(ctx, func(ctx context.Context, master *redis.Client) error {
+		// All sections: servers before Redis 7 accept one section or all.
+		text, err := master.Info(ctx, "all").Result()
+		info := redisserver.ParseInfo(text)
+		r := reading{run: strings.Clone(info["run_id"])}
+		if version := info.Version(); version.Text != "" {
+			r.server = version.Product + " " + version.Text
+		}
+		for command, used := range info.Commands() {
+			switch command {
+			case "evalsha", "eval", "evalsha_ro", "eval_ro":
+				r.scripts = sum(r.scripts, used, 1)
+			case "time", "get", "set", "getrange", "setrange", "strlen", "exists", "type", "pttl", "pexpireat", "pexpire", "del":
+				r.plain = sum(r.plain, used, 1)
+			}
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		readings[master.Options().Addr] = r
+		return err
+	})
+	return readings, err
+}
+
+func sum(a, b redisserver.CommandUsage, times int64) redisserver.CommandUsage {
+	return redisserver.CommandUsage{Calls: a.Calls + times*b.Calls, Microseconds: a.Microseconds + times*b.Microseconds}
+}
+
+var errChanged = errors.New("the masters, or their statistics, changed meanwhile")
+
+// used returns what decisions used of all masters since the beginning: the scripts, whose time includes that of their
+// commands, or the commands of a naive implementation.
+func (m *Measurement) used(ctx context.Context) (scripts, used redisserver.CommandUsage, err error) {
+	after, err := m.read(ctx)
+	if m.failed != nil || err != nil {
+		return scripts, used, errors.Join(m.failed, err)
+	}
+	var plain redisserver.CommandUsage
+	for address, r := range after {
+		b := m.before[address]
+		if b.run != r.run || b.scripts.Calls > r.scripts.Calls || b.plain.Calls > r.plain.Calls || len(after) != len(m.before) {
+			return scripts, used, errChanged
+		}
+		scripts, plain = sum(sum(scripts, r.scripts, 1), b.scripts, -1), sum(sum(plain, r.plain, 1), b.plain, -1)
+	}
+	if scripts.Calls == 0 {
+		return scripts, plain, nil
+	}
+	return scripts, scripts, nil
 }
 
 // End returns the average cost of a decision since Begin, and warnings about these figures. An unknown figure is
 // absent, which is no error. Call it after the last decision was answered.
-func (b *Measurement) End(ctx context.Context, decisions int64) (cost report.Cost, warnings []string) {
-	m := b.meter
+func (m *Measurement) End(ctx context.Context, decisions int64) (cost report.Cost, warnings []string) {
 	cpu, known := processTime()
-	sent := m.sent.now().minus(b.already)
 	if decisions <= 0 {
 		return cost, nil
 	}
-	each := func(total float64) *float64 {
-		total /= float64(decisions)
-		return &total
+	each := func(microseconds int64) *float64 {
+		average := float64(microseconds) / float64(decisions)
+		return &average
 	}
 	if known {
-		cost.ClientCPU = each(microseconds(cpu - b.cpu))
+		cost.ClientCPU = each((cpu - m.cpu).Microseconds())
 	}
 	if m.client == nil {
 		return cost, nil
 	}
-	cost.RoundTrips = each(float64(sent.exchanges))
-	after, err := m.read(ctx)
-	if b.failed != nil {
-		err = b.failed
+	scripts, used, err := m.used(ctx)
+	switch {
+	case redisserver.LacksRight(err):
+		err = errors.New("the user lacks the right to INFO (" + shell.SetUser(redisserver.User(m.client), "+info") + ")")
+	case err == nil && used.Calls == 0:
+		err = errors.New("it keeps no statistics of commands")
+	case err != nil && !errors.Is(err, errChanged):
+		err = m.servers.Explain(err)
 	}
 	if err != nil {
-		return cost, []string{notKnown + m.explain(err)}
+		return cost, []string{"the server's time is not known: " + strings.ReplaceAll(err.Error(), "\n", "; ")}
 	}
-	took, problem := between(b.before, after)
-	if problem != "" {
-		return cost, []string{notKnown + problem}
+	// A monitor sends some commands, and in a Cluster a decision may take several calls.
+	if !m.servers.IsCluster() && scripts.Calls > decisions+max(10, decisions/100) {
+		warnings = []string{"others used the server at the same time, so its time is partly theirs"}
 	}
-	if took.hasBytes {
-		cost.NetworkIn, cost.NetworkOut = each(float64(took.in)), each(float64(took.out))
-	}
-	top := took.scripts
-	if sent.scripts == 0 {
-		top = took.plain
-	}
-	if top.Calls == 0 && sent.scripts+sent.plain > 0 {
-		return cost, append(warnings, "the server's time is not known: it keeps no statistics of commands")
-	}
-	cost.ServerCPU = each(float64(top.Microseconds))
-	cost.Commands = each(float64(took.scripts.Calls + took.plain.Calls))
-	own := sent.scripts
-	if own == 0 {
-		own = sent.plain
-	}
-	if others := max(0, top.Calls-own) + took.other; others > tolerated(own) {
-		cost.Others = others
-		warnings = append(warnings, fmt.Sprintf("others used the server at the same time: it ran %d commands "+
-			"besides the %d of this run, so its time, commands and bytes are partly theirs", others, own))
-	}
+	cost.ServerCPU = each(used.Microseconds)
 	return cost, warnings
-}
-
-// notKnown begins the warning that the servers' counters could not be used.
-const notKnown = "how much of the server the decisions used is not known: "
-
-// tolerated is the number of other clients' commands that causes no warning: a monitor sends some, and so does
-// every client that connects.
-func tolerated(own int64) int64 { return max(10, own/100) }
-
-func microseconds(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
-
-// explain says why a server's counters could not be read, and which right is missing.
-func (m *Meter) explain(err error) string {
-	if !redisserver.LacksRight(err) {
-		return strings.ReplaceAll(m.servers.Explain(err).Error(), "\n", "; ")
-	}
-	return "the user lacks the right to INFO (" + shell.SetUser(redisserver.User(m.client), "+info") + ")"
-}
-
-// kind says how a command relates to decisions.
-type kind uint8
-
-const (
-	other  kind = iota // no part of a decision
-	script             // a decision by a script
-	plain              // a part of a decision, within a script or alone
-)
-
-// kindOf returns the kind of a command by its name in lower case.
-func kindOf(command string) kind {
-	switch command {
-	case "evalsha", "eval", "evalsha_ro", "eval_ro":
-		return script
-	case "time", "get", "set", "getrange", "setrange", "strlen", "exists", "type", "pttl", "pexpireat", "pexpire", "del":
-		return plain
-	}
-	return other
-}
-
-// counters counts commands to the servers. It is a [redis.Hook].
-//
-// A hook also sees the commands with which a client sets up its connections and learns about a Cluster. They are of
-// the kind other, and not counted.
-type counters struct {
-	redisserver.PassHook
-	exchanges, scripts, plain atomic.Int64
-}
-
-// counts is a copy of counters.
-type counts struct {
-	exchanges, scripts, plain int64
-}
-
-func (c *counters) now() counts {
-	return counts{exchanges: c.exchanges.Load(), scripts: c.scripts.Load(), plain: c.plain.Load()}
-}
-
-func (c counts) minus(before counts) counts {
-	return counts{exchanges: c.exchanges - before.exchanges, scripts: c.scripts - before.scripts, plain: c.plain - before.plain}
-}
-
-// ProcessHook implements [redis.Hook].
-func (c *counters) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		switch kindOf(cmd.Name()) {
-		case script:
-			c.exchanges.Add(1)
-			c.scripts.Add(1)
-		case plain:
-			c.exchanges.Add(1)
-			c.plain.Add(1)
-		case other:
-		}
-		return next(ctx, cmd)
-	}
-}
-
-// ProcessPipelineHook implements [redis.Hook].
-func (c *counters) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		var scripts, plains int64
-		for _, cmd := range cmds {
-			switch kindOf(cmd.Name()) {
-			case script:
-				scripts++
-			case plain:
-				plains++
-			case other:
-			}
-		}
-		if scripts+plains > 0 {
-			c.exchanges.Add(1)
-			c.scripts.Add(scripts)
-			c.plain.Add(plains)
-		}
-		return next(ctx, cmds)
-	}
 }
 
 // sampleSize is the number of keys that are measured to estimate the average of all.
 const sampleSize = 100
 
-// Sample fills in the average memory of a key in the store, and of a used unit of a sliding log. It measures a
-// uniform sample of the keys, which must have names. Keys that are no longer in use do not count, so call it soon
-// after the load. It returns warnings about the figures; unknown figures are absent.
+// Sample fills in the average memory of a key in the store. It measures a uniform sample of the keys, which must have
+// names. Keys that are no longer in use do not count, so call it soon after the load. It returns warnings about the
+// figure, which is absent if it is unknown.
 func Sample(ctx context.Context, keyspace admin.Keyspace, keys []store.Key, cost *report.Cost) (warnings []string) {
 	if len(keys) == 0 {
 		return nil
@@ -247,32 +159,19 @@ func Sample(ctx context.Context, keyspace admin.Keyspace, keys []store.Key, cost
 	for i := range sample {
 		sample[i] = keys[i*len(keys)/len(sample)]
 	}
-	var found, bytes, logBytes, logUnits int64
+	found, bytes := 0.0, 0.0
 	for entry, err := range keyspace.Scan(ctx, admin.Query{Keys: sample, Bytes: true}) {
-		if errors.Is(err, store.ErrForeign) {
-			continue // not written by limitctl
-		}
-		if err != nil {
+		switch {
+		case errors.Is(err, store.ErrForeign): // not written by limitctl
+		case err != nil:
 			return []string{"the memory of keys is not known: " + err.Error()}
-		}
-		if entry.Bytes == 0 {
-			continue // it expired while it was read
-		}
-		found++
-		bytes += entry.Bytes
-		if entry.Limit.Algorithm == store.SlidingLog {
-			logBytes += entry.Bytes
-			logUnits += entry.Decision.Used
+		case entry.Bytes > 0: // it did not expire while it was read
+			found, bytes = found+1, bytes+float64(entry.Bytes)
 		}
 	}
-	if found == 0 {
-		return nil
-	}
-	perKey := float64(bytes) / float64(found)
-	cost.BytesPerKey = &perKey
-	if logUnits > 0 {
-		perUnit := float64(logBytes) / float64(logUnits)
-		cost.BytesPerUnit = &perUnit
+	if found > 0 {
+		bytes /= found
+		cost.BytesPerKey = &bytes
 	}
 	return nil
 }

@@ -61,7 +61,6 @@ type endpointTarget struct {
 	hasCost  bool
 	statuses [maxStatus]atomic.Int64
 	denies   [maxStatus]atomic.Bool // which of them are denials
-	meter    *cost.Meter
 	// limit is the only limit, in its normal form; nil if there are several.
 	limit *store.Limit
 	heard
@@ -73,7 +72,7 @@ const maxStatus = 1000
 // NewEndpointTarget returns an endpoint as a target.
 func NewEndpointTarget(client endpoint.Client) Target {
 	_, hasCost := client.Places()
-	return &endpointTarget{client: client, hasCost: hasCost, meter: cost.New(nil)}
+	return &endpointTarget{client: client, hasCost: hasCost}
 }
 
 // Exchange implements [loadgen.Exchanger]. One request asks for all limits.
@@ -131,7 +130,7 @@ func (t *endpointTarget) Prepare(ctx context.Context, _ []store.Request, timeout
 
 // Measure implements [Target].
 func (t *endpointTarget) Measure(ctx context.Context) Measurement {
-	return endpointMeasurement{t.meter.Begin(ctx)}
+	return endpointMeasurement{cost.Begin(ctx, nil)}
 }
 
 // CleanUp implements [Target]. What an endpoint has stored is its own business.

@@ -81,7 +81,6 @@ type storeTarget struct {
 	*Store
 	decides        store.Store // the store itself, or a naive one
 	implementation string
-	meter          *cost.Meter
 	server         string // its kind and version, once it is prepared
 
 	mu         sync.Mutex
@@ -91,7 +90,7 @@ type storeTarget struct {
 // NewStoreTarget returns a new Store as a target. The implementation is [Script] or
 // [Naive]; Naive with a store that is not Redis is a [PlanError].
 func NewStoreTarget(backend *Store, implementation string) (Target, error) {
-	t := &storeTarget{Store: backend, decides: backend.Store, meter: cost.New(backend.client)}
+	t := &storeTarget{Store: backend, decides: backend.Store}
 	if backend.client != nil {
 		t.implementation = implementation
 	}
@@ -158,7 +157,7 @@ const embedded = "embedded in limitctl"
 
 // Measure implements [Target].
 func (t *storeTarget) Measure(ctx context.Context) Measurement {
-	begun := t.meter.Begin(ctx)
+	begun := cost.Begin(ctx, t.client)
 	if t.server = begun.Server(); t.client == nil {
 		t.server = embedded
 	} else if t.server != "" && connect.IsCluster(t.client) {

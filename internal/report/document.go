@@ -96,24 +96,10 @@ type Run struct {
 type Cost struct {
 	// ServerCPU is the server's time in the commands of a decision.
 	ServerCPU *float64 `json:"server_cpu_us,omitempty"`
-	// RoundTrips is the exchanges with the server for a decision; below 1 where
-	// callers share them.
-	RoundTrips *float64 `json:"round_trips,omitempty"`
-	// Commands is the commands that the server ran for a decision, scripts' own
-	// included.
-	Commands *float64 `json:"commands,omitempty"`
-	// NetworkIn and NetworkOut are the bytes that the server received and sent.
-	NetworkIn  *float64 `json:"network_in_bytes,omitempty"`
-	NetworkOut *float64 `json:"network_out_bytes,omitempty"`
-	// BytesPerKey is the store's memory for a key, on average, and BytesPerUnit for
-	// each unit in a sliding log.
-	BytesPerKey  *float64 `json:"bytes_per_key,omitempty"`
-	BytesPerUnit *float64 `json:"bytes_per_unit,omitempty"`
+	// BytesPerKey is the store's memory for a key, on average.
+	BytesPerKey *float64 `json:"bytes_per_key,omitempty"`
 	// ClientCPU is this process's time.
 	ClientCPU *float64 `json:"client_cpu_us,omitempty"`
-	// Others is the commands that other clients of the server sent meanwhile, if they were so many that
-	// the server's figures are partly theirs.
-	Others int64 `json:"commands_of_others,omitempty"`
 }
 
 // KeyCount is how many requests of one subject were allowed and denied.

@@ -327,16 +327,9 @@ func rightInWords(r *Run) string {
 func costInWords(r *Run) string {
 	var parts []string
 	for _, cost := range costs {
-		figure, words := r.shown(cost.name), cost.words
-		if figure == "-" {
-			continue
+		if figure := r.shown(cost.name); figure != "-" {
+			parts = append(parts, figure+" "+cost.unit+" "+cost.words)
 		}
-		if cost.unit != "" {
-			figure += " " + cost.unit
-		} else if figure == "1" {
-			words = strings.TrimSuffix(words, "s") // "1 round trip"
-		}
-		parts = append(parts, figure+" "+words)
 	}
 	if len(parts) == 0 {
 		return ""

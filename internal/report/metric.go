@@ -165,12 +165,7 @@ var costs = []struct {
 }{
 	{"server_cpu_us", "µs", "of the server", func(c *Cost) *float64 { return c.ServerCPU }},
 	{"client_cpu_us", "µs", "of the client", func(c *Cost) *float64 { return c.ClientCPU }},
-	{"round_trips", "", "round trips", func(c *Cost) *float64 { return c.RoundTrips }},
-	{"commands", "", "commands", func(c *Cost) *float64 { return c.Commands }},
-	{"network_in_bytes", "B", "to the server", func(c *Cost) *float64 { return c.NetworkIn }},
-	{"network_out_bytes", "B", "from it", func(c *Cost) *float64 { return c.NetworkOut }},
 	{"bytes_per_key", "B", "of memory per key", func(c *Cost) *float64 { return c.BytesPerKey }},
-	{"bytes_per_unit", "B", "per logged unit", func(c *Cost) *float64 { return c.BytesPerUnit }},
 }
 
 // shown writes the metric of a run that has that name, or a dash if it is not known.

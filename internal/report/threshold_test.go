@@ -125,7 +125,7 @@ func TestAbsentMetrics(t *testing.T) {
 			t.Errorf("%s: %+v, want %s", text, got, want)
 		}
 	}
-	for _, metric := range []string{"p99<5ms", "server_cpu_us<20", "bytes_per_unit<20"} {
+	for _, metric := range []string{"p99<5ms", "server_cpu_us<20", "bytes_per_key<20"} {
 		d := New(Simulation)
 		d.Runs = []Run{{}}
 		name, _, _ := strings.Cut(metric, "<")
