@@ -120,7 +120,7 @@ func TestScripts(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client()
 	backend := scripts(t, client)
-	take(t, backend, 1, 1) // loads the script
+	take(t, backend, 1, 1)                     // loads the script
 	for _, decisions := range []int{500, 10} { // nothing carries over to the next load
 		usecBefore := usec(server, "evalsha")
 		measured := cost.Begin(ctx, client)
