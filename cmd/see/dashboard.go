@@ -131,9 +131,8 @@ func (o *dashboardOptions) checkFlags() error {
 		return cli.Usagef("--max-keys %d is out of range; follow from 1 to %d keys", o.maxKeys, most)
 	case o.Quiet:
 		return cli.Usagef("--quiet would leave nothing of the dashboard to show; leave it out")
-	case o.Format.String() == "json" && (o.once || !o.onTerminal()):
 	case o.Format.String() != "table":
-		return cli.Usagef("the dashboard cannot be shown as %s; use `--once -o json` or `limitctl inspect`", o.Format)
+		return cli.Usagef("the dashboard cannot be shown as %s; use limitctl inspect or denials", o.Format)
 	}
 	return nil
 }
@@ -167,21 +166,9 @@ func runDashboard(ctx context.Context, o *dashboardOptions, options live.Options
 	if o.Env.OutIsTerminal {
 		columns, lines = o.Env.Size()
 	}
-	if o.Format.String() == "json" {
-		now.options.Document = func(d *live.Document) error { return o.Print(frameAnswer{d}) }
-	}
 	now.options.Unread = func(err error) { cli.WarnOfOverrides(o.Globals, err) }
 	return dash.Once(ctx, o.Env.Out, now.options, o.theme(), columns, lines)
 }
-
-// frameAnswer is the data of a frame, which is printed as JSON only.
-type frameAnswer struct{ *live.Document }
-
-// Records implements output.Answer.
-func (frameAnswer) Records() [][]string { return nil }
-
-// Print implements output.Answer.
-func (frameAnswer) Print(*output.Printer) {}
 
 func (o *dashboardOptions) show(ctx context.Context, options live.Options) error {
 	o.Env.Hold() // the terminal must be restored at the end

@@ -53,23 +53,18 @@ func Once(ctx context.Context, out io.Writer, o live.Options, theme *ui.Theme, c
 	if look := f.LookDenials(); look != nil { // the mean of the last minute, as there is no look before
 		f.Update(look())
 	}
-	var look tea.Msg
 	for n := range 2 {
 		if n > 0 {
 			if err := o.Sleep(ctx, o.Refresh); err != nil {
 				return err
 			}
 		}
-		look = f.Look()()
-		if m.Update(look); f.Problem != nil {
+		if m.Update(f.Look()()); f.Problem != nil {
 			return f.Problem
 		}
 	}
 	if f.Overrides.Problem != nil && o.Unread != nil {
 		o.Unread(f.Overrides.Problem)
-	}
-	if o.Document != nil {
-		return o.Document(live.DocumentOf(f, look))
 	}
 	if lines == 0 {
 		m.height = len(m.head()) + len(m.body(ui.End)) + 1

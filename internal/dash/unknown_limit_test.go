@@ -1,8 +1,6 @@
 package dash
 
 import (
-	"bytes"
-	"encoding/json"
 	"strings"
 	"testing"
 
@@ -49,19 +47,5 @@ func TestListShowsWhatIsNotKnown(t *testing.T) {
 	d.press("<home>")
 	if want := "[whole] no-period no-count silent used-only"; d.subjects() != want {
 		t.Errorf("it shows %s, want %s", d.subjects(), want)
-	}
-}
-
-// A document says what is not known by null.
-func TestDocumentOfWhatIsNotKnown(t *testing.T) {
-	for _, e := range storetest.NotAllKnown().List {
-		text, err := json.Marshal(live.Reading{Entry: e})
-		if err != nil {
-			t.Fatal(err)
-		}
-		known := bytes.Contains(text, []byte(`"limit":"`+e.Limit.String()+`"`))
-		if known != e.LimitKnown() || known == bytes.Contains(text, []byte("null")) {
-			t.Errorf("%s is %s", e.Key, text)
-		}
 	}
 }

@@ -10,7 +10,6 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
-	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -63,30 +62,6 @@ func (d *Denials) Others() float64 { return d.sum(func(c Counted) bool { return 
 
 // ByBlocks is how often a second blocks deny.
 func (d *Denials) ByBlocks() float64 { return d.sum(Counted.isBlock) }
-
-// Frame is what a [Document] has, nil if nothing is known. The keys denied most come first.
-func (d *Denials) Frame(now time.Time) *denialFrame {
-	if !d.Known || d.Problem != nil {
-		return nil
-	}
-	f := &denialFrame{PerSecond: d.Total + d.ByBlocks(), OthersPerSecond: d.Others(), Lost: d.Lost}
-	ago := func(at time.Time) int64 { return max(0, output.Milliseconds(now.Sub(at))) }
-	for c, known := range d.Rates {
-		if c == (Counted{}) {
-			continue
-		}
-		key := deniedKey{Key: c.Subject, Name: c.Name, PerSecond: known.PerSecond, AgoMS: ago(known.last),
-			Blocked: c.isBlock()}
-		if !known.Since.IsZero() {
-			key.SinceMS = ago(known.Since)
-		}
-		f.Keys = append(f.Keys, key)
-	}
-	slices.SortFunc(f.Keys, func(a, b deniedKey) int {
-		return cmp.Or(cmp.Compare(b.PerSecond, a.PerSecond), cmp.Compare(a.Key, b.Key), cmp.Compare(a.Name, b.Name))
-	})
-	return f
-}
 
 // look reads the table, unless there is none, or that is under way.
 func (d *Denials) look(ctx context.Context) tea.Cmd {

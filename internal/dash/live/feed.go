@@ -237,7 +237,7 @@ func (f *Feed) absorb(s fetched) {
 	}
 	for i := range f.Away {
 		for _, key := range f.Away[i].Keys {
-			if r := f.Rows[ID{store.Key{Subject: key.Key, Name: key.Name}, key.StoreKey}]; r != nil {
+			if r := f.Rows[key]; r != nil {
 				r.Stale = true
 			}
 		}

@@ -60,8 +60,6 @@ type Options struct {
 	Now     func() time.Time
 	// Sleep waits, and returns the context's error if that ends first.
 	Sleep func(ctx context.Context, d time.Duration) error
-	// Document, if set, takes the data of the frame in place of its text; only Once does that.
-	Document func(*Document) error
 	// Unread gets why the overrides cannot be read, so that the frame is without them; only Once calls it.
 	Unread func(error)
 }

@@ -40,17 +40,29 @@ type reader struct {
 	before map[ID]seen
 }
 
+// fetched is what one look at the keys brought.
 type fetched struct {
-	snapshot
+	Time time.Time
+	Keys []Reading
+	// Asked are the keys that were looked for; those that are not among Keys are unused.
+	Asked []ID
+	// Away are nodes that did not answer, while others did. Err is why none did.
+	Away []away
 	Err  error
 	Took time.Duration
+}
+
+// away is a node that did not answer, and its keys, which are still as they were.
+type away struct {
+	Node string
+	Keys []ID
 }
 
 // Fetch looks at keys, those of each node by themselves, so that one that is away keeps no other from being read.
 func (r *reader) Fetch(ctx context.Context, keys []ID, rules rules) tea.Cmd {
 	return func() tea.Msg {
 		begun := r.Now()
-		answer := fetched{snapshot: snapshot{Time: begun, Store: r.Where, Layouts: r.Layouts, Keys: []Reading{}}}
+		answer := fetched{Time: begun}
 		byNode := map[string][]ID{}
 		for _, key := range keys {
 			name := ""
@@ -75,7 +87,7 @@ func (r *reader) Fetch(ctx context.Context, keys []ID, rules rules) tea.Cmd {
 			p := <-done
 			r.absorb(&answer, now, &p)
 			if p.err != nil && len(answer.Away) == len(byNode) { // all are away
-				answer.Err, answer.Problem, answer.Away = p.err, OneLine(p.err), nil
+				answer.Err, answer.Away = p.err, nil
 			}
 		}
 		r.before = now
@@ -102,11 +114,7 @@ func (r *reader) absorb(answer *fetched, now map[ID]seen, p *part) {
 	if p.err == nil {
 		answer.Asked = append(answer.Asked, p.keys...)
 	} else {
-		a := away{Node: p.node, Problem: OneLine(p.err)}
-		for _, key := range p.keys {
-			a.Keys = append(a.Keys, keyName{key.Subject, key.Name, key.StoreKey})
-		}
-		answer.Away = append(answer.Away, a)
+		answer.Away = append(answer.Away, away{p.node, p.keys})
 	}
 	readings := p.readings
 	for i := range readings {
