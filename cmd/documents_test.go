@@ -54,7 +54,6 @@ var documents = []document{
 	{"setup/serveAnswer", "A server that is ready", "`serve`"},
 	{"setup/checkAnswer", "A server that could start", "`serve --check-config`"},
 	{"serve/readiness", "The state of a server", "`/readyz` of serve"},
-	{"api/policyList", "Policies in force", "`/v1/policies` of serve"},
 	{"api/subjectAnswer", "The limits of a subject", "`/v1/subject` of serve"},
 	{"setup/versionAnswer", "The version", "`version`"},
 }

@@ -53,10 +53,9 @@ FileDescriptorName=NAME.
 
 With --token-file or $LIMITCTL_SERVE_TOKEN, requests to /v1 need the header
 "Authorization: Bearer TOKEN", or X-Limitctl-Authorization. The file has a token
-on each line, and fields can follow it: name=NAME for the log, limit=100/1s for
-its requests to this process, and scopes=SCOPE,SCOPE of decide (check, consume,
-auth), refund (refund, settle), read (check, policies, subject) and reset.
-Without scopes it may do all but reset.
+on each line, and fields can follow it: name=NAME for the log, and
+scopes=SCOPE,SCOPE of decide (check, consume, auth), refund (refund, settle),
+read (check, subject) and reset. Without scopes it may do all but reset.
 
 With --config store: the configuration is the one that "limitctl config publish"
 has put into the store, and each further version. The last one is kept on disk
@@ -181,7 +180,6 @@ func runServe(ctx context.Context, o *serveOptions) error {
 	frame.meter.WatchHeld(held.Inside)
 	answers := frame.guard(api.Handler(e, api.Options{
 		Describe: o.describe, Keys: store, Timeout: o.Timeout, Gate: gate, Held: held, Resets: frame.tokens != nil,
-		ListTime: o.Timeout + exchangeTime/2,
 	}))
 	frame.programs(answers)
 	frame.operators()

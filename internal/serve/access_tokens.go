@@ -5,13 +5,11 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -23,8 +21,6 @@ import (
 	"github.com/limitctl/limitctl/internal/poll"
 	"github.com/limitctl/limitctl/internal/serve/refusal"
 	"github.com/limitctl/limitctl/internal/subjecttext"
-	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
-	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // shortestToken is the shortest length of a token: fewer characters can be guessed.
@@ -51,8 +47,6 @@ const usualScopes = 3
 type AccessTokens struct {
 	*poll.Source[[][]byte] // nil if they are of no file
 	inForce                atomic.Pointer[[]accessToken]
-	// used counts what tokens with a limit do. It stays when the tokens are replaced.
-	used *memorystore.Store
 }
 
 // accessToken is one of the tokens, of which only the hash is kept.
@@ -60,20 +54,19 @@ type accessToken struct {
 	sum    [sha256.Size]byte
 	name   string // or the line that it is on
 	scopes []string
-	limit  store.Limit // of its requests, in this process; zero for none
 }
 
 // ParseAccessTokens returns the access tokens of a text, one on a line. It ignores empty lines and those that begin with #.
-// Fields may follow a token: name=NAME, scopes=SCOPE,SCOPE and limit=COUNT/PERIOD.
+// Fields may follow a token: name=NAME and scopes=SCOPE,SCOPE.
 func ParseAccessTokens(text []byte) (*AccessTokens, error) {
-	t := &AccessTokens{used: memorystore.New()}
+	t := &AccessTokens{}
 	return t, t.use(text)
 }
 
 // ReadAccessTokens returns the access tokens of a file. Look reads it again: if it cannot be read or has no token, the old tokens
 // stay valid.
 func ReadAccessTokens(path string, read func(path string) ([]byte, error)) (*AccessTokens, error) {
-	t := &AccessTokens{used: memorystore.New()}
+	t := &AccessTokens{}
 	t.Source = poll.Files(read, func(texts [][]byte) error { return t.use(texts[0]) }, path)
 	_, err := t.Look(context.Background(), false)
 	return t, err
@@ -133,27 +126,17 @@ func parseAccessToken(content string, line int) (t accessToken, err error) {
 			if slices.ContainsFunc(t.scopes, func(scope string) bool { return !slices.Contains(scopes, scope) }) {
 				return t, fmt.Errorf("an access token has the scopes %s; each is one of %s", value, strings.Join(scopes, ", "))
 			}
-		case name == "limit":
-			if t.limit, err = store.ParseLimit(value); err == nil {
-				t.limit, err = t.limit.Normalize()
-			}
-			if err != nil {
-				return t, err
-			}
 		default:
-			return t, errors.New("what follows an access token is name=NAME, scopes=SCOPE,SCOPE or limit=COUNT/PERIOD, with a name of " +
+			return t, errors.New("what follows an access token is name=NAME or scopes=SCOPE,SCOPE, with a name of " +
 				"letters, digits, - and _")
 		}
 	}
 	return t, nil
 }
 
-// Needs returns the scopes of which a request needs one.
-type Needs func(r *http.Request) []string
-
-// Wrap answers requests without a valid token with 401, those whose token has none of the needed scopes with 403, and those
-// beyond its limit with 429. The next handler does not see the header with the token.
-func (t *AccessTokens) Wrap(next http.Handler, needs Needs) http.Handler {
+// Wrap answers requests without a valid token with 401, and those whose token has none of the needed scopes with 403: needs
+// returns those of which a request needs one. The next handler does not see the header with the token.
+func (t *AccessTokens) Wrap(next http.Handler, needs func(*http.Request) []string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		token, field := t.of(r)
 		if token == nil {
@@ -162,10 +145,15 @@ func (t *AccessTokens) Wrap(next http.Handler, needs Needs) http.Handler {
 				"this needs an access token: Authorization: Bearer TOKEN")
 			return
 		}
-		delete(r.Header, field)
-		if !t.refuses(w, r, token, needs(r)) {
-			next.ServeHTTP(w, r)
+		needed := needs(r)
+		if !slices.ContainsFunc(needed, func(scope string) bool { return slices.Contains(token.scopes, scope) }) {
+			refusal.Write(w, http.StatusForbidden, outcome.Unauthorized.Word, fmt.Sprintf(
+				"the access token %q has the scopes %s, and this needs %s", token.name, strings.Join(token.scopes, ", "),
+				strings.Join(needed, " or ")))
+			return
 		}
+		delete(r.Header, field)
+		next.ServeHTTP(w, r)
 	})
 }
 
@@ -179,49 +167,10 @@ func (t *AccessTokens) of(r *http.Request) (token *accessToken, field string) {
 	return token, field
 }
 
-// refuses reports whether a token does not allow a request, and answers it then.
-func (t *AccessTokens) refuses(w http.ResponseWriter, r *http.Request, token *accessToken, needed []string) bool {
-	if !slices.ContainsFunc(needed, func(scope string) bool { return slices.Contains(token.scopes, scope) }) {
-		refusal.Write(w, http.StatusForbidden, outcome.Unauthorized.Word, fmt.Sprintf(
-			"the access token %q has the scopes %s, and this needs %s", token.name, strings.Join(token.scopes, ", "),
-			strings.Join(needed, " or ")))
-		return true
-	}
-	wait := t.exceeds(r.Context(), token)
-	if wait == 0 {
-		return false
-	}
-	w.Header().Set("Retry-After", strconv.FormatInt(int64((wait+time.Second-1)/time.Second), 10))
-	refusal.Write(w, http.StatusTooManyRequests, outcome.Overloaded.Word, token.beyond())
-	return true
-}
-
-func (t *accessToken) beyond() string {
-	return fmt.Sprintf("the access token %q has sent more than its limit, %s", t.name, t.limit)
-}
-
-// exceeds returns how long a token has to wait for its next request; 0 means that it may send it now.
-func (t *AccessTokens) exceeds(ctx context.Context, token *accessToken) time.Duration {
-	if token.limit == (store.Limit{}) {
-		return 0
-	}
-	reqs := []store.Request{{Key: store.Key{Subject: hex.EncodeToString(token.sum[:]), Name: "access-token"}, Limit: token.limit, Cost: 1}}
-	decided := make([]store.Decision, 1)
-	if err := t.used.Decide(ctx, store.Take, reqs, decided); err != nil || decided[0].Allowed {
-		return 0 // a store in memory fails only if the client has gone
-	}
-	return max(decided[0].RetryAfter, 1)
-}
-
-// Admits refuses a gRPC call, unless these values of its metadata authorization are a token with the scope decide that is within
-// its limit.
+// Admits refuses a gRPC call, unless these values of its metadata authorization are a token with the scope decide.
 func (t *AccessTokens) Admits(values []string) error {
-	token := t.find(values)
-	switch {
-	case token == nil || !slices.Contains(token.scopes, scopeDecide):
+	if token := t.find(values); token == nil || !slices.Contains(token.scopes, scopeDecide) {
 		return status.Error(codes.Unauthenticated, "this needs an access token that may decide: authorization: Bearer TOKEN")
-	case t.exceeds(context.Background(), token) > 0:
-		return status.Error(codes.ResourceExhausted, token.beyond())
 	}
 	return nil
 }

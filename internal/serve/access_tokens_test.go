@@ -7,7 +7,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -69,7 +68,7 @@ func TestLinesThatAreNoTokens(t *testing.T) {
 		token + " scopes=":                       "line 1: what follows",
 		token + " scopes=read,write":             "line 1: an access token has the scopes read,write; each is one of",
 		token + " name=a/b":                      "line 1: what follows",
-		token + " limit=many":                    "line 1: limit",
+		token + " limit=10/1m":                   "line 1: what follows",
 		token + " admin":                         "line 1: what follows",
 		token + " name=a\n" + token + "x name=a": "line 2: an access token before it",
 		token + " name=a\n" + token + " name=b":  `line 2: the access token "a" before it is the same`,
@@ -81,47 +80,15 @@ func TestLinesThatAreNoTokens(t *testing.T) {
 	}
 }
 
-// A token has its own limit in this process, which a new file does not begin anew.
-func TestALimitOfAToken(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		token, other := strings.Repeat("a", 32), strings.Repeat("b", 32)
-		files := shelf{"t": token + " limit=fixed-window:2/1m"}
-		tokens, err := ReadAccessTokens("t", files.read)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i, want := range []int{200, 200, 429} {
-			if got, _ := tokens.status(token, scopeRead); got != want {
-				t.Errorf("request %d: %d", i+1, got)
-			}
-		}
-		files["t"] = other + " limit=fixed-window:1/1m\n" + files["t"] // so that the token is on another line
-		if changed, err := tokens.Look(t.Context(), false); !changed || err != nil {
-			t.Fatal(changed, err)
-		}
-		if got, w := tokens.status(token, scopeRead); got != 429 || w.Header().Get("Retry-After") != "60" {
-			t.Errorf("after a refresh: %d, %v", got, w.Header())
-		}
-		if got, _ := tokens.status(other, scopeRead); got != 200 {
-			t.Errorf("another token: %d", got)
-		}
-		time.Sleep(time.Minute)
-		if got, _ := tokens.status(token, scopeRead); got != 200 {
-			t.Errorf("a minute later: %d", got)
-		}
-	})
-}
-
 func TestTokensOfCalls(t *testing.T) {
 	decides, reads := strings.Repeat("a", 32), strings.Repeat("b", 32)
-	tokens := tokensOf(t, decides+" limit=2/1h", reads+" scopes=read")
+	tokens := tokensOf(t, decides, reads+" scopes=read")
 	for _, test := range []struct {
 		values []string
 		want   codes.Code
 	}{
 		{[]string{"Bearer " + decides}, codes.OK}, {[]string{"Bearer " + reads}, codes.Unauthenticated}, {nil, codes.Unauthenticated},
 		{[]string{decides}, codes.Unauthenticated}, {[]string{"Bearer " + decides, "Bearer " + decides}, codes.Unauthenticated},
-		{[]string{"Bearer " + decides}, codes.OK}, {[]string{"Bearer " + decides}, codes.ResourceExhausted},
 	} {
 		if err := tokens.Admits(test.values); status.Code(err) != test.want {
 			t.Errorf("%.10q: %v", test.values, err)

@@ -18,7 +18,7 @@ func TestPagesInABrowserAreRefused(t *testing.T) {
 		{"/v1/consume", "Origin", "", 403},
 		{"/v1/consume", "Sec-Fetch-Site", "cross-site", 403},
 		{"/v1/consume", "Sec-Fetch-Site", "same-origin", 403}, // a host name that resolves to this machine
-		{"/v1/policies", "Sec-Fetch-Site", "none", 200},       // a person opens it
+		{"/v1/subject", "Sec-Fetch-Site", "none", 200},        // a person opens it
 		{"/v1/auth/site", "Origin", "https://site.example", 200},
 		{"/v1/auth", "Origin", "https://site.example", 403},
 	} {

@@ -3,7 +3,6 @@
 package api
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -40,9 +39,6 @@ type Options struct {
 	Held *serve.Gate
 	// Resets: requests can reset limits. It is for a server whose access tokens say who may.
 	Resets bool
-	// ListTime is how long a list of questions is decided at most, so that its answer is sent before the request's
-	// time is over. Questions without an answer by then are interrupted. 0 means no bound.
-	ListTime time.Duration
 }
 
 // listener answers requests.
@@ -51,7 +47,7 @@ type listener struct {
 	options Options
 }
 
-// Handler answers POST /v1/check, /v1/consume, /v1/refund, /v1/settle and /v1/reset, GET /v1/policies and /v1/subject,
+// Handler answers POST /v1/check, /v1/consume, /v1/refund, /v1/settle and /v1/reset, GET /v1/subject,
 // and any method of /v1/auth/POLICY.
 func Handler(e *engine.Engine, options Options) http.Handler {
 	if options.Describe == nil {
@@ -84,8 +80,6 @@ func (l *listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case asksForOther:
 		l.authorize(w, r, rest)
-	case name == "policies" && found:
-		l.policies(w, r)
 	case name == "subject" && found:
 		l.subject(w, r)
 	case !found || v == nil:
@@ -107,7 +101,7 @@ func notFound(path string) string {
 	for i := range verbs {
 		text += " " + prefix + verbs[i].name + ","
 	}
-	return text + " " + prefix + "policies, " + prefix + "subject and " + authPrefix + "POLICY"
+	return text + " " + prefix + "subject and " + authPrefix + "POLICY"
 }
 
 // call is a question and its answer.
@@ -120,10 +114,6 @@ type call struct {
 
 // serve answers one request, whose body was read.
 func (l *listener) serve(w http.ResponseWriter, r *http.Request, v *verb, body []byte) {
-	if list := bytes.TrimLeft(body, " \t\r\n"); len(list) > 0 && list[0] == '[' {
-		l.serveList(w, r, v, body)
-		return
-	}
 	c := new(call)
 	l.read(c, v, body)
 	l.decideHeld(r.Context(), c)

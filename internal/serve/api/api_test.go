@@ -23,7 +23,7 @@ func TestBodiesThatAreRefused(t *testing.T) {
 	for _, test := range []struct{ verb, body, says string }{
 		{"consume", "", `the body is no object; send one, such as {"key":"user:42","limits":["10/1m"]}`},
 		{"consume", "\ufeff{}", "not valid JSON at byte 1: invalid character '\\ufeff' at start of value"},
-		{"consume", "[]", "the list is empty"},
+		{"consume", "[]", "the body is no object"},
 		{"consume", `{"key":`, "the body ends too early"},
 		{"consume", `{"key":"a","limits":["1/1m"]} {}`, "something follows its end at byte 31"},
 		{"consume", "{\"key\":\"\xff\"}", "at byte 9: invalid UTF-8"},
@@ -129,9 +129,9 @@ func TestOtherPathsAndMethods(t *testing.T) {
 	}{
 		{"GET", "/v1/check", 405, "POST", "method GET is not for /v1/check; send POST with a body such as"},
 		{"HEAD", "/v1/consume", 405, "POST", ""},
-		{"POST", "/v1/policies", 405, "GET, HEAD", "send GET"},
+		{"POST", "/v1/subject", 405, "GET, HEAD", "send GET"},
 		{"POST", "/", 404, "",
-			"there is nothing at /; there are /v1/check, /v1/consume, /v1/refund, /v1/settle, /v1/reset, /v1/policies, /v1/subject and " +
+			"there is nothing at /; there are /v1/check, /v1/consume, /v1/refund, /v1/settle, /v1/reset, /v1/subject and " +
 				"/v1/auth/POLICY"},
 		{"POST", "/v1/consume/", 404, "", "there is nothing at"},
 		{"POST", "/v1/" + strings.Repeat("x", 5000), 404, "", "there is nothing at"},
@@ -141,16 +141,6 @@ func TestOtherPathsAndMethods(t *testing.T) {
 		if w.Code != test.status || w.Header().Get("Allow") != test.allow || kind != "usage" || !strings.Contains(message, test.says) {
 			t.Errorf("%s %.40s: %d %v %s %s", test.method, test.path, w.Code, w.Header(), kind, message)
 		}
-	}
-}
-
-func TestPoliciesAreListed(t *testing.T) {
-	w, _ := ask(t, memoryListener(t), http.MethodGet, "/v1/policies", "")
-	const want = `{"schema_version":1,"policies":[{"name":"login","attributes":["email","ip"],"optional_attributes":["plan"],` +
-		`"on_error":"fail","limits":[{"name":"ip","by":["ip"],"limit":"token-bucket:10/1h"},` +
-		`{"name":"email","by":["email"],"limit":"token-bucket:2/1h"}]}]}` + "\n"
-	if w.Code != 200 || w.Body.String() != want {
-		t.Errorf("%d %s, want\n%s", w.Code, w.Body, want)
 	}
 }
 

@@ -1,22 +1,16 @@
 package api
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"time"
-
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/limitctl/limitctl/internal/allowance"
 	"github.com/limitctl/limitctl/internal/decision"
 	"github.com/limitctl/limitctl/internal/outcome"
 	"github.com/limitctl/limitctl/internal/output"
-	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/internal/serve/refusal"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
@@ -130,115 +124,4 @@ func (l *listener) keysOf(ctx context.Context, subject string) ([]*decision.Entr
 		entries[i] = decision.NewEntry(&e, facts)
 	}
 	return entries, nil
-}
-
-// mostQuestions is the most questions in one body.
-const mostQuestions = store.MaxRequests
-
-// serveList answers a list of questions, each as if it came by itself, also if there is a mistake in another one. Those about the
-// same subject are decided in their order, others together, so that a store that merges calls decides them in few.
-func (l *listener) serveList(w http.ResponseWriter, r *http.Request, v *verb, body []byte) {
-	var questions []jsontext.Value // which are checked one by one
-	err := wrongBody(json.Unmarshal(body, &questions, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)))
-	switch {
-	case err != nil:
-	case len(questions) == 0:
-		err = store.Invalidf(`the list is empty; send questions, such as [{"key":"user:42","limits":["10/1m"]}]`)
-	case len(questions) > mostQuestions:
-		err = store.Invalidf("the list has more than %d questions; send them in several requests", mostQuestions)
-	}
-	if err != nil {
-		l.refuse(w, err)
-		return
-	}
-	calls, answers := make([]call, len(questions)), make([][]byte, len(questions))
-	bySubject := map[string][]int{}
-	for i, question := range questions {
-		l.read(&calls[i], v, question)
-		who := calls[i].ask.Policy + " " + calls[i].ask.Key + calls[i].ask.Attributes.Text()
-		bySubject[who] = append(bySubject[who], i)
-	}
-	ctx := r.Context()
-	if l.options.ListTime > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, l.options.ListTime)
-		defer cancel()
-	}
-	var all panics.Group
-	for _, places := range bySubject {
-		all.Go(func() {
-			for _, i := range places {
-				l.decide(ctx, &calls[i])
-				status, document := l.document(v, &calls[i])
-				text, err := output.JSON(document)
-				if err != nil { // texts and numbers can always be written
-					panic(err)
-				}
-				answers[i] = fmt.Appendf(nil, `{"status":%d,%s`, status, text[1:])
-			}
-		})
-	}
-	if err := all.Wait(); err != nil {
-		l.refuse(w, err)
-		return
-	}
-	refusal.WriteText(w, http.StatusOK, fmt.Appendf(nil, `{"schema_version":%d,"answers":[%s]}`, output.SchemaVersion,
-		bytes.Join(answers, []byte(","))))
-}
-
-// policyList is the answer to GET /v1/policies.
-type policyList struct {
-	SchemaVersion int               `json:"schema_version"`
-	Policies      []describedPolicy `json:"policies"`
-}
-
-type describedPolicy struct {
-	Name string `json:"name"`
-	// Attributes are those that a request needs. Optional ones only select an override.
-	Attributes []string `json:"attributes"`
-	Optional   []string `json:"optional_attributes,omitempty"` // those that only select an override
-	// Costs are the names that a request needs in costs.
-	Costs   []string         `json:"costs,omitempty"`
-	OnError string           `json:"on_error"`
-	Wait    string           `json:"wait,omitempty"` // how long a request is held until its turn
-	Limits  []describedLimit `json:"limits"`
-}
-
-type describedLimit struct {
-	Name   string   `json:"name"`
-	By     []string `json:"by"`
-	Limit  string   `json:"limit"`
-	Cost   string   `json:"cost,omitempty"`
-	Shadow bool     `json:"shadow,omitempty"`
-	// Classes say what each class of callers leaves to others.
-	Classes string `json:"classes,omitempty"`
-}
-
-// policies lists the policies in force.
-func (d *listener) policies(w http.ResponseWriter, r *http.Request) {
-	if !isGet(w, r) {
-		return
-	}
-	list := policyList{SchemaVersion: output.SchemaVersion, Policies: []describedPolicy{}}
-	for _, p := range d.engine.Settings().Policies {
-		described := describedPolicy{Name: p.Name, Attributes: []string{}, Costs: p.CostFields(), OnError: p.OnError.String()}
-		if p.Wait > 0 {
-			described.Wait = store.FormatPeriod(p.Wait)
-		}
-		names, needed := p.Attributes()
-		for _, name := range names {
-			if needed[name] {
-				described.Attributes = append(described.Attributes, name)
-			} else {
-				described.Optional = append(described.Optional, name)
-			}
-		}
-		for i := range p.Limits {
-			l := &p.Limits[i]
-			described.Limits = append(described.Limits, describedLimit{Name: l.Name, By: l.By, Limit: l.Stored().String(),
-				Cost: l.Cost.String(), Shadow: l.Shadow, Classes: l.Classes.String()})
-		}
-		list.Policies = append(list.Policies, described)
-	}
-	refusal.WriteJSON(w, http.StatusOK, list)
 }

@@ -160,8 +160,10 @@ func TestAnAddressIsItsClient(t *testing.T) {
 	t.Cleanup(func() { e.Close() })
 	listener := Handler(e, Options{Keys: backend, Timeout: time.Minute})
 	question := func(policy, ip string) string { return fmt.Sprintf(`{"policy":%q,"attributes":{"ip":%q}}`, policy, ip) }
-	ask(t, listener, http.MethodPost, "/v1/consume",
-		"["+question("web", "2001:db8::1")+","+question("web", "[2001:DB8:0:0:9::]")+","+question("other", "2001:DB8::1")+"]")
+	for _, each := range []string{question("web", "2001:db8::1"), question("web", "[2001:DB8:0:0:9::]"),
+		question("other", "2001:DB8::1")} {
+		ask(t, listener, http.MethodPost, "/v1/consume", each)
+	}
 	for _, test := range []struct{ policy, ip, key, remaining string }{
 		{"web", "2001:db8:0:0:ffff::", "ip=2001:db8::/64", "0"}, {"web", "2001:db8:0:1::", "ip=2001:db8:0:1::/64", "2"},
 		{"web", "64:ff9b::198.51.100.1", "ip=198.51.100.1", "2"}, {"web", "guest", "ip=guest", "2"},
