@@ -132,7 +132,7 @@ func TestServeFollowsWhatIsPublished(t *testing.T) {
 	again := newChild(t, append(c.cmd.Args[1:], "--timeout", "200ms")...)
 	again.cmd.Env = c.cmd.Env // with what the first one has kept
 	s = again.serving()
-	if text := s.get("http", "/v1/subject?subject=ip:192.0.2.1"); !strings.Contains(text, `"login/`) {
+	if text := s.get("admin", "/readyz"); !strings.Contains(text, `"policies":1`) {
 		t.Errorf("without the store it serves %s", text)
 	}
 	server.Resume()
