@@ -80,10 +80,6 @@ func runConfigValidateFile(g *cli.Globals, path string) error {
 		return cli.Usagef("the file %s cannot be read: %s", shell.Command(path), cli.Cause(err))
 	}
 	c, err := config.Parse(path, data, storeChecker(g))
-	if err == nil {
-		env := cli.ConfigEnvironment(g)
-		err = c.AddRatelimit(&env)
-	}
 	return printValidation(g, c, err)
 }
 
@@ -112,10 +108,6 @@ func printValidation(g *cli.Globals, c *config.Config, err error) error {
 	if err == nil {
 		answer.Files, answer.Policies, answer.Layouts, answer.Contexts = c.Read, len(c.Policies), len(c.Layouts), len(c.Contexts)
 		warnOfSecrets(g, c)
-		for _, r := range c.Remarks {
-			answer.Remarks = append(answer.Remarks, remarkDocument(r))
-			g.Warn(r.String())
-		}
 	}
 	if printErr := g.Print(answer); printErr != nil {
 		return printErr
@@ -132,8 +124,6 @@ type validAnswer struct {
 	Layouts       int              `json:"layouts,omitempty"`
 	Contexts      int              `json:"contexts"`
 	Mistakes      []config.Mistake `json:"mistakes"`
-	// Remarks say what has no equal in the files of envoyproxy/ratelimit.
-	Remarks []remarkDocument `json:"remarks,omitempty"`
 }
 
 // Records implements output.Answer.

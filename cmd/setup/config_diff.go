@@ -106,10 +106,6 @@ func (o *diffOptions) compare(ctx context.Context, args []string) (*diffAnswer, 
 		if files[i], err = config.Parse(path, data, nil); err != nil {
 			return nil, err
 		}
-		env := cli.ConfigEnvironment(o.Globals)
-		if err := files[i].AddRatelimit(&env); err != nil {
-			return nil, err
-		}
 	}
 	if len(files) == 2 {
 		answer := new(diffAnswer)

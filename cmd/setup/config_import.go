@@ -19,12 +19,11 @@ func newConfigImportCmd(global *cli.Globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "import envoy FILE...",
 		Short: "Turn the limits of envoyproxy/ratelimit into policies",
-		Long: `Import reads files of envoyproxy/ratelimit, or a directory with them, and prints
-the policies and the section envoy of a limitctl.yaml with the same limits. What
-has no equal is a warning with its line. docs/serve-envoy.md leads through the
-whole move.`,
+		Long: `Import reads files of envoyproxy/ratelimit, and prints the policies and the
+section envoy of a limitctl.yaml with the same limits. What has no equal is a
+warning with its line. docs/serve-envoy.md leads through the whole move.`,
 		Example: `  limitctl config import envoy config/config.yaml > limitctl.yaml
-  limitctl config import envoy config -o json`,
+  limitctl config import envoy config/*.yaml -o json`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case len(args) == 0 || args[0] != importFrom:
@@ -44,23 +43,14 @@ whole move.`,
 	}
 }
 
-func runConfigImport(g *cli.Globals, places []string) error {
-	list := cli.ConfigEnvironment(g).List
+func runConfigImport(g *cli.Globals, paths []string) error {
 	var files []ratelimitfile.File
-	for _, place := range places {
-		paths := []string{place}
-		if _, err := list(place); err == nil {
-			if paths, err = config.RatelimitPaths(place, list); err != nil {
-				return err
-			}
+	for _, path := range paths {
+		data, err := g.Env.ReadConfig(path)
+		if err != nil {
+			return cli.Usagef("the file %s cannot be read: %s", shell.Command(path), cli.Cause(err))
 		}
-		for _, path := range paths {
-			data, err := g.Env.ReadConfig(path)
-			if err != nil {
-				return cli.Usagef("the file %s cannot be read: %s", shell.Command(path), cli.Cause(err))
-			}
-			files = append(files, ratelimitfile.File{Path: path, Data: data})
-		}
+		files = append(files, ratelimitfile.File{Path: path, Data: data})
 	}
 	rules, mistakes := ratelimitfile.Read(files)
 	if len(mistakes) > 0 {

@@ -99,10 +99,6 @@ func (o *options) publish(ctx context.Context, path string) error {
 	if len(c.Policies) == 0 {
 		return cli.Usagef("%s has no policies, so there is nothing to publish", path)
 	}
-	if c.EnvoyOptions.RatelimitConfig != "" {
-		return cli.Usagef("%s has a ratelimit_config, whose files other machines do not have; write its limits into the file with "+
-			"`limitctl config import envoy`", path)
-	}
 	text, err := published.TextOf(path, data)
 	if err != nil {
 		return err

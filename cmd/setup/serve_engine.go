@@ -149,11 +149,7 @@ func (o *serveOptions) checkPublished() (fallback *config.Config, err error) {
 	if err != nil {
 		return nil, cli.Usagef("--config-fallback %s cannot be read: %s", o.fallback, err)
 	}
-	if fallback, err = config.Parse(o.fallback, data, nil); err != nil {
-		return nil, err
-	}
-	env := cli.ConfigEnvironment(o.Globals)
-	return fallback, fallback.AddRatelimit(&env)
+	return config.Parse(o.fallback, data, nil)
 }
 
 // published returns the settings of what reads what is published in a store.
@@ -205,9 +201,6 @@ func (f *serveFrame) checked(c *config.Config, backend store.Store, where string
 				o.Warn(name + " at " + address.String() + ": " + lacks)
 			}
 		}
-	}
-	for _, r := range c.Remarks {
-		o.Warn(r.String())
 	}
 	return o.Print(answer)
 }

@@ -198,15 +198,6 @@ func (e *Env) ReadConfig(path string) ([]byte, error) {
 	return e.ReadFile(path, configfile.MaxSize)
 }
 
-// names returns the names of what is in a directory.
-func (e *Env) names(path string) (names []string, err error) {
-	entries, err := e.List(path)
-	for _, entry := range entries {
-		names = append(names, entry.Name())
-	}
-	return names, err
-}
-
 // ReadCertificate reads the file of a certificate or its key.
 func (e *Env) ReadCertificate(path string) ([]byte, error) {
 	return e.ReadFile(path, files.MaxCertificate)

@@ -197,7 +197,7 @@ func (g *Globals) NotCounted(ctx context.Context) string {
 
 // ConfigEnvironment is what the configuration is read from.
 func ConfigEnvironment(g *Globals) config.Environment {
-	e := config.Environment{Explicit: g.ConfigFile, Getenv: g.Env.Getenv, ReadFile: g.Env.ReadConfig, List: g.Env.names}
+	e := config.Environment{Explicit: g.ConfigFile, Getenv: g.Env.Getenv, ReadFile: g.Env.ReadConfig}
 	if g.FromStore() {
 		e.Explicit, e.FromStore = "", true
 	}

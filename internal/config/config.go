@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/limitctl/limitctl/internal/configfile"
-	"github.com/limitctl/limitctl/internal/ratelimitfile"
 	redisserver "github.com/limitctl/limitctl/internal/redis"
 	"github.com/limitctl/limitctl/internal/yamlfile"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
@@ -28,11 +27,6 @@ type Config struct {
 	Read []string
 	// Searched are the files that were looked for, in the order of their precedence.
 	Searched []string
-	// Ratelimit is the file or directory of envoy.ratelimit_config, empty for none; and RatelimitFiles are its files.
-	Ratelimit      string
-	RatelimitFiles []string
-	// Remarks say what in these files has no equal.
-	Remarks []ratelimitfile.Remark
 
 	origins map[string]Origin
 }

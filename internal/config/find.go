@@ -3,13 +3,11 @@ package config
 import (
 	"errors"
 	"io/fs"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/limitctl/limitctl/internal/configfile"
-	"github.com/limitctl/limitctl/internal/ratelimitfile"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -23,8 +21,6 @@ type Environment struct {
 	Getenv   func(name string) string
 	// ReadFile reads a file; the error for a missing one is [fs.ErrNotExist].
 	ReadFile func(path string) ([]byte, error)
-	// List returns the names of the files in a directory, for envoy.ratelimit_config.
-	List func(path string) (names []string, err error)
 	// FromStore: the policies are not in a file, and only the user's own file is read, for contexts and the prefix.
 	FromStore bool
 	// CheckStore, if not nil, returns what is wrong with a store's URL.
@@ -49,8 +45,7 @@ func (e *Environment) UserFile() string {
 // file, and then from the user's own; a file that happens to be in the working directory must not choose the server
 // of a command.
 //
-// An error is a [store.ErrInvalid]: a named file that cannot be read, or the [*Mistakes] of the files. If it is about
-// envoy.ratelimit_config, there is a Config, of which only Ratelimit counts.
+// An error is a [store.ErrInvalid]: a named file that cannot be read, or the [*Mistakes] of the files.
 func Load(env Environment) (*Config, error) {
 	named, by := env.Explicit, "--config"
 	if named == "" {
@@ -101,7 +96,7 @@ func Load(env Environment) (*Config, error) {
 	if len(mistakes) > 0 {
 		return nil, &Mistakes{mistakes}
 	}
-	return c, c.AddRatelimit(&env)
+	return c, nil
 }
 
 // same reports whether two paths name the same file, judged by their texts.
@@ -139,94 +134,4 @@ func reason(err error) error {
 		return pathError.Err
 	}
 	return err
-}
-
-// mostLevels is the most directories inside each other, so that a symbolic link to one above is found.
-const mostLevels = 16
-
-// RatelimitPaths returns the files of envoyproxy/ratelimit that path names: the file, or those of a directory and of those in
-// it, but for names that begin with a dot. All must end with .yaml or .yml: envoyproxy/ratelimit reads the others as well, so
-// leaving one out would open its limits. list is [Environment.List].
-func RatelimitPaths(path string, list func(path string) ([]string, error)) (paths []string, err error) {
-	paths, err = ratelimitPaths(path, list, 0)
-	if err == nil && len(paths) == 0 {
-		err = store.Invalidf("directory %s of envoyproxy/ratelimit has no file that ends with .yaml or .yml", path)
-	}
-	return paths, err
-}
-
-// ratelimitPaths is RatelimitPaths for a path below level directories.
-func ratelimitPaths(path string, list func(path string) ([]string, error), level int) (paths []string, err error) {
-	if extension := filepath.Ext(path); extension == ".yaml" || extension == ".yml" {
-		return []string{path}, nil
-	}
-	names, err := list(path)
-	switch {
-	case err != nil && level > 0:
-		return nil, store.Invalidf("%s in the directory of envoyproxy/ratelimit does not end with .yaml or .yml; "+
-			"rename it, or move it away", path)
-	case err != nil:
-		return nil, store.Invalidf("directory %s of envoyproxy/ratelimit cannot be read: %s", path, reason(err))
-	case level == mostLevels:
-		return nil, store.Invalidf("directory %s of envoyproxy/ratelimit is the %dth inside another; is there a link to one above?",
-			filepath.Dir(path), level)
-	}
-	for _, name := range slices.Sorted(slices.Values(names)) {
-		if strings.HasPrefix(name, ".") {
-			continue
-		}
-		below, err := ratelimitPaths(filepath.Join(path, name), list, level+1)
-		if err != nil {
-			return nil, err
-		}
-		paths = append(paths, below...)
-	}
-	return paths, nil
-}
-
-// AddRatelimit adds the limits of the files of envoyproxy/ratelimit that a configuration names, if it does. [Load] has done so,
-// and [Parse] has not.
-func (c *Config) AddRatelimit(env *Environment) error {
-	if c.EnvoyOptions.RatelimitConfig == "" {
-		return nil
-	}
-	if c.Ratelimit = c.EnvoyOptions.RatelimitConfig; !filepath.IsAbs(c.Ratelimit) {
-		c.Ratelimit = filepath.Join(filepath.Dir(c.PolicyFile), c.Ratelimit)
-	}
-	var err error
-	if c.RatelimitFiles, err = RatelimitPaths(c.Ratelimit, env.List); err != nil {
-		return err
-	}
-	var files []ratelimitfile.File
-	for _, path := range c.RatelimitFiles {
-		data, err := env.ReadFile(path)
-		if err != nil {
-			return store.Invalidf("file %s of ratelimit_config cannot be read: %s", path, reason(err))
-		}
-		files = append(files, ratelimitfile.File{Path: path, Data: data})
-	}
-	rules, mistakes := ratelimitfile.Read(files)
-	if len(mistakes) > 0 {
-		return &Mistakes{mistakes}
-	}
-	c.Read = append(c.Read, c.RatelimitFiles...)
-	c.Remarks = rules.Remarks
-	for _, p := range rules.Policies {
-		if configfile.NamedPolicy(c.Policies, p.Name) != nil {
-			return store.Invalidf("policy %q is in %s, and the limits in %s make one of that name; rename the first", p.Name, c.PolicyFile,
-				c.Ratelimit)
-		}
-		p.LocalShare = c.LocalShare
-	}
-	for _, domain := range rules.Domains {
-		if _, twice := c.Envoy[domain]; twice {
-			return store.Invalidf("domain %q is in %s, and in %s as well; keep one", domain, c.PolicyFile, c.Ratelimit)
-		}
-	}
-	c.Policies = append(c.Policies, rules.Policies...)
-	if c.Envoy == nil {
-		c.Envoy = configfile.EnvoyDomains{}
-	}
-	maps.Copy(c.Envoy, rules.Envoy)
-	return nil
 }

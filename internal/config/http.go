@@ -60,7 +60,6 @@ func HTTPSettings(c *Config) (settings []Setting) {
 	}
 	path = "envoy"
 	options := &c.EnvoyOptions
-	add("ratelimit_config", options.RatelimitConfig)
 	add("headers.limit", options.Headers.Limit)
 	add("headers.remaining", options.Headers.Remaining)
 	add("headers.reset", options.Headers.Reset)

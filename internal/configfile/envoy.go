@@ -215,9 +215,6 @@ func (d *EnvoyDescriptor) wrongEntry(e *EnvoyEntry) string {
 
 // EnvoyOptions are the settings of the field envoy for all domains.
 type EnvoyOptions struct {
-	// RatelimitConfig is the file, or the directory with the files, of envoyproxy/ratelimit whose limits apply as well;
-	// empty for none.
-	RatelimitConfig string
 	// Shadow: limits are decided and counted, but Envoy lets every request pass.
 	Shadow bool
 	// Headers are the names of the fields about the limit that is nearest to its end, instead of those of http.headers.
@@ -230,8 +227,6 @@ type EnvoyHeaders struct{ Limit, Remaining, Reset string }
 // read reads an option, if v is one.
 func (o *EnvoyOptions) read(r *yamlfile.Reader, v yamlfile.Value) (is bool) {
 	switch v.Name {
-	case "ratelimit_config":
-		o.RatelimitConfig, _ = r.Text(v, v.Name, "a path, such as ratelimit/config")
 	case "shadow":
 		o.Shadow = r.Bool(v)
 	case "headers":

@@ -81,7 +81,7 @@ func TestEnvoyIsRead(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("it is\n%+v\nnot\n%+v", got, want)
 	}
-	options := EnvoyOptions{RatelimitConfig: "ratelimit/config", Headers: EnvoyHeaders{"X-Limit", "X-Left", "X-Reset"}}
+	options := EnvoyOptions{Headers: EnvoyHeaders{"X-Limit", "X-Left", "X-Reset"}}
 	if got := readGood(t, "http").EnvoyOptions; got != options {
 		t.Errorf("the options are %+v", got)
 	}

@@ -149,13 +149,7 @@ func (r *Reloader) Refresh(ctx context.Context, asked bool) {
 // read identifies what the files hold. One that cannot be read can be optional.
 func (r *Reloader) read(context.Context) (_ struct{}, sum string, _ error) {
 	var texts [][]byte
-	paths := r.Config.Searched
-	if r.Config.Ratelimit != "" {
-		more, err := config.RatelimitPaths(r.Config.Ratelimit, r.Environment.List)
-		texts = append(texts, fmt.Append(nil, err))
-		paths = slices.Concat(paths, more)
-	}
-	for _, path := range paths {
+	for _, path := range r.Config.Searched {
 		data, err := r.Environment.ReadFile(path)
 		texts = append(texts, []byte(path), data, fmt.Append(nil, err))
 	}
@@ -213,9 +207,6 @@ func (r *Reloader) put(c *config.Config, version int64) {
 	r.mu.Lock()
 	r.Config, r.state = c, now
 	r.mu.Unlock()
-	if n := len(c.Remarks); n > 0 && (was.Hash == "" || !slices.Equal(c.Remarks, before.Remarks)) {
-		r.Log.Warn("settings of envoyproxy/ratelimit have no equal", "remarks", fmt.Sprint(c.Remarks[:min(n, mostRemarks)]))
-	}
 	if was.Hash != "" && (changed || was.StaleSince != nil || r.asked) { // the first is logged by the server
 		r.Log.Info("the configuration is in force", "changed", changed, "files", c.Read, "hash", now.Hash, "policies", now.Policies)
 	}
@@ -224,9 +215,6 @@ func (r *Reloader) put(c *config.Config, version int64) {
 	}
 	r.OnReload(now.Hash, nil)
 }
-
-// mostRemarks is the most remarks that the log lists.
-const mostRemarks = 50
 
 // keep keeps the configuration in force, because of an error.
 func (r *Reloader) keep(err error) {

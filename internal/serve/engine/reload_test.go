@@ -42,14 +42,7 @@ func newRig(t *testing.T, path, text string) *rig {
 	if text != "" {
 		r.write(text)
 	}
-	environment := config.Environment{Explicit: path, Getenv: func(string) string { return "" }, ReadFile: os.ReadFile,
-		List: func(path string) (names []string, err error) {
-			entries, err := os.ReadDir(path)
-			for _, e := range entries {
-				names = append(names, e.Name())
-			}
-			return names, err
-		}}
+	environment := config.Environment{Explicit: path, Getenv: func(string) string { return "" }, ReadFile: os.ReadFile}
 	c, err := config.Load(environment)
 	if err != nil {
 		t.Fatal(err)
@@ -200,53 +193,6 @@ func TestWhatIsFixedIsReported(t *testing.T) {
 		r.Refresh(t.Context(), false)
 		if n := strings.Count(r.log.String(), "another prefix is configured"); n != 1 || strings.Contains(r.log.String(), "secretprefix") {
 			t.Errorf("it was told %d times:\n%s", n, &r.log)
-		}
-	})
-}
-
-// The files of envoyproxy/ratelimit are read again with the file that names their directory: changed ones, new ones, and
-// those that are gone.
-func TestFilesOfRatelimitAreFollowed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		directory := t.TempDir()
-		in := func(name string) string { return filepath.Join(directory, name) }
-		write := func(name string, n int) {
-			text := fmt.Sprintf("domain: %s\ndescriptors: [{key: k, rate_limit: {unit: day, requests_per_unit: %d}}]\n", name, n)
-			if err := os.WriteFile(in("limits/"+name+".yaml"), []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := os.Mkdir(in("limits"), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		write("b", 1)
-		r := newRig(t, in("limitctl.yaml"), "envoy: {ratelimit_config: limits}\n")
-		r.wants("nothing changed")
-		write("b", 2)
-		r.wants("changed", "2")
-		write("a", 3)
-		r.wants("a new one, which comes first", "2", "3")
-		if err := os.Remove(in("limits/a.yaml")); err != nil {
-			t.Fatal(err)
-		}
-		r.wants("one is gone", "2", "3", "2")
-		write("b", -1)
-		r.wants("broken", "2", "3", "2")
-		if state := r.State(); !strings.Contains(state.Error, "b.yaml:2:") {
-			t.Errorf("the state is %+v", state)
-		}
-		write("b", 4)
-		r.wants("mended", "2", "3", "2", "4")
-		// What has no equal is said when it comes, and not again with every change.
-		text := "domain: b\ndescriptors: [{key: k, quota_mode: true, rate_limit: {unit: day, requests_per_unit: 6}}]\n"
-		if err := os.WriteFile(in("limits/b.yaml"), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		r.wants("quota_mode", "2", "3", "2", "4", "6")
-		write("c", 7)
-		r.wants("another file", "2", "3", "2", "4", "6", "6")
-		if n := strings.Count(r.log.String(), "quota_mode"); n != 1 {
-			t.Errorf("it is said %d times:\n%s", n, &r.log)
 		}
 	})
 }

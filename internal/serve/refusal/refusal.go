@@ -39,19 +39,14 @@ func WriteJSON(w http.ResponseWriter, status int, document any) {
 		http.Error(w, "internal error", http.StatusInternalServerError)
 		return
 	}
-	WriteText(w, status, text)
-}
-
-// These values are shared by all answers; [http.Header] holds slices.
-var isJSON, noStore = []string{"application/json"}, []string{"no-store"}
-
-// WriteText is [WriteJSON] for a document that was written before.
-func WriteText(w http.ResponseWriter, status int, text []byte) {
 	w.Header()["Content-Type"] = isJSON
 	Uncached(w.Header())
 	w.WriteHeader(status)
 	w.Write(append(text, '\n'))
 }
+
+// These values are shared by all answers; [http.Header] holds slices.
+var isJSON, noStore = []string{"application/json"}, []string{"no-store"}
 
 // Uncached keeps caches from giving one client's answer to another. A cache could keep the answer to a GET.
 func Uncached(header http.Header) { header["Cache-Control"] = noStore }
