@@ -19,8 +19,7 @@ type document struct{ place, title, about string }
 var documents = []document{
 	{decisionPlace, "A decision", "`check`, `consume`, `refund` and `settle`, and `/v1` of [serve](serve-api.md). " +
 		"A limit of a policy also has " +
-		"`limit`, its name in the policy, and `key`, its subject. A [list](serve-api.md#several-questions-at-once) of questions has " +
-		"`answers`, and each begins with a `status`"},
+		"`limit`, its name in the policy, and `key`, its subject"},
 	{"output/errorOnly", "An error", "every command and [serve](serve-api.md#answers). Next to a result, `error` is a field of it; the " +
 		"[kinds](operations.md#for-programs) are a table of their own"},
 	{"see/inspectAnswer.Document", "Keys in use", "`inspect`"},
