@@ -128,6 +128,31 @@ func TestFilesAreReadInOneSitting(t *testing.T) {
 	}
 }
 
+// Each capability has scripts or tests by name, which are there and so run with all others.
+func TestCapabilities(t *testing.T) {
+	text, err := os.ReadFile("capabilities.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ofTests := map[string]string{} // the sources of tests by folder
+	for _, s := range sources(t) {
+		if s.isTest {
+			ofTests[s.folder()] += s.text
+		}
+	}
+	for line := range strings.Lines(string(text)) {
+		clause, names, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		for name := range strings.SplitSeq(names, ", ") {
+			folder, test, _ := strings.Cut(name, " ")
+			_, err := os.Stat(filepath.Join("../../cmd/testdata", test+".txtar"))
+			isScript, isTest := folder == "script" && err == nil, strings.Contains(ofTests[folder], "\nfunc "+test+"(t *testing.T)")
+			if !strings.HasPrefix(line, "#") && !isScript && !isTest {
+				t.Errorf("%s: nothing is called %q", clause, name)
+			}
+		}
+	}
+}
+
 // pre-commit installs the hook by go install ./..., which builds each program that there is: one.
 func TestTheHookBuildsOneProgram(t *testing.T) {
 	list := exec.Command("go", "list", "-f", `{{if eq .Name "main"}}{{.ImportPath}}{{end}}`, "./...")
