@@ -114,10 +114,6 @@ func (s *server) tell(h http.Header, dialect string, limit *store.Limit, d *stor
 		three("RateLimit-", strconv.FormatInt(count, 10), resetSeconds)
 	case "kong":
 		three("RateLimit-", strconv.FormatInt(limit.Count, 10), resetSeconds)
-		if limit.Period == time.Minute {
-			h.Set("X-RateLimit-Limit-Minute", strconv.FormatInt(limit.Count, 10))
-			h.Set("X-RateLimit-Remaining-Minute", strconv.FormatInt(left, 10))
-		}
 	case headers.DialectX:
 		three("X-RateLimit-", capacity, resetSeconds)
 	case "x-unix":

@@ -28,7 +28,7 @@ const (
 	DialectDraft7 = "draft-7"
 	// DialectDraft6 is its -03 to -06: RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset.
 	DialectDraft6 = "draft-6"
-	// DialectX is X-RateLimit-Limit, -Remaining and -Reset, and what Envoy, GitHub, Kong, Spring and others make of it.
+	// DialectX is X-RateLimit-Limit, -Remaining and -Reset, and what Envoy, GitHub and others make of it.
 	DialectX = "x-ratelimit"
 	// DialectRLS is what Envoy's rate limit services say in the statuses of their answers.
 	DialectRLS = "rls"
@@ -89,13 +89,11 @@ func (f *Family) Tightest() *Limit {
 	return found
 }
 
-// hasPrefix reports whether a field has a name that begins with one of the prefixes, in Go's canonical form.
-func hasPrefix(header http.Header, prefixes ...string) bool {
+// aboutLimits reports whether a field can be about a limit.
+func aboutLimits(header http.Header) bool {
 	for name := range header {
-		for _, prefix := range prefixes {
-			if strings.HasPrefix(name, prefix) {
-				return true
-			}
+		if strings.HasPrefix(name, "Ratelimit") || strings.HasPrefix(name, "X-Ratelimit") {
+			return true
 		}
 	}
 	return false
@@ -314,9 +312,8 @@ func (s *Retries) Wrong() string {
 func ReadAnswer(answer *endpoint.Answer, skew time.Duration) Reading {
 	r, there := Reading{RetryAfter: NotTold}, answer.Answered.Add(skew)
 	r.readRetryAfter(answer.Header, there)
-	if !isKept(answer.Header) && hasPrefix(answer.Header, "Ratelimit", "X-Ratelimit") {
-		r.readStructured(answer.Header)
-		r.readPlain(answer.Header, there)
+	if !isKept(answer.Header) && aboutLimits(answer.Header) {
+		r.readFields(answer.Header, there)
 	}
 	r.readStatuses(answer.Statuses)
 	r.agree()

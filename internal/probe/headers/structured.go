@@ -18,9 +18,8 @@ const (
 	stateField  = "RateLimit"
 )
 
-// readStructured reads RateLimit-Policy and RateLimit, in draft-8 or draft-7. A policy of draft-6 is in
-// RateLimit-Policy, too.
-func (r *Reading) readStructured(header http.Header) {
+// readFields reads all dialects of header fields.
+func (r *Reading) readFields(header http.Header, there time.Time) {
 	policies, dialect := r.readPolicies(header)
 	text, found := r.joined(header, stateField)
 	switch {
@@ -29,10 +28,12 @@ func (r *Reading) readStructured(header http.Header) {
 	case found:
 		r.add(DialectDraft8, r.readDraft8(text, policies))
 	case dialect == DialectDraft7 && header.Get("RateLimit-Limit")+header.Get("RateLimit-Remaining") != "":
-		r.add(DialectDraft6, policies)
+		r.readPlain(header, policies, there)
+		return
 	default:
 		r.add(dialect, policies)
 	}
+	r.readPlain(header, nil, there)
 }
 
 // joined returns the value of a field whose lines are parts of one list.
@@ -200,42 +201,24 @@ func seconds(n int64) time.Duration {
 	return time.Duration(min(n, int64(longestWait/time.Second))) * time.Second
 }
 
-// readPlain reads the dialects with one number in a field.
-func (r *Reading) readPlain(header http.Header, there time.Time) {
-	pairs := r.readPairs(header)
-	if limit, policies, found := r.readNumbers(header, draft6, there); found {
-		r.addWithPolicies(DialectDraft6, limit, policies)
-		r.add(DialectDraft6, pairs)
-		pairs = nil
-	}
-	limit, policies, found := r.readNumbers(header, xFields, there)
-	if !found {
-		r.add(DialectX, pairs)
-		return
-	}
-	if header.Get("X-Ratelimit-Replenish-Rate") != "" { // of Spring's gateway
-		limit.Window, limit.CountField = time.Second, "X-RateLimit-Replenish-Rate"
-		limit.Count = r.number(header, limit.CountField)
-	}
-	r.addWithPolicies(DialectX, limit, policies, pairs...)
-}
-
-// addWithPolicies adds a limit, with its window from the policies, and others of the same dialect.
-func (r *Reading) addWithPolicies(dialect string, limit Limit, policies []Limit, others ...Limit) {
-	if dialect == DialectDraft6 {
-		for i := range r.Families {
-			if f := &r.Families[i]; f.Dialect == DialectDraft6 { // RateLimit-Policy
-				policies = append(policies, f.Limits...)
-				f.Limits = nil
+// readPlain reads the dialects with one number in a field. policies are those of RateLimit-Policy in draft-6.
+func (r *Reading) readPlain(header http.Header, policies []Limit, there time.Time) {
+	for _, fields := range []*Limit{&draft6, &xFields} {
+		limit, more, found := r.readNumbers(header, *fields, there)
+		if !found {
+			continue
+		}
+		dialect := DialectX
+		if fields == &draft6 {
+			dialect, more = DialectDraft6, append(more, policies...)
+		}
+		for i := range more {
+			if more[i].Count == limit.Count {
+				limit.Window = more[i].Window
 			}
 		}
+		r.add(dialect, []Limit{limit})
 	}
-	for i := range policies {
-		if policies[i].Count == limit.Count {
-			limit.Window = policies[i].Window
-		}
-	}
-	r.add(dialect, append([]Limit{limit}, others...))
 }
 
 var (
@@ -252,7 +235,10 @@ func (r *Reading) readNumbers(header http.Header, limit Limit, there time.Time) 
 		return limit, nil, false
 	}
 	limit.Count, policies = r.readLimitField(header, limit.CountField)
-	limit.Remaining = r.number(header, limit.LeftField)
+	text, hasLeft := r.single(header, limit.LeftField)
+	if hasLeft {
+		limit.Remaining = r.number(limit.LeftField, text)
+	}
 	text, hasReset := r.single(header, limit.ResetField)
 	if !hasReset {
 		return limit, policies, true
@@ -281,7 +267,7 @@ func (r *Reading) readLimitField(header http.Header, field string) (count int64,
 		return NotTold, nil
 	}
 	if !strings.ContainsAny(text, ",;") {
-		return r.numberIn(field, text), nil
+		return r.number(field, text), nil
 	}
 	count = NotTold
 	for i, item := range r.items(field, text) {
@@ -296,16 +282,8 @@ func (r *Reading) readLimitField(header http.Header, field string) (count int64,
 	return count, policies
 }
 
-// number reads a field that is a whole number; NotTold if it is missing or malformed.
-func (r *Reading) number(header http.Header, field string) int64 {
-	text, found := r.single(header, field)
-	if !found {
-		return NotTold
-	}
-	return r.numberIn(field, text)
-}
-
-func (r *Reading) numberIn(field, text string) int64 {
+// number reads a whole number; NotTold if it is malformed.
+func (r *Reading) number(field, text string) int64 {
 	n, err := strconv.ParseInt(text, 10, 64)
 	switch {
 	case !isDigits(text):
@@ -316,28 +294,4 @@ func (r *Reading) numberIn(field, text string) int64 {
 		return n
 	}
 	return NotTold
-}
-
-// readPairs reads the pairs of fields with a period in their names, as Kong has.
-func (r *Reading) readPairs(header http.Header) (limits []Limit) {
-	if !hasPrefix(header, "X-Ratelimit-Limit-", "X-Ratelimit-Remaining-") {
-		return nil
-	}
-	for _, period := range pairPeriods {
-		name, left := "X-RateLimit-Limit-"+period.name, "X-RateLimit-Remaining-"+period.name
-		if len(header.Values(name))+len(header.Values(left)) == 0 {
-			continue
-		}
-		limits = append(limits, Limit{name: period.name, Count: r.number(header, name), Window: period.span,
-			Remaining: r.number(header, left), CountField: name, LeftField: left})
-	}
-	return limits
-}
-
-var pairPeriods = []struct {
-	name string
-	span time.Duration
-}{
-	{"Second", time.Second}, {"Minute", time.Minute}, {"Hour", time.Hour}, {"Day", 24 * time.Hour},
-	{"Month", 30 * 24 * time.Hour}, {"Year", 365 * 24 * time.Hour},
 }
