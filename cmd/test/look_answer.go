@@ -31,15 +31,13 @@ type lookDocument struct {
 	// Seen: a request was denied, or headers announce a limit.
 	Seen bool `json:"seen"`
 	// Passed requests of one subject were admitted in PassedInMS, one right after the other, before the first was denied.
-	Passed     int         `json:"passed"`
-	PassedInMS int64       `json:"passed_in_ms"` // see passed
-	Denial     *lookDenial `json:"denial"`       // the first one, or null
-	// Shared: another subject was denied as well; null if that was not tried.
-	Shared *bool `json:"shared"`
+	Passed     int           `json:"passed"`
+	PassedInMS int64         `json:"passed_in_ms"` // see passed
+	Denial     *probe.Denial `json:"denial"`       // the first one, or null
 	// Back are the returns: each is when a denied subject was admitted again.
-	Back     []lookReturn `json:"back"`
-	Dialects []string     `json:"dialects"` // of the headers, the newest first
-	Told     []string     `json:"told"`     // what headers announce, such as X-RateLimit-Limit 10
+	Back     []probe.Return `json:"back"`
+	Dialects []string       `json:"dialects"` // of the headers, the newest first
+	Told     []string       `json:"told"`     // what headers announce, such as X-RateLimit-Limit 10
 	// LooksLike are limits that answer like that, and Commands check them. They are guesses.
 	LooksLike []string `json:"looks_like"`
 	Commands  []string `json:"commands"` // one for each of looks_like
@@ -55,26 +53,12 @@ type lookDocument struct {
 	TookMS    int64     `json:"took_ms"` // how long the look took
 }
 
-type lookDenial struct {
-	Status     int    `json:"status"`                // of the answer
-	RetryAfter string `json:"retry_after,omitempty"` // as it was sent
-	Body       string `json:"body,omitempty"`        // its kind, such as text/html
-}
-
-// lookReturn is a return from LeastMS to MostMS after the first denial, of Units or, if Open, of more.
-type lookReturn struct {
-	LeastMS int64 `json:"least_ms"`       // it was still denied then
-	MostMS  int64 `json:"most_ms"`        // it was admitted by then
-	Units   int   `json:"units"`          // that were admitted at once
-	Open    bool  `json:"open,omitempty"` // there may be more units
-}
-
 // Document implements [output.Answer].
 func (a *lookAnswer) Document() any {
 	d := &lookDocument{
 		SchemaVersion: output.SchemaVersion, Endpoint: a.endpoint, Seen: a.Any(),
 		Passed: a.Passed, PassedInMS: output.Milliseconds(a.PassedIn),
-		Shared: a.Shared, Back: []lookReturn{},
+		Denial: a.Denial, Back: append([]probe.Return{}, a.Back...),
 		Dialects: append([]string{}, a.Dialects...), LooksLike: []string{},
 		Told: append([]string{}, a.announced()...), Commands: append([]string{}, a.commands...),
 		Notes: append([]string{}, a.Notes...), Requests: len(a.Events),
@@ -82,12 +66,6 @@ func (a *lookAnswer) Document() any {
 		Failed:    counted(a.Events, endpoint.Failed),
 		AllowedUS: median(a.Events, endpoint.Allowed).Microseconds(), DeniedUS: median(a.Events, endpoint.Denied).Microseconds(),
 		Began: output.UTC(a.began), TookMS: output.Milliseconds(a.took),
-	}
-	if a.Denial != nil {
-		d.Denial = &lookDenial{a.Denial.Status, a.Denial.RetryAfter, a.Denial.Body}
-	}
-	for _, back := range a.Back {
-		d.Back = append(d.Back, lookReturn{output.Milliseconds(back.Least), output.Milliseconds(back.Most), back.Units, back.Open})
 	}
 	for i := range a.LooksLike {
 		d.LooksLike = append(d.LooksLike, a.LooksLike[i].String())
@@ -119,18 +97,13 @@ func (a *lookAnswer) facts() (facts [][2]string) {
 		add("at once", "%s, and the next was denied", passed)
 		add("denial", "%s", a.denied())
 	}
-	if a.Shared != nil {
-		add("subjects", "%s", map[bool]string{
-			true: "another one was denied as well", false: "another one was admitted meanwhile",
-		}[*a.Shared])
-	}
 	for _, back := range a.Back {
 		units := strconv.Itoa(back.Units)
 		if back.Open {
 			units += " or more"
 		}
-		text := fmt.Sprintf("%s to %s after a denial, %s at once", output.Duration(back.Least), output.Duration(back.Most), units)
-		add("back", "%s", text)
+		least, most := time.Duration(back.LeastMS)*time.Millisecond, time.Duration(back.MostMS)*time.Millisecond
+		add("back", "%s to %s after a denial, %s at once", output.Duration(least), output.Duration(most), units)
 	}
 	add("requests", "%s", sentInWords(a.Events, a.took))
 	return facts
@@ -154,7 +127,6 @@ func (a *lookAnswer) denied() string {
 	if d := a.Denial; d.Status != 0 {
 		text = strings.TrimSpace(fmt.Sprintf("%d %s", d.Status, http.StatusText(d.Status)))
 		text += ", " + map[bool]string{true: "Retry-After: " + d.RetryAfter, false: "no Retry-After"}[d.RetryAfter != ""]
-		text += ", " + cmp.Or(d.Body, "no body")
 	}
 	return text
 }

@@ -77,8 +77,8 @@ type probeDocument struct {
 	Passed  bool           `json:"passed"`
 	Limit   string         `json:"limit"` // in its full form
 	// Dialects are those of the headers, the newest first.
-	Dialects []string     `json:"dialects"`
-	Checks   []probeCheck `json:"checks"`
+	Dialects []string      `json:"dialects"`
+	Checks   []probe.Check `json:"checks"`
 	// Missing are the required checks that were not seen.
 	Missing []string `json:"missing,omitempty"`
 	Notes   []string `json:"notes"`
@@ -94,27 +94,16 @@ type probeDocument struct {
 	TookMS    int64     `json:"took_ms"` // how long the probe took
 }
 
-type probeCheck struct {
-	Name     string   `json:"name"`
-	Verdict  string   `json:"verdict"`
-	Expected string   `json:"expected"`
-	Seen     string   `json:"seen"`
-	Details  []string `json:"details,omitempty"` // more lines about what was seen
-}
-
 // Document implements [output.Answer].
 func (a *probeAnswer) Document() any {
 	d := &probeDocument{
 		SchemaVersion: output.SchemaVersion, Endpoint: a.endpoint, Verdict: a.verdict(), Limit: a.limit.String(),
-		Dialects: append([]string{}, a.Dialects...), Notes: append([]string{}, a.Notes...), Checks: []probeCheck{}, Missing: a.Missing,
+		Dialects: append([]string{}, a.Dialects...), Notes: append([]string{}, a.Notes...), Checks: append([]probe.Check{}, a.Checks...), Missing: a.Missing,
 		Requests: len(a.Events), Allowed: counted(a.Events, endpoint.Allowed), Denied: counted(a.Events, endpoint.Denied),
 		Failed: counted(a.Events, endpoint.Failed), AllowedUS: median(a.Events, endpoint.Allowed).Microseconds(),
 		DeniedUS: median(a.Events, endpoint.Denied).Microseconds(), Began: output.UTC(a.began), TookMS: output.Milliseconds(a.took),
 	}
 	d.Passed = d.Verdict == report.Pass
-	for _, c := range a.Checks {
-		d.Checks = append(d.Checks, probeCheck{c.Name, string(c.Verdict), c.Expected, c.Seen, c.Details})
-	}
 	return d
 }
 
@@ -172,7 +161,7 @@ func sentInWords(events []probe.Event, took time.Duration) string {
 // Lines implements [output.Answer]: one for each check.
 func (a *probeAnswer) Lines() (lines []any) {
 	for _, c := range a.Checks {
-		lines = append(lines, probeCheck{c.Name, string(c.Verdict), c.Expected, c.Seen, c.Details})
+		lines = append(lines, c)
 	}
 	return lines
 }
@@ -262,15 +251,7 @@ func printCheck(p *output.Printer, c *probe.Check) {
 	case probe.Pass:
 	}
 	const label = 17
-	seen := []string{c.Seen}
-	if len(c.Details) > 1 {
-		seen = c.Details
-	}
-	first := p.Paint(style, mark) + " " + fmt.Sprintf("%-*s", label-2, c.Name)
-	for _, text := range seen {
-		p.Labelled(first, label, text)
-		first = strings.Repeat(" ", label)
-	}
+	p.Labelled(p.Paint(style, mark)+" "+fmt.Sprintf("%-*s", label-2, c.Name), label, c.Seen)
 	if c.Verdict == probe.Fail {
 		p.Labelled(strings.Repeat(" ", label)+p.Paint(output.Faint, "expected: "), label+len("expected: "), c.Expected)
 	}

@@ -44,8 +44,7 @@ func (e *proof) headers() (c Check, dialects []string) {
 	}
 	switch texts := found.Texts(); {
 	case len(texts) > 0:
-		c.Verdict, c.Details = Fail, texts
-		c.Seen = strings.Join(texts[:min(len(texts), mostFindings)], "; ")
+		c.Verdict, c.Seen = Fail, strings.Join(texts[:min(len(texts), mostFindings)], "; ")
 		if len(texts) > mostFindings {
 			c.Seen += fmt.Sprintf("; and %d more", len(texts)-mostFindings)
 		}

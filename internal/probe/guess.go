@@ -45,7 +45,9 @@ func (l *looker) guess() []store.Limit {
 	case len(back) == 0 || n == 0:
 		return nil
 	case int64(back[0].Units) <= n/2:
-		return l.guessBucket(&told)
+		if buckets := l.guessBucket(&told); buckets != nil {
+			return buckets
+		}
 	}
 	if told.Window <= 0 {
 		told.Window = l.read(l.denied()).RetryAfter
@@ -55,7 +57,7 @@ func (l *looker) guess() []store.Limit {
 	window := reach{back[0].After.Sub(l.first.Answered), back[0].By.Sub(l.first.Sent) + time.Millisecond}
 	period, isUsual := window.period(told.Window)
 	aligned := store.Limit{Algorithm: store.FixedWindow, Count: n, Period: period}
-	if len(back) > 1 {
+	if len(back) > 1 && int64(back[0].Units) > n/2 {
 		between := reach{back[1].After.Sub(back[0].By), back[1].By.Sub(back[0].After) + time.Millisecond}
 		if other, is := between.period(told.Window); is && other != period || between.low > window.high {
 			aligned.Period = other
@@ -79,8 +81,6 @@ func (l *looker) silence() (r reach) {
 	for i := range l.events {
 		e := &l.events[i]
 		switch {
-		case e.Subject != l.subject:
-			continue
 		case before == nil || before.Outcome != endpoint.Denied:
 		case e.Outcome == endpoint.Denied:
 			r.low = max(r.low, e.Sent.Sub(before.Answered))
@@ -127,7 +127,7 @@ type mark struct {
 func (l *looker) marks() (marks []mark) {
 	admitted := func(is func(*Event) bool) (n int64) {
 		for i := range l.events {
-			if e := &l.events[i]; e.Subject == l.subject && e.Outcome == endpoint.Allowed && is(e) {
+			if e := &l.events[i]; e.Outcome == endpoint.Allowed && is(e) {
 				n++
 			}
 		}
@@ -136,9 +136,6 @@ func (l *looker) marks() (marks []mark) {
 	wasDenied := false
 	for i := len(l.events) - 1; i >= 0; i-- {
 		e := &l.events[i]
-		if e.Subject != l.subject {
-			continue
-		}
 		switch denied := e.Outcome == endpoint.Denied; {
 		case denied:
 			n := admitted(func(other *Event) bool { return other.Sent.Before(e.Answered) })

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"mime"
 	"slices"
 	"time"
 
@@ -25,8 +24,6 @@ type Seen struct {
 	PassedIn time.Duration
 	// Denial is the first one, nil if none was seen.
 	Denial *Denial
-	// Shared says that another subject was denied as well; nil if that was not tried.
-	Shared *bool
 	// Back are the returns: each is when a denied subject was admitted again.
 	Back []Return
 	// LooksLike are limits that answer like that, the likeliest first.
@@ -36,20 +33,19 @@ type Seen struct {
 
 // Denial is what an endpoint answers to those whom it denies.
 type Denial struct {
-	Status     int
-	RetryAfter string // as it was sent, or empty
-	Body       string // the kind of its body, or empty if it has none
+	Status     int    `json:"status"`                // of the answer
+	RetryAfter string `json:"retry_after,omitempty"` // as it was sent
 }
 
-// Return is when a denied subject was admitted again.
+// Return is when a denied subject was admitted again, from LeastMS to MostMS after the first denial.
 type Return struct {
 	// After and By bound the instant: the last denial was sent, and the admission was answered.
-	After, By time.Time
-	// Least and Most are the same since the first denial.
-	Least, Most time.Duration
-	// Units are admitted at once then, or more if Open.
-	Units int
-	Open  bool
+	After   time.Time `json:"-"`
+	By      time.Time `json:"-"`
+	LeastMS int64     `json:"least_ms"`       // it was still denied then
+	MostMS  int64     `json:"most_ms"`        // it was admitted by then
+	Units   int       `json:"units"`          // that were admitted at once
+	Open    bool      `json:"open,omitempty"` // there may be more units
 }
 
 // Any reports whether anything of a limit was seen.
@@ -119,7 +115,10 @@ func (l *looker) look() error {
 		l.first = &burst[slices.IndexFunc(burst, isAdmitted)]
 	}
 	if d := l.denied(); d != nil {
-		l.seen.Denial = denialOf(d)
+		l.seen.Denial = &Denial{Status: d.Status}
+		if text := d.Header.Get("Retry-After"); text != "" {
+			l.seen.Denial.RetryAfter = headers.Shown(text)
+		}
 	}
 	if len(burst) > 0 {
 		l.seen.PassedIn = burst[len(burst)-1].Answered.Sub(burst[0].Sent)
@@ -137,39 +136,12 @@ func (l *looker) look() error {
 	if err != nil || l.seen.Denial == nil || l.seen.Passed == 0 {
 		return err
 	}
-	if l.canChoose() {
-		name, err := l.session.subject()
-		if err != nil {
-			return err
-		}
-		other, err := l.send(name)
-		if err != nil {
-			return err
-		}
-		shared := other.Outcome == endpoint.Denied
-		l.seen.Shared = &shared
-	}
 	for range mostReturns {
 		if err := l.awaitReturn(); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// denialOf describes a denial.
-func denialOf(e *Event) *Denial {
-	d := &Denial{Status: e.Status}
-	if text := e.Header.Get("Retry-After"); text != "" {
-		d.RetryAfter = headers.Shown(text)
-	}
-	if text := e.Header.Get("Content-Type"); e.Header.Get("Content-Length") != "0" && text != "" {
-		if kind, _, err := mime.ParseMediaType(text); err == nil {
-			text = kind
-		}
-		d.Body = headers.Shown(text)
-	}
-	return d
 }
 
 // awaitReturn sends requests now and then until the subject is admitted again, and then until it is denied.
@@ -204,8 +176,8 @@ func (l *looker) awaitReturn() error {
 		if e.Outcome != endpoint.Allowed {
 			continue
 		}
-		back := Return{After: last.Sent, By: e.Answered, Least: max(0, last.Sent.Sub(begin.Answered)), Most: e.Answered.Sub(begin.Answered),
-			Units: 1, Open: true}
+		back := Return{After: last.Sent, By: e.Answered, LeastMS: max(0, last.Sent.Sub(begin.Answered)).Milliseconds(),
+			MostMS: output.Milliseconds(e.Answered.Sub(begin.Answered)), Units: 1, Open: true}
 		more, err := l.exhaust(l.subject, min(l.seen.Passed+1, l.requestsLeft()))
 		back.Units += count(more, isAdmitted)
 		back.Open = !slices.ContainsFunc(more, isDenied)
@@ -244,11 +216,6 @@ func (l *looker) readHeaders() {
 	for i := range l.events {
 		r := l.read(&l.events[i])
 		readings = append(readings, r)
-		for _, problem := range r.Problems {
-			if !slices.Contains(l.seen.Notes, problem) && len(l.seen.Notes) < mostFindings {
-				l.note("%s", problem)
-			}
-		}
 		for _, f := range r.Families {
 			for _, told := range f.Limits {
 				isKnown := slices.ContainsFunc(l.seen.Told, func(known headers.Limit) bool {

@@ -80,13 +80,12 @@ const (
 
 // Check is one thing that a probe checks.
 type Check struct {
-	Name           string
-	Verdict        Verdict
-	Expected, Seen string
-	// Details list what Seen sums up, if that is more than one thing.
-	Details []string
+	Name     string  `json:"name"`
+	Verdict  Verdict `json:"verdict"`
+	Expected string  `json:"expected"`
+	Seen     string  `json:"seen"`
 	// Moot says that there is nothing to test, so an unknown verdict leaves nothing open.
-	Moot bool
+	Moot bool `json:"-"`
 	// Required says that an unknown verdict leaves open what may be grave.
-	Required bool
+	Required bool `json:"-"`
 }
