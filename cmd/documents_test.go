@@ -27,8 +27,7 @@ var documents = []document{
 	{"see/denialsAnswer.Document", "Denials", "`denials`"},
 	{"stepin/resetAnswer", "A reset", "`reset`"},
 	{"stepin/undoAnswer", "An undo", "`undo`"},
-	{"stepin/overrideAnswer.Document", "Overrides", "`override list`, `set` and `revoke`, `block`, `unblock`, `exempt`"},
-	{"stepin/previewAnswer.Document", "A preview of an override", "`override set`, `block` and `exempt` with `--dry-run`"},
+	{"stepin/overrideAnswer", "Overrides", "`override list`, `set` and `revoke`, `block`, `unblock`, `exempt`"},
 	{"see/handoverAnswer.Document", "A handover", "`handover`"},
 	{"see/auditAnswer.Document", "The audit log", "`audit`"},
 	{"stepin/backupsAnswer", "Backups", "`undo --list` and `undo --prune`"},
@@ -69,7 +68,6 @@ var rows = map[string]string{
 	"see/inspectAnswer.Document.keys": "decision/Entry", "see/summaryAnswer.Document.groups": "see/summaryDocument",
 	"see/denialsAnswer.Document.denials":    "see/denialDocument",
 	"see/handoverAnswer.Document.overrides": "allowance/Document", "see/handoverAnswer.Document.changes": "auditlog/Entry",
-	"stepin/previewAnswer.Document.overrides": "allowance/Document",
 }
 
 // shared are the meanings of fields that mean the same in all documents, where the Go field says nothing.
@@ -165,7 +163,6 @@ var shared = map[string]string{
 	"line":              "of the file, from 1",
 	"local_share":       "the share of each limit while the store is away",
 	"loosened":          "for how many more is allowed",
-	"loses_to":          "overrides that apply in its place",
 	"lost":              "how many lost units",
 	"matched":           "what was selected",
 	"message":           "a line for people",
@@ -392,8 +389,7 @@ func TestDocumentsHaveTheFieldsOfTheReference(t *testing.T) {
 		{"see/inspectAnswer.Document", exitYes, "inspect *"},
 		{"see/summaryAnswer.Document", exitYes, "inspect * --summary"},
 		{"see/denialsAnswer.Document", exitYes, "denials"},
-		{"stepin/previewAnswer.Document", exitYes, "override set user:* --times 2 --for 1h --reason launch --dry-run"},
-		{"stepin/overrideAnswer.Document", exitYes, "override set user:* --times 2 --for 1h --reason launch --yes"},
+		{"stepin/overrideAnswer", exitYes, "override set user:* --times 2 --for 1h --reason launch --yes"},
 		{decisionPlace, exitYes, "check user:42 --limit 3/1h"},
 		{"stepin/resetAnswer", exitYes, "reset user:* --yes"},
 		{"see/handoverAnswer.Document", exitYes, "handover"},

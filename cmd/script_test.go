@@ -152,7 +152,6 @@ var storesOf = []struct{ script, stores, why string }{
 	{"in-force", "single file", "the file keeps configurations in a table"},
 	{"inspect", "single file", "the file has scans and sums of its own"},
 	{"override", "single file", "the file keeps overrides in a table"},
-	{"override-ended", "single file", "it reads overrides and the audit log"},
 	{"publish", "single file", "the file keeps configurations in a table"},
 	{"refund", "file single", "what is given back is reckoned in Go and in Lua"},
 	{"tokens", "single file cluster", "the file keeps tokens in a table; in a Cluster they share a slot with their key"},

@@ -3,17 +3,26 @@
 package stepin
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
+	"net/netip"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/internal/allowance"
 	"github.com/limitctl/limitctl/internal/cli"
 	"github.com/limitctl/limitctl/internal/operation"
+	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/internal/shell"
+	"github.com/limitctl/limitctl/internal/subjecttext"
+	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -39,67 +48,65 @@ attributes, one with --limit-name, and the newest.`,
 	return cmd
 }
 
-// overrideRevokeOptions are those of the commands that end overrides, which are named by the words that set them.
+// overrideRevokeOptions are those of the commands that end overrides.
 type overrideRevokeOptions struct {
-	*cli.Globals
+	whomOptions
 	cli.ConsentOptions
-	exact             bool
-	policy, limitName string
-	subject           string // of revoke: a PATTERN instead of IDs
 }
 
 func newOverrideRevokeCmd(global *cli.Globals) *cobra.Command {
-	o := &overrideRevokeOptions{Globals: global}
+	o := &overrideRevokeOptions{whomOptions: whomOptions{Globals: global}}
 	cmd := &cobra.Command{
-		Use:   "revoke ID... | --subject PATTERN | --policy POLICY [ATTRIBUTE=VALUE...]",
+		Use:   "revoke ID...",
 		Short: "End overrides now",
-		Long: `Revoke ends overrides early: those with these IDs, or all that were set for
-exactly PATTERN, or for exactly these attributes of the policy. Within about a
-second the limits apply as configured again. If an ID belongs to no override in
-force, it revokes nothing, and the exit code is 1.`,
+		Long: `Revoke ends the overrides with these IDs early. Within about a second the limits
+apply as configured again. If an ID belongs to no override in force, it revokes
+nothing, and the exit code is 1.`,
 		Example: `  limitctl override revoke 3f9a1c
   limitctl override revoke 3f9a1c 77b0de --yes`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			switch hasSubject := cmd.Flags().Changed("subject"); {
-			case hasSubject && o.policy != "":
-				return cli.Usagef("--subject and --policy both say whose overrides to end; give one of them")
-			case hasSubject && len(args) > 0:
-				return cli.Usagef("--subject is given, and %q, too; give IDs or a subject", args[0])
-			case hasSubject || o.policy != "":
-				return nil
-			case o.limitName != "":
-				return cli.Usagef("--limit-name is for --subject or --policy; an ID needs no limit")
-			case len(args) == 0:
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
 				return cli.Usagef("no ID given; `limitctl override list` shows them")
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if o.policy == "" && !cmd.Flags().Changed("subject") {
-				return o.revoke(cmd.Context(), "override revoke", "override",
-					func(*operation.Runner, operation.Access) ([]string, error) { return args, nil })
-			}
-			if o.policy == "" {
-				args = []string{o.subject}
-			}
-			return o.revokeOf(cmd.Context(), args, "override revoke", "override", func(*store.Override) bool { return true })
+			return o.revoke(cmd.Context(), "override revoke", "overrides",
+				func(*operation.Runner, operation.Access) ([]string, error) { return args, nil })
 		},
-		ValidArgsFunction: cli.Offers(global).Attributes,
 	}
-	cmd.Flags().StringVar(&o.subject, "subject", "", "end the overrides of exactly `PATTERN`, as the list shows it")
-	o.addWhomFlags(cmd)
 	o.AddConsentFlags(cmd)
 	return cmd
 }
 
-// revoke ends the overrides whose IDs choose returns, and prints them. what is their noun.
+// NewUnblockCmd makes limitctl unblock.
+func NewUnblockCmd(global *cli.Globals) *cobra.Command {
+	o := &overrideRevokeOptions{}
+	cmd := &cobra.Command{
+		Use:   "unblock PATTERN | --policy POLICY [ATTRIBUTE=VALUE...]",
+		Short: "End the blocks of a pattern now",
+		Long: `Unblock revokes all blocks that were set for exactly these keys: for PATTERN, or
+with --policy for these attributes of the policy. --limit-name keeps the blocks
+of other limits. Other overrides and blocks of other patterns stay. If there is
+no such block, the exit code is 1.`,
+		Example: `  limitctl unblock ip:203.0.113.9
+  limitctl unblock 'tenant:acme:*' --yes
+  limitctl unblock --policy login ip=203.0.113.9 --yes`,
+		RunE: func(cmd *cobra.Command, args []string) error { return o.unblock(cmd.Context(), args) },
+	}
+	o.addWhomFlags(cmd, global)
+	o.AddConsentFlags(cmd)
+	return cmd
+}
+
+// revoke ends the overrides whose IDs choose returns, and prints them. what are these.
 func (o *overrideRevokeOptions) revoke(ctx context.Context, command, what string,
 	choose func(*operation.Runner, operation.Access) (ids []string, err error)) error {
 	s, err := o.SettingsToChange()
 	if err != nil {
 		return err
 	}
-	if err := o.Check(s.Access(), o.Env.InIsTerminal, command, "ends "+what+"s", ""); err != nil {
+	if err := o.Check(s.Access(), o.Env.InIsTerminal, command, "ends "+what, ""); err != nil {
 		return err
 	}
 	backend, where, err := o.Open()
@@ -127,18 +134,8 @@ func (o *overrideRevokeOptions) revoke(ctx context.Context, command, what string
 	return err
 }
 
-func (o *overrideRevokeOptions) addWhomFlags(cmd *cobra.Command) {
-	flags := cmd.Flags()
-	flags.StringVar(&o.policy, "policy", "", "those for keys of the `POLICY`, with the attributes given as arguments")
-	flags.StringVar(&o.limitName, "limit-name", "", "only those that were set for limits called `NAME`")
-	complete := cli.Offers(o.Globals)
-	cmd.RegisterFlagCompletionFunc("policy", complete.Policies)
-	cmd.RegisterFlagCompletionFunc("limit-name", complete.LimitNames)
-}
-
-// revokeOf ends the overrides that keep selects among those that were set by exactly these words. what is their noun.
-func (o *overrideRevokeOptions) revokeOf(ctx context.Context, args []string, command, what string,
-	keep func(*store.Override) bool) error {
+// unblock ends the blocks that were set by exactly these words.
+func (o *overrideRevokeOptions) unblock(ctx context.Context, args []string) error {
 	words := strings.Join(args, " ")
 	if o.policy != "" {
 		words = strings.TrimSpace(shell.Command("--policy", o.policy) + " " + words)
@@ -146,13 +143,8 @@ func (o *overrideRevokeOptions) revokeOf(ctx context.Context, args []string, com
 	if o.limitName != "" {
 		words += " " + shell.Command("--limit-name", o.limitName)
 	}
-	args, err := o.NameClients(ctx, o.exact, o.policy, args)
-	if err != nil {
-		return err
-	}
 	var wanted store.Override
-	set := &overrideSetOptions{Globals: o.Globals, exact: o.exact, policy: o.policy, limitName: o.limitName}
-	if err := set.subjects(ctx, &wanted, args); err != nil {
+	if _, err := o.subjects(ctx, &wanted, args); err != nil {
 		return err
 	}
 	isOf := func(other *store.Override) bool {
@@ -165,13 +157,13 @@ func (o *overrideRevokeOptions) revokeOf(ctx context.Context, args []string, com
 		}
 		return len(other.Attributes) == 0 && allowance.SamePattern(other.Subjects, wanted.Subjects)
 	}
-	return o.revoke(ctx, command, what, func(runner *operation.Runner, access operation.Access) (ids []string, err error) {
+	return o.revoke(ctx, "unblock", "blocks", func(runner *operation.Runner, access operation.Access) (ids []string, err error) {
 		overrides, err := runner.Overrides(ctx)
 		if err != nil && !errors.Is(err, store.ErrForeign) {
 			return nil, err
 		}
 		for i := range overrides {
-			if override := &overrides[i]; keep(override) && isOf(override) {
+			if override := &overrides[i]; override.Effect == store.OverrideBlock && isOf(override) {
 				ids = append(ids, override.ID)
 				if !o.Given().Covers(access) {
 					o.Say("%s", sentence(override, o.Env.Now()))
@@ -179,40 +171,229 @@ func (o *overrideRevokeOptions) revokeOf(ctx context.Context, args []string, com
 			}
 		}
 		if len(ids) == 0 {
-			o.Note("no %s of exactly %s is in force", what, words)
+			o.Note("no block of exactly %s is in force", words)
 			return nil, cli.ErrDenied
 		}
 		return ids, nil
 	})
 }
 
-// NewUnblockCmd makes limitctl unblock.
-func NewUnblockCmd(global *cli.Globals) *cobra.Command {
-	o := &overrideRevokeOptions{Globals: global}
-	cmd := &cobra.Command{
-		Use:   "unblock PATTERN | --policy POLICY [ATTRIBUTE=VALUE...]",
-		Short: "End the blocks of a pattern now",
-		Long: `Unblock revokes all blocks that were set for exactly these keys: for PATTERN, or
-with --policy for these attributes of the policy. --limit-name keeps the blocks
-of other limits. Other overrides and blocks of other patterns stay. If there is
-no such block, the exit code is 1.`,
-		Example: `  limitctl unblock ip:203.0.113.9
-  limitctl unblock 'tenant:acme:*' --yes
-  limitctl unblock --policy login ip=203.0.113.9 --yes`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 && o.policy == "" {
-				return cli.Usagef("unblock takes one PATTERN, that of the block; `limitctl override list` shows them")
-			}
-			return (&overrideSetOptions{exact: o.exact, policy: o.policy, limitName: o.limitName}).arguments(cmd, args)
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.revokeOf(cmd.Context(), args, "unblock", "block",
-				func(override *store.Override) bool { return override.Effect == store.OverrideBlock })
-		},
-		ValidArgsFunction: cli.Offers(global).Attributes,
+// whomOptions are the flags and arguments that say whom an override is for.
+type whomOptions struct {
+	*cli.Globals
+	exact             bool
+	policy, limitName string
+}
+
+func (o *whomOptions) addWhomFlags(cmd *cobra.Command, global *cli.Globals) {
+	o.Globals = global
+	flags := cmd.Flags()
+	flags.BoolVar(&o.exact, "exact", false, "take PATTERN as a subject, as it is typed")
+	flags.StringVar(&o.policy, "policy", "", "keys of the `POLICY`, with the attributes given as arguments")
+	flags.StringVar(&o.limitName, "limit-name", "", "only limits called `NAME` (a glob)")
+	complete := cli.Offers(global)
+	cmd.RegisterFlagCompletionFunc("policy", complete.Policies)
+	cmd.RegisterFlagCompletionFunc("limit-name", complete.LimitNames)
+	cmd.ValidArgsFunction = complete.Attributes
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if o.policy != "" && o.exact {
+			return cli.Usagef("--exact is for a PATTERN, not for --policy")
+		}
+		if err := o.selection().Arguments(cmd, args); err != nil || o.exact || o.policy != "" {
+			return err
+		}
+		return checkPattern(args[0])
 	}
-	cmd.Flags().BoolVar(&o.exact, "exact", false, "take PATTERN as a subject, as it is typed")
-	o.addWhomFlags(cmd)
-	o.AddConsentFlags(cmd)
-	return cmd
+}
+
+// selection is the same in the form of the commands that select keys.
+func (o *whomOptions) selection() *cli.SelectionOptions {
+	return &cli.SelectionOptions{Exact: o.exact, Policy: o.policy, Name: o.limitName}
+}
+
+// checkPattern refuses what looks like an attribute, an address or a network and hardly matches any subject: the command
+// would succeed and change nothing. --exact allows it.
+func checkPattern(pattern string) error {
+	name, value, isPair := strings.Cut(pattern, "=")
+	_, notNetwork := netip.ParsePrefix(pattern)
+	switch {
+	case isPair && subjecttext.IsName(name):
+		return cli.Usagef("%s is an attribute, and a PATTERN of subjects is needed; write %s, or add --policy '*'", pattern,
+			shell.Command(name+":"+value))
+	case isAddress(pattern) || notNetwork == nil:
+		return cli.Usagef("%s is no subject, which begins with a name; write %s, or add --exact", pattern, shell.Command("ip:"+pattern))
+	}
+	return nil
+}
+
+// isAddress reports whether a text is an address, however it is written.
+func isAddress(text string) bool {
+	_, is := (&httplimit.Clients{}).Client(text)
+	return is && !strings.Contains(text, "/")
+}
+
+// subjects sets whom the override is for, and returns the arguments with each address as the client that the server counts.
+func (o *whomOptions) subjects(ctx context.Context, override *store.Override, args []string) (named []string, err error) {
+	for _, attribute := range args {
+		name, value, _ := strings.Cut(attribute, "=")
+		if o.policy != "" && o.isPattern(ctx, name, value) {
+			return nil, cli.Usagef("%s: an attribute has one value, so %q is no pattern; write %s without --policy", attribute, value,
+				shell.Command(name+":"+value, "--limit-name", o.policy+"/"+cmp.Or(o.limitName, "*")))
+		}
+	}
+	if args, err = o.NameClients(ctx, o.exact, o.policy, args); err != nil {
+		return nil, err
+	}
+	limits := o.limitName
+	if o.policy == "" {
+		if trimmed := strings.TrimSpace(args[0]); trimmed != args[0] && !o.exact {
+			return nil, cli.Usagef("the pattern %q begins or ends with a blank; write %q, or add --exact", args[0], trimmed)
+		}
+		if override.Subjects, err = cli.ParseSubjects(args[0], o.exact); err != nil || limits == "" {
+			return args, err
+		}
+		if o.isOfPolicies(ctx, limits) {
+			limits = "*/" + limits
+		}
+	} else {
+		if override.Attributes, err = policy.ParseAttributes(args); err != nil {
+			return nil, err
+		}
+		if limits, err = cli.WithoutPolicy(cmp.Or(limits, "*"), o.policy); err != nil {
+			return nil, err
+		}
+		limits = o.policy + "/" + limits
+	}
+	override.Names, err = store.ParsePattern(limits)
+	return args, err
+}
+
+// isPattern reports whether the value of an attribute is a pattern or a network, but for the network of one client.
+func (o *whomOptions) isPattern(ctx context.Context, name, value string) bool {
+	network, err := netip.ParsePrefix(value)
+	if err != nil || network.Addr().Is4() {
+		return err == nil || strings.ContainsAny(value, "*?[") && !isAddress(value)
+	}
+	c, err := o.InForce(ctx)
+	if err != nil {
+		return false
+	}
+	address := network.Addr().String()
+	client := c.HTTP.Client(o.policy, name, address)
+	return client != address && client != c.HTTP.Client(o.policy, name, value)
+}
+
+// isOfPolicies reports whether a --limit-name is the name of a limit within its policy.
+func (o *whomOptions) isOfPolicies(ctx context.Context, limitName string) bool {
+	name, err := store.ParsePattern(limitName)
+	if err != nil || strings.Contains(limitName, "/") {
+		return false
+	}
+	c, err := o.InForce(ctx)
+	return err == nil && slices.ContainsFunc(c.Policies, func(p *policy.Policy) bool {
+		return slices.ContainsFunc(p.Limits, func(l policy.Limit) bool { return name.Match(l.Name) })
+	})
+}
+
+// overrideAnswer is the answer of the commands that set, revoke or list overrides.
+type overrideAnswer struct {
+	SchemaVersion int                  `json:"schema_version"`
+	DryRun        bool                 `json:"dry_run,omitempty"`
+	Overrides     []allowance.Document `json:"overrides"`
+	Concerned     *operation.Concerned `json:"concerned,omitempty"` // what it changes, where that was looked at
+	overrides     []*store.Override
+	now           time.Time
+	did           string // "set" or "revoked"; empty for a list
+	place         string // the name of the context in which it was done; empty without one
+}
+
+// Document implements output.Answer.
+func (a *overrideAnswer) Document() any {
+	a.SchemaVersion, a.Overrides = output.SchemaVersion, make([]allowance.Document, len(a.overrides))
+	for i, o := range a.overrides {
+		a.Overrides[i] = allowance.NewDocument(o)
+	}
+	return a
+}
+
+// Lines implements output.Answer.
+func (a *overrideAnswer) Lines() []any {
+	if a.Document(); a.DryRun {
+		return []any{a}
+	}
+	return output.Lines(a.Overrides)
+}
+
+// Records implements output.Answer.
+func (a *overrideAnswer) Records() [][]string {
+	if a.Document(); a.DryRun {
+		return output.Rows(a.Concerned.Limits)
+	}
+	return output.Rows(a.Overrides)
+}
+
+// Print implements output.Answer.
+func (a *overrideAnswer) Print(p *output.Printer) {
+	switch {
+	case a.DryRun:
+		a.printConcerned(p)
+	case a.did != "":
+		did := "✓ " + a.did
+		if a.place != "" {
+			did += " in " + output.Printable(a.place)
+		}
+		for _, o := range a.overrides {
+			p.Line("%s  %s", p.Paint(output.Calm, did), sentence(o, a.now))
+		}
+	case len(a.overrides) > 0:
+		var rows [][]output.Cell
+		for _, o := range a.overrides {
+			rows = append(rows, []output.Cell{{Text: allowance.Whom(o)}, {Text: allowance.Pattern(o.Names)},
+				{Text: allowance.Effect(o), Style: effectStyle(o)}, {Text: output.Duration(o.Left.Truncate(time.Second))},
+				{Text: cli.Clock(o.ExpiresAt, a.now)}, {Text: o.By}, {Text: o.Reason}, {Text: o.ID}})
+		}
+		p.Table([]output.Column{{Header: "SUBJECT", Shrinks: 16}, {Header: "LIMIT", Shrinks: 8}, {Header: "EFFECT", Shrinks: 10},
+			{Header: "LEFT", Right: true}, {Header: "UNTIL", Drops: 3}, {Header: "BY", Shrinks: 5, Drops: 1},
+			{Header: "REASON", Shrinks: 8, Drops: 2}, {Header: "ID"}}, rows)
+	}
+}
+
+// mostPreviewed is how many rows the table of a preview has.
+const mostPreviewed = 20
+
+// printConcerned prints what the override changes, by limit.
+func (a *overrideAnswer) printConcerned(p *output.Printer) {
+	if len(a.Concerned.Limits) == 0 {
+		p.Line("no key in use would change")
+		return
+	}
+	columns := []output.Column{{Header: "SUBJECT", Shrinks: 12, Drops: 1}, {Header: "LIMIT", Shrinks: 12}, {Header: "NOW", Shrinks: 12},
+		{Header: "", Drops: 2}, {Header: "THEN", Shrinks: 12}, {Header: "KEYS", Right: true}, {Header: "DECIDED BY", Shrinks: 12}}
+	var rows [][]output.Cell
+	whom, more := allowance.Whom(a.overrides[0]), a.Concerned.Keys
+	for _, l := range a.Concerned.Limits[:min(len(a.Concerned.Limits), mostPreviewed)] {
+		by := "this override"
+		if l.Override != "" {
+			by = "override " + l.Override + ", which comes first"
+		}
+		rows = append(rows, []output.Cell{{Text: whom}, {Text: l.Name}, {Text: l.Now}, {Text: "→"},
+			{Text: l.Then, Style: effectStyle(a.overrides[0])}, {Text: output.Thousands(l.Keys)}, {Text: by}})
+		more -= l.Keys
+	}
+	if p.Table(columns, rows); more > 0 {
+		p.Line("… and %s more", cli.CountOf(more, "key", "keys"))
+	}
+}
+
+// effectStyle is the style of an override's effect.
+func effectStyle(o *store.Override) output.Style {
+	if o.Effect == store.OverrideBlock {
+		return output.AtEnd
+	}
+	return output.Plain
+}
+
+// sentence describes an override completely, for people.
+func sentence(o *store.Override, now time.Time) string {
+	return fmt.Sprintf("override %s: %s %s", o.ID, output.Printable(allowance.All(o)), cli.Ending(o, now))
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -15,21 +14,19 @@ import (
 	"github.com/limitctl/limitctl/internal/allowance"
 	"github.com/limitctl/limitctl/internal/cli"
 	"github.com/limitctl/limitctl/internal/operation"
+	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/internal/shell"
-	"github.com/limitctl/limitctl/internal/subjecttext"
-	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // overrideSetOptions are the flags of the commands that set an override.
 type overrideSetOptions struct {
-	*cli.Globals
+	whomOptions
 	cli.ConsentOptions
-	exact     bool
-	policy    string
-	limitName string
-	effectOptions
+	limit, times string
+	add          int64
+	fixed        store.OverrideEffect // of block and exempt, which have no flags for it
 	lasts, until string
 	dryRun       bool
 }
@@ -45,8 +42,8 @@ It first shows what would apply to the keys in use, looking for at most
 the context's name, which --confirm gives.`
 
 func newOverrideSetCmd(global *cli.Globals) *cobra.Command {
-	o := &overrideSetOptions{Globals: global}
-	cmd := &cobra.Command{
+	o := &overrideSetOptions{}
+	cmd := o.command(global, &cobra.Command{
 		Use:   "set PATTERN | --policy POLICY [ATTRIBUTE=VALUE...]",
 		Short: "Change the limits of some subjects for a while",
 		Long: `Set gives the keys whose subject matches PATTERN another limit for a while
@@ -59,17 +56,18 @@ burst=N, a --limit keeps the burst of the limit in force.
   limitctl override set user:42 --limit 1000/1m --until 04:00 --reason "import"
   limitctl override set --policy api tenant=acme --add 500 --for 1h --reason "as sold"
   limitctl override set 'tenant:acme:*' --times 3 --for 2h --dry-run`,
-		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, args) },
-	}
-	o.addFlags(cmd)
-	o.addEffectFlags(cmd)
+	})
+	flags := cmd.Flags()
+	flags.StringVarP(&o.limit, "limit", "l", "",
+		"decide by `[ALGORITHM:]COUNT/PERIOD[,burst=N|,slices=N|,tz=ZONE]` instead, such as 600/1m")
+	flags.StringVar(&o.times, "times", "", "multiply count and burst by `N`, such as 3, 2.5 or 0.5")
+	cli.NumberFlag(flags, &o.add, "add", "", 0, "add `N` units to count and burst; a negative number removes units")
 	return cmd
 }
 
 // NewBlockCmd makes "limitctl block".
 func NewBlockCmd(global *cli.Globals) *cobra.Command {
-	o := &overrideSetOptions{Globals: global, effectOptions: effectOptions{fixed: store.OverrideBlock}}
-	cmd := &cobra.Command{
+	return (&overrideSetOptions{fixed: store.OverrideBlock}).command(global, &cobra.Command{
 		Use:   "block PATTERN | --policy POLICY [ATTRIBUTE=VALUE...]",
 		Short: "Deny everything to some subjects for a while",
 		Long: `Block denies every request for the keys whose subject matches PATTERN, until the
@@ -79,16 +77,12 @@ block ends or is revoked (see limitctl unblock). It charges nothing.
 		Example: `  limitctl block ip:203.0.113.9 --for 1h --reason "scraper"
   limitctl block ip:203.0.113.0/24 --for 1h --reason "scrapers"
   limitctl block 'tenant:acme:*' --until 04:00 --reason "runaway job" --yes`,
-		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, args) },
-	}
-	o.addFlags(cmd)
-	return cmd
+	})
 }
 
 // NewExemptCmd makes "limitctl exempt".
 func NewExemptCmd(global *cli.Globals) *cobra.Command {
-	o := &overrideSetOptions{Globals: global, effectOptions: effectOptions{fixed: store.OverrideExempt}}
-	cmd := &cobra.Command{
+	return (&overrideSetOptions{fixed: store.OverrideExempt}).command(global, &cobra.Command{
 		Use:   "exempt PATTERN | --policy POLICY [ATTRIBUTE=VALUE...]",
 		Short: "Allow everything to some subjects for a while",
 		Long: `Exempt allows every request for the keys whose subject matches PATTERN, until
@@ -97,156 +91,52 @@ the exemption ends or is revoked. Requests are still counted.
 ` + overridePatternHelp,
 		Example: `  limitctl exempt tenant:acme --for 30m --reason "migration"
   limitctl exempt --policy api tenant=acme --until 04:00 --reason "migration" --yes`,
-		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, args) },
-	}
-	o.addFlags(cmd)
-	return cmd
+	})
 }
 
-// addFlags adds the flags of all commands that set an override.
-func (o *overrideSetOptions) addFlags(cmd *cobra.Command) {
-	complete := cli.Offers(o.Globals)
-	cmd.ValidArgsFunction = complete.Attributes
-	cmd.Args = func(cmd *cobra.Command, args []string) error { return o.arguments(cmd, args) }
+// command completes cmd, which sets an override.
+func (o *overrideSetOptions) command(global *cli.Globals, cmd *cobra.Command) *cobra.Command {
+	o.addWhomFlags(cmd, global)
 	flags := cmd.Flags()
-	flags.BoolVar(&o.exact, "exact", false, "take PATTERN as a subject, as it is typed")
-	flags.StringVar(&o.policy, "policy", "", "keys of the `POLICY`, with the attributes given as arguments")
-	flags.StringVar(&o.limitName, "limit-name", "", "only limits called `NAME` (a glob)")
-	addEndFlags(cmd, &o.lasts, &o.until)
+	flags.StringVar(&o.lasts, "for", "", "for `DURATION` from now, such as 2h, at most 30d")
+	flags.StringVar(&o.until, "until", "", "until `TIME` instead, such as 04:00")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "show what would change, and change nothing")
 	o.AddConsentFlags(cmd)
 	flags.Lookup("reason").Usage = "why (required); the override and the audit log show the `TEXT`"
-	cmd.RegisterFlagCompletionFunc("policy", complete.Policies)
-	cmd.RegisterFlagCompletionFunc("limit-name", complete.LimitNames)
-}
-
-// arguments is the check of the command's arguments.
-func (o *overrideSetOptions) arguments(cmd *cobra.Command, args []string) error {
-	if o.policy != "" && o.exact {
-		return cli.Usagef("--exact is for a PATTERN, not for --policy")
-	}
-	if err := o.selection().Arguments(cmd, args); err != nil {
-		return err
-	}
-	if o.exact {
-		return nil
-	}
-	if o.policy == "" {
-		return checkBlockable(args[0])
-	}
-	return nil
-}
-
-// checkValues refuses patterns in the place of attributes' values.
-func (o *overrideSetOptions) checkValues(ctx context.Context, args []string) error {
-	for _, attribute := range args {
-		name, value, _ := strings.Cut(attribute, "=")
-		if o.policy != "" && o.isPatternValue(ctx, name, value) {
-			return cli.Usagef("%s: an attribute has one value, so %q is no pattern; write %s without --policy", attribute, value,
-				shell.Command(name+":"+value, "--limit-name", o.policy+"/"+cmp.Or(o.limitName, "*")))
-		}
-	}
-	return nil
-}
-
-// isPatternValue reports whether the value of an attribute looks like a pattern or a network. Neither is allowed, except the
-// network that stands for one client.
-func (o *overrideSetOptions) isPatternValue(ctx context.Context, name, value string) bool {
-	network, err := netip.ParsePrefix(value)
-	if err != nil || network.Addr().Is4() {
-		return err == nil || strings.ContainsAny(value, "*?[") && !isAddress(value)
-	}
-	c, err := o.InForce(ctx)
-	if err != nil {
-		return false
-	}
-	address := network.Addr().String()
-	client := c.HTTP.Client(o.policy, name, address)
-	return client != address && client != c.HTTP.Client(o.policy, name, value)
-}
-
-// checkBlockable refuses patterns that look like an address, a network or an attribute and hardly match any subject:
-// the command would succeed and change nothing. --exact allows them.
-func checkBlockable(pattern string) error {
-	switch what, instead := mistaken(pattern); what {
-	case "":
-		return nil
-	case "an attribute":
-		return cli.Usagef("%s is an attribute, and without --policy a PATTERN of subjects is needed; write %s, or add --policy '*'",
-			pattern,
-			shell.Command(instead))
-	default:
-		return cli.Usagef("%s is %s, and subjects begin with a name; write %s, or add --exact if a subject is %s alone",
-			pattern, what,
-			shell.Command(instead), "the "+what[strings.IndexByte(what, ' ')+1:])
-	}
-}
-
-// mistaken recognizes an address, a network or an attribute that was typed in place of a pattern, and returns what to write
-// instead; empty for others.
-func mistaken(pattern string) (what, instead string) {
-	name, value, isPair := strings.Cut(pattern, "=")
-	_, networkErr := netip.ParsePrefix(pattern)
-	switch {
-	case isPair && subjecttext.IsName(name):
-		return "an attribute", name + ":" + value
-	case isAddress(pattern):
-		return "an address", "ip:" + pattern
-	case networkErr == nil:
-		return "a network", "ip:" + pattern
-	}
-	return "", ""
-}
-
-// selection is the override's selection in the form of the commands that select keys.
-func (o *overrideSetOptions) selection() *cli.SelectionOptions {
-	return &cli.SelectionOptions{Exact: o.exact, Policy: o.policy, Name: o.limitName}
-}
-
-// run sets the override of the command line, or shows what it would do.
-func (o *overrideSetOptions) run(cmd *cobra.Command, args []string) error {
-	plan, err := o.plan(cmd)
-	if err != nil {
-		return err
-	}
-	s, err := o.Settings()
-	if err == nil && !o.dryRun {
-		s, err = o.SettingsToChange()
-	}
-	if err != nil {
-		return err
-	}
-	if !o.dryRun {
-		name := strings.TrimPrefix(cmd.CommandPath(), "limitctl ")
-		if err := o.Check(s.Access(), o.Env.InIsTerminal, name, "sets an override", ", or --dry-run to look first"); err != nil {
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		plan, err := o.plan(cmd)
+		if err != nil {
 			return err
 		}
+		s, err := o.Settings()
+		if err == nil && !o.dryRun {
+			name := strings.TrimPrefix(cmd.CommandPath(), "limitctl ")
+			if s, err = o.SettingsToChange(); err == nil {
+				err = o.Check(s.Access(), o.Env.InIsTerminal, name, "sets an override", ", or --dry-run to look first")
+			}
+		}
+		if err != nil {
+			return err
+		}
+		preview, err := o.choose(cmd.Context(), plan, args)
+		if err != nil {
+			return err
+		}
+		return o.set(cmd.Context(), s, plan, preview)
 	}
-	if err := o.choose(cmd.Context(), plan, args); err != nil {
-		return err
-	}
-	return o.set(cmd.Context(), s, plan)
-}
-
-// overridePlan is the override of a command line.
-type overridePlan struct {
-	operation.OverridePlan
-	// selection finds the keys in use that the override concerns.
-	selection operation.Selection
-	// configured is [cli.InForce.Configured].
-	configured func(store.Key) (store.Limit, bool)
+	return cmd
 }
 
 // plan turns the flags into an override, of nobody yet.
-func (o *overrideSetOptions) plan(cmd *cobra.Command) (*overridePlan, error) {
-	plan := &overridePlan{OverridePlan: operation.OverridePlan{Consent: o.Given()}}
+func (o *overrideSetOptions) plan(cmd *cobra.Command) (*operation.OverridePlan, error) {
+	plan := &operation.OverridePlan{Consent: o.Given()}
 	override := &plan.Override
 	effect, err := o.effect(cmd, override)
 	if err != nil {
 		return nil, err
 	}
 	now := o.Env.Now()
-	end, err := parseEnd(cmd, o.lasts, o.until, now)
+	end, err := parseEnd(o.lasts, o.until, now)
 	if err != nil {
 		return nil, err
 	}
@@ -265,40 +155,89 @@ func (o *overrideSetOptions) plan(cmd *cobra.Command) (*overridePlan, error) {
 	return plan, nil
 }
 
-// choose adds whom the override is for, by the configuration in force.
-func (o *overrideSetOptions) choose(ctx context.Context, plan *overridePlan, args []string) error {
-	if err := o.checkValues(ctx, args); err != nil {
-		return err
+// effect sets the effect of the override, and returns how a command line writes it: nothing for block and exempt.
+func (o *overrideSetOptions) effect(cmd *cobra.Command, override *store.Override) (text string, err error) {
+	if override.Effect = o.fixed; o.fixed != 0 {
+		return "", nil
 	}
-	args, err := o.NameClients(ctx, o.exact, o.policy, args)
+	given := slices.DeleteFunc([]string{"limit", "times", "add"}, func(flag string) bool { return !cmd.Flags().Changed(flag) })
+	if len(given) != 1 {
+		return "", cli.Usagef("an override does one thing; give one of --limit COUNT/PERIOD, --times N and --add N")
+	}
+	switch given[0] {
+	case "limit":
+		override.Effect = store.OverrideLimit
+		override.Limit, err = store.ParseLimit(o.limit)
+		return shell.Command("--limit", o.limit), err
+	case "times":
+		override.Effect = store.OverrideTimes
+		override.Thousandths, err = cli.ParseTimes(o.times)
+		return shell.Command("--times", o.times), err
+	}
+	override.Effect, override.Units = store.OverrideAdd, o.add
+	if o.add == 0 || o.add > store.MaxCount || o.add < -store.MaxCount {
+		err = cli.Usagef("--add %d is out of range; it must be from 1 to %d, or below 0 to take units away", o.add, store.MaxCount)
+	}
+	return shell.Command("--add", cli.Number(o.add)), err
+}
+
+// parseEnd returns when an override ends, from --for or --until.
+func parseEnd(lasts, until string, now time.Time) (end time.Time, err error) {
+	switch {
+	case (lasts == "") == (until == ""):
+		return end, cli.Usagef("give one of --for DURATION, such as 2h, and --until TIME, such as 04:00")
+	case lasts != "":
+		d, err := store.ParsePeriod(lasts)
+		if err != nil || d < time.Second || d > store.MaxOverrideTime {
+			return end, cli.Usagef("--for %q is not a duration from 1s to 30d; write it like 45m, 2h or 1d", lasts)
+		}
+		return now.Add(d), nil
+	}
+	end, err = cli.ParseInstant(until, now, true)
+	switch left := end.Sub(now); {
+	case errors.Is(err, cli.ErrNoInstant):
+		return end, cli.Usagef("--until %q is not a time; write it like 04:00 or %s", until,
+			now.Add(time.Hour).UTC().Format("2006-01-02T15:04:05Z"))
+	case err != nil:
+		return end, cli.Usagef("--until %s", err)
+	case left < time.Second || left > store.MaxOverrideTime:
+		return end, cli.Usagef("--until %s is not from 1s to 30d after now, %s", until, cli.Clock(now, now))
+	}
+	return end, nil
+}
+
+// choose adds whom the override is for, by the configuration in force, and returns how to look for these.
+func (o *overrideSetOptions) choose(ctx context.Context, plan *operation.OverridePlan, args []string) (*operation.PreviewPlan, error) {
+	args, err := o.subjects(ctx, &plan.Override, args)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if plan.selection, err = o.selection().Selected(ctx, o.Globals, args); err != nil {
-		return err
+	preview := &operation.PreviewPlan{Most: o.Timeout}
+	if preview.Selection, err = o.selection().Selected(ctx, o.Globals, args); err != nil {
+		return nil, err
 	}
-	plan.Text = plan.selection.Text + " " + plan.Text
-	if err := o.subjects(ctx, &plan.Override, args); err != nil {
-		return err
-	}
+	plan.Text = preview.Selection.Text + " " + plan.Text
 	c, err := o.InForce(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := o.keepBurst(plan, c.Policies); err != nil {
-		return err
+		return nil, err
 	}
 	if err := plan.Override.Check(plan.Lasts); err != nil { // before the audit records the begin of a change
-		return err
+		return nil, err
 	}
-	if plan.configured = c.Configured(); o.policy+o.limitName != "" && c.Doubt != nil {
-		return c.Doubt
+	if _, exact := plan.Override.Subjects.Exact(); o.dryRun && !exact {
+		preview.Most = 0 // the user waits for it
 	}
-	return nil
+	if preview.Override, preview.Configured = plan.Override, c.Configured(); o.policy+o.limitName != "" {
+		err = c.Doubt
+	}
+	return preview, err
 }
 
 // keepBurst gives a --limit without burst=N the burst of the limits of policies that it replaces.
-func (o *overrideSetOptions) keepBurst(plan *overridePlan, policies []*policy.Policy) error {
+func (o *overrideSetOptions) keepBurst(plan *operation.OverridePlan, policies []*policy.Policy) error {
 	override := &plan.Override
 	if override.Effect != store.OverrideLimit || !override.Limit.Algorithm.HasBurst() || strings.Contains(o.limit, "burst=") {
 		return nil
@@ -313,7 +252,7 @@ func (o *overrideSetOptions) keepBurst(plan *overridePlan, policies []*policy.Po
 		list, _ := policy.ParseSubject(strings.TrimRight(subject, ":"))
 		known = allowance.AttributesOf(list)
 	}
-	var bursts []int64 // 0 for one that follows the count
+	bursts := map[int64]bool{} // 0 for one that follows the count
 	for _, p := range policies {
 		for i := range p.Limits {
 			l, all := &p.Limits[i], policy.Attributes{}
@@ -324,72 +263,32 @@ func (o *overrideSetOptions) keepBurst(plan *overridePlan, policies []*policy.Po
 				continue
 			}
 			for _, candidate := range l.Candidates(known) {
-				limit, burst := candidate.Limit, int64(0)
-				if limit.Algorithm.HasBurst() && limit.Capacity() != limit.Count {
-					burst = limit.Capacity()
+				burst := candidate.Limit.Capacity()
+				if burst == candidate.Limit.Count || !candidate.Limit.Algorithm.HasBurst() {
+					burst = 0
 				}
-				if !slices.Contains(bursts, burst) {
-					bursts = append(bursts, burst)
-				}
+				bursts[burst] = true
 			}
 		}
 	}
-	switch {
-	case len(bursts) > 1:
-		return cli.Usagef("--limit %s replaces limits of the bursts %s; add burst=N", o.limit,
-			strings.Join(strings.Fields(strings.Trim(fmt.Sprint(bursts), "[]")), " and "))
-	case len(bursts) == 1 && bursts[0] > 0:
-		override.Limit.Burst = bursts[0]
-		given := shell.Command("--limit", o.limit)
-		plan.Text = strings.Replace(plan.Text, given, given+fmt.Sprintf(",burst=%d", bursts[0]), 1)
-		if !o.Quiet {
-			o.Note("burst %d kept; burst=N sets another", bursts[0])
+	if len(bursts) > 1 {
+		return cli.Usagef("--limit %s replaces limits of several bursts; add burst=N", o.limit)
+	}
+	for burst := range bursts {
+		if burst > 0 {
+			override.Limit.Burst = burst
+			given := shell.Command("--limit", o.limit)
+			plan.Text = strings.Replace(plan.Text, given, given+fmt.Sprintf(",burst=%d", burst), 1)
+			if !o.Quiet {
+				o.Note("burst %d kept; burst=N sets another", burst)
+			}
 		}
 	}
 	return nil
 }
 
-// subjects sets the subjects or attributes of the override.
-func (o *overrideSetOptions) subjects(ctx context.Context, override *store.Override, args []string) (err error) {
-	limits := o.limitName
-	switch {
-	case o.policy == "":
-		if trimmed := strings.TrimSpace(args[0]); trimmed != args[0] && !o.exact {
-			return cli.Usagef("the pattern %q begins or ends with a blank; write %q, or give --exact for that subject", args[0], trimmed)
-		}
-		if override.Subjects, err = cli.ParseSubjects(args[0], o.exact); err != nil || limits == "" {
-			return err
-		}
-		if o.isOfPolicies(ctx, limits) {
-			limits = "*/" + limits
-		}
-	default:
-		if override.Attributes, err = policy.ParseAttributes(args); err != nil {
-			return err
-		}
-		if limits, err = cli.WithoutPolicy(cmp.Or(limits, "*"), o.policy); err != nil {
-			return err
-		}
-		limits = o.policy + "/" + limits
-	}
-	override.Names, err = store.ParsePattern(limits)
-	return err
-}
-
-// isOfPolicies reports whether a --limit-name is the name of a limit within its policy.
-func (o *overrideSetOptions) isOfPolicies(ctx context.Context, limitName string) bool {
-	name, err := store.ParsePattern(limitName)
-	if err != nil || strings.Contains(limitName, "/") {
-		return false
-	}
-	c, err := o.InForce(ctx)
-	return err == nil && slices.ContainsFunc(c.Policies, func(p *policy.Policy) bool {
-		return slices.ContainsFunc(p.Limits, func(l policy.Limit) bool { return name.Match(l.Name) })
-	})
-}
-
 // set shows the keys that the override concerns, asks, sets it and prints it.
-func (o *overrideSetOptions) set(ctx context.Context, s *cli.Settings, plan *overridePlan) error {
+func (o *overrideSetOptions) set(ctx context.Context, s *cli.Settings, plan *operation.OverridePlan, preview *operation.PreviewPlan) error {
 	open := o.Open
 	if o.dryRun {
 		open = o.OpenToRead
@@ -400,38 +299,33 @@ func (o *overrideSetOptions) set(ctx context.Context, s *cli.Settings, plan *ove
 	}
 	defer backend.Close()
 	runner := cli.NewRunner(o.Globals, s, backend, where)
-	answer := &overrideAnswer{now: o.Env.Now(), did: "set", place: s.Place("")}
-	most := o.Timeout
-	if _, exact := plan.Override.Subjects.Exact(); o.dryRun && !exact {
-		most = 0 // the user waits for it
-	}
+	observer := &cli.Observer{Global: o.Globals}
+	answer := &overrideAnswer{now: o.Env.Now(), did: "set", place: s.Place(""), DryRun: o.dryRun,
+		overrides: []*store.Override{&plan.Override}}
 	asks := !plan.Consent.Covers(s.Access())
 	if o.dryRun || asks {
-		if answer.concerned, err = o.concerned(ctx, runner, plan, most); err != nil {
+		if answer.Concerned, err = runner.PreviewOverride(ctx, preview, observer); err != nil {
 			return err
 		}
+		o.noteConcerned(ctx, preview, answer.Concerned, s.Place(where))
 	}
-	if answer.concerned != nil && !o.Quiet {
-		o.noteConcerned(ctx, plan, answer.concerned, s.Place(where))
-	}
-	preview := &previewAnswer{&plan.Override, answer.concerned}
 	if o.dryRun {
-		return o.Print(preview)
+		return o.Print(answer)
 	}
 	if asks && !o.Quiet {
 		p := o.Printer()
 		p.Out = o.Env.Err
-		preview.Print(p)
+		answer.printConcerned(p)
 	}
-	set, err := runner.SetOverride(ctx, &plan.OverridePlan, &cli.Observer{Global: o.Globals})
+	set, err := runner.SetOverride(ctx, plan, observer)
 	if set == nil {
 		return err
 	}
-	answer.overrides = []*store.Override{set}
+	answer.overrides[0] = set
 	printErr := o.Print(answer)
-	if answer.concerned == nil && !o.Quiet {
-		if concerned, _ := o.concerned(ctx, runner, plan, most); concerned != nil {
-			o.noteConcerned(ctx, plan, concerned, s.Place(where))
+	if answer.Concerned == nil && !o.Quiet {
+		if concerned, _ := runner.PreviewOverride(ctx, preview, observer); concerned != nil {
+			o.noteConcerned(ctx, preview, concerned, s.Place(where))
 		}
 	}
 	if !o.Quiet || printErr != nil {
@@ -440,8 +334,38 @@ func (o *overrideSetOptions) set(ctx context.Context, s *cli.Settings, plan *ove
 	return errors.Join(err, printErr)
 }
 
-// isAddress reports whether a text is an address, however it is written.
-func isAddress(text string) bool {
-	_, is := (&httplimit.Clients{}).Client(text)
-	return is && !strings.Contains(text, "/")
+// noteConcerned prints whom an override concerns. A misspelt pattern must not look like success.
+func (o *overrideSetOptions) noteConcerned(ctx context.Context, preview *operation.PreviewPlan, c *operation.Concerned, place string) {
+	text, subjects := preview.Selection.Text, preview.Override.Subjects
+	switch {
+	case o.Quiet:
+		return
+	case c.Keys == 0 && c.Complete:
+		o.Note("nothing in use matches %s in %s yet; the override is for keys to come, too%s", text, place, o.UnknownClient(ctx, subjects))
+	case c.Cut:
+		o.Note("%s concerns %s of the %s of about %s keys that were looked at in %s", text, output.Thousands(c.Keys),
+			output.Thousands(c.Looked), output.Thousands(c.Total), place)
+	default:
+		o.Note("%s concerns %s in use in %s", text, cli.CountOf(c.Keys, "key", "keys"), place)
+	}
+	if subject, below := strings.CutSuffix(subjects.String(), ":*"); below && !strings.ContainsAny(subject, `*?[\`) {
+		if _, is := policy.ParseSubject(subject); is && subject != "" {
+			o.Note("%s leaves %s", shell.Command(subjects.String()), shell.Command(subject))
+		}
+	}
+	if len(c.Values) > 0 {
+		showShares(o.Globals, c.By, c.Values)
+	}
+	first := map[string]int64{} // other overrides that decide, and of how many keys
+	for i := range c.Limits {
+		if id := c.Limits[i].Override; id != "" {
+			first[id] += c.Limits[i].Keys
+		}
+	}
+	for id, keys := range first {
+		o.Note("override %s comes first, so this one changes nothing for %s", id, cli.CountOf(keys, "key", "keys"))
+	}
+	if c.Incomplete != nil {
+		o.Note("warning: not all keys could be looked at: %s", cli.Message(c.Incomplete))
+	}
 }

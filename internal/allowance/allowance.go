@@ -100,15 +100,6 @@ type Document struct {
 	CreatedAt   time.Time         `json:"created_at"`
 	ExpiresAt   time.Time         `json:"expires_at"`
 	RemainingMS int64             `json:"remaining_ms"` // until it ends
-	*EndedDocument
-}
-
-// EndedDocument has what is known of the end of an override that is not in force, in a list with --all.
-type EndedDocument struct {
-	EndedAt   *time.Time `json:"ended_at"`   // null if the audit log does not say why it is not in force
-	RevokedBy *string    `json:"revoked_by"` // null if it ended by itself
-	// RevokedFor is the reason that was given for the revocation.
-	RevokedFor string `json:"revoked_for"`
 }
 
 // NewDocument returns an override as it is in JSON.

@@ -1,7 +1,6 @@
 package operation
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -75,50 +74,6 @@ func record(entry *auditlog.Entry, o *store.Override) {
 	}
 	entry.Overrides = append(entry.Overrides, auditlog.Override{ID: o.ID, Override: []byte(text), CreatedAt: o.CreatedAt.UTC(),
 		ExpiresAt: o.ExpiresAt.UTC()})
-}
-
-// Ended is an override that is no longer in force.
-type Ended struct {
-	store.Override
-	// At is when it ended. It is zero if the audit log does not say why it is no longer in force, for example because
-	// the store was emptied.
-	At time.Time
-	// RevokedBy is who revoked it, and Why for what reason; empty if it ended by itself.
-	RevokedBy, Why string
-}
-
-// clockDifference is how far the clocks of a machine and of a store may be apart.
-const clockDifference = time.Minute
-
-// EndedOverrides returns the overrides that runs of the audit log have set or revoked and that are not in force at
-// now, the latest to end first. runs are in the order of time.
-func EndedOverrides(runs []*auditlog.Entry, inForce []store.Override, now time.Time) []Ended {
-	byID := map[string]*Ended{}
-	for _, run := range runs {
-		for _, recorded := range run.Overrides {
-			o, err := admin.DecodeOverride(recorded.Override)
-			if err != nil || !admin.IsOverrideID(recorded.ID) {
-				continue // anybody who can write to the store can write to its journal
-			}
-			o.ID, o.CreatedAt, o.ExpiresAt = recorded.ID, recorded.CreatedAt, recorded.ExpiresAt
-			ended := &Ended{Override: o, At: o.ExpiresAt}
-			if run.Command == revokeCommand {
-				ended.At, ended.RevokedBy, ended.Why = run.Time, run.User, run.Reason
-			} else if ended.At.After(now.Add(clockDifference)) {
-				ended.At = time.Time{}
-			}
-			byID[o.ID] = ended
-		}
-	}
-	for i := range inForce {
-		delete(byID, inForce[i].ID)
-	}
-	var all []Ended
-	for _, ended := range byID {
-		all = append(all, *ended)
-	}
-	slices.SortFunc(all, func(x, y Ended) int { return cmp.Or(y.At.Compare(x.At), cmp.Compare(x.ID, y.ID)) })
-	return all
 }
 
 // OverrideShare is which part of the store's time the reading of overrides may take before a

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/limitctl/limitctl/internal/allowance"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -17,35 +18,31 @@ const DeniedLately = 10 * time.Minute
 // mostConcerned is how many different rows a preview has. Keys beyond them are counted together.
 const mostConcerned = 1000
 
-// Concerned is what an override would change for the keys that are in use.
+// Concerned is what an override would change for the keys that are in use, in JSON too.
 type Concerned struct {
 	// Keys is how many the override is about. Limits are these keys by limit and by what changes, the most first.
-	Keys   int64
-	Limits []ConcernedLimit
-	// By is the attribute in which the override's pattern is open, and Values the keys by its values, the most first. They
-	// are empty if there are not several.
-	By     string
-	Values []Share
-	// Incomplete is why not all keys could be looked at, nil if all were. With Cut it is that the time was over: Looked is
-	// how many were, and Total about how many there are.
-	Incomplete    error
-	Cut           bool
-	Looked, Total int64
+	Keys int64 `json:"keys"`
+	// Complete: all keys were looked at. Else Cut says that the time was over, or Incomplete what went wrong.
+	Complete   bool             `json:"complete"`
+	Limits     []ConcernedLimit `json:"limits"`
+	Cut        bool             `json:"-"`
+	Incomplete error            `json:"-"`
+	// Looked is how many keys were looked at, of about Total.
+	Looked, Total int64 `json:"-"`
+	// By is the attribute in which the override's pattern is open, and Values the keys by its values, the most first. There
+	// are none if there would be one.
+	By     string  `json:"-"`
+	Values []Share `json:"-"`
 }
 
-// ConcernedLimit is what applies to some keys of a limit now, and what would then.
+// ConcernedLimit is what decides some keys of a limit now, and what would then: a limit, "blocked", "exempt", or "?".
 type ConcernedLimit struct {
-	Name      string
-	Now, Then Rule
-	Keys      int64
-}
-
-// Rule is what a key is decided by: a limit, or an override that blocks or exempts it.
-type Rule struct {
-	// Limit is zero if it is not known.
-	Limit store.Limit
-	// Override is the one that applies, nil if none does. The one that is not set yet has no ID.
-	Override *store.Override
+	Name string `json:"name"`
+	Now  string `json:"now"`
+	Then string `json:"then"`
+	Keys int64  `json:"keys"`
+	// Override is the ID of another override that applies instead, which comes first.
+	Override string `json:"override,omitempty"`
 }
 
 // PreviewPlan says what to find out of an override that is not set yet.
@@ -68,107 +65,77 @@ func (r *Runner) PreviewOverride(ctx context.Context, plan *PreviewPlan, observe
 	}
 	candidate := plan.Override
 	candidate.ID, candidate.CreatedAt = "", time.Unix(1<<40, 0) // the newest
-	p := &preview{
-		candidate:  &candidate,
-		configured: plan.Configured,
-		now:        store.NewOverrideList(inForce),
-		then:       store.NewOverrideList(append(slices.Clone(inForce), candidate)),
-		limits:     map[concernedKey]*ConcernedLimit{},
-		by:         openIn(candidate.Subjects),
-		values:     map[string]int{},
-	}
-	looking := ctx
+	now, then := store.NewOverrideList(inForce), store.NewOverrideList(append(slices.Clone(inForce), candidate))
+	c := &Concerned{Limits: []ConcernedLimit{}, By: openIn(candidate.Subjects)}
+	rows, values := map[ConcernedLimit]int64{}, map[string]int{}
+	looking, cancel := ctx, func() {}
 	if plan.Most > 0 {
-		var cancel context.CancelFunc
 		looking, cancel = context.WithTimeout(ctx, plan.Most)
-		defer cancel()
 	}
-	found, err := Scan(looking, r.Store, &plan.Selection, observer, p.add)
-	p.Looked, p.Total = found.Looked, found.Total
-	switch {
-	case err != nil && ctx.Err() == nil && looking.Err() != nil:
-		p.Cut = true
-	case err != nil && (ctx.Err() != nil || found.Looked == 0):
-		p.Incomplete = found.WithProgress(err)
-		return nil, p.Incomplete
-	default:
-		p.Incomplete = found.WithProgress(err)
-	}
-	if len(p.values) > 1 {
-		p.By, p.Values = p.by, counted(p.values)
-	}
-	for _, limit := range p.limits {
-		p.Limits = append(p.Limits, *limit)
-	}
-	slices.SortFunc(p.Limits, func(a, b ConcernedLimit) int {
-		return cmp.Or(cmp.Compare(b.Keys, a.Keys), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Then.Limit.Count, b.Then.Limit.Count))
-	})
-	return &p.Concerned, nil
-}
-
-// preview counts the keys that a scan finds.
-type preview struct {
-	Concerned
-	candidate  *store.Override
-	configured func(store.Key) (store.Limit, bool)
-	now, then  *store.OverrideList
-	limits     map[concernedKey]*ConcernedLimit
-	by         string // as in targets
-	values     map[string]int
-}
-
-// concernedKey is what the keys of a row have in common.
-type concernedKey struct {
-	name      string
-	now, then store.Limit
-	was, wins string // the IDs of overrides
-}
-
-// add adds a key.
-func (p *preview) add(e *admin.Entry, _ error) error {
-	if !p.candidate.Matches(e.Key) {
+	defer cancel()
+	found, err := Scan(looking, r.Store, &plan.Selection, observer, func(e *admin.Entry, _ error) error {
+		if !candidate.Matches(e.Key) {
+			return nil
+		}
+		c.Keys++
+		if value, has := AttributeOf(e.Key, c.By); has {
+			values[value]++
+		}
+		row := plan.row(e, now.For(e.Key), then.For(e.Key))
+		if _, has := rows[row]; has || len(rows) < mostConcerned {
+			rows[row]++
+		}
 		return nil
+	})
+	c.Looked, c.Total, c.Incomplete = found.Looked, found.Total, found.WithProgress(err)
+	if c.Cut = err != nil && ctx.Err() == nil && looking.Err() != nil; c.Cut {
+		c.Incomplete = nil
+	} else if err != nil && (ctx.Err() != nil || found.Looked == 0) {
+		return nil, c.Incomplete
 	}
-	p.Keys++
-	if value, has := AttributeOf(e.Key, p.by); has {
-		p.values[value]++
+	c.Complete = err == nil
+	if len(values) > 1 {
+		c.Values = counted(values)
 	}
-	was, wins := p.now.For(e.Key), p.then.For(e.Key)
-	limit, known := p.written(e, was)
-	row := ConcernedLimit{Name: e.Key.Name, Now: ruleOf(was, limit, known), Then: ruleOf(wins, limit, known)}
-	if was != nil && !known && e.LimitKnown() { // the record has at least what applies now
-		row.Now.Limit = e.Limit
+	for row, keys := range rows {
+		row.Keys = keys
+		c.Limits = append(c.Limits, row)
 	}
-	key := concernedKey{name: row.Name, now: row.Now.Limit, then: row.Then.Limit, wins: wins.ID}
-	if was != nil {
-		key.was = was.ID
-	}
-	if p.limits[key] == nil && len(p.limits) < mostConcerned {
-		p.limits[key] = &row
-	}
-	if p.limits[key] != nil {
-		p.limits[key].Keys++
-	}
-	return nil
+	slices.SortFunc(c.Limits, func(a, b ConcernedLimit) int {
+		return cmp.Or(cmp.Compare(b.Keys, a.Keys), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Then, b.Then), cmp.Compare(a.Now, b.Now))
+	})
+	return c, nil
 }
 
-// written returns the limit of a key without overrides: the configured one, else that of its last charge, if no override
-// made it.
-func (p *preview) written(e *admin.Entry, was *store.Override) (limit store.Limit, known bool) {
-	if p.configured != nil {
-		if limit, known = p.configured(e.Key); known {
-			return limit, true
+// row returns what decides a key under the override that applies now, which may be nil, and under the one that would.
+func (p *PreviewPlan) row(e *admin.Entry, was, wins *store.Override) ConcernedLimit {
+	// Without overrides the limit is the configured one, else that of the last charge, if no override made it.
+	limit, known := e.Limit, e.LimitKnown() && (was == nil || was.Effect == store.OverrideBlock || was.Effect == store.OverrideExempt)
+	if p.Configured != nil {
+		if configured, has := p.Configured(e.Key); has {
+			limit, known = configured, true
 		}
 	}
-	keeps := was == nil || was.Effect == store.OverrideBlock || was.Effect == store.OverrideExempt
-	return e.Limit, e.LimitKnown() && keeps
+	row := ConcernedLimit{Name: e.Key.Name, Now: decides(was, limit, known), Then: decides(wins, limit, known), Override: wins.ID}
+	if was != nil && !known && e.LimitKnown() { // the record has at least what applies now
+		row.Now = e.Limit.String()
+	}
+	return row
 }
 
-// ruleOf is what applies to a key of a limit under an override, which may be nil.
-func ruleOf(o *store.Override, limit store.Limit, known bool) Rule {
-	rule := Rule{Override: o}
-	if known || o != nil && o.Effect == store.OverrideLimit {
-		rule.Limit = o.Apply(limit)
+// decides is what decides a key of a limit under an override, which may be nil.
+func decides(o *store.Override, limit store.Limit, known bool) string {
+	switch {
+	case o == nil && !known:
+		return "?"
+	case o == nil:
+		return limit.String()
+	case o.Effect == store.OverrideBlock:
+		return "blocked"
+	case o.Effect == store.OverrideExempt:
+		return "exempt"
+	case known || o.Effect == store.OverrideLimit:
+		return o.Apply(limit).String()
 	}
-	return rule
+	return allowance.Effect(o)
 }
