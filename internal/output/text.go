@@ -136,17 +136,6 @@ func (p *Printer) Labelled(label string, indent int, text string) int {
 	return indent
 }
 
-// Break breaks text into lines of at most that width, also within words. The joined lines are exactly the text, so
-// that a command can be pasted.
-func Break(text string, width int) (lines []string) {
-	for width > 1 && Width(text) > width {
-		var head string
-		head, text = splitAt(text, width)
-		lines = append(lines, head)
-	}
-	return append(lines, text)
-}
-
 // Width returns the width of a text without styles on a terminal. It does not depend on the locale: a character
 // whose width differs between terminals, such as "…" or "█", counts as one column.
 func Width(text string) int { return displaywidth.String(text) }

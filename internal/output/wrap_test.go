@@ -2,7 +2,6 @@ package output
 
 import (
 	"slices"
-	"strings"
 	"testing"
 )
 
@@ -23,23 +22,6 @@ func TestWrap(t *testing.T) {
 	} {
 		if got := Wrap(test.text, test.width); !slices.Equal(got, test.want) {
 			t.Errorf("Wrap(%q, %d) = %q, want %q", test.text, test.width, got, test.want)
-		}
-	}
-}
-
-// The joined parts are the text.
-func TestBreak(t *testing.T) {
-	for _, text := range []string{"", "a", "redis-cli GETRANGE 'a  b' 0 63", "利用者:山田太郎 and more", strings.Repeat("x", 100)} {
-		for width := range 20 {
-			lines := Break(text, width)
-			if strings.Join(lines, "") != text {
-				t.Errorf("%q on %d columns is %q", text, width, lines)
-			}
-			for _, line := range lines {
-				if width > 1 && Width(line) > width {
-					t.Errorf("%q is wider than %d columns", line, width)
-				}
-			}
 		}
 	}
 }
