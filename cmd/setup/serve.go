@@ -13,7 +13,6 @@ import (
 	"github.com/limitctl/limitctl/internal/serve/api"
 	"github.com/limitctl/limitctl/internal/serve/engine"
 	"github.com/limitctl/limitctl/internal/serve/envoy"
-	"github.com/limitctl/limitctl/internal/serve/metrics"
 )
 
 // serveFlags are the flags of serve.
@@ -168,12 +167,6 @@ func runServe(ctx context.Context, o *serveOptions) error {
 	reloader.Apply = func(c *config.Config) { e.Replace(&engine.Settings{File: c.File}) }
 	frame.begin(c, where)
 	frame.checkRecovery(e, log)
-	frame.Background = append(frame.Background, func(ctx context.Context) {
-		frame.meter.Sample(ctx, metrics.Sampling{
-			Store: store, Timeout: o.Timeout,
-			OnError: func(err error) { frame.Log.Debug("the store could not be looked at for the metrics", "error", err) },
-		})
-	})
 
 	// The listeners. One gate bounds the requests of all clients, and one those that are held.
 	gate, held := serve.NewGate(o.maxInFlight, frame.meter.Refused), serve.NewGate(o.maxInFlight, func() {})

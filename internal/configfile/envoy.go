@@ -287,11 +287,6 @@ func (e *EnvoyEntry) String() string {
 // IsPattern reports whether * in the entry's value stands for any text, if its descriptor is ordered.
 func (e *EnvoyEntry) IsPattern() bool { return e.Fixed && strings.Contains(e.Value, "*") }
 
-// IsOneValue reports whether an entry of d has the same value in all requests that match.
-func (d *EnvoyDescriptor) IsOneValue(e *EnvoyEntry) bool {
-	return e.Fixed && !(d.Ordered && e.IsPattern())
-}
-
 // emptyValue replaces an empty value, which no attribute can have. All clients without a value share their limits,
 // since an error would let all of them pass.
 const emptyValue = "(empty)"

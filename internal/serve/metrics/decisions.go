@@ -3,7 +3,6 @@ package metrics
 import (
 	"errors"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -35,15 +34,8 @@ var (
 	errorKinds = []string{"invalid", "unavailable", "outcome-unknown", "gave-up", "gave-up-unknown", "refused", "foreign", "error"}
 )
 
-const (
-	// mostClasses is the most classes of a limit that have series of their own.
-	mostClasses = 50
-	// otherClass has the decisions about all other requests: of no class that the limit has, or of one without a series.
-	otherClass = "other"
-)
-
-// series names a policy, a limit of it or a class of the limit; the rest is empty.
-type series struct{ policy, limit, class string }
+// series names a policy or a limit of it, which is empty for the policy.
+type series struct{ policy, limit string }
 
 // Configure makes series for the names in settings, before they decide anything, and removes those of other policies and limits.
 // newBreaker says that the breaker is new, or that there is none. It is for [engine.Options].
@@ -90,39 +82,23 @@ func (m *Metrics) begin(p *policy.Policy) {
 	}
 	for i := range p.Limits {
 		l := &p.Limits[i]
-		m.known[series{p.Name, l.Name, ""}] = true
+		m.known[series{p.Name, l.Name}] = true
 		m.granted.WithLabelValues(p.Name, l.Name)
-		var classes []string
-		if !l.Classes.IsZero() {
-			classes = append(classes, otherClass)
-		}
-		for _, class := range l.Classes.Of[:min(len(l.Classes.Of), mostClasses)] {
-			classes = append(classes, strings.ToValidUTF8(class.Name, "?"))
-		}
-		for _, class := range classes {
-			m.known[series{p.Name, l.Name, class}] = true
-		}
 		for _, outcome := range outcomes {
 			m.decisions.WithLabelValues(p.Name, l.Name, outcome)
 			m.checks.WithLabelValues(p.Name, l.Name, outcome)
-			for _, class := range classes {
-				m.classes.WithLabelValues(p.Name, l.Name, class, outcome)
-			}
 		}
 	}
 }
 
-// forget deletes the series of a policy, limit or class that was removed.
+// forget deletes the series of a policy or limit that was removed.
 func (m *Metrics) forget(s series) {
 	labels := prometheus.Labels{"policy": s.policy}
 	if s.limit != "" {
 		labels["limit"] = s.limit
 	}
-	if s.class != "" {
-		labels["class"] = s.class
-	}
 	for _, vec := range []*prometheus.MetricVec{m.decisions.MetricVec, m.checks.MetricVec, m.granted.MetricVec,
-		m.classes.MetricVec, m.calls.MetricVec, m.errors.MetricVec, m.took.MetricVec} {
+		m.calls.MetricVec, m.errors.MetricVec, m.took.MetricVec} {
 		vec.DeletePartialMatch(labels)
 	}
 }
@@ -170,13 +146,6 @@ func (m *Metrics) Decided(ask *engine.Ask, answer *decision.Answer, err error, t
 		if answer.IsShared(i) || !m.countLimit(counter, p, l, outcomeOf(d)) || operation == "check" {
 			continue
 		}
-		if !l.Classes.IsZero() {
-			class := ask.Attributes[l.Classes.By]
-			if !m.known[series{p.Name, l.Name, class}] || class == "" {
-				class = otherClass
-			}
-			m.classes.WithLabelValues(p.Name, l.Name, class, outcomeOf(d)).Inc()
-		}
 		if d.Granted > 0 && !d.Repeated {
 			m.granted.WithLabelValues(p.Name, l.Name).Add(float64(d.Granted))
 		}
@@ -185,7 +154,7 @@ func (m *Metrics) Decided(ask *engine.Ask, answer *decision.Answer, err error, t
 
 // countLimit counts an outcome of a limit, and reports whether the limit has series. The caller holds the lock.
 func (m *Metrics) countLimit(counter *prometheus.CounterVec, p *policy.Policy, l *policy.Limit, outcome string) bool {
-	has := m.known[series{p.Name, l.Name, ""}]
+	has := m.known[series{p.Name, l.Name}]
 	if has {
 		counter.WithLabelValues(p.Name, l.Name, outcome).Inc()
 	}

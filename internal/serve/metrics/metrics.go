@@ -1,7 +1,7 @@
 // Package metrics counts the decisions of the server, and the answers in a load test, for Prometheus.
 //
 // Labels contain only names of the configuration and words of this package, so the number of series is bounded
-// whatever clients send. The exception is the most denied keys, which are optional.
+// whatever clients send.
 package metrics
 
 import (
@@ -20,6 +20,7 @@ import (
 	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/serve/engine"
 	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Metrics are the metrics of the server, in their own registry. The methods are safe for concurrent use.
@@ -27,11 +28,9 @@ type Metrics struct {
 	registry *prometheus.Registry
 
 	decisions, checks, granted   *prometheus.CounterVec // by policy and limit
-	classes                      *prometheus.CounterVec // by policy, limit and class
 	calls, errors                *prometheus.CounterVec // by policy
 	took, storeTook              *prometheus.HistogramVec
 	storeErrors                  *prometheus.CounterVec
-	sampleErrors                 prometheus.Counter
 	batches                      prometheus.Observer
 	breakerState                 *prometheus.GaugeVec
 	breakerChanges               *prometheus.CounterVec
@@ -45,7 +44,6 @@ type Metrics struct {
 	grpcCalls                    *prometheus.CounterVec
 
 	settings atomic.Pointer[engine.Settings] // in force
-	sampled  atomic.Pointer[sample]
 
 	mu    sync.RWMutex    // for the fields below
 	known map[series]bool // those in force
@@ -76,17 +74,13 @@ func New(version string) *Metrics {
 		checks: counter("checks_total",
 			"Decisions about requests that are never charged, by limit: what would have been decided.", "policy", "limit", "outcome"),
 		granted: counter("granted_units_total", "Units charged, by limit.", "policy", "limit"),
-		classes: counter("class_decisions_total",
-			"Decisions about requests that are to be charged, by class, for limits that have classes. Any other class counts as other.",
-			"policy", "limit", "class", "outcome"),
 		calls: counter("calls_total", "Calls of all limits of a policy together, by what was asked and its result.",
 			"policy", "operation", "result"),
 		errors: counter("errors_total", "Calls that had an error for an answer, by its kind.", "policy", "kind"),
 		took: histogram("decision_duration_seconds", "Time that a call took, with the store's, without that of a wait.",
 			durations, "policy"),
-		storeTook:    histogram("store_duration_seconds", "Time that the store itself took for a call.", durations, "operation"),
-		storeErrors:  counter("store_errors_total", "Errors of the store itself, by kind.", "kind"),
-		sampleErrors: counter("sample_errors_total", "Times that usage could not be read for the metrics.").WithLabelValues(),
+		storeTook:   histogram("store_duration_seconds", "Time that the store itself took for a call.", durations, "operation"),
+		storeErrors: counter("store_errors_total", "Errors of the store itself, by kind.", "kind"),
 		batches: histogram("store_batch_size", "Calls that went to a Redis server together. One that went alone counts as 1.",
 			[]float64{1, 2, 4, 8, 16, 32, 64, 128}).WithLabelValues(),
 		breakerState: gauge("breaker_state", "1 for the state that the breaker is in, else 0. A Cluster has a breaker for each part, "+
@@ -224,4 +218,34 @@ func (m *Metrics) WatchCertificate(expires func() time.Time, stale func() string
 
 func (m *Metrics) watch(name, help string, value func() float64) {
 	promauto.With(m.registry).NewGaugeFunc(prometheus.GaugeOpts{Name: "limitctl_" + name, Help: help}, value)
+}
+
+// atScrape collects the limits in force.
+type atScrape struct{ *Metrics }
+
+// Describe implements [prometheus.Collector]: the series depend on the configuration.
+func (atScrape) Describe(chan<- *prometheus.Desc) {}
+
+func describe(name, help string) *prometheus.Desc {
+	return prometheus.NewDesc("limitctl_"+name, help, []string{"policy", "limit"}, nil)
+}
+
+var (
+	limitCount  = describe("limit", "Units allowed per period, as configured, where no override applies.")
+	limitPeriod = describe("limit_period_seconds", "Period of a limit, as configured.")
+	limitBurst  = describe("limit_burst", "Units that a limit allows at once, as configured.")
+)
+
+// Collect implements [prometheus.Collector].
+func (m atScrape) Collect(metrics chan<- prometheus.Metric) {
+	now := store.InstantOf(time.Now())
+	for _, p := range m.settings.Load().Policies {
+		for i := range p.Limits {
+			limit := p.Limits[i].Stored()
+			for desc, value := range map[*prometheus.Desc]float64{limitCount: float64(limit.Count),
+				limitPeriod: limit.InWindow(now).Period.Seconds(), limitBurst: float64(limit.Capacity())} {
+				metrics <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, p.Name, p.Limits[i].Name)
+			}
+		}
+	}
 }

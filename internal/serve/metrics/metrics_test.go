@@ -114,58 +114,6 @@ func decide(t *testing.T, e *engine.Engine, ask *engine.Ask) *decision.Answer {
 	return answer
 }
 
-// Only a limit with classes has series of them: one for each, up to a bound, and one for all others.
-func TestClassesAreCounted(t *testing.T) {
-	p := login()
-	p.Limits[0].Classes = policy.Classes{By: "plan", Of: []policy.Class{{Name: "paid"}, {Name: "free", Leave: 400_000}}}
-	e, m := observed(t, memorystore.New(), &engine.Settings{File: configfile.File{Policies: []*policy.Policy{p}}})
-	for i, plan := range []string{"free", "free", "free", "free", "paid", "gold", ""} { // the fourth and the last two are denied
-		asked := ask(store.Take, "192.0.2.1", "a@example.com")
-		if plan != "" {
-			asked.Attributes["plan"] = plan
-		}
-		if answer := decide(t, e, asked); answer.Decisions[0].Allowed != (i < 3 || plan == "paid") {
-			t.Fatalf("request %d: %+v", i, answer.Decisions[0])
-		}
-		asked.Op = store.Peek
-		decide(t, e, asked)
-	}
-	s, _ := scrape(t, m)
-	for class, want := range map[string][2]float64{"free": {3, 1}, "paid": {1, 0}, "other": {0, 2}} {
-		series := `limitctl_class_decisions_total{class="` + class + `",limit="ip",outcome="`
-		s.want(t, series+`allowed",policy="login"}`, want[0])
-		s.want(t, series+`denied",policy="login"}`, want[1])
-	}
-	if sum := s.sum("limitctl_class_decisions_total"); sum != 7 {
-		t.Errorf("%v decisions of classes", sum)
-	}
-	for n := range 3 { // each time with another class
-		next := login()
-		next.Limits[0].Classes = policy.Classes{By: "plan", Of: []policy.Class{{Name: "paid"}, {Name: fmt.Sprint("class ", n)}}}
-		e.Replace(&engine.Settings{File: configfile.File{Policies: []*policy.Policy{next}}})
-	}
-	classes := map[string]bool{}
-	s, _ = scrape(t, m)
-	for series := range s {
-		if _, rest, is := strings.Cut(series, `limitctl_class_decisions_total{class="`); is {
-			class, _, _ := strings.Cut(rest, `"`)
-			classes[class] = true
-		}
-	}
-	if len(classes) != 3 {
-		t.Errorf("%d classes have series, want those in force and the others", len(classes))
-	}
-	next := login()
-	next.Limits[0].Classes.By = "plan"
-	for n := range 100 {
-		next.Limits[0].Classes.Of = append(next.Limits[0].Classes.Of, policy.Class{Name: fmt.Sprint("many ", n)})
-	}
-	e.Replace(&engine.Settings{File: configfile.File{Policies: []*policy.Policy{next}}})
-	if _, text := scrape(t, m); !strings.Contains(text, `class="many 49"`) || strings.Contains(text, `class="many 50"`) {
-		t.Error("not the first 50 classes of a limit have series")
-	}
-}
-
 // Each limit of a call is counted exactly once, by its outcome.
 func TestEachLimitOfACallIsCountedOnce(t *testing.T) {
 	e, m := observed(t, memorystore.New(), &engine.Settings{File: configfile.File{Policies: []*policy.Policy{login()}}})
@@ -423,5 +371,51 @@ func TestCountingAllocatesNothing(t *testing.T) {
 		m.Batch(3)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// awayStore is a store that a test can make unavailable.
+type awayStore struct {
+	*memorystore.Store
+	gone bool
+}
+
+func (s *awayStore) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
+	if s.gone {
+		return store.ErrUnavailable
+	}
+	return s.Store.Decide(ctx, op, reqs, decisions)
+}
+
+// The metrics of an outage: each limit has one outcome, the store's errors and times are counted, and the breaker is shown.
+func TestAnOutage(t *testing.T) {
+	for onError, outcome := range map[store.FailurePolicy]string{store.FailOnError: "error", store.LocalOnError: "local"} {
+		backend, p := &awayStore{Store: memorystore.New()}, login()
+		p.OnError = onError
+		p.Limits[0].Count, p.Limits[1].Count = 1000, 1000
+		e, m := observed(t, backend, &engine.Settings{File: configfile.File{Policies: []*policy.Policy{p},
+			Breaker: &store.Breaker{Failures: 3, Pause: time.Hour}}})
+		for i := range 17 {
+			backend.gone = i >= 10
+			err := e.Decide(t.Context(), by(e, ask(store.Take, "192.0.2.1", "a@example.com")), new(decision.Answer))
+			if (err != nil) != (backend.gone && onError == store.FailOnError) {
+				t.Errorf("%s: error: %v", onError, err)
+			}
+		}
+		s, _ := scrape(t, m)
+		for _, limit := range []string{"ip", "email"} {
+			s.want(t, fmt.Sprintf(`limitctl_decisions_total{limit=%q,outcome=%q,policy="login"}`, limit, outcome), 7)
+			s.want(t, fmt.Sprintf(`limitctl_decisions_total{limit=%q,outcome="allowed",policy="login"}`, limit), 10)
+		}
+		if sum := s.sum("limitctl_decisions_total"); sum != 34 {
+			t.Errorf("%v outcomes, want 2 of each of 17 calls", sum)
+		}
+		// Three failures open the breaker, and then no call reaches the store.
+		s.want(t, `limitctl_store_duration_seconds_count{operation="consume"}`, 13)
+		if errs := s.sum("limitctl_store_errors_total"); errs != 3 {
+			t.Errorf("%v errors of the store, want 3", errs)
+		}
+		s.want(t, `limitctl_breaker_state{part="",state="open"}`, 1)
+		s.want(t, `limitctl_breaker_changes_total{part="",to="open"}`, 1)
 	}
 }
