@@ -35,8 +35,8 @@ var documents = []document{
 	{"report/Document", "A report", "`loadtest`, `verify`, `simulate` and `report`; [load testing](load-testing.md#as-json) " +
 		"explains the figures"},
 	{"report/Comparison", "A comparison", "`report --against`"},
-	{"test/lookDocument", "What a probe saw", "`probe`"},
-	{"test/probeDocument", "A probe of a limit", "`probe --limit`"},
+	{"test/lookAnswer", "What a probe saw", "`probe`"},
+	{"test/probeAnswer", "A probe of a limit", "`probe --limit`"},
 	{"setup/validAnswer", "A validation", "`config validate`"},
 	{"setup/explainAnswer", "An explanation", "`config explain`"},
 	{"setup/showDocument", "What is configured", "`config show`"},

@@ -89,13 +89,8 @@ func TestProbeDocuments(t *testing.T) {
 		}
 	}
 	text, _ = w.run(t, exitNo, append(args, "--markdown", "-")...)
-	if !strings.HasPrefix(text, "### ❌ FAIL: limit of `"+url+"`\n") || !strings.Contains(text, "\n| ❌ fail | retry-after | ") {
+	if !strings.HasPrefix(text, "### ❌ FAIL: limit of `"+url+"`\n") || !strings.Contains(text, "\n✗ retry-after ") {
 		t.Errorf("%s", text)
-	}
-	for line := range strings.Lines(text) {
-		if cells := strings.ReplaceAll(line, `\|`, ""); strings.HasPrefix(line, "|") && strings.Count(cells, "|") != 5 {
-			t.Errorf("a row with other cells: %s", line)
-		}
 	}
 }
 

@@ -161,7 +161,6 @@ func variables() [][2]string {
 		{"LIMITCTL_SERVE_TOKEN", "the access token of serve, instead of --token-file"},
 		{"LIMITCTL_DEBUG", "1: print where a bug of limitctl is"},
 		{"CI", "not empty, 0 or false: a command that decides or changes needs a store by name; so with GITHUB_ACTIONS"},
-		{"GITHUB_ACTIONS", "true: annotate the build with what did not pass"},
 		{"NO_COLOR", "not empty: print no colours"},
 		{"FORCE_COLOR", "not empty, 0 or false: print colours into a pipe, too; so with CLICOLOR_FORCE"},
 		{"XDG_CONFIG_HOME", "the folder of limitctl/limitctl.yaml (default ~/.config)"},

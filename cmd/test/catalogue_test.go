@@ -30,7 +30,8 @@ func probed(t *testing.T, h handler, limit string, seed uint64) (a *probeAnswer)
 		get := newService(h, seed)
 		result, err := probe.Run(t.Context(), &probe.Config{Client: get, Limit: limitOf(limit), Quota: probeRequests, MaxTime: probeTime,
 			Timeout: standardTimeout, Workers: probeWorkers})
-		a = &probeAnswer{Result: result, endpoint: get.Describe(), limit: limitOf(limit), unfinished: err != nil}
+		s := sent(get.Describe(), time.Now(), time.Now(), result.Events, nil, result.Notes)
+		a = newProbeAnswer(s, limitOf(limit), result, err != nil)
 	})
 	return a
 }
@@ -117,7 +118,7 @@ func TestNoFailureIsReportedOfTheHonest(t *testing.T) {
 		t.Run(h.what, func(t *testing.T) {
 			t.Parallel()
 			for seed := range probes {
-				if a := probed(t, h.is(), h.limit, seed); a.verdict() == report.Fail {
+				if a := probed(t, h.is(), h.limit, seed); a.Verdict == report.Fail {
 					t.Errorf("probe --limit, seed %d:\n%s", seed, printed(a))
 				}
 			}

@@ -16,7 +16,6 @@ import (
 	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/internal/probe"
 	"github.com/limitctl/limitctl/internal/redact"
-	"github.com/limitctl/limitctl/internal/report"
 	"github.com/limitctl/limitctl/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -147,38 +146,31 @@ func (o *probeOptions) run(cmd *cobra.Command, url string) error {
 	}
 	if !cmd.Flags().Changed("limit") {
 		seen, failure := probe.Look(ctx, config)
-		a := &lookAnswer{Seen: seen, endpoint: client.Describe(), took: o.Env.Now().Sub(began), began: began}
-		for i := range seen.LooksLike {
-			a.commands = append(a.commands, o.checkedBy(cmd, url, &seen.LooksLike[i], seen.Denial))
-		}
-		return o.end(a, client, seen.Events, failure, seen.Any())
+		s := sent(client.Describe(), began, o.Env.Now(), seen.Events, seen.Dialects, seen.Notes)
+		a := newLookAnswer(s, seen, func(limit *store.Limit) string { return o.checkedBy(cmd, url, limit, seen.Denial) })
+		return o.end(a, s.Endpoint, seen.Events, failure, seen.Any())
 	}
 	result, failure := probe.Run(ctx, config)
-	a := &probeAnswer{Result: result, limit: config.Limit, endpoint: client.Describe(), unfinished: failure != nil, began: began,
-		took: o.Env.Now().Sub(began)}
-	if err := o.summaryFlags.write(o.Globals, a); err != nil {
+	s := sent(client.Describe(), began, o.Env.Now(), result.Events, result.Dialects, result.Notes)
+	a := newProbeAnswer(s, config.Limit, result, failure != nil)
+	if err := o.summaryFlags.write(o.Globals, a.Summary()); err != nil {
 		return err
 	}
-	if o.summaryFlags.replacesAnswer() {
-		return o.exit(client, result.Events, failure, a.verdict() == report.Pass)
-	}
-	return o.end(a, client, result.Events, failure, a.verdict() == report.Pass)
+	return o.end(a, s.Endpoint, result.Events, failure, a.Passed)
 }
 
-// end prints an answer, and returns what the command ends with.
-func (o *probeOptions) end(a output.Answer, client endpoint.Client, events []probe.Event, failure error, passed bool) error {
-	if err := o.Print(a); err != nil {
-		return err
+// end prints an answer, unless a summary replaces it, and returns what the command ends with.
+func (o *probeOptions) end(a output.Answer, where string, events []probe.Event, failure error, passed bool) error {
+	if !o.summaryFlags.replacesAnswer() {
+		if err := o.Print(a); err != nil {
+			return err
+		}
 	}
-	return o.exit(client, events, failure, passed)
-}
-
-func (*probeOptions) exit(client endpoint.Client, events []probe.Event, failure error, passed bool) error {
 	switch err := probe.Unanswered(events); {
 	case failure != nil:
 		return failure
 	case err != nil:
-		return fmt.Errorf("%s: %w", client.Describe(), err)
+		return fmt.Errorf("%s: %w", where, err)
 	case !passed:
 		return cli.ErrDenied
 	}

@@ -1,9 +1,6 @@
 package test
 
 import (
-	"slices"
-	"strings"
-
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/internal/cli"
@@ -19,7 +16,6 @@ type reportOptions struct {
 	html    string
 	against []string
 	margin  string
-	only    []string
 }
 
 // NewReportCmd makes limitctl report.
@@ -37,7 +33,7 @@ margin. The audit and errors have no margin: one more unit over- or
 under-admitted, a worst window that is greater and above 1.00 × the limit, or
 more errors are a regression. If the load generator was the limit in any of the
 reports, times and throughput are not judged. Costs and dropped arrivals are
-only judged if --only names them.
+shown, and never judged.
 
 Exit codes: 0 pass, or inconclusive (1 with --strict); 1 a threshold is missed,
 an audit failed or a threshold could not be judged (unless --no-fail), or too
@@ -46,7 +42,7 @@ file is not a report, or the reports are of different limits.`,
 		Example: `  limitctl report run.json
   limitctl report run.json --html report.html --junit report.xml
   limitctl report new.json --against base.json
-  limitctl report new.json --against base1.json --against base2.json --only p99,errors,over_admitted --margin 25% -o json`,
+  limitctl report new.json --against base1.json --against base2.json --margin 25% -o json`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return cli.Usagef("report takes one file that loadtest or simulate saved, and %d were given; compare files by --against",
@@ -73,20 +69,16 @@ file is not a report, or the reports are of different limits.`,
 	flags.StringVar(&o.html, "html", "", "also write the report as a page to `FILE`")
 	flags.StringArrayVar(&o.against, "against", nil, "compare with the earlier report `BASE`; repeat it for several")
 	flags.StringVar(&o.margin, "margin", "25%", "ignore differences up to `PERCENT` of the base, except in the audit and errors")
-	flags.StringSliceVar(&o.only, "only", nil, "judge only these `METRICS`, such as p99,errors,over_admitted")
 	cmd.MarkFlagFilename("html", "html")
 	cmd.MarkFlagFilename("against", "json")
-	cmd.RegisterFlagCompletionFunc("only", cobra.FixedCompletions(report.ComparedMetrics(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
 // check reports flags that do not belong together.
 func (o *reportOptions) check(cmd *cobra.Command) error {
 	given := cmd.Flags().Changed
-	for _, flag := range []string{"margin", "only"} {
-		if given(flag) && !given("against") {
-			return cli.Usagef("--%s is about a comparison; add --against BASE", flag)
-		}
+	if given("margin") && !given("against") {
+		return cli.Usagef("--margin is about a comparison; add --against BASE")
 	}
 	for _, flag := range []string{"html", "no-fail", "strict"} {
 		if given(flag) && given("against") {
@@ -117,16 +109,6 @@ func runComparison(o *reportOptions, path string) error {
 	if !ok {
 		return cli.Usagef("--margin %q is not a percentage from 0%% to 1000%%; write one such as 10%%", o.margin)
 	}
-	options := report.CompareOptions{Margin: margin}
-	metrics := report.ComparedMetrics()
-	for _, name := range o.only {
-		// The units at the ends of their JSON names are optional.
-		name = strings.TrimSuffix(strings.TrimSuffix(strings.TrimSpace(name), "_us"), "_percent")
-		if !slices.Contains(metrics, name) {
-			return cli.Usagef("--only %s: no such metric is judged; it is one of %s", shell.Command(name), strings.Join(metrics, " "))
-		}
-		options.Only = append(options.Only, name)
-	}
 	latest, err := readReport(o.Globals, path)
 	if err != nil {
 		return err
@@ -137,7 +119,7 @@ func runComparison(o *reportOptions, path string) error {
 			return err
 		}
 	}
-	comparison, err := report.Compare(bases, latest, options)
+	comparison, err := report.Compare(bases, latest, margin)
 	if err != nil {
 		return err
 	}
@@ -153,9 +135,9 @@ func runComparison(o *reportOptions, path string) error {
 // show writes the summaries of an answer, and prints it unless one of them replaces it.
 func (o *reportOptions) show(answer interface {
 	output.Answer
-	summarized
+	Summary() *report.Summary
 }) error {
-	if err := o.summaryFlags.write(o.Globals, answer); err != nil || o.replacesAnswer() {
+	if err := o.summaryFlags.write(o.Globals, answer.Summary()); err != nil || o.replacesAnswer() {
 		return err
 	}
 	return o.Print(answer)

@@ -4,15 +4,11 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"net/url"
 	"runtime"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/internal/cli"
-	"github.com/limitctl/limitctl/internal/output"
-	redisserver "github.com/limitctl/limitctl/internal/redis"
 	"github.com/limitctl/limitctl/internal/report"
 	"github.com/limitctl/limitctl/internal/shell"
 )
@@ -58,7 +54,7 @@ func (o *reportingOptions) addFlags(cmd *cobra.Command) {
 // addFileFlags adds the flags but those of the verdict.
 func (o *reportingOptions) addFileFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&o.save, "save", "", "write the report to `FILE` as JSON, histograms included, for report")
+	flags.StringVar(&o.save, "save", "", "write the report to `FILE` as JSON, for report")
 	flags.StringVar(&o.html, "html", "", "write the report to `FILE` as one HTML page")
 	flags.StringArrayVar(&o.thresholds, "threshold", nil,
 		"`PROMISE` that each run must keep, such as 'p99<5ms', 'over_admitted==0' or 'denied<1%'; repeat it for more")
@@ -137,7 +133,7 @@ func (o *reportingOptions) write(g *cli.Globals, document *report.Document) erro
 			return err
 		}
 	}
-	return o.summaryFlags.write(g, report.Answer{Report: document})
+	return o.summaryFlags.write(g, report.Answer{Report: document}.Summary())
 }
 
 // writePage writes a report as HTML.
@@ -154,14 +150,6 @@ func writePage(g *cli.Globals, d *report.Document, path string) error {
 
 // summaryFlags are the flags for summaries that CI systems show.
 type summaryFlags struct{ markdown, junit string }
-
-// summarized is an answer that can be shown by CI systems.
-type summarized interface {
-	Markdown() []byte
-	JUnit() []byte
-	// Ruling is the verdict on something, and why it did not pass.
-	Ruling() (verdict report.Verdict, what string, reasons []string)
-}
 
 func (o *summaryFlags) addFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
@@ -185,9 +173,8 @@ func (o *summaryFlags) replacesAnswer() bool {
 	return o.markdown == cli.StandardOutput || o.junit == cli.StandardOutput
 }
 
-// write writes the summaries and, where GitHub runs this, an annotation.
-func (o *summaryFlags) write(g *cli.Globals, s summarized) error {
-	annotate(g, s)
+// write writes the summaries.
+func (o *summaryFlags) write(g *cli.Globals, s *report.Summary) error {
 	for _, summary := range []struct {
 		flag, path string
 		text       func() []byte
@@ -202,108 +189,8 @@ func (o *summaryFlags) write(g *cli.Globals, s summarized) error {
 	return nil
 }
 
-// annotate tells GitHub, if it runs this, why something did not pass, so that the page of a build shows it without the
-// log. It writes to standard error, which GitHub reads as well, so that an answer for a program stays whole.
-func annotate(g *cli.Globals, s summarized) {
-	if g.Quiet || g.Env.Getenv("GITHUB_ACTIONS") != "true" {
-		return
-	}
-	verdict, what, reasons := s.Ruling()
-	level := map[report.Verdict]string{report.Fail: "error", report.Inconclusive: "warning"}[verdict]
-	if level == "" {
-		return
-	}
-	for i := range reasons {
-		reasons[i] = output.Printable(reasons[i])
-	}
-	title := fmt.Sprintf("limitctl: %s: %s", strings.ToUpper(string(verdict)), output.Printable(what))
-	fmt.Fprintf(g.Env.Err, "::%s title=%s::%s\n", level, ofProperty.Replace(title), ofMessage.Replace(strings.Join(reasons, "\n")))
-}
-
-// What GitHub's commands read as something else than text.
-var (
-	ofMessage  = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
-	ofProperty = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
-)
-
-// origin is the origin of a report, which is saved with it.
+// origin is what makes a report.
 func origin(g *cli.Globals) *report.Origin {
-	return &report.Origin{
-		Version: g.Env.ProgramVersion(), Command: commandLine(g), Host: g.Env.Host(),
-		Platform: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.GOMAXPROCS(0),
-	}
-}
-
-// hiddenWord stands for a word of a command line that may be a secret.
-const hiddenWord = "..."
-
-// commandLine is the command line quoted for a shell, without possible secrets: passwords in URLs, values of header
-// fields, and bodies.
-func commandLine(g *cli.Globals) string {
-	words := []string{"limitctl"}
-	var hide func(value string) string // hides the next word, if it may be a secret
-	for _, arg := range g.Args {
-		name, value, valued := strings.Cut(arg, "=")
-		switch hiding := hidingOf(name); {
-		case hide != nil:
-			arg, hide = hide(arg), nil
-		case hiding != nil && valued:
-			arg = name + "=" + hiding(value)
-		case hiding != nil:
-			hide = hiding
-		case strings.HasPrefix(arg, "-H"): // with its value in the same word
-			arg = "-H" + hidingOf("-H")(arg[len("-H"):])
-		case valued && strings.HasPrefix(name, "-"):
-			arg = name + "=" + withoutPassword(value)
-		default:
-			arg = withoutPassword(arg)
-		}
-		words = append(words, arg)
-	}
-	return g.WithoutSecrets(shell.Command(words...))
-}
-
-// hidingOf returns the function that hides the value of a flag, or nil if the flag holds no secret.
-func hidingOf(flag string) func(value string) string {
-	switch flag {
-	case "--header", "-H":
-		return func(value string) string {
-			field, _, _ := strings.Cut(value, ":")
-			return field + ": " + hiddenWord
-		}
-	case "--body":
-		return func(string) string { return hiddenWord }
-	}
-	return nil
-}
-
-// withoutPassword returns a word without its password, if it is a URL with one.
-func withoutPassword(word string) string {
-	scheme, _, isURL := strings.Cut(word, "://")
-	switch {
-	case !isURL || strings.ContainsAny(scheme, " =:/"):
-		return word
-	case redisserver.SeemsURL(word):
-		return redisserver.RedactURL(word)
-	}
-	u, err := url.Parse(word)
-	if err != nil {
-		return scheme + "://" + hiddenWord
-	}
-	before, _, asks := strings.Cut(word, "?")
-	if u.User != nil {
-		_, host, _ := strings.Cut(before, "@")
-		before = scheme + "://" + hiddenWord + "@" + host
-	}
-	if !asks {
-		return before
-	}
-	// The names of a query stay and its values go, since it often holds the key of an API.
-	parts := strings.Split(u.RawQuery, "&")
-	for i, part := range parts {
-		if name, value, _ := strings.Cut(part, "="); value != "" && !strings.Contains(value, "{subject}") {
-			parts[i] = name + "=" + hiddenWord
-		}
-	}
-	return before + "?" + strings.Join(parts, "&")
+	return &report.Origin{Version: g.Env.ProgramVersion(), Host: g.Env.Host(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
+		CPUs: runtime.GOMAXPROCS(0)}
 }

@@ -1,9 +1,6 @@
 package report
 
 import (
-	"strconv"
-	"time"
-
 	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/pkg/loadgen"
 )
@@ -15,15 +12,13 @@ type Answer struct {
 	Verbose bool
 }
 
-// Document implements [output.Answer]. It has no histograms, which only saved
-// documents have, and no list in it is null.
+// Document implements [output.Answer]. No list in it is null.
 func (a Answer) Document() any {
 	d := a.Report
 	d.Judge()
 	printed := *d
 	printed.Runs = make([]Run, len(d.Runs))
 	for i, run := range d.Runs {
-		run.Histograms = nil
 		run.Limits = append([]loadgen.Limit{}, run.Limits...)
 		run.Timeline = append([]loadgen.Interval{}, run.Timeline...)
 		run.MostDenied = append([]KeyCount{}, run.MostDenied...)
@@ -35,63 +30,25 @@ func (a Answer) Document() any {
 // Lines implements [output.Answer]: a line for each run.
 func (a Answer) Lines() []any { return output.Lines(a.Document().(*Document).Runs) }
 
-// Records implements [output.Answer]: a row for each run. What a run does not have is an
-// empty cell.
+// Records implements [output.Answer]: a row for each run, with its audit, the quantiles of its latency and its cost.
 func (a Answer) Records() [][]string {
-	records := make([][]string, 1+len(a.Report.Runs))
-	text := func(name string, of func(*Run) string) {
-		records[0] = append(records[0], name)
-		for i := range a.Report.Runs {
-			records[1+i] = append(records[1+i], of(&a.Report.Runs[i]))
+	type row struct {
+		*Run
+		*loadgen.Audit
+		Mean *int64 `json:"latency_mean_us"`
+		P50  *int64 `json:"latency_p50_us"`
+		P95  *int64 `json:"latency_p95_us"`
+		P99  *int64 `json:"latency_p99_us"`
+		Max  *int64 `json:"latency_max_us"`
+		*Cost
+	}
+	rows := make([]row, len(a.Report.Runs))
+	for i := range rows {
+		r := &a.Report.Runs[i]
+		rows[i] = row{Run: r, Audit: &r.Audit, Cost: r.Cost}
+		if q := r.Latency; q != nil {
+			rows[i].Mean, rows[i].P50, rows[i].P95, rows[i].P99, rows[i].Max = &q.Mean, &q.P50, &q.P95, &q.P99, &q.Max
 		}
 	}
-	metric := func(column, name string) {
-		text(column, func(r *Run) string {
-			value, known := metricNamed(name).of(r)
-			if !known {
-				return ""
-			}
-			return float(value)
-		})
-	}
-	metrics := func(names ...string) {
-		for _, name := range names {
-			metric(name, name)
-		}
-	}
-	text("algorithm", func(r *Run) string { return r.Algorithm })
-	text("limit", func(r *Run) string { return r.Limit })
-	text("policy", func(r *Run) string { return r.Policy })
-	text("implementation", func(r *Run) string { return r.Implementation })
-	text("store", func(r *Run) string { return r.Store })
-	text("load", func(r *Run) string { return r.Load })
-	text("scenario", func(r *Run) string { return r.Scenario })
-	text("workers", func(r *Run) string { return strconv.Itoa(r.Workers) })
-	text("rate", func(r *Run) string { return float(r.Rate) })
-	text("started_at", func(r *Run) string { return r.StartedAt.Format(time.RFC3339Nano) })
-	metrics("requests", "allowed", "denied", "errors", "unknown", "dropped", "late", "keys")
-	metric("keys_denied", "denied_keys")
-	text("duration_ms", func(r *Run) string { return float(float64(r.DurationMS)) })
-	metric("throughput_per_s", "throughput")
-	text("generator_limited", func(r *Run) string { return strconv.FormatBool(r.GeneratorLimited) })
-	metrics("worst_window_ratio", "worst_window_units", "over_admitted", "under_admitted", "least_over_admitted",
-		"least_under_admitted", "lies", "limit_reached", "longest_denial_run", "fairness")
-	for _, times := range distributions {
-		for _, figure := range timeFigures {
-			metric(times.column+"_"+figure.name+"_us", times.prefix+figure.name)
-		}
-	}
-	for _, cost := range costs {
-		metrics(cost.name)
-	}
-	text("server", func(r *Run) string { return r.Server })
-	text("seed", func(r *Run) string {
-		if r.Seed == nil {
-			return ""
-		}
-		return strconv.FormatUint(*r.Seed, 10)
-	})
-	return records
+	return output.Rows(rows)
 }
-
-func float(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }

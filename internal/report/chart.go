@@ -1,12 +1,11 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strings"
 	"time"
-
-	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -254,50 +253,24 @@ func (r *Run) longRun() float64 {
 	return float64(r.Keys) * float64(limit.Count) / limit.Period.Seconds()
 }
 
-// latencies draws the latency of a run by percentile; nil if it has no histogram.
+// latencies draws the latency of a run by percentile; nil if nothing was measured.
 func latencies(r *Run) *plot {
-	if r.Histograms == nil {
+	q := r.Latency
+	if q == nil || q.Max == 0 {
 		return nil
 	}
-	curve := curveOf(r.Histograms.Latency.Histogram, 32)
-	if len(curve) < 2 {
-		return nil
-	}
-	end := curve[len(curve)-1]
-	at, ticks := logAxis(curve[0].value, end.value)
-	p := &plot{Label: "Latency by percentile", YUnit: "latency, log scale",
-		XUnit: "percentile, each step ten times rarer", Ys: ticks, Xs: []tick{{math.Log10(2) / end.nines, "p50"}}}
-	for nines, label := range []string{"p90", "p99", "p99.9", "p99.99", "p99.999", "p99.9999"} {
-		if at := float64(nines+1) / end.nines; at <= 1 {
-			p.Xs = append(p.Xs, tick{at, label})
+	at, ticks := logAxis(q.P50, q.Max)
+	p := &plot{Label: "Latency by percentile", YUnit: "latency, log scale", XUnit: "percentile", Ys: ticks}
+	path, to := "", "M"
+	for _, f := range timeFigures {
+		if f.name == "mean" {
+			continue
 		}
-	}
-	var path strings.Builder
-	to := "M"
-	for _, c := range curve {
-		path.WriteString(to + coordinate(c.nines/end.nines) + " " + coordinate(1-at(c.value)))
+		x := float64(len(p.Xs)) / float64(len(timeFigures)-2)
+		p.Xs = append(p.Xs, tick{x, cmp.Or(f.title, "p99.99")})
+		path += to + coordinate(x) + " " + coordinate(1-at(f.of(q)))
 		to = "L"
 	}
-	p.Shapes = []shape{{"line", path.String()}}
+	p.Shapes = []shape{{"line", path}}
 	return p.withGrid()
-}
-
-// curvePoint is one point of a percentile curve.
-type curvePoint struct {
-	nines float64 // log10(1/(1-quantile)): 0 is the least, 1 is p90, 2 is p99, 3 is p99.9
-	value int64   // µs
-}
-
-// curveOf returns the percentile curve of a histogram, as far out as it has values
-// to tell apart, in that many steps for each nine: with a thousand of them there is nothing to say of p99.99.
-func curveOf(h *hdrhistogram.Histogram, steps int) (points []curvePoint) {
-	if h == nil || h.TotalCount() == 0 {
-		return nil
-	}
-	last := math.Log10(float64(h.TotalCount()))
-	for i := 0; float64(i) <= last*float64(steps); i++ {
-		nines := float64(i) / float64(steps)
-		points = append(points, curvePoint{nines, h.ValueAtPercentile(100 * (1 - math.Pow(10, -nines)))})
-	}
-	return append(points, curvePoint{last, h.Max()})
 }

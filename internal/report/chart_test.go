@@ -1,7 +1,6 @@
 package report
 
 import (
-	"math"
 	"testing"
 	"time"
 
@@ -72,25 +71,5 @@ func TestColumns(t *testing.T) {
 		if len(columns) > 120 || sum.Interval != want {
 			t.Errorf("of %d intervals: %d columns, in all %+v", n, len(columns), sum)
 		}
-	}
-}
-
-// The curve passes through the quantiles, and ends at the maximum.
-func TestCurve(t *testing.T) {
-	d := OneRun()
-	h := d.Runs[0].Histograms.Latency.Histogram
-	curve, want := curveOf(h, 32), map[float64]int64{1: d.Runs[0].Latency.P90, 2: d.Runs[0].Latency.P99,
-		3: d.Runs[0].Latency.P999}
-	for _, c := range curve {
-		if value, is := want[c.nines]; is {
-			delete(want, c.nines)
-			if c.value != value {
-				t.Errorf("at %v nines it is %d, want %d", c.nines, c.value, value)
-			}
-		}
-	}
-	last := curve[len(curve)-1]
-	if len(want) > 0 || last.value != h.Max() || math.Abs(last.nines-math.Log10(30_000)) > 1e-9 {
-		t.Errorf("it ends at %+v, and has not %v", last, want)
 	}
 }

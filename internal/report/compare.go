@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/limitctl/limitctl/internal/junit"
 	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -42,8 +43,6 @@ type Difference struct {
 	BaseMost  *float64 `json:"base_most,omitempty"`  // the greatest of them
 	New       float64  `json:"new"`
 	Verdict   Verdict  `json:"verdict"`
-	// Judged: it can be a regression. Otherwise it is at most [Changed].
-	Judged bool `json:"judged"`
 
 	metric *metric
 }
@@ -55,62 +54,40 @@ const (
 	Changed Verdict = "changed" // neither good nor bad by itself
 )
 
-// CompareOptions say how to compare.
-type CompareOptions struct {
-	// Margin is the share of a base figure by which another differs from it without being worse. The audit and errors
-	// have none: one more is a regression.
-	Margin float64
-	// Only are the metrics that are judged; if there are none, all but the costs and what was dropped.
-	Only []string
-}
-
 // compared is a metric of a comparison.
 type compared struct {
 	*metric
-	good      int  // 1 if more is better, −1 if less is, and 0 if neither is
-	exact     bool // it has no margin
-	onRequest bool // it is judged only if --only names it
+	good  int  // 1 if more is better, −1 if less is, and 0 if neither is
+	exact bool // it has no margin
 }
 
 // figures are all that is compared, in the order of the table: first what does not depend on the machine.
 var figures = func() []compared {
 	all := []compared{
-		{metricNamed("worst_window_ratio"), -1, true, false},
-		{metricNamed("over_admitted"), -1, true, false},
-		{metricNamed("under_admitted"), -1, true, false},
-		{metricNamed("fairness"), 1, false, false},
-		{metricNamed("allowed"), 0, false, false},
-		{metricNamed("errors"), -1, true, false},
-		{metricNamed("denied_keys"), 0, false, false},
-		{metricNamed("p50"), -1, false, false},
-		{metricNamed("p99"), -1, false, false},
-		{metricNamed("dropped"), -1, false, true},
-		{metricNamed("throughput"), 1, false, false},
+		{metricNamed("worst_window_ratio"), -1, true},
+		{metricNamed("over_admitted"), -1, true},
+		{metricNamed("under_admitted"), -1, true},
+		{metricNamed("fairness"), 1, false},
+		{metricNamed("allowed"), 0, false},
+		{metricNamed("errors"), -1, true},
+		{metricNamed("denied_keys"), 0, false},
+		{metricNamed("p50"), -1, false},
+		{metricNamed("p99"), -1, false},
+		{metricNamed("dropped"), 0, false},
+		{metricNamed("throughput"), 1, false},
 	}
 	for _, cost := range costs {
-		all = append(all, compared{metricNamed(cost.name), -1, false, true})
+		all = append(all, compared{metricNamed(cost.name), 0, false})
 	}
 	return all
 }()
 
-// asked is the name for --only, which is that of a threshold without the unit of a cost.
-func (f compared) asked() string { return strings.TrimSuffix(f.name, "_us") }
-
-// ComparedMetrics are the names of all metrics that a comparison can judge.
-func ComparedMetrics() (names []string) {
-	for _, f := range figures {
-		if f.good != 0 {
-			names = append(names, f.asked())
-		}
-	}
-	return names
-}
-
 // Compare compares runs of the same limit in a report with those in one or more base
 // reports. It is a [store.ErrInvalid] if there are none.
 //
-// A figure differs if it is outside of what the base runs had, by more than the margin.
-func Compare(bases []Named, latest Named, o CompareOptions) (*Comparison, error) {
+// A figure differs if it is outside of what the base runs had, by more than the margin: a share of the base figure. The
+// audit and errors have no margin: one more is a regression.
+func Compare(bases []Named, latest Named, margin float64) (*Comparison, error) {
 	c := &Comparison{SchemaVersion: output.SchemaVersion, Verdict: Pass, Warnings: []string{}, Runs: []RunComparison{}}
 	names := make([]string, len(bases))
 	for i, base := range bases {
@@ -126,7 +103,7 @@ func Compare(bases []Named, latest Named, o CompareOptions) (*Comparison, error)
 	}
 	for i := range latest.Runs {
 		if of := c.basesOf(bases, latest, i); len(of) > 0 {
-			c.compare(of, &latest.Runs[i], o)
+			c.compare(of, &latest.Runs[i], margin)
 		}
 	}
 	if len(c.Runs) == 0 {
@@ -157,7 +134,7 @@ func (c *Comparison) basesOf(bases []Named, latest Named, i int) (all []*Run) {
 }
 
 // compare adds the differences of a run.
-func (c *Comparison) compare(bases []*Run, is *Run, o CompareOptions) {
+func (c *Comparison) compare(bases []*Run, is *Run, margin float64) {
 	limited := is.GeneratorLimited
 	for _, was := range bases {
 		c.differentLoads(was, is)
@@ -179,10 +156,8 @@ func (c *Comparison) compare(bases []*Run, is *Run, o CompareOptions) {
 		if len(before) == 0 || !has {
 			continue
 		}
-		d := f.difference(before, after, o.Margin)
-		d.Judged = f.good != 0 && !(limited && (f.ofMachine || f.name == "dropped")) &&
-			(len(o.Only) == 0 && !f.onRequest || slices.Contains(o.Only, f.asked()))
-		if !d.Judged && d.Verdict != Same {
+		d := f.difference(before, after, margin)
+		if limited && f.ofMachine && d.Verdict != Same {
 			d.Verdict = Changed
 		}
 		if d.Verdict == Worse {
@@ -253,5 +228,124 @@ func (c *Comparison) differentLoads(was, is *Run) {
 			c.warn("%s: the %s differs: %s, and now %s", is.Title(), what.name, cmp.Or(what.before, "none"),
 				cmp.Or(what.after, "none"))
 		}
+	}
+}
+
+// Lines implements [output.Answer]: a line for each run.
+func (c *Comparison) Lines() []any { return output.Lines(c.Runs) }
+
+// Records implements [output.Answer]: a row for each figure.
+func (c *Comparison) Records() [][]string {
+	type row struct {
+		Run string `json:"run"`
+		Difference
+	}
+	var rows []row
+	for _, run := range c.Runs {
+		for _, d := range run.Differences {
+			rows = append(rows, row{run.Run, d})
+		}
+	}
+	return output.Rows(rows)
+}
+
+// Print implements [output.Answer]: the verdict with its reasons, what makes it doubtful, and the table of each run.
+func (c *Comparison) Print(p *output.Printer) {
+	s := screen{Printer: p}
+	if c.Verdict == Fail {
+		var worse []string
+		for _, run := range c.Runs {
+			about := ""
+			if len(c.Runs) > 1 {
+				about = run.Run + ": "
+			}
+			for i := range run.Differences {
+				if d := &run.Differences[i]; d.Verdict == Worse {
+					worse = append(worse, about+d.inWords())
+				}
+			}
+		}
+		s.labelled("FAIL", output.AtEnd, output.AtEnd, shortened(worse, mostReasons)...)
+	} else {
+		s.labelled("PASS", output.Calm, output.Plain, "no regression")
+	}
+	for _, warning := range c.Warnings {
+		s.say(finding{style: output.Near, text: warning})
+	}
+	styles := map[Verdict]output.Style{Worse: output.AtEnd, Changed: output.Near}
+	for _, run := range c.Runs {
+		s.lines = append(s.lines, "")
+		s.labelled("", output.Plain, output.Plain, shortName(run.Run))
+		columns := []output.Column{
+			{Header: "METRIC", Shrinks: 12}, {Header: "BASE", Right: true}, {Header: "NEW", Right: true},
+			{Header: "CHANGE", Right: true, Drops: 1}, {Header: ""},
+		}
+		var rows [][]output.Cell
+		for i := range run.Differences {
+			d := &run.Differences[i]
+			verdict := output.Cell{Text: strings.TrimPrefix(string(d.Verdict), string(Same)), Style: styles[d.Verdict]}
+			rows = append(rows, []output.Cell{{Text: d.name()}, {Text: d.base()}, {Text: d.write(d.New)}, {Text: d.change()},
+				verdict})
+		}
+		s.lines = append(s.lines, s.TableLines(columns, rows)...)
+	}
+	s.flush()
+}
+
+// Summary returns the summary of the comparison: a test case for each figure.
+func (c *Comparison) Summary() *Summary {
+	s := &Summary{Verdict: c.Verdict, What: "comparison of " + output.Count(int64(len(c.Runs)), "run"), Answer: c}
+	for _, run := range c.Runs {
+		suite := junit.Suite{Name: run.Run}
+		for i := range run.Differences {
+			d := &run.Differences[i]
+			one := junit.Case{Name: d.Metric, Said: d.inWords()}
+			if d.Verdict == Worse {
+				one.Failed, one.Said = one.Said, ""
+			}
+			suite.Cases = append(suite.Cases, one)
+		}
+		s.Suites = append(s.Suites, suite)
+	}
+	return s
+}
+
+// inWords says what the figure is, and what it was.
+func (d *Difference) inWords() string {
+	text := fmt.Sprintf("%s is %s, and was %s", d.name(), d.write(d.New), d.base())
+	if change := d.change(); change != "" {
+		text += " (" + change + ")"
+	}
+	return text
+}
+
+// write writes a value of the figure for people.
+func (d *Difference) write(value float64) string {
+	if d.metric.whole != nil {
+		return output.Decimal(value) + "%"
+	}
+	return d.metric.write(value)
+}
+
+// base is the figure of the base runs: of several, from the least to the greatest.
+func (d *Difference) base() string {
+	if d.BaseLeast == nil || *d.BaseLeast == *d.BaseMost {
+		return d.write(d.Base)
+	}
+	return d.write(*d.BaseLeast) + " … " + d.write(*d.BaseMost)
+}
+
+// name is the metric for people.
+func (d *Difference) name() string { return strings.ReplaceAll(d.metric.name, "_", " ") }
+
+// change is the difference as a share of the base; of a share it is in points.
+func (d *Difference) change() string {
+	switch difference := d.New - d.Base; {
+	case difference == 0 || d.metric.whole == nil && d.Base == 0:
+		return ""
+	case d.metric.whole != nil:
+		return fmt.Sprintf("%+.3g points", difference)
+	default:
+		return fmt.Sprintf("%+.1f%%", 100*difference/d.Base)
 	}
 }

@@ -40,7 +40,7 @@ func FuzzRead(f *testing.F) {
 			t.Error(err)
 		}
 		if c, err := Compare([]Named{{Name: "a", Document: d}}, Named{Name: "b", Document: d},
-			CompareOptions{Margin: 0.25}); err == nil {
+			0.25); err == nil {
 			Printed(c, 80)
 			if c.Regressions != 0 {
 				t.Errorf("a report is worse than itself: %+v", c)
@@ -56,7 +56,7 @@ func TestReportsOfStrangersAreText(t *testing.T) {
 	for _, d := range slices.AppendSeq(Strangers(), maps.Values(Fixtures())) {
 		answers := []output.Answer{Answer{Report: d}}
 		base := Named{Name: "a\x1b[2J\nforged", Document: d}
-		if c, err := Compare([]Named{base}, Named{Name: "b", Document: d}, CompareOptions{}); err == nil {
+		if c, err := Compare([]Named{base}, Named{Name: "b", Document: d}, 0); err == nil {
 			answers = append(answers, c)
 		}
 		for _, a := range answers {

@@ -255,7 +255,6 @@ func facts(d *Document) (all []fact) {
 		if o.Host != "" {
 			add("on", shortName(fmt.Sprintf("%s (%s, %s)", o.Host, o.Platform, output.Count(int64(o.CPUs), "CPU"))))
 		}
-		add("command", o.Command)
 	}
 	return all
 }

@@ -24,30 +24,18 @@ func (a Answer) Print(p *output.Printer) {
 		most = len(reasons)
 	}
 	s.labelled(word, style, text, shortened(reasons, most)...)
-	tables, over := a.evidence(&s), screen{Printer: p}
-	if len(d.Runs) == 1 {
-		over.timeline(&d.Runs[0])
-	}
-	promised, missed := screen{Printer: p}, 0
+	room := mostLines + a.evidence(&s)
 	for _, f := range promises(d, !a.Verbose) {
-		promised.say(f)
-		if f.style == output.AtEnd {
-			missed = len(promised.lines)
+		before := len(s.lines)
+		if s.say(f); f.style == output.AtEnd {
+			room += len(s.lines) - before
 		}
 	}
-	notes, left := alarms(d), mostLines+missed+tables-len(s.lines)-len(promised.lines)-1
-	if a.Verbose || left > len(over.lines) { // of which one is for notes
-		s.lines = append(s.lines, over.lines...)
-		left -= len(over.lines)
-	}
-	s.lines = append(s.lines, promised.lines...)
-	s.notes(notes, left, a.Verbose)
+	s.notes(alarms(d), room-len(s.lines)-1, a.Verbose)
 	if !a.Verbose && len(d.Runs) > 0 {
 		s.labelled("more", output.Faint, output.Faint, "-v: everything · --html FILE: a page with charts")
 	}
-	for _, line := range s.lines {
-		fmt.Fprintln(p.Out, line)
-	}
+	s.flush()
 }
 
 // evidence prints the figures of a single run, or several runs side by side, and returns how many lines are tables.
@@ -104,6 +92,13 @@ type screen struct {
 	lines []string
 }
 
+// flush prints the lines.
+func (s *screen) flush() {
+	for _, line := range s.lines {
+		fmt.Fprintln(s.Out, line)
+	}
+}
+
 // notes prints findings in that many lines, of which the last counts those that are left out.
 func (s *screen) notes(all []finding, room int, verbose bool) {
 	for i, note := range all {
@@ -117,53 +112,6 @@ func (s *screen) notes(all []finding, room int, verbose bool) {
 			return
 		}
 	}
-}
-
-// timeline draws what became of requests over time, all to one scale. Beside allowed and denied it is what there was.
-func (s *screen) timeline(r *Run) {
-	width := 60
-	if s.Width > 0 {
-		width = min(width, s.Width-indent-1)
-	}
-	if len(r.Timeline) < 2 || width < 10 {
-		return
-	}
-	columns, top := columnsOf(r, width), int64(0)
-	lines := make([][]int64, len(outcomes))
-	for i := range columns {
-		for j, outcome := range outcomes {
-			n := outcome.of(&columns[i])
-			if columns[i].warmup {
-				n = warmingUp
-			}
-			lines[j], top = append(lines[j], n), max(top, n)
-		}
-	}
-	for j, outcome := range outcomes {
-		if top > 0 && (j < 2 || slices.Max(lines[j]) > 0) {
-			s.labelled(outcome.name, output.Faint, output.Plain, sparkline(lines[j], top))
-		}
-	}
-}
-
-// warmingUp stands for the value of a time of which nothing is counted.
-const warmingUp = -1
-
-// sparkline draws values as blocks. Any value above 0 is visible.
-func sparkline(values []int64, top int64) string {
-	levels := []rune("▁▂▃▄▅▆▇█")
-	var b strings.Builder
-	for _, value := range values {
-		switch {
-		case value == warmingUp:
-			b.WriteRune('░')
-		case value <= 0:
-			b.WriteRune('·')
-		default:
-			b.WriteRune(levels[int(float64(value)/float64(top)*float64(len(levels)-1)+0.5)])
-		}
-	}
-	return b.String()
 }
 
 // shortName makes a text of others fit to be shown: nothing invisible in it, and no

@@ -51,8 +51,6 @@ func LoadRun(algorithm string, seed uint64, worst float64, over int64) Run {
 		Load: "1000/s poisson over 50 keys, zipf:1.2", Workers: 64, Rate: 1000,
 		Result: loadgen.Result{
 			StartedAt: time.Date(2026, 3, 1, 12, 0, int(seed)*40, 0, time.UTC), IntervalMS: 500,
-			Histograms: &loadgen.Histograms{Latency: loadgen.Histogram{Histogram: latency},
-				Service: loadgen.Histogram{Histogram: service}, Lag: loadgen.Histogram{Histogram: lag}},
 			Requests: 30_000, Late: int64(stalled), LateAfterMS: 100, Keys: 50, DurationMS: 30_000,
 			ThroughputPerS: 999.7,
 			Latency:        loadgen.QuantilesOf(latency), Service: loadgen.QuantilesOf(service), Lag: loadgen.QuantilesOf(lag),

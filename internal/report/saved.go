@@ -23,14 +23,12 @@ const (
 	// maxRunValues is how many values a run has, and maxValues the whole report.
 	maxRunValues = 200_000
 	maxValues    = 2_000_000
-	// maxHistograms is how many bytes of memory all histograms together take.
-	maxHistograms = 256 << 20
 )
 
 // errTooMuch is about a report that holds more than any that a command saves.
 var errTooMuch = errors.New("it holds more than any report")
 
-// Save returns the document as a file, histograms included, for [Read].
+// Save returns the document as a file, for [Read].
 func (d *Document) Save() ([]byte, error) {
 	d.Judge()
 	var b bytes.Buffer
@@ -38,11 +36,7 @@ func (d *Document) Save() ([]byte, error) {
 	encoder.SetEscapeHTML(false) // thresholds have < and > in them
 	encoder.SetIndent("", "  ")
 	err := encoder.Encode(d)
-	histograms := 0
-	for i := range d.Runs {
-		histograms += d.Runs[i].Histograms.Size()
-	}
-	if err == nil && (b.Len() > MaxSize || len(d.Runs) > maxRuns || histograms > maxHistograms) {
+	if err == nil && (b.Len() > MaxSize || len(d.Runs) > maxRuns) {
 		err = fmt.Errorf("%d runs of %d MB could not be read again; try fewer limits at once", len(d.Runs), b.Len()>>20)
 	}
 	return b.Bytes(), err
@@ -84,7 +78,6 @@ func read(data []byte) (*Document, error) {
 		return nil, fmt.Errorf("max_errors %v is not a share of requests", *d.MaxErrors)
 	}
 	d.Verdict, d.Passed, d.Reasons, d.Runs = "", false, nil, make([]Run, len(file.Runs))
-	histograms := 0
 	for i, text := range file.Runs {
 		if bytes.Count(text, []byte{','}) > maxRunValues {
 			return nil, errTooMuch
@@ -93,9 +86,6 @@ func read(data []byte) (*Document, error) {
 		err := json.Unmarshal(text, r)
 		if err == nil {
 			err = r.check()
-		}
-		if histograms += r.Histograms.Size(); err == nil && histograms > maxHistograms {
-			err = fmt.Errorf("the histograms take more than %d MB of memory", maxHistograms>>20)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("run %d is damaged: %w", i+1, err)
@@ -159,8 +149,7 @@ func checkNumbers(v reflect.Value, signed bool) error {
 				return err
 			}
 		}
-	case v.Kind() == reflect.Struct && v.Type() != reflect.TypeFor[loadgen.Histograms]() &&
-		v.Type() != reflect.TypeFor[time.Time]():
+	case v.Kind() == reflect.Struct && v.Type() != reflect.TypeFor[time.Time]():
 		for i := range v.NumField() {
 			if err := checkNumbers(v.Field(i), v.Type().Field(i).Tag.Get("range") == "signed"); err != nil {
 				return err

@@ -11,64 +11,45 @@ import (
 	"github.com/limitctl/limitctl/internal/output"
 )
 
-// Markdown returns the document as a summary for a pull request or the page of a build: the verdict, and all that a
-// terminal of a hundred columns shows.
-func (a Answer) Markdown() []byte {
-	var b strings.Builder
-	a.Report.Judge()
-	Heading(&b, a.Report.Verdict, a.what(markdown.Code))
-	shown(&b, Answer{Report: a.Report, Verbose: true})
-	if o := a.Report.Origin; o != nil {
-		fmt.Fprintf(&b, "<sub>limitctl %s · %s</sub>\n", markdown.Text(shortName(o.Version)),
-			markdown.Code(output.Cut(o.Command, longestFact)))
-	}
-	return []byte(b.String())
+// Summary is what CI systems show of an answer.
+type Summary struct {
+	Verdict Verdict
+	What    string // what was judged, in Markdown
+	Answer  output.Answer
+	Suites  []junit.Suite // a test case for each thing that was judged
 }
 
-// shown writes what a terminal shows of an answer, between fences that are not in it.
-func shown(b *strings.Builder, a output.Answer) {
+// Markdown returns the verdict and what a terminal of a hundred columns shows of the answer, between fences that are not
+// in it.
+func (s *Summary) Markdown() []byte {
 	var text bytes.Buffer
-	a.Print(&output.Printer{Out: &text, Width: 100})
+	s.Answer.Print(&output.Printer{Out: &text, Width: 100})
 	fence := "```"
 	for strings.Contains(text.String(), fence) {
 		fence += "`"
 	}
-	fmt.Fprintf(b, "%s\n%s%s\n\n", fence, &text, fence)
+	word := map[Verdict]string{Pass: "✅ PASS", Fail: "❌ FAIL", Inconclusive: "❔ INCONCLUSIVE"}[s.Verdict]
+	return fmt.Appendf(nil, "### %s: %s\n\n%s\n%s%s\n", word, s.What, fence, &text, fence)
 }
 
-// what names what a document is of, with the title of a single run as code writes it.
-func (a Answer) what(code func(string) string) string {
-	kind := map[Kind]string{LoadTest: "load test", Simulation: "simulation"}[a.Report.Kind]
-	if len(a.Report.Runs) == 1 {
-		return kind + " of " + code(shortName(a.Report.Runs[0].Title()))
-	}
-	return kind + " of " + output.Count(int64(len(a.Report.Runs)), "run")
-}
+// JUnit returns the test cases as JUnit XML.
+func (s *Summary) JUnit() []byte { return junit.XML(s.Suites...) }
 
-// Ruling returns the verdict on the document, and why it did not pass.
-func (a Answer) Ruling() (verdict Verdict, what string, reasons []string) {
-	a.Report.Judge()
-	return a.Report.Verdict, a.what(func(title string) string { return title }),
-		slices.Clone(shortened(a.Report.Reasons, mostReasons))
-}
-
-// Heading writes the verdict on something.
-func Heading(b *strings.Builder, v Verdict, what string) {
-	word := map[Verdict]string{Pass: "✅ PASS", Fail: "❌ FAIL", Inconclusive: "❔ INCONCLUSIVE"}[v]
-	fmt.Fprintf(b, "### %s: %s\n\n", word, what)
-}
-
-// JUnit returns the document as JUnit XML: a suite for each run, and in it a test case for each thing that is judged. As for
-// the exit code, a promise that could not be judged fails.
-func (a Answer) JUnit() []byte {
+// Summary returns the summary of a report: a suite for each run. As for the exit code, a promise that could not be judged
+// fails.
+func (a Answer) Summary() *Summary {
 	d := a.Report
-	suites := make([]junit.Suite, len(d.Runs))
+	d.Judge()
+	s := &Summary{Verdict: d.Verdict, Answer: Answer{Report: d, Verbose: true}, Suites: make([]junit.Suite, len(d.Runs))}
+	s.What = map[Kind]string{LoadTest: "load test of ", Simulation: "simulation of "}[d.Kind]
+	if len(d.Runs) == 1 {
+		s.What += markdown.Code(shortName(d.Runs[0].Title()))
+	} else {
+		s.What += output.Count(int64(len(d.Runs)), "run")
+	}
 	for i := range d.Runs {
 		r := &d.Runs[i]
-		suites[i] = junit.Suite{Name: r.Title(), Began: r.StartedAt, Took: fromMS(r.DurationMS)}
-		if d.Origin != nil {
-			suites[i].Host = d.Origin.Host
-		}
+		s.Suites[i] = junit.Suite{Name: r.Title(), Began: r.StartedAt, Took: fromMS(r.DurationMS)}
 		answered := check{name: "answered", verdict: Pass, words: []string{answersInWords(r)}}
 		if undecided := d.undecided(i); undecided != "" {
 			answered.verdict, answered.words = Fail, []string{undecided}
@@ -77,19 +58,18 @@ func (a Answer) JUnit() []byte {
 		} else if r.Requests == 0 {
 			answered.verdict, answered.words = Inconclusive, []string{"nothing was sent"}
 		}
-		suites[i].Cases = slices.Concat(cases(r.Title(), 0, answered), cases(r.Title(), 0, r.audits(d.Kind)...),
-			cases(r.Title(), i, d.promised()...))
+		s.Suites[i].Cases = slices.Concat(cases(0, answered), cases(0, r.audits(d.Kind)...), cases(i, d.promised()...))
 	}
 	if len(d.Suggestions) > 0 {
-		suites = append(suites, junit.Suite{Name: "suggestions", Cases: cases("suggestions", -1, d.promised()...)})
+		s.Suites = append(s.Suites, junit.Suite{Name: "suggestions", Cases: cases(-1, d.promised()...)})
 	}
-	return junit.XML(suites...)
+	return s
 }
 
 // cases are the checks of a run as tests. What was not judged is skipped.
-func cases(class string, run int, checks ...check) (all []junit.Case) {
+func cases(run int, checks ...check) (all []junit.Case) {
 	for _, c := range checks {
-		one, words := junit.Case{Class: class, Name: c.name}, strings.Join(c.words, "; ")
+		one, words := junit.Case{Name: c.name}, strings.Join(c.words, "; ")
 		switch {
 		case c.run != run:
 			continue

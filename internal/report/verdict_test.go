@@ -158,17 +158,17 @@ func TestUntestedUnderAdmissionIsSkipped(t *testing.T) {
 		want   string
 	}{
 		"tested":       {func(*Run) {}, `</testcase>`},
-		"nothing sent": {func(r *Run) { r.Requests = 0 }, ` <skipped message="nothing was sent">`},
+		"nothing sent": {func(r *Run) { r.Requests = 0 }, `<skipped message="nothing was sent">`},
 		"never reached": {func(r *Run) { r.Denied, r.Audit.LimitReached = 0, Pointer(0.07) },
-			` <skipped message="never above 7% of the limit">`},
-		"wrong": {func(r *Run) { r.Audit.UnderAdmitted = 3 }, ` <failure message="denied 3 units that fitted"`},
+			`<skipped message="never above 7% of the limit">`},
+		"wrong": {func(r *Run) { r.Audit.UnderAdmitted = 3 }, `<failure message="denied 3 units that fitted"`},
 		"unseen": {
 			func(r *Run) { r.Endpoint, r.Denied, r.Limits[0].Denied = &Endpoint{}, 0, 0 },
-			` <skipped message="nothing was denied, or no denial was certainly of this limit">`,
+			`<skipped message="nothing was denied, or no denial was certainly of this limit">`,
 		},
 	} {
 		d := judged(test.change)
-		text := strings.Join(strings.Fields(string((Answer{Report: d}).JUnit())), " ")
+		text := strings.Join(strings.Fields(string(Answer{Report: d}.Summary().JUnit())), " ")
 		if !strings.Contains(text, `name="no under-admission">`+test.want) {
 			t.Errorf("%s: %s", name, text)
 		}
@@ -187,7 +187,7 @@ func TestJUnitFailsWhereTheCommandDoes(t *testing.T) {
 	} {
 		d := judged(func(*Run) {})
 		test.change(d)
-		text := string((Answer{Report: d}).JUnit())
+		text := string(Answer{Report: d}.Summary().JUnit())
 		if fails := strings.Contains(text, "<failure"); fails != (test.want != "") || !strings.Contains(text, test.want) {
 			t.Errorf("%s: %s", name, text)
 		}
@@ -205,7 +205,7 @@ func TestAPromiseThatWasNotJudged(t *testing.T) {
 		!strings.Contains(text, "\n! "+want+"\n✓ denied<99%: 65.224% · p99<5ms: 1.25ms\n") {
 		t.Errorf("%s", text)
 	}
-	if junit := string((Answer{Report: d}).JUnit()); !strings.Contains(junit,
+	if junit := string(Answer{Report: d}.Summary().JUnit()); !strings.Contains(junit,
 		`<failure message="p99&lt;1.2ms was not judged`) {
 		t.Errorf("%s", junit)
 	}
@@ -221,14 +221,14 @@ func TestSummaries(t *testing.T) {
 	d := OneRun()
 	d.Runs[0].Load = "````\n# heading"
 	const begins, ends = "### ❌ FAIL: load test of `token-bucket 100/10s`\n\n`````\nFAIL     1 of 3 promises missed\n",
-		"\n`````\n\n"
-	if got := string(Answer{Report: d}.Markdown()); !strings.HasPrefix(got, begins) || !strings.HasSuffix(got, ends) {
+		"\n`````\n"
+	if got := string(Answer{Report: d}.Summary().Markdown()); !strings.HasPrefix(got, begins) || !strings.HasSuffix(got, ends) {
 		t.Errorf("%s", got)
 	}
 	for name, d := range Fixtures() {
-		if text := (Answer{Report: d}).Markdown(); !bytes.HasPrefix(text, []byte("### ")) {
+		if text := (Answer{Report: d}).Summary().Markdown(); !bytes.HasPrefix(text, []byte("### ")) {
 			t.Errorf("%s: it begins %.40q", name, text)
 		}
-		(Answer{Report: d}).JUnit()
+		Answer{Report: d}.Summary().JUnit()
 	}
 }

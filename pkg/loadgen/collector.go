@@ -320,9 +320,8 @@ func (c *collector) result(elapsed time.Duration) *Result {
 	c.dropping.Unlock()
 	r.Latency, r.Service, r.ErrorLatency = QuantilesOf(c.latency), QuantilesOf(c.service), QuantilesOf(c.errorLatency)
 	r.AllowedService, r.DeniedService = QuantilesOf(c.allowedService), QuantilesOf(c.deniedService)
-	r.Histograms = &Histograms{Latency: Histogram{c.latency}, Service: Histogram{c.service}, ErrorLatency: Histogram{c.errorLatency}}
 	if c.run.Load != nil {
-		r.Lag, r.Histograms.Lag = QuantilesOf(c.lag), Histogram{c.lag}
+		r.Lag = QuantilesOf(c.lag)
 		r.GeneratorLimited = c.run.throttled.Load() || isGeneratorLimited(c.lag, c.service, c.errorLatency)
 	}
 	r.setTally(c.tally)

@@ -67,8 +67,6 @@ type Result struct {
 	Busiest int64 `json:"busiest_key_requests"`
 	// ErrorTexts is the commonest errors, at most five.
 	ErrorTexts []ErrorCount `json:"error_texts,omitempty"`
-	// Histograms is nil where a result was printed and not saved.
-	Histograms *Histograms `json:"histograms,omitempty"`
 
 	// Tally has the counts of each subject. It changes while the run goes on.
 	Tally *Tally `json:"-"`
@@ -146,6 +144,17 @@ type Quantiles struct {
 	P9999 int64 `json:"p9999"` // 99.99 %
 	Max   int64 `json:"max"`   // the longest
 	Mean  int64 `json:"mean"`  // the mean
+}
+
+// newHistogram returns a histogram of microseconds up to an hour, to three significant digits.
+func newHistogram() *hdrhistogram.Histogram {
+	return hdrhistogram.New(1, time.Hour.Microseconds(), 3)
+}
+
+// record adds a time to a histogram, rounded up to whole microseconds.
+func record(h *hdrhistogram.Histogram, d time.Duration) {
+	microseconds := int64((d + time.Microsecond - 1) / time.Microsecond)
+	_ = h.RecordValue(min(max(microseconds, 0), h.HighestTrackableValue()))
 }
 
 // QuantilesOf returns the quantiles of a histogram of microseconds, or nil if
