@@ -1,7 +1,6 @@
 package test
 
 import (
-	"errors"
 	"slices"
 	"strings"
 
@@ -9,8 +8,6 @@ import (
 
 	"github.com/limitctl/limitctl/internal/cli"
 	"github.com/limitctl/limitctl/internal/connect"
-	"github.com/limitctl/limitctl/internal/experiment"
-	"github.com/limitctl/limitctl/internal/outcome"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -29,30 +26,6 @@ func refuseLoadTest(g *cli.Globals) error {
 		return cli.Usagef("context %q is protected; a load test is for another store", access.Context)
 	}
 	return nil
-}
-
-// openExperiment opens a store for one experiment, under a prefix of its own.
-func openExperiment(g *cli.Globals, url string, options connect.Options) (*experiment.Store, error) {
-	store, err := experiment.OpenStore(url, options)
-	if _, err := g.OpenedToWrite(store, err); err != nil {
-		return nil, err
-	}
-	return store, nil
-}
-
-// experimentError puts an error of an experiment in the words of the command: it names the flag of a wrong value, and keys
-// that are left in the store.
-func experimentError(cmd *cobra.Command, err error) error {
-	var left *experiment.LeftoverError
-	if errors.As(err, &left) {
-		return outcome.Partly(err)
-	}
-	var plan *experiment.PlanError
-	if errors.As(err, &plan) {
-		flag := string(plan.Field)
-		return cli.Usagef("--%s %s %s", flag, cmd.Flags().Lookup(flag).Value, plan.Problem)
-	}
-	return err
 }
 
 // experimentLimitFlags are the flags of commands that try limits under one or several algorithms.

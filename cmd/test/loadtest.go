@@ -13,6 +13,7 @@ import (
 	"github.com/limitctl/limitctl/internal/cli"
 	"github.com/limitctl/limitctl/internal/endpoint"
 	"github.com/limitctl/limitctl/internal/experiment"
+	"github.com/limitctl/limitctl/internal/outcome"
 	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/internal/progress"
 	"github.com/limitctl/limitctl/internal/report"
@@ -80,7 +81,7 @@ no decision; if the verdict is inconclusive for another reason, 0, and 1 with
 			if err != nil {
 				return err
 			}
-			return experimentError(cmd, runLoadtest(cmd.Context(), o, plan))
+			return runLoadtest(cmd.Context(), o, plan)
 		},
 	}
 	flags := cmd.Flags()
@@ -158,13 +159,9 @@ func (o *loadtestOptions) target() (experiment.Target, error) {
 	if err != nil {
 		return nil, err
 	}
-	store, err := openExperiment(o.Globals, url, options)
-	if err != nil {
+	target, err := experiment.OpenStore(url, options, o.implementation)
+	if _, err := o.OpenedToWrite(target, err); err != nil {
 		return nil, err
-	}
-	target, err := experiment.NewStoreTarget(store, o.implementation)
-	if err != nil {
-		return nil, errors.Join(err, store.Close())
 	}
 	return target, nil
 }
@@ -182,11 +179,10 @@ func runLoadtest(ctx context.Context, o *loadtestOptions, plan *loadtestPlan) (e
 	}
 	document.MaxErrors = &plan.mayFail
 	err = o.finish(o.Globals, document, plan.promises)
-	var left *experiment.LeftoverError
 	switch {
 	case failure == nil:
 		failure = err
-	case errors.Is(err, cli.ErrDenied) && (errors.As(failure, &left) || document.Verdict == report.Fail):
+	case errors.Is(err, cli.ErrDenied) && (errors.Is(failure, outcome.ErrPartly) || document.Verdict == report.Fail):
 		// A pipeline needs the verdict, so it decides the exit code.
 		o.Note("%s", o.WithoutSecrets(cli.Message(failure)))
 		failure = err

@@ -79,7 +79,7 @@ exit code is 1.`,
 			if err != nil {
 				return err
 			}
-			return experimentError(cmd, runSimulate(cmd.Context(), o, plan))
+			return runSimulate(cmd.Context(), o, plan)
 		},
 	}
 	flags := cmd.Flags()

@@ -21,16 +21,12 @@ type Candidate struct {
 	Fixed policy.Attributes
 }
 
-// Title names the candidate in a few words, by the first of its limits or its policy.
+// Title names the candidate by the first of its limits or its policy.
 func (c *Candidate) Title() string {
 	if c.Policy != nil {
 		return "policy " + c.Policy.Name
 	}
-	limit := c.limits()[0].limit
-	if limit.Slices > 1 {
-		return fmt.Sprintf("%s,slices=%d", limit.Algorithm, limit.Slices)
-	}
-	return limit.Algorithm.String()
+	return c.limits()[0].limit.String()
 }
 
 // namedLimit is a limit and what a report calls it.

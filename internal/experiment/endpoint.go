@@ -30,25 +30,14 @@ type EndpointPlan struct {
 	Intervals interval.Options
 }
 
-// intervals returns how answers are audited whose instants are not known, nil for a store's.
-func (t *LoadTest) intervals() *interval.Options {
-	if t.Endpoint == nil {
-		return nil
-	}
-	return &t.Endpoint.Intervals
-}
-
 // nameSubjects gives the subjects of a run the names that an endpoint sees.
-func (r *loadRun) nameSubjects(l *workload) {
-	if r.Endpoint == nil {
-		return
-	}
+func (r *loadRun) nameSubjects() {
 	r.names = r.Endpoint.Subjects.Fresh()
-	known := l.population.nameOf
-	l.sentAs = func(subject uint32) string { return r.names.Name(subject, known(subject)) }
-	l.population.nameOf = l.sentAs
+	known := r.population.nameOf
+	r.sentAs = func(subject uint32) string { return r.names.Name(subject, known(subject)) }
+	r.population.nameOf = r.sentAs
 	if len(r.names.List) > 0 { // they may be secret
-		l.population.nameOf = func(subject uint32) string { return "subject " + strconv.FormatUint(uint64(subject)+1, 10) }
+		r.population.nameOf = func(subject uint32) string { return "subject " + strconv.FormatUint(uint64(subject)+1, 10) }
 	}
 }
 
@@ -129,20 +118,15 @@ func (t *endpointTarget) Prepare(ctx context.Context, _ []store.Request, timeout
 }
 
 // Measure implements [Target].
-func (t *endpointTarget) Measure(ctx context.Context) Measurement {
-	return endpointMeasurement{cost.Begin(ctx, nil)}
+func (t *endpointTarget) Measure(ctx context.Context) Measured {
+	begun := cost.Begin(ctx, nil) // of this process, since it cannot look into the endpoint
+	return func(ctx context.Context, decisions int64, _ []store.Key) (report.Cost, []string) {
+		return begun.End(ctx, decisions)
+	}
 }
 
 // CleanUp implements [Target]. What an endpoint has stored is its own business.
 func (t *endpointTarget) CleanUp(context.Context, []store.Key) error { return nil }
-
-// endpointMeasurement measures this process, since it cannot look into the endpoint.
-type endpointMeasurement struct{ *cost.Measurement }
-
-// End implements [Measurement].
-func (m endpointMeasurement) End(ctx context.Context, decisions int64, _ []store.Key) (report.Cost, []string) {
-	return m.Measurement.End(ctx, decisions)
-}
 
 // heard is what was heard of limits in answers.
 type heard struct {

@@ -3,21 +3,20 @@ package experiment
 import (
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/internal/report"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen"
 )
 
-// Load says which requests a load test sends.
-//
-// When they are sent is said by Stages or a Scenario. Without any of
-// them the load is a closed loop: each worker sends a request when its last one is
-// answered.
+// Load says which requests a load test sends, and when: by Stages or a Scenario. Without any of them the load is a
+// closed loop: each worker sends a request when its last one is answered.
 type Load struct {
-	// Stages are rates of arrival over time. Arrivals are evenly spaced, or random if
-	// Poisson is set.
+	// Stages are rates of arrival over time. Arrivals are evenly spaced, or random if Poisson is set.
 	Stages   []loadgen.Stage
 	Poisson  bool
 	Scenario *loadgen.Scenario
@@ -31,17 +30,16 @@ type Load struct {
 
 	// Workers is how many requests may be under way at once.
 	Workers int
-	// Duration is how long requests are sent. Without it stages and scenarios
-	// go on to their own end; the other loads need it.
+	// Duration is how long requests are sent. Without it stages and scenarios go on to their own end; the other loads
+	// need it.
 	Duration time.Duration
 	// Requests, if it is not 0, is the most requests to send.
 	Requests int64
-	// Warmup is how long, at the beginning, requests are audited but neither counted nor
-	// timed.
+	// Warmup is how long, at the beginning, requests are audited but neither counted nor timed.
 	Warmup time.Duration
 
-	// Words describe the load, for the report, and Rate is how many
-	// requests a second it asks for on average, 0 for a closed loop.
+	// Words describe the load, for the report, and Rate is how many requests a second it asks for on average, 0 for a
+	// closed loop.
 	Words string
 	Rate  float64
 }
@@ -78,31 +76,26 @@ const MaxDuration = 31 * 24 * time.Hour
 // checkWarmup reports whether something is left to count of a run of that length.
 func (l *Load) checkWarmup(length time.Duration) error {
 	if l.Warmup > 0 && l.Warmup >= length {
-		problem := fmt.Sprintf("leaves nothing to count of a run of %s; make it shorter", output.Duration(length))
-		return &PlanError{fieldWarmup, problem}
+		return store.Invalidf("--warmup %s leaves nothing to count of a run of %s; make it shorter", store.FormatPeriod(l.Warmup),
+			output.Duration(length))
 	}
 	return nil
 }
 
-// maxAtOnce is how many requests a scenario may send at once: no store answers more in
-// the time that it has for them.
+// maxAtOnce is how many requests a scenario may send at once: no store answers more in the time that it has for them.
 const maxAtOnce = 1_000_000
 
-// check reports what of the load can never work under a candidate whose greatest
-// possible cost is most.
+// check reports what of the load can never work under a candidate whose greatest possible cost is most.
 func (l *Load) check(setting loadgen.Setting, most int64) error {
-	if costs := l.Mix.Costs; costs.Most > most {
-		problem := fmt.Sprintf("asks for %d units at once, and the limit never allows more than %d; lower the cost", costs.Most, most)
-		return &PlanError{fieldCost, problem}
+	if asked := l.Mix.Costs.Most; asked > most {
+		return store.Invalidf("--cost asks for %d units at once, and the limit never allows more than %d; lower it", asked, most)
 	}
 	if l.Scenario == nil {
 		return nil
 	}
 	if n := l.Scenario.AtOnce(setting); n > maxAtOnce {
-		problem := fmt.Sprintf("sends %d requests at once to %s over %s, and %d is the most there can be; use a smaller limit "+
-			"or fewer keys",
-			n, setting.Limit, output.Plural(setting.Subjects, "key"), maxAtOnce)
-		return &PlanError{fieldScenario, problem}
+		return store.Invalidf("--scenario %s sends %d requests at once to %s over %s, and %d is the most there can be; "+
+			"use a smaller limit or fewer keys", l.Scenario.Name, n, setting.Limit, output.Plural(setting.Subjects, "key"), maxAtOnce)
 	}
 	return nil
 }
@@ -127,24 +120,54 @@ func (l *Load) Reach(candidates []Candidate, most float64) {
 }
 
 // report puts the result of a run in the terms of a report.
-func (r *loadRun) report(result *loadgen.Result, target Description, l *workload) *report.Run {
+func (r *loadRun) report(result *loadgen.Result, target Description) *report.Run {
 	run := &report.Run{
 		Result: *result, Store: target.Name, Server: target.Server, Implementation: target.Implementation, Seed: &r.Load.Seed,
-		Workers: r.Load.Workers, Load: r.Load.Words, Rate: r.Load.Rate, MostDenied: mostDenied(result.Tally, l.population.nameOf),
+		Workers: r.Load.Workers, Load: r.Load.Words, Rate: r.Load.Rate, MostDenied: mostDenied(result.Tally, r.population.nameOf),
 	}
-	describe(run, l.limits)
+	describe(run, r.candidate)
 	if r.Load.Scenario != nil {
 		run.Scenario = r.Load.Scenario.Name
 	}
-	if r.candidate.Policy != nil {
-		run.Policy = r.candidate.Policy.Name
+	if run.Scenario == loadgen.NoisyNeighbour { // what became of the others
+		noisy := result.Tally.Of(loadgen.NoisySubject)
+		run.Neighbours = &report.KeyCount{Key: "all others", Allowed: result.Tally.Allowed() - noisy.Allowed,
+			Denied: result.Tally.Denied() - noisy.Denied}
 	}
-	if run.Scenario == loadgen.NoisyNeighbour {
-		run.Neighbours = neighboursOf(result.Tally)
-	}
-	run.Warnings = r.warnings(run, target, l)
+	r.warn(run, target)
 	warnIfFree(run)
 	return run
+}
+
+// warn adds what a reader must know about the figures of a run, and marks the limits that it makes doubtful.
+func (r *loadRun) warn(run *report.Run, target Description) {
+	add := func(format string, values ...any) {
+		run.Warnings = append(run.Warnings, fmt.Sprintf(format, values...))
+	}
+	if n := run.Waited; !r.Load.IsClosed() && !run.GeneratorLimited && n > run.Requests/100 {
+		add("%s found no worker free; the latency includes the wait. Either the other side is at its limit, or %s are too few",
+			output.Plural(int(n), "request"), output.Plural(r.Load.Workers, "worker"))
+	}
+	warnMixed(run, r.population.MixedKeys)
+	if target.Divided && len(run.Limits) > 1 && run.Audit.UnderAdmitted > 0 {
+		add("limits of different subjects lie in different slots of the Cluster, and are taken one after the other; units that " +
+			"are given back when a later limit denies were denied to others in the meantime, and these are the units under-admitted")
+		for i := range run.Limits {
+			run.Limits[i].UnderExplained = true
+		}
+	}
+	sound := len(run.Warnings)
+	if run.Clock != nil && run.Clock.Unreported > 0 {
+		add("%s did not say when they were decided; the audit takes the time of their arrival, and may be wrong about them",
+			output.Plural(int(run.Clock.Unreported), "answer"))
+	}
+	if n := run.ClockWentBack; n > 0 {
+		add("the store's clock went back: %d answers have an earlier time than answers that came before their requests were "+
+			"sent, and the audit may be wrong about them", n)
+	}
+	for i := range run.Limits {
+		run.Limits[i].Doubtful = run.Limits[i].Doubtful || len(run.Warnings) > sound
+	}
 }
 
 // warnIfFree warns of denials that had no reason if denied requests are free.
@@ -157,65 +180,43 @@ func warnIfFree(run *report.Run) {
 	}
 }
 
-// neighboursOf is what became of the requests of all but the noisy one.
-func neighboursOf(tally *loadgen.Tally) *report.KeyCount {
-	noisy := tally.Of(loadgen.NoisySubject)
-	return &report.KeyCount{Key: "all others", Allowed: tally.Allowed() - noisy.Allowed, Denied: tally.Denied() - noisy.Denied}
-}
-
-// warnings are what a reader must know about the figures of a run.
-func (r *loadRun) warnings(run *report.Run, target Description, l *workload) []string {
-	var all []string
-	if warning := r.tooFewWorkers(&run.Result); warning != "" {
-		all = append(all, warning)
-	}
-	all = append(all, warnMixed(run, l.population.MixedKeys)...)
-	if target.Divided && len(l.limits) > 1 && run.Audit.UnderAdmitted > 0 {
-		all = append(all, "limits of different subjects lie in different slots of the Cluster, and are taken one after the other; "+
-			"units that are given back when a later limit denies were denied to others in the meantime, "+
-			"and these are the units under-admitted")
-		for i := range run.Limits {
-			run.Limits[i].UnderExplained = true
-		}
-	}
-	doubtful := len(all)
-	if run.Clock != nil && run.Clock.Unreported > 0 {
-		all = append(all, fmt.Sprintf("%s did not say when they were decided; the audit takes the time of their "+
-			"arrival, and may be wrong about them", output.Plural(int(run.Clock.Unreported), "answer")))
-	}
-	if n := run.ClockWentBack; n > 0 {
-		all = append(all, fmt.Sprintf("the store's clock went back: %d answers have an earlier time than answers that "+
-			"came before their requests were sent, and the audit may be wrong about them", n))
-	}
-	for i := range run.Limits {
-		run.Limits[i].Doubtful = run.Limits[i].Doubtful || len(all) > doubtful
-	}
-	return all
-}
-
-// tooFewWorkers says that requests of an open loop waited for a worker, if those were
-// enough to make a difference and the generator was not the limit anyway.
-func (r *loadRun) tooFewWorkers(result *loadgen.Result) string {
-	if r.Load.IsClosed() || result.GeneratorLimited || result.Waited <= result.Requests/100 {
-		return ""
-	}
-	asked := "store"
-	if r.Endpoint != nil {
-		asked = "endpoint"
-	}
-	return fmt.Sprintf("%s found no worker free; the latency includes the wait. Either the %s is at its limit, or %s are too few",
-		output.Plural(int(result.Waited), "request"), asked, output.Plural(r.Load.Workers, "worker"))
-}
-
 // warnMixed marks the limits whose audits overrides make doubtful, and says so.
-func warnMixed(run *report.Run, mixedKeys func(limit int) int) (all []string) {
+func warnMixed(run *report.Run, mixedKeys func(limit int) int) {
 	for i := range run.Limits {
 		if keys := mixedKeys(i); keys > 0 {
 			run.Limits[i].Doubtful = true
-			all = append(all, fmt.Sprintf("%s of the limit %s had different limits at different times, because an override depends on "+
-				"an attribute that is not part of the key; the audit judges each of them by its first limit",
+			run.Warnings = append(run.Warnings, fmt.Sprintf("%s of the limit %s had different limits at different times, because an "+
+				"override depends on an attribute that is not part of the key; the audit judges each of them by its first limit",
 				output.Plural(keys, "key"), run.Limits[i].Name))
 		}
 	}
-	return all
+}
+
+// describe fills in what a run tried.
+func describe(run *report.Run, c *Candidate) {
+	var algorithms, texts []string
+	for i, l := range c.limits() {
+		is, text := &run.Limits[i], l.limit.String()
+		is.Name, is.Algorithm, is.Limit, is.Shadow = l.name, l.limit.Algorithm.String(), text, l.shadow
+		if !slices.Contains(algorithms, is.Algorithm) {
+			algorithms = append(algorithms, is.Algorithm)
+		}
+		if l.shadow {
+			text += " (shadow)"
+		}
+		texts = append(texts, text)
+	}
+	run.Algorithm, run.Limit = strings.Join(algorithms, "+"), strings.Join(texts, " and ")
+	if c.Policy != nil {
+		run.Policy = c.Policy.Name
+	}
+}
+
+// mostDenied is the subjects that were denied most often; nameOf is what to call one.
+func mostDenied(tally *loadgen.Tally, nameOf func(subject uint32) string) []report.KeyCount {
+	most := []report.KeyCount{}
+	for _, count := range tally.MostDenied(report.MostDeniedKeys) {
+		most = append(most, report.KeyCount{Key: nameOf(count.Subject), Allowed: count.Allowed, Denied: count.Denied})
+	}
+	return most
 }

@@ -3,13 +3,13 @@ package experiment
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/limitctl/limitctl/internal/endpoint"
 	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/internal/report"
 	"github.com/limitctl/limitctl/internal/sys"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen"
 )
 
@@ -50,8 +50,7 @@ type LoadTestObserver interface {
 //
 // After an error the report has the runs before it, and the failed run if something was
 // sent. A run in which every request failed ends with the error of the first request. What
-// makes the plan impossible is a [store.ErrInvalid]; keys that could not be removed are
-// a [LeftoverError].
+// makes the plan impossible is a [store.ErrInvalid]; keys that could not be removed are an [outcome.ErrPartly].
 func (t *LoadTest) Run(ctx context.Context, observer LoadTestObserver) (*report.Document, error) {
 	document := report.New(report.LoadTest)
 	var failure error
@@ -76,25 +75,19 @@ func (t *LoadTest) Run(ctx context.Context, observer LoadTestObserver) (*report.
 // loadRun is a run of a load test under way.
 type loadRun struct {
 	*LoadTest
-	observer  LoadTestObserver
-	candidate *Candidate
-	names     *endpoint.Subjects // in the requests of an endpoint, else nil
-}
-
-// workload is what a run sends.
-type workload struct {
-	limits     []namedLimit
+	observer   LoadTestObserver
+	candidate  *Candidate
+	limit      store.Limit // the first of the candidate's
 	population *population
-	duration   time.Duration
-	// sentAs is what requests to an endpoint call a subject.
+	duration   time.Duration // 0 until it is known
+	// What requests of an endpoint have; nil for a store.
+	names  *endpoint.Subjects
 	sentAs func(subject uint32) string
 }
 
-// try runs the load under the candidate, and removes what it left. The run is nil if
-// nothing could be sent.
+// try runs the load under the candidate, and removes what it left. The run is nil if nothing could be sent.
 func (r *loadRun) try(ctx context.Context) (run *report.Run, err error) {
-	l, err := r.plan()
-	if err != nil {
+	if err := r.plan(); err != nil {
 		return nil, err
 	}
 	target, err := r.Open()
@@ -103,110 +96,110 @@ func (r *loadRun) try(ctx context.Context) (run *report.Run, err error) {
 	}
 	defer target.Close()
 	if e, is := target.(*endpointTarget); is {
-		e.nameOf = l.sentAs
-		if limit, err := l.limits[0].limit.Normalize(); err == nil && len(l.limits) == 1 {
-			e.limit = &limit
+		e.nameOf = r.sentAs
+		if len(r.candidate.limits()) == 1 {
+			e.limit = &r.limit
 		}
 	}
-	r.boundMemory(l)
-	clock, err := target.Prepare(ctx, l.population.Requests(0), r.Timeout)
+	// Garbage must not grow to as much again as an audit of millions of requests holds. A run should do with so many
+	// bytes: for itself, and for each key under each limit.
+	const wanted, perKey = 320 << 20, 1 << 10
+	sys.LimitMemory(int64(wanted + r.population.Size()*r.population.Limits()*perKey))
+	clock, err := target.Prepare(ctx, r.population.Requests(0), r.Timeout)
 	if err != nil {
 		return nil, err
 	}
 	defer func() {
 		if r.Keep {
 			r.observer.Kept(target.Describe().Prefix)
-		} else if cleaning := target.CleanUp(ctx, l.population.AllKeys()); cleaning != nil {
+		} else if cleaning := target.CleanUp(ctx, r.population.AllKeys()); cleaning != nil {
 			err = errors.Join(err, cleaning)
 		}
 	}()
-	return r.drive(ctx, target, clock, l)
+	return r.drive(ctx, target, clock)
 }
 
 // plan finds what is asked, and by whom.
-func (r *loadRun) plan() (l *workload, err error) {
-	l = &workload{limits: r.candidate.limits()}
-	if l.population, err = r.candidate.madeUp(r.Load.Subjects); err != nil {
-		return nil, err
+func (r *loadRun) plan() (err error) {
+	r.limit = r.candidate.limits()[0].limit
+	if r.population, err = r.candidate.madeUp(r.Load.Subjects); err != nil {
+		return err
 	}
-	r.nameSubjects(l)
-	if err := r.Load.check(r.setting(l), l.population.MostAtOnce()); err != nil {
-		return nil, err
+	if r.Endpoint != nil {
+		r.nameSubjects()
 	}
-	if l.duration = r.Load.length(); l.duration == 0 {
-		return l, nil
+	if err := r.Load.check(r.setting(), r.population.MostAtOnce()); err != nil {
+		return err
 	}
-	return l, r.Load.checkWarmup(l.duration)
+	if r.duration = r.Load.length(); r.duration == 0 {
+		return nil
+	}
+	return r.Load.checkWarmup(r.duration)
 }
 
 // setting is what a scenario is made for, before the time is known.
-func (r *loadRun) setting(l *workload) loadgen.Setting {
-	return loadgen.Setting{Limit: l.limits[0].limit, Subjects: r.Load.Subjects, Costs: r.Load.Mix.Costs, Seed: r.Load.Seed}
-}
-
-// boundMemory keeps garbage from growing to as much again as an audit of millions of
-// requests holds, before it is collected.
-func (r *loadRun) boundMemory(l *workload) {
-	// How much memory a run should do with, in bytes: for itself, and for each key under each limit.
-	const wanted, perKey = 320 << 20, 1 << 10
-	sys.LimitMemory(int64(wanted + l.population.Size()*l.population.Limits()*perKey))
+func (r *loadRun) setting() loadgen.Setting {
+	return loadgen.Setting{Limit: r.limit, Subjects: r.Load.Subjects, Costs: r.Load.Mix.Costs, Seed: r.Load.Seed}
 }
 
 // drive sends the load and describes what became of it.
-func (r *loadRun) drive(ctx context.Context, target Target, clock Clock, l *workload) (*report.Run, error) {
+func (r *loadRun) drive(ctx context.Context, target Target, clock Clock) (*report.Run, error) {
 	// This takes a while, so it comes before the time until the edge is found.
-	measurement := target.Measure(ctx)
-	setting := r.setting(l)
+	measured := target.Measure(ctx)
+	setting := r.setting()
 	setting.ToEdge = toEdge(&setting.Limit, time.Now().Add(clock.Ahead))
-	if l.duration == 0 {
-		l.duration = r.Load.Scenario.Length(setting)
-		if err := r.Load.checkWarmup(l.duration); err != nil {
+	if r.duration == 0 {
+		r.duration = r.Load.Scenario.Length(setting)
+		if err := r.Load.checkWarmup(r.duration); err != nil {
 			return nil, err
 		}
 	}
-	setting.Duration = l.duration
+	setting.Duration = r.duration
 	if r.Load.Scenario != nil {
 		if _, any := r.Load.Arrivals(setting).Next(); !any {
-			return nil, &PlanError{fieldDuration, fmt.Sprintf(
-				"ends before the scenario %s begins; the next window's edge is in %s, so give more, or leave it out",
-				r.Load.Scenario.Name, output.Duration(setting.ToEdge))}
+			return nil, store.Invalidf("--duration %s ends before the scenario %s begins; the next window's edge is in %s, so give "+
+				"more, or leave it out", store.FormatPeriod(r.duration), r.Load.Scenario.Name, output.Duration(setting.ToEdge))
 		}
 	}
+	// A load with an end of its own may be late by as much as any request, so that its last burst is not lost because
+	// this machine is slow.
+	end := r.duration + r.Timeout
+	if r.Load.Duration > 0 {
+		end = min(end, r.Load.Duration)
+	}
 	config := loadgen.Config{
-		Store: target, Population: l.population.Population, Load: r.Load.Arrivals(setting),
-		Mix: r.Load.Mix, Seed: r.Load.Seed,
-		Workers: r.Load.Workers, Duration: r.end(l), Requests: r.Load.Requests, Warmup: r.Load.Warmup,
-		Timeout: r.Timeout, LateAfter: lateAfter, Skew: clock.Skew, Divided: target.Describe().Divided, Intervals: r.intervals(),
+		Store: target, Population: r.population.Population, Load: r.Load.Arrivals(setting), Mix: r.Load.Mix, Seed: r.Load.Seed,
+		Workers: r.Load.Workers, Duration: end, Requests: r.Load.Requests, Warmup: r.Load.Warmup,
+		Timeout: r.Timeout, LateAfter: lateAfter, Skew: clock.Skew, Divided: target.Describe().Divided,
+	}
+	if r.Endpoint != nil {
+		config.Intervals = &r.Endpoint.Intervals
 	}
 	// Progress is found out no more often than somebody wants to know it: that looks at every key.
 	if config.ProgressEvery = r.observer.Begin(r.candidate); config.ProgressEvery > 0 {
-		config.Progress = func(soFar *loadgen.Result) { r.observer.Progress(soFar, l.duration) }
+		config.Progress = func(soFar *loadgen.Result) { r.observer.Progress(soFar, r.duration) }
 	}
 	result := loadgen.Run(ctx, config)
 	r.observer.End()
-	run := r.report(result, target.Describe(), l)
+	run := r.report(result, target.Describe())
 	switch t := target.(type) {
 	case *endpointTarget:
 		t.describe(run, r.names)
-	case *storeTarget:
+	case *StoreTarget:
 		run.Impossible = t.impossible
 	}
-	spent, warnings := measurement.End(context.WithoutCancel(ctx), result.Decided, l.population.Keys(0))
-	run.Cost = &spent
-	run.Warnings = append(run.Warnings, warnings...)
+	spent, warnings := measured(context.WithoutCancel(ctx), result.Decided, r.population.Keys(0))
+	run.Cost, run.Warnings = &spent, append(run.Warnings, warnings...)
 	if result.Requests > 0 && result.Errors == result.Requests && result.FirstError != nil {
 		return run, result.FirstError
 	}
 	return run, nil
 }
 
-// end is when nothing more is sent: after the duration that was asked for. A load with an
-// end of its own may be late by as much as any request, so that its last burst is not
-// lost because this machine is slow.
-func (r *loadRun) end(l *workload) time.Duration {
-	end := l.duration + r.Timeout
-	if r.Load.Duration > 0 {
-		end = min(end, r.Load.Duration)
+// toEdge returns how long after an instant the window that holds it ends.
+func toEdge(limit *store.Limit, at time.Time) time.Duration {
+	if end, has := limit.InWindow(store.InstantOf(at)).WindowEnds(); has {
+		return end.Sub(at)
 	}
-	return end
+	return limit.Period - time.Duration(at.UnixNano()%int64(limit.Period))
 }

@@ -37,14 +37,14 @@ func TestTooFewWorkers(t *testing.T) {
 		limited          bool
 		want             string
 	}{
-		{50, 1, open, false, "1 request found no worker free; the latency includes the wait. Either the store is at its " +
+		{50, 1, open, false, "1 request found no worker free; the latency includes the wait. Either the other side is at its " +
 			"limit, or 3 workers are too few"},
 		{1000, 20, open, true, ""}, {1000, 10, open, false, ""}, {50, 1, nil, false, ""},
 	} {
-		r := &loadRun{LoadTest: &LoadTest{Load: Load{Workers: 3, Stages: test.stages}}}
-		result := &loadgen.Result{Requests: test.requests, Waited: test.waited, GeneratorLimited: test.limited}
-		if text := r.tooFewWorkers(result); text != test.want {
-			t.Errorf("%d of %d waited: %q", test.waited, test.requests, text)
+		r := &loadRun{LoadTest: &LoadTest{Load: Load{Workers: 3, Stages: test.stages}}, population: new(population)}
+		run := &report.Run{Result: loadgen.Result{Requests: test.requests, Waited: test.waited, GeneratorLimited: test.limited}}
+		if r.warn(run, Description{}); strings.Join(run.Warnings, "") != test.want {
+			t.Errorf("%d of %d waited: %q", test.waited, test.requests, run.Warnings)
 		}
 	}
 }
@@ -56,15 +56,15 @@ func TestWarningsOfARun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &workload{limits: make([]namedLimit, 2), population: population}
-	run := &report.Run{Result: loadgen.Result{Audit: loadgen.Audit{Totals: audit.Totals{UnderAdmitted: 1}}, ClockWentBack: 7}}
+	r.population = population
 	for divided, want := range map[bool][]string{
 		true:  {"limits of different subjects lie in different slots", "the store's clock went back: 7 answers "},
 		false: {"the store's clock went back: 7 answers "},
 	} {
-		warnings := r.warnings(run, Description{Divided: divided}, l)
-		if !slices.EqualFunc(warnings, want, strings.HasPrefix) {
-			t.Errorf("divided %t: it warns of %q", divided, warnings)
+		run := &report.Run{Result: loadgen.Result{Audit: loadgen.Audit{Totals: audit.Totals{UnderAdmitted: 1}}, ClockWentBack: 7}}
+		run.Limits = make([]loadgen.Limit, 2)
+		if r.warn(run, Description{Divided: divided}); !slices.EqualFunc(run.Warnings, want, strings.HasPrefix) {
+			t.Errorf("divided %t: it warns of %q", divided, run.Warnings)
 		}
 	}
 }

@@ -2,12 +2,16 @@ package experiment
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
+	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/report"
+	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen"
@@ -48,11 +52,11 @@ func (s *Simulation) Run(ctx context.Context, observer SimulationObserver) (*rep
 		candidates = append(candidates[:len(candidates):len(candidates)], suggested...)
 	}
 	for i := range candidates {
-		tried, err := s.try(ctx, &candidates[i], observer)
+		run, err := s.try(ctx, &candidates[i], observer)
 		if err != nil {
 			return nil, err
 		}
-		document.Runs = append(document.Runs, tried.report())
+		document.Runs = append(document.Runs, *run)
 	}
 	return document, nil
 }
@@ -104,90 +108,140 @@ func (s *Simulation) holds(t *loadgen.Tally) (kept bool, actual string) {
 	return kept, actual
 }
 
-// simulationRun is what came of one candidate.
-type simulationRun struct {
-	candidate *Candidate
-	log       *Log
-	fields    []string // the names of the fields that make a subject
-	result    *loadgen.Simulation
-	wrap      *report.Wrapped // what came of wrappers, if there were any
-}
-
-// try decides the log under one candidate.
-func (s *Simulation) try(ctx context.Context, candidate *Candidate, observer SimulationObserver) (run *simulationRun, err error) {
+// try decides the log under one candidate, and puts the result in the terms of a report.
+func (s *Simulation) try(ctx context.Context, candidate *Candidate, observer SimulationObserver) (*report.Run, error) {
 	onLog, fields := s.Log.candidate(candidate)
-	run = &simulationRun{candidate: candidate, log: s.Log, fields: fields}
 	requests := int64(len(s.Log.Trace.Requests))
 	observer.Begin(candidate)
 	defer observer.End()
 	options := loadgen.SimulateOptions{Progress: func(decided, denied int64) { observer.Progress(decided, requests, denied) }}
-	if s.Wrap.IsZero() {
-		run.result, err = loadgen.Simulate(ctx, s.Log.Trace, onLog, options)
-		return run, err
+	var wrapped *replicas
+	if !s.Wrap.IsZero() {
+		options.Clock = new(loadgen.Clock)
+		wrapped = s.Wrap.around(options.Clock)
+		options.Store = wrapped
 	}
-	options.Clock = new(loadgen.Clock)
-	wrapped := s.Wrap.around(options.Clock)
-	options.Store = wrapped
-	if run.result, err = loadgen.Simulate(ctx, s.Log.Trace, onLog, options); err == nil {
+	result, err := loadgen.Simulate(ctx, s.Log.Trace, onLog, options)
+	if err == nil && wrapped != nil {
 		err = wrapped.Close() // which gives back what is held
 	}
-	run.wrap = s.Wrap.report(wrapped, run.result)
-	return run, err
-}
-
-// subjectName is what to call a subject.
-func (r *simulationRun) subjectName(subject uint32) string {
-	return subjectName(r.result.Subjects.At(subject), r.fields, r.candidate.Policy != nil)
-}
-
-// keyName is what to call a key of a policy: the attributes that its limit is by, and the limit's name.
-func (r *simulationRun) keyName(key uint32) string {
-	i, subject := r.result.OwnerOf(key)
-	limit := &r.candidate.Policy.Limits[i]
-	var values, names []string
-	for n, name := range r.fields {
-		if slices.Contains(limit.By, name) {
-			values, names = append(values, r.result.Subjects.At(subject)[n]), append(names, name)
-		}
+	if err != nil {
+		return nil, err
 	}
-	return subjectName(values, names, true) + " (" + limit.Name + ")"
-}
-
-// hasKeysOfItsOwn reports whether limits of the policy are by other attributes than all of them together. Who asks often
-// under many names is then one key of a limit, and many subjects.
-func (r *simulationRun) hasKeysOfItsOwn() bool {
-	return r.candidate.Policy != nil && len(r.candidate.Policy.Limits) > 1 &&
-		slices.ContainsFunc(r.candidate.Policy.Limits, func(l policy.Limit) bool { return len(l.By) < len(r.fields) })
-}
-
-// report puts the result of a run in the terms of a report.
-func (r *simulationRun) report() report.Run {
-	result, limits := r.result, r.candidate.limits()
-	run := report.Run{
-		Result: result.Result, Store: report.NoStore, Rate: result.ThroughputPerS, Warnings: slices.Clone(r.log.Notes),
-		Load: fmt.Sprintf("%d requests of %s by %s, from %s to %s", len(r.log.Trace.Requests), r.log.Name, strings.Join(r.fields, ", "),
+	run := &report.Run{
+		Result: result.Result, Store: report.NoStore, Rate: result.ThroughputPerS, Warnings: slices.Clone(s.Log.Notes),
+		Load: fmt.Sprintf("%d requests of %s by %s, from %s to %s", requests, s.Log.Name, strings.Join(fields, ", "),
 			result.Begin.Time().Format(time.DateTime), result.End.Time().Format(time.DateTime)),
-		MostDenied: mostDenied(result.Tally, r.subjectName),
+		MostDenied: mostDenied(result.Tally, func(subject uint32) string {
+			return subjectName(result.Subjects.At(subject), fields, candidate.Policy != nil)
+		}),
 	}
-	if r.hasKeysOfItsOwn() {
-		run.MostDenied = mostDenied(&result.ByKey, r.keyName)
+	describe(run, candidate)
+	if p := candidate.Policy; p != nil && len(p.Limits) > 1 &&
+		slices.ContainsFunc(p.Limits, func(l policy.Limit) bool { return len(l.By) < len(fields) }) {
+		// Who asks often under many names is one key of a limit, and many subjects.
+		run.MostDenied = mostDenied(&result.ByKey, func(key uint32) string { return keyName(result, p, fields, key) })
 	}
-	if r.candidate.Policy != nil {
-		run.Policy = r.candidate.Policy.Name
-	}
-	describe(&run, limits)
-	if run.Wrapped = r.wrap; r.wrap != nil {
-		run.Warnings = append(run.Warnings, wrapWarning(limits))
-		for i := range run.Limits {
-			run.Limits[i].Doubtful = true
-		}
+	if wrapped != nil {
+		wrapped.report(run, s.Wrap.Words, result)
 	}
 	if result.NeverFits > 0 {
 		run.Warnings = append(run.Warnings, fmt.Sprintf("%d of the denied requests cost more than the limit ever allows at once; "+
 			"a store would refuse them as mistakes", result.NeverFits))
 	}
 	if result.MixedKeys != nil {
-		run.Warnings = append(run.Warnings, warnMixed(&run, func(limit int) int { return result.MixedKeys[limit] })...)
+		warnMixed(run, func(limit int) int { return result.MixedKeys[limit] })
 	}
-	return run
+	return run, nil
 }
+
+// keyName is what to call a key of a policy: the attributes that its limit is by, and the limit's name.
+func keyName(result *loadgen.Simulation, p *policy.Policy, fields []string, key uint32) string {
+	i, subject := result.OwnerOf(key)
+	limit := &p.Limits[i]
+	var values, names []string
+	for n, name := range fields {
+		if slices.Contains(limit.By, name) {
+			values, names = append(values, result.Subjects.At(subject)[n]), append(names, name)
+		}
+	}
+	return subjectName(values, names, true) + " (" + limit.Name + ")"
+}
+
+// Wrap says what is put around the store of a simulation, as a service would do, and how many processes of that
+// service there are. The zero Wrap is the limit as it is.
+type Wrap struct {
+	// Replicas is how many instances there are of all wrappers, 0 for one. Requests go to them in turn.
+	Replicas int
+	Denials  *store.DenialMemory
+	Leases   *store.Leases
+	// Words are the wrappers as they were asked for, such as "lease=50".
+	Words []string
+}
+
+// IsZero reports whether there is nothing around the store.
+func (w *Wrap) IsZero() bool { return w.Denials == nil && w.Leases == nil }
+
+// around returns the replicas of the wrappers around an empty store in memory, all by one clock.
+func (w *Wrap) around(clock *loadgen.Clock) *replicas {
+	with := layers.Layers{Leases: w.Leases, DenialMemory: w.Denials, Env: layers.Env{Clock: clock.Now, Background: clock.Background}}
+	r := &replicas{store: &countedStore{Store: memorystore.New(memorystore.WithClock(clock.Now))}}
+	for range max(1, w.Replicas) {
+		r.stacks = append(r.stacks, layers.Stack(r.store, with))
+	}
+	return r
+}
+
+// replicas are instances of wrappers around one store. Requests go to them in turn.
+type replicas struct {
+	store  *countedStore
+	stacks []store.Store
+	next   int
+}
+
+// report describes what came of the wrappers.
+func (r *replicas) report(run *report.Run, words []string, result *loadgen.Simulation) {
+	calls := r.store.calls.Load()
+	run.Wrapped = &report.Wrapped{
+		Replicas: len(r.stacks), Wrap: words, StoreCalls: calls,
+		CallsPerDecision: float64(calls) / float64(max(1, result.Requests)),
+		AllowedBesides:   result.AllowedBesides, DeniedBesides: result.DeniedBesides,
+	}
+	text := "the units over- and under-admitted are what the wrappers cost in accuracy; thresholds judge them, and the audit does not"
+	if len(run.Limits) > 1 {
+		text = "denial memory and leases are for calls of one limit; these are of several, and all of them went to the store"
+	}
+	run.Warnings = append(run.Warnings, text)
+	for i := range run.Limits {
+		run.Limits[i].Doubtful = true
+	}
+}
+
+// Decide implements [store.Store].
+func (r *replicas) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
+	r.next = (r.next + 1) % len(r.stacks)
+	return r.stacks[r.next].Decide(ctx, op, reqs, decisions)
+}
+
+// Close ends the wrappers, which give back what they hold.
+func (r *replicas) Close() (err error) {
+	for _, stack := range r.stacks {
+		err = errors.Join(err, stack.Close())
+	}
+	return err
+}
+
+// countedStore counts the calls of a store, which it leaves open.
+type countedStore struct {
+	store.Store
+	calls atomic.Int64
+}
+
+// Decide implements [store.Store].
+func (s *countedStore) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
+	s.calls.Add(1)
+	return s.Store.Decide(ctx, op, reqs, decisions)
+}
+
+// Close implements [store.Store].
+func (s *countedStore) Close() error { return nil }

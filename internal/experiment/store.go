@@ -15,6 +15,7 @@ import (
 	"github.com/limitctl/limitctl/internal/connect"
 	"github.com/limitctl/limitctl/internal/cost"
 	"github.com/limitctl/limitctl/internal/naive"
+	"github.com/limitctl/limitctl/internal/outcome"
 	redisserver "github.com/limitctl/limitctl/internal/redis"
 	"github.com/limitctl/limitctl/internal/report"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
@@ -22,17 +23,29 @@ import (
 	"github.com/limitctl/limitctl/pkg/loadgen"
 )
 
-// Store is a store for one experiment, whose keys have a prefix of their own.
-type Store struct {
+// Implementations of decisions in Redis.
+const (
+	// Script is the real one: a script decides in the server.
+	Script = "script"
+	// Naive takes several commands, and lets too much through. A load test of it shows that the audit finds that.
+	Naive = "naive"
+)
+
+// StoreTarget is a store for one run, whose keys have a prefix of their own. It is a [Target].
+type StoreTarget struct {
 	connect.Store
-	where, prefix string
-	client        redis.UniversalClient // nil for an embedded store
+	decides     store.Store           // the store itself, or a naive one
+	client      redis.UniversalClient // nil for an embedded store
+	description Description
+
+	mu         sync.Mutex
+	impossible loadgen.ErrorCount
 }
 
-// OpenStore opens the store at url, with the options that [connect.Open] takes, under a
-// prefix of the experiment's own: the option's prefix and a random ending. It does not connect
-// yet. What is wrong with the URL or the prefix is a [store.ErrInvalid].
-func OpenStore(url string, options connect.Options) (*Store, error) {
+// OpenStore opens the store at url, with the options that [connect.Open] takes, under the option's prefix and a random
+// ending. It does not connect yet. The implementation is [Script] or, for Redis, [Naive]. A wrong URL, prefix or
+// implementation is a [store.ErrInvalid].
+func OpenStore(url string, options connect.Options, implementation string) (*StoreTarget, error) {
 	// The prefix that the user knows is checked, and not the one made of it.
 	if err := store.ValidatePrefix(options.Prefix); err != nil {
 		return nil, err
@@ -42,72 +55,26 @@ func OpenStore(url string, options connect.Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{Store: backend, where: where, prefix: options.Prefix, client: client}, nil
-}
-
-const (
-	// removalTime is the longest that removing the keys of an experiment may take.
-	removalTime = time.Minute
-	// removalBatch is how many keys are removed at a time.
-	removalBatch = 10_000
-)
-
-// remove deletes the keys of a run, also after ctx was cancelled.
-func (s *Store) remove(ctx context.Context, keys []store.Key) error {
-	ctx, cancel := store.BudgetContext(context.WithoutCancel(ctx), removalTime)
-	defer cancel()
-	for some := range slices.Chunk(keys, removalBatch) {
-		if _, _, err := s.Delete(ctx, admin.Records(some...)...); err != nil {
-			return &LeftoverError{fmt.Errorf("the run's keys, which begin with %s:, could not all be removed: %w", s.prefix, err)}
-		}
+	t := &StoreTarget{Store: backend, decides: backend, client: client,
+		description: Description{Name: where, Server: "embedded in limitctl", Prefix: options.Prefix}}
+	if client != nil {
+		t.description.Implementation, t.description.Divided = implementation, connect.IsCluster(client)
 	}
-	return nil
-}
-
-// Implementations of decisions in Redis.
-const (
-	// Script is the real one: a script decides in the server.
-	Script = "script"
-	// Naive takes several commands, and lets too much through. A load test of it shows
-	// that the audit finds that.
-	Naive = "naive"
-)
-
-// clusterSkew is by how much the clocks of a Cluster's masters may differ.
-const clusterSkew = time.Second
-
-// storeTarget is a store as a target.
-type storeTarget struct {
-	*Store
-	decides        store.Store // the store itself, or a naive one
-	implementation string
-	server         string // its kind and version, once it is prepared
-
-	mu         sync.Mutex
-	impossible loadgen.ErrorCount
-}
-
-// NewStoreTarget returns a new Store as a target. The implementation is [Script] or
-// [Naive]; Naive with a store that is not Redis is a [PlanError].
-func NewStoreTarget(backend *Store, implementation string) (Target, error) {
-	t := &storeTarget{Store: backend, decides: backend.Store}
-	if backend.client != nil {
-		t.implementation = implementation
+	switch {
+	case implementation == Script:
+	case client == nil:
+		err = store.Invalidf("--implementation %s is for Redis, and the store is %s; use a store at redis://…", implementation, where)
+	default:
+		t.decides, err = naive.New(client, options.Prefix)
 	}
-	if implementation == Script {
-		return t, nil
+	if err != nil {
+		return nil, errors.Join(err, backend.Close())
 	}
-	if backend.client == nil {
-		return nil, &PlanError{fieldImplementation, fmt.Sprintf("is for Redis, and the store is %s; use a store at redis://…",
-			backend.where)}
-	}
-	var err error
-	t.decides, err = naive.New(backend.client, backend.prefix)
-	return t, err
+	return t, nil
 }
 
 // Decide implements [store.Store].
-func (t *storeTarget) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
+func (t *StoreTarget) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
 	err := t.decides.Decide(ctx, op, reqs, decisions)
 	// The keys are the run's own, so that nobody else has put anything there.
 	if err != nil && (errors.Is(err, store.ErrForeign) || redisserver.WrongAnswer(err) != nil) {
@@ -121,64 +88,55 @@ func (t *storeTarget) Decide(ctx context.Context, op store.Op, reqs []store.Requ
 }
 
 // Describe implements [Target].
-func (t *storeTarget) Describe() Description {
-	return Description{
-		Name: t.where, Server: t.server, Implementation: t.implementation, Prefix: t.prefix, Divided: connect.IsCluster(t.client),
-	}
-}
+func (t *StoreTarget) Describe() Description { return t.description }
+
+// clusterSkew is by how much the clocks of a Cluster's masters may differ.
+const clusterSkew = time.Second
 
 // Prepare implements [Target].
-func (t *storeTarget) Prepare(ctx context.Context, requests []store.Request, timeout time.Duration) (clock Clock, err error) {
-	if connect.IsCluster(t.client) {
+func (t *StoreTarget) Prepare(ctx context.Context, requests []store.Request, timeout time.Duration) (clock Clock, err error) {
+	if t.description.Divided {
 		clock.Skew = clusterSkew
 	}
 	decisions := make([]store.Decision, len(requests))
-	// The first call connects and finds the way. The second one is as quick as can be, so
-	// that the clock is read well.
+	// The first call connects and finds the way. The second one is as quick as can be, so that the clock is read well.
 	for range 2 {
 		asked := time.Now()
-		if err := t.peek(ctx, requests, decisions, timeout); err != nil {
+		bounded, cancel := store.BudgetContext(ctx, timeout)
+		err := t.Decide(bounded, store.Peek, requests, decisions)
+		cancel()
+		if err != nil {
 			return clock, err
 		}
-		answered := time.Now()
-		clock.Ahead = decisions[0].At.Time().Sub(asked.Add(answered.Sub(asked) / 2))
+		clock.Ahead = decisions[0].At.Time().Sub(asked.Add(time.Since(asked) / 2))
 	}
 	return clock, nil
 }
 
-func (t *storeTarget) peek(ctx context.Context, requests []store.Request, decisions []store.Decision, timeout time.Duration) error {
-	ctx, cancel := store.BudgetContext(ctx, timeout)
-	defer cancel()
-	return t.Decide(ctx, store.Peek, requests, decisions)
-}
-
-// embedded is what a report calls the server of a store that needs none.
-const embedded = "embedded in limitctl"
-
 // Measure implements [Target].
-func (t *storeTarget) Measure(ctx context.Context) Measurement {
+func (t *StoreTarget) Measure(ctx context.Context) Measured {
 	begun := cost.Begin(ctx, t.client)
-	if t.server = begun.Server(); t.client == nil {
-		t.server = embedded
-	} else if t.server != "" && connect.IsCluster(t.client) {
-		t.server += ", Cluster"
+	if t.client != nil {
+		if t.description.Server = begun.Server(); t.description.Server != "" && t.description.Divided {
+			t.description.Server += ", Cluster"
+		}
 	}
-	return &storeMeasurement{begun, t.Store}
+	return func(ctx context.Context, decisions int64, sample []store.Key) (report.Cost, []string) {
+		spent, warnings := begun.End(ctx, decisions)
+		return spent, append(warnings, cost.Sample(ctx, t.Store, sample, &spent)...)
+	}
 }
 
 // CleanUp implements [Target].
-func (t *storeTarget) CleanUp(ctx context.Context, keys []store.Key) error {
-	return t.remove(ctx, keys)
-}
-
-// storeMeasurement adds the memory of keys to what the meter of a store measures.
-type storeMeasurement struct {
-	*cost.Measurement
-	keyspace admin.Keyspace
-}
-
-// End implements [Measurement].
-func (m *storeMeasurement) End(ctx context.Context, decisions int64, sample []store.Key) (report.Cost, []string) {
-	spent, warnings := m.Measurement.End(ctx, decisions)
-	return spent, append(warnings, cost.Sample(ctx, m.keyspace, sample, &spent)...)
+func (t *StoreTarget) CleanUp(ctx context.Context, keys []store.Key) error {
+	const atMost, batch = time.Minute, 10_000
+	ctx, cancel := store.BudgetContext(context.WithoutCancel(ctx), atMost)
+	defer cancel()
+	for some := range slices.Chunk(keys, batch) {
+		if _, _, err := t.Delete(ctx, admin.Records(some...)...); err != nil {
+			return outcome.Partly(fmt.Errorf("the run's keys, which begin with %s:, could not all be removed: %w",
+				t.description.Prefix, err))
+		}
+	}
+	return nil
 }

@@ -41,13 +41,9 @@ func TestAnAnswerThatNoStoreGivesFailsARun(t *testing.T) {
 	} {
 		candidate := Candidate{Limits: []store.Limit{parseLimit(t, "10/1h")}}
 		l := &LoadTest{Load: closedLoop(1, 1000), Candidates: []Candidate{candidate}, Timeout: time.Minute, Open: func() (Target, error) {
-			backend, err := OpenStore("memory:", connect.Options{Prefix: "rl"})
-			if err != nil {
-				return nil, err
-			}
-			target, err := NewStoreTarget(backend, Script)
-			if planted, is := target.(*storeTarget); is {
-				planted.decides = &failsOnce{Store: planted.decides, err: test.err}
+			target, err := OpenStore("memory:", connect.Options{Prefix: "rl"}, Script)
+			if err == nil {
+				target.decides = &failsOnce{Store: target.decides, err: test.err}
 			}
 			return target, err
 		}}

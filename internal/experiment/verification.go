@@ -68,7 +68,6 @@ func (v *Verification) Report() (*report.Document, error) {
 	if len(v.answers) == 0 {
 		return nil, store.Invalidf("there is no request in %s", v.Log.Name)
 	}
-	limits := v.Candidate.limits()
 	onLog, fields := v.Log.candidate(&v.Candidate)
 	population, err := onLog.Population(v.Log.Trace)
 	if err != nil {
@@ -88,11 +87,9 @@ func (v *Verification) Report() (*report.Document, error) {
 			return subjectName(population.Values.At(subject), fields, v.Candidate.Policy != nil)
 		}),
 	}
-	if v.Candidate.Policy != nil {
-		run.Policy = v.Candidate.Policy.Name
-	}
-	describe(&run, limits)
-	run.Warnings = append(warnMixed(&run, population.MixedKeys), v.warnCoarse(&run, limits)...)
+	describe(&run, &v.Candidate)
+	warnMixed(&run, population.MixedKeys)
+	v.warnCoarse(&run)
 	warnIfFree(&run)
 	run.Warnings = append(run.Warnings, v.target.warnings(&run, v.target.describeAnswers(&run))...)
 	if v.Candidate.Policy == nil && len(v.Log.KeyFields) == 0 && run.Keys == 1 {
@@ -113,17 +110,16 @@ func (v *Verification) Report() (*report.Document, error) {
 
 // warnCoarse marks limits about which nothing was found because the times are too coarse for their periods, and says
 // so.
-func (v *Verification) warnCoarse(run *report.Run, limits []namedLimit) (all []string) {
+func (v *Verification) warnCoarse(run *report.Run) {
 	off := v.unit + 2*v.ClockError
-	for i := range run.Limits {
+	for i, l := range v.Candidate.limits() {
 		is := &run.Limits[i]
-		if period := limits[i].limit.Period; 2*off >= period && is.OverAdmitted+is.UnderAdmitted == 0 {
+		if period := l.limit.Period; 2*off >= period && is.OverAdmitted+is.UnderAdmitted == 0 {
 			is.Doubtful = true
-			all = append(all, fmt.Sprintf("the times of the record are off by up to %s, too much for a period of %s; "+
+			run.Warnings = append(run.Warnings, fmt.Sprintf("the times of the record are off by up to %s, too much for a period of %s; "+
 				"let them be written more exactly (K6_CSV_TIME_FORMAT=unix_milli)", output.Duration(off), store.FormatPeriod(period)))
 		}
 	}
-	return all
 }
 
 // eachOnce lists words.
