@@ -164,11 +164,11 @@ func (o *auditOptions) keeps() func(*auditlog.Entry) bool {
 			return true
 		}
 		if e.BringsBack() {
-			return backups[auditlog.PlainName(e.Selection)] || o.names(e)
+			return backups[e.Selection] || o.names(e)
 		}
 		is := o.names(e)
 		if is && e.Backup != "" {
-			backups[auditlog.PlainName(e.Backup)] = true
+			backups[e.Backup] = true
 		}
 		return is
 	}

@@ -1,13 +1,11 @@
 package stepin
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -89,7 +87,6 @@ them but --prune, which keeps the newest of each store and what has not ended.`,
 	flags.BoolVar(&o.dryRun, "dry-run", false, "show what would be undone, or removed, and change nothing")
 	flags.BoolVar(&o.list, "list", false, "list the backups, the newest first")
 	flags.StringVar(&o.prune, "prune", "", "remove backups that are older than `DURATION`, such as 90d")
-	cmd.RegisterFlagCompletionFunc("prune", cobra.FixedCompletions([]string{"30d", "90d", "365d"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
@@ -100,74 +97,67 @@ type undoing struct {
 	runs []*auditlog.Entry // of this machine
 	// backups are those of this machine.
 	backups *backup.Folder
-	// told: the run that made the backup was named already.
-	told bool
+	s       *cli.Settings
+	runner  *operation.Runner
 }
 
 func (u *undoing) run(ctx context.Context, args []string) error {
-	s, err := u.settings()
-	if err != nil {
-		return err
-	}
 	u.OfAnyKeys = true // the backup names the layout
-	open := u.Open
-	if u.dryRun {
-		open = u.OpenToRead
-	}
-	backend, where, err := open()
-	if err != nil {
+	if err := u.open(); err != nil {
 		return err
 	}
-	defer backend.Close()
-	runner := cli.NewRunner(u.Globals, s, backend, where)
-	path, err := u.choose(ctx, runner, args)
+	defer func() { u.runner.Store.Close() }()
+	path, err := u.choose(ctx, args)
 	if err != nil {
 		return err
 	}
 	if !u.dryRun && u.Env.BeingWritten(path) { // what it deletes after this would stay deleted
-		return cli.Usagef("the change that keeps %s still runs%s; wait for its end, or end it", output.Printable(path),
-			u.processOf(path))
+		process := "" // of the names that limitctl chooses
+		if folder, err := cli.BackupFolder(u.Globals); err == nil && filepath.Dir(path) == folder.Path {
+			process = " (pid " + strings.TrimSuffix(path[strings.LastIndex(path, "-")+1:], ".jsonl") + ")"
+		}
+		return cli.Usagef("the change that keeps %s still runs%s; wait for its end, or end it", output.Printable(path), process)
 	}
-	if u.plan.Backup, err = operation.OpenBackup(&runner.Files, path, s.Prefix.Value); err != nil {
+	if u.plan.Backup, err = operation.OpenBackup(&u.runner.Files, path, u.s.Prefix.Value); err != nil {
 		return err
 	}
 	b := u.plan.Backup
 	defer b.Close()
-	if _, maker := u.earlier(where); b.Torn && maker != nil && maker.Outcome != auditlog.Begun {
-		b.Damaged++ // its last line was whole when the run ended
-	}
 	if b.Layout != "" {
 		u.Layouts, u.LayoutsName = layouts.Sources{}, b.Layout // the records name their keys
-	}
-	if s, err = u.settings(); err != nil {
-		return err
-	}
-	if b.Layout != "" {
-		backend.Close()
-		if backend, where, err = open(); err != nil {
+		if err := u.open(); err != nil {
 			return err
 		}
-		defer backend.Close()
-		runner = cli.NewRunner(u.Globals, s, backend, where)
-	}
-	if err := u.checkOrigin(ctx, runner); err != nil {
+	} else if err := u.consent(u.s); err != nil {
 		return err
 	}
-	if asks := !u.dryRun && !u.plan.Consent.Covers(s.Access()); asks || !u.Quiet {
-		if err := u.show(s.Place(where), asks); err != nil {
-			return err
+	if err := u.checkOrigin(ctx); err != nil {
+		return err
+	}
+	asks := !u.dryRun && !u.plan.Consent.Covers(u.s.Access())
+	if asks || !u.Quiet {
+		u.Say("%s of %s (%s %s begun at %s), into %s", output.Plural(b.Records, "record"), output.Printable(b.Store),
+			output.Printable(b.Command), output.Printable(b.Selection), clockTime(b.Time), u.s.Place(u.runner.Place.Store))
+		for _, damage := range b.Damage {
+			u.Note("warning: %s: %s; the line is left out", b.Path, output.Printable(cli.Message(damage)))
 		}
 	}
 	answer := &undoAnswer{SchemaVersion: output.SchemaVersion, InBackup: b.Records, DryRun: u.dryRun, Backup: path}
-	if u.dryRun {
+	if u.dryRun || asks && b.Layout != "" {
 		if answer.FirstStoreKeys, answer.StoreKeys, err = b.StoreKeys(shownKeys); err != nil {
 			return err
 		}
-		answer.FirstStoreKeysBase64 = output.AllBase64IfNeeded(answer.FirstStoreKeys)
+	}
+	if u.dryRun {
 		return errors.Join(b.DamageError(), u.Print(answer))
 	}
-	result, err := runner.Restore(ctx, u.plan, &cli.Observer{Global: u.Globals})
-	if err = u.withHint(err, where); result == nil {
+	answer.printKeys(&output.Printer{Out: u.Env.Err})
+	answer.FirstStoreKeys, answer.StoreKeys = nil, 0
+	result, err := u.runner.Restore(ctx, u.plan, &cli.Observer{Global: u.Globals})
+	if left := (*operation.UsedSinceError)(nil); errors.As(err, &left) {
+		err = fmt.Errorf("%w; --replace brings back what the backup has of them, and forgets what was used since", err)
+	}
+	if result == nil {
 		return err
 	}
 	answer.Restored, answer.Already, answer.Lapsed = result.Changed, result.Already, result.Lapsed
@@ -175,32 +165,42 @@ func (u *undoing) run(ctx context.Context, args []string) error {
 	return errors.Join(err, u.Print(answer))
 }
 
-// processOf names the process that writes a backup, in parentheses. The name of a file says it only where limitctl chose that.
-func (u *undoing) processOf(path string) string {
-	folder, err := cli.BackupFolder(u.Globals)
-	name := strings.TrimSuffix(filepath.Base(path), ".jsonl")
-	process := name[strings.LastIndex(name, "-")+1:]
-	if _, wrong := strconv.Atoi(process); err != nil || wrong != nil || filepath.Dir(path) != folder.Path {
-		return ""
+// open finds and opens the store, and reports what forbids an undo there. If the backup holds keys of other limiters, more
+// contexts can protect them.
+func (u *undoing) open() (err error) {
+	settings, open := u.SettingsToChange, u.Open
+	if u.dryRun {
+		settings, open = u.Settings, u.OpenToRead
 	}
-	return " (pid " + process + ")"
+	s, err := settings()
+	if err != nil {
+		return err
+	}
+	if u.plan.Backup != nil || u.Confirm == "" || s.Access().Context != "" { // else --confirm may name one of these
+		if err := u.consent(s); err != nil {
+			return err
+		}
+	}
+	backend, where, err := open()
+	if err != nil {
+		return err
+	}
+	if u.runner != nil {
+		u.runner.Store.Close()
+	}
+	u.s, u.runner = s, cli.NewRunner(u.Globals, s, backend, where)
+	return nil
 }
 
-// settings finds the store, and reports what forbids an undo there. If the backup holds keys of other limiters, more contexts
-// can protect them, and --confirm can name one of these.
-func (u *undoing) settings() (*cli.Settings, error) {
+func (u *undoing) consent(s *cli.Settings) error {
 	if u.dryRun {
-		return u.Settings()
+		return nil
 	}
-	s, err := u.SettingsToChange()
-	if err != nil || u.Confirm != "" && u.plan.Backup == nil && s.Access().Context == "" {
-		return s, err
-	}
-	return s, u.Check(s.Access(), u.Env.InIsTerminal, "undo", "restores", "")
+	return u.Check(s.Access(), u.Env.InIsTerminal, "undo", "restores", "")
 }
 
 // choose returns the path of the backup to restore.
-func (u *undoing) choose(ctx context.Context, runner *operation.Runner, args []string) (path string, err error) {
+func (u *undoing) choose(ctx context.Context, args []string) (path string, err error) {
 	history, err := cli.ReadJournal(ctx, u.Globals, nil, true, auditlog.Query{})
 	if err == nil {
 		u.runs = history.Runs
@@ -210,7 +210,7 @@ func (u *undoing) choose(ctx context.Context, runner *operation.Runner, args []s
 	case len(args) == 0 && err != nil:
 		return "", err
 	case len(args) == 0:
-		return u.lastChange(ctx, runner)
+		return u.lastBackup(ctx)
 	}
 	name := args[0] // without the audit log it can be a file all the same
 	for _, e := range u.runs {
@@ -218,33 +218,24 @@ func (u *undoing) choose(ctx context.Context, runner *operation.Runner, args []s
 			continue
 		}
 		if e.Backup == "" {
-			return "", &nothingToUndo{"nothing to undo: " + describeRun(e) + " kept no backup"}
+			return "", fmt.Errorf("%w: %s kept no backup", cli.ErrNothing, describeRun(e))
 		}
-		_, path, err := e.BackupOf(u.backups)
-		if err != nil {
+		if _, err := e.BackupOf(u.backups); err != nil {
 			return "", cli.Usagef("%s; that of %s is gone", err, describeRun(e))
 		}
-		u.tell(e)
-		return cmp.Or(path, e.Backup), nil
+		return e.Backup, nil
 	}
-	folder, err := cli.BackupFolder(u.Globals)
-	if err != nil {
-		return name, nil
+	if folder, err := cli.BackupFolder(u.Globals); err == nil {
+		if path, found := folder.Find(name); found {
+			return path, nil
+		}
 	}
-	path, found := folder.Find(name)
-	if !found {
-		return name, nil
-	}
-	if other, err := u.Env.Open(name); err == nil { // somebody may have put it there on purpose
-		other.Close()
-		u.Note("%s is taken from %s, and not the file of that name in this directory; give ./%s for that", name, folder.Path, name)
-	}
-	return path, nil
+	return name, nil
 }
 
 // checkOrigin refuses a backup of another store, unless --store names the one to restore into.
-func (u *undoing) checkOrigin(ctx context.Context, runner *operation.Runner) error {
-	err := runner.CheckOrigin(ctx, u.plan.Backup)
+func (u *undoing) checkOrigin(ctx context.Context) error {
+	err := u.runner.CheckOrigin(ctx, u.plan.Backup)
 	switch {
 	case err == nil || store.IsAway(err):
 		return err
@@ -255,126 +246,31 @@ func (u *undoing) checkOrigin(ctx context.Context, runner *operation.Runner) err
 	return cli.Usagef("%s; to restore it here all the same, name this store with --store", err)
 }
 
-// shownKeys is how many keys a dry run names, and shownBefore how many a question.
-const shownKeys, shownBefore = 40, 10
-
-// show shows what is about to be restored, and where, and what of the backup cannot be. The file may be anybody's.
-func (u *undoing) show(place string, asks bool) error {
-	b, made := u.plan.Backup, ""
-	if !u.told {
-		made = fmt.Sprintf(" (%s %s begun at %s)", output.Printable(b.Command), output.Printable(b.Selection), clockTime(b.Time))
-	}
-	u.Say("%s of %s%s, into %s", output.Plural(b.Records, "record"), output.Printable(b.Store), made, place)
-	if b.Torn {
-		u.Note("warning: the last line of %s is not whole and is left out", b.Path)
-	}
-	for _, damage := range b.Damage {
-		u.Note("warning: %s: %s; the line is left out", b.Path, output.Printable(cli.Message(damage)))
-	}
-	if b.Layout == "" || !asks {
-		return nil
-	}
-	first, count, err := b.StoreKeys(shownBefore)
-	if err != nil {
-		return err
-	}
-	u.Say("%s of the store:", output.Plural(count, "key"))
-	for _, storeKey := range first {
-		u.Say("  %s", output.Printable(output.Shorten(storeKey, cli.LongestKey)))
-	}
-	if more := count - len(first); more > 0 {
-		u.Say("  … and %s more; --dry-run shows more of them", output.Thousands(int64(more)))
-	}
-	return nil
-}
-
-// withHint adds the flag that helps to an error.
-func (u *undoing) withHint(err error, where string) error {
-	if left := (*operation.UsedSinceError)(nil); !errors.As(err, &left) {
-		return err
-	}
-	again, maker := u.earlier(where)
-	switch {
-	case again: // these may be keys that it brought back
-		return fmt.Errorf("%w; an earlier run has brought back keys of this backup, and --replace would forget what was used since then",
-			err)
-	case maker != nil && maker.Outcome == auditlog.Begun: // between the deletion of some keys of a batch and others
-		return fmt.Errorf("%w; the reset was killed, so some of these may never have been deleted; --replace brings back what the "+
-			"backup has of them, and forgets what was used since", err)
-	}
-	return fmt.Errorf("%w; --replace brings back what the backup has of them, and forgets what was used since", err)
-}
-
-// earlier reports what this machine knows of the runs about the backup: whether one has brought back keys of it into this
-// store, and which one made it, or nil.
-func (u *undoing) earlier(where string) (again bool, maker *auditlog.Entry) {
-	path := u.plan.Backup.Path
-	if whole, err := filepath.Abs(path); err == nil { // as the audit has it
-		path = whole
-	}
-	path = auditlog.PlainName(path)
-	for _, e := range u.runs {
-		switch {
-		case e.BringsBack() && auditlog.PlainName(e.Selection) == path && withoutLogin(e.Store) == withoutLogin(where):
-			again = again || e.Changed+e.Unknown > 0
-		case auditlog.PlainName(e.Backup) == path && e.MadeBackup(&u.plan.Backup.Header):
-			maker = e
-		}
-	}
-	return again, maker
-}
-
-// nothingToUndo is the reason why nothing is undone. It is an answer, with exit code 1.
-type nothingToUndo struct{ reason string }
-
-func (e *nothingToUndo) Error() string { return e.reason }
-
-func (e *nothingToUndo) Is(target error) bool { return target == cli.ErrNothing }
-
-// lastChange returns the backup of the last change in the store.
-func (u *undoing) lastChange(ctx context.Context, runner *operation.Runner) (path string, err error) {
-	paths := map[*auditlog.Entry]string{}
-	here := func(e *auditlog.Entry) bool {
-		if e.Prefix != runner.Place.Prefix && e.Layout == "" {
+// lastBackup returns the backup of the last change in the store.
+func (u *undoing) lastBackup(ctx context.Context) (path string, err error) {
+	place, there := u.runner.Place, map[*auditlog.Entry]bool{}
+	run, undoneBy := lastChange(u.runs, func(e *auditlog.Entry) bool {
+		if e.Prefix != place.Prefix && e.Layout == "" {
 			return false
 		}
-		if header, path, _ := e.BackupOf(u.backups); header != nil {
-			paths[e] = path
-			return runner.IsOrigin(ctx, header)
+		header, _ := e.BackupOf(u.backups)
+		if there[e] = header != nil; header != nil {
+			return u.runner.IsOrigin(ctx, header)
 		}
-		return withoutLogin(e.Store) == withoutLogin(runner.Place.Store)
-	}
-	last := lastChange(u.runs, here)
-	if last.run == nil {
-		return "", &nothingToUndo{"nothing to undo: the audit of this machine has no change of " + runner.Place.Store +
-			" that kept a backup; `limitctl override revoke ID` ends a block or another override"}
-	}
-	what := describeRun(last.run)
+		return withoutLogin(e.Store) == withoutLogin(place.Store)
+	})
 	switch {
-	case last.undoneBy != nil:
-		return "", &nothingToUndo{fmt.Sprintf("nothing to undo: the last change, %s, was undone at %s; limitctl undo --list has "+
-			"the backups of earlier ones", what, clockTime(last.undoneBy.Time))}
-	case paths[last.run] == "":
+	case run == nil:
+		return "", fmt.Errorf("%w: the audit of this machine has no change of %s that kept a backup; `limitctl override revoke ID` ends "+
+			"a block or another override", cli.ErrNothing, place.Store)
+	case undoneBy != nil:
+		return "", fmt.Errorf("%w: the last change, %s, was undone at %s; limitctl undo --list has the backups of earlier ones",
+			cli.ErrNothing, describeRun(run), clockTime(undoneBy.Time))
+	case !there[run]:
 		return "", cli.Usagef("the last change, %s, cannot be undone: its backup %s is not there any more, cannot be read, "+
-			"or is of another run", what, output.Printable(last.run.Backup))
+			"or is of another run", describeRun(run), output.Printable(run.Backup))
 	}
-	u.tell(last.run)
-	for _, e := range last.after {
-		if !u.Quiet {
-			u.Note("warning: %s came later, has no backup and stays", describeRun(e))
-		}
-	}
-	return paths[last.run], nil
-}
-
-// tell names the run that is undone.
-func (u *undoing) tell(e *auditlog.Entry) {
-	if u.Quiet {
-		return
-	}
-	u.told = true
-	u.Note("undo %s by %s: %s of %s changed", describeRun(e), output.Printable(e.User), e.ChangedText(),
-		output.Plural(int(e.Matched), "key"))
+	return run.Backup, nil
 }
 
 // describeRun names a run for people, with the time that the audit shows.
@@ -386,39 +282,21 @@ func describeRun(e *auditlog.Entry) string {
 	return fmt.Sprintf("%s (%s at %s)", output.Printable(e.CommandText()), word, clockTime(e.Time))
 }
 
-// shownAfter is how many later changes, which undo cannot bring back, it names at most.
-const shownAfter = 5
-
-// lastRun is the last change that can be undone, in one store.
-type lastRun struct {
-	run *auditlog.Entry // nil if there is none
-	// undoneBy is the run that has already brought all of it back, or nil.
-	undoneBy *auditlog.Entry
-	// after are the first changes after it that have no backup.
-	after []*auditlog.Entry
-}
-
-// lastChange finds the last change among runs, which are in order of time. here reports whether a run was in this
-// store.
-func lastChange(runs []*auditlog.Entry, here func(*auditlog.Entry) bool) (last lastRun) {
-	changed := func(e *auditlog.Entry) bool { return e.Backup != "" && e.MayHaveChanged() && here(e) }
+// lastChange finds the last change with a backup among runs, which are in order of time, and the run that has already
+// brought all of it back. Both may be nil. here reports whether a run was in this store.
+func lastChange(runs []*auditlog.Entry, here func(*auditlog.Entry) bool) (last, undoneBy *auditlog.Entry) {
 	for at, e := range slices.Backward(runs) {
-		if !changed(e) {
+		if e.Backup == "" || !e.MayHaveChanged() || !here(e) {
 			continue
 		}
-		last.run = e
-		for _, e := range runs[at+1:] {
-			switch {
-			case !e.BringsBack() && e.Changed > 0 && len(last.after) < shownAfter && here(e):
-				last.after = append(last.after, e)
-			case e.BringsBack() && e.Outcome == auditlog.Done &&
-				auditlog.PlainName(e.Selection) == auditlog.PlainName(last.run.Backup) && here(e):
-				last.undoneBy = e
+		for _, later := range runs[at+1:] {
+			if later.BringsBack() && later.Outcome == auditlog.Done && later.Selection == e.Backup && here(later) {
+				undoneBy = later
 			}
 		}
-		break
+		return e, undoneBy
 	}
-	return last
+	return nil, nil
 }
 
 // withoutLogin is the name of a store without its user.
@@ -442,20 +320,16 @@ type undoAnswer struct {
 	// FirstStoreKeys and StoreKeys are the first keys that a dry run found, and how many there are.
 	FirstStoreKeys []string `json:"first_store_keys,omitempty"`
 	StoreKeys      int      `json:"store_keys,omitempty"`
-	// FirstStoreKeysBase64 are the bytes of the first store keys if any is not UTF-8.
-	FirstStoreKeysBase64 []string `json:"first_store_keys_base64,omitempty"`
 }
+
+// shownKeys is how many keys a dry run names.
+const shownKeys = 40
 
 // Print implements output.Answer.
 func (a *undoAnswer) Print(p *output.Printer) {
 	if a.DryRun {
 		p.Line("would restore up to %s (dry run)", output.Plural(a.InBackup, "key"))
-		for _, storeKey := range a.FirstStoreKeys {
-			p.Line("  %s", output.Printable(output.Shorten(storeKey, cli.LongestKey)))
-		}
-		if more := a.StoreKeys - len(a.FirstStoreKeys); more > 0 {
-			p.Line("… and %s more", output.Plural(more, "key"))
-		}
+		a.printKeys(p)
 		return
 	}
 	text := "restored " + output.Plural(int(a.Restored), "key")
@@ -468,5 +342,14 @@ func (a *undoAnswer) Print(p *output.Printer) {
 			text += fmt.Sprintf(", %d %s", other.n, other.what)
 		}
 	}
-	fmt.Fprintln(p.Out, text)
+	p.Line("%s", text)
+}
+
+func (a *undoAnswer) printKeys(p *output.Printer) {
+	for _, storeKey := range a.FirstStoreKeys {
+		p.Line("  %s", output.Printable(output.Shorten(storeKey, cli.LongestKey)))
+	}
+	if more := a.StoreKeys - len(a.FirstStoreKeys); more > 0 {
+		p.Line("… and %s more", output.Plural(more, "key"))
+	}
 }

@@ -164,26 +164,13 @@ func (a *backupsAnswer) printRows(p *output.Printer) {
 			state = output.Cell{Text: "cut off", Style: output.Near}
 		}
 		if b.AgeMS != nil {
-			age, keys = ageText(time.Duration(*b.AgeMS)*time.Millisecond), cli.Number(b.Keys)
+			age, keys = output.Duration(time.Duration(*b.AgeMS)*time.Millisecond), cli.Number(b.Keys)
 		}
 		rows = append(rows, []output.Cell{{Text: b.Name}, {Text: age}, {Text: cmp.Or(b.User, "-")},
 			{Text: strings.TrimSpace(b.Command + " " + b.Selection)}, {Text: cmp.Or(b.Context, b.Store, "-")}, {Text: keys},
 			{Text: output.Bytes(b.Bytes)}, state})
 	}
 	p.Table(columns, rows)
-}
-
-// ageText is an age in its largest unit.
-func ageText(age time.Duration) string {
-	switch {
-	case age < time.Minute:
-		return fmt.Sprintf("%ds", int(age.Seconds()))
-	case age < time.Hour:
-		return fmt.Sprintf("%dm", int(age.Minutes()))
-	case age < 48*time.Hour:
-		return fmt.Sprintf("%dh", int(age.Hours()))
-	}
-	return fmt.Sprintf("%dd", int(age.Hours()/24))
 }
 
 // clockTime is an instant for people, in UTC as in the names of backups.

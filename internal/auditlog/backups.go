@@ -44,7 +44,7 @@ func (h *History) Kept(ctx context.Context, folder *backup.Folder, now time.Time
 	}
 	makers := map[string]*Entry{}
 	for _, e := range h.Runs {
-		makers[PlainName(e.Backup)] = e
+		makers[e.Backup] = e
 	}
 	all := make([]Kept, len(files))
 	for i, file := range files {
@@ -62,7 +62,7 @@ func (h *History) Kept(ctx context.Context, folder *backup.Folder, now time.Time
 			k.Command, k.Selection, k.Context = s.Command, s.Selection, s.Context
 			k.Store, k.StoreID, k.Prefix = s.Store, s.StoreID, s.Prefix
 		}
-		if run := makers[PlainName(file.Path)]; run != nil && (err != nil || run.MadeBackup(&s.Header)) {
+		if run := makers[file.Path]; run != nil && (err != nil || run.MadeBackup(&s.Header)) {
 			k.User, k.Run, k.Unended = run.User, run.Run, run.Outcome == Begun
 		} else {
 			k.Unended = now.Sub(file.Changed) < settled
@@ -71,21 +71,17 @@ func (h *History) Kept(ctx context.Context, folder *backup.Folder, now time.Time
 	return all, nil
 }
 
-// BackupOf returns the header of the backup that a run made, which may be compressed by now, and its path. The header is nil
-// if the file is not there any more or cannot be read, and there is an error if it is another run's.
-func (e *Entry) BackupOf(folder *backup.Folder) (*backup.Header, string, error) {
-	if e.Backup == "" {
-		return nil, "", nil
+// BackupOf returns the header of the backup that a run made. It is nil if the file is not there any more or cannot be read,
+// and there is an error if it is another run's.
+func (e *Entry) BackupOf(folder *backup.Folder) (*backup.Header, error) {
+	header, err := folder.Header(e.Backup)
+	switch {
+	case e.Backup == "" || err != nil:
+		return nil, nil
+	case !e.MadeBackup(&header):
+		return nil, fmt.Errorf("%s is now the backup of another run", output.Printable(e.Backup))
 	}
-	for _, path := range []string{e.Backup, e.Backup + ".gz"} {
-		if header, err := folder.Header(path); err == nil {
-			if !e.MadeBackup(&header) {
-				return nil, "", fmt.Errorf("%s is now the backup of another run", output.Printable(e.Backup))
-			}
-			return &header, path, nil
-		}
-	}
-	return nil, "", nil
+	return &header, nil
 }
 
 // MadeBackup reports whether a run made a backup, and not another run that wrote a file of the same name.

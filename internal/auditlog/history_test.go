@@ -122,7 +122,6 @@ func TestWhatBroughtARunBack(t *testing.T) {
 	}{
 		"nothing":       {[]*Entry{reset()}, ""},
 		"undone":        {[]*Entry{reset(), run("u", "undo", "/b.jsonl", "", Done, 3)}, "u undone"},
-		"compressed":    {[]*Entry{reset(), run("u", "restore", "/b.jsonl.gz", "", Done, 3)}, "u undone"},
 		"another":       {[]*Entry{reset(), run("u", "restore", "/c.jsonl", "", Done, 3)}, ""},
 		"which went on": {[]*Entry{late(reset()), run("u", "undo", "/b.jsonl", "", Done, 3)}, ""},
 		"elsewhere":     {[]*Entry{reset(), other(run("u", "restore", "/b.jsonl", "", Done, 3))}, ""},

@@ -8,7 +8,6 @@ import (
 	"io"
 	"io/fs"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/limitctl/limitctl/internal/files"
@@ -198,9 +197,6 @@ func (u *Undone) Text() string {
 // BringsBack reports whether a run restores a backup, whose path is its selection.
 func (e *Entry) BringsBack() bool { return e.Command == "restore" || e.Command == "undo" }
 
-// PlainName is the path that a backup had before it was compressed.
-func PlainName(path string) string { return strings.TrimSuffix(path, ".gz") }
-
 // place is a backup on a machine, and a store. A restore into another store brings back nothing there.
 type place struct{ host, store, path string }
 
@@ -210,7 +206,7 @@ func (h *History) note(e *Entry) {
 	if !e.BringsBack() || e.Outcome != Done && (e.Outcome != Partly || e.Changed == 0) {
 		return
 	}
-	at := place{e.Host, e.Store, PlainName(e.Selection)}
+	at := place{e.Host, e.Store, e.Selection}
 	h.undone[at] = later(h.undone[at], &Undone{Run: e.Run, Time: e.Time, User: e.User, Command: e.Command, Outcome: e.Outcome})
 }
 
@@ -225,7 +221,7 @@ func later(a, b *Undone) *Undone {
 // mark says of each run which one has brought back what it changed.
 func (h *History) mark() {
 	for _, e := range h.Runs {
-		undone := h.undone[place{e.Host, e.Store, PlainName(e.Backup)}]
+		undone := h.undone[place{e.Host, e.Store, e.Backup}]
 		if undone != nil && !undone.Time.Before(e.Time) { // else the run went on after it, or is another one with a file of that name
 			e.Undone = undone
 		}

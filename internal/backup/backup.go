@@ -5,7 +5,6 @@
 // that was not in use has a line, too: bringing it back deletes it. Before keys are changed, a line says which records they
 // are, so that the backup of a reset that was killed shows which keys it had not reached. If a line is damaged, its record is
 // lost, and so is how far the change came, but no other record.
-// Backups are written uncompressed, and can also be read after compression with gzip.
 package backup
 
 import (
@@ -137,8 +136,6 @@ func (w *Writer) Exclude(records ...admin.Record) error {
 type Contents struct {
 	Header
 	Records int // without amendments and unchanged keys
-	// Torn: the last line is incomplete, since the writer was killed.
-	Torn bool
 	// Damaged counts the lines that are not records, and Damage has the errors of the first few. A key that only
 	// such a line has is not brought back; a key that such a line amends comes back in its earlier state.
 	Damaged int
@@ -243,6 +240,9 @@ func readLine(text []byte) (*line, error) {
 }
 
 func readEntry(text *lines.Line) (*entry, error) {
+	if text.Torn {
+		return nil, errors.New("it is not whole")
+	}
 	if text.TooLong {
 		return nil, fmt.Errorf("it is longer than the %d bytes of any record", maxLine)
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/limitctl/limitctl/internal/files"
 	"github.com/limitctl/limitctl/internal/lines"
 	"github.com/limitctl/limitctl/internal/panics"
-	"github.com/limitctl/limitctl/internal/readfile"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -27,13 +26,9 @@ const maxHeader = 1 << 20
 
 var errNoHeader = errors.New("its first line is not that of a backup")
 
-// readLines reads the header into c and calls do with each line after it. It leaves out an incomplete last line,
-// and sets c.Torn.
+// readLines reads the header into c and calls do with each line after it. The last one can be torn.
 func (c *Contents) readLines(in io.Reader, do func(line *lines.Line) error) error {
-	buffered, err := plain(in)
-	if err != nil {
-		return err
-	}
+	buffered := bufio.NewReaderSize(in, maxHeader)
 	if err := c.readHeader(buffered); err != nil {
 		return err
 	}
@@ -42,9 +37,6 @@ func (c *Contents) readLines(in io.Reader, do func(line *lines.Line) error) erro
 		line, err := reader.Next()
 		switch {
 		case errors.Is(err, io.EOF):
-			return nil
-		case errors.Is(err, io.ErrUnexpectedEOF), line.Torn: // the former comes from gzip
-			c.Torn = true
 			return nil
 		case err != nil:
 			return err
@@ -56,30 +48,6 @@ func (c *Contents) readLines(in io.Reader, do func(line *lines.Line) error) erro
 	}
 }
 
-// plain returns the uncompressed content of a file.
-func plain(in io.Reader) (*bufio.Reader, error) {
-	buffered := bufio.NewReaderSize(in, maxHeader)
-	if first, _ := buffered.Peek(2); !bytes.Equal(first, []byte{0x1f, 0x8b}) {
-		return buffered, nil
-	}
-	unzipped, err := readfile.Gunzip(buffered)
-	if err != nil {
-		return nil, fmt.Errorf("it begins as if compressed with gzip: %w", err)
-	}
-	return bufio.NewReaderSize(unzipped, maxHeader), nil
-}
-
-// headerFrom reads only the header of a backup.
-func headerFrom(in io.Reader) (Header, error) {
-	buffered, err := plain(in)
-	if err != nil {
-		return Header{}, err
-	}
-	var c Contents
-	err = c.readHeader(buffered)
-	return c.Header, err
-}
-
 func (c *Contents) readHeader(in *bufio.Reader) error {
 	text, err := in.ReadSlice('\n')
 	switch {
@@ -87,7 +55,7 @@ func (c *Contents) readHeader(in *bufio.Reader) error {
 		return errors.New("it is empty, so it is not a backup")
 	case errors.Is(err, bufio.ErrBufferFull): // the first line can be gigabytes long
 		return errNoHeader
-	case err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
+	case err != nil && !errors.Is(err, io.EOF):
 		return err
 	}
 	if json.Unmarshal(text, &c.Header) != nil || c.Version == 0 {
@@ -115,12 +83,12 @@ func look(in io.Reader) (*Survey, error) {
 	var c Contents
 	s := &Survey{}
 	err := c.readLines(in, func(line *lines.Line) error {
-		if !bytes.Contains(line.Text, amending) {
+		if s.Torn = line.Torn; !bytes.Contains(line.Text, amending) {
 			s.Keys++
 		}
 		return nil
 	})
-	s.Header, s.Torn = c.Header, c.Torn
+	s.Header = c.Header
 	return s, err
 }
 
@@ -201,7 +169,7 @@ func (c *Contents) batches(in io.Reader, size int, give func(Batch) error) error
 		return give(full)
 	}
 	again := Contents{checked: c.checked}
-	marked := c.Marked && c.Damaged == 0 && !c.Torn // else a mark may be lost
+	marked := c.Marked && c.Damaged == 0 // else a mark may be lost
 	err := again.read(in, func(e *entry) error {
 		if last, amended := c.amended[identityOf(&e.Record)]; amended && e.number != last || e.unchanged {
 			return nil
@@ -246,7 +214,7 @@ func Name(at time.Time, process string) string {
 }
 
 // isBackup reports whether a file can be a backup by its name.
-func isBackup(name string) bool { return strings.HasSuffix(strings.TrimSuffix(name, ".gz"), ".jsonl") }
+func isBackup(name string) bool { return strings.HasSuffix(name, ".jsonl") }
 
 // List returns the files of the folder, the newest first. A missing folder is empty.
 func (f *Folder) List() ([]File, error) {
@@ -280,8 +248,7 @@ func (f *Folder) Find(name string) (path string, found bool) {
 		return "", false
 	}
 	for _, file := range listed {
-		plain := strings.TrimSuffix(file.Name, ".gz")
-		if name == file.Name || name == plain || name == strings.TrimSuffix(plain, ".jsonl") {
+		if name == file.Name || name == strings.TrimSuffix(file.Name, ".jsonl") {
 			return file.Path, true
 		}
 	}
@@ -295,7 +262,9 @@ func (f *Folder) Header(path string) (Header, error) {
 		return Header{}, err
 	}
 	defer file.Close()
-	return headerFrom(file)
+	var c Contents
+	err = c.readHeader(bufio.NewReaderSize(file, maxHeader))
+	return c.Header, err
 }
 
 // Survey surveys a backup; see [look].

@@ -2,7 +2,6 @@ package backup
 
 import (
 	"bytes"
-	"compress/gzip"
 	"errors"
 	"io"
 	"io/fs"
@@ -20,48 +19,11 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 )
 
-func zipped(tb testing.TB, file []byte) []byte {
-	tb.Helper()
-	var out bytes.Buffer
-	w := gzip.NewWriter(&out)
-	w.Write(file)
-	if err := w.Close(); err != nil {
-		tb.Fatal(err)
-	}
-	return out.Bytes()
-}
-
-// A compressed backup brings back the same, and a torn one what is complete.
-func TestCompressed(t *testing.T) {
-	var records []admin.Record
-	for i := range 300 {
-		records = append(records, record(t, strings.Repeat("x", i+1), int64(i+1)))
-	}
-	file := written(t, records, records[:7])
-	_, want, _, err := read(file, 50)
-	if err != nil {
-		t.Fatal(err)
-	}
-	small := zipped(t, file)
-	c, got, _, err := read(append(bytes.Clone(small), make([]byte, 600)...), 50) // as a tape pads it
-	if err != nil || c.Torn || len(got) != len(want) || c.Records != 300 {
-		t.Fatalf("compressed: %d of %d records, torn: %v, %v", len(got), len(want), c.Torn, err)
-	}
-	for _, cut := range []int{len(small) - 1, len(small) - 9, len(small) / 2} {
-		if c, got, _, err := read(small[:cut], 50); err != nil || !c.Torn || len(got) == 0 {
-			t.Errorf("torn after %d of %d bytes: %d records, torn: %v, %v", cut, len(small), len(got), c.Torn, err)
-		}
-	}
-	if _, _, _, err := read(small[:5], 50); err == nil {
-		t.Error("5 bytes of it are a backup")
-	}
-}
-
 // List returns possible backups, the newest first, and Find finds them by name.
 func TestFolder(t *testing.T) {
 	dir := t.TempDir()
 	newer, older := Name(time.Unix(2000, 0), "7"), Name(time.Unix(1000, 0), "99")
-	for _, name := range []string{older + ".gz", newer, "notes.txt"} {
+	for _, name := range []string{older, newer, "notes.txt"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte("x"), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -71,12 +33,11 @@ func TestFolder(t *testing.T) {
 	}
 	folder := &Folder{Path: dir, Entries: os.ReadDir, Open: files.Open}
 	listed, err := folder.List()
-	if err != nil || len(listed) != 2 || listed[0].Name != newer || listed[1].Name != older+".gz" || listed[0].Size != 1 {
+	if err != nil || len(listed) != 2 || listed[0].Name != newer || listed[1].Name != older || listed[0].Size != 1 {
 		t.Errorf("it lists %v, %v", listed, err)
 	}
-	for name, want := range map[string]string{newer: newer, older: older + ".gz", strings.TrimSuffix(newer, ".jsonl"): newer,
-		older + ".gz": older + ".gz", strings.TrimSuffix(older, ".jsonl"): older + ".gz", newer + ".gz": "",
-		"../" + newer: "", "": "", "notes.txt": "", "nosuch": ""} {
+	for name, want := range map[string]string{newer: newer, strings.TrimSuffix(older, ".jsonl"): older, "../" + newer: "",
+		"": "", "notes.txt": "", "nosuch": ""} {
 		path, found := folder.Find(name)
 		if found != (want != "") || found && path != filepath.Join(dir, want) {
 			t.Errorf("%q is found at %q (%v)", name, path, found)
