@@ -23,7 +23,7 @@ var documents = []document{
 	{"output/errorOnly", "An error", "every command and [serve](serve-api.md#answers). Next to a result, `error` is a field of it; the " +
 		"[kinds](operations.md#for-programs) are a table of their own"},
 	{"see/inspectAnswer.Document", "Keys in use", "`inspect`"},
-	{"see/summaryAnswer.Document", "Sums of keys", "`inspect --summary`"},
+	{"see/summaryAnswer", "Sums of keys", "`inspect --summary`"},
 	{"see/denialsAnswer.Document", "Denials", "`denials`"},
 	{"stepin/resetAnswer", "A reset", "`reset`"},
 	{"stepin/undoAnswer", "An undo", "`undo`"},
@@ -65,7 +65,6 @@ var notShown = []string{"report/Read", "refusal/unknown"}
 // rows are the items of lists whose type in Go is any.
 var rows = map[string]string{
 	"see/auditAnswer.Document.runs":   "auditlog/Entry",
-	"see/inspectAnswer.Document.keys": "decision/Entry", "see/summaryAnswer.Document.groups": "see/summaryDocument",
 	"see/denialsAnswer.Document.denials":    "see/denialDocument",
 	"see/handoverAnswer.Document.overrides": "allowance/Document", "see/handoverAnswer.Document.changes": "auditlog/Entry",
 }
@@ -387,7 +386,7 @@ func TestDocumentsHaveTheFieldsOfTheReference(t *testing.T) {
 		{decisionPlace, exitNo, "consume user:42 --limit 3/1h --cost 3 --count-denials"},
 		{"output/errorOnly", exitUsage, "check user:42 --limit 3"},
 		{"see/inspectAnswer.Document", exitYes, "inspect *"},
-		{"see/summaryAnswer.Document", exitYes, "inspect * --summary"},
+		{"see/summaryAnswer", exitYes, "inspect * --summary"},
 		{"see/denialsAnswer.Document", exitYes, "denials"},
 		{"stepin/overrideAnswer", exitYes, "override set user:* --times 2 --for 1h --reason launch --yes"},
 		{decisionPlace, exitYes, "check user:42 --limit 3/1h"},

@@ -247,7 +247,7 @@ func TestNoKindOfOutputHoldsAPassword(t *testing.T) {
 func kindsOfOutput(directory string) [][]string {
 	in := func(name string) string { return filepath.Join(directory, name) }
 	return [][]string{
-		{"check", "user:1", "--limit", "3/1h", "-o", "json"}, {"reset", "user:*", "--yes"}, {"inspect", "--foreign", "*", "-o", "json"},
+		{"check", "user:1", "--limit", "3/1h", "-o", "json"}, {"reset", "user:*", "--yes"}, {"inspect", "*", "-o", "json"},
 		{"doctor"}, {"doctor", "-o", "json"}, {"undo", "--yes"}, {"override", "list"}, {"handover"},
 		{"dashboard", "--once", "--refresh", "100ms"},
 		{"loadtest", "--limit", "3/1h", "--rate", "50", "--duration", "40ms", "--keys", "2", "--save", in("saved.json"), "--html",

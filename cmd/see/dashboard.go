@@ -125,8 +125,6 @@ func (o *dashboardOptions) plan(ctx context.Context, args []string) (options liv
 func (o *dashboardOptions) checkFlags() error {
 	const most = 100_000
 	switch {
-	case o.Foreign:
-		return cli.Usagef("the dashboard shows only limits; see foreign values with `limitctl inspect --foreign`")
 	case o.maxKeys < 1 || o.maxKeys > most:
 		return cli.Usagef("--max-keys %d is out of range; follow from 1 to %d keys", o.maxKeys, most)
 	case o.Quiet:

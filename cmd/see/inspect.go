@@ -2,6 +2,7 @@
 package see
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strconv"
@@ -10,13 +11,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/internal/cli"
+	"github.com/limitctl/limitctl/internal/decision"
 	"github.com/limitctl/limitctl/internal/operation"
 	"github.com/limitctl/limitctl/internal/outcome"
 	"github.com/limitctl/limitctl/internal/output"
-	"github.com/limitctl/limitctl/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
-	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 type inspectOptions struct {
@@ -66,7 +66,7 @@ order in which it finds them.`,
   limitctl inspect '*' --sort bytes --limit-rows 10
   limitctl inspect '*' --sort denied --limit-rows 10
   limitctl inspect '*' --summary
-  limitctl inspect '*' --summary --by tenant
+  limitctl inspect '*' --by tenant
   limitctl inspect '*' --layout auto
   limitctl inspect 'login:*' --layout redis_rate --limit 10/1m
   limitctl inspect -q --policy api --at-limit --fail-if-any
@@ -77,6 +77,7 @@ order in which it finds them.`,
 				if err := policy.ValidateName("attribute", o.by); err != nil {
 					return cli.Usagef("--by: %s", err)
 				}
+				o.summary = true
 			}
 			if err := o.parse(cmd.Context(), args); err != nil {
 				return err
@@ -93,8 +94,8 @@ order in which it finds them.`,
 	flags.BoolVar(&o.all, "all", false, "show all rows, also on a terminal")
 	flags.BoolVar(&o.bytes, "bytes", false, "also show the memory that each key takes in the store")
 	flags.BoolVar(&o.summary, "summary", false,
-		"show how many keys each limit has, how many are at their limit, how often they were denied, and the memory they take")
-	flags.StringVar(&o.by, "by", "", "sum up by the values of `ATTRIBUTE`, such as tenant, instead of by limit")
+		"show how many keys each limit has, how many are at their limit, and the memory they take")
+	flags.StringVar(&o.by, "by", ofLimits, "sum up by the values of `ATTRIBUTE`, such as tenant, or by limit")
 	flags.BoolVar(&o.failIf, "fail-if-any", false, "exit with 1 if any key is selected, for alerts")
 	flags.BoolVar(&o.failIfNone, "fail-if-none", false, "exit with 1 if nothing matches")
 	cmd.RegisterFlagCompletionFunc("by", cli.Offers(global).AllAttributes)
@@ -118,12 +119,8 @@ func (o *inspectOptions) parse(ctx context.Context, args []string) (err error) {
 	if o.all && o.limit > 0 {
 		return cli.Usagef("--all and --limit-rows both say how many rows to show; give one of them")
 	}
-	o.summary = o.summary || o.by != ""
-	if o.summary && (o.limit > 0 || o.Foreign || o.sort != "" && o.sort != "denied") {
-		return cli.Usagef("--summary shows no keys; it cannot be given with --limit-rows, --foreign or a --sort other than denied")
-	}
-	if o.Foreign && (o.sort != "" && o.sort != "key") {
-		return cli.Usagef("--foreign shows values that are not limits; the only order they have is --sort key")
+	if o.summary && (o.limit > 0 || o.sort != "") {
+		return cli.Usagef("--summary shows no keys; it cannot be given with --limit-rows or --sort")
 	}
 	o.keys.Query.Bytes = o.bytes || o.summary || o.sort == "bytes"
 	if o.failIf && o.failIfNone {
@@ -147,107 +144,63 @@ func runInspect(ctx context.Context, o *inspectOptions) error {
 		o.resetNoTTL += " --no-ttl"
 	}
 	o.resetNoTTL += " --dry-run"
+	facts, err := o.keyFacts(ctx, backend, o.sort == "denied")
+	if err != nil {
+		return err
+	}
 	p := o.Printer()
 	if p.Streams() && !p.Quiet && !o.summary && o.sort == "" && o.limit == 0 {
-		return o.stream(ctx, backend, p)
+		return o.stream(ctx, backend, facts, p)
 	}
 	most := o.limit
 	if most == 0 && !o.all && o.Env.OutIsTerminal && o.Format.String() == "table" {
 		most = terminalRows
 	}
-	answer, f, err := o.look(ctx, backend, most)
+	answer, f, err := o.look(ctx, backend, facts, most)
 	if err == nil || f.Matched > 0 {
-		if err := o.printInspection(answer, p); err != nil {
+		if err := o.Print(answer); err != nil {
 			return err
 		}
 	}
-	return o.conclude(ctx, backend, answer, &f, err)
-}
-
-// printInspection prints an answer, row by row if the format allows it, since millions of keys in one document would
-// take much memory.
-func (o *inspectOptions) printInspection(answer output.Answer, p *output.Printer) error {
-	keys, is := answer.(*inspectAnswer)
-	if !is || !p.Streams() || p.Quiet {
-		return o.Print(answer)
-	}
-	stream, err := p.Stream(keys.header())
-	if err != nil {
-		return cli.NotPrinted(err)
-	}
-	if err := errors.Join(keys.write(stream), stream.Flush()); err != nil {
-		return cli.NotPrinted(err)
-	}
-	cli.WarnOfFormulas(o.Globals, p)
-	return nil
+	return o.conclude(ctx, answer, &f, err)
 }
 
 // look scans once, and returns an answer of at most that many rows; 0 means all.
-func (o *inspectOptions) look(ctx context.Context, backend admin.Keyspace, most int) (output.Answer, operation.Found, error) {
-	facts, err := o.keyFacts(ctx, backend, o.sort == "denied")
-	if o.summary {
-		answer := &summaryAnswer{by: o.by, facts: facts, byName: map[summaryName]*summaryGroup{},
-			seen: map[store.Key]bool{}, all: o.all, layouts: o.Layouts != nil}
-		if err != nil {
-			return answer, operation.Found{}, err
-		}
-		f, err := cli.Scan(ctx, o.Globals, backend, facts.selecting(&o.keys), func(e *admin.Entry, _ error) error {
-			row := facts.row(e, nil)
-			answer.add(&row)
+func (o *inspectOptions) look(ctx context.Context, backend admin.Keyspace, facts *keyFacts, most int) (output.Answer,
+	operation.Found, error) {
+	scan := func(do func(*inspectRow)) (operation.Found, error) {
+		return cli.Scan(ctx, o.Globals, backend, facts.selecting(&o.keys), func(e *admin.Entry, _ error) error {
+			row := facts.row(e)
+			do(&row)
 			return nil
 		})
-		if o.keys.Keep == nil {
-			answer.addUnused(&o.keys.Query)
-		}
-		answer.finish(o.sort == "denied")
-		answer.unsure = f.Unsure
+	}
+	if o.summary {
+		answer := &summaryAnswer{by: o.by, all: o.all, SchemaVersion: output.SchemaVersion, Groups: []*summaryGroup{},
+			byValue: map[string]*summaryGroup{}}
+		f, err := scan(answer.add)
+		answer.finish()
 		return answer, f, err
 	}
-	order := "share"
-	if o.Foreign {
-		order = "key"
-	}
-	if o.sort != "" {
-		order = o.sort
-	}
-	answer := &inspectAnswer{facts: facts, bytes: o.keys.Query.Bytes, foreign: o.Foreign, layouts: o.Layouts != nil,
+	order := cmp.Or(o.sort, "share")
+	answer := &inspectAnswer{facts: facts, bytes: o.keys.Query.Bytes, layouts: o.Layouts != nil,
 		denied: order == "denied", now: o.Env.Now(), resetNoTTL: o.resetNoTTL}
 	answer.top = &topRows{order: orders()[order], most: most}
-	if err != nil {
-		return answer, operation.Found{}, err
-	}
-	f, err := cli.Scan(ctx, o.Globals, backend, facts.selecting(&o.keys), func(e *admin.Entry, foreign error) error {
-		row := facts.row(e, foreign)
-		answer.top.add(&row)
-		return nil
-	})
+	f, err := scan(answer.top.add)
 	answer.top.sort()
 	answer.complete, answer.unsure = err == nil, f.Unsure
 	return answer, f, err
 }
 
-func foreignText(err error) string {
-	var foreign *store.ForeignError
-	if errors.As(err, &foreign) {
-		return foreign.Holds
-	}
-	return ""
-}
-
 // stream prints the keys as they are found.
-func (o *inspectOptions) stream(ctx context.Context, backend admin.Keyspace, p *output.Printer) error {
-	facts, err := o.keyFacts(ctx, backend, false)
-	if err != nil {
-		return err
-	}
-	answer := &inspectAnswer{facts: facts, bytes: o.keys.Query.Bytes, foreign: o.Foreign, layouts: o.Layouts != nil}
-	stream, err := p.Stream(answer.header())
+func (o *inspectOptions) stream(ctx context.Context, backend admin.Keyspace, facts *keyFacts, p *output.Printer) error {
+	stream, err := p.Stream(&decision.Entry{})
 	if err != nil {
 		return cli.NotPrinted(err)
 	}
-	f, err := cli.Scan(ctx, o.Globals, backend, facts.selecting(&o.keys), func(e *admin.Entry, foreign error) error {
-		row := facts.row(e, foreign)
-		if err := stream.Write(answer.line(&row), func() []string { return answer.csvRow(&row) }); err != nil {
+	f, err := cli.Scan(ctx, o.Globals, backend, facts.selecting(&o.keys), func(e *admin.Entry, _ error) error {
+		row := facts.row(e)
+		if err := stream.Write(facts.document(&row)); err != nil {
 			return cli.NotPrinted(err)
 		}
 		return nil
@@ -257,13 +210,12 @@ func (o *inspectOptions) stream(ctx context.Context, backend admin.Keyspace, p *
 	}
 	cli.WarnOfFormulas(o.Globals, p)
 	o.WarnOfUnread()
-	return o.conclude(ctx, backend, nil, &f, err)
+	return o.conclude(ctx, nil, &f, err)
 }
 
 // conclude prints notes that are not in the answer, and returns the error of the command. answer is nil if all keys
 // were printed.
-func (o *inspectOptions) conclude(ctx context.Context, backend admin.Keyspace, answer output.Answer, f *operation.Found,
-	err error) error {
+func (o *inspectOptions) conclude(ctx context.Context, answer output.Answer, f *operation.Found, err error) error {
 	var printing *cli.OutputError
 	switch {
 	case errors.As(err, &printing):
@@ -275,59 +227,23 @@ func (o *inspectOptions) conclude(ctx context.Context, backend admin.Keyspace, a
 	}
 	cli.WarnOfOverrides(o.Globals, o.withoutOverrides)
 	if !o.Quiet {
-		o.explain(ctx, backend, answer, f)
+		o.explain(ctx, answer, f)
 	}
-	if some := f.Matched > 0 || o.Foreign && f.Foreign.Count() > 0; some && o.failIf || !some && o.failIfNone {
+	if some := f.Matched > 0; some && o.failIf || !some && o.failIfNone {
 		return cli.ErrDenied
-	}
-	if o.Foreign {
-		return nil
 	}
 	return f.Foreign.Err(f.Matched > 0)
 }
 
 // explain prints notes that are not in the rows.
-func (o *inspectOptions) explain(ctx context.Context, backend admin.Keyspace, answer output.Answer, f *operation.Found) {
+func (o *inspectOptions) explain(ctx context.Context, answer output.Answer, f *operation.Found) {
 	if answer, is := answer.(*inspectAnswer); is {
-		all := f.Matched
-		if o.Foreign {
-			all = int64(f.Foreign.Count())
-		}
-		if shown := int64(answer.rows()); shown < all && o.limit > 0 {
-			o.Note("%d of %d keys shown", shown, all)
-		} else if shown < all {
-			o.Note("%s of %s keys shown; add --all for all, or --limit-rows N", output.Thousands(shown), output.Thousands(all))
+		if shown := int64(len(answer.top.rows)); shown < f.Matched {
+			o.Note("%s of %s keys shown; add --all for all, or --limit-rows N", output.Thousands(shown), output.Thousands(f.Matched))
 		}
 	}
-	if o.summary {
-		o.NoteUnsure(&f.Unsure, "not counted")
-	} else {
-		o.NoteUnsure(&f.Unsure, "not shown")
-	}
+	o.NoteUnsure(&f.Unsure, "not shown")
 	if f.Matched == 0 && f.Foreign.Count() == 0 && f.Unsure.Count == 0 {
 		cli.SayNothingMatches(ctx, o.Globals, &o.keys, o.where)
-		o.noteLonger(ctx, backend, f)
-	}
-}
-
-// fewKeys is how many keys of a store are looked at for a hint.
-const fewKeys = 10_000
-
-// noteLonger names the pattern of subjects that go on after the one that nothing was found of, if a small store has any.
-func (o *inspectOptions) noteLonger(ctx context.Context, backend admin.Keyspace, f *operation.Found) {
-	subject, exact := o.keys.Query.Subjects.Exact()
-	if !exact || o.Layouts != nil || f.Total > fewKeys {
-		return
-	}
-	longer := store.EscapeGlob(subject) + ":*"
-	pattern, err := store.ParsePattern(longer)
-	if err != nil {
-		return
-	}
-	for _, err := range backend.Scan(ctx, admin.Query{Subjects: pattern}) {
-		if err == nil {
-			o.Note("others begin like it: %s", shell.Command("limitctl", "inspect", longer))
-		}
-		return
 	}
 }

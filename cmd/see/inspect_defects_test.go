@@ -41,8 +41,7 @@ b        kong/minute  fixed-window:10/1m  ███░░░░░░░  3/10  
 c        kong/minute  fixed-window:10/1m  ███░░░░░░░  3/10          0  !         1m
 ! 2 keys: no expiry, so it denies for ever
 ! 1 key: expires before its units have come back
-! 2 keys stay so until somebody deletes them: reset --no-ttl does that; look first with:
-  limitctl reset '*' --no-ttl --dry-run
+! reset --no-ttl deletes what stays for ever; look first: limitctl reset '*' --no-ttl --dry-run
 `},
 		{[][]admin.Defect{{early}},
 			`SUBJECT  NAME         LIMIT                           USED  REMAINING     RESETS IN

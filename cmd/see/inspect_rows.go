@@ -3,7 +3,6 @@ package see
 import (
 	"context"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/limitctl/limitctl/internal/allowance"
@@ -11,7 +10,6 @@ import (
 	"github.com/limitctl/limitctl/internal/decision"
 	"github.com/limitctl/limitctl/internal/operation"
 	"github.com/limitctl/limitctl/internal/output"
-	"github.com/limitctl/limitctl/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -21,7 +19,6 @@ type inspectAnswer struct {
 	top     *topRows
 	facts   *keyFacts
 	bytes   bool // show them
-	foreign bool // the keys are foreign
 	layouts bool // the keys are those of other limiters
 	// resetNoTTL is the command that shows what a reset of keys without expiry would delete.
 	resetNoTTL string
@@ -32,96 +29,14 @@ type inspectAnswer struct {
 	now      time.Time
 }
 
-func (a *inspectAnswer) rows() int { return len(a.top.rows) }
-
-// valueDocument is a value that limitctl did not write.
-type valueDocument struct {
-	Key      string `json:"key"`
-	StoreKey string `json:"store_key"`
-	Name     string `json:"name"`
-	Holds    string `json:"holds"`
-	// StoreKeyBase64 are the bytes of a store key that is not UTF-8.
-	StoreKeyBase64 string `json:"store_key_base64,omitempty"`
-}
-
-// line is the document of one row.
-func (a *inspectAnswer) line(row *inspectRow) any {
-	if a.foreign {
-		return valueDocument{Key: row.entry.Key.Subject, StoreKey: row.entry.StoreKey, Name: row.entry.Key.Name, Holds: row.holds,
-			StoreKeyBase64: output.Base64IfNeeded(row.entry.StoreKey)}
-	}
-	return a.document(row)
-}
-
-// document is the document of a row that is a limit.
-func (a *inspectAnswer) document(row *inspectRow) *decision.Entry {
-	return decision.NewEntry(&row.entry, decision.Facts{Denied: row.denied, Counted: a.facts.counted, Configured: row.configured,
-		Override: row.override})
-}
-
-func (a *inspectAnswer) header() []string {
-	if a.foreign {
-		return []string{"key", "store_key", "name", "holds"}
-	}
-	header := []string{"key", "store_key", "ttl_ms", "name", "algorithm", "count", "period_ms", "burst", "slices",
-		"used", "remaining", "retry_after_ms", "reset_after_ms", "delay_ms"}
-	if a.bytes {
-		header = append(header, "bytes")
-	}
-	header = append(header, "override", "denied", "policy", "limit", "attributes", "configured_limit", "recorded_limit")
-	if a.layouts {
-		header = append(header, "layout", "store_keys", "defects")
-	}
-	return header
-}
-
-// csvRow is one row of CSV. An unknown value is an empty cell.
-func (a *inspectAnswer) csvRow(row *inspectRow) []string {
-	if a.foreign {
-		return []string{row.entry.Key.Subject, row.entry.StoreKey, row.entry.Key.Name, row.holds}
-	}
-	d := a.document(row)
-	cell := func(n *int64) string {
-		if n == nil {
-			return ""
-		}
-		return cli.Number(*n)
-	}
-	algorithm, sliced := "", ""
-	if d.Algorithm != nil {
-		algorithm = *d.Algorithm
-	}
-	if d.Slices != 0 {
-		sliced = cli.Number(d.Slices)
-	}
-	cells := []string{d.Key, d.StoreKey, cli.Number(d.TTLMS), d.Name, algorithm, cell(d.Count), cell(d.PeriodMS), cell(d.Burst), sliced,
-		cell(d.Used), cell(d.Remaining), cell(d.RetryAfterMS), cell(d.ResetAfterMS), cell(d.DelayMS)}
-	if a.bytes {
-		cells = append(cells, cli.Number(d.Bytes))
-	}
-	override := ""
-	if row.override != nil {
-		override = row.override.ID
-	}
-	cells = append(cells, override, cell(d.Denied), d.Policy, d.Limit, d.Attributes.Text(), d.ConfiguredLimit, d.RecordedLimit)
-	if a.layouts {
-		var kinds []string
-		for i := range d.Defects {
-			kinds = append(kinds, string(d.Defects[i].Kind))
-		}
-		cells = append(cells, d.Layout, shell.Command(d.StoreKeys...), strings.Join(kinds, " "))
-	}
-	return cells
-}
-
 // Document implements output.Answer.
 func (a *inspectAnswer) Document() any {
 	d := struct {
 		SchemaVersion int               `json:"schema_version"`
 		Complete      bool              `json:"complete"`
-		Keys          []any             `json:"keys"`
+		Keys          []*decision.Entry `json:"keys"`
 		Unsure        *operation.Unsure `json:"unsure,omitempty"`
-	}{SchemaVersion: output.SchemaVersion, Complete: a.complete, Keys: a.Lines()}
+	}{SchemaVersion: output.SchemaVersion, Complete: a.complete, Keys: a.documents()}
 	if a.layouts {
 		d.Unsure = &a.unsure
 	}
@@ -130,48 +45,33 @@ func (a *inspectAnswer) Document() any {
 
 // Lines implements output.Answer.
 func (a *inspectAnswer) Lines() []any {
-	lines := make([]any, a.rows())
-	for i := range lines {
-		row := &a.top.rows[i].inspectRow
-		lines[i] = a.line(row)
+	lines := make([]any, len(a.top.rows))
+	for i, document := range a.documents() {
+		lines[i] = document
 	}
 	return lines
 }
 
-// Records implements output.Answer.
-func (a *inspectAnswer) Records() [][]string {
-	records := [][]string{a.header()}
-	for i := range a.top.rows {
-		row := &a.top.rows[i].inspectRow
-		records = append(records, a.csvRow(row))
+func (a *inspectAnswer) documents() []*decision.Entry {
+	all := make([]*decision.Entry, len(a.top.rows))
+	for i := range all {
+		all[i] = a.facts.document(&a.top.rows[i].inspectRow)
 	}
-	return records
+	return all
 }
 
-// write writes the rows one after the other, in a format that streams.
-func (a *inspectAnswer) write(stream *output.Stream) error {
-	for i := range a.top.rows {
-		row := &a.top.rows[i].inspectRow
-		if err := stream.Write(a.line(row), func() []string { return a.csvRow(row) }); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+// Records implements output.Answer.
+func (a *inspectAnswer) Records() [][]string { return output.Rows(a.documents()) }
 
 // drifted marks a key whose limit is not the configuration's, and overridden one to which an override applies.
 const drifted, overridden = "≠", "⚑"
 
 // Print implements output.Answer.
 func (a *inspectAnswer) Print(p *output.Printer) {
-	if a.rows() == 0 {
+	if len(a.top.rows) == 0 {
 		return
 	}
-	if a.foreign {
-		a.printForeign(p)
-		return
-	}
-	rows := make([]inspectRow, a.rows())
+	rows := make([]inspectRow, len(a.top.rows))
 	denied, drifting, marked := a.denied, 0, false
 	var applied []*store.Override
 	for i := range rows {
@@ -181,7 +81,6 @@ func (a *inspectAnswer) Print(p *output.Printer) {
 			drifting++
 		}
 	}
-	defects, stuck := countDefects(rows)
 	columns := []output.Column{{Header: "SUBJECT", Shrinks: 8, Names: true}, {Header: "NAME", Shrinks: 8, Names: true},
 		{Header: "LIMIT", Drops: 3}, {Drops: 4}, {Header: "USED", Right: true}, {Header: "REMAINING", Right: true, Drops: 2}}
 	if marked {
@@ -220,8 +119,31 @@ func (a *inspectAnswer) Print(p *output.Printer) {
 	if drifting > 0 {
 		p.Line("%s %s last charged under another limit; that of the configuration is shown", drifted, keysWere(drifting))
 	}
-	printDefects(p, defects, stuck, a.resetNoTTL)
-	printOverfull(p, rows)
+	printDefects(p, rows, a.resetNoTTL)
+}
+
+// defectMark marks a key with a defect.
+const defectMark = "!"
+
+// printDefects says which defects the marked keys have, each once, and what helps. lookFirst is the command that shows what
+// a reset of keys without expiry would delete.
+func printDefects(p *output.Printer, rows []inspectRow, lookFirst string) {
+	var texts []string
+	keys, stuck := map[string]int{}, false
+	for i := range rows {
+		for _, d := range rows[i].entry.Defects {
+			if keys[d.Text]++; keys[d.Text] == 1 {
+				texts = append(texts, d.Text)
+			}
+			stuck = stuck || d.Stuck && d.Kind == admin.NeverExpires
+		}
+	}
+	for _, text := range texts {
+		p.Line("%s %s: %s", defectMark, output.Plural(keys[text], "key"), text)
+	}
+	if stuck {
+		p.Line("%s reset --no-ttl deletes what stays for ever; look first: %s", defectMark, lookFirst)
+	}
 }
 
 // mark has the signs of a row, which lines below the table explain.
@@ -258,16 +180,6 @@ func (f *keyFacts) deniedCell(n int64) output.Cell {
 	default:
 		return output.Cell{Text: "≥" + text, Style: output.AtEnd}
 	}
-}
-
-func (a *inspectAnswer) printForeign(p *output.Printer) {
-	columns := []output.Column{{Header: "STORE KEY", Shrinks: 12, Names: true}, {Header: "HOLDS", Shrinks: 8}}
-	var rows [][]output.Cell
-	for i := range a.top.rows {
-		row := &a.top.rows[i].inspectRow
-		rows = append(rows, []output.Cell{{Text: row.entry.StoreKey}, {Text: row.holds}})
-	}
-	p.Table(columns, rows)
 }
 
 // barWidth is the bar's columns in the table.
@@ -342,8 +254,7 @@ func closeness(e *admin.Entry) output.Style {
 // inspectRow is a key that inspect shows, with facts besides its state.
 type inspectRow struct {
 	entry  admin.Entry
-	holds  string // the kind of a foreign value
-	denied int64  // denials of the last operation.DeniedLately
+	denied int64 // denials of the last operation.DeniedLately
 	// limit is that of the configuration, else the recorded one, without the override.
 	limit store.Limit
 	// configured is the limit of the configuration, if the key was charged under another one.
@@ -359,7 +270,6 @@ func (r *inspectRow) hasDrifted() bool { return r.configured != (store.Limit{}) 
 type keyFacts struct {
 	// counted: the store counts denials. exact: no count is higher in truth.
 	counted, exact bool
-	denials        []admin.Denied
 	denied         map[store.Key]int64
 	inForce        *cli.InForce
 	limits         allowance.ConfiguredLimits
@@ -397,7 +307,7 @@ func (o *inspectOptions) keyFacts(ctx context.Context, backend store.Store, need
 		}
 		return f, nil
 	}
-	f.counted, f.exact, f.denials = true, denials.Exact(), denials.Rows
+	f.counted, f.exact = true, denials.Exact()
 	for _, row := range denials.Rows {
 		f.denied[row.Key] = row.Count
 	}
@@ -405,13 +315,13 @@ func (o *inspectOptions) keyFacts(ctx context.Context, backend store.Store, need
 }
 
 // row returns what inspect shows of a key.
-func (f *keyFacts) row(e *admin.Entry, foreign error) inspectRow {
-	row := inspectRow{entry: *e, holds: foreignText(foreign)}
+func (f *keyFacts) row(e *admin.Entry) inspectRow {
+	row := inspectRow{entry: *e}
 	if len(f.denied) > 0 {
-		row.denied = f.deniedOf(e.Key)
+		row.denied = f.denied[shortenedKey(e.Key)]
 	}
-	if foreign == nil {
-		row.override = f.overrideOf(e.Key)
+	if f.overrides != nil {
+		row.override = f.overrides.For(e.Key)
 	}
 	if row.override == nil && e.Recorded == (store.Limit{}) {
 		return row // it was charged under the limit that is in force
@@ -427,12 +337,10 @@ func (f *keyFacts) row(e *admin.Entry, foreign error) inspectRow {
 	return row
 }
 
-// overrideOf returns the operator's override that applies to a key, or nil.
-func (f *keyFacts) overrideOf(key store.Key) *store.Override {
-	if f.overrides == nil {
-		return nil
-	}
-	return f.overrides.For(key)
+// document is the document of a row.
+func (f *keyFacts) document(row *inspectRow) *decision.Entry {
+	return decision.NewEntry(&row.entry, decision.Facts{Denied: row.denied, Counted: f.counted, Configured: row.configured,
+		Override: row.override})
 }
 
 // selecting returns a selection whose entries are judged by the limits and overrides in force.
@@ -442,11 +350,6 @@ func (f *keyFacts) selecting(s *operation.Selection) *operation.Selection {
 	}
 	own := f.inForce.Judging(*s, f.overrides)
 	return &own
-}
-
-// deniedOf returns how often a key was denied.
-func (f *keyFacts) deniedOf(key store.Key) int64 {
-	return f.denied[shortenedKey(key)]
 }
 
 // shortenedKey is the key that the table of denials has for a key.

@@ -23,11 +23,11 @@ func TestASummaryIsBounded(t *testing.T) {
 		all    bool
 		last   string
 	}{{20, false, "all"}, {21, false, "and 1 more; -o jsonl has all"}, {21, true, "all"}} {
-		a := &summaryAnswer{by: "n", facts: &keyFacts{}, byName: map[summaryName]*summaryGroup{}, all: test.all}
+		a := &summaryAnswer{by: "n", byValue: map[string]*summaryGroup{}, all: test.all}
 		for i := range test.groups {
 			a.add(&inspectRow{entry: admin.Entry{Key: store.Key{Subject: fmt.Sprint("n:", i), Name: "x"}}})
 		}
-		a.finish(false)
+		a.finish()
 		var b strings.Builder
 		a.Print(&output.Printer{Out: &b})
 		lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
@@ -59,7 +59,7 @@ func TestKeptRowsAreTheFirstAndWhole(t *testing.T) {
 					Text:  rapid.SampledFrom([]string{"it grows", "it grows fast"}).Draw(t, "text"),
 					Stuck: rapid.Bool().Draw(t, "stuck")}}
 			}
-			rows = append(rows, inspectRow{entry: e, holds: rapid.SampledFrom([]string{"", "a list"}).Draw(t, "holds")})
+			rows = append(rows, inspectRow{entry: e})
 		}
 		order := orders()[rapid.SampledFrom(orderNames()).Draw(t, "order")]
 		most := rapid.IntRange(0, 10).Draw(t, "most")

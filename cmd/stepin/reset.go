@@ -93,9 +93,6 @@ func (o *resetOptions) plan(cmd *cobra.Command, args []string) (plan *operation.
 	} else if o.atLeast {
 		return nil, cli.Usagef("--at-least is for --to-remaining N; add it, or leave --at-least out")
 	}
-	if o.Foreign {
-		return nil, cli.Usagef("reset never touches values that limitctl did not write; see them with `limitctl inspect --foreign`")
-	}
 	if o.noBackup && o.backup != "" {
 		return nil, cli.Usagef("%s and --no-backup contradict each other; give one of them", shell.Command("--backup", o.backup))
 	}

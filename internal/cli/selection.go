@@ -50,7 +50,6 @@ type SelectionOptions struct {
 	AtLimit bool
 	MinUsed string
 	NoTTL   bool
-	Foreign bool
 }
 
 // AddSelectionFlags adds the flags that select keys.
@@ -69,7 +68,6 @@ func (s *SelectionOptions) addOwnFlags(cmd *cobra.Command) {
 	flags.BoolVar(&s.AtLimit, "at-limit", false, "only keys with nothing left now")
 	flags.StringVar(&s.MinUsed, "min-used", "", "only keys with at least that `SHARE` of their limit used, such as 80%")
 	flags.BoolVar(&s.NoTTL, "no-ttl", false, "only keys that never expire; limitctl writes none")
-	flags.BoolVar(&s.Foreign, "foreign", false, "only values that limitctl did not write")
 }
 
 // Arguments is the check of a command's arguments.
@@ -114,11 +112,7 @@ func (s *SelectionOptions) Selected(ctx context.Context, g *Globals, args []stri
 			return selection, err
 		}
 	}
-	if s.Foreign && (s.AtLimit || s.MinUsed != "" || s.NoTTL) {
-		return selection, Usagef("--foreign cannot be given with --at-limit, --min-used or --no-ttl: a foreign value is not a limit")
-	}
 	selection.Text += s.LayoutOptions.text(g)
-	selection.Foreign, selection.Query.Foreign = s.Foreign, s.Foreign
 	selection.Keep = s.keep(minShare)
 	if selection.Names, err = s.knownNames(ctx, g, &selection); err != nil {
 		return selection, err
@@ -126,8 +120,7 @@ func (s *SelectionOptions) Selected(ctx context.Context, g *Globals, args []stri
 	for _, flag := range []struct {
 		set  bool
 		text string
-	}{{s.AtLimit, "--at-limit"}, {s.MinUsed != "", shell.Command("--min-used", s.MinUsed)}, {s.NoTTL, "--no-ttl"},
-		{s.Foreign, "--foreign"}} {
+	}{{s.AtLimit, "--at-limit"}, {s.MinUsed != "", shell.Command("--min-used", s.MinUsed)}, {s.NoTTL, "--no-ttl"}} {
 		if flag.set {
 			selection.Text += " " + flag.text
 		}
@@ -151,7 +144,7 @@ func (s *SelectionOptions) keep(minShare float64) func(*admin.Entry) bool {
 // subject, or says itself which keys it is of.
 func (s *SelectionOptions) knownNames(ctx context.Context, g *Globals, selection *operation.Selection) ([]string, error) {
 	subject, exact := selection.Query.Subjects.Exact()
-	if !exact || selection.Query.Keys != nil || s.Policy != "" || s.Foreign || g.Layouts != nil {
+	if !exact || selection.Query.Keys != nil || s.Policy != "" || g.Layouts != nil {
 		return nil, nil
 	}
 	names := []string{}

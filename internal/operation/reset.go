@@ -79,7 +79,7 @@ func (r *Runner) Reset(ctx context.Context, plan *ResetPlan, observer Observer) 
 	selection := plan.Selection
 	selection.Names = nil // all keys of a subject are reset, also those under names that nobody knows
 	selection.Query.Records = t.backup != nil
-	selection.Damaged = plan.Remaining == nil && !selection.Foreign
+	selection.Damaged = plan.Remaining == nil
 	found, scanErr := Scan(ctx, r.Store, &selection, observer, t.add)
 	if scanErr != nil && (ctx.Err() != nil || t.failed) {
 		return nil, nothingChanged(&found, scanErr)

@@ -22,8 +22,6 @@ type Selection struct {
 	// Names, if not nil, are the names under which the query's one subject may have keys. In a store of many keys only these
 	// are looked for, and those of limits that were denied, if there are any. A reset does not use them.
 	Names []string
-	// Foreign selects the values that limitctl did not write, instead of limits.
-	Foreign bool
 	// Damaged selects damaged records of limitctl's own, too.
 	Damaged bool
 	// Text is the selection in words, for people.
@@ -46,7 +44,7 @@ type Found struct {
 // manyKeys is from how many selected keys on a scan is careful with memory.
 const manyKeys = 1_000_000
 
-// Scan calls do with each selected key; a foreign value comes with its error. An error of
+// Scan calls do with each selected key; a damaged record comes with its error. An error of
 // do ends the scan.
 func Scan(ctx context.Context, backend admin.Keyspace, s *Selection, observer Observer,
 	do func(e *admin.Entry, foreign error) error) (found Found, err error) {
@@ -69,12 +67,8 @@ func Scan(ctx context.Context, backend admin.Keyspace, s *Selection, observer Ob
 			err = do(&entry, err)
 		case errors.Is(err, store.ErrForeign):
 			found.Foreign.add(err)
-			if s.Foreign {
-				err = do(&entry, err)
-			} else {
-				err = nil
-			}
-		case err == nil && !s.Foreign && (s.Keep == nil || s.Keep(&entry)):
+			err = nil
+		case err == nil && (s.Keep == nil || s.Keep(&entry)):
 			// The scan of a Cluster remembers the keys it has seen. With many keys that is
 			// large, and garbage must not double it.
 			if found.Matched++; found.Matched == manyKeys {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -300,28 +301,29 @@ func Counted(n int, one, many string) string {
 // Streams reports whether the format consists of separate documents, which need not be in memory together.
 func (p *Printer) Streams() bool { return p.Format.Shape() == AsLines || p.Format.Shape() == AsRows }
 
-// Stream prints documents one by one, in a format for which [Printer.Streams] is true.
+// Stream prints documents of one type one by one, in a format for which [Printer.Streams] is true.
 type Stream struct {
-	out *bufio.Writer
-	csv *csvWriter // nil for JSON
+	out     *bufio.Writer
+	csv     *csvWriter // nil for JSON
+	columns columns
 }
 
-// Stream begins a stream, with the header of CSV.
-func (p *Printer) Stream(header []string) (*Stream, error) {
+// Stream begins a stream of documents like first, with the header of CSV. The rows are those of [Rows].
+func (p *Printer) Stream(first any) (*Stream, error) {
 	s := &Stream{out: bufio.NewWriterSize(p.data(), 1<<16)}
 	if p.Format.Shape() != AsRows {
 		return s, nil
 	}
-	s.csv = p.newCSV(s.out)
-	return s, s.csv.write(header)
+	s.csv, s.columns = p.newCSV(s.out), columnsOf(reflect.TypeOf(first))
+	return s, s.csv.write(s.columns.header())
 }
 
-// Write prints one document; record returns its CSV row.
-func (s *Stream) Write(line any, record func() []string) error {
+// Write prints one document.
+func (s *Stream) Write(document any) error {
 	if s.csv != nil {
-		return s.csv.write(record())
+		return s.csv.write(s.columns.row(document))
 	}
-	text, err := JSON(line)
+	text, err := JSON(document)
 	if err != nil {
 		return err
 	}

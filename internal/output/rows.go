@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -16,29 +17,51 @@ func Rows[T any](items []T) [][]string {
 	if t.Kind() == reflect.Interface {
 		t = reflect.TypeOf(items[0])
 	}
+	columns := columnsOf(t)
+	rows := [][]string{columns.header()}
+	for _, item := range items {
+		rows = append(rows, columns.row(item))
+	}
+	return rows
+}
+
+// columns are the fields of a struct that have a column.
+type columns []reflect.StructField
+
+func columnsOf(t reflect.Type) (all columns) {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	var header []string
-	var columns []reflect.StructField
 	for _, field := range reflect.VisibleFields(t) {
-		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-		if name != "" && name != "-" && name != "schema_version" && isCell(field.Type) {
-			header, columns = append(header, name), append(columns, field)
+		if name := nameOf(&field); name != "" && name != "-" && name != "schema_version" && isCell(field.Type) {
+			all = append(all, field)
 		}
 	}
-	rows := [][]string{header}
-	for _, item := range items {
-		of := reflect.Indirect(reflect.ValueOf(item))
-		row := make([]string, len(columns))
-		for i, column := range columns {
-			if value, err := of.FieldByIndexErr(column.Index); err == nil { // else in a nil struct
-				row[i] = cell(value)
-			}
-		}
-		rows = append(rows, row)
+	return all
+}
+
+func nameOf(field *reflect.StructField) string {
+	name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+	return name
+}
+
+func (c columns) header() []string {
+	header := make([]string, len(c))
+	for i := range c {
+		header[i] = nameOf(&c[i])
 	}
-	return rows
+	return header
+}
+
+func (c columns) row(item any) []string {
+	of := reflect.Indirect(reflect.ValueOf(item))
+	row := make([]string, len(c))
+	for i := range c {
+		if value, err := of.FieldByIndexErr(c[i].Index); err == nil { // else in a nil struct
+			row[i] = cell(value)
+		}
+	}
+	return row
 }
 
 // texter is what has a text for a cell.
@@ -64,7 +87,11 @@ func cell(v reflect.Value) string {
 	if text, is := v.Interface().(texter); is {
 		return text.Text()
 	}
-	switch v = reflect.Indirect(v); v.Kind() {
+	v = reflect.Indirect(v)
+	if n, is := v.Interface().(int64); is { // as most are
+		return strconv.FormatInt(n, 10)
+	}
+	switch v.Kind() {
 	case reflect.String:
 		return v.String() // also if it is not UTF-8
 	case reflect.Slice:
