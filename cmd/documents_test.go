@@ -1,10 +1,8 @@
 package cmd
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -69,186 +67,56 @@ var rows = map[string]string{
 	"see/handoverAnswer.Document.overrides": "allowance/Document", "see/handoverAnswer.Document.changes": "auditlog/Entry",
 }
 
-// shared are the meanings of fields that mean the same in all documents, where the Go field says nothing.
+// shared are the meanings of fields that mean the same in all documents, where neither the name nor the Go field says them.
 var shared = map[string]string{
-	"schema_version":    "1",
 	"account":           "the machine's name of the user",
-	"advice":            "what to do",
-	"age_ms":            "how old it is",
-	"algorithm":         "the rule by which usage fades: `token-bucket` and so on",
-	"allowed":           "whether it is allowed",
-	"answers":           "one for each key",
 	"applied_override":  "the operator's override that applied",
 	"asked":             "the limit without the override",
-	"at":                "when",
-	"at_least":          "whether keys with more kept it",
 	"at_limit":          "keys at their limit",
-	"attributes":        "of the policy, with their values",
-	"backup":            "the file with what was changed",
-	"backups":           "one for each backup",
-	"began":             "when it began",
 	"beyond":            "what a reset does not reach",
-	"blocked":           "how many blocks denied, beside those denied by limits",
 	"burst":             "the most units that a bucket holds",
-	"by":                "who did it",
-	"by_attribute":      "the attribute by which the share is chosen",
-	"bytes":             "in the store",
-	"carried":           "how many were carried over",
-	"change":            "what changes",
-	"changed":           "how many changed",
-	"check":             "its name",
-	"checks":            "one for each check",
-	"column":            "of the line, from 1",
-	"command":           "the command line, without secrets",
-	"complete":          "whether all was looked at",
-	"concerned":         "the keys in use that it concerns",
-	"conflicts":         "what contradicts it",
-	"context":           "the context in use",
-	"contexts":          "the contexts, or how many",
-	"classes":           "what each class of callers leaves to others",
-	"cost":              "the units of the request",
-	"count":             "the units of the limit in a period",
 	"created_at":        "when it was made, by the store's clock",
-	"current":           "the one in use",
-	"date":              "of the commit",
 	"decided_by":        "`store`, `local`, `failure-policy` or `override`",
-	"defects":           "what is wrong with the keys of another limiter",
 	"delay_ms":          "how long to wait for the turn of a leaky bucket",
-	"denials":           "one for each key or value",
-	"denied":            "how many were denied",
 	"denied_by":         "the names of the limits that denied",
-	"dialect":           "how the endpoint tells its limit",
-	"dialects":          "all ways in which it tells it",
-	"differences":       "one for each limit that differs",
-	"directory":         "the folder",
 	"drifted":           "keys under another limit than that of the configuration",
-	"dry_run":           "whether nothing was changed on purpose",
-	"effect":            "what it does",
-	"ended":             "whether it has ended, or those that have",
-	"endpoint":          "its URL without secrets",
-	"error":             "what went wrong",
-	"exact":             "whether the figures are exact and not estimated",
-	"example":           "one of them",
-	"examples":          "some of them",
-	"expected":          "what would be right",
 	"expires_at":        "when it ends, by the store's clock",
-	"factor":            "how many times the limit",
-	"failed":            "how many failed",
-	"field":             "of the value",
-	"files":             "the files that were read or written",
-	"findings":          "one for each check",
-	"first":             "the first of them",
-	"gained":            "how many gained units",
-	"given":             "whether `--limit` gave it",
-	"go":                "the version of Go",
 	"granted":           "the units that were taken",
-	"groups":            "one for each group",
-	"hash":              "of the text of the configuration",
 	"hash_by":           "the attributes that choose the slot of a Cluster",
-	"history":           "the latest first",
-	"host":              "the machine",
-	"id":                "its ID, for other commands",
-	"interrupted":       "whether Ctrl-C ended it",
 	"key":               "who is limited: the subject",
-	"keys":              "the keys, or how many",
-	"kind":              "which one, as a word",
-	"last_at":           "when the last one was",
 	"last_ms":           "how far back it looks",
-	"layout":            "the layout of another limiter",
-	"layouts":           "the layouts of other limiters",
 	"leave":             "the units that the request leaves to other classes",
 	"limit":             "as `--limit` takes it, or its name in the policy",
-	"limits":            "the limits that are decided together",
-	"line":              "of the file, from 1",
 	"local_share":       "the share of each limit while the store is away",
-	"loosened":          "for how many more is allowed",
-	"lost":              "how many lost units",
-	"matched":           "what was selected",
-	"message":           "a line for people",
-	"missing":           "what is not known",
-	"mistakes":          "one for each mistake",
-	"mixed":             "for how many some limits allow more and others less",
-	"most_requests":     "the most that it can send",
-	"most_time_ms":      "the longest that it can take",
-	"n":                 "how often",
-	"name":              "its name",
 	"name_base64":       "the bytes of a name that is not UTF-8",
 	"new":               "the limit afterwards",
 	"no_ttl":            "whether it never expires, or how many never do",
-	"notes":             "what else was seen",
 	"now":               "the limit now",
 	"old":               "the limit before",
 	"on_error":          "what an unreachable store means",
-	"origin":            "where it is from",
 	"others":            "denials of keys without a row",
-	"outcome":           "how it ended",
 	"override":          "the number of the exception that applies, from 1",
-	"overrides":         "the operators' overrides",
-	"passed":            "whether the verdict is `pass`",
-	"password_env":      "the variable with the password",
-	"password_file":     "the file with the password",
-	"path":              "of the file",
-	"percent":           "the share in percent",
 	"period_ms":         "the period of the limit",
-	"pid":               "its number on its machine",
-	"platform":          "the system and the processor",
-	"policies":          "the policies, or how many",
-	"policy":            "the name of the policy",
-	"prefix":            "what the store's keys begin with",
-	"processes":         "one for each process",
-	"program":           "its name and version",
-	"protected":         "whether a destructive command needs its name",
-	"published":         "whether something was published",
-	"read_only":         "whether no command may write",
-	"reason":            "why, in the words of who did it",
-	"reasons":           "why it did not pass",
-	"records":           "the keys of the backup",
 	"remaining":         "the largest cost that would be allowed now",
-	"removed":           "how many were removed",
 	"repeated":          "an earlier call with the same token was charged, and this one was not",
-	"requests":          "how many were sent",
 	"reset_after_ms":    "the time until nothing is used, if nobody takes",
-	"restored":          "how many were brought back",
 	"retry_after_ms":    "the time until the same request is allowed",
-	"runs":              "one for each run",
-	"seen":              "what was seen",
 	"selection":         "what was selected, in the words of a command line",
-	"servers":           "one for each server",
 	"shadow":            "the limit counts and never denies",
 	"since":             "when its denials began",
 	"slices":            "the parts in which a sliding counter counts",
-	"steps":             "what would be done",
 	"store":             "the store's URL without a password",
-	"store_id":          "identifies the store",
 	"store_key":         "the key in the store",
 	"store_key_base64":  "its bytes, if they are not UTF-8",
-	"store_keys":        "the keys in the store, or how many",
 	"store_keys_base64": "their bytes, if one is not UTF-8",
-	"subject":           "who is limited",
-	"summary":           "a line for people",
-	"text":              "a line for people",
 	"then":              "the limit afterwards",
-	"thresholds":        "the promises, and whether they were kept",
-	"tightened":         "for how many less is allowed",
-	"timeout":           "how long to wait for the store",
-	"to_remaining":      "what `--to-remaining` asked for",
-	"type":              "of the value in Redis",
-	"unchanged":         "for how many nothing changes",
 	"unguarded":         "the store was away, and nothing was counted",
-	"units":             "the units of the effect",
-	"unknown":           "how many have an unknown outcome",
 	"unsure":            "keys that may be of another limiter, and were left out",
-	"until":             "when it ends",
 	"used":              "the units that count against the limit now",
-	"valid":             "whether there is no mistake",
-	"value":             "its value",
 	"verdict":           "`pass`, `fail` or `inconclusive`",
-	"version":           "its version",
 	"wait":              "how long `serve` holds a request until its turn",
-	"when":              "the attributes with which it applies",
 	"window_ends_at":    "when the window of a calendar ends: RFC 3339 by the clocks of its zone",
 	"whole":             "whether the file is complete",
-	"writer":            "who writes such keys",
 }
 
 // docs/json.md has each JSON document, and the schema their fields as the Go types have them; `make docs` writes both.
@@ -269,7 +137,7 @@ func TestTheDocumentsAreUpToDate(t *testing.T) {
 		}
 		name := strings.ReplaceAll(strings.ToLower(d.title), " ", "-")
 		fmt.Fprintf(&b, "| `%s` | %s |\n", name, d.about)
-		schemas[name] = g.schema(t, d.place, nil)
+		schemas[name] = g.schema(d.place)
 	}
 	text, err := json.MarshalIndent(map[string]any{
 		"$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -314,58 +182,6 @@ types and what they mean. ` + "`jq '.\"$defs\".\"a-decision\"' limitctl.output.s
 |---|---|
 `
 
-// schema is the JSON Schema of a struct.
-func (g *goTypes) schema(t *testing.T, place string, above []string) map[string]any {
-	properties, required := map[string]any{}, []string{}
-	for _, f := range g.fields(place) {
-		kind, inner := g.kindOf(f, place)
-		var below any
-		if inner != "" && !slices.Contains(above, inner) {
-			below = g.schema(t, inner, append(above, place))
-		}
-		property := schemaOf(kind, below)
-		meaning := cmp.Or(f.meaning, shared[f.name])
-		if meaning == "" && !strings.HasPrefix(append(above, place)[0], "report/") { // load-testing.md explains the figures
-			t.Errorf("%s.%s has no meaning; write it at the field in Go", place, f.name)
-		}
-		if meaning != "" && f.name != "schema_version" {
-			property["description"] = meaning
-		}
-		properties[f.name] = property
-		if !f.optional {
-			required = append(required, f.name)
-		}
-	}
-	return map[string]any{"type": "object", "properties": properties, "required": required}
-}
-
-// schemaOf is the schema of a JSON type in the words of the page; below is that of the objects in it.
-func schemaOf(kind string, below any) map[string]any {
-	if inner, is := strings.CutSuffix(kind, " or null"); is {
-		return map[string]any{"anyOf": []any{schemaOf(inner, below), map[string]any{"type": "null"}}}
-	}
-	if inner, is := strings.CutPrefix(kind, "list of "); is {
-		return map[string]any{"type": []string{"array", "null"}, "items": schemaOf(inner, below)}
-	}
-	if inner, is := strings.CutPrefix(kind, "object of "); is {
-		return map[string]any{"type": "object", "additionalProperties": schemaOf(inner, below)}
-	}
-	switch kind {
-	case "text", "base64":
-		return map[string]any{"type": "string"}
-	case "time":
-		return map[string]any{"type": "string", "format": "date-time"}
-	case "whole number":
-		return map[string]any{"type": "integer"}
-	case "number", "boolean":
-		return map[string]any{"type": kind}
-	}
-	if below, is := below.(map[string]any); is {
-		return maps.Clone(below)
-	}
-	return map[string]any{}
-}
-
 // What commands print has the fields that the reference says, and no others.
 func TestDocumentsHaveTheFieldsOfTheReference(t *testing.T) {
 	g := readGo(t)
@@ -407,7 +223,7 @@ func TestDocumentsHaveTheFieldsOfTheReference(t *testing.T) {
 		if top, is := document.(map[string]any); is && c.place != "output/errorOnly" {
 			delete(top, "error") // which any document can have beside its result
 		}
-		for _, wrong := range g.compare(document, c.place, "") {
+		for _, wrong := range compare(document, g.schema(c.place), "") {
 			if !seen[c.place+wrong] {
 				seen[c.place+wrong] = true
 				t.Errorf("limitctl %s: %s", c.args, wrong)
@@ -416,31 +232,35 @@ func TestDocumentsHaveTheFieldsOfTheReference(t *testing.T) {
 	}
 }
 
-// compare returns the differences between a document and its type in the reference.
-func (g *goTypes) compare(value any, place, at string) (wrong []string) {
+// compare returns the differences between a value and its schema.
+func compare(value any, schema map[string]any, at string) (wrong []string) {
+	if either, is := schema["anyOf"].([]any); is {
+		schema = either[0].(map[string]any)
+	}
 	switch value := value.(type) {
 	case []any:
 		for _, item := range value {
-			wrong = append(wrong, g.compare(item, place, at+"[]")...)
+			wrong = append(wrong, compare(item, schema["items"].(map[string]any), at+"[]")...)
 		}
 	case map[string]any:
-		fields := g.fields(place)
-		for _, f := range fields {
-			inside, is := value[f.name]
-			if !is && !f.optional {
-				wrong = append(wrong, fmt.Sprintf("%s has no %s", at, f.name))
+		properties, is := schema["properties"].(map[string]any)
+		if each, has := schema["additionalProperties"].(map[string]any); has {
+			for name, inside := range value {
+				wrong = append(wrong, compare(inside, each, at+"."+name)...)
 			}
-			kind, inner := g.kindOf(f, place)
-			if inner == "" || !is {
-				continue
-			}
-			if _, is := inside.(map[string]any); is && strings.HasPrefix(kind, "object of") {
-				inside = slices.Collect(maps.Values(inside.(map[string]any)))
-			}
-			wrong = append(wrong, g.compare(inside, inner, at+"."+f.name)...)
 		}
-		for name := range value {
-			if !slices.ContainsFunc(fields, func(f goField) bool { return f.name == name }) {
+		if !is {
+			return wrong
+		}
+		for _, name := range schema["required"].([]string) {
+			if _, has := value[name]; !has {
+				wrong = append(wrong, fmt.Sprintf("%s has no %s", at, name))
+			}
+		}
+		for name, inside := range value {
+			if property, has := properties[name].(map[string]any); has {
+				wrong = append(wrong, compare(inside, property, at+"."+name)...)
+			} else {
 				wrong = append(wrong, fmt.Sprintf("%s has %s, which the reference does not have", at, name))
 			}
 		}

@@ -1,7 +1,7 @@
 package cmd
 
 import (
-	"fmt"
+	"cmp"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -18,12 +19,12 @@ import (
 type goTypes struct {
 	structs   map[string]*ast.StructType
 	named     map[string]ast.Expr // other types
-	marshals  map[string]string   // JSON types of those that write themselves
+	marshals  map[string]bool     // those that write themselves, as text
 	versioned []string            // those with the field schema_version
 }
 
 func readGo(t *testing.T) *goTypes {
-	g := &goTypes{structs: map[string]*ast.StructType{}, named: map[string]ast.Expr{}, marshals: map[string]string{}}
+	g := &goTypes{structs: map[string]*ast.StructType{}, named: map[string]ast.Expr{}, marshals: map[string]bool{}}
 	fset := token.NewFileSet()
 	for _, root := range []string{".", "../internal", "../pkg"} {
 		err := filepath.WalkDir(root, func(file string, _ fs.DirEntry, err error) error {
@@ -56,7 +57,7 @@ func (g *goTypes) add(folder string, file *ast.File) {
 				}
 				if name, is := receiver.(*ast.Ident); is {
 					if function == "MarshalJSON" || function == "MarshalText" {
-						g.marshals[folder+"/"+name.Name] = "text"
+						g.marshals[folder+"/"+name.Name] = true
 					}
 					function = name.Name + "." + function
 				}
@@ -92,69 +93,73 @@ type goField struct {
 	folder        string
 }
 
-// kindOf returns the JSON type of a field, and the struct in it if it has one.
-func (g *goTypes) kindOf(f goField, place string) (kind, inner string) {
-	if row := rows[place+"."+f.name]; row != "" {
-		inner = row
+// schema is the JSON Schema of a struct within others.
+func (g *goTypes) schema(place string, above ...string) map[string]any {
+	properties, required := map[string]any{}, []string{}
+	above = append(slices.Clone(above), place)
+	for _, f := range g.fields(place) {
+		property := g.schemaOf(f.kind, f.folder, rows[place+"."+f.name], above)
+		if meaning := cmp.Or(f.meaning, shared[f.name]); meaning != "" && f.name != "schema_version" {
+			property["description"] = meaning
+		}
+		properties[f.name] = property
+		if !f.optional {
+			required = append(required, f.name)
+		}
 	}
-	kind, in := g.kind(f.kind, f.folder)
-	if in != "" {
-		inner = in
-	}
-	return kind, inner
+	return map[string]any{"type": "object", "properties": properties, "required": required}
 }
 
-func (g *goTypes) kind(e ast.Expr, folder string) (kind, inner string) {
+// schemaOf is the JSON Schema of a type; row is the struct that any stands for.
+func (g *goTypes) schemaOf(e ast.Expr, folder, row string, above []string) map[string]any {
+	name := ""
 	switch e := e.(type) {
 	case *ast.StarExpr:
-		kind, inner = g.kind(e.X, folder)
-		return kind + " or null", inner
+		return map[string]any{"anyOf": []any{g.schemaOf(e.X, folder, row, above), map[string]any{"type": "null"}}}
 	case *ast.ArrayType:
-		if id, is := e.Elt.(*ast.Ident); is && id.Name == "byte" {
-			return "base64", ""
+		if id, is := e.Elt.(*ast.Ident); is && id.Name == "byte" { // base64
+			return map[string]any{"type": "string"}
 		}
-		kind, inner = g.kind(e.Elt, folder)
-		return "list of " + kind, inner
+		return map[string]any{"type": []string{"array", "null"}, "items": g.schemaOf(e.Elt, folder, row, above)}
 	case *ast.MapType:
-		kind, inner = g.kind(e.Value, folder)
-		return "object of " + kind, inner
-	case *ast.StructType:
-		return "object", ""
+		return map[string]any{"type": "object", "additionalProperties": g.schemaOf(e.Value, folder, row, above)}
 	case *ast.SelectorExpr:
-		package_ := e.X.(*ast.Ident).Name
-		switch package_ + "." + e.Sel.Name {
-		case "time.Time":
-			return "time", ""
-		case "json.RawMessage":
-			return "object", ""
-		}
-		return g.kind(e.Sel, package_)
+		folder, name = e.X.(*ast.Ident).Name, e.Sel.Name
 	case *ast.Ident:
-		switch e.Name {
-		case "string":
-			return "text", ""
-		case "bool":
-			return "boolean", ""
-		case "any":
-			return "object", ""
-		case "float64", "float32":
-			return "number", ""
-		case "int", "int64", "int32", "uint64", "uint32", "int16", "uint16", "uint8", "uint":
-			return "whole number", ""
-		}
-		key := folder + "/" + e.Name
-		if g.marshals[key] != "" {
-			return g.marshals[key], ""
-		}
-		if _, is := g.structs[key]; is {
-			return "object", key
-		}
-		if under, is := g.named[key]; is {
-			return g.kind(under, folder)
-		}
-		return "? " + key, ""
+		name = e.Name
 	}
-	return fmt.Sprintf("? %T", e), ""
+	place := folder + "/" + name
+	switch {
+	case name == "string" || g.marshals[place]:
+		return map[string]any{"type": "string"}
+	case name == "bool":
+		return map[string]any{"type": "boolean"}
+	case strings.HasPrefix(name, "float"):
+		return map[string]any{"type": "number"}
+	case strings.HasPrefix(name, "int") || strings.HasPrefix(name, "uint"):
+		return map[string]any{"type": "integer"}
+	case place == "time/Time":
+		return map[string]any{"type": "string", "format": "date-time"}
+	case g.structs[place] == nil && g.named[place] != nil:
+		return g.schemaOf(g.named[place], folder, row, above)
+	case g.structs[place] == nil:
+		place = row
+	}
+	if place == "" || slices.Contains(above, place) {
+		return map[string]any{}
+	}
+	return g.schema(place, above...)
+}
+
+// structOf is the place of the struct that an embedded type is, or points to.
+func structOf(e ast.Expr, folder string) string {
+	switch e := e.(type) {
+	case *ast.StarExpr:
+		return structOf(e.X, folder)
+	case *ast.SelectorExpr:
+		return e.X.(*ast.Ident).Name + "/" + e.Sel.Name
+	}
+	return folder + "/" + e.(*ast.Ident).Name
 }
 
 // fields are the fields of a struct in JSON, with those of embedded structs.
@@ -169,13 +174,10 @@ func (g *goTypes) fields(place string) (all []goField) {
 		switch {
 		case name == "-":
 		case name == "" && len(f.Names) == 0: // embedded
-			_, inner := g.kind(f.Type, folder)
 			_, isPointer := f.Type.(*ast.StarExpr)
-			if inner != "" {
-				for _, f := range g.fields(inner) {
-					f.optional = f.optional || isPointer
-					all = append(all, f)
-				}
+			for _, f := range g.fields(structOf(f.Type, folder)) {
+				f.optional = f.optional || isPointer
+				all = append(all, f)
 			}
 		case name != "":
 			meaning := g.inJSON(place, strings.Join(strings.Fields(f.Doc.Text()+" "+f.Comment.Text()), " "))
