@@ -148,20 +148,6 @@ func TestDeployBySystemd(t *testing.T) {
 	}
 }
 
-// The socket's unit starts the service at the address that it names, and its lines for the service are right.
-func TestDeployByASocket(t *testing.T) {
-	text := deployFile(t, "limitctl.socket")
-	start := regexp.MustCompile(`(?m)^# +ExecStart=(limitctl .*)$`).FindStringSubmatch(text)
-	if start == nil {
-		t.Fatal("nothing says how to start the service")
-	}
-	service := regexp.MustCompile(`(?m)^ExecStart=(.*)$`).FindStringSubmatch(deployFile(t, "limitctl.service"))
-	if want := strings.Replace(service[1], " serve ", " serve --listen systemd:http ", 1); start[1] != want {
-		t.Errorf("the service is started by %s, not by %s", start[1], want)
-	}
-	deployedServe(t, strings.Fields(start[1])[1:])
-}
-
 func TestDeployByKubernetes(t *testing.T) {
 	objects := map[string]string{}
 	for _, document := range strings.Split(deployFile(t, "kubernetes.yaml"), "\n---\n") {

@@ -46,7 +46,6 @@ var documents = []document{
 	{"setup/initAnswer", "A first configuration", "`config init`"},
 	{"setup/importAnswer", "An import", "`config import`"},
 	{"setup/contextsAnswer", "Contexts", "`context list`"},
-	{"setup/contextAnswer", "A context", "`context show` and `context use`"},
 	{"setup/serveAnswer", "A server that is ready", "`serve`"},
 	{"setup/checkAnswer", "A server that could start", "`serve --check-config`"},
 	{"serve/readiness", "The state of a server", "`/readyz` of serve"},

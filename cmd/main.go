@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -94,7 +93,6 @@ func osEnv(version string) *cli.Env {
 		Size:          size,
 		Version:       version,
 		TabTime:       tabTime,
-		Inherit:       inherit,
 		FindProgram:   findProgram,
 		Become: func(path string, words []string) (int, error) {
 			return become(&exec.Cmd{Path: path, Args: words, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr})
@@ -122,13 +120,6 @@ func getenv(name string) string {
 func isSet(name string) bool {
 	_, set := os.LookupEnv(name)
 	return set
-}
-
-// inherit is Env.Inherit of a process.
-func inherit(descriptor int) (net.Listener, error) {
-	file := os.NewFile(uintptr(descriptor), "inherited socket")
-	defer file.Close() // the listener has a copy
-	return net.FileListener(file)
 }
 
 // findProgram is Env.FindProgram of a process.

@@ -24,7 +24,6 @@ import (
 // diffOptions are those of diff.
 type diffOptions struct {
 	*cli.Globals
-	summary    markdownFlag
 	trace      string
 	attributes []string
 }
@@ -52,8 +51,7 @@ the file. The exit code is 0 if nothing differs, else 1.`,
 		Example: `  limitctl config diff limitctl.yaml new.yaml
   limitctl config diff new.yaml --context prod
   limitctl config diff --context prod -o json
-  limitctl config diff new.yaml --context prod --trace requests.jsonl
-  limitctl config diff new.yaml --context prod --markdown change.md`,
+  limitctl config diff new.yaml --context prod --trace requests.jsonl`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 2 {
 				return cli.Usagef("%s given, and diff takes at most two files", cli.Several(args))
@@ -61,9 +59,6 @@ the file. The exit code is 0 if nothing differs, else 1.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := cli.CheckPlaces(cmd, global); err != nil {
-				return err
-			}
 			return o.run(cmd.Context(), args)
 		},
 	}
@@ -71,7 +66,6 @@ the file. The exit code is 0 if nothing differs, else 1.`,
 	flags.StringVar(&o.trace, "trace", "", "also show what the recorded traffic in `FILE` would have got, as simulate does")
 	flags.StringArrayVar(&o.attributes, "attribute", nil,
 		"`NAME=FIELD`: the attribute NAME of the policies is in the field FIELD of the trace (default the field of that name)")
-	o.summary.add(cmd)
 	return cmd
 }
 
@@ -83,7 +77,7 @@ func (o *diffOptions) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := o.summary.print(o.Globals, answer); err != nil {
+	if err := o.Print(answer); err != nil {
 		return err
 	}
 	if len(answer.rows)+len(answer.traffic) > 0 {

@@ -32,7 +32,6 @@ func Commands(global *cli.Globals) []*cobra.Command {
 type options struct {
 	*cli.Globals
 	cli.ConsentOptions
-	summary       markdownFlag
 	dryRun, force bool
 	noKeys        bool
 	command       string // for messages
@@ -43,14 +42,6 @@ func (o *options) addFlags(cmd *cobra.Command) {
 	flags.BoolVar(&o.dryRun, "dry-run", false, "show what would change, and change nothing")
 	flags.BoolVar(&o.force, "force", false, "even if overrides in force name a policy that is no longer in the configuration")
 	flags.BoolVar(&o.noKeys, "no-keys", false, "do not look for keys in use that would be over their new limit")
-	o.summary.add(cmd)
-	run := cmd.RunE
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := cli.CheckPlaces(cmd, o.Globals); err != nil {
-			return err
-		}
-		return run(cmd, args)
-	}
 	o.AddPublishConsentFlags(cmd)
 }
 
@@ -213,7 +204,7 @@ func (o *options) change(ctx context.Context, next func(p *place) (*change, erro
 		return err
 	}
 	if answer.same || o.dryRun {
-		return o.summary.print(o.Globals, answer)
+		return o.Print(answer)
 	}
 	plan := &operation.PublishPlan{Command: o.command, Text: c.title, State: p.state, Config: c.text, Of: c.of,
 		Consent: o.ConsentOptions.Given(), Question: "Publish " + c.title}
@@ -229,7 +220,7 @@ func (o *options) change(ctx context.Context, next func(p *place) (*change, erro
 		return err
 	}
 	answer.version, answer.shown = v, shown
-	printErr := o.summary.print(o.Globals, answer)
+	printErr := o.Print(answer)
 	if before := p.state.Head.Version; before != 0 && !answer.unreadable && !o.Quiet {
 		// Who goes back is in a hurry, and the keys only inform: nothing is refused because of them.
 		o.Note("go back with: %s", cli.CommandHere(o.Globals, s, "config", "rollback", cli.Number(before), "-m",

@@ -34,7 +34,7 @@ that show or reset keys then use them without --layout.`,
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, args []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newContextListCmd(global), newContextUseCmd(global), newContextShowCmd(global))
+	cmd.AddCommand(newContextListCmd(global), newContextUseCmd(global))
 	return cmd
 }
 
@@ -137,45 +137,6 @@ func (o *contextUseOptions) confirm(format string, args ...any) error {
 	return nil
 }
 
-func newContextShowCmd(global *cli.Globals) *cobra.Command {
-	return &cobra.Command{
-		Use:     "show [NAME]",
-		Short:   "Show a context, or the one in use",
-		Example: "  limitctl context show dev\n  limitctl context show --context dev -o json",
-		Args:    cli.AtMostOneArgument,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			name := ""
-			if len(args) > 0 {
-				name = args[0]
-			}
-			return runContextShow(global, name)
-		},
-		ValidArgsFunction: cli.Offers(global).Contexts,
-	}
-}
-
-func runContextShow(g *cli.Globals, name string) error {
-	current, err := g.CurrentContext()
-	if err != nil {
-		return err
-	}
-	if name == "" {
-		name = current
-	}
-	if name == "" {
-		return cli.Usagef("no context is in use; name one or choose one with `limitctl context use`")
-	}
-	c, err := g.Config()
-	if err != nil {
-		return err
-	}
-	x, err := c.Context(name)
-	if err != nil {
-		return err
-	}
-	return g.Print(&contextAnswer{output.SchemaVersion, newContextDocument(c, x, current)})
-}
-
 // contextDocument is a context in an answer, without its password.
 type contextDocument struct {
 	Name         string   `json:"name"`
@@ -243,20 +204,4 @@ func (a *contextsAnswer) Print(p *output.Printer) {
 		}
 	}
 	p.Table(columns, rows)
-}
-
-// contextAnswer is one context.
-type contextAnswer struct {
-	SchemaVersion int `json:"schema_version"`
-	contextDocument
-}
-
-// Print implements output.Answer.
-func (a *contextAnswer) Print(p *output.Printer) {
-	var rows [][]output.Cell
-	fields := output.Rows([]contextDocument{a.contextDocument})
-	for i, value := range fields[1] {
-		rows = append(rows, []output.Cell{{Text: fields[0][i], Style: output.Faint}, {Text: cmp.Or(value, "-")}})
-	}
-	p.Table([]output.Column{{Header: "FIELD"}, {Header: "VALUE", Shrinks: 20}}, rows)
 }

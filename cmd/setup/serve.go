@@ -47,8 +47,7 @@ in docs/serve.md, and the fields of /v1 in docs/serve-api.md. --admin has GET
 
 An address is HOST:PORT or unix:PATH; 127.0.0.1 is this machine only, and
 0.0.0.0 is every network. With port 0 the system chooses one, which the log and
--o json name. systemd:NAME is the socket of a socket unit with
-FileDescriptorName=NAME.
+-o json name.
 
 With --token-file or $LIMITCTL_SERVE_TOKEN, requests to /v1 need the header
 "Authorization: Bearer TOKEN", or X-Limitctl-Authorization. The file has a token

@@ -2,10 +2,8 @@ package setup
 
 import (
 	"context"
-	"net"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -112,9 +110,6 @@ func (o *serveOptions) frame() (*serveFrame, error) {
 func (f *serveFrame) address(flag, text string) (*serve.Address, error) {
 	if text == "off" || text == "" && flag != "listen" {
 		return nil, nil
-	}
-	if name, is := strings.CutPrefix(text, inheritedScheme); is {
-		return f.inherited(flag, name)
 	}
 	address, err := serve.ParseAddress(text)
 	if err != nil {
@@ -271,27 +266,3 @@ func (a *serveAnswer) Records() [][]string {
 
 // Print implements output.Answer. People read the log.
 func (a *serveAnswer) Print(*output.Printer) {}
-
-// inheritedScheme begins the address of a socket that systemd opens, such as systemd:http.
-const inheritedScheme = "systemd:"
-
-// firstInherited is the descriptor of the first one (sd_listen_fds(3)).
-const firstInherited = 3
-
-// inherited returns the address of the socket of that name that systemd has opened for this process. flag is for errors.
-func (f *serveFrame) inherited(flag, name string) (*serve.Address, error) {
-	env := f.flags.Env
-	text := inheritedScheme + name
-	if f.flags.checkOnly && name != "" { // systemd passes sockets only to what it starts to serve
-		address := serve.Inherited(text, nil)
-		return &address, nil
-	}
-	names := strings.Split(env.Getenv("LISTEN_FDNAMES"), ":")
-	at := slices.Index(names, name)
-	if at < 0 || slices.Contains(names[at+1:], name) || env.Getenv("LISTEN_PID") != strconv.Itoa(env.Process) {
-		return nil, cli.Usagef("--%s %s: systemd has not passed exactly one socket of that name to this process; its name is "+
-			"FileDescriptorName of a socket unit, such as docs/deploy/limitctl.socket", flag, text)
-	}
-	address := serve.Inherited(text, func() (net.Listener, error) { return env.Inherit(firstInherited + at) })
-	return &address, nil
-}

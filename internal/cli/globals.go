@@ -7,7 +7,6 @@ import (
 	"context"
 	"io"
 	"io/fs"
-	"net"
 	"runtime/debug"
 	"syscall"
 	"time"
@@ -169,8 +168,6 @@ type Env struct {
 	// Hold says that from now on the command ends by itself, even after an interrupt: it may be
 	// in the middle of work on a store, or have to restore a terminal.
 	Hold func()
-	// Inherit opens a listening socket that the process was started with, by the number of its descriptor. Call it once for each.
-	Inherit func(descriptor int) (net.Listener, error)
 	// FindProgram returns the path of the program that a command of that name runs: fs.ErrNotExist if there is none, and
 	// fs.ErrPermission if it is not executable.
 	FindProgram func(name string) (path string, err error)

@@ -13,15 +13,8 @@ import (
 
 // Address is the address of a listener.
 type Address struct {
-	network string // tcp, unix, or empty for open
+	network string // tcp or unix
 	text    string // HOST:PORT, or the path of a socket
-	// open opens a socket that another program has made.
-	open func() (net.Listener, error)
-}
-
-// Inherited is the address of a socket that another program has made, and open opens. text names it in errors.
-func Inherited(text string, open func() (net.Listener, error)) Address {
-	return Address{text: text, open: open}
 }
 
 // ParseAddress reads HOST:PORT or unix:PATH. The host is required, so that a forgotten word does not open the port
@@ -58,7 +51,7 @@ func (a Address) String() string {
 	return a.text
 }
 
-// IsLocal reports whether only this machine can reach the address. Another program decides that for a socket that it makes.
+// IsLocal reports whether only this machine can reach the address.
 func (a Address) IsLocal() bool { return isLocal(a.network, a.text) }
 
 func isLocal(network, address string) bool {
@@ -69,13 +62,6 @@ func isLocal(network, address string) bool {
 
 // listen listens at an address.
 func (a Address) listen() (net.Listener, error) {
-	if a.open != nil {
-		listener, err := a.open()
-		if err != nil {
-			return nil, fmt.Errorf("%s cannot be used: %w", a, err)
-		}
-		return listener, nil
-	}
 	listen := files.ListenUnix
 	if a.network != "unix" {
 		listen = func(text string) (net.Listener, error) { return net.Listen(a.network, text) }
