@@ -39,7 +39,7 @@ admitted too much, what was denied too early, and headers that are not true, as
 far as that is certain. So a load that needs many machines can be sent by
 another program.
 
-A FILE, or standard input for -, is of "vegeta encode" (json or csv), of
+A FILE, or standard input for -, is of "vegeta encode" (json), of
 "k6 run --out" (json or csv), or JSON lines or CSV with the fields start, end,
 subject, status (0 for no answer) and headers. Times are Unix seconds or RFC
 3339. k6 records no headers. The files can be compressed with gzip. They must

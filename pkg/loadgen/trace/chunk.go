@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"sync"
 	"unicode/utf8"
 
@@ -28,29 +27,17 @@ type chunk struct {
 	// tooLong: data is the beginning of a line that is too long.
 	tooLong bool
 	buffer  *[chunkSize]byte
-	parsed  chan *parsed
-}
-
-func (c *chunk) isBlank() bool { return len(bytes.TrimSpace(c.data)) == 0 }
-
-func (c *chunk) countLines() int64 {
-	n := int64(bytes.Count(c.data, []byte{'\n'}))
-	if len(c.data) > 0 && c.data[len(c.data)-1] != '\n' {
-		n++
-	}
-	return n
 }
 
 var buffers = sync.Pool{New: func() any { return new([chunkSize]byte) }}
 
 // chunker cuts what it reads into chunks.
 type chunker struct {
-	in     *bufio.Reader
+	in     io.Reader
 	carry  []byte // the beginning of a line, which the next chunk begins with
 	ended  bool
 	inLine bool // the beginning of the line was returned, and its end is still to come
 	damage string
-	size   int64 // in bytes; 0 if it is not known
 }
 
 // newChunker returns a chunker of in, which it unpacks if it is compressed.
@@ -64,15 +51,14 @@ func newChunker(in io.Reader) (*chunker, error) {
 		if bytes.Equal(magic, []byte("\ufeff")) { // a byte order mark
 			buffered.Discard(len(magic))
 		}
-		return &chunker{in: buffered, size: sizeOf(in)}, nil
+		return &chunker{in: buffered}, nil
 	}
 	unpacked, err := readfile.Gunzip(buffered)
-	c := new(chunker)
+	c := &chunker{in: unpacked}
 	if err != nil {
-		return c, c.end(err)
+		err = c.end(err)
 	}
-	c.in = bufio.NewReaderSize(unpacked, 1<<16)
-	return c, nil
+	return c, err
 }
 
 // end notes the end of the log. It returns an error that is neither that nor damage of a compressed log.
@@ -90,55 +76,42 @@ func (c *chunker) end(err error) error {
 	return nil
 }
 
-// sizeOf returns the size of a file, and 0 of anything else.
-func sizeOf(in io.Reader) int64 {
-	file, is := in.(interface{ Stat() (fs.FileInfo, error) })
-	if !is {
-		return 0
-	}
-	info, err := file.Stat()
-	if err != nil || !info.Mode().IsRegular() {
-		return 0
-	}
-	return info.Size()
-}
-
 // next returns the next chunk, or nil at the end.
 func (c *chunker) next() (*chunk, error) {
-	for c.inLine && !c.ended { // skip to the end of the line
-		_, err := c.in.ReadSlice('\n')
-		if c.inLine = err != nil; c.inLine && !errors.Is(err, bufio.ErrBufferFull) {
-			if err := c.end(err); err != nil {
-				return nil, err
-			}
-		}
-	}
-	if c.ended {
-		return nil, nil
-	}
 	buffer := buffers.Get().(*[chunkSize]byte)
-	n := copy(buffer[:], c.carry)
-	for n < chunkSize && !c.ended {
-		read, err := c.in.Read(buffer[n:])
-		n += read
-		if err != nil {
-			if err := c.end(err); err != nil {
-				return nil, err
+	for !c.ended {
+		n := copy(buffer[:], c.carry)
+		for n < chunkSize && !c.ended {
+			read, err := c.in.Read(buffer[n:])
+			n += read
+			if err != nil {
+				if err := c.end(err); err != nil {
+					return nil, err
+				}
 			}
 		}
+		data := buffer[:n]
+		if c.inLine {
+			var ends bool
+			if _, data, ends = bytes.Cut(data, []byte{'\n'}); !ends {
+				continue
+			}
+			c.inLine = false
+		}
+		lines := bytes.LastIndexByte(data, '\n') + 1
+		if c.ended && c.damage == "" {
+			lines = len(data)
+		}
+		c.carry = append(c.carry[:0], data[lines:]...)
+		switch {
+		case lines > 0:
+			return &chunk{data: data[:lines], buffer: buffer}, nil
+		case len(data) == chunkSize:
+			c.carry, c.inLine = nil, true
+			return &chunk{data: data, tooLong: true, buffer: buffer}, nil
+		}
 	}
-	lines := bytes.LastIndexByte(buffer[:n], '\n') + 1
-	next := &chunk{buffer: buffer, parsed: make(chan *parsed, 1)}
-	switch {
-	case c.ended && c.damage == "":
-		lines = n
-	case lines == 0 && n == chunkSize:
-		next.data, next.tooLong, c.carry, c.inLine = buffer[:], true, nil, true
-		return next, nil
-	}
-	next.data = buffer[:lines]
-	c.carry = append(c.carry[:0], buffer[lines:n]...)
-	return next, nil
+	return nil, nil
 }
 
 // excerpt is the beginning of a line, for a message.

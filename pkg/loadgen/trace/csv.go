@@ -2,102 +2,86 @@ package trace
 
 import (
 	"bytes"
-	"encoding/csv"
-	"errors"
 	"fmt"
+	"math"
 	"slices"
 )
 
 // csvParser reads CSV records, each on one line.
 type csvParser struct {
-	plan       *plan
-	time, cost int // columns; -1 for none
-	wanted     []int
-	columns    int
-	values     [][]byte
+	columns []int // -1 for none
+	header  int   // the number of columns of the log
+	values  [][]byte
 }
 
-func newCSVParser(p *plan) *csvParser {
-	c := &csvParser{plan: p, time: slices.Index(p.names, p.time), cost: -1, columns: len(p.names)}
-	if p.cost != "" { // a column may have no name
-		c.cost = slices.Index(p.names, p.cost)
-	}
-	for _, w := range p.wanted {
-		c.wanted = append(c.wanted, slices.Index(p.names, w.Name))
+func newCSVParser(names, columns []string) *csvParser {
+	c := &csvParser{header: len(names)}
+	for _, name := range columns {
+		at := -1
+		if name != "" { // a column may have no name
+			at = slices.Index(names, name)
+		}
+		c.columns = append(c.columns, at)
 	}
 	return c
 }
 
 // splitHeader returns the names of the columns.
-func splitHeader(line []byte) ([]string, error) {
-	r := csv.NewReader(bytes.NewReader(line))
-	r.TrimLeadingSpace = true
-	return r.Read()
+func splitHeader(line []byte) (names []string, reason string) {
+	values, _, reason := splitCSV(nil, line, math.MaxInt)
+	for _, value := range values {
+		names = append(names, string(bytes.TrimLeft(value, " \t")))
+	}
+	return names, reason
 }
 
 // parse implements parser.
-func (c *csvParser) parse(line []byte, r *record) (reason string) {
-	c.values = c.values[:0]
-	n := 0
-	if bytes.IndexByte(line, '"') < 0 {
-		n = c.split(line)
-	} else if c.values, reason = splitRecord(c.values, line); reason != "" {
+func (c *csvParser) parse(line []byte, to [][]byte) (reason string) {
+	var n int
+	if c.values, n, reason = splitCSV(c.values[:0], line, c.header); reason != "" {
 		return reason
-	} else {
-		n = len(c.values)
 	}
-	if n != c.columns {
-		return fmt.Sprintf("it has %d values, and the header %d", n, c.columns)
+	if n != c.header {
+		return fmt.Sprintf("it has %d values, and the header %d", n, c.header)
 	}
-	if !c.plan.nested {
-		if reason = c.plan.instant(c.values[c.time], r); reason != "" {
-			return reason
-		}
-	}
-	if c.cost >= 0 && len(c.values[c.cost]) > 0 {
-		r.cost = c.values[c.cost]
-	}
-	for i, column := range c.wanted {
+	for i, column := range c.columns {
 		if column >= 0 {
-			r.values[i] = c.values[column]
+			to[i] = c.values[column]
 		}
 	}
 	return ""
 }
 
-// split splits a line without quotes at its commas, and returns the number of its values. A line of commas allocates nothing for
-// those that are too many.
-func (c *csvParser) split(line []byte) (n int) {
-	for {
-		end := bytes.IndexByte(line, ',')
-		value := line
-		if end >= 0 {
-			value = line[:end]
+// splitCSV appends the values of a line, at most so many, and returns their number.
+func splitCSV(values [][]byte, line []byte, most int) (_ [][]byte, n int, reason string) {
+	for more := true; more; {
+		var value []byte
+		if len(line) > 0 && line[0] == '"' {
+			if value, line, more = cutQuoted(line[1:]); !more {
+				return values, n, "a value in quotes does not end on its line"
+			}
+			if more = len(line) > 0; more && line[0] != ',' {
+				return values, n, "it is not a CSV record"
+			}
+			line = line[min(1, len(line)):]
+		} else if value, line, more = bytes.Cut(line, []byte{','}); bytes.IndexByte(value, '"') >= 0 {
+			return values, n, "it is not a CSV record"
 		}
-		if n++; n <= c.columns {
-			c.values = append(c.values, value)
+		if n++; n <= most {
+			values = append(values, value)
 		}
-		if end < 0 {
-			return n
-		}
-		line = line[end+1:]
 	}
+	return values, n, ""
 }
 
-// splitRecord appends the values of a line that has quotes.
-func splitRecord(values [][]byte, line []byte) (_ [][]byte, reason string) {
-	texts, err := csv.NewReader(bytes.NewReader(line)).Read()
-	var parse *csv.ParseError
-	switch {
-	case errors.As(err, &parse) && errors.Is(err, csv.ErrQuote) && bytes.Count(line, []byte{'"'})%2 == 1:
-		return values, "a value in quotes does not end on its line"
-	case errors.As(err, &parse):
-		return values, "it is not a CSV record: " + parse.Err.Error()
-	case err != nil:
-		return values, "it is not a CSV record: " + err.Error()
+// cutQuoted returns the value before the quote that ends it, and what follows the quote. Two quotes stand for one.
+func cutQuoted(line []byte) (value, rest []byte, ends bool) {
+	value, rest, ends = bytes.Cut(line, []byte{'"'})
+	value = slices.Clip(value) // so that appending does not change the line
+	for ends && len(rest) > 0 && rest[0] == '"' {
+		var part []byte
+		part, rest, ends = bytes.Cut(rest[1:], []byte{'"'})
+		value = append(append(value, '"'), part...)
 	}
-	for _, text := range texts {
-		values = append(values, []byte(text))
-	}
-	return values, ""
+	return value, rest, ends
 }

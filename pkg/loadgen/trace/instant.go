@@ -133,23 +133,6 @@ const (
 	apacheTimeLength = len(apacheTime)
 )
 
-// apacheClock reads an access log's times. It reuses the time of the line before, which is often the same.
-type apacheClock struct {
-	text [apacheTimeLength]byte
-	at   store.Instant
-}
-
-func (c *apacheClock) parse(text []byte) (at store.Instant, ok bool) {
-	if bytes.Equal(text, c.text[:]) {
-		return c.at, true
-	}
-	if at, ok = parseApacheTime(text); ok {
-		copy(c.text[:], text)
-		c.at = at
-	}
-	return at, ok
-}
-
 // parseApacheTime reads a time as one of RFC 3339, which package time reads fastest.
 func parseApacheTime(text []byte) (at store.Instant, ok bool) {
 	month := strings.Index("JanFebMarAprMayJunJulAugSepOctNovDec", string(text[3:6]))

@@ -44,11 +44,9 @@ func TestTimesWithoutAZone(t *testing.T) {
 		{berlin, "2100-01-02 12:00:00", none}, {berlin, "2026-01-01x12:00:00", none}, {berlin, "", none},
 		{nil, "2026-01-01 12:00:00", "has no time zone; say which"},
 	} {
-		r := new(record)
-		reason := (&plan{zone: test.zone}).instant([]byte(test.text), r)
-		got := reason
-		if reason == "" {
-			got = r.at.Time().UTC().Format(time.RFC3339Nano)
+		at, got := (&plan{zone: test.zone}).instant([]byte(test.text))
+		if got == "" {
+			got = at.Time().UTC().Format(time.RFC3339Nano)
 		}
 		if !strings.Contains(got, test.want) {
 			t.Errorf("%s in %s: %s, want %s", test.text, test.zone, got, test.want)

@@ -2,21 +2,23 @@ package trace
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// ErrFormat is the kind of a [store.ErrInvalid] about a log whose format its first line does not show. [Options] can say it, or
-// which column is the time.
+// ErrFormat is the kind of a [store.ErrInvalid] about a log whose format its first line does not show. [Options] can say
+// it, or which column is the time.
 var ErrFormat = errors.New("the format of the log is not known")
 
-// ErrNoKey is the kind of a [store.ErrInvalid] about a log that has not the field "key", which is that of the caller unless
-// [Options.Key] says another.
+// ErrNoKey is the kind of a [store.ErrInvalid] about a log that has not the field "key", which is that of the caller
+// unless [Options.Key] says another.
 var ErrNoKey = errors.New("the log has no field of the caller")
 
 // kindError is an error of a kind, with words of its own.
@@ -40,30 +42,30 @@ type plan struct {
 	wanted     []Field  // that make the subject
 	names      []string // of the log's fields, as far as known
 	zone       *time.Location
-	// nested: a field of JSON can be an object, and the time is none of the fields of the plan.
-	nested bool
-	nginx  *nginxFormat // nil for the known formats
+	access     *accessFormat // of access logs
+}
+
+// parser reads the lines of one format, for one goroutine.
+type parser interface {
+	// parse sets the values of the columns that the line has, or returns what is wrong with the line. They may point
+	// into the line.
+	parse(line []byte, to [][]byte) (reason string)
 }
 
 // newPlan detects how to read the log that begins with head, and removes a header from it.
-func newPlan(head *chunk, options Options) (*plan, error) {
-	p := &plan{
-		format: options.Format, time: options.Time, cost: options.Cost, costGiven: options.Cost != "", zone: options.Zone,
+func newPlan(head *chunk, options Options) (p *plan, err error) {
+	p = &plan{
+		format: options.Format, time: cmp.Or(options.Time, "time"), cost: options.Cost, costGiven: options.Cost != "", zone: options.Zone,
 	}
 	if options.Nginx != "" {
-		var err error
-		if p.nginx, err = newNginxFormat(options.Nginx); err != nil {
-			return nil, err
-		}
 		p.format = Apache
 	}
-	timeName := options.Time
-	if timeName == "" {
-		timeName = "time"
+	if p.access, err = newAccessFormat(options.Nginx); err != nil {
+		return nil, err
 	}
 	if p.format == Auto {
-		if p.format = detect(head, timeName); p.format == Auto {
-			why := fmt.Sprintf("neither an access log nor JSON, nor a CSV header with a column %q", timeName)
+		if p.format = p.detect(head); p.format == Auto {
+			why := fmt.Sprintf("neither an access log nor JSON, nor a CSV header with a column %q", p.time)
 			if head.tooLong {
 				why = tooLong
 			}
@@ -71,28 +73,15 @@ func newPlan(head *chunk, options Options) (*plan, error) {
 				"or which column is the time", excerpt(firstLine(head.data)), why), ErrFormat}
 		}
 	}
-	keys := options.Key
-	switch {
-	case len(keys) > 0:
-	case p.format == Apache:
-		keys = []string{"ip"}
-	default:
-		keys = []string{defaultKey}
-		p.keyAssumed = true
+	caller := "ip"
+	if p.format != Apache {
+		caller, p.keyAssumed = defaultKey, len(options.Key) == 0
 	}
-	if p.time == "" {
-		p.time = "time"
-	}
-	for _, name := range keys {
-		p.want(Field{Name: name})
-	}
-	for _, field := range options.Further {
-		p.want(field)
-	}
+	p.wanted = options.subject(Field{Name: caller})
 	switch p.format {
 	case Apache:
-		if p.names = ApacheFields(); p.nginx != nil {
-			p.names = p.nginx.names()
+		if p.names = ApacheFields(); options.Nginx != "" {
+			p.names = p.access.names()
 		}
 		if p.time != "time" {
 			return nil, store.Invalidf("the time of an access log is its field \"time\", and %q was asked for", p.time)
@@ -101,17 +90,15 @@ func newPlan(head *chunk, options Options) (*plan, error) {
 			return nil, store.Invalidf("the times of an access log name their zone, and %s was given; leave it out", p.zone)
 		}
 	case JSONLines:
-		p.names = namesOfJSON(head)
-		p.defaultCost()
+		p.names, p.cost = namesOfJSON(head.data), cmp.Or(p.cost, "cost")
 		return p, nil // later lines may have other fields
-	case CSV:
-		if err := p.takeHeader(head); err != nil {
+	default:
+		if p.names, err = takeHeader(head); err != nil {
 			return nil, err
 		}
 		if slices.Contains(p.names, "cost") {
-			p.defaultCost()
+			p.cost = cmp.Or(p.cost, "cost")
 		}
-	case Auto: // detected above
 	}
 	for _, field := range append(p.wanted, Field{p.time, false}, Field{p.cost, !p.costGiven}) {
 		switch first := slices.Index(p.names, field.Name); {
@@ -124,28 +111,29 @@ func newPlan(head *chunk, options Options) (*plan, error) {
 	return p, nil
 }
 
-// defaultCost uses the field "cost", unless the caller named another field.
-func (p *plan) defaultCost() {
-	if p.cost == "" {
-		p.cost = "cost"
+// subject returns the fields that make a subject, each once. key is the default of the options' Key.
+func (o *Options) subject(key Field) (fields []Field) {
+	all := []Field{key}
+	if len(o.Key) > 0 {
+		all = nil
 	}
+	for _, name := range o.Key {
+		all = append(all, Field{Name: name})
+	}
+	for _, field := range append(all, o.Further...) {
+		if at := slices.IndexFunc(fields, func(f Field) bool { return f.Name == field.Name }); at >= 0 {
+			fields[at].Optional = fields[at].Optional && field.Optional
+		} else {
+			fields = append(fields, field)
+		}
+	}
+	return fields
 }
 
-// want adds a field to the subject, once.
-func (p *plan) want(field Field) {
-	at := slices.IndexFunc(p.wanted, func(w Field) bool { return w.Name == field.Name })
-	if at < 0 {
-		p.wanted = append(p.wanted, field)
-		return
-	}
-	p.wanted[at].Optional = p.wanted[at].Optional && field.Optional
-}
-
-// fields returns the names of the fields that make a subject.
-func (p *plan) fields() []string {
-	names := make([]string, len(p.wanted))
-	for i, w := range p.wanted {
-		names[i] = w.Name
+// namesOfFields returns the names of fields.
+func namesOfFields(fields []Field) (names []string) {
+	for _, f := range fields {
+		names = append(names, f.Name)
 	}
 	return names
 }
@@ -171,44 +159,40 @@ func (p *plan) ofKey(field string, err error) error {
 	return err
 }
 
-func (p *plan) newParser() parser {
-	switch {
-	case p.nginx != nil:
-		return &nginxParser{p.nginx, p}
-	case p.format == JSONLines:
-		return newJSONParser(p)
-	case p.format == CSV:
-		return newCSVParser(p)
+// newParser returns a parser for columns of those names; an empty name is no column.
+func (p *plan) newParser(columns []string, objects bool) parser {
+	switch p.format {
+	case JSONLines:
+		return &jsonParser{columns: columns, objects: objects}
+	case CSV:
+		return newCSVParser(p.names, columns)
 	default:
-		return newApacheParser(p)
+		return newAccessParser(p.access, columns)
 	}
 }
 
 // detect returns the format that the first lines look like, or Auto.
-func detect(head *chunk, timeName string) Format {
+func (p *plan) detect(head *chunk) Format {
 	if head.tooLong {
 		return Auto
 	}
-	if names, err := splitHeader(firstLine(head.data)); err == nil && slices.Contains(names, timeName) {
+	if names, reason := splitHeader(firstLine(head.data)); reason == "" && slices.Contains(names, p.time) {
 		return CSV
 	}
-	const most = 100 // the first of them can be bad
-	apache, r := newApacheParser(new(plan)), new(record)
-	n := 0
+	left := 100 // the first of them can be bad
+	access := newAccessParser(p.access, nil)
 	for line := range bytes.Lines(head.data) {
-		line = bytes.TrimSpace(line)
-		if len(line) == 0 {
+		if line = bytes.TrimSpace(line); len(line) == 0 {
 			continue
 		}
-		if n++; n > most {
-			break
-		}
-		_, isObject := scanObject(nil, line)
-		switch {
-		case isObject:
+		if _, isObject := scanObject(nil, line); isObject {
 			return JSONLines
-		case apache.parse(line, r) == "":
+		}
+		if access.parse(line, nil) == "" {
 			return Apache
+		}
+		if left--; left == 0 {
+			break
 		}
 	}
 	return Auto
@@ -216,49 +200,129 @@ func detect(head *chunk, timeName string) Format {
 
 // firstLine returns the first line that is not blank.
 func firstLine(data []byte) []byte {
-	data = bytes.TrimLeft(data, " \t\r\n")
-	if end := bytes.IndexByte(data, '\n'); end >= 0 {
-		data = data[:end]
-	}
-	return bytes.TrimRight(data, "\r")
+	line, _, _ := bytes.Cut(bytes.TrimLeft(data, " \t\r\n"), []byte{'\n'})
+	return bytes.TrimRight(line, "\r")
 }
 
-// takeHeader reads the names of the columns, and blanks their line so that the other lines keep their numbers.
-func (p *plan) takeHeader(head *chunk) error {
+// takeHeader returns the names of the columns, and blanks their line so that the other lines keep their numbers.
+func takeHeader(head *chunk) (names []string, err error) {
 	header := firstLine(head.data)
-	names, err := splitHeader(header)
-	switch {
-	case head.tooLong:
-		return store.Invalidf("the first line, %q, is %s; a CSV header must be shorter", excerpt(header), tooLong)
-	case err != nil:
-		return store.Invalidf("the first line, %q, is not a CSV header; it needs the names of the columns", excerpt(header))
+	if head.tooLong {
+		return nil, store.Invalidf("the first line, %q, is %s; a CSV header must be shorter", excerpt(header), tooLong)
 	}
-	p.names = names
+	names, reason := splitHeader(header)
+	if reason != "" {
+		return nil, store.Invalidf("the first line, %q, is not a CSV header; it needs the names of the columns", excerpt(header))
+	}
 	at := bytes.Index(head.data, header)
 	for i := range header {
 		head.data[at+i] = ' '
 	}
-	return nil
+	return names, nil
 }
 
 // instant reads the time of a line, or returns what is wrong with it.
-func (p *plan) instant(text []byte, r *record) (reason string) {
+func (p *plan) instant(text []byte) (at store.Instant, reason string) {
 	at, zoned, ok := parseTime(text)
 	switch {
 	case ok && zoned:
 	case ok && p.zone == nil:
-		return fmt.Sprintf("its time, %q, has no time zone; say which one the times of the log are in", excerpt(text))
+		return 0, fmt.Sprintf("its time, %q, has no time zone; say which one the times of the log are in", excerpt(text))
 	case ok:
 		leap := string(text[17:19]) == "60"
 		if at, ok = inZone(at, p.zone); !ok {
-			return fmt.Sprintf("its time, %q, does not exist in %s, where clocks are set forward past it", excerpt(text), p.zone)
+			return 0, fmt.Sprintf("its time, %q, does not exist in %s, where clocks are set forward past it", excerpt(text), p.zone)
 		}
 		ok = inBounds(at) && (!leap || endsDay(at))
 	}
 	if !ok {
-		return fmt.Sprintf("its time, %q, is neither like 2015-05-17T10:05:03Z or 17/May/2015:10:05:03 +0000 nor a number of "+
+		return 0, fmt.Sprintf("its time, %q, is neither like 2015-05-17T10:05:03Z or 17/May/2015:10:05:03 +0000 nor a number of "+
 			"seconds, ms, µs or ns, from 1970 to 2099", excerpt(text))
 	}
-	r.at = at
-	return ""
+	return at, ""
+}
+
+// parsed is the result of a chunk.
+type parsed struct {
+	failed   error     // the other fields are then empty
+	requests []Request // without subjects
+	subjects []byte    // their texts, one after the other
+	ends     []int     // of each request's
+	bad      int64
+	firstBad []BadLine // numbered within the chunk
+	lines    int64
+	blank    int64
+	costs    int64 // lines with a cost
+}
+
+// parse reads a chunk, whose buffer can be reused afterwards.
+func (p *plan) parse(c *chunk) *parsed {
+	defer buffers.Put(c.buffer)
+	n := bytes.Count(c.data, []byte{'\n'}) + 1
+	out := &parsed{requests: make([]Request, 0, n), ends: make([]int, 0, n), subjects: make([]byte, 0, 16*n)}
+	if c.tooLong {
+		out.lines = 1
+		out.addBad(c.data, "it is "+tooLong)
+		return out
+	}
+	columns := append([]string{p.time, p.cost}, namesOfFields(p.wanted)...)
+	parser, values := p.newParser(columns, false), make([][]byte, len(columns))
+	var latest []byte // the time of the line before, which is often the same
+	var at store.Instant
+	for line := range bytes.Lines(c.data) {
+		line = bytes.TrimSuffix(bytes.TrimSuffix(line, []byte{'\n'}), []byte{'\r'})
+		if len(line) == 0 || line[0] <= ' ' && len(bytes.TrimSpace(line)) == 0 {
+			out.blank++
+			continue
+		}
+		out.lines++
+		clear(values)
+		reason := parser.parse(line, values)
+		switch text := values[0]; {
+		case reason != "" || latest != nil && bytes.Equal(text, latest):
+		case text == nil:
+			reason = hasNo(p.time)
+		default:
+			if at, reason = p.instant(text); reason == "" {
+				latest = append(latest[:0], text...)
+			}
+		}
+		cost := uint32(1)
+		if text := values[1]; reason == "" && len(text) > 0 {
+			out.costs++
+			if cost = parseCost(text); cost == 0 {
+				reason = fmt.Sprintf("its %s is %q, which is not a whole number from 1 to %d", p.cost, excerpt(text), store.MaxCount)
+			}
+		}
+		before := len(out.subjects)
+		if reason == "" {
+			out.subjects, reason = appendSubject(out.subjects, p.wanted, values[2:])
+		}
+		if reason != "" {
+			out.subjects = out.subjects[:before]
+			out.addBad(line, reason)
+			continue
+		}
+		out.requests, out.ends = append(out.requests, Request{At: at, Cost: cost}), append(out.ends, len(out.subjects))
+	}
+	return out
+}
+
+func (p *parsed) addBad(line []byte, reason string) {
+	p.bad++
+	if len(p.firstBad) < keptBadLines {
+		p.firstBad = append(p.firstBad, BadLine{p.lines + p.blank, excerpt(line), reason})
+	}
+}
+
+// hasNo is why a line without a field cannot be read.
+func hasNo(field string) string { return "it has no " + field }
+
+// parseCost reads a cost. It returns 0 for a text that is not a cost.
+func parseCost(text []byte) uint32 {
+	n, err := strconv.ParseUint(string(text), 10, 32)
+	if err != nil || n > store.MaxCount {
+		return 0
+	}
+	return uint32(n)
 }

@@ -1,18 +1,15 @@
 package trace
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 	"net/http"
-	"net/textproto"
 	"net/url"
 	"slices"
 	"strconv"
@@ -91,60 +88,46 @@ type recordReader struct {
 	recordFormat
 	headers bool // the file has those of answers
 	parser  parser
-	line    record
-	key     plan // with the fields that make the subject
-	record       // their values
+	values  [][]byte // of the fields of a line
+	key     []Field  // that make the subject
+	subject []byte
 }
 
 // newRecordReader detects how to read the file that begins with head, and removes a header from it.
 func newRecordReader(head *chunk, options Options) (*recordReader, error) {
-	p := &plan{format: CSV, nested: true}
-	line, hasHeader := firstLine(head.data), true
+	p, line := &plan{format: JSONLines}, firstLine(head.data)
 	if fields, is := scanObject(nil, line); is {
-		p.format, hasHeader = JSONLines, false
 		for _, f := range fields {
 			p.names = append(p.names, string(f.name))
 		}
-	} else if p.names, _ = splitHeader(line); len(p.names) == 12 && isDigits([]byte(p.names[0])) {
-		hasHeader = false
-		p.names = []string{"timestamp", "code", "latency", "", "", "", "", "attack", "seq", "method", "url", "headers"}
+	} else {
+		p.format = CSV
+		p.names, _ = splitHeader(line)
 	}
 	has := func(name string) bool { return slices.Contains(p.names, name) }
 	i := slices.IndexFunc(recordFormats, func(f recordFormat) bool { return has(f.has[0]) && has(f.has[1]) })
 	if i < 0 {
-		return nil, store.Invalidf("its first line, %q, is neither of `vegeta encode` or `k6 --out`, nor JSON or CSV with start and end",
-			excerpt(line))
+		return nil, store.Invalidf("its first line, %q, is neither of `vegeta encode` (json) or `k6 --out`, nor JSON or CSV with "+
+			"start and end", excerpt(line))
 	}
-	r := &recordReader{recordFormat: recordFormats[i]}
+	r := &recordReader{recordFormat: recordFormats[i], key: options.subject(Field{"subject", true})}
 	r.program = cmp.Or(r.program, p.format.String())
 	r.headers = r.names[headerField] != "" && (p.format == JSONLines || has(r.names[headerField]))
-	if hasHeader {
-		if err := p.takeHeader(head); err != nil {
+	if p.format == CSV {
+		if _, err := takeHeader(head); err != nil {
 			return nil, err
 		}
 	}
-	for _, name := range r.names {
-		p.wanted = append(p.wanted, Field{name, true})
+	columns := r.names[:]
+	for _, field := range r.key {
+		columns = append(columns, r.prefix+field.Name)
 	}
-	for _, name := range options.Key {
-		r.key.want(Field{Name: name})
-	}
-	for _, field := range options.Further {
-		r.key.want(field)
-	}
-	if len(r.key.wanted) == 0 {
-		r.key.want(Field{"subject", true})
-	}
-	for _, field := range r.key.wanted {
-		p.wanted = append(p.wanted, Field{r.prefix + field.Name, true})
-	}
-	r.parser = p.newParser()
-	r.line.values, r.values = make([][]byte, len(p.wanted)), make([][]byte, len(r.key.wanted))
+	r.parser, r.values = p.newParser(columns, true), make([][]byte, len(columns))
 	return r, nil
 }
 
-// ReadRecorded reads a file of recorded requests to its end: of `vegeta encode`, of `k6 --out json` or csv, or JSON
-// lines or CSV with start and end (numbers of Unix seconds, or RFC 3339), status, headers and subject. It can be
+// ReadRecorded reads a file of recorded requests to its end: of `vegeta encode --to json`, of `k6 --out json` or csv, or
+// JSON lines or CSV with start and end (numbers of Unix seconds, or RFC 3339), status, headers and subject. It can be
 // compressed with gzip. It adds the subjects to t, and calls each with each request, which it uses again for the
 // next. The subject is that of Key and Further alone: of vegeta a field of the query, or else of the header of the
 // answer, and of k6 a tag.
@@ -166,9 +149,12 @@ func ReadRecorded(ctx context.Context, in io.Reader, options Options, t *Trace,
 func readRecorded(ctx context.Context, in io.Reader, options Options, t *Trace, of *Recording,
 	each func(*Recorded)) error {
 	chunks, err := newChunker(in)
+	if err != nil {
+		return err
+	}
 	var r *recordReader
-	number := 0
-	for err == nil {
+	recorded := new(Recorded)
+	for number := 0; ; {
 		c, err := chunks.next()
 		switch {
 		case err != nil || ctx.Err() != nil:
@@ -181,16 +167,15 @@ func readRecorded(ctx context.Context, in io.Reader, options Options, t *Trace, 
 			*of = Recording{r.program, r.headers}
 			return nil
 		}
-		if r == nil && !c.isBlank() {
+		if r == nil {
 			if r, err = newRecordReader(c, options); err != nil {
 				return err
 			}
-			t.Fields = r.key.fields()
+			t.Fields = namesOfFields(r.key)
 			if t.Subjects == nil {
 				t.Subjects = &Subjects{fields: len(t.Fields)}
 			}
 		}
-		recorded := new(Recorded)
 		for line := range bytes.Lines(c.data) {
 			number++
 			if line = bytes.TrimSpace(line); len(line) == 0 {
@@ -204,7 +189,7 @@ func readRecorded(ctx context.Context, in io.Reader, options Options, t *Trace, 
 				return store.Invalidf("line %d, %q: %s", number, excerpt(line), reason)
 			}
 			if isRequest {
-				recorded.Subject = t.Subjects.number(r.encoded)
+				recorded.Subject = t.Subjects.number(r.subject)
 				each(recorded)
 			}
 			if t.Subjects.Len() > mostRecorded {
@@ -213,14 +198,13 @@ func readRecorded(ctx context.Context, in io.Reader, options Options, t *Trace, 
 		}
 		buffers.Put(c.buffer)
 	}
-	return err
 }
 
 // read reads a line, and reports whether it is about a request.
 func (r *recordReader) read(line []byte, to *Recorded) (isRequest bool, reason string) {
-	v := r.line.values
+	v := r.values
 	clear(v)
-	if reason = r.parser.parse(line, &r.line); reason != "" {
+	if reason = r.parser.parse(line, v); reason != "" {
 		return false, reason
 	}
 	if r.program == k6 && (string(v[metricField]) != requestMetric || v[endField] == nil) { // or it declares the metric
@@ -231,8 +215,8 @@ func (r *recordReader) read(line []byte, to *Recorded) (isRequest bool, reason s
 		return false, reason
 	}
 	if status := v[statusField]; len(status) > 0 {
-		var err error
-		if to.Status, err = strconv.Atoi(string(status)); err != nil || to.Status < 0 || to.Status > 999 {
+		n, err := strconv.ParseUint(string(status), 10, 16)
+		if to.Status = int(n); err != nil || n > 999 {
 			return false, fmt.Sprintf("its %s, %q, is not a status, or 0", r.names[statusField], excerpt(status))
 		}
 	}
@@ -242,10 +226,11 @@ func (r *recordReader) read(line []byte, to *Recorded) (isRequest bool, reason s
 			return false, "its headers are not a JSON object of texts, or of lists of texts"
 		}
 	}
-	for i, field := range r.key.wanted {
-		r.values[i] = r.keyOf(field.Name, v[int(keyField)+i], to)
+	for i, field := range r.key {
+		v[keyField+i] = r.keyOf(field.Name, v[keyField+i], to)
 	}
-	return true, r.key.encode(&r.record)
+	r.subject, reason = appendSubject(r.subject[:0], r.key, v[keyField:])
+	return true, reason
 }
 
 // keyOf returns the value of a field that makes the subject. value is that of the column or the tag of its name.
@@ -253,13 +238,13 @@ func (r *recordReader) keyOf(name string, value []byte, of *Recorded) []byte {
 	switch {
 	case len(value) > 0:
 	case r.program == k6:
-		for tag := range bytes.SplitSeq(r.line.values[tagsField], []byte{'&'}) {
+		for tag := range bytes.SplitSeq(r.values[tagsField], []byte{'&'}) {
 			if value, is := bytes.CutPrefix(tag, []byte(name+"=")); is {
 				return value
 			}
 		}
 	case r.program == vegeta:
-		if u, err := url.Parse(string(r.line.values[urlField])); err == nil && u.Query().Has(name) {
+		if u, err := url.Parse(string(r.values[urlField])); err == nil && u.Query().Has(name) {
 			return []byte(u.Query().Get(name))
 		}
 		return []byte(of.Header.Get(name))
@@ -269,7 +254,7 @@ func (r *recordReader) keyOf(name string, value []byte, of *Recorded) []byte {
 
 // times reads when a request was sent and answered.
 func (r *recordReader) times(to *Recorded) (reason string) {
-	v := r.line.values
+	v := r.values
 	var units [2]store.Instant
 	for i, at := range []*store.Instant{&to.Sent, &to.Answered} {
 		name, text := r.names[i], v[i]
@@ -325,14 +310,8 @@ func unitOf(text []byte) time.Duration {
 	return unit
 }
 
-// headerOf reads a header: a JSON object of texts or of lists of texts, or lines of HTTP in base64, as vegeta's CSV
-// has them.
+// headerOf reads a header: a JSON object of texts, or of lists of texts.
 func headerOf(text []byte) (header http.Header, ok bool) {
-	if text[0] != '{' {
-		lines := base64.NewDecoder(base64.StdEncoding, bytes.NewReader(text))
-		read, err := textproto.NewReader(bufio.NewReader(lines)).ReadMIMEHeader()
-		return http.Header(read), err == nil || errors.Is(err, io.EOF)
-	}
 	var fields map[string]any
 	if json.Unmarshal(text, &fields) != nil {
 		return nil, false

@@ -30,8 +30,6 @@ func TestRecordedRequests(t *testing.T) {
 			`{"seq":1,"code":429,"timestamp":"2001-09-09T01:46:42Z","latency":2000,` +
 			`"error":"429","body":"eA==","url":"http://x/?user=u2","headers":{"Retry-After":["7"],"X-Who":["me"]}}` + "\n" +
 			`{"code":0,"timestamp":"2001-09-09T01:46:43.000001Z","latency":0,"url":"?user=u2","headers":null}` + "\n"
-		vegetaCSV = "1000000001000000500,200,1500400,0,0,,,a,0,GET,http://x/?user=u%201,WC1XaG86IG1lDQoNCg==\n" +
-			`1000000002000000000,429,2000,0,0,"429, x",,a,1,GET,http://x/?user=u2,UmV0cnktQWZ0ZXI6IDcNCg0K` + "\n"
 		k6JSON = `{"type":"Metric","data":{"type":"trend","contains":"time"},"metric":"http_req_duration"}` + "\n" +
 			`{"type":"Point","data":{"time":"2001-09-09T01:46:41.5Z","value":5,"tags":null},"metric":"vus"}` + "\n" +
 			`{"type":"Point","data":{"time":"2001-09-09T01:46:41.002Z","value":1.5,"tags":{"status":"429",` +
@@ -53,8 +51,6 @@ func TestRecordedRequests(t *testing.T) {
 	}{
 		"vegeta's JSON, a query": {vegetaJSON, "vegeta", true, []string{"user"},
 			[]string{"1000000-1001502 u 1 200 ", "2000000-3000002 u2 429 7", "3000001-3000002 u2 0 "}},
-		"vegeta's CSV, no key": {vegetaCSV, "vegeta", true, nil,
-			[]string{"1000000-1001502  200 ", "2000000-2000003  429 7"}},
 		"k6's JSON, a tag":    {k6JSON, "k6", false, []string{"user"}, []string{"1000500-1003000 u 429 "}},
 		"k6's JSON, two tags": {k6JSON, "k6", false, []string{"group", "user"}, []string{"1000500-1003000 g+u 429 "}},
 		"k6's CSV":            {k6CSV, "k6", false, nil, []string{"998500-2000000  200 ", "1000500-1003000  0 "}},

@@ -1,12 +1,15 @@
 package trace
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"fmt"
+)
 
 // Subjects are distinct lists of values, one value for each of some fields. Their numbers begin at 0. The zero
 // Subjects is empty.
 type Subjects struct {
 	fields  int
-	texts   []string // the values of each in one text; see [plan.encode]
+	texts   []string // the values of each in one text; see [appendSubject]
 	numbers map[string]uint32
 }
 
@@ -47,10 +50,7 @@ func (s *Subjects) By(fields []int, as func(field int, value string) string) (di
 			if as != nil {
 				value = as(i, value)
 			}
-			if len(fields) > 1 {
-				encoded = binary.BigEndian.AppendUint16(encoded, uint16(len(value)))
-			}
-			encoded = append(encoded, value...)
+			encoded = appendValue(encoded, value, len(fields))
 		}
 		subjectOf[i] = distinct.number(encoded)
 	}
@@ -67,7 +67,30 @@ func (s *Subjects) has(fields []int) bool {
 	return len(fields) == s.fields
 }
 
-// decodeSubject is the inverse of [plan.encode].
+// appendSubject appends the values of fields as one text: a single value as it is, and several values each after its
+// length. It returns what is wrong with them.
+func appendSubject(to []byte, fields []Field, values [][]byte) (_ []byte, reason string) {
+	for i, value := range values {
+		if len(value) == 0 && !fields[i].Optional {
+			return to, hasNo(fields[i].Name)
+		}
+		if len(value) > maxValue {
+			return to, fmt.Sprintf("its %s is longer than %d bytes", fields[i].Name, maxValue)
+		}
+		to = appendValue(to, value, len(values))
+	}
+	return to, ""
+}
+
+// appendValue appends one of so many values.
+func appendValue[T []byte | string](to []byte, value T, of int) []byte {
+	if of > 1 {
+		to = binary.BigEndian.AppendUint16(to, uint16(len(value)))
+	}
+	return append(to, value...)
+}
+
+// decodeSubject is the inverse of [appendSubject].
 func decodeSubject(encoded string, fields int) []string {
 	if fields == 1 {
 		return []string{encoded}

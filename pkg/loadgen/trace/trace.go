@@ -5,6 +5,7 @@
 package trace
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -64,8 +65,8 @@ const (
 
 // Options say how to read a log.
 type Options struct {
-	// Format is the log's format; [Auto] detects it. Nginx, if set, is its log_format in nginx's own words, in place of a Format:
-	// its variables are fields by their names, or by those of [ApacheFields].
+	// Format is the log's format; [Auto] detects it. Nginx, if set, is its log_format in nginx's own words, in place of a
+	// Format: its variables are fields by their names, or by those of [ApacheFields].
 	Format Format
 	Nginx  string
 	// Time, Key and Cost name the fields with the time, the subject and the cost of a request. For JSON and CSV the
@@ -127,12 +128,11 @@ func ParseFormat(name string) (Format, error) {
 func Read(ctx context.Context, in io.Reader, options Options) (*Trace, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	t := &Trace{Subjects: new(Subjects)}
-	m := &merger{trace: t}
+	m := &merger{trace: &Trace{Subjects: new(Subjects)}}
 	read := make(chan error, 1)
-	queue := make(chan *chunk, 2*workers())
+	queue := make(chan chan *parsed, min(8, runtime.GOMAXPROCS(0)))
 	// Reading can block for ever, on a terminal or a pipe.
-	panics.Go(func() error { return produce(ctx, in, options, m, queue) }, func(err error) {
+	panics.Go(func() error { return m.produce(ctx, in, options, queue) }, func(err error) {
 		read <- err
 		close(queue)
 	})
@@ -140,135 +140,103 @@ func Read(ctx context.Context, in io.Reader, options Options) (*Trace, error) {
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
-		case c, more := <-queue:
+		case chunk, more := <-queue:
 			if !more {
 				if err := <-read; err != nil {
 					return nil, err
 				}
-				return t, m.finish()
+				return m.trace, m.finish()
 			}
-			select {
-			case p := <-c.parsed:
-				if p.failed != nil {
-					return nil, p.failed
-				}
-				m.add(p)
-			case <-ctx.Done():
-				return nil, ctx.Err()
+			p := <-chunk
+			if p.failed != nil {
+				return nil, p.failed
 			}
+			m.add(p)
 		}
 	}
 }
 
-func workers() int { return min(8, runtime.GOMAXPROCS(0)) }
+// merger merges the parsed chunks, in the order of the log.
+type merger struct {
+	trace  *Trace
+	plan   *plan
+	chunks *chunker
+	// requests are those of each chunk.
+	requests [][]Request
+	latest   store.Instant
+	before   int64 // lines in the chunks before
+	costs    int64
+}
 
-// produce cuts the log into chunks, lets workers parse them, and queues them in order.
-func produce(ctx context.Context, in io.Reader, options Options, m *merger, queue chan<- *chunk) error {
-	chunks, err := newChunker(in)
-	if err != nil {
+// produce cuts the log into chunks, and queues them in order, each as soon as its parsing has begun.
+func (m *merger) produce(ctx context.Context, in io.Reader, options Options, queue chan<- chan *parsed) (err error) {
+	if m.chunks, err = newChunker(in); err != nil {
 		return err
 	}
-	head, err := chunks.next()
-	for err == nil && head != nil && head.isBlank() {
-		m.skipped += head.countLines()
-		head, err = chunks.next()
-	}
-	if err != nil {
-		return err
-	}
-	m.chunks = chunks
+	c, err := m.chunks.next()
 	switch {
-	case head == nil && chunks.damage != "":
-		return store.Invalidf("the log cannot be read: %s", chunks.damage)
-	case head == nil:
+	case err != nil:
+		return err
+	case c == nil && m.chunks.damage != "":
+		return store.Invalidf("the log cannot be read: %s", m.chunks.damage)
+	case c == nil || len(bytes.TrimSpace(c.data)) == 0:
 		return store.Invalidf("the log is empty; it needs a line for each request")
 	}
-	plan, err := newPlan(head, options)
-	if err != nil {
+	if m.plan, err = newPlan(c, options); err != nil {
 		return err
 	}
-	m.plan, m.trace.Format, m.trace.Fields = plan, plan.format, plan.fields()
+	m.trace.Format, m.trace.Fields = m.plan.format, namesOfFields(m.plan.wanted)
 	m.trace.Subjects.fields = len(m.trace.Fields)
-	jobs := make(chan *chunk)
-	var parsing panics.Group
-	defer parsing.Wait() // cannot panic: a panic in a chunk is part of its result
-	defer close(jobs)
-	for range workers() {
-		w := newWorker(plan)
-		parsing.Go(func() {
-			for c := range jobs {
-				var p *parsed
-				if err := panics.Call(func() error { p = w.parse(c); return nil }); err != nil {
-					p = &parsed{failed: err}
-				}
-				c.parsed <- p
-			}
-		})
-	}
-	for c := head; c != nil; {
+	for c != nil {
+		whole, out := c, make(chan *parsed, 1)
+		var p *parsed
 		select {
-		case queue <- c:
+		case queue <- out:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		jobs <- c // some worker always takes it
-		if c, err = chunks.next(); err != nil {
+		panics.Go(func() error { p = m.plan.parse(whole); return nil }, func(panicked error) {
+			if panicked != nil {
+				p = &parsed{failed: panicked}
+			}
+			out <- p
+		})
+		if c, err = m.chunks.next(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// merger merges the results of the workers, in the order of the log.
-type merger struct {
-	trace   *Trace
-	plan    *plan
-	chunks  *chunker
-	latest  store.Instant
-	skipped int64 // lines that count only for the line numbers of others
-	costs   int64
-}
-
-// mostReserved bounds the room that is made before any request is known, since a file can be far longer than what it
-// holds.
-const mostReserved = 1 << 25 // requests
-
 func (m *merger) add(p *parsed) {
 	t := m.trace
-	if t.Requests == nil && p.bytes > 0 { // room for as many as the whole log probably has
-		const spare = 1.02 // lines are not all of the same length
-		perByte := float64(len(p.requests)) / float64(p.bytes)
-		t.Requests = make([]Request, 0, int(min(mostReserved, spare*perByte*float64(m.chunks.size))))
-	}
 	begin := 0
-	for i, r := range p.requests {
+	for i := range p.requests {
+		r := &p.requests[i]
 		if r.At < m.latest {
 			t.OutOfOrder++
 		}
 		m.latest = max(m.latest, r.At)
 		r.Subject, begin = t.Subjects.number(p.subjects[begin:p.ends[i]]), p.ends[i]
-		t.Requests = append(t.Requests, r)
 	}
+	m.requests = append(m.requests, p.requests)
 	for _, bad := range p.firstBad {
 		if len(t.FirstBad) < keptBadLines {
-			bad.Number += m.skipped
+			bad.Number += m.before
 			t.FirstBad = append(t.FirstBad, bad)
 		}
 	}
 	t.Bad += p.bad
 	t.Lines += p.lines
-	m.skipped += p.lines + p.blank
+	m.before += p.lines + p.blank
 	m.costs += p.costs
-	p.release()
 }
 
 // finish checks the log as a whole.
 func (m *merger) finish() error {
 	t := m.trace
-	t.Damage = m.chunks.damage
+	t.Damage, t.Requests = m.chunks.damage, slices.Concat(m.requests...)
 	switch {
-	case t.Lines == 0 && t.Damage != "":
-		return store.Invalidf("the log cannot be read: %s", t.Damage)
 	case t.Lines == 0:
 		return store.Invalidf("the log has a header and no lines; it needs one for each request")
 	case len(t.Requests) == 0:
@@ -290,7 +258,7 @@ func (p *plan) explainNothing(t *Trace) error {
 		reason += fmt.Sprintf(" (there are %s)", strings.Join(p.names, ", "))
 	}
 	format := p.format.String()
-	if p.nginx != nil {
+	if p.access.must == len(p.access.variables) {
 		format = "the format given"
 	}
 	err := store.Invalidf("no line of the log can be read as %s; line %d, %q: %s", format, first.Number, first.Excerpt, reason)
