@@ -74,7 +74,9 @@ func (a *dashActions) Reset(ctx context.Context, ids []live.ID) (done live.Chang
 	result, err := a.runner.Reset(ctx, plan, &a.observer)
 	if result != nil {
 		done.Keys = result.Changed
-		done.Backup = result.Backup
+		if done.Backup = result.Backup; done.Backup != "" {
+			a.observer.backups = append(a.observer.backups, done.Backup)
+		}
 	}
 	return done, err
 }
@@ -157,9 +159,6 @@ func (*dashObserver) Selected(*operation.Selected) {}
 func (*dashObserver) Confirm(_ context.Context, q operation.Question) error {
 	return fmt.Errorf("%s? was not asked in the dashboard", q.Text)
 }
-
-// Undoable implements [operation.Observer].
-func (o *dashObserver) Undoable(backup string) { o.backups = append(o.backups, backup) }
 
 // noProgress shows nothing.
 type noProgress struct{}

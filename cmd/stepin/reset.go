@@ -248,7 +248,7 @@ func (o *resetOptions) showSelected(s *operation.Selected, selection, place stri
 		showShares(o.Globals, s.By, s.Values)
 	}
 	if s.Remaining != nil {
-		o.Say("%s", s.Effect.Future())
+		o.Say("%s", s.Effect.String())
 	}
 	for _, beyond := range allBeyond(s.Layouts) {
 		o.Say("%s: %s", beyond.Layout, beyond.Text)
@@ -343,9 +343,9 @@ func (a *resetAnswer) Print(p *output.Printer) {
 	keys := func(n int64) string { return output.Plural(int(n), "key") }
 	switch {
 	case a.ToRemaining != nil && a.DryRun:
-		p.Line("would leave %s of %s (dry run)%s", a.remaining(), keys(a.Matched), after(a.effect.Future()))
+		p.Line("would leave %s of %s (dry run)%s", a.remaining(), keys(a.Matched), after(a.effect.String()))
 	case a.ToRemaining != nil:
-		p.Line("left %s of %s%s", a.remaining(), keys(a.effect.Gain+a.effect.Lose+a.effect.Stay), after(a.effect.Past()))
+		p.Line("left %s of %s%s", a.remaining(), keys(a.effect.Gain+a.effect.Lose+a.effect.Stay), after(a.effect.String()))
 	case a.DryRun:
 		p.Line("would delete %s (dry run)", keys(a.Matched))
 	case a.gone > 0:

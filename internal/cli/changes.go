@@ -159,10 +159,6 @@ func (o *Observer) Selected(s *operation.Selected) {
 	}
 }
 
-// Undoable implements [operation.Observer]. The command prints the way back after its
-// answer, out of the result.
-func (o *Observer) Undoable(string) {}
-
 // Confirm implements [operation.Observer].
 func (o *Observer) Confirm(ctx context.Context, q operation.Question) error {
 	env := o.Global.Env

@@ -199,8 +199,6 @@ type Observer interface {
 	// Confirm asks. It returns nil for a clear yes, and an error for a no or if it cannot
 	// ask; the operation ends with this error and changes nothing.
 	Confirm(ctx context.Context, q Question) error
-	// Undoable gets the absolute path of the backup from which a change can be undone, as soon as that is whole.
-	Undoable(backup string)
 }
 
 // confirm asks the observer unless the consent covers the place.

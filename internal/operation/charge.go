@@ -67,18 +67,11 @@ func (r *Runner) charge(ctx context.Context, observer Observer, command string, 
 
 // unitsOf says how many units of what requests are about.
 func unitsOf(reqs []store.Request) string {
-	if slices.ContainsFunc(reqs, func(r store.Request) bool { return r.Cost != reqs[0].Cost }) {
-		var parts []string
-		for i := range reqs {
-			parts = append(parts, output.Plural(int(reqs[i].Cost), "unit")+" of "+reqs[i].Key.Subject+" "+reqs[i].Key.Name)
-		}
-		return strings.Join(parts, " and ")
+	parts := make([]string, len(reqs))
+	for i := range reqs {
+		parts[i] = output.Plural(int(reqs[i].Cost), "unit") + " of " + reqs[i].Key.Subject + " " + reqs[i].Key.Name
 	}
-	text := output.Plural(int(reqs[0].Cost), "unit") + " of " + reqs[0].Key.Subject
-	if more := len(reqs) - 1; more > 0 {
-		text += " and of " + output.Plural(more, "other limit")
-	}
-	return text
+	return strings.Join(parts, " and ")
 }
 
 // Refund gives units back, all at one instant. In a protected place it asks before. withoutOverrides is why the overrides in

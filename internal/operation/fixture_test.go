@@ -27,7 +27,6 @@ var errNo = errors.New("no")
 type watcher struct {
 	selected  *Selected
 	questions []Question
-	undo      []string
 	// answer is what Confirm returns.
 	answer error
 	// onSelected and onConfirm, if set, are called at that point.
@@ -51,8 +50,6 @@ func (w *watcher) Confirm(ctx context.Context, q Question) error {
 	}
 	return errors.Join(w.answer, ctx.Err())
 }
-
-func (w *watcher) Undoable(backup string) { w.undo = append(w.undo, backup) }
 
 type ignored struct{}
 

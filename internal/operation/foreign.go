@@ -3,7 +3,6 @@ package operation
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/limitctl/limitctl/internal/outcome"
 	"github.com/limitctl/limitctl/internal/output"
@@ -72,7 +71,7 @@ func isDamaged(err error) bool {
 // Unsure is the keys that an operation met and that may be of a limiter, in JSON too.
 type Unsure struct {
 	Count int64 `json:"count"`
-	// First are the first few of them, those that may deny for ever before all others.
+	// First are the first few of them.
 	First []UnsureKey `json:"first"`
 	// NoTTL is how many of them have no expiry, and may deny for ever.
 	NoTTL int64 `json:"no_ttl"`
@@ -93,16 +92,11 @@ type UnsureKey struct {
 
 func (u *Unsure) add(key *layouts.UnsureError) {
 	u.Count++
-	at := len(u.First)
 	if key.NeverExpires {
 		u.NoTTL++
-		if expires := slices.IndexFunc(u.First, func(k UnsureKey) bool { return !k.NoTTL }); expires >= 0 {
-			at = expires
-		}
 	}
-	if at < keptForeign {
-		u.First = slices.Insert(u.First, at, UnsureKey{StoreKey: key.StoreKey, StoreKeyBase64: output.Base64IfNeeded(key.StoreKey),
+	if len(u.First) < keptForeign {
+		u.First = append(u.First, UnsureKey{StoreKey: key.StoreKey, StoreKeyBase64: output.Base64IfNeeded(key.StoreKey),
 			Layouts: key.Layouts, Defect: key.Defect, Wrong: key.Wrong, NoTTL: key.NeverExpires, Text: key.Error()})
-		u.First = u.First[:min(len(u.First), keptForeign)]
 	}
 }

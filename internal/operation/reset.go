@@ -94,11 +94,8 @@ func (r *Runner) Reset(ctx context.Context, plan *ResetPlan, observer Observer) 
 		return &t.ResetResult, t.err(nil)
 	}
 	if scanErr != nil && !plan.KeepGoing && plan.Consent.Covers(r.Place.Access) {
-		were := "1 key that was"
-		if t.Matched > 1 {
-			were = output.Plural(int(t.Matched), "key") + " that were"
-		}
-		return &t.ResetResult, fmt.Errorf("%w; --keep-going changes the %s found", nothingChanged(&found, scanErr), were)
+		return &t.ResetResult, fmt.Errorf("%w; --keep-going changes what was found: %s", nothingChanged(&found, scanErr),
+			output.Plural(int(t.Matched), "key"))
 	}
 	if len(t.Layouts) > 0 { // those of all that were looked for
 		entry.Layout = strings.Join(t.Layouts, ",")
@@ -112,7 +109,6 @@ func (r *Runner) Reset(ctx context.Context, plan *ResetPlan, observer Observer) 
 				// It is kept also if no key is known to be changed, since a store can refuse in the middle of a call.
 				if err = t.backup.keep(err); t.Changed+t.Unknown > 0 {
 					t.Backup = t.backup.path
-					observer.Undoable(t.Backup)
 				}
 			}
 			if err == nil && remaining == nil {
@@ -162,14 +158,8 @@ func (t *targets) withProgress(err error) error {
 	if err == nil {
 		return nil
 	}
-	second := "a second run deletes the rest, and what was used since of the keys that are done, with a backup of its own"
-	if t.remaining != nil {
-		second = "a second run also adjusts the keys that are done, which forgets what was used of them since, " +
-			"except in a backup of its own"
-	}
 	known := t.Changed + t.Effect.Stay
-	err = outcome.WithProgress(err, "%d of %s %s%s", known, output.Plural(int(t.Matched), "key"), certainly("done", err),
-		goOn(err, known, second))
+	err = outcome.WithProgress(err, "%d of %s %s%s", known, output.Plural(int(t.Matched), "key"), certainly("done", err), goOn(err, known))
 	if t.Changed > 0 {
 		err = outcome.Partly(err)
 	}

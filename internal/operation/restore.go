@@ -134,7 +134,7 @@ func (r *Runner) Restore(ctx context.Context, plan *RestorePlan, observer Observ
 	result := &RestoreResult{Counts: Counts{Matched: int64(plan.Backup.Records)}}
 	made, err := r.change(ctx, observer, &change{entry: entry, Counts: &result.Counts, consent: plan.Consent, question: question,
 		make: func() error {
-			err := result.err(plan, r.restoreRecords(ctx, plan, observer, result))
+			err := result.err(r.restoreRecords(ctx, plan, observer, result))
 			if err == nil {
 				err = plan.Backup.DamageError()
 			}
@@ -257,22 +257,17 @@ func (r *RestoreResult) known() int64 {
 }
 
 // err is the error that a restore ends with: what ended it early, or that some records could not be restored.
-func (r *RestoreResult) err(plan *RestorePlan, err error) error {
+func (r *RestoreResult) err(err error) error {
 	switch {
 	case err != nil:
-		second := "run it again: it restores the rest, and leaves keys that were used since"
-		if plan.replaces() {
-			second = "a second run also overwrites the keys that are restored, which forgets what was used of them since"
-		}
 		err = outcome.WithProgress(err, "%d of %s %s%s", r.Changed+r.Already, output.Plural(int(r.Matched), "record"),
-			certainly("restored", err), goOn(err, r.known(), second))
+			certainly("restored", err), goOn(err, r.known()))
 		if r.known() > 0 {
 			return outcome.Partly(err)
 		}
 		return err
 	case r.Failed > 0:
-		holds := map[bool]string{true: " holds a value", false: " hold values"}[r.Failed == 1]
-		return outcome.Partly(fmt.Errorf("%s%s that limitctl did not write: left unchanged", output.Plural(int(r.Failed), "key"), holds))
+		return outcome.Partly(fmt.Errorf("%s with values that limitctl did not write: left unchanged", output.Plural(int(r.Failed), "key")))
 	case r.InUse > 0:
 		return outcome.Partly(&UsedSinceError{r.InUse})
 	}
@@ -330,22 +325,13 @@ func (a identity) is(b identity) bool {
 // not tell which one it is.
 func (r *Runner) CheckOrigin(ctx context.Context, b *Backup) error {
 	here, err := r.identity(ctx)
-	origin := r.originOf(&b.Header)
-	copied := origin.id != "" && origin.id == here.id && origin.prefix == here.prefix
-	from, to := output.Printable(b.Header.Store), r.Place.Store // the file may be anybody's
-	switch {
+	switch origin := r.originOf(&b.Header); {
 	case origin.is(here) || here.address == "" && here.id == "":
 		return nil
-	case copied:
-		return store.Invalidf("%s is a backup of %s, and this is %s, with the same id: the same store reached in another way, "+
-			"or a copy of it", b.Path, from, to)
 	case err != nil:
 		return fmt.Errorf("nobody can tell whether %s is a backup of this store: %w", b.Path, err)
-	case origin.id != "" && here.id != "" && origin.id != here.id:
-		const shown = 8
-		from, to = from+" with id "+origin.id[:shown]+"…", to+" with id "+here.id[:shown]+"…"
 	}
-	return store.Invalidf("%s is a backup of another store, %s, and this is %s", b.Path, from, to)
+	return store.Invalidf("%s is a backup of another store, %s, and this is %s", b.Path, output.Printable(b.Header.Store), r.Place.Store)
 }
 
 // IsOrigin reports whether a backup with that header is of this store for sure.

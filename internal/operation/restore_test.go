@@ -76,12 +76,11 @@ func TestARestoreThatLosesItsStore(t *testing.T) {
 		outcomes, _ := do(records[:1]...)
 		return append(outcomes, admin.NotKnown), store.ErrOutcomeUnknown
 	}}
-	for replace, second := range map[bool]string{false: "; run it again: it restores the rest, and leaves keys that were used since",
-		true: "; a second run also overwrites the keys that are restored, which forgets what was used of them since"} {
+	for _, replace := range []bool{false, true} {
 		plan := &RestorePlan{Backup: s.opened(t, path), Replace: replace, Consent: Consent{Yes: true}}
 		result, err := s.Restore(t.Context(), plan, &watcher{})
 		if result == nil || result.Changed+result.Already != 1 || result.Unknown != 1 || !errors.Is(err, outcome.ErrPartly) ||
-			!strings.HasSuffix(err.Error(), "(1 of 2 records known to be restored"+second+slow) {
+			!strings.HasSuffix(err.Error(), "(1 of 2 records known to be restored"+resetEndsWith) {
 			t.Errorf("replace %v: it came to %+v, %v", replace, result, err)
 		}
 	}
@@ -204,7 +203,7 @@ func TestRestoreIntoItsOwnStore(t *testing.T) {
 	}
 	s.Address = "redis b:1 db 0"
 	_, err = s.Restore(t.Context(), &RestorePlan{Backup: b}, &watcher{})
-	if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "with the same id") || len(s.log.entries) > 2 {
+	if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "of another store") || len(s.log.entries) > 2 {
 		t.Errorf("at another address with the same id: %v", err)
 	}
 	s.memory.Close()
@@ -228,8 +227,7 @@ func TestRestoreIntoItsOwnStore(t *testing.T) {
 	}
 	_, err = s.Restore(t.Context(), &RestorePlan{Backup: b}, &watcher{})
 	here, _ := s.memory.StoreID(t.Context())
-	if !errors.Is(err, store.ErrInvalid) || !strings.HasSuffix(err.Error(), ", memory with id "+id[:8]+"…, and this is memory with id "+
-		here[:8]+"…") {
+	if !errors.Is(err, store.ErrInvalid) || !strings.HasSuffix(err.Error(), ", memory, and this is memory") || here == id {
 		t.Errorf("two ids: %v", err)
 	}
 }
@@ -240,8 +238,8 @@ func TestARestoreNamesWhatItLeaves(t *testing.T) {
 		outcomes []admin.ImportOutcome
 		says     string
 	}{
-		{[]admin.ImportOutcome{admin.Foreign, admin.Imported}, "1 key holds a value that limitctl did not write: left unchanged"},
-		{[]admin.ImportOutcome{admin.Foreign, admin.Foreign}, "2 keys hold values that limitctl did not write: left unchanged"},
+		{[]admin.ImportOutcome{admin.Foreign, admin.Imported}, "1 key with values that limitctl did not write: left unchanged"},
+		{[]admin.ImportOutcome{admin.Foreign, admin.Foreign}, "2 keys with values that limitctl did not write: left unchanged"},
 	} {
 		s := newSite(t)
 		s.take(t, "a", 1)

@@ -68,13 +68,12 @@ func certainly(done string, err error) string {
 	return done
 }
 
-// goOn says what a second run would do, after so much was done of a change, if the store did not answer then. second
-// says it.
-func goOn(err error, done int64, second string) string {
+// goOn says how to go on after so much was done of a change, if the store did not answer then.
+func goOn(err error, done int64) string {
 	if !store.IsAway(err) || done == 0 && !errors.Is(err, store.ErrOutcomeUnknown) {
 		return ""
 	}
-	return "; " + second + "; --timeout 30s if the server is slow"
+	return "; run it again for the rest, with --timeout 30s if the server is slow"
 }
 
 // keysPerBatch is how many keys are changed between two looks at whether the operation was

@@ -19,8 +19,7 @@ func (s *site) warned() *[]string {
 
 // How the errors of changes end that a store without an answer has ended.
 const (
-	slow          = "; --timeout 30s if the server is slow)"
-	resetEndsWith = "; a second run deletes the rest, and what was used since of the keys that are done, with a backup of its own" + slow
+	resetEndsWith = "; run it again for the rest, with --timeout 30s if the server is slow)"
 )
 
 // A batch whose answer is lost is tried again. What its keys held is in the backup, and not what was

@@ -184,7 +184,7 @@ func (t *targets) question(scanErr error) string {
 			least = "at least "
 		}
 		question = fmt.Sprintf("Leave %s%d remaining of %s", least, t.remaining.Units, keys)
-		if text := t.Effect.Future(); text != "" {
+		if text := t.Effect.String(); text != "" {
 			question += " (" + text + ")"
 		}
 	}
@@ -226,26 +226,12 @@ func (e *Effect) count(before, after int64) {
 	}
 }
 
-// Future is the effect in words before it is there, such as "2 gain units, 1 stays as it is".
-func (e *Effect) Future() string {
-	return e.text([3][2]string{{"gains units", "gain units"}, {"loses units", "lose units"}, {"stays as it is", "stay as they are"}})
-}
-
-// Past is the effect in words when it is there, such as "2 gained units, 1 stayed as it was".
-func (e *Effect) Past() string {
-	return e.text([3][2]string{{"gained units", "gained units"}, {"lost units", "lost units"}, {"stayed as it was", "stayed as they were"}})
-}
-
-// text says of each part what becomes of one key, or of several.
-func (e *Effect) text(words [3][2]string) string {
+// String is the effect in words, such as "2 with more units, 1 as before"; empty for no keys.
+func (e *Effect) String() string {
 	var parts []string
 	for i, keys := range []int64{e.Gain, e.Lose, e.Stay} {
-		switch keys {
-		case 0:
-		case 1:
-			parts = append(parts, "1 "+words[i][0])
-		default:
-			parts = append(parts, output.Thousands(keys)+" "+words[i][1])
+		if keys > 0 {
+			parts = append(parts, output.Thousands(keys)+[]string{" with more units", " with fewer units", " as before"}[i])
 		}
 	}
 	return strings.Join(parts, ", ")
