@@ -210,7 +210,7 @@ func TestDashboardInATerminal(t *testing.T) {
 
 	term.press("q", endOfScreen, `undo with: limitctl undo`)
 	term.checkLeft(exitYes)
-	changes := regexp.MustCompile(`(?s)reset in the dashboard: user:1 token-bucket/1h .*done.*undo .*done`)
+	changes := regexp.MustCompile(`(?s)done, undone\s+reset in the dashboard: user:1 token-bucket/1h\n.*done\s+undo `)
 	if audit := limitctl("audit"); !changes.MatchString(audit) {
 		t.Errorf("the audit:\n%s", audit)
 	}

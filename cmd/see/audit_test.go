@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/limitctl/limitctl/internal/auditlog"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // What touched a subject is found by the words of the selection, and of runs about overrides by what is in brackets.
@@ -31,11 +32,12 @@ func TestWhatTouchedASubject(t *testing.T) {
 		"tenant:acm":         {"everybody"},
 		"0000000b":           {"everybody", "several"},
 	} {
-		is, err := aboutOf(text)
+		text = attributeAsSubject(text)
+		subjects, err := store.ParsePattern(text)
 		if err != nil {
 			t.Fatal(err)
 		}
-		o := auditOptions{about: []about{is}}
+		o := auditOptions{about: []about{{subjects, text}}}
 		var got []string
 		for name, e := range runs {
 			if o.names(&e) {

@@ -369,15 +369,6 @@ type unreadDocument struct {
 // partNames are the names of the parts in JSON and CSV.
 var partNames = [handoverParts]string{"config", "overrides", "changes", "denials"}
 
-// documents are entries as JSON.
-func documents(entries []*auditlog.Entry) []any {
-	all := make([]any, len(entries))
-	for i, e := range entries {
-		all[i] = e.Document()
-	}
-	return all
-}
-
 // Document implements output.Answer.
 func (a *handoverAnswer) Document() any {
 	type denials struct {
@@ -395,12 +386,12 @@ func (a *handoverAnswer) Document() any {
 			row.Blocked, output.UTC(row.Since.Time()), i >= len(a.denials.top)})
 	}
 	type beganLimit struct {
-		Name    string    `json:"name"`
-		Denied  int64     `json:"denied"` // of the keys that it began to deny
-		Keys    int       `json:"keys"`
-		Since   time.Time `json:"since"`             // of the first of them
-		Changes []any     `json:"changes"`           // that were about one of them just before, the latest first
-		Command string    `json:"command,omitempty"` // that may help
+		Name    string            `json:"name"`
+		Denied  int64             `json:"denied"` // of the keys that it began to deny
+		Keys    int               `json:"keys"`
+		Since   time.Time         `json:"since"`             // of the first of them
+		Changes []*auditlog.Entry `json:"changes"`           // that were about one of them just before, the latest first
+		Command string            `json:"command,omitempty"` // that may help
 	}
 	type beganDocument struct {
 		Denied int64        `json:"denied"`
@@ -411,7 +402,7 @@ func (a *handoverAnswer) Document() any {
 		lately = &beganDocument{Denied: b.Denied}
 		for _, l := range b.Limits {
 			lately.Limits = append(lately.Limits,
-				beganLimit{l.Name, l.Denied, l.Keys, output.UTC(l.Since), documents(l.Changes), a.command(l)})
+				beganLimit{l.Name, l.Denied, l.Keys, output.UTC(l.Since), l.Changes, a.command(l)})
 		}
 	}
 	overrides := []allowance.Document{}
@@ -435,11 +426,11 @@ func (a *handoverAnswer) Document() any {
 		Place         string               `json:"place"`     // the context, or the store
 		Processes     []runsDocument       `json:"processes"` // that follow what is published
 		Overrides     []allowance.Document `json:"overrides"`
-		Changes       []any                `json:"changes"` // of the last 12 hours, the latest first
+		Changes       []*auditlog.Entry    `json:"changes"` // of the last 12 hours, the latest first
 		Began         *beganDocument       `json:"began"`   // null if no denials began in the last 10 minutes
 		Denials       denials              `json:"denials"`
 		Unread        []unreadDocument     `json:"unread"` // the parts that could not be read whole
-	}{output.SchemaVersion, output.UTC(a.now), a.place, processes, overrides, documents(a.changes), lately, d, unread}
+	}{output.SchemaVersion, output.UTC(a.now), a.place, processes, overrides, a.changes, lately, d, unread}
 }
 
 // Records implements output.Answer.

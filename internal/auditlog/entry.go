@@ -100,18 +100,6 @@ func (e *Entry) CountsKeys() bool {
 	return !slices.Contains([]string{"block", "unblock", "exempt", "override", "config"}, group)
 }
 
-// Document is the entry as JSON of an answer. For a run that counts no keys, how many it matched and changed is null.
-func (e *Entry) Document() any {
-	if e.CountsKeys() {
-		return e
-	}
-	return struct {
-		*Entry
-		Matched *int64 `json:"matched"`
-		Changed *int64 `json:"changed"`
-	}{Entry: e}
-}
-
 // CommandText is what was run, for people: the command and its selection.
 func (e *Entry) CommandText() string { return strings.TrimSpace(e.Command + " " + e.Selection) }
 

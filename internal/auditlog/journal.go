@@ -44,8 +44,7 @@ type Query struct {
 
 // History is what a journal holds.
 type History struct {
-	Runs  []*Entry // the latest runs, in the order of time
-	Total int      // the number of runs, including those left out
+	Runs []*Entry // the latest runs, in the order of time
 	// Bad says which lines are not entries, and are left out: the first few of this machine, and how many there are.
 	Bad []error
 	// StoreError is why the part of the store is not whole.
@@ -66,9 +65,7 @@ func (j *Journal) Read(ctx context.Context, q Query) (*History, error) {
 		j.readStore(ctx, c)
 	}
 	h := &c.found
-	h.Runs = fold(h.Runs)
-	h.Total = len(h.Runs) + c.dropped
-	h.Runs = latest(h.Runs, q.Most)
+	h.Runs = latest(fold(h.Runs), q.Most)
 	h.mark()
 	return h, nil
 }
@@ -124,8 +121,7 @@ func (j *Journal) readStore(ctx context.Context, c *collection) {
 // collection collects entries, and keeps no more of them in memory than needed.
 type collection struct {
 	Query
-	found   History
-	dropped int
+	found History
 }
 
 func (c *collection) add(e *Entry, source Source) {
@@ -136,9 +132,7 @@ func (c *collection) add(e *Entry, source Source) {
 		return
 	}
 	if h.Runs = append(h.Runs, e); len(h.Runs) >= 4*c.Most+4 { // runs that have begun in between can still end
-		h.Runs = fold(h.Runs)
-		c.dropped += max(0, len(h.Runs)-2*c.Most)
-		h.Runs = latest(h.Runs, 2*c.Most)
+		h.Runs = latest(fold(h.Runs), 2*c.Most)
 	}
 }
 
