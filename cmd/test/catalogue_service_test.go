@@ -80,6 +80,8 @@ func (*service) Connect(context.Context) error { return nil }
 
 func (*service) Describe() string { return "http://127.0.0.1/?user={subject}" }
 
+func (*service) Openings() endpoint.Openings { return endpoint.Openings{} }
+
 func (*service) Close() error { return nil }
 
 func (*service) Places() (subject, cost bool) { return true, false }

@@ -23,13 +23,9 @@ type Client interface {
 	Places() (subject, cost bool)
 	// Describe names the endpoint for a report, without a password.
 	Describe() string
-	Close() error
-}
-
-// Connected is a [Client] that counts the connections that it opens.
-type Connected interface {
 	// Openings describes the connections that were opened so far.
 	Openings() Openings
+	Close() error
 }
 
 // Openings are the connections that a client opened.

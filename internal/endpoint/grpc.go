@@ -2,7 +2,6 @@ package endpoint
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -72,11 +71,7 @@ func (c *rlsClient) line() (*line, error) {
 		security.protocol = "tls"
 	}
 	dial := func(ctx context.Context, _ string) (net.Conn, error) {
-		conn, err := c.open(ctx, c.httpTarget)
-		if secure, is := conn.(*tls.Conn); is && secure.ConnectionState().NegotiatedProtocol != "h2" {
-			conn.Close()
-			conn, err = nil, failed(ctx, connecting, errNoHTTP2)
-		}
+		conn, err := c.open(ctx)
 		l.failed.Store(&err)
 		return conn, err
 	}

@@ -6,13 +6,17 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"mime"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/limitctl/limitctl/internal/redact"
@@ -60,6 +64,11 @@ type httpTarget struct {
 	url     *url.URL
 	address string // host:port to connect to
 	tls     *tls.Config
+	dialer  *net.Dialer
+	// Of the connections that were opened:
+	openMu               sync.Mutex
+	connects, handshakes *hdrhistogram.Histogram
+	long                 atomic.Int64
 	// The request: a target for the request line, headers and a body.
 	target  template
 	host    string // the header Host
@@ -74,7 +83,7 @@ type headerTemplate struct {
 
 // New returns the client of an endpoint. A wrong option is a [store.ErrInvalid].
 func New(options Options) (Client, error) {
-	t := &httpTarget{Options: options}
+	t := &httpTarget{Options: options, connects: newTimes(), handshakes: newTimes()}
 	if IsRLS(options.URL) {
 		return newRLS(t)
 	}
@@ -100,6 +109,7 @@ func New(options Options) (Client, error) {
 
 // checkConnection checks the host, and prepares the handshake if there is TLS.
 func (t *httpTarget) checkConnection() error {
+	t.dialer = dialer(t.url.Hostname())
 	if err := checkHost(t.url, t.Permitted); err != nil || !t.isTLS() {
 		if err == nil && t.TLS != nil {
 			err = store.Invalidf("certificates are for https and grpcs")
@@ -111,10 +121,15 @@ func (t *httpTarget) checkConnection() error {
 	}
 	t.tls.ServerName, t.tls.NextProtos, t.tls.MinVersion = t.url.Hostname(), []string{"http/1.1"}, tls.VersionTLS12
 	t.tls.ClientSessionCache = tls.NewLRUClientSessionCache(8)
+	if t.speaksHTTP2() {
+		t.tls.NextProtos = []string{"h2"}
+	}
 	return nil
 }
 
 func (t *httpTarget) isTLS() bool { return t.url.Scheme == "https" }
+
+func (t *httpTarget) speaksHTTP2() bool { return t.HTTP2 || IsRLS(t.URL) }
 
 // prepare makes the templates of a request.
 func (t *httpTarget) prepare() error {

@@ -22,7 +22,6 @@ import (
 // not its Do: that does not say when a request was written, and cannot be ended before its deadline.
 type http1 struct {
 	*httpTarget
-	dialed
 	host *fasthttp.HostClient
 }
 
@@ -35,13 +34,13 @@ const (
 )
 
 func newHTTP1(t *httpTarget) *http1 {
-	c := &http1{httpTarget: t, dialed: newDialed(t.url.Hostname())}
+	c := &http1{httpTarget: t}
 	c.host = &fasthttp.HostClient{
 		ConnPoolStrategy: fasthttp.LIFO, MaxConns: math.MaxInt, MaxIdleConnDuration: time.Minute, ReadBufferSize: maxHead,
 		DialTimeout: func(_ string, timeout time.Duration) (net.Conn, error) {
 			ctx, cancel := store.BudgetContext(context.Background(), timeout)
 			defer cancel()
-			conn, err := c.open(ctx, t)
+			conn, err := t.open(ctx)
 			if err != nil {
 				return nil, err
 			}

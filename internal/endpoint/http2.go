@@ -2,7 +2,6 @@ package endpoint
 
 import (
 	"context"
-	"crypto/tls"
 	"io"
 	"net"
 	"net/http"
@@ -16,36 +15,23 @@ import (
 // not process it.
 type http2 struct {
 	*httpTarget
-	dialed
 	transport *http.Transport
 }
 
 func newHTTP2(t *httpTarget) *http2 {
-	c := &http2{httpTarget: t, dialed: newDialed(t.url.Hostname())}
 	protocols := new(http.Protocols)
 	protocols.SetHTTP2(true)
 	protocols.SetUnencryptedHTTP2(true)
-	if t.tls != nil {
-		t.tls.NextProtos = []string{"h2"}
-	}
-	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
-		conn, err := c.open(ctx, t)
-		if secure, is := conn.(*tls.Conn); is && secure.ConnectionState().NegotiatedProtocol != "h2" {
-			conn.Close()
-			return nil, failed(ctx, connecting, errNoHTTP2)
-		}
-		return conn, err
-	}
-	c.transport = &http.Transport{
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return t.open(ctx) }
+	return &http2{t, &http.Transport{
 		Protocols: protocols, DialContext: dial, DialTLSContext: dial, DisableCompression: true, MaxResponseHeaderBytes: maxHead,
-	}
-	return c
+	}}
 }
 
 // Connect implements [Client]. The first request opens another connection, since a Transport cannot use an open
 // one.
 func (c *http2) Connect(ctx context.Context) error {
-	conn, err := c.transport.DialContext(ctx, "", "")
+	conn, err := c.open(ctx)
 	if err != nil {
 		return err
 	}

@@ -282,7 +282,7 @@ func TestARequestIsSentOnce(t *testing.T) {
 		if err == nil || !errors.Is(err, store.ErrOutcomeUnknown) || asked.Load() != int32(answers)+1 {
 			t.Errorf("after %d answers: %d requests arrived, error %v", answers, asked.Load(), err)
 		}
-		if o := client.(Connected).Openings(); o.Count != 1 {
+		if o := client.Openings(); o.Count != 1 {
 			t.Errorf("after %d answers: %d connections", answers, o.Count)
 		}
 	}
@@ -308,7 +308,7 @@ func TestAnswersInARowOverOneConnection(t *testing.T) {
 			t.Errorf("%v, %+v", err, answer)
 		}
 	}
-	if o := client.(Connected).Openings(); o.Count != 1 {
+	if o := client.Openings(); o.Count != 1 {
 		t.Errorf("%d connections", o.Count)
 	}
 }
@@ -331,7 +331,7 @@ func TestAnEndlessBodyIsCutAndCounted(t *testing.T) {
 					t.Fatalf("%v, outcome %v", err, answer.Outcome)
 				}
 			}
-			if o := client.(Connected).Openings(); o.LongBodies != 3 || o.Count != 3 {
+			if o := client.Openings(); o.LongBodies != 3 || o.Count != 3 {
 				t.Errorf("%d long bodies over %d connections", o.LongBodies, o.Count)
 			}
 		})
@@ -355,7 +355,7 @@ func TestAnAnswerNobodyAskedForIsNotTakenForTheNext(t *testing.T) {
 	if err := client.Send(t.Context(), "", 1, new(Answer)); err != nil {
 		t.Errorf("error %v", err)
 	}
-	if o := client.(Connected).Openings(); o.Count != 2 {
+	if o := client.Openings(); o.Count != 2 {
 		t.Errorf("%d connections", o.Count)
 	}
 }

@@ -242,7 +242,7 @@ func TestConnections(t *testing.T) {
 				t.Fatalf("%s: %v", test.name, err)
 			}
 		}
-		o := client.(Connected).Openings()
+		o := client.Openings()
 		isTLS := strings.HasPrefix(test.options.URL, "https")
 		if o.Count < test.opened || o.Count > test.most || o.Connect.TotalCount() != o.Count || isTLS != (o.TLS.TotalCount() == o.Count) {
 			t.Errorf("%s: %d connections, %d with TLS", test.name, o.Count, o.TLS.TotalCount())

@@ -39,10 +39,7 @@ func newRLS(t *httpTarget) (Client, error) {
 		return nil, store.Invalidf("a rate limit service needs a domain and a descriptor; " +
 			"add --domain NAME --descriptor 'KEY={subject}'")
 	}
-	if t.tls != nil {
-		t.tls.NextProtos = []string{"h2"}
-	}
-	c := &rlsClient{httpTarget: t, dialed: newDialed(t.url.Hostname())}
+	c := &rlsClient{httpTarget: t}
 	if c.metadata, err = callMetadata(t.Headers); err != nil {
 		return nil, err
 	}
@@ -95,7 +92,6 @@ func parseDescriptor(text string) (d rls.Descriptor, err error) {
 
 type rlsClient struct {
 	*httpTarget
-	dialed
 	metadata    metadata.MD      // of each call
 	descriptors []rls.Descriptor // values can contain SubjectPlace
 

@@ -215,15 +215,13 @@ func (t *endpointTarget) describe(run *report.Run, names *endpoint.Subjects) {
 	if run.Keys > 0 && len(names.List) == 0 { // a key of an API is nobody's business
 		run.Endpoint.FirstSubject = t.nameOf(0)
 	}
-	if connected, is := t.client.(endpoint.Connected); is {
-		o := connected.Openings()
-		run.Endpoint.Connections = &report.Connections{Opened: o.Count, Connect: loadgen.QuantilesOf(o.Connect),
-			TLS: loadgen.QuantilesOf(o.TLS)}
-		if o.LongBodies > 0 {
-			run.Warnings = append(run.Warnings, fmt.Sprintf(
-				"the bodies of %s were longer than 1 MiB; their rest was not read, and each of them cost a connection",
-				output.Plural(int(o.LongBodies), "answer")))
-		}
+	o := t.client.Openings()
+	run.Endpoint.Connections = &report.Connections{Opened: o.Count, Connect: loadgen.QuantilesOf(o.Connect),
+		TLS: loadgen.QuantilesOf(o.TLS)}
+	if o.LongBodies > 0 {
+		run.Warnings = append(run.Warnings, fmt.Sprintf(
+			"the bodies of %s were longer than 1 MiB; their rest was not read, and each of them cost a connection",
+			output.Plural(int(o.LongBodies), "answer")))
 	}
 	if hasSubject, _ := t.client.Places(); !hasSubject {
 		run.Warnings = append(run.Warnings, "nothing in a request says who asks, so the endpoint counts all of them for one "+

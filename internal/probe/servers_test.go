@@ -44,6 +44,8 @@ func (s *server) Places() (subject, cost bool) { return true, true }
 
 func (s *server) Describe() string { return "simulated" }
 
+func (s *server) Openings() endpoint.Openings { return endpoint.Openings{} }
+
 func (s *server) Close() error { return nil }
 
 func (s *server) chance() float64 {
