@@ -155,14 +155,10 @@ func (t *endpointTarget) reported(answer *endpoint.Answer) *interval.Reported {
 		}
 		told = nil
 	}
-	reported, said := headers.Reported(told), told != nil
-	if answer.Outcome == endpoint.Denied && r.ReportRetry(reported) {
-		said = true
+	reported := r.Reported(told, answer.Outcome == endpoint.Denied)
+	if reported != nil {
+		reported.Partly = !whole
 	}
-	if !said {
-		return nil
-	}
-	reported.Partly = !whole
 	return reported
 }
 

@@ -95,7 +95,7 @@ func (e *proof) truth(dialect string, found *headers.Findings) {
 				first = l
 			}
 			within = max(within, l.ResetWithin)
-			return headers.Reported(l)
+			return e.readings[event].Reported(l, false)
 		}
 		return nil
 	}).Finding()

@@ -127,50 +127,23 @@ func (r *Reading) readRetryAfter(header http.Header, there time.Time) {
 	if len(values) == 0 {
 		return
 	}
-	text := strings.TrimSpace(values[0])
+	text := strings.TrimSpace(strings.Join(values, ", "))
 	r.RetryText = Shown(text)
-	if len(values) > 1 {
-		r.RetryProblem = fmt.Sprintf("Retry-After is there %d times", len(values))
-		return
-	}
-	if isDigits(text) {
-		n, err := strconv.ParseInt(text, 10, 64)
-		if err != nil || n > int64(longestWait/time.Second) {
-			r.RetryProblem = fmt.Sprintf("Retry-After: %s is too great a number of seconds", r.RetryText)
-			return
-		}
+	n, err := strconv.ParseInt(text, 10, 64)
+	date, wrong := http.ParseTime(text)
+	switch {
+	case err == nil && isDigits(text) && n <= int64(longestWait/time.Second):
 		r.RetryAfter = time.Duration(n) * time.Second
-		return
-	}
-	if date, err := http.ParseTime(text); err == nil {
+	case wrong == nil:
 		r.RetryWithin = farClock
 		r.RetryAfter = max(-longestWait, min(date.Sub(there), longestWait)).Truncate(time.Microsecond) // never NotTold
-		return
+	default:
+		r.RetryProblem = fmt.Sprintf("Retry-After: %s is neither a whole number of seconds nor a date", quote(text))
 	}
-	r.RetryProblem = fmt.Sprintf("Retry-After: %s is neither a whole number of seconds nor a date", quote(text))
 }
 
 // longestWait bounds the durations that are read, so that their sums fit.
 const longestWait = 100 * 366 * 24 * time.Hour
-
-// single returns the value of a field that may occur once.
-func (r *Reading) single(header http.Header, name string) (text string, found bool) {
-	values := header.Values(name)
-	if len(values) == 0 {
-		return "", false
-	}
-	for _, other := range values[1:] {
-		if other != values[0] {
-			r.problem("%s is there %d times, with different values", name, len(values))
-			return "", false
-		}
-	}
-	if len(values[0]) > longestValue {
-		r.problem("%s is %d bytes long", name, len(values[0]))
-		return "", false
-	}
-	return strings.TrimSpace(values[0]), true
-}
 
 // quote returns a text of the other side in quotes, short and printable.
 func quote(text string) string {
@@ -336,25 +309,22 @@ func (r *Reading) agree() {
 	}
 }
 
-// Reported is what an answer says about a limit, for an audit; told is nil if it says nothing.
-func Reported(told *Limit) *interval.Reported {
-	r := &interval.Reported{Remaining: interval.NotReported, RetryAfter: interval.NotReported, ResetAfter: interval.NotReported}
-	if told == nil {
-		return r
+// Reported is what an answer says about a limit, and how long a denial says to wait, for an audit; nil if nothing.
+func (r *Reading) Reported(told *Limit, denied bool) *interval.Reported {
+	waits := denied && r.RetryAfter != NotTold
+	if told == nil && !waits {
+		return nil
 	}
-	if r.Remaining = told.Remaining; told.HasReset {
-		r.ResetAfter, r.ResetWithin = told.Reset, told.ResetWithin
+	to := &interval.Reported{Remaining: interval.NotReported, RetryAfter: interval.NotReported, ResetAfter: interval.NotReported}
+	if told != nil {
+		if to.Remaining = told.Remaining; told.HasReset {
+			to.ResetAfter, to.ResetWithin = told.Reset, told.ResetWithin
+		}
 	}
-	return r
-}
-
-// ReportRetry adds the wait of a denial to what an answer says, for an audit. It reports whether there is one.
-func (r *Reading) ReportRetry(to *interval.Reported) bool {
-	if r.RetryAfter == NotTold {
-		return false
+	if waits {
+		to.RetryAfter, to.RetryWithin = r.RetryAfter, r.RetryWithin
 	}
-	to.RetryAfter, to.RetryWithin = r.RetryAfter, r.RetryWithin
-	return true
+	return to
 }
 
 // About returns what the newest dialect that tells anything says about a limit: of several limits the one that is like it,

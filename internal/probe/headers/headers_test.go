@@ -114,7 +114,7 @@ func TestMalformedFieldsAreNamed(t *testing.T) {
 		{"X-RateLimit-Limit: 1\nX-RateLimit-Limit: 2\n",
 			`X-RateLimit-Limit is there 2 times, with different values`},
 		{"X-RateLimit-Limit: " + strings.Repeat("1", longestValue+1) + "\n", `X-RateLimit-Limit is 4097 bytes long`},
-		{"X-RateLimit-Limit: 99999999999999999\n", `X-RateLimit-Limit: 99999999999999999 is too great a number`},
+		{"X-RateLimit-Limit: 99999999999999999\n", `X-RateLimit-Limit: "99999999999999999" is not a whole number`},
 		{"RateLimit: \"a\";t=1\n", `RateLimit "a" has no r`},
 		{"RateLimit: a;r=1\n", `RateLimit: a is not a String; the name of a policy stands in quotes`},
 		{"RateLimit: limit=1, remaining=-1, reset=1\n", `RateLimit remaining: -1 is not a whole number from 0 on`},
@@ -156,7 +156,7 @@ func TestRetryAfterIsRead(t *testing.T) {
 		{"2026-11-29T03:42:10Z", NotTold, `Retry-After: "2026-11-29T03:42:10Z" is neither a whole number of seconds nor a date`},
 		{"-1", NotTold, `Retry-After: "-1" is neither a whole number of seconds nor a date`},
 		{"", NotTold, `Retry-After: "" is neither a whole number of seconds nor a date`},
-		{"99999999999999999999", NotTold, "Retry-After: 99999999999999999999 is too great a number of seconds"},
+		{"99999999999999999999", NotTold, `Retry-After: "99999999999999999999" is neither a whole number of seconds nor a date`},
 		{"\x1b[2J", NotTold, `Retry-After: "\x1b[2J" is neither a whole number of seconds nor a date`},
 	} {
 		r := readAnswer(http.Header{"Retry-After": {test.text}}, 0)

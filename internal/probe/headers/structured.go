@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/dunglas/httpsfv"
-
-	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 const (
@@ -39,25 +37,34 @@ func (r *Reading) readFields(header http.Header, there time.Time) {
 // joined returns the value of a field whose lines are parts of one list.
 func (r *Reading) joined(header http.Header, name string) (text string, found bool) {
 	values := header.Values(name)
-	if len(values) == 0 {
-		return "", false
-	}
 	text = strings.Join(values, ", ")
 	if len(text) > longestValue {
 		r.problem("%s is %d bytes long", name, len(text))
 		return "", false
 	}
-	return text, true
+	return text, len(values) > 0
+}
+
+// single returns the value of a field that may occur once.
+func (r *Reading) single(header http.Header, name string) (text string, found bool) {
+	values := header.Values(name)
+	switch {
+	case len(values) == 0:
+		return "", false
+	case slices.ContainsFunc(values, func(other string) bool { return other != values[0] }):
+		r.problem("%s is there %d times, with different values", name, len(values))
+		return "", false
+	case len(values[0]) > longestValue:
+		r.problem("%s is %d bytes long", name, len(values[0]))
+		return "", false
+	}
+	return strings.TrimSpace(values[0]), true
 }
 
 // isDictionary reports whether RateLimit is the dictionary of draft-7.
 func isDictionary(text string) bool {
-	for _, key := range []string{"limit=", "remaining=", "reset="} {
-		if strings.HasPrefix(strings.TrimSpace(text), key) {
-			return true
-		}
-	}
-	return false
+	name, _, found := strings.Cut(strings.TrimSpace(text), "=")
+	return found && (name == "limit" || name == "remaining" || name == "reset")
 }
 
 // readPolicies reads RateLimit-Policy. Its dialect is draft-8 if policies have names, else draft-7, which has the
@@ -112,6 +119,16 @@ func (r *Reading) whole(where string, value any, least int64) int64 {
 	return n
 }
 
+// number reads a whole number, at most the greatest Integer of a structured field; NotTold if it is none.
+func (r *Reading) number(field, text string) int64 {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || !isDigits(text) || n >= 1e15 {
+		r.problem("%s: %s is not a whole number", field, quote(text))
+		return NotTold
+	}
+	return n
+}
+
 // parameter reads a parameter that is an Integer from least on; NotTold if there is none.
 func (r *Reading) parameter(item httpsfv.Item, where, name string, least int64, required bool) int64 {
 	value, has := item.Params.Get(name)
@@ -141,9 +158,7 @@ func (r *Reading) readDraft8(text string, policies []Limit) (limits []Limit) {
 		}
 		limit.LeftField, limit.ResetField = where+" r", where+" t"
 		limit.Remaining = r.parameter(item, where, "r", 0, true)
-		if t := r.parameter(item, where, "t", 0, false); t != NotTold {
-			r.setReset(&limit, t)
-		}
+		r.setReset(&limit, r.parameter(item, where, "t", 0, false))
 		limits = append(limits, limit)
 	}
 	if limits == nil {
@@ -168,33 +183,35 @@ func (r *Reading) readDraft7(text string, policies []Limit) []Limit {
 		item, _ := member.(httpsfv.Item)
 		return r.whole(stateField+" "+key, item.Value, 0)
 	}
-	limit := Limit{Count: number("limit"), Window: NotTold, Remaining: number("remaining"),
+	limit := Limit{Count: number("limit"), Remaining: number("remaining"),
 		CountField: stateField + " limit", LeftField: stateField + " remaining", ResetField: stateField + " reset"}
+	limit.windowOf(policies)
+	r.setReset(&limit, number("reset"))
+	return []Limit{limit}
+}
+
+// windowOf takes the window of the policy with the same count.
+func (l *Limit) windowOf(policies []Limit) {
+	l.Window = NotTold
 	for i := range policies {
-		if policies[i].Count == limit.Count {
-			limit.Window = policies[i].Window
+		if policies[i].Count == l.Count {
+			l.Window = policies[i].Window
 		}
 	}
-	if reset := number("reset"); reset != NotTold {
-		r.setReset(&limit, reset)
-	}
-	return []Limit{limit}
 }
 
 // setReset sets the time until the reset, which must be in seconds and not a time of day.
 func (r *Reading) setReset(limit *Limit, n int64) {
-	if n >= leastUnix {
+	switch {
+	case n >= leastUnix:
 		r.problem("%s: %d is too great a number of seconds", limit.ResetField, n)
-		return
+	case n != NotTold:
+		limit.Reset, limit.HasReset = seconds(n), true
 	}
-	limit.Reset, limit.HasReset = seconds(n), true
 }
 
 // Numbers from leastUnix on are times and not durations: as a time it is a day in 2001, as a duration 31 years.
-const (
-	leastUnix             = 1_000_000_000
-	leastUnixMilliseconds = leastUnix * 1000
-)
+const leastUnix = 1_000_000_000
 
 // seconds returns a number of seconds, bounded so that sums of it fit.
 func seconds(n int64) time.Duration {
@@ -203,71 +220,49 @@ func seconds(n int64) time.Duration {
 
 // readPlain reads the dialects with one number in a field. policies are those of RateLimit-Policy in draft-6.
 func (r *Reading) readPlain(header http.Header, policies []Limit, there time.Time) {
-	for _, fields := range []*Limit{&draft6, &xFields} {
-		limit, more, found := r.readNumbers(header, *fields, there)
-		if !found {
+	for _, dialect := range []string{DialectDraft6, DialectX} {
+		prefix := map[string]string{DialectDraft6: "RateLimit-", DialectX: "X-RateLimit-"}[dialect]
+		limit := Limit{CountField: prefix + "Limit", LeftField: prefix + "Remaining", ResetField: prefix + "Reset"}
+		count, hasCount := r.single(header, limit.CountField)
+		left, hasLeft := r.single(header, limit.LeftField)
+		reset, hasReset := r.single(header, limit.ResetField)
+		if !hasCount && !hasLeft && !hasReset {
 			continue
 		}
-		dialect := DialectX
-		if fields == &draft6 {
-			dialect, more = DialectDraft6, append(more, policies...)
+		if limit.Count, limit.Remaining = NotTold, NotTold; hasCount {
+			limit.Count, policies = r.readLimitField(limit.CountField, count, policies)
 		}
-		for i := range more {
-			if more[i].Count == limit.Count {
-				limit.Window = more[i].Window
-			}
+		if hasLeft {
+			limit.Remaining = r.number(limit.LeftField, left)
+		}
+		if limit.windowOf(policies); hasReset {
+			r.readReset(&limit, reset, dialect == DialectX, there)
 		}
 		r.add(dialect, []Limit{limit})
+		policies = nil
 	}
 }
 
-var (
-	draft6 = Limit{Count: NotTold, Remaining: NotTold, Window: NotTold,
-		CountField: "RateLimit-Limit", LeftField: "RateLimit-Remaining", ResetField: "RateLimit-Reset"}
-	xFields = Limit{Count: NotTold, Remaining: NotTold, Window: NotTold,
-		CountField: "X-RateLimit-Limit", LeftField: "X-RateLimit-Remaining", ResetField: "X-RateLimit-Reset"}
-)
-
-// readNumbers reads the fields that a limit, of which nothing else is known, names.
-func (r *Reading) readNumbers(header http.Header, limit Limit, there time.Time) (_ Limit, policies []Limit, found bool) {
-	fields := len(header.Values(limit.CountField)) + len(header.Values(limit.LeftField))
-	if fields+len(header.Values(limit.ResetField)) == 0 {
-		return limit, nil, false
-	}
-	limit.Count, policies = r.readLimitField(header, limit.CountField)
-	text, hasLeft := r.single(header, limit.LeftField)
-	if hasLeft {
-		limit.Remaining = r.number(limit.LeftField, text)
-	}
-	text, hasReset := r.single(header, limit.ResetField)
-	if !hasReset {
-		return limit, policies, true
-	}
+// readReset reads a number of seconds; in X-RateLimit-Reset it may have a fraction, or be a Unix time.
+func (r *Reading) readReset(limit *Limit, text string, isX bool, there time.Time) {
 	value, _ := strconv.ParseFloat(text, 64)
-	isX := strings.HasPrefix(limit.ResetField, "X-")
 	switch {
 	case !isDigits(strings.Replace(text, ".", "", 1)), strings.Contains(text, ".") && !isX:
 		r.problem("%s: %s is not a number of seconds", limit.ResetField, quote(text))
-	case value >= leastUnixMilliseconds, value >= leastUnix && !isX:
+	case value >= leastUnix*1000, value >= leastUnix && !isX: // the former are milliseconds
 		r.problem("%s: %s is too great a number of seconds", limit.ResetField, Shown(text))
 	case value >= leastUnix:
 		limit.HasReset, limit.ResetWithin = true, farClock
 		limit.Reset = max(-longestWait, min(time.Unix(int64(value), 0).Sub(there), longestWait))
 	default:
-		limit.HasReset = true
-		limit.Reset = time.Duration(min(value, longestWait.Seconds()) * float64(time.Second))
+		limit.HasReset, limit.Reset = true, time.Duration(min(value, longestWait.Seconds())*float64(time.Second))
 	}
-	return limit, policies, true
 }
 
 // readLimitField reads a number, which policies may follow: "10, 10;w=1".
-func (r *Reading) readLimitField(header http.Header, field string) (count int64, policies []Limit) {
-	text, found := r.single(header, field)
-	if !found {
-		return NotTold, nil
-	}
+func (r *Reading) readLimitField(field, text string, policies []Limit) (count int64, _ []Limit) {
 	if !strings.ContainsAny(text, ",;") {
-		return r.number(field, text), nil
+		return r.number(field, text), policies
 	}
 	count = NotTold
 	for i, item := range r.items(field, text) {
@@ -276,22 +271,8 @@ func (r *Reading) readLimitField(header http.Header, field string) (count int64,
 			count = n
 		}
 		if w := r.parameter(item, field, "w", 1, false); w != NotTold {
-			policies = append(policies, Limit{Count: n, Window: seconds(w), Remaining: NotTold, CountField: field})
+			policies = append(policies, Limit{Count: n, Window: seconds(w)})
 		}
 	}
 	return count, policies
-}
-
-// number reads a whole number; NotTold if it is malformed.
-func (r *Reading) number(field, text string) int64 {
-	n, err := strconv.ParseInt(text, 10, 64)
-	switch {
-	case !isDigits(text):
-		r.problem("%s: %s is not a whole number", field, quote(text))
-	case err != nil || n > store.MaxCount*1000:
-		r.problem("%s: %s is too great a number", field, Shown(text))
-	default:
-		return n
-	}
-	return NotTold
 }
