@@ -9,46 +9,36 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/limitctl/limitctl/internal/poll"
+	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// OverrideWatch is the law of how soon overrides apply: a change in the [admin.Tables] of a store applies to the calls of its
-// stacks within about a second.
+// OverrideWatch is the law of how soon overrides apply: a change in the [admin.Tables] of a store applies to the calls
+// of its stacks within about a second, since the watch checks for changes in the background.
 //
-// It checks for changes in the background while decisions are made and for a minute after the last. Only the first decision
-// of a process, and the first after more than a minute without any, wait for a read: at most for a second, or until their
-// context ends. No decision fails because of overrides. While they cannot be read, whatever the cause, the known ones
-// apply until their ends, by the store's clock as far as it is known, and checks are five times less often.
+// Only a decision before the end of the first read waits for it: at most for a second, or until its context ends. No
+// decision fails because of overrides. While they cannot be read, whatever the cause, the known ones apply until their
+// ends, by the store's clock as far as it is known, and checks are five times less often.
 type OverrideWatch struct {
 	store.Overrides
 	Env
-	table    *admin.Tables // nil for a store without one
-	time     stopwatch
-	current  atomic.Pointer[knownOverrides] // nil for none
-	used     atomic.Bool                    // a decision was made since the last check
-	watching atomic.Bool                    // there are checks, so no decision waits
+	table   *admin.Tables // nil for a store without one
+	time    stopwatch
+	current atomic.Pointer[knownOverrides] // nil for none
+	ready   atomic.Bool                    // no decision waits any more
 
-	ctx   context.Context // of all reads
-	close context.CancelFunc
+	start, end sync.Once     // of the first read
+	first      chan struct{} // closed after it
+	err        error         // of it
+	ctx        context.Context
+	close      context.CancelFunc
 
-	mu        sync.Mutex
-	reading   *overrideRead // the read under way
-	scheduled bool          // the next check is
-
-	// Of one read after the other.
-	source  poll.Source[readOverrides]
-	seen    readOverrides
-	read    time.Time // when the list was read
+	reading chan struct{} // has a value while a read is under way, which has the rest
+	seen    *string    // the version that was read; nil after an error
+	foreign error      // why some overrides could not be read; the others apply
+	read    time.Time  // when the list was read
 	failing bool
-	lastUse time.Duration // when a check last found that a decision was made
-}
-
-// overrideRead is one read, for which any number of callers wait.
-type overrideRead struct {
-	ended chan struct{}
-	err   error // valid once it has ended
 }
 
 // knownOverrides are immutable.
@@ -56,12 +46,6 @@ type knownOverrides struct {
 	*store.OverrideList
 	now store.Instant // the store's clock
 	at  time.Duration // our clock at that time
-}
-
-// readOverrides is the result of a read.
-type readOverrides struct {
-	known   *knownOverrides // nil for none
-	foreign error           // why some could not be read; the others apply
 }
 
 const (
@@ -74,12 +58,11 @@ const (
 
 // WatchOverrides returns a watch of backend's overrides. It does not call the store yet.
 func WatchOverrides(backend store.Store, settings store.Overrides, env Env) *OverrideWatch {
-	settings = settings.WithDefaults()
-	w := &OverrideWatch{Overrides: settings, Env: env, time: newStopwatch(env.Clock)}
+	w := &OverrideWatch{Overrides: settings.WithDefaults(), Env: env, time: newStopwatch(env.Clock),
+		first: make(chan struct{}), reading: make(chan struct{}, 1)}
 	w.Observer = cmp.Or(w.Observer, new(Observer))
 	w.table, _ = admin.TablesOf(backend)
 	w.ctx, w.close = context.WithCancel(context.Background())
-	w.source.Read, w.source.Apply = w.readChange, w.apply
 	return w
 }
 
@@ -88,24 +71,24 @@ func (w *OverrideWatch) wrap(backend store.Store) store.Store {
 	if w.table == nil {
 		return backend
 	}
-	if !w.watching.Load() {
-		w.look()
-	}
+	w.begin()
 	return newOverrideStore(backend, w)
 }
 
-// Load reads the overrides now, so that they apply to the next decision. After an error the known ones still apply.
+func (w *OverrideWatch) begin() { w.start.Do(func() { w.after(0, w.check) }) }
+
+// Load waits for the first read and returns its error. After it no decision waits.
 func (w *OverrideWatch) Load(ctx context.Context) error {
 	if w.table == nil {
 		return nil
 	}
-	read := w.look()
+	w.begin()
 	select {
-	case <-read.ended:
-		return read.err
+	case <-w.first:
+		return w.err
 	case <-ctx.Done():
 	}
-	w.watching.Store(true) // so that the next decision does not wait again
+	w.ready.Store(true)
 	if err := store.GaveUp(ctx); err != nil {
 		return err
 	}
@@ -115,122 +98,79 @@ func (w *OverrideWatch) Load(ctx context.Context) error {
 // Close ends the watch, and waits for a read under way. The store stays open.
 func (w *OverrideWatch) Close() {
 	w.close()
-	w.mu.Lock()
-	read := w.reading
-	w.mu.Unlock()
-	if read != nil {
-		<-read.ended
-	}
+	w.reading <- struct{}{} // no read begins any more
+	<-w.reading
 }
 
-// known returns the overrides, nil for none, and keeps the checks going. If there are none, it waits for one.
+// known returns the overrides, nil for none.
 func (w *OverrideWatch) known(ctx context.Context) *knownOverrides {
-	if !w.used.Load() {
-		w.used.Store(true)
-	}
-	if !w.watching.Load() {
+	if !w.ready.Load() {
 		ctx, cancel := store.BudgetContext(ctx, overrideTimeout) // for stores that ignore their context
 		defer cancel()
 		select {
-		case <-w.look().ended:
+		case <-w.first:
 		case <-ctx.Done():
 		}
 	}
 	return w.current.Load()
 }
 
-// look begins a read, or returns the read under way. After it the next check is scheduled.
-func (w *OverrideWatch) look() *overrideRead {
-	w.mu.Lock()
-	read, begins := w.reading, w.reading == nil
-	if begins {
-		read = &overrideRead{ended: make(chan struct{})}
-		w.reading = read
-	}
-	w.mu.Unlock()
-	if begins {
-		w.after(0, func() {
-			var pause time.Duration
-			pause, read.err = w.readOnce()
-			w.mu.Lock()
-			again := !w.scheduled && w.ctx.Err() == nil
-			w.reading, w.scheduled = nil, w.scheduled || again
-			w.mu.Unlock()
-			w.watching.Store(true)
-			close(read.ended)
-			if again {
-				w.after(pause, w.check)
-			}
-		})
-	}
-	return read
-}
-
-// check reads, unless the last decision was long ago. Then the next one waits for a read.
+// check reads what has changed, tells the observer if that begins to fail or to work, and schedules the next check.
 func (w *OverrideWatch) check() {
-	w.mu.Lock()
-	w.scheduled = false
-	now := w.time.now()
-	if w.used.Swap(false) {
-		w.lastUse = now
+	w.reading <- struct{}{}
+	defer func() { <-w.reading }()
+	if w.ctx.Err() != nil {
+		return
 	}
-	rests := now-w.lastUse >= w.Idle
-	w.mu.Unlock()
-	switch {
-	case rests:
-		w.watching.Store(false)
-	case w.ctx.Err() == nil:
-		w.look()
+	err := panics.Call(w.readChange)
+	pause := w.Every
+	if err != nil {
+		w.seen, pause = nil, failedPause*w.Every
+	} else {
+		err = w.foreign
 	}
-}
-
-// readOnce reads what has changed, tells the observer if that begins to fail or to work, and returns the pause before the
-// next check.
-func (w *OverrideWatch) readOnce() (pause time.Duration, err error) {
-	_, err = w.source.Look(w.ctx, true)
+	w.end.Do(func() {
+		w.err = err
+		w.ready.Store(true)
+		close(w.first)
+	})
 	switch {
 	case err == nil && w.failing:
 		notify(w.Observer, w.Observer.OnOverrides, nil)
 	case err != nil && !w.failing && w.ctx.Err() == nil:
 		notify(w.Observer, w.Observer.OnOverrides, fmt.Errorf("overrides cannot be read: %w", err))
 	}
-	if w.failing = err != nil; w.source.Seen == "" {
-		return failedPause * w.Every, err
-	}
-	return w.Every, err
+	w.failing = err != nil
+	w.after(pause, w.check)
 }
 
 // readChange reads the list if its version has changed.
-func (w *OverrideWatch) readChange(ctx context.Context) (read readOverrides, version string, err error) {
-	ctx, cancel := store.BudgetContext(ctx, overrideTimeout)
+func (w *OverrideWatch) readChange() error {
+	ctx, cancel := store.BudgetContext(w.ctx, overrideTimeout)
 	defer cancel()
-	version, err = w.table.OverrideVersion(ctx)
-	if err != nil || versionPrefix+version == w.source.Seen && !w.clockWasSet() {
-		return w.seen, versionPrefix + version, err
+	version, err := w.table.OverrideVersion(ctx)
+	if err != nil || w.seen != nil && version == *w.seen && !w.clockWasSet() {
+		return err
 	}
-	if version == "" {
-		return read, versionPrefix, nil
+	var list []store.Override
+	var foreign error
+	if version != "" {
+		list, version, err = w.table.Overrides(ctx)
+		if errors.Is(err, store.ErrForeign) {
+			foreign, err = err, nil
+		}
+		if err != nil {
+			return err
+		}
 	}
-	list, version, err := w.table.Overrides(ctx)
-	if errors.Is(err, store.ErrForeign) {
-		read.foreign, err = err, nil
-	}
+	var known *knownOverrides
 	if len(list) > 0 {
 		now := store.InstantOf(list[0].ExpiresAt.Add(-list[0].Left))
-		read.known = &knownOverrides{store.NewOverrideList(list), now, w.time.now()}
+		known = &knownOverrides{store.NewOverrideList(list), now, w.time.now()}
 	}
-	w.read = w.wallTime()
-	return read, versionPrefix + version, err
-}
-
-// versionPrefix is before a version, which is empty if there was never an override.
-const versionPrefix = "version "
-
-// apply uses the overrides that were read.
-func (w *OverrideWatch) apply(read readOverrides) error {
-	w.seen = read
-	w.current.Store(read.known)
-	return read.foreign
+	w.current.Store(known)
+	w.seen, w.foreign, w.read = &version, foreign, w.wallTime()
+	return nil
 }
 
 // clock returns the store's clock, as far as it is known.

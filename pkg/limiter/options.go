@@ -167,12 +167,12 @@ func (o DenialMemory) add(b *builder) error {
 }
 
 // Overrides apply the overrides of operators (`limitctl override`, `block` and `exempt`) within about a second. The
-// store has to keep overrides, as the stores of this module do. [store.Overrides] explains the fields: Every and Idle.
+// store has to keep overrides, as the stores of this module do. [store.Overrides] explains the field: Every.
 type Overrides store.Overrides
 
 func (o Overrides) add(b *builder) error {
 	b.overrides = &o
-	return b.onceWithTables("Overrides", o.Every, o.Idle)
+	return b.onceWithTables("Overrides", o.Every)
 }
 
 // DenialLog counts in the store denials per key: `limitctl denials` and the dashboard show that. It writes in the

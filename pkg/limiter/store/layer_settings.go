@@ -90,18 +90,14 @@ func (m DenialMemory) WithDefaults() DenialMemory {
 }
 
 // Overrides has the settings of a layer that applies overrides of operators within about a second. It reads them in
-// the background; only the first decision, and the first after a pause, waits. A zero field means its default.
+// the background, until it is closed; only the first decisions wait.
 type Overrides struct {
 	// Every is the time between two reads; the default is 1 s.
 	Every time.Duration
-	// Idle is how long after the last decision the reads go on; the default is a minute.
-	Idle time.Duration
 }
 
 // WithDefaults returns o with its zero fields filled in.
-func (o Overrides) WithDefaults() Overrides {
-	return Overrides{Every: orDefault(o.Every, time.Second), Idle: orDefault(o.Idle, time.Minute)}
-}
+func (o Overrides) WithDefaults() Overrides { return Overrides{Every: orDefault(o.Every, time.Second)} }
 
 // DenialLog has the settings of a layer that counts in the store denials per key. It writes in the background, and when it
 // is closed.
