@@ -33,13 +33,11 @@ type denialsAnswer struct {
 	wider   []admin.Denied // blocks of more subjects than were asked for
 	lost    bool
 	now     store.Instant
-	step    time.Duration
 }
 
 // denialRow is a key, a block, or all of a group. What belongs to no group is in the row whose isNone is set.
 type denialRow struct {
 	admin.Denied               // Count leaves out what is Blocked
-	trend        []int64       // by step
 	limits       []store.Limit // that denied
 	group        string
 	isNone       bool
@@ -55,7 +53,7 @@ const (
 
 // add adds the denials of subjects that match. Blocks come last, since their denials are intended.
 func (a *denialsAnswer) add(d *admin.Denials, subjects store.Pattern) {
-	a.others, a.lost, a.now, a.step = d.Others, d.Lost, d.Now, d.Step
+	a.others, a.lost, a.now = d.Others, d.Lost, d.Now
 	if exact, is := subjects.Exact(); is { // a long one is shortened in the table
 		shortened := admin.Denied{Key: store.Key{Subject: exact}}
 		shortened.Shorten()
@@ -88,7 +86,7 @@ func (a *denialsAnswer) add(d *admin.Denials, subjects store.Pattern) {
 			a.rows = append(a.rows, denialRow{Denied: admin.Denied{Key: of.key}, group: of.value, isNone: of.isNone,
 				shadow: shadow})
 		}
-		a.rows[place].add(&denied, d.Trend(&denied))
+		a.rows[place].add(&denied)
 	}
 	a.rows = slices.DeleteFunc(a.rows, func(row denialRow) bool { return a.over > 0 && row.Count <= a.over })
 	for i := range a.rows {
@@ -124,7 +122,7 @@ func (a *denialsAnswer) add(d *admin.Denials, subjects store.Pattern) {
 }
 
 // add adds a key to the row.
-func (r *denialRow) add(d *admin.Denied, trend []int64) {
+func (r *denialRow) add(d *admin.Denied) {
 	if r.LastAt == 0 || d.Since < r.Since {
 		r.Since = d.Since
 	}
@@ -137,12 +135,6 @@ func (r *denialRow) add(d *admin.Denied, trend []int64) {
 	r.Allowed += d.Allowed
 	r.LastAt = max(r.LastAt, d.LastAt)
 	r.Override = cmp.Or(r.Override, d.Override)
-	if r.trend == nil {
-		r.trend = make([]int64, len(trend))
-	}
-	for i, n := range trend {
-		r.trend[i] += n
-	}
 }
 
 // denialGrouping is what --by groups keys by; the zero value does not.
@@ -262,8 +254,6 @@ type denialFacts struct {
 	// Share is the denied share of the takes after the first denial, in the processes that denied; nil if no process
 	// denied twice.
 	Share *float64 `json:"share"`
-	// Trend counts the denials of each step, the earliest first.
-	Trend []int64 `json:"trend"`
 	// Shadow: the limit only would have denied. The sums leave that out.
 	Shadow bool `json:"shadow,omitempty"`
 }
@@ -282,7 +272,7 @@ type denialByDocument struct {
 
 func (a *denialsAnswer) line(row *denialRow) any {
 	facts := denialFacts{Denied: row.Count, LastAt: row.LastAt.Time().Truncate(time.Millisecond), Blocked: row.Blocked,
-		Since: row.Since.Time().Truncate(time.Millisecond), Trend: row.trend, Shadow: row.shadow}
+		Since: row.Since.Time().Truncate(time.Millisecond), Shadow: row.shadow}
 	if limit := row.limit(); limit != "" {
 		facts.Limit = &limit
 	}
@@ -316,15 +306,13 @@ func (a *denialsAnswer) Document() any {
 	return struct {
 		SchemaVersion int   `json:"schema_version"`
 		LastMS        int64 `json:"last_ms"`
-		// StepMS is how long a step of the trends is.
-		StepMS int64 `json:"step_ms"`
 		// Exact: no count is higher in truth. Others counts denials of keys without a row of their own.
 		Exact   bool  `json:"exact"`
 		Denied  int64 `json:"denied"`
 		Others  int64 `json:"others"`
 		Blocked int64 `json:"blocked"`
 		Denials []any `json:"denials"`
-	}{output.SchemaVersion, a.span.Milliseconds(), a.step.Milliseconds(), a.isExact(), a.total, a.others, a.blocked, a.Lines()}
+	}{output.SchemaVersion, a.span.Milliseconds(), a.isExact(), a.total, a.others, a.blocked, a.Lines()}
 }
 
 // Lines implements output.Answer.

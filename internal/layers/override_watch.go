@@ -35,9 +35,9 @@ type OverrideWatch struct {
 	close      context.CancelFunc
 
 	reading chan struct{} // has a value while a read is under way, which has the rest
-	seen    *string    // the version that was read; nil after an error
-	foreign error      // why some overrides could not be read; the others apply
-	read    time.Time  // when the list was read
+	seen    *string       // the version that was read; nil after an error
+	foreign error         // why some overrides could not be read; the others apply
+	read    time.Time     // when the list was read
 	failing bool
 }
 

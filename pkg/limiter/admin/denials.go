@@ -33,16 +33,15 @@ func (t *Tables) Denials(ctx context.Context, last time.Duration) (Denials, erro
 		return Denials{}, store.Invalidf("denials of the last %s: it must be more than 0 and at most %s", last, DenialHistory)
 	}
 	sum, steps := NewTally(), StepsOf(last)
-	now, err := t.Counts(ctx, last, func(now store.Instant, number int64, step *Tally) {
+	now, err := t.Counts(ctx, last, func(now store.Instant, _ int64, step *Tally) {
 		step.keep(steps.Kept)
-		sum.addStep(number, step, now-store.Instant(last.Microseconds()), now)
+		sum.addStep(step, now-store.Instant(last.Microseconds()), now)
 	})
 	if _, incomplete := errors.AsType[*IncompleteError](err); err != nil && !incomplete {
 		return Denials{}, err
 	}
 	d := sum.Denials()
-	d.Lost, d.Now, d.Step = d.Lost || err != nil, now, steps.Length
-	d.FirstStep, _ = steps.Touched(now, last)
+	d.Lost, d.Now = d.Lost || err != nil, now
 	return d, err
 }
 
@@ -77,9 +76,6 @@ type Denials struct {
 	Lost bool
 	// Now is the time of the clock that LastAt and Since are by.
 	Now store.Instant
-	// Step is how long each step of the sum is, a minute or ten, and FirstStep the number of the first.
-	Step      time.Duration
-	FirstStep int64
 }
 
 // ShadowName begins the name of a row that a shadow limit would have denied. No policy has such a name.
@@ -123,14 +119,6 @@ type Denied struct {
 	// Allowed counts the takes that the denying processes let through between their first and their last denial of a
 	// run, and Compared their denials after the first.
 	Allowed, Compared int64
-	// Steps are the steps with denials, the earliest first. A table sets them.
-	Steps []DenialStep
-}
-
-// DenialStep is the count of denials of a key in one step.
-type DenialStep struct {
-	Number int64 // since the epoch, in units of [Denials.Step]
-	Count  int64
 }
 
 // Share is the share of takes that the denying processes denied after the first denial of a run and up to the last,
@@ -140,20 +128,6 @@ func (d *Denied) Share() (share float64, known bool) {
 		return 0, false
 	}
 	return float64(d.Compared) / float64(d.Compared+d.Allowed), true
-}
-
-// Trend returns the denials of d in each step of the sum, the earliest first.
-func (d *Denials) Trend(row *Denied) []int64 {
-	if d.Step <= 0 {
-		return nil
-	}
-	trend := make([]int64, max(0, int64(d.Now)/d.Step.Microseconds()-d.FirstStep+1))
-	for _, step := range row.Steps {
-		if i := step.Number - d.FirstStep; i >= 0 && i < int64(len(trend)) {
-			trend[i] = step.Count
-		}
-	}
-	return trend
 }
 
 // Exact reports whether the counts of all rows are exact, and no other key was denied.
@@ -291,7 +265,6 @@ func MergeDenied(held, added Denied) Denied {
 		sum.Limit = held.Limit
 	}
 	sum.Override = cmp.Or(sum.Override, held.Override)
-	sum.Steps = held.Steps
 	return sum
 }
 
@@ -308,7 +281,6 @@ func NewTally() *Tally { return &Tally{Rows: map[store.Key]Denied{}} }
 // Add adds d to a step at now, and drops what is too much.
 func (t *Tally) Add(steps DenialSteps, d *Denials, now store.Instant) {
 	for _, row := range d.Rows {
-		row.Steps = nil
 		t.Rows[row.Key] = MergeDenied(t.Rows[row.Key], row.ByClock(d.Now, now))
 	}
 	t.Others += d.Others
@@ -332,7 +304,7 @@ func (t *Tally) keep(most int) {
 }
 
 // addStep adds a step that comes after those before it. It leaves out rows whose last denial is before from.
-func (t *Tally) addStep(number int64, step *Tally, from, now store.Instant) {
+func (t *Tally) addStep(step *Tally, from, now store.Instant) {
 	t.Others += step.Others
 	t.Lost = t.Lost || step.Lost
 	for key, row := range step.Rows {
@@ -341,13 +313,11 @@ func (t *Tally) addStep(number int64, step *Tally, from, now store.Instant) {
 		}
 		row.LastAt = min(row.LastAt, now) // another clock's, or nobody's
 		row.Since = min(row.Since, row.LastAt)
-		sum := MergeDenied(t.Rows[key], row)
-		sum.Steps = append(sum.Steps, DenialStep{Number: number, Count: row.Count})
-		t.Rows[key] = sum
+		t.Rows[key] = MergeDenied(t.Rows[key], row)
 	}
 }
 
-// Denials returns what t counts, without the time of a clock: Now and the steps are zero.
+// Denials returns what t counts, without the time of a clock: Now is zero.
 func (t *Tally) Denials() Denials {
 	d := Denials{Others: t.Others, Lost: t.Lost}
 	for _, row := range t.Rows {
@@ -359,9 +329,6 @@ func (t *Tally) Denials() Denials {
 		if row.isBlock() || row.Blocked > 0 { // without a row of the block, where another build of limitctl counted
 			block := row
 			block.Key.Name, block.Count, block.Limit = strings.TrimPrefix(row.Key.Name, blockName), row.Blocked, store.Limit{}
-			if row.Count > row.Blocked {
-				block.Steps = nil // the limit's
-			}
 			d.Blocks = append(d.Blocks, block)
 			row.Count, row.Blocked, row.Override = row.Count-row.Blocked, 0, ""
 		}
