@@ -14,16 +14,13 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// breakerStore is the law of [store.Breaker]: once the store is away, calls fail at once instead of each after its own
-// time-out. They charge nothing, and the error is a [store.ErrUnavailable] that says "circuit open since …".
+// breakerStore is the law of [store.Breaker]: once the store is away, calls fail at once with a [store.ErrUnavailable]
+// that says "circuit open since …". After a pause the next call starts a recovery check: a peek in the background. If
+// the store answers, the breaker closes. Until a call has then succeeded, one failure opens it again, for twice the last
+// pause: a store can answer peeks and not takes.
 //
-// After a pause the next call starts a recovery check: a peek in the background, for which no caller waits. If the store
-// answers, the breaker closes. Until a call has then succeeded, one failure opens it again, for twice the last pause: a
-// store can answer peeks and not takes.
-//
-// A store that is [store.Sharded], such as a Redis Cluster, has a circuit for each shard, and a call over several shards
-// needs all of them. Its failure counts for the shard that the error names, see [store.ShardError]. If the error names
-// none, or such a call is only slow, it counts for none.
+// A [store.Sharded] store has a circuit for each shard, and a call over several needs all of them. Its failure counts
+// for the shard that the [store.ShardError] names; if it names none, or such a call is only slow, for none.
 type breakerStore struct {
 	store.Store
 	store.Breaker
@@ -129,8 +126,7 @@ func (s *breakerStore) succeeded(visits []visit, decisions []store.Decision) {
 	}
 }
 
-// refuse returns the error of the first shard that refuses a call, and starts recovery checks of all its shards for which it
-// is time, each with one of its own requests.
+// refuse returns the error of the first shard that refuses a call, and starts the recovery checks for which it is time.
 func (s *breakerStore) refuse(ctx context.Context, visits []visit, op store.Op, reqs []store.Request) (refusal error) {
 	// An invalid call gets its own error, and does not start a recovery check.
 	if _, err := store.NormalizeAll(nil, op, reqs); err != nil {

@@ -19,11 +19,9 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// denialLogStore is the law of [store.DenialLog]: an operator can see who is denied. It counts what callers see as
-// denied, whoever decided: the store, an override, a denial memory, a lease or a local share. A denied call counts
-// once: for the block that denied it, else for the first limit that did. What a shadow limit would have denied has
-// rows of its own. It does not count peeks, and what a failure policy decides. Who waits for a turn is denied at its
-// end, if at all, and not at each try.
+// denialLogStore is the law of [store.DenialLog]: an operator can see who is denied. A denied take counts once, whoever
+// decided: for the block that denied it, else for the first limit that did. What a shadow limit would have denied has
+// rows of its own. Decisions of a failure policy do not count, and who waits for a turn is denied at its end, if at all.
 type denialLogStore struct {
 	store.Store
 	*DenialCollector
@@ -98,9 +96,9 @@ const (
 	denialTimeout  = time.Second // of one write
 )
 
-// DenialCollector counts denials by key, or by block. It adds them to the [admin.Tables] of a store in the
-// background, at most once a second. Its memory is bounded: beyond about 1,000 keys it counts the least denied keys
-// together. While the table cannot be written, whatever the cause, counting goes on, and it tries again later.
+// DenialCollector counts denials by key, or by block, and adds them to the [admin.Tables] of a store in the background,
+// at most once a second. Beyond about 1,000 keys it counts the least denied keys together. While the table cannot be
+// written, counting goes on, and it tries again later.
 type DenialCollector struct {
 	// WithoutLocal leaves out denials by a local share while the store is away, for a process that does not wait
 	// until the store is back.
@@ -241,9 +239,7 @@ func (c *DenialCollector) writeNow() {
 }
 
 // isEmpty reports whether there is nothing to write. The caller holds the lock.
-func (c *DenialCollector) isEmpty() bool {
-	return !c.lost && c.sketch.IsEmpty()
-}
+func (c *DenialCollector) isEmpty() bool { return !c.lost && c.sketch.IsEmpty() }
 
 type countedKey = spacesaving.Count[store.Key, denialNote]
 
@@ -270,7 +266,9 @@ func (c *DenialCollector) write(ctx context.Context) error {
 	case errors.Is(err, store.ErrOutcomeUnknown): // another try could count them twice
 		c.lost = true
 	case err != nil:
-		c.putBack(counts, d)
+		c.addBack(counts)
+		c.sketch.AddLost(d.Others)
+		c.lost = c.lost || d.Lost
 	}
 	return err
 }
@@ -314,13 +312,6 @@ func (c *DenialCollector) drain() (counts []countedKey, d admin.Denials) {
 		d.Rows = append(d.Rows, row)
 	}
 	return counts, d
-}
-
-// putBack adds what was not written. The caller holds the lock.
-func (c *DenialCollector) putBack(counts []countedKey, d admin.Denials) {
-	c.addBack(counts)
-	c.sketch.AddLost(d.Others)
-	c.lost = c.lost || d.Lost
 }
 
 // addBack adds counts to what has been counted since. The caller holds the lock.

@@ -7,17 +7,13 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// denialMemory is the law of [store.DenialMemory]: after the store has denied a single take, the same take, and one of more
-// units of the same key under the same limit, is denied without a call until its RetryAfter is over, for at most MaxStale.
-// Such a decision is by [store.DecidedByDenialMemory].
+// denialMemory is the law of [store.DenialMemory]: after the store has denied a single take, the same take, and one of
+// more units of the same key under the same limit, is denied without a call until its RetryAfter is over, for at most
+// MaxStale.
 //
-// It can deny what the store would allow only after somebody outside this store gave units back, deleted the key or charged
-// it under another limit: it notices that up to MaxStale late. A refund, an adjustment or a charge through this store
-// makes it forget the key at once. For a take of more units than were denied before, RetryAfter is the time until those
-// fewer units fit; then the store is called and returns the right one.
-//
-// Denials of a failure policy are not remembered. Calls of several requests, shadow limits, takes with a token and other
-// operations than takes pass through.
+// It notices up to MaxStale late that somebody outside this store gave units back, deleted the key or charged it under
+// another limit. A refund, an adjustment or a charge through this store makes it forget the key. Calls of several
+// requests, shadow limits, takes with a token and other operations than takes pass through.
 type denialMemory struct {
 	store.Store
 	maxStale time.Duration
@@ -35,9 +31,8 @@ func newDenialMemory(backend store.Store, settings store.DenialMemory, env Env) 
 type denial struct {
 	decision store.Decision
 	cost     int64
-	// The store decided between sending and answer. The memory ends by the time of the sending, so that it is never
-	// too late. RetryAfter counts down from the time of the answer, so that a caller that waits never comes too
-	// early.
+	// The store decided between sending and answer. The memory ends by the time of the sending, and RetryAfter counts
+	// down from the time of the answer: each is safe.
 	until, answered time.Duration
 }
 

@@ -12,13 +12,9 @@ import (
 
 // Failure says how takes and peeks are decided while the store is away. The zero Failure passes errors on.
 //
-// With the policy [store.LocalOnError] a fallback store decides, mostly in the memory of this process, with a share of
-// each limit. Neither store learns the usage in the other, so in an outage all processes together can let through
-// processes × share × limit in each period, where a share is at least 1 unit, in addition to what the store let through.
-//
-// A fallback store in memory holds [FallbackKeys], so that invented keys cannot fill the memory; others get the store's error.
-// A cost that fits the limit but never its share is denied, with a RetryAfter of a second, since only the return of the
-// store can change that.
+// With [store.LocalOnError] a fallback store decides, with a share of each limit. Neither store learns the usage in the
+// other, so in an outage all processes together let through at most processes × share × limit in each period, where a
+// share is at least 1 unit, in addition to what the store let through. A cost that never fits the share is denied.
 type Failure struct {
 	Policy store.FailurePolicy
 	// Share is the fallback store's part of the count and of the burst of each limit; the default is DefaultShare.
@@ -28,15 +24,12 @@ type Failure struct {
 	Fallback store.Store
 }
 
-// FallbackKeys is the most keys in use of a fallback store in memory.
+// FallbackKeys is the most keys in use of a fallback store in memory, so that invented keys cannot fill it.
 const FallbackKeys = 100_000
 
 // failurePolicyStore is the law of [Failure]: while the store is away ([store.IsAway]), the policy decides takes and
-// peeks instead of an error. Each such decision says so in DecidedBy, and is Unguarded unless a fallback store made it.
-//
-// Any other error passes through, since a wrong password is not an outage, nor is the end of the caller's own time
-// ([store.ErrGaveUp]). So does every error of other operations. Do not refund to the store what the policy let
-// through: it would give back units of others. What a fallback store charged fades there.
+// peeks. Each such decision says so in DecidedBy, and is Unguarded unless a fallback store made it. Any other error
+// passes through, and every error of other operations. What a fallback store charged fades there.
 type failurePolicyStore struct {
 	store.Store
 	Failure

@@ -11,21 +11,18 @@ import (
 )
 
 // leaseStore is the law of [store.Leases]: units of busy keys are taken in advance, several at a time, and handed out
-// without a call. Such a decision is by [store.DecidedByLease], and its At is the instant at which the store charged
-// the units. ARCHITECTURE.md says why the limit holds by these instants, and what it is by the clock.
+// without a call. The At of such a decision is the instant at which the store charged the units. ARCHITECTURE.md says
+// why the limit holds by these instants.
 //
-// Units that nobody takes go back to the store at the end of the Term, and on Close: to a bucket minus what leaked meanwhile,
-// and never into a new window. So the store can deny requests because others hold units: at most Max for each store with
-// leases, including units that could not go back, until they would have been free again anyway. This assumes that nobody
-// deletes the key meanwhile.
+// Units that nobody takes go back at the end of the Term, and on Close: to a bucket minus what leaked meanwhile, and
+// never into a new window. So others can be denied at most Max units for each store with leases, also by units that
+// could not go back, until they would have been free anyway.
 //
-// Of the callers that find no units one asks the store for what all of them need and some in advance, and the others wait
-// for it, each as long as its context lasts. If that fails, or so many units do not fit, they call the store themselves,
-// so only the store denies.
+// Of the callers that find no units one asks the store for what all of them need and some in advance. If that fails, or
+// so many units do not fit, they call the store themselves, so only the store denies.
 //
 // A sliding log is not leased, because a refund removes its newest units, which can be somebody else's, nor is a leaky
-// bucket, each of whose units has a turn. Calls of several requests, shadow limits, takes with a token and other operations
-// than takes pass through.
+// bucket. Calls of several requests, shadow limits, takes with a token and other operations than takes pass through.
 type leaseStore struct {
 	store.Store
 	store.Leases

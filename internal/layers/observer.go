@@ -12,9 +12,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Observer sees what all layers of a stack do, for metrics, logs and traces. Each function is optional. The goroutines
-// that call the store call them before they get their answer, and concurrently. So they must be quick and safe for
-// concurrent use: count, do not send. A panic in one is recovered and does not reach the caller.
+// Observer sees what all layers of a stack do; see limiter.Observer. Each function is optional, and called concurrently
+// by the goroutines that call the store. A panic in one is recovered and does not reach the caller.
 type Observer struct {
 	// OnCall gets each call as its caller sees it, and OnStoreCall each call that reaches the store.
 	OnCall, OnStoreCall func(ctx context.Context, call Call)
@@ -45,8 +44,7 @@ type Call struct {
 
 // Outcome is the result of the call in one word, as a label for metrics: "allowed" or "denied", and for an error
 // "invalid", "unavailable", "outcome-unknown", "gave-up", "gave-up-unknown" (the caller gave up, and units may be
-// charged), "refused", "foreign" or "error" (one that is not of this package). If several words fit, it is the one
-// that tells an operator most: whether units may be charged, and whether the store was there.
+// charged), "refused", "foreign" or "error" (another one).
 func (c *Call) Outcome() string {
 	if c.Err == nil {
 		if store.AllAllowed(c.Decisions) {

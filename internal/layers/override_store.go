@@ -3,29 +3,22 @@ package layers
 import (
 	"context"
 	"errors"
-	"hash/maphash"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// overrideStore is the law of [store.Overrides]: if an override changes the limit, that limit decides takes, charges and
-// everything else, under the key of the original limit. [store.OverrideList] says which override applies if there are
-// several. Each decision names its Override.
+// overrideStore is the law of [store.Overrides]: under an override its limit decides, with the key of the original one.
+// [store.OverrideList] says which of several applies, and each decision names it.
 //
-// A blocked take is denied and charges nothing. RetryAfter is the time to the end of the block, or to when the limit has
-// room if that is later. The store is asked only if the limit can be full for so long; else Used is 0, since it is
-// unknown. In a call of several requests none is charged then. Operations that give units
-// back or charge for past events pass through, and so does a shadow limit, whose decision names the block. A take
-// whose cost fits its limit but not the override's is denied in the same way. A take with a token that was allowed
-// before the block gets its old answer.
+// A blocked take, and one whose cost fits its limit but not the override's, is denied and charges nothing, also for
+// the other requests of the call. RetryAfter is the time to the end of the block, or to when the limit has room if that
+// is later. A take whose token was allowed before gets its old answer. Other operations and shadow limits pass through.
 //
-// An exempt take is always allowed, without a Delay, and charged if it fits. If it did not fit, nothing was
-// charged, and DecidedBy is [store.DecidedByOverride]: do not refund it. An exempt TakeUpTo is granted all units,
-// or as many as its other requests; if fewer were charged, DecidedBy is DecidedByOverride, too.
+// An exempt take is allowed, without a Delay, and charged if it fits; else DecidedBy is [store.DecidedByOverride]: do not
+// refund it. An exempt TakeUpTo is granted as many units as its other requests, or all.
 type overrideStore struct {
 	store.Store
 	watch *OverrideWatch
@@ -60,8 +53,7 @@ func (s *overrideStore) Decide(ctx context.Context, op store.Op, reqs []store.Re
 	return s.Store.Decide(ctx, op, reqs, decisions)
 }
 
-// find returns the override that applies to key, and the instant by the store's clock. Without an override, o is nil
-// and now means nothing.
+// find returns the override that applies to key, nil for none, and the instant by the store's clock.
 func (s *overrideStore) find(known *knownOverrides, key *store.Key) (o *store.Override, now store.Instant) {
 	if o = known.InForce(key, 0); o == nil {
 		return nil, 0
@@ -84,9 +76,7 @@ type overriddenCall struct {
 type overriddenRequest struct {
 	override *store.Override // nil for none
 	exempt   bool            // it is allowed, whatever the store decides
-	shadowed bool            // so the store gets it as a shadow
-	// denied is the end of an override that denies it; 0 if none does.
-	denied store.Instant
+	denied   store.Instant   // the end of an override that denies it; 0 if none does
 }
 
 func isTake(op store.Op) bool { return op == store.Take || op == store.Peek || op == store.TakeUpTo }
@@ -130,10 +120,9 @@ func (c *overriddenCall) add(req store.Request, o *store.Override, known *knownO
 		c.reqs, c.effects = append(c.reqs, req), append(c.effects, effect)
 		return
 	}
-	var asked *store.Request
 	if req.Token != "" { // the token is remembered for the original request
-		copied := req
-		asked = &copied
+		asked := req
+		req.TokenFor = &asked
 	}
 	switch o.Effect {
 	case store.OverrideBlock:
@@ -145,8 +134,7 @@ func (c *overriddenCall) add(req store.Request, o *store.Override, known *knownO
 		req.Leave = 0
 		// A single request goes to the store unchanged, so that leases and merged calls apply. If it is denied it
 		// charges nothing, like a shadow.
-		effect.shadowed = effect.exempt && (!single || req.Cost > req.Limit.Capacity())
-		req.Shadow = req.Shadow || effect.shadowed
+		req.Shadow = req.Shadow || effect.exempt && (!single || req.Cost > req.Limit.Capacity())
 	case store.OverrideLimit, store.OverrideTimes, store.OverrideAdd:
 		if _, err := req.Limit.Normalize(); err != nil {
 			break // the store refuses the original request, as it does without the override
@@ -160,7 +148,6 @@ func (c *overriddenCall) add(req store.Request, o *store.Override, known *knownO
 			effect.denied = store.InstantOf(o.ExpiresAt)
 		}
 	}
-	req.TokenFor = asked
 	c.reqs, c.effects = append(c.reqs, req), append(c.effects, effect)
 }
 
@@ -300,123 +287,4 @@ func (s *overrideStore) answerUncharged(ctx context.Context, c *overriddenCall, 
 		d.DecidedBy, d.Override = store.DecidedByOverride, c.effects[i].override
 	}
 	return nil
-}
-
-// keyTable remembers values of type T for keys, each under one limit and for requests that leave as much. It holds a fixed
-// number of them, in sets of four; a key is always in the set of its hash. A look-up takes no lock and allocates nothing.
-type keyTable[T any] struct {
-	seed maphash.Seed
-	sets []keySet[T] // their number is a power of two
-}
-
-const keysInSet = 4
-
-type keySet[T any] struct {
-	mu    sync.Mutex // held to change the slots
-	slots [keysInSet]atomic.Pointer[keyed[T]]
-	// forgotten counts removals, so that a caller can notice that its answer may be older than one.
-	forgotten atomic.Uint64
-}
-
-// keyed is a value for a key under a limit, for requests that leave as much.
-type keyed[T any] struct {
-	key   store.Key
-	limit store.Limit
-	leave int64 // see [store.Request].Leave
-	value T
-}
-
-func (k *keyed[T]) is(req *store.Request) bool {
-	return k.key == req.Key && k.limit == req.Limit && k.leave == req.Leave
-}
-
-// request returns a request for cost units of k.
-func (k *keyed[T]) request(cost int64) store.Request {
-	return store.Request{Key: k.key, Limit: k.limit, Cost: cost, Leave: k.leave}
-}
-
-// newKeyTable returns a table for at least that many keys.
-func newKeyTable[T any](keys int) *keyTable[T] {
-	sets := 1
-	for sets*keysInSet < keys {
-		sets *= 2
-	}
-	return &keyTable[T]{seed: maphash.MakeSeed(), sets: make([]keySet[T], sets)}
-}
-
-// hash returns the hash of a key with a name.
-func (t *keyTable[T]) hash(key *store.Key) uint64 {
-	return maphash.String(t.seed, key.Subject)*0x9e3779b97f4a7c15 ^ maphash.String(t.seed, key.Name)
-}
-
-func (t *keyTable[T]) set(hash uint64) *keySet[T] { return &t.sets[hash&uint64(len(t.sets)-1)] }
-
-// find returns the value for the normalized req, or nil.
-func (s *keySet[T]) find(req *store.Request) *keyed[T] {
-	for i := range s.slots {
-		if k := s.slots[i].Load(); k != nil && k.is(req) {
-			return k
-		}
-	}
-	return nil
-}
-
-// put stores k, in place of a value for the same key, limit and leave. If the set is full, it replaces the value with the
-// least worth; a value with a negative worth is never replaced. It returns the replaced value, and whether there
-// was room. The caller holds s.mu.
-func (s *keySet[T]) put(k *keyed[T], worth func(*T) time.Duration) (givenUp *keyed[T], done bool) {
-	place := -1
-	var least time.Duration
-	for i := range s.slots {
-		old := s.slots[i].Load()
-		if old == nil {
-			if place < 0 || least >= 0 {
-				place, least = i, -1 // an empty slot is better than any other
-			}
-			continue
-		}
-		if old.key == k.key && old.limit == k.limit && old.leave == k.leave {
-			place = i
-			break
-		}
-		if w := worth(&old.value); w >= 0 && (place < 0 || w < least) {
-			place, least = i, w
-		}
-	}
-	if place < 0 {
-		return nil, false
-	}
-	return s.slots[place].Swap(k), true
-}
-
-// forget removes all values of a key, under any limit and leave.
-func (s *keySet[T]) forget(key *store.Key) {
-	s.forgotten.Add(1)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for i := range s.slots {
-		if k := s.slots[i].Load(); k != nil && k.key == *key {
-			s.slots[i].Store(nil)
-		}
-	}
-}
-
-// stopwatch returns the time since it was made.
-type stopwatch struct {
-	begun time.Time
-	clock func() time.Time // nil for the process's own time, which is then faster to read
-}
-
-func newStopwatch(clock func() time.Time) stopwatch {
-	if clock == nil {
-		return stopwatch{begun: time.Now()}
-	}
-	return stopwatch{clock(), clock}
-}
-
-func (w *stopwatch) now() time.Duration {
-	if w.clock == nil {
-		return time.Since(w.begun)
-	}
-	return w.clock().Sub(w.begun)
 }

@@ -10,13 +10,12 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// turns is the law of waiting in order: those who wait for a key get their turns in the order of their arrival,
-// except that nobody waits behind one who leaves more. Nobody waits for a later caller, so there is no deadlock. The
-// zero turns is ready.
+// turns is the law of waiting in order: those who wait for a key get their turns in the order of their arrival, except
+// that nobody waits behind one who leaves more. Nobody waits for a later caller, so there is no deadlock.
 //
-// Who waits has a place at the key that makes him wait longest, so that a wait for one key holds up nobody at
-// another. He keeps his places at other keys while the new wait is no longer than his whole wait so far: then nobody
-// takes the units of one key while he waits for the other, and calls with several limits get their turns, too.
+// Who waits has a place at the key that makes him wait longest, so that he holds up nobody at another. He keeps his
+// places at other keys while the new wait is no longer than his wait so far, so that calls with several limits get
+// their turns, too.
 type turns struct {
 	mu      sync.Mutex
 	arrived uint64 // callers so far
@@ -56,8 +55,7 @@ type spot struct {
 
 // arrive gives a caller its number. It has no place yet.
 func (t *turns) arrive(reqs []store.Request, until time.Time) *waiting {
-	p := &waiting{reqs: make([]store.Request, len(reqs)), until: until, wake: make(chan struct{}, 1), spots: make([]spot, len(reqs))}
-	copy(p.reqs, reqs)
+	p := &waiting{reqs: slices.Clone(reqs), until: until, wake: make(chan struct{}, 1), spots: make([]spot, len(reqs))}
 	for i := range reqs {
 		p.reqs[i].SetDefaults() // for the name of the key
 		p.spots[i] = spot{waiting: p, req: &p.reqs[i]}
@@ -113,12 +111,17 @@ func (t *turns) denied(p *waiting, decisions []store.Decision, now time.Time, st
 	return stays
 }
 
-// granted handles an answer that let p through, and gives a turn to those for whom it left enough.
-func (t *turns) granted(p *waiting, decisions []store.Decision, now time.Time) {
+// leave ends p's wait. An answer that let it through gives a turn to those for whom it left enough; without one the
+// next in each of its lines gets its turn.
+func (t *turns) leave(p *waiting, decisions []store.Decision, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for i := range p.spots {
-		t.release(&p.spots[i], &decisions[i], now)
+		var d *store.Decision
+		if decisions != nil {
+			d = &decisions[i]
+		}
+		t.release(&p.spots[i], d, now)
 	}
 }
 
@@ -135,15 +138,6 @@ func (t *turns) failed(p *waiting) {
 			s.rouse()
 			t.setPassing(s.waiting, true)
 		}
-	}
-}
-
-// leave ends p's wait, whatever its result. The next in each of its lines gets its turn.
-func (t *turns) leave(p *waiting) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for i := range p.spots {
-		t.release(&p.spots[i], nil, time.Time{})
 	}
 }
 
@@ -203,16 +197,10 @@ func (t *turns) first(l *line, leaves int64) (first *spot) {
 // tooLate reports whether p's turn certainly comes after its wait must end: there is not even room for an earlier
 // caller with the same cost or less. It ignores the callers between the two, since each of them may leave.
 func (t *turns) tooLate(p *waiting) bool {
-	if p.until.IsZero() {
-		return false
-	}
-	for i := range p.spots {
-		s := &p.spots[i]
-		if ahead := t.ahead(s); ahead != nil && fitsNoSooner(s.req, ahead.req) && p.until.Before(ahead.fits) {
-			return true
-		}
-	}
-	return false
+	return !p.until.IsZero() && slices.ContainsFunc(p.spots, func(s spot) bool {
+		ahead := t.ahead(&s)
+		return ahead != nil && fitsNoSooner(s.req, ahead.req) && p.until.Before(ahead.fits)
+	})
 }
 
 // hopeless reports whether a bounded p without a place would wait in vain if all before it stay: their costs and its
@@ -288,8 +276,7 @@ func (t *turns) hold(p *waiting, i int, wait time.Duration, now time.Time) {
 }
 
 // release takes the place of s away, and gives a turn to all there for whom d leaves room, which let s through. It
-// wakes the first for whom there is no room, to wait until there is; those behind it who leave less do not wait for
-// it. If d is nil, s leaves: then the next gets its turn, and what the store said of it.
+// wakes the first for whom there is none, to wait until there is. If d is nil, s leaves, and the next gets its turn.
 func (t *turns) release(s *spot, d *store.Decision, now time.Time) {
 	l := t.remove(s)
 	if l == nil {

@@ -16,14 +16,9 @@ import (
 var ErrNotGivenBack = errors.New("what was taken was not given back")
 
 // Waiter is the law of waiting for a turn: units are taken as soon as they fit, by callers of one Waiter in the order
-// of their calls, whatever their costs. Until then nothing is charged, except by a leaky bucket, whose turns are in
-// the order of the charges.
-//
-// Only one who leaves less than an earlier caller does not wait for it; see [store.Request].Leave. Only the first
-// calls the store, when its turn has come, so there are about as many calls as granted units. While the store is away
-// there is no order: everybody calls, so that nobody waits for the time-outs of others.
-//
-// A Waiter is safe for concurrent use. Do not copy it after its first use.
+// of their calls, except that nobody waits for one who leaves more (see [store.Request].Leave). Until then nothing is
+// charged, except by a leaky bucket. Only the first calls the store, when its turn has come. While the store is away
+// everybody calls, so that nobody waits for the time-outs of others. It is safe for concurrent use.
 type Waiter struct {
 	// Store decides.
 	Store store.Store
@@ -43,15 +38,12 @@ type Waiter struct {
 // Take charges all reqs once they fit together, and returns when the caller may go on: at once, after a wait for its
 // turn, or after the delay of a leaky bucket.
 //
-// A denial is no error: the turn would come after ctx's deadline. It comes at once if the store has
-// said so, to this caller or before to an earlier one with the same cost or less. Otherwise it comes at the deadline:
-// if others are still before this caller (their number does not matter, since each of them may leave), or if its turn
-// came just then. A denial behind others says only when to try again. Decisions on limits that were not applied
-// because the turn for another did not come are Unguarded.
+// A denial is no error: the turn would come after ctx's deadline. It comes at once if the store has said so, to this
+// caller or to an earlier one with the same cost or less, and otherwise at the deadline, since those before may leave.
+// Behind others it says only when to try again. Decisions on limits that were not applied are Unguarded.
 //
-// If ctx ends while the store is asked or during a delay, the error is a [store.ErrGaveUp] and nothing stays charged;
-// if the refund fails, it is an [ErrNotGivenBack], too. If it is unknown at the end whether the units were charged,
-// the error is a [store.ErrOutcomeUnknown].
+// If ctx ends while the store is asked or during a delay, the error is a [store.ErrGaveUp] and nothing stays charged,
+// unless it is an [ErrNotGivenBack] or a [store.ErrOutcomeUnknown], too.
 func (w *Waiter) Take(ctx context.Context, reqs ...store.Request) ([]store.Decision, error) {
 	until, _ := ctx.Deadline()
 	return w.takeBy(ctx, until, reqs)
@@ -59,16 +51,14 @@ func (w *Waiter) Take(ctx context.Context, reqs ...store.Request) ([]store.Decis
 
 // TakeWithin is Take with a longest wait instead of a deadline: it interrupts no call of the store. With 0 it takes at
 // once, but nothing from those who wait.
-func (w *Waiter) TakeWithin(
-	ctx context.Context, maxWait time.Duration, reqs ...store.Request,
-) ([]store.Decision, error) {
+func (w *Waiter) TakeWithin(ctx context.Context, maxWait time.Duration, reqs ...store.Request) ([]store.Decision, error) {
 	return w.takeBy(ctx, w.now().Add(maxWait), reqs)
 }
 
 func (w *Waiter) takeBy(ctx context.Context, until time.Time, reqs []store.Request) ([]store.Decision, error) {
 	p := w.turns.arrive(reqs, until)
 	p.bounded = w.Bounded
-	defer w.turns.leave(p)
+	defer w.turns.leave(p, nil, time.Time{})
 	decisions, err := w.take(ctx, p)
 	if err == nil {
 		seeEnd(w.Store, p.reqs, decisions)
@@ -108,7 +98,7 @@ func (w *Waiter) take(ctx context.Context, p *waiting) ([]store.Decision, error)
 		sum, left := store.Summarize(decisions), w.left(p)
 		switch {
 		case allowed:
-			w.turns.granted(p, decisions, w.now())
+			w.turns.leave(p, decisions, w.now())
 			return decisions, w.awaitDelay(ctx, p.reqs, decisions)
 		case sum.Unguarded:
 			return decisions, nil
@@ -216,9 +206,7 @@ func (w *Waiter) awaitDelay(ctx context.Context, reqs []store.Request, taken []s
 // giveBackTimeout bounds the time of a refund for a caller who leaves.
 const giveBackTimeout = 5 * time.Second
 
-// giveBack refunds what was taken, although the caller gives up. A shadow limit that would have denied took
-// nothing, and neither did what a failure policy or an override let through. What a fallback store charged fades
-// there, since the store would give back units of others.
+// giveBack refunds what the store took, although the caller gives up. What a fallback store charged fades there.
 func (w *Waiter) giveBack(ctx context.Context, reqs []store.Request, taken []store.Decision) error {
 	var back []store.Request
 	for i, d := range taken {
