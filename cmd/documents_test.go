@@ -37,7 +37,7 @@ var documents = []document{
 	{"test/probeAnswer", "A probe of a limit", "`probe --limit`"},
 	{"setup/validAnswer", "A validation", "`config validate`"},
 	{"setup/explainAnswer", "An explanation", "`config explain`"},
-	{"setup/showDocument", "What is configured", "`config show`"},
+	{"setup/showAnswer", "What is configured", "`config show`"},
 	{"setup/diffAnswer.Document", "A difference of configurations", "`config diff`"},
 	{"setup/document", "A publication", "`config publish` and `config rollback`"},
 	{"setup/fetchAnswer", "A published configuration", "`config fetch`"},

@@ -57,7 +57,10 @@ func runConfigExplain(ctx context.Context, o *configExplainOptions) error {
 		return err
 	}
 	answer := &explainAnswer{SchemaVersion: output.SchemaVersion, Policy: d.Policy.Name, OnError: d.Policy.OnError.String(),
-		LocalShare: localShare(d.Policy), HashBy: d.Policy.HashBy}
+		HashBy: d.Policy.HashBy}
+	if d.Policy.OnError == store.LocalOnError {
+		answer.LocalShare = d.Policy.LocalShare.String()
+	}
 	if d.Away != nil {
 		by := cmp.Or(d.Config.Source.String(), d.Config.PolicyFile)
 		o.Warn(fmt.Sprintf("this is by %s, since the store is away: %s", by, cli.Message(d.Away)))

@@ -1,8 +1,6 @@
 package config
 
 import (
-	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -38,19 +36,8 @@ type Difference struct {
 // Differences returns the changes from one configuration to another, in the order of the new one. What is dropped
 // comes last, before the settings that are not of limits.
 func Differences(before, after *Config) (all []Difference) {
-	changed := func(policyName, limit, old, now string) {
-		if old != now {
-			all = append(all, Difference{Policy: policyName, Limit: limit, Change: Changed, Old: old, New: now})
-		}
-	}
-	changed("", "", "prefix "+cmp.Or(before.Prefix, store.DefaultPrefix), "prefix "+cmp.Or(after.Prefix, store.DefaultPrefix))
 	for _, p := range after.Policies {
 		old := configfile.NamedPolicy(before.Policies, p.Name)
-		if old != nil {
-			changed(p.Name, "", failureText(old), failureText(p))
-			changed(p.Name, "", "wait "+store.FormatPeriod(old.Wait), "wait "+store.FormatPeriod(p.Wait))
-			changed(p.Name, "", "hash_by "+strings.Join(old.HashBy, ", "), "hash_by "+strings.Join(p.HashBy, ", "))
-		}
 		for i := range p.Limits {
 			l := &p.Limits[i]
 			was := limitOf(old, l.Name)
@@ -60,7 +47,9 @@ func Differences(before, after *Config) (all []Difference) {
 			}
 			wasTexts, texts := limitTexts(was), limitTexts(l)
 			for i := range texts {
-				changed(p.Name, l.Name, wasTexts[i], texts[i])
+				if wasTexts[i] != texts[i] {
+					all = append(all, Difference{Policy: p.Name, Limit: l.Name, Change: Changed, Old: wasTexts[i], New: texts[i]})
+				}
 			}
 			all = append(all, amountDifferences(p.Name, was, l)...)
 		}
@@ -75,8 +64,7 @@ func Differences(before, after *Config) (all []Difference) {
 	return append(all, settingDifferences(before, after)...)
 }
 
-// settingDifferences returns the changes of what is no limit: settings for HTTP and Envoy, of policies that both have, and
-// layouts.
+// settingDifferences returns the changes of what is no limit: settings for all, and of policies that both have.
 func settingDifferences(before, after *Config) (all []Difference) {
 	old, now := settingsByName(before), settingsByName(after)
 	names := slices.Collect(maps.Keys(old))
@@ -105,13 +93,11 @@ func settingDifferences(before, after *Config) (all []Difference) {
 }
 
 func settingsByName(c *Config) map[string]string {
-	settings := HTTPSettings(c)
-	for i := range c.Layouts {
-		settings = append(settings, c.Layouts[i].setting())
-	}
 	values := map[string]string{}
-	for _, s := range settings {
-		values[s.Name] = s.Value
+	for _, s := range Settings(c) {
+		if !strings.Contains(s.Name, ".limits[") {
+			values[s.Name] = s.Value
+		}
 	}
 	return values
 }
@@ -126,13 +112,6 @@ func limitOf(p *policy.Policy, name string) *policy.Limit {
 		}
 	}
 	return nil
-}
-
-func failureText(p *policy.Policy) string {
-	if p.OnError == store.LocalOnError {
-		return fmt.Sprintf("on_error %s with %s", p.OnError, p.LocalShare)
-	}
-	return "on_error " + p.OnError.String()
 }
 
 // limitTexts are what a limit has besides its amounts.

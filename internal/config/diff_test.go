@@ -62,8 +62,6 @@ policies:
 		got = append(got, fmt.Sprintf("%s/%s %v %s %s -> %s", d.Policy, d.Limit, d.When, d.Change, d.Old, d.New))
 	}
 	want := []string{
-		"api/ map[] changed on_error fail -> on_error allow",
-		"api/ map[] changed wait 0s -> wait 1.5s",
 		"api/same map[] changed no classes -> classes by plan: free leaves 80%",
 		"api/user map[plan:big] tightened token-bucket:100/1m -> token-bucket:90/1m",
 		"api/user map[plan:old] tightened token-bucket:50/1m -> token-bucket:10/1m",
@@ -73,6 +71,8 @@ policies:
 		"api/born map[] added  -> token-bucket:1/1s",
 		"api/gone map[] dropped token-bucket:1/1s -> ",
 		"unused/all map[] dropped token-bucket:5/1s -> ",
+		"api/ map[] changed on_error fail -> on_error allow",
+		"api/ map[] changed  -> wait 1.5s",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("they are\n%q\nwant\n%q", got, want)

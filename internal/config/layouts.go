@@ -1,7 +1,6 @@
 package config
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/limitctl/limitctl/internal/configfile"
@@ -108,13 +107,4 @@ func CheckLayouts(names []string) error {
 		}
 	}
 	return nil
-}
-
-// setting is a mapping for config diff.
-func (m *Mapping) setting() Setting {
-	name := "layout " + m.Layout.Info().Name
-	if !m.Keys.IsZero() {
-		name += " of " + m.Keys.String()
-	}
-	return Setting{name, cmp.Or(m.Text, "without a limit")}
 }

@@ -236,11 +236,7 @@ func (r *Reloader) keep(err error) {
 // Hash identifies the part of a configuration that decides and is served, without contexts and comments.
 func Hash(c *config.Config) string {
 	sum := sha256.New()
-	fmt.Fprintf(sum, "%q %t %v %+v\n", c.Prefix, !c.NoDenials, c.LocalShare, c.Breaker)
-	for _, p := range c.Policies {
-		fmt.Fprintf(sum, "policy %+v\n", *p)
-	}
-	for _, setting := range config.HTTPSettings(c) {
+	for _, setting := range config.Settings(c) {
 		fmt.Fprintf(sum, "%s %q\n", setting.Name, setting.Value)
 	}
 	return hex.EncodeToString(sum.Sum(nil)[:6])
