@@ -185,7 +185,6 @@ func TestCompletionInShells(t *testing.T) {
 				{"limitctl inspect user:42 --context pr", "limitctl inspect user:42 --context prod "},
 				{"limitctl inspect user:42 --output=cs", "limitctl inspect user:42 --output=csv "},
 				{"limitctl reset --policy lo", "limitctl reset --policy login "},
-				{"limitctl reset --policy login e", "limitctl reset --policy login email="},
 				{"limitctl reset --policy login --limit-name e", "limitctl reset --policy login --limit-name e-mail "},
 				{"limitctl reset user:42 --backup back", "limitctl reset user:42 --backup backup.jsonl "},
 				{"limitctl reset user:42 --backup=back", "limitctl reset user:42 --backup=backup.jsonl "},

@@ -172,9 +172,6 @@ func TestHostileTextsComeOutAsText(t *testing.T) {
 		}
 	}
 	w.OutIsTerminal = false
-	if _, stderr := w.try(t, "inspect", "*", "-o", "csv"); !strings.Contains(stderr, "a spreadsheet would take") {
-		t.Errorf("of formulas it says %q", stderr)
-	}
 	for i, subject := range subjects {
 		if i%8 == 0 {
 			w.try(t, "reset", "--exact", "--yes", "--no-backup", "--limit-name", "token*", "--", subject)

@@ -64,7 +64,7 @@ func TestTextsHaveTheGrammarOfFlags(t *testing.T) {
 	w := newWorld(t)
 	file := filepath.Join(t.TempDir(), "limitctl.yaml")
 	for _, place := range []string{
-		"consume u --limit %s/1m", "consume u --limit 1/1m,burst=%s", "consume u --limit 1/1m --burst %s",
+		"consume u --limit %s/1m", "consume u --limit 1/1m,burst=%s",
 		"check u --limit 1M/1m --cost %s", "consume --policy p a=%s --cost tokens=%s --config FILE",
 		"config validate FILE",
 	} {

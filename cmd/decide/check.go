@@ -36,7 +36,7 @@ and attributes say who is limited.`,
 			}
 			return runCheck(cmd.Context(), o)
 		},
-		ValidArgsFunction: cli.Offers(global).Attributes,
+		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	o.AddFlags(cmd, global)
 	o.addLeaveFlag(cmd)

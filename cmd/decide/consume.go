@@ -81,7 +81,7 @@ needs --confirm in a protected context, and is written to the audit log.`,
 			}
 			return runConsume(cmd.Context(), o)
 		},
-		ValidArgsFunction: cli.Offers(global).Attributes,
+		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	o.AddFlags(cmd, global)
 	o.addLeaveFlag(cmd)

@@ -40,7 +40,7 @@ In a protected context it asks for the context's name, or takes it from
 			}
 			return runRefund(cmd.Context(), o)
 		},
-		ValidArgsFunction: cli.Offers(global).Attributes,
+		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	o.AddFlags(cmd, global)
 	o.AddChargeConsentFlags(cmd)

@@ -16,7 +16,6 @@ type requestFlags struct {
 	Policy    string
 	limits    []string
 	algorithm string
-	burst     int64
 	Cost      cli.CostFlag
 	leave     int64
 	token     string
@@ -33,7 +32,6 @@ func (o *requestFlags) AddFlags(cmd *cobra.Command, global *cli.Globals) {
 		"`[ALGORITHM:]COUNT/PERIOD[,burst=N|,slices=N]`, such as 10/1m; repeat it, or put commas between, to decide several together")
 	flags.StringVarP(&o.algorithm, "algorithm", "a", "",
 		"`ALGORITHM` of limits that name none: "+strings.Join(store.AlgorithmNames(), ", ")+" (default token-bucket)")
-	cli.NumberFlag(flags, &o.burst, "burst", "", 0, "burst of `N` units for bucket limits without one of their own (default their count)")
 	o.Cost.Units = 1
 	flags.VarP(&o.Cost, "cost", "c", "`N` units that the request takes, or tokens=N of the limits of a policy whose cost is tokens; "+
 		"repeat it for several")
@@ -58,7 +56,7 @@ func (o *requestFlags) Request(cmd *cobra.Command, global *cli.Globals, op store
 	if cmd.Flags().Changed("leave") {
 		return nil, cli.Usagef("--leave %d is for --limit; with --policy the classes of its limits say what is left to others", o.leave)
 	}
-	for _, flag := range []string{"limit", "algorithm", "burst"} {
+	for _, flag := range []string{"limit", "algorithm"} {
 		if cmd.Flags().Changed(flag) {
 			return nil, cli.Usagef("--policy and --%s both say what is allowed; give one of them", flag)
 		}
@@ -138,10 +136,6 @@ func (o *requestFlags) requests(cmd *cobra.Command, op store.Op, subject string)
 			return nil, cli.Usagef("--algorithm: %s", err)
 		}
 	}
-	burst, err := cli.GivenBurst(cmd, o.burst)
-	if err != nil {
-		return nil, err
-	}
 	if o.leave < 0 || o.leave > store.MaxCount {
 		return nil, cli.Usagef("--leave %d is out of range; it must be from 0 to %d", o.leave, store.MaxCount)
 	}
@@ -155,13 +149,9 @@ func (o *requestFlags) requests(cmd *cobra.Command, op store.Op, subject string)
 		if err != nil {
 			return nil, err
 		}
-		burst.Fill(&limit)
 		req := store.Request{Key: store.Key{Subject: subject}, Limit: limit, Cost: o.Cost.Units, Leave: o.leave}
 		carry(&req)
 		reqs = append(reqs, req)
-	}
-	if err := burst.Unused(); err != nil {
-		return nil, err
 	}
 	return cli.Normalized(op, reqs)
 }

@@ -57,12 +57,6 @@ if there is no such program. --on-denied 0 is for a job that may be left out.`,
 			}
 			return runRun(cmd.Context(), o)
 		},
-		ValidArgsFunction: func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
-			if len(args) > 0 && o.Policy == "" {
-				return nil, cobra.ShellCompDirectiveDefault
-			}
-			return cli.Offers(global).Attributes(cmd, args, begun)
-		},
 	}
 	o.AddFlags(cmd, global)
 	o.addLeaveFlag(cmd)

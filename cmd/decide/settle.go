@@ -45,7 +45,7 @@ nothing was allowed with it, or it has expired.`,
 			}
 			return runSettle(cmd.Context(), o)
 		},
-		ValidArgsFunction: cli.Offers(global).Attributes,
+		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	o.AddFlags(cmd, global)
 	o.addTokenFlag(cmd, "`TEXT` of the token that the units were taken with")

@@ -81,7 +81,7 @@ shows keys that are denied. Without a terminal it prints one frame, as with
 			}
 			return runDashboard(cmd.Context(), o, options)
 		},
-		ValidArgsFunction: cli.Offers(global).Attributes,
+		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	o.AddSelectionFlags(cmd, global)
 	flags := cmd.Flags()

@@ -98,7 +98,7 @@ count for either.`,
 	flags.BoolVar(&o.failIf, "fail-if-any", false, "exit with 1 if anything is shown that a limit denied, for alerts")
 	cli.NumberFlag(flags, &o.limit, "limit-rows", "n", 0, "show only the first `N`")
 	cmd.RegisterFlagCompletionFunc("last", cobra.FixedCompletions([]string{"1m", "10m", "1h", "24h"}, cobra.ShellCompDirectiveNoFileComp))
-	cmd.RegisterFlagCompletionFunc("by", cli.Offers(global).AllAttributes)
+	cmd.RegisterFlagCompletionFunc("by", cobra.NoFileCompletions)
 	return cli.ListsNames(cmd)
 }
 

@@ -84,7 +84,7 @@ order in which it finds them.`,
 			}
 			return runInspect(cmd.Context(), o)
 		},
-		ValidArgsFunction: cli.Offers(global).Attributes,
+		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	o.AddSelectionFlags(cmd, global)
 	flags := cmd.Flags()
@@ -98,7 +98,7 @@ order in which it finds them.`,
 	flags.StringVar(&o.by, "by", ofLimits, "sum up by the values of `ATTRIBUTE`, such as tenant, or by limit")
 	flags.BoolVar(&o.failIf, "fail-if-any", false, "exit with 1 if any key is selected, for alerts")
 	flags.BoolVar(&o.failIfNone, "fail-if-none", false, "exit with 1 if nothing matches")
-	cmd.RegisterFlagCompletionFunc("by", cli.Offers(global).AllAttributes)
+	cmd.RegisterFlagCompletionFunc("by", cobra.NoFileCompletions)
 	cmd.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions(orderNames(), cobra.ShellCompDirectiveNoFileComp))
 	return cli.ListsNames(cmd)
 }
@@ -208,7 +208,6 @@ func (o *inspectOptions) stream(ctx context.Context, backend admin.Keyspace, fac
 	if flushErr := stream.Flush(); flushErr != nil {
 		return cli.NotPrinted(flushErr)
 	}
-	cli.WarnOfFormulas(o.Globals, p)
 	o.WarnOfUnread()
 	return o.conclude(ctx, nil, &f, err)
 }

@@ -37,7 +37,7 @@ not answer, it warns and shows the limits without an operator's overrides.`,
 			o.args = args
 			return runConfigExplain(cmd.Context(), o)
 		},
-		ValidArgsFunction: cli.Offers(global).Attributes,
+		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	cmd.Flags().StringVar(&o.policy, "policy", "", "`NAME` of the policy")
 	cmd.RegisterFlagCompletionFunc("policy", cli.Offers(global).Policies)

@@ -194,7 +194,7 @@ func (o *whomOptions) addWhomFlags(cmd *cobra.Command, global *cli.Globals) {
 	complete := cli.Offers(global)
 	cmd.RegisterFlagCompletionFunc("policy", complete.Policies)
 	cmd.RegisterFlagCompletionFunc("limit-name", complete.LimitNames)
-	cmd.ValidArgsFunction = complete.Attributes
+	cmd.ValidArgsFunction = cobra.NoFileCompletions
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if o.policy != "" && o.exact {
 			return cli.Usagef("--exact is for a PATTERN, not for --policy")

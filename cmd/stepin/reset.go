@@ -65,7 +65,7 @@ and says what that does not reach, such as a cache in the limiter's processes.
 			}
 			return runReset(cmd.Context(), o, plan)
 		},
-		ValidArgsFunction: cli.Offers(global).Attributes,
+		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	o.AddSelectionFlags(cmd, global)
 	cli.GroupFlags(cmd, "Consent and backup", o.AddConsentFlags)

@@ -79,7 +79,6 @@ them but --prune, which keeps the newest of each store and what has not ended.`,
 			}
 			return (&undoing{undoOptions: o, plan: &operation.RestorePlan{Replace: o.replace, Consent: o.Given()}}).run(cmd.Context(), args)
 		},
-		ValidArgsFunction: cli.Offers(global).Backups,
 	}
 	o.AddConsentFlags(cmd)
 	flags := cmd.Flags()

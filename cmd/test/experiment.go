@@ -32,7 +32,6 @@ func refuseLoadTest(g *cli.Globals) error {
 type experimentLimitFlags struct {
 	limits     []string
 	algorithms string
-	burst      int64
 }
 
 // addFlags adds the flags. repeated is the help about a repeated --limit.
@@ -43,12 +42,11 @@ func (o *experimentLimitFlags) addFlags(cmd *cobra.Command, repeated string) {
 		"`[ALGORITHM:]COUNT/PERIOD[,burst=N|,slices=N]`, such as 30/1m; repeat it "+repeated)
 	flags.StringVarP(&o.algorithms, "algorithm", "a", "",
 		"try limits that name no algorithm under each of the `ALGORITHMS`: all, or some with commas between (default token-bucket)")
-	cli.NumberFlag(flags, &o.burst, "burst", "", 0, "burst of `N` units for bucket limits without one of their own (default their count)")
 }
 
 // sets returns the limits that are decided together: a set for each algorithm. endpoint: an endpoint decides them.
 func (o *experimentLimitFlags) sets(cmd *cobra.Command, endpoint bool) (sets [][]store.Limit, err error) {
-	each, err := o.each(cmd)
+	each, err := o.each()
 	if err != nil {
 		return nil, err
 	}
@@ -77,13 +75,9 @@ func (o *experimentLimitFlags) sets(cmd *cobra.Command, endpoint bool) (sets [][
 	return sets, nil
 }
 
-// each returns every limit under each algorithm that it is tried under. A burst that is not given is 0.
-func (o *experimentLimitFlags) each(cmd *cobra.Command) (each [][]store.Limit, err error) {
+// each returns every limit under each algorithm that it is tried under.
+func (o *experimentLimitFlags) each() (each [][]store.Limit, err error) {
 	algorithms, err := parseAlgorithms(o.algorithms)
-	if err != nil {
-		return nil, err
-	}
-	burst, err := cli.GivenBurst(cmd, o.burst)
 	if err != nil {
 		return nil, err
 	}
@@ -95,8 +89,6 @@ func (o *experimentLimitFlags) each(cmd *cobra.Command) (each [][]store.Limit, e
 		}
 		withSlices := tried[len(tried)-1]
 		for i := range tried {
-			burst.Fill(&tried[i])
-			// What the flags filled in may break a bound that the text did not.
 			if _, err := tried[i].Normalize(); err != nil {
 				return nil, cli.Usagef("limit %q as %s: %s", text, tried[i].Algorithm, err)
 			}
@@ -109,9 +101,6 @@ func (o *experimentLimitFlags) each(cmd *cobra.Command) (each [][]store.Limit, e
 		}
 		algorithmUsed = algorithmUsed || !named
 		each = append(each, tried)
-	}
-	if err := burst.Unused(); err != nil {
-		return nil, err
 	}
 	if o.algorithms != "" && !algorithmUsed {
 		return nil, cli.Usagef("--algorithm %s applies to none of the limits; it is for limits that name no algorithm", o.algorithms)

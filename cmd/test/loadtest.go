@@ -216,7 +216,7 @@ func (o *loadtestOptions) candidates(cmd *cobra.Command, args []string) ([]exper
 
 // policyCandidate returns a policy. Attributes without an argument get generated values.
 func (o *loadtestOptions) policyCandidate(cmd *cobra.Command, args []string) (c experiment.Candidate, err error) {
-	for _, flag := range []string{"limit", "algorithm", "burst"} {
+	for _, flag := range []string{"limit", "algorithm"} {
 		if cmd.Flags().Changed(flag) {
 			return c, cli.Usagef("--policy and --%s both say what is allowed; give one of them", flag)
 		}

@@ -111,7 +111,7 @@ func (o *simulateOptions) parse(cmd *cobra.Command) (plan *simulatePlan, err err
 			return nil, cli.Usagef("--%s is empty; give it a value or leave it out", flag)
 		}
 	}
-	each, err := o.each(cmd)
+	each, err := o.each()
 	if err != nil {
 		return nil, err
 	}

@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/spf13/cobra"
-
 	"github.com/limitctl/limitctl/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -118,48 +116,6 @@ func Normalized(op store.Op, reqs []store.Request) ([]store.Request, error) {
 		return nil, err
 	}
 	return store.NormalizeAll(nil, op, reqs)
-}
-
-// BurstFlag is the --burst of a command line.
-type BurstFlag struct {
-	n           int64
-	given, used bool
-}
-
-// GivenBurst returns the --burst n, if it was given.
-func GivenBurst(cmd *cobra.Command, n int64) (BurstFlag, error) {
-	given := cmd.Flags().Changed("burst")
-	if given && (n < 1 || n > store.MaxCount) {
-		return BurstFlag{}, Usagef("--burst %d is out of range; it must be from 1 to %d", n, store.MaxCount)
-	}
-	return BurstFlag{n: n, given: given}, nil
-}
-
-// Fill gives a bucket limit the burst, if it has none of its own.
-func (b *BurstFlag) Fill(limit *store.Limit) {
-	if b.given && limit.Burst == 0 && limit.Algorithm.HasBurst() {
-		limit.Burst, b.used = b.n, true
-	}
-}
-
-// Unused is the mistake of a burst that no limit took.
-func (b *BurstFlag) Unused() error {
-	if b.given && !b.used {
-		return Usagef("--burst %d applies to none of the limits; it is for %s limits without a burst of their own", b.n,
-			strings.Join(bucketNames(), " and "))
-	}
-	return nil
-}
-
-// bucketNames are the algorithms whose limits can have a burst of their own.
-func bucketNames() []string {
-	var names []string
-	for _, a := range store.Algorithms() {
-		if a.HasBurst() {
-			names = append(names, a.String())
-		}
-	}
-	return names
 }
 
 // CostFlag is a --cost that can be repeated: 5, and tokens=3000 for the limits of a policy whose cost is that field.

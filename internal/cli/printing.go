@@ -58,7 +58,6 @@ func (g *Globals) Print(a output.Answer) (err error) {
 	if g.answer, err = p.Hold(a); err != nil {
 		return NotPrinted(err)
 	}
-	WarnOfFormulas(g, p)
 	return nil
 }
 
@@ -69,17 +68,6 @@ func (g *Globals) Say(format string, args ...any) {
 
 // Note writes one line to stderr that begins with the name of the program.
 func (g *Globals) Note(format string, args ...any) { g.Say("limitctl: "+format, args...) }
-
-// WarnOfFormulas warns if a spreadsheet would run or hide cells of the CSV that was printed.
-func WarnOfFormulas(g *Globals, p *output.Printer) {
-	if n := p.FormulaCells(); n > 0 {
-		g.Note("warning: a spreadsheet would take %s for formulas; import them as text", output.Plural(n, "cell"))
-	}
-	if n := p.HiddenCells(); n > 0 && !g.Env.OutIsTerminal {
-		g.Note("warning: %s with control characters, or with bytes that are not UTF-8; CSV has them as they are, and -o json escapes them",
-			CountOf(int64(n), "cell was printed", "cells were printed"))
-	}
-}
 
 // Number writes a number for programs.
 func Number(n int64) string { return strconv.FormatInt(n, 10) }

@@ -87,15 +87,6 @@ func TestRowsAreTheFields(t *testing.T) {
 	}
 }
 
-func TestFormulasAreCounted(t *testing.T) {
-	var b bytes.Buffer
-	p := Printer{Data: &b, Format: "csv"}
-	records := [][]string{{"=1", "-5", "'x", "ok", "-1.5e-7", "a-b"}, {" @x", "", "-", "user", "\u200b=1", "＝1"}}
-	if err := p.Answer(answer{records: records}); err != nil || p.FormulaCells() != 5 {
-		t.Errorf("%v, and %d cells are formulas, want 5", err, p.FormulaCells())
-	}
-}
-
 func TestNamesAreLines(t *testing.T) {
 	var b bytes.Buffer
 	p := Printer{Data: &b, Format: Names}

@@ -134,8 +134,6 @@ type Printer struct {
 	Width  int // columns of the terminal, 0 if there is none
 	// Config says by which configuration the answer is: a field of its document, and a line for people. Nil says nothing.
 	Config fmt.Stringer
-
-	formulaCells, hiddenCells int
 }
 
 // Answer prints a in the chosen format.
