@@ -4,17 +4,9 @@
 //
 //	go -C docs/examples run ./http-service -redis localhost:6379
 //	curl -i -H 'X-User: ada' localhost:8080/
-//
-// With -load it sends itself that many requests a second, of a thousand users, and prints each second how long they
-// took. Stop the Redis meanwhile to see the effect:
-//
-//	redis-server --port 6390 --save '' &
-//	go -C docs/examples run ./http-service -redis localhost:6390 -load 1000 &
-//	sleep 5; kill -STOP %1; sleep 5; kill -CONT %1
 package main
 
 import (
-	"context"
 	"flag"
 	"fmt"
 	"log"
@@ -28,7 +20,6 @@ import (
 func main() {
 	address := flag.String("redis", "localhost:6379", "where the Redis is")
 	listen := flag.String("listen", "127.0.0.1:8080", "where requests come in")
-	rate := flag.Int("load", 0, "how many requests a second it sends itself; 0 for none")
 	flag.Parse()
 	// The store merges concurrent calls: the more there are, the less each of them costs the Redis.
 	store, err := redisstore.Open(redis.UniversalOptions{Addrs: []string{*address}})
@@ -39,10 +30,6 @@ func main() {
 	s, err := newService(store, log.Printf, hello)
 	if err != nil {
 		log.Fatal(err)
-	}
-	if *rate > 0 {
-		s.tenSeconds.Count, s.hour.Count = 1_000_000, 100_000_000 // so that nothing is denied
-		loading(context.Background(), *listen, *rate, log.Printf)
 	}
 	log.Fatal(http.ListenAndServe(*listen, s))
 }
