@@ -327,12 +327,9 @@ func (c *collector) result(elapsed time.Duration) *Result {
 	r.setTally(c.tally)
 	r.Clock = c.clock.result()
 	r.ErrorTexts = commonest(c.errors)
-	var findings []audit.Finding
+	findings := findingsOf(c.auditors)
 	if c.intervals != nil {
-		findings = c.intervals.findings()
-	}
-	for _, a := range c.auditors {
-		findings = append(findings, a.Finding())
+		findings = findingsOf(c.intervals.auditors)
 	}
 	p := c.run.Population
 	r.setFindings(findings, p.isShadow, func(limit int, key uint32) string { return p.KeyOf(limit, key).Subject })
@@ -370,22 +367,6 @@ func (t *Tally) Add(subject uint32, allowed bool) {
 		t.deniedKeys++
 	}
 	c.denied++
-}
-
-// addAll adds the counts of other subjects; subject converts their numbers to the numbers here.
-func (t *Tally) addAll(others *Tally, subject func(uint32) uint32) {
-	if last := len(others.counts) - 1; last >= 0 {
-		if missing := int(subject(uint32(last))) + 1 - len(t.counts); missing > 0 {
-			t.counts = append(t.counts, make([]tallied, missing)...)
-		}
-	}
-	for i, c := range others.counts {
-		t.counts[subject(uint32(i))] = c
-	}
-	t.keys += others.keys
-	t.deniedKeys += others.deniedKeys
-	t.allowed += others.allowed
-	t.requests += others.requests
 }
 
 // Allowed returns the number of allowed requests of all subjects.

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter/store"
-	"github.com/limitctl/limitctl/pkg/loadgen/audit"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit/interval"
 )
 
@@ -114,12 +113,4 @@ func (a *intervalAudit) fold(r *runner, finished bool) {
 	for _, auditor := range a.auditors {
 		auditor.Settle(safe)
 	}
-}
-
-// findings returns the finding for each limit.
-func (a *intervalAudit) findings() (findings []audit.Finding) {
-	for _, auditor := range a.auditors {
-		findings = append(findings, auditor.Finding())
-	}
-	return findings
 }

@@ -56,6 +56,7 @@ func AuditRecorded(p *Population, answers []Recorded, options interval.Options) 
 		}
 	}
 	// Keys of one limit are audited in parts, because each needs a kilobyte.
+	const subjectsInPart = 1 << 16
 	part := func(a *Recorded) uint32 {
 		if p.Limits() > 1 {
 			return 0

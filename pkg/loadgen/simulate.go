@@ -59,9 +59,29 @@ func (s *Simulation) OwnerOf(key uint32) (limit int, subject uint32) {
 	panic("no such key")
 }
 
+// begin prepares the timeline of a trace.
+func (s *Simulation) begin(t *trace.Trace) {
+	if n := len(t.Requests); n > 0 {
+		s.Begin, s.End = t.Requests[0].At, t.Requests[n-1].At
+	}
+	span := s.Begin.Until(s.End)
+	s.interval = timelineInterval(span)
+	s.Timeline = make([]Interval, span/s.interval+1)
+}
+
+// count adds a decided request to the timeline.
+func (s *Simulation) count(at store.Instant, allowed bool) {
+	under := &s.Timeline[int64(at-s.Begin)/s.interval.Microseconds()]
+	if allowed {
+		under.Allowed++
+	} else {
+		under.Denied++
+	}
+}
+
 // finish fills in the rest of the result.
-func (s *Simulation) finish(findings []audit.Finding, isShadow func(limit int) bool) {
-	span := s.End.Time().Sub(s.Begin.Time())
+func (s *Simulation) finish(auditors []*audit.Auditor, isShadow func(limit int) bool) {
+	span := s.Begin.Until(s.End)
 	s.StartedAt, s.DurationMS, s.IntervalMS = s.Begin.Time(), milliseconds(span), s.interval.Milliseconds()
 	for i := range s.Timeline {
 		s.Timeline[i].OffsetMS = int64(i) * s.IntervalMS
@@ -71,7 +91,14 @@ func (s *Simulation) finish(findings []audit.Finding, isShadow func(limit int) b
 	if span > 0 {
 		s.ThroughputPerS = float64(s.Requests) / span.Seconds()
 	}
-	s.setFindings(findings, isShadow, func(int, uint32) string { return "" })
+	s.setFindings(findingsOf(auditors), isShadow, func(int, uint32) string { return "" })
+}
+
+func findingsOf[A interface{ Finding() audit.Finding }](auditors []A) (all []audit.Finding) {
+	for _, auditor := range auditors {
+		all = append(all, auditor.Finding())
+	}
+	return all
 }
 
 // checkEvery is the number of requests between two checks whether to go on.
@@ -81,88 +108,113 @@ const checkEvery = 1 << 12
 // costs more than a limit ever allows at once. After an error the Simulation is what was done until then. A wrong
 // limit of the candidate is a [store.ErrInvalid].
 func Simulate(ctx context.Context, t *trace.Trace, c Candidate, options SimulateOptions) (*Simulation, error) {
-	if c.limits != nil && options.Store == nil {
-		a, err := newApart(t, &c)
-		if err != nil {
-			return new(Simulation), err
-		}
-		return a.simulate(ctx, a.limits, options.Progress)
+	if options.Progress == nil {
+		options.Progress = func(int64, int64) {}
+	}
+	if len(c.limits) == 1 && options.Store == nil {
+		return simulateAlone(ctx, t, &c, options.Progress)
 	}
 	population, err := c.Population(t)
 	if err != nil {
 		return new(Simulation), err
 	}
-	s := newSimulator(population)
-	s.options = options
-	s.begin(t, s.population.auditors())
+	limits := population.Limits()
+	s := &simulator{
+		options: options, result: &Simulation{population: population, Subjects: population.Values}, population: population,
+		auditors: population.auditors(), current: make([]*store.State, limits),
+		ours: make([]store.Decision, limits), theirs: make([]store.Decision, limits),
+	}
+	for limit := range limits {
+		s.states = append(s.states, make([]store.State, len(population.owners[limit])))
+		s.result.MixedKeys = append(s.result.MixedKeys, population.MixedKeys(limit))
+	}
+	s.result.begin(t)
 	err = s.run(ctx, t)
-	s.result.finish(s.findings(), population.isShadow)
+	s.result.finish(s.auditors, population.isShadow)
 	return s.result, err
 }
 
-// simulator is a simulation under way.
-type simulator struct {
-	options    SimulateOptions
-	result     *Simulation
-	population *TracePopulation
-	own        []int64          // see [Population]
-	states     [][]store.State  // of each limit's keys; of one at a time if population is nil
-	auditors   []*audit.Auditor // of each limit
-	current    []*store.State   // of the request under way
-	ours       []store.Decision
-	theirs     []store.Decision
-	audited    bool
-	under      *Interval     // the interval of the request before
-	since      store.Instant // its beginning
-	until      store.Instant // its end
+// simulateAlone is Simulate for one limit whose keys no subjects share.
+func simulateAlone(ctx context.Context, t *trace.Trace, c *Candidate, progress func(decided, denied int64)) (*Simulation, error) {
+	s := new(Simulation)
+	limit, err := c.limits[0].Normalize()
+	if err != nil {
+		return s, err
+	}
+	var requests bySubject
+	s.Subjects, requests = groupBySubject(t, c)
+	auditor := audit.New()
+	for key := range s.Subjects.Len() {
+		auditor.SetLimit(uint32(key), limit)
+	}
+	s.begin(t)
+	s.tally, err = requests.decide(ctx, limit, progress, func(r *trace.Request, allowed bool, used int64) {
+		if int64(r.Cost) > limit.Capacity() {
+			s.NeverFits++
+		}
+		s.count(r.At, allowed)
+		auditor.Count(audit.Observation{Key: r.Subject, At: r.At, Cost: int64(r.Cost), Allowed: allowed, Charged: allowed}, used)
+	})
+	s.finish([]*audit.Auditor{auditor}, func(int) bool { return false })
+	return s, err
 }
 
-// newSimulator returns a simulator of a population that has used nothing yet.
-func newSimulator(population *TracePopulation) *simulator {
-	var keys []int
-	for limit := range population.Limits() {
-		keys = append(keys, len(population.owners[limit]))
+// bySubject is the requests of a trace in the order of their subjects, each subject's in their order. Deciding one
+// subject after the other finds its state and its audit in the processor's cache.
+type bySubject []trace.Request
+
+// groupBySubject returns the subjects of a candidate, and their requests.
+func groupBySubject(t *trace.Trace, c *Candidate) (*trace.Subjects, bySubject) {
+	values, subjectOf := t.Subjects.By(c.Fields, c.as)
+	next := make([]uint32, values.Len()+1) // where each subject begins, at the index after its own
+	subject := func(i int) uint32 {
+		if subjectOf == nil {
+			return t.Requests[i].Subject
+		}
+		return subjectOf[t.Requests[i].Subject]
 	}
-	s := emptySimulator(keys...)
-	s.own = population.own
-	s.population, s.result.population, s.result.Subjects = population, population, population.Values
-	for limit := range population.Limits() {
-		s.result.MixedKeys = append(s.result.MixedKeys, population.MixedKeys(limit))
+	for i := range t.Requests {
+		next[subject(i)+1]++
 	}
-	return s
+	for i := 1; i < len(next); i++ {
+		next[i] += next[i-1]
+	}
+	grouped := make(bySubject, len(t.Requests))
+	for i, r := range t.Requests {
+		r.Subject = subject(i)
+		grouped[next[r.Subject]] = r
+		next[r.Subject]++
+	}
+	return values, grouped
 }
 
-// emptySimulator returns a simulator of limits with that many keys each, all unused.
-func emptySimulator(keys ...int) *simulator {
-	limits := len(keys)
-	s := &simulator{
-		result:  new(Simulation),
-		current: make([]*store.State, limits), ours: make([]store.Decision, limits), theirs: make([]store.Decision, limits),
+// decide decides the requests under a limit, and passes each decision to each with the units that were in use before
+// it. The error is that of ctx.
+func (b bySubject) decide(ctx context.Context, limit store.Limit, progress func(decided, denied int64),
+	each func(r *trace.Request, allowed bool, used int64)) (tally Tally, err error) {
+	var state store.State
+	capacity := limit.Capacity()
+	for i := range b {
+		if i%checkEvery == 0 {
+			if ctx.Err() != nil {
+				return tally, ctx.Err()
+			}
+			progress(int64(i), tally.Denied())
+		}
+		r := &b[i]
+		if i > 0 && r.Subject != b[i-1].Subject {
+			state = store.State{}
+		}
+		cost, used := int64(r.Cost), state.Used(r.At)
+		allowed := used+cost <= capacity
+		if allowed {
+			state.Charge(limit, cost, r.At)
+		}
+		tally.Add(r.Subject, allowed)
+		each(r, allowed, used)
 	}
-	for _, n := range keys {
-		s.states = append(s.states, make([]store.State, n))
-	}
-	return s
-}
-
-// begin prepares the counts.
-func (s *simulator) begin(t *trace.Trace, auditors []*audit.Auditor) {
-	s.audited = true
-	s.auditors = auditors
-	if n := len(t.Requests); n > 0 {
-		s.result.Begin, s.result.End = t.Requests[0].At, t.Requests[n-1].At
-	}
-	span := s.result.End.Time().Sub(s.result.Begin.Time())
-	s.result.interval = timelineInterval(span)
-	s.result.Timeline = make([]Interval, span/s.result.interval+1)
-}
-
-// findings are those of the audits.
-func (s *simulator) findings() (all []audit.Finding) {
-	for _, auditor := range s.auditors {
-		all = append(all, auditor.Finding())
-	}
-	return all
+	progress(int64(len(b)), tally.Denied())
+	return tally, nil
 }
 
 // maxIntervals bounds a timeline.
@@ -186,35 +238,41 @@ func timelineInterval(span time.Duration) time.Duration {
 	return (span/maxIntervals/day + 1) * day
 }
 
+// simulator is a simulation under way.
+type simulator struct {
+	options    SimulateOptions
+	result     *Simulation
+	population *TracePopulation
+	states     [][]store.State  // of each limit's keys
+	auditors   []*audit.Auditor // of each limit
+	// Of the request under way.
+	current      []*store.State
+	ours, theirs []store.Decision
+}
+
 func (s *simulator) run(ctx context.Context, t *trace.Trace) error {
-	result := s.result
 	for i := range t.Requests {
 		if i%checkEvery == 0 {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			if s.options.Progress != nil {
-				s.options.Progress(int64(i), result.tally.Denied())
-			}
+			s.options.Progress(int64(i), s.result.tally.Denied())
 		}
-		r := &t.Requests[i]
-		subject := s.population.SubjectOf(r.Subject)
-		if err := s.decide(ctx, r, subject, s.population.Requests(subject), s.population.KeyIndexes(subject)); err != nil {
+		if err := s.decide(ctx, &t.Requests[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// decide decides a request of a subject with keys of these indexes.
-func (s *simulator) decide(ctx context.Context, r *trace.Request, subject uint32, reqs []store.Request, keys []uint32) error {
+// decide decides a request.
+func (s *simulator) decide(ctx context.Context, r *trace.Request) error {
+	subject := s.population.SubjectOf(r.Subject)
+	reqs, keys := s.population.Requests(subject), s.population.KeyIndexes(subject)
 	fits := true
 	for j := range reqs {
-		reqs[j].Cost = costOf(s.own, j, int64(r.Cost))
-		s.current[j] = &s.states[j][0]
-		if s.population != nil {
-			s.current[j] = &s.states[j][keys[j]]
-		}
+		reqs[j].Cost = costOf(s.population.own, j, int64(r.Cost))
+		s.current[j] = &s.states[j][keys[j]]
 		fits = fits && !reqs[j].NeverFits(store.Take)
 	}
 	if _, err := store.Decide(store.Take, reqs, s.current, s.ours, nil, r.At); err != nil {
@@ -238,44 +296,18 @@ func (s *simulator) decide(ctx context.Context, r *trace.Request, subject uint32
 	}
 	allowed := store.AllAllowed(decisions)
 	s.result.tally.Add(subject, allowed)
-	if s.population != nil {
-		first := uint32(0) // of the limit's keys
-		for j := range decisions {
-			if !reqs[j].Shadow && (allowed || !decisions[j].Allowed) {
-				s.result.ByKey.Add(first+keys[j], allowed)
-			}
-			first += uint32(len(s.states[j]))
-		}
-	}
-	if s.audited {
-		s.observe(r, reqs, keys, decisions, allowed)
-	}
-	return nil
-}
-
-// countAt adds a decided request to the timeline.
-func (s *simulator) countAt(at store.Instant, allowed bool) {
-	if at >= s.until || at < s.since || s.under == nil { // the subject before can have later requests
-		width := s.result.interval.Microseconds()
-		number := int64(at-s.result.Begin) / width
-		s.since = s.result.Begin + store.Instant(number*width)
-		s.under, s.until = &s.result.Timeline[number], s.since+store.Instant(width)
-	}
-	if allowed {
-		s.under.Allowed++
-	} else {
-		s.under.Denied++
-	}
-}
-
-// observe adds a decided request to the audits and the timeline.
-func (s *simulator) observe(r *trace.Request, reqs []store.Request, keys []uint32, decisions []store.Decision, allowed bool) {
-	s.countAt(r.At, allowed)
+	s.result.count(r.At, allowed)
+	first := uint32(0) // of the limit's keys
 	for j := range decisions {
 		d := &decisions[j]
-		s.auditors[j].Observe(audit.Observation{Key: keys[j], At: r.At, Cost: costOf(s.own, j, int64(r.Cost)), Leave: reqs[j].Leave,
+		if !reqs[j].Shadow && (allowed || !d.Allowed) {
+			s.result.ByKey.Add(first+keys[j], allowed)
+		}
+		first += uint32(len(s.states[j]))
+		s.auditors[j].Observe(audit.Observation{Key: keys[j], At: r.At, Cost: reqs[j].Cost, Leave: reqs[j].Leave,
 			Allowed: d.Allowed, Charged: allowed && d.Allowed})
 	}
+	return nil
 }
 
 // Clock is the clock of a store in a simulation: it shows the instant of the request under way. Now is safe for

@@ -3,9 +3,11 @@ package loadgen
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -198,4 +200,46 @@ func TestASimulationCanBeEnded(t *testing.T) {
 	if _, err := Suggest(ctx, recorded, parseLimit(t, "1/1s"), fewer(0), 0); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
+}
+
+// A simulation of one subject after the other has the same results as one that decides all subjects together.
+func TestOneSubjectAfterTheOther(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	var log strings.Builder
+	log.WriteString("time,key,user,cost\n")
+	for i := range 20_000 {
+		fmt.Fprintf(&log, "%d.%03d,k%d,u%d,%d\n", 1_700_000_000+i/20, i%1000, random.IntN(1+i/50), random.IntN(3), 1+random.IntN(5))
+	}
+	recorded := readLog(t, []byte(log.String()), trace.Options{Further: []trace.Field{{Name: "user"}}})
+	for _, fields := range [][]int{{0}, {1}, {0, 1}, {1, 0}} {
+		for _, algorithm := range store.Algorithms() {
+			first := store.Limit{Algorithm: algorithm, Count: 4, Period: 30 * 1e9}
+			candidate := UnderLimits(fields, first)
+			parts := simulate(t, recorded, candidate, SimulateOptions{})
+			candidate.limits = nil
+			whole := simulate(t, recorded, candidate, SimulateOptions{})
+			whole.MixedKeys = nil
+			for i := range whole.Subjects.Len() {
+				if got, want := parts.Subjects.At(uint32(i)), whole.Subjects.At(uint32(i)); !slices.Equal(got, want) {
+					t.Fatalf("subject %d is %q, not %q", i, got, want)
+				}
+			}
+			if got, want := allOf(t, parts), allOf(t, whole); got != want {
+				t.Errorf("%s by %v:\n%.600s\n%.600s", algorithm, fields, got, want)
+			}
+			if whole.Denied == 0 || whole.NeverFits == 0 {
+				t.Errorf("%s by %v: too little is denied for a test: %+v", algorithm, fields, whole.Limits)
+			}
+		}
+	}
+}
+
+// allOf writes everything that a simulation found.
+func allOf(t *testing.T, s *Simulation) string {
+	t.Helper()
+	text, err := json.Marshal(s.Result)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("%s %+v %+v %d from %d to %d", text, s.tally, s.findings, s.NeverFits, s.Begin, s.End)
 }

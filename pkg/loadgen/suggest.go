@@ -30,59 +30,43 @@ type Suggestion struct {
 // costs and the edges of windows can break that rule in places.
 func Suggest(ctx context.Context, t *trace.Trace, limit store.Limit, kept func(*Tally) bool, fields ...int) (Suggestion, error) {
 	greatest := limit.Algorithm.MaxCount()
-	asking := UnderLimits(fields, withCount(limit, greatest))
-	a, err := newApart(t, &asking)
-	if err != nil {
+	if _, err := withCount(limit, greatest).Normalize(); err != nil {
 		return Suggestion{}, err
 	}
-	var tally, below *Tally
-	try := func(count int64) (keeps bool, err error) {
-		tally, err = tallyOf(ctx, a, withCount(limit, count))
-		return err == nil && tally != nil && kept(tally), err
-	}
-	broken, count := int64(0), int64(1)
-	for {
-		keeps, err := try(count)
-		if err != nil {
-			return Suggestion{}, err
+	_, requests := groupBySubject(t, &Candidate{Fields: fields})
+	var best, below *Tally
+	broken, enough := int64(0), int64(0)
+	for count := int64(1); ; {
+		var tally *Tally
+		if normalized, err := withCount(limit, count).Normalize(); err == nil { // a burst can be too high for a low count
+			result, err := requests.decide(ctx, normalized, func(int64, int64) {}, func(*trace.Request, bool, int64) {})
+			if err != nil {
+				return Suggestion{}, err
+			}
+			tally = &result
 		}
-		if keeps {
-			break
-		}
-		if count == greatest {
+		switch {
+		case tally != nil && kept(tally):
+			enough, best = count, tally
+		case count == greatest:
 			return Suggestion{Limit: withCount(limit, count), Tally: tally}, nil
+		default:
+			broken, below = count, tally
 		}
-		broken, below, count = count, tally, min(2*count, greatest)
-	}
-	best := tally
-	for count-broken > 1 {
-		middle := broken + (count-broken)/2
-		keeps, err := try(middle)
-		if err != nil {
-			return Suggestion{}, err
-		}
-		if keeps {
-			count, best = middle, tally
-		} else {
-			broken, below = middle, tally
+		switch {
+		case enough == 0:
+			count = min(2*count, greatest)
+		case enough-broken > 1:
+			count = broken + (enough-broken)/2
+		default:
+			return Suggestion{Limit: withCount(limit, enough), Tally: best, Kept: true, Below: below}, nil
 		}
 	}
-	return Suggestion{Limit: withCount(limit, count), Tally: best, Kept: true, Below: below}, nil
 }
 
 func withCount(limit store.Limit, count int64) store.Limit {
 	limit.Count = count
 	return limit
-}
-
-// tallyOf decides a trace whose subjects all have one limit, and counts only allowed and denied. It is nil if there
-// is no such limit: a burst can be too high for a low count.
-func tallyOf(ctx context.Context, a *apart, limit store.Limit) (*Tally, error) {
-	normalized, err := limit.Normalize()
-	if err != nil {
-		return nil, nil
-	}
-	return a.tally(ctx, normalized)
 }
 
 // Candidate is a limit, or several decided together, to try on a trace.
@@ -95,7 +79,7 @@ type Candidate struct {
 	Requests func(subject []string) ([]store.Request, error)
 	// as, if set, replaces the value of a field, whose index is that in Fields.
 	as func(field int, value string) string
-	// limits, if set, are the limits of every subject, on keys that it does not share.
+	// limits, if set, are those of every subject, on keys that it does not share.
 	limits []store.Limit
 }
 

@@ -51,12 +51,12 @@ type variable struct {
 type variableKind uint8
 
 const (
-	anyText variableKind = iota
-	word                 // without spaces
-	quoted               // ends at the next quote that is not escaped
-	number               // digits, or "-"
-	status               // a number of three digits
-	clock                // such as 17/May/2015:10:05:03 +0000
+	quoted  variableKind = iota // ends at the next quote that is not escaped
+	number                      // digits, or "-"
+	status                      // a number of three digits
+	clock                       // such as 17/May/2015:10:05:03 +0000, and then what follows
+	anyText                     // until what follows
+	word                        // the same, without spaces
 )
 
 // newAccessFormat reads a log_format; "" is that of [Apache]. An error is a [store.ErrInvalid].
@@ -80,8 +80,8 @@ func newAccessFormat(text string) (*accessFormat, error) {
 		case "time_local":
 			v.kind = clock
 		default:
-			if strings.HasSuffix(v.before, `"`) {
-				v.kind = quoted
+			if !strings.HasSuffix(v.before, `"`) {
+				v.kind = anyText
 			}
 		}
 		if known := accessFields[v.field]; known != "" {
@@ -146,7 +146,7 @@ func (p *accessParser) parse(line []byte, to [][]byte) (reason string) {
 	for i := range p.read {
 		v := &p.variables[i]
 		begin, n := at+len(v.before), -1
-		if begin <= len(line) && string(line[at:begin]) == v.before {
+		if i > 0 && p.variables[i-1].kind >= clock || begin <= len(line) && string(line[at:begin]) == v.before {
 			n = p.length(i, line[begin:])
 		}
 		if n < 0 {
@@ -234,7 +234,7 @@ func (f *accessFormat) length(i int, text []byte) int {
 		switch last := i+1 == len(f.variables); {
 		case string(text[at:len(text)-len(after)]) != next:
 		// A user name can have spaces and brackets, so it ends where a time begins.
-		case last && len(after) == 0, !last && (f.variables[i+1].kind < number || f.length(i+1, after) >= 0):
+		case last && len(after) == 0, !last && (f.variables[i+1].kind == quoted || f.variables[i+1].kind > clock || f.length(i+1, after) >= 0):
 			return at
 		}
 	}
