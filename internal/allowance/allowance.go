@@ -76,14 +76,8 @@ func Whom(o *store.Override) string {
 	return strings.Join(parts, " ")
 }
 
-// All returns the subjects of an override, its limits if they are not all, and its effect.
-func All(o *store.Override) string {
-	text := Whom(o)
-	if !o.Names.IsZero() {
-		text += ", limit " + Pattern(o.Names)
-	}
-	return text + ", " + Effect(o)
-}
+// All returns for which keys an override is, for people, and its effect.
+func All(o *store.Override) string { return WhomText(o) + ", " + Effect(o) }
 
 // Document is an override in JSON. Fields that its effect does not use are null.
 type Document struct {

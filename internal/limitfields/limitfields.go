@@ -84,17 +84,9 @@ func Set(
 		}
 		put(limitField, true, strconv.FormatInt(tightestLimit.Capacity(), 10))
 		put(remainingField, true, strconv.FormatInt(tightest.Remaining, 10))
-		put(resetField, true, strconv.FormatInt(resetOf(&tightestLimit, tightest, tightestWait, now), 10))
+		put(resetField, true, strconv.FormatInt(WholeSeconds(time.Duration(now.UnixNano())+tightestWait), 10))
 	}
 	put(retryAfterField, s&RetryAfter != 0 && denied && retryAfter > 0, strconv.FormatInt(WholeSeconds(retryAfter), 10))
-}
-
-// resetOf returns the unix second that is wait after now. The end of a window of a calendar is the same by all clocks.
-func resetOf(limit *store.Limit, d *store.Decision, wait time.Duration, now time.Time) int64 {
-	if end, has := limit.InWindow(d.At).WindowEnds(); has && wait == d.ResetAfter && wait == end.Sub(d.At.Time()) {
-		return end.Unix()
-	}
-	return WholeSeconds(time.Duration(now.UnixNano()) + wait)
 }
 
 // isTighter reports whether to report d rather than other.

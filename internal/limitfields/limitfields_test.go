@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-	_ "time/tzdata"
 
 	"github.com/dunglas/httpsfv"
 
@@ -239,27 +238,6 @@ func TestHeadersAreChosen(t *testing.T) {
 			if values := header[name]; len(values) != 1 || strings.HasPrefix(values[0], "old") {
 				t.Errorf("%d leaves %s: %q", h, name, values)
 			}
-		}
-	}
-}
-
-// The end of a window of a calendar is the same instant by all clocks, so it is not rounded by this machine's.
-func TestTheEndOfAWindowOfACalendar(t *testing.T) {
-	limit, err := store.ParseLimit("fixed-window:10/1mo,tz=Europe/Berlin")
-	if err != nil {
-		t.Fatal(err)
-	}
-	at := time.Date(2026, 10, 25, 11, 59, 58, 250_000_000, time.UTC)
-	end := time.Date(2026, 10, 31, 23, 0, 0, 0, time.UTC)
-	reqs := []store.Request{{Key: store.Key{Subject: "u", Name: "quota"}, Limit: limit, Cost: 1}}
-	decision := store.Decision{Used: 10, RetryAfter: end.Sub(at), ResetAfter: end.Sub(at), At: store.InstantOf(at)}
-	for _, late := range []time.Duration{-3 * time.Second, 0, 40 * time.Millisecond, 5 * time.Second} {
-		header := http.Header{}
-		Set(header, all, named("month"), reqs, []store.Decision{decision}, at.Add(late))
-		seen := read(t, header)
-		if seen.reset != strconv.FormatInt(end.Unix(), 10) || seen.policies[0] != (toldLimit{"month", 10, 745 * 3600}) ||
-			seen.states[0].second != WholeSeconds(end.Sub(at)) || seen.retryAfter != WholeSeconds(end.Sub(at)) {
-			t.Errorf("with a clock that is %s late: %v", late, header)
 		}
 	}
 }

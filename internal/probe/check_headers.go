@@ -103,22 +103,12 @@ func (e *proof) truth(dialect string, found *headers.Findings) {
 		return
 	}
 	if lie := &finding.Lies[audit.Remaining]; lie.Answers > 0 {
-		text := fmt.Sprintf("is %d, and %d can be left at most: %d too many", lie.Reported, lie.TrueMost, lie.Reported-lie.TrueMost)
-		if lie.Reported < lie.True {
-			text = fmt.Sprintf("is %d, and %d must be left: %d too few", lie.Reported, lie.True, lie.True-lie.Reported)
-		}
-		found.Add(first.LeftField, int(lie.Answers), "%s %s", first.LeftField, text)
+		found.Add(first.LeftField, int(lie.Answers), "%s is %d, and from %d to %d can be left", first.LeftField, lie.Reported, lie.True,
+			lie.TrueMost)
 	}
 	if lie := &finding.Lies[audit.ResetAfter]; lie.Answers > 0 {
-		text := "all is back after " + span(time.Duration(lie.TrueMost)) + " at the latest"
-		if lie.Reported < lie.True {
-			text = "nothing is back for " + span(time.Duration(lie.True))
-		}
-		says := "says " + span(time.Duration(lie.Reported))
-		if lie.Reported < 0 {
-			says, text = "is "+span(-time.Duration(lie.Reported))+" in the past", "nothing is back before its answer"
-		}
-		found.Add(first.ResetField, int(lie.Answers), "%s %s, and %s%s", first.ResetField, says, text, clocks(within))
+		found.Add(first.ResetField, int(lie.Answers), "%s says %s, and more or all is back after %s to %s%s", first.ResetField,
+			span(time.Duration(lie.Reported)), span(time.Duration(lie.True)), span(time.Duration(lie.TrueMost)), clocks(within))
 	}
 }
 

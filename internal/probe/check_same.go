@@ -11,12 +11,10 @@ import (
 
 // What came of asking in another way, as it is said before the way's name.
 const (
-	wasDenied   = "denied as well"
-	wasLetIn    = "let in"
-	wasFailed   = "no answer"
-	wasAdmitted = "admitted, but perhaps as the period ended,"
-	wasOnce     = "admitted once, and then denied,"
-	wasNever    = "never denied for long enough to ask"
+	wasDenied = "denied as well"
+	wasLetIn  = "let in"
+	wasOnce   = "admitted once, and then denied,"
+	wasUnsure = "not seen for certain"
 )
 
 // tried is what came of asking in another way.
@@ -29,13 +27,16 @@ const mostTries, twoTries = 4, 2
 // askOtherwise asks in each other way while a subject is denied, and in the usual way right before and after.
 func (v *verification) askOtherwise(subject string) error {
 	for i := range v.config.Same {
-		way, outcome, certain := &v.config.Same[i], wasAdmitted, 0
-		for n := 0; n < mostTries && certain < twoTries && (outcome == wasAdmitted || outcome == wasLetIn); n++ {
+		way, outcome, certain := &v.config.Same[i], wasUnsure, 0
+		for n := 0; n < mostTries && certain < twoTries && outcome != wasDenied; n++ {
 			isDenied, err := v.refill(subject)
-			if outcome = wasNever; err == nil && isDenied {
-				outcome, err = v.try(way, subject)
-			}
 			if err != nil {
+				return err
+			}
+			if outcome = wasUnsure; !isDenied {
+				break
+			}
+			if outcome, err = v.try(way, subject); err != nil {
 				return err
 			}
 			if outcome == wasLetIn {
@@ -55,7 +56,7 @@ func (v *verification) try(way *Way, subject string) (outcome string, err error)
 	before := v.last(subject).Sent
 	client, err := way.Open()
 	if err != nil {
-		return wasFailed, nil
+		return wasUnsure, nil
 	}
 	defer client.Close()
 	asked, err := v.sendBy(client, Event{Subject: subject, way: way.Name})
@@ -68,13 +69,13 @@ func (v *verification) try(way *Way, subject string) (outcome string, err error)
 	case err != nil:
 		return "", err
 	case asked.Outcome == endpoint.Failed:
-		return wasFailed, nil
+		return wasUnsure, nil
 	case asked.Outcome == endpoint.Denied, !slices.ContainsFunc(v.events, isUsual): // as where there is no such path
 		return wasDenied, nil
 	case after.Outcome == endpoint.Denied && v.isLetIn(way.Name, &after, before):
 		return wasLetIn, nil
 	}
-	return wasAdmitted, nil
+	return wasUnsure, nil
 }
 
 // isLetIn reports whether what a way admitted was certainly counted as another client's: the answers to both do not
@@ -110,7 +111,7 @@ func (e *proof) sameClient() Check {
 		ways[t.outcome] = append(ways[t.outcome], t.way)
 	}
 	// The last one counts most.
-	for _, outcome := range []string{wasDenied, wasNever, wasAdmitted, wasFailed, wasOnce, wasLetIn} {
+	for _, outcome := range []string{wasDenied, wasUnsure, wasOnce, wasLetIn} {
 		if len(ways[outcome]) == 0 {
 			continue
 		}
