@@ -27,8 +27,7 @@ func newCompletionCmd(global *cli.Globals) *cobra.Command {
 key completes commands, flags and their values, files, and the names of
 policies, limits and contexts.
 
-It offers only names without characters that are special to a shell. On Tab it
-evaluates what is typed, as the shell does on Enter: quote what you paste.`,
+On Tab the shell evaluates what is typed, as on Enter: quote what you paste.`,
 		Example: `  source <(limitctl completion bash)
   source <(limitctl completion zsh)
   limitctl completion fish | source

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"flag"
 	"fmt"
-	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -56,17 +55,16 @@ func TestTheReferenceIsUpToDate(t *testing.T) {
 	}
 }
 
-// reference returns the text of each page. What several commands have, flags or paragraphs, is in the first page alone: of
-// flags with one name the text that most have.
+// reference returns the text of each page. What several commands have, flags or paragraphs, is in the first page alone.
 func reference(root *cobra.Command) map[string]string {
 	all := commandsOf(root)
-	times, shared := map[string]int{}, map[string]*pflag.Flag{}
-	var prose []string
+	times := map[string]int{}
+	var shared, prose []string
 	for _, c := range all {
 		for _, f := range flagsOf(c) {
-			text := flagLine(root, f)
-			if times[text]++; times[text] > 1 && (shared[f.Name] == nil || times[text] > times[flagLine(root, shared[f.Name])]) {
-				shared[f.Name] = f
+			line := flagLine(root, f)
+			if times[line]++; times[line] == 2 {
+				shared = append(shared, line)
 			}
 		}
 		for _, paragraph := range details(c) {
@@ -90,8 +88,9 @@ func reference(root *cobra.Command) map[string]string {
 	b.WriteString("## Flags of every command\n\n")
 	root.PersistentFlags().VisitAll(func(f *pflag.Flag) { b.WriteString(flagLine(root, f)) })
 	b.WriteString("\n## Flags of several commands\n\n")
-	for _, name := range slices.Sorted(maps.Keys(shared)) {
-		b.WriteString(flagLine(root, shared[name]))
+	slices.SortFunc(shared, func(a, b string) int { return cmp.Compare(longName(a), longName(b)) })
+	for _, line := range shared {
+		b.WriteString(line)
 	}
 	b.WriteString("\n## What several commands say\n\n")
 	for _, paragraph := range prose {
@@ -115,7 +114,7 @@ func reference(root *cobra.Command) map[string]string {
 			"several say](%[2]s#what-several-commands-say), are said there.\n\n", strings.TrimSuffix(group.Title, ":"), allCommands)
 		for _, c := range all {
 			if groupOf(c) == group.ID {
-				writeCommand(&b, root, c, shared, func(paragraph string) bool { return times[paragraph] > 1 })
+				writeCommand(&b, root, c, func(text string) bool { return times[text] > 1 })
 			}
 		}
 		pages[pageOf[group.ID]] = strings.TrimSpace(b.String()) + "\n"
@@ -136,17 +135,21 @@ func flagLine(root *cobra.Command, f *pflag.Flag) string {
 	return fmt.Sprintf("- `%s`: %s\n", name, markdownProse(root, usage))
 }
 
+// longName is what a line of flagLine is sorted by.
+func longName(line string) string { return line[strings.Index(line, "--"):] }
+
 // details returns the paragraphs of a command's help behind the first.
 func details(c *cobra.Command) []string {
 	return strings.Split(strings.TrimSpace(c.Long), "\n\n")[1:]
 }
 
-func writeCommand(b *strings.Builder, root, c *cobra.Command, shared map[string]*pflag.Flag, sharedProse func(string) bool) {
+func writeCommand(b *strings.Builder, root, c *cobra.Command, shared func(text string) bool) {
 	fmt.Fprintf(b, "## %s\n\n", c.CommandPath())
 	first, _, _ := strings.Cut(strings.TrimSpace(c.Long), "\n\n")
 	writeParagraph(b, root, cmp.Or(first, c.Short+"."))
 	typed := strings.ReplaceAll(strings.Join(usageLines(c), "\n"), " [flags]", "")
-	if examples := strings.Split(unindented(c.Example), "\n"); c.Example != "" {
+	examples := slices.DeleteFunc(strings.Split(unindented(c.Example), "\n"), func(e string) bool { return strings.Contains(typed, e) })
+	if len(examples) > 0 {
 		typed += "\n\n" + strings.Join(examples[:min(mostExamples, len(examples))], "\n")
 	}
 	fmt.Fprintf(b, "```text\n%s\n```\n\n", typed)
@@ -157,7 +160,7 @@ func writeCommand(b *strings.Builder, root, c *cobra.Command, shared map[string]
 	own := 0
 	for _, f := range flagsOf(c) {
 		line := flagLine(root, f)
-		if same := shared[f.Name]; same != nil && flagLine(root, same) == line {
+		if shared(line) {
 			others = append(others, "`--"+f.Name+"`")
 			continue
 		}
@@ -170,7 +173,7 @@ func writeCommand(b *strings.Builder, root, c *cobra.Command, shared map[string]
 	if len(others) > 0 {
 		fmt.Fprintf(b, "Also %s.\n\n", strings.Join(others, ", "))
 	}
-	for _, paragraph := range slices.DeleteFunc(details(c), sharedProse) {
+	for _, paragraph := range slices.DeleteFunc(details(c), shared) {
 		writeParagraph(b, root, paragraph)
 	}
 }

@@ -46,17 +46,13 @@ exit code is the answer: 0 taken, 1 denied. With --policy the limits are those
 of a policy, attributes say who is limited, and a limit can have a cost of its
 own, such as --cost tokens=3000.
 
-With --wait a denied request waits for its turn, at most DURATION with
---wait=DURATION. If that would be too long, it is denied at once.
-
 With --token a retry is safe: the same request with the same token is allowed
 again, and nothing more is charged. If you know the real cost only afterwards,
 take an estimate, and correct it with "limitctl settle". In a Cluster a token is
 known in the slot of its key only.
 
-With --force it takes the units even if they do not fit, and requests are denied
-until enough have come back. With --up-to it takes as many as fit; the exit code
-is 0 if that is at least one.
+With --force requests are denied until enough has come back. With --up-to the
+exit code is 0 if at least one unit fits.
 
 A request for at least half of what a limit holds, and for more than one unit,
 needs --confirm in a protected context, and is written to the audit log.`,

@@ -34,32 +34,26 @@ func NewAuditCmd(global *cli.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "audit [PATTERN]",
 		Short: "Show who changed what, and when",
-		Long: `Audit shows the audit log, the latest run last: the runs of reset, undo and
-override, and in protected contexts those of refund and large consumes. For each
-run it shows who, when, where, why, what was selected, how many keys changed,
-and the backup.
+		Long: `Audit shows who changed what, when and why, the latest run last: reset, undo,
+override and config publish, and in protected contexts refunds and large
+consumes.
 
-It shows the entries of the store in use, from all machines and users, and the
-entries of this machine, for all stores. With a context, such as that of
-LIMITCTL_CONTEXT, it shows only runs in the store of the context. --local does
-not read the store, and shows the entries of this machine, for all stores unless
---context is given. If the store cannot be read, it prints a warning and shows
-the entries of this machine.
+It shows the runs of the store in use, from all machines, and those that this
+machine has logged for any store; with a context only those in its store. If the
+store cannot be read, it warns and shows those of this machine.
 
 A run is logged before its first change and after its last one. "begun" means
 that its end is not known: it still runs, or it was killed. If it has a backup,
-"limitctl undo" brings back what it has changed so far. A run whose backup
-was restored since on the same machine says so, such as "begun, undone".
+"limitctl undo" brings back what it has changed so far.
 
-With PATTERN it shows only runs about these subjects: those whose selection
-names one of them, such as 'tenant:acme:*' or tenant=acme, those whose selection
-covers PATTERN, such as a reset of '*', and the undos of these. It compares the
-texts: a run that selected a tenant by another attribute is not found.
+With PATTERN it shows only runs about these subjects: whose selection names one
+of them or covers PATTERN, such as a reset of '*', and the undos of these. It
+compares the texts: a run that selected a tenant by another attribute is not
+found.
 
-Without --limit-rows it shows the last 10,000 runs. A store keeps the latest
-2,500 entries, two for each run. This machine keeps its own in
-limitctl/audit.jsonl in the state directory ($XDG_STATE_HOME, else
-~/.local/state). Damaged entries are left out, with a warning.`,
+A store keeps the latest 2,500 entries, two for each run. This machine keeps its
+own in limitctl/audit.jsonl in the state directory ($XDG_STATE_HOME, else
+~/.local/state).`,
 		Example: `  limitctl audit
   limitctl audit --since 2h
   limitctl audit 'tenant:acme:*' --since 1d

@@ -52,13 +52,11 @@ what is chosen. These ask, keep a backup and write to the audit log as limitctl
 reset and limitctl override do.
 
 With --layout it shows the keys of other rate limiters, and marks those with
-defects with a ! (limitctl inspect --layout names the defects). You can reset
-them; they have no overrides and no denials.
+defects with a !. They have no overrides and no denials.
 
-It follows at most --max-keys keys and finds others with a slow scan, so it can
-stay open on a busy server. It shows how many of the keys it covers. It always
-shows keys that are denied. Without a terminal it prints one frame, as with
---once.
+It finds further keys with a slow scan, so it can stay open on a busy server,
+and shows how many of them it covers. It always shows keys that are denied.
+Without a terminal it prints one frame, as with --once.
 
 ` + cli.SelectionHelp,
 		Example: `  limitctl dashboard

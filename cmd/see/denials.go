@@ -38,15 +38,13 @@ func NewDenialsCmd(global *cli.Globals) *cobra.Command {
 		Use:   "denials [PATTERN]",
 		Short: "Show who is being throttled",
 		Long: `Denials shows which keys were denied in the last minutes, those denied most
-first. PATTERN is a glob over subjects or a network, as in inspect; the default
-is all. A request counts once: for the first limit that denied it, or a block.
+first. PATTERN is a glob over subjects or a network; the default is all. A
+request counts once: for the first limit that denied it, or a block.
 
 Consume, run and serve count denials, unless the configuration says "denials:
-false". Services that use the library do if they ask for it. They add the counts
-to the store once a second. The store keeps an hour by the minute, with the
-1,000 keys denied most in each, and 24 hours by ten minutes, with the 200 keys
-denied most. It counts whole steps, so the counts can cover up to one step more
-than --last.
+false"; services that use the library do if they ask for it. The store keeps an
+hour by the minute and 24 hours by ten minutes, so the counts can cover up to
+one step more than --last.
 
   LIMIT    the limit in force that denied last
   DENIED   how often the limit denied
@@ -57,15 +55,12 @@ than --last.
   SINCE    when this run of denials began: no five minutes without one since;
            new: in the last ten minutes
 
-If more keys were denied than have counts of their own, counts are marked with
-≥. With --by it counts by the values of an attribute, in limits of policies and
-in subjects written like tenant:acme:user:42. With --by limit it counts by the
-names of limits, and with --by network by networks of addresses: /24 of IPv4 and
-/64 of IPv6, or --by network:16,48.
+Counts of more keys than a process can track are marked with ≥. Attributes are
+those of policies, and of subjects written like tenant:acme:user:42. Networks
+are /24 of IPv4 and /64 of IPv6, or those of --by network:16,48.
 
-For scripts: --over shows only what a limit denied more than N times, and
---fail-if-any exits with 1 if anything is shown. Denials by a block do not
-count for either.`,
+For alerts: --over N --fail-if-any exits with 1 if a limit denied a key more
+than N times. Denials by a block do not count.`,
 		Example: `  limitctl denials
   limitctl denials 'tenant:acme:*' --last 24h
   limitctl denials ip:203.0.113.0/24

@@ -40,8 +40,6 @@ user, the keys under the prefix, and who has the published configuration. It
 changes nothing. Each check is ✓ fine, ! a warning or ✗ a problem. Warnings and
 problems come with advice.
 
-It looks at up to --scan-limit keys, and says if there are more.
-
 Exit codes: 0 no problem; 1 a problem (✗), or with --fail-on warn a warning; 3
 the store cannot be reached; 4 the store refuses; 5 findings are missing,
 because the store stopped answering or one of several servers cannot be reached.

@@ -33,18 +33,12 @@ func NewHandoverCmd(global *cli.Globals) *cobra.Command {
 		Long: `Handover shows which published version is in force and who has it, the overrides
 in force, what was changed in the last 12 hours, which denials began in the last
 10 minutes, and who was denied most in them. On a terminal it takes one screen,
-with a row for each thing, and says of each part how much more there is and
-which command shows it. What blocks deny is one number.
+and says of each part how much more there is and which command shows it.
 
 Below each limit whose denials began are the changes in the 10 minutes before
-that were about its keys, and a command that may help: a block of the address
-that has more than half of them, else a rollback if more than half began after
-the version in force, else a block of the network that has more than half.
+that were about its keys, and a command that may help: a block or a rollback.
 
-The changes are those of the audit log in the store, of all machines. If a part
-cannot be read, it says so in the place of the part, shows the others, and the
-exit code is 5. If none can be read, it shows only the error, and the exit code
-is that of the error.`,
+If a part cannot be read, it says so, shows the others, and the exit code is 5.`,
 		Example: `  limitctl handover
   limitctl handover --context prod -o json`,
 		Args: cli.NoArguments,

@@ -50,11 +50,9 @@ closest to their limit first. It writes nothing.
 
 ` + cli.SelectionHelp + `
 
-DENIED counts the denials of a key in the last 10 minutes, as the command
-denials does. A key at its limit has nothing left now, but perhaps nobody was
-denied. The sign ` + drifted + ` marks a key whose limit is not that of the configuration:
-the key was not used since the limit changed, or services with another
-configuration use it.
+DENIED counts the denials of a key in the last 10 minutes. The sign ` + drifted + `
+marks a key whose limit is not that of the configuration: the key was not used
+since the limit changed, or services with another configuration use it.
 
 On a terminal it shows the first ` + strconv.Itoa(terminalRows) + ` rows; --all and --limit-rows change that.
 A summary shows the first ` + strconv.Itoa(summaryRows) + `, and all with --all.

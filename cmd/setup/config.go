@@ -29,10 +29,7 @@ named stores; and the prefix of all keys. docs/configuration.md has every field.
 
 limitctl uses the first of these: --config FILE, $LIMITCTL_CONFIG,
 ./limitctl.yaml, and the user's $XDG_CONFIG_HOME/limitctl/limitctl.yaml, of
-which it always reads the contexts. Go programs load it with policyfile.
-
-Config publish puts policies in force in all processes that follow the store;
-docs/publish.md says how a team does that by pull requests.`,
+which it always reads the contexts. Go programs load it with policyfile.`,
 		Example: `  limitctl config init limits/limitctl.yaml
   limitctl config validate
   limitctl config show --origin

@@ -43,11 +43,10 @@ less, and changed if one is more and the other less, or the algorithm differs.
 An override in the limit of a key's last request is also in NEW.
 
 OVER is how many keys have more in use than the new limit allows: they are
-denied until they have room again. EXAMPLE is the one that is over by most.
+denied until they have room again.
 
-With --trace it also shows how many requests of recorded traffic each policy
-that differs would have denied: under OLD and NEW, or under what is in force and
-the file. The exit code is 0 if nothing differs, else 1.`,
+With --trace it also shows how many recorded requests each policy that differs
+would have denied. The exit code is 0 if nothing differs, else 1.`,
 		Example: `  limitctl config diff limitctl.yaml new.yaml
   limitctl config diff new.yaml --context prod
   limitctl config diff --context prod -o json

@@ -85,10 +85,9 @@ func NewUnblockCmd(global *cli.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "unblock PATTERN | --policy POLICY [ATTRIBUTE=VALUE...]",
 		Short: "End the blocks of a pattern now",
-		Long: `Unblock revokes all blocks that were set for exactly these keys: for PATTERN, or
-with --policy for these attributes of the policy. --limit-name keeps the blocks
-of other limits. Other overrides and blocks of other patterns stay. If there is
-no such block, the exit code is 1.`,
+		Long: `Unblock revokes all blocks that were set for exactly these keys. Other overrides
+and blocks of other patterns stay. If there is no such block, the exit code is
+1.`,
 		Example: `  limitctl unblock ip:203.0.113.9
   limitctl unblock 'tenant:acme:*' --yes
   limitctl unblock --policy login ip=203.0.113.9 --yes`,

@@ -32,14 +32,12 @@ type overrideSetOptions struct {
 }
 
 // overridePatternHelp explains the arguments that select keys.
-const overridePatternHelp = `PATTERN is a glob over subjects or a network, as in inspect. With --policy the
-arguments are attributes, and the override is for every key of the policy that
-has them. It ends after --for, at most 30 days, or at --until: 04:00 (the next
-one here), a date and time, or an instant such as 2026-11-22T04:00:00Z.
+const overridePatternHelp = `PATTERN is a glob over subjects or a network. With --policy the arguments are
+attributes, and the override is for every key that has them. It ends after
+--for, at most 30 days, or at --until: 04:00 (the next one here), a date and
+time, or an instant such as 2026-11-22T04:00:00Z.
 
-It first shows what would apply to the keys in use, looking for at most
---timeout, and asks. Without a terminal it needs --yes, in a protected context
-the context's name, which --confirm gives.`
+It first shows what would apply to the keys in use, and asks.`
 
 func newOverrideSetCmd(global *cli.Globals) *cobra.Command {
 	o := &overrideSetOptions{}
@@ -102,7 +100,7 @@ func (o *overrideSetOptions) command(global *cli.Globals, cmd *cobra.Command) *c
 	flags.StringVar(&o.until, "until", "", "until `TIME` instead, such as 04:00")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "show what would change, and change nothing")
 	o.AddConsentFlags(cmd)
-	flags.Lookup("reason").Usage = "why (required); the override and the audit log show the `TEXT`"
+	flags.Lookup("reason").Usage = "why (required); the audit log shows the `TEXT`"
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		plan, err := o.plan(cmd)
 		if err != nil {

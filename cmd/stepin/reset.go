@@ -39,16 +39,15 @@ func NewResetCmd(global *cli.Globals) *cobra.Command {
 		Short: "Delete matching keys, so that none of their units are in use",
 		Long: `Reset makes every limit whose subject matches PATTERN unused. It first shows how
 many keys match, and asks; without a terminal it needs --yes, and in a protected
-context the context's name, which --confirm gives. What it changes it first
-writes to a backup, and it prints the command that brings it back.
+context --confirm. What it changes it first writes to a backup, and it prints
+the command that brings it back.
 
-With --to-remaining N it leaves exactly N units of each limit instead; with
---at-least a key with more stays as it is. The limit is that of the
-configuration in force, else that of the last charge.
+The limit of --to-remaining is that of the configuration in force, else that of
+the last charge.
 
-If not all keys can be read, it changes nothing. With --keep-going it changes
-those that were found. With --layout it deletes all keys of a limit together,
-and says what that does not reach, such as a cache in the limiter's processes.
+If not all keys can be read, it changes nothing. With --layout it deletes all
+keys of a limit together, and says what that does not reach, such as a cache in
+the limiter's processes.
 
 ` + cli.SelectionHelp,
 		Example: `  limitctl reset user:42

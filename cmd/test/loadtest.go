@@ -47,26 +47,21 @@ compares what the limit allowed with what it should have allowed, and measures
 how long the answers took and what they cost. docs/load-testing.md explains the
 figures.
 
-The load is an open loop: --rate requests a second are due on schedule, even if
-the store is slow, and latency counts from when a request was due. By default
-they are so many that a limit in a store is reached. A request that cannot be
+The load is an open loop: requests are due on schedule, even if the store is
+slow, and latency counts from when a request was due. A request that cannot be
 sent within --timeout is dropped, and counted. With --workers and no rate it is
-a closed loop: each worker sends a request when its last one is answered. A
---scenario sends a pattern that breaks naive limiters.
+a closed loop.
 
 Several --limit are decided together. --algorithm all, or a list, runs the same
 load under each algorithm, one after the other, and compares them.
 
-The keys have a prefix of their own and are removed at the end.
-Loadtest refuses contexts that are read-only or protected. Ctrl-C ends the load,
-waits for the answers under way, and reports; a second Ctrl-C stops at once.
+The keys have a prefix of their own and are removed at the end. Contexts that
+are read-only or protected are refused. Ctrl-C ends the load, waits for the
+answers under way, and reports; a second Ctrl-C stops at once.
 
-A --threshold is a promise such as 'p99<5ms', 'over_admitted==0' or 'denied<1%'.
-
-The verdict is inconclusive if nothing is known to be wrong and too little was
-seen: no limit of the run was reached, more than --max-errors of the planned
-requests got no decision, or the load generator was the limit and a threshold
-is about times or throughput.
+The verdict is inconclusive if too little was seen: no limit was reached, too
+many requests got no decision, or the load generator was the limit and a
+threshold is about times or throughput.
 
 Exit codes: 0 pass; 1 a threshold is missed, the audit found wrong answers or a
 threshold could not be judged (unless --no-fail), or more than --max-errors got

@@ -67,10 +67,9 @@ Write {subject} in the URL, a --header or the --body where the endpoint reads
 who asks. Probe uses subjects that nobody has used before, and never exceeds
 --requests or --max-time.
 
-The verdict is pass only if probe saw the endpoint enforce its limit and saw or
-read something of its period, and no check failed. If nothing failed and too
-little was seen, it is inconclusive. So it is with --strict if a check was not
-seen for which there is something to test.
+The verdict is pass only if probe saw the endpoint enforce its limit and
+something of its period, and no check failed. If too little was seen, it is
+inconclusive.
 
 Exit codes: 0 pass, or something was seen; 1 a check failed, the verdict is
 inconclusive, or nothing was seen; 2 the command line is wrong; 3 the endpoint

@@ -29,11 +29,9 @@ how the report differs from one or more earlier reports of the same load, for
 each limit that is in both, and what became worse.
 
 A figure is worse if it is worse than in all of the BASEs, by more than the
-margin. The audit and errors have no margin: one more unit over- or
-under-admitted, a worst window that is greater and above 1.00 × the limit, or
-more errors are a regression. If the load generator was the limit in any of the
-reports, times and throughput are not judged. Costs and dropped arrivals are
-shown, and never judged.
+margin. The audit and errors have no margin. If the load generator was the limit
+in any of the reports, times and throughput are not judged. Costs and dropped
+arrivals are only judged if --only names them.
 
 Exit codes: 0 pass, or inconclusive (1 with --strict); 1 a threshold is missed,
 an audit failed or a threshold could not be judged (unless --no-fail), or too

@@ -49,15 +49,12 @@ of other logs; a --policy is by the fields that have its attributes' names.
 Times are RFC 3339, or like those of access logs, or numbers since 1970: s, ms,
 µs or ns by magnitude.
 
---wrap puts the wrappers of a service around a store in memory, by the log's
-clock, and --replicas makes several instances of them, to which requests go in
-turn. The report shows how many calls of the store that saves, and which
-requests were decided differently.
+The report shows how many calls of the store --wrap saves, and which requests
+were decided differently.
 
---suggest finds, for each --limit, the lowest count that keeps a promise: denied
-or denied_keys, < or <=, and a share or a number. A burst in the limit does not
-change; otherwise the burst is the count. If no count keeps the promise, the
-exit code is 1.`,
+--suggest finds the lowest count that keeps a promise: denied or denied_keys, <
+or <=, and a share or a number. A burst in the limit does not change. If no
+count keeps the promise, the exit code is 1.`,
 		Example: `  limitctl simulate access.log --limit 30/1m
   limitctl simulate access.log --limit 30/1m --limit 500/1h --algorithm all
   limitctl simulate access.log --limit sliding-log:30/1m --suggest 'denied_keys<1%'

@@ -209,7 +209,7 @@ func (o *ConsentOptions) AddConsentFlags(cmd *cobra.Command) {
 func (o *ConsentOptions) AddPublishConsentFlags(cmd *cobra.Command) {
 	cmd.Flags().BoolVarP(&o.Yes, "yes", "y", false, "do not ask")
 	o.addFlags(cmd, "m")
-	cmd.Flags().Lookup("reason").Usage = "why (required); the history and the audit log show the `TEXT`"
+	cmd.Flags().Lookup("reason").Usage = "why (required); the audit log shows the `TEXT`"
 }
 
 // AddChargeConsentFlags adds the flags of a command that asks in a protected context only.

@@ -27,19 +27,18 @@ each address and network inside it. Otherwise it is that subject, with all its
 limits. The address of a client is what serve counts, such as its /64. --exact
 takes PATTERN as it is typed.
 
-Redis has no index of a subject's keys. A command that only looks for one
-subject reads its keys under the names of limits that the configuration, the
-denials of the last hour and --limit-name have. It scans all keys if there are
-none, and with --limit-name '*'. A reset always scans.
+A command that only looks for one subject reads its keys under the names of
+limits that the configuration, the denials of the last hour and --limit-name
+have. It scans all keys if there are none, and with --limit-name '*'. A reset
+always scans.
 
-With --policy the arguments are attributes, and select every key of the policy
-that has them. A glob for POLICY, such as 'api*', also finds keys of an earlier
-configuration.
+With --policy the arguments are attributes, and select every key that has them.
+A glob for POLICY, such as 'api*', also finds keys of an earlier configuration.
 
 With --layout the keys are those of other limiters, and PATTERN is a glob over
-subjects or whole keys. The default is the layouts of the context; --layout
-limitctl selects limitctl's own keys. Keys that are not certainly a limiter's
-are left out, unless PATTERN or the configuration names them.`
+subjects or whole keys; --layout limitctl selects limitctl's own. Keys that are
+not certainly a limiter's are left out, unless PATTERN or the configuration
+names them.`
 
 // SelectionOptions say which keys a command is for.
 type SelectionOptions struct {
@@ -64,7 +63,7 @@ func (s *SelectionOptions) addOwnFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.BoolVar(&s.Exact, "exact", false, "take PATTERN as a subject, as it is typed")
 	flags.StringVar(&s.Policy, "policy", "", "only keys of the `POLICY` (a glob), with the attributes given as arguments")
-	flags.StringVar(&s.Name, "limit-name", "", "only keys of limits called `NAME` (a glob)")
+	flags.StringVar(&s.Name, "limit-name", "", "only limits called `NAME` (a glob)")
 	flags.BoolVar(&s.AtLimit, "at-limit", false, "only keys with nothing left now")
 	flags.StringVar(&s.MinUsed, "min-used", "", "only keys with at least that `SHARE` of their limit used, such as 80%")
 	flags.BoolVar(&s.NoTTL, "no-ttl", false, "only keys that never expire; limitctl writes none")
