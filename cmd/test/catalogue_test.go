@@ -65,7 +65,6 @@ type noWatcher struct{}
 func (noWatcher) Begin(*experiment.Candidate) time.Duration { return 0 }
 func (noWatcher) Progress(*loadgen.Result, time.Duration)   {}
 func (noWatcher) End()                                      {}
-func (noWatcher) Kept(string)                               {}
 
 // printed is what a command prints.
 func printed(a output.Answer) string {

@@ -45,7 +45,7 @@ func (o *experimentLimitFlags) addFlags(cmd *cobra.Command, repeated string) {
 }
 
 // sets returns the limits that are decided together: a set for each algorithm. endpoint: an endpoint decides them.
-func (o *experimentLimitFlags) sets(cmd *cobra.Command, endpoint bool) (sets [][]store.Limit, err error) {
+func (o *experimentLimitFlags) sets(endpoint bool) (sets [][]store.Limit, err error) {
 	each, err := o.each()
 	if err != nil {
 		return nil, err
@@ -75,57 +75,40 @@ func (o *experimentLimitFlags) sets(cmd *cobra.Command, endpoint bool) (sets [][
 	return sets, nil
 }
 
-// each returns every limit under each algorithm that it is tried under.
+// each returns every limit under each algorithm that it is tried under: the one that it names, or those of --algorithm.
 func (o *experimentLimitFlags) each() (each [][]store.Limit, err error) {
 	algorithms, err := parseAlgorithms(o.algorithms)
 	if err != nil {
 		return nil, err
 	}
-	algorithmUsed := false
+	used := o.algorithms == ""
 	for _, text := range cli.EachLimit(o.limits) {
-		tried, named, err := underEach(text, algorithms)
-		if err != nil {
-			return nil, err
+		if limit, err := store.ParseLimit(text); err == nil && limit.Algorithm != 0 {
+			each = append(each, []store.Limit{limit})
+			continue
 		}
-		withSlices := tried[len(tried)-1]
-		for i := range tried {
-			if _, err := tried[i].Normalize(); err != nil {
-				return nil, cli.Usagef("limit %q as %s: %s", text, tried[i].Algorithm, err)
+		used = true
+		var tried []store.Limit
+		for _, algorithm := range algorithms {
+			limit, err := store.ParseLimitAs(text, algorithm)
+			if err != nil {
+				return nil, err
+			}
+			tried = append(tried, limit)
+		}
+		if o.algorithms == everyAlgorithm {
+			sliced := tried[len(tried)-1]
+			sliced.Algorithm, sliced.Slices = store.SlidingCounter, slicesTried
+			if _, err := sliced.Normalize(); err == nil { // the period can be cut so
+				tried = append(tried, sliced)
 			}
 		}
-		if o.algorithms == everyAlgorithm && !named {
-			withSlices.Algorithm, withSlices.Slices = store.SlidingCounter, slicesTried
-			if _, err := withSlices.Normalize(); err == nil { // the period can be cut so
-				tried = append(tried, withSlices)
-			}
-		}
-		algorithmUsed = algorithmUsed || !named
 		each = append(each, tried)
 	}
-	if o.algorithms != "" && !algorithmUsed {
+	if !used {
 		return nil, cli.Usagef("--algorithm %s applies to none of the limits; it is for limits that name no algorithm", o.algorithms)
 	}
 	return each, nil
-}
-
-// underEach reads a limit under each algorithm, or under the one that it names.
-func underEach(text string, algorithms []store.Algorithm) (limits []store.Limit, named bool, err error) {
-	limit, err := store.ParseLimit(text)
-	if err == nil && limit.Algorithm != 0 {
-		return []store.Limit{limit}, true, nil
-	}
-	for _, algorithm := range algorithms {
-		one := limit
-		if err != nil { // it may be valid under this algorithm only, as slices are
-			var errUnder error
-			if one, errUnder = store.ParseLimitAs(text, algorithm); errUnder != nil {
-				return nil, false, errUnder
-			}
-		}
-		one.Algorithm = algorithm
-		limits = append(limits, one)
-	}
-	return limits, false, nil
 }
 
 // everyAlgorithm is the word for all algorithms, and slicesTried is the number of slices of a second sliding counter

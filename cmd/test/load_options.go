@@ -93,25 +93,19 @@ func (o *loadOptions) parse(cmd *cobra.Command) (load experiment.Load, err error
 	load = experiment.Load{
 		Subjects: o.keys, Seed: o.seed, Workers: o.workers, Duration: o.duration, Requests: o.requests, Warmup: o.warmup,
 	}
-	schedule, err := o.schedule(given)
-	if err != nil {
+	if load.Mix.Costs, err = o.parseCosts(); err != nil {
 		return load, err
 	}
-	costs, err := o.parseCosts()
-	if err != nil {
-		return load, err
-	}
-	load.Mix.Costs = costs
-	if schedule == "scenario" {
+	if given("scenario") {
 		return load, o.addScenario(&load, given)
 	}
 	if load.Mix.Subjects, err = parseDistribution(o.distribution, o.keys); err != nil {
 		return load, err
 	}
-	return load, o.addSchedule(&load, schedule, given)
+	return load, o.addSchedule(&load, given)
 }
 
-// parseCosts reads "5", "uniform:1-100", or one of them behind "tokens=".
+// parseCosts reads "5" or "uniform:1-100", or one of them behind the field of the cost: "tokens=5".
 func (o *loadOptions) parseCosts() (loadgen.Costs, error) {
 	text := o.cost
 	if field, units, has := strings.Cut(text, "="); has {
@@ -120,7 +114,16 @@ func (o *loadOptions) parseCosts() (loadgen.Costs, error) {
 		}
 		o.costField, text = field, units
 	}
-	return parseCosts(text)
+	least, most := text, text
+	if span, is := strings.CutPrefix(text, "uniform:"); is {
+		least, most, _ = strings.Cut(span, "-")
+	}
+	low, err := store.ParseNumber("cost", least, 1, store.MaxCount)
+	high, highErr := store.ParseNumber("cost", most, 1, store.MaxCount)
+	if err != nil || highErr != nil || high < low {
+		return loadgen.Costs{}, cli.Usagef("--cost %q is not a cost; write a number from 1 to %d, or uniform:1-100", text, store.MaxCount)
+	}
+	return loadgen.Costs{Least: low, Most: high}, nil
 }
 
 // checkCost reports a cost that does not fit the policy, which may be nil. given: the command line has --cost.
@@ -150,46 +153,35 @@ func (o *loadOptions) checkCost(p *policy.Policy, load *experiment.Load, given b
 }
 
 func (o *loadOptions) checkBounds(given func(flag string) bool) error {
-	switch {
-	case given("rate") && (!(o.rate > 0) || o.rate > maxRate):
-		return cli.Usagef("--rate %v is out of range; it must be above 0 and at most %d", o.rate, maxRate)
-	case o.workers < 1 || o.workers > maxWorkers:
-		return cli.Usagef("--workers %d is out of range; it must be from 1 to %d", o.workers, maxWorkers)
-	case given("duration") && (o.duration <= 0 || o.duration > experiment.MaxDuration):
-		return cli.Usagef("--duration %s is out of range; it must be above 0 and at most %s", store.FormatPeriod(o.duration),
-			store.FormatPeriod(experiment.MaxDuration))
-	case given("requests") && o.requests < 1:
-		return cli.Usagef("--requests %d is not positive; it must be 1 or more", o.requests)
-	case o.keys < 1 || o.keys > maxSubjects:
-		return cli.Usagef("--keys %d is out of range; it must be from 1 to %d", o.keys, maxSubjects)
+	longest := store.FormatPeriod(experiment.MaxDuration)
+	for _, bound := range []struct {
+		wrong      bool
+		flag, must string
+	}{
+		{given("rate") && (!(o.rate > 0) || o.rate > maxRate), "rate", fmt.Sprintf("above 0 and at most %d", maxRate)},
+		{o.workers < 1 || o.workers > maxWorkers, "workers", fmt.Sprintf("from 1 to %d", maxWorkers)},
+		{given("duration") && (o.duration <= 0 || o.duration > experiment.MaxDuration), "duration", "above 0 and at most " + longest},
+		{given("requests") && o.requests < 1, "requests", "1 or more"},
+		{o.keys < 1 || o.keys > maxSubjects, "keys", fmt.Sprintf("from 1 to %d", maxSubjects)},
+		{o.arrivals != "uniform" && o.arrivals != "poisson", "arrivals", "uniform or poisson"},
+	} {
+		if bound.wrong {
+			return cli.Usagef("--%s must be %s", bound.flag, bound.must)
+		}
+	}
+	for _, pair := range [][2]string{{"rate", "stages"}, {"rate", "scenario"}, {"stages", "scenario"}, {"arrivals", "scenario"},
+		{"distribution", "scenario"}} {
+		if given(pair[0]) && given(pair[1]) {
+			return cli.Usagef("--%s and --%s exclude each other; give one of them", pair[0], pair[1])
+		}
 	}
 	return nil
 }
 
-// schedule returns the flag with the times of requests, "" if there is none.
-func (o *loadOptions) schedule(given func(flag string) bool) (flag string, err error) {
-	for _, other := range []string{"rate", "stages", "scenario"} {
-		switch {
-		case !given(other):
-		case flag != "":
-			return "", cli.Usagef("--%s and --%s both say when requests are sent; give one of them", flag, other)
-		default:
-			flag = other
-		}
-	}
-	switch {
-	case o.arrivals != "uniform" && o.arrivals != "poisson":
-		return "", cli.Usagef("--arrivals %q is unknown; it is uniform or poisson", o.arrivals)
-	case given("arrivals") && flag == "scenario":
-		return "", cli.Usagef("--arrivals and --scenario both say when requests are sent; give one of them")
-	}
-	return flag, nil
-}
-
 // addSchedule sets the times of requests of a load without a scenario.
-func (o *loadOptions) addSchedule(load *experiment.Load, schedule string, given func(flag string) bool) (err error) {
+func (o *loadOptions) addSchedule(load *experiment.Load, given func(flag string) bool) (err error) {
 	load.Poisson = o.arrivals == "poisson"
-	if schedule == "stages" {
+	if given("stages") {
 		if load.Stages, err = parseStages(o.stages); err != nil {
 			return err
 		}
@@ -204,14 +196,14 @@ func (o *loadOptions) addSchedule(load *experiment.Load, schedule string, given 
 	if !given("duration") {
 		load.Duration = defaultDuration
 	}
-	if schedule == "" && given("workers") {
+	if !given("rate") && given("workers") {
 		if given("arrivals") {
 			return cli.Usagef("--arrivals %s needs a rate, and --workers alone has none; add --rate N", o.arrivals)
 		}
 		load.Words = o.words("closed loop of "+output.Plural(o.workers, "worker"), given)
 		return nil
 	}
-	if load.Rate = o.rate; schedule == "" {
+	if load.Rate = o.rate; !given("rate") {
 		load.Rate, o.choosesRate = defaultRate, true
 	}
 	o.sendEvenly(load, given)
@@ -229,9 +221,6 @@ func (o *loadOptions) addScenario(load *experiment.Load, given func(flag string)
 	scenario, err := loadgen.ParseScenario(o.scenario)
 	if err != nil {
 		return cli.Usagef("--scenario: %s", err)
-	}
-	if given("distribution") {
-		return cli.Usagef("--distribution and --scenario both say who asks; give one of them")
 	}
 	if !given("keys") {
 		load.Subjects = scenario.Subjects
@@ -285,42 +274,23 @@ func parseStages(text string) ([]loadgen.Stage, error) {
 	return stages, nil
 }
 
-// parseCosts reads "5" or "uniform:1-100".
-func parseCosts(text string) (loadgen.Costs, error) {
-	least, most := text, text
-	if span, is := strings.CutPrefix(text, "uniform:"); is {
-		least, most, _ = strings.Cut(span, "-")
-	}
-	low, err := store.ParseNumber("cost", least, 1, store.MaxCount)
-	high, highErr := store.ParseNumber("cost", most, 1, store.MaxCount)
-	if err != nil || highErr != nil || high < low {
-		return loadgen.Costs{}, cli.Usagef("--cost %q is not a cost; write a number from 1 to %d, or uniform:1-100", text, store.MaxCount)
-	}
-	return loadgen.Costs{Least: low, Most: high}, nil
-}
-
 // parseDistribution reads "uniform" or "zipf:1.1".
 func parseDistribution(text string, subjects int) (d loadgen.Distribution, err error) {
-	n := uint32(subjects)
-	how, rest, _ := strings.Cut(text, ":")
-	switch {
-	case text == "uniform":
-		return loadgen.Evenly(n), nil
-	case how == "zipf":
-		if s, ok := parseDecimal(rest); ok && s > 0 && s <= 10 {
-			return loadgen.Zipf(n, s), nil
-		}
-		return d, cli.Usagef("--distribution %q needs a number S above 0 and at most 10; write zipf:S, such as zipf:1.1", text)
+	if text == "uniform" {
+		return loadgen.Evenly(uint32(subjects)), nil
 	}
-	return d, cli.Usagef("--distribution %q is unknown; it is uniform or zipf:S", text)
+	how, rest, _ := strings.Cut(text, ":")
+	if s, ok := parseDecimal(rest); how == "zipf" && ok && s > 0 && s <= 10 {
+		return loadgen.Zipf(uint32(subjects), s), nil
+	}
+	return d, cli.Usagef("--distribution %q must be uniform or zipf:S with S above 0 and at most 10, such as zipf:1.1", text)
 }
 
 // parseDecimal reads a number such as 0.5, 200 or 2k.
 func parseDecimal(text string) (number float64, ok bool) {
 	decimal, ok := store.ParseDecimal(text)
-	if !ok {
-		return 0, false
+	if ok {
+		number, _ = decimal.Float64()
 	}
-	number, _ = decimal.Float64()
-	return number, true
+	return number, ok
 }

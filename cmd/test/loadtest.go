@@ -17,7 +17,6 @@ import (
 	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/internal/progress"
 	"github.com/limitctl/limitctl/internal/report"
-	"github.com/limitctl/limitctl/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/loadgen"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit/interval"
@@ -28,11 +27,9 @@ type loadtestOptions struct {
 	experimentLimitFlags
 	loadOptions
 	endpointFlags
-	reportingOptions
-	errorsFlag
+	reporting
 	policyName     string
 	implementation string
-	keep           bool
 	url            string // of an endpoint; empty for a store
 }
 
@@ -84,27 +81,19 @@ no decision; if the verdict is inconclusive for another reason, 0, and 1 with
 	flags.StringVar(&o.policyName, "policy", "",
 		"decide the limits of the policy `NAME`; arguments set attributes, and loadtest makes up the others")
 	cli.GroupFlags(cmd, "The load", o.loadOptions.addFlags)
-	cli.GroupFlags(cmd, reportingTitle, o.reportingOptions.addFlags)
-	cli.GroupFlags(cmd, reportingTitle, o.errorsFlag.addFlag)
+	cli.GroupFlags(cmd, reportingTitle,
+		o.reporting.flags("save", "html", "threshold", "markdown", "junit", "no-fail", "strict", "max-errors"))
 	flags.StringVar(&o.implementation, "implementation", experiment.Script,
 		"`NAME` of how to decide in Redis: script, or naive (several commands, to see what an audit finds)")
 	cli.GroupFlags(cmd, endpointTitle, o.endpointFlags.addFlags)
-	flags.BoolVar(&o.keep, "keep", false, "keep the run's keys in the store, to look at them")
 	cmd.RegisterFlagCompletionFunc("policy", cli.Offers(global).Policies)
 	cmd.RegisterFlagCompletionFunc("implementation",
 		cobra.FixedCompletions([]string{experiment.Script, experiment.Naive}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
-// loadtestPlan is the load test of a command line.
-type loadtestPlan struct {
-	experiment.LoadTest
-	mayFail  float64 // the share of planned requests that may get no decision
-	promises []report.Expression
-}
-
-func (o *loadtestOptions) parse(cmd *cobra.Command, args []string) (plan *loadtestPlan, err error) {
-	plan = &loadtestPlan{LoadTest: experiment.LoadTest{Open: o.target, Timeout: o.Timeout, Keep: o.keep}}
+func (o *loadtestOptions) parse(cmd *cobra.Command, args []string) (plan *experiment.LoadTest, err error) {
+	plan = &experiment.LoadTest{Open: o.target, Timeout: o.Timeout}
 	if args, err = o.parseURL(cmd, args); err != nil {
 		return nil, err
 	}
@@ -117,10 +106,7 @@ func (o *loadtestOptions) parse(cmd *cobra.Command, args []string) (plan *loadte
 	if err = o.planEndpoint(plan); err != nil {
 		return nil, err
 	}
-	if plan.promises, err = o.reportingOptions.parse(cmd, o.Globals, report.LoadTest); err != nil {
-		return nil, err
-	}
-	if plan.mayFail, err = o.errorsFlag.parse(); err != nil {
+	if err = o.reporting.parse(cmd, o.Globals, report.LoadTest); err != nil {
 		return nil, err
 	}
 	plan.Candidates, err = o.candidates(cmd, args)
@@ -161,7 +147,7 @@ func (o *loadtestOptions) target() (experiment.Target, error) {
 	return target, nil
 }
 
-func runLoadtest(ctx context.Context, o *loadtestOptions, plan *loadtestPlan) (err error) {
+func runLoadtest(ctx context.Context, o *loadtestOptions, plan *experiment.LoadTest) (err error) {
 	if o.url == "" {
 		if err := refuseLoadTest(o.Globals); err != nil {
 			return err
@@ -172,8 +158,7 @@ func runLoadtest(ctx context.Context, o *loadtestOptions, plan *loadtestPlan) (e
 	if len(document.Runs) == 0 {
 		return failure
 	}
-	document.MaxErrors = &plan.mayFail
-	err = o.finish(o.Globals, document, plan.promises)
+	err = o.finish(o.Globals, document)
 	switch {
 	case failure == nil:
 		failure = err
@@ -198,7 +183,7 @@ func (o *loadtestOptions) candidates(cmd *cobra.Command, args []string) ([]exper
 	if len(args) > 0 {
 		return nil, cli.Usagef("%q is neither the URL of an endpoint, http://HOST/PATH, nor an attribute of a --policy", args[0])
 	}
-	sets, err := o.experimentLimitFlags.sets(cmd, o.url != "")
+	sets, err := o.experimentLimitFlags.sets(o.url != "")
 	if err != nil {
 		return nil, err
 	}
@@ -253,7 +238,7 @@ func (o *loadtestOptions) parseURL(cmd *cobra.Command, args []string) (rest []st
 		}
 		return args, nil
 	}
-	for _, flag := range []string{"implementation", "keep", "store", "context", "prefix", "policy"} {
+	for _, flag := range []string{"implementation", "store", "context", "prefix", "policy"} {
 		if given(flag) {
 			return nil, cli.Usagef("--%s is about a store, and the limit at %s is decided by somebody else; leave it out", flag,
 				endpoint.RedactURL(o.url))
@@ -274,7 +259,7 @@ func (o *loadtestOptions) parseURL(cmd *cobra.Command, args []string) (rest []st
 
 // planEndpoint adds to a plan what only a load test of an endpoint needs. It reports requests that do not contain the
 // subject.
-func (o *loadtestOptions) planEndpoint(plan *loadtestPlan) error {
+func (o *loadtestOptions) planEndpoint(plan *experiment.LoadTest) error {
 	if o.url == "" {
 		return nil
 	}
@@ -334,13 +319,6 @@ func (w *loadtestWatcher) Progress(soFar *loadgen.Result, length time.Duration) 
 
 // End removes the bar.
 func (w *loadtestWatcher) End() { w.bar.Close() }
-
-// Kept prints where the keys are.
-func (w *loadtestWatcher) Kept(prefix string) {
-	if !w.global.Quiet {
-		w.global.Note("the run's keys are kept under %s", shell.Command("--prefix", prefix))
-	}
-}
 
 // progressWords describes the progress of a run.
 func progressWords(r *loadgen.Result, length time.Duration) string {

@@ -16,6 +16,7 @@ import (
 	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/internal/probe"
 	"github.com/limitctl/limitctl/internal/redact"
+	"github.com/limitctl/limitctl/internal/report"
 	"github.com/limitctl/limitctl/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -23,12 +24,11 @@ import (
 type probeOptions struct {
 	*cli.Globals
 	endpointFlags
-	summaryFlags
+	reporting
 	limit    string
 	requests int
 	maxTime  time.Duration
 	workers  int
-	strict   bool
 	same     []string
 }
 
@@ -81,7 +81,7 @@ cannot be reached, or answered nothing; 130 interrupted.`,
   limitctl probe http://127.0.0.1:8080/ --limit 10/1s --junit probe.xml --markdown probe.md`,
 		Args: exactlyOneURL("probe"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := o.summaryFlags.check(cmd, global); err != nil {
+			if err := o.reporting.parse(cmd, global, report.LoadTest); err != nil {
 				return err
 			}
 			return o.run(cmd, args[0])
@@ -98,8 +98,7 @@ cannot be reached, or answered nothing; 130 interrupted.`,
 	flags.StringVar(&o.request.DeniedHeader, "denied-header", "",
 		"answers with the header `NAME[=VALUE]` are denials, too")
 	flags.BoolVar(&o.strict, "strict", false, "pass only if every check passes for which there is something to test")
-	cli.GroupFlags(cmd, reportingTitle, o.summaryFlags.addFlags)
-	flags.Lookup("junit").Usage = "write each check as a test case in JUnit XML to `FILE`, or - for standard output"
+	cli.GroupFlags(cmd, reportingTitle, o.reporting.flags("markdown", "junit"))
 	return cmd
 }
 
@@ -152,7 +151,7 @@ func (o *probeOptions) run(cmd *cobra.Command, url string) error {
 	result, failure := probe.Run(ctx, config)
 	s := sent(client.Describe(), began, o.Env.Now(), result.Events, result.Dialects, result.Notes)
 	a := newProbeAnswer(s, config.Limit, result, failure != nil)
-	if err := o.summaryFlags.write(o.Globals, a.Summary()); err != nil {
+	if err := o.summarize(o.Globals, a.Summary()); err != nil {
 		return err
 	}
 	return o.end(a, s.Endpoint, result.Events, failure, a.Passed)
@@ -160,10 +159,8 @@ func (o *probeOptions) run(cmd *cobra.Command, url string) error {
 
 // end prints an answer, unless a summary replaces it, and returns what the command ends with.
 func (o *probeOptions) end(a output.Answer, where string, events []probe.Event, failure error, passed bool) error {
-	if !o.summaryFlags.replacesAnswer() {
-		if err := o.Print(a); err != nil {
-			return err
-		}
+	if err := o.print(o.Globals, a); err != nil {
+		return err
 	}
 	switch err := probe.Unanswered(events); {
 	case failure != nil:

@@ -4,16 +4,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/internal/cli"
-	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/internal/report"
 	"github.com/limitctl/limitctl/internal/shell"
 )
 
 type reportOptions struct {
 	*cli.Globals
-	summaryFlags
-	verdictFlags
-	html    string
+	reporting
 	against []string
 	margin  string
 }
@@ -48,32 +45,20 @@ file is not a report, or the reports are of different limits.`,
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := o.check(cmd); err != nil {
-				return err
-			}
-			if len(o.against) > 0 {
-				return runComparison(o, args[0])
-			}
-			return runReport(o, args[0])
-		},
+		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, args[0]) },
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return []string{"json"}, cobra.ShellCompDirectiveFilterFileExt
 		},
 	}
-	o.summaryFlags.addFlags(cmd)
-	o.verdictFlags.addFlags(cmd)
+	o.flags("markdown", "junit", "no-fail", "strict", "html")(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&o.html, "html", "", "also write the report as a page to `FILE`")
 	flags.StringArrayVar(&o.against, "against", nil, "compare with the earlier report `BASE`; repeat it for several")
 	flags.StringVar(&o.margin, "margin", "25%", "ignore differences up to `PERCENT` of the base, except in the audit and errors")
-	cmd.MarkFlagFilename("html", "html")
 	cmd.MarkFlagFilename("against", "json")
 	return cmd
 }
 
-// check reports flags that do not belong together.
-func (o *reportOptions) check(cmd *cobra.Command) error {
+func (o *reportOptions) run(cmd *cobra.Command, path string) error {
 	given := cmd.Flags().Changed
 	if given("margin") && !given("against") {
 		return cli.Usagef("--margin is about a comparison; add --against BASE")
@@ -83,36 +68,34 @@ func (o *reportOptions) check(cmd *cobra.Command) error {
 			return cli.Usagef("--%s is about one report; leave out --against", flag)
 		}
 	}
-	return o.summaryFlags.check(cmd, o.Globals)
-}
-
-func runReport(o *reportOptions, path string) error {
-	d, err := readReport(o.Globals, path)
-	if err != nil {
+	if err := o.parse(cmd, o.Globals, report.LoadTest); err != nil {
 		return err
-	}
-	if o.html != "" {
-		if err := writePage(o.Globals, d.Document, o.html); err != nil {
-			return err
-		}
-	}
-	if err := o.show(report.Answer{Report: d.Document, Verbose: o.Verbose}); err != nil {
-		return err
-	}
-	return o.exit(d.Document)
-}
-
-func runComparison(o *reportOptions, path string) error {
-	margin, ok := parsePercent(o.margin)
-	if !ok {
-		return cli.Usagef("--margin %q is not a percentage from 0%% to 1000%%; write one such as 10%%", o.margin)
 	}
 	latest, err := readReport(o.Globals, path)
 	if err != nil {
 		return err
 	}
+	if len(o.against) > 0 {
+		return o.compare(latest)
+	}
+	if err := o.write(o.Globals, latest.Document); err != nil {
+		return err
+	}
+	if err := o.print(o.Globals, report.Answer{Report: latest.Document, Verbose: o.Verbose}); err != nil {
+		return err
+	}
+	return o.exit(latest.Document)
+}
+
+// compare compares a report with those that --against names.
+func (o *reportOptions) compare(latest report.Named) error {
+	margin, ok := parsePercent(o.margin)
+	if !ok {
+		return cli.Usagef("--margin %q is not a percentage from 0%% to 1000%%; write one such as 10%%", o.margin)
+	}
 	bases := make([]report.Named, len(o.against))
 	for i, base := range o.against {
+		var err error
 		if bases[i], err = readReport(o.Globals, base); err != nil {
 			return err
 		}
@@ -121,30 +104,16 @@ func runComparison(o *reportOptions, path string) error {
 	if err != nil {
 		return err
 	}
-	if err := o.show(comparison); err != nil {
+	if err := o.summarize(o.Globals, comparison.Summary()); err != nil {
+		return err
+	}
+	if err := o.print(o.Globals, comparison); err != nil {
 		return err
 	}
 	if comparison.Regressions > 0 {
 		return cli.ErrDenied
 	}
 	return nil
-}
-
-// show writes the summaries of an answer, and prints it unless one of them replaces it.
-func (o *reportOptions) show(answer interface {
-	output.Answer
-	Summary() *report.Summary
-}) error {
-	if err := o.summaryFlags.write(o.Globals, answer.Summary()); err != nil || o.replacesAnswer() {
-		return err
-	}
-	return o.Print(answer)
-}
-
-// parsePercent reads "10%" as 0.1.
-func parsePercent(text string) (share float64, ok bool) {
-	share, percent, ok := cli.ParseShare(text)
-	return share, percent && ok && share <= 10
 }
 
 // readReport reads a report from a file.

@@ -20,7 +20,7 @@ func TestTheExitCodeOfThresholds(t *testing.T) {
 		{unjudged, true, nil},
 		{missed, true, cli.ErrDenied},
 	} {
-		o := verdictFlags{noFail: test.noFail}
+		o := reporting{noFail: test.noFail}
 		if got := o.exit(&report.Document{Thresholds: []report.Threshold{test.threshold}}); got != test.want {
 			t.Errorf("%+v, --no-fail %t: %v, want %v", test.threshold, test.noFail, got, test.want)
 		}

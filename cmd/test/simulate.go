@@ -19,7 +19,7 @@ type simulateOptions struct {
 	experimentLimitFlags
 	logOptions
 	wrapFlags
-	reportingOptions
+	reporting
 	policies []string
 	suggest  string
 }
@@ -86,7 +86,7 @@ count keeps the promise, the exit code is 1.`,
 	cli.GroupFlags(cmd, wrapTitle, o.wrapFlags.addFlags)
 	flags.StringVar(&o.suggest, "suggest", "",
 		"find the lowest count of each limit that keeps a `PROMISE`, such as 'denied_keys<1%'")
-	cli.GroupFlags(cmd, reportingTitle, o.reportingOptions.addFlags)
+	cli.GroupFlags(cmd, reportingTitle, o.reporting.flags("save", "html", "threshold", "markdown", "junit", "no-fail", "strict"))
 	cmd.RegisterFlagCompletionFunc("policy", cli.Offers(global).Policies)
 	return cmd
 }
@@ -94,8 +94,7 @@ count keeps the promise, the exit code is 1.`,
 // simulatePlan is the simulation of a command line.
 type simulatePlan struct {
 	experiment.Simulation
-	log      *logReading
-	promises []report.Expression
+	log *logReading
 }
 
 func (o *simulateOptions) parse(cmd *cobra.Command) (plan *simulatePlan, err error) {
@@ -137,8 +136,7 @@ func (o *simulateOptions) parse(cmd *cobra.Command) (plan *simulatePlan, err err
 	if plan.log, err = o.logOptions.parse(cmd, plan.Candidates); err != nil {
 		return nil, err
 	}
-	plan.promises, err = o.reportingOptions.parse(cmd, o.Globals, report.Simulation)
-	return plan, err
+	return plan, o.reporting.parse(cmd, o.Globals, report.Simulation)
 }
 
 // parseSuggest reads the threshold for which --suggest searches the least count.
@@ -170,7 +168,7 @@ func runSimulate(ctx context.Context, o *simulateOptions, plan *simulatePlan) (e
 			warnBesideReport(o.Globals, run.Limit+": "+warning)
 		}
 	}
-	return o.finish(o.Globals, document, plan.promises)
+	return o.finish(o.Globals, document)
 }
 
 // simulateWatcher shows the progress of a simulation. It is a [experiment.SimulationObserver].

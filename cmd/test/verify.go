@@ -19,8 +19,7 @@ import (
 type verifyOptions struct {
 	*cli.Globals
 	logOptions
-	reportingOptions
-	errorsFlag
+	reporting
 	limits     []string
 	policyName string
 	denied     []int
@@ -30,7 +29,7 @@ type verifyOptions struct {
 // NewVerifyCmd makes limitctl verify.
 func NewVerifyCmd(global *cli.Globals) *cobra.Command {
 	o := &verifyOptions{Globals: global}
-	o.logFormat, o.strict = "auto", true
+	o.logFormat = "auto"
 	cmd := &cobra.Command{
 		Use:   "verify FILE... --limit [ALGORITHM:]COUNT/PERIOD... | verify FILE... --policy NAME",
 		Short: "Judge the answers that vegeta, k6 or others recorded",
@@ -66,12 +65,7 @@ Exit codes: 0 pass; 1 fail, or too little was seen; 2 a file cannot be read.`,
 			if err != nil {
 				return err
 			}
-			promises, err := o.reportingOptions.parse(cmd, global, report.LoadTest)
-			if err != nil {
-				return err
-			}
-			mayFail, err := o.errorsFlag.parse()
-			if err != nil {
+			if err := o.reporting.parse(cmd, global, report.LoadTest); err != nil {
 				return err
 			}
 			v.Log.Name = output.Printable(args[0])
@@ -87,8 +81,7 @@ Exit codes: 0 pass; 1 fail, or too little was seen; 2 a file cannot be read.`,
 			if err != nil {
 				return err
 			}
-			document.MaxErrors = &mayFail
-			return o.finish(global, document, promises)
+			return o.finish(global, document)
 		},
 	}
 	flags := cmd.Flags()
@@ -102,8 +95,8 @@ Exit codes: 0 pass; 1 fail, or too little was seen; 2 a file cannot be read.`,
 		"`STATUS` of denials, or several with commas between")
 	cli.DurationFlag(flags, &o.clockError, "clock-error", "", 0,
 		"the clocks of the machines that recorded are off by up to `DURATION`")
-	cli.GroupFlags(cmd, reportingTitle, o.reportingOptions.addFileFlags)
-	cli.GroupFlags(cmd, reportingTitle, o.errorsFlag.addFlag)
+	cli.GroupFlags(cmd, reportingTitle, o.reporting.flags("save", "html", "threshold", "markdown", "junit", "max-errors"))
+	o.strict = true // there is no flag for it
 	cmd.RegisterFlagCompletionFunc("policy", cli.Offers(global).Policies)
 	return cmd
 }

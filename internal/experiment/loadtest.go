@@ -28,8 +28,6 @@ type LoadTest struct {
 	Timeout time.Duration
 	// Endpoint is for a target that is an endpoint; nil for a store.
 	Endpoint *EndpointPlan
-	// Keep leaves the keys of the runs where they are.
-	Keep bool
 }
 
 // LoadTestObserver follows a load test.
@@ -41,8 +39,6 @@ type LoadTestObserver interface {
 	// It may use the result only until it returns.
 	Progress(soFar *loadgen.Result, length time.Duration)
 	End()
-	// Kept is called when the keys of a run stay in the store, with the prefix they have.
-	Kept(prefix string)
 }
 
 // Run tries the candidates. When ctx ends, nothing more is sent, what is under way is
@@ -110,11 +106,7 @@ func (r *loadRun) try(ctx context.Context) (run *report.Run, err error) {
 		return nil, err
 	}
 	defer func() {
-		if r.Keep {
-			r.observer.Kept(target.Describe().Prefix)
-		} else if cleaning := target.CleanUp(ctx, r.population.AllKeys()); cleaning != nil {
-			err = errors.Join(err, cleaning)
-		}
+		err = errors.Join(err, target.CleanUp(ctx, r.population.AllKeys()))
 	}()
 	return r.drive(ctx, target, clock)
 }

@@ -18,7 +18,6 @@ type nobody struct{}
 func (nobody) Begin(*Candidate) time.Duration          { return 0 }
 func (nobody) Progress(*loadgen.Result, time.Duration) {}
 func (nobody) End()                                    {}
-func (nobody) Kept(string)                             {}
 
 // closedLoop is a load of that many requests, whatever time they take.
 func closedLoop(subjects int, requests int64) Load {
