@@ -3,9 +3,7 @@ package see
 import (
 	"context"
 	"errors"
-	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,6 +12,7 @@ import (
 	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -23,7 +22,6 @@ type denialsOptions struct {
 	last     string
 	sort     string
 	by       string
-	grouping denialGrouping
 	over     int64
 	failIf   bool
 	limit    int
@@ -57,7 +55,7 @@ one step more than --last.
 
 Counts of more keys than a process can track are marked with ≥. Attributes are
 those of policies, and of subjects written like tenant:acme:user:42. Networks
-are /24 of IPv4 and /64 of IPv6, or those of --by network:16,48.
+are /24 of IPv4 and /64 of IPv6.
 
 For alerts: --over N --fail-if-any exits with 1 if a limit denied a key more
 than N times. Denials by a block do not count.`,
@@ -65,7 +63,7 @@ than N times. Denials by a block do not count.`,
   limitctl denials 'tenant:acme:*' --last 24h
   limitctl denials ip:203.0.113.0/24
   limitctl denials --by tenant --limit-rows 10
-  limitctl denials 'ip:*' --by network:24
+  limitctl denials 'ip:*' --by network
   limitctl denials -q 'tenant:*' --over 100 --fail-if-any
   limitctl denials -o json`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -85,8 +83,7 @@ than N times. Denials by a block do not count.`,
 	flags := cmd.Flags()
 	flags.BoolVar(&o.exact, "exact", false, "take PATTERN as a subject, as it is typed")
 	flags.StringVar(&o.last, "last", "10m", "show denials of the last `DURATION`, up to 24h")
-	flags.StringVar(&o.by, "by", "", "sum up by the values of `ATTRIBUTE`, such as tenant, by limit, or by network[:BITS[,BITS]] of IPv4 "+
-		"and IPv6")
+	flags.StringVar(&o.by, "by", "", "sum up by the values of `ATTRIBUTE`, such as tenant, by limit, or by network")
 	flags.StringVar(&o.sort, "sort", byDenied, "`ORDER`: denied (most first), since (what began last), or key")
 	cmd.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions([]string{byDenied, bySince, byKey}, cobra.ShellCompDirectiveNoFileComp))
 	cli.NumberFlag(flags, &o.over, "over", "", 0, "show only what a limit denied more than `N` times")
@@ -114,8 +111,8 @@ func (o *denialsOptions) parse(cmd *cobra.Command, args []string) (err error) {
 		return cli.Usagef("--last %s is not a duration of up to 24h, which is how long denials are kept; write it like 10m or 24h", o.last)
 	}
 	if cmd.Flags().Changed("by") {
-		if o.grouping, err = parseGrouping(o.by); err != nil {
-			return err
+		if err := policy.ValidateName("attribute", o.by); err != nil {
+			return cli.Usagef("--by: %s", err)
 		}
 	}
 	if !slices.Contains([]string{byDenied, bySince, byKey}, o.sort) {
@@ -146,7 +143,7 @@ func runDenials(ctx context.Context, o *denialsOptions) error {
 	if !o.Quiet && away == nil {
 		o.explain(ctx, answer)
 	}
-	if away == nil && o.failIf && answer.hasDenials() {
+	if away == nil && o.failIf && answer.total > 0 {
 		return cli.ErrDenied
 	}
 	return away
@@ -154,7 +151,7 @@ func runDenials(ctx context.Context, o *denialsOptions) error {
 
 // look reads the denials once.
 func (o *denialsOptions) look(ctx context.Context, backend store.Store) (*denialsAnswer, error) {
-	answer := &denialsAnswer{span: o.span, by: o.grouping, sort: o.sort, over: o.over}
+	answer := &denialsAnswer{span: o.span, by: o.by, sort: o.sort, over: o.over}
 	table, has := admin.TablesOf(backend)
 	if !has {
 		return answer, store.Invalidf("this store keeps no denials")
@@ -167,43 +164,28 @@ func (o *denialsOptions) look(ctx context.Context, backend store.Store) (*denial
 	}
 	answer.add(&denials, o.subjects)
 	if o.limit > 0 {
-		answer.cut(o.limit)
+		answer.rows = answer.rows[:min(o.limit, answer.found)]
 	}
 	return answer, err
 }
 
-// mostWider is how many blocks of more subjects than were asked for are noted.
-const mostWider = 3
-
 // explain prints notes that are not in the rows.
 func (o *denialsOptions) explain(ctx context.Context, a *denialsAnswer) {
-	if a.found == 0 && o.over > 0 {
+	switch {
+	case a.found == 0 && o.over > 0:
 		o.Note("no key has a count of its own above %s in the last %s", output.Thousands(o.over), output.Duration(a.span))
 		return
-	}
-	for i := range a.wider[:min(mostWider, len(a.wider))] {
-		block := &a.wider[i]
-		o.Note("the block of %s denied %s, whose subjects are not told apart", output.Printable(block.Key.Subject), a.count(block.Count))
-	}
-	if a.found == 0 && a.others == 0 {
-		who := ""
-		if pattern := o.subjects.String(); pattern != "*" {
-			who = " of " + shell.Command(pattern)
-			if _, err := netip.ParsePrefix(pattern); err == nil && !strings.Contains(pattern, ":") {
-				o.Note("%s is a whole subject; addresses in it match %s", shell.Command(pattern), shell.Command("ip:"+pattern))
-			} else if !strings.ContainsAny(pattern, ":*") {
-				o.Note("%s is a whole subject; one with that in it matches %s", shell.Command(pattern), shell.Command("*"+pattern+"*"))
-			}
-		}
+	case a.found == 0 && a.others == 0:
 		if text := o.NotCounted(ctx); text != "" {
 			o.Note("%s", text)
 			return
 		}
+		who := ""
+		if pattern := o.subjects.String(); pattern != "*" {
+			who = " of " + shell.Command(pattern)
+		}
 		o.Note("no denial%s was counted in the last %s", who, output.Duration(a.span))
 		return
-	}
-	if a.by.name != "" && o.over == 0 && !slices.ContainsFunc(a.rows, func(row denialRow) bool { return !row.isNone }) {
-		o.Note("no key that was denied has %s", a.by.missing())
 	}
 	if a.others > 0 {
 		o.Note("%s more of keys without a count of their own: there were too many", cli.CountOf(a.others, "denial", "denials"))

@@ -57,7 +57,7 @@ func runHandover(ctx context.Context, g *cli.Globals) error {
 		return err
 	}
 	defer backend.Close()
-	a := &handoverAnswer{now: g.Env.Now(), place: s.Place(where)}
+	a := &handoverAnswer{now: g.Env.Now(), place: s.Place(where), denials: denialsAnswer{span: began.Window}}
 	if g.Env.OutIsTerminal {
 		_, a.rows = g.Env.Size()
 	}
@@ -76,14 +76,18 @@ func runHandover(ctx context.Context, g *cli.Globals) error {
 	a.failed[partChanges], a.changes = history.StoreError, history.Runs
 	slices.Reverse(a.changes)
 	a.failed[partConfig] = a.readConfig(ctx, g, backend)
-	a.denials.notCounted = g.NotCounted(ctx)
+	a.notCounted = g.NotCounted(ctx)
 	var list *store.OverrideList
 	if a.failed[partOverrides] == nil {
 		list = store.NewOverrideList(overrides)
 	}
 	a.readDenials(ctx, g, backend, list)
-	if a.began != nil && !s.Access().ReadOnly {
-		a.commandOf = func(l *began.Limit) string { return cli.CommandHere(g, s, l.Command...) }
+	if a.began != nil {
+		for _, l := range a.began.Limits {
+			if l.Command != nil && !s.Access().ReadOnly {
+				l.Line = cli.CommandHere(g, s, l.Command...)
+			}
+		}
 	}
 	if !slices.Contains(a.failed[:], nil) { // there is nothing to hand over
 		return a.err()
@@ -123,13 +127,8 @@ func (a *handoverAnswer) readDenials(ctx context.Context, g *cli.Globals, backen
 	defer cancel()
 	denials, err := table.Denials(ctx, began.Window)
 	a.failed[partDenials] = err
-	a.denials.exact, a.denials.total, a.denials.keys = denials.Exact(), denials.Total(), len(denials.Rows)
-	a.denials.now = denials.Now
-	for i := range denials.Blocks {
-		a.denials.blocked += denials.Blocks[i].Count
-	}
-	a.denials.top = denials.Rows[:min(topDenied, len(denials.Rows))]
-	a.denials.shadows = denials.Shadows[:min(topDenied, len(denials.Shadows))]
+	all, _ := store.ParsePattern("*")
+	a.denials.add(&denials, all)
 	a.began, err = began.Find(ctx, table, &denials, list)
 	a.failed[partChanges] = cmp.Or(a.failed[partChanges], err)
 }

@@ -33,22 +33,14 @@ type handoverAnswer struct {
 	place string
 	rows  int // of the terminal; 0 for no bound
 
-	version   *published.Version // nil if nothing is published
-	processes []published.Process
-	inForce   []*store.Override
-	changes   []*auditlog.Entry // the latest first
-	denials   struct {
-		notCounted     string // why nobody counts them
-		exact          bool   // the counts are; else they are lower bounds
-		total, blocked int64
-		keys           int
-		top, shadows   []admin.Denied
-		now            store.Instant
-	}
-	began *began.Began // nil if nothing began
-	// commandOf writes the command of a limit that has one; nil where nothing may be changed.
-	commandOf func(*began.Limit) string
-	failed    [handoverParts]error // why a part could not be read
+	version    *published.Version // nil if nothing is published
+	processes  []published.Process
+	inForce    []*store.Override
+	changes    []*auditlog.Entry // the latest first
+	notCounted string            // why nobody counts denials
+	denials    denialsAnswer
+	began      *began.Began         // nil if nothing began
+	failed     [handoverParts]error // why a part could not be read
 }
 
 // part is one part for people: its headline, a row for each thing, and the command that shows all of them.
@@ -57,23 +49,20 @@ type part struct {
 	failure  string // why not all of it can be read
 	columns  []output.Column
 	rows     [][]output.Cell
+	below    [][]string // the lines below each row; nil for none
 	command  string
 	shown    int
-	left     int        // how many are not among rows
-	below    [][]string // the lines below each row; nil for none
-	pastes   []string   // the last of them, which is not cut; "" for none
+	left     int // how many are not among rows
 }
 
-// height is how many lines a row takes, with those below it.
+// height is how many lines a row takes, with those below it, which a terminal may break.
 func (p *part) height(row, width int) int {
-	if p.below == nil {
-		return 1
-	}
-	lines := 1 + len(p.below[row])
-	if paste := p.pastes[row]; paste != "" {
-		lines++
-		if width > 0 {
-			lines += (output.Width(paste) + 3) / width
+	lines := 1
+	if p.below != nil {
+		for _, text := range p.below[row] {
+			if lines++; width > 0 {
+				lines += (output.Width(text) - 1) / width
+			}
 		}
 	}
 	return lines
@@ -84,14 +73,9 @@ func (p *part) more() int { return len(p.rows) - p.shown + p.left }
 
 // Print implements output.Answer.
 func (a *handoverAnswer) Print(p *output.Printer) {
-	parts := []*part{a.configPart(), a.overridesPart(), a.changesPart(), a.beganPart(), a.denialsPart()}
+	parts := []*part{a.configPart(), a.overridesPart(), a.changesPart(), a.beganPart(p.Width), a.denialsPart()}
 	a.fill(parts, p.Width)
-	line := func(style output.Style, text string) {
-		if text = output.Escape(text); p.Width > 0 {
-			text = output.Cut(text, p.Width)
-		}
-		p.Line("%s", p.Paint(style, text))
-	}
+	line := func(style output.Style, text string) { p.Line("%s", p.Paint(style, fitted(text, p.Width))) }
 	line(output.Faint, "handover of "+a.now.Format("2006-01-02 15:04 MST")+" in "+a.place)
 	for _, part := range parts {
 		if part.headline == "" {
@@ -107,14 +91,10 @@ func (a *handoverAnswer) Print(p *output.Printer) {
 			lines := within.TableLines(part.columns, part.rows[:part.shown])
 			for i, text := range lines[len(lines)-part.shown:] { // without the headers
 				p.Line("  %s", text)
-				if part.below == nil {
-					continue
-				}
-				for _, note := range part.below[i] {
-					line(output.Plain, "    "+note)
-				}
-				if part.pastes[i] != "" {
-					p.Line("    %s", part.pastes[i])
+				if part.below != nil {
+					for _, text := range part.below[i] {
+						p.Line("%s", text)
+					}
 				}
 			}
 		}
@@ -122,6 +102,14 @@ func (a *handoverAnswer) Print(p *output.Printer) {
 			line(output.Plain, fmt.Sprintf("  … and %d more: %s", part.more(), part.command))
 		}
 	}
+}
+
+// fitted is a text as one line of a terminal.
+func fitted(text string, width int) string {
+	if text = output.Escape(text); width > 0 {
+		text = output.Cut(text, width)
+	}
+	return text
 }
 
 // fill gives the parts rows in turn, as far as they fit, so that a long part leaves room for the others.
@@ -273,92 +261,72 @@ func because(reason string) string {
 }
 
 // beganPart has no headline if no denials began lately.
-func (a *handoverAnswer) beganPart() *part {
+func (a *handoverAnswer) beganPart(width int) *part {
 	b := a.began
 	if b == nil {
 		return new(part)
 	}
 	made := &part{command: "limitctl denials --by limit --sort since", columns: []output.Column{whole, long, whole},
-		headline: "BEGAN in the last " + store.FormatPeriod(began.Window) + "  " + a.count(b.Denied) + " denials",
+		headline: "BEGAN in the last " + store.FormatPeriod(began.Window) + "  " + a.denials.count(b.Denied) + " denials",
 		left:     max(0, len(b.Limits)-mostBegan)}
+	var commands []string
 	for _, l := range b.Limits[:min(mostBegan, len(b.Limits))] {
-		made.add(cli.Clock(l.Since, a.now), l.Name, a.count(l.Denied)+" denied, "+cli.CountOf(int64(l.Keys), "key", "keys"))
-		var notes []string
+		made.add(cli.Clock(l.Since, a.now), l.Name, a.denials.count(l.Denied)+" denied, "+cli.CountOf(int64(l.Keys), "key", "keys"))
+		var below []string
 		for _, e := range l.Changes[:min(mostBegan, len(l.Changes))] {
-			notes = append(notes, "after "+a.what(e)+" "+cli.Clock(e.Time, a.now)+" by "+who(e)+because(e.Reason))
+			below = append(below, fitted("    after "+a.what(e)+" "+cli.Clock(e.Time, a.now)+" by "+who(e)+because(e.Reason), width))
 		}
-		command := a.command(l)
-		if slices.Contains(made.pastes, command) { // one command for several limits is written once
-			command = ""
+		if l.Line != "" && !slices.Contains(commands, l.Line) { // it stays whole, and is written once for several limits
+			commands, below = append(commands, l.Line), append(below, "    "+l.Line)
 		}
-		made.below, made.pastes = append(made.below, notes), append(made.pastes, command)
+		made.below = append(made.below, below)
 	}
 	return made
-}
-
-// command is the command that may help a limit; "" for none.
-func (a *handoverAnswer) command(l *began.Limit) string {
-	if a.commandOf == nil || l.Command == nil {
-		return ""
-	}
-	return a.commandOf(l)
 }
 
 // mostBegan is how many limits that began to deny, and how many changes before each, are shown.
 const mostBegan = 3
 
-// count writes a number of denials, marked if it may be more.
-func (a *handoverAnswer) count(n int64) string {
-	if a.denials.exact {
-		return output.Thousands(n)
+// denied are the keys that limits denied most, and those that shadow limits would have.
+func (a *handoverAnswer) denied() (all []*denialRow) {
+	limits, shadows := 0, 0
+	for i := range a.denials.rows {
+		switch row := &a.denials.rows[i]; {
+		case row.shadow && shadows < topDenied:
+			shadows++
+			all = append(all, row)
+		case !row.shadow && row.Count > 0 && limits < topDenied:
+			limits++
+			all = append(all, row)
+		}
 	}
-	return "≥" + output.Thousands(n)
+	return all
 }
 
 func (a *handoverAnswer) denialsPart() *part {
 	d := &a.denials
-	text := cmp.Or(d.notCounted, "no denial was counted")
+	text := cmp.Or(a.notCounted, "no denial was counted")
 	if d.total > 0 {
-		text = a.count(d.total) + " denials of " + cli.CountOf(int64(d.keys), "key", "keys")
+		text = d.count(d.total+d.others) + " denials of " + cli.CountOf(int64(d.keys), "key", "keys")
 	}
 	if d.blocked > 0 {
-		text += "; " + a.count(d.blocked) + " blocked"
+		text += "; " + d.count(d.blocked) + " blocked"
 	}
 	made := a.newPart(partDenials, "DENIED in the last "+store.FormatPeriod(began.Window), d.keys, text,
 		"limitctl denials", output.Column{Right: true}, long, long, output.Column{Drops: 1})
-	made.left = d.keys - len(d.top)
-	for i, row := range slices.Concat(d.top, d.shadows) {
-		style := output.AtEnd
-		text := "since " + ago(row.Since, d.now) + ", last " + ago(row.LastAt, d.now)
-		if row.LastAt.Until(d.now) > admin.DenialPause {
+	made.left = max(0, d.keys-topDenied)
+	for i, row := range a.denied() {
+		style, text := output.AtEnd, "since "+ago(row.Since, d.now)+", last "+ago(row.LastAt, d.now)
+		switch {
+		case row.shadow:
+			style, text = output.Faint, "would be denied by a shadow limit"
+		case row.LastAt.Until(d.now) > admin.DenialPause:
 			text = "over since " + ago(row.LastAt, d.now)
 		}
-		if i >= len(d.top) {
-			style, text = output.Faint, "would be denied by a shadow limit"
-		}
-		made.add(a.count(row.Count), row.Key.Subject, row.Key.Name, text)
+		made.add(d.count(row.Count), row.key.Subject, row.key.Name, text)
 		made.rows[i][0].Style = style
 	}
 	return made
-}
-
-type deniedDocument struct {
-	Key     string    `json:"key"`
-	Name    string    `json:"name"`
-	Denied  int64     `json:"denied"`
-	LastAt  time.Time `json:"last_at"`
-	Blocked int64     `json:"blocked"` // by an override
-	Since   time.Time `json:"since"`
-	Shadow  bool      `json:"shadow,omitempty"` // a shadow limit would have denied it; the sums leave that out
-}
-
-// runsDocument is a process and the version that it has.
-type runsDocument struct {
-	Name    string `json:"name"`
-	Host    string `json:"host"`
-	Version int64  `json:"version"` // 0 for a file
-	Current bool   `json:"current"`
-	Error   string `json:"error,omitempty"` // why it has another one
 }
 
 type unreadDocument struct {
@@ -371,83 +339,47 @@ var partNames = [handoverParts]string{"config", "overrides", "changes", "denials
 
 // Document implements output.Answer.
 func (a *handoverAnswer) Document() any {
-	type denials struct {
-		LastMS  int64            `json:"last_ms"`
-		Exact   bool             `json:"exact"`
-		Denied  int64            `json:"denied"`
-		Blocked int64            `json:"blocked"`
-		Keys    int              `json:"keys"`
-		Top     []deniedDocument `json:"top"` // the subjects with the most denials
-	}
-	d := denials{began.Window.Milliseconds(), a.denials.exact, a.denials.total, a.denials.blocked,
-		a.denials.keys, []deniedDocument{}}
-	for i, row := range slices.Concat(a.denials.top, a.denials.shadows) {
-		d.Top = append(d.Top, deniedDocument{row.Key.Subject, row.Key.Name, row.Count, output.UTC(row.LastAt.Time()),
-			row.Blocked, output.UTC(row.Since.Time()), i >= len(a.denials.top)})
-	}
-	type beganLimit struct {
-		Name    string            `json:"name"`
-		Denied  int64             `json:"denied"` // of the keys that it began to deny
-		Keys    int               `json:"keys"`
-		Since   time.Time         `json:"since"`             // of the first of them
-		Changes []*auditlog.Entry `json:"changes"`           // that were about one of them just before, the latest first
-		Command string            `json:"command,omitempty"` // that may help
-	}
-	type beganDocument struct {
-		Denied int64        `json:"denied"`
-		Limits []beganLimit `json:"limits"` // that began to deny, those that denied most first
-	}
-	var lately *beganDocument
-	if b := a.began; b != nil {
-		lately = &beganDocument{Denied: b.Denied}
-		for _, l := range b.Limits {
-			lately.Limits = append(lately.Limits,
-				beganLimit{l.Name, l.Denied, l.Keys, output.UTC(l.Since), l.Changes, a.command(l)})
-		}
-	}
-	overrides := []allowance.Document{}
-	for _, o := range a.inForce {
-		overrides = append(overrides, allowance.NewDocument(o))
-	}
-	processes := []runsDocument{}
-	for i := range a.processes {
-		p := &a.processes[i]
-		processes = append(processes, runsDocument{p.Name, p.Host, p.Version, p.Has(a.version.Number, a.version.Hash), p.Error})
-	}
-	unread := []unreadDocument{}
-	for i, err := range a.failed {
-		if err != nil {
-			unread = append(unread, unreadDocument{partNames[i], cli.Message(err)})
-		}
-	}
-	return struct {
+	d := struct {
 		SchemaVersion int                  `json:"schema_version"`
 		At            time.Time            `json:"at"`
 		Place         string               `json:"place"`     // the context, or the store
-		Processes     []runsDocument       `json:"processes"` // that follow what is published
+		Processes     []published.Process  `json:"processes"` // that follow what is published
 		Overrides     []allowance.Document `json:"overrides"`
 		Changes       []*auditlog.Entry    `json:"changes"` // of the last 12 hours, the latest first
-		Began         *beganDocument       `json:"began"`   // null if no denials began in the last 10 minutes
-		Denials       denials              `json:"denials"`
+		Began         *began.Began         `json:"began"`   // null if no denials began in the last 10 minutes
+		Denials       denialSums           `json:"denials"`
 		Unread        []unreadDocument     `json:"unread"` // the parts that could not be read whole
-	}{output.SchemaVersion, output.UTC(a.now), a.place, processes, overrides, a.changes, lately, d, unread}
+	}{output.SchemaVersion, output.UTC(a.now), a.place, append([]published.Process{}, a.processes...), []allowance.Document{},
+		append([]*auditlog.Entry{}, a.changes...), a.began, a.denials.sums([]any{}), []unreadDocument{}}
+	for _, o := range a.inForce {
+		d.Overrides = append(d.Overrides, allowance.NewDocument(o))
+	}
+	for _, row := range a.denied() {
+		d.Denials.Denials = append(d.Denials.Denials, row.document())
+	}
+	for i, err := range a.failed {
+		if err != nil {
+			d.Unread = append(d.Unread, unreadDocument{partNames[i], cli.Message(err)})
+		}
+	}
+	return d
 }
 
 // Records implements output.Answer.
 func (a *handoverAnswer) Records() [][]string {
 	records := [][]string{{"part", "at", "by", "what", "subject", "name", "denied", "reason"}}
+	add := func(part int, at time.Time, texts ...string) {
+		records = append(records, append([]string{partNames[part], at.UTC().Format(time.RFC3339)}, texts...))
+	}
 	for _, o := range a.inForce {
-		records = append(records, []string{partNames[partOverrides], o.ExpiresAt.UTC().Format(time.RFC3339), o.By,
-			allowance.Effect(o), allowance.Whom(o), allowance.Pattern(o.Names), "", o.Reason})
+		add(partOverrides, o.ExpiresAt, o.By, allowance.Effect(o), allowance.Whom(o), allowance.Pattern(o.Names), "", o.Reason)
 	}
 	for _, e := range a.changes {
-		records = append(records, []string{partNames[partChanges], e.Time.UTC().Format(time.RFC3339), e.User,
-			e.CommandText(), "", "", "", e.Reason})
+		add(partChanges, e.Time, e.User, e.CommandText(), "", "", "", e.Reason)
 	}
-	for i, row := range slices.Concat(a.denials.top, a.denials.shadows) {
-		what := map[bool]string{true: "shadow"}[i >= len(a.denials.top)]
-		records = append(records, []string{partNames[partDenials], row.LastAt.Time().UTC().Format(time.RFC3339), "", what, row.Key.Subject,
-			row.Key.Name, cli.Number(row.Count), ""})
+	for _, row := range a.denied() {
+		what := map[bool]string{true: "shadow"}[row.shadow]
+		add(partDenials, row.LastAt.Time(), "", what, row.key.Subject, row.key.Name, cli.Number(row.Count), "")
 	}
 	return records
 }

@@ -34,11 +34,10 @@ func handed(t *testing.T, overrides, changes, denied int) *handoverAnswer {
 	}
 	for i := range denied {
 		key := store.Key{Subject: fmt.Sprint("user:", i), Name: "n"}
-		a.denials.top = append(a.denials.top, admin.Denied{Key: key, Count: 5})
+		a.denials.rows = append(a.denials.rows, denialRow{Denied: admin.Denied{Count: 5}, denialGroup: denialGroup{key: key}})
 		a.denials.total += 5
 		a.denials.keys++
 	}
-	a.denials.top = a.denials.top[:min(topDenied, denied)]
 	return a
 }
 

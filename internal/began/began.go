@@ -22,20 +22,22 @@ const Window = 10 * time.Minute
 
 // Began is what began within [Window].
 type Began struct {
-	Denied int64    // by all Limits
-	Limits []*Limit // those that denied most first
+	Denied int64    `json:"denied"` // by all Limits
+	Limits []*Limit `json:"limits"` // those that denied most first
 }
 
 // Limit is a limit that began to deny keys.
 type Limit struct {
-	Name   string
-	Denied int64     // of these keys
-	Keys   int       // how many they are
-	Since  time.Time // of the first of them
+	Name   string    `json:"name"`
+	Denied int64     `json:"denied"` // of the keys that it began to deny
+	Keys   int       `json:"keys"`   // how many they are
+	Since  time.Time `json:"since"`  // of the first of them
 	// Changes are the runs that changed something of a key just before its denials began, the latest first.
-	Changes []*auditlog.Entry
+	Changes []*auditlog.Entry `json:"changes"`
 	// Command has the words after "limitctl" of a command that may help; nil for none.
-	Command []string
+	Command []string `json:"-"`
+	// Line is Command as it is typed for the store in use, if who shows it has set it.
+	Line string `json:"command,omitempty"`
 
 	rows []*admin.Denied
 }
