@@ -102,22 +102,6 @@ func (c *collector) collect(finished <-chan struct{}) {
 	}
 }
 
-// discard drops the workers' records until they have finished, so that they do not wait for a collection.
-func (c *collector) discard(finished <-chan struct{}) {
-	ticker := time.NewTicker(collectEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-finished:
-			return
-		case <-ticker.C:
-		}
-		for _, w := range c.run.workers {
-			w.fetch(batch{})
-		}
-	}
-}
-
 // step collects the records, and audits the answers that no later answer can precede. A worker that was idle after
 // the newest instant was known can only get a later one. A busy worker has a lower bound for the instant of its
 // answer.
@@ -150,12 +134,12 @@ func (c *collector) fetchAll() {
 			first += int(s.answers)
 		}
 		for _, u := range b.unknown {
-			u.gaveUp += store.Instant((c.clock.last.most + c.run.Skew) / time.Microsecond)
-			c.auditors[u.limit].Unknown(u.key, int64(u.cost), u.gaveUp)
+			u.At += store.Instant((c.clock.last.most + c.run.Skew) / time.Microsecond)
+			c.auditors[u.limit].Unknown(u.Key, u.Cost, u.At)
 		}
 		c.partial.ClockWentBack += b.early
 		for i := range b.answers {
-			newest = max(newest, int64(b.answers[i].at))
+			newest = max(newest, int64(b.answers[i].At))
 		}
 		c.pending = append(c.pending, b.answers...)
 		if c.intervals != nil {
@@ -175,7 +159,7 @@ func (c *collector) time(s *sample, answers []answer) {
 		return
 	}
 	for i := range answers {
-		answers[i].at, answers[i].tells, answers[i].doubted = c.clock.instant(s.answered), false, true
+		answers[i].At, answers[i].tells, answers[i].doubted = c.clock.instant(s.answered), false, true
 	}
 }
 
@@ -183,22 +167,15 @@ func (c *collector) time(s *sample, answers []answer) {
 func (c *collector) fold(safe store.Instant) {
 	slices.SortFunc(c.pending, compareAnswers)
 	n := 0
-	var told audit.Figures
-	for ; n < len(c.pending) && c.pending[n].at < safe; n++ {
+	for ; n < len(c.pending) && c.pending[n].At < safe; n++ {
 		a := &c.pending[n]
-		auditor := c.auditors[a.limit]
 		if a.doubted {
-			auditor.Doubt(a.key)
+			c.auditors[a.limit].Doubt(a.Key)
 		}
-		o := audit.Observation{Key: a.key, At: a.at, Cost: int64(a.cost), Leave: int64(a.leave), Allowed: a.kind != refused,
-			Charged: a.kind == charged}
 		if a.tells {
-			told = audit.Figures{
-				Used: int64(a.used), Remaining: int64(a.remaining), RetryAfter: a.retry, ResetAfter: a.reset, Delay: a.delay,
-			}
-			o.Reported = &told
+			a.Reported = &a.figures
 		}
-		auditor.Observe(o)
+		c.auditors[a.limit].Observe(a.Observation)
 	}
 	c.pending = c.pending[:copy(c.pending, c.pending[n:])]
 }

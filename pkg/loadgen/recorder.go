@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter/store"
+	"github.com/limitctl/limitctl/pkg/loadgen/audit"
 )
 
 // records keeps the records of one worker until the collector fetches them.
@@ -32,7 +33,7 @@ const maxUnfetched = 1 << 17
 type batch struct {
 	samples []sample
 	answers []answer
-	unknown []unknownCharge
+	unknown []answer // requests that may have been charged; At is when their error came
 	errors  []error
 	early   int64 // answers of instants before their watermark
 	// intervals are the answers with their intervals, if those are audited.
@@ -57,65 +58,17 @@ type sample struct {
 	answers          uint8 // the number of its limits among the answers
 }
 
-// answer is one limit's answer to one request. It is as small as possible, because there are tens of millions.
+// answer is one limit's answer to one request.
 type answer struct {
-	at    store.Instant
-	key   uint32
-	cost  uint32 // at most store.MaxCount
-	limit uint8  // at most store.MaxRequests
-	kind  answerKind
-	// tells: the figures below are the store's, and the audit can judge them.
+	audit.Observation // without what was reported
+	figures           audit.Figures
+	// order puts the answers of one instant in a possible order: it is what was in use.
+	order int64
+	limit uint8 // at most store.MaxRequests
+	// tells: the figures are the store's, and the audit can judge them.
 	tells bool
 	// doubted: the order of the answer among those of its key is unknown.
 	doubted bool
-	// used orders the answers of one instant, and is the store's figure if tells.
-	used, remaining     uint32
-	leave               uint32 // what must stay free, at most store.MaxCount
-	retry, reset, delay time.Duration
-}
-
-// answerKind orders the answers of one instant with the same usage: a charge comes before the answers that found it
-// in use.
-type answerKind uint8
-
-const (
-	charged answerKind = iota
-	spared             // allowed, but not charged since another limit denied
-	refused
-)
-
-// kindOf returns the kind of a limit's answer to a call.
-func kindOf(byLimit, call bool) answerKind {
-	switch {
-	case byLimit && call:
-		return charged
-	case byLimit:
-		return spared
-	}
-	return refused
-}
-
-// tell copies the figures of a decision, if the audit is to judge them.
-func (a *answer) tell(d *store.Decision, tells bool) {
-	if a.tells = tells; tells {
-		a.used, a.remaining = bounded(d.Used), bounded(d.Remaining)
-		a.retry, a.reset, a.delay = d.RetryAfter, d.ResetAfter, d.Delay
-	} else if a.kind == charged {
-		a.used = bounded(d.Used)
-	} else {
-		a.used = math.MaxUint32 // after all that can explain it
-	}
-}
-
-// bounded converts a number of units. A right number is at most [store.MaxUsage], so a wrong one stays wrong.
-func bounded(units int64) uint32 { return uint32(min(uint64(units), math.MaxUint32)) }
-
-// unknownCharge is a request that may have been charged to a key.
-type unknownCharge struct {
-	key    uint32
-	cost   uint32
-	gaveUp store.Instant // when its error came
-	limit  uint8
 }
 
 // record stores the outcome of a request, and that none is under way now. It reports whether it had to wait for
@@ -140,15 +93,24 @@ func (w *worker) record(r *runner, a Arrival, sent, answered time.Duration, err 
 	case r.Intervals != nil:
 		w.recordInterval(keys, own, a.Cost, sent, answered, &s)
 	case s.outcome == unknown:
-		for limit := range keys {
-			w.filled.unknown = append(w.filled.unknown, unknownCharge{keys[limit], uint32(costOf(own, limit, a.Cost)), came, uint8(limit)})
+		for limit, key := range keys {
+			w.filled.unknown = append(w.filled.unknown, answer{limit: uint8(limit),
+				Observation: audit.Observation{Key: key, At: came, Cost: costOf(own, limit, a.Cost)}})
 		}
 	case s.outcome == allowed, s.outcome == denied:
 		for limit := range w.decisions {
 			d := &w.decisions[limit]
-			kind := kindOf(d.Allowed, s.outcome == allowed)
-			one := answer{at: d.At, key: keys[limit], cost: uint32(costOf(own, limit, a.Cost)), leave: uint32(reqs[limit].Leave),
-				limit: uint8(limit), kind: kind}
+			one := answer{
+				Observation: audit.Observation{Key: keys[limit], At: d.At, Cost: costOf(own, limit, a.Cost), Leave: reqs[limit].Leave,
+					Allowed: d.Allowed, Charged: d.Allowed && s.outcome == allowed},
+				figures: audit.Figures{
+					Used: d.Used, Remaining: d.Remaining, RetryAfter: d.RetryAfter, ResetAfter: d.ResetAfter, Delay: d.Delay,
+				},
+				order: d.Used, limit: uint8(limit), tells: !r.mute,
+			}
+			if r.mute && !one.Charged {
+				one.order = math.MaxInt64 // after all that can explain it
+			}
 			if d.At != 0 && int64(d.At) < w.watermark.Load()-r.Skew.Microseconds() {
 				w.filled.early++
 				one.doubted = true
@@ -156,7 +118,6 @@ func (w *worker) record(r *runner, a Arrival, sent, answered time.Duration, err 
 			if int64(d.At-came) <= r.ahead.Load() {
 				w.last = max(w.last, int64(d.At))
 			}
-			one.tell(d, !r.mute)
 			w.filled.answers = append(w.filled.answers, one)
 		}
 		s.at, s.answers = w.decisions[0].At, uint8(len(w.decisions))
@@ -167,7 +128,7 @@ func (w *worker) record(r *runner, a Arrival, sent, answered time.Duration, err 
 	}
 	w.watermark.Store(idle)
 	w.sending.since.Store(idle)
-	for len(w.filled.samples) >= max(maxUnfetched/r.Workers, 1) {
+	for len(w.filled.samples) >= max(maxUnfetched/r.Workers, 1) && r.collecting.Err() == nil {
 		waited = true
 		w.room.Wait()
 	}
@@ -188,13 +149,16 @@ func (w *worker) fetch(empty batch) batch {
 }
 
 // compareAnswers puts answers in a possible order of their decisions. Within one instant, an answer with a lower
-// usage came earlier, and a charge came before the answers that found it in use.
+// usage came earlier, and a charge came before the answers that found it in use, of which the denials come last.
 func compareAnswers(a, b answer) int {
-	switch {
-	case a.at != b.at:
-		return cmp.Compare(a.at, b.at)
-	case a.used != b.used:
-		return cmp.Compare(a.used, b.used)
+	last := func(o *answer) (n int) {
+		if !o.Charged {
+			n++
+		}
+		if !o.Allowed {
+			n++
+		}
+		return n
 	}
-	return int(a.kind) - int(b.kind)
+	return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.order, b.order), last(&a)-last(&b))
 }

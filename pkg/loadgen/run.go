@@ -57,14 +57,16 @@ const idle = int64(1<<63 - 1)
 // runner is a run under way.
 type runner struct {
 	Config
-	begin     time.Time
-	end       time.Duration // when the sending ends, from begin
-	ctx       context.Context
-	stop      context.CancelFunc // ends the sending, but not the requests under way
-	workers   []*worker
-	collector *collector
-	sent      atomic.Int64
-	newest    atomic.Int64 // store.Instant, the newest that the collector has seen
+	begin time.Time
+	end   time.Duration // when the sending ends, from begin
+	ctx   context.Context
+	stop  context.CancelFunc // ends the sending, but not the requests under way
+	// collecting ends with the collecting.
+	collecting context.Context
+	workers    []*worker
+	collector  *collector
+	sent       atomic.Int64
+	newest     atomic.Int64 // store.Instant, the newest that the collector has seen
 	// mute: the figures of answers are not audited.
 	mute bool
 	// ahead is how many microseconds an instant may be ahead of this machine's clock and still be used.
@@ -94,23 +96,33 @@ func Run(ctx context.Context, config Config) *Result {
 	r.collector.clock = newClockWatch(r.begin, r.end, r.Skew)
 	collected := make(chan error, 1)
 	finished := make(chan struct{})
-	panics.Go(func() error { r.collector.collect(finished); return nil }, func(panicked error) {
+	var ended context.CancelFunc
+	r.collecting, ended = context.WithCancel(context.Background())
+	panics.Go(func() error { defer ended(); r.collector.collect(finished); return nil }, func(panicked error) {
 		if panicked != nil {
 			r.stop()
-			r.collector.discard(finished)
+			for _, w := range r.workers {
+				w.fetch(batch{}) // so that none waits
+			}
 		}
 		collected <- panicked
 	})
-	var sending panics.Group
+	send := (*worker).loop
 	if config.Load != nil {
 		h := newHandout(r)
-		for _, w := range r.workers {
-			sending.Go(r.orStop(func() { w.serve(h) }))
-		}
-	} else {
-		for _, w := range r.workers {
-			sending.Go(r.orStop(w.loop))
-		}
+		send = func(w *worker) { w.serve(h) }
+	}
+	var sending panics.Group
+	for _, w := range r.workers {
+		sending.Go(func() {
+			defer func() {
+				if panicked := recover(); panicked != nil {
+					r.stop()
+					panic(panicked)
+				}
+			}()
+			send(w)
+		})
 	}
 	panicked := sending.Wait()
 	elapsed := r.elapsed()
@@ -126,20 +138,6 @@ func Run(ctx context.Context, config Config) *Result {
 		elapsed = max(r.end, r.collector.answered)
 	}
 	return r.collector.result(elapsed)
-}
-
-// orStop returns f with an addition: a panic in it stops the other goroutines.
-func (r *runner) orStop(f func()) func() {
-	return func() {
-		ended := false
-		defer func() {
-			if !ended {
-				r.stop()
-			}
-		}()
-		f()
-		ended = true
-	}
 }
 
 // elapsed is the time since the beginning of the run.
