@@ -303,9 +303,9 @@ func TestWhatIsNoPassword(t *testing.T) {
 		"password_env: PW}\n"
 	os.WriteFile(variables["LIMITCTL_CONFIG"], []byte(contexts), 0o600)
 	for content, want := range map[string]string{
-		"hunter2\nhunter3\n":              "holds a line end",
-		"hunter2\x00":                     "holds a NUL character",
-		strings.Repeat("hunter2", 10_000): "has at most 65536",
+		"hunter2\nhunter3\n":              "holds no password",
+		"hunter2\x00":                     "holds no password",
+		strings.Repeat("hunter2", 10_000): "more than 65536 bytes",
 	} {
 		fileWant := want
 		if len(content) > files.MaxPassword { // no more of a file is read

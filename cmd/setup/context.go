@@ -107,7 +107,7 @@ func runContextUse(o *contextUseOptions) error {
 	}
 	if o.none {
 		if err := o.Env.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return cli.Usagef("the choice of a context cannot be removed: %s%s", err, cli.StateHint(o.Env.Getenv))
+			return cli.Usagef("the choice of a context cannot be removed: %s", err)
 		}
 		return o.confirm("using no context from now on")
 	}
@@ -120,7 +120,7 @@ func runContextUse(o *contextUseOptions) error {
 		return err
 	}
 	if err := o.Env.WriteFile(path, []byte(x.Name+"\n")); err != nil {
-		return cli.Usagef("the choice of a context cannot be written: %s%s", err, cli.StateHint(o.Env.Getenv))
+		return cli.Usagef("the choice of a context cannot be written: %s", err)
 	}
 	for _, variable := range []string{"LIMITCTL_STORE", "LIMITCTL_CONTEXT"} {
 		if o.Env.Getenv(variable) != "" && !o.Quiet {

@@ -215,7 +215,12 @@ func (o *whomOptions) selection() *cli.SelectionOptions {
 func checkPattern(pattern string) error {
 	name, value, isPair := strings.Cut(pattern, "=")
 	_, notNetwork := netip.ParsePrefix(pattern)
+	_, last, _ := strings.Cut(pattern, ":")
+	address, bits, _ := strings.Cut(last, "/")
+	_, wrongBits := netip.ParsePrefix(last)
 	switch {
+	case isAddress(address) && bits != "" && wrongBits != nil:
+		return cli.Usagef("%q is no network; write it like 203.0.113.0/24, or add --exact", pattern)
 	case isPair && subjecttext.IsName(name):
 		return cli.Usagef("%s is an attribute, and a PATTERN of subjects is needed; write %s, or add --policy '*'", pattern,
 			shell.Command(name+":"+value))

@@ -31,7 +31,7 @@ func keptBackups(ctx context.Context, g *cli.Globals) (directory string, all []a
 	case ctx.Err() != nil:
 		return "", nil, ctx.Err()
 	case err != nil:
-		return "", nil, cli.Usagef("the backups cannot be listed: %s%s", err, cli.StateHint(g.Env.Getenv))
+		return "", nil, cli.Usagef("the backups cannot be listed: %s", err)
 	}
 	return folder.Path, all, nil
 }

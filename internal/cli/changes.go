@@ -31,7 +31,7 @@ func NewRunner(g *Globals, s *Settings, backend connect.Store, where string) *op
 		Store:        backend,
 		Place:        operation.Place{Access: s.Access(), Store: where, Prefix: s.Prefix.Value, Layout: g.LayoutsName},
 		Timeout:      g.Timeout,
-		Files:        operationFiles(g),
+		Files:        operation.Files{Open: g.Env.Open, Create: g.Env.Create, MakeDir: g.Env.MakeDir, Remove: g.Env.Remove},
 		Now:          g.Env.Now,
 		Sleep:        g.Env.Sleep,
 		User:         user(g),
@@ -42,10 +42,6 @@ func NewRunner(g *Globals, s *Settings, backend connect.Store, where string) *op
 		Warn:         func(err error) { fmt.Fprintf(g.Env.Err, "limitctl: warning: %s\n", Message(err)) },
 		Address:      address,
 	}
-}
-
-func operationFiles(g *Globals) operation.Files {
-	return operation.Files{Open: g.Env.Open, Create: g.Env.Create, MakeDir: g.Env.MakeDir, Remove: g.Env.Remove}
 }
 
 // Scan calls do with each selected key, and shows its progress on a terminal.
@@ -73,21 +69,21 @@ func account(g *Globals) string {
 	return ""
 }
 
-// errNoState says that there is no place for the audit and for backups.
-var errNoState = Usagef("neither XDG_STATE_HOME nor HOME is set, so there is no place for the audit log and backups; set one of them")
-
-// auditFile is the file of the audit log.
-func auditFile(getenv func(string) string) (string, error) {
-	dir := StateDir(getenv)
+// stateFile returns the path of a file of the audit log and backups.
+func stateFile(env *Env, names ...string) (string, error) {
+	dir := StateDir(env.Getenv)
 	if dir == "" {
-		return "", errNoState
+		return "", Usagef("neither XDG_STATE_HOME nor HOME is set, so there is no place for the audit log and backups; set one of them")
 	}
-	return filepath.Join(dir, "audit.jsonl"), nil
+	return filepath.Join(append([]string{dir}, names...)...), nil
 }
+
+// auditFile is the name of the audit log.
+const auditFile = "audit.jsonl"
 
 // openAuditLog opens the audit log to write to it.
 func openAuditLog(env *Env) (auditlog.Writer, error) {
-	path, err := auditFile(env.Getenv)
+	path, err := stateFile(env, auditFile)
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +106,7 @@ func ReadJournal(ctx context.Context, g *Globals, backend store.Store, local boo
 	}
 	if local {
 		var err error
-		if journal.Path, err = auditFile(g.Env.Getenv); err != nil {
+		if journal.Path, err = stateFile(g.Env, auditFile); err != nil {
 			return nil, err
 		}
 	}
@@ -250,21 +246,14 @@ func (o *ConsentOptions) Check(access operation.Access, terminal bool, command, 
 
 // DefaultBackup is a new file in the state directory.
 func DefaultBackup(env *Env) (*operation.BackupPlan, error) {
-	dir := StateDir(env.Getenv)
-	if dir == "" {
-		return nil, errNoState
-	}
-	name := backup.Name(env.Now(), strconv.Itoa(env.Process))
-	return &operation.BackupPlan{Path: filepath.Join(dir, "backups", name), MakeDir: true}, nil
+	path, err := stateFile(env, "backups", backup.Name(env.Now(), strconv.Itoa(env.Process)))
+	return &operation.BackupPlan{Path: path, MakeDir: true}, err
 }
 
 // BackupFolder is where backups are kept.
 func BackupFolder(g *Globals) (*backup.Folder, error) {
-	dir := StateDir(g.Env.Getenv)
-	if dir == "" {
-		return nil, errNoState
-	}
-	return &backup.Folder{Path: filepath.Join(dir, "backups"), Entries: g.Env.List, Open: g.Env.Open}, nil
+	path, err := stateFile(g.Env, "backups")
+	return &backup.Folder{Path: path, Entries: g.Env.List, Open: g.Env.Open}, err
 }
 
 // CommandHere is a command for the store that is chosen, whatever happens in between. It holds no password; the user gives that

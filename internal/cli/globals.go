@@ -84,10 +84,10 @@ type Settings struct {
 	Context *config.Context
 	// byFlag: the command line or the environment names the store.
 	byFlag bool
-	// chosenBy is what chose the context, if the command line does not name a store.
-	chosenBy string
 	// hidden is the context chosen by "context use" that LIMITCTL_STORE overrides.
 	hidden string
+	// chosenBy is what chose the context, if the command line does not name a store.
+	chosenBy string
 	// Guard is another, protected context that has the same store; see SettingsToChange.
 	Guard *config.Context
 	// guardAnnounced: the command has named Guard to the user.

@@ -10,7 +10,6 @@ import (
 	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter/layouts"
-	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // LayoutOptions say by which layouts the keys of other limiters are read.
@@ -27,28 +26,7 @@ func (l *LayoutOptions) AddLayoutFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&l.LayoutName, "layout", "", "read the keys of another limiter, by its `NAME` or auto; see docs/layouts.md")
 	flags.StringVar(&l.SaidLimit, "limit", "", "with --layout, the `LIMIT` if it is not in the keys, such as 10/1m,burst=20")
-	cmd.RegisterFlagCompletionFunc("layout", completeLayouts)
-}
-
-// completeLayouts offers the names of layouts to a shell, also behind a comma.
-func completeLayouts(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
-	before := begun[:strings.LastIndex(begun, ",")+1]
-	var names []string
-	for _, name := range layoutNames() {
-		if before == "" || name != layouts.Auto && name != config.OwnLayout && !slices.Contains(strings.Split(before, ","), name) {
-			names = append(names, before+name)
-		}
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
-}
-
-// layoutNames are what --layout takes.
-func layoutNames() []string {
-	names := []string{layouts.Auto}
-	for _, layout := range layouts.All() {
-		names = append(names, layout.Info().Name)
-	}
-	return append(names, config.OwnLayout)
+	cmd.RegisterFlagCompletionFunc("layout", cobra.NoFileCompletions)
 }
 
 // Use makes the command work with the keys of the layouts that are asked for, if any are.
@@ -67,28 +45,25 @@ func (l *LayoutOptions) Use(g *Globals) error {
 func (l *LayoutOptions) names(g *Globals) ([]string, error) {
 	g.OfAnyKeys = true
 	g.ownKeysAsked = l.LayoutName == config.OwnLayout
+	s, err := g.Settings()
+	if err != nil {
+		return nil, err
+	}
 	var names []string
 	if l.LayoutName != "" {
 		names = strings.Split(l.LayoutName, ",")
 		if err := config.CheckLayouts(names); err != nil {
 			return nil, Usagef("--layout: %s", err)
 		}
-	} else {
-		s, err := g.Settings()
-		if err != nil {
-			return nil, err
-		}
-		if s.Context != nil {
-			names = s.Context.Layouts
-		}
+	} else if s.Context != nil {
+		names = s.Context.Layouts
 	}
 	if slices.Equal(names, []string{config.OwnLayout}) {
 		names = nil
 	}
-	if len(names) > 0 {
-		if err := checkHasLayouts(g); err != nil {
-			return nil, err
-		}
+	if len(names) > 0 && !isRedis(s.Store.Value) {
+		return nil, Usagef("the store %s holds limits of limitctl alone; --layout needs a Redis, as --store redis://HOST:PORT names it",
+			output.Printable(s.Store.Value))
 	}
 	if len(names) == 0 && l.SaidLimit != "" {
 		return nil, Usagef("--limit is for keys of another limiter that do not hold their limit; give it with --layout")
@@ -96,47 +71,34 @@ func (l *LayoutOptions) names(g *Globals) ([]string, error) {
 	return names, nil
 }
 
-// parseStoreKeys reads a pattern of subjects or store keys of other limiters.
-func parseStoreKeys(text string, exact bool) (store.Pattern, error) {
-	if exact {
-		return store.ExactStoreKeyPattern(text)
-	}
-	return store.ParseStoreKeyPattern(text)
-}
-
-// checkHasLayouts reports that the chosen store cannot have keys of other limiters.
-func checkHasLayouts(g *Globals) error {
-	s, err := g.Settings()
-	if err != nil || isRedis(s.Store.Value) {
-		return err
-	}
-	backend := "the store " + output.Printable(s.Store.Value)
-	if s.Store.Origin == byDefault {
-		backend = "no --store is given, and the file that is used then"
-	}
-	return Usagef("%s holds limits of limitctl alone; --layout is for the keys of other limiters in a Redis, "+
-		"as --store redis://HOST:PORT names it", backend)
-}
-
 // sourcesOf returns the sources of layouts by their names: what the configuration says of some
 // of their keys, and then all keys of theirs. A --limit is that of all.
-func (l *LayoutOptions) sourcesOf(g *Globals, names []string) (layouts.Sources, error) {
+func (l *LayoutOptions) sourcesOf(g *Globals, names []string) (sources layouts.Sources, err error) {
 	if len(names) == 0 {
 		return nil, nil
 	}
-	all, err := sourcesOf(names)
-	if err != nil {
-		return nil, err
+	var all layouts.Sources
+	for _, name := range names {
+		named := layouts.All()
+		if name != layouts.Auto {
+			layout, err := layouts.Named(name)
+			if err != nil {
+				return nil, err
+			}
+			named = []layouts.Layout{layout}
+		}
+		for _, layout := range named {
+			all = append(all, layouts.Source{Layout: layout})
+		}
 	}
 	c, err := g.Config()
 	if err != nil {
 		return nil, err
 	}
-	var sources layouts.Sources
 	for i := range c.Layouts {
-		of := &c.Layouts[i].Source
+		of := c.Layouts[i].Source
 		if slices.ContainsFunc(all, func(s layouts.Source) bool { return s.Layout == of.Layout }) {
-			sources = append(sources, *of)
+			sources = append(sources, of)
 		}
 	}
 	sources = append(sources, all...)
@@ -163,25 +125,6 @@ func (l *LayoutOptions) text(g *Globals) string {
 		words += " " + shell.Command("--limit", l.SaidLimit)
 	}
 	return words
-}
-
-// sourcesOf returns the sources of layouts by their names, or of all for auto, with nothing said
-// of their keys.
-func sourcesOf(names []string) (sources layouts.Sources, err error) {
-	for _, name := range names {
-		if name == layouts.Auto {
-			for _, layout := range layouts.All() {
-				sources = append(sources, layouts.Source{Layout: layout})
-			}
-			continue
-		}
-		layout, err := layouts.Named(name)
-		if err != nil {
-			return nil, err
-		}
-		sources = append(sources, layouts.Source{Layout: layout})
-	}
-	return sources, nil
 }
 
 // BeyondOf is what the deletion of a layout's keys does not reach.

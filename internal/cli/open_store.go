@@ -187,13 +187,8 @@ func (g *Globals) password(x *config.Context) (string, error) {
 
 // checkPassword reports a text that cannot be a password.
 func checkPassword(password, what string) error {
-	switch {
-	case len(password) > files.MaxPassword:
-		return Usagef("%s holds %d bytes, but a password has at most %d; is it the right one?", what, len(password), files.MaxPassword)
-	case strings.ContainsRune(password, 0):
-		return Usagef("%s holds a NUL character, which a password cannot have; is it the right one?", what)
-	case strings.ContainsAny(password, "\r\n"):
-		return Usagef("%s holds a line end, which a password cannot have; is it the right one?", what)
+	if len(password) > files.MaxPassword || strings.ContainsAny(password, "\r\n\x00") {
+		return Usagef("%s holds no password: it has more than %d bytes, a line end or a NUL character", what, files.MaxPassword)
 	}
 	return nil
 }

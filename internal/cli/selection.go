@@ -168,11 +168,16 @@ func (s *SelectionOptions) knownNames(ctx context.Context, g *Globals, selection
 // byPattern selects by a pattern of subjects, or with layouts also of store keys.
 func (s *SelectionOptions) byPattern(text string, layouts bool) (selection operation.Selection, err error) {
 	query := &selection.Query
-	parse, parseName := ParseSubjects, store.ParsePattern
-	if layouts {
-		parse, parseName = parseStoreKeys, store.ParseStoreKeyPattern
+	parse, parseName := store.ParsePattern, store.ParsePattern
+	switch {
+	case layouts && s.Exact:
+		parse, parseName = store.ExactStoreKeyPattern, store.ParseStoreKeyPattern
+	case layouts:
+		parse, parseName = store.ParseStoreKeyPattern, store.ParseStoreKeyPattern
+	case s.Exact:
+		parse = store.ExactPattern
 	}
-	if query.Subjects, err = parse(text, s.Exact); err != nil {
+	if query.Subjects, err = parse(text); err != nil {
 		return selection, err
 	}
 	selection.Text = shell.Command(text)

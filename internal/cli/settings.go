@@ -235,7 +235,7 @@ func (g *Globals) chosenContext() (name, origin string, err error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return "", "", nil
 	case err != nil: // without the choice, the command would use another store
-		return "", "", Usagef("the choice of a context cannot be read: %s%s", err, StateHint(g.Env.Getenv))
+		return "", "", Usagef("the choice of a context cannot be read: %s", err)
 	}
 	return strings.TrimSpace(string(text)), byUse, nil
 }
@@ -268,14 +268,6 @@ func defaultFile(getenv func(string) string) (string, error) {
 		return "", Usagef("no --store given, and neither XDG_STATE_HOME nor HOME is set to find a file; give --store file:PATH")
 	}
 	return filepath.Join(directory, "limits.db"), nil
-}
-
-// StateHint names the variable that says where the state is, for the end of an error about a file there.
-func StateHint(getenv func(string) string) string {
-	if state := getenv("XDG_STATE_HOME"); filepath.IsAbs(state) {
-		return "; XDG_STATE_HOME=" + state + " says where it is"
-	}
-	return ""
 }
 
 // StateDir is where limitctl keeps its state; empty if the environment names no directory.

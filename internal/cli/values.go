@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"math/big"
-	"net/netip"
 	"strconv"
 	"strings"
 	"time"
@@ -88,33 +87,7 @@ func ParseSubjects(text string, exact bool) (store.Pattern, error) {
 	if exact {
 		return store.ExactPattern(text)
 	}
-	if before, address, is := addressWithTooManyBits(text); is {
-		return store.Pattern{}, Usagef("%q is no network: %s has %d bits; write it like %s%s/%d, or give --exact for that subject",
-			text, address, address.BitLen(), before, address, address.BitLen()-8)
-	}
 	return store.ParsePattern(text)
-}
-
-// addressWithTooManyBits takes apart what looks like a network and is none, such as ip:203.0.113.9/33. It would match no
-// address, so that a block of it denies nobody.
-func addressWithTooManyBits(text string) (before string, address netip.Addr, is bool) {
-	end := strings.LastIndexByte(text, '/')
-	if end < 0 || text[end+1:] == "" || strings.Trim(text[end+1:], "0123456789") != "" {
-		return "", address, false
-	}
-	for at := 0; at <= end; {
-		if address, err := netip.ParseAddr(text[at:end]); err == nil {
-			bits, _ := strconv.Atoi(text[end+1:]) // one that is too large for an int becomes the largest int
-			_, err := address.Prefix(bits)
-			return text[:at], address, err != nil
-		}
-		next := strings.IndexByte(text[at:end], ':')
-		if next < 0 {
-			break
-		}
-		at += next + 1
-	}
-	return "", address, false
 }
 
 // ParseTimes reads a factor such as 3, 2.5 or 0.5, in thousandths.
@@ -132,11 +105,8 @@ func ParseTimes(text string) (thousandths int64, err error) {
 // parseMinUsed reads a share of the limit such as "80%" or "0.8".
 func parseMinUsed(text string) (float64, error) {
 	share, percent, ok := ParseShare(text)
-	if !ok || share > 1000 {
+	if !ok || share > 1000 || share > 1 && !percent { // 80 for 80% would find nothing, and look like good news
 		return 0, Usagef("--min-used %q is not a share; write it like 80%% or 0.8", text)
-	}
-	if share > 1 && !percent { // 80 for 80% would find nothing, and look like good news
-		return 0, Usagef("--min-used %s would be %s times the limit; write it like 80%% or 0.8", text, strings.TrimSpace(text))
 	}
 	return share, nil
 }
