@@ -38,7 +38,7 @@ var documents = []document{
 	{"setup/validAnswer", "A validation", "`config validate`"},
 	{"setup/explainAnswer", "An explanation", "`config explain`"},
 	{"setup/showAnswer", "What is configured", "`config show`"},
-	{"setup/diffAnswer.Document", "A difference of configurations", "`config diff`"},
+	{"setup/diffAnswer", "A difference of configurations", "`config diff`"},
 	{"setup/document", "A publication", "`config publish` and `config rollback`"},
 	{"setup/fetchAnswer", "A published configuration", "`config fetch`"},
 	{"setup/historyAnswer", "Published configurations", "`config history`"},

@@ -61,7 +61,7 @@ func TestServeFollowsWhatIsPublished(t *testing.T) {
 	w.run(t, exitRefused, "consume", "x", "--limit", "1/1h", "--store", as("limits-publisher"))
 	publish(exitRefused, "2/1h", as("limits-service"), "--force")
 	c := newChild(t, "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "-o", "jsonl", "--config", "store:",
-		"--process-name", "gate", "--store", as("limits-service"))
+		"--store", as("limits-service"))
 	s := c.serving()
 	if first, second := s.login(), s.login(); first != http.StatusOK || second != http.StatusTooManyRequests {
 		t.Fatalf("by the first version: %d, %d", first, second)
@@ -71,7 +71,7 @@ func TestServeFollowsWhatIsPublished(t *testing.T) {
 		return strings.Contains(s.get("admin", "/readyz"), `"version":2`)
 	})
 	out, _ := w.run(t, exitYes, "config", "status", "--store", all, "-o", "json")
-	if !strings.Contains(out, `"name": "gate"`) || !strings.Contains(out, `"version": 2`) || !strings.Contains(out, `"current": true`) ||
+	if !strings.Contains(out, `"name": "serve"`) || !strings.Contains(out, `"version": 2`) || !strings.Contains(out, `"current": true`) ||
 		s.login() != http.StatusOK {
 		t.Errorf("the second version is not in force, or its status is %s", out)
 	}
@@ -88,7 +88,7 @@ func TestServeFollowsWhatIsPublished(t *testing.T) {
 	if !strings.Contains(s.get("admin", "/metrics"), "limitctl_config_stale 1") || s.login() != http.StatusTooManyRequests {
 		t.Error("the metrics do not tell of it, or it is in force")
 	}
-	if out, _ := w.run(t, exitNo, "config", "status", "--store", all); !strings.Contains(out, "gate") ||
+	if out, _ := w.run(t, exitNo, "config", "status", "--store", all); !strings.Contains(out, "serve") ||
 		!strings.Contains(out, "lags") || !strings.Contains(out, "version 3 cannot be used") {
 		t.Errorf("its status is %s", out)
 	}

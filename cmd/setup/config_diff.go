@@ -24,8 +24,7 @@ import (
 // diffOptions are those of diff.
 type diffOptions struct {
 	*cli.Globals
-	trace      string
-	attributes []string
+	trace string
 }
 
 func newDiffCmd(global *cli.Globals) *cobra.Command {
@@ -57,21 +56,13 @@ would have denied. The exit code is 0 if nothing differs, else 1.`,
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.run(cmd.Context(), args)
-		},
+		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },
 	}
-	flags := cmd.Flags()
-	flags.StringVar(&o.trace, "trace", "", "also show what the recorded traffic in `FILE` would have got, as simulate does")
-	flags.StringArrayVar(&o.attributes, "attribute", nil,
-		"`NAME=FIELD`: the attribute NAME of the policies is in the field FIELD of the trace (default the field of that name)")
+	cmd.Flags().StringVar(&o.trace, "trace", "", "also show what the recorded traffic in `FILE` would have got, as simulate does")
 	return cmd
 }
 
 func (o *diffOptions) run(ctx context.Context, args []string) error {
-	if o.trace == "" && len(o.attributes) > 0 {
-		return cli.Usagef("--attribute needs a --trace, whose fields it is for")
-	}
 	answer, err := o.compare(ctx, args)
 	if err != nil {
 		return err
@@ -79,7 +70,7 @@ func (o *diffOptions) run(ctx context.Context, args []string) error {
 	if err := o.Print(answer); err != nil {
 		return err
 	}
-	if len(answer.rows)+len(answer.traffic) > 0 {
+	if len(answer.Differences)+len(answer.Traffic) > 0 {
 		return cli.ErrDenied
 	}
 	if !o.Quiet {
@@ -101,10 +92,7 @@ func (o *diffOptions) compare(ctx context.Context, args []string) (*diffAnswer, 
 		}
 	}
 	if len(files) == 2 {
-		answer := new(diffAnswer)
-		for _, d := range config.Differences(files[0], files[1]) {
-			answer.rows = append(answer.rows, diffRow{Difference: d})
-		}
+		answer := differencesOf(files[0], files[1])
 		return answer, o.replay(ctx, answer, files[0], files[1])
 	}
 	inUse, err := o.Config()
@@ -141,8 +129,8 @@ func (o *diffOptions) compareWithStore(ctx context.Context, inUse, after *config
 			return nil, err
 		}
 	}
-	answer := &diffAnswer{ofKeys: true}
-	if answer.rows, err = keyDifferencesOf(ctx, o.Globals, backend, inForce, after); err != nil || o.trace == "" {
+	answer := &diffAnswer{SchemaVersion: output.SchemaVersion, ofKeys: true}
+	if answer.Differences, err = keyDifferencesOf(ctx, o.Globals, backend, inForce, after); err != nil || o.trace == "" {
 		return answer, err
 	}
 	before := cmp.Or(inForce, inUse)
@@ -155,17 +143,18 @@ func (o *diffOptions) compareWithStore(ctx context.Context, inUse, after *config
 // diffRow is a difference, and the number of its keys if keys were compared.
 type diffRow struct {
 	config.Difference
-	keys    int64
-	example string // a subject
-	// over is how many keys have more in use than the new limit allows, and excess how much more the example has; 0 if no key
-	// is over.
-	over, excess int64
+	Keys int64 `json:"keys,omitempty"`
+	// Example is the subject of a key, that which is over the new limit by most.
+	Example string `json:"example,omitempty"`
+	// Over is how many keys have more in use than the new limit allows.
+	Over   int64 `json:"over,omitempty"`
+	excess int64 // how much more the example has; 0 if no key is over
 }
 
 // add counts a key under each of the limits that it may get. It is over if it is so under all of them, which differ if
 // they depend on attributes that the key does not hold. The example is the subject that is over by most, else the first.
 func (r *diffRow) add(e *admin.Entry, candidates []policy.Candidate, override *store.Override) {
-	r.keys++
+	r.Keys++
 	excess := int64(0)
 	decides := override != nil && (override.Effect == store.OverrideBlock || override.Effect == store.OverrideExempt)
 	if len(candidates) > 0 && !decides && e.UsedKnown() {
@@ -176,10 +165,10 @@ func (r *diffRow) add(e *admin.Entry, candidates []policy.Candidate, override *s
 		}
 	}
 	if excess > 0 {
-		r.over++
+		r.Over++
 	}
-	if r.keys == 1 || excess > r.excess || excess == r.excess && e.Key.Subject < r.example {
-		r.example, r.excess = e.Key.Subject, excess
+	if r.Keys == 1 || excess > r.excess || excess == r.excess && e.Key.Subject < r.Example {
+		r.Example, r.excess = e.Key.Subject, excess
 	}
 }
 
@@ -207,7 +196,7 @@ func keyDifferencesOf(ctx context.Context, g *cli.Globals, backend connect.Store
 	selection.Query.States = len(overrides.All()) > 0 // which say when the last request was
 	type group struct{ policy, limit, old, new string }
 	places := map[group]int{}
-	var rows []diffRow
+	rows := []diffRow{}
 	found, err := cli.Scan(ctx, g, backend, &selection, func(e *admin.Entry, foreign error) error {
 		parts, isPolicys := policy.ParseKey(e.Key)
 		if foreign != nil || !isPolicys || !e.LimitKnown() {
@@ -240,7 +229,7 @@ func keyDifferencesOf(ctx context.Context, g *cli.Globals, backend connect.Store
 		return nil
 	})
 	slices.SortFunc(rows, func(a, b diffRow) int {
-		return cmp.Or(cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.Limit, b.Limit), cmp.Compare(b.keys, a.keys),
+		return cmp.Or(cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.Limit, b.Limit), cmp.Compare(b.Keys, a.Keys),
 			cmp.Compare(a.Old, b.Old))
 	})
 	if err == nil { // else that error reports it
@@ -270,61 +259,27 @@ func becomes(old store.Limit, candidates []policy.Candidate, override *store.Ove
 
 // diffAnswer is the differences between configurations, or between keys and a configuration.
 type diffAnswer struct {
-	rows    []diffRow
+	SchemaVersion int       `json:"schema_version"`
+	Differences   []diffRow `json:"differences"`
+	// Traffic is what recorded traffic would have got, by policy.
+	Traffic []traffic `json:"traffic,omitempty"`
 	ofKeys  bool
-	traffic []traffic
 }
 
-type diffDocument struct {
-	Policy string            `json:"policy"`
-	Limit  string            `json:"limit,omitempty"`
-	When   policy.Attributes `json:"when,omitempty"`
-	Change config.Change     `json:"change"`
-	Old    *string           `json:"old"` // null if there is none
-	New    *string           `json:"new"`
-	// Keys is how many keys in use it concerns, and Example the subject of one, that which is over the new limit by most.
-	Keys    *int64 `json:"keys,omitempty"`
-	Example string `json:"example,omitempty"`
-	Over    *int64 `json:"over,omitempty"` // how many keys have more in use than the new limit allows; absent without one
-}
-
-// Document implements output.Answer.
-func (a *diffAnswer) Document() any {
-	return struct {
-		SchemaVersion int            `json:"schema_version"`
-		Differences   []diffDocument `json:"differences"`
-		// Traffic is what recorded traffic would have got, by policy.
-		Traffic []traffic `json:"traffic,omitempty"`
-	}{output.SchemaVersion, a.documents(), a.traffic}
-}
-
-// documents returns what differs in JSON.
-func (a *diffAnswer) documents() []diffDocument {
-	documents := make([]diffDocument, len(a.rows))
-	for i := range a.rows {
-		row, d := &a.rows[i], &documents[i]
-		*d = diffDocument{Policy: row.Policy, Limit: row.Limit, When: row.When, Change: row.Change, Example: row.example}
-		if row.Old != "" {
-			d.Old = &row.Old
-		}
-		if row.New != "" {
-			d.New = &row.New
-		}
-		if a.ofKeys {
-			d.Keys = &row.keys
-			if row.New != "" {
-				d.Over = &row.over
-			}
-		}
+// differencesOf are those of two configurations.
+func differencesOf(before, after *config.Config) *diffAnswer {
+	a := &diffAnswer{SchemaVersion: output.SchemaVersion, Differences: []diffRow{}}
+	for _, d := range config.Differences(before, after) {
+		a.Differences = append(a.Differences, diffRow{Difference: d})
 	}
-	return documents
+	return a
 }
 
 // Lines implements output.Answer.
-func (a *diffAnswer) Lines() []any { return output.Lines(a.documents()) }
+func (a *diffAnswer) Lines() []any { return output.Lines(a.Differences) }
 
 // Records implements output.Answer.
-func (a *diffAnswer) Records() [][]string { return output.Rows(a.documents()) }
+func (a *diffAnswer) Records() [][]string { return output.Rows(a.Differences) }
 
 // table returns what differs as a table.
 func (a *diffAnswer) table() (columns []output.Column, rows [][]output.Cell) {
@@ -337,20 +292,20 @@ func (a *diffAnswer) table() (columns []output.Column, rows [][]output.Cell) {
 	}
 	styles := map[config.Change]output.Style{config.Loosened: output.Calm, config.Tightened: output.AtEnd,
 		config.Dropped: output.Near, config.Added: output.AtEnd}
-	for i := range a.rows {
-		r := &a.rows[i]
+	for i := range a.Differences {
+		r := &a.Differences[i]
 		row := []output.Cell{{Text: r.name()}, {Text: cmp.Or(r.When.Text(), "all others")},
 			{Text: string(r.Change), Style: styles[r.Change]}, {Text: cmp.Or(r.Old, "-")}, {Text: cmp.Or(r.New, "-")}}
 		if a.ofKeys {
-			row[1] = output.Cell{Text: cli.Number(r.keys)}
-			over := output.Cell{Text: cli.Number(r.over)}
+			row[1] = output.Cell{Text: cli.Number(r.Keys)}
+			over := output.Cell{Text: cli.Number(r.Over)}
 			if r.New == "" {
 				over.Text = "-"
 			}
-			if r.over > 0 {
+			if r.Over > 0 {
 				over.Style = output.AtEnd
 			}
-			row = append(row, over, output.Cell{Text: r.example})
+			row = append(row, over, output.Cell{Text: r.Example})
 		}
 		rows = append(rows, row)
 	}
@@ -359,15 +314,15 @@ func (a *diffAnswer) table() (columns []output.Column, rows [][]output.Cell) {
 
 // Print implements output.Answer.
 func (a *diffAnswer) Print(p *output.Printer) {
-	if len(a.rows) > 0 {
+	if len(a.Differences) > 0 {
 		p.Table(a.table())
 	}
-	if len(a.traffic) == 0 {
+	if len(a.Traffic) == 0 {
 		return
 	}
 	p.Line("recorded traffic:")
-	p.Table(trafficTable(a.traffic))
-	for _, t := range a.traffic {
+	p.Table(trafficTable(a.Traffic))
+	for _, t := range a.Traffic {
 		if t.Error != "" {
 			p.Line("%s was not tried: %s", output.Printable(t.Policy), output.Printable(t.Error))
 		}

@@ -56,11 +56,7 @@ func runConfigExplain(ctx context.Context, o *configExplainOptions) error {
 	if err != nil {
 		return err
 	}
-	answer := &explainAnswer{SchemaVersion: output.SchemaVersion, Policy: d.Policy.Name, OnError: d.Policy.OnError.String(),
-		HashBy: d.Policy.HashBy}
-	if d.Policy.OnError == store.LocalOnError {
-		answer.LocalShare = d.Policy.LocalShare.String()
-	}
+	answer := &explainAnswer{SchemaVersion: output.SchemaVersion, Policy: d.Policy.Name, OnError: d.Policy.OnError.String()}
 	if d.Away != nil {
 		by := cmp.Or(d.Config.Source.String(), d.Config.PolicyFile)
 		o.Warn(fmt.Sprintf("this is by %s, since the store is away: %s", by, cli.Message(d.Away)))
@@ -113,8 +109,6 @@ type explainAnswer struct {
 	Policy        string           `json:"policy"`
 	Origin        string           `json:"origin"`
 	OnError       string           `json:"on_error"`
-	LocalShare    string           `json:"local_share,omitempty"`
-	HashBy        []string         `json:"hash_by,omitempty"`
 	Limits        []explainedLimit `json:"limits"`
 	now           time.Time
 }
@@ -147,19 +141,14 @@ func (a *explainAnswer) Records() [][]string { return output.Rows(a.Limits) }
 
 // Print implements output.Answer.
 func (a *explainAnswer) Print(p *output.Printer) {
-	hashed := ""
-	if len(a.HashBy) > 0 {
-		hashed = ", in one slot by " + strings.Join(a.HashBy, ", ")
-	}
-	shared := ""
-	if a.LocalShare != "" {
-		shared = " with " + a.LocalShare + " of each limit"
-	}
-	p.Line("policy %s (%s), on_error %s%s%s", a.Policy, a.Origin, a.OnError, shared, hashed)
+	p.Line("policy %s (%s), on_error %s", a.Policy, a.Origin, a.OnError)
 	columns := []output.Column{{Header: "LIMIT", Shrinks: 10}, {Header: "ALLOWS", Shrinks: 12}, {Header: "KEY", Shrinks: 16},
 		{Header: "NOTE", Shrinks: 8}}
 	var rows [][]output.Cell
-	for _, l := range a.Limits {
+	var applied []*store.Override
+	for i := range a.Limits {
+		l := &a.Limits[i]
+		applied = append(applied, l.applied)
 		var notes []string
 		if l.Cost != "" {
 			notes = append(notes, "cost "+l.Cost)
@@ -179,9 +168,5 @@ func (a *explainAnswer) Print(p *output.Printer) {
 		rows = append(rows, []output.Cell{{Text: l.Limit}, {Text: l.text}, {Text: l.StoreKey}, {Text: strings.Join(notes, ", ")}})
 	}
 	p.Table(columns, rows)
-	var applied []*store.Override
-	for i := range a.Limits {
-		applied = append(applied, a.Limits[i].applied)
-	}
 	cli.PrintApplied(p, applied, a.now)
 }

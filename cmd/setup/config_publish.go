@@ -256,15 +256,13 @@ func (o *options) preview(ctx context.Context, p *place, c *change) (*answer, er
 		}
 	}
 	before.Prefix, after.Prefix = "", ""
-	for _, d := range config.Differences(before, after) {
-		a.limits.rows = append(a.limits.rows, diffRow{Difference: d})
-	}
+	a.limits = differencesOf(before, after)
 	if err := o.checkOverrides(ctx, p, before, after); err != nil {
 		return nil, err
 	}
 	if !o.noKeys && !o.Quiet {
 		a.keys = &diffAnswer{ofKeys: true}
-		if a.keys.rows, err = keyDifferencesOf(ctx, o.Globals, p.backend, before, after); err != nil {
+		if a.keys.Differences, err = keyDifferencesOf(ctx, o.Globals, p.backend, before, after); err != nil {
 			return nil, err
 		}
 	}
@@ -305,9 +303,9 @@ type answer struct {
 	before, next int64              // the version in force, 0 for none, and the one of a dry run
 	unreadable   bool               // the one before
 	version      *published.Version // that was published, nil for none
-	limits       diffAnswer
-	keys         *diffAnswer // nil if they were not looked at
-	shown        bool        // all but the version is on stderr already
+	limits       *diffAnswer        // nil if it is the same
+	keys         *diffAnswer        // nil if they were not looked at
+	shown        bool               // all but the version is on stderr already
 }
 
 // document is the answer in JSON.
@@ -321,19 +319,22 @@ type document struct {
 	DryRun    bool   `json:"dry_run"`
 	Of        int64  `json:"of,omitempty"` // the version that was brought back
 	// Did is publish or rollback.
-	Did         string         `json:"did"`
-	At          *time.Time     `json:"at,omitempty"`
-	By          string         `json:"by,omitempty"`
-	Reason      string         `json:"reason,omitempty"`
-	Differences []diffDocument `json:"differences"`
+	Did         string     `json:"did"`
+	At          *time.Time `json:"at,omitempty"`
+	By          string     `json:"by,omitempty"`
+	Reason      string     `json:"reason,omitempty"`
+	Differences []diffRow  `json:"differences"`
 	// Keys are the keys in use whose limit changes; null if they were not looked at.
-	Keys []diffDocument `json:"keys"`
+	Keys []diffRow `json:"keys"`
 }
 
 // Document implements output.Answer.
 func (a *answer) Document() any {
 	d := document{SchemaVersion: output.SchemaVersion, Version: a.next, Before: a.before, DryRun: a.dryRun, Of: a.of,
-		Differences: a.limits.documents(), Did: "publish"}
+		Differences: []diffRow{}, Did: "publish"}
+	if a.limits != nil {
+		d.Differences = a.limits.Differences
+	}
 	if a.of != 0 {
 		d.Did = "rollback"
 	}
@@ -345,13 +346,13 @@ func (a *answer) Document() any {
 		d.Version, d.Hash, d.Published, d.At, d.By, d.Reason = v.Number, v.Hash, true, &at, v.By, v.Reason
 	}
 	if a.keys != nil {
-		d.Keys = a.keys.documents()
+		d.Keys = a.keys.Differences
 	}
 	return d
 }
 
 // Records implements output.Answer: the differences of limits, which the columns of config diff hold.
-func (a *answer) Records() [][]string { return a.limits.Records() }
+func (a *answer) Records() [][]string { return output.Rows(a.Document().(document).Differences) }
 
 // Print implements output.Answer.
 func (a *answer) Print(p *output.Printer) {
@@ -375,12 +376,12 @@ func (a *answer) Print(p *output.Printer) {
 
 // show prints what changes.
 func (a *answer) show(p *output.Printer) {
-	if len(a.limits.rows) == 0 {
+	if len(a.limits.Differences) == 0 {
 		p.Line("no limit changes")
 	}
 	a.limits.Print(p)
 	if a.keys != nil {
-		if len(a.keys.rows) == 0 {
+		if len(a.keys.Differences) == 0 {
 			p.Line("no key in use changes its limit")
 		} else {
 			p.Line("keys in use:")

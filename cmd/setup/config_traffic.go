@@ -20,10 +20,6 @@ func (o *diffOptions) replay(ctx context.Context, answer *diffAnswer, before, af
 	if o.trace == "" {
 		return nil
 	}
-	fieldOf, err := policy.ParseAttributes(o.attributes)
-	if err != nil {
-		return cli.Usagef("--attribute: %s", err)
-	}
 	names := []string{}
 	for _, p := range slices.Concat(after.Policies, before.Policies) {
 		old, now := configfile.NamedPolicy(before.Policies, p.Name), configfile.NamedPolicy(after.Policies, p.Name)
@@ -40,7 +36,7 @@ func (o *diffOptions) replay(ctx context.Context, answer *diffAnswer, before, af
 			if under.policy == nil {
 				continue
 			}
-			simulation, leftOut, err := o.simulate(ctx, under.policy, under.of, fieldOf)
+			simulation, leftOut, err := o.simulate(ctx, under.policy, under.of)
 			if wrong := new(notOnLogError); errors.As(err, &wrong) {
 				t.Error = wrong.Error()
 				continue
@@ -50,7 +46,7 @@ func (o *diffOptions) replay(ctx context.Context, answer *diffAnswer, before, af
 			denied := simulation.Tally.Denied()
 			t.Requests, t.LeftOut, *under.denied = simulation.Tally.Requests(), leftOut, &denied
 		}
-		answer.traffic = append(answer.traffic, t)
+		answer.Traffic = append(answer.Traffic, t)
 	}
 	return nil
 }
@@ -64,21 +60,15 @@ func differs(before, after *config.Config, name string) bool {
 }
 
 // simulate decides the log under one policy of a configuration.
-func (o *diffOptions) simulate(ctx context.Context, p *policy.Policy, c *config.Config, fieldOf policy.Attributes) (
+func (o *diffOptions) simulate(ctx context.Context, p *policy.Policy, c *config.Config) (
 	*loadgen.Simulation, int64, error) {
 	attributes, needed := p.Attributes()
 	from := trace.Options{}
-	var fields []string
 	for _, name := range attributes {
-		field := name
-		if other, given := fieldOf[name]; given {
-			field = other
-		}
-		fields = append(fields, field)
 		if needed[name] {
-			from.Key = append(from.Key, field)
+			from.Key = append(from.Key, name)
 		} else {
-			from.Further = append(from.Further, trace.Field{Name: field, Optional: true})
+			from.Further = append(from.Further, trace.Field{Name: name, Optional: true})
 		}
 	}
 	if costs := p.CostFields(); len(costs) == 1 {
@@ -96,9 +86,9 @@ func (o *diffOptions) simulate(ctx context.Context, p *policy.Policy, c *config.
 	case err != nil:
 		return nil, 0, &notOnLogError{err}
 	}
-	indexes := make([]int, len(fields))
-	for i, field := range fields {
-		indexes[i] = slices.Index(log.Fields, field)
+	indexes := make([]int, len(attributes))
+	for i, name := range attributes {
+		indexes[i] = slices.Index(log.Fields, name)
 	}
 	simulation, err := loadgen.Simulate(ctx, log, loadgen.UnderPolicy(indexes, attributes, p, &c.HTTP), loadgen.SimulateOptions{})
 	return simulation, log.Bad, err

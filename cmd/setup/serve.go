@@ -24,7 +24,7 @@ type serveFlags struct {
 	tokenFile                         string
 	maxInFlight, maxConnections       int
 	logFormat, logLevel               string
-	logSubjects, logRequests          bool
+	logRequests                       bool
 	grpcTokens, grpcReflection        bool
 	publishedFlags
 }
@@ -112,7 +112,6 @@ func (f *serveFlags) addLogFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.logFormat, "log-format", "text", "write the log as `FORMAT`: text, json")
 	flags.StringVar(&f.logLevel, "log-level", "info", "log from `LEVEL` up: debug, info, warn, error")
-	flags.BoolVar(&f.logSubjects, "log-subjects", false, "name subjects in the log; at the level debug it has a line for each request")
 	flags.BoolVar(&f.logRequests, "log-requests", false, "log each request, with the name of its access token and without its query")
 	cmd.RegisterFlagCompletionFunc("log-format", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.RegisterFlagCompletionFunc("log-level", cobra.FixedCompletions([]string{"debug", "info", "warn", "error"},

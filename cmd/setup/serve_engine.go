@@ -1,7 +1,6 @@
 package setup
 
 import (
-	"cmp"
 	"context"
 	"log/slog"
 	"strings"
@@ -52,7 +51,7 @@ func (o *serveOptions) withoutSecretsIn(_ []string, a slog.Attr) slog.Attr {
 // events returns the log of events while the server decides, which also feeds /readyz.
 func (f *serveFrame) events() *events.Log {
 	o := f.flags
-	log := events.New(events.Options{Log: f.Log, Now: o.Env.Now, Describe: o.describe, Subjects: o.logSubjects})
+	log := events.New(events.Options{Log: f.Log, Now: o.Env.Now, Describe: o.describe})
 	f.Background = append(f.Background, serve.Repeat(nil, log.Refresh))
 	f.Health.Components = append(f.Health.Components, serve.Component{Name: "store", State: func() (bool, any) { return log.State() }})
 	return log
@@ -124,15 +123,14 @@ func (f *serveFrame) reloader(ctx context.Context, c, fallback *config.Config, b
 
 // publishedFlags are the flags of serve about a published configuration.
 type publishedFlags struct {
-	fallback, process string
-	checkOnly         bool // do not serve
+	fallback  string
+	checkOnly bool // do not serve
 }
 
 func (f *publishedFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.fallback, "config-fallback", "",
 		"with --config store:, begin with `FILE` if nothing was published and none was kept")
 	flags.BoolVar(&f.checkOnly, "check-config", false, "find mistakes in flags and files, serve nothing, and connect to nothing")
-	flags.StringVar(&f.process, "process-name", "", "with --config store:, be called `NAME` in config status (default serve)")
 }
 
 // checkPublished checks the flags, and returns the configuration to begin with if nothing was published; nil for none.
@@ -140,8 +138,6 @@ func (o *serveOptions) checkPublished() (fallback *config.Config, err error) {
 	switch {
 	case !o.FromStore() && o.fallback != "":
 		return nil, cli.Usagef("--config-fallback is for --config store:; give a file with --config instead")
-	case !o.FromStore() && o.process != "":
-		return nil, cli.Usagef("--process-name is for --config store:, whose processes config status shows")
 	case o.fallback == "":
 		return nil, nil
 	}
@@ -156,8 +152,7 @@ func (o *serveOptions) checkPublished() (fallback *config.Config, err error) {
 func (f *serveFrame) published(backend store.Store) (published.Settings, error) {
 	o := f.flags
 	table, err := published.TableOf(backend)
-	process := published.Process{Name: cmp.Or(o.process, "serve"), Host: o.Env.Host(), PID: o.Env.Process, Program: "limitctl " +
-		o.Env.ProgramVersion()}
+	process := published.Process{Name: "serve", Host: o.Env.Host(), PID: o.Env.Process, Program: "limitctl " + o.Env.ProgramVersion()}
 	return published.Settings{Table: table, Now: o.Env.Now, Timeout: o.Timeout, Process: process}, err
 }
 

@@ -25,12 +25,14 @@ const (
 
 // Difference is a change for some subjects between two configurations.
 type Difference struct {
-	Policy, Limit string
+	Policy string `json:"policy"`
+	Limit  string `json:"limit,omitempty"`
 	// When are the attributes of the subjects; empty for all others.
-	When policy.Attributes
-	Change
+	When   policy.Attributes `json:"when,omitempty"`
+	Change Change            `json:"change"`
 	// Old and New are the limits, or whatever differs. One that is missing is empty.
-	Old, New string
+	Old string `json:"old,omitempty"`
+	New string `json:"new,omitempty"`
 }
 
 // Differences returns the changes from one configuration to another, in the order of the new one. What is dropped

@@ -31,8 +31,6 @@ type Options struct {
 	Now func() time.Time
 	// Describe returns an error in one line without secrets.
 	Describe func(error) string
-	// Subjects: the log may name subjects.
-	Subjects bool
 }
 
 // Log reports events. It is safe for concurrent use.
@@ -93,7 +91,7 @@ func (l *Log) count(c cause, onError string, err error) {
 	s := l.spells[c]
 	if s == nil {
 		s = &spell{since: now, onError: onError, text: l.Describe(err)}
-		if c.kind != "" && !l.Subjects { // in store keys the subject is in braces
+		if c.kind != "" { // in store keys the subject is in braces
 			s.text = braces().ReplaceAllString(s.text, ":{…}")
 		}
 		l.spells[c] = s
@@ -188,9 +186,6 @@ func (l *Log) Decision(ask *engine.Ask, answer *decision.Answer, err error, took
 		return
 	}
 	args := []any{"operation", ask.Op.String(), "policy", ask.Policy, "took", took.String()}
-	if l.Subjects {
-		args = append(args, "subject", subject(ask))
-	}
 	message := "allowed"
 	switch {
 	case err != nil:
@@ -210,14 +205,6 @@ func (l *Log) Decision(ask *engine.Ask, answer *decision.Answer, err error, took
 // withoutStore reports whether a failure policy has decided.
 func withoutStore(d store.Decision) bool {
 	return d.DecidedBy == store.DecidedByFailurePolicy || d.DecidedBy == store.DecidedByLocal
-}
-
-// subject returns the subject of an ask as the caller wrote it.
-func subject(ask *engine.Ask) string {
-	if ask.Policy == "" {
-		return ask.Key
-	}
-	return ask.Attributes.Text()
 }
 
 // State is the state of the store, for operators.
