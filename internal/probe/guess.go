@@ -8,7 +8,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// usual are periods that people choose, the likeliest first.
+// usual are periods that people choose.
 var usual = []time.Duration{
 	time.Second, time.Minute, 10 * time.Second, time.Hour, 30 * time.Second, 5 * time.Second, 2 * time.Second, 15 * time.Second,
 	20 * time.Second, 3 * time.Second, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 100 * time.Millisecond,
@@ -18,12 +18,19 @@ var usual = []time.Duration{
 // reach is a range of durations.
 type reach struct{ low, high time.Duration }
 
-// period returns the period of a range that people would choose; told is likelier than any.
+// period returns the period of a range that people would choose: what was told, or the usual one next to its lower third.
 func (r reach) period(told time.Duration) (period time.Duration, isUsual bool) {
-	for _, period := range append([]time.Duration{told}, usual...) {
-		if period > 0 && r.low <= period && period <= r.high {
-			return period, true
+	if told > 0 && r.low <= told && told <= r.high {
+		return told, true
+	}
+	off := func(period time.Duration) time.Duration { return (period - (2*r.low+r.high)/3).Abs() }
+	for _, one := range usual {
+		if r.low <= one && one <= r.high && (period == 0 || off(one) < off(period)) {
+			period = one
 		}
+	}
+	if period > 0 {
+		return period, true
 	}
 	return max(store.MinPeriod, r.high.Round(time.Millisecond)), false
 }
@@ -93,74 +100,33 @@ func (l *looker) silence() (r reach) {
 	return r
 }
 
-// guessBucket returns a bucket that was full at the first request: of a size with which it takes a usual time to fill,
-// or else of what passed.
+// guessBucket returns a bucket that gives back as fast as was seen, and of which so many pass at first: of a round size
+// that takes a usual time to fill, or else of what passed.
 func (l *looker) guessBucket(told *headers.Limit) []store.Limit {
-	marks, passed := l.marks(), int64(l.seen.Passed)
-	for size := passed; size > int64(l.seen.Back[0].Units); size-- {
-		if size > 5 && size%5 > 0 && size != passed && size != told.Count { // people choose round numbers
-			continue
-		}
-		each, count := refill(marks, size), time.Duration(size)
-		period, isUsual := reach{each.low * count, min(each.high, 1<<62/count) * count}.period(told.Window)
-		if isUsual && each.low < each.high {
+	if told.Window > 0 {
+		return []store.Limit{{Count: told.Count, Period: told.Window}}
+	}
+	back, passed := l.seen.Back, int64(l.seen.Passed)
+	each := reach{back[0].After.Sub(l.denied().Answered), back[0].By.Sub(l.first.Sent)} // for a unit
+	if units := time.Duration(back[0].Units); len(back) > 1 {
+		each.low = max(each.low, back[1].After.Sub(back[0].By)/units)
+		each.high = min(each.high, back[1].By.Sub(back[0].After)/units)
+	}
+	each.low, each.high = max(each.low, 100*time.Microsecond), each.high+time.Millisecond
+	isRound := func(n int64) bool { return n <= 5 || n%5 == 0 }
+	least := passed - int64(l.seen.PassedIn/each.low) - 1 // the rest came back meanwhile
+	for size := passed; size >= max(1, least); size-- {
+		period, isUsual := reach{max(each.low*time.Duration(size), time.Second), each.high * time.Duration(size)}.period(0)
+		if isUsual && isRound(size) {
 			return []store.Limit{{Count: size, Period: period}}
 		}
 	}
-	each := refill(marks, passed)
 	for _, period := range []time.Duration{time.Second, time.Minute, time.Hour} {
-		if count := period / max(1, each.low); count > 0 && period/count <= each.high {
-			return []store.Limit{{Count: int64(count), Period: period, Burst: passed}}
+		for count := int64(period / each.low); count > 0 && period/time.Duration(count) <= each.high; count-- {
+			if isRound(count) {
+				return []store.Limit{{Count: count, Period: period, Burst: passed}}
+			}
 		}
 	}
 	return nil
-}
-
-// mark is a denial, or an admission right before one, and how many had been admitted by then: at most, or at least.
-type mark struct {
-	denied   bool
-	since    time.Duration // the first admission, at least or at most
-	admitted int64
-}
-
-// marks returns what bounds the refill of a bucket.
-func (l *looker) marks() (marks []mark) {
-	admitted := func(is func(*Event) bool) (n int64) {
-		for i := range l.events {
-			if e := &l.events[i]; e.Outcome == endpoint.Allowed && is(e) {
-				n++
-			}
-		}
-		return n
-	}
-	wasDenied := false
-	for i := len(l.events) - 1; i >= 0; i-- {
-		e := &l.events[i]
-		switch denied := e.Outcome == endpoint.Denied; {
-		case denied:
-			n := admitted(func(other *Event) bool { return other.Sent.Before(e.Answered) })
-			marks = append(marks, mark{true, e.Sent.Sub(l.first.Answered), n})
-		case e.Outcome == endpoint.Allowed && wasDenied:
-			n := admitted(func(other *Event) bool { return !other.Answered.After(e.Answered) })
-			marks = append(marks, mark{false, e.Answered.Sub(l.first.Sent) + time.Millisecond, n})
-		}
-		wasDenied = e.Outcome == endpoint.Denied
-	}
-	return marks
-}
-
-// refill is how long a unit takes in a bucket of a size that answers like that. It was full at the first request.
-func refill(marks []mark, size int64) reach {
-	each := reach{100 * time.Microsecond, 1 << 62}
-	for _, m := range marks {
-		switch more := time.Duration(m.admitted - size); {
-		case m.denied && more < 0: // it would have been admitted
-			return reach{}
-		case m.denied:
-			each.low = max(each.low, m.since/(more+1))
-		case more > 0:
-			each.high = min(each.high, m.since/more)
-		}
-	}
-	return each
 }
