@@ -186,7 +186,7 @@ func (h *heard) judge(answer *endpoint.Answer, r *headers.Reading) (whole bool) 
 // wrongHeaders is what is wrong with the fields of answers, in words.
 func (h *heard) wrongHeaders() []string {
 	if missing := h.retries.Wrong(); missing != "" {
-		h.wrong.Add("missing", 1, "Retry-After is %s", missing)
+		h.wrong.Add("missing", "Retry-After is %s", missing)
 	}
 	return h.wrong.Texts()
 }

@@ -6,13 +6,12 @@ import (
 
 	"github.com/limitctl/limitctl/internal/endpoint"
 	"github.com/limitctl/limitctl/internal/output"
-	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // admitted checks that no more than the limit is admitted, and that the first denial is not too early.
 func (e *proof) admitted() Check {
 	capacity := e.limit.Capacity()
-	c := Check{Name: checkAdmitted, Verdict: Unknown, Expected: "at most " + allowance(&e.limit)}
+	c := Check{Name: checkAdmitted, Verdict: Unknown, Expected: "no more than " + e.limit.String()}
 	denied := e.certain.Denied > 0
 	switch text := unasked(e.events); {
 	case !denied && text != "":
@@ -50,18 +49,6 @@ func (e *proof) earliest() (least int) {
 	return least
 }
 
-// allowance describes in words what a limit allows.
-func allowance(l *store.Limit) string {
-	period := store.FormatPeriod(l.Period)
-	if l.Algorithm.HasBurst() {
-		return fmt.Sprintf("%d at once, and %d in %s from then on", l.Capacity(), l.Count, period)
-	}
-	if l.Algorithm == store.FixedWindow {
-		return fmt.Sprintf("%d in a window of %s", l.Count, period)
-	}
-	return fmt.Sprintf("%d in any %s", l.Count, period)
-}
-
 // subjects checks that the usage of one subject does not count against another.
 func (e *proof) subjects() Check {
 	c := Check{Name: checkSubjects, Verdict: e.apart, Expected: "another subject is admitted while one is denied"}
@@ -81,7 +68,7 @@ func (e *proof) subjects() Check {
 
 // recovery checks that used units come back when the limit says so, neither more nor fewer.
 func (e *proof) recovery() Check {
-	c := Check{Name: checkRecovery, Verdict: Unknown, Expected: comesBack(&e.limit),
+	c := Check{Name: checkRecovery, Verdict: Unknown, Expected: "what was used comes back when " + e.limit.String() + " says, and no more",
 		Seen: "the probe did not wait that long, so the period was not checked"}
 	most := 0 // requests admitted between two denials
 	for _, k := range e.keys {
@@ -110,19 +97,4 @@ func (e *proof) recovery() Check {
 		c.Verdict, c.Seen = Pass, fmt.Sprintf("after a denial and a wait, %s admitted and then one denied", output.Plural(most, "request"))
 	}
 	return c
-}
-
-// comesBack describes when used units come back.
-func comesBack(l *store.Limit) string {
-	period := store.FormatPeriod(l.Period)
-	switch {
-	case l.Algorithm.HasBurst():
-		return fmt.Sprintf("%d come back in %s, up to %d", l.Count, period, l.Capacity())
-	case l.Algorithm == store.FixedWindow:
-		return fmt.Sprintf("%d are back when the window of %s ends, and no more", l.Count, period)
-	case l.Algorithm == store.SlidingCounter:
-		return fmt.Sprintf("all %d are back after %s at the latest, and no more", l.Count, store.FormatPeriod(2*l.Period))
-	default:
-		return fmt.Sprintf("each comes back %s after it was used, and no more", period)
-	}
 }

@@ -103,11 +103,11 @@ func (e *proof) truth(dialect string, found *headers.Findings) {
 		return
 	}
 	if lie := &finding.Lies[audit.Remaining]; lie.Answers > 0 {
-		found.Add(first.LeftField, int(lie.Answers), "%s is %d, and from %d to %d can be left", first.LeftField, lie.Reported, lie.True,
+		found.Add(first.LeftField, "%s is %d, and from %d to %d can be left", first.LeftField, lie.Reported, lie.True,
 			lie.TrueMost)
 	}
 	if lie := &finding.Lies[audit.ResetAfter]; lie.Answers > 0 {
-		found.Add(first.ResetField, int(lie.Answers), "%s says %s, and more or all is back after %s to %s%s", first.ResetField,
+		found.Add(first.ResetField, "%s says %s, and more or all is back after %s to %s%s", first.ResetField,
 			span(time.Duration(lie.Reported)), span(time.Duration(lie.True)), span(time.Duration(lie.TrueMost)), clocks(within))
 	}
 }
@@ -129,5 +129,5 @@ func (e *proof) wrongPolicy(l *headers.Limit, found *headers.Findings) {
 	if l.Window != headers.NotTold {
 		seen += " in " + store.FormatPeriod(l.Window)
 	}
-	found.Add("policy "+l.CountField, 1, "%s says %s, and the limit is %s", l.CountField, seen, e.limit)
+	found.Add("policy "+l.CountField, "%s says %s, and the limit is %s", l.CountField, seen, e.limit)
 }

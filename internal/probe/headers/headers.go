@@ -211,48 +211,38 @@ func (r *Reading) readStatuses(statuses []rls.Status) {
 	r.add(DialectRLS, limits)
 }
 
-// Findings are mistakes in headers: the first of each kind, and how many there are.
+// Findings are mistakes in headers, the first of each kind.
 type Findings struct {
-	kinds []string
-	first map[string]string
-	count map[string]int
+	kinds map[string]bool
+	texts []string
 }
 
 // mostKinds bounds what is kept of a server that makes a new mistake in each answer.
 const mostKinds = 32
 
-// Add adds a mistake that so many answers have.
-func (f *Findings) Add(kind string, answers int, format string, args ...any) {
-	if f.first == nil {
-		f.first, f.count = make(map[string]string), make(map[string]int)
+// Add adds a mistake, if it is the first of its kind.
+func (f *Findings) Add(kind, format string, args ...any) {
+	if f.kinds[kind] || len(f.texts) > mostKinds {
+		return
 	}
-	if f.count[kind] == 0 && len(f.kinds) >= mostKinds {
-		kind, format, args = "others", "other mistakes", nil
+	if f.kinds == nil {
+		f.kinds = make(map[string]bool)
 	}
-	if f.count[kind] == 0 {
-		f.kinds, f.first[kind] = append(f.kinds, kind), fmt.Sprintf(format, args...)
+	if f.kinds[kind] = true; len(f.texts) == mostKinds {
+		format, args = "and other mistakes", nil
 	}
-	f.count[kind] += answers
+	f.texts = append(f.texts, fmt.Sprintf(format, args...))
 }
 
 // AddProblem adds what is wrong with a field of one answer.
 func (f *Findings) AddProblem(problem string) {
 	kind, _, _ := strings.Cut(problem, "=")
 	kind, _, _ = strings.Cut(kind, ": ")
-	f.Add("syntax "+kind, 1, "%s", problem)
+	f.Add("syntax "+kind, "%s", problem)
 }
 
 // Texts returns the findings in words.
-func (f *Findings) Texts() (texts []string) {
-	for _, kind := range f.kinds {
-		text := f.first[kind]
-		if n := f.count[kind]; n > 1 {
-			text += fmt.Sprintf(" (and %s more)", output.Plural(n-1, "answer"))
-		}
-		texts = append(texts, text)
-	}
-	return texts
-}
+func (f *Findings) Texts() []string { return f.texts }
 
 // Retries counts denials by what they say of the wait.
 type Retries struct {
