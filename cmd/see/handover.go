@@ -3,7 +3,6 @@ package see
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -133,19 +132,9 @@ func (a *handoverAnswer) readDenials(ctx context.Context, g *cli.Globals, backen
 	a.failed[partChanges] = cmp.Or(a.failed[partChanges], err)
 }
 
-// err is the error of the command: that of all parts, or one that says that some were read. What several parts have in
-// common is said once, and a store that is away is that in whatever way each part met it.
+// err is the error of the first part that could not be read; it is partly done if another could.
 func (a *handoverAnswer) err() error {
-	var different []error
-	for _, err := range a.failed {
-		same := func(d error) bool {
-			return d.Error() == err.Error() || errors.Is(d, store.ErrUnavailable) && errors.Is(err, store.ErrUnavailable)
-		}
-		if err != nil && !slices.ContainsFunc(different, same) {
-			different = append(different, err)
-		}
-	}
-	err := errors.Join(different...)
+	err := cmp.Or(a.failed[:]...)
 	if err != nil && slices.Contains(a.failed[:], nil) {
 		return outcome.Partly(err)
 	}

@@ -1,10 +1,11 @@
 package see
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
+	"math"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/limitctl/limitctl/internal/allowance"
@@ -43,183 +44,145 @@ type handoverAnswer struct {
 	failed     [handoverParts]error // why a part could not be read
 }
 
-// part is one part for people: its headline, a row for each thing, and the command that shows all of them.
-type part struct {
-	headline string
-	failure  string // why not all of it can be read
-	columns  []output.Column
-	rows     [][]output.Cell
-	below    [][]string // the lines below each row; nil for none
-	command  string
-	shown    int
-	left     int // how many are not among rows
-}
-
-// height is how many lines a row takes, with those below it, which a terminal may break.
-func (p *part) height(row, width int) int {
-	lines := 1
-	if p.below != nil {
-		for _, text := range p.below[row] {
-			if lines++; width > 0 {
-				lines += (output.Width(text) - 1) / width
-			}
-		}
-	}
-	return lines
-}
-
-// more is how many things are not shown.
-func (p *part) more() int { return len(p.rows) - p.shown + p.left }
-
-// Print implements output.Answer.
+// Print implements output.Answer. On a terminal it takes one screen: each part gets as many rows as fit, the same number.
 func (a *handoverAnswer) Print(p *output.Printer) {
-	parts := []*part{a.configPart(), a.overridesPart(), a.changesPart(), a.beganPart(p.Width), a.denialsPart()}
-	a.fill(parts, p.Width)
-	line := func(style output.Style, text string) { p.Line("%s", p.Paint(style, fitted(text, p.Width))) }
-	line(output.Faint, "handover of "+a.now.Format("2006-01-02 15:04 MST")+" in "+a.place)
-	for _, part := range parts {
-		if part.headline == "" {
-			continue
+	s := &screen{Printer: *p, most: math.MaxInt}
+	if a.rows > 0 {
+		s.most = a.rows
+	}
+	for ; ; s.most-- {
+		var text bytes.Buffer
+		s.Out, s.lines = &text, 1 // that of the shell
+		if a.err() != nil {
+			s.lines++
 		}
-		line(output.Bold, part.headline)
-		if part.failure != "" {
-			line(output.AtEnd, "  "+part.failure)
-		}
-		if part.shown > 0 {
-			within := *p
-			within.Width = max(0, p.Width-2)
-			lines := within.TableLines(part.columns, part.rows[:part.shown])
-			for i, text := range lines[len(lines)-part.shown:] { // without the headers
-				p.Line("  %s", text)
-				if part.below != nil {
-					for _, text := range part.below[i] {
-						p.Line("%s", text)
-					}
-				}
-			}
-		}
-		if part.more() > 0 {
-			line(output.Plain, fmt.Sprintf("  … and %d more: %s", part.more(), part.command))
+		a.print(s)
+		if a.rows == 0 || s.most == 0 || s.lines <= a.rows {
+			_, _ = p.Out.Write(text.Bytes())
+			return
 		}
 	}
 }
 
-// fitted is a text as one line of a terminal.
-func fitted(text string, width int) string {
-	if text = output.Escape(text); width > 0 {
-		text = output.Cut(text, width)
-	}
-	return text
+// screen is where a handover is drawn.
+type screen struct {
+	output.Printer
+	most  int // rows of a part
+	lines int // that were drawn
 }
 
-// fill gives the parts rows in turn, as far as they fit, so that a long part leaves room for the others.
-func (a *handoverAnswer) fill(parts []*part, width int) {
-	used := 2 // the title, and the line of the shell
-	for _, part := range parts {
-		if part.headline != "" {
-			used += 2 // that, and what is not shown
-		}
-		if part.failure != "" {
-			used++
-		}
-		if a.rows == 0 {
-			part.shown = len(part.rows)
-		}
+// line draws one line of the terminal.
+func (s *screen) line(style output.Style, text string) {
+	if text = output.Escape(text); s.Width > 0 {
+		text = output.Cut(text, s.Width)
 	}
-	if a.err() != nil {
-		used++
-	}
-	for progress := true; progress && a.rows > 0; {
-		progress = false
-		for _, part := range parts {
-			if part.shown == len(part.rows) {
-				continue
-			}
-			if lines := part.height(part.shown, width); used+lines <= a.rows {
-				part.shown++
-				used += lines
-				progress = true
+	s.lines++
+	s.Line("%s", s.Paint(style, text))
+}
+
+// table draws rows without a header, as many as there is room for. below draws what belongs below a row, if it is not nil;
+// left is how many more things there are, and command shows all of them.
+func (s *screen) table(columns []output.Column, rows [][]output.Cell, below func(row int), left int, command string) {
+	shown := min(s.most, len(rows))
+	if shown > 0 {
+		within := s.Printer
+		within.Width = max(0, s.Width-2)
+		lines := within.TableLines(columns, rows[:shown])
+		for i, text := range lines[len(lines)-shown:] {
+			s.lines++
+			if s.Line("  %s", text); below != nil {
+				below(i)
 			}
 		}
 	}
-}
-
-// newPart returns a part with so many things read, which count says in words, and why not all of them could be read.
-func (a *handoverAnswer) newPart(which int, name string, read int, count, command string,
-	columns ...output.Column) *part {
-	made := &part{headline: name + "  " + count, command: command, columns: columns}
-	if err := a.failed[which]; err != nil {
-		made.headline += "; not all can be read"
-		if read == 0 { // then there may be any number
-			made.headline = name + "  cannot be read"
-		}
-		made.failure = cli.Message(err)
+	if left += len(rows) - shown; left > 0 {
+		s.line(output.Plain, fmt.Sprintf("  … and %d more: %s", left, command))
 	}
-	return made
 }
 
-// add adds a row of texts.
-func (p *part) add(texts ...string) {
+// headline draws the headline of a part, of which so much was read, and why not all of it could be.
+func (a *handoverAnswer) headline(s *screen, which int, name string, read int, count string) {
+	err := a.failed[which]
+	text := name + "  " + count
+	switch {
+	case err != nil && read == 0: // then there may be any number
+		text = name + "  cannot be read"
+	case err != nil:
+		text += "; not all can be read"
+	}
+	if s.line(output.Bold, text); err != nil {
+		s.line(output.AtEnd, "  "+cli.Message(err))
+	}
+}
+
+// cells are the cells of a row of texts.
+func cells(texts ...string) []output.Cell {
 	row := make([]output.Cell, len(texts))
 	for i, text := range texts {
 		row[i].Text = text
 	}
-	p.rows = append(p.rows, row)
+	return row
 }
 
 // whole is a column that is never cut, long one that may be, and less one that may be missing, too.
 var whole, long, less = output.Column{}, output.Column{Shrinks: 8}, output.Column{Shrinks: 8, Drops: 1}
 
-// configPart has no headline if nothing is published.
-func (a *handoverAnswer) configPart() *part {
+func (a *handoverAnswer) print(s *screen) {
+	s.line(output.Faint, "handover of "+a.now.Format("2006-01-02 15:04 MST")+" in "+a.place)
+	a.printConfig(s)
+	a.printOverrides(s)
+	a.printChanges(s)
+	a.printBegan(s)
+	a.printDenials(s)
+}
+
+// printConfig draws nothing if nothing is published.
+func (a *handoverAnswer) printConfig(s *screen) {
 	v := a.version
 	switch {
 	case v == nil && a.failed[partConfig] == nil:
-		return new(part)
+		return
 	case v == nil:
-		return a.newPart(partConfig, "CONFIG", 0, "", "limitctl config status")
+		a.headline(s, partConfig, "CONFIG", 0, "")
+		return
 	}
-	made := a.newPart(partConfig, "CONFIG", 1, fmt.Sprintf("version %d, published %s by %s: %s", v.Number, cli.Clock(v.At, a.now),
-		output.Printable(v.By), output.Printable(v.Reason)), "limitctl config status", long, whole, less)
+	a.headline(s, partConfig, "CONFIG", 1, fmt.Sprintf("version %d, published %s by %s: %s", v.Number, cli.Clock(v.At, a.now),
+		output.Printable(v.By), output.Printable(v.Reason)))
+	var rows [][]output.Cell
 	for i := range a.processes {
 		p := &a.processes[i]
-		has, style := "version "+p.VersionText(), output.Plain
-		switch current := p.Has(v.Number, v.Hash); {
+		row := cells(p.Name+" on "+p.Host, "version "+p.VersionText(), p.Error)
+		switch {
 		case p.Compares:
-			has = "by a file"
-		case !current:
-			has, style = has+"  lags", output.Near
+			row[1].Text = "by a file"
+		case !p.Has(v.Number, v.Hash):
+			row[1] = output.Cell{Text: row[1].Text + "  lags", Style: output.Near}
 		}
-		made.add(p.Name+" on "+p.Host, has, p.Error)
-		made.rows[i][1].Style = style
+		rows = append(rows, row)
 	}
-	return made
+	s.table([]output.Column{long, whole, less}, rows, nil, 0, "limitctl config status")
 }
 
-func (a *handoverAnswer) overridesPart() *part {
+func (a *handoverAnswer) printOverrides(s *screen) {
 	blocks := 0
+	var rows [][]output.Cell
 	for _, o := range a.inForce {
 		if o.Effect == store.OverrideBlock {
 			blocks++
 		}
+		rows = append(rows, cells(o.ID, allowance.Effect(o), allowance.WhomText(o),
+			output.Duration(o.Left.Truncate(time.Second))+" left", "by "+o.By+because(o.Reason)))
 	}
-	count := cli.CountOf(int64(len(a.inForce)), "override", "overrides")
+	count := cli.CountOf(int64(len(rows)), "override", "overrides")
 	if blocks > 0 {
 		count += ", " + cli.CountOf(int64(blocks), "block", "blocks")
 	}
-	made := a.newPart(partOverrides, "IN FORCE", len(a.inForce), count, "limitctl override list",
-		whole, whole, long, whole, less)
-	for _, o := range a.inForce {
-		made.add(o.ID, allowance.Effect(o), allowance.WhomText(o),
-			output.Duration(o.Left.Truncate(time.Second))+" left", "by "+o.By+because(o.Reason))
-	}
-	return made
+	a.headline(s, partOverrides, "IN FORCE", len(rows), count)
+	s.table([]output.Column{whole, whole, long, whole, less}, rows, nil, 0, "limitctl override list")
 }
 
-func (a *handoverAnswer) changesPart() *part {
-	count := cli.CountOf(int64(len(a.changes)), "run", "runs") + map[bool]string{true: ", the latest first"}[len(a.changes) > 1]
-	made := a.newPart(partChanges, "CHANGED in the last "+store.FormatPeriod(handoverChanges), len(a.changes), count,
-		shell.Command("limitctl", "audit", "--since", store.FormatPeriod(handoverChanges)), whole, long, long)
+func (a *handoverAnswer) printChanges(s *screen) {
+	var rows [][]output.Cell
 	for _, e := range a.changes {
 		text := a.what(e)
 		switch {
@@ -235,9 +198,12 @@ func (a *handoverAnswer) changesPart() *part {
 		if e.Undone != nil {
 			text += ", " + e.Undone.Text() + " " + cli.Clock(e.Undone.Time, a.now) + " by " + e.Undone.User
 		}
-		made.add(cli.Clock(e.Time, a.now), who(e), text+because(e.Reason))
+		rows = append(rows, cells(cli.Clock(e.Time, a.now), who(e), text+because(e.Reason)))
 	}
-	return made
+	since := store.FormatPeriod(handoverChanges)
+	a.headline(s, partChanges, "CHANGED in the last "+since, len(rows), cli.CountOf(int64(len(rows)), "run", "runs")+
+		map[bool]string{true: ", the latest first"}[len(rows) > 1])
+	s.table([]output.Column{whole, long, long}, rows, nil, 0, shell.Command("limitctl", "audit", "--since", since))
 }
 
 // what is what was run: of an undo the run that it undid, or the name of the file.
@@ -260,28 +226,33 @@ func because(reason string) string {
 	return ": " + reason
 }
 
-// beganPart has no headline if no denials began lately.
-func (a *handoverAnswer) beganPart(width int) *part {
+// printBegan draws nothing if no denials began lately.
+func (a *handoverAnswer) printBegan(s *screen) {
 	b := a.began
 	if b == nil {
-		return new(part)
+		return
 	}
-	made := &part{command: "limitctl denials --by limit --sort since", columns: []output.Column{whole, long, whole},
-		headline: "BEGAN in the last " + store.FormatPeriod(began.Window) + "  " + a.denials.count(b.Denied) + " denials",
-		left:     max(0, len(b.Limits)-mostBegan)}
-	var commands []string
-	for _, l := range b.Limits[:min(mostBegan, len(b.Limits))] {
-		made.add(cli.Clock(l.Since, a.now), l.Name, a.denials.count(l.Denied)+" denied, "+cli.CountOf(int64(l.Keys), "key", "keys"))
-		var below []string
+	s.line(output.Bold, "BEGAN in the last "+store.FormatPeriod(began.Window)+"  "+a.denials.count(b.Denied)+" denials")
+	limits := b.Limits[:min(mostBegan, len(b.Limits))]
+	var rows [][]output.Cell
+	for _, l := range limits {
+		rows = append(rows, cells(cli.Clock(l.Since, a.now), l.Name,
+			a.denials.count(l.Denied)+" denied, "+cli.CountOf(int64(l.Keys), "key", "keys")))
+	}
+	written := ""
+	s.table([]output.Column{whole, long, whole}, rows, func(row int) {
+		l := limits[row]
 		for _, e := range l.Changes[:min(mostBegan, len(l.Changes))] {
-			below = append(below, fitted("    after "+a.what(e)+" "+cli.Clock(e.Time, a.now)+" by "+who(e)+because(e.Reason), width))
+			s.line(output.Plain, "    after "+a.what(e)+" "+cli.Clock(e.Time, a.now)+" by "+who(e)+because(e.Reason))
 		}
-		if l.Line != "" && !slices.Contains(commands, l.Line) { // it stays whole, and is written once for several limits
-			commands, below = append(commands, l.Line), append(below, "    "+l.Line)
+		if l.Line != "" && l.Line != written { // it is pasted, so it stays whole
+			written = l.Line
+			s.Line("    %s", l.Line)
+			if s.lines++; s.Width > 0 {
+				s.lines += (output.Width(l.Line) + 3) / s.Width
+			}
 		}
-		made.below = append(made.below, below)
-	}
-	return made
+	}, len(b.Limits)-len(limits), "limitctl denials --by limit --sort since")
 }
 
 // mostBegan is how many limits that began to deny, and how many changes before each, are shown.
@@ -303,7 +274,7 @@ func (a *handoverAnswer) denied() (all []*denialRow) {
 	return all
 }
 
-func (a *handoverAnswer) denialsPart() *part {
+func (a *handoverAnswer) printDenials(s *screen) {
 	d := &a.denials
 	text := cmp.Or(a.notCounted, "no denial was counted")
 	if d.total > 0 {
@@ -312,10 +283,9 @@ func (a *handoverAnswer) denialsPart() *part {
 	if d.blocked > 0 {
 		text += "; " + d.count(d.blocked) + " blocked"
 	}
-	made := a.newPart(partDenials, "DENIED in the last "+store.FormatPeriod(began.Window), d.keys, text,
-		"limitctl denials", output.Column{Right: true}, long, long, output.Column{Drops: 1})
-	made.left = max(0, d.keys-topDenied)
-	for i, row := range a.denied() {
+	a.headline(s, partDenials, "DENIED in the last "+store.FormatPeriod(began.Window), d.keys, text)
+	var rows [][]output.Cell
+	for _, row := range a.denied() {
 		style, text := output.AtEnd, "since "+ago(row.Since, d.now)+", last "+ago(row.LastAt, d.now)
 		switch {
 		case row.shadow:
@@ -323,10 +293,10 @@ func (a *handoverAnswer) denialsPart() *part {
 		case row.LastAt.Until(d.now) > admin.DenialPause:
 			text = "over since " + ago(row.LastAt, d.now)
 		}
-		made.add(d.count(row.Count), row.key.Subject, row.key.Name, text)
-		made.rows[i][0].Style = style
+		rows = append(rows, cells(d.count(row.Count), row.key.Subject, row.key.Name, text))
+		rows[len(rows)-1][0].Style = style
 	}
-	return made
+	s.table([]output.Column{{Right: true}, long, long, {Drops: 1}}, rows, nil, max(0, d.keys-topDenied), "limitctl denials")
 }
 
 type unreadDocument struct {

@@ -105,17 +105,9 @@ func TestAHandoverWithoutAPart(t *testing.T) {
 			t.Errorf("no %q in:\n%s", line, b.String())
 		}
 	}
-	if text := none.err().Error(); strings.Count(text, store.ErrForeign.Error()) != 1 || !strings.Contains(text, "gone") {
-		t.Errorf("the error is %q", text)
-	}
 	a.failed = [handoverParts]error{store.ErrRefused, store.ErrRefused, store.ErrRefused, store.ErrRefused}
 	if errors.Is(a.err(), outcome.ErrPartly) || !errors.Is(a.err(), store.ErrRefused) {
 		t.Errorf("without any part the error is %v", a.err())
-	}
-	late, refused := fmt.Errorf("%w: no answer in time", store.ErrUnavailable), fmt.Errorf("%w: refused", store.ErrUnavailable)
-	a.failed = [handoverParts]error{late, late, errors.New("damaged"), refused}
-	if err := a.err(); err == nil || err.Error() != late.Error()+"\ndamaged" {
-		t.Errorf("of a store that is away the error is %v", err)
 	}
 	a.failed = [handoverParts]error{}
 	if a.err() != nil {
