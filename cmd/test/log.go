@@ -211,10 +211,8 @@ func (r *logReading) explain(err error) error {
 		return err
 	case errors.As(err, &path), files.IsNotAFile(err):
 		return cli.Usagef("the log %s cannot be read: %s", r.name, cli.Cause(err))
-	case errors.Is(err, trace.ErrFormat):
-		return fmt.Errorf("%s: %w (--log-format, --time-field)", r.name, err)
-	case errors.Is(err, trace.ErrNoKey):
-		return fmt.Errorf("%s: %w; say with --key-field which field names the caller", r.name, err)
+	case errors.Is(err, trace.ErrOptions):
+		return fmt.Errorf("%s: %w (--log-format, --time-field, --key-field)", r.name, err)
 	}
 	return fmt.Errorf("%s: %w", r.name, err)
 }

@@ -65,7 +65,7 @@ func OpenStore(url string, options connect.Options, implementation string) (*Sto
 	case client == nil:
 		err = store.Invalidf("--implementation %s is for Redis, and the store is %s; use a store at redis://…", implementation, where)
 	default:
-		t.decides, err = naive.New(client, options.Prefix)
+		t.decides = naive.New(client, options.Prefix)
 	}
 	if err != nil {
 		return nil, errors.Join(err, backend.Close())

@@ -17,34 +17,23 @@ import (
 
 	redisserver "github.com/limitctl/limitctl/internal/redis"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
-	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Store is a [store.Store] that lets too much through when callers are concurrent. Except for decisions it is the
-// real store, which finds and deletes its keys.
+// Store is a [store.Store] that lets too much through when callers are concurrent.
 type Store struct {
-	*redisstore.Store
 	client  redis.UniversalClient
 	servers *redisserver.Servers
-	prefix  string
+	layout  admin.OwnLayout
 }
 
-// New returns a Store on client, which Close closes, and which is already guarded. New does not connect yet. An
-// invalid prefix is a [store.ErrInvalid].
-func New(client redis.UniversalClient, prefix string) (*Store, error) {
-	backend, err := redisstore.New(client, redisstore.WithPrefix(prefix), redisstore.WithBudget(time.Hour)) // client has time-outs
-	return &Store{Store: backend, client: client, servers: redisserver.New(client, prefix), prefix: prefix}, err
+// New returns a Store on client, which is already guarded and stays open. New does not connect yet.
+func New(client redis.UniversalClient, prefix string) *Store {
+	return &Store{client: client, servers: redisserver.New(client, prefix), layout: admin.OwnLayout(prefix)}
 }
 
-// Close closes the client, too.
-func (s *Store) Close() error {
-	err := s.Store.Close()
-	if closing := s.client.Close(); !errors.Is(closing, redis.ErrClosed) { // not closed before
-		err = errors.Join(err, closing)
-	}
-	return err
-}
+// Close implements [store.Store]. It does nothing.
+func (s *Store) Close() error { return nil }
 
 // Decide implements [store.Store], except that it decides neither at one instant nor
 // all or nothing: TIME, a GET of each key, the decision here, and a SET of each key if it
@@ -55,10 +44,11 @@ func (s *Store) Decide(ctx context.Context, op store.Op, reqs []store.Request, d
 	if err != nil {
 		return err
 	}
-	now, err := s.now(ctx, reqs[0].Key)
+	clock, err := s.client.Time(ctx).Result() // in a Cluster that of some node
 	if err != nil {
-		return err
+		return s.servers.Explain(err)
 	}
+	now := store.InstantOf(clock)
 	states, wasUsed := make([]*store.State, len(reqs)), make([]bool, len(reqs))
 	for i := range reqs {
 		states[i] = new(store.State)
@@ -86,46 +76,25 @@ func (s *Store) Decide(ctx context.Context, op store.Op, reqs []store.Request, d
 	return nil
 }
 
-// now returns the server's time; in a Cluster, that of the master of key.
-func (s *Store) now(ctx context.Context, key store.Key) (store.Instant, error) {
-	var server redis.Cmdable = s.client
-	if cluster, is := s.client.(*redis.ClusterClient); is {
-		master, err := cluster.MasterForKey(ctx, admin.OwnLayout(s.prefix).StoreKey(key))
-		if err != nil {
-			return 0, s.servers.Explain(err)
-		}
-		server = master
-	}
-	now, err := server.Time(ctx).Result()
-	if err != nil {
-		return 0, s.servers.Explain(err)
-	}
-	return store.InstantOf(now), nil
-}
-
 func (s *Store) read(ctx context.Context, key store.Key, state *store.State) error {
-	storeKey := admin.OwnLayout(s.prefix).StoreKey(key)
-	record, err := s.client.Get(ctx, storeKey).Bytes()
+	record, err := s.client.Get(ctx, s.layout.StoreKey(key)).Bytes()
 	switch {
 	case errors.Is(err, redis.Nil):
 		return nil
-	case redis.HasErrorPrefix(err, "WRONGTYPE"):
-		return &store.ForeignError{StoreKey: storeKey, Holds: "a value that is not a string, and so not a limit record"}
 	case err != nil:
 		return s.servers.Explain(err)
 	}
 	if err := state.DecodeRecord(record); err != nil {
-		return &store.ForeignError{StoreKey: storeKey, Holds: err.Error()}
+		return &store.ForeignError{StoreKey: s.layout.StoreKey(key), Holds: err.Error()}
 	}
 	return nil
 }
 
 // write sets the key to expire when it equals an unused one, like every record.
 func (s *Store) write(ctx context.Context, op store.Op, key store.Key, state *store.State, now store.Instant) error {
-	storeKey := admin.OwnLayout(s.prefix).StoreKey(key)
-	const perMillisecond = store.Instant(time.Millisecond / time.Microsecond)
-	lasts := (state.UnusedAt(now) - now + perMillisecond - 1) / perMillisecond
-	words := []any{"set", storeKey, state.AppendRecord(nil), "px", int64(max(1, lasts))}
+	storeKey := s.layout.StoreKey(key)
+	lasts := now.Until(state.UnusedAt(now)) + time.Millisecond
+	words := []any{"set", storeKey, state.AppendRecord(nil), "px", lasts.Milliseconds()}
 	if state.IsZero() {
 		words = []any{"del", storeKey}
 	}

@@ -41,7 +41,6 @@ type Auditor struct {
 	limits  []rule // that keys are under
 	known   map[store.Limit]uint32
 	finding Finding // except for what is computed over all keys
-	fits    fitting
 }
 
 // rule is a limit, and what is often asked of it.

@@ -168,14 +168,6 @@ func (a *Auditor) lie(o *Observation, field Field, reported, least, most int64) 
 	return true
 }
 
-// fitting remembers when a request of some cost will fit a log, because a key that is denied once
-// is mostly denied again.
-type fitting struct {
-	key           uint32
-	room, charged int64 // of the key, when that was found out
-	at            store.Instant
-}
-
 // figuresOfLog is figuresOf a sliding log, by its admissions.
 func (a *Auditor) figuresOfLog(k *account, r *rule, o *Observation) Figures {
 	used := k.admissions.units
@@ -186,16 +178,10 @@ func (a *Auditor) figuresOfLog(k *account, r *rule, o *Observation) Figures {
 	if o.Allowed || o.Cost > r.reach(o) {
 		return f
 	}
-	room := r.reach(o) - o.Cost
-	known := a.fits.charged > 0 && a.fits.key == o.Key && a.fits.room == room && a.fits.charged == k.charged
-	if !known {
-		a.fits = fitting{o.Key, room, k.charged, 0}
-		k.admissions.each(func(at store.Instant, units int64) bool {
-			a.fits.at = at + r.period
-			used -= units
-			return used > room
-		})
-	}
-	f.RetryAfter = between(o.At, a.fits.at)
+	k.admissions.each(func(at store.Instant, units int64) bool {
+		f.RetryAfter = between(o.At, at+r.period)
+		used -= units
+		return used > r.reach(o)-o.Cost
+	})
 	return f
 }

@@ -13,36 +13,25 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// ErrFormat is the kind of a [store.ErrInvalid] about a log whose format its first line does not show. [Options] can say
-// it, or which column is the time.
-var ErrFormat = errors.New("the format of the log is not known")
+// ErrOptions is the kind of a [store.ErrInvalid] about a log that other [Options] may read: its format is not known, or
+// it has no field of that name.
+var ErrOptions = errors.New("other options may read the log")
 
-// ErrNoKey is the kind of a [store.ErrInvalid] about a log that has not the field "key", which is that of the caller
-// unless [Options.Key] says another.
-var ErrNoKey = errors.New("the log has no field of the caller")
+// optionsError is such an error.
+type optionsError struct{ error }
 
-// kindError is an error of a kind, with words of its own.
-type kindError struct {
-	error
-	kind error
-}
-
-func (e kindError) Unwrap() []error { return []error{e.error, e.kind} }
-
-// defaultKey is the field of the caller in JSON and CSV.
-const defaultKey = "key"
+func (e optionsError) Unwrap() []error { return []error{e.error, ErrOptions} }
 
 // plan says how to read the lines of one log.
 type plan struct {
-	format     Format
-	time       string
-	cost       string   // empty for none
-	costGiven  bool     // by the caller, so it must exist
-	keyAssumed bool     // wanted is the default field of the caller
-	wanted     []Field  // that make the subject
-	names      []string // of the log's fields, as far as known
-	zone       *time.Location
-	access     *accessFormat // of access logs
+	format    Format
+	time      string
+	cost      string   // empty for none
+	costGiven bool     // by the caller, so it must exist
+	wanted    []Field  // that make the subject
+	names     []string // of the log's fields, as far as known
+	zone      *time.Location
+	access    *accessFormat // of access logs
 }
 
 // parser reads the lines of one format, for one goroutine.
@@ -69,13 +58,13 @@ func newPlan(head *chunk, options Options) (p *plan, err error) {
 			if head.tooLong {
 				why = tooLong
 			}
-			return nil, kindError{store.Invalidf("the log's format cannot be told from its first line, %q: that is %s; say the format, "+
-				"or which column is the time", excerpt(firstLine(head.data)), why), ErrFormat}
+			return nil, optionsError{store.Invalidf("the log's format cannot be told from its first line, %q: that is %s; "+
+				"say the format, or which column is the time", excerpt(firstLine(head.data)), why)}
 		}
 	}
 	caller := "ip"
 	if p.format != Apache {
-		caller, p.keyAssumed = defaultKey, len(options.Key) == 0
+		caller = "key"
 	}
 	p.wanted = options.subject(Field{Name: caller})
 	switch p.format {
@@ -148,15 +137,7 @@ func (p *plan) unknownField(name string) error {
 	if more := len(p.names) - most; more > 0 {
 		there += fmt.Sprintf(" and %d more", more)
 	}
-	return p.ofKey(name, store.Invalidf("the log has no field %q; there are %s", name, there))
-}
-
-// ofKey makes err, which says that a field is missing, an ErrNoKey if the field is the assumed one of the caller.
-func (p *plan) ofKey(field string, err error) error {
-	if p.keyAssumed && field == defaultKey {
-		return kindError{err, ErrNoKey}
-	}
-	return err
+	return optionsError{store.Invalidf("the log has no field %q; there are %s", name, there)}
 }
 
 // newParser returns a parser for columns of those names; an empty name is no column.

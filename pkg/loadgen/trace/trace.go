@@ -261,9 +261,6 @@ func (p *plan) explainNothing(t *Trace) error {
 	if p.access.must == len(p.access.variables) {
 		format = "the format given"
 	}
-	err := store.Invalidf("no line of the log can be read as %s; line %d, %q: %s", format, first.Number, first.Excerpt, reason)
-	if first.Reason == hasNo(defaultKey) {
-		return p.ofKey(defaultKey, err)
-	}
-	return err
+	return optionsError{store.Invalidf("no line of the log can be read as %s; line %d, %q: %s", format, first.Number, first.Excerpt,
+		reason)}
 }
