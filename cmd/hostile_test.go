@@ -158,7 +158,7 @@ func TestHostileTextsComeOutAsText(t *testing.T) {
 	w.wantIn(t, nil, "audit")
 	for _, terminal := range []bool{false, true} {
 		w.OutIsTerminal = terminal
-		stdout, _ := w.try(t, "inspect", "*", "--all")
+		stdout, _ := w.try(t, "inspect", "*", "-n", "100000")
 		rows, _, applied := strings.Cut(stdout, "\n⚑ ")
 		if applied {
 			rows += "\n"

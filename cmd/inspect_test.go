@@ -26,12 +26,12 @@ func TestATerminalGetsTheFirstRows(t *testing.T) {
 	perRow := strings.Count("token-bucket/1h 10/1h 1/10", "/")
 	w.OutIsTerminal = true
 	w.Size = func() (int, int) { return 200, 30 }
-	want := fmt.Sprintf("limitctl: %d of %d keys shown; add --all for all, or --limit-rows N\n", terminalRows, terminalRows+5)
+	want := fmt.Sprintf("limitctl: %d of %d keys shown; --limit-rows N shows more\n", terminalRows, terminalRows+5)
 	if n, note := rows(); n != perRow*terminalRows || note != want {
 		t.Errorf("%d slashes in the rows, want %d; and the note is %q, want %q", n, perRow*terminalRows, note, want)
 	}
-	if n, note := rows("--all"); n != perRow*(terminalRows+5) || note != "" {
-		t.Errorf("with --all there are %d, %q", n, note)
+	if n, note := rows("--limit-rows", "1000"); n != perRow*(terminalRows+5) || note != "" {
+		t.Errorf("with --limit-rows 1000 there are %d, %q", n, note)
 	}
 	if n, note := rows("--limit-rows", "3"); n != 3*perRow || !strings.Contains(note, "3 of 105 keys shown") {
 		t.Errorf("with --limit-rows 3 there are %d, %q", n, note)

@@ -338,7 +338,7 @@ func (s *session) report() {
 		if s.actions.warning != "" {
 			fmt.Fprintf(s.Env.Err, "limitctl: warning: %s\n", s.actions.warning)
 		}
-		for _, backup := range s.actions.observer.backups {
+		for _, backup := range s.actions.backups {
 			fmt.Fprintf(s.Env.Err, "limitctl: undo with: %s\n", cli.CommandHere(s.Globals, s.chosen, "undo", backup))
 		}
 	}

@@ -22,11 +22,10 @@ type dashActions struct {
 	globals cli.Globals // quiet
 	runner  *operation.Runner
 	// consent covers everything: the dashboard has asked already, in its own way.
-	consent   operation.Consent
-	newBackup func() (*operation.BackupPlan, error)
-	// subjects are those of the command line.
-	subjects store.Pattern
-	observer dashObserver
+	consent  operation.Consent
+	subjects store.Pattern // those of the command line
+	observer *cli.Observer // shows nothing, as globals are quiet
+	backups  []string      // of what was reset
 	// warning is printed when the dashboard ends; empty if there is none.
 	warning string
 }
@@ -38,13 +37,13 @@ func newDashActions(g *cli.Globals, s *cli.Settings, backend connect.Store, wher
 		return nil
 	}
 	actions := &dashActions{
-		globals:   *g,
-		runner:    cli.NewRunner(g, s, backend, where),
-		consent:   operation.Consent{Yes: true, Context: access.Context},
-		newBackup: func() (*operation.BackupPlan, error) { return cli.DefaultBackup(g.Env) },
-		subjects:  subjects,
+		globals:  *g,
+		runner:   cli.NewRunner(g, s, backend, where),
+		consent:  operation.Consent{Yes: true, Context: access.Context},
+		subjects: subjects,
 	}
 	actions.runner.Warn, actions.globals.Quiet = actions.warn, true
+	actions.observer = &cli.Observer{Global: &actions.globals}
 	return actions
 }
 
@@ -68,14 +67,14 @@ func (a *dashActions) Reset(ctx context.Context, ids []live.ID) (done live.Chang
 	}
 	plan := &operation.ResetPlan{Selection: selection, Text: text, Consent: a.consent,
 		KeepGoing: true} // the dashboard reports what it could not change
-	if plan.Backup, err = a.newBackup(); err != nil {
+	if plan.Backup, err = cli.DefaultBackup(a.globals.Env); err != nil {
 		return done, err
 	}
-	result, err := a.runner.Reset(ctx, plan, &a.observer)
+	result, err := a.runner.Reset(ctx, plan, a.observer)
 	if result != nil {
 		done.Keys = result.Changed
 		if done.Backup = result.Backup; done.Backup != "" {
-			a.observer.backups = append(a.observer.backups, done.Backup)
+			a.backups = append(a.backups, done.Backup)
 		}
 	}
 	return done, err
@@ -88,7 +87,7 @@ func (a *dashActions) Undo(ctx context.Context, reset live.Changed) (done live.C
 		return done, err
 	}
 	defer plan.Backup.Close()
-	result, err := a.runner.Restore(ctx, plan, &a.observer)
+	result, err := a.runner.Restore(ctx, plan, a.observer)
 	if result == nil {
 		return done, err
 	}
@@ -132,7 +131,7 @@ func (a *dashActions) ParseSubjects(pattern string) (store.Pattern, error) {
 // SetOverride implements live.Actions.
 func (a *dashActions) SetOverride(ctx context.Context, o store.Override, lasts time.Duration) (store.Override, error) {
 	text := "in the dashboard: " + output.Printable(o.Subjects.String()) + " " + o.Effect.String()
-	set, err := a.runner.SetOverride(ctx, &operation.OverridePlan{Override: o, Lasts: lasts, Text: text, Consent: a.consent}, &a.observer)
+	set, err := a.runner.SetOverride(ctx, &operation.OverridePlan{Override: o, Lasts: lasts, Text: text, Consent: a.consent}, a.observer)
 	if set == nil {
 		return o, err
 	}
@@ -141,30 +140,6 @@ func (a *dashActions) SetOverride(ctx context.Context, o store.Override, lasts t
 
 // RevokeOverride implements live.Actions.
 func (a *dashActions) RevokeOverride(ctx context.Context, id string) error {
-	_, err := a.runner.RevokeOverrides(ctx, &operation.RevokePlan{IDs: []string{id}, Consent: a.consent}, &a.observer)
+	_, err := a.runner.RevokeOverrides(ctx, &operation.RevokePlan{IDs: []string{id}, Consent: a.consent}, a.observer)
 	return err
 }
-
-// dashObserver shows nothing, since the dashboard does, and remembers how to undo changes.
-type dashObserver struct{ backups []string }
-
-// Begin implements [operation.Observer].
-func (*dashObserver) Begin(operation.Step) operation.Progress { return noProgress{} }
-
-// Selected implements [operation.Observer].
-func (*dashObserver) Selected(*operation.Selected) {}
-
-// Confirm implements [operation.Observer]. It is not called, since the consent covers
-// everything; if it were, nothing would be changed.
-func (*dashObserver) Confirm(_ context.Context, q operation.Question) error {
-	return fmt.Errorf("%s? was not asked in the dashboard", q.Text)
-}
-
-// noProgress shows nothing.
-type noProgress struct{}
-
-// Set implements [operation.Progress].
-func (noProgress) Set(int64, int64, int64) {}
-
-// Close implements [operation.Progress].
-func (noProgress) Close() {}

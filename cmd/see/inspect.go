@@ -24,7 +24,6 @@ type inspectOptions struct {
 	cli.SelectionOptions
 	sort    string
 	limit   int
-	all     bool
 	bytes   bool
 	summary bool
 	by      string
@@ -54,8 +53,7 @@ DENIED counts the denials of a key in the last 10 minutes. The sign ` + drifted 
 marks a key whose limit is not that of the configuration: the key was not used
 since the limit changed, or services with another configuration use it.
 
-On a terminal it shows the first ` + strconv.Itoa(terminalRows) + ` rows; --all and --limit-rows change that.
-A summary shows the first ` + strconv.Itoa(summaryRows) + `, and all with --all.
+On a terminal it shows the first ` + strconv.Itoa(terminalRows) + ` rows; --limit-rows changes that.
 As jsonl or csv, without --sort and --limit-rows, it prints all keys in the
 order in which it finds them.`,
 		Example: `  limitctl inspect user:42
@@ -89,7 +87,6 @@ order in which it finds them.`,
 	flags.StringVar(&o.sort, "sort", "",
 		"`ORDER` of the keys: share (the used share of the limit, the default), used, remaining, denied, bytes, reset or key")
 	cli.NumberFlag(flags, &o.limit, "limit-rows", "n", 0, "show only the first `N` in that order")
-	flags.BoolVar(&o.all, "all", false, "show all rows, also on a terminal")
 	flags.BoolVar(&o.bytes, "bytes", false, "also show the memory that each key takes in the store")
 	flags.BoolVar(&o.summary, "summary", false,
 		"show how many keys each limit has, how many are at their limit, and the memory they take")
@@ -114,11 +111,8 @@ func (o *inspectOptions) parse(ctx context.Context, args []string) (err error) {
 	if o.limit < 0 {
 		return cli.Usagef("--limit-rows %d is negative; give a number of keys, or 0 for all", o.limit)
 	}
-	if o.all && o.limit > 0 {
-		return cli.Usagef("--all and --limit-rows both say how many rows to show; give one of them")
-	}
-	if o.summary && (o.limit > 0 || o.sort != "") {
-		return cli.Usagef("--summary shows no keys; it cannot be given with --limit-rows or --sort")
+	if o.summary && o.sort != "" {
+		return cli.Usagef("--summary shows no keys; leave out --sort")
 	}
 	o.keys.Query.Bytes = o.bytes || o.summary || o.sort == "bytes"
 	if o.failIf && o.failIfNone {
@@ -151,7 +145,7 @@ func runInspect(ctx context.Context, o *inspectOptions) error {
 		return o.stream(ctx, backend, facts, p)
 	}
 	most := o.limit
-	if most == 0 && !o.all && o.Env.OutIsTerminal && o.Format.String() == "table" {
+	if most == 0 && o.Env.OutIsTerminal && o.Format.String() == "table" {
 		most = terminalRows
 	}
 	answer, f, err := o.look(ctx, backend, facts, most)
@@ -174,7 +168,7 @@ func (o *inspectOptions) look(ctx context.Context, backend admin.Keyspace, facts
 		})
 	}
 	if o.summary {
-		answer := &summaryAnswer{by: o.by, all: o.all, SchemaVersion: output.SchemaVersion, Groups: []*summaryGroup{},
+		answer := &summaryAnswer{by: o.by, most: most, SchemaVersion: output.SchemaVersion, Groups: []*summaryGroup{},
 			byValue: map[string]*summaryGroup{}}
 		f, err := scan(answer.add)
 		answer.finish()
@@ -236,7 +230,7 @@ func (o *inspectOptions) conclude(ctx context.Context, answer output.Answer, f *
 func (o *inspectOptions) explain(ctx context.Context, answer output.Answer, f *operation.Found) {
 	if answer, is := answer.(*inspectAnswer); is {
 		if shown := int64(len(answer.top.rows)); shown < f.Matched {
-			o.Note("%s of %s keys shown; add --all for all, or --limit-rows N", output.Thousands(shown), output.Thousands(f.Matched))
+			o.Note("%s of %s keys shown; --limit-rows N shows more", output.Thousands(shown), output.Thousands(f.Matched))
 		}
 	}
 	o.NoteUnsure(&f.Unsure, "not shown")

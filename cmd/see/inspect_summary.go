@@ -19,7 +19,7 @@ type summaryAnswer struct {
 	Groups        []*summaryGroup `json:"groups"`
 	sums
 	by      string
-	all     bool // print all groups, not only the first
+	most    int // groups to print; 0 for all
 	byValue map[string]*summaryGroup
 	none    *summaryGroup // without the attribute
 }
@@ -90,9 +90,6 @@ func (a *summaryAnswer) Lines() []any { return output.Lines(a.Groups) }
 // Records implements output.Answer.
 func (a *summaryAnswer) Records() [][]string { return output.Rows(a.Groups) }
 
-// summaryRows is how many groups are printed without --all.
-const summaryRows = 20
-
 // Print implements output.Answer.
 func (a *summaryAnswer) Print(p *output.Printer) {
 	if len(a.Groups) == 0 {
@@ -101,8 +98,8 @@ func (a *summaryAnswer) Print(p *output.Printer) {
 	columns := []output.Column{{Header: strings.ToUpper(a.by), Shrinks: 8, Names: true}, {Header: "KEYS", Right: true},
 		{Header: "AT LIMIT", Right: true}, {Header: "BYTES", Right: true, Drops: 1}}
 	shown := len(a.Groups)
-	if !a.all {
-		shown = min(summaryRows, shown)
+	if a.most > 0 {
+		shown = min(a.most, shown)
 	}
 	var rows [][]output.Cell
 	add := func(name string, s *sums) {

@@ -20,10 +20,10 @@ import (
 func TestASummaryIsBounded(t *testing.T) {
 	for _, test := range []struct {
 		groups int
-		all    bool
+		most   int
 		last   string
-	}{{20, false, "all"}, {21, false, "and 1 more; -o jsonl has all"}, {21, true, "all"}} {
-		a := &summaryAnswer{by: "n", byValue: map[string]*summaryGroup{}, all: test.all}
+	}{{20, 20, "all"}, {21, 20, "and 1 more; -o jsonl has all"}, {21, 0, "all"}} {
+		a := &summaryAnswer{by: "n", byValue: map[string]*summaryGroup{}, most: test.most}
 		for i := range test.groups {
 			a.add(&inspectRow{entry: admin.Entry{Key: store.Key{Subject: fmt.Sprint("n:", i), Name: "x"}}})
 		}
