@@ -134,7 +134,7 @@ func TestTheDocumentsAreUpToDate(t *testing.T) {
 			continue
 		}
 		name := strings.ReplaceAll(strings.ToLower(d.title), " ", "-")
-		fmt.Fprintf(&b, "| `%s` | %s |\n", name, d.about)
+		fmt.Fprintf(&b, "- `%s`: %s\n", name, d.about)
 		schemas[name] = g.schema(d.place)
 	}
 	text, err := json.MarshalIndent(map[string]any{
@@ -163,8 +163,8 @@ const documentsIntro = `# JSON documents
 
 Written by ` + "`make docs`" + ` from the program; a test holds it up to date.
 
-With ` + "`-o json`" + ` a command prints one document. With ` + "`-o jsonl`" + ` it prints a document a line: the
-items of its list if it has one. ` + "`--jq`" + ` takes parts of it ([for programs](operations.md#for-programs)).
+With ` + "`-o json`" + ` a command prints one document, and with ` + "`-o jsonl`" + ` the items of its list, one a line. ` + "`--jq`" + `
+takes parts of it ([for programs](operations.md#for-programs)).
 
 - Fields may be added. They are never renamed, and never change their meaning: ` + "`schema_version`" + ` would say so.
 - Durations end in ` + "`_ms`" + `: whole milliseconds, rounded up. A time is RFC 3339 in UTC.
@@ -174,10 +174,8 @@ items of its list if it has one. ` + "`--jq`" + ` takes parts of it ([for progra
 
 [limitctl.output.schema.json](limitctl.output.schema.json) has each document in ` + "`$defs`" + `, as JSON Schema: its fields, their
 types and what they mean. ` + "`jq '.\"$defs\".\"a-decision\"' limitctl.output.schema.json`" + ` shows one. The configuration has a
-[schema](limitctl.schema.json) of its own.
+[schema](limitctl.schema.json) of its own. These print them:
 
-| in ` + "`$defs`" + ` | printed by |
-|---|---|
 `
 
 // What commands print has the fields that the reference says, and no others.
