@@ -24,8 +24,7 @@ func NewConfiguredLimits(policies []*policy.Policy) ConfiguredLimits {
 	return limits
 }
 
-// Candidates returns the limits that may apply to a key of a configured policy: see
-// [policy.Limit.Candidates].
+// Candidates returns the limits that may apply to a key of a configured policy: see [policy.Limit.Candidates].
 func (c ConfiguredLimits) Candidates(key store.Key) []policy.Candidate {
 	if len(c) == 0 {
 		return nil

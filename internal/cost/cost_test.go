@@ -233,8 +233,7 @@ func TestSample(t *testing.T) {
 	for i := range 300 {
 		keys = append(keys, key(i))
 	}
-	// The sample represents all keys and comes from everywhere: the first key is not in use, and one is not a
-	// string.
+	// The sample represents all keys and comes from everywhere: the first key is not in use, and one is not a string.
 	before := server.CommandCalls("memory|usage")
 	server.Do("RPUSH", admin.OwnLayout(store.DefaultPrefix).StoreKey(store.Key{Subject: "list", Name: "limit"}), "a")
 	var c report.Cost

@@ -28,8 +28,7 @@ func newHTTP2(t *httpTarget) *http2 {
 	}}
 }
 
-// Connect implements [Client]. The first request opens another connection, since a Transport cannot use an open
-// one.
+// Connect implements [Client]. The first request opens another connection, since a Transport cannot use an open one.
 func (c *http2) Connect(ctx context.Context) error {
 	conn, err := c.open(ctx)
 	if err != nil {

@@ -13,8 +13,7 @@ import (
 
 // Candidate is what one run tries: limits that are decided together, or a policy.
 type Candidate struct {
-	// Limits are valid ones. A limit without a burst has its count as burst, for every
-	// count that is tried.
+	// Limits are valid ones. A limit without a burst has its count as burst, for every count that is tried.
 	Limits []store.Limit
 	Policy *policy.Policy
 	// Fixed has the attributes of a policy that are the same for all requests of a made-up load.

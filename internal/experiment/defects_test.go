@@ -34,8 +34,7 @@ type defect struct {
 	limit func(store.Limit) store.Limit
 	// clock is what the store's clock shows so long after the beginning.
 	clock func(since time.Duration) time.Duration
-	// before changes the state of a key, or its requests, before a decision, and after what was
-	// decided and told.
+	// before changes the state of a key, or its requests, before a decision, and after what was decided and told.
 	before func(s *plantedStore, r *store.Request, state *store.State, now store.Instant)
 	after  func(s *plantedStore, r *store.Request, state *store.State, d *store.Decision, now store.Instant)
 	// key is the key that counts for another.
@@ -63,8 +62,7 @@ func (s *plantedStore) Decide(_ context.Context, op store.Op, reqs []store.Reque
 	return s.decide(op, reqs, decisions)
 }
 
-// jitter is how long a request or an answer is on its way: mostly a millisecond, and seldom much
-// more.
+// jitter is how long a request or an answer is on its way: mostly a millisecond, and seldom much more.
 func (s *plantedStore) jitter() time.Duration {
 	d := time.Duration(s.random.IntN(2000)) * time.Microsecond
 	if s.random.IntN(50) == 0 {

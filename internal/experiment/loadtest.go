@@ -21,8 +21,7 @@ type LoadTest struct {
 	// Candidates are tried one after the other, each under the same load.
 	Candidates []Candidate
 	Load       Load
-	// Open opens the target of a run, which the run closes. It is called once for each
-	// candidate.
+	// Open opens the target of a run, which the run closes. It is called once for each candidate.
 	Open func() (Target, error)
 	// Timeout is how long an answer is waited for.
 	Timeout time.Duration

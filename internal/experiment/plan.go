@@ -1,9 +1,8 @@
 // Package experiment tries limits out: a load test drives them with requests and measures the result, and a
 // simulation decides recorded requests at their own times.
 //
-// Each is a plan ([LoadTest], [Simulation]) whose Run takes an observer and returns a
-// report. What a load test drives is a [Target]. An experiment in a store uses keys under a
-// prefix of its own and removes them at the end.
+// Each is a plan ([LoadTest], [Simulation]) whose Run takes an observer and returns a report. What a load test drives
+// is a [Target]. An experiment in a store uses keys under a prefix of its own and removes them at the end.
 package experiment
 
 import (
@@ -51,8 +50,7 @@ type Description struct {
 	Implementation string
 	// Prefix begins the keys that the target makes; empty if it makes none.
 	Prefix string
-	// Divided: limits of different subjects are not decided at one instant, because they
-	// lie on different servers.
+	// Divided: limits of different subjects are not decided at one instant, because they lie on different servers.
 	Divided bool
 }
 
@@ -71,8 +69,7 @@ type Log struct {
 	Name string
 	// Notes are what a reader of any figures about the log must know.
 	Notes []string
-	// KeyFields are the fields that limits are by; if there are none it is the first
-	// field of the trace.
+	// KeyFields are the fields that limits are by; if there are none it is the first field of the trace.
 	KeyFields []string
 	// FieldOf says which field holds an attribute of a policy. An attribute that is not
 	// in it is in the field of its own name.
@@ -89,8 +86,7 @@ func (l *Log) FieldFor(attribute string) string {
 	return attribute
 }
 
-// candidate returns a candidate as it is tried on the log, and what to call each of the
-// fields that it is by.
+// candidate returns a candidate as it is tried on the log, and what to call each of the fields that it is by.
 func (l *Log) candidate(c *Candidate) (onLog loadgen.Candidate, names []string) {
 	if c.Policy == nil {
 		indexes, names := l.keyIndexes()

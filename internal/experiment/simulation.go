@@ -33,8 +33,7 @@ type Simulation struct {
 type SimulationObserver interface {
 	// Begin is called when the run of a candidate begins, and End when it has ended.
 	Begin(candidate *Candidate)
-	// Progress says how many of the log's requests are decided, and how many of those
-	// were denied.
+	// Progress says how many of the log's requests are decided, and how many of those were denied.
 	Progress(decided, requests, denied int64)
 	End()
 }
@@ -61,8 +60,7 @@ func (s *Simulation) Run(ctx context.Context, observer SimulationObserver) (*rep
 	return document, nil
 }
 
-// suggest searches the least count of each limit that keeps the promise, and returns the
-// limits with these counts.
+// suggest searches the least count of each limit that keeps the promise, and returns the limits with these counts.
 func (s *Simulation) suggest(ctx context.Context, document *report.Document) (suggested []Candidate, err error) {
 	indexes, _ := s.Log.keyIndexes()
 	for _, candidate := range s.Candidates {

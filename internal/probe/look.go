@@ -187,8 +187,7 @@ func (l *looker) awaitReturn() error {
 }
 
 // pause returns how long to wait after the last denial of a wait: a growing part of the time since the first, but no
-// longer than that one's Retry-After says, and then as long as the last one's says, since each may begin the wait
-// anew.
+// longer than that one's Retry-After says, and then as long as the last one's says, since each may begin the wait anew.
 func (l *looker) pause(first, last *Event) time.Duration {
 	now := time.Now()
 	pause := max(firstPause, time.Duration(float64(now.Sub(first.Answered))*pausePart))

@@ -32,8 +32,7 @@ var (
 	ErrTooManyEntries     = errors.New("a descriptor has too many entries; there may be 64")
 )
 
-// Request is a RateLimitRequest. Its texts can be any bytes: Envoy passes on header values, which need not be
-// UTF-8.
+// Request is a RateLimitRequest. Its texts can be any bytes: Envoy passes on header values, which need not be UTF-8.
 type Request struct {
 	Domain      string
 	Descriptors []Descriptor
