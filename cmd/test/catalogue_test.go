@@ -52,19 +52,13 @@ func loaded(t *testing.T, h handler, limit string, seed uint64) (d *report.Docum
 			Open:     func() (experiment.Target, error) { return experiment.NewEndpointTarget(get), nil },
 		}
 		var err error
-		if d, err = plan.Run(t.Context(), noWatcher{}); err != nil && len(d.Runs) == 0 {
+		if d, err = plan.Run(t.Context()); err != nil && len(d.Runs) == 0 {
 			t.Fatal(err)
 		}
 		d.Judge()
 	})
 	return d
 }
-
-type noWatcher struct{}
-
-func (noWatcher) Begin(*experiment.Candidate) time.Duration { return 0 }
-func (noWatcher) Progress(*loadgen.Result, time.Duration)   {}
-func (noWatcher) End()                                      {}
 
 // printed is what a command prints.
 func printed(a output.Answer) string {

@@ -153,8 +153,23 @@ func runLoadtest(ctx context.Context, o *loadtestOptions, plan *experiment.LoadT
 			return err
 		}
 	}
-	watcher := &loadtestWatcher{global: o.Globals, several: len(plan.Candidates) > 1}
-	document, failure := plan.Run(ctx, watcher)
+	plan.Watch = func(candidate *experiment.Candidate) (time.Duration, func(*loadgen.Result, time.Duration), func()) {
+		title, every := "load", progress.LineEvery
+		if len(plan.Candidates) > 1 {
+			title = candidate.Title()
+		}
+		bar := o.Progress(title, "")
+		switch {
+		case bar == nil:
+			every = 0
+		case o.Env.ErrIsTerminal:
+			every = loadgen.ProgressEvery
+		}
+		return every, func(soFar *loadgen.Result, length time.Duration) {
+			bar.Say(min(soFar.DurationMS, length.Milliseconds()), length.Milliseconds(), progressWords(soFar, length))
+		}, bar.Close
+	}
+	document, failure := plan.Run(ctx)
 	if len(document.Runs) == 0 {
 		return failure
 	}
@@ -288,37 +303,6 @@ func (o *loadtestOptions) planEndpoint(plan *experiment.LoadTest) error {
 	}
 	return nil
 }
-
-// loadtestWatcher shows the progress of a load test. It is a [experiment.LoadTestObserver].
-type loadtestWatcher struct {
-	global  *cli.Globals
-	several bool // candidates, so the bar names the current one
-	bar     *progress.Bar
-}
-
-// Begin shows a bar on a terminal.
-func (w *loadtestWatcher) Begin(candidate *experiment.Candidate) (every time.Duration) {
-	title := "load"
-	if w.several {
-		title = candidate.Title()
-	}
-	w.bar = w.global.Progress(title, "")
-	switch {
-	case w.bar == nil:
-		return 0
-	case w.global.Env.ErrIsTerminal:
-		return loadgen.ProgressEvery
-	}
-	return progress.LineEvery
-}
-
-// Progress moves the bar.
-func (w *loadtestWatcher) Progress(soFar *loadgen.Result, length time.Duration) {
-	w.bar.Say(min(soFar.DurationMS, length.Milliseconds()), length.Milliseconds(), progressWords(soFar, length))
-}
-
-// End removes the bar.
-func (w *loadtestWatcher) End() { w.bar.Close() }
 
 // progressWords describes the progress of a run.
 func progressWords(r *loadgen.Result, length time.Duration) string {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/limitctl/limitctl/internal/cli"
 	"github.com/limitctl/limitctl/internal/experiment"
-	"github.com/limitctl/limitctl/internal/progress"
 	"github.com/limitctl/limitctl/internal/report"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -159,7 +158,11 @@ func runSimulate(ctx context.Context, o *simulateOptions, plan *simulatePlan) (e
 	if plan.Log, err = plan.log.read(ctx, o.Globals); err != nil {
 		return err
 	}
-	document, err := plan.Run(ctx, &simulateWatcher{global: o.Globals})
+	plan.Watch = func() (func(decided, requests, denied int64), func()) {
+		bar := o.Progress("simulating", "denied")
+		return bar.Set, bar.Close
+	}
+	document, err := plan.Run(ctx)
 	if err != nil {
 		return err
 	}
@@ -170,25 +173,6 @@ func runSimulate(ctx context.Context, o *simulateOptions, plan *simulatePlan) (e
 	}
 	return o.finish(o.Globals, document)
 }
-
-// simulateWatcher shows the progress of a simulation. It is a [experiment.SimulationObserver].
-type simulateWatcher struct {
-	global *cli.Globals
-	bar    *progress.Bar
-}
-
-// Begin shows a bar on a terminal.
-func (w *simulateWatcher) Begin(*experiment.Candidate) {
-	w.bar = w.global.Progress("simulating", "denied")
-}
-
-// Progress moves the bar.
-func (w *simulateWatcher) Progress(decided, requests, denied int64) {
-	w.bar.Set(decided, requests, denied)
-}
-
-// End removes the bar.
-func (w *simulateWatcher) End() { w.bar.Close() }
 
 // wrapFlags are the flags about what is around the store of a simulation.
 type wrapFlags struct {

@@ -194,7 +194,7 @@ func (p *planted) run(t *testing.T) (document *report.Document, printed string) 
 			Open: func() (Target, error) { return plantedTarget{backend}, nil },
 		}
 		var err error
-		if document, err = plan.Run(t.Context(), nobody{}); err != nil {
+		if document, err = plan.Run(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		var out bytes.Buffer

@@ -27,17 +27,9 @@ type LoadTest struct {
 	Timeout time.Duration
 	// Endpoint is for a target that is an endpoint; nil for a store.
 	Endpoint *EndpointPlan
-}
-
-// LoadTestObserver follows a load test.
-type LoadTestObserver interface {
-	// Begin is called when the load of a run begins, and End when it has ended. The run
-	// tells its progress so often, or never for 0, because counting takes time.
-	Begin(candidate *Candidate) (every time.Duration)
-	// Progress is what became of the requests so far, and how long all of the run takes.
-	// It may use the result only until it returns.
-	Progress(soFar *loadgen.Result, length time.Duration)
-	End()
+	// Watch, if set, is called when the load of a run begins. The run calls progress so often, with what became of the
+	// requests so far, which may be used until it returns, and how long all of the run takes; and end at its end.
+	Watch func(candidate *Candidate) (every time.Duration, progress func(soFar *loadgen.Result, length time.Duration), end func())
 }
 
 // Run tries the candidates. When ctx ends, nothing more is sent, what is under way is
@@ -46,14 +38,14 @@ type LoadTestObserver interface {
 // After an error the report has the runs before it, and the failed run if something was
 // sent. A run in which every request failed ends with the error of the first request. What
 // makes the plan impossible is a [store.ErrInvalid]; keys that could not be removed are an [outcome.ErrPartly].
-func (t *LoadTest) Run(ctx context.Context, observer LoadTestObserver) (*report.Document, error) {
+func (t *LoadTest) Run(ctx context.Context) (*report.Document, error) {
 	document := report.New(report.LoadTest)
 	var failure error
 	for i := range t.Candidates {
 		if i > 0 && ctx.Err() != nil {
 			break
 		}
-		r := &loadRun{LoadTest: t, observer: observer, candidate: &t.Candidates[i]}
+		r := &loadRun{LoadTest: t, candidate: &t.Candidates[i]}
 		run, err := r.try(ctx)
 		if run != nil {
 			document.Runs = append(document.Runs, *run)
@@ -70,7 +62,6 @@ func (t *LoadTest) Run(ctx context.Context, observer LoadTestObserver) (*report.
 // loadRun is a run of a load test under way.
 type loadRun struct {
 	*LoadTest
-	observer   LoadTestObserver
 	candidate  *Candidate
 	limit      store.Limit // the first of the candidate's
 	population *population
@@ -166,12 +157,15 @@ func (r *loadRun) drive(ctx context.Context, target Target, clock Clock) (*repor
 	if r.Endpoint != nil {
 		config.Intervals = &r.Endpoint.Intervals
 	}
-	// Progress is found out no more often than somebody wants to know it: that looks at every key.
-	if config.ProgressEvery = r.observer.Begin(r.candidate); config.ProgressEvery > 0 {
-		config.Progress = func(soFar *loadgen.Result) { r.observer.Progress(soFar, r.duration) }
+	ended := func() {}
+	if r.Watch != nil {
+		var progress func(*loadgen.Result, time.Duration)
+		if config.ProgressEvery, progress, ended = r.Watch(r.candidate); config.ProgressEvery > 0 { // it looks at every key
+			config.Progress = func(soFar *loadgen.Result) { progress(soFar, r.duration) }
+		}
 	}
 	result := loadgen.Run(ctx, config)
-	r.observer.End()
+	ended()
 	run := r.report(result, target.Describe())
 	switch t := target.(type) {
 	case *endpointTarget:

@@ -12,13 +12,6 @@ import (
 	"github.com/limitctl/limitctl/pkg/loadgen/audit"
 )
 
-// nobody hears of the progress of a load test.
-type nobody struct{}
-
-func (nobody) Begin(*Candidate) time.Duration          { return 0 }
-func (nobody) Progress(*loadgen.Result, time.Duration) {}
-func (nobody) End()                                    {}
-
 // closedLoop is a load of that many requests, whatever time they take.
 func closedLoop(subjects int, requests int64) Load {
 	return Load{

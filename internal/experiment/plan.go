@@ -1,7 +1,7 @@
 // Package experiment tries limits out: a load test drives them with requests and measures the result, and a
 // simulation decides recorded requests at their own times.
 //
-// Each is a plan ([LoadTest], [Simulation]) whose Run takes an observer and returns a report. What a load test drives
+// Each is a plan ([LoadTest], [Simulation]) whose Run returns a report. What a load test drives
 // is a [Target]. An experiment in a store uses keys under a prefix of its own and removes them at the end.
 package experiment
 

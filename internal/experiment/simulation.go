@@ -27,20 +27,14 @@ type Simulation struct {
 	Promise *report.Expression
 	// Wrap is what is put around a store in memory, by the log's clock.
 	Wrap Wrap
-}
-
-// SimulationObserver follows a simulation.
-type SimulationObserver interface {
-	// Begin is called when the run of a candidate begins, and End when it has ended.
-	Begin(candidate *Candidate)
-	// Progress says how many of the log's requests are decided, and how many of those were denied.
-	Progress(decided, requests, denied int64)
-	End()
+	// Watch, if set, is called when the run of a candidate begins. It returns what to call with how many of the log's
+	// requests are decided and how many of those were denied, and at the end.
+	Watch func() (progress func(decided, requests, denied int64), end func())
 }
 
 // Run decides the log under all candidates. After an error there is no result. What is
 // wrong with the plan is a [store.ErrInvalid].
-func (s *Simulation) Run(ctx context.Context, observer SimulationObserver) (*report.Document, error) {
+func (s *Simulation) Run(ctx context.Context) (*report.Document, error) {
 	document := report.New(report.Simulation)
 	candidates := s.Candidates
 	if s.Promise != nil {
@@ -51,7 +45,7 @@ func (s *Simulation) Run(ctx context.Context, observer SimulationObserver) (*rep
 		candidates = append(candidates[:len(candidates):len(candidates)], suggested...)
 	}
 	for i := range candidates {
-		run, err := s.try(ctx, &candidates[i], observer)
+		run, err := s.try(ctx, &candidates[i])
 		if err != nil {
 			return nil, err
 		}
@@ -107,12 +101,15 @@ func (s *Simulation) holds(t *loadgen.Tally) (kept bool, actual string) {
 }
 
 // try decides the log under one candidate, and puts the result in the terms of a report.
-func (s *Simulation) try(ctx context.Context, candidate *Candidate, observer SimulationObserver) (*report.Run, error) {
+func (s *Simulation) try(ctx context.Context, candidate *Candidate) (*report.Run, error) {
 	onLog, fields := s.Log.candidate(candidate)
 	requests := int64(len(s.Log.Trace.Requests))
-	observer.Begin(candidate)
-	defer observer.End()
-	options := loadgen.SimulateOptions{Progress: func(decided, denied int64) { observer.Progress(decided, requests, denied) }}
+	var options loadgen.SimulateOptions
+	if s.Watch != nil {
+		progress, end := s.Watch()
+		defer end()
+		options.Progress = func(decided, denied int64) { progress(decided, requests, denied) }
+	}
 	var wrapped *replicas
 	if !s.Wrap.IsZero() {
 		options.Clock = new(loadgen.Clock)

@@ -13,13 +13,6 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// unwatched is a simulation of which nobody hears before its end.
-type unwatched struct{}
-
-func (unwatched) Begin(*Candidate)             {}
-func (unwatched) Progress(int64, int64, int64) {}
-func (unwatched) End()                         {}
-
 // limitOf returns a candidate of a limit as somebody wrote it.
 func limitOf(t *testing.T, text string) Candidate {
 	t.Helper()
@@ -52,7 +45,7 @@ func TestWrappersInASimulation(t *testing.T) {
 		"both, by one":    {Wrap{Leases: leases, Denials: denials}, 2000, false, 100},
 	} {
 		plan := &Simulation{Candidates: []Candidate{limitOf(t, "sliding-counter:1000/5s")}, Log: log, Wrap: test.wrap}
-		result, err := plan.Run(t.Context(), unwatched{})
+		result, err := plan.Run(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -86,7 +79,7 @@ func TestTheMostDeniedOfAPolicyAreKeysOfItsLimits(t *testing.T) {
 	limits[2].Shadow = true
 	plan := &Simulation{Candidates: []Candidate{{Policy: &policy.Policy{Name: "login", Limits: limits}}},
 		Log: readLog(t, b.String(), "ip", "email")}
-	result, err := plan.Run(t.Context(), unwatched{})
+	result, err := plan.Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

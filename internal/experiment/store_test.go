@@ -47,7 +47,7 @@ func TestAnAnswerThatNoStoreGivesFailsARun(t *testing.T) {
 			}
 			return target, err
 		}}
-		d, err := l.Run(t.Context(), nobody{})
+		d, err := l.Run(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
