@@ -39,7 +39,7 @@ var documents = []document{
 	{"setup/explainAnswer", "An explanation", "`config explain`"},
 	{"setup/showAnswer", "What is configured", "`config show`"},
 	{"setup/diffAnswer", "A difference of configurations", "`config diff`"},
-	{"setup/document", "A publication", "`config publish` and `config rollback`"},
+	{"setup/publishAnswer", "A publication", "`config publish` and `config rollback`"},
 	{"setup/fetchAnswer", "A published configuration", "`config fetch`"},
 	{"setup/historyAnswer", "Published configurations", "`config history`"},
 	{"setup/statusAnswer", "Who has which configuration", "`config status`"},

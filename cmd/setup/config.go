@@ -53,30 +53,26 @@ a policy that stores a secret as it is, such as header:Authorization.`,
 		Example: "  limitctl config validate\n  limitctl config validate limitctl.yaml -o json",
 		Args:    cli.AtMostOneArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return runConfigValidateFile(global, args[0])
-			}
-			return runConfigValidate(global)
+			return runConfigValidate(global, args)
 		},
 	}
 }
 
-func runConfigValidate(g *cli.Globals) error {
+func runConfigValidate(g *cli.Globals, args []string) error {
+	if len(args) > 0 {
+		data, err := g.Env.ReadConfig(args[0])
+		if err != nil {
+			return cli.Usagef("the file %s cannot be read: %s", shell.Command(args[0]), cli.Cause(err))
+		}
+		c, err := config.Parse(args[0], data, storeChecker(g))
+		return printValidation(g, c, err)
+	}
 	env := cli.ConfigEnvironment(g)
 	env.CheckStore = storeChecker(g)
 	c, err := config.Load(env)
 	if err == nil && len(c.Read) == 0 {
 		return cli.Usagef("there is no configuration file; looked for %s; name one with --config FILE", strings.Join(c.Searched, ", "))
 	}
-	return printValidation(g, c, err)
-}
-
-func runConfigValidateFile(g *cli.Globals, path string) error {
-	data, err := g.Env.ReadConfig(path)
-	if err != nil {
-		return cli.Usagef("the file %s cannot be read: %s", shell.Command(path), cli.Cause(err))
-	}
-	c, err := config.Parse(path, data, storeChecker(g))
 	return printValidation(g, c, err)
 }
 

@@ -92,7 +92,7 @@ func (o *diffOptions) compare(ctx context.Context, args []string) (*diffAnswer, 
 		}
 	}
 	if len(files) == 2 {
-		answer := differencesOf(files[0], files[1])
+		answer := &diffAnswer{SchemaVersion: output.SchemaVersion, Differences: differencesOf(files[0], files[1])}
 		return answer, o.replay(ctx, answer, files[0], files[1])
 	}
 	inUse, err := o.Config()
@@ -267,12 +267,12 @@ type diffAnswer struct {
 }
 
 // differencesOf are those of two configurations.
-func differencesOf(before, after *config.Config) *diffAnswer {
-	a := &diffAnswer{SchemaVersion: output.SchemaVersion, Differences: []diffRow{}}
+func differencesOf(before, after *config.Config) []diffRow {
+	rows := []diffRow{}
 	for _, d := range config.Differences(before, after) {
-		a.Differences = append(a.Differences, diffRow{Difference: d})
+		rows = append(rows, diffRow{Difference: d})
 	}
-	return a
+	return rows
 }
 
 // Lines implements output.Answer.

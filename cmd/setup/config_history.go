@@ -9,6 +9,7 @@ import (
 
 	"github.com/limitctl/limitctl/internal/cli"
 	"github.com/limitctl/limitctl/internal/output"
+	"github.com/limitctl/limitctl/internal/published"
 )
 
 func newHistoryCmd(global *cli.Globals) *cobra.Command {
@@ -42,9 +43,7 @@ func runHistory(ctx context.Context, g *cli.Globals, limit int) error {
 		History: []historyEntry{}}
 	lines := p.state.Lines
 	for _, line := range lines[max(0, len(lines)-limit):] {
-		a.History = append(a.History, historyEntry{Version: line.Version, At: output.UTC(line.At), By: line.By, Did: line.Did, Of: line.Of,
-			Reason: line.Reason, Hash: line.Hash, Bytes: line.Bytes, Kept: p.state.Kept(line.Version),
-			inForce: line.Version == a.Version && line.PutInForce()})
+		a.History = append(a.History, historyEntry{line, output.UTC(line.At), p.state.Kept(line.Version)})
 	}
 	if p.state.Broken != nil {
 		g.Note("warning: %s; it is not known which version is in force", cli.Message(p.state.Broken))
@@ -73,16 +72,9 @@ type historyAnswer struct {
 }
 
 type historyEntry struct {
-	Version int64     `json:"version"`
-	At      time.Time `json:"at"`
-	By      string    `json:"by"`
-	Did     string    `json:"did"`          // publish or rollback; an older limitctl wrote others
-	Of      int64     `json:"of,omitempty"` // the version that it brought back
-	Reason  string    `json:"reason"`
-	Hash    string    `json:"hash"`
-	Bytes   int       `json:"bytes"` // compressed
-	Kept    bool      `json:"kept"`  // whether the store still has its text
-	inForce bool
+	published.Line
+	At   time.Time `json:"at"`
+	Kept bool      `json:"kept"` // whether the store still has its text
 }
 
 // did is what was done, for people.
@@ -108,7 +100,7 @@ func (a *historyAnswer) Print(p *output.Printer) {
 	for i := range a.History {
 		e := &a.History[i]
 		version, style, kept := cli.Number(e.Version), output.Plain, "no"
-		if e.inForce {
+		if e.Version == a.Version && e.PutInForce() {
 			version, style = version+" in force", output.Bold
 		}
 		if e.Kept {

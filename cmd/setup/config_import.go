@@ -57,12 +57,11 @@ func runConfigImport(g *cli.Globals, paths []string) error {
 		return &config.Mistakes{List: mistakes}
 	}
 	answer := &importAnswer{SchemaVersion: output.SchemaVersion, Policies: len(rules.Policies), Configuration: rules.Text(),
-		Remarks: []remarkDocument{}}
+		Remarks: append([]ratelimitfile.Remark{}, rules.Remarks...)}
 	for _, descriptors := range rules.Envoy {
 		answer.Descriptors += len(descriptors)
 	}
 	for _, r := range rules.Remarks {
-		answer.Remarks = append(answer.Remarks, remarkDocument(r))
 		g.Warn(r.String())
 	}
 	if err := g.Print(answer); err != nil {
@@ -81,15 +80,8 @@ type importAnswer struct {
 	Policies      int `json:"policies"`
 	Descriptors   int `json:"descriptors"` // how many were read
 	// Configuration is the text of a limitctl.yaml.
-	Configuration string           `json:"configuration"`
-	Remarks       []remarkDocument `json:"remarks"` // what has no equal, or means something else
-}
-
-type remarkDocument struct {
-	Path  string `json:"path"`
-	Line  int    `json:"line"`
-	Field string `json:"field"`
-	Text  string `json:"text"`
+	Configuration string                 `json:"configuration"`
+	Remarks       []ratelimitfile.Remark `json:"remarks"` // what has no equal, or means something else
 }
 
 // Records implements output.Answer.

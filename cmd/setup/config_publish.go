@@ -219,7 +219,8 @@ func (o *options) change(ctx context.Context, next func(p *place) (*change, erro
 	if v == nil {
 		return err
 	}
-	answer.version, answer.shown = v, shown
+	answer.Version, answer.Hash, answer.Published, answer.By, answer.Reason, answer.shown = v.Number, v.Hash, true, v.By, v.Reason, shown
+	answer.At = new(output.UTC(v.At))
 	printErr := o.Print(answer)
 	if before := p.state.Head.Version; before != 0 && !answer.unreadable && !o.Quiet {
 		// Who goes back is in a hurry, and the keys only inform: nothing is refused because of them.
@@ -230,9 +231,9 @@ func (o *options) change(ctx context.Context, next func(p *place) (*change, erro
 }
 
 // preview compares what would be published with what is in force, and with the keys in use.
-func (o *options) preview(ctx context.Context, p *place, c *change) (*answer, error) {
-	a := &answer{dryRun: o.dryRun, of: c.of, place: p.settings.Place(p.where), before: p.state.Head.Version,
-		next: p.state.NextNumber()}
+func (o *options) preview(ctx context.Context, p *place, c *change) (*publishAnswer, error) {
+	a := &publishAnswer{SchemaVersion: output.SchemaVersion, DryRun: o.dryRun, Of: c.of, Did: strings.TrimPrefix(o.command, "config "),
+		place: p.settings.Place(p.where), Before: p.state.Head.Version, Version: p.state.NextNumber(), Differences: []diffRow{}}
 	after, err := config.Parse(c.title, c.text, nil)
 	if err != nil {
 		return nil, err
@@ -245,7 +246,7 @@ func (o *options) preview(ctx context.Context, p *place, c *change) (*answer, er
 		v, inForce, err := p.inForce(ctx, o.Globals)
 		switch {
 		case v != nil && v.Hash == published.Hash(c.text):
-			a.same = true
+			a.same, a.Version = true, a.Before
 			return a, nil
 		case err == nil:
 			before = inForce
@@ -256,13 +257,12 @@ func (o *options) preview(ctx context.Context, p *place, c *change) (*answer, er
 		}
 	}
 	before.Prefix, after.Prefix = "", ""
-	a.limits = differencesOf(before, after)
+	a.Differences = differencesOf(before, after)
 	if err := o.checkOverrides(ctx, p, before, after); err != nil {
 		return nil, err
 	}
 	if !o.noKeys && !o.Quiet {
-		a.keys = &diffAnswer{ofKeys: true}
-		if a.keys.Differences, err = keyDifferencesOf(ctx, o.Globals, p.backend, before, after); err != nil {
+		if a.Keys, err = keyDifferencesOf(ctx, o.Globals, p.backend, before, after); err != nil {
 			return nil, err
 		}
 	}
@@ -295,21 +295,8 @@ func (o *options) checkOverrides(ctx context.Context, p *place, before, after *c
 		"give --force; nothing was published", overrides[i].ID, overrides[i].Names)
 }
 
-// answer is the answer of publish and rollback.
-type answer struct {
-	place        string
-	of           int64
-	dryRun, same bool
-	before, next int64              // the version in force, 0 for none, and the one of a dry run
-	unreadable   bool               // the one before
-	version      *published.Version // that was published, nil for none
-	limits       *diffAnswer        // nil if it is the same
-	keys         *diffAnswer        // nil if they were not looked at
-	shown        bool               // all but the version is on stderr already
-}
-
-// document is the answer in JSON.
-type document struct {
+// publishAnswer is the answer of publish and rollback.
+type publishAnswer struct {
 	SchemaVersion int `json:"schema_version"`
 	// Version is the version in force afterwards; of a dry run the one that there would be.
 	Version   int64  `json:"version"`
@@ -326,66 +313,49 @@ type document struct {
 	Differences []diffRow  `json:"differences"`
 	// Keys are the keys in use whose limit changes; null if they were not looked at.
 	Keys []diffRow `json:"keys"`
-}
 
-// Document implements output.Answer.
-func (a *answer) Document() any {
-	d := document{SchemaVersion: output.SchemaVersion, Version: a.next, Before: a.before, DryRun: a.dryRun, Of: a.of,
-		Differences: []diffRow{}, Did: "publish"}
-	if a.limits != nil {
-		d.Differences = a.limits.Differences
-	}
-	if a.of != 0 {
-		d.Did = "rollback"
-	}
-	if a.same {
-		d.Version = a.before
-	}
-	if v := a.version; v != nil {
-		at := output.UTC(v.At)
-		d.Version, d.Hash, d.Published, d.At, d.By, d.Reason = v.Number, v.Hash, true, &at, v.By, v.Reason
-	}
-	if a.keys != nil {
-		d.Keys = a.keys.Differences
-	}
-	return d
+	place      string
+	same       bool // nothing was to be published
+	unreadable bool // the version before
+	shown      bool // all but the version is on stderr already
 }
 
 // Records implements output.Answer: the differences of limits, which the columns of config diff hold.
-func (a *answer) Records() [][]string { return output.Rows(a.Document().(document).Differences) }
+func (a *publishAnswer) Records() [][]string { return output.Rows(a.Differences) }
 
 // Print implements output.Answer.
-func (a *answer) Print(p *output.Printer) {
+func (a *publishAnswer) Print(p *output.Printer) {
 	if a.same {
-		p.Line("version %d, which is in force in %s, has the same text; nothing was published", a.before, output.Printable(a.place))
+		p.Line("version %d, which is in force in %s, has the same text; nothing was published", a.Before, output.Printable(a.place))
 		return
 	}
 	if !a.shown {
 		a.show(p)
 	}
-	if a.version == nil {
-		p.Line("would publish version %d in %s (dry run)", a.next, output.Printable(a.place))
+	if !a.Published {
+		p.Line("would publish version %d in %s (dry run)", a.Version, output.Printable(a.place))
 		return
 	}
 	of := ""
-	if a.of != 0 {
-		of = fmt.Sprintf(", with the text of version %d", a.of)
+	if a.Of != 0 {
+		of = fmt.Sprintf(", with the text of version %d", a.Of)
 	}
-	p.Line("%s version %d in %s%s", p.Paint(output.Calm, "✓ published"), a.version.Number, output.Printable(a.place), of)
+	p.Line("%s version %d in %s%s", p.Paint(output.Calm, "✓ published"), a.Version, output.Printable(a.place), of)
 }
 
 // show prints what changes.
-func (a *answer) show(p *output.Printer) {
-	if len(a.limits.Differences) == 0 {
+func (a *publishAnswer) show(p *output.Printer) {
+	if len(a.Differences) == 0 {
 		p.Line("no limit changes")
 	}
-	a.limits.Print(p)
-	if a.keys != nil {
-		if len(a.keys.Differences) == 0 {
-			p.Line("no key in use changes its limit")
-		} else {
-			p.Line("keys in use:")
-		}
-		a.keys.Print(p)
+	(&diffAnswer{Differences: a.Differences}).Print(p)
+	switch {
+	case a.Keys == nil:
+		return
+	case len(a.Keys) == 0:
+		p.Line("no key in use changes its limit")
+	default:
+		p.Line("keys in use:")
 	}
+	(&diffAnswer{Differences: a.Keys, ofKeys: true}).Print(p)
 }

@@ -14,7 +14,7 @@ import (
 )
 
 func newStatusCmd(global *cli.Globals) *cobra.Command {
-	cmd := &cobra.Command{
+	return &cobra.Command{
 		Use:   "status",
 		Short: "Show which process has which published configuration in force",
 		Long: `Status shows the version in force, and the processes that have followed the
@@ -26,7 +26,6 @@ not those of the version. The exit code is 0 if no process lags, else 1.`,
 		Args:    cli.NoArguments,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runStatus(cmd.Context(), global) },
 	}
-	return cmd
 }
 
 func runStatus(ctx context.Context, g *cli.Globals) error {
@@ -53,13 +52,11 @@ func runStatus(ctx context.Context, g *cli.Globals) error {
 		}
 	}
 	for _, process := range processes {
-		e := processEntry{Name: process.Name, Host: process.Host, PID: process.PID, Program: process.Program, Version: process.Version,
-			Hash: process.Hash, Since: output.UTC(process.Since), SeenAgoMS: output.Milliseconds(process.Seen), Refused: process.Refused,
-			Error: process.Error, Current: process.Has(a.Version, a.Hash), version: process.VersionText()}
-		if !e.Current && !process.Compares {
+		e := processEntry{process, output.Milliseconds(process.Seen), process.Has(a.Version, a.Hash)}
+		e.Since = output.UTC(e.Since)
+		if !e.Current && !e.Compares {
 			a.Lagging++
 		}
-		e.compares = process.Compares
 		a.Processes = append(a.Processes, e)
 	}
 	if err := g.Print(a); err != nil {
@@ -85,19 +82,9 @@ type statusAnswer struct {
 }
 
 type processEntry struct {
-	Name      string    `json:"name"`
-	Host      string    `json:"host"`
-	PID       int       `json:"pid,omitempty"`
-	Program   string    `json:"program,omitempty"`
-	Version   int64     `json:"version"` // 0 for the file of a first start
-	Hash      string    `json:"hash,omitempty"`
-	Since     time.Time `json:"since"`       // by the clock of the process
-	SeenAgoMS int64     `json:"seen_ago_ms"` // since its last report
-	Current   bool      `json:"current"`
-	Refused   int64     `json:"refused,omitempty"` // the version that it cannot use
-	Error     string    `json:"error,omitempty"`
-	version   string    // for people
-	compares  bool
+	published.Process
+	SeenAgoMS int64 `json:"seen_ago_ms"` // since its last report
+	Current   bool  `json:"current"`
 }
 
 // Lines implements output.Answer.
@@ -122,7 +109,7 @@ func (a *statusAnswer) Print(p *output.Printer) {
 		e := &a.Processes[i]
 		state := output.Cell{Text: "✓", Style: output.Calm}
 		switch {
-		case !e.Current && e.compares:
+		case !e.Current && e.Compares:
 			state = output.Cell{Text: "differs", Style: output.Near}
 		case !e.Current:
 			state = output.Cell{Text: "lags", Style: output.AtEnd}
@@ -131,7 +118,7 @@ func (a *statusAnswer) Print(p *output.Printer) {
 		if e.Since.IsZero() { // it goes by a file
 			since = "-"
 		}
-		rows = append(rows, []output.Cell{{Text: e.Name}, {Text: e.Host}, {Text: cli.Number(int64(e.PID))}, {Text: e.version}, state,
+		rows = append(rows, []output.Cell{{Text: e.Name}, {Text: e.Host}, {Text: cli.Number(int64(e.PID))}, {Text: e.VersionText()}, state,
 			{Text: since}, {Text: output.Duration(time.Duration(e.SeenAgoMS)*time.Millisecond) + " ago"}})
 	}
 	p.Table([]output.Column{{Header: "PROCESS", Shrinks: 10, Names: true}, {Header: "HOST", Shrinks: 8, Names: true},

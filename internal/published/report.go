@@ -26,7 +26,7 @@ type Process struct {
 	// Version and Hash are those in force; Version is 0 for a file.
 	Version int64     `json:"version"`
 	Hash    string    `json:"hash,omitempty"`
-	Since   time.Time `json:"since"`
+	Since   time.Time `json:"since"` // by the clock of the process
 	// Refused is a version that the process cannot use, and Error says why.
 	Refused int64  `json:"refused,omitempty"`
 	Error   string `json:"error,omitempty"`

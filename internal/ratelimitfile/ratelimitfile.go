@@ -31,12 +31,12 @@ type Rules struct {
 
 // Remark is a place of a file that limitctl does not do in the same way.
 type Remark struct {
-	Path string
-	Line int
+	Path string `json:"path"`
+	Line int    `json:"line"`
 	// Field is the field that has no equal, or is changed.
-	Field string
+	Field string `json:"field"`
 	// Text says what limitctl does instead, on one line.
-	Text string
+	Text string `json:"text"`
 }
 
 // String is the remark with its place, on one line.
