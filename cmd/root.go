@@ -160,14 +160,13 @@ func addGlobalFlags(g *cli.Globals, root *cobra.Command) {
 		"wait at most `DURATION` for the store's answer "+
 			"(default $LIMITCTL_TIMEOUT, else "+store.FormatPeriod(cmp.Or(g.Env.Timeout, 2*time.Second))+")")
 	flags.VarP(&g.Format, "output", "o", "output `FORMAT`: "+strings.Join(output.Formats(), ", ")+
-		", or name for a list (default $LIMITCTL_OUTPUT, else table)")
+		" (default $LIMITCTL_OUTPUT, else table)")
 	flags.StringVar(&g.JQ, "jq", "", "print what the jq `FILTER` makes of the JSON answer, such as .remaining")
 	flags.BoolVarP(&g.Quiet, "quiet", "q", false, "print no answer, which only the exit code gives, and no progress")
 	flags.BoolVarP(&g.Verbose, "verbose", "v", false, "also say what changes no answer, such as that a denial could not be counted")
 	flags.VarPF(new(allHelp), "help-all", "", "print the whole help of a command, with all of its flags").NoOptDefVal = "true"
 	root.RegisterFlagCompletionFunc("context", cli.Offers(g).Contexts)
-	root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(append(output.Formats(), string(output.Names)),
-		cobra.ShellCompDirectiveNoFileComp))
+	root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(output.Formats(), cobra.ShellCompDirectiveNoFileComp))
 }
 
 // newHelpCmd makes "limitctl help COMMAND", which is "limitctl COMMAND --help", and "limitctl help PAGE".

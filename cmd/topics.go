@@ -63,13 +63,6 @@ The command "limitctl config show --origin" prints where each setting comes from
 		{"formatting", "Answers for programs: --output and --jq", `-o json         one document; "error" is a field of it
 -o jsonl        a document a line
 -o csv          rows, the header first
--o name         only the names, a line each, for xargs and while read
-
-  limitctl inspect '*' --at-limit -o name |
-    xargs -d '\n' -n 1 limitctl reset --yes --exact --
-
-A subject may hold blanks and *, or begin with -: hence -d, --exact and --. The
-command "limitctl reset '*' --at-limit" does the same at once.
 
 --jq FILTER prints what a jq filter makes of the JSON document; no jq need be
 installed. A text is printed without quotes, everything else as JSON.

@@ -91,7 +91,7 @@ than N times. Denials by a block do not count.`,
 	cli.NumberFlag(flags, &o.limit, "limit-rows", "n", 0, "show only the first `N`")
 	cmd.RegisterFlagCompletionFunc("last", cobra.FixedCompletions([]string{"1m", "10m", "1h", "24h"}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.RegisterFlagCompletionFunc("by", cobra.NoFileCompletions)
-	return cli.ListsNames(cmd)
+	return cmd
 }
 
 func (o *denialsOptions) parse(cmd *cobra.Command, args []string) (err error) {

@@ -95,7 +95,7 @@ order in which it finds them.`,
 	flags.BoolVar(&o.failIfNone, "fail-if-none", false, "exit with 1 if nothing matches")
 	cmd.RegisterFlagCompletionFunc("by", cobra.NoFileCompletions)
 	cmd.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions(orderNames(), cobra.ShellCompDirectiveNoFileComp))
-	return cli.ListsNames(cmd)
+	return cmd
 }
 
 // terminalRows is the default number of rows on a terminal.

@@ -39,13 +39,13 @@ that show or reset keys then use them without --layout.`,
 }
 
 func newContextListCmd(global *cli.Globals) *cobra.Command {
-	return cli.ListsNames(&cobra.Command{
+	return &cobra.Command{
 		Use:     "list",
 		Short:   "List the contexts; the one in use has a star",
 		Example: "  limitctl context list\n  limitctl context list -o json",
 		Args:    cli.NoArguments,
 		RunE:    func(cmd *cobra.Command, args []string) error { return runContextList(global) },
-	})
+	}
 }
 
 func runContextList(g *cli.Globals) error {

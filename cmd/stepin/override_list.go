@@ -32,7 +32,7 @@ are in limitctl audit.`,
 		},
 	}
 	cmd.Flags().BoolVar(&exact, "exact", false, "take PATTERN as a subject, as it is typed")
-	return cli.ListsNames(cmd)
+	return cmd
 }
 
 func runOverrideList(ctx context.Context, g *cli.Globals, args []string, exact bool) error {

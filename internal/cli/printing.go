@@ -101,21 +101,8 @@ const NotKnown = "?"
 // LongestKey is how many bytes of a key a message shows at most.
 const LongestKey = 100
 
-// namesAnnotation marks the commands that have -o name.
-const namesAnnotation = "limitctl-names"
-
-// ListsNames gives a command -o name. Its CSV has a column of names.
-func ListsNames(cmd *cobra.Command) *cobra.Command {
-	cmd.Annotations = map[string]string{namesAnnotation: "true"}
-	return cmd
-}
-
-// readFilter reads --jq, and checks -o name, before the command does anything.
-func (g *Globals) readFilter(cmd *cobra.Command) (err error) {
-	if g.Format == output.Names && cmd.Annotations[namesAnnotation] == "" {
-		return Usagef("-o name is for commands that list things, such as inspect, denials and override list; for `%s` give one of %s",
-			cmd.CommandPath(), strings.Join(output.Formats(), ", "))
-	}
+// readFilter reads --jq before the command does anything.
+func (g *Globals) readFilter() (err error) {
 	if !g.Changed("jq") {
 		return nil
 	}

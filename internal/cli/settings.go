@@ -328,7 +328,7 @@ func (g *Globals) Begin(cmd *cobra.Command) error {
 	if err := g.readVariables(cmd.Root().PersistentFlags()); err != nil {
 		return err
 	}
-	return g.readFilter(cmd)
+	return g.readFilter()
 }
 
 // readVariables gives --output, --prefix and --timeout the values of their environment variables, as far as the

@@ -1,17 +1,12 @@
 package output
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/base64"
-	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
-	"strconv"
-	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 
@@ -76,61 +71,6 @@ func escapeJSON(text []byte) []byte {
 }
 
 func hiddenInJSON(r rune) bool { return r > '~' && !texts.IsVisible(r) }
-
-// csvWriter writes all CSV.
-type csvWriter struct {
-	*csv.Writer
-	names *nameColumn
-}
-
-// nameColumn is what a writer of [Names] writes: one column, and the same name once in a row.
-type nameColumn struct {
-	out   *bufio.Writer // that of the CSV writer
-	index int           // -1 before the header
-	last  string
-}
-
-// nameHeaders are the headers of columns with names, the best first.
-var nameHeaders = []string{"key", "value", "id", "name"}
-
-func (p *Printer) newCSV(out io.Writer) *csvWriter {
-	buffered := bufio.NewWriter(out) // which csv.NewWriter takes as it is
-	w := &csvWriter{csv.NewWriter(buffered), nil}
-	if p.Format == Names {
-		w.names = &nameColumn{out: buffered, index: -1}
-	}
-	return w
-}
-
-// writeName writes the name of a row, unless it is the header or the row before has the same.
-func (w *csvWriter) writeName(record []string) error {
-	if w.names.index < 0 {
-		for _, header := range nameHeaders {
-			if w.names.index = slices.Index(record, header); w.names.index >= 0 {
-				return nil
-			}
-		}
-		return errors.New("the answer has no names")
-	}
-	name := record[w.names.index]
-	if name == w.names.last {
-		return nil
-	}
-	w.names.last = name
-	if strings.Contains(name, "\n") { // a key of another limiter; its lines would be names of their own
-		name = strconv.Quote(name)
-	}
-	_, err := w.names.out.WriteString(name + "\n")
-	return err
-}
-
-// write writes a row.
-func (w *csvWriter) write(record []string) error {
-	if w.names != nil {
-		return w.writeName(record)
-	}
-	return w.Write(record)
-}
 
 // Error is an error for programs: in a field of the answer's document, or in its own document.
 type Error struct {

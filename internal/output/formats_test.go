@@ -86,13 +86,3 @@ func TestRowsAreTheFields(t *testing.T) {
 		t.Errorf("%q", rows)
 	}
 }
-
-func TestNamesAreLines(t *testing.T) {
-	var b bytes.Buffer
-	p := Printer{Data: &b, Format: Names}
-	records := [][]string{{"n", "key"}, {"1", `a "b", c`}, {"2", `a "b", c`}, {"3", "x\nvictim\ny"}, {"4", "-z"}}
-	const want = "a \"b\", c\n\"x\\nvictim\\ny\"\n-z\n"
-	if err := p.Answer(answer{records: records}); err != nil || b.String() != want {
-		t.Errorf("%v, %q, want %q", err, b.String(), want)
-	}
-}

@@ -5,6 +5,7 @@ package output
 import (
 	"bufio"
 	"bytes"
+	"encoding/csv"
 	"fmt"
 	"io"
 	"math"
@@ -22,9 +23,6 @@ const SchemaVersion = 1
 
 // Format is one of [Formats]; it is a flag's value. Empty means "table".
 type Format string
-
-// Names is the format of commands that list things: the name of each, a line. One that has several lines is quoted.
-const Names Format = "name"
 
 // Formats returns the names of the formats that every answer has. Each has a [Format.Shape].
 func Formats() []string { return []string{"table", "json", "jsonl", "csv"} }
@@ -50,7 +48,7 @@ func (f Format) Shape() Shape {
 		return AsDocument
 	case "jsonl":
 		return AsLines
-	case "csv", Names:
+	case "csv":
 		return AsRows
 	default:
 		return AsTable
@@ -59,9 +57,9 @@ func (f Format) Shape() Shape {
 
 // Set implements pflag.Value.
 func (f *Format) Set(name string) error {
-	if !slices.Contains(Formats(), name) && name != string(Names) {
-		err := fmt.Errorf("the format is one of %s, or name for a list", strings.Join(Formats(), ", "))
-		if near := texts.Nearest(strings.ToLower(name), append(Formats(), string(Names)), 1); near != "" {
+	if !slices.Contains(Formats(), name) {
+		err := fmt.Errorf("the format is one of %s", strings.Join(Formats(), ", "))
+		if near := texts.Nearest(strings.ToLower(name), Formats(), 1); near != "" {
 			return fmt.Errorf("%w; did you mean %s?", err, near)
 		}
 		return err
@@ -155,9 +153,9 @@ func (p *Printer) Answer(a Answer) error {
 		}
 		return nil
 	case AsRows:
-		w := p.newCSV(p.data())
+		w := csv.NewWriter(p.data())
 		for _, record := range recordsOf(a) {
-			if err := w.write(record); err != nil {
+			if err := w.Write(record); err != nil {
 				return err
 			}
 		}
@@ -302,7 +300,7 @@ func (p *Printer) Streams() bool { return p.Format.Shape() == AsLines || p.Forma
 // Stream prints documents of one type one by one, in a format for which [Printer.Streams] is true.
 type Stream struct {
 	out     *bufio.Writer
-	csv     *csvWriter // nil for JSON
+	csv     *csv.Writer // nil for JSON
 	columns columns
 }
 
@@ -312,14 +310,14 @@ func (p *Printer) Stream(first any) (*Stream, error) {
 	if p.Format.Shape() != AsRows {
 		return s, nil
 	}
-	s.csv, s.columns = p.newCSV(s.out), columnsOf(reflect.TypeOf(first))
-	return s, s.csv.write(s.columns.header())
+	s.csv, s.columns = csv.NewWriter(s.out), columnsOf(reflect.TypeOf(first))
+	return s, s.csv.Write(s.columns.header())
 }
 
 // Write prints one document.
 func (s *Stream) Write(document any) error {
 	if s.csv != nil {
-		return s.csv.write(s.columns.row(document))
+		return s.csv.Write(s.columns.row(document))
 	}
 	text, err := JSON(document)
 	if err != nil {
