@@ -66,16 +66,12 @@ Without a terminal it prints one frame, as with --once.
   limitctl dashboard --once`,
 		Args: func(cmd *cobra.Command, args []string) error { return o.Arguments(cmd, orAll(args)) },
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.checkFlags(); err != nil {
+				return err
+			}
 			options, err := o.plan(cmd.Context(), args)
 			if err != nil {
 				return err
-			}
-			if err := o.checkTerminal(); err != nil {
-				return err
-			}
-			if !o.once && !o.onTerminal() {
-				o.once = true
-				o.Note("without a terminal one frame is printed, as with --once")
 			}
 			return runDashboard(cmd.Context(), o, options)
 		},
@@ -116,12 +112,14 @@ func (o *dashboardOptions) plan(ctx context.Context, args []string) (options liv
 		Refresh: interval, Timeout: o.Timeout, MaxKeys: o.maxKeys,
 		Now: o.Env.Now, Sleep: o.Env.Sleep, Layouts: o.LayoutsName, Beyond: cli.BeyondOf,
 	}
-	return options, o.checkFlags()
+	return options, nil
 }
 
-// checkFlags reports flags that do not apply to the dashboard.
+// checkFlags reports flags that do not apply to the dashboard, and a terminal that does not move its cursor, or does not say
+// what it is. Any other is taken to obey the usual sequences. Windows has no TERM, and its terminals obey.
 func (o *dashboardOptions) checkFlags() error {
 	const most = 100_000
+	term, onTerminal := o.Env.Getenv("TERM"), o.Env.InIsTerminal && o.Env.OutIsTerminal
 	switch {
 	case o.maxKeys < 1 || o.maxKeys > most:
 		return cli.Usagef("--max-keys %d is out of range; follow from 1 to %d keys", o.maxKeys, most)
@@ -129,19 +127,10 @@ func (o *dashboardOptions) checkFlags() error {
 		return cli.Usagef("--quiet would leave nothing of the dashboard to show; leave it out")
 	case o.Format.String() != "table":
 		return cli.Usagef("the dashboard cannot be shown as %s; use limitctl inspect or denials", o.Format)
-	}
-	return nil
-}
-
-// onTerminal reports whether there is a terminal to draw on and to read keys from.
-func (o *dashboardOptions) onTerminal() bool { return o.Env.InIsTerminal && o.Env.OutIsTerminal }
-
-// checkTerminal reports a terminal that does not move its cursor, or does not say what it is. Any other is taken to obey
-// the usual sequences. Windows has no TERM, and its terminals obey.
-func (o *dashboardOptions) checkTerminal() error {
-	term := o.Env.Getenv("TERM")
-	switch {
-	case o.once || !o.onTerminal():
+	case o.once:
+	case !onTerminal:
+		o.once = true
+		o.Note("without a terminal one frame is printed, as with --once")
 	case term == "dumb", term == "unknown", term == "" && runtime.GOOS != "windows":
 		return cli.Usagef("a terminal with TERM=%q cannot show the dashboard; use `dashboard --once`", term)
 	}
@@ -149,21 +138,84 @@ func (o *dashboardOptions) checkTerminal() error {
 }
 
 func runDashboard(ctx context.Context, o *dashboardOptions, options live.Options) error {
-	now, err := o.open(ctx, options)
+	if err := o.CloseEarly(); err != nil {
+		return err
+	}
+	url, connection, err := o.Connection()
 	if err != nil {
 		return err
 	}
-	defer now.report()
-	defer now.close()
-	if !o.once {
-		return o.show(ctx, now.options)
+	backend, client, where, err := connect.OpenWithClient(url, connection)
+	allow, settings := o.OpenedToWrite, o.SettingsToChange
+	if o.once { // it writes nothing
+		allow, settings = o.Opened, o.Settings
 	}
-	columns, lines := 0, 0 // all rows, as a pipe or a file has room for them
-	if o.Env.OutIsTerminal {
-		columns, lines = o.Env.Size()
+	if backend, err = allow(backend, err); err != nil {
+		return err
 	}
-	now.options.Unread = func(err error) { cli.WarnOfOverrides(o.Globals, err) }
-	return dash.Once(ctx, o.Env.Out, now.options, o.theme(), columns, lines)
+	defer backend.Close()
+	chosen, err := settings()
+	if err != nil {
+		return err
+	}
+	options.Where, options.Context, options.Protected = where, chosen.Access().Context, chosen.Access().Protected
+	var servers *redisserver.Servers
+	if client != nil {
+		servers = redisserver.New(client, "")
+	}
+	if err := o.read(ctx, backend, servers, &options); err != nil {
+		return err
+	}
+	if o.once {
+		columns, lines := 0, 0 // all rows, as a pipe or a file has room for them
+		if o.Env.OutIsTerminal {
+			columns, lines = o.Env.Size()
+		}
+		options.Unread = func(err error) { cli.WarnOfOverrides(o.Globals, err) }
+		return dash.Once(ctx, o.Env.Out, options, o.theme(), columns, lines)
+	}
+	actions := newDashActions(o.Globals, chosen, backend, where, options.Query.Subjects)
+	if actions == nil {
+		return o.show(ctx, options)
+	}
+	options.Actions = actions
+	err = o.show(ctx, options)
+	if actions.warning != "" {
+		fmt.Fprintf(o.Env.Err, "limitctl: warning: %s\n", actions.warning)
+	}
+	for _, backup := range actions.backups {
+		fmt.Fprintf(o.Env.Err, "limitctl: undo with: %s\n", cli.CommandHere(o.Globals, chosen, "undo", backup))
+	}
+	return err
+}
+
+// read adds to the options what is read of a store; servers is nil for one without.
+func (o *dashboardOptions) read(ctx context.Context, backend connect.Store, servers *redisserver.Servers,
+	options *live.Options) error {
+	options.Store = backend
+	options.Denials, _ = admin.TablesOf(backend)
+	options.Overrides, options.NotCounted = options.Denials, o.NotCounted(ctx) != ""
+	options.Find = func(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, error] {
+		return o.selection.Entries(ctx, backend, q)
+	}
+	if o.Layouts == nil {
+		if err := o.follow(ctx, backend, options); err != nil {
+			return err
+		}
+		if options.Denials != nil {
+			options.Began = o.began(options.Denials)
+		}
+	}
+	if servers == nil {
+		return nil
+	}
+	options.NodeOf = servers.NodeOf()
+	options.Servers = func(ctx context.Context) []live.Server {
+		all, _ := live.AskServers(ctx, servers, cli.Message) // which have their problems
+		return all
+	}
+	_, err := live.AskServers(ctx, servers, cli.Message)
+	return err // instead of waiting, since the address may be mistyped
 }
 
 func (o *dashboardOptions) show(ctx context.Context, options live.Options) error {
@@ -209,21 +261,23 @@ func (o *dashboardOptions) follow(ctx context.Context, backend store.Store, opti
 		source string
 	}
 	var now atomic.Pointer[limits]
-	now.Store(&limits{allowance.NewConfiguredLimits(c.Policies), c.Source.String()})
+	set := func(c *cli.InForce) { now.Store(&limits{allowance.NewConfiguredLimits(c.Policies), c.Source.String()}) }
+	set(c)
 	options.InForce = func(e *admin.Entry, override *store.Override) store.Limit { return now.Load().InForce(e, override) }
 	options.Config = func() string { return now.Load().source }
-	if !o.once {
-		quiet := *o.Globals // nothing is printed into the screen
-		quiet.Quiet = true
-		panics.Go(func() error {
-			for o.Env.Sleep(ctx, lookEvery) == nil {
-				if c, err := quiet.LookAgain(ctx, backend); err == nil { // else the limits stay
-					now.Store(&limits{allowance.NewConfiguredLimits(c.Policies), c.Source.String()})
-				}
-			}
-			return nil
-		}, func(error) {})
+	if o.once {
+		return nil
 	}
+	quiet := *o.Globals // nothing is printed into the screen
+	quiet.Quiet = true
+	panics.Go(func() error {
+		for o.Env.Sleep(ctx, lookEvery) == nil {
+			if c, err := quiet.LookAgain(ctx, backend); err == nil { // else the limits stay
+				set(c)
+			}
+		}
+		return nil
+	}, func(error) {})
 	return nil
 }
 
@@ -254,92 +308,5 @@ func (o *dashboardOptions) began(table *admin.Tables) func(context.Context) stri
 			text += ", after " + e.CommandText() + " " + cli.Clock(e.Time, now) + " by " + who(e) + because(e.Reason)
 		}
 		return output.Escape(text) + command
-	}
-}
-
-// session is a dashboard of one store, from when that opens until it is closed.
-type session struct {
-	*dashboardOptions
-	options live.Options
-	actions *dashActions // nil where nothing may be changed
-	chosen  *cli.Settings
-	close   func() error
-}
-
-// open opens the store that the flags name, and adds it to the options.
-func (o *dashboardOptions) open(ctx context.Context, options live.Options) (s *session, err error) {
-	if err := o.CloseEarly(); err != nil {
-		return nil, err
-	}
-	url, connection, err := o.Connection()
-	if err != nil {
-		return nil, err
-	}
-	backend, client, where, err := connect.OpenWithClient(url, connection)
-	allow := o.OpenedToWrite
-	if o.once {
-		allow = o.Opened // it writes nothing
-	}
-	if backend, err = allow(backend, err); err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err != nil {
-			backend.Close()
-		}
-	}()
-	options.Store, options.Where = backend, where
-	options.Denials, _ = admin.TablesOf(backend)
-	options.NotCounted = o.NotCounted(ctx) != ""
-	options.Overrides, _ = admin.TablesOf(backend)
-	chosen, err := o.Settings()
-	if err == nil && !o.once {
-		chosen, err = o.SettingsToChange()
-	}
-	if err != nil {
-		return nil, err
-	}
-	options.Context, options.Protected = chosen.Access().Context, chosen.Access().Protected
-	if o.Layouts == nil {
-		if err := o.follow(ctx, backend, &options); err != nil {
-			return nil, err
-		}
-	}
-	if options.Denials != nil && o.Layouts == nil {
-		options.Began = o.began(options.Denials)
-	}
-	if client != nil {
-		servers := redisserver.New(client, "")
-		options.NodeOf = servers.NodeOf()
-		options.Servers = func(ctx context.Context) []live.Server {
-			all, _ := live.AskServers(ctx, servers, cli.Message) // which have their problems
-			return all
-		}
-		if _, err := live.AskServers(ctx, servers, cli.Message); err != nil {
-			return nil, err // instead of waiting, since the address may be mistyped
-		}
-	}
-	s = &session{dashboardOptions: o, chosen: chosen, close: backend.Close}
-	options.Find = func(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, error] {
-		return o.selection.Entries(ctx, backend, q)
-	}
-	if !o.once {
-		if s.actions = newDashActions(o.Globals, chosen, backend, where, options.Query.Subjects); s.actions != nil {
-			options.Actions = s.actions
-		}
-	}
-	s.options = options
-	return s, nil
-}
-
-// report prints what is to be known after the dashboard: warnings, and how to undo what was done.
-func (s *session) report() {
-	if s.actions != nil {
-		if s.actions.warning != "" {
-			fmt.Fprintf(s.Env.Err, "limitctl: warning: %s\n", s.actions.warning)
-		}
-		for _, backup := range s.actions.backups {
-			fmt.Fprintf(s.Env.Err, "limitctl: undo with: %s\n", cli.CommandHere(s.Globals, s.chosen, "undo", backup))
-		}
 	}
 }
