@@ -57,9 +57,6 @@ type Info struct {
 	// Needs is what an operator must give so that everything is known: "nothing", "the limit", "the count", "the
 	// limit and the burst".
 	Needs string
-	// KeepsArrival: the keys hold the time at which all units are back, so that never more is in use than the limit
-	// can hold.
-	KeepsArrival bool
 	// Beyond is what deleting the keys does not reach, and can bring the count back; empty if there is nothing. It is
 	// one sentence.
 	Beyond string

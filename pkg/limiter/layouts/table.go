@@ -47,7 +47,7 @@ var table = []*row{
 		match: matchEnvoy, decode: decodeEnvoy},
 	// Limiters write the same under keys of any form. So does who keeps a lock, or a job that is to run later.
 	{info: Info{Name: "gcra-ns", Writer: "limiters that keep a time in nanoseconds: throttled, redis-cell, Valkey, Dragonfly",
-		Example: "api:203.0.113.9", KeepsArrival: true, Needs: "the limit and the burst"},
+		Example: "api:203.0.113.9", Needs: "the limit and the burst"},
 		usual: isNotThrottleds, decode: (*row).arrival},
 	// github.com/Kong/kong 22246ef2.
 	{info: Info{Name: "kong", Writer: "Kong: rate-limiting, response-ratelimiting",
@@ -86,11 +86,11 @@ var table = []*row{
 		keys: keysLike(`^rlflx:(?P<subject>.+)$`), others: anyKey, decode: (*row).count, noTTL: blocks, certain: isRlflx},
 	// github.com/brandur/redis-cell 4d423387, github.com/dragonflydb/dragonfly f8eca6d0. max_burst is one less than the burst.
 	{info: Info{Name: "redis-cell", Writer: "redis-cell for Redis and Valkey, Dragonfly",
-		Example: "user:123", KeepsArrival: true, Needs: "the limit and the burst"},
+		Example: "user:123", Needs: "the limit and the burst"},
 		decode: (*row).arrival, micros: true},
 	// github.com/go-redis/redis_rate 8eadf45e. The prefix cannot be changed, but a client can put one before it.
 	{info: Info{Name: "redis_rate", Writer: "go-redis/redis_rate v8 to v10", Example: "rate:project:123",
-		Prefixes: []string{"rate:"}, KeepsArrival: true, Needs: "the limit and the burst"},
+		Prefixes: []string{"rate:"}, Needs: "the limit and the burst"},
 		keys: keysLike(`^rate:(?P<subject>.+)$`), others: keysLike(`^.*?rate:(?P<subject>.+)$`), decode: decodeRedisRate},
 	// github.com/spring-cloud/spring-cloud-gateway 5227205c. The subject is the route and the client, or the client
 	// alone before 4.2.
@@ -102,7 +102,7 @@ var table = []*row{
 		pair:   [2]string{"}.tokens", "}.timestamp"}, decode: decodeSpring},
 	// github.com/throttled/throttled 9e814f27. MaxBurst is one less than the burst.
 	{info: Info{Name: "throttled", Writer: "throttled/throttled v2",
-		Example: "throttled:203.0.113.9\nget\n/\n", KeepsArrival: true, Needs: "the limit and the burst"},
+		Example: "throttled:203.0.113.9\nget\n/\n", Needs: "the limit and the burst"},
 		decode: (*row).arrival, certain: isThrottleds, seconds: true},
 	{info: Info{Name: "time-set", Writer: "hand-written sliding logs: a sorted set of the times of requests",
 		Example: "rate_limit:203.0.113.9", Needs: "the limit"},
