@@ -220,13 +220,12 @@ func TestWhatALoadtestOfAnEndpointRefuses(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{url, "--implementation", "naive"},
-			"--implementation is about a store, and the limit at " + url + " is decided by somebody else"},
-		{[]string{url, "--store", "memory:"}, "--store is about a store"},
+		{[]string{url, "--implementation", "naive"}, "--implementation is for a store, and an endpoint decides by itself"},
+		{[]string{url, "--store", "memory:"}, "--store is for a store"},
 		{[]string{url, "tenant=a"}, "the URL of an endpoint is the only argument"},
 		{[]string{"http://127.0.0.1:1/", "--keys", "2"}, "nothing in the requests says who asks"},
-		{[]string{"http://127.0.0.1:1/", "--subject-format", "{n}"}, "names of subjects were given, and there is no place for them"},
-		{[]string{url, "--cost", "2"}, "requests have a cost, and nothing in them says so; put {cost}"},
+		{[]string{"http://127.0.0.1:1/", "--subject-format", "{n}"}, "nothing in the requests says who asks"},
+		{[]string{url, "--cost", "2"}, "nothing in the requests says the cost; put {cost}"},
 		{[]string{url, "--subject-format", "key"}, `the format of subjects "key" is the same for all of them`},
 		{[]string{url, "--subject-format", "{user}"}, "has braces that are not a place"},
 		{[]string{url, "--subjects", filepath.Join(dir, "twice")}, "line 3 of"},

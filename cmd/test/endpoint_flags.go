@@ -26,7 +26,6 @@ type endpointFlags struct {
 	key      string
 	subjects string // a file
 	naming   endpoint.Subjects
-	rls      rlsFlags
 }
 
 // Bounds of the files with bodies and subjects.
@@ -54,7 +53,9 @@ func (o *endpointFlags) addFlags(cmd *cobra.Command) {
 	flags.StringVar(&o.cacert, "cacert", "", "trust the authorities in `FILE` (PEM) for an endpoint's certificate")
 	flags.StringVar(&o.cert, "cert", "", "show the certificate in `FILE` (PEM) to an endpoint")
 	flags.StringVar(&o.key, "key", "", "the key of --cert is in `FILE` (PEM)")
-	o.rls.addFlags(cmd)
+	flags.StringVar(&o.request.Domain, "domain", "", "ask a rate limit service about the domain `NAME`")
+	flags.StringArrayVar(&o.request.Descriptors, "descriptor", nil,
+		"ask a rate limit service about a descriptor, `KEY=VALUE,...`; {subject} stands for who asks (repeatable)")
 	cmd.RegisterFlagCompletionFunc("method",
 		cobra.FixedCompletions([]string{"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"}, cobra.ShellCompDirectiveNoFileComp))
 }
@@ -64,22 +65,18 @@ func httpFlags() []string {
 	return []string{"denied-status", "method", "header", "body", "http2", "no-keepalive"}
 }
 
-// tlsFlags are the flags about certificates.
-func tlsFlags() []string { return []string{"insecure", "cacert", "cert", "key"} }
-
 // endpointOnlyFlags are the flags that only apply to the URL of an endpoint.
 func endpointOnlyFlags() []string {
-	return append(append(httpFlags(), tlsFlags()...), endpoint.TestHostFlag, "subjects", "subject-format", "domain", "descriptor")
+	return append(httpFlags(), "insecure", "cacert", "cert", "key", endpoint.TestHostFlag, "subjects", "subject-format", "domain",
+		"descriptor")
 }
 
-// notInCalendar returns the mistake of a limit in windows of a calendar for an endpoint, whose windows are found out or audited by
-// their length.
-func notInCalendar(text string, limit *store.Limit) error {
+// notInCalendar refuses windows of a calendar, since those of an endpoint are audited by their length.
+func notInCalendar(limit *store.Limit) error {
 	if limit.Calendar == nil {
 		return nil
 	}
-	return cli.Usagef("limit %q: windows of a calendar are checked in a store and not at an endpoint; leave tz= out, or give a limit of "+
-		"the endpoint with a shorter window", text)
+	return cli.Usagef("limit %q: windows of a calendar are not for an endpoint; leave tz= out", limit)
 }
 
 // isEndpoint reports whether an argument is the URL of an endpoint.
@@ -96,7 +93,7 @@ func (o *endpointFlags) client(g *cli.Globals, url string) (endpoint.Client, err
 
 // options describes the requests to the endpoint at a URL.
 func (o *endpointFlags) options(g *cli.Globals, url string) (options endpoint.Options, err error) {
-	if !endpoint.IsRLS(url) && o.rls.given() {
+	if !endpoint.IsRLS(url) && (o.request.Domain != "" || len(o.request.Descriptors) > 0) {
 		return options, cli.Usagef("--domain and --descriptor are for a rate limit service, such as grpc://127.0.0.1:8081")
 	}
 	if err := checkDenied(o.denied); err != nil {
@@ -104,7 +101,7 @@ func (o *endpointFlags) options(g *cli.Globals, url string) (options endpoint.Op
 	}
 	options = o.request
 	options.URL, options.DeniedStatuses, options.Permitted, options.Timeout = url, o.denied, o.hosts, g.Timeout
-	options.UserAgent = userAgent(g)
+	options.UserAgent = "limitctl/" + g.Env.ProgramVersion() + " (rate limit test; https://github.com/limitctl/limitctl)"
 	options.Body = o.body
 	if path, isFile := strings.CutPrefix(o.body, "@"); isFile {
 		text, err := g.Env.ReadFile(path, maxBodyFile)
@@ -113,7 +110,6 @@ func (o *endpointFlags) options(g *cli.Globals, url string) (options endpoint.Op
 		}
 		options.Body = string(text)
 	}
-	options.Domain, options.Descriptors = o.rls.domain, o.rls.descriptors
 	options.TLS, err = o.tls(g)
 	return options, err
 }
@@ -128,6 +124,12 @@ func checkDenied(statuses []int) error {
 
 // tls returns what the flags say about certificates; nil if nothing.
 func (o *endpointFlags) tls(g *cli.Globals) (*tls.Config, error) {
+	if (o.cert == "") != (o.key == "") {
+		return nil, cli.Usagef("give both --cert and --key")
+	}
+	if !o.insecure && o.cert == "" && o.cacert == "" {
+		return nil, nil
+	}
 	texts := map[string][]byte{}
 	for _, file := range [][2]string{{"cacert", o.cacert}, {"cert", o.cert}, {"key", o.key}} {
 		if file[1] == "" {
@@ -140,12 +142,7 @@ func (o *endpointFlags) tls(g *cli.Globals) (*tls.Config, error) {
 		texts[file[0]] = text
 	}
 	config := &tls.Config{InsecureSkipVerify: o.insecure}
-	switch {
-	case (o.cert == "") != (o.key == ""):
-		return nil, cli.Usagef("give both --cert and --key")
-	case !o.insecure && len(texts) == 0:
-		return nil, nil
-	case o.cert != "":
+	if o.cert != "" {
 		pair, err := tls.X509KeyPair(texts["cert"], texts["key"])
 		if err != nil {
 			return nil, cli.Usagef("--cert and --key are no pair: %s", strings.TrimPrefix(err.Error(), "tls: "))
@@ -161,11 +158,6 @@ func (o *endpointFlags) tls(g *cli.Globals) (*tls.Config, error) {
 	return config, nil
 }
 
-// userAgent identifies limitctl to an endpoint.
-func userAgent(g *cli.Globals) string {
-	return "limitctl/" + g.Env.ProgramVersion() + " (rate limit test; https://github.com/limitctl/limitctl)"
-}
-
 // names returns the names of subjects.
 func (o *endpointFlags) names(g *cli.Globals) (endpoint.Subjects, error) {
 	names := o.naming
@@ -179,17 +171,15 @@ func (o *endpointFlags) names(g *cli.Globals) (endpoint.Subjects, error) {
 	if err != nil {
 		return names, cli.Usagef("--subjects: the file %q cannot be read: %s", o.subjects, cli.Cause(err))
 	}
-	seen := map[string]bool{}
-	number := 0
+	seen, number := map[string]bool{}, 0
 	for line := range strings.Lines(string(text)) {
 		number++
-		switch line = strings.TrimRight(line, "\r\n"); {
+		line = strings.TrimRight(line, "\r\n")
+		switch {
 		case strings.TrimSpace(line) == "":
 			continue
-		case strings.ContainsFunc(line, func(r rune) bool { return r < ' ' || r == 0x7f }):
-			return names, cli.Usagef("--subjects: line %d of %q has a control character", number, o.subjects)
-		case seen[line]: // its text may be secret
-			return names, cli.Usagef("--subjects: line %d of %q is there already; name each subject once", number, o.subjects)
+		case seen[line], strings.ContainsFunc(line, func(r rune) bool { return r < ' ' || r == 0x7f }): // it may be secret
+			return names, cli.Usagef("--subjects: line %d of %q is there already, or has a control character", number, o.subjects)
 		}
 		seen[line] = true
 		names.List = append(names.List, line)
@@ -199,19 +189,3 @@ func (o *endpointFlags) names(g *cli.Globals) (endpoint.Subjects, error) {
 	}
 	return names, nil
 }
-
-// rlsFlags are the flags with the request to an Envoy rate limit service.
-type rlsFlags struct {
-	domain      string
-	descriptors []string
-}
-
-func (o *rlsFlags) addFlags(cmd *cobra.Command) {
-	flags := cmd.Flags()
-	flags.StringVar(&o.domain, "domain", "", "ask a rate limit service about the domain `NAME`")
-	flags.StringArrayVar(&o.descriptors, "descriptor", nil,
-		"ask a rate limit service about a descriptor, `KEY=VALUE,...`; {subject} stands for who asks (repeatable)")
-}
-
-// given reports whether any of the flags is.
-func (o *rlsFlags) given() bool { return o.domain != "" || len(o.descriptors) > 0 }

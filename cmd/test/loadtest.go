@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -114,8 +115,8 @@ func (o *loadtestOptions) parse(cmd *cobra.Command, args []string) (plan *experi
 		return nil, err
 	}
 	for i := range plan.Candidates {
-		for _, limit := range plan.Candidates[i].Limits {
-			if err := notInCalendar(limit.String(), &limit); err != nil && o.url != "" {
+		for j := range plan.Candidates[i].Limits {
+			if err := notInCalendar(&plan.Candidates[i].Limits[j]); err != nil && o.url != "" {
 				return nil, err
 			}
 		}
@@ -245,25 +246,25 @@ func (o *loadtestOptions) parseURL(cmd *cobra.Command, args []string) (rest []st
 		o.url = arg
 	}
 	given := cmd.Flags().Changed
-	if o.url == "" {
-		for _, flag := range endpointOnlyFlags() {
+	refuse := func(why string, flags ...string) error {
+		for _, flag := range flags {
 			if given(flag) {
-				return nil, cli.Usagef("--%s is for an endpoint, and none was given; add its URL, such as http://127.0.0.1:8080/", flag)
+				return cli.Usagef("--%s is for %s", flag, why)
 			}
 		}
-		return args, nil
+		return nil
 	}
-	for _, flag := range []string{"implementation", "store", "context", "prefix", "policy"} {
-		if given(flag) {
-			return nil, cli.Usagef("--%s is about a store, and the limit at %s is decided by somebody else; leave it out", flag,
-				endpoint.RedactURL(o.url))
-		}
+	if o.url == "" {
+		return args, refuse("an endpoint, and none was given; add its URL, such as http://127.0.0.1:8080/", endpointOnlyFlags()...)
+	}
+	if err := refuse("a store, and an endpoint decides by itself; leave it out", "implementation", "store", "context", "prefix",
+		"policy"); err != nil {
+		return nil, err
 	}
 	if endpoint.IsRLS(o.url) {
-		for _, flag := range httpFlags() {
-			if given(flag) && flag != "header" {
-				return nil, cli.Usagef("--%s is for HTTP, and %s is a rate limit service; leave it out", flag, endpoint.RedactURL(o.url))
-			}
+		if err := refuse("HTTP, and this is a rate limit service; leave it out",
+			slices.DeleteFunc(httpFlags(), func(flag string) bool { return flag == "header" })...); err != nil {
+			return nil, err
 		}
 	}
 	if o.naming, err = o.names(o.Globals); err == nil && len(o.naming.List) > 0 && !given("keys") {
@@ -291,15 +292,11 @@ func (o *loadtestOptions) planEndpoint(plan *experiment.LoadTest) error {
 	hasSubject, hasCost := client.Places()
 	plan.Endpoint.Intervals.UsedBefore = !hasSubject || !names.IsFresh()
 	switch {
-	case !hasSubject && plan.Load.Subjects > 1:
-		return cli.Usagef("nothing in the requests says who asks, so the endpoint cannot tell subjects apart; "+
-			"put %s into the URL, a --header or the --body, or ask as one subject", endpoint.SubjectPlace)
-	case !hasSubject && (names.Format != "" || len(names.List) > 0):
-		return cli.Usagef("names of subjects were given, and there is no place for them; put %s into the URL, a --header or the --body",
+	case !hasSubject && (plan.Load.Subjects > 1 || names.Format != "" || len(names.List) > 0):
+		return cli.Usagef("nothing in the requests says who asks; put %s into the URL, a --header or the --body, or ask as one subject",
 			endpoint.SubjectPlace)
 	case !hasCost && strings.TrimSpace(o.cost) != "1":
-		return cli.Usagef("requests have a cost, and nothing in them says so; put %s into the URL, a --header or the --body",
-			endpoint.CostPlace)
+		return cli.Usagef("nothing in the requests says the cost; put %s into the URL, a --header or the --body", endpoint.CostPlace)
 	}
 	return nil
 }

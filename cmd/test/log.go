@@ -78,8 +78,11 @@ func (o *logOptions) parse(cmd *cobra.Command, candidates []experiment.Candidate
 		return nil, cli.Usagef("--log-format: %s, or what nginx's log_format has, such as '$remote_addr [$time_local] …'", err)
 	}
 	if cmd.Flags().Changed("timezone") {
-		if r.from.Zone, err = parseZone(o.zone); err != nil {
-			return nil, err
+		if at, wrong := time.Parse("-07:00", o.zone); wrong == nil {
+			_, ahead := at.Zone()
+			r.from.Zone = time.FixedZone(o.zone, ahead)
+		} else if r.from.Zone, err = time.LoadLocation(o.zone); err != nil || o.zone == "" {
+			return nil, cli.Usagef("--timezone %q is not known here; write a name such as Europe/Berlin, or an offset such as +02:00", o.zone)
 		}
 	}
 	r.from.Time, r.from.Cost, r.from.Key = o.timeField, o.costField, o.keyFields
@@ -95,21 +98,6 @@ func (o *logOptions) parse(cmd *cobra.Command, candidates []experiment.Candidate
 		return r, err
 	}
 	return r, r.addAttributes(candidates)
-}
-
-// parseZone reads a time zone: its name, or how far its clocks are ahead.
-func parseZone(text string) (*time.Location, error) {
-	for _, layout := range []string{"-07:00", "-0700"} {
-		if at, err := time.Parse(layout, text); err == nil {
-			_, offset := at.Zone()
-			return time.FixedZone(text, offset), nil
-		}
-	}
-	zone, err := time.LoadLocation(text)
-	if err != nil || text == "" {
-		return nil, cli.Usagef("--timezone %q is not known here; write a name such as Europe/Berlin, or an offset such as +02:00", text)
-	}
-	return zone, nil
 }
 
 // addCost adds the cost field of a policy's limits, unless the flags name another field.
@@ -217,14 +205,10 @@ func (r *logReading) explain(err error) error {
 	return fmt.Errorf("%s: %w", r.name, err)
 }
 
-// logWarnings returns warnings about the log for the report, and prints them if the report is for a program.
+// logWarnings returns warnings about the log for the report.
 func logWarnings(g *cli.Globals, log *trace.Trace) []string {
 	var warnings []string
-	warn := func(format string, args ...any) {
-		text := fmt.Sprintf(format, args...)
-		warnings = append(warnings, text)
-		warnBesideReport(g, text)
-	}
+	warn := func(format string, args ...any) { warnings = append(warnings, fmt.Sprintf(format, args...)) }
 	if log.Bad > 0 {
 		first := log.FirstBad[0]
 		warn("%d of %d lines could not be read and are left out; line %d, %q: %s", log.Bad, log.Lines, first.Number, first.Excerpt,
@@ -240,11 +224,4 @@ func logWarnings(g *cli.Globals, log *trace.Trace) []string {
 		warn("the log is not complete: %s; the figures are about what could be read before", log.Damage)
 	}
 	return warnings
-}
-
-// warnBesideReport prints a warning that is also in the report, if the report is for a program.
-func warnBesideReport(g *cli.Globals, text string) {
-	if g.Format.String() != "table" {
-		g.Warn(text)
-	}
 }

@@ -236,10 +236,10 @@ func (o *probeOptions) config(cmd *cobra.Command) (*probe.Config, error) {
 	}
 	limit, err := store.ParseLimit(o.limit)
 	if err == nil {
-		err = notInCalendar(o.limit, &limit)
+		config.Limit, err = limit.Normalize()
 	}
 	if err == nil {
-		config.Limit, err = limit.Normalize()
+		err = notInCalendar(&config.Limit)
 	}
 	return config, err
 }

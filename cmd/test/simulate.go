@@ -1,7 +1,7 @@
 package test
 
 import (
-	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -71,11 +71,7 @@ count keeps the promise, the exit code is 1.`,
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.file = args[0]
-			plan, err := o.parse(cmd)
-			if err != nil {
-				return err
-			}
-			return runSimulate(cmd.Context(), o, plan)
+			return o.run(cmd)
 		},
 	}
 	flags := cmd.Flags()
@@ -90,25 +86,19 @@ count keeps the promise, the exit code is 1.`,
 	return cmd
 }
 
-// simulatePlan is the simulation of a command line.
-type simulatePlan struct {
-	experiment.Simulation
-	log *logReading
-}
-
-func (o *simulateOptions) parse(cmd *cobra.Command) (plan *simulatePlan, err error) {
-	plan = new(simulatePlan)
+func (o *simulateOptions) run(cmd *cobra.Command) error {
+	ctx, plan := cmd.Context(), new(experiment.Simulation)
 	if len(o.limits)+len(o.policies) == 0 {
-		return nil, cli.Usagef("no limit given; add --limit COUNT/PERIOD, such as --limit 30/1m, or --policy NAME")
+		return cli.Usagef("no limit given; add --limit COUNT/PERIOD, such as --limit 30/1m, or --policy NAME")
 	}
 	for _, flag := range []string{"suggest", "algorithm"} {
 		if cmd.Flags().Changed(flag) && cmd.Flags().Lookup(flag).Value.String() == "" {
-			return nil, cli.Usagef("--%s is empty; give it a value or leave it out", flag)
+			return cli.Usagef("--%s is empty; give it a value or leave it out", flag)
 		}
 	}
 	each, err := o.each()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for _, under := range each {
 		for _, limit := range under {
@@ -116,46 +106,30 @@ func (o *simulateOptions) parse(cmd *cobra.Command) (plan *simulatePlan, err err
 		}
 	}
 	if plan.Wrap, err = o.wrapFlags.parse(); err != nil {
-		return nil, err
+		return err
 	}
 	if plan.Promise, err = o.parseSuggest(); err != nil {
-		return nil, err
+		return err
 	}
 	for _, name := range o.policies {
-		c, err := o.ConfigFor(cmd.Context())
+		c, err := o.ConfigFor(ctx)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		p, err := c.Policy(name)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		plan.Candidates = append(plan.Candidates, experiment.Candidate{Policy: p})
 	}
-	if plan.log, err = o.logOptions.parse(cmd, plan.Candidates); err != nil {
-		return nil, err
+	log, err := o.logOptions.parse(cmd, plan.Candidates)
+	if err != nil {
+		return err
 	}
-	return plan, o.reporting.parse(cmd, o.Globals, report.Simulation)
-}
-
-// parseSuggest reads the threshold for which --suggest searches the least count.
-func (o *simulateOptions) parseSuggest() (*report.Expression, error) {
-	if o.suggest == "" {
-		return nil, nil
+	if err = o.reporting.parse(cmd, o.Globals, report.Simulation); err != nil {
+		return err
 	}
-	if len(o.limits) == 0 {
-		return nil, cli.Usagef("--suggest needs a --limit, whose count it searches")
-	}
-	promise, err := report.ParseThreshold(o.suggest)
-	if err != nil || !promise.IsAboutDenials() {
-		return nil, cli.Usagef("--suggest %q is not a promise about denials; write it like denied_keys<1%%, denied<=0.5%% or denied<20",
-			o.suggest)
-	}
-	return &promise, nil
-}
-
-func runSimulate(ctx context.Context, o *simulateOptions, plan *simulatePlan) (err error) {
-	if plan.Log, err = plan.log.read(ctx, o.Globals); err != nil {
+	if plan.Log, err = log.read(ctx, o.Globals); err != nil {
 		return err
 	}
 	plan.Watch = func() (func(decided, requests, denied int64), func()) {
@@ -166,12 +140,20 @@ func runSimulate(ctx context.Context, o *simulateOptions, plan *simulatePlan) (e
 	if err != nil {
 		return err
 	}
-	for _, run := range document.Runs {
-		for _, warning := range run.Warnings[len(plan.Log.Notes):] {
-			warnBesideReport(o.Globals, run.Limit+": "+warning)
-		}
-	}
 	return o.finish(o.Globals, document)
+}
+
+// parseSuggest reads the threshold for which --suggest searches the least count.
+func (o *simulateOptions) parseSuggest() (*report.Expression, error) {
+	if o.suggest == "" {
+		return nil, nil
+	}
+	promise, err := report.ParseThreshold(o.suggest)
+	if len(o.limits) == 0 || err != nil || !promise.IsAboutDenials() {
+		return nil, cli.Usagef("--suggest %q needs a --limit, and a promise about denials: denied_keys<1%%, denied<=0.5%% or denied<20",
+			o.suggest)
+	}
+	return &promise, nil
 }
 
 // wrapFlags are the flags about what is around the store of a simulation.
@@ -195,38 +177,38 @@ func (o *wrapFlags) parse() (wrap experiment.Wrap, err error) {
 	if o.replicas < 1 || o.replicas > 1000 || o.replicas > 1 && len(o.wraps) == 0 {
 		return wrap, cli.Usagef("--replicas must be from 1 to 1000, and needs a --wrap")
 	}
-	wrap.Replicas = o.replicas
+	wrap.Replicas, wrap.Words = o.replicas, o.wraps
 	for _, text := range o.wraps {
 		name, settings, given := strings.Cut(text, "=")
 		units, term, hasTerm := strings.Cut(settings, ",")
-		ok := !given || settings != ""
-		switch name {
-		case "denials":
-			ok = ok && wrap.Denials == nil
+		duration := func(text string, most time.Duration) time.Duration {
+			d, wrong := store.ParsePeriod(text)
+			if wrong != nil || d < time.Millisecond || d > most {
+				err = errors.New("out of range")
+			}
+			return d
+		}
+		switch {
+		case name == "denials" && wrap.Denials == nil:
 			wrap.Denials = &store.DenialMemory{MaxStale: time.Second}
 			if given {
-				wrap.Denials.MaxStale, err = store.ParsePeriod(settings)
-				ok = ok && err == nil && wrap.Denials.MaxStale >= time.Millisecond && wrap.Denials.MaxStale <= time.Hour
+				wrap.Denials.MaxStale = duration(settings, time.Hour)
 			}
-		case "lease":
-			ok = ok && wrap.Leases == nil
+		case name == "lease" && wrap.Leases == nil:
 			wrap.Leases = &store.Leases{Max: 1000, Term: 100 * time.Millisecond}
 			if given {
 				wrap.Leases.Max, err = store.ParseNumber("UNITS", units, 2, 1_000_000)
-				ok = ok && err == nil
 			}
 			if hasTerm {
-				wrap.Leases.Term, err = store.ParsePeriod(term)
-				ok = ok && err == nil && wrap.Leases.Term >= time.Millisecond && wrap.Leases.Term <= time.Minute
+				wrap.Leases.Term = duration(term, time.Minute)
 			}
 		default:
-			ok = false
+			err = errors.New("unknown")
 		}
-		if !ok {
+		if err != nil {
 			return wrap, cli.Usagef("--wrap %q must be denials[=1ms to 1h], such as denials=1s, or lease[=2 to 1000000[,1ms to 1m]], "+
 				"such as lease=50,100ms, each once", text)
 		}
-		wrap.Words = append(wrap.Words, text)
 	}
 	return wrap, nil
 }

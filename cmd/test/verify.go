@@ -140,7 +140,7 @@ func (o *verifyOptions) parse(cmd *cobra.Command) (v *experiment.Verification, r
 		}
 	}
 	for i := range judged {
-		if err := notInCalendar(judged[i].String(), &judged[i]); err != nil {
+		if err := notInCalendar(&judged[i]); err != nil {
 			return nil, nil, err
 		}
 	}

@@ -100,32 +100,30 @@ func logAxis(least, most int64) (at func(us int64) float64, ticks []tick) {
 	for decade := low; decade <= high; decade++ {
 		value := int64(math.Pow(10, decade))
 		ticks = append(ticks, tick{at(value), output.Micros(value)})
-		for _, factor := range []int64{2, 5} {
-			if decade < high && high-low <= 2 {
-				ticks = append(ticks, tick{at(factor * value), output.Micros(factor * value)})
-			}
-		}
 	}
 	return at, ticks
 }
 
-// timeAxis returns the ticks of an axis of time from 0 to length, at round numbers of one unit.
-func timeAxis(length time.Duration) (ticks []tick) {
-	length = max(length, time.Millisecond)
-	unit := time.Millisecond
-	for _, larger := range []time.Duration{time.Second, time.Minute, time.Hour, 24 * time.Hour} {
-		if length >= 2*larger {
-			unit = larger
+// timeAxis returns the ticks of an axis of time from 0 to length, and their unit.
+func timeAxis(length time.Duration) (ticks []tick, unit string) {
+	in := time.Millisecond
+	unit = "ms"
+	for _, larger := range []struct {
+		in   time.Duration
+		name string
+	}{{time.Second, "s"}, {time.Minute, "minutes"}, {time.Hour, "hours"}, {24 * time.Hour, "days"}} {
+		if length >= 2*larger.in {
+			in, unit = larger.in, larger.name
 		}
 	}
-	end, all := linearAxis(float64(length) / float64(unit))
+	whole := float64(max(length, 1)) / float64(in)
+	end, all := linearAxis(whole)
 	for _, t := range all {
-		at := time.Duration(math.Round(t.At * end * float64(unit)))
-		if at <= length {
-			ticks = append(ticks, tick{float64(at) / float64(length), output.Duration(at)})
+		if t.At *= end / whole; t.At <= 1 {
+			ticks = append(ticks, t)
 		}
 	}
-	return ticks
+	return ticks, unit
 }
 
 // column is one part of a timeline, whose counts are summed up over its intervals.
@@ -195,7 +193,9 @@ func overTime(r *Run, kind Kind, most int) *plot {
 	}
 	p := &plot{Label: "Requests over time, by what became of them, of " + output.Escape(r.Title()),
 		YUnit: "requests per second",
-		XUnit: "time since the start", Xs: timeAxis(time.Duration(len(columns)) * columns[0].width)}
+	}
+	p.Xs, p.XUnit = timeAxis(time.Duration(len(columns)) * columns[0].width)
+	p.XUnit = "time since the start, in " + p.XUnit
 	if kind == Simulation {
 		p.YUnit = "requests per " + output.Duration(columns[0].width)
 	}

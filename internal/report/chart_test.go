@@ -41,7 +41,8 @@ func TestAxes(t *testing.T) {
 		3 * time.Millisecond, time.Second, 30 * time.Second, 61 * time.Second, time.Hour, 84 * time.Hour,
 		1000 * 24 * time.Hour,
 	} {
-		check(length, timeAxis(length), 12)
+		ticks, _ := timeAxis(length)
+		check(length, ticks, 12)
 	}
 }
 

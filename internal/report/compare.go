@@ -118,14 +118,15 @@ func Compare(bases []Named, latest Named, margin float64) (*Comparison, error) {
 
 // basesOf finds the runs of the limit of run i of the new report, at its place if there are several.
 func (c *Comparison) basesOf(bases []Named, latest Named, i int) (all []*Run) {
-	title := latest.Runs[i].under()
+	is := &latest.Runs[i]
+	same := func(r Run) bool { return r.Algorithm == is.Algorithm && r.Limit == is.Limit && r.Policy == is.Policy }
 	for _, base := range bases {
 		at := i
-		if i >= len(base.Runs) || base.Runs[i].under() != title {
-			at = slices.IndexFunc(base.Runs, func(r Run) bool { return r.under() == title })
+		if i >= len(base.Runs) || !same(base.Runs[i]) {
+			at = slices.IndexFunc(base.Runs, same)
 		}
 		if at < 0 {
-			c.warn("%s is in %s and not in %s", title, latest.Name, base.Name)
+			c.warn("%s is in %s and not in %s", is.Title(), latest.Name, base.Name)
 			continue
 		}
 		all = append(all, &base.Runs[at])
@@ -194,10 +195,9 @@ func (f compared) difference(bases []float64, after, margin float64) Difference 
 	if f.exact {
 		margin = 0
 	}
-	nearest := math.Min(math.Max(after, least), most)
+	nearest := min(max(after, least), most)
 	switch difference := after - nearest; {
-	case math.Abs(difference) <= margin*nearest:
-	case f.unit == ratio && nearest <= 1 && after <= 1: // good enough
+	case math.Abs(difference) <= margin*nearest, f.unit == ratio && nearest <= 1 && after <= 1: // near, or good enough
 	case f.good == 0:
 		d.Verdict = Changed
 	case (difference > 0) == (f.good > 0):

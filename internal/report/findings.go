@@ -1,7 +1,6 @@
 package report
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -105,21 +104,19 @@ func (d *Document) held() string {
 
 // whoIsDenied says how many callers and requests a limit would have denied, or several, from the least to the most.
 func whoIsDenied(runs []Run) string {
-	between := func(metric string) string {
-		of := metricNamed(metric)
-		by := func(a, b Run) int {
-			this, _ := of.of(&a)
-			other, _ := of.of(&b)
-			return cmp.Compare(this, other)
+	between := func(of func(*Run) int64) string {
+		least, most := of(&runs[0]), of(&runs[0])
+		for i := range runs {
+			least, most = min(least, of(&runs[i])), max(most, of(&runs[i]))
 		}
-		least, most := slices.MinFunc(runs, by), slices.MaxFunc(runs, by)
-		if by(least, most) == 0 {
-			return least.shown(metric)
+		if least == most {
+			return output.Thousands(least)
 		}
-		return least.shown(metric) + " to " + most.shown(metric)
+		return output.Thousands(least) + " to " + output.Thousands(most)
 	}
-	return fmt.Sprintf("%s of %s would have been denied (%s of %s)", between("denied_keys"),
-		output.Count(runs[0].Keys, "caller"), between("denied"), output.Count(runs[0].Requests, "request"))
+	return fmt.Sprintf("%s of %s would have been denied (%s of %s)", between(func(r *Run) int64 { return r.KeysDenied }),
+		output.Count(runs[0].Keys, "caller"), between(func(r *Run) int64 { return r.Denied }),
+		output.Count(runs[0].Requests, "request"))
 }
 
 // alarmsOf are what a reader must know before trusting the figures of a run, the worst first. Too few decisions fail
@@ -157,26 +154,26 @@ func alarms(d *Document) (all []finding) {
 	if d.Interrupted {
 		all = append(all, finding{style: output.Near, text: "interrupted: these are the results up to then"})
 	}
-	runs := map[finding]int{}
+	runs := map[finding][]string{} // the titles of those that have it
+	var order []finding
 	for i := range d.Runs {
 		for _, alarm := range d.alarmsOf(i) {
-			runs[alarm]++
+			if runs[alarm] == nil {
+				order = append(order, alarm)
+			}
+			runs[alarm] = append(runs[alarm], d.Runs[i].Title())
 		}
 	}
-	for i := range d.Runs {
-		for _, alarm := range d.alarmsOf(i) {
-			if runs[alarm] < len(d.Runs) {
-				alarm.text = d.about(i) + alarm.text
-			}
-			if !slices.Contains(all, alarm) {
-				all = append(all, alarm)
-			}
+	for _, alarm := range order {
+		if len(runs[alarm]) < len(d.Runs) {
+			alarm.text = strings.Join(runs[alarm], ", ") + ": " + alarm.text
 		}
+		all = append(all, alarm)
 	}
 	return all
 }
 
-// fact is what is known of a run under a label.
+// fact is what is known of a document under a label.
 type fact struct {
 	Name, line string
 	detail     bool // a terminal shows it only with -v
@@ -185,16 +182,41 @@ type fact struct {
 // Text is the fact as it can be shown.
 func (f fact) Text() string { return output.Cut(output.Printable(f.line), longestFact) }
 
-// longestFact is how much is shown of a load, of a store's address and of a command line.
+// longestFact is how much is shown of a load and of a store's address.
 const longestFact = 600
 
-// figuresOf are the figures of a run in words, which all forms of a report show.
-func figuresOf(r *Run, kind Kind) (all []fact) {
+// facts are the figures of a single run in words, or the load of several, and where they are from.
+func facts(d *Document) (all []fact) {
+	if len(d.Runs) == 0 {
+		return nil
+	}
 	add := func(name string, detail bool, line string) {
 		if line != "" {
 			all = append(all, fact{name, line, detail})
 		}
 	}
+	r := &d.Runs[0]
+	if len(d.Runs) > 1 {
+		add("load", false, loadInWords(r, d.Kind))
+	} else {
+		r.addFigures(d.Kind, add)
+	}
+	add("server", true, r.Server)
+	if r.Seed != nil {
+		add("seed", true, strconv.FormatUint(*r.Seed, 10))
+	}
+	if !r.StartedAt.IsZero() {
+		add("began", true, r.StartedAt.UTC().Format("2006-01-02 15:04:05 UTC"))
+	}
+	if o := d.Origin; o != nil {
+		add("made by", true, fmt.Sprintf("limitctl %s on %s (%s, %s)", o.Version, o.Host, o.Platform,
+			output.Count(int64(o.CPUs), "CPU")))
+	}
+	return all
+}
+
+// addFigures adds the figures of a run.
+func (r *Run) addFigures(kind Kind, add func(name string, detail bool, line string)) {
 	add("limit", false, r.Title())
 	add("load", false, loadInWords(r, kind))
 	add("answers", kind == Simulation, answersInWords(r))
@@ -213,50 +235,20 @@ func figuresOf(r *Run, kind Kind) (all []fact) {
 	if r.Wrapped != nil {
 		add("wrapped", false, wrappedInWords(r.Wrapped, r))
 	}
-	add("cost", true, costInWords(r))
-	if kind != Simulation {
-		times := ""
-		if r.Latency != nil {
-			times = fmt.Sprintf("p50 %s, p95 %s, p99 %s; ", r.shown("p50"), r.shown("p95"), r.shown("p99"))
+	var cost []string
+	for _, c := range costs {
+		if figure := r.shown(c.name); figure != "-" {
+			cost = append(cost, figure+" "+c.unit+" "+c.words)
 		}
-		add("fast", false, times+r.shown("throughput")+" answered")
+	}
+	add("cost", true, strings.Join(cost, " · "))
+	if r.Latency != nil {
+		add("fast", false, fmt.Sprintf("p50 %s, p95 %s, p99 %s; %s answered", r.shown("p50"), r.shown("p95"), r.shown("p99"),
+			r.shown("throughput")))
 	}
 	if r.Endpoint != nil && r.Endpoint.Connections != nil {
 		add("opened", true, output.Count(r.Endpoint.Connections.Opened, "connection"))
 	}
-	return all
-}
-
-// facts are what is said once of a document: the figures of a single run or the load of several, and where it is from.
-func facts(d *Document) (all []fact) {
-	if len(d.Runs) == 0 {
-		return nil
-	}
-	add := func(name, value string) {
-		if value != "" {
-			all = append(all, fact{Name: name, line: value})
-		}
-	}
-	r := &d.Runs[0]
-	if len(d.Runs) == 1 {
-		all = figuresOf(r, d.Kind)
-	} else {
-		add("load", commonLoad(d))
-	}
-	add("server", r.Server)
-	if r.Seed != nil {
-		add("seed", strconv.FormatUint(*r.Seed, 10))
-	}
-	if !r.StartedAt.IsZero() {
-		add("began", r.StartedAt.UTC().Format("2006-01-02 15:04:05 UTC"))
-	}
-	if o := d.Origin; o != nil {
-		add("made by", shortName("limitctl "+o.Version))
-		if o.Host != "" {
-			add("on", shortName(fmt.Sprintf("%s (%s, %s)", o.Host, o.Platform, output.Count(int64(o.CPUs), "CPU"))))
-		}
-	}
-	return all
 }
 
 // answersInWords says what became of the requests.
@@ -320,29 +312,6 @@ func rightInWords(r *Run) string {
 		strings.Repeat("█", int(math.Ceil(10*beyond)))
 	return fmt.Sprintf("worst window %s %s; %s over, %s under", output.Ratio(a.WorstRatio), bar,
 		output.Count(a.Over(), "unit"), output.Thousands(a.Under()))
-}
-
-// costInWords is the known part of the cost.
-func costInWords(r *Run) string {
-	var parts []string
-	for _, cost := range costs {
-		if figure := r.shown(cost.name); figure != "-" {
-			parts = append(parts, figure+" "+cost.unit+" "+cost.words)
-		}
-	}
-	if len(parts) == 0 {
-		return ""
-	}
-	return "a decision: " + strings.Join(parts, " · ")
-}
-
-// commonLoad says what was sent where in all runs, and how long the longest took.
-func commonLoad(d *Document) string {
-	run := d.Runs[0]
-	for i := range d.Runs {
-		run.DurationMS = max(run.DurationMS, d.Runs[i].DurationMS)
-	}
-	return loadInWords(&run, d.Kind)
 }
 
 // wrappedInWords says how many calls of the store the wrappers spared, and what accuracy they cost.

@@ -237,20 +237,15 @@ func clockWrong(c *loadgen.ClockFinding) string {
 
 // Title names the run among those of its document: "token-bucket 100/1m".
 func (r *Run) Title() string {
-	if r.Implementation == Naive {
-		return r.under() + " (naive)"
-	}
-	return r.under()
-}
-
-// under is the limit or the policy of the run.
-func (r *Run) under() string {
 	title := strings.TrimSpace(r.Algorithm + " " + strings.TrimPrefix(r.Limit, r.Algorithm+":"))
 	if strings.Contains(r.Limit, " and ") { // each is written with its algorithm
 		title = r.Limit
 	}
 	if r.Policy != "" {
 		title = strings.TrimSpace("policy " + r.Policy + ": " + title)
+	}
+	if r.Implementation == Naive {
+		title += " (naive)"
 	}
 	return title
 }

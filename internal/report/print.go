@@ -64,15 +64,14 @@ func (a Answer) evidence(s *screen) (tables int) {
 		}
 		table(mostDeniedTable(r.MostDenied[:most]))
 	}
-	if len(d.Runs) > 1 {
-		s.labelled("load", output.Faint, output.Plain, commonLoad(d))
-		table(comparison(d))
-		return tables
-	}
-	for _, f := range figuresOf(r, d.Kind) {
+	for _, f := range facts(d) {
 		if a.Verbose || !f.detail {
 			s.labelled(f.Name, output.Faint, output.Plain, f.line)
 		}
+	}
+	if len(d.Runs) > 1 {
+		table(comparison(d))
+		return tables
 	}
 	if len(r.Limits) > 1 {
 		table(limitsTable(r))
