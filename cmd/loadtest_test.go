@@ -65,7 +65,7 @@ func TestALoadTestSaysHowFarItIs(t *testing.T) {
 			term.start([]string{"TERM=xterm", "HOME=" + t.TempDir(), "XDG_STATE_HOME=", "LIMITCTL_STORE=" + unset},
 				"loadtest", "--limit", "10/1h", "--rate", "200", "--duration", "1s", "--store", "memory:", quiet)
 			if quiet == "--quiet=false" {
-				term.wait(0, `/1s, \S+ sent, \S+/s, (1s left, )?\S+ denied, p99 `, `nobody got more`) // of the report
+				term.wait(0, `/1s, \S+ sent, \S+/s, (1s left, )?\S+ denied, p99 `, `-v: everything`) // of the report
 			} else if term.cmd.Wait(); strings.Contains(term.text(0), " sent, ") {
 				t.Errorf("it wrote %q", term.text(0))
 			}
