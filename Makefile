@@ -137,6 +137,7 @@ docs: ## write anew what the docs show of commands: the references, the layouts,
 site: ## write the documentation as a site that works offline to bin/site; a dead link is an error
 	@sh docs/install-test-tools.sh python3-myst-parser furo
 	sphinx-build -q -W --keep-going -c docs . bin/site
+	@echo '<meta http-equiv="refresh" content="0; url=docs/index.html">' > bin/site/index.html
 
 pictures: build ## make the pictures of docs/images anew; best on a quiet machine
 	@sh docs/install-test-tools.sh redis-server chromium termtosvg

@@ -110,8 +110,8 @@ func reference(root *cobra.Command) map[string]string {
 
 	for _, group := range root.Groups() {
 		b.Reset()
-		fmt.Fprintf(&b, "# %s\n\nFlags of [every](%s#flags-of-every-command) and [several](%[2]s#flags-of-several-commands) commands, and [what "+
-			"several say](%[2]s#what-several-commands-say), are said there.\n\n", strings.TrimSuffix(group.Title, ":"), allCommands)
+		fmt.Fprintf(&b, "# %s\n\nNot repeated here: flags of [every](%s#flags-of-every-command) and of [several](%[2]s#flags-of-several-commands) "+
+			"commands, and [what several say](%[2]s#what-several-commands-say).\n\n", strings.TrimSuffix(group.Title, ":"), allCommands)
 		for _, c := range all {
 			if groupOf(c) == group.ID {
 				writeCommand(&b, root, c, func(text string) bool { return times[text] > 1 })

@@ -8,8 +8,10 @@ myst_heading_anchors = 4
 html_theme = "furo"  # follows the reader's choice of light or dark, and searches without a server
 html_title = "limitctl"
 html_copy_source = False
-pygments_style = "sphinx"  # in which the output of commands is not slanted
-pygments_dark_style = "monokai"
+html_static_path = ["site.css"]
+html_css_files = ["site.css"]
+pygments_style = "default"
+pygments_dark_style = "github-dark"
 html_theme_options = {  # the colours of the dark theme, which some builds of it use only when it is chosen by hand
     "dark_css_variables": {
         "color-foreground-primary": "#ffffffcc",
