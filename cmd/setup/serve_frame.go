@@ -125,7 +125,7 @@ func (f *serveFrame) read(env *cli.Env) (err error) {
 			return cli.Usagef("TLS: %s", err)
 		}
 		f.watch("certificate", "the certificate", f.certificates.Source, func() (bool, map[string]any) {
-			return !f.certificates.Old(env.Now()), map[string]any{"expires": f.certificates.Expires()}
+			return true, map[string]any{"expires": f.certificates.Expires()}
 		})
 		f.meter.WatchCertificate(f.certificates.Expires, f.certificates.Stale)
 	}

@@ -59,16 +59,6 @@ func (c *Certificates) use(texts [][]byte) (err error) {
 // Expires returns the end of the certificate in force.
 func (c *Certificates) Expires() time.Time { return c.inForce.Load().pair.Leaf.NotAfter }
 
-// warnBefore is the time before the end of a certificate at which Old begins, unless its life is short.
-const warnBefore = 14 * 24 * time.Hour
-
-// Old reports whether the certificate should have been renewed: the last sixth of its life has begun, or its last
-// two weeks, whichever is shorter.
-func (c *Certificates) Old(now time.Time) bool {
-	leaf := c.inForce.Load().pair.Leaf
-	return leaf.NotAfter.Sub(now) < min(warnBefore, leaf.NotAfter.Sub(leaf.NotBefore)/6)
-}
-
 // Config returns the configuration for listeners with these protocols. Each handshake uses the certificate that is
 // then in force.
 func (c *Certificates) Config(protocols ...string) *tls.Config {

@@ -112,28 +112,6 @@ func TestCertificatesAreReplacedAsAPair(t *testing.T) {
 	check("both", "second", true, false)
 }
 
-func TestCertificatesGrowOld(t *testing.T) {
-	now, day := time.Now(), 24*time.Hour
-	for _, test := range []struct {
-		life, left time.Duration
-		old        bool
-	}{
-		{365 * day, 15 * day, false}, {365 * day, 13 * day, true},
-		{day, 5 * time.Hour, false}, {day, 3 * time.Hour, true}, {day, -time.Hour, true},
-	} {
-		files := shelf{}
-		ends := now.Add(test.life - time.Hour)
-		files["c"], files["k"] = newPair(t, "x", ends)
-		c, err := ReadCertificates("c", "k", "", files.read)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if old := c.Old(ends.Add(-test.left)); old != test.old {
-			t.Errorf("%s before the end of %s: old %t", test.left, test.life, old)
-		}
-	}
-}
-
 func TestClientsNeedACertificateOfTheAuthority(t *testing.T) {
 	later := time.Now().Add(time.Hour)
 	files := shelf{}

@@ -5,7 +5,6 @@ package api
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -130,16 +129,13 @@ const maxBody = 64 << 10
 // refuseBody answers if a body could not be read. It does not wait for the rest.
 func refuseBody(w http.ResponseWriter, err error) {
 	w.Header().Set("Connection", "close")
-	tooLarge := new(http.MaxBytesError)
-	switch {
-	case errors.As(err, &tooLarge):
-		refusal.Write(w, http.StatusRequestEntityTooLarge, outcome.Usage.Word,
-			fmt.Sprintf("the body is larger than %d bytes", tooLarge.Limit))
-	case sys.IsTimeout(err):
-		refusal.Write(w, http.StatusRequestTimeout, outcome.Interrupted.Word, "the body did not arrive in time: "+err.Error())
-	default:
-		refusal.Write(w, http.StatusBadRequest, outcome.Usage.Word, "the body could not be read: "+err.Error())
+	status, kind := http.StatusBadRequest, outcome.Usage
+	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
+		status = http.StatusRequestEntityTooLarge
+	} else if sys.IsTimeout(err) {
+		status, kind = http.StatusRequestTimeout, outcome.Interrupted
 	}
+	refusal.Write(w, status, kind.Word, "the body could not be read: "+err.Error())
 }
 
 // read reads a question. An attribute that is the client becomes what a request of that client has.

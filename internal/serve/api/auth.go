@@ -12,7 +12,6 @@ import (
 	"github.com/limitctl/limitctl/internal/outcome"
 	"github.com/limitctl/limitctl/internal/serve/refusal"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
-	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -55,7 +54,7 @@ func (l *listener) authorize(w http.ResponseWriter, r *http.Request, rest string
 	c.ask.Costs, c.err = rule.Costs(decides, original, c.ask.Attributes)
 	if l.decideHeld(r.Context(), c); c.err != nil {
 		if errors.Is(c.err, store.ErrInvalid) {
-			c.err = cmp.Or(lacking(decides, &rule, c.ask.Attributes), c.err)
+			c.err = store.Invalidf("%s; http.attributes of the policy says where in a request it is", c.err)
 		}
 		l.refuse(w, c.err)
 		return
@@ -66,23 +65,6 @@ func (l *listener) authorize(w http.ResponseWriter, r *http.Request, rest string
 		return
 	}
 	httplimit.Denial(rule.Status(), c.answer.DeniedBy()).Write(w)
-}
-
-// lacking returns what a request, or the configuration, lacks to decide by p; nil if nothing.
-func lacking(p *policy.Policy, rule *httplimit.Rule, attributes policy.Attributes) error {
-	const where = "say in http.attributes of the policy where in a request it is, and it must be there"
-	names, needed := p.Attributes()
-	for _, attribute := range names {
-		if needed[attribute] && attributes[attribute] == "" {
-			return store.Invalidf("policy %q needs the attribute %s; "+where, p.Name, attribute)
-		}
-	}
-	for _, field := range p.CostFields() {
-		if _, has := rule.Attributes[field]; !has { // no proxy sends the length of a body here
-			return store.Invalidf("policy %q needs the cost %s; "+where, p.Name, field)
-		}
-	}
-	return nil
 }
 
 // Fields in which proxies describe the original request: those of Traefik and Caddy, and those in common

@@ -151,7 +151,7 @@ func TestForwardAuthTakesCostsOfFields(t *testing.T) {
 		{"llm", []string{"X-Team: red", "X-Tokens: many"}, 400, `cost tokens is \"many\"; it must be a whole number`},
 		{"llm", []string{"X-Team: red"}, 400, "the request must have exactly one value for header:X-Tokens"},
 		{"web", []string{"X-Team: red", "Content-Length: 5"}, 400,
-			`policy \"web\" needs the cost bytes; say in http.attributes of the policy where in a request it is, and it must be there`},
+			"the request must have a Content-Length, as its bytes are counted; http.attributes of the policy says where"},
 	} {
 		w := httptest.NewRecorder()
 		listener.ServeHTTP(w, authRequest("GET", "/v1/auth/"+test.policy, "127.0.0.1:999", test.fields...))

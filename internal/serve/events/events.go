@@ -39,31 +39,31 @@ type Log struct {
 
 	outage atomic.Pointer[error] // why a policy has decided without the store, the last time
 
-	mu     sync.Mutex
-	spells map[cause]*spell
-	shards map[string]OpenBreaker // the shards of the store whose breaker is not closed
+	mu       sync.Mutex
+	troubles map[cause]*Trouble
+	shards   map[string]OpenBreaker // the shards of the store whose breaker is not closed
 	// The time and the cause of a fault; nil if there is none.
 	overrides, denials *Stale
 }
 
-// cause is what happens again and again under a policy.
-type cause struct {
-	policy string
-	// kind is the kind of errors that callers get instead of decisions, the label of limitctl_errors_total. It is empty if the
-	// policy decides without the store.
-	kind string
-}
+// cause is what happens again and again under a policy. The kind is that of the errors that callers get instead of
+// decisions, the label of limitctl_errors_total; it is empty if the policy decides without the store.
+type cause struct{ policy, kind string }
 
-// spell is a time in which the same thing happens again and again. It is reported at its beginning and at its end.
-type spell struct {
-	since, last   time.Time
-	total         int64 // how often it happened
-	onError, text string
+// Trouble is a time in which the same thing happens again and again. It is reported at its beginning and at its end.
+type Trouble struct {
+	Policy  string    `json:"policy"`
+	Kind    string    `json:"kind,omitempty"` // see cause
+	OnError string    `json:"on_error,omitempty"`
+	Since   time.Time `json:"since"`
+	Count   int64     `json:"count"` // how often it happened
+	Error   string    `json:"error"`
+	last    time.Time
 }
 
 // New returns a Log without events.
 func New(o Options) *Log {
-	return &Log{Options: o, spells: map[cause]*spell{}, shards: map[string]OpenBreaker{}}
+	return &Log{Options: o, troubles: map[cause]*Trouble{}, shards: map[string]OpenBreaker{}}
 }
 
 // Failure notes why a policy decides without the store. Decision reports it.
@@ -72,9 +72,9 @@ func (l *Log) Failure(err error) { l.outage.Store(&err) }
 // gaveUp is the kind of errors of callers that did not wait for the store, which may have charged them.
 const gaveUp = "gave-up-unknown"
 
-// failed reports an error that a caller got instead of a decision, once at the beginning of a spell. Refresh
-// reports its end. Mistakes of callers are not reported, nor is the time that they give the server; it is a
-// warning if units may be charged for a call that nobody waited for.
+// failed reports an error that a caller got instead of a decision, once at its beginning. Refresh reports its end. Mistakes of
+// callers are not reported, nor is the time that they give the server; it is a warning if units may be charged for a call
+// that nobody waited for.
 func (l *Log) failed(ask *engine.Ask, err error) {
 	call := layers.Call{Err: err}
 	kind := call.Outcome()
@@ -83,18 +83,18 @@ func (l *Log) failed(ask *engine.Ask, err error) {
 	}
 }
 
-// count counts an event, and reports it if it begins a spell.
+// count counts an event, and reports the first.
 func (l *Log) count(c cause, onError string, err error) {
 	now := l.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := l.spells[c]
-	if s == nil {
-		s = &spell{since: now, onError: onError, text: l.Describe(err)}
+	t := l.troubles[c]
+	if t == nil {
+		t = &Trouble{Policy: c.policy, Kind: c.kind, OnError: onError, Since: now.UTC(), Error: l.Describe(err)}
 		if c.kind != "" { // in store keys the subject is in braces
-			s.text = braces().ReplaceAllString(s.text, ":{…}")
+			t.Error = braces().ReplaceAllString(t.Error, ":{…}")
 		}
-		l.spells[c] = s
+		l.troubles[c] = t
 		level, text := slog.LevelError, "callers get errors instead of decisions"
 		switch c.kind {
 		case gaveUp:
@@ -102,19 +102,19 @@ func (l *Log) count(c cause, onError string, err error) {
 		case "":
 			level, text = slog.LevelWarn, "the store does not decide, the policy does"
 		}
-		l.Log.Log(context.Background(), level, text, append(c.labels(s), "error", s.text)...)
+		l.Log.Log(context.Background(), level, text, append(t.labels(), "error", t.Error)...)
 	}
-	s.last = now
-	s.total++
+	t.last = now
+	t.Count++
 }
 
 var braces = texts.Regexp(`:\{[^}]*(\}|$)`)
 
-func (c cause) labels(s *spell) []any {
-	if c.kind == "" {
-		return []any{"policy", c.policy, "on_error", s.onError}
+func (t *Trouble) labels() []any {
+	if t.Kind == "" {
+		return []any{"policy", t.Policy, "on_error", t.OnError}
 	}
-	return []any{"policy", c.policy, "kind", c.kind}
+	return []any{"policy", t.Policy, "kind", t.Kind}
 }
 
 // Refresh reports outages and errors that are over.
@@ -122,17 +122,17 @@ func (l *Log) Refresh(context.Context, bool) {
 	now := l.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for c, s := range l.spells {
-		if now.Sub(s.last) < quiet {
+	for c, t := range l.troubles {
+		if now.Sub(t.last) < quiet {
 			continue
 		}
-		delete(l.spells, c) // the next one begins a new spell
+		delete(l.troubles, c) // the next one begins a new trouble
 		over, counts := "no caller got such an error for ", "errors"
 		if c.kind == "" {
 			over, counts = "no decision was made without the store for ", "without_store"
 		}
-		l.Log.Info(over+quiet.String(), append(c.labels(s), counts, s.total,
-			"lasted", s.last.Sub(s.since).Round(time.Millisecond).String())...)
+		l.Log.Info(over+quiet.String(), append(t.labels(), counts, t.Count,
+			"lasted", t.last.Sub(t.Since).Round(time.Millisecond).String())...)
 	}
 }
 
@@ -212,9 +212,9 @@ type State struct {
 	// Breaker has the shards of the store whose breaker is open; the name is empty for a store without shards.
 	Breaker []OpenBreaker `json:"breaker_open,omitempty"`
 	// Without are the policies that decide without the store.
-	Without []Outage `json:"without_store,omitempty"`
+	Without []Trouble `json:"without_store,omitempty"`
 	// Errors are the errors that callers get instead of decisions.
-	Errors []Errors `json:"errors,omitempty"`
+	Errors []Trouble `json:"errors,omitempty"`
 	// Overrides says why the known overrides are out of date.
 	Overrides *Stale `json:"overrides_stale,omitempty"`
 	// Denials says why denials are not written to the store.
@@ -226,23 +226,6 @@ type OpenBreaker struct {
 	Part  string    `json:"part,omitempty"`
 	Since time.Time `json:"since"`
 	Error string    `json:"error"`
-}
-
-// Outage is a policy that decides without the store.
-type Outage struct {
-	Policy    string    `json:"policy"`
-	OnError   string    `json:"on_error"`
-	Since     time.Time `json:"since"`
-	Decisions int64     `json:"decisions"`
-}
-
-// Errors are errors that callers get instead of decisions of a policy.
-type Errors struct {
-	Policy string    `json:"policy"`
-	Kind   string    `json:"kind"` // the label of limitctl_errors_total
-	Since  time.Time `json:"since"`
-	Calls  int64     `json:"calls"`
-	Error  string    `json:"error"`
 }
 
 // Stale says since when and why something of the store cannot be read or written.
@@ -260,19 +243,20 @@ func (l *Log) State() (ok bool, state State) {
 		state.Breaker = append(state.Breaker, l.shards[shard])
 	}
 	state.Overrides, state.Denials = l.overrides, l.denials
-	for c, s := range l.spells {
-		switch c.kind {
+	for _, t := range l.troubles {
+		switch t.Kind {
 		case "":
-			state.Without = append(state.Without, Outage{c.policy, s.onError, s.since.UTC(), s.total})
+			state.Without = append(state.Without, *t)
 		case gaveUp:
 		default:
-			state.Errors = append(state.Errors, Errors{c.policy, c.kind, s.since.UTC(), s.total, s.text})
+			state.Errors = append(state.Errors, *t)
 		}
 	}
-	slices.SortFunc(state.Without, func(a, b Outage) int { return strings.Compare(a.Policy, b.Policy) })
-	slices.SortFunc(state.Errors, func(a, b Errors) int {
-		return cmp.Or(strings.Compare(a.Policy, b.Policy), strings.Compare(a.Kind, b.Kind))
-	})
+	for _, list := range [][]Trouble{state.Without, state.Errors} {
+		slices.SortFunc(list, func(a, b Trouble) int {
+			return cmp.Or(strings.Compare(a.Policy, b.Policy), strings.Compare(a.Kind, b.Kind))
+		})
+	}
 	return len(state.Breaker)+len(state.Without)+len(state.Errors) == 0 && state.Overrides == nil, state
 }
 

@@ -37,7 +37,7 @@ func TestAnOutageIsReported(t *testing.T) {
 		}
 		*now = now.Add(time.Second)
 		if l.Refresh(context.Background(), false); second == 0 {
-			if ok, state := l.State(); ok || len(state.Without) != 1 || state.Without[0].Decisions != 10 {
+			if ok, state := l.State(); ok || len(state.Without) != 1 || state.Without[0].Count != 10 {
 				t.Errorf("the state is %+v", state)
 			}
 		}
@@ -120,7 +120,7 @@ func TestErrorsOfCallersAreReported(t *testing.T) {
 	l.Decision(plain, &decision.Answer{}, store.ErrUnavailable, 0)
 	l.Decision(&engine.Ask{Policy: "a"}, &decision.Answer{}, &store.ForeignError{StoreKey: "rl:{it's}:x", Holds: "a list"}, 0)
 	ok, state := l.State()
-	if ok || len(state.Errors) != 3 || state.Errors[0].Policy != "(none)" || state.Errors[2].Calls != 900 ||
+	if ok || len(state.Errors) != 3 || state.Errors[0].Policy != "(none)" || state.Errors[2].Count != 900 ||
 		!strings.Contains(state.Errors[2].Error, "out of memory at rl:{…}:x") {
 		t.Errorf("the state is %+v", state)
 	}
