@@ -135,9 +135,8 @@ type heard struct {
 	// other is the last limit that answers were about and that is not the one of the run.
 	other atomic.Pointer[headers.Limit]
 
-	mu      sync.Mutex // guards the rest
-	wrong   headers.Findings
-	retries headers.Retries
+	mu    sync.Mutex // guards wrong
+	wrong headers.Findings
 }
 
 // reported returns what an answer says about the limit of the run; nil if nothing.
@@ -164,31 +163,23 @@ func (t *endpointTarget) reported(answer *endpoint.Answer) *interval.Reported {
 
 // judge notes what is wrong with the fields of an answer, and reports whether all that should be there can be read.
 func (h *heard) judge(answer *endpoint.Answer, r *headers.Reading) (whole bool) {
-	denied := answer.Outcome == endpoint.Denied
-	if !denied && len(r.Problems) == 0 {
+	problems := r.Problems
+	switch {
+	case answer.Outcome != endpoint.Denied:
+	case r.RetryProblem != "":
+		problems = append(problems, r.RetryProblem)
+	case r.RetryAfter == headers.NotTold && answer.Status == http.StatusTooManyRequests:
+		problems = append(problems, "Retry-After is missing on a denial")
+	}
+	if len(problems) == 0 {
 		return true
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, problem := range r.Problems {
+	for _, problem := range problems {
 		h.wrong.AddProblem(problem)
 	}
-	if !denied {
-		return len(r.Problems) == 0
-	}
-	if h.retries.Add(answer.Status, r); r.RetryProblem != "" {
-		h.wrong.AddProblem(r.RetryProblem)
-	}
-	isMissing := r.RetryAfter == headers.NotTold && answer.Status == http.StatusTooManyRequests
-	return len(r.Problems) == 0 && r.RetryProblem == "" && !isMissing
-}
-
-// wrongHeaders is what is wrong with the fields of answers, in words.
-func (h *heard) wrongHeaders() []string {
-	if missing := h.retries.Wrong(); missing != "" {
-		h.wrong.Add("missing", "Retry-After is %s", missing)
-	}
-	return h.wrong.Texts()
+	return false
 }
 
 // otherLimit warns that answers were about another limit, whose figures were not audited; empty if none was.
@@ -230,7 +221,7 @@ func (t *endpointTarget) describe(run *report.Run, names *endpoint.Subjects) {
 
 // describeAnswers adds what answers said, and returns their statuses in order.
 func (t *endpointTarget) describeAnswers(run *report.Run) (seen []int) {
-	run.Endpoint = &report.Endpoint{WrongHeaders: t.wrongHeaders()}
+	run.Endpoint = &report.Endpoint{WrongHeaders: t.wrong.Texts()}
 	if run.Audit.Lies == nil && len(run.Endpoint.WrongHeaders) > 0 {
 		run.Audit.Lies = new(loadgen.Lies) // something was told, and nothing of it could be checked
 	}

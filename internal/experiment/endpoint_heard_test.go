@@ -30,8 +30,8 @@ func TestTheFieldsOfAnswersAreJudged(t *testing.T) {
 		{endpoint.Denied, 429, "X-Ratelimit-Remaining 0 Retry-After 5", true, "", ""},
 		{endpoint.Denied, 429, "X-Ratelimit-Remaining 0 Retry-After 1.997", false,
 			`Retry-After: "1.997" is neither a whole number of seconds nor a date`, ""},
-		{endpoint.Denied, 429, "X-Ratelimit-Limit 10 X-Ratelimit-Remaining 0", false, "Retry-After is missing on 1 of 1 denial", ""},
-		{endpoint.Denied, 429, "", false, "Retry-After is missing on 1 of 1 denial", ""},
+		{endpoint.Denied, 429, "X-Ratelimit-Limit 10 X-Ratelimit-Remaining 0", false, "Retry-After is missing on a denial", ""},
+		{endpoint.Denied, 429, "", false, "Retry-After is missing on a denial", ""},
 		{endpoint.Denied, 403, "X-Ratelimit-Limit 10 X-Ratelimit-Remaining 0", true, "", ""}, // only a 429 asks for it
 		{endpoint.Denied, 0, "", false, "", ""},                                              // nor does gRPC
 	} {
@@ -43,7 +43,7 @@ func TestTheFieldsOfAnswersAreJudged(t *testing.T) {
 		target := &endpointTarget{limit: &limit}
 		reported := target.reported(answer)
 		checked := reported != nil && !reported.Partly
-		wrong, warned := strings.Join(target.wrongHeaders(), "; "), target.otherLimit()
+		wrong, warned := strings.Join(target.wrong.Texts(), "; "), target.otherLimit()
 		if checked != test.checked || wrong != test.wrong || (warned == "") != (test.warned == "") ||
 			!strings.HasPrefix(warned, test.warned) {
 			t.Errorf("%s: checked %t, wrong %q, warned %q", test.fields, checked, wrong, warned)

@@ -14,9 +14,8 @@ import (
 func (e *proof) retryAfter() Check {
 	c := Check{Name: checkRetryAfter, Verdict: Unknown, Seen: "no request was denied",
 		Expected: "on each denial, in seconds or as a date, not too early and at most 1 s late"}
-	var said headers.Retries
-	apart := e.spread()
-	waited := ""
+	denials, told, status := 0, 0, 0 // status is that of the last denial without it
+	apart, waited := e.spread(), ""
 	for i := range e.keys {
 		events := e.keys[i].events
 		for n, event := range events {
@@ -24,13 +23,15 @@ func (e *proof) retryAfter() Check {
 				continue
 			}
 			r := e.readings[event]
-			said.Add(event.Status, r)
+			denials++
 			switch {
 			case r.RetryProblem != "":
 				return failed(c, r.RetryProblem)
 			case r.RetryAfter == headers.NotTold:
+				status = event.Status
 				continue
 			}
+			told++
 			wrong, seen := e.retried(r, apart, events, n)
 			if wrong != "" {
 				return failed(c, fmt.Sprintf("Retry-After: %s%s", r.RetryText, wrong))
@@ -41,21 +42,20 @@ func (e *proof) retryAfter() Check {
 		}
 	}
 	switch {
-	case said.Wrong() != "":
-		return failed(c, said.Wrong())
-	case said.Missing > 0 && said.Status == 0:
+	case told < denials && (told > 0 || status == http.StatusTooManyRequests):
+		return failed(c, fmt.Sprintf("missing on %d of %s", denials-told, output.Plural(denials, "denial")))
+	case told < denials && status == 0:
 		c.Moot, c.Seen = true, "the service adds none to its answers, which is usual"
-	case said.Missing > 0:
+	case told < denials:
 		c.Moot = true
-		c.Seen = fmt.Sprintf("missing, but it is only asked for with status %d, and denials have %d", http.StatusTooManyRequests,
-			said.Status)
+		c.Seen = fmt.Sprintf("missing, but it is only asked for with status %d, and denials have %d", http.StatusTooManyRequests, status)
 	case waited != "":
 		c.Verdict, c.Seen = Pass, waited
 		if apart > 0 {
 			c.Seen += "; it is later by another time on each denial, so that clients come back apart"
 		}
-	case said.Told > 0:
-		c.Seen = fmt.Sprintf("it is on %s, and the probe did not wait that long", output.Plural(said.Told, "denial"))
+	case told > 0:
+		c.Seen = fmt.Sprintf("it is on %s, and the probe did not wait that long", output.Plural(told, "denial"))
 	}
 	return c
 }

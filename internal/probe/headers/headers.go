@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/endpoint"
-	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/internal/rls"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit/interval"
@@ -243,33 +242,6 @@ func (f *Findings) AddProblem(problem string) {
 
 // Texts returns the findings in words.
 func (f *Findings) Texts() []string { return f.texts }
-
-// Retries counts denials by what they say of the wait.
-type Retries struct {
-	Denials, Told, Missing int
-	Status                 int // of the last denial without it
-}
-
-// Add counts a denial.
-func (s *Retries) Add(status int, r *Reading) {
-	s.Denials++
-	switch {
-	case r.RetryProblem != "":
-	case r.RetryAfter == NotTold:
-		s.Missing, s.Status = s.Missing+1, status
-	default:
-		s.Told++
-	}
-}
-
-// Wrong says that Retry-After is missing where it is asked for: with status 429, and if other denials have it. It is empty if
-// all is well.
-func (s *Retries) Wrong() string {
-	if s.Missing == 0 || s.Status != http.StatusTooManyRequests && s.Told == 0 {
-		return ""
-	}
-	return fmt.Sprintf("missing on %d of %s", s.Missing, output.Plural(s.Denials, "denial"))
-}
 
 // ReadAnswer reads all that an answer says about limits. skew is how much the other side's clock is ahead.
 func ReadAnswer(answer *endpoint.Answer, skew time.Duration) Reading {
