@@ -97,14 +97,13 @@ func TestLoadtestOfAnEndpoint(t *testing.T) {
 		run := endpointTested(t, newWorld(t), exitYes,
 			append(args, "--limit", limit, "--workers", "8", "--requests", "300", "--keys", "5", "--duration", "10m",
 				"--threshold", "errors==0", "--timeout", "1m")...).Runs[0]
-		prefix, found := strings.CutSuffix(run.Endpoint.Subjects, "*")
+		prefix, _, found := strings.Cut(run.MostDenied[0].Key, "user:")
 		if sum := run.Statuses["200"] + run.Statuses["429"]; sum != run.Requests || run.Allowed != run.Statuses["200"] ||
 			run.Allowed != 100 || run.Audit.LeastUnder != 0 {
 			t.Errorf("%s: statuses %v of %d requests, %d allowed", name, run.Statuses, run.Requests, run.Allowed)
 		}
-		if !found || len(prefix) < 8 || run.Endpoint.FirstSubject != prefix+"user:0" ||
-			!strings.HasPrefix(run.MostDenied[0].Key, prefix) {
-			t.Errorf("%s: subjects %+v, %v", name, run.Endpoint, run.MostDenied[0])
+		if !found || len(prefix) < 8 {
+			t.Errorf("%s: subjects %v", name, run.MostDenied[0])
 		}
 		if subjects := s.seen(); !slices.Contains(subjects, prefix+"user:4") {
 			t.Errorf("%s: asked as %v", name, subjects)

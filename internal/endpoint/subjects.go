@@ -70,11 +70,3 @@ func (s *Subjects) Name(n uint32, subject string) string {
 		"{run}", s.run, "{subject}", subject, "{n}", strconv.FormatUint(uint64(n), 10), "{ip}", address.String(),
 	).Replace(s.Format)
 }
-
-// Pattern returns the common form of the names of this run, with a * for what differs.
-func (s *Subjects) Pattern() string {
-	if len(s.List) > 0 {
-		return ""
-	}
-	return strings.NewReplacer("{run}", s.run, "{subject}", "*", "{n}", "*", "{ip}", "10.*").Replace(s.format())
-}

@@ -198,10 +198,6 @@ func (h *heard) otherLimit() string {
 // describe adds to a report what is known of an endpoint alone.
 func (t *endpointTarget) describe(run *report.Run, names *endpoint.Subjects) {
 	seen := t.describeAnswers(run)
-	run.Endpoint.Subjects = names.Pattern()
-	if run.Keys > 0 && len(names.List) == 0 { // a key of an API is nobody's business
-		run.Endpoint.FirstSubject = t.nameOf(0)
-	}
 	o := t.client.Openings()
 	run.Endpoint.Connections = &report.Connections{Opened: o.Count, Connect: loadgen.QuantilesOf(o.Connect),
 		TLS: loadgen.QuantilesOf(o.TLS)}

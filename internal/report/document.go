@@ -143,10 +143,6 @@ func fromMS[N int64 | float64](ms N) time.Duration {
 
 // Endpoint is what is known of a run whose limit somebody else decided.
 type Endpoint struct {
-	// Subjects is what subjects were called in this run, with a * for what differs, so that
-	// they can be found in the endpoint's logs. FirstSubject is one of them.
-	Subjects     string `json:"subjects,omitempty"`
-	FirstSubject string `json:"first_subject,omitempty"`
 	// WrongHeaders is which fields about limits were missing, cannot be read or contradict one another, a sentence
 	// each.
 	WrongHeaders []string `json:"wrong_headers,omitempty"`
