@@ -183,8 +183,8 @@ func (o *consumeOptions) charge(ctx context.Context, command string) (decisions 
 	}
 	take := func(ctx context.Context) ([]store.Decision, error) { return o.take(ctx, backend) }
 	if keyspace, has := store.As[connect.Store](backend); asked && has {
-		plan := &operation.ChargePlan{Requests: o.request.Reqs, Text: o.Words(o.request), Consent: o.Given()}
-		return cli.NewRunner(o.Globals, s, keyspace, o.request.Where).Consume(ctx, plan, &cli.Observer{Global: o.Globals}, take)
+		plan := &operation.ChargePlan{Command: "consume", Requests: o.request.Reqs, Text: o.Words(o.request), Consent: o.Given()}
+		return cli.NewRunner(o.Globals, s, keyspace, o.request.Where).Charge(ctx, plan, &cli.Observer{Global: o.Globals}, take)
 	}
 	return take(ctx)
 }

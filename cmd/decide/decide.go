@@ -13,7 +13,6 @@ import (
 	"github.com/limitctl/limitctl/internal/cli"
 	"github.com/limitctl/limitctl/internal/connect"
 	"github.com/limitctl/limitctl/internal/layers"
-	"github.com/limitctl/limitctl/internal/operation"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -63,7 +62,7 @@ func openToDecide(ctx context.Context, g *cli.Globals, op store.Op, onError stri
 	}
 	budget := g.Timeout
 	if request.Away != nil && f.Policy != store.FailOnError { // it has had its time
-		request.Away, budget = nil, g.Timeout/operation.OverrideShare
+		request.Away, budget = nil, g.Timeout/overrideShare
 	}
 	opened, where, err := openNamed(g, op, request)
 	if err != nil {
@@ -162,11 +161,15 @@ func denialLog(g *cli.Globals, asked *bool, backend store.Store, request *cli.Li
 	return log, nil
 }
 
+// overrideShare is which part of the store's time the reading of overrides may take before a decision, so that a store which
+// hangs is not waited for twice.
+const overrideShare = 4
+
 // overridesOf reads the overrides in force in backend. If they cannot be read, the store decides without them, and
 // request holds the error.
 func overridesOf(ctx context.Context, g *cli.Globals, backend store.Store, request *cli.LimitRequest) *layers.OverrideWatch {
 	watch := layers.WatchOverrides(backend, store.Overrides{}, layers.Env{})
-	ctx, cancel := store.BudgetContext(ctx, g.Timeout/operation.OverrideShare)
+	ctx, cancel := store.BudgetContext(ctx, g.Timeout/overrideShare)
 	defer cancel()
 	request.WithoutOverrides = watch.Load(ctx)
 	return watch

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/internal/cli"
+	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/operation"
 	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/internal/shell"
@@ -64,12 +65,17 @@ func runRefund(ctx context.Context, o *refundOptions) error {
 		return err
 	}
 	defer backend.Close()
-	plan := &operation.ChargePlan{Requests: o.request.Reqs, Text: o.Words(o.request), Consent: o.Given()}
-	decisions, withoutOverrides, err := cli.NewRunner(o.Globals, s, backend, where).Refund(ctx, plan, &cli.Observer{Global: o.Globals})
+	plan := &operation.ChargePlan{Command: "refund", Requests: o.request.Reqs, Text: o.Words(o.request), Consent: o.Given()}
+	decisions, err := cli.NewRunner(o.Globals, s, backend, where).Charge(ctx, plan, &cli.Observer{Global: o.Globals},
+		func(ctx context.Context) ([]store.Decision, error) {
+			overrides := overridesOf(ctx, o.Globals, backend, o.request)
+			defer overrides.Close()
+			with := layers.Layers{Budget: o.Timeout, Overrides: overrides}
+			return decide(ctx, layers.Stack(backend, with), store.Refund, o.request.Reqs)
+		})
 	if err != nil {
 		return err
 	}
-	o.request.WithoutOverrides = withoutOverrides
 	answer := &refundAnswer{decisionAnswer{verb: "refunded", LimitRequest: o.request, decisions: decisions, now: o.Env.Now()}}
 	if err := o.Print(answer); err != nil {
 		return err

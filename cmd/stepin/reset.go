@@ -200,10 +200,14 @@ func (o *resetOptions) judge(ctx context.Context, runner *operation.Runner, plan
 		return outcome.WithProgress(err, "nothing was changed")
 	}
 	overrides, err := runner.Overrides(ctx)
-	if err != nil && plan.Selection.Keep != nil { // else other keys would be selected than are meant
+	if err != nil && (plan.Selection.Keep != nil || plan.Remaining != nil) { // else other keys or units would be meant
 		return outcome.WithProgress(err, "nothing was changed")
 	}
-	judged := c.Judging(plan.Selection, store.NewOverrideList(overrides))
+	list := store.NewOverrideList(overrides)
+	if plan.Remaining != nil {
+		plan.Remaining.Overrides = list
+	}
+	judged := c.Judging(plan.Selection, list)
 	if plan.Selection.Query.InForce = judged.Query.InForce; plan.Selection.Keep != nil {
 		plan.Selection.Keep = judged.Keep
 	}

@@ -111,9 +111,9 @@ func TestLargeRequests(t *testing.T) {
 			taken = true
 			return nil, store.ErrOutcomeUnknown
 		}
-		plan := &ChargePlan{Requests: []store.Request{{Key: key("a"), Limit: limit, Cost: test.cost}}, Text: "a",
+		plan := &ChargePlan{Command: "consume", Requests: []store.Request{{Key: key("a"), Limit: limit, Cost: test.cost}}, Text: "a",
 			Consent: Consent{Reason: "why"}}
-		_, err := s.Consume(t.Context(), plan, w, take)
+		_, err := s.Charge(t.Context(), plan, w, take)
 		if !errors.Is(err, store.ErrOutcomeUnknown) || !taken || (len(w.questions) == 1) != test.asked ||
 			(len(s.log.entries) == 1) != test.asked {
 			t.Errorf("%+v: %v, asked %+v, written %+v", test, err, w.questions, s.log.entries)
@@ -122,7 +122,7 @@ func TestLargeRequests(t *testing.T) {
 			t.Errorf("%+v: written %+v", test, s.log.entries[0])
 		}
 		w.answer, taken = errNo, false
-		if _, err := s.Consume(t.Context(), plan, w, take); test.asked && (!errors.Is(err, errNo) || taken) {
+		if _, err := s.Charge(t.Context(), plan, w, take); test.asked && (!errors.Is(err, errNo) || taken) {
 			t.Errorf("%+v: after a no: %v, taken %v", test, err, taken)
 		}
 	}

@@ -76,10 +76,6 @@ func record(entry *auditlog.Entry, o *store.Override) {
 		ExpiresAt: o.ExpiresAt.UTC()})
 }
 
-// OverrideShare is which part of the store's time the reading of overrides may take before a
-// decision, so that a store which hangs is not waited for twice.
-const OverrideShare = 4
-
 // revokeCommand is the command of a run that revokes overrides.
 const revokeCommand = "override revoke"
 
@@ -169,24 +165,3 @@ func (r *Runner) overrideTable() (*admin.Tables, error) {
 
 // ErrNoOverride is the error of an ID that no override in force has.
 var ErrNoOverride = errors.New("not in force")
-
-// withOverrides returns remaining, which may be nil, with the overrides that are in force. That they may not be read is a
-// warning: decisions go on without them, too.
-func (r *Runner) withOverrides(ctx context.Context, remaining *Remaining) (*Remaining, error) {
-	if _, has := admin.TablesOf(r.Store); !has || remaining == nil {
-		return remaining, nil
-	}
-	with := *remaining
-	overrides, err := r.Overrides(ctx)
-	switch {
-	case errors.Is(err, store.ErrRefused):
-		if r.Warn != nil {
-			r.Warn(fmt.Errorf("overrides cannot be read, so limits are computed without them: %w", err))
-		}
-	case err != nil:
-		return nil, err
-	default:
-		with.overrides = store.NewOverrideList(overrides)
-	}
-	return &with, nil
-}

@@ -64,11 +64,8 @@ func (r *Runner) Reset(ctx context.Context, plan *ResetPlan, observer Observer) 
 		return nil, store.Invalidf("--to-remaining: limitctl only deletes keys of other limiters")
 	}
 	entry := r.newEntry("reset", plan.Text)
-	remaining, err := r.withOverrides(ctx, plan.Remaining)
-	if err != nil {
-		return nil, outcome.WithProgress(err, "nothing was changed")
-	}
-	t := &targets{remaining: remaining, adjuster: adjuster, dryRun: plan.DryRun, by: openIn(plan.Selection.Query.Subjects)}
+	var err error
+	t := &targets{remaining: plan.Remaining, adjuster: adjuster, dryRun: plan.DryRun, by: openIn(plan.Selection.Query.Subjects)}
 	if !plan.DryRun {
 		header := backup.Header{Adjusts: plan.Remaining != nil, Marked: true}
 		if t.backup, err = r.createBackup(ctx, plan.Backup, entry, header); err != nil {
@@ -111,7 +108,7 @@ func (r *Runner) Reset(ctx context.Context, plan *ResetPlan, observer Observer) 
 					t.Backup = t.backup.path
 				}
 			}
-			if err == nil && remaining == nil {
+			if err == nil && plan.Remaining == nil {
 				t.Gone = t.Matched - t.Failed - t.Changed
 			}
 			return t.err(t.withProgress(err))

@@ -206,8 +206,8 @@ type Remaining struct {
 	// Configured, if set, returns the limit that the configuration has for a key. Where it
 	// has none, the limit counts by which the key was charged last.
 	Configured func(store.Key) (store.Limit, bool)
-	// overrides are those in force when the reset began; nil for none.
-	overrides *store.OverrideList
+	// Overrides are those in force; nil for none.
+	Overrides *store.OverrideList
 }
 
 // Effect is what an adjustment does to keys, each of which it gives units, takes units from,
@@ -251,10 +251,10 @@ func (r *Remaining) limitOf(key store.Key, recorded store.Limit) store.Limit {
 			limit, known = configured, true
 		}
 	}
-	if r.overrides == nil {
+	if r.Overrides == nil {
 		return limit
 	}
-	o := r.overrides.For(key)
+	o := r.Overrides.For(key)
 	if o == nil || !known && o.Effect != store.OverrideLimit { // the record may have what the override made of the limit already
 		return limit
 	}
