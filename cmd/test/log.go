@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -29,7 +28,6 @@ type logOptions struct {
 	keyFields  []string
 	costField  string
 	attributes []string
-	zone       string
 }
 
 func (o *logOptions) addFlags(cmd *cobra.Command) {
@@ -43,8 +41,6 @@ func (o *logOptions) addFlags(cmd *cobra.Command) {
 		"`FIELD` with the units that a request takes; without it a request takes 1 (default cost, if there is one, or "+
 			"the cost field of a policy's limits)")
 	o.addAttribute(flags)
-	flags.StringVar(&o.zone, "timezone", "",
-		"the times of JSON and CSV that name no zone are in `ZONE`, such as Europe/Berlin or +02:00 (default: they cannot be read)")
 	cmd.RegisterFlagCompletionFunc("log-format", cobra.FixedCompletions(trace.FormatNames(), cobra.ShellCompDirectiveNoFileComp))
 }
 
@@ -76,14 +72,6 @@ func (o *logOptions) parse(cmd *cobra.Command, candidates []experiment.Candidate
 		r.from.Nginx = o.logFormat
 	} else if r.from.Format, err = trace.ParseFormat(o.logFormat); err != nil {
 		return nil, cli.Usagef("--log-format: %s, or what nginx's log_format has, such as '$remote_addr [$time_local] …'", err)
-	}
-	if cmd.Flags().Changed("timezone") {
-		if at, wrong := time.Parse("-07:00", o.zone); wrong == nil {
-			_, ahead := at.Zone()
-			r.from.Zone = time.FixedZone(o.zone, ahead)
-		} else if r.from.Zone, err = time.LoadLocation(o.zone); err != nil || o.zone == "" {
-			return nil, cli.Usagef("--timezone %q is not known here; write a name such as Europe/Berlin, or an offset such as +02:00", o.zone)
-		}
 	}
 	r.from.Time, r.from.Cost, r.from.Key = o.timeField, o.costField, o.keyFields
 	for i, name := range o.keyFields {
@@ -219,9 +207,6 @@ func logWarnings(g *cli.Globals, log *trace.Trace) []string {
 	}
 	if log.OutOfOrder > 0 {
 		warn("%d of %d lines were out of order, and were put in order", log.OutOfOrder, log.Lines)
-	}
-	if log.Damage != "" {
-		warn("the log is not complete: %s; the figures are about what could be read before", log.Damage)
 	}
 	return warnings
 }

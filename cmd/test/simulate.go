@@ -45,8 +45,8 @@ string), protocol, status, bytes, referer and agent. The variables of another
 http_x_api_key. Fields of nested JSON objects are named with dots, such as
 request.ip. A --limit is by the field ip of an access log, and by the field key
 of other logs; a --policy is by the fields that have its attributes' names.
-Times are RFC 3339, or like those of access logs, or numbers since 1970: s, ms,
-µs or ns by magnitude.
+Times are RFC 3339, in UTC without a zone, or like those of access logs, or
+numbers since 1970: s, ms, µs or ns by magnitude.
 
 The report shows how many calls of the store --wrap saves, and which requests
 were decided differently.

@@ -6,12 +6,12 @@ import (
 	"compress/flate"
 	"compress/gzip"
 	"errors"
-	"fmt"
 	"io"
 	"sync"
 	"unicode/utf8"
 
 	"github.com/limitctl/limitctl/internal/readfile"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // chunkSize is the size of the parts in which a log is parsed. A longer line is a bad line, so that a log without
@@ -37,7 +37,6 @@ type chunker struct {
 	carry  []byte // the beginning of a line, which the next chunk begins with
 	ended  bool
 	inLine bool // the beginning of the line was returned, and its end is still to come
-	damage string
 }
 
 // newChunker returns a chunker of in, which it unpacks if it is compressed.
@@ -61,19 +60,18 @@ func newChunker(in io.Reader) (*chunker, error) {
 	return c, err
 }
 
-// end notes the end of the log. It returns an error that is neither that nor damage of a compressed log.
+// end notes the end of the log. It returns an error that is not that.
 func (c *chunker) end(err error) error {
 	var corrupt flate.CorruptInputError
-	switch {
+	switch c.ended = true; {
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		c.damage = "its gzip is cut off"
+		return store.Invalidf("its gzip is cut off")
 	case errors.Is(err, gzip.ErrChecksum), errors.Is(err, gzip.ErrHeader), errors.As(err, &corrupt):
-		c.damage = fmt.Sprintf("its gzip is damaged (%s)", err)
-	case !errors.Is(err, io.EOF):
-		return err
+		return store.Invalidf("its gzip is damaged (%s)", err)
+	case errors.Is(err, io.EOF):
+		return nil
 	}
-	c.ended = true
-	return nil
+	return err
 }
 
 // next returns the next chunk, or nil at the end.
@@ -99,7 +97,7 @@ func (c *chunker) next() (*chunk, error) {
 			c.inLine = false
 		}
 		lines := bytes.LastIndexByte(data, '\n') + 1
-		if c.ended && c.damage == "" {
+		if c.ended {
 			lines = len(data)
 		}
 		c.carry = append(c.carry[:0], data[lines:]...)

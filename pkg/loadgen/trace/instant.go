@@ -3,7 +3,6 @@ package trace
 import (
 	"bytes"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -17,7 +16,7 @@ func inBounds(at store.Instant) bool { return at >= 0 && at < maxInstant }
 
 // parseTime reads a time of RFC 3339, or as programs vary it; a time as in access logs; or a number since 1970,
 // perhaps with a fraction, whose size decides whether it is in seconds, milliseconds, microseconds or nanoseconds.
-// Parts of a microsecond are cut off. Without a zone, at is what clocks of UTC would show.
+// Parts of a microsecond are cut off. A time without a zone is taken as one of UTC.
 func parseTime(text []byte) (at store.Instant, zoned, ok bool) {
 	if len(text) > 2 && text[0] == '[' && text[len(text)-1] == ']' { // Apache's %t
 		text = text[1 : len(text)-1]
@@ -34,13 +33,6 @@ func parseTime(text []byte) (at store.Instant, zoned, ok bool) {
 }
 
 func parseNumber(text []byte) (at store.Instant, ok bool) {
-	if bytes.ContainsAny(text, "eE") {
-		number, err := strconv.ParseFloat(string(text), 64)
-		if err != nil || number < 0 || number > 1e19 {
-			return 0, false
-		}
-		text = strconv.AppendFloat(nil, number, 'f', -1, 64)
-	}
 	whole, fraction, found := bytes.Cut(text, []byte{'.'})
 	if !isDigits(whole) || found && !isDigits(fraction) {
 		return 0, false
@@ -95,36 +87,13 @@ func parseDate(text []byte) (at store.Instant, zoned, ok bool) {
 	if date[10] == ' ' {
 		date[10] = 'T'
 	}
-	const leap = len("2006-01-02T15:04:") // a leap second is read as the first of the next day, as most clocks show it
-	isLeap := string(date[leap:leap+2]) == "60"
-	if isLeap {
-		copy(date[leap:], "59")
-	}
 	for _, zone := range []string{"Z07:00", "Z0700", "Z07", " Z07:00", " Z0700", " Z07", ""} {
-		t, err := time.Parse("2006-01-02T15:04:05"+zone, string(date))
-		if err != nil {
-			continue
+		if t, err := time.Parse("2006-01-02T15:04:05"+zone, string(date)); err == nil {
+			at = store.Instant(t.UnixMicro())
+			return at, zone != "", inBounds(at)
 		}
-		if isLeap {
-			t = t.Add(time.Second)
-		}
-		at = store.Instant(t.UnixMicro())
-		return at, zone != "", zone == "" || inBounds(at) && (!isLeap || endsDay(at))
 	}
 	return 0, false, false
-}
-
-// endsDay reports whether a leap second can be read as at.
-func endsDay(at store.Instant) bool { return at/1e6%86400 == 0 }
-
-// inZone returns when the clocks of a zone show what those of UTC show at shown. Of a time that they show twice,
-// because they are set back, it is one of the two. A time that they never show, because they are set forward, is not
-// ok.
-func inZone(shown store.Instant, zone *time.Location) (at store.Instant, ok bool) {
-	s := shown.Time().UTC()
-	t := time.Date(s.Year(), s.Month(), s.Day(), s.Hour(), s.Minute(), s.Second(), s.Nanosecond(), zone)
-	_, offset := t.Zone()
-	return store.Instant(t.UnixMicro()), t.UnixMicro()+int64(offset)*1e6 == int64(shown)
 }
 
 // apacheTime is the format of an access log's times, and apacheTimeLength its length.
@@ -133,17 +102,8 @@ const (
 	apacheTimeLength = len(apacheTime)
 )
 
-// parseApacheTime reads a time as one of RFC 3339, which package time reads fastest.
 func parseApacheTime(text []byte) (at store.Instant, ok bool) {
-	month := strings.Index("JanFebMarAprMayJunJulAugSepOctNovDec", string(text[3:6]))
-	if month%3 != 0 || text[2] != '/' || text[6] != '/' || text[11] != ':' || text[20] != ' ' {
-		return 0, false
-	}
-	month = month/3 + 1
-	date := append(make([]byte, 0, len(time.RFC3339)), text[7:11]...)
-	date = append(date, '-', byte('0'+month/10), byte('0'+month%10), '-')
-	date = append(append(append(date, text[:2]...), 'T'), text[12:20]...)
-	date = append(append(append(date, text[21:24]...), ':'), text[24:]...)
-	at, zoned, ok := parseDate(date)
-	return at, zoned && ok
+	t, err := time.Parse(apacheTime, string(text))
+	at = store.Instant(t.UnixMicro())
+	return at, err == nil && inBounds(at)
 }

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -26,11 +25,10 @@ func (e optionsError) Unwrap() []error { return []error{e.error, ErrOptions} }
 type plan struct {
 	format    Format
 	time      string
-	cost      string   // empty for none
-	costGiven bool     // by the caller, so it must exist
-	wanted    []Field  // that make the subject
-	names     []string // of the log's fields, as far as known
-	zone      *time.Location
+	cost      string        // empty for none
+	costGiven bool          // by the caller, so it must exist
+	wanted    []Field       // that make the subject
+	names     []string      // of the log's fields, as far as known
 	access    *accessFormat // of access logs
 }
 
@@ -44,7 +42,7 @@ type parser interface {
 // newPlan detects how to read the log that begins with head, and removes a header from it.
 func newPlan(head *chunk, options Options) (p *plan, err error) {
 	p = &plan{
-		format: options.Format, time: cmp.Or(options.Time, "time"), cost: options.Cost, costGiven: options.Cost != "", zone: options.Zone,
+		format: options.Format, time: cmp.Or(options.Time, "time"), cost: options.Cost, costGiven: options.Cost != "",
 	}
 	if options.Nginx != "" {
 		p.format = Apache
@@ -74,9 +72,6 @@ func newPlan(head *chunk, options Options) (p *plan, err error) {
 		}
 		if p.time != "time" {
 			return nil, store.Invalidf("the time of an access log is its field \"time\", and %q was asked for", p.time)
-		}
-		if p.zone != nil {
-			return nil, store.Invalidf("the times of an access log name their zone, and %s was given; leave it out", p.zone)
 		}
 	case JSONLines:
 		p.names, p.cost = namesOfJSON(head.data), cmp.Or(p.cost, "cost")
@@ -202,27 +197,6 @@ func takeHeader(head *chunk) (names []string, err error) {
 	return names, nil
 }
 
-// instant reads the time of a line, or returns what is wrong with it.
-func (p *plan) instant(text []byte) (at store.Instant, reason string) {
-	at, zoned, ok := parseTime(text)
-	switch {
-	case ok && zoned:
-	case ok && p.zone == nil:
-		return 0, fmt.Sprintf("its time, %q, has no time zone; say which one the times of the log are in", excerpt(text))
-	case ok:
-		leap := string(text[17:19]) == "60"
-		if at, ok = inZone(at, p.zone); !ok {
-			return 0, fmt.Sprintf("its time, %q, does not exist in %s, where clocks are set forward past it", excerpt(text), p.zone)
-		}
-		ok = inBounds(at) && (!leap || endsDay(at))
-	}
-	if !ok {
-		return 0, fmt.Sprintf("its time, %q, is neither like 2015-05-17T10:05:03Z or 17/May/2015:10:05:03 +0000 nor a number of "+
-			"seconds, ms, µs or ns, from 1970 to 2099", excerpt(text))
-	}
-	return at, ""
-}
-
 // parsed is the result of a chunk.
 type parsed struct {
 	failed   error     // the other fields are then empty
@@ -260,12 +234,17 @@ func (p *plan) parse(c *chunk) *parsed {
 		clear(values)
 		reason := parser.parse(line, values)
 		switch text := values[0]; {
-		case reason != "" || latest != nil && bytes.Equal(text, latest):
+		case reason != "" || len(latest) > 0 && bytes.Equal(text, latest):
 		case text == nil:
 			reason = hasNo(p.time)
 		default:
-			if at, reason = p.instant(text); reason == "" {
+			var ok bool
+			if at, _, ok = parseTime(text); ok {
 				latest = append(latest[:0], text...)
+			} else {
+				latest = latest[:0]
+				reason = fmt.Sprintf("its time, %q, is neither like 2015-05-17T10:05:03Z or 17/May/2015:10:05:03 +0000 nor a number of "+
+					"seconds, ms, µs or ns, from 1970 to 2099", excerpt(text))
 			}
 		}
 		cost := uint32(1)

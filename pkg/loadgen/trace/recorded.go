@@ -159,8 +159,6 @@ func readRecorded(ctx context.Context, in io.Reader, options Options, t *Trace, 
 		switch {
 		case err != nil || ctx.Err() != nil:
 			return errors.Join(err, ctx.Err())
-		case chunks.damage != "":
-			return store.Invalidf("%s", chunks.damage)
 		case c == nil && r == nil:
 			return store.Invalidf("it is empty")
 		case c == nil:
@@ -297,9 +295,6 @@ func unitOf(text []byte) time.Duration {
 		for digits := len(whole); digits > 11; digits -= 3 {
 			unit /= 1000
 		}
-	}
-	if bytes.ContainsAny(text, "eE") {
-		return unit
 	}
 	for _, c := range fraction {
 		if c < '0' || c > '9' {

@@ -13,7 +13,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -45,9 +44,6 @@ type Trace struct {
 	FirstBad []BadLine
 	// OutOfOrder is the number of requests that came after one with a later instant.
 	OutOfOrder int64
-	// Damage says why the log ends early, such as a compressed log that was cut off; empty if it does not. An
-	// incomplete last line is then left out.
-	Damage string
 }
 
 // BadLine is a line that could not be read.
@@ -76,9 +72,6 @@ type Options struct {
 	Key        []string
 	// Further are more fields of the subject.
 	Further []Field
-	// Zone is the zone of times that do not name theirs; nil if such times cannot be read. It is not for access logs,
-	// whose times have one.
-	Zone *time.Location
 }
 
 // Field is a field of the subject.
@@ -177,8 +170,6 @@ func (m *merger) produce(ctx context.Context, in io.Reader, options Options, que
 	switch {
 	case err != nil:
 		return err
-	case c == nil && m.chunks.damage != "":
-		return store.Invalidf("the log cannot be read: %s", m.chunks.damage)
 	case c == nil || len(bytes.TrimSpace(c.data)) == 0:
 		return store.Invalidf("the log is empty; it needs a line for each request")
 	}
@@ -235,7 +226,7 @@ func (m *merger) add(p *parsed) {
 // finish checks the log as a whole.
 func (m *merger) finish() error {
 	t := m.trace
-	t.Damage, t.Requests = m.chunks.damage, slices.Concat(m.requests...)
+	t.Requests = slices.Concat(m.requests...)
 	switch {
 	case t.Lines == 0:
 		return store.Invalidf("the log has a header and no lines; it needs one for each request")
