@@ -14,44 +14,27 @@ import (
 func TestInspectMarksDefects(t *testing.T) {
 	forEver := admin.Defect{Kind: admin.NeverExpires, Text: "no expiry, so it denies for ever", Stuck: true}
 	early := admin.Defect{Kind: admin.ShortTTL, Text: "expires before its units have come back"}
-	print := func(defects ...[]admin.Defect) string {
-		facts := &keyFacts{}
-		kept := &topRows{order: orders()["key"]}
-		for i, list := range defects {
-			subject := string(rune('a' + i))
-			e := admin.Entry{Key: store.Key{Subject: subject, Name: "kong/minute"}, StoreKey: "ratelimit:" + subject, Layout: "kong",
-				Limit: store.Limit{Algorithm: store.FixedWindow, Count: 10, Period: time.Minute}, TTL: time.Minute, Defects: list}
-			e.Used, e.ResetAfter = 3, time.Minute
-			kept.add(&inspectRow{entry: e})
-		}
-		kept.sort()
-		var out strings.Builder
-		answer := &inspectAnswer{top: kept, facts: facts, resetNoTTL: "limitctl reset '*' --no-ttl --dry-run"}
-		answer.Print(&output.Printer{Out: &out, Width: 120})
-		return out.String()
+	kept := &topRows{order: orders()["key"]}
+	for i, list := range [][]admin.Defect{nil, {forEver}, {early, forEver}} {
+		e := admin.Entry{Key: store.Key{Subject: string(rune('a' + i)), Name: "kong/minute"}, Layout: "kong", Defects: list,
+			Limit: store.Limit{Algorithm: store.FixedWindow, Count: 10, Period: time.Minute}, TTL: time.Minute}
+		e.Used, e.ResetAfter = 3, time.Minute
+		kept.add(&inspectRow{entry: e})
 	}
-	for _, test := range []struct {
-		defects [][]admin.Defect
-		want    string
-	}{
-		{[][]admin.Defect{nil, {forEver}, {early, forEver}},
-			`SUBJECT  NAME         LIMIT                           USED  REMAINING     RESETS IN
+	kept.sort()
+	var out strings.Builder
+	answer := &inspectAnswer{top: kept, facts: &keyFacts{}, resetNoTTL: "limitctl reset '*' --no-ttl --dry-run"}
+	answer.Print(&output.Printer{Out: &out, Width: 120})
+	const want = `SUBJECT  NAME         LIMIT                           USED  REMAINING     RESETS IN
 a        kong/minute  fixed-window:10/1m  ███░░░░░░░  3/10          0            1m
 b        kong/minute  fixed-window:10/1m  ███░░░░░░░  3/10          0  !         1m
 c        kong/minute  fixed-window:10/1m  ███░░░░░░░  3/10          0  !         1m
 ! 2 keys: no expiry, so it denies for ever
 ! 1 key: expires before its units have come back
 ! reset --no-ttl deletes what stays for ever; look first: limitctl reset '*' --no-ttl --dry-run
-`},
-		{[][]admin.Defect{{early}},
-			`SUBJECT  NAME         LIMIT                           USED  REMAINING     RESETS IN
-a        kong/minute  fixed-window:10/1m  ███░░░░░░░  3/10          0  !         1m
-! 1 key: expires before its units have come back
-`},
-	} {
-		if got := print(test.defects...); got != test.want {
-			t.Errorf("got\n%s\nwant\n%s", got, test.want)
-		}
+`
+	if got := out.String(); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
 

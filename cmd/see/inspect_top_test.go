@@ -46,19 +46,8 @@ func TestKeptRowsAreTheFirstAndWhole(t *testing.T) {
 			key := store.Key{Subject: rapid.SampledFrom([]string{"a", "b", "tenant:日本"}).Draw(t, "subject"), Name: fmt.Sprint("n", i)}
 			e := admin.Entry{Key: key, StoreKey: admin.OwnLayout("rl").StoreKey(key), UsedUnknown: rapid.Bool().Draw(t, "unknown"),
 				Limit: store.Limit{Algorithm: store.FixedWindow, Count: rapid.Int64Range(1, 3).Draw(t, "count"), Period: time.Minute}}
-			if rapid.Bool().Draw(t, "recorded") {
-				e.Recorded = store.Limit{Algorithm: store.TokenBucket, Count: 7, Period: time.Hour}
-			}
-			if rapid.Bool().Draw(t, "other layout") {
-				e.StoreKey = "other:" + key.Subject
-			}
 			e.Used, e.Remaining, e.Bytes = number.Draw(t, "used"), number.Draw(t, "remaining"), number.Draw(t, "bytes")
 			e.TTL, e.ResetAfter = time.Duration(number.Draw(t, "ttl")), time.Duration(number.Draw(t, "reset"))
-			if rapid.Bool().Draw(t, "defects") {
-				e.Defects = []admin.Defect{{Kind: admin.Grows,
-					Text:  rapid.SampledFrom([]string{"it grows", "it grows fast"}).Draw(t, "text"),
-					Stuck: rapid.Bool().Draw(t, "stuck")}}
-			}
 			rows = append(rows, inspectRow{entry: e})
 		}
 		order := orders()[rapid.SampledFrom(orderNames()).Draw(t, "order")]

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
 
 	"github.com/limitctl/limitctl/internal/files"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
@@ -63,21 +62,6 @@ func TestBadLinesAreCountedAndTheFirstAreNamed(t *testing.T) {
 	if len(h.Runs) != 2 || len(h.Bad) != keptBad+2 || !strings.Contains(h.Bad[0].Error(), "audit.jsonl:2 is not") ||
 		!strings.HasPrefix(h.Bad[keptBad].Error(), "7 lines in all") || !strings.HasPrefix(h.Bad[keptBad+1].Error(), "1 text in") {
 		t.Errorf("it holds %+v", h)
-	}
-}
-
-func TestBoundedTexts(t *testing.T) {
-	for _, text := range []string{"", "short", strings.Repeat("x", maxText)} {
-		if got := Bounded(text); got != text {
-			t.Errorf("%d bytes become %d", len(text), len(got))
-		}
-	}
-	for i := range 4 { // the cut is in any part of a character
-		text := strings.Repeat("x", i) + strings.Repeat("😀", maxText)
-		if got := Bounded(text); !utf8.ValidString(got) || len(got) > maxText+len("…") || len(got) < maxText-3 ||
-			!strings.HasPrefix(text, strings.TrimSuffix(got, "…")) {
-			t.Errorf("after %d letters: %d bytes that end in %q", i, len(got), got[len(got)-8:])
-		}
 	}
 }
 

@@ -59,7 +59,6 @@ func TestLatency(t *testing.T) {
 		{"fast", judgeLatency(pingsOf(0, 0)), OK, "p50 0.30 ms, p99 0.30 ms, max 0.30 ms", ""},
 		{"just fast enough", judgeLatency(pingsOf(1, 5*time.Millisecond)), OK, "p99 5.00 ms", ""},
 		{"slow", judgeLatency(pingsOf(1, 5001*time.Microsecond)), Warn, "max 5.00 ms", "p99 is above 5.00 ms"},
-		{"one ping", judgeLatency([]time.Duration{time.Second}), Warn, "p50 1000 ms", "nearer"},
 	})
 }
 
@@ -67,10 +66,8 @@ func TestVersion(t *testing.T) {
 	valkey := redisserver.Info{"redis_version": "7.2.4", "server_name": "valkey", "valkey_version": "8.1.0"}
 	checkVerdicts(t, []verdictTest{
 		{"4", judgeVersion(redisserver.Info{"redis_version": "4.0.14"}), Fail, "too old", "upgrade"},
-		{"5", judgeVersion(redisserver.Info{"redis_version": "5.0.0"}), Warn, "no EVALSHA_RO", "upgrade"},
 		{"6.2", judgeVersion(redisserver.Info{"redis_version": "6.2.14"}), Warn, "Redis 6.2.14", "EVALSHA"},
 		{"7", judgeVersion(redisserver.Info{"redis_version": "7.0.0"}), OK, "Redis 7.0.0", ""},
-		{"10", judgeVersion(redisserver.Info{"redis_version": "10.0.0"}), OK, "Redis 10.0.0", ""},
 		{"Valkey", judgeVersion(valkey), OK, "Valkey 8.1.0 (speaks Redis 7.2.4)", ""},
 	})
 }
@@ -103,7 +100,6 @@ func TestRole(t *testing.T) {
 		{"alone", alone[1], Warn, "all usage is lost", "attach a replica"},
 		{"in step", behind("online", 10)[1], OK, "2 connected, at most 600 B and 10 s behind; min-replicas-to-write 1", ""},
 		{"late", behind("online", 11)[1], Warn, "1 replica of 2 out of sync: 10.0.0.3:6379; at most 600 B and 11 s", "failover"},
-		{"loading", behind("send_bulk", 0)[1], Warn, "10.0.0.3:6379", "failover"},
 	})
 	if len(replica) != 1 {
 		t.Errorf("a replica's own replicas are judged: %+v", replica)
@@ -123,10 +119,8 @@ func TestPersistence(t *testing.T) {
 		{"both", judgePersistence(aof, saves), OK, "append-only file and snapshots", ""},
 		{"not known", judgePersistence(fine, redisserver.Info{}), Warn, "cannot be known without CONFIG GET", "forgets"},
 		{"snapshot failed", judgePersistence(failed, saves), Fail, "takes are refused (stop-writes-on-bgsave-error)", "disk is full"},
-		{"snapshot failed, settings not known", judgePersistence(failed, redisserver.Info{}), Fail, "takes are refused", "disk"},
 		{"snapshot failed, which stops nothing", judgePersistence(failed,
 			redisserver.Info{"save": "1 1", "stop-writes-on-bgsave-error": "no"}), Warn, "the last snapshot failed", "disk"},
-		{"a snapshot by hand failed", judgePersistence(failed, none), Warn, "the last snapshot failed", "disk"},
 		{"write failed", judgePersistence(redisserver.Info{"aof_enabled": "1", "aof_last_write_status": "err"}, none), Fail,
 			"could not be written", "log"},
 	})
@@ -141,10 +135,9 @@ func TestMemory(t *testing.T) {
 			"maxmemory"},
 		{"room", judgeMemory(at(799_999, "noeviction")), OK, "800 kB of 1 MB used (80 %), 200 kB left", ""},
 		{"nearly full", judgeMemory(at(800_000, "noeviction")), Warn, "200 kB left", "once it is full"},
-		{"still nearly", judgeMemory(at(949_999, "noeviction")), Warn, "left", "raise maxmemory"},
 		{"full", judgeMemory(at(950_000, "noeviction")), Fail, "50 kB left", "raise maxmemory"},
-		{"over", judgeMemory(at(1_200_000, "noeviction")), Fail, "0 B left", "refused (exit code 4) until there is room: raise maxmemory"},
 		{"evicting", judgeMemory(at(999_999, "allkeys-lru")), OK, "left", ""},
+		{"over", judgeMemory(at(1_200_000, "noeviction")), Fail, "0 B left", "refused (exit code 4) until there is room: raise maxmemory"},
 	})
 }
 
@@ -154,8 +147,6 @@ func TestEviction(t *testing.T) {
 	}
 	checkVerdicts(t, []verdictTest{
 		{"noeviction", policy("noeviction", "0"), OK, "no usage is lost", ""},
-		{"noeviction now", policy("noeviction", "1"), Warn,
-			"1 key was evicted since the server started, under another policy", "RESETSTAT"},
 		{"may evict", policy("volatile-ttl", "0"), Warn, "volatile-ttl evicts limits once memory is full", "choose noeviction"},
 		{"has evicted", policy("allkeys-lru", "3"), Fail, "3 keys were evicted since the server started; limits", "raise maxmemory"},
 	})
@@ -204,8 +195,6 @@ func TestRights(t *testing.T) {
 			"override, doctor; it has all rights of a reader", ""},
 		{"reader of before", judgeRights(roleFacts("reader", "xrevrange")), OK, "can run check, inspect, denials; not consume",
 			"for all that a reader can: redis-cli ACL SETUSER u +xrevrange"},
-		{"reader without a check", judgeRights(roleFacts("reader", "exists")), OK, "can run inspect, denials, audit; not check",
-			"for all that a reader can: redis-cli ACL SETUSER u +exists"},
 		{"writer", judgeRights(roleFacts("writer")), OK, "can run check, denials, consume, refund, undo; not inspect, reset, " +
 			"override, " +
 			"doctor; it has all rights of a writer", ""},
@@ -214,14 +203,10 @@ func TestRights(t *testing.T) {
 			"can run check, inspect, denials, audit, doctor; not consume, refund, reset, undo, override, though it has some " +
 				"of the rights",
 			"ACL SETUSER u +set"},
-		{"no write", judgeRights(factsOf(denied, "set", "setrange", "pexpireat", "del", "unlink")), OK,
-			"can run check, inspect, denials, audit, doctor; not consume", "+unlink"},
 		{"no unlink", judgeRights(factsOf(denied, "unlink")), OK, "not reset, override", "+unlink"},
 		{"UNLINK renamed away", judgeRights(factsOf(unknown, "unlink")), OK, "not reset, override; the server does not know UNLINK", ""},
 		{"nothing", judgeRights(lacking(denied, func(redisserver.Right) bool { return true })), Fail,
 			"can run no limitctl command", "+getrange"},
-		{"no getrange", judgeRights(factsOf(denied, "getrange")), Fail, "can run denials, audit; not check, inspect", "+getrange"},
-		{"no setrange", judgeRights(factsOf(denied, "setrange")), Warn, "a sliding log is rewritten", "+setrange"},
 		{"no keys beside", judgeRights(factsOf(keyDenied, "hgetall", "hmget", "hlen", "hset", "hdel")), Warn,
 			"not denials, override; calls with a token are refused; who is denied is not counted or shown",
 			"redis-cli ACL SETUSER u '~rl!*'"},
@@ -269,8 +254,6 @@ func TestSentinels(t *testing.T) {
 	silent := change(func(s *redisserver.SentinelHealth) { s.Problem = errors.New("no answer in time") })
 	checkVerdicts(t, []verdictTest{
 		{"fine", judgeSentinels([]redisserver.SentinelHealth{fine})[0], OK, "3 Sentinels watch the master, and 2 have to agree", ""},
-		{"two", judgeSentinels([]redisserver.SentinelHealth{{Known: 2, Quorum: 1}})[0], Warn, "no failover survives",
-			"at least 3 Sentinels"},
 		{"all must agree", judgeSentinels([]redisserver.SentinelHealth{{Known: 3, Quorum: 3}})[0], Warn,
 			"no failover survives the loss of one", "quorum of all but one"},
 		{"no quorum", change(func(s *redisserver.SentinelHealth) { s.NoQuorum = "2 usable Sentinels" })[0], Fail,
@@ -278,9 +261,9 @@ func TestSentinels(t *testing.T) {
 			"SENTINEL RESET"},
 		{"down", change(func(s *redisserver.SentinelHealth) { s.Down = true })[1], Fail, "the master is down, says 10.0.0.1",
 			"SENTINEL MASTER"},
-		{"one silent", silent[1], Warn, "no answer from 10.0.0.1:26379 (no answer in time)", "check that it runs"},
 		{"all silent", judgeSentinels([]redisserver.SentinelHealth{{Problem: errors.New("no answer in time")}})[0], Fail,
 			"no Sentinel answers", "check that"},
+		{"one silent", silent[1], Warn, "no answer from 10.0.0.1:26379 (no answer in time)", "check that it runs"},
 	})
 	if silent[0].Status != OK {
 		t.Errorf("with one silent of two asked: %v", silent[0])
@@ -316,16 +299,11 @@ func TestFile(t *testing.T) {
 	}
 	checkVerdicts(t, []verdictTest{
 		{"fine", judgeFile(fine, nil)[0], OK, "f, 4.1 kB", ""},
-		{"sound", judgeFile(fine, nil)[1], OK, "sound, writable, journal mode wal", ""},
 		{"keys", judgeFile(fine, nil)[2], OK, "3 limits", ""},
-		{"missing", judgeFile(filestore.Health{Path: "f"}, nil)[0], OK, "does not exist yet", ""},
 		{"unreadable", judgeFile(fine, fmt.Errorf("%w: no", store.ErrRefused))[0], Fail, "no", "path and rights"},
-		{"busy", judgeFile(fine, fmt.Errorf("%w: no", store.ErrUnavailable))[0], Fail, "no", "who holds the file"},
 		{"damaged", change(func(h *filestore.Health) { h.Damage = "row 1 missing" }), Fail, "row 1 missing", "move the file away"},
 		{"not writable", change(func(h *filestore.Health) { h.NotWritable = store.ErrRefused }), Fail, "cannot be written",
 			"right to write"},
-		{"locked", change(func(h *filestore.Health) { h.NotWritable = store.ErrUnavailable }), Fail, "cannot be written", "who holds"},
-		{"journal", change(func(h *filestore.Health) { h.JournalMode = "delete" }), Warn, "delete", "journal_mode = wal"},
 	})
 }
 
@@ -356,18 +334,7 @@ func TestKeys(t *testing.T) {
 		{"all", facts(func(*keyFacts) {})["keys"], OK, "10 limits among all 100 keys of the store", ""},
 		{"stopped", facts(early)["keys"], OK, "stopped early: 10 limits among the 100 looked at of 1000 keys", ""},
 		{"no DBSIZE", facts(uncounted)["keys"], OK, "10 limits among all keys of the store", ""},
-		{"stopped, no DBSIZE", facts(func(f *keyFacts) { early(f); uncounted(f) })["keys"], OK, "among the 100 keys looked at", ""},
 		{"ttl", facts(func(*keyFacts) {})["ttl"], OK, "every limit expires", ""},
-		{"no ttl", facts(func(f *keyFacts) { f.noTTL = many(4) })["ttl"], Warn,
-			"4 limits without an expiry, as after a PERSIST or a copy: k0, k1, k2, …", "--no-ttl"},
-		{"no foreign", facts(func(*keyFacts) {})["foreign"], OK, "prefix rl", ""},
-		{"foreign", facts(func(f *keyFacts) { f.foreign = many(1) })["foreign"], Warn,
-			"1 key under the prefix rl that limitctl did not write: k0", "--prefix"},
-		{"ttl, stopped", facts(early)["ttl"], OK, "no limit without an expiry among the 100 looked at of 1000 keys", ""},
-		{"ttl, stopped, no DBSIZE", facts(func(f *keyFacts) { early(f); uncounted(f) })["ttl"], OK,
-			"no limit without an expiry among the 100 keys looked at", ""},
-		{"no foreign, stopped", facts(early)["foreign"], OK, "prefix rl among the 100 looked at of 1000 keys", ""},
-		{"no ttl, stopped", few["ttl"], Warn, "1 limit without an expiry among the 100 looked at of 1000 keys, as after", "--no-ttl"},
 		{"foreign, stopped", few["foreign"], Warn, "did not write among the 100 looked at of 1000 keys: k0", "--prefix"},
 		{"damaged, stopped", few["damaged"], Fail, "damaged among the 100 looked at of 1000 keys, so that", "reset"},
 	})
@@ -390,17 +357,23 @@ func TestClassify(t *testing.T) {
 	}
 }
 
-// Findings come in a fixed order, whatever they were found in; a check that has no
-// place in it would come first.
-func TestSort(t *testing.T) {
-	r := Report{Findings: []Finding{{Check: "foreign"}, {Check: "version", Server: "a"}, {Check: "reachable"},
-		{Check: "version", Server: "b"}}}
-	r.sort()
-	var got []string
-	for _, f := range r.Findings {
-		got = append(got, f.Check+f.Server)
+func TestTransport(t *testing.T) {
+	far, near := []string{"10.0.0.1:6379"}, []string{"127.0.0.1:6379", "[::1]:6379", "localhost:6379"}
+	judge := func(transport redisserver.Transport, nodes ...string) Finding {
+		found := judgeTransport(transport, nodes, strings.ToLower)
+		if len(found) == 0 {
+			return Finding{Status: OK}
+		}
+		return found[0]
 	}
-	if want := "reachable versiona versionb foreign"; strings.Join(got, " ") != want {
-		t.Errorf("got %v, want %s", got, want)
-	}
+	checkVerdicts(t, []verdictTest{
+		{"no password", judge(redisserver.Transport{}, far...), OK, "", ""},
+		{"near", judge(redisserver.Transport{LogsIn: true, PasswordTo: near}, near...), OK, "", ""},
+		{"far nodes", judge(redisserver.Transport{LogsIn: true, PasswordTo: []string{"B:1"}}, "a:1", "a:1"), Warn,
+			"unencrypted to a:1, b:1: ", "rediss"},
+		{"a far Sentinel", judge(redisserver.Transport{PasswordTo: []string{"S:26379"}}, far...), Warn, "to s:26379: ", "rediss"},
+		{"encrypted", judge(redisserver.Transport{TLS: true, LogsIn: true, PasswordTo: far}, far...), OK, "", ""},
+		{"checked by nobody", judge(redisserver.Transport{TLS: true, Unchecked: true}), Warn, "certificate is not checked",
+			"tls_ca"},
+	})
 }

@@ -208,29 +208,6 @@ func TestAServerThatStopsInTheMiddle(t *testing.T) {
 	}
 }
 
-// The fastest of the answers about the time is believed.
-func TestTheClockOfTheServer(t *testing.T) {
-	server := redistest.Start(t)
-	calls := 0
-	report, err := examine(t, server, "", func(o *Options) {
-		o.Now = func() time.Time { // an hour ahead, and all exchanges but the fourth take long
-			now := time.Now().Add(time.Hour)
-			if calls++; calls%2 == 0 && calls != 8 {
-				now = now.Add(10 * time.Second)
-			}
-			return now
-		}
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var behind int64
-	if _, err := fmt.Sscanf(report.finding(t, "clock").Summary, "the server's is %d ms behind ours", &behind); err != nil ||
-		(time.Duration(behind)*time.Millisecond-time.Hour).Abs() > time.Second {
-		t.Errorf("the server is an hour behind: %+v", report.finding(t, "clock"))
-	}
-}
-
 func TestAClusterIsExaminedAsAWhole(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, "--cluster-require-full-coverage", "no")
