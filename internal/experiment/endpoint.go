@@ -182,22 +182,9 @@ func (h *heard) judge(answer *endpoint.Answer, r *headers.Reading) (whole bool) 
 	return false
 }
 
-// otherLimit warns that answers were about another limit, whose figures were not audited; empty if none was.
-func (h *heard) otherLimit() string {
-	told := h.other.Load()
-	if told == nil {
-		return ""
-	}
-	text := fmt.Sprint(told.Count)
-	if told.Window != headers.NotTold {
-		text += " in " + store.FormatPeriod(told.Window)
-	}
-	return fmt.Sprintf("%s says %s, which is not the limit of this run, so what remains of it was not audited", told.CountField, text)
-}
-
 // describe adds to a report what is known of an endpoint alone.
 func (t *endpointTarget) describe(run *report.Run, names *endpoint.Subjects) {
-	seen := t.describeAnswers(run)
+	t.describeAnswers(run)
 	o := t.client.Openings()
 	run.Endpoint.Connections = &report.Connections{Opened: o.Count, Connect: loadgen.QuantilesOf(o.Connect),
 		TLS: loadgen.QuantilesOf(o.TLS)}
@@ -212,15 +199,16 @@ func (t *endpointTarget) describe(run *report.Run, names *endpoint.Subjects) {
 	} else if !names.IsFresh() {
 		run.Warnings = append(run.Warnings, "the subjects are not new, so usage from before this run and from others counts, too")
 	}
-	run.Warnings = append(run.Warnings, t.warnings(run, seen)...)
 }
 
-// describeAnswers adds what answers said, and returns their statuses in order.
-func (t *endpointTarget) describeAnswers(run *report.Run) (seen []int) {
+// describeAnswers adds to a report what answers said, and warns of statuses that may not mean what they were taken for,
+// and of another limit.
+func (t *endpointTarget) describeAnswers(run *report.Run) {
 	run.Endpoint = &report.Endpoint{WrongHeaders: t.wrong.Texts()}
 	if run.Audit.Lies == nil && len(run.Endpoint.WrongHeaders) > 0 {
 		run.Audit.Lies = new(loadgen.Lies) // something was told, and nothing of it could be checked
 	}
+	var seen []int
 	run.Statuses = map[string]int64{}
 	for status := range t.statuses {
 		if n := t.statuses[status].Load(); n > 0 {
@@ -232,18 +220,12 @@ func (t *endpointTarget) describeAnswers(run *report.Run) (seen []int) {
 			seen = append(seen, status)
 		}
 	}
-	return seen
-}
-
-// warnings are about statuses that may not mean what they were taken for, and about other limits.
-func (t *endpointTarget) warnings(run *report.Run, seen []int) (all []string) {
-	if other := t.otherLimit(); other != "" {
-		all = append(all, other)
+	if other := t.other.Load(); other != nil {
+		run.Warnings = append(run.Warnings, other.Text()+" is not the limit of this run, so what remains of it was not audited")
 	}
 	if odd := t.oddAnswers(run, seen); odd != "" {
-		all = append(all, odd)
+		run.Warnings = append(run.Warnings, odd)
 	}
-	return all
 }
 
 // oddAnswers says which answers may be denials although they count as others: all if nothing succeeded, and those of

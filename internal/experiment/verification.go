@@ -91,7 +91,7 @@ func (v *Verification) Report() (*report.Document, error) {
 	warnMixed(&run, population.MixedKeys)
 	v.warnCoarse(&run)
 	warnIfFree(&run)
-	run.Warnings = append(run.Warnings, v.target.warnings(&run, v.target.describeAnswers(&run))...)
+	v.target.describeAnswers(&run)
 	if v.Candidate.Policy == nil && len(v.Log.KeyFields) == 0 && run.Keys == 1 {
 		run.Warnings = append(run.Warnings, "all requests count as one subject; if several asked, --key-field FIELD says who")
 	}

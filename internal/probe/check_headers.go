@@ -8,7 +8,6 @@ import (
 
 	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/internal/probe/headers"
-	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit/interval"
 )
@@ -125,9 +124,5 @@ func (e *proof) wrongPolicy(l *headers.Limit, found *headers.Findings) {
 	if l.Count == headers.NotTold {
 		return
 	}
-	seen := fmt.Sprint(l.Count)
-	if l.Window != headers.NotTold {
-		seen += " in " + store.FormatPeriod(l.Window)
-	}
-	found.Add("policy "+l.CountField, "%s says %s, and the limit is %s", l.CountField, seen, e.limit)
+	found.Add("policy "+l.CountField, "%s, and the limit is %s", l.Text(), e.limit)
 }

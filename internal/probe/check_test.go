@@ -121,7 +121,7 @@ func TestLiesAreCaught(t *testing.T) {
 			s.lie = func(h http.Header, _ *store.Decision, _ time.Time) {
 				h.Set("RateLimit-Policy", `"default";q=20;w=10`)
 			}
-		}, "", checkHeaders, "says 20 in 10s, and the limit is fixed-window:10/10s"},
+		}, "", checkHeaders, " 20 in 10s, and the limit is fixed-window:10/10s"},
 		{"503", "fixed-window:10/10s", headers.DialectX, func(s *server, _ *ours) { s.status = 503 }, "", checkDenialStatus,
 			"; if that is meant, give --denied-status 503"},
 		{"subjects share", "fixed-window:10/10s", headers.DialectX, func(_ *server, o *ours) { o.shared = true }, "", checkSubjects,

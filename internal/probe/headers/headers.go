@@ -77,6 +77,15 @@ type Limit struct {
 	CountField, LeftField, ResetField string
 }
 
+// Text is the policy as its field says it, such as "X-RateLimit-Limit 10 in 1m".
+func (l *Limit) Text() string {
+	text := fmt.Sprint(l.CountField, " ", l.Count)
+	if l.Window != NotTold {
+		text += " in " + store.FormatPeriod(l.Window)
+	}
+	return text
+}
+
 // Tightest returns the limit with the least left; nil if none says what is left.
 func (f *Family) Tightest() *Limit {
 	var found *Limit
