@@ -9,7 +9,6 @@ import (
 
 	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/internal/probe"
-	"github.com/limitctl/limitctl/internal/probe/headers"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -37,11 +36,7 @@ func newLookAnswer(s sentDocument, seen *probe.Seen, checkedBy func(*store.Limit
 		PassedInMS: output.Milliseconds(seen.PassedIn), Denial: seen.Denial,
 		Back: append([]probe.Return{}, seen.Back...), Told: []string{}, LooksLike: []string{}, Commands: []string{}}
 	for i := range seen.Told {
-		text := fmt.Sprintf("%s %d", seen.Told[i].CountField, seen.Told[i].Count)
-		if seen.Told[i].Window != headers.NotTold {
-			text += " in " + store.FormatPeriod(seen.Told[i].Window)
-		}
-		a.Told = append(a.Told, text)
+		a.Told = append(a.Told, seen.Told[i].Text())
 	}
 	for i := range seen.LooksLike {
 		a.LooksLike = append(a.LooksLike, seen.LooksLike[i].String())
