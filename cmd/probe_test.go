@@ -187,7 +187,7 @@ func TestProbeBadInput(t *testing.T) {
 		{[]string{"localhost"}, `"localhost" is not the URL of an endpoint; write http://HOST/PATH`},
 		{[]string{"http://127.0.0.1:1/", "http://127.0.0.1:2/"}, `probe takes one URL, and "http://127.0.0.1:2/" was given as well`},
 		{[]string{"http://127.0.0.1:1/", "--limit", "ten"}, `limit "ten": it has no period; write COUNT/PERIOD, such as 10/1m`},
-		{[]string{"http://127.0.0.1:1/", "--requests", "0"}, "--requests 0 is not a number of requests; give 1 or more"},
+		{[]string{"http://127.0.0.1:1/", "--requests", "0"}, "--requests must be 1 or more, --max-time above 0"},
 		{[]string{"http://192.0.2.1/"},
 			"192.0.2.1 is not on this machine; if you may send it such requests, add --i-may-test-this-host 192.0.2.1"},
 	} {

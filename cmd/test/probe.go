@@ -79,7 +79,7 @@ cannot be reached, or answered nothing; 130 interrupted.`,
   limitctl probe 'http://127.0.0.1:8080/?user={subject}' --limit 10/1s --strict
   limitctl probe http://127.0.0.1:8080/ --requests 300 --max-time 2m -o json
   limitctl probe http://127.0.0.1:8080/ --limit 10/1s --junit probe.xml --markdown probe.md`,
-		Args: exactlyOneURL("probe"),
+		Args: exactlyOneURL,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.reporting.parse(cmd, global, report.LoadTest); err != nil {
 				return err
@@ -103,18 +103,16 @@ cannot be reached, or answered nothing; 130 interrupted.`,
 }
 
 // exactlyOneURL checks that the URL of an endpoint is the only argument.
-func exactlyOneURL(command string) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		switch {
-		case len(args) == 0:
-			return cli.Usagef("%s needs the URL of an endpoint, such as http://127.0.0.1:8080/", command)
-		case len(args) > 1:
-			return cli.Usagef("%s takes one URL, and %q was given as well", command, args[1])
-		case !isEndpoint(args[0]):
-			return cli.Usagef("%q is not the URL of an endpoint; write http://HOST/PATH", args[0])
-		}
-		return nil
+func exactlyOneURL(_ *cobra.Command, args []string) error {
+	switch {
+	case len(args) == 0:
+		return cli.Usagef("probe needs the URL of an endpoint, such as http://127.0.0.1:8080/")
+	case len(args) > 1:
+		return cli.Usagef("probe takes one URL, and %q was given as well", args[1])
+	case !isEndpoint(args[0]):
+		return cli.Usagef("%q is not the URL of an endpoint; write http://HOST/PATH", args[0])
 	}
+	return nil
 }
 
 func (o *probeOptions) run(cmd *cobra.Command, url string) error {
@@ -183,21 +181,19 @@ func (o *probeOptions) checkedBy(cmd *cobra.Command, url string, limit *store.Li
 	}
 	kept := append(endpointOnlyFlags(), "denied-header", "timeout", "workers")
 	cmd.Flags().Visit(func(flag *pflag.Flag) {
-		if !slices.Contains(kept, flag.Name) {
-			return
-		}
 		values := []string{flag.Value.String()}
 		if list, isList := flag.Value.(pflag.SliceValue); isList {
 			values = list.GetSlice()
 		}
 		for _, value := range values {
 			switch {
+			case !slices.Contains(kept, flag.Name):
 			case flag.Name == "header":
 				words = append(words, "-H", endpoint.RedactHeader(value))
 			case flag.Name == "body" && !strings.HasPrefix(value, "@"):
 				words = append(words, "--body", redact.Mark)
 			case flag.Value.Type() == "bool":
-				words = append(words, "--"+flag.Name+map[bool]string{false: "=false"}[value == "true"])
+				words = append(words, "--"+flag.Name+"="+value)
 			default:
 				words = append(words, "--"+flag.Name, value)
 			}
@@ -221,16 +217,11 @@ func (o *probeOptions) config(cmd *cobra.Command) (*probe.Config, error) {
 	if !given("max-time") {
 		o.maxTime = map[bool]time.Duration{false: probeTime, true: lookTime}[looks]
 	}
+	if o.requests < 1 || o.maxTime <= 0 || o.workers < 1 || o.workers > mostWorkers {
+		return nil, cli.Usagef("--requests must be 1 or more, --max-time above 0, and --workers from 1 to %d", mostWorkers)
+	}
 	config := &probe.Config{Quota: o.requests, MaxTime: o.maxTime, Timeout: o.Timeout, Workers: o.workers, DeniedStatus: o.denied[0],
 		DeniedHeader: o.request.DeniedHeader, Strict: o.strict}
-	switch {
-	case o.requests < 1:
-		return nil, cli.Usagef("--requests %d is not a number of requests; give 1 or more", o.requests)
-	case o.maxTime <= 0:
-		return nil, cli.Usagef("--max-time %s is no time; give for instance 2m", store.FormatPeriod(o.maxTime))
-	case o.workers < 1 || o.workers > mostWorkers:
-		return nil, cli.Usagef("--workers %d is out of range; it must be from 1 to %d", o.workers, mostWorkers)
-	}
 	if looks {
 		return config, nil
 	}
@@ -246,12 +237,11 @@ func (o *probeOptions) config(cmd *cobra.Command) (*probe.Config, error) {
 
 // progress prints what begins to standard error, unless it is short.
 func (o *probeOptions) progress(what string, atMost time.Duration) {
-	const soon = 500 * time.Millisecond
-	switch {
-	case o.Quiet || atMost < soon:
-	case atMost > store.MaxPeriod: // there is no bound
-		o.Note("%s", what)
-	default:
-		o.Note("%s: at most %s", what, output.Duration(atMost))
+	if o.Quiet || atMost < 500*time.Millisecond {
+		return
 	}
+	if atMost <= store.MaxPeriod { // there is a bound
+		what += ": at most " + output.Duration(atMost)
+	}
+	o.Note("%s", what)
 }

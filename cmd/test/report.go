@@ -27,8 +27,7 @@ each limit that is in both, and what became worse.
 
 A figure is worse if it is worse than in all of the BASEs, by more than the
 margin. The audit and errors have no margin. If the load generator was the limit
-in any of the reports, times and throughput are not judged. Costs and dropped
-arrivals never are.
+in any of the reports, times and throughput are not compared.
 
 Exit codes: 0 pass, or inconclusive (1 with --strict); 1 a threshold is missed,
 an audit failed or a threshold could not be judged (unless --no-fail), or too

@@ -48,39 +48,20 @@ type Difference struct {
 }
 
 const (
-	Same    Verdict = "same"    // no difference, or one within the margin
-	Better  Verdict = "better"  // an improvement
-	Worse   Verdict = "worse"   // a regression
-	Changed Verdict = "changed" // neither good nor bad by itself
+	Same   Verdict = "same"   // no difference, or one within the margin
+	Better Verdict = "better" // an improvement
+	Worse  Verdict = "worse"  // a regression
 )
 
-// compared is a metric of a comparison.
-type compared struct {
-	*metric
-	good  int  // 1 if more is better, −1 if less is, and 0 if neither is
-	exact bool // it has no margin
-}
-
 // figures are all that is compared, in the order of the table: first what does not depend on the machine.
-var figures = func() []compared {
-	all := []compared{
-		{metricNamed("worst_window_ratio"), -1, true},
-		{metricNamed("over_admitted"), -1, true},
-		{metricNamed("under_admitted"), -1, true},
-		{metricNamed("fairness"), 1, false},
-		{metricNamed("allowed"), 0, false},
-		{metricNamed("errors"), -1, true},
-		{metricNamed("denied_keys"), 0, false},
-		{metricNamed("p50"), -1, false},
-		{metricNamed("p99"), -1, false},
-		{metricNamed("dropped"), 0, false},
-		{metricNamed("throughput"), 1, false},
-	}
-	for _, cost := range costs {
-		all = append(all, compared{metricNamed(cost.name), 0, false})
-	}
-	return all
-}()
+var figures = []struct {
+	metric    string
+	more      bool // is better
+	hasMargin bool
+}{
+	{"worst_window_ratio", false, false}, {"over_admitted", false, false}, {"under_admitted", false, false},
+	{"errors", false, false}, {"fairness", true, true}, {"p50", false, true}, {"p99", false, true}, {"throughput", true, true},
+}
 
 // Compare compares runs of the same limit in a report with those in one or more base
 // reports. It is a [store.ErrInvalid] if there are none.
@@ -89,14 +70,10 @@ var figures = func() []compared {
 // audit and errors have no margin: one more is a regression.
 func Compare(bases []Named, latest Named, margin float64) (*Comparison, error) {
 	c := &Comparison{SchemaVersion: output.SchemaVersion, Verdict: Pass, Warnings: []string{}, Runs: []RunComparison{}}
-	names := make([]string, len(bases))
-	for i, base := range bases {
-		names[i] = base.Name
-		if base.Kind != latest.Kind {
-			c.warn("%s is a %s and %s a %s", base.Name, base.Kind, latest.Name, latest.Kind)
-		}
-	}
 	for _, d := range append(slices.Clone(bases), latest) {
+		if d.Kind != latest.Kind {
+			c.warn("%s is a %s and %s a %s", d.Name, d.Kind, latest.Name, latest.Kind)
+		}
 		if d.Interrupted {
 			c.warn("%s was interrupted", d.Name)
 		}
@@ -107,8 +84,7 @@ func Compare(bases []Named, latest Named, margin float64) (*Comparison, error) {
 		}
 	}
 	if len(c.Runs) == 0 {
-		return nil, store.Invalidf("%s and %s: the reports are of different limits", latest.Name, strings.Join(names,
-			" and "))
+		return nil, store.Invalidf("%s: the reports are of different limits", latest.Name)
 	}
 	if c.Regressions > 0 {
 		c.Verdict = Fail
@@ -142,25 +118,22 @@ func (c *Comparison) compare(bases []*Run, is *Run, margin float64) {
 		limited = limited || was.GeneratorLimited
 	}
 	if limited {
-		c.warn("%s: the load generator was the limit, not the store; times and throughput are shown, but not judged",
-			is.Title())
+		c.warn("%s: the load generator was the limit, not the store; times and throughput are not compared", is.Title())
 	}
 	run := RunComparison{Run: is.Title(), Differences: []Difference{}}
 	for _, f := range figures {
+		m := metricNamed(f.metric)
 		var before []float64
 		for _, was := range bases {
-			if value, has := f.inComparison(was); has {
+			if value, has := m.inComparison(was); has {
 				before = append(before, value)
 			}
 		}
-		after, has := f.inComparison(is)
-		if len(before) == 0 || !has {
+		after, has := m.inComparison(is)
+		if len(before) == 0 || !has || limited && m.ofMachine {
 			continue
 		}
-		d := f.difference(before, after, margin)
-		if limited && f.ofMachine && d.Verdict != Same {
-			d.Verdict = Changed
-		}
+		d := m.difference(before, after, margin*map[bool]float64{true: 1}[f.hasMargin], f.more)
 		if d.Verdict == Worse {
 			c.Regressions++
 		}
@@ -180,30 +153,24 @@ func (m *metric) inComparison(r *Run) (value float64, has bool) {
 }
 
 // difference compares a figure with those of the base runs.
-func (f compared) difference(bases []float64, after, margin float64) Difference {
+func (m *metric) difference(bases []float64, after, margin float64, more bool) Difference {
 	slices.Sort(bases)
 	least, most := bases[0], bases[len(bases)-1]
-	d := Difference{Metric: f.name, Base: bases[len(bases)/2], New: after, Verdict: Same, metric: f.metric}
-	if f.whole != nil {
+	d := Difference{Metric: m.name, Base: bases[len(bases)/2], New: after, Verdict: Worse, metric: m}
+	if m.whole != nil {
 		d.Metric += "_percent"
-	} else if f.unit == duration {
+	} else if m.unit == duration {
 		d.Metric += "_us"
 	}
 	if len(bases) > 1 {
 		d.BaseLeast, d.BaseMost = &least, &most
 	}
-	if f.exact {
-		margin = 0
-	}
 	nearest := min(max(after, least), most)
 	switch difference := after - nearest; {
-	case math.Abs(difference) <= margin*nearest, f.unit == ratio && nearest <= 1 && after <= 1: // near, or good enough
-	case f.good == 0:
-		d.Verdict = Changed
-	case (difference > 0) == (f.good > 0):
+	case math.Abs(difference) <= margin*nearest, m.unit == ratio && nearest <= 1 && after <= 1: // near, or good enough
+		d.Verdict = Same
+	case (difference > 0) == more:
 		d.Verdict = Better
-	default:
-		d.Verdict = Worse
 	}
 	return d
 }
@@ -216,17 +183,15 @@ func (c *Comparison) warn(format string, args ...any) {
 
 // differentLoads warns of what makes two runs hard to compare.
 func (c *Comparison) differentLoads(was, is *Run) {
-	for _, what := range []struct{ name, before, after string }{
-		{"load", was.Load, is.Load},
-		{"number of workers", output.Thousands(int64(was.Workers)), output.Thousands(int64(is.Workers))},
-		{"implementation", was.Implementation, is.Implementation},
-		{"store", was.Store, is.Store},
-		{"duration", output.Duration(fromMS(was.DurationMS).Round(time.Second)),
-			output.Duration(fromMS(is.DurationMS).Round(time.Second))},
-	} {
-		if what.before != what.after {
-			c.warn("%s: the %s differs: %s, and now %s", is.Title(), what.name, cmp.Or(what.before, "none"),
-				cmp.Or(what.after, "none"))
+	of := func(r *Run) [][2]string {
+		return [][2]string{{"load", r.Load}, {"number of workers", output.Thousands(int64(r.Workers))},
+			{"implementation", r.Implementation}, {"store", r.Store},
+			{"duration", output.Duration(fromMS(r.DurationMS).Round(time.Second))}}
+	}
+	now := of(is)
+	for i, before := range of(was) {
+		if before != now[i] {
+			c.warn("%s: the %s differs: %s, and now %s", is.Title(), before[0], cmp.Or(before[1], "none"), cmp.Or(now[i][1], "none"))
 		}
 	}
 }
@@ -252,19 +217,17 @@ func (c *Comparison) Records() [][]string {
 // Print implements [output.Answer]: the verdict with its reasons, what makes it doubtful, and the table of each run.
 func (c *Comparison) Print(p *output.Printer) {
 	s := screen{Printer: p}
-	if c.Verdict == Fail {
-		var worse []string
-		for _, run := range c.Runs {
-			about := ""
-			if len(c.Runs) > 1 {
-				about = run.Run + ": "
-			}
-			for i := range run.Differences {
-				if d := &run.Differences[i]; d.Verdict == Worse {
-					worse = append(worse, about+d.inWords())
-				}
+	var worse []string
+	for _, suite := range c.Summary().Suites {
+		for _, one := range suite.Cases {
+			if one.Failed != "" && len(c.Runs) > 1 {
+				worse = append(worse, suite.Name+": "+one.Failed)
+			} else if one.Failed != "" {
+				worse = append(worse, one.Failed)
 			}
 		}
+	}
+	if c.Verdict == Fail {
 		s.labelled("FAIL", output.AtEnd, output.AtEnd, shortened(worse, mostReasons)...)
 	} else {
 		s.labelled("PASS", output.Calm, output.Plain, "no regression")
@@ -272,20 +235,16 @@ func (c *Comparison) Print(p *output.Printer) {
 	for _, warning := range c.Warnings {
 		s.say(finding{style: output.Near, text: warning})
 	}
-	styles := map[Verdict]output.Style{Worse: output.AtEnd, Changed: output.Near}
+	columns := []output.Column{{Header: "METRIC", Shrinks: 12}, {Header: "BASE", Right: true}, {Header: "NEW", Right: true},
+		{Header: "CHANGE", Right: true, Drops: 1}, {Header: ""}}
 	for _, run := range c.Runs {
 		s.lines = append(s.lines, "")
 		s.labelled("", output.Plain, output.Plain, shortName(run.Run))
-		columns := []output.Column{
-			{Header: "METRIC", Shrinks: 12}, {Header: "BASE", Right: true}, {Header: "NEW", Right: true},
-			{Header: "CHANGE", Right: true, Drops: 1}, {Header: ""},
-		}
 		var rows [][]output.Cell
 		for i := range run.Differences {
 			d := &run.Differences[i]
-			verdict := output.Cell{Text: strings.TrimPrefix(string(d.Verdict), string(Same)), Style: styles[d.Verdict]}
-			rows = append(rows, []output.Cell{{Text: d.name()}, {Text: d.base()}, {Text: d.write(d.New)}, {Text: d.change()},
-				verdict})
+			verdict := map[Verdict]output.Cell{Better: {Text: "better"}, Worse: {Text: "worse", Style: output.AtEnd}}[d.Verdict]
+			rows = append(rows, []output.Cell{{Text: d.name()}, {Text: d.base()}, {Text: d.write(d.New)}, {Text: d.change()}, verdict})
 		}
 		s.lines = append(s.lines, s.TableLines(columns, rows)...)
 	}
@@ -299,24 +258,19 @@ func (c *Comparison) Summary() *Summary {
 		suite := junit.Suite{Name: run.Run}
 		for i := range run.Differences {
 			d := &run.Differences[i]
-			one := junit.Case{Name: d.Metric, Said: d.inWords()}
+			text := fmt.Sprintf("%s is %s, and was %s", d.name(), d.write(d.New), d.base())
+			if change := d.change(); change != "" {
+				text += " (" + change + ")"
+			}
+			one := junit.Case{Name: d.Metric, Said: text}
 			if d.Verdict == Worse {
-				one.Failed, one.Said = one.Said, ""
+				one = junit.Case{Name: d.Metric, Failed: text}
 			}
 			suite.Cases = append(suite.Cases, one)
 		}
 		s.Suites = append(s.Suites, suite)
 	}
 	return s
-}
-
-// inWords says what the figure is, and what it was.
-func (d *Difference) inWords() string {
-	text := fmt.Sprintf("%s is %s, and was %s", d.name(), d.write(d.New), d.base())
-	if change := d.change(); change != "" {
-		text += " (" + change + ")"
-	}
-	return text
 }
 
 // write writes a value of the figure for people.
@@ -338,14 +292,10 @@ func (d *Difference) base() string {
 // name is the metric for people.
 func (d *Difference) name() string { return strings.ReplaceAll(d.metric.name, "_", " ") }
 
-// change is the difference as a share of the base; of a share it is in points.
+// change is the difference as a share of the base; a share has none.
 func (d *Difference) change() string {
-	switch difference := d.New - d.Base; {
-	case difference == 0 || d.metric.whole == nil && d.Base == 0:
+	if d.New == d.Base || d.metric.whole != nil || d.Base == 0 {
 		return ""
-	case d.metric.whole != nil:
-		return fmt.Sprintf("%+.3g points", difference)
-	default:
-		return fmt.Sprintf("%+.1f%%", 100*difference/d.Base)
 	}
+	return fmt.Sprintf("%+.1f%%", 100*(d.New-d.Base)/d.Base)
 }

@@ -214,10 +214,7 @@ func untrue(about string, a *loadgen.Audit) (all []string) {
 		if l.Key != "" {
 			text += " of " + l.Key
 		}
-		if l.Answers > 1 {
-			text += fmt.Sprintf("; %s told it wrong", output.Count(l.Answers, "answer"))
-		}
-		all = append(all, text)
+		all = append(all, fmt.Sprintf("%s; wrong in %s", text, output.Count(l.Answers, "answer")))
 	}
 	return all
 }
@@ -226,8 +223,7 @@ func untrue(about string, a *loadgen.Audit) (all []string) {
 func clockWrong(c *loadgen.ClockFinding) string {
 	switch {
 	case c.Drift != 0:
-		return fmt.Sprintf("the store's clock drifted by %+.2g%%, and periods are as much too short or too long",
-			100*c.Drift)
+		return fmt.Sprintf("the store's clock drifted by %+.2g%%, and periods with it", 100*c.Drift)
 	case c.Astray > 0:
 		return fmt.Sprintf("the store's clock was %s × wrong by up to %s", output.Thousands(c.Astray),
 			output.Duration(fromMS(math.Ceil(math.Abs(c.FarthestMS)))))

@@ -83,10 +83,10 @@ func newPage(d *Document) *page {
 		p.table("The runs", "", columns, rows)
 	} else if len(d.Runs) == 1 {
 		p.Latencies = latencies(&d.Runs[0])
+		columns, rows := timesTable(&d.Runs[0])
+		p.table("Times", "", columns, rows)
 	}
-	columns, rows := timesTable(d)
-	p.table("Times", "", columns, rows)
-	present := map[string]bool{}
+	drawn := map[string]bool{}
 	var titles []string
 	for i := range d.Runs {
 		r := &d.Runs[i]
@@ -96,7 +96,7 @@ func newPage(d *Document) *page {
 		}
 		if run.OverTime != nil {
 			for _, shape := range run.OverTime.Shapes {
-				present[shape.Class] = true
+				drawn[shape.Class] = true
 			}
 		}
 		p.Runs, titles = append(p.Runs, run), append(titles, run.Title)
@@ -108,7 +108,7 @@ func newPage(d *Document) *page {
 	}
 	p.Subtitle = strings.Join(titles, " · ")
 	for _, name := range []string{"allowed", "denied", "failed", "dropped", "limit", warmUp} {
-		if present[name] {
+		if drawn[name] {
 			p.Outcomes = append(p.Outcomes, name)
 		}
 	}

@@ -77,7 +77,7 @@ func (a Answer) evidence(s *screen) (tables int) {
 		table(limitsTable(r))
 	}
 	if a.Verbose {
-		table(timesTable(d))
+		table(timesTable(r))
 		if d.Kind != Simulation {
 			table(mostDeniedTable(r.MostDenied))
 		}

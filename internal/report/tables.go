@@ -93,35 +93,26 @@ func comparison(d *Document) (columns []output.Column, rows [][]output.Cell) {
 	return columns, rows
 }
 
-// timesTable has the latency, service and lag of a single run, or the latency of each of several.
-func timesTable(d *Document) (columns []output.Column, rows [][]output.Cell) {
+// timesTable has the latency, service and lag of a run.
+func timesTable(r *Run) (columns []output.Column, rows [][]output.Cell) {
 	columns = []output.Column{{Header: "TIME"}}
-	add := func(name string, q *loadgen.Quantiles) {
-		if q == nil {
-			return
+	for _, f := range timeFigures {
+		if f.title != "" {
+			columns = append(columns, output.Column{Header: f.title, Right: true, Drops: f.drops})
 		}
-		row := []output.Cell{{Text: name}}
+	}
+	for _, times := range distributions[:3] {
+		q := times.of(r)
+		if q == nil {
+			continue
+		}
+		row := []output.Cell{{Text: times.name}}
 		for _, f := range timeFigures {
 			if f.title != "" {
 				row = append(row, output.Cell{Text: output.Micros(f.of(q))})
 			}
 		}
 		rows = append(rows, row)
-	}
-	for _, f := range timeFigures {
-		if f.title != "" {
-			columns = append(columns, output.Column{Header: f.title, Right: true, Drops: f.drops})
-		}
-	}
-	for i := range d.Runs {
-		r := &d.Runs[i]
-		if len(d.Runs) > 1 {
-			add(r.Title(), r.Latency)
-			continue
-		}
-		for _, times := range distributions[:3] {
-			add(times.name, times.of(r))
-		}
 	}
 	return columns, rows
 }

@@ -54,7 +54,7 @@ func TestVerdicts(t *testing.T) {
 					True: "10ms",
 				}}}
 			},
-			"FAIL retry-after was told as 5ms and is 10ms, at 12:00:01.000002 of user:3; 2 answers told it wrong", true,
+			"FAIL retry-after was told as 5ms and is 10ms, at 12:00:01.000002 of user:3; wrong in 2 answers", true,
 		},
 		"only errors": {
 			func(r *Run) { r.Errors, r.Allowed, r.Denied = r.Requests, 0, 0 },
