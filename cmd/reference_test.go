@@ -96,8 +96,11 @@ func reference(root *cobra.Command) map[string]string {
 	for _, paragraph := range prose {
 		writeParagraph(&b, root, paragraph)
 	}
-	b.WriteString("## Environment\n\nA flag goes before a variable, and a variable before the configuration.\n\n")
+	b.WriteString("## Environment\n\nA flag goes before a variable, and a variable before the configuration. Flags with a variable name it.\n\n")
 	for _, variable := range variables() {
+		if strings.HasPrefix(variable[1], "the default of --") && !strings.Contains(variable[1], ";") {
+			continue // its flag says so
+		}
 		fmt.Fprintf(&b, "- `%s`: %s\n", variable[0], markdownProse(root, variable[1]))
 	}
 	b.WriteString("\n## Exit codes\n\n")

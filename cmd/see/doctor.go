@@ -42,8 +42,7 @@ problems come with advice.
 
 Exit codes: 0 no problem; 1 a problem (✗), or with --fail-on warn a warning; 3
 the store cannot be reached; 4 the store refuses; 5 findings are missing,
-because the store stopped answering or one of several servers cannot be reached.
-With 3 and 4 that is the only finding.`,
+because the store stopped answering or one of several servers cannot be reached.`,
 		Example: `  limitctl doctor
   limitctl doctor -o json > findings.json
   limitctl doctor --scan-limit 0`,

@@ -58,8 +58,7 @@ within two seconds: limitctl serve --config store:, and policyfile.Follow in Go.
 It first shows the limits that change and the keys in use that are over the new
 ones, and asks. Nothing is written if FILE has a mistake or changes nothing, if
 somebody else has published meanwhile, or if a policy disappears that an
-override in force names. The store keeps the latest 50 versions, and the history
-of 1,000.`,
+override in force names.`,
 		Example: `  limitctl config publish limitctl.yaml -m "more for acme" --context prod
   limitctl config publish limitctl.yaml --dry-run
   limitctl config publish limitctl.yaml -m "$CI_COMMIT_TITLE" --confirm prod --context prod -o json`,

@@ -18,8 +18,7 @@ func newRollbackCmd(global *cli.Globals) *cobra.Command {
 		Short: "Bring an earlier configuration back, as a new version",
 		Long: `Rollback publishes the text of version N, or of the one before that in force, as
 the next version, after the same preview and question as config publish. Keys
-whose limit gets lower keep what they have used. In a hurry, --no-keys leaves
-the keys in use unread, which takes minutes if there are millions.`,
+whose limit gets lower keep what they have used.`,
 		Example: `  limitctl config rollback -m "too tight for acme" --context prod
   limitctl config rollback 12 -m "as on Friday" --no-keys --yes`,
 		Args: cli.AtMostOneArgument,

@@ -18,10 +18,10 @@ func newStatusCmd(global *cli.Globals) *cobra.Command {
 		Use:   "status",
 		Short: "Show which process has which published configuration in force",
 		Long: `Status shows the version in force, and the processes that have followed the
-store in the last 30 seconds, at most 500: which version each has, and since
-when. A process lags if it has another version; if it refuses the one in force,
-status shows why. A server that goes by a file "differs" while its limits are
-not those of the version. The exit code is 0 if no process lags, else 1.`,
+store in the last 30 seconds: which version each has, since when, and why one
+refuses the version in force. A server that goes by a file "differs" while its
+limits are not those of the version. The exit code is 0 if no process lags, else
+1.`,
 		Example: "  limitctl config status\n  limitctl config status --context prod -o json",
 		Args:    cli.NoArguments,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runStatus(cmd.Context(), global) },

@@ -24,10 +24,7 @@ func NewContextCmd(global *cli.Globals) *cobra.Command {
 		Long: `A context is a named store: its URL, where its password is, and what is allowed
 there. Contexts are in the user's own configuration file or that of --config,
 and not in the limitctl.yaml of a working directory. --context NAME uses one for
-one command, and "context use" for all from now on.
-
-A context can name the layouts of other limiters' keys in its store. Commands
-that show or reset keys then use them without --layout.`,
+one command, and "context use" for all from now on.`,
 		Example: `  limitctl context list
   limitctl context use dev
   limitctl check user:42 --limit 10/1m --context dev`,

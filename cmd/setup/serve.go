@@ -55,9 +55,6 @@ on each line, and fields can follow it: name=NAME for the log, and
 scopes=SCOPE,SCOPE of decide (check, consume, auth), refund (refund, settle),
 read (check, subject) and reset. Without scopes it may do all but reset.
 
-With --config store: the configuration is the published one, and each further
-version. The last one is kept on disk for a start without the store.
-
 Certificates and tokens are read again when their files change, and on SIGHUP;
 what cannot be used leaves the old ones in force. --check-config reads all files
 and flags, connects to nothing, and exits with 0 or 2.

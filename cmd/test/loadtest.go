@@ -40,26 +40,18 @@ func NewLoadtestCmd(global *cli.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "loadtest --limit [ALGORITHM:]COUNT/PERIOD... | loadtest --policy NAME [ATTRIBUTE=VALUE...] | loadtest URL --limit ...",
 		Short: "Drive a limit with load: is it right, fast and cheap?",
-		Long: `Loadtest sends requests to a limit in a real store and audits every answer. It
-compares what the limit allowed with what it should have allowed, and measures
-how long the answers took and what they cost. docs/load-testing.md explains the
-figures.
+		Long: `Loadtest sends requests to a limit in a real store, compares every answer with
+what the limit should have allowed, and measures how long answers took and what
+they cost. docs/load-testing.md explains the figures.
 
 The load is an open loop: requests are due on schedule, even if the store is
 slow, and latency counts from when a request was due. A request that cannot be
 sent within --timeout is dropped, and counted. With --workers and no rate it is
 a closed loop.
 
-Several --limit are decided together. --algorithm all, or a list, runs the same
-load under each algorithm, one after the other, and compares them.
-
 The keys have a prefix of their own and are removed at the end. Contexts that
 are read-only or protected are refused. Ctrl-C ends the load, waits for the
 answers under way, and reports; a second Ctrl-C stops at once.
-
-The verdict is inconclusive if too little was seen: no limit was reached, too
-many requests got no decision, or the load generator was the limit and a
-threshold is about times or throughput.
 
 Exit codes: 0 pass; 1 a threshold is missed, the audit found wrong answers or a
 threshold could not be judged (unless --no-fail), or more than --max-errors got

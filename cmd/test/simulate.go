@@ -48,9 +48,6 @@ of other logs; a --policy is by the fields that have its attributes' names.
 Times are RFC 3339, in UTC without a zone, or like those of access logs, or
 numbers since 1970: s, ms, µs or ns by magnitude.
 
-The report shows how many calls of the store --wrap saves, and which requests
-were decided differently.
-
 --suggest finds the lowest count that keeps a promise: denied or denied_keys, <
 or <=, and a share or a number. A burst in the limit does not change. If no
 count keeps the promise, the exit code is 1.`,

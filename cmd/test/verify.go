@@ -33,10 +33,9 @@ func NewVerifyCmd(global *cli.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify FILE... --limit [ALGORITHM:]COUNT/PERIOD... | verify FILE... --policy NAME",
 		Short: "Judge the answers that vegeta, k6 or others recorded",
-		Long: `Verify audits the answers in files as loadtest audits those of a URL: what was
-admitted too much, what was denied too early, and headers that are not true, as
-far as that is certain. So a load that needs many machines can be sent by
-another program.
+		Long: `Verify audits the answers in files as loadtest audits those of a URL, as far as
+it is certain that one is wrong. So a load that needs many machines can be sent
+by another program.
 
 A FILE, or standard input for -, is of "vegeta encode" (json), of
 "k6 run --out" (json or csv), or JSON lines or CSV with the fields start, end,
