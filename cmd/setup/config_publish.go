@@ -51,8 +51,7 @@ func newPublishCmd(global *cli.Globals) *cobra.Command {
 		Use:   "publish FILE",
 		Short: "Put the policies of a file in force in all processes",
 		Long: `Publish writes the policies of FILE into the store as the next version, with
-who, when and why: policies, http, envoy, breaker, local_share and denials, and
-no contexts or passwords. Processes that follow the store have it in force
+who, when and why. A file with contexts or layouts is refused. Processes that follow the store have it in force
 within two seconds: limitctl serve --config store:, and policyfile.Follow in Go.
 
 It first shows the limits that change and the keys in use that are over the new
@@ -89,16 +88,15 @@ func (o *options) publish(ctx context.Context, path string) error {
 	if len(c.Policies) == 0 {
 		return cli.Usagef("%s has no policies, so there is nothing to publish", path)
 	}
-	text, err := published.TextOf(path, data)
-	if err != nil {
-		return err
+	if len(c.Contexts)+len(c.Layouts) > 0 {
+		return cli.Usagef("%s has contexts or layouts, which stay on this machine; move its other parts to a file of their own", path)
 	}
 	return o.change(ctx, func(p *place) (*change, error) {
 		if c.Prefix != "" && c.Prefix != p.settings.Prefix.Value {
 			return nil, cli.Usagef("%s has the prefix %q, and the store is open with %q, so nobody would find the keys; give %s", path,
 				c.Prefix, p.settings.Prefix.Value, shell.Command("--prefix", c.Prefix))
 		}
-		return &change{title: path, text: text}, nil
+		return &change{title: path, text: data}, nil
 	})
 }
 

@@ -159,7 +159,6 @@ func runServe(ctx context.Context, o *serveOptions) error {
 	defer e.Close()
 	reloader.Apply = func(c *config.Config) { e.Replace(&engine.Settings{File: c.File}) }
 	frame.begin(c, where)
-	frame.checkRecovery(e, log)
 
 	// The listeners. One gate bounds the requests of all clients, and one those that are held.
 	gate, held := serve.NewGate(o.maxInFlight, frame.meter.Refused), serve.NewGate(o.maxInFlight, func() {})

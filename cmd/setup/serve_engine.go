@@ -85,15 +85,6 @@ func (f *serveFrame) engineOptions(ctx context.Context, log *events.Log) engine.
 	}
 }
 
-// checkRecovery lets an open breaker check the store even without requests.
-func (f *serveFrame) checkRecovery(e *engine.Engine, log *events.Log) {
-	f.Background = append(f.Background, serve.Repeat(nil, func(ctx context.Context, _ bool) {
-		if _, state := log.State(); len(state.Breaker) > 0 {
-			e.CheckRecovery(ctx)
-		}
-	}))
-}
-
 // reloader returns what puts another configuration in force, from the files or from the store; fallback is for the store.
 func (f *serveFrame) reloader(ctx context.Context, c, fallback *config.Config, backend store.Store) (*engine.Reloader, error) {
 	o := f.flags

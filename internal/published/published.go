@@ -20,6 +20,7 @@ import (
 
 	"github.com/limitctl/limitctl/internal/configfile"
 	"github.com/limitctl/limitctl/internal/panics"
+	"github.com/limitctl/limitctl/internal/yamlfile"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -474,3 +475,16 @@ func (s *State) Fetch(ctx context.Context, table *admin.Tables, number int64) (*
 
 // ErrNothing: nothing was published to the store yet.
 var ErrNothing = store.Invalidf("no configuration was published to this store; publish one with `limitctl config publish FILE`")
+
+// Parse reads the text of a published configuration; name is its name in mistakes. It refuses a text with contexts
+// or layouts, which are about this machine. An error is a [store.ErrInvalid] with a line for each mistake.
+func Parse(name string, text []byte) (*configfile.File, error) {
+	refuse := func(r *yamlfile.Reader, v yamlfile.Value) {
+		r.Mistake(v, "a published configuration has neither contexts nor layouts")
+	}
+	file, r := configfile.Read(name, text, configfile.Operators{Contexts: refuse, Layouts: refuse})
+	if mistakes := r.Mistakes(); len(mistakes) > 0 {
+		return nil, store.Invalidf("%s", yamlfile.Format(mistakes))
+	}
+	return &file, nil
+}

@@ -2,9 +2,7 @@ package published
 
 import (
 	"errors"
-	"fmt"
 	"math/rand/v2"
-	"strings"
 	"testing"
 
 	"github.com/limitctl/limitctl/internal/configfile"
@@ -74,35 +72,6 @@ func TestNumbersGoOn(t *testing.T) {
 		s, err := Read(t.Context(), &table.Tables)
 		if err != nil || !errors.Is(s.Broken, store.ErrForeign) || s.Was != head || s.Head != (Head{}) || s.NextNumber() != 4 {
 			t.Errorf("of the head %s: %+v, %v", head, s, err)
-		}
-	}
-}
-
-// Only what decides is published, with its comments: no context, and no prefix.
-func TestWhatIsPublished(t *testing.T) {
-	const policies = "# The login.\npolicies:\n  login:\n    # why\n    limits: [{name: ip, by: [ip], limit: 5/1m}]\n"
-	const jsonPolicies = `{"policies":{"login":{"limits":[{"name":"ip","by":["ip"],"limit":"5/1m"}]}}`
-	for name, test := range map[string]struct{ file, want string }{
-		"policies alone": {policies, policies},
-		"contexts before": {"# hunter2\ncontexts:\n  # hunter2\n  prod: {store: 'redis://:hunter2@h'}\n# hunter2\nprefix: x\n" + policies,
-			policies},
-		"contexts behind": {policies + "# hunter2\ncontexts:\n  prod:\n    store: 'redis://:hunter2@h'\n# hunter2\n", policies},
-		"quoted keys":     {policies + "\"contexts\": {prod: {store: 'redis://:hunter2@h'}}\n'prefix': hunter2\n", policies},
-		"in between": {"breaker: {failures: 7}\ncontexts: {p: {store: 'redis://:hunter2@h'}}\n" + policies,
-			"breaker: {failures: 7}\n" + policies},
-		"Windows' lines":  {"prefix: hunter2\r\n" + strings.ReplaceAll(policies, "\n", "\r\n"), strings.ReplaceAll(policies, "\n", "\r\n")},
-		"a document mark": {"---\nprefix: hunter2\n" + policies, "---\n" + policies},
-		"JSON":            {jsonPolicies + "}", jsonPolicies + "}"},
-		"an alias of a context": {"contexts: {p: {store: &u 'redis://:hunter2@h'}}\n" +
-			"policies: {login: {limits: [{name: ip, by: [ip], limit: 5/1m, overrides: [{when: {plan: *u}, limit: 9/1m}]}]}}\n", ""},
-		"JSON with contexts": {jsonPolicies + `,"contexts":{"p":{"store":"redis://:hunter2@h"}}}`, ""},
-	} {
-		text, err := TextOf("x.yaml", []byte(test.file))
-		if string(text) != test.want || (test.want == "") != errors.Is(err, store.ErrInvalid) {
-			t.Errorf("%s: published\n%s\nwant\n%s\n%v", name, text, test.want, err)
-		}
-		if strings.Contains(string(text)+fmt.Sprint(err), "hunter2") {
-			t.Errorf("%s: a secret is shown: %s, %v", name, text, err)
 		}
 	}
 }

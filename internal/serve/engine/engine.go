@@ -6,7 +6,6 @@ import (
 	"errors"
 	"reflect"
 	"slices"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -91,7 +90,6 @@ type Engine struct {
 	turns   layers.Waiter           // of those who are held
 
 	settings atomic.Pointer[Settings]
-	checked  uint64 // the number of keys that CheckRecovery has peeked at
 }
 
 // New returns an engine with those settings in force. The caller closes the store.
@@ -207,16 +205,6 @@ func (ask *Ask) requests(p *policy.Prepared, limits *limiter.Limiter, answer *de
 
 // Close writes the denials that are left, and ends the work in the background. The store stays open.
 func (e *Engine) Close() error { return e.runtime.Close() }
-
-// CheckRecovery lets an open breaker check whether the store is back, for one goroutine, since without calls it would
-// stay open. Each call peeks at another key, and so in time at each shard.
-func (e *Engine) CheckRecovery(ctx context.Context) {
-	_, free := e.runtime.InForce().Of("")
-	e.checked++
-	key := store.Key{Subject: "limitctl-probe-" + strconv.FormatUint(e.checked, 10)}
-	request := store.Request{Key: key, Limit: store.Limit{Count: 1, Period: time.Second}, Cost: 1}
-	free.Store().Decide(ctx, store.Peek, []store.Request{request}, make([]store.Decision, 1))
-}
 
 // DenyPolicy stands for descriptors of Envoy that are always denied, so that denials have a policy and a key.
 var DenyPolicy = &policy.Policy{Name: "(deny)", Limits: []policy.Limit{
