@@ -394,29 +394,6 @@ func TestASubjectAndWhatARowMakesOfItAreOne(t *testing.T) {
 	})
 }
 
-func TestARefusalIsToldOnceAndRarelyTriedAgain(t *testing.T) {
-	for _, err := range []error{store.ErrRefused, store.ErrForeign, errPanic} {
-		synctest.Test(t, func(t *testing.T) {
-			table := denying(&denyingStore{err: err})
-			told := 0
-			backend := observedDenialLog(table, &layers.Observer{OnDenialLog: func(error) { told++; panic("a bug of the callback") },
-				OnPanic: func(error) {}})
-			for range 600 {
-				deny(t, backend, "user:42", 1)
-				pass(time.Second)
-			}
-			if n := len(table.at); n < 115 || n > 120 || told != 1 {
-				t.Errorf("%v: %d tries in ten minutes, told %d times", err, n, told)
-			}
-			table.set(nil)
-			backend.Close()
-			if sum, _ := table.sum(); sum["user:42"] != 600 {
-				t.Errorf("%v: Close wrote %+v", err, table.written())
-			}
-		})
-	}
-}
-
 // What may have been written is not written again. That it was lost is written once: with the next denial, without one, or
 // when the log is closed.
 func TestDenialsAreNotCountedTwice(t *testing.T) {

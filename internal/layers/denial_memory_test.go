@@ -11,7 +11,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -136,19 +135,6 @@ func TestWhatTheDenialMemoryDoesNotAnswer(t *testing.T) {
 				t.Errorf("the store was asked again: %t; want %t", asked, test.forgotten)
 			}
 		})
-	}
-}
-
-func TestAFailurePolicysDenialIsNotRemembered(t *testing.T) {
-	far := newFarStore(0, 0)
-	closed := layers.Stack(far, layers.Layers{Failure: layers.Failure{Policy: store.DenyOnError}})
-	memory := withMemory(closed, store.DenialMemory{}, far.time.local)
-	key, limit := store.Key{Subject: "user:1"}, store.Limit{Count: 10, Period: time.Hour}
-	far.err = store.ErrUnavailable
-	ask(t, memory, key, limit, 1)
-	far.err = nil
-	if d := ask(t, memory, key, limit, 1); !d.Allowed {
-		t.Errorf("once the store is back: %+v", d)
 	}
 }
 

@@ -36,17 +36,6 @@ func (s *fakeStore) Decide(_ context.Context, op store.Op, reqs []store.Request,
 
 func (s *fakeStore) Close() error { s.closed++; return s.err }
 
-func TestParseFailurePolicy(t *testing.T) {
-	for _, want := range []store.FailurePolicy{store.FailOnError, store.AllowOnError, store.DenyOnError, store.LocalOnError} {
-		if got, err := store.ParseFailurePolicy(want.String()); err != nil || got != want {
-			t.Errorf("%s is read as %s, %v", want, got, err)
-		}
-	}
-	if _, err := store.ParseFailurePolicy("open"); !errors.Is(err, store.ErrInvalid) {
-		t.Errorf("an unknown one: %v", err)
-	}
-}
-
 // A policy decides in an outage alone, and not for a caller that gave up. A shadow limit stays one, so that it never denies.
 func TestFailurePolicy(t *testing.T) {
 	live := t.Context()

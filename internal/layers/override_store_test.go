@@ -376,17 +376,6 @@ func TestACostThatFitsOnlyTheLimitAskedIsDenied(t *testing.T) {
 	}
 }
 
-// A limit without a name keeps the key of the original limit.
-func TestAnOverriddenLimitKeepsItsKey(t *testing.T) {
-	f := newOverrideFixture(t)
-	key, limit := store.Key{Subject: "user:42"}, store.Limit{Count: 2, Period: time.Hour}
-	ask(f, f.store, key, limit, 2)
-	o := store.Override{Effect: store.OverrideLimit, Names: mustPattern(t, "token-bucket/1h"),
-		Limit: store.Limit{Algorithm: store.FixedWindow, Count: 10, Period: time.Minute}}
-	set := f.apply(time.Minute, "user:42", o)
-	f.wantOf(ask(f, f.store, key, limit, 3), true, 5, 5, &set)
-}
-
 // An override does not make an invalid limit valid.
 func TestALimitOutOfBoundsIsRefusedUnderAnOverride(t *testing.T) {
 	f := newOverrideFixture(t)

@@ -125,49 +125,6 @@ func takes(subject string, count int64, period time.Duration, cost int64) store.
 	return store.Request{Key: store.Key{Subject: subject}, Limit: store.Limit{Count: count, Period: period}, Cost: cost}
 }
 
-// Fifty callers who wait for one key again and again get their turns in the order of their arrival, each as early
-// as possible. There is about one call of the store for each unit.
-func TestFiftyWaitersTakeTurns(t *testing.T) {
-	const waiters, rounds, units = 50, 3, 150
-	for _, algorithm := range store.Algorithms() {
-		inQueue(t, func(t *testing.T, q *queue) {
-			req := takes("u", 1, 20*time.Millisecond, 1)
-			req.Limit.Algorithm = algorithm
-			for n := range waiters {
-				q.all.Go(func() {
-					for range rounds {
-						decisions, err := q.Take(t.Context(), req)
-						q.tell(fmt.Sprint(n), decisions, err)
-					}
-				})
-				synctest.Wait() // so that they come in a known order
-			}
-			q.all.Wait()
-			want := []string{"0"} // the first finds the key unused, comes back before the others, and is done before them
-			for i := range units - 1 {
-				want = append(want, fmt.Sprint((i+i/(2*waiters))%waiters))
-			}
-			if !slices.Equal(q.order, want) {
-				t.Errorf("%s: order of turns: %v", algorithm, q.order)
-			}
-			exact, calls := (units-1)*20*time.Millisecond, int64(units)
-			switch algorithm {
-			case store.SlidingCounter:
-				exact *= 2 // here it lets one through in every other window
-				calls *= 2
-			case store.SlidingLog:
-				calls *= 2 // nobody knows when the next unit fits, so the next in the queue calls
-			}
-			if took := q.told["49"].after; took < exact-20*time.Millisecond || took > exact+units*time.Microsecond {
-				t.Errorf("%s: %d turns took %s, want %s", algorithm, units, took, exact)
-			}
-			if n := q.store.calls.Load(); n > calls+2 {
-				t.Errorf("%s: %d calls for %d units, want at most %d", algorithm, n, units, calls+2)
-			}
-		})
-	}
-}
-
 // For any sets of keys, and whoever leaves, all others get their turns, and the queue is empty at the end.
 func TestNobodyIsForgotten(t *testing.T) {
 	for seed := range uint64(60) {

@@ -122,22 +122,6 @@ func ExampleLimiter_Reserve() {
 	// 3000 tokens are used
 }
 
-// Leases decide on a busy key mostly without a round trip, and never let through more than its limit.
-func ExampleLeases() {
-	limits := must(limiter.New(noon(), limiter.Leases{}))
-	defer limits.Close() // gives back the units that were taken in advance
-	jobs := limiter.Per("jobs", 100, time.Minute)
-
-	allowed := 0
-	for range 150 {
-		if d, err := limits.Take(context.Background(), jobs.For("all")); err == nil && d.Allowed() {
-			allowed++
-		}
-	}
-	fmt.Println(allowed)
-	// Output: 100
-}
-
 // gone is a store that is away.
 type gone struct{ limiter.Store }
 
@@ -178,19 +162,4 @@ func (g generous) Decide(ctx context.Context, op store.Op, requests []store.Requ
 		decisions[i].Allowed = decisions[i].Allowed || requests[i].Key.Subject == g.subject
 	}
 	return nil
-}
-
-// A wrapper of your own sees each call, and may change its answer.
-func ExampleAround() {
-	limits := must(limiter.New(noon(), limiter.Around(func(s limiter.Store) limiter.Store { return generous{s, "user:admin"} })))
-	defer limits.Close()
-	once := limiter.Per("once", 1, time.Hour)
-	for _, user := range []string{"42", "42", "admin", "admin"} {
-		fmt.Println(user, must(limits.Take(context.Background(), once.For("user", user))).Allowed())
-	}
-	// Output:
-	// 42 true
-	// 42 false
-	// admin true
-	// admin true
 }

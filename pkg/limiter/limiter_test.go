@@ -275,35 +275,6 @@ func TestTheOtherVerbs(t *testing.T) {
 	}
 }
 
-// A request that leaves units is denied where one that leaves none is allowed, also in a reservation, which its real cost may
-// exceed.
-func TestARequestLeavesUnits(t *testing.T) {
-	ctx := t.Context()
-	l := newLimiter(t, memorystore.New())
-	free, paid := minute.For("team", "red").Leave(4), minute.For("team", "red")
-	r, err := l.Reserve(ctx, free.N(6))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d, err := l.Take(ctx, free); err != nil || d.Allowed() || d.Remaining() != 0 || d.RetryAfter() <= 0 {
-		t.Errorf("of what is left %+v, %v", d, err)
-	}
-	if d, err := l.Take(ctx, paid.N(3)); err != nil || !d.Allowed() || d.Remaining() != 1 {
-		t.Errorf("one that leaves nothing: %+v, %v", d, err)
-	}
-	if err := r.Settle(ctx, 7); err != nil || used(t, l, paid) != 10 {
-		t.Errorf("settled: %v, %d used", err, used(t, l, paid))
-	}
-	for _, wrong := range []limiter.Request{free.N(7), paid.Leave(10), paid.Leave(-1)} {
-		if d, err := l.Take(ctx, wrong); !errors.Is(err, limiter.ErrInvalid) || d.Allowed() {
-			t.Errorf("%+v: %+v, %v", wrong.Stored(), d, err)
-		}
-	}
-	if _, err := l.Take(ctx, free.N(7)); !errors.Is(err, limiter.ErrNeverFits) {
-		t.Errorf("a cost and what it leaves that never fit: %v", err)
-	}
-}
-
 func TestParseLimit(t *testing.T) {
 	l, err := limiter.ParseLimit("a", "leaky-bucket:5/1s,burst=7")
 	if want := limiter.Per("a", 5, time.Second).Leaky(7); err != nil || l != want || l.String() != "a leaky-bucket:5/1s,burst=7" {

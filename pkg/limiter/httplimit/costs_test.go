@@ -108,18 +108,3 @@ func TestCostsFromSources(t *testing.T) {
 		}
 	}
 }
-
-// A service provides costs like attributes. The cost of a request applies to limits without their own cost.
-func TestCostsOfAService(t *testing.T) {
-	p := policyOf(t, "1000/1h", "1000/1h", "1000/1h")
-	p.Limits[0].Cost, p.Limits[1].Cost = policy.Cost{Field: "tokens"}, policy.Cost{Field: "bytes"}
-	options := httplimit.Options{
-		Attributes: func(*http.Request) (policy.Attributes, error) {
-			return policy.Attributes{"user": "ada", "tokens": "300"}, nil
-		},
-		Cost: func(*http.Request) int64 { return 5 },
-	}
-	if status, took, body := askedOf(t, p, options)(upload(12)); status != 200 || took != "300 12 5" {
-		t.Errorf("%d, took %q, %s", status, took, body)
-	}
-}

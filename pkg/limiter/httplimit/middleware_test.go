@@ -556,28 +556,3 @@ func TestAMistakeOfTheServiceIsNoClients(t *testing.T) {
 		t.Errorf("%d %s, told %v, %v", response.StatusCode, body, told, err)
 	}
 }
-
-// A client over one of the limits of a key is denied; another key is not. An error lets nobody in.
-func TestPerKeyDenies(t *testing.T) {
-	limits := door(t, memorystore.New())
-	limit, err := httplimit.PerKey(limits, "header:X-User", limiter.Per("day", 2, 24*time.Hour), limiter.Per("hour", 1, time.Hour))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &service{}
-	s.Handler = limit(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { s.reached.Add(1) }))
-	for _, want := range []struct {
-		user   string
-		status int
-	}{{"ada", 200}, {"ada", 429}, {"eve", 200}, {"", 400}} {
-		if got := s.get("X-User", want.user); got.StatusCode != want.status {
-			t.Errorf("%q: %d, want %d", want.user, got.StatusCode, want.status)
-		}
-	}
-	if err := limits.Close(); err != nil {
-		t.Error(err)
-	}
-	if got := s.get("X-User", "joe"); got.StatusCode < 500 || s.reached.Load() != 2 {
-		t.Errorf("after the limiter was closed: %d, reached %d times", got.StatusCode, s.reached.Load())
-	}
-}
