@@ -9,7 +9,6 @@ import (
 	"time"
 	"unicode"
 
-
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
