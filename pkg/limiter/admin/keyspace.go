@@ -18,8 +18,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Keyspace is a [store.Store] whose keys can be listed, deleted and brought back, for operators. All
-// stores of this module are one. [KeyspaceOf] finds it.
+// Keyspace is a [store.Store] whose keys can be listed, deleted and brought back, for operators. [KeyspaceOf] finds it.
 type Keyspace interface {
 	store.Store
 	// Scan yields every key in use that q selects, each once, in no particular order. A [store.ForeignError] is about one
@@ -110,8 +109,8 @@ func (q *Query) Report(looked, total int64) {
 	}
 }
 
-// Record is what a store holds under one key: the value in the form of [store.State.AppendRecord], and its expiry
-// by the store's clock, zero if it never expires. The record of a limit of another limiter has Members instead.
+// Record is what a store holds under one key: the value of [store.State.AppendRecord], and its expiry by the store's
+// clock, zero if it never expires. The record of another limiter has Members instead.
 type Record struct {
 	Key     store.Key
 	Value   []byte
@@ -165,11 +164,20 @@ func Records(keys ...store.Key) []Record {
 // Check returns a [store.ErrInvalid] if r cannot be imported, because of its key or because a value is not a limit
 // record. The store itself checks the values of other limiters.
 func (r *Record) Check() error {
-	if len(r.Members) > 0 {
-		return r.checkMembers()
+	if len(r.Members) == 0 {
+		_, err := r.Decode()
+		return err
 	}
-	_, err := r.Decode()
-	return err
+	if r.Value != nil || len(r.Members) > maxMembers {
+		return store.Invalidf("the record of key %q has %d parts and a value of %d bytes, which no record of another limiter has",
+			r.Key.Subject, len(r.Members), len(r.Value))
+	}
+	for i := range r.Members {
+		if member := &r.Members[i]; member.StoreKey == "" || member.Type == "" || member.Dump == nil {
+			return store.Invalidf("part %d of the record of key %q has no store key, type or value", i+1, r.Key.Subject)
+		}
+	}
+	return nil
 }
 
 // Decode returns the state in r's value, or the error of [Record.Check].
@@ -185,19 +193,6 @@ func (r *Record) Decode() (state store.State, err error) {
 
 // maxMembers is more than the number of store keys that a limit of any known limiter has.
 const maxMembers = 64
-
-func (r *Record) checkMembers() error {
-	if r.Value != nil || len(r.Members) > maxMembers {
-		return store.Invalidf("the record of key %q has %d parts and a value of %d bytes, which no record of another limiter has",
-			r.Key.Subject, len(r.Members), len(r.Value))
-	}
-	for i := range r.Members {
-		if member := &r.Members[i]; member.StoreKey == "" || member.Type == "" || member.Dump == nil {
-			return store.Invalidf("part %d of the record of key %q has no store key, type or value", i+1, r.Key.Subject)
-		}
-	}
-	return nil
-}
 
 // ImportOutcome is the result of an import of one record.
 type ImportOutcome uint8

@@ -9,16 +9,13 @@ import (
 )
 
 // Breaker has the settings of a layer that stops calling a store that is away, so that callers do not each wait for a
-// time-out. It opens after several failures in a row. Then a recovery check finds out from time to time whether the
-// store is back. A zero field means its default.
+// time-out. A recovery check finds out from time to time whether it is back. A zero field means its default.
 type Breaker struct {
 	// Failures is the number of failures in a row that opens it; the default is 5. A failure is an error that [IsAway]
-	// accepts, or an answer that took longer than Slow. A denial or a refusal, such as a wrong password, is an answer.
-	// An invalid request, or a caller that gave up earlier, says nothing about the store. One lost connection is one
+	// accepts, or an answer that took longer than Slow. A denial or a refusal is an answer. One lost connection is one
 	// failure, however many calls shared it (see [BatchError]).
 	Failures int
-	// Slow is the longest time of a good answer; the default is 1 s. Keep it below the time that your callers have:
-	// a caller that gives up earlier says nothing about the store.
+	// Slow is the longest time of a good answer; the default is 1 s. A caller that gives up earlier says nothing.
 	Slow time.Duration
 	// Pause is the time from opening to the first recovery check; the default is 500 ms. It doubles with each check
 	// that fails, up to MaxPause, whose default is 10 s.
@@ -79,8 +76,7 @@ func (l Leases) WithDefaults() Leases {
 type DenialMemory struct {
 	// MaxStale is the longest time of a remembered denial, by default 1 s: so late it can notice units given back.
 	MaxStale time.Duration
-	// Keys is the approximate number of keys to remember, at about 300 bytes each; the default is 16,384. If there are
-	// more, the denials that end first are forgotten first.
+	// Keys is the approximate number of keys to remember, at about 300 bytes each; the default is 16,384.
 	Keys int
 }
 
@@ -99,8 +95,7 @@ type Overrides struct {
 // WithDefaults returns o with its zero fields filled in.
 func (o Overrides) WithDefaults() Overrides { return Overrides{Every: orDefault(o.Every, time.Second)} }
 
-// DenialLog has the settings of a layer that counts in the store denials per key. It writes in the background, and when it
-// is closed.
+// DenialLog has the settings of a layer that counts denials per key in the store, in the background.
 type DenialLog struct {
 	// Every is the shortest time between two writes; the default is 1 s.
 	Every time.Duration
@@ -154,8 +149,7 @@ const (
 // percent is the share of 1 %.
 const percent = WholeShare / 100
 
-// ParseShare reads a share in percent ("20%", "12.5%") or as a fraction ("0.2"). It must be more than 0 and at most
-// 100 %, in whole millionths. The error is an [ErrInvalid] that quotes text.
+// ParseShare reads a share in percent ("12.5%") or as a fraction ("0.2"). The error is an [ErrInvalid] that quotes text.
 func ParseShare(text string) (Share, error) {
 	number, inPercent := strings.CutSuffix(text, "%")
 	one := WholeShare
@@ -168,9 +162,7 @@ func ParseShare(text string) (Share, error) {
 			return Share(part.Num().Int64()), nil
 		}
 	}
-	if whole, err := strconv.ParseUint(text, 10, 32); err == nil && whole > 1 && whole <= 100 {
-		return 0, Invalidf("share %q is more than the whole limit; write %s%% for a part", text, text)
-	}
+
 	return 0, Invalidf("share %q is not a part of a limit; write it like 20%% or 0.2, more than 0 and at most 100%%, "+
 		"with at most four decimals of a percent", text)
 }

@@ -7,11 +7,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/limitctl/limitctl/internal/texts"
 )
 
-// ParseLimit reads a limit as people write it, such as "10/1m", "5/s", "sliding-log:100/1h" or "1000/1m,burst=200":
+// ParseLimit reads a limit as people write it, such as "10/1m", "5/s" or "sliding-log:100/1h":
 //
 //	[ALGORITHM:]COUNT/PERIOD[,burst=N]
 //	sliding-counter:COUNT/PERIOD[,slices=N]
@@ -35,22 +33,6 @@ func ParseLimitAs(text string, algorithm Algorithm) (Limit, error) {
 	return limit, nil
 }
 
-// withPeriod is a count without a period as a limit is written: 10 per minute and 10rpm are 10/1m.
-func withPeriod(text string) string {
-	words := strings.Fields(text)
-	if len(words) == 3 && slices.Contains([]string{"per", "a", "an", "each", "every"}, words[1]) {
-		if period, err := ParsePeriod(words[2]); err == nil {
-			return words[0] + "/" + FormatPeriod(period)
-		}
-	}
-	for unit, period := range map[string]string{"rps": "1s", "rpm": "1m", "rph": "1h"} {
-		if count, is := strings.CutSuffix(text, unit); is && count != "" {
-			return count + "/" + period
-		}
-	}
-	return "10/1m"
-}
-
 func parseLimit(text string, algorithm Algorithm) (l Limit, err error) {
 	l.Algorithm = algorithm
 	rest := text
@@ -63,12 +45,7 @@ func parseLimit(text string, algorithm Algorithm) (l Limit, err error) {
 	rest, options, hasOptions := strings.Cut(rest, ",")
 	count, period, found := strings.Cut(rest, "/")
 	if !found {
-		thousands, period, isLimit := strings.Cut(options, "/")
-		if isLimit && strings.Trim(rest+thousands, "0123456789,") == "" && len(thousands)%4 == 3 {
-			return l, Invalidf("write the count without a comma, as in %s%s/%s", rest,
-				strings.ReplaceAll(thousands, ",", ""), period)
-		}
-		return l, Invalidf("it has no period; write COUNT/PERIOD, such as %s", withPeriod(rest))
+		return l, Invalidf("it has no period; write COUNT/PERIOD, such as 10/1m")
 	}
 	if l.Count, err = ParseNumber("count", count, 1, MaxCount); err != nil {
 		return l, err
@@ -127,9 +104,8 @@ var periodUnits = map[string]time.Duration{
 	"w": 7 * aDay, "week": 7 * aDay, "weeks": 7 * aDay,
 }
 
-// ParsePeriod reads a span of time: a Go duration ("90s", "1h30m"), a number of
-// days before it ("1d", "1d12h"), a bare unit ("s", "m", "h", "d"), or one of the words
-// second, minute, hour, day and week with or without a number ("5min", "hour", "1w").
+// ParsePeriod reads a span of time: a Go duration ("1h30m"), a number of days before it ("1d12h"), or one of the units
+// s, m, h, d, w and their words with or without a number ("5min", "hour").
 func ParsePeriod(text string) (time.Duration, error) {
 	word := strings.TrimLeft(text, "0123456789")
 	if unit, is := periodUnits[word]; is {
@@ -160,11 +136,7 @@ func ParseAlgorithm(name string) (Algorithm, error) {
 	if a := algorithmNamed(name); a != 0 {
 		return a, nil
 	}
-	names := AlgorithmNames()
-	if nearest := texts.Nearest(name, names, 6); nearest != "" {
-		return 0, Invalidf("unknown algorithm %q; did you mean %s?", name, nearest)
-	}
-	return 0, Invalidf("unknown algorithm %q; there are %s", name, strings.Join(names, ", "))
+	return 0, Invalidf("unknown algorithm %q; there are %s", name, strings.Join(AlgorithmNames(), ", "))
 }
 
 // algorithmNamed returns 0 for an unknown name.
@@ -185,8 +157,6 @@ func algorithmNamed(name string) Algorithm {
 func ParseNumber(what, text string, least, most int64) (int64, error) {
 	n, is, fits := parseWhole(text)
 	switch {
-	case !is && what == "count":
-		return 0, Invalidf("%s %q is not a whole number; write COUNT/PERIOD, such as 10/1m", what, text)
 	case !is:
 		return 0, Invalidf("%s %q is not a whole number, such as 200 or 2k", what, text)
 	case !fits || n < least || n > most:
