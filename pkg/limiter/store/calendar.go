@@ -108,9 +108,8 @@ func (c *Calendar) at(at int64) windowBounds {
 	return w
 }
 
-// bound returns the first instant at which the local date is that day or a later one, a multiple of calendarBound. Midnight need not
-// be on that day: summer time can begin with it, and a zone can skip a day. It does not ask for the next change of the
-// zone: on the last day of some leap years [time.Time.ZoneBounds] names one that is past.
+// bound returns the first instant at which the local date is that day or a later one, a multiple of calendarBound. Summer
+// time can begin with midnight, and a zone can skip a day. [time.Time.ZoneBounds] is wrong on the last day of some years.
 func (c *Calendar) bound(y int, m time.Month, d int) int64 {
 	midnight := time.Date(y, m, d, 0, 0, 0, 0, time.UTC).UnixMicro() // and there, at its offset
 	before, after := c.offset(midnight-aDay.Microseconds()), c.offset(midnight+aDay.Microseconds())

@@ -87,27 +87,20 @@ func checkCharacters(what, text string) error {
 	return nil
 }
 
-// What a subject made by [Subject] has at most, in bytes, and what a shortened one ends in:
-// a mark that is never part of an escaped text, and 192 bits of a hash.
+// What a subject made by [Subject] has at most, in bytes, and what a shortened one ends in: a mark that is never part of
+// an escaped text, and a hash.
 const (
 	maxMadeSubject = 200
 	hashMark       = "%~"
 	hashBytes      = 24
 )
 
-// Subject makes a valid subject of any parts: Subject("user", "42") is "user:42". Use it
-// where a part comes from outside, such as a user agent or a path.
+// Subject makes a valid subject of any parts, such as of a path from outside: Subject("user", "42") is "user:42".
 //
 // "%", ":", the braces, control characters and bytes that are not UTF-8 are written as %XX in each part, and an empty
-// part as "%". An IPv6 address as the last part keeps its colons where that can only be read as an address. Policies
-// write the attributes of their keys in the same way.
-//
-// A subject of more than 200 bytes is cut, and a hash of all parts (192 bits of SHA-256)
-// stands in place of the rest, so that a long path costs no more memory than that. Its
-// beginning can still be selected by a pattern, such as 'path:/api/*'.
-//
-// Different parts never make the same subject, if no hash collides. The same parts make
-// the same subject in all versions of this package.
+// part as "%". An IPv6 address as the last part keeps its colons where that can only be read as an address. In place of
+// what is beyond 200 bytes stands a hash of all parts (192 bits of SHA-256). Different parts never make the same subject,
+// and the same parts make the same one in all versions of this package.
 func Subject(parts ...string) string {
 	text := joinParts(parts)
 	if len(text) <= maxMadeSubject {

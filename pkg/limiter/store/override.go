@@ -2,7 +2,6 @@ package store
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -19,8 +18,7 @@ type Override struct {
 	ID string
 	// Subjects selects the subjects. The zero Pattern selects all.
 	Subjects Pattern
-	// Names selects their limits by name; the zero Pattern selects all. For a key of a policy with hash_by, the name
-	// can also be that of its limit alone, without the attributes after it.
+	// Names selects their limits by name, for a policy also without the attributes of hash_by; the zero Pattern selects all.
 	Names Pattern
 	// Attributes are those that a key of a policy must have; it may have others. Other keys have none.
 	Attributes map[string]string
@@ -61,12 +59,7 @@ const (
 var overrideEffects = []string{"limit", "times", "add", "block", "exempt"}
 
 // String returns the effect's name in machine formats: "limit", "times", "add", "block" or "exempt".
-func (e OverrideEffect) String() string {
-	if int(e) < len(overrideEffects) {
-		return overrideEffects[e]
-	}
-	return fmt.Sprintf("effect(%d)", uint8(e))
-}
+func (e OverrideEffect) String() string { return overrideEffects[e] }
 
 // ParseOverrideEffect reads the name of an effect.
 func ParseOverrideEffect(word string) (OverrideEffect, error) {
@@ -110,10 +103,6 @@ func (o *Override) Check(lasts time.Duration) error {
 			return Invalidf("the %s of an override, %q, is not plain text", what, text)
 		}
 	}
-	return o.checkEffect()
-}
-
-func (o *Override) checkEffect() error {
 	switch o.Effect {
 	case OverrideLimit:
 		if _, err := o.Limit.Normalize(); err != nil {
@@ -183,11 +172,10 @@ func NewOverrideList(overrides []Override) *OverrideList {
 	})
 	for i := range l.all {
 		o := &l.all[i]
-		r := &rankedOverride{o, i, InstantOf(o.ExpiresAt), o.Subjects.LiteralBeginning(), o.attributes()}
 		if subject, exact := o.Subjects.Exact(); exact {
-			l.subjects[subject] = append(l.subjects[subject], r)
+			l.subjects[subject] = append(l.subjects[subject], o.ranked(i))
 		} else {
-			l.patterns = append(l.patterns, r)
+			l.patterns = append(l.patterns, o.ranked(i))
 		}
 	}
 	return l
@@ -228,7 +216,7 @@ func (l *OverrideList) InForce(key *Key, now Instant) *Override {
 			if first != nil && first.rank < r.rank {
 				break
 			}
-			if (now == 0 || r.expires > now) && strings.HasPrefix(key.Subject, r.begin) && parsed.isOf(r.Override, r.attributes) {
+			if (now == 0 || r.expires > now) && parsed.isOf(r) {
 				first = r
 				break
 			}
@@ -249,7 +237,7 @@ func (l *OverrideList) BlockedUntil(key *Key, block *Override) Instant {
 			if r.Effect != OverrideBlock { // blocks come first
 				break
 			}
-			if r.expires > end && strings.HasPrefix(key.Subject, r.begin) && parsed.isOf(r.Override, r.attributes) {
+			if r.expires > end && parsed.isOf(r) {
 				end = r.expires
 			}
 		}
@@ -258,13 +246,15 @@ func (l *OverrideList) BlockedUntil(key *Key, block *Override) Instant {
 }
 
 // Matches reports whether o is for key, which must have a name.
-func (o *Override) Matches(key Key) bool { return (&parsedKey{Key: &key}).isOf(o, o.attributes()) }
+func (o *Override) Matches(key Key) bool { return (&parsedKey{Key: &key}).isOf(o.ranked(0)) }
 
-func (o *Override) attributes() (all []subjecttext.Attribute) {
+// ranked prepares o for the search.
+func (o *Override) ranked(rank int) *rankedOverride {
+	r := &rankedOverride{o, rank, InstantOf(o.ExpiresAt), o.Subjects.LiteralBeginning(), nil}
 	for name, value := range o.Attributes {
-		all = append(all, subjecttext.Attribute{Name: name, Value: value})
+		r.attributes = append(r.attributes, subjecttext.Attribute{Name: name, Value: value})
 	}
-	return all
+	return r
 }
 
 // parsedKey is a key with what overrides ask of it, which is parsed at most once for all of them.
@@ -276,7 +266,10 @@ type parsedKey struct {
 	networks              []networkAt
 }
 
-func (k *parsedKey) isOf(o *Override, attributes []subjecttext.Attribute) bool {
+func (k *parsedKey) isOf(o *rankedOverride) bool {
+	if !strings.HasPrefix(k.Subject, o.begin) {
+		return false
+	}
 	if o.Subjects.network.IsValid() && !k.hasNetworks {
 		k.networks, k.hasNetworks = networksIn(k.Subject), true
 	}
@@ -290,8 +283,8 @@ func (k *parsedKey) isOf(o *Override, attributes []subjecttext.Attribute) bool {
 			return false
 		}
 	}
-	for i := range attributes {
-		if k.parse(); !slices.Contains(k.attributes, attributes[i]) {
+	for i := range o.attributes {
+		if k.parse(); !slices.Contains(k.attributes, o.attributes[i]) {
 			return false
 		}
 	}

@@ -52,9 +52,8 @@ func ParsePattern(text string) (Pattern, error) {
 	return p, nil
 }
 
-// ParseStoreKeyPattern reads a glob as [ParsePattern] does, over subjects or store keys of other
-// limiters, which can hold any bytes: braces, control characters and what is not UTF-8. A byte
-// that is not part of a character in UTF-8 is a character by itself.
+// ParseStoreKeyPattern reads a glob as [ParsePattern] does, over subjects or store keys of other limiters, which can hold
+// any bytes. A byte that is not part of a character in UTF-8 is a character by itself.
 func ParseStoreKeyPattern(text string) (Pattern, error) {
 	if _, err := ExactStoreKeyPattern(text); err != nil {
 		return Pattern{}, err
@@ -204,8 +203,7 @@ func (p Pattern) String() string {
 	return cmp.Or(p.glob, p.subject)
 }
 
-// Match reports whether p selects subject. It takes time in proportion to
-// len(pattern) × len(subject) at worst, for any pattern.
+// Match reports whether p selects subject, in time of at most the product of their lengths.
 func (p Pattern) Match(subject string) bool {
 	if p.network.IsValid() {
 		return p.match(subject, networksIn(subject))
@@ -268,8 +266,8 @@ func (t *globToken) matches(r rune) bool {
 	return t.negated
 }
 
-// maxRedisStars bounds the stars of a glob for Redis, which recurses at each: at more than a thousand it selects
-// nothing or, in old versions, overflows its stack. A hundred stars narrow a scan down well enough.
+// maxRedisStars bounds the stars of a glob for Redis, which recurses at each: at a thousand old versions overflow their
+// stack. A hundred stars narrow a scan down well enough.
 const maxRedisStars = 100
 
 // RedisGlob returns a glob for Redis's MATCH that selects at least what p does: Redis matches bytes, so an element for

@@ -22,26 +22,21 @@ func cutNetwork(text string) (before string, network netip.Prefix, ok bool) {
 			return "", network.Masked(), true
 		}
 	}
-	others := 0 // where else one begins, such as behind a glob for several names and values
-	for at, colons := 0, 0; ; {
-		next := strings.IndexByte(text[at:], ':')
-		if next < 0 {
+	colons := 0
+	for at, c := range text { // where else one begins, such as behind a glob for several names and values, the first counts
+		if c != ':' {
+			continue
+		}
+		colons++
+		here, err := netip.ParsePrefix(text[at+1:])
+		if err == nil && (colons%2 == 1 || !ok) {
+			before, network, ok = text[:at+1], here.Masked(), true
+		}
+		if err == nil && colons%2 == 1 {
 			break
 		}
-		at, colons = at+next+1, colons+1
-		if network, err := netip.ParsePrefix(text[at:]); err == nil {
-			if colons%2 == 1 {
-				return text[:at], network.Masked(), true
-			}
-			if others == 0 {
-				others = at
-			}
-		}
 	}
-	if others == 0 {
-		return "", netip.Prefix{}, false
-	}
-	return text[:others], netip.MustParsePrefix(text[others:]).Masked(), true
+	return before, network, ok
 }
 
 // parseNetwork reads a value of a subject that is an address or a network. IPv6 can be escaped.
