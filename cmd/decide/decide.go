@@ -152,7 +152,7 @@ func denialLog(g *cli.Globals, asked *bool, backend store.Store, request *cli.Li
 	if !counts {
 		return nil, nil
 	}
-	log := layers.CollectDenials(backend, store.DenialLog{}, &layers.Observer{OnDenialLog: func(err error) {
+	log := layers.CollectDenials(backend, &layers.Observer{OnDenialLog: func(err error) {
 		if err != nil && g.Verbose {
 			fmt.Fprintf(g.Env.Err, "limitctl: the denial is not counted: %s\n", cli.Message(err))
 		}
@@ -168,7 +168,7 @@ const overrideShare = 4
 // overridesOf reads the overrides in force in backend. If they cannot be read, the store decides without them, and
 // request holds the error.
 func overridesOf(ctx context.Context, g *cli.Globals, backend store.Store, request *cli.LimitRequest) *layers.OverrideWatch {
-	watch := layers.WatchOverrides(backend, store.Overrides{}, layers.Env{})
+	watch := layers.WatchOverrides(backend, layers.Env{})
 	ctx, cancel := store.BudgetContext(ctx, g.Timeout/overrideShare)
 	defer cancel()
 	request.WithoutOverrides = watch.Load(ctx)

@@ -19,7 +19,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// denialLogStore is the law of [store.DenialLog]: an operator can see who is denied. A denied take counts once, whoever
+// denialLogStore is the law of the denial log: an operator can see who is denied. A denied take counts once, whoever
 // decided: for the block that denied it, else for the first limit that did. What a shadow limit would have denied has
 // rows of its own. Decisions of a failure policy do not count, and who waits for a turn is denied at its end, if at all.
 type denialLogStore struct {
@@ -104,7 +104,6 @@ type DenialCollector struct {
 	// until the store is back.
 	WithoutLocal bool
 
-	every    time.Duration
 	observer *Observer
 	table    *admin.Tables // nil for a store without one
 	start    time.Time     // just before, so that no instant is 0
@@ -131,12 +130,8 @@ type denialNote struct {
 }
 
 // CollectDenials returns a collector that writes to the [admin.Tables] of backend, for the stacks around it.
-func CollectDenials(backend store.Store, settings store.DenialLog, observer *Observer) *DenialCollector {
-	every := settings.Every
-	if every <= 0 {
-		every = time.Second
-	}
-	c := &DenialCollector{every: every, observer: cmp.Or(observer, new(Observer)), start: time.Now().Add(-time.Microsecond),
+func CollectDenials(backend store.Store, observer *Observer) *DenialCollector {
+	c := &DenialCollector{observer: cmp.Or(observer, new(Observer)), start: time.Now().Add(-time.Microsecond),
 		seed: maphash.MakeSeed()}
 	c.table, _ = admin.TablesOf(backend)
 	c.sketch = spacesaving.New[store.Key, denialNote](denialCounters, func(key store.Key) store.Key {
@@ -219,7 +214,7 @@ func (c *DenialCollector) bit(key *store.Key) (known *atomic.Uint64, bit uint64)
 // writeLater schedules a write, unless one is due or under way. The caller holds the lock.
 func (c *DenialCollector) writeLater() {
 	if !c.due && !c.closed {
-		c.due, c.timer = true, time.AfterFunc(c.every, c.writeNow)
+		c.due, c.timer = true, time.AfterFunc(every, c.writeNow)
 	}
 }
 
@@ -227,7 +222,7 @@ func (c *DenialCollector) writeLater() {
 func (c *DenialCollector) writeNow() {
 	c.writing.Lock()
 	defer c.writing.Unlock()
-	pause := c.every
+	pause := every
 	if c.write(context.Background()) != nil {
 		pause *= failedPause
 	}

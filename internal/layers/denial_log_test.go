@@ -249,7 +249,7 @@ func TestDenialsOfAnOutageAreWrittenLater(t *testing.T) {
 func TestAWaitIsDeniedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := memorystore.New()
-		collector := layers.CollectDenials(table, store.DenialLog{}, nil)
+		collector := layers.CollectDenials(table, nil)
 		w := &layers.Waiter{Store: layers.Stack(table, layers.Layers{DenialLog: collector})}
 		for i, wait := range []time.Duration{time.Second, time.Minute, time.Second} {
 			decisions, err := w.TakeWithin(t.Context(), wait, asking("u", "fixed-window:1/1m", 1))
@@ -337,8 +337,8 @@ func TestADeniedCallCountsOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		collector := layers.CollectDenials(backend, store.DenialLog{}, nil)
-		watch := layers.WatchOverrides(backend, store.Overrides{}, layers.Env{})
+		collector := layers.CollectDenials(backend, nil)
+		watch := layers.WatchOverrides(backend, layers.Env{})
 		stack := layers.Stack(backend, layers.Layers{DenialLog: collector, Overrides: watch})
 		take := func(subject string, shadow bool) {
 			t.Helper()
@@ -439,7 +439,7 @@ func TestDenialsAreNotCountedTwice(t *testing.T) {
 // Many concurrent callers in real time.
 func TestConcurrentCallsAreAllCounted(t *testing.T) {
 	table := denying(&denyingStore{})
-	backend := layers.Stack(table, layers.Layers{DenialLog: layers.CollectDenials(table, store.DenialLog{Every: time.Millisecond}, nil)})
+	backend := layers.Stack(table, layers.Layers{DenialLog: layers.CollectDenials(table, nil)})
 	var callers sync.WaitGroup
 	for i := range 8 {
 		callers.Go(func() {

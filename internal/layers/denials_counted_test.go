@@ -48,7 +48,7 @@ func TestWhatIsCounted(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			table := denying(&denyingStore{decisions: test.decisions})
-			log := layers.CollectDenials(table, store.DenialLog{}, nil)
+			log := layers.CollectDenials(table, nil)
 			log.WithoutLocal = test.withoutLocal
 			backend := layers.Stack(table, layers.Layers{DenialLog: log})
 			var reqs []store.Request

@@ -127,3 +127,14 @@ func (w *stopwatch) now() time.Duration {
 	}
 	return w.clock().Sub(w.begun)
 }
+
+// each calls f with each key.
+func (t *keyTable[T]) each(f func(*keyed[T])) {
+	for i := range t.sets {
+		for j := range t.sets[i].slots {
+			if k := t.sets[i].slots[j].Load(); k != nil {
+				f(k)
+			}
+		}
+	}
+}

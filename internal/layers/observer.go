@@ -25,8 +25,6 @@ type Observer struct {
 	OnOverrides func(err error)
 	// OnDenialLog gets the error when denials can no longer be written, once, and nil when they can be written again.
 	OnDenialLog func(err error)
-	// OnPanic gets the first panic of the functions above, which is a bug in them. The default is to log it.
-	OnPanic func(err error)
 
 	hasPanicked atomic.Bool
 }
@@ -98,7 +96,7 @@ func notify[T any](o *Observer, f func(T), value T) {
 	}
 }
 
-// caught is deferred, and reports the first panic.
+// caught is deferred, and logs the first panic, which is a bug of the observer.
 func (o *Observer) caught() {
 	value := recover()
 	if value == nil || !o.hasPanicked.CompareAndSwap(false, true) {
@@ -106,46 +104,17 @@ func (o *Observer) caught() {
 	}
 	err := &panics.Error{Value: value, Stack: debug.Stack()}
 	panics.Call(func() error {
-		if o.OnPanic != nil {
-			o.OnPanic(err)
-		} else {
-			slog.Error("limiter: an observer panicked; this is logged once", "panic", err.Error(), "stack", string(err.Stack))
-		}
+		slog.Error("limiter: an observer panicked; this is logged once", "panic", err.Error(), "stack", string(err.Stack))
 		return nil
 	})
 }
 
-// Stats are the figures of the layers around a store at one moment. Those of a missing layer are zero.
-type Stats struct {
-	Breakers                map[string]store.BreakerState // by shard; nil without a breaker
-	LeasedKeys, LeasedUnits int64                         // what leases hold in advance
-	LocalKeys               int64                         // of the fallback store, if it has a method Len() int
-	Denials                 int64                         // that the denial memory repeats
-}
-
-// StatsOf returns the figures of the layers around a store, the outermost of each kind. It walks over all that they
-// remember, so it is for a scrape and not for each call.
-func StatsOf(s store.Store) Stats {
-	var stats Stats
-	if breaker, has := store.As[*breakerStore](s); has {
-		stats.Breakers = breaker.states()
+// Breakers returns the state of the outermost breaker of each shard around a store; nil if there is none.
+func Breakers(around store.Store) map[string]store.BreakerState {
+	s, has := store.As[*breakerStore](around)
+	if !has {
+		return nil
 	}
-	if leases, has := store.As[*leaseStore](s); has {
-		stats.LeasedKeys, stats.LeasedUnits = leases.held()
-	}
-	if failure, has := store.As[*failurePolicyStore](s); has {
-		if fallback, counts := store.As[interface{ Len() int }](failure.Fallback); counts {
-			stats.LocalKeys = int64(fallback.Len())
-		}
-	}
-	if memory, has := store.As[*denialMemory](s); has {
-		stats.Denials = memory.repeated()
-	}
-	return stats
-}
-
-// states returns the state of each shard.
-func (s *breakerStore) states() map[string]store.BreakerState {
 	states := map[string]store.BreakerState{}
 	for shard, c := range *s.shards.Load() {
 		states[shard] = c.now()
@@ -154,38 +123,4 @@ func (s *breakerStore) states() map[string]store.BreakerState {
 		states[""] = whole // otherwise it is from the time before any shard was known
 	}
 	return states
-}
-
-// held returns the number of keys with leased units, and of these units.
-func (s *leaseStore) held() (keys, units int64) {
-	s.keys.each(func(k *keyed[leasedKey]) {
-		if l := k.value.current.Load(); l != nil {
-			if left := l.left.Load(); left > 0 {
-				keys, units = keys+1, units+left
-			}
-		}
-	})
-	return keys, units
-}
-
-// repeated returns the number of valid denials.
-func (s *denialMemory) repeated() (denials int64) {
-	now := s.time.now()
-	s.denials.each(func(k *keyed[denial]) {
-		if now < k.value.until {
-			denials++
-		}
-	})
-	return denials
-}
-
-// each calls f with each key.
-func (t *keyTable[T]) each(f func(*keyed[T])) {
-	for i := range t.sets {
-		for j := range t.sets[i].slots {
-			if k := t.sets[i].slots[j].Load(); k != nil {
-				f(k)
-			}
-		}
-	}
 }

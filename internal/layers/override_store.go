@@ -10,7 +10,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// overrideStore is the law of [store.Overrides]: under an override its limit decides, with the key of the original one.
+// overrideStore is the law of overrides: under an override its limit decides, with the key of the original one.
 // [store.OverrideList] says which of several applies, and each decision names it.
 //
 // A blocked take, and one whose cost fits its limit but not the override's, is denied and charges nothing, also for

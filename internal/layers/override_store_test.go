@@ -69,7 +69,7 @@ type overrideFixture struct {
 func newOverrideFixture(t *testing.T) *overrideFixture {
 	f := &overrideFixture{T: t, agenda: &agenda{virtualTime: new(virtualTime)}}
 	f.table = watched(&watchedTable{Store: memorystore.New(memorystore.WithClock(f.local))})
-	f.store = layers.Stack(f.table, layers.Layers{Overrides: layers.WatchOverrides(f.table, store.Overrides{}, layers.Env{
+	f.store = layers.Stack(f.table, layers.Layers{Overrides: layers.WatchOverrides(f.table, layers.Env{
 		Clock: f.local, Background: f.background, Observer: &layers.Observer{OnOverrides: func(err error) {
 			if err != nil {
 				f.errs = append(f.errs, err)
@@ -223,7 +223,7 @@ func TestLoadedOverridesApplyToTheFirstDecision(t *testing.T) {
 	if _, err := table.SetOverride(context.Background(), store.Override{Effect: store.OverrideBlock}, time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	watch := layers.WatchOverrides(table, store.Overrides{}, layers.Env{})
+	watch := layers.WatchOverrides(table, layers.Env{})
 	defer watch.Close()
 	if err := watch.Load(context.Background()); err != nil {
 		t.Fatal(err)
@@ -233,14 +233,14 @@ func TestLoadedOverridesApplyToTheFirstDecision(t *testing.T) {
 		t.Errorf("%+v, %d looks, %d takes", d, table.looks, table.takes)
 	}
 	table.err = store.ErrUnavailable
-	away := layers.WatchOverrides(table, store.Overrides{}, layers.Env{})
+	away := layers.WatchOverrides(table, layers.Env{})
 	defer away.Close()
 	if err := away.Load(context.Background()); !store.IsAway(err) {
 		t.Errorf("loaded: %v", err)
 	}
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
-	slow := layers.WatchOverrides(table, store.Overrides{}, layers.Env{Background: func(time.Duration, func()) {}})
+	slow := layers.WatchOverrides(table, layers.Env{Background: func(time.Duration, func()) {}})
 	if err := slow.Load(ended); !errors.Is(err, store.ErrGaveUp) {
 		t.Errorf("loaded by a caller who has left: %v", err)
 	}
@@ -485,7 +485,7 @@ func TestAfterALoadNoDecisionWaits(t *testing.T) {
 		table := &slowTable{Store: memorystore.New()}
 		table.SideTable = slowSide{table.Store.SideTable, table}
 		table.takes.Store(int64(100 * time.Millisecond))
-		watch := layers.WatchOverrides(table, store.Overrides{}, layers.Env{})
+		watch := layers.WatchOverrides(table, layers.Env{})
 		defer watch.Close()
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()

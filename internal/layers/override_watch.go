@@ -21,7 +21,6 @@ import (
 // decision fails because of overrides. While they cannot be read, whatever the cause, the known ones apply until their
 // ends, by the store's clock as far as it is known, and checks are five times less often.
 type OverrideWatch struct {
-	store.Overrides
 	Env
 	table   *admin.Tables // nil for a store without one
 	time    stopwatch
@@ -50,15 +49,16 @@ type knownOverrides struct {
 
 const (
 	overrideTimeout = time.Second // of one check, with a read if there is a change
-	// failedPause is the time between two checks, or writes of denials, while they fail, in units of Every.
+	// every is the time between two checks, or writes of denials; while they fail, it is so many times as long.
+	every       = time.Second
 	failedPause = 5
 	// clockStep is the jump of the local clock after which the store's clock is read again.
 	clockStep = time.Second
 )
 
 // WatchOverrides returns a watch of backend's overrides. It does not call the store yet.
-func WatchOverrides(backend store.Store, settings store.Overrides, env Env) *OverrideWatch {
-	w := &OverrideWatch{Overrides: settings.WithDefaults(), Env: env, time: newStopwatch(env.Clock),
+func WatchOverrides(backend store.Store, env Env) *OverrideWatch {
+	w := &OverrideWatch{Env: env, time: newStopwatch(env.Clock),
 		first: make(chan struct{}), reading: make(chan struct{}, 1)}
 	w.Observer = cmp.Or(w.Observer, new(Observer))
 	w.table, _ = admin.TablesOf(backend)
@@ -123,9 +123,9 @@ func (w *OverrideWatch) check() {
 		return
 	}
 	err := panics.Call(w.readChange)
-	pause := w.Every
+	pause := every
 	if err != nil {
-		w.seen, pause = nil, failedPause*w.Every
+		w.seen, pause = nil, failedPause*every
 	} else {
 		err = w.foreign
 	}

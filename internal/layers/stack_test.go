@@ -15,14 +15,14 @@ import (
 
 // withOverrides puts overrides around backend, with no settings.
 func withOverrides(backend store.Store) store.Store {
-	return layers.Stack(backend, layers.Layers{Overrides: layers.WatchOverrides(backend, store.Overrides{}, layers.Env{})})
+	return layers.Stack(backend, layers.Layers{Overrides: layers.WatchOverrides(backend, layers.Env{})})
 }
 
 // withDenialLog counts the denials of backend in its table.
 func withDenialLog(backend store.Store) store.Store { return observedDenialLog(backend, nil) }
 
 func observedDenialLog(backend store.Store, observer *layers.Observer) store.Store {
-	return layers.Stack(backend, layers.Layers{DenialLog: layers.CollectDenials(backend, store.DenialLog{}, observer)})
+	return layers.Stack(backend, layers.Layers{DenialLog: layers.CollectDenials(backend, observer)})
 }
 
 // withMemory remembers the denials of backend by clock.
@@ -64,8 +64,8 @@ func TestStackHasOneOrder(t *testing.T) {
 		}{
 			{"observerStore", func() { observer.OnCall = seen }},
 			{"plainStore", func() { with.Around = func(s store.Store) store.Store { return &plainStore{s} } }},
-			{"denialLogStore", func() { with.DenialLog = layers.CollectDenials(backend, store.DenialLog{}, nil) }},
-			{"overrideStore", func() { with.Overrides = layers.WatchOverrides(backend, store.Overrides{}, layers.Env{}) }},
+			{"denialLogStore", func() { with.DenialLog = layers.CollectDenials(backend, nil) }},
+			{"overrideStore", func() { with.Overrides = layers.WatchOverrides(backend, layers.Env{}) }},
 			{"denialMemory", func() { with.DenialMemory = &store.DenialMemory{Keys: 1} }},
 			{"failurePolicyStore", func() { with.Failure.Policy = store.DenyOnError }},
 			{"leaseStore", func() { with.Leases = &store.Leases{} }},

@@ -414,7 +414,7 @@ func overriding(t *testing.T, kept *memorystore.Store, below store.Store, subjec
 	if _, err := kept.SetOverride(t.Context(), override, time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	watch := layers.WatchOverrides(below, store.Overrides{}, layers.Env{})
+	watch := layers.WatchOverrides(below, layers.Env{})
 	t.Cleanup(watch.Close)
 	if err := watch.Load(t.Context()); err != nil {
 		t.Fatal(err)

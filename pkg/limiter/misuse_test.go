@@ -49,8 +49,6 @@ func TestNilAndAbsurdArguments(t *testing.T) {
 		"the store of FailLocalIn is nil":          option(limiter.FailLocalIn(none, 1)),
 		"store of FailLocalIn is nil":              option(limiter.FailLocalIn(nil, 1)),
 		"option Leases has the time 1ns":           option(limiter.Leases{Term: 1}),
-		"option Overrides has the time 999.999µs":  option(limiter.Overrides{Every: time.Millisecond - 1}),
-		"option DenialLog has the time -1ns":       option(limiter.DenialLog{Every: -1}),
 		"the clock of the memory store is nil":     memory(memorystore.WithClock(nil)),
 		`prefix "a{b" contains '{'`:                memory(memorystore.WithPrefix("a{b")),
 		"option 1 of 1 of the memory store is nil": memory(nil),

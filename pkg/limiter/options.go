@@ -34,8 +34,8 @@ type builder struct {
 	store     store.Store
 	given     map[string]bool
 	layers    layers.Layers
-	overrides *Overrides
-	denialLog *DenialLog
+	overrides bool
+	denialLog bool
 }
 
 // once returns an error if the option is given twice, or has a number or a time that nobody can mean.
@@ -56,11 +56,11 @@ func (b *builder) once(option string, number int64, times ...time.Duration) erro
 }
 
 // onceWithTables is once for an option that needs a store with overrides and denials.
-func (b *builder) onceWithTables(option string, times ...time.Duration) error {
+func (b *builder) onceWithTables(option string) error {
 	if _, has := admin.TablesOf(b.store); !has {
 		return store.Invalidf("the store keeps no overrides and denials for the option %s", option)
 	}
-	return b.once(option, 0, times...)
+	return b.once(option, 0)
 }
 
 // failure is FailOpen, FailClosed or FailLocal.
@@ -167,22 +167,21 @@ func (o DenialMemory) add(b *builder) error {
 }
 
 // Overrides apply the overrides of operators (`limitctl override`, `block` and `exempt`) within about a second. The
-// store has to keep overrides, as the stores of this module do. [store.Overrides] explains the field: Every.
-type Overrides store.Overrides
+// store has to keep overrides, as the stores of this module do.
+type Overrides struct{}
 
 func (o Overrides) add(b *builder) error {
-	b.overrides = &o
-	return b.onceWithTables("Overrides", o.Every)
+	b.overrides = true
+	return b.onceWithTables("Overrides")
 }
 
 // DenialLog counts in the store denials per key: `limitctl denials` and the dashboard show that. It writes in the
 // background, and when the limiter is closed. The store has to keep denials, as the stores of this module do.
-// [store.DenialLog] explains the field: Every.
-type DenialLog store.DenialLog
+type DenialLog struct{}
 
 func (o DenialLog) add(b *builder) error {
-	b.denialLog = &o
-	return b.onceWithTables("DenialLog", o.Every)
+	b.denialLog = true
+	return b.onceWithTables("DenialLog")
 }
 
 // BreakerState is the state of a [Breaker].
@@ -202,7 +201,7 @@ type BreakerChange = store.BreakerChange
 
 // Observer receives what a limiter does, for metrics, logs and traces. Each function is optional. The goroutine of
 // the caller calls it before the caller gets the answer, and several can run at once. So it has to be quick: count,
-// do not send. A panic in it does not reach the caller.
+// do not send. A panic in it is logged once, and does not reach the caller.
 type Observer struct {
 	// OnCall gets each call as its caller sees it, except calls that are refused at once: without a request or a
 	// name, or after Close.
@@ -219,14 +218,12 @@ type Observer struct {
 	// OnDenialLog gets the error when denials can no longer be written, once, and nil when they can be written
 	// again.
 	OnDenialLog func(err error)
-	// OnPanic gets the first panic of the functions above. The default is to log it.
-	OnPanic func(err error)
 }
 
 func (o Observer) add(b *builder) error {
 	b.layers.Observer = &layers.Observer{
 		OnCall: callsOf(o.OnCall), OnStoreCall: callsOf(o.OnStoreCall), OnFailure: o.OnFailure, OnBreaker: o.OnBreaker,
-		OnOverrides: o.OnOverrides, OnDenialLog: o.OnDenialLog, OnPanic: o.OnPanic,
+		OnOverrides: o.OnOverrides, OnDenialLog: o.OnDenialLog,
 	}
 	return b.once("Observer", 0)
 }
@@ -276,14 +273,14 @@ func (b *builder) stack(options []Option) (Store, error) {
 	if !has {
 		shared = &layers.Shared{}
 	}
-	if o := b.overrides; o != nil {
+	if b.overrides {
 		if b.layers.Overrides = shared.Watch; !has {
-			b.layers.Overrides = layers.WatchOverrides(b.store, store.Overrides(*o), b.layers.Env)
+			b.layers.Overrides = layers.WatchOverrides(b.store, b.layers.Env)
 		}
 	}
-	if o := b.denialLog; o != nil {
+	if b.denialLog {
 		if b.layers.DenialLog = shared.Denials; !has {
-			b.layers.DenialLog = layers.CollectDenials(b.store, store.DenialLog(*o), b.layers.Observer)
+			b.layers.DenialLog = layers.CollectDenials(b.store, b.layers.Observer)
 		}
 	}
 	return layers.Stack(store.Wrap(keptOpen{b.store}, b.store), b.layers), nil

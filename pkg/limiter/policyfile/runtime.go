@@ -76,9 +76,9 @@ func NewRuntime(file *File, backend store.Store, options ...limiter.Option) (*Ru
 	for _, option := range options {
 		switch o := option.(type) {
 		case limiter.Observer:
-			env.Observer = &layers.Observer{OnOverrides: o.OnOverrides, OnDenialLog: o.OnDenialLog, OnPanic: o.OnPanic}
-			r.base = append(r.base, limiter.Observer{OnStoreCall: o.OnStoreCall, OnBreaker: o.OnBreaker, OnPanic: o.OnPanic})
-			r.policy = append(r.policy, limiter.Observer{OnCall: o.OnCall, OnFailure: o.OnFailure, OnPanic: o.OnPanic})
+			env.Observer = &layers.Observer{OnOverrides: o.OnOverrides, OnDenialLog: o.OnDenialLog}
+			r.base = append(r.base, limiter.Observer{OnStoreCall: o.OnStoreCall, OnBreaker: o.OnBreaker})
+			r.policy = append(r.policy, limiter.Observer{OnCall: o.OnCall, OnFailure: o.OnFailure})
 		case limiter.Leases, limiter.Breaker, limiter.Timeout:
 			r.base = append(r.base, o)
 		default:
@@ -86,9 +86,9 @@ func NewRuntime(file *File, backend store.Store, options ...limiter.Option) (*Ru
 		}
 	}
 	if _, has := admin.TablesOf(backend); has {
-		r.shared.Watch = layers.WatchOverrides(backend, store.Overrides{}, env)
+		r.shared.Watch = layers.WatchOverrides(backend, env)
 		r.policy = append(r.policy, limiter.Overrides{})
-		r.shared.Denials = layers.CollectDenials(backend, store.DenialLog{}, env.Observer)
+		r.shared.Denials = layers.CollectDenials(backend, env.Observer)
 	}
 	use := r.Use
 	if file.published != nil {
@@ -194,15 +194,7 @@ func (r *Runtime) Middleware(name string) (func(http.Handler) http.Handler, erro
 }
 
 // Stats returns the figures of the limiters in force. See [limiter.Limiter.Stats].
-func (r *Runtime) Stats() limiter.Stats {
-	inForce := r.InForce()
-	stats := inForce.base.Stats()
-	stats.LocalKeys = int64(r.local.Len()) // all policies share it
-	for _, p := range inForce.policies {
-		stats.Denials += p.limits.Stats().Denials
-	}
-	return stats
-}
+func (r *Runtime) Stats() limiter.Stats { return r.InForce().base.Stats() }
 
 // Reload reads the file again, or looks at the store that it was published to, and applies it. On an error the file
 // before stays in force.

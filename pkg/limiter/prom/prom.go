@@ -16,9 +16,6 @@
 //	limiter_failures_total{kind}                       errors of the store after which FailOpen, FailClosed or FailLocal decided
 //	limiter_breaker_changes_total{to}                  changes of the breakers
 //	limiter_breaker_state{part,state}                  1 for the state of a breaker, else 0
-//	limiter_leased_keys, limiter_leased_units          keys with leased units, and these units
-//	limiter_local_keys                                 keys that FailLocal keeps in memory
-//	limiter_remembered_denials                         denials that the DenialMemory repeats
 //
 // No label contains a key or another text of a client: operation and outcome are words of [limiter.Call],
 // decided_by is one of [limiter.Decider] and empty after an error, kind is "unavailable" or "outcome-unknown". A
@@ -54,7 +51,7 @@ type Metrics struct {
 	failures *prometheus.CounterVec   // by kind
 	changes  *prometheus.CounterVec   // by to
 
-	breakers, leasedKeys, leasedUnits, localKeys, denials *prometheus.Desc
+	breakers *prometheus.Desc
 
 	watched atomic.Pointer[func() limiter.Stats]
 }
@@ -76,10 +73,6 @@ func New() *Metrics {
 		changes:  counter("limiter_breaker_changes_total", "Changes of the state of a breaker.", "to"),
 		breakers: gauge("limiter_breaker_state",
 			"1 for the state that the breaker is in, else 0. A Cluster has a breaker for each part, which is a master.", "part", "state"),
-		leasedKeys:  gauge("limiter_leased_keys", "Keys of which units are held ahead."),
-		leasedUnits: gauge("limiter_leased_units", "Units that are held ahead."),
-		localKeys:   gauge("limiter_local_keys", "Keys of which usage is kept in this process, because the store was away."),
-		denials:     gauge("limiter_remembered_denials", "Denials that are repeated without asking the store."),
 	}
 	// Create these series now, so that their first increase is visible.
 	for _, kind := range []string{unavailable, outcomeUnknown} {
@@ -92,7 +85,7 @@ func New() *Metrics {
 }
 
 // Observer returns the observer that counts. Give it to limiter.New or policyfile.NewRuntime. You can wrap its
-// functions before; OnOverrides, OnDenialLog and OnPanic are free.
+// functions before; OnOverrides and OnDenialLog are free.
 func (m *Metrics) Observer() limiter.Observer {
 	return limiter.Observer{
 		OnCall: func(_ context.Context, call limiter.Call) {
@@ -132,9 +125,7 @@ func (m *Metrics) Describe(descriptions chan<- *prometheus.Desc) {
 	for _, counted := range m.counted() {
 		counted.Describe(descriptions)
 	}
-	for _, gauge := range []*prometheus.Desc{m.breakers, m.leasedKeys, m.leasedUnits, m.localKeys, m.denials} {
-		descriptions <- gauge
-	}
+	descriptions <- m.breakers
 }
 
 // Collect implements [prometheus.Collector].
@@ -146,23 +137,15 @@ func (m *Metrics) Collect(metrics chan<- prometheus.Metric) {
 	if watched == nil {
 		return
 	}
-	tell := func(gauge *prometheus.Desc, value float64, labels ...string) {
-		metrics <- prometheus.MustNewConstMetric(gauge, prometheus.GaugeValue, value, labels...)
-	}
-	stats := (*watched)()
-	for part, now := range stats.Breakers {
+	for part, now := range (*watched)().Breakers {
 		for _, state := range states {
 			value := 0.0
 			if state == now {
 				value = 1
 			}
-			tell(m.breakers, value, part, state.String())
+			metrics <- prometheus.MustNewConstMetric(m.breakers, prometheus.GaugeValue, value, part, state.String())
 		}
 	}
-	tell(m.leasedKeys, float64(stats.LeasedKeys))
-	tell(m.leasedUnits, float64(stats.LeasedUnits))
-	tell(m.localKeys, float64(stats.LocalKeys))
-	tell(m.denials, float64(stats.Denials))
 }
 
 func (m *Metrics) counted() []prometheus.Collector {

@@ -101,7 +101,7 @@ func TestAnOutage(t *testing.T) {
 		backend := &sick{Store: memorystore.New()}
 		limits, metrics := watched(t, backend, limiter.Breaker{Failures: 2}, limiter.FailLocal(0.5))
 		day := limiter.Per("day", 2, 24*time.Hour)
-		seen := func(closed, open, failed, unknown, opened, shut, local int) {
+		seen := func(closed, open, failed, unknown, opened, shut int) {
 			t.Helper()
 			want(t, metrics, fmt.Sprintf(`
 # HELP limiter_breaker_changes_total Changes of the state of a breaker.
@@ -118,62 +118,27 @@ limiter_breaker_state{part="",state="open"} %d
 # TYPE limiter_failures_total counter
 limiter_failures_total{kind="outcome-unknown"} %d
 limiter_failures_total{kind="unavailable"} %d
-# HELP limiter_local_keys Keys of which usage is kept in this process, because the store was away.
-# TYPE limiter_local_keys gauge
-limiter_local_keys %d
-`, shut, opened, closed, open, unknown, failed, local),
-				"limiter_breaker_changes_total", "limiter_breaker_state", "limiter_failures_total", "limiter_local_keys")
+`, shut, opened, closed, open, unknown, failed),
+				"limiter_breaker_changes_total", "limiter_breaker_state", "limiter_failures_total")
 		}
-		seen(1, 0, 0, 0, 0, 0, 0)
+		seen(1, 0, 0, 0, 0, 0)
 		backend.err = limiter.ErrUnavailable
 		take(t, limits, day.For("a"))
 		backend.err = limiter.ErrOutcomeUnknown
 		take(t, limits, day.For("b"))
 		take(t, limits, day.For("b"))
-		seen(0, 1, 2, 1, 1, 0, 2) // the third is refused by the breaker
+		seen(0, 1, 2, 1, 1, 0) // the third is refused by the breaker
 		backend.err = nil
 		time.Sleep(time.Second)
 		take(t, limits, day.For("c"))
 		synctest.Wait() // for the recovery check
 		take(t, limits, day.For("d"))
-		seen(1, 0, 3, 1, 1, 1, 3)
+		seen(1, 0, 3, 1, 1, 1)
 		want(t, metrics, calls+`
 limiter_calls_total{decided_by="local",operation="take",outcome="allowed"} 3
 limiter_calls_total{decided_by="local",operation="take",outcome="denied"} 1
 limiter_calls_total{decided_by="store",operation="take",outcome="allowed"} 1
 `, "limiter_calls_total")
-	})
-}
-
-func TestLeasesAndDenials(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		limits, metrics := watched(t, memorystore.New(), limiter.Leases{}, limiter.DenialMemory{MaxStale: time.Minute})
-		busy := limiter.Per("busy", 1000, time.Minute).For("u")
-		taken := int64(0)
-		for ; limits.Stats().LeasedUnits < 2; taken++ { // a number other than that of the keys
-			if take(t, limits, busy); taken == 100 {
-				t.Fatalf("%+v", limits.Stats())
-			}
-			synctest.Wait()
-		}
-		charged, err := limits.Peek(t.Context(), busy)
-		if err != nil {
-			t.Fatal(err)
-		}
-		day := limiter.Per("day", 1, 24*time.Hour).For("u")
-		take(t, limits, day)
-		take(t, limits, day)
-		want(t, metrics, fmt.Sprintf(`
-# HELP limiter_leased_keys Keys of which units are held ahead.
-# TYPE limiter_leased_keys gauge
-limiter_leased_keys 1
-# HELP limiter_leased_units Units that are held ahead.
-# TYPE limiter_leased_units gauge
-limiter_leased_units %d
-# HELP limiter_remembered_denials Denials that are repeated without asking the store.
-# TYPE limiter_remembered_denials gauge
-limiter_remembered_denials 1
-`, charged.At(0).Used-taken), "limiter_leased_keys", "limiter_leased_units", "limiter_remembered_denials")
 	})
 }
 

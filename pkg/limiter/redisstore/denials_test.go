@@ -204,7 +204,7 @@ func TestAWriteOfDenialsIsBounded(t *testing.T) {
 	var sizes commandSizes
 	client.AddHook(&sizes)
 	inner := newStore(t, client)
-	backend := layers.Stack(inner, layers.Layers{DenialLog: layers.CollectDenials(inner, store.DenialLog{Every: time.Hour}, nil)})
+	backend := layers.Stack(inner, layers.Layers{DenialLog: layers.CollectDenials(inner, nil)})
 	const keys = 100
 	for i := range keys {
 		takeOften(t, backend, fmt.Sprintf("%03d%s", i, strings.Repeat("é", 500)), 2)

@@ -85,22 +85,6 @@ func (m DenialMemory) WithDefaults() DenialMemory {
 	return DenialMemory{MaxStale: orDefault(m.MaxStale, time.Second), Keys: orDefault(m.Keys, 16_384)}
 }
 
-// Overrides has the settings of a layer that applies overrides of operators within about a second. It reads them in
-// the background, until it is closed; only the first decisions wait.
-type Overrides struct {
-	// Every is the time between two reads; the default is 1 s.
-	Every time.Duration
-}
-
-// WithDefaults returns o with its zero fields filled in.
-func (o Overrides) WithDefaults() Overrides { return Overrides{Every: orDefault(o.Every, time.Second)} }
-
-// DenialLog has the settings of a layer that counts denials per key in the store, in the background.
-type DenialLog struct {
-	// Every is the shortest time between two writes; the default is 1 s.
-	Every time.Duration
-}
-
 // orDefault returns value, or byDefault if value is not positive.
 func orDefault[T ~int | ~int64](value, byDefault T) T {
 	if value <= 0 {
