@@ -175,24 +175,6 @@ func TestDistributions(t *testing.T) {
 	}
 }
 
-func TestCosts(t *testing.T) {
-	random := newRandom(1, streamCosts)
-	sum, n := 0.0, 100_000
-	for range n {
-		cost := Costs{3, 7}.choose(random)
-		if cost < 3 || cost > 7 {
-			t.Fatalf("cost %d", cost)
-		}
-		sum += float64(cost)
-	}
-	if mean := sum / float64(n); math.Abs(mean-5) > 0.03 {
-		t.Errorf("they cost %.3f on average, and should 5", mean)
-	}
-	if cost := (Costs{9, 9}).choose(random); cost != 9 {
-		t.Errorf("cost %d of 9", cost)
-	}
-}
-
 // Cut stages have the arrivals, at the same times, that all stages have in that time.
 func TestCut(t *testing.T) {
 	stages := []Stage{{time.Second, 0, 1000}, {2 * time.Second, 1000, 500}, {time.Second, 500, 500}}

@@ -49,8 +49,7 @@ type rule struct {
 	capacity int64
 	period   store.Instant
 	hasBurst bool
-	isLog    bool // what is in use is exactly the admissions of the last period
-	// keepsState: what an account has is not enough to follow the state of a key.
+	// keepsState: what an account has is not enough to follow the state of a key, which is in its doubt.
 	keepsState bool
 	tellsDelay bool
 }
@@ -62,13 +61,13 @@ func New() *Auditor { return &Auditor{known: map[store.Limit]uint32{}} }
 type account struct {
 	admissions admissions // of the last period
 	// time is the instant of the last charge. It and the next two are what a [store.State] has
-	// after everything charged was charged to it. A sliding log's admissions are enough, and
-	// a counter in slices is in doubt.
+	// after everything charged was charged to it. A sliding log and a counter in slices are always in doubt, which has
+	// their state.
 	time        store.Instant
 	units, rest int64
 	charged     int64
 	last        store.Instant // of the last observation
-	doubt       *doubt        // nil for nearly all keys
+	doubt       *doubt        // nil for nearly all keys of other algorithms
 	limit       uint32        // an index into the Auditor's limits
 	denials     uint32        // since the last request that was allowed
 	flags       uint8
@@ -94,8 +93,7 @@ func (a *Auditor) SetLimit(key uint32, limit store.Limit) {
 		a.known[limit] = number
 		r := rule{
 			limit: limit, capacity: limit.Capacity(), period: store.Instant(limit.Period.Microseconds()),
-			hasBurst: limit.Algorithm.HasBurst(), isLog: limit.Algorithm == store.SlidingLog,
-			keepsState: limit.Kind().HasSlices(),
+			hasBurst: limit.Algorithm.HasBurst(), keepsState: limit.Kind().HasSlices() || limit.Algorithm == store.SlidingLog,
 			tellsDelay: limit.Algorithm == store.LeakyBucket,
 		}
 		a.limits = append(a.limits, r)
@@ -166,26 +164,13 @@ func (a *Auditor) Count(o Observation, used int64) {
 // observePlain judges a decision about a key of which everything is known, and nothing was
 // wrong so far.
 func (a *Auditor) observePlain(k *account, r *rule, o *Observation) {
-	if r.isLog {
-		k.admissions.forget(o.At - r.period)
-		used := k.admissions.units
-		if a.wrong(r, o, used) {
-			a.observeDoubtful(k, r, o)
-			return
-		}
-		if o.Charged {
-			a.reached(r, used+o.Cost)
-			a.charge(k, r, o)
-		}
-		if a.judges(k, o) {
-			truth := a.figuresOfLog(k, r, o)
-			a.compare(o, &truth, &truth)
-		}
+	if r.keepsState {
+		a.observeDoubtful(k, r, o)
 		return
 	}
 	state := k.state(r)
 	used := state.Used(o.At)
-	if r.keepsState || a.wrong(r, o, used) {
+	if a.wrong(r, o, used) {
 		a.observeDoubtful(k, r, o)
 		return
 	}
@@ -320,14 +305,5 @@ func (l *admissions) forget(through store.Instant) {
 	if half := len(l.list) / 2; int(l.first) > half {
 		l.list = l.list[:copy(l.list, l.list[l.first:])]
 		l.first = 0
-	}
-}
-
-// each calls do for each admission, the oldest first, until it returns false.
-func (l *admissions) each(do func(at store.Instant, units int64) (goOn bool)) {
-	for _, one := range l.list[l.first:] {
-		if !do(one.at, int64(one.units)) {
-			return
-		}
 	}
 }

@@ -1,7 +1,6 @@
 package audit
 
 import (
-	"math/bits"
 	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -51,13 +50,7 @@ func (a *Auditor) doubtOf(k *account, r *rule) *doubt {
 		return k.doubt
 	}
 	k.doubt = new(doubt)
-	switch {
-	case r.isLog:
-		k.admissions.each(func(at store.Instant, units int64) bool {
-			k.doubt.state.Charge(r.limit, units, at)
-			return true
-		})
-	case !r.keepsState: // of which there is nothing yet
+	if !r.keepsState { // else there is nothing yet
 		k.doubt.state = k.state(r)
 	}
 	return k.doubt
@@ -115,11 +108,7 @@ func (a *Auditor) observeDoubtful(k *account, r *rule, o *Observation) {
 			truthAtMost = figuresOf(m.atMost(r, possible, o.At), r, o)
 			truthAtMost.Delay = delayAtMost
 		}
-		lied := a.finding.Lied
 		a.compare(o, &truth, &truthAtMost)
-		if lied == a.finding.Lied && possible == 0 && m.most != nil {
-			m.narrow(r, o)
-		}
 	}
 	m.tidy(o.At)
 	if m.most == nil && m.over == nil && m.under == nil && len(m.late) == 0 && !r.keepsState {
@@ -204,38 +193,6 @@ func (m *doubt) deny(r *rule, o *Observation, possible int64) int64 {
 	}
 	m.under.Charge(r.limit, o.Cost, o.At)
 	return o.Cost
-}
-
-// narrow takes over what an answer reported that can be true: how much of what is unknown was
-// charged. Nothing of it can be charged any more.
-func (m *doubt) narrow(r *rule, o *Observation) {
-	m.state.Charge(r.limit, 0, o.At) // so that both are as of now
-	m.most.Charge(r.limit, 0, o.At)
-	switch {
-	case r.hasBurst:
-		// A bucket is empty after level × period ÷ count, rounded up to a microsecond. So the
-		// level is known but for what leaks in one.
-		reset := o.Reported.ResetAfter.Microseconds()
-		if units, rest := r.leaks(reset - 1); units > m.state.Units || units == m.state.Units && rest > m.state.Rest {
-			m.state.Units, m.state.Rest = units, rest
-		}
-		if units, rest := r.leaks(reset); units < m.most.Units || units == m.most.Units && rest < m.most.Rest {
-			m.most.Units, m.most.Rest = units, rest
-		}
-	case r.limit.Algorithm == store.FixedWindow && !r.limit.FromFirst:
-		m.state.Units, m.most.Units = o.Reported.Used, o.Reported.Used
-	}
-}
-
-// leaks returns what leaks in some microseconds: whole units, and the rest as a numerator over the
-// period.
-func (r *rule) leaks(microseconds int64) (units, rest int64) {
-	if microseconds <= 0 {
-		return 0, 0
-	}
-	high, low := bits.Mul64(uint64(microseconds), uint64(r.limit.Count))
-	quotient, remainder := bits.Div64(high, low, uint64(r.period))
-	return int64(quotient), int64(remainder)
 }
 
 // tidy forgets what makes no difference any more.

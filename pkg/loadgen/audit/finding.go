@@ -167,21 +167,3 @@ func (a *Auditor) lie(o *Observation, field Field, reported, least, most int64) 
 	lie.Answers++
 	return true
 }
-
-// figuresOfLog is figuresOf a sliding log, by its admissions.
-func (a *Auditor) figuresOfLog(k *account, r *rule, o *Observation) Figures {
-	used := k.admissions.units
-	f := Figures{Used: used, Remaining: max(0, r.reach(o)-used)}
-	if used > 0 {
-		f.ResetAfter = between(o.At, k.time+r.period)
-	}
-	if o.Allowed || o.Cost > r.reach(o) {
-		return f
-	}
-	k.admissions.each(func(at store.Instant, units int64) bool {
-		f.RetryAfter = between(o.At, at+r.period)
-		used -= units
-		return used > r.reach(o)-o.Cost
-	})
-	return f
-}
