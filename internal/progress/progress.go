@@ -25,12 +25,11 @@ type Bar struct {
 	line    func(text string) // prints a line instead of a bar
 	lineDue time.Time
 	title   string // the work, such as "scanning"
-	noun    string // what Matched counts, such as "matched"
+	noun    string // what Set counts, such as "matched"
 	begin   time.Time
 	bars    *mpb.Progress
 	bar     *mpb.Bar
-	matched atomic.Int64
-	words   atomic.Pointer[string] // replaces the text of describe
+	words   atomic.Pointer[string] // beside the bar
 }
 
 // New returns a Bar on a terminal.
@@ -46,56 +45,36 @@ func Lines(line func(text string), title, noun string) *Bar {
 
 // Set shows that done of total keys are done, and that matched of them counted.
 func (b *Bar) Set(done, total, matched int64) {
-	if b == nil {
-		return
+	if b != nil {
+		b.Say(done, total, describe(done, total, matched, b.noun, time.Since(b.begin)))
 	}
-	b.matched.Store(matched)
-	b.set(done, total)
 }
 
 // Say shows that done of total are done, in any unit, with words.
 func (b *Bar) Say(done, total int64, words string) {
-	if b == nil {
+	switch {
+	case b == nil:
 		return
-	}
-	b.words.Store(&words)
-	b.set(done, total)
-}
-
-func (b *Bar) set(done, total int64) {
-	if b.line != nil {
+	case b.line != nil:
 		if elapsed := time.Since(b.begin); !time.Now().Before(b.lineDue) {
 			b.lineDue = b.begin.Add(elapsed.Truncate(LineEvery) + LineEvery)
-			b.line(b.title + b.text(done, total))
+			b.line(b.title + words)
 		}
 		return
 	}
+	b.words.Store(&words)
 	if b.bar == nil {
 		if time.Since(b.begin) < showAfter {
 			return
 		}
-		b.show(total)
+		b.bars = mpb.New(mpb.WithOutput(b.out), mpb.WithAutoRefresh(), mpb.WithRefreshRate(100*time.Millisecond))
+		b.bar = b.bars.New(total, mpb.BarStyle().Lbound("").Filler("█").Tip("█").Padding("░").Rbound(""),
+			mpb.BarWidth(20), mpb.BarRemoveOnComplete(),
+			mpb.PrependDecorators(decor.Name(output.Escape(b.title)+" ")),
+			mpb.AppendDecorators(decor.Any(func(decor.Statistics) string { return output.Escape(*b.words.Load()) })))
 	}
 	b.bar.SetTotal(total, false)
 	b.bar.SetCurrent(done)
-}
-
-func (b *Bar) show(total int64) {
-	b.bars = mpb.New(mpb.WithOutput(b.out), mpb.WithAutoRefresh(), mpb.WithRefreshRate(100*time.Millisecond))
-	b.bar = b.bars.New(total, mpb.BarStyle().Lbound("").Filler("█").Tip("█").Padding("░").Rbound(""),
-		mpb.BarWidth(20), mpb.BarRemoveOnComplete(),
-		mpb.PrependDecorators(decor.Name(output.Escape(b.title)+" ")),
-		mpb.AppendDecorators(decor.Any(func(s decor.Statistics) string {
-			return output.Escape(b.text(s.Current, s.Total))
-		})),
-	)
-}
-
-func (b *Bar) text(done, total int64) string {
-	if words := b.words.Load(); words != nil {
-		return *words
-	}
-	return describe(done, total, b.matched.Load(), b.noun, time.Since(b.begin))
 }
 
 // Close removes the bar from the terminal.

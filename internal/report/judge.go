@@ -62,26 +62,29 @@ type check struct {
 
 // promised are the thresholds of all runs, and the suggestions.
 func (d *Document) promised() (all []check) {
+	add := func(run int, name string, verdict Verdict, format string, args ...any) {
+		all = append(all, check{run, name, verdict, []string{fmt.Sprintf(format, args...)}, true})
+	}
 	for _, t := range d.Thresholds {
-		verdict, words := Pass, fmt.Sprintf("%s: %s", t.Expression, t.Actual)
-		if t.NotJudged != "" {
-			verdict = Inconclusive
-			words = fmt.Sprintf("%s was not judged: it was %s, and %s", t.Expression, t.Actual, t.NotJudged)
-		} else if !t.OK {
-			verdict, words = Fail, fmt.Sprintf("%s was missed: %s", t.Expression, t.Actual)
+		switch {
+		case t.NotJudged != "":
+			add(t.Run, t.Expression, Inconclusive, "%s was not judged: it was %s, and %s", t.Expression, t.Actual, t.NotJudged)
+		case !t.OK:
+			add(t.Run, t.Expression, Fail, "%s was missed: %s", t.Expression, t.Actual)
+		default:
+			add(t.Run, t.Expression, Pass, "%s: %s", t.Expression, t.Actual)
 		}
-		all = append(all, check{t.Run, t.Expression, verdict, []string{words}, true})
 	}
 	for _, s := range d.Suggestions {
-		name := s.Promise + " of " + s.Limit
-		verdict, words := Pass, fmt.Sprintf("%s needs %s: %s", s.Promise, s.Limit, s.Actual)
-		if !s.Kept {
-			verdict = Fail
-			words = fmt.Sprintf("%s: no count keeps it; at %s it is %s", name, output.Thousands(s.Count), s.Actual)
-		} else if s.Below != "" {
-			words += ", and with one less " + s.Below
+		name, below := s.Promise+" of "+s.Limit, ""
+		if s.Below != "" {
+			below = ", and with one less " + s.Below
 		}
-		all = append(all, check{-1, name, verdict, []string{words}, true})
+		if s.Kept {
+			add(-1, name, Pass, "%s needs %s: %s%s", s.Promise, s.Limit, s.Actual, below)
+		} else {
+			add(-1, name, Fail, "%s: no count keeps it; at %s it is %s", name, output.Thousands(s.Count), s.Actual)
+		}
 	}
 	return all
 }
@@ -121,8 +124,8 @@ func (r *Run) audits(kind Kind) (all []check) {
 		add(about+"no over-admission", untested, "", over)
 		add(about+"no under-admission", untested, "", under)
 		if l.Lies != nil {
-			said := output.Count(l.Lies.Checked, "answer") + " were held against the truth"
-			add(about+"true answers", untested, said, untrue(about, &l.Audit)...)
+			add(about+"true answers", untested, output.Count(l.Lies.Checked, "answer")+" were held against the truth",
+				untrue(about, &l.Audit)...)
 		}
 	}
 	if r.Endpoint != nil {
@@ -324,6 +327,5 @@ func (r *Run) unseen(kind Kind) (doubt, note string) {
 // neverAbove says how much of the limit was in use at most. It rounds up a share that is below 1.
 func neverAbove(l *loadgen.Limit) string {
 	const rounding = 1e-9 // of a float
-	percent := math.Max(0, math.Ceil(100*l.Reached()-rounding))
-	return fmt.Sprintf("never above %.0f%% of the limit", math.Min(percent, 99))
+	return fmt.Sprintf("never above %.0f%% of the limit", min(max(0, math.Ceil(100*l.Reached()-rounding)), 99))
 }

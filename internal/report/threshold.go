@@ -81,21 +81,14 @@ func wrong(expression, format string, args ...any) error {
 // expression's unit. It is a [store.ErrInvalid] if they have no such metric: a
 // simulation has no latencies.
 func (e Expression) Holds(r *Run) (ok bool, actual string, err error) {
-	value, known := e.value(r)
+	value, known := e.metric.of(r)
 	if !known {
 		return false, "", wrong(e.text, "the run has no %s", e.metric.name)
 	}
-	return e.keeps(value), e.write(value), nil
-}
-
-// value returns the metric as the bound is written: in µs, as a share of 1, or as a
-// count. It is nothing if the figures have no such metric.
-func (e Expression) value(r *Run) (value float64, known bool) {
-	value, known = e.metric.of(r)
 	if e.unit == "%" { // a share of nothing stays 0
 		value /= float64(max(e.metric.whole(r), 1))
 	}
-	return value, known
+	return e.keeps(value), e.write(value), nil
 }
 
 // keeps reports whether a value keeps the promise.
