@@ -27,8 +27,11 @@ func (f *serveFrame) begin(c *config.Config, where string) {
 		names[i] = p.Name
 	}
 	version, tell := f.flags.Env.ProgramVersion(), f.Ready
+	if s, err := f.flags.Settings(); err == nil {
+		where = s.Place(where)
+	}
 	f.Ready = func(addresses map[string]string) error { // with an address in use it does not serve
-		f.Log.Info("limitctl serves", "version", version, "store", f.flags.PlaceOf(where), "files", c.Read, "policies", names,
+		f.Log.Info("limitctl serves", "version", version, "store", where, "files", c.Read, "policies", names,
 			"hash", engine.Hash(c), "denials", !c.NoDenials)
 		return tell(addresses)
 	}

@@ -172,14 +172,11 @@ func runReset(ctx context.Context, o *resetOptions, plan *operation.ResetPlan) e
 		}
 		o.Note("undo with: %s", line)
 	}
-	if result.Gone > 0 && answer.Undo != "" && !o.Quiet {
-		o.Note("this also brings back keys that somebody else deleted meanwhile")
-	}
 	if result.Damaged > 0 && !o.Quiet {
-		o.Note("%s; no backup keeps what cannot be read", damagedRecords(result.Damaged))
+		o.Note("%s with a damaged record, which no backup keeps", output.Plural(int(result.Damaged), "key"))
 	}
 	if !o.Quiet {
-		o.NoteUnsure(&result.Unsure, "left as "+map[bool]string{true: "it is", false: "they are"}[result.Unsure.Count == 1])
+		o.NoteUnsure(&result.Unsure, "left")
 	}
 	if err == nil && result.Matched == 0 && result.Unsure.Count == 0 && !o.Quiet {
 		cli.SayNothingMatches(ctx, o.Globals, &plan.Selection, where)
@@ -214,24 +211,12 @@ func (o *resetOptions) judge(ctx context.Context, runner *operation.Runner, plan
 	return nil
 }
 
-// damagedRecords warns of keys of a reset that hold damaged records.
-func damagedRecords(n int64) string {
-	if n == 1 {
-		return "1 of the keys holds a damaged record"
-	}
-	return output.Thousands(n) + " of the keys hold damaged records"
-}
-
 // showSelected shows what a reset is about to change; selection and place are words.
 func (o *resetOptions) showSelected(s *operation.Selected, selection, place string) {
 	if s.Count == 0 {
 		return
 	}
-	verb := "match"
-	if s.Count == 1 {
-		verb = "matches"
-	}
-	o.Say("%s %s %s in %s:", output.Plural(s.Count, "key"), verb, selection, place)
+	o.Say("%s in %s:", output.Counted(s.Count, "key matches "+selection, "keys match "+selection), place)
 	for i := range s.Sample {
 		e := &s.Sample[i]
 		storeKeys := []string{e.StoreKey}
@@ -288,11 +273,9 @@ type resetAnswer struct {
 	Unknown int64 `json:"unknown"`
 	DryRun  bool  `json:"dry_run"`
 	// Complete: the scan saw all keys, and all that matched were handled.
-	Complete bool `json:"complete"`
-	// Missing are the masters that could not be scanned, if known.
-	Missing     []string `json:"missing,omitempty"`
-	ToRemaining *int64   `json:"to_remaining,omitempty"`
-	AtLeast     bool     `json:"at_least,omitempty"`
+	Complete    bool   `json:"complete"`
+	ToRemaining *int64 `json:"to_remaining,omitempty"`
+	AtLeast     bool   `json:"at_least,omitempty"`
 	// Gained and Lost count keys that gained and lost units, in a dry run as they would.
 	Gained *int64 `json:"gained,omitempty"`
 	Lost   *int64 `json:"lost,omitempty"`
@@ -326,7 +309,7 @@ func allBeyond(layouts []string) (all []beyondDocument) {
 // newResetAnswer is the answer for the result of a plan, which ended with err.
 func newResetAnswer(plan *operation.ResetPlan, result *operation.ResetResult, err error) *resetAnswer {
 	a := &resetAnswer{SchemaVersion: output.SchemaVersion, Matched: result.Matched, Changed: result.Changed, Unknown: result.Unknown,
-		DryRun: plan.DryRun, Complete: err == nil, Missing: result.Missing(), Backup: result.Backup, effect: result.Effect,
+		DryRun: plan.DryRun, Complete: err == nil, Backup: result.Backup, effect: result.Effect,
 		gone: result.Gone, Layouts: result.Layouts, Beyond: allBeyond(result.Layouts)}
 	if !plan.DryRun {
 		a.Left = result.Left()

@@ -140,8 +140,6 @@ type Contents struct {
 	// such a line has is not brought back; a key that such a line amends comes back in its earlier state.
 	Damaged int
 	Damage  []error
-	// Layouts are the names of the layouts of other limiters in the records.
-	Layouts []string
 	amended map[identity]int64 // the number of the last line that amends a key
 	begun   int64              // the line of the last record whose change has begun, if that is marked
 	// checked: records that do not fit their layout are damaged.
@@ -160,7 +158,6 @@ func Check(in io.Reader) (*Contents, error) {
 			c.amended[id] = e.number
 		} else {
 			c.Records++
-			c.addLayout(&e.Record)
 		}
 		switch was := excluded[id]; {
 		case e.unchanged && !was:

@@ -3,7 +3,6 @@ package backup
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -128,18 +127,4 @@ func identityOf(r *admin.Record) identity {
 		id.storeKey = r.Members[0].StoreKey
 	}
 	return id
-}
-
-// maxLayouts is more than the number of layouts. A damaged backup can name any.
-const maxLayouts = 100
-
-// addLayout notes the layout of a record, with which the name of its key begins.
-func (c *Contents) addLayout(r *admin.Record) {
-	if len(r.Members) == 0 || len(c.Layouts) == maxLayouts {
-		return
-	}
-	name := layouts.LayoutOf(r.Key)
-	if at, known := slices.BinarySearch(c.Layouts, name); !known {
-		c.Layouts = slices.Insert(c.Layouts, at, name)
-	}
 }

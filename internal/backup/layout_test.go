@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -73,8 +72,8 @@ func TestLayoutRoundTrip(t *testing.T) {
 	c, all := recordsIn(t, layoutBackup(t, "'*' --layout auto", func(w *Writer) error {
 		return errors.Join(w.Write(true, amended), w.Exclude(gone))
 	}, records...))
-	if c.Damaged != 0 || c.Records != 2 || !slices.Equal(c.Layouts, []string{"redis_rate", "spring-cloud-gateway", "throttled"}) {
-		t.Errorf("it has %d records of %v, damaged: %v", c.Records, c.Layouts, c.Damage)
+	if c.Damaged != 0 || c.Records != 2 {
+		t.Errorf("it has %d records, damaged: %v", c.Records, c.Damage)
 	}
 	if want := []admin.Record{bytesOnly, amended}; !reflect.DeepEqual(all.Records, want) {
 		t.Errorf("got  %+v\nwant %+v", all.Records, want)

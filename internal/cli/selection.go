@@ -282,7 +282,7 @@ func (s *SelectionOptions) checkPolicy(c *InForce) error {
 
 // SayNothingMatches reports that a selection matches no key in the store; where is the store's name.
 func SayNothingMatches(ctx context.Context, g *Globals, selection *operation.Selection, where string) {
-	text := fmt.Sprintf("nothing in use matches %s in %s", selection.Text, g.PlaceOf(where))
+	text := fmt.Sprintf("nothing in use matches %s in %s", selection.Text, g.chosen.Place(where))
 	if g.Layouts == nil {
 		text += ", prefix " + g.chosen.Prefix.Value + g.UnknownClient(ctx, selection.Query.Subjects)
 	}
@@ -405,22 +405,15 @@ func defaultClient(_, value string) string {
 	return value
 }
 
-// UnknownClient returns what to add to the note that nothing matches: the subject has an address, and no policy says whether that is
-// the client. It is empty for other subjects.
-func (g *Globals) UnknownClient(ctx context.Context, subjects store.Pattern) (words string) {
-	c, err := g.InForce(ctx)
-	if err != nil {
+// UnknownClient returns what to add to the note that nothing matches, if the subject has an address and no policy says whether
+// that is the client; else "".
+func (g *Globals) UnknownClient(ctx context.Context, subjects store.Pattern) string {
+	text := subjects.String()
+	named := allowance.NamingClients(text, defaultClient)
+	if c, err := g.InForce(ctx); err != nil || len(c.Policies) > 0 || named == text {
 		return ""
 	}
-	allowance.NamingClients(subjects.String(), func(attribute, value string) string {
-		client, is := (&httplimit.Clients{}).Client(value)
-		known := slices.ContainsFunc(c.Policies, func(p *policy.Policy) bool { return hasAttribute(p, attribute) })
-		if words == "" && is && client != value && !known {
-			words = "; by default serve counts the client " + output.Printable(value) + " as " + client
-		}
-		return value
-	})
-	return words
+	return "; by default serve counts it as " + output.Printable(named)
 }
 
 func hasAttribute(p *policy.Policy, attribute string) bool {

@@ -31,14 +31,6 @@ func (s *Settings) Place(where string) string {
 	return where
 }
 
-// PlaceOf is the name of the open store for people; where is the store's own name.
-func (g *Globals) PlaceOf(where string) string {
-	if g.chosen == nil {
-		return where
-	}
-	return g.chosen.Place(where)
-}
-
 // Settings finds out which store is meant: that of --store, else of --context,
 // else of LIMITCTL_STORE or LIMITCTL_CONTEXT, else of the context chosen by "context use", else the
 // user's own file. The configuration must have no mistakes. It is not read if flags and

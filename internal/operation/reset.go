@@ -52,10 +52,6 @@ type ResetResult struct {
 	Backup string
 }
 
-// Missing names the parts of the store whose keys could not be looked at, as far as that is
-// known: the addresses of masters.
-func (r *ResetResult) Missing() []string { return missingParts(r.Incomplete) }
-
 // Reset finds the selected keys, shows them, asks, and deletes or adjusts them. Without a
 // result nothing was changed.
 func (r *Runner) Reset(ctx context.Context, plan *ResetPlan, observer Observer) (*ResetResult, error) {

@@ -307,7 +307,7 @@ func TestAResetAfterABrokenScan(t *testing.T) {
 			}
 			result, err := s.Reset(t.Context(), plan, w)
 			if result == nil || result.Matched != matched || result.Changed != test.changed || !store.IsAway(result.Incomplete) ||
-				strings.Join(result.Missing(), " ") != "10.0.0.1:7 10.0.0.2:7" || !test.none && w.selected.Incomplete == nil {
+				!test.none && w.selected.Incomplete == nil {
 				t.Fatalf("it came to %+v, %v, and showed %+v", result, err, w.selected)
 			}
 			if (len(w.questions) > 0) != (test.question != "") || test.question != "" && w.questions[0].Text != test.question {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"strings"
 
 	"github.com/limitctl/limitctl/internal/backup"
 	"github.com/limitctl/limitctl/internal/files"
@@ -128,9 +127,7 @@ func (r *Runner) Restore(ctx context.Context, plan *RestorePlan, observer Observ
 	if plan.IntoOther != nil {
 		question = plan.IntoOther.Error() + ". " + question + " into it"
 	}
-	if layouts := plan.Backup.Layouts; len(layouts) > 0 {
-		entry.Layout = strings.Join(layouts, ",")
-	}
+	entry.Layout = plan.Backup.Layout
 	result := &RestoreResult{Counts: Counts{Matched: int64(plan.Backup.Records)}}
 	made, err := r.change(ctx, observer, &change{entry: entry, Counts: &result.Counts, consent: plan.Consent, question: question,
 		make: func() error {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"slices"
 	"time"
 
 	"github.com/limitctl/limitctl/internal/outcome"
@@ -89,25 +88,6 @@ func (f *Found) WithProgress(err error) error {
 		return err
 	}
 	return outcome.WithProgress(err, "%d of about %d keys looked at, %d matched", f.Looked, f.Total, f.Matched)
-}
-
-// missingParts returns the parts that joined errors are of, whatever wraps them.
-func missingParts(err error) (parts []string) {
-	if err == nil {
-		return nil
-	}
-	inner := []error{errors.Unwrap(err)}
-	if joined, is := err.(interface{ Unwrap() []error }); is {
-		inner = joined.Unwrap()
-	}
-	for _, err := range inner {
-		parts = append(parts, missingParts(err)...)
-	}
-	if of := (*admin.IncompleteError)(nil); len(parts) == 0 && errors.As(err, &of) {
-		return []string{of.Shard}
-	}
-	slices.Sort(parts)
-	return slices.Compact(parts)
 }
 
 // nothingChanged says of the error of a scan that nothing was done after it.

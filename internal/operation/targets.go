@@ -191,11 +191,7 @@ func (t *targets) question(scanErr error) string {
 	if scanErr == nil {
 		return question
 	}
-	missing := ""
-	if parts := t.Missing(); len(parts) > 0 {
-		missing = ": those of " + strings.Join(parts, " and ") + " are missing"
-	}
-	return "Not all keys could be looked at" + missing + ". " + question + " all the same"
+	return "Not all keys could be looked at. " + question + " all the same"
 }
 
 // Remaining says how many units a reset leaves of each limit, instead of deleting its key.
