@@ -114,17 +114,17 @@ func (c ConfiguredLimits) InForce(e *admin.Entry, override *store.Override) stor
 }
 
 // KeysOf returns the keys that a subject has by policies.
-func KeysOf(policies []*policy.Policy, subject string) []store.Key {
+func KeysOf(policies []*policy.Policy, subject string) (keys []store.Key) {
 	list, _ := policy.ParseSubject(subject)
-	return slices.DeleteFunc(namedKeys(policies, AttributesOf(list)), func(key store.Key) bool { return key.Subject != subject })
-}
-
-// namedKeys returns the keys of the limits of policies that the attributes alone determine.
-func namedKeys(policies []*policy.Policy, attributes policy.Attributes) (keys []store.Key) {
+	attributes := AttributesOf(list)
 	for _, p := range policies {
 		for i := range p.Limits {
-			if l := &p.Limits[i]; !slices.ContainsFunc(l.By, func(name string) bool { return attributes[name] == "" }) {
-				keys = append(keys, p.Key(l, attributes))
+			l := &p.Limits[i]
+			if slices.ContainsFunc(l.By, func(name string) bool { return attributes[name] == "" }) {
+				continue
+			}
+			if key := p.Key(l, attributes); key.Subject == subject {
+				keys = append(keys, key)
 			}
 		}
 	}

@@ -65,7 +65,11 @@ type population struct {
 // madeUp returns a population of that many made-up subjects.
 func (c *Candidate) madeUp(subjects int) (*population, error) {
 	if c.Policy != nil {
-		return c.madeUpByPolicy(subjects)
+		m := newMakeUp(c)
+		all, err := loadgen.NewPopulation(subjects, func(subject int) ([]store.Request, error) {
+			return loadgen.PolicyRequests(c.Policy, m.of(subject))
+		})
+		return &population{all, func(subject uint32) string { return m.of(int(subject)).Text() }}, err
 	}
 	nameOf := func(subject uint32) string { return "user:" + strconv.FormatUint(uint64(subject), 10) }
 	requests := make([]store.Request, len(c.Limits))
@@ -77,14 +81,6 @@ func (c *Candidate) madeUp(subjects int) (*population, error) {
 		return requests, nil
 	})
 	return &population{all, nameOf}, err
-}
-
-func (c *Candidate) madeUpByPolicy(subjects int) (*population, error) {
-	m := newMakeUp(c)
-	all, err := loadgen.NewPopulation(subjects, func(subject int) ([]store.Request, error) {
-		return loadgen.PolicyRequests(c.Policy, m.of(subject))
-	})
-	return &population{all, func(subject uint32) string { return m.of(int(subject)).Text() }}, err
 }
 
 // makeUp makes up attribute values. If every IP always came with the same e-mail, the tighter of their two limits would

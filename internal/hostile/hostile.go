@@ -42,8 +42,8 @@ type Behaviour struct {
 // Client is a connection to a hostile server.
 type Client struct {
 	net.Conn
-	// Words are the words of the command, and Command the same with the name in capitals.
-	Words, Command []string
+	// Words are the words of the command.
+	Words []string
 	// nth is the number of the server's answer, from 1.
 	nth   int
 	ended <-chan struct{}
@@ -156,15 +156,15 @@ func (s *Server) serve(conn net.Conn) {
 		if err != nil {
 			return
 		}
-		client.Words, client.Command = words, slices.Clone(words)
-		client.Command[0] = strings.ToUpper(words[0])
-		if usual, is := s.is.Usual[client.Command[0]]; is {
+		client.Words = words
+		name := strings.ToUpper(words[0])
+		if usual, is := s.is.Usual[name]; is {
 			if !usual.Answer(client) {
 				return
 			}
 			continue
 		}
-		if !s.is.Greets && s.isHostileTo(client.Command[0]) {
+		if !s.is.Greets && (len(s.to) == 0 || slices.Contains(s.to, name)) {
 			if !s.answer(client) {
 				return
 			}
@@ -178,7 +178,7 @@ func (s *Server) serve(conn net.Conn) {
 			answers = bufio.NewReader(upstream)
 		}
 		s.mu.Lock()
-		s.passed[client.Command[0]] = true
+		s.passed[name] = true
 		s.mu.Unlock()
 		if _, err := upstream.Write(raw); err != nil {
 			return
@@ -192,8 +192,6 @@ func (s *Server) serve(conn net.Conn) {
 		}
 	}
 }
-
-func (s *Server) isHostileTo(name string) bool { return len(s.to) == 0 || slices.Contains(s.to, name) }
 
 // readCommand reads a command, and returns its words and its bytes.
 func readCommand(r *bufio.Reader) (words []string, raw []byte, err error) {

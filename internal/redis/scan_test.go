@@ -32,7 +32,7 @@ func pages(last int64, size string, cursor func(n int64) int64) hostile.Behaviou
 	var scans, sizes atomic.Int64
 	return hostile.Behaviour{Answer: func(c *hostile.Client) bool {
 		answer := fmt.Sprintf(size, sizes.Load())
-		if c.Command[0] == "SCAN" {
+		if strings.EqualFold(c.Words[0], "scan") {
 			n := scans.Add(1)
 			next := cursor(n)
 			if n == last {
