@@ -303,26 +303,12 @@ func (a *denialsAnswer) Print(p *output.Printer) {
 	if a.by == ofLimits {
 		first = "name" // beside the column LIMIT
 	}
-	columns := []output.Column{{Header: strings.ToUpper(first), Shrinks: 8, Names: true}, {Header: "NAME", Shrinks: 8, Names: true},
-		{Header: "LIMIT", Drops: 2}, {Header: "DENIED", Right: true}, {Header: "BLOCKED", Right: true},
-		{Header: "SHARE", Right: true, Drops: 1}, {Header: "SINCE", Right: true}, {Header: "LAST", Right: true}}
+	columns := []output.Column{{Header: strings.ToUpper(first), Shrinks: 8, Names: true}, {Header: "NAME", Shrinks: 8, Names: true, Optional: true},
+		{Header: "LIMIT", Drops: 2}, {Header: "DENIED", Right: true}, {Header: "BLOCKED", Right: true, Optional: true},
+		{Header: "SHARE", Right: true, Drops: 1, Optional: true}, {Header: "SINCE", Right: true}, {Header: "LAST", Right: true}}
 	var rows [][]output.Cell
-	blocked, shares := false, false
 	for i := range a.rows {
-		row := &a.rows[i]
-		blocked, shares = blocked || row.Blocked > 0, shares || row.Compared > 0
-		rows = append(rows, a.cells(row))
-	}
-	for _, optional := range []struct {
-		column int
-		shown  bool
-	}{{5, shares}, {4, blocked}, {1, a.by == ""}} {
-		if i := optional.column; !optional.shown {
-			columns = slices.Delete(columns, i, i+1)
-			for r := range rows {
-				rows[r] = slices.Delete(rows[r], i, i+1)
-			}
-		}
+		rows = append(rows, a.cells(&a.rows[i]))
 	}
 	p.Table(columns, rows)
 	p.Line("%s", a.summary())
@@ -343,6 +329,10 @@ func (a *denialsAnswer) cells(row *denialRow) []output.Cell {
 	case a.by != "":
 		first.Text += shadow
 	}
+	name := ""
+	if a.by == "" {
+		name = row.key.Name + shadow
+	}
 	var limit, share string
 	switch {
 	case facts.Limit != nil:
@@ -361,7 +351,7 @@ func (a *denialsAnswer) cells(row *denialRow) []output.Cell {
 	if row.Since.Until(a.now) < began.Window {
 		since = output.Cell{Text: "new " + since.Text, Style: output.Bold}
 	}
-	return []output.Cell{first, {Text: row.key.Name + shadow}, {Text: limit}, denied, blocked, {Text: share}, since,
+	return []output.Cell{first, {Text: name}, {Text: limit}, denied, blocked, {Text: share}, since,
 		{Text: ago(row.LastAt, a.now)}}
 }
 

@@ -16,16 +16,9 @@ import (
 	"github.com/limitctl/limitctl/internal/shell"
 )
 
-// The levels of --fail-on.
-const (
-	failOnWarn  = "warn"
-	failOnError = "error"
-)
-
 type doctorOptions struct {
 	*cli.Globals
 	scanLimit int
-	failOn    string
 }
 
 // NewDoctorCmd makes limitctl doctor.
@@ -40,27 +33,21 @@ user, the keys under the prefix, and who has the published configuration. It
 changes nothing. Each check is ✓ fine, ! a warning or ✗ a problem. Warnings and
 problems come with advice.
 
-Exit codes: 0 no problem; 1 a problem (✗), or with --fail-on warn a warning; 3
-the store cannot be reached; 4 the store refuses; 5 findings are missing,
-because the store stopped answering or one of several servers cannot be reached.`,
+Exit codes: 0 no problem; 1 a problem (✗); 3 the store cannot be reached; 4 the
+store refuses; 5 findings are missing, because the store stopped answering or
+one of several servers cannot be reached.`,
 		Example: `  limitctl doctor
   limitctl doctor -o json > findings.json
   limitctl doctor --scan-limit 0`,
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			switch {
-			case o.scanLimit < 0:
+			if o.scanLimit < 0 {
 				return cli.Usagef("--scan-limit %d is negative; give a number of keys, or 0 for all", o.scanLimit)
-			case o.failOn != failOnError && o.failOn != failOnWarn:
-				return cli.Usagef("--fail-on %q is neither warn nor error", o.failOn)
 			}
 			return runDoctor(cmd.Context(), o)
 		},
 	}
 	cli.NumberFlag(cmd.Flags(), &o.scanLimit, "scan-limit", "", 100_000, "look at no more than `N` keys of the store; 0 is all")
-	cmd.Flags().StringVar(&o.failOn, "fail-on", failOnError,
-		"exit with 1 from this `LEVEL` on: error for problems (✗), warn also for warnings (!)")
-	cmd.RegisterFlagCompletionFunc("fail-on", cobra.FixedCompletions([]string{failOnWarn, failOnError}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
@@ -77,7 +64,7 @@ func runDoctor(ctx context.Context, o *doctorOptions) error {
 		return outcome.Partly(fmt.Errorf("the examination is not complete: %w", err))
 	case err != nil:
 		return err
-	case report.Count(doctor.Fail) > 0, o.failOn == failOnWarn && report.Count(doctor.Warn) > 0:
+	case report.Count(doctor.Fail) > 0:
 		return cli.ErrDenied
 	}
 	return nil

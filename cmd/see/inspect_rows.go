@@ -71,45 +71,31 @@ func (a *inspectAnswer) Print(p *output.Printer) {
 	if len(a.top.rows) == 0 {
 		return
 	}
-	rows := make([]inspectRow, len(a.top.rows))
-	denied, drifting, marked := a.denied, 0, false
+	columns := []output.Column{{Header: "SUBJECT", Shrinks: 8, Names: true}, {Header: "NAME", Shrinks: 8, Names: true},
+		{Header: "LIMIT", Drops: 3}, {Drops: 4}, {Header: "USED", Right: true}, {Header: "REMAINING", Right: true, Drops: 2},
+		{Optional: true}, {Header: "DENIED", Right: true, Optional: true}, {Header: "RESETS IN", Right: true},
+		{Header: "BYTES", Right: true, Optional: true}}
+	rows := a.top.rows
+	denied := a.denied || slices.ContainsFunc(rows, func(row topRow) bool { return row.denied > 0 })
+	var cells [][]output.Cell
 	var applied []*store.Override
+	drifting := 0
 	for i := range rows {
-		rows[i] = a.top.rows[i].inspectRow
-		denied, marked = denied || rows[i].denied > 0, marked || rows[i].mark().Text != ""
-		if applied = append(applied, rows[i].override); rows[i].hasDrifted() {
+		row, e := &rows[i].inspectRow, &rows[i].entry
+		if applied = append(applied, row.override); row.hasDrifted() {
 			drifting++
 		}
-	}
-	columns := []output.Column{{Header: "SUBJECT", Shrinks: 8, Names: true}, {Header: "NAME", Shrinks: 8, Names: true},
-		{Header: "LIMIT", Drops: 3}, {Drops: 4}, {Header: "USED", Right: true}, {Header: "REMAINING", Right: true, Drops: 2}}
-	if marked {
-		columns = append(columns, output.Column{})
-	}
-	if denied {
-		columns = append(columns, output.Column{Header: "DENIED", Right: true})
-	}
-	columns = append(columns, output.Column{Header: "RESETS IN", Right: true})
-	if a.bytes {
-		columns = append(columns, output.Column{Header: "BYTES", Right: true})
-	}
-	cells := make([][]output.Cell, len(rows))
-	for i := range rows {
-		e := &rows[i].entry
-		style := closeness(e)
-		row := []output.Cell{{Text: e.Key.Subject}, {Text: e.Key.Name}, {Text: rowLimitText(&rows[i])},
-			{Text: barText(e), Style: style}, {Text: cli.UsedText(e), Style: style}, {Text: remainingText(e)}}
-		if marked {
-			row = append(row, rows[i].mark())
-		}
+		var count, bytes output.Cell
 		if denied {
-			row = append(row, a.facts.deniedCell(rows[i].denied))
+			count = a.facts.deniedCell(row.denied)
 		}
-		row = append(row, resetText(e))
 		if a.bytes {
-			row = append(row, output.Cell{Text: cli.Number(e.Bytes)})
+			bytes.Text = cli.Number(e.Bytes)
 		}
-		cells[i] = row
+		style := closeness(e)
+		cells = append(cells, []output.Cell{{Text: e.Key.Subject}, {Text: e.Key.Name}, {Text: rowLimitText(row)},
+			{Text: barText(e), Style: style}, {Text: cli.UsedText(e), Style: style}, {Text: remainingText(e)}, row.mark(), count,
+			resetText(e), bytes})
 	}
 	p.Table(columns, cells)
 	if slices.ContainsFunc(applied, func(o *store.Override) bool { return o != nil }) {
@@ -127,7 +113,7 @@ const defectMark = "!"
 
 // printDefects says which defects the marked keys have, each once, and what helps. lookFirst is the command that shows what
 // a reset of keys without expiry would delete.
-func printDefects(p *output.Printer, rows []inspectRow, lookFirst string) {
+func printDefects(p *output.Printer, rows []topRow, lookFirst string) {
 	var texts []string
 	keys, stuck := map[string]int{}, false
 	for i := range rows {

@@ -25,6 +25,8 @@ type Column struct {
 	// Names says that cells name the subject of the row. They are cut so that they stay different, and only when no
 	// column is left to drop. Such a column Shrinks to 8 or more.
 	Names bool
+	// Optional says that the column is left out if all its cells are empty.
+	Optional bool
 }
 
 // Cell is a text and its style. Any text is allowed: it is shown like [Printable].
@@ -46,11 +48,19 @@ func (p *Printer) TableLines(columns []Column, rows [][]Cell) []string {
 	return strings.Split(strings.TrimSuffix(text.String(), "\n"), "\n")
 }
 
-// TooNarrow reports whether the complete table is wider than the terminal.
-func (p *Printer) TooNarrow(columns []Column, rows [][]Cell) bool {
-	whole := *p
-	whole.Width, whole.Color = 0, false
-	return p.Width > 0 && slices.ContainsFunc(whole.TableLines(columns, rows), func(line string) bool { return Width(line) > p.Width })
+// withoutEmpty returns the table without optional columns that are empty.
+func withoutEmpty(columns []Column, rows [][]Cell) ([]Column, [][]Cell) {
+	columns, rows = slices.Clone(columns), slices.Clone(rows)
+	for i := len(columns) - 1; i >= 0; i-- {
+		if !columns[i].Optional || slices.ContainsFunc(rows, func(row []Cell) bool { return row[i].Text != "" }) {
+			continue
+		}
+		columns = slices.Delete(columns, i, i+1)
+		for row := range rows {
+			rows[row] = slices.Delete(slices.Clone(rows[row]), i, i+1)
+		}
+	}
+	return columns, rows
 }
 
 // Table prints rows under headers, without lines, and no wider than the terminal if possible.
@@ -60,6 +70,7 @@ func (p *Printer) Table(columns []Column, rows [][]Cell) {
 			row[i].Text = Printable(Shorten(row[i].Text, longestCell))
 		}
 	}
+	columns, rows = withoutEmpty(columns, rows)
 	columns, rows, above := p.fit(columns, rows)
 	for _, line := range above {
 		fmt.Fprintln(p.Out, p.Paint(Faint, line))
