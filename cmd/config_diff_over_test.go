@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Before a deploy, config diff says how many keys have more in use than the new limit allows, and whose they are. A key with
+// Before a deploy, config publish --dry-run says how many keys have more in use than the new limit allows, and whose they are. A key with
 // just as much is not over it; nor is one that is exempt, and one whose override raises the new limit.
 func TestWhoIsOverANewLimit(t *testing.T) {
 	w := newWorld(t)
@@ -34,18 +34,18 @@ func TestWhoIsOverANewLimit(t *testing.T) {
 		w.run(t, exitYes, "override", "set", "--config", old, "--policy", "api", "user="+user, "--times", "2",
 			"--for", "1h", "--reason", "x", "--yes")
 	}
-	stdout, _ := w.run(t, exitNo, "config", "diff", lower, "-o", "jsonl")
+	stdout, _ := w.run(t, exitYes, "config", "publish", lower, "--dry-run", "-o", "jsonl")
 	if want := `"keys":7,"example":"user:sixty","over":4}`; !strings.Contains(stdout, want) {
 		t.Errorf("it says %s", stdout)
 	}
 	// Nobody knows whose plan is free. 11 is over the limit of that plan, and not over the other.
-	stdout, _ = w.run(t, exitNo, "config", "diff", either, "-o", "jsonl")
+	stdout, _ = w.run(t, exitYes, "config", "publish", either, "--dry-run", "-o", "jsonl")
 	if want := `"keys":7,"example":"user:eleven"}`; !strings.Contains(stdout, want) {
 		t.Errorf("it says %s", stdout)
 	}
 	// Charged under its override, a key is compared with the new limit as the override changes it.
 	w.run(t, exitYes, "consume", "--config", old, "--policy", "api", "user=raised")
-	stdout, _ = w.run(t, exitNo, "config", "diff", lower, "-o", "jsonl")
+	stdout, _ = w.run(t, exitYes, "config", "publish", lower, "--dry-run", "-o", "jsonl")
 	const raised = `"old":"sliding-log:200/1h","new":"sliding-log:20/1h","keys":1,"example":"user:raised"}`
 	if !strings.Contains(stdout, raised) {
 		t.Errorf("it says %s", stdout)

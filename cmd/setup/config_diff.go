@@ -3,7 +3,6 @@ package setup
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -14,7 +13,6 @@ import (
 	"github.com/limitctl/limitctl/internal/connect"
 	"github.com/limitctl/limitctl/internal/operation"
 	"github.com/limitctl/limitctl/internal/output"
-	"github.com/limitctl/limitctl/internal/published"
 	"github.com/limitctl/limitctl/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
@@ -30,29 +28,23 @@ type diffOptions struct {
 func newDiffCmd(global *cli.Globals) *cobra.Command {
 	o := &diffOptions{Globals: global}
 	cmd := &cobra.Command{
-		Use:   "diff [OLD-FILE] [NEW-FILE]",
+		Use:   "diff [OLD-FILE] NEW-FILE",
 		Short: "Show for whom limits are loosened, tightened or dropped",
-		Long: `Diff compares two configuration files: for each limit and each of its overrides,
-whether more or less is allowed. With one file, or none for the configuration in
-use, it compares the file with the keys in use in the store, and counts those
-whose limit would change.
+		Long: `Diff compares two configuration files, or the published version with one: for
+each limit and each of its overrides, whether more or less is allowed. The keys
+in use whose limit would change are in config publish --dry-run.
 
 A limit is loosened if more is allowed at once or in the long run and neither is
 less, and changed if one is more and the other less, or the algorithm differs.
-An override in the limit of a key's last request is also in NEW.
 
-OVER is how many keys have more in use than the new limit allows: they are
-denied until they have room again.
-
-With --trace it also shows how many recorded requests each policy that differs
-would have denied. The exit code is 0 if nothing differs, else 1.`,
+With --trace it also shows how many requests of recorded traffic each policy
+that differs would have denied. The exit code is 0 if nothing differs, else 1.`,
 		Example: `  limitctl config diff limitctl.yaml new.yaml
-  limitctl config diff new.yaml --context prod
-  limitctl config diff --context prod -o json
-  limitctl config diff new.yaml --context prod --trace requests.jsonl`,
+  limitctl config diff limitctl.yaml new.yaml -o json
+  limitctl config diff limitctl.yaml new.yaml --trace requests.jsonl`,
 		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 2 {
-				return cli.Usagef("%s given, and diff takes at most two files", cli.Several(args))
+			if len(args) != 1 && len(args) != 2 {
+				return cli.Usagef("diff takes one file, or two: an old one and a new one")
 			}
 			return nil
 		},
@@ -74,12 +66,12 @@ func (o *diffOptions) run(ctx context.Context, args []string) error {
 		return cli.ErrDenied
 	}
 	if !o.Quiet {
-		o.Note("%s", map[bool]string{true: "no key in use changes its limit", false: "nothing differs"}[answer.ofKeys])
+		o.Note("nothing differs")
 	}
 	return nil
 }
 
-// compare compares two files, or one with the store.
+// compare compares two files, or the published version with one.
 func (o *diffOptions) compare(ctx context.Context, args []string) (*diffAnswer, error) {
 	files := make([]*config.Config, len(args))
 	for i, path := range args {
@@ -91,52 +83,22 @@ func (o *diffOptions) compare(ctx context.Context, args []string) (*diffAnswer, 
 			return nil, err
 		}
 	}
-	if len(files) == 2 {
-		answer := &diffAnswer{SchemaVersion: output.SchemaVersion, Differences: differencesOf(files[0], files[1])}
-		return answer, o.replay(ctx, answer, files[0], files[1])
-	}
-	inUse, err := o.Config()
-	if err != nil {
-		return nil, err
-	}
-	after := inUse
+	before, after := files[0], files[len(files)-1]
 	if len(files) == 1 {
-		after = files[0]
-	} else if len(after.Policies) == 0 {
-		return nil, cli.Usagef("there is no configuration with policies to compare the store with; name one with --config FILE")
-	}
-	return o.compareWithStore(ctx, inUse, after)
-}
-
-// compareWithStore compares a configuration with the keys in use, and the traffic also under what is in force: the published
-// version, else the configuration in use.
-func (o *diffOptions) compareWithStore(ctx context.Context, inUse, after *config.Config) (*diffAnswer, error) {
-	backend, where, err := o.OpenToRead()
-	if err != nil {
-		return nil, err
-	}
-	defer backend.Close()
-	var inForce *config.Config // nil if nothing is published
-	if table, err := published.TableOf(backend); err == nil {
-		p := &place{backend: backend, where: where, table: table}
-		if err := p.read(ctx, o.Globals); err != nil {
+		p, err := openToRead(ctx, o.Globals)
+		if err != nil {
 			return nil, err
 		}
+		defer p.backend.Close()
 		if _, err = p.state.InForce(); err == nil {
-			_, inForce, err = p.inForce(ctx, o.Globals)
+			_, before, err = p.inForce(ctx, o.Globals)
 		}
-		if err != nil && !errors.Is(err, published.ErrNothing) {
+		if err != nil {
 			return nil, err
 		}
+		before.Prefix = after.Prefix
 	}
-	answer := &diffAnswer{SchemaVersion: output.SchemaVersion, ofKeys: true}
-	if answer.Differences, err = keyDifferencesOf(ctx, o.Globals, backend, inForce, after); err != nil || o.trace == "" {
-		return answer, err
-	}
-	before := cmp.Or(inForce, inUse)
-	if before == after {
-		return nil, cli.Usagef("nothing was published to compare the traffic with; name a file with other policies")
-	}
+	answer := &diffAnswer{SchemaVersion: output.SchemaVersion, Differences: differencesOf(before, after)}
 	return answer, o.replay(ctx, answer, before, after)
 }
 
@@ -181,13 +143,10 @@ func (r *diffRow) name() string {
 }
 
 // keyDifferencesOf compares the keys in use in an open store with a configuration. Their limits now are those of the
-// configuration in force, and by which they were charged last where that has none; nil for none.
+// configuration in force, and by which they were charged last where that has none.
 func keyDifferencesOf(ctx context.Context, g *cli.Globals, backend connect.Store, inForce, c *config.Config) ([]diffRow, error) {
 	overrides, withoutOverrides := cli.OverridesOf(ctx, g, backend)
-	limits, now := allowance.NewConfiguredLimits(c.Policies), allowance.ConfiguredLimits{}
-	if inForce != nil {
-		now = allowance.NewConfiguredLimits(inForce.Policies)
-	}
+	limits, now := allowance.NewConfiguredLimits(c.Policies), allowance.NewConfiguredLimits(inForce.Policies)
 	everything, err := store.ParsePattern("*")
 	if err != nil {
 		return nil, err

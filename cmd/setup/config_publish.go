@@ -51,8 +51,9 @@ func newPublishCmd(global *cli.Globals) *cobra.Command {
 		Use:   "publish FILE",
 		Short: "Put the policies of a file in force in all processes",
 		Long: `Publish writes the policies of FILE into the store as the next version, with
-who, when and why. A file with contexts or layouts is refused. Processes that follow the store have it in force
-within two seconds: limitctl serve --config store:, and policyfile.Follow in Go.
+who, when and why. A file with contexts or layouts is refused. Processes that
+follow the store have it in force within two seconds: limitctl serve --config
+store:, and policyfile.Follow in Go.
 
 It first shows the limits that change and the keys in use that are over the new
 ones, and asks. Nothing is written if FILE has a mistake or changes nothing, if
