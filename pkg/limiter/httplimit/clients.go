@@ -21,20 +21,15 @@ const (
 // Clients finds the client of a request. The zero Clients trusts no header field: the client is the address that
 // connected.
 //
-// Anybody can send a field with a false address. So Clients reads the field only if the request comes from a
-// trusted proxy. It reads from the right, because each proxy appends the address that connected to it, skips
-// trusted addresses, and takes the first other address as the client. Everything to the left of it can be false.
-//
-// A trusted proxy can leave the field out or write something that is no address, such as "unknown". Then the client
-// is that proxy: such clients share a limit, and none escapes it.
+// Anybody can send a field with a false address. So Clients reads the field only if the request comes from a trusted
+// proxy. It reads from the right, since each proxy appends the address that connected to it, and the first address that
+// is not trusted is the client. If a proxy leaves the field out or writes no address, the client is that proxy.
 type Clients struct {
 	// Trusted are the networks of the proxies whose field is read. Nobody else should be able to connect from
 	// there.
 	Trusted []netip.Prefix
-	// Header is the only field that is read; the default is [XForwardedFor]. All trusted proxies must set it or
-	// append to it: a client could send any other field, and proxies would pass it on. [Forwarded] is read by RFC
-	// 7239. Any other field, such as X-Real-IP, is read like X-Forwarded-For: addresses, with or without a port,
-	// separated by commas.
+	// Header is the only field that is read; the default is [XForwardedFor]. All trusted proxies must set it or append
+	// to it. [Forwarded] is read by RFC 7239, any other one as addresses, with or without a port, separated by commas.
 	Header string
 	// IPv6Bits is the number of leading bits of an IPv6 address that identify a client; 0 means [DefaultIPv6Bits].
 	IPv6Bits int
@@ -126,10 +121,8 @@ func (c *Clients) follow(client netip.Addr, list string) netip.Addr {
 // blanks may stand around the members of a list.
 const blanks = " \t"
 
-// forwardedFor returns the parameter "for" of a member of Forwarded, or "" if there is none, or if the member is wrong.
-//
-// A separator inside quotes counts, too. So a member can be the rest of one in which a proxy quoted what the client
-// sent, such as host="x,for=192.0.2.1". Its last quote has no beginning then, since proxies escape quotes of clients.
+// forwardedFor returns the parameter "for" of a member of Forwarded, or "" if there is none, or if the member is wrong,
+// such as the rest of host="x,for=192.0.2.1": separators inside quotes count, too.
 func forwardedFor(member string) (node string) {
 	for pair := range strings.SplitSeq(member, ";") {
 		name, value, _ := strings.Cut(strings.Trim(pair, blanks), "=")

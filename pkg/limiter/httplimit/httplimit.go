@@ -18,15 +18,12 @@
 // X-RateLimit-* (see [Headers]), and the handler gets the decision from [OutcomeOf]. A request over a limit
 // gets the status 429, Retry-After, and a body of the type application/problem+json.
 //
-// Policy and rule can also come from the file that the command limitctl validates; see the example of a file. Behind
-// a proxy all requests come from its address, unless [Clients].Trusted names it.
+// Behind a proxy all requests come from its address, unless [Clients].Trusted names it.
 //
-// A request without an attribute that a limit needs, or with several different values of it, gets the status 400.
-// If it were let through, leaving out a field would be a way around the limit. If a service has users without a
-// name, give them one in [Options].Attributes, such as "guest", and add a limit by their address.
-//
-// Without limiter.FailOpen, FailClosed or FailLocal, requests get the status 503 while the store is away. Errors that
-// are not the client's go to [Options].OnError; no answer contains their text.
+// A request without an attribute that a limit needs, or with several different values of it, gets the status 400, since
+// leaving out a field must be no way around the limit. If a service has users without a name, give them one in
+// [Options].Attributes, such as "guest", and add a limit by their address. While the store is away, requests get the
+// status 503, unless an option of the limiter decides. No answer contains the text of an error that is not the client's.
 package httplimit
 
 import "github.com/limitctl/limitctl/internal/limitfields"
@@ -70,18 +67,15 @@ func (s *Settings) Client(policy, attribute, value string) string {
 //	X-RateLimit-Remaining: 99
 //	X-RateLimit-Reset: 1700000001
 //
-// In RateLimit-Policy q is the count of the limit, and w its period in seconds, rounded up. For a period below one
-// second, q is the number that fits into a second, rounded down. X-RateLimit-Limit is the capacity, the most that r can
-// be: more than q by the burst.
+// In RateLimit-Policy q is the count of the limit, and w its period in seconds, rounded up; for a period below one
+// second, q is what fits into a second. X-RateLimit-Limit is the capacity: more than q by the burst.
 //
-// In RateLimit r is what remains, and t the time until more remains, in seconds, rounded up; for the sliding algorithms
-// it is the reset after, since nothing nearer is known. X-RateLimit-Reset is the instant of t for its limit, and not before
-// Retry-After, so that a client can sleep until then and is allowed. It is by this machine's clock, except for the end
-// of a window of a calendar. Retry-After is the time until the same request is allowed, if nobody else takes.
+// In RateLimit r is what remains, and t the seconds until more remains, rounded up; for the sliding algorithms until all
+// does. X-RateLimit-Reset is the instant of t, and not before Retry-After, by this machine's clock. Retry-After is the
+// time until the same request is allowed, if nobody else takes.
 //
-// The fields leave out what cannot deny: shadow limits, and limits from which an operator exempted the client. A
-// limit whose usage is unknown, since a failure policy decided, is in RateLimit-Policy only. A limit that an override or
-// a local share changes appears as changed, and a block as a limit with nothing left until it ends.
+// The fields leave out what cannot deny: shadow limits and exemptions. A limit whose usage is unknown is in
+// RateLimit-Policy only. One that an override or a local share changes appears as changed.
 type Headers uint8
 
 const (

@@ -24,26 +24,20 @@ type Options struct {
 	Clients Clients
 	// Headers are the fields of answers; 0 means [AllHeaders].
 	Headers Headers
-	// Attributes, if not nil, returns attributes that are not in the request itself, such as the user of a session.
-	// They take precedence over those of Rule, also for costs: "tokens": "3000". An error becomes the status 400 if it
-	// is a [limiter.ErrInvalid], else 500.
+	// Attributes, if not nil, returns attributes that are not in the request itself, such as the user of a session, or
+	// a cost. They come before those of Rule. An error becomes the status 400 if it is a [limiter.ErrInvalid], else 500.
 	Attributes func(r *http.Request) (policy.Attributes, error)
 	// Cost, if not nil, returns the cost of r; 0 means that r is not limited. The default is 1 for each request. It
 	// does not apply to a limit with its own cost; see [Rule.Costs].
 	Cost func(r *http.Request) int64
-	// WithoutDelay lets the requests of a leaky bucket through at once. The default holds each until its turn, so
-	// that the handler sees them at an even rate. At most as many as the bucket's burst are held. See
-	// Decision.Delay.
+	// WithoutDelay lets the requests of a leaky bucket through at once. The default holds each, at most as many as the
+	// bucket's burst, until its turn.
 	WithoutDelay bool
 	// CountIf, if not nil, says by the status of the answer whether r counts, such as only failed logins. The units
-	// are taken before the handler runs, so many requests at once get nobody past the limit. If CountIf returns
-	// false, they are given back as soon as the status is known, also if the client has left. A handler that writes
-	// nothing has the status 200, one that panics before it writes 500, and one that takes over the connection 101.
-	//
-	// The fields of the answer are those of the take: what remains is without the units that may come back. They do
-	// not come back after the window in which they were taken, or once they would be free anyway, since they would be
-	// those of others then; nor if the store was or is away. OnError gets an error of giving back; the answer stays
-	// as it is.
+	// are taken before the handler runs. If CountIf returns false, they are given back as soon as the status is known,
+	// unless their window is over, they would be free anyway, or the store was or is away. OnError gets an error of
+	// giving back. A handler that writes nothing has the status 200, one that panics before it writes 500, and one that
+	// takes over the connection 101. The fields of the answer are those of the take.
 	CountIf func(r *http.Request, status int) bool
 	// Denied, if not nil, answers a request over a limit, instead of [Outcome.WriteDenial]. The fields of Headers
 	// are already set.
@@ -121,10 +115,8 @@ func New(limits *limiter.Limiter, p *policy.Policy, options Options) (*Middlewar
 	}, options)
 }
 
-// PerKey limits each key by each limit. key is the source of the key in a request: "header:X-API-Key", as
-// [ParseSource] reads it, or "hash:header:X-API-Key" for a secret. A request without a key gets the status 400.
-// Anybody can invent keys, and each has its own limits, so check the key before. The result has the type that
-// routers use for middleware.
+// PerKey limits each key by each limit. key is the source of the key in a request, such as "hash:header:X-API-Key"; see
+// [ParseSource]. A request without a key gets the status 400. Anybody can invent keys, so check the key before.
 func PerKey(limits *limiter.Limiter, key string, each ...limiter.Limit) (func(http.Handler) http.Handler, error) {
 	source, err := ParseSource(key)
 	if err != nil {

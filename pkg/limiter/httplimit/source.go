@@ -56,14 +56,11 @@ const hashWord = "hash:"
 //	value:TEXT   always TEXT
 //	hash:SOURCE  a hash of any of these (192 bits of SHA-256), for secrets such as an API key
 //
-// Keys, backups, the dashboard and the audit show a value as it is, so use hash: for a secret. A hash does not hide
-// a value that can be guessed, such as an e-mail address: anybody who sees the hash can try out values.
+// Keys, backups, the dashboard and the audit show a value as it is, so use hash: for a secret. A hash does not hide a
+// value that can be guessed.
 //
-// A request has no value if the value is missing or empty, or if there are several different ones: the service
-// could use another than the one that is counted. The client chooses everything but its address, so the service
-// must check it before it relies on it.
-//
-// An error is a [limiter.ErrInvalid].
+// A request has no value if it is missing or empty, or if there are several different ones. The client chooses
+// everything but its address. An error is a [limiter.ErrInvalid].
 func ParseSource(text string) (Source, error) {
 	plain, hashed := strings.CutPrefix(text, hashWord)
 	for i := range places {

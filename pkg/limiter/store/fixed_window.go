@@ -2,14 +2,13 @@ package store
 
 import "time"
 
-// fixedWindow: time is cut into windows of one period, aligned to the epoch, and each allows count units. Simple and
-// small, but a caller can use one window's count just before a boundary and the next one's just after it: up to twice
-// the count within one period. Units were used in the window that holds s.Time. The twin is lua/fixed_window.lua.
+// fixedWindow: time is cut into windows of one period, aligned to the epoch, and each allows count units. Around a
+// boundary up to twice the count gets through within one period. Units were used in the window that holds s.Time. The
+// twin is lua/fixed_window.lua.
 //
-// With a calendar, the windows are its days, weeks, months, quarters or years. The limit of a state is in one window
-// (see [Limit.InWindow]): Phase is its begin, and Period its length. Usage counts until that end, whatever bounds a
-// later request has. So nothing is lost when the rules of a zone change, or when programs have different databases of
-// zones. The twin is lua/calendar_window.lua.
+// With a calendar, the limit of a state is in one window (see [Limit.InWindow]), and usage counts until its end, whatever
+// bounds a later request has, so that nothing is lost when the rules of a zone change. The twin is
+// lua/calendar_window.lua.
 //
 // With FromFirst, which is of limits that others decide, a window begins at Rest, with the first unit that is charged
 // after the one before, as INCR with EXPIRE counts.

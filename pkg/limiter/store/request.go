@@ -46,31 +46,23 @@ type Request struct {
 	Key   Key
 	Limit Limit
 	Cost  int64 // units, 1 or more
-	// Leave is the number of units that must stay free for others: the request is allowed only if used + Cost + Leave
-	// do not exceed the capacity of the limit. So one who leaves less gets units that this one does not. Remaining and
-	// RetryAfter are those of a request that leaves as much; the state of the key does not have it. A Charge, a
-	// Settle, a Refund and an Adjust do what they would do without it, and only the Remaining of their answer has it.
+	// Leave is the number of units that must stay free for others: a take is allowed only if used + Cost + Leave do not
+	// exceed the capacity of the limit. Remaining and RetryAfter are those of a request that leaves as much.
 	Leave int64
 	// Shadow: the limit is on trial. It is charged when the others allow the call and the cost fits it. Its decision
 	// says what it would have answered, and it never denies the call.
 	Shadow bool
 	// Token, if not empty, makes it safe to repeat a call: the store remembers an allowed Take, Charge or TakeUpTo
-	// with its token, and the same call with the same token charges nothing more. Its decisions repeat what was
-	// allowed and granted, and describe the rest as it is now. With another key, limit, cost or operation it is an
-	// [ErrInvalid]. Denials are not remembered.
-	//
-	// A Peek gives the answer of a Take with the token. A Refund gives back what was charged with the token, once,
-	// and forgets it. A Settle needs a token. An Adjust cannot have one. All requests of a call have the same token.
-	// In a Cluster each slot remembers its own requests, so a token is valid for the slot of its subject.
-	//
-	// It has at most [MaxTokenLength] bytes; the other rules are those of a subject.
+	// with its token, and the same call charges nothing more. Its decisions repeat what was allowed and granted. With
+	// another key, limit, cost or operation it is an [ErrInvalid]. A Peek gives the answer of a Take with the token. A
+	// Refund gives back what was charged with it, once, and forgets it. A Settle needs a token, and an Adjust has none.
+	// All requests of a call have the same token, of at most [MaxTokenLength] bytes. In a Cluster each slot remembers
+	// its own requests.
 	Token string
 	// TokenTTL is how long the token is remembered, by default [DefaultTokenTTL]. The first call's counts.
 	TokenTTL time.Duration
 	// NotAfter, if not zero, makes a late Refund do nothing: if the store's clock, or the last charge of a key, is
-	// past it, nothing is given back, and the decisions are not Allowed. The instant is by the store's clock, such
-	// as the At of a decision plus some time. All requests of a call have the same NotAfter. In a Cluster each slot
-	// uses its own clock. Other operations cannot have it.
+	// past it, nothing is given back, and the decisions are not Allowed. All requests of a call have the same NotAfter.
 	NotAfter Instant
 	// TokenFor is the request that the token belongs to, with its defaults set, if a wrapper has changed this one,
 	// for instance by the limit of an override. It is nil if the token belongs to this request.

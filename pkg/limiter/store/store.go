@@ -81,18 +81,8 @@ func (e *BatchError) Error() string { return e.Err.Error() }
 // Unwrap returns e.Err.
 func (e *BatchError) Unwrap() error { return e.Err }
 
-// Wrap returns wrapper, a Store that decides with the help of inner, as a Store through which [As] finds
-// what inner has, such as its keys. Decide and Close are those of wrapper.
-//
-// Make every store that wraps another one in this way. Then an operator sees the same keys through it:
-//
-//	func WithAlarm(backend store.Store) store.Store {
-//		return store.Wrap(&alarmStore{Store: backend}, backend)
-//	}
-//
-//	type alarmStore struct{ store.Store } // with a Decide of its own
-//
-// It panics if one of them is nil.
+// Wrap returns wrapper, a Store that decides with the help of inner, as a Store through which [As] finds what inner has,
+// such as its keys. Decide and Close are those of wrapper. It panics if one of them is nil.
 func Wrap(wrapper, inner Store) Store {
 	if wrapper == nil || inner == nil {
 		panic("store.Wrap: wrapper or inner is nil")
@@ -155,11 +145,9 @@ func (s *budgetStore) Decide(ctx context.Context, op Op, reqs []Request, decisio
 	return s.Store.Decide(own, op, reqs, decisions)
 }
 
-// BudgetOf is for stores that bound their calls by themselves. If ctx is the context of a call by [WithBudget],
-// BudgetOf returns the caller's own context, and the instant from which the store counts as away. Otherwise limited
-// is false and caller is ctx.
-//
-// A store that waits for these two needs no timer for each call.
+// BudgetOf is for stores that bound their calls without a timer for each. If ctx is the context of a call by
+// [WithBudget], it returns the caller's own context, and the instant from which the store counts as away. Otherwise
+// limited is false and caller is ctx.
 func BudgetOf(ctx context.Context) (caller context.Context, end time.Time, limited bool) {
 	if b, is := ctx.(*budgetContext); is {
 		return b.caller, b.end, true
