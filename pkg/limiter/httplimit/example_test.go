@@ -11,7 +11,6 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
-	"github.com/limitctl/limitctl/pkg/limiter/policyfile"
 )
 
 // Three logins an hour for each address.
@@ -71,37 +70,6 @@ func get(handler http.Handler, path, field, value string) *httptest.ResponseReco
 	return w
 }
 
-// Policies and rules come from the file that the command validates, so the server limits requests like `limitctl
-// serve`.
-func Example_file() {
-	file := must(policyfile.Parse("limitctl.yaml", []byte(`
-http: {trusted_proxies: [10.0.0.0/8], headers: [ratelimit, retry-after]}
-policies:
-  api:
-    on_error: local
-    http:
-      attributes: {user: "header:X-User", ip: client}
-      skip: {methods: [OPTIONS], paths: [/healthz, /static/*]}
-    limits:
-      - {name: user, by: [user], limit: 1000/1h}
-      - {name: address, by: [ip], limit: 100/1m, algorithm: fixed-window}
-`)))
-	policies := must(policyfile.NewRuntime(file, memorystore.New())) // applies on_error and the overrides of operators
-	defer policies.Close()
-	limit := must(policies.Middleware("api"))
-	mux := http.NewServeMux()
-	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") })
-	server := limit(mux)
-
-	for _, path := range []string{"/orders", "/healthz"} {
-		w := get(server, path, "X-User", "ada")
-		fmt.Println(path, w.Code, w.Header().Get("RateLimit-Policy"))
-	}
-	// Output:
-	// /orders 200 "user";q=1000;w=3600,"address";q=100;w=60
-	// /healthz 200
-}
-
 // Only failed logins count: one that succeeds gets its unit back. A handler sees the decision.
 func ExampleOptions_countIf() {
 	limits := must(limiter.New(memorystore.New()))
@@ -125,45 +93,6 @@ func ExampleOptions_countIf() {
 	// 4 left
 	// 3 left
 	// 3 left
-}
-
-// Requests can cost more than one unit, be limited by what the service knows about them, and get an answer of the
-// service.
-func ExampleOptions() {
-	export := &policy.Policy{Name: "export", Limits: []policy.Limit{
-		{
-			Limit: limiter.Limit{Name: "rows", Algorithm: limiter.FixedWindow, Count: 1000, Period: 24 * time.Hour},
-			By:    []string{"tenant"},
-		},
-	}}
-	limits := must(limiter.New(memorystore.New()))
-	limit := must(httplimit.New(limits, export, httplimit.Options{
-		Attributes: func(r *http.Request) (policy.Attributes, error) {
-			tenant, known := map[string]string{"key-1": "acme"}[r.Header.Get("X-API-Key")]
-			if !known {
-				tenant = "guests" // who all share one limit
-			}
-			return policy.Attributes{"tenant": tenant}, nil
-		},
-		Cost: func(r *http.Request) int64 {
-			if r.URL.Path == "/all" {
-				return 600
-			}
-			return 1
-		},
-		Denied: func(w http.ResponseWriter, _ *http.Request, o *httplimit.Outcome) {
-			text := fmt.Sprintf("%s: only %d rows are left today", o.Requests()[0].Subject(), o.Decisions().Remaining())
-			http.Error(w, text, http.StatusTooManyRequests)
-		},
-	}))
-	handler := limit.Wrap(http.NotFoundHandler())
-	for _, path := range []string{"/all", "/all"} {
-		w := get(handler, path, "X-API-Key", "key-1")
-		fmt.Print(w.Code, " ", w.Body)
-	}
-	// Output:
-	// 404 404 page not found
-	// 429 tenant:acme: only 400 rows are left today
 }
 
 // Each key may send ten requests a second and a thousand an hour. The store sees a hash of the key.
