@@ -48,7 +48,8 @@ type Config struct {
 	ProgressEvery time.Duration
 }
 
-// drainGrace is the time after the end of a run in which a request that was due before the end may still be sent.
+// drainGrace is the time after the end of a run in which a request that was due before the end may still be sent; with a
+// long timeout it is a fortieth of that.
 const drainGrace = 50 * time.Millisecond
 
 // idle is the watermark of a worker that has no request under way.
@@ -344,7 +345,7 @@ func (h *handout) take(w *worker, free time.Duration) (a Arrival, now time.Durat
 				return a, now, false
 			}
 		}
-		if now > r.end+drainGrace || r.Timeout > 0 && now-a.Due > r.Timeout {
+		if now > r.end+max(drainGrace, r.Timeout/40) || r.Timeout > 0 && now-a.Due > r.Timeout {
 			r.drop(a)
 			continue
 		}
