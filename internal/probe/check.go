@@ -34,11 +34,7 @@ func Run(ctx context.Context, config *Config) (*Result, error) {
 	}
 	v := &verification{session: newSession(ctx, config), limit: limit}
 	err = v.sendRequests()
-	if errors.Is(err, errSpent) {
-		why := "all allowed requests were sent"
-		if errors.Is(err, errTime) {
-			why = "the time was too short"
-		}
+	if why := errSpent(""); errors.As(err, &why) {
 		v.notes = append(v.notes, fmt.Sprintf("Some checks were not finished, since %s.", why))
 		err = nil
 	}

@@ -176,15 +176,10 @@ func (v *verification) awaitRecovery(subject string) (back bool, err error) {
 	from, due := begin.Answered, v.schedule(subject).late
 	giveUp := from.Add(max(5*due.Sub(from)/2, 2*v.limit.Period+time.Second))
 	v.step(due.Sub(from), "waiting until the subject is admitted again")
-	told := false
 	for {
 		at := v.nextPoll(subject, from, due, giveUp)
 		if at.IsZero() {
 			break
-		}
-		if !told && at.After(due.Add(v.limit.Period/8)) {
-			told = true
-			v.step(giveUp.Sub(at), "waiting on, although the subject should be admitted by now")
 		}
 		if back, err = v.askAt(subject, at); back || err != nil {
 			return back, err

@@ -75,7 +75,7 @@ type looker struct {
 func Look(ctx context.Context, config *Config) (*Seen, error) {
 	l := &looker{session: newSession(ctx, config), seen: &Seen{}}
 	err := l.look()
-	if errors.Is(err, errSpent) {
+	if why := errSpent(""); errors.As(err, &why) {
 		if l.seen.Denial != nil && l.seen.Passed > 0 && len(l.seen.Back) == 0 && isDenied(*l.last(l.subject)) {
 			text := "nothing came back in " + span(time.Since(l.denied().Answered))
 			if due, told := l.retryAt(l.denied()); told && !l.end.IsZero() && due.After(l.end) {
@@ -124,7 +124,7 @@ func (l *looker) look() error {
 		l.seen.PassedIn = burst[len(burst)-1].Answered.Sub(burst[0].Sent)
 	}
 	switch text := unasked(l.events); {
-	case err != nil && !errors.Is(err, errSpent):
+	case err != nil && !errors.Is(err, errRequests) && !errors.Is(err, errTime):
 	case l.seen.Denial == nil && text != "":
 		l.note("%s", text)
 	case l.seen.Denial == nil && l.seen.Passed > 0:
@@ -154,7 +154,7 @@ func (l *looker) awaitReturn() error {
 	last := *l.last(l.subject)
 	if last.Outcome != endpoint.Denied {
 		l.note("units came back too fast to be seen")
-		return errSpent
+		return errRequests
 	}
 	l.step(l.timeLeft(), "waiting until a request is admitted again")
 	begin, isLast := last, false

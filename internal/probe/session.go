@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -33,12 +32,15 @@ const (
 // mostLate is how much too late Retry-After may be: it is in whole seconds.
 const mostLate = time.Second
 
-// errSpent is the error of a request that would exceed the quota; the errors that wrap it say which one.
-var (
-	errSpent     = errors.New("the quota is used up")
-	errRequests  = fmt.Errorf("%w: all requests were sent", errSpent)
-	errTime      = fmt.Errorf("%w: the time is over", errSpent)
-	errNoAnswers = errors.New("the endpoint does not answer")
+// errSpent is the error of a request that would exceed the quota.
+type errSpent string
+
+// Error says what is used up.
+func (e errSpent) Error() string { return string(e) }
+
+const (
+	errRequests = errSpent("all allowed requests were sent")
+	errTime     = errSpent("the time was too short")
 )
 
 // mostFailures is the number of failures in a row after which a probe gives up.
@@ -181,7 +183,7 @@ func (s *session) add(e *Event) error {
 	if e.Outcome != endpoint.Failed {
 		s.failed = 0
 	} else if s.failed++; s.failed >= mostFailures {
-		return fmt.Errorf("%w: %w", errNoAnswers, failure(e))
+		return fmt.Errorf("the endpoint does not answer: %w", failure(e))
 	}
 	return nil
 }
