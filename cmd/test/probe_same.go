@@ -82,13 +82,10 @@ func headerName(header string) string {
 	return name
 }
 
-// withPath returns a URL with another path, and its query.
+// withPath returns a URL with another path, and its query. It may have places in braces, which no parser takes.
 func withPath(url, path string) string {
 	scheme, rest, _ := strings.Cut(url, "://")
 	rest, query, has := strings.Cut(rest, "?")
 	host, _, _ := strings.Cut(rest, "/")
-	if url = scheme + "://" + host + path; has {
-		url += "?" + query
-	}
-	return url
+	return scheme + "://" + host + path + map[bool]string{true: "?" + query}[has]
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"runtime"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -87,9 +86,7 @@ func (o *reporting) parse(cmd *cobra.Command, g *cli.Globals, kind report.Kind) 
 // finish judges a document, prints it, writes its files, and returns ErrDenied if a threshold was missed or an audit failed.
 func (o *reporting) finish(g *cli.Globals, d *report.Document) error {
 	d.MaxErrors = o.mayFail
-	d.Origin = &report.Origin{Version: g.Env.ProgramVersion(), Host: g.Env.Host(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
-		CPUs: runtime.GOMAXPROCS(0)}
-	_, failure := d.Evaluate(o.promises) // a run may lack the metric; the rest is printed anyway
+	failure := d.Evaluate(o.promises) // a run may lack the metric; the rest is printed anyway
 	if err := o.write(g, d); err != nil && failure == nil && errors.Is(o.exit(d), cli.ErrDenied) {
 		g.Note("%s", g.WithoutSecrets(cli.Message(err))) // a pipeline needs the verdict
 	} else if err != nil {

@@ -24,7 +24,6 @@ type Document struct {
 	// MaxErrors is the share of the planned requests of a run that may get no decision; nil for the
 	// default of 1 %.
 	MaxErrors   *float64    `json:"max_errors,omitempty"`
-	Origin      *Origin     `json:"origin,omitempty"`
 	Interrupted bool        `json:"interrupted"`
 	Runs        []Run       `json:"runs"`
 	Thresholds  []Threshold `json:"thresholds"`
@@ -157,16 +156,6 @@ type Connections struct {
 	// after that. No service time has them in it.
 	Connect *loadgen.Quantiles `json:"connect_us,omitempty"`
 	TLS     *loadgen.Quantiles `json:"tls_us,omitempty"`
-}
-
-// Origin is what made a document.
-type Origin struct {
-	Version string `json:"version"` // of limitctl
-	// Host is the name of the machine that sent the load, empty if it is not known. CPUs is
-	// how many of its processors limitctl used, and Platform is such as linux/amd64.
-	Host     string `json:"host,omitempty"`
-	Platform string `json:"platform,omitempty"`
-	CPUs     int    `json:"cpus,omitempty"`
 }
 
 // Naive is the implementation with several commands instead of a script.

@@ -208,10 +208,6 @@ func facts(d *Document) (all []fact) {
 	if !r.StartedAt.IsZero() {
 		add("began", true, r.StartedAt.UTC().Format("2006-01-02 15:04:05 UTC"))
 	}
-	if o := d.Origin; o != nil {
-		add("made by", true, fmt.Sprintf("limitctl %s on %s (%s, %s)", o.Version, o.Host, o.Platform,
-			output.Count(int64(o.CPUs), "CPU")))
-	}
 	return all
 }
 

@@ -112,7 +112,7 @@ func Promised(d *Document, texts ...string) *Document {
 		}
 		expressions = append(expressions, e)
 	}
-	if _, err := d.Evaluate(expressions); err != nil {
+	if err := d.Evaluate(expressions); err != nil {
 		panic(err)
 	}
 	return d
