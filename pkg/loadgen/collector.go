@@ -143,7 +143,7 @@ func (c *collector) fetchAll() {
 		}
 		c.pending = append(c.pending, b.answers...)
 		if c.intervals != nil {
-			c.intervals.add(c.run, b.intervals)
+			c.intervals.add(b.intervals)
 		}
 		b.reset()
 		c.spare = b

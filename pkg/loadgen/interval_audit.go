@@ -8,14 +8,10 @@ import (
 	"github.com/limitctl/limitctl/pkg/loadgen/audit/interval"
 )
 
-// intervalAnswer is one limit's answer to one request, given at an unknown time between sent and answered, which
-// count from the beginning of the run.
+// intervalAnswer is one limit's answer to one request, given at an unknown time between sent and answered.
 type intervalAnswer struct {
-	sent, answered time.Duration
-	key, cost      uint32
-	limit          uint8
-	answer         interval.Answer
-	reported       *interval.Reported
+	interval.Observation
+	limit uint8
 }
 
 // sending is the time since which a worker has had a request under way, from the beginning of the run; idle if it
@@ -51,8 +47,9 @@ func (w *worker) recordInterval(keys []uint32, own []int64, cost int64, sent, an
 		reported = nil // nobody knows which of the limits it is about
 	}
 	for limit, key := range keys {
-		w.filled.intervals = append(w.filled.intervals,
-			intervalAnswer{sent, answered, key, uint32(costOf(own, limit, cost)), uint8(limit), answer, reported})
+		w.filled.intervals = append(w.filled.intervals, intervalAnswer{interval.Observation{
+			Key: key, Sent: store.InstantOf(w.run.begin.Add(sent)), Answered: store.InstantOf(w.run.begin.Add(answered)),
+			Cost: costOf(own, limit, cost), Answer: answer, Reported: reported}, uint8(limit)})
 	}
 }
 
@@ -91,13 +88,9 @@ func (a *intervalAudit) ready(r *runner) {
 }
 
 // add adds answers.
-func (a *intervalAudit) add(r *runner, answers []intervalAnswer) {
+func (a *intervalAudit) add(answers []intervalAnswer) {
 	for i := range answers {
-		o := &answers[i]
-		a.auditors[o.limit].Observe(interval.Observation{
-			Key: o.key, Sent: store.InstantOf(r.begin.Add(o.sent)), Answered: store.InstantOf(r.begin.Add(o.answered)),
-			Cost: int64(o.cost), Answer: o.answer, Reported: o.reported,
-		})
+		a.auditors[answers[i].limit].Observe(answers[i].Observation)
 	}
 }
 

@@ -28,10 +28,10 @@ func NewPopulation(subjects int, ask func(subject int) ([]store.Request, error))
 	b := &populationBuilder{numbers: map[string]int{}}
 	for subject := range subjects {
 		requests, err := ask(subject)
-		if err != nil {
-			return nil, err
+		if err == nil {
+			err = b.add(requests)
 		}
-		if err := b.add(requests); err != nil {
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -46,43 +46,34 @@ type populationBuilder struct {
 	normalized []store.Request
 }
 
-// begin prepares for that many limits.
-func (b *populationBuilder) begin(limits int) {
-	b.limits, b.owners, b.own = limits, make([][]uint32, limits), make([]int64, limits)
-	for range limits {
-		b.known = append(b.known, map[store.Key]uint32{})
-		b.mixed = append(b.mixed, map[uint32]bool{})
-	}
-}
-
 // add adds the requests of the next subject.
-func (b *populationBuilder) add(requests []store.Request) error {
-	if len(b.requests) == 0 {
-		b.begin(len(requests))
-	}
+func (b *populationBuilder) add(requests []store.Request) (err error) {
 	first := len(b.requests)
+	if b.limits = len(requests); first == 0 {
+		b.owners, b.own = make([][]uint32, b.limits), make([]int64, b.limits)
+		for range requests {
+			b.known, b.mixed = append(b.known, map[store.Key]uint32{}), append(b.mixed, map[uint32]bool{})
+		}
+	}
 	for limit, r := range requests {
 		b.own[limit] = r.Cost
 		r.Cost = max(1, r.Cost)
 		r.SetDefaults()
 		index, is := b.known[limit][r.Key]
-		switch {
-		case !is:
+		if !is {
 			index = uint32(len(b.owners[limit]))
 			b.known[limit][r.Key] = index
 			b.owners[limit] = append(b.owners[limit], uint32(first+limit))
 			r.Key = b.fit(r.Key, limit, index)
-		default:
+		} else {
 			owner := &b.requests[b.owners[limit][index]]
 			r.Key = owner.Key
 			if r.Limit != owner.Limit {
 				b.mixed[limit][index] = true
 			}
 		}
-		b.requests = append(b.requests, r)
-		b.keys = append(b.keys, index)
+		b.requests, b.keys = append(b.requests, r), append(b.keys, index)
 	}
-	var err error
 	b.normalized, err = store.NormalizeAll(b.normalized[:0], store.Take, b.requests[first:])
 	return err
 }

@@ -76,7 +76,7 @@ func AuditRecorded(p *Population, answers []Recorded, options interval.Options) 
 		if !ends && len(w.filled.intervals) < checkEvery {
 			continue
 		}
-		c.intervals.add(r, w.filled.intervals)
+		c.intervals.add(w.filled.intervals)
 		c.intervals.safe = sent // the rest of the part was not sent before
 		c.intervals.fold(r, ends)
 		w.filled.reset()
