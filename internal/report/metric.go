@@ -66,15 +66,11 @@ type distribution struct {
 // The times that tables show are the first three.
 var distributions = func() []*distribution {
 	service := func(r *Run) *loadgen.Quantiles { return r.Service }
-	allowed := func(r *Run) *loadgen.Quantiles { return r.AllowedService }
-	denied := func(r *Run) *loadgen.Quantiles { return r.DeniedService }
 	return []*distribution{
 		{"latency", "latency", "", func(r *Run) *loadgen.Quantiles { return r.Latency }, service, false},
 		{"service", "service", "service_", service, service, false},
 		{"lag", "schedule_lag", "lag_", func(r *Run) *loadgen.Quantiles { return r.Lag }, nil, false},
 		{"failed", "error_latency", "error_", func(r *Run) *loadgen.Quantiles { return r.ErrorLatency }, nil, true},
-		{"allowed", "allowed_service", "allowed_", allowed, allowed, true},
-		{"denied", "denied_service", "denied_", denied, denied, true},
 	}
 }()
 
@@ -116,7 +112,6 @@ var metrics = sync.OnceValue(func() (all []metric) {
 	counted("under_admitted", func(r *Run) int64 { return r.Audit.UnderAdmitted }, nil)
 	counted("least_over_admitted", func(r *Run) int64 { return r.Audit.LeastOver }, nil)
 	counted("least_under_admitted", func(r *Run) int64 { return r.Audit.LeastUnder }, nil)
-	counted("longest_denial_run", func(r *Run) int64 { return r.Audit.LongestDenialRun }, nil)
 	counted("worst_window_units", func(r *Run) int64 { return r.Audit.WorstUnits }, nil)
 	figure := func(name string, unit unit, of func(*Run) (float64, bool)) {
 		all = append(all, metric{name: name, unit: unit, of: of, ofMachine: unit == perSecond})

@@ -57,9 +57,8 @@ func LoadRun(algorithm string, seed uint64, worst float64, over int64) Run {
 			Audit: loadgen.Audit{
 				Totals: audit.Totals{WorstRatio: worst, WorstUnits: int64(100 * worst), OverAdmitted: over,
 					LeastOver: min(over, 10)},
-				LongestDenialRun: 4211,
-				LimitReached:     Pointer(2.5),
-				Fairness:         0.874,
+				LimitReached: Pointer(2.5),
+				Fairness:     0.874,
 			},
 		},
 		Cost: &Cost{
@@ -88,7 +87,6 @@ func LoadRun(algorithm string, seed uint64, worst float64, over int64) Run {
 	for i := range int64(50) {
 		asked := int64(6000 / math.Pow(float64(i+1), 1.2))
 		allowed := min(asked, 310-i)
-		run.Busiest = max(run.Busiest, asked)
 		if asked > allowed {
 			run.KeysDenied++
 		}
@@ -178,8 +176,7 @@ func Simulated() *Document {
 				Requests:   10_000, Keys: 1753, KeysDenied: int64(31 - 20*i),
 				DurationMS: (83 * time.Hour).Milliseconds() + 1234,
 				Audit: loadgen.Audit{Totals: audit.Totals{WorstRatio: 1, WorstUnits: 30 * int64(i+1)},
-					LongestDenialRun: 77,
-					Fairness:         0.31},
+					Fairness: 0.31},
 			},
 		}
 		for hour := range int64(84) {

@@ -41,8 +41,6 @@ type Audit struct {
 	// UnderExplained: the way that the limits are decided explains what was under-admitted,
 	// as a warning says, so that it does not fail the run.
 	UnderExplained bool `json:"under_admitted_explained,omitempty"`
-	// LongestDenialRun is the most requests of one key denied one after the other.
-	LongestDenialRun int64 `json:"longest_denial_run"`
 	// Fairness is Jain's index of the units that each key was admitted: 1 if all
 	// had the same, 1/keys if one had all.
 	Fairness float64 `json:"fairness"`
@@ -118,7 +116,6 @@ func (a *Audit) add(f *audit.Finding, name func(key uint32) string) {
 		a.LimitReached = &f.PeakRatio
 	}
 	a.addLies(f, name)
-	a.LongestDenialRun = max(a.LongestDenialRun, f.LongestDenialRun)
 	a.Fairness = min(a.Fairness, f.Fairness)
 	a.Admitted = max(a.Admitted, f.Charged)
 }

@@ -47,7 +47,7 @@ type collector struct {
 	spare     batch
 
 	// As in the [Result].
-	latency, service, allowedService, deniedService, errorLatency, lag *hdrhistogram.Histogram
+	latency, service, errorLatency, lag *hdrhistogram.Histogram
 
 	dropping sync.Mutex // guards what workers add directly
 	drops    []int64    // in each interval
@@ -57,8 +57,7 @@ func newCollector(r *runner) *collector {
 	c := &collector{
 		run: r, tally: &Tally{}, errors: map[string]int64{}, interval: max(100*time.Millisecond, timelineInterval(r.end)),
 		recent:  [2]*hdrhistogram.Histogram{newHistogram(), newHistogram()},
-		latency: newHistogram(), service: newHistogram(), allowedService: newHistogram(), deniedService: newHistogram(),
-		errorLatency: newHistogram(), lag: newHistogram(),
+		latency: newHistogram(), service: newHistogram(), errorLatency: newHistogram(), lag: newHistogram(),
 	}
 	if r.Intervals == nil {
 		c.auditors = r.Population.auditors()
@@ -221,12 +220,10 @@ func (c *collector) add(s *sample) {
 	case allowed:
 		p.Allowed++
 		interval.Allowed++
-		record(c.allowedService, s.service)
 		c.tally.Add(s.subject, true)
 	case denied:
 		p.Denied++
 		interval.Denied++
-		record(c.deniedService, s.service)
 		c.tally.Add(s.subject, false)
 	}
 	if i >= len(p.Timeline)-len(c.recent) {
@@ -296,7 +293,6 @@ func (c *collector) result(elapsed time.Duration) *Result {
 	}
 	c.dropping.Unlock()
 	r.Latency, r.Service, r.ErrorLatency = QuantilesOf(c.latency), QuantilesOf(c.service), QuantilesOf(c.errorLatency)
-	r.AllowedService, r.DeniedService = QuantilesOf(c.allowedService), QuantilesOf(c.deniedService)
 	if c.run.Load != nil {
 		r.Lag = QuantilesOf(c.lag)
 		r.GeneratorLimited = c.run.throttled.Load() || isGeneratorLimited(c.lag, c.service, c.errorLatency)
@@ -388,12 +384,4 @@ func (t *Tally) MostDenied(n int) []SubjectCount {
 		return cmp.Or(cmp.Compare(b.Denied, a.Denied), cmp.Compare(b.Allowed, a.Allowed), cmp.Compare(a.Subject, b.Subject))
 	})
 	return slices.Clip(denied[:min(n, len(denied))])
-}
-
-// Busiest returns how many requests the subject sent that sent most.
-func (t *Tally) Busiest() (most int64) {
-	for _, c := range t.counts {
-		most = max(most, c.requests())
-	}
-	return most
 }

@@ -43,15 +43,12 @@ type Result struct {
 	ThroughputPerS float64 `json:"throughput_per_s"`
 
 	// Latency is from when a request was due until its answer, Service from when it
-	// was sent, of requests allowed or denied. AllowedService and DeniedService are the Service
-	// of each. ErrorLatency is from when a request was due until its error. Lag is how much later
-	// than due the generator itself was ready to send; a closed loop has none.
-	Latency        *Quantiles `json:"latency_us,omitempty"`
-	Service        *Quantiles `json:"service_us,omitempty"`
-	AllowedService *Quantiles `json:"allowed_service_us,omitempty"`
-	DeniedService  *Quantiles `json:"denied_service_us,omitempty"`
-	ErrorLatency   *Quantiles `json:"error_latency_us,omitempty"`
-	Lag            *Quantiles `json:"schedule_lag_us,omitempty"`
+	// was sent, of requests allowed or denied. ErrorLatency is from when a request was due until its
+	// error. Lag is how much later than due the generator itself was ready to send; a closed loop has none.
+	Latency      *Quantiles `json:"latency_us,omitempty"`
+	Service      *Quantiles `json:"service_us,omitempty"`
+	ErrorLatency *Quantiles `json:"error_latency_us,omitempty"`
+	Lag          *Quantiles `json:"schedule_lag_us,omitempty"`
 	// GeneratorLimited: the generator, not the store, was the limit, and the
 	// figures are about the machine it ran on.
 	GeneratorLimited bool `json:"generator_limited"`
@@ -63,8 +60,6 @@ type Result struct {
 	// Timeline is what happened in each interval of the run, by the time of the answer.
 	Timeline   []Interval `json:"timeline"`
 	IntervalMS int64      `json:"interval_ms"`
-	// Busiest is how many requests the subject sent that sent most.
-	Busiest int64 `json:"busiest_key_requests"`
 	// ErrorTexts is the commonest errors, at most five.
 	ErrorTexts []ErrorCount `json:"error_texts,omitempty"`
 
@@ -85,7 +80,7 @@ type Result struct {
 
 // setTally fills in the counts of keys.
 func (r *Result) setTally(t *Tally) {
-	r.Tally, r.Keys, r.KeysDenied, r.Busiest = t, t.Keys(), t.KeysDenied(), t.Busiest()
+	r.Tally, r.Keys, r.KeysDenied = t, t.Keys(), t.KeysDenied()
 }
 
 // CountedMS is how long requests were sent that count: all but the warm-up, in ms.

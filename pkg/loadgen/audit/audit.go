@@ -69,7 +69,6 @@ type account struct {
 	last        store.Instant // of the last observation
 	doubt       *doubt        // nil for nearly all keys of other algorithms
 	limit       uint32        // an index into the Auditor's limits
-	denials     uint32        // since the last request that was allowed
 	flags       uint8
 }
 
@@ -132,14 +131,10 @@ func (a *Auditor) Observe(o Observation) {
 
 // answered counts an answer.
 func (a *Auditor) answered(k *account, allowed bool) {
-	if allowed {
-		k.denials = 0
-		return
+	if !allowed {
+		k.flags |= denied
+		a.finding.Denied++
 	}
-	k.flags |= denied
-	k.denials++
-	a.finding.Denied++
-	a.finding.LongestDenialRun = max(a.finding.LongestDenialRun, int64(k.denials))
 }
 
 // Count adds a decision that the rule of the limit itself made when used units were in use, so that it needs no

@@ -134,7 +134,6 @@ func TestFindsWhatTheDefinitionsSay(t *testing.T) {
 		var want Finding
 		want.Keys = 1
 		now := rapid.Int64Range(0, 20_000).Draw(t, "begin")
-		run := int64(0)
 		n := rapid.IntRange(1, 40).Draw(t, "requests")
 		for range n {
 			if under != nil && h.used(now) == 0 && under.used(now) == 0 {
@@ -147,7 +146,6 @@ func TestFindsWhatTheDefinitionsSay(t *testing.T) {
 			switch fits := used+cost <= h.limit.Capacity(); rapid.SampledFrom(answers).Draw(t, "answer") {
 			case "leave": // another limit of the same call denied
 				a.Observe(Observation{At: store.Instant(now), Cost: cost, Allowed: true})
-				run = 0
 				continue
 			case "charge":
 				fits = true
@@ -167,7 +165,6 @@ func TestFindsWhatTheDefinitionsSay(t *testing.T) {
 					}
 					h.charge(now, cost)
 					a.Observe(Observation{At: store.Instant(now), Cost: cost, Allowed: true, Charged: true})
-					run = 0
 					continue
 				}
 			}
@@ -185,10 +182,8 @@ func TestFindsWhatTheDefinitionsSay(t *testing.T) {
 				want.PeakRatio = max(want.PeakRatio, 1)
 			}
 			a.Observe(Observation{At: store.Instant(now), Cost: cost})
-			run++
 			want.Denied++
 			want.KeysDenied = 1
-			want.LongestDenialRun = max(want.LongestDenialRun, run)
 		}
 		want.WorstUnits, want.WorstRatio = h.worst()
 		want.Charged = float64(h.sum(-1, now))

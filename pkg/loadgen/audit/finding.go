@@ -61,8 +61,6 @@ type Finding struct {
 	// UnderIfFree is the units denied that it would have allowed, unless denied requests are charged as well, as many
 	// limiters do. They are not among those under-admitted.
 	UnderIfFree int64
-	// LongestDenialRun is the most requests of one key denied one after the other.
-	LongestDenialRun int64
 	// Fairness is Jain's index, (Σx)² ÷ (n × Σx²), of the units charged to each of
 	// the n keys that asked: 1 if all had as many, 1/n if one had all. It is 1 if
 	// nothing was charged.

@@ -16,10 +16,10 @@ type account struct {
 	// pairs them. asked is the same with what was denied.
 	begun, asked pairs
 
-	charged, denials int64 // denials since the last request that was admitted
-	denied, over     bool  // ever
-	under            bool
-	peak             float64
+	charged      int64
+	denied, over bool // ever
+	under        bool
+	peak         float64
 	// until is the last instant at which something can have been charged so far.
 	until store.Instant
 
@@ -77,12 +77,11 @@ func (k *account) begin(a *Auditor, r *request) {
 		}
 	}
 	if r.answer == Admitted {
-		k.charged, k.denials, k.least.begun = k.charged+r.cost, 0, k.least.begun+r.cost
+		k.charged, k.least.begun = k.charged+r.cost, k.least.begun+r.cost
 		k.begun.add(r.lo, r.cost)
 	} else if r.answer == Denied {
-		k.denials, k.denied = k.denials+1, true
+		k.denied = true
 		a.finding.Denied++
-		a.finding.LongestDenialRun = max(a.finding.LongestDenialRun, k.denials)
 	}
 	k.most.begin(r)
 	if r.reported != nil {
