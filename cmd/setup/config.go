@@ -2,9 +2,6 @@
 package setup
 
 import (
-	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -48,8 +45,7 @@ func newConfigValidateCmd(global *cli.Globals) *cobra.Command {
 		Use:   "validate [FILE]",
 		Short: "Find all mistakes in the configuration",
 		Long: `Validate reads FILE, or the files that other commands would read, and shows each
-mistake with its line. The exit code is 0 without mistakes, else 2. It warns of
-a policy that stores a secret as it is, such as header:Authorization.`,
+mistake with its line. The exit code is 0 without mistakes, else 2.`,
 		Example: "  limitctl config validate\n  limitctl config validate limitctl.yaml -o json",
 		Args:    cli.AtMostOneArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -100,7 +96,6 @@ func printValidation(g *cli.Globals, c *config.Config, err error) error {
 	}
 	if err == nil {
 		answer.Files, answer.Policies, answer.Layouts, answer.Contexts = c.Read, len(c.Policies), len(c.Layouts), len(c.Contexts)
-		warnOfSecrets(g, c)
 	}
 	if printErr := g.Print(answer); printErr != nil {
 		return printErr
@@ -150,22 +145,5 @@ Begin the file with
 			}
 			return nil
 		},
-	}
-}
-
-// plainSecrets are sources of attributes whose values are secrets, or hold some.
-var plainSecrets = []string{"header:Authorization", "header:Proxy-Authorization", "header:X-Api-Key", "header:Cookie"}
-
-// warnOfSecrets warns of policies that put a secret into keys unchanged.
-func warnOfSecrets(g *cli.Globals, c *config.Config) {
-	for _, p := range c.Policies {
-		attributes := c.HTTP.Rules[p.Name].Attributes
-		for _, name := range slices.Sorted(maps.Keys(attributes)) {
-			source := attributes[name]
-			if text := source.String(); slices.Contains(plainSecrets, text) || strings.HasPrefix(text, "cookie:") {
-				g.Warn(fmt.Sprintf("policy %q takes %s from %s, a secret, which then stands in keys, backups and the audit as it is; "+
-					"write hash:%[3]s", p.Name, name, text))
-			}
-		}
 	}
 }

@@ -3,7 +3,6 @@ package setup
 import (
 	"context"
 	"io"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -48,21 +47,16 @@ func runFetch(ctx context.Context, g *cli.Globals, number int64) error {
 	if err != nil {
 		return err
 	}
-	return g.Print(&fetchAnswer{SchemaVersion: output.SchemaVersion, Version: v.Number, InForce: v.Number == p.state.Head.Version,
-		Hash: v.Hash, At: output.UTC(v.At), By: v.By, Reason: v.Reason, Of: v.Of, Text: string(v.Text), data: g.Env.Out})
+	return g.Print(&fetchAnswer{SchemaVersion: output.SchemaVersion, Version: v.Number,
+		InForce: v.Number == p.state.Head.Version, Text: string(v.Text), data: g.Env.Out})
 }
 
 // fetchAnswer is the answer of fetch.
 type fetchAnswer struct {
-	SchemaVersion int       `json:"schema_version"`
-	Version       int64     `json:"version"`
-	InForce       bool      `json:"in_force"` // whether it decides now
-	Hash          string    `json:"hash"`
-	At            time.Time `json:"at"`
-	By            string    `json:"by"`
-	Reason        string    `json:"reason"`
-	Of            int64     `json:"of,omitempty"` // the version that it brought back
-	Text          string    `json:"text"`
+	SchemaVersion int    `json:"schema_version"`
+	Version       int64  `json:"version"`
+	InForce       bool   `json:"in_force"` // whether it decides now
+	Text          string `json:"text"`
 	data          io.Writer
 }
 

@@ -86,7 +86,6 @@ func (m *Metrics) begin(p *policy.Policy) {
 		m.granted.WithLabelValues(p.Name, l.Name)
 		for _, outcome := range outcomes {
 			m.decisions.WithLabelValues(p.Name, l.Name, outcome)
-			m.checks.WithLabelValues(p.Name, l.Name, outcome)
 		}
 	}
 }
@@ -97,7 +96,7 @@ func (m *Metrics) forget(s series) {
 	if s.limit != "" {
 		labels["limit"] = s.limit
 	}
-	for _, vec := range []*prometheus.MetricVec{m.decisions.MetricVec, m.checks.MetricVec, m.granted.MetricVec,
+	for _, vec := range []*prometheus.MetricVec{m.decisions.MetricVec, m.granted.MetricVec,
 		m.calls.MetricVec, m.errors.MetricVec, m.took.MetricVec} {
 		vec.DeletePartialMatch(labels)
 	}
@@ -128,22 +127,17 @@ func (m *Metrics) Decided(ask *engine.Ask, answer *decision.Answer, err error, t
 		result = "denied"
 	}
 	m.calls.WithLabelValues(p.Name, operation, result).Inc()
-	counter := m.decisions
-	switch operation {
-	case "consume":
-	case "check":
-		counter = m.checks
-	default:
+	if operation != "consume" {
 		return
 	}
 	if err != nil && errorKind(err) != "invalid" { // a mistake of the caller says nothing about the limits
 		for i := range p.Limits {
-			m.countLimit(counter, p, &p.Limits[i], "error")
+			m.countLimit(p, &p.Limits[i], "error")
 		}
 	}
 	for i := range answer.Decisions {
 		l, d := &p.Limits[min(i, len(p.Limits)-1)], &answer.Decisions[i]
-		if answer.IsShared(i) || !m.countLimit(counter, p, l, outcomeOf(d)) || operation == "check" {
+		if answer.IsShared(i) || !m.countLimit(p, l, outcomeOf(d)) {
 			continue
 		}
 		if d.Granted > 0 && !d.Repeated {
@@ -153,10 +147,10 @@ func (m *Metrics) Decided(ask *engine.Ask, answer *decision.Answer, err error, t
 }
 
 // countLimit counts an outcome of a limit, and reports whether the limit has series. The caller holds the lock.
-func (m *Metrics) countLimit(counter *prometheus.CounterVec, p *policy.Policy, l *policy.Limit, outcome string) bool {
+func (m *Metrics) countLimit(p *policy.Policy, l *policy.Limit, outcome string) bool {
 	has := m.known[series{p.Name, l.Name}]
 	if has {
-		counter.WithLabelValues(p.Name, l.Name, outcome).Inc()
+		m.decisions.WithLabelValues(p.Name, l.Name, outcome).Inc()
 	}
 	return has
 }

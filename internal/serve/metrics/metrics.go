@@ -27,7 +27,7 @@ import (
 type Metrics struct {
 	registry *prometheus.Registry
 
-	decisions, checks, granted   *prometheus.CounterVec // by policy and limit
+	decisions, granted           *prometheus.CounterVec // by policy and limit
 	calls, errors                *prometheus.CounterVec // by policy
 	took, storeTook              *prometheus.HistogramVec
 	storeErrors                  *prometheus.CounterVec
@@ -71,8 +71,6 @@ func New(version string) *Metrics {
 		decisions: counter("decisions_total",
 			"Decisions about requests that are to be charged, by limit. A request under several limits counts once for each.",
 			"policy", "limit", "outcome"),
-		checks: counter("checks_total",
-			"Decisions about requests that are never charged, by limit: what would have been decided.", "policy", "limit", "outcome"),
 		granted: counter("granted_units_total", "Units charged, by limit.", "policy", "limit"),
 		calls: counter("calls_total", "Calls of all limits of a policy together, by what was asked and its result.",
 			"policy", "operation", "result"),
