@@ -133,9 +133,20 @@ func runDenials(ctx context.Context, o *denialsOptions) error {
 		return err
 	}
 	defer backend.Close()
-	answer, away := o.look(ctx, backend)
+	table, has := admin.TablesOf(backend)
+	if !has {
+		return store.Invalidf("this store keeps no denials")
+	}
+	within, cancel := store.BudgetContext(ctx, o.Timeout)
+	defer cancel()
+	denials, away := table.Denials(within, o.span)
 	if away != nil && !cli.IsPartial(away) {
 		return away
+	}
+	answer := &denialsAnswer{span: o.span, by: o.by, sort: o.sort, over: o.over}
+	answer.add(&denials, o.subjects)
+	if o.limit > 0 {
+		answer.rows = answer.rows[:min(o.limit, answer.found)]
 	}
 	if err := o.Print(answer); err != nil {
 		return errors.Join(err, away)
@@ -147,26 +158,6 @@ func runDenials(ctx context.Context, o *denialsOptions) error {
 		return cli.ErrDenied
 	}
 	return away
-}
-
-// look reads the denials once.
-func (o *denialsOptions) look(ctx context.Context, backend store.Store) (*denialsAnswer, error) {
-	answer := &denialsAnswer{span: o.span, by: o.by, sort: o.sort, over: o.over}
-	table, has := admin.TablesOf(backend)
-	if !has {
-		return answer, store.Invalidf("this store keeps no denials")
-	}
-	ctx, cancel := store.BudgetContext(ctx, o.Timeout)
-	defer cancel()
-	denials, err := table.Denials(ctx, o.span)
-	if err != nil && !cli.IsPartial(err) {
-		return answer, err
-	}
-	answer.add(&denials, o.subjects)
-	if o.limit > 0 {
-		answer.rows = answer.rows[:min(o.limit, answer.found)]
-	}
-	return answer, err
 }
 
 // explain prints notes that are not in the rows.

@@ -17,6 +17,7 @@ import (
 	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 type inspectOptions struct {
@@ -136,9 +137,12 @@ func runInspect(ctx context.Context, o *inspectOptions) error {
 		o.resetNoTTL += " --no-ttl"
 	}
 	o.resetNoTTL += " --dry-run"
-	facts, err := o.keyFacts(ctx, backend, o.sort == "denied")
-	if err != nil {
+	facts, err := o.keyFacts(ctx, backend)
+	switch {
+	case err != nil:
 		return err
+	case o.sort == "denied" && !facts.counted:
+		return cmp.Or(facts.uncounted, store.Invalidf("nothing counts who is denied here"))
 	}
 	p := o.Printer()
 	if p.Streams() && !p.Quiet && !o.summary && o.sort == "" && o.limit == 0 {

@@ -256,19 +256,17 @@ func (r *inspectRow) hasDrifted() bool { return r.configured != (store.Limit{}) 
 type keyFacts struct {
 	// counted: the store counts denials. exact: no count is higher in truth.
 	counted, exact bool
+	uncounted      error // why they cannot be read
 	denied         map[store.Key]int64
 	inForce        *cli.InForce
 	limits         allowance.ConfiguredLimits
 	overrides      *store.OverrideList
 }
 
-// keyFacts reads the facts about keys. With needed, it fails if the denials are unknown.
-func (o *inspectOptions) keyFacts(ctx context.Context, backend store.Store, needed bool) (*keyFacts, error) {
+// keyFacts reads the facts about keys. Those about limitctl's own do not apply to others.
+func (o *inspectOptions) keyFacts(ctx context.Context, backend store.Store) (*keyFacts, error) {
 	f := &keyFacts{denied: map[store.Key]int64{}}
-	if o.Layouts != nil { // facts about limitctl's own keys do not apply to others
-		if needed {
-			return f, store.Invalidf("nothing counts who is denied by other limiters")
-		}
+	if o.Layouts != nil {
 		return f, nil
 	}
 	c, err := o.InForce(ctx)
@@ -277,20 +275,15 @@ func (o *inspectOptions) keyFacts(ctx context.Context, backend store.Store, need
 	}
 	f.inForce, f.limits = c, allowance.NewConfiguredLimits(c.Policies)
 	f.overrides, o.withoutOverrides = cli.OverridesOf(ctx, o.Globals, backend)
-	ctx, cancel := store.BudgetContext(ctx, o.Timeout)
-	defer cancel()
 	table, has := admin.TablesOf(backend)
 	if !has {
-		if needed {
-			return f, store.Invalidf("this store keeps no denials")
-		}
 		return f, nil
 	}
+	ctx, cancel := store.BudgetContext(ctx, o.Timeout)
+	defer cancel()
 	denials, err := table.Denials(ctx, operation.DeniedLately)
 	if err != nil && !cli.IsPartial(err) { // such as a user without the right to read them
-		if needed {
-			return f, err
-		}
+		f.uncounted = err
 		return f, nil
 	}
 	f.counted, f.exact = true, denials.Exact()
