@@ -89,7 +89,8 @@ func textOf(at stage, err error) string {
 		unknownHost *net.DNSError
 		certificate *tls.CertificateVerificationError
 		record      tls.RecordHeaderError
-		alert       tls.AlertError
+		operation   *net.OpError
+		number      syscall.Errno
 	)
 	switch {
 	case errors.As(err, &own):
@@ -100,13 +101,15 @@ func textOf(at stage, err error) string {
 		return "the server does not speak TLS; write http://"
 	case errors.As(err, &certificate):
 		return "the server's certificate is not trusted: " + certificate.Err.Error() + "; give --cacert or --insecure"
-	case errors.As(err, &alert):
-		return "the server ended the TLS connection: " + strings.TrimPrefix(alert.Error(), "tls: ")
+	case errors.As(err, &operation) && operation.Op == "remote error": // the text of an alert is one of a few
+		return "the server ended the TLS connection: " + operation.Err.Error()
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "connection refused"
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, io.EOF),
 		errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed):
 		return at.ended // a system can report an end as a reset, if something was unread
+	case errors.As(err, &number):
+		return number.Error()
 	}
 	return at.wrong
 }

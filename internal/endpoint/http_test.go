@@ -266,6 +266,19 @@ func TestConnections(t *testing.T) {
 	}
 }
 
+// A server that wants a certificate says so in an alert.
+func TestAServerThatEndsTheTLSConnection(t *testing.T) {
+	e := newEcho(t, func(s *httptest.Server) {
+		s.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert}
+		s.StartTLS()
+	})
+	const want = "the server ended the TLS connection: tls: certificate required"
+	err := newClient(t, Options{URL: e.URL, TLS: &tls.Config{InsecureSkipVerify: true}}).Send(t.Context(), "", 1, new(Answer))
+	if err == nil || err.Error() != want {
+		t.Errorf("error %v, want %q", err, want)
+	}
+}
+
 // lingering is a listener whose connections read on after they are closed, so that no reset takes the last alert away
 // from a client.
 type lingering struct{ net.Listener }
