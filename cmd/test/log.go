@@ -1,11 +1,13 @@
 package test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"slices"
 	"strings"
 
@@ -22,7 +24,6 @@ import (
 
 // logOptions are the flags about recorded traffic.
 type logOptions struct {
-	file       string
 	logFormat  string
 	timeField  string
 	keyFields  []string
@@ -51,8 +52,6 @@ func (o *logOptions) addAttribute(flags *pflag.FlagSet) {
 
 // logReading is how to read a log.
 type logReading struct {
-	file string // or - for standard input
-	name string // its name in messages
 	from trace.Options
 	// The fields that identify callers, in the form of a [experiment.Log].
 	keyFields []string
@@ -67,7 +66,6 @@ func (o *logOptions) parse(cmd *cobra.Command, candidates []experiment.Candidate
 		}
 	}
 	r = &logReading{keyFields: o.keyFields}
-	r.setFile(o.file)
 	if strings.Contains(o.logFormat, "$") {
 		r.from.Nginx = o.logFormat
 	} else if r.from.Format, err = trace.ParseFormat(o.logFormat); err != nil {
@@ -82,46 +80,30 @@ func (o *logOptions) parse(cmd *cobra.Command, candidates []experiment.Candidate
 	if r.fieldOf, err = policy.ParseAttributes(o.attributes); err != nil {
 		return nil, cli.Usagef("--attribute: %s", err)
 	}
-	if err := r.addCost(candidates); err != nil {
-		return r, err
-	}
-	return r, r.addAttributes(candidates)
+	return r, r.addFields(candidates)
 }
 
-// addCost adds the cost field of a policy's limits, unless the flags name another field.
-func (r *logReading) addCost(candidates []experiment.Candidate) error {
-	var fields []string
+// addFields adds the fields with the attributes of the policies, and the cost field of their limits, unless the flags name
+// others.
+func (r *logReading) addFields(candidates []experiment.Candidate) error {
+	limits, policies, costs := false, false, map[string]bool{}
+	log, used := &experiment.Log{FieldOf: r.fieldOf}, policy.Attributes{}
 	for _, c := range candidates {
-		if c.Policy != nil {
-			fields = append(fields, c.Policy.CostFields()...)
-		}
+		limits, policies = limits || c.Policy == nil, policies || c.Policy != nil
 	}
-	slices.Sort(fields)
-	switch fields = slices.Compact(fields); {
-	case len(fields) > 1:
-		return cli.Usagef("the policies have the costs %s, and the requests of an experiment have one; try limits with one of them",
-			strings.Join(fields, " and "))
-	case len(fields) == 1 && r.from.Cost == "":
-		r.from.Cost = fields[0]
-	}
-	return nil
-}
-
-// addAttributes adds the fields with the attributes of the policies.
-func (r *logReading) addAttributes(candidates []experiment.Candidate) error {
-	limits := slices.ContainsFunc(candidates, func(c experiment.Candidate) bool { return c.Policy == nil })
-	policies := slices.ContainsFunc(candidates, func(c experiment.Candidate) bool { return c.Policy != nil })
 	switch {
 	case !policies && len(r.fieldOf) > 0:
 		return cli.Usagef("--attribute needs a --policy, whose attributes it is for")
 	case !limits && len(r.keyFields) > 0:
 		return cli.Usagef("--key-field needs a --limit; name a policy's fields by --attribute NAME=FIELD")
 	}
-	log := &experiment.Log{FieldOf: r.fieldOf}
-	used := policy.Attributes{}
 	for _, c := range candidates {
 		if c.Policy == nil {
 			continue
+		}
+		for _, cost := range c.Policy.CostFields() {
+			costs[cost] = true
+			r.from.Cost = cmp.Or(r.from.Cost, cost)
 		}
 		names, needed := c.Policy.Attributes()
 		for _, name := range names {
@@ -134,6 +116,10 @@ func (r *logReading) addAttributes(candidates []experiment.Candidate) error {
 			}
 		}
 	}
+	if len(costs) > 1 {
+		return cli.Usagef("the policies have the costs %s, and the requests of an experiment have one; try limits with one of them",
+			strings.Join(slices.Sorted(maps.Keys(costs)), " and "))
+	}
 	for _, name := range r.fieldOf.Names() {
 		if policies && used[name] == "" {
 			return cli.Usagef("--attribute %s is not an attribute of the policies; they know %s", name, strings.Join(used.Names(), ", "))
@@ -142,55 +128,51 @@ func (r *logReading) addAttributes(candidates []experiment.Candidate) error {
 	return nil
 }
 
-// setFile says which file to read.
-func (r *logReading) setFile(file string) {
-	if r.file, r.name = file, output.Printable(file); file == "-" {
-		r.name = "standard input"
+// logName is the name of a file in messages; - is standard input.
+func logName(file string) string {
+	if file == "-" {
+		return "standard input"
 	}
+	return output.Printable(file)
 }
 
-// open opens the file.
-func (r *logReading) open(g *cli.Globals) (io.ReadCloser, error) {
-	if r.file == "-" {
-		return io.NopCloser(g.Env.In), nil
+// readFile opens a file and has it read. It adds the name of the file to an error.
+func readFile(g *cli.Globals, file string, read func(io.Reader) error) error {
+	in, err := io.NopCloser(g.Env.In), error(nil)
+	if file != "-" {
+		in, err = g.Env.Open(file)
 	}
-	file, err := g.Env.Open(r.file)
-	if err != nil {
-		return nil, r.explain(err)
+	if err == nil {
+		defer in.Close()
+		err = read(in)
 	}
-	return file, nil
+	var path *fs.PathError
+	switch {
+	case err == nil, errors.Is(err, context.Canceled):
+		return err
+	case errors.As(err, &path), files.IsNotAFile(err):
+		return cli.Usagef("the log %s cannot be read: %s", logName(file), cli.Cause(err))
+	case errors.Is(err, trace.ErrOptions):
+		return fmt.Errorf("%s: %w (--log-format, --time-field, --key-field)", logName(file), err)
+	}
+	return fmt.Errorf("%s: %w", logName(file), err)
 }
 
 // read reads the log, and prints warnings about it at once.
-func (r *logReading) read(ctx context.Context, g *cli.Globals) (*experiment.Log, error) {
-	in, err := r.open(g)
+func (r *logReading) read(ctx context.Context, g *cli.Globals, file string) (*experiment.Log, error) {
+	read := &experiment.Log{Name: logName(file), KeyFields: r.keyFields, FieldOf: r.fieldOf}
+	err := readFile(g, file, func(in io.Reader) (err error) {
+		read.Trace, err = trace.Read(ctx, in, r.from)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	defer in.Close()
-	log, err := trace.Read(ctx, in, r.from)
-	if err != nil {
-		return nil, r.explain(err)
-	}
-	read := &experiment.Log{Trace: log, Name: r.name, Notes: logWarnings(g, log), KeyFields: r.keyFields, FieldOf: r.fieldOf}
+	read.Notes = logWarnings(g, read.Trace)
 	if c, err := g.ConfigFor(ctx); err == nil {
 		read.HTTP = c.HTTP
 	}
 	return read, nil
-}
-
-// explain adds the name of the file to an error.
-func (r *logReading) explain(err error) error {
-	var path *fs.PathError
-	switch {
-	case errors.Is(err, context.Canceled):
-		return err
-	case errors.As(err, &path), files.IsNotAFile(err):
-		return cli.Usagef("the log %s cannot be read: %s", r.name, cli.Cause(err))
-	case errors.Is(err, trace.ErrOptions):
-		return fmt.Errorf("%s: %w (--log-format, --time-field, --key-field)", r.name, err)
-	}
-	return fmt.Errorf("%s: %w", r.name, err)
 }
 
 // logWarnings returns warnings about the log for the report.

@@ -66,10 +66,7 @@ count keeps the promise, the exit code is 1.`,
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o.file = args[0]
-			return o.run(cmd)
-		},
+		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, args[0]) },
 	}
 	flags := cmd.Flags()
 	o.experimentLimitFlags.addFlags(cmd, "to try several")
@@ -83,7 +80,7 @@ count keeps the promise, the exit code is 1.`,
 	return cmd
 }
 
-func (o *simulateOptions) run(cmd *cobra.Command) error {
+func (o *simulateOptions) run(cmd *cobra.Command, file string) error {
 	ctx, plan := cmd.Context(), new(experiment.Simulation)
 	if len(o.limits)+len(o.policies) == 0 {
 		return cli.Usagef("no limit given; add --limit COUNT/PERIOD, such as --limit 30/1m, or --policy NAME")
@@ -126,7 +123,7 @@ func (o *simulateOptions) run(cmd *cobra.Command) error {
 	if err = o.reporting.parse(cmd, o.Globals, report.Simulation); err != nil {
 		return err
 	}
-	if plan.Log, err = log.read(ctx, o.Globals); err != nil {
+	if plan.Log, err = log.read(ctx, o.Globals, file); err != nil {
 		return err
 	}
 	plan.Watch = func() (func(decided, requests, denied int64), func()) {

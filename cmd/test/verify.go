@@ -1,7 +1,7 @@
 package test
 
 import (
-	"context"
+	"io"
 	"net/http"
 	"slices"
 	"time"
@@ -59,29 +59,7 @@ Exit codes: 0 pass; 1 fail, or too little was seen; 2 a file cannot be read.`,
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			v, reading, err := o.parse(cmd)
-			if err != nil {
-				return err
-			}
-			if err := o.reporting.parse(cmd, global, report.LoadTest); err != nil {
-				return err
-			}
-			v.Log.Name = output.Printable(args[0])
-			if len(args) > 1 {
-				v.Log.Name = output.Plural(len(args), "file")
-			}
-			for _, file := range args {
-				if err := o.read(cmd.Context(), v, reading, file); err != nil {
-					return err
-				}
-			}
-			document, err := v.Report()
-			if err != nil {
-				return err
-			}
-			return o.finish(global, document)
-		},
+		RunE: o.run,
 	}
 	flags := cmd.Flags()
 	flags.StringArrayVarP(&o.limits, "limit", "l", nil,
@@ -100,27 +78,25 @@ Exit codes: 0 pass; 1 fail, or too little was seen; 2 a file cannot be read.`,
 	return cmd
 }
 
-// parse returns what judges the files, and how to read them.
-func (o *verifyOptions) parse(cmd *cobra.Command) (v *experiment.Verification, reading *logReading, err error) {
-	if (len(o.limits) == 0) == !cmd.Flags().Changed("policy") {
-		return nil, nil, cli.Usagef("give a --limit COUNT/PERIOD, such as 100/1m, or a --policy NAME")
+func (o *verifyOptions) run(cmd *cobra.Command, args []string) error {
+	limits, v := cli.EachLimit(o.limits), &experiment.Verification{Denied: o.denied, ClockError: o.clockError,
+		Log: &experiment.Log{Trace: new(trace.Trace)}}
+	if (len(limits) == 0) == !cmd.Flags().Changed("policy") {
+		return cli.Usagef("give a --limit COUNT/PERIOD, such as 100/1m, or a --policy NAME")
 	}
 	if err := checkDenied(o.denied); err != nil {
-		return nil, nil, err
+		return err
 	}
 	if o.clockError < 0 || o.clockError > time.Hour {
-		return nil, nil, cli.Usagef("--clock-error must be from 0 to 1h")
+		return cli.Usagef("--clock-error must be from 0 to 1h")
 	}
-	v = &experiment.Verification{Denied: o.denied, ClockError: o.clockError}
-	v.Log = &experiment.Log{Trace: new(trace.Trace)}
-	limits := cli.EachLimit(o.limits)
 	for _, text := range limits {
 		limit, err := store.ParseLimit(text)
 		if err == nil {
 			limit, err = limit.Normalize()
 		}
 		if err != nil {
-			return nil, nil, err
+			return err
 		}
 		v.Candidate.Limits = append(v.Candidate.Limits, limit)
 	}
@@ -128,10 +104,10 @@ func (o *verifyOptions) parse(cmd *cobra.Command) (v *experiment.Verification, r
 	if len(limits) == 0 {
 		configured, err := o.ConfigFor(cmd.Context())
 		if err != nil {
-			return nil, nil, err
+			return err
 		}
 		if v.Candidate.Policy, err = configured.Policy(o.policyName); err != nil {
-			return nil, nil, err
+			return err
 		}
 		v.Log.HTTP = configured.HTTP
 		for i := range v.Candidate.Policy.Limits {
@@ -140,30 +116,31 @@ func (o *verifyOptions) parse(cmd *cobra.Command) (v *experiment.Verification, r
 	}
 	for i := range judged {
 		if err := notInCalendar(&judged[i]); err != nil {
-			return nil, nil, err
+			return err
 		}
 	}
-	reading, err = o.logOptions.parse(cmd, []experiment.Candidate{v.Candidate})
+	reading, err := o.logOptions.parse(cmd, []experiment.Candidate{v.Candidate})
 	if err == nil && reading.from.Cost != "" {
 		err = cli.Usagef("policy %s has the cost %s, which is in no record", o.policyName, reading.from.Cost)
 	}
-	if err != nil {
-		return nil, nil, err
+	if err == nil {
+		err = o.reporting.parse(cmd, o.Globals, report.LoadTest)
 	}
-	v.Log.KeyFields, v.Log.FieldOf = reading.keyFields, reading.fieldOf
-	return v, reading, nil
-}
-
-// read adds the answers in a file.
-func (o *verifyOptions) read(ctx context.Context, v *experiment.Verification, reading *logReading, file string) error {
-	reading.setFile(file)
-	in, err := reading.open(o.Globals)
 	if err != nil {
 		return err
 	}
-	defer in.Close()
-	if err := v.Read(ctx, in, reading.from); err != nil {
-		return reading.explain(err)
+	v.Log.KeyFields, v.Log.FieldOf, v.Log.Name = reading.keyFields, reading.fieldOf, output.Printable(args[0])
+	if len(args) > 1 {
+		v.Log.Name = output.Plural(len(args), "file")
 	}
-	return nil
+	for _, file := range args {
+		if err := readFile(o.Globals, file, func(in io.Reader) error { return v.Read(cmd.Context(), in, reading.from) }); err != nil {
+			return err
+		}
+	}
+	document, err := v.Report()
+	if err != nil {
+		return err
+	}
+	return o.finish(o.Globals, document)
 }
