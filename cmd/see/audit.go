@@ -193,7 +193,6 @@ func runAudit(ctx context.Context, o *auditOptions) error {
 		if ofContext, err = o.CurrentContext(); err != nil {
 			return err
 		}
-		o.OfAnyKeys = true
 		opened, name, err := o.OpenToRead()
 		if err != nil {
 			return err

@@ -50,7 +50,6 @@ func runHandover(ctx context.Context, g *cli.Globals) error {
 	if err != nil {
 		return err
 	}
-	g.OfAnyKeys = true
 	backend, where, err := g.OpenToRead()
 	if err != nil {
 		return err

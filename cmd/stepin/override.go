@@ -156,7 +156,7 @@ func (o *overrideRevokeOptions) unblock(ctx context.Context, args []string) erro
 		}
 		return len(other.Attributes) == 0 && allowance.SamePattern(other.Subjects, wanted.Subjects)
 	}
-	return o.revoke(ctx, "unblock", "blocks", func(runner *operation.Runner, access operation.Access) (ids []string, err error) {
+	choose := func(runner *operation.Runner, access operation.Access) (ids []string, err error) {
 		overrides, err := runner.Overrides(ctx)
 		if err != nil && !errors.Is(err, store.ErrForeign) {
 			return nil, err
@@ -174,7 +174,8 @@ func (o *overrideRevokeOptions) unblock(ctx context.Context, args []string) erro
 			return nil, cli.ErrDenied
 		}
 		return ids, nil
-	})
+	}
+	return o.revoke(ctx, "unblock", "blocks", choose)
 }
 
 // whomOptions are the flags and arguments that say whom an override is for.
@@ -210,8 +211,8 @@ func (o *whomOptions) selection() *cli.SelectionOptions {
 	return &cli.SelectionOptions{Exact: o.exact, Policy: o.policy, Name: o.limitName}
 }
 
-// checkPattern refuses what looks like an attribute, an address or a network and hardly matches any subject: the command
-// would succeed and change nothing. --exact allows it.
+// checkPattern refuses what looks like an attribute, an address or a network and hardly matches any subject: it would
+// succeed and change nothing. --exact allows it.
 func checkPattern(pattern string) error {
 	name, value, isPair := strings.Cut(pattern, "=")
 	_, notNetwork := netip.ParsePrefix(pattern)
@@ -222,10 +223,12 @@ func checkPattern(pattern string) error {
 	case isAddress(address) && bits != "" && wrongBits != nil:
 		return cli.Usagef("%q is no network; write it like 203.0.113.0/24, or add --exact", pattern)
 	case isPair && subjecttext.IsName(name):
-		return cli.Usagef("%s is an attribute, and a PATTERN of subjects is needed; write %s, or add --policy '*'", pattern,
+		return cli.Usagef("%s is an attribute, and a PATTERN of subjects is needed; write %s, or add --policy '*'",
+			pattern,
 			shell.Command(name+":"+value))
 	case isAddress(pattern) || notNetwork == nil:
-		return cli.Usagef("%s is no subject, which begins with a name; write %s, or add --exact", pattern, shell.Command("ip:"+pattern))
+		return cli.Usagef("%s is no subject, which begins with a name; write %s, or add --exact", pattern,
+			shell.Command("ip:"+pattern))
 	}
 	return nil
 }
@@ -236,12 +239,15 @@ func isAddress(text string) bool {
 	return is && !strings.Contains(text, "/")
 }
 
-// subjects sets whom the override is for, and returns the arguments with each address as the client that the server counts.
-func (o *whomOptions) subjects(ctx context.Context, override *store.Override, args []string) (named []string, err error) {
+// subjects sets whom the override is for, and returns the arguments with each address as the client that the server
+// counts.
+func (o *whomOptions) subjects(ctx context.Context, override *store.Override, args []string) (
+	named []string, err error) {
 	for _, attribute := range args {
 		name, value, _ := strings.Cut(attribute, "=")
 		if o.policy != "" && o.isPattern(ctx, name, value) {
-			return nil, cli.Usagef("%s: an attribute has one value, so %q is no pattern; write %s without --policy", attribute, value,
+			return nil, cli.Usagef("%s: an attribute has one value, so %q is no pattern; write %s without --policy",
+				attribute, value,
 				shell.Command(name+":"+value, "--limit-name", o.policy+"/"+cmp.Or(o.limitName, "*")))
 		}
 	}
@@ -251,7 +257,8 @@ func (o *whomOptions) subjects(ctx context.Context, override *store.Override, ar
 	limits := o.limitName
 	if o.policy == "" {
 		if trimmed := strings.TrimSpace(args[0]); trimmed != args[0] && !o.exact {
-			return nil, cli.Usagef("the pattern %q begins or ends with a blank; write %q, or add --exact", args[0], trimmed)
+			return nil, cli.Usagef("the pattern %q begins or ends with a blank; write %q, or add --exact", args[0],
+				trimmed)
 		}
 		if override.Subjects, err = cli.ParseSubjects(args[0], o.exact); err != nil || limits == "" {
 			return args, err
@@ -353,10 +360,12 @@ func (a *overrideAnswer) Print(p *output.Printer) {
 		var rows [][]output.Cell
 		for _, o := range a.overrides {
 			rows = append(rows, []output.Cell{{Text: allowance.Whom(o)}, {Text: allowance.Pattern(o.Names)},
-				{Text: allowance.Effect(o), Style: effectStyle(o)}, {Text: output.Duration(o.Left.Truncate(time.Second))},
+				{Text: allowance.Effect(o), Style: effectStyle(o)},
+				{Text: output.Duration(o.Left.Truncate(time.Second))},
 				{Text: cli.Clock(o.ExpiresAt, a.now)}, {Text: o.By}, {Text: o.Reason}, {Text: o.ID}})
 		}
-		p.Table([]output.Column{{Header: "SUBJECT", Shrinks: 16}, {Header: "LIMIT", Shrinks: 8}, {Header: "EFFECT", Shrinks: 10},
+		p.Table([]output.Column{{Header: "SUBJECT", Shrinks: 16}, {Header: "LIMIT", Shrinks: 8},
+			{Header: "EFFECT", Shrinks: 10},
 			{Header: "LEFT", Right: true}, {Header: "UNTIL", Drops: 3}, {Header: "BY", Shrinks: 5, Drops: 1},
 			{Header: "REASON", Shrinks: 8, Drops: 2}, {Header: "ID"}}, rows)
 	}
@@ -371,8 +380,10 @@ func (a *overrideAnswer) printConcerned(p *output.Printer) {
 		p.Line("no key in use would change")
 		return
 	}
-	columns := []output.Column{{Header: "SUBJECT", Shrinks: 12, Drops: 1}, {Header: "LIMIT", Shrinks: 12}, {Header: "NOW", Shrinks: 12},
-		{Header: "", Drops: 2}, {Header: "THEN", Shrinks: 12}, {Header: "KEYS", Right: true}, {Header: "DECIDED BY", Shrinks: 12}}
+	columns := []output.Column{{Header: "SUBJECT", Shrinks: 12, Drops: 1}, {Header: "LIMIT", Shrinks: 12},
+		{Header: "NOW", Shrinks: 12},
+		{Header: "", Drops: 2}, {Header: "THEN", Shrinks: 12}, {Header: "KEYS", Right: true},
+		{Header: "DECIDED BY", Shrinks: 12}}
 	var rows [][]output.Cell
 	whom, more := allowance.Whom(a.overrides[0]), a.Concerned.Keys
 	for _, l := range a.Concerned.Limits[:min(len(a.Concerned.Limits), mostPreviewed)] {

@@ -14,7 +14,6 @@ import (
 	"github.com/limitctl/limitctl/internal/allowance"
 	"github.com/limitctl/limitctl/internal/cli"
 	"github.com/limitctl/limitctl/internal/operation"
-	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -158,7 +157,8 @@ func (o *overrideSetOptions) effect(cmd *cobra.Command, override *store.Override
 	if override.Effect = o.fixed; o.fixed != 0 {
 		return "", nil
 	}
-	given := slices.DeleteFunc([]string{"limit", "times", "add"}, func(flag string) bool { return !cmd.Flags().Changed(flag) })
+	given := slices.DeleteFunc([]string{"limit", "times", "add"},
+		func(flag string) bool { return !cmd.Flags().Changed(flag) })
 	if len(given) != 1 {
 		return "", cli.Usagef("an override does one thing; give one of --limit COUNT/PERIOD, --times N and --add N")
 	}
@@ -174,7 +174,8 @@ func (o *overrideSetOptions) effect(cmd *cobra.Command, override *store.Override
 	}
 	override.Effect, override.Units = store.OverrideAdd, o.add
 	if o.add == 0 || o.add > store.MaxCount || o.add < -store.MaxCount {
-		err = cli.Usagef("--add %d is out of range; it must be from 1 to %d, or below 0 to take units away", o.add, store.MaxCount)
+		err = cli.Usagef("--add %d is out of range; it must be from 1 to %d, or below 0 to take units away", o.add,
+			store.MaxCount)
 	}
 	return shell.Command("--add", cli.Number(o.add)), err
 }
@@ -205,7 +206,8 @@ func parseEnd(lasts, until string, now time.Time) (end time.Time, err error) {
 }
 
 // choose adds whom the override is for, by the configuration in force, and returns how to look for these.
-func (o *overrideSetOptions) choose(ctx context.Context, plan *operation.OverridePlan, args []string) (*operation.PreviewPlan, error) {
+func (o *overrideSetOptions) choose(ctx context.Context, plan *operation.OverridePlan,
+	args []string) (*operation.PreviewPlan, error) {
 	args, err := o.subjects(ctx, &plan.Override, args)
 	if err != nil {
 		return nil, err
@@ -286,7 +288,8 @@ func (o *overrideSetOptions) keepBurst(plan *operation.OverridePlan, policies []
 }
 
 // set shows the keys that the override concerns, asks, sets it and prints it.
-func (o *overrideSetOptions) set(ctx context.Context, s *cli.Settings, plan *operation.OverridePlan, preview *operation.PreviewPlan) error {
+func (o *overrideSetOptions) set(ctx context.Context, s *cli.Settings, plan *operation.OverridePlan,
+	preview *operation.PreviewPlan) error {
 	open := o.Open
 	if o.dryRun {
 		open = o.OpenToRead
@@ -333,16 +336,15 @@ func (o *overrideSetOptions) set(ctx context.Context, s *cli.Settings, plan *ope
 }
 
 // noteConcerned prints whom an override concerns. A misspelt pattern must not look like success.
-func (o *overrideSetOptions) noteConcerned(ctx context.Context, preview *operation.PreviewPlan, c *operation.Concerned, place string) {
+func (o *overrideSetOptions) noteConcerned(ctx context.Context, preview *operation.PreviewPlan,
+	c *operation.Concerned, place string) {
 	text, subjects := preview.Selection.Text, preview.Override.Subjects
 	switch {
 	case o.Quiet:
 		return
 	case c.Keys == 0 && c.Complete:
-		o.Note("nothing in use matches %s in %s yet; the override is for keys to come, too%s", text, place, o.UnknownClient(ctx, subjects))
-	case c.Cut:
-		o.Note("%s concerns %s of the %s of about %s keys that were looked at in %s", text, output.Thousands(c.Keys),
-			output.Thousands(c.Looked), output.Thousands(c.Total), place)
+		o.Note("nothing in use matches %s in %s yet; the override is for keys to come, too%s", text, place,
+			o.UnknownClient(ctx, subjects))
 	default:
 		o.Note("%s concerns %s in use in %s", text, cli.CountOf(c.Keys, "key", "keys"), place)
 	}

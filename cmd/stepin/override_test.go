@@ -23,7 +23,8 @@ func TestTheBoundsOfAnEnd(t *testing.T) {
 		{"for", "30d", store.MaxOverrideTime, ""}, {"for", "720h1s", 0, "from 1s to 30d"},
 		{"until", "2026-03-01T11:59:59Z", 0, "from 1s to 30d"}, {"until", "2026-03-01T12:00:00Z", 0, "from 1s to 30d"},
 		{"until", "2026-03-01T12:00:00.999Z", 0, "from 1s to 30d"}, {"until", "2026-03-01T12:00:01Z", time.Second, ""},
-		{"until", "2026-03-31T12:00:00Z", store.MaxOverrideTime, ""}, {"until", "2026-03-31T12:00:01Z", 0, "from 1s to 30d"},
+		{"until", "2026-03-31T12:00:00Z", store.MaxOverrideTime, ""}, {"until", "2026-03-31T12:00:01Z", 0,
+			"from 1s to 30d"},
 		{"until", "12:00:00", 24 * time.Hour, ""}, {"until", "12:00:01", time.Second, ""},
 		{"until", "11:59:59", 24*time.Hour - time.Second, ""},
 	} {
@@ -41,8 +42,10 @@ func TestTheBoundsOfAnEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for text, skipped := range map[string]bool{"02:30": true, "2026-03-29 02:59": true, "01:59": false, "03:00": false, "02:30Z": false} {
-		end, err := parseEnd("", text, time.Date(2026, 3, 28, 12, 0, 0, 0, berlin)) // clocks are set forward in the next night
+	for text, skipped := range map[string]bool{"02:30": true, "2026-03-29 02:59": true, "01:59": false,
+		"03:00": false, "02:30Z": false} {
+		end, err := parseEnd("", text, time.Date(2026, 3, 28, 12, 0, 0, 0,
+			berlin)) // clocks are set forward in the next night
 		if (err != nil) != skipped || skipped && !strings.Contains(err.Error(), "does not exist here") {
 			t.Errorf("--until %s ends at %s, %v", text, end, err)
 		}
@@ -52,8 +55,9 @@ func TestTheBoundsOfAnEnd(t *testing.T) {
 // made returns an override in force for another hour.
 func made(t *testing.T, id, subjects string, effect store.OverrideEffect) store.Override {
 	t.Helper()
-	o := store.Override{ID: id, Effect: effect, Thousandths: 3000, By: "ana", Reason: "ticket " + id, ExpiresAt: hour.Add(time.Hour),
-		Left: time.Hour, CreatedAt: hour}
+	o := store.Override{ID: id, Effect: effect, Thousandths: 3000, By: "ana", Reason: "ticket " + id,
+		ExpiresAt: hour.Add(time.Hour),
+		Left:      time.Hour, CreatedAt: hour}
 	if subjects != "" {
 		pattern, err := store.ParsePattern(subjects)
 		if err != nil {
@@ -74,8 +78,10 @@ func TestAnEndTomorrowHasItsDate(t *testing.T) {
 	today.ExpiresAt = hour.Add(21*time.Hour - time.Second)
 	for _, width := range []int{0, 120} {
 		var b bytes.Buffer
-		(&overrideAnswer{now: hour, overrides: []*store.Override{&tomorrow, &today}}).Print(&output.Printer{Out: &b, Width: width})
-		if text := b.String(); !strings.Contains(text, "2026-11-23 02:00:00 UTC") || !strings.Contains(text, " 23:59:59 UTC") ||
+		(&overrideAnswer{now: hour, overrides: []*store.Override{&tomorrow, &today}}).Print(&output.Printer{Out: &b,
+			Width: width})
+		if text := b.String(); !strings.Contains(text, "2026-11-23 02:00:00 UTC") || !strings.Contains(text,
+			" 23:59:59 UTC") ||
 			strings.Contains(text, "2026-11-22") {
 			t.Errorf("at width %d:\n%s", width, text)
 		}

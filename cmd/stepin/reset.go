@@ -331,7 +331,8 @@ func (a *resetAnswer) Print(p *output.Printer) {
 	case a.ToRemaining != nil && a.DryRun:
 		p.Line("would leave %s of %s (dry run)%s", a.remaining(), keys(a.Matched), after(a.effect.String()))
 	case a.ToRemaining != nil:
-		p.Line("left %s of %s%s", a.remaining(), keys(a.effect.Gain+a.effect.Lose+a.effect.Stay), after(a.effect.String()))
+		p.Line("left %s of %s%s", a.remaining(), keys(a.effect.Gain+a.effect.Lose+a.effect.Stay),
+			after(a.effect.String()))
 	case a.DryRun:
 		p.Line("would delete %s (dry run)", keys(a.Matched))
 	case a.gone > 0:

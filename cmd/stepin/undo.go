@@ -101,7 +101,6 @@ type undoing struct {
 }
 
 func (u *undoing) run(ctx context.Context, args []string) error {
-	u.OfAnyKeys = true // the backup names the layout
 	if err := u.open(); err != nil {
 		return err
 	}
@@ -115,7 +114,8 @@ func (u *undoing) run(ctx context.Context, args []string) error {
 		if folder, err := cli.BackupFolder(u.Globals); err == nil && filepath.Dir(path) == folder.Path {
 			process = " (pid " + strings.TrimSuffix(path[strings.LastIndex(path, "-")+1:], ".jsonl") + ")"
 		}
-		return cli.Usagef("the change that keeps %s still runs%s; wait for its end, or end it", output.Printable(path), process)
+		return cli.Usagef("the change that keeps %s still runs%s; wait for its end, or end it",
+			output.Printable(path), process)
 	}
 	if u.plan.Backup, err = operation.OpenBackup(&u.runner.Files, path, u.s.Prefix.Value); err != nil {
 		return err
@@ -136,7 +136,8 @@ func (u *undoing) run(ctx context.Context, args []string) error {
 	asks := !u.dryRun && !u.plan.Consent.Covers(u.s.Access())
 	if asks || !u.Quiet {
 		u.Say("%s of %s (%s %s begun at %s), into %s", output.Plural(b.Records, "record"), output.Printable(b.Store),
-			output.Printable(b.Command), output.Printable(b.Selection), clockTime(b.Time), u.s.Place(u.runner.Place.Store))
+			output.Printable(b.Command), output.Printable(b.Selection), clockTime(b.Time),
+			u.s.Place(u.runner.Place.Store))
 		for _, damage := range b.Damage {
 			u.Note("warning: %s: %s; the line is left out", b.Path, output.Printable(cli.Message(damage)))
 		}
@@ -164,8 +165,8 @@ func (u *undoing) run(ctx context.Context, args []string) error {
 	return errors.Join(err, u.Print(answer))
 }
 
-// open finds and opens the store, and reports what forbids an undo there. If the backup holds keys of other limiters, more
-// contexts can protect them.
+// open finds and opens the store, and reports what forbids an undo there. More contexts can protect the keys of other
+// limiters.
 func (u *undoing) open() (err error) {
 	settings, open := u.SettingsToChange, u.Open
 	if u.dryRun {
@@ -260,11 +261,13 @@ func (u *undoing) lastBackup(ctx context.Context) (path string, err error) {
 	})
 	switch {
 	case run == nil:
-		return "", fmt.Errorf("%w: the audit of this machine has no change of %s that kept a backup; `limitctl override revoke ID` ends "+
-			"a block or another override", cli.ErrNothing, place.Store)
+		return "",
+			fmt.Errorf("%w: the audit of this machine has no change of %s that kept a backup; `limitctl override revoke ID` ends "+
+				"a block or another override", cli.ErrNothing, place.Store)
 	case undoneBy != nil:
-		return "", fmt.Errorf("%w: the last change, %s, was undone at %s; limitctl undo --list has the backups of earlier ones",
-			cli.ErrNothing, describeRun(run), clockTime(undoneBy.Time))
+		return "",
+			fmt.Errorf("%w: the last change, %s, was undone at %s; limitctl undo --list has the backups of earlier ones",
+				cli.ErrNothing, describeRun(run), clockTime(undoneBy.Time))
 	case !there[run]:
 		return "", cli.Usagef("the last change, %s, cannot be undone: its backup %s is not there any more, cannot be read, "+
 			"or is of another run", describeRun(run), output.Printable(run.Backup))

@@ -112,7 +112,8 @@ func TestRoundTrip(t *testing.T) {
 		end := rapid.IntRange(header, len(file)).Draw(rt, "torn at")
 		c, got, _, err = read(file[:end], 10)
 		lines := bytes.Count(file[header:end], []byte("\n"))
-		if err != nil || (c.Damaged == 1) != (file[end-1] != '\n') || c.Records != min(lines, len(records)) || len(got) != c.Records {
+		if err != nil || (c.Damaged == 1) != (file[end-1] != '\n') || c.Records != min(lines, len(records)) ||
+			len(got) != c.Records {
 			rt.Fatalf("torn after %d lines it has %d records: %+v, %v", lines, len(got), c, err)
 		}
 	})

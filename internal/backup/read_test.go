@@ -36,7 +36,8 @@ func TestFolder(t *testing.T) {
 	if err != nil || len(listed) != 2 || listed[0].Name != newer || listed[1].Name != older || listed[0].Size != 1 {
 		t.Errorf("it lists %v, %v", listed, err)
 	}
-	for name, want := range map[string]string{newer: newer, strings.TrimSuffix(older, ".jsonl"): older, "../" + newer: "",
+	for name, want := range map[string]string{newer: newer, strings.TrimSuffix(older, ".jsonl"): older, "../" +
+		newer: "",
 		"": "", "notes.txt": "", "nosuch": ""} {
 		path, found := folder.Find(name)
 		if found != (want != "") || found && path != filepath.Join(dir, want) {

@@ -28,10 +28,11 @@ import (
 func NewRunner(g *Globals, s *Settings, backend connect.Store, where string) *operation.Runner {
 	address, _ := connect.Address(s.Store.Value) // the store is open, so it has one
 	return &operation.Runner{
-		Store:        backend,
-		Place:        operation.Place{Access: s.Access(), Store: where, Prefix: s.Prefix.Value, Layout: g.LayoutsName},
-		Timeout:      g.Timeout,
-		Files:        operation.Files{Open: g.Env.Open, Create: g.Env.Create, MakeDir: g.Env.MakeDir, Remove: g.Env.Remove},
+		Store:   backend,
+		Place:   operation.Place{Access: s.Access(), Store: where, Prefix: s.Prefix.Value, Layout: g.LayoutsName},
+		Timeout: g.Timeout,
+		Files: operation.Files{Open: g.Env.Open, Create: g.Env.Create, MakeDir: g.Env.MakeDir,
+			Remove: g.Env.Remove},
 		Now:          g.Env.Now,
 		Sleep:        g.Env.Sleep,
 		User:         user(g),
@@ -73,7 +74,8 @@ func account(g *Globals) string {
 func stateFile(env *Env, names ...string) (string, error) {
 	dir := StateDir(env.Getenv)
 	if dir == "" {
-		return "", Usagef("neither XDG_STATE_HOME nor HOME is set, so there is no place for the audit log and backups; set one of them")
+		return "",
+			Usagef("neither XDG_STATE_HOME nor HOME is set, so there is no place for the audit log and backups; set one of them")
 	}
 	return filepath.Join(append([]string{dir}, names...)...), nil
 }

@@ -44,10 +44,6 @@ type Globals struct {
 	// what --layout calls them; see layouts.go.
 	Layouts     layouts.Sources
 	LayoutsName string
-	// OfAnyKeys: the command has looked at the layouts of the context, or is about no keys.
-	OfAnyKeys bool
-	// ownKeysAsked: --layout asks for limitctl's own keys.
-	ownKeysAsked bool
 	// filter is that of --jq, nil without it, and parsed says that the flags were read without a mistake.
 	filter output.Filter
 	parsed bool

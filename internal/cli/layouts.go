@@ -43,8 +43,6 @@ func (l *LayoutOptions) Use(g *Globals) error {
 // names returns which layouts are asked for: those of --layout, else of the context in use. There
 // are none for limitctl's own keys.
 func (l *LayoutOptions) names(g *Globals) ([]string, error) {
-	g.OfAnyKeys = true
-	g.ownKeysAsked = l.LayoutName == config.OwnLayout
 	s, err := g.Settings()
 	if err != nil {
 		return nil, err
@@ -62,8 +60,9 @@ func (l *LayoutOptions) names(g *Globals) ([]string, error) {
 		names = nil
 	}
 	if len(names) > 0 && !isRedis(s.Store.Value) {
-		return nil, Usagef("the store %s holds limits of limitctl alone; --layout needs a Redis, as --store redis://HOST:PORT names it",
-			output.Printable(s.Store.Value))
+		return nil,
+			Usagef("the store %s holds limits of limitctl alone; --layout needs a Redis, as --store redis://HOST:PORT names it",
+				output.Printable(s.Store.Value))
 	}
 	if len(names) == 0 && l.SaidLimit != "" {
 		return nil, Usagef("--limit is for keys of another limiter that do not hold their limit; give it with --layout")

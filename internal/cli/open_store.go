@@ -89,10 +89,6 @@ func (g *Globals) Connection() (url string, options connect.Options, err error) 
 	}
 	if !g.Quiet && !s.announced {
 		s.announce(g.Env)
-		if s.Context != nil && len(s.Context.Layouts) > 0 && !g.OfAnyKeys {
-			g.Note("the context %s reads the keys of other limiters, and this command works with limitctl's own keys there",
-				output.Printable(s.Context.Name))
-		}
 		s.announced = true
 	}
 	if !g.Quiet && s.Guard != nil && !s.guardAnnounced { // a refusal says so itself
@@ -188,7 +184,8 @@ func (g *Globals) password(x *config.Context) (string, error) {
 // checkPassword reports a text that cannot be a password.
 func checkPassword(password, what string) error {
 	if len(password) > files.MaxPassword || strings.ContainsAny(password, "\r\n\x00") {
-		return Usagef("%s holds no password: it has more than %d bytes, a line end or a NUL character", what, files.MaxPassword)
+		return Usagef("%s holds no password: it has more than %d bytes, a line end or a NUL character", what,
+			files.MaxPassword)
 	}
 	return nil
 }

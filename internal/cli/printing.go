@@ -214,7 +214,8 @@ func CheckPlaces(cmd *cobra.Command, g *Globals) error {
 
 // Ending says until when an override is in force, who set it and why.
 func Ending(o *store.Override, now time.Time) string {
-	text := fmt.Sprintf("until %s (%s left), by %s", Clock(o.ExpiresAt, now), output.Duration(o.Left.Truncate(time.Second)),
+	text := fmt.Sprintf("until %s (%s left), by %s", Clock(o.ExpiresAt, now),
+		output.Duration(o.Left.Truncate(time.Second)),
 		output.Printable(o.By))
 	if reason := strings.TrimSpace(o.Reason); reason != "" {
 		text += ": " + output.Printable(reason)

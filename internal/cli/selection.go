@@ -287,7 +287,7 @@ func SayNothingMatches(ctx context.Context, g *Globals, selection *operation.Sel
 		text += ", prefix " + g.chosen.Prefix.Value + g.UnknownClient(ctx, selection.Query.Subjects)
 	}
 	g.Note("%s", text)
-	if g.Layouts == nil && g.OfAnyKeys && !selection.OfPolicy && !g.ownKeysAsked && isRedis(g.chosen.Store.Value) {
+	if g.Layouts == nil && !selection.OfPolicy && isRedis(g.chosen.Store.Value) {
 		g.Note("only limitctl's own keys were looked at; add --layout auto for those of other limiters")
 	}
 }
@@ -405,7 +405,8 @@ func defaultClient(_, value string) string {
 	return value
 }
 
-// UnknownClient returns what to add to the note that nothing matches, if the subject has an address and no policy says whether
+// UnknownClient returns what to add to the note that nothing matches, if the subject has an address and no policy
+// says whether
 // that is the client; else "".
 func (g *Globals) UnknownClient(ctx context.Context, subjects store.Pattern) string {
 	text := subjects.String()

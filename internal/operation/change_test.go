@@ -111,7 +111,8 @@ func TestLargeRequests(t *testing.T) {
 			taken = true
 			return nil, store.ErrOutcomeUnknown
 		}
-		plan := &ChargePlan{Command: "consume", Requests: []store.Request{{Key: key("a"), Limit: limit, Cost: test.cost}}, Text: "a",
+		plan := &ChargePlan{Command: "consume", Requests: []store.Request{{Key: key("a"), Limit: limit,
+			Cost: test.cost}}, Text: "a",
 			Consent: Consent{Reason: "why"}}
 		_, err := s.Charge(t.Context(), plan, w, take)
 		if !errors.Is(err, store.ErrOutcomeUnknown) || !taken || (len(w.questions) == 1) != test.asked ||

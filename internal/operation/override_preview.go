@@ -22,14 +22,12 @@ const mostConcerned = 1000
 type Concerned struct {
 	// Keys is how many the override is about. Limits are these keys by limit and by what changes, the most first.
 	Keys int64 `json:"keys"`
-	// Complete: all keys were looked at. Else Cut says that the time was over, or Incomplete what went wrong.
+	// Complete: all keys were looked at. Else Incomplete says why not.
 	Complete   bool             `json:"complete"`
 	Limits     []ConcernedLimit `json:"limits"`
-	Cut        bool             `json:"-"`
 	Incomplete error            `json:"-"`
-	// Looked is how many keys were looked at, of about Total.
-	Looked, Total int64 `json:"-"`
-	// By is the attribute in which the override's pattern is open, and Values the keys by its values, the most first. There
+	// By is the attribute in which the override's pattern is open, and Values the keys by its values, the most first.
+	// There
 	// are none if there would be one.
 	By     string  `json:"-"`
 	Values []Share `json:"-"`
@@ -44,6 +42,8 @@ type ConcernedLimit struct {
 	// Override is the ID of another override that applies instead, which comes first.
 	Override string `json:"override,omitempty"`
 }
+
+var errOver = errors.New("the time was over")
 
 // PreviewPlan says what to find out of an override that is not set yet.
 type PreviewPlan struct {
@@ -87,13 +87,14 @@ func (r *Runner) PreviewOverride(ctx context.Context, plan *PreviewPlan, observe
 		}
 		return nil
 	})
-	c.Looked, c.Total, c.Incomplete = found.Looked, found.Total, found.WithProgress(err)
-	if c.Cut = err != nil && ctx.Err() == nil && looking.Err() != nil; c.Cut {
-		c.Incomplete = nil
-	} else if err != nil && (ctx.Err() != nil || found.Looked == 0) {
+	isOver := ctx.Err() == nil && looking.Err() != nil
+	if err != nil && isOver {
+		err = errOver
+	}
+	if c.Complete, c.Incomplete = err == nil, found.WithProgress(err); err != nil && !isOver && (ctx.Err() != nil ||
+		found.Looked == 0) {
 		return nil, c.Incomplete
 	}
-	c.Complete = err == nil
 	if len(values) > 1 {
 		c.Values = counted(values)
 	}
@@ -102,7 +103,8 @@ func (r *Runner) PreviewOverride(ctx context.Context, plan *PreviewPlan, observe
 		c.Limits = append(c.Limits, row)
 	}
 	slices.SortFunc(c.Limits, func(a, b ConcernedLimit) int {
-		return cmp.Or(cmp.Compare(b.Keys, a.Keys), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Then, b.Then), cmp.Compare(a.Now, b.Now))
+		return cmp.Or(cmp.Compare(b.Keys, a.Keys), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Then, b.Then),
+			cmp.Compare(a.Now, b.Now))
 	})
 	return c, nil
 }
@@ -110,13 +112,15 @@ func (r *Runner) PreviewOverride(ctx context.Context, plan *PreviewPlan, observe
 // row returns what decides a key under the override that applies now, which may be nil, and under the one that would.
 func (p *PreviewPlan) row(e *admin.Entry, was, wins *store.Override) ConcernedLimit {
 	// Without overrides the limit is the configured one, else that of the last charge, if no override made it.
-	limit, known := e.Limit, e.LimitKnown() && (was == nil || was.Effect == store.OverrideBlock || was.Effect == store.OverrideExempt)
+	limit, known := e.Limit, e.LimitKnown() && (was == nil || was.Effect == store.OverrideBlock ||
+		was.Effect == store.OverrideExempt)
 	if p.Configured != nil {
 		if configured, has := p.Configured(e.Key); has {
 			limit, known = configured, true
 		}
 	}
-	row := ConcernedLimit{Name: e.Key.Name, Now: decides(was, limit, known), Then: decides(wins, limit, known), Override: wins.ID}
+	row := ConcernedLimit{Name: e.Key.Name, Now: decides(was, limit, known), Then: decides(wins, limit, known),
+		Override: wins.ID}
 	if was != nil && !known && e.LimitKnown() { // the record has at least what applies now
 		row.Now = e.Limit.String()
 	}

@@ -61,7 +61,8 @@ func (r *Runner) Reset(ctx context.Context, plan *ResetPlan, observer Observer) 
 	}
 	entry := r.newEntry("reset", plan.Text)
 	var err error
-	t := &targets{remaining: plan.Remaining, adjuster: adjuster, dryRun: plan.DryRun, by: openIn(plan.Selection.Query.Subjects)}
+	t := &targets{remaining: plan.Remaining, adjuster: adjuster, dryRun: plan.DryRun,
+		by: openIn(plan.Selection.Query.Subjects)}
 	if !plan.DryRun {
 		header := backup.Header{Adjusts: plan.Remaining != nil, Marked: true}
 		if t.backup, err = r.createBackup(ctx, plan.Backup, entry, header); err != nil {
@@ -87,7 +88,8 @@ func (r *Runner) Reset(ctx context.Context, plan *ResetPlan, observer Observer) 
 		return &t.ResetResult, t.err(nil)
 	}
 	if scanErr != nil && !plan.KeepGoing && plan.Consent.Covers(r.Place.Access) {
-		return &t.ResetResult, fmt.Errorf("%w; --keep-going changes what was found: %s", nothingChanged(&found, scanErr),
+		return &t.ResetResult, fmt.Errorf("%w; --keep-going changes what was found: %s", nothingChanged(&found,
+			scanErr),
 			output.Plural(int(t.Matched), "key"))
 	}
 	if len(t.Layouts) > 0 { // those of all that were looked for
@@ -152,7 +154,8 @@ func (t *targets) withProgress(err error) error {
 		return nil
 	}
 	known := t.Changed + t.Effect.Stay
-	err = outcome.WithProgress(err, "%d of %s %s%s", known, output.Plural(int(t.Matched), "key"), certainly("done", err), goOn(err, known))
+	err = outcome.WithProgress(err, "%d of %s %s%s", known, output.Plural(int(t.Matched), "key"), certainly("done",
+		err), goOn(err, known))
 	if t.Changed > 0 {
 		err = outcome.Partly(err)
 	}

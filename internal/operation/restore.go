@@ -264,7 +264,8 @@ func (r *RestoreResult) err(err error) error {
 		}
 		return err
 	case r.Failed > 0:
-		return outcome.Partly(fmt.Errorf("%s with values that limitctl did not write: left unchanged", output.Plural(int(r.Failed), "key")))
+		return outcome.Partly(fmt.Errorf("%s with values that limitctl did not write: left unchanged",
+			output.Plural(int(r.Failed), "key")))
 	case r.InUse > 0:
 		return outcome.Partly(&UsedSinceError{r.InUse})
 	}
@@ -328,7 +329,8 @@ func (r *Runner) CheckOrigin(ctx context.Context, b *Backup) error {
 	case err != nil:
 		return fmt.Errorf("nobody can tell whether %s is a backup of this store: %w", b.Path, err)
 	}
-	return store.Invalidf("%s is a backup of another store, %s, and this is %s", b.Path, output.Printable(b.Header.Store), r.Place.Store)
+	return store.Invalidf("%s is a backup of another store, %s, and this is %s", b.Path,
+		output.Printable(b.Header.Store), r.Place.Store)
 }
 
 // IsOrigin reports whether a backup with that header is of this store for sure.

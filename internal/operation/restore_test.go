@@ -203,7 +203,8 @@ func TestRestoreIntoItsOwnStore(t *testing.T) {
 	}
 	s.Address = "redis b:1 db 0"
 	_, err = s.Restore(t.Context(), &RestorePlan{Backup: b}, &watcher{})
-	if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "of another store") || len(s.log.entries) > 2 {
+	if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "of another store") ||
+		len(s.log.entries) > 2 {
 		t.Errorf("at another address with the same id: %v", err)
 	}
 	s.memory.Close()
@@ -227,7 +228,8 @@ func TestRestoreIntoItsOwnStore(t *testing.T) {
 	}
 	_, err = s.Restore(t.Context(), &RestorePlan{Backup: b}, &watcher{})
 	here, _ := s.memory.StoreID(t.Context())
-	if !errors.Is(err, store.ErrInvalid) || !strings.HasSuffix(err.Error(), ", memory, and this is memory") || here == id {
+	if !errors.Is(err, store.ErrInvalid) || !strings.HasSuffix(err.Error(), ", memory, and this is memory") ||
+		here == id {
 		t.Errorf("two ids: %v", err)
 	}
 }
@@ -238,8 +240,10 @@ func TestARestoreNamesWhatItLeaves(t *testing.T) {
 		outcomes []admin.ImportOutcome
 		says     string
 	}{
-		{[]admin.ImportOutcome{admin.Foreign, admin.Imported}, "1 key with values that limitctl did not write: left unchanged"},
-		{[]admin.ImportOutcome{admin.Foreign, admin.Foreign}, "2 keys with values that limitctl did not write: left unchanged"},
+		{[]admin.ImportOutcome{admin.Foreign, admin.Imported},
+			"1 key with values that limitctl did not write: left unchanged"},
+		{[]admin.ImportOutcome{admin.Foreign, admin.Foreign},
+			"2 keys with values that limitctl did not write: left unchanged"},
 	} {
 		s := newSite(t)
 		s.take(t, "a", 1)

@@ -227,7 +227,8 @@ func (e *Effect) String() string {
 	var parts []string
 	for i, keys := range []int64{e.Gain, e.Lose, e.Stay} {
 		if keys > 0 {
-			parts = append(parts, output.Thousands(keys)+[]string{" with more units", " with fewer units", " as before"}[i])
+			parts = append(parts, output.Thousands(keys)+[]string{" with more units", " with fewer units",
+				" as before"}[i])
 		}
 	}
 	return strings.Join(parts, ", ")
