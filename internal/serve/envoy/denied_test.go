@@ -82,7 +82,7 @@ func counted(t *testing.T, settings *engine.Settings, r *rls.Request) (series, d
 	m.Handler().ServeHTTP(recorder, httptest.NewRequest("GET", "/metrics", nil))
 	for line := range strings.Lines(recorder.Body.String()) {
 		line = strings.TrimSpace(line)
-		for _, name := range []string{"decisions", "checks", "calls", "errors", "granted_units"} {
+		for _, name := range []string{"decisions", "calls", "errors", "granted_units"} {
 			if rest, is := strings.CutPrefix(line, "limitctl_"+name+"_total{"); is && !strings.HasSuffix(line, " 0") {
 				series = append(series, name+" "+strings.NewReplacer(`"`, "", "}", "", "limit=", "", "outcome=", "", "policy=", "",
 					"operation=", "", "result=", "").Replace(rest))
@@ -124,7 +124,7 @@ func TestEveryDenialIsCounted(t *testing.T) {
 			[]string{"calls consume,(deny),denied 1", "decisions (deny),denied,(deny) 1"},
 			[]string{"descriptor:edge/path=/old/a/path=b%3Ac (deny)/(deny) 1"}},
 		"always denied, without hits": {looks,
-			[]string{"calls check,(deny),denied 1", "checks (deny),denied,(deny) 1"}, nil},
+			[]string{"calls check,(deny),denied 1"}, nil},
 		"never fits": {askEdge(5, "user=eve"),
 			[]string{"calls consume,few,denied 1", "decisions two,denied,few 1"}, []string{"user:eve few/two 1"}},
 		"a sum that never fits": {askEdge(1, "user=eve", "user=eve", "user=eve"),

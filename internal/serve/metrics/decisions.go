@@ -56,7 +56,6 @@ func (m *Metrics) Configure(settings *engine.Settings, newBreaker bool) {
 		}
 	}
 	m.errors.WithLabelValues(unknownPolicy.Name, "unknown-policy")
-	m.settings.Store(settings)
 	if newBreaker {
 		m.breakerState.Reset()
 		m.parts = map[string]bool{}

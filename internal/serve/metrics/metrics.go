@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"runtime"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -18,9 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/limitctl/limitctl/internal/layers"
-	"github.com/limitctl/limitctl/internal/serve/engine"
 	"github.com/limitctl/limitctl/pkg/limiter"
-	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Metrics are the metrics of the server, in their own registry. The methods are safe for concurrent use.
@@ -42,8 +39,6 @@ type Metrics struct {
 	inFlight, connections        *prometheus.GaugeVec
 	refused                      prometheus.Counter
 	grpcCalls                    *prometheus.CounterVec
-
-	settings atomic.Pointer[engine.Settings] // in force
 
 	mu    sync.RWMutex    // for the fields below
 	known map[series]bool // those in force
@@ -109,7 +104,6 @@ func New(version string) *Metrics {
 	begin(m.storeErrors, errorKinds...)
 	begin(m.reloads, "success", "failure")
 	begin(m.grpcCalls, "OK")
-	r.MustRegister(atScrape{m})
 	m.Configure(nil, true)
 	return m
 }
@@ -216,34 +210,4 @@ func (m *Metrics) WatchCertificate(expires func() time.Time, stale func() string
 
 func (m *Metrics) watch(name, help string, value func() float64) {
 	promauto.With(m.registry).NewGaugeFunc(prometheus.GaugeOpts{Name: "limitctl_" + name, Help: help}, value)
-}
-
-// atScrape collects the limits in force.
-type atScrape struct{ *Metrics }
-
-// Describe implements [prometheus.Collector]: the series depend on the configuration.
-func (atScrape) Describe(chan<- *prometheus.Desc) {}
-
-func describe(name, help string) *prometheus.Desc {
-	return prometheus.NewDesc("limitctl_"+name, help, []string{"policy", "limit"}, nil)
-}
-
-var (
-	limitCount  = describe("limit", "Units allowed per period, as configured, where no override applies.")
-	limitPeriod = describe("limit_period_seconds", "Period of a limit, as configured.")
-	limitBurst  = describe("limit_burst", "Units that a limit allows at once, as configured.")
-)
-
-// Collect implements [prometheus.Collector].
-func (m atScrape) Collect(metrics chan<- prometheus.Metric) {
-	now := store.InstantOf(time.Now())
-	for _, p := range m.settings.Load().Policies {
-		for i := range p.Limits {
-			limit := p.Limits[i].Stored()
-			for desc, value := range map[*prometheus.Desc]float64{limitCount: float64(limit.Count),
-				limitPeriod: limit.InWindow(now).Period.Seconds(), limitBurst: float64(limit.Capacity())} {
-				metrics <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, p.Name, p.Limits[i].Name)
-			}
-		}
-	}
 }
