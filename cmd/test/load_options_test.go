@@ -114,14 +114,6 @@ func TestTheRateThatReachesALimit(t *testing.T) {
 	}
 }
 
-func TestParseDistribution(t *testing.T) {
-	for _, text := range []string{"uniform", "zipf:1", "zipf:0.01", "zipf:10"} {
-		if got, err := parseDistribution(text, 10); err != nil || got.Subjects() != 10 {
-			t.Errorf("%q: %+v, %v", text, got, err)
-		}
-	}
-}
-
 // Flags that are wrong are errors of usage that name their flag.
 func TestLoadsThatAreWrong(t *testing.T) {
 	for name, texts := range map[string][]string{

@@ -12,29 +12,6 @@ import (
 	"github.com/limitctl/limitctl/internal/lines"
 )
 
-func TestLines(t *testing.T) {
-	reader := lines.NewReader(iotest.HalfReader(strings.NewReader("one\n\n12345\n123456\nafter\r\ntorn")), 5)
-	for i, want := range []lines.Line{
-		{Number: 1, Text: []byte("one"), Length: 3},
-		{Number: 2, Text: []byte{}},
-		{Number: 3, Text: []byte("12345"), Length: 5},
-		{Number: 4, Text: []byte("12345"), Length: 6, TooLong: true},
-		{Number: 5, Text: []byte("after"), Length: 6, TooLong: true}, // the carriage return is part of it
-		{Number: 6, Text: []byte("torn"), Length: 4, Torn: true},
-	} {
-		got, err := reader.Next()
-		if err != nil || got.Number != want.Number || !bytes.Equal(got.Text, want.Text) || got.Length != want.Length ||
-			got.TooLong != want.TooLong || got.Torn != want.Torn {
-			t.Errorf("line %d is %+v, %v; want %+v", i+1, got, err, want)
-		}
-	}
-	for range 2 {
-		if _, err := reader.Next(); !errors.Is(err, io.EOF) {
-			t.Errorf("after the last line: %v", err)
-		}
-	}
-}
-
 func TestAnErrorOfTheFile(t *testing.T) {
 	broken := errors.New("broken")
 	reader := lines.NewReader(io.MultiReader(strings.NewReader("one\ntw"), iotest.ErrReader(broken)), 100)
@@ -77,6 +54,7 @@ func (zeros) Read(p []byte) (int, error) {
 func FuzzLines(f *testing.F) {
 	f.Add([]byte("one\ntwo\n\nthree"), uint8(3))
 	f.Add([]byte("\n"), uint8(0))
+	f.Add([]byte("one\n\n12345\n123456\nafter\r\ntorn"), uint8(5))
 	f.Fuzz(func(t *testing.T, data []byte, most uint8) {
 		reader := lines.NewReader(iotest.HalfReader(bytes.NewReader(data)), int(most))
 		number := int64(0)

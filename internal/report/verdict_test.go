@@ -151,44 +151,27 @@ func TestRequestsWithoutADecision(t *testing.T) {
 	}
 }
 
-// What was not tested is skipped in JUnit, not passed.
-func TestUntestedUnderAdmissionIsSkipped(t *testing.T) {
+// What was not tested is skipped in JUnit, not passed; and what ends with exit code 1 fails there, too.
+func TestJUnitSaysWhatTheCommandDoes(t *testing.T) {
+	const under, skipped, failed = `name="no under-admission">`, `<skipped message="`, `<failure message="`
 	for name, test := range map[string]struct {
-		change func(*Run)
+		change func(*Document, *Run)
 		want   string
 	}{
-		"tested":       {func(*Run) {}, `</testcase>`},
-		"nothing sent": {func(r *Run) { r.Requests = 0 }, `<skipped message="nothing was sent">`},
-		"never reached": {func(r *Run) { r.Denied, r.Audit.LimitReached = 0, Pointer(0.07) },
-			`<skipped message="never above 7% of the limit">`},
-		"wrong": {func(r *Run) { r.Audit.UnderAdmitted = 3 }, `<failure message="denied 3 units that fitted"`},
-		"unseen": {
-			func(r *Run) { r.Endpoint, r.Denied, r.Limits[0].Denied = &Endpoint{}, 0, 0 },
-			`<skipped message="nothing was denied, or no denial was certainly of this limit">`,
-		},
+		"tested":       {func(*Document, *Run) {}, under + `</testcase>`},
+		"nothing sent": {func(_ *Document, r *Run) { r.Requests = 0 }, under + skipped + `nothing was sent`},
+		"never reached": {func(_ *Document, r *Run) { r.Denied, r.Audit.LimitReached = 0, Pointer(0.07) },
+			under + skipped + `never above 7% of the limit`},
+		"wrong": {func(_ *Document, r *Run) { r.Audit.UnderAdmitted = 3 }, under + failed + `denied 3 units that fitted`},
+		"unseen": {func(_ *Document, r *Run) { r.Endpoint, r.Denied = &Endpoint{}, 0 },
+			under + skipped + `nothing was denied, or no denial was certainly of this limit`},
+		"one in a hundred":       {func(_ *Document, r *Run) { r.Errors = r.Requests / 100 }, `failures="0"`},
+		"more without an answer": {func(_ *Document, r *Run) { r.Errors = r.Requests/100 + 1 }, "got no decision"},
+		"interrupted":            {func(d *Document, _ *Run) { d.Interrupted = true }, failed + "it was interrupted"},
 	} {
-		d := judged(test.change)
-		text := strings.Join(strings.Fields(string(Answer{Report: d}.Summary().JUnit())), " ")
-		if !strings.Contains(text, `name="no under-admission">`+test.want) {
-			t.Errorf("%s: %s", name, text)
-		}
-	}
-}
-
-// What ends with exit code 1 fails in JUnit, too: no decisions, and an interruption, which is 130.
-func TestJUnitFailsWhereTheCommandDoes(t *testing.T) {
-	for name, test := range map[string]struct {
-		change func(*Document)
-		want   string
-	}{
-		"one in a hundred":       {func(d *Document) { d.Runs[0].Errors = d.Runs[0].Requests / 100 }, ""},
-		"more without an answer": {func(d *Document) { d.Runs[0].Errors = d.Runs[0].Requests/100 + 1 }, "got no decision"},
-		"interrupted":            {func(d *Document) { d.Interrupted = true }, "it was interrupted"},
-	} {
-		d := judged(func(*Run) {})
-		test.change(d)
-		text := string(Answer{Report: d}.Summary().JUnit())
-		if fails := strings.Contains(text, "<failure"); fails != (test.want != "") || !strings.Contains(text, test.want) {
+		d := judged(func(r *Run) { test.change(new(Document), r) })
+		test.change(d, &d.Runs[0])
+		if text := string(Answer{Report: d}.Summary().JUnit()); !strings.Contains(text, test.want) {
 			t.Errorf("%s: %s", name, text)
 		}
 	}
