@@ -78,7 +78,8 @@ own in limitctl/audit.jsonl in the state directory ($XDG_STATE_HOME, else
 	flags.StringVar(&o.since, "since", "", "show only runs that ended since `TIME`: a duration such as 2h or 7d, a time such as 22:00, "+
 		"or a date and time")
 	flags.BoolVar(&o.local, "local", false, "show only the entries of this machine, and read no store")
-	cmd.RegisterFlagCompletionFunc("since", cobra.FixedCompletions([]string{"1h", "1d", "7d"}, cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("since",
+		cobra.FixedCompletions([]string{"1h", "1d", "7d"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
@@ -202,7 +203,8 @@ func runAudit(ctx context.Context, o *auditOptions) error {
 	}
 	keep := o.keeps()
 	history, err := cli.ReadJournal(ctx, o.Globals, backend, true, auditlog.Query{Most: o.limit, Keep: func(e *auditlog.Entry) bool {
-		return keep(e) && (e.Source == auditlog.Store || ofContext == "" || e.Context == ofContext || e.Store == where && where != "")
+		return keep(e) &&
+			(e.Source == auditlog.Store || ofContext == "" || e.Context == ofContext || e.Store == where && where != "")
 	}})
 	if err != nil {
 		return err

@@ -58,8 +58,8 @@ func (a *auditAnswer) Print(p *output.Printer) {
 	if len(a.entries) == 0 {
 		return
 	}
-	columns := []output.Column{{Header: "TIME"}, {Header: "USER", Shrinks: 8, Drops: 2}, {Header: "WHERE", Shrinks: 8, Drops: 3},
-		{Header: "CHANGED", Right: true, Drops: 1}, {Header: "OUTCOME"}}
+	columns := []output.Column{{Header: "TIME"}, {Header: "USER", Shrinks: 8, Drops: 2},
+		{Header: "WHERE", Shrinks: 8, Drops: 3}, {Header: "CHANGED", Right: true, Drops: 1}, {Header: "OUTCOME"}}
 	var rows [][]output.Cell
 	for _, e := range a.entries {
 		style, outcome := output.AtEnd, string(e.Outcome)

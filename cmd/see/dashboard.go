@@ -115,8 +115,8 @@ func (o *dashboardOptions) plan(ctx context.Context, args []string) (options liv
 	return options, nil
 }
 
-// checkFlags reports flags that do not apply to the dashboard, and a terminal that does not move its cursor, or does not say
-// what it is. Any other is taken to obey the usual sequences. Windows has no TERM, and its terminals obey.
+// checkFlags reports flags that do not apply to the dashboard, and a terminal that does not move its cursor, or does
+// not say what it is. Any other is taken to obey the usual sequences. Windows has no TERM, and its terminals obey.
 func (o *dashboardOptions) checkFlags() error {
 	const most = 100_000
 	term, onTerminal := o.Env.Getenv("TERM"), o.Env.InIsTerminal && o.Env.OutIsTerminal

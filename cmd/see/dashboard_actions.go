@@ -131,7 +131,8 @@ func (a *dashActions) ParseSubjects(pattern string) (store.Pattern, error) {
 // SetOverride implements live.Actions.
 func (a *dashActions) SetOverride(ctx context.Context, o store.Override, lasts time.Duration) (store.Override, error) {
 	text := "in the dashboard: " + output.Printable(o.Subjects.String()) + " " + o.Effect.String()
-	set, err := a.runner.SetOverride(ctx, &operation.OverridePlan{Override: o, Lasts: lasts, Text: text, Consent: a.consent}, a.observer)
+	plan := &operation.OverridePlan{Override: o, Lasts: lasts, Text: text, Consent: a.consent}
+	set, err := a.runner.SetOverride(ctx, plan, a.observer)
 	if set == nil {
 		return o, err
 	}

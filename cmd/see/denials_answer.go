@@ -102,7 +102,8 @@ func (a *denialsAnswer) add(d *admin.Denials, subjects store.Pattern) {
 		case a.sort == bySince:
 			return cmp.Compare(y.Since, x.Since)
 		case a.sort == byKey:
-			return cmp.Or(cmp.Compare(x.value, y.value), cmp.Compare(x.key.Subject, y.key.Subject), cmp.Compare(x.key.Name, y.key.Name))
+			return cmp.Or(cmp.Compare(x.value, y.value), cmp.Compare(x.key.Subject, y.key.Subject),
+				cmp.Compare(x.key.Name, y.key.Name))
 		}
 		return cmp.Or(cmp.Compare(y.Count, x.Count), cmp.Compare(y.Blocked, x.Blocked))
 	})
@@ -303,9 +304,11 @@ func (a *denialsAnswer) Print(p *output.Printer) {
 	if a.by == ofLimits {
 		first = "name" // beside the column LIMIT
 	}
-	columns := []output.Column{{Header: strings.ToUpper(first), Shrinks: 8, Names: true}, {Header: "NAME", Shrinks: 8, Names: true, Optional: true},
+	columns := []output.Column{{Header: strings.ToUpper(first), Shrinks: 8, Names: true},
+		{Header: "NAME", Shrinks: 8, Names: true, Optional: true},
 		{Header: "LIMIT", Drops: 2}, {Header: "DENIED", Right: true}, {Header: "BLOCKED", Right: true, Optional: true},
-		{Header: "SHARE", Right: true, Drops: 1, Optional: true}, {Header: "SINCE", Right: true}, {Header: "LAST", Right: true}}
+		{Header: "SHARE", Right: true, Drops: 1, Optional: true}, {Header: "SINCE", Right: true},
+		{Header: "LAST", Right: true}}
 	var rows [][]output.Cell
 	for i := range a.rows {
 		rows = append(rows, a.cells(&a.rows[i]))

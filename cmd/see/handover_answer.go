@@ -44,7 +44,8 @@ type handoverAnswer struct {
 	failed     [handoverParts]error // why a part could not be read
 }
 
-// Print implements output.Answer. On a terminal it takes one screen: each part gets as many rows as fit, the same number.
+// Print implements output.Answer. On a terminal it takes one screen: each part gets as many rows as fit, the same
+// number.
 func (a *handoverAnswer) Print(p *output.Printer) {
 	s := &screen{Printer: *p, most: math.MaxInt}
 	if a.rows > 0 {
@@ -80,8 +81,8 @@ func (s *screen) line(style output.Style, text string) {
 	s.Line("%s", s.Paint(style, text))
 }
 
-// table draws rows without a header, as many as there is room for. below draws what belongs below a row, if it is not nil;
-// left is how many more things there are, and command shows all of them.
+// table draws rows without a header, as many as there is room for. below draws what belongs below a row, if it is not
+// nil; left is how many more things there are, and command shows all of them.
 func (s *screen) table(columns []output.Column, rows [][]output.Cell, below func(row int), left int, command string) {
 	shown := min(s.most, len(rows))
 	if shown > 0 {
@@ -146,8 +147,8 @@ func (a *handoverAnswer) printConfig(s *screen) {
 		a.headline(s, partConfig, "CONFIG", 0, "")
 		return
 	}
-	a.headline(s, partConfig, "CONFIG", 1, fmt.Sprintf("version %d, published %s by %s: %s", v.Number, cli.Clock(v.At, a.now),
-		output.Printable(v.By), output.Printable(v.Reason)))
+	a.headline(s, partConfig, "CONFIG", 1, fmt.Sprintf("version %d, published %s by %s: %s", v.Number,
+		cli.Clock(v.At, a.now), output.Printable(v.By), output.Printable(v.Reason)))
 	var rows [][]output.Cell
 	for i := range a.processes {
 		p := &a.processes[i]
@@ -296,7 +297,8 @@ func (a *handoverAnswer) printDenials(s *screen) {
 		rows = append(rows, cells(d.count(row.Count), row.key.Subject, row.key.Name, text))
 		rows[len(rows)-1][0].Style = style
 	}
-	s.table([]output.Column{{Right: true}, long, long, {Drops: 1}}, rows, nil, max(0, d.keys-topDenied), "limitctl denials")
+	s.table([]output.Column{{Right: true}, long, long, {Drops: 1}}, rows, nil, max(0, d.keys-topDenied),
+		"limitctl denials")
 }
 
 type unreadDocument struct {
@@ -319,7 +321,8 @@ func (a *handoverAnswer) Document() any {
 		Began         *began.Began         `json:"began"`   // null if no denials began in the last 10 minutes
 		Denials       denialSums           `json:"denials"`
 		Unread        []unreadDocument     `json:"unread"` // the parts that could not be read whole
-	}{output.SchemaVersion, output.UTC(a.now), a.place, append([]published.Process{}, a.processes...), []allowance.Document{},
+	}{output.SchemaVersion, output.UTC(a.now), a.place, append([]published.Process{}, a.processes...),
+		[]allowance.Document{},
 		append([]*auditlog.Entry{}, a.changes...), a.began, a.denials.sums([]any{}), []unreadDocument{}}
 	for _, o := range a.inForce {
 		d.Overrides = append(d.Overrides, allowance.NewDocument(o))
@@ -342,7 +345,8 @@ func (a *handoverAnswer) Records() [][]string {
 		records = append(records, append([]string{partNames[part], at.UTC().Format(time.RFC3339)}, texts...))
 	}
 	for _, o := range a.inForce {
-		add(partOverrides, o.ExpiresAt, o.By, allowance.Effect(o), allowance.Whom(o), allowance.Pattern(o.Names), "", o.Reason)
+		add(partOverrides, o.ExpiresAt, o.By, allowance.Effect(o), allowance.Whom(o), allowance.Pattern(o.Names), "",
+			o.Reason)
 	}
 	for _, e := range a.changes {
 		add(partChanges, e.Time, e.User, e.CommandText(), "", "", "", e.Reason)

@@ -234,7 +234,8 @@ func (o *inspectOptions) conclude(ctx context.Context, answer output.Answer, f *
 func (o *inspectOptions) explain(ctx context.Context, answer output.Answer, f *operation.Found) {
 	if answer, is := answer.(*inspectAnswer); is {
 		if shown := int64(len(answer.top.rows)); shown < f.Matched {
-			o.Note("%s of %s keys shown; --limit-rows N shows more", output.Thousands(shown), output.Thousands(f.Matched))
+			o.Note("%s of %s keys shown; --limit-rows N shows more", output.Thousands(shown),
+				output.Thousands(f.Matched))
 		}
 	}
 	o.NoteUnsure(&f.Unsure, "not shown")

@@ -72,7 +72,8 @@ func (a *inspectAnswer) Print(p *output.Printer) {
 		return
 	}
 	columns := []output.Column{{Header: "SUBJECT", Shrinks: 8, Names: true}, {Header: "NAME", Shrinks: 8, Names: true},
-		{Header: "LIMIT", Drops: 3}, {Drops: 4}, {Header: "USED", Right: true}, {Header: "REMAINING", Right: true, Drops: 2},
+		{Header: "LIMIT", Drops: 3}, {Drops: 4}, {Header: "USED", Right: true},
+		{Header: "REMAINING", Right: true, Drops: 2},
 		{Optional: true}, {Header: "DENIED", Right: true, Optional: true}, {Header: "RESETS IN", Right: true},
 		{Header: "BYTES", Right: true, Optional: true}}
 	rows := a.top.rows
@@ -94,7 +95,8 @@ func (a *inspectAnswer) Print(p *output.Printer) {
 		}
 		style := closeness(e)
 		cells = append(cells, []output.Cell{{Text: e.Key.Subject}, {Text: e.Key.Name}, {Text: rowLimitText(row)},
-			{Text: barText(e), Style: style}, {Text: cli.UsedText(e), Style: style}, {Text: remainingText(e)}, row.mark(), count,
+			{Text: barText(e), Style: style}, {Text: cli.UsedText(e), Style: style}, {Text: remainingText(e)},
+			row.mark(), count,
 			resetText(e), bytes})
 	}
 	p.Table(columns, cells)
@@ -111,8 +113,8 @@ func (a *inspectAnswer) Print(p *output.Printer) {
 // defectMark marks a key with a defect.
 const defectMark = "!"
 
-// printDefects says which defects the marked keys have, each once, and what helps. lookFirst is the command that shows what
-// a reset of keys without expiry would delete.
+// printDefects says which defects the marked keys have, each once, and what helps. lookFirst is the command that shows
+// what a reset of keys without expiry would delete.
 func printDefects(p *output.Printer, rows []topRow, lookFirst string) {
 	var texts []string
 	keys, stuck := map[string]int{}, false
@@ -318,8 +320,8 @@ func (f *keyFacts) row(e *admin.Entry) inspectRow {
 
 // document is the document of a row.
 func (f *keyFacts) document(row *inspectRow) *decision.Entry {
-	return decision.NewEntry(&row.entry, decision.Facts{Denied: row.denied, Counted: f.counted, Configured: row.configured,
-		Override: row.override})
+	return decision.NewEntry(&row.entry,
+		decision.Facts{Denied: row.denied, Counted: f.counted, Configured: row.configured, Override: row.override})
 }
 
 // selecting returns a selection whose entries are judged by the limits and overrides in force.

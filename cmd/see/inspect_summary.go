@@ -24,8 +24,8 @@ type summaryAnswer struct {
 	none    *summaryGroup // without the attribute
 }
 
-// summaryGroup is the keys with one value of an attribute, or of one limit; the value is null for those that do not have
-// the attribute.
+// summaryGroup is the keys with one value of an attribute, or of one limit; the value is null for those that do not
+// have the attribute.
 type summaryGroup struct {
 	By    string  `json:"by"`
 	Value *string `json:"value"`
@@ -107,8 +107,9 @@ func (a *summaryAnswer) Print(p *output.Printer) {
 		if s.AtLimit > 0 {
 			style = output.AtEnd
 		}
-		rows = append(rows, []output.Cell{{Text: name}, {Text: cli.Number(s.Keys)}, {Text: cli.Number(s.AtLimit), Style: style},
-			{Text: output.Bytes(s.Bytes)}})
+		rows = append(rows,
+			[]output.Cell{{Text: name}, {Text: cli.Number(s.Keys)}, {Text: cli.Number(s.AtLimit), Style: style},
+				{Text: output.Bytes(s.Bytes)}})
 	}
 	for _, g := range a.Groups[:shown] {
 		add(g.text(), &g.sums)
@@ -137,8 +138,8 @@ func orders() map[string]keyOrder {
 	}
 }
 
-// byShare orders by the used share of the limit. Keys whose share is not known come last, those with the most units in use
-// first.
+// byShare orders by the used share of the limit. Keys whose share is not known come last, those with the most units in
+// use first.
 func byShare(r *inspectRow) (figure float64, known bool) {
 	e := &r.entry
 	if share, known := e.Share(); known {

@@ -71,8 +71,8 @@ func (h *History) Kept(ctx context.Context, folder *backup.Folder, now time.Time
 	return all, nil
 }
 
-// BackupOf returns the header of the backup that a run made. It is nil if the file is not there any more or cannot be read,
-// and there is an error if it is another run's.
+// BackupOf returns the header of the backup that a run made. It is nil if the file is not there any more or cannot be
+// read, and there is an error if it is another run's.
 func (e *Entry) BackupOf(folder *backup.Folder) (*backup.Header, error) {
 	header, err := folder.Header(e.Backup)
 	switch {

@@ -76,8 +76,10 @@ func judgeCluster(c clusterFacts) (found []Finding) {
 	}
 	switch {
 	case covered < redisserver.SlotCount:
-		found = append(found, fail("cluster", fmt.Sprintf("%d of %d slots have no master: limits in them cannot be decided",
-			redisserver.SlotCount-covered, redisserver.SlotCount), "bring the missing masters back, or redis-cli --cluster fix"))
+		found = append(found,
+			fail("cluster", fmt.Sprintf("%d of %d slots have no master: limits in them cannot be decided",
+				redisserver.SlotCount-covered, redisserver.SlotCount),
+				"bring the missing masters back, or redis-cli --cluster fix"))
 	case c.state != "" && c.state != "ok":
 		found = append(found, fail("cluster", "cluster_state is "+c.state+": nothing is decided",
 			"look at CLUSTER INFO and CLUSTER NODES for what is missing; usually it is a majority of the masters"))
@@ -85,8 +87,9 @@ func judgeCluster(c clusterFacts) (found []Finding) {
 		found = append(found, fine("cluster", "all %d slots covered by %s", covered, output.Plural(masters, "master")))
 	}
 	if len(c.moving) > 0 {
-		found = append(found, warn("cluster", output.Counted(len(c.moving), "slot is", "slots are")+" moving to another master",
-			"scans look at them twice; if nobody is resharding, finish it with redis-cli --cluster fix"))
+		found = append(found,
+			warn("cluster", output.Counted(len(c.moving), "slot is", "slots are")+" moving to another master",
+				"scans look at them twice; if nobody is resharding, finish it with redis-cli --cluster fix"))
 	}
 	if len(c.failing) > 0 {
 		found = append(found, fail("cluster", "flagged as failing: "+strings.Join(c.failing, ", "),
@@ -127,14 +130,17 @@ func judgeSentinels(sentinels []redisserver.SentinelHealth) []Finding {
 		return []Finding{fail("sentinel", "no Sentinel answers: "+strings.Join(silent, ", "),
 			"check that the Sentinels run; without them nothing replaces a master that fails")}
 	}
-	f := fine("sentinel", "%s watch the master, and %d have to agree that it is down", output.Plural(known, "Sentinel"), quorum)
+	f := fine("sentinel", "%s watch the master, and %d have to agree that it is down",
+		output.Plural(known, "Sentinel"), quorum)
 	switch {
 	case len(noQuorum) > 0:
-		f = fail("sentinel", "no failover is possible now: "+strings.Join(noQuorum, "; "), "bring the missing Sentinels back, or "+
-			"lower the quorum with SENTINEL SET; forget those that are gone with SENTINEL RESET")
+		f = fail("sentinel", "no failover is possible now: "+strings.Join(noQuorum, "; "),
+			"bring the missing Sentinels back, or "+
+				"lower the quorum with SENTINEL SET; forget those that are gone with SENTINEL RESET")
 	case known < fewSentinels, quorum > known-1:
-		f = warn("sentinel", f.Summary+": no failover survives the loss of one", fmt.Sprintf("run at least %d Sentinels, on "+
-			"machines that do not fail together, with a quorum of all but one at most", fewSentinels))
+		f = warn("sentinel", f.Summary+": no failover survives the loss of one",
+			fmt.Sprintf("run at least %d Sentinels, on "+
+				"machines that do not fail together, with a quorum of all but one at most", fewSentinels))
 	}
 	found := []Finding{f}
 	if len(down) > 0 {

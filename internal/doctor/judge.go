@@ -17,10 +17,12 @@ const slowPing = 5 * time.Millisecond
 func judgeLatency(pings []time.Duration) Finding {
 	pings = slices.Sorted(slices.Values(pings))
 	at := func(percent int) time.Duration { return pings[min(len(pings)-1, len(pings)*percent/100)] }
-	f := fine("reachable", "%d pings: p50 %s, p99 %s, max %s", len(pings), millis(at(50)), millis(at(99)), millis(pings[len(pings)-1]))
+	f := fine("reachable", "%d pings: p50 %s, p99 %s, max %s", len(pings), millis(at(50)), millis(at(99)),
+		millis(pings[len(pings)-1]))
 	if at(99) > slowPing {
-		return warn(f.Check, f.Summary, fmt.Sprintf("each decision costs a round trip, and p99 is above %s: run callers nearer to the "+
-			"server, look for slow commands (SLOWLOG GET) and a full CPU or network", millis(slowPing)))
+		return warn(f.Check, f.Summary,
+			fmt.Sprintf("each decision costs a round trip, and p99 is above %s: run callers nearer to the "+
+				"server, look for slow commands (SLOWLOG GET) and a full CPU or network", millis(slowPing)))
 	}
 	return f
 }
@@ -67,7 +69,8 @@ func judgeInfo(i, config redisserver.Info) (all []Finding) {
 func judgeVersion(i redisserver.Info) Finding {
 	switch v := i.Version(); {
 	case v.RedisMajor < 5:
-		return fail("version", v.String()+": too old", "limitctl's scripts need Redis 5 or later; upgrade, best to 7 or later")
+		return fail("version", v.String()+": too old",
+			"limitctl's scripts need Redis 5 or later; upgrade, best to 7 or later")
 	case v.RedisMajor < 7:
 		return warn("version", v.String()+": no EVALSHA_RO, so a user who may only read cannot check",
 			"upgrade to Redis 7 or later, or give users who check the rights to EVALSHA and EVAL (docs/operations.md)")
@@ -83,8 +86,9 @@ const slowReplica = 10 // seconds
 // could not be read.
 func judgeRole(i, config redisserver.Info) []Finding {
 	if i["role"] != "master" {
-		return []Finding{fail("role", fmt.Sprintf("a replica of %s:%s: it refuses takes, refunds and resets", i["master_host"],
-			i["master_port"]), "give the master's address, or redis+sentinel:// or redis+cluster://, which find it")}
+		return []Finding{fail("role",
+			fmt.Sprintf("a replica of %s:%s: it refuses takes, refunds and resets", i["master_host"],
+				i["master_port"]), "give the master's address, or redis+sentinel:// or redis+cluster://, which find it")}
 	}
 	all := i.Replicas()
 	var late []string
@@ -99,11 +103,13 @@ func judgeRole(i, config redisserver.Info) []Finding {
 	replicas := fine("replicas", "%d connected, %s", len(all), most)
 	switch {
 	case len(all) == 0:
-		replicas = warn("replicas", "none: if this server fails, all usage is lost", "attach a replica that Sentinel or the Cluster "+
-			"can promote, or decide what callers do without a store (--on-error)")
+		replicas = warn("replicas", "none: if this server fails, all usage is lost",
+			"attach a replica that Sentinel or the Cluster can promote, or decide what callers do without a store "+
+				"(--on-error)")
 	case len(late) > 0:
-		replicas = warn("replicas", fmt.Sprintf("%s of %d out of sync: %s; %s", output.Plural(len(late), "replica"), len(all),
-			strings.Join(late, ", "), most), "a failover now would lose the latest charges: look at the replica's log, load and network")
+		replicas = warn("replicas", fmt.Sprintf("%s of %d out of sync: %s; %s", output.Plural(len(late), "replica"),
+			len(all), strings.Join(late, ", "), most),
+			"a failover now would lose the latest charges: look at the replica's log, load and network")
 	case config["min-replicas-to-write"] != "":
 		replicas.Summary += "; min-replicas-to-write " + config["min-replicas-to-write"]
 	}
@@ -133,9 +139,9 @@ func judgeClocks(skews []skew) Finding {
 	between := last.ahead - first.ahead
 	f := fine("clock", "masters differ by %s at most (±%s)", millis(between), millis(first.off+last.off))
 	if between > skewed {
-		f = warn("clock", f.Summary+fmt.Sprintf(": %s is ahead of %s", last.server, first.server), "run NTP on all masters: a limit "+
-			"is decided by the clock of its master, and its time never runs backwards. When it moves to a master whose clock is "+
-			"behind, its time stands still until that clock catches up")
+		f = warn("clock", f.Summary+fmt.Sprintf(": %s is ahead of %s", last.server, first.server),
+			"run NTP on all masters: a limit is decided by the clock of its master, and its time never runs backwards. "+
+				"When it moves to a master whose clock is behind, its time stands still until that clock catches up")
 	}
 	if between > farTooSkewed {
 		f.Status = Fail
@@ -153,7 +159,8 @@ func aheadText(ahead time.Duration) string {
 // judgePersistence judges whether usage survives a restart, and whether a failed save makes the server refuse
 // writes.
 func judgePersistence(i, config redisserver.Info) Finding {
-	const check, savesAdvice = "persistence", "look at the server's log: usually its disk is full, or there is no memory to fork " +
+	const check = "persistence"
+	const savesAdvice = "look at the server's log: usually its disk is full, or there is no memory to fork " +
 		"(vm.overcommit_memory)"
 	save, known := config["save"]
 	aof, rdb := i["aof_enabled"] == "1", save != ""
@@ -176,7 +183,8 @@ func judgePersistence(i, config redisserver.Info) Finding {
 		return warn(check, "no append-only file; whether there are snapshots cannot be known without CONFIG GET",
 			"without both, a restart forgets all usage")
 	}
-	return warn(check, "neither snapshots nor an append-only file: a restart forgets all usage, and every limit starts at zero",
+	return warn(check,
+		"neither snapshots nor an append-only file: a restart forgets all usage, and every limit starts at zero",
 		"turn on appendonly (fsync everysec loses one second at most), or remember it before you restart the server")
 }
 
@@ -189,7 +197,8 @@ const (
 func judgeMemory(i redisserver.Info) Finding {
 	used, most := i.Int("used_memory"), i.Int("maxmemory")
 	if most == 0 {
-		return warn("memory", output.Bytes(used)+" used, without a limit (maxmemory 0): the server can grow until the system kills it",
+		return warn("memory",
+			output.Bytes(used)+" used, without a limit (maxmemory 0): the server can grow until the system kills it",
 			"set maxmemory to what the machine has to spare, with noeviction")
 	}
 	share := 100 * float64(used) / float64(most)
@@ -206,7 +215,8 @@ func judgeMemory(i redisserver.Info) Finding {
 
 // judgeEviction judges whether a lack of memory can delete usage.
 func judgeEviction(i redisserver.Info) Finding {
-	const check, advice = "eviction", "choose noeviction, which refuses takes instead; other policies are safe only if the server " +
+	const check = "eviction"
+	const advice = "choose noeviction, which refuses takes instead; other policies are safe only if the server " +
 		"holds nothing but limits and never reaches maxmemory (a separate database does not help)"
 	policy, ever := i["maxmemory_policy"], i.Int("evicted_keys")
 	evicted := output.Counted(int(ever), "key was", "keys were") + " evicted since the server started"

@@ -130,17 +130,20 @@ func judgeKeys(f *keyFacts) []Finding {
 	ttl := fine("ttl", "every limit expires")
 	switch {
 	case f.noTTL.count > 0:
-		ttl = warn("ttl", fmt.Sprintf("%s without an expiry%s, as after a PERSIST or a copy: %s", output.Plural(f.noTTL.count, "limit"),
-			f.among(), f.noTTL.text()), "see limitctl inspect '*' --no-ttl; the next take that is allowed sets its expiry again, "+
-			"unless its record is damaged, and a reset deletes it")
+		ttl = warn("ttl",
+			fmt.Sprintf("%s without an expiry%s, as after a PERSIST or a copy: %s", output.Plural(f.noTTL.count, "limit"),
+				f.among(), f.noTTL.text()),
+			"see limitctl inspect '*' --no-ttl; the next take that is allowed sets its expiry again, "+
+				"unless its record is damaged, and a reset deletes it")
 	case !f.complete:
 		ttl.Summary = "no limit without an expiry" + f.among()
 	}
 	foreign := fine("foreign", "no foreign keys under the prefix %s%s", f.prefix, f.among())
 	if f.foreign.count > 0 {
 		foreign = warn("foreign", fmt.Sprintf("%s under the prefix %s that limitctl did not write%s: %s",
-			output.Plural(f.foreign.count, "key"), f.prefix, f.among(), f.foreign.text()), "limitctl does not touch them; give limits "+
-			"a prefix of their own (--prefix), or delete what nobody needs: "+shell.Unlink(f.foreignKey))
+			output.Plural(f.foreign.count, "key"), f.prefix, f.among(), f.foreign.text()),
+			"limitctl does not touch them; give limits a prefix of their own (--prefix), "+
+				"or delete what nobody needs: "+shell.Unlink(f.foreignKey))
 	}
 	all := []Finding{keys, ttl, foreign}
 	if f.damaged.count > 0 {

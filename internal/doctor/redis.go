@@ -114,8 +114,9 @@ func (e *examination) published(ctx context.Context, _ []*server) error {
 func judgeTransport(t redisserver.Transport, nodes []string, redact func(string) string) (found []Finding) {
 	if t.Unchecked {
 		return []Finding{warn("transport", "TLS, but the server's certificate is not checked (tls_insecure=true): "+
-			"anybody in between can read the password and forge answers", "leave tls_insecure out; for an authority of your own "+
-			"give tls_ca=FILE, for another name tls_server_name=NAME (docs/redis.md)")}
+			"anybody in between can read the password and forge answers",
+			"leave tls_insecure out; for an authority of your own give tls_ca=FILE, "+
+				"for another name tls_server_name=NAME (docs/redis.md)")}
 	}
 	receivers := t.PasswordTo
 	if t.LogsIn {

@@ -205,7 +205,8 @@ func judgeRights(r rightFacts) Finding {
 	case len(s.can) == 0:
 		f = fail("rights", "user "+r.user+" can run no limitctl command", "")
 	default:
-		f.Summary = fmt.Sprintf("user %s can run %s; not %s", r.user, strings.Join(s.can, ", "), strings.Join(s.cannot, ", "))
+		f.Summary = fmt.Sprintf("user %s can run %s; not %s", r.user, strings.Join(s.can, ", "),
+			strings.Join(s.cannot, ", "))
 		switch {
 		case !r.isWhole(s.can):
 			f.Status, f.Summary = Fail, f.Summary+", though it has some of the rights"

@@ -13,8 +13,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// judgePublished judges whether all processes that report have the published version in force. An error means that the store
-// stopped answering; a missing right is a finding.
+// judgePublished judges whether all processes that report have the published version in force. An error means that the
+// store stopped answering; a missing right is a finding.
 func judgePublished(ctx context.Context, backend store.Store) ([]Finding, error) {
 	table, err := published.TableOf(backend)
 	if err != nil {
@@ -40,7 +40,8 @@ func judgePublished(ctx context.Context, backend store.Store) ([]Finding, error)
 		}
 	}
 	if len(others) > 0 {
-		return []Finding{warn("published", fmt.Sprintf("version %d, and not in force in %s", v.Number, strings.Join(others, ", ")),
+		return []Finding{warn("published",
+			fmt.Sprintf("version %d, and not in force in %s", v.Number, strings.Join(others, ", ")),
 			"limitctl config status says why")}, nil
 	}
 	return []Finding{fine("published", "version %d; %s", v.Number,
@@ -84,8 +85,9 @@ func judgeFile(h filestore.Health, err error) []Finding {
 	case errors.Is(err, store.ErrUnavailable):
 		return []Finding{fail("reachable", oneLine(err), busyAdvice)}
 	case err != nil:
-		return []Finding{fail("reachable", oneLine(err), "check the file's path and rights; a file that is damaged or not "+
-			"limitctl's can be moved away, which forgets the usage in it")}
+		return []Finding{fail("reachable", oneLine(err),
+			"check the file's path and rights; a file that is damaged or not "+
+				"limitctl's can be moved away, which forgets the usage in it")}
 	case !h.Exists:
 		return []Finding{fine("reachable", "%s does not exist yet; the first take creates it", path)}
 	}
@@ -97,10 +99,12 @@ func judgeFile(h filestore.Health, err error) []Finding {
 	case errors.Is(h.NotWritable, store.ErrUnavailable):
 		file = fail("file", "cannot be written: "+oneLine(h.NotWritable), busyAdvice)
 	case h.NotWritable != nil:
-		file = fail("file", "cannot be written: "+oneLine(h.NotWritable), "give the user the right to write the file and its directory")
+		file = fail("file", "cannot be written: "+oneLine(h.NotWritable),
+			"give the user the right to write the file and its directory")
 	case h.JournalMode != "wal":
 		file = warn("file", "journal mode "+h.JournalMode+": readers and a writer wait for each other",
 			"sqlite3 FILE 'PRAGMA journal_mode = wal' while nobody uses it; on a network file system it cannot be")
 	}
-	return []Finding{fine("reachable", "%s, %s", path, output.Bytes(h.Bytes)), file, fine("keys", "%s", output.Plural(h.Keys, "limit"))}
+	return []Finding{fine("reachable", "%s, %s", path, output.Bytes(h.Bytes)), file,
+		fine("keys", "%s", output.Plural(h.Keys, "limit"))}
 }
