@@ -35,10 +35,9 @@ func New(client redis.UniversalClient, prefix string) *Store {
 // Close implements [store.Store]. It does nothing.
 func (s *Store) Close() error { return nil }
 
-// Decide implements [store.Store], except that it decides neither at one instant nor
-// all or nothing: TIME, a GET of each key, the decision here, and a SET of each key if it
-// changed something. An error of a later key leaves the earlier ones charged, and is a
-// [store.ErrOutcomeUnknown] then.
+// Decide implements [store.Store], except that it decides neither at one instant nor all or nothing: TIME, a GET of
+// each key, the decision here, and a SET of each key if it changed something. An error of a later key leaves the
+// earlier ones charged, and is a [store.ErrOutcomeUnknown] then.
 func (s *Store) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
 	reqs, err := store.NormalizeAll(nil, op, reqs)
 	if err != nil {

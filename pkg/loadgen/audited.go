@@ -29,8 +29,7 @@ type Audit struct {
 	// below 1 the limit was never reached, and over-admission was not tested. Of several
 	// limits it is that of the one reached least. It is nil where it is not known.
 	LimitReached *float64 `json:"limit_reached,omitempty"`
-	// Lies is the figures in answers compared with the truth; nil
-	// if none of them could be.
+	// Lies is the figures in answers compared with the truth; nil if none of them could be.
 	Lies *Lies `json:"lies,omitempty"`
 	// KeysOver and KeysUnder are the keys with any of them; 0 if that is not known.
 	KeysOver  int64 `json:"keys_over_admitted,omitempty"`
@@ -41,20 +40,18 @@ type Audit struct {
 	// UnderExplained: the way that the limits are decided explains what was under-admitted,
 	// as a warning says, so that it does not fail the run.
 	UnderExplained bool `json:"under_admitted_explained,omitempty"`
-	// Fairness is Jain's index of the units that each key was admitted: 1 if all
-	// had the same, 1/keys if one had all.
+	// Fairness is Jain's index of the units that each key was admitted: 1 if all had the same, 1/keys if one had all.
 	Fairness float64 `json:"fairness"`
 	// Admitted is the units that all keys were admitted.
 	Admitted float64 `json:"admitted_units,omitempty"`
-	// UnderIfFree is the units that were denied wrongly unless denied requests are charged, too, which is not known of a limit
-	// that somebody else decides.
+	// UnderIfFree is the units that were denied wrongly unless denied requests are charged, too, which is not known of
+	// a limit that somebody else decides.
 	UnderIfFree int64 `json:"under_admitted_if_denied_are_free,omitempty"`
 }
 
 // Lies is how true the figures in answers were.
 type Lies struct {
-	// Checked is the answers whose figures were held against the truth, and Wrong those of
-	// them with a wrong figure.
+	// Checked is the answers whose figures were held against the truth, and Wrong those of them with a wrong figure.
 	Checked int64 `json:"checked"`
 	Wrong   int64 `json:"wrong"`
 	Fields  []Lie `json:"fields,omitempty"` // those in which any were wrong
@@ -92,7 +89,8 @@ func (l *Limit) Reached() float64 {
 	return l.WorstRatio
 }
 
-// setFindings fills in the limits of a result, and the audit of those that can deny. name, if set, names a key of a limit.
+// setFindings fills in the limits of a result, and the audit of those that can deny. name, if set, names a key of a
+// limit.
 func (r *Result) setFindings(findings []audit.Finding, isShadow func(limit int) bool, name func(limit int, key uint32) string) {
 	r.findings, r.Audit, r.Limits = findings, Audit{Fairness: 1}, make([]Limit, len(findings))
 	for i := range findings {

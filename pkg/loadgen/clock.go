@@ -10,7 +10,8 @@ import (
 // ClockFinding is the clock that decided, held against the one of this machine. Each
 // decision was made between the sending of its request and the answer.
 type ClockFinding struct {
-	// Held is the calls with an instant, and Unreported those without one, which are audited by the time of their answers.
+	// Held is the calls with an instant, and Unreported those without one, which are audited by the time of their
+	// answers.
 	Held       int64 `json:"held"`
 	Unreported int64 `json:"untold,omitempty"`
 	// AheadMS is how far the store's clock was ahead in the end.

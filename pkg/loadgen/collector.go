@@ -33,8 +33,7 @@ type collector struct {
 	auditors []*audit.Auditor
 	partial  Result
 	tally    *Tally
-	// recent are the latencies of the last two intervals, in turns: the workers' records come a little out of
-	// order.
+	// recent are the latencies of the last two intervals, in turns: the workers' records come a little out of order.
 	recent   [2]*hdrhistogram.Histogram
 	interval time.Duration // of the timeline
 	errors   map[string]int64
@@ -101,9 +100,8 @@ func (c *collector) collect(finished <-chan struct{}) {
 	}
 }
 
-// step collects the records, and audits the answers that no later answer can precede. A worker that was idle after
-// the newest instant was known can only get a later one. A busy worker has a lower bound for the instant of its
-// answer.
+// step collects the records, and audits the answers that no later answer can precede. A worker that was idle after the
+// newest instant was known can only get a later one. A busy worker has a lower bound for the instant of its answer.
 func (c *collector) step() {
 	c.intervals.ready(c.run)
 	c.fetchAll()
@@ -255,8 +253,8 @@ func (i *Interval) time(h *hdrhistogram.Histogram) {
 	i.P50, i.P99, i.Max = h.ValueAtPercentile(50), h.ValueAtPercentile(99), h.Max()
 }
 
-// addError counts the error of a request by its text. The number of different texts is bounded, since each error can have its
-// own.
+// addError counts the error of a request by its text. The number of different texts is bounded, since each error can
+// have its own.
 func (c *collector) addError(err error) {
 	if sys.IsTimeout(err) {
 		c.partial.TimedOut++
@@ -320,8 +318,7 @@ type tallied struct{ allowed, denied int64 }
 
 func (c tallied) requests() int64 { return c.allowed + c.denied }
 
-// Add counts a request of a subject. Subjects are small numbers, since the Tally has memory for each up to the
-// highest.
+// Add counts a request of a subject. Subjects are small numbers, since the Tally has memory for each up to the highest.
 func (t *Tally) Add(subject uint32, allowed bool) {
 	if int(subject) >= len(t.counts) {
 		t.counts = append(t.counts, make([]tallied, int(subject)+1-len(t.counts))...)

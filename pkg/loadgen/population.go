@@ -19,11 +19,10 @@ type Population struct {
 	mixed    []map[uint32]bool // for each limit, the keys that have several limits
 }
 
-// NewPopulation calls ask for the requests of each subject: one for each limit, in the same order for every
-// subject. The next call of ask may reuse the slice. Subjects may share keys. A request with a cost has that cost
-// in the whole load, and for every subject the same; one without has the cost of the load. If no store would accept
-// a subject or a name, a number replaces it. The error is the first one of ask, or what else is wrong with the
-// first invalid request.
+// NewPopulation calls ask for the requests of each subject: one for each limit, in the same order for every subject.
+// The next call of ask may reuse the slice. Subjects may share keys. A request with a cost has that cost in the whole
+// load, and for every subject the same; one without has the cost of the load. If no store would accept a subject or a
+// name, a number replaces it. The error is the first one of ask, or what else is wrong with the first invalid request.
 func NewPopulation(subjects int, ask func(subject int) ([]store.Request, error)) (*Population, error) {
 	b := &populationBuilder{numbers: map[string]int{}}
 	for subject := range subjects {
@@ -81,8 +80,7 @@ func (b *populationBuilder) add(requests []store.Request) (err error) {
 // numbered precedes a number that replaces a text.
 const numbered = "#"
 
-// fit returns a key that any store accepts. Keys of one subject keep one subject, and so lie in one slot of a
-// Cluster.
+// fit returns a key that any store accepts. Keys of one subject keep one subject, and so lie in one slot of a Cluster.
 func (b *populationBuilder) fit(key store.Key, limit int, index uint32) store.Key {
 	if (store.Key{Subject: key.Subject, Name: "name"}).Validate() != nil || strings.HasPrefix(key.Subject, numbered) {
 		number, is := b.numbers[key.Subject]

@@ -11,8 +11,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// A subject keeps its name if a store accepts it, and otherwise becomes a number. Two subjects never become the
-// same.
+// A subject keeps its name if a store accepts it, and otherwise becomes a number. Two subjects never become the same.
 func TestPopulationsHaveKeysThatStoresTake(t *testing.T) {
 	long := strings.Repeat("a", 100_000)
 	subjects := []string{"10.0.0.1", "x y", "*", "ünï", "a{b}", "a\x1b[31m", "\xff", "", "#1", "#0", "0", long, long + "b", "a{b}"}

@@ -71,8 +71,7 @@ type answer struct {
 	doubted bool
 }
 
-// record stores the outcome of a request, and that none is under way now. It reports whether it had to wait for
-// room.
+// record stores the outcome of a request, and that none is under way now. It reports whether it had to wait for room.
 func (w *worker) record(r *runner, a Arrival, sent, answered time.Duration, err error) (waited bool) {
 	s := sample{
 		answered: answered,
@@ -101,10 +100,11 @@ func (w *worker) record(r *runner, a Arrival, sent, answered time.Duration, err 
 		for limit := range w.decisions {
 			d := &w.decisions[limit]
 			one := answer{
-				Observation: audit.Observation{Key: keys[limit], At: d.At, Cost: costOf(own, limit, a.Cost), Leave: reqs[limit].Leave,
-					Allowed: d.Allowed, Charged: d.Allowed && s.outcome == allowed},
+				Observation: audit.Observation{Key: keys[limit], At: d.At, Cost: costOf(own, limit, a.Cost),
+					Leave: reqs[limit].Leave, Allowed: d.Allowed, Charged: d.Allowed && s.outcome == allowed},
 				figures: audit.Figures{
-					Used: d.Used, Remaining: d.Remaining, RetryAfter: d.RetryAfter, ResetAfter: d.ResetAfter, Delay: d.Delay,
+					Used: d.Used, Remaining: d.Remaining, RetryAfter: d.RetryAfter, ResetAfter: d.ResetAfter,
+					Delay: d.Delay,
 				},
 				order: d.Used, limit: uint8(limit), tells: !r.mute,
 			}

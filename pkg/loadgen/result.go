@@ -11,8 +11,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/loadgen/audit"
 )
 
-// Result is the result of a run or of a simulation, as JSON has it and as reports show it. A simulation has no times and
-// no errors. The Result that [Config.Progress] gets is of what was answered so far.
+// Result is the result of a run or of a simulation, as JSON has it and as reports show it. A simulation has no times
+// and no errors. The Result that [Config.Progress] gets is of what was answered so far.
 type Result struct {
 	StartedAt time.Time `json:"started_at"` // of a simulation, the first request's instant
 	// Requests is those that were sent after the warm-up: allowed, denied, or ended in an error.
@@ -30,8 +30,7 @@ type Result struct {
 	// Late is the requests answered more than LateAfterMS after they were due.
 	Late        int64 `json:"late"`
 	LateAfterMS int64 `json:"late_after_ms,omitempty"`
-	// Keys is the subjects that asked for something, KeysDenied those of them that
-	// were denied at least once.
+	// Keys is the subjects that asked for something, KeysDenied those of them that were denied at least once.
 	Keys       int64 `json:"keys"`
 	KeysDenied int64 `json:"keys_denied"`
 	// DurationMS is until the last answer; if the whole schedule was sent, at least until the end of the schedule.
@@ -49,8 +48,7 @@ type Result struct {
 	Service      *Quantiles `json:"service_us,omitempty"`
 	ErrorLatency *Quantiles `json:"error_latency_us,omitempty"`
 	Lag          *Quantiles `json:"schedule_lag_us,omitempty"`
-	// GeneratorLimited: the generator, not the store, was the limit, and the
-	// figures are about the machine it ran on.
+	// GeneratorLimited: the generator, not the store, was the limit, and the figures are about the machine it ran on.
 	GeneratorLimited bool `json:"generator_limited"`
 
 	Audit  Audit   `json:"audit"`  // of the limits that can deny, warm-up included
@@ -93,8 +91,7 @@ type Interval struct {
 	Denied   int64 `json:"denied"`
 	Errors   int64 `json:"errors"`
 	Dropped  int64 `json:"dropped"`
-	// P50, P99 and Max are of the latency of all requests, errors included, in
-	// microseconds.
+	// P50, P99 and Max are of the latency of all requests, errors included, in microseconds.
 	P50 int64 `json:"p50_us"`
 	P99 int64 `json:"p99_us"`
 	Max int64 `json:"max_us"`
@@ -152,8 +149,7 @@ func record(h *hdrhistogram.Histogram, d time.Duration) {
 	_ = h.RecordValue(min(max(microseconds, 0), h.HighestTrackableValue()))
 }
 
-// QuantilesOf returns the quantiles of a histogram of microseconds, or nil if
-// nothing was recorded in it.
+// QuantilesOf returns the quantiles of a histogram of microseconds, or nil if nothing was recorded in it.
 func QuantilesOf(h *hdrhistogram.Histogram) *Quantiles {
 	if h == nil || h.TotalCount() == 0 {
 		return nil

@@ -48,8 +48,8 @@ type Config struct {
 	ProgressEvery time.Duration
 }
 
-// drainGrace is the time after the end of a run in which a request that was due before the end may still be sent; with a
-// long timeout it is a fortieth of that.
+// drainGrace is the time after the end of a run in which a request that was due before the end may still be sent; with
+// a long timeout it is a fortieth of that.
 const drainGrace = 50 * time.Millisecond
 
 // idle is the watermark of a worker that has no request under way.
@@ -81,8 +81,7 @@ type runner struct {
 }
 
 // Run sends the load to the store and returns the result. When ctx ends, it sends nothing more, and waits for the
-// requests under way. The Result counts the store's errors; Run itself does
-// not fail.
+// requests under way. The Result counts the store's errors; Run itself does not fail.
 func Run(ctx context.Context, config Config) *Result {
 	r := &runner{Config: config, end: config.Duration}
 	r.ctx, r.stop = context.WithCancel(ctx)
@@ -221,8 +220,7 @@ func (r *runner) drop(a Arrival) {
 	}
 }
 
-// send sends a request and records the answer. It returns the time at which the worker is ready for another
-// request.
+// send sends a request and records the answer. It returns the time at which the worker is ready for another request.
 func (w *worker) send(a Arrival, sent time.Duration) time.Duration {
 	r := w.run
 	copy(w.requests, r.Population.Requests(a.Subject))
@@ -302,8 +300,8 @@ func outcomeOf(err error, decisions []store.Decision) outcome {
 // wait counts.
 type handout struct {
 	run *runner
-	// turn is held by the worker that takes a request. It is no mutex, because the load can wait, and in tests only a wait for a
-	// channel lets virtual time go on.
+	// turn is held by the worker that takes a request. It is no mutex, because the load can wait, and in tests only a
+	// wait for a channel lets virtual time go on.
 	turn  chan struct{}
 	taken int64
 

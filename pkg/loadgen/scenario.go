@@ -51,8 +51,7 @@ func (s *Setting) requests(times int64) int64 {
 // perSecond is the limit's rate for one subject.
 func (s *Setting) perSecond() float64 { return float64(s.Limit.Count) / s.Limit.Period.Seconds() }
 
-// length is the length of a scenario without its own end: two periods, but at least 10 seconds and at most a
-// minute.
+// length is the length of a scenario without its own end: two periods, but at least 10 seconds and at most a minute.
 func (s *Setting) length() time.Duration {
 	return min(max(2*s.Limit.Period, 10*time.Second), time.Minute)
 }

@@ -14,12 +14,11 @@ import (
 
 // SimulateOptions are the optional settings of a simulation.
 type SimulateOptions struct {
-	// Store, if set, decides instead of the Go algorithms, such as a store with wrappers around it. It must be empty, and
-	// decide by Clock. [Simulation].AllowedBesides and DeniedBesides count what it decided otherwise.
+	// Store, if set, decides instead of the Go algorithms, such as a store with wrappers around it. It must be empty,
+	// and decide by Clock. [Simulation].AllowedBesides and DeniedBesides count what it decided otherwise.
 	Store store.Store
 	Clock *Clock
-	// Progress, if set, is called from time to time with the number of decided requests, and of those that were
-	// denied.
+	// Progress, if set, is called from time to time with the number of decided requests, and of those that were denied.
 	Progress func(decided, denied int64)
 }
 
@@ -28,15 +27,15 @@ type Simulation struct {
 	Result
 	// Subjects are the limited subjects, the values of the candidate's fields, by their numbers in the Tally.
 	Subjects *trace.Subjects
-	// ByKey counts, for each key of the limits that can deny, the requests that its own limit denied, and those that all
-	// limits allowed. [Simulation.OwnerOf] returns the limit and a subject of a key. It is empty if no subjects share keys; then
-	// the Tally has everything.
+	// ByKey counts, for each key of the limits that can deny, the requests that its own limit denied, and those that
+	// all limits allowed. [Simulation.OwnerOf] returns the limit and a subject of a key. It is empty if no subjects
+	// share keys; then the Tally has everything.
 	ByKey Tally
 	// NeverFits counts the denied requests that cost more than a limit ever allows at once. A store would have
 	// refused them as mistakes.
 	NeverFits int64
-	// MixedKeys counts, for each limit, the keys that had different limits in turn, because the key does not contain what
-	// selects an override. The audit judges them by the first limit.
+	// MixedKeys counts, for each limit, the keys that had different limits in turn, because the key does not contain
+	// what selects an override. The audit judges them by the first limit.
 	MixedKeys []int
 	// Begin and End are the instants of the first and the last request.
 	Begin, End store.Instant
@@ -120,7 +119,8 @@ func Simulate(ctx context.Context, t *trace.Trace, c Candidate, options Simulate
 	}
 	limits := population.Limits()
 	s := &simulator{
-		options: options, result: &Simulation{population: population, Subjects: population.Values}, population: population,
+		options: options, population: population,
+		result:   &Simulation{population: population, Subjects: population.Values},
 		auditors: population.auditors(), current: make([]*store.State, limits),
 		ours: make([]store.Decision, limits), theirs: make([]store.Decision, limits),
 	}
@@ -135,7 +135,8 @@ func Simulate(ctx context.Context, t *trace.Trace, c Candidate, options Simulate
 }
 
 // simulateAlone is Simulate for one limit whose keys no subjects share.
-func simulateAlone(ctx context.Context, t *trace.Trace, c *Candidate, progress func(decided, denied int64)) (*Simulation, error) {
+func simulateAlone(ctx context.Context, t *trace.Trace, c *Candidate,
+	progress func(decided, denied int64)) (*Simulation, error) {
 	s := new(Simulation)
 	limit, err := c.limits[0].Normalize()
 	if err != nil {
@@ -153,7 +154,8 @@ func simulateAlone(ctx context.Context, t *trace.Trace, c *Candidate, progress f
 			s.NeverFits++
 		}
 		s.count(r.At, allowed)
-		auditor.Count(audit.Observation{Key: r.Subject, At: r.At, Cost: int64(r.Cost), Allowed: allowed, Charged: allowed}, used)
+		auditor.Count(audit.Observation{Key: r.Subject, At: r.At, Cost: int64(r.Cost), Allowed: allowed,
+			Charged: allowed}, used)
 	})
 	s.finish([]*audit.Auditor{auditor}, func(int) bool { return false })
 	return s, err

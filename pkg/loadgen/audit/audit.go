@@ -1,6 +1,5 @@
-// Package audit judges, from what a load was admitted, denied and reported, whether a rate
-// limit did what it promises. It knows only the answers and the instants they were
-// given at, not how they came about.
+// Package audit judges, from what a load was admitted, denied and reported, whether a rate limit did what it
+// promises. It knows only the answers and the instants they were given at, not how they came about.
 package audit
 
 import (
@@ -60,9 +59,8 @@ func New() *Auditor { return &Auditor{known: map[store.Limit]uint32{}} }
 // account is what is known of one key. There can be millions, so it is small.
 type account struct {
 	admissions admissions // of the last period
-	// time is the instant of the last charge. It and the next two are what a [store.State] has
-	// after everything charged was charged to it. A sliding log and a counter in slices are always in doubt, which has
-	// their state.
+	// time is the instant of the last charge. It and the next two are what a [store.State] has after everything
+	// charged was charged to it. A sliding log and a counter in slices are always in doubt, which has their state.
 	time        store.Instant
 	units, rest int64
 	charged     int64
@@ -92,7 +90,8 @@ func (a *Auditor) SetLimit(key uint32, limit store.Limit) {
 		a.known[limit] = number
 		r := rule{
 			limit: limit, capacity: limit.Capacity(), period: store.Instant(limit.Period.Microseconds()),
-			hasBurst: limit.Algorithm.HasBurst(), keepsState: limit.Kind().HasSlices() || limit.Algorithm == store.SlidingLog,
+			hasBurst:   limit.Algorithm.HasBurst(),
+			keepsState: limit.Kind().HasSlices() || limit.Algorithm == store.SlidingLog,
 			tellsDelay: limit.Algorithm == store.LeakyBucket,
 		}
 		a.limits = append(a.limits, r)
@@ -156,8 +155,7 @@ func (a *Auditor) Count(o Observation, used int64) {
 	a.answered(k, o.Allowed)
 }
 
-// observePlain judges a decision about a key of which everything is known, and nothing was
-// wrong so far.
+// observePlain judges a decision about a key of which everything is known, and nothing was wrong so far.
 func (a *Auditor) observePlain(k *account, r *rule, o *Observation) {
 	if r.keepsState {
 		a.observeDoubtful(k, r, o)
@@ -260,8 +258,7 @@ func (a *Auditor) Finding() Finding {
 	return f
 }
 
-// Fairness is Jain's index of the units that each of n keys was charged, from their sum
-// and the sum of their squares.
+// Fairness is Jain's index of the units that each of n keys was charged, from their sum and the sum of their squares.
 func Fairness(n int64, sum, squares float64) float64 {
 	if n == 0 || squares == 0 {
 		return 1

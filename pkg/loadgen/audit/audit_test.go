@@ -59,8 +59,7 @@ func (h *history) used(now int64) int64 {
 		weighted := new(big.Rat).Mul(big.NewRat(h.sum(oldest-1, oldest+width-1), 1), share)
 		return ceil(weighted) + h.sum(oldest+width-1, now)
 	}
-	// What a bucket holds is the most that flowed in since some instant, less what
-	// leaked since.
+	// What a bucket holds is the most that flowed in since some instant, less what leaked since.
 	level := new(big.Rat)
 	for i, since := range h.at {
 		in := h.sum(since-1, now)
@@ -85,8 +84,7 @@ func ceil(r *big.Rat) int64 {
 	return quotient.Int64()
 }
 
-// worst returns the most units of any span of one period, and the most against the
-// limit.
+// worst returns the most units of any span of one period, and the most against the limit.
 func (h *history) worst() (units int64, ratio float64) {
 	for i, at := range h.at {
 		units = max(units, h.sum(at-h.period(), at))
@@ -120,8 +118,7 @@ func aLimit(t *rapid.T) store.Limit {
 	return limit
 }
 
-// Whatever a store answers, right or wrong, the audit finds what the definitions of
-// the algorithms say of it.
+// Whatever a store answers, right or wrong, the audit finds what the definitions of the algorithms say of it.
 func TestFindsWhatTheDefinitionsSay(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := history{limit: aLimit(t)}

@@ -24,8 +24,7 @@ type late struct {
 	units int64
 	// gaveUp is when their outcome became unknown.
 	gaveUp store.Instant
-	// until is the instant after which they are not charged any more, 0 if that is not known
-	// yet.
+	// until is the instant after which they are not charged any more, 0 if that is not known yet.
 	until store.Instant
 }
 
@@ -139,8 +138,7 @@ func (m *doubt) settle(r *rule, now store.Instant) {
 	m.late = left
 }
 
-// atMost returns what is in use at an instant if all that is unknown was charged, units of it just
-// then.
+// atMost returns what is in use at an instant if all that is unknown was charged, units of it just then.
 func (m *doubt) atMost(r *rule, units int64, at store.Instant) *store.State {
 	s := m.most
 	if s == nil {
@@ -182,8 +180,7 @@ func (m *doubt) chargeAtLeast(r *rule, o *Observation, used int64) (excess int64
 	return excess
 }
 
-// deny takes a denial that was wrong, and returns how many units of it were not denied wrongly
-// before.
+// deny takes a denial that was wrong, and returns how many units of it were not denied wrongly before.
 func (m *doubt) deny(r *rule, o *Observation, possible int64) int64 {
 	if m.under == nil {
 		m.under = m.atMost(r, 0, o.At).Clone()

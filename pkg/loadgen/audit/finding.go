@@ -8,26 +8,21 @@ import (
 
 // Totals is how right decisions were: ratios and units.
 type Totals struct {
-	// WorstRatio is the most that any key was admitted against the limit: 1 is
-	// exactly the limit. For an algorithm that counts windows it is the most units
-	// in any span of one period against the count. For a bucket it is the fullest
-	// that it was against its burst, which is more than 1 exactly if in some span
-	// of time more than burst + span × count ÷ period was admitted.
+	// WorstRatio is the most that any key was admitted against the limit: 1 is exactly the limit. For an algorithm
+	// that counts windows it is the most units in any span of one period against the count. For a bucket it is the
+	// fullest that it was against its burst, which is more than 1 exactly if in some span of time more than burst +
+	// span × count ÷ period was admitted.
 	WorstRatio float64 `json:"worst_window_ratio"`
-	// WorstUnits is the most units that any key was admitted in a span of one
-	// period, open at one end.
+	// WorstUnits is the most units that any key was admitted in a span of one period, open at one end.
 	WorstUnits int64 `json:"worst_window_units"`
-	// OverAdmitted is the units charged beyond what the algorithm, having charged
-	// everything that was charged before, would have allowed. UnderAdmitted is the
-	// units denied that it would have allowed.
+	// OverAdmitted is the units charged beyond what the algorithm, having charged everything that was charged before,
+	// would have allowed. UnderAdmitted is the units denied that it would have allowed.
 	OverAdmitted  int64 `json:"over_admitted"`
 	UnderAdmitted int64 `json:"under_admitted"`
-	// LeastOver is the least number of units that were too many: without them, and with no
-	// others, nothing charged would have been beyond the limit. It is what OverAdmitted would
-	// be if what was too much had not been charged, so that one unit too many at the
-	// beginning does not make every later one wrong. LeastUnder is what UnderAdmitted would
-	// be if what was denied wrongly had been charged: denials of a unit that could be had
-	// once count once.
+	// LeastOver is the least number of units that were too many: without them, and with no others, nothing charged
+	// would have been beyond the limit. It is what OverAdmitted would be if what was too much had not been charged, so
+	// that one unit too many at the beginning does not make every later one wrong. LeastUnder is what UnderAdmitted
+	// would be if what was denied wrongly had been charged: denials of a unit that could be had once count once.
 	LeastOver  int64 `json:"least_over_admitted"`
 	LeastUnder int64 `json:"least_under_admitted"`
 }
@@ -51,9 +46,8 @@ type Finding struct {
 	// for and left to others, against the capacity. It is at most 1 where nothing was over-admitted. Below 1,
 	// the limit never had to deny, and over-admission was not tested.
 	PeakRatio float64
-	// Lies is the answers with wrong figures, by field, and Lied is how many
-	// answers reported anything wrong. They are not about what was allowed, which the figures
-	// of admissions are about.
+	// Lies is the answers with wrong figures, by field, and Lied is how many answers reported anything wrong. They
+	// are not about what was allowed, which the figures of admissions are about.
 	Lies Lies
 	Lied int64
 	// Reported is the answers whose figures were compared with the truth.
@@ -61,9 +55,8 @@ type Finding struct {
 	// UnderIfFree is the units denied that it would have allowed, unless denied requests are charged as well, as many
 	// limiters do. They are not among those under-admitted.
 	UnderIfFree int64
-	// Fairness is Jain's index, (Σx)² ÷ (n × Σx²), of the units charged to each of
-	// the n keys that asked: 1 if all had as many, 1/n if one had all. It is 1 if
-	// nothing was charged.
+	// Fairness is Jain's index, (Σx)² ÷ (n × Σx²), of the units charged to each of the n keys that asked: 1 if all
+	// had as many, 1/n if one had all. It is 1 if nothing was charged.
 	Fairness float64
 	// Charged is Σx, the units charged, and ChargedSquares is Σx²; with them the
 	// fairness over several audits of different keys can be told.
@@ -103,15 +96,13 @@ type Lies [fields]Lie
 
 // Lie is what answers reported wrong in one field.
 type Lie struct {
-	// Answers is how many reported it wrong, 0 for none. The rest is about the first of them, in
-	// the order of instants.
+	// Answers is how many reported it wrong, 0 for none. The rest is about the first of them, in the order of instants.
 	Answers int64
 	// Key is the key that it was about, and At the instant of the decision.
 	Key uint32
 	At  store.Instant
-	// Reported is what the answer said. The truth was from True to TrueMost, which differ only
-	// where requests of an unknown outcome may have been charged. Of durations these are
-	// nanoseconds.
+	// Reported is what the answer said. The truth was from True to TrueMost, which differ only where requests of an
+	// unknown outcome may have been charged. Of durations these are nanoseconds.
 	Reported, True, TrueMost int64
 }
 

@@ -16,8 +16,8 @@ func ApacheFields() []string {
 	return []string{"ip", "user", "time", "method", "path", "protocol", "status", "bytes", "referer", "agent"}
 }
 
-// apacheFormat is the combined format of Apache and nginx. Its last two variables and what follows may be missing. The virtual
-// host and its port may precede the client, as in Apache's vhost_combined.
+// apacheFormat is the combined format of Apache and nginx. Its last two variables and what follows may be missing. The
+// virtual host and its port may precede the client, as in Apache's vhost_combined.
 const apacheFormat = `$remote_addr $identity $remote_user [$time_local] "$request" $status $body_bytes_sent ` +
 	`"$http_referer" "$http_user_agent"`
 
@@ -234,7 +234,8 @@ func (f *accessFormat) length(i int, text []byte) int {
 		switch last := i+1 == len(f.variables); {
 		case string(text[at:len(text)-len(after)]) != next:
 		// A user name can have spaces and brackets, so it ends where a time begins.
-		case last && len(after) == 0, !last && (f.variables[i+1].kind == quoted || f.variables[i+1].kind > clock || f.length(i+1, after) >= 0):
+		case last && len(after) == 0,
+			!last && (f.variables[i+1].kind == quoted || f.variables[i+1].kind > clock || f.length(i+1, after) >= 0):
 			return at
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"io"
 	"sync"
-	"unicode/utf8"
 
 	"github.com/limitctl/limitctl/internal/readfile"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -115,11 +114,8 @@ func (c *chunker) next() (*chunk, error) {
 // excerpt is the beginning of a line, for a message.
 func excerpt(line []byte) string {
 	const most = 80
-	if len(line) <= most {
-		return string(bytes.ToValidUTF8(line, []byte("�")))
+	if len(line) > most {
+		return string(bytes.ToValidUTF8(line[:most], nil)) + "…"
 	}
-	for line = line[:most]; len(line) > most-utf8.UTFMax && !utf8.Valid(line); {
-		line = line[:len(line)-1]
-	}
-	return string(bytes.ToValidUTF8(line, []byte("�"))) + "…"
+	return string(bytes.ToValidUTF8(line, []byte("�")))
 }

@@ -128,11 +128,7 @@ func (p *plan) unknownField(name string) error {
 	for i := range shown {
 		shown[i] = excerpt([]byte(p.names[i]))
 	}
-	there := strings.Join(shown, ", ")
-	if more := len(p.names) - most; more > 0 {
-		there += fmt.Sprintf(" and %d more", more)
-	}
-	return optionsError{store.Invalidf("the log has no field %q; there are %s", name, there)}
+	return optionsError{store.Invalidf("the log has no field %q; there are %s", name, strings.Join(shown, ", "))}
 }
 
 // newParser returns a parser for columns of those names; an empty name is no column.

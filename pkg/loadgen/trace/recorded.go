@@ -126,9 +126,9 @@ func newRecordReader(head *chunk, options Options) (*recordReader, error) {
 	return r, nil
 }
 
-// ReadRecorded reads a file of recorded requests to its end: of `vegeta encode --to json`, of `k6 --out json` or csv, or
-// JSON lines or CSV with start and end (numbers of Unix seconds, or RFC 3339), status, headers and subject. It can be
-// compressed with gzip. It adds the subjects to t, and calls each with each request, which it uses again for the
+// ReadRecorded reads a file of recorded requests to its end: of `vegeta encode --to json`, of `k6 --out json` or csv,
+// or JSON lines or CSV with start and end (numbers of Unix seconds, or RFC 3339), status, headers and subject. It can
+// be compressed with gzip. It adds the subjects to t, and calls each with each request, which it uses again for the
 // next. The subject is that of Key and Further alone: of vegeta a field of the query, or else of the header of the
 // answer, and of k6 a tag.
 //

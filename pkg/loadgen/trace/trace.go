@@ -61,8 +61,8 @@ const (
 
 // Options say how to read a log.
 type Options struct {
-	// Format is the log's format; [Auto] detects it. Nginx, if set, is its log_format in nginx's own words, in place of a
-	// Format: its variables are fields by their names, or by those of [ApacheFields].
+	// Format is the log's format; [Auto] detects it. Nginx, if set, is its log_format in nginx's own words, in place of
+	// a Format: its variables are fields by their names, or by those of [ApacheFields].
 	Format Format
 	Nginx  string
 	// Time, Key and Cost name the fields with the time, the subject and the cost of a request. For JSON and CSV the
@@ -87,13 +87,11 @@ type Format uint8
 const (
 	// Auto detects the format from the log's first lines.
 	Auto Format = iota
-	// Apache is the common and the combined log format of Apache and nginx. Its
-	// fields are [ApacheFields].
+	// Apache is the common and the combined log format of Apache and nginx. Its fields are [ApacheFields].
 	Apache
 	// JSONLines has an object in each line. A field is named by its path, such as "request.client.ip".
 	JSONLines
-	// CSV has the names of its fields in the first line, and a record in each of the others: a value cannot span
-	// lines.
+	// CSV has the names of its fields in the first line, and a record in each of the others: a value cannot span lines.
 	CSV
 )
 

@@ -136,8 +136,8 @@ func (k *account) judge(a *Auditor, r *request) {
 	}
 }
 
-// Back is when a unit of a key that was denied is admitted again: certainly not before Early, and certainly from Late on,
-// unless denied requests are charged. From Unused on all of the limit fits.
+// Back is when a unit of a key that was denied is admitted again: certainly not before Early, and certainly from Late
+// on, unless denied requests are charged. From Unused on all of the limit fits.
 type Back struct{ Early, Late, Unused store.Instant }
 
 // Back returns that of the last request of a key, which was denied between two instants. All must be settled.

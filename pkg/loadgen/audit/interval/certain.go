@@ -10,8 +10,9 @@ import (
 type certain struct {
 	limit  *store.Limit
 	period store.Instant // as short as it may look
-	// bucket holds what no run of the limit can exceed, wherever its windows begin: it allows the count each period, and
-	// at once the burst of a bucket, the count of a counter and one for its rounding, and of windows twice the count.
+	// bucket holds what no run of the limit can exceed, wherever its windows begin: it allows the count each period,
+	// and at once the burst of a bucket, the count of a counter and one for its rounding, and of windows twice the
+	// count.
 	bucket store.State
 	bound  store.Limit
 	log    recent // of a log, and of windows
@@ -103,7 +104,8 @@ func (c *certain) window(at store.Instant) *turn {
 	return nil
 }
 
-// pour charges units to the bucket at the earliest instant from lo to hi at which they fit, and returns how many do not.
+// pour charges units to the bucket at the earliest instant from lo to hi at which they fit, and returns how many do
+// not.
 func (c *certain) pour(lo, hi store.Instant, units int64) (over int64) {
 	at := max(lo, c.bucket.Time)
 	if fit := min(units, c.bound.Burst-c.bucket.Used(at)); fit > 0 {

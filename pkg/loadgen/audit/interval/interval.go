@@ -23,8 +23,7 @@ const (
 	Admitted Answer = iota
 	// Denied: this limit turned it away.
 	Denied
-	// Unknown: no answer came. It may have been let through and counted, or not, until a minute
-	// after it was given up.
+	// Unknown: no answer came. It may have been let through and counted, or not, until a minute after it was given up.
 	Unknown
 	// Uncertain: it was turned away, perhaps by another limit that was decided together with
 	// this one. It may have been counted before, or not.
@@ -72,8 +71,8 @@ type Auditor struct {
 
 	events  []event       // that are not settled
 	finding audit.Finding // what is counted as answers come
-	// underFree and underCharged are the units denied without a reason by limits that may charge what they deny: if they do
-	// not, and if they do. deniedFree says that they cannot have charged all of it.
+	// underFree and underCharged are the units denied without a reason by limits that may charge what they deny: if
+	// they do not, and if they do. deniedFree says that they cannot have charged all of it.
 	underFree, underCharged int64
 	keysUnderFree           int64 // forgotten keys with them
 	deniedFree              bool

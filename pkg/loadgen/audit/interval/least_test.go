@@ -7,8 +7,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// flawed is a right server but for some answers, after which it is right again as if those had been
-// right.
+// flawed is a right server but for some answers, after which it is right again as if those had been right.
 type flawed struct {
 	*exact
 	random      *rand.Rand

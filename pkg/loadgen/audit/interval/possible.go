@@ -8,21 +8,22 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// possible is what one key may hold: each unit is charged as late as it can have been, and what is uncertain too. A unit
-// charged later leaves no more room at any instant after. So a denial for which there is room here, at every instant at
-// which it can have been decided, was wrong whatever the true instants were.
+// possible is what one key may hold: each unit is charged as late as it can have been, and what is uncertain too. A
+// unit charged later leaves no more room at any instant after. So a denial for which there is room here, at every
+// instant at which it can have been decided, was wrong whatever the true instants were.
 //
 // It is followed twice: free, if denied requests are not charged, and charged, if they are, as many limiters do.
 type possible struct {
 	limit         *store.Limit
 	free, charged filled
-	// begun is the units of intervals that have begun and not ended, begunDenials those of denials, and asked all that have begun.
+	// begun is the units of intervals that have begun and not ended, begunDenials those of denials, and asked all that
+	// have begun.
 	begun, begunDenials, asked int64
 	// denials have no reason yet, in the order in which they began.
 	denials []*request
-	// denied is the last denial that has ended, nil if none has. Windows that hold what is admitted after it began later:
-	// turned is the first such answer, and whoever asks after that finds only what was charged since full can have been
-	// decided.
+	// denied is the last denial that has ended, nil if none has. Windows that hold what is admitted after it began
+	// later: turned is the first such answer, and whoever asks after that finds only what was charged since full can
+	// have been decided.
 	denied       *request
 	turned, full store.Instant
 	// dearest is the most that a denied request asked for. In windows it may have been charged.

@@ -12,7 +12,8 @@ type request struct {
 	key    uint32
 	cost   int64
 	answer Answer
-	// reported is what the answer reported, nil if nothing; and truth what was true when it can have been decided first.
+	// reported is what the answer reported, nil if nothing; and truth what was true when it can have been decided
+	// first.
 	reported *Reported
 	truth    truth
 	// Of a denial no reason is known so far, if denied requests are not charged, or if they are.

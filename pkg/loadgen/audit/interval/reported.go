@@ -11,13 +11,14 @@ import (
 type Reported struct {
 	// Remaining is how many units are left after the request.
 	Remaining int64
-	// RetryAfter is the time from the answer until the same request would be admitted, and ResetAfter that until there is
-	// more, or until all is unused: services differ.
+	// RetryAfter is the time from the answer until the same request would be admitted, and ResetAfter that until there
+	// is more, or until all is unused: services differ.
 	RetryAfter, ResetAfter time.Duration
-	// RetryWithin and ResetWithin are by how much these times may be off because they came as instants of another clock.
+	// RetryWithin and ResetWithin are by how much these times may be off because they came as instants of another
+	// clock.
 	RetryWithin, ResetWithin time.Duration
-	// Partly: a figure was missing or could not be read, so that the answer counts as held against the truth only if another is
-	// wrong.
+	// Partly: a figure was missing or could not be read, so that the answer counts as held against the truth only if
+	// another is wrong.
 	Partly bool
 }
 
@@ -34,10 +35,11 @@ const (
 
 // truth is what was true when a request can have been decided first.
 type truth struct {
-	// used is the least that was in use before it, at whatever instant it was decided, and full the most, with itself, at the
-	// first instant. asked is what had been asked for until then.
+	// used is the least that was in use before it, at whatever instant it was decided, and full the most, with itself,
+	// at the first instant. asked is what had been asked for until then.
 	used, full, asked int64
-	// fits is the earliest instant at which the same request can fit again, and more that at which anything can be back.
+	// fits is the earliest instant at which the same request can fit again, and more that at which anything can be
+	// back.
 	fits, more store.Instant
 }
 

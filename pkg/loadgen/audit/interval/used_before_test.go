@@ -10,9 +10,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/loadgen/audit"
 )
 
-// forget leaves out the first requests, as if they had been sent by somebody else before the run
-// began. Those that were sent while these were under way are left out as well. It reports whether
-// any are left.
+// forget leaves out the first requests, as if they had been sent by somebody else before the run began. Those that
+// were sent while these were under way are left out as well. It reports whether any are left.
 func (w *world) forget(n int) bool {
 	slices.SortStableFunc(w.asked, func(a, b asked) int { return int(a.Sent - b.Sent) })
 	var until store.Instant

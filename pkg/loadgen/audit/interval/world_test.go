@@ -212,8 +212,7 @@ func randomWorld(random *rand.Rand, requests int) *world {
 	return w
 }
 
-// worst returns the most units that a key was admitted in a span of one period, of those that were
-// answered.
+// worst returns the most units that a key was admitted in a span of one period, of those that were answered.
 func (w *world) worst() (worst int64) {
 	slices.SortStableFunc(w.asked, func(a, b asked) int { return int(a.decided - b.decided) })
 	for key := range uint32(w.keys) {
