@@ -3,7 +3,6 @@ package setup
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"io/fs"
 	"slices"
 	"strings"
@@ -64,14 +63,8 @@ func runContextList(g *cli.Globals) error {
 	return g.Print(answer)
 }
 
-type contextUseOptions struct {
-	*cli.Globals
-	none bool
-	name string
-}
-
 func newContextUseCmd(global *cli.Globals) *cobra.Command {
-	o := &contextUseOptions{Globals: global}
+	none := false
 	cmd := &cobra.Command{
 		Use:   "use NAME | use --none",
 		Short: "Use a context from now on",
@@ -80,57 +73,55 @@ directory. The flags --store and --context and the variables LIMITCTL_STORE and
 LIMITCTL_CONTEXT take precedence.`,
 		Example: "  limitctl context use dev\n  limitctl context use --none",
 		Args: func(cmd *cobra.Command, args []string) error {
-			if o.none != (len(args) == 0) || len(args) > 1 {
+			if none != (len(args) == 0) || len(args) > 1 {
 				return cli.Usagef("give the NAME of one context, or --none")
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if !o.none {
-				o.name = args[0]
-			}
-			return runContextUse(o)
+			return runContextUse(global, args)
 		},
 		ValidArgsFunction: cli.Offers(global).Contexts,
 	}
-	cmd.Flags().BoolVar(&o.none, "none", false, "use no context")
+	cmd.Flags().BoolVar(&none, "none", false, "use no context")
 	return cmd
 }
 
-func runContextUse(o *contextUseOptions) error {
-	path := cli.ContextFile(o.Env.Getenv)
+// runContextUse uses the context of that name from now on, or none.
+func runContextUse(g *cli.Globals, names []string) error {
+	path := cli.ContextFile(g.Env.Getenv)
 	if path == "" {
 		return cli.Usagef("neither XDG_STATE_HOME nor HOME is set, so no context can be remembered; give --context NAME to each command")
 	}
-	if o.none {
-		if err := o.Env.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if len(names) == 0 {
+		if err := g.Env.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return cli.Usagef("the choice of a context cannot be removed: %s", err)
 		}
-		return o.confirm("using no context from now on")
+		if !g.Quiet {
+			g.Note("using no context from now on")
+		}
+		return nil
 	}
-	c, err := o.Config()
+	c, err := g.Config()
 	if err != nil {
 		return err
 	}
-	x, err := c.Context(o.name)
+	x, err := c.Context(names[0])
 	if err != nil {
 		return err
 	}
-	if err := o.Env.WriteFile(path, []byte(x.Name+"\n")); err != nil {
+	if err := g.Env.WriteFile(path, []byte(x.Name+"\n")); err != nil {
 		return cli.Usagef("the choice of a context cannot be written: %s", err)
 	}
+	if g.Quiet {
+		return nil
+	}
 	for _, variable := range []string{"LIMITCTL_STORE", "LIMITCTL_CONTEXT"} {
-		if o.Env.Getenv(variable) != "" && !o.Quiet {
-			fmt.Fprintf(o.Env.Err, "limitctl: %s is set, and overrides the chosen context\n", variable)
+		if g.Env.Getenv(variable) != "" {
+			g.Note("%s is set, and overrides the chosen context", variable)
 		}
 	}
-	return o.confirm("using the context %s from now on: %s", x.Name, redisserver.RedactURL(x.Store))
-}
-
-func (o *contextUseOptions) confirm(format string, args ...any) error {
-	if !o.Quiet {
-		o.Note(format, args...)
-	}
+	g.Note("using the context %s from now on: %s", x.Name, redisserver.RedactURL(x.Store))
 	return nil
 }
 

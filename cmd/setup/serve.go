@@ -26,7 +26,8 @@ type serveFlags struct {
 	logFormat, logLevel               string
 	logRequests                       bool
 	grpcTokens, grpcReflection        bool
-	publishedFlags
+	fallback                          string // for a start before anything was published
+	checkOnly                         bool   // do not serve
 }
 
 type serveOptions struct {
@@ -92,7 +93,9 @@ func (f *serveFlags) addFlags(cmd *cobra.Command) {
 	cli.NumberFlag(flags, &f.maxInFlight, "max-in-flight", "", 1024, "answer at most `N` requests at a time, and others with 503")
 	cli.NumberFlag(flags, &f.maxConnections, "max-connections", "", 10_000,
 		"keep at most `N` connections open; the one idle longest makes room")
-	f.publishedFlags.add(flags)
+	flags.StringVar(&f.fallback, "config-fallback", "",
+		"with --config store:, begin with `FILE` if nothing was published and none was kept")
+	flags.BoolVar(&f.checkOnly, "check-config", false, "find mistakes in flags and files, serve nothing, and connect to nothing")
 }
 
 func (f *serveFlags) addAccessFlags(cmd *cobra.Command) {

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/pflag"
-
 	"github.com/limitctl/limitctl/internal/cli"
 	"github.com/limitctl/limitctl/internal/config"
 	"github.com/limitctl/limitctl/internal/decision"
@@ -113,18 +111,6 @@ func (f *serveFrame) reloader(ctx context.Context, c, fallback *config.Config, b
 	}})
 	f.Background = append(f.Background, serve.Repeat(f.hangups(), r.Refresh))
 	return r, nil
-}
-
-// publishedFlags are the flags of serve about a published configuration.
-type publishedFlags struct {
-	fallback  string
-	checkOnly bool // do not serve
-}
-
-func (f *publishedFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.fallback, "config-fallback", "",
-		"with --config store:, begin with `FILE` if nothing was published and none was kept")
-	flags.BoolVar(&f.checkOnly, "check-config", false, "find mistakes in flags and files, serve nothing, and connect to nothing")
 }
 
 // checkPublished checks the flags, and returns the configuration to begin with if nothing was published; nil for none.
