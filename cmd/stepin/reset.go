@@ -287,7 +287,9 @@ type resetAnswer struct {
 	Beyond  []beyondDocument  `json:"beyond,omitempty"`
 	Unsure  *operation.Unsure `json:"unsure,omitempty"`
 	effect  operation.Effect
-	gone    int64 // disappeared before their deletion
+	// remaining is what is left of each key, nil if they are deleted.
+	remaining *operation.Remaining
+	gone      int64 // disappeared before their deletion
 }
 
 // beyondDocument is what the deletion of a layout's keys does not reach.
@@ -319,7 +321,7 @@ func newResetAnswer(plan *operation.ResetPlan, result *operation.ResetResult, er
 	}
 	if plan.Remaining != nil {
 		a.ToRemaining, a.AtLeast = &plan.Remaining.Units, plan.Remaining.AtLeast
-		a.Gained, a.Lost = &a.effect.Gain, &a.effect.Lose
+		a.Gained, a.Lost, a.remaining = &a.effect.Gain, &a.effect.Lose, plan.Remaining
 	}
 	return a
 }
@@ -329,10 +331,11 @@ func (a *resetAnswer) Print(p *output.Printer) {
 	keys := func(n int64) string { return output.Plural(int(n), "key") }
 	switch {
 	case a.ToRemaining != nil && a.DryRun:
-		p.Line("would leave %s of %s (dry run)%s", a.remaining(), keys(a.Matched), after(a.effect.String()))
+		text := fmt.Sprintf("would leave %s of %s (dry run): %s", a.remaining, keys(a.Matched), &a.effect)
+		p.Line("%s", strings.TrimSuffix(text, ": "))
 	case a.ToRemaining != nil:
-		p.Line("left %s of %s%s", a.remaining(), keys(a.effect.Gain+a.effect.Lose+a.effect.Stay),
-			after(a.effect.String()))
+		changed := a.effect.Gain + a.effect.Lose + a.effect.Stay
+		p.Line("%s", strings.TrimSuffix(fmt.Sprintf("left %s of %s: %s", a.remaining, keys(changed), &a.effect), ": "))
 	case a.DryRun:
 		p.Line("would delete %s (dry run)", keys(a.Matched))
 	case a.gone > 0:
@@ -340,20 +343,4 @@ func (a *resetAnswer) Print(p *output.Printer) {
 	default:
 		p.Line("deleted %s", keys(a.Changed))
 	}
-}
-
-// remaining is what each key has left, in words.
-func (a *resetAnswer) remaining() string {
-	if a.AtLeast {
-		return fmt.Sprintf("at least %d remaining", *a.ToRemaining)
-	}
-	return fmt.Sprintf("%d remaining", *a.ToRemaining)
-}
-
-// after puts a colon before words, if there are any.
-func after(words string) string {
-	if words == "" {
-		return ""
-	}
-	return ": " + words
 }

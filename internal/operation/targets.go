@@ -179,11 +179,7 @@ func (t *targets) question(scanErr error) string {
 	keys := output.Plural(int(t.Matched), "key")
 	question := "Delete " + keys
 	if t.remaining != nil {
-		least := ""
-		if t.remaining.AtLeast {
-			least = "at least "
-		}
-		question = fmt.Sprintf("Leave %s%d remaining of %s", least, t.remaining.Units, keys)
+		question = fmt.Sprintf("Leave %s of %s", t.remaining, keys)
 		if text := t.Effect.String(); text != "" {
 			question += " (" + text + ")"
 		}
@@ -204,6 +200,14 @@ type Remaining struct {
 	Configured func(store.Key) (store.Limit, bool)
 	// Overrides are those in force; nil for none.
 	Overrides *store.OverrideList
+}
+
+// String is what each key has left, such as "at least 5 remaining".
+func (r *Remaining) String() string {
+	if r.AtLeast {
+		return fmt.Sprintf("at least %d remaining", r.Units)
+	}
+	return fmt.Sprintf("%d remaining", r.Units)
 }
 
 // Effect is what an adjustment does to keys, each of which it gives units, takes units from,
