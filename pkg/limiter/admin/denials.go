@@ -16,9 +16,9 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// AddDenials counts d in the current step of [FineSteps] and of [CoarseSteps], by the store's clock. There are at most
-// MaxDenialRows, each key, shortened by [Denied.Shorten], once. Since, LastAt and Now are by the caller's clock. After a
-// [store.ErrOutcomeUnknown] the denials may have been added.
+// AddDenials counts d, whose keys are shortened by [Denied.Shorten], in the current step of [FineSteps] and of
+// [CoarseSteps], by the store's clock. Since, LastAt and Now are by the caller's. After a [store.ErrOutcomeUnknown] the
+// denials may have been added.
 func (t *Tables) AddDenials(ctx context.Context, d Denials) error {
 	if err := d.Check(); err != nil || d.Total() == 0 && !d.Lost {
 		return err
@@ -26,13 +26,14 @@ func (t *Tables) AddDenials(ctx context.Context, d Denials) error {
 	return t.AddCounts(ctx, &d)
 }
 
-// Denials returns the sum of the steps of [StepsOf] last that this period touches. With an [IncompleteError] it returns the
+// Denials returns the sum of the steps that the last period touches; see [StepsTouched]. With an [IncompleteError] it returns the
 // denials of the other masters, and Lost is true.
 func (t *Tables) Denials(ctx context.Context, last time.Duration) (Denials, error) {
 	if last <= 0 || last > DenialHistory {
 		return Denials{}, store.Invalidf("denials of the last %s: it must be more than 0 and at most %s", last, DenialHistory)
 	}
-	sum, steps := NewTally(), StepsOf(last)
+	sum := NewTally()
+	steps, _, _ := StepsTouched(0, last)
 	now, err := t.Counts(ctx, last, func(now store.Instant, _ int64, step *Tally) {
 		step.keep(steps.Kept)
 		sum.addStep(step, now-store.Instant(last.Microseconds()), now)
@@ -84,8 +85,7 @@ const ShadowName = "(shadow)"
 // blockName begins the name of a row of a block. No policy has such a name, either.
 const blockName = "(block)"
 
-// BlockKey returns the key of the row that counts what a block denied, of all subjects together: they are as many as
-// somebody likes.
+// BlockKey returns the key of the row that counts what a block denied, of all subjects together.
 func BlockKey(block *store.Override) store.Key {
 	subject := block.Subjects.String()
 	if attributes := block.Attributes; subject == "" && len(attributes) > 0 {
@@ -121,8 +121,8 @@ type Denied struct {
 	Allowed, Compared int64
 }
 
-// Share is the share of takes that the denying processes denied after the first denial of a run and up to the last,
-// from 0 to 1. It is not known if no process denied twice.
+// Share is the denied share of takes, from 0 to 1, after the first denial of a run and up to the last. It is not known
+// if no process denied twice.
 func (d *Denied) Share() (share float64, known bool) {
 	if d.Compared == 0 {
 		return 0, false
@@ -195,12 +195,12 @@ var (
 	CoarseSteps = DenialSteps{10 * time.Minute, DenialHistory, CoarseDenialsKept}
 )
 
-// StepsOf returns the steps that a sum of the last period is made of.
-func StepsOf(last time.Duration) DenialSteps {
-	if last <= FineSteps.History {
-		return FineSteps
+// StepsTouched returns the steps that a sum of the last period is made of, and the first and the last of them.
+func StepsTouched(now store.Instant, last time.Duration) (s DenialSteps, from, to int64) {
+	if s = FineSteps; last > FineSteps.History {
+		s = CoarseSteps
 	}
-	return CoarseSteps
+	return s, s.At(max(0, now-store.Instant(last.Microseconds()))), s.At(now)
 }
 
 // Held is the number of rows of a step above which those beyond s.Kept are removed.
@@ -212,11 +212,6 @@ func (s DenialSteps) At(now store.Instant) int64 { return int64(now) / s.Length.
 // End returns when a step expires.
 func (s DenialSteps) End(number int64) store.Instant {
 	return store.Instant((number+1)*s.Length.Microseconds() + s.History.Microseconds())
-}
-
-// Touched returns the first and the last step of the period that ends now.
-func (s DenialSteps) Touched(now store.Instant, last time.Duration) (from, to int64) {
-	return s.At(max(0, now-store.Instant(last.Microseconds()))), s.At(now)
 }
 
 // ByClock is for stores. It returns row with its instants by the clock that shows now, where theirs shows its.

@@ -87,10 +87,10 @@ func (s *step) add(d *admin.Denials) error {
 func (s side) Counts(ctx context.Context, last time.Duration, add func(store.Instant, int64, *admin.Tally)) (store.Instant, error) {
 	now := store.InstantOf(s.clock())
 	var read []*admin.Tally
-	steps, from := admin.StepsOf(last), int64(0)
+	from := int64(0)
 	err := s.read(ctx, func(t *transaction) error {
 		read, now = nil, t.now
-		first, to := steps.Touched(now, last)
+		steps, first, to := admin.StepsTouched(now, last)
 		for from = first; first <= to; first++ {
 			each, tally := &step{t, steps, first}, admin.NewTally()
 			if err := each.read(tally); err != nil {

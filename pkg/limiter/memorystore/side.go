@@ -142,8 +142,7 @@ func (s *side) Counts(_ context.Context, last time.Duration, add func(store.Inst
 		return 0, err
 	}
 	defer s.mu.Unlock()
-	steps := admin.StepsOf(last)
-	from, to := steps.Touched(now, last)
+	steps, from, to := admin.StepsTouched(now, last)
 	for number := from; number <= to; number++ {
 		if held := s.steps[stepName{steps, number}]; held != nil {
 			step := admin.Tally{Rows: maps.Clone(held.Rows), Others: held.Others, Lost: held.Lost}

@@ -146,8 +146,7 @@ func (s side) Counts(ctx context.Context, last time.Duration, add func(store.Ins
 	if err != nil {
 		return 0, err
 	}
-	steps := admin.StepsOf(last)
-	from, to := steps.Touched(now, last)
+	steps, from, to := admin.StepsTouched(now, last)
 	atOnce := int64(rowsAtOnce / steps.Kept)
 	for first := from; first <= to; first += atOnce {
 		read := make([]*admin.Tally, min(atOnce, to-first+1))

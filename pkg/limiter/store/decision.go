@@ -28,10 +28,7 @@ func (d Decider) String() string {
 	return [...]string{"store", "local", "denial-memory", "lease", "override", "failure-policy"}[d]
 }
 
-// Decision is the answer to one request.
-//
-// Used, Remaining and ResetAfter describe the key as the call leaves it: after
-// the charge of an allowed take, unchanged after a peek or a denial.
+// Decision is the answer to one request. Used, Remaining and ResetAfter describe the key as the call leaves it.
 type Decision struct {
 	// Allowed: the request fits its limit. A call of several requests charges nothing unless every decision is
 	// Allowed, except those of shadow limits. A refund is always allowed, unless it has a NotAfter and comes late.
@@ -57,11 +54,10 @@ type Decision struct {
 	// Delay is the time that an allowed request of a leaky bucket should wait for its turn; else zero.
 	Delay time.Duration
 	// At is the instant of the decision by the store's clock (in a Cluster, its master's), from which the durations
-	// count. A clock that was set back shows its own time here, although no time passed for the key.
+	// count.
 	At Instant
-	// Unguarded: the limit did not make this decision, because the store, or the shard that has this key, was away.
-	// A failure policy made it (see limiter.FailOpen and limiter.FailClosed), or nobody did, because another limit
-	// had already denied the call. The fields for usage and times are zero then.
+	// Unguarded: the limit did not make this decision: a failure policy made it, since the store was away, or nobody
+	// did, since another limit had already denied the call. The fields for usage and times are zero then.
 	Unguarded bool
 	// DecidedBy says who made the decision: the store, or one of its wrappers.
 	DecidedBy Decider
@@ -74,15 +70,12 @@ type Decision struct {
 // AllAllowed reports whether the call took effect: every decision is allowed, except those of shadow limits. It is
 // false without decisions, so that an ignored error allows nothing.
 func AllAllowed(decisions []Decision) bool {
-	if len(decisions) == 0 {
-		return false
-	}
 	for i := range decisions {
 		if !decisions[i].Allowed && !decisions[i].Shadow {
 			return false
 		}
 	}
-	return true
+	return len(decisions) > 0
 }
 
 // Summary is the answer to a caller who wants all limits of a call together.
@@ -95,8 +88,7 @@ type Summary struct {
 	Used int64
 	// Remaining is the least of the limits: the largest cost of a next call.
 	Remaining int64
-	// RetryAfter, ResetAfter and Delay are the greatest of the limits: when all of
-	// them allow the same call, when all are unused, and when an allowed call may go on.
+	// RetryAfter, ResetAfter and Delay are the greatest of the limits.
 	RetryAfter, ResetAfter, Delay time.Duration
 	// DecidedBy is that of the first denial, else of the first decision that the store did not make, else the store.
 	DecidedBy Decider

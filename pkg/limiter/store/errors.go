@@ -8,29 +8,26 @@ import (
 
 // The errors that a caller can check with errors.Is. Each returned error wraps one, and says what is wrong.
 var (
-	// ErrInvalid: the request itself is wrong (a limit, key, pattern or cost
-	// out of bounds). Nothing was sent to the store.
+	// ErrInvalid: the request itself is wrong (a limit, key, pattern or cost). Nothing was sent to the store.
 	ErrInvalid = errors.New("invalid request")
 	// ErrNeverFits: the cost is greater than the most that the limit allows at once, so a wait does not help. It is
 	// also an ErrInvalid. [NeverFitsError] has the request.
 	ErrNeverFits = errors.New("cost can never fit")
 	// ErrUnavailable: the store could not be reached, and nothing was charged.
 	ErrUnavailable = errors.New("store unavailable")
-	// ErrOutcomeUnknown: the store stopped answering after it may have received the request, so the units may or may
-	// not have been charged. It is never retried here, and it is not an ErrUnavailable: another try can charge twice.
+	// ErrOutcomeUnknown: the store stopped answering after it may have received the request, so another try can charge
+	// twice. It is not an ErrUnavailable.
 	ErrOutcomeUnknown = errors.New("outcome unknown")
-	// ErrGaveUp: the caller's own context ended before the store answered, or before its turn came, so it says nothing
-	// about the store. Nothing was charged, unless it is also an ErrOutcomeUnknown. It wraps the context's error.
+	// ErrGaveUp: the caller's own context ended before the store answered, or before its turn came. Nothing was charged,
+	// unless it is also an ErrOutcomeUnknown. It wraps the context's error.
 	ErrGaveUp = errors.New("the caller gave up")
-	// ErrRefused: the store answered and refused: wrong password, missing
-	// right, out of memory, a replica. Nothing was charged.
+	// ErrRefused: the store refused: wrong password, missing right, out of memory, a replica. Nothing was charged.
 	ErrRefused = errors.New("store refused")
 	// ErrForeign: the key holds a value that limitctl did not write, and leaves. [ForeignError] has the key.
 	ErrForeign = errors.New("foreign value")
 	// ErrUnknownToken: nothing was allowed with the token of a settlement, or its time is over. Nothing was changed.
 	ErrUnknownToken = errors.New("unknown token")
-	// ErrClosed: the store, or one of its wrappers, is closed. Nothing was charged. It is not an ErrUnavailable: no
-	// failure policy decides instead of a closed store.
+	// ErrClosed: the store, or one of its wrappers, is closed. Nothing was charged. No failure policy decides instead.
 	ErrClosed = errors.New("closed")
 )
 

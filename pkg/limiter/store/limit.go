@@ -60,8 +60,7 @@ func (a Algorithm) MaxCount() int64 {
 	return MaxCount
 }
 
-// Bounds of a limit. Within them every decision is exact in the 53 bits of a
-// Lua number as well as in the 64 bits of a Go integer.
+// Bounds of a limit. Within them every decision is exact in the 53 bits of a Lua number.
 const (
 	MinCount           = 1
 	MaxCount           = 1_000_000_000 // also the greatest burst
@@ -86,20 +85,16 @@ type Limit struct {
 	// Burst is what a full token bucket allows at once, or the length of a leaky bucket's queue in units; zero means
 	// Count. The window algorithms allow Count at once, so for them Burst is zero or Count.
 	Burst int64
-	// Slices is the number of slices, up to MaxSlices, into which a sliding counter divides its period; zero means
-	// 1. Each takes some memory and makes the counter more exact. They must be whole microseconds long.
+	// Slices is the number of slices, up to MaxSlices and whole microseconds long, into which a sliding counter divides
+	// its period; zero means 1.
 	Slices int64
 	// Calendar has the windows of a FixedWindow be days, weeks, months, quarters or years of a time zone; nil for
 	// windows of Period. Then Period is the length of the longest usual one; see [Limit.InWindow]. [ParseLimit] makes it.
 	Calendar *Calendar
 
-	// The rest describes limits that others decide, for probes, audits and simulations. Stores that keep records
-	// refuse it with an [ErrInvalid]; see [Limit.CheckStored].
-
 	// FromFirst: the windows of a FixedWindow begin with the first request after the end of the last window, as INCR
-	// with EXPIRE counts, and not at whole periods since the epoch.
+	// with EXPIRE counts. Such limits are of others, and stores refuse them; see [Limit.CheckStored].
 	FromFirst bool
-
 	// Phase is when the window begins, since the epoch, of a limit in a window of its Calendar.
 	Phase time.Duration
 }
@@ -188,8 +183,7 @@ func (l *Limit) drainsTooSlowly(units int64) bool {
 	return drain > MaxDrain.Microseconds()
 }
 
-// CheckUsage returns an [ErrInvalid] if that many units cannot be in use under limit, which must be normalized: they
-// are too many, or would be in use for longer than [MaxDrain].
+// CheckUsage returns an [ErrInvalid] if that many units cannot be in use under limit, which must be normalized.
 func CheckUsage(limit *Limit, units int64) error {
 	switch most := limit.Algorithm.MaxCount(); {
 	case units > most:

@@ -5,15 +5,13 @@ import (
 	"time"
 )
 
-// MaxInstant is the greatest instant a record may hold, far enough below what
-// fits that an expiry computed from it stays exact in a Lua number.
+// MaxInstant is the greatest instant of a record. An expiry computed from it stays exact in a Lua number.
 const MaxInstant = 1<<52 - 1
 
 // Instant is a point in time as stores count it: whole microseconds since the Unix epoch.
 type Instant int64
 
-// InstantOf returns t as an Instant, cut to the microsecond. What lies before
-// the epoch is the epoch: windows are counted from there.
+// InstantOf returns t as an Instant, cut to the microsecond. What lies before the epoch is the epoch.
 func InstantOf(t time.Time) Instant { return Instant(max(0, t.UnixMicro())) }
 
 // Time returns the instant as a time.Time in UTC.
@@ -24,12 +22,10 @@ func (i Instant) Until(later Instant) time.Duration {
 	return time.Duration(max(0, later-i)) * time.Microsecond
 }
 
-// State is what one key has used. The zero State is an unused key: "absent" and
-// "unused" are the same thing. A State is not safe for concurrent use.
+// State is what one key has used. The zero State is an unused key. A State is not safe for concurrent use.
 //
-// State evolves by itself as time passes, under the limit that was last applied to it; a later limit takes over when
-// it charges. That is what makes every answer exact while limits change: a denied request writes nothing, so Until
-// something is charged, and for the expiry of the key, only the limit that wrote the state can count.
+// It fades under the limit that was last applied to it; a later limit takes over when it charges. So every answer is
+// exact while limits change: a denied request writes nothing.
 type State struct {
 	Limit Limit   // as last applied, normalized; zero when unused
 	Time  Instant // of the last charge; the state's clock never goes below it
@@ -76,8 +72,8 @@ func (s *State) Used(now Instant) int64 {
 // UnusedAt returns the first instant from now on at which nothing is in use. A store lets the key expire then.
 func (s *State) UnusedAt(now Instant) Instant { return s.UsedAtMost(0, now) }
 
-// UsedAtMost returns the first instant, not before now, at which no more than room units are
-// in use if nothing more is charged. A take of what a limit has beyond room fits then.
+// UsedAtMost returns the first instant, not before now, at which no more than room units are in use if nothing more is
+// charged.
 func (s *State) UsedAtMost(room int64, now Instant) Instant {
 	if s.IsZero() {
 		return now
@@ -85,9 +81,8 @@ func (s *State) UsedAtMost(room int64, now Instant) Instant {
 	return s.rule().usedAtMost(s, room, s.clock(now))
 }
 
-// Charge adds cost units under limit at now, whether or not they fit.
-// When the algorithm, the period, its slices or the window of a calendar differ from those s was written
-// under, what was used until now counts as used at now: usage is kept, its age is not.
+// Charge adds cost units under limit at now, whether or not they fit. When the algorithm, the period, its slices or the
+// window of a calendar differ from those s was written under, what was in use counts as used at now.
 func (s *State) Charge(limit Limit, cost int64, now Instant) { s.charge(&limit, cost, now) }
 
 func (s *State) charge(limit *Limit, cost int64, now Instant) {

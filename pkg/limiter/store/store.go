@@ -6,18 +6,9 @@
 // package storetest tests it by the laws. [NormalizeAll] checks requests, and [Decide] has the
 // rules of all algorithms on a [State], which an embedded store reads before and writes after.
 //
-// # More than deciding
-//
-// A store may have more than the two methods: shards that fail by themselves ([Sharded]), and what package admin
-// has for operators, such as a keyspace, overrides, denials, a journal and an identity. [As] finds what a store has.
-//
-// # Wrappers
-//
-// What wraps a Store is a Store again. A wrapper of your own is a struct that embeds a Store and has its own
-// Decide. Return it through [Wrap], so that As finds what the store inside has. The option limiter.Around puts it
-// in its place among those that limiter.New makes.
-//
-// # Errors
+// A store may have more: shards that fail by themselves ([Sharded]), and what package admin has for operators. [As]
+// finds it. What wraps a Store, a struct that embeds one and has its own Decide, is returned through [Wrap]; the option
+// limiter.Around puts it in its place.
 //
 // A denial is a [Decision] and no error. After an error nothing was decided: [ErrInvalid] (and
 // [ErrNeverFits]), [ErrUnavailable], [ErrOutcomeUnknown], [ErrGaveUp], [ErrRefused], [ErrForeign],
