@@ -16,8 +16,8 @@ import (
 
 // breakerStore is the law of [store.Breaker]: once the store is away, calls fail at once with a [store.ErrUnavailable]
 // that says "circuit open since …". After a pause the next call starts a recovery check: a peek in the background. If
-// the store answers, the breaker closes. Until a call has then succeeded, one failure opens it again, for twice the last
-// pause: a store can answer peeks and not takes.
+// the store answers, the breaker closes. Until a call has then succeeded, one failure opens it again, for twice the
+// last pause: a store can answer peeks and not takes.
 //
 // A [store.Sharded] store has a circuit for each shard, and a call over several needs all of them. Its failure counts
 // for the shard that the [store.ShardError] names; if it names none, or such a call is only slow, for none.
@@ -172,8 +172,8 @@ func (s *breakerStore) circuitOf(shard string, req *store.Request) *circuit {
 	return c
 }
 
-// keep keeps c, and forgets other shards that no longer contain their sample key. A shard that still has other keys gets a
-// new circuit with its next call. The caller holds the lock.
+// keep keeps c, and forgets other shards that no longer contain their sample key. A shard that still has other keys
+// gets a new circuit with its next call. The caller holds the lock.
 func (s *breakerStore) keep(c *circuit) {
 	shards := maps.Clone(*s.shards.Load())
 	maps.DeleteFunc(shards, func(shard string, other *circuit) bool {
@@ -251,8 +251,8 @@ func (c *circuit) recoveryChecked(err error) {
 	}
 }
 
-// count counts the result of a call that began in an epoch, by the first of its reqs in the shard, if there are any. The
-// caller holds the lock.
+// count counts the result of a call that began in an epoch, by the first of its reqs in the shard, if there are any.
+// The caller holds the lock.
 func (c *circuit) count(failed bool, err error, epoch int64, reqs []store.Request) {
 	if failed && len(reqs) > 0 {
 		c.sample = reqs[0].Key

@@ -21,7 +21,8 @@ import (
 
 // denialLogStore is the law of the denial log: an operator can see who is denied. A denied take counts once, whoever
 // decided: for the block that denied it, else for the first limit that did. What a shadow limit would have denied has
-// rows of its own. Decisions of a failure policy do not count, and who waits for a turn is denied at its end, if at all.
+// rows of its own. Decisions of a failure policy do not count, and who waits for a turn is denied at its end, if at
+// all.
 type denialLogStore struct {
 	store.Store
 	*DenialCollector

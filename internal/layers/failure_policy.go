@@ -19,8 +19,8 @@ type Failure struct {
 	Policy store.FailurePolicy
 	// Share is the fallback store's part of the count and of the burst of each limit; the default is DefaultShare.
 	Share store.Share
-	// Fallback decides instead of the store under store.LocalOnError. The caller has to close it. If it fails, the error
-	// is the store's, with the fallback store's error in its text.
+	// Fallback decides instead of the store under store.LocalOnError. The caller has to close it. If it fails, the
+	// error is the store's, with the fallback store's error in its text.
 	Fallback store.Store
 }
 

@@ -134,8 +134,8 @@ func (s *leaseStore) evict(k *keyed[leasedKey]) {
 	s.giveBack(refunds)
 }
 
-// refill asks the store for units, once no other caller does, unless there are units then. answered is false if the caller
-// should call the store itself.
+// refill asks the store for units, once no other caller does, unless there are units then. answered is false if the
+// caller should call the store itself.
 func (s *leaseStore) refill(ctx context.Context, k *keyed[leasedKey], req *store.Request, d *store.Decision) (answered bool, err error) {
 	key := &k.value
 	key.waiting.Add(req.Cost)

@@ -104,7 +104,8 @@ func (o *Observer) caught() {
 	}
 	err := &panics.Error{Value: value, Stack: debug.Stack()}
 	panics.Call(func() error {
-		slog.Error("limiter: an observer panicked; this is logged once", "panic", err.Error(), "stack", string(err.Stack))
+		slog.Error("limiter: an observer panicked; this is logged once", "panic", err.Error(),
+			"stack", string(err.Stack))
 		return nil
 	})
 }

@@ -17,8 +17,8 @@ import (
 // the other requests of the call. RetryAfter is the time to the end of the block, or to when the limit has room if that
 // is later. A take whose token was allowed before gets its old answer. Other operations and shadow limits pass through.
 //
-// An exempt take is allowed, without a Delay, and charged if it fits; else DecidedBy is [store.DecidedByOverride]: do not
-// refund it. An exempt TakeUpTo is granted as many units as its other requests, or all.
+// An exempt take is allowed, without a Delay, and charged if it fits; else DecidedBy is [store.DecidedByOverride]: do
+// not refund it. An exempt TakeUpTo is granted as many units as its other requests, or all.
 type overrideStore struct {
 	store.Store
 	watch *OverrideWatch

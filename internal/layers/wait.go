@@ -51,7 +51,9 @@ func (w *Waiter) Take(ctx context.Context, reqs ...store.Request) ([]store.Decis
 
 // TakeWithin is Take with a longest wait instead of a deadline: it interrupts no call of the store. With 0 it takes at
 // once, but nothing from those who wait.
-func (w *Waiter) TakeWithin(ctx context.Context, maxWait time.Duration, reqs ...store.Request) ([]store.Decision, error) {
+func (w *Waiter) TakeWithin(
+	ctx context.Context, maxWait time.Duration, reqs ...store.Request,
+) ([]store.Decision, error) {
 	return w.takeBy(ctx, w.now().Add(maxWait), reqs)
 }
 

@@ -147,19 +147,3 @@ func ExampleFailLocal() {
 	// alarm: store unavailable
 	// false by local <nil>
 }
-
-// generous is a wrapper of the application: it denies nothing to one subject.
-type generous struct {
-	limiter.Store
-	subject string
-}
-
-func (g generous) Decide(ctx context.Context, op store.Op, requests []store.Request, decisions []store.Decision) error {
-	if err := g.Store.Decide(ctx, op, requests, decisions); err != nil {
-		return err
-	}
-	for i := range requests {
-		decisions[i].Allowed = decisions[i].Allowed || requests[i].Key.Subject == g.subject
-	}
-	return nil
-}

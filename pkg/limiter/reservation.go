@@ -98,9 +98,9 @@ func (r *Reservation) Decisions() Decisions { return DecisionsOf(r.decisions) }
 // missing, even if it does not fit, and gives back what is too much. A cost of 0 gives all back. It continues for
 // some seconds after ctx is cancelled.
 //
-// It settles where the units were charged, if anywhere. To settle again with the same costs changes nothing; with others
-// it is an [ErrInvalid]. If the store no longer remembers the token, the error is an [ErrUnknownToken]. After any other
-// error it can be called again.
+// It settles where the units were charged, if anywhere. To settle again with the same costs changes nothing; with
+// others it is an [ErrInvalid]. If the store no longer remembers the token, the error is an [ErrUnknownToken]. After
+// any other error it can be called again.
 func (r *Reservation) Settle(ctx context.Context, costs ...int64) error {
 	if len(costs) != len(r.requests) {
 		return store.Invalidf("%d costs for %d requests; give one for each, in their order", len(costs), len(r.requests))

@@ -26,8 +26,8 @@ func (t *Tables) AddDenials(ctx context.Context, d Denials) error {
 	return t.AddCounts(ctx, &d)
 }
 
-// Denials returns the sum of the steps that the last period touches; see [StepsTouched]. With an [IncompleteError] it returns the
-// denials of the other masters, and Lost is true.
+// Denials returns the sum of the steps that the last period touches; see [StepsTouched]. With an [IncompleteError] it
+// returns the denials of the other masters, and Lost is true.
 func (t *Tables) Denials(ctx context.Context, last time.Duration) (Denials, error) {
 	if last <= 0 || last > DenialHistory {
 		return Denials{}, store.Invalidf("denials of the last %s: it must be more than 0 and at most %s", last, DenialHistory)
@@ -66,8 +66,8 @@ const (
 type Denials struct {
 	// Rows are the keys that limits denied. A table returns the most denied first.
 	Rows []Denied
-	// Blocks are what blocks denied: a key has the pattern of a block's subjects, and that of its names. A table sets them
-	// from rows with a [BlockKey].
+	// Blocks are what blocks denied: a key has the pattern of a block's subjects, and that of its names. A table sets
+	// them from rows with a [BlockKey].
 	Blocks []Denied
 	// Shadows are the keys that a shadow limit would have denied. A table sets them from rows with [ShadowName].
 	Shadows []Denied

@@ -21,8 +21,8 @@ import (
 // Keyspace is a [store.Store] whose keys can be listed, deleted and brought back, for operators. [KeyspaceOf] finds it.
 type Keyspace interface {
 	store.Store
-	// Scan yields every key in use that q selects, each once, in no particular order. A [store.ForeignError] is about one
-	// key, whose Entry has only its names, and the scan continues. Any other error ends it. Scan writes nothing.
+	// Scan yields every key in use that q selects, each once, in no particular order. A [store.ForeignError] is about
+	// one key, whose Entry has only its names, and the scan continues. Any other error ends it. Scan writes nothing.
 	Scan(ctx context.Context, q Query) iter.Seq2[Entry, error]
 	// Delete makes the keys of records unused and returns how many were in use. Where a key no longer holds the Value
 	// of its Record, changed has what was deleted, to complete a backup. Foreign values stay, each with a
@@ -58,8 +58,8 @@ type Query struct {
 	StoreKeys []string
 	// Bytes, Records and States fill in [Entry.Bytes], [Entry.Record] and [Entry.State].
 	Bytes, Records, States bool
-	// InForce, if set, returns the limit that applies to a key of limitctl now, from which usage and remaining then follow.
-	// Calls may be concurrent, and must neither change the entry nor keep it.
+	// InForce, if set, returns the limit that applies to a key of limitctl now, from which usage and remaining then
+	// follow. Calls may be concurrent, and must neither change the entry nor keep it.
 	InForce func(*Entry) store.Limit
 	// Foreign selects also store keys that begin like those of limits but belong to none, each with a
 	// [store.ForeignError]. Its subject is what follows the prefix.
@@ -169,8 +169,8 @@ func (r *Record) Check() error {
 		return err
 	}
 	if r.Value != nil || len(r.Members) > maxMembers {
-		return store.Invalidf("the record of key %q has %d parts and a value of %d bytes, which no record of another limiter has",
-			r.Key.Subject, len(r.Members), len(r.Value))
+		return store.Invalidf("the record of key %q has %d parts and a value of %d bytes, "+
+			"which no record of another limiter has", r.Key.Subject, len(r.Members), len(r.Value))
 	}
 	for i := range r.Members {
 		if member := &r.Members[i]; member.StoreKey == "" || member.Type == "" || member.Dump == nil {

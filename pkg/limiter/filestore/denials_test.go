@@ -21,7 +21,8 @@ func TestDenialsOfOneFileAddUp(t *testing.T) {
 	var writers sync.WaitGroup
 	for range 4 {
 		file := open(t, path)
-		backend := layers.Stack(file, layers.Layers{DenialLog: layers.CollectDenials(file, &layers.Observer{OnDenialLog: func(err error) { t.Error(err) }})})
+		backend := layers.Stack(file, layers.Layers{DenialLog: layers.CollectDenials(file,
+			&layers.Observer{OnDenialLog: func(err error) { t.Error(err) }})})
 		writers.Go(func() {
 			for range 50 {
 				if err := take(backend, key, limit, 1); err != nil {

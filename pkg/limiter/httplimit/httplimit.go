@@ -23,7 +23,8 @@
 // A request without an attribute that a limit needs, or with several different values of it, gets the status 400, since
 // leaving out a field must be no way around the limit. If a service has users without a name, give them one in
 // [Options].Attributes, such as "guest", and add a limit by their address. While the store is away, requests get the
-// status 503, unless an option of the limiter decides. No answer contains the text of an error that is not the client's.
+// status 503, unless an option of the limiter decides. No answer contains the text of an error that is not the
+// client's.
 package httplimit
 
 import "github.com/limitctl/limitctl/internal/limitfields"
@@ -48,8 +49,8 @@ func (s *Settings) Options(policy string) Options {
 }
 
 // Client returns the value of an attribute as requests have it: if the policy takes the attribute from the client, and
-// value names a client, it is what [Clients.Client] returns, else value. So a client has one key, however its address is
-// written.
+// value names a client, it is what [Clients.Client] returns, else value. So a client has one key, however its address
+// is written.
 func (s *Settings) Client(policy, attribute, value string) string {
 	if source := s.Rules[policy].Attributes[attribute]; source.String() == client {
 		if named, ok := s.Clients.Client(value); ok {
@@ -70,9 +71,9 @@ func (s *Settings) Client(policy, attribute, value string) string {
 // In RateLimit-Policy q is the count of the limit, and w its period in seconds, rounded up; for a period below one
 // second, q is what fits into a second. X-RateLimit-Limit is the capacity: more than q by the burst.
 //
-// In RateLimit r is what remains, and t the seconds until more remains, rounded up; for the sliding algorithms until all
-// does. X-RateLimit-Reset is the instant of t, and not before Retry-After, by this machine's clock. Retry-After is the
-// time until the same request is allowed, if nobody else takes.
+// In RateLimit r is what remains, and t the seconds until more remains, rounded up; for the sliding algorithms until
+// all does. X-RateLimit-Reset is the instant of t, and not before Retry-After, by this machine's clock. Retry-After is
+// the time until the same request is allowed, if nobody else takes.
 //
 // The fields leave out what cannot deny: shadow limits and exemptions. A limit whose usage is unknown is in
 // RateLimit-Policy only. One that an override or a local share changes appears as changed.

@@ -25,7 +25,8 @@ type Options struct {
 	// Headers are the fields of answers; 0 means [AllHeaders].
 	Headers Headers
 	// Attributes, if not nil, returns attributes that are not in the request itself, such as the user of a session, or
-	// a cost. They come before those of Rule. An error becomes the status 400 if it is a [limiter.ErrInvalid], else 500.
+	// a cost. They come before those of Rule. An error becomes the status 400 if it is a [limiter.ErrInvalid], else
+	// 500.
 	Attributes func(r *http.Request) (policy.Attributes, error)
 	// Cost, if not nil, returns the cost of r; 0 means that r is not limited. The default is 1 for each request. It
 	// does not apply to a limit with its own cost; see [Rule.Costs].

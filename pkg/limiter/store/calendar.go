@@ -25,8 +25,8 @@ var calendarUnits = map[string]string{
 
 const aDay = 24 * time.Hour
 
-// steps returns how many days or months a window has, and the length of the longest usual one. Weeks begin on Monday, and
-// quarters with January, April, July and October.
+// steps returns how many days or months a window has, and the length of the longest usual one. Weeks begin on Monday,
+// and quarters with January, April, July and October.
 func (c *Calendar) steps() (days, months int, usual time.Duration) {
 	switch c.Unit {
 	case "1d":
@@ -108,8 +108,9 @@ func (c *Calendar) at(at int64) windowBounds {
 	return w
 }
 
-// bound returns the first instant at which the local date is that day or a later one, a multiple of calendarBound. Summer
-// time can begin with midnight, and a zone can skip a day. [time.Time.ZoneBounds] is wrong on the last day of some years.
+// bound returns the first instant at which the local date is that day or a later one, a multiple of calendarBound.
+// Summer time can begin with midnight, and a zone can skip a day. [time.Time.ZoneBounds] is wrong on the last day of
+// some years.
 func (c *Calendar) bound(y int, m time.Month, d int) int64 {
 	midnight := time.Date(y, m, d, 0, 0, 0, 0, time.UTC).UnixMicro() // and there, at its offset
 	before, after := c.offset(midnight-aDay.Microseconds()), c.offset(midnight+aDay.Microseconds())

@@ -18,8 +18,8 @@ var (
 	// ErrOutcomeUnknown: the store stopped answering after it may have received the request, so another try can charge
 	// twice. It is not an ErrUnavailable.
 	ErrOutcomeUnknown = errors.New("outcome unknown")
-	// ErrGaveUp: the caller's own context ended before the store answered, or before its turn came. Nothing was charged,
-	// unless it is also an ErrOutcomeUnknown. It wraps the context's error.
+	// ErrGaveUp: the caller's own context ended before the store answered, or before its turn came. Nothing was
+	// charged, unless it is also an ErrOutcomeUnknown. It wraps the context's error.
 	ErrGaveUp = errors.New("the caller gave up")
 	// ErrRefused: the store refused: wrong password, missing right, out of memory, a replica. Nothing was charged.
 	ErrRefused = errors.New("store refused")

@@ -6,8 +6,8 @@ import "time"
 // boundary up to twice the count gets through within one period. Units were used in the window that holds s.Time. The
 // twin is lua/fixed_window.lua.
 //
-// With a calendar, the limit of a state is in one window (see [Limit.InWindow]), and usage counts until its end, whatever
-// bounds a later request has, so that nothing is lost when the rules of a zone change. The twin is
+// With a calendar, the limit of a state is in one window (see [Limit.InWindow]), and usage counts until its end,
+// whatever bounds a later request has, so that nothing is lost when the rules of a zone change. The twin is
 // lua/calendar_window.lua.
 //
 // With FromFirst, which is of limits that others decide, a window begins at Rest, with the first unit that is charged

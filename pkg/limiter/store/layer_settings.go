@@ -133,7 +133,8 @@ const (
 // percent is the share of 1 %.
 const percent = WholeShare / 100
 
-// ParseShare reads a share in percent ("12.5%") or as a fraction ("0.2"). The error is an [ErrInvalid] that quotes text.
+// ParseShare reads a share in percent ("12.5%") or as a fraction ("0.2"). The error is an [ErrInvalid] that quotes
+// text.
 func ParseShare(text string) (Share, error) {
 	number, inPercent := strings.CutSuffix(text, "%")
 	one := WholeShare

@@ -89,7 +89,8 @@ type Limit struct {
 	// its period; zero means 1.
 	Slices int64
 	// Calendar has the windows of a FixedWindow be days, weeks, months, quarters or years of a time zone; nil for
-	// windows of Period. Then Period is the length of the longest usual one; see [Limit.InWindow]. [ParseLimit] makes it.
+	// windows of Period. Then Period is the length of the longest usual one; see [Limit.InWindow]. [ParseLimit] makes
+	// it.
 	Calendar *Calendar
 
 	// FromFirst: the windows of a FixedWindow begin with the first request after the end of the last window, as INCR

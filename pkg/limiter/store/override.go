@@ -18,7 +18,8 @@ type Override struct {
 	ID string
 	// Subjects selects the subjects. The zero Pattern selects all.
 	Subjects Pattern
-	// Names selects their limits by name, for a policy also without the attributes of hash_by; the zero Pattern selects all.
+	// Names selects their limits by name, for a policy also without the attributes of hash_by; the zero Pattern selects
+	// all.
 	Names Pattern
 	// Attributes are those that a key of a policy must have; it may have others. Other keys have none.
 	Attributes map[string]string

@@ -16,8 +16,8 @@ import (
 //	fixed-window:COUNT/PERIOD,tz=ZONE          1d, 1w, 1mo, 3mo or 1y of a calendar
 //	fixed-window:COUNT/PERIOD,from=first       a limit of others, which no store here decides
 //
-// [ParsePeriod] reads PERIOD, and [ParseNumber] the numbers. What is left out stays zero: [Limit.Normalize] fills it in,
-// so a caller can put its own default first. Bounds are checked. The error is an [ErrInvalid] that quotes text.
+// [ParsePeriod] reads PERIOD, and [ParseNumber] the numbers. What is left out stays zero: [Limit.Normalize] fills it
+// in, so a caller can put its own default first. Bounds are checked. The error is an [ErrInvalid] that quotes text.
 func ParseLimit(text string) (Limit, error) { return ParseLimitAs(text, 0) }
 
 // ParseLimitAs is [ParseLimit] where something else than text says the algorithm, such as a flag: a limit that names
@@ -152,8 +152,8 @@ func algorithmNamed(name string) Algorithm {
 	return 0
 }
 
-// ParseNumber reads a whole number as people write it: "200", "1_000", "1k" for a thousand, or "2M" for two million. The
-// error is an [ErrInvalid] that begins with what.
+// ParseNumber reads a whole number as people write it: "200", "1_000", "1k" for a thousand, or "2M" for two million.
+// The error is an [ErrInvalid] that begins with what.
 func ParseNumber(what, text string, least, most int64) (int64, error) {
 	n, is, fits := parseWhole(text)
 	switch {

@@ -52,8 +52,8 @@ func ParsePattern(text string) (Pattern, error) {
 	return p, nil
 }
 
-// ParseStoreKeyPattern reads a glob as [ParsePattern] does, over subjects or store keys of other limiters, which can hold
-// any bytes. A byte that is not part of a character in UTF-8 is a character by itself.
+// ParseStoreKeyPattern reads a glob as [ParsePattern] does, over subjects or store keys of other limiters, which can
+// hold any bytes. A byte that is not part of a character in UTF-8 is a character by itself.
 func ParseStoreKeyPattern(text string) (Pattern, error) {
 	if _, err := ExactStoreKeyPattern(text); err != nil {
 		return Pattern{}, err

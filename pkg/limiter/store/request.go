@@ -117,7 +117,8 @@ func (r *Request) NeverFits(op Op) bool {
 	return false
 }
 
-// SetLimit puts r, whose defaults are set, under another limit. What r leaves stays the same share of the capacity, rounded up.
+// SetLimit puts r, whose defaults are set, under another limit. What r leaves stays the same share of the capacity,
+// rounded up.
 func (r *Request) SetLimit(limit Limit) {
 	if r.Leave > 0 && r.Leave <= MaxCount {
 		r.Leave = mulAddDivCeil(r.Leave, limit.Capacity(), 0, r.Limit.Capacity())

@@ -72,8 +72,8 @@ func (e *BatchError) Error() string { return e.Err.Error() }
 // Unwrap returns e.Err.
 func (e *BatchError) Unwrap() error { return e.Err }
 
-// Wrap returns wrapper, a Store that decides with the help of inner, as a Store through which [As] finds what inner has,
-// such as its keys. Decide and Close are those of wrapper. It panics if one of them is nil.
+// Wrap returns wrapper, a Store that decides with the help of inner, as a Store through which [As] finds what inner
+// has, such as its keys. Decide and Close are those of wrapper. It panics if one of them is nil.
 func Wrap(wrapper, inner Store) Store {
 	if wrapper == nil || inner == nil {
 		panic("store.Wrap: wrapper or inner is nil")
