@@ -56,8 +56,6 @@ func (o *endpointFlags) addFlags(cmd *cobra.Command) {
 	flags.StringVar(&o.request.Domain, "domain", "", "ask a rate limit service about the domain `NAME`")
 	flags.StringArrayVar(&o.request.Descriptors, "descriptor", nil,
 		"ask a rate limit service about a descriptor, `KEY=VALUE,...`; {subject} stands for who asks (repeatable)")
-	cmd.RegisterFlagCompletionFunc("method",
-		cobra.FixedCompletions([]string{"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // httpFlags are the flags about the form of HTTP requests.

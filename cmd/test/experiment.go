@@ -1,6 +1,7 @@
 package test
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -8,6 +9,7 @@ import (
 
 	"github.com/limitctl/limitctl/internal/cli"
 	"github.com/limitctl/limitctl/internal/connect"
+	"github.com/limitctl/limitctl/internal/experiment"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -44,8 +46,9 @@ func (o *experimentLimitFlags) addFlags(cmd *cobra.Command, repeated string) {
 		"try limits that name no algorithm under each of the `ALGORITHMS`: all, or some with commas between (default token-bucket)")
 }
 
-// sets returns the limits that are decided together: a set for each algorithm. endpoint: an endpoint decides them.
-func (o *experimentLimitFlags) sets(endpoint bool) (sets [][]store.Limit, err error) {
+// candidates returns the limits that are decided together: a candidate for each algorithm. endpoint: an endpoint decides
+// them.
+func (o *experimentLimitFlags) candidates(endpoint bool) (all []experiment.Candidate, err error) {
 	each, err := o.each()
 	if err != nil {
 		return nil, err
@@ -57,22 +60,19 @@ func (o *experimentLimitFlags) sets(endpoint bool) (sets [][]store.Limit, err er
 		}
 		return nil, cli.Usagef("no limit given; add --limit COUNT/PERIOD, such as --limit 10/1m%s", orPolicy)
 	}
-	runs := 1
-	for _, under := range each {
-		runs = max(runs, len(under))
-	}
+	runs := len(slices.MaxFunc(each, func(a, b []store.Limit) int { return cmp.Compare(len(a), len(b)) }))
 	for i := range runs {
-		var set []store.Limit
+		var c experiment.Candidate
 		for _, under := range each {
 			limit, err := under[min(i, len(under)-1)].Normalize()
 			if err != nil {
 				return nil, err
 			}
-			set = append(set, limit)
+			c.Limits = append(c.Limits, limit)
 		}
-		sets = append(sets, set)
+		all = append(all, c)
 	}
-	return sets, nil
+	return all, nil
 }
 
 // each returns every limit under each algorithm that it is tried under: the one that it names, or those of --algorithm.

@@ -68,10 +68,6 @@ func (o *loadOptions) addFlags(cmd *cobra.Command) {
 		"policy whose cost is tokens")
 	flags.StringVar(&o.scenario, "scenario", "", "send a `PATTERN` that breaks naive limiters: "+scenarioNames())
 	cli.NumberFlag(flags, &o.seed, "seed", "", 1, "`NUMBER` that starts all random choices; the same number gives the same requests")
-	open := cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace // a value can continue
-	cmd.RegisterFlagCompletionFunc("arrivals",
-		cobra.FixedCompletions([]string{"uniform", "poisson"}, cobra.ShellCompDirectiveNoFileComp))
-	cmd.RegisterFlagCompletionFunc("distribution", cobra.FixedCompletions([]string{"uniform", "zipf:"}, open))
 	cmd.RegisterFlagCompletionFunc("scenario",
 		cobra.FixedCompletions(strings.Split(scenarioNames(), ", "), cobra.ShellCompDirectiveNoFileComp))
 }

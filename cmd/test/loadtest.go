@@ -191,15 +191,7 @@ func (o *loadtestOptions) candidates(cmd *cobra.Command, args []string) ([]exper
 	if len(args) > 0 {
 		return nil, cli.Usagef("%q is neither the URL of an endpoint, http://HOST/PATH, nor an attribute of a --policy", args[0])
 	}
-	sets, err := o.experimentLimitFlags.sets(o.url != "")
-	if err != nil {
-		return nil, err
-	}
-	var candidates []experiment.Candidate
-	for _, limits := range sets {
-		candidates = append(candidates, experiment.Candidate{Limits: limits})
-	}
-	return candidates, nil
+	return o.experimentLimitFlags.candidates(o.url != "")
 }
 
 // policyCandidate returns a policy. Attributes without an argument get generated values.

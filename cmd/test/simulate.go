@@ -162,8 +162,6 @@ func (o *wrapFlags) addFlags(cmd *cobra.Command) {
 	flags.StringArrayVar(&o.wraps, "wrap", nil,
 		"put a `WRAPPER` around the store, as a service can: denials[=MAX_STALE] remembers denials (default 1s), "+
 			"lease[=UNITS[,TERM]] takes up to UNITS of a hot key ahead for TERM (default 1000,100ms); repeat it for both")
-	cmd.RegisterFlagCompletionFunc("wrap",
-		cobra.FixedCompletions([]string{"denials=1s", "lease=50"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // parse reads the flags. Their order does not matter: a denial memory is always outside of leases.

@@ -51,8 +51,9 @@ func XML(suites ...Suite) []byte {
 		if !s.Began.IsZero() {
 			began = fmt.Sprintf(" timestamp=%q", s.Began.UTC().Format("2006-01-02T15:04:05"))
 		}
-		fmt.Fprintf(&b, "  <testsuite name=%s tests=\"%d\" failures=\"%d\" errors=\"0\" skipped=\"%d\" time=\"%.3f\"%s>\n%s  </testsuite>\n",
-			quoted(s.Name), len(s.Cases), failed, skipped, s.Took.Seconds(), began, &cases)
+		fmt.Fprintf(&b, `  <testsuite name=%s tests="%d" failures="%d" errors="0" skipped="%d" time="%.3f"%s>`,
+			quoted(s.Name), len(s.Cases), failed, skipped, s.Took.Seconds(), began)
+		fmt.Fprintf(&b, "\n%s  </testsuite>\n", &cases)
 		tests, failures = tests+len(s.Cases), failures+failed
 	}
 	return fmt.Appendf(nil, "%s<testsuites tests=\"%d\" failures=\"%d\">\n%s</testsuites>\n", xml.Header, tests, failures, &b)

@@ -12,7 +12,7 @@ func TestXML(t *testing.T) {
 		Name: "ten", Began: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), Took: 90 * time.Second,
 		Cases: []Case{
 			{Name: "p99<5ms", Said: "p99<5ms: 2ms"},
-			{Name: "over-admission", Failed: "admitted 10 units too many"},
+			{Name: "over-admission", Failed: "ten too many"},
 			{Name: "b", Skipped: "not reached"},
 		},
 	}))
@@ -20,7 +20,7 @@ func TestXML(t *testing.T) {
 <testsuites tests="3" failures="1">
   <testsuite name="ten" tests="3" failures="1" errors="0" skipped="1" time="90.000" timestamp="2026-03-01T12:00:00">
     <testcase classname="ten" name="p99&lt;5ms"><system-out>p99&lt;5ms: 2ms</system-out></testcase>
-    <testcase classname="ten" name="over-admission"><failure message="admitted 10 units too many">admitted 10 units too many</failure></testcase>
+    <testcase classname="ten" name="over-admission"><failure message="ten too many">ten too many</failure></testcase>
     <testcase classname="ten" name="b"><skipped message="not reached"></skipped></testcase>
   </testsuite>
 </testsuites>

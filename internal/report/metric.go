@@ -57,8 +57,8 @@ var timeFigures = []timeFigure{
 
 // distribution is the times of some requests of a run.
 type distribution struct {
-	name, column, prefix string // in tables, in CSV and in metrics
-	of, service          func(*Run) *loadgen.Quantiles
+	name, prefix string // in tables and in metrics
+	of, service  func(*Run) *loadgen.Quantiles
 	// optional: a run may well have no such request, and then keeps what is promised of their times at most.
 	optional bool
 }
@@ -67,10 +67,10 @@ type distribution struct {
 var distributions = func() []*distribution {
 	service := func(r *Run) *loadgen.Quantiles { return r.Service }
 	return []*distribution{
-		{"latency", "latency", "", func(r *Run) *loadgen.Quantiles { return r.Latency }, service, false},
-		{"service", "service", "service_", service, service, false},
-		{"lag", "schedule_lag", "lag_", func(r *Run) *loadgen.Quantiles { return r.Lag }, nil, false},
-		{"failed", "error_latency", "error_", func(r *Run) *loadgen.Quantiles { return r.ErrorLatency }, nil, true},
+		{"latency", "", func(r *Run) *loadgen.Quantiles { return r.Latency }, service, false},
+		{"service", "service_", service, service, false},
+		{"lag", "lag_", func(r *Run) *loadgen.Quantiles { return r.Lag }, nil, false},
+		{"failed", "error_", func(r *Run) *loadgen.Quantiles { return r.ErrorLatency }, nil, true},
 	}
 }()
 
