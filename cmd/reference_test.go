@@ -22,8 +22,8 @@ var update = flag.Bool("update", false, "write the pages of the commands as they
 const allCommands = "commands.md"
 
 var pageOf = map[string]string{
-	toLook: "commands-see.md", toChange: "commands-step-in.md", toDecide: "commands-decide.md", toTest: "commands-test.md",
-	toServe: "commands-serve.md",
+	toLook: "commands-see.md", toChange: "commands-step-in.md", toDecide: "commands-decide.md",
+	toTest: "commands-test.md", toServe: "commands-serve.md",
 }
 
 // The pages of the reference are what the commands say of themselves. Write them anew with `make docs`.
@@ -57,72 +57,65 @@ func TestTheReferenceIsUpToDate(t *testing.T) {
 
 // reference returns the text of each page. What several commands have, flags or paragraphs, is in the first page alone.
 func reference(root *cobra.Command) map[string]string {
-	all := commandsOf(root)
-	times := map[string]int{}
-	var shared, prose []string
+	all, times := commandsOf(root), map[string]int{}
+	count := func(texts, repeated []string) []string {
+		for _, text := range texts {
+			if times[text]++; times[text] == 2 {
+				repeated = append(repeated, text)
+			}
+		}
+		return repeated
+	}
+	var flags, prose, global, environment, codes []string
 	for _, c := range all {
 		for _, f := range flagsOf(c) {
-			line := flagLine(root, f)
-			if times[line]++; times[line] == 2 {
-				shared = append(shared, line)
-			}
+			flags = count([]string{flagLine(root, f)}, flags)
 		}
-		for _, paragraph := range details(c) {
-			if times[paragraph]++; times[paragraph] == 2 {
-				prose = append(prose, paragraph)
-			}
-		}
+		prose = count(details(c), prose)
 	}
-
-	var b strings.Builder
-	b.WriteString("# Commands\n\nWritten by `make docs` from what `limitctl COMMAND --help-all` says; a test holds it up to date.\n\n")
-	for _, group := range root.Groups() {
-		fmt.Fprintf(&b, "## %s\n\n", strings.TrimSuffix(group.Title, ":"))
-		for _, c := range all {
-			if groupOf(c) == group.ID {
-				fmt.Fprintf(&b, "- [%s](%s): %s\n", strings.TrimPrefix(c.CommandPath(), "limitctl "), linkTo(c), escapeMarkdown(c.Short))
-			}
-		}
-		b.WriteString("\n")
-	}
-	b.WriteString("## Flags of every command\n\n")
-	root.PersistentFlags().VisitAll(func(f *pflag.Flag) { b.WriteString(flagLine(root, f)) })
-	b.WriteString("\n## Flags of several commands\n\n")
-	slices.SortFunc(shared, func(a, b string) int { return cmp.Compare(longName(a), longName(b)) })
-	for _, line := range shared {
-		b.WriteString(line)
-	}
-	b.WriteString("\n## What several commands say\n\n")
-	for _, paragraph := range prose {
-		writeParagraph(&b, root, paragraph)
-	}
-	b.WriteString("## Environment\n\nA flag goes before a variable, and a variable before the configuration. Flags with a variable name it.\n\n")
+	slices.SortFunc(flags, func(a, b string) int { return cmp.Compare(longName(a), longName(b)) })
+	root.PersistentFlags().VisitAll(func(f *pflag.Flag) { global = append(global, flagLine(root, f)) })
 	for _, variable := range variables() {
-		if strings.HasPrefix(variable[1], "the default of --") && !strings.Contains(variable[1], ";") {
-			continue // its flag says so
+		// Its flag says so, if there is no more to say.
+		if !strings.HasPrefix(variable[1], "the default of --") || strings.Contains(variable[1], ";") {
+			environment = append(environment, listed(root, variable[0], variable[1]))
 		}
-		fmt.Fprintf(&b, "- `%s`: %s\n", variable[0], markdownProse(root, variable[1]))
 	}
-	b.WriteString("\n## Exit codes\n\n")
 	for _, line := range exitCodeLines() {
-		fmt.Fprintf(&b, "- `%s`: %s\n", line[0], markdownProse(root, line[1]))
+		codes = append(codes, listed(root, line[0], line[1]))
 	}
-	b.WriteString("\n")
-	writeProse(&b, root, exitCodesMore)
-	pages := map[string]string{allCommands: strings.TrimSpace(b.String()) + "\n"}
 
+	pages := map[string][]string{allCommands: {
+		"# Commands",
+		"Written by `make docs` from what `limitctl COMMAND --help-all` says; a test holds it up to date.",
+	}}
 	for _, group := range root.Groups() {
-		b.Reset()
-		fmt.Fprintf(&b, "# %s\n\nNot repeated here: flags of [every](%s#flags-of-every-command) and of [several](%[2]s#flags-of-several-commands) "+
-			"commands, and [what several say](%[2]s#what-several-commands-say).\n\n", strings.TrimSuffix(group.Title, ":"), allCommands)
+		title, page, commands := strings.TrimSuffix(group.Title, ":"), []string{}, []string{}
 		for _, c := range all {
 			if groupOf(c) == group.ID {
-				writeCommand(&b, root, c, func(text string) bool { return times[text] > 1 })
+				name := strings.TrimPrefix(c.CommandPath(), "limitctl ")
+				commands = append(commands, fmt.Sprintf("- [%s](%s): %s", name, linkTo(c), escapeMarkdown(c.Short)))
+				page = append(page, ofCommand(root, c, func(text string) bool { return times[text] > 1 })...)
 			}
 		}
-		pages[pageOf[group.ID]] = strings.TrimSpace(b.String()) + "\n"
+		pages[allCommands] = append(pages[allCommands], "## "+title, strings.Join(commands, "\n"))
+		pages[pageOf[group.ID]] = append([]string{"# " + title, fmt.Sprintf("Not repeated here: flags of "+
+			"[every](%s#flags-of-every-command) and of [several](%[1]s#flags-of-several-commands) commands, and "+
+			"[what several say](%[1]s#what-several-commands-say).", allCommands)}, page...)
 	}
-	return pages
+	pages[allCommands] = slices.Concat(pages[allCommands], []string{
+		"## Flags of every command", strings.Join(global, "\n"),
+		"## Flags of several commands", strings.Join(flags, "\n"), "## What several commands say",
+	}, paragraphs(root, prose), []string{
+		"## Environment",
+		"A flag goes before a variable, and a variable before the configuration. Flags with a variable name it.",
+		strings.Join(environment, "\n"), "## Exit codes", strings.Join(codes, "\n"),
+	}, paragraphs(root, strings.Split(exitCodesMore, "\n\n")))
+	texts := map[string]string{}
+	for name, page := range pages {
+		texts[name] = strings.Join(page, "\n\n") + "\n"
+	}
+	return texts
 }
 
 // flagsOf are the flags of a command in the order of its help.
@@ -135,7 +128,11 @@ func flagsOf(c *cobra.Command) (all []*pflag.Flag) {
 
 func flagLine(root *cobra.Command, f *pflag.Flag) string {
 	name, usage := describeFlag(f)
-	return fmt.Sprintf("- `%s`: %s\n", name, markdownProse(root, usage))
+	return listed(root, name, usage)
+}
+
+func listed(root *cobra.Command, name, text string) string {
+	return fmt.Sprintf("- `%s`: %s", name, markdownProse(root, text))
 }
 
 // longName is what a line of flagLine is sorted by.
@@ -146,39 +143,35 @@ func details(c *cobra.Command) []string {
 	return strings.Split(strings.TrimSpace(c.Long), "\n\n")[1:]
 }
 
-func writeCommand(b *strings.Builder, root, c *cobra.Command, shared func(text string) bool) {
-	fmt.Fprintf(b, "## %s\n\n", c.CommandPath())
+// ofCommand are the paragraphs about a command, without flags and details that are shared.
+func ofCommand(root, c *cobra.Command, shared func(text string) bool) []string {
 	first, _, _ := strings.Cut(strings.TrimSpace(c.Long), "\n\n")
-	writeParagraph(b, root, cmp.Or(first, c.Short+"."))
 	typed := strings.ReplaceAll(strings.Join(usageLines(c), "\n"), " [flags]", "")
-	examples := slices.DeleteFunc(strings.Split(unindented(c.Example), "\n"), func(e string) bool { return strings.Contains(typed, e) })
+	examples := strings.Split(unindented(c.Example), "\n")
+	examples = slices.DeleteFunc(examples, func(e string) bool { return strings.Contains(typed, e) })
 	if len(examples) > 0 {
 		typed += "\n\n" + strings.Join(examples[:min(mostExamples, len(examples))], "\n")
 	}
-	fmt.Fprintf(b, "```text\n%s\n```\n\n", typed)
+	all := append([]string{"## " + c.CommandPath()}, paragraphs(root, []string{cmp.Or(first, c.Short+".")})...)
+	all = append(all, "```text\n"+typed+"\n```")
 	if len(c.Aliases) > 0 {
-		fmt.Fprintf(b, "Also called: %s.\n\n", strings.Join(c.Aliases, ", "))
+		all = append(all, "Also called: "+strings.Join(c.Aliases, ", ")+".")
 	}
-	var others []string
-	own := 0
+	var own, others []string
 	for _, f := range flagsOf(c) {
-		line := flagLine(root, f)
-		if shared(line) {
+		if line := flagLine(root, f); shared(line) {
 			others = append(others, "`--"+f.Name+"`")
-			continue
+		} else {
+			own = append(own, line)
 		}
-		b.WriteString(line)
-		own++
 	}
-	if own > 0 {
-		b.WriteString("\n")
+	if len(own) > 0 {
+		all = append(all, strings.Join(own, "\n"))
 	}
 	if len(others) > 0 {
-		fmt.Fprintf(b, "Also %s.\n\n", strings.Join(others, ", "))
+		all = append(all, "Also "+strings.Join(others, ", ")+".")
 	}
-	for _, paragraph := range slices.DeleteFunc(details(c), shared) {
-		writeParagraph(b, root, paragraph)
-	}
+	return append(all, paragraphs(root, slices.DeleteFunc(details(c), shared))...)
 }
 
 // commandsOf returns the commands below c that people see, those below others behind them.
@@ -206,26 +199,24 @@ func linkTo(c *cobra.Command) string {
 	return pageOf[groupOf(c)] + "#" + strings.ReplaceAll(c.CommandPath(), " ", "-")
 }
 
-// writeProse writes a help text, whose indented paragraphs are what is typed or shown.
-func writeProse(b *strings.Builder, root *cobra.Command, text string) {
-	for paragraph := range strings.SplitSeq(strings.Trim(text, "\n"), "\n\n") {
-		writeParagraph(b, root, paragraph)
+// paragraphs makes Markdown of those of a help text. Indented ones are what is typed or shown.
+func paragraphs(root *cobra.Command, texts []string) (all []string) {
+	for _, text := range texts {
+		if text = strings.Trim(text, "\n"); strings.HasPrefix(text, " ") || strings.HasPrefix(text, "\t") {
+			all = append(all, "```text\n"+unindented(text)+"\n```")
+		} else {
+			all = append(all, markdownProse(root, text))
+		}
 	}
-}
-
-func writeParagraph(b *strings.Builder, root *cobra.Command, paragraph string) {
-	if strings.HasPrefix(paragraph, " ") || strings.HasPrefix(paragraph, "\t") {
-		fmt.Fprintf(b, "```text\n%s\n```\n\n", unindented(paragraph))
-		return
-	}
-	fmt.Fprintf(b, "%s\n\n", markdownProse(root, paragraph))
+	return all
 }
 
 // flagInProse is a flag in a help text, with what goes before it.
 var flagInProse = regexp.MustCompile(`(^|[\s("])(--[a-z][a-z0-9-]*(?:=[A-Za-z0-9:@/_]+)?)`)
 
 // referred is a command or a page of the docs that a help text names, as in "limitctl settle" and docs/redis.md.
-var referred = regexp.MustCompile("\"limitctl(\\s[a-z\\s]+)\"|\\blimitctl(\\s[a-z\\s]+)`?--help\\b`?|\\bdocs/([a-z/-]+)\\.md\\b")
+var referred = regexp.MustCompile("\"limitctl(\\s[a-z\\s]+)\"|\\blimitctl(\\s[a-z\\s]+)`?--help\\b`?|" +
+	"\\bdocs/([a-z/-]+)\\.md\\b")
 
 // markdownProse makes Markdown of a help text: flags are code, and the commands and pages that it names are links.
 func markdownProse(root *cobra.Command, text string) string {
@@ -248,5 +239,5 @@ func unindented(text string) string {
 
 // escapeMarkdown makes Markdown show a text as it is.
 func escapeMarkdown(text string) string {
-	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "<", `\<`, "`", "\\`").Replace(text)
+	return regexp.MustCompile("[\\\\*_\\[\\]<`]").ReplaceAllString(text, `\$0`)
 }
