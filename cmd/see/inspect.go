@@ -33,8 +33,6 @@ type inspectOptions struct {
 	failIfNone bool
 	keys       operation.Selection
 	where      string // the open store's name
-	// resetNoTTL is the command that shows what a reset of keys without expiry would delete.
-	resetNoTTL string
 	// withoutOverrides is why the overrides could not be read; nil if they were.
 	withoutOverrides error
 }
@@ -128,15 +126,7 @@ func runInspect(ctx context.Context, o *inspectOptions) error {
 		return err
 	}
 	defer backend.Close()
-	s, err := o.Settings()
-	if err != nil {
-		return err
-	}
 	o.where = where
-	if o.resetNoTTL = cli.CommandHere(o.Globals, s, "reset") + " " + o.keys.Text; !o.NoTTL {
-		o.resetNoTTL += " --no-ttl"
-	}
-	o.resetNoTTL += " --dry-run"
 	facts, err := o.keyFacts(ctx, backend)
 	switch {
 	case err != nil:
@@ -180,7 +170,7 @@ func (o *inspectOptions) look(ctx context.Context, backend admin.Keyspace, facts
 	}
 	order := cmp.Or(o.sort, "share")
 	answer := &inspectAnswer{facts: facts, bytes: o.keys.Query.Bytes, layouts: o.Layouts != nil,
-		denied: order == "denied", now: o.Env.Now(), resetNoTTL: o.resetNoTTL}
+		denied: order == "denied", now: o.Env.Now()}
 	answer.top = &topRows{order: orders()[order], most: most}
 	f, err := scan(answer.top.add)
 	answer.top.sort()

@@ -23,7 +23,7 @@ func TestInspectMarksDefects(t *testing.T) {
 	}
 	kept.sort()
 	var out strings.Builder
-	answer := &inspectAnswer{top: kept, facts: &keyFacts{}, resetNoTTL: "limitctl reset '*' --no-ttl --dry-run"}
+	answer := &inspectAnswer{top: kept, facts: &keyFacts{}}
 	answer.Print(&output.Printer{Out: &out, Width: 120})
 	const want = `SUBJECT  NAME         LIMIT                           USED  REMAINING     RESETS IN
 a        kong/minute  fixed-window:10/1m  ███░░░░░░░  3/10          0            1m
@@ -31,7 +31,7 @@ b        kong/minute  fixed-window:10/1m  ███░░░░░░░  3/10  
 c        kong/minute  fixed-window:10/1m  ███░░░░░░░  3/10          0  !         1m
 ! 2 keys: no expiry, so it denies for ever
 ! 1 key: expires before its units have come back
-! reset --no-ttl deletes what stays for ever; look first: limitctl reset '*' --no-ttl --dry-run
+! reset --no-ttl deletes what stays for ever; look first with --dry-run
 `
 	if got := out.String(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)

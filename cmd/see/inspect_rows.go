@@ -20,8 +20,6 @@ type inspectAnswer struct {
 	facts   *keyFacts
 	bytes   bool // show them
 	layouts bool // the keys are those of other limiters
-	// resetNoTTL is the command that shows what a reset of keys without expiry would delete.
-	resetNoTTL string
 	// unsure are the keys that look like another limiter's and are left out.
 	unsure   operation.Unsure
 	denied   bool // show how often keys were denied, even if none was
@@ -107,15 +105,14 @@ func (a *inspectAnswer) Print(p *output.Printer) {
 	if drifting > 0 {
 		p.Line("%s %s last charged under another limit; that of the configuration is shown", drifted, keysWere(drifting))
 	}
-	printDefects(p, rows, a.resetNoTTL)
+	printDefects(p, rows)
 }
 
 // defectMark marks a key with a defect.
 const defectMark = "!"
 
-// printDefects says which defects the marked keys have, each once, and what helps. lookFirst is the command that shows
-// what a reset of keys without expiry would delete.
-func printDefects(p *output.Printer, rows []topRow, lookFirst string) {
+// printDefects says which defects the marked keys have, each once, and what helps.
+func printDefects(p *output.Printer, rows []topRow) {
 	var texts []string
 	keys, stuck := map[string]int{}, false
 	for i := range rows {
@@ -130,7 +127,7 @@ func printDefects(p *output.Printer, rows []topRow, lookFirst string) {
 		p.Line("%s %s: %s", defectMark, output.Plural(keys[text], "key"), text)
 	}
 	if stuck {
-		p.Line("%s reset --no-ttl deletes what stays for ever; look first: %s", defectMark, lookFirst)
+		p.Line("%s reset --no-ttl deletes what stays for ever; look first with --dry-run", defectMark)
 	}
 }
 
