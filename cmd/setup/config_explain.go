@@ -17,14 +17,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-type configExplainOptions struct {
-	*cli.Globals
-	policy string
-	args   []string
-}
-
 func newConfigExplainCmd(global *cli.Globals) *cobra.Command {
-	o := &configExplainOptions{Globals: global}
+	policy := ""
 	cmd := &cobra.Command{
 		Use:   "explain --policy NAME ATTRIBUTE=VALUE...",
 		Short: "Show which limits and overrides would apply",
@@ -34,38 +28,37 @@ not answer, it warns and shows the limits without an operator's overrides.`,
 		Example: `  limitctl config explain --policy api tenant=acme user=7 route=/c
   limitctl config explain --policy api tenant=other plan=enterprise user=7 route=/c -o json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.args = args
-			return runConfigExplain(cmd.Context(), o)
+			return runConfigExplain(cmd.Context(), global, policy, args)
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	cmd.Flags().StringVar(&o.policy, "policy", "", "`NAME` of the policy")
+	cmd.Flags().StringVar(&policy, "policy", "", "`NAME` of the policy")
 	cmd.RegisterFlagCompletionFunc("policy", cli.Offers(global).Policies)
 	return cmd
 }
 
-func runConfigExplain(ctx context.Context, o *configExplainOptions) error {
-	if o.policy == "" {
+func runConfigExplain(ctx context.Context, g *cli.Globals, policy string, args []string) error {
+	if policy == "" {
 		return cli.Usagef("no policy given; write `limitctl config explain --policy NAME attribute=value`")
 	}
-	d, err := cli.PolicyRequest(ctx, o.Globals, o.policy, store.Peek, o.args, nil, nil)
+	d, err := cli.PolicyRequest(ctx, g, policy, store.Peek, args, nil, nil)
 	if err != nil {
 		return err
 	}
-	s, err := o.Settings()
+	s, err := g.Settings()
 	if err != nil {
 		return err
 	}
 	answer := &explainAnswer{SchemaVersion: output.SchemaVersion, Policy: d.Policy.Name, OnError: d.Policy.OnError.String()}
 	if d.Away != nil {
 		by := cmp.Or(d.Config.Source.String(), d.Config.PolicyFile)
-		o.Warn(fmt.Sprintf("this is by %s, since the store is away: %s", by, cli.Message(d.Away)))
+		g.Warn(fmt.Sprintf("this is by %s, since the store is away: %s", by, cli.Message(d.Away)))
 	}
 	if origin, said := d.Config.Origin("policies." + d.Policy.Name); said {
 		answer.Origin = origin.String()
 	}
-	answer.now = o.Env.Now()
-	overrides := o.readOverrides(ctx)
+	answer.now = g.Env.Now()
+	overrides := readOverrides(ctx, g)
 	for i, req := range d.Reqs {
 		applied := overrides.For(req.Key)
 		under := decision.Under(req, applied, 0)
@@ -84,22 +77,22 @@ func runConfigExplain(ctx context.Context, o *configExplainOptions) error {
 		}
 		answer.Limits = append(answer.Limits, explained)
 	}
-	return o.Print(answer)
+	return g.Print(answer)
 }
 
 // readOverrides reads the operator's overrides, without a line that names the store: if there are none the store does
 // not matter.
-func (o *configExplainOptions) readOverrides(ctx context.Context) *store.OverrideList {
-	silent := *o.Globals
+func readOverrides(ctx context.Context, g *cli.Globals) *store.OverrideList {
+	silent := *g
 	silent.Quiet = true
 	backend, _, err := silent.OpenToRead()
 	if err != nil {
-		o.Note("warning: overrides cannot be read: %s", cli.Message(err))
+		g.Note("warning: overrides cannot be read: %s", cli.Message(err))
 		return store.NewOverrideList(nil)
 	}
 	defer backend.Close()
-	overrides, err := cli.OverridesOf(ctx, o.Globals, backend)
-	cli.WarnOfOverrides(o.Globals, err)
+	overrides, err := cli.OverridesOf(ctx, g, backend)
+	cli.WarnOfOverrides(g, err)
 	return overrides
 }
 
