@@ -273,6 +273,7 @@ func TestHowFarAChangeCame(t *testing.T) {
 		"twice":               {true, first + `{"begun":3,"amends":true}` + "\n", "ab|CD", 0},
 		"to the end":          {true, `{"begun":5,"amends":true}` + "\n", "abcd", 0},
 		"cut":                 {true, first + `{"begun":5,"ame`, "abcd", 1},
+		"cut at its end":      {true, first + `{"begun":5}`, "abcd", 1},
 		"damaged":             {true, first + `{"begun":5,"ame` + "\n", "abcd", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
