@@ -517,7 +517,6 @@ var varies = []struct {
 	becomes string
 }{
 	{regexp.MustCompile(`\d{8}T\d{6}\.\d{3}Z-\d+\.jsonl`), "BACKUP"},
-	{regexp.MustCompile(`\bme( as \w+)?@\S+`), "me@HOST"},
 	{regexp.MustCompile(`\b(override|revoke) [0-9a-z]{8}\b`), "$1 ID"},
 	{regexp.MustCompile(`(\(|\S {2,})[0-9a-z]{8}(\)|$)`), "${1}ID$2"}, // of an override, in tables
 	{regexp.MustCompile(`\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d)?(\.\d+)?( UTC|Z)?`), "TIME"},
@@ -536,7 +535,6 @@ var figures = []struct {
 	{regexp.MustCompile(` {2,}-( {2}|$)`), "  FIGURE$1"},                                 // what has come back meanwhile
 	{regexp.MustCompile(`^(TIME +mean|latency|service|lag)( +p?FIGURE)+`), "$1 FIGURES"}, // p99.99 needs 10,000 requests
 	{regexp.MustCompile(`[█▇▆▅▄▃▂▁░·|]{3,}`), "BAR"},
-	{regexp.MustCompile(`^cost .*`), "cost"}, // the measured figures depend on the run, too
 }
 
 // warnings are lines of a report that depend on the load of the machine.
