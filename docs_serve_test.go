@@ -25,7 +25,8 @@ func TestTheProxiesOfThePageWithHostileClients(t *testing.T) {
 	const front = "127.0.0.1:8000"
 	// If root starts it, nginx stays root, since the directory belongs to the user who runs the test.
 	nginx := []string{"nginx", "-e", "nginx.log", "-p", ".", "-c", "nginx.conf", "-g", "daemon off; user root;"}
-	open := "proxy_intercept_errors on;\nerror_page 500 502 503 504 = @unlimited;\n}\nlocation @unlimited { return 204; }"
+	open := "proxy_intercept_errors on;\nerror_page 500 502 503 504 = @unlimited;\n}\nlocation @unlimited { return " +
+		"204; }"
 	for _, c := range []struct {
 		name    string
 		change  *strings.Replacer // for the page's files
@@ -55,18 +56,22 @@ func TestTheProxiesOfThePageWithHostileClients(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if c.away == http.StatusOK && !strings.Contains(readFile(t, filepath.Join(dir, "nginx.conf")), "@unlimited") {
+			if c.away == http.StatusOK &&
+				!strings.Contains(readFile(t, filepath.Join(dir, "nginx.conf")), "@unlimited") {
 				t.Fatal("the page's nginx.conf has no place for @unlimited")
 			}
-			limitctl := startIn(t, dir, "limitctl", "serve", "--listen", ports["127.0.0.1:8080"], "--admin", ports["127.0.0.1:9090"])
+			limitctl := startIn(t, dir, "limitctl", "serve", "--listen", ports["127.0.0.1:8080"], "--admin",
+				ports["127.0.0.1:9090"])
 			awaitAnswer(t, "http://"+ports["127.0.0.1:9090"]+"/readyz")
 			if c.start[0] == "nginx" { // it is the application, too
 				startIn(t, dir, c.start[0], c.start[1:]...)
 			} else {
-				app := &http.Server{Addr: ports["127.0.0.1:3000"], Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					io.Copy(w, r.Body)
-					io.WriteString(w, "hello from the application\n")
-				})}
+				app := &http.Server{
+					Addr: ports["127.0.0.1:3000"], Handler: http.HandlerFunc(
+						func(w http.ResponseWriter, r *http.Request) {
+							io.Copy(w, r.Body)
+							io.WriteString(w, "hello from the application\n")
+						})}
 				go app.ListenAndServe()
 				t.Cleanup(func() { app.Close() })
 				startIn(t, dir, c.start[0], c.start[1:]...)
@@ -95,7 +100,8 @@ func TestTheProxiesOfThePageWithHostileClients(t *testing.T) {
 				body, _ := io.ReadAll(answer.Body)
 				answer.Body.Close()
 				if i < 3 {
-					if answer.StatusCode != http.StatusOK || !strings.Contains(string(body), "hello from the application") {
+					if answer.StatusCode != http.StatusOK ||
+						!strings.Contains(string(body), "hello from the application") {
 						t.Errorf("request %d: %s\n%s", i, answer.Status, body)
 					}
 				} else if answer.StatusCode != http.StatusTooManyRequests || answer.Header.Get("Retry-After") == "" {
@@ -104,7 +110,8 @@ func TestTheProxiesOfThePageWithHostileClients(t *testing.T) {
 					!strings.Contains(string(body), "#quota-exceeded") {
 					t.Errorf("request %d: a denial of the type %q says %s", i, kind, body)
 				}
-				if fields := answer.Header.Values("RateLimit"); len(fields) != 1 || !strings.HasPrefix(fields[0], `"client";r=`) {
+				if fields := answer.Header.Values("RateLimit"); len(fields) != 1 ||
+					!strings.HasPrefix(fields[0], `"client";r=`) {
 					t.Errorf("request %d: RateLimit %q", i, fields)
 				}
 			}
@@ -129,7 +136,8 @@ func TestTheProxiesOfThePageWithHostileClients(t *testing.T) {
 func filesOfPage(t *testing.T, path string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
-	for _, m := range regexp.MustCompile(`(?ms)^cat > (\S+) <<'EOF'\n(.*?)^EOF$`).FindAllStringSubmatch(readFile(t, path), -1) {
+	for _, m := range regexp.MustCompile(`(?ms)^cat > (\S+) <<'EOF'\n(.*?)^EOF$`).FindAllStringSubmatch(
+		readFile(t, path), -1) {
 		if _, has := files[m[1]]; !has {
 			files[m[1]] = m[2]
 		}

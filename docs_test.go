@@ -160,7 +160,8 @@ func TestThePagesShowWhatFilesHold(t *testing.T) {
 			shown := b.language == "yaml" || b.language == "sh" && strings.HasPrefix(text, "#!")
 			switch {
 			case b.notRun != "":
-			case shown && !slices.ContainsFunc(samples, func(s string) bool { return strings.Contains("\n"+s, "\n"+text) }):
+			case shown && !slices.ContainsFunc(
+				samples, func(s string) bool { return strings.Contains("\n"+s, "\n"+text) }):
 				t.Errorf("%s:%d: no file of docs/samples or docs/examples holds this block", path, b.line)
 			case b.language == "go":
 				programs++
@@ -441,7 +442,8 @@ func (p *page) session(t *testing.T) (outputs []string, err error) {
 	outputs = strings.Split(zone.ReplaceAllString(there.Replace(string(printed)), "$1 UTC"), "\x00")
 	if len(outputs) <= len(commands) {
 		failed := commands[len(outputs)-1]
-		return nil, fmt.Errorf("%s:%d: %v, and so ended:\n%s\n%s", p.path, failed.line, err, failed.text, outputs[len(outputs)-1])
+		return nil, fmt.Errorf("%s:%d: %v, and so ended:\n%s\n%s", p.path, failed.line, err, failed.text,
+			outputs[len(outputs)-1])
 	}
 	return outputs, nil
 }
@@ -532,8 +534,10 @@ var figures = []struct {
 	becomes string
 }{
 	{regexp.MustCompile(`DURATION|[-+<>]?\d[\d,.]*( ?[kMG]?B\b)?`), "FIGURE"},
-	{regexp.MustCompile(` {2,}-( {2}|$)`), "  FIGURE$1"},                                 // what has come back meanwhile
-	{regexp.MustCompile(`^(TIME +mean|latency|service|lag)( +p?FIGURE)+`), "$1 FIGURES"}, // p99.99 needs 10,000 requests
+	// what has come back meanwhile
+	{regexp.MustCompile(` {2,}-( {2}|$)`), "  FIGURE$1"},
+	// p99.99 needs 10,000 requests
+	{regexp.MustCompile(`^(TIME +mean|latency|service|lag)( +p?FIGURE)+`), "$1 FIGURES"},
 	{regexp.MustCompile(`[█▇▆▅▄▃▂▁░·|]{3,}`), "BAR"},
 }
 

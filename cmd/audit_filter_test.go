@@ -55,7 +55,8 @@ func TestTheAuditOfASubjectAndATime(t *testing.T) {
 		"tenant:acme:a tenant:acme": "takes at most one PATTERN",
 		"[a":                        "[a",
 	} {
-		if _, stderr := w.run(t, exitUsage, append([]string{"audit"}, strings.Fields(args)...)...); !strings.Contains(stderr, want) {
+		if _, stderr := w.run(t, exitUsage, append([]string{"audit"}, strings.Fields(args)...)...); !strings.Contains(
+			stderr, want) {
 			t.Errorf("%s: %s", args, stderr)
 		}
 	}

@@ -21,15 +21,20 @@ func TestABugIsOneLine(t *testing.T) {
 		"in the command": {[]string{"consume", "a", "--limit", "3/1h", "--wait=1h"}, func(w *world) {
 			w.Now = func() time.Time { panic("index out of range\n") }
 		}},
-		"where it reads a log":  {[]string{"simulate", "-", "--limit", "3/1h"}, func(w *world) { w.In = brokenReader{} }},
-		"where it hears a no":   {[]string{"reset", "b"}, func(w *world) { w.In, w.InIsTerminal = brokenReader{}, true }},
+		"where it reads a log": {[]string{"simulate", "-", "--limit", "3/1h"}, func(w *world) {
+			w.In = brokenReader{}
+		}},
+		"where it hears a no": {[]string{"reset", "b"}, func(w *world) {
+			w.In, w.InIsTerminal = brokenReader{}, true
+		}},
 		"where it shows itself": {[]string{"inspect", "b"}, func(w *world) { w.Out = brokenWriter{} }},
 	} {
 		w := newWorld(t)
 		w.run(t, exitYes, "consume", "b", "--limit", "3/1h")
 		c.breaks(w)
 		_, stderr := w.run(t, exitRefused, c.args...)
-		_, after, found := strings.Cut(stderr, "internal error: index out of range; this is a bug of limitctl, please report it ")
+		_, after, found := strings.Cut(
+			stderr, "internal error: index out of range; this is a bug of limitctl, please report it ")
 		if !found || strings.Count(after, "\n") != 1 || strings.Contains(stderr, "goroutine") {
 			t.Errorf("%s: %s", name, stderr)
 		}

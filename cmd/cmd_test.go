@@ -151,7 +151,8 @@ func TestALeakyBucketsTurnIsNotLost(t *testing.T) {
 	before, _ := w.run(t, exitYes, "inspect", "u", "-o", "csv")
 	w.run(t, exitNo, "consume", "u", "--limit", "leaky-bucket:11/1h,burst=20", "--wait=1s")
 	after, _ := w.run(t, exitYes, "inspect", "u", "-o", "csv")
-	if field := func(text string) string { return strings.Join(strings.Split(text, ",")[:9], ",") }; field(before) != field(after) {
+	if field := func(text string) string { return strings.Join(strings.Split(text, ",")[:9], ",") }; field(
+		before) != field(after) {
 		t.Errorf("a turn too late changed the key from\n%s to\n%s", before, after)
 	}
 	ctx, interrupt := context.WithCancel(context.Background())
@@ -173,7 +174,8 @@ func TestHelpFitsTheTerminal(t *testing.T) {
 	look = func(cmd *cobra.Command) {
 		for line := range strings.Lines(cmd.Long) {
 			if line = strings.TrimSuffix(line, "\n"); runewidth.StringWidth(line) > 80 {
-				t.Errorf("`%s --help` has a line of %d columns: %s", cmd.CommandPath(), runewidth.StringWidth(line), line)
+				t.Errorf("`%s --help` has a line of %d columns: %s", cmd.CommandPath(), runewidth.StringWidth(line),
+					line)
 			}
 		}
 		for _, sub := range cmd.Commands() {

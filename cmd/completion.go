@@ -76,8 +76,8 @@ func isTab(args []string) bool {
 	return len(args) > 0 && (args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd)
 }
 
-// offerFilesForFiles lets a shell offer files only where the help says FILE. Commands and flags that offer words of their own
-// keep them.
+// offerFilesForFiles lets a shell offer files only where the help says FILE. Commands and flags that offer words of
+// their own keep them.
 func offerFilesForFiles(cmd *cobra.Command) {
 	if cmd.ValidArgsFunction == nil && !strings.Contains(cmd.Use, "FILE") {
 		cmd.ValidArgsFunction = cobra.NoFileCompletions

@@ -24,8 +24,10 @@ const patientVariable = "LIMITCTL_TEST_PATIENT"
 // redirects, quotes, expands and recalls. What they run, if anything does, leaves a file PWNED or another one.
 func hostileSubjects() []string {
 	return []string{
-		"$(touch PWNED)", "`touch PWNED`", "$(touch$IFS''PWNED)1", "$HOME", "; touch PWNED #", "&touch PWNED&", ">PWNED", "<(touch PWNED)",
-		"=(touch PWNED)", "*(e:touch PWNED:)", "a  b", "'", `"`, `\`, `'"$(touch PWNED)`, `'; touch PWNED; '`, "!touch", "a==ls", "#x",
+		"$(touch PWNED)", "`touch PWNED`", "$(touch$IFS''PWNED)1", "$HOME", "; touch PWNED #", "&touch PWNED&",
+		">PWNED", "<(touch PWNED)",
+		"=(touch PWNED)", "*(e:touch PWNED:)", "a  b", "'", `"`, `\`, `'"$(touch PWNED)`, `'; touch PWNED; '`, "!touch",
+		"a==ls", "#x",
 		"--config=PWNED", "$'touch PWNED'", "$(touch PWNED", "`touch PWNED", "\u202ertl", "a=$(touch PWNED)",
 	}
 }
@@ -48,7 +50,8 @@ type shellUnderTest struct {
 func startShell(t *testing.T, program string, args []string, setUp string) *shellUnderTest {
 	t.Helper()
 	home := t.TempDir()
-	s := &shellUnderTest{terminal: openTerminal(t), dir: filepath.Join(home, "work"), lines: filepath.Join(home, "lines")}
+	s := &shellUnderTest{terminal: openTerminal(t), dir: filepath.Join(home, "work"),
+		lines: filepath.Join(home, "lines")}
 	limitctl, err := exec.LookPath("limitctl")
 	if err != nil {
 		t.Fatal(err)
@@ -196,14 +199,16 @@ func TestCompletionInShells(t *testing.T) {
 				}
 			}
 			// fish offers all files.
-			if got := s.tab("limitctl report sav", "\t"); got != "limitctl report saved.json " && test.program != "fish" {
+			if got := s.tab("limitctl report sav", "\t"); got != "limitctl report saved.json " &&
+				test.program != "fish" {
 				t.Errorf("a report completes to %q", got)
 			}
 			from := len(s.text(0))
 			s.tab("limitctl co", "\t\t")
 			s.wait(from, `consume.*Take`, `Check and explain`) // what they mean
 
-			for _, line := range []string{"limitctl inspect ", "limitctl reset '", "limitctl inspect '$(", "limitctl inspect x --context ",
+			for _, line := range []string{"limitctl inspect ", "limitctl reset '", "limitctl inspect '$(",
+				"limitctl inspect x --context ",
 				"limitctl undo f", "limitctl report r", "limitctl reset --backup=f"} {
 				s.tab(line, "\t\t\t")
 				s.checkUnharmed(line)
@@ -222,7 +227,8 @@ func TestCompletionInShells(t *testing.T) {
 				if got, want := s.tab(line, "\t"), line+"act "; got != want && !another {
 					t.Errorf("%s<Tab> becomes %s, want %s", line, got, want)
 				}
-				for _, line := range []string{"limitctl inspect " + quoted, "limitctl inspect " + strings.TrimRight(quoted, `'"`)} {
+				for _, line := range []string{"limitctl inspect " + quoted, "limitctl inspect " + strings.TrimRight(
+					quoted, `'"`)} {
 					s.tab(line, "\t\t")
 					s.checkUnharmed(line)
 				}

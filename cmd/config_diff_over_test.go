@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// Before a deploy, config publish --dry-run says how many keys have more in use than the new limit allows, and whose they are. A key with
-// just as much is not over it; nor is one that is exempt, and one whose override raises the new limit.
+// Before a deploy, config publish --dry-run says how many keys have more in use than the new limit allows, and whose
+// they are. A key with just as much is not over it; nor is one that is exempt, and one whose override raises the new
+// limit.
 func TestWhoIsOverANewLimit(t *testing.T) {
 	w := newWorld(t)
 	policyOf := func(limit string) string {
@@ -16,7 +17,8 @@ func TestWhoIsOverANewLimit(t *testing.T) {
 			"        by: [user]\n        algorithm: sliding-log\n        limit: " + limit + "\n"
 	}
 	dir := t.TempDir()
-	old, lower, either := filepath.Join(dir, "old.yaml"), filepath.Join(dir, "new.yaml"), filepath.Join(dir, "either.yaml")
+	old, lower, either := filepath.Join(dir, "old.yaml"), filepath.Join(dir, "new.yaml"),
+		filepath.Join(dir, "either.yaml")
 	for path, text := range map[string]string{
 		old: policyOf("100/1h"), lower: policyOf("10/1h"),
 		either: policyOf("99/1h") + "        overrides:\n          - {when: {plan: free}, limit: 10/1h}\n",
@@ -25,11 +27,13 @@ func TestWhoIsOverANewLimit(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for user, units := range map[string]string{"ten": "10", "eleven": "11", "fifty": "50", "sixty": "60", "exempt": "50", "raised": "15",
+	for user, units := range map[string]string{"ten": "10", "eleven": "11", "fifty": "50", "sixty": "60",
+		"exempt": "50", "raised": "15",
 		"raised-little": "25"} {
 		w.run(t, exitYes, "consume", "--config", old, "--policy", "api", "user="+user, "--cost", units)
 	}
-	w.run(t, exitYes, "exempt", "--config", old, "--policy", "api", "user=exempt", "--for", "1h", "--reason", "x", "--yes")
+	w.run(t, exitYes, "exempt", "--config", old, "--policy", "api", "user=exempt", "--for", "1h", "--reason", "x",
+		"--yes")
 	for _, user := range []string{"raised", "raised-little"} {
 		w.run(t, exitYes, "override", "set", "--config", old, "--policy", "api", "user="+user, "--times", "2",
 			"--for", "1h", "--reason", "x", "--yes")

@@ -32,7 +32,8 @@ func TestConsent(t *testing.T) {
 		says                    string
 	}{
 		{"prod", "prod", "", false, false, exitYes, ""},
-		{"prod", "prd", "", true, true, exitUsage, "--confirm prd is not the name of the context of this store, which is prod"},
+		{"prod", "prd", "", true, true, exitUsage,
+			"--confirm prd is not the name of the context of this store, which is prod"},
 		{"prod", "", "", true, false, exitUsage,
 			"context prod is protected, and there is no terminal to type its name on; give --confirm prod"},
 		{"prod", "", "prod\n", false, true, exitYes, "Delete 3 keys? Type its name to go on: "},
@@ -41,11 +42,13 @@ func TestConsent(t *testing.T) {
 		{"prod", "", "PROD\n", false, true, exitNo, "Nothing was changed."},
 		{"prod", "", "", true, true, exitNo, "on: \nNothing was changed."},
 		{"dev", "", "", true, false, exitYes, ""},
-		{"dev", "", "", false, false, exitUsage, "reset asks before it deletes, and there is no terminal to ask on; give --yes"},
+		{"dev", "", "", false, false, exitUsage,
+			"reset asks before it deletes, and there is no terminal to ask on; give --yes"},
 		{"dev", "dev", "", false, false, exitYes, ""},
 		{"dev", "prod", "", true, false, exitUsage, "which is dev"}, // meant for another
 		{"dev", "", "yes\n", false, true, exitYes, "Delete 3 keys? [y/N] "},
-		{"watched", "watched", "", true, true, exitUsage, "context \"watched\" is read-only; a reset writes, so it was not done"},
+		{"watched", "watched", "", true, true, exitUsage,
+			"context \"watched\" is read-only; a reset writes, so it was not done"},
 		{"", "", "", true, false, exitYes, ""},
 		{"", "", "no\n", false, true, exitNo, "Nothing was changed."},
 		{"", "", "", false, true, exitNo, "Nothing was changed."},

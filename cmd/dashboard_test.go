@@ -160,7 +160,8 @@ func eventually(t *testing.T, what string, is func() bool) {
 func TestDashboardInATerminal(t *testing.T) {
 	t.Parallel()
 	store := "redis://" + redistest.Start(t).Addr
-	env := []string{"NO_COLOR=1", "TERM=xterm-256color", "HOME=" + t.TempDir(), "XDG_STATE_HOME=", "LIMITCTL_STORE=" + unset}
+	env := []string{"NO_COLOR=1", "TERM=xterm-256color", "HOME=" + t.TempDir(), "XDG_STATE_HOME=", "LIMITCTL_STORE=" +
+		unset}
 	limitctl := func(args ...string) string {
 		t.Helper()
 		cmd := exec.Command("limitctl", args...)

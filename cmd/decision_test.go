@@ -30,7 +30,8 @@ func TestGivingBackAPolicysTurn(t *testing.T) {
 		interrupt()
 		return ctx.Err()
 	}
-	if code := Run(ctx, []string{"consume", "--policy", "waiting", "user=7", "--wait"}, w.Env); code != exitInterrupted {
+	if code := Run(ctx, []string{"consume", "--policy", "waiting", "user=7", "--wait"},
+		w.Env); code != exitInterrupted {
 		t.Errorf("exit code %d, want %d", code, exitInterrupted)
 	}
 	stdout, _ := w.run(t, exitYes, "inspect", "user:7", "-o", "csv")

@@ -50,7 +50,8 @@ func checkGrace(t *testing.T, what string, grace time.Duration, flag func(string
 	drain, err := time.ParseDuration(flag("drain"))
 	delay, err2 := time.ParseDuration(flag("drain-delay"))
 	if err != nil || err2 != nil || grace <= drain || drain <= delay {
-		t.Errorf("%s is stopped after %s; it drains for %s, of that %s with its listeners open", what, grace, drain, delay)
+		t.Errorf("%s is stopped after %s; it drains for %s, of that %s with its listeners open", what, grace, drain,
+			delay)
 	}
 }
 
@@ -75,7 +76,8 @@ func TestDeployByContainer(t *testing.T) {
 	}
 	_, flag := deployedServe(t, words)
 	for _, listener := range []string{"listen", "admin"} {
-		if _, port, _ := strings.Cut(flag(listener), ":"); !regexp.MustCompile(`(?m)^EXPOSE .*\b` + port + `\b`).MatchString(text) {
+		if _, port, _ := strings.Cut(flag(listener), ":"); !regexp.MustCompile(
+			`(?m)^EXPOSE .*\b` + port + `\b`).MatchString(text) {
 			t.Errorf("port %s of --%s is not exposed", port, listener)
 		}
 	}
@@ -201,7 +203,8 @@ func TestDeployByKubernetes(t *testing.T) {
 	}
 }
 
-// The action divides its arguments at blanks outside of quotes, or takes a line for each. It has the exit code of limitctl.
+// The action divides its arguments at blanks outside of quotes, or takes a line for each. It has the exit code of
+// limitctl.
 func TestActionRuns(t *testing.T) {
 	dir := t.TempDir()
 	write := func(path, text string) {
@@ -217,7 +220,8 @@ func TestActionRuns(t *testing.T) {
 		args, store, want string
 		code              int
 	}{
-		{"loadtest --threshold 'p99<5s' --limit 3/1h", "left out", "[-o][json][loadtest][--threshold][p99<5s][--limit][3/1h][none]", 3},
+		{"loadtest --threshold 'p99<5s' --limit 3/1h", "left out",
+			"[-o][json][loadtest][--threshold][p99<5s][--limit][3/1h][none]", 3},
 		{"run x\n--\necho 'hi' *\n", "redis://r", "[-o][json][run x][--][echo 'hi' *][redis://r]", 3},
 		{"config validate", "", "[-o][json][config][validate][]", 3},
 		{"  ", "left out", "", 2}, // an expression that came to nothing must not be the help, which is a success
@@ -234,7 +238,8 @@ func TestActionRuns(t *testing.T) {
 		if test.code == 2 {
 			continue
 		}
-		if answer, err := os.ReadFile(dir + "/output"); err != nil || !strings.Contains(string(answer), "\n"+test.want) {
+		if answer, err := os.ReadFile(dir + "/output"); err != nil ||
+			!strings.Contains(string(answer), "\n"+test.want) {
 			t.Errorf("%q: the output is %q (%v)", test.args, answer, err)
 		}
 	}

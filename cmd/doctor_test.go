@@ -47,7 +47,8 @@ func TestDoctorOfSentinels(t *testing.T) {
 		strings.Contains(stdout, "no Sentinel answers") {
 		t.Errorf("with two of three killed:\n%s", stdout)
 	}
-	_, stderr := w.run(t, exitRefused, "check", "u", "--limit", "1/1h", "--store", "redis://"+sentinel.Sentinels[0].Addr)
+	_, stderr := w.run(t, exitRefused, "check", "u", "--limit", "1/1h", "--store",
+		"redis://"+sentinel.Sentinels[0].Addr)
 	if !strings.Contains(stderr, "if this is a Sentinel's port, limitctl doctor names the URL to give") {
 		t.Errorf("a check at a Sentinel's port says %q", stderr)
 	}

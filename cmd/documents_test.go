@@ -12,14 +12,15 @@ import (
 
 type document struct{ place, title, about string }
 
-// documents are the JSON documents of the reference in its order: the place of the Go type with the field schema_version, which
-// for a type without a name is the function around it, and what prints it.
+// documents are the JSON documents of the reference in its order: the place of the Go type with the field
+// schema_version, which for a type without a name is the function around it, and what prints it.
 var documents = []document{
 	{decisionPlace, "A decision", "`check`, `consume`, `refund` and `settle`, and `/v1` of [serve](serve-api.md). " +
 		"A limit of a policy also has " +
 		"`limit`, its name in the policy, and `key`, its subject"},
-	{"output/errorOnly", "An error", "every command and [serve](serve-api.md#answers). Next to a result, `error` is a field of it; the " +
-		"[kinds](operations.md#for-programs) are a table of their own"},
+	{"output/errorOnly", "An error",
+		"every command and [serve](serve-api.md#answers). Next to a result, `error` is a field of it; the " +
+			"[kinds](operations.md#for-programs) are a table of their own"},
 	{"see/inspectAnswer.Document", "Keys in use", "`inspect`"},
 	{"see/summaryAnswer", "Sums of keys", "`inspect --summary`"},
 	{"see/denialsAnswer.Document", "Denials", "`denials`"},
@@ -30,7 +31,8 @@ var documents = []document{
 	{"see/auditAnswer.Document", "The audit log", "`audit`"},
 	{"stepin/backupsAnswer", "Backups", "`undo --list` and `undo --prune`"},
 	{"see/doctorAnswer.Document", "An examination", "`doctor`"},
-	{"report/Document", "A report", "`loadtest`, `verify`, `simulate` and `report`; [load testing](load-testing.md#as-json) " +
+	{"report/Document", "A report", "`loadtest`, `verify`, `simulate` and `report`; [load " +
+		"testing](load-testing.md#as-json) " +
 		"explains the figures"},
 	{"report/Comparison", "A comparison", "`report --against`"},
 	{"test/lookAnswer", "What a probe saw", "`probe`"},
@@ -65,7 +67,8 @@ var rows = map[string]string{
 	"see/handoverAnswer.Document.overrides": "allowance/Document",
 }
 
-// shared are the meanings of fields that mean the same in all documents, where neither the name nor the Go field says them.
+// shared are the meanings of fields that mean the same in all documents, where neither the name nor the Go field says
+// them.
 var shared = map[string]string{
 	"account":           "the machine's name of the user",
 	"applied_override":  "the operator's override that applied",
@@ -121,7 +124,8 @@ var shared = map[string]string{
 func TestTheDocumentsAreUpToDate(t *testing.T) {
 	g := readGo(t)
 	for _, place := range g.versioned {
-		if !slices.Contains(notShown, place) && !slices.ContainsFunc(documents, func(d document) bool { return d.place == place }) {
+		if !slices.Contains(notShown, place) &&
+			!slices.ContainsFunc(documents, func(d document) bool { return d.place == place }) {
 			t.Errorf("the document %s has no place in the reference; add it to documents", place)
 		}
 	}
@@ -170,7 +174,8 @@ takes parts of it ([for programs](operations.md#for-programs)).
 - Durations end in ` + "`_ms`" + `: whole milliseconds, rounded up. A time is RFC 3339 in UTC.
 - A field that is not required is left out if there is nothing to say. ` + "`null`" + ` is what is not known.
 - Beside a result stand ` + "`error`" + `, and ` + "`config`" + ` if a configuration is published: its ` + "`version`" +
-	" (none for a file) and `source`" + `, which is ` + "`store`" + `, ` + "`kept`" + ` (the store is away) or the file of a what-if.
+	" (none for a file) and `source`" + `, which is ` + "`store`" + `, ` + "`kept`" +
+	` (the store is away) or the file of a what-if.
 
 [limitctl.output.schema.json](limitctl.output.schema.json) has each document in ` + "`$defs`" + `, as JSON Schema: its fields, their
 types and what they mean. ` + "`jq '.\"$defs\".\"a-decision\"' limitctl.output.schema.json`" + ` shows one. The configuration has a

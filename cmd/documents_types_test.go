@@ -28,7 +28,8 @@ func readGo(t *testing.T) *goTypes {
 	fset := token.NewFileSet()
 	for _, root := range []string{".", "../internal", "../pkg"} {
 		err := filepath.WalkDir(root, func(file string, _ fs.DirEntry, err error) error {
-			if err != nil || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") || strings.Contains(file, "testdata") {
+			if err != nil || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") ||
+				strings.Contains(file, "testdata") {
 				return err
 			}
 			parsed, err := parser.ParseFile(fset, file, nil, parser.ParseComments|parser.SkipObjectResolution)
@@ -181,7 +182,8 @@ func (g *goTypes) fields(place string) (all []goField) {
 			}
 		case name != "":
 			meaning := g.inJSON(place, strings.Join(strings.Fields(f.Doc.Text()+" "+f.Comment.Text()), " "))
-			field := goField{name: name, meaning: meaning, kind: f.Type, folder: folder, optional: strings.Contains(options, "omit")}
+			field := goField{name: name, meaning: meaning, kind: f.Type, folder: folder, optional: strings.Contains(
+				options, "omit")}
 			if star, is := f.Type.(*ast.StarExpr); is && field.optional { // it is absent, and never null
 				field.kind = star.X
 			}

@@ -62,14 +62,19 @@ func TestAHostileFolder(t *testing.T) {
 		codes      []int
 	}{
 		{"a configuration", "limitctl.yaml", "", []string{"inspect", "*"}, []string{"dangling"}, nil},
-		{"a named configuration", "c.yaml", "", []string{"check", "u", "--policy", "p", "--config", "c.yaml"}, nil, nil},
+		{"a named configuration", "c.yaml", "", []string{"check", "u", "--policy", "p", "--config", "c.yaml"}, nil,
+			nil},
 		{"a validated one", "c.yaml", "", []string{"config", "validate", "c.yaml"}, nil, []int{exitNo, exitUsage}},
 		{"Tab", "limitctl.yaml", "", []string{"__complete", "check", "u", "--policy", ""}, []string{"*"}, nil},
-		{"Tab after a named one", "c.yaml", "", []string{"__complete", "--config", "c.yaml", "--context", ""}, []string{"*"}, nil},
-		{"the chosen context", "state/limitctl/context", "", []string{"inspect", "*"}, []string{"dangling", "empty"}, nil},
+		{"Tab after a named one", "c.yaml", "", []string{"__complete", "--config", "c.yaml", "--context", ""},
+			[]string{"*"}, nil},
+		{"the chosen context", "state/limitctl/context", "", []string{"inspect", "*"}, []string{"dangling", "empty"},
+			nil},
 		{"a password", "secret", "contexts: {x: {store: 'redis://127.0.0.1:1', password_file: secret}}",
-			[]string{"check", "u", "--limit", "1/1h", "--config", "named.yaml", "--context", "x"}, nil, []int{exitUsage, exitUnreachable}},
-		{"a certificate", "ca.pem", "", []string{"check", "u", "--limit", "1/1h", "--store", "rediss://127.0.0.1:1?tls_ca=ca.pem"}, nil,
+			[]string{"check", "u", "--limit", "1/1h", "--config", "named.yaml", "--context", "x"}, nil,
+			[]int{exitUsage, exitUnreachable}},
+		{"a certificate", "ca.pem", "",
+			[]string{"check", "u", "--limit", "1/1h", "--store", "rediss://127.0.0.1:1?tls_ca=ca.pem"}, nil,
 			nil},
 		{"a key", "key.pem", "", []string{"check", "u", "--limit", "1/1h", "--store",
 			"rediss://127.0.0.1:1?tls_cert=key.pem&tls_key=key.pem"}, nil, nil},
@@ -77,24 +82,29 @@ func TestAHostileFolder(t *testing.T) {
 		{"a compared report", "r.json", "", []string{"report", "r.json", "--against", "r.json"}, nil, nil},
 		{"a log", "access.log", "", []string{"simulate", "access.log", "--limit", "1/1h"}, nil, nil},
 		{"a backup", "backup.jsonl", "", []string{"undo", "backup.jsonl", "--yes"}, nil, nil},
-		{"an audit", "state/limitctl/audit.jsonl", "", []string{"audit"}, []string{"dangling", "sparse", "empty", "nul", "binary", "long"},
+		{"an audit", "state/limitctl/audit.jsonl", "", []string{"audit"},
+			[]string{"dangling", "sparse", "empty", "nul", "binary", "long"},
 			nil},
-		{"the audit of a reset", "state/limitctl/audit.jsonl", "", []string{"reset", "u", "--yes", "--store", "file:one.db"}, []string{"*"},
+		{"the audit of a reset", "state/limitctl/audit.jsonl", "",
+			[]string{"reset", "u", "--yes", "--store", "file:one.db"}, []string{"*"},
 			nil},
 		{"a store", "limits.db", "", []string{"consume", "u", "--limit", "1/1h", "--store", "file:limits.db"},
 			[]string{"empty"}, []int{exitRefused}},
 		{"a store's log", "one.db-wal", "", []string{"consume", "u", "--limit", "9/1h", "--store", "file:one.db"},
 			[]string{"sparse", "empty", "nul", "binary", "long"}, []int{exitRefused}},
-		{"the store of Tab", "limits.db", "", []string{"__complete", "inspect", "--store", "file:limits.db", "--policy", ""},
+		{"the store of Tab", "limits.db", "", []string{"__complete", "inspect", "--store", "file:limits.db", "--policy",
+			""},
 			[]string{"*"}, nil},
-		{"a saved report", "out.json", "", []string{"simulate", "-", "--limit", "1/1h", "--save", "out.json"}, []string{"*"}, nil},
+		{"a saved report", "out.json", "", []string{"simulate", "-", "--limit", "1/1h", "--save", "out.json"},
+			[]string{"*"}, nil},
 	} {
 		for name, plant := range plants(t) {
 			t.Run(test.name+"/"+name, func(t *testing.T) {
 				t.Parallel()
 				c := newChild(t, test.args...)
 				if strings.Contains(strings.Join(test.args, " "), "one.db") {
-					first := newChild(t, "consume", "u", "--limit", "9/1h", "--store", "file:"+filepath.Join(c.dir, "one.db"))
+					first := newChild(t, "consume", "u", "--limit", "9/1h", "--store",
+						"file:"+filepath.Join(c.dir, "one.db"))
 					first.start()
 					if code := first.exit(); code != exitYes {
 						t.Fatalf("exit code %d: %s", code, &first.stderr)

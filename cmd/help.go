@@ -143,7 +143,8 @@ func (p *helpPrinter) print(cmd *cobra.Command, all bool) {
 	}
 	fmt.Fprintln(p.out)
 	if short {
-		p.text("", "", fmt.Sprintf("All %s has to say, with all of its flags: %s --help-all", cmd.Name(), cmd.CommandPath()))
+		p.text("", "", fmt.Sprintf("All %s has to say, with all of its flags: %s --help-all", cmd.Name(),
+			cmd.CommandPath()))
 	}
 	if cmd.HasSubCommands() {
 		p.text("", "", fmt.Sprintf("The help of one of them: %s COMMAND --help", cmd.CommandPath()))
@@ -245,7 +246,8 @@ func describeFlag(flag *pflag.Flag) (name, usage string) {
 
 // usageLines are the forms in which a command is typed, one a line.
 func usageLines(cmd *cobra.Command) []string {
-	cmd.LocalFlags() // so that cobra counts the flags of all commands: a command without its own would seem to have none
+	// so that cobra counts the flags of all commands: a command without its own would seem to have none
+	cmd.LocalFlags()
 	forms := strings.Split(cmd.UseLine(), " | ")
 	for i := 1; i < len(forms); i++ {
 		forms[i] = cmd.CommandPath() + " " + strings.TrimPrefix(forms[i], cmd.Name()+" ")
@@ -262,8 +264,8 @@ type flagGroup struct {
 	flags []*pflag.Flag
 }
 
-// flagGroupsOf returns the flags of a command without those of every command: first those of no group, then the groups in
-// the order in which they were added.
+// flagGroupsOf returns the flags of a command without those of every command: first those of no group, then the groups
+// in the order in which they were added.
 func flagGroupsOf(cmd *cobra.Command) []flagGroup {
 	if !cmd.HasParent() {
 		return nil // --help and --version need no help

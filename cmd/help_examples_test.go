@@ -36,7 +36,8 @@ func TestHelpExamplesWork(t *testing.T) {
 				dir := t.TempDir()
 				writeExampleConfig(t, dir)
 				env := []string{"CI_COMMIT_TITLE=more for acme", "NO_COLOR=1"}
-				if strings.Contains(line, " --layout ") || strings.Contains(line, " --from ") { // the keys are in a Redis
+				// the keys are in a Redis
+				if strings.Contains(line, " --layout ") || strings.Contains(line, " --from ") {
 					env = append(env, "LIMITCTL_STORE=redis://"+layouts.Addr)
 				}
 				run := func(line string) ([]byte, error) { return shellIn(dir, line, env...).CombinedOutput() }
@@ -60,14 +61,16 @@ func TestHelpExamplesWork(t *testing.T) {
 					line = ours // the rest is for another shell than that of the test
 				}
 				// At any hour the end is later than that of the override before.
-				line = strings.Replace(line, "--until 04:00", "--until "+time.Now().Add(12*time.Hour).Format("15:04"), 1)
+				line = strings.Replace(line, "--until 04:00", "--until "+time.Now().Add(12*time.Hour).Format("15:04"),
+					1)
 				if before := beforeExample(line); before != "" {
 					if output, err := run(before); err != nil {
 						t.Fatalf("%s: %v\n%s", before, err, output)
 					}
 				}
 				output, err := run(withExampleIDs(line))
-				asks := !strings.Contains(line, "--yes") && !strings.Contains(line, "--confirm") && !strings.Contains(line, "--dry-run")
+				asks := !strings.Contains(line, "--yes") && !strings.Contains(line, "--confirm") &&
+					!strings.Contains(line, "--dry-run")
 				if asks && (strings.Contains(string(output), "there is no terminal to ask on; give --yes") ||
 					strings.Contains(string(output), "there is no terminal to type its name on; give --confirm prod")) {
 					return // there is no terminal here
@@ -75,7 +78,8 @@ func TestHelpExamplesWork(t *testing.T) {
 				if strings.HasPrefix(line, "limitctl probe") && strings.Contains(string(output), "INCONCLUSIVE") {
 					return // a busy machine blurs what is seen, and this is what probe says of it
 				}
-				if strings.HasPrefix(line, "limitctl loadtest") && strings.Contains(string(output), "planned requests got no decision") {
+				if strings.HasPrefix(line, "limitctl loadtest") &&
+					strings.Contains(string(output), "planned requests got no decision") {
 					return // a busy machine drops requests, and this is what loadtest says of it
 				}
 				if err != nil {
@@ -132,14 +136,16 @@ func writeExampleConfig(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 	for path, text := range map[string]string{
-		"limitctl.yaml":          string(policies) + "  llm: {limits: [{name: tokens, by: [team], limit: 100000/1m, cost: tokens}]}\n",
-		"limitctl/limitctl.yaml": "contexts: {dev: {store: \"file:dev.db\"}, prod: {store: \"file:prod.db\", protected: true}}\n",
-		"access.log":             exampleLog(),
-		"results.json":           exampleAnswers("", `{"start":%f,"end":%f,"status":%d}`+"\n", 100),
-		"a.json":                 exampleAnswers("", `{"start":%f,"end":%f,"user":"u","status":%d}`+"\n", 100),
-		"b.json":                 `{"start":1767225601,"end":1767225601.5,"user":"u","status":429}`,
-		"c.json":                 `{"start":1767225601,"end":1767225601.5,"user":"v","status":200}`,
-		"answers.csv":            exampleAnswers("start,end,status\n", "%f,%f,%d\n", 20),
+		"limitctl.yaml": string(policies) +
+			"  llm: {limits: [{name: tokens, by: [team], limit: 100000/1m, cost: tokens}]}\n",
+		"limitctl/limitctl.yaml": "contexts: {dev: {store: \"file:dev.db\"}, prod: {store: \"file:prod.db\", " +
+			"protected: true}}\n",
+		"access.log":   exampleLog(),
+		"results.json": exampleAnswers("", `{"start":%f,"end":%f,"status":%d}`+"\n", 100),
+		"a.json":       exampleAnswers("", `{"start":%f,"end":%f,"user":"u","status":%d}`+"\n", 100),
+		"b.json":       `{"start":1767225601,"end":1767225601.5,"user":"u","status":429}`,
+		"c.json":       `{"start":1767225601,"end":1767225601.5,"user":"v","status":200}`,
+		"answers.csv":  exampleAnswers("start,end,status\n", "%f,%f,%d\n", 20),
 	} {
 		if err := files.Write(filepath.Join(dir, path), []byte(text)); err != nil {
 			t.Fatal(err)
@@ -171,15 +177,19 @@ func beforeExample(line string) string {
 	case strings.HasPrefix(rest, "refund"):
 		return "limitctl consume" + strings.TrimPrefix(rest, "refund")
 	case strings.HasPrefix(rest, "unblock"):
-		return "limitctl block " + strings.TrimSuffix(strings.TrimPrefix(rest, "unblock "), " --yes") + " --for 1h --reason x --yes"
+		return "limitctl block " + strings.TrimSuffix(strings.TrimPrefix(rest, "unblock "), " --yes") +
+			" --for 1h --reason x --yes"
 	case strings.HasPrefix(rest, "override revoke"):
-		return "limitctl override set a --times 2 --for 1h --reason x --yes && limitctl override set b --times 2 --for 1h --reason x --yes"
+		return "limitctl override set a --times 2 --for 1h --reason x --yes && limitctl override set b --times 2 " +
+			"--for 1h --reason x --yes"
 	case strings.Contains(line, "base1.json"):
 		return "cp base.json base1.json && cp base.json base2.json && cp base.json base3.json"
 	case strings.HasPrefix(rest, "config import"):
-		return "mkdir config && printf 'domain: d\ndescriptors: [{key: k, rate_limit: {unit: minute, requests_per_unit: 5}}]\n'" +
+		return "mkdir config && printf 'domain: d\ndescriptors: [{key: k, rate_limit: {unit: minute, " +
+			"requests_per_unit: 5}}]\n'" +
 			" > config/config.yaml"
-	case strings.HasPrefix(rest, "config fetch"), strings.HasPrefix(rest, "config history"), strings.HasPrefix(rest, "config rollback"),
+	case strings.HasPrefix(rest, "config fetch"), strings.HasPrefix(rest, "config history"),
+		strings.HasPrefix(rest, "config rollback"),
 		strings.HasPrefix(rest, "config status"):
 		publish := "limitctl config publish limitctl.yaml -m first --yes"
 		if strings.Contains(line, "--context prod") {

@@ -47,11 +47,14 @@ func conversations(dir string) []conversation {
 			survives: []stage{inScripts}}, // it warns that overrides cannot be read
 		{name: "undo", args: []string{"undo", filepath.Join(dir, "backup.jsonl"), "--yes"},
 			stages: []stage{inScripts, {"XADD"}}, codes: []int{exitPartly}, survives: []stage{{"XADD"}}},
-		{name: "reset", args: []string{"reset", "*", "--yes"}, stages: []stage{inScans, inReads, inScripts}, codes: []int{exitPartly}},
-		{name: "handover", args: []string{"handover", "-o", "csv"}, stages: []stage{inScripts, {"XREVRANGE"}, {"HGETALL"}},
+		{name: "reset", args: []string{"reset", "*", "--yes"}, stages: []stage{inScans, inReads, inScripts},
+			codes: []int{exitPartly}},
+		{name: "handover", args: []string{"handover", "-o", "csv"}, stages: []stage{
+			inScripts, {"XREVRANGE"}, {"HGETALL"}},
 			codes: []int{exitPartly}, survives: []stage{inScripts, {"XREVRANGE"}, {"HGETALL"}}},
 		{name: "doctor", args: []string{"doctor", "--scan-limit", "0"}, // or it ends a scan by its own bound
-			stages: []stage{inScans, inReads, inInfos, {"DBSIZE"}, {"TIME"}}, codes: []int{exitNo, exitPartly}, itself: true},
+			stages: []stage{inScans, inReads, inInfos, {"DBSIZE"}, {"TIME"}}, codes: []int{exitNo, exitPartly},
+			itself: true},
 		{name: "dashboard", args: []string{"dashboard", "--once", "--refresh", "100ms"},
 			stages: []stage{inScans, inReads, inScripts, inInfos}, survives: []stage{inInfos, inScripts}, itself: true},
 	}
@@ -66,12 +69,15 @@ func hostileDir(t *testing.T) (dir, sound string) {
 	w.run(t, exitYes, "consume", "user:old", "--limit", "10/1h", "--store", url, "--timeout", patience.String())
 	w.run(t, exitYes, "reset", "user:old", "--yes", "--backup", filepath.Join(dir, "backup.jsonl"),
 		"--store", url, "--timeout", patience.String())
-	w.run(t, exitYes, "consume", "user:1", "--limit", "10/1h", "--limit", "fixed-window:10/1d", "--store", url, "--timeout",
+	w.run(t, exitYes, "consume", "user:1", "--limit", "10/1h", "--limit", "fixed-window:10/1d", "--store", url,
+		"--timeout",
 		patience.String())
 	for range 60 { // which is more than one read
-		w.run(t, exitYes, "consume", "-q", "user:2", "--limit", "sliding-log:1000/1h", "--store", url, "--timeout", patience.String())
+		w.run(t, exitYes, "consume", "-q", "user:2", "--limit", "sliding-log:1000/1h", "--store", url, "--timeout",
+			patience.String())
 	}
-	w.run(t, exitYes, "block", "user:8", "--for", "1d", "--reason", "none", "--yes", "--store", url, "--timeout", patience.String())
+	w.run(t, exitYes, "block", "user:8", "--for", "1d", "--reason", "none", "--yes", "--store", url, "--timeout",
+		patience.String())
 	return dir, sound
 }
 
@@ -107,7 +113,8 @@ func (s *sideBySide) wait() { s.going.Wait() }
 // client ends with each of those is proved in redisserver, and what a store makes of them in redisstore. Here it
 // is proved that each command has those defences.
 var classes = map[string]string{
-	"silent": "silence", "too large": "text that comes", "malformed": "HTTP", "cut": "end in the middle", "slow": "dribbled list",
+	"silent": "silence", "too large": "text that comes", "malformed": "HTTP", "cut": "end in the middle",
+	"slow": "dribbled list",
 }
 
 // hostileBehaviours are one of each class, and all that RESP allows and that are small.
@@ -217,12 +224,15 @@ func (c *conversation) judge(stage stage, b hostile.Behaviour, code int, stderr 
 	switch {
 	case !slices.Contains(codes, code):
 		return fmt.Sprintf("it ended with %d", code)
-	case strings.Contains(stderr, "panic") || strings.Contains(stderr, "goroutine ") || strings.Contains(stderr, "internal error"):
+	case strings.Contains(stderr, "panic") || strings.Contains(stderr, "goroutine ") ||
+		strings.Contains(stderr, "internal error"):
 		return "it panicked"
 	case code == exitUnreachable || code == exitRefused:
-		// What changes something first says what is about to happen, or that the audit log in the store does not say it.
+		// What changes something first says what is about to happen, or that the audit log in the store does not say
+		// it.
 		lines := slices.DeleteFunc(strings.Split(strings.TrimSuffix(stderr, "\n"), "\n"), func(line string) bool {
-			return strings.HasPrefix(line, "limitctl: scanning ") // the progress of a scan that takes long on a busy machine
+			// the progress of a scan that takes long on a busy machine
+			return strings.HasPrefix(line, "limitctl: scanning ")
 		})
 		speaks := slices.Contains([]string{"reset", "undo", "override", "block", "exempt", "unblock"}, c.args[0]) ||
 			c.args[0] == "inspect" && slices.Equal(stage, inReads) // which are of overrides, and of limits

@@ -65,8 +65,10 @@ func TestHostileServerTexts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	var text atomic.Value // of its errors
-	store := "redis://" + redistest.Scripted(t, func([]string) string { return fmt.Sprintf("-ERR %s\r\n", text.Load()) })
-	commands := [][]string{{"check", "a", "--limit", "1/1h"}, {"inspect", "a", "-o", "json"}, {"reset", "*", "--yes"}, {"doctor"},
+	store := "redis://" + redistest.Scripted(
+		t, func([]string) string { return fmt.Sprintf("-ERR %s\r\n", text.Load()) })
+	commands := [][]string{{"check", "a", "--limit", "1/1h"}, {"inspect", "a", "-o", "json"}, {"reset", "*", "--yes"},
+		{"doctor"},
 		{"dashboard", "--once"}}
 	for i, hostile := range hostiletext.Texts() {
 		if strings.ContainsAny(hostile, "\r\n") { // which a line of an error cannot hold
@@ -85,7 +87,8 @@ func TestHostileServerTexts(t *testing.T) {
 	server.Do("RPUSH", "rl:{a}:foreign", "x")
 	server.Do("RPUSH", "rl:{b}:foreign", "x")
 	for i, holds := range []string{
-		"\x1b]0;x\x07", "=1+1\r\n=2+2", "a,\"b\r\nrl:{c}:forged,list", "\u202e", "\xff", "a\tb", strings.Repeat("x", 100_000),
+		"\x1b]0;x\x07", "=1+1\r\n=2+2", "a,\"b\r\nrl:{c}:forged,list", "\u202e", "\xff", "a\tb",
+		strings.Repeat("x", 100_000),
 	} {
 		store := "redis://" + rewrite(t, server.Addr, func(line []byte) []byte {
 			if string(line) == "+list\r\n" {

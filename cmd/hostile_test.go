@@ -124,7 +124,8 @@ func hostileStore(t *testing.T) (w *world, server *redistest.Server, subjects []
 		format := output.Formats()[i%len(output.Formats())]
 		stdout, _ := w.try(t, "consume", "--limit", "10/1h", "-o", format, "--", subject)
 		if format == "table" {
-			if !strings.Contains(stdout, output.Printable(subject)+": 1 of 10 used") || strings.Count(stdout, "\n") != 1 {
+			if !strings.Contains(stdout, output.Printable(subject)+": 1 of 10 used") ||
+				strings.Count(stdout, "\n") != 1 {
 				t.Errorf("consumed of %q: %q", subject, stdout)
 			}
 		} else if !slices.Contains(textsOf(parsed(t, format, stdout)), subject) {
@@ -151,7 +152,8 @@ func TestHostileTextsComeOutAsText(t *testing.T) {
 	for i, subject := range subjects {
 		server.Do("RPUSH", "rl:{"+subject+"}:foreign", "x")
 		reason := "why: " + reasons[i%len(reasons)]
-		w.try(t, "override", "set", "--exact", "--times", "2", "--for", "1h", "--reason", reason, "--yes", "--", subject)
+		w.try(t, "override", "set", "--exact", "--times", "2", "--for", "1h", "--reason", reason, "--yes", "--",
+			subject)
 	}
 	w.wantIn(t, subjects, "inspect", "*")
 	w.wantIn(t, nil, "override", "list") // these have patterns and command lines
@@ -166,7 +168,8 @@ func TestHostileTextsComeOutAsText(t *testing.T) {
 		if n := rowsUnder("RESETS IN", rows); n != len(subjects) {
 			t.Errorf("%d rows of %d keys are shown:\n%s", n, len(subjects), stdout)
 		}
-		for _, args := range [][]string{{"consume", "--limit", "10/1h", "--", subjects[0]}, {"inspect", "*", "--summary"},
+		for _, args := range [][]string{{"consume", "--limit", "10/1h", "--", subjects[0]},
+			{"inspect", "*", "--summary"},
 			{"override", "list"}, {"audit"}, {"denials"}, {"handover"}, {"doctor"}, {"dashboard", "--once"}} {
 			w.try(t, args...)
 		}
@@ -200,7 +203,8 @@ func TestHostileFiles(t *testing.T) {
 	folder := t.TempDir()
 	for i, text := range hostiletext.Texts() {
 		words := [][]string{
-			{"check", "a", "--store", text}, {"check", "a", "--limit", text}, {"check", "--policy", text, "a=" + text}, {text},
+			{"check", "a", "--store", text}, {"check", "a", "--limit", text}, {"check", "--policy", text, "a=" + text},
+			{text},
 			{"check", "--" + text}, {"check", "a", "-o", text}, {"context", "show", text}, {"reset", text, "--yes"},
 		}
 		w.try(t, words[i%len(words)]...)
@@ -221,8 +225,10 @@ func TestHostileFiles(t *testing.T) {
 		quoted := string(marshalled)
 		contents := []string{
 			text, "policies:\n  " + quoted + ":\n    limits: []\n",
-			"policies:\n  api:\n    limits:\n    - {name: " + quoted + ", by: [" + quoted + "], limit: " + quoted + "}\n",
-			"contexts:\n  " + quoted + ": {store: " + quoted + "}\n", "contexts:\n  dev: {store: " + quoted + ", prefix: " + quoted + "}\n",
+			"policies:\n  api:\n    limits:\n    - {name: " + quoted + ", by: [" + quoted + "], limit: " + quoted +
+				"}\n",
+			"contexts:\n  " + quoted + ": {store: " + quoted + "}\n", "contexts:\n  dev: {store: " + quoted +
+				", prefix: " + quoted + "}\n",
 		}
 		for j, content := range contents {
 			if i > 40 && (i+j)%len(contents) != 0 { // the first are the worst

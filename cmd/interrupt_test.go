@@ -138,7 +138,8 @@ func TestInterruptEndsWhatWaits(t *testing.T) {
 	}
 	var audit strings.Builder
 	for i := range 5000 {
-		fmt.Fprintf(&audit, "{\"time\":\"2026-01-02T03:04:05Z\",\"matched\":%d,\"selection\":%q}\n", i, strings.Repeat("x", 100))
+		fmt.Fprintf(&audit, "{\"time\":\"2026-01-02T03:04:05Z\",\"matched\":%d,\"selection\":%q}\n",
+			i, strings.Repeat("x", 100))
 	}
 	for _, test := range []struct {
 		args  string
@@ -164,7 +165,8 @@ func TestInterruptEndsWhatWaits(t *testing.T) {
 				if err := c.cmd.Process.Signal(signal); err != nil {
 					t.Fatal(err)
 				}
-				if code := c.exit(); code != exitInterrupted || !strings.Contains(c.stderr.String(), "limitctl: interrupted") {
+				if code := c.exit(); code != exitInterrupted ||
+					!strings.Contains(c.stderr.String(), "limitctl: interrupted") {
 					t.Errorf("limitctl %s: after %v exit code %d, and it says %q", test.args, signal, code, &c.stderr)
 				}
 			})

@@ -92,13 +92,15 @@ func TestLoadtestOfAnEndpoint(t *testing.T) {
 	const limit = "20/1h"
 	s := newLimitedService(t, limit, nil)
 	for name, args := range map[string][]string{
-		"header": {s.URL, "--header", "X-Key: {subject}"}, "no keep-alive": {s.URL + "/?key={subject}", "--no-keepalive"},
+		"header": {s.URL, "--header", "X-Key: {subject}"}, "no keep-alive": {
+			s.URL + "/?key={subject}", "--no-keepalive"},
 	} {
 		run := endpointTested(t, newWorld(t), exitYes,
 			append(args, "--limit", limit, "--workers", "8", "--requests", "300", "--keys", "5", "--duration", "10m",
 				"--threshold", "errors==0", "--timeout", "1m")...).Runs[0]
 		prefix, _, found := strings.Cut(run.MostDenied[0].Key, "user:")
-		if sum := run.Statuses["200"] + run.Statuses["429"]; sum != run.Requests || run.Allowed != run.Statuses["200"] ||
+		if sum := run.Statuses["200"] + run.Statuses["429"]; sum != run.Requests ||
+			run.Allowed != run.Statuses["200"] ||
 			run.Allowed != 100 || run.Audit.LeastUnder != 0 {
 			t.Errorf("%s: statuses %v of %d requests, %d allowed", name, run.Statuses, run.Requests, run.Allowed)
 		}
@@ -128,8 +130,9 @@ func TestSubjectsOfAFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	args := []string{s.URL, "-H", "X-Key: {subject}", "--subjects", keys, "--limit", "3/1h", "-n", "100"}
-	stdout, stderr := w.run(t, exitYes, append([]string{"loadtest", anyErrors, "--html", filepath.Join(dir, "page.html"), "--save",
-		filepath.Join(dir, "run.json")}, args...)...)
+	stdout, stderr := w.run(t, exitYes,
+		append([]string{"loadtest", anyErrors, "--html", filepath.Join(dir, "page.html"), "--save",
+			filepath.Join(dir, "run.json")}, args...)...)
 	for _, name := range []string{"page.html", "run.json"} {
 		text, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
@@ -137,14 +140,16 @@ func TestSubjectsOfAFile(t *testing.T) {
 		}
 		stdout += string(text)
 	}
-	if strings.Contains(stdout+stderr, "sk-secret") || !strings.Contains(stdout, "subject 2") || !strings.Contains(stdout,
-		"subjects are not new, so") {
+	if strings.Contains(stdout+stderr, "sk-secret") || !strings.Contains(stdout, "subject 2") ||
+		!strings.Contains(stdout,
+			"subjects are not new, so") {
 		t.Errorf("%s%s", stdout, stderr)
 	}
 	if subjects := s.seen(); !slices.Equal(subjects, []string{"sk-secret-1", "sk-secret-2", "sk-secret-3"}) {
 		t.Errorf("asked as %q", subjects)
 	}
-	if _, stderr := w.run(t, exitUsage, append([]string{"loadtest", "--keys", "4"}, args...)...); !strings.Contains(stderr,
+	if _, stderr := w.run(t, exitUsage, append([]string{"loadtest", "--keys", "4"}, args...)...); !strings.Contains(
+		stderr,
 		"names 3 subjects") {
 		t.Error(stderr)
 	}
@@ -171,8 +176,9 @@ func TestVerdictsOfAnEndpoint(t *testing.T) {
 		"breaks a promise":         {failing.URL, "-n 20 --threshold errors==0", exitNo, "FAIL     1 of 1 "},
 		"is wrong":                 {limited.URL, "-n 30 --limit 10/1h", exitNo, "FAIL     admitted 10 units"},
 		"never reached":            {limited.URL, "-n 19", exitYes, "INCONCLUSIVE  never above 95% of the limit"},
-		"never reached, strictly":  {limited.URL, "-n 19 --strict", exitNo, "INCONCLUSIVE  never above 95% of the limit"},
-		"enforced, strictly":       {limited.URL, "-n 30 --strict", exitYes, "PASS "},
+		"never reached, strictly": {
+			limited.URL, "-n 19 --strict", exitNo, "INCONCLUSIVE  never above 95% of the limit"},
+		"enforced, strictly": {limited.URL, "-n 30 --strict", exitYes, "PASS "},
 	} {
 		if !strings.Contains(test.args, "--limit") {
 			test.args += " --limit 20/1h"
@@ -194,7 +200,8 @@ func TestAnInterruptWhileAnEndpointHangs(t *testing.T) {
 	}))
 	defer server.Close()
 	w := newWorld(t)
-	code := Run(ctx, []string{"loadtest", server.URL + "?{subject}", "--limit", "10/1s", "--duration", "10m", "--timeout", "300ms", "-o",
+	code := Run(ctx, []string{"loadtest", server.URL + "?{subject}", "--limit", "10/1s", "--duration", "10m",
+		"--timeout", "300ms", "-o",
 		"json"}, w.Env)
 	var document report.Document
 	if err := json.Unmarshal(w.out.Bytes(), &document); err != nil || code != exitInterrupted || !document.Interrupted {
@@ -219,7 +226,8 @@ func TestWhatALoadtestOfAnEndpointRefuses(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{url, "--implementation", "naive"}, "--implementation is for a store, and an endpoint decides by itself"},
+		{[]string{url, "--implementation", "naive"},
+			"--implementation is for a store, and an endpoint decides by itself"},
 		{[]string{url, "--store", "memory:"}, "--store is for a store"},
 		{[]string{url, "tenant=a"}, "the URL of an endpoint is the only argument"},
 		{[]string{"http://127.0.0.1:1/", "--keys", "2"}, "nothing in the requests says who asks"},
@@ -233,11 +241,13 @@ func TestWhatALoadtestOfAnEndpointRefuses(t *testing.T) {
 		{[]string{url, "--body", "@" + filepath.Join(dir, "nowhere")}, "cannot be read"},
 		{[]string{url, "--cacert", filepath.Join(dir, "empty")}, "holds no certificate"},
 		{[]string{url, "--cert", filepath.Join(dir, "empty")}, "give both --cert and --key"},
-		{[]string{url, "--cert", filepath.Join(dir, "empty"), "--key", filepath.Join(dir, "empty")}, "--cert and --key are no pair"},
+		{[]string{url, "--cert", filepath.Join(dir, "empty"), "--key", filepath.Join(dir, "empty")},
+			"--cert and --key are no pair"},
 		{[]string{url, "--max-errors", "101%"}, "is not a percentage from 0% to 100%; write one such as 1%"},
 		{[]string{url, "--denied-status", "42"}, "--denied-status must be statuses from 200 to 599"},
 		{[]string{"http://example.com/?{subject}"},
-			"example.com is not on this machine; if you may send it such requests, add --i-may-test-this-host example.com"},
+			"example.com is not on this machine; if you may send it such requests, add --i-may-test-this-host " +
+				"example.com"},
 		{[]string{"http://127.0.0.1@example.com/?{subject}"}, "example.com is not on this machine"},
 		{[]string{"--http2"}, "--http2 is for an endpoint, and none was given"},
 	} {
@@ -255,13 +265,15 @@ func TestPasswordsOfEndpointsAreNotShown(t *testing.T) {
 	files := t.TempDir()
 	for _, args := range [][]string{
 		{"loadtest", "--limit", "3/1h", "-n", "10", anyErrors, "--html", files + "/page", "--save", files + "/run"},
-		{"probe", "--limit", "3/1h", "--max-time", "3s", "--junit", files + "/junit", "--markdown", files + "/probe.md"},
+		{"probe", "--limit", "3/1h", "--max-time", "3s", "--junit", files + "/junit", "--markdown",
+			files + "/probe.md"},
 		{"probe", "--limit", "2/1h", "--max-time", "3s", "-o", "json"},
 		{"probe", "--requests", "10", "-o", "json"},
 	} {
 		w := newWorld(t)
 		Run(t.Context(), append(args, hiding(s.URL)+"/?key={subject}&api_key=hunter2hunter2",
-			"-H", "Authorization2: Bearer hunter2hunter2", "-HCookie: hunter2hunter2=", "--header=X-A: hunter2hunter2"), w.Env)
+			"-H", "Authorization2: Bearer hunter2hunter2", "-HCookie: hunter2hunter2=", "--header=X-A: hunter2hunter2"),
+			w.Env)
 		written, err := filepath.Glob(files + "/*")
 		if err != nil {
 			t.Fatal(err)

@@ -68,14 +68,18 @@ func underLoad(
 func TestAnInterruptedLoadTestReportsAndLeavesNothing(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	state, stdout, stderr := underLoad(t, server, func(p *os.Process) { p.Signal(syscall.SIGINT) }, "--limit", "10/1h", "--duration", "10m",
-		"-o", "json", "--threshold", "requests==0", "--save", "run.json", "--rate", "200", "--keys", "20", "--algorithm", "all")
+	state, stdout, stderr := underLoad(t, server, func(p *os.Process) { p.Signal(syscall.SIGINT) }, "--limit", "10/1h",
+		"--duration", "10m",
+		"-o", "json", "--threshold", "requests==0", "--save", "run.json", "--rate", "200", "--keys", "20",
+		"--algorithm", "all")
 	var document report.Document
 	if err := json.Unmarshal([]byte(stdout), &document); err != nil || state.ExitCode() != exitInterrupted ||
-		stderr != "limitctl: interrupted\n" || len(document.Runs) != 1 || !document.Interrupted || len(document.Thresholds) != 1 {
+		stderr != "limitctl: interrupted\n" || len(document.Runs) != 1 || !document.Interrupted ||
+		len(document.Thresholds) != 1 {
 		t.Fatalf("exit code %d (%v): %s%s", state.ExitCode(), err, stdout, stderr)
 	}
-	if r := &document.Runs[0]; r.Requests == 0 || r.Requests != r.Allowed+r.Denied || r.Dropped != 0 || r.Audit.OverAdmitted != 0 ||
+	if r := &document.Runs[0]; r.Requests == 0 || r.Requests != r.Allowed+r.Denied || r.Dropped != 0 ||
+		r.Audit.OverAdmitted != 0 ||
 		r.Audit.UnderAdmitted != 0 {
 		t.Errorf("%+v", r)
 	}
@@ -95,7 +99,8 @@ func TestASecondInterruptEndsALoadTest(t *testing.T) {
 		}
 	}, "--limit", "10/1h", "--rate", "200", "--duration", "10m", "--timeout", "10m")
 	server.Resume()
-	if status := state.Sys().(syscall.WaitStatus); !status.Signaled() || status.Signal() != syscall.SIGINT || stdout != "" {
+	if status := state.Sys().(syscall.WaitStatus); !status.Signaled() || status.Signal() != syscall.SIGINT ||
+		stdout != "" {
 		t.Errorf("it ended by itself: %s, %s", state, stdout)
 	}
 }
@@ -114,7 +119,8 @@ func onAnswers(t *testing.T, server *redistest.Server, do func()) {
 	go func() {
 		calls := map[string]int{} // by the client's address
 		for lines := bufio.NewScanner(conn); lines.Scan(); {
-			words := strings.Fields(lines.Text())                                  // as in: +1700000000.1 [0 127.0.0.1:5000] "evalsha" "…"
+			// as in: +1700000000.1 [0 127.0.0.1:5000] "evalsha" "…"
+			words := strings.Fields(lines.Text())
 			if len(words) < 4 || words[3] != `"evalsha"` && words[3] != `"eval"` { // others only read
 				continue
 			}
@@ -140,11 +146,14 @@ func TestALoadTestWhoseServerDies(t *testing.T) {
 		t.Fatalf("%v: %s%s", err, stdout, stderr)
 	}
 	r := &document.Runs[0]
-	if r.Errors == 0 || r.Requests != r.Allowed+r.Denied+r.Errors || r.Requests+r.Dropped != 400 || r.Audit.OverAdmitted != 0 ||
+	if r.Errors == 0 || r.Requests != r.Allowed+r.Denied+r.Errors || r.Requests+r.Dropped != 400 ||
+		r.Audit.OverAdmitted != 0 ||
 		r.Audit.UnderAdmitted != 0 {
 		t.Errorf("%+v", r)
 	}
-	if !slices.ContainsFunc(r.ErrorTexts, func(e loadgen.ErrorCount) bool { return strings.Contains(e.Text, "connection refused") }) {
+	if !slices.ContainsFunc(r.ErrorTexts, func(e loadgen.ErrorCount) bool {
+		return strings.Contains(e.Text, "connection refused")
+	}) {
 		t.Errorf("the errors are %v", r.ErrorTexts)
 	}
 	if want := "limitctl: the run's keys, which begin with rl:loadtest:"; !strings.HasPrefix(stderr, want) ||
@@ -164,11 +173,14 @@ func TestALoadTestWhoseServerIsAwayForAWhile(t *testing.T) {
 		time.Sleep(600 * time.Millisecond)
 		server.Resume()
 	})
-	document := loadtest(t, exitYes, "--store", "redis://"+server.Addr, "--limit", "20/1h", "--keys", "2", "--workers", "8",
+	document := loadtest(t, exitYes, "--store", "redis://"+server.Addr, "--limit", "20/1h", "--keys", "2", "--workers",
+		"8",
 		"--rate", "200", "--requests", "300", "--duration", "10m", "--timeout", "250ms")
 	r := &document.Runs[0]
-	if r.Unknown == 0 || r.Allowed == 0 || r.Denied == 0 || r.Requests != r.Allowed+r.Denied+r.Errors || r.Requests+r.Dropped != 300 {
-		t.Errorf("%d allowed, %d denied, %d errors, %d unknown, %d dropped", r.Allowed, r.Denied, r.Errors, r.Unknown, r.Dropped)
+	if r.Unknown == 0 || r.Allowed == 0 || r.Denied == 0 || r.Requests != r.Allowed+r.Denied+r.Errors ||
+		r.Requests+r.Dropped != 300 {
+		t.Errorf("%d allowed, %d denied, %d errors, %d unknown, %d dropped", r.Allowed, r.Denied, r.Errors, r.Unknown,
+			r.Dropped)
 	}
 	if r.Late == 0 || r.Audit.OverAdmitted != 0 || r.Audit.UnderAdmitted != 0 || r.Audit.WorstRatio > 1 {
 		t.Errorf("%d late, %+v", r.Late, r.Audit)

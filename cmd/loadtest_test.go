@@ -49,7 +49,8 @@ func TestALoadTestTellsOfMixedKeys(t *testing.T) {
 	}
 	d := loadtest(t, exitYes, "--config", path, "--store", "memory:", "--policy", "api", "tenant=t",
 		"--keys", "2", "--rate", "200", "--duration", "300ms")
-	const want = "1 key of the limit tenant had different limits at different times, because an override depends on an attribute " +
+	const want = "1 key of the limit tenant had different limits at different times, because an override depends on " +
+		"an attribute " +
 		"that is not part of the key; the audit judges each of them by its first limit"
 	if run := d.Runs[0]; run.Audit.OverAdmitted != 15 || !slices.Contains(run.Warnings, want) {
 		t.Errorf("%d over, and it warns of %q", run.Audit.OverAdmitted, run.Warnings)
@@ -95,7 +96,8 @@ func TestDocumentedRightsOfALoadTest(t *testing.T) {
 	store := "redis://limits-loadtest:PASSWORD@" + server.Addr
 	for _, implementation := range []string{"script", "naive"} {
 		w := newWorld(t)
-		out, _ := w.run(t, exitYes, "loadtest", "--store", store, "--limit", "1000/1m", "--algorithm", "all", "--implementation",
+		out, _ := w.run(t, exitYes, "loadtest", "--store", store, "--limit", "1000/1m", "--algorithm", "all",
+			"--implementation",
 			implementation,
 			"--workers", "2", "--keys", "2", "--requests", "400", "--duration", "10s", "--no-fail", "-o", "json")
 		if strings.Contains(out, "is not known") || !strings.Contains(out, `"bytes_per_key"`) ||

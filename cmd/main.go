@@ -25,7 +25,8 @@ import (
 	"github.com/limitctl/limitctl/internal/sys"
 )
 
-// Build says what this program was built from. What is empty comes from the build information of Go, as far as that has it.
+// Build says what this program was built from. What is empty comes from the build information of Go, as far as that has
+// it.
 type Build struct{ Version, Commit, Date string }
 
 // Main runs limitctl in the process's own environment and returns its exit code. See Env for the

@@ -18,7 +18,8 @@ func TestFlagsHaveOneGrammarOfNumbersAndDurations(t *testing.T) {
 	right := map[string]map[string]string{
 		"number":  {"1k": "1000", "1K": "1000", "2M": "2000000", "1_000": "1000", "010": "10"},
 		"decimal": {"1k": "1000", "1_000": "1000", "0.5": "0.5", "010": "10"},
-		"period":  {"1d": "24h0m0s", "1d12h": "36h0m0s", "week": "168h0m0s", "5min": "5m0s", "1.5s": "1.5s", "0s": "0s"},
+		"period": {"1d": "24h0m0s", "1d12h": "36h0m0s", "week": "168h0m0s", "5min": "5m0s", "1.5s": "1.5s",
+			"0s": "0s"},
 	}
 	wrong := map[string][]string{
 		"number":  {"", "0x10", "1.5", "1e3", "1m", "1_00", "k", "99999999999999999999"},
@@ -68,12 +69,14 @@ func TestTextsHaveTheGrammarOfFlags(t *testing.T) {
 		"check u --limit 1M/1m --cost %s", "consume --policy p a=%s --cost tokens=%s --config FILE",
 		"config validate FILE",
 	} {
-		for text, want := range map[string]int{"1k": exitYes, "1K": exitYes, "1_000": exitYes, "0x10": exitUsage, "1.5": exitUsage} {
+		for text, want := range map[string]int{"1k": exitYes, "1K": exitYes, "1_000": exitYes, "0x10": exitUsage,
+			"1.5": exitUsage} {
 			number := "1000"
 			if strings.Contains(place, "validate") {
 				number = text
 			}
-			yaml := fmt.Sprintf("policies:\n  p:\n    limits:\n    - {by: [a], name: x, limit: %[1]s/1m, burst: %[1]s, cost: tokens}\n"+
+			yaml := fmt.Sprintf("policies:\n  p:\n    limits:\n    - {by: [a], name: x, limit: %[1]s/1m, burst: "+
+				"%[1]s, cost: tokens}\n"+
 				"    - {by: [a], name: y, limit: 1M/1m, cost: %[1]s}\n", number)
 			if err := os.WriteFile(file, []byte(yaml), 0o600); err != nil {
 				t.Fatal(err)

@@ -26,10 +26,12 @@ func paste(t *testing.T, program, line string, commands map[string]string, env .
 	if err != nil {
 		t.Fatalf("%s; `make setup` installs it", err)
 	}
-	args := map[string][]string{"bash": {"--norc", "--noprofile", "-i"}, "zsh": {"-f", "-i"}, "fish": {"--no-config", "-i"}}[program]
+	args := map[string][]string{"bash": {"--norc", "--noprofile", "-i"}, "zsh": {"-f", "-i"},
+		"fish": {"--no-config", "-i"}}[program]
 	cmd := exec.Command(path, args...)
 	cmd.Dir = t.TempDir()
-	cmd.Env = append(append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "HOME="+cmd.Dir, "HISTFILE=", "LANG=C.UTF-8",
+	cmd.Env = append(append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "HOME="+cmd.Dir, "HISTFILE=",
+		"LANG=C.UTF-8",
 		"LC_ALL=C.UTF-8", "TERM=dumb"), env...)
 	cmd.Stdin = strings.NewReader(line + "\n")
 	var out, errs strings.Builder
@@ -47,7 +49,8 @@ func paste(t *testing.T, program, line string, commands map[string]string, env .
 // hostileTexts are values for prefixes, paths and names of users; ways that no subject
 // can have are among them.
 func hostileTexts() []string {
-	return []string{"$(touch PWNED)", "`touch PWNED`", "it's", "'; touch PWNED; '", `\'; touch PWNED; \'`, `back\`, "!!", "=ls",
+	return []string{"$(touch PWNED)", "`touch PWNED`", "it's", "'; touch PWNED; '", `\'; touch PWNED; \'`, `back\`,
+		"!!", "=ls",
 		"~root", "*", "a#b", "$(touch PWNED)\u00a0'", "\u202ertl"}
 }
 
@@ -74,11 +77,14 @@ func TestUndoLineIsSafeToPaste(t *testing.T) {
 			prefix = "ok" // as these are no prefixes
 		}
 		w := newWorld(t)
-		options := []string{"--store", "file:" + filepath.Join(dir, "limits.db"), "--prefix", prefix, "--config", config}
+		options := []string{"--store", "file:" + filepath.Join(dir, "limits.db"), "--prefix", prefix, "--config",
+			config}
 		w.run(t, exitYes, append([]string{"consume", "user:42", "--limit", "3/1d"}, options...)...)
-		out, stderr := w.run(t, exitYes, append([]string{"reset", "user:42", "--yes", "--backup", named, "-o", "json"}, options...)...)
+		out, stderr := w.run(t, exitYes, append([]string{"reset", "user:42", "--yes", "--backup", named, "-o", "json"},
+			options...)...)
 		var answer struct{ Undo string }
-		if err := json.Unmarshal([]byte(out), &answer); err != nil || !strings.Contains(stderr, "undo with: "+answer.Undo+"\n") {
+		if err := json.Unmarshal([]byte(out), &answer); err != nil ||
+			!strings.Contains(stderr, "undo with: "+answer.Undo+"\n") {
 			t.Errorf("it says %q, and the answer has %q, %v", stderr, answer.Undo, err)
 		}
 		got := paste(t, prompts[i%3], answer.Undo+" --yes", map[string]string{"limitctl": `exec ` + limitctl + ` "$@"`},
@@ -93,7 +99,8 @@ func TestUndoLineIsSafeToPaste(t *testing.T) {
 func TestUndoLineThatCannotBe(t *testing.T) {
 	w := newWorld(t)
 	w.run(t, exitYes, "consume", "user:42", "--limit", "3/1d")
-	_, stderr := w.run(t, exitYes, "reset", "user:42", "--yes", "--backup", filepath.Join(t.TempDir(), "$(touch PWNED)\n"))
+	_, stderr := w.run(t, exitYes, "reset", "user:42", "--yes", "--backup",
+		filepath.Join(t.TempDir(), "$(touch PWNED)\n"))
 	if !strings.Contains(stderr, "undo with: # no line can hold this command") || strings.Contains(stderr, "touch") {
 		t.Errorf("it says %q", stderr)
 	}
@@ -112,7 +119,8 @@ func TestHintsAreSafeToPaste(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, stderr := w.run(t, exitUsage, "undo", path, "--yes")
-		if _, hint, found := strings.Cut(strings.TrimSuffix(stderr, "\n"), "; give "); found { // or it is no prefix at all
+		// or it is no prefix at all
+		if _, hint, found := strings.Cut(strings.TrimSuffix(stderr, "\n"), "; give "); found {
 			prefixes++
 			commands := map[string]string{"limitctl": `printf '[%s]' "$@"`}
 			if got := paste(t, prompts[i%3], "limitctl "+hint, commands); got != "[--prefix]["+text+"]" {

@@ -21,7 +21,8 @@ func TestProbeTellsTheVerdictFirst(t *testing.T) {
 		t.Errorf("it begins with %q", strings.SplitN(stdout, "\n", 2)[0])
 	}
 	for _, line := range []string{
-		"limit     sliding-log:5/1h", "draft-8, x-ratelimit", "✓ admitted       5 units in use at worst, and the next request denied",
+		"limit     sliding-log:5/1h", "draft-8, x-ratelimit",
+		"✓ admitted       5 units in use at worst, and the next request denied",
 		"? recovery       the probe did not wait that long",
 	} {
 		if !strings.Contains(stdout, line) {
@@ -137,7 +138,8 @@ func TestProbeInterrupted(t *testing.T) {
 		return w.err.Write(p)
 	})
 	code := Run(ctx, []string{"probe", url, "-H", "X-Key: {subject}", "--limit", "5/1h", "--max-time", "2h"}, w.Env)
-	if code != exitInterrupted || !strings.HasPrefix(w.out.String(), "INCONCLUSIVE  the probe did not end") || s.asked.Load() < 6 ||
+	if code != exitInterrupted || !strings.HasPrefix(w.out.String(), "INCONCLUSIVE  the probe did not end") ||
+		s.asked.Load() < 6 ||
 		!strings.Contains(w.out.String(), "✓ admitted") {
 		t.Errorf("exit code %d after %d requests:\n%s%s", code, s.asked.Load(), &w.out, &w.err)
 	}
@@ -185,13 +187,16 @@ func TestProbeBadInput(t *testing.T) {
 	}{
 		{nil, "probe needs the URL of an endpoint, such as http://127.0.0.1:8080/"},
 		{[]string{"localhost"}, `"localhost" is not the URL of an endpoint; write http://HOST/PATH`},
-		{[]string{"http://127.0.0.1:1/", "http://127.0.0.1:2/"}, `probe takes one URL, and "http://127.0.0.1:2/" was given as well`},
-		{[]string{"http://127.0.0.1:1/", "--limit", "ten"}, `limit "ten": it has no period; write COUNT/PERIOD, such as 10/1m`},
+		{[]string{"http://127.0.0.1:1/", "http://127.0.0.1:2/"},
+			`probe takes one URL, and "http://127.0.0.1:2/" was given as well`},
+		{[]string{"http://127.0.0.1:1/", "--limit", "ten"},
+			`limit "ten": it has no period; write COUNT/PERIOD, such as 10/1m`},
 		{[]string{"http://127.0.0.1:1/", "--requests", "0"}, "--requests must be 1 or more, --max-time above 0"},
 		{[]string{"http://192.0.2.1/"},
 			"192.0.2.1 is not on this machine; if you may send it such requests, add --i-may-test-this-host 192.0.2.1"},
 	} {
-		if _, stderr := w.run(t, exitUsage, append([]string{"probe"}, test.args...)...); !strings.Contains(stderr, test.want) {
+		if _, stderr := w.run(t, exitUsage, append([]string{"probe"}, test.args...)...); !strings.Contains(
+			stderr, test.want) {
 			t.Errorf("%q: it says %q, not %q", test.args, stderr, test.want)
 		}
 	}

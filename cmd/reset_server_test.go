@@ -47,8 +47,8 @@ func heldBy(t *testing.T, client *redis.Client) map[string]string {
 	return held
 }
 
-// A reset that is killed or interrupted in the middle has all that it deleted in its backup, from which it comes back with
-// the expiry it had. One that is killed cannot say a word, and is in the store's audit log as one that has begun.
+// A reset that is killed or interrupted in the middle has all that it deleted in its backup, from which it comes back
+// with the expiry it had. One that is killed cannot say a word, and is in the store's audit log as one that has begun.
 func TestResetStoppedInTheMiddle(t *testing.T) {
 	tier.Full(t, "outages in series, and servers that hang")
 	for _, sig := range []syscall.Signal{syscall.SIGKILL, syscall.SIGINT} {
@@ -63,7 +63,8 @@ func TestResetStoppedInTheMiddle(t *testing.T) {
 			value := client.Get(ctx, "rl:{tenant:acme:0}:token-bucket/100h").Val()
 			pipe := client.Pipeline()
 			for i := range all {
-				pipe.Set(ctx, fmt.Sprintf("rl:{tenant:acme:%d}:token-bucket/100h", i), value, time.Hour+time.Duration(i)*time.Millisecond)
+				pipe.Set(ctx, fmt.Sprintf("rl:{tenant:acme:%d}:token-bucket/100h", i), value,
+					time.Hour+time.Duration(i)*time.Millisecond)
 			}
 			if _, err := pipe.Exec(ctx); err != nil {
 				t.Fatal(err)
@@ -79,7 +80,8 @@ func TestResetStoppedInTheMiddle(t *testing.T) {
 				cmd.Stdout, cmd.Stderr = &stdout, &stderr
 				return cmd
 			}
-			reset := limitctl(home, g.Addr, "reset", "tenant:acme:*", "--yes", "-o", "json", "--reason", "a runaway job", "--timeout", "1s")
+			reset := limitctl(home, g.Addr, "reset", "tenant:acme:*", "--yes", "-o", "json", "--reason",
+				"a runaway job", "--timeout", "1s")
 			if err := reset.Start(); err != nil {
 				t.Fatal(err)
 			}
@@ -127,12 +129,15 @@ func TestResetStoppedInTheMiddle(t *testing.T) {
 					strings.Contains(told, "undo with") {
 					t.Errorf("the audit log from elsewhere has %+v, and it says %s", run, told)
 				}
-			case run.Outcome != auditlog.Interrupted || run.Changed != deleted || reset.ProcessState.ExitCode() != exitInterrupted ||
+			case run.Outcome != auditlog.Interrupted || run.Changed != deleted ||
+				reset.ProcessState.ExitCode() != exitInterrupted ||
 				!strings.Contains(said, fmt.Sprintf(`"matched": %d,`, all)) ||
 				!strings.Contains(said, fmt.Sprintf(`"changed": %d,`, deleted)):
-				t.Errorf("%d are deleted, it ends with %v and says %s, and the audit log has %+v", deleted, reset.ProcessState, said, run)
+				t.Errorf("%d are deleted, it ends with %v and says %s, and the audit log has %+v", deleted,
+					reset.ProcessState, said, run)
 			default:
-				for _, want := range []string{"undo with: limitctl undo ", "interrupted: ", "outcome unknown: redis at " + g.Addr,
+				for _, want := range []string{
+					"undo with: limitctl undo ", "interrupted: ", "outcome unknown: redis at " + g.Addr,
 					fmt.Sprintf("%d of %d keys known to be done", deleted, all)} {
 					if !strings.Contains(told, want) {
 						t.Errorf("it does not say %q:\n%s", want, told)
@@ -156,8 +161,8 @@ func TestResetStoppedInTheMiddle(t *testing.T) {
 	}
 }
 
-// checkBroughtBack checks what an undo or a restore of a stopped reset says: that it brought so many keys back, and that the
-// others are there, those of the batch that was under way and those that had not been reached.
+// checkBroughtBack checks what an undo or a restore of a stopped reset says: that it brought so many keys back, and
+// that the others are there, those of the batch that was under way and those that had not been reached.
 func checkBroughtBack(t *testing.T, answer []byte, records, restored int64) {
 	t.Helper()
 	var is struct {
@@ -165,9 +170,11 @@ func checkBroughtBack(t *testing.T, answer []byte, records, restored int64) {
 		Already                              int64 `json:"already_there"`
 		InUse                                int64 `json:"in_use"`
 	}
-	if err := json.Unmarshal(answer, &is); err != nil || is.Records != records || is.Restored != restored || is.Lapsed+is.InUse != 0 ||
+	if err := json.Unmarshal(answer, &is); err != nil || is.Records != records || is.Restored != restored ||
+		is.Lapsed+is.InUse != 0 ||
 		is.Restored+is.Already+is.Unreached != records || is.Unreached == 0 || is.Unreached%500 != 0 {
-		t.Errorf("it says %s (%v), want %d records, %d restored, and the others there or unreached, by batches of 500", answer, err,
+		t.Errorf("it says %s (%v), want %d records, %d restored, and the others there or unreached, by batches of 500",
+			answer, err,
 			records, restored)
 	}
 }

@@ -147,9 +147,10 @@ Exit codes: 0 yes, done; 1 no (denied, a threshold missed, a regression);
 func addGlobalFlags(g *cli.Globals, root *cobra.Command) {
 	flags := root.PersistentFlags()
 	g.Changed = flags.Changed
-	flags.StringVar(&g.Store, "store", "", "store `URL`: redis://, redis+cluster://, redis+sentinel:// (rediss… for TLS; "+
-		"valkey… is the same), unix://, file:PATH or memory: "+
-		"(default $LIMITCTL_STORE, else the context, else a file)")
+	flags.StringVar(&g.Store, "store", "",
+		"store `URL`: redis://, redis+cluster://, redis+sentinel:// (rediss… for TLS; "+
+			"valkey… is the same), unix://, file:PATH or memory: "+
+			"(default $LIMITCTL_STORE, else the context, else a file)")
 	flags.StringVar(&g.ContextName, "context", "", "use the context `NAME`: a named store of the configuration "+
 		"(default $LIMITCTL_CONTEXT, else the one chosen by \"context use\")")
 	flags.StringVar(&g.ConfigFile, "config", "", "configuration `FILE`, or store: for the published one "+
@@ -163,10 +164,13 @@ func addGlobalFlags(g *cli.Globals, root *cobra.Command) {
 		" (default $LIMITCTL_OUTPUT, else table)")
 	flags.StringVar(&g.JQ, "jq", "", "print what the jq `FILTER` makes of the JSON answer, such as .remaining")
 	flags.BoolVarP(&g.Quiet, "quiet", "q", false, "print no answer, which only the exit code gives, and no progress")
-	flags.BoolVarP(&g.Verbose, "verbose", "v", false, "also say what changes no answer, such as that a denial could not be counted")
-	flags.VarPF(new(allHelp), "help-all", "", "print the whole help of a command, with all of its flags").NoOptDefVal = "true"
+	flags.BoolVarP(&g.Verbose, "verbose", "v", false,
+		"also say what changes no answer, such as that a denial could not be counted")
+	flags.VarPF(new(allHelp), "help-all", "",
+		"print the whole help of a command, with all of its flags").NoOptDefVal = "true"
 	root.RegisterFlagCompletionFunc("context", cli.Offers(g).Contexts)
-	root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(output.Formats(), cobra.ShellCompDirectiveNoFileComp))
+	root.RegisterFlagCompletionFunc(
+		"output", cobra.FixedCompletions(output.Formats(), cobra.ShellCompDirectiveNoFileComp))
 }
 
 // newHelpCmd makes "limitctl help COMMAND", which is "limitctl COMMAND --help", and "limitctl help PAGE".
@@ -191,7 +195,8 @@ func newHelpCmd(g *cli.Globals) *cobra.Command {
 			about, rest, err := cmd.Root().Find(args)
 			if len(args) == 1 && about == cmd.Root() {
 				if near := texts.Nearest(args[0], topicNames(), 1); near != "" {
-					return cli.Usagef("unknown page %q; did you mean `%s`?", args[0], shell.Command("limitctl", "help", near))
+					return cli.Usagef("unknown page %q; did you mean `%s`?", args[0],
+						shell.Command("limitctl", "help", near))
 				}
 			}
 			switch {
@@ -200,7 +205,8 @@ func newHelpCmd(g *cli.Globals) *cobra.Command {
 			case len(rest) > 0 && about.HasSubCommands():
 				return cli.UnknownCommand(about, rest[0])
 			case len(rest) > 0:
-				return cli.Usagef("`%s` has no command %q; see `%s --help`", about.CommandPath(), rest[0], about.CommandPath())
+				return cli.Usagef("`%s` has no command %q; see `%s --help`", about.CommandPath(), rest[0],
+					about.CommandPath())
 			}
 			about.InitDefaultHelpFlag()
 			return about.Help()

@@ -181,8 +181,9 @@ func flagComplaint(err error) string {
 // flagHabits are flags that other programs have, and what to give instead.
 func flagHabits() map[string]string {
 	return map[string]string{
-		"json": "-o json", "csv": "-o csv", "force": "--yes", "host": "--store redis://HOST:PORT", "port": "--store redis://HOST:PORT",
-		"db": "--store redis://HOST:PORT/DB",
+		"json": "-o json", "csv": "-o csv", "force": "--yes", "host": "--store redis://HOST:PORT",
+		"port": "--store redis://HOST:PORT",
+		"db":   "--store redis://HOST:PORT/DB",
 		// No argument has it, as other users of the machine see those.
 		"password": "--store redis://USER@HOST, with the password in LIMITCTL_PASSWORD",
 	}
@@ -192,8 +193,10 @@ func flagHabits() map[string]string {
 // other commands, since to all of these it is the number of connections.
 func loadHabits() map[string]string {
 	return map[string]string{
-		"c": "--workers N for so many requests at once, or --cost N for units", "vus": "--workers N", "concurrency": "--workers N",
-		"connections": "--workers N", "z": "--duration 10s", "qps": "--rate N", "rps": "--rate N", "json": "--body TEXT",
+		"c": "--workers N for so many requests at once, or --cost N for units", "vus": "--workers N",
+		"concurrency": "--workers N",
+		"connections": "--workers N", "z": "--duration 10s", "qps": "--rate N", "rps": "--rate N",
+		"json": "--body TEXT",
 	}
 }
 
@@ -208,10 +211,12 @@ func flagHint(cmd *cobra.Command, complaint string) string {
 	}
 	name := found[1] + found[2]
 	habit := flagHabits()[name]
-	if cmd.Flags().Lookup("rate") != nil || cmd.Flags().Lookup("denied-status") != nil { // loadtest, or a command for endpoints
+	// loadtest, or a command for endpoints
+	if cmd.Flags().Lookup("rate") != nil || cmd.Flags().Lookup("denied-status") != nil {
 		habit = cmp.Or(loadHabits()[name], habit)
 	}
-	if flag, _, _ := strings.Cut(strings.TrimLeft(habit, "-"), " "); habit != "" && cmd.Flag(flag) != nil || flag == "o" {
+	if flag, _, _ := strings.Cut(strings.TrimLeft(habit, "-"), " "); habit != "" && cmd.Flag(flag) != nil ||
+		flag == "o" {
 		return fmt.Sprintf("; did you mean %s?", habit)
 	}
 	var names []string

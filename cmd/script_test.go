@@ -67,7 +67,8 @@ func (u unhurried) Run() (code int) {
 			panic(err)
 		}
 	}
-	for name, value := range map[string]string{patientVariable: "1", "LC_ALL": "C.UTF-8"} { // for the processes that tests start
+	// for the processes that tests start
+	for name, value := range map[string]string{patientVariable: "1", "LC_ALL": "C.UTF-8"} {
 		if err := os.Setenv(name, value); err != nil {
 			panic(err)
 		}
@@ -154,7 +155,8 @@ var storesOf = []struct{ script, stores, why string }{
 	{"override", "single file", "the file keeps overrides in a table"},
 	{"publish", "single file", "the file keeps configurations in a table"},
 	{"refund", "file single", "what is given back is reckoned in Go and in Lua"},
-	{"tokens", "single file cluster", "the file keeps tokens in a table; in a Cluster they share a slot with their key"},
+	{"tokens", "single file cluster",
+		"the file keeps tokens in a table; in a Cluster they share a slot with their key"},
 	{"undo", "single file", "the id of a store is one of a server or of a file"},
 	{"file", "default", "about the file that is the store if none is named"},
 
@@ -275,7 +277,8 @@ func serveClients(ts *testscript.TestScript, neg bool, args []string) {
 	ended := make(chan int, 1)
 	go func() {
 		defer out.Close()
-		ended <- Run(ctx, []string{"serve", "--listen", "127.0.0.1:0", "--admin", "off", "-o", "jsonl", "--config", ts.MkAbs(args[0])}, env)
+		ended <- Run(ctx, []string{"serve", "--listen", "127.0.0.1:0", "--admin", "off", "-o", "jsonl", "--config",
+			ts.MkAbs(args[0])}, env)
 	}()
 	var answer struct{ Addresses map[string]string }
 	line, _ := bufio.NewReader(said).ReadString('\n')
@@ -287,7 +290,8 @@ func serveClients(ts *testscript.TestScript, neg bool, args []string) {
 				break
 			}
 			var got string
-			if got, err = statusFor(ctx, "http://"+answer.Addresses["http"]+"/v1/auth/login", client); err == nil && got != want {
+			if got, err = statusFor(ctx, "http://"+answer.Addresses["http"]+"/v1/auth/login", client); err == nil &&
+				got != want {
 				err = fmt.Errorf("the server answers %s to %s, want %s", got, client, want)
 			}
 		}

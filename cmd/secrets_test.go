@@ -23,11 +23,14 @@ import (
 // in a way of their own.
 func hostileSecrets() []string {
 	return []string{
-		"hunter2-secret", "SECRET1'SECRET2 SECRET3", `quo"ted"-zebra`, "amper&sand&zebra", "at@sign@zebra:x", "slash/zebra/slash",
+		"hunter2-secret", "SECRET1'SECRET2 SECRET3", `quo"ted"-zebra`, "amper&sand&zebra", "at@sign@zebra:x",
+		"slash/zebra/slash",
 		"que?stion#zebra",
-		"per%cent%41zebra", "  leading zebra  ", "plus+and+zebra=", `back\slash\nzebra`, "<b>zebra</b>&amp;", "`id`$(zebra)$ZEBRA",
+		"per%cent%41zebra", "  leading zebra  ", "plus+and+zebra=", `back\slash\nzebra`, "<b>zebra</b>&amp;",
+		"`id`$(zebra)$ZEBRA",
 		"{zebra: [zebra2]}", "*zebra-alias",
-		"!zebra-tag", "zebra: yes # no", "pässwörd-zébrä", "秘密の縞馬です", "😀zebra😀", "tab\tzebra\there", strings.Repeat("zebra0123456789",
+		"!zebra-tag", "zebra: yes # no", "pässwörd-zébrä", "秘密の縞馬です", "😀zebra😀", "tab\tzebra\there",
+		strings.Repeat("zebra0123456789",
 			12), "zebra,one,two|three>",
 		"zb%", "9Z#", "xn--zebra--=='\"", "\x1b[31mzebra\x07", "Zebra.Zebra.Zebra.",
 	}
@@ -85,7 +88,8 @@ func repeating(secret string) map[string]func(words []string) string {
 			return "-LOADING " + all(words, func(w string) string { return "'" + w[:min(len(w), 24)] + "'" }) + "\r\n"
 		},
 		"junk":   func(words []string) string { return "?" + all(words, asIs) + "\r\n" },
-		"within": within(secret), "within, upper": within(strings.ToUpper(secret)), "within, quoted": within(strconv.Quote(secret)),
+		"within": within(secret), "within, upper": within(strings.ToUpper(secret)), "within, quoted": within(
+			strconv.Quote(secret)),
 	}
 }
 
@@ -95,7 +99,8 @@ func shownPart(text, secret string) string {
 	text = strings.ToLower(text)
 	inJSON, _ := json.Marshal(secret)
 	quoted := strings.Trim(strconv.Quote(secret), `"`)
-	for _, way := range []string{secret, url.PathEscape(secret), quoted, strings.Trim(string(inJSON), `"`), html.EscapeString(secret)} {
+	for _, way := range []string{secret, url.PathEscape(secret), quoted, strings.Trim(string(inJSON), `"`),
+		html.EscapeString(secret)} {
 		way = strings.ToLower(way)
 		size := min(8, len(way))
 		for i := 0; i+size <= len(way); i++ {
@@ -117,18 +122,22 @@ type aSecretPlace struct {
 }
 
 func secretPlaces(address, secret, directory string) []aSecretPlace {
-	escaped := strings.NewReplacer("&", "%26", ":", "%3A", "@", "%40", "+", "%2B", "=", "%3D").Replace(url.PathEscape(secret))
+	escaped := strings.NewReplacer("&", "%26", ":", "%3A", "@", "%40", "+", "%2B", "=", "%3D").Replace(
+		url.PathEscape(secret))
 	inYAML, _ := json.Marshal("redis://u:" + escaped + "@" + address)
 	places := []aSecretPlace{
 		{name: "url", store: "redis://u:" + escaped + "@" + address},
-		{name: "variable with the url", variables: map[string]string{"LIMITCTL_STORE": "redis://u:" + escaped + "@" + address}},
+		{name: "variable with the url", variables: map[string]string{
+			"LIMITCTL_STORE": "redis://u:" + escaped + "@" + address}},
 		{name: "variable", store: "redis://u@" + address, variables: map[string]string{"LIMITCTL_PASSWORD": secret}},
-		{name: "file", context: "c", config: "contexts:\n  c: {store: \"redis://u@" + address + "\", password_file: pw}\n"},
+		{name: "file", context: "c", config: "contexts:\n  c: {store: \"redis://u@" + address +
+			"\", password_file: pw}\n"},
 		{name: "variable of a context", context: "c", variables: map[string]string{"PW": secret},
 			config: "contexts:\n  c: {store: \"redis://u@" + address + "\", password_env: PW}\n"},
 		{name: "url of a context", context: "c",
 			config: "contexts:\n  c: {store: " + string(inYAML) + "}\n  other: {store: " + string(inYAML) + "}\n"},
-		{name: "sentinel", store: "redis+sentinel://" + address + "/m?sentinel_username=u&sentinel_password=" + escaped},
+		{name: "sentinel", store: "redis+sentinel://" + address + "/m?sentinel_username=u&sentinel_password=" +
+			escaped},
 		{name: "cluster", store: "redis+cluster://u:" + escaped + "@" + address},
 	}
 	if !strings.ContainsAny(secret, "/?#%") { // which are an error; also one that says nothing
@@ -149,7 +158,8 @@ func runAll(t *testing.T, what, secret, directory string, place aSecretPlace, co
 	t.Helper()
 	state := filepath.Join(directory, "state")
 	w := newWorld(t)
-	variables := map[string]string{"XDG_STATE_HOME": state, "LIMITCTL_CONFIG": filepath.Join(directory, "limitctl.yaml"), "HOME": directory}
+	variables := map[string]string{"XDG_STATE_HOME": state, "LIMITCTL_CONFIG": filepath.Join(
+		directory, "limitctl.yaml"), "HOME": directory}
 	for name, value := range place.variables {
 		variables[name] = value
 	}
@@ -177,7 +187,8 @@ func runAll(t *testing.T, what, secret, directory string, place aSecretPlace, co
 		Run(context.Background(), args, w.Env)
 		for stream, text := range map[string]string{"stdout": w.out.String(), "stderr": w.err.String()} {
 			if part := shownPart(text, secret); part != "" {
-				t.Errorf("%s, %s: %q shows %q of %q on %s:\n%.600s", what, place.name, asked, part, secret, stream, text)
+				t.Errorf("%s, %s: %q shows %q of %q on %s:\n%.600s", what, place.name, asked, part, secret, stream,
+					text)
 			}
 		}
 	}
@@ -247,12 +258,15 @@ func TestNoKindOfOutputHoldsAPassword(t *testing.T) {
 func kindsOfOutput(directory string) [][]string {
 	in := func(name string) string { return filepath.Join(directory, name) }
 	return [][]string{
-		{"check", "user:1", "--limit", "3/1h", "-o", "json"}, {"reset", "user:*", "--yes"}, {"inspect", "*", "-o", "json"},
+		{"check", "user:1", "--limit", "3/1h", "-o", "json"}, {"reset", "user:*", "--yes"},
+		{"inspect", "*", "-o", "json"},
 		{"doctor"}, {"doctor", "-o", "json"}, {"undo", "--yes"}, {"override", "list"}, {"handover"},
 		{"dashboard", "--once", "--refresh", "100ms"},
-		{"loadtest", "--limit", "3/1h", "--rate", "50", "--duration", "40ms", "--keys", "2", "--save", in("saved.json"), "--html",
+		{"loadtest", "--limit", "3/1h", "--rate", "50", "--duration", "40ms", "--keys", "2", "--save", in("saved.json"),
+			"--html",
 			in("saved.html")},
-		{"context", "show", "c"}, {"config", "show", "-o", "json"}, {"config", "show", "--origin"}, {"audit", "-o", "csv"},
+		{"context", "show", "c"}, {"config", "show", "-o", "json"}, {"config", "show", "--origin"},
+		{"audit", "-o", "csv"},
 	}
 }
 
@@ -282,13 +296,15 @@ func TestMisplacedURLsAreRedacted(t *testing.T) {
 	for _, args := range [][]string{
 		{"doctor", "redis://u:hunter2@h"}, {"redis://u:hunter@h"}, {"check", "--stor=redis://u:hunter2@h"},
 		{"check", "u", "--limit", "redis://u:hunter2@h"},
-		{"check", "u", "--output", "redis://u:hunter2@h"}, {"check", "u", "--store", "redis::hunter2@h"}, {"check", "u", "--store",
+		{"check", "u", "--output", "redis://u:hunter2@h"}, {"check", "u", "--store", "redis::hunter2@h"},
+		{"check", "u", "--store",
 			"redis//u:hunter2@h"},
 		{"check", "u", "--context", "redis://u:hunter2@h"},
 	} {
 		w.out.Reset()
 		w.err.Reset()
-		if code := Run(context.Background(), args, w.Env); code != exitUsage || strings.Contains(w.out.String()+w.err.String(), "hunter") {
+		if code := Run(context.Background(), args, w.Env); code != exitUsage ||
+			strings.Contains(w.out.String()+w.err.String(), "hunter") {
 			t.Errorf("%q: %d, %s%s", args, code, &w.out, &w.err)
 		}
 	}
@@ -299,7 +315,8 @@ func TestWhatIsNoPassword(t *testing.T) {
 	w := newWorld(t)
 	variables := map[string]string{"LIMITCTL_CONFIG": filepath.Join(directory, "c.yaml"), "HOME": directory}
 	w.Getenv = func(name string) string { return variables[name] }
-	const contexts = "contexts:\n  c: {store: redis://127.0.0.1:1, password_file: pw}\n  d: {store: redis://127.0.0.1:1, " +
+	const contexts = "contexts:\n  c: {store: redis://127.0.0.1:1, password_file: pw}\n  d: {store: " +
+		"redis://127.0.0.1:1, " +
 		"password_env: PW}\n"
 	os.WriteFile(variables["LIMITCTL_CONFIG"], []byte(contexts), 0o600)
 	for content, want := range map[string]string{
@@ -319,13 +336,15 @@ func TestWhatIsNoPassword(t *testing.T) {
 			if from[1] == "c" {
 				expected = fileWant
 			}
-			if !strings.Contains(stderr, expected) || strings.Contains(stderr, "hunter") || strings.Count(stderr, "\n") != 1 {
+			if !strings.Contains(stderr, expected) || strings.Contains(stderr, "hunter") ||
+				strings.Count(stderr, "\n") != 1 {
 				t.Errorf("%v: %s", from, stderr)
 			}
 		}
 	}
 	os.WriteFile(filepath.Join(directory, "pw"), []byte("hunter2\r\n"), 0o600)
-	if _, stderr := w.run(t, exitUnreachable, "check", "u", "--limit", "1/1s", "--context", "c"); !strings.Contains(stderr,
+	if _, stderr := w.run(t, exitUnreachable, "check", "u", "--limit", "1/1s", "--context", "c"); !strings.Contains(
+		stderr,
 		"cannot be reached") {
 		t.Errorf("the line's end is no part of it: %s", stderr)
 	}

@@ -64,7 +64,8 @@ func loginLimit(limit string) string {
 // serveFile starts a server with that configuration.
 func serveFile(t *testing.T, text string, args ...string) *served {
 	t.Helper()
-	c := newChild(t, append([]string{"serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "-o", "jsonl"}, args...)...)
+	c := newChild(t, append([]string{"serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "-o", "jsonl"},
+		args...)...)
 	c.file("limitctl.yaml", text)
 	return c.serving()
 }
@@ -76,8 +77,8 @@ func (s *served) login() (status int) {
 	return status
 }
 
-// What an operator says with other commands applies in a running server, and its denials are seen by them. A changed file is
-// in force without a signal, a broken one keeps the one before, and SIGHUP tells that it was read.
+// What an operator says with other commands applies in a running server, and its denials are seen by them. A changed
+// file is in force without a signal, a broken one keeps the one before, and SIGHUP tells that it was read.
 func TestServeHearsOperators(t *testing.T) {
 	t.Parallel()
 	store := "redis://" + redistest.Start(t).Addr
@@ -101,7 +102,8 @@ func TestServeHearsOperators(t *testing.T) {
 	s.file("limitctl.yaml", loginLimit("0/1h"))
 	s.until("/readyz tells of the mistake", func() bool {
 		status, text := s.body("admin", "/readyz", "")
-		return status == http.StatusOK && strings.Contains(text, `"degraded"`) && strings.Contains(text, "limitctl.yaml:3:")
+		return status == http.StatusOK && strings.Contains(text, `"degraded"`) &&
+			strings.Contains(text, "limitctl.yaml:3:")
 	})
 	if !strings.Contains(s.get("admin", "/metrics"), "limitctl_config_stale 1") || s.login() != http.StatusOK {
 		t.Error("the metrics do not tell of the mistake, or the limit before is not in force")
@@ -141,7 +143,8 @@ func TestServeShowsNoPassword(t *testing.T) {
 		t.Run(style, func(t *testing.T) {
 			t.Parallel()
 			address := redistest.Scripted(t, servers[style])
-			c := newChild(t, "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "-o", "jsonl", "--timeout", "300ms",
+			c := newChild(t, "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "-o", "jsonl", "--timeout",
+				"300ms",
 				"--log-level", "debug", "--log-format", []string{"text", "json"}[i%2])
 			places := slices.DeleteFunc(secretPlaces(address, secret, c.dir), func(place aSecretPlace) bool {
 				return strings.HasPrefix(place.name, "broken") // with which nothing begins to serve
@@ -164,7 +167,8 @@ func TestServeShowsNoPassword(t *testing.T) {
 			texts := map[string]string{}
 			_, texts["consume"] = s.body("http", "/v1/consume", loginOf)
 			_, texts["check"] = s.body("http", "/v1/check", `{"key":"a","limits":["1/1h"]}`)
-			c.file("limitctl.yaml", "contexts:\n  c: {store: \"redis://:"+secret+"@h\", password_file: "+secret+"}\npolicies: [\n")
+			c.file("limitctl.yaml", "contexts:\n  c: {store: \"redis://:"+secret+"@h\", password_file: "+secret+
+				"}\npolicies: [\n")
 			s.until("/readyz tells of the mistake", func() bool {
 				_, texts["readyz"] = s.body("admin", "/readyz", "")
 				return strings.Contains(texts["readyz"], "stale_since")

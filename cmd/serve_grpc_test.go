@@ -25,11 +25,13 @@ func callGRPC(t *testing.T, address, authorization, key, value string) string {
 		Descriptors: []rls.Descriptor{{Entries: []rls.Entry{{Key: key, Value: value}}}}})
 	body := binary.BigEndian.AppendUint32([]byte{0}, uint32(len(message)))
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost,
-		"http://"+address+"/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit", bytes.NewReader(append(body, message...)))
+		"http://"+address+"/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit",
+		bytes.NewReader(append(body, message...)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	request.Header = http.Header{"Content-Type": {"application/grpc"}, "Te": {"trailers"}, "Authorization": {authorization}}
+	request.Header = http.Header{"Content-Type": {"application/grpc"}, "Te": {"trailers"}, "Authorization": {
+		authorization}}
 	transport := &http.Transport{Protocols: new(http.Protocols)}
 	transport.Protocols.SetUnencryptedHTTP2(true)
 	defer transport.CloseIdleConnections()
@@ -44,8 +46,8 @@ func callGRPC(t *testing.T, address, authorization, key, value string) string {
 	return response.Header.Get("Grpc-Status") + response.Trailer.Get("Grpc-Status")
 }
 
-// With --log-requests each call of gRPC has a line with the name of its access token, also one that is refused, and never
-// the token.
+// With --log-requests each call of gRPC has a line with the name of its access token, also one that is refused, and
+// never the token.
 func TestCallsOfGRPCAreLogged(t *testing.T) {
 	dir := t.TempDir()
 	token, config, tokens := strings.Repeat("a", 32), filepath.Join(dir, "limitctl.yaml"), filepath.Join(dir, "tokens")

@@ -62,7 +62,8 @@ func TestServeLosesNoRequest(t *testing.T) {
 	tier.Full(t, "many cases, which take long")
 	t.Parallel()
 	first, later := testPair(t, "first"), testPair(t, "later")
-	c := newChild(t, "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "-o", "jsonl", "--store", "memory:", "--drain", "20s",
+	c := newChild(t, "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "-o", "jsonl", "--store", "memory:",
+		"--drain", "20s",
 		"--tls-cert", "tls.crt", "--tls-key", "tls.key")
 	c.file("tls.crt", first.certificate)
 	c.file("tls.key", first.key)
@@ -146,7 +147,8 @@ func TestServeRefusesWhatIsTooMuch(t *testing.T) {
 	}
 	defer redis.Resume()
 	s.signal(syscall.SIGTERM)
-	if code := s.exit(); code != exitPartly || !strings.Contains(s.stderr.String(), "5 connections still had one after 100ms") {
+	if code := s.exit(); code != exitPartly ||
+		!strings.Contains(s.stderr.String(), "5 connections still had one after 100ms") {
 		t.Errorf("exit code %d: %s", code, &s.stderr)
 	}
 }
@@ -205,7 +207,8 @@ func TestServeLeavesAtASecondSignal(t *testing.T) {
 	}()
 	code := s.exit()
 	close(stop)
-	if status := s.cmd.ProcessState.Sys().(syscall.WaitStatus); !status.Signaled() || status.Signal() != syscall.SIGTERM {
+	if status := s.cmd.ProcessState.Sys().(syscall.WaitStatus); !status.Signaled() ||
+		status.Signal() != syscall.SIGTERM {
 		t.Errorf("exit code %d: %s", code, &s.stderr)
 	}
 }
@@ -219,19 +222,23 @@ func TestServeOnASocket(t *testing.T) {
 	s.cmd.Process.Kill()
 	s.exit()
 	s = start()
-	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", path)
-	}}}
-	response, err := client.Post("http://x/v1/check", "application/json", strings.NewReader(`{"key":"user:1","limits":["1/1m"]}`))
+	client := &http.Client{Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", path)
+		}}}
+	response, err := client.Post("http://x/v1/check", "application/json",
+		strings.NewReader(`{"key":"user:1","limits":["1/1m"]}`))
 	if err != nil || response.StatusCode != http.StatusOK {
 		t.Errorf("%v, %v", response, err)
 	}
 	w := newWorld(t)
 	_, stderr := w.run(t, exitUsage, "serve", "--store", "memory:", "--listen", "unix:"+path, "--admin", "off")
-	if !strings.Contains(stderr, "--listen: unix:"+path+" is in use by another program; end that, or choose another address") {
+	if !strings.Contains(stderr, "--listen: unix:"+path+
+		" is in use by another program; end that, or choose another address") {
 		t.Error(stderr)
 	}
-	_, stderr = w.run(t, exitUsage, "serve", "--store", "memory:", "--listen", "127.0.0.1:0", "--admin", s.addresses["admin"])
+	_, stderr = w.run(t, exitUsage, "serve", "--store", "memory:", "--listen", "127.0.0.1:0", "--admin",
+		s.addresses["admin"])
 	if !strings.Contains(stderr, "--admin: "+s.addresses["admin"]+" is in use by another program") {
 		t.Error(stderr)
 	}

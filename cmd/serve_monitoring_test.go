@@ -70,11 +70,13 @@ func TestTheDashboardIsWhole(t *testing.T) {
 		if p.Type == "row" {
 			continue
 		}
-		if p.Description == "" || p.FieldConfig.Defaults.Unit == "" || p.Datasource["uid"] != "${datasource}" || len(p.Targets) == 0 {
+		if p.Description == "" || p.FieldConfig.Defaults.Unit == "" || p.Datasource["uid"] != "${datasource}" ||
+			len(p.Targets) == 0 {
 			t.Errorf("%s lacks a description, a unit, the variable data source or a query", p.Title)
 		}
 		for _, target := range p.Targets {
-			if !strings.Contains(target.Expr, `job=~"$job",instance=~"$instance"`) || p.Type == "timeseries" && target.LegendFormat == "" {
+			if !strings.Contains(target.Expr, `job=~"$job",instance=~"$instance"`) || p.Type == "timeseries" &&
+				target.LegendFormat == "" {
 				t.Errorf("%s: %q does not ask for the variables' job, or has no legend", p.Title, target.Expr)
 			}
 		}

@@ -22,7 +22,8 @@ func outagePolicies(t *testing.T) (config string) {
 	t.Helper()
 	text := "breaker: {failures: 3, pause: 50ms, max_pause: 100ms}\npolicies:\n"
 	for _, word := range []string{"fail", "allow", "deny", "local"} {
-		text += fmt.Sprintf("  %s:\n    on_error: %s\n    limits:\n      - {name: long, by: [user], limit: %d/366d}\n", word, word,
+		text += fmt.Sprintf("  %s:\n    on_error: %s\n    limits:\n      - {name: long, by: [user], limit: %d/366d}\n",
+			word, word,
 			outageCount)
 	}
 	config = filepath.Join(t.TempDir(), "limitctl.yaml")
@@ -68,10 +69,12 @@ func (o *outage) judge(answers []httpAnswer) {
 			}
 		case a.status == http.StatusOK && d.Allowed && d.DecidedBy == "store" && !d.Unguarded:
 			o.byStore[policy]++
-		case a.status == http.StatusOK && d.Allowed && (policy == "allow" && d.Unguarded || policy == "local" && d.DecidedBy == "local"):
+		case a.status == http.StatusOK && d.Allowed && (policy == "allow" && d.Unguarded || policy == "local" &&
+			d.DecidedBy == "local"):
 			o.byOthers[policy]++
 			o.unknown[policy]++ // the store may have charged it as well
-		case a.status == http.StatusTooManyRequests && !d.Allowed && (d.DecidedBy == "store" || policy == "deny" || policy == "local"):
+		case a.status == http.StatusTooManyRequests && !d.Allowed &&
+			(d.DecidedBy == "store" || policy == "deny" || policy == "local"):
 			o.unknown[policy]++
 		default:
 			o.t.Errorf("%s: %d %+v", policy, a.status, *d)
@@ -84,7 +87,10 @@ func (o *outage) recover(servers []string) {
 	o.t.Helper()
 	for end := time.Now().Add(childPatience); ; {
 		answers := crowd{"/v1/check", servers, asked(o.policies...), 1, len(o.policies)}.ask()
-		if !slices.ContainsFunc(answers, func(a httpAnswer) bool { return a.err != nil || a.document.DecidedBy != "store" }) {
+		if !slices.ContainsFunc(answers, func(a httpAnswer) bool {
+			return a.err != nil ||
+				a.document.DecidedBy != "store"
+		}) {
 			return
 		}
 		if time.Now().After(end) {
@@ -98,7 +104,8 @@ func (o *outage) recover(servers []string) {
 func (o *outage) settle(servers []string) {
 	o.t.Helper()
 	all := func(policy string) bool { return o.byStore[policy]+o.unknown[policy] >= outageCount }
-	for end := time.Now().Add(childPatience); time.Now().Before(end); { // again, if the store was late and others decided
+	// again, if the store was late and others decided
+	for end := time.Now().Add(childPatience); time.Now().Before(end); {
 		o.recover(servers)
 		o.judge(crowd{"/v1/consume", servers, asked(o.policies...), 16, 2 * outageCount * len(o.policies)}.ask())
 		if !slices.ContainsFunc(o.policies, func(policy string) bool { return !all(policy) }) {
@@ -107,7 +114,8 @@ func (o *outage) settle(servers []string) {
 	}
 	for _, policy := range o.policies {
 		if n := o.byStore[policy]; n > outageCount || !all(policy) {
-			o.t.Errorf("%s: the store admitted %d and perhaps %d more, want %d", policy, n, o.unknown[policy], outageCount)
+			o.t.Errorf("%s: the store admitted %d and perhaps %d more, want %d", policy, n, o.unknown[policy],
+				outageCount)
 		}
 	}
 	if n := o.byOthers["local"]; n > outageCount/4 {
@@ -116,11 +124,12 @@ func (o *outage) settle(servers []string) {
 }
 
 // A store that hangs, or dies and comes back with its data, is felt as each policy says:
-// an error, a yes, a no, or the local share. Every connection gets an answer, the store decides again once it answers, and no
-// unit that it still knows of is given twice.
+// an error, a yes, a no, or the local share. Every connection gets an answer, the store decides again once it answers,
+// and no unit that it still knows of is given twice.
 func TestServeOutlastsAStoreThatIsAway(t *testing.T) {
 	t.Parallel()
-	ask := func(t *testing.T, o *outage, timeout, url string, connections, requests int, events map[int]func()) *served {
+	ask := func(t *testing.T, o *outage, timeout, url string, connections, requests int,
+		events map[int]func()) *served {
 		s := startServe(t, "--store", url, "--timeout", timeout, "--config", outagePolicies(t))
 		o.judge(crowd{"/v1/consume", s.urls(), asked(o.policies...), connections, requests}.askThrough(events))
 		return s
@@ -138,7 +147,8 @@ func TestServeOutlastsAStoreThatIsAway(t *testing.T) {
 	// It refuses connections at once, so a long time-out delays no answer; it gives a busy machine the time for one.
 	t.Run("dies", func(t *testing.T) {
 		t.Parallel()
-		redis, o := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always", "--dir", t.TempDir()), newOutage(t)
+		redis, o := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always", "--dir", t.TempDir()),
+			newOutage(t)
 		var restarted error
 		s := ask(t, o, "20s", "redis://"+redis.Addr, 64, 4000, map[int]func(){
 			60: redis.Kill, 2000: func() { restarted = redis.Restart() },

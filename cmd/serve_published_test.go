@@ -39,8 +39,8 @@ func documentedUsers(t *testing.T, server *redistest.Server) func(user string) (
 }
 
 // A server follows what is published: it has each version in force without a signal, keeps the one before if it cannot
-// use one, says so, and starts without its store by what it has kept. The rights of the page suffice: a service decides,
-// follows and reports, and cannot publish; a publisher publishes, and can read no limit.
+// use one, says so, and starts without its store by what it has kept. The rights of the page suffice: a service
+// decides, follows and reports, and cannot publish; a publisher publishes, and can read no limit.
 func TestServeFollowsWhatIsPublished(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -51,7 +51,8 @@ func TestServeFollowsWhatIsPublished(t *testing.T) {
 		if err := os.WriteFile(file, []byte(loginLimit(limit)), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		_, stderr := w.run(t, exit, append([]string{"config", "publish", file, "-m", "why", "--yes", "--no-keys", "--store"}, args...)...)
+		_, stderr := w.run(t, exit, append(
+			[]string{"config", "publish", file, "-m", "why", "--yes", "--no-keys", "--store"}, args...)...)
 		if args[0] != all && strings.Contains(stderr, "warning") {
 			t.Errorf("a publisher lacks a right: %s", stderr)
 		}
@@ -67,11 +68,13 @@ func TestServeFollowsWhatIsPublished(t *testing.T) {
 		t.Fatalf("by the first version: %d, %d", first, second)
 	}
 	publish(exitYes, "2/1h", as("limits-publisher"))
-	s.until("/readyz tells of the second version", func() bool { // which it does after the report, so that no report lags
+	// which it does after the report, so that no report lags
+	s.until("/readyz tells of the second version", func() bool {
 		return strings.Contains(s.get("admin", "/readyz"), `"version":2`)
 	})
 	out, _ := w.run(t, exitYes, "config", "status", "--store", all, "-o", "json")
-	if !strings.Contains(out, `"name": "serve"`) || !strings.Contains(out, `"version": 2`) || !strings.Contains(out, `"current": true`) ||
+	if !strings.Contains(out, `"name": "serve"`) || !strings.Contains(out, `"version": 2`) ||
+		!strings.Contains(out, `"current": true`) ||
 		s.login() != http.StatusOK {
 		t.Errorf("the second version is not in force, or its status is %s", out)
 	}
@@ -82,10 +85,12 @@ func TestServeFollowsWhatIsPublished(t *testing.T) {
 	server.Do("SET", "rl!{config}:v:3", "policies: {}")
 	s.until("/readyz tells of the broken version", func() bool {
 		status, text := s.body("admin", "/readyz", "")
-		return status == http.StatusOK && strings.Contains(text, `"degraded"`) && strings.Contains(text, "version 3 cannot be used") &&
+		return status == http.StatusOK && strings.Contains(text, `"degraded"`) &&
+			strings.Contains(text, "version 3 cannot be used") &&
 			strings.Contains(text, `"version":2,"refused":3`)
 	})
-	if !strings.Contains(s.get("admin", "/metrics"), "limitctl_config_stale 1") || s.login() != http.StatusTooManyRequests {
+	if !strings.Contains(s.get("admin", "/metrics"), "limitctl_config_stale 1") ||
+		s.login() != http.StatusTooManyRequests {
 		t.Error("the metrics do not tell of it, or it is in force")
 	}
 	if out, _ := w.run(t, exitNo, "config", "status", "--store", all); !strings.Contains(out, "serve") ||
@@ -100,9 +105,11 @@ func TestServeFollowsWhatIsPublished(t *testing.T) {
 	}
 
 	// A broken head is told, keeps nobody from what is there, and is replaced.
-	for _, spoil := range [][]any{{"SET", "rl!{config}:head", "x"}, {"DEL", "rl!{config}:head"}, {"LPUSH", "rl!{config}:head", "x"}} {
+	for _, spoil := range [][]any{{"SET", "rl!{config}:head", "x"}, {"DEL", "rl!{config}:head"},
+		{"LPUSH", "rl!{config}:head", "x"}} {
 		server.Do(spoil...)
-		for words, exit := range map[string]int{"status": exitRefused, "rollback -m why --yes": exitRefused, "fetch": exitRefused,
+		for words, exit := range map[string]int{"status": exitRefused, "rollback -m why --yes": exitRefused,
+			"fetch":   exitRefused,
 			"history": exitYes, "rollback 1 --dry-run": exitYes} {
 			_, stderr := w.run(t, exit, append(strings.Fields("config "+words), "--store", all)...)
 			if !strings.Contains(stderr, "the head of the published configuration is broken: ") {

@@ -24,7 +24,8 @@ type served struct {
 // the test does.
 func startServe(t *testing.T, args ...string) *served {
 	t.Helper()
-	c := newChild(t, append([]string{"serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "-o", "jsonl"}, args...)...)
+	c := newChild(t, append([]string{"serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "-o", "jsonl"},
+		args...)...)
 	return c.serving()
 }
 
@@ -107,7 +108,8 @@ func serveExample(t *testing.T, dir, line string) {
 	defer s.end()
 	if words[0] != "limitctl" {
 		request := strings.ReplaceAll(line, "localhost:8080", s.addresses["http"])
-		if output, err := shellIn(dir, request).CombinedOutput(); err != nil || !strings.Contains(string(output), `"allowed":true`) {
+		if output, err := shellIn(dir, request).CombinedOutput(); err != nil ||
+			!strings.Contains(string(output), `"allowed":true`) {
 			t.Errorf("%v\n%s", err, output)
 		}
 	}

@@ -59,9 +59,9 @@ func (s *served) usage() (u usage) {
 	return u
 }
 
-// A server that is asked for a long time, by clients that come and go, on a store that hangs now and then, ends with no more
-// goroutines than it began with, no more connections than a client of Redis keeps, and about the memory that it had after
-// the first tenth and the first round of each player; and no limit let more through than it says.
+// A server that is asked for a long time, by clients that come and go, on a store that hangs now and then, ends with no
+// more goroutines than it began with, no more connections than a client of Redis keeps, and about the memory that it
+// had after the first tenth and the first round of each player; and no limit let more through than it says.
 func TestServeSoak(t *testing.T) {
 	tier.Full(t, "load tests of seconds")
 	t.Parallel()
@@ -131,7 +131,8 @@ func (s *served) exactly(round int) {
 
 // strangers ask about subjects that were never seen before, and what nobody should ask.
 func (s *served) strangers(round int) {
-	questions := []string{"{", "\xff\xfe", strings.Repeat("[", 20_000), `{"key":"` + strings.Repeat("k", 2000) + `","limits":["1/1m"]}`}
+	questions := []string{"{", "\xff\xfe", strings.Repeat("[", 20_000), `{"key":"` + strings.Repeat("k", 2000) +
+		`","limits":["1/1m"]}`}
 	bad := len(questions)
 	for i := range 200 {
 		policy := []string{"fail", "allow", "deny", "local"}[i%4]
@@ -139,7 +140,8 @@ func (s *served) strangers(round int) {
 			fmt.Sprintf(`{"policy":%q,"attributes":{"user":"%d-%d-%s"}}`, policy, round, i, strings.Repeat("é", i)))
 	}
 	for i, a := range (crowd{"/v1/consume", s.urls(), questions, 16, len(questions)}.ask()) {
-		known := a.status == http.StatusOK || a.status == http.StatusTooManyRequests || a.status == http.StatusServiceUnavailable
+		known := a.status == http.StatusOK || a.status == http.StatusTooManyRequests ||
+			a.status == http.StatusServiceUnavailable
 		if a.err != nil || known == (i < bad) || !known && a.status != http.StatusBadRequest {
 			s.t.Errorf("%.80q: %d %+v, %v", questions[i], a.status, a.document, a.err)
 		}

@@ -41,7 +41,8 @@ are charged, or none.`},
 		{"patterns", "How keys are selected", cli.SelectionHelp},
 		{"exit-codes", "What the exit codes mean", exitCodes()},
 		{"environment", "The variables that limitctl reads", variablesText()},
-		{"files", "The files that limitctl reads and writes", `limitctl.yaml   policies, contexts and the prefix of all keys. limitctl uses
+		{"files", "The files that limitctl reads and writes",
+			`limitctl.yaml   policies, contexts and the prefix of all keys. limitctl uses
                 the first of: --config FILE, $LIMITCTL_CONFIG, ./limitctl.yaml,
                 $XDG_CONFIG_HOME/limitctl/limitctl.yaml (default ~/.config)
 
@@ -60,7 +61,8 @@ in-force-*.config
                 what commands found there last, for a store that is away
 
 The command "limitctl config show --origin" prints where each setting comes from.`},
-		{"formatting", "Answers for programs: --output and --jq", `-o json         one document; "error" is a field of it
+		{"formatting", "Answers for programs: --output and --jq",
+			`-o json         one document; "error" is a field of it
 -o jsonl        a document a line
 -o csv          rows, the header first
 
@@ -83,7 +85,8 @@ func exitCodeLines() [][2]string {
 		text string
 	}{
 		{outcome.ExitYes, "yes, done"},
-		{outcome.ExitNo, "no: denied, a question not answered yes, a threshold missed or not judged, too little seen for a verdict, " +
+		{outcome.ExitNo, "no: denied, a question not answered yes, a threshold missed or not judged, too little seen " +
+			"for a verdict, " +
 			"a regression, found with --fail-if-any, nothing with --fail-if-none"},
 		{outcome.ExitUsage, "usage or configuration; nothing was done"},
 		{outcome.ExitUnreachable, "the store was unreachable, or gave no answer in time"},
@@ -153,7 +156,8 @@ func variables() [][2]string {
 		{"LIMITCTL_COUNT_DENIALS", "true or false (1 or 0): the default of --count-denials of consume and run"},
 		{"LIMITCTL_SERVE_TOKEN", "the access token of serve, instead of --token-file"},
 		{"LIMITCTL_DEBUG", "1: print where a bug of limitctl is"},
-		{"CI", "not empty, 0 or false: a command that decides or changes needs a store by name; so with GITHUB_ACTIONS"},
+		{"CI", "not empty, 0 or false: a command that decides or changes needs a store by name; so with " +
+			"GITHUB_ACTIONS"},
 		{"NO_COLOR", "not empty: print no colours"},
 		{"FORCE_COLOR", "not empty, 0 or false: print colours into a pipe, too; so with CLICOLOR_FORCE"},
 		{"XDG_CONFIG_HOME", "the folder of limitctl/limitctl.yaml (default ~/.config)"},

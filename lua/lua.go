@@ -1,8 +1,8 @@
 // Package lua holds the scripts that decide limits inside Redis, each algorithm in the shape of its Go twin in
 // pkg/limiter/store.
 //
-// A script is some files, one after the other. One of an algorithm is frame.lua with the algorithm in its middle; many.lua
-// and decide.lua are other ends of the frame, after the algorithms that they need.
+// A script is some files, one after the other. One of an algorithm is frame.lua with the algorithm in its middle;
+// many.lua and decide.lua are other ends of the frame, after the algorithms that they need.
 package lua
 
 import (
@@ -57,8 +57,8 @@ var (
 
 // OfKind are the scripts that decide requests of one kind.
 type OfKind struct {
-	// One decides one take or peek in the usual case, and fails with COMPLETE, or WRONGTYPE, in any other. Many decides many takes
-	// and peeks independently of each other. They are nil for a kind that no short script decides.
+	// One decides one take or peek in the usual case, and fails with COMPLETE, or WRONGTYPE, in any other. Many decides
+	// many takes and peeks independently of each other. They are nil for a kind that no short script decides.
 	One, Many *Script
 	// Any decides any requests. It fails with COMPLETE where a key has a record of another kind.
 	Any *Script
@@ -96,7 +96,8 @@ func Of(kind store.Kind) OfKind { return ofKinds[kind.RecordsOf()] }
 
 // All returns every script that a server may be asked to run.
 func All() []*Script {
-	all := []*Script{Delete, Adjust, Import, AddDenials, GetRecords, ChangeRecords, DecideNumbers, DecideAny, DecideManyNumbers}
+	all := []*Script{Delete, Adjust, Import, AddDenials, GetRecords, ChangeRecords, DecideNumbers, DecideAny,
+		DecideManyNumbers}
 	for _, of := range ofKinds {
 		all = append(all, of.One, of.Many, of.Any)
 	}
@@ -116,8 +117,8 @@ func newScript(put func() string) *Script {
 	})}
 }
 
-// decidesOne returns the frame with an algorithm: the functions and numbers of its file without the table, which would be
-// made anew on each call.
+// decidesOne returns the frame with an algorithm: the functions and numbers of its file without the table, which would
+// be made anew on each call.
 func decidesOne(kind store.Kind) *Script {
 	return newScript(func() string {
 		begin, end := frame()

@@ -84,7 +84,8 @@ needs --confirm in a protected context, and is written to the audit log.`,
 	o.AddChargeConsentFlags(cmd)
 	addOnErrorFlag(cmd, &o.onError)
 	o.addWaitFlags(cmd)
-	o.addTokenFlag(cmd, "charge a request once, however often it is sent with the same `TEXT`, such as the number of an order")
+	o.addTokenFlag(cmd, "charge a request once, however often it is sent with the same `TEXT`, such as the number of "+
+		"an order")
 	o.addTokenTTLFlag(cmd)
 	cmd.Flags().BoolVar(&o.force, "force", false, "take the units even if they do not fit")
 	cli.NumberFlag(cmd.Flags(), &o.upTo, "up-to", "", 0, "take as many of `N` units as fit, and say how many")
@@ -113,14 +114,16 @@ func (o *consumeOptions) chooseOp(cmd *cobra.Command) (store.Op, error) {
 	case op != store.Take && flags.Changed("wait"):
 		return 0, cli.Usagef("%s does not wait for a turn; leave out --wait or %s", flag, flag)
 	case op != store.Take && flags.Changed("on-error"):
-		return 0, cli.Usagef("--on-error is for a yes or no; with %s an unreachable store is an error, so leave it out", flag)
+		return 0, cli.Usagef("--on-error is for a yes or no; with %s an unreachable store is an error, so leave it out",
+			flag)
 	}
 	return op, nil
 }
 
 // addWaitFlags adds the flags about a denial: --wait and --count-denials.
 func (o *consumeOptions) addWaitFlags(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&o.wait, "wait", "", "wait for a turn instead of a denial, for at most `DURATION` if given (--wait=30s)")
+	cmd.Flags().StringVar(&o.wait, "wait", "",
+		"wait for a turn instead of a denial, for at most `DURATION` if given (--wait=30s)")
 	cmd.Flags().Lookup("wait").NoOptDefVal = "forever"
 	cmd.Flags().BoolVar(&o.denials, "count-denials", true, "count a denial in the store (default $"+countVariable+
 		", else yes, unless the configuration says denials: false)")
@@ -144,7 +147,8 @@ func parseWait(text string) (time.Duration, error) {
 	}
 	maxWait, err := store.ParsePeriod(text)
 	if err != nil || maxWait <= 0 {
-		return 0, cli.Usagef("--wait=%s is not a positive duration; write --wait=30s, or --wait alone to wait as long as it takes", text)
+		return 0, cli.Usagef("--wait=%s is not a positive duration; write --wait=30s, or --wait alone to wait as "+
+			"long as it takes", text)
 	}
 	return maxWait, nil
 }
@@ -154,8 +158,9 @@ func runConsume(ctx context.Context, o *consumeOptions) error {
 	if err != nil {
 		return err
 	}
-	return printDecision(o.Globals, &decisionAnswer{verb: o.verb(decisions), LimitRequest: o.request, decisions: decisions,
-		charges: true, again: "already decided: nothing more was charged"})
+	return printDecision(o.Globals, &decisionAnswer{verb: o.verb(decisions), LimitRequest: o.request,
+		decisions: decisions,
+		charges:   true, again: "already decided: nothing more was charged"})
 }
 
 // charge asks the store to take the units, for the command of that name, and closes it.
@@ -183,8 +188,10 @@ func (o *consumeOptions) charge(ctx context.Context, command string) (decisions 
 	}
 	take := func(ctx context.Context) ([]store.Decision, error) { return o.take(ctx, backend) }
 	if keyspace, has := store.As[connect.Store](backend); asked && has {
-		plan := &operation.ChargePlan{Command: "consume", Requests: o.request.Reqs, Text: o.Words(o.request), Consent: o.Given()}
-		return cli.NewRunner(o.Globals, s, keyspace, o.request.Where).Charge(ctx, plan, &cli.Observer{Global: o.Globals}, take)
+		plan := &operation.ChargePlan{Command: "consume", Requests: o.request.Reqs, Text: o.Words(o.request),
+			Consent: o.Given()}
+		return cli.NewRunner(o.Globals, s, keyspace, o.request.Where).Charge(
+			ctx, plan, &cli.Observer{Global: o.Globals}, take)
 	}
 	return take(ctx)
 }

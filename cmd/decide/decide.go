@@ -1,4 +1,5 @@
-// Package decide has the commands that ask a store about limits and charge them: check, consume, run, refund and settle.
+// Package decide has the commands that ask a store about limits and charge them: check, consume, run, refund and
+// settle.
 package decide
 
 import (
@@ -20,7 +21,8 @@ import (
 func addOnErrorFlag(cmd *cobra.Command, onError *string) {
 	cmd.Flags().StringVar(onError, "on-error", "",
 		"what an unreachable store means: `fail|allow|deny|local[=SHARE]`; fail is exit 3, allow 0, deny 1, and with "+
-			"local a file on this machine decides with a share of each limit, 25% by default (default fail, or the policy's)")
+			"local a file on this machine decides with a share of each limit, 25% by default (default fail, or the "+
+			"policy's)")
 	cmd.RegisterFlagCompletionFunc("on-error", cobra.FixedCompletions([]string{"fail", "allow", "deny", "local"},
 		cobra.ShellCompDirectiveNoFileComp))
 }
@@ -86,8 +88,8 @@ func openToDecide(ctx context.Context, g *cli.Globals, op store.Op, onError stri
 	return layers.Stack(opened, with), nil
 }
 
-// openNamed opens the store for op, but not a runner's own file, and not if it is not known whether the request is that of
-// the policy in force.
+// openNamed opens the store for op, but not a runner's own file, and not if it is not known whether the request is that
+// of the policy in force.
 func openNamed(g *cli.Globals, op store.Op, request *cli.LimitRequest) (opened connect.Store, where string, err error) {
 	if request.Away != nil {
 		return nil, "", request.Away
@@ -131,9 +133,10 @@ const countVariable = "LIMITCTL_COUNT_DENIALS"
 
 // denialLog counts the denials of a command that takes, unless the flag says no, else the environment, else the
 // configuration; then it is nil. It writes them to backend when it is closed. What it cannot count, such as without the
-// right to it, is said with --verbose only, since the answer holds. It does not count denials by a local file: the command
-// ends at once, and should not wait a second time for a store that is away.
-func denialLog(g *cli.Globals, asked *bool, backend store.Store, request *cli.LimitRequest) (*layers.DenialCollector, error) {
+// right to it, is said with --verbose only, since the answer holds. It does not count denials by a local file: the
+// command ends at once, and should not wait a second time for a store that is away.
+func denialLog(g *cli.Globals, asked *bool, backend store.Store, request *cli.LimitRequest) (
+	*layers.DenialCollector, error) {
 	c, err := g.Config()
 	if err != nil {
 		return nil, err
@@ -161,13 +164,14 @@ func denialLog(g *cli.Globals, asked *bool, backend store.Store, request *cli.Li
 	return log, nil
 }
 
-// overrideShare is which part of the store's time the reading of overrides may take before a decision, so that a store which
-// hangs is not waited for twice.
+// overrideShare is which part of the store's time the reading of overrides may take before a decision, so that a store
+// which hangs is not waited for twice.
 const overrideShare = 4
 
 // overridesOf reads the overrides in force in backend. If they cannot be read, the store decides without them, and
 // request holds the error.
-func overridesOf(ctx context.Context, g *cli.Globals, backend store.Store, request *cli.LimitRequest) *layers.OverrideWatch {
+func overridesOf(ctx context.Context, g *cli.Globals, backend store.Store,
+	request *cli.LimitRequest) *layers.OverrideWatch {
 	watch := layers.WatchOverrides(backend, layers.Env{})
 	ctx, cancel := store.BudgetContext(ctx, g.Timeout/overrideShare)
 	defer cancel()
@@ -175,8 +179,8 @@ func overridesOf(ctx context.Context, g *cli.Globals, backend store.Store, reque
 	return watch
 }
 
-// openFallback returns the fallback store of the chosen store. It is read and written only while the store is away; if it
-// cannot be opened, each decision returns the error.
+// openFallback returns the fallback store of the chosen store. It is read and written only while the store is away; if
+// it cannot be opened, each decision returns the error.
 func openFallback(g *cli.Globals) store.Store {
 	path, err := cli.FallbackFile(g)
 	if err != nil {
@@ -189,7 +193,8 @@ func openFallback(g *cli.Globals) store.Store {
 	if err != nil {
 		return noFallback{err}
 	}
-	backend, _, err := connect.Open("file:"+path, connect.Options{Prefix: s.Prefix.Value, Timeout: g.Timeout, OwnFile: true})
+	backend, _, err := connect.Open(
+		"file:"+path, connect.Options{Prefix: s.Prefix.Value, Timeout: g.Timeout, OwnFile: true})
 	if err != nil {
 		return noFallback{err}
 	}

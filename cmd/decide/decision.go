@@ -44,8 +44,9 @@ type decisionRow struct {
 func (a *decisionAnswer) rows() []decisionRow {
 	rows := make([]decisionRow, len(a.decisions))
 	for i := range a.decisions {
-		rows[i] = decisionRow{Key: a.Key, Cost: a.Reqs[i].Cost, Subject: a.Reqs[i].Key.Subject, Repeated: a.decisions[i].Repeated,
-			Limit: a.answer().Decided(i)}
+		rows[i] = decisionRow{Key: a.Key, Cost: a.Reqs[i].Cost, Subject: a.Reqs[i].Key.Subject,
+			Repeated: a.decisions[i].Repeated,
+			Limit:    a.answer().Decided(i)}
 		if a.Policy != nil {
 			rows[i].Policy = a.Policy.Name
 		}
@@ -105,7 +106,8 @@ func (a *decisionAnswer) Print(p *output.Printer) {
 // printLimits prints a table of the limits.
 func (a *decisionAnswer) printLimits(p *output.Printer) {
 	columns := []output.Column{{Header: ""}, {Header: "LIMIT", Shrinks: 12}, {Header: "USED", Right: true, Drops: 2},
-		{Header: "REMAINING", Right: true, Drops: 1}, {Header: "RETRY IN", Right: true}, {Header: "RESETS IN", Right: true, Drops: 3}}
+		{Header: "REMAINING", Right: true, Drops: 1}, {Header: "RETRY IN", Right: true},
+		{Header: "RESETS IN", Right: true, Drops: 3}}
 	if a.Policy != nil {
 		columns = append(slices.Insert(columns, 2, output.Column{Header: "SUBJECT", Shrinks: 12}),
 			output.Column{Header: "NOTE", Shrinks: 6, Drops: 2})
@@ -141,11 +143,13 @@ func (a *decisionAnswer) printLimits(p *output.Printer) {
 		} else if d.Override != nil {
 			notes = append(notes, cli.OperatorsText(d.Override))
 		}
-		row := []output.Cell{{Text: sign, Style: style}, {Text: a.answer().Effective(i).String()}, {Text: used}, {Text: remaining},
+		row := []output.Cell{{Text: sign, Style: style}, {Text: a.answer().Effective(i).String()}, {Text: used},
+			{Text: remaining},
 			{Text: cli.OrDash(d.RetryAfter)}, {Text: cli.OrDash(d.ResetAfter)}}
 		if a.Policy != nil {
 			row[1].Text = a.LimitName(i)
-			row = append(slices.Insert(row, 2, output.Cell{Text: a.Reqs[i].Key.Subject}), output.Cell{Text: strings.Join(notes, ", ")})
+			row = append(slices.Insert(row, 2, output.Cell{Text: a.Reqs[i].Key.Subject}),
+				output.Cell{Text: strings.Join(notes, ", ")})
 		}
 		rows = append(rows, row)
 	}

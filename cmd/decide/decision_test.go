@@ -22,9 +22,11 @@ func TestALimitThatWasNotAsked(t *testing.T) {
 	}}
 	reqs := []store.Request{{Key: store.Key{Subject: "a:1", Name: "api/first"}, Limit: limit, Cost: 1},
 		{Key: store.Key{Subject: "b:1", Name: "api/away"}, Limit: limit, Cost: 1}}
-	answer := &decisionAnswer{verb: "allowed", LimitRequest: &cli.LimitRequest{Key: "a=1 b=1", Reqs: reqs, Policy: p, Overrides: []int{-1,
-		-1}},
-		decisions: []store.Decision{{Used: 10, RetryAfter: time.Second}, {Allowed: true, Unguarded: true}}, charges: true}
+	answer := &decisionAnswer{verb: "allowed", LimitRequest: &cli.LimitRequest{
+		Key: "a=1 b=1", Reqs: reqs, Policy: p, Overrides: []int{-1,
+			-1}},
+		decisions: []store.Decision{{Used: 10, RetryAfter: time.Second}, {Allowed: true, Unguarded: true}},
+		charges:   true}
 	var out strings.Builder
 	answer.Print(&output.Printer{Out: &out})
 	if text := out.String(); !strings.Contains(text, "denied by first") || strings.Contains(text, "✓") ||
@@ -51,9 +53,10 @@ func TestWaitingTimesOfSeveralLimits(t *testing.T) {
 	}
 	trial := store.Decision{Shadow: true, RetryAfter: minute, ResetAfter: day}
 	for want, decisions := range map[string][]store.Decision{
-		": 0 remaining, retry in 1m (minute), resets in 1d (day)\n": {{RetryAfter: minute}, {Allowed: true, ResetAfter: day}, trial},
-		": 0 remaining, retry in 1m, resets in 1d\n":                {{RetryAfter: minute, ResetAfter: day}, {Allowed: true}, trial},
-		": 0 remaining, resets in 1d\n":                             {{Allowed: true}, {Allowed: true, ResetAfter: day}, trial},
+		": 0 remaining, retry in 1m (minute), resets in 1d (day)\n": {
+			{RetryAfter: minute}, {Allowed: true, ResetAfter: day}, trial},
+		": 0 remaining, retry in 1m, resets in 1d\n": {{RetryAfter: minute, ResetAfter: day}, {Allowed: true}, trial},
+		": 0 remaining, resets in 1d\n":              {{Allowed: true}, {Allowed: true, ResetAfter: day}, trial},
 		": 0 remaining, its turn in 1m (day), resets in 1m (minute)\n": {{Allowed: true, ResetAfter: minute},
 			{Allowed: true, Delay: minute}, trial},
 	} {

@@ -65,7 +65,8 @@ func runRefund(ctx context.Context, o *refundOptions) error {
 		return err
 	}
 	defer backend.Close()
-	plan := &operation.ChargePlan{Command: "refund", Requests: o.request.Reqs, Text: o.Words(o.request), Consent: o.Given()}
+	plan := &operation.ChargePlan{Command: "refund", Requests: o.request.Reqs, Text: o.Words(o.request),
+		Consent: o.Given()}
 	decisions, err := cli.NewRunner(o.Globals, s, backend, where).Charge(ctx, plan, &cli.Observer{Global: o.Globals},
 		func(ctx context.Context) ([]store.Decision, error) {
 			overrides := overridesOf(ctx, o.Globals, backend, o.request)
@@ -76,13 +77,15 @@ func runRefund(ctx context.Context, o *refundOptions) error {
 	if err != nil {
 		return err
 	}
-	answer := &refundAnswer{decisionAnswer{verb: "refunded", LimitRequest: o.request, decisions: decisions, now: o.Env.Now()}}
+	answer := &refundAnswer{decisionAnswer{verb: "refunded", LimitRequest: o.request, decisions: decisions,
+		now: o.Env.Now()}}
 	if err := o.Print(answer); err != nil {
 		return err
 	}
 	if answer.answer().Refunded() == 0 {
 		if !o.Quiet {
-			o.Note("see what is in use with: %s", shell.Command("limitctl", "inspect", "--exact", o.request.Reqs[0].Key.Subject))
+			o.Note("see what is in use with: %s",
+				shell.Command("limitctl", "inspect", "--exact", o.request.Reqs[0].Key.Subject))
 		}
 		return cli.ErrDenied
 	}

@@ -25,36 +25,43 @@ type requestFlags struct {
 // AddFlags adds the flags that name a policy or limits, and a cost.
 func (o *requestFlags) AddFlags(cmd *cobra.Command, global *cli.Globals) {
 	flags := cmd.Flags()
-	flags.StringVar(&o.Policy, "policy", "", "decide the limits of the policy `NAME`; the arguments are attributes, such as "+
-		"ip=203.0.113.9")
+	flags.StringVar(&o.Policy, "policy", "",
+		"decide the limits of the policy `NAME`; the arguments are attributes, such as "+
+			"ip=203.0.113.9")
 	// Not a StringSlice: a limit may hold a comma.
 	flags.StringArrayVarP(&o.limits, "limit", "l", nil,
-		"`[ALGORITHM:]COUNT/PERIOD[,burst=N|,slices=N]`, such as 10/1m; repeat it, or put commas between, to decide several together")
+		"`[ALGORITHM:]COUNT/PERIOD[,burst=N|,slices=N]`, such as 10/1m; repeat it, or put commas between, to decide "+
+			"several together")
 	flags.StringVarP(&o.algorithm, "algorithm", "a", "",
 		"`ALGORITHM` of limits that name none: "+strings.Join(store.AlgorithmNames(), ", ")+" (default token-bucket)")
 	o.Cost.Units = 1
-	flags.VarP(&o.Cost, "cost", "c", "`N` units that the request takes, or tokens=N of the limits of a policy whose cost is tokens; "+
-		"repeat it for several")
-	cmd.RegisterFlagCompletionFunc("algorithm", cobra.FixedCompletions(store.AlgorithmNames(), cobra.ShellCompDirectiveNoFileComp))
+	flags.VarP(&o.Cost, "cost", "c",
+		"`N` units that the request takes, or tokens=N of the limits of a policy whose cost is tokens; "+
+			"repeat it for several")
+	cmd.RegisterFlagCompletionFunc("algorithm",
+		cobra.FixedCompletions(store.AlgorithmNames(), cobra.ShellCompDirectiveNoFileComp))
 	cmd.RegisterFlagCompletionFunc("policy", cli.Offers(global).Policies)
 }
 
 // Request returns what the arguments ask for: one KEY under limits, or attributes
 // under a policy.
-func (o *requestFlags) Request(cmd *cobra.Command, global *cli.Globals, op store.Op, args []string) (*cli.LimitRequest, error) {
+func (o *requestFlags) Request(cmd *cobra.Command, global *cli.Globals, op store.Op, args []string) (
+	*cli.LimitRequest, error) {
 	if !cmd.Flags().Changed("policy") {
 		if err := oneSubject(cmd, args); err != nil {
 			return nil, err
 		}
 		if len(o.Cost.Fields) > 0 {
 			c := o.Cost.Fields[0]
-			return nil, cli.Usagef("--cost %s=%d is for a --policy with that cost; write --cost %d", c.Field, c.Units, c.Units)
+			return nil, cli.Usagef("--cost %s=%d is for a --policy with that cost; write --cost %d", c.Field, c.Units,
+				c.Units)
 		}
 		reqs, err := o.requests(cmd, op, args[0])
 		return &cli.LimitRequest{Key: args[0], Reqs: reqs}, err
 	}
 	if cmd.Flags().Changed("leave") {
-		return nil, cli.Usagef("--leave %d is for --limit; with --policy the classes of its limits say what is left to others", o.leave)
+		return nil, cli.Usagef("--leave %d is for --limit; with --policy the classes of its limits say what is left "+
+			"to others", o.leave)
 	}
 	for _, flag := range []string{"limit", "algorithm"} {
 		if cmd.Flags().Changed(flag) {
@@ -81,15 +88,17 @@ func (o *requestFlags) addTokenFlag(cmd *cobra.Command, usage string) {
 
 // addTokenTTLFlag adds --token-ttl.
 func (o *requestFlags) addTokenTTLFlag(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&o.tokenTTL, "token-ttl", "", fmt.Sprintf("remember the token for `DURATION`, at most %s (default %s)",
-		store.FormatPeriod(store.MaxTokenTTL), store.FormatPeriod(store.DefaultTokenTTL)))
+	cmd.Flags().StringVar(&o.tokenTTL, "token-ttl", "",
+		fmt.Sprintf("remember the token for `DURATION`, at most %s (default %s)",
+			store.FormatPeriod(store.MaxTokenTTL), store.FormatPeriod(store.DefaultTokenTTL)))
 }
 
 // carriedToken returns what gives a request the token of the command line, if there is one.
 func (o *requestFlags) carriedToken(cmd *cobra.Command) (carry func(*store.Request), err error) {
 	flags := cmd.Flags()
 	if flags.Changed("token") && o.token == "" {
-		return nil, cli.Usagef("--token is empty; give a text that is different for each call, such as an order's number")
+		return nil, cli.Usagef("--token is empty; give a text that is different for each call, such as an order's " +
+			"number")
 	}
 	if !flags.Changed("token-ttl") {
 		return func(r *store.Request) { r.Token = o.token }, nil
@@ -166,7 +175,8 @@ func oneSubject(cmd *cobra.Command, args []string) error {
 	case len(args) == 2 && cmd.Flags().Changed("wait") && isPeriod(args[1]):
 		return cli.Usagef("--wait takes its value after an =, as in --wait=30s")
 	case len(args) > 1:
-		return cli.Usagef("%s given, but %s takes one KEY; quote it if it contains spaces", cli.Several(args), cmd.Name())
+		return cli.Usagef("%s given, but %s takes one KEY; quote it if it contains spaces", cli.Several(args),
+			cmd.Name())
 	}
 	return nil
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// The exit codes of run in place of the command's own. The first two are those of sysexits.h for what may succeed later and
-// for a service that is away, and the others those of a shell.
+// The exit codes of run in place of the command's own. The first two are those of sysexits.h for what may succeed later
+// and for a service that is away, and the others those of a shell.
 const (
 	exitRunUnavailable = 69
 	exitRunDenied      = 75
@@ -32,7 +32,8 @@ type runOptions struct {
 func NewRunCmd(global *cli.Globals) *cobra.Command {
 	o := &runOptions{consumeOptions: consumeOptions{Globals: global, op: store.Take}}
 	cmd := &cobra.Command{
-		Use:   "run KEY --limit [ALGORITHM:]COUNT/PERIOD -- COMMAND... | run --policy NAME ATTRIBUTE=VALUE... -- COMMAND...",
+		Use: "run KEY --limit [ALGORITHM:]COUNT/PERIOD -- COMMAND... | run --policy NAME ATTRIBUTE=VALUE... -- " +
+			"COMMAND...",
 		Short: "Run a command if its limit allows it",
 		Long: `Run takes --cost units of KEY as "limitctl consume" does, and then runs COMMAND
 in its place, with its input, output, signals and exit code. If the request is
@@ -63,8 +64,10 @@ if there is no such program. --on-denied 0 is for a job that may be left out.`,
 	o.AddChargeConsentFlags(cmd)
 	addOnErrorFlag(cmd, &o.onError)
 	o.addWaitFlags(cmd)
-	cli.NumberFlag(cmd.Flags(), &o.onDenied, "on-denied", "", exitRunDenied, "exit with `CODE` if the request is denied")
-	cli.NumberFlag(cmd.Flags(), &o.onUnavailable, "on-unavailable", "", exitRunUnavailable, "exit with `CODE` if the store is away")
+	cli.NumberFlag(cmd.Flags(), &o.onDenied, "on-denied", "", exitRunDenied,
+		"exit with `CODE` if the request is denied")
+	cli.NumberFlag(cmd.Flags(), &o.onUnavailable, "on-unavailable", "", exitRunUnavailable,
+		"exit with `CODE` if the store is away")
 	return cmd
 }
 
@@ -72,7 +75,8 @@ if there is no such program. --on-denied 0 is for a job that may be left out.`,
 func (o *runOptions) splitCommand(cmd *cobra.Command, args []string) (before []string, err error) {
 	dash := cmd.ArgsLenAtDash()
 	if dash < 0 || dash == len(args) {
-		return nil, cli.Usagef("no command given; write it after --, as in `limitctl run backup --limit 5/1h -- ./backup.sh`")
+		return nil, cli.Usagef("no command given; write it after --, as in `limitctl run backup --limit 5/1h -- " +
+			"./backup.sh`")
 	}
 	for flag, code := range map[string]int{"on-denied": o.onDenied, "on-unavailable": o.onUnavailable} {
 		if code < 0 || code > 255 {
@@ -126,10 +130,12 @@ func printDenial(g *cli.Globals, a *decisionAnswer) error {
 func notStarted(name string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return cli.WithExitCode(cli.Usagef("there is no program %s; give its path, such as ./job.sh, or a name in a folder of PATH",
+		return cli.WithExitCode(cli.Usagef(
+			"there is no program %s; give its path, such as ./job.sh, or a name in a folder of PATH",
 			shell.Command(name)), exitNoProgram)
 	case errors.Is(err, fs.ErrPermission):
-		return cli.WithExitCode(cli.Usagef("%s cannot be started: this user may not execute it", shell.Command(name)), exitCannotStart)
+		return cli.WithExitCode(cli.Usagef("%s cannot be started: this user may not execute it", shell.Command(name)),
+			exitCannotStart)
 	}
 	if cause := errors.Unwrap(err); cause != nil {
 		err = cause // without the name, which is there already

@@ -36,7 +36,9 @@ nothing was allowed with it, or it has expired.`,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			for _, name := range []string{"token", "cost"} {
 				if !cmd.Flags().Changed(name) {
-					return cli.Usagef("no %s given; settle needs --token TEXT, which is that of the consume, and --cost N, the real cost",
+					return cli.Usagef(
+						"no %s given; settle needs --token TEXT, which is that of the consume, and --cost N, the "+
+							"real cost",
 						name)
 				}
 			}
@@ -49,7 +51,8 @@ nothing was allowed with it, or it has expired.`,
 	}
 	o.AddFlags(cmd, global)
 	o.addTokenFlag(cmd, "`TEXT` of the token that the units were taken with")
-	cmd.Flags().Lookup("cost").Usage = "`N` units of the real cost, 0 or more, or tokens=N of the limits of a policy whose cost is " +
+	cmd.Flags().Lookup("cost").Usage = "`N` units of the real cost, 0 or more, or tokens=N of the limits of a policy " +
+		"whose cost is " +
 		"tokens; repeat it for several"
 	cmd.Flags().Lookup("cost").DefValue = "0" // so that help shows none; it has to be given
 	cmd.Flags().Lookup("policy").Usage =
@@ -62,7 +65,8 @@ func runSettle(ctx context.Context, o *settleOptions) error {
 	if err != nil {
 		return err
 	}
-	backend := layers.Stack(opened, layers.Layers{Budget: o.Timeout, Overrides: overridesOf(ctx, o.Globals, opened, o.request)})
+	backend := layers.Stack(opened, layers.Layers{
+		Budget: o.Timeout, Overrides: overridesOf(ctx, o.Globals, opened, o.request)})
 	defer backend.Close()
 	decisions, err := decide(ctx, backend, store.Settle, o.request.Reqs)
 	if err != nil {

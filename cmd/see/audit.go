@@ -61,7 +61,8 @@ own in limitctl/audit.jsonl in the state directory ($XDG_STATE_HOME, else
   limitctl audit --limit-rows 3 -o jsonl`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return cli.Usagef("%s given, and audit takes at most one PATTERN; quote it, so that the shell does not expand it",
+				return cli.Usagef("%s given, and audit takes at most one PATTERN; quote it, so that the shell does "+
+					"not expand it",
 					cli.Several(args))
 			}
 			return nil
@@ -75,8 +76,9 @@ own in limitctl/audit.jsonl in the state directory ($XDG_STATE_HOME, else
 	}
 	flags := cmd.Flags()
 	cli.NumberFlag(flags, &o.limit, "limit-rows", "n", 0, "show only the last `N`")
-	flags.StringVar(&o.since, "since", "", "show only runs that ended since `TIME`: a duration such as 2h or 7d, a time such as 22:00, "+
-		"or a date and time")
+	flags.StringVar(&o.since, "since", "",
+		"show only runs that ended since `TIME`: a duration such as 2h or 7d, a time such as 22:00, "+
+			"or a date and time")
 	flags.BoolVar(&o.local, "local", false, "show only the entries of this machine, and read no store")
 	cmd.RegisterFlagCompletionFunc("since",
 		cobra.FixedCompletions([]string{"1h", "1d", "7d"}, cobra.ShellCompDirectiveNoFileComp))
@@ -126,8 +128,8 @@ func (o *auditOptions) readSince() error {
 	return nil
 }
 
-// keeps returns what reports whether an entry is one that the flags ask for. It wants the entries in their order, since the
-// restore of a backup is about what the run was about that made it.
+// keeps returns what reports whether an entry is one that the flags ask for. It wants the entries in their order, since
+// the restore of a backup is about what the run was about that made it.
 func (o *auditOptions) keeps() func(*auditlog.Entry) bool {
 	backups := map[string]bool{} // of runs about the PATTERN
 	return func(e *auditlog.Entry) bool {
@@ -139,12 +141,13 @@ func (o *auditOptions) keeps() func(*auditlog.Entry) bool {
 	}
 }
 
-// names reports whether the selection of an entry names what the PATTERN selects, or the PATTERN what the selection does. An
-// entry about overrides has the subjects of IDs in brackets, and several between commas.
+// names reports whether the selection of an entry names what the PATTERN selects, or the PATTERN what the selection
+// does. An entry about overrides has the subjects of IDs in brackets, and several between commas.
 func (o *auditOptions) names(e *auditlog.Entry) bool {
 	words := shell.Words(e.Selection)
 	if !e.CountsKeys() {
-		words = append(words, strings.FieldsFunc(e.Selection, func(r rune) bool { return strings.ContainsRune(" ,;()", r) })...)
+		words = append(words, strings.FieldsFunc(
+			e.Selection, func(r rune) bool { return strings.ContainsRune(" ,;()", r) })...)
 	}
 	return slices.ContainsFunc(words, func(word string) bool {
 		return slices.ContainsFunc(o.about, func(a about) bool { return a.meets(attributeAsSubject(word)) })
@@ -202,10 +205,12 @@ func runAudit(ctx context.Context, o *auditOptions) error {
 		backend, where = opened, name
 	}
 	keep := o.keeps()
-	history, err := cli.ReadJournal(ctx, o.Globals, backend, true, auditlog.Query{Most: o.limit, Keep: func(e *auditlog.Entry) bool {
-		return keep(e) &&
-			(e.Source == auditlog.Store || ofContext == "" || e.Context == ofContext || e.Store == where && where != "")
-	}})
+	history, err := cli.ReadJournal(
+		ctx, o.Globals, backend, true, auditlog.Query{Most: o.limit, Keep: func(e *auditlog.Entry) bool {
+			return keep(e) &&
+				(e.Source == auditlog.Store || ofContext == "" || e.Context == ofContext || e.Store == where &&
+					where != "")
+		}})
 	if err != nil {
 		return err
 	}

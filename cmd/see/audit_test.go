@@ -14,11 +14,12 @@ func TestWhatTouchedASubject(t *testing.T) {
 		return auditlog.Entry{Command: command, Selection: selection}
 	}
 	runs := map[string]auditlog.Entry{
-		"reset":      with("reset", "'tenant:acme:*'"),
-		"attribute":  with("reset", "--policy api tenant=acme"),
-		"everybody":  with("override revoke", "0000000a (*, block)"),
-		"network":    with("override revoke", "0000000a (ip:203.0.113.0/24, block)"),
-		"several":    with("override revoke", "0000000a (tenant:acme:*, block) 0000000b (ip:203.0.113.9, limit api/*, ×3)"),
+		"reset":     with("reset", "'tenant:acme:*'"),
+		"attribute": with("reset", "--policy api tenant=acme"),
+		"everybody": with("override revoke", "0000000a (*, block)"),
+		"network":   with("override revoke", "0000000a (ip:203.0.113.0/24, block)"),
+		"several": with("override revoke",
+			"0000000a (tenant:acme:*, block) 0000000b (ip:203.0.113.9, limit api/*, ×3)"),
 		"with words": with("override revoke", "0000000a (tenant=acme user=7, limit api/*, ×3)"),
 		"flags":      with("override set", "--policy=acme user=8 --times 3 --for 2h"),
 	}

@@ -105,7 +105,8 @@ func (o *dashboardOptions) plan(ctx context.Context, args []string) (options liv
 	o.selection = selection
 	interval, err := store.ParsePeriod(o.refresh)
 	if err != nil || interval < 100*time.Millisecond || interval > time.Minute {
-		return options, cli.Usagef("--refresh %q is not an interval from 100ms to 1m; write it like 500ms or 2s", o.refresh)
+		return options, cli.Usagef("--refresh %q is not an interval from 100ms to 1m; write it like 500ms or 2s",
+			o.refresh)
 	}
 	options = live.Options{
 		Query: selection.Query, Keep: selection.Keep, Selection: selection.Text,
@@ -263,7 +264,9 @@ func (o *dashboardOptions) follow(ctx context.Context, backend store.Store, opti
 	var now atomic.Pointer[limits]
 	set := func(c *cli.InForce) { now.Store(&limits{allowance.NewConfiguredLimits(c.Policies), c.Source.String()}) }
 	set(c)
-	options.InForce = func(e *admin.Entry, override *store.Override) store.Limit { return now.Load().InForce(e, override) }
+	options.InForce = func(e *admin.Entry, override *store.Override) store.Limit {
+		return now.Load().InForce(e, override)
+	}
 	options.Config = func() string { return now.Load().source }
 	if o.once {
 		return nil

@@ -31,7 +31,8 @@ type dashActions struct {
 }
 
 // newDashActions returns nil if the store is read-only.
-func newDashActions(g *cli.Globals, s *cli.Settings, backend connect.Store, where string, subjects store.Pattern) *dashActions {
+func newDashActions(g *cli.Globals, s *cli.Settings, backend connect.Store, where string,
+	subjects store.Pattern) *dashActions {
 	access := s.Access()
 	if access.ReadOnly {
 		return nil

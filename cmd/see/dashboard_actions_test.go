@@ -21,7 +21,8 @@ import (
 // dashActionsOf returns the actions of a dashboard of a store.
 func dashActionsOf(t *testing.T, backend connect.Store) *dashActions {
 	t.Helper()
-	g := &cli.Globals{Env: clitest.Env(t), Flags: cli.Flags{Timeout: time.Minute, Changed: func(string) bool { return false }}}
+	g := &cli.Globals{Env: clitest.Env(t), Flags: cli.Flags{
+		Timeout: time.Minute, Changed: func(string) bool { return false }}}
 	s, err := g.Settings()
 	if err != nil {
 		t.Fatal(err)
@@ -51,7 +52,8 @@ func TestUndoInTheDashboardKeepsWhatWasUsedSince(t *testing.T) {
 	}
 	take(busy, 1)
 	done, err := actions.Undo(ctx, reset)
-	if ofCalm, ofBusy := take(calm, 1), take(busy, 1); err != nil || done.Keys != 1 || done.InUse != 1 || ofCalm != 11 || ofBusy != 2 {
+	if ofCalm, ofBusy := take(calm, 1), take(busy, 1); err != nil || done.Keys != 1 || done.InUse != 1 ||
+		ofCalm != 11 || ofBusy != 2 {
 		t.Errorf("undone: %+v, %v; used are %d and %d", done, err, ofCalm, ofBusy)
 	}
 }
@@ -81,7 +83,8 @@ func TestUndoInTheDashboardSaysThatTheStoreWasLost(t *testing.T) {
 	backend := memorystore.New()
 	keys := []live.ID{{Key: store.Key{Subject: "a", Name: "n"}}, {Key: store.Key{Subject: "b", Name: "n"}}}
 	for _, key := range keys {
-		if _, err := storecall.New(backend).Take(ctx, key.Key, store.Limit{Count: 10, Period: time.Hour}, 5); err != nil {
+		if _, err := storecall.New(backend).Take(ctx, key.Key, store.Limit{Count: 10, Period: time.Hour},
+			5); err != nil {
 			t.Fatal(err)
 		}
 	}

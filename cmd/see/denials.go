@@ -68,7 +68,8 @@ than N times. Denials by a block do not count.`,
   limitctl denials -o json`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return cli.Usagef("%s given, and denials takes one PATTERN; quote it, so that the shell does not expand it",
+				return cli.Usagef("%s given, and denials takes one PATTERN; quote it, so that the shell does not "+
+					"expand it",
 					cli.Several(args))
 			}
 			return nil
@@ -85,11 +86,13 @@ than N times. Denials by a block do not count.`,
 	flags.StringVar(&o.last, "last", "10m", "show denials of the last `DURATION`, up to 24h")
 	flags.StringVar(&o.by, "by", "", "sum up by the values of `ATTRIBUTE`, such as tenant, by limit, or by network")
 	flags.StringVar(&o.sort, "sort", byDenied, "`ORDER`: denied (most first), since (what began last), or key")
-	cmd.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions([]string{byDenied, bySince, byKey}, cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions([]string{byDenied, bySince, byKey},
+		cobra.ShellCompDirectiveNoFileComp))
 	cli.NumberFlag(flags, &o.over, "over", "", 0, "show only what a limit denied more than `N` times")
 	flags.BoolVar(&o.failIf, "fail-if-any", false, "exit with 1 if anything is shown that a limit denied, for alerts")
 	cli.NumberFlag(flags, &o.limit, "limit-rows", "n", 0, "show only the first `N`")
-	cmd.RegisterFlagCompletionFunc("last", cobra.FixedCompletions([]string{"1m", "10m", "1h", "24h"}, cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("last", cobra.FixedCompletions([]string{"1m", "10m", "1h", "24h"},
+		cobra.ShellCompDirectiveNoFileComp))
 	cmd.RegisterFlagCompletionFunc("by", cobra.NoFileCompletions)
 	return cmd
 }
@@ -108,7 +111,8 @@ func (o *denialsOptions) parse(cmd *cobra.Command, args []string) (err error) {
 		return err
 	}
 	if o.span, err = store.ParsePeriod(o.last); err != nil || o.span <= 0 || o.span > admin.DenialHistory {
-		return cli.Usagef("--last %s is not a duration of up to 24h, which is how long denials are kept; write it like 10m or 24h", o.last)
+		return cli.Usagef("--last %s is not a duration of up to 24h, which is how long denials are kept; write it "+
+			"like 10m or 24h", o.last)
 	}
 	if cmd.Flags().Changed("by") {
 		if err := policy.ValidateName("attribute", o.by); err != nil {
@@ -164,7 +168,8 @@ func runDenials(ctx context.Context, o *denialsOptions) error {
 func (o *denialsOptions) explain(ctx context.Context, a *denialsAnswer) {
 	switch {
 	case a.found == 0 && o.over > 0:
-		o.Note("no key has a count of its own above %s in the last %s", output.Thousands(o.over), output.Duration(a.span))
+		o.Note("no key has a count of its own above %s in the last %s", output.Thousands(o.over),
+			output.Duration(a.span))
 		return
 	case a.found == 0 && a.others == 0:
 		if text := o.NotCounted(ctx); text != "" {
@@ -179,7 +184,8 @@ func (o *denialsOptions) explain(ctx context.Context, a *denialsAnswer) {
 		return
 	}
 	if a.others > 0 {
-		o.Note("%s more of keys without a count of their own: there were too many", cli.CountOf(a.others, "denial", "denials"))
+		o.Note("%s more of keys without a count of their own: there were too many",
+			cli.CountOf(a.others, "denial", "denials"))
 	}
 	if a.lost {
 		o.Note("some denials may be missing: the outcome of a write is not known")

@@ -47,7 +47,8 @@ one of several servers cannot be reached.`,
 			return runDoctor(cmd.Context(), o)
 		},
 	}
-	cli.NumberFlag(cmd.Flags(), &o.scanLimit, "scan-limit", "", 100_000, "look at no more than `N` keys of the store; 0 is all")
+	cli.NumberFlag(cmd.Flags(), &o.scanLimit, "scan-limit", "", 100_000,
+		"look at no more than `N` keys of the store; 0 is all")
 	return cmd
 }
 
@@ -94,7 +95,8 @@ func (o *doctorOptions) examine(ctx context.Context) (*doctor.Report, error) {
 }
 
 // servers returns what the doctor has to know of the servers of a URL.
-func (o *doctorOptions) servers(ctx context.Context, url string, options connect.Options) (about doctor.Options, err error) {
+func (o *doctorOptions) servers(ctx context.Context, url string, options connect.Options) (
+	about doctor.Options, err error) {
 	about = doctor.Options{Prefix: options.Prefix, ScanLimit: o.scanLimit, Now: o.Env.Now}
 	parsed, access, err := connect.Redis(url, options)
 	if err != nil {
@@ -160,7 +162,8 @@ func joinServers(findings []doctor.Finding) []doctor.Finding {
 	var counts []int
 	for _, f := range findings {
 		at := slices.IndexFunc(joined, func(j doctor.Finding) bool {
-			return f.Server != "" && j.Check == f.Check && j.Status == f.Status && j.Summary == f.Summary && j.Advice == f.Advice
+			return f.Server != "" && j.Check == f.Check && j.Status == f.Status && j.Summary == f.Summary &&
+				j.Advice == f.Advice
 		})
 		if at < 0 {
 			joined, counts = append(joined, f), append(counts, 1)

@@ -18,7 +18,8 @@ func TestFindingsFitTheTerminal(t *testing.T) {
 		{Check: "reachable", Status: doctor.OK, Server: "10.0.0.1:6379", Summary: "fine"},
 		{Check: "persistence", Status: doctor.Warn, Server: "10.0.0.1:6379", Summary: summary, Advice: summary},
 		{Check: "persistence", Status: doctor.Warn, Server: "10.0.0.2:6379", Summary: summary, Advice: summary},
-		{Check: "persistence", Status: doctor.Fail, Server: "10.0.0.3:6379", Summary: "rl:{" + strings.Repeat("日本語", 40) + "}:x"},
+		{Check: "persistence", Status: doctor.Fail, Server: "10.0.0.3:6379", Summary: "rl:{" + strings.Repeat(
+			"日本語", 40) + "}:x"},
 	}}
 	for _, columns := range []int{0, 20, 40, 80, 200} {
 		var b strings.Builder
@@ -31,7 +32,8 @@ func TestFindingsFitTheTerminal(t *testing.T) {
 				t.Errorf("%d columns on a terminal of %d: %s", width, columns, line)
 			}
 		}
-		if strings.Count(text, "! persistence") != 1 || !strings.Contains(text, "2 servers") || !strings.Contains(text, "✗ persistence") ||
+		if strings.Count(text, "! persistence") != 1 || !strings.Contains(text, "2 servers") ||
+			!strings.Contains(text, "✗ persistence") ||
 			!strings.HasSuffix(text, "\n1 problem, 2 warnings, 1 fine\n") ||
 			columns == 0 && strings.Count(text, "\n") != 5 {
 			t.Errorf("on %d columns:\n%s", columns, text)

@@ -28,13 +28,16 @@ func handed(t *testing.T, overrides, changes, denied int) *handoverAnswer {
 		a.inForce = append(a.inForce, &o)
 	}
 	for i := range changes {
-		a.changes = append(a.changes, &auditlog.Entry{Time: handedAt.Add(-time.Duration(i) * time.Minute), User: "ana", Host: "here",
+		a.changes = append(a.changes, &auditlog.Entry{Time: handedAt.Add(-time.Duration(i) * time.Minute), User: "ana",
+			Host:      "here",
 			Command:   "reset",
-			Selection: fmt.Sprintf("'tenant:t%d:*'", i), Outcome: auditlog.Done, Changed: 3, Reason: strings.Repeat("why ", i%100)})
+			Selection: fmt.Sprintf("'tenant:t%d:*'", i), Outcome: auditlog.Done, Changed: 3,
+			Reason: strings.Repeat("why ", i%100)})
 	}
 	for i := range denied {
 		key := store.Key{Subject: fmt.Sprint("user:", i), Name: "n"}
-		a.denials.rows = append(a.denials.rows, denialRow{Denied: admin.Denied{Count: 5}, denialGroup: denialGroup{key: key}})
+		a.denials.rows = append(a.denials.rows,
+			denialRow{Denied: admin.Denied{Count: 5}, denialGroup: denialGroup{key: key}})
 		a.denials.total += 5
 		a.denials.keys++
 	}
@@ -43,7 +46,8 @@ func handed(t *testing.T, overrides, changes, denied int) *handoverAnswer {
 
 // A handover takes one screen, leaves no part out, and says how many more there are.
 func TestAHandoverFitsTheScreen(t *testing.T) {
-	for _, test := range []struct{ overrides, changes, denied int }{{0, 0, 0}, {3, 3, 3}, {4, 5, 5}, {200, 0, 0}, {0, 200, 0},
+	for _, test := range []struct{ overrides, changes, denied int }{
+		{0, 0, 0}, {3, 3, 3}, {4, 5, 5}, {200, 0, 0}, {0, 200, 0},
 		{200, 200, 10}, {0, 0, 18}} {
 		for _, size := range [][2]int{{80, 24}, {40, 12}, {40, 10}, {120, 50}} {
 			a := handed(t, test.overrides, test.changes, test.denied)

@@ -84,7 +84,8 @@ order in which it finds them.`,
 	o.AddSelectionFlags(cmd, global)
 	flags := cmd.Flags()
 	flags.StringVar(&o.sort, "sort", "",
-		"`ORDER` of the keys: share (the used share of the limit, the default), used, remaining, denied, bytes, reset or key")
+		"`ORDER` of the keys: share (the used share of the limit, the default), used, remaining, denied, bytes, "+
+			"reset or key")
 	cli.NumberFlag(flags, &o.limit, "limit-rows", "n", 0, "show only the first `N` in that order")
 	flags.BoolVar(&o.bytes, "bytes", false, "also show the memory that each key takes in the store")
 	flags.BoolVar(&o.summary, "summary", false,

@@ -16,8 +16,9 @@ func TestInspectMarksDefects(t *testing.T) {
 	early := admin.Defect{Kind: admin.ShortTTL, Text: "expires before its units have come back"}
 	kept := &topRows{order: orders()["key"]}
 	for i, list := range [][]admin.Defect{nil, {forEver}, {early, forEver}} {
-		e := admin.Entry{Key: store.Key{Subject: string(rune('a' + i)), Name: "kong/minute"}, Layout: "kong", Defects: list,
-			Limit: store.Limit{Algorithm: store.FixedWindow, Count: 10, Period: time.Minute}, TTL: time.Minute}
+		e := admin.Entry{Key: store.Key{Subject: string(rune('a' + i)), Name: "kong/minute"}, Layout: "kong",
+			Defects: list,
+			Limit:   store.Limit{Algorithm: store.FixedWindow, Count: 10, Period: time.Minute}, TTL: time.Minute}
 		e.Used, e.ResetAfter = 3, time.Minute
 		kept.add(&inspectRow{entry: e})
 	}

@@ -103,7 +103,8 @@ func (a *inspectAnswer) Print(p *output.Printer) {
 	}
 	cli.PrintApplied(p, applied, a.now)
 	if drifting > 0 {
-		p.Line("%s %s last charged under another limit; that of the configuration is shown", drifted, keysWere(drifting))
+		p.Line("%s %s last charged under another limit; that of the configuration is shown", drifted,
+			keysWere(drifting))
 	}
 	printDefects(p, rows)
 }

@@ -128,13 +128,15 @@ type keyOrder func(row *inspectRow) (figure float64, known bool)
 // orders are the orders that keys can be shown in.
 func orders() map[string]keyOrder {
 	return map[string]keyOrder{
-		"key":       func(*inspectRow) (float64, bool) { return 0, false },
-		"share":     byShare,
-		"used":      func(r *inspectRow) (float64, bool) { return float64(r.entry.Used), r.entry.UsedKnown() },
-		"remaining": func(r *inspectRow) (float64, bool) { return -float64(r.entry.Remaining), r.entry.RemainingKnown() },
-		"bytes":     func(r *inspectRow) (float64, bool) { return float64(r.entry.Bytes), true },
-		"reset":     func(r *inspectRow) (float64, bool) { return float64(r.entry.ResetAfter), r.entry.ResetKnown() },
-		"denied":    func(r *inspectRow) (float64, bool) { return float64(r.denied), true },
+		"key":   func(*inspectRow) (float64, bool) { return 0, false },
+		"share": byShare,
+		"used":  func(r *inspectRow) (float64, bool) { return float64(r.entry.Used), r.entry.UsedKnown() },
+		"remaining": func(r *inspectRow) (float64, bool) {
+			return -float64(r.entry.Remaining), r.entry.RemainingKnown()
+		},
+		"bytes":  func(r *inspectRow) (float64, bool) { return float64(r.entry.Bytes), true },
+		"reset":  func(r *inspectRow) (float64, bool) { return float64(r.entry.ResetAfter), r.entry.ResetKnown() },
+		"denied": func(r *inspectRow) (float64, bool) { return float64(r.denied), true },
 	}
 }
 

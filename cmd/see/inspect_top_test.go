@@ -43,9 +43,12 @@ func TestKeptRowsAreTheFirstAndWhole(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var rows []inspectRow
 		for i := range rapid.IntRange(0, 400).Draw(t, "rows") {
-			key := store.Key{Subject: rapid.SampledFrom([]string{"a", "b", "tenant:日本"}).Draw(t, "subject"), Name: fmt.Sprint("n", i)}
-			e := admin.Entry{Key: key, StoreKey: admin.OwnLayout("rl").StoreKey(key), UsedUnknown: rapid.Bool().Draw(t, "unknown"),
-				Limit: store.Limit{Algorithm: store.FixedWindow, Count: rapid.Int64Range(1, 3).Draw(t, "count"), Period: time.Minute}}
+			key := store.Key{Subject: rapid.SampledFrom([]string{"a", "b", "tenant:日本"}).Draw(t, "subject"),
+				Name: fmt.Sprint("n", i)}
+			e := admin.Entry{Key: key, StoreKey: admin.OwnLayout("rl").StoreKey(key), UsedUnknown: rapid.Bool().Draw(
+				t, "unknown"),
+				Limit: store.Limit{Algorithm: store.FixedWindow, Count: rapid.Int64Range(1, 3).Draw(t, "count"),
+					Period: time.Minute}}
 			e.Used, e.Remaining, e.Bytes = number.Draw(t, "used"), number.Draw(t, "remaining"), number.Draw(t, "bytes")
 			e.TTL, e.ResetAfter = time.Duration(number.Draw(t, "ttl")), time.Duration(number.Draw(t, "reset"))
 			rows = append(rows, inspectRow{entry: e})
@@ -66,7 +69,8 @@ func TestKeptRowsAreTheFirstAndWhole(t *testing.T) {
 			if xKnown && x != y {
 				return cmp.Compare(y, x)
 			}
-			return cmp.Or(cmp.Compare(a.entry.Key.Subject, b.entry.Key.Subject), cmp.Compare(a.entry.Key.Name, b.entry.Key.Name))
+			return cmp.Or(cmp.Compare(a.entry.Key.Subject, b.entry.Key.Subject),
+				cmp.Compare(a.entry.Key.Name, b.entry.Key.Name))
 		})
 		if most > 0 {
 			rows = rows[:min(most, len(rows))]

@@ -105,7 +105,8 @@ func TestSelectionsOfStateNeedItKnown(t *testing.T) {
 }
 
 func TestASummaryOfWhatIsNotKnown(t *testing.T) {
-	if text := shownAs(t, "jsonl", func(o *inspectOptions) { o.summary, o.by = true, ofLimits }); !strings.Contains(text,
+	if text := shownAs(t, "jsonl", func(o *inspectOptions) { o.summary, o.by = true, ofLimits }); !strings.Contains(
+		text,
 		`{"by":"limit","value":"hits","keys":5,"at_limit":1,"bytes":0}`) {
 		t.Errorf("it is %s", text)
 	}

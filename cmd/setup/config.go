@@ -35,7 +35,8 @@ which it always reads the contexts. Go programs load it with policyfile.`,
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, args []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newConfigInitCmd(global), newConfigValidateCmd(global), newConfigShowCmd(global), newConfigExplainCmd(global),
+	cmd.AddCommand(newConfigInitCmd(global), newConfigValidateCmd(global), newConfigShowCmd(global),
+		newConfigExplainCmd(global),
 		newConfigImportCmd(global), newConfigSchemaCmd(global))
 	return cmd
 }
@@ -67,7 +68,8 @@ func runConfigValidate(g *cli.Globals, args []string) error {
 	env.CheckStore = storeChecker(g)
 	c, err := config.Load(env)
 	if err == nil && len(c.Read) == 0 {
-		return cli.Usagef("there is no configuration file; looked for %s; name one with --config FILE", strings.Join(c.Searched, ", "))
+		return cli.Usagef("there is no configuration file; looked for %s; name one with --config FILE",
+			strings.Join(c.Searched, ", "))
 	}
 	return printValidation(g, c, err)
 }
@@ -77,8 +79,9 @@ func runConfigValidate(g *cli.Globals, args []string) error {
 func storeChecker(g *cli.Globals) func(url string) error {
 	const unread = "(the password is not read)"
 	return func(url string) error {
-		backend, _, err := connect.Open(url, connect.Options{Prefix: store.DefaultPrefix, Timeout: g.Timeout, Password: unread,
-			ReadFile: g.Env.ReadCertificate})
+		backend, _, err := connect.Open(
+			url, connect.Options{Prefix: store.DefaultPrefix, Timeout: g.Timeout, Password: unread,
+				ReadFile: g.Env.ReadCertificate})
 		if err != nil {
 			return err
 		}
@@ -95,7 +98,8 @@ func printValidation(g *cli.Globals, c *config.Config, err error) error {
 		return err
 	}
 	if err == nil {
-		answer.Files, answer.Policies, answer.Layouts, answer.Contexts = c.Read, len(c.Policies), len(c.Layouts), len(c.Contexts)
+		answer.Files, answer.Policies, answer.Layouts, answer.Contexts = c.Read, len(c.Policies), len(c.Layouts),
+			len(c.Contexts)
 	}
 	if printErr := g.Print(answer); printErr != nil {
 		return printErr

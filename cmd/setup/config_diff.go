@@ -50,7 +50,8 @@ that differs would have denied. The exit code is 0 if nothing differs, else 1.`,
 		},
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },
 	}
-	cmd.Flags().StringVar(&o.trace, "trace", "", "also show what the recorded traffic in `FILE` would have got, as simulate does")
+	cmd.Flags().StringVar(&o.trace, "trace", "",
+		"also show what the recorded traffic in `FILE` would have got, as simulate does")
 	return cmd
 }
 
@@ -114,7 +115,8 @@ type diffRow struct {
 }
 
 // add counts a key under each of the limits that it may get. It is over if it is so under all of them, which differ if
-// they depend on attributes that the key does not hold. The example is the subject that is over by most, else the first.
+// they depend on attributes that the key does not hold. The example is the subject that is over by most, else the
+// first.
 func (r *diffRow) add(e *admin.Entry, candidates []policy.Candidate, override *store.Override) {
 	r.Keys++
 	excess := int64(0)
@@ -144,7 +146,8 @@ func (r *diffRow) name() string {
 
 // keyDifferencesOf compares the keys in use in an open store with a configuration. Their limits now are those of the
 // configuration in force, and by which they were charged last where that has none.
-func keyDifferencesOf(ctx context.Context, g *cli.Globals, backend connect.Store, inForce, c *config.Config) ([]diffRow, error) {
+func keyDifferencesOf(ctx context.Context, g *cli.Globals, backend connect.Store, inForce, c *config.Config) (
+	[]diffRow, error) {
 	overrides, withoutOverrides := cli.OverridesOf(ctx, g, backend)
 	limits, now := allowance.NewConfiguredLimits(c.Policies), allowance.NewConfiguredLimits(inForce.Policies)
 	everything, err := store.ParsePattern("*")
@@ -197,9 +200,10 @@ func keyDifferencesOf(ctx context.Context, g *cli.Globals, backend connect.Store
 	return rows, found.WithProgress(err)
 }
 
-// becomes is what a limit becomes: one of several if that depends on attributes which the key does not hold. override is the one
-// that is in the old limit, and will be in the new one; nil for none.
-func becomes(old store.Limit, candidates []policy.Candidate, override *store.Override) (change config.Change, text string) {
+// becomes is what a limit becomes: one of several if that depends on attributes which the key does not hold. override
+// is the one that is in the old limit, and will be in the new one; nil for none.
+func becomes(old store.Limit, candidates []policy.Candidate, override *store.Override) (
+	change config.Change, text string) {
 	for i, candidate := range candidates {
 		limit := override.Apply(candidate.Limit)
 		one, _ := config.Compare(old, limit)

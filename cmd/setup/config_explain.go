@@ -49,7 +49,8 @@ func runConfigExplain(ctx context.Context, g *cli.Globals, policy string, args [
 	if err != nil {
 		return err
 	}
-	answer := &explainAnswer{SchemaVersion: output.SchemaVersion, Policy: d.Policy.Name, OnError: d.Policy.OnError.String()}
+	answer := &explainAnswer{SchemaVersion: output.SchemaVersion, Policy: d.Policy.Name,
+		OnError: d.Policy.OnError.String()}
 	if d.Away != nil {
 		by := cmp.Or(d.Config.Source.String(), d.Config.PolicyFile)
 		g.Warn(fmt.Sprintf("this is by %s, since the store is away: %s", by, cli.Message(d.Away)))
@@ -135,7 +136,8 @@ func (a *explainAnswer) Records() [][]string { return output.Rows(a.Limits) }
 // Print implements output.Answer.
 func (a *explainAnswer) Print(p *output.Printer) {
 	p.Line("policy %s (%s), on_error %s", a.Policy, a.Origin, a.OnError)
-	columns := []output.Column{{Header: "LIMIT", Shrinks: 10}, {Header: "ALLOWS", Shrinks: 12}, {Header: "KEY", Shrinks: 16},
+	columns := []output.Column{{Header: "LIMIT", Shrinks: 10}, {Header: "ALLOWS", Shrinks: 12},
+		{Header: "KEY", Shrinks: 16},
 		{Header: "NOTE", Shrinks: 8}}
 	var rows [][]output.Cell
 	var applied []*store.Override
@@ -158,7 +160,8 @@ func (a *explainAnswer) Print(p *output.Printer) {
 		if l.applied != nil {
 			notes = append(notes, cli.OperatorsText(l.applied))
 		}
-		rows = append(rows, []output.Cell{{Text: l.Limit}, {Text: l.text}, {Text: l.StoreKey}, {Text: strings.Join(notes, ", ")}})
+		rows = append(rows, []output.Cell{{Text: l.Limit}, {Text: l.text}, {Text: l.StoreKey},
+			{Text: strings.Join(notes, ", ")}})
 	}
 	p.Table(columns, rows)
 	cli.PrintApplied(p, applied, a.now)

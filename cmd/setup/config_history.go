@@ -106,9 +106,11 @@ func (a *historyAnswer) Print(p *output.Printer) {
 		if e.Kept {
 			kept = "yes"
 		}
-		rows = append(rows, []output.Cell{{Text: version, Style: style}, {Text: cli.Clock(e.At, a.now)}, {Text: e.By}, {Text: e.did()},
+		rows = append(rows, []output.Cell{{Text: version, Style: style}, {Text: cli.Clock(e.At, a.now)}, {Text: e.By},
+			{Text: e.did()},
 			{Text: kept}, {Text: e.Reason}})
 	}
-	p.Table([]output.Column{{Header: "VERSION"}, {Header: "WHEN"}, {Header: "BY", Shrinks: 8}, {Header: "DID"}, {Header: "KEPT", Drops: 1},
+	p.Table([]output.Column{{Header: "VERSION"}, {Header: "WHEN"}, {Header: "BY", Shrinks: 8}, {Header: "DID"},
+		{Header: "KEPT", Drops: 1},
 		{Header: "WHY", Shrinks: 10}}, rows)
 }

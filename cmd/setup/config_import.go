@@ -29,7 +29,8 @@ warning with its line. docs/serve-envoy.md leads through the whole move.`,
 			case len(args) == 0 || args[0] != importFrom:
 				return cli.Usagef("say what is imported, and from which files: limitctl config import envoy FILE...")
 			case len(args) == 1:
-				return cli.Usagef("no file is given; name those of envoyproxy/ratelimit: limitctl config import envoy FILE...")
+				return cli.Usagef("no file is given; name those of envoyproxy/ratelimit: limitctl config import " +
+					"envoy FILE...")
 			}
 			return nil
 		},
@@ -50,8 +51,9 @@ func runConfigImport(g *cli.Globals, paths []string) error {
 	if len(mistakes) > 0 {
 		return &config.Mistakes{List: mistakes}
 	}
-	answer := &importAnswer{SchemaVersion: output.SchemaVersion, Policies: len(rules.Policies), Configuration: rules.Text(),
-		Remarks: append([]ratelimitfile.Remark{}, rules.Remarks...)}
+	answer := &importAnswer{SchemaVersion: output.SchemaVersion, Policies: len(rules.Policies),
+		Configuration: rules.Text(),
+		Remarks:       append([]ratelimitfile.Remark{}, rules.Remarks...)}
 	for _, descriptors := range rules.Envoy {
 		answer.Descriptors += len(descriptors)
 	}

@@ -42,10 +42,12 @@ func runConfigInit(g *cli.Globals, path string) error {
 	if path == "" {
 		return cli.Usagef("FILE is empty; name it, or leave it out for limitctl.yaml")
 	}
-	answer := &initAnswer{SchemaVersion: output.SchemaVersion, Files: []string{path, filepath.Join(filepath.Dir(path), schemaFile)}}
+	answer := &initAnswer{SchemaVersion: output.SchemaVersion, Files: []string{
+		path, filepath.Join(filepath.Dir(path), schemaFile)}}
 	is, err := isThere(g, path)
 	if err == nil && is {
-		return cli.Usagef("%s is there already, and stays as it is; check it with `%s`, or name another FILE", shell.Command(path),
+		return cli.Usagef("%s is there already, and stays as it is; check it with `%s`, or name another FILE",
+			shell.Command(path),
 			shell.Command("limitctl", "config", "validate", path))
 	}
 	keep := false

@@ -40,7 +40,8 @@ type options struct {
 func (o *options) addFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.BoolVar(&o.dryRun, "dry-run", false, "show what would change, and change nothing")
-	flags.BoolVar(&o.force, "force", false, "even if overrides in force name a policy that is no longer in the configuration")
+	flags.BoolVar(&o.force, "force", false,
+		"even if overrides in force name a policy that is no longer in the configuration")
 	flags.BoolVar(&o.noKeys, "no-keys", false, "do not look for keys in use that would be over their new limit")
 	o.AddPublishConsentFlags(cmd)
 }
@@ -90,11 +91,13 @@ func (o *options) publish(ctx context.Context, path string) error {
 		return cli.Usagef("%s has no policies, so there is nothing to publish", path)
 	}
 	if len(c.Contexts)+len(c.Layouts) > 0 {
-		return cli.Usagef("%s has contexts or layouts, which stay on this machine; move its other parts to a file of their own", path)
+		return cli.Usagef("%s has contexts or layouts, which stay on this machine; move its other parts to a file of "+
+			"their own", path)
 	}
 	return o.change(ctx, func(p *place) (*change, error) {
 		if c.Prefix != "" && c.Prefix != p.settings.Prefix.Value {
-			return nil, cli.Usagef("%s has the prefix %q, and the store is open with %q, so nobody would find the keys; give %s", path,
+			return nil, cli.Usagef("%s has the prefix %q, and the store is open with %q, so nobody would find the "+
+				"keys; give %s", path,
 				c.Prefix, p.settings.Prefix.Value, shell.Command("--prefix", c.Prefix))
 		}
 		return &change{title: path, text: data}, nil
@@ -111,7 +114,8 @@ type place struct {
 }
 
 // openPlace opens the store by open, and reads what is published there.
-func openPlace(ctx context.Context, g *cli.Globals, s *cli.Settings, open func() (connect.Store, string, error)) (*place, error) {
+func openPlace(ctx context.Context, g *cli.Globals, s *cli.Settings, open func() (connect.Store, string, error)) (
+	*place, error) {
 	backend, where, err := open()
 	if err != nil {
 		return nil, err
@@ -181,7 +185,8 @@ func (o *options) change(ctx context.Context, next func(p *place) (*change, erro
 	open := o.OpenToRead
 	if !o.dryRun {
 		open = o.Open
-		if err := o.Check(s.Access(), o.Env.InIsTerminal, o.command, "publishes", ", or --dry-run to look first"); err != nil {
+		if err := o.Check(s.Access(), o.Env.InIsTerminal, o.command, "publishes",
+			", or --dry-run to look first"); err != nil {
 			return err
 		}
 	}
@@ -217,7 +222,8 @@ func (o *options) change(ctx context.Context, next func(p *place) (*change, erro
 	if v == nil {
 		return err
 	}
-	answer.Version, answer.Hash, answer.Published, answer.By, answer.Reason, answer.shown = v.Number, v.Hash, true, v.By, v.Reason, shown
+	answer.Version, answer.Hash, answer.Published, answer.By, answer.Reason, answer.shown = v.Number, v.Hash, true,
+		v.By, v.Reason, shown
 	answer.At = new(output.UTC(v.At))
 	printErr := o.Print(answer)
 	if before := p.state.Head.Version; before != 0 && !answer.unreadable && !o.Quiet {
@@ -230,8 +236,10 @@ func (o *options) change(ctx context.Context, next func(p *place) (*change, erro
 
 // preview compares what would be published with what is in force, and with the keys in use.
 func (o *options) preview(ctx context.Context, p *place, c *change) (*publishAnswer, error) {
-	a := &publishAnswer{SchemaVersion: output.SchemaVersion, DryRun: o.dryRun, Of: c.of, Did: strings.TrimPrefix(o.command, "config "),
-		place: p.settings.Place(p.where), Before: p.state.Head.Version, Version: p.state.NextNumber(), Differences: []diffRow{}}
+	a := &publishAnswer{SchemaVersion: output.SchemaVersion, DryRun: o.dryRun, Of: c.of,
+		Did:   strings.TrimPrefix(o.command, "config "),
+		place: p.settings.Place(p.where), Before: p.state.Head.Version, Version: p.state.NextNumber(),
+		Differences: []diffRow{}}
 	after, err := config.Parse(c.title, c.text, nil)
 	if err != nil {
 		return nil, err
@@ -250,7 +258,8 @@ func (o *options) preview(ctx context.Context, p *place, c *change) (*publishAns
 			before = inForce
 		default: // it is replaced, so that nobody is stuck with it
 			a.unreadable = true
-			o.Note("warning: version %d, which is in force, cannot be read, so it is not compared: %s", p.state.Head.Version,
+			o.Note("warning: version %d, which is in force, cannot be read, so it is not compared: %s",
+				p.state.Head.Version,
 				cli.Message(err))
 		}
 	}
@@ -289,7 +298,8 @@ func (o *options) checkOverrides(ctx context.Context, p *place, before, after *c
 	if i < 0 {
 		return nil
 	}
-	return cli.Usagef("the override %s in force names %s, and the configuration no longer has this policy; revoke the override, or "+
+	return cli.Usagef("the override %s in force names %s, and the configuration no longer has this policy; revoke "+
+		"the override, or "+
 		"give --force; nothing was published", overrides[i].ID, overrides[i].Names)
 }
 
@@ -324,7 +334,8 @@ func (a *publishAnswer) Records() [][]string { return output.Rows(a.Differences)
 // Print implements output.Answer.
 func (a *publishAnswer) Print(p *output.Printer) {
 	if a.same {
-		p.Line("version %d, which is in force in %s, has the same text; nothing was published", a.Before, output.Printable(a.place))
+		p.Line("version %d, which is in force in %s, has the same text; nothing was published", a.Before,
+			output.Printable(a.place))
 		return
 	}
 	if !a.shown {

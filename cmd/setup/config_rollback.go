@@ -46,11 +46,13 @@ func (o *options) rollback(ctx context.Context, number int64) error {
 				return nil, err
 			}
 			if number = p.state.Before(); number == 0 {
-				return nil, cli.Usagef("version %d is in force, and there is no version before it to bring back", inForce)
+				return nil, cli.Usagef("version %d is in force, and there is no version before it to bring back",
+					inForce)
 			}
 		}
 		if number == p.state.Head.Version {
-			return nil, cli.Usagef("version %d is the one in force; give an earlier one from `limitctl config history`", number)
+			return nil, cli.Usagef("version %d is the one in force; give an earlier one from `limitctl config history`",
+				number)
 		}
 		v, err := p.fetch(ctx, o.Globals, number)
 		if err != nil {

@@ -52,7 +52,8 @@ func runConfigShow(g *cli.Globals, origin bool) error {
 	for _, x := range c.Contexts {
 		at := "contexts." + x.Name + "."
 		a.add(c, at+"store", redisserver.RedactURL(x.Store), "")
-		for _, field := range []config.Setting{{Name: "prefix", Value: x.Prefix}, {Name: "layouts", Value: strings.Join(x.Layouts, ", ")},
+		for _, field := range []config.Setting{
+			{Name: "prefix", Value: x.Prefix}, {Name: "layouts", Value: strings.Join(x.Layouts, ", ")},
 			{Name: "password_file", Value: x.PasswordFile}, {Name: "password_env", Value: x.PasswordEnv}} {
 			if field.Value != "" {
 				a.add(c, at+field.Name, field.Value, "")
@@ -78,7 +79,8 @@ type showSetting struct {
 	Origin string `json:"origin"` // FILE:LINE, a flag, an environment variable or default
 }
 
-// add adds a value with its origin: the given one, that of its path in the file, or of what it follows from, or the default.
+// add adds a value with its origin: the given one, that of its path in the file, or of what it follows from, or the
+// default.
 func (a *showAnswer) add(c *config.Config, path, value, origin string) {
 	above, name := path[:strings.LastIndexByte(path, '.')+1], path[strings.LastIndexByte(path, '.')+1:]
 	others := map[string][]string{"local_share": {"local_share"}, "limit": {above + "burst", above + "algorithm"},

@@ -43,7 +43,8 @@ func runStatus(ctx context.Context, g *cli.Globals) error {
 	if err != nil {
 		return err
 	}
-	a := &statusAnswer{now: g.Env.Now(), SchemaVersion: output.SchemaVersion, Version: p.state.Head.Version, Hash: p.state.Head.Hash,
+	a := &statusAnswer{now: g.Env.Now(), SchemaVersion: output.SchemaVersion, Version: p.state.Head.Version,
+		Hash:      p.state.Head.Hash,
 		Processes: []processEntry{}}
 	for _, line := range p.state.Lines {
 		if line.Version == a.Version && line.PutInForce() {
@@ -97,7 +98,8 @@ func (a *statusAnswer) Records() [][]string { return output.Rows(a.Processes) }
 func (a *statusAnswer) Print(p *output.Printer) {
 	text := fmt.Sprintf("version %d is in force", a.Version)
 	if a.At != nil {
-		text += fmt.Sprintf(", published %s by %s: %s", cli.Clock(*a.At, a.now), output.Printable(a.By), output.Printable(a.Reason))
+		text += fmt.Sprintf(", published %s by %s: %s", cli.Clock(*a.At, a.now), output.Printable(a.By),
+			output.Printable(a.Reason))
 	}
 	p.Line("%s", text)
 	if len(a.Processes) == 0 {
@@ -118,7 +120,8 @@ func (a *statusAnswer) Print(p *output.Printer) {
 		if e.Since.IsZero() { // it goes by a file
 			since = "-"
 		}
-		rows = append(rows, []output.Cell{{Text: e.Name}, {Text: e.Host}, {Text: cli.Number(int64(e.PID))}, {Text: e.VersionText()}, state,
+		rows = append(rows, []output.Cell{{Text: e.Name}, {Text: e.Host}, {Text: cli.Number(int64(e.PID))},
+			{Text: e.VersionText()}, state,
 			{Text: since}, {Text: output.Duration(time.Duration(e.SeenAgoMS)*time.Millisecond) + " ago"}})
 	}
 	p.Table([]output.Column{{Header: "PROCESS", Shrinks: 10, Names: true}, {Header: "HOST", Shrinks: 8, Names: true},

@@ -14,8 +14,9 @@ import (
 	"github.com/limitctl/limitctl/pkg/loadgen/trace"
 )
 
-// replay decides the recorded traffic, if there is some, under the policies that differ, before and after, in the order of the
-// new ones. A policy that cannot be tried on the log, such as one whose attributes it does not have, has the reason instead.
+// replay decides the recorded traffic, if there is some, under the policies that differ, before and after, in the order
+// of the new ones. A policy that cannot be tried on the log, such as one whose attributes it does not have, has the
+// reason instead.
 func (o *diffOptions) replay(ctx context.Context, answer *diffAnswer, before, after *config.Config) error {
 	if o.trace == "" {
 		return nil
@@ -56,7 +57,9 @@ type notOnLogError struct{ error }
 
 // differs reports whether the limits of a policy differ.
 func differs(before, after *config.Config, name string) bool {
-	return slices.ContainsFunc(config.Differences(before, after), func(d config.Difference) bool { return d.Policy == name })
+	return slices.ContainsFunc(config.Differences(before, after), func(d config.Difference) bool {
+		return d.Policy == name
+	})
 }
 
 // simulate decides the log under one policy of a configuration.
@@ -90,7 +93,8 @@ func (o *diffOptions) simulate(ctx context.Context, p *policy.Policy, c *config.
 	for i, name := range attributes {
 		indexes[i] = slices.Index(log.Fields, name)
 	}
-	simulation, err := loadgen.Simulate(ctx, log, loadgen.UnderPolicy(indexes, attributes, p, &c.HTTP), loadgen.SimulateOptions{})
+	simulation, err := loadgen.Simulate(ctx, log, loadgen.UnderPolicy(indexes, attributes, p, &c.HTTP),
+		loadgen.SimulateOptions{})
 	return simulation, log.Bad, err
 }
 
@@ -116,8 +120,10 @@ func trafficTable(all []traffic) (columns []output.Column, rows [][]output.Cell)
 		return output.Cell{Text: cli.Number(*denied)}
 	}
 	for _, t := range all {
-		rows = append(rows, []output.Cell{{Text: t.Policy}, {Text: cli.Number(t.Requests)}, cell(t.DeniedBefore), cell(t.DeniedAfter)})
+		rows = append(rows, []output.Cell{{Text: t.Policy}, {Text: cli.Number(t.Requests)}, cell(t.DeniedBefore),
+			cell(t.DeniedAfter)})
 	}
-	return []output.Column{{Header: "POLICY"}, {Header: "REQUESTS", Right: true}, {Header: "DENIED BEFORE", Right: true},
+	return []output.Column{{Header: "POLICY"}, {Header: "REQUESTS", Right: true},
+		{Header: "DENIED BEFORE", Right: true},
 		{Header: "DENIED AFTER", Right: true}}, rows
 }

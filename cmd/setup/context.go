@@ -91,7 +91,8 @@ LIMITCTL_CONTEXT take precedence.`,
 func runContextUse(g *cli.Globals, names []string) error {
 	path := cli.ContextFile(g.Env.Getenv)
 	if path == "" {
-		return cli.Usagef("neither XDG_STATE_HOME nor HOME is set, so no context can be remembered; give --context NAME to each command")
+		return cli.Usagef("neither XDG_STATE_HOME nor HOME is set, so no context can be remembered; give --context " +
+			"NAME to each command")
 	}
 	if len(names) == 0 {
 		if err := g.Env.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -173,7 +174,8 @@ func (a *contextsAnswer) Print(p *output.Printer) {
 	if len(a.Contexts) == 0 {
 		return
 	}
-	columns := []output.Column{{Header: ""}, {Header: "NAME"}, {Header: "STORE", Shrinks: 12}, {Header: "PREFIX", Drops: 2},
+	columns := []output.Column{{Header: ""}, {Header: "NAME"}, {Header: "STORE", Shrinks: 12},
+		{Header: "PREFIX", Drops: 2},
 		{Header: "ACCESS"}, {Header: "ORIGIN", Shrinks: 8, Drops: 1}}
 	layouts := slices.ContainsFunc(a.Contexts, func(x contextDocument) bool { return len(x.Layouts) > 0 })
 	if layouts {

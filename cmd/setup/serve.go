@@ -87,22 +87,26 @@ func (f *serveFlags) addFlags(cmd *cobra.Command) {
 		"end each connection of --grpc after about `DURATION`, so that clients spread over new servers; 0 for never")
 	flags.BoolVar(&f.grpcReflection, "grpc-reflection", false,
 		"tell clients of --grpc its services and messages, for tools such as grpcurl")
-	cli.DurationFlag(flags, &f.drain, "drain", "", 5*time.Second, "after SIGTERM, end within `DURATION`, even if requests are under way")
+	cli.DurationFlag(flags, &f.drain, "drain", "", 5*time.Second,
+		"after SIGTERM, end within `DURATION`, even if requests are under way")
 	cli.DurationFlag(flags, &f.drainDelay, "drain-delay", "", 0,
 		"first accept new connections for `DURATION`, until balancers send no more")
-	cli.NumberFlag(flags, &f.maxInFlight, "max-in-flight", "", 1024, "answer at most `N` requests at a time, and others with 503")
+	cli.NumberFlag(flags, &f.maxInFlight, "max-in-flight", "", 1024,
+		"answer at most `N` requests at a time, and others with 503")
 	cli.NumberFlag(flags, &f.maxConnections, "max-connections", "", 10_000,
 		"keep at most `N` connections open; the one idle longest makes room")
 	flags.StringVar(&f.fallback, "config-fallback", "",
 		"with --config store:, begin with `FILE` if nothing was published and none was kept")
-	flags.BoolVar(&f.checkOnly, "check-config", false, "find mistakes in flags and files, serve nothing, and connect to nothing")
+	flags.BoolVar(&f.checkOnly, "check-config", false,
+		"find mistakes in flags and files, serve nothing, and connect to nothing")
 }
 
 func (f *serveFlags) addAccessFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.certificate, "tls-cert", "", "serve with TLS by the certificates in `FILE`")
 	flags.StringVar(&f.key, "tls-key", "", "`FILE` with the key of the certificate")
-	flags.StringVar(&f.clientAuthority, "tls-client-ca", "", "require a certificate of each client, signed by an authority in `FILE`")
+	flags.StringVar(&f.clientAuthority, "tls-client-ca", "",
+		"require a certificate of each client, signed by an authority in `FILE`")
 	flags.StringVar(&f.tokenFile, "token-file", "", "require an access token from `FILE` with each request to /v1")
 	flags.BoolVar(&f.grpcTokens, "grpc-tokens", false,
 		"require an access token with each call of --grpc, too, in the metadata authorization")
@@ -112,8 +116,10 @@ func (f *serveFlags) addLogFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.logFormat, "log-format", "text", "write the log as `FORMAT`: text, json")
 	flags.StringVar(&f.logLevel, "log-level", "info", "log from `LEVEL` up: debug, info, warn, error")
-	flags.BoolVar(&f.logRequests, "log-requests", false, "log each request, with the name of its access token and without its query")
-	cmd.RegisterFlagCompletionFunc("log-format", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
+	flags.BoolVar(&f.logRequests, "log-requests", false,
+		"log each request, with the name of its access token and without its query")
+	cmd.RegisterFlagCompletionFunc("log-format",
+		cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.RegisterFlagCompletionFunc("log-level", cobra.FixedCompletions([]string{"debug", "info", "warn", "error"},
 		cobra.ShellCompDirectiveNoFileComp))
 }

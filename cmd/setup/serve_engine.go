@@ -54,7 +54,8 @@ func (f *serveFrame) events() *events.Log {
 	o := f.flags
 	log := events.New(events.Options{Log: f.Log, Now: o.Env.Now, Describe: o.describe})
 	f.Background = append(f.Background, serve.Repeat(nil, log.Refresh))
-	f.Health.Components = append(f.Health.Components, serve.Component{Name: "store", State: func() (bool, any) { return log.State() }})
+	f.Health.Components = append(f.Health.Components, serve.Component{
+		Name: "store", State: func() (bool, any) { return log.State() }})
 	return log
 }
 
@@ -86,8 +87,10 @@ func (f *serveFrame) engineOptions(ctx context.Context, log *events.Log) engine.
 	}
 }
 
-// reloader returns what puts another configuration in force, from the files or from the store; fallback is for the store.
-func (f *serveFrame) reloader(ctx context.Context, c, fallback *config.Config, backend store.Store) (*engine.Reloader, error) {
+// reloader returns what puts another configuration in force, from the files or from the store; fallback is for the
+// store.
+func (f *serveFrame) reloader(ctx context.Context, c, fallback *config.Config, backend store.Store) (
+	*engine.Reloader, error) {
 	o := f.flags
 	r := &engine.Reloader{
 		Environment: cli.ConfigEnvironment(o.Globals),
@@ -132,12 +135,14 @@ func (o *serveOptions) checkPublished() (fallback *config.Config, err error) {
 func (f *serveFrame) published(backend store.Store) (published.Settings, error) {
 	o := f.flags
 	table, err := published.TableOf(backend)
-	process := published.Process{Name: "serve", Host: o.Env.Host(), PID: o.Env.Process, Program: "limitctl " + o.Env.ProgramVersion()}
+	process := published.Process{Name: "serve", Host: o.Env.Host(), PID: o.Env.Process, Program: "limitctl " +
+		o.Env.ProgramVersion()}
 	return published.Settings{Table: table, Now: o.Env.Now, Timeout: o.Timeout, Process: process}, err
 }
 
 // follow begins with the published configuration.
-func (f *serveFrame) follow(ctx context.Context, r *engine.Reloader, fallback *config.Config, backend store.Store) error {
+func (f *serveFrame) follow(ctx context.Context, r *engine.Reloader, fallback *config.Config,
+	backend store.Store) error {
 	o := f.flags
 	settings, err := f.published(backend)
 	if err != nil {
@@ -154,8 +159,8 @@ func (f *serveFrame) follow(ctx context.Context, r *engine.Reloader, fallback *c
 	return r.BeginPublished(ctx, settings, fallback)
 }
 
-// checked answers --check-config. Flags and files are read and have no mistake, and backend is not connected to; where is its
-// name.
+// checked answers --check-config. Flags and files are read and have no mistake, and backend is not connected to; where
+// is its name.
 func (f *serveFrame) checked(c *config.Config, backend store.Store, where string) error {
 	o := f.flags
 	if o.FromStore() {
@@ -163,7 +168,8 @@ func (f *serveFrame) checked(c *config.Config, backend store.Store, where string
 			return err
 		}
 	}
-	answer := &checkAnswer{SchemaVersion: output.SchemaVersion, Valid: true, Files: c.Read, Policies: len(c.Policies), Store: where,
+	answer := &checkAnswer{SchemaVersion: output.SchemaVersion, Valid: true, Files: c.Read, Policies: len(c.Policies),
+		Store:     where,
 		Addresses: map[string]string{}}
 	for _, name := range []string{"http", "grpc", "admin"} {
 		address := map[string]*serve.Address{"http": f.listen, "grpc": f.grpc, "admin": f.admin}[name]
@@ -201,7 +207,8 @@ func (a *checkAnswer) Print(p *output.Printer) {
 	if len(a.Files) > 0 {
 		from = " of " + strings.Join(a.Files, ", ")
 	}
-	p.Line("%s: %s%s, limits in %s", p.Paint(output.Calm, "✓ valid"), output.Counted(a.Policies, "policy", "policies"), from, a.Store)
+	p.Line("%s: %s%s, limits in %s", p.Paint(output.Calm, "✓ valid"), output.Counted(a.Policies, "policy", "policies"),
+		from, a.Store)
 	for _, row := range a.Records()[1:] {
 		p.Line("  %s at %s", row[0], row[1])
 	}

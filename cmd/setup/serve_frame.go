@@ -64,10 +64,12 @@ func (o *serveOptions) frame() (*serveFrame, error) {
 	case o.drain <= 0:
 		return nil, cli.Usagef("--drain %s is not positive; give a duration such as 5s", o.drain)
 	case o.drainDelay >= o.drain:
-		return nil, cli.Usagef("--drain-delay %s has to be from 0 to less than --drain, which is %s", store.FormatPeriod(o.drainDelay),
+		return nil, cli.Usagef("--drain-delay %s has to be from 0 to less than --drain, which is %s",
+			store.FormatPeriod(o.drainDelay),
 			store.FormatPeriod(o.drain))
 	case o.grpcAge != 0 && o.grpcAge < leastAge:
-		return nil, cli.Usagef("--grpc-max-age %s has to be at least %s, or 0 for never", store.FormatPeriod(o.grpcAge), leastAge)
+		return nil, cli.Usagef("--grpc-max-age %s has to be at least %s, or 0 for never", store.FormatPeriod(o.grpcAge),
+			leastAge)
 	case o.maxInFlight < 1:
 		return nil, cli.Usagef("--max-in-flight %d has to be at least 1", o.maxInFlight)
 	case o.maxConnections < 1:
@@ -121,7 +123,8 @@ func (f *serveFrame) address(flag, text string) (*serve.Address, error) {
 // read reads the certificates and tokens.
 func (f *serveFrame) read(env *cli.Env) (err error) {
 	if o := f.flags; o.certificate != "" {
-		if f.certificates, err = serve.ReadCertificates(o.certificate, o.key, o.clientAuthority, env.ReadCertificate); err != nil {
+		if f.certificates, err = serve.ReadCertificates(o.certificate, o.key, o.clientAuthority,
+			env.ReadCertificate); err != nil {
 			return cli.Usagef("TLS: %s", err)
 		}
 		f.watch("certificate", "the certificate", f.certificates.Source, func() (bool, map[string]any) {
@@ -150,7 +153,8 @@ func (f *serveFrame) read(env *cli.Env) (err error) {
 }
 
 // watch reads files again when they change. /readyz has facts about them, and why they cannot be read again.
-func (f *serveFrame) watch(part, what string, source *poll.Source[[][]byte], facts func() (ok bool, facts map[string]any)) {
+func (f *serveFrame) watch(part, what string, source *poll.Source[[][]byte],
+	facts func() (ok bool, facts map[string]any)) {
 	f.Background = append(f.Background, serve.Repeat(f.hangups(), func(ctx context.Context, _ bool) {
 		switch changed, err := source.Look(ctx, false); {
 		case err != nil:
@@ -184,7 +188,8 @@ func (f *serveFrame) programs(handler http.Handler) {
 	}
 	const name = "http"
 	if f.flags.logRequests {
-		handler = f.meter.Listener(name, handler, (&serve.AccessLog{Log: f.Log, Listener: name, Tokens: f.tokens}).Begin)
+		handler = f.meter.Listener(name, handler,
+			(&serve.AccessLog{Log: f.Log, Listener: name, Tokens: f.tokens}).Begin)
 	} else {
 		handler = f.meter.Listener(name, handler, nil)
 	}
@@ -195,7 +200,8 @@ func (f *serveFrame) programs(handler http.Handler) {
 
 // door returns the listener of that name at address, without what answers.
 func (f *serveFrame) door(name string, address *serve.Address) serve.Listener {
-	l := serve.Listener{Name: name, Address: *address, Certificates: f.certificates, MaxConnections: f.flags.maxConnections}
+	l := serve.Listener{Name: name, Address: *address, Certificates: f.certificates,
+		MaxConnections: f.flags.maxConnections}
 	anyClient := f.flags.clientAuthority == ""
 	switch name {
 	case "http":
@@ -203,7 +209,8 @@ func (f *serveFrame) door(name string, address *serve.Address) serve.Listener {
 	case "grpc":
 		l.Open = anyClient && !f.flags.grpcTokens
 	case "admin":
-		l.Certificates, l.MaxConnections, l.RequestTime, l.Operators, l.Open = nil, operatorConnections, operatorTime, true, true
+		l.Certificates, l.MaxConnections, l.RequestTime, l.Operators, l.Open = nil, operatorConnections, operatorTime,
+			true, true
 	}
 	return l
 }
@@ -225,7 +232,8 @@ func (f *serveFrame) envoy(e *engine.Engine, options envoy.Options) {
 	}
 	options.OnBug = func(err error) { f.Log.Error("a call failed by a bug", "door", "grpc", "error", err) }
 	options.OnUnknownDomain = func(domain string) {
-		f.Log.Warn("the configuration does not name the domain, so its requests are not limited", "door", "grpc", "domain",
+		f.Log.Warn("the configuration does not name the domain, so its requests are not limited", "door", "grpc",
+			"domain",
 			output.Shorten(domain, 100))
 	}
 	l := f.door("grpc", f.grpc)

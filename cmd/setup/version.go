@@ -36,7 +36,8 @@ type versionAnswer struct {
 
 func newVersionAnswer(env *cli.Env) *versionAnswer {
 	commit, date := env.Source()
-	return &versionAnswer{output.SchemaVersion, env.ProgramVersion(), commit, date, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
+	return &versionAnswer{output.SchemaVersion, env.ProgramVersion(), commit, date, runtime.Version(),
+		runtime.GOOS + "/" + runtime.GOARCH}
 }
 
 // Print implements output.Answer.

@@ -141,7 +141,8 @@ func (o *overrideSetOptions) plan(cmd *cobra.Command) (*operation.OverridePlan, 
 	override.CreatedAt, override.ExpiresAt, override.Left = now, end, plan.Lasts // by the clock of this machine
 	override.Reason = strings.TrimSpace(o.Reason)
 	if override.Reason == "" && !o.dryRun {
-		return nil, cli.Usagef("no reason given; say why with --reason TEXT, for those who find the override later; nothing was set")
+		return nil, cli.Usagef("no reason given; say why with --reason TEXT, for those who find the override later; " +
+			"nothing was set")
 	}
 	lasts := []string{"--for", store.FormatPeriod(plan.Lasts)}
 	if o.until != "" {
@@ -239,7 +240,8 @@ func (o *overrideSetOptions) choose(ctx context.Context, plan *operation.Overrid
 // keepBurst gives a --limit without burst=N the burst of the limits of policies that it replaces.
 func (o *overrideSetOptions) keepBurst(plan *operation.OverridePlan, policies []*policy.Policy) error {
 	override := &plan.Override
-	if override.Effect != store.OverrideLimit || !override.Limit.Algorithm.HasBurst() || strings.Contains(o.limit, "burst=") {
+	if override.Effect != store.OverrideLimit || !override.Limit.Algorithm.HasBurst() ||
+		strings.Contains(o.limit, "burst=") {
 		return nil
 	}
 	known := policy.Attributes(override.Attributes)

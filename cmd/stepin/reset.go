@@ -69,12 +69,14 @@ the limiter's processes.
 	o.AddSelectionFlags(cmd, global)
 	cli.GroupFlags(cmd, "Consent and backup", o.AddConsentFlags)
 	cli.GroupFlags(cmd, "Consent and backup", func(cmd *cobra.Command) {
-		cmd.Flags().StringVar(&o.backup, "backup", "", "write the backup to a new `FILE` (default in the state directory)")
+		cmd.Flags().StringVar(&o.backup, "backup", "",
+			"write the backup to a new `FILE` (default in the state directory)")
 		cmd.Flags().BoolVar(&o.noBackup, "no-backup", false, "write no backup; deleted keys cannot be restored")
 		cmd.MarkFlagFilename("backup")
 	})
 	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "show what would be changed and change nothing")
-	cli.NumberFlag(cmd.Flags(), &o.toRemaining, "to-remaining", "", 0, "instead of deleting, leave exactly `N` units of each limit")
+	cli.NumberFlag(cmd.Flags(), &o.toRemaining, "to-remaining", "", 0,
+		"instead of deleting, leave exactly `N` units of each limit")
 	cmd.Flags().BoolVar(&o.atLeast, "at-least", false, "with --to-remaining, do not change keys that have more")
 	cmd.Flags().BoolVar(&o.keepGoing, "keep-going", false, "if not all keys can be read, change those that were found")
 	cmd.Flags().BoolVar(&o.failIfNone, "fail-if-none", false, "exit with 1 if nothing matches")
@@ -93,7 +95,8 @@ func (o *resetOptions) plan(cmd *cobra.Command, args []string) (plan *operation.
 		return nil, cli.Usagef("--at-least is for --to-remaining N; add it, or leave --at-least out")
 	}
 	if o.noBackup && o.backup != "" {
-		return nil, cli.Usagef("%s and --no-backup contradict each other; give one of them", shell.Command("--backup", o.backup))
+		return nil, cli.Usagef("%s and --no-backup contradict each other; give one of them",
+			shell.Command("--backup", o.backup))
 	}
 	if err := o.Use(o.Globals); err != nil {
 		return nil, err
@@ -103,7 +106,8 @@ func (o *resetOptions) plan(cmd *cobra.Command, args []string) (plan *operation.
 		if err != nil {
 			return nil, err
 		}
-		if err := o.Check(s.Access(), o.Env.InIsTerminal, "reset", "deletes", ", or --dry-run to look first"); err != nil {
+		if err := o.Check(s.Access(), o.Env.InIsTerminal, "reset", "deletes",
+			", or --dry-run to look first"); err != nil {
 			return nil, err
 		}
 	}
@@ -168,7 +172,8 @@ func runReset(ctx context.Context, o *resetOptions, plan *operation.ResetPlan) e
 	if answer.Undo != "" && (!o.Quiet || printErr != nil) {
 		line := answer.Undo
 		if folder, err := cli.BackupFolder(o.Globals); err == nil && filepath.Dir(result.Backup) == folder.Path {
-			line = cli.CommandHere(o.Globals, s, "undo") // it shows the last change and asks first, in case there is a later one
+			// it shows the last change and asks first, in case there is a later one
+			line = cli.CommandHere(o.Globals, s, "undo")
 		}
 		o.Note("undo with: %s", line)
 	}
@@ -310,8 +315,9 @@ func allBeyond(layouts []string) (all []beyondDocument) {
 
 // newResetAnswer is the answer for the result of a plan, which ended with err.
 func newResetAnswer(plan *operation.ResetPlan, result *operation.ResetResult, err error) *resetAnswer {
-	a := &resetAnswer{SchemaVersion: output.SchemaVersion, Matched: result.Matched, Changed: result.Changed, Unknown: result.Unknown,
-		DryRun: plan.DryRun, Complete: err == nil, Backup: result.Backup, effect: result.Effect,
+	a := &resetAnswer{SchemaVersion: output.SchemaVersion, Matched: result.Matched, Changed: result.Changed,
+		Unknown: result.Unknown,
+		DryRun:  plan.DryRun, Complete: err == nil, Backup: result.Backup, effect: result.Effect,
 		gone: result.Gone, Layouts: result.Layouts, Beyond: allBeyond(result.Layouts)}
 	if !plan.DryRun {
 		a.Left = result.Left()

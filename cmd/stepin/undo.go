@@ -77,7 +77,8 @@ them but --prune, which keeps the newest of each store and what has not ended.`,
 			case cmd.Flags().Changed("prune"):
 				return runPrune(cmd.Context(), o)
 			}
-			return (&undoing{undoOptions: o, plan: &operation.RestorePlan{Replace: o.replace, Consent: o.Given()}}).run(cmd.Context(), args)
+			return (&undoing{undoOptions: o, plan: &operation.RestorePlan{Replace: o.replace, Consent: o.Given()}}).run(
+				cmd.Context(), args)
 		},
 	}
 	o.AddConsentFlags(cmd)
@@ -262,14 +263,17 @@ func (u *undoing) lastBackup(ctx context.Context) (path string, err error) {
 	switch {
 	case run == nil:
 		return "",
-			fmt.Errorf("%w: the audit of this machine has no change of %s that kept a backup; `limitctl override revoke ID` ends "+
+			fmt.Errorf("%w: the audit of this machine has no change of %s that kept a backup; `limitctl override "+
+				"revoke ID` ends "+
 				"a block or another override", cli.ErrNothing, place.Store)
 	case undoneBy != nil:
 		return "",
-			fmt.Errorf("%w: the last change, %s, was undone at %s; limitctl undo --list has the backups of earlier ones",
+			fmt.Errorf("%w: the last change, %s, was undone at %s; limitctl undo --list has the backups of earlier "+
+				"ones",
 				cli.ErrNothing, describeRun(run), clockTime(undoneBy.Time))
 	case !there[run]:
-		return "", cli.Usagef("the last change, %s, cannot be undone: its backup %s is not there any more, cannot be read, "+
+		return "", cli.Usagef("the last change, %s, cannot be undone: its backup %s is not there any more, cannot be "+
+			"read, "+
 			"or is of another run", describeRun(run), output.Printable(run.Backup))
 	}
 	return run.Backup, nil

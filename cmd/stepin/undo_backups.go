@@ -36,8 +36,8 @@ func keptBackups(ctx context.Context, g *cli.Globals) (directory string, all []a
 	return folder.Path, all, nil
 }
 
-// toPrune returns the backups older than age, and how many of these stay: the newest of each store, and those whose run has
-// not ended. The newest of all comes first.
+// toPrune returns the backups older than age, and how many of these stay: the newest of each store, and those whose run
+// has not ended. The newest of all comes first.
 func toPrune(all []auditlog.Kept, age time.Duration, now time.Time) (gone []auditlog.Kept, spared int) {
 	gone = []auditlog.Kept{} // a list in JSON, also if empty
 	newest := map[string]bool{}
@@ -65,7 +65,8 @@ func runList(ctx context.Context, o *undoOptions) error {
 	if len(all) == 0 && !o.Quiet {
 		o.Note("there are no backups in %s", directory)
 	}
-	return o.Print(&backupsAnswer{SchemaVersion: output.SchemaVersion, Directory: directory, Bytes: sizeOf(all), Backups: all})
+	return o.Print(&backupsAnswer{SchemaVersion: output.SchemaVersion, Directory: directory, Bytes: sizeOf(all),
+		Backups: all})
 }
 
 func runPrune(ctx context.Context, o *undoOptions) error {
@@ -74,14 +75,16 @@ func runPrune(ctx context.Context, o *undoOptions) error {
 	case err != nil:
 		return cli.Usagef("--prune %q is not a duration; write it like 90d or 12h", o.prune)
 	case !o.Yes && !o.dryRun && !o.Env.InIsTerminal:
-		return cli.Usagef("--prune asks before it removes, and there is no terminal to ask on; give --yes, or --dry-run to look first")
+		return cli.Usagef("--prune asks before it removes, and there is no terminal to ask on; give --yes, or " +
+			"--dry-run to look first")
 	}
 	directory, all, err := keptBackups(ctx, o.Globals)
 	if err != nil {
 		return err
 	}
 	gone, spared := toPrune(all, age, o.Env.Now())
-	answer := &backupsAnswer{SchemaVersion: output.SchemaVersion, Directory: directory, Bytes: sizeOf(gone), Backups: gone,
+	answer := &backupsAnswer{SchemaVersion: output.SchemaVersion, Directory: directory, Bytes: sizeOf(gone),
+		Backups: gone,
 		Removed: new(int), DryRun: o.dryRun}
 	if spared > 0 && !o.Quiet {
 		o.Note("%s kept: the newest of a store, or of a reset that has not ended", output.Plural(spared, "backup"))
@@ -151,7 +154,8 @@ func (a *backupsAnswer) printRows(p *output.Printer) {
 		return
 	}
 	columns := []output.Column{{Header: "NAME"}, {Header: "AGE", Right: true}, {Header: "BY", Shrinks: 5, Drops: 2},
-		{Header: "COMMAND", Shrinks: 8, Drops: 1}, {Header: "WHERE", Shrinks: 8, Drops: 3}, {Header: "KEYS", Right: true},
+		{Header: "COMMAND", Shrinks: 8, Drops: 1}, {Header: "WHERE", Shrinks: 8, Drops: 3},
+		{Header: "KEYS", Right: true},
 		{Header: "SIZE", Right: true}, {Header: "STATE", Shrinks: 5}}
 	var rows [][]output.Cell
 	for i := range a.Backups {
@@ -167,7 +171,8 @@ func (a *backupsAnswer) printRows(p *output.Printer) {
 			age, keys = output.Duration(time.Duration(*b.AgeMS)*time.Millisecond), cli.Number(b.Keys)
 		}
 		rows = append(rows, []output.Cell{{Text: b.Name}, {Text: age}, {Text: cmp.Or(b.User, "-")},
-			{Text: strings.TrimSpace(b.Command + " " + b.Selection)}, {Text: cmp.Or(b.Context, b.Store, "-")}, {Text: keys},
+			{Text: strings.TrimSpace(b.Command + " " + b.Selection)}, {Text: cmp.Or(b.Context, b.Store, "-")},
+			{Text: keys},
 			{Text: output.Bytes(b.Bytes)}, state})
 	}
 	p.Table(columns, rows)

@@ -46,7 +46,8 @@ func (q *asked) pause(d time.Duration) {
 // chance reports true for a share of all calls.
 func (q *asked) chance(share float64) bool { return q.random.Float64() < share }
 
-// service is an HTTP service in virtual time with its client: each request and each answer takes a while, as the seed says.
+// service is an HTTP service in virtual time with its client: each request and each answer takes a while, as the seed
+// says.
 type service struct {
 	handler
 	shortest, longest time.Duration // of the way there, and of the way back
@@ -63,9 +64,11 @@ type service struct {
 
 // newService begins at an instant that the seed says.
 func newService(h handler, seed uint64) *service {
-	s := &service{handler: h, shortest: 50 * time.Microsecond, longest: 2 * time.Millisecond, random: rand.New(rand.NewPCG(27, seed))}
+	s := &service{handler: h, shortest: 50 * time.Microsecond, longest: 2 * time.Millisecond,
+		random: rand.New(rand.NewPCG(27, seed))}
 	// A bubble begins in 2000, which is too early for a Unix time in a header.
-	time.Sleep(time.Until(time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)) + time.Duration(s.random.Int64N(int64(time.Hour))))
+	time.Sleep(time.Until(time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)) + time.Duration(
+		s.random.Int64N(int64(time.Hour))))
 	return s
 }
 
@@ -74,7 +77,8 @@ func (s *service) way() time.Duration {
 	return s.shortest + time.Duration(s.random.Float64()*s.random.Float64()*float64(s.longest-s.shortest))
 }
 
-var errLate = errors.Join(store.ErrOutcomeUnknown, errors.New("the answer did not come in time"), context.DeadlineExceeded)
+var errLate = errors.Join(store.ErrOutcomeUnknown, errors.New("the answer did not come in time"),
+	context.DeadlineExceeded)
 
 func (*service) Connect(context.Context) error { return nil }
 

@@ -25,7 +25,8 @@ func probed(t *testing.T, h handler, limit string, seed uint64) (a *probeAnswer)
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		get := newService(h, seed)
-		result, err := probe.Run(t.Context(), &probe.Config{Client: get, Limit: limitOf(limit), Quota: probeRequests, MaxTime: probeTime,
+		result, err := probe.Run(t.Context(), &probe.Config{Client: get, Limit: limitOf(limit), Quota: probeRequests,
+			MaxTime: probeTime,
 			Timeout: standardTimeout, Workers: probeWorkers})
 		s := sent(get.Describe(), time.Now(), time.Now(), result.Events, nil, result.Notes)
 		a = newProbeAnswer(s, limitOf(limit), result, err != nil)
@@ -114,14 +115,15 @@ func TestNoFailureIsReportedOfTheHonest(t *testing.T) {
 	}
 }
 
-// A period that is a little too long or too short is no pass, whether denied requests might count or windows begin anywhere. Of
-// a sliding counter that is not known, as its windows are not.
+// A period that is a little too long or too short is no pass, whether denied requests might count or windows begin
+// anywhere. Of a sliding counter that is not known, as its windows are not.
 func TestAPeriodThatIsOffIsNoPass(t *testing.T) {
 	seeds := uint64(20)
 	if testing.Short() {
 		seeds = 3
 	}
-	for _, text := range []string{window, first, log, bucket, "sliding-log:5/10s", "fixed-window:100/1m", "leaky-bucket:10/1s,burst=50"} {
+	for _, text := range []string{window, first, log, bucket, "sliding-log:5/10s", "fixed-window:100/1m",
+		"leaky-bucket:10/1s,burst=50"} {
 		for _, percent := range []time.Duration{95, 105} {
 			limit := limitOf(text)
 			limit.Period = limit.Period * percent / 100

@@ -39,16 +39,22 @@ func (o *endpointFlags) addFlags(cmd *cobra.Command) {
 	flags.IntSliceVar(&o.denied, "denied-status", []int{http.StatusTooManyRequests},
 		"`STATUS` of an endpoint's denials, or several with commas between")
 	flags.StringArrayVar(&o.hosts, endpoint.TestHostFlag, nil, "send requests to `HOST`, which is not this machine")
-	flags.StringVarP(&o.request.Method, "method", "X", "", "`METHOD` of the requests to an endpoint (default GET, or POST with --body)")
+	flags.StringVarP(&o.request.Method, "method", "X", "",
+		"`METHOD` of the requests to an endpoint (default GET, or POST with --body)")
 	flags.StringArrayVarP(&o.request.Headers, "header", "H", nil,
-		"'`NAME: VALUE`' sent with each request to an endpoint; {subject} stands for who asks, {cost} for what it costs (repeatable)")
+		"'`NAME: VALUE`' sent with each request to an endpoint; {subject} stands for who asks, {cost} for what it "+
+			"costs (repeatable)")
 	flags.StringVar(&o.body, "body", "",
-		"`TEXT` sent with each request to an endpoint, or @FILE; may hold {subject} and {cost}, in JSON inside of quotes")
+		"`TEXT` sent with each request to an endpoint, or @FILE; may hold {subject} and {cost}, in JSON inside of "+
+			"quotes")
 	flags.StringVar(&o.subjects, "subjects", "", "names of subjects, such as keys of an API, from the lines of `FILE`")
 	flags.StringVar(&o.naming.Format, "subject-format", "",
-		"`TEXT` that names a subject in requests, of {run}, {subject}, {n} and {ip} (default "+endpoint.DefaultSubjects+")")
-	flags.BoolVar(&o.request.HTTP2, "http2", false, "speak HTTP/2 with an endpoint: over TLS if the URL is https, and h2c otherwise")
-	flags.BoolVar(&o.request.NoKeepAlive, "no-keepalive", false, "open a new connection to an endpoint for each request")
+		"`TEXT` that names a subject in requests, of {run}, {subject}, {n} and {ip} (default "+endpoint.DefaultSubjects+
+			")")
+	flags.BoolVar(&o.request.HTTP2, "http2", false,
+		"speak HTTP/2 with an endpoint: over TLS if the URL is https, and h2c otherwise")
+	flags.BoolVar(&o.request.NoKeepAlive, "no-keepalive", false,
+		"open a new connection to an endpoint for each request")
 	flags.BoolVar(&o.insecure, "insecure", false, "accept any certificate of an endpoint")
 	flags.StringVar(&o.cacert, "cacert", "", "trust the authorities in `FILE` (PEM) for an endpoint's certificate")
 	flags.StringVar(&o.cert, "cert", "", "show the certificate in `FILE` (PEM) to an endpoint")
@@ -65,7 +71,8 @@ func httpFlags() []string {
 
 // endpointOnlyFlags are the flags that only apply to the URL of an endpoint.
 func endpointOnlyFlags() []string {
-	return append(httpFlags(), "insecure", "cacert", "cert", "key", endpoint.TestHostFlag, "subjects", "subject-format", "domain",
+	return append(httpFlags(), "insecure", "cacert", "cert", "key", endpoint.TestHostFlag, "subjects", "subject-format",
+		"domain",
 		"descriptor")
 }
 
@@ -92,14 +99,16 @@ func (o *endpointFlags) client(g *cli.Globals, url string) (endpoint.Client, err
 // options describes the requests to the endpoint at a URL.
 func (o *endpointFlags) options(g *cli.Globals, url string) (options endpoint.Options, err error) {
 	if !endpoint.IsRLS(url) && (o.request.Domain != "" || len(o.request.Descriptors) > 0) {
-		return options, cli.Usagef("--domain and --descriptor are for a rate limit service, such as grpc://127.0.0.1:8081")
+		return options, cli.Usagef("--domain and --descriptor are for a rate limit service, such as " +
+			"grpc://127.0.0.1:8081")
 	}
 	if err := checkDenied(o.denied); err != nil {
 		return options, err
 	}
 	options = o.request
 	options.URL, options.DeniedStatuses, options.Permitted, options.Timeout = url, o.denied, o.hosts, g.Timeout
-	options.UserAgent = "limitctl/" + g.Env.ProgramVersion() + " (rate limit test; https://github.com/limitctl/limitctl)"
+	options.UserAgent = "limitctl/" + g.Env.ProgramVersion() +
+		" (rate limit test; https://github.com/limitctl/limitctl)"
 	options.Body = o.body
 	if path, isFile := strings.CutPrefix(o.body, "@"); isFile {
 		text, err := g.Env.ReadFile(path, maxBodyFile)
@@ -114,7 +123,8 @@ func (o *endpointFlags) options(g *cli.Globals, url string) (options endpoint.Op
 
 // checkDenied reports a wrong --denied-status.
 func checkDenied(statuses []int) error {
-	if len(statuses) == 0 || slices.ContainsFunc(statuses, func(status int) bool { return status < 200 || status > 599 }) {
+	if len(statuses) == 0 || slices.ContainsFunc(
+		statuses, func(status int) bool { return status < 200 || status > 599 }) {
 		return cli.Usagef("--denied-status must be statuses from 200 to 599, such as 429, with commas between")
 	}
 	return nil
@@ -176,8 +186,10 @@ func (o *endpointFlags) names(g *cli.Globals) (endpoint.Subjects, error) {
 		switch {
 		case strings.TrimSpace(line) == "":
 			continue
-		case seen[line], strings.ContainsFunc(line, func(r rune) bool { return r < ' ' || r == 0x7f }): // it may be secret
-			return names, cli.Usagef("--subjects: line %d of %q is there already, or has a control character", number, o.subjects)
+		// it may be secret
+		case seen[line], strings.ContainsFunc(line, func(r rune) bool { return r < ' ' || r == 0x7f }):
+			return names, cli.Usagef("--subjects: line %d of %q is there already, or has a control character", number,
+				o.subjects)
 		}
 		seen[line] = true
 		names.List = append(names.List, line)

@@ -23,7 +23,8 @@ func refuseLoadTest(g *cli.Globals) error {
 	case access.ReadOnly:
 		return &connect.ReadOnlyError{Context: access.Context, What: "load test"}
 	case access.Reached:
-		return cli.Usagef("this is the store of the protected context %q; a load test is for another store", access.Context)
+		return cli.Usagef("this is the store of the protected context %q; a load test is for another store",
+			access.Context)
 	case access.Protected:
 		return cli.Usagef("context %q is protected; a load test is for another store", access.Context)
 	}
@@ -43,11 +44,12 @@ func (o *experimentLimitFlags) addFlags(cmd *cobra.Command, repeated string) {
 	flags.StringArrayVarP(&o.limits, "limit", "l", nil,
 		"`[ALGORITHM:]COUNT/PERIOD[,burst=N|,slices=N]`, such as 30/1m; repeat it "+repeated)
 	flags.StringVarP(&o.algorithms, "algorithm", "a", "",
-		"try limits that name no algorithm under each of the `ALGORITHMS`: all, or some with commas between (default token-bucket)")
+		"try limits that name no algorithm under each of the `ALGORITHMS`: all, or some with commas between (default "+
+			"token-bucket)")
 }
 
-// candidates returns the limits that are decided together: a candidate for each algorithm. endpoint: an endpoint decides
-// them.
+// candidates returns the limits that are decided together: a candidate for each algorithm. endpoint: an endpoint
+// decides them.
 func (o *experimentLimitFlags) candidates(endpoint bool) (all []experiment.Candidate, err error) {
 	each, err := o.each()
 	if err != nil {
@@ -106,7 +108,8 @@ func (o *experimentLimitFlags) each() (each [][]store.Limit, err error) {
 		each = append(each, tried)
 	}
 	if !used {
-		return nil, cli.Usagef("--algorithm %s applies to none of the limits; it is for limits that name no algorithm", o.algorithms)
+		return nil, cli.Usagef("--algorithm %s applies to none of the limits; it is for limits that name no algorithm",
+			o.algorithms)
 	}
 	return each, nil
 }

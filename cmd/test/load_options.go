@@ -49,11 +49,13 @@ const (
 func (o *loadOptions) addFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	cli.DecimalFlag(flags, &o.rate, "rate", "r",
-		fmt.Sprintf("`N` requests a second in total, on schedule (default from %d to %d, so that a limit is reached, unless "+
+		fmt.Sprintf("`N` requests a second in total, on schedule (default from %d to %d, so that a limit is reached, "+
+			"unless "+
 			"--workers alone is given)", defaultRate, mostChosenRate))
 	flags.StringVar(&o.arrivals, "arrivals", "uniform", "`HOW` requests arrive: uniform or poisson")
 	flags.StringVar(&o.stages, "stages", "",
-		"`DURATION:RATE,...`: go evenly from the rate before, 0 at first, to each rate, such as 10s:1000,30s:5000,10s:0")
+		"`DURATION:RATE,...`: go evenly from the rate before, 0 at first, to each rate, such as "+
+			"10s:1000,30s:5000,10s:0")
 	cli.NumberFlag(flags, &o.workers, "workers", "w", defaultWorkers,
 		"`N` requests may be under way at once; without a rate, each worker sends when its last one is answered")
 	cli.DurationFlag(flags, &o.duration, "duration", "d", 0,
@@ -64,10 +66,12 @@ func (o *loadOptions) addFlags(cmd *cobra.Command) {
 	cli.NumberFlag(flags, &o.keys, "keys", "k", 1, "`N` subjects ask")
 	flags.StringVar(&o.distribution, "distribution", "uniform",
 		"`HOW` often each subject asks: uniform or zipf:S, such as zipf:1.1")
-	flags.StringVar(&o.cost, "cost", "1", "`UNITS` a request takes: a number, or uniform:1-100; or tokens=UNITS of the limits of a "+
-		"policy whose cost is tokens")
+	flags.StringVar(&o.cost, "cost", "1",
+		"`UNITS` a request takes: a number, or uniform:1-100; or tokens=UNITS of the limits of a "+
+			"policy whose cost is tokens")
 	flags.StringVar(&o.scenario, "scenario", "", "send a `PATTERN` that breaks naive limiters: "+scenarioNames())
-	cli.NumberFlag(flags, &o.seed, "seed", "", 1, "`NUMBER` that starts all random choices; the same number gives the same requests")
+	cli.NumberFlag(flags, &o.seed, "seed", "", 1,
+		"`NUMBER` that starts all random choices; the same number gives the same requests")
 	cmd.RegisterFlagCompletionFunc("scenario",
 		cobra.FixedCompletions(strings.Split(scenarioNames(), ", "), cobra.ShellCompDirectiveNoFileComp))
 }
@@ -87,7 +91,8 @@ func (o *loadOptions) parse(cmd *cobra.Command) (load experiment.Load, err error
 		return load, err
 	}
 	load = experiment.Load{
-		Subjects: o.keys, Seed: o.seed, Workers: o.workers, Duration: o.duration, Requests: o.requests, Warmup: o.warmup,
+		Subjects: o.keys, Seed: o.seed, Workers: o.workers, Duration: o.duration, Requests: o.requests,
+		Warmup: o.warmup,
 	}
 	if load.Mix.Costs, err = o.parseCosts(); err != nil {
 		return load, err
@@ -117,7 +122,8 @@ func (o *loadOptions) parseCosts() (loadgen.Costs, error) {
 	low, err := store.ParseNumber("cost", least, 1, store.MaxCount)
 	high, highErr := store.ParseNumber("cost", most, 1, store.MaxCount)
 	if err != nil || highErr != nil || high < low {
-		return loadgen.Costs{}, cli.Usagef("--cost %q is not a cost; write a number from 1 to %d, or uniform:1-100", text, store.MaxCount)
+		return loadgen.Costs{}, cli.Usagef("--cost %q is not a cost; write a number from 1 to %d, or uniform:1-100",
+			text, store.MaxCount)
 	}
 	return loadgen.Costs{Least: low, Most: high}, nil
 }
@@ -131,7 +137,8 @@ func (o *loadOptions) checkCost(p *policy.Policy, load *experiment.Load, given b
 		return nil
 	}
 	if load.Scenario != nil && p.HasOwnCosts() {
-		return cli.Usagef("--scenario %s sends what one limit allows, and limits of policy %q have their own costs; send a --rate",
+		return cli.Usagef("--scenario %s sends what one limit allows, and limits of policy %q have their own costs; "+
+			"send a --rate",
 			o.scenario, p.Name)
 	}
 	fields := p.CostFields()
@@ -156,7 +163,8 @@ func (o *loadOptions) checkBounds(given func(flag string) bool) error {
 	}{
 		{given("rate") && (!(o.rate > 0) || o.rate > maxRate), "rate", fmt.Sprintf("above 0 and at most %d", maxRate)},
 		{o.workers < 1 || o.workers > maxWorkers, "workers", fmt.Sprintf("from 1 to %d", maxWorkers)},
-		{given("duration") && (o.duration <= 0 || o.duration > experiment.MaxDuration), "duration", "above 0 and at most " + longest},
+		{given("duration") && (o.duration <= 0 || o.duration > experiment.MaxDuration), "duration",
+			"above 0 and at most " + longest},
 		{given("requests") && o.requests < 1, "requests", "1 or more"},
 		{o.keys < 1 || o.keys > maxSubjects, "keys", fmt.Sprintf("from 1 to %d", maxSubjects)},
 		{o.arrivals != "uniform" && o.arrivals != "poisson", "arrivals", "uniform or poisson"},
@@ -165,7 +173,8 @@ func (o *loadOptions) checkBounds(given func(flag string) bool) error {
 			return cli.Usagef("--%s must be %s", bound.flag, bound.must)
 		}
 	}
-	for _, pair := range [][2]string{{"rate", "stages"}, {"rate", "scenario"}, {"stages", "scenario"}, {"arrivals", "scenario"},
+	for _, pair := range [][2]string{{"rate", "stages"}, {"rate", "scenario"}, {"stages", "scenario"},
+		{"arrivals", "scenario"},
 		{"distribution", "scenario"}} {
 		if given(pair[0]) && given(pair[1]) {
 			return cli.Usagef("--%s and --%s exclude each other; give one of them", pair[0], pair[1])
@@ -259,7 +268,8 @@ func parseStages(text string) ([]loadgen.Stage, error) {
 		target, ok := parseDecimal(rate)
 		fits := duration > 0 && duration <= experiment.MaxDuration && target <= maxRate
 		if !found || err != nil || !ok || !fits {
-			return nil, cli.Usagef("--stages: %q is not a stage; write DURATION:RATE, such as 30s:5000, with commas between stages", part)
+			return nil, cli.Usagef("--stages: %q is not a stage; write DURATION:RATE, such as 30s:5000, with commas "+
+				"between stages", part)
 		}
 		durations, targets = append(durations, duration), append(targets, target)
 	}
@@ -279,7 +289,8 @@ func parseDistribution(text string, subjects int) (d loadgen.Distribution, err e
 	if s, ok := parseDecimal(rest); how == "zipf" && ok && s > 0 && s <= 10 {
 		return loadgen.Zipf(uint32(subjects), s), nil
 	}
-	return d, cli.Usagef("--distribution %q must be uniform or zipf:S with S above 0 and at most 10, such as zipf:1.1", text)
+	return d, cli.Usagef("--distribution %q must be uniform or zipf:S with S above 0 and at most 10, such as zipf:1.1",
+		text)
 }
 
 // parseDecimal reads a number such as 0.5, 200 or 2k.

@@ -48,7 +48,8 @@ func TestLoads(t *testing.T) {
 		{"--stages 2s:100 --arrivals poisson", "stages 2s:100 poisson, over 1 key", 50, 2 * time.Second, false, -1},
 		{"--stages 2s:100 --duration 1s", "stages 2s:100, over 1 key", 25, time.Second, false, 25},
 		{"--stages 2s:100 --workers 5", "stages 2s:100, over 1 key", 50, 2 * time.Second, false, 25},
-		{"--rate 1k --keys 9 --distribution zipf:1.1 --cost uniform:2-1k", "1000/s, over 9 keys (zipf:1.1), cost uniform:2-1k",
+		{"--rate 1k --keys 9 --distribution zipf:1.1 --cost uniform:2-1k",
+			"1000/s, over 9 keys (zipf:1.1), cost uniform:2-1k",
 			1000, 10 * time.Second, false, 1000},
 	} {
 		load, err := parseLoad(t, strings.Fields(test.args)...)
@@ -57,7 +58,8 @@ func TestLoads(t *testing.T) {
 			continue
 		}
 		duration := cmp.Or(load.Duration, loadgen.Length(load.Stages))
-		if load.Words != test.words || load.Rate != test.rate || duration != test.duration || load.IsClosed() != test.closed {
+		if load.Words != test.words || load.Rate != test.rate || duration != test.duration ||
+			load.IsClosed() != test.closed {
 			t.Errorf("%s: %q at %v/s for %s, closed %t", test.args, load.Words, load.Rate, duration, load.IsClosed())
 		}
 		arrivals := load.Arrivals(loadgen.Setting{})
@@ -79,7 +81,8 @@ func TestLoads(t *testing.T) {
 	}
 }
 
-// Where no flag says when requests are sent, it is at a rate that reaches a limit of each candidate, if that is not too high.
+// Where no flag says when requests are sent, it is at a rate that reaches a limit of each candidate, if that is not too
+// high.
 func TestTheRateThatReachesALimit(t *testing.T) {
 	for _, test := range []struct {
 		limits []string
@@ -90,7 +93,8 @@ func TestTheRateThatReachesALimit(t *testing.T) {
 		{[]string{"20/1s"}, experiment.Load{Subjects: 1, Duration: time.Second}, 1000},
 		{[]string{"1000/1m,burst=2000"}, experiment.Load{Subjects: 2, Duration: 10 * time.Second}, 1000},
 		{[]string{"10000/1h"}, experiment.Load{Subjects: 1, Duration: 10 * time.Second}, 2010},
-		{[]string{"10000/1h", "20/1h"}, experiment.Load{Subjects: 1, Duration: 10 * time.Second}, 1000}, // decided together
+		// decided together
+		{[]string{"10000/1h", "20/1h"}, experiment.Load{Subjects: 1, Duration: 10 * time.Second}, 1000},
 		{[]string{"100000/1h"}, experiment.Load{Subjects: 1, Duration: 10 * time.Second}, 1000},
 		{[]string{"10000/1h"}, experiment.Load{Subjects: 1, Duration: 10 * time.Second,
 			Mix: loadgen.Mix{Costs: loadgen.Costs{Least: 1, Most: 3}}}, 1010},
@@ -120,7 +124,8 @@ func TestLoadsThatAreWrong(t *testing.T) {
 		"stages": {"", ",", "10s", "10s:", ":5", "10s:5,", "10s:5;1s:6", "-1s:5", "0s:5", "1s:-5", "1s:Inf", "1s:1e8",
 			"1s:NaN", "40d:5", "1s:0", "1ms:1", "1s:0,1s:0"},
 		"cost": {"", "0", "-1", "1.5", "1e3", "many", "1000000001", "1-5", "uniform", "uniform:", "uniform:5",
-			"uniform:5-", "uniform:-5", "uniform:5-4", "uniform:0-4", "uniform:1-2-3", "uniform:1-1000000001", "normal:1-5", " 1"},
+			"uniform:5-", "uniform:-5", "uniform:5-4", "uniform:0-4", "uniform:1-2-3", "uniform:1-1000000001",
+			"normal:1-5", " 1"},
 		"distribution": {"", "uniform:", "Uniform", "zipf", "zipf:", "zipf:0", "zipf:-1", "zipf:11", "zipf:NaN",
 			"zipf:Inf", "zipf:x"},
 		"arrivals": {"", "uniform:", "uniform:1", "poisson:", "Poisson"},

@@ -38,7 +38,8 @@ type loadtestOptions struct {
 func NewLoadtestCmd(global *cli.Globals) *cobra.Command {
 	o := &loadtestOptions{Globals: global}
 	cmd := &cobra.Command{
-		Use:   "loadtest --limit [ALGORITHM:]COUNT/PERIOD... | loadtest --policy NAME [ATTRIBUTE=VALUE...] | loadtest URL --limit ...",
+		Use: "loadtest --limit [ALGORITHM:]COUNT/PERIOD... | loadtest --policy NAME [ATTRIBUTE=VALUE...] | " +
+			"loadtest URL --limit ...",
 		Short: "Drive a limit with load: is it right, fast and cheap?",
 		Long: `Loadtest sends requests to a limit in a real store, compares every answer with
 what the limit should have allowed, and measures how long answers took and what
@@ -189,7 +190,8 @@ func (o *loadtestOptions) candidates(cmd *cobra.Command, args []string) ([]exper
 		return []experiment.Candidate{candidate}, err
 	}
 	if len(args) > 0 {
-		return nil, cli.Usagef("%q is neither the URL of an endpoint, http://HOST/PATH, nor an attribute of a --policy", args[0])
+		return nil, cli.Usagef("%q is neither the URL of an endpoint, http://HOST/PATH, nor an attribute of a --policy",
+			args[0])
 	}
 	return o.experimentLimitFlags.candidates(o.url != "")
 }
@@ -225,7 +227,8 @@ func (o *loadtestOptions) parseURL(cmd *cobra.Command, args []string) (rest []st
 		}
 		if len(args) > 1 {
 			other := args[(i+1)%len(args)]
-			return nil, cli.Usagef("the URL of an endpoint is the only argument; leave out %q", endpoint.RedactURL(other))
+			return nil, cli.Usagef("the URL of an endpoint is the only argument; leave out %q",
+				endpoint.RedactURL(other))
 		}
 		o.url = arg
 	}
@@ -239,9 +242,11 @@ func (o *loadtestOptions) parseURL(cmd *cobra.Command, args []string) (rest []st
 		return nil
 	}
 	if o.url == "" {
-		return args, refuse("an endpoint, and none was given; add its URL, such as http://127.0.0.1:8080/", endpointOnlyFlags()...)
+		return args, refuse("an endpoint, and none was given; add its URL, such as http://127.0.0.1:8080/",
+			endpointOnlyFlags()...)
 	}
-	if err := refuse("a store, and an endpoint decides by itself; leave it out", "implementation", "store", "context", "prefix",
+	if err := refuse("a store, and an endpoint decides by itself; leave it out", "implementation", "store", "context",
+		"prefix",
 		"policy"); err != nil {
 		return nil, err
 	}
@@ -270,17 +275,20 @@ func (o *loadtestOptions) planEndpoint(plan *experiment.LoadTest) error {
 	defer client.Close()
 	names := o.naming
 	if n := len(names.List); n > 0 && plan.Load.Subjects > n {
-		return cli.Usagef("--subjects names %d subjects, and %d are needed; add some, or lower --keys", n, plan.Load.Subjects)
+		return cli.Usagef("--subjects names %d subjects, and %d are needed; add some, or lower --keys", n,
+			plan.Load.Subjects)
 	}
 	plan.Endpoint = &experiment.EndpointPlan{Subjects: names, Intervals: interval.Options{Resolution: time.Millisecond}}
 	hasSubject, hasCost := client.Places()
 	plan.Endpoint.Intervals.UsedBefore = !hasSubject || !names.IsFresh()
 	switch {
 	case !hasSubject && (plan.Load.Subjects > 1 || names.Format != "" || len(names.List) > 0):
-		return cli.Usagef("nothing in the requests says who asks; put %s into the URL, a --header or the --body, or ask as one subject",
+		return cli.Usagef("nothing in the requests says who asks; put %s into the URL, a --header or the --body, or "+
+			"ask as one subject",
 			endpoint.SubjectPlace)
 	case !hasCost && strings.TrimSpace(o.cost) != "1":
-		return cli.Usagef("nothing in the requests says the cost; put %s into the URL, a --header or the --body", endpoint.CostPlace)
+		return cli.Usagef("nothing in the requests says the cost; put %s into the URL, a --header or the --body",
+			endpoint.CostPlace)
 	}
 	return nil
 }

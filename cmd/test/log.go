@@ -37,12 +37,14 @@ func (o *logOptions) addFlags(cmd *cobra.Command) {
 		", or in nginx's own words, such as '$remote_addr [$time_local] \"$request\" $status'")
 	flags.StringVar(&o.timeField, "time-field", "", "`FIELD` that says when a request was (default time)")
 	flags.StringArrayVar(&o.keyFields, "key-field", nil,
-		"`FIELD` that says who is limited; repeat it to limit by several fields together (default ip of an access log, else key)")
+		"`FIELD` that says who is limited; repeat it to limit by several fields together (default ip of an access "+
+			"log, else key)")
 	flags.StringVar(&o.costField, "cost-field", "",
 		"`FIELD` with the units that a request takes; without it a request takes 1 (default cost, if there is one, or "+
 			"the cost field of a policy's limits)")
 	o.addAttribute(flags)
-	cmd.RegisterFlagCompletionFunc("log-format", cobra.FixedCompletions(trace.FormatNames(), cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("log-format",
+		cobra.FixedCompletions(trace.FormatNames(), cobra.ShellCompDirectiveNoFileComp))
 }
 
 func (o *logOptions) addAttribute(flags *pflag.FlagSet) {
@@ -69,7 +71,8 @@ func (o *logOptions) parse(cmd *cobra.Command, candidates []experiment.Candidate
 	if strings.Contains(o.logFormat, "$") {
 		r.from.Nginx = o.logFormat
 	} else if r.from.Format, err = trace.ParseFormat(o.logFormat); err != nil {
-		return nil, cli.Usagef("--log-format: %s, or what nginx's log_format has, such as '$remote_addr [$time_local] …'", err)
+		return nil, cli.Usagef("--log-format: %s, or what nginx's log_format has, such as '$remote_addr "+
+			"[$time_local] …'", err)
 	}
 	r.from.Time, r.from.Cost, r.from.Key = o.timeField, o.costField, o.keyFields
 	for i, name := range o.keyFields {
@@ -83,8 +86,8 @@ func (o *logOptions) parse(cmd *cobra.Command, candidates []experiment.Candidate
 	return r, r.addFields(candidates)
 }
 
-// addFields adds the fields with the attributes of the policies, and the cost field of their limits, unless the flags name
-// others.
+// addFields adds the fields with the attributes of the policies, and the cost field of their limits, unless the flags
+// name others.
 func (r *logReading) addFields(candidates []experiment.Candidate) error {
 	limits, policies, costs := false, false, map[string]bool{}
 	log, used := &experiment.Log{FieldOf: r.fieldOf}, policy.Attributes{}
@@ -117,12 +120,14 @@ func (r *logReading) addFields(candidates []experiment.Candidate) error {
 		}
 	}
 	if len(costs) > 1 {
-		return cli.Usagef("the policies have the costs %s, and the requests of an experiment have one; try limits with one of them",
+		return cli.Usagef("the policies have the costs %s, and the requests of an experiment have one; try limits "+
+			"with one of them",
 			strings.Join(slices.Sorted(maps.Keys(costs)), " and "))
 	}
 	for _, name := range r.fieldOf.Names() {
 		if policies && used[name] == "" {
-			return cli.Usagef("--attribute %s is not an attribute of the policies; they know %s", name, strings.Join(used.Names(), ", "))
+			return cli.Usagef("--attribute %s is not an attribute of the policies; they know %s", name,
+				strings.Join(used.Names(), ", "))
 		}
 	}
 	return nil
@@ -181,7 +186,8 @@ func logWarnings(g *cli.Globals, log *trace.Trace) []string {
 	warn := func(format string, args ...any) { warnings = append(warnings, fmt.Sprintf(format, args...)) }
 	if log.Bad > 0 {
 		first := log.FirstBad[0]
-		warn("%d of %d lines could not be read and are left out; line %d, %q: %s", log.Bad, log.Lines, first.Number, first.Excerpt,
+		warn("%d of %d lines could not be read and are left out; line %d, %q: %s", log.Bad, log.Lines, first.Number,
+			first.Excerpt,
 			first.Reason)
 		for _, bad := range log.FirstBad[1:] {
 			g.Warn(fmt.Sprintf("line %d, %q: %s", bad.Number, bad.Excerpt, bad.Reason))

@@ -18,7 +18,8 @@ type lookAnswer struct {
 	sentDocument
 	// Seen: a request was denied, or headers announce a limit.
 	Seen bool `json:"seen"`
-	// Passed requests of one subject were admitted in PassedInMS, one right after the other, before the first was denied.
+	// Passed requests of one subject were admitted in PassedInMS, one right after the other, before the first was
+	// denied.
 	Passed     int           `json:"passed"`
 	PassedInMS int64         `json:"passed_in_ms"` // see passed
 	Denial     *probe.Denial `json:"denial"`       // the first one, or null
@@ -49,10 +50,12 @@ func newLookAnswer(s sentDocument, seen *probe.Seen, checkedBy func(*store.Limit
 func (a *lookAnswer) Print(p *output.Printer) {
 	ms := func(n int64) string { return output.Duration(time.Duration(n) * time.Millisecond) }
 	facts := [][2]string{{"endpoint", a.Endpoint},
-		{"headers", cmp.Or(strings.Join(append(append([]string{}, a.Told...), a.Dialects...), ", "), "none tells of a limit")}}
+		{"headers", cmp.Or(strings.Join(append(append([]string{}, a.Told...), a.Dialects...), ", "),
+			"none tells of a limit")}}
 	passed := output.Plural(a.Passed, "request") + " passed in " + ms(a.PassedInMS)
 	if a.Denial != nil {
-		facts = append(facts, [2]string{"at once", passed + ", and the next was denied"}, [2]string{"denial", denialInWords(a.Denial)})
+		facts = append(facts, [2]string{"at once", passed + ", and the next was denied"},
+			[2]string{"denial", denialInWords(a.Denial)})
 	} else if a.Passed > 0 {
 		facts = append(facts, [2]string{"at once", passed + ", and none was denied"})
 	}

@@ -90,9 +90,12 @@ cannot be reached, or answered nothing; 130 interrupted.`,
 	cli.GroupFlags(cmd, endpointTitle, o.endpointFlags.addFlags)
 	flags := cmd.Flags()
 	flags.StringVarP(&o.limit, "limit", "l", "", "check that the endpoint keeps `[ALGORITHM:]COUNT/PERIOD`")
-	cli.NumberFlag(flags, &o.requests, "requests", "n", 0, "send at most `N` requests (default 100, and 3000 with --limit)")
-	cli.DurationFlag(flags, &o.maxTime, "max-time", "", 0, "run for at most `DURATION` (default 30s, and 10m with --limit)")
-	cli.NumberFlag(flags, &o.workers, "workers", "", probeWorkers, "send up to `N` requests at once, to reach a high limit")
+	cli.NumberFlag(flags, &o.requests, "requests", "n", 0,
+		"send at most `N` requests (default 100, and 3000 with --limit)")
+	cli.DurationFlag(flags, &o.maxTime, "max-time", "", 0,
+		"run for at most `DURATION` (default 30s, and 10m with --limit)")
+	cli.NumberFlag(flags, &o.workers, "workers", "", probeWorkers,
+		"send up to `N` requests at once, to reach a high limit")
 	flags.StringArrayVar(&o.same, "same", nil, "`WAY` to ask as the same client: 'path=/Login,/login/' or "+
 		"'header=NAME: {v}' with a new address for {v} (repeatable)")
 	flags.StringVar(&o.request.DeniedHeader, "denied-header", "",
@@ -143,7 +146,9 @@ func (o *probeOptions) run(cmd *cobra.Command, url string) error {
 	if !cmd.Flags().Changed("limit") {
 		seen, failure := probe.Look(ctx, config)
 		s := sent(client.Describe(), began, o.Env.Now(), seen.Events, seen.Dialects, seen.Notes)
-		a := newLookAnswer(s, seen, func(limit *store.Limit) string { return o.checkedBy(cmd, url, limit, seen.Denial) })
+		a := newLookAnswer(s, seen, func(limit *store.Limit) string {
+			return o.checkedBy(cmd, url, limit, seen.Denial)
+		})
 		return o.end(a, s.Endpoint, seen.Events, failure, seen.Any())
 	}
 	result, failure := probe.Run(ctx, config)
@@ -171,8 +176,8 @@ func (o *probeOptions) end(a output.Answer, where string, events []probe.Event, 
 	return nil
 }
 
-// checkedBy returns the command that checks a limit, with the flags that were given about the endpoint. Of headers it has only
-// those that say who asks.
+// checkedBy returns the command that checks a limit, with the flags that were given about the endpoint. Of headers it
+// has only those that say who asks.
 func (o *probeOptions) checkedBy(cmd *cobra.Command, url string, limit *store.Limit, denial *probe.Denial) string {
 	words := []string{"limitctl", "probe", endpoint.RedactURL(url), "--limit", limit.String()}
 	if usual := []int{0, http.StatusTooManyRequests}; denial != nil && !slices.Contains(usual, denial.Status) &&
@@ -218,9 +223,11 @@ func (o *probeOptions) config(cmd *cobra.Command) (*probe.Config, error) {
 		o.maxTime = map[bool]time.Duration{false: probeTime, true: lookTime}[looks]
 	}
 	if o.requests < 1 || o.maxTime <= 0 || o.workers < 1 || o.workers > mostWorkers {
-		return nil, cli.Usagef("--requests must be 1 or more, --max-time above 0, and --workers from 1 to %d", mostWorkers)
+		return nil, cli.Usagef("--requests must be 1 or more, --max-time above 0, and --workers from 1 to %d",
+			mostWorkers)
 	}
-	config := &probe.Config{Quota: o.requests, MaxTime: o.maxTime, Timeout: o.Timeout, Workers: o.workers, DeniedStatus: o.denied[0],
+	config := &probe.Config{Quota: o.requests, MaxTime: o.maxTime, Timeout: o.Timeout, Workers: o.workers,
+		DeniedStatus: o.denied[0],
 		DeniedHeader: o.request.DeniedHeader, Strict: o.strict}
 	if looks {
 		return config, nil

@@ -182,7 +182,8 @@ func printCheck(p *output.Printer, c *probe.Check) {
 
 // Summary returns the summary of a probe: each check is a test case.
 func (a *probeAnswer) Summary() *report.Summary {
-	suite := junit.Suite{Name: "probe of " + a.Endpoint, Began: a.Began, Took: time.Duration(a.TookMS) * time.Millisecond,
+	suite := junit.Suite{Name: "probe of " + a.Endpoint, Began: a.Began,
+		Took:  time.Duration(a.TookMS) * time.Millisecond,
 		Cases: []junit.Case{{Name: "limit", Said: a.Limit + "\n" + a.inWords(), Skipped: a.doubt}}}
 	for _, c := range a.Checks {
 		one := junit.Case{Name: c.Name}

@@ -39,7 +39,8 @@ file is not a report, or the reports are of different limits.`,
   limitctl report new.json --against base1.json --against base2.json --margin 25% -o json`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return cli.Usagef("report takes one file that loadtest or simulate saved, and %d were given; compare files by --against",
+				return cli.Usagef("report takes one file that loadtest or simulate saved, and %d were given; compare "+
+					"files by --against",
 					len(args))
 			}
 			return nil
@@ -52,7 +53,8 @@ file is not a report, or the reports are of different limits.`,
 	o.flags("markdown", "junit", "no-fail", "strict", "html")(cmd)
 	flags := cmd.Flags()
 	flags.StringArrayVar(&o.against, "against", nil, "compare with the earlier report `BASE`; repeat it for several")
-	flags.StringVar(&o.margin, "margin", "25%", "ignore differences up to `PERCENT` of the base, except in the audit and errors")
+	flags.StringVar(&o.margin, "margin", "25%",
+		"ignore differences up to `PERCENT` of the base, except in the audit and errors")
 	cmd.MarkFlagFilename("against", "json")
 	return cmd
 }
@@ -119,7 +121,8 @@ func (o *reportOptions) compare(latest report.Named) error {
 func readReport(g *cli.Globals, path string) (report.Named, error) {
 	data, err := g.Env.ReadFile(path, report.MaxSize)
 	if err != nil {
-		return report.Named{}, cli.Usagef("the report %s cannot be read: %s; loadtest and simulate write one with --save",
+		return report.Named{}, cli.Usagef(
+			"the report %s cannot be read: %s; loadtest and simulate write one with --save",
 			shell.Command(path), cli.Cause(err))
 	}
 	d, err := report.Read(path, data)

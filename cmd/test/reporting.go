@@ -29,7 +29,8 @@ type reporting struct {
 	maxErrors                   string
 	noFail, strict              bool
 	promises                    []report.Expression // the thresholds
-	mayFail                     *float64            // the share of planned requests that may get no decision, from maxErrors
+	// the share of planned requests that may get no decision, from maxErrors
+	mayFail *float64
 }
 
 // flags returns what adds the flags of these names.
@@ -40,14 +41,17 @@ func (o *reporting) flags(names ...string) func(*cobra.Command) {
 	all.StringArrayVar(&o.thresholds, "threshold", nil,
 		"`PROMISE` that each run must keep, such as 'p99<5ms', 'over_admitted==0' or 'denied<1%'; repeat it for more")
 	all.StringVar(&o.markdown, "markdown", "",
-		"write a summary in Markdown to `FILE`, or - for standard output; a file that $GITHUB_STEP_SUMMARY names is extended")
+		"write a summary in Markdown to `FILE`, or - for standard output; a file that $GITHUB_STEP_SUMMARY names is "+
+			"extended")
 	all.StringVar(&o.junit, "junit", "",
 		"write each check, audit and threshold as a test case in JUnit XML to `FILE`, or - for standard output")
 	all.BoolVar(&o.noFail, "no-fail", false,
-		"do not exit with 1 if the audit found something wrong or a threshold could not be judged; one that was missed still counts")
+		"do not exit with 1 if the audit found something wrong or a threshold could not be judged; one that was "+
+			"missed still counts")
 	all.BoolVar(&o.strict, "strict", false, "exit with 1 if too little was seen for a verdict, too")
 	all.StringVar(&o.maxErrors, "max-errors", "1%",
-		"exit with 1 if more than `PERCENT` of the planned requests got no decision: they failed, timed out or were dropped")
+		"exit with 1 if more than `PERCENT` of the planned requests got no decision: they failed, timed out or were "+
+			"dropped")
 	return func(cmd *cobra.Command) {
 		for _, name := range names {
 			cmd.Flags().AddFlag(all.Lookup(name))
@@ -73,7 +77,8 @@ func (o *reporting) parse(cmd *cobra.Command, g *cli.Globals, kind report.Kind) 
 	if cmd.Flags().Lookup("max-errors") != nil {
 		share, ok := parsePercent(o.maxErrors)
 		if !ok || share > 1 {
-			return cli.Usagef("--max-errors %q is not a percentage from 0%% to 100%%; write one such as 1%%", o.maxErrors)
+			return cli.Usagef("--max-errors %q is not a percentage from 0%% to 100%%; write one such as 1%%",
+				o.maxErrors)
 		}
 		o.mayFail = &share
 	}
@@ -83,7 +88,8 @@ func (o *reporting) parse(cmd *cobra.Command, g *cli.Globals, kind report.Kind) 
 	return cli.CheckPlaces(cmd, g)
 }
 
-// finish judges a document, prints it, writes its files, and returns ErrDenied if a threshold was missed or an audit failed.
+// finish judges a document, prints it, writes its files, and returns ErrDenied if a threshold was missed or an audit
+// failed.
 func (o *reporting) finish(g *cli.Globals, d *report.Document) error {
 	d.MaxErrors = o.mayFail
 	failure := d.Evaluate(o.promises) // a run may lack the metric; the rest is printed anyway

@@ -59,7 +59,8 @@ count keeps the promise, the exit code is 1.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case len(args) == 0:
-				return cli.Usagef("no FILE given; name a log, or - for standard input, as in `%s access.log --limit 30/1m`",
+				return cli.Usagef("no FILE given; name a log, or - for standard input, as in `%s access.log --limit "+
+					"30/1m`",
 					cmd.CommandPath())
 			case len(args) > 1:
 				return cli.Usagef("%s given, and %s takes one FILE", cli.Several(args), cmd.Name())
@@ -75,7 +76,8 @@ count keeps the promise, the exit code is 1.`,
 	cli.GroupFlags(cmd, wrapTitle, o.wrapFlags.addFlags)
 	flags.StringVar(&o.suggest, "suggest", "",
 		"find the lowest count of each limit that keeps a `PROMISE`, such as 'denied_keys<1%'")
-	cli.GroupFlags(cmd, reportingTitle, o.reporting.flags("save", "html", "threshold", "markdown", "junit", "no-fail", "strict"))
+	cli.GroupFlags(cmd, reportingTitle, o.reporting.flags("save", "html", "threshold", "markdown", "junit", "no-fail",
+		"strict"))
 	cmd.RegisterFlagCompletionFunc("policy", cli.Offers(global).Policies)
 	return cmd
 }
@@ -144,7 +146,8 @@ func (o *simulateOptions) parseSuggest() (*report.Expression, error) {
 	}
 	promise, err := report.ParseThreshold(o.suggest)
 	if len(o.limits) == 0 || err != nil || !promise.IsAboutDenials() {
-		return nil, cli.Usagef("--suggest %q needs a --limit, and a promise about denials: denied_keys<1%%, denied<=0.5%% or denied<20",
+		return nil, cli.Usagef("--suggest %q needs a --limit, and a promise about denials: denied_keys<1%%, "+
+			"denied<=0.5%% or denied<20",
 			o.suggest)
 	}
 	return &promise, nil
@@ -158,10 +161,12 @@ type wrapFlags struct {
 
 func (o *wrapFlags) addFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	cli.NumberFlag(flags, &o.replicas, "replicas", "", 1, "`N` instances of a service share the store, each with the wrappers of --wrap")
+	cli.NumberFlag(flags, &o.replicas, "replicas", "", 1,
+		"`N` instances of a service share the store, each with the wrappers of --wrap")
 	flags.StringArrayVar(&o.wraps, "wrap", nil,
 		"put a `WRAPPER` around the store, as a service can: denials[=MAX_STALE] remembers denials (default 1s), "+
-			"lease[=UNITS[,TERM]] takes up to UNITS of a hot key ahead for TERM (default 1000,100ms); repeat it for both")
+			"lease[=UNITS[,TERM]] takes up to UNITS of a hot key ahead for TERM (default 1000,100ms); repeat it for "+
+			"both")
 }
 
 // parse reads the flags. Their order does not matter: a denial memory is always outside of leases.
@@ -198,8 +203,9 @@ func (o *wrapFlags) parse() (wrap experiment.Wrap, err error) {
 			err = errors.New("unknown")
 		}
 		if err != nil {
-			return wrap, cli.Usagef("--wrap %q must be denials[=1ms to 1h], such as denials=1s, or lease[=2 to 1000000[,1ms to 1m]], "+
-				"such as lease=50,100ms, each once", text)
+			return wrap, cli.Usagef(
+				"--wrap %q must be denials[=1ms to 1h], such as denials=1s, or lease[=2 to 1000000[,1ms to 1m]], "+
+					"such as lease=50,100ms, each once", text)
 		}
 	}
 	return wrap, nil

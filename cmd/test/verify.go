@@ -65,14 +65,16 @@ Exit codes: 0 pass; 1 fail, or too little was seen; 2 a file cannot be read.`,
 	flags.StringArrayVarP(&o.limits, "limit", "l", nil,
 		"`[ALGORITHM:]COUNT/PERIOD[,burst=N|,slices=N]`, such as 30/1m; repeat it to decide several together")
 	flags.StringVar(&o.policyName, "policy", "", "the limits are those of the policy `NAME`")
-	flags.StringArrayVar(&o.keyFields, "key-field", nil, "`FIELD` that says who is limited: a column, a tag of k6, a field "+
-		"of vegeta's query or header; repeat it for several together (default subject, or all are one)")
+	flags.StringArrayVar(&o.keyFields, "key-field", nil,
+		"`FIELD` that says who is limited: a column, a tag of k6, a field "+
+			"of vegeta's query or header; repeat it for several together (default subject, or all are one)")
 	o.addAttribute(flags)
 	flags.IntSliceVar(&o.denied, "denied-status", []int{http.StatusTooManyRequests},
 		"`STATUS` of denials, or several with commas between")
 	cli.DurationFlag(flags, &o.clockError, "clock-error", "", 0,
 		"the clocks of the machines that recorded are off by up to `DURATION`")
-	cli.GroupFlags(cmd, reportingTitle, o.reporting.flags("save", "html", "threshold", "markdown", "junit", "max-errors"))
+	cli.GroupFlags(cmd, reportingTitle, o.reporting.flags("save", "html", "threshold", "markdown", "junit",
+		"max-errors"))
 	o.strict = true // there is no flag for it
 	cmd.RegisterFlagCompletionFunc("policy", cli.Offers(global).Policies)
 	return cmd
@@ -134,7 +136,9 @@ func (o *verifyOptions) run(cmd *cobra.Command, args []string) error {
 		v.Log.Name = output.Plural(len(args), "file")
 	}
 	for _, file := range args {
-		if err := readFile(o.Globals, file, func(in io.Reader) error { return v.Read(cmd.Context(), in, reading.from) }); err != nil {
+		if err := readFile(o.Globals, file, func(in io.Reader) error {
+			return v.Read(cmd.Context(), in, reading.from)
+		}); err != nil {
 			return err
 		}
 	}

@@ -105,7 +105,8 @@ func loadtestSection(ctx context.Context, p plan, out io.Writer) error {
 					OK int `json:"req2xx"`
 				}
 			}
-			err := shell(&answer, bombardier, "-c", strconv.Itoa(workers), "-d", duration.String(), "-p", "r", "-o", "json", url)
+			err := shell(&answer, bombardier, "-c", strconv.Itoa(workers), "-d", duration.String(), "-p", "r", "-o",
+				"json", url)
 			return answer.Result.OK, err
 		}},
 		{name: "vegeta", run: func(workers int) (int, error) {

@@ -49,7 +49,8 @@ func main() {
 func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("benchmarks", flag.ContinueOnError)
 	var p plan
-	flags.Uint64Var(&p.seed, "seed", rand.Uint64N(1e6), "what the answers of prove are random by (default another each time)")
+	flags.Uint64Var(&p.seed, "seed", rand.Uint64N(1e6),
+		"what the answers of prove are random by (default another each time)")
 	flags.IntVar(&p.rounds, "rounds", 7, "how often each cell is measured; the tables show medians")
 	flags.DurationVar(&p.duration, "duration", 400*time.Millisecond, "how long to measure a cell in each round")
 	names := sectionNames()
@@ -107,7 +108,8 @@ func table(out io.Writer, rows ...[]string) {
 }
 
 // medians makes a table of the medians of value, with a row for each contestant and a column for each cell.
-func medians(measured results, contestants []contestant, cells []cell, value func(sample) float64, format func(float64) string) [][]string {
+func medians(measured results, contestants []contestant, cells []cell, value func(sample) float64,
+	format func(float64) string) [][]string {
 	rows := [][]string{header(cells)}
 	for i := range contestants {
 		row := []string{contestants[i].name}

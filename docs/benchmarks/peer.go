@@ -16,8 +16,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// peerProcess is one of the processes that are measured: a service with redis_rate (serve,ADDRESS,REDIS), or a server that
-// answers at once and prints its address (answer).
+// peerProcess is one of the processes that are measured: a service with redis_rate (serve,ADDRESS,REDIS), or a server
+// that answers at once and prints its address (answer).
 func peerProcess(ctx context.Context, arguments string, out io.Writer) error {
 	words := strings.Split(arguments, ",")
 	switch {
@@ -30,7 +30,9 @@ func peerProcess(ctx context.Context, arguments string, out io.Writer) error {
 		}
 		limiter := redis_rate.NewLimiter(client)
 		handler := http.NewServeMux()
-		handler.HandleFunc("POST /v1/consume", func(w http.ResponseWriter, r *http.Request) { peerAnswer(w, r, limiter) })
+		handler.HandleFunc("POST /v1/consume", func(w http.ResponseWriter, r *http.Request) {
+			peerAnswer(w, r, limiter)
+		})
 		return answering(ctx, listener, handler)
 	case words[0] == "answer" && len(words) == 1:
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -38,7 +40,8 @@ func peerProcess(ctx context.Context, arguments string, out io.Writer) error {
 			return err
 		}
 		fmt.Fprintln(out, listener.Addr())
-		return answering(ctx, listener, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok\n") }))
+		return answering(ctx, listener,
+			http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok\n") }))
 	}
 	return errors.New("-peer is for the program itself")
 }
@@ -101,6 +104,7 @@ func peerAnswer(w http.ResponseWriter, r *http.Request, limiter *redis_rate.Limi
 		Remaining    int    `json:"remaining"`
 		RetryAfterMS int64  `json:"retry_after_ms"`
 		ResetAfterMS int64  `json:"reset_after_ms"`
-	}{result.Allowed > 0, question.Key, question.Limits[0], n - result.Remaining, result.Remaining, retryAfter.Milliseconds(),
+	}{result.Allowed > 0, question.Key, question.Limits[0], n - result.Remaining, result.Remaining,
+		retryAfter.Milliseconds(),
 		result.ResetAfter.Milliseconds()})
 }

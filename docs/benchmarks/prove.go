@@ -217,7 +217,8 @@ func proveSpeed(ctx context.Context, p plan, client *redis.Client, out io.Writer
 	ours, theirs := speeds(measured[0][0]), speeds(measured[1][0])
 	fmt.Fprintf(out, "  %-10s %7s\n  %-10s %7s\n  ratio      %s\n", both[0].name, thousands(median(ours)), both[1].name,
 		thousands(median(theirs)), strings.ReplaceAll(ratioOf(ours, theirs), "*", ""))
-	fmt.Fprint(out, "\nThe ratio is the median of the rounds' (the least and the greatest of them). Callers of one process\n"+
+	fmt.Fprint(out, "\nThe ratio is the median of the rounds' (the least and the greatest of them). Callers of one "+
+		"process\n"+
 		"share round trips, so one caller alone is level.\n\n"+
 		"More, in docs/benchmarks: go run . -only prove -rounds 100; go run . -only redis\n")
 	if median(ours) <= median(theirs) {

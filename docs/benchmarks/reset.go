@@ -21,8 +21,8 @@ const (
 	tenantKeys  = 100_000 // of them, of one tenant
 )
 
-// resetSection looks at many keys, and deletes those of a tenant, with limitctl and with redis-cli, while another client
-// sends PINGs.
+// resetSection looks at many keys, and deletes those of a tenant, with limitctl and with redis-cli, while another
+// client sends PINGs.
 func resetSection(ctx context.Context, p plan, out io.Writer) error {
 	dir, binary, remove, err := buildLimitctl(ctx)
 	if err != nil {
@@ -48,7 +48,8 @@ func resetSection(ctx context.Context, p plan, out io.Writer) error {
 		return err
 	}
 	refill := func() error {
-		const others, journal = tenantsKeys - tenantKeys, 10 // limitctl keeps a journal of what it changes in a few keys
+		// limitctl keeps a journal of what it changes in a few keys
+		const others, journal = tenantsKeys - tenantKeys, 10
 		if left := client.DBSize(ctx).Val(); left < others || left > others+journal {
 			return fmt.Errorf("%d keys are left, want %d", left, others)
 		}
@@ -63,7 +64,8 @@ func resetSection(ctx context.Context, p plan, out io.Writer) error {
 
 // beside runs shell commands in turn, each with a name, and writes how long they take and what a PING takes meanwhile;
 // ratios are to the last one. between, if any, is called after each.
-func beside(ctx context.Context, p plan, out io.Writer, title, addr, dir string, between func() error, ways ...[2]string) error {
+func beside(ctx context.Context, p plan, out io.Writer, title, addr, dir string, between func() error,
+	ways ...[2]string) error {
 	seconds, p50 := make([][]float64, len(ways)), make([][]float64, len(ways))
 	pings := make([][]time.Duration, len(ways))
 	for round := range p.rounds {
@@ -80,7 +82,8 @@ func beside(ctx context.Context, p plan, out io.Writer, title, addr, dir string,
 				return fmt.Errorf("%s: %w", way[0], err)
 			}
 			slices.Sort(latencies)
-			seconds[i], p50[i] = append(seconds[i], took.Seconds()), append(p50[i], milliseconds(latencies[len(latencies)/2]))
+			seconds[i], p50[i] = append(seconds[i], took.Seconds()),
+				append(p50[i], milliseconds(latencies[len(latencies)/2]))
 			pings[i] = append(pings[i], latencies...)
 		}
 	}
@@ -88,7 +91,8 @@ func beside(ctx context.Context, p plan, out io.Writer, title, addr, dir string,
 	last := len(ways) - 1
 	for i, way := range ways {
 		slices.Sort(pings[i])
-		rows = append(rows, []string{way[0], fmt.Sprintf("%.2f", median(seconds[i])), ratioOf(seconds[last], seconds[i]),
+		rows = append(rows, []string{way[0], fmt.Sprintf("%.2f", median(seconds[i])),
+			ratioOf(seconds[last], seconds[i]),
 			fmt.Sprintf("%.2f ms", median(p50[i])), ratioOf(p50[i], p50[last]),
 			fmt.Sprintf("%.2f ms", milliseconds(pings[i][len(pings[i])*99/100]))})
 	}

@@ -87,14 +87,18 @@ func serveSection(ctx context.Context, p plan, out io.Writer) error {
 	p99 := func(s *attack) float64 { return s.Latency.P99 }
 	cpu := func(s *attack) float64 { return s.serverCPU }
 	rows := [][]string{{
-		"", "requests a second", "÷ redis_rate's", "p50", "p99", "p99 ÷ redis_rate's", "CPU a request", "redis_rate's ÷ its",
+		"", "requests a second", "÷ redis_rate's", "p50", "p99", "p99 ÷ redis_rate's", "CPU a request",
+		"redis_rate's ÷ its",
 	}}
 	for i, s := range all {
-		rows = append(rows, []string{s.name, spread(of(i, perSecond), thousands), ratioOf(of(i, perSecond), of(0, perSecond)),
-			thousands(median(of(i, func(s *attack) float64 { return s.Latency.P50 }))) + " µs", thousands(median(of(i, p99))) + " µs",
+		rows = append(rows, []string{
+			s.name, spread(of(i, perSecond), thousands), ratioOf(of(i, perSecond), of(0, perSecond)),
+			thousands(median(of(i, func(s *attack) float64 { return s.Latency.P50 }))) + " µs",
+			thousands(median(of(i, p99))) + " µs",
 			ratioOf(of(i, p99), of(0, p99)), decimals(median(of(i, cpu))) + " µs", ratioOf(of(0, cpu), of(i, cpu))})
 	}
-	fmt.Fprintf(out, "\n### Decisions by a server: 256 callers over %s keys, as many as there can be\n", thousands(manyKeys))
+	fmt.Fprintf(out, "\n### Decisions by a server: 256 callers over %s keys, as many as there can be\n",
+		thousands(manyKeys))
 	table(out, rows...)
 	return nil
 }
@@ -104,11 +108,13 @@ func serveSection(ctx context.Context, p plan, out io.Writer) error {
 func ratelimitEnvironment(dir, listen, redis string) []string {
 	_, port, _ := net.SplitHostPort(listen)
 	return []string{"USE_STATSD=false", "LOG_LEVEL=error", "RUNTIME_ROOT=" + dir, "RUNTIME_WATCH_ROOT=false",
-		"RUNTIME_SUBDIRECTORY=.", "REDIS_SOCKET_TYPE=tcp", "REDIS_URL=" + redis, "GRPC_HOST=127.0.0.1", "GRPC_PORT=" + port,
+		"RUNTIME_SUBDIRECTORY=.", "REDIS_SOCKET_TYPE=tcp", "REDIS_URL=" + redis, "GRPC_HOST=127.0.0.1",
+		"GRPC_PORT=" + port,
 		"HOST=127.0.0.1", "PORT=0", "DEBUG_HOST=127.0.0.1", "DEBUG_PORT=0"}
 }
 
-const ratelimitPlan = "domain: edge\ndescriptors:\n  - key: user\n    rate_limit: {unit: day, requests_per_unit: 100000}\n"
+const ratelimitPlan = "domain: edge\ndescriptors:\n  - key: user\n    rate_limit: {unit: day, requests_per_unit: " +
+	"100000}\n"
 
 // serveAll starts what is compared; the service with redis_rate is the first.
 func serveAll(ctx context.Context, dir, program, beside string) (all []*served, err error) {
@@ -149,7 +155,9 @@ func serveAll(ctx context.Context, dir, program, beside string) (all []*served, 
 			func(listen, redis string) []string { return ours(program, listen, free, "redis://"+redis) }},
 		{"limitctl serve, policy", asked(`{"policy":"api","attributes":{"user":"{subject}"}}`),
 			func(listen, redis string) []string { return ours(program, listen, free, "redis://"+redis) }},
-		{"limitctl serve, `memory:`", key, func(listen, _ string) []string { return ours(program, listen, free, "memory:") }},
+		{"limitctl serve, `memory:`", key, func(listen, _ string) []string {
+			return ours(program, listen, free, "memory:")
+		}},
 		{"limitctl serve, Envoy's service", envoys,
 			func(listen, redis string) []string { return ours(program, free, listen, "redis://"+redis) }},
 		{"envoyproxy/ratelimit", envoys, func(_, _ string) []string { return []string{ratelimit} }},
@@ -240,7 +248,8 @@ func (s *served) measure(ctx context.Context, program string, duration time.Dura
 
 // loadtest runs limitctl loadtest, whose requests must all be allowed.
 func loadtest(ctx context.Context, program string, duration time.Duration, arguments []string) (*attack, error) {
-	arguments = append([]string{"loadtest", "-o", "json", "--duration", duration.String(), "--subject-format", "{subject}",
+	arguments = append([]string{"loadtest", "-o", "json", "--duration", duration.String(), "--subject-format",
+		"{subject}",
 		"--no-fail", "--max-errors", "100%"}, arguments...)
 	text, err := exec.CommandContext(ctx, program, arguments...).Output()
 	var exit *exec.ExitError

@@ -82,7 +82,8 @@ func memoryContestants(q quota) ([]contestant, error) {
 		{"x/time/rate in a sync.Map", func(_ context.Context, key string) (bool, error) {
 			bucket, found := buckets.Load(key)
 			if !found {
-				bucket, _ = buckets.LoadOrStore(key, rate.NewLimiter(rate.Every(q.period/time.Duration(q.count)), q.count))
+				bucket, _ = buckets.LoadOrStore(
+					key, rate.NewLimiter(rate.Every(q.period/time.Duration(q.count)), q.count))
 			}
 			return bucket.(*rate.Limiter).Allow(), nil
 		}},
@@ -146,7 +147,8 @@ func memorySection(ctx context.Context, p plan, out io.Writer) error {
 }
 
 // takesTables measures contestants, and writes the tables. server is nil if there is none.
-func takesTables(ctx context.Context, p plan, out io.Writer, title string, contestants []contestant, server *redis.Client) error {
+func takesTables(ctx context.Context, p plan, out io.Writer, title string, contestants []contestant,
+	server *redis.Client) error {
 	keys := subjects(manyKeys)
 	var cells []cell
 	for _, goroutines := range []int{1, 16, 64, 256} {

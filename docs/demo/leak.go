@@ -38,8 +38,9 @@ func take(ctx context.Context, l *limiter.Limiter, r limiter.Request, pause func
 
 // leak sends the same load to a page that is limited by countThenAdd, and to one that is limited by take.
 func (d *demo) leak(ctx context.Context) error {
-	heading("1. Your limiter leaks", "10 logins a minute for each account, behind HTTP. 64 callers meet between its two calls,\n"+
-		"as they do under load.")
+	heading("1. Your limiter leaks",
+		"10 logins a minute for each account, behind HTTP. 64 callers meet between its two calls,\n"+
+			"as they do under load.")
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err

@@ -39,7 +39,8 @@ envoy:
 func describe(keysAndValues ...string) *common.RateLimitDescriptor {
 	d := &common.RateLimitDescriptor{}
 	for i := 0; i < len(keysAndValues); i += 2 {
-		d.Entries = append(d.Entries, &common.RateLimitDescriptor_Entry{Key: keysAndValues[i], Value: keysAndValues[i+1]})
+		d.Entries = append(d.Entries, &common.RateLimitDescriptor_Entry{
+			Key: keysAndValues[i], Value: keysAndValues[i+1]})
 	}
 	return d
 }
@@ -51,7 +52,8 @@ func edge(descriptors ...*common.RateLimitDescriptor) *rlsv3.RateLimitRequest {
 func TestEnvoysClientIsAnswered(t *testing.T) {
 	conn := serve(t, configuration, "--store", "memory:").connect()
 	for i := range 4 {
-		answer, err := ask(conn, edge(describe("remote_address", "203.0.113.9", "path", "/login"), describe("other", "x")))
+		answer, err := ask(conn, edge(describe("remote_address", "203.0.113.9", "path", "/login"),
+			describe("other", "x")))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -64,7 +66,8 @@ func TestEnvoysClientIsAnswered(t *testing.T) {
 			t.Errorf("call %d is answered %v", i+1, answer)
 		}
 		limit := answer.Statuses[0].CurrentLimit
-		if limit.GetName() != "login/ip" || limit.GetRequestsPerUnit() != 3 || limit.GetUnit() != rlsv3.RateLimitResponse_RateLimit_HOUR ||
+		if limit.GetName() != "login/ip" || limit.GetRequestsPerUnit() != 3 ||
+			limit.GetUnit() != rlsv3.RateLimitResponse_RateLimit_HOUR ||
 			answer.Statuses[0].LimitRemaining != uint32(max(0, 2-i)) ||
 			!isAbout(answer.Statuses[0].DurationUntilReset.GetSeconds(), []int64{1200, 2400, 3600, 1200}[i]) {
 			t.Errorf("call %d is told of %v", i+1, answer.Statuses[0])
@@ -79,7 +82,8 @@ func TestEnvoysClientIsAnswered(t *testing.T) {
 		}
 	}
 	for _, service := range []string{"", "envoy.service.ratelimit.v3.RateLimitService", "ratelimit"} {
-		health, err := healthv1.NewHealthClient(conn).Check(context.Background(), &healthv1.HealthCheckRequest{Service: service})
+		health, err := healthv1.NewHealthClient(conn).Check(context.Background(), &healthv1.HealthCheckRequest{
+			Service: service})
 		if err != nil || health.Status != healthv1.HealthCheckResponse_SERVING {
 			t.Errorf("health of %q is %v, %v", service, health, err)
 		}

@@ -25,7 +25,8 @@ type publishedService struct {
 	used  map[string]uint32
 }
 
-func (s *publishedService) ShouldRateLimit(_ context.Context, r *rlsv3.RateLimitRequest) (*rlsv3.RateLimitResponse, error) {
+func (s *publishedService) ShouldRateLimit(_ context.Context, r *rlsv3.RateLimitRequest) (
+	*rlsv3.RateLimitResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
@@ -76,7 +77,8 @@ func TestLoadTestsOfAPublishedService(t *testing.T) {
 			}
 		}
 		cmd := exec.Command(binary, "loadtest", "grpc://"+listener.Addr().String(), "-o", "json", "--domain", "d",
-			"--descriptor", "user={subject}", "--limit", limit, "--keys", "2", "--rate", "100", "--duration", "2s", "--cost", "1")
+			"--descriptor", "user={subject}", "--limit", limit, "--keys", "2", "--rate", "100", "--duration", "2s",
+			"--cost", "1")
 		cmd.Env = []string{"HOME=" + t.TempDir()}
 		stdout, _ := cmd.Output() // a wrong limit is an exit code
 		if err := json.Unmarshal(stdout, &report); err != nil || len(report.Runs) != 1 {

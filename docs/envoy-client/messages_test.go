@@ -109,7 +109,8 @@ func TestRequestsAreReadAsPublished(t *testing.T) {
 				d.Hits = number() * uint64(random.IntN(2))
 			}
 			if d.HasLimit = random.IntN(2) == 0; d.HasLimit {
-				d.Limit = rls.LimitOverride{RequestsPerUnit: uint32(number()), Unit: int32(number()), Multiplier: uint32(number())}
+				d.Limit = rls.LimitOverride{RequestsPerUnit: uint32(number()), Unit: int32(number()),
+					Multiplier: uint32(number())}
 			}
 			r.Descriptors = append(r.Descriptors, d)
 		}
@@ -128,7 +129,8 @@ func TestRequestsAreReadAsPublished(t *testing.T) {
 		}
 		// The published decoder reads the client's message as the same request.
 		var read rlsv3.RateLimitRequest
-		if err := proto.Unmarshal(rls.AppendRequest(nil, &r), &read); err != nil || !proto.Equal(&read, asPublished(&r)) {
+		if err := proto.Unmarshal(rls.AppendRequest(nil, &r), &read); err != nil ||
+			!proto.Equal(&read, asPublished(&r)) {
 			t.Fatalf("%+v is written as %v, %v", r, &read, err)
 		}
 	}
@@ -148,11 +150,14 @@ func TestResponsesAreWrittenAsPublished(t *testing.T) {
 				s.HasLimit, s.Name = true, strings.Repeat("n", []int{0, 10, 126, 127, 128, 20_000}[random.IntN(6)])
 				s.RequestsPerUnit, s.Unit = random.Uint32()>>random.IntN(32), int32(random.IntN(8))
 				s.Remaining = random.Uint32() >> random.IntN(32)
-				s.HasReset, s.ResetSeconds, s.ResetNanos = true, random.Uint64()>>(2+random.IntN(60)), random.Uint32N(1e9)>>random.IntN(30)
-				status.CurrentLimit = &rlsv3.RateLimitResponse_RateLimit{Name: s.Name, RequestsPerUnit: s.RequestsPerUnit,
+				s.HasReset, s.ResetSeconds, s.ResetNanos = true, random.Uint64()>>(2+random.IntN(60)),
+					random.Uint32N(1e9)>>random.IntN(30)
+				status.CurrentLimit = &rlsv3.RateLimitResponse_RateLimit{
+					Name: s.Name, RequestsPerUnit: s.RequestsPerUnit,
 					Unit: rlsv3.RateLimitResponse_RateLimit_Unit(s.Unit)}
 				status.LimitRemaining = s.Remaining
-				status.DurationUntilReset = &durationpb.Duration{Seconds: int64(s.ResetSeconds), Nanos: int32(s.ResetNanos)}
+				status.DurationUntilReset = &durationpb.Duration{
+					Seconds: int64(s.ResetSeconds), Nanos: int32(s.ResetNanos)}
 			}
 			own = rls.AppendStatus(own, &s)
 			response.Statuses = append(response.Statuses, s)
@@ -162,7 +167,8 @@ func TestResponsesAreWrittenAsPublished(t *testing.T) {
 			value := strings.Repeat("v", random.IntN(300))
 			own = rls.AppendHeader(own, "retry-after", value)
 			response.Headers = append(response.Headers, rls.Header{Name: "retry-after", Value: value})
-			published.ResponseHeadersToAdd = append(published.ResponseHeadersToAdd, &core.HeaderValue{Key: "retry-after", Value: value})
+			published.ResponseHeadersToAdd = append(published.ResponseHeadersToAdd, &core.HeaderValue{
+				Key: "retry-after", Value: value})
 		}
 		want, err := proto.MarshalOptions{Deterministic: true}.Marshal(published)
 		if err != nil {

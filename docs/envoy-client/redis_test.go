@@ -51,10 +51,11 @@ func TestAStalledStore(t *testing.T) {
 		code    codes.Code
 		overall rlsv3.RateLimitResponse_Code
 	}{
-		"no policy for that":    {edge(describe("tenant", "a")), codes.Unavailable, 0},
-		"deny":                  {edge(describe("closed", "a")), codes.OK, rlsv3.RateLimitResponse_OVER_LIMIT},
-		"allow":                 {edge(describe("open", "a")), codes.OK, rlsv3.RateLimitResponse_OK},
-		"the strictest of both": {edge(describe("open", "a"), describe("closed", "a")), codes.OK, rlsv3.RateLimitResponse_OVER_LIMIT},
+		"no policy for that": {edge(describe("tenant", "a")), codes.Unavailable, 0},
+		"deny":               {edge(describe("closed", "a")), codes.OK, rlsv3.RateLimitResponse_OVER_LIMIT},
+		"allow":              {edge(describe("open", "a")), codes.OK, rlsv3.RateLimitResponse_OK},
+		"the strictest of both": {edge(describe("open", "a"), describe("closed", "a")), codes.OK,
+			rlsv3.RateLimitResponse_OVER_LIMIT},
 	} {
 		group.Go(func() {
 			answer, err := ask(conn, want.request)

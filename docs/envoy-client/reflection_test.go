@@ -57,7 +57,8 @@ func TestReflectionIsEnoughForACall(t *testing.T) {
 		}
 		method := found.(protoreflect.ServiceDescriptor).Methods().ByName("ShouldRateLimit")
 		asked, answer := dynamicpb.NewMessage(method.Input()), dynamicpb.NewMessage(method.Output())
-		err = protojson.Unmarshal([]byte(`{"domain": "edge", "descriptors": [{"entries": [{"key": "tenant", "value": "a"}]}]}`), asked)
+		err = protojson.Unmarshal([]byte(
+			`{"domain": "edge", "descriptors": [{"entries": [{"key": "tenant", "value": "a"}]}]}`), asked)
 		if err == nil {
 			err = conn.Invoke(t.Context(), "/"+service+"/ShouldRateLimit", asked, answer)
 		}

@@ -37,7 +37,8 @@ func TestTheSamplesFitEachOther(t *testing.T) {
 		t.Error(err)
 	}
 	var http manager.HttpConnectionManager
-	if err := config.StaticResources.Listeners[0].FilterChains[0].Filters[0].GetTypedConfig().UnmarshalTo(&http); err != nil {
+	if err := config.StaticResources.Listeners[0].FilterChains[0].Filters[0].GetTypedConfig().UnmarshalTo(
+		&http); err != nil {
 		t.Fatal(err)
 	}
 	var filter ratelimit.RateLimit

@@ -52,7 +52,8 @@ func TestSemantics(t *testing.T) {
 		want     string // of the last
 	}{
 		{"an unknown domain",
-			[]*rlsv3.RateLimitRequest{{Domain: "else", Descriptors: []*common.RateLimitDescriptor{tenant("a")}}}, "OK, OK"},
+			[]*rlsv3.RateLimitRequest{{Domain: "else", Descriptors: []*common.RateLimitDescriptor{tenant("a")}}},
+			"OK, OK"},
 		{"a fixed value, and a period that has no unit",
 			[]*rlsv3.RateLimitRequest{edge(describe("tenant", "f", "generic_key", "burst"))},
 			"OK, OK 19 of burst/all 10/UNKNOWN"},
@@ -64,11 +65,14 @@ func TestSemantics(t *testing.T) {
 			Descriptors: []*common.RateLimitDescriptor{with(tenant("i"), 2), tenant("j")}}},
 			"OK, OK 3 of tenant/all 5/HOUR, OK 1 of tenant/all 5/HOUR"},
 		{"no hits only ask",
-			[]*rlsv3.RateLimitRequest{edge(with(tenant("k"), 0)), edge(with(tenant("k"), 0))}, "OK, OK 5 of tenant/all 5/HOUR"},
-		{"no hits are denied when nothing is left", []*rlsv3.RateLimitRequest{edge(with(tenant("l"), 5)), edge(with(tenant("l"), 0))},
+			[]*rlsv3.RateLimitRequest{edge(with(tenant("k"), 0)), edge(with(tenant("k"), 0))},
+			"OK, OK 5 of tenant/all 5/HOUR"},
+		{"no hits are denied when nothing is left", []*rlsv3.RateLimitRequest{
+			edge(with(tenant("l"), 5)), edge(with(tenant("l"), 0))},
 			"OVER_LIMIT, OVER_LIMIT 0 of tenant/all 5/HOUR"},
 		{"negative hits give back",
-			[]*rlsv3.RateLimitRequest{edge(with(tenant("m"), 5)), edge(with(tenant("m"), -3))}, "OK, OK 3 of tenant/all 5/HOUR"},
+			[]*rlsv3.RateLimitRequest{edge(with(tenant("m"), 5)), edge(with(tenant("m"), -3))},
+			"OK, OK 3 of tenant/all 5/HOUR"},
 		{"a denied one charges nothing of the others",
 			[]*rlsv3.RateLimitRequest{edge(with(tenant("n"), 5)), edge(tenant("n"), tenant("o")),
 				edge(with(tenant("o"), 0))}, "OK, OK 5 of tenant/all 5/HOUR"},
@@ -79,19 +83,24 @@ func TestSemantics(t *testing.T) {
 			"OK, OK 5 of tenant/all 5/HOUR"},
 		{"more than ever fits", []*rlsv3.RateLimitRequest{edge(with(tenant("v"), 6), tenant("w"))},
 			"OVER_LIMIT, OVER_LIMIT 5 of tenant/all 5/HOUR, OK 5 of tenant/all 5/HOUR"},
-		{"hits beyond all numbers", []*rlsv3.RateLimitRequest{edge(&common.RateLimitDescriptor{Entries: tenant("y").Entries,
-			HitsAddend: wrapperspb.UInt64(1 << 63)})}, "OVER_LIMIT, OVER_LIMIT 5 of tenant/all 5/HOUR"},
+		{"hits beyond all numbers", []*rlsv3.RateLimitRequest{
+			edge(&common.RateLimitDescriptor{Entries: tenant("y").Entries,
+				HitsAddend: wrapperspb.UInt64(1 << 63)})}, "OVER_LIMIT, OVER_LIMIT 5 of tenant/all 5/HOUR"},
 		{"two policies", []*rlsv3.RateLimitRequest{edge(tenant("z"), describe("path", "/", "remote_address", "::1"))},
 			"OK, OK 4 of tenant/all 5/HOUR, OK 2 of login/ip 3/HOUR"},
 		{"a shadow denies nothing", []*rlsv3.RateLimitRequest{edge(tried("a")), edge(tried("a"))}, "OK, OK"},
 		{"Envoy's limit",
-			[]*rlsv3.RateLimitRequest{edge(limited(tenant("A"), 2, typev3.RateLimitUnit_DAY))}, "OK, OK 1 of tenant/all 2/DAY"},
-		{"Envoy's limit of nothing", []*rlsv3.RateLimitRequest{edge(limited(tenant("B"), 0, typev3.RateLimitUnit_DAY), tenant("C"))},
+			[]*rlsv3.RateLimitRequest{edge(limited(tenant("A"), 2, typev3.RateLimitUnit_DAY))},
+			"OK, OK 1 of tenant/all 2/DAY"},
+		{"Envoy's limit of nothing", []*rlsv3.RateLimitRequest{
+			edge(limited(tenant("B"), 0, typev3.RateLimitUnit_DAY), tenant("C"))},
 			"OVER_LIMIT, OVER_LIMIT, OK 5 of tenant/all 5/HOUR"},
-		{"Envoy's limit without a unit", []*rlsv3.RateLimitRequest{edge(limited(tenant("D"), 2, typev3.RateLimitUnit_UNKNOWN))},
+		{"Envoy's limit without a unit", []*rlsv3.RateLimitRequest{
+			edge(limited(tenant("D"), 2, typev3.RateLimitUnit_UNKNOWN))},
 			"InvalidArgument: the limit of descriptor 1 has unit 0 and multiplier 0, which is no period"},
 		{"a long value",
-			[]*rlsv3.RateLimitRequest{edge(tenant(strings.Repeat("x", 60_000))), edge(tenant(strings.Repeat("x", 60_000)))},
+			[]*rlsv3.RateLimitRequest{
+				edge(tenant(strings.Repeat("x", 60_000))), edge(tenant(strings.Repeat("x", 60_000)))},
 			"OK, OK 3 of tenant/all 5/HOUR"},
 	} {
 		var got string

@@ -60,8 +60,9 @@ func serve(t testing.TB, configuration string, args ...string) *server {
 		t.Fatal(err)
 	}
 	s := &server{t: t, ended: make(chan error, 1)}
-	s.cmd = exec.Command(binary, append([]string{"serve", "--config", path, "--grpc", "127.0.0.1:0", "--listen", "127.0.0.1:0",
-		"--admin", "127.0.0.1:0", "-o", "jsonl"}, args...)...)
+	s.cmd = exec.Command(binary, append(
+		[]string{"serve", "--config", path, "--grpc", "127.0.0.1:0", "--listen", "127.0.0.1:0",
+			"--admin", "127.0.0.1:0", "-o", "jsonl"}, args...)...)
 	s.cmd.Env = []string{"HOME=" + dir}
 	s.cmd.Stderr = &s.stderr
 	stdout, err := s.cmd.StdoutPipe()

@@ -92,12 +92,15 @@ type peer struct {
 }
 
 // newPeer starts a library with a layout and a limit.
-func newPeer(t *testing.T, layout string, limit store.Limit, program string, script string, making map[string]any) *peer {
+func newPeer(t *testing.T, layout string, limit store.Limit, program string, script string,
+	making map[string]any) *peer {
 	t.Helper()
 	server := redistest.Start(t)
 	client := server.Client()
-	p := &peer{t: t, server: server, client: client, limit: limit, make: making, now: time.Now().Truncate(time.Millisecond)}
-	backend, err := redisstore.New(client, redisstore.WithClock(func() time.Time { return p.now }), redisstore.WithBudget(time.Minute))
+	p := &peer{t: t, server: server, client: client, limit: limit, make: making,
+		now: time.Now().Truncate(time.Millisecond)}
+	backend, err := redisstore.New(client, redisstore.WithClock(func() time.Time { return p.now }),
+		redisstore.WithBudget(time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -237,7 +240,8 @@ func TestNode(t *testing.T) {
 		{kind: "upstash-cached", layout: "upstash", limit: second(6, 3600), cost: 1, waits: true,
 			options: map[string]any{"memory": true}},
 		{kind: "upstash-sliding", layout: "upstash", limit: second(9, 3600), cost: 1},
-		{kind: "upstash-bucket", layout: "upstash", limit: store.Limit{Count: 2, Period: 15 * time.Minute, Burst: 8}, cost: 4},
+		{kind: "upstash-bucket", layout: "upstash", limit: store.Limit{Count: 2, Period: 15 * time.Minute, Burst: 8},
+			cost: 4},
 		{kind: "upstash-regions-fixed", layout: "upstash", limit: second(6, 3600), cost: 2, waits: true},
 		{kind: "upstash-regions-sliding", layout: "upstash", limit: second(9, 3600), cost: 2},
 	} {

@@ -60,7 +60,8 @@ func (r *redisRate) ask(subject string, n int) asked {
 func TestRedisRate(t *testing.T) {
 	sequences(t, 200, "redis_rate", "rate:user:%d", func(c *caller) {
 		r := &redisRate{caller: c, limiter: redis_rate.NewLimiter(c.client)}
-		r.limit = redis_rate.Limit{Rate: int(c.between(1, 1000)), Period: time.Duration(c.between(1, 600)) * 100 * time.Millisecond}
+		r.limit = redis_rate.Limit{Rate: int(c.between(1, 1000)),
+			Period: time.Duration(c.between(1, 600)) * 100 * time.Millisecond}
 		r.limit.Burst = int(c.between(1, 2*int64(r.limit.Rate)))
 		c.say(store.Limit{Count: int64(r.limit.Rate), Period: r.limit.Period, Burst: int64(r.limit.Burst)})
 		for range 15 {
@@ -85,7 +86,8 @@ func (r *redisRate) step(n int) {
 		return
 	}
 	if entry, is := r.mustLook(taken.at); is && (entry.ResetAfter != taken.ResetAfter ||
-		taken.Allowed > 0 && (entry.Remaining != int64(taken.Remaining) || entry.Used != int64(r.limit.Burst-taken.Remaining))) {
+		taken.Allowed > 0 && (entry.Remaining != int64(taken.Remaining) ||
+			entry.Used != int64(r.limit.Burst-taken.Remaining))) {
 		r.t.Errorf("%v: limitctl says\n%+v, the library of %d\n%+v", r.limit, entry.Decision, n, taken.Result)
 	}
 	r.copied(r.storeKey + ":peek")

@@ -75,7 +75,8 @@ func (u *ululeCaller) step(n int64) {
 	}
 	inTime := entry.ResetAfter <= longest && entry.ResetAfter >= shortest-time.Millisecond
 	if !has || !inTime || entry.Used != count || entry.Remaining != peek.Remaining {
-		u.t.Errorf("limitctl says\n%+v, of a count of %d until %v to %v, the library\n%+v", entry.Decision, count, shortest, longest, peek)
+		u.t.Errorf("limitctl says\n%+v, of a count of %d until %v to %v, the library\n%+v", entry.Decision, count,
+			shortest, longest, peek)
 	}
 	// For a key that has just expired the library reports an instant that may be in the second before.
 	if shortest > 0 && (peek.Reset < began.Add(shortest).Unix() || peek.Reset > time.Now().Add(longest).Unix()) {

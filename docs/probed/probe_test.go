@@ -69,8 +69,10 @@ func TestServersThatOthersWrote(t *testing.T) {
 			url := "http://" + want.start(t) + want.path + "?user={subject}"
 			for begin := time.Now(); ; { // a busy machine delays answers, and then a bucket has room for more
 				seen := probe(t, url)
-				looks := slices.ContainsFunc(seen.LooksLike, func(l string) bool { return strings.Contains(l, want.looks) })
-				if looks && seen.Denial.Status == want.denied && (want.dialect == "" || slices.Contains(seen.Dialects, want.dialect)) {
+				looks := slices.ContainsFunc(
+					seen.LooksLike, func(l string) bool { return strings.Contains(l, want.looks) })
+				if looks && seen.Denial.Status == want.denied &&
+					(want.dialect == "" || slices.Contains(seen.Dialects, want.dialect)) {
 					break
 				}
 				if time.Since(begin) > patience {

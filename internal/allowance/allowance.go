@@ -30,8 +30,8 @@ func Compare(before, after store.Limit) (overTime, atOnce int) {
 }
 
 // Block changes an entry if the override of its key, which is one of list and has that time left, is a block: nothing
-// remains, and RetryAfter is at least the time until the last block of the key ends. The override may be nil. The keys of other
-// limiters have none.
+// remains, and RetryAfter is at least the time until the last block of the key ends. The override may be nil. The keys
+// of other limiters have none.
 func Block(e *admin.Entry, list *store.OverrideList, override *store.Override, left time.Duration) {
 	if override != nil && override.Effect == store.OverrideBlock && e.Layout == "" {
 		left += list.BlockedUntil(&e.Key, override).Time().Sub(override.ExpiresAt)

@@ -26,7 +26,8 @@ func TestCompare(t *testing.T) {
 	} {
 		overTime, atOnce := Compare(test.before, test.after)
 		if overTime != test.overTime || atOnce != test.atOnce {
-			t.Errorf("%s: %d over time and %d at once, want %d and %d", name, overTime, atOnce, test.overTime, test.atOnce)
+			t.Errorf("%s: %d over time and %d at once, want %d and %d", name, overTime, atOnce, test.overTime,
+				test.atOnce)
 		}
 		if back, backAtOnce := Compare(test.after, test.before); back != -overTime || backAtOnce != -atOnce {
 			t.Errorf("%s, the other way round: %d and %d", name, back, backAtOnce)
@@ -42,10 +43,12 @@ func TestABlockLastsUntilTheLastOneEnds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return store.Override{ID: id, Subjects: pattern, Effect: store.OverrideBlock, CreatedAt: now, ExpiresAt: now.Add(lasts),
-			Left: lasts}
+		return store.Override{ID: id, Subjects: pattern, Effect: store.OverrideBlock, CreatedAt: now,
+			ExpiresAt: now.Add(lasts),
+			Left:      lasts}
 	}
-	list := store.NewOverrideList([]store.Override{block("a", "ip:203.0.113.9", time.Minute), block("b", "ip:203.0.113.0/24", time.Hour)})
+	list := store.NewOverrideList([]store.Override{
+		block("a", "ip:203.0.113.9", time.Minute), block("b", "ip:203.0.113.0/24", time.Hour)})
 	e := admin.Entry{Key: store.Key{Subject: "ip:203.0.113.9", Name: "n"}}
 	e.Allowed, e.Remaining = true, 3
 	o := list.For(e.Key)

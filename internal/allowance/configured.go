@@ -46,7 +46,8 @@ func (c ConfiguredLimits) Candidates(key store.Key) []policy.Candidate {
 	return candidates
 }
 
-// Compare reports whether other limits are different for a key, and whether it may take less by them, as far as that is known.
+// Compare reports whether other limits are different for a key, and whether it may take less by them, as far as that is
+// known.
 func (c ConfiguredLimits) Compare(other ConfiguredLimits, key store.Key) (differ, less bool) {
 	parts, _ := policy.ParseKey(key)
 	was, is := c[[2]string{parts.Policy, parts.Limit}], other[[2]string{parts.Policy, parts.Limit}]
@@ -81,7 +82,8 @@ func AttributesOf(list []policy.Attribute) policy.Attributes {
 // Of returns the limit that the configuration has for a key, before an override. Where it depends on
 // attributes that are not part of the key, it is the one that the key was charged under, with or
 // without the override; if none fits, it is the last of those that may count.
-func (c ConfiguredLimits) Of(key store.Key, recorded store.Limit, override *store.Override) (limit store.Limit, known bool) {
+func (c ConfiguredLimits) Of(key store.Key, recorded store.Limit, override *store.Override) (
+	limit store.Limit, known bool) {
 	candidates := c.Candidates(key)
 	for _, candidate := range candidates {
 		if candidate.Limit.IsRecordedAs(recorded) || override.Apply(candidate.Limit).IsRecordedAs(recorded) {
@@ -131,8 +133,9 @@ func KeysOf(policies []*policy.Policy, subject string) (keys []store.Key) {
 	return keys
 }
 
-// NamingClients returns a pattern of subjects in which each value of an attribute is what client makes of it, mostly the value
-// itself. It finds a last address also in spellings that no subject has, and an IPv6 network, which may be a part of one client.
+// NamingClients returns a pattern of subjects in which each value of an attribute is what client makes of it, mostly
+// the value itself. It finds a last address also in spellings that no subject has, and an IPv6 network, which may be a
+// part of one client.
 func NamingClients(pattern string, client func(attribute, value string) string) string {
 	named := func(a subjecttext.Attribute) subjecttext.Attribute {
 		if host, _, isNetwork := strings.Cut(a.Value, "/"); !isNetwork || strings.Contains(host, ":") {
@@ -165,8 +168,8 @@ func NamingClients(pattern string, client func(attribute, value string) string) 
 	return pattern
 }
 
-// SamePattern reports whether two patterns select the same: they have the same text, or one is the network that the other has as
-// the last value of its one subject, as the subjects of IPv6 clients have.
+// SamePattern reports whether two patterns select the same: they have the same text, or one is the network that the
+// other has as the last value of its one subject, as the subjects of IPv6 clients have.
 func SamePattern(a, b store.Pattern) bool {
 	subject, exact := a.Exact()
 	other, otherExact := b.Exact()

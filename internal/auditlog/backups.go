@@ -37,7 +37,8 @@ type Kept struct {
 const settled = time.Hour
 
 // Kept reads the backups of a folder through, the newest first. describe puts an error into words.
-func (h *History) Kept(ctx context.Context, folder *backup.Folder, now time.Time, describe func(error) string) ([]Kept, error) {
+func (h *History) Kept(ctx context.Context, folder *backup.Folder, now time.Time, describe func(error) string) (
+	[]Kept, error) {
 	files, err := folder.List()
 	if err != nil {
 		return nil, err

@@ -52,14 +52,14 @@ type Entry struct {
 	Backup  string  `json:"backup,omitempty"` // its absolute path on Host
 	Outcome Outcome `json:"outcome"`
 	Error   string  `json:"error,omitempty"`
-	// Overrides are those that the run set, extended or revoked. They are left out if they take more than half of the most bytes of
-	// an entry, and entries of
+	// Overrides are those that the run set, extended or revoked. They are left out if they take more than half of the
+	// most bytes of an entry, and entries of
 	// older versions of limitctl have none.
 	Overrides []Override `json:"overrides,omitempty"`
 	// Source is where the entry was found. Reading sets it; it is never written.
 	Source Source `json:"source,omitempty"`
-	// Undone is the run that has brought back what this one changed, if its backup was restored on the same machine, into a
-	// store of the same URL. Reading sets it; it is never written.
+	// Undone is the run that has brought back what this one changed, if its backup was restored on the same machine,
+	// into a store of the same URL. Reading sets it; it is never written.
 	Undone *Undone `json:"undone,omitempty"`
 }
 
@@ -154,7 +154,8 @@ const (
 // texts are the texts that somebody else can make long: a server its error, a caller the selection. The least
 // important come first.
 func (e *Entry) texts() []*string {
-	return []*string{&e.Error, &e.Selection, &e.Reason, &e.Store, &e.Prefix, &e.Layout, &e.Context, &e.Command, &e.User, &e.Account,
+	return []*string{&e.Error, &e.Selection, &e.Reason, &e.Store, &e.Prefix, &e.Layout, &e.Context, &e.Command, &e.User,
+		&e.Account,
 		&e.Host,
 		&e.Run, &e.Backup}
 }

@@ -60,7 +60,8 @@ func TestBadLinesAreCountedAndTheFirstAreNamed(t *testing.T) {
 	const run = "{\"time\":\"2026-01-02T03:04:05Z\"}\n"
 	h := read(t, run+strings.Repeat("[]\n", 7)+run, []string{"{}"}, Query{})
 	if len(h.Runs) != 2 || len(h.Bad) != keptBad+2 || !strings.Contains(h.Bad[0].Error(), "audit.jsonl:2 is not") ||
-		!strings.HasPrefix(h.Bad[keptBad].Error(), "7 lines in all") || !strings.HasPrefix(h.Bad[keptBad+1].Error(), "1 text in") {
+		!strings.HasPrefix(h.Bad[keptBad].Error(), "7 lines in all") ||
+		!strings.HasPrefix(h.Bad[keptBad+1].Error(), "1 text in") {
 		t.Errorf("it holds %+v", h)
 	}
 }
@@ -74,7 +75,8 @@ func TestAnEntryAfterHalfALineIsReadBack(t *testing.T) {
 	for n := range 2 {
 		file := must(files.Append(path))
 		w := NewFile(file)
-		if err := w.Write(&Entry{Time: time.Unix(1, 0), Command: "reset", Matched: int64(n), Outcome: Done}); err != nil {
+		if err := w.Write(&Entry{Time: time.Unix(1, 0), Command: "reset", Matched: int64(n),
+			Outcome: Done}); err != nil {
 			t.Fatal(err)
 		}
 		if err := w.Close(); err != nil {
@@ -87,13 +89,14 @@ func TestAnEntryAfterHalfALineIsReadBack(t *testing.T) {
 	}
 }
 
-// A run whose backup came back says by which run, also if that one is left out, or only the other half of the audit log has it.
-// The latest that brought back all of it counts.
+// A run whose backup came back says by which run, also if that one is left out, or only the other half of the audit log
+// has it. The latest that brought back all of it counts.
 func TestWhatBroughtARunBack(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
 	run := func(name, command, selection, backup string, outcome Outcome, changed int64) *Entry {
 		at = at.Add(time.Minute)
-		return &Entry{Time: at, Run: name, User: "ana", Host: "h", Command: command, Selection: selection, Backup: backup, Outcome: outcome,
+		return &Entry{Time: at, Run: name, User: "ana", Host: "h", Command: command, Selection: selection,
+			Backup: backup, Outcome: outcome,
 			Changed: changed}
 	}
 	reset := func() *Entry { return run("r", "reset", "'*'", "/b.jsonl", Begun, 0) }
@@ -113,9 +116,11 @@ func TestWhatBroughtARunBack(t *testing.T) {
 		"in part":       {[]*Entry{reset(), run("u", "undo", "/b.jsonl", "", Partly, 3)}, "u undone in part"},
 		"nothing of it": {[]*Entry{reset(), run("u", "undo", "/b.jsonl", "", Partly, 0)}, ""},
 		"only begun":    {[]*Entry{reset(), run("u", "undo", "/b.jsonl", "", Begun, 0)}, ""},
-		"twice": {[]*Entry{reset(), run("u", "undo", "/b.jsonl", "", Partly, 3), run("v", "restore", "/b.jsonl", "", Done, 1)},
+		"twice": {[]*Entry{reset(), run("u", "undo", "/b.jsonl", "", Partly, 3),
+			run("v", "restore", "/b.jsonl", "", Done, 1)},
 			"v undone"},
-		"and then again": {[]*Entry{reset(), run("u", "undo", "/b.jsonl", "", Done, 3), run("v", "restore", "/b.jsonl", "", Partly, 1)},
+		"and then again": {[]*Entry{reset(), run("u", "undo", "/b.jsonl", "", Done, 3),
+			run("v", "restore", "/b.jsonl", "", Partly, 1)},
 			"u undone"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -131,7 +136,8 @@ func TestWhatBroughtARunBack(t *testing.T) {
 			texts[0] = strings.Replace(texts[0], "{", `{"undone":{"run":"made up"},`, 1)
 			resets := Query{Keep: func(e *Entry) bool { return e.Command == "reset" && e.Backup != "" }}
 			file := strings.Join(texts, "\n")
-			for how, h := range map[string]*History{"file": read(t, file, nil, resets), "store": read(t, "", texts, resets),
+			for how, h := range map[string]*History{
+				"file": read(t, file, nil, resets), "store": read(t, "", texts, resets),
 				"merged":               read(t, texts[0], texts[1:], resets),
 				"merged the other way": read(t, strings.Join(texts[1:], "\n"), texts[:1], resets),
 				"both":                 read(t, file, texts, resets)} {

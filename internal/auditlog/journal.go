@@ -52,7 +52,8 @@ type History struct {
 	undone     map[place]*Undone // the backups that were brought back, also by runs that are left out
 }
 
-// Read reads the latest runs. It leaves out lines that are not entries or are far too long. A file that is not there is empty.
+// Read reads the latest runs. It leaves out lines that are not entries or are far too long. A file that is not there is
+// empty.
 func (j *Journal) Read(ctx context.Context, q Query) (*History, error) {
 	q.Most = cmp.Or(q.Most, maxRuns)
 	c := &collection{Query: q, found: History{Runs: []*Entry{}, undone: map[place]*Undone{}}}
@@ -94,7 +95,8 @@ func (j *Journal) readFile(ctx context.Context, c *collection) error {
 		}
 	}
 	if bad > keptBad {
-		c.found.Bad = append(c.found.Bad, fmt.Errorf("%d lines in all are not entries of the audit and are left out", bad))
+		c.found.Bad = append(c.found.Bad, fmt.Errorf("%d lines in all are not entries of the audit and are left out",
+			bad))
 	}
 	return nil
 }
@@ -114,7 +116,8 @@ func (j *Journal) readStore(ctx context.Context, c *collection) {
 	c.found.StoreError = err
 	if bad > 0 {
 		c.found.Bad = append(c.found.Bad,
-			fmt.Errorf("%s in the journal of the store are not of the audit and are left out", output.Plural(bad, "text")))
+			fmt.Errorf("%s in the journal of the store are not of the audit and are left out",
+				output.Plural(bad, "text")))
 	}
 }
 
@@ -194,19 +197,21 @@ func (e *Entry) BringsBack() bool { return e.Command == "restore" || e.Command =
 // place is a backup on a machine, and a store. A restore into another store brings back nothing there.
 type place struct{ host, store, path string }
 
-// note notes a run that brought a backup back. One that brought back all of it counts before one that did not, and a later
-// one before an earlier one.
+// note notes a run that brought a backup back. One that brought back all of it counts before one that did not, and a
+// later one before an earlier one.
 func (h *History) note(e *Entry) {
 	if !e.BringsBack() || e.Outcome != Done && (e.Outcome != Partly || e.Changed == 0) {
 		return
 	}
 	at := place{e.Host, e.Store, e.Selection}
-	h.undone[at] = later(h.undone[at], &Undone{Run: e.Run, Time: e.Time, User: e.User, Command: e.Command, Outcome: e.Outcome})
+	h.undone[at] = later(h.undone[at], &Undone{Run: e.Run, Time: e.Time, User: e.User, Command: e.Command,
+		Outcome: e.Outcome})
 }
 
 // later returns which of two runs that brought the same backup back counts. The first may be nil.
 func later(a, b *Undone) *Undone {
-	if a != nil && (a.Outcome == Done && b.Outcome != Done || (a.Outcome == Done) == (b.Outcome == Done) && a.Time.After(b.Time)) {
+	if a != nil && (a.Outcome == Done && b.Outcome != Done || (a.Outcome == Done) == (b.Outcome == Done) &&
+		a.Time.After(b.Time)) {
 		return a
 	}
 	return b
@@ -216,7 +221,8 @@ func later(a, b *Undone) *Undone {
 func (h *History) mark() {
 	for _, e := range h.Runs {
 		undone := h.undone[place{e.Host, e.Store, e.Backup}]
-		if undone != nil && !undone.Time.Before(e.Time) { // else the run went on after it, or is another one with a file of that name
+		// else the run went on after it, or is another one with a file of that name
+		if undone != nil && !undone.Time.Before(e.Time) {
 			e.Undone = undone
 		}
 	}

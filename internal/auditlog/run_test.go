@@ -30,7 +30,8 @@ func told(h *History) string {
 // The two entries of a run are one row, in any order and with others in between.
 func TestARunIsOneRow(t *testing.T) {
 	var texts []string
-	for _, e := range []*Entry{at(1, "a", Begun), at(2, "b", Begun), at(3, "", Done), at(4, "b", Partly), at(5, "c", Begun),
+	for _, e := range []*Entry{at(1, "a", Begun), at(2, "b", Begun), at(3, "", Done), at(4, "b", Partly),
+		at(5, "c", Begun),
 		at(4, "", Done),
 		at(9, "d", Done), at(6, "d", Begun), at(8, "b", Failed)} {
 		texts = append(texts, textOf(t, e))
@@ -40,7 +41,8 @@ func TestARunIsOneRow(t *testing.T) {
 	if got := told(h); got != want {
 		t.Errorf("the runs are %s; want %s", got, want)
 	}
-	if got := told(read(t, "", texts, Query{Most: 2, Keep: func(e *Entry) bool { return e.Run != "d" }})); got != " done store, c "+
+	if got := told(read(t, "", texts,
+		Query{Most: 2, Keep: func(e *Entry) bool { return e.Run != "d" }})); got != " done store, c "+
 		"begun store" {
 		t.Errorf("the latest two without d are %s", got)
 	}
@@ -53,7 +55,8 @@ func TestMachineAndStoreAreMerged(t *testing.T) {
 	for _, e := range []*Entry{at(1, "killed", Begun), at(2, "mine", Done), at(7, "full", Begun)} {
 		machine = append(machine, textOf(t, e))
 	}
-	for _, e := range []*Entry{at(1, "killed", Begun), at(3, "mine", Failed), at(4, "theirs", Done), at(8, "full", Done)} {
+	for _, e := range []*Entry{at(1, "killed", Begun), at(3, "mine", Failed), at(4, "theirs", Done),
+		at(8, "full", Done)} {
 		store = append(store, textOf(t, e))
 	}
 	h := read(t, strings.Join(machine, "\n"), store, Query{})
@@ -73,7 +76,8 @@ func TestAnEntryFitsTheStore(t *testing.T) {
 		}
 		text, err := e.Text(4096)
 		var back Entry
-		if err != nil || len(text) > 4096 || json.Unmarshal([]byte(text), &back) != nil || back.Backup != backup || back.Run != "r" ||
+		if err != nil || len(text) > 4096 || json.Unmarshal([]byte(text), &back) != nil || back.Backup != backup ||
+			back.Run != "r" ||
 			back.Source != "" || back.Reason == "" {
 			t.Errorf("of %q: %d bytes, %v, %+v", long, len(text), err, back)
 		}
@@ -87,13 +91,15 @@ func TestAnEntryFitsTheStore(t *testing.T) {
 	}{{1, true}, {2, true}, {100, false}} {
 		e := &Entry{Time: time.Unix(1, 0), Selection: strings.Repeat("x", 5000), Reason: strings.Repeat("y", 5000)}
 		for range test.overrides {
-			e.Overrides = append(e.Overrides, Override{ID: "aaaaaaaa", Override: []byte(`{"subject":"` + strings.Repeat("z", 700) + `"}`)})
+			e.Overrides = append(e.Overrides,
+				Override{ID: "aaaaaaaa", Override: []byte(`{"subject":"` + strings.Repeat("z", 700) + `"}`)})
 		}
 		text, err := e.Text(4096)
 		var back Entry
 		if err != nil || len(text) > 4096 || json.Unmarshal([]byte(text), &back) != nil ||
 			len(back.Overrides) == test.overrides != test.kept {
-			t.Errorf("with %d overrides: %d bytes, %v, %d are there", test.overrides, len(text), err, len(back.Overrides))
+			t.Errorf("with %d overrides: %d bytes, %v, %d are there", test.overrides, len(text), err,
+				len(back.Overrides))
 		}
 	}
 }

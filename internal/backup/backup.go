@@ -2,9 +2,9 @@
 //
 // It is JSON lines: a [Header], then a line for each record. If a key was used between being read and being
 // deleted, its record is written again, marked as amending the earlier one. If the change is not a deletion, a key
-// that was not in use has a line, too: bringing it back deletes it. Before keys are changed, a line says which records they
-// are, so that the backup of a reset that was killed shows which keys it had not reached. If a line is damaged, its record is
-// lost, and so is how far the change came, but no other record.
+// that was not in use has a line, too: bringing it back deletes it. Before keys are changed, a line says which records
+// they are, so that the backup of a reset that was killed shows which keys it had not reached. If a line is damaged,
+// its record is lost, and so is how far the change came, but no other record.
 package backup
 
 import (
@@ -37,9 +37,11 @@ type Header struct {
 	// Adjusts: the change left the keys in use, so bringing them back has to replace them. Older versions of
 	// limitctl did not write it.
 	Adjusts bool `json:"adjusts,omitempty"`
-	// Marked: before keys are changed, a line says how far the change has come. Older versions of limitctl did not write it.
+	// Marked: before keys are changed, a line says how far the change has come. Older versions of limitctl did not
+	// write it.
 	Marked bool `json:"marked,omitempty"`
-	// Address and StoreID identify the store. Older versions of limitctl did not write them, and a store may have no id.
+	// Address and StoreID identify the store. Older versions of limitctl did not write them, and a store may have no
+	// id.
 	Address string `json:"address,omitempty"`
 	StoreID string `json:"store_id,omitempty"`
 	// Layout is the layout with which keys of other limiters were read; empty for limitctl's own.

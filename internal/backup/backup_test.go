@@ -61,7 +61,8 @@ func read(file []byte, size int) (c *Contents, records []admin.Record, batches i
 	}
 	err = c.Each(bytes.NewReader(file), size, func(batch Batch) error {
 		if len(batch.Records) == 0 || len(batch.Records) > size || len(batch.Limits) != len(batch.Records) {
-			return fmt.Errorf("a batch of %d of %d limits, and at most %d were asked for", len(batch.Records), len(batch.Limits), size)
+			return fmt.Errorf("a batch of %d of %d limits, and at most %d were asked for", len(batch.Records),
+				len(batch.Limits), size)
 		}
 		for i, r := range batch.Records {
 			if limit, err := store.DecodeRecordLimit(r.Value); err != nil || limit != batch.Limits[i] {
@@ -82,8 +83,9 @@ func same(a, b admin.Record) bool {
 // All records come back, each key once in its last state; and from a truncated file all that is complete.
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		subjects := rapid.SliceOfNDistinct(rapid.OneOf(rapid.SampledFrom([]string{"*", `a[b]?\`, "\u2028", "<&>", "日本", `"`, "\u202e"}),
-			rapid.StringMatching(`[a-z:"\\]{1,20}`)), 1, 20, rapid.ID[string]).Draw(rt, "subjects")
+		subjects := rapid.SliceOfNDistinct(
+			rapid.OneOf(rapid.SampledFrom([]string{"*", `a[b]?\`, "\u2028", "<&>", "日本", `"`, "\u202e"}),
+				rapid.StringMatching(`[a-z:"\\]{1,20}`)), 1, 20, rapid.ID[string]).Draw(rt, "subjects")
 		var records, amendments []admin.Record
 		last := map[store.Key]admin.Record{}
 		for _, subject := range subjects {
@@ -94,7 +96,8 @@ func TestRoundTrip(t *testing.T) {
 			records, last[r.Key] = append(records, r), r
 		}
 		for range rapid.IntRange(0, 5).Draw(rt, "amendments") { // also several for one key
-			r := record(t, rapid.SampledFrom(subjects).Draw(rt, "amended"), rapid.Int64Range(1, 1000).Draw(rt, "used since"))
+			r := record(t, rapid.SampledFrom(subjects).Draw(rt, "amended"), rapid.Int64Range(1, 1000).Draw(
+				rt, "used since"))
 			amendments, last[r.Key] = append(amendments, r), r
 		}
 		file := written(t, records, amendments)
@@ -129,7 +132,8 @@ func TestBatchesOfLargeRecords(t *testing.T) {
 	reqs := []store.Request{{Key: store.Key{Subject: "u", Name: "n"}, Limit: log, Cost: 1}}
 	reqs[0].Limit, _ = log.Normalize()
 	for at := range 250_000 {
-		_, _ = store.Decide(store.Take, reqs, []*store.State{&state}, make([]store.Decision, 1), nil, store.Instant(1e15+at))
+		_, _ = store.Decide(store.Take, reqs, []*store.State{&state}, make([]store.Decision, 1), nil,
+			store.Instant(1e15+at))
 	}
 	large.Value = state.AppendRecord(nil)
 	if len(large.Value) < maxBatch/3 {
@@ -150,7 +154,8 @@ func TestFilesThatAreNotBackups(t *testing.T) {
 	for _, test := range []struct{ name, file, want string }{
 		{"empty", "", "it is empty"},
 		{"no header", `{"key":"u"}` + "\n", "its first line is not that of a backup"},
-		{"a prefix twice", `{"limitctl_backup":1,"prefix":"a","prefix":"b"}` + "\n", "its first line is not that of a backup"},
+		{"a prefix twice", `{"limitctl_backup":1,"prefix":"a","prefix":"b"}` + "\n",
+			"its first line is not that of a backup"},
 		{"a later version", `{"limitctl_backup":2}` + "\n", "it is a backup of version 2"},
 		{"a torn header", `{"limitctl_backup":1,"pre`, "its first line is not that of a backup"},
 		{"a header without end", strings.Repeat(" ", maxHeader+1), "its first line is not that of a backup"},
@@ -175,12 +180,15 @@ func TestADamagedLineCostsItselfAlone(t *testing.T) {
 	for _, test := range []struct{ name, line, want string }{
 		{"zeros, where the disk failed", strings.Repeat("\x00", 4096) + "\n", "line 3: it is not a record"},
 		{"deep", strings.Repeat("[", 100_000) + "\n", "line 3: it is not a record"},
-		{"two on a line", strings.TrimSuffix(line, "\n") + line, "line 3: it is not a record: jsontext: invalid character '{' after"},
-		{"a field twice", with(`"name"`, `"key":"v","name"`), `line 3: it is not a record: jsontext: duplicate object member name "key"`},
+		{"two on a line", strings.TrimSuffix(line, "\n") + line,
+			"line 3: it is not a record: jsontext: invalid character '{' after"},
+		{"a field twice", with(`"name"`, `"key":"v","name"`),
+			`line 3: it is not a record: jsontext: duplicate object member name "key"`},
 		{"no name", with(`"name":"n"`, `"name":""`), "line 3: it names no limit"},
 		{"after all stores end", with(`"expires_ms":1800000000001`, `"expires_ms":9223372036854775807`),
 			"line 3: expires_ms 9223372036854775807 is neither a time"},
-		{"a value of somebody else's", with(`"value":"`, `"value":"AAAA`), "line 3: the value of key u n is not a limit record"},
+		{"a value of somebody else's", with(`"value":"`, `"value":"AAAA`),
+			"line 3: the value of key u n is not a limit record"},
 		{"a subject that ends early", with(`"key":"u"`, `"key":"u}:x{"`), "line 3: subject"},
 		{"too long", strings.Repeat("x", maxLine+1<<17) + "\n", "line 3: it is longer than"},
 	} {
@@ -255,8 +263,8 @@ func reached(t *testing.T, file []byte) string {
 	return strings.Join(batches, "|")
 }
 
-// How far a change came is not a record. What it had not reached comes in batches of its own; what it has amended it had
-// reached. If a mark may be lost, nothing is known.
+// How far a change came is not a record. What it had not reached comes in batches of its own; what it has amended it
+// had reached. If a mark may be lost, nothing is known.
 func TestHowFarAChangeCame(t *testing.T) {
 	all := []admin.Record{record(t, "a", 1), record(t, "b", 2), record(t, "c", 3), record(t, "d", 4)}
 	file := written(t, all, nil)

@@ -80,7 +80,8 @@ func (c *Contents) check(e *entry) error {
 	case c.Layout == "" && len(e.Members) == 0:
 		return nil
 	case c.Layout == "":
-		return fmt.Errorf("key %q is another limiter's, and the backup is of limitctl's own keys", e.Members[0].StoreKey)
+		return fmt.Errorf("key %q is another limiter's, and the backup is of limitctl's own keys",
+			e.Members[0].StoreKey)
 	case len(e.Members) == 0 && !e.unchanged && e.Value != nil:
 		return fmt.Errorf("key %q is limitctl's own, and the backup is of other limiters' keys", e.Key.Subject)
 	case len(e.Members) == 0:

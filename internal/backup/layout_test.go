@@ -20,8 +20,9 @@ import (
 func layoutRecord(subject, name string, storeKeys ...string) admin.Record {
 	r := admin.Record{Key: store.Key{Subject: subject, Name: name}}
 	for _, storeKey := range storeKeys {
-		r.Members = append(r.Members, admin.Member{StoreKey: storeKey, Type: "string", Dump: []byte("dump of " + storeKey),
-			Expires: time.UnixMilli(1_900_000_000_000)})
+		r.Members = append(r.Members,
+			admin.Member{StoreKey: storeKey, Type: "string", Dump: []byte("dump of " + storeKey),
+				Expires: time.UnixMilli(1_900_000_000_000)})
 	}
 	return r
 }
@@ -63,7 +64,8 @@ func recordsIn(t *testing.T, file []byte) (c *Contents, all Batch) {
 // Records of other limiters come back unchanged: any bytes, expiries and families.
 func TestLayoutRoundTrip(t *testing.T) {
 	bytesOnly := layoutRecord("\xff{\n", "redis_rate", "rate:\xff{\n")
-	family := layoutRecord("a", "spring-cloud-gateway", "request_rate_limiter.{a}.tokens", "request_rate_limiter.{a}.timestamp")
+	family := layoutRecord("a", "spring-cloud-gateway", "request_rate_limiter.{a}.tokens",
+		"request_rate_limiter.{a}.timestamp")
 	family.Members[1].Expires = time.Time{}
 	gone := layoutRecord("u", "throttled", "u")
 	records := []admin.Record{bytesOnly, family, gone}
@@ -84,7 +86,8 @@ func TestLayoutRoundTrip(t *testing.T) {
 func TestLayoutExpiryOfAges(t *testing.T) {
 	r := layoutRecord("u", "redis_rate", "rate:u")
 	r.Members[0].Expires = time.UnixMilli(math.MaxInt64 / 2)
-	if _, all := recordsIn(t, layoutBackup(t, "", nil, r)); all.Records[0].Members[0].Expires.UnixMilli() != latestOfOthers {
+	if _, all := recordsIn(t, layoutBackup(
+		t, "", nil, r)); all.Records[0].Members[0].Expires.UnixMilli() != latestOfOthers {
 		t.Errorf("it expires at %s", all.Records[0].Members[0].Expires)
 	}
 }
@@ -97,13 +100,16 @@ func TestEditedRecordsOfOtherLimiters(t *testing.T) {
 		record    admin.Record
 		want      string
 	}{
-		{"'*' --layout auto", layoutRecord("session:alice", "redis_rate", "session:alice"), `key "session:alice" cannot be of redis_rate`},
+		{"'*' --layout auto", layoutRecord("session:alice", "redis_rate", "session:alice"),
+			`key "session:alice" cannot be of redis_rate`},
 		{"'*' --layout auto", layoutRecord("login:42", "redis_rate", "rate:admin"), "is not of limit redis_rate"},
 		{"'*' --layout auto", layoutRecord("u", "nosuch", "rate:u"), `layout "nosuch" is not known`},
 		{"'*' --layout auto", record(t, "mine", 1), `key "mine" is limitctl's own`},
-		{"'rate:*' --layout counter", layoutRecord("session:alice", "counter", "session:alice"), "was not selected by rate:*"},
+		{"'rate:*' --layout counter", layoutRecord("session:alice", "counter", "session:alice"),
+			"was not selected by rate:*"},
 		{"'rate:*' --layout counter --no-ttl", layoutRecord("rate:x", "counter", "rate:x"), ""},
-		{"--exact rate:login:42 --layout counter", layoutRecord("rate:x", "counter", "rate:x"), "was not selected by rate:login:42"},
+		{"--exact rate:login:42 --layout counter", layoutRecord("rate:x", "counter", "rate:x"),
+			"was not selected by rate:login:42"},
 		{"in the dashboard: a counter", layoutRecord("rate:x", "counter", "rate:x"), ""}, // the selection is unknown
 	} {
 		c, all := recordsIn(t, layoutBackup(t, test.selection, nil, fine, test.record, fine))
@@ -113,7 +119,8 @@ func TestEditedRecordsOfOtherLimiters(t *testing.T) {
 			}
 			continue
 		}
-		if c.Damaged != 1 || !strings.Contains(c.Damage[0].Error(), test.want) || !strings.HasPrefix(c.Damage[0].Error(), "line 3: ") {
+		if c.Damaged != 1 || !strings.Contains(c.Damage[0].Error(), test.want) ||
+			!strings.HasPrefix(c.Damage[0].Error(), "line 3: ") {
 			t.Errorf("%s: damage is %v, want %s", test.selection, c.Damage, test.want)
 		}
 		if len(all.Records) != 2 || all.Records[0].Members == nil || all.Records[0].Key != fine.Key {

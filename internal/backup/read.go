@@ -102,7 +102,8 @@ type Batch struct {
 	Limits  []store.Limit
 	// Last is the line of the last record in the backup.
 	Last int64
-	// Unreached: the change that made the backup ended before it came to these records. It is false if that is not known.
+	// Unreached: the change that made the backup ended before it came to these records. It is false if that is not
+	// known.
 	Unreached bool
 }
 
@@ -123,8 +124,8 @@ func (b *Batch) Split(size int, do func(Batch) error) error {
 }
 
 // Each calls do with batches of the records of a backup, each key once in its last state. Amendments are known only
-// after Check, and so is which records the change has not reached. A batch has at most size records, and fewer if they are
-// large. The next one is read while do works.
+// after Check, and so is which records the change has not reached. A batch has at most size records, and fewer if they
+// are large. The next one is read while do works.
 func (c *Contents) Each(in io.Reader, size int, do func(Batch) error) error {
 	batches, read, ended := make(chan Batch), make(chan error, 1), make(chan struct{})
 	panics.Go(func() error {

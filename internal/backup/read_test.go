@@ -44,7 +44,9 @@ func TestFolder(t *testing.T) {
 			t.Errorf("%q is found at %q (%v)", name, path, found)
 		}
 	}
-	empty := &Folder{Path: filepath.Join(dir, "nosuch"), Entries: func(string) ([]fs.DirEntry, error) { return nil, fs.ErrNotExist }}
+	empty := &Folder{Path: filepath.Join(dir, "nosuch"), Entries: func(string) ([]fs.DirEntry, error) {
+		return nil, fs.ErrNotExist
+	}}
 	if listed, err := empty.List(); err != nil || len(listed) > 0 {
 		t.Errorf("a directory that is not there has %v, %v", listed, err)
 	}

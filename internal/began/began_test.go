@@ -31,8 +31,8 @@ func (s *scene) denied(subject, name string, count int64, since, last time.Durat
 		Since: store.InstantOf(noon.Add(-since)), LastAt: store.InstantOf(noon.Add(-last))})
 }
 
-// publish publishes a version so long before noon, in which limit p/x is so many a minute, and 9 of tenant t; of is the one
-// that it brings back, 0 for none.
+// publish publishes a version so long before noon, in which limit p/x is so many a minute, and 9 of tenant t; of is the
+// one that it brings back, 0 for none.
 func (s *scene) publish(ago time.Duration, of, count int64) {
 	s.now = noon.Add(-ago)
 	state, err := published.Read(s.Context(), s.table)
@@ -40,11 +40,13 @@ func (s *scene) publish(ago time.Duration, of, count int64) {
 		s.Fatal(err)
 	}
 	v := &published.Version{By: "ana", Of: of, Text: fmt.Appendf(nil, "policies:\n  p:\n    limits:\n      - name: x\n"+
-		"        limit: %d/1m\n        by: [user]\n        overrides:\n          - when: {user: t}\n            limit: 9/1m\n", count)}
+		"        limit: %d/1m\n        by: [user]\n        overrides:\n          - when: {user: t}\n            "+
+		"limit: 9/1m\n", count)}
 	if done, err := s.table.Change(s.Context(), state.Next(v)); err != nil || !done {
 		s.Fatal(done, err)
 	}
-	s.ran(ago, auditlog.Entry{Command: "config publish", Selection: fmt.Sprintf("f (version %d)", v.Number), Changed: 1})
+	s.ran(ago, auditlog.Entry{Command: "config publish", Selection: fmt.Sprintf("f (version %d)", v.Number),
+		Changed: 1})
 }
 
 // ran adds a run to the journal so long before noon, which is done unless it says something else.
@@ -273,7 +275,8 @@ func TestWhatBegan(t *testing.T) {
 			if got := strings.Join(limits, ", "); got != test.want {
 				t.Errorf("%q, want %q", got, test.want)
 			}
-			if without, _ := Find(t.Context(), s.table, &s.denials, nil); without != nil && without.Limits[0].Command != nil {
+			if without, _ := Find(t.Context(), s.table, &s.denials, nil); without != nil &&
+				without.Limits[0].Command != nil {
 				t.Errorf("without knowing overrides it suggests %q", without.Limits[0].Command)
 			}
 		})

@@ -75,7 +75,8 @@ func stateFile(env *Env, names ...string) (string, error) {
 	dir := StateDir(env.Getenv)
 	if dir == "" {
 		return "",
-			Usagef("neither XDG_STATE_HOME nor HOME is set, so there is no place for the audit log and backups; set one of them")
+			Usagef("neither XDG_STATE_HOME nor HOME is set, so there is no place for the audit log and backups; set " +
+				"one of them")
 	}
 	return filepath.Join(append([]string{dir}, names...)...), nil
 }
@@ -99,9 +100,10 @@ func openAuditLog(env *Env) (auditlog.Writer, error) {
 	return auditlog.NewFile(file), nil
 }
 
-// ReadJournal reads which runs changed something: those of the audit log in backend, unless that is nil, and with local those
-// of this machine. It warns of texts that are not of the audit log.
-func ReadJournal(ctx context.Context, g *Globals, backend store.Store, local bool, q auditlog.Query) (*auditlog.History, error) {
+// ReadJournal reads which runs changed something: those of the audit log in backend, unless that is nil, and with local
+// those of this machine. It warns of texts that are not of the audit log.
+func ReadJournal(ctx context.Context, g *Globals, backend store.Store, local bool, q auditlog.Query) (
+	*auditlog.History, error) {
 	journal := &auditlog.Journal{Open: g.Env.Open, Timeout: g.Timeout}
 	if backend != nil {
 		journal.Store, _ = admin.AuditOf(backend)
@@ -122,8 +124,8 @@ func ReadJournal(ctx context.Context, g *Globals, backend store.Store, local boo
 	return history, nil
 }
 
-// Progress returns what shows the progress of long work on standard error: a bar, or lines if that is no terminal. It is nil
-// with --quiet.
+// Progress returns what shows the progress of long work on standard error: a bar, or lines if that is no terminal. It
+// is nil with --quiet.
 func (g *Globals) Progress(title, noun string) *progress.Bar {
 	switch {
 	case g.Quiet:
@@ -161,7 +163,8 @@ func (o *Observer) Selected(s *operation.Selected) {
 func (o *Observer) Confirm(ctx context.Context, q operation.Question) error {
 	env := o.Global.Env
 	if q.Context != "" {
-		fmt.Fprintf(env.Err, "Context %s is protected. %s? Type its name to go on: ", output.Escape(q.Context), output.Escape(q.Text))
+		fmt.Fprintf(env.Err, "Context %s is protected. %s? Type its name to go on: ", output.Escape(q.Context),
+			output.Escape(q.Text))
 	} else {
 		fmt.Fprintf(env.Err, "%s? [y/N] ", output.Escape(q.Text))
 	}
@@ -258,8 +261,8 @@ func BackupFolder(g *Globals) (*backup.Folder, error) {
 	return &backup.Folder{Path: path, Entries: g.Env.List, Open: g.Env.Open}, err
 }
 
-// CommandHere is a command for the store that is chosen, whatever happens in between. It holds no password; the user gives that
-// again, as LIMITCTL_PASSWORD.
+// CommandHere is a command for the store that is chosen, whatever happens in between. It holds no password; the user
+// gives that again, as LIMITCTL_PASSWORD.
 func CommandHere(g *Globals, s *Settings, words ...string) string {
 	words = append([]string{"limitctl"}, words...)
 	if s.Context != nil {

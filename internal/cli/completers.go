@@ -62,7 +62,8 @@ func (c Completer) inForce() (*config.Config, error) {
 }
 
 // offered returns the words that a configuration offers; none if it has mistakes.
-func offered(read func() (*config.Config, error), words func(*config.Config) []string) ([]string, cobra.ShellCompDirective) {
+func offered(read func() (*config.Config, error), words func(*config.Config) []string) (
+	[]string, cobra.ShellCompDirective) {
 	c, err := read()
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp

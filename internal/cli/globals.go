@@ -59,8 +59,8 @@ type found struct {
 	chosen *Settings
 	// filePassword is the content of the context's password file.
 	filePassword string
-	// inForce and away, its error, are what InForce has found, early is the store that it opened for that, and unread says why it could
-	// not read there.
+	// inForce and away, its error, are what InForce has found, early is the store that it opened for that, and unread
+	// says why it could not read there.
 	inForce *InForce
 	away    error
 	early   *early
@@ -164,12 +164,12 @@ type Env struct {
 	// Hold says that from now on the command ends by itself, even after an interrupt: it may be
 	// in the middle of work on a store, or have to restore a terminal.
 	Hold func()
-	// FindProgram returns the path of the program that a command of that name runs: fs.ErrNotExist if there is none, and
-	// fs.ErrPermission if it is not executable.
+	// FindProgram returns the path of the program that a command of that name runs: fs.ErrNotExist if there is none,
+	// and fs.ErrPermission if it is not executable.
 	FindProgram func(name string) (path string, err error)
 	// Become runs a program in place of this process, with its streams and environment; words are the command, name
-	// included. It returns only if the program cannot be started, or where no process can be replaced, as on Windows: there
-	// it returns the exit code of the program.
+	// included. It returns only if the program cannot be started, or where no process can be replaced, as on Windows:
+	// there it returns the exit code of the program.
 	Become func(path string, words []string) (code int, err error)
 }
 
@@ -205,8 +205,8 @@ func (e *Env) ProgramVersion() string {
 	return cmp.Or(version, "(devel)")
 }
 
-// Source returns the commit of which this program is built, and its date, as the build or Go set them. Both are empty if
-// neither did.
+// Source returns the commit of which this program is built, and its date, as the build or Go set them. Both are empty
+// if neither did.
 func (e *Env) Source() (commit, date string) {
 	commit, date = e.Commit, e.Date
 	if info, ok := debug.ReadBuildInfo(); ok {

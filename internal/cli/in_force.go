@@ -63,7 +63,8 @@ func (c *InForce) Policy(name string) (*policy.Policy, error) {
 	for i, p := range c.Policies {
 		names[i] = p.Name
 	}
-	return nil, store.Invalidf("policy %s is not in version %d%s", name, c.Source.Version, configfile.Suggestion(name, names))
+	return nil, store.Invalidf("policy %s is not in version %d%s", name, c.Source.Version,
+		configfile.Suggestion(name, names))
 }
 
 // Judging returns a selection whose entries have the limits in force, under overrides, which can be nil. Flags such as
@@ -168,7 +169,8 @@ func (g *Globals) LookAgain(ctx context.Context, backend store.Store) (*InForce,
 	if g.isWhatIf(local) {
 		g.Warn(fmt.Sprintf("version %d is in force, and this goes by %s", version.Number, local.PolicyFile))
 		files.Source.Source, files.Published = local.PolicyFile, version
-		files.Doubt = Usagef("version %d is in force, and --config names another configuration; leave it out, or name its contexts in "+
+		files.Doubt = Usagef("version %d is in force, and --config names another configuration; leave it out, or "+
+			"name its contexts in "+
 			"LIMITCTL_CONFIG", version.Number)
 		return files, err
 	}
@@ -196,8 +198,8 @@ func (g *Globals) isWhatIf(c *config.Config) bool {
 	return g.ConfigFile != "" && !g.FromStore() && len(c.Policies) > 0
 }
 
-// readPublished returns the version in force and keeps a new one for commands while the store is away. Then it returns the one
-// that was kept beside the error.
+// readPublished returns the version in force and keeps a new one for commands while the store is away. Then it returns
+// the one that was kept beside the error.
 func (g *Globals) readPublished(ctx context.Context, backend store.Store) (*published.Version, error) {
 	table, err := published.TableOf(backend)
 	if err != nil {

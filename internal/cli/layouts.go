@@ -24,8 +24,10 @@ type LayoutOptions struct {
 // AddLayoutFlags adds --layout and --limit.
 func (l *LayoutOptions) AddLayoutFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&l.LayoutName, "layout", "", "read the keys of another limiter, by its `NAME` or auto; see docs/layouts.md")
-	flags.StringVar(&l.SaidLimit, "limit", "", "with --layout, the `LIMIT` if it is not in the keys, such as 10/1m,burst=20")
+	flags.StringVar(&l.LayoutName, "layout", "",
+		"read the keys of another limiter, by its `NAME` or auto; see docs/layouts.md")
+	flags.StringVar(&l.SaidLimit, "limit", "",
+		"with --layout, the `LIMIT` if it is not in the keys, such as 10/1m,burst=20")
 	cmd.RegisterFlagCompletionFunc("layout", cobra.NoFileCompletions)
 }
 
@@ -61,7 +63,8 @@ func (l *LayoutOptions) names(g *Globals) ([]string, error) {
 	}
 	if len(names) > 0 && !isRedis(s.Store.Value) {
 		return nil,
-			Usagef("the store %s holds limits of limitctl alone; --layout needs a Redis, as --store redis://HOST:PORT names it",
+			Usagef("the store %s holds limits of limitctl alone; --layout needs a Redis, as --store "+
+				"redis://HOST:PORT names it",
 				output.Printable(s.Store.Value))
 	}
 	if len(names) == 0 && l.SaidLimit != "" {

@@ -20,7 +20,8 @@ type LimitRequest struct {
 	// the overrides that its limits come from, or -1.
 	Policy    *policy.Policy
 	Overrides []int
-	// Config is the configuration of the policy, and Away why it is not known to be the one in force: the store is away.
+	// Config is the configuration of the policy, and Away why it is not known to be the one in force: the store is
+	// away.
 	Config *InForce
 	Away   error
 	// Where is the name of the store that was opened to decide.
@@ -30,9 +31,9 @@ type LimitRequest struct {
 	WithoutOverrides error
 }
 
-// PolicyRequest returns the requests that a policy makes of attributes. cost is nil for a caller that needs the limits only.
-// carry, if not nil, adds to each request. While the store is away the policy is that of [Globals.InForce], and the
-// request says so.
+// PolicyRequest returns the requests that a policy makes of attributes. cost is nil for a caller that needs the limits
+// only. carry, if not nil, adds to each request. While the store is away the policy is that of [Globals.InForce], and
+// the request says so.
 func PolicyRequest(ctx context.Context, g *Globals, name string, op store.Op, args []string, cost *CostFlag,
 	carry func(*store.Request)) (*LimitRequest, error) {
 	c, away := g.InForce(ctx)
@@ -56,7 +57,8 @@ func PolicyRequest(ctx context.Context, g *Globals, name string, op store.Op, ar
 	} else if err := cost.Check(p, op); err != nil {
 		return nil, err
 	}
-	if d.Reqs, d.Overrides, err = p.Prepare().AppendRequests(nil, nil, attributes, cost.Units, cost.Fields...); err != nil {
+	if d.Reqs, d.Overrides, err = p.Prepare().AppendRequests(
+		nil, nil, attributes, cost.Units, cost.Fields...); err != nil {
 		return nil, err
 	}
 	for i := range d.Reqs {
@@ -85,8 +87,8 @@ func (d *LimitRequest) Amounts() string {
 	return strings.Join(parts, ", ")
 }
 
-// EachLimit returns the limits of a flag that can be repeated. A comma before a COUNT/PERIOD separates limits, and any other
-// one an option, which can have a slash: tz=Europe/Berlin.
+// EachLimit returns the limits of a flag that can be repeated. A comma before a COUNT/PERIOD separates limits, and any
+// other one an option, which can have a slash: tz=Europe/Berlin.
 func EachLimit(given []string) (each []string) {
 	for _, text := range given {
 		begins := len(each)

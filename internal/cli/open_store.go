@@ -165,7 +165,8 @@ func (g *Globals) password(x *config.Context) (string, error) {
 			return "", Usagef("the password file of context %q (%s) cannot be read: %s", x.Name, at, err)
 		}
 		password := strings.TrimRight(string(text), "\r\n")
-		if err := checkPassword(password, "the password file "+path+" of context "+strconv.Quote(x.Name)+" ("+at.String()+")"); err != nil {
+		if err := checkPassword(password, "the password file "+path+" of context "+strconv.Quote(x.Name)+" ("+
+			at.String()+")"); err != nil {
 			return "", err
 		}
 		g.filePassword = password
@@ -173,7 +174,8 @@ func (g *Globals) password(x *config.Context) (string, error) {
 	case x != nil && x.PasswordEnv != "":
 		password := g.Env.Getenv(x.PasswordEnv)
 		if password == "" {
-			return "", Usagef("the password of context %q is in the environment variable %s, which is not set", x.Name, x.PasswordEnv)
+			return "", Usagef("the password of context %q is in the environment variable %s, which is not set", x.Name,
+				x.PasswordEnv)
 		}
 		return password, checkPassword(password, "the environment variable "+x.PasswordEnv)
 	}

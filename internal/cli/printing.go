@@ -22,7 +22,8 @@ import (
 
 // Printer returns where and how to print the answer.
 func (g *Globals) Printer() *output.Printer {
-	p := &output.Printer{Out: g.Env.Out, Data: g.Env.RawOut, Format: g.Format, Filter: g.filter, Quiet: g.Quiet, Color: g.Color()}
+	p := &output.Printer{Out: g.Env.Out, Data: g.Env.RawOut, Format: g.Format, Filter: g.filter, Quiet: g.Quiet,
+		Color: g.Color()}
 	if g.Env.OutIsTerminal {
 		p.Data = g.Env.Out // somebody is looking at it
 		p.Width, _ = g.Env.Size()
@@ -33,8 +34,8 @@ func (g *Globals) Printer() *output.Printer {
 	return p
 }
 
-// Color reports whether the answer is to have colours: on a terminal, or where the user wants them in any case, as for less -R
-// and logs of CI. NO_COLOR wins.
+// Color reports whether the answer is to have colours: on a terminal, or where the user wants them in any case, as for
+// less -R and logs of CI. NO_COLOR wins.
 func (g *Globals) Color() bool {
 	if g.Env.Getenv("NO_COLOR") != "" {
 		return false
@@ -126,7 +127,8 @@ func (g *Globals) NoteUnsure(u *operation.Unsure, left string) {
 	if u.NoTTL > 0 {
 		noTTL = fmt.Sprintf(", %s without TTL, which may deny for ever", output.Thousands(u.NoTTL))
 	}
-	g.Note("%s %s%s; select such keys with --layout NAME and a PATTERN of store keys:", output.Plural(int(u.Count), "key"), left, noTTL)
+	g.Note("%s %s%s; select such keys with --layout NAME and a PATTERN of store keys:",
+		output.Plural(int(u.Count), "key"), left, noTTL)
 	for _, key := range u.First {
 		g.Say("  %s", output.Printable(output.Shorten(key.Text, 3*LongestKey)))
 	}
@@ -168,8 +170,8 @@ func WriteSummary(g *Globals, path string, text []byte) error {
 	return g.Env.WriteShared(path, text)
 }
 
-// CheckPlaces reports a flag whose file cannot be written, so that the output is not lost after the work, and one whose file the
-// command reads.
+// CheckPlaces reports a flag whose file cannot be written, so that the output is not lost after the work, and one whose
+// file the command reads.
 func CheckPlaces(cmd *cobra.Command, g *Globals) error {
 	flags := cmd.Flags()
 	files := ConfigEnvironment(g)
@@ -202,7 +204,8 @@ func CheckPlaces(cmd *cobra.Command, g *Globals) error {
 		case read[end]:
 			return Usagef("--%s %s would replace a file that is read; name another file", flag, path)
 		case taken[end] != "":
-			return Usagef("--%s and --%s both name %s; give each a file of its own", taken[end], flag, filepath.Clean(path))
+			return Usagef("--%s and --%s both name %s; give each a file of its own", taken[end], flag,
+				filepath.Clean(path))
 		}
 		taken[end] = flag
 		if err := g.Env.CanWrite(path); err != nil {

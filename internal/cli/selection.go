@@ -62,7 +62,8 @@ func (s *SelectionOptions) AddSelectionFlags(cmd *cobra.Command, global *Globals
 func (s *SelectionOptions) addOwnFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.BoolVar(&s.Exact, "exact", false, "take PATTERN as a subject, as it is typed")
-	flags.StringVar(&s.Policy, "policy", "", "only keys of the `POLICY` (a glob), with the attributes given as arguments")
+	flags.StringVar(&s.Policy, "policy", "",
+		"only keys of the `POLICY` (a glob), with the attributes given as arguments")
 	flags.StringVar(&s.Name, "limit-name", "", "only limits called `NAME` (a glob)")
 	flags.BoolVar(&s.AtLimit, "at-limit", false, "only keys with nothing left now")
 	flags.StringVar(&s.MinUsed, "min-used", "", "only keys with at least that `SHARE` of their limit used, such as 80%")
@@ -84,13 +85,15 @@ func (s *SelectionOptions) Arguments(cmd *cobra.Command, args []string) error {
 	case len(args) == 0:
 		return Usagef("no PATTERN given; write a subject or a glob, or '*' for all, as in `%s '*'`", cmd.CommandPath())
 	case len(args) > 1:
-		return Usagef("%s given, and %s takes one PATTERN; quote it, so that the shell does not expand it", Several(args), cmd.Name())
+		return Usagef("%s given, and %s takes one PATTERN; quote it, so that the shell does not expand it",
+			Several(args), cmd.Name())
 	}
 	return nil
 }
 
 // Selected turns the flags and arguments into the keys that they select.
-func (s *SelectionOptions) Selected(ctx context.Context, g *Globals, args []string) (selection operation.Selection, err error) {
+func (s *SelectionOptions) Selected(ctx context.Context, g *Globals, args []string) (
+	selection operation.Selection, err error) {
 	if err := s.Use(g); err != nil {
 		return selection, err
 	}
@@ -139,9 +142,10 @@ func (s *SelectionOptions) keep(minShare float64) func(*admin.Entry) bool {
 	}
 }
 
-// knownNames returns the names of limits under which a selection's one subject may have keys. They are nil if it is not of one
-// subject, or says itself which keys it is of.
-func (s *SelectionOptions) knownNames(ctx context.Context, g *Globals, selection *operation.Selection) ([]string, error) {
+// knownNames returns the names of limits under which a selection's one subject may have keys. They are nil if it is not
+// of one subject, or says itself which keys it is of.
+func (s *SelectionOptions) knownNames(ctx context.Context, g *Globals, selection *operation.Selection) (
+	[]string, error) {
 	subject, exact := selection.Query.Subjects.Exact()
 	if !exact || selection.Query.Keys != nil || s.Policy != "" || g.Layouts != nil {
 		return nil, nil
@@ -213,12 +217,14 @@ func (s *SelectionOptions) byPattern(text string, layouts bool) (selection opera
 }
 
 // byPolicy selects the keys of policies that have the attributes given as arguments.
-func (s *SelectionOptions) byPolicy(ctx context.Context, g *Globals, args []string) (selection operation.Selection, err error) {
+func (s *SelectionOptions) byPolicy(ctx context.Context, g *Globals, args []string) (
+	selection operation.Selection, err error) {
 	if g.Layouts != nil && s.LayoutName == "" {
 		return selection, Usagef("--policy selects limitctl's own keys, and the context %s reads those of %s; add %s",
 			g.chosen.Context.Name, g.LayoutsName, shell.Command("--layout", config.OwnLayout))
 	} else if g.Layouts != nil {
-		return selection, Usagef("--policy selects limitctl's own keys, and --layout those of other limiters; give one of them")
+		return selection, Usagef("--policy selects limitctl's own keys, and --layout those of other limiters; give " +
+			"one of them")
 	}
 	c, err := g.InForce(ctx)
 	if err != nil {
@@ -263,7 +269,8 @@ func WithoutPolicy(limitName, policyName string) (string, error) {
 	case !has:
 		return limitName, nil
 	case of != policyName:
-		return "", Usagef("%s is of the policy %s, and %s is given; give one policy", shell.Command("--limit-name", limitName), of,
+		return "", Usagef("%s is of the policy %s, and %s is given; give one policy",
+			shell.Command("--limit-name", limitName), of,
 			shell.Command("--policy", policyName))
 	}
 	return name, nil
@@ -292,8 +299,8 @@ func SayNothingMatches(ctx context.Context, g *Globals, selection *operation.Sel
 	}
 }
 
-// Configured returns the limit that the configuration in force has for a key, if it is that of a policy and follows from
-// what is in the key; nil if there are no policies.
+// Configured returns the limit that the configuration in force has for a key, if it is that of a policy and follows
+// from what is in the key; nil if there are no policies.
 func (c *InForce) Configured() func(store.Key) (store.Limit, bool) {
 	if len(c.Policies) == 0 {
 		return nil
@@ -308,10 +315,11 @@ func (c *InForce) Configured() func(store.Key) (store.Limit, bool) {
 	}
 }
 
-// NameClients returns the arguments of a command with each address of a client as the server counts it, and says so. They are
-// attributes of the policies that policies matches, or a PATTERN of subjects if it is empty. An attribute is the client if the
-// configuration says so, for all of these policies. Where some differ there is an error, since another client could be meant.
-// A configuration that has no such attribute says nothing. exact leaves the arguments as they are.
+// NameClients returns the arguments of a command with each address of a client as the server counts it, and says so.
+// They are attributes of the policies that policies matches, or a PATTERN of subjects if it is empty. An attribute is
+// the client if the configuration says so, for all of these policies. Where some differ there is an error, since
+// another client could be meant. A configuration that has no such attribute says nothing. exact leaves the arguments as
+// they are.
 func (g *Globals) NameClients(ctx context.Context, exact bool, policies string, args []string) ([]string, error) {
 	if exact || !areChangedByName(policies, args) { // the configuration does not matter
 		return args, nil
@@ -354,7 +362,8 @@ func (g *Globals) NameClientsBy(c *config.Config, policies string, args []string
 			note += " (ipv6_prefix)"
 		}
 		if notes = append(notes, note); without != "" {
-			differ = Usagef("%s by the policy %s, and not by %s; name one policy with --policy, or write %s:%s, or --exact and the subject",
+			differ = Usagef("%s by the policy %s, and not by %s; name one policy with --policy, or write %s:%s, or "+
+				"--exact and the subject",
 				note, with, without, attribute, client)
 		}
 		return client
@@ -375,7 +384,8 @@ func areChangedByName(policies string, args []string) bool {
 	return !slices.Equal(nameEach(policies, args, defaultClient), args)
 }
 
-// AttributesOrPattern returns the policies for [Globals.NameClients] of a command that takes attributes also without --policy.
+// AttributesOrPattern returns the policies for [Globals.NameClients] of a command that takes attributes also without
+// --policy.
 func AttributesOrPattern(policies string, args []string) string {
 	if attributes, err := policy.ParseAttributes(args); err == nil && len(attributes) > 0 {
 		return cmp.Or(policies, "*")

@@ -94,7 +94,8 @@ func (s *Settings) useContext(g *Globals, name, origin string) error {
 		case contextVariable:
 			err = fmt.Errorf("%s: %w", contextVariable, err)
 		case byUse:
-			err = fmt.Errorf("%w; it was chosen by `limitctl context use`; choose another, or none with `limitctl context use --none`", err)
+			err = fmt.Errorf("%w; it was chosen by `limitctl context use`; choose another, or none with `limitctl "+
+				"context use --none`", err)
 		}
 		return err
 	}
@@ -138,8 +139,8 @@ func (s *Settings) CheckNamed(env *Env) error {
 	return nil
 }
 
-// announce names a store that the user has not typed. It names the user's own file only until the file is there, since it
-// is always the same one.
+// announce names a store that the user has not typed. It names the user's own file only until the file is there, since
+// it is always the same one.
 func (s *Settings) announce(env *Env) {
 	w, file := env.Err, strings.TrimPrefix(s.Store.Value, "file:")
 	switch {
@@ -257,7 +258,8 @@ func ContextFile(getenv func(string) string) string {
 func defaultFile(getenv func(string) string) (string, error) {
 	directory := StateDir(getenv)
 	if directory == "" {
-		return "", Usagef("no --store given, and neither XDG_STATE_HOME nor HOME is set to find a file; give --store file:PATH")
+		return "", Usagef("no --store given, and neither XDG_STATE_HOME nor HOME is set to find a file; give --store " +
+			"file:PATH")
 	}
 	return filepath.Join(directory, "limits.db"), nil
 }

@@ -41,7 +41,8 @@ func parseInstant(text string, now time.Time, future bool) (instant time.Time, i
 			now = now.In(t.Location())
 		}
 		at := func(days int) time.Time {
-			return time.Date(now.Year(), now.Month(), now.Day()+days, t.Hour(), t.Minute(), t.Second(), 0, now.Location())
+			return time.Date(now.Year(), now.Month(), now.Day()+days, t.Hour(), t.Minute(), t.Second(), 0,
+				now.Location())
 		}
 		switch instant = at(0); {
 		case future && !instant.After(now):
@@ -51,7 +52,8 @@ func parseInstant(text string, now time.Time, future bool) (instant time.Time, i
 		}
 		return unlessSkipped(instant, t), true
 	}
-	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04Z07:00", "2006-01-02T15:04:05", "2006-01-02 15:04:05",
+	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04Z07:00", "2006-01-02T15:04:05",
+		"2006-01-02 15:04:05",
 		"2006-01-02T15:04", "2006-01-02 15:04"} {
 		if t, err := time.ParseInLocation(layout, text, now.Location()); err == nil {
 			shown, _ := time.Parse(layout, text)
@@ -97,7 +99,8 @@ func ParseTimes(text string) (thousandths int64, err error) {
 		factor.Mul(factor, big.NewRat(1000, 1))
 	}
 	if !ok || !factor.IsInt() || factor.Sign() == 0 || factor.Cmp(big.NewRat(store.MaxOverrideThousandths, 1)) > 0 {
-		return 0, Usagef("--times %q is not a factor from 0.001 to 1000000 with at most three decimals; write it like 3, 2.5 or 0.5", text)
+		return 0, Usagef("--times %q is not a factor from 0.001 to 1000000 with at most three decimals; write it "+
+			"like 3, 2.5 or 0.5", text)
 	}
 	return factor.Num().Int64(), nil
 }
@@ -216,8 +219,10 @@ func Habits() map[string]string {
 	return map[string]string{
 		"get": "limitctl inspect PATTERN", "show": "limitctl inspect PATTERN", "delete": "limitctl reset PATTERN",
 		"rm": "limitctl reset PATTERN", "set": "limitctl override set PATTERN --limit LIMIT --for 1h --reason TEXT",
-		"ban": "limitctl block PATTERN --for 1h --reason TEXT", "allow": "limitctl exempt PATTERN --for 1h --reason TEXT",
-		"init": "limitctl config init", "validate": "limitctl config validate FILE", "bench": "limitctl loadtest --limit LIMIT",
+		"ban":   "limitctl block PATTERN --for 1h --reason TEXT",
+		"allow": "limitctl exempt PATTERN --for 1h --reason TEXT",
+		"init":  "limitctl config init", "validate": "limitctl config validate FILE",
+		"bench": "limitctl loadtest --limit LIMIT",
 	}
 }
 

@@ -21,8 +21,9 @@ import (
 func Env(t *testing.T) *cli.Env {
 	t.Helper()
 	now := time.Now()
-	variables := map[string]string{"LIMITCTL_STORE": "file:" + filepath.Join(t.TempDir(), "limits.db"), "XDG_STATE_HOME": t.TempDir(),
-		"GOGC": "200"} // or a scan of many keys changes it for all tests
+	variables := map[string]string{"LIMITCTL_STORE": "file:" + filepath.Join(t.TempDir(), "limits.db"),
+		"XDG_STATE_HOME": t.TempDir(),
+		"GOGC":           "200"} // or a scan of many keys changes it for all tests
 	return &cli.Env{
 		In: strings.NewReader(""), Out: io.Discard, Err: io.Discard,
 		Getenv: func(name string) string { return variables[name] },

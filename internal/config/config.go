@@ -52,7 +52,8 @@ func (c *Config) WithPublished(name string, text []byte) (*Config, error) {
 	if len(published.Contexts) > 0 || len(published.Layouts) > 0 {
 		return nil, store.Invalidf("%s has contexts or layouts, so limitctl did not publish it", name)
 	}
-	published.Prefix, published.Contexts, published.Layouts, published.Searched = c.Prefix, c.Contexts, c.Layouts, c.Searched
+	published.Prefix, published.Contexts, published.Layouts, published.Searched = c.Prefix, c.Contexts, c.Layouts,
+		c.Searched
 	return published, nil
 }
 
@@ -91,7 +92,8 @@ func (c *Config) Origin(path string) (origin Origin, ok bool) {
 // that were looked for.
 func (c *Config) Policy(name string) (*policy.Policy, error) {
 	if c.PolicyFile == "" {
-		return nil, store.Invalidf("policy %q: there is no configuration file; looked for %s; name one with --config FILE", name,
+		return nil, store.Invalidf("policy %q: there is no configuration file; looked for %s; name one with --config "+
+			"FILE", name,
 			strings.Join(c.Searched, ", "))
 	}
 	return configfile.FindPolicy(c.PolicyFile, c.Policies, name)
@@ -107,7 +109,8 @@ func (c *Config) Context(name string) (*Context, error) {
 		names = append(names, x.Name)
 	}
 	if len(names) == 0 {
-		return nil, store.Invalidf("context %q: no contexts are configured; looked in %s; write contexts: {NAME: {store: URL}} there", name,
+		return nil, store.Invalidf("context %q: no contexts are configured; looked in %s; write contexts: {NAME: "+
+			"{store: URL}} there", name,
 			strings.Join(c.ContextFiles(), ", "))
 	}
 	return nil, store.Invalidf("context %q is unknown%s; there are %s", name, configfile.Suggestion(name, names),
@@ -167,7 +170,8 @@ func readContext(r *yamlfile.Reader, v yamlfile.Value, checkStore func(url strin
 	if !ok {
 		return result
 	}
-	if result.Store, ok = r.Text(fields["store"], "store", "a URL, such as redis://localhost:6379"); ok && checkStore != nil {
+	if result.Store, ok = r.Text(fields["store"], "store", "a URL, such as redis://localhost:6379"); ok &&
+		checkStore != nil {
 		r.Hide(redisserver.URLSecrets(result.Store)...)
 		if err := checkStore(result.Store); err != nil {
 			r.Mistake(fields["store"], "%s", err)
@@ -183,8 +187,10 @@ func readContext(r *yamlfile.Reader, v yamlfile.Value, checkStore func(url strin
 	}
 	if e, given := fields["layout"]; given {
 		result.Layouts = readLayout(r, e)
-		if scheme, _, _ := strings.Cut(result.Store, ":"); len(result.Layouts) > 0 && (scheme == "file" || scheme == "memory") {
-			r.MistakeAtKey(e, "layouts are those of keys in a Redis, and the store %s: holds limits of limitctl alone", scheme)
+		if scheme, _, _ := strings.Cut(result.Store, ":"); len(result.Layouts) > 0 &&
+			(scheme == "file" || scheme == "memory") {
+			r.MistakeAtKey(e, "layouts are those of keys in a Redis, and the store %s: holds limits of limitctl alone",
+				scheme)
 		}
 	}
 	result.ReadOnly = r.Bool(fields["read_only"])

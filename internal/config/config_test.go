@@ -120,7 +120,8 @@ func TestWhatAFileSays(t *testing.T) {
 		{"text", "b", nil, "fixed-window:5/1d"},
 		{"hashed", "all", policy.Attributes{"tenant": "other"}, "token-bucket:1000/1m,burst=200"},
 		{"hashed", "all", policy.Attributes{"tenant": "acme"}, "token-bucket:10000/1m,burst=300"},
-		{"hashed", "all", policy.Attributes{"tenant": "007"}, "token-bucket:2000/1m,burst=200"}, // the burst of the limit
+		// the burst of the limit
+		{"hashed", "all", policy.Attributes{"tenant": "007"}, "token-bucket:2000/1m,burst=200"},
 		{"hashed", "all", policy.Attributes{"tenant": "7"}, "token-bucket:1000/1m,burst=200"},
 		{"hashed", "all", policy.Attributes{"tenant": "true"}, "token-bucket:1000/1m,burst=500"},
 		{"hashed", "all", policy.Attributes{"tenant": "1.50"}, "fixed-window:1000/1m"}, // and has no burst
@@ -129,7 +130,8 @@ func TestWhatAFileSays(t *testing.T) {
 		{"hashed", "all", policy.Attributes{"tenant": "x"}, "token-bucket:5/1m,burst=200"},
 		{"same", "all", policy.Attributes{"tenant": "acme"}, "token-bucket:10000/1m,burst=300"},
 		{"merged", "b", nil, "fixed-window:5/1d"},
-		{"lists", "all", policy.Attributes{"tenant": "other"}, "token-bucket:1000/1m,burst=200"}, // the first merged counts
+		// the first merged counts
+		{"lists", "all", policy.Attributes{"tenant": "other"}, "token-bucket:1000/1m,burst=200"},
 		{"quoted", "a", nil, "token-bucket:1/1s"},
 	} {
 		p, err := c.Policy(test.policy)
@@ -141,11 +143,13 @@ func TestWhatAFileSays(t *testing.T) {
 		if i < 0 {
 			t.Errorf("policy %s has no limit %s", test.policy, test.limit)
 		} else if got, _ := p.Limits[i].For(test.attributes); got.String() != test.want {
-			t.Errorf("limit %s of policy %s for %v is %s, not %s", test.limit, test.policy, test.attributes, got, test.want)
+			t.Errorf("limit %s of policy %s for %v is %s, not %s", test.limit, test.policy, test.attributes, got,
+				test.want)
 		}
 	}
-	onError := map[string]store.FailurePolicy{"text": store.AllowOnError, "hashed": store.FailOnError, "merged": store.DenyOnError,
-		"lists": store.AllowOnError, "quoted": store.FailOnError}
+	onError := map[string]store.FailurePolicy{"text": store.AllowOnError, "hashed": store.FailOnError,
+		"merged": store.DenyOnError,
+		"lists":  store.AllowOnError, "quoted": store.FailOnError}
 	for name, want := range onError {
 		if p, err := c.Policy(name); err != nil || p.OnError != want {
 			t.Errorf("policy %s: on_error %v, %v", name, p.OnError, err)
@@ -155,14 +159,17 @@ func TestWhatAFileSays(t *testing.T) {
 	if text.Limits[0].Shadow || !text.Limits[1].Shadow || !slices.Equal(text.Limits[1].By, []string{"tenant", "user"}) {
 		t.Errorf("%+v", text)
 	}
-	prod := Context{Name: "prod", Store: "rediss://operator@redis.example:6380/0", Prefix: "rl", PasswordFile: "~/.secrets/redis",
-		ReadOnly: true, Protected: true}
+	prod := Context{Name: "prod", Store: "rediss://operator@redis.example:6380/0", Prefix: "rl",
+		PasswordFile: "~/.secrets/redis",
+		ReadOnly:     true, Protected: true}
 	if got, err := c.Context("prod"); err != nil || !reflect.DeepEqual(*got, prod) {
 		t.Errorf("%+v, %v", got, err)
 	}
-	for path, line := range map[string]int{"prefix": 2, "policies.text.limits[1].limit": 12, "policies.merged.on_error": 36,
+	for path, line := range map[string]int{"prefix": 2, "policies.text.limits[1].limit": 12,
+		"policies.merged.on_error":                     36,
 		"policies.merged.limits[1].limit":              12,
-		"policies.hashed.limits[0].overrides[5].limit": 30, "policies.same.limits[0].limit": 20, "contexts.prod.store": 42} {
+		"policies.hashed.limits[0].overrides[5].limit": 30, "policies.same.limits[0].limit": 20,
+		"contexts.prod.store": 42} {
 		if got, ok := c.Origin(path); !ok || got.Line != line {
 			t.Errorf("%s is said to come from %s, not line %d", path, got, line)
 		}
@@ -211,19 +218,23 @@ func TestLoad(t *testing.T) {
 		origin      string // of what, and the file
 		wrong       string // what Load, or else a lookup of a name, says
 	}{
-		{wrong: "there is no configuration file; looked for limitctl.yaml, " + user + "|no contexts are configured; looked in " + user},
+		{wrong: "there is no configuration file; looked for limitctl.yaml, " + user +
+			"|no contexts are configured; looked in " + user},
 		{write: user, text: "prefix: user\ncontexts: {prod: {store: user-prod}, dev: {store: user-dev}}",
 			file: user, prefix: "user", stores: "user-prod user-dev"},
 		{write: local, text: "prefix: local\npolicies: {p: {limits: [{name: a, by: [ip], limit: 1/s}]}}",
 			file: local, prefix: "local", stores: "user-prod user-dev", origin: "prefix " + local},
-		{write: named, text: "contexts: {prod: {store: named-prod}, eu: {store: named-eu}}", variable: "LIMITCTL_CONFIG=" + named,
-			file: named, stores: "named-prod named-eu user-dev", origin: "contexts.prod.store " + named},
-		{explicit: local, variable: "LIMITCTL_CONFIG=" + named, file: local, prefix: "local", stores: "user-prod user-dev"},
+		{write: named, text: "contexts: {prod: {store: named-prod}, eu: {store: named-eu}}",
+			variable: "LIMITCTL_CONFIG=" + named,
+			file:     named, stores: "named-prod named-eu user-dev", origin: "contexts.prod.store " + named},
+		{explicit: local, variable: "LIMITCTL_CONFIG=" + named, file: local, prefix: "local",
+			stores: "user-prod user-dev"},
 		{explicit: user, file: user, prefix: "user", stores: "user-prod user-dev"},
 		{variable: "XDG_CONFIG_HOME=/elsewhere", file: local, prefix: "local"},
 		{variable: "XDG_CONFIG_HOME=relative", file: local, prefix: "local", stores: "user-prod user-dev"},
 		{explicit: "/absent.yaml", wrong: `--config names "/absent.yaml", which does not exist`},
-		{variable: "LIMITCTL_CONFIG=/absent.yaml\n", wrong: `LIMITCTL_CONFIG names "/absent.yaml\n", which does not exist`},
+		{variable: "LIMITCTL_CONFIG=/absent.yaml\n",
+			wrong: `LIMITCTL_CONFIG names "/absent.yaml\n", which does not exist`},
 		{write: local, text: "contexts: {prod: {store: elsewhere}}",
 			wrong: "limitctl.yaml:1:11: contexts are not allowed in ./limitctl.yaml; move them to " + user},
 		{explicit: local, stores: "elsewhere user-dev", file: local},

@@ -44,13 +44,15 @@ func Differences(before, after *Config) (all []Difference) {
 			l := &p.Limits[i]
 			was := limitOf(old, l.Name)
 			if was == nil {
-				all = append(all, Difference{Policy: p.Name, Limit: l.Name, Change: Added, New: limitText(l.Stored(), l.Shadow)})
+				all = append(all, Difference{
+					Policy: p.Name, Limit: l.Name, Change: Added, New: limitText(l.Stored(), l.Shadow)})
 				continue
 			}
 			wasTexts, texts := limitTexts(was), limitTexts(l)
 			for i := range texts {
 				if wasTexts[i] != texts[i] {
-					all = append(all, Difference{Policy: p.Name, Limit: l.Name, Change: Changed, Old: wasTexts[i], New: texts[i]})
+					all = append(all, Difference{Policy: p.Name, Limit: l.Name, Change: Changed, Old: wasTexts[i],
+						New: texts[i]})
 				}
 			}
 			all = append(all, amountDifferences(p.Name, was, l)...)
@@ -59,7 +61,8 @@ func Differences(before, after *Config) (all []Difference) {
 	for _, p := range before.Policies {
 		for i := range p.Limits {
 			if l := &p.Limits[i]; limitOf(configfile.NamedPolicy(after.Policies, p.Name), l.Name) == nil {
-				all = append(all, Difference{Policy: p.Name, Limit: l.Name, Change: Dropped, Old: limitText(l.Stored(), l.Shadow)})
+				all = append(all, Difference{Policy: p.Name, Limit: l.Name, Change: Dropped,
+					Old: limitText(l.Stored(), l.Shadow)})
 			}
 		}
 	}
@@ -77,7 +80,8 @@ func settingDifferences(before, after *Config) (all []Difference) {
 		what := name
 		if rest, is := strings.CutPrefix(name, "policies."); is {
 			d.Policy, what, _ = strings.Cut(rest, ".")
-			if configfile.NamedPolicy(before.Policies, d.Policy) == nil || configfile.NamedPolicy(after.Policies, d.Policy) == nil {
+			if configfile.NamedPolicy(before.Policies, d.Policy) == nil ||
+				configfile.NamedPolicy(after.Policies, d.Policy) == nil {
 				continue
 			}
 		}
@@ -128,7 +132,8 @@ func limitTexts(l *policy.Limit) [3]string {
 	return texts
 }
 
-// amountDifferences returns the changes of how much a limit allows, for the subjects of each override and for all others.
+// amountDifferences returns the changes of how much a limit allows, for the subjects of each override and for all
+// others.
 func amountDifferences(policyName string, before, after *policy.Limit) (all []Difference) {
 	whos := []policy.Attributes{{}}
 	for _, override := range slices.Concat(before.Exceptions, after.Exceptions) {

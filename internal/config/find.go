@@ -67,7 +67,8 @@ func Load(env Environment) (*Config, error) {
 	case named != "":
 		sources = append(sources, source{path: named})
 	case err != nil || local != user:
-		sources = append(sources, source{LocalFile, "contexts are not allowed in ./limitctl.yaml; move them to " + user})
+		sources = append(sources, source{LocalFile, "contexts are not allowed in ./limitctl.yaml; move them to " +
+			user})
 	}
 	if user != "" && !same(user, named) {
 		sources = append(sources, source{path: user})
@@ -78,7 +79,8 @@ func Load(env Environment) (*Config, error) {
 		data, err := env.ReadFile(s.path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist) && s.path == named:
-			return nil, store.Invalidf("%s names %q, which does not exist; correct it, or write a first one with `limitctl config init`",
+			return nil, store.Invalidf(
+				"%s names %q, which does not exist; correct it, or write a first one with `limitctl config init`",
 				by, named)
 		case errors.Is(err, fs.ErrNotExist):
 			continue

@@ -46,11 +46,13 @@ func readMapping(r *yamlfile.Reader, v yamlfile.Value) (m Mapping) {
 		return m
 	}
 	m.Layout, _ = yamlfile.Parsed(r, fields["layout"], "layout", "the name of one, such as redis_rate", namedLayout)
-	m.Keys, _ = yamlfile.Parsed(r, fields["keys"], "keys", "a glob over whole keys, such as rate:login:*", store.ParseStoreKeyPattern)
-	m.Limit, _ = yamlfile.Parsed(r, fields["limit"], "limit", "COUNT/PERIOD, such as 10/1m", func(text string) (store.Limit, error) {
-		m.Text = text
-		return layouts.ParseLimit(text)
-	})
+	m.Keys, _ = yamlfile.Parsed(r, fields["keys"], "keys", "a glob over whole keys, such as rate:login:*",
+		store.ParseStoreKeyPattern)
+	m.Limit, _ = yamlfile.Parsed(r, fields["limit"], "limit", "COUNT/PERIOD, such as 10/1m",
+		func(text string) (store.Limit, error) {
+			m.Text = text
+			return layouts.ParseLimit(text)
+		})
 	_, hasKeys := fields["keys"]
 	_, hasLimit := fields["limit"]
 	if !hasKeys && !hasLimit && !r.HasMistakeWithin(v.Path) {
@@ -98,7 +100,8 @@ func CheckLayouts(names []string) error {
 		case len(names) > 1 && slices.Contains(names, layouts.Auto):
 			return store.Invalidf("auto is all layouts; give it alone")
 		case len(names) > 1 && slices.Contains(names, OwnLayout):
-			return store.Invalidf("limitctl stands for its own keys, which are not read together with others; give it alone")
+			return store.Invalidf("limitctl stands for its own keys, which are not read together with others; give " +
+				"it alone")
 		case name == layouts.Auto || name == OwnLayout:
 			continue
 		}

@@ -55,7 +55,8 @@ func said(t *testing.T, data string) string {
 
 func TestMistakesHoldNoPassword(t *testing.T) {
 	for i, style := range styles(t) {
-		for _, secret := range []string{"ZQuite-Zecret", "Z'Q \"W K&J", "ZQ ZQ ZQ", "Q%41%42Q", "ZQ, WKJV: QQQQ", "*ZQZQZQ",
+		for _, secret := range []string{"ZQuite-Zecret", "Z'Q \"W K&J", "ZQ ZQ ZQ", "Q%41%42Q", "ZQ, WKJV: QQQQ",
+			"*ZQZQZQ",
 			"ZQZQ#QZQZ", "Ä€QZß😀QZ"} {
 			text := said(t, strings.ReplaceAll(style, "SECRET", secret))
 			if part := leak(text, secret); part != "" {

@@ -13,13 +13,15 @@ func amountFields() []string { return []string{"limit", "algorithm", "burst", "s
 
 // readAmount reads how much is allowed. Missing fields keep the values of base; known says whether base is valid,
 // and ok whether the result is.
-func readAmount(r *yamlfile.Reader, fields map[string]yamlfile.Value, base store.Limit, known bool) (amount store.Limit, ok bool) {
+func readAmount(r *yamlfile.Reader, fields map[string]yamlfile.Value, base store.Limit, known bool) (
+	amount store.Limit, ok bool) {
 	algorithm, ok := readAlgorithm(r, fields)
 	own, read := readLimitText(r, fields, cmp.Or(algorithm, base.Algorithm))
 	ok = ok && read && known
 	switch {
 	case algorithm != 0 && own.Algorithm != 0:
-		r.Mistake(fields["algorithm"], "the algorithm is given twice: as %s in the limit, and here; keep one", own.Algorithm)
+		r.Mistake(fields["algorithm"], "the algorithm is given twice: as %s in the limit, and here; keep one",
+			own.Algorithm)
 		ok = false
 	case algorithm != 0:
 		own.Algorithm = algorithm
@@ -62,21 +64,23 @@ func readAmount(r *yamlfile.Reader, fields map[string]yamlfile.Value, base store
 
 // readLimitText reads the field limit. What it leaves out stays zero. algorithm is for a text that names none, 0 if
 // it is unknown.
-func readLimitText(r *yamlfile.Reader, fields map[string]yamlfile.Value, algorithm store.Algorithm) (limit store.Limit, ok bool) {
+func readLimitText(r *yamlfile.Reader, fields map[string]yamlfile.Value, algorithm store.Algorithm) (
+	limit store.Limit, ok bool) {
 	if _, given := fields["limit"]; !given {
 		return store.Limit{}, true
 	}
-	return yamlfile.Parsed(r, fields["limit"], "limit", "COUNT/PERIOD, such as 10/1m", func(text string) (store.Limit, error) {
-		limit, err := store.ParseLimit(text)
-		if err != nil && algorithm != 0 { // its slices may belong to the algorithm
-			limit, err = store.ParseLimitAs(text, algorithm)
-			limit.Algorithm = 0
-		}
-		if err == nil {
-			err = limit.CheckStored()
-		}
-		return limit, err
-	})
+	return yamlfile.Parsed(r, fields["limit"], "limit", "COUNT/PERIOD, such as 10/1m",
+		func(text string) (store.Limit, error) {
+			limit, err := store.ParseLimit(text)
+			if err != nil && algorithm != 0 { // its slices may belong to the algorithm
+				limit, err = store.ParseLimitAs(text, algorithm)
+				limit.Algorithm = 0
+			}
+			if err == nil {
+				err = limit.CheckStored()
+			}
+			return limit, err
+		})
 }
 
 // over returns base with the fields that own has. It drops the burst and slices of base if the algorithm has none.
@@ -106,7 +110,8 @@ func readAlgorithm(r *yamlfile.Reader, fields map[string]yamlfile.Value) (algori
 	if _, given := fields["algorithm"]; !given {
 		return 0, true
 	}
-	return yamlfile.Parsed(r, fields["algorithm"], "algorithm", "the name of one, such as sliding-log", store.ParseAlgorithm)
+	return yamlfile.Parsed(r, fields["algorithm"], "algorithm", "the name of one, such as sliding-log",
+		store.ParseAlgorithm)
 }
 
 // readNumber reads a whole number. It refuses 0200, which other readers of YAML take for 128.
@@ -135,7 +140,8 @@ const (
 
 // readShare reads the field local_share of the file or of a policy.
 func readShare(r *yamlfile.Reader, fields map[string]yamlfile.Value, byDefault store.Share) store.Share {
-	if share, ok := yamlfile.Parsed(r, fields["local_share"], "local_share", "a share of each limit, such as 25%", store.ParseShare); ok {
+	if share, ok := yamlfile.Parsed(r, fields["local_share"], "local_share", "a share of each limit, such as 25%",
+		store.ParseShare); ok {
 		return share
 	}
 	return byDefault

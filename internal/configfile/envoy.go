@@ -49,7 +49,8 @@ type EnvoyEntry struct {
 }
 
 // readEnvoy reads the field envoy of the file, after its policies.
-func readEnvoy(r *yamlfile.Reader, file map[string]yamlfile.Value, policies []*policy.Policy) (domains EnvoyDomains, options EnvoyOptions) {
+func readEnvoy(r *yamlfile.Reader, file map[string]yamlfile.Value, policies []*policy.Policy) (
+	domains EnvoyDomains, options EnvoyOptions) {
 	if _, given := file["envoy"]; given {
 		domains = EnvoyDomains{}
 	}
@@ -57,7 +58,8 @@ func readEnvoy(r *yamlfile.Reader, file map[string]yamlfile.Value, policies []*p
 		if !r.IsList(domain) && options.read(r, domain) {
 			continue
 		}
-		values, _ := r.List(domain, fmt.Sprintf("domain %q", domain.Name), "a list of descriptors, each beginning with a dash")
+		values, _ := r.List(domain, fmt.Sprintf("domain %q", domain.Name),
+			"a list of descriptors, each beginning with a dash")
 		descriptors := make([]EnvoyDescriptor, 0, len(values))
 		var sound []int // without a mistake
 		for i, value := range values {
@@ -67,8 +69,9 @@ func readEnvoy(r *yamlfile.Reader, file map[string]yamlfile.Value, policies []*p
 				if first < 0 {
 					sound = append(sound, i)
 				} else {
-					r.Mistake(value, "the descriptor is never reached: descriptor %d, in line %d, has the same keys and always "+
-						"matches first",
+					r.Mistake(value,
+						"the descriptor is never reached: descriptor %d, in line %d, has the same keys and always "+
+							"matches first",
 						sound[first]+1, r.Line(values[sound[first]]))
 				}
 			}
@@ -82,7 +85,8 @@ func readEnvoy(r *yamlfile.Reader, file map[string]yamlfile.Value, policies []*p
 // validDomain returns what is wrong with the name of a domain.
 func validDomain(name string) error {
 	if name == "" || len(name) > maxEnvoyName || !utf8.ValidString(name) {
-		return store.Invalidf("domain %q is not valid; it is a text of at most %d bytes, as Envoy sends it", name, maxEnvoyName)
+		return store.Invalidf("domain %q is not valid; it is a text of at most %d bytes, as Envoy sends it", name,
+			maxEnvoyName)
 	}
 	return nil
 }
@@ -106,10 +110,11 @@ func readDescriptor(r *yamlfile.Reader, v yamlfile.Value, policies []*policy.Pol
 	if !ok {
 		return d
 	}
-	decides, _ := yamlfile.Parsed(r, fields["policy"], "policy", "the name of a policy", func(name string) (*policy.Policy, error) {
-		d.Policy = name
-		return FindPolicy("the file", policies, name)
-	})
+	decides, _ := yamlfile.Parsed(r, fields["policy"], "policy", "the name of a policy",
+		func(name string) (*policy.Policy, error) {
+			d.Policy = name
+			return FindPolicy("the file", policies, name)
+		})
 	d.readWithoutPolicy(r, v, fields)
 	if e, given := fields["entries"]; given {
 		_, hasPolicy := fields["policy"]
@@ -118,8 +123,8 @@ func readDescriptor(r *yamlfile.Reader, v yamlfile.Value, policies []*policy.Pol
 	return d
 }
 
-// readEntries reads the entries of a descriptor for the policy decides; nil means an unknown policy, and free that there is
-// none. They are a map, or a list if they must be in this order.
+// readEntries reads the entries of a descriptor for the policy decides; nil means an unknown policy, and free that
+// there is none. They are a map, or a list if they must be in this order.
 func (d *EnvoyDescriptor) readEntries(r *yamlfile.Reader, v yamlfile.Value, decides *policy.Policy, free bool) {
 	values, ok := d.entryValues(r, v)
 	if ok && len(values) == 0 {
@@ -137,7 +142,8 @@ func (d *EnvoyDescriptor) readEntries(r *yamlfile.Reader, v yamlfile.Value, deci
 		switch empty := r.IsEmpty(e); {
 		case empty && (entry.Fixed || free || d.Ordered):
 		case free && !empty:
-			r.MistakeAt(e.Path, "entry %q has an attribute, and the descriptor has no policy that counts by it; leave it empty", e.Name)
+			r.MistakeAt(e.Path, "entry %q has an attribute, and the descriptor has no policy that counts by it; "+
+				"leave it empty", e.Name)
 		default:
 			if entry.Attribute, ok = readEntryAttribute(r, e, decides, given); !ok {
 				continue
@@ -177,7 +183,8 @@ func (d *EnvoyDescriptor) entryValues(r *yamlfile.Reader, v yamlfile.Value) (val
 }
 
 // readEntryAttribute reads the attribute of an entry of a descriptor. given has those of the entries before it.
-func readEntryAttribute(r *yamlfile.Reader, e yamlfile.Value, decides *policy.Policy, given map[string]bool) (name string, ok bool) {
+func readEntryAttribute(r *yamlfile.Reader, e yamlfile.Value, decides *policy.Policy, given map[string]bool) (
+	name string, ok bool) {
 	name, ok = r.Text(e, fmt.Sprintf("entry %q", e.Name), "the name of an attribute, such as ip")
 	if !ok {
 		return "", false
@@ -242,7 +249,8 @@ func (o *EnvoyOptions) read(r *yamlfile.Reader, v yamlfile.Value) (is bool) {
 			switch {
 			case !ok:
 			case (&httplimit.Clients{Header: text}).Validate() != nil:
-				r.Mistake(e, "%s %q is not the name of a header field; write one such as RateLimit-Limit", field.name, text)
+				r.Mistake(e, "%s %q is not the name of a header field; write one such as RateLimit-Limit", field.name,
+					text)
 			case seen[lower]:
 				r.Mistake(e, "two of the header fields have the name %q; give each its own", lower)
 			}

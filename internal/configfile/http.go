@@ -48,9 +48,11 @@ func readHTTP(r *yamlfile.Reader, file map[string]yamlfile.Value) httplimit.Sett
 	settings := DefaultHTTP()
 	fields, _ := r.Fields(file["http"], "http", Fields("http"))
 	settings.Clients.Trusted = readNetworks(r, fields["trusted_proxies"])
-	if name, ok := r.Text(fields["client_header"], "client_header", "the name of a header field, such as "+httplimit.XForwardedFor); ok {
+	if name, ok := r.Text(fields["client_header"], "client_header", "the name of a header field, such as "+
+		httplimit.XForwardedFor); ok {
 		if (&httplimit.Clients{Header: name}).Validate() != nil {
-			r.Mistake(fields["client_header"], "client_header %q is not the name of a header field; write one such as %s, %s or X-Real-IP",
+			r.Mistake(fields["client_header"],
+				"client_header %q is not the name of a header field; write one such as %s, %s or X-Real-IP",
 				name, httplimit.XForwardedFor, httplimit.Forwarded)
 		}
 		settings.Clients.Header = name
@@ -89,7 +91,8 @@ func readNetworks(r *yamlfile.Reader, v yamlfile.Value) (networks []netip.Prefix
 		case network.Addr().Is4In6():
 			return fmt.Sprintf("network %q is an IPv4 address written as IPv6; write it as IPv4", text)
 		case masked != network:
-			return fmt.Sprintf("network %q has bits behind its prefix; write %s, or %s for one address", text, masked, network.Addr())
+			return fmt.Sprintf("network %q has bits behind its prefix; write %s, or %s for one address", text, masked,
+				network.Addr())
 		}
 		networks = append(networks, network)
 		return ""
@@ -155,7 +158,8 @@ func unknownAttribute(r *yamlfile.Reader, p *policy.Policy, path, name string) s
 	if slices.Contains(known, name) || r.HasMistakeWithin(path+".limits") {
 		return ""
 	}
-	return fmt.Sprintf("policy %q has no attribute %q%s; it uses %s", p.Name, name, Suggestion(name, known), strings.Join(known, ", "))
+	return fmt.Sprintf("policy %q has no attribute %q%s; it uses %s", p.Name, name, Suggestion(name, known),
+		strings.Join(known, ", "))
 }
 
 // missingAttributes returns those that a policy needs and that are not given. Nothing is known about a policy with

@@ -28,18 +28,22 @@ func source(t *testing.T, text string) httplimit.Source {
 func TestHTTPIsRead(t *testing.T) {
 	got := readGood(t, "http").HTTP
 	want := httplimit.Settings{
-		Clients: httplimit.Clients{Header: "Forwarded", IPv6Bits: 56, Trusted: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"),
-			netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("::1/128"), netip.MustParsePrefix("192.0.2.7/32")}},
+		Clients: httplimit.Clients{Header: "Forwarded", IPv6Bits: 56, Trusted: []netip.Prefix{
+			netip.MustParsePrefix("127.0.0.0/8"),
+			netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("::1/128"),
+			netip.MustParsePrefix("192.0.2.7/32")}},
 		Headers: httplimit.RateLimit | httplimit.RetryAfter,
 		Rules: map[string]httplimit.Rule{
 			"login": {
 				Attributes: map[string]httplimit.Source{"ip": source(t, "client"), "user": source(t, "header:X-User"),
 					"route": source(t, "path")},
-				Skip:         httplimit.Skip{Methods: []string{"OPTIONS", "M-SEARCH"}, Paths: []string{"/healthz", "/static/*"}},
+				Skip: httplimit.Skip{
+					Methods: []string{"OPTIONS", "M-SEARCH"}, Paths: []string{"/healthz", "/static/*"}},
 				DeniedStatus: 403,
 			},
-			"silent":  {Skip: httplimit.Skip{Paths: []string{"/"}}},
-			"tenants": {Attributes: map[string]httplimit.Source{"tenant": source(t, "query:tenant"), "plan": source(t, "value:big")}},
+			"silent": {Skip: httplimit.Skip{Paths: []string{"/"}}},
+			"tenants": {Attributes: map[string]httplimit.Source{
+				"tenant": source(t, "query:tenant"), "plan": source(t, "value:big")}},
 		},
 	}
 	if !reflect.DeepEqual(got, want) {
@@ -51,7 +55,8 @@ func TestHTTPIsRead(t *testing.T) {
 func TestHTTPUnlessSaid(t *testing.T) {
 	readGood(t, "windows")
 	got := readGood(t, "readme").HTTP
-	if got.Headers != httplimit.AllHeaders || got.Clients.IPv6Bits != 64 || len(got.Clients.Trusted) > 0 || len(got.Rules) > 0 {
+	if got.Headers != httplimit.AllHeaders || got.Clients.IPv6Bits != 64 || len(got.Clients.Trusted) > 0 ||
+		len(got.Rules) > 0 {
 		t.Errorf("it is %+v", got)
 	}
 }
@@ -61,14 +66,17 @@ func TestEnvoyIsRead(t *testing.T) {
 	want := EnvoyDomains{
 		"edge": {
 			{Policy: "tenants",
-				Entries: []EnvoyEntry{{"generic_key", "big", true, ""}, {"tenant", "", false, "tenant"}, {"plan", "big", true, "plan"}}},
+				Entries: []EnvoyEntry{{"generic_key", "big", true, ""}, {"tenant", "", false, "tenant"},
+					{"plan", "big", true, "plan"}}},
 			{Policy: "tenants",
-				Entries: []EnvoyEntry{{"generic_key", "small", true, ""}, {"tenant", "", false, "tenant"}, {"plan", "", false, "plan"}}},
+				Entries: []EnvoyEntry{{"generic_key", "small", true, ""}, {"tenant", "", false, "tenant"},
+					{"plan", "", false, "plan"}}},
 			{Policy: "tenants", Entries: []EnvoyEntry{{"tenant", "", false, "tenant"}}},
 		},
 		"inner.example/a b": {
 			{Policy: "login",
-				Entries: []EnvoyEntry{{"remote_address", "", false, "ip"}, {"user", "", false, "user"}, {"path", "", false, "route"}}},
+				Entries: []EnvoyEntry{{"remote_address", "", false, "ip"}, {"user", "", false, "user"},
+					{"path", "", false, "route"}}},
 			{Policy: "login", Ordered: true, Name: "paths", Replaces: []string{"all", "none"}, Entries: []EnvoyEntry{
 				{"path", "/a*", true, "route"}, {"generic_key", "x", true, ""}, {"generic_key", "", false, "ip"},
 				{"user", "", false, "user"}}},

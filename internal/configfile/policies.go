@@ -53,8 +53,9 @@ func Read(path string, data []byte, operators Operators) (File, *yamlfile.Reader
 	if !ok {
 		return File{}, r
 	}
-	file := File{Prefix: Prefix(r, fields), LocalShare: readShare(r, fields, store.DefaultShare), Breaker: readBreaker(r, fields),
-		HTTP: readHTTP(r, fields)}
+	file := File{Prefix: Prefix(r, fields), LocalShare: readShare(r, fields, store.DefaultShare),
+		Breaker: readBreaker(r, fields),
+		HTTP:    readHTTP(r, fields)}
 	if v, given := fields["denials"]; given {
 		file.NoDenials = !r.Bool(v)
 	}
@@ -101,7 +102,8 @@ func FindPolicy(path string, policies []*policy.Policy, name string) (*policy.Po
 	for i, p := range policies {
 		names[i] = p.Name
 	}
-	return nil, store.Invalidf("policy %q is unknown%s; %s has %s", name, Suggestion(name, names), path, strings.Join(names, ", "))
+	return nil, store.Invalidf("policy %q is unknown%s; %s has %s", name, Suggestion(name, names), path,
+		strings.Join(names, ", "))
 }
 
 // NamedPolicy returns the policy of that name, or nil.
@@ -131,9 +133,10 @@ func Named(r *yamlfile.Reader, v yamlfile.Value, one, many string) []yamlfile.Va
 
 // Prefix reads the field prefix of a file or of a context.
 func Prefix(r *yamlfile.Reader, fields map[string]yamlfile.Value) string {
-	prefix, _ := yamlfile.Parsed(r, fields["prefix"], "prefix", "what keys begin with, such as rl", func(text string) (string, error) {
-		return text, store.ValidatePrefix(text)
-	})
+	prefix, _ := yamlfile.Parsed(r, fields["prefix"], "prefix", "what keys begin with, such as rl",
+		func(text string) (string, error) {
+			return text, store.ValidatePrefix(text)
+		})
 	return prefix
 }
 
@@ -187,7 +190,8 @@ func readLimit(r *yamlfile.Reader, v yamlfile.Value) policy.Limit {
 		base, _ := base.Normalize()
 		result.Limit = limiter.LimitOf(result.Name, base)
 	}
-	result.Cost, _ = yamlfile.Parsed(r, fields["cost"], "cost", "a number of units, such as 1, or the name of a field, such as tokens",
+	result.Cost, _ = yamlfile.Parsed(
+		r, fields["cost"], "cost", "a number of units, such as 1, or the name of a field, such as tokens",
 		policy.ParseCost)
 	result.Classes = readClasses(r, fields["classes"])
 	result.Shadow = r.Bool(fields["shadow"])
@@ -211,7 +215,8 @@ func readClasses(r *yamlfile.Reader, v yamlfile.Value) (classes policy.Classes) 
 			}
 			continue
 		}
-		leave, ok := yamlfile.Parsed(r, e, fmt.Sprintf("class %q", e.Name), "the share that it leaves to others, such as 30%",
+		leave, ok := yamlfile.Parsed(r, e, fmt.Sprintf("class %q", e.Name),
+			"the share that it leaves to others, such as 30%",
 			policy.ParseLeave)
 		if !ok {
 			return policy.Classes{}
@@ -219,7 +224,8 @@ func readClasses(r *yamlfile.Reader, v yamlfile.Value) (classes policy.Classes) 
 		classes.Of = append(classes.Of, policy.Class{Name: e.Name, Leave: leave})
 	}
 	if classes.IsZero() {
-		r.Mistake(v, "there are no classes; give the attribute and what each class leaves, such as {by: plan, paid: 0, free: 30%%}")
+		r.Mistake(v, "there are no classes; give the attribute and what each class leaves, such as {by: plan, paid: "+
+			"0, free: 30%%}")
 	}
 	return classes
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/limitctl/limitctl/internal/yamlfile"
 )
 
-// schemaText is the JSON Schema of the file, for checks and completion in editors. The reader takes the names of the fields
-// from it, and is stricter: a schema cannot detect a limit that is never reached. A "patternErrorMessage" is not part of JSON
-// Schema; editors show it in place of the pattern.
+// schemaText is the JSON Schema of the file, for checks and completion in editors. The reader takes the names of the
+// fields from it, and is stricter: a schema cannot detect a limit that is never reached. A "patternErrorMessage" is not
+// part of JSON Schema; editors show it in place of the pattern.
 //
 //go:embed limitctl.schema.json
 var schemaText []byte

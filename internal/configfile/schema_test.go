@@ -35,7 +35,8 @@ func TestSchemaIsCurrent(t *testing.T) {
 // accepts implements the part of JSON Schema that our schema uses.
 func accepts(root, s map[string]any, value any) bool {
 	if ref, is := s["$ref"].(string); is {
-		return accepts(root, root["$defs"].(map[string]any)[strings.TrimPrefix(ref, "#/$defs/")].(map[string]any), value)
+		return accepts(root, root["$defs"].(map[string]any)[strings.TrimPrefix(ref, "#/$defs/")].(map[string]any),
+			value)
 	}
 	if names, is := s["enum"].([]any); is && !slices.Contains(names, value) {
 		return false
@@ -107,7 +108,8 @@ func typeOf(value any) string {
 		"map[string]interface {}": "object", "<nil>": "null"}[fmt.Sprintf("%T", value)]
 }
 
-// The schema accepts what the reader accepts, and rejects files with a wrong shape, so that an editor sees them at once.
+// The schema accepts what the reader accepts, and rejects files with a wrong shape, so that an editor sees them at
+// once.
 func TestSchemaAgreesWithTheReader(t *testing.T) {
 	var schema map[string]any
 	if err := json.Unmarshal(SchemaText(), &schema); err != nil {
@@ -132,8 +134,10 @@ func TestSchemaAgreesWithTheReader(t *testing.T) {
 		true: {"good/readme", "good/everything", "good/http", "good/costs", "good/no-newline-at-the-end",
 			"good/outage", "good/slices", "good/envoy-shadow"},
 		false: {"broken/a-list", "broken/a-text", "broken/comma-in-flow", "broken/contexts", "broken/missing-fields",
-			"broken/on-error", "broken/shadow-yes", "broken/unknown-algorithm", "broken/unknown-field", "broken/unfit-names",
-			"broken/wrong-types", "broken/override-mistakes", "broken/http", "broken/http-attributes", "broken/http-headers",
+			"broken/on-error", "broken/shadow-yes", "broken/unknown-algorithm", "broken/unknown-field",
+			"broken/unfit-names",
+			"broken/wrong-types", "broken/override-mistakes", "broken/http", "broken/http-attributes",
+			"broken/http-headers",
 			"broken/envoy", "broken/costs", "broken/classes", "broken/envoy-is-a-list"},
 	} {
 		for _, name := range names {
@@ -149,11 +153,14 @@ func TestSchemaAgreesWithTheReader(t *testing.T) {
 		aLimit + "'%s'}]}}": {
 			true: {"10/1m", "10/m", "10/5min", "3/week", "1k/1d12h", "1_000/90s", "5/1.5h", "gcra:10/1m",
 				"token-bucket:10/1m,burst=20", "sliding-counter:10/1m,slices=60", "sliding-log:100/1h30m"},
-			false: {"10/1month", "10/1mim", "10", "10/", "ten/1m", "10/1m,brust=20", "bucket:10/1m", "10 /1m", "10/1m/1h",
+			false: {"10/1month", "10/1mim", "10", "10/", "ten/1m", "10/1m,brust=20", "bucket:10/1m", "10 /1m",
+				"10/1m/1h",
 				"1_00/1m", "1.5/1m", "-1/1m"},
 		},
-		aLimit + "1/1s, algorithm: %s}]}}":                          {true: append(store.AlgorithmNames(), "gcra"), false: {"bucket"}},
-		aLimit + "1/1s, burst: %s}]}}":                              {true: {"1", "1_000_000_000"}, false: {"0", "1000000001", "1.5"}},
+		aLimit + "1/1s, algorithm: %s}]}}": {
+			true: append(store.AlgorithmNames(), "gcra"), false: {"bucket"}},
+		aLimit + "1/1s, burst: %s}]}}": {
+			true: {"1", "1_000_000_000"}, false: {"0", "1000000001", "1.5"}},
 		aLimit + "1/1h, algorithm: sliding-counter, slices: %s}]}}": {true: {"1", "3600"}, false: {"0", "3601"}},
 		"breaker: {failures: %s}":                                   {true: {"1", "1000000"}, false: {"0", "1000001"}},
 		"http: {ipv6_prefix: %s}":                                   {true: {"1", "128"}, false: {"0", "129"}},

@@ -52,7 +52,8 @@ func Open(url string, options Options) (backend Store, where string, err error) 
 
 // OpenWithClient is [Open], and also returns the store's client to observe its exchanges, nil for an embedded
 // store. The client is not used yet, and closing the store closes it.
-func OpenWithClient(url string, options Options) (backend Store, client redis.UniversalClient, where string, err error) {
+func OpenWithClient(url string, options Options) (backend Store, client redis.UniversalClient, where string,
+	err error) {
 	if err := store.ValidatePrefix(options.Prefix); err != nil {
 		return nil, nil, "", err
 	}
@@ -62,7 +63,8 @@ func OpenWithClient(url string, options Options) (backend Store, client redis.Un
 	if scheme, rest, _ := strings.Cut(url, ":"); !redisserver.IsURL(url) {
 		if options.Layouts != nil {
 			return nil, nil, "", redisserver.BadURL(
-				"%s: holds limits of limitctl alone; the layouts of other limiters are those of keys in a Redis", scheme)
+				"%s: holds limits of limitctl alone; the layouts of other limiters are those of keys in a Redis",
+				scheme)
 		}
 		open := openFile
 		if scheme == "memory" {
@@ -78,7 +80,8 @@ func OpenWithClient(url string, options Options) (backend Store, client redis.Un
 	if client, err = parsed.Connect(options.access()); err != nil {
 		return nil, nil, "", err
 	}
-	settings := []redisstore.Option{redisstore.WithPrefix(options.Prefix), redisstore.WithSecrets(redisserver.URLSecrets(url)...)}
+	settings := []redisstore.Option{
+		redisstore.WithPrefix(options.Prefix), redisstore.WithSecrets(redisserver.URLSecrets(url)...)}
 	if options.Clock != nil {
 		settings = append(settings, redisstore.WithClock(options.Clock))
 	}
@@ -147,7 +150,8 @@ func checkScheme(url string) error {
 		return nil
 	}
 	if scheme, _, found := strings.Cut(url, "://"); found && !strings.ContainsAny(scheme, "@:/") {
-		return redisserver.BadURL("unknown scheme %q; it is one of file, memory, redis, redis+cluster, redis+sentinel, rediss, "+
+		return redisserver.BadURL("unknown scheme %q; it is one of file, memory, redis, redis+cluster, "+
+			"redis+sentinel, rediss, "+
 			"rediss+cluster, rediss+sentinel, unix", scheme)
 	}
 	if !strings.ContainsAny(url, ":@") {
@@ -230,7 +234,8 @@ func (e *ReadOnlyError) Error() string {
 func (e *ReadOnlyError) Is(target error) bool { return target == store.ErrInvalid }
 
 // Decide passes only peeks.
-func (s *readOnlyStore) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
+func (s *readOnlyStore) Decide(ctx context.Context, op store.Op, reqs []store.Request,
+	decisions []store.Decision) error {
 	if op != store.Peek {
 		return &ReadOnlyError{s.name, op.String()}
 	}

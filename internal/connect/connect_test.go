@@ -51,7 +51,8 @@ func open(t *testing.T, url string) opened {
 		return opened{strings.Join(o.Addrs, ","), o.Username, o.Password, where, 0, o.TLSConfig != nil, true}
 	case *redis.Client:
 		o := c.Options()
-		if o.MaxRetries > 0 || o.DialTimeout != 2*time.Second || o.ReadTimeout != 2*time.Second || !o.ContextTimeoutEnabled {
+		if o.MaxRetries > 0 || o.DialTimeout != 2*time.Second || o.ReadTimeout != 2*time.Second ||
+			!o.ContextTimeoutEnabled {
 			t.Errorf("%s: retries %d, timeouts %s and %s", url, o.MaxRetries, o.DialTimeout, o.ReadTimeout)
 		}
 		return opened{o.Addr, o.Username, o.Password, where, o.DB, o.TLSConfig != nil, false}
@@ -62,25 +63,29 @@ func open(t *testing.T, url string) opened {
 
 func TestRedisURLs(t *testing.T) {
 	for url, want := range map[string]opened{
-		"redis://h":                {addrs: "h:6379", password: "from-env", where: "redis://h"},
-		"redis://h:1/2":            {addrs: "h:1", password: "from-env", where: "redis://h:1/2", db: 2},
-		"redis://u:pa+s%40%2f@h":   {addrs: "h:6379", user: "u", password: "pa+s@/", where: "redis://u:xxxxx@h"},
-		"redis://:p@ss@h":          {addrs: "h:6379", password: "p@ss", where: "redis://:xxxxx@h"},
-		"rediss://[::1]:1":         {addrs: "[::1]:1", password: "from-env", where: "rediss://[::1]:1", tls: true},
-		"redis://[fe80::1%25eth0]": {addrs: "[fe80::1%eth0]:6379", password: "from-env", where: "redis://[fe80::1%25eth0]"},
-		"unix:///run/a%20b?db=3":   {addrs: "/run/a b", password: "from-env", where: "unix:///run/a%20b?db=3", db: 3},
-		"unix://u:p@/s":            {addrs: "/s", user: "u", password: "p", where: "unix://u:xxxxx@/s"},
-		"redis+cluster://h:1":      {addrs: "h:1", password: "from-env", where: "redis+cluster://h:1", cluster: true},
+		"redis://h":              {addrs: "h:6379", password: "from-env", where: "redis://h"},
+		"redis://h:1/2":          {addrs: "h:1", password: "from-env", where: "redis://h:1/2", db: 2},
+		"redis://u:pa+s%40%2f@h": {addrs: "h:6379", user: "u", password: "pa+s@/", where: "redis://u:xxxxx@h"},
+		"redis://:p@ss@h":        {addrs: "h:6379", password: "p@ss", where: "redis://:xxxxx@h"},
+		"rediss://[::1]:1":       {addrs: "[::1]:1", password: "from-env", where: "rediss://[::1]:1", tls: true},
+		"redis://[fe80::1%25eth0]": {addrs: "[fe80::1%eth0]:6379", password: "from-env",
+			where: "redis://[fe80::1%25eth0]"},
+		"unix:///run/a%20b?db=3": {addrs: "/run/a b", password: "from-env", where: "unix:///run/a%20b?db=3", db: 3},
+		"unix://u:p@/s":          {addrs: "/s", user: "u", password: "p", where: "unix://u:xxxxx@/s"},
+		"redis+cluster://h:1":    {addrs: "h:1", password: "from-env", where: "redis+cluster://h:1", cluster: true},
 		"redis+cluster://u:p@h,[::1],i": {addrs: "h:6379,[::1]:6379,i:6379", user: "u", password: "p",
 			where: "redis+cluster://u:xxxxx@h,[::1],i", cluster: true},
 		"valkey://u:p@h/2": {addrs: "h:6379", user: "u", password: "p", where: "valkey://u:xxxxx@h/2", db: 2},
-		"rediss+cluster://[::1]:2,h:1/": {addrs: "[::1]:2,h:1", password: "from-env", where: "rediss+cluster://[::1]:2,h:1/", cluster: true,
+		"rediss+cluster://[::1]:2,h:1/": {
+			addrs: "[::1]:2,h:1", password: "from-env", where: "rediss+cluster://[::1]:2,h:1/", cluster: true,
 			tls: true},
 		"redis+sentinel://h/m": {addrs: "m by Sentinel h:26379", password: "from-env", where: "redis+sentinel://h/m"},
 		"redis+sentinel://u:p@h:1,i/m/3?sentinel_username=w&sentinel_password=a+b": {
-			addrs: "m by Sentinel h:1,i:26379", user: "u", password: "p", db: 3, where: "redis+sentinel://u:xxxxx@h:1,i/m/3"},
+			addrs: "m by Sentinel h:1,i:26379", user: "u", password: "p", db: 3,
+			where: "redis+sentinel://u:xxxxx@h:1,i/m/3"},
 		"redis+sentinel://[::1]:1,[::2]/my%2Fm?sentinel_password=p": {
-			addrs: "my/m by Sentinel [::1]:1,[::2]:26379", password: "from-env", where: "redis+sentinel://[::1]:1,[::2]/my%2Fm"},
+			addrs: "my/m by Sentinel [::1]:1,[::2]:26379", password: "from-env",
+			where: "redis+sentinel://[::1]:1,[::2]/my%2Fm"},
 	} {
 		if got := open(t, url); got != want {
 			t.Errorf("%s\n got %+v\nwant %+v", url, got, want)
@@ -135,7 +140,8 @@ func TestBadURLs(t *testing.T) {
 		{"its option tls_insecure is neither true nor false", "rediss://h?tls_insecure=yes"},
 		{`tls_ca: "none.pem" cannot be read (file does not exist); give a file in PEM form`,
 			"rediss://h?tls_ca=none.pem"},
-		{`tls_ca: "text" holds no certificate; give that of the authority that signed the server's`, "rediss://h?tls_ca=text"},
+		{`tls_ca: "text" holds no certificate; give that of the authority that signed the server's`,
+			"rediss://h?tls_ca=text"},
 		{"tls_insecure=true checks no certificate, so tls_ca would mean nothing",
 			"rediss://h?tls_ca=a.pem&tls_insecure=true"},
 		{"tls_cert and tls_key need each other", "rediss://h?tls_cert=text rediss://h?tls_key=text"},
@@ -144,7 +150,8 @@ func TestBadURLs(t *testing.T) {
 			"rediss://h?tls_cert=text&tls_key=text"},
 		{"it begins or ends with a blank or a line end; leave that out",
 			"redis://:hunter2@h\n file:x\n memory:\r\n valkeys+sentinel://h/m\t \tunix:///s"},
-		{`unknown scheme "redis+custer"; it is one of file, memory, redis, redis+cluster, `, "redis+custer://user:hunter2@h"},
+		{`unknown scheme "redis+custer"; it is one of file, memory, redis, redis+cluster, `,
+			"redis+custer://user:hunter2@h"},
 	} {
 		for url := range strings.SplitSeq(test.urls, " ") {
 			_, _, err := Open(url, options(f))

@@ -47,7 +47,8 @@ type authority struct {
 func newAuthority(t *testing.T) *authority {
 	t.Helper()
 	a := &authority{dir: t.TempDir()}
-	a.cert, a.key = a.sign("ca", &x509.Certificate{IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign})
+	a.cert, a.key = a.sign("ca", &x509.Certificate{
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign})
 	return a
 }
 
@@ -92,7 +93,8 @@ func (a *authority) serve(addresses ...net.IP) []string {
 
 // query returns the query options of a client that the server accepts.
 func (a *authority) query() string {
-	return fmt.Sprintf("?tls_ca=%s&tls_cert=%s&tls_key=%s", a.file("ca.pem"), a.file("client.pem"), a.file("client.key"))
+	return fmt.Sprintf("?tls_ca=%s&tls_cert=%s&tls_key=%s", a.file("ca.pem"), a.file("client.pem"),
+		a.file("client.key"))
 }
 
 func TestTLS(t *testing.T) {
@@ -114,13 +116,15 @@ func TestTLS(t *testing.T) {
 		"?tls_insecure=true":                  "required", // by its alert, or by our guess if that was lost
 	} {
 		err := refusal(url + query)
-		if !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), server.Addr) {
+		if !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(), server.Addr) {
 			t.Errorf("%s: %v\nwant an ErrUnavailable that says %q", query, err, want)
 		}
 	}
 	// A relative path is relative to the working directory.
 	t.Chdir(a.dir)
-	if used, err := take(url+"?tls_ca=ca.pem&tls_cert=client.pem&tls_key=client.key&tls_server_name=limits.test", "user:42",
+	if used, err := take(url+"?tls_ca=ca.pem&tls_cert=client.pem&tls_key=client.key&tls_server_name=limits.test",
+		"user:42",
 		long); err != nil || used != 3 {
 		t.Errorf("%d used, %v", used, err)
 	}
@@ -142,7 +146,8 @@ func TestTLSOfAClusterAndSentinels(t *testing.T) {
 			return "rediss+cluster://" + strings.Join(redistest.StartCluster(t, config...).Addrs(), ",")
 		},
 		"sentinel": func(t *testing.T) string {
-			return "rediss+sentinel://" + strings.Join(redistest.StartSentinel(t, config...).Addrs(), ",") + "/" + redistest.MasterName
+			return "rediss+sentinel://" + strings.Join(redistest.StartSentinel(t, config...).Addrs(), ",") + "/" +
+				redistest.MasterName
 		},
 	} {
 		t.Run(kind, func(t *testing.T) {
@@ -153,14 +158,16 @@ func TestTLSOfAClusterAndSentinels(t *testing.T) {
 					t.Errorf("%d used, %v", used, err)
 				}
 			}
-			if used, err := take(url+a.query()+"&tls_server_name=limits.test", "user:0", long); err != nil || used != 2 {
+			if used, err := take(url+a.query()+"&tls_server_name=limits.test", "user:0", long); err != nil ||
+				used != 2 {
 				t.Errorf("%d used, %v", used, err)
 			}
 			for query, want := range map[string]string{
 				a.query() + "&tls_server_name=other.test": "not other.test",
 				"?tls_insecure=true":                      "required",
 			} {
-				if err := refusal(url + query); !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), want) {
+				if err := refusal(url + query); !errors.Is(err, store.ErrUnavailable) ||
+					!strings.Contains(err.Error(), want) {
 					t.Errorf("%s: %v\nwant an ErrUnavailable that says %q", query, err, want)
 				}
 			}
@@ -207,7 +214,8 @@ func TestHungHostsShareTheTimeout(t *testing.T) {
 				!strings.Contains(err.Error(), hosts[:9]) {
 				t.Errorf("%s: %v", url, err)
 			}
-			if elapsed := time.Since(begun); elapsed > 5*timeout/2 { // one after the other would take four times as long
+			// one after the other would take four times as long
+			if elapsed := time.Since(begun); elapsed > 5*timeout/2 {
 				return fmt.Errorf("%s: it took %s", url, elapsed)
 			}
 			return nil
@@ -237,7 +245,8 @@ func TestPortSpeaksOtherwise(t *testing.T) {
 			if strings.HasPrefix(url, "rediss") || strings.Contains(url, silent.Addr().String()) {
 				timeout = 200 * time.Millisecond
 			}
-			if _, err := take(url, "user:42", timeout); !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), want) {
+			if _, err := take(url, "user:42", timeout); !errors.Is(err, store.ErrUnavailable) ||
+				!strings.Contains(err.Error(), want) {
 				t.Errorf("%v\nwant an ErrUnavailable that says %q", err, want)
 			}
 		})

@@ -43,9 +43,10 @@ func TestTransport(t *testing.T) {
 		"rediss://h?tls_insecure=true":        {tls: true, unchecked: true},
 		"rediss+cluster://u:p@h":              {tls: true, logsIn: true, told: "h:6379"},
 		"redis+sentinel://" + sentinel + "/m": {},
-		"redis+sentinel://" + sentinel + "/m?sentinel_password=p":     {told: sentinel},
-		"redis+sentinel://u:p@" + sentinel + "/m":                     {logsIn: true, told: "10.9.8.7:6380"},
-		"redis+sentinel://u:p@" + sentinel + "/m?sentinel_password=p": {logsIn: true, told: sentinel + " 10.9.8.7:6380"},
+		"redis+sentinel://" + sentinel + "/m?sentinel_password=p": {told: sentinel},
+		"redis+sentinel://u:p@" + sentinel + "/m":                 {logsIn: true, told: "10.9.8.7:6380"},
+		"redis+sentinel://u:p@" + sentinel + "/m?sentinel_password=p": {
+			logsIn: true, told: sentinel + " 10.9.8.7:6380"},
 	} {
 		with := options(nil)
 		with.Password = ""
@@ -83,12 +84,14 @@ func TestSentinelErrorsHoldNoPassword(t *testing.T) {
 		"master is another": names(master + ":x"),
 	} {
 		address := redistest.Scripted(t, sentinelSays)
-		url := "redis+sentinel://u:hunter2%20of%20the%20master@" + address + "/m?sentinel_password=hunter3'of%20%22the%20sentinel"
+		url := "redis+sentinel://u:hunter2%20of%20the%20master@" + address +
+			"/m?sentinel_password=hunter3'of%20%22the%20sentinel"
 		backend, _, err := Open(url, Options{Prefix: "rl", Timeout: 2 * time.Second, ReadFile: files(nil).read})
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = storecall.New(backend).Take(t.Context(), store.Key{Subject: "user:1"}, store.Limit{Count: 1, Period: time.Second}, 1)
+		_, err = storecall.New(backend).Take(t.Context(), store.Key{Subject: "user:1"}, store.Limit{
+			Count: 1, Period: time.Second}, 1)
 		if err == nil {
 			t.Errorf("%s: no error", name)
 			continue

@@ -69,7 +69,8 @@ func (m *Measurement) read(ctx context.Context) (map[string]reading, error) {
 			switch command {
 			case "evalsha", "eval", "evalsha_ro", "eval_ro":
 				r.scripts = sum(r.scripts, used, 1)
-			case "time", "get", "set", "getrange", "setrange", "strlen", "exists", "type", "pttl", "pexpireat", "pexpire", "del":
+			case "time", "get", "set", "getrange", "setrange", "strlen", "exists", "type", "pttl", "pexpireat",
+				"pexpire", "del":
 				r.plain = sum(r.plain, used, 1)
 			}
 		}
@@ -97,7 +98,8 @@ func (m *Measurement) used(ctx context.Context) (scripts, used redisserver.Comma
 	var plain redisserver.CommandUsage
 	for address, r := range after {
 		b := m.before[address]
-		if b.run != r.run || b.scripts.Calls > r.scripts.Calls || b.plain.Calls > r.plain.Calls || len(after) != len(m.before) {
+		if b.run != r.run || b.scripts.Calls > r.scripts.Calls || b.plain.Calls > r.plain.Calls ||
+			len(after) != len(m.before) {
 			return scripts, used, errChanged
 		}
 		scripts, plain = sum(sum(scripts, r.scripts, 1), b.scripts, -1), sum(sum(plain, r.plain, 1), b.plain, -1)
@@ -128,7 +130,8 @@ func (m *Measurement) End(ctx context.Context, decisions int64) (cost report.Cos
 	scripts, used, err := m.used(ctx)
 	switch {
 	case redisserver.LacksRight(err):
-		err = errors.New("the user lacks the right to INFO (" + shell.SetUser(redisserver.User(m.client), "+info") + ")")
+		err = errors.New("the user lacks the right to INFO (" + shell.SetUser(redisserver.User(m.client), "+info") +
+			")")
 	case err == nil && used.Calls == 0:
 		err = errors.New("it keeps no statistics of commands")
 	case err != nil && !errors.Is(err, errChanged):

@@ -67,7 +67,8 @@ func wantAbsent(t *testing.T, c report.Cost, warnings []string, why string) {
 // connected returns the client of the store at url.
 func connected(t *testing.T, url string) redis.UniversalClient {
 	t.Helper()
-	_, client, _, err := connect.OpenWithClient(url, connect.Options{Prefix: store.DefaultPrefix, Timeout: 10 * time.Second})
+	_, client, _, err := connect.OpenWithClient(
+		url, connect.Options{Prefix: store.DefaultPrefix, Timeout: 10 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +181,8 @@ func TestWhatCannotBeKnown(t *testing.T) {
 	backend := scripts(t, client)
 
 	server.Do("ACL", "SETUSER", "writer", "on", ">secret", "~*", "+@all", "-info", "-memory|usage")
-	restricted := redis.NewClient(&redis.Options{Addr: server.Addr, Username: "writer", Password: "secret", DisableIdentity: true})
+	restricted := redis.NewClient(&redis.Options{Addr: server.Addr, Username: "writer", Password: "secret",
+		DisableIdentity: true})
 	defer restricted.Close()
 	its := scripts(t, restricted)
 	measured := cost.Begin(ctx, restricted)

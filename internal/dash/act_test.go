@@ -82,8 +82,9 @@ func TestASearchLeavesTheCursorOnItsKey(t *testing.T) {
 }
 
 func TestAProtectedContextWantsItsNameTyped(t *testing.T) {
-	for keys, want := range map[string]bool{"ry<enter>": false, "rprod<enter>": true, "rprod": false, "rpro<enter>": false,
-		"rprod<esc>": false} {
+	for keys, want := range map[string]bool{"ry<enter>": false, "rprod<enter>": true, "rprod": false,
+		"rpro<enter>": false,
+		"rprod<esc>":  false} {
 		d := begin(t, three, func(o *live.Options) { o.Context, o.Protected = "prod", true })
 		d.press(keys)
 		if got := d.actions.reset != nil; got != want {
@@ -104,7 +105,8 @@ func TestAReadOnlyContextHasNoActions(t *testing.T) {
 	}
 }
 
-// What is reset is seen to be empty, and what was brought back to be there again; what was used since is left, and said.
+// What is reset is seen to be empty, and what was brought back to be there again; what was used since is left, and
+// said.
 func TestResetIsSeenAndUndone(t *testing.T) {
 	d := begin(t, three, nil)
 	if d.press("rn"); !strings.Contains(d.View(), "nothing was changed") {
@@ -118,7 +120,8 @@ func TestResetIsSeenAndUndone(t *testing.T) {
 	}
 	d = begin(t, three, nil)
 	d.press("jry")
-	if r := d.list.Current(); r == nil || r.Key.Subject != "near" || r.InUse || !strings.Contains(d.View(), "deleted 1 key") {
+	if r := d.list.Current(); r == nil || r.Key.Subject != "near" || r.InUse ||
+		!strings.Contains(d.View(), "deleted 1 key") {
 		t.Errorf("after the reset:\n%s", d.View())
 	}
 	d.press("u")
@@ -169,7 +172,8 @@ func TestUndoAfterAResetOfNothing(t *testing.T) {
 func TestUndoNamesWhatWasReset(t *testing.T) {
 	d := begin(t, three, nil)
 	d.press("ryjmu")
-	if box := d.box(); len(d.list.Marked) != 1 || !strings.Contains(box, "full token-bucket/1m") || strings.Contains(box, "near") ||
+	if box := d.box(); len(d.list.Marked) != 1 || !strings.Contains(box, "full token-bucket/1m") ||
+		strings.Contains(box, "near") ||
 		!strings.Contains(box, "Backup: /backups/1.jsonl") {
 		t.Errorf("of full it asks:\n%s", box)
 	}
@@ -182,7 +186,8 @@ func TestMarksEndWithTheReset(t *testing.T) {
 		d.actions.nothing = nothing
 		d.press("mry")
 		if len(d.actions.reset) != 1 || len(d.list.Marked) > 0 {
-			t.Errorf("nothing in use: %t; %v were reset, and %d are marked", nothing, d.actions.reset, len(d.list.Marked))
+			t.Errorf("nothing in use: %t; %v were reset, and %d are marked", nothing, d.actions.reset,
+				len(d.list.Marked))
 		}
 	}
 }
@@ -190,7 +195,8 @@ func TestMarksEndWithTheReset(t *testing.T) {
 // What was deleted before a failure is said first: the error may be longer than the line.
 func TestAResetThatFailsInTheMiddle(t *testing.T) {
 	d := begin(t, three, nil)
-	d.actions.partly, d.actions.err = live.Changed{Keys: 2, Backup: "/backups/1.jsonl"}, errors.New(strings.Repeat("gone ", 40))
+	d.actions.partly, d.actions.err = live.Changed{Keys: 2, Backup: "/backups/1.jsonl"},
+		errors.New(strings.Repeat("gone ", 40))
 	d.press("ry")
 	if text := d.View(); !strings.Contains(text, "only 2 keys certainly deleted; u brings them back: gone") {
 		t.Errorf("after a failure in the middle:\n%s", text)

@@ -76,7 +76,8 @@ func TestDeniedKeysAreShown(t *testing.T) {
 // brokenDenials is a table that cannot be read.
 type brokenDenials struct{ admin.SideTable }
 
-func (brokenDenials) Counts(context.Context, time.Duration, func(store.Instant, int64, *admin.Tally)) (store.Instant, error) {
+func (brokenDenials) Counts(context.Context, time.Duration, func(store.Instant, int64, *admin.Tally)) (
+	store.Instant, error) {
 	return 0, fmt.Errorf("%w: no permissions", store.ErrRefused)
 }
 

@@ -209,7 +209,8 @@ func (d *driver) deny(denials admin.Denials) {
 // press types keys, by their names where they have one: "<enter>".
 func (d *driver) press(keys string) {
 	d.t.Helper()
-	names := map[string]tea.KeyType{"enter": tea.KeyEnter, "esc": tea.KeyEsc, "up": tea.KeyUp, "down": tea.KeyDown, "end": tea.KeyEnd,
+	names := map[string]tea.KeyType{"enter": tea.KeyEnter, "esc": tea.KeyEsc, "up": tea.KeyUp, "down": tea.KeyDown,
+		"end":  tea.KeyEnd,
 		"home": tea.KeyHome, "pgdown": tea.KeyPgDown, "pgup": tea.KeyPgUp, "ctrl+c": tea.KeyCtrlC,
 		"left": tea.KeyLeft, "bs": tea.KeyBackspace, "right": tea.KeyRight, "tab": tea.KeyTab}
 	for keys != "" {

@@ -129,7 +129,8 @@ func TestOnce(t *testing.T) {
 	if err := Once(t.Context(), &out, o, ui.NoColors(), 80, 24); err != nil {
 		t.Fatal(err)
 	}
-	if text := out.String(); strings.Contains(text, "> ") || !strings.Contains(text, "full") || strings.Contains(text, "\x1b") ||
+	if text := out.String(); strings.Contains(text, "> ") || !strings.Contains(text, "full") ||
+		strings.Contains(text, "\x1b") ||
 		slept != time.Second {
 		t.Errorf("it wrote:\n%s", text)
 	}
@@ -155,7 +156,8 @@ func nodeOf(_ context.Context, subject string) string {
 func (s *nodesStore) Scan(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, error] {
 	if len(q.Keys) > 0 && strings.HasPrefix(q.Keys[0].Subject, "b") && s.hangs {
 		return func(yield func(admin.Entry, error) bool) {
-			yield(admin.Entry{}, fmt.Errorf("%w: redis at 10.0.0.2:6379 cannot be reached: no answer in time", store.ErrUnavailable))
+			yield(admin.Entry{}, fmt.Errorf("%w: redis at 10.0.0.2:6379 cannot be reached: no answer in time",
+				store.ErrUnavailable))
 		}
 	}
 	return s.Keyspace.Scan(ctx, q)

@@ -57,14 +57,17 @@ func TestOverridesTellWhatIsLeft(t *testing.T) {
 	d.setOverride("calm", store.Override{Effect: store.OverrideBlock})
 	d.setOverride("full", store.Override{Effect: store.OverrideTimes, Thousandths: 3000})
 	d.second()
-	if calm, full := d.row("calm"), d.row("full"); calm.Remaining != 0 || calm.RetryAfter != time.Hour-time.Second || full.Remaining != 20 {
-		t.Errorf("a blocked key has %d left, and next in %s; one with ×3 has %d left", calm.Remaining, calm.RetryAfter, full.Remaining)
+	if calm, full := d.row("calm"), d.row("full"); calm.Remaining != 0 || calm.RetryAfter != time.Hour-time.Second ||
+		full.Remaining != 20 {
+		t.Errorf("a blocked key has %d left, and next in %s; one with ×3 has %d left", calm.Remaining, calm.RetryAfter,
+			full.Remaining)
 	}
 	if n := d.feed.Tally.AtLimit; n != 1 {
 		t.Errorf("%d are at the limit", n)
 	}
 	d.setOverride("calm", store.Override{Effect: store.OverrideBlock})
-	if _, _, err := d.store.Delete(t.Context(), admin.Record{Key: d.row("calm").Key}, admin.Record{Key: d.row("full").Key}); err != nil {
+	if _, _, err := d.store.Delete(t.Context(), admin.Record{Key: d.row("calm").Key},
+		admin.Record{Key: d.row("full").Key}); err != nil {
 		t.Fatal(err)
 	}
 	d.second()
@@ -105,8 +108,8 @@ func TestAnotherLimitInForceIsNoUsage(t *testing.T) {
 	}
 }
 
-// What a block denies is told apart, in the sums and beside the block, and takes no place from those who are denied by limits:
-// who needs help is not hidden by whom the operator blocked.
+// What a block denies is told apart, in the sums and beside the block, and takes no place from those who are denied by
+// limits: who needs help is not hidden by whom the operator blocked.
 func TestBlockedKeysAreNoVictims(t *testing.T) {
 	d := begin(t, func(d *driver) {
 		three(d)
@@ -114,13 +117,15 @@ func TestBlockedKeysAreNoVictims(t *testing.T) {
 	}, func(o *live.Options) { o.MaxKeys = 5 })
 	d.setOverride("ip:203.0.113.9", store.Override{Effect: store.OverrideBlock})
 	for range 12 {
-		d.deny(admin.Denials{Rows: []admin.Denied{blockedRow(&d.overrides()[0], 40), deniedRow("full", 3), deniedRow("near", 2)}})
+		d.deny(admin.Denials{Rows: []admin.Denied{blockedRow(&d.overrides()[0], 40), deniedRow("full", 3),
+			deniedRow("near", 2)}})
 		d.second()
 	}
 	if want := "[full] near tenant:acme:user:7 calm ip:203.0.113.9"; d.subjects() != want {
 		t.Errorf("it shows %s, want %s", d.subjects(), want)
 	}
-	for _, want := range []string{"DENIED 5\\.0/s", "2 keys denied", "1 block denying 40/s", "full .* 3\\.0", "ip:203.0.113.9 .* block "} {
+	for _, want := range []string{"DENIED 5\\.0/s", "2 keys denied", "1 block denying 40/s", "full .* 3\\.0",
+		"ip:203.0.113.9 .* block "} {
 		if !regexp.MustCompile(want).MatchString(d.View()) {
 			t.Errorf("it does not show %q:\n%s", want, d.View())
 		}

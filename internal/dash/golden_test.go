@@ -31,20 +31,24 @@ func traffic(d *driver) {
 		for i, tenant := range tenants {
 			for user := range 4 {
 				if second%(1+i+user) == 0 {
-					d.take(store.Key{Subject: fmt.Sprintf("tenant:%s:user:%d", tenant, user), Name: "api/user"}, "60/1m", int64(3-i))
+					d.take(store.Key{Subject: fmt.Sprintf("tenant:%s:user:%d", tenant, user), Name: "api/user"},
+						"60/1m", int64(3-i))
 				}
 			}
 			d.take(store.Key{Subject: "tenant:" + tenant, Name: "api/tenant"}, "10000/1m,burst=2000", int64(170*(3-i)))
 		}
 		d.take(store.Key{Subject: "ip:203.0.113.9", Name: "login/ip"}, "10/1m", 1)
-		d.deny(admin.Denials{Rows: []admin.Denied{{Key: store.Key{Subject: "ip:203.0.113.9", Name: "login/ip"}, Count: 6}}})
+		d.deny(admin.Denials{Rows: []admin.Denied{
+			{Key: store.Key{Subject: "ip:203.0.113.9", Name: "login/ip"}, Count: 6}}})
 		if second > 40 {
-			d.deny(admin.Denials{Rows: []admin.Denied{{Key: store.Key{Subject: "tenant:initech:user:9", Name: "api/user"},
-				Count: 51}}, Others: 2})
+			d.deny(admin.Denials{Rows: []admin.Denied{
+				{Key: store.Key{Subject: "tenant:initech:user:9", Name: "api/user"},
+					Count: 51}}, Others: 2})
 		}
 		if second%3 == 0 {
 			d.take(store.Key{Subject: "利用者:山田太郎"}, "sliding-log:30/1m", 1)
-			d.take(store.Key{Subject: "crème brûlée 🍮 " + strings.Repeat("very ", 20) + "long"}, "fixed-window:100/1h", 4)
+			d.take(store.Key{Subject: "crème brûlée 🍮 " + strings.Repeat("very ", 20) + "long"}, "fixed-window:100/1h",
+				4)
 			d.take(store.Key{Subject: "mails"}, "leaky-bucket:5/1s,burst=40", 25)
 			d.take(store.Key{Subject: "ip:2001:db8::7"}, "sliding-counter:1000000000/1d", 12_345_678)
 		}
@@ -55,19 +59,22 @@ func traffic(d *driver) {
 // routes are keys whose subjects begin alike and end alike, and some that differ by their
 // limits alone.
 func routes(d *driver) {
-	all := []string{"/v1/charges/capture", "/v1/charges/refund", "/v1/charges", "/v1/customers/sources", "/v1/customers/cards"}
+	all := []string{"/v1/charges/capture", "/v1/charges/refund", "/v1/charges", "/v1/customers/sources",
+		"/v1/customers/cards"}
 	for i, route := range all {
 		for _, user := range []int{7, 17, 170} {
 			subject := fmt.Sprintf("tenant:acme:user:%d:route:%s", user, route)
 			d.take(store.Key{Subject: subject}, "100/1m", int64(95-user/2-i))
 		}
 	}
-	for name, cost := range map[string]int64{"api/user-route-minute": 40, "api/user-route-hour": 30, "api/user-route-day": 20} {
+	for name, cost := range map[string]int64{"api/user-route-minute": 40, "api/user-route-hour": 30,
+		"api/user-route-day": 20} {
 		d.take(store.Key{Subject: "tenant:acme:user:7:route:/v1/charges", Name: name}, "50/1h", cost)
 	}
 	for range 3 {
-		d.deny(admin.Denials{Rows: []admin.Denied{{Key: store.Key{Subject: "tenant:acme:user:17:route:/v1/charges/refund",
-			Name: "token-bucket/1m"}, Count: 37}}})
+		d.deny(admin.Denials{Rows: []admin.Denied{
+			{Key: store.Key{Subject: "tenant:acme:user:17:route:/v1/charges/refund",
+				Name: "token-bucket/1m"}, Count: 37}}})
 		d.second()
 	}
 }
@@ -80,11 +87,16 @@ func governed(d *driver) {
 		whom string
 		store.Override
 	}{
-		{"ip:203.0.113.0/24", store.Override{Effect: store.OverrideBlock, Reason: "scraper, ticket 4711", By: "ann@example.com"}},
-		{"tenant:acme:user:*", store.Override{Effect: store.OverrideTimes, Thousandths: 3000, Reason: "launch day", By: "bob"}},
-		{"tenant:globex", store.Override{Effect: store.OverrideExempt, Reason: strings.Repeat("a long story ", 9), By: "carol"}},
-		{"user:$(rm -r ~)<b>é*", store.Override{Effect: store.OverrideBlock, Reason: "it is \"so\", \u202egone", By: "e\u200bve"}},
-		{"tenant:umbrella:*:x", store.Override{Effect: store.OverrideLimit, Limit: store.Limit{Count: 600, Period: time.Minute}}},
+		{"ip:203.0.113.0/24", store.Override{Effect: store.OverrideBlock, Reason: "scraper, ticket 4711",
+			By: "ann@example.com"}},
+		{"tenant:acme:user:*", store.Override{Effect: store.OverrideTimes, Thousandths: 3000, Reason: "launch day",
+			By: "bob"}},
+		{"tenant:globex", store.Override{Effect: store.OverrideExempt, Reason: strings.Repeat("a long story ", 9),
+			By: "carol"}},
+		{"user:$(rm -r ~)<b>é*", store.Override{Effect: store.OverrideBlock, Reason: "it is \"so\", \u202egone",
+			By: "e\u200bve"}},
+		{"tenant:umbrella:*:x", store.Override{
+			Effect: store.OverrideLimit, Limit: store.Limit{Count: 600, Period: time.Minute}}},
 	} {
 		d.now = d.now.Add(time.Millisecond)
 		subjects, err := store.ParsePattern(o.whom)
@@ -111,13 +123,15 @@ func scraped(d *driver) {
 	for second := range 5 {
 		var rows []admin.Denied
 		for i := range 40 {
-			rows = append(rows, admin.Denied{Key: store.Key{Subject: fmt.Sprintf("ip:203.0.113.%d", i), Name: "login/ip-hour"}, Count: 1})
+			rows = append(rows, admin.Denied{
+				Key: store.Key{Subject: fmt.Sprintf("ip:203.0.113.%d", i), Name: "login/ip-hour"}, Count: 1})
 			if second == 0 {
 				d.take(rows[i].Key, "10/1h", 10)
 			}
 		}
 		for i := range 3 {
-			rows = append(rows, admin.Denied{Key: store.Key{Subject: fmt.Sprintf("tenant:acme:user:%d", i), Name: "api/user"}, Count: 5})
+			rows = append(rows, admin.Denied{
+				Key: store.Key{Subject: fmt.Sprintf("tenant:acme:user:%d", i), Name: "api/user"}, Count: 5})
 		}
 		d.deny(admin.Denials{Rows: rows})
 		d.second()
@@ -127,7 +141,8 @@ func scraped(d *driver) {
 // The main views at each size, and the others at the usual one. With colours at the usual size.
 func TestFrames(t *testing.T) {
 	usual := []tea.WindowSizeMsg{{Width: 80, Height: 24}}
-	sizes := append(usual, []tea.WindowSizeMsg{{Width: 120, Height: 40}, {Width: 200, Height: 50}, {Width: 40, Height: 10}}...)
+	sizes := append(usual, []tea.WindowSizeMsg{{Width: 120, Height: 40}, {Width: 200, Height: 50},
+		{Width: 40, Height: 10}}...)
 	for _, view := range []struct {
 		name, keys string
 		sizes      []tea.WindowSizeMsg
@@ -141,7 +156,9 @@ func TestFrames(t *testing.T) {
 		{name: "detail", keys: "j<enter>", sizes: sizes},
 		{name: "help", keys: "?", sizes: sizes},
 		{name: "reset", keys: "mmmmmmmr", sizes: sizes},
-		{name: "reset-protected", keys: "rpro", change: func(o *live.Options) { o.Context, o.Protected = "prod", true }},
+		{name: "reset-protected", keys: "rpro", change: func(o *live.Options) {
+			o.Context, o.Protected = "prod", true
+		}},
 		{name: "override", keys: "o<enter><enter><enter><enter>", sizes: sizes},
 		{name: "override-asked", keys: "jo<enter><enter><enter><enter><enter>launch day<enter>"},
 		{name: "in-common", fill: scraped, sizes: sizes},
@@ -229,7 +246,8 @@ func TestFramesFitAnyTerminal(t *testing.T) {
 func threeServers(context.Context) []live.Server {
 	var servers []live.Server
 	for i := range 3 {
-		servers = append(servers, live.Server{Name: fmt.Sprintf("10.0.0.%d:6379", i+1), Version: "Valkey 8.0.1", Role: "master",
+		servers = append(servers, live.Server{Name: fmt.Sprintf("10.0.0.%d:6379", i+1), Version: "Valkey 8.0.1",
+			Role:         "master",
 			OpsPerSecond: 1000 * int64(i+1),
 			UsedMemory:   5_000_000, MaxMemory: 100_000_000, RoundTrip: time.Duration(i+1) * time.Millisecond})
 	}

@@ -54,7 +54,8 @@ func TestFramesOfHostileNames(t *testing.T) {
 		o.Servers = func(context.Context) []live.Server {
 			var all []live.Server
 			for _, text := range texts[:8] {
-				all = append(all, live.Server{Name: text, Version: text, Role: text}, live.Server{Name: text, Problem: text})
+				all = append(all, live.Server{Name: text, Version: text, Role: text},
+					live.Server{Name: text, Problem: text})
 			}
 			return all
 		}

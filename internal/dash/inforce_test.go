@@ -11,7 +11,8 @@ import (
 func TestWhatIsInForceCanBeChanged(t *testing.T) {
 	d := governedBy(t, nil)
 	d.press("O<home><pgdown><pgup><down>r")
-	if text := d.View(); !strings.Contains(text, "End this override?") || !strings.Contains(text, "for user:$(rm -r ~)<b>é*") {
+	if text := d.View(); !strings.Contains(text, "End this override?") ||
+		!strings.Contains(text, "for user:$(rm -r ~)<b>é*") {
 		t.Errorf("asked:\n%s", text)
 	}
 	d.press("y")

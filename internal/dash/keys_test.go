@@ -32,7 +32,8 @@ func TestKeysDo(t *testing.T) {
 }
 
 func TestLeaving(t *testing.T) {
-	for keys, interrupted := range map[string]bool{"q": false, "<ctrl+c>": true, "<enter>q": false, "/<ctrl+c>": true, "r<ctrl+c>": true} {
+	for keys, interrupted := range map[string]bool{"q": false, "<ctrl+c>": true, "<enter>q": false, "/<ctrl+c>": true,
+		"r<ctrl+c>": true} {
 		d := begin(t, three, nil)
 		d.press(keys)
 		if !d.left || d.interrupted != interrupted {

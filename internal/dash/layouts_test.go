@@ -39,7 +39,8 @@ func (s *othersStore) Scan(_ context.Context, q admin.Query) iter.Seq2[admin.Ent
 		}
 		if q.StoreKeys == nil {
 			for _, storeKey := range s.unsure {
-				if !yield(admin.Entry{StoreKey: storeKey}, &layouts.UnsureError{StoreKey: storeKey, Layouts: []string{"counter"}}) {
+				if !yield(admin.Entry{StoreKey: storeKey}, &layouts.UnsureError{
+					StoreKey: storeKey, Layouts: []string{"counter"}}) {
 					return
 				}
 			}
@@ -50,7 +51,8 @@ func (s *othersStore) Scan(_ context.Context, q admin.Query) iter.Seq2[admin.Ent
 
 // otherEntry is an entry of another limiter, a window of ten in a minute.
 func otherEntry(layout, subject, storeKey string, used int64, defects ...admin.Defect) admin.Entry {
-	e := admin.Entry{Key: store.Key{Subject: subject, Name: layout + "/minute"}, Layout: layout, StoreKey: storeKey, TTL: time.Minute,
+	e := admin.Entry{Key: store.Key{Subject: subject, Name: layout + "/minute"}, Layout: layout, StoreKey: storeKey,
+		TTL:   time.Minute,
 		Limit: store.Limit{Algorithm: store.FixedWindow, Count: 10, Period: time.Minute, Burst: 10}, Defects: defects,
 		Record: admin.Record{Members: []admin.Member{{StoreKey: storeKey, Type: "string"}}}}
 	e.Used, e.Remaining, e.Allowed, e.ResetAfter = used, max(0, 10-used), used < 10, 30*time.Second
@@ -58,7 +60,8 @@ func otherEntry(layout, subject, storeKey string, used int64, defects ...admin.D
 }
 
 func forEver() admin.Defect {
-	return admin.Defect{Kind: admin.NeverExpires, Text: "no expiry, so it denies for ever (Kong/kong#5763)", Stuck: true}
+	return admin.Defect{Kind: admin.NeverExpires, Text: "no expiry, so it denies for ever (Kong/kong#5763)",
+		Stuck: true}
 }
 
 // some are limits of several layouts, of which one is stuck, one of an unknown limit, two have the
@@ -120,7 +123,8 @@ func TestRowsOfTheSameNameAreTwo(t *testing.T) {
 	}
 	d.actions.nothing = true
 	d.press("/route-b<enter>ry")
-	want := live.ID{Key: store.Key{Subject: "203.0.113.1", Name: "kong/minute"}, StoreKey: "ratelimit:route-b:203.0.113.1:1:minute"}
+	want := live.ID{Key: store.Key{Subject: "203.0.113.1", Name: "kong/minute"},
+		StoreKey: "ratelimit:route-b:203.0.113.1:1:minute"}
 	if !slices.Equal(d.actions.reset, []live.ID{want}) {
 		t.Errorf("reset were %v", d.actions.reset)
 	}

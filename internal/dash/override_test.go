@@ -59,7 +59,8 @@ func TestAnOverrideFromTheRow(t *testing.T) {
 func TestAPatternThatLeavesTheKeyOut(t *testing.T) {
 	d := begin(t, three, nil)
 	d.press("b<enter><bs><bs><bs><bs>ne*<enter><enter><enter><enter>")
-	if text := d.View(); !strings.Contains(text, "It is NOT about full token-bucket/1m") || !strings.Contains(text, "about 1 other key") {
+	if text := d.View(); !strings.Contains(text, "It is NOT about full token-bucket/1m") ||
+		!strings.Contains(text, "about 1 other key") {
 		t.Errorf("of a pattern that leaves the key out it says:\n%s", text)
 	}
 }

@@ -27,11 +27,13 @@ func crowd(d *driver) {
 func TestAFilterLooksInTheWholeStore(t *testing.T) {
 	d := begin(t, crowd, func(o *live.Options) { o.MaxKeys = 20 })
 	d.send(tea.WindowSizeMsg{Width: 100, Height: 24})
-	if d.press("/acme"); !strings.Contains(d.View(), "filter /acme: 0 of 20 followed, enter searches the store; esc ends it") {
+	if d.press("/acme"); !strings.Contains(
+		d.View(), "filter /acme: 0 of 20 followed, enter searches the store; esc ends it") {
 		t.Errorf("while it is typed:\n%s", d.View())
 	}
 	d.press("<enter>")
-	if !strings.Contains(d.View(), "filter /acme: 6 of 20 followed, 6 in the store match; esc ends it") || len(d.feed.Listed) != 6 {
+	if !strings.Contains(d.View(), "filter /acme: 6 of 20 followed, 6 in the store match; esc ends it") ||
+		len(d.feed.Listed) != 6 {
 		t.Errorf("after a scan %d are listed:\n%s", len(d.feed.Listed), d.View())
 	}
 	d.take(store.Key{Subject: "tenant:acme:late"}, "100/1h", 1)
@@ -97,7 +99,8 @@ func TestWhatBeganIsSaid(t *testing.T) {
 		d.deny(admin.Denials{Rows: []admin.Denied{deniedRow("full", 3)}})
 		d.second()
 	}
-	if d.checkFrame("began"); !strings.Contains(d.View(), "  "+command+"\n") && !strings.Contains(d.View(), "  "+command+" ") {
+	if d.checkFrame("began"); !strings.Contains(d.View(), "  "+command+"\n") &&
+		!strings.Contains(d.View(), "  "+command+" ") {
 		t.Errorf("a command that fits:\n%s", d.View())
 	}
 }

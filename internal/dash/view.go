@@ -101,8 +101,10 @@ func (m *model) helpLines(width int) []string {
 		columns = [][]key.Binding{keys[:half], keys[half:]}
 	}
 	help := m.theme.Help(width)
-	notes := []string{"DENIED/S is red while it is denied. USED is yellow from 80 %, and bold with nothing left. RETRY is " +
-		"when one more unit fits, RESETS when nothing is used any more. ALLOWED is the units charged to the keys that are " +
+	notes := []string{"DENIED/S is red while it is denied. USED is yellow from 80 %, and bold with nothing left. " +
+		"RETRY is " +
+		"when one more unit fits, RESETS when nothing is used any more. ALLOWED is the units charged to the keys " +
+		"that are " +
 		"followed. w lists only the keys of the first cause after why, and pressed again those of the next.",
 		"In front of a subject: * marked, ? out of date as its server does not answer, ! a defect. ≥ is at least.",
 		"A filter is part of a subject or limit, a pattern (acme*), or tenant=acme; ! inverts a word."}
@@ -141,7 +143,8 @@ func (m *model) head() []string {
 		}
 		for i := range f.Away {
 			away := &f.Away[i]
-			text := "no answer from " + away.Node + ": " + output.Plural(len(away.Keys), "key") + " marked ? as they were before"
+			text := "no answer from " + away.Node + ": " + output.Plural(len(away.Keys), "key") +
+				" marked ? as they were before"
 			lines = append(lines, m.theme.Full.Of(text))
 		}
 	}

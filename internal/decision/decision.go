@@ -61,8 +61,8 @@ func (a *Answer) Effective(i int) store.Limit {
 	return limit
 }
 
-// Under is a request as it is decided under an operator's override, nil for none, and by the share of a fallback store, 0
-// for the whole limit.
+// Under is a request as it is decided under an operator's override, nil for none, and by the share of a fallback store,
+// 0 for the whole limit.
 func Under(r store.Request, o *store.Override, share store.Share) store.Request {
 	if o != nil {
 		r.SetLimit(o.Apply(r.Limit))
@@ -151,8 +151,8 @@ func Room(d *store.Summary, capacity, leave int64) string {
 	return text
 }
 
-// Times writes the waiting times that are not zero, each after a comma. If they are of several limits, each has the name
-// of its limit behind it.
+// Times writes the waiting times that are not zero, each after a comma. If they are of several limits, each has the
+// name of its limit behind it.
 func (a *Answer) Times(sum *store.Summary) (text string) {
 	all := waits(sum.RetryAfter, sum.Delay, sum.ResetAfter)
 	names := make([]string, len(all))

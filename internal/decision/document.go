@@ -51,8 +51,9 @@ func WindowEnd(limit store.Limit) string {
 func (a *Answer) Decided(i int) Limit {
 	d, limit := &a.Decisions[i], a.Effective(i)
 	l := Limit{Name: a.Requests[i].Key.Name, Algorithm: limit.Algorithm.String(), Count: limit.Count,
-		PeriodMS: output.Milliseconds(limit.Period), Burst: limit.Burst, Slices: limit.Slices, WindowEndsAt: WindowEnd(limit),
-		Allowed: d.Allowed, Used: d.Used, Remaining: d.Remaining, RetryAfterMS: output.Milliseconds(d.RetryAfter),
+		PeriodMS: output.Milliseconds(limit.Period), Burst: limit.Burst, Slices: limit.Slices,
+		WindowEndsAt: WindowEnd(limit),
+		Allowed:      d.Allowed, Used: d.Used, Remaining: d.Remaining, RetryAfterMS: output.Milliseconds(d.RetryAfter),
 		ResetAfterMS: output.Milliseconds(d.ResetAfter), DelayMS: output.Milliseconds(d.Delay), Shadow: d.Shadow,
 		Applied: NewAppliedOverride(d.Override, a.Requests[i].Limit), Unguarded: d.Unguarded, DecidedBy: decidedBy(d)}
 	if a.Requests[i].Leave != 0 {
@@ -78,8 +79,8 @@ func decidedBy(d *store.Decision) string {
 	return d.DecidedBy.String()
 }
 
-// Document is an answer in JSON. Where limits have their own costs, only they have a cost and what remains. The override of the
-// document is that of the limit that denied, if one did.
+// Document is an answer in JSON. Where limits have their own costs, only they have a cost and what remains. The
+// override of the document is that of the limit that denied, if one did.
 type Document struct {
 	SchemaVersion int              `json:"schema_version"`
 	Policy        string           `json:"policy,omitempty"`
@@ -106,8 +107,9 @@ func (a *Answer) Document() *Document {
 	sum := store.Summarize(a.Decisions)
 	d := &Document{SchemaVersion: output.SchemaVersion, Allowed: sum.Allowed, Key: a.Key,
 		RetryAfterMS: output.Milliseconds(sum.RetryAfter), ResetAfterMS: output.Milliseconds(sum.ResetAfter),
-		DelayMS: output.Milliseconds(sum.Delay), Repeated: sum.Repeated, Unguarded: sum.Unguarded, DecidedBy: sum.DecidedBy.String(),
-		Applied: a.Applied(), Limits: make([]Limit, len(a.Decisions))}
+		DelayMS: output.Milliseconds(sum.Delay), Repeated: sum.Repeated, Unguarded: sum.Unguarded,
+		DecidedBy: sum.DecidedBy.String(),
+		Applied:   a.Applied(), Limits: make([]Limit, len(a.Decisions))}
 	if a.Policy != nil {
 		d.Policy = a.Policy.Name
 	}
@@ -154,7 +156,8 @@ func NewAppliedOverride(o *store.Override, asked store.Limit) *AppliedOverride {
 	if o == nil {
 		return nil
 	}
-	applied := &AppliedOverride{ID: o.ID, Effect: o.Effect.String(), ExpiresAt: output.UTC(o.ExpiresAt), Reason: o.Reason, By: o.By}
+	applied := &AppliedOverride{ID: o.ID, Effect: o.Effect.String(), ExpiresAt: output.UTC(o.ExpiresAt),
+		Reason: o.Reason, By: o.By}
 	if asked.Count != 0 {
 		applied.Asked = asked.String()
 	}

@@ -19,16 +19,20 @@ func answers() (alone, ofPolicy *Answer) {
 	}
 	bucket := store.Limit{Algorithm: store.TokenBucket, Count: 10, Period: time.Minute, Burst: 20}
 	counter := store.Limit{Algorithm: store.SlidingCounter, Count: 7, Period: time.Hour, Slices: 6}
-	alone = &Answer{Key: "user:42", Charges: true, Requests: []store.Request{request("", bucket, 3)}, Overrides: []int{-1},
+	alone = &Answer{Key: "user:42", Charges: true, Requests: []store.Request{request("", bucket, 3)}, Overrides: []int{
+		-1},
 		Decisions: []store.Decision{{Allowed: true, Repeated: true, Unguarded: true, Used: 5, Remaining: 15, Granted: 3,
 			ResetAfter: 30 * time.Second, DecidedBy: store.DecidedByLocal, LocalShare: 50_000}}}
 	alone.Requests[0].Leave = 4
 	override := &store.Override{ID: "aaaaaaaa", Effect: store.OverrideTimes, Thousandths: 2000,
 		ExpiresAt: time.Unix(1_800_000_000, 0), Reason: "ticket <7>", By: "ana"}
-	ofPolicy = &Answer{Key: "tenant:acme \u202e\"\xff", Charges: true, Overrides: []int{1, -1}, Requests: []store.Request{
-		request("api/all", bucket, 1), request("api/tokens", counter, 2)}, Decisions: []store.Decision{
-		{Allowed: true, Shadow: true, Used: 1, Remaining: 39, Granted: 1, Refunded: 1, ResetAfter: 1500 * time.Microsecond},
-		{Used: 7, Refunded: 2, Override: override, RetryAfter: time.Second, ResetAfter: time.Hour, Delay: time.Millisecond}},
+	ofPolicy = &Answer{Key: "tenant:acme \u202e\"\xff", Charges: true, Overrides: []int{1, -1},
+		Requests: []store.Request{
+			request("api/all", bucket, 1), request("api/tokens", counter, 2)}, Decisions: []store.Decision{
+			{Allowed: true, Shadow: true, Used: 1, Remaining: 39, Granted: 1, Refunded: 1,
+				ResetAfter: 1500 * time.Microsecond},
+			{Used: 7, Refunded: 2, Override: override, RetryAfter: time.Second, ResetAfter: time.Hour,
+				Delay: time.Millisecond}},
 		Policy: &policy.Policy{Name: "api", Limits: []policy.Limit{
 			{Limit: limiter.Limit{Name: "all"}},
 			{Limit: limiter.Limit{Name: "tokens"}, Cost: policy.Cost{Field: "tokens"}}},

@@ -92,7 +92,8 @@ type Facts struct {
 
 // NewEntry describes an entry.
 func NewEntry(e *admin.Entry, facts Facts) *Entry {
-	d := &Entry{Key: e.Key.Subject, StoreKey: e.StoreKey, TTLMS: output.Milliseconds(e.TTL), Name: e.Key.Name, Layout: e.Layout,
+	d := &Entry{Key: e.Key.Subject, StoreKey: e.StoreKey, TTLMS: output.Milliseconds(e.TTL), Name: e.Key.Name,
+		Layout: e.Layout,
 		Slices: e.Limit.Slices, WindowEndsAt: WindowEnd(e.Limit), Bytes: e.Bytes}
 	if e.TTL < 0 {
 		d.TTLMS = -1

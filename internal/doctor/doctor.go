@@ -1,5 +1,5 @@
-// Package doctor examines a store as an expert would: what works, and what to fix. Reading and judging are kept apart: the
-// judge… functions turn facts into findings.
+// Package doctor examines a store as an expert would: what works, and what to fix. Reading and judging are kept apart:
+// the judge… functions turn facts into findings.
 package doctor
 
 import (
@@ -71,7 +71,8 @@ func (r *Report) add(findings ...Finding) { r.Findings = append(r.Findings, find
 // checks returns the checks in the order in which they are shown: whether the store works at all, whether it will go
 // on to work, and what is in it.
 func checks() []string {
-	return []string{"reachable", "transport", "sentinel", "version", "role", "replicas", "cluster", "persistence", "memory", "eviction",
+	return []string{"reachable", "transport", "sentinel", "version", "role", "replicas", "cluster", "persistence",
+		"memory", "eviction",
 		"clock", "settings", "rights", "file", "keys", "ttl", "damaged", "foreign", "published"}
 }
 

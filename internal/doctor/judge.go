@@ -34,8 +34,8 @@ func millis(d time.Duration) string {
 	return fmt.Sprintf("%.0f ms", float64(d.Microseconds())/1000)
 }
 
-// judgeInfo judges a server by its INFO and its settings, as far as INFO has what that needs: a program that imitates Redis can
-// leave out anything.
+// judgeInfo judges a server by its INFO and its settings, as far as INFO has what that needs: a program that imitates
+// Redis can leave out anything.
 func judgeInfo(i, config redisserver.Info) (all []Finding) {
 	var missing []string
 	has := func(field string) bool {
@@ -87,8 +87,8 @@ const slowReplica = 10 // seconds
 func judgeRole(i, config redisserver.Info) []Finding {
 	if i["role"] != "master" {
 		return []Finding{fail("role",
-			fmt.Sprintf("a replica of %s:%s: it refuses takes, refunds and resets", i["master_host"],
-				i["master_port"]), "give the master's address, or redis+sentinel:// or redis+cluster://, which find it")}
+			fmt.Sprintf("a replica of %s:%s: it refuses takes, refunds and resets", i["master_host"], i["master_port"]),
+			"give the master's address, or redis+sentinel:// or redis+cluster://, which find it")}
 	}
 	all := i.Replicas()
 	var late []string
@@ -140,7 +140,8 @@ func judgeClocks(skews []skew) Finding {
 	f := fine("clock", "masters differ by %s at most (±%s)", millis(between), millis(first.off+last.off))
 	if between > skewed {
 		f = warn("clock", f.Summary+fmt.Sprintf(": %s is ahead of %s", last.server, first.server),
-			"run NTP on all masters: a limit is decided by the clock of its master, and its time never runs backwards. "+
+			"run NTP on all masters: a limit is decided by the clock of its master, and its time never runs "+
+				"backwards. "+
 				"When it moves to a master whose clock is behind, its time stands still until that clock catches up")
 	}
 	if between > farTooSkewed {

@@ -28,9 +28,11 @@ func checkVerdicts(t *testing.T, tests []verdictTest) {
 	t.Helper()
 	for _, test := range tests {
 		f := test.found
-		if f.Status != test.status || !strings.Contains(f.Summary, test.summary) || !strings.Contains(f.Advice, test.advice) ||
+		if f.Status != test.status || !strings.Contains(f.Summary, test.summary) ||
+			!strings.Contains(f.Advice, test.advice) ||
 			(test.advice == "") != (f.Advice == "") {
-			t.Errorf("%s: %s %q, advice %q; want %s, %q, %q", test.name, f.Status, f.Summary, f.Advice, test.status, test.summary,
+			t.Errorf("%s: %s %q, advice %q; want %s, %q, %q", test.name, f.Status, f.Summary, f.Advice, test.status,
+				test.summary,
 				test.advice)
 		}
 		if strings.ContainsAny(f.Summary+f.Advice, "\n") {
@@ -74,32 +76,38 @@ func TestVersion(t *testing.T) {
 
 // A program that imitates Redis can leave out what a judgement needs.
 func TestAnInfoWithoutItsFields(t *testing.T) {
-	empty, partly := judgeInfo(redisserver.Info{}, nil), judgeInfo(redisserver.Info{"redis_version": "7.0.0", "used_memory": "1"}, nil)
+	empty, partly := judgeInfo(redisserver.Info{}, nil),
+		judgeInfo(redisserver.Info{"redis_version": "7.0.0", "used_memory": "1"}, nil)
 	if len(empty) != 1 || len(partly) != 3 {
 		t.Fatalf("%+v, %+v", empty, partly)
 	}
 	checkVerdicts(t, []verdictTest{
-		{"empty", empty[0], Warn, "INFO does not have redis_version, aof_enabled, used_memory, role", "is it a Redis or Valkey?"},
+		{"empty", empty[0], Warn, "INFO does not have redis_version, aof_enabled, used_memory, role",
+			"is it a Redis or Valkey?"},
 		{"partly", partly[2], Warn, "INFO does not have aof_enabled, role", "is it a Redis or Valkey?"},
 	})
 }
 
 func TestRole(t *testing.T) {
 	judge := func(text string) []Finding {
-		return judgeRole(redisserver.ParseInfo(strings.ReplaceAll(text, " ", "\r\n")), redisserver.Info{"min-replicas-to-write": "1"})
+		return judgeRole(redisserver.ParseInfo(strings.ReplaceAll(text, " ", "\r\n")), redisserver.Info{
+			"min-replicas-to-write": "1"})
 	}
 	replica := judge("role:slave master_host:10.0.0.1 master_port:6379")
 	alone := judge("role:master connected_slaves:0 master_repl_offset:0")
 	behind := func(state string, lag int) []Finding {
-		return judge(fmt.Sprintf("role:master connected_slaves:2 slave0:ip=10.0.0.2,port=6379,state=online,offset=1000,lag=0 "+
+		return judge(fmt.Sprintf("role:master connected_slaves:2 "+
+			"slave0:ip=10.0.0.2,port=6379,state=online,offset=1000,lag=0 "+
 			"slave1:ip=10.0.0.3,port=6379,state=%s,offset=400,lag=%d master_repl_offset:1000", state, lag))
 	}
 	checkVerdicts(t, []verdictTest{
 		{"replica", replica[0], Fail, "a replica of 10.0.0.1:6379", "master's address"},
 		{"master", alone[0], OK, "master", ""},
 		{"alone", alone[1], Warn, "all usage is lost", "attach a replica"},
-		{"in step", behind("online", 10)[1], OK, "2 connected, at most 600 B and 10 s behind; min-replicas-to-write 1", ""},
-		{"late", behind("online", 11)[1], Warn, "1 replica of 2 out of sync: 10.0.0.3:6379; at most 600 B and 11 s", "failover"},
+		{"in step", behind("online", 10)[1], OK, "2 connected, at most 600 B and 10 s behind; min-replicas-to-write 1",
+			""},
+		{"late", behind("online", 11)[1], Warn, "1 replica of 2 out of sync: 10.0.0.3:6379; at most 600 B and 11 s",
+			"failover"},
 	})
 	if len(replica) != 1 {
 		t.Errorf("a replica's own replicas are judged: %+v", replica)
@@ -117,11 +125,15 @@ func TestPersistence(t *testing.T) {
 		{"snapshots", judgePersistence(fine, saves), OK, "snapshots", ""},
 		{"append-only", judgePersistence(aof, none), OK, "append-only file, saved without errors", ""},
 		{"both", judgePersistence(aof, saves), OK, "append-only file and snapshots", ""},
-		{"not known", judgePersistence(fine, redisserver.Info{}), Warn, "cannot be known without CONFIG GET", "forgets"},
-		{"snapshot failed", judgePersistence(failed, saves), Fail, "takes are refused (stop-writes-on-bgsave-error)", "disk is full"},
+		{"not known", judgePersistence(fine, redisserver.Info{}), Warn, "cannot be known without CONFIG GET",
+			"forgets"},
+		{"snapshot failed", judgePersistence(failed, saves), Fail, "takes are refused (stop-writes-on-bgsave-error)",
+			"disk is full"},
 		{"snapshot failed, which stops nothing", judgePersistence(failed,
-			redisserver.Info{"save": "1 1", "stop-writes-on-bgsave-error": "no"}), Warn, "the last snapshot failed", "disk"},
-		{"write failed", judgePersistence(redisserver.Info{"aof_enabled": "1", "aof_last_write_status": "err"}, none), Fail,
+			redisserver.Info{"save": "1 1", "stop-writes-on-bgsave-error": "no"}), Warn, "the last snapshot failed",
+			"disk"},
+		{"write failed", judgePersistence(redisserver.Info{"aof_enabled": "1", "aof_last_write_status": "err"}, none),
+			Fail,
 			"could not be written", "log"},
 	})
 }
@@ -131,13 +143,15 @@ func TestMemory(t *testing.T) {
 		return redisserver.Info{"used_memory": fmt.Sprint(used), "maxmemory": "1000000", "maxmemory_policy": policy}
 	}
 	checkVerdicts(t, []verdictTest{
-		{"no bound", judgeMemory(redisserver.Info{"used_memory": "1500000", "maxmemory": "0"}), Warn, "1.5 MB used, without a limit",
+		{"no bound", judgeMemory(redisserver.Info{"used_memory": "1500000", "maxmemory": "0"}), Warn,
+			"1.5 MB used, without a limit",
 			"maxmemory"},
 		{"room", judgeMemory(at(799_999, "noeviction")), OK, "800 kB of 1 MB used (80 %), 200 kB left", ""},
 		{"nearly full", judgeMemory(at(800_000, "noeviction")), Warn, "200 kB left", "once it is full"},
 		{"full", judgeMemory(at(950_000, "noeviction")), Fail, "50 kB left", "raise maxmemory"},
 		{"evicting", judgeMemory(at(999_999, "allkeys-lru")), OK, "left", ""},
-		{"over", judgeMemory(at(1_200_000, "noeviction")), Fail, "0 B left", "refused (exit code 4) until there is room: raise maxmemory"},
+		{"over", judgeMemory(at(1_200_000, "noeviction")), Fail, "0 B left",
+			"refused (exit code 4) until there is room: raise maxmemory"},
 	})
 }
 
@@ -147,8 +161,10 @@ func TestEviction(t *testing.T) {
 	}
 	checkVerdicts(t, []verdictTest{
 		{"noeviction", policy("noeviction", "0"), OK, "no usage is lost", ""},
-		{"may evict", policy("volatile-ttl", "0"), Warn, "volatile-ttl evicts limits once memory is full", "choose noeviction"},
-		{"has evicted", policy("allkeys-lru", "3"), Fail, "3 keys were evicted since the server started; limits", "raise maxmemory"},
+		{"may evict", policy("volatile-ttl", "0"), Warn, "volatile-ttl evicts limits once memory is full",
+			"choose noeviction"},
+		{"has evicted", policy("allkeys-lru", "3"), Fail, "3 keys were evicted since the server started; limits",
+			"raise maxmemory"},
 	})
 }
 
@@ -158,7 +174,8 @@ func TestClocks(t *testing.T) {
 			{"c:1", time.Hour + d/2, time.Millisecond}})
 	}
 	checkVerdicts(t, []verdictTest{
-		{"one server, far off", judgeClocks([]skew{{"s", -time.Hour, 2 * time.Millisecond}}), OK, "3600000 ms behind ours (±2.00 ms)", ""},
+		{"one server, far off", judgeClocks([]skew{{"s", -time.Hour, 2 * time.Millisecond}}), OK,
+			"3600000 ms behind ours (±2.00 ms)", ""},
 		{"in step", apart(100 * time.Millisecond), OK, "masters differ by 100 ms at most (±2.00 ms)", ""},
 		{"skewed", apart(101 * time.Millisecond), Warn, "a:1 is ahead of b:1", "never runs backwards"},
 		{"far too skewed", apart(1001 * time.Millisecond), Fail, "1001 ms", "time stands still"},
@@ -183,40 +200,54 @@ func factsOf(is verdict, commands ...string) rightFacts {
 func roleFacts(name string, but ...string) rightFacts {
 	roles := redisserver.Roles()
 	role := &roles[slices.IndexFunc(roles, func(role redisserver.Role) bool { return role.Name == name })]
-	return lacking(denied, func(right redisserver.Right) bool { return !role.Needs(right) || slices.Contains(but, right.Command) })
+	return lacking(denied, func(right redisserver.Right) bool {
+		return !role.Needs(right) ||
+			slices.Contains(but, right.Command)
+	})
 }
 
 func TestRights(t *testing.T) {
-	noKeys := factsOf(keyDenied, "evalsha_ro", "eval_ro", "evalsha", "eval", "get", "getrange", "exists", "strlen", "type", "set",
+	noKeys := factsOf(keyDenied, "evalsha_ro", "eval_ro", "evalsha", "eval", "get", "getrange", "exists", "strlen",
+		"type", "set",
 		"setrange", "pexpireat", "del", "unlink", "pttl")
 	checkVerdicts(t, []verdictTest{
 		{"all", judgeRights(factsOf(denied)), OK, "user u can run every limitctl command", ""},
-		{"reader", judgeRights(roleFacts("reader")), OK, "can run check, inspect, denials, audit; not consume, refund, reset, undo, " +
-			"override, doctor; it has all rights of a reader", ""},
-		{"reader of before", judgeRights(roleFacts("reader", "xrevrange")), OK, "can run check, inspect, denials; not consume",
+		{"reader", judgeRights(roleFacts("reader")), OK,
+			"can run check, inspect, denials, audit; not consume, refund, reset, undo, " +
+				"override, doctor; it has all rights of a reader", ""},
+		{"reader of before", judgeRights(roleFacts("reader", "xrevrange")), OK,
+			"can run check, inspect, denials; not consume",
 			"for all that a reader can: redis-cli ACL SETUSER u +xrevrange"},
-		{"writer", judgeRights(roleFacts("writer")), OK, "can run check, denials, consume, refund, undo; not inspect, reset, " +
-			"override, " +
-			"doctor; it has all rights of a writer", ""},
+		{"writer", judgeRights(roleFacts("writer")), OK,
+			"can run check, denials, consume, refund, undo; not inspect, reset, " +
+				"override, " +
+				"doctor; it has all rights of a writer", ""},
 		{"operator", judgeRights(roleFacts("operator")), OK, "can run every", ""},
 		{"no set", judgeRights(factsOf(denied, "set")), Fail,
-			"can run check, inspect, denials, audit, doctor; not consume, refund, reset, undo, override, though it has some " +
+			"can run check, inspect, denials, audit, doctor; not consume, refund, reset, undo, override, though it " +
+				"has some " +
 				"of the rights",
 			"ACL SETUSER u +set"},
 		{"no unlink", judgeRights(factsOf(denied, "unlink")), OK, "not reset, override", "+unlink"},
-		{"UNLINK renamed away", judgeRights(factsOf(unknown, "unlink")), OK, "not reset, override; the server does not know UNLINK", ""},
+		{"UNLINK renamed away", judgeRights(factsOf(unknown, "unlink")), OK,
+			"not reset, override; the server does not know UNLINK", ""},
 		{"nothing", judgeRights(lacking(denied, func(redisserver.Right) bool { return true })), Fail,
 			"can run no limitctl command", "+getrange"},
 		{"no keys beside", judgeRights(factsOf(keyDenied, "hgetall", "hmget", "hlen", "hset", "hdel")), Warn,
 			"not denials, override; calls with a token are refused; who is denied is not counted or shown",
 			"redis-cli ACL SETUSER u '~rl!*'"},
-		{"no hset", judgeRights(factsOf(denied, "hset")), Warn, "who is denied is not counted", "redis-cli ACL SETUSER u +hset"},
+		{"no hset", judgeRights(factsOf(denied, "hset")), Warn, "who is denied is not counted",
+			"redis-cli ACL SETUSER u +hset"},
 		{"no keys", judgeRights(noKeys), Fail, "can run denials, audit; not check", "redis-cli ACL SETUSER u '~rl:*'"},
-		{"Redis 6", judgeRights(factsOf(unknown, "evalsha_ro", "eval_ro", "pexpiretime", "acl|dryrun")), OK, "can run every", ""},
+		{"Redis 6", judgeRights(factsOf(unknown, "evalsha_ro", "eval_ro", "pexpiretime", "acl|dryrun")), OK,
+			"can run every", ""},
 	})
 	both := factsOf(unknown, "evalsha_ro", "eval_ro")
-	both.verdicts[slices.IndexFunc(both.rights, func(right redisserver.Right) bool { return right.Command == "evalsha" })] = denied
-	if f := judgeRights(both); f.Status != Fail || !strings.Contains(f.Advice, "+evalsha") || strings.Contains(f.Advice, "_ro") {
+	both.verdicts[slices.IndexFunc(both.rights, func(right redisserver.Right) bool {
+		return right.Command == "evalsha"
+	})] = denied
+	if f := judgeRights(both); f.Status != Fail || !strings.Contains(f.Advice, "+evalsha") ||
+		strings.Contains(f.Advice, "_ro") {
 		t.Errorf("on Redis 6 without evalsha: %+v", f)
 	}
 }
@@ -226,7 +257,8 @@ func TestReadVerdict(t *testing.T) {
 		"": allowed, "OK": allowed, "NOSCRIPT No matching script. Please use EVAL.": allowed,
 		"READONLY You can't write against a read only " +
 			"replica.": allowed,
-		"MOVED 1 127.0.0.1:1": allowed, "OOM command not allowed when used memory > 'maxmemory'.": allowed, "ERR no such key": allowed,
+		"MOVED 1 127.0.0.1:1": allowed, "OOM command not allowed when used memory > 'maxmemory'.": allowed,
+		"ERR no such key": allowed,
 		"NOPERM this user has no permissions to run the 'set' command":                    denied,
 		"NOPERM this user has no permissions to run the 'set' command or its subcommand":  denied,
 		"User u has no permissions to run the 'config|get' command":                       denied,
@@ -253,15 +285,18 @@ func TestSentinels(t *testing.T) {
 	}
 	silent := change(func(s *redisserver.SentinelHealth) { s.Problem = errors.New("no answer in time") })
 	checkVerdicts(t, []verdictTest{
-		{"fine", judgeSentinels([]redisserver.SentinelHealth{fine})[0], OK, "3 Sentinels watch the master, and 2 have to agree", ""},
+		{"fine", judgeSentinels([]redisserver.SentinelHealth{fine})[0], OK,
+			"3 Sentinels watch the master, and 2 have to agree", ""},
 		{"all must agree", judgeSentinels([]redisserver.SentinelHealth{{Known: 3, Quorum: 3}})[0], Warn,
 			"no failover survives the loss of one", "quorum of all but one"},
 		{"no quorum", change(func(s *redisserver.SentinelHealth) { s.NoQuorum = "2 usable Sentinels" })[0], Fail,
 			"no failover is possible now: 10.0.0.1:26379",
 			"SENTINEL RESET"},
-		{"down", change(func(s *redisserver.SentinelHealth) { s.Down = true })[1], Fail, "the master is down, says 10.0.0.1",
+		{"down", change(func(s *redisserver.SentinelHealth) { s.Down = true })[1], Fail,
+			"the master is down, says 10.0.0.1",
 			"SENTINEL MASTER"},
-		{"all silent", judgeSentinels([]redisserver.SentinelHealth{{Problem: errors.New("no answer in time")}})[0], Fail,
+		{"all silent", judgeSentinels([]redisserver.SentinelHealth{{Problem: errors.New("no answer in time")}})[0],
+			Fail,
 			"no Sentinel answers", "check that"},
 		{"one silent", silent[1], Warn, "no answer from 10.0.0.1:26379 (no answer in time)", "check that it runs"},
 	})
@@ -271,8 +306,9 @@ func TestSentinels(t *testing.T) {
 }
 
 func TestCluster(t *testing.T) {
-	const one, two = "a 10.0.0.1:6379@16379 myself,master - 0 0 1 connected 0-8000", "b 10.0.0.2:6379@16379,host master - 0 0 2 " +
-		"connected 8001-16382 16383"
+	const one, two = "a 10.0.0.1:6379@16379 myself,master - 0 0 1 connected 0-8000",
+		"b 10.0.0.2:6379@16379,host master - 0 0 2 " +
+			"connected 8001-16382 16383"
 	judge := func(state string, moving map[int]bool, lines ...string) Finding {
 		facts := clusterFacts{state: state, moving: moving}
 		facts.add(redisserver.ParseNodes(strings.Join(lines, "\n")))
@@ -281,11 +317,13 @@ func TestCluster(t *testing.T) {
 	}
 	checkVerdicts(t, []verdictTest{
 		{"fine", judge("ok", nil, one, two), OK, "all 16384 slots covered by 2 masters", ""},
-		{"a slot missing", judge("ok", nil, one, strings.TrimSuffix(two, " 16383")), Fail, "1 of 16384 slots have no master",
+		{"a slot missing", judge("ok", nil, one, strings.TrimSuffix(two, " 16383")), Fail,
+			"1 of 16384 slots have no master",
 			"bring the missing masters back"},
 		{"down", judge("fail", nil, one, two), Fail, "cluster_state is fail", "CLUSTER INFO"},
 		{"moving", judge("ok", map[int]bool{7: true}, one, two), Warn, "1 slot is moving", "resharding"},
-		{"failing", judge("ok", nil, one, two, "c 10.0.0.3:6379@16379 slave,fail? a 0 0 1 connected"), Fail, "10.0.0.3:6379",
+		{"failing", judge("ok", nil, one, two, "c 10.0.0.3:6379@16379 slave,fail? a 0 0 1 connected"), Fail,
+			"10.0.0.3:6379",
 			"CLUSTER FORGET"},
 	})
 }
@@ -301,8 +339,10 @@ func TestFile(t *testing.T) {
 		{"fine", judgeFile(fine, nil)[0], OK, "f, 4.1 kB", ""},
 		{"keys", judgeFile(fine, nil)[2], OK, "3 limits", ""},
 		{"unreadable", judgeFile(fine, fmt.Errorf("%w: no", store.ErrRefused))[0], Fail, "no", "path and rights"},
-		{"damaged", change(func(h *filestore.Health) { h.Damage = "row 1 missing" }), Fail, "row 1 missing", "move the file away"},
-		{"not writable", change(func(h *filestore.Health) { h.NotWritable = store.ErrRefused }), Fail, "cannot be written",
+		{"damaged", change(func(h *filestore.Health) { h.Damage = "row 1 missing" }), Fail, "row 1 missing",
+			"move the file away"},
+		{"not writable", change(func(h *filestore.Health) { h.NotWritable = store.ErrRefused }), Fail,
+			"cannot be written",
 			"right to write"},
 	})
 }
@@ -335,7 +375,8 @@ func TestKeys(t *testing.T) {
 		{"stopped", facts(early)["keys"], OK, "stopped early: 10 limits among the 100 looked at of 1000 keys", ""},
 		{"no DBSIZE", facts(uncounted)["keys"], OK, "10 limits among all keys of the store", ""},
 		{"ttl", facts(func(*keyFacts) {})["ttl"], OK, "every limit expires", ""},
-		{"foreign, stopped", few["foreign"], Warn, "did not write among the 100 looked at of 1000 keys: k0", "--prefix"},
+		{"foreign, stopped", few["foreign"], Warn, "did not write among the 100 looked at of 1000 keys: k0",
+			"--prefix"},
 		{"damaged, stopped", few["damaged"], Fail, "damaged among the 100 looked at of 1000 keys, so that", "reset"},
 	})
 }
@@ -352,7 +393,8 @@ func TestClassify(t *testing.T) {
 	}
 	f.add(&admin.Entry{StoreKey: "rl:x"}, &store.ForeignError{Holds: "a list"})
 	f.add(&admin.Entry{StoreKey: "rl:{x}:y", TTL: -1}, &store.ForeignError{Holds: "a damaged limit record"})
-	if f.limits != 3 || f.foreign.text() != "rl:x (a list)" || f.damaged.text() != "rl:{x}:y" || f.noTTL.text() != "rl:{x}:y" {
+	if f.limits != 3 || f.foreign.text() != "rl:x (a list)" || f.damaged.text() != "rl:{x}:y" ||
+		f.noTTL.text() != "rl:{x}:y" {
 		t.Errorf("%+v", f)
 	}
 }
@@ -371,9 +413,11 @@ func TestTransport(t *testing.T) {
 		{"near", judge(redisserver.Transport{LogsIn: true, PasswordTo: near}, near...), OK, "", ""},
 		{"far nodes", judge(redisserver.Transport{LogsIn: true, PasswordTo: []string{"B:1"}}, "a:1", "a:1"), Warn,
 			"unencrypted to a:1, b:1: ", "rediss"},
-		{"a far Sentinel", judge(redisserver.Transport{PasswordTo: []string{"S:26379"}}, far...), Warn, "to s:26379: ", "rediss"},
+		{"a far Sentinel", judge(redisserver.Transport{PasswordTo: []string{"S:26379"}}, far...), Warn, "to s:26379: ",
+			"rediss"},
 		{"encrypted", judge(redisserver.Transport{TLS: true, LogsIn: true, PasswordTo: far}, far...), OK, "", ""},
-		{"checked by nobody", judge(redisserver.Transport{TLS: true, Unchecked: true}), Warn, "certificate is not checked",
+		{"checked by nobody", judge(redisserver.Transport{TLS: true, Unchecked: true}), Warn,
+			"certificate is not checked",
 			"tls_ca"},
 	})
 }

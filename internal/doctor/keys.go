@@ -131,7 +131,8 @@ func judgeKeys(f *keyFacts) []Finding {
 	switch {
 	case f.noTTL.count > 0:
 		ttl = warn("ttl",
-			fmt.Sprintf("%s without an expiry%s, as after a PERSIST or a copy: %s", output.Plural(f.noTTL.count, "limit"),
+			fmt.Sprintf("%s without an expiry%s, as after a PERSIST or a copy: %s",
+				output.Plural(f.noTTL.count, "limit"),
 				f.among(), f.noTTL.text()),
 			"see limitctl inspect '*' --no-ttl; the next take that is allowed sets its expiry again, "+
 				"unless its record is damaged, and a reset deletes it")

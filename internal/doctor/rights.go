@@ -57,9 +57,10 @@ func (e *examination) rights(ctx context.Context, s *server) error {
 	return nil
 }
 
-// ask runs each right's try behind some words: those of ACL DRYRUN if dry, or none. An error is that of the calls, or that
-// the server cannot be asked.
-func ask(ctx context.Context, client *redis.Client, rights []redisserver.Right, dry bool, words ...any) ([]verdict, error) {
+// ask runs each right's try behind some words: those of ACL DRYRUN if dry, or none. An error is that of the calls, or
+// that the server cannot be asked.
+func ask(ctx context.Context, client *redis.Client, rights []redisserver.Right, dry bool, words ...any) (
+	[]verdict, error) {
 	pipe := client.Pipeline()
 	answers := make([]*redis.Cmd, len(rights))
 	for i, right := range rights {
@@ -236,12 +237,13 @@ func judgeRights(r rightFacts) Finding {
 	return f
 }
 
-// isWhole reports whether the rights make sense together. A user must be able to check or inspect, and to take, or write nothing that
-// a take writes. With half of the rights to write, some takes fail and others do not.
+// isWhole reports whether the rights make sense together. A user must be able to check or inspect, and to take, or
+// write nothing that a take writes. With half of the rights to write, some takes fail and others do not.
 func (r *rightFacts) isWhole(can []string) bool {
 	writes := false
 	for i, right := range r.rights {
-		writes = writes || right.Writes && !right.Beside && slices.Contains(right.For, "consume") && r.verdicts[i] == allowed
+		writes = writes || right.Writes && !right.Beside && slices.Contains(right.For, "consume") &&
+			r.verdicts[i] == allowed
 	}
 	has := func(command string) bool { return slices.Contains(can, command) }
 	return has("check") && has("consume") && has("refund") || !writes && (has("check") || has("inspect"))

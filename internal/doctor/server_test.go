@@ -22,7 +22,8 @@ var ctx = context.Background()
 // examine examines a server as a user.
 func examine(t *testing.T, server *redistest.Server, user string, change func(*Options)) (*Report, error) {
 	t.Helper()
-	client := redis.NewClient(&redis.Options{Addr: server.Addr, Username: user, Password: "pw", DisableIdentity: true, MaxRetries: -1,
+	client := redis.NewClient(&redis.Options{Addr: server.Addr, Username: user, Password: "pw", DisableIdentity: true,
+		MaxRetries:    -1,
 		DialerRetries: 1})
 	defer client.Close()
 	options := Options{Prefix: "rl", ScanLimit: 100_000, Now: time.Now, Store: open(t, client)}
@@ -71,8 +72,9 @@ func TestAnOperatorsRightsSuffice(t *testing.T) {
 	server.Do("RPUSH", "rl:{x}:y", "a")
 	log := storecall.New(open(t, server.Client()))
 	for range 100 { // which is longer than what is read at first
-		if _, err := log.Take(ctx, store.Key{Subject: "u", Name: "log"}, store.Limit{Algorithm: store.SlidingLog, Count: 1000,
-			Period: time.Hour}, 1); err != nil {
+		if _, err := log.Take(ctx, store.Key{Subject: "u", Name: "log"},
+			store.Limit{Algorithm: store.SlidingLog, Count: 1000,
+				Period: time.Hour}, 1); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -177,7 +179,8 @@ func TestTheScanIsBounded(t *testing.T) {
 	}
 	keys := report.finding(t, "keys")
 	var limits, looked int
-	if _, err := fmt.Sscanf(keys.Summary, "stopped early: %d limits among the %d looked at of 3000 keys", &limits, &looked); err != nil ||
+	if _, err := fmt.Sscanf(keys.Summary, "stopped early: %d limits among the %d looked at of 3000 keys", &limits,
+		&looked); err != nil ||
 		looked < 1000 || looked > 2000 || limits > looked {
 		t.Errorf("with a limit of 1000: %+v", keys)
 	}
@@ -222,8 +225,9 @@ func TestAClusterIsExaminedAsAWhole(t *testing.T) {
 		return fmt.Sprint(answer)
 	}
 	examine := func() (*Report, error) {
-		client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{servers[0].Addr}, DisableIdentity: true, MaxRedirects: -1,
-			DialerRetries: 1})
+		client := redis.NewClusterClient(
+			&redis.ClusterOptions{Addrs: []string{servers[0].Addr}, DisableIdentity: true, MaxRedirects: -1,
+				DialerRetries: 1})
 		defer client.Close()
 		return Redis(ctx, client, Options{Prefix: "rl", ScanLimit: 100, Now: time.Now, Store: open(t, client)})
 	}
@@ -254,7 +258,8 @@ func TestAClusterIsExaminedAsAWhole(t *testing.T) {
 			dead = f
 		}
 	}
-	if !store.IsAway(err) || !report.Reached || dead.Server != servers[1].Addr || !strings.Contains(dead.Summary, servers[1].Addr) {
+	if !store.IsAway(err) || !report.Reached || dead.Server != servers[1].Addr ||
+		!strings.Contains(dead.Summary, servers[1].Addr) {
 		t.Errorf("with one master dead: %v, %+v", err, report.Findings)
 	}
 }

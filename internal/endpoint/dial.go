@@ -26,7 +26,8 @@ func newTimes() *hdrhistogram.Histogram { return hdrhistogram.New(1, time.Hour.M
 func (t *httpTarget) Openings() Openings {
 	t.openMu.Lock()
 	defer t.openMu.Unlock()
-	return Openings{Count: t.connects.TotalCount(), LongBodies: t.long.Load(), Connect: hdrhistogram.Import(t.connects.Export()),
+	return Openings{Count: t.connects.TotalCount(), LongBodies: t.long.Load(), Connect: hdrhistogram.Import(
+		t.connects.Export()),
 		TLS: hdrhistogram.Import(t.handshakes.Export())}
 }
 
@@ -45,7 +46,8 @@ func (t *httpTarget) open(ctx context.Context) (net.Conn, error) {
 	connected := time.Now()
 	if t.tls != nil {
 		secure := tls.Client(conn, t.tls)
-		if err = secure.HandshakeContext(ctx); err == nil && t.speaksHTTP2() && secure.ConnectionState().NegotiatedProtocol != "h2" {
+		if err = secure.HandshakeContext(ctx); err == nil && t.speaksHTTP2() &&
+			secure.ConnectionState().NegotiatedProtocol != "h2" {
 			err = errNoHTTP2
 		}
 		if err != nil {
@@ -85,10 +87,12 @@ func checkHost(target *url.URL, permitted []string) error {
 	if strings.ContainsFunc(host, func(r rune) bool { return !isHostCharacter(r) }) {
 		return store.Invalidf("the host %q has a character that no host has; write it in its ASCII form", host)
 	}
-	if isLoopback(host) || slices.ContainsFunc(permitted, func(one string) bool { return plainHost(one) == plainHost(host) }) {
+	if isLoopback(host) || slices.ContainsFunc(
+		permitted, func(one string) bool { return plainHost(one) == plainHost(host) }) {
 		return nil
 	}
-	return store.Invalidf("%s is not on this machine; if you may send it such requests, add --%s %s", host, TestHostFlag, host)
+	return store.Invalidf("%s is not on this machine; if you may send it such requests, add --%s %s", host,
+		TestHostFlag, host)
 }
 
 // isHostCharacter reports whether a character can be in a name or an address. Then texts with the host are safe to

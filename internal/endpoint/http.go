@@ -197,12 +197,15 @@ func parseHeader(text string) (headerTemplate, error) {
 	case !found || !httpguts.ValidHeaderFieldName(name):
 		return headerTemplate{}, store.Invalidf("--header %q is not a header; write 'Name: value'", name)
 	case !httpguts.ValidHeaderFieldValue(value):
-		return headerTemplate{}, store.Invalidf("--header %s has a line end or a control character in its value; leave it out", name)
+		return headerTemplate{}, store.Invalidf(
+			"--header %s has a line end or a control character in its value; leave it out", name)
 	}
 	name = http.CanonicalHeaderKey(name)
 	switch name {
-	case "Content-Length", "Transfer-Encoding", "Connection", "Keep-Alive", "Proxy-Connection", "Upgrade", "Expect", "Trailer", "Te":
-		return headerTemplate{}, store.Invalidf("--header %s is about how requests are sent, which limitctl says itself; leave it out",
+	case "Content-Length", "Transfer-Encoding", "Connection", "Keep-Alive", "Proxy-Connection", "Upgrade", "Expect",
+		"Trailer", "Te":
+		return headerTemplate{}, store.Invalidf(
+			"--header %s is about how requests are sent, which limitctl says itself; leave it out",
 			name)
 	}
 	return headerTemplate{name, template{strings.TrimSpace(value), inHeader}}, nil
@@ -284,8 +287,8 @@ func (t *template) isFixed() bool {
 
 func verbatim(subject string) string { return subject }
 
-// inURL encodes a subject so that it means the same in a path and in a query. A part of a path that is "." or ".." would
-// mean another path.
+// inURL encodes a subject so that it means the same in a path and in a query. A part of a path that is "." or ".."
+// would mean another path.
 func inURL(subject string) string {
 	if subject == "." || subject == ".." {
 		return strings.ReplaceAll(subject, ".", "%2E")
@@ -319,7 +322,8 @@ func parseTarget(text string) (*url.URL, template, error) {
 		return nil, template{}, store.Invalidf("the port %s of the URL is out of range", u.Port())
 	}
 	if strings.ContainsAny(u.Path+u.RawQuery, "{}") {
-		return nil, template{}, store.Invalidf("%q has braces that are not a place; the places are %s and %s, and %%7B is a brace",
+		return nil, template{}, store.Invalidf(
+			"%q has braces that are not a place; the places are %s and %s, and %%7B is a brace",
 			RedactURL(text), SubjectPlace, CostPlace)
 	}
 	u.Fragment, u.RawFragment = "", "" // it is never sent
@@ -351,8 +355,8 @@ func RedactURL(text string) string {
 	return toPlaces.Replace(u.Redacted())
 }
 
-// RedactHeader returns a header of a request in a form that can be shown: with its value only if that holds a place for who
-// asks.
+// RedactHeader returns a header of a request in a form that can be shown: with its value only if that holds a place for
+// who asks.
 func RedactHeader(text string) string {
 	name, value, _ := strings.Cut(text, ":")
 	if strings.Contains(value, SubjectPlace) || strings.Contains(value, CostPlace) {
@@ -364,7 +368,8 @@ func RedactHeader(text string) string {
 // isSecretName reports whether the name of a parameter or a header sounds like that of a secret.
 func isSecretName(name string) bool {
 	name = strings.ToLower(name)
-	for _, word := range []string{"pass", "pwd", "secret", "token", "auth", "cred", "key", "sign", "session", "cookie"} {
+	for _, word := range []string{"pass", "pwd", "secret", "token", "auth", "cred", "key", "sign", "session",
+		"cookie"} {
 		if strings.Contains(name, word) {
 			return true
 		}

@@ -36,7 +36,8 @@ const (
 func newHTTP1(t *httpTarget) *http1 {
 	c := &http1{httpTarget: t}
 	c.host = &fasthttp.HostClient{
-		ConnPoolStrategy: fasthttp.LIFO, MaxConns: math.MaxInt, MaxIdleConnDuration: time.Minute, ReadBufferSize: maxHead,
+		ConnPoolStrategy: fasthttp.LIFO, MaxConns: math.MaxInt, MaxIdleConnDuration: time.Minute,
+		ReadBufferSize: maxHead,
 		DialTimeout: func(_ string, timeout time.Duration) (net.Conn, error) {
 			ctx, cancel := store.BudgetContext(context.Background(), timeout)
 			defer cancel()

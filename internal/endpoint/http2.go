@@ -24,7 +24,8 @@ func newHTTP2(t *httpTarget) *http2 {
 	protocols.SetUnencryptedHTTP2(true)
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return t.open(ctx) }
 	return &http2{t, &http.Transport{
-		Protocols: protocols, DialContext: dial, DialTLSContext: dial, DisableCompression: true, MaxResponseHeaderBytes: maxHead,
+		Protocols: protocols, DialContext: dial, DialTLSContext: dial, DisableCompression: true,
+		MaxResponseHeaderBytes: maxHead,
 	}}
 }
 
@@ -83,7 +84,8 @@ func (c *http2) newRequest(ctx context.Context, subject string, cost int64, answ
 	}
 	target.Scheme, target.Host = c.url.Scheme, c.url.Host
 	request := &http.Request{
-		Method: c.Method, URL: target, Host: c.host, Proto: "HTTP/2.0", ProtoMajor: 2, Header: make(http.Header, len(c.headers)),
+		Method: c.Method, URL: target, Host: c.host, Proto: "HTTP/2.0", ProtoMajor: 2,
+		Header: make(http.Header, len(c.headers)),
 	}
 	for i := range c.headers {
 		h := &c.headers[i]

@@ -93,7 +93,8 @@ func newClient(t *testing.T, options Options) Client {
 
 // patiently repeats a request until it fails with the wanted error, each time with more time if the time was too
 // short: on a slow machine a short time can end too early.
-func patiently(t *testing.T, timeout time.Duration, wanted func(error) bool, ask func(context.Context) error) (err error) {
+func patiently(t *testing.T, timeout time.Duration, wanted func(error) bool, ask func(context.Context) error) (
+	err error) {
 	t.Helper()
 	for ; ; timeout *= 4 {
 		ctx, cancel := store.BudgetContext(t.Context(), timeout)
@@ -177,13 +178,24 @@ func TestHostileServersEndInErrorsThatCanBeCounted(t *testing.T) {
 				time.Sleep(short / 20)
 			}
 		}, short, reading.late},
-		{"endless headers", func(conn net.Conn) { request(conn); io.WriteString(conn, ok); endless(conn, "X-A: b\r\n") },
+		{"endless headers", func(conn net.Conn) {
+			request(conn)
+			io.WriteString(conn, ok)
+			endless(conn, "X-A: b\r\n")
+		},
 			ample, "the answer's headers are longer than 64 KiB"},
-		{"an endless header", func(conn net.Conn) { request(conn); io.WriteString(conn, ok+"X-A: "); endless(conn, "b") },
+		{"an endless header", func(conn net.Conn) {
+			request(conn)
+			io.WriteString(conn, ok+"X-A: ")
+			endless(conn, "b")
+		},
 			ample, "the answer's headers are longer than 64 KiB"},
 		{"half of the headers", says(ok + "X-A"), ample, reading.ended},
 		{"two lengths", says(ok + "Content-Length: 1\r\nContent-Length: 2\r\n\r\nab"), ample, notTheProtocol},
-		{"interim answers without an end", func(conn net.Conn) { request(conn); endless(conn, "HTTP/1.1 100 Continue\r\n\r\n") },
+		{"interim answers without an end", func(conn net.Conn) {
+			request(conn)
+			endless(conn, "HTTP/1.1 100 Continue\r\n\r\n")
+		},
 			ample, notTheProtocol},
 		{"another protocol", says("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n"),
 			ample, notTheProtocol},
@@ -195,9 +207,11 @@ func TestHostileServersEndInErrorsThatCanBeCounted(t *testing.T) {
 		}), ample,
 			"the server closed the connection without an answer|" + notTheProtocol},
 		{"HTTP/2: resets the stream", saysHTTP2(frame(frameReset, 0, 1, "\x00\x00\x00\x02")), ample, notTheProtocol},
-		{"HTTP/2: a body that hangs", saysHTTP2(frame(frameHeaders, 4, 1, "\x88") + frame(frameData, 0, 1, "abc")), short,
+		{"HTTP/2: a body that hangs", saysHTTP2(frame(frameHeaders, 4, 1, "\x88") + frame(frameData, 0, 1, "abc")),
+			short,
 			reading.late},
-		{"HTTP/2: noise", func(conn net.Conn) { io.WriteString(conn, "+OK\r\n+OK\r\n+OK\r\n+OK\r\n"); hang(conn) }, ample,
+		{"HTTP/2: noise", func(conn net.Conn) { io.WriteString(conn, "+OK\r\n+OK\r\n+OK\r\n+OK\r\n"); hang(conn) },
+			ample,
 			notTheProtocol},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -206,7 +220,9 @@ func TestHostileServersEndInErrorsThatCanBeCounted(t *testing.T) {
 				HTTP2: strings.HasPrefix(test.name, "HTTP/2")})
 			var answer Answer
 			wanted := func(err error) bool { return slices.Contains(strings.Split(test.want, "|"), err.Error()) }
-			err := patiently(t, test.timeout, wanted, func(ctx context.Context) error { return client.Send(ctx, "user:1", 1, &answer) })
+			err := patiently(t, test.timeout, wanted, func(ctx context.Context) error {
+				return client.Send(ctx, "user:1", 1, &answer)
+			})
 			switch {
 			case err == nil:
 				t.Fatalf("an answer of status %d", answer.Status)

@@ -46,8 +46,9 @@ type stage struct {
 const notTheProtocol = "the server broke the rules of the protocol, or speaks another"
 
 var (
-	connecting = stage{store.ErrUnavailable, "no connection in time", "the connection was closed at once", "the connection failed"}
-	awaiting   = stage{store.ErrOutcomeUnknown, "no answer in time", "the server closed the connection without an answer",
+	connecting = stage{store.ErrUnavailable, "no connection in time", "the connection was closed at once",
+		"the connection failed"}
+	awaiting = stage{store.ErrOutcomeUnknown, "no answer in time", "the server closed the connection without an answer",
 		notTheProtocol}
 	reading = stage{store.ErrOutcomeUnknown, "the answer did not end in time",
 		"the connection ended in the middle of the answer", notTheProtocol}

@@ -40,8 +40,10 @@ func newEcho(t *testing.T, start func(*httptest.Server)) *echo {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		e.last = seen{
-			Method: r.Method, Path: r.URL.Path, Query: r.URL.Query().Get("key"), Header: r.Header.Get("X-Key"), Host: r.Host,
-			UserAgent: r.UserAgent(), ContentType: r.Header.Get("Content-Type"), Authorization: r.Header.Get("Authorization"),
+			Method: r.Method, Path: r.URL.Path, Query: r.URL.Query().Get("key"), Header: r.Header.Get("X-Key"),
+			Host:      r.Host,
+			UserAgent: r.UserAgent(), ContentType: r.Header.Get("Content-Type"), Authorization: r.Header.Get(
+				"Authorization"),
 			Body: string(body), Proto: r.Proto, Headers: len(r.Header),
 		}
 	}))
@@ -66,7 +68,8 @@ func (e *echo) ask(t *testing.T, options Options, subject string, cost int64) se
 	if err := client.Send(t.Context(), subject, cost, &answer); err != nil {
 		t.Fatal(err)
 	}
-	if answer.Status != 200 || answer.Outcome != Allowed || answer.Sent.IsZero() || answer.Answered.Before(answer.Sent) {
+	if answer.Status != 200 || answer.Outcome != Allowed || answer.Sent.IsZero() ||
+		answer.Answered.Before(answer.Sent) {
 		t.Errorf("answer %+v", answer)
 	}
 	e.mu.Lock()
@@ -77,11 +80,13 @@ func (e *echo) ask(t *testing.T, options Options, subject string, cost int64) se
 // The server gets any subject unchanged.
 func TestSubjectsArriveAsTheyAre(t *testing.T) {
 	e := newEcho(t, (*httptest.Server).Start)
-	subjects := append(hostiletext.Subjects(), "plain", "a b", "a/b", "../../etc", "..", ".", "a?b#c", "a&key=c", "100%", "%2F", "ü\u2028",
+	subjects := append(hostiletext.Subjects(), "plain", "a b", "a/b", "../../etc", "..", ".", "a?b#c", "a&key=c",
+		"100%", "%2F", "ü\u2028",
 		"a+b", "a\"b\\c", "x\r\nX-Evil: 1\r\n\r\nGET / HTTP/1.1\r\n", "\x00", " a ", "{cost}")
 	for _, http2 := range []bool{false, true} {
 		for _, subject := range subjects {
-			plain := Options{URL: e.URL + "/users/{subject}/x?key={subject}&n={cost}", Body: `{"user":"{subject}","cost":{cost}}`,
+			plain := Options{URL: e.URL + "/users/{subject}/x?key={subject}&n={cost}",
+				Body:  `{"user":"{subject}","cost":{cost}}`,
 				HTTP2: http2}
 			got := e.ask(t, plain, subject, 7)
 			// JSON cannot contain bytes that are not UTF-8.
@@ -94,14 +99,17 @@ func TestSubjectsArriveAsTheyAre(t *testing.T) {
 				t.Errorf("%q: body %q: %v", subject, got.Body, err)
 			}
 			if sameRunes(body.User) != sameRunes(inJSON) || got.Query != subject || got.Path != "/users/"+subject+"/x" {
-				t.Errorf("%q arrived as %q in the path, %q in the query and %q in the body", subject, got.Path, got.Query, body.User)
+				t.Errorf("%q arrived as %q in the path, %q in the query and %q in the body", subject, got.Path,
+					got.Query, body.User)
 			}
 			before := e.ask(t, Options{URL: e.URL, Headers: []string{"X-Key: a{subject}"}, HTTP2: http2}, "b", 1)
 			got = e.ask(t, Options{URL: e.URL, Headers: []string{"X-Key: a{subject}"}, HTTP2: http2}, subject, 1)
 			if got.Headers != before.Headers || !strings.HasPrefix(got.Header, "a") {
-				t.Errorf("%q in a header made %d of %d headers, and %q", subject, got.Headers, before.Headers, got.Header)
+				t.Errorf("%q in a header made %d of %d headers, and %q", subject, got.Headers, before.Headers,
+					got.Header)
 			}
-			if !strings.ContainsFunc(subject, func(r rune) bool { return r < ' ' || r == 0x7f || r == ' ' }) && got.Header != "a"+subject {
+			if !strings.ContainsFunc(subject, func(r rune) bool { return r < ' ' || r == 0x7f || r == ' ' }) &&
+				got.Header != "a"+subject {
 				t.Errorf("%q arrived as %q in a header", subject, got.Header)
 			}
 		}
@@ -129,7 +137,9 @@ func TestRequests(t *testing.T) {
 				func(s seen) bool { return s.Method == "DELETE" && s.Path == "/a/b" }},
 			{Options{URL: e.URL, UserAgent: "limitctl/1", Headers: []string{"user-agent: other"}},
 				func(s seen) bool { return s.UserAgent == "other" }},
-			{Options{URL: e.URL, Headers: []string{"Host: api.example"}}, func(s seen) bool { return s.Host == "api.example" }},
+			{Options{URL: e.URL, Headers: []string{"Host: api.example"}}, func(s seen) bool {
+				return s.Host == "api.example"
+			}},
 			{Options{URL: withLogin}, func(s seen) bool { return s.Authorization == "Basic bWU6cEBzcw==" }},
 			{Options{URL: e.URL, Body: "plain {subject}"}, func(s seen) bool {
 				return s.Method == "POST" && s.Body == "plain a\"b c" && strings.HasPrefix(s.ContentType, "text/plain")
@@ -137,9 +147,11 @@ func TestRequests(t *testing.T) {
 			{Options{URL: e.URL, Body: ` ["{subject}"]`}, func(s seen) bool {
 				return s.Body == ` ["a\"b c"]` && s.ContentType == "application/json"
 			}},
-			{Options{URL: e.URL, Body: "k={subject}&x=1", Headers: []string{"Content-Type: application/x-www-form-urlencoded"}},
+			{Options{URL: e.URL, Body: "k={subject}&x=1", Headers: []string{
+				"Content-Type: application/x-www-form-urlencoded"}},
 				func(s seen) bool { return s.Body == "k=a%22b%20c&x=1" }},
-			{Options{URL: e.URL, Body: `{"a":"{subject}"}`, Headers: []string{"content-type: application/vnd.x+json; charset=utf-8"},
+			{Options{URL: e.URL, Body: `{"a":"{subject}"}`, Headers: []string{
+				"content-type: application/vnd.x+json; charset=utf-8"},
 				Method: "PUT"},
 				func(s seen) bool { return s.Body == `{"a":"a\"b c"}` && s.Method == "PUT" }},
 		} {
@@ -168,7 +180,8 @@ func TestOptionsThatCannotBe(t *testing.T) {
 		{Options{URL: url, Method: "GET /x HTTP/1.1\r\nX:"}, "the method"},
 		{Options{URL: url, Headers: []string{"nothing"}}, `--header "nothing" is not a header; write 'Name: value'`},
 		{Options{URL: url, Headers: []string{"A: b\r\nC: d"}}, "--header A has a line end"},
-		{Options{URL: url, Headers: []string{"content-length: 5"}}, "--header Content-Length is about how requests are sent"},
+		{Options{URL: url, Headers: []string{"content-length: 5"}},
+			"--header Content-Length is about how requests are sent"},
 		{Options{URL: url, Body: `{"a":{subject}}`}, "the --body is not JSON"},
 		{Options{URL: url, HTTP2: true, NoKeepAlive: true}, "leave out --http2 or --no-keepalive"},
 	} {
@@ -176,8 +189,9 @@ func TestOptionsThatCannotBe(t *testing.T) {
 		if err == nil {
 			client.Close()
 		}
-		if err == nil || !strings.Contains(err.Error(), test.want) || !errors.Is(err, store.ErrInvalid) || strings.Contains(err.Error(),
-			"secret") {
+		if err == nil || !strings.Contains(err.Error(), test.want) || !errors.Is(err, store.ErrInvalid) ||
+			strings.Contains(err.Error(),
+				"secret") {
 			t.Errorf("%+v: error %v, want %q", test.options, err, test.want)
 		}
 	}
@@ -202,18 +216,22 @@ func TestOutcomes(t *testing.T) {
 		path   string
 		want   Outcome
 	}{
-		{nil, "/200", Allowed}, {nil, "/302", Allowed}, {nil, "/404", Allowed}, {nil, "/429", Denied}, {nil, "/503", Failed}, {nil, "/599",
+		{nil, "/200", Allowed}, {nil, "/302", Allowed}, {nil, "/404", Allowed}, {nil, "/429", Denied},
+		{nil, "/503", Failed}, {nil, "/599",
 			Failed},
-		{[]int{503}, "/503", Denied}, {[]int{503}, "/429", Allowed}, {[]int{403, 429}, "/403", Denied}, {[]int{403, 429}, "/429", Denied},
+		{[]int{503}, "/503", Denied}, {[]int{503}, "/429", Allowed}, {[]int{403, 429}, "/403", Denied},
+		{[]int{403, 429}, "/429", Denied},
 		{[]int{200}, "/200", Denied},
 	} {
 		var answer Answer
-		err := newClient(t, Options{URL: server.URL + test.path, DeniedStatuses: test.denied}).Send(t.Context(), "", 1, &answer)
+		err := newClient(t, Options{URL: server.URL + test.path, DeniedStatuses: test.denied}).Send(
+			t.Context(), "", 1, &answer)
 		if err != nil || answer.Outcome != test.want {
 			t.Errorf("%s with %v: outcome %d, error %v", test.path, test.denied, answer.Outcome, err)
 		}
 	}
-	if err := NotAnswered(&Answer{Status: 503}); err.Error() != "503 Service Unavailable" || !errors.Is(err, store.ErrOutcomeUnknown) {
+	if err := NotAnswered(&Answer{Status: 503}); err.Error() != "503 Service Unavailable" ||
+		!errors.Is(err, store.ErrOutcomeUnknown) {
 		t.Errorf("error %v", err)
 	}
 }
@@ -233,7 +251,8 @@ func TestConnections(t *testing.T) {
 		// A Transport without TLS gives a connection to its first request before others can find it.
 		{"h2c", Options{URL: plain.URL, HTTP2: true}, 1, 2},
 		{"TLS", Options{URL: secure.URL, TLS: &tls.Config{RootCAs: roots}}, 1, 1},
-		{"TLS, no keep-alive", Options{URL: secure.URL, TLS: &tls.Config{InsecureSkipVerify: true}, NoKeepAlive: true}, 5, 5},
+		{"TLS, no keep-alive", Options{URL: secure.URL, TLS: &tls.Config{InsecureSkipVerify: true}, NoKeepAlive: true},
+			5, 5},
 		{"HTTP/2", Options{URL: secure.URL, TLS: &tls.Config{RootCAs: roots}, HTTP2: true}, 1, 1},
 	} {
 		client := newClient(t, test.options)
@@ -244,7 +263,8 @@ func TestConnections(t *testing.T) {
 		}
 		o := client.Openings()
 		isTLS := strings.HasPrefix(test.options.URL, "https")
-		if o.Count < test.opened || o.Count > test.most || o.Connect.TotalCount() != o.Count || isTLS != (o.TLS.TotalCount() == o.Count) {
+		if o.Count < test.opened || o.Count > test.most || o.Connect.TotalCount() != o.Count ||
+			isTLS != (o.TLS.TotalCount() == o.Count) {
 			t.Errorf("%s: %d connections, %d with TLS", test.name, o.Count, o.TLS.TotalCount())
 		}
 	}
@@ -259,7 +279,8 @@ func TestConnections(t *testing.T) {
 		for _, http2 := range []bool{false, true} {
 			test.options.HTTP2 = http2
 			want := "the server's certificate is not trusted: " + test.want + "; give --cacert or --insecure"
-			if err := newClient(t, test.options).Send(t.Context(), "", 1, new(Answer)); err == nil || err.Error() != want {
+			if err := newClient(t, test.options).Send(t.Context(), "", 1, new(Answer)); err == nil ||
+				err.Error() != want {
 				t.Errorf("error %v, want %q", err, want)
 			}
 		}
@@ -273,7 +294,8 @@ func TestAServerThatEndsTheTLSConnection(t *testing.T) {
 		s.StartTLS()
 	})
 	const want = "the server ended the TLS connection: tls: certificate required"
-	err := newClient(t, Options{URL: e.URL, TLS: &tls.Config{InsecureSkipVerify: true}}).Send(t.Context(), "", 1, new(Answer))
+	err := newClient(t, Options{URL: e.URL, TLS: &tls.Config{InsecureSkipVerify: true}}).Send(
+		t.Context(), "", 1, new(Answer))
 	if err == nil || err.Error() != want {
 		t.Errorf("error %v, want %q", err, want)
 	}

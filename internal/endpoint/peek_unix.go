@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// idleness returns a function that finds out, without waiting, whether an unused connection is still open, and that no answer
-// came to which there is no request. Over TLS the data can be a part of the encryption.
+// idleness returns a function that finds out, without waiting, whether an unused connection is still open, and that no
+// answer came to which there is no request. Over TLS the data can be a part of the encryption.
 func idleness(conn net.Conn) func() bool {
 	under, isTLS := conn, false
 	if secure, is := conn.(*tls.Conn); is {

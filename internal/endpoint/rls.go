@@ -28,7 +28,8 @@ func newRLS(t *httpTarget) (Client, error) {
 	var err error
 	if t.url, err = url.Parse(t.URL); err != nil || t.url.Hostname() == "" || t.url.Port() == "" || t.url.User != nil ||
 		t.url.Path != "" && t.url.Path != "/" || t.url.RawQuery != "" {
-		return nil, store.Invalidf("%q is not the URL of a rate limit service; write grpc://HOST:PORT, or grpcs:// for TLS",
+		return nil, store.Invalidf("%q is not the URL of a rate limit service; write grpc://HOST:PORT, or grpcs:// "+
+			"for TLS",
 			RedactURL(t.URL))
 	}
 	t.address, t.url.Scheme = t.url.Host, strings.Replace(strings.ToLower(t.url.Scheme), "grpc", "http", 1)
@@ -61,20 +62,24 @@ func callMetadata(headers []string) (metadata.MD, error) {
 		switch {
 		case err != nil:
 			return nil, err
-		case slices.Contains([]string{"Host", "Content-Type", "User-Agent"}, h.name) || strings.HasPrefix(h.name, "Grpc-"),
+		case slices.Contains([]string{"Host", "Content-Type", "User-Agent"}, h.name) ||
+			strings.HasPrefix(h.name, "Grpc-"),
 			len(all.Get(h.name)) > 0:
-			return nil, store.Invalidf("--header %s is about how calls are sent, which limitctl says itself; leave it out",
+			return nil, store.Invalidf(
+				"--header %s is about how calls are sent, which limitctl says itself; leave it out",
 				h.name)
 		case !h.value.isFixed():
 			return nil, store.Invalidf(
-				"--header %s is the same for all calls of a rate limit service; put %s into a --descriptor", h.name, SubjectPlace)
+				"--header %s is the same for all calls of a rate limit service; put %s into a --descriptor", h.name,
+				SubjectPlace)
 		}
 		all.Set(h.name, h.value.text)
 	}
 	return all, nil
 }
 
-// parseDescriptor reads a descriptor: KEY=VALUE,KEY=VALUE… A value can contain [SubjectPlace]. An error is a [store.ErrInvalid].
+// parseDescriptor reads a descriptor: KEY=VALUE,KEY=VALUE… A value can contain [SubjectPlace]. An error is a
+// [store.ErrInvalid].
 func parseDescriptor(text string) (d rls.Descriptor, err error) {
 	for entry := range strings.SplitSeq(text, ",") {
 		if strings.HasSuffix(entry, `\`) {
@@ -82,7 +87,8 @@ func parseDescriptor(text string) (d rls.Descriptor, err error) {
 		}
 		key, value, found := strings.Cut(entry, "=")
 		if !found || key == "" {
-			return d, store.Invalidf("--descriptor %q: %q is not KEY=VALUE; write for example remote_address={subject},path=/login",
+			return d, store.Invalidf(
+				"--descriptor %q: %q is not KEY=VALUE; write for example remote_address={subject},path=/login",
 				text, entry)
 		}
 		d.Entries = append(d.Entries, rls.Entry{Key: key, Value: value})
@@ -125,7 +131,8 @@ func (c *rlsClient) Connect(ctx context.Context) error {
 // Send implements [Client]. The cost is the hits of the request.
 func (c *rlsClient) Send(ctx context.Context, subject string, cost int64, answer *Answer) error {
 	if cost < 1 || cost > math.MaxUint32 {
-		return store.Invalidf("the cost %d cannot be asked for; a rate limit service takes 1 to %d hits", cost, uint32(math.MaxUint32))
+		return store.Invalidf("the cost %d cannot be asked for; a rate limit service takes 1 to %d hits", cost,
+			uint32(math.MaxUint32))
 	}
 	return c.ask(ctx, subject, uint32(cost), answer)
 }
@@ -142,14 +149,16 @@ func (c *rlsClient) ask(ctx context.Context, subject string, hits uint32, answer
 // request returns the request of a subject.
 func (c *rlsClient) request(subject string, hits uint32) *rls.Request {
 	r := &rls.Request{
-		Domain: strings.ReplaceAll(c.Domain, SubjectPlace, subject), Hits: hits, Descriptors: make([]rls.Descriptor, len(c.descriptors)),
+		Domain: strings.ReplaceAll(c.Domain, SubjectPlace, subject), Hits: hits,
+		Descriptors: make([]rls.Descriptor, len(c.descriptors)),
 	}
 	for i := range c.descriptors {
 		template, d := c.descriptors[i].Entries, &r.Descriptors[i]
 		d.HasHits = hits == 0
 		d.Entries = make([]rls.Entry, len(template))
 		for j := range template {
-			d.Entries[j] = rls.Entry{Key: template[j].Key, Value: strings.ReplaceAll(template[j].Value, SubjectPlace, subject)}
+			d.Entries[j] = rls.Entry{
+				Key: template[j].Key, Value: strings.ReplaceAll(template[j].Value, SubjectPlace, subject)}
 		}
 	}
 	return r

@@ -20,7 +20,8 @@ import (
 )
 
 // rlsServer is a rate limit service that answers with answer, until the test ends.
-func rlsServer(t *testing.T, secure bool, answer func(http.ResponseWriter, *http.Request, *rls.Request)) *httptest.Server {
+func rlsServer(t *testing.T, secure bool,
+	answer func(http.ResponseWriter, *http.Request, *rls.Request)) *httptest.Server {
 	t.Helper()
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -65,7 +66,8 @@ func TestWhatARateLimitServiceIsAskedAndAnswers(t *testing.T) {
 		var asked []rls.Request
 		s := rlsServer(t, secure, func(w http.ResponseWriter, r *http.Request, request *rls.Request) {
 			asked = append(asked, *request)
-			if !strings.HasPrefix(r.Header.Get("User-Agent"), "limitctl test ") || r.Header.Get("Authorization") != "Bearer t" ||
+			if !strings.HasPrefix(r.Header.Get("User-Agent"), "limitctl test ") ||
+				r.Header.Get("Authorization") != "Bearer t" ||
 				r.Header.Get("Grpc-Timeout") == "" {
 				t.Errorf("the request has %v", r.Header)
 			}
@@ -75,8 +77,9 @@ func TestWhatARateLimitServiceIsAskedAndAnswers(t *testing.T) {
 			}
 			m := rls.AppendOverall(nil, overall)
 			m = rls.AppendStatus(m, &rls.Status{Code: rls.OK})
-			m = rls.AppendStatus(m, &rls.Status{Code: overall, HasLimit: true, Name: "p/l", RequestsPerUnit: 5, Unit: 2, Remaining: 3,
-				HasReset: true, ResetSeconds: 7, ResetNanos: 5e8})
+			m = rls.AppendStatus(m, &rls.Status{Code: overall, HasLimit: true, Name: "p/l", RequestsPerUnit: 5, Unit: 2,
+				Remaining: 3,
+				HasReset:  true, ResetSeconds: 7, ResetNanos: 5e8})
 			say(w, rls.AppendHeader(rls.AppendHeader(m, "ratelimit", `"l";r=3;t=8`), "retry-after", "8"))
 		})
 		url, trust := "grpc"+strings.TrimPrefix(s.URL, "http"), (*tls.Config)(nil)
@@ -86,24 +89,28 @@ func TestWhatARateLimitServiceIsAskedAndAnswers(t *testing.T) {
 			trust.RootCAs.AddCert(s.Certificate())
 		}
 		client := newClient(t, Options{URL: url, Domain: "edge", UserAgent: "limitctl test", TLS: trust,
-			Headers: []string{"authorization: Bearer t"}, Descriptors: []string{"generic_key=login", "user=a-{subject},path=/x"}})
+			Headers: []string{"authorization: Bearer t"}, Descriptors: []string{
+				"generic_key=login", "user=a-{subject},path=/x"}})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		before := time.Now()
 		var allowed, denied, peeked Answer
-		if err := errors.Join(client.Connect(ctx), client.Send(ctx, "bob", 2, &allowed), client.Send(ctx, "bob", 6, &denied),
+		if err := errors.Join(client.Connect(ctx), client.Send(ctx, "bob", 2, &allowed),
+			client.Send(ctx, "bob", 6, &denied),
 			client.(*rlsClient).ask(ctx, "bob", 0, &peeked)); err != nil {
 			t.Fatal(err)
 		}
 		if allowed.Outcome != Allowed || denied.Outcome != Denied || peeked.Outcome != Allowed || allowed.Status != 0 {
 			t.Errorf("%+v, %+v, %+v", allowed, denied, peeked)
 		}
-		if allowed.Sent.Before(before) || allowed.Answered.Before(allowed.Sent) || denied.Sent.Before(allowed.Answered) {
+		if allowed.Sent.Before(before) || allowed.Answered.Before(allowed.Sent) ||
+			denied.Sent.Before(allowed.Answered) {
 			t.Errorf("sent at %s, answered at %s", allowed.Sent, allowed.Answered)
 		}
 		want := rls.Status{Code: rls.OverLimit, HasLimit: true, Name: "p/l", RequestsPerUnit: 5, Unit: 2, Remaining: 3,
 			HasReset: true, ResetSeconds: 7, ResetNanos: 5e8}
-		if !reflect.DeepEqual(denied.Statuses, []rls.Status{{Code: rls.OK}, want}) || denied.Header.Get("Retry-After") != "8" ||
+		if !reflect.DeepEqual(denied.Statuses, []rls.Status{{Code: rls.OK}, want}) ||
+			denied.Header.Get("Retry-After") != "8" ||
 			denied.Header.Get("RateLimit") != `"l";r=3;t=8` {
 			t.Errorf("told %+v and %v", denied.Statuses, denied.Header)
 		}
@@ -128,7 +135,8 @@ func TestWhatARateLimitServiceIsAskedAndAnswers(t *testing.T) {
 func TestWhatIsNoAnswerOfARateLimitService(t *testing.T) {
 	var answer func(w http.ResponseWriter, r *http.Request)
 	s := rlsServer(t, false, func(w http.ResponseWriter, r *http.Request, _ *rls.Request) { answer(w, r) })
-	client := newClient(t, Options{URL: "grpc" + strings.TrimPrefix(s.URL, "http"), Domain: "d", Descriptors: []string{"k={subject}"}})
+	client := newClient(t, Options{URL: "grpc" + strings.TrimPrefix(s.URL, "http"), Domain: "d", Descriptors: []string{
+		"k={subject}"}})
 	ofGRPC := func(fields ...string) func(w http.ResponseWriter, r *http.Request) {
 		return func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "application/grpc")
@@ -154,8 +162,9 @@ func TestWhatIsNoAnswerOfARateLimitService(t *testing.T) {
 			14, ""},
 		{"another message", message("\x0b"), "", 0, rls.ErrNotAResponse.Error()},
 		{"neither yes nor no", message(""), "answered neither OK nor OVER_LIMIT", 0, ""},
-		{"a very long one", message(strings.Repeat("x", maxMessage+1)), "answered RESOURCE_EXHAUSTED: grpc: received message " +
-			"larger than max (1048577 vs. 1048576)", 8, ""},
+		{"a very long one", message(strings.Repeat("x", maxMessage+1)),
+			"answered RESOURCE_EXHAUSTED: grpc: received message " +
+				"larger than max (1048577 vs. 1048576)", 8, ""},
 		{"an end", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "", 0, notTheProtocol},
 	} {
 		answer = c.answer
@@ -184,7 +193,8 @@ func TestWhatIsNoAnswerOfARateLimitService(t *testing.T) {
 	redistest.Patiently(t, 30*time.Millisecond, func(timeout time.Duration) (missing error) {
 		ctx, cancel := context.WithTimeout(t.Context(), timeout)
 		defer cancel()
-		if err := client.Send(ctx, "s", 1, new(Answer)); !errors.Is(err, store.ErrOutcomeUnknown) && !errors.Is(err, store.ErrGaveUp) {
+		if err := client.Send(ctx, "s", 1, new(Answer)); !errors.Is(err, store.ErrOutcomeUnknown) &&
+			!errors.Is(err, store.ErrGaveUp) {
 			t.Errorf("after the deadline: %v", err)
 		}
 		select {
@@ -212,8 +222,10 @@ func TestWhatIsWrongWithARateLimitServicesOptions(t *testing.T) {
 		{Options{URL: "grpc://127.0.0.1", Domain: "d", Descriptors: []string{"k=v"}}, "grpc://HOST:PORT"},
 		{Options{URL: "grpc://me:secret@127.0.0.1:1/", Domain: "d", Descriptors: []string{"k=v"}}, "me:xxxxx@"},
 		{Options{URL: good + "/path", Domain: "d", Descriptors: []string{"k=v"}}, "grpc://HOST:PORT"},
-		{Options{URL: "grpc://192.0.2.1:8081", Domain: "d", Descriptors: []string{"k=v"}}, "--i-may-test-this-host 192.0.2.1"},
-		{Options{URL: good, Domain: "d", Descriptors: []string{"k=v"}, TLS: new(tls.Config)}, "certificates are for https"},
+		{Options{URL: "grpc://192.0.2.1:8081", Domain: "d", Descriptors: []string{"k=v"}},
+			"--i-may-test-this-host 192.0.2.1"},
+		{Options{URL: good, Domain: "d", Descriptors: []string{"k=v"}, TLS: new(tls.Config)},
+			"certificates are for https"},
 		{Options{URL: good, Descriptors: []string{"k=v"}}, "--domain NAME --descriptor"},
 		{Options{URL: good, Domain: "d", Descriptors: []string{"k"}}, `"k" is not KEY=VALUE`},
 		{Options{URL: good, Domain: "d", Descriptors: []string{`k=a\,b=c`}}, "a value has no comma"},
@@ -227,7 +239,8 @@ func TestWhatIsWrongWithARateLimitServicesOptions(t *testing.T) {
 			t.Errorf("%+v: %v, want %q", c.options, err, c.want)
 		}
 	}
-	permitted := Options{URL: "GRPC://192.0.2.1:8081", Domain: "d", Descriptors: []string{"k="}, Permitted: []string{"192.0.2.1"}}
+	permitted := Options{URL: "GRPC://192.0.2.1:8081", Domain: "d", Descriptors: []string{"k="}, Permitted: []string{
+		"192.0.2.1"}}
 	if _, err := New(permitted); err != nil {
 		t.Error(err)
 	}

@@ -33,7 +33,8 @@ func (s *Subjects) Check() error {
 		return store.Invalidf("the format of subjects %q has braces that are not a place; "+
 			"the places are {run}, {subject}, {n} and {ip}", s.Format)
 	case rest == s.format(), strings.ReplaceAll(s.format(), "{run}", "") == rest:
-		return store.Invalidf("the format of subjects %q is the same for all of them; put {n}, {subject} or {ip} into it", s.Format)
+		return store.Invalidf("the format of subjects %q is the same for all of them; put {n}, {subject} or {ip} "+
+			"into it", s.Format)
 	}
 	return nil
 }

@@ -7,7 +7,8 @@ import (
 )
 
 func TestNamesOfSubjects(t *testing.T) {
-	for format, want := range map[string]string{"": "*-user:7", "{subject}": "user:7", "key-{n}": "key-7", "a{run}b{n}": "a*b7"} {
+	for format, want := range map[string]string{"": "*-user:7", "{subject}": "user:7", "key-{n}": "key-7",
+		"a{run}b{n}": "a*b7"} {
 		s := Subjects{Format: format}
 		if err := s.Check(); err != nil {
 			t.Errorf("%q: %v", format, err)

@@ -84,8 +84,8 @@ func (c *Candidate) madeUp(subjects int) (*population, error) {
 }
 
 // makeUp makes up attribute values. If every IP always came with the same e-mail, the tighter of their two limits would
-// keep the other from ever being reached. So subjects take turns: each shares one attribute with others and has the rest
-// for itself, or shares none.
+// keep the other from ever being reached. So subjects take turns: each shares one attribute with others and has the
+// rest for itself, or shares none.
 type makeUp struct {
 	fixed policy.Attributes
 	names []string // of the other attributes

@@ -16,7 +16,8 @@ func limitsOfEachKind() (all []string) {
 	for _, name := range store.AlgorithmNames() {
 		all = append(all, name+":20/1s")
 	}
-	return append(all, "sliding-counter:20/1s,slices=10", "sliding-counter:7/250ms,slices=50", "token-bucket:7/300ms,burst=31")
+	return append(all, "sliding-counter:20/1s,slices=10", "sliding-counter:7/250ms,slices=50",
+		"token-bucket:7/300ms,burst=31")
 }
 
 // correctSetUps are ways to ask a store that is right.
@@ -35,7 +36,8 @@ func correctSetUps() (all []planted) {
 		add("plainly", planted{})
 		add("with costs", planted{costs: loadgen.Costs{Least: 1, Most: 7}})
 		add("by many at once", planted{workers: 64, subjects: 3, duration: time.Second})
-		add("with another limit", planted{limits: []string{limit, "fixed-window:50/10s"}, costs: loadgen.Costs{Least: 1, Most: 3}})
+		add("with another limit", planted{limits: []string{limit, "fixed-window:50/10s"}, costs: loadgen.Costs{
+			Least: 1, Most: 3}})
 		add("with two others", planted{limits: []string{"sliding-log:30/2s", limit, "token-bucket:60/5s,burst=40"}})
 		add("whose outcomes are unknown at times", planted{defect: sometimesUnknown()})
 		add("in an outage", planted{defect: outage()})
@@ -45,9 +47,10 @@ func correctSetUps() (all []planted) {
 		add("by a clock of 10 ms", planted{defect: defect{clock: func(since time.Duration) time.Duration {
 			return since.Truncate(10 * time.Millisecond)
 		}}})
-		add("by a clock that drifts as clocks do", planted{defect: defect{clock: func(since time.Duration) time.Duration {
-			return since + since/10_000
-		}}})
+		add("by a clock that drifts as clocks do",
+			planted{defect: defect{clock: func(since time.Duration) time.Duration {
+				return since + since/10_000
+			}}})
 	}
 	return all
 }
@@ -84,7 +87,8 @@ func TestCorrectStoresRaiseNoAlarm(t *testing.T) {
 			t.Parallel()
 			document, printed := p.run(t)
 			run := &document.Runs[0]
-			if document.Judge(); document.Verdict == report.Fail || run.Audit.OverAdmitted != 0 || run.Audit.UnderAdmitted != 0 {
+			if document.Judge(); document.Verdict == report.Fail || run.Audit.OverAdmitted != 0 ||
+				run.Audit.UnderAdmitted != 0 {
 				t.Error(printed)
 			}
 			if run.Requests < 1000 || run.Denied == 0 || len(p.limits) == 1 && *run.Audit.LimitReached < 1 {

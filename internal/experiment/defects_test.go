@@ -48,7 +48,8 @@ type defect struct {
 }
 
 func newPlantedStore(d *defect) *plantedStore {
-	return &plantedStore{random: rand.New(rand.NewPCG(1, 2)), begin: time.Now(), states: map[store.Key]*store.State{}, defect: d}
+	return &plantedStore{random: rand.New(rand.NewPCG(1, 2)), begin: time.Now(), states: map[store.Key]*store.State{},
+		defect: d}
 }
 
 func (s *plantedStore) Close() error { return nil }
@@ -188,8 +189,9 @@ func (p *planted) run(t *testing.T) (document *report.Document, printed string) 
 		plan := &LoadTest{
 			Candidates: []Candidate{candidate}, Timeout: 100 * time.Millisecond,
 			Load: Load{
-				Subjects: pick(p.subjects, 10), Workers: pick(p.workers, 8), Duration: duration, Seed: 1, Words: "planted",
-				Mix: loadgen.Mix{Subjects: loadgen.Evenly(uint32(pick(p.subjects, 10))), Costs: p.costs},
+				Subjects: pick(p.subjects, 10), Workers: pick(p.workers, 8), Duration: duration, Seed: 1,
+				Words: "planted",
+				Mix:   loadgen.Mix{Subjects: loadgen.Evenly(uint32(pick(p.subjects, 10))), Costs: p.costs},
 			},
 			Open: func() (Target, error) { return plantedTarget{backend}, nil },
 		}
@@ -222,7 +224,8 @@ func TestPlantedDefectsOfStoresAreFound(t *testing.T) {
 	tier.Full(t, "many cases, which take long")
 	const log = "sliding-log:20/1s"
 	everyFifth := func(do func(s *plantedStore, state *store.State, r *store.Request, now store.Instant)) defect {
-		return defect{after: func(s *plantedStore, r *store.Request, state *store.State, d *store.Decision, now store.Instant) {
+		return defect{after: func(s *plantedStore, r *store.Request, state *store.State, d *store.Decision,
+			now store.Instant) {
 			if d.Allowed && s.calls%5 == 0 {
 				do(s, state, r, now)
 			}
@@ -233,9 +236,10 @@ func TestPlantedDefectsOfStoresAreFound(t *testing.T) {
 			words: []string{"FAIL", "admitted 10 units too many on 10 keys"}},
 		{name: "one too few", defect: applied(func(l *store.Limit) { l.Burst-- }),
 			words: []string{"FAIL", "denied 10 units that fitted on 10 keys", "0 units over"}},
-		{name: "loses charges", defect: everyFifth(func(_ *plantedStore, state *store.State, r *store.Request, now store.Instant) {
-			state.Refund(r.Cost, now)
-		}), words: []string{"FAIL", "units too many", "used was told as"}},
+		{name: "loses charges", defect: everyFifth(
+			func(_ *plantedStore, state *store.State, r *store.Request, now store.Instant) {
+				state.Refund(r.Cost, now)
+			}), words: []string{"FAIL", "units too many", "used was told as"}},
 		{name: "charges what it denies", defect: defect{
 			after: func(_ *plantedStore, r *store.Request, state *store.State, d *store.Decision, now store.Instant) {
 				if !d.Allowed {
@@ -243,8 +247,10 @@ func TestPlantedDefectsOfStoresAreFound(t *testing.T) {
 				}
 			}}, words: []string{"FAIL", "units that fitted", "retry-after was told as"}},
 		{name: "ignores costs", costs: loadgen.Costs{Least: 1, Most: 5},
-			defect: defect{before: func(_ *plantedStore, r *store.Request, _ *store.State, _ store.Instant) { r.Cost = 1 }},
-			words:  []string{"FAIL", "units too many", "used was told as"}},
+			defect: defect{before: func(_ *plantedStore, r *store.Request, _ *store.State, _ store.Instant) {
+				r.Cost = 1
+			}},
+			words: []string{"FAIL", "units too many", "used was told as"}},
 		{name: "two keys share a bucket", defect: defect{key: func(k store.Key) store.Key {
 			if k.Subject == "user:1" {
 				k.Subject = "user:2"
@@ -275,7 +281,8 @@ func TestPlantedDefectsOfStoresAreFound(t *testing.T) {
 				d.Delay -= time.Millisecond
 			}
 		}), words: []string{"FAIL", "delay was told as"}},
-		{name: "the clock runs 2% fast", defect: defect{clock: func(since time.Duration) time.Duration { return since * 102 / 100 }},
+		{name: "the clock runs 2% fast", defect: defect{
+			clock: func(since time.Duration) time.Duration { return since * 102 / 100 }},
 			words: []string{"FAIL", "the store's clock drifted by +2%"}},
 		{name: "the clock jumps", defect: defect{clock: func(since time.Duration) time.Duration {
 			if since > 2*time.Second {

@@ -37,7 +37,9 @@ func (r *loadRun) nameSubjects() {
 	r.sentAs = func(subject uint32) string { return r.names.Name(subject, known(subject)) }
 	r.population.nameOf = r.sentAs
 	if len(r.names.List) > 0 { // they may be secret
-		r.population.nameOf = func(subject uint32) string { return "subject " + strconv.FormatUint(uint64(subject)+1, 10) }
+		r.population.nameOf = func(subject uint32) string {
+			return "subject " + strconv.FormatUint(uint64(subject)+1, 10)
+		}
 	}
 }
 
@@ -67,7 +69,8 @@ func NewEndpointTarget(client endpoint.Client) Target {
 // Exchange implements [loadgen.Exchanger]. One request asks for all limits.
 func (t *endpointTarget) Exchange(ctx context.Context, subject uint32, cost int64) (loadgen.Exchanged, error) {
 	if cost != 1 && !t.hasCost {
-		return loadgen.Exchanged{}, store.Invalidf("a request costs %d, and nothing in it says so; put %s into it", cost,
+		return loadgen.Exchanged{}, store.Invalidf("a request costs %d, and nothing in it says so; put %s into it",
+			cost,
 			endpoint.CostPlace)
 	}
 	answer := new(endpoint.Answer)
@@ -194,10 +197,12 @@ func (t *endpointTarget) describe(run *report.Run, names *endpoint.Subjects) {
 			output.Plural(int(o.LongBodies), "answer")))
 	}
 	if hasSubject, _ := t.client.Places(); !hasSubject {
-		run.Warnings = append(run.Warnings, "nothing in a request says who asks, so the endpoint counts all of them for one "+
-			"subject, together with requests from before and from others")
+		run.Warnings = append(run.Warnings,
+			"nothing in a request says who asks, so the endpoint counts all of them for one "+
+				"subject, together with requests from before and from others")
 	} else if !names.IsFresh() {
-		run.Warnings = append(run.Warnings, "the subjects are not new, so usage from before this run and from others counts, too")
+		run.Warnings = append(run.Warnings,
+			"the subjects are not new, so usage from before this run and from others counts, too")
 	}
 }
 
@@ -221,7 +226,8 @@ func (t *endpointTarget) describeAnswers(run *report.Run) {
 		}
 	}
 	if other := t.other.Load(); other != nil {
-		run.Warnings = append(run.Warnings, other.Text()+" is not the limit of this run, so what remains of it was not audited")
+		run.Warnings = append(run.Warnings,
+			other.Text()+" is not the limit of this run, so what remains of it was not audited")
 	}
 	if odd := t.oddAnswers(run, seen); odd != "" {
 		run.Warnings = append(run.Warnings, odd)

@@ -9,8 +9,8 @@ import (
 	"github.com/limitctl/limitctl/internal/endpoint"
 )
 
-// What is wrong with the fields of an answer is found, and such an answer is not held against the truth as a whole. One about
-// another limit is warned of.
+// What is wrong with the fields of an answer is found, and such an answer is not held against the truth as a whole. One
+// about another limit is warned of.
 func TestTheFieldsOfAnswersAreJudged(t *testing.T) {
 	limit := parseLimit(t, "10/1m")
 	for _, test := range []struct {
@@ -25,17 +25,21 @@ func TestTheFieldsOfAnswersAreJudged(t *testing.T) {
 		{endpoint.Allowed, 200, "X-Ratelimit-Limit 12 X-Ratelimit-Remaining 4", false, "", "X-RateLimit-Limit 12"},
 		{endpoint.Allowed, 200, "X-Ratelimit-Limit 10 X-Ratelimit-Remaining -1", false,
 			`X-RateLimit-Remaining: "-1" is not a whole number`, ""},
-		{endpoint.Allowed, 200, "X-Ratelimit-Limit 10 X-Ratelimit-Remaining -1 Age 3", false, "", ""},          // of a cache
-		{endpoint.Allowed, 200, "X-Ratelimit-Limit 10 X-Ratelimit-Remaining 4 Retry-After soon", true, "", ""}, // it matters on denials
+		// of a cache
+		{endpoint.Allowed, 200, "X-Ratelimit-Limit 10 X-Ratelimit-Remaining -1 Age 3", false, "", ""},
+		// it matters on denials
+		{endpoint.Allowed, 200, "X-Ratelimit-Limit 10 X-Ratelimit-Remaining 4 Retry-After soon", true, "", ""},
 		{endpoint.Denied, 429, "X-Ratelimit-Remaining 0 Retry-After 5", true, "", ""},
 		{endpoint.Denied, 429, "X-Ratelimit-Remaining 0 Retry-After 1.997", false,
 			`Retry-After: "1.997" is neither a whole number of seconds nor a date`, ""},
-		{endpoint.Denied, 429, "X-Ratelimit-Limit 10 X-Ratelimit-Remaining 0", false, "Retry-After is missing on a denial", ""},
+		{endpoint.Denied, 429, "X-Ratelimit-Limit 10 X-Ratelimit-Remaining 0", false,
+			"Retry-After is missing on a denial", ""},
 		{endpoint.Denied, 429, "", false, "Retry-After is missing on a denial", ""},
 		{endpoint.Denied, 403, "X-Ratelimit-Limit 10 X-Ratelimit-Remaining 0", true, "", ""}, // only a 429 asks for it
 		{endpoint.Denied, 0, "", false, "", ""},                                              // nor does gRPC
 	} {
-		answer := &endpoint.Answer{Outcome: test.outcome, Status: test.status, Header: http.Header{}, Answered: time.Now()}
+		answer := &endpoint.Answer{Outcome: test.outcome, Status: test.status, Header: http.Header{},
+			Answered: time.Now()}
 		words := strings.Fields(test.fields)
 		for i := 0; i < len(words); i += 2 {
 			answer.Header.Set(words[i], words[i+1])

@@ -76,7 +76,8 @@ const MaxDuration = 31 * 24 * time.Hour
 // checkWarmup reports whether something is left to count of a run of that length.
 func (l *Load) checkWarmup(length time.Duration) error {
 	if l.Warmup > 0 && l.Warmup >= length {
-		return store.Invalidf("--warmup %s leaves nothing to count of a run of %s; make it shorter", store.FormatPeriod(l.Warmup),
+		return store.Invalidf("--warmup %s leaves nothing to count of a run of %s; make it shorter",
+			store.FormatPeriod(l.Warmup),
 			output.Duration(length))
 	}
 	return nil
@@ -88,27 +89,31 @@ const maxAtOnce = 1_000_000
 // check reports what of the load can never work under a candidate whose greatest possible cost is most.
 func (l *Load) check(setting loadgen.Setting, most int64) error {
 	if asked := l.Mix.Costs.Most; asked > most {
-		return store.Invalidf("--cost asks for %d units at once, and the limit never allows more than %d; lower it", asked, most)
+		return store.Invalidf("--cost asks for %d units at once, and the limit never allows more than %d; lower it",
+			asked, most)
 	}
 	if l.Scenario == nil {
 		return nil
 	}
 	if n := l.Scenario.AtOnce(setting); n > maxAtOnce {
-		return store.Invalidf("--scenario %s sends %d requests at once to %s over %s, and %d is the most there can be; "+
-			"use a smaller limit or fewer keys", l.Scenario.Name, n, setting.Limit, output.Plural(setting.Subjects, "key"), maxAtOnce)
+		return store.Invalidf("--scenario %s sends %d requests at once to %s over %s, and %d is the most there can "+
+			"be; "+
+			"use a smaller limit or fewer keys", l.Scenario.Name, n, setting.Limit,
+			output.Plural(setting.Subjects, "key"), maxAtOnce)
 	}
 	return nil
 }
 
-// Reach raises the load to a rate at which each subject has used up a limit of each candidate after half of the duration, so
-// that the audit has something to find. More than most requests a second it leaves to those who ask for them. A shadow does not
-// count.
+// Reach raises the load to a rate at which each subject has used up a limit of each candidate after half of the
+// duration, so that the audit has something to find. More than most requests a second it leaves to those who ask for
+// them. A shadow does not count.
 func (l *Load) Reach(candidates []Candidate, most float64) {
 	for i := range candidates {
 		least := math.Inf(1)
 		for _, of := range candidates[i].limits() {
 			if !of.shadow {
-				units := 2*float64(of.limit.Capacity())/l.Duration.Seconds() + float64(of.limit.Count)/of.limit.Period.Seconds()
+				units := 2*float64(of.limit.Capacity())/l.Duration.Seconds() +
+					float64(of.limit.Count)/of.limit.Period.Seconds()
 				cost := float64(l.Mix.Costs.Least+l.Mix.Costs.Most) / 2
 				least = min(least, math.Ceil(units/cost/10)*10*float64(l.Subjects))
 			}
@@ -122,8 +127,10 @@ func (l *Load) Reach(candidates []Candidate, most float64) {
 // report puts the result of a run in the terms of a report.
 func (r *loadRun) report(result *loadgen.Result, target Description) *report.Run {
 	run := &report.Run{
-		Result: *result, Store: target.Name, Server: target.Server, Implementation: target.Implementation, Seed: &r.Load.Seed,
-		Workers: r.Load.Workers, Load: r.Load.Words, Rate: r.Load.Rate, MostDenied: mostDenied(result.Tally, r.population.nameOf),
+		Result: *result, Store: target.Name, Server: target.Server, Implementation: target.Implementation,
+		Seed:    &r.Load.Seed,
+		Workers: r.Load.Workers, Load: r.Load.Words, Rate: r.Load.Rate,
+		MostDenied: mostDenied(result.Tally, r.population.nameOf),
 	}
 	describe(run, r.candidate)
 	if r.Load.Scenario != nil {
@@ -145,24 +152,29 @@ func (r *loadRun) warn(run *report.Run, target Description) {
 		run.Warnings = append(run.Warnings, fmt.Sprintf(format, values...))
 	}
 	if n := run.Waited; !r.Load.IsClosed() && !run.GeneratorLimited && n > run.Requests/100 {
-		add("%s found no worker free; the latency includes the wait. Either the other side is at its limit, or %s are too few",
+		add("%s found no worker free; the latency includes the wait. Either the other side is at its limit, or %s "+
+			"are too few",
 			output.Plural(int(n), "request"), output.Plural(r.Load.Workers, "worker"))
 	}
 	warnMixed(run, r.population.MixedKeys)
 	if target.Divided && len(run.Limits) > 1 && run.Audit.UnderAdmitted > 0 {
-		add("limits of different subjects lie in different slots of the Cluster, and are taken one after the other; units that " +
-			"are given back when a later limit denies were denied to others in the meantime, and these are the units under-admitted")
+		add("limits of different subjects lie in different slots of the Cluster, and are taken one after the other; " +
+			"units that " +
+			"are given back when a later limit denies were denied to others in the meantime, and these are the units " +
+			"under-admitted")
 		for i := range run.Limits {
 			run.Limits[i].UnderExplained = true
 		}
 	}
 	sound := len(run.Warnings)
 	if run.Clock != nil && run.Clock.Unreported > 0 {
-		add("%s did not say when they were decided; the audit takes the time of their arrival, and may be wrong about them",
+		add("%s did not say when they were decided; the audit takes the time of their arrival, and may be wrong "+
+			"about them",
 			output.Plural(int(run.Clock.Unreported), "answer"))
 	}
 	if n := run.ClockWentBack; n > 0 {
-		add("the store's clock went back: %d answers have an earlier time than answers that came before their requests were "+
+		add("the store's clock went back: %d answers have an earlier time than answers that came before their "+
+			"requests were "+
 			"sent, and the audit may be wrong about them", n)
 	}
 	for i := range run.Limits {
@@ -174,8 +186,10 @@ func (r *loadRun) warn(run *report.Run, target Description) {
 func warnIfFree(run *report.Run) {
 	for i := range run.Limits {
 		if units := run.Limits[i].UnderIfFree; units > 0 {
-			run.Warnings = append(run.Warnings, fmt.Sprintf("there was room for %s that %s denied, unless denied requests are charged as "+
-				"well, as many limiters do; they are not counted as under-admitted", output.Plural(int(units), "unit"), run.Limits[i].Name))
+			run.Warnings = append(run.Warnings,
+				fmt.Sprintf("there was room for %s that %s denied, unless denied requests are charged as "+
+					"well, as many limiters do; they are not counted as under-admitted",
+					output.Plural(int(units), "unit"), run.Limits[i].Name))
 		}
 	}
 }
@@ -185,9 +199,11 @@ func warnMixed(run *report.Run, mixedKeys func(limit int) int) {
 	for i := range run.Limits {
 		if keys := mixedKeys(i); keys > 0 {
 			run.Limits[i].Doubtful = true
-			run.Warnings = append(run.Warnings, fmt.Sprintf("%s of the limit %s had different limits at different times, because an "+
-				"override depends on an attribute that is not part of the key; the audit judges each of them by its first limit",
-				output.Plural(keys, "key"), run.Limits[i].Name))
+			run.Warnings = append(run.Warnings,
+				fmt.Sprintf("%s of the limit %s had different limits at different times, because an "+
+					"override depends on an attribute that is not part of the key; the audit judges each of them by "+
+					"its first limit",
+					output.Plural(keys, "key"), run.Limits[i].Name))
 		}
 	}
 }

@@ -29,7 +29,8 @@ type LoadTest struct {
 	Endpoint *EndpointPlan
 	// Watch, if set, is called when the load of a run begins. The run calls progress so often, with what became of the
 	// requests so far, which may be used until it returns, and how long all of the run takes; and end at its end.
-	Watch func(candidate *Candidate) (every time.Duration, progress func(soFar *loadgen.Result, length time.Duration), end func())
+	Watch func(candidate *Candidate) (every time.Duration, progress func(soFar *loadgen.Result, length time.Duration),
+		end func())
 }
 
 // Run tries the candidates. When ctx ends, nothing more is sent, what is under way is
@@ -139,8 +140,10 @@ func (r *loadRun) drive(ctx context.Context, target Target, clock Clock) (*repor
 	setting.Duration = r.duration
 	if r.Load.Scenario != nil {
 		if _, any := r.Load.Arrivals(setting).Next(); !any {
-			return nil, store.Invalidf("--duration %s ends before the scenario %s begins; the next window's edge is in %s, so give "+
-				"more, or leave it out", store.FormatPeriod(r.duration), r.Load.Scenario.Name, output.Duration(setting.ToEdge))
+			return nil, store.Invalidf(
+				"--duration %s ends before the scenario %s begins; the next window's edge is in %s, so give "+
+					"more, or leave it out", store.FormatPeriod(r.duration), r.Load.Scenario.Name,
+				output.Duration(setting.ToEdge))
 		}
 	}
 	// A load with an end of its own may be late by as much as any request, so that its last burst is not lost because
@@ -150,7 +153,8 @@ func (r *loadRun) drive(ctx context.Context, target Target, clock Clock) (*repor
 		end = min(end, r.Load.Duration)
 	}
 	config := loadgen.Config{
-		Store: target, Population: r.population.Population, Load: r.Load.Arrivals(setting), Mix: r.Load.Mix, Seed: r.Load.Seed,
+		Store: target, Population: r.population.Population, Load: r.Load.Arrivals(setting), Mix: r.Load.Mix,
+		Seed:    r.Load.Seed,
 		Workers: r.Load.Workers, Duration: end, Requests: r.Load.Requests, Warmup: r.Load.Warmup,
 		Timeout: r.Timeout, LateAfter: lateAfter, Skew: clock.Skew, Divided: target.Describe().Divided,
 	}
@@ -160,7 +164,8 @@ func (r *loadRun) drive(ctx context.Context, target Target, clock Clock) (*repor
 	ended := func() {}
 	if r.Watch != nil {
 		var progress func(*loadgen.Result, time.Duration)
-		if config.ProgressEvery, progress, ended = r.Watch(r.candidate); config.ProgressEvery > 0 { // it looks at every key
+		// it looks at every key
+		if config.ProgressEvery, progress, ended = r.Watch(r.candidate); config.ProgressEvery > 0 {
 			config.Progress = func(soFar *loadgen.Result) { progress(soFar, r.duration) }
 		}
 	}

@@ -15,7 +15,8 @@ import (
 // closedLoop is a load of that many requests, whatever time they take.
 func closedLoop(subjects int, requests int64) Load {
 	return Load{
-		Subjects: subjects, Mix: loadgen.Mix{Subjects: loadgen.Evenly(uint32(subjects)), Costs: loadgen.Costs{Least: 1, Most: 1}},
+		Subjects: subjects, Mix: loadgen.Mix{Subjects: loadgen.Evenly(uint32(subjects)), Costs: loadgen.Costs{
+			Least: 1, Most: 1}},
 		Workers: 1, Duration: time.Hour, Requests: requests, Words: "one after the other",
 	}
 }
@@ -29,12 +30,14 @@ func TestTooFewWorkers(t *testing.T) {
 		limited          bool
 		want             string
 	}{
-		{50, 1, open, false, "1 request found no worker free; the latency includes the wait. Either the other side is at its " +
+		{50, 1, open, false, "1 request found no worker free; the latency includes the wait. Either the other side " +
+			"is at its " +
 			"limit, or 3 workers are too few"},
 		{1000, 20, open, true, ""}, {1000, 10, open, false, ""}, {50, 1, nil, false, ""},
 	} {
 		r := &loadRun{LoadTest: &LoadTest{Load: Load{Workers: 3, Stages: test.stages}}, population: new(population)}
-		run := &report.Run{Result: loadgen.Result{Requests: test.requests, Waited: test.waited, GeneratorLimited: test.limited}}
+		run := &report.Run{Result: loadgen.Result{
+			Requests: test.requests, Waited: test.waited, GeneratorLimited: test.limited}}
 		if r.warn(run, Description{}); strings.Join(run.Warnings, "") != test.want {
 			t.Errorf("%d of %d waited: %q", test.waited, test.requests, run.Warnings)
 		}
@@ -53,7 +56,8 @@ func TestWarningsOfARun(t *testing.T) {
 		true:  {"limits of different subjects lie in different slots", "the store's clock went back: 7 answers "},
 		false: {"the store's clock went back: 7 answers "},
 	} {
-		run := &report.Run{Result: loadgen.Result{Audit: loadgen.Audit{Totals: audit.Totals{UnderAdmitted: 1}}, ClockWentBack: 7}}
+		run := &report.Run{Result: loadgen.Result{Audit: loadgen.Audit{Totals: audit.Totals{UnderAdmitted: 1}},
+			ClockWentBack: 7}}
 		run.Limits = make([]loadgen.Limit, 2)
 		if r.warn(run, Description{Divided: divided}); !slices.EqualFunc(run.Warnings, want, strings.HasPrefix) {
 			t.Errorf("divided %t: it warns of %q", divided, run.Warnings)

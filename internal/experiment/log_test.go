@@ -46,7 +46,8 @@ func TestSubjectsOfALog(t *testing.T) {
 	rule := func(name string, by ...string) policy.Limit {
 		return policy.Limit{Limit: limiter.LimitOf(name, limit), By: by}
 	}
-	login := &Candidate{Policy: &policy.Policy{Name: "login", Limits: []policy.Limit{rule("key", "key"), rule("user", "user", "key")}}}
+	login := &Candidate{Policy: &policy.Policy{
+		Name: "login", Limits: []policy.Limit{rule("key", "key"), rule("user", "user", "key")}}}
 	for _, test := range []struct {
 		name      string
 		candidate *Candidate
@@ -56,7 +57,8 @@ func TestSubjectsOfALog(t *testing.T) {
 		keys      int
 	}{
 		{"the default field", one, nil, []string{"a", "a", "b", "a"}, []string{"a", "a", "b", "a"}, 2},
-		{"another field", one, []string{"user"}, []string{"ann", "bob", "ann", "ann"}, []string{"ann", "bob", "ann", "ann"}, 2},
+		{"another field", one, []string{"user"}, []string{"ann", "bob", "ann", "ann"},
+			[]string{"ann", "bob", "ann", "ann"}, 2},
 		{"two fields", one, []string{"key", "user"}, []string{"#0", "#1", "#2", "#0"},
 			[]string{"key=a user=ann", "key=a user=bob", "key=b user=ann", "key=a user=ann"}, 3},
 		{"a policy", login, nil, []string{"a", "a", "b", "a"},
@@ -80,8 +82,10 @@ func TestSubjectsOfALog(t *testing.T) {
 			subjects = append(subjects, strings.TrimPrefix(recorded.Requests(subject)[0].Key.Subject, "key:"))
 			names = append(names, subjectName(recorded.Values.At(subject), fieldNames, test.candidate.Policy != nil))
 		}
-		if !slices.Equal(subjects, test.subjects) || !slices.Equal(names, test.names) || len(recorded.AllKeys()) != test.keys {
-			t.Errorf("%s: the requests are of %q, called %q, with %d keys", test.name, subjects, names, len(recorded.AllKeys()))
+		if !slices.Equal(subjects, test.subjects) || !slices.Equal(names, test.names) ||
+			len(recorded.AllKeys()) != test.keys {
+			t.Errorf("%s: the requests are of %q, called %q, with %d keys", test.name, subjects, names,
+				len(recorded.AllKeys()))
 		}
 	}
 }

@@ -141,8 +141,9 @@ func (s *Simulation) try(ctx context.Context, candidate *Candidate) (*report.Run
 		wrapped.report(run, s.Wrap.Words, result)
 	}
 	if result.NeverFits > 0 {
-		run.Warnings = append(run.Warnings, fmt.Sprintf("%d of the denied requests cost more than the limit ever allows at once; "+
-			"a store would refuse them as mistakes", result.NeverFits))
+		run.Warnings = append(run.Warnings,
+			fmt.Sprintf("%d of the denied requests cost more than the limit ever allows at once; "+
+				"a store would refuse them as mistakes", result.NeverFits))
 	}
 	if result.MixedKeys != nil {
 		warnMixed(run, func(limit int) int { return result.MixedKeys[limit] })
@@ -179,7 +180,8 @@ func (w *Wrap) IsZero() bool { return w.Denials == nil && w.Leases == nil }
 
 // around returns the replicas of the wrappers around an empty store in memory, all by one clock.
 func (w *Wrap) around(clock *loadgen.Clock) *replicas {
-	with := layers.Layers{Leases: w.Leases, DenialMemory: w.Denials, Env: layers.Env{Clock: clock.Now, Background: clock.Background}}
+	with := layers.Layers{Leases: w.Leases, DenialMemory: w.Denials, Env: layers.Env{
+		Clock: clock.Now, Background: clock.Background}}
 	r := &replicas{store: &countedStore{Store: memorystore.New(memorystore.WithClock(clock.Now))}}
 	for range max(1, w.Replicas) {
 		r.stacks = append(r.stacks, layers.Stack(r.store, with))
@@ -202,9 +204,11 @@ func (r *replicas) report(run *report.Run, words []string, result *loadgen.Simul
 		CallsPerDecision: float64(calls) / float64(max(1, result.Requests)),
 		AllowedBesides:   result.AllowedBesides, DeniedBesides: result.DeniedBesides,
 	}
-	text := "the units over- and under-admitted are what the wrappers cost in accuracy; thresholds judge them, and the audit does not"
+	text := "the units over- and under-admitted are what the wrappers cost in accuracy; thresholds judge them, and " +
+		"the audit does not"
 	if len(run.Limits) > 1 {
-		text = "denial memory and leases are for calls of one limit; these are of several, and all of them went to the store"
+		text = "denial memory and leases are for calls of one limit; these are of several, and all of them went to " +
+			"the store"
 	}
 	run.Warnings = append(run.Warnings, text)
 	for i := range run.Limits {
@@ -233,7 +237,8 @@ type countedStore struct {
 }
 
 // Decide implements [store.Store].
-func (s *countedStore) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
+func (s *countedStore) Decide(ctx context.Context, op store.Op, reqs []store.Request,
+	decisions []store.Decision) error {
 	s.calls.Add(1)
 	return s.Store.Decide(ctx, op, reqs, decisions)
 }

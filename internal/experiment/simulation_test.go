@@ -51,7 +51,8 @@ func TestWrappersInASimulation(t *testing.T) {
 		}
 		run := &result.Runs[0]
 		if run.Requests != 3000 || result.Failed(false, false) || run.Denied == 0 {
-			t.Errorf("%s: %d requests, %d denied, failed %t", name, run.Requests, run.Denied, result.Failed(false, false))
+			t.Errorf("%s: %d requests, %d denied, failed %t", name, run.Requests, run.Denied,
+				result.Failed(false, false))
 		}
 		if w := run.Wrapped; (w == nil) != test.exact || w != nil && (w.StoreCalls == 0 || w.StoreCalls > test.calls ||
 			run.Audit.OverAdmitted > test.overLimit) {
@@ -60,8 +61,9 @@ func TestWrappersInASimulation(t *testing.T) {
 	}
 }
 
-// What is denied most under a policy with limits by different attributes are keys of these limits: an attacker who tries many
-// names from one address is one key, and none of the names is. What other limits denied does not count as allowed.
+// What is denied most under a policy with limits by different attributes are keys of these limits: an attacker who
+// tries many names from one address is one key, and none of the names is. What other limits denied does not count as
+// allowed.
 func TestTheMostDeniedOfAPolicyAreKeysOfItsLimits(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("time,ip,email\n")
@@ -84,8 +86,10 @@ func TestTheMostDeniedOfAPolicyAreKeysOfItsLimits(t *testing.T) {
 		t.Fatal(err)
 	}
 	run := &result.Runs[0]
-	most := []report.KeyCount{{Key: "ip=10.0.0.66 (address)", Allowed: 5, Denied: 36}, {Key: "email=one (name)", Allowed: 3, Denied: 1}}
-	if run.Requests != 45 || run.Denied != 37 || run.Keys != 45 || run.KeysDenied != 37 || !slices.Equal(run.MostDenied, most) {
+	most := []report.KeyCount{{Key: "ip=10.0.0.66 (address)", Allowed: 5, Denied: 36},
+		{Key: "email=one (name)", Allowed: 3, Denied: 1}}
+	if run.Requests != 45 || run.Denied != 37 || run.Keys != 45 || run.KeysDenied != 37 ||
+		!slices.Equal(run.MostDenied, most) {
 		t.Errorf("%d requests, %d denied, %d keys, %d of them denied, most %+v",
 			run.Requests, run.Denied, run.Keys, run.KeysDenied, run.MostDenied)
 	}

@@ -63,7 +63,8 @@ func OpenStore(url string, options connect.Options, implementation string) (*Sto
 	switch {
 	case implementation == Script:
 	case client == nil:
-		err = store.Invalidf("--implementation %s is for Redis, and the store is %s; use a store at redis://…", implementation, where)
+		err = store.Invalidf("--implementation %s is for Redis, and the store is %s; use a store at redis://…",
+			implementation, where)
 	default:
 		t.decides = naive.New(client, options.Prefix)
 	}
@@ -94,7 +95,8 @@ func (t *StoreTarget) Describe() Description { return t.description }
 const clusterSkew = time.Second
 
 // Prepare implements [Target].
-func (t *StoreTarget) Prepare(ctx context.Context, requests []store.Request, timeout time.Duration) (clock Clock, err error) {
+func (t *StoreTarget) Prepare(ctx context.Context, requests []store.Request, timeout time.Duration) (
+	clock Clock, err error) {
 	if t.description.Divided {
 		clock.Skew = clusterSkew
 	}

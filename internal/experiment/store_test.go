@@ -40,13 +40,14 @@ func TestAnAnswerThatNoStoreGivesFailsARun(t *testing.T) {
 		{store.ErrUnavailable, ""},
 	} {
 		candidate := Candidate{Limits: []store.Limit{parseLimit(t, "10/1h")}}
-		l := &LoadTest{Load: closedLoop(1, 1000), Candidates: []Candidate{candidate}, Timeout: time.Minute, Open: func() (Target, error) {
-			target, err := OpenStore("memory:", connect.Options{Prefix: "rl"}, Script)
-			if err == nil {
-				target.decides = &failsOnce{Store: target.decides, err: test.err}
-			}
-			return target, err
-		}}
+		l := &LoadTest{Load: closedLoop(1, 1000), Candidates: []Candidate{candidate}, Timeout: time.Minute,
+			Open: func() (Target, error) {
+				target, err := OpenStore("memory:", connect.Options{Prefix: "rl"}, Script)
+				if err == nil {
+					target.decides = &failsOnce{Store: target.decides, err: test.err}
+				}
+				return target, err
+			}}
 		d, err := l.Run(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -56,7 +57,8 @@ func TestAnAnswerThatNoStoreGivesFailsARun(t *testing.T) {
 		if test.reason != "" {
 			want = report.Fail
 		}
-		if d.Runs[0].Errors != 1 || d.Verdict != want || (test.reason != "") != (len(d.Reasons) == 1 && d.Reasons[0] == test.reason) {
+		if d.Runs[0].Errors != 1 || d.Verdict != want ||
+			(test.reason != "") != (len(d.Reasons) == 1 && d.Reasons[0] == test.reason) {
 			t.Errorf("%v: %s, %q, %d errors", test.err, d.Verdict, d.Reasons, d.Runs[0].Errors)
 		}
 	}

@@ -93,7 +93,8 @@ func (v *Verification) Report() (*report.Document, error) {
 	warnIfFree(&run)
 	v.target.describeAnswers(&run)
 	if v.Candidate.Policy == nil && len(v.Log.KeyFields) == 0 && run.Keys == 1 {
-		run.Warnings = append(run.Warnings, "all requests count as one subject; if several asked, --key-field FIELD says who")
+		run.Warnings = append(run.Warnings,
+			"all requests count as one subject; if several asked, --key-field FIELD says who")
 	}
 	if len(v.programs) > 1 && v.ClockError == 0 {
 		run.Warnings = append(run.Warnings, "the clocks of the machines that recorded are taken to agree; "+
@@ -116,8 +117,10 @@ func (v *Verification) warnCoarse(run *report.Run) {
 		is := &run.Limits[i]
 		if period := l.limit.Period; 2*off >= period && is.OverAdmitted+is.UnderAdmitted == 0 {
 			is.Doubtful = true
-			run.Warnings = append(run.Warnings, fmt.Sprintf("the times of the record are off by up to %s, too much for a period of %s; "+
-				"let them be written more exactly (K6_CSV_TIME_FORMAT=unix_milli)", output.Duration(off), store.FormatPeriod(period)))
+			run.Warnings = append(run.Warnings,
+				fmt.Sprintf("the times of the record are off by up to %s, too much for a period of %s; "+
+					"let them be written more exactly (K6_CSV_TIME_FORMAT=unix_milli)", output.Duration(off),
+					store.FormatPeriod(period)))
 		}
 	}
 }

@@ -65,7 +65,8 @@ func CheckSocket(path string) error {
 func ListenUnix(path string) (net.Listener, error) {
 	listener, err := net.Listen("unix", path)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		if err := CheckSocket(path); err != nil { // only then: to connect to a file is refused like to a socket that nobody answers
+		// only then: to connect to a file is refused like to a socket that nobody answers
+		if err := CheckSocket(path); err != nil {
 			return nil, err
 		}
 		if conn, dialErr := net.Dial("unix", path); dialErr == nil {

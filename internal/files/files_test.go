@@ -101,7 +101,8 @@ func TestTheBoundIsOnWhatIsRead(t *testing.T) {
 		if runtime.GOOS != "linux" && test.path != exact {
 			continue
 		}
-		if data, err := files.Read(test.path, test.bound); (err == nil) != test.allowed || test.allowed && len(data) == 0 {
+		if data, err := files.Read(test.path, test.bound); (err == nil) != test.allowed || test.allowed &&
+			len(data) == 0 {
 			t.Errorf("%s with a bound of %d: %d bytes, %v", test.path, test.bound, len(data), err)
 		}
 	}
@@ -196,22 +197,27 @@ func TestWriteGoesToTheEndOfAPath(t *testing.T) {
 		path, links, end, want string // LINK TARGET …; the file that holds the text, or else the error
 	}{
 		{"file", "", "file", ""}, {"new/new", "", "new/new", ""}, {"dangling", "", "absent", ""},
-		{"a", "a b b file", "file", ""}, {"a", "a new/b", "new/b", ""}, {strings.Repeat("n", 255), "", strings.Repeat("n", 255), ""},
+		{"a", "a b b file", "file", ""}, {"a", "a new/b", "new/b", ""},
+		{strings.Repeat("n", 255), "", strings.Repeat("n", 255), ""},
 		{"l/../x", "l sub/deep", "sub/x", ""}, {"a", "a l/../x l sub/deep", "sub/x", ""},
 		{"l/a", "l sub/deep sub/deep/a ../x", "sub/x", ""},
 		{"fifo", "", "fifo", ""}, {"a", "a fifo", "fifo", ""},
-		{"/dev/fd/GIVEN", "", "given", ""}, {"a", "a /dev/fd/GIVEN", "given", ""}, {"a", "a b b /dev/fd/GIVEN", "given", ""},
+		{"/dev/fd/GIVEN", "", "given", ""}, {"a", "a /dev/fd/GIVEN", "given", ""},
+		{"a", "a b b /dev/fd/GIVEN", "given", ""},
 		{"/dev/fd/OWN", "", "", "that descriptor is not open"}, {"/dev/fd/999", "", "", "that descriptor is not open"},
 		{"/dev/fd/READ", "", "", "that descriptor is open for reading only"},
 		{"unread", "", "", "nobody reads the pipe; start its reader first"},
-		{"directory", "", "", "it is a directory, not a file"}, {"a", "a directory", "", "it is a directory, not a file"},
+		{"directory", "", "", "it is a directory, not a file"},
+		{"a", "a directory", "", "it is a directory, not a file"},
 		{"new/", "", "", "it is a directory, not a file"}, {"socket", "", "", "it is a socket, not a file"},
 		{"a", "a socket", "", "it is a socket, not a file"}, {"a", "a b b a", "", "too many levels of symbolic links"},
-		{"file/a", "", "", "not a directory"}, {"fixed/file", "", "fixed/file", ""}, {"fixed/new", "", "", "permission denied"},
+		{"file/a", "", "", "not a directory"}, {"fixed/file", "", "fixed/file", ""},
+		{"fixed/new", "", "", "permission denied"},
 	} {
 		dir := folder(t)
 		in := func(name string) string { return filepath.Join(dir, name) }
-		check(t, errors.Join(os.MkdirAll(in("sub/deep"), 0o700), os.Mkdir(in("fixed"), 0o700), os.WriteFile(in("fixed/file"), nil, 0o600),
+		check(t, errors.Join(os.MkdirAll(in("sub/deep"), 0o700), os.Mkdir(in("fixed"), 0o700),
+			os.WriteFile(in("fixed/file"), nil, 0o600),
 			syscall.Mkfifo(in("unread"), 0o600), os.Chmod(in("fixed"), 0o500)))
 		t.Cleanup(func() { os.Chmod(in("fixed"), 0o700) })
 		fifo, err := os.OpenFile(in("fifo"), os.O_RDWR, 0)
@@ -223,7 +229,8 @@ func TestWriteGoesToTheEndOfAPath(t *testing.T) {
 		read, err := os.Open(in("file"))
 		check(t, err)
 		defer read.Close()
-		number := func(file *os.File) string { // one that is not closed on exec, like those that a process was started with
+		// one that is not closed on exec, like those that a process was started with
+		number := func(file *os.File) string {
 			n, err := syscall.Dup(int(file.Fd()))
 			check(t, err)
 			t.Cleanup(func() { syscall.Close(n) })
@@ -288,12 +295,14 @@ func TestWriteOfOnesOwn(t *testing.T) {
 	}
 }
 
-// A socket takes the place of one that nobody answers, and of nothing else. Its end removes nothing that is not its own.
+// A socket takes the place of one that nobody answers, and of nothing else. Its end removes nothing that is not its
+// own.
 func TestASocketReplacesNothingElse(t *testing.T) {
 	dir := folder(t)
 	check(t, os.Symlink("left", filepath.Join(dir, "link to it")))
 	for name, want := range map[string]string{
-		"file": "a file", "empty": "a file", "fifo": "a FIFO (named pipe)", "directory": "a directory", "zero": "a symbolic link",
+		"file": "a file", "empty": "a file", "fifo": "a FIFO (named pipe)", "directory": "a directory",
+		"zero": "a symbolic link",
 		"link": "a symbolic link", "dangling": "a symbolic link", "link to it": "a symbolic link",
 		"socket": "", "left": "left", "new": "new",
 	} {

@@ -32,8 +32,9 @@ func isOwnDescriptor(path string) bool {
 	return strings.HasPrefix(path, "/dev/fd/") || err == nil && strings.HasPrefix(path, self+"/")
 }
 
-// duplicate opens a descriptor that the process was started with: to open its path would begin at the first byte of a file, and
-// is not allowed for a socket. One that is closed on exec is of this process's own work, such as a connection to a server.
+// duplicate opens a descriptor that the process was started with: to open its path would begin at the first byte of a
+// file, and is not allowed for a socket. One that is closed on exec is of this process's own work, such as a connection
+// to a server.
 func duplicate(path, number string) (*os.File, error) {
 	n, err := strconv.Atoi(number)
 	flags, flagsErr := unix.FcntlInt(uintptr(n), unix.F_GETFD, 0)
@@ -53,7 +54,8 @@ func duplicate(path, number string) (*os.File, error) {
 	return os.NewFile(uintptr(n), path), nil
 }
 
-// hold keeps a file open until the process ends: the reader of a pipe takes the end of its last writer for the end of the data.
+// hold keeps a file open until the process ends: the reader of a pipe takes the end of its last writer for the end of
+// the data.
 func hold(file *os.File) { unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, 0) }
 
 // mark marks a file as one that this process writes, until it is closed or the process ends, however it does.

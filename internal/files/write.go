@@ -15,12 +15,12 @@ import (
 // private is the mode of files that contain subjects or say what was done to them, even if the umask allows more.
 const private, privateDir fs.FileMode = 0o600, 0o700
 
-// Write replaces a file as a whole and creates its directory. Only its owner can read it. Like all functions here that write, but
-// for those of limitctl's own files, it follows links; see [readfile.Follow].
+// Write replaces a file as a whole and creates its directory. Only its owner can read it. Like all functions here that
+// write, but for those of limitctl's own files, it follows links; see [readfile.Follow].
 func Write(path string, data []byte) error { return readfile.Write(path, data) }
 
-// WriteShared writes a file that the user named and will pass on, such as a report in CI that another user collects. It replaces
-// a file, which others may then read as the umask says, and writes to what cannot be replaced: see open.
+// WriteShared writes a file that the user named and will pass on, such as a report in CI that another user collects. It
+// replaces a file, which others may then read as the umask says, and writes to what cannot be replaced: see open.
 func WriteShared(path string, data []byte) error {
 	end, info, file, err := open(path)
 	if err != nil {
@@ -33,8 +33,9 @@ func WriteShared(path string, data []byte) error {
 	return errors.Join(err, file.Close())
 }
 
-// open returns the end of a path's links and what is there, and opens it if it is written to instead of replaced: a descriptor of
-// this or another process (/dev/stdout), a pipe or a terminal. A directory, a socket or a disk is an error.
+// open returns the end of a path's links and what is there, and opens it if it is written to instead of replaced: a
+// descriptor of this or another process (/dev/stdout), a pipe or a terminal. A directory, a socket or a disk is an
+// error.
 func open(path string) (end string, info fs.FileInfo, file *os.File, err error) {
 	end, info, err = readfile.Follow(path)
 	is := err == nil && readfile.IsDescriptor(end)
@@ -49,7 +50,8 @@ func open(path string) (end string, info fs.FileInfo, file *os.File, err error) 
 		err = readfile.Check("write", path, info)
 	default:
 		if file, err = os.OpenFile(end, os.O_WRONLY|os.O_APPEND|readfile.Unblocked, 0); nobodyReads(err) {
-			err = &fs.PathError{Op: "write", Path: path, Err: errors.New("nobody reads the pipe; start its reader first")}
+			err = &fs.PathError{Op: "write", Path: path,
+				Err: errors.New("nobody reads the pipe; start its reader first")}
 		}
 	}
 	return end, info, file, err
@@ -81,8 +83,8 @@ func Follow(path string) string {
 	return path
 }
 
-// Extend opens a file that others write and read, too. It extends a file that exists, and opens anything else as WriteShared
-// does.
+// Extend opens a file that others write and read, too. It extends a file that exists, and opens anything else as
+// WriteShared does.
 func Extend(path string) (io.WriteCloser, error) {
 	end, _, file, err := open(path)
 	if err == nil && file == nil {
@@ -174,7 +176,8 @@ func MakeDir(path string) error {
 	if err := os.MkdirAll(path, privateDir); err != nil {
 		var problem *fs.PathError
 		if info, statErr := os.Stat(path); errors.As(err, &problem) && statErr == nil && !info.IsDir() {
-			return &fs.PathError{Op: "mkdir", Path: path, Err: fmt.Errorf("it is %s, not a directory", readfile.KindName(info.Mode()))}
+			return &fs.PathError{Op: "mkdir", Path: path,
+				Err: fmt.Errorf("it is %s, not a directory", readfile.KindName(info.Mode()))}
 		}
 		return err
 	}

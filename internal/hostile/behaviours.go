@@ -56,7 +56,8 @@ func Behaviours() []Behaviour {
 		scans("scan with new keys without an end", func(n int) string {
 			return fmt.Sprintf("*2\r\n+%d\r\n*1\r\n+rl:{new:%d}:token-bucket/1h\r\n", n+1, n)
 		}),
-		says("scan of more than was asked for", "*2\r\n+5\r\n*100000\r\n"+strings.Repeat("+rl:{user:1}:token-bucket/1h\r\n", 100000)),
+		says("scan of more than was asked for", "*2\r\n+5\r\n*100000\r\n"+strings.Repeat(
+			"+rl:{user:1}:token-bucket/1h\r\n", 100000)),
 		// Just within the bounds.
 		sound("text of as much as goes", "$22000000\r\n"+strings.Repeat("x", 22000000)+"\r\n"),
 		sound("list of as much as goes", "*600000\r\n"+strings.Repeat("+a\r\n", 600000)),
@@ -118,8 +119,14 @@ func Behaviours() []Behaviour {
 			c.Conn.(*net.TCPConn).SetLinger(0)
 			return false
 		}},
-		{Name: "silence after half a text", Late: true, Answer: func(c *Client) bool { return c.say("$100\r\nabc") && c.wait() }},
-		{Name: "silence after half a list", Late: true, Answer: func(c *Client) bool { return c.say("*2\r\n+OK\r\n") && c.wait() }},
+		{Name: "silence after half a text", Late: true, Answer: func(c *Client) bool {
+			return c.say("$100\r\nabc") &&
+				c.wait()
+		}},
+		{Name: "silence after half a list", Late: true, Answer: func(c *Client) bool {
+			return c.say("*2\r\n+OK\r\n") &&
+				c.wait()
+		}},
 		dribble("dribbled line", "+OOOOOOOO"),
 		dribble("dribbled list", "*1000\r\n:1\r\n"),
 		dribble("dribbled pushes", ">1\r\n+x\r\n"),

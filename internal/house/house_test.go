@@ -145,7 +145,8 @@ func TestCapabilities(t *testing.T) {
 		for name := range strings.SplitSeq(names, ", ") {
 			folder, test, _ := strings.Cut(name, " ")
 			_, err := os.Stat(filepath.Join("../../cmd/testdata", test+".txtar"))
-			isScript, isTest := folder == "script" && err == nil, strings.Contains(ofTests[folder], "\nfunc "+test+"(t *testing.T)")
+			isScript, isTest := folder == "script" &&
+				err == nil, strings.Contains(ofTests[folder], "\nfunc "+test+"(t *testing.T)")
 			if !strings.HasPrefix(line, "#") && !isScript && !isTest {
 				t.Errorf("%s: nothing is called %q", clause, name)
 			}
@@ -170,7 +171,8 @@ func TestGoroutinesAreStartedWhereTheirPanicsAreCaught(t *testing.T) {
 		t.Error("the pattern finds nothing")
 	}
 	for _, s := range sources(t) {
-		ofTests := slices.Contains([]string{"internal/panics", "internal/redistest", "pkg/limiter/storetest"}, s.folder())
+		ofTests := slices.Contains([]string{"internal/panics", "internal/redistest", "pkg/limiter/storetest"},
+			s.folder())
 		if found := bare.FindString(s.text); found != "" && s.isProgram() && !ofTests {
 			t.Errorf("%s: %s: use internal/panics", s.path, strings.TrimSpace(found))
 		}
@@ -246,7 +248,8 @@ func TestNothingIsExportedForNobody(t *testing.T) {
 
 // No public package exports a type of an internal one: its documentation would be nowhere.
 func TestNoInternalTypeIsPublic(t *testing.T) {
-	list := exec.Command("go", "list", "-C", "../..", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", "./pkg/...")
+	list := exec.Command("go", "list", "-C", "../..", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}",
+		"./pkg/...")
 	out, err := list.Output()
 	if err != nil {
 		t.Fatal(err)
@@ -256,7 +259,9 @@ func TestNoInternalTypeIsPublic(t *testing.T) {
 		name, file, _ := strings.Cut(strings.TrimSpace(line), " ")
 		compiled[name] = file
 	}
-	read := importer.ForCompiler(token.NewFileSet(), "gc", func(name string) (io.ReadCloser, error) { return os.Open(compiled[name]) })
+	read := importer.ForCompiler(token.NewFileSet(), "gc", func(name string) (io.ReadCloser, error) {
+		return os.Open(compiled[name])
+	})
 	public := 0
 	for name := range compiled {
 		if !strings.Contains(name, "limitctl/pkg/") || strings.Contains(name, "/internal") {

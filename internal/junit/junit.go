@@ -56,7 +56,8 @@ func XML(suites ...Suite) []byte {
 		fmt.Fprintf(&b, "\n%s  </testsuite>\n", &cases)
 		tests, failures = tests+len(s.Cases), failures+failed
 	}
-	return fmt.Appendf(nil, "%s<testsuites tests=\"%d\" failures=\"%d\">\n%s</testsuites>\n", xml.Header, tests, failures, &b)
+	return fmt.Appendf(nil, "%s<testsuites tests=\"%d\" failures=\"%d\">\n%s</testsuites>\n", xml.Header, tests,
+		failures, &b)
 }
 
 // escaped returns a text as character data.

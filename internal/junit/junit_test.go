@@ -32,7 +32,8 @@ func TestXML(t *testing.T) {
 
 // Parsers can read the document, whatever foreign texts it contains.
 func TestTextsOfOthers(t *testing.T) {
-	text := XML(Suite{Name: "a\x00\x1b]0;b\xff", Cases: []Case{{Said: "]]>", Name: `<x a="b">&`, Failed: "\ufffe\u202e\r\n"}}})
+	text := XML(Suite{Name: "a\x00\x1b]0;b\xff",
+		Cases: []Case{{Said: "]]>", Name: `<x a="b">&`, Failed: "\ufffe\u202e\r\n"}}})
 	decoder := xml.NewDecoder(strings.NewReader(string(text)))
 	for {
 		if _, err := decoder.Token(); err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Each calls change with the state of a key and the time, and keeps the state if it has changed. It may call change again if
-// there was no room.
+// Each calls change with the state of a key and the time, and keeps the state if it has changed. It may call change
+// again if there was no room.
 type Each func(key store.Key, change func(s *store.State, now store.Instant) (changed bool)) error
 
 // Operator is the part of an [admin.Keyspace] that changes keys, and an [admin.Adjuster].
@@ -24,7 +24,8 @@ type Operator struct {
 // Change calls do with what gives it the states of keys. creates says whether keys can become used that were not.
 type Change func(ctx context.Context, creates bool, do func(each Each) error) error
 
-// NewOperator returns an Operator. whole says that nothing has changed if change fails. Otherwise the keys before the error have.
+// NewOperator returns an Operator. whole says that nothing has changed if change fails. Otherwise the keys before the
+// error have.
 func NewOperator(change Change, whole bool) Operator { return Operator{change, whole} }
 
 // keys calls do with n keys, and returns the errors of those that hold something else, joined.
@@ -64,7 +65,8 @@ func Entry(q *admin.Query, key store.Key, storeKey string, s *store.State, now s
 }
 
 // Delete implements [admin.Keyspace].
-func (o Operator) Delete(ctx context.Context, records ...admin.Record) (deleted int, changed []admin.Record, err error) {
+func (o Operator) Delete(ctx context.Context, records ...admin.Record) (deleted int, changed []admin.Record,
+	err error) {
 	for i := range records {
 		if err := records[i].Key.Validate(); err != nil {
 			return 0, nil, err

@@ -49,7 +49,8 @@ type visit struct {
 }
 
 // Decide implements [store.Store].
-func (s *breakerStore) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
+func (s *breakerStore) Decide(ctx context.Context, op store.Op, reqs []store.Request,
+	decisions []store.Decision) error {
 	var few [4]visit // no allocation
 	visits := few[:0]
 	if s.sharded == nil || len(reqs) == 0 {
@@ -85,7 +86,8 @@ next:
 }
 
 // judge handles the answer to a call, by the shards that it needed.
-func (s *breakerStore) judge(visits []visit, err error, took time.Duration, reqs []store.Request, decisions []store.Decision) {
+func (s *breakerStore) judge(visits []visit, err error, took time.Duration, reqs []store.Request,
+	decisions []store.Decision) {
 	failed := store.IsAway(err) || took > s.Slow
 	if err == nil && !failed {
 		s.succeeded(visits, decisions)
@@ -294,7 +296,8 @@ func (c *circuit) open(reason error) {
 	c.pause = min(max(c.store.Pause, 2*c.pause), c.store.MaxPause)
 	c.next, c.batches = c.store.wallTime().Add(c.pause), nil
 	// The error of another call, such as an unknown outcome, must not be wrapped here.
-	c.refusal = fmt.Errorf("%w (circuit open since %s); the last error was: %s", store.ErrUnavailable, c.since.Format("15:04:05"), reason)
+	c.refusal = fmt.Errorf("%w (circuit open since %s); the last error was: %s", store.ErrUnavailable,
+		c.since.Format("15:04:05"), reason)
 	c.change(store.BreakerOpen, reason)
 	if c != c.store.whole {
 		c.store.keep(c)
@@ -305,5 +308,6 @@ func (c *circuit) open(reason error) {
 func (c *circuit) change(to store.BreakerState, reason error) {
 	from := store.BreakerState(c.state.Swap(uint32(to)))
 	o := c.store.Observer
-	notify(o, o.OnBreaker, store.BreakerChange{Shard: c.shard, From: from, To: to, At: c.store.wallTime(), Reason: reason})
+	notify(o, o.OnBreaker, store.BreakerChange{Shard: c.shard, From: from, To: to, At: c.store.wallTime(),
+		Reason: reason})
 }

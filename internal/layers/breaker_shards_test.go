@@ -89,20 +89,24 @@ func TestWhatCountsForAPart(t *testing.T) {
 		calls   [][]string
 		opens   string // the shards, in order
 	}{
-		"an error without a shard, over one": {func(s *sickStore) { s.unnamed = true }, [][]string{{"a1"}, {"a2"}}, "a"},
+		"an error without a shard, over one": {func(s *sickStore) { s.unnamed = true }, [][]string{{"a1"}, {"a2"}},
+			"a"},
 		"an error without a shard, over several": {
 			func(s *sickStore) { s.unnamed = true }, [][]string{{"a1", "b1"}, {"a1", "b1"}}, "",
 		},
 		"slow, over several": {
-			func(s *sickStore) { delete(s.sick, "a"); s.took["a"] = time.Minute }, [][]string{{"a1", "b1"}, {"a1", "b1"}}, "",
+			func(s *sickStore) { delete(s.sick, "a"); s.took["a"] = time.Minute },
+			[][]string{{"a1", "b1"}, {"a1", "b1"}}, "",
 		},
-		"a refusal of one, over several": {func(s *sickStore) { s.sick["c"] = &store.ShardError{Shard: "a", Err: store.ErrRefused} },
+		"a refusal of one, over several": {
+			func(s *sickStore) { s.sick["c"] = &store.ShardError{Shard: "a", Err: store.ErrRefused} },
 			[][]string{{"a1"}, {"b1", "c1", "a1"}, {"a1"}}, "a"},
 		"slow, over one": {
 			func(s *sickStore) { delete(s.sick, "a"); s.took["a"] = time.Minute }, [][]string{{"a1"}, {"a1"}}, "a",
 		},
-		"of one and of several":           {func(*sickStore) {}, [][]string{{"a1"}, {"b1"}, {"b1", "a1"}}, "a"},
-		"well between":                    {func(s *sickStore) {}, [][]string{{"a1"}, {"b1", "c1"}, {"b1"}, {"a1"}}, "a"},
+		"of one and of several": {func(*sickStore) {}, [][]string{{"a1"}, {"b1"}, {"b1", "a1"}}, "a"},
+		"well between": {func(s *sickStore) {}, [][]string{{"a1"}, {"b1", "c1"}, {"b1"}, {"a1"}},
+			"a"},
 		"of the shard that took its keys": {func(s *sickStore) { s.moved["d"] = "a" }, [][]string{{"d1"}, {"a1"}}, "a"},
 		"not needed by a denial":          {func(s *sickStore) {}, [][]string{{"denied", "a1"}, {"denied", "a1"}}, ""},
 		"not needed between":              {func(s *sickStore) {}, [][]string{{"a1"}, {"denied", "a1"}, {"a1"}}, "a"},

@@ -16,8 +16,9 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// sickStore is a store with a virtual clock, of which each shard answers with an error after some time. It has a shard for each
-// first letter of a subject, until moved says otherwise. A call for the subject "denied" needs no shard that is away.
+// sickStore is a store with a virtual clock, of which each shard answers with an error after some time. It has a shard
+// for each first letter of a subject, until moved says otherwise. A call for the subject "denied" needs no shard that
+// is away.
 type sickStore struct {
 	mu      sync.Mutex
 	now     time.Time
@@ -156,7 +157,8 @@ func (f *fused) take(subjects ...string) error {
 	}
 	reqs := make([]store.Request, len(subjects))
 	for i, subject := range subjects {
-		reqs[i] = store.Request{Key: store.Key{Subject: subject}, Limit: store.Limit{Count: 1, Period: time.Hour}, Cost: 1}
+		reqs[i] = store.Request{Key: store.Key{Subject: subject}, Limit: store.Limit{Count: 1, Period: time.Hour},
+			Cost: 1}
 	}
 	return f.Store.Decide(context.Background(), store.Take, reqs, make([]store.Decision, len(reqs)))
 }
@@ -296,7 +298,8 @@ func TestAnOpenBreakerTriesWithOneCheck(t *testing.T) {
 		if !isOpen(err) || errors.Is(err, store.ErrOutcomeUnknown) {
 			t.Errorf("%v; want an ErrUnavailable, which charged nothing", err)
 		}
-		text := "store unavailable (circuit open since " + f.clock().Format("15:04:05") + "); the last error was: outcome unknown: cut off"
+		text := "store unavailable (circuit open since " + f.clock().Format("15:04:05") +
+			"); the last error was: outcome unknown: cut off"
 		if strings.Contains(fmt.Sprint(err), "\n") || fmt.Sprint(err) != text {
 			t.Errorf("it says\n%v, not\n%s", err, text)
 		}
@@ -318,11 +321,12 @@ func TestAnOpenBreakerTriesWithOneCheck(t *testing.T) {
 	})
 }
 
-// A recovery check has as much time as a good answer. Meanwhile nobody waits for it, and no other one starts. MaxPause is
-// never shorter than Pause.
+// A recovery check has as much time as a good answer. Meanwhile nobody waits for it, and no other one starts. MaxPause
+// is never shorter than Pause.
 func TestNobodyWaitsForARecoveryCheck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := fuse(store.Breaker{Failures: 1, Pause: time.Second, MaxPause: time.Millisecond, Slow: 100 * time.Millisecond})
+		f := fuse(store.Breaker{Failures: 1, Pause: time.Second, MaxPause: time.Millisecond,
+			Slow: 100 * time.Millisecond})
 		f.open(t)
 		f.pass(time.Second)
 		f.holdBack(store.Peek)
@@ -368,7 +372,8 @@ func TestAClosedBreakerIsOnProbation(t *testing.T) {
 				}
 			}
 			f.want(t, store.BreakerClosed, store.BreakerOpen)
-			if err, since := f.take(), f.clock().Format("15:04:05"); !strings.Contains(fmt.Sprint(err), "open since "+since) {
+			if err, since := f.take(), f.clock().Format("15:04:05"); !strings.Contains(
+				fmt.Sprint(err), "open since "+since) {
 				t.Errorf("%v; want it open since %s", err, since)
 			}
 		}
@@ -400,7 +405,8 @@ func TestABreakerChecksWithAPeek(t *testing.T) {
 		}
 		f.pass(time.Second)
 		ask := func(op store.Op, cost int64) error {
-			req := store.Request{Key: store.Key{Subject: "u"}, Limit: store.Limit{Count: 9, Period: time.Hour}, Cost: cost}
+			req := store.Request{Key: store.Key{Subject: "u"}, Limit: store.Limit{Count: 9, Period: time.Hour},
+				Cost: cost}
 			return f.Store.Decide(context.Background(), op, []store.Request{req}, make([]store.Decision, 1))
 		}
 		if err := ask(store.Take, 10); !errors.Is(err, store.ErrNeverFits) || f.called(store.Peek) != 0 {

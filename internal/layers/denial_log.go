@@ -29,7 +29,8 @@ type denialLogStore struct {
 }
 
 // Decide implements [store.Store].
-func (s *denialLogStore) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
+func (s *denialLogStore) Decide(ctx context.Context, op store.Op, reqs []store.Request,
+	decisions []store.Decision) error {
 	err := s.Store.Decide(ctx, op, reqs, decisions)
 	if err != nil || op != store.Take && op != store.TakeUpTo {
 		return err
@@ -78,7 +79,8 @@ func (c *DenialCollector) See(reqs []store.Request, decisions []store.Decision) 
 
 // isBlocked reports whether a block denied.
 func isBlocked(d *store.Decision) bool {
-	return !d.Allowed && d.DecidedBy == store.DecidedByOverride && d.Override != nil && d.Override.Effect == store.OverrideBlock
+	return !d.Allowed && d.DecidedBy == store.DecidedByOverride && d.Override != nil &&
+		d.Override.Effect == store.OverrideBlock
 }
 
 // counts reports whether a decision is one of those that are counted.

@@ -19,8 +19,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// denyingStore denies with decision, or answers with decisions, and has a table of denials that fails with err. It records what
-// was written when.
+// denyingStore denies with decision, or answers with decisions, and has a table of denials that fails with err. It
+// records what was written when.
 type denyingStore struct {
 	admin.Tables
 	decision  store.Decision
@@ -181,7 +181,8 @@ func TestDenialsAreBounded(t *testing.T) {
 			backend.Close()
 			sum, others := table.sum()
 			const often = 10 * second / 100
-			if all := total(sum) + others; all != 10*second+often || sum["often"] < often*9/10 || sum["often"] > often || others == 0 {
+			if all := total(sum) + others; all != 10*second+often || sum["often"] < often*9/10 ||
+				sum["often"] > often || others == 0 {
 				t.Errorf("away %t: %d are written, %d others; often %d", isAway, all, others, sum["often"])
 			}
 			for _, d := range table.written() {
@@ -266,8 +267,8 @@ func TestAWaitIsDeniedOnce(t *testing.T) {
 	})
 }
 
-// A row says since when and under which limit, and compares with what went through between the denials. All that a write
-// that failed had is in the next one.
+// A row says since when and under which limit, and compares with what went through between the denials. All that a
+// write that failed had is in the next one.
 func TestARowOfDenialsSaysHow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := denying(&denyingStore{err: store.ErrUnavailable})
@@ -327,8 +328,8 @@ func TestARowOfDenialsSaysHow(t *testing.T) {
 	})
 }
 
-// A call that is denied counts once, whatever number of limits deny it: for the first of them, or for a block. However many
-// addresses a block denies, it has one row, and those whom limits deny have all others.
+// A call that is denied counts once, whatever number of limits deny it: for the first of them, or for a block. However
+// many addresses a block denies, it has one row, and those whom limits deny have all others.
 func TestADeniedCallCountsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, backend := t.Context(), memorystore.New()
@@ -344,8 +345,9 @@ func TestADeniedCallCountsOnce(t *testing.T) {
 			t.Helper()
 			var reqs []store.Request
 			for _, name := range []string{"minute", "hour", "new"} {
-				reqs = append(reqs, store.Request{Key: store.Key{Subject: subject, Name: name}, Cost: 1, Shadow: shadow || name == "new",
-					Limit: store.Limit{Algorithm: store.FixedWindow, Count: 1, Period: 30 * 24 * time.Hour}})
+				reqs = append(reqs, store.Request{Key: store.Key{Subject: subject, Name: name}, Cost: 1,
+					Shadow: shadow || name == "new",
+					Limit:  store.Limit{Algorithm: store.FixedWindow, Count: 1, Period: 30 * 24 * time.Hour}})
 			}
 			if err := stack.Decide(ctx, store.Take, reqs, make([]store.Decision, len(reqs))); err != nil {
 				t.Fatal(err)
@@ -369,15 +371,16 @@ func TestADeniedCallCountsOnce(t *testing.T) {
 				t.Fatalf("a row is %+v", row)
 			}
 		}
-		if len(d.Blocks) != 1 || d.Blocks[0].Key != (store.Key{Subject: network.String(), Name: "*"}) || d.Blocks[0].Count != 1500 ||
+		if len(d.Blocks) != 1 || d.Blocks[0].Key != (store.Key{Subject: network.String(), Name: "*"}) ||
+			d.Blocks[0].Count != 1500 ||
 			d.Blocks[0].Override != set.ID {
 			t.Errorf("blocks: %+v", d.Blocks)
 		}
 	})
 }
 
-// A long subject, and one that is what a row makes of it, are one row: two in a write would be refused, and so would all
-// writes after it.
+// A long subject, and one that is what a row makes of it, are one row: two in a write would be refused, and so would
+// all writes after it.
 func TestASubjectAndWhatARowMakesOfItAreOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := denying(&denyingStore{})
@@ -388,14 +391,15 @@ func TestASubjectAndWhatARowMakesOfItAreOne(t *testing.T) {
 		deny(t, backend, long.Key.Subject, 2)
 		deny(t, backend, "user:42", 1)
 		pass(2 * time.Second)
-		if sum, others := table.sum(); len(sum) != 2 || sum[long.Key.Subject] != 5 || sum["user:42"] != 1 || others != 0 {
+		if sum, others := table.sum(); len(sum) != 2 || sum[long.Key.Subject] != 5 || sum["user:42"] != 1 ||
+			others != 0 {
 			t.Errorf("written: %v and %d others", sum, others)
 		}
 	})
 }
 
-// What may have been written is not written again. That it was lost is written once: with the next denial, without one, or
-// when the log is closed.
+// What may have been written is not written again. That it was lost is written once: with the next denial, without one,
+// or when the log is closed.
 func TestDenialsAreNotCountedTwice(t *testing.T) {
 	for _, name := range []string{"a denial in an outage", "nothing", "the end"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -421,7 +425,8 @@ func TestDenialsAreNotCountedTwice(t *testing.T) {
 			case "the end":
 				backend.Close()
 			}
-			if sum, _ := table.sum(); total(sum) != int64(want) || !table.written()[0].Lost || len(table.written()[0].Rows) != want {
+			if sum, _ := table.sum(); total(sum) != int64(want) || !table.written()[0].Lost ||
+				len(table.written()[0].Rows) != want {
 				t.Errorf("%s: afterwards %+v", name, table.written())
 			}
 			deny(t, backend, "user:42", 1)
@@ -472,7 +477,8 @@ func TestAWriteHasTheKeysDeniedMostAndTheOthersFollow(t *testing.T) {
 			deny(t, backend, "late", 1)
 			pass(time.Minute)
 			if len(table.written()) != 3 || len(table.written()[0].Rows) != admin.MaxDenialRows || table.closed != 1 {
-				t.Fatalf("%d writes, the first of %d rows; closed %d times", len(table.written()), len(table.written()[0].Rows),
+				t.Fatalf("%d writes, the first of %d rows; closed %d times", len(table.written()),
+					len(table.written()[0].Rows),
 					table.closed)
 			}
 			for _, row := range table.written()[0].Rows {

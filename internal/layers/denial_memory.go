@@ -37,7 +37,8 @@ type denial struct {
 }
 
 // Decide implements [store.Store].
-func (s *denialMemory) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
+func (s *denialMemory) Decide(ctx context.Context, op store.Op, reqs []store.Request,
+	decisions []store.Decision) error {
 	if op != store.Take && op != store.Peek {
 		// They can give units back; also after an error or a panic.
 		defer s.forget(reqs)

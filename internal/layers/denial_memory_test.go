@@ -107,8 +107,9 @@ func TestWhatTheDenialMemoryDoesNotAnswer(t *testing.T) {
 		"an adjustment":          {op: store.Adjust, forgotten: true},
 		"a charge":               {op: store.Charge, forgotten: true},
 		"a take of what fits":    {op: store.TakeUpTo, forgotten: true},
-		"a settlement, though it fails": {op: store.Settle, change: func(req *store.Request) { req.Token = "t" }, forgotten: true,
-			err: store.ErrUnknownToken},
+		"a settlement, though it fails": {op: store.Settle, change: func(req *store.Request) { req.Token = "t" },
+			forgotten: true,
+			err:       store.ErrUnknownToken},
 	} {
 		t.Run(name, func(t *testing.T) {
 			far := newFarStore(0, 0)
@@ -166,7 +167,8 @@ func TestTheDenialMemorySaysWhatTheStoreWould(t *testing.T) {
 		limit, asked := anyLimit(rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "limit"), 0))), map[store.Key][]int64{}
 		for range rapid.IntRange(1, 60).Draw(t, "takes") {
 			far.time.passed += duration("pause", limit.Period/4)
-			req := store.Request{Key: store.Key{Subject: fmt.Sprint("user:", rapid.IntRange(1, 2).Draw(t, "user"))}, Limit: limit}
+			req := store.Request{Key: store.Key{Subject: fmt.Sprint("user:", rapid.IntRange(1, 2).Draw(t, "user"))},
+				Limit: limit}
 			req.Leave = rapid.Int64Range(0, min(1, limit.Capacity()-1)).Draw(t, "leave")
 			req.Cost = rapid.Int64Range(1, limit.Capacity()-req.Leave).Draw(t, "cost")
 			needs, before := req.Cost+req.Leave, far.asked
@@ -214,6 +216,7 @@ func TestTheDenialMemoryIsBounded(t *testing.T) {
 		}
 	}
 	if remembered > 64 {
-		t.Errorf("%d keys were remembered of at most 64, and the store was asked %d times", remembered, far.asked-before)
+		t.Errorf("%d keys were remembered of at most 64, and the store was asked %d times", remembered,
+			far.asked-before)
 	}
 }

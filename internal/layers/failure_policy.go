@@ -44,7 +44,8 @@ func newFailurePolicy(backend store.Store, failure Failure, env Env) *failurePol
 }
 
 // Decide implements [store.Store].
-func (s *failurePolicyStore) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
+func (s *failurePolicyStore) Decide(ctx context.Context, op store.Op, reqs []store.Request,
+	decisions []store.Decision) error {
 	err := s.Store.Decide(ctx, op, reqs, decisions)
 	if err == nil || op != store.Take && op != store.Peek || !store.IsAway(err) || store.GaveUp(ctx) != nil {
 		return err // a caller whose time is over gets no decision
@@ -59,7 +60,8 @@ func (s *failurePolicyStore) Decide(ctx context.Context, op store.Op, reqs []sto
 	} else {
 		for i := range decisions {
 			decisions[i] = store.Decision{
-				Allowed: s.Policy == store.AllowOnError, Shadow: reqs[i].Shadow, Unguarded: true, DecidedBy: store.DecidedByFailurePolicy,
+				Allowed: s.Policy == store.AllowOnError, Shadow: reqs[i].Shadow, Unguarded: true,
+				DecidedBy: store.DecidedByFailurePolicy,
 			}
 		}
 	}
@@ -113,7 +115,8 @@ func SettleLocally(ctx context.Context, backend store.Store, reqs []store.Reques
 const shareRetry = time.Second
 
 // decideLocally decides reqs with the fallback store, by a share of each limit.
-func (s *failurePolicyStore) decideLocally(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
+func (s *failurePolicyStore) decideLocally(ctx context.Context, op store.Op, reqs []store.Request,
+	decisions []store.Decision) error {
 	shared := slices.Clone(reqs)
 	for i := range shared {
 		r := &shared[i]

@@ -36,7 +36,8 @@ func (s *fakeStore) Decide(_ context.Context, op store.Op, reqs []store.Request,
 
 func (s *fakeStore) Close() error { s.closed++; return s.err }
 
-// A policy decides in an outage alone, and not for a caller that gave up. A shadow limit stays one, so that it never denies.
+// A policy decides in an outage alone, and not for a caller that gave up. A shadow limit stays one, so that it never
+// denies.
 func TestFailurePolicy(t *testing.T) {
 	live := t.Context()
 	canceled, cancel := context.WithCancel(live)
@@ -68,16 +69,20 @@ func TestFailurePolicy(t *testing.T) {
 		{"take, caller gave up", canceled, store.Take, errAway, false},
 		{"take, caller gave up, unknown", canceled, store.Take, errUnknown, false},
 		{"take, caller out of time", expired, store.Take, errAway, false},
-		{"take, store gave up on", live, store.Take, fmt.Errorf("%w: %w", store.ErrOutcomeUnknown, store.ErrGaveUp), false},
+		{"take, store gave up on", live, store.Take, fmt.Errorf("%w: %w", store.ErrOutcomeUnknown, store.ErrGaveUp),
+			false},
 		{"take, gave up but answered", canceled, store.Take, nil, false},
 	} {
-		for _, policy := range []store.FailurePolicy{store.FailOnError, store.AllowOnError, store.DenyOnError, store.LocalOnError} {
+		for _, policy := range []store.FailurePolicy{store.FailOnError, store.AllowOnError, store.DenyOnError,
+			store.LocalOnError} {
 			t.Run(test.name+"/"+policy.String(), func(t *testing.T) {
-				answer := store.Decision{Allowed: true, Used: 3, Remaining: 4, RetryAfter: 5, ResetAfter: 6, Delay: 7, At: 8}
+				answer := store.Decision{Allowed: true, Used: 3, Remaining: 4, RetryAfter: 5, ResetAfter: 6, Delay: 7,
+					At: 8}
 				inner := &fakeStore{err: test.err, decision: answer}
 				var told []error
-				with := layers.Layers{Failure: layers.Failure{Policy: policy, Fallback: memorystore.New()}, Env: layers.Env{
-					Observer: &layers.Observer{OnFailure: func(err error) { told = append(told, err) }}}}
+				with := layers.Layers{Failure: layers.Failure{Policy: policy, Fallback: memorystore.New()},
+					Env: layers.Env{
+						Observer: &layers.Observer{OnFailure: func(err error) { told = append(told, err) }}}}
 				backend := layers.Stack(inner, with)
 				reqs := []store.Request{asking("a", "10/1h", 1), asking("b", "10/1h", 2)}
 				reqs[1].Shadow = true
@@ -135,12 +140,15 @@ func TestWrappersKeepWhatIsKnownOfACharge(t *testing.T) {
 	}
 	kinds := []error{store.ErrUnavailable, store.ErrOutcomeUnknown, store.ErrGaveUp, store.ErrRefused, store.ErrForeign,
 		store.ErrInvalid, store.ErrClosed}
-	for name, with := range map[string]layers.Layers{"a breaker": breaker, "a local share that fails": local, "both": both} {
-		for _, err := range []error{errAway, errUnknown, store.ErrGaveUp, fmt.Errorf("%w: %w", store.ErrOutcomeUnknown, store.ErrGaveUp),
+	for name, with := range map[string]layers.Layers{"a breaker": breaker, "a local share that fails": local,
+		"both": both} {
+		for _, err := range []error{
+			errAway, errUnknown, store.ErrGaveUp, fmt.Errorf("%w: %w", store.ErrOutcomeUnknown, store.ErrGaveUp),
 			store.ErrRefused, &store.ForeignError{}, store.ErrNeverFits, store.ErrClosed} {
 			backend := layers.Stack(&fakeStore{err: err}, with)
 			for _, op := range []store.Op{store.Take, store.Refund} {
-				got := backend.Decide(t.Context(), op, []store.Request{asking("u", "10/1h", 1)}, make([]store.Decision, 1))
+				got := backend.Decide(t.Context(), op, []store.Request{asking("u", "10/1h", 1)},
+					make([]store.Decision, 1))
 				const failed = "; deciding locally failed too: store refused: disk full"
 				if name == "a local share that fails" && op == store.Take && store.IsAway(err) &&
 					got.Error() != err.Error()+failed {
@@ -148,7 +156,8 @@ func TestWrappersKeepWhatIsKnownOfACharge(t *testing.T) {
 				}
 				for _, kind := range kinds {
 					if errors.Is(got, kind) != errors.Is(err, kind) {
-						t.Errorf("%s, %s: %v became %v, which is %v: %t", name, op, err, got, kind, errors.Is(got, kind))
+						t.Errorf("%s, %s: %v became %v, which is %v: %t", name, op, err, got, kind,
+							errors.Is(got, kind))
 					}
 				}
 			}
@@ -192,9 +201,11 @@ func TestLayersAllocateNothing(t *testing.T) {
 		"overrides":           {wrap: withOverrides},
 		"overrides of others": {wrap: func(s store.Store) store.Store { return overridden(s, "user:*") }},
 		"an override":         {wrap: func(s store.Store) store.Store { return overridden(s, "u") }},
-		"a remembered denial": {wrap: stack(layers.Layers{DenialMemory: &store.DenialMemory{MaxStale: time.Hour}}), count: 1,
-			by: store.DecidedByDenialMemory},
-		"a lease": {wrap: stack(layers.Layers{Leases: &store.Leases{Max: 1_000_000, Term: time.Minute}}), by: store.DecidedByLease},
+		"a remembered denial": {wrap: stack(layers.Layers{DenialMemory: &store.DenialMemory{MaxStale: time.Hour}}),
+			count: 1,
+			by:    store.DecidedByDenialMemory},
+		"a lease": {wrap: stack(layers.Layers{Leases: &store.Leases{Max: 1_000_000, Term: time.Minute}}),
+			by: store.DecidedByLease},
 	} {
 		backend := test.wrap(memorystore.New())
 		req := asking("u", "1/1h", 1)
@@ -217,7 +228,8 @@ func TestLayersAllocateNothing(t *testing.T) {
 		}
 		by = 0
 		n := tier.Allocations(1000, take)
-		if n >= 1 || by < 4500 || (decisions[0].Override != nil) != (name == "an override") { // a pool can be emptied meanwhile
+		// a pool can be emptied meanwhile
+		if n >= 1 || by < 4500 || (decisions[0].Override != nil) != (name == "an override") {
 			t.Errorf("%s: %v allocations, %d of 5005 as expected", name, n, by)
 		}
 		backend.Close()

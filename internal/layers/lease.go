@@ -106,8 +106,8 @@ func (k *leasedKey) adapt(now, term time.Duration) {
 	}
 }
 
-// demand returns the units to take besides cost: what others wait for, and in advance, at most half of what the store has
-// left. asks is false if the key is not worth it.
+// demand returns the units to take besides cost: what others wait for, and in advance, at most half of what the store
+// has left. asks is false if the key is not worth it.
 func (k *leasedKey) demand(cost int64, now, term time.Duration) (extra int64, asks bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

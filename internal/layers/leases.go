@@ -136,7 +136,8 @@ func (s *leaseStore) evict(k *keyed[leasedKey]) {
 
 // refill asks the store for units, once no other caller does, unless there are units then. answered is false if the
 // caller should call the store itself.
-func (s *leaseStore) refill(ctx context.Context, k *keyed[leasedKey], req *store.Request, d *store.Decision) (answered bool, err error) {
+func (s *leaseStore) refill(ctx context.Context, k *keyed[leasedKey], req *store.Request, d *store.Decision) (
+	answered bool, err error) {
 	key := &k.value
 	key.waiting.Add(req.Cost)
 	select {

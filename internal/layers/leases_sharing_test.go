@@ -103,7 +103,8 @@ func TestCallersShareARefill(t *testing.T) {
 		for i, d := range together(leases, hotLimit, callers...) {
 			switch {
 			case i == 4:
-				if !errors.Is(d.err, store.ErrGaveUp) || errors.Is(d.err, store.ErrOutcomeUnknown) || d.after != 5*time.Millisecond {
+				if !errors.Is(d.err, store.ErrGaveUp) || errors.Is(d.err, store.ErrOutcomeUnknown) ||
+					d.after != 5*time.Millisecond {
 					t.Errorf("its deadline over: %v after %s", d.err, d.after)
 				}
 			case d.err != nil || !d.Allowed:
@@ -115,14 +116,15 @@ func TestCallersShareARefill(t *testing.T) {
 			t.Errorf("calls %q", slow.log)
 		}
 		leases.Close()
-		if d := decide(t, slow.Store, store.Peek, store.Request{Key: hotKey, Limit: hotLimit, Cost: 1})[0]; d.Used != 4+9 {
+		if d := decide(t, slow.Store, store.Peek, store.Request{Key: hotKey, Limit: hotLimit, Cost: 1})[0]; d.Used != 4+
+			9 {
 			t.Errorf("%d units are in use; 13 were taken, after %q", d.Used, slow.log)
 		}
 	})
 }
 
-// A refill that fails fails for its caller, and the others call the store themselves, once. One that hangs holds up nobody
-// whose time is over.
+// A refill that fails fails for its caller, and the others call the store themselves, once. One that hangs holds up
+// nobody whose time is over.
 func TestARefillsErrorIsItsCallers(t *testing.T) {
 	for name, test := range map[string]struct {
 		instead func(context.Context) error
@@ -196,7 +198,8 @@ func TestUnitsAreHandedOutOnce(t *testing.T) {
 	}
 	group.Wait()
 	leases.Close()
-	if d := decide(t, backend, store.Peek, store.Request{Key: hotKey, Limit: limit, Cost: 1})[0]; d.Used != callers*takes {
+	if d := decide(t, backend, store.Peek, store.Request{
+		Key: hotKey, Limit: limit, Cost: 1})[0]; d.Used != callers*takes {
 		t.Errorf("%d units are in use, and %d were taken", d.Used, callers*takes)
 	}
 	synctest.Test(t, func(t *testing.T) {
@@ -204,7 +207,8 @@ func TestUnitsAreHandedOutOnce(t *testing.T) {
 		go ask(t, leases, hotKey, hotLimit, 1)
 		synctest.Wait()
 		leases.Close()
-		if d := decide(t, slow.Store, store.Peek, store.Request{Key: hotKey, Limit: hotLimit, Cost: 1})[0]; d.Used != 4+1 {
+		if d := decide(t, slow.Store, store.Peek, store.Request{Key: hotKey, Limit: hotLimit, Cost: 1})[0]; d.Used != 4+
+			1 {
 			t.Errorf("%d units are in use after Close, and 5 were taken", d.Used)
 		}
 	})

@@ -152,7 +152,8 @@ func TestLeasesKeepTheLimit(t *testing.T) {
 		upTo := func(most time.Duration) time.Duration {
 			return time.Duration(random.Int64N(1+most.Microseconds())) * time.Microsecond
 		}
-		limit, most, n, isLate, remember := anyLimit(random), 2+random.Int64N(60), 1+random.IntN(3), random.IntN(3) > 0, coin()
+		limit, most, n, isLate, remember := anyLimit(random), 2+random.Int64N(60), 1+random.IntN(3), random.IntN(3) > 0,
+			coin()
 		for limit.Count < 20 || !leasable(limit.Kind()) && coin() { // few of which have units to be leased
 			limit = anyLimit(random)
 		}
@@ -164,13 +165,14 @@ func TestLeasesKeepTheLimit(t *testing.T) {
 			late++
 			return upTo(max(limit.Period, time.Second))
 		}
-		r := newReplicas(n, upTo(time.Millisecond), upTo(time.Millisecond), func(backend store.Store, a *agenda) store.Store {
-			backend = leased(store.Leases{Max: most, Term: term})(lateRefunds{backend, a, delay}, a)
-			if remember {
-				backend = withMemory(backend, store.DenialMemory{}, a.local)
-			}
-			return backend
-		})
+		r := newReplicas(n, upTo(time.Millisecond), upTo(time.Millisecond),
+			func(backend store.Store, a *agenda) store.Store {
+				backend = leased(store.Leases{Max: most, Term: term})(lateRefunds{backend, a, delay}, a)
+				if remember {
+					backend = withMemory(backend, store.DenialMemory{}, a.local)
+				}
+				return backend
+			})
 		r.stacks = append(r.stacks, uncloseable{r.farStore}) // a process without leases
 		takeTheRest := func() {
 			for _, cost := range []int64{100, 10, 1} {
@@ -210,7 +212,8 @@ func TestLeasesKeepTheLimit(t *testing.T) {
 			byClock.Burst += limit.Count*(term+r.way+r.back).Microseconds()/limit.Period.Microseconds() + 1
 		}
 		if f := audited(byClock, r.byClock, store.MaxCount); f.OverAdmitted > 0 {
-			t.Errorf("seed %d: %s: by the clock %d over, at most %.2f of the limit", seed, limit, f.OverAdmitted, f.WorstRatio)
+			t.Errorf("seed %d: %s: by the clock %d over, at most %.2f of the limit", seed, limit, f.OverAdmitted,
+				f.WorstRatio)
 		}
 	}
 	for _, kind := range store.Kinds() {

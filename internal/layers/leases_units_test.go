@@ -23,7 +23,8 @@ type failingStore struct {
 	refund func(d *store.Decision) error
 }
 
-func (s *failingStore) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
+func (s *failingStore) Decide(ctx context.Context, op store.Op, reqs []store.Request,
+	decisions []store.Decision) error {
 	if err := s.next; err != nil {
 		s.next = nil
 		return err
@@ -60,8 +61,10 @@ func TestALeaseCountsFromTheSending(t *testing.T) {
 		{store.Limit{Count: 1000, Period: time.Hour}, term},
 		{store.Limit{Algorithm: store.FixedWindow, Count: 1000, Period: time.Hour}, term},
 		{store.Limit{Algorithm: store.FixedWindow, Count: 1000, Period: 300 * time.Millisecond}, 90 * time.Millisecond},
-		{store.Limit{Algorithm: store.SlidingCounter, Count: 1000, Period: 300 * time.Millisecond}, 90 * time.Millisecond},
-		{store.Limit{Algorithm: store.SlidingCounter, Count: 1000, Period: 600 * time.Millisecond, Slices: 2}, 90 * time.Millisecond},
+		{store.Limit{Algorithm: store.SlidingCounter, Count: 1000, Period: 300 * time.Millisecond},
+			90 * time.Millisecond},
+		{store.Limit{Algorithm: store.SlidingCounter, Count: 1000, Period: 600 * time.Millisecond, Slices: 2},
+			90 * time.Millisecond},
 	} {
 		for _, late := range []time.Duration{-time.Microsecond, 0} {
 			r := newReplicas(1, 0, 0, leased(store.Leases{Max: 50, Term: term}))
@@ -81,7 +84,8 @@ func TestALeaseCountsFromTheSending(t *testing.T) {
 				want = store.DecidedByStore
 			}
 			if d := r.take(t, 0, hotKey, test.limit, 1); d.DecidedBy != want {
-				t.Errorf("%s, %s and %s after it was sent: by %s, want by %s", test.limit, test.lasts, late, d.DecidedBy, want)
+				t.Errorf("%s, %s and %s after it was sent: by %s, want by %s", test.limit, test.lasts, late,
+					d.DecidedBy, want)
 			}
 		}
 	}
@@ -116,8 +120,8 @@ func lossOf(t *testing.T, limit store.Limit, err error) *replicas {
 	return nil
 }
 
-// The error decides whether units are lost: it says whether they may be charged. Lost units count as held until the store
-// no longer counts them: two periods and the time that a call can be under way.
+// The error decides whether units are lost: it says whether they may be charged. Lost units count as held until the
+// store no longer counts them: two periods and the time that a call can be under way.
 func TestWhichErrorsLoseUnits(t *testing.T) {
 	for _, test := range []struct {
 		err  error
@@ -165,7 +169,8 @@ func TestLeasesLeaveHalf(t *testing.T) {
 
 func leased(settings store.Leases) func(store.Store, *agenda) store.Store {
 	return func(backend store.Store, a *agenda) store.Store {
-		return layers.Stack(backend, layers.Layers{Leases: &settings, Env: layers.Env{Clock: a.local, Background: a.background}})
+		return layers.Stack(backend,
+			layers.Layers{Leases: &settings, Env: layers.Env{Clock: a.local, Background: a.background}})
 	}
 }
 
@@ -200,7 +205,8 @@ func TestLeasesFollowTheRate(t *testing.T) {
 		r.takes(t, 0, limit, pause, length)
 		taken, asked := r.takes(t, 0, limit, pause, length)
 		if ratio := float64(taken) / float64(asked); ratio < test.atLeast || ratio >= test.below {
-			t.Errorf("at %d a second there were %.2f takes for a call; want from %v to %v", test.perSecond, ratio, test.atLeast, test.below)
+			t.Errorf("at %d a second there were %.2f takes for a call; want from %v to %v", test.perSecond, ratio,
+				test.atLeast, test.below)
 		}
 	}
 }
@@ -274,18 +280,22 @@ func TestWhatLeasesPassThrough(t *testing.T) {
 		op   store.Op
 		reqs []store.Request
 	}{
-		"a shadow": {store.Take, []store.Request{shadow}}, "several": {store.Take, []store.Request{one, asking("b", "10/1h", 1)}},
-		"a token": {store.Take, []store.Request{withToken}}, "the token again": {store.Take, []store.Request{withToken}},
+		"a shadow": {store.Take, []store.Request{shadow}},
+		"several":  {store.Take, []store.Request{one, asking("b", "10/1h", 1)}},
+		"a token":  {store.Take, []store.Request{withToken}}, "the token again": {
+			store.Take, []store.Request{withToken}},
 		"a peek": {store.Peek, []store.Request{one}}, "a refund": {store.Refund, []store.Request{one}},
 		"an adjustment": {store.Adjust, []store.Request{one}},
 	} {
 		before := r.asked
-		if d := decide(t, r.stacks[0], test.op, test.reqs...)[0]; d.DecidedBy != store.DecidedByStore || r.asked != before+1 {
+		if d := decide(t, r.stacks[0], test.op, test.reqs...)[0]; d.DecidedBy != store.DecidedByStore ||
+			r.asked != before+1 {
 			t.Errorf("%s: the store was asked %d times, %+v", name, r.asked-before, d)
 		}
 	}
 	for _, cost := range []int64{-5, 0, limit.Count + 1} {
-		if _, err := storecall.New(r.stacks[0]).Take(context.Background(), hotKey, limit, cost); !errors.Is(err, store.ErrInvalid) {
+		if _, err := storecall.New(r.stacks[0]).Take(context.Background(), hotKey, limit, cost); !errors.Is(
+			err, store.ErrInvalid) {
 			t.Errorf("a cost of %d: %v", cost, err)
 		}
 	}

@@ -64,7 +64,8 @@ func TestLocalDecidesAShare(t *testing.T) {
 	backend := o.locally(0)
 	req := asking("u", "100/1h", 10)
 	for i := range 3 {
-		if d := decide(t, backend, store.Take, req)[0]; !d.Allowed || d.DecidedBy != store.DecidedByStore || d.Used != int64(10*i+10) {
+		if d := decide(t, backend, store.Take, req)[0]; !d.Allowed || d.DecidedBy != store.DecidedByStore ||
+			d.Used != int64(10*i+10) {
 			t.Errorf("with the store: %+v", d)
 		}
 	}
@@ -80,7 +81,8 @@ func TestLocalDecidesAShare(t *testing.T) {
 		}
 	}
 	o.now = o.now.Add(12*time.Minute - time.Microsecond)
-	if d := decide(t, backend, store.Peek, req)[0]; d.Allowed || d.RetryAfter != time.Microsecond || d.DecidedBy != store.DecidedByLocal {
+	if d := decide(t, backend, store.Peek, req)[0]; d.Allowed || d.RetryAfter != time.Microsecond ||
+		d.DecidedBy != store.DecidedByLocal {
 		t.Errorf("a microsecond early: %+v", d)
 	}
 	o.now = o.now.Add(time.Microsecond)

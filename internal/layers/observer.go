@@ -57,7 +57,8 @@ func (c *Call) Outcome() string {
 		err  error
 		word string
 	}{
-		{store.ErrGaveUp, "gave-up"}, {store.ErrOutcomeUnknown, "outcome-unknown"}, {store.ErrUnavailable, "unavailable"},
+		{store.ErrGaveUp, "gave-up"}, {store.ErrOutcomeUnknown, "outcome-unknown"},
+		{store.ErrUnavailable, "unavailable"},
 		{store.ErrForeign, "foreign"}, {store.ErrRefused, "refused"}, {store.ErrInvalid, "invalid"},
 	} {
 		if errors.Is(c.Err, kind.err) {
@@ -76,7 +77,8 @@ type observerStore struct {
 }
 
 // Decide implements [store.Store].
-func (s *observerStore) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) (err error) {
+func (s *observerStore) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) (
+	err error) {
 	begun := time.Since(s.start)
 	err = s.Store.Decide(ctx, op, reqs, decisions)
 	call := Call{Op: op, Requests: reqs, Decisions: decisions, Err: err, Took: time.Since(s.start) - begun}

@@ -15,7 +15,8 @@ import (
 
 func TestOutcomes(t *testing.T) {
 	for want, call := range map[string]layers.Call{
-		"invalid": {Err: store.Invalidf("no")}, "unavailable": {Err: store.ErrUnavailable}, "refused": {Err: store.ErrRefused},
+		"invalid": {Err: store.Invalidf("no")}, "unavailable": {Err: store.ErrUnavailable}, "refused": {
+			Err: store.ErrRefused},
 		"outcome-unknown": {Err: store.ErrOutcomeUnknown}, "foreign": {Err: &store.ForeignError{}},
 		"error":           {Err: errors.New("something")},
 		"gave-up":         {Err: fmt.Errorf("%w: %w", store.ErrGaveUp, context.Canceled)},
@@ -65,7 +66,8 @@ func TestOneObserverOfAllLayers(t *testing.T) {
 	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
 	defer slog.SetDefault(before)
 	ask()
-	if lines := strings.Count(log.String(), "an observer panicked"); lines != 1 || !strings.Contains(log.String(), "a bug") {
+	if lines := strings.Count(log.String(), "an observer panicked"); lines != 1 ||
+		!strings.Contains(log.String(), "a bug") {
 		t.Errorf("logged %d times: %s", lines, log.String())
 	}
 }

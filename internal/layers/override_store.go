@@ -26,7 +26,8 @@ type overrideStore struct {
 }
 
 func newOverrideStore(backend store.Store, watch *OverrideWatch) *overrideStore {
-	return &overrideStore{Store: backend, watch: watch, calls: sync.Pool{New: func() any { return new(overriddenCall) }}}
+	return &overrideStore{Store: backend, watch: watch, calls: sync.Pool{
+		New: func() any { return new(overriddenCall) }}}
 }
 
 // Close ends the watch and closes the store.
@@ -36,7 +37,8 @@ func (s *overrideStore) Close() error {
 }
 
 // Decide implements [store.Store].
-func (s *overrideStore) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
+func (s *overrideStore) Decide(ctx context.Context, op store.Op, reqs []store.Request,
+	decisions []store.Decision) error {
 	if known := s.watch.known(ctx); known != nil {
 		for i := range reqs {
 			if o, now := s.find(known, &reqs[i].Key); o != nil {
@@ -82,7 +84,8 @@ type overriddenRequest struct {
 func isTake(op store.Op) bool { return op == store.Take || op == store.Peek || op == store.TakeUpTo }
 
 // decideUnder decides reqs; c has them as changed by overrides.
-func (s *overrideStore) decideUnder(ctx context.Context, c *overriddenCall, reqs []store.Request, decisions []store.Decision) error {
+func (s *overrideStore) decideUnder(ctx context.Context, c *overriddenCall, reqs []store.Request,
+	decisions []store.Decision) error {
 	defer c.release(&s.calls)
 	for i := range c.effects {
 		if c.effects[i].denied > 0 && !reqs[i].Shadow {
@@ -212,7 +215,8 @@ func (c *overriddenCall) deniesLonger() bool {
 
 // deny answers a call in which an override denies a request. It calls the store only for the answers to the other
 // requests, for what the store remembers of the token, and for a limit that may deny longer.
-func (s *overrideStore) deny(ctx context.Context, c *overriddenCall, reqs []store.Request, decisions []store.Decision) error {
+func (s *overrideStore) deny(ctx context.Context, c *overriddenCall, reqs []store.Request,
+	decisions []store.Decision) error {
 	if _, err := store.NormalizeAll(nil, c.op, reqs); err != nil {
 		return err
 	}
@@ -240,7 +244,8 @@ func (s *overrideStore) deny(ctx context.Context, c *overriddenCall, reqs []stor
 }
 
 // peek peeks at the requests of c. answered is false if the store cannot answer.
-func (s *overrideStore) peek(ctx context.Context, c *overriddenCall, hasToken bool, decisions []store.Decision) (answered bool, err error) {
+func (s *overrideStore) peek(ctx context.Context, c *overriddenCall, hasToken bool, decisions []store.Decision) (
+	answered bool, err error) {
 	asked := slices.Clone(c.reqs)
 	for i := range asked {
 		// A request that is denied anyway must not be refused because it never fits.

@@ -37,7 +37,8 @@ type watchedSide struct {
 	table *watchedTable
 }
 
-func (s watchedSide) Get(ctx context.Context, t admin.Table, names ...string) ([]admin.TableRecord, store.Instant, error) {
+func (s watchedSide) Get(ctx context.Context, t admin.Table, names ...string) ([]admin.TableRecord, store.Instant,
+	error) {
 	if len(names) == 1 && names[0] == "" {
 		s.table.looks++
 		if s.table.err != nil {
@@ -49,7 +50,8 @@ func (s watchedSide) Get(ctx context.Context, t admin.Table, names ...string) ([
 	return s.SideTable.Get(ctx, t, names...)
 }
 
-func (s *watchedTable) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
+func (s *watchedTable) Decide(ctx context.Context, op store.Op, reqs []store.Request,
+	decisions []store.Decision) error {
 	s.takes++
 	if s.err != nil {
 		return s.err
@@ -111,12 +113,14 @@ func asks(subject string, count, cost int64) store.Request {
 		Limit: store.Limit{Algorithm: store.SlidingLog, Count: count, Period: time.Hour}}
 }
 
-// decides checks the decisions of a call, by what they allow, the used and remaining units, and whatever else they have.
+// decides checks the decisions of a call, by what they allow, the used and remaining units, and whatever else they
+// have.
 func (f *overrideFixture) decides(what string, op store.Op, want string, reqs ...store.Request) {
 	f.Helper()
 	var all []string
 	for _, d := range f.decide(op, reqs...) {
-		text := fmt.Sprintf("%s %d+%d", map[bool]string{true: "allowed", false: "denied"}[d.Allowed], d.Used, d.Remaining)
+		text := fmt.Sprintf("%s %d+%d", map[bool]string{true: "allowed", false: "denied"}[d.Allowed], d.Used,
+			d.Remaining)
 		for _, more := range []struct {
 			is   bool
 			text string
@@ -220,7 +224,8 @@ func TestOverridesOutliveAnOutage(t *testing.T) {
 
 func TestLoadedOverridesApplyToTheFirstDecision(t *testing.T) {
 	table := watched(&watchedTable{Store: memorystore.New()})
-	if _, err := table.SetOverride(context.Background(), store.Override{Effect: store.OverrideBlock}, time.Hour); err != nil {
+	if _, err := table.SetOverride(context.Background(), store.Override{Effect: store.OverrideBlock},
+		time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	watch := layers.WatchOverrides(table, layers.Env{})
@@ -246,8 +251,8 @@ func TestLoadedOverridesApplyToTheFirstDecision(t *testing.T) {
 	}
 }
 
-// A block denies all takes until the last block ends, charges nothing, and lets other operations through. A limit that is
-// full for longer has the last word on when to try again, and one that cannot be is not asked.
+// A block denies all takes until the last block ends, charges nothing, and lets other operations through. A limit that
+// is full for longer has the last word on when to try again, and one that cannot be is not asked.
 func TestABlockDeniesUntilItsEnd(t *testing.T) {
 	f := newOverrideFixture(t)
 	f.take("user:42")
@@ -259,7 +264,8 @@ func TestABlockDeniesUntilItsEnd(t *testing.T) {
 	short := asks("user:42", 2, 1)
 	short.Limit.Period = 59 * time.Second
 	d := f.decide(store.Take, short)[0]
-	if d.Allowed || d.RetryAfter != 59*time.Second || d.ResetAfter != d.RetryAfter || d.DecidedBy != store.DecidedByOverride ||
+	if d.Allowed || d.RetryAfter != 59*time.Second || d.ResetAfter != d.RetryAfter ||
+		d.DecidedBy != store.DecidedByOverride ||
 		d.At != store.InstantOf(f.local()) || f.table.takes != before {
 		t.Errorf("%+v, %d calls", d, f.table.takes-before)
 	}
@@ -267,7 +273,8 @@ func TestABlockDeniesUntilItsEnd(t *testing.T) {
 	shadow.Shadow = true
 	f.decides("what fits", store.TakeUpTo, "denied 1+0 after 59s overridden by it", asks("user:42", 2, 5))
 	f.decides("a peek", store.Peek, "denied 1+0 after 59s overridden by it", asks("user:42", 2, 1))
-	f.decides("with a blocked shadow", store.Take, "denied 2+0 granted 1 after 59s shadow overridden by it, allowed 1+1 granted 1",
+	f.decides("with a blocked shadow", store.Take,
+		"denied 2+0 granted 1 after 59s shadow overridden by it, allowed 1+1 granted 1",
 		shadow, asks("tenant:a", 2, 1))
 	f.decides("with another", store.Take, "allowed 1+1, denied 2+0 after 59m59s overridden by it",
 		asks("tenant:a", 2, 1), asks("user:42", 2, 1))
@@ -381,8 +388,9 @@ func TestALimitOutOfBoundsIsRefusedUnderAnOverride(t *testing.T) {
 	f := newOverrideFixture(t)
 	another := store.Limit{Algorithm: store.TokenBucket, Count: 5, Period: time.Minute}
 	for subject, o := range map[string]store.Override{
-		"limit": {Effect: store.OverrideLimit, Limit: another}, "times": {Effect: store.OverrideTimes, Thousandths: 3000},
-		"add": {Effect: store.OverrideAdd, Units: 5}, "exempt": {Effect: store.OverrideExempt},
+		"limit": {Effect: store.OverrideLimit, Limit: another},
+		"times": {Effect: store.OverrideTimes, Thousandths: 3000},
+		"add":   {Effect: store.OverrideAdd, Units: 5}, "exempt": {Effect: store.OverrideExempt},
 	} {
 		f.apply(time.Minute, subject, o)
 		for _, count := range []int64{0, -1, store.MaxCount + 1, 1 << 62} {
@@ -398,7 +406,8 @@ func TestABlockEndsWithTheLastOfMany(t *testing.T) {
 	f := newOverrideFixture(t)
 	f.set(time.Hour, "tenant:a", store.Override{Effect: store.OverrideBlock})
 	for i := range admin.MaxOverrides - 3 { // with different patterns, since an equal block is the same one
-		f.set(time.Hour-time.Duration(1+i)*time.Second, fmt.Sprintf("tenant:[a%c]", '一'+i), store.Override{Effect: store.OverrideBlock})
+		f.set(time.Hour-time.Duration(1+i)*time.Second, fmt.Sprintf("tenant:[a%c]", '一'+i), store.Override{
+			Effect: store.OverrideBlock})
 	}
 	f.set(2*time.Hour, "*", store.Override{Effect: store.OverrideBlock, Names: mustPattern(t, "other")})
 	f.set(3*time.Hour, "tenant:*", store.Override{Effect: store.OverrideExempt})
@@ -517,9 +526,11 @@ func TestOverridesScaleWhatIsLeft(t *testing.T) {
 			t.Errorf("%s: %+v", subject, d)
 		}
 	}
-	// 4 of 10 are 1 of 1, so nothing is left for the request. That is no error for a caller who knows only the original limit.
+	// 4 of 10 are 1 of 1, so nothing is left for the request. That is no error for a caller who knows only the original
+	// limit.
 	for _, op := range []store.Op{store.Take, store.Peek, store.TakeUpTo} {
-		if d := f.decide(op, ask("one"))[0]; d.Allowed || d.Override == nil || d.Override.ID != one.ID || d.RetryAfter <= 0 {
+		if d := f.decide(op, ask("one"))[0]; d.Allowed || d.Override == nil || d.Override.ID != one.ID ||
+			d.RetryAfter <= 0 {
 			t.Errorf("a %s: %+v", op, d)
 		}
 	}

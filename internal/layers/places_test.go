@@ -80,7 +80,8 @@ func TestTurns(t *testing.T) {
 			q.comes("third", a)
 			q.sleepUntil(second)
 			q.others(store.Take, hour)
-		}, map[string]time.Duration{"first": time.Hour + second, "second": 2*time.Hour + second, "third": 4 * second}, 0},
+		}, map[string]time.Duration{"first": time.Hour + second, "second": 2*time.Hour + second, "third": 4 * second},
+			0},
 		"a place is kept for a wait as long": {placeKept(0),
 			map[string]time.Duration{"both": 4 * second, "behind": 6 * second}, 0},
 		"a place is given up for a wait longer by a step": {placeKept(time.Microsecond),
@@ -103,7 +104,8 @@ func TestTurns(t *testing.T) {
 			for n := range 5 {
 				q.comes(fmt.Sprint("other ", n), all)
 			}
-		}, map[string]time.Duration{"hour 0": 0, "other 0": second / 10, "other 4": second / 2, "hour 1": time.Hour}, 0},
+		}, map[string]time.Duration{"hour 0": 0, "other 0": second / 10, "other 4": second / 2, "hour 1": time.Hour},
+			0},
 		"a shadow keeps nobody waiting": {func(q *queue) {
 			u, shadow := takes("u", 1, second, 1), hour
 			shadow.Shadow = true
@@ -129,7 +131,8 @@ func TestTurns(t *testing.T) {
 			q.comesFor(second, "first", leaves(5, 0))
 			q.comes("next", leaves(4, 0))
 		}, map[string]time.Duration{"next": 4 * second}, 3},
-		// All for whom there is room go on together, even if the store is slow, and not one more. "0" was denied before.
+		// All for whom there is room go on together, even if the store is slow, and not one more. "0" was denied
+		// before.
 		"nobody goes on for whom there is no room": {func(q *queue) {
 			q.others(store.Take, window(20, 20, 0))
 			q.store.answerBy(func([]store.Decision) (bool, error) { time.Sleep(second / 100); return false, nil })
@@ -137,7 +140,8 @@ func TestTurns(t *testing.T) {
 				q.comes(fmt.Sprint(n), window(20, 1, 0))
 				q.sleepUntil(second)
 			}
-		}, map[string]time.Duration{"0": 10*second + second/100, "1": 10*second + second/50, "19": 10*second + second/50,
+		}, map[string]time.Duration{"0": 10*second + second/100, "1": 10*second + second/50,
+			"19": 10*second + second/50,
 			"20": 20*second + second/100}, 22},
 		// Each asks once when its turn has come, and "first" before.
 		"a grant counts what each leaves": {func(q *queue) {
@@ -169,8 +173,9 @@ func TestTurns(t *testing.T) {
 			q.comes("paid", leaves(1, 0))
 			q.comes("free again", leaves(1, 5))
 			q.comes("paid again", leaves(1, 0))
-		}, map[string]time.Duration{"paid": second, "paid again": 2 * second, "free": 8 * second, "free again": 9 * second,
-			"batch": 13 * second}, 0},
+		}, map[string]time.Duration{"paid": second, "paid again": 2 * second, "free": 8 * second,
+			"free again": 9 * second,
+			"batch":      13 * second}, 0},
 		"a large cost is not overtaken":           largeCost(9, 0, 0, 10),
 		"a large cost that leaves less":           largeCost(9, 0, 4, 14),
 		"a large cost of one that leaves as much": largeCost(4, 5, 5, 10),
@@ -213,8 +218,8 @@ func placeKept(longer time.Duration) func(q *queue) {
 	}
 }
 
-// A turn at the end of the longest wait is in time, and one that comes later by the smallest step is denied at once, for a
-// caller that calls the store and for one that waits behind another.
+// A turn at the end of the longest wait is in time, and one that comes later by the smallest step is denied at once,
+// for a caller that calls the store and for one that waits behind another.
 func TestATurnAtTheEndOfTheWait(t *testing.T) {
 	for _, behind := range []bool{false, true} {
 		for _, short := range []time.Duration{0, time.Microsecond} {
@@ -265,11 +270,16 @@ func TestADenialBehindOthersIsOfItsOwnKey(t *testing.T) {
 		defer cancel()
 		calls := q.store.calls.Load()
 		q.comesFor(100*time.Millisecond, "leaves", a)
-		d, err := q.Take(ctx, a, b, func() store.Request { s := takes("s", 1, time.Hour, 1); s.Shadow = true; return s }())
+		d, err := q.Take(ctx, a, b, func() store.Request {
+			s := takes("s", 1, time.Hour, 1)
+			s.Shadow = true
+			return s
+		}())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if d[0].Allowed || d[0].RetryAfter != 500*time.Millisecond || d[0].ResetAfter != d[0].RetryAfter || d[0].Unguarded {
+		if d[0].Allowed || d[0].RetryAfter != 500*time.Millisecond || d[0].ResetAfter != d[0].RetryAfter ||
+			d[0].Unguarded {
 			t.Errorf("of the key that others wait for: %+v", d[0])
 		}
 		if !d[1].Unguarded || d[1].Shadow || !d[2].Unguarded || !d[2].Shadow {

@@ -98,7 +98,8 @@ func TestWhatLayersSeeOfOneAnother(t *testing.T) {
 	stack := layers.Stack(backend, layers.Layers{
 		Env: layers.Env{Observer: &layers.Observer{
 			OnCall: func(_ context.Context, call layers.Call) {
-				if outer++; call.Requests[0].Key.Name == "" || call.Decisions[0].DecidedBy != store.DecidedByDenialMemory && outer > 1 {
+				if outer++; call.Requests[0].Key.Name == "" ||
+					call.Decisions[0].DecidedBy != store.DecidedByDenialMemory && outer > 1 {
 					t.Errorf("the observer gets %+v", call)
 				}
 			},

@@ -373,7 +373,8 @@ func fitsNoSooner(req, other *store.Request) bool {
 // fitsNext returns when there is room for next after d, which granted req; zero if d does not determine that.
 func fitsNext(d *store.Decision, req, next *store.Request, now time.Time) time.Time {
 	room := next.Capacity() - next.Cost
-	if room < 0 || req.Limit != next.Limit || d.DecidedBy != store.DecidedByStore || d.Used+d.Remaining != req.Capacity() {
+	if room < 0 || req.Limit != next.Limit || d.DecidedBy != store.DecidedByStore ||
+		d.Used+d.Remaining != req.Capacity() {
 		return time.Time{} // the last two: it was not this limit that decided
 	}
 	before, known := req.Limit.FadesBy(room)

@@ -61,7 +61,8 @@ func inQueue(t *testing.T, f func(t *testing.T, q *queue)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		backend := &counting{Store: memorystore.New()}
-		q := &queue{Waiter: &layers.Waiter{Store: backend}, t: t, store: backend, begin: time.Now(), told: map[string]answer{}}
+		q := &queue{Waiter: &layers.Waiter{Store: backend}, t: t, store: backend, begin: time.Now(),
+			told: map[string]answer{}}
 		f(t, q)
 		q.all.Wait()
 		if n := q.Waiter.WaitedFor(); n != 0 {
@@ -133,15 +134,17 @@ func TestNobodyIsForgotten(t *testing.T) {
 			algorithms := store.Algorithms()
 			limits := make([]store.Limit, 4)
 			for i := range limits {
-				limits[i] = store.Limit{Algorithm: algorithms[random.IntN(len(algorithms))], Count: 1 + random.Int64N(4),
+				limits[i] = store.Limit{Algorithm: algorithms[random.IntN(len(algorithms))],
+					Count:  1 + random.Int64N(4),
 					Period: time.Second}
 			}
 			for n := range 60 {
 				var reqs []store.Request
 				for i := range limits {
 					if random.IntN(2) == 0 || i == len(limits)-1 && len(reqs) == 0 {
-						reqs = append(reqs, store.Request{Key: store.Key{Subject: fmt.Sprint(i), Name: "l"}, Limit: limits[i],
-							Cost: 1 + random.Int64N(limits[i].Count), Shadow: random.IntN(8) == 0})
+						reqs = append(
+							reqs, store.Request{Key: store.Key{Subject: fmt.Sprint(i), Name: "l"}, Limit: limits[i],
+								Cost: 1 + random.Int64N(limits[i].Count), Shadow: random.IntN(8) == 0})
 					}
 				}
 				ctx, stop := t.Context(), func() {}
@@ -218,7 +221,8 @@ func TestALocalShareHoldsUpNobodyWhoFits(t *testing.T) {
 		}
 		time.Sleep(10500 * time.Millisecond)
 		back.Store(true)
-		if d := q.answers()["large"]; d.err != nil || !d.Allowed || d.DecidedBy != store.DecidedByStore || d.after != 11*time.Second {
+		if d := q.answers()["large"]; d.err != nil || !d.Allowed || d.DecidedBy != store.DecidedByStore ||
+			d.after != 11*time.Second {
 			t.Errorf("when the store was back: %+v", d)
 		}
 	})
@@ -248,7 +252,8 @@ func TestAFailureLosesOnlyOneTurn(t *testing.T) {
 			if !panics {
 				ordered = ordered[2:]
 			}
-			if len(q.order) != 4 || !slices.IsSorted(ordered) || told["b"].err == nil || told["e"].after > 4*time.Second ||
+			if len(q.order) != 4 || !slices.IsSorted(ordered) || told["b"].err == nil ||
+				told["e"].after > 4*time.Second ||
 				errors.Is(told["b"].err, store.ErrUnavailable) == panics {
 				t.Errorf("panics %t: order %v; %+v", panics, q.order, told)
 			}
@@ -256,8 +261,8 @@ func TestAFailureLosesOnlyOneTurn(t *testing.T) {
 	}
 }
 
-// The work for a caller does not grow with the number of those who wait: an answer wakes only whom it concerns. A look reads
-// the clock.
+// The work for a caller does not grow with the number of those who wait: an answer wakes only whom it concerns. A look
+// reads the clock.
 func TestTheWorkForACallerDoesNotGrowWithTheOthers(t *testing.T) {
 	for name, scene := range map[string]struct {
 		limit string

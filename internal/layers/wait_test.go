@@ -53,7 +53,8 @@ func TestWhichTurnsAreGivenBack(t *testing.T) {
 		"too late":                        {taken: taken, refunds: 1},
 		"too late for another call":       {taken: store.Decision{Allowed: true, Delay: late, Repeated: true}},
 		"too late, and its caller leaves": {taken: taken, leaves: true, refunds: 1},
-		"the refund fails":                {taken: taken, refundErr: errAway, want: []error{layers.ErrNotGivenBack, errAway}},
+		"the refund fails": {
+			taken: taken, refundErr: errAway, want: []error{layers.ErrNotGivenBack, errAway}},
 		"its caller leaves, and it fails": {taken: taken, leaves: true, refundErr: errAway,
 			want: []error{layers.ErrNotGivenBack, errAway}},
 		"it was not taken": {taken: store.Decision{Allowed: true, Unguarded: true}, leaves: true,
@@ -118,7 +119,8 @@ func TestABlockThatIsRevokedEndsAWait(t *testing.T) {
 		return nil
 	}}
 	decisions, err := w.Take(t.Context(), asking("u", "1/1s", 1))
-	if err != nil || !decisions[0].Allowed || v.now.Sub(begin) != 20*time.Second || len(told) != 1 || told[0] != time.Hour {
+	if err != nil || !decisions[0].Allowed || v.now.Sub(begin) != 20*time.Second || len(told) != 1 ||
+		told[0] != time.Hour {
 		t.Errorf("%v, %v after %s; told of %s", decisions, err, v.now.Sub(begin), told)
 	}
 }
@@ -141,7 +143,8 @@ func TestALeakyTurnAtTheEndOfTheWait(t *testing.T) {
 			if short > 0 {
 				after, retry = 0, short
 			}
-			if d := decisions[0]; err != nil || d.Allowed != (short == 0) || d.RetryAfter != retry || v.now.Sub(begin) != after {
+			if d := decisions[0]; err != nil || d.Allowed != (short == 0) || d.RetryAfter != retry ||
+				v.now.Sub(begin) != after {
 				t.Errorf("token %q, short by %s: %+v, %v after %s", token, short, d, err, v.now.Sub(begin))
 			}
 		}
@@ -168,7 +171,8 @@ func TestARepeatedWaitStandsBehindNobody(t *testing.T) {
 		if err != nil || d[0].Allowed || d[0].Unguarded || d[0].RetryAfter != 59*time.Minute || time.Since(begin) != 0 {
 			t.Errorf("a turn in an hour: %+v, %v after %s", d, err, time.Since(begin))
 		}
-		if d, err := w.Take(t.Context(), req); err != nil || !d[0].Allowed || !d[0].Repeated || time.Since(begin) != time.Hour {
+		if d, err := w.Take(t.Context(), req); err != nil || !d[0].Allowed || !d[0].Repeated ||
+			time.Since(begin) != time.Hour {
 			t.Errorf("a turn in an hour: %+v, %v after %s", d, err, time.Since(begin))
 		}
 		leave()
@@ -193,7 +197,8 @@ func TestATokenThatWasGivenBackWaits(t *testing.T) {
 	}}
 	req := asking("u", "token-bucket:1/1s", 1)
 	req.Token = "t"
-	if d, err := w.Take(context.Background(), req); err != nil || !d[0].Allowed || v.now.Sub(begin) != time.Second || takes != 1 {
+	if d, err := w.Take(context.Background(), req); err != nil || !d[0].Allowed || v.now.Sub(begin) != time.Second ||
+		takes != 1 {
 		t.Errorf("%+v, %v after %s and %d takes", d, err, v.now.Sub(begin), takes)
 	}
 }
@@ -289,7 +294,8 @@ func TestWhereverAWaitEnds(t *testing.T) {
 						errors.Is(err, store.ErrOutcomeUnknown) != c.unknown {
 						t.Errorf("%s: who left is told %+v, %v", name, decisions, err)
 					}
-				} else if err != nil || decisions[0].Allowed || decisions[0].Unguarded || decisions[0].RetryAfter != time.Microsecond {
+				} else if err != nil || decisions[0].Allowed || decisions[0].Unguarded ||
+					decisions[0].RetryAfter != time.Microsecond {
 					t.Errorf("%s: at the deadline: %+v, %v", name, decisions, err)
 				}
 				if d := decide(t, inner, store.Peek, c.req)[0]; d.Used != 0 {

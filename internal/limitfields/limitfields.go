@@ -32,10 +32,11 @@ const (
 	retryAfterField = "Retry-After"
 )
 
-// Set replaces the selected fields by those of the decisions on reqs. limits are those of the policy, in the same order;
-// nil if there is none. now is the time for X-RateLimit-Reset.
+// Set replaces the selected fields by those of the decisions on reqs. limits are those of the policy, in the same
+// order; nil if there is none. now is the time for X-RateLimit-Reset.
 func Set(
-	header http.Header, s Selection, limits []policy.Limit, reqs []store.Request, decisions []store.Decision, now time.Time,
+	header http.Header, s Selection, limits []policy.Limit, reqs []store.Request, decisions []store.Decision,
+	now time.Time,
 ) {
 	if s == 0 {
 		return

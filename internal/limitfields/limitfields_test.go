@@ -32,7 +32,8 @@ type toldLimit struct {
 // read parses the fields strictly by RFC 9651, and fails on anything else.
 func read(t fataler, header http.Header) told {
 	t.Helper()
-	seen := told{limit: header.Get("X-RateLimit-Limit"), left: header.Get("X-RateLimit-Remaining"), reset: header.Get("X-RateLimit-Reset"),
+	seen := told{limit: header.Get("X-RateLimit-Limit"), left: header.Get("X-RateLimit-Remaining"),
+		reset:      header.Get("X-RateLimit-Reset"),
 		retryAfter: -1}
 	seen.policies = readList(t, header, "RateLimit-Policy", "q", "w")
 	seen.states = readList(t, header, "RateLimit", "r", "t")
@@ -141,7 +142,8 @@ func TestHeaders(t *testing.T) {
 			`"burst";q=100;w=60,"daily";q=1000;w=86400`, `"burst";r=50;t=30,"daily";r=100;t=3600`,
 			"100 50 1700000030"},
 		{"several limits without a policy", nil, []string{"10/1m", "sliding-log:3/1h", "20/1m"},
-			[]store.Decision{{Allowed: true, Remaining: 9}, {Allowed: true, Remaining: 2}, {Allowed: true, Remaining: 3}},
+			[]store.Decision{{Allowed: true, Remaining: 9}, {Allowed: true, Remaining: 2},
+				{Allowed: true, Remaining: 3}},
 			`"token-bucket/1m";q=10;w=60,"sliding-log/1h";q=3;w=3600,"token-bucket/1m+";q=20;w=60`,
 			`"token-bucket/1m";r=9;t=0,"sliding-log/1h";r=2;t=0,"token-bucket/1m+";r=3;t=0`, "3 2 1700000000"},
 		{"a bucket: t is the next unit, and what is saved up can be more than q", nil, []string{"10/1m,burst=20"},
@@ -176,7 +178,8 @@ func TestHeaders(t *testing.T) {
 				DecidedBy: store.DecidedByLocal, LocalShare: store.WholeShare / 2}},
 			`"a";q=3;w=3600`, `"a";r=2;t=60`, "3 2 1700000060"},
 		{"a blocked key", []string{"a"}, []string{"10/1m"},
-			[]store.Decision{{RetryAfter: 90 * second, ResetAfter: 90 * second, DecidedBy: store.DecidedByOverride, Override: block}},
+			[]store.Decision{{RetryAfter: 90 * second, ResetAfter: 90 * second, DecidedBy: store.DecidedByOverride,
+				Override: block}},
 			`"a";q=10;w=60`, `"a";r=0;t=90`, "10 0 1700000090 90"},
 		{"a limit that was not asked", []string{"a", "b"}, []string{"10/1m", "5/1m"},
 			[]store.Decision{unasked, {RetryAfter: second, ResetAfter: 60 * second}},

@@ -21,7 +21,8 @@ func TestWhatIsToldIsTrue(t *testing.T) {
 	periods := []string{"1ms", "300ms", "999ms", "1s", "1500ms", "7s", "1m", "1h", "30d"}
 	drawLimit := rapid.Custom(func(t *rapid.T) store.Limit {
 		algorithm := rapid.SampledFrom(algorithms).Draw(t, "algorithm")
-		text := fmt.Sprintf("%s:%d/%s", algorithm, rapid.IntRange(1, 12).Draw(t, "count"), rapid.SampledFrom(periods).Draw(t, "period"))
+		text := fmt.Sprintf("%s:%d/%s", algorithm, rapid.IntRange(1, 12).Draw(t, "count"),
+			rapid.SampledFrom(periods).Draw(t, "period"))
 		switch {
 		case algorithm == "sliding-counter" && rapid.Bool().Draw(t, "in slices"):
 			text += ",slices=10"
@@ -75,8 +76,10 @@ func TestWhatIsToldIsTrue(t *testing.T) {
 				if is := left(i, 0); is != state.first {
 					t.Fatalf("%s: %d are left, and it was told %d", reqs[i].Limit, is, state.first)
 				}
-				if is, capacity := left(i, seconds(state.second)), reqs[i].Limit.Capacity(); is <= state.first && is < capacity {
-					t.Fatalf("%s: %d are left, and after t=%d there are %d", reqs[i].Limit, state.first, state.second, is)
+				if is, capacity := left(i, seconds(state.second)), reqs[i].Limit.Capacity(); is <= state.first &&
+					is < capacity {
+					t.Fatalf("%s: %d are left, and after t=%d there are %d", reqs[i].Limit, state.first, state.second,
+						is)
 				}
 				if !decisions[i].Allowed && seen.retryAfter < state.second {
 					t.Fatalf("Retry-After is %d, and t is %d", seen.retryAfter, state.second)

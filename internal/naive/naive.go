@@ -56,7 +56,8 @@ func (s *Store) Decide(ctx context.Context, op store.Op, reqs []store.Request, d
 		}
 		wasUsed[i] = !states[i].IsZero()
 	}
-	if changes, err := store.Decide(op, reqs, states, decisions, &store.TokenRecord{}, now); err != nil || !changes.States {
+	if changes, err := store.Decide(op, reqs, states, decisions, &store.TokenRecord{}, now); err != nil ||
+		!changes.States {
 		return err
 	}
 	written := 0
@@ -66,7 +67,8 @@ func (s *Store) Decide(ctx context.Context, op store.Op, reqs []store.Request, d
 		}
 		if err := s.write(ctx, op, reqs[i].Key, state, now); err != nil {
 			if written > 0 {
-				return fmt.Errorf("%w: the %s was written to %d of %d keys, then: %v", store.ErrOutcomeUnknown, op, written, len(reqs), err)
+				return fmt.Errorf("%w: the %s was written to %d of %d keys, then: %v", store.ErrOutcomeUnknown, op,
+					written, len(reqs), err)
 			}
 			return err
 		}
@@ -97,6 +99,7 @@ func (s *Store) write(ctx context.Context, op store.Op, key store.Key, state *st
 	if state.IsZero() {
 		words = []any{"del", storeKey}
 	}
-	return s.servers.ExplainCall(s.client.Do(ctx, words...).Err(), redisserver.Call{Verb: op.String(), Changes: true, Sent: true,
+	return s.servers.ExplainCall(s.client.Do(ctx, words...).Err(), redisserver.Call{
+		Verb: op.String(), Changes: true, Sent: true,
 		GaveUp: store.GaveUp(ctx), Keys: []string{storeKey}})
 }

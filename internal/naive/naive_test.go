@@ -127,7 +127,8 @@ func TestSequentialCallsAreRight(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for n := range 100 {
 		reqs := make([]store.Request, 1+random.IntN(3))
-		states, want, got := make([]*store.State, len(reqs)), make([]store.Decision, len(reqs)), make([]store.Decision, len(reqs))
+		states, want, got := make([]*store.State, len(reqs)), make([]store.Decision, len(reqs)),
+			make([]store.Decision, len(reqs))
 		for i := range reqs {
 			kind := store.Kinds()[random.IntN(len(store.Kinds()))]
 			reqs[i] = store.Request{Key: store.Key{Subject: fmt.Sprint("case:", n), Name: fmt.Sprint("limit-", i)},

@@ -37,9 +37,10 @@ type backupFile struct {
 
 // createBackup creates the file of a backup, and names it in entry: whoever finds that the run
 // has begun and never ended has to find the backup, too. It is whole before the first key
-// is changed. The header has what the change says of itself, and which store it is of, as far as that is known. Without a plan
-// there is no backup: it is nil.
-func (r *Runner) createBackup(ctx context.Context, plan *BackupPlan, entry *auditlog.Entry, header backup.Header) (*backupFile, error) {
+// is changed. The header has what the change says of itself, and which store it is of, as far as that is known. Without
+// a plan there is no backup: it is nil.
+func (r *Runner) createBackup(ctx context.Context, plan *BackupPlan, entry *auditlog.Entry, header backup.Header) (
+	*backupFile, error) {
 	if plan == nil {
 		return nil, nil
 	}
@@ -69,7 +70,8 @@ func (r *Runner) createBackup(ctx context.Context, plan *BackupPlan, entry *audi
 
 // noBackup says why the file of a backup could not be created.
 func noBackup(err error) error {
-	return store.Invalidf("no backup can be kept: %s; nothing was changed. Reset takes another --backup FILE, or --no-backup", err)
+	return store.Invalidf("no backup can be kept: %s; nothing was changed. Reset takes another --backup FILE, or "+
+		"--no-backup", err)
 }
 
 // absolute is a path that means the same in every directory, as far as that can be known.
@@ -100,8 +102,8 @@ func (b *backupFile) exclude(records []admin.Record) error {
 	return b.failed(errors.Join(b.writer.Exclude(records...), b.writer.Flush()))
 }
 
-// begin says that the change of all records up to a line begins. It is on the disk when it returns, since a restore leaves
-// what is not marked.
+// begin says that the change of all records up to a line begins. It is on the disk when it returns, since a restore
+// leaves what is not marked.
 func (b *backupFile) begin(last int64) error {
 	return b.failed(errors.Join(b.writer.WriteBegun(last), b.writer.Flush(), b.file.Sync()))
 }

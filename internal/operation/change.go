@@ -43,7 +43,8 @@ type change struct {
 // newEntry returns the line of the audit log of a run that begins.
 func (r *Runner) newEntry(command, selection string) *auditlog.Entry {
 	return &auditlog.Entry{Run: auditlog.NewRun(), User: r.User, Account: r.Account, Host: r.Host,
-		Context: r.Place.Context, Store: r.Place.Store, Prefix: r.Place.Prefix, Layout: r.Place.Layout, Command: command,
+		Context: r.Place.Context, Store: r.Place.Store, Prefix: r.Place.Prefix, Layout: r.Place.Layout,
+		Command:   command,
 		Selection: selection}
 }
 
@@ -67,7 +68,8 @@ func (r *Runner) change(ctx context.Context, observer Observer, c *change) (made
 	begun := *entry
 	begun.Time, begun.Outcome = entry.Began, auditlog.Begun
 	if err := machine.Write(&begun); err != nil {
-		return false, errors.Join(fmt.Errorf("the audit log cannot be written: %w; nothing was changed", err), machine.Close())
+		return false, errors.Join(fmt.Errorf("the audit log cannot be written: %w; nothing was changed", err),
+			machine.Close())
 	}
 	tell(&begun)
 	if c.backup == nil { // which names it already
@@ -99,9 +101,9 @@ func (r *Runner) change(ctx context.Context, observer Observer, c *change) (made
 	return true, err
 }
 
-// journal returns what writes an entry to the store's journal, for all who use the store, also if the operation is interrupted
-// meanwhile. If it cannot write, it warns once, and the operation goes on: an operator at night who lacks a right must be able
-// to work.
+// journal returns what writes an entry to the store's journal, for all who use the store, also if the operation is
+// interrupted meanwhile. If it cannot write, it warns once, and the operation goes on: an operator at night who lacks a
+// right must be able to work.
 func (r *Runner) journal(ctx context.Context) (tell func(*auditlog.Entry)) {
 	journal, has := admin.AuditOf(r.Store)
 	warned := false
@@ -163,7 +165,8 @@ func (c Consent) Check(a Access, what string) error {
 	case a.ReadOnly:
 		return &connect.ReadOnlyError{Context: a.Context, What: what}
 	case c.Context != "" && a.Context == "":
-		return store.Invalidf("%s names a context, but no context is in use; nothing was done", shell.Command("--confirm", c.Context))
+		return store.Invalidf("%s names a context, but no context is in use; nothing was done",
+			shell.Command("--confirm", c.Context))
 	case c.Context != "" && c.Context != a.Context:
 		return store.Invalidf("%s is not the name of the context of this store, which is %s; nothing was done",
 			shell.Command("--confirm", c.Context), a.Context)

@@ -64,7 +64,8 @@ func TestAJournalThatCannotBeWritten(t *testing.T) {
 		for i, text := range journal.texts {
 			var entry auditlog.Entry
 			want := []auditlog.Outcome{auditlog.Begun, auditlog.Done}[i]
-			if err := json.Unmarshal([]byte(text), &entry); err != nil || entry.Outcome != want || entry.Backup != result.Backup ||
+			if err := json.Unmarshal([]byte(text), &entry); err != nil || entry.Outcome != want ||
+				entry.Backup != result.Backup ||
 				entry.Run != s.log.begun[0].Run || entry.Matched != 1 {
 				t.Errorf("%s: entry %d is %s", test.name, i, text)
 			}
@@ -78,7 +79,8 @@ func TestAnIntentThatCannotBeWritten(t *testing.T) {
 	s.take(t, "a", 3)
 	s.log.beginFail = errors.New("no room")
 	result, err := s.Reset(t.Context(), s.planToReset(t), &watcher{})
-	if result != nil || err == nil || !strings.HasSuffix(err.Error(), "no room; nothing was changed") || s.used(t, "a") != 3 ||
+	if result != nil || err == nil || !strings.HasSuffix(err.Error(), "no room; nothing was changed") ||
+		s.used(t, "a") != 3 ||
 		len(s.left(t)) != 0 || s.log.opened != s.log.closed {
 		t.Errorf("it came to %+v, %v; left are %q", result, err, s.left(t))
 	}
@@ -119,7 +121,8 @@ func TestLargeRequests(t *testing.T) {
 			(len(s.log.entries) == 1) != test.asked {
 			t.Errorf("%+v: %v, asked %+v, written %+v", test, err, w.questions, s.log.entries)
 		}
-		if test.asked && (s.log.entries[0].Unknown != 1 || s.log.entries[0].Reason != "why" || w.questions[0].Context != "prod") {
+		if test.asked && (s.log.entries[0].Unknown != 1 || s.log.entries[0].Reason != "why" ||
+			w.questions[0].Context != "prod") {
 			t.Errorf("%+v: written %+v", test, s.log.entries[0])
 		}
 		w.answer, taken = errNo, false

@@ -10,7 +10,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// ChargePlan says what is taken, or given back: the cost of each request, the newest units first and never more than are in use.
+// ChargePlan says what is taken, or given back: the cost of each request, the newest units first and never more than
+// are in use.
 type ChargePlan struct {
 	Command  string // "consume" or "refund"
 	Requests []store.Request
@@ -23,7 +24,9 @@ type ChargePlan struct {
 // least half of what one of their limits holds. A single unit never is: one deploy of two a
 // day is what the limit is for.
 func IsLarge(reqs []store.Request) bool {
-	return slices.ContainsFunc(reqs, func(r store.Request) bool { return r.Cost > 1 && r.Cost >= (r.Limit.Capacity()+1)/2 })
+	return slices.ContainsFunc(reqs, func(r store.Request) bool {
+		return r.Cost > 1 && r.Cost >= (r.Limit.Capacity()+1)/2
+	})
 }
 
 // Charge takes units, or refunds them, by take. In a protected place a refund, or a large consumption, which leaves the
@@ -42,7 +45,8 @@ func (r *Runner) Charge(ctx context.Context, plan *ChargePlan, observer Observer
 	}
 	counts := &Counts{Matched: int64(len(plan.Requests))}
 	question := strings.ToUpper(command[:1]) + command[1:] + " " + unitsOf(plan.Requests)
-	_, err = r.change(ctx, observer, &change{entry: r.newEntry(command, plan.Text), Counts: counts, consent: plan.Consent,
+	_, err = r.change(ctx, observer, &change{entry: r.newEntry(command, plan.Text), Counts: counts,
+		consent:  plan.Consent,
 		question: question, make: func() (err error) {
 			decisions, err = take(ctx)
 			if errors.Is(err, store.ErrOutcomeUnknown) {

@@ -79,7 +79,8 @@ func (m *memoryLog) Write(e *auditlog.Entry) error {
 		return m.beginFail
 	}
 	outcome := *e
-	if last := len(m.begun) - 1; last < 0 || m.begun[last].Run != e.Run || e.Run == "" || !m.begun[last].Began.Equal(e.Began) {
+	if last := len(m.begun) - 1; last < 0 || m.begun[last].Run != e.Run || e.Run == "" ||
+		!m.begun[last].Began.Equal(e.Began) {
 		return errors.New("an outcome of a run that has not begun")
 	}
 	outcome.Run, outcome.Began = "", time.Time{}
@@ -160,7 +161,8 @@ func everything(t *testing.T) Selection {
 // planToReset resets all keys after a question, with a backup in the site's directory.
 func (s *site) planToReset(t *testing.T) *ResetPlan {
 	t.Helper()
-	return &ResetPlan{Selection: everything(t), Text: "'*' in words", Backup: &BackupPlan{Path: filepath.Join(s.dir, "backup.jsonl")}}
+	return &ResetPlan{Selection: everything(t), Text: "'*' in words", Backup: &BackupPlan{
+		Path: filepath.Join(s.dir, "backup.jsonl")}}
 }
 
 // left returns the names of the files in the site's directory.
@@ -183,7 +185,8 @@ func (s *site) checkUntouched(t *testing.T, keys int64) {
 		t.Errorf("it left the files %q", names)
 	}
 	if len(s.log.begun)+len(s.log.entries) > 0 || s.log.opened != s.log.closed {
-		t.Errorf("the audit log was opened %d times and closed %d times, and has %+v", s.log.opened, s.log.closed, s.log.entries)
+		t.Errorf("the audit log was opened %d times and closed %d times, and has %+v", s.log.opened, s.log.closed,
+			s.log.entries)
 	}
 }
 
@@ -215,7 +218,8 @@ func (b *brokenStore) Delete(ctx context.Context, records ...admin.Record) (int,
 	return b.delete(do, records)
 }
 
-func (b *brokenStore) Import(ctx context.Context, replace bool, records ...admin.Record) ([]admin.ImportOutcome, error) {
+func (b *brokenStore) Import(ctx context.Context, replace bool, records ...admin.Record) (
+	[]admin.ImportOutcome, error) {
 	do := func(records ...admin.Record) ([]admin.ImportOutcome, error) {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()

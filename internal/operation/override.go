@@ -72,7 +72,8 @@ func record(entry *auditlog.Entry, o *store.Override) {
 	if err != nil {
 		return // it was read from a store, which may hold one that is larger than those of today
 	}
-	entry.Overrides = append(entry.Overrides, auditlog.Override{ID: o.ID, Override: []byte(text), CreatedAt: o.CreatedAt.UTC(),
+	entry.Overrides = append(entry.Overrides, auditlog.Override{
+		ID: o.ID, Override: []byte(text), CreatedAt: o.CreatedAt.UTC(),
 		ExpiresAt: o.ExpiresAt.UTC()})
 }
 
@@ -87,7 +88,8 @@ type RevokePlan struct {
 
 // RevokeOverrides asks and ends overrides, and returns those that it has ended. If one of
 // them is not in force, none is ended.
-func (r *Runner) RevokeOverrides(ctx context.Context, plan *RevokePlan, observer Observer) (revoked []store.Override, err error) {
+func (r *Runner) RevokeOverrides(ctx context.Context, plan *RevokePlan, observer Observer) (
+	revoked []store.Override, err error) {
 	table, err := r.overrideTable()
 	if err != nil {
 		return nil, err
@@ -134,7 +136,8 @@ func (r *Runner) inForce(ctx context.Context, ids []string) (found []store.Overr
 	for _, id := range ids {
 		at := slices.IndexFunc(overrides, func(o store.Override) bool { return o.ID == id })
 		if at < 0 {
-			return nil, fmt.Errorf("override %q is %w: it has ended, was revoked, or never was; see `limitctl override list`", id,
+			return nil, fmt.Errorf("override %q is %w: it has ended, was revoked, or never was; see `limitctl "+
+				"override list`", id,
 				ErrNoOverride)
 		}
 		found = append(found, overrides[at])

@@ -57,7 +57,8 @@ type PreviewPlan struct {
 	Most time.Duration
 }
 
-// PreviewOverride finds out what an override would change. It changes nothing. If no key can be looked at, it returns the error.
+// PreviewOverride finds out what an override would change. It changes nothing. If no key can be looked at, it returns
+// the error.
 func (r *Runner) PreviewOverride(ctx context.Context, plan *PreviewPlan, observer Observer) (*Concerned, error) {
 	inForce, err := r.Overrides(ctx)
 	if err != nil && !errors.Is(err, store.ErrForeign) {

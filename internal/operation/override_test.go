@@ -29,12 +29,15 @@ func pattern(t *testing.T, text string) store.Pattern {
 func planToTriple(t *testing.T, subjects string) *OverridePlan {
 	t.Helper()
 	return &OverridePlan{Text: subjects + " --times 3", Lasts: time.Hour,
-		Override: store.Override{Subjects: pattern(t, subjects), Effect: store.OverrideTimes, Thousandths: 3000, Reason: "why"}}
+		Override: store.Override{Subjects: pattern(t, subjects), Effect: store.OverrideTimes, Thousandths: 3000,
+			Reason: "why"}}
 }
 
 // ended are the entries of runs that have ended.
 func (s *site) ended() []auditlog.Entry {
-	return slices.DeleteFunc(slices.Clone(s.log.entries), func(e auditlog.Entry) bool { return e.Outcome == auditlog.Begun })
+	return slices.DeleteFunc(slices.Clone(s.log.entries), func(e auditlog.Entry) bool {
+		return e.Outcome == auditlog.Begun
+	})
 }
 
 // An override that ends at an instant ends then, however long the question takes.
@@ -105,7 +108,8 @@ func TestWhatAnOverrideWouldChangeOfAnOverride(t *testing.T) {
 	configured := func(store.Key) (store.Limit, bool) {
 		return store.Limit{Algorithm: store.TokenBucket, Count: 100, Burst: 100, Period: time.Hour}, true
 	}
-	c, err = s.PreviewOverride(t.Context(), &PreviewPlan{Override: double, Selection: everything(t), Configured: configured}, &watcher{})
+	c, err = s.PreviewOverride(t.Context(), &PreviewPlan{
+		Override: double, Selection: everything(t), Configured: configured}, &watcher{})
 	if err != nil || !strings.HasPrefix(c.Limits[0].Now, "token-bucket:300/1h") ||
 		!strings.HasPrefix(c.Limits[0].Then, "token-bucket:200/1h") {
 		t.Fatalf("by the configuration it concerns %+v, %v", c, err)

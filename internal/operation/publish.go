@@ -23,8 +23,8 @@ type PublishPlan struct {
 	Consent  Consent
 }
 
-// Publish asks, and puts a configuration in force as the next version. If it returns no version, nothing was changed, or
-// the error says that the outcome is unknown.
+// Publish asks, and puts a configuration in force as the next version. If it returns no version, nothing was changed,
+// or the error says that the outcome is unknown.
 func (r *Runner) Publish(ctx context.Context, plan *PublishPlan, observer Observer) (*published.Version, error) {
 	table, err := published.TableOf(r.Store)
 	if err != nil {
@@ -33,13 +33,16 @@ func (r *Runner) Publish(ctx context.Context, plan *PublishPlan, observer Observ
 	v := &published.Version{At: r.Now().UTC(), By: r.User, Reason: plan.Consent.Reason, Of: plan.Of, Text: plan.Config}
 	next := plan.State.Next(v)
 	entry, counts := r.newEntry(plan.Command, fmt.Sprintf("%s (version %d)", plan.Text, v.Number)), &Counts{Matched: 1}
-	_, err = r.change(ctx, observer, &change{entry: entry, Counts: counts, consent: plan.Consent, question: plan.Question,
+	_, err = r.change(ctx, observer, &change{entry: entry, Counts: counts, consent: plan.Consent,
+		question: plan.Question,
 		make: func() error {
 			return r.within(ctx, func(ctx context.Context) error {
 				done, err := table.Change(ctx, next)
 				if err == nil && !done {
-					return fmt.Errorf("%w: another version was published meanwhile; see `limitctl config history`, and publish again; "+
-						"nothing was changed", store.ErrRefused)
+					return fmt.Errorf(
+						"%w: another version was published meanwhile; see `limitctl config history`, and publish "+
+							"again; "+
+							"nothing was changed", store.ErrRefused)
 				}
 				if err == nil {
 					counts.Changed = 1

@@ -97,8 +97,9 @@ func (r *Runner) Reset(ctx context.Context, plan *ResetPlan, observer Observer) 
 	}
 	question := t.question(scanErr)
 	t.Effect = Effect{} // that was a forecast
-	made, err := r.change(ctx, observer, &change{entry: entry, Counts: &t.Counts, consent: plan.Consent, question: question,
-		backup: t.backup, make: func() error {
+	made, err := r.change(ctx, observer, &change{entry: entry, Counts: &t.Counts, consent: plan.Consent,
+		question: question,
+		backup:   t.backup, make: func() error {
 			err := r.resetTargets(ctx, observer, t)
 			if t.backup != nil && t.mayHaveChanged(err) && t.Matched > t.Damaged {
 				// It is kept also if no key is known to be changed, since a store can refuse in the middle of a call.
@@ -117,7 +118,8 @@ func (r *Runner) Reset(ctx context.Context, plan *ResetPlan, observer Observer) 
 	return &t.ResetResult, err
 }
 
-// err is the error that a reset ends with: that of the change, else of the scan before it, else of the foreign values it met.
+// err is the error that a reset ends with: that of the change, else of the scan before it, else of the foreign values
+// it met.
 func (t *targets) err(changeErr error) error {
 	switch {
 	case changeErr != nil:
@@ -240,7 +242,8 @@ func (r *Runner) adjustBatch(ctx context.Context, t *targets, batch backup.Batch
 	return r.retry(ctx, new(true), func(ctx context.Context, unsure bool) error {
 		t.Counts, t.foreign = before, foreign
 		results, err := t.adjuster.Adjust(ctx, adjustments...)
-		results = append(results, make([]admin.Adjusted, max(0, len(adjustments)-len(results)))...) // none after some errors
+		// none after some errors
+		results = append(results, make([]admin.Adjusted, max(0, len(adjustments)-len(results)))...)
 		var late, same, left []admin.Record
 		var again []admin.Adjustment
 		for i := range results {

@@ -27,7 +27,9 @@ func TestAResetThatDoesNotBegin(t *testing.T) {
 		is      func(error) bool
 		says    string
 	}{
-		"a no": {func(_ *site, w *watcher, _ *ResetPlan) { w.answer = errNo }, func(err error) bool { return errors.Is(err, errNo) }, "no"},
+		"a no": {func(_ *site, w *watcher, _ *ResetPlan) { w.answer = errNo }, func(err error) bool {
+			return errors.Is(err, errNo)
+		}, "no"},
 		"a protected context, and a no to its question": {func(s *site, w *watcher, plan *ResetPlan) {
 			s.Place.Access = Access{Context: "prod", Protected: true}
 			w.answer, plan.Consent.Yes = errNo, true
@@ -37,7 +39,8 @@ func TestAResetThatDoesNotBegin(t *testing.T) {
 			plan.Consent = Consent{Yes: true, Context: "prod"}
 		}, func(err error) bool { return errors.Is(err, store.ErrInvalid) },
 			`context "prod" is read-only; a reset writes, so it was not done`},
-		"an audit log that cannot be opened": {func(s *site, _ *watcher, _ *ResetPlan) { s.log.openErr = os.ErrPermission },
+		"an audit log that cannot be opened": {
+			func(s *site, _ *watcher, _ *ResetPlan) { s.log.openErr = os.ErrPermission },
 			func(err error) bool { return errors.Is(err, os.ErrPermission) }, ""},
 		"an interrupt at its question": {func(_ *site, w *watcher, _ *ResetPlan) { w.interrupts = true },
 			func(err error) bool { return errors.Is(err, context.Canceled) }, "(nothing was changed)"},
@@ -46,11 +49,13 @@ func TestAResetThatDoesNotBegin(t *testing.T) {
 			if _, err := storecall.New(s.memory).Take(context.Background(), key("large"), large, 1); err != nil {
 				panic(err)
 			}
-			plan.Remaining, plan.Selection.Query = &Remaining{Units: 50}, admin.Query{Keys: []store.Key{key("large"), key("a")}}
+			plan.Remaining, plan.Selection.Query = &Remaining{Units: 50},
+				admin.Query{Keys: []store.Key{key("large"), key("a")}}
 		}, func(err error) bool { return errors.Is(err, store.ErrInvalid) }, "50 remaining is more than limit"},
 		"a file where the backup is to be": {func(s *site, _ *watcher, plan *ResetPlan) { plan.Backup.Path = s.dir },
 			func(err error) bool { return errors.Is(err, store.ErrInvalid) }, "exists"},
-		"no directory for the backup": {func(s *site, _ *watcher, plan *ResetPlan) { plan.Backup.Path = filepath.Join(s.dir, "none", "b") },
+		"no directory for the backup": {
+			func(s *site, _ *watcher, plan *ResetPlan) { plan.Backup.Path = filepath.Join(s.dir, "none", "b") },
 			func(err error) bool { return errors.Is(err, store.ErrInvalid) }, "no backup can be kept: "},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -83,9 +88,10 @@ func (s *site) takeMany(t *testing.T) {
 	}
 }
 
-// Wherever a reset is cut, what was deleted before is counted and in the backup, and the audit log says how it ended. Nothing can
-// have been changed in a store that was never reached, so that no backup is kept; but it can if the answer did not come. Nobody is
-// told to undo what a store has refused. A store that is away is given a minute, and whoever interrupts does not wait for it.
+// Wherever a reset is cut, what was deleted before is counted and in the backup, and the audit log says how it ended.
+// Nothing can have been changed in a store that was never reached, so that no backup is kept; but it can if the answer
+// did not come. Nobody is told to undo what a store has refused. A store that is away is given a minute, and whoever
+// interrupts does not wait for it.
 func TestAResetThatIsCut(t *testing.T) {
 	away, unknown, refused := store.ErrUnavailable, store.ErrOutcomeUnknown, store.ErrRefused
 	for name, test := range map[string]struct {
@@ -99,18 +105,23 @@ func TestAResetThatIsCut(t *testing.T) {
 		tries            int  // 0 for those of a minute
 		says             string
 	}{
-		"away in the middle": {true, []error{nil, away}, "", keysPerBatch, 0, outcome.ErrPartly, auditlog.Partly, true, true, 0,
+		"away in the middle": {true, []error{nil, away}, "", keysPerBatch, 0, outcome.ErrPartly, auditlog.Partly, true,
+			true, 0,
 			"(500 of 600 keys done" + resetEndsWith},
 		"never reached": {false, []error{away}, "", 0, 0, away, auditlog.Failed, false, false, 0, "(0 of 1 key done)"},
 		"never an answer": {false, []error{unknown}, "", 0, 1, unknown, auditlog.Failed, true, true, 0,
 			"(0 of 1 key known to be done" + resetEndsWith},
 		"refused": {false, []error{refused}, "", 0, 0, refused, auditlog.Failed, true, false, 1, "(0 of 1 key done)"},
-		"no answer, and then away": {true, []error{unknown, away}, "", 0, keysPerBatch, unknown, auditlog.Failed, true, true, 0,
+		"no answer, and then away": {true, []error{unknown, away}, "", 0, keysPerBatch, unknown, auditlog.Failed, true,
+			true, 0,
 			"(0 of 600 keys known to be done" + resetEndsWith},
-		"no answer, and then refused": {false, []error{unknown, refused}, "", 0, 1, refused, auditlog.Failed, true, true, 2, ""},
-		"interrupted in a batch": {true, []error{nil}, "delete", keysPerBatch, 0, context.Canceled, auditlog.Interrupted, true, true,
+		"no answer, and then refused": {false, []error{unknown, refused}, "", 0, 1, refused, auditlog.Failed, true,
+			true, 2, ""},
+		"interrupted in a batch": {true, []error{nil}, "delete", keysPerBatch, 0, context.Canceled,
+			auditlog.Interrupted, true, true,
 			1, ""},
-		"interrupted while it waits": {false, []error{unknown}, "sleep", 0, 1, unknown, auditlog.Interrupted, true, true, 1, ""},
+		"interrupted while it waits": {false, []error{unknown}, "sleep", 0, 1, unknown, auditlog.Interrupted, true,
+			true, 1, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, w, tries := newSite(t), &watcher{}, 0
@@ -128,7 +139,8 @@ func TestAResetThatIsCut(t *testing.T) {
 				}
 				return sleep(ctx, d)
 			}
-			s.Store = &brokenStore{Store: s.memory, delete: func(do deleting, records []admin.Record) (int, []admin.Record, error) {
+			s.Store = &brokenStore{Store: s.memory, delete: func(do deleting, records []admin.Record) (
+				int, []admin.Record, error) {
 				if test.interruptAt == "delete" {
 					cancel()
 				}
@@ -139,7 +151,8 @@ func TestAResetThatIsCut(t *testing.T) {
 				return do(records...)
 			}}
 			result, err := s.Reset(ctx, s.planToReset(t), w)
-			if result == nil || result.Matched != keys || result.Changed != test.changed || result.Unknown != test.unknown ||
+			if result == nil || result.Matched != keys || result.Changed != test.changed ||
+				result.Unknown != test.unknown ||
 				(result.Backup != "") != test.told {
 				t.Fatalf("it came to %+v", result)
 			}
@@ -170,8 +183,8 @@ func TestAResetThatIsCut(t *testing.T) {
 	}
 }
 
-// What is used between the scan and the deletion is in the backup, too, also if that is tried again. Keys that somebody else deletes
-// meanwhile are counted apart, and a record that was damaged meanwhile does not replace the sound one.
+// What is used between the scan and the deletion is in the backup, too, also if that is tried again. Keys that somebody
+// else deletes meanwhile are counted apart, and a record that was damaged meanwhile does not replace the sound one.
 func TestTheBackupHasWhatWasDeleted(t *testing.T) {
 	for name, test := range map[string]struct {
 		meanwhile func(t *testing.T, s *site) // after the scan
@@ -184,14 +197,15 @@ func TestTheBackupHasWhatWasDeleted(t *testing.T) {
 				t.Error(err)
 			}
 		}, gone: 1, a: 3},
-		"used between two tries": {a: 5, delete: func(t *testing.T, s *site, try int, do deleting, records []admin.Record) (
-			int, []admin.Record, error) {
-			if try == 1 {
-				s.take(t, "a", 2)
-				return 0, nil, store.ErrUnavailable
-			}
-			return do(records...)
-		}},
+		"used between two tries": {a: 5,
+			delete: func(t *testing.T, s *site, try int, do deleting, records []admin.Record) (
+				int, []admin.Record, error) {
+				if try == 1 {
+					s.take(t, "a", 2)
+					return 0, nil, store.ErrUnavailable
+				}
+				return do(records...)
+			}},
 		"damaged since": {a: 3, delete: func(t *testing.T, _ *site, _ int, do deleting, records []admin.Record) (
 			int, []admin.Record, error) {
 			deleted, _, err := do(records...)
@@ -245,7 +259,8 @@ func TestAResetBesideAForeignValue(t *testing.T) {
 		}}
 	result, err := s.Reset(t.Context(), s.planToReset(t), &watcher{})
 	if result == nil || result.Matched != 2 || result.Changed != 1 || !errors.Is(err, outcome.ErrPartly) ||
-		!errors.Is(err, store.ErrForeign) || !strings.Contains(err.Error(), "rl:{f}:n") || !strings.Contains(err.Error(), "rl:{x}:n") {
+		!errors.Is(err, store.ErrForeign) || !strings.Contains(err.Error(), "rl:{f}:n") ||
+		!strings.Contains(err.Error(), "rl:{x}:n") {
 		t.Errorf("it came to %+v, %v", result, err)
 	}
 }
@@ -306,15 +321,18 @@ func TestAResetAfterABrokenScan(t *testing.T) {
 				plan.Selection.Keep, matched = func(*admin.Entry) bool { return false }, 0
 			}
 			result, err := s.Reset(t.Context(), plan, w)
-			if result == nil || result.Matched != matched || result.Changed != test.changed || !store.IsAway(result.Incomplete) ||
+			if result == nil || result.Matched != matched || result.Changed != test.changed ||
+				!store.IsAway(result.Incomplete) ||
 				!test.none && w.selected.Incomplete == nil {
 				t.Fatalf("it came to %+v, %v, and showed %+v", result, err, w.selected)
 			}
-			if (len(w.questions) > 0) != (test.question != "") || test.question != "" && w.questions[0].Text != test.question {
+			if (len(w.questions) > 0) != (test.question != "") || test.question != "" &&
+				w.questions[0].Text != test.question {
 				t.Errorf("it asked %+v", w.questions)
 			}
 			if test.changed > 0 {
-				if !errors.Is(err, outcome.ErrPartly) || !strings.HasSuffix(err.Error(), "(2 of about 3 keys looked at, 2 matched)") ||
+				if !errors.Is(err, outcome.ErrPartly) ||
+					!strings.HasSuffix(err.Error(), "(2 of about 3 keys looked at, 2 matched)") ||
 					s.log.entries[0].Outcome != auditlog.Partly {
 					t.Errorf("it ended with %v; the audit log has %+v", err, s.log.entries)
 				}
@@ -366,7 +384,8 @@ func TestAKeyThatNoBackupHoldsStays(t *testing.T) {
 	s.take(t, "near", 3)
 	s.Store = &farFuture{s.memory}
 	result, err := s.Reset(t.Context(), s.planToReset(t), &watcher{})
-	if !errors.Is(err, outcome.ErrPartly) || !strings.Contains(err.Error(), "1 key could not be kept") || result.Changed != 1 {
+	if !errors.Is(err, outcome.ErrPartly) || !strings.Contains(err.Error(), "1 key could not be kept") ||
+		result.Changed != 1 {
 		t.Errorf("it came to %+v, %v", result, err)
 	}
 	if s.used(t, "far") != 3 || s.used(t, "near") != 0 {

@@ -29,7 +29,8 @@ type Backup struct {
 func OpenBackup(f *Files, path, prefix string) (*Backup, error) {
 	file, err := f.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("the backup %q cannot be read: %w; `limitctl undo --list` names those of this machine, and "+
+		return nil, fmt.Errorf("the backup %q cannot be read: %w; `limitctl undo --list` names those of this "+
+			"machine, and "+
 			"`limitctl audit` the machine that has another", path, fs.ErrNotExist)
 	}
 	if err != nil {
@@ -42,7 +43,8 @@ func OpenBackup(f *Files, path, prefix string) (*Backup, error) {
 	case contents.Records == 0 && contents.Damaged > 0:
 		err = fmt.Errorf("%s holds no record that can be read: %w; nothing was restored", path, contents.Damage[0])
 	case contents.Prefix != prefix && contents.Layout == "":
-		err = store.Invalidf("%s holds keys of the prefix %q, and the prefix here is %q; give %s", path, contents.Prefix, prefix,
+		err = store.Invalidf("%s holds keys of the prefix %q, and the prefix here is %q; give %s", path,
+			contents.Prefix, prefix,
 			shell.Command("--prefix", contents.Prefix))
 	}
 	if err != nil {
@@ -55,8 +57,8 @@ func OpenBackup(f *Files, path, prefix string) (*Backup, error) {
 // Close closes the file of the backup.
 func (b *Backup) Close() error { return b.file.Close() }
 
-// StoreKeys returns the first store keys that a restore would write, up to most, and how many there are. Of other limiters,
-// subjects do not tell them: a file that was edited can name any.
+// StoreKeys returns the first store keys that a restore would write, up to most, and how many there are. Of other
+// limiters, subjects do not tell them: a file that was edited can name any.
 func (b *Backup) StoreKeys(most int) (first []string, count int, err error) {
 	own := admin.OwnLayout(b.Prefix)
 	if _, err := b.file.Seek(0, 0); err != nil {
@@ -86,7 +88,8 @@ func (b *Backup) DamageError() error {
 	if b.Damaged == 0 {
 		return nil
 	}
-	return outcome.Partly(fmt.Errorf("%s of the backup damaged: what they held was left out", output.Plural(b.Damaged, "line")))
+	return outcome.Partly(fmt.Errorf("%s of the backup damaged: what they held was left out",
+		output.Plural(b.Damaged, "line")))
 }
 
 // RestorePlan says what to restore and how. The keys get the expiry they had.
@@ -96,8 +99,8 @@ type RestorePlan struct {
 	// Replace brings back keys that have been used since, over what they hold. A backup of keys that were left in use
 	// replaces them in any case.
 	Replace bool
-	// IntoOther, if set, says why this is another store than that of the backup. It gets the backup all the same, also the
-	// keys that the change of the backup had not reached.
+	// IntoOther, if set, says why this is another store than that of the backup. It gets the backup all the same, also
+	// the keys that the change of the backup had not reached.
 	IntoOther error
 	Consent   Consent
 }
@@ -129,7 +132,8 @@ func (r *Runner) Restore(ctx context.Context, plan *RestorePlan, observer Observ
 	}
 	entry.Layout = plan.Backup.Layout
 	result := &RestoreResult{Counts: Counts{Matched: int64(plan.Backup.Records)}}
-	made, err := r.change(ctx, observer, &change{entry: entry, Counts: &result.Counts, consent: plan.Consent, question: question,
+	made, err := r.change(ctx, observer, &change{entry: entry, Counts: &result.Counts, consent: plan.Consent,
+		question: question,
 		make: func() error {
 			err := result.err(r.restoreRecords(ctx, plan, observer, result))
 			if err == nil {
@@ -145,7 +149,8 @@ func (r *Runner) Restore(ctx context.Context, plan *RestorePlan, observer Observ
 
 // restoreRecords brings back the records of a backup, a batch at a time, and counts the
 // outcomes.
-func (r *Runner) restoreRecords(ctx context.Context, plan *RestorePlan, observer Observer, result *RestoreResult) error {
+func (r *Runner) restoreRecords(ctx context.Context, plan *RestorePlan, observer Observer,
+	result *RestoreResult) error {
 	if _, err := plan.Backup.file.Seek(0, 0); err != nil {
 		return fmt.Errorf("the backup cannot be read again: %w", err)
 	}
@@ -179,7 +184,8 @@ func (r *Runner) restoreRecords(ctx context.Context, plan *RestorePlan, observer
 
 // restoreBatch brings back some records that hold usage. It retries those whose outcome the store does
 // not report.
-func (r *Runner) restoreBatch(ctx context.Context, plan *RestorePlan, records []admin.Record, result *RestoreResult) error {
+func (r *Runner) restoreBatch(ctx context.Context, plan *RestorePlan, records []admin.Record,
+	result *RestoreResult) error {
 	if len(records) == 0 {
 		return nil
 	}
@@ -204,7 +210,8 @@ func (r *Runner) restoreBatch(ctx context.Context, plan *RestorePlan, records []
 }
 
 // restoreUnused makes keys unused again that were so when the backup was made, if the backup replaces keys in use.
-func (r *Runner) restoreUnused(ctx context.Context, plan *RestorePlan, records []admin.Record, result *RestoreResult) error {
+func (r *Runner) restoreUnused(ctx context.Context, plan *RestorePlan, records []admin.Record,
+	result *RestoreResult) error {
 	if !plan.replaces() { // a deletion keeps none of these
 		result.Lapsed += int64(len(records))
 		return nil
@@ -316,11 +323,12 @@ func (r *Runner) originOf(h *backup.Header) identity {
 
 // is reports whether two stores are certainly the same one: at one address, and not with two ids.
 func (a identity) is(b identity) bool {
-	return a.prefix == b.prefix && a.address == b.address && a.address != "" && (a.id == b.id || a.id == "" || b.id == "")
+	return a.prefix == b.prefix && a.address == b.address && a.address != "" &&
+		(a.id == b.id || a.id == "" || b.id == "")
 }
 
-// CheckOrigin returns a [store.ErrInvalid] if a backup is not of this store for sure, and what the store said if it does
-// not tell which one it is.
+// CheckOrigin returns a [store.ErrInvalid] if a backup is not of this store for sure, and what the store said if it
+// does not tell which one it is.
 func (r *Runner) CheckOrigin(ctx context.Context, b *Backup) error {
 	here, err := r.identity(ctx)
 	switch origin := r.originOf(&b.Header); {

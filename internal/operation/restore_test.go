@@ -27,7 +27,8 @@ func (s *site) opened(t *testing.T, path string) *Backup {
 // restoreAll restores a backup, whatever is in use.
 func (s *site) restoreAll(t *testing.T, path string) *RestoreResult {
 	t.Helper()
-	return must(s.Restore(t.Context(), &RestorePlan{Backup: s.opened(t, path), Replace: true, Consent: Consent{Yes: true}}, &watcher{}))
+	return must(s.Restore(t.Context(), &RestorePlan{
+		Backup: s.opened(t, path), Replace: true, Consent: Consent{Yes: true}}, &watcher{}))
 }
 
 // restored is the result of a restore that counted nothing else.
@@ -48,7 +49,8 @@ func TestAnInterruptedRestore(t *testing.T) {
 	s.takeMany(t)
 	path := s.reset(t)
 	ctx, interrupt := context.WithCancel(t.Context())
-	s.Store = &brokenStore{Store: s.memory, importing: func(do importing, records []admin.Record) ([]admin.ImportOutcome, error) {
+	s.Store = &brokenStore{Store: s.memory, importing: func(do importing, records []admin.Record) (
+		[]admin.ImportOutcome, error) {
 		interrupt()
 		return do(records...)
 	}}
@@ -69,7 +71,8 @@ func TestARestoreThatLosesItsStore(t *testing.T) {
 	s.take(t, "a", 1)
 	s.take(t, "b", 1)
 	path := s.reset(t)
-	s.Store = &brokenStore{Store: s.memory, importing: func(do importing, records []admin.Record) ([]admin.ImportOutcome, error) {
+	s.Store = &brokenStore{Store: s.memory, importing: func(do importing, records []admin.Record) (
+		[]admin.ImportOutcome, error) {
 		if len(records) < 2 {
 			return nil, store.ErrOutcomeUnknown
 		}
@@ -79,15 +82,16 @@ func TestARestoreThatLosesItsStore(t *testing.T) {
 	for _, replace := range []bool{false, true} {
 		plan := &RestorePlan{Backup: s.opened(t, path), Replace: replace, Consent: Consent{Yes: true}}
 		result, err := s.Restore(t.Context(), plan, &watcher{})
-		if result == nil || result.Changed+result.Already != 1 || result.Unknown != 1 || !errors.Is(err, outcome.ErrPartly) ||
+		if result == nil || result.Changed+result.Already != 1 || result.Unknown != 1 ||
+			!errors.Is(err, outcome.ErrPartly) ||
 			!strings.HasSuffix(err.Error(), "(1 of 2 records known to be restored"+resetEndsWith) {
 			t.Errorf("replace %v: it came to %+v, %v", replace, result, err)
 		}
 	}
 }
 
-// killedReset resets all keys, and returns the backup as it was in the middle of the second batch, which has deleted nothing
-// yet: that of a process that was killed there. Those keys and all after them are put back in use.
+// killedReset resets all keys, and returns the backup as it was in the middle of the second batch, which has deleted
+// nothing yet: that of a process that was killed there. Those keys and all after them are put back in use.
 func (s *site) killedReset(t *testing.T, remaining *Remaining) (path string) {
 	t.Helper()
 	plan := s.planToReset(t)
@@ -105,7 +109,8 @@ func (s *site) killedReset(t *testing.T, remaining *Remaining) (path string) {
 		}
 		return errors.Join(killed, err)
 	}
-	s.Store = &brokenStore{Store: s.memory, delete: func(do deleting, records []admin.Record) (int, []admin.Record, error) {
+	s.Store = &brokenStore{Store: s.memory, delete: func(do deleting, records []admin.Record) (
+		int, []admin.Record, error) {
 		if err := second(); err != nil {
 			return 0, nil, err
 		}
@@ -123,8 +128,8 @@ func (s *site) killedReset(t *testing.T, remaining *Remaining) (path string) {
 	return path
 }
 
-// The backup of a reset that was killed says which keys it had not reached. They stay as others have left them since, used or
-// deleted, and nobody is told to replace them. Another store has not seen that reset, so it gets all.
+// The backup of a reset that was killed says which keys it had not reached. They stay as others have left them since,
+// used or deleted, and nobody is told to replace them. Another store has not seen that reset, so it gets all.
 func TestARestoreLeavesWhatAKilledResetHadNotReached(t *testing.T) {
 	for name, test := range map[string]struct {
 		remaining *Remaining
@@ -134,11 +139,14 @@ func TestARestoreLeavesWhatAKilledResetHadNotReached(t *testing.T) {
 		first     int64 // used of the first key then, which the reset has changed and somebody has used since
 		last      int64 // the same of one that it had not reached
 	}{
-		"deleted":           {nil, false, nil, RestoreResult{Counts: Counts{Changed: 499}, InUse: 1, Already: 500, Unreached: 2}, 1, 7},
-		"deleted, replaced": {nil, true, nil, RestoreResult{Counts: Counts{Changed: 500}, Already: 500, Unreached: 2}, 3, 7},
+		"deleted": {nil, false, nil, RestoreResult{Counts: Counts{Changed: 499}, InUse: 1, Already: 500,
+			Unreached: 2}, 1, 7},
+		"deleted, replaced": {nil, true, nil, RestoreResult{Counts: Counts{Changed: 500}, Already: 500, Unreached: 2},
+			3, 7},
 		"adjusted": {&Remaining{Units: 10}, false, nil,
 			RestoreResult{Counts: Counts{Changed: 500}, Already: 500, Unreached: 2}, 3, 7},
-		"elsewhere": {nil, true, errors.New("another"), RestoreResult{Counts: Counts{Changed: 502}, Already: 500}, 3, 3},
+		"elsewhere": {nil, true, errors.New("another"), RestoreResult{Counts: Counts{Changed: 502}, Already: 500}, 3,
+			3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t)
@@ -164,7 +172,8 @@ func TestARestoreLeavesWhatAKilledResetHadNotReached(t *testing.T) {
 			if _, _, err := s.memory.Delete(t.Context(), deleted); err != nil {
 				t.Fatal(err)
 			}
-			plan := &RestorePlan{Backup: s.opened(t, path), Replace: test.replace, IntoOther: test.other, Consent: Consent{Yes: true}}
+			plan := &RestorePlan{Backup: s.opened(t, path), Replace: test.replace, IntoOther: test.other,
+				Consent: Consent{Yes: true}}
 			result, err := s.Restore(t.Context(), plan, &watcher{})
 			test.want.Matched = 2*keysPerBatch + 2
 			left := (*UsedSinceError)(nil)
@@ -208,7 +217,8 @@ func TestRestoreIntoItsOwnStore(t *testing.T) {
 		t.Errorf("at another address with the same id: %v", err)
 	}
 	s.memory.Close()
-	if err := s.CheckOrigin(t.Context(), b); !errors.Is(err, store.ErrClosed) || !strings.HasPrefix(err.Error(), "nobody can tell") {
+	if err := s.CheckOrigin(t.Context(), b); !errors.Is(err, store.ErrClosed) ||
+		!strings.HasPrefix(err.Error(), "nobody can tell") {
 		t.Errorf("where the store does not answer: %v", err)
 	}
 	s.memory = newSite(t).memory
@@ -249,7 +259,8 @@ func TestARestoreNamesWhatItLeaves(t *testing.T) {
 		s.take(t, "a", 1)
 		s.take(t, "b", 2)
 		path := s.reset(t)
-		s.Store = &brokenStore{Store: s.memory, importing: func(importing, []admin.Record) ([]admin.ImportOutcome, error) {
+		s.Store = &brokenStore{Store: s.memory, importing: func(importing, []admin.Record) (
+			[]admin.ImportOutcome, error) {
 			return test.outcomes, nil
 		}}
 		result, err := s.Restore(t.Context(), &RestorePlan{Backup: s.opened(t, path)}, &watcher{})

@@ -40,7 +40,8 @@ func TestADeletionWhoseAnswerIsLost(t *testing.T) {
 			s := newSite(t)
 			s.takeMany(t)
 			warnings, tries := s.warned(), 0
-			s.Store = &brokenStore{Store: s.memory, delete: func(do deleting, records []admin.Record) (int, []admin.Record, error) {
+			s.Store = &brokenStore{Store: s.memory, delete: func(do deleting, records []admin.Record) (
+				int, []admin.Record, error) {
 				if tries++; tries > 1 {
 					return do(records...)
 				}
@@ -54,7 +55,8 @@ func TestADeletionWhoseAnswerIsLost(t *testing.T) {
 			}}
 			began := s.now
 			result, err := s.Reset(t.Context(), s.planToReset(t), &watcher{})
-			if err != nil || result.Changed != many || result.Unknown != 0 || tries != 3 || s.now.Sub(began) != firstPause {
+			if err != nil || result.Changed != many || result.Unknown != 0 || tries != 3 ||
+				s.now.Sub(began) != firstPause {
 				t.Fatalf("after %d tries and %s it came to %+v, %v", tries, s.now.Sub(began), result, err)
 			}
 			if len(*warnings) != 1 || !strings.HasSuffix((*warnings)[0], "; trying again for up to 1m0s") {
@@ -91,7 +93,8 @@ func TestAnAdjustmentWhoseAnswerIsLost(t *testing.T) {
 			s.takeMany(t)
 			s.take(t, "same", 1)
 			var tried []int
-			s.Store = &brokenStore{Store: s.memory, adjust: func(do adjusting, adjustments []admin.Adjustment) ([]admin.Adjusted, error) {
+			s.Store = &brokenStore{Store: s.memory, adjust: func(do adjusting, adjustments []admin.Adjustment) (
+				[]admin.Adjusted, error) {
 				if tried = append(tried, len(adjustments)); len(tried) > 1 {
 					return do(adjustments...)
 				}
@@ -101,7 +104,8 @@ func TestAnAdjustmentWhoseAnswerIsLost(t *testing.T) {
 			plan := s.planToReset(t)
 			plan.Remaining = &Remaining{Units: 9}
 			result, err := s.Reset(t.Context(), plan, &watcher{})
-			if err != nil || result.Effect != (Effect{Gain: many, Stay: 1}) || result.Changed != many || result.Unknown != 0 ||
+			if err != nil || result.Effect != (Effect{Gain: many, Stay: 1}) || result.Changed != many ||
+				result.Unknown != 0 ||
 				tried[1] != keysPerBatch-test.told {
 				t.Fatalf("after %v it came to %+v, %v", tried, result, err)
 			}
@@ -124,14 +128,16 @@ func TestARestoreWhoseAnswerIsLost(t *testing.T) {
 		s.take(t, "b", 2)
 		path := s.reset(t)
 		tries := 0
-		s.Store = &brokenStore{Store: s.memory, importing: func(do importing, records []admin.Record) ([]admin.ImportOutcome, error) {
+		s.Store = &brokenStore{Store: s.memory, importing: func(do importing, records []admin.Record) (
+			[]admin.ImportOutcome, error) {
 			if tries++; tries > 1 {
 				return do(records...)
 			}
 			outcomes, err := do(records[0])
 			return append(outcomes, admin.NotKnown), errors.Join(err, store.ErrOutcomeUnknown)
 		}}
-		result, err := s.Restore(t.Context(), &RestorePlan{Backup: s.opened(t, path), Replace: replace, Consent: Consent{Yes: true}},
+		result, err := s.Restore(t.Context(),
+			&RestorePlan{Backup: s.opened(t, path), Replace: replace, Consent: Consent{Yes: true}},
 			&watcher{})
 		if err != nil || *result != restored(2, 2) || s.used(t, "a") != 1 || s.used(t, "b") != 2 || tries != 2 {
 			t.Errorf("replace %v: after %d tries it came to %+v, %v", replace, tries, result, err)

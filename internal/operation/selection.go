@@ -18,8 +18,8 @@ type Selection struct {
 	Query admin.Query
 	// Keep, if set, says which of the states that the query finds are selected.
 	Keep func(*admin.Entry) bool
-	// Names, if not nil, are the names under which the query's one subject may have keys. In a store of many keys only these
-	// are looked for, and those of limits that were denied, if there are any. A reset does not use them.
+	// Names, if not nil, are the names under which the query's one subject may have keys. In a store of many keys only
+	// these are looked for, and those of limits that were denied, if there are any. A reset does not use them.
 	Names []string
 	// Damaged selects damaged records of limitctl's own, too.
 	Damaged bool
@@ -106,9 +106,10 @@ const (
 	namesDenied = time.Hour
 )
 
-// Entries yields what a scan of a query finds, which is that of the selection but for what it asks for. In a store of many
-// keys, one subject is looked for under the names of limits that are known, and scanned for if nothing is there.
-func (s *Selection) Entries(ctx context.Context, backend admin.Keyspace, query admin.Query) iter.Seq2[admin.Entry, error] {
+// Entries yields what a scan of a query finds, which is that of the selection but for what it asks for. In a store of
+// many keys, one subject is looked for under the names of limits that are known, and scanned for if nothing is there.
+func (s *Selection) Entries(ctx context.Context, backend admin.Keyspace, query admin.Query) iter.Seq2[admin.Entry,
+	error] {
 	if s.Names == nil {
 		return backend.Scan(ctx, query)
 	}
@@ -153,7 +154,8 @@ func (s *Selection) Entries(ctx context.Context, backend admin.Keyspace, query a
 	}
 }
 
-// keysByName returns the keys of the subject under the names of the selection, and under those that were denied to anybody.
+// keysByName returns the keys of the subject under the names of the selection, and under those that were denied to
+// anybody.
 func (s *Selection) keysByName(ctx context.Context, backend admin.Keyspace, query *admin.Query) (keys []store.Key) {
 	subject, _ := query.Subjects.Exact()
 	has := map[string]bool{}

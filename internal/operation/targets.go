@@ -103,7 +103,8 @@ func (t *targets) isLast(e *admin.Entry) bool {
 
 // selected is what to show of the targets.
 func (t *targets) selected() *Selected {
-	s := &Selected{Count: int(t.Matched), Sample: t.sample, Layouts: t.Layouts, Remaining: t.remaining, Effect: t.Effect,
+	s := &Selected{Count: int(t.Matched), Sample: t.sample, Layouts: t.Layouts, Remaining: t.remaining,
+		Effect:     t.Effect,
 		Incomplete: t.Incomplete}
 	s.Limits = counted(t.limits)
 	if s.By = t.by; len(t.values) > 1 {
@@ -121,8 +122,8 @@ func counted(keys map[string]int) (counts []Share) {
 	return counts
 }
 
-// openIn returns the attribute in which a pattern is open: tenant of tenant:acme* and of tenant:acme:*, whose neighbours a
-// slip of the pattern would reach, too. It is empty if there is none.
+// openIn returns the attribute in which a pattern is open: tenant of tenant:acme* and of tenant:acme:*, whose
+// neighbours a slip of the pattern would reach, too. It is empty if there is none.
 func openIn(subjects store.Pattern) string {
 	if _, exact := subjects.Exact(); exact {
 		return ""
@@ -256,7 +257,8 @@ func (r *Remaining) limitOf(key store.Key, recorded store.Limit) store.Limit {
 		return limit
 	}
 	o := r.Overrides.For(key)
-	if o == nil || !known && o.Effect != store.OverrideLimit { // the record may have what the override made of the limit already
+	// the record may have what the override made of the limit already
+	if o == nil || !known && o.Effect != store.OverrideLimit {
 		return limit
 	}
 	if applied, err := o.Apply(limit).Normalize(); err == nil { // else it does not fit the limit
@@ -270,10 +272,12 @@ func (r *Remaining) check(e *admin.Entry) error {
 	limit := r.limitOf(e.Key, e.Limit)
 	switch capacity := limit.Capacity(); {
 	case limit.Algorithm == 0 || limit.Count <= 0 || limit.Period <= 0:
-		return store.Invalidf("%d remaining cannot be set for key %q, whose limit is not known (%s); select fewer keys, or "+
+		return store.Invalidf("%d remaining cannot be set for key %q, whose limit is not known (%s); select fewer "+
+			"keys, or "+
 			"reset it whole", r.Units, e.StoreKey, e.LimitText())
 	case r.Units > capacity:
-		return store.Invalidf("%d remaining is more than limit %s of key %q holds; give at most %d, or select fewer keys",
+		return store.Invalidf("%d remaining is more than limit %s of key %q holds; give at most %d, or select fewer "+
+			"keys",
 			r.Units, limit, e.StoreKey, capacity)
 	}
 	return nil

@@ -21,7 +21,8 @@ func TestAKeyUsedBeforeItsAdjustment(t *testing.T) {
 	plan.Remaining = &Remaining{Units: 5, AtLeast: true}
 	w := &watcher{onSelected: func() { s.take(t, "a", 4) }}
 	result, err := s.Reset(t.Context(), plan, w)
-	if err != nil || w.selected.Effect != (Effect{Stay: 1}) || result.Effect != (Effect{Gain: 1}) || s.used(t, "a") != 5 {
+	if err != nil || w.selected.Effect != (Effect{Stay: 1}) || result.Effect != (Effect{Gain: 1}) ||
+		s.used(t, "a") != 5 {
 		t.Fatalf("it came to %+v, %v, %d used", result, err, s.used(t, "a"))
 	}
 	if s.restoreAll(t, result.Backup); s.used(t, "a") != 7 {
@@ -37,7 +38,8 @@ func TestAnAdjustmentThatFailsInTheMiddle(t *testing.T) {
 		s.takeMany(t)
 		ctx, interrupt := context.WithCancel(t.Context())
 		var asked []store.Key // by the batch that was begun
-		s.Store = &brokenStore{Store: s.memory, adjust: func(do adjusting, adjustments []admin.Adjustment) ([]admin.Adjusted, error) {
+		s.Store = &brokenStore{Store: s.memory, adjust: func(do adjusting, adjustments []admin.Adjustment) (
+			[]admin.Adjusted, error) {
 			for i := range adjustments {
 				asked = append(asked, adjustments[i].Key)
 			}
@@ -50,16 +52,19 @@ func TestAnAdjustmentThatFailsInTheMiddle(t *testing.T) {
 				return nil, store.ErrUnavailable
 			}
 			results, err := do(adjustments[:100]...)
-			return append(results, make([]admin.Adjusted, len(adjustments)-100)...), errors.Join(err, store.ErrOutcomeUnknown)
+			return append(results, make([]admin.Adjusted, len(adjustments)-100)...),
+				errors.Join(err, store.ErrOutcomeUnknown)
 		}}
 		plan := s.planToReset(t)
 		plan.Remaining = &Remaining{Units: 9}
 		result, err := s.Reset(ctx, plan, &watcher{})
 		if interrupted {
-			if result == nil || result.Changed != keysPerBatch || result.Unknown != 0 || !errors.Is(err, context.Canceled) {
+			if result == nil || result.Changed != keysPerBatch || result.Unknown != 0 ||
+				!errors.Is(err, context.Canceled) {
 				t.Fatalf("it came to %+v, %v", result, err)
 			}
-		} else if result == nil || result.Changed != 100 || result.Unknown != keysPerBatch-100 || !errors.Is(err, outcome.ErrPartly) ||
+		} else if result == nil || result.Changed != 100 || result.Unknown != keysPerBatch-100 ||
+			!errors.Is(err, outcome.ErrPartly) ||
 			!strings.HasSuffix(err.Error(), "(100 of 600 keys known to be done"+resetEndsWith) ||
 			s.log.entries[0].Outcome != auditlog.Partly {
 			t.Fatalf("it came to %+v, %v", result, err)

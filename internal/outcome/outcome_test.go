@@ -41,7 +41,8 @@ func TestEachErrorHasOneMeaning(t *testing.T) {
 		}
 	}
 	// These have no error value.
-	if Denied != (Kind{"", 1, 429}) || Overloaded != (Kind{"overloaded", 0, 503}) || Unauthorized != (Kind{"unauthorized", 0, 401}) {
+	if Denied != (Kind{"", 1, 429}) || Overloaded != (Kind{"overloaded", 0, 503}) ||
+		Unauthorized != (Kind{"unauthorized", 0, 401}) {
 		t.Errorf("denied is %+v, overloaded %+v, unauthorized %+v", Denied, Overloaded, Unauthorized)
 	}
 	if got := Of(errOwn, nil); got.Word != "machine" {

@@ -10,12 +10,12 @@ import (
 	"github.com/itchyny/gojq"
 )
 
-// Filter makes a text of the JSON document of an answer. Its value is that of [JSON] read back: a number is an int if it
-// is whole.
+// Filter makes a text of the JSON document of an answer. Its value is that of [JSON] read back: a number is an int if
+// it is whole.
 type Filter func(value any) ([]byte, error)
 
-// JQ returns the filter of a jq program: a line for each result, a text without quotes. The error says what is wrong with
-// the program.
+// JQ returns the filter of a jq program: a line for each result, a text without quotes. The error says what is wrong
+// with the program.
 func JQ(program string) (Filter, error) {
 	query, err := gojq.Parse(program)
 	if err != nil && err.Error() == "unexpected EOF" { // gojq has no value for it

@@ -11,11 +11,13 @@ import (
 // namesTable is a table like that of inspect.
 func namesTable(width int, names [][2]string) string {
 	columns := []Column{{Header: "SUBJECT", Shrinks: 8, Names: true}, {Header: "NAME", Shrinks: 8, Names: true},
-		{Header: "LIMIT", Shrinks: 8, Drops: 3}, {Drops: 4}, {Header: "USED", Right: true}, {Header: "REMAINING", Right: true, Drops: 2},
+		{Header: "LIMIT", Shrinks: 8, Drops: 3}, {Drops: 4}, {Header: "USED", Right: true},
+		{Header: "REMAINING", Right: true, Drops: 2},
 		{Header: "RESETS IN", Right: true}}
 	var rows [][]Cell
 	for _, name := range names {
-		rows = append(rows, []Cell{{Text: name[0]}, {Text: name[1]}, {Text: "token-bucket:100/1m"}, {Text: "██████████"}, {Text: "100/100"},
+		rows = append(rows, []Cell{{Text: name[0]}, {Text: name[1]}, {Text: "token-bucket:100/1m"},
+			{Text: "██████████"}, {Text: "100/100"},
 			{Text: "0"}, {Text: "59.9s"}})
 	}
 	var b bytes.Buffer
@@ -46,10 +48,12 @@ SUBJECT tenant:acme:user:…  NAME api/…     USED  REMAINING  RESETS IN
 
 // Rows with different names differ, and a table that can fit does.
 func TestTablesFit(t *testing.T) {
-	part := rapid.SampledFrom([]string{"tenant", "acme", "globex", "user", "7", "8", "17", "route", "v1", "charges", "{n}", "日本語"})
+	part := rapid.SampledFrom([]string{"tenant", "acme", "globex", "user", "7", "8", "17", "route", "v1", "charges",
+		"{n}", "日本語"})
 	name := func(most int) *rapid.Generator[string] {
 		return rapid.Custom(func(t *rapid.T) string {
-			return strings.Join(rapid.SliceOfN(part, 1, most).Draw(t, "parts"), rapid.SampledFrom([]string{":", "/"}).Draw(t, "between"))
+			return strings.Join(rapid.SliceOfN(part, 1, most).Draw(t, "parts"),
+				rapid.SampledFrom([]string{":", "/"}).Draw(t, "between"))
 		})
 	}
 	rapid.Check(t, func(t *rapid.T) {

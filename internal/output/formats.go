@@ -165,8 +165,8 @@ func (d *withConfig) MarshalJSON() ([]byte, error) {
 	return fmt.Appendf(bytes.TrimSuffix(text, []byte("}")), `,"config":%s}`, field), nil
 }
 
-// Error prints an error for programs as its own document: JSON or a JSON line. CSV, tables and what a filter makes cannot
-// contain it.
+// Error prints an error for programs as its own document: JSON or a JSON line. CSV, tables and what a filter makes
+// cannot contain it.
 func (p *Printer) Error(e *Error) error {
 	if shape := p.Format.Shape(); p.Quiet || p.Filter != nil || shape != AsDocument && shape != AsLines {
 		return nil

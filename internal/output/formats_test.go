@@ -60,7 +60,8 @@ func TestCSVParsesBack(t *testing.T) {
 			records = append(records, []string{text, "-5"})
 		}
 	}
-	back, err := csv.NewReader(strings.NewReader(printed(t, Printer{Format: "csv"}, answer{records: records}))).ReadAll()
+	back, err := csv.NewReader(strings.NewReader(
+		printed(t, Printer{Format: "csv"}, answer{records: records}))).ReadAll()
 	if err != nil || !reflect.DeepEqual(back, records) {
 		t.Errorf("%v, %q", err, back)
 	}
@@ -80,8 +81,10 @@ func TestRowsAreTheFields(t *testing.T) {
 		Hidden        string    `json:"-"`
 		*inner
 	}
-	rows := Rows([]item{{Name: "\xff", At: time.Unix(0, 0).UTC(), Of: []string{"a", "b"}}, {inner: &inner{new(int64(7))}}})
-	want := [][]string{{"name", "at", "of", "used"}, {"\xff", "1970-01-01T00:00:00Z", "a,b", ""}, {"", "0001-01-01T00:00:00Z", "", "7"}}
+	rows := Rows([]item{{Name: "\xff", At: time.Unix(0, 0).UTC(), Of: []string{"a", "b"}},
+		{inner: &inner{new(int64(7))}}})
+	want := [][]string{{"name", "at", "of", "used"}, {"\xff", "1970-01-01T00:00:00Z", "a,b", ""},
+		{"", "0001-01-01T00:00:00Z", "", "7"}}
 	if !reflect.DeepEqual(rows, want) || !reflect.DeepEqual(Rows([]item{}), want[:1]) {
 		t.Errorf("%q", rows)
 	}

@@ -130,7 +130,8 @@ type Printer struct {
 	Quiet  bool   // print nothing
 	Color  bool
 	Width  int // columns of the terminal, 0 if there is none
-	// Config says by which configuration the answer is: a field of its document, and a line for people. Nil says nothing.
+	// Config says by which configuration the answer is: a field of its document, and a line for people. Nil says
+	// nothing.
 	Config fmt.Stringer
 }
 
@@ -203,7 +204,8 @@ func (p *Printer) Line(format string, args ...any) {
 // Milliseconds returns d in whole milliseconds, rounded up, as in all JSON.
 func Milliseconds(d time.Duration) int64 {
 	whole := int64(d / time.Millisecond)
-	if d > 0 && d%time.Millisecond > 0 { // no addition before the division, since other limiters can keep keys for any time
+	// no addition before the division, since other limiters can keep keys for any time
+	if d > 0 && d%time.Millisecond > 0 {
 		whole++
 	}
 	return whole

@@ -10,8 +10,8 @@ import (
 )
 
 // Rows returns structs, or pointers to structs, as CSV: a column for each field, named as in JSON. Values are those of
-// JSON; lists of texts have commas between, null is empty. Fields that are other lists or objects have no column, unless
-// they have a method Text() string.
+// JSON; lists of texts have commas between, null is empty. Fields that are other lists or objects have no column,
+// unless they have a method Text() string.
 func Rows[T any](items []T) [][]string {
 	t := reflect.TypeFor[T]()
 	if t.Kind() == reflect.Interface {

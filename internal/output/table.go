@@ -94,8 +94,10 @@ func (p *Printer) Table(columns []Column, rows [][]Cell) {
 			Settings: tw.Settings{Separators: tw.SeparatorsNone, Lines: tw.LinesNone},
 		})),
 		tablewriter.WithConfig(tablewriter.Config{
-			Header: tw.CellConfig{Formatting: tw.CellFormatting{AutoFormat: tw.Off}, Alignment: alignment, Padding: padding},
-			Row:    tw.CellConfig{Formatting: tw.CellFormatting{AutoWrap: tw.WrapNone}, Alignment: alignment, Padding: padding},
+			Header: tw.CellConfig{Formatting: tw.CellFormatting{AutoFormat: tw.Off}, Alignment: alignment,
+				Padding: padding},
+			Row: tw.CellConfig{Formatting: tw.CellFormatting{AutoWrap: tw.WrapNone}, Alignment: alignment,
+				Padding: padding},
 		}),
 		tablewriter.WithTrimSpace(tw.Off),
 		tablewriter.WithEastAsian(tw.Off), // as in Width

@@ -99,7 +99,8 @@ func styleAt(text []byte) (sequence string, more bool) {
 	head := string(text[:min(len(text), longestStyle)])
 	end := strings.IndexByte(head, 'm')
 	if end < 0 {
-		return "", len(head) < longestStyle && strings.Trim(strings.TrimPrefix(head, startOfStyle), "0123456789;") == "" ||
+		return "", len(head) < longestStyle &&
+			strings.Trim(strings.TrimPrefix(head, startOfStyle), "0123456789;") == "" ||
 			head == startOfStyle[:1]
 	}
 	parameters, is := strings.CutPrefix(head[:end], startOfStyle)

@@ -43,7 +43,8 @@ func TestTerminal(t *testing.T) {
 		{"\x1b", true, `\x1b`},
 		{"\x1b[mx", true, `\x1b[mx`},
 		{"a\rb\vc\fd\x85e\u0085f\u009b31m\x7f", false, `a\rb\vc\fd\x85e\u0085f\u009b31m\x7f`},
-		{"\u202e\u2066\u200b\u200d\u2028\ufeff\u00ad\u3164\U000e0041", false, `\u202e\u2066\u200b\u200d\u2028\ufeff\u00ad\u3164\U000e0041`},
+		{"\u202e\u2066\u200b\u200d\u2028\ufeff\u00ad\u3164\U000e0041", false,
+			`\u202e\u2066\u200b\u200d\u2028\ufeff\u00ad\u3164\U000e0041`},
 		{"\xff\xc3(\xe2\x80", false, `\xff\xc3(\xe2\x80`},
 		{"\ufffd", false, "\ufffd"},
 	} {
@@ -64,7 +65,8 @@ func obeyed(text string, styles bool) string {
 		}
 	}
 	for i, r := range text {
-		if r == utf8.RuneError && !strings.HasPrefix(text[i:], "\ufffd") || r != '\n' && r != '\t' && !texts.IsVisible(r) {
+		if r == utf8.RuneError && !strings.HasPrefix(text[i:], "\ufffd") || r != '\n' && r != '\t' &&
+			!texts.IsVisible(r) {
 			return strconv.Quote(text[i:min(len(text), i+20)])
 		}
 	}

@@ -122,8 +122,8 @@ func Wrap(text string, width int) []string {
 // besideLabel is the width below which a text goes under its label instead of next to it.
 const besideLabel = 40
 
-// Labelled prints a text after a label of indent columns. Where the text is too long it goes on below its own beginning.
-// Labelled returns how many columns it has indented the text by.
+// Labelled prints a text after a label of indent columns. Where the text is too long it goes on below its own
+// beginning. Labelled returns how many columns it has indented the text by.
 func (p *Printer) Labelled(label string, indent int, text string) int {
 	if p.Width > 0 && p.Width-indent < besideLabel {
 		fmt.Fprintln(p.Out, strings.TrimRight(label, " "))

@@ -1,8 +1,8 @@
 // Package poll looks at something again and again, and applies it when it has changed.
 //
-// Of files it compares contents. Notices of the file system would come sooner, but not from every file system, not for the target of a
-// symbolic link, and not for a directory that is created anew. The content is the same wherever a file is, and reading it costs
-// little.
+// Of files it compares contents. Notices of the file system would come sooner, but not from every file system, not for
+// the target of a symbolic link, and not for a directory that is created anew. The content is the same wherever a file
+// is, and reading it costs little.
 package poll
 
 import (
@@ -16,13 +16,14 @@ import (
 	"github.com/limitctl/limitctl/internal/sys"
 )
 
-// Settle is the time for which files that people write must stay the same before they are used: half a file can be valid.
+// Settle is the time for which files that people write must stay the same before they are used: half a file can be
+// valid.
 const Settle = 100 * time.Millisecond
 
 // Source is something that can change. Look is for one goroutine, and Stale for any.
 type Source[T any] struct {
-	// Read returns the content, and a text that is another one for another content, such as its [Sum]. The content of one that
-	// was seen does not count.
+	// Read returns the content, and a text that is another one for another content, such as its [Sum]. The content of
+	// one that was seen does not count.
 	Read func(ctx context.Context) (content T, sum string, err error)
 	// Apply uses a content. Its error says why the one before stays in use.
 	Apply func(content T) error
@@ -34,8 +35,8 @@ type Source[T any] struct {
 	failed atomic.Pointer[string] // why the last content is not in use; nil if it is
 }
 
-// Look reads once, and applies the content if it has changed, or if again is set. It returns each cause of a failure once. A
-// panic is a failure, and the end of ctx is none.
+// Look reads once, and applies the content if it has changed, or if again is set. It returns each cause of a failure
+// once. A panic is a failure, and the end of ctx is none.
 func (s *Source[T]) Look(ctx context.Context, again bool) (applied bool, err error) {
 	var content T
 	var sum string
@@ -85,7 +86,8 @@ func (s *Source[T]) Stale() string {
 }
 
 // Files returns a Source of files that are used together.
-func Files(read func(path string) ([]byte, error), apply func(texts [][]byte) error, paths ...string) *Source[[][]byte] {
+func Files(read func(path string) ([]byte, error), apply func(texts [][]byte) error,
+	paths ...string) *Source[[][]byte] {
 	return &Source[[][]byte]{Apply: apply, Read: func(context.Context) (texts [][]byte, sum string, err error) {
 		for _, path := range paths {
 			text, err := read(path)

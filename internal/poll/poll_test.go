@@ -10,22 +10,24 @@ import (
 	"time"
 )
 
-// A content is applied once, at rest, and again when it comes back after a failure. Each cause of a failure is returned once.
+// A content is applied once, at rest, and again when it comes back after a failure. Each cause of a failure is returned
+// once.
 func TestALookAppliesWhatHasChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var text atomic.Value // of string
 		var failure error
 		var applied []string
-		s := Files(func(string) ([]byte, error) { return []byte(text.Load().(string)), failure }, func(texts [][]byte) error {
-			if string(texts[0]) == "wrong" {
-				return errors.New("wrong")
-			}
-			if string(texts[0]) == "bug" {
-				panic("a bug")
-			}
-			applied = append(applied, string(texts[0]))
-			return nil
-		}, "path")
+		s := Files(func(string) ([]byte, error) { return []byte(text.Load().(string)), failure },
+			func(texts [][]byte) error {
+				if string(texts[0]) == "wrong" {
+					return errors.New("wrong")
+				}
+				if string(texts[0]) == "bug" {
+					panic("a bug")
+				}
+				applied = append(applied, string(texts[0]))
+				return nil
+			}, "path")
 		s.Settle = Settle
 		for i, step := range []struct {
 			text        string

@@ -25,8 +25,8 @@ const (
 	checkRecovery     = "recovery"
 )
 
-// Run checks whether the endpoint keeps the limit of the configuration. After an error the result has what was seen until
-// then; it is never nil. A used-up quota is no error.
+// Run checks whether the endpoint keeps the limit of the configuration. After an error the result has what was seen
+// until then; it is never nil. A used-up quota is no error.
 func Run(ctx context.Context, config *Config) (*Result, error) {
 	limit, err := config.Limit.Normalize()
 	if err != nil {
@@ -86,7 +86,8 @@ func (v *verification) result() *Result {
 }
 
 // Overall is the verdict on the endpoint: Fail if a check failed, Pass if it was seen that the endpoint enforces its
-// limit, something was seen of the period, and no required check is missing, and else Unknown, whatever the other checks say.
+// limit, something was seen of the period, and no required check is missing, and else Unknown, whatever the other
+// checks say.
 func (r *Result) Overall() Verdict {
 	switch {
 	case slices.ContainsFunc(r.Checks, func(c Check) bool { return c.Verdict == Fail }):
@@ -141,7 +142,8 @@ func unasked(events []Event) string {
 	if first == nil || first.Status < http.StatusMultipleChoices {
 		return ""
 	}
-	return fmt.Sprintf("every answer was %s, so the limit may not have been asked; are the URL, the method, the headers and "+
+	return fmt.Sprintf("every answer was %s, so the limit may not have been asked; are the URL, the method, the "+
+		"headers and "+
 		"the body right?", endpoint.StatusText(first.Status))
 }
 
@@ -151,7 +153,8 @@ func (e *proof) denialStatus() Check {
 	if want == 0 {
 		want = http.StatusTooManyRequests
 	}
-	c := Check{Name: checkDenialStatus, Verdict: Unknown, Expected: fmt.Sprintf("status %d", want), Seen: "no request was denied"}
+	c := Check{Name: checkDenialStatus, Verdict: Unknown, Expected: fmt.Sprintf("status %d", want),
+		Seen: "no request was denied"}
 	odd, other, denials := 0, 0, 0
 	for i := range e.events {
 		if event := &e.events[i]; event.Outcome == endpoint.Denied {

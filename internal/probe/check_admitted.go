@@ -68,7 +68,8 @@ func (e *proof) subjects() Check {
 
 // recovery checks that used units come back when the limit says so, neither more nor fewer.
 func (e *proof) recovery() Check {
-	c := Check{Name: checkRecovery, Verdict: Unknown, Expected: "what was used comes back when " + e.limit.String() + " says, and no more",
+	c := Check{Name: checkRecovery, Verdict: Unknown, Expected: "what was used comes back when " + e.limit.String() +
+		" says, and no more",
 		Seen: "the probe did not wait that long, so the period was not checked"}
 	most := 0 // requests admitted between two denials
 	for _, k := range e.keys {
@@ -94,7 +95,8 @@ func (e *proof) recovery() Check {
 	case over > 0:
 		return failed(c, "too much or too early: "+output.Plural(int(over), "unit")+" too many after a denial")
 	case most > 0:
-		c.Verdict, c.Seen = Pass, fmt.Sprintf("after a denial and a wait, %s admitted and then one denied", output.Plural(most, "request"))
+		c.Verdict, c.Seen = Pass, fmt.Sprintf("after a denial and a wait, %s admitted and then one denied",
+			output.Plural(most, "request"))
 	}
 	return c
 }

@@ -53,7 +53,8 @@ func (e *proof) headers() (c Check, dialects []string) {
 		c.Seen = fmt.Sprintf("%s on %s; it is not known whether they are true, since the limit is not kept",
 			strings.Join(dialects, " and "), output.Plural(told, "answer"))
 	default:
-		c.Verdict, c.Seen = Pass, fmt.Sprintf("%s on %s, and true", strings.Join(dialects, " and "), output.Plural(told, "answer"))
+		c.Verdict, c.Seen = Pass, fmt.Sprintf("%s on %s, and true", strings.Join(dialects, " and "),
+			output.Plural(told, "answer"))
 	}
 	return c, dialects
 }
@@ -67,12 +68,14 @@ func dialectsOf(readings []*headers.Reading) (seen []string) {
 			}
 		}
 	}
-	slices.SortFunc(seen, func(a, b string) int { return slices.Index(dialectOrder, a) - slices.Index(dialectOrder, b) })
+	slices.SortFunc(seen, func(a, b string) int {
+		return slices.Index(dialectOrder, a) - slices.Index(dialectOrder, b)
+	})
 	return seen
 }
 
-// truth compares what the fields of a dialect say with what can be true of the limit. Of a limit that is not kept nothing is
-// known but its policy.
+// truth compares what the fields of a dialect say with what can be true of the limit. Of a limit that is not kept
+// nothing is known but its policy.
 func (e *proof) truth(dialect string, found *headers.Findings) {
 	var first *headers.Limit
 	within := time.Duration(0)
@@ -107,7 +110,8 @@ func (e *proof) truth(dialect string, found *headers.Findings) {
 	}
 	if lie := &finding.Lies[audit.ResetAfter]; lie.Answers > 0 {
 		found.Add(first.ResetField, "%s says %s, and more or all is back after %s to %s%s", first.ResetField,
-			span(time.Duration(lie.Reported)), span(time.Duration(lie.True)), span(time.Duration(lie.TrueMost)), clocks(within))
+			span(time.Duration(lie.Reported)), span(time.Duration(lie.True)), span(time.Duration(lie.TrueMost)),
+			clocks(within))
 	}
 }
 

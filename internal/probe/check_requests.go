@@ -14,7 +14,8 @@ import (
 func (v *verification) sendRequests() error {
 	capacity := v.limit.Capacity()
 	if capacity+1 > int64(v.requestsLeft()) {
-		v.notes = append(v.notes, fmt.Sprintf("A limit of %d is not reached by %d requests, so none was sent; give --requests %d or more.",
+		v.notes = append(v.notes, fmt.Sprintf(
+			"A limit of %d is not reached by %d requests, so none was sent; give --requests %d or more.",
 			capacity, v.requestsLeft(), 7*capacity+150))
 		return nil
 	}
@@ -58,7 +59,8 @@ func (v *verification) sendRequests() error {
 		return err
 	}
 	const tries = 3
-	for n, more := 0, v.limit.Algorithm == store.FixedWindow; more && n < tries; n++ { // for a denial that was certainly decided after that
+	// for a denial that was certainly decided after that
+	for n, more := 0, v.limit.Algorithm == store.FixedWindow; more && n < tries; n++ {
 		if more, err = v.askAt(subject, time.Now().Add(3*resolution)); err != nil {
 			return err
 		}
@@ -163,8 +165,8 @@ func (v *verification) refill(subject string) (isDenied bool, err error) {
 }
 
 // awaitRecovery sends requests until a denied subject is admitted again: right before and after the instants that
-// the limit and Retry-After name, and at a few others. If it stays out, it is left alone, as denied requests may keep it out,
-// and asked once more.
+// the limit and Retry-After name, and at a few others. If it stays out, it is left alone, as denied requests may keep
+// it out, and asked once more.
 func (v *verification) awaitRecovery(subject string) (back bool, err error) {
 	begin := v.last(subject)
 	if begin.Outcome != endpoint.Denied { // it was one of several at once
@@ -188,8 +190,9 @@ func (v *verification) awaitRecovery(subject string) (back bool, err error) {
 	wait := v.drain() + v.limit.Period
 	v.step(wait, "pausing, since denied requests may keep the subject out")
 	if back, err = v.askAt(subject, time.Now().Add(wait)); back {
-		v.notes = append(v.notes, fmt.Sprintf("Requests now and then for %s were denied, and the first after a pause of %s was admitted: "+
-			"denied requests may begin the wait anew.", span(giveUp.Sub(from)), span(wait)))
+		v.notes = append(v.notes, fmt.Sprintf(
+			"Requests now and then for %s were denied, and the first after a pause of %s was admitted: "+
+				"denied requests may begin the wait anew.", span(giveUp.Sub(from)), span(wait)))
 	}
 	return back, err
 }
@@ -236,14 +239,15 @@ func (v *verification) nextPoll(subject string, begin, due, giveUp time.Time) (n
 	return next
 }
 
-// quiet asks for all at the instant from which all must be back, and for nothing before. So it is no denied request that keeps
-// the subject out of a period that is a little too long.
+// quiet asks for all at the instant from which all must be back, and for nothing before. So it is no denied request
+// that keeps the subject out of a period that is a little too long.
 func (v *verification) quiet(subject string) error {
 	if v.limit.Algorithm == store.SlidingCounter { // that instant is not known
 		return nil
 	}
 	const why = "waiting until all must be back"
-	if l := &v.limit; l.Algorithm.HasBurst() { // first until all but one are nearly back, to see whether they come back too fast
+	// first until all but one are nearly back, to see whether they come back too fast
+	if l := &v.limit; l.Algorithm.HasBurst() {
 		back := v.drain() - l.Period/time.Duration(l.Count)
 		if err := v.fillAt(subject, v.last(subject).Sent.Add(back-v.justBefore(subject)), why); err != nil {
 			return err
@@ -256,8 +260,9 @@ func (v *verification) quiet(subject string) error {
 	return v.fillAt(subject, v.schedule(subject).unused.Add(v.justAfter()), why)
 }
 
-// justAfter is how long after an instant a request is asked that must be admitted from then on, however the clocks of both
-// sides run and however coarse they are, and justBefore how long before one that must be denied, if it takes as long as the last.
+// justAfter is how long after an instant a request is asked that must be admitted from then on, however the clocks of
+// both sides run and however coarse they are, and justBefore how long before one that must be denied, if it takes as
+// long as the last.
 func (v *verification) justAfter() time.Duration {
 	return justAfter + 2*resolution + v.limit.Period/1000
 }

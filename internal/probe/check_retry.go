@@ -48,7 +48,8 @@ func (e *proof) retryAfter() Check {
 		c.Moot, c.Seen = true, "the service adds none to its answers, which is usual"
 	case told < denials:
 		c.Moot = true
-		c.Seen = fmt.Sprintf("missing, but it is only asked for with status %d, and denials have %d", http.StatusTooManyRequests, status)
+		c.Seen = fmt.Sprintf("missing, but it is only asked for with status %d, and denials have %d",
+			http.StatusTooManyRequests, status)
 	case waited != "":
 		c.Verdict, c.Seen = Pass, waited
 		if apart > 0 {
@@ -102,7 +103,8 @@ func (e *proof) retried(r *headers.Reading, apart time.Duration, events []*Event
 		switch later.Outcome {
 		case endpoint.Allowed:
 			if latest := later.Answered.Sub(event.Sent); latest < r.RetryAfter-r.RetryWithin-mostLate-apart {
-				return fmt.Sprintf(", but a request %s later was admitted already%s", span(wait), clocks(r.RetryWithin)), ""
+				return fmt.Sprintf(", but a request %s later was admitted already%s", span(wait),
+					clocks(r.RetryWithin)), ""
 			}
 			if wait+r.RetryWithin < r.RetryAfter {
 				return "", ""

@@ -14,9 +14,11 @@ import (
 )
 
 var testLimits = []string{
-	"token-bucket:10/1m", "token-bucket:5/10s,burst=20", "token-bucket:100/1s", "leaky-bucket:10/20s", "leaky-bucket:3/1s,burst=8",
+	"token-bucket:10/1m", "token-bucket:5/10s,burst=20", "token-bucket:100/1s", "leaky-bucket:10/20s",
+	"leaky-bucket:3/1s,burst=8",
 	"fixed-window:10/1m", "fixed-window:7/2s", "fixed-window:10/1m,from=first", "fixed-window:5/10s,from=first",
-	"sliding-log:10/1m", "sliding-log:4/1s", "sliding-counter:10/10s", "sliding-counter:20/1m,slices=6", "fixed-window:3/1500ms,from=first",
+	"sliding-log:10/1m", "sliding-log:4/1s", "sliding-counter:10/10s", "sliding-counter:20/1m,slices=6",
+	"fixed-window:3/1500ms,from=first",
 }
 
 var testDialects = []string{
@@ -66,7 +68,8 @@ func TestADialectWhoseResetIsOnDenialsOnly(t *testing.T) {
 // Each lie is caught by the check that it is the business of, in words that name it.
 func TestLiesAreCaught(t *testing.T) {
 	t.Parallel()
-	set := func(name string, value func(d *store.Decision, now time.Time) int64) func(http.Header, *store.Decision, time.Time) {
+	set := func(name string, value func(d *store.Decision, now time.Time) int64) func(
+		http.Header, *store.Decision, time.Time) {
 		return func(h http.Header, d *store.Decision, now time.Time) {
 			if h.Get(name) != "" {
 				h.Set(name, strconv.FormatInt(value(d, now), 10))
@@ -122,17 +125,23 @@ func TestLiesAreCaught(t *testing.T) {
 				h.Set("RateLimit-Policy", `"default";q=20;w=10`)
 			}
 		}, "", checkHeaders, " 20 in 10s, and the limit is fixed-window:10/10s"},
-		{"503", "fixed-window:10/10s", headers.DialectX, func(s *server, _ *ours) { s.status = 503 }, "", checkDenialStatus,
+		{"503", "fixed-window:10/10s", headers.DialectX, func(s *server, _ *ours) { s.status = 503 }, "",
+			checkDenialStatus,
 			"; if that is meant, give --denied-status 503"},
-		{"subjects share", "fixed-window:10/10s", headers.DialectX, func(_ *server, o *ours) { o.shared = true }, "", checkSubjects,
+		{"subjects share", "fixed-window:10/10s", headers.DialectX, func(_ *server, o *ours) { o.shared = true }, "",
+			checkSubjects,
 			"they share it"},
-		{"a window twice as long", "fixed-window:10/20s,from=first", "none", nil, "fixed-window:10/10s,from=first", checkRecovery,
+		{"a window twice as long", "fixed-window:10/20s,from=first", "none", nil, "fixed-window:10/10s,from=first",
+			checkRecovery,
 			"too late"},
-		{"a window half as long", "fixed-window:10/5s,from=first", "none", nil, "fixed-window:10/10s,from=first", checkRecovery,
+		{"a window half as long", "fixed-window:10/5s,from=first", "none", nil, "fixed-window:10/10s,from=first",
+			checkRecovery,
 			"too early"},
 		{"bursts at the boundary", "fixed-window:10/10s", "none", nil, "sliding-log:10/10s", checkAdmitted, "too many"},
 		{"two dialects contradict", "fixed-window:10/10s", "limitctl", func(s *server, _ *ours) {
-			s.lie = set("X-RateLimit-Remaining", func(d *store.Decision, _ time.Time) int64 { return max(0, d.Remaining-1) })
+			s.lie = set("X-RateLimit-Remaining", func(d *store.Decision, _ time.Time) int64 {
+				return max(0, d.Remaining-1)
+			})
 		}, "", checkHeaders, "contradict each other"},
 	} {
 		t.Run(test.what, func(t *testing.T) {
@@ -176,7 +185,8 @@ func TestWaitsMayBeSpread(t *testing.T) {
 			}
 		}
 		for _, c := range hold(t, s, "fixed-window:10/20s,from=first").Checks {
-			if c.Name == checkRetryAfter && (c.Verdict != test.want || test.want == Pass && !strings.Contains(c.Seen, "come back apart")) {
+			if c.Name == checkRetryAfter &&
+				(c.Verdict != test.want || test.want == Pass && !strings.Contains(c.Seen, "come back apart")) {
 				t.Errorf("%s: %s: %s", test.name, c.Verdict, c.Seen)
 			}
 		}

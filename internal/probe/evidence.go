@@ -60,10 +60,12 @@ func firstDenials(keys []key) (first []key) {
 }
 
 // answers are outcomes in the words of the interval audit.
-var answers = [...]interval.Answer{endpoint.Allowed: interval.Admitted, endpoint.Denied: interval.Denied, endpoint.Failed: interval.Unknown}
+var answers = [...]interval.Answer{endpoint.Allowed: interval.Admitted, endpoint.Denied: interval.Denied,
+	endpoint.Failed: interval.Unknown}
 
 // audit judges answers under a limit, and what they report, if that is not nil.
-func (v *verification) audit(limit *store.Limit, keys []key, reported func(*Event) *interval.Reported) *interval.Auditor {
+func (v *verification) audit(limit *store.Limit, keys []key,
+	reported func(*Event) *interval.Reported) *interval.Auditor {
 	auditor := interval.New(interval.Options{Resolution: resolution, UsedBefore: !v.canChoose()})
 	for i, k := range keys {
 		auditor.SetLimit(uint32(i), *limit)

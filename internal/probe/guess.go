@@ -10,7 +10,8 @@ import (
 
 // usual are periods that people choose.
 var usual = []time.Duration{
-	time.Second, time.Minute, 10 * time.Second, time.Hour, 30 * time.Second, 5 * time.Second, 2 * time.Second, 15 * time.Second,
+	time.Second, time.Minute, 10 * time.Second, time.Hour, 30 * time.Second, 5 * time.Second, 2 * time.Second,
+	15 * time.Second,
 	20 * time.Second, 3 * time.Second, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 100 * time.Millisecond,
 	500 * time.Millisecond, 200 * time.Millisecond,
 }
@@ -18,7 +19,8 @@ var usual = []time.Duration{
 // reach is a range of durations.
 type reach struct{ low, high time.Duration }
 
-// period returns the period of a range that people would choose: what was told, or the usual one next to its lower third.
+// period returns the period of a range that people would choose: what was told, or the usual one next to its lower
+// third.
 func (r reach) period(told time.Duration) (period time.Duration, isUsual bool) {
 	if told > 0 && r.low <= told && told <= r.high {
 		return told, true
@@ -82,7 +84,8 @@ func (l *looker) guess() []store.Limit {
 	return limits
 }
 
-// silence is how long nobody asked before the first admission after a denial: the period, if denied requests begin it anew.
+// silence is how long nobody asked before the first admission after a denial: the period, if denied requests begin it
+// anew.
 func (l *looker) silence() (r reach) {
 	var before *Event
 	for i := range l.events {
@@ -116,7 +119,8 @@ func (l *looker) guessBucket(told *headers.Limit) []store.Limit {
 	isRound := func(n int64) bool { return n <= 5 || n%5 == 0 }
 	least := passed - int64(l.seen.PassedIn/each.low) - 1 // the rest came back meanwhile
 	for size := passed; size >= max(1, least); size-- {
-		period, isUsual := reach{max(each.low*time.Duration(size), time.Second), each.high * time.Duration(size)}.period(0)
+		period, isUsual := reach{max(each.low*time.Duration(size), time.Second),
+			each.high * time.Duration(size)}.period(0)
 		if isUsual && isRound(size) {
 			return []store.Limit{{Count: size, Period: period}}
 		}

@@ -79,7 +79,8 @@ func Look(ctx context.Context, config *Config) (*Seen, error) {
 		if l.seen.Denial != nil && l.seen.Passed > 0 && len(l.seen.Back) == 0 && isDenied(*l.last(l.subject)) {
 			text := "nothing came back in " + span(time.Since(l.denied().Answered))
 			if due, told := l.retryAt(l.denied()); told && !l.end.IsZero() && due.After(l.end) {
-				text += fmt.Sprintf("; a denial says Retry-After: %s, and a longer --max-time waits for that", l.seen.Denial.RetryAfter)
+				text += fmt.Sprintf("; a denial says Retry-After: %s, and a longer --max-time waits for that",
+					l.seen.Denial.RetryAfter)
 			}
 			l.note("%s", text)
 		}
@@ -218,7 +219,8 @@ func (l *looker) readHeaders() {
 		for _, f := range r.Families {
 			for _, told := range f.Limits {
 				isKnown := slices.ContainsFunc(l.seen.Told, func(known headers.Limit) bool {
-					return known.CountField == told.CountField && known.Count == told.Count && known.Window == told.Window
+					return known.CountField == told.CountField && known.Count == told.Count &&
+						known.Window == told.Window
 				})
 				if told.Unit == "" && told.Count != headers.NotTold && !isKnown && len(l.seen.Told) < mostFindings {
 					l.seen.Told = append(l.seen.Told, told)

@@ -86,10 +86,12 @@ func (r *renewing) decide(subject string, now store.Instant) (d store.Decision) 
 func TestDenialsThatRenew(t *testing.T) {
 	r := &renewing{20, 2 * time.Second, make(map[string]int), make(map[string]store.Instant)}
 	checked := given(t, simulated(r), "fixed-window:20/2s,from=first", Config{Quota: 3000, MaxTime: time.Minute})
-	if notes := fmt.Sprint(checked.Notes); checked.check(checkRecovery).Verdict != Fail || !strings.Contains(notes, "begin the wait anew") {
+	if notes := fmt.Sprint(checked.Notes); checked.check(checkRecovery).Verdict != Fail ||
+		!strings.Contains(notes, "begin the wait anew") {
 		t.Errorf("%s, %+v", notes, checked.Checks)
 	}
-	for seed := range uint64(10) { // and a look without any header finds their period by the first pause that is long enough
+	// and a look without any header finds their period by the first pause that is long enough
+	for seed := range uint64(10) {
 		r := &renewing{10, time.Second, make(map[string]int), make(map[string]store.Instant)}
 		s := simulated(r)
 		s.lie = func(h http.Header, _ *store.Decision, _ time.Time) { h.Del("Retry-After") }

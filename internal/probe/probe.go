@@ -1,5 +1,5 @@
-// Package probe asks an endpoint with a bounded number of requests: [Run] checks whether it keeps a limit, and [Look] says
-// what is seen of one.
+// Package probe asks an endpoint with a bounded number of requests: [Run] checks whether it keeps a limit, and [Look]
+// says what is seen of one.
 package probe
 
 import (
@@ -33,7 +33,8 @@ type Config struct {
 	DeniedHeader string
 	// Strict requires every check for which there is something to test.
 	Strict bool
-	// Step is called when something begins that takes a while: what it is, and the longest time that it takes. It may be nil.
+	// Step is called when something begins that takes a while: what it is, and the longest time that it takes. It may
+	// be nil.
 	Step func(what string, atMost time.Duration)
 }
 

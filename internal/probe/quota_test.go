@@ -70,7 +70,8 @@ func (h *hanging) Send(ctx context.Context, subject string, cost int64, answer *
 	return err
 }
 
-// A request whose answer the end of the time cuts off may have been charged, so the denials that it explains are not wrong.
+// A request whose answer the end of the time cuts off may have been charged, so the denials that it explains are not
+// wrong.
 func TestARequestWithoutAnAnswerAtTheEndMayBeCharged(t *testing.T) {
 	limit := parse(t, fmt.Sprintf("fixed-window:%d/1h", sequential+6)) // so its end comes with several at once
 	s := simulated(newOurs(t, limit.String()))

@@ -39,7 +39,8 @@ func TestTheSameAnswerToAllIsSaid(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			client := &alike{outcome: c.outcome, status: c.status}
 			seen, err := Look(t.Context(), &Config{Client: client, Quota: 60, MaxTime: 8 * time.Second, Workers: 1})
-			if err != nil || len(seen.Notes) != 1 || !strings.HasPrefix(seen.Notes[0], c.note) || seen.Denial != nil != (c.status == 429) {
+			if err != nil || len(seen.Notes) != 1 || !strings.HasPrefix(seen.Notes[0], c.note) ||
+				seen.Denial != nil != (c.status == 429) {
 				t.Errorf("status %d: notes %q, want %q, %v", c.status, seen.Notes, c.note, err)
 			}
 		})
@@ -56,8 +57,10 @@ func TestALimitThatWasNotAskedIsNotJudged(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			client := &alike{outcome: endpoint.Allowed, status: status}
-			result, err := Run(t.Context(), &Config{Client: client, Limit: limit, Quota: 3000, MaxTime: time.Minute, Workers: 1})
-			if c := result.Checks[0]; err != nil || c.Verdict != want.Verdict || !strings.HasPrefix(c.Seen, want.Seen) ||
+			result, err := Run(t.Context(), &Config{Client: client, Limit: limit, Quota: 3000, MaxTime: time.Minute,
+				Workers: 1})
+			if c := result.Checks[0]; err != nil || c.Verdict != want.Verdict ||
+				!strings.HasPrefix(c.Seen, want.Seen) ||
 				result.Overall() != want.Verdict {
 				t.Errorf("%d: %s, %+v, %v", status, result.Overall(), c, err)
 			}

@@ -32,15 +32,20 @@ func TestVerdictNeedsEvidence(t *testing.T) {
 		sent   bool
 	}{
 		{"more than all requests", simulated(newOurs(t, none)), "5000/1m", usual, Unknown, false},
-		{"as many as all requests", simulated(newOurs(t, none)), "fixed-window:20/2s", Config{Quota: 20, Workers: 16}, Unknown, false},
-		{"one request more", simulated(newOurs(t, none)), "fixed-window:20/2s", Config{Quota: 21, Workers: 16}, Unknown, true},
-		{"two windows and one more", simulated(newOurs(t, none)), "fixed-window:20/2s", Config{Quota: 41, Workers: 16}, Fail, true},
+		{"as many as all requests", simulated(newOurs(t, none)), "fixed-window:20/2s", Config{Quota: 20, Workers: 16},
+			Unknown, false},
+		{"one request more", simulated(newOurs(t, none)), "fixed-window:20/2s", Config{Quota: 21, Workers: 16}, Unknown,
+			true},
+		{"two windows and one more", simulated(newOurs(t, none)), "fixed-window:20/2s", Config{Quota: 41, Workers: 16},
+			Fail, true},
 		{"a slow one without a limit", slow(none), "fixed-window:20/2s", usual, Fail, true},
 		{"a slow one with a limit", slow("fixed-window:20/2s"), "fixed-window:20/2s", usual, Pass, true},
-		{"too slow to reach it", slow(none), "fixed-window:2000/1s", Config{Quota: 3000, MaxTime: time.Minute, Workers: 2}, Unknown, true},
+		{"too slow to reach it", slow(none), "fixed-window:2000/1s",
+			Config{Quota: 3000, MaxTime: time.Minute, Workers: 2}, Unknown, true},
 	} {
 		r := given(t, test.server, test.limit, test.config)
-		if got := r.Overall(); got != test.want || (len(r.Events) > 0) != test.sent || len(r.Events) > test.config.Quota {
+		if got := r.Overall(); got != test.want || (len(r.Events) > 0) != test.sent ||
+			len(r.Events) > test.config.Quota {
 			t.Errorf("%s: %s after %d requests, checks %+v", test.what, got, len(r.Events), r.Checks)
 		}
 	}
@@ -51,13 +56,15 @@ func TestVerdictNeedsThePeriod(t *testing.T) {
 	for dialect, want := range map[string]Verdict{"none": Unknown, headers.DialectX: Pass} {
 		s, _ := newServed(t, "sliding-log:5/1h", dialect, 1)
 		s.status = 503
-		if r := run(t, s, Config{Limit: s.limit, Quota: 2000, MaxTime: time.Minute, DeniedStatus: 503}); r.Overall() != want {
+		if r := run(t, s, Config{Limit: s.limit, Quota: 2000, MaxTime: time.Minute,
+			DeniedStatus: 503}); r.Overall() != want {
 			t.Errorf("%s: %s, %+v", dialect, r.Overall(), r.Checks)
 		}
 	}
 }
 
-// When windows begin is not known, so nothing is called wrong that is right for one of the phases that explain all answers.
+// When windows begin is not known, so nothing is called wrong that is right for one of the phases that explain all
+// answers.
 func TestAGuessedPhaseAccusesNobody(t *testing.T) {
 	phases := uint64(24)
 	if testing.Short() {
@@ -71,7 +78,8 @@ func TestAGuessedPhaseAccusesNobody(t *testing.T) {
 				o.phase = time.Duration(37+211*seed) * time.Millisecond % s.limit.Period
 				for _, c := range hold(t, s, limit).Checks {
 					if c.Verdict == Fail || c.Name == checkAdmitted && c.Verdict != Pass {
-						t.Errorf("windows begin at %s: %s %s: expected %s, seen %s", o.phase, c.Verdict, c.Name, c.Expected, c.Seen)
+						t.Errorf("windows begin at %s: %s %s: expected %s, seen %s", o.phase, c.Verdict, c.Name,
+							c.Expected, c.Seen)
 					}
 				}
 			}
@@ -79,7 +87,8 @@ func TestAGuessedPhaseAccusesNobody(t *testing.T) {
 	}
 }
 
-// Requests that were under way together were decided in no known order: an admission among them is no recovery after a denial.
+// Requests that were under way together were decided in no known order: an admission among them is no recovery after a
+// denial.
 func TestRequestsAtOnceProveNoOrder(t *testing.T) {
 	for _, limit := range []string{"fixed-window:100/1h", "sliding-log:50/1h"} {
 		r := given(t, simulated(newOurs(t, limit)), limit, Config{Quota: 3000, MaxTime: time.Minute, Workers: 16})

@@ -27,14 +27,16 @@ func TestDescribe(t *testing.T) {
 	} {
 		got := describe(test.done, test.total, test.matched, test.noun, test.elapsed)
 		if got != test.want {
-			t.Errorf("Describe(%d, %d, %d, %q, %s) = %q, want %q", test.done, test.total, test.matched, test.noun, test.elapsed, got,
+			t.Errorf("Describe(%d, %d, %d, %q, %s) = %q, want %q", test.done, test.total, test.matched, test.noun,
+				test.elapsed, got,
 				test.want)
 		}
 	}
 }
 
 func TestCount(t *testing.T) {
-	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1.0k", 1049: "1.0k", 12_345: "12.3k", 999_949: "999.9k",
+	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1.0k", 1049: "1.0k", 12_345: "12.3k",
+		999_949: "999.9k",
 		999_950: "1.0M", 40_000_000: "40.0M"} {
 		if got := Count(n); got != want {
 			t.Errorf("Count(%d) = %q, want %q", n, got, want)

@@ -22,19 +22,21 @@ type Settings struct {
 	Cache Cache
 	// OnError gets the error of a look, once for each cause, and nil when looks succeed again.
 	OnError func(error)
-	// OnWarning gets what is wrong although a version is in force: the error if it cannot be kept, once that the process cannot
-	// report, and that an earlier program tried another version.
+	// OnWarning gets what is wrong although a version is in force: the error if it cannot be kept, once that the
+	// process cannot report, and that an earlier program tried another version.
 	OnWarning func(error)
 	// Process identifies this process for others. The follower fills in what is in force.
 	Process Process
 	Now     func() time.Time
 	// Timeout bounds each exchange with the store.
 	Timeout time.Duration
-	// Compares: this process goes by a file, and Use says whether that is the same. It reports only if something is published.
+	// Compares: this process goes by a file, and Use says whether that is the same. It reports only if something is
+	// published.
 	Compares bool
 }
 
-// Follower keeps the published configuration in force in one process. It is for one goroutine, which calls Start and then Look.
+// Follower keeps the published configuration in force in one process. It is for one goroutine, which calls Start and
+// then Look.
 type Follower struct {
 	Settings
 	// InForce is the version in force, nil for none, and Since is when it was put in force.
@@ -138,7 +140,8 @@ func (f *Follower) read(ctx context.Context) (next following, text string, err e
 		return next, text, err
 	}
 	next.record, err = next.Head.record(ctx, f.Table)
-	if _, missing := errors.AsType[*RefusedError](err); !missing && errors.Is(err, store.ErrForeign) { // it is large, and not read again
+	// it is large, and not read again
+	if _, missing := errors.AsType[*RefusedError](err); !missing && errors.Is(err, store.ErrForeign) {
 		next.err, err = err, nil
 	}
 	return next, text, err
@@ -161,7 +164,8 @@ func (f *Follower) apply(next following) error {
 	}
 	// If it is not kept, the version is in force all the same.
 	if err := f.Cache.keep(next.record); err != nil && f.OnWarning != nil {
-		f.OnWarning(fmt.Errorf("version %d is in force, and cannot be kept for a start without the store: %w", f.InForce.Number, err))
+		f.OnWarning(fmt.Errorf("version %d is in force, and cannot be kept for a start without the store: %w",
+			f.InForce.Number, err))
 	}
 	if warning := next.TriedWarning(); warning != nil && f.OnWarning != nil {
 		f.OnWarning(warning)

@@ -122,8 +122,10 @@ func TestAFollowerRefusesWhatIsBroken(t *testing.T) {
 			r.versions[2] = bomb.Record()
 			r.head = Head{Version: 2, Oldest: 1, Hash: Hash(bomb.Text)}.Text()
 		},
-		"a text with a mistake":      func() { r.publish(t, []byte("policies: {login: {limts: []}}")) },
-		"a text with contexts":       func() { r.publish(t, append(limited(3), "contexts: {p: {store: memory:}}\n"...)) },
+		"a text with a mistake": func() { r.publish(t, []byte("policies: {login: {limts: []}}")) },
+		"a text with contexts": func() {
+			r.publish(t, append(limited(3), "contexts: {p: {store: memory:}}\n"...))
+		},
 		"a text that is empty":       func() { r.publish(t, nil) },
 		"a text this process cannot": func() { r.not = "2/1m" },
 		"a record that is too large": func() { r.foreign = true },
@@ -178,7 +180,8 @@ func TestAVersionThatCannotBeKeptIsInForce(t *testing.T) {
 	}
 	r.uses("without room for it", "1")
 	const says = "version 1 is in force, and cannot be kept for a start without the store: no room"
-	if len(r.told) != 0 || r.Err != nil || strings.Contains(r.report.text, "error") || len(r.kepts) != 1 || r.kepts[0] != says {
+	if len(r.told) != 0 || r.Err != nil || strings.Contains(r.report.text, "error") || len(r.kepts) != 1 ||
+		r.kepts[0] != says {
 		t.Errorf("told %q and %q; it reports %s", r.told, r.kepts, r.report.text)
 	}
 	r.full = false
@@ -244,7 +247,8 @@ func TestAFollowerReports(t *testing.T) {
 func TestAReportFits(t *testing.T) {
 	for _, text := range []string{"x", "\x00", "é", "\xff", `"`, "<", "\u2028"} {
 		long := strings.Repeat(text, 5000)
-		p := Process{Name: long, Host: long, Program: long, Error: long, Version: 1 << 60, Refused: 1 << 60, PID: 1 << 60}
+		p := Process{Name: long, Host: long, Program: long, Error: long, Version: 1 << 60, Refused: 1 << 60,
+			PID: 1 << 60}
 		if report := p.text(); idSize+len(report) > admin.MaxConfigReport || !utf8.ValidString(report) ||
 			!strings.Contains(report, fmt.Sprint(1<<60)) {
 			t.Errorf("%q: %s", text, report)

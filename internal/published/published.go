@@ -31,7 +31,8 @@ const schema, triedSchema = 1, 2
 
 // newer is the error of what a later program has written.
 func newer(form int) error {
-	return fmt.Errorf("the published configuration has form %d, and this program knows forms up to %d; use a newer limitctl", form,
+	return fmt.Errorf("the published configuration has form %d, and this program knows forms up to %d; use a newer "+
+		"limitctl", form,
 		triedSchema)
 }
 
@@ -61,7 +62,8 @@ const (
 func TableOf(backend store.Store) (*admin.Tables, error) {
 	table, has := admin.TablesOf(backend)
 	if !has || table.Private {
-		return nil, store.Invalidf("this store keeps no configurations for other processes; use one in Redis or in a file")
+		return nil, store.Invalidf("this store keeps no configurations for other processes; use one in Redis or in a " +
+			"file")
 	}
 	return table, nil
 }
@@ -85,7 +87,8 @@ func readHead(text string) (Head, error) {
 	switch {
 	case h.Schema > triedSchema:
 		return h, newer(h.Schema)
-	case h.Schema < 1 || h.Version < 1 || h.Oldest < 1 || h.Oldest > h.Version || h.Version > maxNumber || !isHash(h.Hash) ||
+	case h.Schema < 1 || h.Version < 1 || h.Oldest < 1 || h.Oldest > h.Version || h.Version > maxNumber ||
+		!isHash(h.Hash) ||
 		h.Tried < 0 || h.Tried > maxNumber:
 		return h, broken("head", "its numbers or its hash cannot be")
 	}
@@ -302,7 +305,8 @@ func Read(ctx context.Context, table *admin.Tables) (*State, error) {
 	s.Damaged = damaged
 	for _, entry := range entries {
 		line := Line{}
-		if err := json.Unmarshal([]byte(entry.Text), &line); err != nil || line.Version < 1 || line.Version > maxNumber || line.Bytes < 0 {
+		if err := json.Unmarshal([]byte(entry.Text), &line); err != nil || line.Version < 1 ||
+			line.Version > maxNumber || line.Bytes < 0 {
 			s.Damaged++
 			continue
 		}
@@ -340,7 +344,8 @@ func Read(ctx context.Context, table *admin.Tables) (*State, error) {
 func (s *State) InForce() (int64, error) {
 	switch {
 	case s.Broken != nil:
-		return 0, fmt.Errorf("%w; `limitctl config history` shows the versions that `limitctl config rollback N` brings back", s.Broken)
+		return 0, fmt.Errorf("%w; `limitctl config history` shows the versions that `limitctl config rollback N` "+
+			"brings back", s.Broken)
 	case s.Was == "":
 		return 0, ErrNothing
 	}
@@ -394,7 +399,8 @@ func (s *State) NextNumber() int64 {
 func (s *State) Next(v *Version) *admin.Change {
 	v.Number, v.Hash = s.NextNumber(), Hash(v.Text)
 	record := v.Record()
-	line := Line{Version: v.Number, Did: didPublish, Of: v.Of, By: v.By, Reason: v.Reason, Hash: v.Hash, Bytes: len(record)}
+	line := Line{Version: v.Number, Did: didPublish, Of: v.Of, By: v.By, Reason: v.Reason, Hash: v.Hash,
+		Bytes: len(record)}
 	if v.Of != 0 {
 		line.Did = didRollback
 	}
@@ -474,7 +480,8 @@ func (s *State) Fetch(ctx context.Context, table *admin.Tables, number int64) (*
 }
 
 // ErrNothing: nothing was published to the store yet.
-var ErrNothing = store.Invalidf("no configuration was published to this store; publish one with `limitctl config publish FILE`")
+var ErrNothing = store.Invalidf("no configuration was published to this store; publish one with `limitctl config " +
+	"publish FILE`")
 
 // Parse reads the text of a published configuration; name is its name in mistakes. It refuses a text with contexts
 // or layouts, which are about this machine. An error is a [store.ErrInvalid] with a line for each mistake.

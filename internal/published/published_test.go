@@ -33,7 +33,8 @@ func TestVersionsAreBounded(t *testing.T) {
 					bytes += len(record)
 				}
 				if want := min(i+1, test.kept); len(table.versions) != want || bytes > bytesKept {
-					t.Fatalf("after version %d, %d are kept with %d bytes, want %d", i+1, len(table.versions), bytes, want)
+					t.Fatalf("after version %d, %d are kept with %d bytes, want %d", i+1, len(table.versions), bytes,
+						want)
 				}
 			}
 			sound, err := Read(t.Context(), &table.Tables)
@@ -45,7 +46,8 @@ func TestVersionsAreBounded(t *testing.T) {
 			for number := int64(1); number <= int64(test.published); number++ {
 				v, err := s.Fetch(t.Context(), &table.Tables, number)
 				kept := number > int64(test.published-test.kept)
-				if kept != (err == nil) || kept != s.Kept(number) || kept != sound.Kept(number) || kept && v.Number != number ||
+				if kept != (err == nil) || kept != s.Kept(number) || kept != sound.Kept(number) || kept &&
+					v.Number != number ||
 					!kept && !errors.Is(err, store.ErrInvalid) {
 					t.Errorf("version %d: %v", number, err)
 				}
@@ -63,14 +65,16 @@ func TestNumbersGoOn(t *testing.T) {
 	if v := table.publish(t, limited(3)); v.Number != 3 {
 		t.Errorf("the next one is version %d", v.Number)
 	}
-	table.lines = append(table.lines, "x", "{}", `{"version":-1}`, `{"version":9,"bytes":-1}`, `{"version":9223372036854775807}`)
+	table.lines = append(table.lines, "x", "{}", `{"version":-1}`, `{"version":9,"bytes":-1}`,
+		`{"version":9223372036854775807}`)
 	if s, err := Read(t.Context(), &table.Tables); err != nil || s.Damaged != 5 || len(s.Lines) != 3 {
 		t.Errorf("%+v, %v", s, err)
 	}
 	for _, head := range []string{"x", Head{Version: 1 << 62, Oldest: 1 << 62, Hash: Hash(nil)}.Text()} {
 		table.head = head
 		s, err := Read(t.Context(), &table.Tables)
-		if err != nil || !errors.Is(s.Broken, store.ErrForeign) || s.Was != head || s.Head != (Head{}) || s.NextNumber() != 4 {
+		if err != nil || !errors.Is(s.Broken, store.ErrForeign) || s.Was != head || s.Head != (Head{}) ||
+			s.NextNumber() != 4 {
 			t.Errorf("of the head %s: %+v, %v", head, s, err)
 		}
 	}
@@ -81,7 +85,8 @@ func FuzzRecords(f *testing.F) {
 	f.Add(Version{Number: 1, Text: limited(1)}.Record())
 	f.Add(Head{Version: 2, Oldest: 1, Hash: Hash(nil)}.Text())
 	f.Fuzz(func(t *testing.T, record string) {
-		if v, err := readVersion(record); err == nil && (v.Number < 1 || len(v.Text) > configfile.MaxSize || v.Hash != Hash(v.Text)) {
+		if v, err := readVersion(record); err == nil &&
+			(v.Number < 1 || len(v.Text) > configfile.MaxSize || v.Hash != Hash(v.Text)) {
 			t.Errorf("%+v", v)
 		}
 		if h, err := readHead(record); err == nil {

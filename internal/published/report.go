@@ -59,7 +59,8 @@ const (
 // text returns the report, within [admin.MaxConfigReport], with as much of its texts as there is room for.
 func (p Process) text() string {
 	for most := 300; ; most /= 2 { // a control character takes six bytes
-		p.Name, p.Host, p.Program, p.Error = cut(p.Name, most/3), cut(p.Host, most/3), cut(p.Program, most/3), cut(p.Error, most)
+		p.Name, p.Host, p.Program, p.Error = cut(p.Name, most/3), cut(p.Host, most/3), cut(p.Program, most/3),
+			cut(p.Error, most)
 		if text := jsonText(p); len(text) <= admin.MaxConfigReport-idSize {
 			return text
 		}
@@ -128,7 +129,8 @@ func (f *Follower) reports(ctx context.Context) {
 		return
 	case err != nil && !store.IsAway(err) && !f.mute && f.OnWarning != nil:
 		f.mute = true
-		f.OnWarning(fmt.Errorf("this process cannot report which version it has, so config status does not show it: %w", err))
+		f.OnWarning(fmt.Errorf("this process cannot report which version it has, so config status does not show it: %w",
+			err))
 	}
 	f.report.at, f.report.text = now, text
 }

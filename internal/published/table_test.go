@@ -38,7 +38,8 @@ type side struct {
 	*table
 }
 
-func (t side) Get(_ context.Context, kind admin.Table, names ...string) (found []admin.TableRecord, _ store.Instant, _ error) {
+func (t side) Get(_ context.Context, kind admin.Table, names ...string) (found []admin.TableRecord, _ store.Instant,
+	_ error) {
 	for _, name := range names {
 		number, _ := strconv.ParseInt(name, 10, 64)
 		r := admin.TableRecord{Name: name}
@@ -54,7 +55,8 @@ func (t side) Get(_ context.Context, kind admin.Table, names ...string) (found [
 				t.large++
 			}
 			if t.foreign {
-				return nil, 0, &store.ForeignError{StoreKey: "v", Holds: "a value that is not a published configuration"}
+				return nil, 0, &store.ForeignError{
+					StoreKey: "v", Holds: "a value that is not a published configuration"}
 			}
 		}
 		if r.Value != "" {
@@ -159,13 +161,14 @@ func (r *rig) begin() {
 			r.used = append(r.used, fmt.Sprint(v.Number))
 			return nil
 		},
-		Cache: Cache{"kept", func(string, int) ([]byte, error) { return []byte(r.kept), nil }, func(_ string, record []byte) error {
-			if r.full {
-				return errors.New("no room")
-			}
-			r.kept = string(record)
-			return nil
-		}},
+		Cache: Cache{"kept", func(string, int) ([]byte, error) { return []byte(r.kept), nil },
+			func(_ string, record []byte) error {
+				if r.full {
+					return errors.New("no room")
+				}
+				r.kept = string(record)
+				return nil
+			}},
 		OnWarning: func(err error) { r.kepts = append(r.kepts, err.Error()) },
 		OnError:   func(err error) { r.told = append(r.told, fmt.Sprint(err)) },
 		Process:   Process{Name: "checkout", Host: "one"},

@@ -26,7 +26,8 @@ type unit struct {
 const day = 24 * time.Hour
 
 var units = []unit{
-	{"second", time.Second}, {"minute", time.Minute}, {"hour", time.Hour}, {"day", day}, {"week", 7 * day}, {"month", 30 * day},
+	{"second", time.Second}, {"minute", time.Minute}, {"hour", time.Hour}, {"day", day}, {"week", 7 * day},
+	{"month", 30 * day},
 	{"year", 365 * day},
 }
 
@@ -123,7 +124,8 @@ func (b *builder) amount(limit yamlfile.Value, of map[string]yamlfile.Value) (pe
 		text, isText := b.reader.Text(v, "requests_per_unit", "a whole number")
 		n, err := strconv.ParseUint(text, 10, 32)
 		if isText && err != nil {
-			b.reader.Mistake(v, "requests_per_unit is %q; it must be a whole number up to %d", text, uint32(math.MaxUint32))
+			b.reader.Mistake(v, "requests_per_unit is %q; it must be a whole number up to %d", text,
+				uint32(math.MaxUint32))
 		}
 		if requests = int64(n); requests > store.MaxCount {
 			requests = store.MaxCount
@@ -173,8 +175,8 @@ func newNames() *names {
 	return &names{taken}
 }
 
-// policy returns the name of the policy for a descriptor: DOMAIN-KEY-VALUE-KEY…. It depends on other descriptors only if
-// they would have the same name, so that usage stays where it is when others change. A name that does not tell the
+// policy returns the name of the policy for a descriptor: DOMAIN-KEY-VALUE-KEY…. It depends on other descriptors only
+// if they would have the same name, so that usage stays where it is when others change. A name that does not tell the
 // whole descriptor ends with a hash of it.
 func (n *names) policy(domain string, entries []configfile.EnvoyEntry) string {
 	parts := []string{domain}

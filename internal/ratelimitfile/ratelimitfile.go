@@ -79,7 +79,8 @@ var rootFields = []yamlfile.Field{
 
 var descriptorFields = []yamlfile.Field{
 	{Name: "key", About: "The key of the descriptor's entry.", Required: true}, {Name: "value"}, {Name: "rate_limit"},
-	{Name: "descriptors"}, {Name: "shadow_mode"}, {Name: "quota_mode"}, {Name: "detailed_metric"}, {Name: "value_to_metric"},
+	{Name: "descriptors"}, {Name: "shadow_mode"}, {Name: "quota_mode"}, {Name: "detailed_metric"},
+	{Name: "value_to_metric"},
 	{Name: "share_threshold"}, {Name: "metadata"},
 }
 
@@ -100,7 +101,8 @@ func (b *builder) readFile(root yamlfile.Value) {
 			b.reader.Mistake(v, "domain has %d bytes; at most %d are possible", len(domain), longestText)
 		}
 		if first, twice := b.domains[domain]; twice {
-			b.remark(v, "domain", "domain %q is also in %s; both count together, as with MERGE_DOMAIN_CONFIG", domain, first)
+			b.remark(v, "domain", "domain %q is also in %s; both count together, as with MERGE_DOMAIN_CONFIG", domain,
+				first)
 		} else if ok {
 			b.domains[domain] = b.path
 			b.rules.Domains = append(b.rules.Domains, domain)
@@ -179,7 +181,8 @@ func (b *builder) remarks(fields map[string]yamlfile.Value, value string) {
 		{"detailed_metric", metric}, {"value_to_metric", metric},
 		{"metadata", "has no equal: the answer has no dynamic_metadata"},
 	} {
-		if v := fields[field[0]]; !b.reader.IsEmpty(v) && (b.reader.IsMap(v) || b.reader.IsList(v) || b.reader.Bool(v)) {
+		if v := fields[field[0]]; !b.reader.IsEmpty(v) &&
+			(b.reader.IsMap(v) || b.reader.IsList(v) || b.reader.Bool(v)) {
 			b.remark(v, field[0], "%s", field[1])
 		}
 	}

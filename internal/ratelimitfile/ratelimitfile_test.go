@@ -62,7 +62,8 @@ func TestTheTextMeansTheSame(t *testing.T) {
 	checkText(t, rulesOf(t, "domain: shadow\ndescriptors: [{key: a}]"))
 	checkText(t, rulesOf(t, "domain: d\ndescriptors: [{key: a}]", "domain: d\ndescriptors: [{key: b}]", "domain: e"))
 	for _, text := range []string{
-		"no", "Y", "~", "null", "007", "1e3", ".inf", "a: b", "a #b", "- a", "{", "'", `"`, `\`, "é", "😀", "\u0085", "\u200b",
+		"no", "Y", "~", "null", "007", "1e3", ".inf", "a: b", "a #b", "- a", "{", "'", `"`, `\`, "é", "😀", "\u0085",
+		"\u200b",
 		" a ", "a\tb", "x=y", "[a]", "&a", "!a", "%a", "@a", "`a", "a,b", "2026-01-02", "0x1f", "=", "<<",
 	} {
 		word := strconv.QuoteToASCII(text)
@@ -86,13 +87,15 @@ func TestNamesStay(t *testing.T) {
 	const limit = ", rate_limit: {unit: day, requests_per_unit: 1}}\n"
 	const head, last = "domain: d\ndescriptors:\n", "  - {key: a, value: /x/*" + limit
 	alone := nameOf(head + last)
-	if beside := nameOf(head + "  - {key: b" + limit + "  - {key: a, value: /x/" + limit + "  - {key: a" + limit + last); beside != alone {
+	if beside := nameOf(head + "  - {key: b" + limit + "  - {key: a, value: /x/" + limit + "  - {key: a" + limit +
+		last); beside != alone {
 		t.Errorf("it is %s, and beside others %s", alone, beside)
 	}
 	if other := nameOf(head + "  - {key: a, value: /x/+" + limit); other == alone {
 		t.Errorf("two values have the name %s", other)
 	}
-	if got := nameOf(head + "  - {key: a, value: " + strings.Repeat("long", 30) + limit); len(got) > policy.MaxNameLength {
+	if got := nameOf(head + "  - {key: a, value: " + strings.Repeat("long", 30) + limit); len(
+		got) > policy.MaxNameLength {
 		t.Errorf("%s is too long", got)
 	}
 	// Two places that would have one name have two.
@@ -121,7 +124,8 @@ descriptors:
 // Any text is read in bounded time, without a panic, and what is read can be written.
 func FuzzRead(f *testing.F) {
 	f.Add("domain: d\ndescriptors:\n  - {key: a, value: 'b*', rate_limit: {unit: day, requests_per_unit: 1}}\n")
-	f.Add("domain: d\ndescriptors: [{key: a, descriptors: [{key: b, shadow_mode: true, rate_limit: {unlimited: true}}]}]")
+	f.Add("domain: d\ndescriptors: [{key: a, descriptors: [{key: b, shadow_mode: true, rate_limit: {unlimited: " +
+		"true}}]}]")
 	f.Fuzz(func(t *testing.T, text string) {
 		rules, mistakes := Read([]File{{"f.yaml", []byte(text)}})
 		if len(mistakes) == 0 && len(rules.Text()) < configfile.MaxSize/2 {

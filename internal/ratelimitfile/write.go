@@ -22,7 +22,8 @@ func (r *Rules) Text() string {
 		if l.Shadow {
 			shadow = ", shadow: true"
 		}
-		fmt.Fprintf(&b, "  %s:\n    limits: [{name: %s, by: [%s], limit: \"%s\"%s}]\n", word(p.Name), l.Name, wordList(l.By),
+		fmt.Fprintf(&b, "  %s:\n    limits: [{name: %s, by: [%s], limit: \"%s\"%s}]\n", word(p.Name), l.Name,
+			wordList(l.By),
 			l.Stored(), shadow)
 	}
 	b.WriteString("envoy:\n")

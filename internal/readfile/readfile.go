@@ -56,8 +56,9 @@ func All(path string, most int) ([]byte, error) {
 		return nil, err
 	}
 	defer file.Close()
-	tooLarge := &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("it has more than %s, which is the most that is read of it",
-		size(most))}
+	tooLarge := &fs.PathError{Op: "read", Path: path,
+		Err: fmt.Errorf("it has more than %s, which is the most that is read of it",
+			size(most))}
 	if info, err := file.Stat(); err == nil && info.Size() > int64(most) {
 		return nil, tooLarge
 	}
@@ -113,8 +114,8 @@ func KindName(mode fs.FileMode) string {
 	return "something else"
 }
 
-// Gunzip returns the content of all that gzip packed one after the other. It ignores zero bytes after it, with which tapes and block
-// devices fill their last block. Errors are those of package gzip.
+// Gunzip returns the content of all that gzip packed one after the other. It ignores zero bytes after it, with which
+// tapes and block devices fill their last block. Errors are those of package gzip.
 func Gunzip(packed *bufio.Reader) (io.Reader, error) {
 	member, err := gzip.NewReader(packed)
 	if err != nil {

@@ -9,7 +9,8 @@ import (
 	"syscall"
 )
 
-// Write replaces a file as a whole and creates its directory; see [Replace]. Only its owner can read it. What is no file is refused.
+// Write replaces a file as a whole and creates its directory; see [Replace]. Only its owner can read it. What is no
+// file is refused.
 func Write(path string, data []byte) error {
 	end, info, err := Follow(path)
 	if err == nil && info != nil {
@@ -21,8 +22,9 @@ func Write(path string, data []byte) error {
 	return Replace(end, info, data, false)
 }
 
-// Follow returns the end of the links of a path to write, and what is there; nil for nothing. To replace a link would leave the
-// old file where others read it. A descriptor of a process (see [IsDescriptor]) is an end, although it looks like a link.
+// Follow returns the end of the links of a path to write, and what is there; nil for nothing. To replace a link would
+// leave the old file where others read it. A descriptor of a process (see [IsDescriptor]) is an end, although it looks
+// like a link.
 func Follow(path string) (end string, info fs.FileInfo, err error) {
 	info, err = os.Stat(path) // first: the kernel may forbid to follow a link of another user
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -49,8 +51,8 @@ func Follow(path string) (end string, info fs.FileInfo, err error) {
 	return "", nil, &fs.PathError{Op: "write", Path: path, Err: errors.New("too many links")}
 }
 
-// IsDescriptor reports whether a path without links is a descriptor of a process, such as /proc/7/fd/1. What it is open on must
-// be written, and not replaced, even if that is a file: others go on to write there.
+// IsDescriptor reports whether a path without links is a descriptor of a process, such as /proc/7/fd/1. What it is open
+// on must be written, and not replaced, even if that is a file: others go on to write there.
 func IsDescriptor(path string) bool {
 	for _, pattern := range []string{"/dev/fd/*", "/proc/*/fd/*", "/proc/*/task/*/fd/*"} {
 		if is, _ := filepath.Match(pattern, filepath.ToSlash(path)); is {
@@ -60,8 +62,9 @@ func IsDescriptor(path string) bool {
 	return false
 }
 
-// Replace puts data in place of a file that [Follow] found, and creates its directory. It writes a second file and renames it, so
-// that every reader sees the old or the new one. Of a file that others may read, the mode follows the umask, or is that of before.
+// Replace puts data in place of a file that [Follow] found, and creates its directory. It writes a second file and
+// renames it, so that every reader sees the old or the new one. Of a file that others may read, the mode follows the
+// umask, or is that of before.
 func Replace(path string, before fs.FileInfo, data []byte, shared bool) error {
 	mode, directoryMode := fs.FileMode(0o600), fs.FileMode(0o700)
 	if shared {
@@ -104,13 +107,14 @@ func fill(file *os.File, data []byte, err error) error {
 	return err
 }
 
-// isFixed reports whether a file's name cannot be given to another one. The file may be written to all the same: in the directory
-// of another user, or mounted alone into a container.
+// isFixed reports whether a file's name cannot be given to another one. The file may be written to all the same: in the
+// directory of another user, or mounted alone into a container.
 func isFixed(err error) bool {
 	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EBUSY) || errors.Is(err, syscall.EROFS)
 }
 
-// CanReplace tries the steps of [Replace] in the directory, or the nearest existing one above, and leaves nothing behind.
+// CanReplace tries the steps of [Replace] in the directory, or the nearest existing one above, and leaves nothing
+// behind.
 func CanReplace(path string, before fs.FileInfo) error {
 	directory := filepath.Dir(path)
 	for {

@@ -95,7 +95,8 @@ func (s *Secrets) Remove(text string) string {
 			}
 		}
 		// A program that splits a text at its spaces may repeat one word of it.
-		for _, part := range strings.FieldsFunc(secret, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }) {
+		for _, part := range strings.FieldsFunc(
+			secret, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }) {
 			if utf8.RuneCountInString(part) >= short {
 				parts = append(parts, part)
 			}
@@ -180,7 +181,8 @@ func spellings(secret string) []string {
 	for _, written := range slices.Clone(all) { // quoted once more, in an error or a log
 		all = append(all, inner(strconv.Quote(written)))
 	}
-	for _, e := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding, base64.RawStdEncoding, base64.RawURLEncoding} {
+	for _, e := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding, base64.RawStdEncoding,
+		base64.RawURLEncoding} {
 		all = append(all, e.EncodeToString([]byte(secret)))
 	}
 	return all

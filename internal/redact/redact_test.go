@@ -20,8 +20,10 @@ func written(text string) []string {
 	twice, _ := json.Marshal(string(inJSON))
 	return []string{
 		text, strings.ToUpper(text), strings.ToLower(text),
-		url.PathEscape(text), url.QueryEscape(text), url.PathEscape(url.PathEscape(text)), url.UserPassword("", text).String(),
-		strconv.Quote(text), strconv.QuoteToASCII(text), strconv.Quote(strconv.Quote(text)), string(inJSON), string(twice),
+		url.PathEscape(text), url.QueryEscape(text), url.PathEscape(url.PathEscape(text)),
+		url.UserPassword("", text).String(),
+		strconv.Quote(text), strconv.QuoteToASCII(text), strconv.Quote(strconv.Quote(text)), string(inJSON),
+		string(twice),
 		"'" + strings.ReplaceAll(text, "'", "''") + "'",
 		"'" + strings.ReplaceAll(text, "'", `'\''`) + "'",
 		base64.StdEncoding.EncodeToString([]byte(text)), base64.RawURLEncoding.EncodeToString([]byte(text)),
@@ -29,7 +31,8 @@ func written(text string) []string {
 }
 
 func TestRemoveKnowsSpellings(t *testing.T) {
-	for _, secret := range []string{"hunter2-secret", `a'b"c\d e&f<g>`, "päß wörd-€", "%41%2fab", "😀-smile", "line\r\nline2",
+	for _, secret := range []string{"hunter2-secret", `a'b"c\d e&f<g>`, "päß wörd-€", "%41%2fab", "😀-smile",
+		"line\r\nline2",
 		`\\x41\n`, "tab\there", "''''", "a+b c+d", "\xff\xfebytes", "Hunter"} {
 		secrets := New(secret)
 		for _, spelt := range written(secret) {

@@ -115,9 +115,10 @@ func (c *conn) SetReadDeadline(t time.Time) error {
 // A port of the other protocol answers nothing: one with TLS hangs up, and one without waits for more.
 var (
 	errHungUp        = errors.New("it hung up before any answer; does the port speak TLS?")
-	errNoCertificate = errors.New("it hung up before any answer; is a client's certificate required (tls_cert, tls_key)?")
-	errNoHandshake   = errors.New("no answer to the TLS handshake in time; does the port speak TLS?")
-	errNoTLS         = errors.New("the port does not speak TLS")
+	errNoCertificate = errors.New("it hung up before any answer; is a client's certificate required (tls_cert, " +
+		"tls_key)?")
+	errNoHandshake = errors.New("no answer to the TLS handshake in time; does the port speak TLS?")
+	errNoTLS       = errors.New("the port does not speak TLS")
 )
 
 // dialError returns an error of dialing, which says what can be wrong with a TLS handshake.

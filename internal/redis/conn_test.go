@@ -51,10 +51,12 @@ func text(n int) string { return "$" + strconv.Itoa(n) + "\r\n" + strings.Repeat
 func large() map[string]string {
 	node := "*4\r\n$15\r\n255.255.255.255\r\n:65535\r\n" + text(40) + "*2\r\n$8\r\nhostname\r\n" + text(30)
 	return map[string]string{
-		"CLUSTER SLOTS, each slot a range": "*16384\r\n" + strings.Repeat("*5\r\n:16383\r\n:16383\r\n"+strings.Repeat(node, 3), 16384),
-		"CONFIG GET *":                     "%400\r\n" + strings.Repeat(text(40)+text(200), 400),
+		"CLUSTER SLOTS, each slot a range": "*16384\r\n" + strings.Repeat(
+			"*5\r\n:16383\r\n:16383\r\n"+strings.Repeat(node, 3), 16384),
+		"CONFIG GET *": "%400\r\n" + strings.Repeat(text(40)+text(200), 400),
 		"COMMAND": "*500\r\n" + strings.Repeat("*10\r\n"+text(20)+":-2\r\n~5\r\n"+strings.Repeat("+readonly\r\n", 5)+
-			":1\r\n:1\r\n:1\r\n~2\r\n+@read\r\n+@slow\r\n*0\r\n*0\r\n*20\r\n"+strings.Repeat("*2\r\n+a\r\n+b\r\n", 20), 500),
+			":1\r\n:1\r\n:1\r\n~2\r\n+@read\r\n+@slow\r\n*0\r\n*0\r\n*20\r\n"+strings.Repeat("*2\r\n+a\r\n+b\r\n", 20),
+			500),
 		"INFO":                          "=1000004\r\ntxt:" + strings.Repeat("x", 1_000_000) + "\r\n",
 		"SCAN of long keys":             "*2\r\n$1\r\n0\r\n*1100\r\n" + strings.Repeat(text(2000), 1100),
 		"a pipeline of values and TTLs": strings.Repeat(text(512)+":1\r\n:100\r\n", 250),
@@ -167,7 +169,8 @@ func TestTheClientSeesWhichConnectionsAreSound(t *testing.T) {
 			}
 		}
 		if stats := client.PoolStats(); stats.Misses != stale+1 || stats.StaleConns != stale {
-			t.Errorf("%d connections were made, and %d given up; want %d and %d", stats.Misses, stats.StaleConns, stale+1, stale)
+			t.Errorf("%d connections were made, and %d given up; want %d and %d", stats.Misses, stats.StaleConns,
+				stale+1, stale)
 		}
 		server.Do("client", "kill", "type", "normal")
 	}

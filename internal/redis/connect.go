@@ -42,7 +42,8 @@ func (u *URL) Connect(a Access) (redis.UniversalClient, error) {
 	settings := redis.Options{Username: u.User, Password: password, DB: u.Database, TLSConfig: config}
 	switch u.Kind {
 	case "redis+cluster":
-		return NewClusterClient(redis.ClusterOptions{Addrs: u.Addresses, Username: u.User, Password: password, TLSConfig: config},
+		return NewClusterClient(redis.ClusterOptions{Addrs: u.Addresses, Username: u.User, Password: password,
+			TLSConfig: config},
 			a.Timeout), nil
 	case "redis+sentinel":
 		return NewFailoverClient(u.failover(a, config), a.Timeout), nil
@@ -56,8 +57,10 @@ func (u *URL) Connect(a Access) (redis.UniversalClient, error) {
 
 // failover returns the settings of a client that gets its master from Sentinels.
 func (u *URL) failover(a Access, config *tls.Config) redis.FailoverOptions {
-	return redis.FailoverOptions{MasterName: u.Master, SentinelAddrs: u.Addresses, SentinelUsername: u.option(sentinelUser),
-		SentinelPassword: u.option(sentinelPassword), Username: u.User, Password: cmp.Or(u.Password, a.Password), DB: u.Database,
+	return redis.FailoverOptions{MasterName: u.Master, SentinelAddrs: u.Addresses, SentinelUsername: u.option(
+		sentinelUser),
+		SentinelPassword: u.option(sentinelPassword), Username: u.User, Password: cmp.Or(u.Password, a.Password),
+		DB:        u.Database,
 		TLSConfig: config}
 }
 
@@ -79,7 +82,8 @@ func (u *URL) Transport(ctx context.Context, a Access) (Transport, error) {
 	if err != nil {
 		return Transport{}, err
 	}
-	t := Transport{TLS: u.TLS, Unchecked: u.TLS && config.InsecureSkipVerify, LogsIn: u.Password != "" || a.Password != ""}
+	t := Transport{TLS: u.TLS, Unchecked: u.TLS && config.InsecureSkipVerify, LogsIn: u.Password != "" ||
+		a.Password != ""}
 	if u.Kind != "redis+sentinel" {
 		if t.LogsIn {
 			t.PasswordTo = u.Addresses
@@ -201,7 +205,8 @@ func (u *URL) tlsConfig(a Access) (*tls.Config, error) {
 	case authority != "" && config.InsecureSkipVerify:
 		return nil, BadURL("tls_insecure=true checks no certificate, so tls_ca would mean nothing; give one of them")
 	case (cert == "") != (key == ""):
-		return nil, BadURL("tls_cert and tls_key need each other; give the client's certificate and its private key, in PEM form")
+		return nil, BadURL("tls_cert and tls_key need each other; give the client's certificate and its private key, " +
+			"in PEM form")
 	}
 	var contents [3][]byte
 	for i, o := range []option{{"tls_ca", authority}, {"tls_cert", cert}, {"tls_key", key}} {
@@ -219,7 +224,8 @@ func (u *URL) tlsConfig(a Access) (*tls.Config, error) {
 	}
 	if authority != "" {
 		if config.RootCAs = x509.NewCertPool(); !config.RootCAs.AppendCertsFromPEM(contents[0]) {
-			return nil, BadURL("tls_ca: %q holds no certificate; give that of the authority that signed the server's, in PEM form",
+			return nil, BadURL("tls_ca: %q holds no certificate; give that of the authority that signed the "+
+				"server's, in PEM form",
 				authority)
 		}
 	}
@@ -228,7 +234,8 @@ func (u *URL) tlsConfig(a Access) (*tls.Config, error) {
 	}
 	pair, err := tls.X509KeyPair(contents[1], contents[2])
 	if err != nil {
-		return nil, BadURL("tls_cert and tls_key: %q and %q are not a certificate and its private key in PEM form: %s", cert, key,
+		return nil, BadURL("tls_cert and tls_key: %q and %q are not a certificate and its private key in PEM form: %s",
+			cert, key,
 			strings.TrimPrefix(err.Error(), "tls: "))
 	}
 	config.Certificates = []tls.Certificate{pair}

@@ -49,7 +49,8 @@ func (e *answerError) Error() string { return e.text }
 var ErrAnswer error = &answerError{"its answer is not one that Redis gives to this"}
 
 // garbled are the beginnings of go-redis' errors about answers that are well-formed but of a wrong type.
-var garbled = []string{"redis: can't parse", "redis: got ", "redis: invalid ", "redis: unexpected ", "redis: RESP3 map key",
+var garbled = []string{"redis: can't parse", "redis: got ", "redis: invalid ", "redis: unexpected ",
+	"redis: RESP3 map key",
 	"redis: the length of the array", "got ", "strconv."}
 
 // WrongAnswer returns what is wrong with an answer, if err is about one that no server gives, or about a panic
@@ -165,7 +166,8 @@ var replies = []meaning{
 const (
 	notNow    = "does not serve now"
 	elsewhere = "it is a node of a Cluster, and the key is at another; connect to it as a Cluster"
-	noStruct  = "its Lua has no struct, which limitctl's scripts need; it is no Redis or Valkey (in tests, take a store in memory)"
+	noStruct  = "its Lua has no struct, which limitctl's scripts need; it is no Redis or Valkey (in tests, take a " +
+		"store in memory)"
 )
 
 // explainRefusal says what the operator needs after a refusal: the right, or the key.
@@ -175,11 +177,13 @@ func (s *Servers) explainRefusal(reply string, call Call) string {
 		command = call.ScriptCommand(reply)
 	}
 	switch {
-	case strings.Contains(reply, "can't access at least one of the keys"), strings.Contains(reply, "access one of the keys"),
+	case strings.Contains(reply, "can't access at least one of the keys"),
+		strings.Contains(reply, "access one of the keys"),
 		strings.Contains(reply, "No permissions to access a key"): // Redis 7.2, Valkey
 		return "the user lacks the right to use " + s.keys(call.Keys)
 	case command != "":
-		return "the user lacks the right to run " + strings.ToUpper(command) + " (ACL SETUSER … +" + strings.ToLower(command) + ")"
+		return "the user lacks the right to run " + strings.ToUpper(command) + " (ACL SETUSER … +" + strings.ToLower(
+			command) + ")"
 	}
 	text := s.secrets.Answer(strings.TrimPrefix(reply, "ERR "))
 	if strings.HasPrefix(reply, "ERR unknown command") {
@@ -192,7 +196,8 @@ func (s *Servers) explainRefusal(reply string, call Call) string {
 func commandRefused(reply string) string {
 	_, rest, said := strings.Cut(reply, "no permissions to run the '")
 	command, _, ended := strings.Cut(rest, "' command")
-	refused := strings.HasPrefix(reply, "NOPERM") || strings.Contains(reply, "ACL failure in script: ") // Redis 7.2, Valkey
+	// Redis 7.2, Valkey
+	refused := strings.HasPrefix(reply, "NOPERM") || strings.Contains(reply, "ACL failure in script: ")
 	// A text of another kind of server is not repeated as a right.
 	if !refused || !said || !ended || strings.Trim(command, "abcdefghijklmnopqrstuvwxyz_|") != "" {
 		return ""
@@ -257,10 +262,12 @@ func (s *Servers) explainNoReply(err error, call Call) error {
 	case wrong != nil:
 		return fmt.Errorf("%w: redis at %s: %w", store.ErrRefused, call.Address, s.secrets.Error(wrong))
 	case unknown:
-		return fmt.Errorf("%w: redis at %s stopped answering after the %s was sent, which may or may not have happened: %w",
+		return fmt.Errorf("%w: redis at %s stopped answering after the %s was sent, which may or may not have "+
+			"happened: %w",
 			store.ErrOutcomeUnknown, call.Address, call.Verb, reason(err, s.secrets))
 	}
-	return fmt.Errorf("%w: redis at %s cannot be reached: %w", store.ErrUnavailable, call.Address, reason(err, s.secrets))
+	return fmt.Errorf("%w: redis at %s cannot be reached: %w", store.ErrUnavailable, call.Address,
+		reason(err, s.secrets))
 }
 
 // lookForNodes makes the client of a Cluster load the slots again, since a replica may have replaced a master. The

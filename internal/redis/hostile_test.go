@@ -40,7 +40,8 @@ func TestHostileAnswersCostABound(t *testing.T) {
 	sound := redistest.Start(t).Addr
 	for _, b := range hostile.Behaviours() {
 		for _, protocol := range []int{2, 3} {
-			made, err := askedOnce(t, hostile.Start(t, sound, b, "GET"), protocol, b.Greets, b.Late && !answered(b, protocol))
+			made, err := askedOnce(t, hostile.Start(t, sound, b, "GET"), protocol, b.Greets, b.Late &&
+				!answered(b, protocol))
 			switch {
 			case !b.Sound && answered(b, protocol) != (err == nil):
 				t.Errorf("%s, RESP%d: it ends with %v", b.Name, protocol, err)
@@ -78,8 +79,10 @@ func askedOnce(t *testing.T, server *hostile.Server, protocol int, greets, hurri
 // FuzzAnswers reads any bytes of a server with a client's own reader.
 func FuzzAnswers(f *testing.F) {
 	for _, seed := range []string{
-		"+OK\r\n", "$3\r\nabc\r\n", "*2\r\n:1\r\n$-1\r\n", "%1\r\n+a\r\n*0\r\n", ">2\r\n+x\r\n+y\r\n+OK\r\n", "$99999999999\r\n",
-		"*2147483647\r\n", "%1073741824\r\n", "|1\r\n+a\r\n+b\r\n+OK\r\n", "*1\r\n*1\r\n*1\r\n", "=5\r\ntxt:a\r\n", "(123\r\n",
+		"+OK\r\n", "$3\r\nabc\r\n", "*2\r\n:1\r\n$-1\r\n", "%1\r\n+a\r\n*0\r\n", ">2\r\n+x\r\n+y\r\n+OK\r\n",
+		"$99999999999\r\n",
+		"*2147483647\r\n", "%1073741824\r\n", "|1\r\n+a\r\n+b\r\n+OK\r\n", "*1\r\n*1\r\n*1\r\n", "=5\r\ntxt:a\r\n",
+		"(123\r\n",
 		"#t\r\n", ",inf\r\n", "_\r\n", "!3\r\nERR\r\n",
 	} {
 		f.Add([]byte(seed))

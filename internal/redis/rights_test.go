@@ -31,14 +31,16 @@ func TestDocumentedRights(t *testing.T) {
 	lines := strings.Split(string(text), "\n")
 	n := 0
 	for _, line := range lines {
-		if strings.HasPrefix(line, "redis-cli ACL SETUSER limits-") && !strings.HasPrefix(line, "redis-cli ACL SETUSER limits-loadtest ") &&
+		if strings.HasPrefix(line, "redis-cli ACL SETUSER limits-") &&
+			!strings.HasPrefix(line, "redis-cli ACL SETUSER limits-loadtest ") &&
 			!strings.Contains(line, "~rate:") {
 			n++
 		}
 	}
 	for _, role := range redisserver.Roles() {
 		for _, want := range []string{
-			forShells(append([]string{"redis-cli", "ACL", "SETUSER", "limits-" + role.Name, "on", ">PASSWORD"}, role.Rule("rl")...)),
+			forShells(append([]string{"redis-cli", "ACL", "SETUSER", "limits-" + role.Name, "on", ">PASSWORD"},
+				role.Rule("rl")...)),
 			forShells(append([]string{"redis-cli", "ACL", "SETUSER", "limits-" + role.Name}, clusterRule(&role)...)),
 		} {
 			if !slices.Contains(lines, want) {
@@ -89,15 +91,17 @@ func TestDocumentedRightsSufficeInACluster(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, "--cluster-enabled", "yes")
 	server.Do("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
-	for deadline := time.Now().Add(20 * time.Second); !strings.Contains(fmt.Sprint(server.Do("CLUSTER", "INFO")), "cluster_state:ok"); {
+	for deadline := time.Now().Add(20 * time.Second); !strings.Contains(fmt.Sprint(server.Do("CLUSTER", "INFO")),
+		"cluster_state:ok"); {
 		if time.Now().After(deadline) {
 			t.Fatal("the cluster does not begin to serve")
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
 	as := func(name string) redis.UniversalClient {
-		return redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{server.Addr}, Username: name, Password: "pw",
-			DisableIdentity: true, MaxRedirects: -1})
+		return redis.NewClusterClient(
+			&redis.ClusterOptions{Addrs: []string{server.Addr}, Username: name, Password: "pw",
+				DisableIdentity: true, MaxRedirects: -1})
 	}
 	again := prepareRepertoire(t, server, as)
 	for _, role := range redisserver.Roles() {
@@ -109,13 +113,16 @@ func TestDocumentedRightsSufficeInACluster(t *testing.T) {
 // describes reports whether a command only describes a foreign value and no word of the rule gives the right to it:
 // then an error has less detail, and nothing fails.
 func describes(rule []string, command string) bool {
-	return slices.Contains([]string{"llen", "lrange", "pttl", "memory|usage"}, command) && !slices.Contains(rule, "+"+command)
+	return slices.Contains([]string{"llen", "lrange", "pttl", "memory|usage"}, command) &&
+		!slices.Contains(rule, "+"+command)
 }
 
 // examineRights runs everything that the role is for as a user with the words of a rule, and then as one without
 // each of rights.
-func examineRights(t *testing.T, server *redistest.Server, role *redisserver.Role, rule []string, rights []redisserver.Right,
-	connect func(user string) redis.UniversalClient, prepare func(), do func(*redisserver.Role, *redisstore.Store, func()) error) {
+func examineRights(t *testing.T, server *redistest.Server, role *redisserver.Role, rule []string,
+	rights []redisserver.Right,
+	connect func(user string) redis.UniversalClient, prepare func(),
+	do func(*redisserver.Role, *redisstore.Store, func()) error) {
 	t.Helper()
 	try := func(words []string) (refused []string, err error) {
 		prepare()
@@ -143,7 +150,8 @@ func examineRights(t *testing.T, server *redistest.Server, role *redisserver.Rol
 		t.Errorf("with the rights of the %s: %v; refused was %q", role.Name, err, refused)
 	}
 	for _, right := range rights {
-		if !role.Needs(right) || slices.Equal(right.For, []string{"doctor"}) || right.Command == "asking" || right.Command == "command" {
+		if !role.Needs(right) || slices.Equal(right.For, []string{"doctor"}) || right.Command == "asking" ||
+			right.Command == "command" {
 			continue // the doctor's own are tested elsewhere, and the others are for moving slots
 		}
 		without := slices.DeleteFunc(slices.Clone(rule), func(word string) bool { return word == "+"+right.Command })
@@ -152,7 +160,8 @@ func examineRights(t *testing.T, server *redistest.Server, role *redisserver.Rol
 			t.Errorf("the %s does without the right to %s; refused was %q", role.Name, right.Command, refused)
 		}
 		if right.Else != "" && err != nil {
-			t.Errorf("without the right to %s, which is only better to have, the %s fails: %v", right.Command, role.Name, err)
+			t.Errorf("without the right to %s, which is only better to have, the %s fails: %v", right.Command,
+				role.Name, err)
 		}
 		if right.Else == "" && right.Before == "" && err == nil {
 			t.Errorf("without the right to %s the %s does not fail", right.Command, role.Name)
@@ -175,7 +184,8 @@ var (
 )
 
 // prepareRepertoire writes the keys once, and returns what brings them back as they were.
-func prepareRepertoire(t *testing.T, server *redistest.Server, connect func(user string) redis.UniversalClient) (again func()) {
+func prepareRepertoire(t *testing.T, server *redistest.Server, connect func(user string) redis.UniversalClient) (
+	again func()) {
 	t.Helper()
 	server.Do("ACL", "SETUSER", "owner", "on", ">pw", "~*", "+@all")
 	client := connect("owner")
@@ -223,7 +233,8 @@ func repertoire(role *redisserver.Role, backend *redisstore.Store, forget func()
 	}
 	decide := func(op store.Op, limit store.Limit, cost int64, keys ...store.Key) {
 		for _, key := range keys {
-			note(backend.Decide(ctx, op, []store.Request{{Key: key, Limit: limit, Cost: cost}}, make([]store.Decision, 1)))
+			note(backend.Decide(ctx, op, []store.Request{{Key: key, Limit: limit, Cost: cost}},
+				make([]store.Decision, 1)))
 		}
 	}
 	scan := func(q admin.Query) (records []admin.Record) {
@@ -238,8 +249,9 @@ func repertoire(role *redisserver.Role, backend *redisstore.Store, forget func()
 		return records
 	}
 	nobody := store.Key{Subject: "nobody", Name: "x"}
-	logOf, bucketOf := store.Key{Subject: logKey.Subject, Name: bigLog.DefaultName()}, store.Key{Subject: bucketKey.Subject,
-		Name: hundred.DefaultName()}
+	logOf, bucketOf := store.Key{Subject: logKey.Subject, Name: bigLog.DefaultName()},
+		store.Key{Subject: bucketKey.Subject,
+			Name: hundred.DefaultName()}
 	for _, command := range role.For {
 		forget()
 		switch command {
@@ -289,7 +301,8 @@ func repertoire(role *redisserver.Role, backend *redisstore.Store, forget func()
 			_, _, err = backend.RevokeOverride(ctx, set.ID)
 			note(err)
 		case "denials":
-			if _, err := backend.Denials(ctx, time.Hour); err != nil && !strings.Contains(err.Error(), "HGETALL") { // consume works without
+			// consume works without
+			if _, err := backend.Denials(ctx, time.Hour); err != nil && !strings.Contains(err.Error(), "HGETALL") {
 				note(err)
 			}
 		case "audit":
@@ -304,7 +317,8 @@ func addDenials(backend *redisstore.Store) {
 	for n := range 9 {
 		var d admin.Denials
 		for i := range admin.MaxDenialRows {
-			d.Rows = append(d.Rows, admin.Denied{Key: store.Key{Subject: fmt.Sprintf("denied:%d:%d", n, i), Name: "n"}, Count: 1})
+			d.Rows = append(d.Rows, admin.Denied{Key: store.Key{Subject: fmt.Sprintf("denied:%d:%d", n, i), Name: "n"},
+				Count: 1})
 		}
 		backend.AddDenials(ctx, d)
 	}
@@ -320,7 +334,8 @@ func restore(backend *redisstore.Store, keys ...store.Key) error {
 	state.Charge(limit, 1, store.InstantOf(time.Now()))
 	var records []admin.Record
 	for _, key := range keys {
-		records = append(records, admin.Record{Key: key, Value: state.AppendRecord(nil), Expires: time.Now().Add(time.Hour)})
+		records = append(records, admin.Record{
+			Key: key, Value: state.AppendRecord(nil), Expires: time.Now().Add(time.Hour)})
 	}
 	for _, last := range []admin.ImportOutcome{admin.Imported, admin.AlreadyThere} {
 		outcomes, err := backend.Import(ctx, last == admin.Imported, records...)
@@ -426,7 +441,8 @@ func TestDocumentedRightsOfLayouts(t *testing.T) {
 		words, _, _ = strings.Cut(words, "\n")
 		rule := append(append(role.Rule("rl"), kind+"~any:*"), strings.Fields(words)...)
 		examineRights(t, server, &role, rule, nil, func(name string) redis.UniversalClient {
-			return redis.NewClient(&redis.Options{Addr: server.Addr, Username: name, Password: "pw", DisableIdentity: true})
+			return redis.NewClient(&redis.Options{Addr: server.Addr, Username: name, Password: "pw",
+				DisableIdentity: true})
 		}, func() {
 			owner.FlushAll(ctx)
 			owner.Set(ctx, "any:string", 5, time.Hour)

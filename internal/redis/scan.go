@@ -180,7 +180,8 @@ func (w *walk) next(ctx context.Context, match string, count int) (storeKeys []s
 	case cursor == 0:
 		return storeKeys, true, nil
 	case cursor == w.cursor:
-		return nil, false, &answerError{fmt.Sprintf("its SCAN does not go on: the cursor %d came twice in a row", cursor)}
+		return nil, false, &answerError{
+			fmt.Sprintf("its SCAN does not go on: the cursor %d came twice in a row", cursor)}
 	}
 	w.cursor = cursor
 	w.looked += int64(max(count, given))
@@ -190,7 +191,8 @@ func (w *walk) next(ctx context.Context, match string, count int) (storeKeys []s
 // checkEnds returns an error if the walk has read more keys than there can be.
 func (w *walk) checkEnds(ctx context.Context) error {
 	if !w.counted && w.looked > walkMost {
-		return &answerError{fmt.Sprintf("its SCAN has not ended after %d keys, and there is no right to DBSIZE", w.looked)}
+		return &answerError{fmt.Sprintf("its SCAN has not ended after %d keys, and there is no right to DBSIZE",
+			w.looked)}
 	}
 	most := func() int64 { return walkTimes*w.total + walkMore }
 	if !w.counted || w.looked <= most() {
@@ -199,12 +201,14 @@ func (w *walk) checkEnds(ctx context.Context) error {
 	if err := w.count(ctx); err != nil || w.looked <= most() { // there may be more by now
 		return err
 	}
-	return &answerError{fmt.Sprintf("its SCAN does not end: %d keys were looked at, and there are %d", w.looked, w.total)}
+	return &answerError{fmt.Sprintf("its SCAN does not end: %d keys were looked at, and there are %d", w.looked,
+		w.total)}
 }
 
 const (
-	// strideTime is how much longer than the quickest answer one exchange of a scan may take. Other clients of the server
-	// wait that long for their turn. A longer way to the server allows strideShare of it, since its times vary more.
+	// strideTime is how much longer than the quickest answer one exchange of a scan may take. Other clients of the
+	// server wait that long for their turn. A longer way to the server allows strideShare of it, since its times vary
+	// more.
 	strideTime  = 150 * time.Microsecond
 	strideShare = 8
 	// firstStride is so small that the first answer takes hardly longer than the way there and back.
@@ -213,13 +217,14 @@ const (
 	leastStride = 100
 	// longestRest is the longest time between two exchanges. A server that takes longer is not busy with the scan.
 	longestRest = 20 * time.Millisecond
-	// nap is the shortest sleep, since many systems cannot sleep for less. A rest that is shorter adds up with those after it.
+	// nap is the shortest sleep, since many systems cannot sleep for less. A rest that is shorter adds up with those
+	// after it.
 	nap = time.Millisecond
 )
 
-// Stride is how many keys one exchange of a scan with a server is about. It begins small, grows while answers come quickly, and
-// shrinks when they come late, because the exchange is large or because others keep the server busy. It is safe for
-// concurrent use: there is one exchange at a time.
+// Stride is how many keys one exchange of a scan with a server is about. It begins small, grows while answers come
+// quickly, and shrinks when they come late, because the exchange is large or because others keep the server busy. It is
+// safe for concurrent use: there is one exchange at a time.
 type Stride struct {
 	exchanging chan struct{} // has one while an exchange is under way
 	size       atomic.Int64
@@ -238,8 +243,8 @@ func NewStride() *Stride {
 // Size returns how many keys the next exchange should be about.
 func (s *Stride) Size() int { return int(s.size.Load()) }
 
-// Exchange does an exchange about that many keys and learns from how long it takes. Before that, it lets the server rest from
-// those that were late. What the caller does in between counts as rest.
+// Exchange does an exchange about that many keys and learns from how long it takes. Before that, it lets the server
+// rest from those that were late. What the caller does in between counts as rest.
 func (s *Stride) Exchange(ctx context.Context, keys int, do func() error) error {
 	select {
 	case s.exchanging <- struct{}{}:
@@ -264,8 +269,8 @@ func (s *Stride) Exchange(ctx context.Context, keys int, do func() error) error 
 	return nil
 }
 
-// learn notes how long an exchange about that many keys took, and returns how long the server should rest from it: not at all
-// from a quick one, since it is idle until the next one comes.
+// learn notes how long an exchange about that many keys took, and returns how long the server should rest from it: not
+// at all from a quick one, since it is idle until the next one comes.
 func (s *Stride) learn(keys int, took time.Duration) (rest time.Duration) {
 	if s.quickest == 0 || took < s.quickest {
 		s.quickest = took
@@ -286,18 +291,18 @@ func (s *Stride) learn(keys int, took time.Duration) (rest time.Duration) {
 	return rest
 }
 
-// Seen remembers which keys a scan gave, since some come twice: from one server soon after one another, from the masters of
-// a Cluster whenever their slot moves. It keeps 64-bit hashes: among ten million keys two share one with a probability of 3
-// in a million. It is not safe for concurrent use.
+// Seen remembers which keys a scan gave, since some come twice: from one server soon after one another, from the
+// masters of a Cluster whenever their slot moves. It keeps 64-bit hashes: among ten million keys two share one with a
+// probability of 3 in a million. It is not safe for concurrent use.
 type Seen struct {
 	seed          maphash.Seed
 	generation    int // how many of the last keys are remembered at least; 0 for all
 	young, former map[uint64]struct{}
 }
 
-// seenGeneration is enough for one server with a table that shrinks to a hundred-thousandth in the middle of a scan. Its SCAN
-// goes through the buckets of a hash table in an order in which the buckets that become one when the table shrinks are
-// neighbours. So a key that comes twice does so within what one bucket of the smaller table holds.
+// seenGeneration is enough for one server with a table that shrinks to a hundred-thousandth in the middle of a scan.
+// Its SCAN goes through the buckets of a hash table in an order in which the buckets that become one when the table
+// shrinks are neighbours. So a key that comes twice does so within what one bucket of the smaller table holds.
 const seenGeneration = 1 << 17
 
 // NewSeen returns a Seen for one scan of the servers.

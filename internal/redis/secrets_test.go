@@ -42,7 +42,8 @@ func echoes() map[string]func(words []string) string {
 		},
 		"quoted": func(words []string) string { return "-WRONG " + quoted(words, strconv.Quote) + "\r\n" },
 		"cut": func(words []string) string {
-			return "-ERR unknown " + quoted(words, func(w string) string { return "'" + cut(oneLine(w)) + "'" }) + "\r\n"
+			return "-ERR unknown " + quoted(words, func(w string) string { return "'" + cut(oneLine(w)) + "'" }) +
+				"\r\n"
 		},
 		"busy": func(words []string) string { return "-LOADING " + oneLine(strings.Join(words, " ")) + "\r\n" },
 		"junk": func(words []string) string { return "=" + oneLine(strings.Join(words, " ")) + "\r\n" },
@@ -85,18 +86,21 @@ func texts(err error) []string {
 
 // Whatever a server answers to a login, no error contains the password.
 func TestErrorsHoldNoPassword(t *testing.T) {
-	secrets := []string{"hunter2-secret", "it's \"quoted\" & so on", "two words-of-it", "line\r\nanother-line", "päßwörter-€",
+	secrets := []string{"hunter2-secret", "it's \"quoted\" & so on", "two words-of-it", "line\r\nanother-line",
+		"päßwörter-€",
 		`back\\slash\x41\n`, strings.Repeat("long0123456", 30), "%41%42%43%44%45"}
 	for name, echo := range echoes() {
 		for _, secret := range secrets {
 			address := redistest.Scripted(t, echo)
-			single := &redis.Options{Addr: address, Username: "u", Password: secret, MaxRetries: -1, DialTimeout: time.Second}
+			single := &redis.Options{Addr: address, Username: "u", Password: secret, MaxRetries: -1,
+				DialTimeout: time.Second}
 			provided := *single
 			provided.Password, provided.CredentialsProvider = "", func() (string, string) { return "u", secret }
 			for kind, client := range map[string]redis.UniversalClient{
 				"server": redis.NewClient(single), "provider": redis.NewClient(&provided),
-				"cluster": redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{address}, Username: "u", Password: secret,
-					MaxRedirects: -1}),
+				"cluster": redis.NewClusterClient(
+					&redis.ClusterOptions{Addrs: []string{address}, Username: "u", Password: secret,
+						MaxRedirects: -1}),
 			} {
 				backend, err := redisstore.Own(client)
 				if err != nil {
@@ -133,7 +137,8 @@ func TestCleanedErrorsKeepTheirKind(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", Password: "hunter2-secret"})
 	defer client.Close()
 	servers := redisserver.New(client, "rl", "other-secret")
-	refused := servers.Explain(errors.Join(errors.New("around other-secret"), replyError("ERR hunter2-secret is wrong")))
+	refused := servers.Explain(errors.Join(errors.New("around other-secret"),
+		replyError("ERR hunter2-secret is wrong")))
 	if !errors.Is(refused, store.ErrRefused) {
 		t.Errorf("%v is no refusal", refused)
 	}

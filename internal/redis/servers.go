@@ -168,8 +168,8 @@ func ParseInfo(text string) Info {
 	return fields
 }
 
-// Info reads what INFO or CLUSTER INFO has answered. It removes known secrets from the answer, since a name or a version can
-// contain one. An error is that of the command.
+// Info reads what INFO or CLUSTER INFO has answered. It removes known secrets from the answer, since a name or a
+// version can contain one. An error is that of the command.
 func (s *Servers) Info(answer *redis.StringCmd) (Info, error) {
 	fields := ParseInfo(answer.Val())
 	for name, value := range fields {
@@ -179,8 +179,8 @@ func (s *Servers) Info(answer *redis.StringCmd) (Info, error) {
 }
 
 // harmless matches values that stay even if a secret is equal to one: numbers, addresses, and words of a server.
-var harmless = texts.Regexp(`^([0-9.:-]*|master|slave|replica|ok|err|fail|up|down|yes|no|online|wait_bgsave|send_bulk|` +
-	`noeviction|(allkeys|volatile)-(lru|lfu|ttl|random|lrm)|valkey|redis|standalone|cluster)$`)
+var harmless = texts.Regexp(`^([0-9.:-]*|master|slave|replica|ok|err|fail|up|down|yes|no|online|wait_bgsave|` +
+	`send_bulk|noeviction|(allkeys|volatile)-(lru|lfu|ttl|random|lrm)|valkey|redis|standalone|cluster)$`)
 
 // RedactField returns the value of a field or a setting without known secrets.
 func (s *Servers) RedactField(value string) string {

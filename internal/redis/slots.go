@@ -15,7 +15,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 )
 
-// cluster scans the keys of all masters, and then again the slots that moved meanwhile, whose keys may have been missed.
+// cluster scans the keys of all masters, and then again the slots that moved meanwhile, whose keys may have been
+// missed.
 func (s *Scan) cluster(ctx context.Context) error {
 	before, err := s.Servers.slotMap(ctx)
 	if err != nil {
@@ -91,8 +92,8 @@ func (s *Scan) slots(ctx context.Context, m *slotMap, slots []int) error {
 }
 
 // slotsOnce reads the keys of slots, and returns where these are afterwards, and those that it may not have read
-// completely. It reads the owners first: a key of a moving slot that is missing there has moved to another master, which
-// is read next.
+// completely. It reads the owners first: a key of a moving slot that is missing there has moved to another master,
+// which is read next.
 func (s *Scan) slotsOnce(ctx context.Context, before *slotMap, slots []int) (after *slotMap, left []int, err error) {
 	moving := slices.ContainsFunc(slots, func(slot int) bool { return before.owner(slot) < 0 || before.isMoving(slot) })
 	if moving && before.lost != nil {
@@ -282,8 +283,8 @@ func (m *slotMap) missed(after *slotMap) []int {
 // SlotCount is the number of slots of a Redis Cluster.
 const SlotCount = 16384
 
-// HashTag returns the part of a store key that decides its slot in a Cluster: what is between the first brace and the one that
-// ends it, if that is something, else all of it.
+// HashTag returns the part of a store key that decides its slot in a Cluster: what is between the first brace and the
+// one that ends it, if that is something, else all of it.
 func HashTag(storeKey string) string {
 	_, rest, opened := strings.Cut(storeKey, "{")
 	if tag, _, closed := strings.Cut(rest, "}"); opened && closed && tag != "" {

@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A stride begins small, doubles while answers are quick, shrinks at a late one, and grows slowly from then on, between its
-// bounds. The server rests from what came late, and not for long if it hangs.
+// A stride begins small, doubles while answers are quick, shrinks at a late one, and grows slowly from then on, between
+// its bounds. The server rests from what came late, and not for long if it hangs.
 func TestAStride(t *testing.T) {
 	const quick = 100 * time.Microsecond
 	const justInTime, late, way = quick + strideTime, quick + strideTime + 1, 80 * time.Millisecond
@@ -23,13 +23,17 @@ func TestAStride(t *testing.T) {
 	}
 	for name, c := range map[string][]answer{
 		"between its bounds": {
-			{0, quick, 20}, {0, justInTime, 40}, {0, quick, 80}, {0, quick, 160}, {0, quick, 320}, {0, quick, 640}, {0, justInTime, 1000},
-			{0, quick, 1000}, {0, late, 666}, {0, quick, 750}, {0, late, 500}, {0, late, 333}, {0, late, 222}, {0, late, 148},
+			{0, quick, 20}, {0, justInTime, 40}, {0, quick, 80}, {0, quick, 160}, {0, quick, 320}, {0, quick, 640},
+			{0, justInTime, 1000},
+			{0, quick, 1000}, {0, late, 666}, {0, quick, 750}, {0, late, 500}, {0, late, 333}, {0, late, 222},
+			{0, late, 148},
 			{0, late, leastStride}, {0, late, leastStride}, {0, quick, 113}},
 		// One that comes quickly says nothing of a whole one; one that comes late makes the next smaller than it was.
-		"a part":            {{0, quick, 20}, {0, quick, 40}, {0, quick, 80}, {0, quick, 160}, {159, quick, 160}, {156, time.Second, 104}},
-		"a server far away": {{0, way, 20}, {0, way + way/strideShare, 40}, {0, way + way/strideShare + 1, 40}, {0, way, 46}},
-		"late at once":      {{0, quick, 20}, {0, late, 20}, {0, quick, 23}},
+		"a part": {{0, quick, 20}, {0, quick, 40}, {0, quick, 80}, {0, quick, 160}, {159, quick, 160},
+			{156, time.Second, 104}},
+		"a server far away": {{0, way, 20}, {0, way + way/strideShare, 40}, {0, way + way/strideShare + 1, 40},
+			{0, way, 46}},
+		"late at once": {{0, quick, 20}, {0, late, 20}, {0, quick, 23}},
 	} {
 		s := NewStride()
 		for i, a := range c {
@@ -39,15 +43,16 @@ func TestAStride(t *testing.T) {
 				rest = min(a.took/2, longestRest)
 			}
 			if got := s.learn(cmp.Or(a.keys, s.Size()), a.took); s.Size() != a.want || got != rest {
-				t.Errorf("%s: after answer %d, %s, the stride is %d, not %d, and it rests for %s", name, i+1, a.took, s.Size(), a.want, got)
+				t.Errorf("%s: after answer %d, %s, the stride is %d, not %d, and it rests for %s", name, i+1, a.took,
+					s.Size(), a.want, got)
 				break
 			}
 		}
 	}
 }
 
-// Exchanges come one at a time. Rests add up until they are worth a sleep, what the caller does meanwhile counts as rest, and an
-// exchange that failed needs none.
+// Exchanges come one at a time. Rests add up until they are worth a sleep, what the caller does meanwhile counts as
+// rest, and an exchange that failed needs none.
 func TestAnExchangeLetsTheServerRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const quick, late = 100 * time.Microsecond, 1200 * time.Microsecond
@@ -91,7 +96,10 @@ func TestAnExchangeLetsTheServerRest(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		s.rested = time.Now().Add(time.Second)
-		if err := s.Exchange(ctx, 100, func() error { t.Error("an exchange after the end"); return nil }); err != context.Canceled {
+		if err := s.Exchange(ctx, 100, func() error {
+			t.Error("an exchange after the end")
+			return nil
+		}); err != context.Canceled {
 			t.Error(err)
 		}
 	})

@@ -109,7 +109,8 @@ func splitURL(text string) (*URL, error) {
 	if !found {
 		return nil, u.bad("it does not name a host")
 	}
-	unreadable := BadURL("it cannot be read; write %s, special characters of the password as %%XX", u.scheme+forms[u.Kind])
+	unreadable := BadURL("it cannot be read; write %s, special characters of the password as %%XX",
+		u.scheme+forms[u.Kind])
 	end := strings.IndexAny(rest, "/?#")
 	if end < 0 {
 		end = len(rest)
@@ -166,7 +167,8 @@ func (u *URL) readHosts() error {
 		case ok && !isPort(port): // which may be a password
 			return u.bad("a port is not a number from 1 to 65535")
 		case !ok:
-			return BadURL("a host or its port is wrong; write %s, IPv6 addresses as [::1]:%s", u.scheme+forms[u.Kind], defaultPort)
+			return BadURL("a host or its port is wrong; write %s, IPv6 addresses as [::1]:%s", u.scheme+forms[u.Kind],
+				defaultPort)
 		}
 		u.Addresses = append(u.Addresses, net.JoinHostPort(host, port))
 	}
@@ -218,7 +220,8 @@ func (u *URL) checkOptions() error {
 	isTLS := slices.IndexFunc(u.options, func(o option) bool { return slices.Contains(tlsOptions, o.name) })
 	switch {
 	case unknown >= 0 && slices.ContainsFunc(u.options, option.isSecret): // part of a password with an unescaped &
-		return BadURL("one of its options is unknown; known are %s, and an & in a password is written %%26", strings.Join(known, ", "))
+		return BadURL("one of its options is unknown; known are %s, and an & in a password is written %%26",
+			strings.Join(known, ", "))
 	case unknown >= 0:
 		return BadURL("its option %q is unknown; known are %s", u.options[unknown].name, strings.Join(known, ", "))
 	case u.option(sentinelUser) != "" && u.option(sentinelPassword) == "":

@@ -12,16 +12,18 @@ func TestShown(t *testing.T) {
 		"rediss://user:hun@ter:2@localhost": {"rediss://user:xxxxx@localhost", "rediss://user@localhost"},
 		"redis://user@localhost":            {"", ""},
 		"valkeys+cluster://u:hunter2@h":     {"valkeys+cluster://u:xxxxx@h", "valkeys+cluster://u@h"},
-		"redis+sentinel://u:p@a:1,b:2/m?sentinel_password=pw": {"redis+sentinel://u:xxxxx@a:1,b:2/m?sentinel_password=xxxxx",
+		"redis+sentinel://u:p@a:1,b:2/m?sentinel_password=pw": {
+			"redis+sentinel://u:xxxxx@a:1,b:2/m?sentinel_password=xxxxx",
 			"redis+sentinel://u@a:1,b:2/m"},
 		"redis+sentinel://h/m?sentinel_username=w&sentinel_password=SECRET1'SECRET2 \"SECRET3&SECRET4&SECRET5=6": {
 			"redis+sentinel://xxxxx (it cannot be read)", "redis+sentinel://xxxxx (it cannot be read)"},
 		"rediss://u:a'b\"c d&e@h/1?tls_ca=/etc/a%26b c.pem&tls_insecure=false": {
 			"rediss://u:xxxxx@h/1?tls_ca=/etc/a%26b%20c.pem&tls_insecure=false",
 			"rediss://u@h/1?tls_ca=/etc/a%26b%20c.pem&tls_insecure=false"},
-		"redis://h?password=hunter2&hunter3&db=hunter4": {"redis://xxxxx (it cannot be read)", "redis://xxxxx (it cannot be read)"},
-		"redis://u:pa/ss@h":                             {"redis://xxxxx (it cannot be read)", "redis://xxxxx (it cannot be read)"},
-		"redis://h/hunter2":                             {"redis://xxxxx (it cannot be read)", "redis://xxxxx (it cannot be read)"},
+		"redis://h?password=hunter2&hunter3&db=hunter4": {
+			"redis://xxxxx (it cannot be read)", "redis://xxxxx (it cannot be read)"},
+		"redis://u:pa/ss@h": {"redis://xxxxx (it cannot be read)", "redis://xxxxx (it cannot be read)"},
+		"redis://h/hunter2": {"redis://xxxxx (it cannot be read)", "redis://xxxxx (it cannot be read)"},
 		"redis+cluster://h,i/hunter2": {"redis+cluster://xxxxx (it cannot be read)",
 			"redis+cluster://xxxxx (it cannot be read)"},
 		"redis::hunter2@localhost":     {"redis://xxxxx (it cannot be read)", "redis://xxxxx (it cannot be read)"},
@@ -59,7 +61,8 @@ func TestSecrets(t *testing.T) {
 func TestIsLocal(t *testing.T) {
 	for host, want := range map[string]bool{"localhost": true, "LOCALHOST.": true, "127.0.0.1": true, "127.9.9.9": true,
 		"::1": true, "::ffff:127.0.0.1": true,
-		"10.0.0.1": false, "localhost.evil.example": false, "0.0.0.0": false, "": false, "redis": false, "fe80::1%eth0": false} {
+		"10.0.0.1": false, "localhost.evil.example": false, "0.0.0.0": false, "": false, "redis": false,
+		"fe80::1%eth0": false} {
 		if got := IsLocal(host); got != want {
 			t.Errorf("%q: %v", host, got)
 		}

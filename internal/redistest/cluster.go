@@ -146,7 +146,8 @@ func (c *Cluster) usable(ctx context.Context, node *Process) error {
 	if err != nil {
 		return err
 	}
-	if !strings.Contains(info, "cluster_state:ok") || !strings.Contains(info, fmt.Sprintf("cluster_slots_ok:%d", slots)) {
+	if !strings.Contains(info, "cluster_state:ok") ||
+		!strings.Contains(info, fmt.Sprintf("cluster_slots_ok:%d", slots)) {
 		return errors.New("it says " + strings.ReplaceAll(info, "\r\n", " "))
 	}
 	ranges, err := slotsBy(ctx, client)
@@ -158,7 +159,8 @@ func (c *Cluster) usable(ctx context.Context, node *Process) error {
 		known += r.End - r.Start + 1
 		i := c.master(r)
 		if i < 0 {
-			return fmt.Errorf("it says that slots %d to %d are at %s, which is not a master", r.Start, r.End, r.Nodes[0].Addr)
+			return fmt.Errorf("it says that slots %d to %d are at %s, which is not a master", r.Start, r.End,
+				r.Nodes[0].Addr)
 		}
 		if i < len(c.Replicas) && c.Replicas[i].running() && len(r.Nodes) < 2 {
 			return fmt.Errorf("it knows no replica of master %d", i)

@@ -164,8 +164,9 @@ func (p *Process) running() bool {
 
 // admin returns a client on the unix socket, which needs neither TLS nor the port.
 func (p *Process) admin() *redis.Client {
-	return redis.NewClient(&redis.Options{Network: "unix", Addr: p.Socket, ReadTimeout: Patience, ContextTimeoutEnabled: true,
-		DisableIdentity: true})
+	return redis.NewClient(&redis.Options{Network: "unix", Addr: p.Socket, ReadTimeout: Patience,
+		ContextTimeoutEnabled: true,
+		DisableIdentity:       true})
 }
 
 // do runs one command.

@@ -35,7 +35,8 @@ func Start(tb testing.TB, args ...string) *Server {
 
 // Client returns a client of the server, closed with the test.
 func (s *Server) Client() *redis.Client {
-	client := redis.NewClient(&redis.Options{Addr: s.Addr, ReadTimeout: Patience, ContextTimeoutEnabled: true, DisableIdentity: true})
+	client := redis.NewClient(&redis.Options{Addr: s.Addr, ReadTimeout: Patience, ContextTimeoutEnabled: true,
+		DisableIdentity: true})
 	s.tb.Cleanup(func() { client.Close() })
 	return client
 }

@@ -51,14 +51,17 @@ func TestAClusterServesEverySlotOnThreeMasters(t *testing.T) {
 	for _, step := range []struct {
 		do           func() error
 		owner, moved int
-	}{{func() error { return c.BeginMoveSlot(slot, to, "{a}0") }, from, 1}, {func() error { return c.MoveSlot(slot, to) }, to, 250}} {
+	}{{func() error { return c.BeginMoveSlot(slot, to, "{a}0") }, from, 1},
+		{func() error { return c.MoveSlot(slot, to) }, to, 250}} {
 		if err := step.do(); err != nil {
 			t.Fatal(err)
 		}
 		at, err := c.Owner(slot)
-		if n, err2 := c.Masters[to].do(ctx, "CLUSTER", "COUNTKEYSINSLOT", slot).Int(); err != nil || err2 != nil || at != step.owner ||
+		if n, err2 := c.Masters[to].do(ctx, "CLUSTER", "COUNTKEYSINSLOT", slot).Int(); err != nil || err2 != nil ||
+			at != step.owner ||
 			n != step.moved {
-			t.Errorf("the slot is at master %d, and %d keys have moved, %v, %v; want %d and %d", at, n, err, err2, step.owner, step.moved)
+			t.Errorf("the slot is at master %d, and %d keys have moved, %v, %v; want %d and %d", at, n, err, err2,
+				step.owner, step.moved)
 		}
 	}
 	if got, err := client.Get(ctx, "{a}249").Int(); err != nil || got != 249 {

@@ -27,7 +27,9 @@ func LaunchSentinel(args ...string) (*Sentinel, error) {
 		own = append(own, "--tls-replication", "yes")
 	}
 	var err error
-	if s.Servers, err = launchAll(2, func() (*Process, error) { return Launch(slices.Concat(own, args)...) }); err == nil {
+	if s.Servers, err = launchAll(2, func() (*Process, error) {
+		return Launch(slices.Concat(own, args)...)
+	}); err == nil {
 		s.Sentinels, err = launchAll(3, func() (*Process, error) {
 			return Launch(slices.Concat(tlsOnly(args), []string{"--sentinel"})...)
 		})
@@ -65,7 +67,9 @@ func (s *Sentinel) watch() error {
 	}
 	replica := s.Servers[1].admin()
 	defer replica.Close()
-	if err := until("a replica following its master", func(ctx context.Context) error { return following(ctx, replica) }); err != nil {
+	if err := until("a replica following its master", func(ctx context.Context) error {
+		return following(ctx, replica)
+	}); err != nil {
 		return err
 	}
 	for _, sentinel := range s.Sentinels {
@@ -206,7 +210,8 @@ func (s *Sentinel) WaitFailover(old *Process) error {
 			}
 			client := master.admin()
 			defer client.Close()
-			if info, err := client.Info(ctx, "replication").Result(); err != nil || !strings.Contains(info, "role:master") {
+			if info, err := client.Info(ctx, "replication").Result(); err != nil ||
+				!strings.Contains(info, "role:master") {
 				return fmt.Errorf("the new master says %q, %v", info, err)
 			}
 		}

@@ -35,7 +35,8 @@ func inBrowser(t *testing.T, dark bool, pages [][]byte, selectors []string) (all
 	}
 	dir := t.TempDir()
 	path := filepath.Join(dir, "pages.html")
-	if err := os.WriteFile(path, []byte("<!DOCTYPE html><body><script>const data = "+string(data)+look), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte("<!DOCTYPE html><body><script>const data = "+string(data)+look),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	scheme := "1"
@@ -49,13 +50,15 @@ func inBrowser(t *testing.T, dark bool, pages [][]byte, selectors []string) (all
 	}
 	defer os.RemoveAll(profile)
 	shown, err := exec.Command("chromium", "--headless", "--no-sandbox", "--disable-gpu", "--user-data-dir="+profile,
-		"--blink-settings=preferredColorScheme="+scheme, "--virtual-time-budget=600000", "--dump-dom", "file://"+path).Output()
+		"--blink-settings=preferredColorScheme="+scheme, "--virtual-time-budget=600000", "--dump-dom",
+		"file://"+path).Output()
 	if err != nil {
 		t.Fatalf("the pages are looked at in Chromium; `make setup` installs it: %v", err)
 	}
 	_, result, found := strings.Cut(string(shown), `<pre id="seen">`)
 	result, _, _ = strings.Cut(result, "</pre>")
-	if err := json.Unmarshal([]byte(html.UnescapeString(result)), &all); !found || err != nil || len(all) != 2*len(pages) {
+	if err := json.Unmarshal([]byte(html.UnescapeString(result)), &all); !found || err != nil ||
+		len(all) != 2*len(pages) {
 		t.Fatalf("of %d pages %d were seen: %v\n%.2000s", len(pages), len(all), err, shown)
 	}
 	return all

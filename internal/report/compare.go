@@ -60,7 +60,8 @@ var figures = []struct {
 	hasMargin bool
 }{
 	{"worst_window_ratio", false, false}, {"over_admitted", false, false}, {"under_admitted", false, false},
-	{"errors", false, false}, {"fairness", true, true}, {"p50", false, true}, {"p99", false, true}, {"throughput", true, true},
+	{"errors", false, false}, {"fairness", true, true}, {"p50", false, true}, {"p99", false, true},
+	{"throughput", true, true},
 }
 
 // Compare compares runs of the same limit in a report with those in one or more base
@@ -191,7 +192,8 @@ func (c *Comparison) differentLoads(was, is *Run) {
 	now := of(is)
 	for i, before := range of(was) {
 		if before != now[i] {
-			c.warn("%s: the %s differs: %s, and now %s", is.Title(), before[0], cmp.Or(before[1], "none"), cmp.Or(now[i][1], "none"))
+			c.warn("%s: the %s differs: %s, and now %s", is.Title(), before[0], cmp.Or(before[1], "none"),
+				cmp.Or(now[i][1], "none"))
 		}
 	}
 }
@@ -235,7 +237,8 @@ func (c *Comparison) Print(p *output.Printer) {
 	for _, warning := range c.Warnings {
 		s.say(finding{style: output.Near, text: warning})
 	}
-	columns := []output.Column{{Header: "METRIC", Shrinks: 12}, {Header: "BASE", Right: true}, {Header: "NEW", Right: true},
+	columns := []output.Column{{Header: "METRIC", Shrinks: 12}, {Header: "BASE", Right: true},
+		{Header: "NEW", Right: true},
 		{Header: "CHANGE", Right: true, Drops: 1}, {Header: ""}}
 	for _, run := range c.Runs {
 		s.lines = append(s.lines, "")
@@ -243,8 +246,10 @@ func (c *Comparison) Print(p *output.Printer) {
 		var rows [][]output.Cell
 		for i := range run.Differences {
 			d := &run.Differences[i]
-			verdict := map[Verdict]output.Cell{Better: {Text: "better"}, Worse: {Text: "worse", Style: output.AtEnd}}[d.Verdict]
-			rows = append(rows, []output.Cell{{Text: d.name()}, {Text: d.base()}, {Text: d.write(d.New)}, {Text: d.change()}, verdict})
+			verdict := map[Verdict]output.Cell{
+				Better: {Text: "better"}, Worse: {Text: "worse", Style: output.AtEnd}}[d.Verdict]
+			rows = append(rows, []output.Cell{{Text: d.name()}, {Text: d.base()}, {Text: d.write(d.New)},
+				{Text: d.change()}, verdict})
 		}
 		s.lines = append(s.lines, s.TableLines(columns, rows)...)
 	}

@@ -114,7 +114,8 @@ func whoIsDenied(runs []Run) string {
 		}
 		return output.Thousands(least) + " to " + output.Thousands(most)
 	}
-	return fmt.Sprintf("%s of %s would have been denied (%s of %s)", between(func(r *Run) int64 { return r.KeysDenied }),
+	return fmt.Sprintf("%s of %s would have been denied (%s of %s)",
+		between(func(r *Run) int64 { return r.KeysDenied }),
 		output.Count(runs[0].Keys, "caller"), between(func(r *Run) int64 { return r.Denied }),
 		output.Count(runs[0].Requests, "request"))
 }
@@ -239,7 +240,8 @@ func (r *Run) addFigures(kind Kind, add func(name string, detail bool, line stri
 	}
 	add("cost", true, strings.Join(cost, " · "))
 	if r.Latency != nil {
-		add("fast", false, fmt.Sprintf("p50 %s, p95 %s, p99 %s; %s answered", r.shown("p50"), r.shown("p95"), r.shown("p99"),
+		add("fast", false, fmt.Sprintf("p50 %s, p95 %s, p99 %s; %s answered", r.shown("p50"), r.shown("p95"),
+			r.shown("p99"),
 			r.shown("throughput")))
 	}
 	if r.Endpoint != nil && r.Endpoint.Connections != nil {
@@ -320,7 +322,8 @@ func wrappedInWords(w *Wrapped, r *Run) string {
 	if share := 1 - w.CallsPerDecision; share > 0 {
 		saved = fmt.Sprintf(", %.1f%% saved", 100*share)
 	}
-	return fmt.Sprintf("%s: %s of the store for %s decisions%s; without wrappers %s would have been denied, and %s allowed",
+	return fmt.Sprintf("%s: %s of the store for %s decisions%s; without wrappers %s would have been denied, and %s "+
+		"allowed",
 		around, output.Count(w.StoreCalls, "call"), output.Thousands(r.Allowed+r.Denied), saved,
 		output.Count(w.AllowedBesides, "allowed request"), output.Count(w.DeniedBesides, "denied one"))
 }

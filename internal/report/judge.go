@@ -68,7 +68,8 @@ func (d *Document) promised() (all []check) {
 	for _, t := range d.Thresholds {
 		switch {
 		case t.NotJudged != "":
-			add(t.Run, t.Expression, Inconclusive, "%s was not judged: it was %s, and %s", t.Expression, t.Actual, t.NotJudged)
+			add(t.Run, t.Expression, Inconclusive, "%s was not judged: it was %s, and %s", t.Expression, t.Actual,
+				t.NotJudged)
 		case !t.OK:
 			add(t.Run, t.Expression, Fail, "%s was missed: %s", t.Expression, t.Actual)
 		default:

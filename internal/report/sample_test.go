@@ -53,7 +53,8 @@ func LoadRun(algorithm string, seed uint64, worst float64, over int64) Run {
 			StartedAt: time.Date(2026, 3, 1, 12, 0, int(seed)*40, 0, time.UTC), IntervalMS: 500,
 			Requests: 30_000, Late: int64(stalled), LateAfterMS: 100, Keys: 50, DurationMS: 30_000,
 			ThroughputPerS: 999.7,
-			Latency:        loadgen.QuantilesOf(latency), Service: loadgen.QuantilesOf(service), Lag: loadgen.QuantilesOf(lag),
+			Latency:        loadgen.QuantilesOf(latency), Service: loadgen.QuantilesOf(service),
+			Lag: loadgen.QuantilesOf(lag),
 			Audit: loadgen.Audit{
 				Totals: audit.Totals{WorstRatio: worst, WorstUnits: int64(100 * worst), OverAdmitted: over,
 					LeastOver: min(over, 10)},

@@ -76,7 +76,8 @@ func TestReadSaysWhatIsWrong(t *testing.T) {
 		`"latency_us":{"p50":-1}`, `"audit":{"worst_window_ratio":1e300}`, `"neighbours":{"denied":-5}`,
 		`"neighbours":{"allowed":9e18}`, `"workers":-1`, `"limits":[{"denied":-1}]`, `"keys":-1`,
 		`"cost":{"server_cpu_us":-1}`, `"timeline":[{"offset_ms":1}],"interval_ms":0`, `"started_at":"yesterday"`} {
-		rows = append(rows, row{`{"schema_version":1,"kind":"loadtest","runs":[{` + fields + `}]}`, "x.json is not a report: "})
+		rows = append(rows, row{`{"schema_version":1,"kind":"loadtest","runs":[{` + fields + `}]}`,
+			"x.json is not a report: "})
 	}
 	for _, test := range rows {
 		d, err := Read("x.json", []byte(test.data))
@@ -99,7 +100,8 @@ func TestNumbersThatAreTooLarge(t *testing.T) {
 	}
 	Printed(Answer{Report: long}, 80)
 	pageOf(t, long)
-	if text := fmt.Sprint(Answer{Report: long}.Records()); strings.Contains(text, "NaN") || strings.Contains(text, "Inf") {
+	if text := fmt.Sprint(Answer{Report: long}.Records()); strings.Contains(text, "NaN") ||
+		strings.Contains(text, "Inf") {
 		t.Errorf("%.300s", text)
 	}
 }

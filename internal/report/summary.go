@@ -19,8 +19,8 @@ type Summary struct {
 	Suites  []junit.Suite // a test case for each thing that was judged
 }
 
-// Markdown returns the verdict and what a terminal of a hundred columns shows of the answer, between fences that are not
-// in it.
+// Markdown returns the verdict and what a terminal of a hundred columns shows of the answer, between fences that are
+// not in it.
 func (s *Summary) Markdown() []byte {
 	var text bytes.Buffer
 	s.Answer.Print(&output.Printer{Out: &text, Width: 100})
@@ -35,12 +35,13 @@ func (s *Summary) Markdown() []byte {
 // JUnit returns the test cases as JUnit XML.
 func (s *Summary) JUnit() []byte { return junit.XML(s.Suites...) }
 
-// Summary returns the summary of a report: a suite for each run. As for the exit code, a promise that could not be judged
-// fails.
+// Summary returns the summary of a report: a suite for each run. As for the exit code, a promise that could not be
+// judged fails.
 func (a Answer) Summary() *Summary {
 	d := a.Report
 	d.Judge()
-	s := &Summary{Verdict: d.Verdict, Answer: Answer{Report: d, Verbose: true}, Suites: make([]junit.Suite, len(d.Runs))}
+	s := &Summary{Verdict: d.Verdict, Answer: Answer{Report: d, Verbose: true},
+		Suites: make([]junit.Suite, len(d.Runs))}
 	s.What = map[Kind]string{LoadTest: "load test of ", Simulation: "simulation of "}[d.Kind]
 	if len(d.Runs) == 1 {
 		s.What += markdown.Code(shortName(d.Runs[0].Title()))

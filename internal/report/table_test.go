@@ -22,7 +22,8 @@ func TestRightInWords(t *testing.T) {
 		{"worst window 7.00 × ██████████|██████████; 1 unit over, 2 under",
 			audit.Totals{WorstRatio: 7, LeastOver: 1, OverAdmitted: 3, UnderAdmitted: 2}},
 	} {
-		if got := rightInWords(&Run{Result: loadgen.Result{Audit: loadgen.Audit{Totals: test.totals}}}); got != test.want {
+		if got := rightInWords(&Run{
+			Result: loadgen.Result{Audit: loadgen.Audit{Totals: test.totals}}}); got != test.want {
 			t.Errorf("%+v: %s, want %s", test.totals, got, test.want)
 		}
 	}
@@ -110,7 +111,8 @@ func TestSimulationsAreAboutWhoIsDenied(t *testing.T) {
 func TestOnlyWhatIsDueIsLate(t *testing.T) {
 	for due, lag := range map[bool]*loadgen.Quantiles{true: {P99: 5}, false: nil} {
 		d := judged(func(r *Run) { r.Late, r.Lag = 5, lag })
-		if text := Printed(Answer{Report: d}, 0); strings.Contains(text, "! 5 requests answered more than 100ms after") != due {
+		if text := Printed(Answer{Report: d}, 0); strings.Contains(
+			text, "! 5 requests answered more than 100ms after") != due {
 			t.Errorf("with a schedule %t:\n%s", due, text)
 		}
 	}

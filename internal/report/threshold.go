@@ -149,9 +149,9 @@ func (d *Document) Evaluate(expressions []Expression) error {
 	return nil
 }
 
-// holdsAllTheSame reports whether a promise that is kept although the load generator was late is kept without that delay,
-// too: rates are at least so high, fewer are late, and a time from the planned instant has the delay in it. Requests that
-// were dropped have no time.
+// holdsAllTheSame reports whether a promise that is kept although the load generator was late is kept without that
+// delay, too: rates are at least so high, fewer are late, and a time from the planned instant has the delay in it.
+// Requests that were dropped have no time.
 func (e Expression) holdsAllTheSame(r *Run) bool {
 	switch {
 	case e.metric.unit == perSecond:

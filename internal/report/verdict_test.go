@@ -43,7 +43,8 @@ func TestVerdicts(t *testing.T) {
 		},
 		"doubtful": {
 			func(r *Run) { r.Audit.OverAdmitted, r.Audit.Doubtful = 40, true },
-			"INCONCLUSIVE the audit proves nothing, because something else than the limit can explain what it finds; see the warnings",
+			"INCONCLUSIVE the audit proves nothing, because something else than the limit can explain what it finds; " +
+				"see the warnings",
 			false,
 		},
 		"a lie": {
@@ -63,11 +64,13 @@ func TestVerdicts(t *testing.T) {
 		},
 		"a limit that was never reached": {
 			func(r *Run) { r.Denied, r.Audit.LimitReached = 0, Pointer(0.07) },
-			"INCONCLUSIVE never above 7% of the limit, so over-admission was not tested; ask for more, or let fewer keys ask",
+			"INCONCLUSIVE never above 7% of the limit, so over-admission was not tested; ask for more, or let fewer " +
+				"keys ask",
 			false,
 		},
 		"a limit that denied what cost more than was left": {
-			func(r *Run) { r.Denied, r.Audit.LimitReached = 1, Pointer(0.07) }, "PASS nobody got more than the limit", false,
+			func(r *Run) { r.Denied, r.Audit.LimitReached = 1, Pointer(0.07) }, "PASS nobody got more than the limit",
+			false,
 		},
 		"wrong, and too many errors": {
 			func(r *Run) { r.Audit.OverAdmitted, r.Audit.LeastOver, r.Errors = 3, 3, 9000 },
@@ -100,7 +103,8 @@ func TestVerdicts(t *testing.T) {
 // A policy passes if one of its limits was reached and enforced. A limit that was not reached is named as not tested.
 func TestALimitOfAPolicyThatWasNeverReached(t *testing.T) {
 	const passes = "PASS     nobody got more than the limit\n"
-	const note = "hour was never above 10% of the limit, so over-admission was not tested; ask for more, or let fewer keys ask\n"
+	const note = "hour was never above 10% of the limit, so over-admission was not tested; ask for more, or let " +
+		"fewer keys ask\n"
 	for name, test := range map[string]struct {
 		change         func(r *Run, minute *loadgen.Limit)
 		begins, within string
@@ -162,7 +166,8 @@ func TestJUnitSaysWhatTheCommandDoes(t *testing.T) {
 		"nothing sent": {func(_ *Document, r *Run) { r.Requests = 0 }, under + skipped + `nothing was sent`},
 		"never reached": {func(_ *Document, r *Run) { r.Denied, r.Audit.LimitReached = 0, Pointer(0.07) },
 			under + skipped + `never above 7% of the limit`},
-		"wrong": {func(_ *Document, r *Run) { r.Audit.UnderAdmitted = 3 }, under + failed + `denied 3 units that fitted`},
+		"wrong": {func(_ *Document, r *Run) { r.Audit.UnderAdmitted = 3 },
+			under + failed + `denied 3 units that fitted`},
 		"unseen": {func(_ *Document, r *Run) { r.Endpoint, r.Denied = &Endpoint{}, 0 },
 			under + skipped + `nothing was denied, or no denial was certainly of this limit`},
 		"one in a hundred":       {func(_ *Document, r *Run) { r.Errors = r.Requests / 100 }, `failures="0"`},
@@ -205,7 +210,8 @@ func TestSummaries(t *testing.T) {
 	d.Runs[0].Load = "````\n# heading"
 	const begins, ends = "### ❌ FAIL: load test of `token-bucket 100/10s`\n\n`````\nFAIL     1 of 3 promises missed\n",
 		"\n`````\n"
-	if got := string(Answer{Report: d}.Summary().Markdown()); !strings.HasPrefix(got, begins) || !strings.HasSuffix(got, ends) {
+	if got := string(Answer{Report: d}.Summary().Markdown()); !strings.HasPrefix(got, begins) ||
+		!strings.HasSuffix(got, ends) {
 		t.Errorf("%s", got)
 	}
 	for name, d := range Fixtures() {

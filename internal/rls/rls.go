@@ -70,8 +70,9 @@ type LimitOverride struct {
 	Multiplier      uint32 // of the unit; 0 means 1
 }
 
-// read reads a message: fields[0] gets the field with number 1, and so on. A field is a pointer to a number or a text, or a function
-// that reads a nested message; nil and further fields are skipped. Of a field that comes again the last one counts.
+// read reads a message: fields[0] gets the field with number 1, and so on. A field is a pointer to a number or a text,
+// or a function that reads a nested message; nil and further fields are skipped. Of a field that comes again the last
+// one counts.
 func read(message []byte, fields ...any) error {
 	for len(message) > 0 {
 		number, kind, n := protowire.ConsumeTag(message)

@@ -31,13 +31,15 @@ func TestReadRequest(t *testing.T) {
 }
 
 func TestUnits(t *testing.T) {
-	for period, want := range map[time.Duration]int32{time.Second: 1, time.Minute: 2, time.Hour: 3, day: 4, 30 * day: 5, 365 * day: 6,
-		7 * day: 7, 0: 0, 10 * time.Second: 0} {
+	for period, want := range map[time.Duration]int32{time.Second: 1, time.Minute: 2, time.Hour: 3, day: 4, 30 * day: 5,
+		365 * day: 6,
+		7 * day:   7, 0: 0, 10 * time.Second: 0} {
 		if got := UnitOf(period); got != want {
 			t.Errorf("%s is unit %d", period, got)
 		}
 	}
-	for limit, want := range map[LimitOverride]time.Duration{{Unit: 2}: time.Minute, {Unit: 1, Multiplier: 90}: 90 * time.Second, {}: 0,
+	for limit, want := range map[LimitOverride]time.Duration{
+		{Unit: 2}: time.Minute, {Unit: 1, Multiplier: 90}: 90 * time.Second, {}: 0,
 		{Unit: -1}: 0, {Unit: 8}: 0, {Unit: 6, Multiplier: 1 << 31}: 0} {
 		if got := limit.Period(); got != want {
 			t.Errorf("%+v is %s", limit, got)

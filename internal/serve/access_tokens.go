@@ -56,15 +56,15 @@ type accessToken struct {
 	scopes []string
 }
 
-// ParseAccessTokens returns the access tokens of a text, one on a line. It ignores empty lines and those that begin with #.
-// Fields may follow a token: name=NAME and scopes=SCOPE,SCOPE.
+// ParseAccessTokens returns the access tokens of a text, one on a line. It ignores empty lines and those that begin
+// with #. Fields may follow a token: name=NAME and scopes=SCOPE,SCOPE.
 func ParseAccessTokens(text []byte) (*AccessTokens, error) {
 	t := &AccessTokens{}
 	return t, t.use(text)
 }
 
-// ReadAccessTokens returns the access tokens of a file. Look reads it again: if it cannot be read or has no token, the old tokens
-// stay valid.
+// ReadAccessTokens returns the access tokens of a file. Look reads it again: if it cannot be read or has no token, the
+// old tokens stay valid.
 func ReadAccessTokens(path string, read func(path string) ([]byte, error)) (*AccessTokens, error) {
 	t := &AccessTokens{}
 	t.Source = poll.Files(read, func(texts [][]byte) error { return t.use(texts[0]) }, path)
@@ -93,7 +93,8 @@ func (t *AccessTokens) use(text []byte) error {
 			case all[i].name == token.name:
 				return fmt.Errorf("line %d: an access token before it has the name %q, too", line, token.name)
 			case all[i].sum == token.sum: // one of them would decide what both may do
-				return fmt.Errorf("line %d: the access token %q before it is the same; keep one of the lines", line, all[i].name)
+				return fmt.Errorf("line %d: the access token %q before it is the same; keep one of the lines", line,
+					all[i].name)
 			}
 		}
 		all = append(all, token)
@@ -110,10 +111,12 @@ func parseAccessToken(content string, line int) (t accessToken, err error) {
 	token, rest, _ := strings.Cut(content, " ")
 	switch {
 	case len(token) < shortestToken:
-		return t, fmt.Errorf("an access token has %d characters, and fewer than %d can be guessed; make one with `openssl rand -hex 32`",
+		return t, fmt.Errorf("an access token has %d characters, and fewer than %d can be guessed; make one with "+
+			"`openssl rand -hex 32`",
 			len(token), shortestToken)
 	case strings.ContainsFunc(content, func(r rune) bool { return r < ' ' || r > '~' }):
-		return t, errors.New("an access token has a character that a header cannot carry; make one with `openssl rand -hex 32`")
+		return t, errors.New("an access token has a character that a header cannot carry; make one with `openssl " +
+			"rand -hex 32`")
 	}
 	t = accessToken{sum: sha256.Sum256([]byte(token)), name: fmt.Sprint("line ", line), scopes: scopes[:usualScopes]}
 	for _, field := range strings.Fields(rest) {
@@ -124,7 +127,8 @@ func parseAccessToken(content string, line int) (t accessToken, err error) {
 		case name == "scopes" && value != "":
 			t.scopes = strings.Split(value, ",")
 			if slices.ContainsFunc(t.scopes, func(scope string) bool { return !slices.Contains(scopes, scope) }) {
-				return t, fmt.Errorf("an access token has the scopes %s; each is one of %s", value, strings.Join(scopes, ", "))
+				return t, fmt.Errorf("an access token has the scopes %s; each is one of %s", value,
+					strings.Join(scopes, ", "))
 			}
 		default:
 			return t, errors.New("what follows an access token is name=NAME or scopes=SCOPE,SCOPE, with a name of " +
@@ -134,8 +138,8 @@ func parseAccessToken(content string, line int) (t accessToken, err error) {
 	return t, nil
 }
 
-// Wrap answers requests without a valid token with 401, and those whose token has none of the needed scopes with 403: needs
-// returns those of which a request needs one. The next handler does not see the header with the token.
+// Wrap answers requests without a valid token with 401, and those whose token has none of the needed scopes with 403:
+// needs returns those of which a request needs one. The next handler does not see the header with the token.
 func (t *AccessTokens) Wrap(next http.Handler, needs func(*http.Request) []string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		token, field := t.of(r)
@@ -148,7 +152,8 @@ func (t *AccessTokens) Wrap(next http.Handler, needs func(*http.Request) []strin
 		needed := needs(r)
 		if !slices.ContainsFunc(needed, func(scope string) bool { return slices.Contains(token.scopes, scope) }) {
 			refusal.Write(w, http.StatusForbidden, outcome.Unauthorized.Word, fmt.Sprintf(
-				"the access token %q has the scopes %s, and this needs %s", token.name, strings.Join(token.scopes, ", "),
+				"the access token %q has the scopes %s, and this needs %s", token.name,
+				strings.Join(token.scopes, ", "),
 				strings.Join(needed, " or ")))
 			return
 		}
@@ -170,7 +175,8 @@ func (t *AccessTokens) of(r *http.Request) (token *accessToken, field string) {
 // Admits refuses a gRPC call, unless these values of its metadata authorization are a token with the scope decide.
 func (t *AccessTokens) Admits(values []string) error {
 	if token := t.find(values); token == nil || !slices.Contains(token.scopes, scopeDecide) {
-		return status.Error(codes.Unauthenticated, "this needs an access token that may decide: authorization: Bearer TOKEN")
+		return status.Error(codes.Unauthenticated,
+			"this needs an access token that may decide: authorization: Bearer TOKEN")
 	}
 	return nil
 }
@@ -220,8 +226,8 @@ func fromPage(header http.Header) bool {
 	return site != "" && site != "none"
 }
 
-// AccessLog writes a line for each request of a listener, or for each gRPC call. It names the access token by its name, and holds
-// no query, since that can be a secret.
+// AccessLog writes a line for each request of a listener, or for each gRPC call. It names the access token by its name,
+// and holds no query, since that can be a secret.
 type AccessLog struct {
 	Log      *slog.Logger
 	Listener string

@@ -25,7 +25,9 @@ func tokensOf(t *testing.T, lines ...string) *AccessTokens {
 
 // status sends a request with a token to a handler that needs one of these scopes.
 func (t *AccessTokens) status(token string, needed ...string) (int, *httptest.ResponseRecorder) {
-	handler := t.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), func(*http.Request) []string { return needed })
+	handler := t.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), func(*http.Request) []string {
+		return needed
+	})
 	r := httptest.NewRequest("POST", "/v1/check?q=secret", nil)
 	r.Header.Set("Authorization", "Bearer "+token)
 	w := httptest.NewRecorder()
@@ -43,9 +45,11 @@ func TestScopesOfTokens(t *testing.T) {
 	}{
 		{all, []string{scopeDecide}, 200}, {all, []string{scopeRefund}, 200}, {all, []string{scopeRead}, 200},
 		{all, []string{scopeReset}, 403},
-		{reader, []string{scopeRead}, 200}, {reader, []string{scopeDecide, scopeRead}, 200}, {reader, []string{scopeDecide}, 403},
+		{reader, []string{scopeRead}, 200}, {reader, []string{scopeDecide, scopeRead}, 200},
+		{reader, []string{scopeDecide}, 403},
 		{reader, []string{scopeRefund}, 403}, {reader, []string{scopeReset}, 403},
-		{resetter, []string{scopeReset}, 200}, {resetter, []string{scopeDecide}, 200}, {resetter, []string{scopeRead}, 403},
+		{resetter, []string{scopeReset}, 200}, {resetter, []string{scopeDecide}, 200},
+		{resetter, []string{scopeRead}, 403},
 		{"nobody's token, but long", []string{scopeRead}, 401},
 	} {
 		if got, _ := tokens.status(test.token, test.needed...); got != test.want {
@@ -62,8 +66,9 @@ func TestScopesOfTokens(t *testing.T) {
 func TestLinesThatAreNoTokens(t *testing.T) {
 	token := strings.Repeat("s", 32)
 	for line, want := range map[string]string{
-		token[:15]:                               "line 1: an access token has 15 characters",
-		"  " + token[:14]:                        "line 1: an access token has 14 characters", // blanks around it do not count
+		token[:15]: "line 1: an access token has 15 characters",
+		// blanks around it do not count
+		"  " + token[:14]:                        "line 1: an access token has 14 characters",
 		token[:15] + "\x7f":                      "line 1: an access token has a character",
 		token + " scopes=":                       "line 1: what follows",
 		token + " scopes=read,write":             "line 1: an access token has the scopes read,write; each is one of",
@@ -87,8 +92,10 @@ func TestTokensOfCalls(t *testing.T) {
 		values []string
 		want   codes.Code
 	}{
-		{[]string{"Bearer " + decides}, codes.OK}, {[]string{"Bearer " + reads}, codes.Unauthenticated}, {nil, codes.Unauthenticated},
-		{[]string{decides}, codes.Unauthenticated}, {[]string{"Bearer " + decides, "Bearer " + decides}, codes.Unauthenticated},
+		{[]string{"Bearer " + decides}, codes.OK}, {[]string{"Bearer " + reads}, codes.Unauthenticated},
+		{nil, codes.Unauthenticated},
+		{[]string{decides}, codes.Unauthenticated},
+		{[]string{"Bearer " + decides, "Bearer " + decides}, codes.Unauthenticated},
 	} {
 		if err := tokens.Admits(test.values); status.Code(err) != test.want {
 			t.Errorf("%.10q: %v", test.values, err)

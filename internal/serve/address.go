@@ -34,11 +34,13 @@ func ParseAddress(text string) (Address, error) {
 	case err != nil:
 		return Address{}, fmt.Errorf("%q is not HOST:PORT or unix:PATH; write for example 127.0.0.1:8080", text)
 	case host == "" || host == "*":
-		return Address{}, fmt.Errorf("%q names no host; write 127.0.0.1:%s for this machine only, or 0.0.0.0:%[2]s for every network", text,
+		return Address{}, fmt.Errorf(
+			"%q names no host; write 127.0.0.1:%s for this machine only, or 0.0.0.0:%[2]s for every network", text,
 			port)
 	}
 	if _, err := net.LookupPort("tcp", port); err != nil || port == "" {
-		return Address{}, fmt.Errorf("%q has no port from 0 to 65535; write for example %s", text, net.JoinHostPort(host, "8080"))
+		return Address{}, fmt.Errorf("%q has no port from 0 to 65535; write for example %s", text,
+			net.JoinHostPort(host, "8080"))
 	}
 	return Address{network: "tcp", text: text}, nil
 }

@@ -95,7 +95,8 @@ func TestAGateRefusesWhatIsBeyondIt(t *testing.T) {
 		SchemaVersion int `json:"schema_version"`
 		Error         struct{ Kind, Message string }
 	}
-	if err := json.Unmarshal(w.Body.Bytes(), &doc); err != nil || doc.SchemaVersion != 1 || doc.Error.Kind != "overloaded" ||
+	if err := json.Unmarshal(w.Body.Bytes(), &doc); err != nil || doc.SchemaVersion != 1 ||
+		doc.Error.Kind != "overloaded" ||
 		w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "1" {
 		t.Errorf("%d %v %s (%v)", w.Code, w.Header(), w.Body, err)
 	}

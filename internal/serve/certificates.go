@@ -67,7 +67,8 @@ func (c *Certificates) Config(protocols ...string) *tls.Config {
 		NextProtos: protocols,
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
 			now := c.inForce.Load()
-			config := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: protocols, Certificates: []tls.Certificate{now.pair}}
+			config := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: protocols, Certificates: []tls.Certificate{
+				now.pair}}
 			if now.clients != nil {
 				config.ClientAuth, config.ClientCAs = tls.RequireAndVerifyClientCert, now.clients
 				config.SessionTicketsDisabled = true // a resumed session would survive a change of the authorities

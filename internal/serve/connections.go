@@ -16,8 +16,9 @@ import (
 	"github.com/limitctl/limitctl/internal/serve/refusal"
 )
 
-// connections is a listener that bounds the number of open connections. Beyond the bound the one that has waited longest for its
-// client is closed, so that idle, silent or slow clients keep nobody out. It is the new one if all others have a request under way.
+// connections is a listener that bounds the number of open connections. Beyond the bound the one that has waited
+// longest for its client is closed, so that idle, silent or slow clients keep nobody out. It is the new one if all
+// others have a request under way.
 type connections struct {
 	net.Listener
 	most int
@@ -118,8 +119,8 @@ func (l *connections) changed(of net.Conn, state http.ConnState) {
 // connKey is the key of the connection in the context of its requests.
 type connKey struct{}
 
-// handle wraps the handler of these connections: a connection waits for its client until the body of a request was read. Clients of
-// a server that drains get the hint to use another connection.
+// handle wraps the handler of these connections: a connection waits for its client until the body of a request was
+// read. Clients of a server that drains get the hint to use another connection.
 func (l *connections) handle(next http.Handler, health *Health) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if health.Draining() {
@@ -182,8 +183,8 @@ func (l *connections) eachIdle(do func(*conn)) {
 	}
 }
 
-// Gate bounds the number of requests that are answered at the same time. One gate can be before several handlers. It is safe for
-// concurrent use. A request should enter once its body was read, so that slow clients keep no others out.
+// Gate bounds the number of requests that are answered at the same time. One gate can be before several handlers. It is
+// safe for concurrent use. A request should enter once its body was read, so that slow clients keep no others out.
 type Gate struct {
 	most     int64
 	refused  func()
@@ -225,7 +226,8 @@ func (g *Gate) Admit(w http.ResponseWriter) bool {
 	}
 	w.Header().Set("Retry-After", "1")
 	refusal.Write(w, outcome.Overloaded.Status, outcome.Overloaded.Word,
-		"too many requests in flight; this server answers "+strconv.FormatInt(g.most, 10)+" at a time (--max-in-flight)")
+		"too many requests in flight; this server answers "+strconv.FormatInt(g.most, 10)+
+			" at a time (--max-in-flight)")
 	return false
 }
 

@@ -19,8 +19,8 @@ import (
 // connection in that time gets its answer, and the hint to use another connection.
 const linger = time.Second
 
-// ErrCut says that requests were not answered when the drain was over. The error does not name the signal, since a signal is
-// the usual way to end a server.
+// ErrCut says that requests were not answered when the drain was over. The error does not name the signal, since a
+// signal is the usual way to end a server.
 var ErrCut = outcome.Partly(errors.New("requests were cut"))
 
 // drain ends the listeners so that all requests that were sent are answered.
@@ -99,8 +99,8 @@ func (o *Options) background(ctx context.Context) (stop func()) {
 	}
 }
 
-// Repeat returns a function for Background that calls refresh every [refreshEvery], and with asked set when hangups receives: an
-// operator wants files to be read again. hangups can be nil.
+// Repeat returns a function for Background that calls refresh every [refreshEvery], and with asked set when hangups
+// receives: an operator wants files to be read again. hangups can be nil.
 func Repeat(hangups <-chan struct{}, refresh func(ctx context.Context, asked bool)) func(context.Context) {
 	return func(ctx context.Context) {
 		every := time.NewTicker(refreshEvery)

@@ -188,7 +188,8 @@ func TestTokens(t *testing.T) {
 		}
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, r)
-		if w.Code == http.StatusUnauthorized && (w.Header().Get("WWW-Authenticate") == "" || strings.Contains(w.Body.String(), "111")) {
+		if w.Code == http.StatusUnauthorized &&
+			(w.Header().Get("WWW-Authenticate") == "" || strings.Contains(w.Body.String(), "111")) {
 			t.Errorf("%v %s", w.Header(), w.Body)
 		}
 		return w.Code
@@ -217,7 +218,8 @@ func TestTokens(t *testing.T) {
 	}
 	for _, text := range []string{"", "short", "# nothing\n", one + "\nsho rt and long enough"} {
 		files["t"] = text
-		if changed, err := tokens.Look(t.Context(), false); changed || err == nil || strings.Contains(err.Error(), one) {
+		if changed, err := tokens.Look(t.Context(), false); changed || err == nil ||
+			strings.Contains(err.Error(), one) {
 			t.Errorf("%q: changed %t, %v", text, changed, err)
 		}
 		if ask("Authorization", "Bearer "+one) != 200 {
@@ -279,7 +281,8 @@ func TestTheEndDoesNotWaitForWhatHangs(t *testing.T) {
 
 func TestHealth(t *testing.T) {
 	ok := true
-	h := &Health{Components: []Component{{"store", func() (bool, any) { return ok, map[string]string{"breaker": "closed"} }}}}
+	h := &Health{Components: []Component{
+		{"store", func() (bool, any) { return ok, map[string]string{"breaker": "closed"} }}}}
 	mux := h.Handler(http.NotFoundHandler())
 	ask := func(path string) (int, string) {
 		w := httptest.NewRecorder()

@@ -25,7 +25,8 @@ func TestSpareHeapCollectsLessOften(t *testing.T) {
 	release()
 	after := nextCollection()
 	if without >= spareHeap || with < 2*spareHeap || after >= spareHeap {
-		t.Errorf("garbage is collected at %d MiB without spare heap, at %d with it and at %d after it", without>>20, with>>20, after>>20)
+		t.Errorf("garbage is collected at %d MiB without spare heap, at %d with it and at %d after it", without>>20,
+			with>>20, after>>20)
 	}
 }
 

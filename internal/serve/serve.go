@@ -30,8 +30,8 @@ type Options struct {
 	Background []func(ctx context.Context)
 	// Ready gets the addresses by the listeners' names, once all of them are open.
 	Ready func(addresses map[string]string) error
-	// Connections gets each change of the number of a listener's open connections, and ConnectionRefused each that was closed
-	// because too many are open.
+	// Connections gets each change of the number of a listener's open connections, and ConnectionRefused each that was
+	// closed because too many are open.
 	Connections       func(listener string, change int)
 	ConnectionRefused func(listener string)
 	Log               *slog.Logger
@@ -104,13 +104,16 @@ func Run(ctx context.Context, o *Options) error {
 	addresses := map[string]string{}
 	for _, listener := range listeners {
 		addresses[listener.Name] = name(listener.connections.Addr())
-		o.Log.Info("listening", "door", listener.Name, "address", addresses[listener.Name], "tls", listener.Certificates != nil)
+		o.Log.Info("listening", "door", listener.Name, "address", addresses[listener.Name], "tls",
+			listener.Certificates != nil)
 		if addr := listener.connections.Addr(); !isLocal(addr.Network(), addr.String()) {
 			for _, lacks := range listener.Lacks() {
 				o.Log.Warn(lacks, "door", listener.Name)
 			}
 		}
-		panics.Go(func() error { defer close(listener.ended); return listener.serve() }, func(err error) { ended <- err })
+		panics.Go(func() error { defer close(listener.ended); return listener.serve() }, func(err error) {
+			ended <- err
+		})
 	}
 	defer func() {
 		for _, listener := range listeners {
@@ -163,7 +166,8 @@ func openListeners(o *Options) (listeners []*opened, err error) {
 		}
 		socket, err := listen(listener.Address)
 		if err != nil {
-			return listeners, fmt.Errorf("--%s: %w", cmp.Or(map[string]string{"http": "listen"}[listener.Name], listener.Name), err)
+			return listeners, fmt.Errorf(
+				"--%s: %w", cmp.Or(map[string]string{"http": "listen"}[listener.Name], listener.Name), err)
 		}
 		bounded := &connections{
 			Listener: socket, most: listener.MaxConnections,
@@ -173,7 +177,9 @@ func openListeners(o *Options) (listeners []*opened, err error) {
 					o.ConnectionRefused(listener.Name)
 				}
 			},
-			failed: func(err error) { o.Log.Error("no connection can be accepted", "door", listener.Name, "error", err) },
+			failed: func(err error) {
+				o.Log.Error("no connection can be accepted", "door", listener.Name, "error", err)
+			},
 		}
 		server := listener.Server
 		if server == nil {
@@ -202,8 +208,9 @@ func (l *Listener) newHTTP(on *connections, o *Options) *http.Server {
 		IdleTimeout:       idleTime,
 		MaxHeaderBytes:    maxHeader,
 		HTTP2: &http.HTTP2Config{
-			MaxConcurrentStreams: maxStreams, MaxReceiveBufferPerConnection: 1 << 20, MaxReceiveBufferPerStream: 256 << 10,
-			SendPingTimeout: idleTime / 4, WriteByteTimeout: headerTime,
+			MaxConcurrentStreams: maxStreams, MaxReceiveBufferPerConnection: 1 << 20,
+			MaxReceiveBufferPerStream: 256 << 10,
+			SendPingTimeout:           idleTime / 4, WriteByteTimeout: headerTime,
 		},
 		ErrorLog: slog.NewLogLogger(o.Log.With("door", l.Name).Handler(), slog.LevelDebug),
 	}

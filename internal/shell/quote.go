@@ -37,8 +37,8 @@ func isWord(r rune) bool {
 	return (unicode.IsLetter(r) || unicode.IsDigit(r)) && isVisible(r)
 }
 
-// isVisible reports whether r is visible by itself. That is stricter than on a screen, where a variation selector belongs
-// to the emoji before it: without one, it is invisible.
+// isVisible reports whether r is visible by itself. That is stricter than on a screen, where a variation selector
+// belongs to the emoji before it: without one, it is invisible.
 func isVisible(r rune) bool { return texts.IsVisible(r) && !unicode.Is(unicode.Variation_Selector, r) }
 
 // Quote writes a word in the one form that bash, zsh and fish all read back unchanged, in scripts and at their

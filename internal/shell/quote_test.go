@@ -14,15 +14,21 @@ import (
 // hostile are words that have a special meaning for shells.
 func hostile() []string {
 	return []string{
-		"", "plain", "user:42", "tenant:acme:user@example.com", "a=b", "=ls", "a==ls", "path:=ls", "-rf", "--", "~", "~root", "a:~root",
-		"$(touch PWNED)", "`touch PWNED`", "${HOME}", "$HOME", "; touch PWNED", "&& touch PWNED", "| touch PWNED", "& touch PWNED",
-		"it's", "''", "'", "'\\''", `"`, `\`, `\\`, `\'`, `a\nb`, `\` + "'$(touch PWNED)'", "!!", "!x", "a!b", "it's!!", `"!!"`, "^a^b",
+		"", "plain", "user:42", "tenant:acme:user@example.com", "a=b", "=ls", "a==ls", "path:=ls", "-rf", "--", "~",
+		"~root", "a:~root",
+		"$(touch PWNED)", "`touch PWNED`", "${HOME}", "$HOME", "; touch PWNED", "&& touch PWNED", "| touch PWNED",
+		"& touch PWNED",
+		"it's", "''", "'", "'\\''", `"`, `\`, `\\`, `\'`, `a\nb`, `\` + "'$(touch PWNED)'", "!!", "!x", "a!b", "it's!!",
+		`"!!"`, "^a^b",
 		"a^b", "#x", "a#b", "a b", " ", "  a  ",
-		"*", "?", "[a-z]", "**/*", "{a,b}", "{1..3}", "(a)", "a(N)", "*(e:touch PWNED:)", "<(touch PWNED)", ">x", "<x", "2>x", "%self",
+		"*", "?", "[a-z]", "**/*", "{a,b}", "{1..3}", "(a)", "a(N)", "*(e:touch PWNED:)", "<(touch PWNED)", ">x", "<x",
+		"2>x", "%self",
 		"%1", "%d%s",
-		"a\tb", "a\nb", "\na", "\n\na", "a\n\nb", "\nx'y", "\n'", "\n\\", "\r", "\x1b[31m", "\x1b]0;x\x07", "\x7f", "\u0085", "\u00a0",
+		"a\tb", "a\nb", "\na", "\n\na", "a\n\nb", "\nx'y", "\n'", "\n\\", "\r", "\x1b[31m", "\x1b]0;x\x07", "\x7f",
+		"\u0085", "\u00a0",
 		"\u200b", "\u2800", "\u202ertl", "\u2066x\u2069", "\ufeff",
-		"\u3000", "\u3164", "e\u0301", "\u034f", "\ufe0f", "\xff", "\xc3", "a\xffb\xfe", "\xed\xa0\x80", "\U0010ffff", "\uf8ff", "\uf600",
+		"\u3000", "\u3164", "e\u0301", "\u034f", "\ufe0f", "\xff", "\xc3", "a\xffb\xfe", "\xed\xa0\x80", "\U0010ffff",
+		"\uf8ff", "\uf600",
 		"\ufdd0", "利用者:山田太郎", "שלום", "😀", "👩\u200d👩",
 		"end", "and", "L", "@(a)", "+(a)", "a,b", "a;b", "\n%s", "\x01%s", "\n\x01", "\x011", "\n7", "\x010",
 	}
@@ -36,7 +42,8 @@ var shells = map[string][]string{
 	"bash as sh":         {"bash", "--norc", "--noprofile", "--posix"},
 	"zsh":                {"zsh", "-f"},
 	"zsh at its prompt":  {"zsh", "-f", "-i", "+Z", "-o", "banghist"},
-	"zsh with all that expands more": {"zsh", "-f", "-o", "extendedglob", "-o", "magicequalsubst", "-o", "nomatch", "-o", "rcquotes",
+	"zsh with all that expands more": {"zsh", "-f", "-o", "extendedglob", "-o", "magicequalsubst", "-o", "nomatch",
+		"-o", "rcquotes",
 		"-o", "kshglob", "-o", "braceccl", "-o", "globsubst", "-o", "shwordsplit"},
 	"fish":               {"fish", "--no-config"},
 	"fish at its prompt": {"fish", "--no-config", "-i"},
@@ -90,7 +97,8 @@ func TestQuoteIsReadBackByEveryShell(t *testing.T) {
 			read := readBack(t, shell, quoted)
 			for i, word := range words {
 				if i >= len(read) || read[i] != word {
-					t.Fatalf("%q is written as %s, and read as %q", word, quoted[i], append(read, "(nothing)")[min(i, len(read))])
+					t.Fatalf("%q is written as %s, and read as %q", word, quoted[i],
+						append(read, "(nothing)")[min(i, len(read))])
 				}
 			}
 		})
@@ -99,8 +107,10 @@ func TestQuoteIsReadBackByEveryShell(t *testing.T) {
 
 func TestQuote(t *testing.T) {
 	for _, test := range []struct{ word, want string }{
-		{"", "''"}, {"user:42", "user:42"}, {"--store=redis://x:1/2", "--store=redis://x:1/2"}, {"a b", "'a b'"}, {"it's", `'it'\''s'`},
-		{`a\b`, `'a'\\'b'`}, {"a\x1b[m", `'a'"$(printf '\033')"'[m'`}, {"\n é", `"$(printf '\012\040')"'é'`}, {"=ls", "'=ls'"},
+		{"", "''"}, {"user:42", "user:42"}, {"--store=redis://x:1/2", "--store=redis://x:1/2"}, {"a b", "'a b'"},
+		{"it's", `'it'\''s'`},
+		{`a\b`, `'a'\\'b'`}, {"a\x1b[m", `'a'"$(printf '\033')"'[m'`}, {"\n é", `"$(printf '\012\040')"'é'`},
+		{"=ls", "'=ls'"},
 		{"山田", "山田"}, {"a\u2800b", `'a'"$(printf '\342\240\200')"'b'`}, {"❤\ufe0f", `'❤'"$(printf '\357\270\217')"`},
 	} {
 		if got, ok := Quote(test.word); !ok || got != test.want {
@@ -134,13 +144,15 @@ func TestQuote(t *testing.T) {
 }
 
 func TestIsPlain(t *testing.T) {
-	for _, word := range []string{"user:42", "tenant:acme:user@example.com", "a=b", "tenant=", "--store=redis://x", "1.5",
+	for _, word := range []string{"user:42", "tenant:acme:user@example.com", "a=b", "tenant=", "--store=redis://x",
+		"1.5",
 		"a+b,c", "_", "-"} {
 		if !IsPlain(word) {
 			t.Errorf("%q is plain", word)
 		}
 	}
-	for _, word := range []string{"", "=ls", "a==ls", "a:=ls", "a\u0301", "\uffa0", "\u115f", "²", "😀", "\xff", "$(x)", "a b", "a%b"} {
+	for _, word := range []string{"", "=ls", "a==ls", "a:=ls", "a\u0301", "\uffa0", "\u115f", "²", "😀", "\xff", "$(x)",
+		"a b", "a%b"} {
 		if IsPlain(word) {
 			t.Errorf("%q is not plain", word)
 		}

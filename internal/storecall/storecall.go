@@ -53,7 +53,8 @@ func (c *Caller) TakeAll(ctx context.Context, reqs ...store.Request) ([]store.De
 	return decisions, nil
 }
 
-func (c *Caller) decide(ctx context.Context, op store.Op, key store.Key, limit store.Limit, cost int64) (store.Decision, error) {
+func (c *Caller) decide(ctx context.Context, op store.Op, key store.Key, limit store.Limit, cost int64) (
+	store.Decision, error) {
 	own := c.calls.Get().(*call)
 	req := &own.req[0] // not a shadow limit
 	req.Key, req.Limit, req.Cost = key, limit, cost

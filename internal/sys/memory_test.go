@@ -20,7 +20,8 @@ func TestGarbageCollection(t *testing.T) {
 		change         func() (asUsual func())
 		before, during int
 	}{
-		"often": {CollectOften, usual, little}, "small": {BeSmall, usual, less}, "often, of a user": {CollectOften, 300, 300},
+		"often": {CollectOften, usual, little}, "small": {BeSmall, usual, less}, "often, of a user": {
+			CollectOften, 300, 300},
 	} {
 		debug.SetGCPercent(test.before)
 		asUsual := test.change()

@@ -1,5 +1,5 @@
-// Package sys waits for as long as a context lasts, recognizes time-outs and nil values, and sets the memory of the process. The
-// settings of memory affect the whole process, so no other package changes them.
+// Package sys waits for as long as a context lasts, recognizes time-outs and nil values, and sets the memory of the
+// process. The settings of memory affect the whole process, so no other package changes them.
 package sys
 
 import (
@@ -55,8 +55,8 @@ func collectAt(percent int) (asUsual func()) {
 	return func() { debug.SetGCPercent(usual) }
 }
 
-// LimitMemory makes garbage collections so frequent that the process stays at about that many bytes, if the memory in use
-// allows it. It changes nothing if the user has set GOMEMLIMIT, or a limit already exists.
+// LimitMemory makes garbage collections so frequent that the process stays at about that many bytes, if the memory in
+// use allows it. It changes nothing if the user has set GOMEMLIMIT, or a limit already exists.
 func LimitMemory(bytes int64) {
 	if debug.SetMemoryLimit(-1) == math.MaxInt64 {
 		debug.SetMemoryLimit(bytes)

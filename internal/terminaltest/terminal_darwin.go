@@ -12,7 +12,8 @@ import (
 func nameOf(keyboard *os.File) (string, error) {
 	var name [128]byte
 	for _, request := range []uintptr{unix.TIOCPTYGRANT, unix.TIOCPTYUNLK, unix.TIOCPTYGNAME} {
-		if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, keyboard.Fd(), request, uintptr(unsafe.Pointer(&name))); errno != 0 {
+		if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, keyboard.Fd(), request,
+			uintptr(unsafe.Pointer(&name))); errno != 0 {
 			return "", errno
 		}
 	}

@@ -20,11 +20,11 @@ const (
 	leastTag, mostTag = 4, 12
 )
 
-// Distinct cuts subjects to a width in columns of a terminal. If one is too wide, the beginning that all have in common is
-// taken away from each. It is returned as prefix, to be shown once, and ends behind a ":" or "/". It is no wider than the
-// column, with an ellipsis behind it, and empty if all subjects are the same one. What is still too wide is cut in the
-// middle. Different subjects that would look the same end in "~" and some characters of a hash, so that they differ, from
-// [leastWidth] on. Subjects have to be printable.
+// Distinct cuts subjects to a width in columns of a terminal. If one is too wide, the beginning that all have in common
+// is taken away from each. It is returned as prefix, to be shown once, and ends behind a ":" or "/". It is no wider
+// than the column, with an ellipsis behind it, and empty if all subjects are the same one. What is still too wide is
+// cut in the middle. Different subjects that would look the same end in "~" and some characters of a hash, so that they
+// differ, from [leastWidth] on. Subjects have to be printable.
 func Distinct(subjects []string, width int) (prefix string, cut []string) {
 	tooWide := func(text string) bool { return displaywidth.String(text) > width }
 	cut = slices.Clone(subjects)

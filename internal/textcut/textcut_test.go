@@ -21,7 +21,8 @@ func TestDistinct(t *testing.T) {
 		"fold":  {[]string{"tenant:acme:user:1", "tenant:acme:user:22"}, 18, "tenant:acme:user:", []string{"1", "22"}},
 		"one":   {[]string{"tenant:acme:user:1"}, 17, "", []string{"tenant:a…e:user:1"}},
 		"equal": {[]string{"tenant:acme", "tenant:acme"}, 10, "", []string{"tenan…acme", "tenan…acme"}},
-		"long prefix": {[]string{"tenant:acme:user:7:refunds/1", "tenant:acme:user:7:refunds/2"}, 18, "tenant:acme:user:",
+		"long prefix": {[]string{"tenant:acme:user:7:refunds/1", "tenant:acme:user:7:refunds/2"}, 18,
+			"tenant:acme:user:",
 			[]string{"7:refunds/1", "7:refunds/2"}},
 		"whole":  {[]string{"tenant:acme", "tenant:acme:u:1"}, 12, "tenant:", []string{"acme", "acme:u:1"}},
 		"leaves": {[]string{"a:", "a:b:ccccccccccc"}, 8, "", []string{"a:", "a:b:…ccc"}},
@@ -42,9 +43,11 @@ func TestDistinct(t *testing.T) {
 // generated are subjects such as limits have: few words in many orders, so that they are
 // alike at their beginning, at their end and in between.
 func generated(words ...string) *rapid.Generator[[]string] {
-	part := rapid.OneOf(rapid.SampledFrom(words), rapid.Map(rapid.IntRange(0, 30), func(n int) string { return strings.Repeat("x", n) }))
+	part := rapid.OneOf(rapid.SampledFrom(words),
+		rapid.Map(rapid.IntRange(0, 30), func(n int) string { return strings.Repeat("x", n) }))
 	subject := rapid.Custom(func(t *rapid.T) string {
-		return strings.Join(rapid.SliceOfN(part, 1, 9).Draw(t, "parts"), rapid.SampledFrom([]string{":", "/", "-"}).Draw(t, "between"))
+		return strings.Join(rapid.SliceOfN(part, 1, 9).Draw(t, "parts"),
+			rapid.SampledFrom([]string{":", "/", "-"}).Draw(t, "between"))
 	})
 	return rapid.Custom(func(t *rapid.T) []string {
 		before := rapid.SampledFrom([]string{"", "", "tenant:acme:", "日本:"}).Draw(t, "before")
@@ -59,7 +62,8 @@ func generated(words ...string) *rapid.Generator[[]string] {
 // Different subjects look different at every width, nothing is wider than asked, and every
 // piece that is shown is one of the subject's.
 func TestDistinctTellsSubjectsApart(t *testing.T) {
-	subjects := generated("tenant", "acme", "user", "7", "8", "17", "route", "v1", "charges", "{n}", "日本語", "é", "…", "~abcd", "🇩🇪",
+	subjects := generated("tenant", "acme", "user", "7", "8", "17", "route", "v1", "charges", "{n}", "日本語", "é", "…",
+		"~abcd", "🇩🇪",
 		"👩‍👩‍👧")
 	rapid.Check(t, func(t *rapid.T) {
 		all, width := subjects.Draw(t, "all"), rapid.IntRange(leastWidth, 60).Draw(t, "width")
@@ -81,7 +85,8 @@ func TestDistinctTellsSubjectsApart(t *testing.T) {
 				continue
 			}
 			text, _, _ = strings.Cut(text, "~")
-			if first, _, isCut := strings.Cut(text, ellipsis); !strings.HasPrefix(rest, first) || !isCut && first != rest {
+			if first, _, isCut := strings.Cut(text, ellipsis); !strings.HasPrefix(rest, first) || !isCut &&
+				first != rest {
 				t.Errorf("%q is shown as %q", rest, text)
 			}
 			for piece := range strings.SplitSeq(text, ellipsis) {

@@ -1,6 +1,6 @@
 // Package texts escapes text that a terminal must not obey, cuts text at a character, guesses the name that a misspelt
-// word means, and compiles patterns at their first use. It imports only the standard library, since services get it with
-// their store.
+// word means, and compiles patterns at their first use. It imports only the standard library, since services get it
+// with their store.
 package texts
 
 import (
@@ -49,8 +49,8 @@ func isAll(text string) bool {
 	return utf8.ValidString(text)
 }
 
-// AppendEscaped appends the first character of text, with Go's escape if it is not visible (\x1b, \u202e), and a byte that
-// is not UTF-8 as that byte (\xff). It returns the number of bytes of text.
+// AppendEscaped appends the first character of text, with Go's escape if it is not visible (\x1b, \u202e), and a byte
+// that is not UTF-8 as that byte (\xff). It returns the number of bytes of text.
 func AppendEscaped(to, text []byte) (longer []byte, size int) {
 	r, size := utf8.DecodeRune(text)
 	switch {

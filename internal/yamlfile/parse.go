@@ -22,8 +22,8 @@ const MaxSize = 1 << 20
 // maxEntries bounds the entries of a file, with its aliases expanded: aliases multiply their anchors.
 const maxEntries = 100_000
 
-// Parse reads a file's YAML; path is its name in mistakes, and holds says what an empty file lacks, such as "policies or
-// a prefix". The root is not ok if nothing can be read, which is a mistake.
+// Parse reads a file's YAML; path is its name in mistakes, and holds says what an empty file lacks, such as "policies
+// or a prefix". The root is not ok if nothing can be read, which is a mistake.
 func Parse(path string, data []byte, holds string) (r *Reader, root Value, ok bool) {
 	text := strings.TrimPrefix(strings.ReplaceAll(string(data), "\r\n", "\n"), "\ufeff")
 	r = &Reader{path: path, lines: strings.Split(text, "\n"), secrets: redact.New(), noted: map[Mistake]bool{},
@@ -61,8 +61,8 @@ func Parse(path string, data []byte, holds string) (r *Reader, root Value, ok bo
 	return r, Value{key: firstToken(body), node: body}, true
 }
 
-// check checks the lines for what no YAML text may contain, and for what no configuration comes near: the parser's time is
-// quadratic in the values of a map, in documents and in the nesting.
+// check checks the lines for what no YAML text may contain, and for what no configuration comes near: the parser's time
+// is quadratic in the values of a map, in documents and in the nesting.
 func (r *Reader) check() bool {
 	const deepest = 500
 	brackets, marks := 0, 0

@@ -30,8 +30,8 @@ type Reader struct {
 	aliases  map[*ast.AliasNode]ast.Node
 	// entries counts the entries that were read, each as often as it was.
 	entries int
-	// places are the tokens of the values read, by their paths. bad are the paths that already have a mistake, and above
-	// the paths of what contains one.
+	// places are the tokens of the values read, by their paths. bad are the paths that already have a mistake, and
+	// above the paths of what contains one.
 	places     map[string]*token.Token
 	bad, above map[string]bool
 }
@@ -70,8 +70,8 @@ func Format(mistakes []Mistake) string {
 	return strings.Join(lines, "\n")
 }
 
-// Bounds of the mistakes: how many of a file are recorded, and how many bytes each has, since it can contain a name or a
-// value of the file.
+// Bounds of the mistakes: how many of a file are recorded, and how many bytes each has, since it can contain a name or
+// a value of the file.
 const (
 	maxMistakes = 1000
 	maxText     = 1000
@@ -241,8 +241,8 @@ type Field struct {
 	Required bool
 }
 
-// Fields reads a map with these fields, and notes unknown or missing ones. what names the map in a mistake, such as "the
-// limit".
+// Fields reads a map with these fields, and notes unknown or missing ones. what names the map in a mistake, such as
+// "the limit".
 func (r *Reader) Fields(v Value, what string, known []Field) (fields map[string]Value, ok bool) {
 	var names []string
 	for i := range known {

@@ -62,8 +62,8 @@ func (r *Reader) wrongType(v Value, what, want string) {
 	r.Mistake(v, "%s is %s; it must be %s", what, cmp.Or(kinds[r.resolve(v.node).Type()], "a text"), want)
 }
 
-// known reports whether there is a value to read, and the number of entries is within the bound. The zero Value, which a
-// field has that is not in the file, is no mistake.
+// known reports whether there is a value to read, and the number of entries is within the bound. The zero Value, which
+// a field has that is not in the file, is no mistake.
 func (r *Reader) known(v Value) bool {
 	if v.key == nil && v.node == nil {
 		return false
@@ -78,14 +78,15 @@ func (r *Reader) known(v Value) bool {
 	return true
 }
 
-// Named returns the entries of a map whose names the author chose. It leaves out those with an invalid name. what is the
-// word for a name in a mistake.
+// Named returns the entries of a map whose names the author chose. It leaves out those with an invalid name. what is
+// the word for a name in a mistake.
 func (r *Reader) Named(v Value, what, want string, validate func(name string) error) []Value {
 	entries, _ := r.Map(v, what, want)
 	return slices.DeleteFunc(entries, func(e Value) bool {
 		err := validate(e.Name)
 		if err != nil {
-			r.mistake(join(v.Path, "?"), e.key, "%s", strings.Replace(err.Error(), strconv.Quote(e.Name), quote(v.Path, e.Name), 1))
+			r.mistake(join(v.Path, "?"), e.key, "%s",
+				strings.Replace(err.Error(), strconv.Quote(e.Name), quote(v.Path, e.Name), 1))
 		}
 		r.places[e.Path] = e.key // it begins with its name
 		return err != nil
@@ -117,7 +118,8 @@ func (r *Reader) Map(v Value, what, want string) (entries []Value, ok bool) {
 		case !isText:
 			r.mistake(v.Path+".?", at, "a key must be a plain text")
 		case first != nil:
-			r.mistake(v.Path+".?", at, "%s is given twice, first in line %d; keep one", quote(v.Path, name), first.Position.Line)
+			r.mistake(v.Path+".?", at, "%s is given twice, first in line %d; keep one", quote(v.Path, name),
+				first.Position.Line)
 		default:
 			there[name] = at
 			entries = append(entries, Value{Path: join(v.Path, name), Name: name, key: at, node: value.Value})

@@ -220,7 +220,8 @@ func decisionOf(d *store.Decision) Decision {
 		decision.At = d.At.Time()
 	}
 	if o := d.Override; o != nil {
-		decision.Override = &Override{ID: o.ID, Effect: o.Effect.String(), Reason: o.Reason, By: o.By, Until: o.ExpiresAt}
+		decision.Override = &Override{ID: o.ID, Effect: o.Effect.String(), Reason: o.Reason, By: o.By,
+			Until: o.ExpiresAt}
 	}
 	return decision
 }

@@ -99,7 +99,8 @@ func ExampleLimiter_Reserve() {
 	model := func(context.Context) (answer string, took int64, err error) { return "blue", 1500, nil }
 
 	ask := func(ctx context.Context, team string, estimate int64) (string, error) {
-		r, err := limits.Reserve(ctx, tokens.For("team", team).N(estimate), calls.For("team", team), all.For("all").N(estimate))
+		r, err := limits.Reserve(ctx, tokens.For("team", team).N(estimate), calls.For("team", team),
+			all.For("all").N(estimate))
 		if err != nil {
 			return "", errors.Join(err, r.Cancel(ctx))
 		}

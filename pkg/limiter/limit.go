@@ -187,5 +187,6 @@ func (r Request) Cost() int64 { return r.asked.Cost }
 // String returns the limit, the subject and the cost, and not the token: limit "login/minute" of "user:42", cost 1,
 // token-bucket:10/1m.
 func (r Request) String() string {
-	return fmt.Sprintf("limit %q of %q, cost %d, %s", r.asked.Key.Name, r.asked.Key.Subject, r.asked.Cost, r.asked.Limit)
+	return fmt.Sprintf("limit %q of %q, cost %d, %s", r.asked.Key.Name, r.asked.Key.Subject, r.asked.Cost,
+		r.asked.Limit)
 }

@@ -91,16 +91,21 @@ func TestMisuseDenies(t *testing.T) {
 		want     error
 		text     string
 	}{
-		"no request":          {good, nil, limiter.ErrInvalid, "no request"},
-		"a zero request":      {good, []limiter.Request{{}}, limiter.ErrInvalid, "request 1 of 1 is empty"},
-		"no name":             {good, []limiter.Request{limiter.Per("", 10, time.Minute).For("u")}, limiter.ErrInvalid, "has no name"},
-		"no period":           {good, []limiter.Request{limiter.Per("a", 10, 0).For("u")}, limiter.ErrInvalid, "period 0s"},
-		"a negative cost":     {good, []limiter.Request{minute.For("u").N(-1)}, limiter.ErrInvalid, "cost -1"},
-		"a cost never fits":   {good, []limiter.Request{minute.For("u").N(11)}, limiter.ErrNeverFits, "cost 11 can never fit"},
-		"the same key twice":  {good, []limiter.Request{minute.For("u"), minute.For("u").N(2)}, limiter.ErrInvalid, "share the name"},
-		"a wrong subject":     {good, []limiter.Request{minute.ForSubject("a{b}")}, limiter.ErrInvalid, "subject"},
-		"one of two is wrong": {good, []limiter.Request{minute.For("u"), {}}, limiter.ErrInvalid, "request 2 of 2 is empty"},
-		"closed":              {closed, []limiter.Request{minute.For("u")}, limiter.ErrClosed, "closed"},
+		"no request":     {good, nil, limiter.ErrInvalid, "no request"},
+		"a zero request": {good, []limiter.Request{{}}, limiter.ErrInvalid, "request 1 of 1 is empty"},
+		"no name": {good, []limiter.Request{limiter.Per("", 10, time.Minute).For("u")}, limiter.ErrInvalid,
+			"has no name"},
+		"no period": {good, []limiter.Request{limiter.Per("a", 10, 0).For("u")}, limiter.ErrInvalid,
+			"period 0s"},
+		"a negative cost": {good, []limiter.Request{minute.For("u").N(-1)}, limiter.ErrInvalid, "cost -1"},
+		"a cost never fits": {good, []limiter.Request{minute.For("u").N(11)}, limiter.ErrNeverFits,
+			"cost 11 can never fit"},
+		"the same key twice": {good, []limiter.Request{minute.For("u"), minute.For("u").N(2)}, limiter.ErrInvalid,
+			"share the name"},
+		"a wrong subject": {good, []limiter.Request{minute.ForSubject("a{b}")}, limiter.ErrInvalid, "subject"},
+		"one of two is wrong": {good, []limiter.Request{minute.For("u"), {}}, limiter.ErrInvalid,
+			"request 2 of 2 is empty"},
+		"closed": {closed, []limiter.Request{minute.For("u")}, limiter.ErrClosed, "closed"},
 	} {
 		for verb, ask := range map[string]func(context.Context, ...limiter.Request) (limiter.Decisions, error){
 			"Take": test.limiter.Take, "Peek": test.limiter.Peek,
@@ -125,13 +130,15 @@ func TestMisuseDenies(t *testing.T) {
 	}
 }
 
-// Invented keys in an outage fill no memory: beyond 100,000 they get the store's error, and no other key loses its usage.
+// Invented keys in an outage fill no memory: beyond 100,000 they get the store's error, and no other key loses its
+// usage.
 func TestInventedKeysFillNoFallback(t *testing.T) {
 	l := newLimiter(t, &faulty{Store: memorystore.New(), instead: away}, limiter.FailLocal(1))
 	year := limiter.Per("year", 10, store.MaxPeriod) // of which nothing comes back meanwhile
 	for i := range 101_000 {
 		_, err := l.Take(t.Context(), year.For(fmt.Sprint(i)))
-		if i < 100_000 && err != nil || i >= 100_000 && (!limiter.IsAway(err) || !strings.Contains(err.Error(), "most keys")) {
+		if i < 100_000 && err != nil || i >= 100_000 &&
+			(!limiter.IsAway(err) || !strings.Contains(err.Error(), "most keys")) {
 			t.Fatalf("key %d: %v", i, err)
 		}
 	}
@@ -150,15 +157,17 @@ func TestOptionsThatAreWrong(t *testing.T) {
 		"no store": {nil, nil, "the store is nil"},
 		"twice": {sound, []limiter.Option{limiter.Breaker{}, limiter.Leases{}, limiter.Breaker{Failures: 2}},
 			"Breaker is given twice"},
-		"two failures":    {sound, []limiter.Option{limiter.FailOpen(), limiter.FailClosed()}, "FailLocal is given twice"},
+		"two failures": {sound, []limiter.Option{limiter.FailOpen(), limiter.FailClosed()},
+			"FailLocal is given twice"},
 		"share 0":         {sound, []limiter.Option{limiter.FailLocal(0)}, "share 0 of FailLocal"},
 		"share above":     {sound, []limiter.Option{limiter.FailLocal(1.01)}, "share 1.01 of FailLocal"},
 		"no share":        {sound, []limiter.Option{limiter.FailLocal(math.NaN())}, "share NaN"},
 		"negative leases": {sound, []limiter.Option{limiter.Leases{Max: -2}}, "Leases has the negative number -2"},
 		"no unit":         {sound, []limiter.Option{limiter.Timeout(999_999)}, "Timeout 999.999µs is below 1ms"},
 		"slow at once":    {sound, []limiter.Option{limiter.Breaker{Slow: 999_999}}, "Breaker has the time 999.999µs"},
-		"no overrides":    {plain{sound}, []limiter.Option{limiter.Overrides{}}, "keeps no overrides and denials for the option Overrides"},
-		"no denials":      {plain{sound}, []limiter.Option{limiter.DenialLog{}}, "for the option DenialLog"},
+		"no overrides": {plain{sound}, []limiter.Option{limiter.Overrides{}},
+			"keeps no overrides and denials for the option Overrides"},
+		"no denials": {plain{sound}, []limiter.Option{limiter.DenialLog{}}, "for the option DenialLog"},
 	} {
 		l, err := limiter.New(test.store, test.options...)
 		if l != nil || !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), test.text) ||
@@ -167,7 +176,8 @@ func TestOptionsThatAreWrong(t *testing.T) {
 		}
 	}
 	for _, share := range []float64{1e-9, 1} { // at the bounds
-		newLimiter(t, sound, limiter.FailLocal(share), limiter.Timeout(time.Millisecond), limiter.Breaker{Slow: time.Millisecond})
+		newLimiter(t, sound, limiter.FailLocal(share), limiter.Timeout(time.Millisecond), limiter.Breaker{
+			Slow: time.Millisecond})
 	}
 }
 
@@ -182,27 +192,33 @@ func TestDecisionsOfSeveral(t *testing.T) {
 		t.Fatalf("%+v, %v", d.All(), err)
 	}
 	d, err = l.Take(t.Context(), asked...)
-	if err != nil || d.Allowed() || len(d.DeniedBy()) != 1 || d.DeniedBy()[0] != 1 || d.RetryAfter() != d.At(1).RetryAfter ||
+	if err != nil || d.Allowed() || len(d.DeniedBy()) != 1 || d.DeniedBy()[0] != 1 ||
+		d.RetryAfter() != d.At(1).RetryAfter ||
 		d.RetryAfter() <= 0 {
 		t.Fatalf("%+v, %v", d.All(), err)
 	}
-	if one, other, shadow := d.At(0), d.At(1), d.At(2); !one.Allowed || one.Used != 2 || other.Allowed || other.Used != 2 ||
+	if one, other, shadow := d.At(0), d.At(1), d.At(2); !one.Allowed || one.Used != 2 || other.Allowed ||
+		other.Used != 2 ||
 		!shadow.Shadow || shadow.Allowed || one.DecidedBy != limiter.DecidedByStore || one.At.IsZero() {
 		t.Errorf("%+v", d.All())
 	}
-	if l := asked[2].Limit(); l.Name != "trial" || !l.Shadow || l.Count != 1 || asked[0].Subject() != "user:1" || asked[0].Cost() != 2 {
+	if l := asked[2].Limit(); l.Name != "trial" || !l.Shadow || l.Count != 1 || asked[0].Subject() != "user:1" ||
+		asked[0].Cost() != 2 {
 		t.Errorf("%v %v", l, asked[0])
 	}
-	if d, err := l.Take(t.Context(), trial.For("user", "1")); err != nil || !d.Allowed() || d.At(0).Allowed { // alone it denies nothing
+	// alone it denies nothing
+	if d, err := l.Take(t.Context(), trial.For("user", "1")); err != nil || !d.Allowed() || d.At(0).Allowed {
 		t.Errorf("%+v, %v", d.All(), err)
 	}
 }
 
 // What a log shows of requests, decisions and errors names the limit and the subject, and not the token.
 func TestTexts(t *testing.T) {
-	ctx, kept := t.Context(), memorystore.New(memorystore.WithClock(func() time.Time { return time.Unix(1_800_000_000, 0) }))
+	ctx, kept := t.Context(), memorystore.New(
+		memorystore.WithClock(func() time.Time { return time.Unix(1_800_000_000, 0) }))
 	l, down := newLimiter(t, kept), newLimiter(t, &faulty{Store: kept, instead: away}, limiter.FailClosed())
-	a, b, queue := minute.For("user", "1"), limiter.Per("hour", 5, time.Hour).For("b"), limiter.Per("queue", 1, time.Hour).Leaky(2).For("u")
+	a, b, queue := minute.For("user", "1"), limiter.Per("hour", 5, time.Hour).For("b"),
+		limiter.Per("queue", 1, time.Hour).Leaky(2).For("u")
 	trial := limiter.Limit{Name: "trial", Count: 1, Period: time.Hour, Shadow: true}.For("u")
 	take := func(requests ...limiter.Request) any {
 		d, err := l.Take(ctx, requests...)
@@ -228,7 +244,8 @@ func TestTexts(t *testing.T) {
 			`of which 10 must stay free`},
 		{take(b, a.N(-1)), `limit "minute": cost -1 is not positive; it must be 1 or more`},
 		{take(a.N(10), b.N(4), trial),
-			"allowed (allowed, 10 used, 0 remaining; allowed, 4 used, 1 remaining; allowed in shadow, 1 used, 0 remaining)"},
+			"allowed (allowed, 10 used, 0 remaining; allowed, 4 used, 1 remaining; allowed in shadow, 1 used, 0 " +
+				"remaining)"},
 		{take(queue), "allowed, 1 used, 1 remaining"},
 		{take(queue), "allowed, 2 used, 0 remaining, its turn is in 1h"},
 		{take(queue), "denied, 2 used, 0 remaining, try again in 1h"},
@@ -277,11 +294,14 @@ func TestTheOtherVerbs(t *testing.T) {
 
 func TestParseLimit(t *testing.T) {
 	l, err := limiter.ParseLimit("a", "leaky-bucket:5/1s,burst=7")
-	if want := limiter.Per("a", 5, time.Second).Leaky(7); err != nil || l != want || l.String() != "a leaky-bucket:5/1s,burst=7" {
+	if want := limiter.Per("a", 5, time.Second).Leaky(7); err != nil || l != want ||
+		l.String() != "a leaky-bucket:5/1s,burst=7" {
 		t.Errorf("%v, %v", l, err)
 	}
-	for _, test := range []struct{ name, text string }{{"", "10/1m"}, {"a", "10/x"}, {"a", "fixed-window:10/1m,from=first"}} {
-		if l, err := limiter.ParseLimit(test.name, test.text); !errors.Is(err, limiter.ErrInvalid) || l != (limiter.Limit{}) {
+	for _, test := range []struct{ name, text string }{
+		{"", "10/1m"}, {"a", "10/x"}, {"a", "fixed-window:10/1m,from=first"}} {
+		if l, err := limiter.ParseLimit(test.name, test.text); !errors.Is(err, limiter.ErrInvalid) ||
+			l != (limiter.Limit{}) {
 			t.Errorf("%q: %v, %v", test, l, err)
 		}
 	}
@@ -309,7 +329,8 @@ func TestWaitReturnsNilOnlyWhenItIsGranted(t *testing.T) {
 		t.Error(err)
 	}
 	down := newLimiter(t, &faulty{Store: memorystore.New(), instead: away}, limiter.FailClosed())
-	if d, err := down.Take(t.Context(), hour.For("u"), minute.For("u")); err != nil || d.Allowed() || d.RetryAfter() != time.Second ||
+	if d, err := down.Take(t.Context(), hour.For("u"), minute.For("u")); err != nil || d.Allowed() ||
+		d.RetryAfter() != time.Second ||
 		len(d.DeniedBy()) != 2 || (limiter.Decisions{}).RetryAfter() != time.Second {
 		t.Errorf("a denial by FailClosed that looks like none: %+v, %v", d.All(), err)
 	}
@@ -341,7 +362,8 @@ func TestCloseEndsWaits(t *testing.T) {
 func TestCloseLeavesTheStoreOpen(t *testing.T) {
 	kept := memorystore.New()
 	f := &faulty{Store: kept}
-	l, err := limiter.New(store.Wrap(f, kept), limiter.Leases{}, limiter.Overrides{}, limiter.DenialLog{}, limiter.Breaker{},
+	l, err := limiter.New(store.Wrap(f, kept), limiter.Leases{}, limiter.Overrides{}, limiter.DenialLog{},
+		limiter.Breaker{},
 		limiter.FailOpen())
 	if err != nil {
 		t.Fatal(err)
@@ -376,11 +398,14 @@ func TestObserverSeesWhatCallersSee(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if len(calls) != 3 || calls[0].Operation != "take" || calls[0].Outcome != "allowed" || calls[0].Requests[0] != minute.For("u").N(3) ||
-		!calls[0].Decisions.Allowed() || calls[1].Err != nil || calls[1].Decisions.Allowed() || !calls[2].Decisions.Unguarded() {
+	if len(calls) != 3 || calls[0].Operation != "take" || calls[0].Outcome != "allowed" ||
+		calls[0].Requests[0] != minute.For("u").N(3) ||
+		!calls[0].Decisions.Allowed() || calls[1].Err != nil || calls[1].Decisions.Allowed() ||
+		!calls[2].Decisions.Unguarded() {
 		t.Errorf("callers saw %+v", calls)
 	}
-	if len(below) != 2 || !errors.Is(below[1].Err, limiter.ErrUnavailable) || len(failures) != 2 || !limiter.IsAway(failures[1]) {
+	if len(below) != 2 || !errors.Is(below[1].Err, limiter.ErrUnavailable) || len(failures) != 2 ||
+		!limiter.IsAway(failures[1]) {
 		t.Errorf("the store saw %+v and failed with %v", below, failures)
 	}
 	if len(changes) != 1 || changes[0].From != limiter.BreakerClosed || changes[0].To != limiter.BreakerOpen ||

@@ -63,7 +63,8 @@ func TestNilAndAbsurdArguments(t *testing.T) {
 		"Wrap: wrapper or inner is nil":            panics(func() { store.Wrap(memorystore.New(), nil) }),
 		"Wrap: wrapper or":                         panics(func() { store.Wrap(nil, memorystore.New()) }),
 	} {
-		if !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), text) || strings.Contains(err.Error(), "\n") {
+		if !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), text) ||
+			strings.Contains(err.Error(), "\n") {
 			t.Errorf("%v, want %q", err, text)
 		}
 	}

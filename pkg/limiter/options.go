@@ -45,11 +45,13 @@ func (b *builder) once(option string, number int64, times ...time.Duration) erro
 	}
 	b.given[option] = true
 	if number < 0 {
-		return store.Invalidf("the option %s has the negative number %d; a number is 0, for its default, or more", option, number)
+		return store.Invalidf("the option %s has the negative number %d; a number is 0, for its default, or more",
+			option, number)
 	}
 	for _, t := range times {
 		if t != 0 && t < shortest {
-			return store.Invalidf("the option %s has the time %s; a time is 0, for its default, or at least %s", option, t, shortest)
+			return store.Invalidf("the option %s has the time %s; a time is 0, for its default, or at least %s", option,
+				t, shortest)
 		}
 	}
 	return nil
@@ -248,7 +250,8 @@ func callsOf(f func(context.Context, Call)) func(context.Context, layers.Call) {
 		return nil
 	}
 	return func(ctx context.Context, c layers.Call) {
-		call := Call{Operation: c.Op.String(), Outcome: c.Outcome(), Err: c.Err, Took: c.Took, Requests: make([]Request, len(c.Requests))}
+		call := Call{Operation: c.Op.String(), Outcome: c.Outcome(), Err: c.Err, Took: c.Took,
+			Requests: make([]Request, len(c.Requests))}
 		for i := range c.Requests {
 			call.Requests[i] = RequestOf(c.Requests[i])
 		}

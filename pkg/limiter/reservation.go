@@ -103,7 +103,8 @@ func (r *Reservation) Decisions() Decisions { return DecisionsOf(r.decisions) }
 // any other error it can be called again.
 func (r *Reservation) Settle(ctx context.Context, costs ...int64) error {
 	if len(costs) != len(r.requests) {
-		return store.Invalidf("%d costs for %d requests; give one for each, in their order", len(costs), len(r.requests))
+		return store.Invalidf("%d costs for %d requests; give one for each, in their order", len(costs),
+			len(r.requests))
 	}
 	requests := slices.Clone(r.requests)
 	for i := range requests {
@@ -136,7 +137,8 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 	if !r.uncharged { // otherwise the token has no charge, and the refund only forgets it
 		ctx, cancel := store.BudgetContext(context.WithoutCancel(ctx), settleTime)
 		defer cancel()
-		if err := r.limiter.ask(ctx, store.Refund, slices.Clone(r.requests), make([]store.Decision, len(r.requests))); err != nil {
+		if err := r.limiter.ask(ctx, store.Refund, slices.Clone(r.requests),
+			make([]store.Decision, len(r.requests))); err != nil {
 			return err
 		}
 	}

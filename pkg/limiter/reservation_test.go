@@ -56,7 +56,8 @@ func TestAReservationWhoseAnswerIsLost(t *testing.T) {
 			return nil
 		}
 		r, err := l.Reserve(t.Context(), tokens.For("team").N(300))
-		if r == nil || (err == nil) != (wants == "granted") || err != nil && !errors.Is(err, limiter.ErrOutcomeUnknown) ||
+		if r == nil || (err == nil) != (wants == "granted") || err != nil &&
+			!errors.Is(err, limiter.ErrOutcomeUnknown) ||
 			used(t, l, tokens.For("team")) != 300 {
 			t.Fatalf("lost %d times: %v, %v, %d in use", lost, r, err, used(t, l, tokens.For("team")))
 		}

@@ -91,7 +91,8 @@ func (l *Limit) Reached() float64 {
 
 // setFindings fills in the limits of a result, and the audit of those that can deny. name, if set, names a key of a
 // limit.
-func (r *Result) setFindings(findings []audit.Finding, isShadow func(limit int) bool, name func(limit int, key uint32) string) {
+func (r *Result) setFindings(findings []audit.Finding, isShadow func(limit int) bool,
+	name func(limit int, key uint32) string) {
 	r.findings, r.Audit, r.Limits = findings, Audit{Fairness: 1}, make([]Limit, len(findings))
 	for i := range findings {
 		nameOf := func(key uint32) string { return name(i, key) }

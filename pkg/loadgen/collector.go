@@ -54,9 +54,10 @@ type collector struct {
 
 func newCollector(r *runner) *collector {
 	c := &collector{
-		run: r, tally: &Tally{}, errors: map[string]int64{}, interval: max(100*time.Millisecond, timelineInterval(r.end)),
-		recent:  [2]*hdrhistogram.Histogram{newHistogram(), newHistogram()},
-		latency: newHistogram(), service: newHistogram(), errorLatency: newHistogram(), lag: newHistogram(),
+		run: r, tally: &Tally{}, errors: map[string]int64{},
+		interval: max(100*time.Millisecond, timelineInterval(r.end)),
+		recent:   [2]*hdrhistogram.Histogram{newHistogram(), newHistogram()},
+		latency:  newHistogram(), service: newHistogram(), errorLatency: newHistogram(), lag: newHistogram(),
 	}
 	if r.Intervals == nil {
 		c.auditors = r.Population.auditors()
@@ -378,7 +379,8 @@ func (t *Tally) MostDenied(n int) []SubjectCount {
 		}
 	}
 	slices.SortFunc(denied, func(a, b SubjectCount) int {
-		return cmp.Or(cmp.Compare(b.Denied, a.Denied), cmp.Compare(b.Allowed, a.Allowed), cmp.Compare(a.Subject, b.Subject))
+		return cmp.Or(cmp.Compare(b.Denied, a.Denied), cmp.Compare(b.Allowed, a.Allowed),
+			cmp.Compare(a.Subject, b.Subject))
 	})
 	return slices.Clip(denied[:min(n, len(denied))])
 }

@@ -38,7 +38,8 @@ func TestTheCostOfALoad(t *testing.T) {
 		costs []policy.Cost
 		want  string
 	}{
-		{[]policy.Cost{plain, plain}, "[5 5]"}, {[]policy.Cost{three, plain}, "[3 5]"}, {[]policy.Cost{three, tokens}, "[3 5]"},
+		{[]policy.Cost{plain, plain}, "[5 5]"}, {[]policy.Cost{three, plain}, "[3 5]"},
+		{[]policy.Cost{three, tokens}, "[3 5]"},
 		{[]policy.Cost{plain, tokens, tokens}, "[1 5 5]"}, {[]policy.Cost{three}, "[3]"},
 	} {
 		p := costly(10, test.costs...)
@@ -68,7 +69,8 @@ func TestTheCostOfALoad(t *testing.T) {
 func TestMostAtOnceIsOfTheLoadsCost(t *testing.T) {
 	p := costly(10, three, tokens)
 	p.Limits[1].Limit.Count = 99
-	population, err := NewPopulation(1, func(int) ([]store.Request, error) { return PolicyRequests(p, policy.Attributes{"team": "red"}) })
+	population, err := NewPopulation(
+		1, func(int) ([]store.Request, error) { return PolicyRequests(p, policy.Attributes{"team": "red"}) })
 	if err != nil || population.MostAtOnce() != 99 {
 		t.Errorf("%d at once, %v", population.MostAtOnce(), err)
 	}

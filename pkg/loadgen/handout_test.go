@@ -34,8 +34,10 @@ func TestRequestsAreSentWhenTheyAreDue(t *testing.T) {
 		workers  int
 		takes    time.Duration
 	}{
-		"one worker":                {func() Schedule { return Uniform(constant(100, length)) }, 1, 9 * time.Millisecond},
-		"more workers than watch":   {func() Schedule { return Poisson(constant(3000, length), 7) }, 500, 20 * time.Millisecond},
+		"one worker": {func() Schedule { return Uniform(constant(100, length)) },
+			1, 9 * time.Millisecond},
+		"more workers than watch": {func() Schedule { return Poisson(constant(3000, length), 7) }, 500,
+			20 * time.Millisecond},
 		"all watch":                 {func() Schedule { return Poisson(constant(100, length), 7) }, 16, 0},
 		"many at once":              {func() Schedule { return &bursts{1000, 2, 0} }, 1000, 500 * time.Millisecond},
 		"one at a time, much later": {func() Schedule { return Uniform(constant(1, length)) }, 300, time.Millisecond},
@@ -55,7 +57,8 @@ func TestRequestsAreSentWhenTheyAreDue(t *testing.T) {
 				Load: NewLoad(test.schedule(), Mix{Evenly(1), Costs{1, 1}}, 1),
 			})
 			if !slices.Equal(backend.at, due) || r.Waited != 0 || r.Lag.Max != 0 {
-				t.Errorf("%s: %d of %d requests, %d waited, lag up to %d µs", name, len(backend.at), len(due), r.Waited, r.Lag.Max)
+				t.Errorf("%s: %d of %d requests, %d waited, lag up to %d µs", name, len(backend.at), len(due), r.Waited,
+					r.Lag.Max)
 			}
 		})
 	}
@@ -65,7 +68,8 @@ func TestRequestsAreSentWhenTheyAreDue(t *testing.T) {
 func TestAnInterruptWakesAllWorkers(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	backend := &slow{Store: memorystore.New(), takes: always(0), fails: func(int) error { cancel(); return nil }}
-	r := Run(ctx, Config{Store: backend, Population: population(t, 1, "100/1h"), Load: even(1.0/3600, 1000*time.Hour), Workers: 100,
+	r := Run(ctx, Config{Store: backend, Population: population(t, 1, "100/1h"), Load: even(1.0/3600, 1000*time.Hour),
+		Workers:  100,
 		Duration: 1000 * time.Hour})
 	if r.Requests != 1 || r.Dropped != 0 {
 		t.Errorf("%d requests, %d dropped", r.Requests, r.Dropped)

@@ -48,7 +48,8 @@ func (w *worker) recordInterval(keys []uint32, own []int64, cost int64, sent, an
 	}
 	for limit, key := range keys {
 		w.filled.intervals = append(w.filled.intervals, intervalAnswer{interval.Observation{
-			Key: key, Sent: store.InstantOf(w.run.begin.Add(sent)), Answered: store.InstantOf(w.run.begin.Add(answered)),
+			Key: key, Sent: store.InstantOf(w.run.begin.Add(sent)), Answered: store.InstantOf(
+				w.run.begin.Add(answered)),
 			Cost: costOf(own, limit, cost), Answer: answer, Reported: reported}, uint8(limit)})
 	}
 }

@@ -58,7 +58,8 @@ func TestSeveralLimitsByIntervals(t *testing.T) {
 				}
 			}}
 			r := virtual(t, Config{
-				Store: backend, Population: population(t, 2, "sliding-log:5/1s", "fixed-window:20/10s,from=first"), Workers: 100,
+				Store: backend, Population: population(t, 2, "sliding-log:5/1s", "fixed-window:20/10s,from=first"),
+				Workers:  100,
 				Duration: 30 * time.Second, Intervals: &interval.Options{Resolution: time.Microsecond},
 				Load: NewLoad(Uniform(constant(100, 30*time.Second)), Mix{Evenly(2), Costs{1, 1}}, 1),
 			})

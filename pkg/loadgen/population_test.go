@@ -14,7 +14,8 @@ import (
 // A subject keeps its name if a store accepts it, and otherwise becomes a number. Two subjects never become the same.
 func TestPopulationsHaveKeysThatStoresTake(t *testing.T) {
 	long := strings.Repeat("a", 100_000)
-	subjects := []string{"10.0.0.1", "x y", "*", "ünï", "a{b}", "a\x1b[31m", "\xff", "", "#1", "#0", "0", long, long + "b", "a{b}"}
+	subjects := []string{"10.0.0.1", "x y", "*", "ünï", "a{b}", "a\x1b[31m", "\xff", "", "#1", "#0", "0", long,
+		long + "b", "a{b}"}
 	want := []string{"10.0.0.1", "x y", "*", "ünï", "#0", "#1", "#2", "#3", "#4", "#5", "0", "#6", "#7", "#0"}
 	limit := store.Limit{Count: 3, Period: time.Second}
 	population, err := NewPopulation(len(subjects), func(subject int) ([]store.Request, error) {
@@ -29,7 +30,8 @@ func TestPopulationsHaveKeysThatStoresTake(t *testing.T) {
 	for subject := range uint32(len(subjects)) {
 		requests := population.Requests(subject)
 		if requests[0].Key.Subject != want[subject] || requests[1].Key.Subject != want[subject] {
-			t.Errorf("%.20q is called %.20q and %.20q", subjects[subject], requests[0].Key.Subject, requests[1].Key.Subject)
+			t.Errorf("%.20q is called %.20q and %.20q", subjects[subject], requests[0].Key.Subject,
+				requests[1].Key.Subject)
 		}
 		for _, r := range requests {
 			if err := r.Normalize(store.Take); err != nil {
@@ -75,7 +77,8 @@ func TestSubjectsThatSpread(t *testing.T) {
 	for second, want := range map[string]bool{"a": false, "b": true} {
 		p, err := NewPopulation(1, func(int) ([]store.Request, error) {
 			return []store.Request{
-				{Key: store.Key{Subject: "a", Name: "x"}, Limit: limit}, {Key: store.Key{Subject: second, Name: "y"}, Limit: limit},
+				{Key: store.Key{Subject: "a", Name: "x"}, Limit: limit},
+				{Key: store.Key{Subject: second, Name: "y"}, Limit: limit},
 			}, nil
 		})
 		if err != nil || p.spreads() != want {

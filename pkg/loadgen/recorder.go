@@ -42,7 +42,8 @@ type batch struct {
 
 func (b *batch) reset() {
 	*b = batch{
-		samples: b.samples[:0], answers: b.answers[:0], unknown: b.unknown[:0], errors: b.errors[:0], intervals: b.intervals[:0],
+		samples: b.samples[:0], answers: b.answers[:0], unknown: b.unknown[:0], errors: b.errors[:0],
+		intervals: b.intervals[:0],
 	}
 }
 

@@ -18,7 +18,8 @@ func population(t testing.TB, subjects int, limits ...string) *Population {
 	}
 	population, err := NewPopulation(subjects, func(subject int) (requests []store.Request, err error) {
 		for _, limit := range parsed {
-			requests = append(requests, store.Request{Key: store.Key{Subject: fmt.Sprint("user:", subject)}, Limit: limit})
+			requests = append(requests, store.Request{Key: store.Key{Subject: fmt.Sprint("user:", subject)},
+				Limit: limit})
 		}
 		return requests, nil
 	})

@@ -60,11 +60,13 @@ func (s *Setting) length() time.Duration {
 func Scenarios() []Scenario {
 	length := func(s Setting) time.Duration { return s.length() }
 	return []Scenario{
-		{"boundary", "a full burst just before and just after a window's edge", 1, 1, 1, boundary, func(s Setting) time.Duration {
-			lead, gap := s.aroundEdge()
-			return s.firstEdge() + gap + lead
-		}},
-		{"idle-burst", "twice what the limit allows at once, and again after being idle for longer than it takes to be free", 1, 1, 2,
+		{"boundary", "a full burst just before and just after a window's edge", 1, 1, 1, boundary,
+			func(s Setting) time.Duration {
+				lead, gap := s.aroundEdge()
+				return s.firstEdge() + gap + lead
+			}},
+		{"idle-burst", "twice what the limit allows at once, and again after being idle for longer than it takes to " +
+			"be free", 1, 1, 2,
 			func(s Setting) Load { return s.every(s.idleTime()) },
 			func(s Setting) time.Duration { return s.idleTime() + s.Limit.Period/10 }},
 		{"thundering-herd", "everyone at once, with twice what the limit allows, and again each period", 10, 1, 2,
@@ -72,7 +74,8 @@ func Scenarios() []Scenario {
 		{"steady", "everyone evenly, at twice the limit's rate", 10, 1, 0,
 			func(s Setting) Load { return &rounds{s.Duration, []round{s.round(2, 0, s.Subjects)}} }, length},
 		{NoisyNeighbour, "one at 50 times the limit's rate, the others at half of it", 10, 2, 0, func(s Setting) Load {
-			return &rounds{s.Duration, []round{s.round(50, NoisySubject, 1), s.round(0.5, NoisySubject+1, s.Subjects-1)}}
+			return &rounds{s.Duration,
+				[]round{s.round(50, NoisySubject, 1), s.round(0.5, NoisySubject+1, s.Subjects-1)}}
 		}, length},
 		{"slow-drip", "everyone evenly, at nine tenths of the limit's rate", 10, 1, 0,
 			func(s Setting) Load { return &rounds{s.Duration, []round{s.round(0.9, 0, s.Subjects)}} }, length},

@@ -29,8 +29,10 @@ func TestScenarios(t *testing.T) {
 					setting := Setting{Limit: limit, Subjects: scenario.Subjects, ToEdge: 1223 * time.Millisecond}
 					setting.Duration = scenario.Length(setting)
 					r := virtual(t, Config{
-						Store:      &slow{Store: memorystore.New(memorystore.WithClock(time.Now)), takes: always(time.Millisecond)},
-						Population: population(t, scenario.Subjects, limit.String()), Load: scenario.Load(setting), Workers: 256,
+						Store: &slow{Store: memorystore.New(memorystore.WithClock(time.Now)),
+							takes: always(time.Millisecond)},
+						Population: population(t, scenario.Subjects, limit.String()), Load: scenario.Load(setting),
+						Workers:  256,
 						Duration: setting.Duration,
 					})
 					f := r.findings[0]
@@ -55,7 +57,8 @@ func TestScenarios(t *testing.T) {
 					case scenario.Name == "noisy-neighbour":
 						noisy := r.Tally.Of(NoisySubject)
 						if r.Denied != noisy.Denied || noisy.Denied < 90*noisy.Allowed/10 {
-							t.Errorf("%d denied, %d of them to the noisy one, who was allowed %d", r.Denied, noisy.Denied, noisy.Allowed)
+							t.Errorf("%d denied, %d of them to the noisy one, who was allowed %d", r.Denied,
+								noisy.Denied, noisy.Allowed)
 						}
 					}
 				})

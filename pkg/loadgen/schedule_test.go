@@ -63,7 +63,8 @@ func TestStagesAreIntegratedExactly(t *testing.T) {
 // 1.63 ÷ √n.
 func TestPoissonGaps(t *testing.T) {
 	for seed, stages := range [][]Stage{
-		constant(1000, 100*time.Second), constant(1000, 100*time.Second), Ramp(100, []time.Duration{time.Minute}, []float64{2000}),
+		constant(1000, 100*time.Second), constant(1000, 100*time.Second),
+		Ramp(100, []time.Duration{time.Minute}, []float64{2000}),
 	} {
 		due := all(Poisson(stages, uint64(seed)))
 		if n := float64(len(due)); n != Total(stages) {
@@ -112,7 +113,8 @@ func TestSeeds(t *testing.T) {
 	}
 	for i, a := range take(Uniform(stages), 1) {
 		if a.Subject != first[i].Subject || a.Cost != first[i].Cost || a.Cost < 1 || a.Cost > 100 {
-			t.Fatalf("request %d is of %d at %d, and was of %d at %d", i, a.Subject, a.Cost, first[i].Subject, first[i].Cost)
+			t.Fatalf("request %d is of %d at %d, and was of %d at %d", i, a.Subject, a.Cost, first[i].Subject,
+				first[i].Cost)
 		}
 	}
 }
@@ -149,7 +151,8 @@ func TestDistributions(t *testing.T) {
 // Cut stages have the arrivals, at the same times, that all stages have in that time.
 func TestCut(t *testing.T) {
 	stages := []Stage{{time.Second, 0, 1000}, {2 * time.Second, 1000, 500}, {time.Second, 500, 500}}
-	for _, length := range []time.Duration{500 * time.Millisecond, time.Second, 1500 * time.Millisecond, 4 * time.Second, time.Hour} {
+	for _, length := range []time.Duration{500 * time.Millisecond, time.Second, 1500 * time.Millisecond,
+		4 * time.Second, time.Hour} {
 		part := Cut(stages, length)
 		if got, want := Length(part), min(length, Length(stages)); got != want {
 			t.Errorf("%s of them are %s", length, got)

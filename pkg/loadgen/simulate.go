@@ -226,11 +226,13 @@ const maxIntervals = 200
 func timelineInterval(span time.Duration) time.Duration {
 	const day = 24 * time.Hour
 	intervals := []time.Duration{
-		time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond,
+		time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond, 20 * time.Millisecond,
+		50 * time.Millisecond,
 		100 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond,
 		time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 15 * time.Second, 30 * time.Second,
 		time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 30 * time.Minute,
-		time.Hour, 2 * time.Hour, 3 * time.Hour, 6 * time.Hour, 12 * time.Hour, day, 2 * day, 5 * day, 10 * day, 30 * day,
+		time.Hour, 2 * time.Hour, 3 * time.Hour, 6 * time.Hour, 12 * time.Hour, day, 2 * day, 5 * day, 10 * day,
+		30 * day,
 	}
 	for _, interval := range intervals {
 		if span < maxIntervals*interval {
@@ -335,7 +337,9 @@ func (c *Clock) Background(delay time.Duration, f func()) {
 		return
 	}
 	t := timer{store.Instant(c.at.Load() + delay.Microseconds()), f}
-	i, _ := slices.BinarySearchFunc(c.timers, t.at+1, func(t timer, at store.Instant) int { return cmp.Compare(t.at, at) })
+	i, _ := slices.BinarySearchFunc(c.timers, t.at+1, func(t timer, at store.Instant) int {
+		return cmp.Compare(t.at, at)
+	})
 	c.timers = slices.Insert(c.timers, i, t)
 }
 

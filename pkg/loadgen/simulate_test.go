@@ -92,7 +92,8 @@ func TestAStoreThatDecidesDifferently(t *testing.T) {
 	recorded := readLog(t, []byte("time,key\n1,a\n2,a\n3,a\n4,b\n"), trace.Options{})
 	clock := new(Clock)
 	backend := &liar{Store: memorystore.New(memorystore.WithClock(clock.Now))}
-	s := simulate(t, recorded, UnderLimits([]int{0}, parseLimit(t, "fixed-window:1/1m")), SimulateOptions{Store: backend, Clock: clock})
+	s := simulate(t, recorded, UnderLimits([]int{0}, parseLimit(t, "fixed-window:1/1m")), SimulateOptions{
+		Store: backend, Clock: clock})
 	if s.AllowedBesides != 1 || s.DeniedBesides != 1 || s.Denied != 2 {
 		t.Errorf("%d differently, %d denied", s.AllowedBesides+s.DeniedBesides, s.Denied)
 	}
@@ -116,7 +117,8 @@ func TestPolicyInASimulation(t *testing.T) {
 	}}
 	p.Limits[2].Shadow = true
 	const log = "time,tenant,user,plan\n" +
-		"1,small,a,\n2,small,a,\n3,small,a,\n4,small,a,\n" + // the user's fourth is denied, and charges the tenant nothing
+		// the user's fourth is denied, and charges the tenant nothing
+		"1,small,a,\n2,small,a,\n3,small,a,\n4,small,a,\n" +
 		"5,small,b,\n6,small,b,\n" + // the tenant's fifth is denied
 		"7,big,a,\n7,big,b,\n7,big,a,\n7,big,b,\n7,big,a,\n7,big,b,\n7,big,c,\n" +
 		"8,mixed,a,gold\n8,mixed,b,\n"
@@ -124,10 +126,12 @@ func TestPolicyInASimulation(t *testing.T) {
 		Further: []trace.Field{{Name: "plan", Optional: true}}})
 	clock := new(Clock)
 	backend := memorystore.New(memorystore.WithClock(clock.Now))
-	s := simulate(t, recorded, UnderPolicy([]int{0, 1, 2}, []string{"tenant", "user", "plan"}, p, &httplimit.Settings{}),
+	s := simulate(t, recorded, UnderPolicy([]int{0, 1, 2}, []string{"tenant", "user", "plan"}, p,
+		&httplimit.Settings{}),
 		SimulateOptions{Store: backend, Clock: clock})
 	if s.Denied != 3 || s.Keys != 7 || s.KeysDenied != 3 || s.AllowedBesides+s.DeniedBesides != 0 {
-		t.Errorf("%d denied, %d of %d keys, %d differently", s.Denied, s.KeysDenied, s.Keys, s.AllowedBesides+s.DeniedBesides)
+		t.Errorf("%d denied, %d of %d keys, %d differently", s.Denied, s.KeysDenied, s.Keys,
+			s.AllowedBesides+s.DeniedBesides)
 	}
 	if text := fmt.Sprint(s.Limits[0].Denied, s.Limits[1].Denied, s.Limits[2].Denied); text != "2 1 12" {
 		t.Errorf("the limits denied %s", text)
@@ -139,14 +143,16 @@ func TestPolicyInASimulation(t *testing.T) {
 	clients := &httplimit.Settings{Rules: map[string]httplimit.Rule{"api": {Attributes: map[string]httplimit.Source{
 		"tenant": httplimit.MustSource("client")}}}}
 	addresses := readLog(t, []byte("time,tenant,user,plan\n1,2001:db8::1,a,x\n2,2001:db8::2,a,x\n3,2001:db8::3,b,x\n"+
-		"3,2001:db8:0:1::,a,x\n4,2001:DB8::1,b,x\n5,[2001:db8::9],b,x\n"), trace.Options{Key: []string{"tenant", "user", "plan"}})
+		"3,2001:db8:0:1::,a,x\n4,2001:DB8::1,b,x\n5,[2001:db8::9],b,x\n"), trace.Options{
+		Key: []string{"tenant", "user", "plan"}})
 	of := UnderPolicy([]int{0, 1, 2}, []string{"tenant", "user", "plan"}, p, clients)
 	if s := simulate(t, addresses, of, SimulateOptions{}); s.Keys != 3 || s.Denied != 1 ||
 		s.Subjects.At(0)[0] != "2001:db8::/64" {
 		t.Errorf("by client: %d keys, %d denied, first %q", s.Keys, s.Denied, s.Subjects.At(0))
 	}
 	// By one of the trace's fields there are fewer subjects than in the trace.
-	if s := simulate(t, recorded, UnderLimits([]int{0}, parseLimit(t, "fixed-window:6/1h")), SimulateOptions{}); s.Keys != 3 ||
+	if s := simulate(t, recorded, UnderLimits([]int{0}, parseLimit(t, "fixed-window:6/1h")),
+		SimulateOptions{}); s.Keys != 3 ||
 		s.Denied != 1 {
 		t.Errorf("by tenant alone: %d keys, %d denied", s.Keys, s.Denied)
 	}
@@ -178,12 +184,13 @@ func TestTimeline(t *testing.T) {
 func TestProgressOfASimulation(t *testing.T) {
 	recorded := readLog(t, []byte(logOf(2*checkEvery+1)), trace.Options{})
 	tells, before, allowed := 0, int64(0), int64(0)
-	simulate(t, recorded, UnderLimits([]int{0}, parseLimit(t, "1/366d")), SimulateOptions{Progress: func(decided, denied int64) {
-		if decided < before || decided-before > checkEvery {
-			t.Errorf("it tells of %d, and of %d before", decided, before)
-		}
-		tells, before, allowed = tells+1, decided, decided-denied
-	}})
+	simulate(t, recorded, UnderLimits([]int{0}, parseLimit(t, "1/366d")), SimulateOptions{
+		Progress: func(decided, denied int64) {
+			if decided < before || decided-before > checkEvery {
+				t.Errorf("it tells of %d, and of %d before", decided, before)
+			}
+			tells, before, allowed = tells+1, decided, decided-denied
+		}})
 	if tells < 3 || before != 2*checkEvery+1 || allowed != 20 {
 		t.Errorf("it tells %d times, at last of %d decided and %d allowed", tells, before, allowed)
 	}
@@ -193,7 +200,8 @@ func TestASimulationCanBeEnded(t *testing.T) {
 	recorded := readLog(t, []byte(logOf(10)), trace.Options{})
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := Simulate(ctx, recorded, UnderLimits([]int{0}, parseLimit(t, "1/1s")), SimulateOptions{}); !errors.Is(err,
+	if _, err := Simulate(ctx, recorded, UnderLimits([]int{0}, parseLimit(t, "1/1s")), SimulateOptions{}); !errors.Is(
+		err,
 		context.Canceled) {
 		t.Error(err)
 	}
@@ -208,7 +216,8 @@ func TestOneSubjectAfterTheOther(t *testing.T) {
 	var log strings.Builder
 	log.WriteString("time,key,user,cost\n")
 	for i := range 20_000 {
-		fmt.Fprintf(&log, "%d.%03d,k%d,u%d,%d\n", 1_700_000_000+i/20, i%1000, random.IntN(1+i/50), random.IntN(3), 1+random.IntN(5))
+		fmt.Fprintf(&log, "%d.%03d,k%d,u%d,%d\n", 1_700_000_000+i/20, i%1000, random.IntN(1+i/50), random.IntN(3),
+			1+random.IntN(5))
 	}
 	recorded := readLog(t, []byte(log.String()), trace.Options{Further: []trace.Field{{Name: "user"}}})
 	for _, fields := range [][]int{{0}, {1}, {0, 1}, {1, 0}} {

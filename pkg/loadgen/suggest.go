@@ -28,7 +28,8 @@ type Suggestion struct {
 // It doubles the count until the condition is fulfilled, and then halves the distance to a count that failed, so
 // one unit less fails. Lower counts fail, too, as long as a higher count never denies more. Requests of different
 // costs and the edges of windows can break that rule in places.
-func Suggest(ctx context.Context, t *trace.Trace, limit store.Limit, kept func(*Tally) bool, fields ...int) (Suggestion, error) {
+func Suggest(ctx context.Context, t *trace.Trace, limit store.Limit, kept func(*Tally) bool, fields ...int) (
+	Suggestion, error) {
 	greatest := limit.Algorithm.MaxCount()
 	if _, err := withCount(limit, greatest).Normalize(); err != nil {
 		return Suggestion{}, err
@@ -38,7 +39,8 @@ func Suggest(ctx context.Context, t *trace.Trace, limit store.Limit, kept func(*
 	broken, enough := int64(0), int64(0)
 	for count := int64(1); ; {
 		var tally *Tally
-		if normalized, err := withCount(limit, count).Normalize(); err == nil { // a burst can be too high for a low count
+		// a burst can be too high for a low count
+		if normalized, err := withCount(limit, count).Normalize(); err == nil {
 			result, err := requests.decide(ctx, normalized, func(int64, int64) {}, func(*trace.Request, bool, int64) {})
 			if err != nil {
 				return Suggestion{}, err
@@ -118,7 +120,8 @@ func UnderPolicy(fields []int, attributes []string, p *policy.Policy, http *http
 func PolicyRequests(p *policy.Policy, attributes policy.Attributes) ([]store.Request, error) {
 	fields := p.CostFields()
 	if len(fields) > 1 {
-		return nil, store.Invalidf("policy %q has the costs %s, and the requests of a load have one; try it with limits that "+
+		return nil, store.Invalidf("policy %q has the costs %s, and the requests of a load have one; try it with "+
+			"limits that "+
 			"have one of them",
 			p.Name, strings.Join(fields, " and "))
 	}

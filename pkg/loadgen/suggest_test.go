@@ -25,7 +25,8 @@ func TestSuggestionIsTheLeastCount(t *testing.T) {
 	log := logOf(2000)
 	recorded := readLog(t, []byte(log), trace.Options{})
 	for i, promise := range []func(*Tally) bool{fewerKeys(0.1), fewer(0.01), fewer(0), fewer(0.99)} {
-		for _, text := range []string{"token-bucket:1/1m", "token-bucket:1/1m,burst=60", "leaky-bucket:1/1m", "fixed-window:1/1m",
+		for _, text := range []string{"token-bucket:1/1m", "token-bucket:1/1m,burst=60", "leaky-bucket:1/1m",
+			"fixed-window:1/1m",
 			"sliding-log:1/1m", "sliding-counter:1/1m"} {
 			limit := parseLimit(t, text)
 			got, err := Suggest(context.Background(), recorded, limit, promise, 0)
@@ -60,7 +61,8 @@ func TestAPromiseNoCountKeeps(t *testing.T) {
 		}
 	}
 	// With a burst that takes a century to drain at low counts there are no such limits.
-	got, err := Suggest(context.Background(), recorded, store.Limit{Algorithm: store.TokenBucket, Count: 1, Period: store.MaxPeriod,
+	got, err := Suggest(context.Background(), recorded, store.Limit{
+		Algorithm: store.TokenBucket, Count: 1, Period: store.MaxPeriod,
 		Burst: store.MaxCount}, promise, 0)
 	if err != nil || got.Kept {
 		t.Errorf("%+v, %v", got, err)

@@ -18,7 +18,8 @@ func TestTally(t *testing.T) {
 			tally.Add(subject, false)
 		}
 	}
-	if text := fmt.Sprint(tally.Requests(), tally.Allowed(), tally.Denied(), tally.Keys(), tally.KeysDenied()); text != "17 10 7 5 4" {
+	if text := fmt.Sprint(tally.Requests(), tally.Allowed(), tally.Denied(), tally.Keys(),
+		tally.KeysDenied()); text != "17 10 7 5 4" {
 		t.Error(text)
 	}
 	// Among equally many denials: first the one with more requests, then the lower number.

@@ -94,14 +94,16 @@ func TestAStallIsNotHidden(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
 		backend := &stalling{memorystore.New(), begin.Add(5 * time.Second), begin.Add(6 * time.Second)}
-		r := virtual(t, Config{Store: backend, Population: population(t, 1, "1000000/1s"), Load: even(1000, length), Workers: 2000,
+		r := virtual(t, Config{Store: backend, Population: population(t, 1, "1000000/1s"), Load: even(1000, length),
+			Workers:  2000,
 			Duration: length})
 		// Those due from 5 s on wait until 6 s, and are answered a millisecond later: all that were due before
 		// 5.991 s are more than 10 ms late.
 		if r.Requests != 10_000 || r.Dropped != 0 || r.Late != 991 {
 			t.Errorf("%d requests, %d dropped, %d late", r.Requests, r.Dropped, r.Late)
 		}
-		if q := r.Latency; q.P50 != 1000 || q.P99 < 900_000 || q.P99 > 902_000 || q.Max < 1_001_000 || q.Max > 1_002_000 {
+		if q := r.Latency; q.P50 != 1000 || q.P99 < 900_000 || q.P99 > 902_000 || q.Max < 1_001_000 ||
+			q.Max > 1_002_000 {
 			t.Errorf("latencies are %+v", q)
 		}
 		if r.Lag.Max > 1 {
@@ -114,7 +116,8 @@ func TestAStallIsNotHidden(t *testing.T) {
 func TestWaitingForAWorkerCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		backend := &slow{Store: memorystore.New(), takes: always(10 * time.Millisecond)}
-		r := virtual(t, Config{Store: backend, Population: population(t, 1, "1000000/1s"), Load: even(200, time.Second), Workers: 1,
+		r := virtual(t, Config{Store: backend, Population: population(t, 1, "1000000/1s"), Load: even(200, time.Second),
+			Workers:  1,
 			Duration: time.Second})
 		// One worker answers 100 a second, so that each request waits 5 ms more than the one before; requests of
 		// the first second are sent until just after it.
@@ -138,7 +141,8 @@ func TestWaitingForTheProcessorIsNotWaitingForAWorker(t *testing.T) {
 			backend := &slow{Store: memorystore.New(), takes: func(n int) time.Duration { return 5 * time.Millisecond }}
 			load := &costlyLoad{NewLoad(&bursts{together, 1, 0}, Mix{Evenly(1), Costs{1, 1}}, 1),
 				20 * time.Millisecond, 0}
-			r := virtual(t, Config{Store: backend, Population: population(t, 1, "1000000/1s"), Load: load, Workers: workers,
+			r := virtual(t, Config{Store: backend, Population: population(t, 1, "1000000/1s"), Load: load,
+				Workers:  workers,
 				Duration: time.Second})
 			if want := int64(together - workers); r.Requests != together || r.Waited != want {
 				t.Errorf("%d workers: of %d requests, %d waited for one, want %d", workers, r.Requests, r.Waited, want)
@@ -178,7 +182,8 @@ func TestWhatWaitsTooLongIsDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
 		backend := &stalling{memorystore.New(), begin, begin.Add(2 * time.Second)}
-		r := virtual(t, Config{Store: backend, Population: population(t, 1, "1000000/1s"), Load: even(100, 4*time.Second), Workers: 1,
+		r := virtual(t, Config{Store: backend, Population: population(t, 1, "1000000/1s"),
+			Load: even(100, 4*time.Second), Workers: 1,
 			Duration: 4 * time.Second, Timeout: time.Second})
 		// The first occupies the worker for two seconds; those due in the first of them have then waited too long.
 		if r.Dropped < 98 || r.Dropped > 101 || r.Requests+r.Dropped != 400 {
@@ -212,8 +217,10 @@ func TestElapsedIsUntilTheEndOfTheSchedule(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			r := virtual(t, Config{
-				Store: &slow{Store: memorystore.New(), takes: always(test.takes)}, Population: population(t, 1, "100/1h"), Workers: 300,
-				Load: NewLoad(&bursts{100, 5, 0}, Mix{Evenly(1), Costs{1, 1}}, 1), Duration: length, Requests: test.requests,
+				Store:      &slow{Store: memorystore.New(), takes: always(test.takes)},
+				Population: population(t, 1, "100/1h"), Workers: 300,
+				Load: NewLoad(&bursts{100, 5, 0}, Mix{Evenly(1), Costs{1, 1}}, 1), Duration: length,
+				Requests: test.requests,
 			})
 			if r.DurationMS != test.want.Milliseconds() {
 				t.Errorf("%s: %d ms, want %s", name, r.DurationMS, test.want)
@@ -237,8 +244,9 @@ func TestInterruptOfAnOverloadedGenerator(t *testing.T) {
 		defer cancel()
 		load := &endless{most: 1 << 24}
 		backend := &slow{Store: memorystore.New(), takes: always(0), fails: func(int) error { cancel(); return nil }}
-		Run(ctx, Config{Store: backend, Population: population(t, 1, "100/1h"), Load: load, Workers: 1, Duration: time.Hour,
-			Warmup: warmup})
+		Run(ctx, Config{Store: backend, Population: population(t, 1, "100/1h"), Load: load, Workers: 1,
+			Duration: time.Hour,
+			Warmup:   warmup})
 		if load.n == load.most {
 			t.Errorf("with a warm-up of %s all was sent", warmup)
 		}
@@ -268,10 +276,12 @@ func TestWarmup(t *testing.T) {
 		})
 		if r.Requests != 200 || r.Decided != 279 || r.Allowed != 0 || r.findings[0].WorstUnits != 50 ||
 			r.Latency.Max > 2000 {
-			t.Errorf("%d requests, %d decided, %d allowed, %+v, at most %d µs", r.Requests, r.Decided, r.Allowed, r.findings[0],
+			t.Errorf("%d requests, %d decided, %d allowed, %+v, at most %d µs", r.Requests, r.Decided, r.Allowed,
+				r.findings[0],
 				r.Latency.Max)
 		}
-		if r.Errors != 1 || len(r.ErrorTexts) != 1 || errorsOf(r.ErrorTexts, "away") != 1 || r.FirstError.Error() != "away" {
+		if r.Errors != 1 || len(r.ErrorTexts) != 1 || errorsOf(r.ErrorTexts, "away") != 1 ||
+			r.FirstError.Error() != "away" {
 			t.Errorf("%d errors: %v, first %v", r.Errors, r.ErrorTexts, r.FirstError)
 		}
 	})
@@ -288,18 +298,21 @@ func TestErrors(t *testing.T) {
 			case n <= 3:
 				return away
 			case n <= 5: // charged, and the answer is lost
-				if err := memory.Decide(t.Context(), store.Take, charging.Requests(0), make([]store.Decision, 1)); err != nil {
+				if err := memory.Decide(t.Context(), store.Take, charging.Requests(0),
+					make([]store.Decision, 1)); err != nil {
 					return err
 				}
 				return unsure
 			}
 			return nil
 		}}
-		r := virtual(t, Config{Store: backend, Population: charging, Load: even(100, time.Second), Workers: 1, Duration: time.Second})
+		r := virtual(t, Config{Store: backend, Population: charging, Load: even(100, time.Second), Workers: 1,
+			Duration: time.Second})
 		if r.Requests != 100 || r.Errors != 5 || r.Unknown != 2 || r.Allowed != 8 || r.Denied != 87 {
 			t.Errorf("%+v", r)
 		}
-		if errorsOf(r.ErrorTexts, "away") != 3 || errorsOf(r.ErrorTexts, "unsure") != 2 || !errors.Is(r.FirstError, away) {
+		if errorsOf(r.ErrorTexts, "away") != 3 || errorsOf(r.ErrorTexts, "unsure") != 2 ||
+			!errors.Is(r.FirstError, away) {
 			t.Errorf("%v, first %v", r.ErrorTexts, r.FirstError)
 		}
 		if f := r.findings[0]; f.UnderAdmitted != 0 || f.OverAdmitted != 0 {
@@ -335,11 +348,13 @@ func TestAnswersOutOfOrder(t *testing.T) {
 					random := rand.New(rand.NewPCG(1, 2))
 					var mu sync.Mutex
 					clock := func() time.Time { return time.Now().Truncate(test.clock) }
-					backend := &delayed{memorystore.New(memorystore.WithClock(clock)), func() (there, back time.Duration) {
-						mu.Lock()
-						defer mu.Unlock()
-						return time.Duration(random.Int64N(int64(test.mostThere))), time.Duration(random.Int64N(int64(test.mostBack)))
-					}}
+					backend := &delayed{
+						memorystore.New(memorystore.WithClock(clock)), func() (there, back time.Duration) {
+							mu.Lock()
+							defer mu.Unlock()
+							return time.Duration(random.Int64N(int64(test.mostThere))),
+								time.Duration(random.Int64N(int64(test.mostBack)))
+						}}
 					const length = 5 * time.Second
 					r := virtual(t, Config{
 						Store: backend, Population: population(t, 3, algorithm.String()+":"+test.limit),
@@ -379,7 +394,8 @@ func TestAClockThatGoesBackIsSeen(t *testing.T) {
 				backend := &slow{Store: memorystore.New(memorystore.WithClock(clock)), takes: always(time.Millisecond)}
 				const length = 3 * time.Second
 				r := virtual(t, Config{
-					Store: backend, Population: population(t, 3, "sliding-log:20/200ms"), Load: NewLoad(Poisson(constant(2000, length), 3),
+					Store: backend, Population: population(t, 3, "sliding-log:20/200ms"),
+					Load: NewLoad(Poisson(constant(2000, length), 3),
 						Mix{Evenly(3), Costs{1, 3}}, 3),
 					Workers: 100, Duration: length, Skew: skew,
 				})

@@ -27,7 +27,8 @@ type interceptor struct {
 }
 
 // unary limits calls of one request and one answer.
-func (i *interceptor) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+func (i *interceptor) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (
+	any, error) {
 	if err := i.take(ctx, info.FullMethod); err != nil {
 		return nil, err
 	}
@@ -35,7 +36,8 @@ func (i *interceptor) unary(ctx context.Context, req any, info *grpc.UnaryServer
 }
 
 // stream limits how often streams are opened. Messages on a stream are not counted.
-func (i *interceptor) stream(server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+func (i *interceptor) stream(server any, stream grpc.ServerStream, info *grpc.StreamServerInfo,
+	next grpc.StreamHandler) error {
 	if err := i.take(stream.Context(), info.FullMethod); err != nil {
 		return err
 	}

@@ -39,7 +39,8 @@ func dial(t *testing.T, backend limiter.Store) grpc_health_v1.HealthClient {
 		server.Stop()
 		<-ended
 	})
-	connection, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	connection, err := grpc.NewClient(
+		listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}

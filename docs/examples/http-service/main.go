@@ -26,7 +26,9 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	hello := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "hello", r.Header.Get("X-User")) })
+	hello := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintln(w, "hello", r.Header.Get("X-User"))
+	})
 	s, err := newService(store, log.Printf, hello)
 	if err != nil {
 		log.Fatal(err)

@@ -92,7 +92,8 @@ func TestAHangingRedisIsSurvived(t *testing.T) {
 	t.Cleanup(s.server.Resume)
 	for !s.logged("breaker open") {
 		if response := s.get("ada"); response.Header.Get("X-Decided-By") != "local" {
-			t.Fatalf("without an answer of the Redis: %d, decided by %q", response.StatusCode, response.Header.Get("X-Decided-By"))
+			t.Fatalf("without an answer of the Redis: %d, decided by %q", response.StatusCode,
+				response.Header.Get("X-Decided-By"))
 		}
 	}
 	s.server.Resume()

@@ -21,7 +21,8 @@ type service struct {
 
 // newService returns a service that decides with backend while it is available.
 func newService(store limiter.Store, logf func(format string, args ...any), next http.Handler) (*service, error) {
-	s := &service{tenSeconds: limiter.Per("ten-seconds", 10, 10*time.Second), hour: limiter.Per("hour", 1000, time.Hour)}
+	s := &service{tenSeconds: limiter.Per("ten-seconds", 10, 10*time.Second),
+		hour: limiter.Per("hour", 1000, time.Hour)}
 	var err error
 	s.limits, err = limiter.New(store,
 		// After five calls in a row that failed or took too long, no caller calls the store, and so nobody waits.

@@ -1,6 +1,7 @@
 // Llm-gateway limits what teams spend on a language model: a hundred thousand tokens a minute for each team, and a
-// million a minute for all. Free callers leave 30 % of that to paid ones, and nobody who pays stands in a queue behind them.
-// The tokens of a call are known only after its answer, so it takes an estimate first and settles with the real cost afterwards.
+// million a minute for all. Free callers leave 30 % of that to paid ones, and nobody who pays stands in a queue behind
+// them. The tokens of a call are known only after its answer, so it takes an estimate first and settles with the real
+// cost afterwards.
 //
 // The limits are in limitctl.yaml beside this file, which the command reads, too. A change takes effect within
 // about a second:
@@ -48,7 +49,8 @@ func run(address, path, team, plan, prompt string) error {
 	}
 	defer store.Close()
 	// It applies the file's failure policy and the overrides of operators.
-	policies, err := policyfile.NewRuntime(file, store, limiter.Observer{OnOverrides: func(err error) { log.Print("overrides: ", err) }})
+	policies, err := policyfile.NewRuntime(
+		file, store, limiter.Observer{OnOverrides: func(err error) { log.Print("overrides: ", err) }})
 	if err != nil {
 		return err
 	}
@@ -72,8 +74,8 @@ type gateway struct {
 	model func(ctx context.Context, prompt string) (answer string, took int64, err error)
 }
 
-// ask calls the model for a team on a plan. The plan comes from the team's contract and not from the request, or everybody
-// would be a paid caller. A team that has to wait gets a *limiter.DeniedError, which says how long.
+// ask calls the model for a team on a plan. The plan comes from the team's contract and not from the request, or
+// everybody would be a paid caller. A team that has to wait gets a *limiter.DeniedError, which says how long.
 func (g *gateway) ask(ctx context.Context, team, plan, prompt string) (string, error) {
 	estimate := int64(len(prompt)/4+1) + mostAnswered
 	call, err := g.policies.Call("tokens", policy.Attributes{"model": "sky-1", "team": team, "plan": plan}, estimate)

@@ -29,7 +29,9 @@ func newGateway(t *testing.T, backend limiter.Store, took int64, options ...limi
 			t.Error(err)
 		}
 	})
-	return &gateway{policies: policies, model: func(context.Context, string) (string, int64, error) { return "blue", took, nil }}
+	return &gateway{policies: policies, model: func(context.Context, string) (string, int64, error) {
+		return "blue", took, nil
+	}}
 }
 
 // noon is a store whose clock stands still.

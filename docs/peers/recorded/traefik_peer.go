@@ -25,7 +25,8 @@ var cases = []struct {
 	period         time.Duration
 	wait           float64
 }{
-	{4, 3, 2 * time.Second, 2}, {1, 5, time.Second, 2}, {20, 10, time.Second, 1}, {6, 2, time.Minute, 8}, {3, 4, 10 * time.Second, 6},
+	{4, 3, 2 * time.Second, 2}, {1, 5, time.Second, 2}, {20, 10, time.Second, 1}, {6, 2, time.Minute, 8},
+	{3, 4, 10 * time.Second, 6},
 	{100, 20, time.Second, 0.5}, {7, 1, 3 * time.Second, 2},
 }
 
@@ -46,7 +47,8 @@ func main() {
 		limit := dynamic.RateLimit{Average: c.average, Period: ptypes.Duration(c.period), Burst: c.burst,
 			Redis: &dynamic.Redis{Endpoints: []string{address}}}
 		middlewares = append(middlewares, must(ratelimiter.New(background, admitted, limit, "ratelimit@file")))
-		told = append(told, map[string]any{"name": "ratelimit@file", "limit": fmt.Sprintf("%d/%s,burst=%d", c.average, c.period, c.burst),
+		told = append(told, map[string]any{
+			"name": "ratelimit@file", "limit": fmt.Sprintf("%d/%s,burst=%d", c.average, c.period, c.burst),
 			"period": c.wait})
 	}
 	answer := json.NewEncoder(os.Stdout)

@@ -62,7 +62,8 @@ func (m *Model) wasReset(keys []live.ID, reset live.Changed, err error) (string,
 	}
 	switch {
 	case err != nil && reset.Backup != "": // the end of a long line is cut, so the facts come first
-		return "", fmt.Errorf("only %s certainly deleted; u brings them back: %w", output.Plural(reset.Keys, "key"), err)
+		return "", fmt.Errorf("only %s certainly deleted; u brings them back: %w", output.Plural(reset.Keys, "key"),
+			err)
 	case err != nil:
 		return "", err
 	}

@@ -202,7 +202,8 @@ func (m *Model) View(width, height int) string {
 func (m *Model) above(width int) (lines []string) {
 	if text, command, _ := strings.Cut(m.feed.Began, "\n"); text != "" {
 		lines = append(lines, ui.Fit(m.theme.Faint.Of("began: ")+m.theme.Plain.Of(text), width))
-		if line := "       " + command; command != "" && ui.TextWidth(line) <= width { // cut it would be another command
+		// cut it would be another command
+		if line := "       " + command; command != "" && ui.TextWidth(line) <= width {
 			lines = append(lines, m.theme.Plain.Of(line))
 		}
 	}

@@ -1,5 +1,6 @@
-// Package live reads rate limits for the dashboard, and keeps what the store said. feed.go takes the answers in, scan.go
-// and read.go read keys outside the loop, denials.go and overrides.go the tables, rows.go knows orders and filters.
+// Package live reads rate limits for the dashboard, and keeps what the store said. feed.go takes the answers in,
+// scan.go and read.go read keys outside the loop, denials.go and overrides.go the tables, rows.go knows orders and
+// filters.
 package live
 
 import (
@@ -178,7 +179,8 @@ func (f *Feed) LookServers() tea.Cmd {
 	return func() tea.Msg {
 		all := f.Options.Servers(f.ctx)
 		return due(func() tea.Cmd {
-			if len(all) > 1 || len(all) == 1 && all[0].Problem == "" || f.Servers == nil { // else what it said last stays
+			// else what it said last stays
+			if len(all) > 1 || len(all) == 1 && all[0].Problem == "" || f.Servers == nil {
 				f.Servers = all
 			}
 			return f.After(f.tablesEvery(), due(f.LookServers))

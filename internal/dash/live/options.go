@@ -33,8 +33,8 @@ type Options struct {
 	InForce func(*admin.Entry, *store.Override) store.Limit
 	// Config says by which configuration that is, such as "version 5"; "" says nothing.
 	Config func() string
-	// Began says in a line which denials began lately, and what was changed just before, "" if none did; nil for nothing.
-	// A second line is a command that may help.
+	// Began says in a line which denials began lately, and what was changed just before, "" if none did; nil for
+	// nothing. A second line is a command that may help.
 	Began func(ctx context.Context) string
 	// Servers asks the masters what they say of themselves; nil for a store that has none.
 	Servers func(ctx context.Context) []Server

@@ -84,7 +84,9 @@ func (o *Overrides) take(l overridesLook) (changed bool) {
 	o.read, o.version, o.ends, o.List = true, l.version, time.Time{}, nil
 	if len(l.all) > 0 {
 		o.List = store.NewOverrideList(l.all)
-		o.ends = slices.MinFunc(l.all, func(a, b store.Override) int { return a.ExpiresAt.Compare(b.ExpiresAt) }).ExpiresAt
+		o.ends = slices.MinFunc(l.all, func(a, b store.Override) int {
+			return a.ExpiresAt.Compare(b.ExpiresAt)
+		}).ExpiresAt
 	}
 	return changed
 }

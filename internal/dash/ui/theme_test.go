@@ -42,8 +42,10 @@ func of256(number string) string {
 
 // Every text can be read on every background, as far as that is known; where it is not, on black and on white.
 func TestContrast(t *testing.T) {
-	backgrounds := [3][]string{Unknown: {"#000000", "#ffffff"}, Dark: {"#000000", "#1e1e1e"}, Light: {"#ffffff", "#fdf6e3"}}
-	for name, c := range map[string]colour{"denied": denied, "near": near, "room": room, "accent": accent, "faint": faint} {
+	backgrounds := [3][]string{Unknown: {"#000000", "#ffffff"}, Dark: {"#000000", "#1e1e1e"},
+		Light: {"#ffffff", "#fdf6e3"}}
+	for name, c := range map[string]colour{"denied": denied, "near": near, "room": room, "accent": accent,
+		"faint": faint} {
 		for background, on := range backgrounds {
 			for _, of := range on {
 				for _, hex := range []string{c.full[background], of256(c.of256[background])} {

@@ -14,8 +14,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/loadgen/audit/interval"
 )
 
-// farClock is by how much an instant of the endpoint's clock may be off: it has whole seconds, and so has the field Date
-// by which that clock is known.
+// farClock is by how much an instant of the endpoint's clock may be off: it has whole seconds, and so has the field
+// Date by which that clock is known.
 const farClock = 3 * time.Second
 
 // The dialects of fields about limits. What single servers add is read, and has the name of what it is added to.
@@ -43,7 +43,8 @@ const (
 // Reading is what the header of one answer says.
 type Reading struct {
 	Families []Family
-	// RetryAfter is NotTold if it is missing or malformed, and below 0 for a date that is over. RetryText is the text of the field.
+	// RetryAfter is NotTold if it is missing or malformed, and below 0 for a date that is over. RetryText is the text
+	// of the field.
 	RetryAfter time.Duration
 	RetryText  string
 	// RetryWithin is by how much RetryAfter may be off: a date comes from another clock.
@@ -67,8 +68,8 @@ type Limit struct {
 	// Count and Window are the policy, and Remaining is what is left; NotTold if it is missing.
 	Count, Remaining int64
 	Window           time.Duration
-	// Reset is how long until there is more, or until everything is back, if HasReset. ResetWithin is by how much it may be
-	// off: an instant comes from another clock.
+	// Reset is how long until there is more, or until everything is back, if HasReset. ResetWithin is by how much it
+	// may be off: an instant comes from another clock.
 	Reset, ResetWithin time.Duration
 	HasReset           bool
 	// Unit is what is counted; empty for requests.
@@ -204,7 +205,8 @@ func (r *Reading) readStatuses(statuses []rls.Status) {
 			where = fmt.Sprintf("status %d", i+1)
 		}
 		limit := Limit{name: s.Name, Count: NotTold, Window: NotTold, Remaining: int64(s.Remaining),
-			CountField: where + " current_limit", LeftField: where + " limit_remaining", ResetField: where + " duration_until_reset"}
+			CountField: where + " current_limit", LeftField: where + " limit_remaining", ResetField: where +
+				" duration_until_reset"}
 		if s.RequestsPerUnit > 0 {
 			limit.Count = int64(s.RequestsPerUnit)
 		}
@@ -286,7 +288,8 @@ func (r *Reading) Reported(told *Limit, denied bool) *interval.Reported {
 	if told == nil && !waits {
 		return nil
 	}
-	to := &interval.Reported{Remaining: interval.NotReported, RetryAfter: interval.NotReported, ResetAfter: interval.NotReported}
+	to := &interval.Reported{Remaining: interval.NotReported, RetryAfter: interval.NotReported,
+		ResetAfter: interval.NotReported}
 	if told != nil {
 		if to.Remaining = told.Remaining; told.HasReset {
 			to.ResetAfter, to.ResetWithin = told.Reset, told.ResetWithin
@@ -298,8 +301,8 @@ func (r *Reading) Reported(told *Limit, denied bool) *interval.Reported {
 	return to
 }
 
-// About returns what the newest dialect that tells anything says about a limit: of several limits the one that is like it,
-// or else the tightest; nil if none is said.
+// About returns what the newest dialect that tells anything says about a limit: of several limits the one that is like
+// it, or else the tightest; nil if none is said.
 func (r *Reading) About(limit *store.Limit) *Limit {
 	for i := range r.Families {
 		if told := r.Families[i].About(limit); told != nil {
@@ -309,8 +312,8 @@ func (r *Reading) About(limit *store.Limit) *Limit {
 	return nil
 }
 
-// About returns the one of several limits with a window that is like the one in question, or else the tightest. It is nil
-// if none is about requests.
+// About returns the one of several limits with a window that is like the one in question, or else the tightest. It is
+// nil if none is about requests.
 func (f *Family) About(limit *store.Limit) *Limit {
 	var units []*Limit
 	for i := range f.Limits {

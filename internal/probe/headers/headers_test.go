@@ -35,7 +35,8 @@ func (f *Family) line() string {
 	b.WriteString(f.Dialect)
 	for i := range f.Limits {
 		l := &f.Limits[i]
-		b.WriteString(" " + l.name + strconv.FormatInt(l.Count, 10) + "/" + strconv.FormatFloat(l.Window.Seconds(), 'g', 3, 64) +
+		b.WriteString(" " + l.name + strconv.FormatInt(l.Count, 10) + "/" + strconv.FormatFloat(
+			l.Window.Seconds(), 'g', 3, 64) +
 			" left " + strconv.FormatInt(l.Remaining, 10))
 		if l.HasReset {
 			b.WriteString(" reset " + l.Reset.String())
@@ -50,7 +51,8 @@ func TestDialects(t *testing.T) {
 		want        []string
 	}{
 		{"draft-10",
-			"RateLimit-Policy: \"burst\";q=100;w=60,\"daily\";q=1000;w=86400\nRateLimit: \"burst\";r=50;t=30, \"daily\";r=900;t=3600\n",
+			"RateLimit-Policy: \"burst\";q=100;w=60,\"daily\";q=1000;w=86400\nRateLimit: \"burst\";r=50;t=30, " +
+				"\"daily\";r=900;t=3600\n",
 			[]string{"draft-8 burst100/60 left 50 reset 30s daily1000/8.64e+04 left 900 reset 1h0m0s"}},
 		{"lists over several lines", "RateLimit-Policy: \"a\";q=1\nRateLimit-Policy: \"b\";q=2\nRateLimit: \"b\";r=1\n",
 			[]string{"draft-8 b2/-1e-09 left 1"}},
@@ -66,7 +68,8 @@ func TestDialects(t *testing.T) {
 			[]string{"x-ratelimit 10/-1e-09 left 9 reset 30s"}},
 		{"unix time", "X-RateLimit-Limit: 10\nX-RateLimit-Remaining: 9\nX-RateLimit-Reset: 1700000030\n",
 			[]string{"x-ratelimit 10/-1e-09 left 9 reset 30s"}},
-		{"GitHub", "X-RateLimit-Limit: 60\nX-RateLimit-Remaining: 59\nX-RateLimit-Used: 1\nX-RateLimit-Reset: 1700003600\n",
+		{"GitHub", "X-RateLimit-Limit: 60\nX-RateLimit-Remaining: 59\nX-RateLimit-Used: 1\nX-RateLimit-Reset: " +
+			"1700003600\n",
 			[]string{"x-ratelimit 60/-1e-09 left 59 reset 1h0m0s"}},
 		{"APISIX", "X-RateLimit-Limit: 2\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 58.25\n",
 			[]string{"x-ratelimit 2/-1e-09 left 0 reset 58.25s"}},
@@ -125,7 +128,8 @@ func TestMalformedFieldsAreNamed(t *testing.T) {
 		{"X-RateLimit-Remaining: 19.0\n", `X-RateLimit-Remaining: "19.0" is not a whole number`},
 		{"X-RateLimit-Remaining: +19\n", `X-RateLimit-Remaining: "+19" is not a whole number`},
 		{"X-RateLimit-Remaining: 0x13\n", `X-RateLimit-Remaining: "0x13" is not a whole number`},
-		{"X-RateLimit-Reset: 2026-11-29T03:42:10Z\n", `X-RateLimit-Reset: "2026-11-29T03:42:10Z" is not a number of seconds`},
+		{"X-RateLimit-Reset: 2026-11-29T03:42:10Z\n",
+			`X-RateLimit-Reset: "2026-11-29T03:42:10Z" is not a number of seconds`},
 		{"X-RateLimit-Reset: Inf\n", `X-RateLimit-Reset: "Inf" is not a number of seconds`},
 		{"X-RateLimit-Reset: 1e9\n", `X-RateLimit-Reset: "1e9" is not a number of seconds`},
 		{"X-RateLimit-Reset: -1\n", `X-RateLimit-Reset: "-1" is not a number of seconds`},
@@ -153,15 +157,18 @@ func TestRetryAfterIsRead(t *testing.T) {
 		{"Tue, 14 Nov 2023 22:13:10 GMT", -10 * time.Second, ""},
 		{"1.5", NotTold, `Retry-After: "1.5" is neither a whole number of seconds nor a date`},
 		{"2s", NotTold, `Retry-After: "2s" is neither a whole number of seconds nor a date`},
-		{"2026-11-29T03:42:10Z", NotTold, `Retry-After: "2026-11-29T03:42:10Z" is neither a whole number of seconds nor a date`},
+		{"2026-11-29T03:42:10Z", NotTold,
+			`Retry-After: "2026-11-29T03:42:10Z" is neither a whole number of seconds nor a date`},
 		{"-1", NotTold, `Retry-After: "-1" is neither a whole number of seconds nor a date`},
 		{"", NotTold, `Retry-After: "" is neither a whole number of seconds nor a date`},
-		{"99999999999999999999", NotTold, `Retry-After: "99999999999999999999" is neither a whole number of seconds nor a date`},
+		{"99999999999999999999", NotTold,
+			`Retry-After: "99999999999999999999" is neither a whole number of seconds nor a date`},
 		{"\x1b[2J", NotTold, `Retry-After: "\x1b[2J" is neither a whole number of seconds nor a date`},
 	} {
 		r := readAnswer(http.Header{"Retry-After": {test.text}}, 0)
 		if r.RetryAfter != test.want || r.RetryProblem != test.problem {
-			t.Errorf("Retry-After: %q is read as %s, %q; want %s, %q", test.text, r.RetryAfter, r.RetryProblem, test.want, test.problem)
+			t.Errorf("Retry-After: %q is read as %s, %q; want %s, %q", test.text, r.RetryAfter, r.RetryProblem,
+				test.want, test.problem)
 		}
 	}
 }
@@ -203,14 +210,16 @@ func TestStatusesOfRateLimitServicesAreRead(t *testing.T) {
 // Whatever a server sends, what is told of it is short, printable and within bounds.
 func FuzzHeaders(f *testing.F) {
 	for _, value := range []string{
-		"10", "10, 10;w=1", `"default";r=50;t=30`, "limit=1, remaining=2, reset=3", "-1", "1e9", "\x1b[31m", "1700000000",
+		"10", "10, 10;w=1", `"default";r=50;t=30`, "limit=1, remaining=2, reset=3", "-1", "1e9", "\x1b[31m",
+		"1700000000",
 		strings.Repeat("9", 300), `"a";q=1;w=60,"b";q=2`, "((", "NaN", "Inf", "0x10", "1_000", "9223372036854775807",
 	} {
 		f.Add(value, value, value)
 	}
 	f.Fuzz(func(t *testing.T, first, second, third string) {
 		for _, names := range [][3]string{
-			{"RateLimit-Policy", "RateLimit", "Retry-After"}, {"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"},
+			{"RateLimit-Policy", "RateLimit", "Retry-After"},
+			{"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"},
 			{"RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"},
 			{"RateLimit-Limit", "RateLimit-Policy", "Date"},
 		} {
@@ -222,7 +231,8 @@ func FuzzHeaders(f *testing.F) {
 			shown := append([]string{r.RetryText, r.RetryProblem}, r.Problems...)
 			for _, family := range r.Families {
 				for _, l := range family.Limits {
-					if l.Remaining < NotTold || l.Count < NotTold || l.Window < NotTold || l.Reset > longestWait || l.Reset < -longestWait {
+					if l.Remaining < NotTold || l.Count < NotTold || l.Window < NotTold || l.Reset > longestWait ||
+						l.Reset < -longestWait {
 						t.Fatalf("%v is read as %+v", h, l)
 					}
 					shown = append(shown, l.CountField, l.LeftField, l.ResetField)

@@ -146,7 +146,8 @@ func (r *Reading) readDraft8(text string, policies []Limit) (limits []Limit) {
 	for _, item := range r.items(stateField, text) {
 		name, is := item.Value.(string)
 		if !is {
-			r.problem("%s: %s is not a String; the name of a policy stands in quotes", stateField, Shown(fmt.Sprint(item.Value)))
+			r.problem("%s: %s is not a String; the name of a policy stands in quotes", stateField,
+				Shown(fmt.Sprint(item.Value)))
 			continue
 		}
 		where := stateField + " " + quote(name)

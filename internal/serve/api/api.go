@@ -85,11 +85,13 @@ func (l *listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refusal.Write(w, http.StatusNotFound, outcome.Usage.Word, notFound(r.URL.Path))
 	case v.op == store.Adjust && !l.options.Resets:
 		refusal.Write(w, http.StatusForbidden, outcome.Unauthorized.Word,
-			prefix+v.name+" needs an access token with the scope reset, and the server has no access tokens (--token-file)")
+			prefix+v.name+" needs an access token with the scope reset, and the server has no access tokens "+
+				"(--token-file)")
 	case r.Method != http.MethodPost:
 		w.Header().Set("Allow", http.MethodPost)
 		refusal.Write(w, http.StatusMethodNotAllowed, outcome.Usage.Word,
-			"method "+r.Method+` is not for `+prefix+v.name+`; send POST with a body such as {"key":"user:42","limits":["10/1m"]}`)
+			"method "+r.Method+` is not for `+prefix+v.name+
+				`; send POST with a body such as {"key":"user:42","limits":["10/1m"]}`)
 	default:
 		l.serve(w, r, v, body)
 	}
@@ -194,7 +196,8 @@ func (l *listener) setHeaders(header http.Header, c *call) {
 	if c.answer.Policy != nil {
 		limits = c.answer.Policy.Limits
 	}
-	limitfields.Set(header, limitfields.Selection(l.engine.Settings().HTTP.Headers), limits, c.answer.Requests, c.answer.Decisions,
+	limitfields.Set(header, limitfields.Selection(l.engine.Settings().HTTP.Headers), limits, c.answer.Requests,
+		c.answer.Decisions,
 		time.Now())
 }
 

@@ -55,7 +55,8 @@ func TestBodiesThatAreRefused(t *testing.T) {
 		{"consume", `{"key":"a","policy":"login"}`, "policy is for attributes, without key and limits"},
 		{"consume", `{"policy":""}`, "policy is empty"},
 		{"consume", `{"key":"a","limits":["1/1m"],"attributes":{"ip":"x"}}`, "attributes and costs are for a policy"},
-		{"consume", `{"policy":"logn"}`, `policy "logn" is unknown; did you mean login?; the server's configuration has login`},
+		{"consume", `{"policy":"logn"}`,
+			`policy "logn" is unknown; did you mean login?; the server's configuration has login`},
 		{"consume", `{"policy":"login"}`, `policy "login" needs the attributes email and ip`},
 		{"consume", `{"policy":"login","attributes":{"ip":"a","email":"b","ipp":"c"}}`,
 			`unknown attribute "ipp"; policy "login" uses email, ip, plan; did you mean ip?`},
@@ -64,7 +65,8 @@ func TestBodiesThatAreRefused(t *testing.T) {
 		{"consume", `{"key":"a","limits":["10/1m"],"cost":0}`, "cost 0 is not positive"},
 		{"consume", `{"key":"a","limits":["10/1m"],"cost":11}`, "cost 11 can never fit"},
 		{"consume", `{"key":"a","limits":["10/1m"],"token":"` + strings.Repeat("x", 201) + `"}`, "at most 200 fit"},
-		{"consume", `{"key":"a","limits":["10/1m"],"token_ttl":"1m"}`, "token_ttl says how long to remember a token; add token"},
+		{"consume", `{"key":"a","limits":["10/1m"],"token_ttl":"1m"}`,
+			"token_ttl says how long to remember a token; add token"},
 		{"consume", `{"key":"a","limits":["10/1m"],"token":"t","token_ttl":"1x"}`, "token_ttl: "},
 		{"consume", `{"key":"a","limits":["10/1m"],"token":"t","token_ttl":"25h"}`,
 			"token TTL 25h is out of range; it must be from 1ms to 1d"},
@@ -105,8 +107,10 @@ func TestBodiesThatAreAnswered(t *testing.T) {
 		{"settle", `{"key":"c","limits":["10/1h"],"cost":0,"token":"nobody's"}`, 409, ""},
 		{"consume", `{"key":"d","limits":["10/1h"],"cost":5,"token":"t2"}`, 200, "remaining 5"},
 		{"refund", `{"key":"d","limits":["10/1h"],"cost":5,"token":"t2"}`, 200, "refunded 5"},
-		{"consume", `{"policy":"login","attributes":{"ip":"203.0.113.9","email":"é😀"}}`, 200, "key ip=203.0.113.9 email=é😀"},
-		{"consume", `{"policy":"login","attributes":{"email":"\ud83d\ude00","ip":"203.0.113.9"},"cost":2}`, 200, "policy login"},
+		{"consume", `{"policy":"login","attributes":{"ip":"203.0.113.9","email":"é😀"}}`, 200,
+			"key ip=203.0.113.9 email=é😀"},
+		{"consume", `{"policy":"login","attributes":{"email":"\ud83d\ude00","ip":"203.0.113.9"},"cost":2}`, 200,
+			"policy login"},
 		{"consume", `{"policy":"login","attributes":{"email":"😀","ip":"203.0.113.9"}}`, 429, "denied_by [email]"},
 	} {
 		w, document := ask(t, listener, "POST", "/v1/"+test.verb, test.body)
@@ -115,7 +119,8 @@ func TestBodiesThatAreAnswered(t *testing.T) {
 			t.Errorf("%s %s: %d %s, want %d with %s", test.verb, test.body, w.Code, w.Body, test.status, test.has)
 		}
 		if (test.status == 429) != (w.Header().Get("Retry-After") != "") {
-			t.Errorf("%s %s: status %d with Retry-After %q", test.verb, test.body, w.Code, w.Header().Get("Retry-After"))
+			t.Errorf("%s %s: status %d with Retry-After %q", test.verb, test.body, w.Code,
+				w.Header().Get("Retry-After"))
 		}
 	}
 }
@@ -131,14 +136,16 @@ func TestOtherPathsAndMethods(t *testing.T) {
 		{"HEAD", "/v1/consume", 405, "POST", ""},
 		{"POST", "/v1/subject", 405, "GET, HEAD", "send GET"},
 		{"POST", "/", 404, "",
-			"there is nothing at /; there are /v1/check, /v1/consume, /v1/refund, /v1/settle, /v1/reset, /v1/subject and " +
+			"there is nothing at /; there are /v1/check, /v1/consume, /v1/refund, /v1/settle, /v1/reset, /v1/subject " +
+				"and " +
 				"/v1/auth/POLICY"},
 		{"POST", "/v1/consume/", 404, "", "there is nothing at"},
 		{"POST", "/v1/" + strings.Repeat("x", 5000), 404, "", "there is nothing at"},
 	} {
 		w, document := ask(t, listener, test.method, test.path, "{}")
 		kind, message := errorOf(document)
-		if w.Code != test.status || w.Header().Get("Allow") != test.allow || kind != "usage" || !strings.Contains(message, test.says) {
+		if w.Code != test.status || w.Header().Get("Allow") != test.allow || kind != "usage" ||
+			!strings.Contains(message, test.says) {
 			t.Errorf("%s %.40s: %d %v %s %s", test.method, test.path, w.Code, w.Header(), kind, message)
 		}
 	}

@@ -50,7 +50,8 @@ func (l *listener) authorize(w http.ResponseWriter, r *http.Request, rest string
 		return
 	}
 	c := new(call)
-	c.ask.Op, c.ask.Policy, c.ask.Attributes, c.ask.Cost, c.ask.Settings = store.Take, name, rule.Of(original, &clients), 1, settings
+	c.ask.Op, c.ask.Policy, c.ask.Attributes, c.ask.Cost, c.ask.Settings = store.Take, name,
+		rule.Of(original, &clients), 1, settings
 	c.ask.Costs, c.err = rule.Costs(decides, original, c.ask.Attributes)
 	if l.decideHeld(r.Context(), c); c.err != nil {
 		if errors.Is(c.err, store.ErrInvalid) {
@@ -97,7 +98,8 @@ func originalRequest(r *http.Request, path string) (original *http.Request, err 
 			return nil, store.Invalidf("%q is not an address like /path?query", shorten(address))
 		}
 		if path != "" && path != target.Path {
-			return nil, store.Invalidf("the path %q behind the policy and a field of the request name different requests", shorten(path))
+			return nil, store.Invalidf(
+				"the path %q behind the policy and a field of the request name different requests", shorten(path))
 		}
 	}
 	original = &http.Request{URL: target, Proto: r.Proto, ProtoMajor: r.ProtoMajor, ProtoMinor: r.ProtoMinor,
@@ -117,8 +119,9 @@ func said(r *http.Request, fields []string) (value string, err error) {
 			case in == "":
 				value, in = each, field
 			case each != value:
-				return "", store.Invalidf("%s is %q and %s is %q; the proxy must set or remove both, so that no client can say "+
-					"what it asked for", in, shorten(value), field, shorten(each))
+				return "", store.Invalidf(
+					"%s is %q and %s is %q; the proxy must set or remove both, so that no client can say "+
+						"what it asked for", in, shorten(value), field, shorten(each))
 			}
 		}
 	}
@@ -140,5 +143,6 @@ func checkPeer(r *http.Request, clients *httplimit.Clients) error {
 	if known {
 		who = peer.String()
 	}
-	return store.Invalidf("%s is not a trusted proxy; add it to trusted_proxies of http in the configuration", shorten(who))
+	return store.Invalidf("%s is not a trusted proxy; add it to trusted_proxies of http in the configuration",
+		shorten(who))
 }

@@ -36,8 +36,11 @@ func authListener(t testing.TB) http.Handler {
 	settings := &engine.Settings{File: configfile.File{
 		Policies: []*policy.Policy{
 			{Name: "site", Limits: []policy.Limit{{Limit: limiter.LimitOf("all", limitOf(t, "1/1h")), By: by}}},
-			{Name: "cheap", Limits: []policy.Limit{{Limit: limiter.Per("client", 1, time.Hour), By: []string{"client"}}}},
-			{Name: "bare", Limits: []policy.Limit{{Limit: limiter.Per("client", 1, time.Hour), By: []string{"client"}}}}, // no http
+			{Name: "cheap", Limits: []policy.Limit{
+				{Limit: limiter.Per("client", 1, time.Hour), By: []string{"client"}}}},
+			// no http
+			{Name: "bare", Limits: []policy.Limit{
+				{Limit: limiter.Per("client", 1, time.Hour), By: []string{"client"}}}},
 		},
 		HTTP: httplimit.Settings{
 			Headers: httplimit.AllHeaders,
@@ -67,20 +70,24 @@ func authRequest(method, path, peer string, fields ...string) *http.Request {
 
 func TestForwardAuthMapsTheOriginalRequest(t *testing.T) {
 	// Each request goes to a new handler, after one with the same attributes. So the limit of one denies it.
-	first := []string{"X-Forwarded-For: 203.0.113.9", "X-User: ann", "X-Forwarded-Method: PUT", "X-Forwarded-Uri: /a/b?c=d",
+	first := []string{"X-Forwarded-For: 203.0.113.9", "X-User: ann", "X-Forwarded-Method: PUT",
+		"X-Forwarded-Uri: /a/b?c=d",
 		"X-Forwarded-Host: shop.example"}
 	for name, again := range map[string]*http.Request{
 		"Traefik and Caddy": authRequest("GET", "/v1/auth/site", "127.0.0.1:999", first...),
 		"another loopback":  authRequest("POST", "/v1/auth/site", "[::1]:999", first...),
 		"a trusted proxy":   authRequest("GET", "/v1/auth/site", "10.0.0.1:80", first...),
-		"nginx": authRequest("GET", "/v1/auth/site", "127.0.0.1:999", "X-Forwarded-For: 6.6.6.6, 203.0.113.9", "X-User: ann",
+		"nginx": authRequest("GET", "/v1/auth/site", "127.0.0.1:999", "X-Forwarded-For: 6.6.6.6, 203.0.113.9",
+			"X-User: ann",
 			"X-Original-Method: PUT", "X-Original-URI: /a/b?c=d", "X-Forwarded-Host: shop.example"),
-		"nginx in Kubernetes": authRequest("GET", "/v1/auth/site", "127.0.0.1:999", "X-Forwarded-For: 203.0.113.9", "X-User: ann",
+		"nginx in Kubernetes": authRequest("GET", "/v1/auth/site", "127.0.0.1:999", "X-Forwarded-For: 203.0.113.9",
+			"X-User: ann",
 			"X-Original-Method: PUT", "X-Original-URL: https://shop.example/a/b?c=d"),
 		"the path behind the policy": authRequest("PUT", "http://shop.example/v1/auth/site/a/b?c=d", "127.0.0.1:999",
 			"X-Forwarded-For: 203.0.113.9", "X-User: ann"),
-		"agreement": authRequest("GET", "/v1/auth/site", "127.0.0.1:999", append(slices.Clone(first), "X-Original-Method: PUT",
-			"X-Original-URI: /a/b?c=d")...),
+		"agreement": authRequest("GET", "/v1/auth/site", "127.0.0.1:999",
+			append(slices.Clone(first), "X-Original-Method: PUT",
+				"X-Original-URI: /a/b?c=d")...),
 	} {
 		listener := authListener(t)
 		for i, want := range []int{204, 429} {
@@ -92,7 +99,8 @@ func TestForwardAuthMapsTheOriginalRequest(t *testing.T) {
 			if listener.ServeHTTP(w, r); w.Code != want {
 				t.Errorf("%s: answer %d is %d %s, want %d", name, i, w.Code, w.Body, want)
 			}
-			if w.Header().Get("RateLimit-Policy") != `"all";q=1;w=3600` || (w.Header().Get("Retry-After") != "") != (want == 429) {
+			if w.Header().Get("RateLimit-Policy") != `"all";q=1;w=3600` ||
+				(w.Header().Get("Retry-After") != "") != (want == 429) {
 				t.Errorf("%s: answer %d has %v", name, i, w.Header())
 			}
 			if want == 204 && w.Body.Len() > 0 {
@@ -110,21 +118,26 @@ func TestForwardAuthIsRefused(t *testing.T) {
 		says   string
 	}{
 		{authRequest("GET", "/v1/auth/chep", "127.0.0.1:1"), 404, `policy "chep" is unknown; did you mean cheap?`},
-		{authRequest("GET", "/v1/auth/cheap", "10.0.0.2:1"), 400, "10.0.0.2 is not a trusted proxy; add it to trusted_proxies"},
+		{authRequest("GET", "/v1/auth/cheap", "10.0.0.2:1"), 400,
+			"10.0.0.2 is not a trusted proxy; add it to trusted_proxies"},
 		{authRequest("GET", "/v1/auth/cheap", "@"), 400, "is not a trusted proxy"},
 		{authRequest("GET", "/v1/auth/site", "127.0.0.1:1"), 400, `policy "site" needs the attribute user; `},
 		{authRequest("GET", "/v1/auth/bare", "127.0.0.1:1"), 400,
 			`policy "bare" needs the attribute client; add client=VALUE; http.attributes of the policy says where in a request it is`},
-		{authRequest("GET", "/v1/auth/cheap", "127.0.0.1:1", "X-Forwarded-Method: GET", "X-Original-Method: OPTIONS"), 400,
+		{authRequest("GET", "/v1/auth/cheap", "127.0.0.1:1", "X-Forwarded-Method: GET", "X-Original-Method: OPTIONS"),
+			400,
 			`X-Forwarded-Method is "GET" and X-Original-Method is "OPTIONS"; the proxy must set or remove both`},
 		{authRequest("GET", "/v1/auth/cheap", "127.0.0.1:1", "X-Forwarded-Uri: /a", "X-Original-URI: /healthz"), 400,
 			"the proxy must set or remove"},
 		{authRequest("GET", "/v1/auth/cheap", "127.0.0.1:1", "X-Original-URI: /a", "X-Original-URI: /healthz"), 400,
 			"the proxy must set or remove"},
-		{authRequest("GET", "/v1/auth/cheap/a", "127.0.0.1:1", "X-Original-URI: /healthz"), 400, "name different requests"},
+		{authRequest("GET", "/v1/auth/cheap/a", "127.0.0.1:1", "X-Original-URI: /healthz"), 400,
+			"name different requests"},
 		// A proxy that appends the original path to the policy, for / and a client that adds a field.
-		{authRequest("GET", "/v1/auth/cheap/", "127.0.0.1:1", "X-Forwarded-Uri: /healthz"), 400, "name different requests"},
-		{authRequest("GET", "/v1/auth/cheap", "127.0.0.1:1", "X-Original-URI: a b"), 400, "is not an address like /path?query"},
+		{authRequest("GET", "/v1/auth/cheap/", "127.0.0.1:1", "X-Forwarded-Uri: /healthz"), 400,
+			"name different requests"},
+		{authRequest("GET", "/v1/auth/cheap", "127.0.0.1:1", "X-Original-URI: a b"), 400,
+			"is not an address like /path?query"},
 	} {
 		w := httptest.NewRecorder()
 		listener.ServeHTTP(w, test.r)
@@ -138,7 +151,8 @@ func TestForwardAuthDeniesAsConfigured(t *testing.T) {
 	listener := authListener(t)
 	get := func(fields ...string) *httptest.ResponseRecorder {
 		w := httptest.NewRecorder()
-		listener.ServeHTTP(w, authRequest("GET", "/v1/auth/cheap", "127.0.0.1:1", append(fields, "X-Forwarded-For: 203.0.113.9")...))
+		listener.ServeHTTP(w, authRequest("GET", "/v1/auth/cheap", "127.0.0.1:1",
+			append(fields, "X-Forwarded-For: 203.0.113.9")...))
 		return w
 	}
 	for i, test := range []struct {

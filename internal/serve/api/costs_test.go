@@ -89,7 +89,8 @@ func TestWrongCostsAreRefused(t *testing.T) {
 		{"consume", `"cost":5`, `cost 5 is for no limit of policy "llm", ` +
 			`as each has a cost of its own; say what it is of, such as tokens=5`},
 		{"consume", `"costs":{"tokens":-1}`, "cost tokens is -1; it must be a whole number from 0 to 1000000000"},
-		{"consume", `"costs":{"tokens":1000000001}`, "cost tokens is 1000000001; it must be a whole number from 0 to 1000000000"},
+		{"consume", `"costs":{"tokens":1000000001}`,
+			"cost tokens is 1000000001; it must be a whole number from 0 to 1000000000"},
 		{"consume", `"costs":{"tokens":0}`, "cost 0 is not positive; it must be 1 or more"},
 		{"consume", `"costs":{"tokens":100001}`, "cost 100001 can never fit limit"},
 		{"consume", `"costs":{"toks":1}`, `unknown cost "toks"; policy "llm" has tokens; did you mean tokens?`},
@@ -106,10 +107,12 @@ func TestWrongCostsAreRefused(t *testing.T) {
 	}
 	refused(t, listener, "consume", `{"policy":"llm","attributes":{"team":"red","tokens":"3"}}`,
 		`"tokens" is a cost of policy "llm" and no attribute`)
-	refused(t, listener, "consume", `{"key":"a","limits":["1/1m"],"costs":{"tokens":1}}`, "attributes and costs are for a policy")
+	refused(t, listener, "consume", `{"key":"a","limits":["1/1m"],"costs":{"tokens":1}}`,
+		"attributes and costs are for a policy")
 	refused(t, listener, "settle", `{"policy":"mixed","attributes":{"team":"red"},"costs":{"tokens":1},"token":"a"}`,
 		`limit "requests" of policy "mixed" has no cost of its own; say its real cost, too`)
-	_, document := ask(t, listener, "POST", "/v1/check", `{"policy":"llm","attributes":{"team":"red"},"costs":{"tokens":1}}`)
+	_, document := ask(t, listener, "POST", "/v1/check",
+		`{"policy":"llm","attributes":{"team":"red"},"costs":{"tokens":1}}`)
 	if figures(document) != "1 of 0; 1 of 0" {
 		t.Errorf("what was refused was charged: %v", document)
 	}
@@ -120,7 +123,8 @@ func refused(t *testing.T, listener http.Handler, verb, body, says string) {
 	t.Helper()
 	w, document := ask(t, listener, "POST", "/v1/"+verb, body)
 	problem, _ := document["error"].(map[string]any)
-	if text := fmt.Sprint(problem["message"]); w.Code != 400 || !strings.Contains(text, says) || strings.Contains(text, "\n") {
+	if text := fmt.Sprint(problem["message"]); w.Code != 400 || !strings.Contains(text, says) ||
+		strings.Contains(text, "\n") {
 		t.Errorf("%s %.100s: %d %s", verb, body, w.Code, text)
 	}
 }
@@ -129,12 +133,14 @@ func refused(t *testing.T, listener http.Handler, verb, body, says string) {
 func TestForwardAuthTakesCostsOfFields(t *testing.T) {
 	settings := &engine.Settings{File: configfile.File{Policies: []*policy.Policy{llmPolicy(t)}}}
 	settings.HTTP = httplimit.Settings{Rules: map[string]httplimit.Rule{
-		"llm": {Attributes: map[string]httplimit.Source{"team": sourceOf(t, "header:X-Team"), "tokens": sourceOf(t, "header:X-Tokens")}},
+		"llm": {Attributes: map[string]httplimit.Source{
+			"team": sourceOf(t, "header:X-Team"), "tokens": sourceOf(t, "header:X-Tokens")}},
 	}}
 	web := llmPolicy(t)
 	web.Name, web.Limits[1].Cost.Field = "web", "bytes"
 	settings.Policies = append(settings.Policies, web)
-	settings.HTTP.Rules["web"] = httplimit.Rule{Attributes: map[string]httplimit.Source{"team": sourceOf(t, "header:X-Team")}}
+	settings.HTTP.Rules["web"] = httplimit.Rule{
+		Attributes: map[string]httplimit.Source{"team": sourceOf(t, "header:X-Team")}}
 	backend := memorystore.New()
 	t.Cleanup(func() { backend.Close() })
 	e := engine.New(backend, settings, engine.Options{Timeout: time.Minute})
@@ -151,7 +157,8 @@ func TestForwardAuthTakesCostsOfFields(t *testing.T) {
 		{"llm", []string{"X-Team: red", "X-Tokens: many"}, 400, `cost tokens is \"many\"; it must be a whole number`},
 		{"llm", []string{"X-Team: red"}, 400, "the request must have exactly one value for header:X-Tokens"},
 		{"web", []string{"X-Team: red", "Content-Length: 5"}, 400,
-			"the request must have a Content-Length, as its bytes are counted; http.attributes of the policy says where"},
+			"the request must have a Content-Length, as its bytes are counted; http.attributes of the policy says " +
+				"where"},
 	} {
 		w := httptest.NewRecorder()
 		listener.ServeHTTP(w, authRequest("GET", "/v1/auth/"+test.policy, "127.0.0.1:999", test.fields...))

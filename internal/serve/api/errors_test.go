@@ -31,12 +31,14 @@ func TestErrorsOfAStore(t *testing.T) {
 		unknown bool
 	}{
 		{&failing{err: store.ErrUnavailable}, 503, "store_away", "store unavailable", false},
-		{&failing{err: fmt.Errorf("%w: hunter2 at a server", store.ErrUnavailable)}, 503, "store_away", "xxxxx at a server", false},
+		{&failing{err: fmt.Errorf("%w: hunter2 at a server", store.ErrUnavailable)}, 503, "store_away",
+			"xxxxx at a server", false},
 		{&failing{err: store.ErrOutcomeUnknown}, 503, "outcome_unknown", "outcome unknown", true},
 		{&failing{err: errors.Join(gaveUp, store.ErrOutcomeUnknown)}, 503, "outcome_unknown", "outcome unknown", true},
 		{&failing{err: gaveUp}, 503, "interrupted", "the request ended before the store answered", false},
 		{&failing{err: fmt.Errorf("%w: hunter2", store.ErrRefused)}, 502, "refused", "xxxxx", false},
-		{&failing{err: &store.ForeignError{StoreKey: "rl:{a}", Holds: "a list"}}, 502, "foreign", `key "rl:{a}" holds a list`, false},
+		{&failing{err: &store.ForeignError{StoreKey: "rl:{a}", Holds: "a list"}}, 502, "foreign",
+			`key "rl:{a}" holds a list`, false},
 		{&failing{err: store.Invalidf("hunter2 is not a cost")}, 400, "usage", "hunter2 is not a cost", false},
 		{&failing{err: store.ErrUnknownToken}, 409, "unknown_token", "unknown token", false},
 		{&failing{err: errors.New("disk full")}, 500, "machine", "disk full", false},
@@ -49,7 +51,8 @@ func TestErrorsOfAStore(t *testing.T) {
 			if w.Code != test.status || kind != test.kind || !strings.Contains(message, test.says) {
 				t.Errorf("%v: %d %s, want %d %s %q", test.store, w.Code, w.Body, test.status, test.kind, test.says)
 			}
-			if unknown := document["outcome"] == "unknown"; unknown != test.unknown || w.Header().Get("Cache-Control") != "no-store" {
+			if unknown := document["outcome"] == "unknown"; unknown != test.unknown ||
+				w.Header().Get("Cache-Control") != "no-store" {
 				t.Errorf("%v: %v %s", test.store, w.Header(), w.Body)
 			}
 		}
@@ -59,11 +62,14 @@ func TestErrorsOfAStore(t *testing.T) {
 // While the store is away, on_error of the policy decides. A store that refuses is an error for all policies.
 func TestFailurePoliciesWithoutAStore(t *testing.T) {
 	var policies []*policy.Policy
-	for _, onError := range []store.FailurePolicy{store.FailOnError, store.AllowOnError, store.DenyOnError, store.LocalOnError} {
-		policies = append(policies, &policy.Policy{Name: onError.String(), OnError: onError, LocalShare: store.DefaultShare,
+	for _, onError := range []store.FailurePolicy{store.FailOnError, store.AllowOnError, store.DenyOnError,
+		store.LocalOnError} {
+		policies = append(policies, &policy.Policy{
+			Name: onError.String(), OnError: onError, LocalShare: store.DefaultShare,
 			Limits: []policy.Limit{{Limit: limiter.LimitOf("all", limitOf(t, "8/1h")), By: []string{"ip"}}}})
 	}
-	for err, want := range map[error][4]int{store.ErrUnavailable: {503, 200, 429, 200}, store.ErrOutcomeUnknown: {503, 200, 429, 200},
+	for err, want := range map[error][4]int{store.ErrUnavailable: {503, 200, 429, 200}, store.ErrOutcomeUnknown: {
+		503, 200, 429, 200},
 		store.ErrRefused: {502, 502, 502, 502}} {
 		listener := listenerOn(t, &failing{err: err}, time.Second, policies...)
 		for i, p := range policies {

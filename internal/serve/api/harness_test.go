@@ -55,7 +55,9 @@ func listenerOn(t testing.TB, backend admin.Keyspace, timeout time.Duration, pol
 		HTTP: httplimit.Settings{Headers: httplimit.AllHeaders, Rules: map[string]httplimit.Rule{}}}}
 	e := engine.New(backend, settings, engine.Options{Timeout: timeout})
 	t.Cleanup(func() { e.Close() })
-	return Handler(e, Options{Describe: func(err error) string { return strings.ReplaceAll(err.Error(), "hunter2", "xxxxx") }})
+	return Handler(e, Options{Describe: func(err error) string {
+		return strings.ReplaceAll(err.Error(), "hunter2", "xxxxx")
+	}})
 }
 
 func memoryListener(t testing.TB) http.Handler {
@@ -74,7 +76,8 @@ func ask(t testing.TB, listener http.Handler, method, path, body string) (*httpt
 
 func documentOf(t testing.TB, w *httptest.ResponseRecorder) (document map[string]any) {
 	t.Helper()
-	if err := json.Unmarshal(w.Body.Bytes(), &document); err != nil || w.Header().Get("Content-Type") != "application/json" {
+	if err := json.Unmarshal(w.Body.Bytes(), &document); err != nil ||
+		w.Header().Get("Content-Type") != "application/json" {
 		t.Fatalf("status %d, %q: %q: %v", w.Code, w.Header().Get("Content-Type"), w.Body, err)
 	}
 	return document

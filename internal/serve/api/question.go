@@ -82,8 +82,8 @@ const mostNames = 64
 
 var decoders = sync.Pool{New: func() any { return new(jsontext.Decoder) }}
 
-// read reads a body for a verb. An error is a [store.ErrInvalid]. The decoder refuses names given twice, invalid UTF-8 and
-// half surrogate pairs.
+// read reads a body for a verb. An error is a [store.ErrInvalid]. The decoder refuses names given twice, invalid UTF-8
+// and half surrogate pairs.
 func (q *question) read(v *verb, body []byte) error {
 	d := decoders.Get().(*jsontext.Decoder)
 	defer decoders.Put(d)
@@ -123,22 +123,25 @@ func (q *question) read(v *verb, body []byte) error {
 			return err
 		case "attributes":
 			q.Attributes = []policy.Attribute{}
-			return named(d, name, `an object of texts, such as {"ip":"203.0.113.9"}`, "attribute", func(name, what string) error {
-				token, err := readToken(d, `"`, what, aText)
-				if err == nil && token.String() == "" {
-					err = store.Invalidf("%s is empty; give it a value, or all who leave it empty share one subject", what)
-				}
-				q.Attributes = append(q.Attributes, policy.Attribute{Name: name, Value: token.String()})
-				return err
-			})
+			return named(d, name, `an object of texts, such as {"ip":"203.0.113.9"}`, "attribute",
+				func(name, what string) error {
+					token, err := readToken(d, `"`, what, aText)
+					if err == nil && token.String() == "" {
+						err = store.Invalidf(
+							"%s is empty; give it a value, or all who leave it empty share one subject", what)
+					}
+					q.Attributes = append(q.Attributes, policy.Attribute{Name: name, Value: token.String()})
+					return err
+				})
 		}
 		q.Costs = []policy.FieldCost{}
-		return named(d, name, `an object of whole numbers, such as {"tokens":3000}`, "cost", func(name, what string) error {
-			var units *int64
-			err := readNumber(d, what, &units)
-			q.Costs = append(q.Costs, policy.FieldCost{Field: name, Units: valueOf(units)})
-			return err
-		})
+		return named(d, name, `an object of whole numbers, such as {"tokens":3000}`, "cost",
+			func(name, what string) error {
+				var units *int64
+				err := readNumber(d, what, &units)
+				q.Costs = append(q.Costs, policy.FieldCost{Field: name, Units: valueOf(units)})
+				return err
+			})
 	})
 	if err != nil {
 		return wrongBody(err)
@@ -237,7 +240,8 @@ func unknownField(v *verb, name string) error {
 	if near := texts.Nearest(strings.ToLower(name), v.fields, 2); near != "" {
 		return store.Invalidf("unknown field %q; did you mean %q?", shorten(name), near)
 	}
-	return store.Invalidf("unknown field %q; the fields of %s are %s", shorten(name), v.name, strings.Join(v.fields, ", "))
+	return store.Invalidf("unknown field %q; the fields of %s are %s", shorten(name), v.name,
+		strings.Join(v.fields, ", "))
 }
 
 // check reports fields that are missing or contradict each other. The engine checks their values and the limits
@@ -252,7 +256,8 @@ func (q *question) check(v *verb) error {
 	case q.Costs != nil || q.Attributes != nil:
 		return store.Invalidf("attributes and costs are for a policy, and none is named; add policy")
 	case q.Key == nil:
-		return store.Invalidf(`key is missing; it says who is limited, such as "user:42"; or send policy and attributes`)
+		return store.Invalidf(
+			`key is missing; it says who is limited, such as "user:42"; or send policy and attributes`)
 	case len(q.Limits) == 0:
 		return store.Invalidf(`limits are missing; they say what is allowed, such as ["10/1m"]`)
 	case len(q.Limits) > store.MaxRequests:
@@ -276,7 +281,8 @@ func (q *question) ask(ask *engine.Ask, v *verb, settings *engine.Settings) (err
 	if err := q.check(v); err != nil {
 		return err
 	}
-	*ask = engine.Ask{Settings: settings, Op: v.op, Cost: 1, Key: valueOf(q.Key), Policy: valueOf(q.Policy), Token: valueOf(q.Token),
+	*ask = engine.Ask{Settings: settings, Op: v.op, Cost: 1, Key: valueOf(q.Key), Policy: valueOf(q.Policy),
+		Token: valueOf(q.Token),
 		Costs: q.Costs, CostSaid: q.Cost != nil}
 	switch {
 	case v.op == store.Adjust:

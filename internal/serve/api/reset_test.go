@@ -51,9 +51,11 @@ func TestReset(t *testing.T) {
 	}
 	const fields = "the fields of reset are key, limits, policy, attributes"
 	for body, want := range map[string]string{
-		`{"key":"u","limits":["1/1h"],"cost":1}`: fields, "{" + red + `,"token":"x"}`: fields, `{"key":"u"}`: "limits are missing",
+		`{"key":"u","limits":["1/1h"],"cost":1}`: fields, "{" + red + `,"token":"x"}`: fields,
+		`{"key":"u"}`: "limits are missing",
 	} {
-		if w, document := ask(t, open, http.MethodPost, "/v1/reset", body); w.Code != 400 || !strings.Contains(toldBy(document), want) {
+		if w, document := ask(t, open, http.MethodPost, "/v1/reset", body); w.Code != 400 ||
+			!strings.Contains(toldBy(document), want) {
 			t.Errorf("%s: %d %s", body, w.Code, w.Body)
 		}
 	}
@@ -70,7 +72,8 @@ func toldBy(document map[string]any) string { _, message := errorOf(document); r
 
 // Each path needs a scope of its own.
 func TestScopesOfPaths(t *testing.T) {
-	for path, want := range map[string]string{"/v1/check": "decide read", "/v1/consume": "decide", "/v1/refund": "refund",
+	for path, want := range map[string]string{"/v1/check": "decide read", "/v1/consume": "decide",
+		"/v1/refund": "refund",
 		"/v1/settle": "refund", "/v1/reset": "reset", "/v1/subject": "read", "/v1/auth/login": "decide",
 		"/v1/auth/login/reset": "decide", "/v1/else": "read"} {
 		if got := strings.Join(Scopes(path), " "); got != want {

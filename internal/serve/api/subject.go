@@ -61,7 +61,8 @@ func isGet(w http.ResponseWriter, r *http.Request) bool {
 		return true
 	}
 	w.Header().Set("Allow", "GET, HEAD")
-	refusal.Write(w, http.StatusMethodNotAllowed, outcome.Usage.Word, "method "+shorten(r.Method)+" is not for "+r.URL.Path+"; send GET")
+	refusal.Write(w, http.StatusMethodNotAllowed, outcome.Usage.Word, "method "+shorten(r.Method)+" is not for "+
+		r.URL.Path+"; send GET")
 	return false
 }
 
@@ -70,9 +71,10 @@ func (l *listener) keysOf(ctx context.Context, subject string) ([]*decision.Entr
 	settings := l.engine.Settings()
 	var keys []store.Key
 	for _, p := range settings.Policies {
-		keys = append(keys, allowance.KeysOf([]*policy.Policy{p}, allowance.NamingClients(subject, func(attribute, value string) string {
-			return settings.HTTP.Client(p.Name, attribute, value)
-		}))...)
+		keys = append(keys, allowance.KeysOf(
+			[]*policy.Policy{p}, allowance.NamingClients(subject, func(attribute, value string) string {
+				return settings.HTTP.Client(p.Name, attribute, value)
+			}))...)
 	}
 	limits := allowance.NewConfiguredLimits(settings.Policies)
 	entries := make([]*decision.Entry, len(keys))

@@ -67,7 +67,8 @@ func subjectOf(t *testing.T, listener http.Handler, subject string) map[string]m
 func TestSubject(t *testing.T) {
 	backend, listener := subjectListener(t)
 	for range 3 {
-		ask(t, listener, http.MethodPost, "/v1/consume", `{"policy":"api","attributes":{"tenant":"acme","user":"7"},"cost":2}`)
+		ask(t, listener, http.MethodPost, "/v1/consume",
+			`{"policy":"api","attributes":{"tenant":"acme","user":"7"},"cost":2}`)
 	}
 	pattern, err := store.ExactPattern("tenant:acme")
 	if err != nil {
@@ -77,8 +78,9 @@ func TestSubject(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := backend.SetOverride(t.Context(), store.Override{Subjects: pattern, Names: names, Effect: store.OverrideTimes,
-		Thousandths: 2000, Reason: "launch"}, time.Hour); err != nil {
+	if _, err := backend.SetOverride(
+		t.Context(), store.Override{Subjects: pattern, Names: names, Effect: store.OverrideTimes,
+			Thousandths: 2000, Reason: "launch"}, time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	denied := admin.Denied{Key: store.Key{Subject: "tenant:acme", Name: "api/day"}, Count: 60, LastAt: 1, Since: 1}
@@ -89,7 +91,8 @@ func TestSubject(t *testing.T) {
 		keys := subjectOf(t, listener, "tenant:acme")
 		minute, day := keys["api/minute"], keys["api/day"]
 		override, _ := minute["override"].(map[string]any)
-		if len(keys) != 2 || minute["used"] != 4.0 || minute["count"] != 20.0 || minute["remaining"] != 16.0 || minute["denied"] != 0.0 ||
+		if len(keys) != 2 || minute["used"] != 4.0 || minute["count"] != 20.0 || minute["remaining"] != 16.0 ||
+			minute["denied"] != 0.0 ||
 			override["reason"] != "launch" || day["used"] != 4.0 || day["denied"] != 60.0 || day["override"] != nil {
 			t.Errorf("%v", keys)
 		}
@@ -106,12 +109,14 @@ func TestSubjectThatIsUnused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := backend.SetOverride(t.Context(), store.Override{Subjects: pattern, Effect: store.OverrideBlock}, time.Hour); err != nil {
+	if _, err := backend.SetOverride(t.Context(), store.Override{Subjects: pattern, Effect: store.OverrideBlock},
+		time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	for subject, remaining := range map[string]float64{"tenant:new": 10, "tenant:evil": 0} {
 		minute := subjectOf(t, listener, subject)["api/minute"]
-		if minute["used"] != 0.0 || minute["count"] != 10.0 || minute["remaining"] != remaining || minute["store_key"] != "" {
+		if minute["used"] != 0.0 || minute["count"] != 10.0 || minute["remaining"] != remaining ||
+			minute["store_key"] != "" {
 			t.Errorf("%s: %v", subject, minute)
 		}
 	}
@@ -126,10 +131,12 @@ func TestSubjectThatIsUnused(t *testing.T) {
 func TestHostileSubjects(t *testing.T) {
 	backend, listener := subjectListener(t)
 	long := strings.Repeat("x", store.MaxSubjectLength)
-	for _, subject := range []string{"tenant:<script>alert(1)</script>", "tenant:*", "tenant:" + long[len("tenant:"):], "*"} {
+	for _, subject := range []string{"tenant:<script>alert(1)</script>", "tenant:*", "tenant:" + long[len("tenant:"):],
+		"*"} {
 		subjectOf(t, listener, subject)
 	}
-	for _, query := range []string{"", "?subject=", "?subject=a&subject=b", "?subject=a&other=b", "?subject=%zz", "?subject=a;b",
+	for _, query := range []string{"", "?subject=", "?subject=a&subject=b", "?subject=a&other=b", "?subject=%zz",
+		"?subject=a;b",
 		"?subject=" + long + "x", "?subject=%ff", "?subject=%00", "?subject=%1b]0;x%07"} {
 		w, document := ask(t, listener, http.MethodGet, "/v1/subject"+query, "")
 		if kind, _ := errorOf(document); w.Code != http.StatusBadRequest || kind != "usage" {
@@ -155,11 +162,15 @@ func TestAnAddressIsItsClient(t *testing.T) {
 		}}
 	}
 	client := httplimit.Rule{Attributes: map[string]httplimit.Source{"ip": sourceOf(t, "client")}}
-	e := engine.New(backend, &engine.Settings{File: configfile.File{Policies: []*policy.Policy{policyOf("web"), policyOf("other")},
-		HTTP: httplimit.Settings{Rules: map[string]httplimit.Rule{"web": client}}}}, engine.Options{Timeout: time.Minute})
+	e := engine.New(backend, &engine.Settings{
+		File: configfile.File{Policies: []*policy.Policy{policyOf("web"), policyOf("other")},
+			HTTP: httplimit.Settings{Rules: map[string]httplimit.Rule{"web": client}}}}, engine.Options{
+		Timeout: time.Minute})
 	t.Cleanup(func() { e.Close() })
 	listener := Handler(e, Options{Keys: backend, Timeout: time.Minute})
-	question := func(policy, ip string) string { return fmt.Sprintf(`{"policy":%q,"attributes":{"ip":%q}}`, policy, ip) }
+	question := func(policy, ip string) string {
+		return fmt.Sprintf(`{"policy":%q,"attributes":{"ip":%q}}`, policy, ip)
+	}
 	for _, each := range []string{question("web", "2001:db8::1"), question("web", "[2001:DB8:0:0:9::]"),
 		question("other", "2001:DB8::1")} {
 		ask(t, listener, http.MethodPost, "/v1/consume", each)

@@ -23,7 +23,8 @@ func tenants(name string, onError store.FailurePolicy, count int64) *policy.Poli
 }
 
 func askFor(e *Engine, op store.Op, policyName, tenant string, cost int64) Ask {
-	return Ask{Settings: e.Settings(), Op: op, Policy: policyName, Attributes: policy.Attributes{"tenant": tenant}, Cost: cost}
+	return Ask{Settings: e.Settings(), Op: op, Policy: policyName, Attributes: policy.Attributes{"tenant": tenant},
+		Cost: cost}
 }
 
 // engineOf returns an engine of these policies.
@@ -75,7 +76,8 @@ func TestDecideAllIsAllOrNothing(t *testing.T) {
 		{[]Ask{askFor(e, store.Take, "a", "x", 2), askFor(e, store.Take, "b", "x", 1)}, []int64{3, -1}},
 		{[]Ask{askFor(e, store.Peek, "a", "x", 1), askFor(e, store.Peek, "b", "x", 1)}, []int64{3, -1}},
 		{[]Ask{askFor(e, store.Take, "a", "x", 2), askFor(e, store.Take, "a", "x", 2)}, []int64{-4, -4}},
-		{[]Ask{askFor(e, store.Take, "a", "x", 1), askFor(e, store.Take, "a", "y", 1), askFor(e, store.Take, "a", "x", 2)},
+		{[]Ask{askFor(e, store.Take, "a", "x", 1), askFor(e, store.Take, "a", "y", 1),
+			askFor(e, store.Take, "a", "x", 2)},
 			[]int64{0, 4, 0}},
 	} {
 		got := remaining(test.asks...)
@@ -92,8 +94,8 @@ func TestDecideAllIsAllOrNothing(t *testing.T) {
 	}
 }
 
-// What can never fit is denied, and tells what is left, without a time to wait. So does the sum of equal asks, and the others of a
-// call are answered for what they ask. Nothing is charged.
+// What can never fit is denied, and tells what is left, without a time to wait. So does the sum of equal asks, and the
+// others of a call are answered for what they ask. Nothing is charged.
 func TestWhatNeverFitsIsDenied(t *testing.T) {
 	backend := &away{Keyspace: memorystore.New()}
 	e := engineOf(t, backend, tenants("a", store.FailOnError, 5), tenants("b", store.FailOnError, 2))
@@ -105,7 +107,8 @@ func TestWhatNeverFitsIsDenied(t *testing.T) {
 		}
 		for i := range answers {
 			d := &answers[i].Decisions[0]
-			text += fmt.Sprintf("%t %d left, %d granted, retry %s, unguarded %t, shadow %t; ", d.Allowed, d.Remaining, d.Granted,
+			text += fmt.Sprintf("%t %d left, %d granted, retry %s, unguarded %t, shadow %t; ", d.Allowed, d.Remaining,
+				d.Granted,
 				d.RetryAfter, d.Unguarded, d.Shadow)
 			if answers[i].Requests[0].Shadow {
 				t.Errorf("the request of ask %d became a shadow", i)
@@ -127,7 +130,8 @@ func TestWhatNeverFitsIsDenied(t *testing.T) {
 		{[]Ask{askFor(e, store.Peek, "a", "x", 6)}, denied(4)},
 		{[]Ask{askFor(e, store.Take, "a", "x", 3), askFor(e, store.Take, "a", "x", 3)}, denied(4) + denied(4)},
 		{[]Ask{askFor(e, store.Take, "a", "x", 4), askFor(e, store.Take, "b", "x", 3)}, fits + denied(2)},
-		{[]Ask{askFor(e, store.Take, "b", "x", 3), askFor(e, store.Take, "a", "x", 5)}, denied(2) + denied(4)}, // 5 do not fit, but could
+		// 5 do not fit, but could
+		{[]Ask{askFor(e, store.Take, "b", "x", 3), askFor(e, store.Take, "a", "x", 5)}, denied(2) + denied(4)},
 		{[]Ask{askFor(e, store.Take, "b", "x", 3), askFor(e, store.Take, "b", "full", 1)}, denied(2) + denied(0)},
 	} {
 		if got := decide(test.asks...); got != test.want {
@@ -147,7 +151,8 @@ func TestTheSumOfCostsIsBounded(t *testing.T) {
 	shadow.Limits[0].Shadow = true
 	e := engineOf(t, memorystore.New(), shadow)
 	for _, op := range []store.Op{store.Take, store.Refund} {
-		for _, costs := range [][2]int64{{store.MaxCount - 1, 1}, {store.MaxCount, 1}, {store.MaxCount, store.MaxCount}} {
+		for _, costs := range [][2]int64{
+			{store.MaxCount - 1, 1}, {store.MaxCount, 1}, {store.MaxCount, store.MaxCount}} {
 			answers := make([]decision.Answer, 2)
 			asks := []Ask{askFor(e, op, "shadow", "x", costs[0]), askFor(e, op, "shadow", "x", costs[1])}
 			if err := e.DecideAll(t.Context(), asks, answers); err != nil {
@@ -169,7 +174,8 @@ func TestTheStrictestFailurePolicyCountsForAll(t *testing.T) {
 	few, many := tenants("few", store.LocalOnError, 10), tenants("many", store.LocalOnError, 10)
 	backend.gone.Store(true)
 	few.LocalShare, many.LocalShare = store.WholeShare/5, store.WholeShare/2
-	e := engineOf(t, backend, few, many, tenants("allow", store.AllowOnError, 8), tenants("local", store.LocalOnError, 8),
+	e := engineOf(t, backend, few, many, tenants("allow", store.AllowOnError, 8),
+		tenants("local", store.LocalOnError, 8),
 		tenants("deny", store.DenyOnError, 5), tenants("fail", store.FailOnError, 5))
 	for _, test := range []struct {
 		one, other string
@@ -198,7 +204,8 @@ func TestTheStrictestFailurePolicyCountsForAll(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i := range answers {
-			if d := answers[i].Decisions[0]; d.DecidedBy != test.want || d.Allowed != test.allowed || d.Remaining != test.remaining {
+			if d := answers[i].Decisions[0]; d.DecidedBy != test.want || d.Allowed != test.allowed ||
+				d.Remaining != test.remaining {
 				t.Errorf("%s and %s: %+v", test.one, test.other, d)
 			}
 		}

@@ -168,13 +168,15 @@ func (e *Engine) decide(ctx context.Context, ask *Ask, answer *decision.Answer) 
 // requests fills in what an ask asks, by its policy, nil for none.
 func (ask *Ask) requests(p *policy.Prepared, limits *limiter.Limiter, answer *decision.Answer) (err error) {
 	*answer = decision.Answer{Key: ask.Key, Requests: answer.Requests[:0], Overrides: answer.Overrides[:0],
-		Decisions: answer.Decisions[:0], Charges: ask.Op != store.Peek && ask.Op != store.Refund && ask.Op != store.Adjust}
+		Decisions: answer.Decisions[:0], Charges: ask.Op != store.Peek && ask.Op != store.Refund &&
+			ask.Op != store.Adjust}
 	switch {
 	case limits == nil:
 		return ErrUnknownPolicy
 	case p == nil:
 		for _, limit := range ask.Limits {
-			answer.Requests = append(answer.Requests, store.Request{Key: store.Key{Subject: ask.Key}, Limit: limit, Cost: ask.Cost})
+			answer.Requests = append(
+				answer.Requests, store.Request{Key: store.Key{Subject: ask.Key}, Limit: limit, Cost: ask.Cost})
 		}
 	default:
 		answer.Policy = p.Policy
@@ -185,7 +187,8 @@ func (ask *Ask) requests(p *policy.Prepared, limits *limiter.Limiter, answer *de
 		if ask.Op == store.Adjust { // the same for all limits
 			costs = p.AllCosts(1)
 		}
-		answer.Requests, answer.Overrides, err = p.AppendRequests(answer.Requests, answer.Overrides, ask.Attributes, ask.Cost, costs...)
+		answer.Requests, answer.Overrides, err = p.AppendRequests(answer.Requests, answer.Overrides, ask.Attributes,
+			ask.Cost, costs...)
 		if err != nil {
 			return err
 		}
@@ -214,8 +217,8 @@ var DenyPolicy = &policy.Policy{Name: "(deny)", Limits: []policy.Limit{
 // DeniedAttribute is the attribute of DenyPolicy: which descriptor is denied.
 const DeniedAttribute = "descriptor"
 
-// Refuse notes that a listener denied an ask without a decision, because no usage would allow it. It is told and counted like a
-// decision of p, all of whose limits denied. Nothing is charged.
+// Refuse notes that a listener denied an ask without a decision, because no usage would allow it. It is told and
+// counted like a decision of p, all of whose limits denied. Nothing is charged.
 func (e *Engine) Refuse(ask *Ask, p *policy.Policy) {
 	answer := decision.Answer{Policy: p, Key: ask.Key}
 	for i := range p.Limits {
@@ -250,8 +253,8 @@ func (e *Engine) countDenials(ask *Ask, requests []store.Request, decisions []st
 //
 // Asks with a key in common charge the sum of their costs to it, and get the same decision, which counts once.
 //
-// A cost that can never fit is a denial, not an error: whoever asks for many at once could not tell which of them is wrong.
-// Nothing is charged then, and no time is told after which it fits.
+// A cost that can never fit is a denial, not an error: whoever asks for many at once could not tell which of them is
+// wrong. Nothing is charged then, and no time is told after which it fits.
 //
 // While the store is away, the strictest failure policy of the asks' policies applies to all: fail before deny,
 // deny before local, local before allow.
@@ -293,7 +296,8 @@ func (e *Engine) decideAll(ctx context.Context, asks []Ask, answers []decision.A
 		first := len(requests)
 		for j, request := range answers[i].Requests {
 			place := slices.IndexFunc(requests, func(r store.Request) bool {
-				return r.Key == request.Key && r.Limit == request.Limit && r.Leave == request.Leave && r.Shadow == request.Shadow
+				return r.Key == request.Key && r.Limit == request.Limit && r.Leave == request.Leave &&
+					r.Shadow == request.Shadow
 			})
 			if place < 0 {
 				place, requests = len(requests), append(requests, request)
@@ -323,9 +327,10 @@ func (e *Engine) decideAll(ctx context.Context, asks []Ask, answers []decision.A
 	return nil
 }
 
-// neverFits fills in decisions about requests that can never be allowed together: what is left, and a denial of those that alone
-// never fit. If there is none, only their sum does not, or an override: then all are denied.
-func neverFits(ctx context.Context, backend store.Store, op store.Op, requests []store.Request, decisions []store.Decision) {
+// neverFits fills in decisions about requests that can never be allowed together: what is left, and a denial of those
+// that alone never fit. If there is none, only their sum does not, or an override: then all are denied.
+func neverFits(ctx context.Context, backend store.Store, op store.Op, requests []store.Request,
+	decisions []store.Decision) {
 	all := !slices.ContainsFunc(requests, func(r store.Request) bool { return r.NeverFits(op) })
 	peeks, never := slices.Clone(requests), make([]bool, len(requests))
 	for i := range peeks {

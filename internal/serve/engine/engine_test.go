@@ -23,7 +23,8 @@ func settingsOf(t testing.TB, text string) *Settings {
 	if mistakes := r.Mistakes(); len(mistakes) > 0 {
 		t.Fatal(mistakes)
 	}
-	return &Settings{File: configfile.File{Policies: file.Policies, Breaker: file.Breaker, HTTP: file.HTTP, Envoy: file.Envoy}}
+	return &Settings{File: configfile.File{Policies: file.Policies, Breaker: file.Breaker, HTTP: file.HTTP,
+		Envoy: file.Envoy}}
 }
 
 func newEngine(t testing.TB, backend admin.Keyspace, text string, options Options) *Engine {
@@ -76,18 +77,21 @@ func (s *away) Unwrap() store.Store { return s.Keyspace }
 func TestAnAnswerIsUsedAgain(t *testing.T) {
 	e := newEngine(t, memorystore.New(), loginFile, Options{})
 	var answer decision.Answer
-	if err := e.Decide(t.Context(), ip(e, "a"), &answer); err != nil || answer.Policy.Name != "login" || !answer.Charges {
+	if err := e.Decide(t.Context(), ip(e, "a"), &answer); err != nil || answer.Policy.Name != "login" ||
+		!answer.Charges {
 		t.Fatalf("%+v, %v", answer, err)
 	}
 	limits := []store.Limit{{Count: 2, Period: time.Hour}, {Count: 3, Period: time.Minute}}
-	if err := e.Decide(t.Context(), &Ask{Settings: e.Settings(), Op: store.Peek, Key: "k", Limits: limits, Cost: 1}, &answer); err != nil {
+	if err := e.Decide(t.Context(), &Ask{Settings: e.Settings(), Op: store.Peek, Key: "k", Limits: limits, Cost: 1},
+		&answer); err != nil {
 		t.Fatal(err)
 	}
 	if answer.Policy != nil || answer.Key != "k" || len(answer.Requests) != 2 || len(answer.Overrides) != 0 ||
 		len(answer.Decisions) != 2 || answer.Charges {
 		t.Errorf("%+v", answer)
 	}
-	for _, ask := range []*Ask{{Policy: "other", Cost: 1}, {Policy: "login", Cost: 1}, {Key: "k", Cost: 1}, {Key: "k", Limits: limits}} {
+	for _, ask := range []*Ask{{Policy: "other", Cost: 1}, {Policy: "login", Cost: 1}, {Key: "k", Cost: 1},
+		{Key: "k", Limits: limits}} {
 		ask.Settings = e.Settings()
 		err := e.Decide(t.Context(), ask, &answer)
 		if !errors.Is(err, store.ErrInvalid) && !errors.Is(err, ErrUnknownPolicy) {

@@ -65,7 +65,8 @@ func TestTheEndOfAWait(t *testing.T) {
 		begin := time.Now()
 		all.Go(func() {
 			d, err := decide(t.Context(), true, 5)
-			if err != nil || d.Allowed || d.RetryAfter != 100*time.Millisecond || time.Since(begin) != 400*time.Millisecond {
+			if err != nil || d.Allowed || d.RetryAfter != 100*time.Millisecond ||
+				time.Since(begin) != 400*time.Millisecond {
 				t.Errorf("when the server stops: %+v, %v after %s", d, err, time.Since(begin))
 			}
 		})

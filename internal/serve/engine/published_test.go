@@ -31,7 +31,8 @@ func publishedTo(t *testing.T) (*admin.Tables, func(text string)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		done, err := tables.Change(t.Context(), s.Next(&published.Version{By: "anna", Reason: "a test", Text: []byte(text)}))
+		done, err := tables.Change(t.Context(),
+			s.Next(&published.Version{By: "anna", Reason: "a test", Text: []byte(text)}))
 		if err != nil || !done {
 			t.Fatal(done, err)
 		}
@@ -56,11 +57,13 @@ func TestFilesAreComparedWithWhatIsPublished(t *testing.T) {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
-	r := &Reloader{Environment: environment, Config: c, OnReload: func(string, error) {}, Apply: func(*config.Config) {},
+	r := &Reloader{Environment: environment, Config: c, OnReload: func(string, error) {},
+		Apply:    func(*config.Config) {},
 		Describe: func(err error) string { return err.Error() }, Log: slog.New(slog.NewTextHandler(&log, nil)),
 		Now: func() time.Time { return now }}
 	r.BeginFiles()
-	r.Compare(published.Settings{Table: tables, Now: r.Now, Timeout: time.Minute, Process: published.Process{Name: "gate"}})
+	r.Compare(published.Settings{Table: tables, Now: r.Now, Timeout: time.Minute, Process: published.Process{
+		Name: "gate"}})
 	defer r.Close(context.Background())
 	for _, step := range []struct {
 		what     string
@@ -90,7 +93,8 @@ func TestFilesAreComparedWithWhatIsPublished(t *testing.T) {
 		}
 		warns := strings.Count(log.String(), "another configuration is published")
 		if warns != step.warns || reported != step.reported || r.State().StaleSince != nil {
-			t.Errorf("%s: %d warnings, want %d; %q reported, want %q; %+v\n%s", step.what, warns, step.warns, reported, step.reported,
+			t.Errorf("%s: %d warnings, want %d; %q reported, want %q; %+v\n%s", step.what, warns, step.warns, reported,
+				step.reported,
 				r.State(), &log)
 		}
 	}

@@ -19,8 +19,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Reloader keeps a configuration in force: that of the files, or the one that is published to the store. While there are
-// mistakes in it, the old one stays. State is safe for concurrent use; the rest is for one goroutine.
+// Reloader keeps a configuration in force: that of the files, or the one that is published to the store. While there
+// are mistakes in it, the old one stays. State is safe for concurrent use; the rest is for one goroutine.
 type Reloader struct {
 	// Environment says where the files of the configuration are.
 	Environment config.Environment
@@ -68,8 +68,8 @@ func (r *Reloader) BeginFiles() {
 	r.put(r.Config, 0)
 }
 
-// BeginPublished begins with the configuration that is published. Without one it begins with the version that was kept, and
-// else with fallback, if that is not nil. An error says why there is no configuration to begin with.
+// BeginPublished begins with the configuration that is published. Without one it begins with the version that was kept,
+// and else with fallback, if that is not nil. An error says why there is no configuration to begin with.
 func (r *Reloader) BeginPublished(ctx context.Context, settings published.Settings, fallback *config.Config) error {
 	settings.Use, settings.OnError = r.use, r.looked
 	r.follower = published.NewFollower(settings)
@@ -87,20 +87,22 @@ func (r *Reloader) BeginPublished(ctx context.Context, settings published.Settin
 	return nil
 }
 
-// Compare compares the configuration of the files with the published version from now on, reports that to others, and warns
-// in the log while they differ.
+// Compare compares the configuration of the files with the published version from now on, reports that to others, and
+// warns in the log while they differ.
 func (r *Reloader) Compare(settings published.Settings) {
 	settings.Compares = true
 	settings.Use = func(v *published.Version) error {
 		c, err := r.Config.WithPublished(fmt.Sprintf("published version %d", v.Number), v.Text)
 		if err == nil && Hash(c) != r.state.Hash {
-			err = store.Invalidf("this process goes by %s, which differs", cmp.Or(strings.Join(r.state.Files, ", "), "no file"))
+			err = store.Invalidf("this process goes by %s, which differs",
+				cmp.Or(strings.Join(r.state.Files, ", "), "no file"))
 		}
 		return err
 	}
 	settings.OnError = func(err error) {
 		if refused, is := errors.AsType[*published.RefusedError](err); is {
-			r.Log.Warn("another configuration is published", "version", refused.Version, "error", r.Describe(refused.Cause))
+			r.Log.Warn("another configuration is published", "version", refused.Version, "error",
+				r.Describe(refused.Cause))
 		}
 	}
 	r.compared = published.NewFollower(settings)
@@ -196,7 +198,8 @@ func (r *Reloader) looked(err error) {
 // put puts a configuration in force, the published one of that version or that of the files.
 func (r *Reloader) put(c *config.Config, version int64) {
 	before, was := r.Config, r.state
-	now := ReloadState{Files: slices.Clone(c.Read), Hash: Hash(c), Policies: len(c.Policies), Version: version, LoadedAt: was.LoadedAt}
+	now := ReloadState{Files: slices.Clone(c.Read), Hash: Hash(c), Policies: len(c.Policies), Version: version,
+		LoadedAt: was.LoadedAt}
 	changed := now.Hash != was.Hash
 	if changed {
 		now.LoadedAt = r.Now().UTC()
@@ -208,7 +211,8 @@ func (r *Reloader) put(c *config.Config, version int64) {
 	r.Config, r.state = c, now
 	r.mu.Unlock()
 	if was.Hash != "" && (changed || was.StaleSince != nil || r.asked) { // the first is logged by the server
-		r.Log.Info("the configuration is in force", "changed", changed, "files", c.Read, "hash", now.Hash, "policies", now.Policies)
+		r.Log.Info("the configuration is in force", "changed", changed, "files", c.Read, "hash", now.Hash, "policies",
+			now.Policies)
 	}
 	if c.Prefix != before.Prefix {
 		r.Log.Warn("another prefix is configured, which is used from the next start on")
@@ -229,7 +233,8 @@ func (r *Reloader) keep(err error) {
 	r.mu.Lock()
 	r.state = state
 	r.mu.Unlock()
-	r.Log.Error("the configuration cannot be used; the old one stays in force", "error", state.Error, "loaded_at", state.LoadedAt)
+	r.Log.Error("the configuration cannot be used; the old one stays in force", "error", state.Error, "loaded_at",
+		state.LoadedAt)
 	r.OnReload(state.Hash, err)
 }
 

@@ -113,13 +113,15 @@ func TestABrokenFileKeepsTheOneBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, filepath.Join(t.TempDir(), "limitctl.yaml"), withLimit(1))
 		r.told = nil
-		r.write("contexts:\n  prod: {store: \"redis://:hunter2secret@host\", prefix: \"a b\nhunter2secret\"}\n" + withLimit(2) + "x: y\n")
+		r.write("contexts:\n  prod: {store: \"redis://:hunter2secret@host\", prefix: \"a b\nhunter2secret\"}\n" +
+			withLimit(2) + "x: y\n")
 		since := time.Now().Add(poll.Settle)
 		r.wants("broken")
 		time.Sleep(time.Hour)
 		r.wants("still broken")
 		state := r.State()
-		if state.StaleSince == nil || !state.StaleSince.Equal(since) || !strings.Contains(state.Error, "limitctl.yaml:") {
+		if state.StaleSince == nil || !state.StaleSince.Equal(since) ||
+			!strings.Contains(state.Error, "limitctl.yaml:") {
 			t.Errorf("the state is %+v", state)
 		}
 		if n := strings.Count(r.log.String(), "stays in force"); n != 1 || fmt.Sprint(r.told) != "[false]" {
@@ -127,7 +129,8 @@ func TestABrokenFileKeepsTheOneBefore(t *testing.T) {
 		}
 		r.write("policies: [")
 		r.wants("broken in another way")
-		if later := r.State(); later.StaleSince == nil || !later.StaleSince.Equal(since) || later.Error == state.Error ||
+		if later := r.State(); later.StaleSince == nil || !later.StaleSince.Equal(since) ||
+			later.Error == state.Error ||
 			!later.LoadedAt.Equal(state.LoadedAt) || later.Hash != state.Hash || fmt.Sprint(r.told) != "[false false]" {
 			t.Errorf("with another mistake the state is %+v, and metrics are told %v", later, r.told)
 		}
@@ -172,7 +175,8 @@ func TestAVanishedFileKeepsTheOneBefore(t *testing.T) {
 
 // The hash of the same text is the same, whatever it has.
 func TestTheHashIsOfTheText(t *testing.T) {
-	const text = "breaker: {pause: 2s}\npolicies: {a: {limits: [{name: x, by: [ip], limit: 'fixed-window:1M/1mo,tz=Europe/Berlin'}]}}\n"
+	const text = "breaker: {pause: 2s}\npolicies: {a: {limits: [{name: x, by: [ip], limit: " +
+		"'fixed-window:1M/1mo,tz=Europe/Berlin'}]}}\n"
 	one, err := config.Parse("a", []byte(text), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -191,7 +195,8 @@ func TestWhatIsFixedIsReported(t *testing.T) {
 		r.Refresh(t.Context(), false)
 		r.write("prefix: secretprefix\n" + withLimit(2))
 		r.Refresh(t.Context(), false)
-		if n := strings.Count(r.log.String(), "another prefix is configured"); n != 1 || strings.Contains(r.log.String(), "secretprefix") {
+		if n := strings.Count(r.log.String(), "another prefix is configured"); n != 1 ||
+			strings.Contains(r.log.String(), "secretprefix") {
 			t.Errorf("it was told %d times:\n%s", n, &r.log)
 		}
 	})

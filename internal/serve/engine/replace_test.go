@@ -40,7 +40,8 @@ func TestABreakerStaysOverAReplacement(t *testing.T) {
 	if e.Decide(t.Context(), ip(e, "a"), &answer); answer.Decisions[0].DecidedBy != store.DecidedByLocal {
 		t.Errorf("with an open breaker it is decided by %s", answer.Decisions[0].DecidedBy)
 	}
-	e.Replace(settingsOf(t, "breaker: {enabled: false}"+localFile[len("\nbreaker: {failures: 1, pause: 1h, max_pause: 1h}"):]))
+	e.Replace(settingsOf(t, "breaker: {enabled: false}"+
+		localFile[len("\nbreaker: {failures: 1, pause: 1h, max_pause: 1h}"):]))
 	if e.Decide(t.Context(), ip(e, "a"), &answer); answer.Decisions[0].DecidedBy != store.DecidedByStore {
 		t.Errorf("without a breaker it is decided by %s", answer.Decisions[0].DecidedBy)
 	}

@@ -28,7 +28,8 @@ type call struct {
 	ask        engine.Ask
 	answer     decision.Answer
 	denied     bool
-	// undecided: there is no limit to ask: the descriptor is always or never denied, or the override of the limit is zero.
+	// undecided: there is no limit to ask: the descriptor is always or never denied, or the override of the limit is
+	// zero.
 	undecided bool
 }
 
@@ -62,7 +63,8 @@ func callsOf(r *rls.Request, in *index) (all calls, err error) {
 			attributes[name] = in.settings.HTTP.Client(rule.Policy, name, value)
 		}
 		replaced = append(replaced, rule.Replaces...)
-		each := &call{index: i, rule: rule, ask: engine.Ask{Settings: in.settings, Policy: rule.Policy, Attributes: attributes}}
+		each := &call{index: i, rule: rule, ask: engine.Ask{
+			Settings: in.settings, Policy: rule.Policy, Attributes: attributes}}
 		switch {
 		case rule.Unlimited:
 			each.undecided = true
@@ -93,8 +95,8 @@ func callsOf(r *rls.Request, in *index) (all calls, err error) {
 	return all, nil
 }
 
-// addCosts reads the costs in the entries. An error would let the request pass: so an entry that is no valid cost is more than
-// fits, and each cost is at least 1.
+// addCosts reads the costs in the entries. An error would let the request pass: so an entry that is no valid cost is
+// more than fits, and each cost is at least 1.
 func (c *call) addCosts() {
 	if c.policy == nil {
 		return
@@ -122,7 +124,8 @@ func (c *call) addCosts() {
 func (c *call) override(l *rls.LimitOverride) error {
 	period := l.Period()
 	if period == 0 {
-		return store.Invalidf("the limit of descriptor %d has unit %d and multiplier %d, which is no period", c.index+1, l.Unit,
+		return store.Invalidf("the limit of descriptor %d has unit %d and multiplier %d, which is no period", c.index+1,
+			l.Unit,
 			l.Multiplier)
 	}
 	p := c.policy
@@ -133,7 +136,8 @@ func (c *call) override(l *rls.LimitOverride) error {
 		c.denied, c.undecided = true, true
 	default:
 		c.ask.Limits = []store.Limit{{
-			Algorithm: p.Limits[0].Limit.Algorithm, Count: min(int64(l.RequestsPerUnit), store.MaxCount), Period: period,
+			Algorithm: p.Limits[0].Limit.Algorithm, Count: min(int64(l.RequestsPerUnit), store.MaxCount),
+			Period: period,
 		}}
 	}
 	return nil
@@ -180,7 +184,8 @@ func (c calls) appendResponse(response []byte, descriptors int, settings *engine
 			if headers != 0 && !each.undecided {
 				all.add(&each.answer)
 			}
-			if s.HasLimit && (s.Code > nearest.Code || s.Code == nearest.Code && s.Remaining < nearest.Remaining) { // or none yet
+			// or none yet
+			if s.HasLimit && (s.Code > nearest.Code || s.Code == nearest.Code && s.Remaining < nearest.Remaining) {
 				nearest = s
 			}
 		}
@@ -215,7 +220,8 @@ func (c *call) status() rls.Status {
 	}
 	tightest := -1
 	for i := range c.answer.Decisions {
-		if d := &c.answer.Decisions[i]; !d.Shadow && !d.Unguarded && (tightest < 0 || tighter(d, &c.answer.Decisions[tightest])) {
+		if d := &c.answer.Decisions[i]; !d.Shadow && !d.Unguarded &&
+			(tightest < 0 || tighter(d, &c.answer.Decisions[tightest])) {
 			tightest = i
 		}
 	}
@@ -247,8 +253,8 @@ type told struct {
 	decisions []store.Decision
 }
 
-// add adds the limits of a descriptor, with names as in current_limit, by which a client joins its fields. If several descriptors
-// have a limit, it keeps the one that is nearest to its end.
+// add adds the limits of a descriptor, with names as in current_limit, by which a client joins its fields. If several
+// descriptors have a limit, it keeps the one that is nearest to its end.
 func (t *told) add(answer *decision.Answer) {
 	for i := range answer.Decisions {
 		limit := answer.Policy.Limits[i]

@@ -68,7 +68,8 @@ func counted(t *testing.T, settings *engine.Settings, r *rls.Request) (series, d
 	t.Helper()
 	m, backend := metrics.New(""), memorystore.New()
 	defer backend.Close()
-	e := engine.New(backend, settings, engine.Options{Timeout: time.Minute, OnDecision: m.Decided, OnReplace: m.Configure})
+	e := engine.New(backend, settings, engine.Options{
+		Timeout: time.Minute, OnDecision: m.Decided, OnReplace: m.Configure})
 	l := &listener{engine: e, options: Options{Describe: func(err error) string { return err.Error() }}}
 	message, err := l.answer(t.Context(), rls.AppendRequest(nil, r))
 	e.Close() // writes the denials
@@ -84,7 +85,8 @@ func counted(t *testing.T, settings *engine.Settings, r *rls.Request) (series, d
 		line = strings.TrimSpace(line)
 		for _, name := range []string{"decisions", "calls", "errors", "granted_units"} {
 			if rest, is := strings.CutPrefix(line, "limitctl_"+name+"_total{"); is && !strings.HasSuffix(line, " 0") {
-				series = append(series, name+" "+strings.NewReplacer(`"`, "", "}", "", "limit=", "", "outcome=", "", "policy=", "",
+				series = append(series, name+" "+strings.NewReplacer(`"`, "", "}", "", "limit=", "", "outcome=", "",
+					"policy=", "",
 					"operation=", "", "result=", "").Replace(rest))
 			}
 		}
@@ -168,21 +170,23 @@ func TestAShadowLimitCountsWhatNeverFits(t *testing.T) {
 	settings := denyingSettings()
 	settings.Policies[1].Limits[0].Shadow = true
 	series, denials, answer := counted(t, settings, askEdge(5, "user=eve"))
-	if want := []string{"calls consume,few,allowed 1", "decisions two,shadow-denied,few 1"}; !slices.Equal(series, want) ||
+	if want := []string{"calls consume,few,allowed 1", "decisions two,shadow-denied,few 1"}; !slices.Equal(
+		series, want) ||
 		len(denials) > 0 || answer.Overall != rls.OK {
 		t.Errorf("counted are %q, and denials %q; the answer is %+v", series, denials, answer)
 	}
 }
 
-// A cost that never fits, and a sum of them, have the answers of other denials: the limit and what is left of it, and no time after
-// which the same would fit.
+// A cost that never fits, and a sum of them, have the answers of other denials: the limit and what is left of it, and
+// no time after which the same would fit.
 func TestAnswersAboutWhatNeverFits(t *testing.T) {
 	for _, r := range []*rls.Request{askEdge(5, "user=eve"), askEdge(1, "user=eve", "user=eve", "user=eve")} {
 		settings := denyingSettings()
 		settings.HTTP.Headers = httplimit.RateLimit | httplimit.RetryAfter
 		_, _, answer := counted(t, settings, r)
 		for _, s := range answer.Statuses {
-			if s.Code != rls.OverLimit || !s.HasLimit || s.RequestsPerUnit != 2 || s.Remaining != 2 || s.Name != "few/two" {
+			if s.Code != rls.OverLimit || !s.HasLimit || s.RequestsPerUnit != 2 || s.Remaining != 2 ||
+				s.Name != "few/two" {
 				t.Errorf("%d descriptors: a status is %+v", len(r.Descriptors), s)
 			}
 		}

@@ -31,8 +31,8 @@ const (
 
 // Options are the parts of the service.
 type Options struct {
-	// Admits, if set, returns the status with which a call with that authorization is refused. Health checks and reflection need
-	// no authorization.
+	// Admits, if set, returns the status with which a call with that authorization is refused. Health checks and
+	// reflection need no authorization.
 	Admits func(authorization []string) error
 	// Reflection: clients may ask for the services and their messages.
 	Reflection bool
@@ -50,8 +50,8 @@ type Options struct {
 	OnUnknownDomain func(domain string)
 	// OnBug, if set, gets each panic.
 	OnBug func(error)
-	// OnCall, if set, gets each call that has ended: the path of its method as the client sent it, and the time from the whole
-	// request until the answer was there. authorization is its metadata of that name, if Admits is set.
+	// OnCall, if set, gets each call that has ended: the path of its method as the client sent it, and the time from
+	// the whole request until the answer was there. authorization is its metadata of that name, if Admits is set.
 	OnCall func(path string, code codes.Code, took time.Duration, from string, authorization []string)
 }
 

@@ -42,7 +42,8 @@ func TestEveryValueHasAKeyOfItsOwn(t *testing.T) {
 }
 
 func TestMatch(t *testing.T) {
-	known := configfile.EnvoyDescriptor{Entries: []configfile.EnvoyEntry{{Key: "k", Value: "v", Fixed: true}, {Key: "ip", Attribute: "ip"}}}
+	known := configfile.EnvoyDescriptor{
+		Entries: []configfile.EnvoyEntry{{Key: "k", Value: "v", Fixed: true}, {Key: "ip", Attribute: "ip"}}}
 	for _, test := range []struct {
 		entries []rls.Entry
 		want    bool

@@ -95,9 +95,9 @@ func (n *node) child(e *configfile.EnvoyEntry) *node {
 	return n.entries[at]
 }
 
-// next returns the node for an entry of a request, or nil. A value that is named goes before a pattern, the first pattern
-// before others, and any pattern before any value. There is no way back: if a descriptor does not end below that node, it
-// has no limit.
+// next returns the node for an entry of a request, or nil. A value that is named goes before a pattern, the first
+// pattern before others, and any pattern before any value. There is no way back: if a descriptor does not end below
+// that node, it has no limit.
 func (n *node) next(e *rls.Entry) *node {
 	if found := n.entries[entry{e.Key, e.Value, true}]; found != nil {
 		return found

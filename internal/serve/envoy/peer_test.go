@@ -83,8 +83,8 @@ func summary(t *testing.T, message []byte) string {
 	return text
 }
 
-// limitctl gives the answers that envoyproxy/ratelimit gave to the same requests with the same files. Where it does not,
-// the reason is a row of the docs.
+// limitctl gives the answers that envoyproxy/ratelimit gave to the same requests with the same files. Where it does
+// not, the reason is a row of the docs.
 func TestTheAnswersOfThePeer(t *testing.T) {
 	const path = "testdata/peer/corpus.txt"
 	text, err := os.ReadFile(path)
@@ -133,7 +133,8 @@ func TestTheAnswersOfThePeer(t *testing.T) {
 // The fields about the nearest limit have the configured names, in one order, and a shadow lets every request pass.
 func TestOptionsForAllDomains(t *testing.T) {
 	settings := peerSettings(t)
-	settings.EnvoyOptions = configfile.EnvoyOptions{Shadow: true, Headers: configfile.EnvoyHeaders{Limit: "A", Remaining: "B", Reset: "C"}}
+	settings.EnvoyOptions = configfile.EnvoyOptions{
+		Shadow: true, Headers: configfile.EnvoyHeaders{Limit: "A", Remaining: "B", Reset: "C"}}
 	l := newListener(t, settings)
 	const day = 24 * 60 * 60
 	left := uint64(day - (5*60*60 + 6*60 + 7)) // the rest of the day of the clock
@@ -143,7 +144,8 @@ func TestOptionsForAllDomains(t *testing.T) {
 		limit   string
 		left    string
 	}{{rls.OK, rls.OK, "1", "0"}, {rls.OK, rls.OverLimit, "1", "0"}} {
-		message, err := l.answer(t.Context(), rls.AppendRequest(nil, readAsk(t, "ask rl 1 foo=a foo=a,bar=bkthomps none=x")))
+		message, err := l.answer(t.Context(),
+			rls.AppendRequest(nil, readAsk(t, "ask rl 1 foo=a foo=a,bar=bkthomps none=x")))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -151,8 +153,10 @@ func TestOptionsForAllDomains(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		headers := []rls.Header{{Name: "A", Value: want.limit}, {Name: "B", Value: want.left}, {Name: "C", Value: fmt.Sprint(left)}}
-		if answer.Overall != want.overall || answer.Statuses[1].Code != want.status || !slices.Equal(answer.Headers, headers) ||
+		headers := []rls.Header{{Name: "A", Value: want.limit}, {Name: "B", Value: want.left},
+			{Name: "C", Value: fmt.Sprint(left)}}
+		if answer.Overall != want.overall || answer.Statuses[1].Code != want.status ||
+			!slices.Equal(answer.Headers, headers) ||
 			answer.Statuses[1].Name != "bkthomps" || answer.Statuses[0].Name != "rl-foo/day" {
 			t.Errorf("the answer is %+v, and its fields are to be %v", answer, headers)
 		}

@@ -158,7 +158,8 @@ func (h *healthServer) Watch(r *healthpb.HealthCheckRequest, stream healthpb.Hea
 
 // bound bounds the time of a call, from its headers on. It is called for each, and must be quick.
 func (s *Server) bound(ctx context.Context, info *tap.Info) (context.Context, error) {
-	if end, bounded := ctx.Deadline(); info.FullMethodName != rls.Method || bounded && time.Until(end) <= s.options.Time {
+	if end, bounded := ctx.Deadline(); info.FullMethodName != rls.Method || bounded &&
+		time.Until(end) <= s.options.Time {
 		return ctx, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.options.Time)

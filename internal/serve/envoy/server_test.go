@@ -73,7 +73,8 @@ func TestCallsAreAnswered(t *testing.T) {
 	}
 }
 
-// With Admits, a call needs what that wants, unless its service is open. OnCall gets each call once, also if it is refused.
+// With Admits, a call needs what that wants, unless its service is open. OnCall gets each call once, also if it is
+// refused.
 func TestCallsNeedWhatAdmitsThemAndAreTold(t *testing.T) {
 	calls := make(chan string, 10)
 	admits := func(values []string) error {
@@ -107,7 +108,8 @@ func TestCallsNeedWhatAdmitsThemAndAreTold(t *testing.T) {
 		var answer []byte
 		err := conn.Invoke(ctx, test.path, []byte{}, &answer)
 		got := <-calls
-		if status.Code(err) != test.code || got != fmt.Sprint(test.path, " ", test.code, true, "127.0.0.1", test.tokens) {
+		if status.Code(err) != test.code ||
+			got != fmt.Sprint(test.path, " ", test.code, true, "127.0.0.1", test.tokens) {
 			t.Errorf("%s by %q ends with %v and is told as %+v", test.path, test.tokens, err, got)
 		}
 	}
@@ -480,7 +482,8 @@ func TestFloodsAreReadAtAPace(t *testing.T) {
 		seconds float64 // for 100,000 frames or calls
 	}{
 		"window updates": {func(f *http2.Framer) { f.WriteWindowUpdate(0, 1) }, 100_000/pace - 1},
-		"settings":       {func(f *http2.Framer) { f.WriteSettings(make([]http2.Setting, 99)...) }, 100*100_000/pace - 1},
+		"settings": {func(f *http2.Framer) { f.WriteSettings(make([]http2.Setting, 99)...) },
+			100*100_000/pace - 1},
 		"calls": {func(f *http2.Framer) {
 			f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: []byte{0x82}, EndHeaders: true})
 			f.WriteData(1, true, make([]byte, 100))

@@ -72,9 +72,9 @@ func (l *Log) Failure(err error) { l.outage.Store(&err) }
 // gaveUp is the kind of errors of callers that did not wait for the store, which may have charged them.
 const gaveUp = "gave-up-unknown"
 
-// failed reports an error that a caller got instead of a decision, once at its beginning. Refresh reports its end. Mistakes of
-// callers are not reported, nor is the time that they give the server; it is a warning if units may be charged for a call
-// that nobody waited for.
+// failed reports an error that a caller got instead of a decision, once at its beginning. Refresh reports its end.
+// Mistakes of callers are not reported, nor is the time that they give the server; it is a warning if units may be
+// charged for a call that nobody waited for.
 func (l *Log) failed(ask *engine.Ask, err error) {
 	call := layers.Call{Err: err}
 	kind := call.Outcome()
@@ -260,7 +260,8 @@ func (l *Log) State() (ok bool, state State) {
 	return len(state.Breaker)+len(state.Without)+len(state.Errors) == 0 && state.Overrides == nil, state
 }
 
-// Overrides reports why overrides cannot be read, and nil when they can be read again. The known ones apply until their ends.
+// Overrides reports why overrides cannot be read, and nil when they can be read again. The known ones apply until their
+// ends.
 func (l *Log) Overrides(err error) {
 	l.report(&l.overrides, err, "operators' overrides are out of date", "operators' overrides are up to date again")
 }

@@ -20,7 +20,8 @@ import (
 func newLog(level slog.Level) (l *Log, text *bytes.Buffer, now *time.Time) {
 	text, now = new(bytes.Buffer), new(time.Time)
 	*now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	l = New(Options{Log: slog.New(slog.NewTextHandler(text, &slog.HandlerOptions{Level: level})), Now: func() time.Time { return *now },
+	l = New(Options{Log: slog.New(slog.NewTextHandler(text, &slog.HandlerOptions{Level: level})),
+		Now:      func() time.Time { return *now },
 		Describe: func(err error) string { return "described " + err.Error() }})
 	return l, text, now
 }
@@ -88,7 +89,8 @@ func TestABreakerIsReported(t *testing.T) {
 // Asks are reported at the level debug only, and without their subject.
 func TestAsksAreReportedAtDebug(t *testing.T) {
 	ask := &engine.Ask{Policy: "login", Attributes: policy.Attributes{"ip": "203.0.113.9"}}
-	answer := &decision.Answer{Requests: make([]store.Request, 1), Decisions: []store.Decision{{RetryAfter: time.Second}}}
+	answer := &decision.Answer{Requests: make([]store.Request, 1), Decisions: []store.Decision{
+		{RetryAfter: time.Second}}}
 	l, text, _ := newLog(slog.LevelInfo)
 	if l.Decision(ask, answer, nil, time.Millisecond); text.Len() > 0 {
 		t.Errorf("at info the log is %s", text)
@@ -118,7 +120,8 @@ func TestErrorsOfCallersAreReported(t *testing.T) {
 		l.Refresh(context.Background(), false)
 	}
 	l.Decision(plain, &decision.Answer{}, store.ErrUnavailable, 0)
-	l.Decision(&engine.Ask{Policy: "a"}, &decision.Answer{}, &store.ForeignError{StoreKey: "rl:{it's}:x", Holds: "a list"}, 0)
+	l.Decision(&engine.Ask{Policy: "a"}, &decision.Answer{}, &store.ForeignError{
+		StoreKey: "rl:{it's}:x", Holds: "a list"}, 0)
 	ok, state := l.State()
 	if ok || len(state.Errors) != 3 || state.Errors[0].Policy != "(none)" || state.Errors[2].Count != 900 ||
 		!strings.Contains(state.Errors[2].Error, "out of memory at rl:{…}:x") {
@@ -129,7 +132,8 @@ func TestErrorsOfCallersAreReported(t *testing.T) {
 	if ok, state := l.State(); !ok {
 		t.Errorf("once it is over the state is %+v", state)
 	}
-	if strings.Contains(text.String(), "user:42") || strings.Count(text.String(), "\n") != 6 || strings.Count(text.String(), "it's") > 0 {
+	if strings.Contains(text.String(), "user:42") || strings.Count(text.String(), "\n") != 6 ||
+		strings.Count(text.String(), "it's") > 0 {
 		t.Errorf("the log is\n%s", text)
 	}
 	for _, want := range []string{"kind=refused error=", "policy=login kind=refused errors=900 lasted=1m29s",
@@ -146,7 +150,8 @@ func TestErrorsOfCallersAreReported(t *testing.T) {
 func TestCallersThatGiveUpAreAWarning(t *testing.T) {
 	l, text, now := newLog(slog.LevelInfo)
 	for range 90 {
-		l.Decision(&engine.Ask{Policy: "login"}, &decision.Answer{}, fmt.Errorf("%w: %w", store.ErrGaveUp, store.ErrOutcomeUnknown), 0)
+		l.Decision(&engine.Ask{Policy: "login"}, &decision.Answer{},
+			fmt.Errorf("%w: %w", store.ErrGaveUp, store.ErrOutcomeUnknown), 0)
 		*now = now.Add(time.Second)
 		l.Refresh(context.Background(), false)
 	}
@@ -154,7 +159,8 @@ func TestCallersThatGiveUpAreAWarning(t *testing.T) {
 		t.Errorf("the state is %+v", state)
 	}
 	if n := strings.Count(text.String(), "level=WARN"); n != 1 || strings.Count(text.String(), "\n") != n ||
-		strings.Count(text.String(), "give up before the store answers") != n || strings.Count(text.String(), "kind=gave-up-unknown") != n {
+		strings.Count(text.String(), "give up before the store answers") != n ||
+		strings.Count(text.String(), "kind=gave-up-unknown") != n {
 		t.Errorf("the log is\n%s", text)
 	}
 }
@@ -169,7 +175,8 @@ func TestWhatIsStaleIsReported(t *testing.T) {
 		t.Errorf("without denials the state is %+v", state)
 	}
 	l.Overrides(errors.New("away"))
-	if ok, state := l.State(); ok || state.Overrides == nil || state.Overrides.Error != "described away" || !l.OverridesStale() {
+	if ok, state := l.State(); ok || state.Overrides == nil || state.Overrides.Error != "described away" ||
+		!l.OverridesStale() {
 		t.Errorf("without overrides the state is %+v", state)
 	}
 	*now = now.Add(time.Minute)

@@ -16,7 +16,8 @@ import (
 )
 
 var (
-	// nonePolicy stands for calls with a key and limits that the caller chose. No configuration has names with parentheses.
+	// nonePolicy stands for calls with a key and limits that the caller chose. No configuration has names with
+	// parentheses.
 	nonePolicy = &policy.Policy{Name: "(none)", Limits: []policy.Limit{{Limit: limiter.Limit{Name: "(none)"}}}}
 	// unknownPolicy stands for names that callers invented.
 	unknownPolicy = &policy.Policy{Name: "(unknown)"}
@@ -28,17 +29,19 @@ var (
 	// results are the results of a whole call.
 	results = []string{"allowed", "denied", "error"}
 	// outcomes are the outcomes of one limit in one call; see outcomeOf.
-	outcomes = []string{"allowed", "denied", "shadow-denied", "local", "local-denied", "unguarded", "unguarded-denied", "blocked",
+	outcomes = []string{"allowed", "denied", "shadow-denied", "local", "local-denied", "unguarded", "unguarded-denied",
+		"blocked",
 		"not-asked", "error"}
 	// errorKinds are the kinds of errors, those of [layers.Call.Outcome].
-	errorKinds = []string{"invalid", "unavailable", "outcome-unknown", "gave-up", "gave-up-unknown", "refused", "foreign", "error"}
+	errorKinds = []string{"invalid", "unavailable", "outcome-unknown", "gave-up", "gave-up-unknown", "refused",
+		"foreign", "error"}
 )
 
 // series names a policy or a limit of it, which is empty for the policy.
 type series struct{ policy, limit string }
 
-// Configure makes series for the names in settings, before they decide anything, and removes those of other policies and limits.
-// newBreaker says that the breaker is new, or that there is none. It is for [engine.Options].
+// Configure makes series for the names in settings, before they decide anything, and removes those of other policies
+// and limits. newBreaker says that the breaker is new, or that there is none. It is for [engine.Options].
 func (m *Metrics) Configure(settings *engine.Settings, newBreaker bool) {
 	if settings == nil {
 		settings = &engine.Settings{}

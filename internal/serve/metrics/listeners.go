@@ -26,9 +26,10 @@ func (m *Metrics) ConnectionRefused(listener string) {
 	m.connectionsRefused.WithLabelValues(listener).Inc()
 }
 
-// Listener wraps the handler of a listener, to count its requests. name is one of the server's own words. begin, if not nil, gets
-// each request, and what it returns gets the status of its answer.
-func (m *Metrics) Listener(name string, next http.Handler, begin func(*http.Request) func(status int, took time.Duration)) http.Handler {
+// Listener wraps the handler of a listener, to count its requests. name is one of the server's own words. begin, if not
+// nil, gets each request, and what it returns gets the status of its answer.
+func (m *Metrics) Listener(name string, next http.Handler, begin func(*http.Request) func(
+	status int, took time.Duration)) http.Handler {
 	var requests [len(statusClasses)]prometheus.Counter
 	for i, class := range statusClasses {
 		requests[i] = m.requests.WithLabelValues(name, class)

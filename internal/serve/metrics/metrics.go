@@ -57,14 +57,16 @@ func New(version string) *Metrics {
 		return make.NewGaugeVec(prometheus.GaugeOpts{Name: "limitctl_" + name, Help: help}, labels)
 	}
 	histogram := func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
-		return make.NewHistogramVec(prometheus.HistogramOpts{Name: "limitctl_" + name, Help: help, Buckets: buckets}, labels)
+		return make.NewHistogramVec(prometheus.HistogramOpts{Name: "limitctl_" + name, Help: help, Buckets: buckets},
+			labels)
 	}
 	// From the time of a memory store to the time that callers wait.
 	durations := []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5}
 	m := &Metrics{
 		registry: r, known: map[series]bool{},
 		decisions: counter("decisions_total",
-			"Decisions about requests that are to be charged, by limit. A request under several limits counts once for each.",
+			"Decisions about requests that are to be charged, by limit. A request under several limits counts once "+
+				"for each.",
 			"policy", "limit", "outcome"),
 		granted: counter("granted_units_total", "Units charged, by limit.", "policy", "limit"),
 		calls: counter("calls_total", "Calls of all limits of a policy together, by what was asked and its result.",
@@ -72,21 +74,29 @@ func New(version string) *Metrics {
 		errors: counter("errors_total", "Calls that had an error for an answer, by its kind.", "policy", "kind"),
 		took: histogram("decision_duration_seconds", "Time that a call took, with the store's, without that of a wait.",
 			durations, "policy"),
-		storeTook:   histogram("store_duration_seconds", "Time that the store itself took for a call.", durations, "operation"),
+		storeTook: histogram("store_duration_seconds", "Time that the store itself took for a call.", durations,
+			"operation"),
 		storeErrors: counter("store_errors_total", "Errors of the store itself, by kind.", "kind"),
-		batches: histogram("store_batch_size", "Calls that went to a Redis server together. One that went alone counts as 1.",
+		batches: histogram("store_batch_size",
+			"Calls that went to a Redis server together. One that went alone counts as 1.",
 			[]float64{1, 2, 4, 8, 16, 32, 64, 128}).WithLabelValues(),
-		breakerState: gauge("breaker_state", "1 for the state that the breaker is in, else 0. A Cluster has a breaker for each part, "+
-			"named by the address of its master.", "part", "state"),
+		breakerState: gauge("breaker_state",
+			"1 for the state that the breaker is in, else 0. A Cluster has a breaker for each part, "+
+				"named by the address of its master.", "part", "state"),
 		breakerChanges: counter("breaker_changes_total", "Changes of the breaker's state.", "part", "to"),
-		reloads:        counter("config_reloads_total", "Times that the configuration was read, with that of the start.", "result"),
+		reloads: counter("config_reloads_total",
+			"Times that the configuration was read, with that of the start.", "result"),
 		loaded: gauge("config_last_success_timestamp_seconds",
 			"When the configuration that is in force was read, as unix time.").WithLabelValues(),
 		stale: gauge("config_stale",
-			"1 if the configuration could not be read again, so that the one before is still in force.").WithLabelValues(),
-		config:   gauge("config_info", "1; the label is the hash of the configuration in force, for comparing servers.", "hash"),
-		requests: counter("http_requests_total", "Requests answered, by listener and class of the status.", "door", "status"),
-		requestTook: histogram("http_request_duration_seconds", "Time from a request's header to the end of its answer.", durations,
+			"1 if the configuration could not be read again, so that the one before is still in "+
+				"force.").WithLabelValues(),
+		config: gauge("config_info", "1; the label is the hash of the configuration in force, for comparing servers.",
+			"hash"),
+		requests: counter("http_requests_total", "Requests answered, by listener and class of the status.", "door",
+			"status"),
+		requestTook: histogram("http_request_duration_seconds",
+			"Time from a request's header to the end of its answer.", durations,
 			"door"),
 		inFlight: gauge("http_requests_in_flight", "Requests that are being answered.", "door"),
 		refused: counter("refused_requests_total",
@@ -127,7 +137,8 @@ const (
 // Handler answers GET /metrics.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
-		EnableOpenMetrics: true, MaxRequestsInFlight: scrapes, Timeout: scrapeTime, ErrorHandling: promhttp.ContinueOnError,
+		EnableOpenMetrics: true, MaxRequestsInFlight: scrapes, Timeout: scrapeTime,
+		ErrorHandling: promhttp.ContinueOnError,
 	})
 }
 
@@ -204,7 +215,8 @@ func (m *Metrics) WatchHeld(held func() int64) {
 func (m *Metrics) WatchCertificate(expires func() time.Time, stale func() string) {
 	m.watch("certificate_expiry_timestamp_seconds", "When the certificate that is in force expires, as unix time.",
 		func() float64 { return seconds(expires()) })
-	m.watch("certificate_stale", "1 if the certificate's files cannot be read again, so that the one before is still in force.",
+	m.watch("certificate_stale", "1 if the certificate's files cannot be read again, so that the one before is still "+
+		"in force.",
 		func() float64 { return oneIf(stale() != "") })
 }
 

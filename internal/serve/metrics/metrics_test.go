@@ -29,8 +29,9 @@ import (
 func observed(t testing.TB, backend admin.Keyspace, settings *engine.Settings) (*engine.Engine, *Metrics) {
 	m := New("test")
 	e := engine.New(backend, settings, engine.Options{
-		Timeout: time.Minute, Observer: limiter.Observer{OnBreaker: m.Breaker}, OnStoreCall: m.StoreCall, OnDecision: m.Decided,
-		OnReplace: m.Configure,
+		Timeout: time.Minute, Observer: limiter.Observer{OnBreaker: m.Breaker}, OnStoreCall: m.StoreCall,
+		OnDecision: m.Decided,
+		OnReplace:  m.Configure,
 	})
 	t.Cleanup(func() { e.Close(); backend.Close() })
 	return e, m
@@ -203,13 +204,15 @@ func TestClientsCannotMakeSeries(t *testing.T) {
 			e.Decide(t.Context(), by(e, ask(store.Take, hostile, hostile)), &answer)
 		case 1:
 			attributes := policy.Attributes{hostile: hostile}
-			e.Decide(t.Context(), by(e, &engine.Ask{Op: store.Peek, Policy: hostile, Attributes: attributes, Cost: 1}), &answer)
+			e.Decide(t.Context(), by(e, &engine.Ask{Op: store.Peek, Policy: hostile, Attributes: attributes, Cost: 1}),
+				&answer)
 		case 2:
 			limits := []store.Limit{{Count: int64(i + 1), Period: time.Duration(i%1000+1) * time.Second}}
 			e.Decide(t.Context(), by(e, &engine.Ask{Op: store.Take, Key: hostile, Limits: limits, Cost: 1}), &answer)
 		case 3:
 			attributes := policy.Attributes{hostile: hostile}
-			e.Decide(t.Context(), by(e, &engine.Ask{Op: store.Take, Policy: "login", Attributes: attributes, Cost: 1}), &answer)
+			e.Decide(t.Context(), by(e, &engine.Ask{Op: store.Take, Policy: "login", Attributes: attributes, Cost: 1}),
+				&answer)
 		}
 	}
 	for status := 100; status < 1000; status++ {
@@ -233,7 +236,8 @@ func TestClientsCannotMakeSeries(t *testing.T) {
 	}
 }
 
-// Series of removed policies go, also those of a policy whose name another one had, and a call that was under way makes none.
+// Series of removed policies go, also those of a policy whose name another one had, and a call that was under way makes
+// none.
 func TestSeriesOfOldPoliciesGo(t *testing.T) {
 	m := New("")
 	old, next := login(), &policy.Policy{Name: "api", Limits: login().Limits[:1]}
@@ -384,9 +388,11 @@ func (s *awayStore) Decide(ctx context.Context, op store.Op, reqs []store.Reques
 	return s.Store.Decide(ctx, op, reqs, decisions)
 }
 
-// The metrics of an outage: each limit has one outcome, the store's errors and times are counted, and the breaker is shown.
+// The metrics of an outage: each limit has one outcome, the store's errors and times are counted, and the breaker is
+// shown.
 func TestAnOutage(t *testing.T) {
-	for onError, outcome := range map[store.FailurePolicy]string{store.FailOnError: "error", store.LocalOnError: "local"} {
+	for onError, outcome := range map[store.FailurePolicy]string{
+		store.FailOnError: "error", store.LocalOnError: "local"} {
 		backend, p := &awayStore{Store: memorystore.New()}, login()
 		p.OnError = onError
 		p.Limits[0].Count, p.Limits[1].Count = 1000, 1000

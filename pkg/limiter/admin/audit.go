@@ -69,7 +69,8 @@ type JournalEntry struct {
 // checkText returns a [store.ErrInvalid] if a text cannot be in a list.
 func checkText(text string) error {
 	if text == "" || len(text) > MaxJournalText || !utf8.ValidString(text) {
-		return store.Invalidf("a text of %d bytes for a list; it must be valid UTF-8 of 1 to %d", len(text), MaxJournalText)
+		return store.Invalidf("a text of %d bytes for a list; it must be valid UTF-8 of 1 to %d", len(text),
+			MaxJournalText)
 	}
 	return nil
 }

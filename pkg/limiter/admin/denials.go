@@ -30,7 +30,8 @@ func (t *Tables) AddDenials(ctx context.Context, d Denials) error {
 // returns the denials of the other masters, and Lost is true.
 func (t *Tables) Denials(ctx context.Context, last time.Duration) (Denials, error) {
 	if last <= 0 || last > DenialHistory {
-		return Denials{}, store.Invalidf("denials of the last %s: it must be more than 0 and at most %s", last, DenialHistory)
+		return Denials{}, store.Invalidf("denials of the last %s: it must be more than 0 and at most %s", last,
+			DenialHistory)
 	}
 	sum := NewTally()
 	steps, _, _ := StepsTouched(0, last)
@@ -145,13 +146,15 @@ func (d *Denials) Total() int64 {
 // Check is for stores. It returns a [store.ErrInvalid] if d cannot be added.
 func (d *Denials) Check() error {
 	if len(d.Rows) > MaxDenialRows || d.Others < 0 {
-		return store.Invalidf("%d rows of denials and %d others; at most %d rows fit", len(d.Rows), d.Others, MaxDenialRows)
+		return store.Invalidf("%d rows of denials and %d others; at most %d rows fit", len(d.Rows), d.Others,
+			MaxDenialRows)
 	}
 	keys := make(map[store.Key]bool, len(d.Rows))
 	for i := range d.Rows {
 		row := &d.Rows[i]
 		if keys[row.Key] || row.Count < 1 || !row.IsSound() || len(row.Key.Subject) > MaxDenialText ||
-			len(row.Key.Name) > MaxDenialText || len(row.Override) > MaxDenialText || strings.ContainsRune(row.Override, 0) {
+			len(row.Key.Name) > MaxDenialText || len(row.Override) > MaxDenialText ||
+			strings.ContainsRune(row.Override, 0) {
 			return store.Invalidf("a row of denials of %s that cannot be, or is there twice", row.Key)
 		}
 		if keys[row.Key] = true; row.Limit != (store.Limit{}) {
@@ -233,7 +236,8 @@ func (row *Denied) LimitText() string {
 
 // IsSound is for stores. It reports whether limitctl can have written a row.
 func (row *Denied) IsSound() bool {
-	return row.Count >= 0 && row.Blocked >= 0 && row.Blocked <= row.Count && row.Compared >= 0 && row.Compared <= row.Count &&
+	return row.Count >= 0 && row.Blocked >= 0 && row.Blocked <= row.Count && row.Compared >= 0 &&
+		row.Compared <= row.Count &&
 		row.Allowed >= 0 && row.Key.Name != "" && row.Key.Validate() == nil
 }
 
@@ -323,7 +327,8 @@ func (t *Tally) Denials() Denials {
 		}
 		if row.isBlock() || row.Blocked > 0 { // without a row of the block, where another build of limitctl counted
 			block := row
-			block.Key.Name, block.Count, block.Limit = strings.TrimPrefix(row.Key.Name, blockName), row.Blocked, store.Limit{}
+			block.Key.Name, block.Count, block.Limit = strings.TrimPrefix(row.Key.Name, blockName), row.Blocked,
+				store.Limit{}
 			d.Blocks = append(d.Blocks, block)
 			row.Count, row.Blocked, row.Override = row.Count-row.Blocked, 0, ""
 		}

@@ -84,7 +84,8 @@ func (e *Entry) RetryKnown() bool {
 // ResetKnown reports whether ResetAfter is known: from the limit, or from the expiry of the key. Other limiters can
 // keep a key longer than it counts, or for ever.
 func (e *Entry) ResetKnown() bool {
-	return e.ResetTold || e.UsedKnown() && e.LimitKnown() && (e.Used == 0 || e.ResetAfter > 0) || e.Layout == "" && e.TTL >= 0
+	return e.ResetTold || e.UsedKnown() && e.LimitKnown() && (e.Used == 0 || e.ResetAfter > 0) || e.Layout == "" &&
+		e.TTL >= 0
 }
 
 // KeptOnPurpose reports whether another limiter keeps the entry for ever on purpose: its units come back.

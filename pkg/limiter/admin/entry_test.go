@@ -60,12 +60,14 @@ func TestOwnLayoutDecodes(t *testing.T) {
 		t.Errorf("the whole record is %+v, %v", whole, err)
 	}
 	beginning, err := layout.Entry(&admin.Query{}, key, held(record[:64], len(record)), now+100)
-	if err != nil || beginning.Limit != limit || beginning.UsedKnown() || beginning.State != nil || beginning.TTL != time.Hour {
+	if err != nil || beginning.Limit != limit || beginning.UsedKnown() || beginning.State != nil ||
+		beginning.TTL != time.Hour {
 		t.Errorf("its beginning is %+v, %v", beginning, err)
 	}
 	for name, wrong := range map[string]*admin.Held{
 		"a text": held([]byte("hello"), 5), "a beginning of a text": held(make([]byte, 64), 1000),
-		"too long": held(record[:64], store.MaxRecordSize+1), "one byte short": held(record[:len(record)-1], len(record)-1),
+		"too long":       held(record[:64], store.MaxRecordSize+1),
+		"one byte short": held(record[:len(record)-1], len(record)-1),
 	} {
 		if entry, err := layout.Entry(&admin.Query{}, key, wrong, now+100); err == nil {
 			t.Errorf("of %s it makes %+v", name, entry)

@@ -2,8 +2,11 @@
 // Services need none of it.
 //
 //   - [Keyspace] lists, deletes and brings back keys; an [Adjuster] adjusts them, too. [KeyspaceOf] finds it.
-//   - [Tables] keep what is beside the limits: overrides, denials, a journal and the id of the store. [TablesOf] finds them.
-//     A store implements the [SideTable] below them.
+//   - [Tables] keep what is beside the limits: overrides, denials, a journal and the id of the store. [TablesOf] finds
+//
+// them.
+//
+//	A store implements the [SideTable] below them.
 //
 // All stores of this module have them.
 package admin
@@ -91,7 +94,8 @@ func (q *Query) describe(e *Entry, now store.Instant) {
 
 // Selects reports whether q selects a key that is in use.
 func (q *Query) Selects(key store.Key) bool {
-	return q.Subjects.Match(key.Subject) && (q.Names.IsZero() || q.Names.Match(key.Name)) && (q.Match == nil || q.Match(key))
+	return q.Subjects.Match(key.Subject) && (q.Names.IsZero() || q.Names.Match(key.Name)) &&
+		(q.Match == nil || q.Match(key))
 }
 
 // Has reports whether q selects a key, which is one of q.Keys if they are set.

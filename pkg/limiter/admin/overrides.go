@@ -27,8 +27,8 @@ const (
 	changeTries = 200
 )
 
-// OverrideVersion returns a version that changes whenever an override is set or revoked, by one small read. It is empty if
-// none is in force. The end of an override does not change it, unless it was the last.
+// OverrideVersion returns a version that changes whenever an override is set or revoked, by one small read. It is empty
+// if none is in force. The end of an override does not change it, unless it was the last.
 func (t *Tables) OverrideVersion(ctx context.Context) (string, error) {
 	return t.Value(ctx, OverrideTable, "")
 }
@@ -68,8 +68,8 @@ func (t *Tables) inForce(ctx context.Context) (found []TableRecord, version stri
 	return slices.Delete(found, at, at+1), version, now, nil
 }
 
-// changeOverrides sets or drops one of the overrides in force, and tries again if another change came first. choose returns
-// which one, "" for none, and what it becomes, nil to drop it.
+// changeOverrides sets or drops one of the overrides in force, and tries again if another change came first. choose
+// returns which one, "" for none, and what it becomes, nil to drop it.
 func (t *Tables) changeOverrides(ctx context.Context, what string,
 	choose func(inForce []TableRecord, now store.Instant) (id string, set *TableRecord, err error)) error {
 	for range changeTries {
@@ -91,7 +91,8 @@ func (t *Tables) changeOverrides(ctx context.Context, what string,
 			last = max(last, c.Rest[i].Ends)
 		}
 		if last > 0 {
-			c.Set = append(c.Set, TableRecord{Value: randomHex(OverrideVersionSize), Created: now, Ends: last, Left: now.Until(last)})
+			c.Set = append(c.Set, TableRecord{Value: randomHex(OverrideVersionSize), Created: now, Ends: last,
+				Left: now.Until(last)})
 		} else {
 			c.Drop = append(c.Drop, "")
 		}
@@ -102,10 +103,11 @@ func (t *Tables) changeOverrides(ctx context.Context, what string,
 	return fmt.Errorf("%w: other changes come first", store.ErrRefused)
 }
 
-// SetOverride adds o for that time, in whole milliseconds, and returns it with its ID, CreatedAt and ExpiresAt. One in force
-// that differs only in its times, reason and author keeps its ID and takes those of o. It is a [store.ErrRefused] if there
-// are already [MaxOverrides]. After a [store.ErrOutcomeUnknown] it may have been set.
-func (t *Tables) SetOverride(ctx context.Context, o store.Override, lasts time.Duration) (set store.Override, err error) {
+// SetOverride adds o for that time, in whole milliseconds, and returns it with its ID, CreatedAt and ExpiresAt. One in
+// force that differs only in its times, reason and author keeps its ID and takes those of o. It is a [store.ErrRefused]
+// if there are already [MaxOverrides]. After a [store.ErrOutcomeUnknown] it may have been set.
+func (t *Tables) SetOverride(ctx context.Context, o store.Override, lasts time.Duration) (
+	set store.Override, err error) {
 	if err := o.Check(lasts); err != nil {
 		return set, err
 	}
@@ -114,11 +116,14 @@ func (t *Tables) SetOverride(ctx context.Context, o store.Override, lasts time.D
 		return set, err
 	}
 	left := (lasts + time.Millisecond - 1).Truncate(time.Millisecond)
-	err = t.changeOverrides(ctx, "override", func(inForce []TableRecord, now store.Instant) (string, *TableRecord, error) {
+	err = t.changeOverrides(ctx, "override", func(inForce []TableRecord, now store.Instant) (
+		string, *TableRecord, error) {
 		r := TableRecord{Name: overrideID(inForce, text, which), Value: text, Created: now / 1000 * 1000, Left: left}
 		r.Ends = r.Created + store.Instant(left.Microseconds())
-		if len(inForce) >= MaxOverrides && !slices.ContainsFunc(inForce, func(o TableRecord) bool { return o.Name == r.Name }) {
-			return "", nil, fmt.Errorf("%w: %d overrides are in force, which is the most; revoke one", store.ErrRefused, MaxOverrides)
+		if len(inForce) >= MaxOverrides &&
+			!slices.ContainsFunc(inForce, func(o TableRecord) bool { return o.Name == r.Name }) {
+			return "", nil, fmt.Errorf("%w: %d overrides are in force, which is the most; revoke one", store.ErrRefused,
+				MaxOverrides)
 		}
 		set, err = readOverride(&r, now)
 		return r.Name, &r, err
@@ -139,7 +144,8 @@ func overrideID(inForce []TableRecord, text string, which int) string {
 		if at < 0 {
 			return id
 		}
-		if rest, same := strings.CutPrefix(inForce[at].Value, text[:which]); same && rest != "" && strings.Contains(",}", rest[:1]) {
+		if rest, same := strings.CutPrefix(inForce[at].Value, text[:which]); same && rest != "" &&
+			strings.Contains(",}", rest[:1]) {
 			return id
 		}
 	}
@@ -172,7 +178,8 @@ func readOverride(r *TableRecord, now store.Instant) (store.Override, error) {
 	switch {
 	case err != nil || !IsOverrideID(r.Name):
 		return store.Override{}, r.Foreign("a value that is not an override")
-	case r.Created < 0 || r.Ends <= r.Created || r.Ends-r.Created > longest || r.Created-now > longest || r.Ends > store.MaxInstant:
+	case r.Created < 0 || r.Ends <= r.Created || r.Ends-r.Created > longest || r.Created-now > longest ||
+		r.Ends > store.MaxInstant:
 		return store.Override{}, r.Foreign("an override of an instant or a time that no override has")
 	}
 	o.ID, o.CreatedAt, o.ExpiresAt = r.Name, r.Created.Time(), r.Ends.Time()
@@ -193,8 +200,8 @@ type overrideText struct {
 	By          string            `json:"by,omitempty"`
 }
 
-// EncodeOverride checks o and returns its text, without the parts that a store adds, and how many bytes of it identify it:
-// overrides that differ only in their times, reason and author have the same ones.
+// EncodeOverride checks o and returns its text, without the parts that a store adds, and how many bytes of it identify
+// it: overrides that differ only in their times, reason and author have the same ones.
 func EncodeOverride(o *store.Override) (text string, which int, err error) {
 	if err := o.Check(store.MinOverrideTime); err != nil {
 		return "", 0, err

@@ -10,8 +10,9 @@ import (
 // SideTable is what a store keeps beside its limits: records by name, lists of texts, and counts of denials. It bounds
 // and ends them by its own clock. Whoever can write to the store can write to it, so do not trust what you read.
 type SideTable interface {
-	// Get returns the records of those names that have not ended, without names all of an [OverrideTable]; the name "" is
-	// that of the table's version. One that holds a foreign value has no Value. now is known if it returns overrides.
+	// Get returns the records of those names that have not ended, without names all of an [OverrideTable]; the name ""
+	// is that of the table's version. One that holds a foreign value has no Value. now is known if it returns
+	// overrides.
 	Get(ctx context.Context, t Table, names ...string) (found []TableRecord, now store.Instant, err error)
 	// Change makes a change at one instant. done is false, and nothing was changed, if the record that it is guarded by
 	// has another value. After a [store.ErrOutcomeUnknown] it may have been made.
@@ -24,7 +25,8 @@ type SideTable interface {
 	AddCounts(ctx context.Context, d *Denials) error
 	// Counts calls step for each step that the last period touches and that has counts, the earliest first, and returns
 	// the instant that the period ends at. With an [IncompleteError] steps are missing.
-	Counts(ctx context.Context, last time.Duration, step func(now store.Instant, number int64, t *Tally)) (now store.Instant, err error)
+	Counts(ctx context.Context, last time.Duration, step func(now store.Instant, number int64, t *Tally)) (
+		now store.Instant, err error)
 }
 
 // A Table is a kind of records.
@@ -132,7 +134,8 @@ func (c *Change) Check() error {
 	}
 	for i := range c.Set {
 		if r := &c.Set[i]; r.Value == "" || len(r.Value) > c.Table.Max(r.Name) {
-			return store.Invalidf("a record of %d bytes for %s; it can have 1 to %d", len(r.Value), c.Table, c.Table.Max(r.Name))
+			return store.Invalidf("a record of %d bytes for %s; it can have 1 to %d", len(r.Value), c.Table,
+				c.Table.Max(r.Name))
 		}
 	}
 	if c.Line != "" {

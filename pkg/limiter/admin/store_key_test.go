@@ -54,11 +54,13 @@ func FuzzKey(f *testing.F) {
 		var whole []store.Key // the valid keys with a name
 		for _, key := range []store.Key{{Subject: subject, Name: name}, {Subject: subject2, Name: name2}} {
 			err := key.Validate()
-			valid := fitsAKey(key.Subject, store.MaxSubjectLength) && (key.Name == "" || fitsAKey(key.Name, store.MaxNameLength))
+			valid := fitsAKey(key.Subject, store.MaxSubjectLength) &&
+				(key.Name == "" || fitsAKey(key.Name, store.MaxNameLength))
 			if valid != (err == nil) {
 				t.Fatalf("%q: valid %t, but the error is %v", key, valid, err)
 			}
-			if err != nil && (!errors.Is(err, store.ErrInvalid) || strings.ContainsFunc(err.Error(), unicode.IsControl)) {
+			if err != nil && (!errors.Is(err, store.ErrInvalid) ||
+				strings.ContainsFunc(err.Error(), unicode.IsControl)) {
 				t.Fatalf("not one line of ErrInvalid: %q", err)
 			}
 			made := OwnLayout(prefix).StoreKey(key)

@@ -91,11 +91,13 @@ func TestOverridesAreChecked(t *testing.T) {
 			t.Errorf("revoking %q: %v, %v", id, found, err)
 		}
 	}
-	if _, err := table.SetOverride(ctx, store.Override{Effect: store.OverrideAdd}, time.Hour); !errors.Is(err, store.ErrInvalid) {
+	if _, err := table.SetOverride(ctx, store.Override{Effect: store.OverrideAdd}, time.Hour); !errors.Is(
+		err, store.ErrInvalid) {
 		t.Errorf("no units: %v", err)
 	}
 	for _, lasts := range []time.Duration{0, -time.Hour, store.MaxOverrideTime + 1} {
-		if _, err := table.SetOverride(ctx, store.Override{Effect: store.OverrideBlock}, lasts); !errors.Is(err, store.ErrInvalid) {
+		if _, err := table.SetOverride(ctx, store.Override{Effect: store.OverrideBlock}, lasts); !errors.Is(
+			err, store.ErrInvalid) {
 			t.Errorf("for %s: %v", lasts, err)
 		}
 	}
@@ -137,7 +139,8 @@ func TestDenialsAreKeptByStep(t *testing.T) {
 				t.Fatal(err)
 			}
 			if rows := int64(len(before.Rows)); rows != test.rows || before.Others != test.others {
-				t.Errorf("%s after the step began: %+v; want %d rows, %d others", test.after, before, test.rows, test.others)
+				t.Errorf("%s after the step began: %+v; want %d rows, %d others", test.after, before, test.rows,
+					test.others)
 			}
 		}
 		now = begin.Add(step.history + 39*time.Second)
@@ -192,7 +195,8 @@ func TestDenialsAreChecked(t *testing.T) {
 	if err := table.AddDenials(ctx, admin.Denials{Rows: []admin.Denied{shortened}}); err != nil {
 		t.Errorf("%q: %v", shortened.Key.Subject, err)
 	}
-	if got, err := table.Denials(ctx, time.Hour); err != nil || len(got.Rows) != 1 || got.Rows[0].Key != shortened.Key || !got.Exact() {
+	if got, err := table.Denials(ctx, time.Hour); err != nil || len(got.Rows) != 1 ||
+		got.Rows[0].Key != shortened.Key || !got.Exact() {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
@@ -211,11 +215,13 @@ func TestAnOverrideIsReadBack(t *testing.T) {
 			t.Fatalf("%+v, %v", list, err)
 		}
 		got := list[0]
-		want.ID, want.CreatedAt, want.ExpiresAt, want.Left = set.ID, epoch.Truncate(time.Millisecond), set.ExpiresAt, got.Left
+		want.ID, want.CreatedAt, want.ExpiresAt, want.Left = set.ID, epoch.Truncate(time.Millisecond), set.ExpiresAt,
+			got.Left
 		if !got.CreatedAt.Equal(want.CreatedAt) || got.ExpiresAt.Sub(got.CreatedAt) != time.Hour ||
 			got.Subjects.String() != want.Subjects.String() || got.Names.String() != want.Names.String() ||
 			!maps.Equal(got.Attributes, want.Attributes) || got.Effect != want.Effect || got.Limit != want.Limit ||
-			got.Thousandths != want.Thousandths || got.Units != want.Units || got.Reason != want.Reason || got.By != want.By {
+			got.Thousandths != want.Thousandths || got.Units != want.Units || got.Reason != want.Reason ||
+			got.By != want.By {
 			t.Fatalf("%+v, want %+v", got, want)
 		}
 	})

@@ -59,7 +59,8 @@ func TestACommitThatFails(t *testing.T) {
 	}
 	unknown := func(what string, err error) {
 		t.Helper()
-		if !errors.Is(err, store.ErrOutcomeUnknown) || errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), path) {
+		if !errors.Is(err, store.ErrOutcomeUnknown) || errors.Is(err, store.ErrUnavailable) ||
+			!strings.Contains(err.Error(), path) {
 			t.Errorf("%s: %v; want an ErrOutcomeUnknown that names the file", what, err)
 		}
 	}

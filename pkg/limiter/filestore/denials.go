@@ -42,15 +42,19 @@ var addRow = fmt.Sprintf(`INSERT INTO denial_steps
 		count = count + excluded.count, last_at = max(last_at, excluded.last_at),
 		since = CASE WHEN excluded.since > last_at + %[1]d THEN excluded.since
 			WHEN since > excluded.last_at + %[1]d THEN since ELSE min(since, excluded.since) END,
-		blocked = blocked + excluded.blocked, compared = compared + excluded.compared, allowed = allowed + excluded.allowed,
+		blocked = blocked + excluded.blocked, compared = compared + excluded.compared,
+		allowed = allowed + excluded.allowed,
 		limited = CASE excluded.limited WHEN '' THEN limited ELSE excluded.limited END,
-		override = CASE excluded.override WHEN '' THEN override ELSE excluded.override END`, admin.DenialPause.Microseconds())
+		override = CASE excluded.override WHEN '' THEN override ELSE excluded.override END`,
+	admin.DenialPause.Microseconds())
 
 const (
 	rowsOfStep = " FROM denial_steps WHERE prefix = ?1 AND length = ?2 AND number = ?3"
-	leastRows  = rowsOfStep + " AND subject > '' AND name NOT LIKE '(block)%' ORDER BY count DESC, last_at DESC LIMIT -1 OFFSET ?4"
+	leastRows  = rowsOfStep + " AND subject > '' AND name NOT LIKE '(block)%' ORDER BY count DESC, last_at DESC " +
+		"LIMIT -1 OFFSET ?4"
 	// sumRows returns the count of the least denied keys, if there are many more than are kept.
-	sumRows = "SELECT coalesce(sum(count), 0) FROM (SELECT count" + leastRows + ") WHERE (SELECT count(*)" + rowsOfStep + ") > ?5"
+	sumRows = "SELECT coalesce(sum(count), 0) FROM (SELECT count" + leastRows + ") WHERE (SELECT count(*)" +
+		rowsOfStep + ") > ?5"
 	// dropRows removes them.
 	dropRows = `DELETE FROM denial_steps WHERE (prefix, length, number, subject, name) IN
 		(SELECT prefix, length, number, subject, name` + leastRows + ")"
@@ -84,7 +88,8 @@ func (s *step) add(d *admin.Denials) error {
 }
 
 // Counts implements [admin.SideTable].
-func (s side) Counts(ctx context.Context, last time.Duration, add func(store.Instant, int64, *admin.Tally)) (store.Instant, error) {
+func (s side) Counts(ctx context.Context, last time.Duration, add func(store.Instant, int64, *admin.Tally)) (
+	store.Instant, error) {
 	now := store.InstantOf(s.clock())
 	var read []*admin.Tally
 	from := int64(0)
@@ -112,8 +117,8 @@ func (s side) Counts(ctx context.Context, last time.Duration, add func(store.Ins
 // read reads the denials of the step.
 func (s *step) read(tally *admin.Tally) error {
 	found, err := s.query(`SELECT subject, name, count, last_at, since, blocked, compared, allowed, limited, override
-		FROM denial_steps WHERE prefix = ?1 AND length = ?2 AND number = ?3 AND octet_length(subject) <= ?4 AND octet_length(name) <= ?4
-		AND octet_length(limited) <= ?4 AND octet_length(override) <= ?4 LIMIT ?5`,
+		FROM denial_steps WHERE prefix = ?1 AND length = ?2 AND number = ?3
+		AND octet_length(subject) <= ?4 AND octet_length(name) <= ?4 AND octet_length(limited) <= ?4 AND octet_length(override) <= ?4 LIMIT ?5`,
 		s.args(admin.MaxDenialText, s.steps.Held()+admin.MaxOverrides+1)...)
 	if err != nil {
 		return err
@@ -122,7 +127,8 @@ func (s *step) read(tally *admin.Tally) error {
 	for found.Next() {
 		var row admin.Denied
 		limit := ""
-		if err := found.Scan(&row.Key.Subject, &row.Key.Name, &row.Count, &row.LastAt, &row.Since, &row.Blocked, &row.Compared,
+		if err := found.Scan(&row.Key.Subject, &row.Key.Name, &row.Count, &row.LastAt, &row.Since, &row.Blocked,
+			&row.Compared,
 			&row.Allowed, &limit, &row.Override); err != nil {
 			return err
 		}

@@ -56,7 +56,8 @@ func TestTablesBesideTheLimits(t *testing.T) {
 	if err := add(); err != nil {
 		t.Errorf("without a table: %v", err)
 	}
-	if got, err := open(t, path).Denials(t.Context(), time.Hour); err != nil || len(got.Rows) != 1 || got.Rows[0].Count != 1 {
+	if got, err := open(t, path).Denials(t.Context(), time.Hour); err != nil || len(got.Rows) != 1 ||
+		got.Rows[0].Count != 1 {
 		t.Errorf("%+v, %v", got, err)
 	}
 	execute(t, path, "UPDATE denial_steps SET count = -1")
@@ -65,7 +66,8 @@ func TestTablesBesideTheLimits(t *testing.T) {
 	}
 	execute(t, path, "DROP TABLE denial_steps")
 	execute(t, path, "CREATE TABLE denial_steps (a); INSERT INTO denial_steps VALUES (1)")
-	if err := add(); !errors.Is(err, store.ErrRefused) || !strings.Contains(err.Error(), "its table denial_steps is not limitctl's") {
+	if err := add(); !errors.Is(err, store.ErrRefused) ||
+		!strings.Contains(err.Error(), "its table denial_steps is not limitctl's") {
 		t.Errorf("with a table of somebody else: %v", err)
 	}
 	execute(t, path, "UPDATE denial_steps SET a = 2 WHERE a = 1")

@@ -38,7 +38,8 @@ func TestAnEndedContext(t *testing.T) {
 			return nil
 		},
 	} {
-		if err := call(ended); !errors.Is(err, store.ErrGaveUp) || !errors.Is(err, context.Canceled) || store.IsAway(err) {
+		if err := call(ended); !errors.Is(err, store.ErrGaveUp) || !errors.Is(err, context.Canceled) ||
+			store.IsAway(err) {
 			t.Errorf("%s of a caller that left: %v", op, err)
 		}
 		if err := call(budget); !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrGaveUp) {

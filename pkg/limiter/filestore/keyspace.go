@@ -119,8 +119,9 @@ func (b *batch) add(f found) int {
 	return len(f.entry.Record.Value)
 }
 
-// selected is the condition of the rows that a scan looks at after a key: a part of the index by prefix, subject and name, as
-// small as the pattern's literal beginning makes it. SQLite compares texts by their bytes, and no text has the byte 0xff.
+// selected is the condition of the rows that a scan looks at after a key: a part of the index by prefix, subject and
+// name, as small as the pattern's literal beginning makes it. SQLite compares texts by their bytes, and no text has the
+// byte 0xff.
 func (s *Store) selected(q *admin.Query, after store.Key) (where string, args []any) {
 	where, args = "prefix = ?", []any{s.prefix}
 	if subject, exact := q.Subjects.Exact(); exact {

@@ -22,7 +22,8 @@ func (s *Store) openDatabase(ctx context.Context, create bool) (*sql.DB, error) 
 		if err := s.create(); err != nil {
 			return nil, err
 		}
-	} else if info, err := os.Stat(s.path); errors.Is(err, fs.ErrNotExist) || err == nil && info.Mode().IsRegular() && info.Size() == 0 {
+	} else if info, err := os.Stat(s.path); errors.Is(err, fs.ErrNotExist) || err == nil && info.Mode().IsRegular() &&
+		info.Size() == 0 {
 		return nil, errMissing // an empty file is a database without anything in it
 	}
 	if err := s.checkKinds(); err != nil {

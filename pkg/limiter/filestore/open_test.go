@@ -45,14 +45,16 @@ func TestModesOfFiles(t *testing.T) {
 	}
 }
 
-// A path that is misspelt makes no directory, in which everything would be unused. One that is asked for is its owner's alone.
+// A path that is misspelt makes no directory, in which everything would be unused. One that is asked for is its owner's
+// alone.
 func TestAFileInAMissingDirectory(t *testing.T) {
 	before := syscall.Umask(0)
 	defer syscall.Umask(before)
 	directory := filepath.Join(t.TempDir(), "missing")
 	path := filepath.Join(directory, "limits.db")
 	err := take(open(t, path), store.Key{Subject: "user:42"}, hour, 1)
-	if !errors.Is(err, store.ErrRefused) || !strings.Contains(err.Error(), "there is no directory "+directory+"; make it") {
+	if !errors.Is(err, store.ErrRefused) ||
+		!strings.Contains(err.Error(), "there is no directory "+directory+"; make it") {
 		t.Errorf("a take says %v", err)
 	}
 	if _, err := os.Stat(directory); !errors.Is(err, fs.ErrNotExist) {
@@ -72,7 +74,8 @@ func TestWhatIsNoFile(t *testing.T) {
 		plant func(path string) error
 		want  string
 	}{
-		"fifo":      {func(path string) error { return syscall.Mkfifo(path, 0o600) }, "it is a FIFO (named pipe), not a file"},
+		"fifo": {func(path string) error { return syscall.Mkfifo(path, 0o600) },
+			"it is a FIFO (named pipe), not a file"},
 		"directory": {func(path string) error { return os.Mkdir(path, 0o700) }, "it is a directory, not a file"},
 		"device":    {func(path string) error { return os.Symlink("/dev/zero", path) }, "not a file"},
 		"socket": {func(path string) error {
@@ -100,7 +103,8 @@ func TestWhatIsNoFile(t *testing.T) {
 				t.Fatal(err)
 			}
 			err := take(open(t, path), store.Key{Subject: "u"}, hour, 1)
-			if !errors.Is(err, store.ErrRefused) || !strings.Contains(err.Error(), test.want) || strings.Count(err.Error(), path) > 2 {
+			if !errors.Is(err, store.ErrRefused) || !strings.Contains(err.Error(), test.want) ||
+				strings.Count(err.Error(), path) > 2 {
 				t.Errorf("%s%s: %v", name, suffix, err)
 			}
 			_, err = open(t, path).Health(context.Background())

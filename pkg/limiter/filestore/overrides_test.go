@@ -20,10 +20,12 @@ func TestForeignOverrides(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, foreign := range []string{"record = x'00ff'", "record = 'x'", "created = 'x'", "created = -1", "ends = 'x'", "ends = x'00'",
+	for _, foreign := range []string{"record = x'00ff'", "record = 'x'", "created = 'x'", "created = -1", "ends = 'x'",
+		"ends = x'00'",
 		"ends = 9e99", "ends = 9223372036854775807", "ends = ends + 30 * 86400000000", "created = ends",
 		"created = created + 40 * 86400000000, ends = ends + 40 * 86400000000"} {
-		const another = "INSERT INTO overrides SELECT prefix, '00000000', record, created, ends FROM overrides WHERE id = ?"
+		const another = "INSERT INTO overrides SELECT prefix, '00000000', record, created, ends FROM overrides WHERE " +
+			"id = ?"
 		execute(t, path, another, set.ID)
 		execute(t, path, "UPDATE overrides SET "+foreign+" WHERE id = '00000000'")
 		list, version, err := backend.Overrides(ctx)

@@ -46,7 +46,8 @@ func takeUntilDenied(path string) {
 		d, err := storecall.New(backend).Take(context.Background(), shared, sharedLimit, 1)
 		switch {
 		case store.IsAway(err) && !errors.Is(err, store.ErrOutcomeUnknown):
-			continue // nothing was taken: on a busy machine fifty processes can keep one out for longer than a call waits
+			// nothing was taken: on a busy machine fifty processes can keep one out for longer than a call waits
+			continue
 		case err != nil:
 			fmt.Println(err)
 			return
@@ -144,7 +145,8 @@ func TestLapsedKeysAreReclaimed(t *testing.T) {
 	backend := open(t, path, filestore.WithClock(func() time.Time { return now }))
 	for i := range 500 {
 		now = now.Add(100 * time.Millisecond)
-		if err := take(backend, store.Key{Subject: fmt.Sprint(i), Name: "limit"}, store.Limit{Count: 1, Period: time.Second},
+		if err := take(backend, store.Key{Subject: fmt.Sprint(i), Name: "limit"},
+			store.Limit{Count: 1, Period: time.Second},
 			1); err != nil {
 			t.Fatal(err)
 		}

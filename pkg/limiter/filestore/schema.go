@@ -18,12 +18,13 @@ const (
 //go:embed schema.sql
 var schema string
 
-// prepare makes the tables that are missing, and refuses the database of another program, and one with limitctl's mark that does
-// something else, by a trigger or by a view in place of a table.
+// prepare makes the tables that are missing, and refuses the database of another program, and one with limitctl's mark
+// that does something else, by a trigger or by a view in place of a table.
 func prepare(ctx context.Context, db *sql.DB) error {
 	var id, version, objects, others, limits int
 	err := db.QueryRowContext(ctx, `SELECT (SELECT application_id FROM pragma_application_id),
-		(SELECT user_version FROM pragma_user_version), count(*), count(CASE WHEN type IN ('trigger', 'view') THEN 1 END),
+		(SELECT user_version FROM pragma_user_version), count(*),
+		count(CASE WHEN type IN ('trigger', 'view') THEN 1 END),
 		count(CASE WHEN name = 'limits' THEN 1 END) FROM sqlite_master`).Scan(&id, &version, &objects, &others, &limits)
 	switch {
 	case err != nil:
@@ -43,7 +44,8 @@ func prepare(ctx context.Context, db *sql.DB) error {
 		}
 		name, _, _ := strings.Cut(table, " ")
 		var own bool
-		err := db.QueryRowContext(ctx, "SELECT coalesce(sql, '') = ? FROM sqlite_master WHERE name = ?", "CREATE TABLE "+table, name).
+		err := db.QueryRowContext(ctx, "SELECT coalesce(sql, '') = ? FROM sqlite_master WHERE name = ?",
+			"CREATE TABLE "+table, name).
 			Scan(&own)
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
@@ -66,7 +68,8 @@ func prepare(ctx context.Context, db *sql.DB) error {
 		return err
 	}
 	defer tx.Rollback()
-	if _, err := tx.ExecContext(ctx, fmt.Sprintf("%s PRAGMA application_id = %d; PRAGMA user_version = %d", schema, applicationID,
+	if _, err := tx.ExecContext(ctx, fmt.Sprintf("%s PRAGMA application_id = %d; PRAGMA user_version = %d", schema,
+		applicationID,
 		schemaVersion)); err != nil {
 		return err
 	}

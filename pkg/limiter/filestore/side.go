@@ -24,7 +24,8 @@ var (
 	identityTable = recordTable{"identities", "''", "id", "0", "0", "(prefix, id) VALUES (?1, CAST(?3 AS TEXT))"}
 	overrideTable = recordTable{"overrides", "id", "record", "created", "ends",
 		"(prefix, id, record, created, ends) VALUES (?1, ?2, CAST(?3 AS TEXT), ?4, ?5)"}
-	publishedTable = recordTable{"published", "part", "record", "0", "ends", "(prefix, part, record, ends) VALUES (?1, ?2, ?3, ?5)"}
+	publishedTable = recordTable{"published", "part", "record", "0", "ends",
+		"(prefix, part, record, ends) VALUES (?1, ?2, ?3, ?5)"}
 )
 
 var recordTables = [...]*recordTable{admin.IdentityTable: &identityTable, admin.OverrideTable: &overrideTable,
@@ -59,7 +60,8 @@ func (s side) read(ctx context.Context, do func(t *transaction) error) error {
 }
 
 // Get implements [admin.SideTable].
-func (s side) Get(ctx context.Context, of admin.Table, names ...string) (found []admin.TableRecord, now store.Instant, err error) {
+func (s side) Get(ctx context.Context, of admin.Table, names ...string) (found []admin.TableRecord, now store.Instant,
+	err error) {
 	if err := of.Check(); err != nil {
 		return nil, 0, err
 	}
@@ -80,7 +82,8 @@ func (s side) Get(ctx context.Context, of admin.Table, names ...string) (found [
 func (s side) get(t *transaction, of admin.Table, first, last string) (found []admin.TableRecord, err error) {
 	table := recordTables[of]
 	rows, err := t.query(fmt.Sprintf(`SELECT substr(CAST(%s AS BLOB), 1, ?1), substr(CAST(%s AS BLOB), 1, ?1),
-		CASE typeof(%[3]s) WHEN 'integer' THEN %[3]s ELSE -1 END, CASE typeof(%[4]s) WHEN 'integer' THEN %[4]s ELSE -1 END
+		CASE typeof(%[3]s) WHEN 'integer' THEN %[3]s ELSE -1 END,
+		CASE typeof(%[4]s) WHEN 'integer' THEN %[4]s ELSE -1 END
 		FROM %[5]s WHERE prefix = ?2 AND %[1]s BETWEEN ?3 AND ?4 AND (%[4]s = 0 OR %[4]s > ?5) LIMIT ?6`,
 		table.key, table.value, table.created, table.ends, table.name),
 		of.Max("one")+1, s.prefix, first, last, int64(t.now), admin.MaxOverrides+1)
@@ -114,11 +117,13 @@ func (s side) Change(ctx context.Context, c *admin.Change) (done bool, err error
 		if err != nil || len(guard) == 0 && c.Was != "" || len(guard) > 0 && guard[0].Value != c.Was {
 			return err
 		}
-		if err := t.exec(fmt.Sprintf("DELETE FROM %s WHERE %s > 0 AND %[2]s <= ?", of.name, of.ends), int64(t.now)); err != nil {
+		if err := t.exec(fmt.Sprintf("DELETE FROM %s WHERE %s > 0 AND %[2]s <= ?", of.name, of.ends),
+			int64(t.now)); err != nil {
 			return err
 		}
 		for _, name := range c.Drop {
-			if err := t.exec("DELETE FROM "+of.name+" WHERE prefix = ? AND "+of.key+" = ?", s.prefix, rowKey(c.Table, name)); err != nil {
+			if err := t.exec("DELETE FROM "+of.name+" WHERE prefix = ? AND "+of.key+" = ?", s.prefix,
+				rowKey(c.Table, name)); err != nil {
 				return err
 			}
 		}
@@ -126,7 +131,8 @@ func (s side) Change(ctx context.Context, c *admin.Change) (done bool, err error
 			if r.Ends == 0 && r.Left > 0 {
 				r.Ends = t.now + store.Instant(r.Left/time.Microsecond)
 			}
-			err := t.exec("INSERT OR REPLACE INTO "+of.name+" "+of.put, s.prefix, rowKey(c.Table, r.Name), []byte(r.Value),
+			err := t.exec("INSERT OR REPLACE INTO "+of.name+" "+of.put, s.prefix, rowKey(c.Table, r.Name),
+				[]byte(r.Value),
 				int64(r.Created), int64(r.Ends))
 			if err != nil {
 				return err

@@ -166,7 +166,8 @@ func (s *Store) takeTurn(ctx context.Context, c *connection) error {
 
 func (c *connection) giveTurn() { <-c.turn }
 
-// open opens the file, and creates it if creates is set. Without it, a missing file is an errMissing. It needs the turn.
+// open opens the file, and creates it if creates is set. Without it, a missing file is an errMissing. It needs the
+// turn.
 func (s *Store) open(ctx context.Context, c *connection, creates bool) error {
 	if c.db != nil {
 		return nil

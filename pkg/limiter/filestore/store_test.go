@@ -33,7 +33,8 @@ func TestConformance(t *testing.T) {
 		Plant: func(tb testing.TB, backend store.Store, key store.Key, value string) func() bool {
 			file := backend.(*filestore.Store).Path()
 			// The schema is there once something was charged.
-			if err := take(backend, store.Key{Subject: "somebody"}, store.Limit{Count: 1000, Period: time.Hour}, 1); err != nil {
+			if err := take(backend, store.Key{Subject: "somebody"}, store.Limit{Count: 1000, Period: time.Hour},
+				1); err != nil {
 				tb.Fatal(err)
 			}
 			execute(tb, file, "INSERT INTO limits VALUES (?, ?, ?, ?, ?)", store.DefaultPrefix, key.Subject, key.Name,

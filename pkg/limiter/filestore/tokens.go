@@ -18,7 +18,8 @@ const (
 	insertToken = `INSERT INTO tokens (prefix, token, record, ends) VALUES (?, ?, ?, ?)
 		ON CONFLICT (prefix, token) DO UPDATE SET record = excluded.record, ends = excluded.ends`
 	deleteToken   = "DELETE FROM tokens WHERE prefix = ? AND token = ?"
-	reclaimTokens = "DELETE FROM tokens WHERE rowid IN (SELECT rowid FROM tokens WHERE ends <= ?+0 ORDER BY ends LIMIT ?)"
+	reclaimTokens = "DELETE FROM tokens WHERE rowid IN (SELECT rowid FROM tokens WHERE ends <= ?+0 ORDER BY ends " +
+		"LIMIT ?)"
 )
 
 // loadToken returns the record of token, "" for none.

@@ -32,7 +32,8 @@ type row struct {
 
 // transaction returns one that begins now. A reader's ends with ctx.
 func (s *Store) transaction(ctx context.Context, c *connection) *transaction {
-	return &transaction{connection: c, ctx: ctx, prefix: s.prefix, now: store.InstantOf(s.clock()), rows: map[store.Key]*row{}}
+	return &transaction{connection: c, ctx: ctx, prefix: s.prefix, now: store.InstantOf(s.clock()),
+		rows: map[store.Key]*row{}}
 }
 
 // query runs a statement, which stays prepared, and returns its rows.
@@ -149,7 +150,8 @@ const (
 	updateRow = "UPDATE limits SET record = ? WHERE rowid = ?"
 	extendRow = "UPDATE limits SET record = ?, unused_at = ? WHERE rowid = ?"
 	deleteRow = "DELETE FROM limits WHERE rowid = ?"
-	reclaim   = "DELETE FROM limits WHERE rowid IN (SELECT rowid FROM limits WHERE unused_at <= ?+0 ORDER BY unused_at LIMIT ?)"
+	reclaim   = "DELETE FROM limits WHERE rowid IN (SELECT rowid FROM limits WHERE unused_at <= ?+0 ORDER BY " +
+		"unused_at LIMIT ?)"
 
 	// reclaimed is the number of expired keys to delete for each new key. It is above one, so that expired keys cannot
 	// pile up.

@@ -41,7 +41,8 @@ func (c *Clients) Validate() error {
 		return store.Invalidf("%q is not the name of a header field, such as %s", c.Header, XForwardedFor)
 	}
 	if bits := c.IPv6Bits; bits < 0 || bits > 128 {
-		return store.Invalidf("%d bits of an IPv6 address; it must be from 1 to 128, or 0 for %d", bits, DefaultIPv6Bits)
+		return store.Invalidf("%d bits of an IPv6 address; it must be from 1 to 128, or 0 for %d", bits,
+			DefaultIPv6Bits)
 	}
 	return nil
 }

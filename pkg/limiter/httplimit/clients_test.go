@@ -37,26 +37,32 @@ func TestClients(t *testing.T) {
 		want    string
 	}{
 		{"a direct client", &proxies, "192.0.2.1:1234", nil, "192.0.2.1"},
-		{"a direct client that names another", &proxies, "192.0.2.1:1234", []string{x, "198.51.100.7", f, "for=198.51.100.7"}, "192.0.2.1"},
+		{"a direct client that names another", &proxies, "192.0.2.1:1234",
+			[]string{x, "198.51.100.7", f, "for=198.51.100.7"}, "192.0.2.1"},
 		{"nobody is trusted", &Clients{}, "10.0.0.1:1", []string{x, "198.51.100.7"}, "10.0.0.1"},
 		{"IPv6 is a network", &proxies, "[2001:db8:1:2:3:4:5:6]:1234", nil, "2001:db8:1:2::/64"},
 		{"IPv6 in another size", &Clients{IPv6Bits: 48}, "[2001:db8:1:2:3:4:5:6]:1234", nil, "2001:db8:1::/48"},
 		{"IPv6 in its whole length", &Clients{IPv6Bits: 128}, "[2001:db8::1]:1234", nil, "2001:db8::1"},
 		{"a size that no address has", &Clients{IPv6Bits: 129}, "[2001:db8::1]:1234", nil, ""},
 		{"IPv4 in IPv6", &proxies, "[::ffff:192.0.2.1]:1234", nil, "192.0.2.1"},
-		{"a proxy that comes as IPv4 in IPv6", &proxies, "[::ffff:10.0.0.1]:1234", []string{x, "192.0.2.1"}, "192.0.2.1"},
+		{"a proxy that comes as IPv4 in IPv6", &proxies, "[::ffff:10.0.0.1]:1234", []string{x, "192.0.2.1"},
+			"192.0.2.1"},
 		{"IPv4 behind a translator", &proxies, "[64:ff9b::198.51.100.1]:1234", nil, "198.51.100.1"},
-		{"a translator with a proxy's address", &proxies, "[64:ff9b::10.0.0.1]:1234", []string{x, "192.0.2.1"}, "10.0.0.1"},
+		{"a translator with a proxy's address", &proxies, "[64:ff9b::10.0.0.1]:1234", []string{x, "192.0.2.1"},
+			"10.0.0.1"},
 		{"a zone", &proxies, "[fe80::1%eth0]:1234", nil, "fe80::/64"},
 		{"a Unix socket", &proxies, "@", []string{x, "192.0.2.1"}, ""},
 		{"an address without a port", &proxies, "192.0.2.1", nil, "192.0.2.1"},
 
 		{"one proxy, with a port", &proxies, "10.0.0.1:1", []string{x, "192.0.2.1:5555"}, "192.0.2.1"},
 		{"one proxy, IPv6", &proxies, "[::1]:1", []string{x, "2001:db8::1"}, "2001:db8::/64"},
-		{"one proxy, IPv6 with a zone", &proxies, "10.0.0.1:1", []string{x, "fe80::1%" + strings.Repeat("z", 50)}, "fe80::/64"},
+		{"one proxy, IPv6 with a zone", &proxies, "10.0.0.1:1", []string{x, "fe80::1%" + strings.Repeat("z", 50)},
+			"fe80::/64"},
 		{"one proxy, IPv4 in IPv6", &proxies, "10.0.0.1:1", []string{x, "::ffff:192.0.2.1"}, "192.0.2.1"},
-		{"a client that claims to be a proxy", &proxies, "10.0.0.1:1", []string{x, "198.51.100.7, 10.0.0.9, 192.0.2.1"}, "192.0.2.1"},
-		{"several proxies", &proxies, "10.0.0.1:1", []string{x, "198.51.100.7, 192.0.2.1,10.0.0.3 ,\t10.0.0.2"}, "192.0.2.1"},
+		{"a client that claims to be a proxy", &proxies, "10.0.0.1:1", []string{x, "198.51.100.7, 10.0.0.9, 192.0.2.1"},
+			"192.0.2.1"},
+		{"several proxies", &proxies, "10.0.0.1:1", []string{x, "198.51.100.7, 192.0.2.1,10.0.0.3 ,\t10.0.0.2"},
+			"192.0.2.1"},
 		{"empty members", &proxies, "10.0.0.1:1", []string{x, "192.0.2.1,, ,", x, "", x, " ,"}, "192.0.2.1"},
 		{"a client inside", &proxies, "10.0.0.1:1", []string{x, "10.1.1.1, 10.0.0.2"}, "10.1.1.1"},
 		{"a proxy that says nothing", &proxies, "10.0.0.1:1", nil, "10.0.0.1"},
@@ -71,7 +77,8 @@ func TestClients(t *testing.T) {
 		{"Forwarded, with a port", &rfc, "10.0.0.1:1", []string{f, `For="192.0.2.1:47011"`}, "192.0.2.1"},
 		{"Forwarded, IPv6 with a hidden port", &rfc, "10.0.0.1:1",
 			[]string{f, `by=_x ; for="[2001:db8:cafe::17]:_p"`}, "2001:db8:cafe::/64"},
-		{"Forwarded, a client's host with a comma", &rfc, "10.0.0.1:1", []string{f, `for=192.0.2.1;host="x,for=9.9.9.9"`}, "10.0.0.1"},
+		{"Forwarded, a client's host with a comma", &rfc, "10.0.0.1:1",
+			[]string{f, `for=192.0.2.1;host="x,for=9.9.9.9"`}, "10.0.0.1"},
 		{"Forwarded, a client's host with a quote", &rfc, "10.0.0.1:1",
 			[]string{f, `for=192.0.2.1;host="x,for=9.9.9.9;by=\""`}, "10.0.0.1"},
 		{"Forwarded, a client's host with a semicolon", &rfc, "10.0.0.1:1",
@@ -80,11 +87,13 @@ func TestClients(t *testing.T) {
 		{"Forwarded, hidden", &rfc, "10.0.0.1:1", []string{f, "for=192.0.2.1, for=_secret, for=10.0.0.2"}, "10.0.0.2"},
 		{"Forwarded, without for", &rfc, "10.0.0.1:1", []string{f, "for=192.0.2.1, proto=https"}, "10.0.0.1"},
 		{"Forwarded, for twice", &rfc, "10.0.0.1:1", []string{f, "for=192.0.2.1;for=198.51.100.7"}, "10.0.0.1"},
-		{"Forwarded, a quote that a proxy left open", &rfc, "10.0.0.1:1", []string{f, `for=192.0.2.1, for="10.0.0.2`}, "10.0.0.1"},
+		{"Forwarded, a quote that a proxy left open", &rfc, "10.0.0.1:1", []string{f, `for=192.0.2.1, for="10.0.0.2`},
+			"10.0.0.1"},
 		{"Forwarded, a longer chain than is looked at", &rfc, "10.0.0.1:1",
 			[]string{f, "for=192.0.2.1" + strings.Repeat(",for=10.0.0.2", 5000)}, "10.0.0.2"},
 
-		{"a field of one address", &real, "10.0.0.1:1", []string{"X-Real-IP", "192.0.2.1", x, "198.51.100.7"}, "192.0.2.1"},
+		{"a field of one address", &real, "10.0.0.1:1", []string{"X-Real-IP", "192.0.2.1", x, "198.51.100.7"},
+			"192.0.2.1"},
 	} {
 		if got := test.clients.Of(requestFrom(test.peer, test.fields...)); got != test.want {
 			t.Errorf("%s: the client is %q, not %q", test.what, got, test.want)
@@ -95,18 +104,22 @@ func TestClients(t *testing.T) {
 // What operators and other services write is the client that a request has.
 func TestClient(t *testing.T) {
 	for text, want := range map[string]string{
-		"192.0.2.1": "192.0.2.1", "192.0.2.1:443": "192.0.2.1", "::ffff:192.0.2.1": "192.0.2.1", "[::ffff:c000:201]:443": "192.0.2.1",
-		"2001:DB8:0:1:0::1": "2001:db8:0:1::/64", "[2001:db8:0:1::]": "2001:db8:0:1::/64", "fe80::1%eth0": "fe80::/64",
+		"192.0.2.1": "192.0.2.1", "192.0.2.1:443": "192.0.2.1", "::ffff:192.0.2.1": "192.0.2.1",
+		"[::ffff:c000:201]:443": "192.0.2.1",
+		"2001:DB8:0:1:0::1":     "2001:db8:0:1::/64", "[2001:db8:0:1::]": "2001:db8:0:1::/64",
+		"fe80::1%eth0": "fe80::/64",
 		// The networks of translators, at their bounds and beside them.
 		"64:ff9b::0.0.0.1": "0.0.0.1", "64:ff9b::255.255.255.255": "255.255.255.255", "64:ff9b::": "64:ff9b::/64",
 		"64:ff9a:ffff:ffff:ffff:ffff:c633:6401": "64:ff9a:ffff:ffff::/64", "64:ff9b::1:0:1": "64:ff9b::/64",
 		"64:ff9b:1::c633:6401": "198.51.100.1", "64:ff9b:1:ffff:ffff:ffff:ffff:ffff": "255.255.255.255",
 		"64:ff9b:1:c633:64:100::": "64:ff9b:1:c633::/64", "64:ff9b:2::1": "64:ff9b:2::/64",
-		"::ffff:0:198.51.100.7": "198.51.100.7", "::ffff:0:ffff:ffff": "255.255.255.255", "::fffe:ffff:c633:6407": "::/64",
-		"::ffff:1:c633:6407": "::/64",
+		"::ffff:0:198.51.100.7": "198.51.100.7", "::ffff:0:ffff:ffff": "255.255.255.255",
+		"::fffe:ffff:c633:6407": "::/64",
+		"::ffff:1:c633:6407":    "::/64",
 		// A network is a client if it is that of one, or a part of it.
 		"2001:db8:0:1::/64": "2001:db8:0:1::/64", "2001:db8:0:1::9/64": "2001:db8:0:1::/64", "2001:db8::/63": "",
-		"2001:db8::1/65": "2001:db8::/64", "2001:db8::1/128": "2001:db8::/64", "2001:db8::1/129": "", "2001:db8::/+80": "",
+		"2001:db8::1/65": "2001:db8::/64", "2001:db8::1/128": "2001:db8::/64", "2001:db8::1/129": "",
+		"2001:db8::/+80":     "",
 		"::ffff:1.2.3.4/127": "", "::ffff:1.2.3.4/128": "1.2.3.4", "192.0.2.1/128": "",
 		"192.0.2.0/24": "", "192.0.2.1/32": "", "": "", "unknown": "", "192.0.2.256": "", "2001:db8::g": "",
 	} {
@@ -114,10 +127,12 @@ func TestClient(t *testing.T) {
 			t.Errorf("%q is the client %q, %v, want %q", text, got, ok, want)
 		}
 	}
-	settings := &Settings{Clients: Clients{IPv6Bits: 128}, Rules: map[string]Rule{"login": {Attributes: map[string]Source{
-		"ip": MustSource("client"), "hash": MustSource("hash:client"), "user": MustSource("header:X-User")}}}}
+	settings := &Settings{Clients: Clients{IPv6Bits: 128}, Rules: map[string]Rule{
+		"login": {Attributes: map[string]Source{
+			"ip": MustSource("client"), "hash": MustSource("hash:client"), "user": MustSource("header:X-User")}}}}
 	for about, want := range map[[2]string]string{
-		{"login", "ip"}: "2001:db8::1", {"login", "hash"}: "2001:DB8::1", {"login", "user"}: "2001:DB8::1", {"login", "no"}: "2001:DB8::1",
+		{"login", "ip"}: "2001:db8::1", {"login", "hash"}: "2001:DB8::1", {"login", "user"}: "2001:DB8::1",
+		{"login", "no"}: "2001:DB8::1",
 		{"other", "ip"}: "2001:DB8::1",
 	} {
 		if got := settings.Client(about[0], about[1], "2001:DB8::1"); got != want {
@@ -134,20 +149,24 @@ func TestNobodyChoosesAnAddress(t *testing.T) {
 	claims := rapid.SliceOfN(rapid.OneOf(
 		rapid.StringMatching(`[ -~]{0,40}`),
 		rapid.SampledFrom([]string{
-			"198.51.100.7", "10.0.0.1", "for=10.0.0.1", `for="`, `"`, `\`, `for="\`, ",", `for=unknown;by="`, "[", "for=\"[::1]\"",
-			strings.Repeat("10.0.0.1,", 200), strings.Repeat("for=10.0.0.1,", 200), strings.Repeat(`\`, 2000), strings.Repeat(`"`, 2000),
+			"198.51.100.7", "10.0.0.1", "for=10.0.0.1", `for="`, `"`, `\`, `for="\`, ",", `for=unknown;by="`, "[",
+			"for=\"[::1]\"",
+			strings.Repeat("10.0.0.1,", 200), strings.Repeat("for=10.0.0.1,", 200), strings.Repeat(`\`, 2000),
+			strings.Repeat(`"`, 2000),
 		}),
 	), 0, 4)
 	rapid.Check(t, func(t *rapid.T) {
 		client := rapid.SampledFrom([]string{"192.0.2.1", "2001:db8:1::9", "::ffff:192.0.2.9"}).Draw(t, "client")
-		want := map[string]string{"192.0.2.1": "192.0.2.1", "2001:db8:1::9": "2001:db8:1::/64", "::ffff:192.0.2.9": "192.0.2.9"}[client]
+		want := map[string]string{"192.0.2.1": "192.0.2.1", "2001:db8:1::9": "2001:db8:1::/64",
+			"::ffff:192.0.2.9": "192.0.2.9"}[client]
 		clients := Clients{Trusted: networks("10.0.0.0/8", "fd00::/8")}
 		clients.Header = rapid.SampledFrom([]string{"", Forwarded, "X-Client"}).Draw(t, "field")
 		sent := claims.Draw(t, "lines of the field that the client sends")
 		quoted := rapid.OneOf(rapid.Just(""), rapid.StringMatching(`[ -~]{1,40}`),
 			rapid.StringMatching(`.?[",;]for=9.9.9.9[",;]?[ -~]{0,9}`)).Draw(t, "host")
 		peer := client
-		for _, proxy := range rapid.SliceOfN(rapid.SampledFrom([]string{"10.0.0.1", "10.9.9.9", "fd00::7"}), 0, 5).Draw(t, "proxies") {
+		for _, proxy := range rapid.SliceOfN(rapid.SampledFrom([]string{"10.0.0.1", "10.9.9.9", "fd00::7"}), 0, 5).Draw(
+			t, "proxies") {
 			member := peer
 			if clients.Header == Forwarded {
 				member = `proto=http;for="` + peer + `";by="_p"`
@@ -165,7 +184,8 @@ func TestNobodyChoosesAnAddress(t *testing.T) {
 			}
 			peer = proxy
 		}
-		r := &http.Request{RemoteAddr: netip.AddrPortFrom(netip.MustParseAddr(peer), 443).String(), Header: http.Header{}}
+		r := &http.Request{RemoteAddr: netip.AddrPortFrom(netip.MustParseAddr(peer), 443).String(),
+			Header: http.Header{}}
 		r.Header[http.CanonicalHeaderKey(clients.field())] = sent
 		for _, other := range []string{XForwardedFor, Forwarded, "X-Real-Ip"} {
 			if other != http.CanonicalHeaderKey(clients.field()) {

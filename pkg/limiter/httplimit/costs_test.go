@@ -22,7 +22,8 @@ func uploads(t *testing.T) *policy.Policy {
 }
 
 // askedOf sends requests through a policy and returns what each took of its limits.
-func askedOf(t *testing.T, p *policy.Policy, options httplimit.Options) func(r *http.Request) (status int, took, body string) {
+func askedOf(t *testing.T, p *policy.Policy, options httplimit.Options) func(r *http.Request) (
+	status int, took, body string) {
 	t.Helper()
 	now := time.Date(2026, 3, 29, 12, 0, 0, 0, time.UTC)
 	backend := memorystore.New(memorystore.WithClock(func() time.Time { return now }))
@@ -89,14 +90,16 @@ func TestCostsFromSources(t *testing.T) {
 	p := policyOf(t, "1000/1h", "1000/1h")
 	p.Limits[0].Cost, p.Limits[1].Cost = policy.Cost{Field: "tokens"}, policy.Cost{Field: "bytes"}
 	rule := byUser()
-	rule.Attributes["tokens"], rule.Attributes["bytes"] = httplimit.MustSource("header:X-Tokens"), httplimit.MustSource("header:X-Length")
+	rule.Attributes["tokens"], rule.Attributes["bytes"] = httplimit.MustSource("header:X-Tokens"),
+		httplimit.MustSource("header:X-Length")
 	for _, test := range []struct {
 		fields []string
 		status int
 		says   string
 	}{
 		{[]string{"X-Tokens", "1000", "X-Length", "7"}, 200, "1000 7"},
-		{[]string{"X-Tokens", "1001", "X-Length", "7"}, 400, `cost 1001 can never fit limit \"p/a\": token-bucket:1000/1h`},
+		{[]string{"X-Tokens", "1001", "X-Length", "7"}, 400,
+			`cost 1001 can never fit limit \"p/a\": token-bucket:1000/1h`},
 		{[]string{"X-Tokens", "0", "X-Length", "7"}, 400, "cost 0 is not positive"},
 		{[]string{"X-Tokens", "-1", "X-Length", "7"}, 400, `cost tokens is \"-1\"; it must be a whole number`},
 		{[]string{"X-Tokens", "many", "X-Length", "7"}, 400, `cost tokens is \"many\"; it must be a whole number`},

@@ -153,12 +153,14 @@ func PerKey(limits *limiter.Limiter, key string, each ...limiter.Limit) (func(ht
 // NewFunc returns a middleware that calls ask for the requests of each HTTP request, such as for limits that differ
 // by customer. Without any, r is not limited. An error of ask becomes the status 400 if it is a
 // [limiter.ErrInvalid], else 500. Options must not have attributes and costs.
-func NewFunc(limits *limiter.Limiter, ask func(r *http.Request) ([]limiter.Request, error), options Options) (*Middleware, error) {
+func NewFunc(limits *limiter.Limiter, ask func(r *http.Request) ([]limiter.Request, error), options Options) (
+	*Middleware, error) {
 	switch {
 	case ask == nil:
 		return nil, store.Invalidf("the function that says what to ask is nil")
 	case len(options.Rule.Attributes) > 0 || options.Attributes != nil || options.Cost != nil:
-		return nil, store.Invalidf("options have attributes or costs, and the function says what to ask; leave them out")
+		return nil, store.Invalidf("options have attributes or costs, and the function says what to ask; leave "+
+			"them out")
 	}
 	m, err := newMiddleware(limits, func(o *Outcome, r *http.Request, _ int64) error {
 		asked, err := ask(r)
@@ -225,7 +227,8 @@ func (m *Middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 
 // pass answers a request for which there are decisions.
 func (m *Middleware) pass(w http.ResponseWriter, r *http.Request, o *Outcome, next http.Handler) {
-	limitfields.Set(w.Header(), limitfields.Selection(m.options.Headers&AllHeaders), o.limits, o.requests, o.decisions, time.Now())
+	limitfields.Set(w.Header(), limitfields.Selection(m.options.Headers&AllHeaders), o.limits, o.requests, o.decisions,
+		time.Now())
 	sum := store.Summarize(o.decisions)
 	switch {
 	case !store.AllAllowed(o.decisions) && m.options.Denied != nil:

@@ -118,7 +118,8 @@ func TestADenial(t *testing.T) {
 	denied := s.get("X-User", "ada")
 	problem := problemOf(t, denied)
 	if denied.StatusCode != http.StatusTooManyRequests || problem.Type != httplimit.QuotaExceeded ||
-		!slices.Equal(problem.ViolatedPolicies, []string{"b"}) || !strings.Contains(problem.Detail, denied.Header.Get("Retry-After")+" s") {
+		!slices.Equal(problem.ViolatedPolicies, []string{"b"}) ||
+		!strings.Contains(problem.Detail, denied.Header.Get("Retry-After")+" s") {
 		t.Errorf("%+v, %v", problem, denied.Header)
 	}
 	if got := denied.Header.Get("X-RateLimit-Remaining"); got != "0" {
@@ -144,7 +145,8 @@ func TestWhatARequestLacks(t *testing.T) {
 		OnError: func(_ *http.Request, err error) { t.Errorf("told of %v", err) },
 	})
 	s.get("X-User", "eve") // a name of its own
-	for _, fields := range [][]string{nil, {"X-User", ""}, {"X-User", "ada", "X-User", "bob"}, {"Cookie", "X-User=ada"}} {
+	for _, fields := range [][]string{nil, {"X-User", ""}, {"X-User", "ada", "X-User", "bob"},
+		{"Cookie", "X-User=ada"}} {
 		response := s.get(fields...)
 		problem := problemOf(t, response)
 		if response.StatusCode != http.StatusBadRequest || !strings.Contains(problem.Detail, "header:X-User") {
@@ -171,7 +173,8 @@ func TestAStoreThatDecidesNothing(t *testing.T) {
 	}{
 		{fmt.Errorf("%w: %s", store.ErrUnavailable, secret), 503, httplimit.ReducedCapacity, "1", true},
 		{fmt.Errorf("%w: %s", store.ErrOutcomeUnknown, secret), 503, httplimit.ReducedCapacity, "1", true},
-		{fmt.Errorf("%w: %w: %s", store.ErrGaveUp, context.Canceled, secret), 503, httplimit.ReducedCapacity, "1", false},
+		{fmt.Errorf("%w: %w: %s", store.ErrGaveUp, context.Canceled, secret), 503, httplimit.ReducedCapacity, "1",
+			false},
 		{fmt.Errorf("%w: %s", store.ErrRefused, secret), 500, "", "", true},
 		{errors.New(secret), 500, "", "", true},
 	} {
@@ -181,7 +184,8 @@ func TestAStoreThatDecidesNothing(t *testing.T) {
 		})
 		response := s.get("X-User", "ada")
 		problem := problemOf(t, response)
-		if response.StatusCode != test.status || problem.Type != test.problem || response.Header.Get("Retry-After") != test.retryAfter ||
+		if response.StatusCode != test.status || problem.Type != test.problem ||
+			response.Header.Get("Retry-After") != test.retryAfter ||
 			response.Header.Get("RateLimit") != "" || s.reached.Load() != 0 {
 			t.Errorf("%v: %+v, %v", test.err, problem, response.Header)
 		}
@@ -214,7 +218,8 @@ func TestFailurePolicies(t *testing.T) {
 			}
 		}
 		if status != 200 {
-			if problem := problemOf(t, response); problem.Type != httplimit.ReducedCapacity || problem.ViolatedPolicies != nil {
+			if problem := problemOf(t, response); problem.Type != httplimit.ReducedCapacity ||
+				problem.ViolatedPolicies != nil {
 				t.Errorf("%s: %+v", onError, problem)
 			}
 		}
@@ -234,7 +239,8 @@ func (failing) Close() error { return nil }
 func TestTheDelayOfALeakyBucket(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, held := range []bool{true, false} {
-			s := newService(t, policyOf(t, "leaky-bucket:1/10s,burst=3"), memorystore.New(), httplimit.Options{WithoutDelay: !held})
+			s := newService(t, policyOf(t, "leaky-bucket:1/10s,burst=3"), memorystore.New(), httplimit.Options{
+				WithoutDelay: !held})
 			begin := time.Now()
 			var mu sync.Mutex
 			var after []int
@@ -286,13 +292,15 @@ func TestOnlyAnswersThatCount(t *testing.T) {
 		seen    int // the status of CountIf
 		used    int64
 	}{
-		"a failed login":    {status(401), 401, 1},
-		"a login":           {status(204), 204, 0},
-		"nothing":           {nothing, 200, 0},
-		"a text":            {func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") }, 200, 0},
-		"a copy":            {func(w http.ResponseWriter, _ *http.Request) { io.Copy(w, strings.NewReader("hello")) }, 200, 0},
-		"a flush":           {func(w http.ResponseWriter, _ *http.Request) { w.(http.Flusher).Flush() }, 200, 0},
-		"a hint, then 401":  {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(103); w.WriteHeader(401) }, 401, 1},
+		"a failed login": {status(401), 401, 1},
+		"a login":        {status(204), 204, 0},
+		"nothing":        {nothing, 200, 0},
+		"a text":         {func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") }, 200, 0},
+		"a copy": {func(w http.ResponseWriter, _ *http.Request) { io.Copy(w, strings.NewReader("hello")) },
+			200, 0},
+		"a flush": {func(w http.ResponseWriter, _ *http.Request) { w.(http.Flusher).Flush() }, 200, 0},
+		"a hint, then 401": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(103); w.WriteHeader(401) },
+			401, 1},
 		"a panic":           {panics(nothing), 500, 0},
 		"a panic after 401": {panics(status(401)), 401, 1},
 		"a hijacked connection": {func(w http.ResponseWriter, _ *http.Request) {
@@ -366,7 +374,8 @@ func TestGivingBackTakesFromNobody(t *testing.T) {
 		CountIf: func(_ *http.Request, status int) bool { return status == 401 }}
 	synctest.Test(t, func(t *testing.T) {
 		limits := door(t, memorystore.New())
-		m, err := httplimit.New(limits, policyOf(t, "fixed-window:9/1m", "sliding-counter:9/1m", "sliding-log:9/1m", "9/1m",
+		m, err := httplimit.New(limits, policyOf(t, "fixed-window:9/1m", "sliding-counter:9/1m", "sliding-log:9/1m",
+			"9/1m",
 			"leaky-bucket:9/1m", "9/1h"), counted)
 		if err != nil {
 			t.Fatal(err)
@@ -414,9 +423,10 @@ func TestGivingBackTakesFromNobody(t *testing.T) {
 func TestCostsAndSkips(t *testing.T) {
 	rule := byUser()
 	rule.Skip = httplimit.Skip{Methods: []string{"OPTIONS"}, Paths: []string{"/healthz"}}
-	s := newService(t, policyOf(t, "10/1h"), memorystore.New(), httplimit.Options{Rule: rule, Cost: func(r *http.Request) int64 {
-		return r.ContentLength
-	}})
+	s := newService(t, policyOf(t, "10/1h"), memorystore.New(), httplimit.Options{
+		Rule: rule, Cost: func(r *http.Request) int64 {
+			return r.ContentLength
+		}})
 	for _, test := range []struct {
 		user, method, path string
 		cost, status       int
@@ -492,18 +502,21 @@ func TestWhatNewRefuses(t *testing.T) {
 		options httplimit.Options
 		want    string
 	}{
-		"no policy":                 {nil, httplimit.Options{}, "nil"},
-		"a policy without limits":   {&policy.Policy{Name: "p"}, httplimit.Options{}, "no limits"},
-		"an attribute without":      {good, httplimit.Options{}, `"user"`},
-		"an attribute of no limit":  {good, rule(map[string]httplimit.Source{"user": client, "usr": client}), `"usr"`},
-		"a source of nothing":       {good, rule(map[string]httplimit.Source{"user": {}}), "ParseSource"},
-		"an address of 129 bits":    {good, httplimit.Options{Rule: byUser(), Clients: httplimit.Clients{IPv6Bits: 129}}, "129"},
-		"a field of two words":      {good, httplimit.Options{Rule: byUser(), Clients: httplimit.Clients{Header: "X Real"}}, `"X Real"`},
+		"no policy":                {nil, httplimit.Options{}, "nil"},
+		"a policy without limits":  {&policy.Policy{Name: "p"}, httplimit.Options{}, "no limits"},
+		"an attribute without":     {good, httplimit.Options{}, `"user"`},
+		"an attribute of no limit": {good, rule(map[string]httplimit.Source{"user": client, "usr": client}), `"usr"`},
+		"a source of nothing":      {good, rule(map[string]httplimit.Source{"user": {}}), "ParseSource"},
+		"an address of 129 bits": {
+			good, httplimit.Options{Rule: byUser(), Clients: httplimit.Clients{IPv6Bits: 129}}, "129"},
+		"a field of two words": {
+			good, httplimit.Options{Rule: byUser(), Clients: httplimit.Clients{Header: "X Real"}}, `"X Real"`},
 		"a denial that sounds good": {good, status, "200"},
 		"a cost without a source": {uncosted, httplimit.Options{Rule: byUser()},
 			`policy "p" needs "tokens"; say where it is in a request`},
 	} {
-		if _, err := httplimit.New(door(t, memorystore.New()), test.policy, test.options); !errors.Is(err, store.ErrInvalid) ||
+		if _, err := httplimit.New(door(t, memorystore.New()), test.policy, test.options); !errors.Is(
+			err, store.ErrInvalid) ||
 			!strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -552,7 +565,8 @@ func TestAMistakeOfTheServiceIsNoClients(t *testing.T) {
 	s.Handler = m.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { s.reached.Add(1) }))
 	response := s.get()
 	body, err := io.ReadAll(response.Body)
-	if err != nil || response.StatusCode != 500 || s.reached.Load() != 0 || told == nil || strings.Contains(string(body), "60ns") {
+	if err != nil || response.StatusCode != 500 || s.reached.Load() != 0 || told == nil ||
+		strings.Contains(string(body), "60ns") {
 		t.Errorf("%d %s, told %v, %v", response.StatusCode, body, told, err)
 	}
 }

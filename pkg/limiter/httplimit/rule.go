@@ -57,13 +57,16 @@ type Skip struct {
 
 // Skips reports whether r is not limited.
 func (rule *Rule) Skips(r *http.Request) bool {
-	overrides := r.Header["X-Http-Method-Override"] != nil || r.Header["X-Http-Method"] != nil || r.Header["X-Method-Override"] != nil
-	return !overrides && slices.Contains(rule.Skip.Methods, r.Method) || len(rule.Skip.Paths) > 0 && rule.Skip.hasPath(r.URL.Path)
+	overrides := r.Header["X-Http-Method-Override"] != nil || r.Header["X-Http-Method"] != nil ||
+		r.Header["X-Method-Override"] != nil
+	return !overrides && slices.Contains(rule.Skip.Methods, r.Method) || len(rule.Skip.Paths) > 0 &&
+		rule.Skip.hasPath(r.URL.Path)
 }
 
 func (s *Skip) hasPath(asked string) bool {
 	// With an escaped escape, a semicolon or a backslash, a server behind could see another path.
-	if asked == "" || strings.ContainsAny(asked, `%;\`) || strings.TrimSuffix(asked, "/") != strings.TrimSuffix(path.Clean(asked), "/") {
+	if asked == "" || strings.ContainsAny(asked, `%;\`) || strings.TrimSuffix(asked, "/") != strings.TrimSuffix(
+		path.Clean(asked), "/") {
 		return false
 	}
 	return slices.ContainsFunc(s.Paths, func(pattern string) bool {
@@ -95,13 +98,15 @@ const bytesField = "bytes"
 // Sourced returns the names for which a [Rule] needs a source so that p can limit requests: the attributes that p
 // needs, and the fields that are costs, except bytes, which has Content-Length.
 func Sourced(p *policy.Policy) []string {
-	return append(p.Needed(), slices.DeleteFunc(p.CostFields(), func(field string) bool { return field == bytesField })...)
+	return append(p.Needed(), slices.DeleteFunc(
+		p.CostFields(), func(field string) bool { return field == bytesField })...)
 }
 
 // Costs returns what r costs for the limits of p whose cost is a field. It moves such fields out of attributes. Without
-// a source, the field bytes is the Content-Length, and at least 1, since each request costs something. A missing cost is
-// a [limiter.ErrInvalid] in the words of a client.
-func (rule *Rule) Costs(p *policy.Policy, r *http.Request, attributes policy.Attributes) (costs []policy.FieldCost, err error) {
+// a source, the field bytes is the Content-Length, and at least 1, since each request costs something. A missing cost
+// is a [limiter.ErrInvalid] in the words of a client.
+func (rule *Rule) Costs(p *policy.Policy, r *http.Request, attributes policy.Attributes) (
+	costs []policy.FieldCost, err error) {
 	var needed []string
 	for _, field := range p.CostFields() {
 		if field != bytesField || attributes[field] != "" || rule.Attributes[field] != (Source{}) {

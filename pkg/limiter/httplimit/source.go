@@ -33,7 +33,8 @@ var places = [...]place{
 	{"method", func(r *http.Request, _ *Clients, _ string) string { return methodOf(r) }, nil},
 	{"host", func(r *http.Request, _ *Clients, _ string) string { return hostOf(r) }, nil},
 	{"path", func(r *http.Request, _ *Clients, _ string) string { return plainPath(r) }, nil},
-	{"path:", func(r *http.Request, _ *Clients, n string) string { return firstSegments(plainPath(r), n) }, checkSegments},
+	{"path:", func(r *http.Request, _ *Clients, n string) string { return firstSegments(plainPath(r), n) },
+		checkSegments},
 	{"header:", func(r *http.Request, _ *Clients, name string) string { return fieldOf(r, name) }, checkField},
 	{"query:", func(r *http.Request, _ *Clients, name string) string { return queryOf(r.URL.RawQuery, name) }, nil},
 	{"cookie:", func(r *http.Request, _ *Clients, name string) string { return cookieOf(r, name) }, checkCookie},
@@ -77,8 +78,9 @@ func ParseSource(text string) (Source, error) {
 		}
 		return Source{p, name, hashed}, nil
 	}
-	return Source{}, store.Invalidf("source %q is unknown; it is client, method, host, path, path:N, header:NAME, query:NAME, "+
-		"cookie:NAME or value:TEXT, or hash: and one of these", text)
+	return Source{}, store.Invalidf(
+		"source %q is unknown; it is client, method, host, path, path:N, header:NAME, query:NAME, "+
+			"cookie:NAME or value:TEXT, or hash: and one of these", text)
 }
 
 // MustSource is [ParseSource] for texts in a program. It panics on an error.

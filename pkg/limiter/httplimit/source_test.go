@@ -130,7 +130,8 @@ func TestLongValues(t *testing.T) {
 	for _, value := range []string{
 		strings.Repeat("a", 128), strings.Repeat("a", 129), strings.Repeat("a", 130), strings.Repeat("a", 100000),
 		strings.Repeat("a", 100000) + "b",
-		strings.Repeat("ä", 64), strings.Repeat("ä", 65), strings.Repeat("\xff", 42), strings.Repeat("\xff", 43), strings.Repeat("%", 43),
+		strings.Repeat("ä", 64), strings.Repeat("ä", 65), strings.Repeat("\xff", 42), strings.Repeat("\xff", 43),
+		strings.Repeat("%", 43),
 		strings.Repeat("\u0085", 22), strings.Repeat("{", 44),
 	} {
 		r := &http.Request{Header: http.Header{"A": {value}}}
@@ -141,7 +142,8 @@ func TestLongValues(t *testing.T) {
 		if len(store.Subject(value)) <= maxValue && got != value {
 			t.Errorf("%q is %q, though it is short", value, got)
 		}
-		if !strings.HasPrefix(value, strings.TrimRight(got, "~-_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")) {
+		if !strings.HasPrefix(value,
+			strings.TrimRight(got, "~-_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")) {
 			t.Errorf("%.20q is %q", value, got)
 		}
 		seen[got] = value
@@ -151,15 +153,19 @@ func TestLongValues(t *testing.T) {
 func TestSkip(t *testing.T) {
 	rule := Rule{Skip: Skip{Methods: []string{"OPTIONS"}, Paths: []string{"/healthz", "/static/*", "/docs/"}}}
 	for target, want := range map[string]bool{
-		"GET /healthz": true, "OPTIONS /login": true, "GET /static/": true, "GET /static/css/a.css": true, "GET /docs/": true,
+		"GET /healthz": true, "OPTIONS /login": true, "GET /static/": true, "GET /static/css/a.css": true,
+		"GET /docs/":          true,
 		"GET /healthz?full=1": true, "GET /%68ealthz": true, "GET /static/a/": true, "GET /static/a..b": true,
 		"options /login": false, "GET /": false, "GET /healthz/": false, "GET /healthz2": false, "GET /Healthz": false,
 		"GET /static": false,
 		"GET /docs":   false, "GET /docs/a": false,
 		// A server behind may read these paths differently.
-		"GET /static/../login": false, "GET /static/%2e%2e/login": false, "GET /static/..%2flogin": false, "GET /static//login": false,
-		"GET //static/a": false, "GET /static/..;/login": false, "GET /static/%252e%252e/login": false, `GET /static/..\login`: false,
-		"GET /static/a/.": false, "GET /static/..": false, "GET /healthz;x": false, "GET /static/%5c..": false, "OTHER *": false,
+		"GET /static/../login": false, "GET /static/%2e%2e/login": false, "GET /static/..%2flogin": false,
+		"GET /static//login": false,
+		"GET //static/a":     false, "GET /static/..;/login": false, "GET /static/%252e%252e/login": false,
+		`GET /static/..\login`: false,
+		"GET /static/a/.":      false, "GET /static/..": false, "GET /healthz;x": false, "GET /static/%5c..": false,
+		"OTHER *": false,
 	} {
 		method, uri, _ := strings.Cut(target, " ")
 		if got := rule.Skips(httptest.NewRequest(method, uri, nil)); got != want {
@@ -183,10 +189,12 @@ func TestSkip(t *testing.T) {
 func FuzzAttributes(f *testing.F) {
 	f.Add("GET", "/a/b", "key=a&key=b", "example.com:80", "ada", "sid=1; sid=2")
 	f.Add("\xff", "//..%2f", "k%65y=%", "[::1", "\x00\x7f", `sid="`)
-	f.Add("X", strings.Repeat("/a", 3000), strings.Repeat("&", 3000), "a:b:c", strings.Repeat("\xc3", 300), strings.Repeat(";", 300))
+	f.Add("X", strings.Repeat("/a", 3000), strings.Repeat("&", 3000), "a:b:c", strings.Repeat("\xc3", 300),
+		strings.Repeat(";", 300))
 	rule := Rule{Attributes: map[string]Source{}, Skip: Skip{Paths: []string{"/static/*"}}}
 	var limits []policy.Limit
-	for _, text := range []string{"client", "method", "host", "path", "path:2", "header:X-User", "query:key", "cookie:sid"} {
+	for _, text := range []string{"client", "method", "host", "path", "path:2", "header:X-User", "query:key",
+		"cookie:sid"} {
 		name := strings.NewReplacer(":", "-").Replace(text)
 		rule.Attributes[name] = MustSource(text)
 		limits = append(limits, policy.Limit{Limit: limiter.Per(name, 10, time.Minute), By: []string{name}})
@@ -197,8 +205,9 @@ func FuzzAttributes(f *testing.F) {
 	}
 	p := policy.Policy{Name: "p", Limits: append(limits, all)}
 	f.Fuzz(func(t *testing.T, method, path, query, host, user, cookie string) {
-		r := &http.Request{Method: method, Host: host, URL: &url.URL{Path: path, RawQuery: query}, RemoteAddr: "192.0.2.1:1",
-			Header: http.Header{"X-User": {user}, "Cookie": {cookie}}}
+		r := &http.Request{Method: method, Host: host, URL: &url.URL{Path: path, RawQuery: query},
+			RemoteAddr: "192.0.2.1:1",
+			Header:     http.Header{"X-User": {user}, "Cookie": {cookie}}}
 		attributes := rule.Of(r, &Clients{})
 		if again := rule.Of(r, &Clients{}); len(again) != len(attributes) {
 			t.Fatalf("%q, and then %q", attributes, again)
@@ -241,7 +250,8 @@ func TestASecretIsHashed(t *testing.T) {
 	}
 	// printf secret | sha256sum, the first 24 bytes in base64url
 	const want = "K7gNU3sdo-OL0wNhqoVWhr3g6s1xYv72"
-	for key, want := range map[string]string{"secret": want, "": "", "secret2": valueOf("hash:header:X-API-Key", "secret2")} {
+	for key, want := range map[string]string{
+		"secret": want, "": "", "secret2": valueOf("hash:header:X-API-Key", "secret2")} {
 		if got := valueOf("hash:header:X-API-Key", key); got != want || strings.Contains(got, "secret") {
 			t.Errorf("%q is %q", key, got)
 		}

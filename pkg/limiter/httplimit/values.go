@@ -13,12 +13,14 @@ import (
 	"github.com/limitctl/limitctl/internal/texts"
 )
 
-// methodOf returns the method. OTHER replaces all unknown ones: a client could invent them and have a new limit for each.
+// methodOf returns the method. OTHER replaces all unknown ones: a client could invent them and have a new limit for
+// each.
 func methodOf(r *http.Request) string {
 	switch r.Method {
 	case "":
 		return http.MethodGet // like net/http
-	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodConnect,
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
+		http.MethodConnect,
 		http.MethodOptions, http.MethodTrace, "QUERY",
 		"PROPFIND", "PROPPATCH", "MKCOL", "COPY", "MOVE", "LOCK", "UNLOCK", "REPORT", "SEARCH":
 		return r.Method
@@ -78,8 +80,8 @@ func fieldOf(r *http.Request, name string) string {
 	return value
 }
 
-// queryOf returns the parameter of that name. It decodes no other, since queries can be long. A pair with a semicolon is
-// ignored by net/http, and several parameters for others.
+// queryOf returns the parameter of that name. It decodes no other, since queries can be long. A pair with a semicolon
+// is ignored by net/http, and several parameters for others.
 func queryOf(query, name string) string {
 	var values []string
 	for pair := range strings.SplitSeq(query, "&") {

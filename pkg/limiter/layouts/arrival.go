@@ -44,7 +44,8 @@ func (r *row) arrival(found *Found) (Reading, error) {
 		left := interval*entry.Limit.Capacity() - ahead
 		entry.UsedUnknown = false
 		entry.Remaining = max(0, left/interval)
-		if micros := int64(time.Microsecond); r.micros && interval >= micros && left > -interval { // of Dragonfly it is ns
+		// of Dragonfly it is ns
+		if micros := int64(time.Microsecond); r.micros && interval >= micros && left > -interval {
 			entry.Remaining = max(0, int64(float64(left/micros)/float64(interval/micros)))
 		}
 		if entry.Used = ahead / interval; ahead%interval > 0 {
@@ -116,7 +117,8 @@ func decodeRedisRate(_ *row, found *Found) (Reading, error) {
 		}
 	}
 	// The key is kept until the arrival time, rounded up to seconds.
-	return lifetime{needed: entry.ResetAfter, passes: true}.reading(found, entry, agrees(entry.ResetAfter, value.TTL, time.Second))
+	return lifetime{needed: entry.ResetAfter, passes: true}.reading(
+		found, entry, agrees(entry.ResetAfter, value.TTL, time.Second))
 }
 
 // luaSeconds is what the library makes of seconds that its script returns: 14 digits.

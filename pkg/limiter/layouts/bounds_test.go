@@ -36,7 +36,8 @@ func TestClocksMayDiffer(t *testing.T) {
 			found.Values[test.value].TTL = ttl
 			reading, err := decode(test.layout, found)
 			if err != nil || reading.Certain != want {
-				t.Errorf("%s, %s, kept for %s: certain is %v, %v; want %v", name, test.vector, ttl, reading.Certain, err, want)
+				t.Errorf("%s, %s, kept for %s: certain is %v, %v; want %v", name, test.vector, ttl, reading.Certain,
+					err, want)
 			}
 		}
 	}
@@ -74,7 +75,8 @@ func TestAClientsClockMayBeAhead(t *testing.T) {
 func TestAPeriodByAnExpiryAboutRight(t *testing.T) {
 	for ttl, want := range map[time.Duration]time.Duration{
 		58 * time.Second: time.Minute, 58*time.Second - 1: 0, 62 * time.Second: time.Minute, 62*time.Second + 1: 0,
-		500 * time.Millisecond: time.Second, 500*time.Millisecond - 1: 0, 1500 * time.Millisecond: time.Second, 1500*time.Millisecond +
+		500 * time.Millisecond: time.Second, 500*time.Millisecond - 1: 0, 1500 * time.Millisecond: time.Second,
+		1500*time.Millisecond +
 			1: 0,
 		time.Hour + 2*time.Second: time.Hour, time.Hour + 2*time.Second + 1: 0,
 	} {
@@ -98,7 +100,8 @@ func TestBoundsOfLifetimes(t *testing.T) {
 		{lifetime{needed: 30 * time.Second, rounding: 5 * time.Second}, 25 * time.Second, ""},
 		{lifetime{needed: 30 * time.Second, rounding: 5 * time.Second}, 25*time.Second - 1, admin.ShortTTL},
 		{minute, 10 * time.Minute, ""}, {minute, 10*time.Minute + 1, admin.AbsurdTTL},
-		{lifetime{longest: time.Second}, 61 * time.Second, ""}, {lifetime{longest: time.Second}, 61*time.Second + 1, admin.AbsurdTTL},
+		{lifetime{longest: time.Second}, 61 * time.Second, ""},
+		{lifetime{longest: time.Second}, 61*time.Second + 1, admin.AbsurdTTL},
 		{lifetime{}, longest, ""}, {lifetime{}, longest + 1, admin.AbsurdTTL},
 		{lifetime{longest: longest / 10}, longest, ""}, {lifetime{longest: longest / 10}, longest + 1, admin.AbsurdTTL},
 		{minute, 0, admin.ShortTTL}, {minute, -1, admin.NeverExpires},
@@ -109,7 +112,8 @@ func TestBoundsOfLifetimes(t *testing.T) {
 		}
 	}
 	for ttl, want := range map[time.Duration]bool{
-		15_000 * time.Second: false, 15_001 * time.Second: true, 61_000 * time.Second: true, 61_001 * time.Second: false,
+		15_000 * time.Second: false, 15_001 * time.Second: true, 61_000 * time.Second: true,
+		61_001 * time.Second: false,
 	} { // a minute in milliseconds, given for seconds
 		if is := minute.inMilliseconds(ttl); is != want {
 			t.Errorf("%s looks like milliseconds of a minute: %v, want %v", ttl, is, want)
@@ -155,9 +159,12 @@ func TestDrfLongList(t *testing.T) {
 
 func TestPeriodOfWindow(t *testing.T) {
 	for _, period := range []time.Duration{
-		time.Millisecond, 20 * time.Millisecond, 250 * time.Millisecond, time.Second, 3 * time.Second, 7 * time.Second, 10 * time.Second,
-		45 * time.Second, time.Minute, 61 * time.Second, 90 * time.Second, 5 * time.Minute, 15 * time.Minute, 40 * time.Minute, time.Hour,
-		2 * time.Hour, 6 * time.Hour, 8 * time.Hour, day, 2 * day, 7 * day, 10 * day, 14 * day, 30 * day, 60 * day, 90 * day,
+		time.Millisecond, 20 * time.Millisecond, 250 * time.Millisecond, time.Second, 3 * time.Second, 7 * time.Second,
+		10 * time.Second,
+		45 * time.Second, time.Minute, 61 * time.Second, 90 * time.Second, 5 * time.Minute, 15 * time.Minute,
+		40 * time.Minute, time.Hour,
+		2 * time.Hour, 6 * time.Hour, 8 * time.Hour, day, 2 * day, 7 * day, 10 * day, 14 * day, 30 * day, 60 * day,
+		90 * day,
 	} {
 		unit := time.Millisecond
 		if period >= time.Second {
@@ -169,7 +176,8 @@ func TestPeriodOfWindow(t *testing.T) {
 				index := int64(now)*1000/int64(period) - age
 				got, known := periodOfWindow(index, unit, 0, now)
 				if !known || got != period {
-					t.Fatalf("window %d of %s at %d (age %d) seems to be of %s, %v", index, period, now, age, got, known)
+					t.Fatalf("window %d of %s at %d (age %d) seems to be of %s, %v", index, period, now, age, got,
+						known)
 				}
 			}
 		}
@@ -196,7 +204,8 @@ func TestPeriodOfWindowIsNotGuessed(t *testing.T) {
 			t.Errorf("%s: window %d seems to be of %s", name, c.index, period)
 		}
 	}
-	if period, known := periodOfWindow(int64(somewhen)/1e6-25, time.Second, 30*time.Second, somewhen); !known || period != time.Second {
+	if period, known := periodOfWindow(int64(somewhen)/1e6-25, time.Second, 30*time.Second, somewhen); !known ||
+		period != time.Second {
 		t.Errorf("of a second that is kept for 30 s more it is of %s, %v", period, known)
 	}
 }
@@ -214,12 +223,13 @@ func TestWindowOf(t *testing.T) {
 		"said":                       {said, minute, time.Minute, all},
 		"said, of the window before": {said, minute - 1, time.Minute, all},
 		"said, of a clock ahead":     {said, minute + 1, time.Minute, all},
-		"not said":                   {store.Limit{}, minute, time.Minute, store.Limit{Algorithm: store.FixedWindow, Period: time.Minute}},
-		"the count said":             {store.Limit{Count: 10}, minute, time.Minute, all},
-		"said of other keys":         {said, hour, time.Hour, store.Limit{Algorithm: store.FixedWindow, Period: time.Hour}},
-		"long past":                  {said, minute - 300_000, time.Minute, all},
-		"long past, not said":        {store.Limit{}, minute - 300_000, 0, store.Limit{Algorithm: store.FixedWindow}},
-		"of the far future":          {said, minute + 300_000, 0, store.Limit{Algorithm: store.FixedWindow}},
+		"not said": {
+			store.Limit{}, minute, time.Minute, store.Limit{Algorithm: store.FixedWindow, Period: time.Minute}},
+		"the count said":      {store.Limit{Count: 10}, minute, time.Minute, all},
+		"said of other keys":  {said, hour, time.Hour, store.Limit{Algorithm: store.FixedWindow, Period: time.Hour}},
+		"long past":           {said, minute - 300_000, time.Minute, all},
+		"long past, not said": {store.Limit{}, minute - 300_000, 0, store.Limit{Algorithm: store.FixedWindow}},
+		"of the far future":   {said, minute + 300_000, 0, store.Limit{Algorithm: store.FixedWindow}},
 	} {
 		w, limit := windowOf(c.said, c.index, time.Second, 0, somewhen)
 		if w != (window{c.index, c.period}) || limit != c.limit {

@@ -21,7 +21,8 @@ type bandwidth struct {
 
 // limit returns the limit that a bandwidth is.
 func (b *bandwidth) limit() store.Limit {
-	return store.Limit{Algorithm: store.TokenBucket, Count: b.refill, Period: time.Duration(b.period), Burst: b.capacity}
+	return store.Limit{Algorithm: store.TokenBucket, Count: b.refill, Period: time.Duration(b.period),
+		Burst: b.capacity}
 }
 
 // decodeBucket4j reads a bucket. The limits are in the value, so one that an operator gives does not count. They are

@@ -41,7 +41,8 @@ func TestBucket4jLibrary(t *testing.T) {
 	for n, line := range lines {
 		fields := strings.Fields(line)
 		found := &Found{StoreKey: "user-42", Key: store.Key{Subject: "user-42", Name: "bucket4j"},
-			Now: store.Instant(number(fields[0]) * 1000), Values: []Value{text("user-42", string(unhex(fields[4])), -1)}}
+			Now: store.Instant(number(fields[0]) * 1000), Values: []Value{
+				text("user-42", string(unhex(fields[4])), -1)}}
 		reading, err := decode(named("bucket4j"), found)
 		if err != nil {
 			t.Fatalf("line %d: %v", n+1, err)
@@ -49,13 +50,16 @@ func TestBucket4jLibrary(t *testing.T) {
 		var retry, full time.Duration
 		for i, tokens := range strings.Split(fields[1], ",") {
 			e := &reading.Entries[i]
-			if left, want := number(tokens), max(0, number(tokens)); e.Remaining != want || e.Used != e.Limit.Burst-left {
-				t.Errorf("line %d: %d used and %d remain of %s, want %d tokens", n+1, e.Used, e.Remaining, e.LimitText(), left)
+			if left, want := number(tokens), max(0, number(tokens)); e.Remaining != want ||
+				e.Used != e.Limit.Burst-left {
+				t.Errorf("line %d: %d used and %d remain of %s, want %d tokens", n+1, e.Used, e.Remaining,
+					e.LimitText(), left)
 			}
 			retry, full = max(retry, e.RetryAfter), max(full, e.ResetAfter)
 		}
 		if retry != time.Duration(number(fields[2])) || full != time.Duration(number(fields[3])) {
-			t.Errorf("line %d: retry after %s, full after %s, want %s ns and %s ns", n+1, retry, full, fields[2], fields[3])
+			t.Errorf("line %d: retry after %s, full after %s, want %s ns and %s ns", n+1, retry, full, fields[2],
+				fields[3])
 		}
 	}
 }

@@ -161,7 +161,8 @@ func decodeDjango(_ *row, found *Found) (Reading, error) {
 	if err != nil {
 		return Reading{}, err
 	}
-	limit, kept := store.Limit{Algorithm: store.FixedWindow, Count: found.Limit.Count, Burst: found.Limit.Count}, lifetime{passes: true}
+	limit, kept := store.Limit{Algorithm: store.FixedWindow, Count: found.Limit.Count, Burst: found.Limit.Count},
+		lifetime{passes: true}
 	if found.Limit.Period > 0 {
 		kept.longest = found.Limit.Period + 5*time.Second
 	}
@@ -189,7 +190,8 @@ func decodeNestJS(_ *row, found *Found) (Reading, error) {
 		blockEntry(&entry, block.TTL)
 	}
 	isHash := len(found.Key.Subject) == 64 && strings.Trim(found.Key.Subject, hexDigits) == ""
-	return lifetime{passes: true}.reading(found, entry, isHash && counter.TTL <= store.MaxPeriod && block.TTL <= store.MaxPeriod)
+	return lifetime{passes: true}.reading(found, entry, isHash && counter.TTL <= store.MaxPeriod &&
+		block.TTL <= store.MaxPeriod)
 }
 
 // matchLaravel: a key is the prefix of the connection, that of the cache, and a name, which usually is a hash: MD5 of
@@ -199,7 +201,8 @@ func matchLaravel(storeKey string, asked bool) (store.Key, bool) {
 	counter := strings.TrimSuffix(storeKey, ":timer")
 	name := strings.TrimSuffix(counter, "}") // of Redis::throttle in the newest versions
 	prefix := strings.TrimRight(name, hexDigits)
-	if n := len(name) - len(prefix); (n == 32 || n == 40) && (prefix == "" || strings.ContainsAny(prefix[len(prefix)-1:], ":_-{")) {
+	if n := len(name) - len(prefix); (n == 32 || n == 40) &&
+		(prefix == "" || strings.ContainsAny(prefix[len(prefix)-1:], ":_-{")) {
 		return store.Key{Subject: name[len(prefix):], Name: "laravel"}, true
 	}
 	return store.Key{Subject: counter, Name: "laravel"}, asked && counter != ""
@@ -249,10 +252,12 @@ func decodeDurationLimiter(found *Found) (Reading, error) {
 		return Reading{}, err
 	}
 	start, end, count := numbers[0], numbers[1], numbers[2]
-	if latest := int64(found.Now)/1_000_000 + int64(2*store.MaxPeriod/time.Second); min(start, count) < 0 || start > end || end > latest {
+	if latest := int64(found.Now)/1_000_000 + int64(2*store.MaxPeriod/time.Second); min(start, count) < 0 ||
+		start > end || end > latest {
 		return Reading{}, errors.New("a hash whose start and end are not times of a window")
 	}
-	limit := counted(store.Limit{Algorithm: store.FixedWindow, FromFirst: true, Period: time.Duration(end-start) * time.Second},
+	limit := counted(store.Limit{Algorithm: store.FixedWindow, FromFirst: true,
+		Period: time.Duration(end-start) * time.Second},
 		found.Limit)
 	left := time.Unix(end, 0).Sub(found.Now.Time())
 	certain := agrees(left+limit.Period, value.TTL, 0)
@@ -274,7 +279,8 @@ func numbersOf(value *Value, fields ...string) (numbers []int64, err error) {
 		number, err := strconv.ParseInt(text, 10, 64)
 		if err != nil || value.Length != int64(len(fields)) {
 			last := len(fields) - 1
-			return nil, errors.New("a hash without the numbers " + strings.Join(fields[:last], ", ") + " and " + fields[last] + " alone")
+			return nil, errors.New("a hash without the numbers " + strings.Join(fields[:last], ", ") + " and " +
+				fields[last] + " alone")
 		}
 		numbers = append(numbers, number)
 	}

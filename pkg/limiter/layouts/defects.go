@@ -7,8 +7,9 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 )
 
-// lifetime is how long a limiter keeps a store key, as far as we know. The zero lifetime is that of a counter which ends
-// with its key, and of which nothing more is known. It is not for limiters that have keys without an expiry on purpose.
+// lifetime is how long a limiter keeps a store key, as far as we know. The zero lifetime is that of a counter which
+// ends with its key, and of which nothing more is known. It is not for limiters that have keys without an expiry on
+// purpose.
 type lifetime struct {
 	// longest is the longest TTL that the limiter gives a key, jitter included. 0 is not known: then only what no
 	// limit can last is absurd.

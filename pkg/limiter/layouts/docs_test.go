@@ -50,7 +50,8 @@ func layoutsTable() string {
 func TestEveryLayoutSaysWhatItIs(t *testing.T) {
 	for _, layout := range All() {
 		l := layout.Info()
-		for what, text := range map[string]string{"name": l.Name, "writer": l.Writer, "example": l.Example, "needs": l.Needs} {
+		for what, text := range map[string]string{"name": l.Name, "writer": l.Writer, "example": l.Example,
+			"needs": l.Needs} {
 			if strings.TrimSpace(text) == "" {
 				t.Errorf("layout %q says nothing of its %s", l.Name, what)
 			}

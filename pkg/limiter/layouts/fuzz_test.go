@@ -36,15 +36,18 @@ func FuzzJudge(f *testing.F) {
 	all := All()
 	for i, layout := range all {
 		for _, v := range vectors()[layout.Info().Name] {
-			f.Add(uint8(i), v.storeKey, must(json.Marshal(v.values)), int64(v.now), v.limit.Count, int64(v.limit.Period), true)
+			f.Add(uint8(i), v.storeKey, must(json.Marshal(v.values)), int64(v.now), v.limit.Count,
+				int64(v.limit.Period), true)
 		}
 	}
 	for i, alike := range corpus() {
-		f.Add(uint8(i), alike.StoreKey, must(json.Marshal([]Value{alike.Value})), int64(corpusNow), int64(10), int64(time.Minute), i%2 == 0)
+		f.Add(uint8(i), alike.StoreKey, must(json.Marshal([]Value{alike.Value})), int64(corpusNow), int64(10),
+			int64(time.Minute), i%2 == 0)
 	}
 	everything := pattern(f, "*")
 	f.Fuzz(func(t *testing.T, which uint8, storeKey string, packed []byte, now, count, period int64, maps bool) {
-		limit := store.Limit{Count: max(0, count%1_000_000_000), Period: max(0, time.Duration(period)%(366*24*time.Hour))}
+		limit := store.Limit{Count: max(0, count%1_000_000_000),
+			Period: max(0, time.Duration(period)%(366*24*time.Hour))}
 		sources := autoSources()
 		mapped := all[int(which)%len(all)]
 		if len(storeKey) > 1000 { // than any pattern
@@ -86,7 +89,8 @@ func FuzzJudge(f *testing.F) {
 
 // checkTogether returns the store keys that belong together, which have to be the same for each. Others that are not
 // of the layout may be read with them.
-func checkTogether(t *testing.T, layout Layout, storeKey string, asked bool, limit store.Limit, now store.Instant) []string {
+func checkTogether(t *testing.T, layout Layout, storeKey string, asked bool, limit store.Limit,
+	now store.Instant) []string {
 	together := layout.Together(storeKey, limit, now)
 	if !slices.Contains(together, storeKey) || len(together) > 8 {
 		t.Fatalf("%q belongs to %q", storeKey, together)
@@ -95,7 +99,8 @@ func checkTogether(t *testing.T, layout Layout, storeKey string, asked bool, lim
 		if _, isOne := layout.Match(other, asked); !isOne {
 			continue
 		}
-		if again := layout.Together(other, limit, now); !slices.Equal(sortedKeys(again), sortedKeys(together)) || again[0] != together[0] {
+		if again := layout.Together(other, limit, now); !slices.Equal(sortedKeys(again), sortedKeys(together)) ||
+			again[0] != together[0] {
 			t.Fatalf("%q belongs to %q, and %q of these to %q", storeKey, together, other, again)
 		}
 	}

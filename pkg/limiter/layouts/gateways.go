@@ -30,7 +30,8 @@ const envoyJitter = 300 * time.Second
 func matchEnvoy(storeKey string, _ bool) (store.Key, bool) {
 	descriptor, begin, _ := cutLast(storeKey, "_")
 	_, ok := windowNumber(begin)
-	return store.Key{Subject: descriptor, Name: "envoy"}, ok && len(begin) == len("1795294320") && strings.Count(descriptor, "_") >= 2
+	return store.Key{Subject: descriptor, Name: "envoy"}, ok && len(begin) == len("1795294320") &&
+		strings.Count(descriptor, "_") >= 2
 }
 
 // decodeEnvoy reads a counter of a window that begins at a whole number of units since 1970. Denied requests count,
@@ -87,7 +88,8 @@ func decodeEnvoy(_ *row, found *Found) (Reading, error) {
 	return lifetime{longest: longest + envoyJitter, passes: true}.reading(found, entry, certain)
 }
 
-// isEnvoyDescriptor reports whether what a key says holds an entry that Envoy itself makes, and that has a form of its own.
+// isEnvoyDescriptor reports whether what a key says holds an entry that Envoy itself makes, and that has a form of its
+// own.
 func isEnvoyDescriptor(descriptor string) bool {
 	for _, key := range []string{"_generic_key_", "_header_match_", "_destination_cluster_", "_source_cluster_"} {
 		if strings.Contains(descriptor, key) {
@@ -217,5 +219,6 @@ func decodeRackAttack(_ *row, found *Found) (Reading, error) {
 	}
 	left := w.until(found.Now)
 	kept := lifetime{longest: w.period + time.Second, needed: max(0, left), passes: true}
-	return kept.reading(found, windowEntry(found.Key, limit, count, index, left), usual && agrees(left, value.TTL, 2*time.Second))
+	return kept.reading(found, windowEntry(found.Key, limit, count, index, left), usual &&
+		agrees(left, value.TTL, 2*time.Second))
 }

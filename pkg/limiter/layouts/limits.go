@@ -41,7 +41,8 @@ func parseLimits(storeKey string) (key store.Key, limit store.Limit, ok bool) {
 		return key, limit, false
 	}
 	limit.Count, limit.Burst, limit.Period = amount, amount, time.Duration(multiple)*unit
-	return store.Key{Subject: g["subject"], Name: "limits/" + g["amount"] + "/" + g["multiple"] + "/" + g["unit"]}, limit, true
+	return store.Key{Subject: g["subject"], Name: "limits/" + g["amount"] + "/" + g["multiple"] + "/" + g["unit"]},
+		limit, true
 }
 
 func matchLimits(storeKey string, _ bool) (store.Key, bool) {

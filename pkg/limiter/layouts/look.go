@@ -78,7 +78,8 @@ func (l *Look) selects(e *admin.Entry) bool {
 		return slices.Contains(l.keys, e.Key)
 	}
 	q := l.query
-	isSubject := q.Subjects.IsZero() || slices.ContainsFunc([]string{e.Key.Subject, l.StoreKey, e.StoreKey}, q.Subjects.Match)
+	isSubject := q.Subjects.IsZero() ||
+		slices.ContainsFunc([]string{e.Key.Subject, l.StoreKey, e.StoreKey}, q.Subjects.Match)
 	return isSubject && (q.Names.IsZero() || q.Names.Match(e.Key.Name)) && (q.Match == nil || q.Match(e.Key))
 }
 

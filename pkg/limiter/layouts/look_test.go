@@ -73,34 +73,41 @@ func TestJudge(t *testing.T) {
 	}{
 		{name: "one is certain", sources: auto, value: "sure:blue", layout: "blue"},
 		{name: "none is certain", sources: auto, value: "7", unsure: `key "rate:u" may be of any or blue or red`},
-		{name: "nobody's word", sources: auto, value: "hello", unsure: `key "rate:u" holds a word, which blue or red does not write`},
+		{name: "nobody's word", sources: auto, value: "hello",
+			unsure: `key "rate:u" holds a word, which blue or red does not write`},
 		{name: "a word under a key of no form", sources: auto, storeKey: "u", value: "hello"},
 		{name: "nothing in it", sources: auto, value: "gone"},
-		{name: "one layout, all keys", sources: Sources{{Layout: red}}, value: "7", unsure: `key "rate:u" may be of red`},
+		{name: "one layout, all keys", sources: Sources{{Layout: red}}, value: "7",
+			unsure: `key "rate:u" may be of red`},
 		{name: "one layout, all keys, a word", sources: Sources{{Layout: red}}, value: "hello",
 			unsure: `key "rate:u" holds a word, which red does not write`},
 		{name: "asked by the key", sources: Sources{{Layout: red}}, subjects: "rate:*", value: "7", layout: "red"},
 		{name: "asked by the subject", sources: Sources{{Layout: red}}, subjects: "u", value: "7", layout: "red"},
-		{name: "asked under another prefix", sources: Sources{{Layout: red}}, subjects: "my:*", storeKey: "my:u", value: "7",
+		{name: "asked under another prefix", sources: Sources{{Layout: red}}, subjects: "my:*", storeKey: "my:u",
+			value:  "7",
 			layout: "red"},
 		{name: "asked, a word", sources: Sources{{Layout: red}}, subjects: "rate:*", value: "hello",
 			wrong: `key "rate:u" holds a word, which red does not write; it was left as it is`},
 		{name: "asked of all is not asked", sources: auto, subjects: "rate:*", value: "7",
 			unsure: `key "rate:u" may be of any or blue or red`},
-		{name: "a mapping names the layout", sources: append(Sources{mapped(red, "rate:*", tenth)}, auto...), value: "7",
+		{name: "a mapping names the layout", sources: append(Sources{mapped(red, "rate:*", tenth)}, auto...),
+			value:  "7",
 			layout: "red", limit: tenth},
 		{name: "the first mapping wins", layout: "red", limit: tenth, value: "7",
 			sources: Sources{mapped(blue, "other:*", ninth), mapped(red, "rate:*", tenth), mapped(blue, "*", ninth)}},
-		{name: "a mapping is stronger than what is certain", sources: append(Sources{mapped(red, "rate:*", tenth)}, auto...),
-			value: "sure:blue", layout: "red", limit: tenth},
+		{name: "a mapping is stronger than what is certain",
+			sources: append(Sources{mapped(red, "rate:*", tenth)}, auto...),
+			value:   "sure:blue", layout: "red", limit: tenth},
 		{name: "a mapping gives a named layout its limit", layout: "red", limit: tenth, value: "7", subjects: "rate:*",
 			sources: Sources{mapped(red, "rate:u*", tenth), {Layout: red}}},
 		{name: "a mapping of other keys does not", layout: "red", limit: ninth, value: "7", subjects: "rate:*",
 			sources: Sources{mapped(red, "rate:v*", tenth), {Layout: red, Limit: ninth}}},
-		{name: "mapped to one, certainly of another", sources: append(Sources{mapped(fake{"green", "rate:"}, "rate:*", tenth)}, auto...),
-			value: "sure:green", layout: "green", limit: tenth},
+		{name: "mapped to one, certainly of another",
+			sources: append(Sources{mapped(fake{"green", "rate:"}, "rate:*", tenth)}, auto...),
+			value:   "sure:green", layout: "green", limit: tenth},
 		{name: "a record of ours", sources: Sources{{Layout: red}}, subjects: "rate:*", value: ownRecord()},
-		{name: "with limits of ours", sources: Sources{{Layout: any}}, subjects: "my*", storeKey: "my!token:u", value: "7"},
+		{name: "with limits of ours", sources: Sources{{Layout: any}}, subjects: "my*", storeKey: "my!token:u",
+			value: "7"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			storeKey := test.storeKey
@@ -184,11 +191,13 @@ func TestLookFor(t *testing.T) {
 	sources := Sources{{Layout: fake{"red", "rate:"}}, {Layout: fake{"blue", "rate:"}}}
 	for _, name := range []string{"blue", "blue/login", "blue@17"} {
 		look := sources.LookFor("rate:u", store.Key{Subject: "u", Name: name})
-		if look == nil || len(look.candidates) != 1 || look.candidates[0].Layout != sources[1].Layout || !look.candidates[0].asked {
+		if look == nil || len(look.candidates) != 1 || look.candidates[0].Layout != sources[1].Layout ||
+			!look.candidates[0].asked {
 			t.Errorf("%s is looked at as %+v", name, look)
 		}
 	}
-	if got := judged(sources.LookFor("rate:u", store.Key{Subject: "u", Name: "blue"}), "7"); !slices.Equal(got, []string{"u"}) {
+	if got := judged(sources.LookFor("rate:u", store.Key{Subject: "u", Name: "blue"}), "7"); !slices.Equal(
+		got, []string{"u"}) {
 		t.Errorf("it finds %q", got)
 	}
 	if got := judged(sources.LookFor("rate:u", store.Key{Subject: "v", Name: "blue"}), "7"); got != nil {
@@ -237,8 +246,10 @@ func (p *prefixed) Info() Info { return Info{Name: "prefixed", Prefixes: p.prefi
 // Every limit is found by its own subject and its own name, also where only the value tells them.
 func TestLimitsAreSelectedByTheirOwnKey(t *testing.T) {
 	all := vectors()
-	all["upstash"] = append(all["upstash"], vector{name: "a bucket of a number", storeKey: "@upstash/ratelimit:user:48213", now: somewhen,
-		values: []Value{hash("@upstash/ratelimit:user:48213", time.Minute, "refilledAt", "1700000000000", "tokens", "3")}})
+	all["upstash"] = append(all["upstash"],
+		vector{name: "a bucket of a number", storeKey: "@upstash/ratelimit:user:48213", now: somewhen,
+			values: []Value{hash("@upstash/ratelimit:user:48213", time.Minute, "refilledAt", "1700000000000", "tokens",
+				"3")}})
 	for name, vectors := range all {
 		layout := must(Named(name))
 		for _, v := range vectors {
@@ -278,9 +289,12 @@ func TestStrangersUnderAMapping(t *testing.T) {
 	}{
 		{layout: "rate-limit-redis", name: "a count", value: text("rl:user:42", "4", 9*time.Second)},
 		{layout: "rate-limit-redis", name: "many denied", value: text("rl:user:42", "90000", 9*time.Second)},
-		{layout: "rate-limit-redis", name: "an expiry in milliseconds", value: text("rl:user:42", "4", 60_000*time.Second)},
-		{layout: "rate-limit-redis", name: "a version", value: text("rl:version", "7", -1), want: "may be of rate-limit-redis: no expiry"},
-		{layout: "rate-limit-redis", name: "a version, asked for", value: text("rl:version", "7", -1), subjects: "rl:*"},
+		{layout: "rate-limit-redis", name: "an expiry in milliseconds",
+			value: text("rl:user:42", "4", 60_000*time.Second)},
+		{layout: "rate-limit-redis", name: "a version", value: text("rl:version", "7", -1),
+			want: "may be of rate-limit-redis: no expiry"},
+		{layout: "rate-limit-redis", name: "a version, asked for", value: text("rl:version", "7", -1),
+			subjects: "rl:*"},
 		{layout: "rate-limit-redis", name: "taken back", value: text("rl:203.0.113.9", "-1", -1)},
 		{layout: "rate-limit-redis", name: "a date", value: text("rl:since", "20261122", 9*time.Second),
 			want: "may be of rate-limit-redis"},
@@ -295,8 +309,10 @@ func TestStrangersUnderAMapping(t *testing.T) {
 		{layout: "rate-limit-redis", name: "a hash", value: hash("rl:config", -1, "a", "b"),
 			want: `key "rl:config" holds a hash, not a string, which rate-limit-redis does not write`},
 		{layout: "ulule", name: "stuck", value: text("rl:user:42", "5000", -1)},
-		{layout: "ulule", name: "a time in seconds", value: text("rl:since", "1795294320", time.Minute), want: "may be of ulule"},
-		{layout: "redis_rate", name: "a bucket that takes its time", limit: store.Limit{Count: 1, Period: time.Minute, Burst: 600},
+		{layout: "ulule", name: "a time in seconds", value: text("rl:since", "1795294320", time.Minute),
+			want: "may be of ulule"},
+		{layout: "redis_rate", name: "a bucket that takes its time", limit: store.Limit{
+			Count: 1, Period: time.Minute, Burst: 600},
 			value: text("rl:rate:a", "312261520.5", 9*time.Hour)},
 	} {
 		t.Run(test.layout+"/"+test.name, func(t *testing.T) {
@@ -308,12 +324,14 @@ func TestStrangersUnderAMapping(t *testing.T) {
 				test.subjects = "*"
 			}
 			v := vector{storeKey: test.value.StoreKey, now: 1_795_294_335_000_000, values: []Value{test.value}}
-			sources := Sources{{Layout: layout, Keys: pattern(t, "rl:*"), Limit: test.limit}, {Layout: layout, Limit: test.limit}}
+			sources := Sources{{Layout: layout, Keys: pattern(t, "rl:*"), Limit: test.limit},
+				{Layout: layout, Limit: test.limit}}
 			entries, err := v.judge(sources, &admin.Query{Subjects: pattern(t, test.subjects)})
 			if errors.Is(err, store.ErrForeign) || (len(entries) == 1) != (test.want == "") {
 				t.Fatalf("it is %+v, %v", entries, err)
 			}
-			if unsure := (*UnsureError)(nil); test.want != "" && (!errors.As(err, &unsure) || !strings.Contains(err.Error(), test.want)) {
+			if unsure := (*UnsureError)(nil); test.want != "" &&
+				(!errors.As(err, &unsure) || !strings.Contains(err.Error(), test.want)) {
 				t.Errorf("got error %v, want %q", err, test.want)
 			}
 		})
@@ -342,10 +360,13 @@ func TestRecordsThatDoNotFit(t *testing.T) {
 	}{
 		{record("login:42", "redis_rate", "rate:login:42"), "*", ""},
 		{record("session:alice", "redis_rate", "session:alice"), "*", `key "session:alice" cannot be of redis_rate`},
-		{record("login:42", "redis_rate", "rate:admin"), "*", `key "rate:admin" is not of limit redis_rate of "login:42"`},
-		{record("login:42", "redis_rate", "rate:login:42", "rate:b"), "*", `keys "rate:login:42" and "rate:b" are not of one limit`},
+		{record("login:42", "redis_rate", "rate:admin"), "*",
+			`key "rate:admin" is not of limit redis_rate of "login:42"`},
+		{record("login:42", "redis_rate", "rate:login:42", "rate:b"), "*",
+			`keys "rate:login:42" and "rate:b" are not of one limit`},
 		{record("login:42", "redis_rate", "my:rate:login:42"), "my:*", ""},
-		{record("login:42", "redis_rate", "yours:rate:login:42"), "my:*", `key "yours:rate:login:42" was not selected by my:*`},
+		{record("login:42", "redis_rate", "yours:rate:login:42"), "my:*",
+			`key "yours:rate:login:42" was not selected by my:*`},
 		{record("a", "upstash@2", "a:2"), "a:*", ""}, // the number is a window's, as its value tells
 		{record("alice", "counter", "session:alice"), "alice", `is not of limit counter of "alice"`},
 		{record("x", "nosuch", "x"), "*", `layout "nosuch" is not known`},
@@ -353,7 +374,8 @@ func TestRecordsThatDoNotFit(t *testing.T) {
 		{record("203.0.113.9", "kong/hour", kong), "*", `is not of limit kong/hour`},
 		{record("session:alice", "kong/minute", "session:alice"), "*", `cannot be of kong`},
 		{record("my:rl:a", "counter", "my:rl:a"), "my:rl:*", ""},
-		{record("session:alice", "counter", "session:alice"), "my:rl:*", `key "session:alice" was not selected by my:rl:*`},
+		{record("session:alice", "counter", "session:alice"), "my:rl:*",
+			`key "session:alice" was not selected by my:rl:*`},
 		{record("my:rl:a", "counter", "session:alice"), "my:rl:*", `is not of limit counter of "my:rl:a"`},
 		{record("session:alice", "time-set", "session:alice"), "my:rl:*", `was not selected`},
 		{record("session:alice", "token-hash", "session:alice"), "my:rl:*", `was not selected`},

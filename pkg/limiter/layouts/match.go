@@ -108,7 +108,8 @@ var anyKey = keysLike(`.`)
 // that they may be one's.
 func isNamedLikeALimiter(storeKey string) bool {
 	lower := strings.ToLower(storeKey)
-	return slices.ContainsFunc([]string{"ratelimit", "rate_limit", "rate-limit", "rate:", "limiter", "limit:", "throttl", "quota", "rl:"},
+	return slices.ContainsFunc([]string{"ratelimit", "rate_limit", "rate-limit", "rate:", "limiter", "limit:",
+		"throttl", "quota", "rl:"},
 		func(word string) bool { return strings.Contains(lower, word) })
 }
 

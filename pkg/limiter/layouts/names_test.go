@@ -18,17 +18,23 @@ func TestNames(t *testing.T) {
 		storeKeys    string
 		match, asked bool
 	}{
-		{layout: named("apisix"), storeKeys: "plugin-limit-count plugin-limit-count:a plugin-limit-count:v1: limit_req:a limit_conn:a " +
+		{layout: named("apisix"), storeKeys: "plugin-limit-count plugin-limit-count:a plugin-limit-count:v1: " +
+			"limit_req:a limit_conn:a " +
 			"plugin-limit-count:gold:alice.29921572.counter plugin-limit-count:v1:a plugin-limit-count:v1:a:"},
-		{layout: named("envoy"), storeKeys: "1795294320 a_1795294320 a_b_1795294320 a_b_c_17952943200 a_b_c_d a_b_c_-795294320"},
+		{layout: named("envoy"), storeKeys: "1795294320 a_1795294320 a_b_1795294320 a_b_c_17952943200 a_b_c_d " +
+			"a_b_c_-795294320"},
 		{layout: named("kong"), storeKeys: "ratelimit: ratelimit:a:b:c"},
-		{layout: named("kong"), storeKeys: "ratelimit:" + nobody + ":c:1795294321000:minute " + // not the begin of a minute
+		// not the begin of a minute
+		{layout: named("kong"), storeKeys: "ratelimit:" + nobody + ":c:1795294321000:minute " +
 			"ratelimit:" + nobody + ":c:1795294320000:week " + "ratelimit:" + nobody + "::1795294320000:minute " +
-			"ratelimit:" + nobody + ":c:-1795294320000:minute " + "response-ratelimit:" + nobody + ":c:1795294320000:minute " +
+			"ratelimit:" + nobody + ":c:-1795294320000:minute " + "response-ratelimit:" + nobody +
+			":c:1795294320000:minute " +
 			"ratelimit:" + nobody + ":c:1793491200000:year"},
 		{layout: named("kong"), storeKeys: "ratelimit:a:b:c:1795294320000:minute", asked: true},
-		{layout: named("counter"), storeKeys: "rate_limit:9 api:RateLimit:9 throttle:9 rl:9 quota:9", match: true, asked: true},
-		{layout: named("time-set"), storeKeys: "rate_limit:9 api:RateLimit:9 throttle:9 rl:9 quota:9", match: true, asked: true},
+		{layout: named("counter"), storeKeys: "rate_limit:9 api:RateLimit:9 throttle:9 rl:9 quota:9", match: true,
+			asked: true},
+		{layout: named("time-set"), storeKeys: "rate_limit:9 api:RateLimit:9 throttle:9 rl:9 quota:9", match: true,
+			asked: true},
 		{layout: named("counter"), storeKeys: "session:9 views timeline:9", asked: true},
 		{layout: named("time-set"), storeKeys: "session:9 views timeline:9", asked: true},
 	} {

@@ -159,8 +159,10 @@ func (s *recordedState) values(at store.Instant) (values []Value) {
 	return values
 }
 
-// entry is what a layout says of the only limit of a store key at an instant. If it says nothing all of the limit remains.
-func (s *recordedState) entry(t *testing.T, layout Layout, storeKey string, limit store.Limit, at store.Instant) *admin.Entry {
+// entry is what a layout says of the only limit of a store key at an instant. If it says nothing all of the limit
+// remains.
+func (s *recordedState) entry(t *testing.T, layout Layout, storeKey string, limit store.Limit,
+	at store.Instant) *admin.Entry {
 	t.Helper()
 	v := vector{storeKey: storeKey, now: at, limit: limit, values: s.values(at)}
 	reading, err := decode(layout, v.found(layout))

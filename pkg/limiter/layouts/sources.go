@@ -165,7 +165,8 @@ func ParseLimit(text string) (store.Limit, error) {
 	}
 	limit, err := store.ParseLimit(whole)
 	if err != nil {
-		return store.Limit{}, store.Invalidf("limit %q is neither COUNT/PERIOD, such as 10/1m, nor a COUNT, such as 10", text)
+		return store.Limit{}, store.Invalidf("limit %q is neither COUNT/PERIOD, such as 10/1m, nor a COUNT, such as 10",
+			text)
 	}
 	limit.Period = 0
 	return limit, nil
@@ -180,7 +181,8 @@ func CheckRecord(r *admin.Record, selected store.Pattern) error {
 	if err != nil {
 		return err
 	}
-	name, isSelected, anyKey := layout.Info().Name, selected.IsZero() || selected.Match(r.Key.Subject), layout.Info().Prefixes == nil
+	name, isSelected, anyKey := layout.Info().Name, selected.IsZero() || selected.Match(r.Key.Subject),
+		layout.Info().Prefixes == nil
 	var first store.Key
 	for i := range r.Members {
 		part := &r.Members[i]
@@ -216,5 +218,6 @@ func CheckRecord(r *admin.Record, selected store.Pattern) error {
 func isNamedLike(key, match store.Key) bool {
 	number, isBegin := strings.CutPrefix(match.Subject, key.Subject+":")
 	return strings.HasPrefix(key.Name, match.Name) &&
-		(strings.Contains(key.Subject, match.Subject) || key.Subject != "" && isBegin && strings.Trim(number, "0123456789") == "")
+		(strings.Contains(key.Subject, match.Subject) || key.Subject != "" && isBegin &&
+			strings.Trim(number, "0123456789") == "")
 }

@@ -14,7 +14,8 @@ const kongNobody = "00000000-0000-0000-0000-000000000000"
 var table = []*row{
 	// github.com/apache/apisix f519a0f0. Until 2026 a key had no "v1", and its number was what remains.
 	{info: Info{Name: "apisix", Writer: "Apache APISIX: limit-count in fixed windows",
-		Example: "plugin-limit-count:v1:/apisix/routes/1:1626:203.0.113.9", Prefixes: []string{"plugin-limit-count"}, Needs: "the limit",
+		Example: "plugin-limit-count:v1:/apisix/routes/1:1626:203.0.113.9", Prefixes: []string{"plugin-limit-count"},
+		Needs:  "the limit",
 		Beyond: "With sync_interval APISIX counts by itself, and adds its count to Redis at the next sync."},
 		keys: keysLike(`^plugin-(?P<name>limit-count)(?::v1:)?` +
 			`(?:(?:/apisix)?/(?P<name2>[^:]*):\d+:|(?:/apisix)?/?(?P<name3>[^:]+):)(?P<subject>.+)$`),
@@ -32,7 +33,8 @@ var table = []*row{
 	{info: Info{Name: "django-ratelimit", Writer: "django-ratelimit 4",
 		Example:  ":1:rl:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
 		Prefixes: []string{":1:rl:"}, Needs: "the count"},
-		keys: keysLike(`^:1:rl:(?P<subject>[0-9a-f]{64})$`), others: keysLike(`^[^:]*:\d+:rl:(?P<subject>[0-9a-f]{64})$`),
+		keys:   keysLike(`^:1:rl:(?P<subject>[0-9a-f]{64})$`),
+		others: keysLike(`^[^:]*:\d+:rl:(?P<subject>[0-9a-f]{64})$`),
 		decode: decodeDjango},
 	// github.com/encode/django-rest-framework 751a19fe. Scope and client are not escaped; a client has no line.
 	{info: Info{Name: "drf", Writer: "Django REST framework: throttles", Example: ":1:throttle_user_42",
@@ -42,18 +44,21 @@ var table = []*row{
 		others: keysLike(`^[^:]*:\d+:throttle_(?P<name>.+)_(?P<subject>[^_]+)$`), decode: decodeDRF},
 	// github.com/envoyproxy/ratelimit f2fb1577.
 	{info: Info{Name: "envoy", Writer: "envoyproxy/ratelimit", Example: "edge_remote_address_203.0.113.9_1795294320",
-		Needs:  "the limit",
-		Beyond: "With LOCAL_CACHE_SIZE_IN_BYTES each replica remembers a limit that is reached, and denies until the window ends."},
+		Needs: "the limit",
+		Beyond: "With LOCAL_CACHE_SIZE_IN_BYTES each replica remembers a limit that is reached, and denies until the " +
+			"window ends."},
 		match: matchEnvoy, decode: decodeEnvoy},
 	// Limiters write the same under keys of any form. So does who keeps a lock, or a job that is to run later.
-	{info: Info{Name: "gcra-ns", Writer: "limiters that keep a time in nanoseconds: throttled, redis-cell, Valkey, Dragonfly",
+	{info: Info{Name: "gcra-ns", Writer: "limiters that keep a time in nanoseconds: throttled, redis-cell, Valkey, " +
+		"Dragonfly",
 		Example: "api:203.0.113.9", Needs: "the limit and the burst"},
 		usual: isNotThrottleds, decode: (*row).arrival},
 	// github.com/Kong/kong 22246ef2.
 	{info: Info{Name: "kong", Writer: "Kong: rate-limiting, response-ratelimiting",
 		Example:  "ratelimit:" + kongNobody + ":" + kongNobody + ":203.0.113.9:1795294320000:minute",
 		Prefixes: []string{"ratelimit:", "response-ratelimit:"}, Needs: "the count",
-		Beyond: "With a sync_rate above 0 each worker of Kong has a count of its own, and adds it to Redis at the next sync."},
+		Beyond: "With a sync_rate above 0 each worker of Kong has a count of its own, and adds it to Redis at the " +
+			"next sync."},
 		match: matchKong, decode: decodeKong},
 	// github.com/laravel/framework 035c7233 and 050bd033.
 	{info: Info{Name: "laravel", Writer: "Laravel (RateLimiter on a Redis cache, and Redis::throttle)",
@@ -62,7 +67,8 @@ var table = []*row{
 		match: matchLaravel, pair: [2]string{"", ":timer"}, decode: decodeLaravel},
 	// github.com/alisaifee/limits f7d1eef5.
 	{info: Info{Name: "limits", Writer: "limits for Python, and with it flask-limiter, slowapi and others",
-		Example: "LIMITS:LIMITER/203.0.113.9/index/10/1/minute", Prefixes: []string{"LIMITS:", "LIMITER/"}, Needs: "nothing"},
+		Example: "LIMITS:LIMITER/203.0.113.9/index/10/1/minute", Prefixes: []string{"LIMITS:", "LIMITER/"},
+		Needs: "nothing"},
 		match: matchLimits, pair: [2]string{"}", "}/-1"}, decode: decodeLimits},
 	// github.com/jmcdo29/nest-lab 4ed4b21c. The subject is a hash, unless the application makes its own.
 	{info: Info{Name: "nestjs", Writer: "@nest-lab/throttler-storage-redis and nestjs-throttler-storage-redis",
@@ -71,7 +77,8 @@ var table = []*row{
 		others: keysLike(`^[^{]*\{(?P<subject>.+):(?P<name>[^:]*)\}:(?:hits|blocked)$`),
 		pair:   [2]string{"}:hits", "}:blocked"}, decode: decodeNestJS},
 	// github.com/rack/rack-attack 728d610d. Its keys may have the namespace of Rails in front.
-	{info: Info{Name: "rack-attack", Writer: "Rack::Attack", Example: "rack::attack:29921572:req/ip:203.0.113.9", Needs: "the count"},
+	{info: Info{Name: "rack-attack", Writer: "Rack::Attack", Example: "rack::attack:29921572:req/ip:203.0.113.9",
+		Needs: "the count"},
 		match: matchRackAttack, decode: decodeRackAttack},
 	// github.com/express-rate-limit/rate-limit-redis 570da544. limitctl's own keys begin alike, but have braces.
 	{info: Info{Name: "rate-limit-redis", Writer: "rate-limit-redis, the store of express-rate-limit",
@@ -80,18 +87,22 @@ var table = []*row{
 		never: "a hit taken back after the window's end", certain: isExpress},
 	// github.com/animir/node-rate-limiter-flexible 3c9c8262. Whoever is blocked has more than his points in the
 	// counter, which is kept for as long as the block lasts. A counter is below 0 after rewards.
-	{info: Info{Name: "rate-limiter-flexible", Writer: "rate-limiter-flexible for Node.js (RateLimiterRedis, RateLimiterValkey)",
+	{info: Info{Name: "rate-limiter-flexible",
+		Writer:  "rate-limiter-flexible for Node.js (RateLimiterRedis, RateLimiterValkey)",
 		Example: "rlflx:203.0.113.9", Prefixes: []string{"rlflx:"}, Needs: "the limit",
 		Beyond: "Processes with inMemoryBlockOnConsumed go on denying from their own memory until that block ends."},
-		keys: keysLike(`^rlflx:(?P<subject>.+)$`), others: anyKey, decode: (*row).count, noTTL: blocks, certain: isRlflx},
-	// github.com/brandur/redis-cell 4d423387, github.com/dragonflydb/dragonfly f8eca6d0. max_burst is one less than the burst.
+		keys: keysLike(`^rlflx:(?P<subject>.+)$`), others: anyKey, decode: (*row).count, noTTL: blocks,
+		certain: isRlflx},
+	// github.com/brandur/redis-cell 4d423387, github.com/dragonflydb/dragonfly f8eca6d0. max_burst is one less than the
+	// burst.
 	{info: Info{Name: "redis-cell", Writer: "redis-cell for Redis and Valkey, Dragonfly",
 		Example: "user:123", Needs: "the limit and the burst"},
 		decode: (*row).arrival, micros: true},
 	// github.com/go-redis/redis_rate 8eadf45e. The prefix cannot be changed, but a client can put one before it.
 	{info: Info{Name: "redis_rate", Writer: "go-redis/redis_rate v8 to v10", Example: "rate:project:123",
 		Prefixes: []string{"rate:"}, Needs: "the limit and the burst"},
-		keys: keysLike(`^rate:(?P<subject>.+)$`), others: keysLike(`^.*?rate:(?P<subject>.+)$`), decode: decodeRedisRate},
+		keys: keysLike(`^rate:(?P<subject>.+)$`), others: keysLike(`^.*?rate:(?P<subject>.+)$`),
+		decode: decodeRedisRate},
 	// github.com/spring-cloud/spring-cloud-gateway 5227205c. The subject is the route and the client, or the client
 	// alone before 4.2.
 	{info: Info{Name: "spring-cloud-gateway", Writer: "Spring Cloud Gateway",
@@ -107,7 +118,8 @@ var table = []*row{
 	{info: Info{Name: "time-set", Writer: "hand-written sliding logs: a sorted set of the times of requests",
 		Example: "rate_limit:203.0.113.9", Needs: "the limit"},
 		usual: isNamedLikeALimiter, decode: decodeTimeSet},
-	{info: Info{Name: "token-hash", Writer: "hand-written token buckets: a hash of tokens and last_refill, or last_refill_ts",
+	{info: Info{Name: "token-hash", Writer: "hand-written token buckets: a hash of tokens and last_refill, or " +
+		"last_refill_ts",
 		Example: "bucket:203.0.113.9", Needs: "the limit and the burst"},
 		decode: decodeTokenHash},
 	// github.com/traefik/traefik fd5a576d.
@@ -116,14 +128,16 @@ var table = []*row{
 		keys:   keysLike(`^rate:(?P<name>[^:]*@[^:]*):(?P<subject>.+)$`),
 		others: keysLike(`^.*?rate:(?P<name>[^:]*@[^:]*):(?P<subject>.+)$`), decode: decodeTraefik},
 	// github.com/ulule/limiter f0ada6cb. It counts denied requests, too; its middleware counts by addresses.
-	{info: Info{Name: "ulule", Writer: "ulule/limiter v3", Example: "limiter:203.0.113.9", Prefixes: []string{"limiter:"},
+	{info: Info{Name: "ulule", Writer: "ulule/limiter v3", Example: "limiter:203.0.113.9", Prefixes: []string{
+		"limiter:"},
 		Needs: "the limit"},
 		keys: keysLike(`^limiter:(?P<subject>.+)$`), others: keysLike(`^(?:.*?limiter:|[^:]*:)(?P<subject>.+)$`),
 		decode: (*row).count, never: "ulule/limiter#233", certain: isUlules},
 	// github.com/upstash/ratelimit-js 5b5448a5.
 	{info: Info{Name: "upstash", Writer: "@upstash/ratelimit", Example: "@upstash/ratelimit:203.0.113.9:29921572",
 		Prefixes: []string{upstashPrefix}, Needs: "the count; of a token bucket the limit and the burst",
-		Beyond: "Processes with an ephemeral cache, which is the default, go on denying until the time that they were told; " +
+		Beyond: "Processes with an ephemeral cache, which is the default, go on denying until the time that they " +
+			"were told; " +
 			"cachedFixedWindow counts in their memory."},
 		match: matchUpstash, together: upstashTogether, decode: decodeUpstash},
 }

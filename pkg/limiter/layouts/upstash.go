@@ -28,7 +28,8 @@ const (
 )
 
 // upstashOthers are what else the library keeps: the count of all limits, lists of who is denied, statistics.
-var upstashOthers = keysLike(`^(?:@upstash/ratelimit[^:]*:)?(?:dynamic:global|ipDenyListStatus|denyList:.*|events:.*|.*:dynamic:global)$`)
+var upstashOthers = keysLike(`^(?:@upstash/ratelimit[^:]*:)?` +
+	`(?:dynamic:global|ipDenyListStatus|denyList:.*|events:.*|.*:dynamic:global)$`)
 
 // upstashKey is a parsed store key.
 type upstashKey struct {
@@ -106,7 +107,8 @@ func (k *upstashKey) window(said store.Limit, now store.Instant) (w window, limi
 
 func decodeUpstash(_ *row, found *Found) (Reading, error) {
 	key, _ := parseUpstash(found.StoreKey)
-	// The values that are the limit's own, and the count of all limits. Of several prefixes the longest is the limiter's.
+	// The values that are the limit's own, and the count of all limits. Of several prefixes the longest is the
+	// limiter's.
 	var values []Value
 	dynamic := int64(0)
 	for _, value := range found.Values {
@@ -115,7 +117,8 @@ func decodeUpstash(_ *row, found *Found) (Reading, error) {
 			values = append(values, value)
 		} else if value.Type != NoValue {
 			if dynamic, err = countOf(&value); err != nil || dynamic < 1 || dynamic > math.MaxInt64/4 {
-				return Reading{}, errors.New("a limit of all, under a key that ends in " + upstashDynamic + ", that is not a count")
+				return Reading{}, errors.New("a limit of all, under a key that ends in " + upstashDynamic +
+					", that is not a count")
 			}
 		}
 	}
@@ -296,7 +299,8 @@ func (k *upstashKey) slide(w *upstashWindows, found *Found, values []Value, dyna
 		w.index++
 	}
 	for i := range values {
-		// A fixed window's key is kept for a period after its end at most, one that slides a second more than that at least.
+		// A fixed window's key is kept for a period after its end at most, one that slides a second more than that at
+		// least.
 		ends := window{w.index - int64(i), w.period}.until(found.Now)
 		if found.Limit.Algorithm == 0 && values[i].Type != NoValue && values[i].TTL > ends+w.period+time.Second/2 {
 			limit.Algorithm = store.SlidingCounter

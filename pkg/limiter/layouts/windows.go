@@ -80,7 +80,8 @@ func (w window) until(now store.Instant) time.Duration {
 // counts for windows of its period. The number shows if the key is of another period: then the limit is another one,
 // too, and its count is not known. A count without a period counts for windows of any. The window's period is 0 if it
 // is not known.
-func windowOf(said store.Limit, index int64, unit, kept time.Duration, now store.Instant) (w window, limit store.Limit) {
+func windowOf(said store.Limit, index int64, unit, kept time.Duration, now store.Instant) (
+	w window, limit store.Limit) {
 	w = window{index, said.Period}
 	limit = withAlgorithm(said, store.FixedWindow)
 	if said.Period > 0 {
@@ -91,7 +92,8 @@ func windowOf(said store.Limit, index int64, unit, kept time.Duration, now store
 		}
 	}
 	if period, known := periodOfWindow(index, unit, kept, now); known {
-		return window{index, period}, counted(store.Limit{Algorithm: cmp.Or(limit.Algorithm, store.FixedWindow), Period: period}, said)
+		return window{index, period},
+			counted(store.Limit{Algorithm: cmp.Or(limit.Algorithm, store.FixedWindow), Period: period}, said)
 	}
 	if said.Period > 0 && w.age(now) > 0 {
 		return w, limit // a window long past, whose key was not deleted
@@ -110,7 +112,8 @@ func windowEntry(key store.Key, limit store.Limit, count, number int64, left tim
 		return countEntry(limit, count, left)
 	}
 	entry := countEntry(limit, 0, 0)
-	entry.Key, entry.RetryTold = store.Key{Subject: key.Subject, Name: key.Name + "@" + strconv.FormatInt(number, 10)}, true
+	entry.Key, entry.RetryTold = store.Key{Subject: key.Subject, Name: key.Name + "@" + strconv.FormatInt(number, 10)},
+		true
 	return entry
 }
 

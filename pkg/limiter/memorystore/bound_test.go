@@ -67,7 +67,8 @@ func TestAFullStoreRefusesNewKeys(t *testing.T) {
 	for _, op := range []store.Op{store.Peek, store.Refund} { // which add none
 		f.is(nil, op, two("new"))
 	}
-	if err := f.Decide(context.Background(), store.Take, []store.Request{two("new")}, make([]store.Decision, 1)); err == nil ||
+	if err := f.Decide(context.Background(), store.Take, []store.Request{two("new")},
+		make([]store.Decision, 1)); err == nil ||
 		!strings.Contains(err.Error(), "the store holds its most keys, 3, and all are in use") {
 		t.Errorf("it says %v", err)
 	}
@@ -113,7 +114,8 @@ func TestAFullStoreRefusesOperators(t *testing.T) {
 	f, ctx := newFull(t), context.Background()
 	adjustment := admin.Adjustment{Key: two("new").Key, Limit: two("new").Limit, Used: 1}
 	held := admin.Adjustment{Key: two("held0").Key, Limit: two("new").Limit, Used: 2}
-	if results, err := f.Adjust(ctx, held, adjustment); !errors.Is(err, store.ErrRefused) || !results[0].Done || results[1].Done {
+	if results, err := f.Adjust(ctx, held, adjustment); !errors.Is(err, store.ErrRefused) || !results[0].Done ||
+		results[1].Done {
 		t.Errorf("adjusted: %+v, %v", results, err)
 	}
 	var records []admin.Record
@@ -131,7 +133,8 @@ func TestAFullStoreRefusesOperators(t *testing.T) {
 	if n, _, err := f.Delete(ctx, admin.Records(two("held2").Key)...); n != 1 || err != nil {
 		t.Fatal(n, err)
 	}
-	if outcomes, err := f.Import(ctx, true, records...); err != nil || outcomes[1] != admin.Imported || f.Len() != mostKeys {
+	if outcomes, err := f.Import(ctx, true, records...); err != nil || outcomes[1] != admin.Imported ||
+		f.Len() != mostKeys {
 		t.Errorf("once there is a place: %v, %v, %d keys", outcomes, err, f.Len())
 	}
 }

@@ -121,8 +121,8 @@ func (s *Store) decideAny(op store.Op, reqs []store.Request, decisions []store.D
 	return err
 }
 
-// aging is a map whose values end. Each change looks at some values, which a map has in a random order, and removes those that
-// have ended; so few of those in memory have.
+// aging is a map whose values end. Each change looks at some values, which a map has in a random order, and removes
+// those that have ended; so few of those in memory have.
 type aging[K comparable, V any] struct {
 	all  map[K]V
 	most int // that were in the map since it was made: a map never shrinks

@@ -48,7 +48,8 @@ func (s *side) begin() (now store.Instant, err error) {
 }
 
 // Get implements [admin.SideTable].
-func (s *side) Get(_ context.Context, t admin.Table, names ...string) (found []admin.TableRecord, now store.Instant, err error) {
+func (s *side) Get(_ context.Context, t admin.Table, names ...string) (found []admin.TableRecord, now store.Instant,
+	err error) {
 	if err := t.Check(); err != nil {
 		return nil, 0, err
 	}
@@ -136,7 +137,8 @@ func (s *side) AddCounts(_ context.Context, d *admin.Denials) error {
 }
 
 // Counts implements [admin.SideTable].
-func (s *side) Counts(_ context.Context, last time.Duration, add func(store.Instant, int64, *admin.Tally)) (store.Instant, error) {
+func (s *side) Counts(_ context.Context, last time.Duration, add func(store.Instant, int64, *admin.Tally)) (
+	store.Instant, error) {
 	now, err := s.begin()
 	if err != nil {
 		return 0, err

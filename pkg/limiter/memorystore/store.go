@@ -69,7 +69,8 @@ func WithPrefix(prefix string) Option {
 func New(options ...Option) *Store {
 	s := &Store{layout: store.DefaultPrefix, seed: maphash.MakeSeed(), clock: monotonicClock()}
 	s.tokens.byToken.all = map[string]store.TokenRecord{}
-	s.Tables, s.operator = admin.Tables{SideTable: newSide(s), Private: true}, keystates.NewOperator(s.changeEach, false)
+	s.Tables, s.operator = admin.Tables{SideTable: newSide(s), Private: true},
+		keystates.NewOperator(s.changeEach, false)
 	for i, option := range options {
 		if option == nil {
 			s.unfit = store.Invalidf("option %d of %d of the memory store is nil", i+1, len(options))
@@ -171,13 +172,15 @@ func (s *Store) decideOne(op store.Op, req *store.Request, decisions []store.Dec
 	return nil
 }
 
-// change calls decide with the states of the keys of reqs, and stores what it changed. It may call decide again, if the first
-// call found no room.
-func (s *Store) change(reqs []store.Request, decide func(states []*store.State, now store.Instant) (changed bool, err error)) error {
+// change calls decide with the states of the keys of reqs, and stores what it changed. It may call decide again, if the
+// first call found no room.
+func (s *Store) change(reqs []store.Request, decide func(states []*store.State, now store.Instant) (
+	changed bool, err error)) error {
 	return s.withRoom(func() error { return s.changeNow(reqs, decide) })
 }
 
-func (s *Store) changeNow(reqs []store.Request, decide func([]*store.State, store.Instant) (changed bool, err error)) error {
+func (s *Store) changeNow(reqs []store.Request, decide func([]*store.State, store.Instant) (
+	changed bool, err error)) error {
 	in := make([]*stripe, len(reqs))
 	locked := uint64(0) // a bit for each stripe
 	for i := range reqs {

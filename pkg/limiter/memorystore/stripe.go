@@ -23,12 +23,12 @@ type entry struct {
 }
 
 const (
-	// sweepKeys is the number of keys that the stripe looks at for each new one, and for each sweepEvery charges of existing
-	// ones. It is above one, so that unused keys cannot pile up.
+	// sweepKeys is the number of keys that the stripe looks at for each new one, and for each sweepEvery charges of
+	// existing ones. It is above one, so that unused keys cannot pile up.
 	sweepKeys  = 8
 	sweepEvery = 64
-	// lookForRoom is the number of keys that a call looks at when the Store is full. It bounds the work for each key of a
-	// flood.
+	// lookForRoom is the number of keys that a call looks at when the Store is full. It bounds the work for each key of
+	// a flood.
 	lookForRoom = 1024
 )
 
@@ -93,8 +93,8 @@ func (s *Store) withRoom(do func() error) error {
 	return err
 }
 
-// makeRoom removes unused keys that it finds by a short search, and reports whether it found any. A stripe has its keys in a
-// random order, so one search after the other finds all. The caller must hold no stripe's lock.
+// makeRoom removes unused keys that it finds by a short search, and reports whether it found any. A stripe has its keys
+// in a random order, so one search after the other finds all. The caller must hold no stripe's lock.
 func (s *Store) makeRoom() (made bool) {
 	now := s.clock()
 	for i := range s.stripes {

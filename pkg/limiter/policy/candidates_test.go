@@ -12,7 +12,8 @@ import (
 
 // Whatever the unknown attributes are, the limit that applies is a candidate. It is the only one if all are known.
 func TestTheLimitThatCountsIsACandidate(t *testing.T) {
-	attributes := rapid.MapOfN(rapid.SampledFrom([]string{"tenant", "plan", "region"}), rapid.SampledFrom([]string{"a", "b"}), 0, 3)
+	attributes := rapid.MapOfN(rapid.SampledFrom([]string{"tenant", "plan", "region"}),
+		rapid.SampledFrom([]string{"a", "b"}), 0, 3)
 	rapid.Check(t, func(t *rapid.T) {
 		l := Limit{Limit: limiter.Per("", 1, time.Minute)}
 		for i, when := range rapid.SliceOfN(attributes, 0, 4).Draw(t, "overrides") {
@@ -32,7 +33,10 @@ func TestTheLimitThatCountsIsACandidate(t *testing.T) {
 		}
 		limit, override := l.For(all)
 		candidates := l.Candidates(known)
-		if !slices.ContainsFunc(candidates, func(c Candidate) bool { return c.Limit == limit && c.Exception == override }) {
+		if !slices.ContainsFunc(candidates, func(c Candidate) bool {
+			return c.Limit == limit &&
+				c.Exception == override
+		}) {
 			t.Errorf("%v counts for %v, and is not among %v of %v", limit, all, candidates, known)
 		}
 		if len(known) == len(all) && (len(candidates) != 1 || len(candidates[0].Unknown) != 0) {

@@ -9,7 +9,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// A class leaves its share of what the limit that applies allows at once, rounded up; any other class leaves the largest.
+// A class leaves its share of what the limit that applies allows at once, rounded up; any other class leaves the
+// largest.
 func TestClassesLeaveTheirShare(t *testing.T) {
 	p := Policy{Name: "llm", Limits: []Limit{{
 		Limit:   limiter.Limit{Name: "tokens", Count: 10, Period: time.Minute, Burst: 11},
@@ -44,7 +45,8 @@ func TestClassesLeaveTheirShare(t *testing.T) {
 	if _, needed := p.Attributes(); needed["plan"] || p.CheckAttributes(Attributes{"plan": "x"}) != nil {
 		t.Error("the attribute of the classes is needed, or unknown")
 	}
-	if got, want := p.Limits[0].Classes.String(), "by plan: paid leaves 0%, free leaves 30%, batch leaves 60%"; got != want {
+	if got, want := p.Limits[0].Classes.String(),
+		"by plan: paid leaves 0%, free leaves 30%, batch leaves 60%"; got != want {
 		t.Errorf("%q, not %q", got, want)
 	}
 }
@@ -87,7 +89,8 @@ func TestProblemsOfClasses(t *testing.T) {
 }
 
 func TestParseLeave(t *testing.T) {
-	for text, want := range map[string]store.Share{"0": 0, "0%": 0, "30%": 300_000, "0.3": 300_000, "99.9999%": 999_999} {
+	for text, want := range map[string]store.Share{"0": 0, "0%": 0, "30%": 300_000, "0.3": 300_000,
+		"99.9999%": 999_999} {
 		if share, err := ParseLeave(text); err != nil || share != want {
 			t.Errorf("%q is %d, %v; want %d", text, share, err, want)
 		}

@@ -31,7 +31,8 @@ func ParseCost(text string) (Cost, error) {
 	}
 	units, err := store.ParseNumber("cost", text, 1, store.MaxCount)
 	if err != nil {
-		return Cost{}, store.Invalidf("cost %q is not valid; it must be a whole number from 1 to %d, or the name of a field such as tokens",
+		return Cost{}, store.Invalidf(
+			"cost %q is not valid; it must be a whole number from 1 to %d, or the name of a field such as tokens",
 			text, store.MaxCount)
 	}
 	return Cost{Units: units}, nil
@@ -66,7 +67,8 @@ func ParseFieldCost(field, text string) (FieldCost, error) {
 	}
 	units, err := store.ParseNumber("cost", text, 0, store.MaxCount)
 	if err != nil {
-		return FieldCost{}, store.Invalidf("cost %s is %q; it must be a whole number from 0 to %d", field, text, store.MaxCount)
+		return FieldCost{}, store.Invalidf("cost %s is %q; it must be a whole number from 0 to %d", field, text,
+			store.MaxCount)
 	}
 	return FieldCost{field, units}, nil
 }
@@ -106,18 +108,22 @@ func (p *Policy) CheckCost(op store.Op, cost int64, said bool) error {
 	fields := p.CostFields()
 	switch {
 	case own >= 0 && op == store.TakeUpTo:
-		return store.Invalidf("what fits is one number for all limits, and limit %q of policy %q has cost: %s; ask for exact costs instead",
+		return store.Invalidf("what fits is one number for all limits, and limit %q of policy %q has cost: %s; ask "+
+			"for exact costs instead",
 			p.Limits[own].Name, p.Name, p.Limits[own].Cost)
 	case plain < 0 && len(fields) == 0 && op == store.Settle:
 		return store.Invalidf("there is nothing to settle, as each limit of policy %q has a fixed cost", p.Name)
 	case plain >= 0 && op == store.Settle && !said:
-		return store.Invalidf("limit %q of policy %q has no cost of its own; say its real cost, too", p.Limits[plain].Name, p.Name)
+		return store.Invalidf("limit %q of policy %q has no cost of its own; say its real cost, too",
+			p.Limits[plain].Name, p.Name)
 	case plain >= 0 || !said:
 		return nil
 	case len(fields) == 0:
-		return store.Invalidf("cost %d is for no limit of policy %q, as each has a fixed cost; leave it out", cost, p.Name)
+		return store.Invalidf("cost %d is for no limit of policy %q, as each has a fixed cost; leave it out", cost,
+			p.Name)
 	}
-	return store.Invalidf("cost %d is for no limit of policy %q, as each has a cost of its own; say what it is of, such as %s=%d", cost,
+	return store.Invalidf("cost %d is for no limit of policy %q, as each has a cost of its own; say what it is of, "+
+		"such as %s=%d", cost,
 		p.Name, fields[0], cost)
 }
 
@@ -152,7 +158,8 @@ func (p *Policy) checkCosts(costs []FieldCost, fields []string) error {
 			return store.Invalidf("unknown cost %q; policy %q has %s%s", cost.Field, p.Name, strings.Join(fields, ", "),
 				meant(cost.Field, fields))
 		case cost.Units < 0 || cost.Units > store.MaxCount:
-			return store.Invalidf("cost %s is %d; it must be a whole number from 0 to %d", cost.Field, cost.Units, store.MaxCount)
+			return store.Invalidf("cost %s is %d; it must be a whole number from 0 to %d", cost.Field, cost.Units,
+				store.MaxCount)
 		}
 	}
 	for _, field := range fields {

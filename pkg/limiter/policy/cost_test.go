@@ -36,10 +36,12 @@ func TestCosts(t *testing.T) {
 		{[]FieldCost{tokens}, `policy "llm" needs the cost bytes; add bytes=UNITS to the costs`},
 		{[]FieldCost{tokens, bytes, tokens}, `cost "tokens" is given twice; keep one`},
 		{[]FieldCost{tokens, tokens}, `cost "tokens" is given twice; keep one`},
-		{[]FieldCost{tokens, bytes, {"token", 1}}, `unknown cost "token"; policy "llm" has tokens, bytes; did you mean tokens?`},
+		{[]FieldCost{tokens, bytes, {"token", 1}},
+			`unknown cost "token"; policy "llm" has tokens, bytes; did you mean tokens?`},
 		{[]FieldCost{tokens, {"team", 1}}, `unknown cost "team"; policy "llm" has tokens, bytes`},
 		{[]FieldCost{{"tokens", -1}, bytes}, `cost tokens is -1; it must be a whole number from 0 to 1000000000`},
-		{[]FieldCost{{"tokens", store.MaxCount + 1}, bytes}, `cost tokens is 1000000001; it must be a whole number from 0 to 1000000000`},
+		{[]FieldCost{{"tokens", store.MaxCount + 1}, bytes},
+			`cost tokens is 1000000001; it must be a whole number from 0 to 1000000000`},
 	} {
 		reqs, err := llm().Requests(Attributes{"team": "red"}, 7, test.costs...)
 		got := textOf(err)
@@ -74,16 +76,19 @@ func textOf(err error) string {
 
 func TestParseCost(t *testing.T) {
 	for text, want := range map[string]Cost{
-		"1": {Units: 1}, "1000000000": {Units: store.MaxCount}, "tokens": {Field: "tokens"}, "output-tokens_2": {Field: "output-tokens_2"},
+		"1": {Units: 1}, "1000000000": {Units: store.MaxCount}, "tokens": {Field: "tokens"}, "output-tokens_2": {
+			Field: "output-tokens_2"},
 	} {
 		got, err := ParseCost(text)
 		if err != nil || got != want || got.String() != text {
 			t.Errorf("%q is %+v (%q), %v", text, got, got, err)
 		}
 	}
-	for _, text := range []string{"", "0", "-1", "+1", "1.5", ".5", "1e3", "1000000001", "99999999999999999999", "3 tokens", "to kens",
+	for _, text := range []string{"", "0", "-1", "+1", "1.5", ".5", "1e3", "1000000001", "99999999999999999999",
+		"3 tokens", "to kens",
 		"tokens=3", "é"} {
-		if got, err := ParseCost(text); !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), fmt.Sprintf("%q", text)) {
+		if got, err := ParseCost(text); !errors.Is(err, store.ErrInvalid) ||
+			!strings.Contains(err.Error(), fmt.Sprintf("%q", text)) {
 			t.Errorf("%q is %+v, %v", text, got, err)
 		}
 	}
@@ -95,7 +100,8 @@ func TestParseFieldCost(t *testing.T) {
 			t.Errorf("%q is %+v, %v", text, got, err)
 		}
 	}
-	for _, text := range []string{"", "-1", "+1", "1.5", "1e3", "0x10", "1_00", "1000000001", "99999999999999999999", " 1", "many"} {
+	for _, text := range []string{"", "-1", "+1", "1.5", "1e3", "0x10", "1_00", "1000000001", "99999999999999999999",
+		" 1", "many"} {
 		if got, err := ParseFieldCost("tokens", text); !errors.Is(err, store.ErrInvalid) || textOf(err) !=
 			fmt.Sprintf(`cost tokens is %q; it must be a whole number from 0 to 1000000000`, text) {
 			t.Errorf("%q is %+v, %v", text, got, err)
@@ -139,13 +145,15 @@ func TestCheckCost(t *testing.T) {
 		said bool
 		want string
 	}{
-		{own, store.Take, false, ""}, {own, store.Take, true, noLimit}, {own, store.Settle, false, ""}, {own, store.Settle, true, noLimit},
+		{own, store.Take, false, ""}, {own, store.Take, true, noLimit}, {own, store.Settle, false, ""},
+		{own, store.Settle, true, noLimit},
 		{fixed, store.Take, false, ""}, {fixed, store.Take, true, noFixed}, {fixed, store.Settle, false, nothing},
 		{plain, store.Take, true, ""}, {plain, store.TakeUpTo, false, ""}, {plain, store.Settle, true, ""},
 		{mixed, store.Take, true, ""}, {mixed, store.Take, false, ""}, {mixed, store.TakeUpTo, false, upTo},
 		{mixed, store.Settle, false, settles}, {mixed, store.Settle, true, ""},
 	} {
-		if err := test.p.CheckCost(test.op, 5, test.said); textOf(err) != test.want || err != nil && !errors.Is(err, store.ErrInvalid) {
+		if err := test.p.CheckCost(test.op, 5, test.said); textOf(err) != test.want || err != nil &&
+			!errors.Is(err, store.ErrInvalid) {
 			t.Errorf("%s of %s, said %t: %v", test.op, test.p.Name, test.said, err)
 		}
 	}

@@ -61,7 +61,8 @@ type Limit struct {
 
 // String returns all that l says, on one line.
 func (l Limit) String() string {
-	return fmt.Sprintf("{%s by %v, cost %v, exceptions %v, classes %v, shadow %t}", l.Limit, l.By, l.Cost, l.Exceptions, l.Classes,
+	return fmt.Sprintf("{%s by %v, cost %v, exceptions %v, classes %v, shadow %t}", l.Limit, l.By, l.Cost, l.Exceptions,
+		l.Classes,
 		l.Shadow)
 }
 
@@ -106,9 +107,11 @@ func (p *Policy) CheckAttributes(attributes Attributes) error {
 	for _, name := range attributes.Names() {
 		if !slices.Contains(known, name) {
 			if slices.Contains(p.CostFields(), name) {
-				return store.Invalidf("%q is a cost of policy %q and no attribute; give it among the costs", name, p.Name)
+				return store.Invalidf("%q is a cost of policy %q and no attribute; give it among the costs", name,
+					p.Name)
 			}
-			return store.Invalidf("unknown attribute %q; policy %q uses %s%s", name, p.Name, strings.Join(known, ", "), meant(name, known))
+			return store.Invalidf("unknown attribute %q; policy %q uses %s%s", name, p.Name, strings.Join(known, ", "),
+				meant(name, known))
 		}
 	}
 	return nil

@@ -17,7 +17,8 @@ import (
 // awkward generates parts of values that careless joining would confuse with separators.
 func awkward() *rapid.Generator[string] {
 	return rapid.OneOf(
-		rapid.SampledFrom([]string{":", "%", "{", "}", "%3A", "%25", "a", "b", "ip", "::1", "2001:db8::7", "fe80::1%eth0",
+		rapid.SampledFrom([]string{":", "%", "{", "}", "%3A", "%25", "a", "b", "ip", "::1", "2001:db8::7",
+			"fe80::1%eth0",
 			"::ffff:10.0.0.1", "/", "a:b", "user:7",
 			"\x00", "\n", "\x7f", "\u0085", "\xff", "\xc3", "é", "用户", "1:2:3:4:5:6:7:8", "A%zz", " ", "="}),
 		rapid.Map(rapid.SliceOfN(rapid.Byte(), 1, 6), func(b []byte) string { return string(b) }),
@@ -29,7 +30,8 @@ func value() *rapid.Generator[string] {
 }
 
 func attributeName() *rapid.Generator[string] {
-	return rapid.OneOf(rapid.SampledFrom([]string{"a", "b", "ip", "user", "tenant"}), rapid.StringMatching(`[A-Za-z][A-Za-z0-9_-]{0,5}`))
+	return rapid.OneOf(rapid.SampledFrom([]string{"a", "b", "ip", "user", "tenant"}),
+		rapid.StringMatching(`[A-Za-z][A-Za-z0-9_-]{0,5}`))
 }
 
 // made is a key, and what it was made from.
@@ -105,20 +107,25 @@ func TestKey(t *testing.T) {
 		want       store.Key
 	}{
 		{[]string{"ip"}, nil, Attributes{"ip": "203.0.113.9"}, store.Key{Subject: "ip:203.0.113.9", Name: "p/l"}},
-		{[]string{"ip"}, nil, Attributes{"ip": "2001:db8::7"}, store.Key{Subject: "ip:2001:db8::7", Name: "p/l"}}, // readable
+		// readable
+		{[]string{"ip"}, nil, Attributes{"ip": "2001:db8::7"}, store.Key{Subject: "ip:2001:db8::7", Name: "p/l"}},
 		{[]string{"ip", "user"}, nil, Attributes{"ip": "2001:db8::7", "user": "7"},
 			store.Key{Subject: "ip:2001%3Adb8%3A%3A7:user:7", Name: "p/l"}},
-		{[]string{"user", "ip"}, nil, Attributes{"ip": "::1", "user": "7"}, store.Key{Subject: "user:7:ip:::1", Name: "p/l"}},
+		{[]string{"user", "ip"}, nil, Attributes{"ip": "::1", "user": "7"},
+			store.Key{Subject: "user:7:ip:::1", Name: "p/l"}},
 		{[]string{"a", "A"}, nil, Attributes{"a": "a", "A": "2001:db8::7"},
 			store.Key{Subject: "a:a:A:2001%3Adb8%3A%3A7", Name: "p/l"}}, // a:A:2001:db8::7 is an address, too
 		{[]string{"a"}, nil, Attributes{"a": "a:A:2001:db8::7"}, store.Key{Subject: "a:a:A:2001:db8::7", Name: "p/l"}},
 		{[]string{"user", "ip"}, []string{"user"}, Attributes{"ip": "::1", "user": "7"},
 			store.Key{Subject: "user:7", Name: "p/l:ip:::1"}},
-		{[]string{"ip", "user"}, []string{"ip"}, Attributes{"ip": "::1", "user": "7"}, store.Key{Subject: "ip:::1", Name: "p/l:user:7"}},
+		{[]string{"ip", "user"}, []string{"ip"}, Attributes{"ip": "::1", "user": "7"},
+			store.Key{Subject: "ip:::1", Name: "p/l:user:7"}},
 		{[]string{"a", "b"}, nil, Attributes{"a": "a:b", "b": "c"}, store.Key{Subject: "a:a%3Ab:b:c", Name: "p/l"}},
 		{[]string{"a", "b"}, nil, Attributes{"a": "a", "b": "b:c"}, store.Key{Subject: "a:a:b:b%3Ac", Name: "p/l"}},
-		{[]string{"a"}, nil, Attributes{"a": "{x}%\n\xff é*"}, store.Key{Subject: "a:%7Bx%7D%25%0A%FF é*", Name: "p/l"}},
-		{[]string{"ip"}, nil, Attributes{"ip": "fe80::1%eth0"}, store.Key{Subject: "ip:fe80%3A%3A1%25eth0", Name: "p/l"}},
+		{[]string{"a"}, nil, Attributes{"a": "{x}%\n\xff é*"},
+			store.Key{Subject: "a:%7Bx%7D%25%0A%FF é*", Name: "p/l"}},
+		{[]string{"ip"}, nil, Attributes{"ip": "fe80::1%eth0"},
+			store.Key{Subject: "ip:fe80%3A%3A1%25eth0", Name: "p/l"}},
 	} {
 		p := &Policy{Name: "p", HashBy: test.hashBy}
 		if got := p.Key(&Limit{Limit: limiter.Limit{Name: "l"}, By: test.by}, test.attributes); got != test.want {
@@ -129,13 +136,15 @@ func TestKey(t *testing.T) {
 
 func TestParseKeyOfOthers(t *testing.T) {
 	for _, key := range []store.Key{
-		{}, {Subject: "user:42", Name: "token-bucket/1m"}, {Subject: "user:42", Name: "p"}, {Subject: "user", Name: "p/l"},
+		{}, {Subject: "user:42", Name: "token-bucket/1m"}, {Subject: "user:42", Name: "p"},
+		{Subject: "user", Name: "p/l"},
 		{Subject: "user:", Name: "p/l"},
 		{Subject: "a:b:c", Name: "p/l"}, {Subject: "a:%3a", Name: "p/l"}, {Subject: "a:%41", Name: "p/l"},
 		{Subject: "a:%", Name: "p/l"}, {Subject: "a:%4", Name: "p/l"},
 		{Subject: "a:b", Name: "p/l:"}, {Subject: "a:b", Name: "p/l:c"}, {Subject: "a:b", Name: "p/l/m"},
 		{Subject: "1:b", Name: "p/l"}, {Subject: "a:b", Name: "1/l"},
-		{Subject: "a:%+1", Name: "p/l"}, {Subject: "a:% 1", Name: "p/l"}, {Subject: "ip:2001%3Adb8%3A%3A7", Name: "p/l"},
+		{Subject: "a:%+1", Name: "p/l"}, {Subject: "a:% 1", Name: "p/l"},
+		{Subject: "ip:2001%3Adb8%3A%3A7", Name: "p/l"},
 	} {
 		if parts, ok := ParseKey(key); ok {
 			t.Errorf("%q is taken apart into %+v", key, parts)
@@ -228,7 +237,9 @@ func TestUnreachableOverrides(t *testing.T) {
 		var want []string
 		for i := range rapid.IntRange(1, 8).Draw(t, "overrides") {
 			o := Exception{When: when.Draw(t, "when"), Limit: limiter.Per("", 1, 1e9)}
-			if j := slices.IndexFunc(p.Limits[0].Exceptions, func(earlier Exception) bool { return o.When.has(earlier.When) }); j >= 0 {
+			if j := slices.IndexFunc(p.Limits[0].Exceptions, func(earlier Exception) bool {
+				return o.When.has(earlier.When)
+			}); j >= 0 {
 				want = append(want, fmt.Sprintf("limits[0].overrides[%d].when by %d", i, j+1))
 			}
 			p.Limits[0].Exceptions = append(p.Limits[0].Exceptions, o)
@@ -257,7 +268,8 @@ func TestParseAttributes(t *testing.T) {
 		"=x":      `attribute name "" is not valid; use at most 64 letters, digits, - and _, beginning with a letter`,
 		"twice=b": `attribute "twice" is given twice; keep one`,
 	} {
-		if _, err := ParseAttributes([]string{"twice=a", argument}); fmt.Sprint(err) != want || !errors.Is(err, store.ErrInvalid) {
+		if _, err := ParseAttributes([]string{"twice=a", argument}); fmt.Sprint(err) != want ||
+			!errors.Is(err, store.ErrInvalid) {
 			t.Errorf("%q: the error is %v", argument, err)
 		}
 	}

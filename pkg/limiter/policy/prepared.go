@@ -95,8 +95,8 @@ func (p *Prepared) check(attributes Attributes, costs []FieldCost) error {
 	return p.checkCosts(costs, p.costs)
 }
 
-// Classes divide the callers of one limit: each class leaves a part of it to those that leave less. So paid callers have
-// room where free ones are denied. The zero Classes leave nothing.
+// Classes divide the callers of one limit: each class leaves a part of it to those that leave less. So paid callers
+// have room where free ones are denied. The zero Classes leave nothing.
 type Classes struct {
 	// By is the attribute whose value is the class of a request.
 	By string
@@ -124,13 +124,15 @@ func ParseLeave(text string) (store.Share, error) {
 	if err == nil && share < store.WholeShare {
 		return share, nil
 	}
-	return 0, store.Invalidf("share %q is not what a class can leave; write 0, or a share below 100%% such as 30%% or 0.3", text)
+	return 0, store.Invalidf("share %q is not what a class can leave; write 0, or a share below 100%% such as 30%% "+
+		"or 0.3", text)
 }
 
 // IsZero reports whether there are no classes.
 func (c *Classes) IsZero() bool { return c.By == "" && len(c.Of) == 0 }
 
-// String returns the classes as one reads them: "by plan: paid leaves 0%, free leaves 30%". It is empty without classes.
+// String returns the classes as one reads them: "by plan: paid leaves 0%, free leaves 30%". It is empty without
+// classes.
 func (c *Classes) String() string {
 	if c.IsZero() {
 		return ""
@@ -190,10 +192,12 @@ func (l *Limit) classProblems(path string, add func(path, format string, args ..
 		case slices.ContainsFunc(c.Of[:i], func(other Class) bool { return other.Name == class.Name }):
 			add(at, "class %q is there twice; keep one", class.Name)
 		case class.Leave >= store.WholeShare:
-			add(at, "class %q leaves %s of limit %q, so it gets nothing; leave less than 100%%", class.Name, class.Leave, l.Name)
+			add(at, "class %q leaves %s of limit %q, so it gets nothing; leave less than 100%%", class.Name,
+				class.Leave, l.Name)
 		case class.Leave > 0:
 			l.checkRoom(max(1, l.Cost.Units), class.Leave, func(limit store.Limit, cost, leave int64) {
-				add(at, "class %q leaves %d of the %d units that limit %s allows at once, so a cost of %d never fits", class.Name,
+				add(at, "class %q leaves %d of the %d units that limit %s allows at once, so a cost of %d never fits",
+					class.Name,
 					leave, limit.Capacity(), limit, cost)
 			})
 		}
@@ -232,7 +236,8 @@ func ParseAttributes(arguments []string) (Attributes, error) {
 	for _, argument := range arguments {
 		name, value, found := strings.Cut(argument, "=")
 		if !found {
-			return nil, store.Invalidf("argument %q is not an attribute; write name=value, such as ip=203.0.113.9", argument)
+			return nil, store.Invalidf("argument %q is not an attribute; write name=value, such as ip=203.0.113.9",
+				argument)
 		}
 		if err := ValidateName("attribute", name); err != nil {
 			return nil, err
@@ -241,7 +246,8 @@ func ParseAttributes(arguments []string) (Attributes, error) {
 			return nil, store.Invalidf("attribute %q is given twice; keep one", name)
 		}
 		if value == "" {
-			return nil, store.Invalidf("attribute %q is empty; give it a value, or all who leave it empty share one subject", name)
+			return nil, store.Invalidf(
+				"attribute %q is empty; give it a value, or all who leave it empty share one subject", name)
 		}
 		attributes[name] = value
 	}
@@ -255,7 +261,8 @@ const MaxNameLength = subjecttext.MaxNameLength
 // "-" and "_", beginning with a letter. what names the kind in the error.
 func ValidateName(what, name string) error {
 	if !subjecttext.IsName(name) {
-		return store.Invalidf("%s name %q is not valid; use at most %d letters, digits, - and _, beginning with a letter", what,
+		return store.Invalidf("%s name %q is not valid; use at most %d letters, digits, - and _, beginning with a "+
+			"letter", what,
 			name, MaxNameLength)
 	}
 	return nil

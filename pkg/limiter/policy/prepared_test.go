@@ -25,7 +25,8 @@ func TestPreparedMakesTheRequestsOfEachLimit(t *testing.T) {
 	for range 5_000 {
 		p := &Policy{Name: "p", HashBy: pick(r.IntN(3))}
 		for i := range 1 + r.IntN(4) {
-			l := Limit{Limit: limiter.Per(fmt.Sprintf("l%d", i), int64(i+1), time.Second), By: slices.Concat(p.HashBy, pick(r.IntN(3)))}
+			l := Limit{Limit: limiter.Per(fmt.Sprintf("l%d", i), int64(i+1), time.Second),
+				By: slices.Concat(p.HashBy, pick(r.IntN(3)))}
 			l.Classes = Classes{By: names[r.IntN(5)], Of: []Class{{"x", 0}, {"é", 200_000}, {"a b", 500_000}}}
 			l.Exceptions = []Exception{{Attributes{names[r.IntN(5)]: "x"}, limiter.Per("", 9, time.Second)}}
 			l.Shadow = r.IntN(2) == 0

@@ -28,7 +28,8 @@ func (p *Policy) Problems() []Problem {
 		add("limits", "policy %q has no limits; add at least one", p.Name)
 	}
 	if len(p.Limits) > store.MaxRequests {
-		add("limits", "policy %q has %d limits; at most %d are decided together", p.Name, len(p.Limits), store.MaxRequests)
+		add("limits", "policy %q has %d limits; at most %d are decided together", p.Name, len(p.Limits),
+			store.MaxRequests)
 	}
 	if p.Wait != 0 && (p.Wait < time.Millisecond || p.Wait > MaxWait) {
 		add("wait", "wait %s must be from 1ms to %s", store.FormatPeriod(p.Wait), store.FormatPeriod(MaxWait))
@@ -41,14 +42,16 @@ func (p *Policy) Problems() []Problem {
 		if err := validateOwnName("limit", limit.Name); err != nil {
 			add(path+".name", "%s", err)
 		} else if first := slices.IndexFunc(p.Limits, func(l Limit) bool { return l.Name == limit.Name }); first < i {
-			add(path+".name", "limits %d and %d of policy %q are both named %q, so they would share keys; rename one", first+1, i+1,
+			add(path+".name", "limits %d and %d of policy %q are both named %q, so they would share keys; rename one",
+				first+1, i+1,
 				p.Name, limit.Name)
 		}
 		limit.problems(path, add)
 		p.costProblems(limit, path, add)
 		limit.classProblems(path, add)
 		if n := len(p.HashBy); len(limit.By) > 0 && (len(limit.By) < n || !slices.Equal(limit.By[:n], p.HashBy)) {
-			add(path+".by", "limit %q has by: %s, which must begin with the policy's hash_by: %s, so that all keys are in one slot",
+			add(path+".by", "limit %q has by: %s, which must begin with the policy's hash_by: %s, so that all keys "+
+				"are in one slot",
 				limit.Name, list(limit.By), list(p.HashBy))
 		}
 	}
@@ -98,7 +101,8 @@ func (l *Limit) problems(path string, add func(path, format string, args ...any)
 			}
 		}
 		if before < i {
-			add(at+".when", "override %d of limit %q is never reached, because override %d matches first; move it up or remove it",
+			add(at+".when", "override %d of limit %q is never reached, because override %d matches first; move it up "+
+				"or remove it",
 				i+1, l.Name, before+1)
 		}
 		first := exception.When.Names()[0]
@@ -114,12 +118,14 @@ func (p *Policy) costProblems(l *Limit, path string, add func(path, format strin
 	}
 	if l.Cost.Field != "" {
 		if known, _ := p.Attributes(); slices.Contains(known, l.Cost.Field) {
-			add(path+".cost", "cost %q is also an attribute of policy %q; give one of them another name", l.Cost.Field, p.Name)
+			add(path+".cost", "cost %q is also an attribute of policy %q; give one of them another name", l.Cost.Field,
+				p.Name)
 		}
 		return
 	}
 	l.checkRoom(l.Cost.Units, 0, func(limit store.Limit, cost, _ int64) {
-		add(path+".cost", "cost %d can never fit limit %s, which allows at most %d at once", cost, limit, limit.Capacity())
+		add(path+".cost", "cost %d can never fit limit %s, which allows at most %d at once", cost, limit,
+			limit.Capacity())
 	})
 }
 
@@ -144,16 +150,19 @@ func (l *Limit) checkRoom(cost int64, share store.Share, report func(limit store
 // with which the name of a limit without its own name begins.
 func validateOwnName(what, name string) error {
 	if what == "policy" && isAlgorithm(name) {
-		return store.Invalidf("policy name %q is the name of an algorithm; choose another, since its keys would look like those "+
+		return store.Invalidf("policy name %q is the name of an algorithm; choose another, since its keys would look "+
+			"like those "+
 			"of unnamed limits", name)
 	}
 	return ValidateName(what, name)
 }
 
-// isAlgorithm reports whether a name is one that store.ParseAlgorithm takes. A scan asks that of each key, so it does not look
-// for a similar one.
+// isAlgorithm reports whether a name is one that store.ParseAlgorithm takes. A scan asks that of each key, so it does
+// not look for a similar one.
 func isAlgorithm(name string) bool {
-	return name == "gcra" || slices.ContainsFunc(store.Algorithms(), func(a store.Algorithm) bool { return a.String() == name })
+	return name == "gcra" || slices.ContainsFunc(store.Algorithms(), func(a store.Algorithm) bool {
+		return a.String() == name
+	})
 }
 
 func duplicates(names []string) (twice []string) {

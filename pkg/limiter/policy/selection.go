@@ -41,7 +41,8 @@ func (s *Selection) Query(known []*Policy) (admin.Query, error) {
 	if err != nil {
 		return admin.Query{}, err
 	}
-	names, err := store.ParsePattern(orAny(s.Policies) + "/" + orAny(s.Limits) + "*") // what follows hash_by comes after
+	// what follows hash_by comes after
+	names, err := store.ParsePattern(orAny(s.Policies) + "/" + orAny(s.Limits) + "*")
 	if err != nil {
 		return admin.Query{}, err
 	}

@@ -23,9 +23,10 @@ var (
 	limitNames     = rapid.SampledFrom([]string{"l", "lx", "user-route", "p_1"})
 	attributeNames = rapid.SampledFrom([]string{"tenant", "user", "ip", "tenant2"})
 	// Values that are similar, share a beginning, or contain characters of globs.
-	values = rapid.OneOf(rapid.SampledFrom([]string{"*", "a[b]?", `\`, "%", "a:b", "acme", "acmee", "acme:user:1", "1", "{", "\n",
-		"\xff", "2001:db8::7", "::1",
-		"2001:db8::7:user:1", "x:tenant:acme", "[", "]", "^", "-", "%3A", "%2A"}), value())
+	values = rapid.OneOf(rapid.SampledFrom(
+		[]string{"*", "a[b]?", `\`, "%", "a:b", "acme", "acmee", "acme:user:1", "1", "{", "\n",
+			"\xff", "2001:db8::7", "::1",
+			"2001:db8::7:user:1", "x:tenant:acme", "[", "]", "^", "-", "%3A", "%2A"}), value())
 )
 
 // policies generates distinct policies without problems.
@@ -137,7 +138,8 @@ func TestQuerySelectsWhatMatches(t *testing.T) {
 					got[entry.Key] = true
 				}
 				if !maps.Equal(got, want) {
-					t.Fatalf("with %d policies known, %+v finds\n%q, want\n%q", len(hand), q, slices.Collect(maps.Keys(got)),
+					t.Fatalf("with %d policies known, %+v finds\n%q, want\n%q", len(hand), q,
+						slices.Collect(maps.Keys(got)),
 						slices.Collect(maps.Keys(want)))
 				}
 			}
@@ -188,7 +190,8 @@ func TestQueryOfAnEarlierConfiguration(t *testing.T) {
 }
 
 func take(t *rapid.T, backend store.Store, key store.Key) {
-	if _, err := storecall.New(backend).Take(context.Background(), key, store.Limit{Count: 1000, Period: time.Hour}, 1); err != nil {
+	if _, err := storecall.New(backend).Take(context.Background(), key, store.Limit{Count: 1000, Period: time.Hour},
+		1); err != nil {
 		t.Fatal(fmt.Errorf("%q: %w", key, err))
 	}
 }

@@ -29,7 +29,8 @@ func TestARuntimeTakesTheCostOfEachLimit(t *testing.T) {
 	if err != nil || !d.Allowed() || d.At(0).Used != 1 || d.At(1).Used != 1000 {
 		t.Errorf("%+v, %v", d, err)
 	}
-	if d, err = policies.Take(t.Context(), "llm", red, 1, tokens(1)); err != nil || d.Allowed() || !d.At(0).Allowed || d.At(1).Allowed {
+	if d, err = policies.Take(t.Context(), "llm", red, 1, tokens(1)); err != nil || d.Allowed() || !d.At(0).Allowed ||
+		d.At(1).Allowed {
 		t.Errorf("one token too many: %+v, %v", d, err)
 	}
 	if _, err := policies.Take(t.Context(), "llm", red, 1); !errors.Is(err, limiter.ErrInvalid) {
@@ -56,7 +57,8 @@ func TestARuntimeTakesTheCostOfEachLimit(t *testing.T) {
 	if err := r.Settle(t.Context(), costs...); err != nil {
 		t.Error(err)
 	}
-	if d, err := call.Limits.Peek(t.Context(), call.Requests...); err != nil || d.At(0).Used != 1 || d.At(1).Used != 250 {
+	if d, err := call.Limits.Peek(t.Context(), call.Requests...); err != nil || d.At(0).Used != 1 ||
+		d.At(1).Used != 250 {
 		t.Errorf("after it was settled: %+v, %v", d, err)
 	}
 }

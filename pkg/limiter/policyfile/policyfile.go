@@ -26,7 +26,8 @@
 // [Follow] gets the policies from the store instead, where "limitctl config publish" puts them. Then Watch puts each
 // further version in force within two seconds:
 //
-//	file, err := policyfile.Follow(ctx, store, policyfile.Published{Process: "checkout", Cache: "/var/lib/checkout/limits"})
+//	published := policyfile.Published{Process: "checkout", Cache: "/var/lib/checkout/limits"}
+//	file, err := policyfile.Follow(ctx, store, published)
 //	...
 //	policies, err := policyfile.NewRuntime(file, store)
 package policyfile

@@ -124,7 +124,8 @@ func TestSlices(t *testing.T) {
 		}
 	}
 	base := limits[len(limits)-1]
-	for ip, want := range map[string]string{"a": "sliding-counter:200/1h,slices=60", "b": "sliding-counter:200/1h,slices=30",
+	for ip, want := range map[string]string{
+		"a": "sliding-counter:200/1h,slices=60", "b": "sliding-counter:200/1h,slices=30",
 		"c": "sliding-counter:100/1h", "d": "sliding-log:100/1h"} {
 		if got, _ := base.For(policy.Attributes{"ip": ip}); got.String() != want {
 			t.Errorf("for %s it is %s, not %s", ip, got, want)
@@ -134,8 +135,10 @@ func TestSlices(t *testing.T) {
 
 // Contexts are ignored, whatever they contain, as long as they are YAML.
 func TestContextsAreIgnored(t *testing.T) {
-	for _, contexts := range []string{"{}", "5", "[a, b]", "{prod: {store: redis://h, colour: red}}", "{prod: {}}", "{bad name: x}", ""} {
-		file, err := policyfile.Parse("x.yaml", []byte("policies: {p: {limits: [{name: a, by: [ip], limit: 1/s}]}}\ncontexts: "+contexts))
+	for _, contexts := range []string{"{}", "5", "[a, b]", "{prod: {store: redis://h, colour: red}}", "{prod: {}}",
+		"{bad name: x}", ""} {
+		file, err := policyfile.Parse(
+			"x.yaml", []byte("policies: {p: {limits: [{name: a, by: [ip], limit: 1/s}]}}\ncontexts: "+contexts))
 		if err != nil || len(file.Policies) != 1 {
 			t.Errorf("with contexts %s: %v", contexts, err)
 		}

@@ -53,9 +53,11 @@ func Follow(ctx context.Context, backend store.Store, p Published) (*File, error
 	if s, has := store.As[interface{ Prefix() string }](backend); has {
 		source.prefix = s.Prefix()
 	}
-	settings := published.Settings{Table: table, Use: source.put, Now: time.Now, Timeout: cmp.Or(p.Timeout, time.Second),
+	settings := published.Settings{Table: table, Use: source.put, Now: time.Now,
+		Timeout: cmp.Or(p.Timeout, time.Second),
 		Cache:   published.Cache{Path: p.Cache, Read: readfile.All, Write: readfile.Write},
-		Process: published.Process{Name: cmp.Or(p.Process, "a service"), Host: p.Host, PID: syscall.Getpid(), Program: "policyfile"}}
+		Process: published.Process{Name: cmp.Or(p.Process, "a service"), Host: p.Host, PID: syscall.Getpid(),
+			Program: "policyfile"}}
 	settings.OnError, settings.OnWarning = source.tell, source.tell
 	source.follower = published.NewFollower(settings)
 	err = source.follower.Start(ctx)

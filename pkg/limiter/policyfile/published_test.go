@@ -129,7 +129,8 @@ func TestARuntimeFollowsWhatIsPublished(t *testing.T) {
 		}
 	}
 	publish(t, backend, strings.Replace(pair("4"), "limit:", "limt:", 1))
-	if err := next(); err == nil || !strings.Contains(err.Error(), "did you mean limit?") || countOf() != "token-bucket:3000/1h" {
+	if err := next(); err == nil || !strings.Contains(err.Error(), "did you mean limit?") ||
+		countOf() != "token-bucket:3000/1h" {
 		t.Errorf("of a broken version it tells %v, and has %s in force", err, countOf())
 	}
 	publish(t, backend, pair("5"))
@@ -164,7 +165,8 @@ func TestAStartWithoutWhatIsPublished(t *testing.T) {
 		}
 		return file.Policies[0].Limits[0].Stored().String(), nil
 	}
-	if _, err := start(policyfile.Published{}); !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), "was published") {
+	if _, err := start(policyfile.Published{}); !errors.Is(err, limiter.ErrInvalid) ||
+		!strings.Contains(err.Error(), "was published") {
 		t.Errorf("nothing was published: %v", err)
 	}
 	if limit, err := start(policyfile.Published{Fallback: fallback}); limit != "token-bucket:7/1h" {
@@ -184,7 +186,8 @@ func TestAStartWithoutWhatIsPublished(t *testing.T) {
 	if _, err := start(policyfile.Published{}); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("spoilt and away: %v", err)
 	}
-	if _, err := policyfile.Follow(t.Context(), memorystore.New(), policyfile.Published{}); !errors.Is(err, limiter.ErrInvalid) {
+	if _, err := policyfile.Follow(t.Context(), memorystore.New(), policyfile.Published{}); !errors.Is(
+		err, limiter.ErrInvalid) {
 		t.Errorf("a store in memory: %v", err)
 	}
 }
@@ -228,8 +231,8 @@ const (
 		`"hash":"%s","bytes":300}`
 )
 
-// A head with a version under trial is read as its version in force, with one warning. What is published next, a file or an
-// earlier version, is written without the trial, and takes the version that was tried away.
+// A head with a version under trial is read as its version in force, with one warning. What is published next, a file
+// or an earlier version, is written without the trial, and takes the version that was tried away.
 func TestAHeadWithATrialIsReadAsItsVersionInForce(t *testing.T) {
 	backend := openFile(t)
 	publish(t, backend, pair("1000"))
@@ -240,8 +243,9 @@ func TestAHeadWithATrialIsReadAsItsVersionInForce(t *testing.T) {
 	tried := published.Version{Number: 2, By: "anna", Reason: "a trial", Text: []byte(pair("5"))}
 	hash := published.Hash(tried.Text)
 	head := fmt.Sprintf(triedHead, s.Head.Hash, hash)
-	done, err := backend.Change(t.Context(), &admin.Change{Table: admin.ConfigTable, Was: s.Was, Line: fmt.Sprintf(triedLine, hash),
-		Set: []admin.TableRecord{{Name: "2", Value: tried.Record()}, {Value: head}}})
+	done, err := backend.Change(t.Context(),
+		&admin.Change{Table: admin.ConfigTable, Was: s.Was, Line: fmt.Sprintf(triedLine, hash),
+			Set: []admin.TableRecord{{Name: "2", Value: tried.Record()}, {Value: head}}})
 	if err != nil || !done {
 		t.Fatal(done, err)
 	}
@@ -263,7 +267,8 @@ func TestAHeadWithATrialIsReadAsItsVersionInForce(t *testing.T) {
 	if len(told) != 1 || told[0] != "version 2, which an older limitctl tried beside version 1, is ignored" {
 		t.Errorf("told %q", told)
 	}
-	if s, err = published.Read(t.Context(), &backend.Tables); err != nil || s.Head.Version != 3 || s.Head.Tried != 0 || s.Before() != 1 ||
+	if s, err = published.Read(t.Context(), &backend.Tables); err != nil || s.Head.Version != 3 || s.Head.Tried != 0 ||
+		s.Before() != 1 ||
 		s.Kept(2) || strings.Contains(s.Was, "next") || !strings.HasPrefix(s.Was, `{"schema":1,`) {
 		t.Errorf("afterwards the head is %s, %v", s.Was, err)
 	}

@@ -68,10 +68,12 @@ func NewRuntime(file *File, backend store.Store, options ...limiter.Option) (*Ru
 		return nil, store.Invalidf("the store is nil")
 	}
 	if s, has := store.As[interface{ Prefix() string }](backend); has && s.Prefix() != file.Prefix {
-		return nil, store.Invalidf("the store is open with the prefix %q, and %s has %q; open it with that, where operators look",
+		return nil, store.Invalidf("the store is open with the prefix %q, and %s has %q; open it with that, where "+
+			"operators look",
 			s.Prefix(), file.Name, file.Prefix)
 	}
-	r := &Runtime{local: memorystore.New(memorystore.WithMaxKeys(layers.FallbackKeys)), shared: &layers.Shared{Store: backend}}
+	r := &Runtime{local: memorystore.New(memorystore.WithMaxKeys(layers.FallbackKeys)), shared: &layers.Shared{
+		Store: backend}}
 	var env layers.Env
 	for _, option := range options {
 		switch o := option.(type) {
@@ -106,8 +108,8 @@ func (r *Runtime) File() *File { return r.InForce().File }
 // InForce returns what decides now, for a caller that needs several of its parts to agree.
 func (r *Runtime) InForce() *InForce { return r.inForce.Load() }
 
-// Of returns a policy, and what decides its requests; nil if there is no policy of that name. Without a name the policy is nil, and
-// the limiter decides requests of limits of your own: it has no failure policy.
+// Of returns a policy, and what decides its requests; nil if there is no policy of that name. Without a name the policy
+// is nil, and the limiter decides requests of limits of your own: it has no failure policy.
 func (f *InForce) Of(name string) (*policy.Prepared, *limiter.Limiter) {
 	if name == "" {
 		return nil, f.free
@@ -128,9 +130,9 @@ type Call struct {
 	Policy *policy.Policy
 }
 
-// Call returns the requests of a policy for a call with these attributes. The address of an attribute that the file takes from
-// the client becomes the client that serve and the middleware count by the same file. costs has one for each field that is a
-// limit's cost; cost is for the limits without their own cost, and 1 if there are none. An error is a
+// Call returns the requests of a policy for a call with these attributes. The address of an attribute that the file
+// takes from the client becomes the client that serve and the middleware count by the same file. costs has one for each
+// field that is a limit's cost; cost is for the limits without their own cost, and 1 if there are none. An error is a
 // [limiter.ErrInvalid]: there is no such policy, or attributes or costs are missing or too many.
 func (r *Runtime) Call(name string, attributes policy.Attributes, cost int64, costs ...policy.FieldCost) (Call, error) {
 	inForce := r.InForce()
@@ -219,7 +221,8 @@ func (r *Runtime) apply(text []byte) error {
 		return err
 	}
 	if file.Prefix != before.Prefix {
-		return store.Invalidf("%s has another prefix now, and the store is open with %q; start the service again", file.Name, before.Prefix)
+		return store.Invalidf("%s has another prefix now, and the store is open with %q; start the service again",
+			file.Name, before.Prefix)
 	}
 	return r.Use(file)
 }
@@ -227,8 +230,9 @@ func (r *Runtime) apply(text []byte) error {
 // Watch reloads the file when it changes, until ctx ends. It looks at it with the period every, such as a second.
 // onChange, if not nil, gets nil after each reload, and an error once for each change that cannot be used.
 //
-// Of a published file it reads the store, by one small read each time, for which no decision waits. onChange also gets the
-// error when the store cannot be read, nil when it can be read again, and an error if a version cannot be kept in the cache.
+// Of a published file it reads the store, by one small read each time, for which no decision waits. onChange also gets
+// the error when the store cannot be read, nil when it can be read again, and an error if a version cannot be kept in
+// the cache.
 func (r *Runtime) Watch(ctx context.Context, every time.Duration, onChange func(error)) {
 	if onChange == nil {
 		onChange = func(error) {}
@@ -256,8 +260,8 @@ func (r *Runtime) Watch(ctx context.Context, every time.Duration, onChange func(
 	}
 }
 
-// Use puts a file in force that the program has read by itself. Its prefix does not count. After an error the file before stays in
-// force: the new one lacks a policy with a [Runtime.Middleware].
+// Use puts a file in force that the program has read by itself. Its prefix does not count. After an error the file
+// before stays in force: the new one lacks a policy with a [Runtime.Middleware].
 func (r *Runtime) Use(file *File) error {
 	r.reloading.Lock()
 	defer r.reloading.Unlock()
@@ -310,7 +314,8 @@ func (r *Runtime) optionsOf(file *File) []limiter.Option {
 func (r *Runtime) policyOf(p *policy.Policy, before, next *InForce) (*policyInForce, error) {
 	q := &policyInForce{policy: p.Prepare()}
 	if before != nil && before.base == next.base && before.File.Denials == next.File.Denials {
-		if old := before.policies[p.Name]; old != nil && old.policy.OnError == p.OnError && old.policy.LocalShare == p.LocalShare {
+		if old := before.policies[p.Name]; old != nil && old.policy.OnError == p.OnError &&
+			old.policy.LocalShare == p.LocalShare {
 			q.limits = old.limits
 		}
 	}

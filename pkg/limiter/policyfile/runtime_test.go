@@ -33,7 +33,8 @@ func TestARuntimeInAnOutage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if b := file.Breaker; b.Failures != 3 || b.Slow != 250*time.Millisecond || b.Pause != time.Second || b.MaxPause != time.Minute {
+		if b := file.Breaker; b.Failures != 3 || b.Slow != 250*time.Millisecond || b.Pause != time.Second ||
+			b.MaxPause != time.Minute {
 			t.Errorf("the breaker is %+v", b)
 		}
 		backend := &sickStore{Store: memorystore.New(), err: fmt.Errorf("%w: no route", store.ErrUnavailable)}
@@ -163,7 +164,8 @@ func TestAReloadForgetsNothing(t *testing.T) {
 		if sick.asked != asked {
 			t.Errorf("the breaker forgot: %d more calls reached the store", sick.asked-asked)
 		}
-		if d := take(ada); d.At(0).Used != 3 || d.DecidedBy() != limiter.DecidedByLocal { // 2 before, and this one of 12
+		// 2 before, and this one of 12
+		if d := take(ada); d.At(0).Used != 3 || d.DecidedBy() != limiter.DecidedByLocal {
 			t.Errorf("the local share forgot: %+v", d.All())
 		}
 		sick.err = nil
@@ -185,7 +187,8 @@ func TestAReloadForgetsNothing(t *testing.T) {
 func TestAFileThatCannotBeUsed(t *testing.T) {
 	f := newWritten(t, fmt.Sprintf(api, "4/366d", ""))
 	policies := f.run(memorystore.New())
-	if _, err := policies.Middleware("api"); !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), `"user"`) {
+	if _, err := policies.Middleware("api"); !errors.Is(err, store.ErrInvalid) ||
+		!strings.Contains(err.Error(), `"user"`) {
 		t.Errorf("without a rule for HTTP: %v", err)
 	}
 	withHTTP := fmt.Sprintf(api, "1/366d", `, http: {attributes: {user: "header:X-User"}}`)
@@ -225,7 +228,8 @@ func TestAFileThatCannotBeUsed(t *testing.T) {
 	if _, err := policies.Take(t.Context(), "no", ada, 1); !errors.Is(err, store.ErrInvalid) {
 		t.Errorf("a policy that there is not: %v", err)
 	}
-	if d, err := policies.Take(t.Context(), "api", policy.Attributes{}, 1); !errors.Is(err, store.ErrInvalid) || d.Allowed() {
+	if d, err := policies.Take(t.Context(), "api", policy.Attributes{}, 1); !errors.Is(err, store.ErrInvalid) ||
+		d.Allowed() {
 		t.Errorf("an attribute that is missing: %v", err)
 	}
 	if err := os.Remove(f.path); err != nil {
@@ -310,7 +314,8 @@ func TestARuntimeNeedsTheFilesPrefix(t *testing.T) {
 		prefix string
 		fine   bool
 	}{{"rl", false}, {"mine2", false}, {"mine", true}} {
-		file, err := policyfile.Parse("limitctl.yaml", []byte("prefix: mine\npolicies: {p: {limits: [{name: a, by: [u], limit: 5/1m}]}}\n"))
+		file, err := policyfile.Parse(
+			"limitctl.yaml", []byte("prefix: mine\npolicies: {p: {limits: [{name: a, by: [u], limit: 5/1m}]}}\n"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -332,9 +337,11 @@ func TestARuntimeNeedsTheFilesPrefix(t *testing.T) {
 	}
 }
 
-// A service that passes the address of a client counts the client that serve and the middleware count, and keeps its attributes.
+// A service that passes the address of a client counts the client that serve and the middleware count, and keeps its
+// attributes.
 func TestACallNamesTheClient(t *testing.T) {
-	f := newWritten(t, "policies: {web: {http: {attributes: {ip: client}}, limits: [{name: ip, by: [ip], limit: 2/1h}]}}\n")
+	f := newWritten(t, "policies: {web: {http: {attributes: {ip: client}}, limits: [{name: ip, by: [ip], limit: "+
+		"2/1h}]}}\n")
 	policies := f.run(memorystore.New())
 	given := policy.Attributes{"ip": "2001:DB8::1"}
 	call, err := policies.Call("web", given, 1)

@@ -42,7 +42,8 @@ func Example() {
 		}
 	}
 	answer := httptest.NewRecorder()
-	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(
+		answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	for line := range strings.Lines(answer.Body.String()) {
 		if strings.HasPrefix(line, "limiter_calls_total") || strings.HasPrefix(line, "limiter_breaker_state") {
 			fmt.Print(line)

@@ -13,7 +13,7 @@
 //
 //	limiter_calls_total{operation,outcome,decided_by}  calls as their callers see them
 //	limiter_store_call_duration_seconds{operation}     time of the calls to the store, a histogram
-//	limiter_failures_total{kind}                       errors of the store after which FailOpen, FailClosed or FailLocal decided
+//	limiter_failures_total{kind}                       errors of the store that left the decision to FailOpen and the like
 //	limiter_breaker_changes_total{to}                  changes of the breakers
 //	limiter_breaker_state{part,state}                  1 for the state of a breaker, else 0
 //
@@ -23,7 +23,8 @@
 //
 // For several limiters make one Metrics each, and register each with its own label:
 //
-//	prometheus.WrapRegistererWith(prometheus.Labels{"limiter": "login"}, prometheus.DefaultRegisterer).MustRegister(metrics)
+//	labels := prometheus.Labels{"limiter": "login"}
+//	prometheus.WrapRegistererWith(labels, prometheus.DefaultRegisterer).MustRegister(metrics)
 package prom
 
 import (
@@ -65,14 +66,18 @@ func New() *Metrics {
 		return prometheus.NewDesc(name, help, labels, nil)
 	}
 	m := &Metrics{
-		calls: counter("limiter_calls_total", "Calls of the limiter, as callers saw them.", "operation", "outcome", "decided_by"),
+		calls: counter("limiter_calls_total", "Calls of the limiter, as callers saw them.", "operation", "outcome",
+			"decided_by"),
 		took: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "limiter_store_call_duration_seconds", Help: "Time that the store itself took for a call.", Buckets: durations,
+			Name: "limiter_store_call_duration_seconds", Help: "Time that the store itself took for a call.",
+			Buckets: durations,
 		}, []string{"operation"}),
-		failures: counter("limiter_failures_total", "Errors of the store in place of which the limiter decided.", "kind"),
-		changes:  counter("limiter_breaker_changes_total", "Changes of the state of a breaker.", "to"),
+		failures: counter("limiter_failures_total", "Errors of the store in place of which the limiter decided.",
+			"kind"),
+		changes: counter("limiter_breaker_changes_total", "Changes of the state of a breaker.", "to"),
 		breakers: gauge("limiter_breaker_state",
-			"1 for the state that the breaker is in, else 0. A Cluster has a breaker for each part, which is a master.", "part", "state"),
+			"1 for the state that the breaker is in, else 0. A Cluster has a breaker for each part, which is a master.",
+			"part", "state"),
 	}
 	// Create these series now, so that their first increase is visible.
 	for _, kind := range []string{unavailable, outcomeUnknown} {

@@ -144,7 +144,8 @@ limiter_calls_total{decided_by="store",operation="take",outcome="allowed"} 1
 
 // Clients cannot create series.
 func TestClientsCannotMakeSeries(t *testing.T) {
-	limits, metrics := watched(t, memorystore.New(), limiter.Breaker{}, limiter.Leases{}, limiter.DenialMemory{}, limiter.FailClosed())
+	limits, metrics := watched(t, memorystore.New(), limiter.Breaker{}, limiter.Leases{}, limiter.DenialMemory{},
+		limiter.FailClosed())
 	count := func() int {
 		for n := range 50 {
 			take(t, limits, limiter.Per(fmt.Sprint("limit", n), 1, 24*time.Hour).For(fmt.Sprint("user", n)))

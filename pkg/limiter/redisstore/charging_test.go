@@ -48,7 +48,8 @@ func TestTokenKeyThatIsForeign(t *testing.T) {
 	t.Parallel()
 	client := socketClient(t, redistest.Start(t))
 	backend := newStore(t, client)
-	req := store.Request{Key: store.Key{Subject: "a", Name: "n"}, Limit: yearly(5), Cost: 1, Token: "t", TokenTTL: time.Minute}
+	req := store.Request{Key: store.Key{Subject: "a", Name: "n"}, Limit: yearly(5), Cost: 1, Token: "t",
+		TokenTTL: time.Minute}
 	decideOne(t, backend, store.Take, req) // which makes a key that ends by itself
 	if ttl := client.PTTL(ctx, "rl!token:t").Val(); ttl <= 0 || ttl > time.Minute+time.Millisecond {
 		t.Errorf("the token expires after %v", ttl)

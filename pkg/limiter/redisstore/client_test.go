@@ -37,7 +37,8 @@ func atLast(t *testing.T, decide func(context.Context, store.Key, store.Limit, i
 // haveSettings fails unless a client has the settings that fit a limiter.
 func haveSettings(t *testing.T, client *redis.Client) {
 	t.Helper()
-	if o := client.Options(); o.ReadTimeout != redisstore.DefaultTimeout || !o.ContextTimeoutEnabled || o.MaxRetries != 0 ||
+	if o := client.Options(); o.ReadTimeout != redisstore.DefaultTimeout || !o.ContextTimeoutEnabled ||
+		o.MaxRetries != 0 ||
 		o.DialerRetries != 1 {
 		t.Errorf("%+v", o)
 	}
@@ -100,11 +101,13 @@ func TestAClusterClientGivesUpAtOnce(t *testing.T) {
 	}
 	must(t, opened.Close())
 	givesUpOn(t, cluster.Masters[master], storecall.New(newStore(t, client)))
-	haveSettings(t, redisserver.NewFailoverClient(redis.FailoverOptions{MasterName: "m", SentinelAddrs: cluster.Addrs()},
+	haveSettings(t, redisserver.NewFailoverClient(
+		redis.FailoverOptions{MasterName: "m", SentinelAddrs: cluster.Addrs()},
 		redisstore.DefaultTimeout))
 }
 
-// A Sentinel that is silent or answers nonsense costs no time and ends no process, as long as another one knows the master.
+// A Sentinel that is silent or answers nonsense costs no time and ends no process, as long as another one knows the
+// master.
 func TestAFailoverClientTakesTheFirstSoundSentinel(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -132,9 +135,10 @@ func TestAFailoverClientTakesTheFirstSoundSentinel(t *testing.T) {
 		addresses []string
 		want      error
 	}{{[]string{empty, list, silent.Addr().String(), sound}, nil}, {[]string{empty, list}, store.ErrRefused}} {
-		backend, err := redisstore.Open(redis.UniversalOptions{MasterName: "m", Addrs: c.addresses, Password: "of-the-master",
-			SentinelPassword: "of-the-sentinel", DialTimeout: redistest.Patience, ReadTimeout: redistest.Patience,
-			WriteTimeout: redistest.Patience})
+		backend, err := redisstore.Open(
+			redis.UniversalOptions{MasterName: "m", Addrs: c.addresses, Password: "of-the-master",
+				SentinelPassword: "of-the-sentinel", DialTimeout: redistest.Patience, ReadTimeout: redistest.Patience,
+				WriteTimeout: redistest.Patience})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -159,7 +163,8 @@ func TestWaitingForAConnectionIsWithinTheBudget(t *testing.T) {
 	const budget = 200 * time.Millisecond
 	const callers = 4 // more would share what they send
 	var dialed atomic.Int64
-	client := redis.NewClient(&redis.Options{Addr: server.Addr, PoolSize: 1, ReadTimeout: budget, WriteTimeout: budget, MaxRetries: -1,
+	client := redis.NewClient(&redis.Options{Addr: server.Addr, PoolSize: 1, ReadTimeout: budget, WriteTimeout: budget,
+		MaxRetries:      -1,
 		DisableIdentity: true, Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
 			dialed.Add(1)
 			return new(net.Dialer).DialContext(ctx, network, addr)
@@ -224,7 +229,8 @@ func TestAnOwnClientIsClosedWithTheStore(t *testing.T) {
 		}}
 	opened, err := redisstore.Open(redis.UniversalOptions{Addrs: []string{options.Addr}, Dialer: options.Dialer})
 	must(t, err)
-	for name, backend := range map[string]*redisstore.Store{"Open": opened, "Own": newStore(t, redis.NewClient(&options))} {
+	for name, backend := range map[string]*redisstore.Store{
+		"Open": opened, "Own": newStore(t, redis.NewClient(&options))} {
 		must(t, takeOne(backend))
 		must(t, backend.Close())
 		must(t, backend.Close())

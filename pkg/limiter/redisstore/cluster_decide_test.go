@@ -146,7 +146,8 @@ func TestLimitsOfSeveralSlots(t *testing.T) {
 	wantUsed(t, "after one take", backend, reqs, 1, 1, 1)
 
 	for at := range 3 { // wherever in the order a limit denies
-		limits := []store.Limit{yearly(10), {Algorithm: store.LeakyBucket, Count: 10, Period: store.MaxPeriod}, yearly(10)}
+		limits := []store.Limit{yearly(10), {Algorithm: store.LeakyBucket, Count: 10, Period: store.MaxPeriod},
+			yearly(10)}
 		limits[at] = yearly(3)
 		reqs := asking(subjectsOn(t, cluster, fmt.Sprint("denied", at)), limits...)
 		before := []int64{1, 2, 3}
@@ -185,7 +186,8 @@ func TestLimitsOfSeveralSlots(t *testing.T) {
 	wantUsed(t, "after two takes", backend, reqs, 2, 2, 2, 5)
 	// The last in earnest denies now: no shadow is charged, and what was not charged is not given back.
 	d := take(reqs)
-	if !d[0].Allowed || !d[1].Allowed || d[2].Allowed || d[3].Allowed || d[0].Used != 2 || d[1].Used != 2 || d[3].Used != 5 {
+	if !d[0].Allowed || !d[1].Allowed || d[2].Allowed || d[3].Allowed || d[0].Used != 2 || d[1].Used != 2 ||
+		d[3].Used != 5 {
 		t.Errorf("denied by the third: %+v", d)
 	}
 	wantUsed(t, "after a denial", backend, reqs, 2, 2, 2, 5)
@@ -212,7 +214,8 @@ func TestLimitsOfSeveralSlots(t *testing.T) {
 			err = backend.Decide(giving, store.Take, reqs, make([]store.Decision, 2))
 			backend.Close() // waits for what is given back
 		}
-		if !errors.Is(err, context.Canceled) || !errors.Is(err, store.ErrGaveUp) || errors.Is(err, store.ErrOutcomeUnknown) ||
+		if !errors.Is(err, context.Canceled) || !errors.Is(err, store.ErrGaveUp) ||
+			errors.Is(err, store.ErrOutcomeUnknown) ||
 			store.IsAway(err) {
 			t.Errorf("got %v, want an ErrGaveUp that is context.Canceled: nothing was charged", err)
 		}
@@ -227,7 +230,8 @@ func TestLimitsOfSeveralSlots(t *testing.T) {
 		pairs[callers] = everybody
 		var all sync.WaitGroup
 		for n := range callers {
-			pairs[n] = store.Request{Key: store.Key{Subject: fmt.Sprint("one:", n), Name: "limit"}, Limit: yearly(ofUser), Cost: 1}
+			pairs[n] = store.Request{Key: store.Key{Subject: fmt.Sprint("one:", n), Name: "limit"},
+				Limit: yearly(ofUser), Cost: 1}
 			pair := []store.Request{pairs[n], everybody}
 			if n%2 == 0 {
 				slices.Reverse(pair)
@@ -350,7 +354,8 @@ func TestALaterSlotIsAway(t *testing.T) {
 	// between is a take over two slots, before whose second happens something.
 	between := func(timeout time.Duration, what string, happens func()) (reqs []store.Request, notReady, err error) {
 		reqs = asking(subjectsOn(t, cluster, fmt.Sprint(what, timeout)), yearly(10), yearly(10))
-		backend, notReady := interrupted(t, cluster, redis.ClusterOptions{ReadTimeout: timeout, DialTimeout: timeout}, reqs, happens)
+		backend, notReady := interrupted(t, cluster, redis.ClusterOptions{ReadTimeout: timeout, DialTimeout: timeout},
+			reqs, happens)
 		if notReady == nil {
 			err = decide(backend, store.Take, reqs)
 		}
@@ -394,7 +399,8 @@ func TestALaterSlotIsAway(t *testing.T) {
 	_, late := onCluster(t, redis.ClusterOptions{Addrs: cluster.Addrs(), DialerRetries: 1})
 	check("gone", decide(late, store.Take, reqs), store.ErrUnavailable, store.ErrOutcomeUnknown)
 	wantUsed(t, "with the second gone", late, reqs[:1], 0)
-	check("gone, for a refund that began", decide(late, store.Refund, reqs), store.ErrOutcomeUnknown, store.ErrUnavailable)
+	check("gone, for a refund that began", decide(late, store.Refund, reqs), store.ErrOutcomeUnknown,
+		store.ErrUnavailable)
 	check("gone, for a peek", decide(late, store.Peek, reqs), store.ErrUnavailable, store.ErrOutcomeUnknown)
 
 	// What an earlier limit denies is denied, whoever is away.

@@ -96,7 +96,8 @@ func (c *crowd) scan(t *testing.T, what string, q admin.Query, want map[store.Ke
 			continue
 		}
 		found[entry.Key]++
-		sound := entry.Decision.Used == 7 && entry.Limit.Count == 100 && entry.TTL > 23*time.Hour && entry.TTL <= 24*time.Hour &&
+		sound := entry.Decision.Used == 7 && entry.Limit.Count == 100 && entry.TTL > 23*time.Hour &&
+			entry.TTL <= 24*time.Hour &&
 			entry.StoreKey == admin.OwnLayout("rl").StoreKey(entry.Key) && (!q.Bytes || entry.Bytes > 20) &&
 			(!q.Records || entry.Record.Key == entry.Key && len(entry.Record.Value) > 26 &&
 				time.Until(entry.Record.Expires) > 23*time.Hour)
@@ -160,11 +161,15 @@ func TestScanOfACluster(t *testing.T) {
 		query   admin.Query
 		selects func(store.Key) bool
 	}{
-		"all":     {admin.Query{Subjects: everyKey, Records: true, Bytes: true}, all},
-		"subject": {admin.Query{Subjects: large, Bytes: true}, func(key store.Key) bool { return key.Subject == c.large[1] }},
-		"names":   {admin.Query{Subjects: everyKey, Names: names}, func(key store.Key) bool { return names.Match(key.Name) }},
-		"match":   {admin.Query{Subjects: everyKey, Match: some}, some},
-		"keys":    {admin.Query{Keys: c.keys, Records: true, Bytes: true}, all},
+		"all": {admin.Query{Subjects: everyKey, Records: true, Bytes: true}, all},
+		"subject": {admin.Query{Subjects: large, Bytes: true}, func(key store.Key) bool {
+			return key.Subject == c.large[1]
+		}},
+		"names": {admin.Query{Subjects: everyKey, Names: names}, func(key store.Key) bool {
+			return names.Match(key.Name)
+		}},
+		"match": {admin.Query{Subjects: everyKey, Match: some}, some},
+		"keys":  {admin.Query{Keys: c.keys, Records: true, Bytes: true}, all},
 	}
 	for name, q := range queries {
 		c.scan(t, name, q.query, c.which(q.selects))
@@ -189,7 +194,8 @@ func TestScanOfACluster(t *testing.T) {
 		from, slot := owner(t, c.cluster, subject)
 		var moved []string
 		for i := range 200 {
-			moved = append(moved, admin.OwnLayout("rl").StoreKey(store.Key{Subject: subject, Name: fmt.Sprint("limit/", 2*i)}))
+			moved = append(moved, admin.OwnLayout("rl").StoreKey(
+				store.Key{Subject: subject, Name: fmt.Sprint("limit/", 2*i)}))
 		}
 		must(t, c.cluster.BeginMoveSlot(slot, (from+1)%3, moved...))
 	}
@@ -235,7 +241,8 @@ func TestRecordsOfACluster(t *testing.T) {
 	}
 	imports := func(when string, want admin.ImportOutcome) {
 		t.Helper()
-		if outcomes, err := c.store.Import(ctx, false, records...); err != nil || tally(outcomes)[want] != len(records) {
+		if outcomes, err := c.store.Import(ctx, false, records...); err != nil ||
+			tally(outcomes)[want] != len(records) {
 			t.Errorf("%s: importing: %v, %v", when, tally(outcomes), err)
 		}
 	}
@@ -246,7 +253,8 @@ func TestRecordsOfACluster(t *testing.T) {
 		}
 	}
 	onlyForeign := func(err error) bool {
-		return errors.Is(err, store.ErrForeign) && !store.IsAway(err) && strings.Count(err.Error(), "holds 5 bytes") == len(foreign)
+		return errors.Is(err, store.ErrForeign) && !store.IsAway(err) &&
+			strings.Count(err.Error(), "holds 5 bytes") == len(foreign)
 	}
 	check := func(when string) {
 		t.Helper()
@@ -260,7 +268,8 @@ func TestRecordsOfACluster(t *testing.T) {
 		changed = append(changed, admin.Records(everything[len(c.keys):]...)...)
 		deleted, found, err := c.store.Delete(ctx, changed...)
 		if deleted != len(c.keys) || len(found) != len(c.keys)/2 || !onlyForeign(err) {
-			t.Errorf("%s: deleted %d of %d, of which %d were used since: %v", when, deleted, len(c.keys), len(found), err)
+			t.Errorf("%s: deleted %d of %d, of which %d were used since: %v", when, deleted, len(c.keys), len(found),
+				err)
 		}
 		deletes(when, 0)
 		imports(when, admin.Imported)
@@ -296,7 +305,8 @@ func TestRecordsOfACluster(t *testing.T) {
 	from, slot := owner(t, c.cluster, c.large[0])
 	var moved []string
 	for i := range 130 {
-		moved = append(moved, admin.OwnLayout("rl").StoreKey(store.Key{Subject: c.large[0], Name: fmt.Sprint("limit/", 3*i)}))
+		moved = append(moved, admin.OwnLayout("rl").StoreKey(
+			store.Key{Subject: c.large[0], Name: fmt.Sprint("limit/", 3*i)}))
 	}
 	must(t, c.cluster.BeginMoveSlot(slot, (from+1)%3, moved...))
 	deletes("with a slot half moved", len(records))

@@ -112,8 +112,9 @@ func TestLaw09_NeverChargedTwiceOnACluster(t *testing.T) {
 	limit := yearly(10_000)
 	known, unknown := 0, 0
 	redistest.Patiently(t, 300*time.Millisecond, func(timeout time.Duration) (missing error) {
-		l, _ := onCluster(t, redis.ClusterOptions{Addrs: cluster.Addrs(), MaxRedirects: 3, MaxRetries: 3, DialerRetries: 1,
-			ReadTimeout: timeout})
+		l, _ := onCluster(t, redis.ClusterOptions{Addrs: cluster.Addrs(), MaxRedirects: 3, MaxRetries: 3,
+			DialerRetries: 1,
+			ReadTimeout:   timeout})
 		errs := make([]error, 12) // some go alone, the others in pipelines
 		take := func() (left int) {
 			var all sync.WaitGroup
@@ -160,7 +161,8 @@ func TestWhatNeverReachedANodeIsNotInDoubt(t *testing.T) {
 	cluster := redistest.StartCluster(t)
 	check := func(name string, l *storecall.Caller) {
 		t.Helper()
-		if _, err := l.Take(ctx, user, hundred, 1); !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrOutcomeUnknown) {
+		if _, err := l.Take(ctx, user, hundred, 1); !errors.Is(err, store.ErrUnavailable) ||
+			errors.Is(err, store.ErrOutcomeUnknown) {
 			t.Errorf("%s: %v, want an ErrUnavailable", name, err)
 		}
 	}
@@ -180,7 +182,8 @@ func TestWhatNeverReachedANodeIsNotInDoubt(t *testing.T) {
 
 	late, _ := onCluster(t, redis.ClusterOptions{Addrs: cluster.Addrs(), DialerRetries: 1})
 	mustTake(t, late, user, hundred, 1)
-	short := redis.ClusterOptions{Addrs: cluster.Addrs(), DialTimeout: 100 * time.Millisecond, ReadTimeout: 100 * time.Millisecond,
+	short := redis.ClusterOptions{Addrs: cluster.Addrs(), DialTimeout: 100 * time.Millisecond,
+		ReadTimeout:   100 * time.Millisecond,
 		DialerRetries: 1}
 	encrypted := short
 	encrypted.TLSConfig = &tls.Config{InsecureSkipVerify: true}
@@ -203,7 +206,8 @@ func TestASingleServerIsNoCluster(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	l, _ := onCluster(t, redis.ClusterOptions{Addrs: []string{server.Addr}})
-	if _, err := l.Take(ctx, user, hundred, 1); !errors.Is(err, store.ErrRefused) || !strings.Contains(err.Error(), "single server") {
+	if _, err := l.Take(ctx, user, hundred, 1); !errors.Is(err, store.ErrRefused) ||
+		!strings.Contains(err.Error(), "single server") {
 		t.Errorf("got %v, want an ErrRefused that says it is a single server", err)
 	}
 	cluster := redistest.StartCluster(t)
@@ -216,7 +220,8 @@ func TestASingleServerIsNoCluster(t *testing.T) {
 	}
 	// A proxy can make it look so. A token is then in the slot of its key.
 	behind := newStore(t, socketClient(t, &redistest.Server{Process: cluster.Masters[i]}))
-	req := store.Request{Key: store.Key{Subject: user.Subject, Name: "n"}, Limit: hundred, Cost: 1, Token: "t", TokenTTL: time.Minute}
+	req := store.Request{Key: store.Key{Subject: user.Subject, Name: "n"}, Limit: hundred, Cost: 1, Token: "t",
+		TokenTTL: time.Minute}
 	for _, repeated := range []bool{false, true} {
 		if d := decideOne(t, behind, store.Take, req); d.Repeated != repeated || d.Used != 1 {
 			t.Errorf("repeated %v: %+v", repeated, d)

@@ -26,7 +26,8 @@ func neverLapsing(count int64) store.Limit {
 // openPatient opens a store whose client gives up nothing by itself.
 func openPatient(t *testing.T, server *redistest.Server, options ...Option) *Store {
 	t.Helper()
-	client := redis.NewClient(&redis.Options{Addr: server.Addr, ReadTimeout: forever, PoolTimeout: forever, MaxRetries: -1,
+	client := redis.NewClient(&redis.Options{Addr: server.Addr, ReadTimeout: forever, PoolTimeout: forever,
+		MaxRetries:      -1,
 		DisableIdentity: true})
 	t.Cleanup(func() { client.Close() })
 	backend := own(t, client, options...)
@@ -57,7 +58,8 @@ func enter(n int, take func(ctx context.Context, i int) error) *crowd {
 	return enterWith(ctx, cancel, n, take)
 }
 
-func enterWith(ctx context.Context, cancel context.CancelFunc, n int, take func(ctx context.Context, i int) error) *crowd {
+func enterWith(ctx context.Context, cancel context.CancelFunc, n int,
+	take func(ctx context.Context, i int) error) *crowd {
 	c := &crowd{leave: cancel}
 	for i := range n {
 		c.callers.Go(func() {

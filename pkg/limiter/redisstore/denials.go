@@ -17,8 +17,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// denialKey returns the key of the denials of a step. A minute has the hash tag of its ten minutes, so that one script writes
-// both, and in a Cluster the next ten minutes are elsewhere.
+// denialKey returns the key of the denials of a step. A minute has the hash tag of its ten minutes, so that one script
+// writes both, and in a Cluster the next ten minutes are elsewhere.
 func (s side) denialKey(steps admin.DenialSteps, number int64) string {
 	key := fmt.Sprintf("%s!{%s}", s.lanes.Own, denialTag(steps, number))
 	if steps == admin.FineSteps {
@@ -31,7 +31,8 @@ func denialTag(steps admin.DenialSteps, number int64) string {
 	return fmt.Sprintf("denials:%d", number*int64(steps.Length)/int64(admin.CoarseSteps.Length))
 }
 
-// AddCounts implements [admin.SideTable] in one script call, after it has asked for the time, which the keys follow from.
+// AddCounts implements [admin.SideTable] in one script call, after it has asked for the time, which the keys follow
+// from.
 func (s side) AddCounts(ctx context.Context, d *admin.Denials) error {
 	if err := s.lanes.Check(); err != nil {
 		return err
@@ -97,8 +98,8 @@ func unpackDenials(packed string) (numbers [6]int64, limit, override string, ok 
 	return numbers, limit, override, ok
 }
 
-// denialTime returns the instant that counts, by a server's clock unless the store has another one. In a Cluster it is that of
-// the master with the current ten minutes.
+// denialTime returns the instant that counts, by a server's clock unless the store has another one. In a Cluster it is
+// that of the master with the current ten minutes.
 func (s side) denialTime(ctx context.Context) (store.Instant, error) {
 	now := store.InstantOf(time.Now())
 	if s.lanes.Clock != nil {
@@ -127,7 +128,8 @@ func (s side) denialTime(ctx context.Context) (store.Instant, error) {
 const rowsAtOnce = admin.DenialsKept
 
 // Counts implements [admin.SideTable]. It reads up to 61 minutes, or 145 times ten minutes, each a key.
-func (s side) Counts(ctx context.Context, last time.Duration, add func(store.Instant, int64, *admin.Tally)) (store.Instant, error) {
+func (s side) Counts(ctx context.Context, last time.Duration, add func(store.Instant, int64, *admin.Tally)) (
+	store.Instant, error) {
 	if err := s.lanes.Check(); err != nil {
 		return 0, err
 	}
@@ -176,8 +178,8 @@ func (s side) Counts(ctx context.Context, last time.Duration, add func(store.Ins
 	return now, masters.err()
 }
 
-// denialMasters are the masters of a Cluster that were asked for denials. It waits once for one that is away, and not for all
-// the time that there is.
+// denialMasters are the masters of a Cluster that were asked for denials. It waits once for one that is away, and not
+// for all the time that there is.
 type denialMasters struct {
 	side
 	away sync.Map // the error of one by its address
@@ -225,7 +227,8 @@ func (s side) readTally(ctx context.Context, key string) (*admin.Tally, error) {
 			total, t.Lost = numbers[0], numbers[1] != 0
 			return sound
 		}
-		row := admin.Denied{Count: numbers[0], LastAt: store.Instant(numbers[1] * 1000), Since: store.Instant(numbers[2] * 1000),
+		row := admin.Denied{Count: numbers[0], LastAt: store.Instant(numbers[1] * 1000),
+			Since:   store.Instant(numbers[2] * 1000),
 			Blocked: numbers[3], Compared: numbers[4], Allowed: numbers[5], Override: override}
 		row.Limit, _ = store.ParseLimit(limit) // one of a newer limitctl is not known
 		row.Key.Subject, row.Key.Name, _ = strings.Cut(name, "\x00")

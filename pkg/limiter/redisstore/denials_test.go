@@ -75,16 +75,19 @@ func TestWhatATableOfDenialsHolds(t *testing.T) {
 	a.Since, a.Blocked, a.Compared, a.Allowed, a.Override = 8_999_000, 1, 2, 7, "5y7qnswd"
 	a.Limit = store.Limit{Algorithm: store.TokenBucket, Count: 10, Period: time.Minute}
 	add(false, 0, a, denied("b", 1, 10_000_000))
-	want(map[string]value{"": {count: 4, texts: none}, "b\x00n": {1, 1_795_294_331_450, 1_795_294_331_450, 0, 0, 0, none},
+	want(map[string]value{"": {count: 4, texts: none}, "b\x00n": {1, 1_795_294_331_450, 1_795_294_331_450, 0, 0,
+		0, none},
 		"a\x00n": {3, 1_795_294_330_450, 1_795_294_330_449, 1, 2, 7, "token-bucket:10/1m\x005y7qnswd"}})
 	late := denied("a", 1, 8_000_000) // an older one that came late
 	late.Allowed, late.Limit = 2, store.Limit{Algorithm: store.SlidingLog, Count: 5, Period: time.Minute}
 	add(true, 5, late)
-	want(map[string]value{"": {count: 10, last: 1, texts: none}, "b\x00n": {1, 1_795_294_331_450, 1_795_294_331_450, 0, 0, 0, none},
+	want(map[string]value{"": {count: 10, last: 1, texts: none},
+		"b\x00n": {1, 1_795_294_331_450, 1_795_294_331_450, 0, 0, 0, none},
 		"a\x00n": {4, 1_795_294_330_450, 1_795_294_329_450, 1, 2, 9, "sliding-log:5/1m\x005y7qnswd"}})
 	now = now.Add(2 * time.Second)
 	add(false, 0, denied("b", 1, 10_000_000), denied("c", 1, 11_000_000)) // the last is ahead of its own clock
-	want(map[string]value{"": {count: 12, last: 1, texts: none}, "b\x00n": {2, 1_795_294_333_450, 1_795_294_331_450, 0, 0, 0, none},
+	want(map[string]value{"": {count: 12, last: 1, texts: none},
+		"b\x00n": {2, 1_795_294_333_450, 1_795_294_331_450, 0, 0, 0, none},
 		"c\x00n": {1, 1_795_294_333_450, 1_795_294_333_450, 0, 0, 0, none},
 		"a\x00n": {4, 1_795_294_330_450, 1_795_294_329_450, 1, 2, 9, "sliding-log:5/1m\x005y7qnswd"}})
 	for key, expires := range map[string]int64{key: (now.Unix()/60+1)*60_000 + 3_600_000,
@@ -126,7 +129,8 @@ func TestDenialsWithAMasterAway(t *testing.T) {
 	// The others would stop, too, once they notice.
 	cluster := redistest.StartCluster(t, "--cluster-require-full-coverage", "no")
 	now := time.Now()
-	backend := newStore(t, clusterClient(t, cluster, redis.ClusterOptions{}), redisstore.WithClock(func() time.Time { return now }))
+	backend := newStore(t, clusterClient(t, cluster, redis.ClusterOptions{}),
+		redisstore.WithClock(func() time.Time { return now }))
 	for range 30 {
 		must(t, backend.AddDenials(ctx, oneDenial))
 		now = now.Add(10 * time.Minute)
@@ -219,15 +223,16 @@ func TestAWriteOfDenialsIsBounded(t *testing.T) {
 	}
 }
 
-// What was denied in the future, by a clock that is wrong or by nobody, was denied now at the latest: a year beyond 9999 could
-// not be written as JSON.
+// What was denied in the future, by a clock that is wrong or by nobody, was denied now at the latest: a year beyond
+// 9999 could not be written as JSON.
 func TestDenialsOfTheFuture(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	now := time.UnixMilli(1_795_294_331_450)
 	backend := newStore(t, server.Client(), redisstore.WithClock(func() time.Time { return now }))
 	one, never, most := sixBytes(1), sixBytes(0), sixBytes(1<<48-1)
-	server.Do("HSET", fmt.Sprintf("rl!{denials:%d}:%d", now.Unix()/600, now.Unix()/60), "", one+strings.Repeat(never, 5)+"\x00",
+	server.Do("HSET", fmt.Sprintf("rl!{denials:%d}:%d", now.Unix()/600, now.Unix()/60), "",
+		one+strings.Repeat(never, 5)+"\x00",
 		"a\x00n", one+most+most+strings.Repeat(never, 3)+"\x00")
 	d, err := backend.Denials(ctx, time.Minute)
 	if at := store.InstantOf(now); err != nil || len(d.Rows) != 1 || d.Rows[0].LastAt != at || d.Rows[0].Since != at {

@@ -107,7 +107,8 @@ func TestLaw06_KeysOfAnyLimitExpireWhenUnused(t *testing.T) {
 		if limit.Algorithm == store.SlidingLog {
 			limit.Count = min(limit.Count, store.MaxSlidingLogCount)
 		}
-		limit.Period = time.Second + time.Duration(random.Int64N(int64(store.MaxPeriod-time.Second)/1000))*time.Microsecond
+		limit.Period = time.Second + time.Duration(
+			random.Int64N(int64(store.MaxPeriod-time.Second)/1000))*time.Microsecond
 		key := store.Key{Subject: fmt.Sprintf("user:%d", i), Name: "limit"}
 		mustTake(t, storecall.New(backend), key, limit, 1+random.Int64N(limit.Count))
 		if want, got := untilUnused(t, client, key); got != want && got > 0 { // 0 for so little that it has lapsed
@@ -133,7 +134,8 @@ func (h changedScripts) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		words := cmd.Args()
 		for _, script := range lua.All() {
 			if len(words) > 1 && words[1] == script.SHA() && strings.Contains(script.Source(), h.from) {
-				changed := redis.NewCmd(ctx, append([]any{"eval", strings.Replace(script.Source(), h.from, h.to, 1)}, words[2:]...)...)
+				changed := redis.NewCmd(
+					ctx, append([]any{"eval", strings.Replace(script.Source(), h.from, h.to, 1)}, words[2:]...)...)
 				err := next(ctx, changed)
 				cmd.SetErr(err)
 				cmd.(interface{ SetVal(any) }).SetVal(changed.Val())
@@ -146,7 +148,8 @@ func (h changedScripts) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 
 // frozenTime lets the scripts believe that the server's clock says at.
 func frozenTime(at time.Time) redis.Hook {
-	return changedScripts{from: "redis.call('TIME')", to: fmt.Sprintf("{ '%d', '%d' }", at.Unix(), at.Nanosecond()/1000)}
+	return changedScripts{from: "redis.call('TIME')",
+		to: fmt.Sprintf("{ '%d', '%d' }", at.Unix(), at.Nanosecond()/1000)}
 }
 
 // A server older than 7.2 deletes a key whose expiry passes while a script runs. No write after
@@ -164,7 +167,8 @@ func TestARingWhoseExpiryPassesWhileTheScriptRuns(t *testing.T) {
 				must(t, err)
 				clock := now.Add(-time.Minute)
 				before := own(t, server.Client(), WithClock(func() time.Time { return clock }))
-				request := store.Request{Key: key, Limit: limit, Cost: 2, Token: limit.Kind().String() + op, TokenTTL: time.Hour}
+				request := store.Request{Key: key, Limit: limit, Cost: 2, Token: limit.Kind().String() + op,
+					TokenTTL: time.Hour}
 				for range 2 {
 					if d, err := storecall.New(before).TakeAll(ctx, request); err != nil || !d[0].Allowed {
 						t.Fatalf("%+v, %v", d, err)

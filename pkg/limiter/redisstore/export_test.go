@@ -17,7 +17,8 @@ func NewerDump(dump []byte) []byte {
 	newer := append([]byte(nil), dump...)
 	end := len(newer)
 	binary.LittleEndian.PutUint16(newer[end-10:], 99)
-	binary.LittleEndian.PutUint64(newer[end-8:], ^crc64.Update(^uint64(0), crc64.MakeTable(0x95ac9329ac4bc9b5), newer[:end-8]))
+	binary.LittleEndian.PutUint64(newer[end-8:], ^crc64.Update(^uint64(0), crc64.MakeTable(0x95ac9329ac4bc9b5),
+		newer[:end-8]))
 	return newer
 }
 

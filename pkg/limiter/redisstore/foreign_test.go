@@ -42,7 +42,8 @@ func TestErrorsTellWhatAValueIs(t *testing.T) {
 		"refund":            func() error { return decide(store.Refund, request) },
 		"take with a token": func() error { return decide(store.Take, tokened) },
 		"two limits": func() error {
-			return decide(store.Take, append(request, store.Request{Key: store.Key{Subject: "u", Name: "m"}, Limit: limit, Cost: 1}))
+			return decide(store.Take,
+				append(request, store.Request{Key: store.Key{Subject: "u", Name: "m"}, Limit: limit, Cost: 1}))
 		},
 		"delete": func() error { _, _, err := backend.Delete(ctx, admin.Records(key)...); return err },
 		"adjust": func() error {
@@ -155,7 +156,8 @@ func TestWhatAnImportLeaves(t *testing.T) {
 		if test.held != "" {
 			must(t, client.Set(ctx, storeKey, test.held, 0).Err())
 		}
-		outcomes, err := backend.Import(ctx, test.replace, admin.Record{Key: key, Value: []byte(value), Expires: test.expires})
+		outcomes, err := backend.Import(
+			ctx, test.replace, admin.Record{Key: key, Value: []byte(value), Expires: test.expires})
 		if err != nil || len(outcomes) != 1 || outcomes[0] != test.want {
 			t.Errorf("%s: %v, %v, not %v", test.what, outcomes, err, test.want)
 		}
@@ -166,7 +168,8 @@ func TestWhatAnImportLeaves(t *testing.T) {
 			t.Errorf("%s: the key holds %q, not %q", test.what, held, test.held)
 		case test.want == admin.Imported && held != value:
 			t.Errorf("%s: the key holds %q, not %q", test.what, held, value)
-		case test.want == admin.Imported && !test.expires.IsZero() && expires != time.Duration(test.expires.UnixMilli())*time.Millisecond,
+		case test.want == admin.Imported && !test.expires.IsZero() &&
+			expires != time.Duration(test.expires.UnixMilli())*time.Millisecond,
 			test.want == admin.Imported && test.expires.IsZero() && expires != unused:
 			t.Errorf("%s: it expires at %d, not at %s", test.what, expires, test.expires)
 		}
@@ -193,16 +196,19 @@ func TestForeignEntriesOfTheJournal(t *testing.T) {
 	server.Do("XADD", key, fmt.Sprintf("%d-0", store.Instant(store.MaxInstant)/1000), "text", "the last instant")
 	server.Do("XADD", key, fmt.Sprintf("%d-0", store.Instant(store.MaxInstant)/1000+1), "text", "beyond all")
 	entries, damaged, err := backend.ReadJournal(t.Context(), 100)
-	if err != nil || damaged != 6 || len(entries) != 3 || entries[0].Text != "first" || len(entries[1].Text) != admin.MaxJournalText ||
+	if err != nil || damaged != 6 || len(entries) != 3 || entries[0].Text != "first" ||
+		len(entries[1].Text) != admin.MaxJournalText ||
 		entries[2].Text != "the last instant" {
 		t.Errorf("%d entries, %d damaged, %v", len(entries), damaged, err)
 	}
 	server.Do("DEL", key)
 	server.Do("SET", key, "x")
-	if _, _, err := backend.ReadJournal(t.Context(), 1); !errors.Is(err, store.ErrForeign) || !strings.Contains(err.Error(), key) {
+	if _, _, err := backend.ReadJournal(t.Context(), 1); !errors.Is(err, store.ErrForeign) ||
+		!strings.Contains(err.Error(), key) {
 		t.Errorf("read a string: %v", err)
 	}
-	if err := backend.AppendJournal(t.Context(), "x"); !errors.Is(err, store.ErrForeign) || server.Do("GET", key) != "x" {
+	if err := backend.AppendJournal(t.Context(), "x"); !errors.Is(err, store.ErrForeign) ||
+		server.Do("GET", key) != "x" {
 		t.Errorf("wrote to a string: %v", err)
 	}
 }

@@ -31,7 +31,8 @@ func TestAPanicInAScanIsItsError(t *testing.T) {
 	backend := newStore(t, redistest.Start(t).Client())
 	decideOne(t, backend, store.Take, fivePerMinute("a"))
 	var last error
-	for _, err := range backend.Scan(ctx, admin.Query{Subjects: everyKey, Match: func(store.Key) bool { panic("no") }}) {
+	for _, err := range backend.Scan(
+		ctx, admin.Query{Subjects: everyKey, Match: func(store.Key) bool { panic("no") }}) {
 		last = err
 	}
 	if !errors.Is(last, store.ErrRefused) || !strings.Contains(last.Error(), "internal error: no") {
@@ -55,7 +56,8 @@ func TestLargeValuesAreNotHeld(t *testing.T) {
 	server.Do("EVAL", `redis.call('SET', KEYS[2], redis.call('GETRANGE', KEYS[1], 0, 25))
 		return redis.call('SETRANGE', KEYS[2], ARGV[1], 'x')`, 2, "rl:{log}:sliding-log/1h", "rl:{b}:x", size)
 	for i := range 100 {
-		server.Do("EVAL", "return redis.call('SET', KEYS[1], string.rep('x', 1000000))", 1, fmt.Sprintf("rl:{c%d}:x", i))
+		server.Do("EVAL", "return redis.call('SET', KEYS[1], string.rep('x', 1000000))",
+			1, fmt.Sprintf("rl:{c%d}:x", i))
 	}
 	for _, records := range []bool{false, true} {
 		held := heldBy(func() {
@@ -95,7 +97,8 @@ func TestManyLargeLogsAreExportedAFewAtATime(t *testing.T) {
 	tier.Full(t, "large values, and how much memory they take")
 	server := redistest.Start(t)
 	now := time.Now()
-	backend := newStore(t, server.Client(), redisstore.WithClock(func() time.Time { now = now.Add(time.Microsecond); return now }))
+	backend := newStore(t, server.Client(),
+		redisstore.WithClock(func() time.Time { now = now.Add(time.Microsecond); return now }))
 	const logs, size = 40, 100_000
 	limit := store.Limit{Algorithm: store.SlidingLog, Count: size, Period: time.Hour}
 	for range 100 {
@@ -168,7 +171,8 @@ func operations(t *testing.T) (all map[string]operation, fills []string) {
 	others := func(backend *redisstore.Store) admin.Keyspace { return backend.OtherLimiters(testLayouts()) }
 	return map[string]operation{
 		"take two": deciding(store.Take, one, log), "take elsewhere": deciding(store.Take, one, other),
-		"peek": deciding(store.Peek, log), "refund": deciding(store.Refund, one), "take with a token": deciding(store.Take, known),
+		"peek": deciding(store.Peek, log), "refund": deciding(store.Refund, one), "take with a token": deciding(
+			store.Take, known),
 		"scan records": scanning(admin.Query{Subjects: everyKey, Records: true, Bytes: true}, own),
 		"scan one":     scanning(admin.Query{Subjects: exactly(t, "a"), Records: true}, own),
 		"scan others":  scanning(admin.Query{Records: true}, others),
@@ -187,7 +191,8 @@ func operations(t *testing.T) (all map[string]operation, fills []string) {
 				return err
 			}
 			state.Charge(limit, 1, store.InstantOf(time.Now()))
-			_, err = backend.Import(ctx, true, admin.Record{Key: named, Value: state.AppendRecord(nil), Expires: time.Now().Add(time.Hour)})
+			_, err = backend.Import(
+				ctx, true, admin.Record{Key: named, Value: state.AppendRecord(nil), Expires: time.Now().Add(time.Hour)})
 			return err
 		},
 		"id": func(ctx context.Context, backend *redisstore.Store) error { _, err := backend.StoreID(ctx); return err },
@@ -195,7 +200,9 @@ func operations(t *testing.T) (all map[string]operation, fills []string) {
 			_, err := backend.EnsureStoreID(ctx)
 			return err
 		},
-		"append": func(ctx context.Context, backend *redisstore.Store) error { return backend.AppendJournal(ctx, "text") },
+		"append": func(ctx context.Context, backend *redisstore.Store) error {
+			return backend.AppendJournal(ctx, "text")
+		},
 		"journal": func(ctx context.Context, backend *redisstore.Store) error {
 			_, _, err := backend.ReadJournal(ctx, 10)
 			return err
@@ -258,7 +265,8 @@ func TestEveryOperationBearsAnyAnswer(t *testing.T) {
 		}
 		for stage, to := range stagesOf(server.Passed()) {
 			for _, b := range hostile.Behaviours() {
-				take := name == "take two" && stage == "scripts" // of which bytes that are no answer leave the outcome open
+				// of which bytes that are no answer leave the outcome open
+				take := name == "take two" && stage == "scripts"
 				if !b.Sound && (!take || b.Greets || b.Late) ||
 					isLarge(b) && (!slices.Contains(lists, name) || slices.Contains(numbers, stage)) {
 					continue
@@ -278,7 +286,8 @@ func TestEveryOperationBearsAnyAnswer(t *testing.T) {
 				case !b.Sound && !errors.Is(err, store.ErrOutcomeUnknown):
 					t.Errorf("%s, %s: a take ends with %v", stage, b.Name, err)
 				case errors.As(err, &bug),
-					err != nil && !errors.Is(err, store.ErrRefused) && !store.IsAway(err) && !errors.Is(err, store.ErrForeign):
+					err != nil && !errors.Is(err, store.ErrRefused) && !store.IsAway(err) &&
+						!errors.Is(err, store.ErrForeign):
 					t.Errorf("%s, %s, %s: it ends with %v", name, stage, b.Name, err)
 				case err != nil && len(err.Error()) > 2000:
 					t.Errorf("%s, %s, %s: it says %.100q… in %d bytes", name, stage, b.Name, err, len(err.Error()))
@@ -305,8 +314,9 @@ func asked(t *testing.T, server *hostile.Server, ask operation) error {
 	t.Helper()
 	defer server.Stop()
 	const inTime = time.Minute // that of an answer that comes, which all are
-	backend, err := redisstore.Own(redis.NewClient(&redis.Options{Addr: server.Addr, MaxRetries: -1, DisableIdentity: true,
-		ReadTimeout: inTime, DialTimeout: inTime, PoolTimeout: inTime}))
+	backend, err := redisstore.Own(redis.NewClient(
+		&redis.Options{Addr: server.Addr, MaxRetries: -1, DisableIdentity: true,
+			ReadTimeout: inTime, DialTimeout: inTime, PoolTimeout: inTime}))
 	must(t, err)
 	defer backend.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*inTime)

@@ -27,8 +27,9 @@ import (
 func TestAHungMasterHoldsUpItsOwnKeysOnly(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, "--cluster-node-timeout", "60000") // the others go on
-	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), ReadTimeout: forever, PoolTimeout: forever,
-		MaxRetries: -1})
+	client := redis.NewClusterClient(
+		&redis.ClusterOptions{Addrs: cluster.Addrs(), ReadTimeout: forever, PoolTimeout: forever,
+			MaxRetries: -1})
 	defer client.Close()
 	backend := own(t, client)
 	l := storecall.New(backend)
@@ -70,7 +71,8 @@ func TestAHungMasterHoldsUpItsOwnKeysOnly(t *testing.T) {
 			errors.Is(err, store.ErrOutcomeUnknown) {
 			t.Errorf("a caller that left the queue was told %v", err)
 		}
-		if !strings.Contains(err.Error(), cluster.Masters[0].Addr) || strings.Contains(err.Error(), cluster.Masters[1].Addr) {
+		if !strings.Contains(err.Error(), cluster.Masters[0].Addr) ||
+			strings.Contains(err.Error(), cluster.Masters[1].Addr) {
 			t.Errorf("%v; want the address of the master that hangs, and no other", err)
 		}
 	}
@@ -89,10 +91,12 @@ func TestADeadlineIsKeptWhateverTheClientDoes(t *testing.T) {
 	for name, options := range map[string]redis.Options{
 		"ignores contexts": {ReadTimeout: forever, WriteTimeout: forever, PoolTimeout: forever},
 		"never times out":  {ReadTimeout: -1, WriteTimeout: -1, PoolTimeout: forever},
-		"keeps contexts":   {ReadTimeout: forever, WriteTimeout: forever, PoolTimeout: forever, ContextTimeoutEnabled: true},
+		"keeps contexts": {ReadTimeout: forever, WriteTimeout: forever, PoolTimeout: forever,
+			ContextTimeoutEnabled: true},
 	} {
 		options.Addr, options.MaxRetries, options.DisableIdentity = server.Addr, -1, true
-		for whose, open := range map[string]func(redis.UniversalClient, ...Option) (*Store, error){"own": Own, "the application's": New} {
+		for whose, open := range map[string]func(redis.UniversalClient, ...Option) (*Store, error){
+			"own": Own, "the application's": New} {
 			opened := func(budget time.Duration) *storecall.Caller {
 				backend, err := open(redis.NewClient(&options), WithBudget(budget))
 				must(t, err)
@@ -138,16 +142,19 @@ func TestTheDefaultBudgetOnTheApplicationsClient(t *testing.T) {
 	}
 	short := DefaultTimeout / 4
 	for name, client := range map[string]redis.UniversalClient{
-		"reading":          redis.NewClient(&redis.Options{Addr: server.Addr, ReadTimeout: forever}),
-		"dialing":          redis.NewClient(&redis.Options{Dialer: hang, DialTimeout: forever, ReadTimeout: short, WriteTimeout: short}),
-		"a Cluster's node": redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{server.Addr}, ReadTimeout: forever}),
+		"reading": redis.NewClient(&redis.Options{Addr: server.Addr, ReadTimeout: forever}),
+		"dialing": redis.NewClient(
+			&redis.Options{Dialer: hang, DialTimeout: forever, ReadTimeout: short, WriteTimeout: short}),
+		"a Cluster's node": redis.NewClusterClient(
+			&redis.ClusterOptions{Addrs: []string{server.Addr}, ReadTimeout: forever}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			backend, err := New(client)
 			must(t, err)
 			begun := time.Now()
-			_, err = storecall.New(backend).Take(context.Background(), store.Key{Subject: "user:42"}, neverLapsing(1000), 1)
+			_, err = storecall.New(backend).Take(context.Background(), store.Key{Subject: "user:42"},
+				neverLapsing(1000), 1)
 			if took := time.Since(begun); !store.IsAway(err) || took >= forever {
 				t.Errorf("%v after %s, want a store that is away after %s", err, took, DefaultTimeout)
 			}
@@ -232,7 +239,8 @@ func TestAPanickingHookFailsItsOwnCallsOnly(t *testing.T) {
 		for _, err := range enter(1000, take).wait() {
 			if err != nil {
 				n++
-				if !strings.Contains(err.Error(), "a bug") || store.IsAway(err) && !errors.Is(err, store.ErrOutcomeUnknown) {
+				if !strings.Contains(err.Error(), "a bug") || store.IsAway(err) &&
+					!errors.Is(err, store.ErrOutcomeUnknown) {
 					t.Errorf("early %v: %v", early, err)
 				}
 			}
@@ -255,12 +263,14 @@ func TestAPanickingHookFailsItsOwnCallsOnly(t *testing.T) {
 func TestGivingBackGoesOnWithoutTheCaller(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, "--cluster-node-timeout", "60000") // the others go on
-	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), ReadTimeout: forever, PoolTimeout: forever,
-		MaxRetries: -1})
+	client := redis.NewClusterClient(
+		&redis.ClusterOptions{Addrs: cluster.Addrs(), ReadTimeout: forever, PoolTimeout: forever,
+			MaxRetries: -1})
 	backend := own(t, client)
 	l := storecall.New(backend)
 	keys := onEachMaster(t, cluster)
-	reqs := []store.Request{{Key: keys[0], Limit: neverLapsing(1000), Cost: 1}, {Key: keys[1], Limit: neverLapsing(1000), Cost: 1}}
+	reqs := []store.Request{{Key: keys[0], Limit: neverLapsing(1000), Cost: 1},
+		{Key: keys[1], Limit: neverLapsing(1000), Cost: 1}}
 	if _, err := l.TakeAll(context.Background(), reqs...); err != nil {
 		t.Fatal(err)
 	}
@@ -292,7 +302,8 @@ func TestGivingBackGoesOnWithoutTheCaller(t *testing.T) {
 	must(t, backend.Close())
 	after := own(t, redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs()}))
 	defer after.Close()
-	if d, err := storecall.New(after).Peek(context.Background(), reqs[0].Key, reqs[0].Limit, 1); err != nil || d.Used != 1 {
+	if d, err := storecall.New(after).Peek(context.Background(), reqs[0].Key, reqs[0].Limit, 1); err != nil ||
+		d.Used != 1 {
 		t.Errorf("%d used (%v) of what was given back, want 1", d.Used, err)
 	}
 }

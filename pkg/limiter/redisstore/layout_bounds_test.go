@@ -58,7 +58,10 @@ func TestLargeValuesOfLayoutsAreNotFetched(t *testing.T) {
 		had := sent(server)
 		var entries map[store.Key]admin.Entry
 		var errs []error
-		if took := heldBy(func() { entries, errs = scanned(t, keys, admin.Query{Records: records, Bytes: true}) }); took > 150<<20 {
+		if took := heldBy(func() {
+			entries,
+				errs = scanned(t, keys, admin.Query{Records: records, Bytes: true})
+		}); took > 150<<20 {
 			t.Errorf("records %v: it took %d bytes of memory", records, took)
 		}
 		if bytes := sent(server) - had; bytes > 24<<20 || !records && bytes > 3<<20 {
@@ -155,14 +158,16 @@ func TestALayoutImportIsRefusedWhole(t *testing.T) {
 			zset = r
 		}
 	}
-	family := admin.Record{Key: pair.Key, Members: append(pair.Members[:1:1], zset.Members...)} // a string, then a sorted set
+	// a string, then a sorted set
+	family := admin.Record{Key: pair.Key, Members: append(pair.Members[:1:1], zset.Members...)}
 	dumped := func(dump []byte) admin.Record {
 		r := family
 		r.Members = slices.Clone(family.Members)
 		r.Members[1].Dump = dump
 		return r
 	}
-	newer, damaged := dumped(redisstore.NewerDump(zset.Members[0].Dump)), dumped(append([]byte("x"), zset.Members[0].Dump...))
+	newer, damaged := dumped(redisstore.NewerDump(zset.Members[0].Dump)),
+		dumped(append([]byte("x"), zset.Members[0].Dump...))
 	for _, holds := range []any{nil, "0"} {
 		if holds != nil {
 			server.Do("SET", "pair:a", holds, "EX", 500)
@@ -191,7 +196,8 @@ func TestALayoutImportIsRefusedWhole(t *testing.T) {
 			t.Errorf("a backup that was edited to name %q: %v", edited.StoreKey, err)
 		}
 	}
-	edited := admin.Record{Key: pair.Key, Members: []admin.Member{{StoreKey: "rl!id", Type: "string", Dump: pair.Members[0].Dump}}}
+	edited := admin.Record{Key: pair.Key, Members: []admin.Member{
+		{StoreKey: "rl!id", Type: "string", Dump: pair.Members[0].Dump}}}
 	outcomes, err := keys.Import(ctx, true, zset, pair, edited)
 	if !errors.Is(err, store.ErrInvalid) || slices.Contains(outcomes, admin.Imported) ||
 		server.Do("EXISTS", "rl!id", "pair:a:timer", "times:z") != int64(0) {
@@ -202,7 +208,8 @@ func TestALayoutImportIsRefusedWhole(t *testing.T) {
 	}
 	server.Do("DEL", "times:z")
 	server.Do("CONFIG", "SET", "maxmemory", "1")
-	if _, err := keys.Import(ctx, true, family); !errors.Is(err, store.ErrRefused) || !strings.Contains(err.Error(), "memory") {
+	if _, err := keys.Import(ctx, true, family); !errors.Is(err, store.ErrRefused) ||
+		!strings.Contains(err.Error(), "memory") {
 		t.Errorf("without memory: %v", err)
 	}
 	if deleted, _, err := keys.Delete(ctx, pair); deleted != 1 || err != nil { // which helps

@@ -60,7 +60,8 @@ func counters(found *layouts.Found, text string) (entries []admin.Entry, err err
 		if err != nil {
 			return nil, errors.New("not a counter")
 		}
-		e := admin.Entry{Limit: found.Limit, Decision: store.Decision{Used: used, Remaining: max(0, found.Limit.Capacity()-used)}}
+		e := admin.Entry{Limit: found.Limit, Decision: store.Decision{
+			Used: used, Remaining: max(0, found.Limit.Capacity()-used)}}
 		if i > 0 {
 			e.Key = store.Key{Subject: found.Key.Subject, Name: fmt.Sprint(found.Key.Name, "/", i)}
 		}

@@ -101,7 +101,8 @@ func comeAndGo(t *testing.T, client redis.UniversalClient, keys admin.Keyspace, 
 	if len(entries) != limits || len(records) != limits || len(errs) > 0 {
 		t.Fatalf("%s: %d limits were found of %d, and errors %v", when, len(entries), limits, errs)
 	}
-	if outcomes, err := keys.Import(ctx, false, records...); err != nil || tally(outcomes)[admin.AlreadyThere] != limits {
+	if outcomes, err := keys.Import(ctx, false, records...); err != nil ||
+		tally(outcomes)[admin.AlreadyThere] != limits {
 		t.Errorf("%s: importing what is there came to %v, %v", when, tally(outcomes), err)
 	}
 	if deleted, changed, err := keys.Delete(ctx, records...); deleted != limits || len(changed) > 0 || err != nil {
@@ -153,7 +154,8 @@ func TestOtherLimitersLeaveOutWhatIsOurs(t *testing.T) {
 func TestALayoutDeletionChecks(t *testing.T) {
 	server := redistest.Start(t)
 	keys := othersAt(t, server)
-	for _, name := range []string{"same", "used", "alien", "halved", "gone", "longer", "shorter", "for ever", "no more"} {
+	for _, name := range []string{"same", "used", "alien", "halved", "gone", "longer", "shorter", "for ever",
+		"no more"} {
 		server.Do("SET", "pair:"+name, 3, "EX", 1000)
 		server.Do("SET", "pair:"+name+":timer", 7, "EX", 1000)
 	}
@@ -194,7 +196,8 @@ func TestALayoutDeletionChecks(t *testing.T) {
 	if left := server.Do("KEYS", "*"); len(left.([]any)) != 2 || server.Do("GET", "pair:alien") != "3" {
 		t.Errorf("left are %v", left)
 	}
-	if outcomes, err := keys.Import(ctx, false, changed...); err != nil || tally(outcomes)[admin.Imported] != len(want) {
+	if outcomes, err := keys.Import(ctx, false, changed...); err != nil ||
+		tally(outcomes)[admin.Imported] != len(want) {
 		t.Errorf("importing came to %v, %v", tally(outcomes), err)
 	}
 	if server.Do("GET", "pair:used") != "4" || server.Do("HGET", "bucket:used", "n") != "4" ||
@@ -202,7 +205,8 @@ func TestALayoutDeletionChecks(t *testing.T) {
 		t.Errorf("what was deleted has not come back as it was")
 	}
 	for _, family := range []string{"pair:", "bucket:"} {
-		for name, want := range map[string]int64{"used": 1000, "longer": 5000, "shorter": 500, "for ever": -1, "no more": 1000} {
+		for name, want := range map[string]int64{"used": 1000, "longer": 5000, "shorter": 500, "for ever": -1,
+			"no more": 1000} {
 			if got := server.Do("TTL", family+name).(int64); got > want || got < want-100 {
 				t.Errorf("%s%s is kept for %d s, want %d", family, name, got, want)
 			}
@@ -246,7 +250,8 @@ func TestNothingIsLostWhileALimitOfALayoutIsDeleted(t *testing.T) {
 			client := server.Client()
 			writing.Go(func() {
 				for !stop.Load() {
-					if _, err := client.TxPipelined(ctx, func(p redis.Pipeliner) error { write(p); return nil }); err != nil {
+					if _, err := client.TxPipelined(
+						ctx, func(p redis.Pipeliner) error { write(p); return nil }); err != nil {
 						t.Error(err)
 						return
 					}
@@ -279,7 +284,8 @@ func TestNothingIsLostWhileALimitOfALayoutIsDeleted(t *testing.T) {
 			deleted += countIn(t, aside, asideKeys, record)
 		}
 		if deleted != counted.Load() || late == 0 {
-			t.Errorf("%s: %d units were counted, and %d were deleted or are left (%d times told late)", name, counted.Load(), deleted, late)
+			t.Errorf("%s: %d units were counted, and %d were deleted or are left (%d times told late)", name,
+				counted.Load(), deleted, late)
 		}
 	}
 }

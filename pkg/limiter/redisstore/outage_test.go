@@ -89,7 +89,8 @@ func TestFailoverWithALocalShare(t *testing.T) {
 				s, told = states[shard]
 				return s, told
 			}
-			stack := layers.Stack(backend, layers.Layers{Failure: layers.Failure{Policy: store.LocalOnError, Fallback: memorystore.New()},
+			stack := layers.Stack(backend, layers.Layers{
+				Failure: layers.Failure{Policy: store.LocalOnError, Fallback: memorystore.New()},
 				Breaker: &store.Breaker{Pause: time.Millisecond, MaxPause: 10 * time.Millisecond},
 				Env: layers.Env{Observer: &layers.Observer{OnFailure: ledger.replaced,
 					OnBreaker: func(c store.BreakerChange) { mu.Lock(); defer mu.Unlock(); states[c.Shard] = c.To }}}})
@@ -130,13 +131,17 @@ func TestOutagesLeaveNothingBehind(t *testing.T) {
 	backend := own(t, client)
 	defer backend.Close()
 	ledger := newLedger()
-	stack := layers.Stack(backend, layers.Layers{Failure: layers.Failure{Policy: store.LocalOnError, Fallback: memorystore.New()},
+	stack := layers.Stack(backend, layers.Layers{
+		Failure: layers.Failure{Policy: store.LocalOnError, Fallback: memorystore.New()},
 		Breaker: &store.Breaker{Failures: 1, Pause: time.Microsecond, MaxPause: time.Microsecond},
 		Env:     layers.Env{Observer: &layers.Observer{OnFailure: ledger.replaced}}})
 	takes := func() {
 		var callers sync.WaitGroup
 		for i := range 8 {
-			callers.Go(func() { ledger.take(stack, store.Key{Subject: fmt.Sprintf("user:%d", i)}, neverLapsing(1_000_000)) })
+			callers.Go(func() {
+				ledger.take(stack, store.Key{Subject: fmt.Sprintf("user:%d", i)},
+					neverLapsing(1_000_000))
+			})
 		}
 		callers.Wait()
 	}

@@ -21,7 +21,8 @@ func exactly(tb testing.TB, subject string) store.Pattern {
 }
 
 // setOverride sets one that adds units, or denies or lets through all.
-func setOverride(t *testing.T, backend *redisstore.Store, effect store.OverrideEffect, lasts time.Duration) store.Override {
+func setOverride(t *testing.T, backend *redisstore.Store, effect store.OverrideEffect,
+	lasts time.Duration) store.Override {
 	t.Helper()
 	o := store.Override{Effect: effect}
 	if effect == store.OverrideAdd {
@@ -132,7 +133,8 @@ func TestForeignOverrides(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	backend := newStore(t, server.Client())
-	first, second := setOverride(t, backend, store.OverrideBlock, time.Hour), setOverride(t, backend, store.OverrideExempt, time.Hour)
+	first, second := setOverride(t, backend, store.OverrideBlock, time.Hour),
+		setOverride(t, backend, store.OverrideExempt, time.Hour)
 	const index = "rl!{override}"
 	key := index + ":" + first.ID
 	record, _ := server.Do("GET", key).(string)
@@ -140,19 +142,23 @@ func TestForeignOverrides(t *testing.T) {
 	damaged := func(value string) {
 		t.Helper()
 		list, _, err := backend.Overrides(ctx)
-		if !errors.Is(err, store.ErrForeign) || !strings.Contains(err.Error(), key) || len(list) != 1 || list[0].ID != second.ID {
+		if !errors.Is(err, store.ErrForeign) || !strings.Contains(err.Error(), key) || len(list) != 1 ||
+			list[0].ID != second.ID {
 			t.Errorf("%.60q: %+v, %v", value, list, err)
 		}
 	}
 	instants := func(created, expires int64) string {
 		return record[:3] + sixBytes(created) + sixBytes(expires) + record[15:]
 	}
-	created, expires, month := first.CreatedAt.UnixMilli(), first.ExpiresAt.UnixMilli(), store.MaxOverrideTime.Milliseconds()
-	for _, value := range []string{instants(created, 1<<48-1), instants(created, created+month+1), instants(1<<48-2, 1<<48-1),
+	created, expires, month := first.CreatedAt.UnixMilli(), first.ExpiresAt.UnixMilli(),
+		store.MaxOverrideTime.Milliseconds()
+	for _, value := range []string{instants(created, 1<<48-1), instants(created, created+month+1),
+		instants(1<<48-2, 1<<48-1),
 		instants(0, expires), instants(expires, expires-1), instants(created+2*month, expires+2*month),
 		"x", record[:10], record[:15], record[:15] + "{}", record[:15] + `{"effect":"limit","limit":"1/1ns"}`,
 		record[:15] + `{"effect":"block","subject":"[a"}`, record[:15] + `{"effect":"block","attributes":{"a":"%zz"}}`,
-		"RO\x02" + record[3:], record + strings.Repeat(" ", 20_000), record[:15] + `{"effect":"block","reason":"\u001b[31m"}`} {
+		"RO\x02" + record[3:], record + strings.Repeat(" ", 20_000),
+		record[:15] + `{"effect":"block","reason":"\u001b[31m"}`} {
 		server.Do("SET", key, value)
 		damaged(value)
 	}
@@ -163,7 +169,8 @@ func TestForeignOverrides(t *testing.T) {
 		t.Errorf("revoked a list: %v", err)
 	}
 	server.Do("SET", key, "x")
-	if _, _, err := backend.RevokeOverride(ctx, first.ID); !errors.Is(err, store.ErrForeign) || server.Do("GET", key) != "x" {
+	if _, _, err := backend.RevokeOverride(ctx, first.ID); !errors.Is(err, store.ErrForeign) ||
+		server.Do("GET", key) != "x" {
 		t.Errorf("revoked a foreign value: %v", err)
 	}
 	at := strings.Index(whole, first.ID) + len(first.ID)
@@ -171,8 +178,10 @@ func TestForeignOverrides(t *testing.T) {
 	if list, _, err := backend.Overrides(ctx); err != nil || len(list) != 1 {
 		t.Errorf("beside a damaged one that has ended: %+v, %v", list, err)
 	}
-	plant := [][]any{{"SET", index, "x"}, {"SET", index, whole[:40]}, {"SET", index, whole + "x"}, {"SET", index, "RI\x02" + whole[3:]},
-		{"SET", index, whole[:41] + "a:b c\x00d*" + whole[49:]}, {"SET", index, whole + strings.Repeat(whole[41:55], 1000)},
+	plant := [][]any{{"SET", index, "x"}, {"SET", index, whole[:40]}, {"SET", index, whole + "x"},
+		{"SET", index, "RI\x02" + whole[3:]},
+		{"SET", index, whole[:41] + "a:b c\x00d*" + whole[49:]},
+		{"SET", index, whole + strings.Repeat(whole[41:55], 1000)},
 		{"RPUSH", index, "x"}}
 	for _, words := range plant {
 		server.Do("DEL", index)

@@ -50,7 +50,8 @@ func TestTheServersClockSaysTheWindow(t *testing.T) {
 	}
 	var reqs []store.Request
 	for _, limit := range limits {
-		reqs = append(reqs, store.Request{Key: store.Key{Subject: "user:42", Name: limit.DefaultName()}, Limit: limit, Cost: 3})
+		reqs = append(reqs, store.Request{Key: store.Key{Subject: "user:42", Name: limit.DefaultName()}, Limit: limit,
+			Cost: 3})
 	}
 	decide := func(op store.Op, reqs []store.Request, used int64) {
 		t.Helper()
@@ -67,7 +68,8 @@ func TestTheServersClockSaysTheWindow(t *testing.T) {
 				}
 				end, has := reqs[i].Limit.InWindow(d.At).WindowEnds()
 				if !d.Allowed || d.Used != want || has && d.ResetAfter != d.At.Until(store.InstantOf(end)) {
-					t.Errorf("%s of %s, wrong by %s: %+v; want %d used until %s", op, reqs[i].Limit, wrong, d, want, end)
+					t.Errorf("%s of %s, wrong by %s: %+v; want %d used until %s", op, reqs[i].Limit, wrong, d, want,
+						end)
 				}
 			}
 			before, again := calls.Load(), slices.Clone(reqs)
@@ -105,7 +107,8 @@ func TestBytesPerKey(t *testing.T) {
 	server := redistest.Start(t)
 	l := connected(t, server, redis.Options{})
 	limits := []store.Limit{inCalendar(t, "fixed-window:100/1mo,tz=America/Argentina/ComodRivadavia")}
-	for _, algorithm := range []store.Algorithm{store.TokenBucket, store.LeakyBucket, store.FixedWindow, store.SlidingCounter} {
+	for _, algorithm := range []store.Algorithm{store.TokenBucket, store.LeakyBucket, store.FixedWindow,
+		store.SlidingCounter} {
 		limits = append(limits, store.Limit{Algorithm: algorithm, Count: 100, Period: time.Minute})
 	}
 	for _, limit := range limits {

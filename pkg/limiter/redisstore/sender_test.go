@@ -30,14 +30,15 @@ func awaitState(s *Store, key string, busy, waiting int) {
 			return
 		}
 		if time.Now().After(deadline) {
-			panic(fmt.Sprintf("%d exchanges under way, %d calls waiting and %d exchanges abandoned; want %d, %d and 0", nowBusy, nowWaiting,
+			panic(fmt.Sprintf("%d exchanges under way, %d calls waiting and %d exchanges abandoned; want %d, %d and 0",
+				nowBusy, nowWaiting,
 				abandoned, busy, waiting))
 		}
 	}
 }
 
-// Calls that find the server busy wait and go together, and the batch observer is told of each once. A call that gives up
-// before it is sent has charged nothing and says so; one that gives up after does not know.
+// Calls that find the server busy wait and go together, and the batch observer is told of each once. A call that gives
+// up before it is sent has charged nothing and says so; one that gives up after does not know.
 // Those that go together fail together, as one batch.
 func TestConcurrentCallsShareAnExchange(t *testing.T) {
 	t.Parallel()
@@ -74,7 +75,8 @@ func TestConcurrentCallsShareAnExchange(t *testing.T) {
 	awaitState(backend, "", lanes.InFlight, waiting)
 	hasty := enter(1, take)
 	awaitState(backend, "", lanes.InFlight, waiting+1)
-	if err := hasty.left()[0]; !errors.Is(err, context.Canceled) || !errors.Is(err, store.ErrGaveUp) || store.IsAway(err) ||
+	if err := hasty.left()[0]; !errors.Is(err, context.Canceled) || !errors.Is(err, store.ErrGaveUp) ||
+		store.IsAway(err) ||
 		errors.Is(err, store.ErrOutcomeUnknown) {
 		t.Errorf("giving up before the call was sent: %v; want an ErrGaveUp that is context.Canceled", err)
 	}
@@ -214,7 +216,8 @@ func TestMergedCallersThatLeaveDisturbNobody(t *testing.T) {
 			for n := range takes {
 				ctx, cancel := context.WithCancel(context.Background())
 				if random.IntN(2) == 0 {
-					ctx, cancel = context.WithTimeout(context.Background(), time.Duration(random.IntN(1500))*time.Microsecond)
+					ctx, cancel = context.WithTimeout(
+						context.Background(), time.Duration(random.IntN(1500))*time.Microsecond)
 				}
 				if i == 0 && n%20 == 0 { // so that whole exchanges are left
 					server.Do("EVAL", "for _ = 1, 300000 do end", 0)

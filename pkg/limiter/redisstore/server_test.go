@@ -120,7 +120,8 @@ func TestLaw09_NeverChargedTwice(t *testing.T) {
 		err := <-failed
 		switch {
 		case killed && errors.Is(err, store.ErrUnavailable): // it ended before the request left
-		case !errors.Is(err, store.ErrOutcomeUnknown), errors.Is(err, store.ErrUnavailable), !strings.Contains(err.Error(), server.Addr):
+		case !errors.Is(err, store.ErrOutcomeUnknown), errors.Is(err, store.ErrUnavailable),
+			!strings.Contains(err.Error(), server.Addr):
 			t.Errorf("got %v, want an ErrOutcomeUnknown that names %s", err, server.Addr)
 		}
 		if killed {
@@ -152,8 +153,8 @@ func publication(was, head string, version int64, record string, drop ...int64) 
 	return c
 }
 
-// A publication that is refused has changed nothing, not even what it would have dropped. In a full server, and in place of
-// what is no head, one succeeds.
+// A publication that is refused has changed nothing, not even what it would have dropped. In a full server, and in
+// place of what is no head, one succeeds.
 func TestWhatAPublicationChanges(t *testing.T) {
 	server := redistest.Start(t)
 	publish := func(was string, version int64, options redis.Options) error {
@@ -186,7 +187,8 @@ func TestWhatAPublicationChanges(t *testing.T) {
 	server.Do("DEL", head)
 	server.Do("LPUSH", head, "x")
 	must(t, publish("", 4, owner))
-	if keys := server.Do("KEYS", "*:v:*"); fmt.Sprint(keys) != "[rl!{config}:v:4]" || server.Do("GET", head) != "head 4" {
+	if keys := server.Do("KEYS", "*:v:*"); fmt.Sprint(keys) != "[rl!{config}:v:4]" ||
+		server.Do("GET", head) != "head 4" {
 		t.Errorf("in the end %v are kept", keys)
 	}
 }
@@ -201,7 +203,8 @@ func TestAMissingRightIsNamed(t *testing.T) {
 	if _, err := owner.TakeAll(ctx, both...); err != nil {
 		t.Fatal(err)
 	}
-	for command, reqs := range map[string][]store.Request{"evalsha": one, "get": one, "getrange": both, "set": both, "time": one} {
+	for command, reqs := range map[string][]store.Request{"evalsha": one, "get": one, "getrange": both, "set": both,
+		"time": one} {
 		l := connected(t, server, as(server, "~*", "+@all", "-"+command))
 		before := dump(t, server.Client(), "")
 		_, err := l.TakeAll(ctx, reqs...)
@@ -232,10 +235,12 @@ func TestAMissingRightIsNamed(t *testing.T) {
 		err := backend.Decide(ctx, store.Refund, partly, make([]store.Decision, 2))
 		after := []int64{used(t, owner, minute), used(t, owner, hundred)}
 		if err == nil && (after[0] >= before[0] || after[1] != 0) || err != nil && !slices.Equal(before, after) {
-			t.Errorf("without the right to %s a refund (%v) changed what is used from %d to %d", command, err, before, after)
+			t.Errorf("without the right to %s a refund (%v) changed what is used from %d to %d", command, err, before,
+				after)
 		}
 	}
-	for _, command := range []string{"getrange", "xrevrange"} { // of commands that scripts call and whose errors they look at
+	// of commands that scripts call and whose errors they look at
+	for _, command := range []string{"getrange", "xrevrange"} {
 		options := as(server, "~*", "+@all", "-"+command)
 		operator := newStore(t, redis.NewClient(&options))
 		defer operator.Close()
@@ -271,8 +276,10 @@ func TestMaxmemoryReached(t *testing.T) {
 	mustTake(t, l, user, hundred, 7)
 	server.Do("CONFIG", "SET", "maxmemory", "1") // less than it needs for itself
 	before, _ := client.Get(ctx, "rl:{user:42}:token-bucket/366d").Result()
-	for _, op := range []func(context.Context, store.Key, store.Limit, int64) (store.Decision, error){l.Take, l.Refund} {
-		if _, err := op(ctx, user, hundred, 1); !errors.Is(err, store.ErrRefused) || !strings.Contains(err.Error(), "out of memory") {
+	for _, op := range []func(context.Context, store.Key, store.Limit, int64) (store.Decision, error){
+		l.Take, l.Refund} {
+		if _, err := op(ctx, user, hundred, 1); !errors.Is(err, store.ErrRefused) ||
+			!strings.Contains(err.Error(), "out of memory") {
 			t.Errorf("got %v, want an ErrRefused that says out of memory", err)
 		}
 	}

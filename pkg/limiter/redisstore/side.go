@@ -27,13 +27,14 @@ func (s side) recordKey(t admin.Table, name string) string {
 
 // listKey returns the key of a list. It does not expire: nobody should be able to wait until a change is forgotten.
 func (s side) listKey(l admin.List) string {
-	return string(s.lanes.Own) + "!" + [...]string{admin.JournalList: "{audit}", admin.HistoryList: "{config}:history"}[l]
+	return string(s.lanes.Own) + "!" + [...]string{
+		admin.JournalList: "{audit}", admin.HistoryList: "{config}:history"}[l]
 }
 
 // An override is the magic, when it was set, when it ends, and its text. Instants are six bytes, in ms since the epoch.
 //
-// The index of the overrides is under the name of their version. It is the magic, when the last override ends, the version,
-// and for each override its ID and when it ends.
+// The index of the overrides is under the name of their version. It is the magic, when the last override ends, the
+// version, and for each override its ID and when it ends.
 const (
 	overrideMagic = "RO\x01"
 	overrideHead  = len(overrideMagic) + 6 + 6
@@ -56,7 +57,8 @@ func foreign(key string) error {
 }
 
 // Get implements [admin.SideTable]. Those overrides that the index has are in force.
-func (s side) Get(ctx context.Context, t admin.Table, names ...string) (found []admin.TableRecord, now store.Instant, err error) {
+func (s side) Get(ctx context.Context, t admin.Table, names ...string) (found []admin.TableRecord, now store.Instant,
+	err error) {
 	if err := cmp.Or(s.lanes.Check(), t.Check()); err != nil {
 		return nil, 0, err
 	}
@@ -90,13 +92,15 @@ func (s side) Get(ctx context.Context, t admin.Table, names ...string) (found []
 	for i := range found {
 		found[i].Ends = cmp.Or(found[i].Ends, ends[found[i].Name])
 	}
-	found = slices.DeleteFunc(found, func(r admin.TableRecord) bool { return r.Ends != 0 && r.Ends <= now }) // also damaged ones
+	// also damaged ones
+	found = slices.DeleteFunc(found, func(r admin.TableRecord) bool { return r.Ends != 0 && r.Ends <= now })
 	version.Value = version.Value[:admin.OverrideVersionSize]
 	return append(found, version), now, err
 }
 
 // read reads records at one instant, or the whole index and then also if it has ended.
-func (s side) read(ctx context.Context, t admin.Table, names []string, whole bool) (found []admin.TableRecord, now store.Instant,
+func (s side) read(ctx context.Context, t admin.Table, names []string, whole bool) (
+	found []admin.TableRecord, now store.Instant,
 	err error) {
 	keys, most, asked := make([]string, len(names)), t.Max(names[0]), ""
 	for i, name := range names {
@@ -143,14 +147,15 @@ func (s side) read(ctx context.Context, t admin.Table, names []string, whole boo
 	return found, now, nil
 }
 
-// unpackOverride reads what is held of an override or of the index, whose entries follow the version. A foreign value becomes
-// none.
+// unpackOverride reads what is held of an override or of the index, whose entries follow the version. A foreign value
+// becomes none.
 func unpackOverride(r *admin.TableRecord) {
 	held := r.Value
 	r.Value = ""
 	switch {
-	case r.Name != "" && strings.HasPrefix(held, overrideMagic) && len(held) > overrideHead && len(held) <= overrideHead+
-		admin.OverrideTable.Max(r.Name):
+	case r.Name != "" && strings.HasPrefix(held, overrideMagic) && len(held) > overrideHead &&
+		len(held) <= overrideHead+
+			admin.OverrideTable.Max(r.Name):
 		times := held[len(overrideMagic):]
 		r.Created, r.Ends = store.Instant(readSix(times)*1000), store.Instant(readSix(times[6:])*1000)
 		r.Value = held[overrideHead:]
@@ -160,7 +165,8 @@ func unpackOverride(r *admin.TableRecord) {
 	}
 }
 
-// pack returns how a record that a change sets is held. An entry of the index without its override is left out by readers.
+// pack returns how a record that a change sets is held. An entry of the index without its override is left out by
+// readers.
 func pack(c *admin.Change, r *admin.TableRecord) string {
 	switch {
 	case c.Table != admin.OverrideTable:
@@ -220,7 +226,8 @@ func (s side) Change(ctx context.Context, c *admin.Change) (done bool, err error
 // listField is the one field of each entry of a stream.
 const listField = "text"
 
-// Append implements [admin.SideTable] by a single XADD. Entries are dated by the server, whatever clock the store decides by.
+// Append implements [admin.SideTable] by a single XADD. Entries are dated by the server, whatever clock the store
+// decides by.
 func (s side) Append(ctx context.Context, l admin.List, text string) error {
 	if err := s.lanes.Check(); err != nil {
 		return err

@@ -70,7 +70,9 @@ func (s *Store) decideAcrossSlots(ctx context.Context, op store.Op, groups [][]i
 		switch {
 		case err != nil && charges:
 			// What an earlier call charged stays: it may have been all that was asked.
-			back := slices.DeleteFunc(slices.Clone(groups[:n]), func(group []int) bool { return decisions[group[0]].Repeated })
+			back := slices.DeleteFunc(slices.Clone(groups[:n]), func(group []int) bool {
+				return decisions[group[0]].Repeated
+			})
 			if backErr := s.giveBackFor(ctx, back, attempt, reqs, decisions); backErr != nil {
 				return &unknownOutcome{fmt.Errorf("%w; %w", backErr, err)}
 			}
@@ -140,7 +142,8 @@ func allowedIn(group []int, decisions []store.Decision) bool {
 
 // giveBackFor gives back what a caller took from groups, as giveBack says, and waits for that as
 // long as ctx lasts. It goes on when the caller leaves.
-func (s *Store) giveBackFor(ctx context.Context, groups [][]int, attempt uint64, reqs []store.Request, decisions []store.Decision) error {
+func (s *Store) giveBackFor(ctx context.Context, groups [][]int, attempt uint64, reqs []store.Request,
+	decisions []store.Decision) error {
 	back, cancel := store.BudgetContext(context.WithoutCancel(ctx), giveBackTimeout)
 	reqs, given := slices.Clone(reqs), slices.Clone(decisions) // the caller's are its own again when it leaves
 	done := make(chan error, 1)
@@ -157,7 +160,8 @@ func (s *Store) giveBackFor(ctx context.Context, groups [][]int, attempt uint64,
 		select {
 		case err = <-done:
 		case <-time.After(giveBackGrace):
-			return fmt.Errorf("what was taken is still being given back: %w", cmp.Or(store.GaveUp(ctx), errors.New("no answer in time")))
+			return fmt.Errorf("what was taken is still being given back: %w",
+				cmp.Or(store.GaveUp(ctx), errors.New("no answer in time")))
 		}
 	}
 	copy(decisions, given)

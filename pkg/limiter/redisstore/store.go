@@ -112,7 +112,8 @@ func (s *Store) Decide(ctx context.Context, op store.Op, reqs []store.Request, d
 	if s.lanes.IsCluster() && len(reqs) > 1 {
 		if groups := groupBySlot(w.Reqs); len(groups) > 1 {
 			if op == store.TakeUpTo {
-				return store.Invalidf("a take of what fits needs subjects of one slot, not %q and %q; take from each by itself",
+				return store.Invalidf(
+					"a take of what fits needs subjects of one slot, not %q and %q; take from each by itself",
 					reqs[groups[0][0]].Key.Subject, reqs[groups[1][0]].Key.Subject)
 			}
 			return s.decideAcrossSlots(ctx, op, groups, w.Reqs, decisions)
@@ -128,8 +129,8 @@ func (s *Store) Shard(key store.Key) string { return s.lanes.ShardOf(key.Subject
 // Prefix returns what store keys begin with; see [WithPrefix].
 func (s *Store) Prefix() string { return string(s.lanes.Own) }
 
-// DefaultTimeout is how long a client of [Open] waits for a server, for each of dialing, writing and reading, unless its
-// options say so. It is also the budget of a call on the client of an application; see [WithBudget].
+// DefaultTimeout is how long a client of [Open] waits for a server, for each of dialing, writing and reading, unless
+// its options say so. It is also the budget of a call on the client of an application; see [WithBudget].
 const DefaultTimeout = 250 * time.Millisecond
 
 // timeoutOf returns how long client waits to read, and 3 s if that is for ever.
@@ -152,9 +153,9 @@ func timeoutOf(client redis.UniversalClient) (read time.Duration) {
 //
 // The client has settings that fit a limiter, whose answer is of use only while a caller waits for it: a context's
 // deadline is kept, a dead server is dialled once and not five times, nothing is sent twice, and time-outs that options
-// leave out are [DefaultTimeout] instead of several seconds. In a Cluster a whole call takes no longer than ReadTimeout,
-// even when a slot has moved or a node does not answer. All Sentinels are asked at once for each new connection, and the
-// first answer counts, for at most half of DialTimeout. Replicas are never asked.
+// leave out are [DefaultTimeout] instead of several seconds. In a Cluster a whole call takes no longer than
+// ReadTimeout, even when a slot has moved or a node does not answer. All Sentinels are asked at once for each new
+// connection, and the first answer counts, for at most half of DialTimeout. Replicas are never asked.
 func Open(options redis.UniversalOptions, settings ...Option) (*Store, error) {
 	var client redis.UniversalClient
 	switch {
@@ -220,7 +221,8 @@ func newStore(client redis.UniversalClient, owned bool, options []Option) (*Stor
 	switch client.(type) {
 	case *redis.Client, *redis.ClusterClient:
 	default:
-		return nil, store.Invalidf("the Redis store needs a *redis.Client or a *redis.ClusterClient, and not a %T", client)
+		return nil, store.Invalidf("the Redis store needs a *redis.Client or a *redis.ClusterClient, and not a %T",
+			client)
 	}
 	s := &Store{settings: settings{sending: lanes.Settings{Own: store.DefaultPrefix, Owned: owned}}}
 	for i, option := range options {

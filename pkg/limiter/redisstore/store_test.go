@@ -54,7 +54,8 @@ func TestConformance(t *testing.T) {
 			return s
 		}
 		var err error
-		if s.Store, err = redisstore.New(s.client, redisstore.WithClock(clock), redisstore.WithBudget(time.Minute)); err != nil {
+		if s.Store, err = redisstore.New(s.client, redisstore.WithClock(clock),
+			redisstore.WithBudget(time.Minute)); err != nil {
 			tb.Fatal(err)
 		}
 		return s

@@ -33,7 +33,8 @@ func checkMulAddDiv(t interface{ Fatalf(string, ...any) }, a, b, c, d int64) {
 // Where the ways of computing meet: one word and two, a float's 53 bits, an int64's end.
 var specialNumbers = []int64{
 	0, 1, 2, 3, 10, 999, 1 << 20, 1<<26 - 1, 1 << 26, 94906266 /* √2⁵³, rounded up */, 1<<31 - 1, 1 << 32,
-	MaxCount, 31_622_400_000_000 /* MaxPeriod */, 1<<53 - 1, 1 << 53, 1<<53 + 1, 1<<62 - 1, 1 << 62, math.MaxInt64 - 1, math.MaxInt64,
+	MaxCount, 31_622_400_000_000 /* MaxPeriod */, 1<<53 - 1, 1 << 53, 1<<53 + 1, 1<<62 - 1, 1 << 62, math.MaxInt64 - 1,
+	math.MaxInt64,
 }
 
 func TestMulAddDivOfSpecialNumbers(t *testing.T) {

@@ -39,15 +39,20 @@ func TestBoundsOfAnOverride(t *testing.T) {
 		{"16 attributes", store.Override{Effect: store.OverrideBlock, Attributes: attributes(16)}, time.Hour, true},
 		{"17 attributes", store.Override{Effect: store.OverrideBlock, Attributes: attributes(17)}, time.Hour, false},
 		{"a long attribute", named(text(256), text(256)), time.Hour, true},
-		{"a name too long", named(text(257), "v"), time.Hour, false}, {"a value too long", named("n", text(257)), time.Hour, false},
+		{"a name too long", named(text(257), "v"), time.Hour, false},
+		{"a value too long", named("n", text(257)), time.Hour, false},
 		{"no name", named("", "v"), time.Hour, false}, {"no value", named("n", ""), time.Hour, false},
-		{"a long reason", store.Override{Effect: store.OverrideBlock, Reason: text(500), By: text(500)}, time.Hour, true},
+		{"a long reason", store.Override{Effect: store.OverrideBlock, Reason: text(500), By: text(500)}, time.Hour,
+			true},
 		{"a reason too long", store.Override{Effect: store.OverrideBlock, Reason: text(501)}, time.Hour, false},
 		{"a name of who too long", store.Override{Effect: store.OverrideBlock, By: text(501)}, time.Hour, false},
 		{"a thousandth", times(1), time.Hour, true}, {"no times", times(0), time.Hour, false},
-		{"a million times", times(1_000_000_000), time.Hour, true}, {"more times", times(1_000_000_001), time.Hour, false},
-		{"the most units", add(store.MaxCount), time.Hour, true}, {"more units", add(store.MaxCount + 1), time.Hour, false},
-		{"the most units less", add(-store.MaxCount), time.Hour, true}, {"more units less", add(-store.MaxCount - 1), time.Hour, false},
+		{"a million times", times(1_000_000_000), time.Hour, true},
+		{"more times", times(1_000_000_001), time.Hour, false},
+		{"the most units", add(store.MaxCount), time.Hour, true},
+		{"more units", add(store.MaxCount + 1), time.Hour, false},
+		{"the most units less", add(-store.MaxCount), time.Hour, true},
+		{"more units less", add(-store.MaxCount - 1), time.Hour, false},
 		{"no units", add(0), time.Hour, false},
 		{"the last effect", store.Override{Effect: store.OverrideExempt}, time.Hour, true},
 		{"no effect", store.Override{Effect: store.OverrideExempt + 1}, time.Hour, false},
@@ -55,7 +60,8 @@ func TestBoundsOfAnOverride(t *testing.T) {
 		{"two lines", store.Override{Effect: store.OverrideBlock, Reason: "a\nb"}, time.Hour, false},
 		{"no text", store.Override{Effect: store.OverrideBlock, By: "\xff"}, time.Hour, false},
 	} {
-		if err := test.o.Check(test.lasts); (err == nil) != test.fits || err != nil && !errors.Is(err, store.ErrInvalid) {
+		if err := test.o.Check(test.lasts); (err == nil) != test.fits || err != nil &&
+			!errors.Is(err, store.ErrInvalid) {
 			t.Errorf("%s: %v; want it to fit: %v", test.name, err, test.fits)
 		}
 	}
@@ -64,7 +70,8 @@ func TestBoundsOfAnOverride(t *testing.T) {
 // All that bounds a request, at the bound and beside it.
 func TestBoundsOfARequest(t *testing.T) {
 	one := func(change func(*store.Request)) store.Request {
-		r := store.Request{Key: store.Key{Subject: "u"}, Limit: store.Limit{Count: store.MaxCount, Period: time.Hour}, Cost: 1}
+		r := store.Request{Key: store.Key{Subject: "u"}, Limit: store.Limit{Count: store.MaxCount, Period: time.Hour},
+			Cost: 1}
 		change(&r)
 		return r
 	}
@@ -78,26 +85,31 @@ func TestBoundsOfARequest(t *testing.T) {
 		{"a greater cost", store.Charge, one(func(r *store.Request) { r.Cost = store.MaxCount + 1 }), false},
 		{"all at once", store.Take, one(func(r *store.Request) { r.Limit.Count, r.Cost = 5, 5 }), true},
 		{"more than all at once", store.Take, one(func(r *store.Request) { r.Limit.Count, r.Cost = 5, 6 }), false},
-		{"more than all, by a shadow", store.Take, one(func(r *store.Request) { r.Limit.Count, r.Cost, r.Shadow = 5, 6, true }), true},
+		{"more than all, by a shadow", store.Take,
+			one(func(r *store.Request) { r.Limit.Count, r.Cost, r.Shadow = 5, 6, true }), true},
 		{"no cost", store.Take, one(func(r *store.Request) { r.Cost = 0 }), false},
 		{"adjusted to nothing", store.Adjust, one(func(r *store.Request) { r.Cost = 0 }), true},
 		{"settled at nothing", store.Settle, one(func(r *store.Request) { r.Cost, r.Token = 0, "t" }), true},
 		{"settled at less", store.Settle, one(func(r *store.Request) { r.Cost, r.Token = -1, "t" }), false},
 		{"the last instant", store.Refund, one(func(r *store.Request) { r.NotAfter = store.MaxInstant }), true},
-		{"after the last instant", store.Refund, one(func(r *store.Request) { r.NotAfter = store.MaxInstant + 1 }), false},
+		{"after the last instant", store.Refund, one(func(r *store.Request) { r.NotAfter = store.MaxInstant + 1 }),
+			false},
 		{"before the first instant", store.Refund, one(func(r *store.Request) { r.NotAfter = -1 }), false},
 		{"a take with a last instant", store.Take, one(func(r *store.Request) { r.NotAfter = 1 }), false},
 		{"the longest token", store.Take, one(func(r *store.Request) { r.Token = strings.Repeat("t", 200) }), true},
 		{"a longer token", store.Take, one(func(r *store.Request) { r.Token = strings.Repeat("t", 201) }), false},
-		{"remembered for a day", store.Take, one(func(r *store.Request) { r.Token, r.TokenTTL = "t", 24*time.Hour }), true},
+		{"remembered for a day", store.Take, one(func(r *store.Request) { r.Token, r.TokenTTL = "t", 24*time.Hour }),
+			true},
 		{"for longer", store.Take, one(func(r *store.Request) { r.Token, r.TokenTTL = "t", 24*time.Hour+1 }), false},
-		{"for a millisecond", store.Take, one(func(r *store.Request) { r.Token, r.TokenTTL = "t", time.Millisecond }), true},
+		{"for a millisecond", store.Take, one(func(r *store.Request) { r.Token, r.TokenTTL = "t", time.Millisecond }),
+			true},
 		{"no UTF-8", store.Take, one(func(r *store.Request) { r.Token = "\xff" }), false},
 		{"settled without a token", store.Settle, one(func(*store.Request) {}), false},
 		{"adjusted with a token", store.Adjust, one(func(r *store.Request) { r.Token = "t" }), false},
 		{"for less", store.Take, one(func(r *store.Request) { r.Token, r.TokenTTL = "t", time.Millisecond-1 }), false},
 	} {
-		if err := test.r.Normalize(test.op); (err == nil) != test.fits || err != nil && !errors.Is(err, store.ErrInvalid) {
+		if err := test.r.Normalize(test.op); (err == nil) != test.fits || err != nil &&
+			!errors.Is(err, store.ErrInvalid) {
 			t.Errorf("%s: %v; want it to fit: %v", test.name, err, test.fits)
 		}
 	}

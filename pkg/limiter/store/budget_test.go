@@ -43,12 +43,15 @@ func TestAStoresBudgetIsNotTheCallersTime(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(test.ctx, test.caller)
 			defer cancel()
-			backend := layers.Stack(silentStore{}, layers.Layers{Budget: test.budget, Failure: layers.Failure{Policy: store.AllowOnError}})
-			d, err := storecall.New(backend).Take(ctx, store.Key{Subject: "u"}, store.Limit{Count: 1, Period: time.Hour}, 1)
+			backend := layers.Stack(
+				silentStore{}, layers.Layers{Budget: test.budget, Failure: layers.Failure{Policy: store.AllowOnError}})
+			d, err := storecall.New(backend).Take(
+				ctx, store.Key{Subject: "u"}, store.Limit{Count: 1, Period: time.Hour}, 1)
 			if test.gaveUp == nil && (err != nil || !d.Unguarded) {
 				t.Errorf("%+v, %v; want the policy's answer", d, err)
 			}
-			if test.gaveUp != nil && (!errors.Is(err, store.ErrGaveUp) || !errors.Is(err, test.gaveUp) || store.IsAway(err)) {
+			if test.gaveUp != nil && (!errors.Is(err, store.ErrGaveUp) || !errors.Is(err, test.gaveUp) ||
+				store.IsAway(err)) {
 				t.Errorf("%v; want an ErrGaveUp that is %v", err, test.gaveUp)
 			}
 		})
@@ -79,7 +82,8 @@ func TestABudgetsContextIsLikeOthers(t *testing.T) {
 		child, cancel := context.WithCancel(ctx)
 		defer cancel()
 		end, limited := ctx.Deadline()
-		if ctx.Err() != nil || child.Err() != nil || ctx.Value(key{}) != "the caller's" || !limited || time.Until(end) < time.Minute {
+		if ctx.Err() != nil || child.Err() != nil || ctx.Value(key{}) != "the caller's" || !limited ||
+			time.Until(end) < time.Minute {
 			t.Errorf("%v, %v, %v, %v, %t", ctx.Err(), child.Err(), ctx.Value(key{}), end, limited)
 		}
 		if own, storesEnd, limited := store.BudgetOf(ctx); own != caller || !storesEnd.Equal(end) || !limited {

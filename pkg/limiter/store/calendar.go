@@ -61,8 +61,10 @@ func calendarIn(unit, zone string) (*Calendar, error) {
 	case "", "Local", "localtime", "posixrules": // they mean another zone on each host
 		location = nil
 	}
-	if location == nil || err != nil || strings.Trim(zone, zoneCharacters) != "" || strings.Contains("/"+zone+"/", "//") {
-		return nil, Invalidf("unknown time zone %q; write a name of the IANA database, such as tz=Europe/Berlin or tz=UTC", zone)
+	if location == nil || err != nil || strings.Trim(zone, zoneCharacters) != "" ||
+		strings.Contains("/"+zone+"/", "//") {
+		return nil, Invalidf("unknown time zone %q; write a name of the IANA database, such as tz=Europe/Berlin or "+
+			"tz=UTC", zone)
 	}
 	made, _ := calendars.LoadOrStore(id, &Calendar{Unit: unit, Zone: zone, Location: location})
 	return made.(*Calendar), nil
@@ -147,7 +149,8 @@ func (l *Limit) checkCalendar() error {
 	case l.Calendar.Location == nil:
 		return Invalidf("a limit has a calendar that ParseLimit did not make")
 	case l.Algorithm != FixedWindow:
-		return Invalidf("a %s limit has no windows of a calendar; leave %s out, or choose %s", l.Algorithm, l.calendarOption(), FixedWindow)
+		return Invalidf("a %s limit has no windows of a calendar; leave %s out, or choose %s", l.Algorithm,
+			l.calendarOption(), FixedWindow)
 	case l.Phase < 0 || l.windowBegin() > MaxInstant || int64(l.windowBegin())%calendarBound != 0:
 		return Invalidf("phase %s is not when a window of a calendar begins; leave it out", FormatPeriod(l.Phase))
 	}

@@ -28,7 +28,8 @@ func TestWindowsOfACalendar(t *testing.T) {
 		// Summer time begins and ends in the day.
 		{"1d,tz=Europe/Berlin", "2026-03-29T12:00+02:00", "2026-03-29T00:00+01:00", "2026-03-30T00:00+02:00", "23h"},
 		{"1d,tz=Europe/Berlin", "2026-10-25T12:00+01:00", "2026-10-25T00:00+02:00", "2026-10-26T00:00+01:00", "25h"},
-		{"1d,tz=Australia/Lord_Howe", "2026-10-04T12:00+11:00", "2026-10-04T00:00+10:30", "2026-10-05T00:00+11:00", "23h30m"},
+		{"1d,tz=Australia/Lord_Howe", "2026-10-04T12:00+11:00", "2026-10-04T00:00+10:30", "2026-10-05T00:00+11:00",
+			"23h30m"},
 		// It begins with midnight, so the day begins at one.
 		{"1d,tz=America/Havana", "2026-03-08T12:00-04:00", "2026-03-08T01:00-04:00", "2026-03-09T00:00-04:00", "23h"},
 		{"1d,tz=America/Havana", "2026-03-07T12:00-05:00", "2026-03-07T00:00-05:00", "2026-03-08T01:00-04:00", "24h"},
@@ -57,7 +58,8 @@ func TestWindowsOfACalendar(t *testing.T) {
 		{"1mo,tz=Europe/Berlin", "2026-12-31T23:59+01:00", "2026-12-01T00:00+01:00", "2027-01-01T00:00+01:00", "744h"},
 		{"3mo,tz=Europe/Berlin", "2026-03-31T23:59+02:00", "2026-01-01T00:00+01:00", "2026-04-01T00:00+02:00", "2159h"},
 		{"3mo,tz=UTC", "2026-11-26T00:00Z", "2026-10-01T00:00Z", "2027-01-01T00:00Z", "2208h"},
-		{"1y,tz=America/New_York", "2026-12-31T23:59-05:00", "2026-01-01T00:00-05:00", "2027-01-01T00:00-05:00", "8760h"},
+		{"1y,tz=America/New_York", "2026-12-31T23:59-05:00", "2026-01-01T00:00-05:00", "2027-01-01T00:00-05:00",
+			"8760h"},
 		{"1y,tz=UTC", "2028-01-01T00:00Z", "2028-01-01T00:00Z", "2029-01-01T00:00Z", "8784h"},
 		// The longest: a leap year in which the zone moved west.
 		{"1y,tz=Asia/Almaty", "2024-06-01T00:00+05:00", "2024-01-01T00:00+06:00", "2025-01-01T00:00+05:00", "8785h"},
@@ -85,23 +87,28 @@ func TestWindowsOfACalendar(t *testing.T) {
 			stop, has := in.WindowEnds() // of the first window, which begins with 0, nobody asks
 			want, _ := time.Parse("2006-01-02T15:04Z07:00", test.end)
 			if has != (begin > 0) || has && stop.Format(time.RFC3339) != want.Format(time.RFC3339) {
-				t.Errorf("%s at %s ends at %s, %v; want %s", test.window, now.Time(), stop.Format(time.RFC3339), has, test.end)
+				t.Errorf("%s at %s ends at %s, %v; want %s", test.window, now.Time(), stop.Format(time.RFC3339), has,
+					test.end)
 			}
 		}
 		if next := limit.InWindow(end); next.Phase != end.Time().Sub(time.Unix(0, 0)) {
-			t.Errorf("%s: after the window to %s comes one from %s", test.window, end.Time(), time.Unix(0, 0).Add(next.Phase).UTC())
+			t.Errorf("%s: after the window to %s comes one from %s", test.window, end.Time(),
+				time.Unix(0, 0).Add(next.Phase).UTC())
 		}
 	}
 }
 
-// Windows of all zones divide all time: at any instant there is one, it is of that instant, and the next one begins where
-// it ends.
+// Windows of all zones divide all time: at any instant there is one, it is of that instant, and the next one begins
+// where it ends.
 func TestWindowsOfACalendarDivideTime(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 9))
 	zones := []string{
-		"UTC", "Europe/Berlin", "America/Havana", "America/Sao_Paulo", "America/Asuncion", "America/St_Johns", "Pacific/Apia",
-		"Pacific/Kwajalein", "Asia/Manila", "Asia/Amman", "Asia/Tehran", "Africa/Monrovia", "Africa/Casablanca", "Asia/Almaty",
-		"Antarctica/Troll", "Australia/Lord_Howe", "Europe/Lisbon", "America/Scoresbysund", "Atlantic/Azores", "Asia/Pyongyang",
+		"UTC", "Europe/Berlin", "America/Havana", "America/Sao_Paulo", "America/Asuncion", "America/St_Johns",
+		"Pacific/Apia",
+		"Pacific/Kwajalein", "Asia/Manila", "Asia/Amman", "Asia/Tehran", "Africa/Monrovia", "Africa/Casablanca",
+		"Asia/Almaty",
+		"Antarctica/Troll", "Australia/Lord_Howe", "Europe/Lisbon", "America/Scoresbysund", "Atlantic/Azores",
+		"Asia/Pyongyang",
 	}
 	for _, zone := range zones {
 		for _, unit := range []string{"1d", "1w", "1mo", "3mo", "1y"} {
@@ -120,7 +127,8 @@ func TestWindowsOfACalendarDivideTime(t *testing.T) {
 					}
 					for _, other := range []store.Instant{begin, end - 1, begin + (end-begin)/2} {
 						if limit.InWindow(other) != in {
-							t.Fatalf("%s of %s from %s to %s has another window at %s", unit, zone, begin.Time(), end.Time(), other.Time())
+							t.Fatalf("%s of %s from %s to %s has another window at %s", unit, zone, begin.Time(),
+								end.Time(), other.Time())
 						}
 					}
 					now = end
@@ -139,7 +147,8 @@ func TestRecordOfACalendarWindow(t *testing.T) {
 		{"1y,tz=Pacific/Kiritimati", "fixed-window:10/365d,until=2027-01-01T00:00:00+14:00"},
 		{"3mo,tz=UTC", "fixed-window:10/92d,until=2027-01-01T00:00:00Z"},
 	} {
-		limit, now := parsed(t, "fixed-window:10/"+test.window), store.InstantOf(time.Date(2026, 12, 1, 6, 0, 0, 0, time.UTC))
+		limit, now := parsed(t, "fixed-window:10/"+test.window),
+			store.InstantOf(time.Date(2026, 12, 1, 6, 0, 0, 0, time.UTC))
 		var s store.State
 		take(&s, limit, 3, now)
 		record := s.AppendRecord(nil)
@@ -160,8 +169,9 @@ func TestRecordOfACalendarWindow(t *testing.T) {
 		}
 		// It is itself a limit, of windows of that length.
 		later := store.InstantOf(want) + 5
-		if read.Charge(read.Limit, 2, later); read.Used(later) != 2 || !slices.Equal(decode(t, read.AppendRecord(nil)).AppendRecord(nil),
-			read.AppendRecord(nil)) {
+		if read.Charge(read.Limit, 2, later); read.Used(later) != 2 ||
+			!slices.Equal(decode(t, read.AppendRecord(nil)).AppendRecord(nil),
+				read.AppendRecord(nil)) {
 			t.Errorf("%s charged after its end: %+v", test.want, read)
 		}
 	}
@@ -189,7 +199,8 @@ func TestLimitsOfACalendarAreCompared(t *testing.T) {
 		t.Error("a token is of one window")
 	}
 	for _, other := range []string{"1mo,tz=Europe/Paris", "3mo,tz=Europe/Berlin", "1d,tz=Europe/Berlin"} {
-		if l := parsed(t, "fixed-window:10/"+other); l == limit || digest(l) == digest(limit) || l.DefaultName() == limit.DefaultName() {
+		if l := parsed(t, "fixed-window:10/"+other); l == limit || digest(l) == digest(limit) ||
+			l.DefaultName() == limit.DefaultName() {
 			t.Errorf("%s is the same as %s", l, limit)
 		}
 	}
@@ -202,7 +213,8 @@ func TestLimitsOfACalendarAreCompared(t *testing.T) {
 // Bounds that change, because the rules of the zone do, keep the usage while the window of the record holds.
 func TestChangedBoundsKeepTheUsage(t *testing.T) {
 	now := store.InstantOf(time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC))
-	east, west := parsed(t, "fixed-window:10/1mo,tz=Europe/Berlin"), parsed(t, "fixed-window:10/1mo,tz=America/New_York")
+	east, west := parsed(t, "fixed-window:10/1mo,tz=Europe/Berlin"),
+		parsed(t, "fixed-window:10/1mo,tz=America/New_York")
 	eastEnd, _ := east.InWindow(now).WindowEnds()
 	westEnd, _ := west.InWindow(now).WindowEnds()
 	var s store.State

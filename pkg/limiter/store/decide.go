@@ -15,7 +15,8 @@ type Changes struct {
 // changes the states. An embedded store calls it between reading and writing; lua/decide.lua does the same in Redis.
 // The slices have equal lengths. token is the record of the requests' token, which the call changes; it may be nil
 // without one. After an error, an [ErrInvalid] or an [ErrUnknownToken], nothing has changed.
-func Decide(op Op, reqs []Request, states []*State, decisions []Decision, token *TokenRecord, now Instant) (Changes, error) {
+func Decide(op Op, reqs []Request, states []*State, decisions []Decision, token *TokenRecord, now Instant) (
+	Changes, error) {
 	if reqs[0].Token != "" {
 		if token.Expires <= now {
 			*token = TokenRecord{}
@@ -135,7 +136,8 @@ func isLate(reqs []Request, states []*State, now Instant) bool {
 }
 
 // decideRemembered answers a call whose token is known.
-func decideRemembered(op Op, reqs []Request, states []*State, decisions []Decision, token *TokenRecord, now Instant) (Changes, error) {
+func decideRemembered(op Op, reqs []Request, states []*State, decisions []Decision, token *TokenRecord, now Instant) (
+	Changes, error) {
 	if err := token.check(op, reqs); err != nil {
 		return Changes{}, err
 	}

@@ -117,7 +117,8 @@ func Summarize(decisions []Decision) Summary {
 			continue
 		}
 		if first {
-			sum.Used, sum.Remaining, sum.Granted, sum.Repeated, first = d.Used, d.Remaining, d.Granted, d.Repeated, false
+			sum.Used, sum.Remaining, sum.Granted, sum.Repeated, first = d.Used, d.Remaining, d.Granted, d.Repeated,
+				false
 		}
 		sum.Granted, sum.Repeated = min(sum.Granted, d.Granted), sum.Repeated && d.Repeated
 		sum.Remaining = min(sum.Remaining, d.Remaining)

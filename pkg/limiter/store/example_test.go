@@ -25,7 +25,8 @@ func withCount(backend store.Store, denied *int) store.Store {
 }
 
 // Decide has the other store decide, and looks at the answer.
-func (s *countingStore) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
+func (s *countingStore) Decide(ctx context.Context, op store.Op, reqs []store.Request,
+	decisions []store.Decision) error {
 	err := s.Store.Decide(ctx, op, reqs, decisions)
 	if err == nil && op == store.Take && !store.AllAllowed(decisions) {
 		*s.denied++

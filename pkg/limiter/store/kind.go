@@ -37,7 +37,8 @@ var definitions = [...]definition{
 	SlidingLog:     {name: "sliding-log", algorithm: SlidingLog, rule: slidingLog{}, ring: &slidingLogRing},
 	SlidingCounter: {name: "sliding-counter", algorithm: SlidingCounter, rule: slidingCounter{}, restSize: 4},
 
-	slicedCounterKind:   {name: "sliced-counter", algorithm: SlidingCounter, rule: slicedCounter{}, version: 2, ring: &slicedCounterRing},
+	slicedCounterKind: {name: "sliced-counter", algorithm: SlidingCounter, rule: slicedCounter{}, version: 2,
+		ring: &slicedCounterRing},
 	calendarWindowKind:  {name: "calendar-window", algorithm: FixedWindow, rule: fixedWindow{}, version: 4},
 	windowFromFirstKind: {name: "window-from-first", algorithm: FixedWindow, rule: fixedWindow{}},
 }

@@ -121,7 +121,8 @@ func (l *Limit) setDefaults() {
 // check returns an error for the first bound that the normalized limit breaks. For a valid one it allocates nothing.
 func (l *Limit) check() error {
 	if !l.Algorithm.known() {
-		return Invalidf("unknown algorithm number %d; there are %d to %d", uint8(l.Algorithm), TokenBucket, SlidingCounter)
+		return Invalidf("unknown algorithm number %d; there are %d to %d", uint8(l.Algorithm), TokenBucket,
+			SlidingCounter)
 	}
 	most, hasBurst := l.Algorithm.MaxCount(), l.Algorithm.HasBurst()
 	longest := MaxPeriod
@@ -130,18 +131,22 @@ func (l *Limit) check() error {
 	}
 	switch {
 	case l.Count < MinCount || l.Count > most:
-		return Invalidf("count %d of a %s limit is out of range; it must be from %d to %d", l.Count, l.Algorithm, MinCount, most)
+		return Invalidf("count %d of a %s limit is out of range; it must be from %d to %d", l.Count, l.Algorithm,
+			MinCount, most)
 	case l.Period < MinPeriod || l.Period > longest:
-		return Invalidf("period %s is out of range; it must be from %s to %s", FormatPeriod(l.Period), FormatPeriod(MinPeriod),
+		return Invalidf("period %s is out of range; it must be from %s to %s", FormatPeriod(l.Period),
+			FormatPeriod(MinPeriod),
 			FormatPeriod(longest))
 	case l.Period%time.Microsecond != 0:
 		return Invalidf("period %s is not a whole number of microseconds", l.Period)
 	case l.Slices != 0 && !l.Algorithm.HasSlices():
-		return Invalidf("a %s limit has no slices; leave slices=%d out, or choose %s", l.Algorithm, l.Slices, SlidingCounter)
+		return Invalidf("a %s limit has no slices; leave slices=%d out, or choose %s", l.Algorithm, l.Slices,
+			SlidingCounter)
 	case l.Slices < 0 || l.Slices > MaxSlices:
 		return Invalidf("slices %d is out of range; it must be from 1 to %d", l.Slices, MaxSlices)
 	case l.Slices != 0 && l.period()%l.Slices != 0:
-		return Invalidf("a period of %s cannot be cut into %d slices of whole microseconds", FormatPeriod(l.Period), l.Slices)
+		return Invalidf("a period of %s cannot be cut into %d slices of whole microseconds", FormatPeriod(l.Period),
+			l.Slices)
 	}
 	if l.Calendar != nil {
 		if err := l.checkCalendar(); err != nil {
@@ -150,13 +155,15 @@ func (l *Limit) check() error {
 	}
 	switch {
 	case l.FromFirst && (l.Algorithm != FixedWindow || l.Calendar != nil):
-		return Invalidf("a %s limit has no windows that begin with a request; from=first is for a %s without tz", l.Algorithm, FixedWindow)
+		return Invalidf("a %s limit has no windows that begin with a request; from=first is for a %s without tz",
+			l.Algorithm, FixedWindow)
 	case l.Phase != 0 && l.Calendar == nil:
 		return Invalidf("windows of a %s limit have no phase without a calendar", l.Algorithm)
 	case hasBurst && (l.Burst < 1 || l.Burst > MaxCount):
 		return Invalidf("burst %d is out of range; it must be from 1 to %d", l.Burst, MaxCount)
 	case !hasBurst && l.Burst != l.Count:
-		return Invalidf("a %s limit has no burst; leave it out, its count of %d is allowed at once", l.Algorithm, l.Count)
+		return Invalidf("a %s limit has no burst; leave it out, its count of %d is allowed at once", l.Algorithm,
+			l.Count)
 	case l.Burst > l.Count && l.drainsTooSlowly(l.Burst):
 		return Invalidf("a burst of %d at %d/%s takes more than %s to drain; lower the burst or raise the count",
 			l.Burst, l.Count, FormatPeriod(l.Period), FormatPeriod(MaxDrain))
@@ -190,7 +197,8 @@ func CheckUsage(limit *Limit, units int64) error {
 	case units > most:
 		return Invalidf("%d units of limit %s would be in use; at most %d can be", units, limit, most)
 	case limit.Algorithm.HasBurst() && limit.drainsTooSlowly(units):
-		return Invalidf("%d units of limit %s would be in use for more than %s; charge less, or raise the count", units, limit,
+		return Invalidf("%d units of limit %s would be in use for more than %s; charge less, or raise the count", units,
+			limit,
 			FormatPeriod(MaxDrain))
 	}
 	return nil

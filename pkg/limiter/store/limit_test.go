@@ -18,8 +18,10 @@ func TestDescribeLimit(t *testing.T) {
 		algorithmsName string
 	}{
 		{Limit{Count: 10, Period: time.Minute}, "token-bucket:10/1m", "token-bucket/1m", 10, true, "algorithm(0)"},
-		{Limit{Count: 10, Period: time.Minute, Burst: 20}, "token-bucket:10/1m,burst=20", "token-bucket/1m", 20, true, "algorithm(0)"},
-		{Limit{Algorithm: TokenBucket, Count: 10, Period: time.Minute, Burst: 10}, "token-bucket:10/1m", "token-bucket/1m", 10,
+		{Limit{Count: 10, Period: time.Minute, Burst: 20}, "token-bucket:10/1m,burst=20", "token-bucket/1m", 20, true,
+			"algorithm(0)"},
+		{Limit{Algorithm: TokenBucket, Count: 10, Period: time.Minute, Burst: 10}, "token-bucket:10/1m",
+			"token-bucket/1m", 10,
 			true, "token-bucket"},
 		{Limit{Algorithm: TokenBucket, Count: 10, Period: time.Minute, Burst: 20}, "token-bucket:10/1m,burst=20",
 			"token-bucket/1m", 20, true, "token-bucket"},
@@ -27,16 +29,21 @@ func TestDescribeLimit(t *testing.T) {
 			"token-bucket/1m", 20, true, "token-bucket"},
 		{Limit{Algorithm: LeakyBucket, Count: 5, Period: 90 * time.Second, Burst: 1}, "leaky-bucket:5/1m30s,burst=1",
 			"leaky-bucket/1m30s", 1, true, "leaky-bucket"},
-		{Limit{Algorithm: FixedWindow, Count: 7, Period: testDay}, "fixed-window:7/1d", "fixed-window/1d", 7, false, "fixed-window"},
-		{Limit{Algorithm: SlidingLog, Count: 7, Period: time.Hour, Burst: 7}, "sliding-log:7/1h", "sliding-log/1h", 7, false,
+		{Limit{Algorithm: FixedWindow, Count: 7, Period: testDay}, "fixed-window:7/1d", "fixed-window/1d", 7, false,
+			"fixed-window"},
+		{Limit{Algorithm: SlidingLog, Count: 7, Period: time.Hour, Burst: 7}, "sliding-log:7/1h", "sliding-log/1h", 7,
+			false,
 			"sliding-log"},
-		{Limit{Algorithm: SlidingCounter, Count: 7, Period: time.Millisecond}, "sliding-counter:7/1ms", "sliding-counter/1ms",
+		{Limit{Algorithm: SlidingCounter, Count: 7, Period: time.Millisecond}, "sliding-counter:7/1ms",
+			"sliding-counter/1ms",
 			7, false, "sliding-counter"},
-		{Limit{Algorithm: SlidingCounter, Count: 5, Period: time.Hour, Slices: 1}, "sliding-counter:5/1h", "sliding-counter/1h",
+		{Limit{Algorithm: SlidingCounter, Count: 5, Period: time.Hour, Slices: 1}, "sliding-counter:5/1h",
+			"sliding-counter/1h",
 			5, false, "sliding-counter"},
 		{Limit{Algorithm: SlidingCounter, Count: 5, Period: time.Hour, Slices: 2}, "sliding-counter:5/1h,slices=2",
 			"sliding-counter/1h,2", 5, false, "sliding-counter"},
-		{Limit{Algorithm: 9, Count: 7, Period: time.Hour}, "algorithm(9):7/1h", "algorithm(9)/1h", 7, false, "algorithm(9)"},
+		{Limit{Algorithm: 9, Count: 7, Period: time.Hour}, "algorithm(9):7/1h", "algorithm(9)/1h", 7, false,
+			"algorithm(9)"},
 	} {
 		if got := test.limit.DefaultName(); got != test.name {
 			t.Errorf("%+v has the default name %q, not %q", test.limit, got, test.name)
@@ -74,7 +81,8 @@ func TestAWindowFromTheFirstRequest(t *testing.T) {
 		{second(150), true}, {second(209), true}, {second(210) - 1, false}, {second(211), true},
 	} {
 		var d [1]Decision
-		_, _ = Decide(Take, []Request{{Key: Key{Subject: "a"}, Limit: limit, Cost: 1}}, []*State{&s}, d[:], nil, step.at)
+		_, _ = Decide(Take, []Request{{Key: Key{Subject: "a"}, Limit: limit, Cost: 1}}, []*State{&s}, d[:], nil,
+			step.at)
 		if d[0].Allowed != step.allowed {
 			t.Errorf("at %d: %+v", step.at, d[0])
 		}
@@ -87,7 +95,8 @@ func TestAWindowFromTheFirstRequest(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
-	if err := limit.CheckStored(); !errors.Is(err, ErrInvalid) || !strings.HasSuffix(err.Error(), "; leave from=first out") {
+	if err := limit.CheckStored(); !errors.Is(err, ErrInvalid) ||
+		!strings.HasSuffix(err.Error(), "; leave from=first out") {
 		t.Error("stores keep it:", err)
 	}
 }

@@ -86,14 +86,16 @@ const (
 func (o *Override) Check(lasts time.Duration) error {
 	switch {
 	case lasts < MinOverrideTime || lasts > MaxOverrideTime:
-		return Invalidf("an override for %s: it must be for %s to %s", FormatPeriod(lasts), FormatPeriod(MinOverrideTime),
+		return Invalidf("an override for %s: it must be for %s to %s", FormatPeriod(lasts),
+			FormatPeriod(MinOverrideTime),
 			FormatPeriod(MaxOverrideTime))
 	case len(o.Attributes) > MaxOverrideAttributes:
 		return Invalidf("an override with %d attributes; at most %d fit", len(o.Attributes), MaxOverrideAttributes)
 	}
 	for name, value := range o.Attributes {
 		if name == "" || len(name) > MaxOverrideValue || value == "" || len(value) > MaxOverrideValue {
-			return Invalidf("attribute %q of an override; its name and value must have 1 to %d bytes", name, MaxOverrideValue)
+			return Invalidf("attribute %q of an override; its name and value must have 1 to %d bytes", name,
+				MaxOverrideValue)
 		}
 	}
 	for _, t := range [...][2]string{{"reason", o.Reason}, {"name of who sets it", o.By}} {
@@ -112,11 +114,13 @@ func (o *Override) Check(lasts time.Duration) error {
 		return o.Limit.CheckStored()
 	case OverrideTimes:
 		if o.Thousandths < 1 || o.Thousandths > MaxOverrideThousandths {
-			return Invalidf("an override multiplies by %d thousandths; it must be 1 to %d", o.Thousandths, MaxOverrideThousandths)
+			return Invalidf("an override multiplies by %d thousandths; it must be 1 to %d", o.Thousandths,
+				MaxOverrideThousandths)
 		}
 	case OverrideAdd:
 		if o.Units == 0 || o.Units < -MaxCount || o.Units > MaxCount {
-			return Invalidf("an override adds %d units; it must be 1 to %d, or below 0 to take them away", o.Units, MaxCount)
+			return Invalidf("an override adds %d units; it must be 1 to %d, or below 0 to take them away", o.Units,
+				MaxCount)
 		}
 	case OverrideBlock, OverrideExempt:
 	default:

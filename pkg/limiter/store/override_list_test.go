@@ -81,14 +81,18 @@ func isAbout(o *store.Override, key store.Key) bool {
 
 // For any overrides and key, the one that is found is the first of all by the rule.
 func TestTheFirstOverrideByTheRuleApplies(t *testing.T) {
-	subjects := []string{"", "*", "user:*", "user:4*", "user:42", "user:[0-9]*", "tenant:acme", "tenant:acme*", "tenant:acme:user:7", "*:7",
-		"te?ant:*", "ip:2001:db8::1", "ip:2001:db8::/32", "ip:2001:db8::/127", "ip:203.0.113.0/24", "ip:203.0.113.8/31", "ip:203.0.0.0/16",
+	subjects := []string{"", "*", "user:*", "user:4*", "user:42", "user:[0-9]*", "tenant:acme", "tenant:acme*",
+		"tenant:acme:user:7", "*:7",
+		"te?ant:*", "ip:2001:db8::1", "ip:2001:db8::/32", "ip:2001:db8::/127", "ip:203.0.113.0/24", "ip:203.0.113.8/31",
+		"ip:203.0.0.0/16",
 		"*:203.0.113.0/24", "ip:203.0.*", "ip:203.0.113.9"}
 	names := []string{"", "api/*", "api/user", "token-bucket/1m"}
-	attributes := []map[string]string{nil, nil, {"tenant": "acme"}, {"tenant": "acme", "user": "7"}, {"user": "7"}, {"ip": "2001:db8::1"},
+	attributes := []map[string]string{nil, nil, {"tenant": "acme"}, {"tenant": "acme", "user": "7"}, {"user": "7"},
+		{"ip": "2001:db8::1"},
 		{"tenant": "acme2"}, {"tenant": "a:c%"}}
 	keys := []store.Key{
-		{Subject: "user:42", Name: "token-bucket/1m"}, {Subject: "user:7", Name: "api/user"}, {Subject: "tenant:acme", Name: "api/user"},
+		{Subject: "user:42", Name: "token-bucket/1m"}, {Subject: "user:7", Name: "api/user"},
+		{Subject: "tenant:acme", Name: "api/user"},
 		{Subject: "tenant:acme2", Name: "api/user"}, {Subject: "tenant:acme:user:7", Name: "api/user"},
 		{Subject: "tenant:acme", Name: "api/user:user:7"}, {Subject: "tenant:acme", Name: "api/user:user:77"},
 		{Subject: "ip:2001:db8::1", Name: "login/ip"}, {Subject: "ip:2001:db8::11", Name: "login/ip"},
@@ -164,8 +168,10 @@ func find(overrides []store.Override, id string) *store.Override {
 func TestAnOverriddenLimitIsWithinItsBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		kind := rapid.SampledFrom(store.Kinds()).Draw(t, "kind")
-		limit := store.Limit{Algorithm: kind.Algorithm(), Count: rapid.Int64Range(1, kind.Algorithm().MaxCount()).Draw(t, "count"),
-			Period: rapid.SampledFrom([]time.Duration{time.Millisecond, time.Minute, store.MaxPeriod}).Draw(t, "period")}
+		limit := store.Limit{Algorithm: kind.Algorithm(), Count: rapid.Int64Range(1, kind.Algorithm().MaxCount()).Draw(
+			t, "count"),
+			Period: rapid.SampledFrom([]time.Duration{time.Millisecond, time.Minute, store.MaxPeriod}).Draw(
+				t, "period")}
 		if limit.Algorithm.HasBurst() && rapid.Bool().Draw(t, "has burst") {
 			limit.Burst = rapid.Int64Range(1, store.MaxCount).Draw(t, "burst")
 		}
@@ -175,14 +181,16 @@ func TestAnOverriddenLimitIsWithinItsBounds(t *testing.T) {
 		}
 		times := store.Override{Effect: store.OverrideTimes, Thousandths: rapid.OneOf(rapid.Int64Range(1, 5000),
 			rapid.Int64Range(1, store.MaxOverrideThousandths)).Draw(t, "thousandths")}
-		add := store.Override{Effect: store.OverrideAdd, Units: rapid.Int64Range(-store.MaxCount, store.MaxCount).Draw(t, "units")}
+		add := store.Override{Effect: store.OverrideAdd, Units: rapid.Int64Range(-store.MaxCount, store.MaxCount).Draw(
+			t, "units")}
 		for _, o := range []store.Override{times, add} {
 			for _, from := range []store.Limit{limit, normalized} {
 				got, err := o.Apply(from).Normalize()
 				if err != nil {
 					t.Fatalf("%s under %+v: %v", from, o, err)
 				}
-				if got.Algorithm != normalized.Algorithm || got.Period != normalized.Period || got.Slices != normalized.Slices {
+				if got.Algorithm != normalized.Algorithm || got.Period != normalized.Period ||
+					got.Slices != normalized.Slices {
 					t.Fatalf("%s under %+v is %s", from, o, got)
 				}
 			}
@@ -194,7 +202,8 @@ func TestAnOverriddenLimitIsWithinItsBounds(t *testing.T) {
 			}
 		}
 		most := normalized.Algorithm.MaxCount()
-		if got := times.Apply(normalized).Count; got > 1 && got < most && got != normalized.Count*times.Thousandths/1000 {
+		if got := times.Apply(normalized).Count; got > 1 && got < most &&
+			got != normalized.Count*times.Thousandths/1000 {
 			t.Fatalf("%s times %d/1000 has a count of %d", normalized, times.Thousandths, got)
 		}
 		if got := add.Apply(normalized).Count; got > 1 && got < most && got != normalized.Count+add.Units {

@@ -68,7 +68,8 @@ func parseLimit(text string, algorithm Algorithm) (l Limit, err error) {
 		case option == fromFirst:
 			l.FromFirst = true
 		default:
-			err = Invalidf("unknown option %q; there is burst=N, slices=N for a %s, tz=ZONE for a %s, and from=first for limits of others",
+			err = Invalidf("unknown option %q; there is burst=N, slices=N for a %s, tz=ZONE for a %s, and from=first "+
+				"for limits of others",
 				option, SlidingCounter, FixedWindow)
 		}
 		if err != nil {
@@ -87,7 +88,8 @@ func parseLimit(text string, algorithm Algorithm) (l Limit, err error) {
 		return l, err
 	}
 	if l.Period, err = ParsePeriod(period); err != nil && calendarUnits[period] != "" {
-		err = Invalidf("a window of %[1]s needs a time zone; write fixed-window:COUNT/%[1]s,tz=Europe/Berlin, or tz=UTC", period)
+		err = Invalidf("a window of %[1]s needs a time zone; write fixed-window:COUNT/%[1]s,tz=Europe/Berlin, or "+
+			"tz=UTC", period)
 	} else if err != nil && strings.ContainsAny(period, " ;") && strings.Contains(period, "/") {
 		err = Invalidf("it is several limits; put a comma between them")
 	}

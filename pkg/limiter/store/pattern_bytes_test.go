@@ -40,8 +40,10 @@ func TestPatternOfStoreKeys(t *testing.T) {
 		if got := p.Match(test.storeKey); got != test.want {
 			t.Errorf("%q selects %q: %v", test.pattern, test.storeKey, got)
 		}
-		if test.want && (!redisMatch(p.RedisGlob(), test.storeKey) || !strings.HasPrefix(test.storeKey, p.LiteralBeginning())) {
-			t.Errorf("%q selects %q, which has to match %q and begin with %q", test.pattern, test.storeKey, p.RedisGlob(),
+		if test.want && (!redisMatch(p.RedisGlob(), test.storeKey) ||
+			!strings.HasPrefix(test.storeKey, p.LiteralBeginning())) {
+			t.Errorf("%q selects %q, which has to match %q and begin with %q", test.pattern, test.storeKey,
+				p.RedisGlob(),
 				p.LiteralBeginning())
 		}
 	}

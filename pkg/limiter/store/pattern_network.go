@@ -23,7 +23,8 @@ func cutNetwork(text string) (before string, network netip.Prefix, ok bool) {
 		}
 	}
 	colons := 0
-	for at, c := range text { // where else one begins, such as behind a glob for several names and values, the first counts
+	// where else one begins, such as behind a glob for several names and values, the first counts
+	for at, c := range text {
 		if c != ':' {
 			continue
 		}

@@ -19,16 +19,21 @@ func TestPatternOfANetwork(t *testing.T) {
 		pattern string
 		in, out []string
 	}{
-		{"ip:203.0.113.0/24", []string{"ip:203.0.113.0", "ip:203.0.113.255", "ip:203.0.113.0/24", "ip:203.0.113.128/25"},
-			[]string{"ip:203.0.112.255", "ip:203.0.114.0", "ip:203.0.112.0/23", "ip:203.0.113.9:user:7", "xip:203.0.113.9",
-				"tenant:a:ip:203.0.113.9", "203.0.113.9", "ip:203.0.113.", "ip:203.0.113.09", "ip:::ffff:203.0.113.9", "ip:203.0.113.9/33",
+		{"ip:203.0.113.0/24", []string{"ip:203.0.113.0", "ip:203.0.113.255", "ip:203.0.113.0/24",
+			"ip:203.0.113.128/25"},
+			[]string{"ip:203.0.112.255", "ip:203.0.114.0", "ip:203.0.112.0/23", "ip:203.0.113.9:user:7",
+				"xip:203.0.113.9",
+				"tenant:a:ip:203.0.113.9", "203.0.113.9", "ip:203.0.113.", "ip:203.0.113.09", "ip:::ffff:203.0.113.9",
+				"ip:203.0.113.9/33",
 				"ip:", "ip"}},
 		{"ip:203.0.113.130/25", []string{"ip:203.0.113.128"}, []string{"ip:203.0.113.127"}},
-		{"ip:203.0.113.9/32", []string{"ip:203.0.113.9", "ip:203.0.113.9/32"}, []string{"ip:203.0.113.8", "ip:203.0.113.0/24"}},
+		{"ip:203.0.113.9/32", []string{"ip:203.0.113.9", "ip:203.0.113.9/32"},
+			[]string{"ip:203.0.113.8", "ip:203.0.113.0/24"}},
 		{"ip:0.0.0.0/0", []string{"ip:255.255.255.255"}, []string{"ip:::1", "ip:x"}},
 		{"ip:2001:db8::/32", []string{"ip:2001:db8::1", "ip:2001:DB8:ffff::", "ip:2001%3Adb8%3A1%3A2%3A%3A/64",
 			"ip:2001%3Adb8%3A%3A1", "ip:2001:0db8:0:0:0:0:0:1"},
-			[]string{"ip:2001:db9::", "ip:2001:db7:ffff:ffff:ffff:ffff:ffff:ffff", "ip:2001%3Adb8%3A%3A/31", "ip:2001%3adb8%3A%3A1",
+			[]string{"ip:2001:db9::", "ip:2001:db7:ffff:ffff:ffff:ffff:ffff:ffff", "ip:2001%3Adb8%3A%3A/31",
+				"ip:2001%3adb8%3A%3A1",
 				"ip:203.0.113.9", "tenant:a:ip:2001:db8::1"}},
 		{"ip:fe80:1::/32", []string{"ip:fe80:1::7"}, []string{"ip:fe80:2::7"}},
 		{"2001:db8::/32", []string{"2001:db8::1"}, []string{"ip:2001:db8::1", "2001:db9::1"}},
@@ -59,7 +64,8 @@ func TestPatternOfANetwork(t *testing.T) {
 
 // What only looks like a network is a subject, or a glob.
 func TestPatternOfNoNetwork(t *testing.T) {
-	for _, text := range []string{"ip:203.0.113.0/33", "ip:203.0.113/24", "ip:203.0.113.0/024", "ip:203.0.113.0/", "route:/orders", "a/24",
+	for _, text := range []string{"ip:203.0.113.0/33", "ip:203.0.113/24", "ip:203.0.113.0/024", "ip:203.0.113.0/",
+		"route:/orders", "a/24",
 		"ip:2001:db8::/129", "ip:fe80::1%eth0/64", "ip:2001%3Adb8%3A%3A/64", "ip:10.0.0.0/8:user:7"} {
 		if subject, exact := mustPattern(t, text).Exact(); !exact || subject != text {
 			t.Errorf("%s selects %q, %v", text, subject, exact)
@@ -97,7 +103,8 @@ func drawNetwork(t *rapid.T, what string) netip.Prefix {
 // selects, it is read back as it is written, and two networks overlap as their addresses do.
 func TestPatternOfAnyNetwork(t *testing.T) {
 	// What can stand before a network, each with what it matches.
-	befores := map[string]string{"ip:": "ip:", "": "", "tenant:a:ip:": "tenant:a:ip:", "*:": "ip:", "t?nant:*:ip:": "tenant:a:user:b:ip:"}
+	befores := map[string]string{"ip:": "ip:", "": "", "tenant:a:ip:": "tenant:a:ip:", "*:": "ip:",
+		"t?nant:*:ip:": "tenant:a:user:b:ip:"}
 	rapid.Check(t, func(t *rapid.T) {
 		network, inside := drawNetwork(t, "network"), drawNetwork(t, "inside")
 		before := rapid.SampledFrom(slices.Sorted(maps.Keys(befores))).Draw(t, "before")
@@ -105,7 +112,8 @@ func TestPatternOfAnyNetwork(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		value := rapid.SampledFrom([]string{inside.String(), inside.Addr().String(), subjecttext.Escape(inside.String())}).Draw(t, "value")
+		value := rapid.SampledFrom([]string{
+			inside.String(), inside.Addr().String(), subjecttext.Escape(inside.String())}).Draw(t, "value")
 		subjects := []string{"ip:", "tenant:a:ip:", "tenant:a:user:b:ip:", ""}
 		if before == "*:" {
 			subjects = subjects[:3] // a bare IPv6 address can be taken for a name and values
@@ -120,7 +128,8 @@ func TestPatternOfAnyNetwork(t *testing.T) {
 		if got := p.Match(subject); got != want {
 			t.Fatalf("%s selects %s: %v", p, subject, got)
 		}
-		if again, err := store.ParsePattern(p.String()); err != nil || again.String() != p.String() || again.Match(subject) != want {
+		if again, err := store.ParsePattern(p.String()); err != nil || again.String() != p.String() ||
+			again.Match(subject) != want {
 			t.Fatalf("%s is read back as %s, %v", p, again, err)
 		}
 		exact, err := store.ExactPattern(subject)
@@ -130,7 +139,8 @@ func TestPatternOfAnyNetwork(t *testing.T) {
 		for subject, selected := range map[string]bool{subject: want, befores[before] + network.Addr().String(): true} {
 			found := redisMatch(p.RedisGlob(), subject) && strings.HasPrefix(subject, p.LiteralBeginning())
 			if p.Match(subject) != selected || selected && !found {
-				t.Fatalf("%s selects %s: %v, and %s or what begins with %q may not", p, subject, selected, p.RedisGlob(),
+				t.Fatalf("%s selects %s: %v, and %s or what begins with %q may not", p, subject, selected,
+					p.RedisGlob(),
 					p.LiteralBeginning())
 			}
 		}

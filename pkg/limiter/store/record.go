@@ -8,9 +8,10 @@ import (
 	"github.com/limitctl/limitctl/internal/recordformat"
 )
 
-// MaxRecordSize is how long a record can be, in bytes: a log of the most entries there can be, with the quarter to spare
-// that a ring is laid with. A longer value is not a record.
-const MaxRecordSize = recordformat.HeaderSize + 11 + (MaxSlidingLogCount+MaxSlidingLogCount/4+2)*recordformat.LogEntrySize
+// MaxRecordSize is how long a record can be, in bytes: a log of the most entries there can be, with the quarter to
+// spare that a ring is laid with. A longer value is not a record.
+const MaxRecordSize = recordformat.HeaderSize + 11 +
+	(MaxSlidingLogCount+MaxSlidingLogCount/4+2)*recordformat.LogEntrySize
 
 // AppendPacked appends l, which must be normalized, in the form of records and requests to scripts: kind, count,
 // burst, slices or window, and period, 16 bytes. One with a calendar must be in a window; see [Limit.InWindow].

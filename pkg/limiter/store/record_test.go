@@ -130,7 +130,8 @@ func TestDecodeRecord(t *testing.T) {
 		{"nothing", nil, "0 bytes that are not a limit record"},
 		{"text", []byte("hello"), "5 bytes that are not a limit record"},
 		{"long text", bytes.Repeat([]byte("x"), 40), "40 bytes that are not a limit record"},
-		{"other magic", bucket.with(func(r *record) { r.magic = "RK" }).bytes(), "37 bytes that are not a limit record"},
+		{"other magic", bucket.with(func(r *record) { r.magic = "RK" }).bytes(),
+			"37 bytes that are not a limit record"},
 		{"half a header", bucket.bytes()[:25], "25 bytes that are not a limit record"},
 		{"version 0", bucket.with(func(r *record) { r.version = 0 }).bytes(),
 			"a limit record of version 0, which this limitctl does not know"},
@@ -141,19 +142,23 @@ func TestDecodeRecord(t *testing.T) {
 		{"algorithm 6", bucket.with(func(r *record) { r.algorithm = 6 }).bytes(),
 			"a damaged limit record (unknown algorithm number 6; there are 1 to 5)"},
 		{"count 0", bucket.with(func(r *record) { r.count = 0 }).bytes(),
-			"a damaged limit record (count 0 of a token-bucket limit is out of range; it must be from 1 to 1000000000)"},
+			"a damaged limit record (count 0 of a token-bucket limit is out of range; it must be from 1 to " +
+				"1000000000)"},
 		{"count too great", bucket.with(func(r *record) { r.count = store.MaxCount + 1 }).bytes(),
-			"a damaged limit record (count 1000000001 of a token-bucket limit is out of range; it must be from 1 to 1000000000)"},
+			"a damaged limit record (count 1000000001 of a token-bucket limit is out of range; it must be from 1 to " +
+				"1000000000)"},
 		{"burst 0", bucket.with(func(r *record) { r.burst = 0 }).bytes(),
 			"a damaged limit record (burst 0 is out of range; it must be from 1 to 1000000000)"},
 		{"burst of a window", window.with(func(r *record) { r.burst = 11 }).bytes(),
-			"a damaged limit record (a fixed-window limit has no burst; leave it out, its count of 10 is allowed at once)"},
+			"a damaged limit record (a fixed-window limit has no burst; leave it out, its count of 10 is allowed at " +
+				"once)"},
 		{"period too short", bucket.with(func(r *record) { r.period = 999 }).bytes(),
 			"a damaged limit record (period 999µs is out of range; it must be from 1ms to 366d)"},
 		{"period too long", bucket.with(func(r *record) { r.period = 1<<56 - 1 }).bytes(),
 			"a damaged limit record (period 8784h0m0.000001s is out of range; it must be from 1ms to 366d)"},
 		{"latest time", bucket.with(func(r *record) { r.at = 1<<52 - 1 }).bytes(), "10"},
-		{"time too late", bucket.with(func(r *record) { r.at = 1 << 52 }).bytes(), "a damaged limit record (its time is out of range)"},
+		{"time too late", bucket.with(func(r *record) { r.at = 1 << 52 }).bytes(),
+			"a damaged limit record (its time is out of range)"},
 
 		{"bucket", bucket.bytes(), "10"},
 		{"bucket too short", bucket.bytes()[:36], "a damaged limit record (36 bytes are not its length)"},
@@ -181,12 +186,18 @@ func TestDecodeRecord(t *testing.T) {
 		{"log with room in its ring", logOf(ring(0, 1, 0, first, 3, 0, 0, 0, 0)), "3"},
 		{"log whose ring wraps", logOf(ring(2, 2, 0, last, 7, 0, 0, first, 3)), "7"},
 		{"log whose sums wrap", logOf(ring(0, 2, 1<<24-2, first, 1, last, 5)), "7"},
-		{"log too long", append(logOf(ring(0, 1, 0, first, 3)), 0), "a damaged limit record (48 bytes are not its length)"},
-		{"log longer than its ring", logOf(ring(0, 2, 0, first, 3)), "a damaged limit record (its ring does not fit its length)"},
-		{"log with its head outside", logOf(ring(1, 1, 0, first, 3)), "a damaged limit record (its ring does not fit its length)"},
-		{"empty log with its head outside", logOf(ring(1, 0, 0)), "a damaged limit record (its ring does not fit its length)"},
-		{"log of a billion entries", logOf(ring(0, 1<<32-1, 0, first, 3)), "a damaged limit record (its ring does not fit its length)"},
-		{"log out of order", logOf(ring(0, 2, 0, last, 3, first, 7)), "a damaged limit record (its ring is out of order)"},
+		{"log too long", append(logOf(ring(0, 1, 0, first, 3)), 0),
+			"a damaged limit record (48 bytes are not its length)"},
+		{"log longer than its ring", logOf(ring(0, 2, 0, first, 3)),
+			"a damaged limit record (its ring does not fit its length)"},
+		{"log with its head outside", logOf(ring(1, 1, 0, first, 3)),
+			"a damaged limit record (its ring does not fit its length)"},
+		{"empty log with its head outside", logOf(ring(1, 0, 0)),
+			"a damaged limit record (its ring does not fit its length)"},
+		{"log of a billion entries", logOf(ring(0, 1<<32-1, 0, first, 3)),
+			"a damaged limit record (its ring does not fit its length)"},
+		{"log out of order", logOf(ring(0, 2, 0, last, 3, first, 7)),
+			"a damaged limit record (its ring is out of order)"},
 		{"log newer than its record", logOf(ring(0, 1, 0, last+1, 3)), damagedLog},
 		{"log entry of no units", logOf(ring(0, 2, 0, first, 3, last, 3)), damagedLog},
 		{"log of too many units together", logOf(ring(0, 2, 0, first, store.MaxSlidingLogCount, last,
@@ -258,7 +269,8 @@ func checkSameDecisions(t interface{ Fatalf(string, ...any) }, a, b []byte) {
 	other := store.Limit{Algorithm: store.SlidingLog, Count: 100, Period: 700 * time.Millisecond, Burst: 100}
 	unused := s.UnusedAt(s.Time)
 	for _, now := range []store.Instant{
-		s.Time - 1, s.Time, s.Time + 1, s.Time + period/3, s.Time + period, s.Time + period + period/2, unused - 1, unused,
+		s.Time - 1, s.Time, s.Time + 1, s.Time + period/3, s.Time + period, s.Time + period + period/2, unused - 1,
+		unused,
 	} {
 		for _, op := range []store.Op{store.Peek, store.Take, store.Refund} {
 			for _, limit := range []store.Limit{own, raised, other} {
@@ -269,17 +281,20 @@ func checkSameDecisions(t interface{ Fatalf(string, ...any) }, a, b []byte) {
 					sa, sb := decode(t, a), decode(t, b)
 					da, db := act(op, sa, limit, cost, now), act(op, sb, limit, cost, now)
 					if da != db {
-						t.Fatalf("%s of %d under %s at %d: %+v\nand %+v\nof %x\nand %x", op, cost, limit, now, da, db, a, b)
+						t.Fatalf("%s of %d under %s at %d: %+v\nand %+v\nof %x\nand %x", op, cost, limit, now, da, db,
+							a, b)
 					}
 					if sa.IsZero() != sb.IsZero() {
-						t.Fatalf("%s of %d under %s at %d: unused %t and %t", op, cost, limit, now, sa.IsZero(), sb.IsZero())
+						t.Fatalf("%s of %d under %s at %d: unused %t and %t", op, cost, limit, now, sa.IsZero(),
+							sb.IsZero())
 					}
 					if sa.IsZero() {
 						continue
 					}
 					after := sa.AppendRecord(nil)
 					if !bytes.Equal(after, sb.AppendRecord(nil)) {
-						t.Fatalf("%s of %d under %s at %d: %x\nand %x", op, cost, limit, now, after, sb.AppendRecord(nil))
+						t.Fatalf("%s of %d under %s at %d: %x\nand %x", op, cost, limit, now, after,
+							sb.AppendRecord(nil))
 					}
 					if max(now, s.Time) < 1<<52 {
 						decode(t, after) // what a decision leaves can be read again

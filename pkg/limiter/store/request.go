@@ -144,7 +144,8 @@ func (r *Request) Check(op Op) error {
 	case r.NotAfter != 0 && op != Refund:
 		return Invalidf("only a refund has a last instant, and this is a %s; leave it out", op)
 	case r.NotAfter < 0 || r.NotAfter > MaxInstant:
-		return Invalidf("the last instant %d of a refund is out of range; it must be from 1 to %d", r.NotAfter, int64(MaxInstant))
+		return Invalidf("the last instant %d of a refund is out of range; it must be from 1 to %d", r.NotAfter,
+			int64(MaxInstant))
 	case r.Cost < 0 || r.Cost == 0 && op != Adjust && op != Settle:
 		return Invalidf("cost %d is not positive; it must be 1 or more", r.Cost)
 	case r.Leave < 0 || r.Leave > MaxCount:
@@ -167,7 +168,8 @@ func (r *Request) checkToken(op Op) error {
 	case op == Adjust:
 		return Invalidf("an adjustment has no token; leave token %q out", r.Token)
 	case r.TokenTTL < MinTokenTTL || r.TokenTTL > MaxTokenTTL:
-		return Invalidf("token TTL %s is out of range; it must be from %s to %s", FormatPeriod(r.TokenTTL), FormatPeriod(MinTokenTTL),
+		return Invalidf("token TTL %s is out of range; it must be from %s to %s", FormatPeriod(r.TokenTTL),
+			FormatPeriod(MinTokenTTL),
 			FormatPeriod(MaxTokenTTL))
 	}
 	return checkPart("token", r.Token, MaxTokenLength)
@@ -193,8 +195,10 @@ func NormalizeAll(buf []Request, op Op, reqs []Request) ([]Request, error) {
 		}
 		for j := first; j < i; j++ {
 			if buf[j].Key == buf[i].Key {
-				return buf, Invalidf("limits %q and %q of subject %q share the name %q; drop one, choose another algorithm, "+
-					"or name them apart in a policy", buf[j].Limit, buf[i].Limit, buf[i].Key.Subject, buf[i].Key.Name)
+				return buf, Invalidf(
+					"limits %q and %q of subject %q share the name %q; drop one, choose another algorithm, "+
+						"or name them apart in a policy", buf[j].Limit, buf[i].Limit, buf[i].Key.Subject,
+					buf[i].Key.Name)
 			}
 		}
 	}
@@ -215,9 +219,11 @@ func CheckStored(reqs []Request) error {
 func (r *Request) checkBeside(op Op, first *Request) error {
 	switch {
 	case r.Token != first.Token || r.TokenTTL != first.TokenTTL && r.Token != "":
-		return Invalidf("requests with the tokens %q and %q in one call; all must have the same, for the same time", first.Token, r.Token)
+		return Invalidf("requests with the tokens %q and %q in one call; all must have the same, for the same time",
+			first.Token, r.Token)
 	case r.NotAfter != first.NotAfter:
-		return Invalidf("refunds with the last instants %d and %d in one call; all must have the same", first.NotAfter, r.NotAfter)
+		return Invalidf("refunds with the last instants %d and %d in one call; all must have the same", first.NotAfter,
+			r.NotAfter)
 	case op == TakeUpTo && r.Cost != first.Cost:
 		return Invalidf("costs %d and %d in one take of what fits; all must be the same", first.Cost, r.Cost)
 	}

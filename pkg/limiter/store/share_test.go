@@ -23,7 +23,8 @@ func TestParseShare(t *testing.T) {
 		}
 	}
 	for share, want := range map[store.Share]string{
-		1: "0.0001%", 125_000: "12.5%", store.DefaultShare: "25%", 200_000: "20%", store.WholeShare: "100%", 333_333: "33.3333%",
+		1: "0.0001%", 125_000: "12.5%", store.DefaultShare: "25%", 200_000: "20%", store.WholeShare: "100%",
+		333_333: "33.3333%",
 	} {
 		if share.String() != want {
 			t.Errorf("%d is written as %s, not %s", share, share, want)

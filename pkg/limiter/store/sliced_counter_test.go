@@ -52,15 +52,18 @@ func roundedUp(r *big.Rat) int64 {
 func TestSlicesAreTheSumOverSlices(t *testing.T) {
 	const period = 7200 // µs
 	for _, n := range []int64{1, 2, 6, 60, 3600} {
-		limit := store.Limit{Algorithm: store.SlidingCounter, Count: store.MaxCount, Period: period * time.Microsecond, Slices: n}
+		limit := store.Limit{Algorithm: store.SlidingCounter, Count: store.MaxCount, Period: period * time.Microsecond,
+			Slices: n}
 		limit = normal(t, limit)
-		exact := normal(t, store.Limit{Algorithm: store.SlidingLog, Count: store.MaxSlidingLogCount, Period: limit.Period})
+		exact := normal(t, store.Limit{Algorithm: store.SlidingLog, Count: store.MaxSlidingLogCount,
+			Period: limit.Period})
 		rapid.Check(t, func(t *rapid.T) {
 			var counter, log store.State
 			var made charges
 			now := int64(1_700_000_000_000_000) + rapid.Int64Range(0, period).Draw(t, "begin")
 			for range rapid.IntRange(1, 30).Draw(t, "charges") {
-				later := rapid.OneOf(rapid.Int64Range(0, 3), rapid.Int64Range(0, 2*period/n), rapid.Int64Range(0, period/4),
+				later := rapid.OneOf(rapid.Int64Range(0, 3), rapid.Int64Range(0, 2*period/n),
+					rapid.Int64Range(0, period/4),
 					rapid.Int64Range(0, 2*period))
 				now += later.Draw(t, "later")
 				want, oldest := made.used(period, n, now)
@@ -115,14 +118,16 @@ func TestRecordOfSlices(t *testing.T) {
 		record []byte
 		want   string // the error, "" if it is sound
 	}{
-		"as it is":                   {want, ""},
-		"of version 1":               {with(2, 1), damaged("unknown algorithm number 6; there are 1 to 5")},
-		"of version 3":               {with(2, 3), "a limit record of version 3, which this limitctl does not know"},
-		"another kind of version 2":  {with(3, 5), "a limit record of version 2, which this limitctl does not know"},
-		"no slices":                  {with(8, u32(0)...), damaged("0 slices of a kind that has several")},
-		"one slice":                  {with(8, u32(1)...), damaged("1 slices of a kind that has several")},
-		"too many slices":            {with(8, u32(4000)...), damaged("slices 4000 is out of range; it must be from 1 to 3600")},
-		"slices that do not divide":  {with(8, u32(7)...), damaged("a period of 1s cannot be cut into 7 slices of whole microseconds")},
+		"as it is":                  {want, ""},
+		"of version 1":              {with(2, 1), damaged("unknown algorithm number 6; there are 1 to 5")},
+		"of version 3":              {with(2, 3), "a limit record of version 3, which this limitctl does not know"},
+		"another kind of version 2": {with(3, 5), "a limit record of version 2, which this limitctl does not know"},
+		"no slices":                 {with(8, u32(0)...), damaged("0 slices of a kind that has several")},
+		"one slice":                 {with(8, u32(1)...), damaged("1 slices of a kind that has several")},
+		"too many slices": {
+			with(8, u32(4000)...), damaged("slices 4000 is out of range; it must be from 1 to 3600")},
+		"slices that do not divide": {
+			with(8, u32(7)...), damaged("a period of 1s cannot be cut into 7 slices of whole microseconds")},
 		"wrapped":                    {slices.Concat(header, ring(2, 2, 0, slice, 9, 0, 0, slice-2, 7)), ""},
 		"sums that wrap":             {slices.Concat(header, ring(0, 2, 1<<32-2, slice-2, 5, slice, 7)), ""},
 		"the oldest there can be":    {slices.Concat(header, ring(0, 1, 0, slice-10, 9)), ""},
@@ -130,12 +135,14 @@ func TestRecordOfSlices(t *testing.T) {
 		"newer than the record":      {slices.Concat(header, ring(0, 1, 0, slice+1, 9)), impossible},
 		"an entry of nothing":        {slices.Concat(header, ring(0, 2, 0, slice-2, 7, slice, 7)), impossible},
 		"more than was ever allowed": {slices.Concat(header, ring(0, 1, 0, slice, store.MaxCount+1)), impossible},
-		"out of order":               {slices.Concat(header, ring(0, 2, 0, slice, 7, slice-2, 9)), damaged("its ring is out of order")},
+		"out of order": {slices.Concat(header, ring(0, 2, 0, slice, 7, slice-2, 9)),
+			damaged("its ring is out of order")},
 		"longer than its ring": {slices.Concat(header, ring(0, 3, 0, slice-2, 7, slice, 9)),
 			damaged("its ring does not fit its length")},
-		"with a byte to spare":        {append(slices.Clone(want), 0), damaged("47 bytes are not its length")},
-		"without a ring":              {header, damaged("26 bytes are not its length")},
-		"as much as ever was allowed": {slices.Concat(header, ring(0, 2, 0, slice-10, store.MaxCount, slice, 2*store.MaxCount)), ""},
+		"with a byte to spare": {append(slices.Clone(want), 0), damaged("47 bytes are not its length")},
+		"without a ring":       {header, damaged("26 bytes are not its length")},
+		"as much as ever was allowed": {
+			slices.Concat(header, ring(0, 2, 0, slice-10, store.MaxCount, slice, 2*store.MaxCount)), ""},
 	} {
 		got := ""
 		if err := new(store.State).DecodeRecord(test.record); err != nil {

@@ -5,8 +5,8 @@ package store
 //
 //	used = previous × (period − elapsed) ÷ period + current
 //
-// with elapsed the time since the current window began. Two numbers stand for a log, on the assumption that the previous
-// window's units came evenly.
+// with elapsed the time since the current window began. Two numbers stand for a log, on the assumption that the
+// previous window's units came evenly.
 //
 // Units (current) were used in the window that holds s.Time, Rest (previous) in the one before. The twin is
 // lua/sliding_counter.lua.

@@ -85,7 +85,8 @@ func checkSubject(t *testing.T, parts []string) {
 		if read := readSubject(subject); !slices.Equal(read, parts) {
 			t.Errorf("Subject(%q) is %q, which reads as %q", parts, subject, read)
 		}
-	} else if beginning := subject[:strings.Index(subject, "%~")]; len(beginning) < 150 || len(subject)-len(beginning) != 34 {
+	} else if beginning := subject[:strings.Index(subject, "%~")]; len(beginning) < 150 ||
+		len(subject)-len(beginning) != 34 {
 		t.Errorf("Subject(%q) is shortened to %q", parts, subject)
 	}
 	// Its beginning selects it, and so does all of it.
@@ -102,7 +103,8 @@ func checkSubject(t *testing.T, parts []string) {
 func TestPartsThatLookLikeAddresses(t *testing.T) {
 	seen := map[string][]string{}
 	var try func(parts []string)
-	pieces := []string{"1", "", ":", "::1", "1:2", "fe80::", "1:2:3:4:5:6:7:8", "1:2:3:4:5:6:7", "2:3:4:5:6:7:8", "%31", "g"}
+	pieces := []string{"1", "", ":", "::1", "1:2", "fe80::", "1:2:3:4:5:6:7:8", "1:2:3:4:5:6:7", "2:3:4:5:6:7:8", "%31",
+		"g"}
 	try = func(parts []string) {
 		checkSubject(t, parts)
 		subject := store.Subject(parts...)

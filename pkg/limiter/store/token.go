@@ -121,7 +121,8 @@ func DecodeTokenRecord(record []byte) (t TokenRecord, err error) {
 	copy(t.Digest[:], r.bytes(len(t.Digest)))
 	t.Attempt = uint64(r.uint(8))
 	for len(r.rest) > 0 && !r.short {
-		t.Charges = append(t.Charges, TokenCharge{Cost: r.uint(4), Granted: r.uint(4), Real: r.uint(4), Turn: Instant(r.uint(7))})
+		t.Charges = append(t.Charges, TokenCharge{Cost: r.uint(4), Granted: r.uint(4), Real: r.uint(4),
+			Turn: Instant(r.uint(7))})
 	}
 	if !known || settled > 1 || r.short || len(t.Charges) == 0 {
 		return TokenRecord{}, errors.New("a damaged record of a token")
@@ -129,8 +130,8 @@ func DecodeTokenRecord(record []byte) (t TokenRecord, err error) {
 	return t, nil
 }
 
-// TokenMismatch returns the [ErrInvalid] for a token that belongs to another call: of another operation, if op is not nil,
-// else at a cost other than asked, else of another key or limit.
+// TokenMismatch returns the [ErrInvalid] for a token that belongs to another call: of another operation, if op is not
+// nil, else at a cost other than asked, else of another key or limit.
 func TokenMismatch(token string, op *Op, cost, asked int64) error {
 	was := "another key or limit"
 	if op != nil {

@@ -13,7 +13,8 @@ import (
 )
 
 func TestTokenRecordsComeBack(t *testing.T) {
-	record := store.TokenRecord{Op: store.TakeUpTo, Settled: true, Expires: 1 << 50, Digest: store.TokenDigest{1, 15: 2},
+	record := store.TokenRecord{Op: store.TakeUpTo, Settled: true, Expires: 1 << 50, Digest: store.TokenDigest{
+		1, 15: 2},
 		Attempt: 1<<63 | 5,
 		Charges: []store.TokenCharge{{Cost: 1e9, Granted: 7, Real: 8, Turn: 1 << 51}, {Cost: 1}}}
 	bytes := record.AppendRecord(nil)
@@ -67,12 +68,14 @@ func TestATokenIsForOneOperation(t *testing.T) {
 	for _, first := range ops {
 		for _, second := range append(ops, store.Peek) {
 			backend := memorystore.New()
-			req := store.Request{Key: store.Key{Subject: "u"}, Limit: store.Limit{Count: 9, Period: time.Hour}, Cost: 2, Token: "t"}
+			req := store.Request{Key: store.Key{Subject: "u"}, Limit: store.Limit{Count: 9, Period: time.Hour}, Cost: 2,
+				Token: "t"}
 			decide(t, backend, first, req)
 			d := make([]store.Decision, 1)
 			err := backend.Decide(t.Context(), second, []store.Request{req}, d)
 			fits := first == second || first == store.Take && second == store.Peek
-			if (err == nil) != fits || fits && (!d[0].Repeated || d[0].Used != 2) || err != nil && !errors.Is(err, store.ErrInvalid) {
+			if (err == nil) != fits || fits && (!d[0].Repeated || d[0].Used != 2) || err != nil &&
+				!errors.Is(err, store.ErrInvalid) {
 				t.Errorf("a %s after a %s: %+v, %v", second, first, d[0], err)
 			}
 		}
@@ -101,7 +104,8 @@ func TestASettlementIsOfTheDifference(t *testing.T) {
 	full.Cost, shadow.Cost = 5, 5
 	for n := range 2 {
 		d := decide(t, backend, store.Settle, full, shadow)
-		if d[0].Used != store.MaxCount || d[0].Granted != 5 || d[0].Repeated != (n == 1) || d[1].Used != 1 || d[1].Granted != 0 {
+		if d[0].Used != store.MaxCount || d[0].Granted != 5 || d[0].Repeated != (n == 1) || d[1].Used != 1 ||
+			d[1].Granted != 0 {
 			t.Errorf("settled %d times before: %+v", n, d)
 		}
 	}

@@ -37,7 +37,8 @@ func (l *unitLog) indexAfter(at Instant) int {
 	return l.firstWhere(func(e *logEntry) bool { return e.at > at })
 }
 
-// firstWhere returns the least index for which holds is true, and is from there on, or the length. It is usually near 0.
+// firstWhere returns the least index for which holds is true, and is from there on, or the length. It is usually near
+// 0.
 func (l *unitLog) firstWhere(holds func(*logEntry) bool) int {
 	end := 1
 	for end < l.length() && !holds(l.entry(end-1)) {

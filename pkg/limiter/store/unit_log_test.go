@@ -6,8 +6,8 @@ import (
 	"github.com/limitctl/limitctl/internal/tier"
 )
 
-// A log in steady use, in which as much is dropped as is added, must keep its memory: a decision that copies it each time
-// would take time in proportion. Where less is in use than before, its memory follows.
+// A log in steady use, in which as much is dropped as is added, must keep its memory: a decision that copies it each
+// time would take time in proportion. Where less is in use than before, its memory follows.
 func TestMemoryOfALog(t *testing.T) {
 	for _, kept := range []Instant{0, 1, 100} {
 		var log unitLog

@@ -11,8 +11,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// A wrapper, and a wrapper around that, decide by themselves and have the keys of the store inside. Around a store without
-// keys there are none.
+// A wrapper, and a wrapper around that, decide by themselves and have the keys of the store inside. Around a store
+// without keys there are none.
 func TestAWrapperKeepsTheKeyspace(t *testing.T) {
 	backend, denied := memorystore.New(), 0
 	open := layers.Layers{Failure: layers.Failure{Policy: store.AllowOnError}}

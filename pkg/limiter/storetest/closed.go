@@ -29,7 +29,9 @@ func everyCall(backend store.Store) map[string]func() error {
 	ctx := context.Background()
 	calls := map[string]func() error{}
 	decide := func(name string, op store.Op, reqs ...store.Request) {
-		calls[op.String()+name] = func() error { return backend.Decide(ctx, op, reqs, make([]store.Decision, len(reqs))) }
+		calls[op.String()+name] = func() error {
+			return backend.Decide(ctx, op, reqs, make([]store.Decision, len(reqs)))
+		}
 	}
 	token, other := closing, closing
 	token.Token, token.TokenTTL, other.Key.Name = "closing:token", time.Hour, "other"
@@ -55,7 +57,8 @@ func everyCall(backend store.Store) map[string]func() error {
 				return failed
 			}
 		}
-		calls["Scan"], calls["Scan of a key"] = scan(admin.Query{Subjects: everything}), scan(admin.Query{Keys: []store.Key{closing.Key}})
+		calls["Scan"], calls["Scan of a key"] = scan(admin.Query{Subjects: everything}),
+			scan(admin.Query{Keys: []store.Key{closing.Key}})
 		calls["Import"] = func() error {
 			_, err := keys.Import(ctx, true, admin.Record{Key: closing.Key, Value: record.AppendRecord(nil)})
 			return err
@@ -73,7 +76,8 @@ func everyCall(backend store.Store) map[string]func() error {
 		calls["ReadJournal"] = func() error { _, _, err := tables.ReadJournal(ctx, 1); return err }
 		calls["Overrides"] = func() error { _, _, err := tables.Overrides(ctx); return err }
 		calls["Change"] = func() error {
-			_, err := tables.Change(ctx, &admin.Change{Table: admin.ReportTable, Set: []admin.TableRecord{{Name: "1", Value: "text"}}})
+			_, err := tables.Change(
+				ctx, &admin.Change{Table: admin.ReportTable, Set: []admin.TableRecord{{Name: "1", Value: "text"}}})
 			return err
 		}
 	}
@@ -119,7 +123,8 @@ func closedWhileAsked(t *testing.T, h Harness) {
 		all.Go(func() {
 			for first := true; ; first = false {
 				late := closed.Load()
-				err := backend.Decide(context.Background(), store.Take, []store.Request{closing}, make([]store.Decision, 1))
+				err := backend.Decide(context.Background(), store.Take, []store.Request{closing},
+					make([]store.Decision, 1))
 				if first {
 					asked.Done()
 				}

@@ -14,7 +14,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Entries is an [admin.Keyspace] whose scans find exactly these entries, valid or not, for tests of code that reads entries.
+// Entries is an [admin.Keyspace] whose scans find exactly these entries, valid or not, for tests of code that reads
+// entries.
 type Entries struct {
 	admin.Keyspace // an empty one
 	List           []admin.Entry
@@ -116,7 +117,8 @@ func keyspaceAdjusts(t *testing.T, h Harness, kind store.Kind) {
 	ctx := context.Background()
 	backend := h.newKeys(t, func() time.Time { return epoch })
 	lim := storecall.New(backend)
-	limit, other := LimitOf(kind, 1000, time.Hour), store.Limit{Algorithm: store.FixedWindow, Count: 500, Period: time.Hour}
+	limit, other := LimitOf(kind, 1000, time.Hour), store.Limit{
+		Algorithm: store.FixedWindow, Count: 500, Period: time.Hour}
 	var adjustments []admin.Adjustment
 	for i := range 700 {
 		a := admin.Adjustment{Key: store.Key{Subject: fmt.Sprintf("user:%d", i), Name: "limit"},
@@ -191,7 +193,8 @@ func keyspaceAdjusts(t *testing.T, h Harness, kind store.Kind) {
 	for _, used := range []int64{-1, 1001} {
 		bad := adjustments[1]
 		bad.Used = used
-		if _, err := backend.Adjust(ctx, adjustments[3], bad); !errors.Is(err, store.ErrInvalid) || h.dump(t, backend) != before {
+		if _, err := backend.Adjust(ctx, adjustments[3], bad); !errors.Is(err, store.ErrInvalid) ||
+			h.dump(t, backend) != before {
 			t.Errorf("adjusting to %d used: %v", used, err)
 		}
 	}

@@ -32,7 +32,8 @@ func fill(t *testing.T, backend store.Store, limit store.Limit, keys []store.Key
 	}
 	for some := range slices.Chunk(reqs, store.MaxRequests) {
 		decisions := make([]store.Decision, len(some))
-		if err := backend.Decide(context.Background(), store.Take, some, decisions); err != nil || !store.AllAllowed(decisions) {
+		if err := backend.Decide(context.Background(), store.Take, some, decisions); err != nil ||
+			!store.AllAllowed(decisions) {
 			t.Fatalf("filling with %v: %+v, %v", some, decisions, err)
 		}
 	}
@@ -40,7 +41,8 @@ func fill(t *testing.T, backend store.Store, limit store.Limit, keys []store.Key
 
 // keyspaceFindsAndDeletes scans and deletes among subjects with hostile names.
 func keyspaceFindsAndDeletes(t *testing.T, h Harness, kind store.Kind) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // a file store waits less for a call without an end
+	// a file store waits less for a call without an end
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	backend := h.newKeys(t, func() time.Time { return epoch })
 	limit := LimitOf(kind, 1000, time.Minute)
@@ -48,7 +50,8 @@ func keyspaceFindsAndDeletes(t *testing.T, h Harness, kind store.Kind) {
 		"*", "a[b]?", "a", "ab", "a:b", `back\slash`, "ip:2001:db8::1", "a^b", "[", "]", "-", "é", "日本", "a b", `"'`,
 		"tenant:acme:user:1",
 		"tenant:acme:user:2", "tenant:acmee:user:1",
-		"ip:203.0.113.9", "ip:203.0.113.255", "ip:203.0.114.0", "ip:203.0.113.0/25", "ip:203.0.112.0/23", "ip:2001%3Adb8%3A1%3A%3A/64",
+		"ip:203.0.113.9", "ip:203.0.113.255", "ip:203.0.114.0", "ip:203.0.113.0/25", "ip:203.0.112.0/23",
+		"ip:2001%3Adb8%3A1%3A%3A/64",
 		"ip:2001:db9::1", "tenant:acme:ip:10.9.9.9",
 	}
 	for i := range 2500 { // more than one page of any scan
@@ -56,7 +59,8 @@ func keyspaceFindsAndDeletes(t *testing.T, h Harness, kind store.Kind) {
 	}
 	var filled []store.Key
 	for _, subject := range subjects {
-		filled = append(filled, store.Key{Subject: subject, Name: "first"}, store.Key{Subject: subject, Name: "second/with:colon"})
+		filled = append(filled, store.Key{Subject: subject, Name: "first"},
+			store.Key{Subject: subject, Name: "second/with:colon"})
 	}
 	fill(t, backend, limit, filled, func(int) int64 { return 7 })
 	scan := func(p store.Pattern) map[store.Key]int {
@@ -218,7 +222,8 @@ func keyspaceBringsRecordsBack(t *testing.T, h Harness, kind store.Kind) {
 	if len(records) != len(keys) || h.dump(t, backend) != before {
 		t.Fatalf("found %d of %d records", len(records), len(keys))
 	}
-	if outcomes, err := backend.Import(ctx, false, records...); err != nil || count(outcomes, admin.AlreadyThere) != len(keys) ||
+	if outcomes, err := backend.Import(ctx, false, records...); err != nil ||
+		count(outcomes, admin.AlreadyThere) != len(keys) ||
 		h.dump(t, backend) != before {
 		t.Errorf("importing what is there: %v, %d are already there", err, count(outcomes, admin.AlreadyThere))
 	}
@@ -257,7 +262,8 @@ func keyspaceBringsRecordsBack(t *testing.T, h Harness, kind store.Kind) {
 	}
 	if outcomes, err := backend.Import(ctx, true, records...); err != nil || count(outcomes, admin.Imported) != 1 ||
 		count(outcomes, admin.AlreadyThere) != len(keys)-1 || h.dump(t, backend) != late {
-		t.Errorf("replacing: %v, %d imported, %d already there", err, count(outcomes, admin.Imported), count(outcomes, admin.AlreadyThere))
+		t.Errorf("replacing: %v, %d imported, %d already there", err, count(outcomes, admin.Imported),
+			count(outcomes, admin.AlreadyThere))
 	}
 	bad := admin.Record{Key: keys[0], Value: []byte("RL nonsense")}
 	if _, err := backend.Import(ctx, true, bad); !errors.Is(err, store.ErrInvalid) || h.dump(t, backend) != late {

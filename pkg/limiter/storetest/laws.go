@@ -55,7 +55,8 @@ var laws = []law{
 	{"Shadow", 2, "take:1,shadow take:more/1,shadow take:1/more,shadow,same take:never/1,shadow take:rest,shadow"},
 	{"Token", 1, "refund:most refund:most take:1,token take:again,token,same pause " +
 		"take:again,token,same peek:again,token,same charge:again,token,same " +
-		"take:more,token,same refund:1,token refund:1,token,same charge:half,token charge:half,token,same takeupto:1,token,same"},
+		"take:more,token,same refund:1,token refund:1,token,same charge:half,token charge:half,token,same " +
+		"takeupto:1,token,same"},
 	{"TokenIsForgotten", 1, "refund:most take:half,token ttl- take:again,token,same ttl " +
 		"settle:1,token,same take:1,token ttl refund:1,token,same"},
 	{"Charge", 1, "charge:rest charge:twice take:1,same retry- peek:again,same retry take:again reset- " +

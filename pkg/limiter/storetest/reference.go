@@ -181,7 +181,8 @@ func randomLimit(r *rand.Rand, kind store.Kind) store.Limit {
 		}
 		return 1 + r.Int64N(most)
 	}
-	periods := []time.Duration{time.Millisecond, 7 * time.Millisecond, time.Second, 10 * time.Second, time.Minute, time.Hour,
+	periods := []time.Duration{time.Millisecond, 7 * time.Millisecond, time.Second, 10 * time.Second, time.Minute,
+		time.Hour,
 		24 * time.Hour, store.MaxPeriod}
 	limit := LimitOf(kind, units(), periods[r.IntN(len(periods))])
 	if r.IntN(4) == 0 {

@@ -145,7 +145,8 @@ func LimitOf(kind store.Kind, count int64, period time.Duration) store.Limit {
 
 // calendars are windows with a bound soon after the epoch of the tests, and of all lengths.
 var calendars = []string{
-	"1d,tz=Etc/GMT+1", "1d,tz=Europe/Berlin", "1d,tz=America/Havana", "1d,tz=America/Santiago", "1d,tz=Australia/Lord_Howe",
+	"1d,tz=Etc/GMT+1", "1d,tz=Europe/Berlin", "1d,tz=America/Havana", "1d,tz=America/Santiago",
+	"1d,tz=Australia/Lord_Howe",
 	"1w,tz=Asia/Kathmandu", "1mo,tz=Europe/Berlin", "3mo,tz=America/St_Johns", "1y,tz=UTC", "1y,tz=Asia/Almaty",
 }
 
@@ -245,12 +246,14 @@ func (c *comparison) judge(op store.Op, reqs []store.Request, before []int64, wa
 			expected = req.Cost
 		}
 		if after != expected || d.Used != after {
-			return fmt.Sprintf("Law03: %d were in use before, %d are after, want %d: %+v", before[i], after, expected, d)
+			return fmt.Sprintf("Law03: %d were in use before, %d are after, want %d: %+v", before[i], after, expected,
+				d)
 		}
 		if op == store.Refund && req.Token == "" && !late && d.Refunded != min(req.Cost, before[i]) {
 			return fmt.Sprintf("Refund: %d were in use before, %d are after: %+v", before[i], after, d)
 		}
-		if (op == store.Take || op == store.Peek) && !repeated && d.Allowed != (req.Cost <= free) || d.Shadow != req.Shadow {
+		if (op == store.Take || op == store.Peek) && !repeated && d.Allowed != (req.Cost <= free) ||
+			d.Shadow != req.Shadow {
 			return fmt.Sprintf("Leave: %d fit: %+v", free, d)
 		}
 		if d.At != now {
@@ -276,7 +279,8 @@ func (c *comparison) judgeTimes(i int, op store.Op, req store.Request, d store.D
 	}
 	if denied && !d.Repeated {
 		early, _ := c.ask(i, store.Peek, req, retry-1)
-		if again, _ := c.ask(i, store.Peek, req, retry); early.Allowed || early.RetryAfter != time.Microsecond || !again.Allowed {
+		if again, _ := c.ask(i, store.Peek, req, retry); early.Allowed || early.RetryAfter != time.Microsecond ||
+			!again.Allowed {
 			return fmt.Sprintf("Law04: %+v, a microsecond early %+v, in time %+v", d, early, again)
 		}
 	}
@@ -288,7 +292,8 @@ func (c *comparison) judgeTimes(i int, op store.Op, req store.Request, d store.D
 		return fmt.Sprintf("Law05: %d of %d are in use: %+v", after, req.Capacity(), d)
 	}
 	_, still := c.ask(i, store.Peek, req, reset-1)
-	if _, unused := c.ask(i, store.Peek, req, reset); unused != 0 || after > 0 && still == 0 || after == 0 && d.ResetAfter != 0 {
+	if _, unused := c.ask(i, store.Peek, req, reset); unused != 0 || after > 0 && still == 0 || after == 0 &&
+		d.ResetAfter != 0 {
 		return fmt.Sprintf("Law06: %d are in use a microsecond before the reset, and then %d: %+v", still, unused, d)
 	}
 	if d.Granted > 0 && !d.Repeated && op != store.Settle {
@@ -307,7 +312,8 @@ func (c *comparison) judgeTimes(i int, op store.Op, req store.Request, d store.D
 	req.Cost, req.Leave = max(1, req.Limit.Capacity()-after), 0
 	other, used := c.ask(i, store.Take, req, now)
 	if other.Used != used || used != max(after, req.Limit.Capacity()) {
-		return fmt.Sprintf("Law08: under %s %d are in use, and %d after a take of %d: %+v", req.Limit, other.Used, used, req.Cost, d)
+		return fmt.Sprintf("Law08: under %s %d are in use, and %d after a take of %d: %+v", req.Limit, other.Used, used,
+			req.Cost, d)
 	}
 	return ""
 }

@@ -21,8 +21,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// tables runs the laws of an [admin.SideTable], if the stores have one. What its records mean, the tests of package admin say;
-// here each change is made of a store in memory, too, and everything that can be read is compared.
+// tables runs the laws of an [admin.SideTable], if the stores have one. What its records mean, the tests of package
+// admin say; here each change is made of a store in memory, too, and everything that can be read is compared.
 func tables(t *testing.T, h Harness) {
 	if _, has := admin.TablesOf(h.New(t, nil)); !has {
 		return
@@ -60,7 +60,8 @@ type twins struct {
 	h         Harness
 }
 
-// same does something with both, and checks that the answers are the same, and that a store writes nothing if it says no.
+// same does something with both, and checks that the answers are the same, and that a store writes nothing if it says
+// no.
 func (w *twins) same(t rapid.TB, what any, do func(*admin.Tables) (answer any, said bool, err error)) {
 	t.Helper()
 	before := ""
@@ -69,7 +70,8 @@ func (w *twins) same(t rapid.TB, what any, do func(*admin.Tables) (answer any, s
 	}
 	got, said, err := do(w.Tables)
 	want, said2, err2 := do(w.reference)
-	if !reflect.DeepEqual(got, want) || said != said2 || errors.Is(err, store.ErrInvalid) != errors.Is(err2, store.ErrInvalid) ||
+	if !reflect.DeepEqual(got, want) || said != said2 ||
+		errors.Is(err, store.ErrInvalid) != errors.Is(err2, store.ErrInvalid) ||
 		(err == nil) != (err2 == nil) {
 		t.Fatalf("%.300v:\n%.2000q, %t, %v, want\n%.2000q, %t, %v", what, got, said, err, want, said2, err2)
 	}
@@ -130,7 +132,8 @@ func (w *twins) read(t rapid.TB, last time.Duration) {
 
 // words describes an override, with its times.
 func words(o *store.Override) string {
-	return fmt.Sprint(o.ID, o.Subjects, o.Names, o.Attributes, o.Effect, o.Limit, o.Thousandths, o.Units, o.Reason, o.By,
+	return fmt.Sprint(o.ID, o.Subjects, o.Names, o.Attributes, o.Effect, o.Limit, o.Thousandths, o.Units, o.Reason,
+		o.By,
 		o.CreatedAt.UnixMicro(), o.ExpiresAt.UnixMicro())
 }
 
@@ -150,7 +153,8 @@ func tablesMatchTheReference(t *testing.T, w *twins) {
 	if !errors.Is(err, store.ErrInvalid) || !errors.Is(err2, store.ErrInvalid) {
 		t.Errorf("of an unknown table: %v, %v", err, err2)
 	}
-	for _, pause := range []time.Duration{admin.DenialPause, admin.DenialPause + time.Millisecond} { // this one ends a run of denials
+	// this one ends a run of denials
+	for _, pause := range []time.Duration{admin.DenialPause, admin.DenialPause + time.Millisecond} {
 		w.now = w.now.Truncate(10 * time.Minute).Add(48 * time.Hour)
 		for range 2 {
 			row := admin.Denied{Key: store.Key{Subject: "u", Name: "n"}, Count: 1, LastAt: store.InstantOf(w.now)}
@@ -163,8 +167,10 @@ func tablesMatchTheReference(t *testing.T, w *twins) {
 	check(t, func(t *rapid.T) {
 		w.now = w.now.Add(store.MaxOverrideTime + time.Hour) // so that nothing of the previous case is left
 		for range rapid.IntRange(1, 12).Draw(t, "steps") {
-			w.now = w.now.Add(rapid.SampledFrom([]time.Duration{0, time.Millisecond, time.Second, 20 * time.Second, admin.DenialPause,
-				admin.DenialPause + time.Millisecond, time.Hour, time.Hour + time.Minute, 3 * time.Hour}).Draw(t, "pause"))
+			w.now = w.now.Add(rapid.SampledFrom(
+				[]time.Duration{0, time.Millisecond, time.Second, 20 * time.Second, admin.DenialPause,
+					admin.DenialPause + time.Millisecond, time.Hour, time.Hour + time.Minute, 3 * time.Hour}).Draw(
+				t, "pause"))
 			inForce, _, _ := w.reference.Overrides(ctx)
 			before, _ := w.OverrideVersion(ctx)
 			changed := false
@@ -172,7 +178,8 @@ func tablesMatchTheReference(t *testing.T, w *twins) {
 			case what < 2:
 				w.addDenials(t, drawDenials(t))
 			case what < 4:
-				o := store.Override{Effect: store.OverrideAdd, Units: rapid.Int64Range(1, 5).Draw(t, "units"), // the texts are admin's
+				// the texts are admin's
+				o := store.Override{Effect: store.OverrideAdd, Units: rapid.Int64Range(1, 5).Draw(t, "units"),
 					Reason: rapid.SampledFrom([]string{"", "INC-7: a \"flood\" <é>"}).Draw(t, "reason")}
 				lasts := rapid.SampledFrom([]time.Duration{1e6, 1e9, time.Hour, store.MaxOverrideTime}).Draw(t, "lasts")
 				changed = true
@@ -190,7 +197,9 @@ func tablesMatchTheReference(t *testing.T, w *twins) {
 			case what == 5:
 				head, _ := w.reference.Value(ctx, admin.ConfigTable, "")
 				draw := func(what string, of ...string) string { return rapid.SampledFrom(of).Draw(t, what) }
-				long := func(size int) string { return strings.Repeat("\xff\x00é", size/4) + strings.Repeat("h", size%4) }
+				long := func(size int) string {
+					return strings.Repeat("\xff\x00é", size/4) + strings.Repeat("h", size%4)
+				}
 				c := &admin.Change{Table: admin.ConfigTable, Was: draw("was", head, head, head+" ", "one"),
 					Line: draw("line", "a", "a", "\n", "\xff", strings.Repeat("l", admin.MaxJournalText+1)),
 					Set: []admin.TableRecord{{Value: draw("head", "one", "one", long(admin.MaxConfigHead),
@@ -202,8 +211,11 @@ func tablesMatchTheReference(t *testing.T, w *twins) {
 				}
 				w.change(t, c)
 			case what == 6:
-				text := rapid.SampledFrom([]string{"{}", "two\nlines\x00", strings.Repeat("é", admin.MaxJournalText/2)}).Draw(t, "text")
-				w.same(t, text, func(tables *admin.Tables) (any, bool, error) { return nil, true, tables.AppendJournal(ctx, text) })
+				text := rapid.SampledFrom(
+					[]string{"{}", "two\nlines\x00", strings.Repeat("é", admin.MaxJournalText/2)}).Draw(t, "text")
+				w.same(t, text, func(tables *admin.Tables) (any, bool, error) {
+					return nil, true, tables.AppendJournal(ctx, text)
+				})
 			}
 			version, err := w.OverrideVersion(ctx)
 			if err != nil || version != "" && (changed && versions[version] || !changed && version != before) {
@@ -218,7 +230,8 @@ func tablesMatchTheReference(t *testing.T, w *twins) {
 
 // drawDenials draws denials by the clock of another process.
 func drawDenials(t *rapid.T) admin.Denials {
-	d := admin.Denials{Others: rapid.Int64Range(0, 2).Draw(t, "others"), Lost: rapid.Bool().Draw(t, "lost"), Now: store.InstantOf(epoch)}
+	d := admin.Denials{Others: rapid.Int64Range(0, 2).Draw(t, "others"), Lost: rapid.Bool().Draw(t, "lost"),
+		Now: store.InstantOf(epoch)}
 	ago := func(what string) store.Instant {
 		return rapid.SampledFrom([]store.Instant{0, 1, 3000, 299_999, 300_000, 300_001, 3_600_000}).Draw(t, what) * 1000
 	}
@@ -252,7 +265,8 @@ func tablesAreChangedByOne(t *testing.T, w *twins) {
 				winners[i] = head
 			}
 			for units := range int64(6) {
-				set, err := w.SetOverride(ctx, store.Override{Effect: store.OverrideAdd, Units: int64(i)*6 + units + 1}, time.Hour)
+				set, err := w.SetOverride(ctx, store.Override{Effect: store.OverrideAdd, Units: int64(i)*6 + units + 1},
+					time.Hour)
 				if kept[i] = set.ID; err == nil && units < 5 {
 					_, _, err = w.RevokeOverride(ctx, set.ID)
 				}
@@ -272,8 +286,10 @@ func tablesAreChangedByOne(t *testing.T, w *twins) {
 	head, err := w.Value(ctx, admin.ConfigTable, "")
 	record, err2 := w.Value(ctx, admin.ConfigTable, "1")
 	lines, _, err3 := w.Lines(ctx, admin.HistoryList, 9)
-	if err := cmp.Or(err, err2, err3); err != nil || head != strings.Join(winners, "") || record != head || len(lines) != 1 {
-		t.Errorf("changed by %q: the head is %q, the record %q, and the history %v; %v", winners, head, record, lines, err)
+	if err := cmp.Or(err, err2, err3); err != nil || head != strings.Join(winners, "") || record != head ||
+		len(lines) != 1 {
+		t.Errorf("changed by %q: the head is %q, the record %q, and the history %v; %v", winners, head, record, lines,
+			err)
 	}
 	list, _, err := w.Overrides(ctx)
 	isNew := func(o store.Override) bool { return !slices.Contains(kept, o.ID) }
@@ -297,7 +313,8 @@ func recordsEndByThemselves(t *testing.T, w *twins) {
 	longest := strings.Repeat("t", admin.MaxConfigReport)
 	report("", longest, time.Minute)
 	found, _, err := w.Get(ctx, admin.ReportTable, "3", "4")
-	if err != nil || len(found) != 1 || found[0].Value != longest || found[0].Left > time.Minute || found[0].Left < time.Second {
+	if err != nil || len(found) != 1 || found[0].Value != longest || found[0].Left > time.Minute ||
+		found[0].Left < time.Second {
 		t.Errorf("the reports are %.300v, %v", found, err)
 	}
 	report(longest, "last", 300*time.Millisecond)
@@ -347,8 +364,9 @@ func overridesAreBounded(t *testing.T, w *twins) {
 	block := store.Override{Effect: store.OverrideBlock}
 	text, _, err := admin.EncodeOverride(&block)
 	now := store.InstantOf(w.now)
-	full := &admin.Change{Table: admin.OverrideTable, Set: []admin.TableRecord{{Value: strings.Repeat("v", admin.OverrideVersionSize),
-		Created: now, Ends: now + 3_600_000_000, Left: time.Hour}}}
+	full := &admin.Change{Table: admin.OverrideTable, Set: []admin.TableRecord{
+		{Value: strings.Repeat("v", admin.OverrideVersionSize),
+			Created: now, Ends: now + 3_600_000_000, Left: time.Hour}}}
 	for i := range admin.MaxOverrides - 1 {
 		full.Set = append(full.Set, admin.TableRecord{Name: fmt.Sprintf("%08d", i), Value: text, Created: now,
 			Ends: now + 3_600_000_000, Left: time.Hour})
@@ -375,8 +393,8 @@ func overridesAreBounded(t *testing.T, w *twins) {
 	}
 }
 
-// denialsAreBounded denies thousands of keys in a minute, and checks that the most denied ones are kept, and the total. The
-// row of a block stays, however little it denies.
+// denialsAreBounded denies thousands of keys in a minute, and checks that the most denied ones are kept, and the total.
+// The row of a block stays, however little it denies.
 func denialsAreBounded(t *testing.T, w *twins) {
 	total := int64(0)
 	for write := range 20 {
@@ -398,12 +416,15 @@ func denialsAreBounded(t *testing.T, w *twins) {
 			t.Fatal(err)
 		}
 	}
-	for last, kept := range map[time.Duration]int{time.Minute: admin.DenialsKept, admin.DenialHistory: admin.CoarseDenialsKept} {
+	for last, kept := range map[time.Duration]int{
+		time.Minute: admin.DenialsKept, admin.DenialHistory: admin.CoarseDenialsKept} {
 		got, err := w.Denials(context.Background(), last)
 		if err != nil || got.Total() != total || got.Exact() || len(got.Rows) > kept || len(got.Rows) < kept/2 {
-			t.Fatalf("of %s: %d rows and %d others, %d in all, want %d; %v", last, len(got.Rows), got.Others, got.Total(), total, err)
+			t.Fatalf("of %s: %d rows and %d others, %d in all, want %d; %v", last, len(got.Rows), got.Others,
+				got.Total(), total, err)
 		}
-		if len(got.Blocks) != 1 || got.Blocks[0].Count != 1 || got.Blocks[0].Key != (store.Key{Subject: "*", Name: "*"}) {
+		if len(got.Blocks) != 1 || got.Blocks[0].Count != 1 ||
+			got.Blocks[0].Key != (store.Key{Subject: "*", Name: "*"}) {
 			t.Fatalf("of %s blocks: %+v", last, got.Blocks)
 		}
 		for i, row := range got.Rows {

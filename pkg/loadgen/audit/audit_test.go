@@ -192,8 +192,8 @@ func TestFindsWhatTheDefinitionsSay(t *testing.T) {
 	})
 }
 
-// What a request leaves to others counts: one unit that it gets of it is too much, and one that it is denied beside it too
-// little. The figures are those of requests that leave as much.
+// What a request leaves to others counts: one unit that it gets of it is too much, and one that it is denied beside it
+// too little. The figures are those of requests that leave as much.
 func TestWhatIsLeftIsAudited(t *testing.T) {
 	for _, algorithm := range store.Algorithms() {
 		limit, err := store.Limit{Algorithm: algorithm, Count: 10, Period: time.Hour}.Normalize()
@@ -229,15 +229,18 @@ func TestWhatIsLeftIsAudited(t *testing.T) {
 			if test.allowed && algorithm == store.LeakyBucket {
 				d.Delay = time.Duration(test.used) * limit.Period / 10
 			}
-			a.Observe(Observation{At: at, Cost: 1, Leave: test.leave, Allowed: test.allowed, Charged: test.allowed, Reported: told(&d)})
-			if f := a.Finding(); f.OverAdmitted != test.over || f.UnderAdmitted != test.under || f.Lied != test.reported {
+			a.Observe(Observation{At: at, Cost: 1, Leave: test.leave, Allowed: test.allowed, Charged: test.allowed,
+				Reported: told(&d)})
+			if f := a.Finding(); f.OverAdmitted != test.over || f.UnderAdmitted != test.under ||
+				f.Lied != test.reported {
 				t.Errorf("%s, %+v: %+v", algorithm, test, f)
 			}
 		}
 	}
 }
 
-// If the order of the answers is not known, nothing is too much because others are to have it, but what no order explains is.
+// If the order of the answers is not known, nothing is too much because others are to have it, but what no order
+// explains is.
 func TestWhatIsLeftIsNotAuditedWithoutAnOrder(t *testing.T) {
 	limit, err := store.Limit{Algorithm: store.FixedWindow, Count: 10, Period: time.Hour}.Normalize()
 	if err != nil {
@@ -273,7 +276,8 @@ func TestNothingIsFoundOfARightStore(t *testing.T) {
 				reqs[0].Leave = rapid.Int64Range(0, limit.Capacity()-1).Draw(t, "leave")
 			}
 			_, _ = store.Decide(store.Take, reqs, []*store.State{&state}, decisions[:], nil, now)
-			a.Observe(Observation{At: now, Cost: 1, Leave: reqs[0].Leave, Allowed: decisions[0].Allowed, Charged: decisions[0].Allowed,
+			a.Observe(Observation{At: now, Cost: 1, Leave: reqs[0].Leave, Allowed: decisions[0].Allowed,
+				Charged:  decisions[0].Allowed,
 				Reported: told(&decisions[0])})
 			pressed = pressed || !decisions[0].Allowed && !leaves
 			now += store.Instant(rapid.Int64Range(0, 1500).Draw(t, "step"))

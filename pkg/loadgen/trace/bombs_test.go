@@ -45,15 +45,19 @@ func TestBombs(t *testing.T) {
 		in     io.Reader
 		bad    int64
 	}{
-		"zeros, packed":      {Apache, packed(io.MultiReader(sound(), io.LimitReader(zeros{}, much), strings.NewReader("\n"), sound())), 1},
+		"zeros, packed": {Apache,
+			packed(io.MultiReader(sound(), io.LimitReader(zeros{}, much), strings.NewReader("\n"), sound())), 1},
 		"brackets of a time": {Apache, io.MultiReader(sound(), repeated(" ["), sound()), 1},
 		"quotes and backslashes": {Apache,
-			io.MultiReader(sound(), strings.NewReader(strings.TrimSuffix(soundLine, "GET / HTTP/1.1\" 200 1\n")), repeated(`\\\"`),
+			io.MultiReader(sound(), strings.NewReader(strings.TrimSuffix(soundLine, "GET / HTTP/1.1\" 200 1\n")),
+				repeated(`\\\"`),
 				sound()), 1},
 		"an object of fields": {JSONLines,
-			io.MultiReader(strings.NewReader(object+"}\n"+object), repeated(`,"a":1`), strings.NewReader(object+"}\n")), 1},
+			io.MultiReader(strings.NewReader(object+"}\n"+object), repeated(`,"a":1`), strings.NewReader(object+"}\n")),
+			1},
 		"arrays in arrays": {JSONLines,
-			io.MultiReader(strings.NewReader(object+"}\n"+object+`,"x":`), repeated("["), strings.NewReader(object+"}\n")), 1},
+			io.MultiReader(strings.NewReader(object+"}\n"+object+`,"x":`), repeated("["),
+				strings.NewReader(object+"}\n")), 1},
 		"a quote of CSV": {CSV,
 			io.MultiReader(strings.NewReader("time,key\n1,a\n1,\""), repeated("x,"), strings.NewReader("1,a\n")), 1},
 		"values of CSV": {CSV,

@@ -11,15 +11,18 @@ import (
 // Of a JSON object the fields are those that encoding/json finds. What is cut off, or is none, is no object.
 func FuzzScanObject(f *testing.F) {
 	for _, text := range []string{
-		`{}`, `{ }`, `{"a" : [1, {"b":[]}, "]"] }`, `{"a":-0.0e-1}`, `{"a":true,"b":false,"c":null}`, `{"a":{"b":1},"c":[ ] }`,
+		`{}`, `{ }`, `{"a" : [1, {"b":[]}, "]"] }`, `{"a":-0.0e-1}`, `{"a":true,"b":false,"c":null}`,
+		`{"a":{"b":1},"c":[ ] }`,
 		`{"a":"\u00e9\"\\\/\b\f\n\r\t"}`, `{"a\"b":"","a\"b":2}`, "{\"a\":\"\x7f\xff\xc3\"}",
 		"{\n\t\"a\"\r:\n2\t,\"b\":3}", `{"a":"0123456789abcdef\"0123456"}`, `{"a":"` + strings.Repeat("€", 9) + `"}`,
 	} {
 		f.Add([]byte(text))
 	}
 	for _, none := range []string{
-		``, `{`, `[]`, `"a"`, ` {"a":1}`, `{"a":1}x`, `{"a":1,}`, `{,}`, `{"a"}`, `{"a":}`, `{a:1}`, `{"a":[1}`, `{"a":{"b":1}`, `{"a":]}`,
-		`{"a":1"b"}`, `{"a":1 2}`, `{"a":1[2]}`, `{"a":"\"}`, `{"a":"`, "{\"a\":\"\x1f\"}", "{\"a\":\"12345678\x1f\"}", `{"a":["]}`,
+		``, `{`, `[]`, `"a"`, ` {"a":1}`, `{"a":1}x`, `{"a":1,}`, `{,}`, `{"a"}`, `{"a":}`, `{a:1}`, `{"a":[1}`,
+		`{"a":{"b":1}`, `{"a":]}`,
+		`{"a":1"b"}`, `{"a":1 2}`, `{"a":1[2]}`, `{"a":"\"}`, `{"a":"`, "{\"a\":\"\x1f\"}", "{\"a\":\"12345678\x1f\"}",
+		`{"a":["]}`,
 	} {
 		if _, is := scanObject(nil, []byte(none)); is {
 			f.Errorf("%q is an object", none)
@@ -41,7 +44,8 @@ func FuzzScanObject(f *testing.F) {
 			if err := decoder.Decode(&value); err != nil {
 				t.Fatal(err)
 			}
-			if i >= len(fields) || !fields[i].isNamed(name.(string)) && strings.ToValidUTF8(string(fields[i].name), "�") != name ||
+			if i >= len(fields) || !fields[i].isNamed(name.(string)) &&
+				strings.ToValidUTF8(string(fields[i].name), "�") != name ||
 				!bytes.Equal(fields[i].value, value) {
 				t.Fatalf("%.100q: field %d is not %q: %s", text, i, name, value)
 			}

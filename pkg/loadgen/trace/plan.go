@@ -56,8 +56,9 @@ func newPlan(head *chunk, options Options) (p *plan, err error) {
 			if head.tooLong {
 				why = tooLong
 			}
-			return nil, optionsError{store.Invalidf("the log's format cannot be told from its first line, %q: that is %s; "+
-				"say the format, or which column is the time", excerpt(firstLine(head.data)), why)}
+			return nil, optionsError{
+				store.Invalidf("the log's format cannot be told from its first line, %q: that is %s; "+
+					"say the format, or which column is the time", excerpt(firstLine(head.data)), why)}
 		}
 	}
 	caller := "ip"
@@ -88,8 +89,10 @@ func newPlan(head *chunk, options Options) (p *plan, err error) {
 		switch first := slices.Index(p.names, field.Name); {
 		case first < 0 && !field.Optional:
 			return nil, p.unknownField(field.Name)
-		case first >= 0 && field.Name != "" && slices.Contains(p.names[first+1:], field.Name): // a column may have no name
-			return nil, store.Invalidf("the header has the column %q twice; name its columns apart", excerpt([]byte(field.Name)))
+		// a column may have no name
+		case first >= 0 && field.Name != "" && slices.Contains(p.names[first+1:], field.Name):
+			return nil, store.Invalidf("the header has the column %q twice; name its columns apart",
+				excerpt([]byte(field.Name)))
 		}
 	}
 	return p, nil
@@ -184,7 +187,8 @@ func takeHeader(head *chunk) (names []string, err error) {
 	}
 	names, reason := splitHeader(header)
 	if reason != "" {
-		return nil, store.Invalidf("the first line, %q, is not a CSV header; it needs the names of the columns", excerpt(header))
+		return nil, store.Invalidf("the first line, %q, is not a CSV header; it needs the names of the columns",
+			excerpt(header))
 	}
 	at := bytes.Index(head.data, header)
 	for i := range header {
@@ -239,15 +243,17 @@ func (p *plan) parse(c *chunk) *parsed {
 				latest = append(latest[:0], text...)
 			} else {
 				latest = latest[:0]
-				reason = fmt.Sprintf("its time, %q, is neither like 2015-05-17T10:05:03Z or 17/May/2015:10:05:03 +0000 nor a number of "+
-					"seconds, ms, µs or ns, from 1970 to 2099", excerpt(text))
+				reason = fmt.Sprintf(
+					"its time, %q, is neither like 2015-05-17T10:05:03Z or 17/May/2015:10:05:03 +0000 nor a number of "+
+						"seconds, ms, µs or ns, from 1970 to 2099", excerpt(text))
 			}
 		}
 		cost := uint32(1)
 		if text := values[1]; reason == "" && len(text) > 0 {
 			out.costs++
 			if cost = parseCost(text); cost == 0 {
-				reason = fmt.Sprintf("its %s is %q, which is not a whole number from 1 to %d", p.cost, excerpt(text), store.MaxCount)
+				reason = fmt.Sprintf("its %s is %q, which is not a whole number from 1 to %d", p.cost, excerpt(text),
+					store.MaxCount)
 			}
 		}
 		before := len(out.subjects)

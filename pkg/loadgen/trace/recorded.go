@@ -76,10 +76,13 @@ type recordFormat struct {
 
 var recordFormats = []recordFormat{
 	{k6, [2]string{"metric", "data"},
-		[...]string{"", "data.time", "data.value", "data.tags.status", "", "metric", "", ""}, time.Millisecond, "data.tags."},
+		[...]string{"", "data.time", "data.value", "data.tags.status", "", "metric", "", ""}, time.Millisecond,
+		"data.tags."},
 	{k6, [2]string{"metric_name", "metric_value"},
-		[...]string{"", "timestamp", "metric_value", "status", "", "metric_name", "", "extra_tags"}, time.Millisecond, ""},
-	{vegeta, [2]string{"timestamp", "latency"}, [...]string{"timestamp", "", "latency", "code", "headers", "", "url", ""}, 1, ""},
+		[...]string{"", "timestamp", "metric_value", "status", "", "metric_name", "", "extra_tags"}, time.Millisecond,
+		""},
+	{vegeta, [2]string{"timestamp", "latency"}, [...]string{"timestamp", "", "latency", "code", "headers", "", "url",
+		""}, 1, ""},
 	{"", [2]string{"start", "end"}, [...]string{"start", "end", "", "status", "headers", "", "", ""}, 1, ""},
 }
 
@@ -107,7 +110,8 @@ func newRecordReader(head *chunk, options Options) (*recordReader, error) {
 	has := func(name string) bool { return slices.Contains(p.names, name) }
 	i := slices.IndexFunc(recordFormats, func(f recordFormat) bool { return has(f.has[0]) && has(f.has[1]) })
 	if i < 0 {
-		return nil, store.Invalidf("its first line, %q, is neither of `vegeta encode` (json) or `k6 --out`, nor JSON or CSV with "+
+		return nil, store.Invalidf("its first line, %q, is neither of `vegeta encode` (json) or `k6 --out`, nor JSON "+
+			"or CSV with "+
 			"start and end", excerpt(line))
 	}
 	r := &recordReader{recordFormat: recordFormats[i], key: options.subject(Field{"subject", true})}

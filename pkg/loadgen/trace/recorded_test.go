@@ -28,7 +28,8 @@ func TestRecordedRequests(t *testing.T) {
 		vegetaJSON = `{"seq":0,"code":200,"timestamp":"2001-09-09T03:46:41.0000005+02:00","latency":1500400,` +
 			`"error":"","body":null,"method":"GET","url":"http://x/?user=u%201","headers":{"X-Who":["me"]}}` + "\n" +
 			`{"seq":1,"code":429,"timestamp":"2001-09-09T01:46:42Z","latency":2000,` +
-			`"error":"429","body":"eA==","url":"http://x/?user=u2","headers":{"Retry-After":["7"],"X-Who":["me"]}}` + "\n" +
+			`"error":"429","body":"eA==","url":"http://x/?user=u2","headers":{"Retry-After":["7"],"X-Who":["me"]}}` +
+			"\n" +
 			`{"code":0,"timestamp":"2001-09-09T01:46:43.000001Z","latency":0,"url":"?user=u2","headers":null}` + "\n"
 		k6JSON = `{"type":"Metric","data":{"type":"trend","contains":"time"},"metric":"http_req_duration"}` + "\n" +
 			`{"type":"Point","data":{"time":"2001-09-09T01:46:41.5Z","value":5,"tags":null},"metric":"vus"}` + "\n" +

@@ -250,6 +250,7 @@ func (p *plan) explainNothing(t *Trace) error {
 	if p.access.must == len(p.access.variables) {
 		format = "the format given"
 	}
-	return optionsError{store.Invalidf("no line of the log can be read as %s; line %d, %q: %s", format, first.Number, first.Excerpt,
+	return optionsError{store.Invalidf("no line of the log can be read as %s; line %d, %q: %s", format, first.Number,
+		first.Excerpt,
 		reason)}
 }

@@ -53,16 +53,21 @@ func TestApacheFieldsOfOneLine(t *testing.T) {
 		values     string // of ApacheFields but the time, joined by |
 		at         store.Instant
 	}{
-		{"combined", apacheLine, "203.0.113.9|frank|GET|/a/b|HTTP/1.1|200|2326|http://example.com/x|Mozilla/5.0 (X)", at},
-		{"common", `203.0.113.9 - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.0" 304 -`, "203.0.113.9||GET|/|HTTP/1.0|304|||", at},
+		{"combined", apacheLine, "203.0.113.9|frank|GET|/a/b|HTTP/1.1|200|2326|http://example.com/x|Mozilla/5.0 (X)",
+			at},
+		{"common", `203.0.113.9 - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.0" 304 -`,
+			"203.0.113.9||GET|/|HTTP/1.0|304|||", at},
 		{"escaped quotes", `h - - [17/May/2015:10:05:03 +0000] "GET /a\"b\\ HTTP/1.1" 200 1 "r\"r" "a\\"`,
 			`h||GET|/a\"b\\|HTTP/1.1|200|1|r\"r|a\\`, at},
 		{"a scanner's request", `h - - [17/May/2015:10:05:03 +0000] "\x16\x03" 400 0`, `h|||\x16\x03||400|0||`, at},
-		{"a path with spaces, of HTTP/0.9", `h - - [17/May/2015:10:05:03 +0000] "GET /a b?c d" 200 0`, "h||GET|/a b||200|0||", at},
-		{"an agent cut off", `h - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 1 "r" "Mozi`, "h||GET|/|HTTP/1.1|200|1|r|", at},
+		{"a path with spaces, of HTTP/0.9", `h - - [17/May/2015:10:05:03 +0000] "GET /a b?c d" 200 0`,
+			"h||GET|/a b||200|0||", at},
+		{"an agent cut off", `h - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 1 "r" "Mozi`,
+			"h||GET|/|HTTP/1.1|200|1|r|", at},
 		{"a virtual host before it", "example.com:443 " + apacheLine,
 			"203.0.113.9|frank|GET|/a/b|HTTP/1.1|200|2326|http://example.com/x|Mozilla/5.0 (X)", at},
-		{"a virtual host by its address", `[2001:db8::1]:80 2001:db8::7 - a b [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 1`,
+		{"a virtual host by its address",
+			`[2001:db8::1]:80 2001:db8::7 - a b [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 1`,
 			"2001:db8::7|a b|GET|/|HTTP/1.1|200|1||", at},
 		{"a client with its port", `203.0.113.9:5678 - a b [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 1`,
 			"203.0.113.9:5678|a b|GET|/|HTTP/1.1|200|1||", at},
@@ -101,7 +106,8 @@ func TestBadLinesAreCountedAndSaid(t *testing.T) {
 		{Options{}, apacheLine, `h - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1\" 200 1`, "it has no request"},
 		{Options{}, apacheLine, `h - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 20 1`, "it has no status"},
 		{Options{}, apacheLine, `h - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 1x`, "it has no bytes"},
-		{Options{Key: []string{"user"}}, apacheLine, `h - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 1`, "it has no user"},
+		{Options{Key: []string{"user"}}, apacheLine, `h - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 1`,
+			"it has no user"},
 		{Options{Cost: "bytes"}, apacheLine, `h - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 0`,
 			`its bytes is "0", which is not a whole number from 1 to 1000000000`},
 		{Options{}, `{"time":1,"key":"a"}`, `{"time":1,"key":"a"`, "not a JSON object"},
@@ -113,8 +119,10 @@ func TestBadLinesAreCountedAndSaid(t *testing.T) {
 		{Options{}, `{"time":1,"key":"a"}`, `{"time":1,"key":"a","cost":1.5}`, `its cost is "1.5"`},
 		{Options{}, `{"time":1,"key":"a"}`, `{"time":1,"key":"a","k\u0065y":null}`, "it has its key twice"},
 		{Options{}, `{"time":1,"key":"a","x":1,"x":1}`, `{"time":1,"key":"a","time":2}`, "it has its time twice"},
-		{Options{Key: []string{"a.b"}}, `{"time":1,"a":{"b":1}}`, `{"time":1,"a":{"b":1},"a":{}}`, "it has its a.b twice"},
-		{Options{}, `{"time":1,"key":"a"}`, `{"time":1,"key":"` + strings.Repeat("a", 1025) + `"}`, "its key is longer than 1024 bytes"},
+		{Options{Key: []string{"a.b"}}, `{"time":1,"a":{"b":1}}`, `{"time":1,"a":{"b":1},"a":{}}`,
+			"it has its a.b twice"},
+		{Options{}, `{"time":1,"key":"a"}`, `{"time":1,"key":"` + strings.Repeat("a", 1025) + `"}`,
+			"its key is longer than 1024 bytes"},
 		{Options{}, "time,key,cost\n1,a,", `1,a`, "it has 2 values, and the header 3"},
 		{Options{}, "time,key,cost\n1,a,", `1,a"b"c,1`, "not a CSV record"},
 	} {
@@ -152,7 +160,8 @@ func TestTimes(t *testing.T) {
 		"0":                                "1970-01-01T00:00:00Z",
 		"4102444799.999999":                "2099-12-31T23:59:59.999999Z",
 	} {
-		for _, log := range []string{`{"time":"` + text + `","key":"a"}`, "key,time\na," + text, `{"key":"a","time":` + text + `}`} {
+		for _, log := range []string{`{"time":"` + text + `","key":"a"}`, "key,time\na," + text, `{"key":"a","time":` +
+			text + `}`} {
 			if !json.Valid([]byte(log)) && log[0] == '{' {
 				continue // the time needs its quotes
 			}
@@ -161,9 +170,11 @@ func TestTimes(t *testing.T) {
 			}
 		}
 	}
-	for _, text := range []string{"", ".", "1.", ".5", "1,5", "1e30", "-5", "+5", "0x10", "NaN", "Infe", "99999999999999999999",
+	for _, text := range []string{"", ".", "1.", ".5", "1,5", "1e30", "-5", "+5", "0x10", "NaN", "Infe",
+		"99999999999999999999",
 		"2015-05-17", "2015-13-17T10:05:03Z", "1969-12-31T23:59:59Z", "1431857103.x", "1431857103.0000000000000000000-",
-		"9999999999999999999", "2016-12-31T23:58:60Z", "2016-12-31T23:59:61Z", "31/Dec/2016:15:59:60 -0700", "31/Dec/2016:15:59:59 0700",
+		"9999999999999999999", "2016-12-31T23:58:60Z", "2016-12-31T23:59:61Z", "31/Dec/2016:15:59:60 -0700",
+		"31/Dec/2016:15:59:59 0700",
 		"2015-05-17T10:05:03+020", "2015-05-17T10:05:03+02:",
 		"2015-05-17T10:05:03 ", "[1431857103"} {
 		if at, _, ok := parseTime([]byte(text)); ok {
@@ -204,15 +215,19 @@ func TestALogThatIsNone(t *testing.T) {
 		{"time,key\n", Options{}, "a header and no lines"},
 		{"hello\nworld\n", Options{}, `the log's format cannot be told from its first line, "hello"`},
 		{"when,key\n1,a\n", Options{}, `nor a CSV header with a column "time"`},
-		{"hello\n", Options{Nginx: "$remote_addr [$time_local]"}, `no line of the log can be read as the format given; line 1, "hello": `},
-		{"hello\nworld\n", Options{Format: Apache}, `no line of the log can be read as apache; line 1, "hello": it is not in`},
+		{"hello\n", Options{Nginx: "$remote_addr [$time_local]"},
+			`no line of the log can be read as the format given; line 1, "hello": `},
+		{"hello\nworld\n", Options{Format: Apache},
+			`no line of the log can be read as apache; line 1, "hello": it is not in`},
 		{`{"ts":1,"who":{"ip":"a"}}`, Options{}, "it has no time (there are ts, who.ip)"},
 		{`{"time":1,"who":{"ip":"a"}}`, Options{}, "it has no key (there are time, who.ip)"},
 		{`{"time":1,"key":"a"}`, Options{Cost: "units"}, `the log has no field "units"; there are key, time`},
 		{"time,key\n1,a\n", Options{Cost: "units"}, `the log has no field "units"; there are time, key`},
 		{"time,key,key\n1,a,b\n", Options{}, `the header has the column "key" twice`},
-		{`{"time":1,"key":"` + strings.Repeat("a", chunkSize), Options{}, `aa…": that is longer than 1048576 bytes; say the format`},
-		{"time,key," + strings.Repeat("a", chunkSize), Options{Format: CSV}, `aa…", is longer than 1048576 bytes; a CSV header`},
+		{`{"time":1,"key":"` + strings.Repeat("a", chunkSize), Options{},
+			`aa…": that is longer than 1048576 bytes; say the format`},
+		{"time,key," + strings.Repeat("a", chunkSize), Options{Format: CSV},
+			`aa…", is longer than 1048576 bytes; a CSV header`},
 		{"\"time,key\n1,a\n", Options{Format: CSV}, "is not a CSV header"},
 		{apacheLine, Options{Key: []string{"user_id"}},
 			`the log has no field "user_id"; there are ip, user, time, method, path, protocol, status, bytes, referer, agent`},
@@ -221,7 +236,8 @@ func TestALogThatIsNone(t *testing.T) {
 		{"\x1f\x8bnot gzip at all", Options{}, "its gzip is damaged"},
 	} {
 		_, err := Read(context.Background(), strings.NewReader(test.log), test.options)
-		if !errors.Is(err, store.ErrInvalid) || !strings.Contains(fmt.Sprint(err), test.want) || strings.Contains(err.Error(), "\n") {
+		if !errors.Is(err, store.ErrInvalid) || !strings.Contains(fmt.Sprint(err), test.want) ||
+			strings.Contains(err.Error(), "\n") {
 			t.Errorf("%q: %v, want %s", test.log, err, test.want)
 		}
 	}
@@ -239,7 +255,8 @@ func TestAFormatIsFoundBehindBadLines(t *testing.T) {
 	if f, err := ParseFormat("jsonl"); f != JSONLines || err != nil {
 		t.Error(f, err)
 	}
-	if _, err := ParseFormat("nginx"); !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "auto, apache, jsonl, csv") {
+	if _, err := ParseFormat("nginx"); !errors.Is(err, store.ErrInvalid) ||
+		!strings.Contains(err.Error(), "auto, apache, jsonl, csv") {
 		t.Error(err)
 	}
 }
@@ -308,7 +325,8 @@ func TestChunksAndGzipDoNotShow(t *testing.T) {
 		if err != nil {
 			t.Fatal(name, err)
 		}
-		if !slices.Equal(got.Requests, want.Requests) || !slices.EqualFunc(listed(got.Subjects), listed(want.Subjects), slices.Equal) ||
+		if !slices.Equal(got.Requests, want.Requests) ||
+			!slices.EqualFunc(listed(got.Subjects), listed(want.Subjects), slices.Equal) ||
 			got.Bad != bad {
 			t.Errorf("%s: it is read differently", name)
 		}
@@ -335,7 +353,8 @@ func TestADamagedGzip(t *testing.T) {
 	for want, damaged := range map[string][]byte{"its gzip is cut off": packed[:len(packed)/2],
 		"its gzip is damaged (gzip: invalid header)":   append(bytes.Clone(packed), "\x00 and what is no gzip"...),
 		"its gzip is damaged (gzip: invalid checksum)": flipped} {
-		if _, err := Read(context.Background(), bytes.NewReader(damaged), Options{}); !errors.Is(err, store.ErrInvalid) ||
+		if _, err := Read(context.Background(), bytes.NewReader(damaged), Options{}); !errors.Is(
+			err, store.ErrInvalid) ||
 			err.Error() != want {
 			t.Errorf("%v, want %s", err, want)
 		}
@@ -351,7 +370,8 @@ func TestOverlongLinesAreBad(t *testing.T) {
 	} {
 		got := read(t, log, Options{Format: Apache})
 		if got.Bad != 3 || got.Lines != 5 || len(got.Requests) != 2 ||
-			!strings.Contains(got.FirstBad[0].Reason, "it is longer than 1048576 bytes") || len(got.FirstBad[0].Excerpt) > 100 {
+			!strings.Contains(got.FirstBad[0].Reason, "it is longer than 1048576 bytes") ||
+			len(got.FirstBad[0].Excerpt) > 100 {
 			t.Errorf("%d of %d bad, %d requests: %+v", got.Bad, got.Lines, len(got.Requests), got.FirstBad)
 		}
 	}
@@ -359,7 +379,8 @@ func TestOverlongLinesAreBad(t *testing.T) {
 
 func TestReadErrorsAndTheEndOfTheContext(t *testing.T) {
 	broken := errors.New("broken disk")
-	if _, err := Read(context.Background(), io.MultiReader(strings.NewReader(apacheLine+"\n"), iotest.ErrReader(broken)),
+	if _, err := Read(context.Background(),
+		io.MultiReader(strings.NewReader(apacheLine+"\n"), iotest.ErrReader(broken)),
 		Options{}); !errors.Is(err, broken) {
 		t.Errorf("it says %v", err)
 	}

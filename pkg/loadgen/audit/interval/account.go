@@ -48,7 +48,8 @@ func newAccount(limit *store.Limit) *account {
 	switch limit.Algorithm {
 	case store.SlidingLog:
 		k.countsDenials, k.rate, k.share = true, newRecent(shortest(limit)), 1
-	case store.SlidingCounter: // a unit counts for half of itself or more in the first half of a period, wherever windows begin
+	// a unit counts for half of itself or more in the first half of a period, wherever windows begin
+	case store.SlidingCounter:
 		k.countsDenials, k.rate, k.share = true, newRecent(shortest(limit)/2), 2
 	default: // A full bucket does not charge what it denies, and in windows it makes no difference.
 	}

@@ -35,7 +35,8 @@ func newCertain(limit *store.Limit) certain {
 	c := certain{limit: limit, period: shortest(limit)}
 	c.log, c.last = newRecent(c.period), newRecent(c.period)
 	c.bound = store.Limit{
-		Algorithm: store.TokenBucket, Count: limit.Count, Period: limit.Period - limit.Period/drift, Burst: limit.Capacity(),
+		Algorithm: store.TokenBucket, Count: limit.Count, Period: limit.Period - limit.Period/drift,
+		Burst: limit.Capacity(),
 	}
 	c.bound.Period = c.bound.Period.Truncate(1000)
 	switch limit.Algorithm {

@@ -43,8 +43,12 @@ var mistakes = map[string]func(right *exact) server{
 		right.chargesDenied = true
 		return right
 	},
-	"no limit":       func(*exact) server { return serverFunc(func(uint32, int64, store.Instant) bool { return true }) },
-	"nobody gets in": func(*exact) server { return serverFunc(func(uint32, int64, store.Instant) bool { return false }) },
+	"no limit": func(*exact) server {
+		return serverFunc(func(uint32, int64, store.Instant) bool { return true })
+	},
+	"nobody gets in": func(*exact) server {
+		return serverFunc(func(uint32, int64, store.Instant) bool { return false })
+	},
 }
 
 const runLength = store.Instant(20_000_000)
@@ -76,8 +80,8 @@ func flood(limit store.Limit, cost int64, most store.Instant) *world {
 	return w
 }
 
-// What a server keeps instead of its limit, or does wrong, is found with the right words, and the same server without that is not
-// called wrong.
+// What a server keeps instead of its limit, or does wrong, is found with the right words, and the same server without
+// that is not called wrong.
 func TestEachDefectIsFound(t *testing.T) {
 	for _, d := range []struct {
 		limit, mistake string // the limit that is kept, or one of the mistakes
@@ -114,10 +118,12 @@ func TestEachDefectIsFound(t *testing.T) {
 			wrong = newExact(parse(t, d.mistake))
 		}
 		f := flood(limit, cost, 10_000).run(wrong)
-		if f.OverAdmitted > 0 != d.over || f.UnderAdmitted > 0 != d.under || f.KeysOver > 0 != d.over || f.KeysUnder > 0 != d.under {
+		if f.OverAdmitted > 0 != d.over || f.UnderAdmitted > 0 != d.under || f.KeysOver > 0 != d.over ||
+			f.KeysUnder > 0 != d.under {
 			t.Errorf("%s, and %s: %+v", d.limit, d.mistake, f)
 		}
-		if d.mistake == "fixed-window:10/1s" && limit.Algorithm == store.SlidingLog && (f.WorstUnits != 20 || f.WorstRatio != 2) {
+		if d.mistake == "fixed-window:10/1s" && limit.Algorithm == store.SlidingLog &&
+			(f.WorstUnits != 20 || f.WorstRatio != 2) {
 			t.Errorf("the worst of a fixed window is %d units, %.2f", f.WorstUnits, f.WorstRatio)
 		}
 		f = flood(limit, cost, 10_000).run(newExact(limit))

@@ -27,8 +27,8 @@ func (s *flawed) allows(key uint32, cost int64, now store.Instant) bool {
 	return true
 }
 
-// No more is called wrong than was wrong. In windows a denial is taken at its word, its window was full, and so is what is
-// admitted after it, which begins another: of these it is only certain that one was wrong.
+// No more is called wrong than was wrong. In windows a denial is taken at its word, its window was full, and so is what
+// is admitted after it, which begins another: of these it is only certain that one was wrong.
 func TestLeastIsNoMoreThanWasWrong(t *testing.T) {
 	found, made := [2]int64{}, [2]int64{}
 	for seed := range 3000 {
@@ -43,7 +43,8 @@ func TestLeastIsNoMoreThanWasWrong(t *testing.T) {
 			wrong = f.LeastOver+f.LeastUnder > 0 && s.over+s.under == 0
 		}
 		if wrong {
-			t.Errorf("seed %d: %s: over %d of %d, under %d of %d, %+v", seed, w.limit, f.LeastOver, s.over, f.LeastUnder, s.under, f)
+			t.Errorf("seed %d: %s: over %d of %d, under %d of %d, %+v", seed, w.limit, f.LeastOver, s.over,
+				f.LeastUnder, s.under, f)
 		}
 		found[0], found[1] = found[0]+f.LeastOver, found[1]+f.LeastUnder
 		made[0], made[1] = made[0]+s.over, made[1]+s.under

@@ -100,7 +100,8 @@ func TestAgainstAllAssignments(t *testing.T) {
 		for range 3 + random.IntN(3) {
 			at += store.Instant(random.Int64N(4))
 			back := store.Instant(random.Int64N(span))
-			r := Observation{Sent: at - store.Instant(random.Int64N(span)), Answered: at + back, Cost: 1, Answer: Denied}
+			r := Observation{Sent: at - store.Instant(random.Int64N(span)), Answered: at + back, Cost: 1,
+				Answer: Denied}
 			if chance(random, 0.2) {
 				r.Cost = min(2, limit.Capacity())
 			}
@@ -121,7 +122,8 @@ func TestAgainstAllAssignments(t *testing.T) {
 		isRight, isFound := o.right(phases), f.OverAdmitted+f.UnderAdmitted > 0
 		switch {
 		case isRight && isFound:
-			t.Fatalf("seed %d: %s, %+v, at %d: %+v is called wrong: %+v", seed, limit, options, epoch-epoch%840, o.requests, f)
+			t.Fatalf("seed %d: %s, %+v, at %d: %+v is called wrong: %+v", seed, limit, options, epoch-epoch%840,
+				o.requests, f)
 		case isRight:
 			right++
 		default:

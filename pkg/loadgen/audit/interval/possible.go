@@ -62,7 +62,8 @@ func (p *possible) begin(r *request) {
 	if len(p.denials) == 0 {
 		return
 	}
-	free, charged, capacity := p.free.used(r.lo)+p.begun, p.charged.used(r.lo)+p.begun+p.begunDenials, p.limit.Capacity()
+	free, charged, capacity := p.free.used(r.lo)+p.begun, p.charged.used(r.lo)+p.begun+p.begunDenials,
+		p.limit.Capacity()
 	rest := p.denials[:0]
 	for _, d := range p.denials {
 		cost := d.cost

@@ -66,7 +66,8 @@ func (k *account) hold(a *Auditor, r *request) {
 		}
 		lie := &a.finding.Lies[field]
 		if lie.Answers == 0 {
-			*lie = audit.Lie{Key: r.key, At: r.hi, Reported: reported, True: max(0, least), TrueMost: max(0, least, most)}
+			*lie = audit.Lie{Key: r.key, At: r.hi, Reported: reported, True: max(0, least),
+				TrueMost: max(0, least, most)}
 		}
 		lie.Answers++
 		wrong = true

@@ -72,7 +72,8 @@ func TestNothingRightIsCalledWrong(t *testing.T) {
 		f := w.run(s)
 		reported += f.Reported
 		if f.Lied != 0 || f.OverAdmitted != 0 || f.UnderAdmitted != 0 || f.OutOfOrder != 0 || f.WorstUnits > w.worst() {
-			t.Errorf("seed %d: %s, charges denied %t, clock %d, %+v: %+v", seed, w.limit, s.chargesDenied, w.clock, w.options, f)
+			t.Errorf("seed %d: %s, charges denied %t, clock %d, %+v: %+v", seed, w.limit, s.chargesDenied, w.clock,
+				w.options, f)
 		}
 	}
 	if reported < int64(60*runs) {
@@ -92,8 +93,12 @@ func TestLiesUnderLoadAreFound(t *testing.T) {
 		spoil func(d *store.Decision, r *Reported)
 	}{
 		{"one too many", audit.Remaining, nil, func(_ *store.Decision, r *Reported) { r.Remaining++ }},
-		{"one too few", audit.Remaining, []int{0, 2, 4}, func(_ *store.Decision, r *Reported) { r.Remaining = max(0, r.Remaining-1) }},
-		{"retry at once", audit.RetryAfter, []int{2, 3}, func(_ *store.Decision, r *Reported) { r.RetryAfter = min(r.RetryAfter, 0) }},
+		{"one too few", audit.Remaining, []int{0, 2, 4}, func(_ *store.Decision, r *Reported) {
+			r.Remaining = max(0, r.Remaining-1)
+		}},
+		{"retry at once", audit.RetryAfter, []int{2, 3}, func(_ *store.Decision, r *Reported) {
+			r.RetryAfter = min(r.RetryAfter, 0)
+		}},
 		{"retry in a minute", audit.RetryAfter, nil, func(_ *store.Decision, r *Reported) {
 			if r.RetryAfter != NotReported {
 				r.RetryAfter = time.Minute
@@ -104,7 +109,9 @@ func TestLiesUnderLoadAreFound(t *testing.T) {
 				r.RetryAfter = d.RetryAfter + 30*time.Second
 			}
 		}},
-		{"reset in milliseconds", audit.ResetAfter, nil, func(d *store.Decision, r *Reported) { r.ResetAfter = d.ResetAfter * 1000 }},
+		{"reset in milliseconds", audit.ResetAfter, nil, func(d *store.Decision, r *Reported) {
+			r.ResetAfter = d.ResetAfter * 1000
+		}},
 	} {
 		for kind := range kinds {
 			if test.kinds != nil && !slices.Contains(test.kinds, kind) {

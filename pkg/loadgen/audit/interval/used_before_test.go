@@ -90,7 +90,8 @@ func TestForgottenKeysCount(t *testing.T) {
 		}
 		return a.Finding()
 	}
-	if got, want := judged(true), judged(false); got != want || got.KeysOver != 3 || got.KeysUnder != 3 || got.Keys != 3 {
+	if got, want := judged(true), judged(false); got != want || got.KeysOver != 3 || got.KeysUnder != 3 ||
+		got.Keys != 3 {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 }

@@ -42,7 +42,8 @@ type world struct {
 // ask adds a request that takes some time to the server and some back.
 func (w *world) ask(key int, at, there, back store.Instant, cost int64) *asked {
 	w.asked = append(w.asked, asked{
-		Observation: Observation{Key: uint32(key), Sent: at, Answered: at + there + back, Cost: cost}, decided: at + there,
+		Observation: Observation{Key: uint32(key), Sent: at, Answered: at + there + back, Cost: cost},
+		decided:     at + there,
 	})
 	return &w.asked[len(w.asked)-1]
 }
@@ -181,7 +182,8 @@ func randomWorld(random *rand.Rand, requests int) *world {
 		w.drift = (random.Float64() - 0.5) / 1000
 	}
 	latency := float64(length) * []float64{0, 0.001, 0.02, 0.2, 3}[random.IntN(5)]
-	pace := float64(length) / float64(w.limit.Count) / []float64{0.5, 0.9, 1.1, 2, 5, 20}[random.IntN(6)] / float64(w.keys)
+	pace := float64(length) / float64(w.limit.Count) / []float64{0.5, 0.9, 1.1, 2, 5, 20}[random.IntN(6)] / float64(
+		w.keys)
 	lost := []float64{0, 0, 0, 0.01, 0.2}[random.IntN(5)]
 	at := float64(epoch)
 	for range requests {

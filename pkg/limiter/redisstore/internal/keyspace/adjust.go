@@ -32,16 +32,18 @@ func (o *Own) Adjust(ctx context.Context, adjustments ...admin.Adjustment) ([]ad
 	}
 	results := make([]admin.Adjusted, len(adjustments))
 	var foreign []error
-	err := o.exchanges(ctx, len(adjustments), func(i int) int { return len(adjustments[i].Kept) }, func(first, end int) error {
-		left, err := o.adjustBatch(ctx, adjustments[first:end], keys[first:end], results[first:end])
-		foreign = append(foreign, left...)
-		return err
-	})
+	err := o.exchanges(ctx, len(adjustments), func(i int) int { return len(adjustments[i].Kept) },
+		func(first, end int) error {
+			left, err := o.adjustBatch(ctx, adjustments[first:end], keys[first:end], results[first:end])
+			foreign = append(foreign, left...)
+			return err
+		})
 	return results, errors.Join(append(foreign, err)...)
 }
 
 // adjustBatch is Adjust for adjustments whose records go in one exchange.
-func (o *Own) adjustBatch(ctx context.Context, adjustments []admin.Adjustment, keys []store.Key, results []admin.Adjusted) (
+func (o *Own) adjustBatch(ctx context.Context, adjustments []admin.Adjustment, keys []store.Key,
+	results []admin.Adjusted) (
 	foreign []error, err error,
 ) {
 	var mu sync.Mutex

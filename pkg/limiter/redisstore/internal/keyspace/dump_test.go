@@ -11,7 +11,8 @@ import (
 // A string that is put into the form of DUMP here is taken by RESTORE, and read.
 func TestDumpsOfText(t *testing.T) {
 	server := redistest.Start(t)
-	for _, text := range []string{"", "0", "-1", "127", "128", "-32768", "70000", "-2147483648", "9223372036854775807", "1.5", "hello",
+	for _, text := range []string{"", "0", "-1", "127", "128", "-32768", "70000", "-2147483648", "9223372036854775807",
+		"1.5", "hello",
 		strings.Repeat("x", 63), strings.Repeat("ab", 32), "\x00\xff",
 		strings.Repeat("q", 16383), strings.Repeat("r", 16384), strings.Repeat("s", 100_000)} {
 		dump := dumpText([]byte(text))

@@ -1,6 +1,7 @@
-// Package keyspace lists the keys of limits in Redis, and deletes and restores them as operators ask for. One pipeline does
-// so for limitctl's own limits and for those that other limiters keep: it scans, reads the values, judges what they are, and
-// deletes or imports records by scripts that look at each value first. A layout says which keys are its own and what they mean.
+// Package keyspace lists the keys of limits in Redis, and deletes and restores them as operators ask for. One pipeline
+// does so for limitctl's own limits and for those that other limiters keep: it scans, reads the values, judges what
+// they are, and deletes or imports records by scripts that look at each value first. A layout says which keys are its
+// own and what they mean.
 package keyspace
 
 import (
@@ -32,7 +33,8 @@ type layout interface {
 	choose(storeKey string, q *admin.Query) (c chosen, wanted bool)
 	// listed returns what to look at if a query lists its keys.
 	listed(q *admin.Query) (all []chosen, isListed bool, err error)
-	// read reads and judges some of what was chosen, which a server has. It can give parts of it before the others are read.
+	// read reads and judges some of what was chosen, which a server has. It can give parts of it before the others are
+	// read.
 	read(ctx context.Context, sc *scan, server redis.Cmdable, some []chosen, give func([]found) error) error
 	// members adds the store keys of a record to all, each with its value as the scripts know it.
 	members(all []admin.Member, r *admin.Record) ([]admin.Member, error)
@@ -62,9 +64,11 @@ func (o *Own) OtherLimiters(sources layouts.Sources) *Keyspace {
 }
 
 const (
-	// keysPerCall is how many keys one script call deletes or writes: few enough that others wait a millisecond or so for it.
+	// keysPerCall is how many keys one script call deletes or writes: few enough that others wait a millisecond or so
+	// for it.
 	keysPerCall = 200
-	// bytesPerExchange is how many bytes of records one exchange with a server carries. A record that is larger goes by itself.
+	// bytesPerExchange is how many bytes of records one exchange with a server carries. A record that is larger goes by
+	// itself.
 	bytesPerExchange = lua.ExportBytes
 	// smallBytes is how large values can be and still come back at any time.
 	smallBytes = 64 << 10
@@ -87,9 +91,9 @@ func spans(n int, size func(i int) int) iter.Seq[span] {
 	}
 }
 
-// exchanges calls do with n records, as many at a time as one exchange can carry. Values that have changed come back in the
-// answer, which is then about as large as the request. An exchange with large records runs while no other such one does.
-// exchanges ends with the first error of do.
+// exchanges calls do with n records, as many at a time as one exchange can carry. Values that have changed come back in
+// the answer, which is then about as large as the request. An exchange with large records runs while no other such one
+// does. exchanges ends with the first error of do.
 func (k *Keyspace) exchanges(ctx context.Context, n int, size func(i int) int, do func(first, end int) error) error {
 	for s := range spans(n, size) {
 		err := func() error {
@@ -114,9 +118,9 @@ func (k *Keyspace) together(a, b string) bool {
 	return !k.IsCluster() || redisserver.SlotOf(redisserver.HashTag(a)) == redisserver.SlotOf(redisserver.HashTag(b))
 }
 
-// eachReported calls do for each key that a script reports. The reply has four elements for each, after its first element: the
-// index of the key, what it holds if the script left it, and else the value that it held, and when that would have expired.
-// eachReported returns false if the reply is not like that.
+// eachReported calls do for each key that a script reports. The reply has four elements for each, after its first
+// element: the index of the key, what it holds if the script left it, and else the value that it held, and when that
+// would have expired. eachReported returns false if the reply is not like that.
 func eachReported(reply []any, keys int, do func(i int, holds string, was []byte, until time.Time)) bool {
 	if len(reply)%4 != 1 {
 		return false

@@ -32,8 +32,8 @@ func (o *others) choose(storeKey string, q *admin.Query) (chosen, bool) {
 	return chosen{storeKey: storeKey, look: look}, look != nil && !o.isBeside(storeKey)
 }
 
-// listed implements layout. A store key can have several keys of limits. Keys without a name have only a subject, which the query
-// selects.
+// listed implements layout. A store key can have several keys of limits. Keys without a name have only a subject, which
+// the query selects.
 func (o *others) listed(q *admin.Query) (all []chosen, isListed bool, err error) {
 	keys := map[string][]store.Key{}
 	for i, storeKey := range q.StoreKeys {
@@ -57,7 +57,8 @@ func (o *others) listed(q *admin.Query) (all []chosen, isListed bool, err error)
 }
 
 // read implements layout. If what the looks need is much, it reads it in parts.
-func (o *others) read(ctx context.Context, sc *scan, server redis.Cmdable, some []chosen, give func([]found) error) error {
+func (o *others) read(ctx context.Context, sc *scan, server redis.Cmdable, some []chosen,
+	give func([]found) error) error {
 	found, err := o.readOnce(ctx, sc, server, some)
 	if errors.Is(err, errMuch) {
 		middle := len(some) / 2
@@ -79,7 +80,8 @@ func (o *others) readOnce(ctx context.Context, sc *scan, server redis.Cmdable, s
 	r.several = len(some) > 1
 	some = slices.Clone(some)
 	sc.mu.Lock()
-	some = slices.DeleteFunc(some, func(c chosen) bool { return sc.families.Has(c.storeKey) }) // found with others before
+	// found with others before
+	some = slices.DeleteFunc(some, func(c chosen) bool { return sc.families.Has(c.storeKey) })
 	sc.mu.Unlock()
 	values := map[string]*held{}
 	// Which keys belong together can depend on the server's time, which is known when they are read.
@@ -127,7 +129,8 @@ func judge(sc *scan, look *layouts.Look, values map[string]*held) ([]admin.Entry
 		}
 		return value.Value
 	})
-	if unsure := (*layouts.UnsureError)(nil); tooLarge != nil && !errors.As(err, &unsure) && (err != nil || len(entries) > 0) {
+	if unsure := (*layouts.UnsureError)(nil); tooLarge != nil && !errors.As(err, &unsure) &&
+		(err != nil || len(entries) > 0) {
 		entries, err = nil, &store.ForeignError{StoreKey: tooLarge.StoreKey, Holds: tooLarge.tooLarge}
 	}
 	if len(entries) == 0 && err == nil || !sc.isFirst(look.StoreKey, principal, entries) {
@@ -171,7 +174,8 @@ func (o *others) sound(all []admin.Member, r *admin.Record) ([]admin.Member, err
 // checkMember reports, as a [store.ErrInvalid], what makes a member unfit to be imported.
 func (o *others) checkMember(m *admin.Member) error {
 	isText := m.Type == string(layouts.StringValue)
-	if !soundDump(m.Dump) || (m.Dump[0] == dumpString) != isText || m.Type == recordKind || strings.ContainsAny(m.Type, " +") {
+	if !soundDump(m.Dump) || (m.Dump[0] == dumpString) != isText || m.Type == recordKind ||
+		strings.ContainsAny(m.Type, " +") {
 		return store.Invalidf("the value of key %q is damaged in the backup", m.StoreKey)
 	}
 	text, _ := dumpedText(m.Dump)

@@ -16,7 +16,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// own is limitctl's own layout: a record under one key. Besides what other layouts can do, its keys can be adjusted; see [Own].
+// own is limitctl's own layout: a record under one key. Besides what other layouts can do, its keys can be adjusted;
+// see [Own].
 type own struct{ *lanes.Sender }
 
 // recordKind is what the scripts call the kind of a key that holds a record.
@@ -69,8 +70,8 @@ func validate(key store.Key) error {
 	return nil
 }
 
-// read implements layout, in one round trip. Large logs come in further ones, a few at a time. It leaves out keys that are gone
-// or unused.
+// read implements layout, in one round trip. Large logs come in further ones, a few at a time. It leaves out keys that
+// are gone or unused.
 func (o own) read(ctx context.Context, sc *scan, server redis.Cmdable, some []chosen, give func([]found) error) error {
 	r := sc.reader(server)
 	r.head, r.mostText, r.mostRead, r.onlyText = headBytes, mostRecord, mostRecord, true
@@ -186,8 +187,8 @@ func (o own) members(all []admin.Member, r *admin.Record) ([]admin.Member, error
 	return append(all, m), validate(r.Key)
 }
 
-// sound implements layout. If somebody removed the key's expiry, it is when the record's units are back, because no record
-// stays for ever.
+// sound implements layout. If somebody removed the key's expiry, it is when the record's units are back, because no
+// record stays for ever.
 func (o own) sound(all []admin.Member, r *admin.Record) ([]admin.Member, error) {
 	if _, err := r.Decode(); err != nil {
 		return nil, err
@@ -195,7 +196,8 @@ func (o own) sound(all []admin.Member, r *admin.Record) ([]admin.Member, error) 
 	all, err := o.members(all, r)
 	if r.Expires.IsZero() {
 		state, _ := r.Decode()
-		all[len(all)-1].Expires = state.UnusedAt(state.Time).Time().Add(time.Millisecond - time.Microsecond) // whole ms, rounded up
+		// whole ms, rounded up
+		all[len(all)-1].Expires = state.UnusedAt(state.Time).Time().Add(time.Millisecond - time.Microsecond)
 	}
 	return all, err
 }

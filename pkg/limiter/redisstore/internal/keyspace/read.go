@@ -101,8 +101,8 @@ func (r *reader) elsewhere(ctx context.Context, storeKey string) (*redis.Client,
 	return node, err == nil && is && server != r.server
 }
 
-// readFrom reads values from a server in one round trip if all are strings and not long, and else in a few. It returns those
-// that are on another one.
+// readFrom reads values from a server in one round trip if all are strings and not long, and else in a few. It returns
+// those that are on another one.
 func (r *reader) readFrom(ctx context.Context, server redis.Cmdable, values []*held) (moved []*held, err error) {
 	if len(values) == 0 {
 		return nil, nil
@@ -118,7 +118,9 @@ func (r *reader) readFrom(ctx context.Context, server redis.Cmdable, values []*h
 	if err = r.measure(ctx, server, there); err == nil {
 		err = r.reserve(there)
 	}
-	for s := range spans(len(there), func(i int) int { return int(max(there[i].reads, min(there[i].size, mostKept))) }) {
+	for s := range spans(len(there), func(i int) int {
+		return int(max(there[i].reads, min(there[i].size, mostKept)))
+	}) {
 		if err == nil {
 			elsewhere, err = r.contents(ctx, server, there[s.first:s.end])
 			moved = append(moved, elsewhere...)
@@ -127,7 +129,8 @@ func (r *reader) readFrom(ctx context.Context, server redis.Cmdable, values []*h
 	return moved, err
 }
 
-// readLarge reads strings of which the head was read, as many at a time as one exchange carries, and calls done with those.
+// readLarge reads strings of which the head was read, as many at a time as one exchange carries, and calls done with
+// those.
 func (r *reader) readLarge(ctx context.Context, values []*held, done func(first, end int) error) error {
 	if len(values) == 0 {
 		return nil
@@ -173,12 +176,13 @@ type headReply struct {
 	until, size *redis.IntCmd
 }
 
-// askHeads adds the commands about values to a pipeline. A scan asks about millions, so those of one pipeline share the memory of
-// their words.
+// askHeads adds the commands about values to a pipeline. A scan asks about millions, so those of one pipeline share the
+// memory of their words.
 func (r *reader) askHeads(ctx context.Context, pipe redis.Pipeliner, values []*held) []headReply {
 	var first, last any = 0, r.head - 1
 	lifetime, _ := r.lifetimeCommand()
-	replies, cmds, words := make([]headReply, len(values)), make([]redis.Cmder, 0, 3*len(values)), make([]any, 0, 6*len(values))
+	replies, cmds, words := make([]headReply, len(values)), make([]redis.Cmder, 0, 3*len(values)),
+		make([]any, 0, 6*len(values))
 	said := func(command ...any) []any {
 		words = append(words, command...)
 		return words[len(words)-len(command) : len(words) : len(words)]
@@ -198,8 +202,10 @@ func (r *reader) askHeads(ctx context.Context, pipe redis.Pipeliner, values []*h
 	return replies
 }
 
-// readHeads reads values as if they were strings. others are those that are not, or that may be longer than what was read.
-func (r *reader) readHeads(ctx context.Context, server redis.Cmdable, values []*held) (others, moved []*held, err error) {
+// readHeads reads values as if they were strings. others are those that are not, or that may be longer than what was
+// read.
+func (r *reader) readHeads(ctx context.Context, server redis.Cmdable, values []*held) (
+	others, moved []*held, err error) {
 	pipe := server.Pipeline()
 	clock := pipe.Time(ctx)
 	_, isInstant := r.lifetimeCommand()

@@ -24,8 +24,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Members of a record that lie in one slot are a set: they are deleted together and come back together, or not at all. Those of
-// several slots are changed slot by slot, since no script call can have them all.
+// Members of a record that lie in one slot are a set: they are deleted together and come back together, or not at all.
+// Those of several slots are changed slot by slot, since no script call can have them all.
 
 // changing is the change of some records that go in one exchange.
 type changing struct {
@@ -34,22 +34,23 @@ type changing struct {
 	script  *lua.Script
 	first   []any // arguments before those about members
 	records []admin.Record
-	// members are what the records have, each once, those of a set next to each other, and of says which record has it. others
-	// are further records with the same member, by its place, and known is the place of a store key.
+	// members are what the records have, each once, those of a set next to each other, and of says which record has it.
+	// others are further records with the same member, by its place, and known is the place of a store key.
 	members []admin.Member
 	of      []int
 	others  map[int][]int
 	known   map[string]int
 	sets    []int // where each begins
-	// outcomes are what the deletion says of members, 0 if that is not known, and late is what a member held that the caller had
-	// not kept.
+	// outcomes are what the deletion says of members, 0 if that is not known, and late is what a member held that the
+	// caller had not kept.
 	outcomes []byte
 	late     map[int]admin.Member
 	mu       sync.Mutex
 	errs     []error // about single keys
 }
 
-// change calls do with changes of records, as many at a time as one exchange can carry. members adds those of a record to all.
+// change calls do with changes of records, as many at a time as one exchange can carry. members adds those of a record
+// to all.
 func (k *Keyspace) change(
 	ctx context.Context, records []admin.Record, members func(all []admin.Member, i int) ([]admin.Member, error),
 	do func(first int, c *changing) error,
@@ -64,7 +65,8 @@ func (k *Keyspace) change(
 	size := func(i int) int { return records[i].Size() }
 	return k.exchanges(ctx, len(records), size, func(first, end int) error {
 		n := ends[end] - ends[first]
-		c := &changing{Keyspace: k, records: records[first:end], members: all[ends[first]:ends[first]], of: make([]int, 0, n),
+		c := &changing{Keyspace: k, records: records[first:end], members: all[ends[first]:ends[first]],
+			of:   make([]int, 0, n),
 			sets: make([]int, 0, n), others: map[int][]int{}, known: map[string]int{}, late: map[int]admin.Member{}}
 		for i := range c.records {
 			c.add(i, all[ends[first+i]:ends[first+i+1]])
@@ -74,8 +76,8 @@ func (k *Keyspace) change(
 	})
 }
 
-// add divides the members of a record into sets. They come to lie in the place of members that were added. A record of ours has
-// its key for itself.
+// add divides the members of a record into sets. They come to lie in the place of members that were added. A record of
+// ours has its key for itself.
 func (c *changing) add(record int, members []admin.Member) {
 	if c.IsCluster() && len(members) > 1 {
 		slot := func(m admin.Member) int { return redisserver.SlotOf(redisserver.HashTag(m.StoreKey)) }
@@ -124,8 +126,8 @@ func (c *changing) eachCall(ctx context.Context, do func(sets []int) error) erro
 	return c.EachBatch(ctx, storeKeys, max(1, keysPerCall/longest), do)
 }
 
-// call runs the script for sets, and returns its reply and the members that it is about. Keys of a single set that are on their
-// way to another master are waited for.
+// call runs the script for sets, and returns its reply and the members that it is about. Keys of a single set that are
+// on their way to another master are waited for.
 func (c *changing) call(ctx context.Context, sets []int) (*redis.Cmd, []int, error) {
 	all := make([]int, 0, len(sets))
 	storeKeys, arguments := make([]string, 0, len(sets)), append(make([]any, 0, 1+2*len(sets)), c.first...)
@@ -154,7 +156,8 @@ func (c *changing) call(ctx context.Context, sets []int) (*redis.Cmd, []int, err
 // recordWords are the kinds of records as the deletion has them: they are deleted whenever they expire.
 var recordWords = map[byte]any{'t': "record t", 'T': "record T", '-': "record -"}
 
-// words are what the scripts get of a key, see lua/held.lua. A deletion needs no more than what tells a value from another.
+// words are what the scripts get of a key, see lua/held.lua. A deletion needs no more than what tells a value from
+// another.
 func (c *changing) words(m *admin.Member, with bool) (kind, value any) {
 	text, form := valueOf(m)
 	if c.script == lua.Delete {
@@ -190,8 +193,8 @@ func valueOf(m *admin.Member) (value []byte, form byte) {
 	return m.Dump, 'd'
 }
 
-// keptValue tells the scripts which value the caller has kept: a short one itself, a long one by a checksum that they can compute,
-// too. The sum of a short one would cost the server more than to read it.
+// keptValue tells the scripts which value the caller has kept: a short one itself, a long one by a checksum that they
+// can compute, too. The sum of a short one would cost the server more than to read it.
 func keptValue(value []byte, form byte) (kept []byte, keptForm byte) {
 	const keptAsIs = 254 // whose length fits a byte with the form
 	if len(value) <= keptAsIs {
@@ -201,9 +204,10 @@ func keptValue(value []byte, form byte) (kept []byte, keptForm byte) {
 	return hex.AppendEncode(nil, sum[:]), form - 'a' + 'A'
 }
 
-// Delete implements [admin.Keyspace] with a script that checks each value first. A record is deleted if any of its members was
-// there. A member that several records share is deleted once, for all of them.
-func (k *Keyspace) Delete(ctx context.Context, records ...admin.Record) (deleted int, changed []admin.Record, err error) {
+// Delete implements [admin.Keyspace] with a script that checks each value first. A record is deleted if any of its
+// members was there. A member that several records share is deleted once, for all of them.
+func (k *Keyspace) Delete(ctx context.Context, records ...admin.Record) (deleted int, changed []admin.Record,
+	err error) {
 	if err := k.Check(); err != nil {
 		return 0, nil, err
 	}
@@ -278,7 +282,8 @@ func (c *changing) deleteOnce(ctx context.Context, sets []int) (left []int, err 
 	return left, nil
 }
 
-// deleted returns how many records were deleted, and those that held something else than what the caller has kept, as they were.
+// deleted returns how many records were deleted, and those that held something else than what the caller has kept, as
+// they were.
 func (c *changing) deleted() (deleted int, changed []admin.Record) {
 	type fate struct{ some, new bool }
 	fates := make([]fate, len(c.records))
@@ -313,8 +318,9 @@ func (c *changing) deleted() (deleted int, changed []admin.Record) {
 	return deleted, changed
 }
 
-// Import implements [admin.Keyspace]. A large hash or set has its members in no order, so that one which is there already can
-// seem to be in use. A member that a newer server has dumped, and this one cannot read, is a [store.ErrRefused].
+// Import implements [admin.Keyspace]. A large hash or set has its members in no order, so that one which is there
+// already can seem to be in use. A member that a newer server has dumped, and this one cannot read, is a
+// [store.ErrRefused].
 func (k *Keyspace) Import(ctx context.Context, replace bool, records ...admin.Record) ([]admin.ImportOutcome, error) {
 	if err := k.Check(); err != nil {
 		return nil, err
@@ -360,8 +366,10 @@ func (c *changing) importSets(ctx context.Context, sets []int, outcomes []admin.
 	return nil
 }
 
-// importOutcomes are the bytes of a reply of lua/import.lua. What became of the others says why a member was left with them.
-var importOutcomes = map[byte]admin.ImportOutcome{'i': admin.Imported, 'a': admin.AlreadyThere, 'l': admin.Lapsed, 'u': admin.InUse,
+// importOutcomes are the bytes of a reply of lua/import.lua. What became of the others says why a member was left with
+// them.
+var importOutcomes = map[byte]admin.ImportOutcome{'i': admin.Imported, 'a': admin.AlreadyThere, 'l': admin.Lapsed,
+	'u': admin.InUse,
 	'f': admin.Foreign, '-': admin.NotKnown}
 
 // combined returns the outcome of a record from the outcomes of two of its members: one that was left

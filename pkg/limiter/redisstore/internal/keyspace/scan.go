@@ -19,8 +19,8 @@ type scan struct {
 	query   admin.Query
 	batches chan batch
 	mu      sync.Mutex
-	// single are store keys that came and are a limit by themselves, families all those of others: the second one may come at any
-	// time after the first.
+	// single are store keys that came and are a limit by themselves, families all those of others: the second one may
+	// come at any time after the first.
 	single, families *redisserver.Seen
 	strides          map[redis.Cmdable]*redisserver.Stride // of exchanges with each server
 }
@@ -37,7 +37,8 @@ type found struct {
 	err   error
 }
 
-// What a scan reads comes in these lists, which are used again: each of millions of keys takes some hundred bytes of them.
+// What a scan reads comes in these lists, which are used again: each of millions of keys takes some hundred bytes of
+// them.
 var (
 	founds = sync.Pool{New: func() any { return new([]found) }}
 	values = sync.Pool{New: func() any { return new([]held) }}
@@ -50,8 +51,9 @@ func (k *Keyspace) Scan(ctx context.Context, q admin.Query) iter.Seq2[admin.Entr
 			yield(admin.Entry{}, err)
 			return
 		}
-		sc := &scan{Keyspace: k, query: q, batches: make(chan batch), single: k.Servers.NewSeen(), families: redisserver.NewSeenAll(),
-			strides: map[redis.Cmdable]*redisserver.Stride{}}
+		sc := &scan{Keyspace: k, query: q, batches: make(chan batch), single: k.Servers.NewSeen(),
+			families: redisserver.NewSeenAll(),
+			strides:  map[redis.Cmdable]*redisserver.Stride{}}
 		sc.run(ctx, yield)
 	}
 }
@@ -163,16 +165,17 @@ func (sc *scan) stride(server redis.Cmdable) *redisserver.Stride {
 	return sc.strides[server]
 }
 
-// isUnused reports whether nothing of a limit is in use any more. A key with a defect counts as used, and one that never
-// expires: they stay, so people want to see them.
+// isUnused reports whether nothing of a limit is in use any more. A key with a defect counts as used, and one that
+// never expires: they stay, so people want to see them.
 func isUnused(e admin.Entry) bool {
 	return e.UsedKnown() && e.Used <= 0 && e.TTL >= 0 && len(e.Defects) == 0
 }
 
-// isFirst reports whether what was found under a store key has not come before. principal is the store key that stands for all
-// that belong together. The caller holds sc.mu.
+// isFirst reports whether what was found under a store key has not come before. principal is the store key that stands
+// for all that belong together. The caller holds sc.mu.
 func (sc *scan) isFirst(storeKey, principal string, entries []admin.Entry) bool {
-	several := principal != storeKey || slices.ContainsFunc(entries, func(e admin.Entry) bool { return len(e.Record.Members) > 1 })
+	several := principal != storeKey ||
+		slices.ContainsFunc(entries, func(e admin.Entry) bool { return len(e.Record.Members) > 1 })
 	if !several {
 		return !sc.families.Has(storeKey) && sc.single.First(storeKey)
 	}

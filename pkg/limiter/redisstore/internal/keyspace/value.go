@@ -21,7 +21,8 @@ type held struct {
 	more          bool // only the beginning of the string was read
 	dump          []byte
 	bytes         int64
-	// size is the memory that the value takes, 0 if the user may not know, and reads about what its members take that are read.
+	// size is the memory that the value takes, 0 if the user may not know, and reads about what its members take that
+	// are read.
 	size, reads int64
 	tooLarge    string // what of the value is more than is read, if anything is
 }
@@ -31,10 +32,11 @@ const (
 	firstText = 4096
 	// mostRead is how many bytes of memory the members take that are read of a value.
 	mostRead = 4 << 20
-	// mostKept is how many bytes of memory a value takes that a backup can hold. The largest answer that the store lets through
-	// is some more.
+	// mostKept is how many bytes of memory a value takes that a backup can hold. The largest answer that the store lets
+	// through is some more.
 	mostKept = 16 << 20
-	// mostHeld is about how many bytes of memory the values take that are held at once, strings that are read in one go aside.
+	// mostHeld is about how many bytes of memory the values take that are held at once, strings that are read in one go
+	// aside.
 	mostHeld = 4 * mostRead
 )
 
@@ -126,7 +128,8 @@ func (r *reader) types(ctx context.Context, server redis.Cmdable, values []*held
 		case sizeErr != nil && (r.query.Bytes || !redisserver.LacksRight(sizeErr)):
 			return nil, nil, sizeErr
 		}
-		if value.Type = layouts.ValueType(kind); value.Type == layouts.NoValue || sizes[i] != nil && errors.Is(sizes[i].Err(), redis.Nil) {
+		if value.Type = layouts.ValueType(kind); value.Type == layouts.NoValue || sizes[i] != nil &&
+			errors.Is(sizes[i].Err(), redis.Nil) {
 			value.gone()
 			continue
 		}

@@ -114,8 +114,8 @@ func (s *Sender) readAnswer(a *ask, decisions []store.Decision) error {
 }
 
 // read reads a script's verdicts, and the records as they are now. The short scripts say of each request whether it is
-// allowed, and leave the rest to the caller. If a take was granted together with others that asked the same, the verdicts are
-// about the last of them: this one was charged, and later of the others after it.
+// allowed, and leave the rest to the caller. If a take was granted together with others that asked the same, the
+// verdicts are about the last of them: this one was charged, and later of the others after it.
 func (p *reading) read(a *ask) error {
 	rest, size := a.verdicts, 2
 	if a.complete {

@@ -15,8 +15,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// ask is what a caller asks of a server: a call, or a decision that a lane may merge with others into one script call if
-// canMerge says so. The caller sends it by itself, or waits for it while others send it.
+// ask is what a caller asks of a server: a call, or a decision that a lane may merge with others into one script call
+// if canMerge says so. The caller sends it by itself, or waits for it while others send it.
 type ask struct {
 	call *call // what goes by itself; nil for a decision that others may share a call with
 	err  error // of such a decision
@@ -304,11 +304,12 @@ func foreignError(reply string, keys []string) (*store.ForeignError, bool) {
 	return &store.ForeignError{StoreKey: keys[i-1], Holds: holds}, true
 }
 
-// failingCommand returns the command that a script has put behind an error that it caught, as in "… (GETRANGE)", or that on the
-// line of "script: <sha>, on @user_script:<line>".
+// failingCommand returns the command that a script has put behind an error that it caught, as in "… (GETRANGE)", or
+// that on the line of "script: <sha>, on @user_script:<line>".
 func failingCommand(reply string) string {
 	if caught, is := strings.CutSuffix(reply, ")"); is {
-		if command := caught[strings.LastIndex(caught, " (")+1:]; strings.Trim(command, "(ABCDEFGHIJKLMNOPQRSTUVWXYZ") == "" {
+		if command := caught[strings.LastIndex(caught, " (")+1:]; strings.Trim(
+			command, "(ABCDEFGHIJKLMNOPQRSTUVWXYZ") == "" {
 			return strings.TrimPrefix(command, "(")
 		}
 	}

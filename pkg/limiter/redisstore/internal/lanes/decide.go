@@ -58,8 +58,8 @@ func (w *work) setKeys(own admin.OwnLayout) {
 	w.named, w.keys, w.words = w.named[:n], w.keys[:n], w.words[:n]
 }
 
-// tokenKey returns the store key of a token for a call on key. On a single server one token is one key. In a Cluster it has to
-// be in the slot of its key, so it has the same hash tag.
+// tokenKey returns the store key of a token for a call on key. On a single server one token is one key. In a Cluster it
+// has to be in the slot of its key, so it has the same hash tag.
 func (s *Sender) tokenKey(token string, key store.Key) string {
 	if s.IsCluster() || s.slotted.Load() {
 		return string(s.Own) + "!{" + key.Subject + "}:" + store.TokenName(token)
@@ -94,7 +94,8 @@ func (s *Sender) Decide(ctx context.Context, op store.Op, w *work, decisions []s
 }
 
 // decideInWindows is Decide for requests in the windows of their calendars, in which tries calls have been made.
-func (s *Sender) decideInWindows(ctx context.Context, op store.Op, w *work, decisions []store.Decision, tries int) error {
+func (s *Sender) decideInWindows(ctx context.Context, op store.Op, w *work, decisions []store.Decision,
+	tries int) error {
 	w.setKeys(s.Own)
 	a := w.toAsk(s, op)
 	if !canMerge(op, w.Reqs) {
@@ -108,13 +109,16 @@ func (s *Sender) decideInWindows(ctx context.Context, op store.Op, w *work, deci
 	if err == nil && a.apart { // else the exchange may still write to a
 		err = again(a.script)
 	}
-	if a.script != lua.DecideAny && (redisserver.IsErrorReply(err, "COMPLETE") || redisserver.IsErrorReply(err, "WRONGTYPE")) {
+	if a.script != lua.DecideAny && (redisserver.IsErrorReply(err, "COMPLETE") ||
+		redisserver.IsErrorReply(err, "WRONGTYPE")) {
 		// The key holds something unusual, and nothing has happened yet.
 		err = again(lua.DecideAny)
 	}
 	err = OnceMoved(ctx, err, func() error { return again(lua.DecideAny) })
-	// What looks like a single server can be a Cluster behind a proxy, which has done nothing yet with a token of another slot.
-	crossed := redisserver.IsErrorReply(err, "CROSSSLOT") && w.Reqs[0].Token != "" && !s.IsCluster() && !s.slotted.Swap(true)
+	// What looks like a single server can be a Cluster behind a proxy, which has done nothing yet with a token of
+	// another slot.
+	crossed := redisserver.IsErrorReply(err, "CROSSSLOT") && w.Reqs[0].Token != "" && !s.IsCluster() &&
+		!s.slotted.Swap(true)
 	if crossed || s.CorrectWindows(err, w.Reqs, &tries) {
 		corrected := s.NewWork()
 		corrected.Reqs, corrected.Attempt = append(corrected.Reqs[:0], w.Reqs...), w.Attempt
@@ -145,7 +149,8 @@ func (s *Sender) decideInWindows(ctx context.Context, op store.Op, w *work, deci
 // master and some have not: a script needs all of them in one place, and has not run. Then it
 // calls again until all have moved, for movePatience at most.
 func OnceMoved(ctx context.Context, err error, again func() error) error {
-	for waited := time.Duration(0); redisserver.IsErrorReply(err, "TRYAGAIN") && waited < movePatience; waited += movePause {
+	for waited := time.Duration(0); redisserver.IsErrorReply(err, "TRYAGAIN") &&
+		waited < movePatience; waited += movePause {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -156,8 +161,8 @@ func OnceMoved(ctx context.Context, err error, again func() error) error {
 	return err
 }
 
-// wrongCharge returns the limiter's error for a reply that says what is wrong with the token or the costs of reqs, nil for
-// any other.
+// wrongCharge returns the limiter's error for a reply that says what is wrong with the token or the costs of reqs, nil
+// for any other.
 func wrongCharge(err error, reqs []store.Request) error {
 	if !redisserver.IsErrorReply(err, "TOKEN ") && !redisserver.IsErrorReply(err, "USAGE ") {
 		return nil
@@ -253,8 +258,8 @@ func appendLeaves(packed []byte, reqs []store.Request) []byte {
 	return packed
 }
 
-// WithOptions appends the instant to a script's arguments, if it is not the server's, and what the requests leave, unless
-// that is nil.
+// WithOptions appends the instant to a script's arguments, if it is not the server's, and what the requests leave,
+// unless that is nil.
 func WithOptions(arguments []any, clock func() time.Time, leaves []byte) []any {
 	switch {
 	case clock != nil:

@@ -242,7 +242,8 @@ func (r *merger) merge(s *Sender, asks []*ask) (all []*merged) {
 		which := a.slot*2 + int(a.op)%2 // takes and peeks differ in the last bit
 		m := r.open[which]
 		if m == nil || m.keys+len(a.keys) > maxMerged {
-			m = &merged{sender: s, op: a.op, script: lua.Of(a.reqs[0].Limit.Kind()).Many, groups: make([]group, 0, maxMerged)}
+			m = &merged{sender: s, op: a.op, script: lua.Of(a.reqs[0].Limit.Kind()).Many,
+				groups: make([]group, 0, maxMerged)}
 			r.open[which], all = m, append(all, m)
 		}
 		m.groups, m.keys = append(m.groups, group{first: a}), m.keys+len(a.keys)
@@ -319,7 +320,8 @@ func (m *merged) build(byName bool) []any {
 		if leaving {
 			left = appendLeaves(left, g.first.reqs)
 		}
-		if next > 0 && bytes.Equal(packed[run+1:next], packed[next+1:]) && bytes.Equal(left[runLeft:nextLeft], left[nextLeft:]) {
+		if next > 0 && bytes.Equal(packed[run+1:next], packed[next+1:]) &&
+			bytes.Equal(left[runLeft:nextLeft], left[nextLeft:]) {
 			packed[run]++ // the same but for its keys
 			packed, left = packed[:next], left[:nextLeft]
 		} else {

@@ -31,7 +31,8 @@ func oneByOne(batch []int, do func(batch []int) error) error {
 	return nil
 }
 
-// batches returns the indexes of store keys that one script call can take: at most size of them and, in a Cluster, of one slot.
+// batches returns the indexes of store keys that one script call can take: at most size of them and, in a Cluster, of
+// one slot.
 func (s *Sender) batches(storeKeys []string, size int) (batches [][]int) {
 	open := map[int]int{} // the latest batch of each slot
 	for i := range storeKeys {

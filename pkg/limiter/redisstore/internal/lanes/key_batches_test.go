@@ -23,7 +23,8 @@ func clusterSender() *Sender {
 func TestEachBatchTellsAnUnknownOutcome(t *testing.T) {
 	s := clusterSender()
 	keys := []string{"a", "b"} // of different slots
-	for _, order := range [][]error{{store.ErrUnavailable, store.ErrOutcomeUnknown}, {store.ErrOutcomeUnknown, store.ErrUnavailable}} {
+	for _, order := range [][]error{{store.ErrUnavailable, store.ErrOutcomeUnknown},
+		{store.ErrOutcomeUnknown, store.ErrUnavailable}} {
 		var both sync.WaitGroup
 		both.Add(2)
 		first := make(chan struct{})

@@ -280,7 +280,8 @@ func (l *lane) lookAfter() {
 		}
 	}
 	if !next.IsZero() {
-		if soon := now.Add(slowExchange / 2); next.Before(soon) && l.first != nil && now.Sub(l.first.since) >= slowExchange {
+		if soon := now.Add(slowExchange / 2); next.Before(soon) && l.first != nil &&
+			now.Sub(l.first.since) >= slowExchange {
 			next = soon // there was no room
 		}
 		l.watchUntil(next)

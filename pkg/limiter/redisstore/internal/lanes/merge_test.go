@@ -48,7 +48,8 @@ func TestMergedDecisionsAreSerial(t *testing.T) {
 			for i := range 1 + random.IntN(3) {
 				limit := store.Limit{Algorithm: kinds[(i+random.IntN(8)/7)%4], Count: 5 + random.Int64N(2),
 					Period: time.Duration(1+i) * 10 * time.Second}
-				req := store.Request{Key: store.Key{Subject: subject, Name: fmt.Sprint(i)}, Limit: limit, Cost: 1 + random.Int64N(8)/7,
+				req := store.Request{Key: store.Key{Subject: subject, Name: fmt.Sprint(i)}, Limit: limit,
+					Cost:  1 + random.Int64N(8)/7,
 					Leave: max(0, random.Int64N(8)-4)}
 				a.reqs = append(a.reqs, req)
 			}
@@ -118,7 +119,8 @@ func TestMergedDecisionsAreSerial(t *testing.T) {
 		}
 	}
 	if merges < 1000 || repeats < 1000 || decided < 10_000 || partly < 100 {
-		t.Errorf("%d keys shared a call, %d decisions a group, of which %d were granted in part; %d decided", merges, repeats, partly,
+		t.Errorf("%d keys shared a call, %d decisions a group, of which %d were granted in part; %d decided", merges,
+			repeats, partly,
 			decided)
 	}
 }

@@ -29,7 +29,8 @@ func TestAnAnswerFollowsFromItsState(t *testing.T) {
 	}
 	complete := func(at store.Instant, allowed, granted byte, record string) string { // of decide.lua
 		short := reply(at, allowed, record)
-		return short[:7] + "\x00" + string(short[7]) + "\x00\x00\x00" + string(granted) + strings.Repeat("\x00", 7) + short[8:]
+		return short[:7] + "\x00" + string(short[7]) + "\x00\x00\x00" + string(granted) + strings.Repeat("\x00", 7) +
+			short[8:]
 	}
 	for name, c := range map[string]struct {
 		op      store.Op

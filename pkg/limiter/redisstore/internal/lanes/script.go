@@ -34,7 +34,8 @@ func decidesShort(op store.Op, reqs []store.Request) bool {
 }
 
 // Run calls the script. A call that changes something is sent at most once.
-func (s *Sender) Run(ctx context.Context, changes bool, script *lua.Script, keys []string, arguments []any) (*redis.Cmd, error) {
+func (s *Sender) Run(ctx context.Context, changes bool, script *lua.Script, keys []string, arguments []any) (
+	*redis.Cmd, error) {
 	words := append(make([]any, 2, 3+len(keys)+len(arguments)), len(keys))
 	for i := range keys {
 		words = append(words, keys[i])

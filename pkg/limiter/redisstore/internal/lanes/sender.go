@@ -1,6 +1,6 @@
-// Package lanes sends calls to Redis, and decides by them what lies in one slot. Each server has a lane. Callers that find
-// it busy share an exchange, and their decisions are merged into few script calls. Each decision is still independent, is
-// sent at most once, and has its own error, which says whether the decision may have happened.
+// Package lanes sends calls to Redis, and decides by them what lies in one slot. Each server has a lane. Callers that
+// find it busy share an exchange, and their decisions are merged into few script calls. Each decision is still
+// independent, is sent at most once, and has its own error, which says whether the decision may have happened.
 package lanes
 
 import (
@@ -58,9 +58,11 @@ type Sender struct {
 	lanes map[*redis.Client]*lane // of a Cluster
 }
 
-// NewSender returns a sender on client, which is that of a server or of a Cluster. A hook that client gets later is passed by.
+// NewSender returns a sender on client, which is that of a server or of a Cluster. A hook that client gets later is
+// passed by.
 func NewSender(client redis.UniversalClient, servers *redisserver.Servers, settings Settings) *Sender {
-	s := &Sender{Settings: settings, Client: client, Servers: servers, large: make(chan struct{}, 1), lanes: map[*redis.Client]*lane{}}
+	s := &Sender{Settings: settings, Client: client, Servers: servers, large: make(chan struct{}, 1),
+		lanes: map[*redis.Client]*lane{}}
 	switch c := client.(type) {
 	case *redis.ClusterClient:
 		s.cluster = c
