@@ -184,7 +184,7 @@ func TestGoroutinesAreStartedWhereTheirPanicsAreCaught(t *testing.T) {
 func TestHintsAreWrittenByShellCommand(t *testing.T) {
 	unquoted := regexp.MustCompile(
 		`"[^"]+(--[a-z-]+[ =]%[svq]|(limitctl|redis-cli) [a-z-]+ %[svq]|redis://%s|file:%s)|` +
-			`(--[a-z-]+[ =]|limitctl [a-z]+ |redis-cli [^"]*|ACL SETUSER [^"]*)" ?\+`)
+			`(--[a-z-]+[ =]|limitctl [a-z]+ |redis-cli [^"]*|ACL SETUSER [^"]*)" ?\+ *\S`)
 	harmless := regexp.MustCompile(`" \+ (onError|strings\.ToLower|layouts\b)`) // our own words
 	if !unquoted.MatchString(`"run limitctl reset %s"`) {
 		t.Error("the pattern finds nothing")

@@ -159,7 +159,7 @@ func NewFunc(limits *limiter.Limiter, ask func(r *http.Request) ([]limiter.Reque
 	case ask == nil:
 		return nil, store.Invalidf("the function that says what to ask is nil")
 	case len(options.Rule.Attributes) > 0 || options.Attributes != nil || options.Cost != nil:
-		return nil, store.Invalidf("options have attributes or costs, and the function says what to ask; leave "+
+		return nil, store.Invalidf("options have attributes or costs, and the function says what to ask; leave " +
 			"them out")
 	}
 	m, err := newMiddleware(limits, func(o *Outcome, r *http.Request, _ int64) error {
