@@ -44,7 +44,14 @@ func parseLimit(text string, algorithm Algorithm) (l Limit, err error) {
 	}
 	rest, options, hasOptions := strings.Cut(rest, ",")
 	count, period, found := strings.Cut(rest, "/")
-	if !found {
+	number, unit, isSpoken := strings.Cut(rest, " per ")
+	switch {
+	case found:
+	case isSpoken:
+		return l, Invalidf("write it as %s/%s", number, unit)
+	case strings.Contains(options, "/"):
+		return l, Invalidf("write each limit on its own, and a count without commas, such as 1000/1h")
+	default:
 		return l, Invalidf("it has no period; write COUNT/PERIOD, such as 10/1m")
 	}
 	if l.Count, err = ParseNumber("count", count, 1, MaxCount); err != nil {
