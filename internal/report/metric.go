@@ -63,13 +63,17 @@ type distribution struct {
 	optional bool
 }
 
-// The times that tables show are the first three.
+// Tables show them without those that failed.
 var distributions = func() []*distribution {
 	service := func(r *Run) *loadgen.Quantiles { return r.Service }
+	allowed := func(r *Run) *loadgen.Quantiles { return r.AllowedService }
+	denied := func(r *Run) *loadgen.Quantiles { return r.DeniedService }
 	return []*distribution{
 		{"latency", "", func(r *Run) *loadgen.Quantiles { return r.Latency }, service, false},
 		{"service", "service_", service, service, false},
 		{"lag", "lag_", func(r *Run) *loadgen.Quantiles { return r.Lag }, nil, false},
+		{"allowed", "allowed_", allowed, allowed, true},
+		{"denied", "denied_", denied, denied, true},
 		{"failed", "error_", func(r *Run) *loadgen.Quantiles { return r.ErrorLatency }, nil, true},
 	}
 }()

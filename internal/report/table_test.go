@@ -118,6 +118,20 @@ func TestOnlyWhatIsDueIsLate(t *testing.T) {
 	}
 }
 
+// The times of each outcome are shown where both occurred.
+func TestTimesOfOutcomes(t *testing.T) {
+	d := OneRun()
+	for denied, want := range map[*loadgen.Quantiles]bool{nil: false, {P50: 1_230_000}: true} {
+		d.Runs[0].AllowedService, d.Runs[0].DeniedService = &loadgen.Quantiles{P50: 77_000}, denied
+		for form, text := range map[string]string{"-v": Printed(Answer{Report: d, Verbose: true}, 100),
+			"page": string(pageOf(t, d))} {
+			if strings.Contains(text, "77 ms") != want || strings.Contains(text, "1.23 s") != want {
+				t.Errorf("%s, denied %+v:\n%s", form, denied, text)
+			}
+		}
+	}
+}
+
 // The warm-up, of which nothing is counted, is no outage.
 func TestTheWarmUpIsDrawn(t *testing.T) {
 	d := OneRun()

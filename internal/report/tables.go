@@ -93,7 +93,7 @@ func comparison(d *Document) (columns []output.Column, rows [][]output.Cell) {
 	return columns, rows
 }
 
-// timesTable has the latency, service and lag of a run.
+// timesTable has the latency, service and lag of a run, and the service of each outcome if both occurred.
 func timesTable(r *Run) (columns []output.Column, rows [][]output.Cell) {
 	columns = []output.Column{{Header: "TIME"}}
 	for _, f := range timeFigures {
@@ -101,9 +101,9 @@ func timesTable(r *Run) (columns []output.Column, rows [][]output.Cell) {
 			columns = append(columns, output.Column{Header: f.title, Right: true, Drops: f.drops})
 		}
 	}
-	for _, times := range distributions[:3] {
+	for _, times := range distributions[:5] {
 		q := times.of(r)
-		if q == nil {
+		if q == nil || times.optional && (r.AllowedService == nil || r.DeniedService == nil) {
 			continue
 		}
 		row := []output.Cell{{Text: times.name}}

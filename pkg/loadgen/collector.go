@@ -46,7 +46,7 @@ type collector struct {
 	spare     batch
 
 	// As in the [Result].
-	latency, service, errorLatency, lag *hdrhistogram.Histogram
+	latency, service, allowedService, deniedService, errorLatency, lag *hdrhistogram.Histogram
 
 	dropping sync.Mutex // guards what workers add directly
 	drops    []int64    // in each interval
@@ -58,6 +58,7 @@ func newCollector(r *runner) *collector {
 		interval: max(100*time.Millisecond, timelineInterval(r.end)),
 		recent:   [2]*hdrhistogram.Histogram{newHistogram(), newHistogram()},
 		latency:  newHistogram(), service: newHistogram(), errorLatency: newHistogram(), lag: newHistogram(),
+		allowedService: newHistogram(), deniedService: newHistogram(),
 	}
 	if r.Intervals == nil {
 		c.auditors = r.Population.auditors()
@@ -219,10 +220,12 @@ func (c *collector) add(s *sample) {
 	case allowed:
 		p.Allowed++
 		interval.Allowed++
+		record(c.allowedService, s.service)
 		c.tally.Add(s.subject, true)
 	case denied:
 		p.Denied++
 		interval.Denied++
+		record(c.deniedService, s.service)
 		c.tally.Add(s.subject, false)
 	}
 	if i >= len(p.Timeline)-len(c.recent) {
@@ -292,6 +295,7 @@ func (c *collector) result(elapsed time.Duration) *Result {
 	}
 	c.dropping.Unlock()
 	r.Latency, r.Service, r.ErrorLatency = QuantilesOf(c.latency), QuantilesOf(c.service), QuantilesOf(c.errorLatency)
+	r.AllowedService, r.DeniedService = QuantilesOf(c.allowedService), QuantilesOf(c.deniedService)
 	if c.run.Load != nil {
 		r.Lag = QuantilesOf(c.lag)
 		r.GeneratorLimited = c.run.throttled.Load() || isGeneratorLimited(c.lag, c.service, c.errorLatency)

@@ -42,12 +42,15 @@ type Result struct {
 	ThroughputPerS float64 `json:"throughput_per_s"`
 
 	// Latency is from when a request was due until its answer, Service from when it
-	// was sent, of requests allowed or denied. ErrorLatency is from when a request was due until its
-	// error. Lag is how much later than due the generator itself was ready to send; a closed loop has none.
-	Latency      *Quantiles `json:"latency_us,omitempty"`
-	Service      *Quantiles `json:"service_us,omitempty"`
-	ErrorLatency *Quantiles `json:"error_latency_us,omitempty"`
-	Lag          *Quantiles `json:"schedule_lag_us,omitempty"`
+	// was sent, of requests allowed or denied. AllowedService and DeniedService are the Service of each.
+	// ErrorLatency is from when a request was due until its error. Lag is how much later than due the generator
+	// itself was ready to send; a closed loop has none.
+	Latency        *Quantiles `json:"latency_us,omitempty"`
+	Service        *Quantiles `json:"service_us,omitempty"`
+	AllowedService *Quantiles `json:"allowed_service_us,omitempty"`
+	DeniedService  *Quantiles `json:"denied_service_us,omitempty"`
+	ErrorLatency   *Quantiles `json:"error_latency_us,omitempty"`
+	Lag            *Quantiles `json:"schedule_lag_us,omitempty"`
 	// GeneratorLimited: the generator, not the store, was the limit, and the figures are about the machine it ran on.
 	GeneratorLimited bool `json:"generator_limited"`
 

@@ -420,3 +420,20 @@ func (d *delayed) Decide(ctx context.Context, op store.Op, reqs []store.Request,
 	time.Sleep(back)
 	return err
 }
+
+// The service times of allowed and denied requests are told apart.
+func TestTimesByOutcome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		backend := &slow{Store: memorystore.New(), takes: func(n int) time.Duration {
+			if n <= 10 { // of those, the limit lets in all
+				return time.Millisecond
+			}
+			return 50 * time.Millisecond
+		}}
+		r := virtual(t, Config{Store: backend, Population: population(t, 1, "fixed-window:10/1h,from=first"),
+			Load: even(100, time.Second), Workers: 10, Duration: time.Second})
+		if a, d := r.AllowedService, r.DeniedService; a.P50 < 1000 || a.Max > 2000 || d.Mean < 49_900 {
+			t.Errorf("%d allowed, from %+v; %d denied, from %+v", r.Allowed, a, r.Denied, d)
+		}
+	})
+}
