@@ -196,5 +196,8 @@ func logWarnings(g *cli.Globals, log *trace.Trace) []string {
 	if log.OutOfOrder > 0 {
 		warn("%d of %d lines were out of order, and were put in order", log.OutOfOrder, log.Lines)
 	}
+	if log.WithoutZone {
+		warn("times without a zone were taken as UTC")
+	}
 	return warnings
 }

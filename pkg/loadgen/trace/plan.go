@@ -208,6 +208,8 @@ type parsed struct {
 	lines    int64
 	blank    int64
 	costs    int64 // lines with a cost
+
+	withoutZone bool // as of the [Trace]
 }
 
 // parse reads a chunk, whose buffer can be reused afterwards.
@@ -238,9 +240,9 @@ func (p *plan) parse(c *chunk) *parsed {
 		case text == nil:
 			reason = hasNo(p.time)
 		default:
-			var ok bool
-			if at, _, ok = parseTime(text); ok {
-				latest = append(latest[:0], text...)
+			var zoned, ok bool
+			if at, zoned, ok = parseTime(text); ok {
+				latest, out.withoutZone = append(latest[:0], text...), out.withoutZone || !zoned
 			} else {
 				latest = latest[:0]
 				reason = fmt.Sprintf(

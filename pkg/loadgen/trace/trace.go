@@ -44,6 +44,8 @@ type Trace struct {
 	FirstBad []BadLine
 	// OutOfOrder is the number of requests that came after one with a later instant.
 	OutOfOrder int64
+	// WithoutZone: the time of some line named no zone, and was taken as one of UTC.
+	WithoutZone bool
 }
 
 // BadLine is a line that could not be read.
@@ -215,6 +217,7 @@ func (m *merger) add(p *parsed) {
 			t.FirstBad = append(t.FirstBad, bad)
 		}
 	}
+	t.WithoutZone = t.WithoutZone || p.withoutZone
 	t.Bad += p.bad
 	t.Lines += p.lines
 	m.before += p.lines + p.blank
