@@ -223,6 +223,7 @@ func TestActionRuns(t *testing.T) {
 		{"loadtest --threshold 'p99<5s' --limit 3/1h", "left out",
 			"[-o][json][loadtest][--threshold][p99<5s][--limit][3/1h][none]", 3},
 		{"run x\n--\necho 'hi' *\n", "redis://r", "[-o][json][run x][--][echo 'hi' *][redis://r]", 3},
+		{`run u -- rm "" x`, "redis://r", "[-o][json][run][u][--][rm][][x][redis://r]", 3},
 		{"config validate", "", "[-o][json][config][validate][]", 3},
 		{"  ", "left out", "", 2}, // an expression that came to nothing must not be the help, which is a success
 		{"check it's", "left out", "", 2},

@@ -134,15 +134,14 @@ func (o *consumeOptions) readWait(cmd *cobra.Command) (err error) {
 	if cmd.Flags().Changed("count-denials") {
 		o.counts = &o.denials
 	}
-	o.maxWait, err = parseWait(o.wait)
+	if cmd.Flags().Changed("wait") {
+		o.maxWait, err = parseWait(o.wait)
+	}
 	return err
 }
 
 func parseWait(text string) (time.Duration, error) {
-	switch text {
-	case "":
-		return 0, nil
-	case "forever":
+	if text == "forever" {
 		return forever, nil
 	}
 	maxWait, err := store.ParsePeriod(text)

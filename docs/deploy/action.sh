@@ -41,11 +41,10 @@ install)
 run)
 	given=$(words) || { echo "limitctl: args has a quote without its end: $LIMITCTL_ARGS" >&2; exit 2; }
 	if [ -z "$given" ]; then echo "limitctl: args is empty; give a command, such as: consume deploys --limit 5/1d" >&2; exit 2; fi
-	set -f
-	IFS='
-'
-	# shellcheck disable=SC2086 # a word a line
-	set -- $given
+	set --
+	while IFS= read -r word; do set -- "$@" "$word"; done <<-EOF
+		$given
+	EOF
 	# An input that is left out must not hide the variable of the job. One that is given and empty is a secret that
 	# is missing, which limitctl refuses.
 	if [ "${GIVEN_STORE-left out}" != 'left out' ]; then export LIMITCTL_STORE="$GIVEN_STORE"; fi

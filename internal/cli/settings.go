@@ -330,8 +330,11 @@ func (g *Globals) Begin(cmd *cobra.Command) error {
 func (g *Globals) readVariables(flags *pflag.FlagSet) error {
 	for _, name := range []string{"output", "prefix", "timeout"} {
 		value := g.Env.Getenv(variableOf(name))
-		if value == "" || flags.Changed(name) {
+		if flags.Changed(name) || value == "" && (name != "prefix" || !g.Env.IsSet(variableOf(name))) {
 			continue
+		}
+		if value == "" { // another prefix has other counts
+			return Usagef("%s is set and empty; give it a prefix, or unset it", variableOf(name))
 		}
 		if err := flags.Lookup(name).Value.Set(value); err != nil {
 			right := err.Error()

@@ -132,7 +132,7 @@ func (d *Document) alarmsOf(run int) (all []finding) {
 	}
 	if r.GeneratorLimited {
 		add(output.Near,
-			"the load generator was the limit: times are upper bounds, throughput is not judged; correctness is")
+			"the load generator was the limit: times are upper bounds, throughput a lower one; correctness is judged")
 	} else if r.Late > 0 && r.Lag != nil { // without a schedule nothing is due
 		add(output.Near, "%s answered more than %s after they were due (%s)",
 			output.Count(r.Late, "request"), output.Duration(fromMS(r.LateAfterMS)), output.Share(r.Late, r.Requests))
