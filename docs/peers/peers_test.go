@@ -2,12 +2,10 @@ package peers
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"slices"
 	"testing"
 	"time"
 
@@ -143,17 +141,6 @@ func (c *caller) recognise(as string, take func(context.Context) (bool, error)) 
 	c.lookAtAll(take, func(entry admin.Entry, err error) {
 		if err != nil || entry.Layout != as {
 			c.t.Errorf("of %q: %q, %v; want %s", c.storeKey, entry.Layout, err, as)
-		}
-	})
-}
-
-// leaves takes until the key exists, and checks that all layouts together do not decide, since it fits several.
-func (c *caller) leaves(take func(context.Context) (bool, error), names ...string) {
-	c.t.Helper()
-	c.lookAtAll(take, func(entry admin.Entry, err error) {
-		var unsure *layouts.UnsureError
-		if !errors.As(err, &unsure) || !slices.Equal(unsure.Layouts, names) {
-			c.t.Errorf("of %q: %q, %v; want it to be unsure of %v", c.storeKey, entry.Layout, err, names)
 		}
 	})
 }

@@ -110,16 +110,3 @@ func (c *throttledCaller) giveBack() {
 		c.t.Errorf("after a reset %d of %d are admitted", n, c.maxBurst+1)
 	}
 }
-
-// Under a key that could belong to anybody, a time in nanoseconds is not certain either.
-func TestThrottledUnderAnyKey(t *testing.T) {
-	sequences(t, 10, "throttled", "user:%d", func(c *caller) {
-		backend, err := goredisstore.NewCtx(c.client, "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		th := &throttledCaller{caller: c, store: &clockedStore{GCRAStoreCtx: backend}}
-		th.limitTo(int(c.between(1, 10)), 30*time.Second, int(c.between(1, 10)))
-		c.leaves(th.take, "gcra-ns", "redis-cell", "throttled")
-	})
-}

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/layers"
-	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -411,19 +410,6 @@ func TestObserverSeesWhatCallersSee(t *testing.T) {
 	if len(changes) != 1 || changes[0].From != limiter.BreakerClosed || changes[0].To != limiter.BreakerOpen ||
 		changes[0].To.String() != "open" || !limiter.IsAway(changes[0].Reason) {
 		t.Errorf("the breaker changed: %+v", changes)
-	}
-}
-
-// A take of one request from the memory store allocates nothing.
-func TestATakeAllocatesNothing(t *testing.T) {
-	l := newLimiter(t, memorystore.New())
-	r, ctx := limiter.Per("day", 1_000_000, 24*time.Hour).For("u"), t.Context()
-	if n := tier.Allocations(1000, func() {
-		if d, err := l.Take(ctx, r); err != nil || !d.Allowed() {
-			t.Fatal(err)
-		}
-	}); n != 0 {
-		t.Errorf("%v allocations", n)
 	}
 }
 

@@ -82,30 +82,6 @@ func TestTheSameOverrideIsOne(t *testing.T) {
 	}
 }
 
-// Invalid overrides are refused, and unknown IDs are reported.
-func TestOverridesAreChecked(t *testing.T) {
-	table := newTables(time.Now)
-	ctx := context.Background()
-	for _, id := range []string{"", "0", "00000000", "version", "../../..", "a:b*c\x00d", strings.Repeat("a", 1000)} {
-		if _, found, err := table.RevokeOverride(ctx, id); found || err != nil {
-			t.Errorf("revoking %q: %v, %v", id, found, err)
-		}
-	}
-	if _, err := table.SetOverride(ctx, store.Override{Effect: store.OverrideAdd}, time.Hour); !errors.Is(
-		err, store.ErrInvalid) {
-		t.Errorf("no units: %v", err)
-	}
-	for _, lasts := range []time.Duration{0, -time.Hour, store.MaxOverrideTime + 1} {
-		if _, err := table.SetOverride(ctx, store.Override{Effect: store.OverrideBlock}, lasts); !errors.Is(
-			err, store.ErrInvalid) {
-			t.Errorf("for %s: %v", lasts, err)
-		}
-	}
-	if list, version, err := table.Overrides(ctx); len(list) > 0 || version != "" || err != nil {
-		t.Errorf("%+v, %q, %v", list, version, err)
-	}
-}
-
 // A step is kept as long as one of its instants is within the history of its length,
 // even if others are added then, and a row as long as its last denial is.
 func TestDenialsAreKeptByStep(t *testing.T) {

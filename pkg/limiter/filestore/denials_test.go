@@ -5,39 +5,12 @@ import (
 	"errors"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
-
-// Several stores, as of several processes, deny and count in one file.
-func TestDenialsOfOneFileAddUp(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "limits.db")
-	key, limit := store.Key{Subject: "user:42"}, store.Limit{Count: 1, Period: time.Hour}
-	var writers sync.WaitGroup
-	for range 4 {
-		file := open(t, path)
-		backend := layers.Stack(file, layers.Layers{DenialLog: layers.CollectDenials(file,
-			&layers.Observer{OnDenialLog: func(err error) { t.Error(err) }})})
-		writers.Go(func() {
-			for range 50 {
-				if err := take(backend, key, limit, 1); err != nil {
-					t.Error(err)
-				}
-			}
-			backend.Close()
-		})
-	}
-	writers.Wait()
-	d, err := open(t, path).Denials(t.Context(), time.Hour)
-	if err != nil || len(d.Rows) != 1 || d.Rows[0].Count != 4*50-1 || !d.Exact() {
-		t.Errorf("%+v, %v", d, err)
-	}
-}
 
 // The file of an older limitctl lacks tables, and gets them. One that somebody else made stays as it is.
 func TestTablesBesideTheLimits(t *testing.T) {

@@ -3,7 +3,6 @@ package filestore_test
 import (
 	"context"
 	"errors"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -76,46 +75,5 @@ func TestClosingEndsCallsThatWait(t *testing.T) {
 	release()
 	if n := used(t, open(t, path), key); n != 1 {
 		t.Errorf("%d are used, want 1", n)
-	}
-}
-
-// openFiles returns which files this process has open whose names begin with path.
-func openFiles(t *testing.T, path string) (names []string) {
-	t.Helper()
-	const descriptors = "/proc/self/fd"
-	entries, err := os.ReadDir(descriptors)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, entry := range entries {
-		name, err := os.Readlink(filepath.Join(descriptors, entry.Name()))
-		if err == nil && strings.HasPrefix(name, path) {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
-// A store that is closed leaves no file open, and opens none again.
-func TestAClosedStoreOpensNothing(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "limits.db")
-	backend := open(t, path)
-	ask := func() error {
-		_, peeked := storecall.New(backend).Peek(context.Background(), store.Key{Subject: "u"}, hour, 1)
-		return errors.Join(take(backend, store.Key{Subject: "u"}, hour, 1), peeked)
-	}
-	if err := ask(); err != nil || len(openFiles(t, path)) == 0 {
-		t.Fatalf("%v, open: %v", err, openFiles(t, path))
-	}
-	if err := backend.Close(); err != nil {
-		t.Fatal(err)
-	}
-	for range 3 {
-		if err := ask(); !errors.Is(err, store.ErrClosed) {
-			t.Errorf("a closed store answers %v", err)
-		}
-	}
-	if names := openFiles(t, path); len(names) > 0 {
-		t.Errorf("a closed store has open: %v", names)
 	}
 }

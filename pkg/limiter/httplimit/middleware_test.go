@@ -523,35 +523,6 @@ func TestWhatNewRefuses(t *testing.T) {
 	}
 }
 
-func TestWhatPerKeyAndNewFuncRefuse(t *testing.T) {
-	limits := door(t, memorystore.New())
-	each := limiter.Per("a", 1, time.Hour)
-	none := func(*http.Request) ([]limiter.Request, error) { return nil, nil }
-	perKey := func(limits *limiter.Limiter, source string, each ...limiter.Limit) error {
-		_, err := httplimit.PerKey(limits, source, each...)
-		return err
-	}
-	newFunc := func(requests func(*http.Request) ([]limiter.Request, error), rule httplimit.Rule) error {
-		_, err := httplimit.NewFunc(limits, requests, httplimit.Options{Rule: rule})
-		return err
-	}
-	for want, err := range map[string]error{
-		"the limiter is nil":          perKey(nil, "client", each),
-		`source "nothing" is unknown`: perKey(limits, "nothing", each),
-		"no name":                     perKey(limits, "client", limiter.Per("", 1, time.Hour)),
-		"period 60ns":                 perKey(limits, "client", limiter.Per("a", 1, 60)),
-		`share the name "a"`:          perKey(limits, "client", each, each),
-		"0 requests":                  perKey(limits, "client"),
-		"is nil":                      newFunc(nil, httplimit.Rule{}),
-		"leave them out":              newFunc(none, byUser()),
-		"200":                         newFunc(none, httplimit.Rule{DeniedStatus: 200}),
-	} {
-		if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %q", err, want)
-		}
-	}
-}
-
 // A wrong limit of the service is not a mistake of the client.
 func TestAMistakeOfTheServiceIsNoClients(t *testing.T) {
 	var told error

@@ -55,38 +55,6 @@ func vectorNamed(t *testing.T, layout, name string) *vector {
 	return nil
 }
 
-// The clock of a client that writes times may be two seconds ahead, too.
-func TestAClientsClockMayBeAhead(t *testing.T) {
-	for refilledAt, want := range map[string]bool{"1795294333450": true, "1795294333451": false} {
-		found := vectorNamed(t, "upstash", "a bucket").found(named("upstash"))
-		found.Values[0] = hash(found.Values[0].StoreKey, 40*time.Second, "refilledAt", refilledAt, "tokens", "4")
-		if reading, err := decode(named("upstash"), found); err != nil || reading.Certain != want {
-			t.Errorf("refilled at %s: certain is %v, %v; want %v", refilledAt, reading.Certain, err, want)
-		}
-	}
-	for index, want := range map[int64]bool{int64(somewhen)/1e6 + 2: true, int64(somewhen)/1e6 + 3: false} {
-		if period, known := periodOfWindow(index, time.Second, 0, somewhen); known != want {
-			t.Errorf("window %d: %s, %v; want %v", index, period, known, want)
-		}
-	}
-}
-
-// The period of a list of requests is told by its expiry, two seconds or half the period more or less.
-func TestAPeriodByAnExpiryAboutRight(t *testing.T) {
-	for ttl, want := range map[time.Duration]time.Duration{
-		58 * time.Second: time.Minute, 58*time.Second - 1: 0, 62 * time.Second: time.Minute, 62*time.Second + 1: 0,
-		500 * time.Millisecond: time.Second, 500*time.Millisecond - 1: 0, 1500 * time.Millisecond: time.Second,
-		1500*time.Millisecond +
-			1: 0,
-		time.Hour + 2*time.Second: time.Hour, time.Hour + 2*time.Second + 1: 0,
-	} {
-		found := &Found{Now: 1_795_294_331_000_000, Values: []Value{{TTL: ttl}}}
-		if limit := drfLimit(found, []float64{1_795_294_331}); limit.Period != want {
-			t.Errorf("kept for %s: the period is %s, want %s", ttl, limit.Period, want)
-		}
-	}
-}
-
 // What is wrong with how long a key is kept, at the bounds of what is right and beside them.
 func TestBoundsOfLifetimes(t *testing.T) {
 	const longest = 2 * 366 * day
@@ -207,33 +175,5 @@ func TestPeriodOfWindowIsNotGuessed(t *testing.T) {
 	if period, known := periodOfWindow(int64(somewhen)/1e6-25, time.Second, 30*time.Second, somewhen); !known ||
 		period != time.Second {
 		t.Errorf("of a second that is kept for 30 s more it is of %s, %v", period, known)
-	}
-}
-
-func TestWindowOf(t *testing.T) {
-	minute, hour := int64(somewhen)/60e6, int64(somewhen)/3600e6
-	said := store.Limit{Count: 10, Period: time.Minute}
-	all := store.Limit{Algorithm: store.FixedWindow, Count: 10, Period: time.Minute, Burst: 10}
-	for name, c := range map[string]struct {
-		said   store.Limit
-		index  int64
-		period time.Duration
-		limit  store.Limit
-	}{
-		"said":                       {said, minute, time.Minute, all},
-		"said, of the window before": {said, minute - 1, time.Minute, all},
-		"said, of a clock ahead":     {said, minute + 1, time.Minute, all},
-		"not said": {
-			store.Limit{}, minute, time.Minute, store.Limit{Algorithm: store.FixedWindow, Period: time.Minute}},
-		"the count said":      {store.Limit{Count: 10}, minute, time.Minute, all},
-		"said of other keys":  {said, hour, time.Hour, store.Limit{Algorithm: store.FixedWindow, Period: time.Hour}},
-		"long past":           {said, minute - 300_000, time.Minute, all},
-		"long past, not said": {store.Limit{}, minute - 300_000, 0, store.Limit{Algorithm: store.FixedWindow}},
-		"of the far future":   {said, minute + 300_000, 0, store.Limit{Algorithm: store.FixedWindow}},
-	} {
-		w, limit := windowOf(c.said, c.index, time.Second, 0, somewhen)
-		if w != (window{c.index, c.period}) || limit != c.limit {
-			t.Errorf("%s: got %+v of %+v, want %s and %+v", name, w, limit, c.period, c.limit)
-		}
 	}
 }

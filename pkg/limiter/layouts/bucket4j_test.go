@@ -2,7 +2,6 @@ package layouts
 
 import (
 	"encoding/binary"
-	"math"
 	"os"
 	"strconv"
 	"strings"
@@ -61,21 +60,5 @@ func TestBucket4jLibrary(t *testing.T) {
 			t.Errorf("line %d: retry after %s, full after %s, want %s ns and %s ns", n+1, retry, full, fields[2],
 				fields[3])
 		}
-	}
-}
-
-// TestBucket4jGreatNumbers: what 64 bits do not hold does not wrap around.
-func TestBucket4jGreatNumbers(t *testing.T) {
-	const great = math.MaxInt64
-	b := wholeBucket{capacity: great, refill: great, period: great, tokens: 1}
-	if b.refillTo(great / 2); b.tokens < great/4 {
-		t.Errorf("half a period brought %d tokens", b.tokens)
-	}
-	b = wholeBucket{capacity: 10, refill: 1, period: int64(time.Hour), tokens: math.MinInt64, intervally: true}
-	if wait := b.wait(1, 0); wait != math.MaxInt64 {
-		t.Errorf("waits %s", wait)
-	}
-	if b.used() != great {
-		t.Errorf("%d are used", b.used())
 	}
 }

@@ -45,22 +45,3 @@ func layoutsTable() string {
 	}
 	return b.String()
 }
-
-// Whoever reads the list at night needs all of it.
-func TestEveryLayoutSaysWhatItIs(t *testing.T) {
-	for _, layout := range All() {
-		l := layout.Info()
-		for what, text := range map[string]string{"name": l.Name, "writer": l.Writer, "example": l.Example,
-			"needs": l.Needs} {
-			if strings.TrimSpace(text) == "" {
-				t.Errorf("layout %q says nothing of its %s", l.Name, what)
-			}
-		}
-		if _, ok := layout.Match(l.Example, true); !ok {
-			t.Errorf("layout %s does not know its example %q", l.Name, l.Example)
-		}
-		if l.Beyond != "" && !strings.HasSuffix(l.Beyond, ".") {
-			t.Errorf("layout %s: %q is not a sentence", l.Name, l.Beyond)
-		}
-	}
-}

@@ -47,21 +47,6 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// Who types nearly the name of a layout is told the name.
-func TestNamedSuggests(t *testing.T) {
-	for name, want := range map[string]string{
-		"redis-rate": "did you mean redis_rate?",
-		"traffic":    "did you mean traefik?",
-		"xyz":        "it is auto or one of apisix, ", // as near to tyk as to anything
-		"go":         "it is auto or one of apisix, ",
-		"limit":      "did you mean limits?",
-	} {
-		if _, err := Named(name); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: got %v, want %q", name, err, want)
-		}
-	}
-}
-
 func TestParseLimit(t *testing.T) {
 	for text, want := range map[string]store.Limit{
 		"10/1m":               {Count: 10, Period: time.Minute},

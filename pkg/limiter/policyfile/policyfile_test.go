@@ -12,7 +12,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/policyfile"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -108,40 +107,6 @@ func TestWhatAFileSays(t *testing.T) {
 	}
 	if _, err := none.Policy("x"); fmt.Sprint(err) != `policy "x" is unknown; none.yaml has no policies` {
 		t.Error(err)
-	}
-}
-
-func TestSlices(t *testing.T) {
-	file, err := policyfile.Load(testdata + "good/slices.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	limits := file.Policies[0].Limits
-	const all = "sliding-counter:100/1h,slices=60"
-	for i, want := range []string{all, all, all, all, all} {
-		if got := limits[i].Stored().String(); got != want {
-			t.Errorf("limit %s is %s, not %s", limits[i].Name, got, want)
-		}
-	}
-	base := limits[len(limits)-1]
-	for ip, want := range map[string]string{
-		"a": "sliding-counter:200/1h,slices=60", "b": "sliding-counter:200/1h,slices=30",
-		"c": "sliding-counter:100/1h", "d": "sliding-log:100/1h"} {
-		if got, _ := base.For(policy.Attributes{"ip": ip}); got.String() != want {
-			t.Errorf("for %s it is %s, not %s", ip, got, want)
-		}
-	}
-}
-
-// Contexts are ignored, whatever they contain, as long as they are YAML.
-func TestContextsAreIgnored(t *testing.T) {
-	for _, contexts := range []string{"{}", "5", "[a, b]", "{prod: {store: redis://h, colour: red}}", "{prod: {}}",
-		"{bad name: x}", ""} {
-		file, err := policyfile.Parse(
-			"x.yaml", []byte("policies: {p: {limits: [{name: a, by: [ip], limit: 1/s}]}}\ncontexts: "+contexts))
-		if err != nil || len(file.Policies) != 1 {
-			t.Errorf("with contexts %s: %v", contexts, err)
-		}
 	}
 }
 

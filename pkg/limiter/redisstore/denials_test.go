@@ -1,20 +1,15 @@
 package redisstore_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/limitctl/limitctl/internal/layers"
-	redisserver "github.com/limitctl/limitctl/internal/redis"
 	"github.com/limitctl/limitctl/internal/redistest"
-	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -22,14 +17,6 @@ import (
 
 // oneDenial is of a key that nothing else uses.
 var oneDenial = admin.Denials{Rows: []admin.Denied{{Key: store.Key{Subject: "u", Name: "n"}, Count: 1}}}
-
-func takeOften(tb testing.TB, backend store.Store, subject string, times int) {
-	tb.Helper()
-	for range times {
-		limit := store.Limit{Count: 1, Period: 366 * 24 * time.Hour}
-		mustTake(tb, storecall.New(backend), store.Key{Subject: subject}, limit, 1)
-	}
-}
 
 // What is added is in the hash of the minute and in that of the ten minutes, every field of it, and the sum of all with
 // whether some are lost. Beyond 1,500 keys of a minute the 1,000 stay that were denied most, and 200 of ten minutes.
@@ -182,44 +169,6 @@ func TestForeignDenials(t *testing.T) {
 			}
 			server.Do("DEL", key)
 		}
-	}
-}
-
-// commandSizes is a hook that adds up how many bytes each command takes.
-type commandSizes struct {
-	redisserver.PassHook
-	largest atomic.Int64
-}
-
-func (c *commandSizes) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		bytes := int64(len(fmt.Sprintf("%s", cmd.Args())))
-		for was := c.largest.Load(); bytes > was && !c.largest.CompareAndSwap(was, bytes); was = c.largest.Load() {
-		}
-		return next(ctx, cmd)
-	}
-}
-
-// However long the names are, a write takes no more than 64 KB on its way.
-func TestAWriteOfDenialsIsBounded(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	client := server.Client()
-	var sizes commandSizes
-	client.AddHook(&sizes)
-	inner := newStore(t, client)
-	backend := layers.Stack(inner, layers.Layers{DenialLog: layers.CollectDenials(inner, nil)})
-	const keys = 100
-	for i := range keys {
-		takeOften(t, backend, fmt.Sprintf("%03d%s", i, strings.Repeat("é", 500)), 2)
-	}
-	backend.Close() // writes what is left
-	d, err := newStore(t, server.Client()).Denials(ctx, time.Hour)
-	if err != nil || len(d.Rows) != keys || !d.Exact() {
-		t.Errorf("%d rows, %v", len(d.Rows), err)
-	}
-	if bytes := sizes.largest.Load(); bytes > 64<<10 || bytes < 30<<10 {
-		t.Errorf("a write takes %d bytes", bytes)
 	}
 }
 

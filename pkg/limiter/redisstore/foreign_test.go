@@ -22,51 +22,6 @@ func traefikBucket(server *redistest.Server, storeKey string) {
 
 const aHash = "a hash, which is not a limit record"
 
-// Whatever meets a value of another program says what it is, and leaves it.
-func TestErrorsTellWhatAValueIs(t *testing.T) {
-	server := redistest.Start(t)
-	backend := newStore(t, server.Client())
-	limit, err := store.Limit{Algorithm: store.TokenBucket, Count: 10, Period: time.Minute}.Normalize()
-	must(t, err)
-	key := store.Key{Subject: "u", Name: "n"}
-	traefikBucket(server, "rl:{u}:n")
-	before := fmt.Sprint(server.Do("DUMP", "rl:{u}:n"))
-	request := []store.Request{{Key: key, Limit: limit, Cost: 1}}
-	tokened := []store.Request{{Key: key, Limit: limit, Cost: 1, Token: "t", TokenTTL: time.Minute}}
-	decide := func(op store.Op, reqs []store.Request) error {
-		return backend.Decide(ctx, op, reqs, make([]store.Decision, len(reqs)))
-	}
-	for name, do := range map[string]func() error{
-		"take":              func() error { return decide(store.Take, request) },
-		"peek":              func() error { return decide(store.Peek, request) },
-		"refund":            func() error { return decide(store.Refund, request) },
-		"take with a token": func() error { return decide(store.Take, tokened) },
-		"two limits": func() error {
-			return decide(store.Take,
-				append(request, store.Request{Key: store.Key{Subject: "u", Name: "m"}, Limit: limit, Cost: 1}))
-		},
-		"delete": func() error { _, _, err := backend.Delete(ctx, admin.Records(key)...); return err },
-		"adjust": func() error {
-			_, err := backend.Adjust(ctx, admin.Adjustment{Key: key, Limit: limit, Used: 1})
-			return err
-		},
-		"scan": func() error {
-			for _, err := range backend.Scan(ctx, admin.Query{Subjects: exactly(t, "u")}) {
-				return err
-			}
-			return nil
-		},
-	} {
-		var foreign *store.ForeignError
-		if err := do(); !errors.As(err, &foreign) || foreign.StoreKey != "rl:{u}:n" || foreign.Holds != aHash {
-			t.Errorf("%s: got error %v, want one about %s", name, err, aHash)
-		}
-	}
-	if after := fmt.Sprint(server.Do("DUMP", "rl:{u}:n")); after != before {
-		t.Error("the value has changed")
-	}
-}
-
 // held scans for foreign values, and returns what each store key holds.
 func heldByStore(t *testing.T, backend admin.Keyspace, subjects string) map[string]string {
 	t.Helper()

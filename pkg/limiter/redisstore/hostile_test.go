@@ -26,20 +26,6 @@ func fivePerMinute(subject string) store.Request {
 	return store.Request{Key: store.Key{Subject: subject}, Limit: store.Limit{Count: 5, Period: time.Minute}, Cost: 1}
 }
 
-// A selected key's panic is the caller's own, in the goroutine of a scan.
-func TestAPanicInAScanIsItsError(t *testing.T) {
-	backend := newStore(t, redistest.Start(t).Client())
-	decideOne(t, backend, store.Take, fivePerMinute("a"))
-	var last error
-	for _, err := range backend.Scan(
-		ctx, admin.Query{Subjects: everyKey, Match: func(store.Key) bool { panic("no") }}) {
-		last = err
-	}
-	if !errors.Is(last, store.ErrRefused) || !strings.Contains(last.Error(), "internal error: no") {
-		t.Errorf("error %v", last)
-	}
-}
-
 // What strangers put under keys is looked at by its beginning.
 func TestLargeValuesAreNotHeld(t *testing.T) {
 	tier.Full(t, "large values, and how much memory they take")

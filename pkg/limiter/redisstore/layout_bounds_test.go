@@ -102,21 +102,6 @@ func TestLargeValuesOfLayoutsAreNotFetched(t *testing.T) {
 	}
 }
 
-// Without the right to MEMORY USAGE the number of fields says what is too much.
-func TestLargeHashesOfLayoutsWithoutTheirSize(t *testing.T) {
-	server := redistest.Start(t)
-	server.Do("EVAL", "for i = 1, 30000 do redis.call('HSET', 'times:hash', i, i) end", 0)
-	server.Do("HSET", "times:small", 1, 1)
-	options := as(server, "~*", "+@all", "-memory")
-	client := redis.NewClient(&options)
-	t.Cleanup(func() { client.Close() })
-	entries, errs := scanned(t, othersOn(t, client), admin.Query{})
-	if len(entries) != 1 || len(errs) != 1 || !strings.Contains(errs[0].Error(),
-		"a hash of 30000 fields, and limitctl takes at most 10000") {
-		t.Errorf("found are %v, %v", entries, errs)
-	}
-}
-
 // A value may grow between the scan and its deletion beyond what an answer can have. It stays.
 func TestAValueOfALayoutThatGrewIsNotDeletedUnseen(t *testing.T) {
 	tier.Full(t, "large values, and how much memory they take")

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,7 +16,6 @@ import (
 	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
-	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -68,25 +66,6 @@ func used(t *testing.T, l *storecall.Caller, limit store.Limit) int64 {
 	d, err := l.Peek(ctx, user, limit, 1)
 	must(t, err)
 	return d.Used
-}
-
-func TestADecisionIsOneCommand(t *testing.T) {
-	server := redistest.Start(t)
-	l := connected(t, server, redis.Options{})
-	take := func() {
-		_, err := l.TakeAll(ctx, store.Request{Key: user, Limit: hundred, Cost: 1},
-			store.Request{Key: user, Limit: store.Limit{Count: 50, Period: time.Minute}, Cost: 1})
-		must(t, err)
-		mustTake(t, l, user, hundred, 1)
-	}
-	take() // loads the scripts
-	before := server.CommandCalls("evalsha") + server.CommandCalls("eval")
-	for range 5 {
-		take()
-	}
-	if calls := server.CommandCalls("evalsha") + server.CommandCalls("eval") - before; calls != 10 {
-		t.Errorf("10 calls, half of them of two requests, took %d script calls", calls)
-	}
 }
 
 // Law 9: a client that retries by default, a server that stops in the middle of
@@ -315,39 +294,6 @@ func TestPeekOnAnOlderServer(t *testing.T) {
 	}
 	if calls := server.CommandCalls("evalsha"); calls < 4 {
 		t.Errorf("%d calls of EVALSHA; want the take and three peeks", calls)
-	}
-}
-
-// A log too large to read in passing is read whole. One that makes no sense is one foreign value,
-// and the scan goes on.
-func TestScanDescribesLargeLogs(t *testing.T) {
-	var seconds atomic.Int64
-	seconds.Store(1_700_000_000)
-	client := redistest.Start(t).Client()
-	backend := newStore(t, client, redisstore.WithClock(func() time.Time { return time.Unix(seconds.Add(1), 0) }))
-	limit := store.Limit{Algorithm: store.SlidingLog, Count: 200, Period: time.Hour}
-	for range 200 {
-		mustTake(t, storecall.New(backend), user, limit, 1)
-	}
-	record := []byte(client.Get(ctx, "rl:{user:42}:sliding-log/1h").Val())
-	for i := 37; i < len(record); i++ {
-		record[i] = byte(i) // entries in no order, of absurd sums
-	}
-	client.Set(ctx, "rl:{broken}:sliding-log/1h", record, 0)
-	foreign, sound := 0, 0
-	for entry, err := range backend.Scan(ctx, admin.Query{Subjects: everyKey}) {
-		switch {
-		case errors.Is(err, store.ErrForeign) && strings.Contains(err.Error(), "rl:{broken}"):
-			foreign++
-		case err == nil && entry.Decision.Used == 200 && !entry.Decision.Allowed && entry.Limit.Count == 200 &&
-			entry.Decision.RetryAfter > 0:
-			sound++
-		default:
-			t.Errorf("found %+v, %v", entry, err)
-		}
-	}
-	if foreign != 1 || sound != 1 {
-		t.Errorf("the scan found %d foreign and %d sound keys, want 1 of each", foreign, sound)
 	}
 }
 

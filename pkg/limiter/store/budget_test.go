@@ -3,60 +3,12 @@ package store_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/internal/layers"
-	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
-
-// silentStore never answers, as a store does that keeps a caller's deadline.
-type silentStore struct{ store.Store }
-
-func (silentStore) Decide(ctx context.Context, _ store.Op, _ []store.Request, _ []store.Decision) error {
-	<-ctx.Done()
-	if err := store.GaveUp(ctx); err != nil {
-		return err
-	}
-	return fmt.Errorf("%w: silence", store.ErrUnavailable)
-}
-
-// A store's time and a caller's time are two things: the end of the first is an outage,
-// for which there is a policy, and the end of the second is the caller's own affair.
-func TestAStoresBudgetIsNotTheCallersTime(t *testing.T) {
-	const short, long = time.Millisecond, time.Hour
-	ended, end := context.WithCancel(context.Background())
-	end()
-	for _, test := range []struct {
-		name           string
-		ctx            context.Context
-		caller, budget time.Duration
-		gaveUp         error // nil where the store is away
-	}{
-		{"the store's time is over", context.Background(), long, short, nil},
-		{"the caller's time is over", context.Background(), short, long, context.DeadlineExceeded},
-		{"the caller has left", ended, long, long, context.Canceled},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(test.ctx, test.caller)
-			defer cancel()
-			backend := layers.Stack(
-				silentStore{}, layers.Layers{Budget: test.budget, Failure: layers.Failure{Policy: store.AllowOnError}})
-			d, err := storecall.New(backend).Take(
-				ctx, store.Key{Subject: "u"}, store.Limit{Count: 1, Period: time.Hour}, 1)
-			if test.gaveUp == nil && (err != nil || !d.Unguarded) {
-				t.Errorf("%+v, %v; want the policy's answer", d, err)
-			}
-			if test.gaveUp != nil && (!errors.Is(err, store.ErrGaveUp) || !errors.Is(err, test.gaveUp) ||
-				store.IsAway(err)) {
-				t.Errorf("%v; want an ErrGaveUp that is %v", err, test.gaveUp)
-			}
-		})
-	}
-}
 
 // askedStore tells of the context that it is asked with.
 type askedStore struct {

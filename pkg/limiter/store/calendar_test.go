@@ -210,29 +210,6 @@ func TestLimitsOfACalendarAreCompared(t *testing.T) {
 	}
 }
 
-// Bounds that change, because the rules of the zone do, keep the usage while the window of the record holds.
-func TestChangedBoundsKeepTheUsage(t *testing.T) {
-	now := store.InstantOf(time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC))
-	east, west := parsed(t, "fixed-window:10/1mo,tz=Europe/Berlin"),
-		parsed(t, "fixed-window:10/1mo,tz=America/New_York")
-	eastEnd, _ := east.InWindow(now).WindowEnds()
-	westEnd, _ := west.InWindow(now).WindowEnds()
-	var s store.State
-	take(&s, east, 4, now)
-	if got := s.Used(store.InstantOf(eastEnd) - 1); got != 4 {
-		t.Errorf("%d used before the end of the record", got)
-	}
-	if d := act(store.Peek, s.Clone(), west, 1, store.InstantOf(eastEnd)); d.Used != 0 {
-		t.Errorf("%+v after the end of the record", d)
-	}
-	if d := act(store.Take, &s, west, 3, now); d.Used != 7 || d.ResetAfter != now.Until(store.InstantOf(westEnd)) {
-		t.Errorf("under other bounds %+v, until %s", d, westEnd)
-	}
-	if got := s.Used(store.InstantOf(westEnd) - 1); got != 7 {
-		t.Errorf("%d used before the end of the other bounds", got)
-	}
-}
-
 // A host may have its database of zones anywhere, but no name reaches out of it.
 func TestNoZoneIsAFile(t *testing.T) {
 	t.Setenv("ZONEINFO", t.TempDir())

@@ -48,31 +48,6 @@ func TestParsePatternErrors(t *testing.T) {
 	}
 }
 
-func TestRedisGlob(t *testing.T) {
-	for pattern, want := range map[string]string{
-		"user:42":               "user:42",
-		"tenant:acme:*":         "tenant:acme:*",
-		"a**b":                  "a*b",
-		"a?b":                   "a*b",
-		"a??*[xy]b":             "a*b",
-		"[a]b*":                 "ab*",
-		"a-b*":                  `a\-b*`,
-		"[^a]":                  "*",
-		`\*`:                    `\*`,
-		`\**`:                   `\**`,
-		`*\**`:                  `*\**`,
-		"用?":                    "用*",
-		strings.Repeat("*a", 3): "*a*a*a",
-	} {
-		p, err := store.ParsePattern(pattern)
-		if err != nil {
-			t.Errorf("%s: %v", pattern, err)
-		} else if got := p.RedisGlob(); got != want {
-			t.Errorf("%s is %s for Redis, not %s", pattern, got, want)
-		}
-	}
-}
-
 // Redis recurses at each star and gives up on a deep recursion, so a glob with more stars than that would miss keys.
 func TestRedisGlobOfManyStars(t *testing.T) {
 	for _, stars := range []int{50, 99, 100, 101, 1000, 1023} {

@@ -43,27 +43,3 @@ func TestEachBatchTellsAnUnknownOutcome(t *testing.T) {
 		}
 	}
 }
-
-// A caller's own deadline is an error of the limiter's like any other: what waited for
-// its turn was never sent.
-func TestEachBatchTellsOfADeadline(t *testing.T) {
-	s := clusterSender()
-	keys := []string{"a", "b"}
-	late, cancel := context.WithTimeout(context.Background(), 0)
-	defer cancel()
-	err := s.EachBatch(late, keys, 10, func([]int) error {
-		t.Error("a call began after the deadline")
-		return nil
-	})
-	if !errors.Is(err, store.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("it returns %v, want an ErrUnavailable", err)
-	}
-	soon, interrupt := context.WithCancel(context.Background())
-	err = s.EachBatch(soon, keys[:1], 10, func([]int) error {
-		interrupt()
-		return nil
-	})
-	if err != nil {
-		t.Errorf("all was done, and it returns %v", err)
-	}
-}
