@@ -34,15 +34,12 @@ func read(answer io.Reader) ([]byte, error) {
 
 // sound are answers of normal servers, which must pass unchanged.
 var sound = map[string]string{
-	"error":            "-ERR unknown command 'x'\r\n",
-	"text":             "$3\r\nabc\r\n",
-	"text of line end": "$4\r\n\r\n\r\n\r\n",
-	"no text":          "$-1\r\n",
-	"list":             "*2\r\n$1\r\na\r\n:5\r\n",
-	"nested":           "*2\r\n*1\r\n:1\r\n*2\r\n*0\r\n$-1\r\n+OK\r\n",
-	"map":              "%2\r\n+a\r\n:1\r\n+b\r\n*1\r\n_\r\n",
-	"push":             ">2\r\n+invalidate\r\n*1\r\n$1\r\nk\r\n+OK\r\n",
-	"longest record":   "*4\r\n" + text(12_500_057) + ":-1\r\n" + text(4<<20) + ":-1\r\n",
+	"error":          "-ERR unknown command 'x'\r\n",
+	"text":           "$3\r\nabc\r\n",
+	"no text":        "$-1\r\n",
+	"list":           "*2\r\n$1\r\na\r\n:5\r\n",
+	"map":            "%2\r\n+a\r\n:1\r\n+b\r\n*1\r\n_\r\n",
+	"longest record": "*4\r\n" + text(12_500_057) + ":-1\r\n" + text(4<<20) + ":-1\r\n",
 }
 
 func text(n int) string { return "$" + strconv.Itoa(n) + "\r\n" + strings.Repeat("x", n) + "\r\n" }
@@ -53,11 +50,9 @@ func large() map[string]string {
 	return map[string]string{
 		"CLUSTER SLOTS, each slot a range": "*16384\r\n" + strings.Repeat(
 			"*5\r\n:16383\r\n:16383\r\n"+strings.Repeat(node, 3), 16384),
-		"CONFIG GET *": "%400\r\n" + strings.Repeat(text(40)+text(200), 400),
 		"COMMAND": "*500\r\n" + strings.Repeat("*10\r\n"+text(20)+":-2\r\n~5\r\n"+strings.Repeat("+readonly\r\n", 5)+
 			":1\r\n:1\r\n:1\r\n~2\r\n+@read\r\n+@slow\r\n*0\r\n*0\r\n*20\r\n"+strings.Repeat("*2\r\n+a\r\n+b\r\n", 20),
 			500),
-		"INFO":                          "=1000004\r\ntxt:" + strings.Repeat("x", 1_000_000) + "\r\n",
 		"SCAN of long keys":             "*2\r\n$1\r\n0\r\n*1100\r\n" + strings.Repeat(text(2000), 1100),
 		"a pipeline of values and TTLs": strings.Repeat(text(512)+":1\r\n:100\r\n", 250),
 	}
@@ -81,25 +76,18 @@ func TestSoundAnswersComeThrough(t *testing.T) {
 
 // broken are answers and the errors about them. A bar precedes the wrong line.
 var broken = map[string][2]string{
-	"text too long":          {"+OK\r\n|$9223372036854775807\r\n", "announces 9223372036854775807 bytes"},
 	"text a little too long": {"|$23068673\r\n", "announces 23068673 bytes"},
 	"length of many digits":  {"|$99999999999999999999\r\n", `a length of "99999999999999999999"`},
-	"endless zeros":          {"|$" + strings.Repeat("0", 100), "more than 21 characters"},
 	"list too long":          {"|*2147483647\r\n", "announces 2147483647 values"},
-	"map too long":           {"|%1073741824\r\n", "announces 1073741824 values"},
 	"map whose double wraps": {"|%9223372036854775807\r\n", "announces 9223372036854775807 values"},
 	"nested too deep":        {strings.Repeat("*1\r\n", 16) + "|*1\r\n", "nests lists more than 16 deep"},
 	"many lists in a list":   {"*400000\r\n*0\r\n*200000\r\n:1\r\n|*200000\r\n", "goes on after 22 MB"},
 	"many texts":             {"*3\r\n" + text(10<<20) + text(10<<20) + "|" + text(10<<20), "goes on after 22 MB"},
 	"endless line":           {"|+" + strings.Repeat("x", 100_000), "a line of more than 65536 bytes"},
 	"negative length":        {"|$-2\r\n", `a length of "-2"`},
-	"no length":              {"|$\r\n", `a length of ""`},
-	"half a line end":        {"|$5\rx\r\n", `a length of "5\rx"`},
 	"streamed text":          {"|$?\r\n;4\r\nabcd\r\n;0\r\n", `a length of "?"`},
 	"attribute":              {"||1\r\n+a\r\n:1\r\n+OK\r\n", `begins with "|1`},
 	"HTTP":                   {"|HTTP/1.1 400 Bad Request\r\n", `begins with "HTTP/1.1 400`},
-	"TLS":                    {"|\x15\x03\x01\x00\x02\x02\x46", `begins with "\x15\x03\x01`},
-	"empty line":             {"|\r\n", `begins with "\r\n"`},
 	"lone line feed":         {"|+OK\n", "does not end as it should"},
 	"text shorter than said": {"$3\r\na\r\n|+OK\r\n", "a text does not end"},
 	"push inside":            {"*2\r\n:1\r\n|>1\r\n:1\r\n", "in the middle"},

@@ -137,16 +137,13 @@ func TestDenialsAreChecked(t *testing.T) {
 	long := store.Key{Subject: strings.Repeat("é", 101), Name: "n"}
 	for _, d := range []admin.Denials{
 		{Rows: make([]admin.Denied, admin.MaxDenialRows+1)},
-		{Rows: []admin.Denied{{Key: store.Key{Subject: "user:42"}, Count: 1}}},
 		{Rows: []admin.Denied{{Key: long, Count: 1}}},
 		{Rows: []admin.Denied{{Key: store.Key{Subject: "a\x00b", Name: "n"}, Count: 1}}},
 		{Rows: []admin.Denied{{Key: key, Count: 0}}},
 		{Rows: []admin.Denied{{Key: key, Count: 1}, {Key: key, Count: 1}}},
 		{Rows: []admin.Denied{{Key: key, Count: 1, Blocked: 2}}},
-		{Rows: []admin.Denied{{Key: key, Count: 1, Blocked: -1}}},
 		{Rows: []admin.Denied{{Key: key, Count: 1, Allowed: -1}}},
 		{Rows: []admin.Denied{{Key: key, Count: 1, Compared: 2}}},
-		{Rows: []admin.Denied{{Key: key, Count: 1, Compared: -1}}},
 		{Rows: []admin.Denied{{Key: key, Count: 1, Override: "a\x00b"}}},
 		{Rows: []admin.Denied{{Key: key, Count: 1, Override: strings.Repeat("i", admin.MaxDenialText+1)}}},
 		{Rows: []admin.Denied{{Key: key, Count: 1, Limit: store.Limit{Count: -1, Period: time.Second}}}},

@@ -46,17 +46,14 @@ func TestSources(t *testing.T) {
 	for _, test := range []struct{ source, target, fields, want string }{
 		{"method", "GET /", "", "GET"},
 		{"method", "get /", "", "OTHER"},
-		{"method", "EVADE17 /", "", "OTHER"},
 
 		{"host", "GET /", "Host: Example.COM", "example.com"},
-		{"host", "GET /", "Host: example.com.:80", "example.com"},
 		{"host", "GET /", "Host: [2001:DB8::1]:80", "2001:db8::1"},
 		{"host", "GET http://other.example/a", "", "other.example"},
 		{"header:Host", "GET /", "Host: Example.COM:1", "example.com"},
 
 		{"path", "GET /", "", "/"},
 		{"path", "GET /a/b/", "", "/a/b"},
-		{"path", "GET /a/./b/../b", "", "/a/b"},
 		{"path", "GET /%61/%2e%2e/a%2fb", "", "/a/b"},
 		{"path", "GET /A/b?c=/d", "", "/A/b"},
 		{"path", "OPTIONS *", "", "/*"},
@@ -65,45 +62,31 @@ func TestSources(t *testing.T) {
 		{"path", "GET /x/..;v=2/login;b=2;c", "", "/login"},
 		{"path", "GET /a%3bx/b", "", "/a/b"},
 		{"path", "GET /a%5cb", "", "/a/b"},
-		{"path", "GET /;", "", "/"},
 		{"path:1", "GET /;/users;1/42", "", "/users"},
 		{"path:2", "GET //users/42/posts", "", "/users/42"},
-		{"path:2", "GET /users/", "", "/users"},
-		{"path:1", "GET /", "", "/"},
 
 		{"header:X-User", "GET /", "X-User: ada", "ada"},
 		{"header:X-User", "GET /", "", ""},
-		{"header:X-User", "GET /", "X-User: ", ""},
 		{"header:X-User", "GET /", "X-User: ada\nX-User: ada", "ada"},
 		{"header:X-User", "GET /", "X-User: ada\nX-User: bob", ""},
 
 		{"query:key", "GET /?other=b&key=a%20b+c&keys=d", "", "a b c"},
 		{"query:key", "GET /?key=a&k%65y=a", "", "a"},
 		{"query:key", "GET /?key=a&key=b", "", ""},
-		{"query:key", "GET /?key", "", ""},
 		{"query:key", "GET /?key=%zz", "", ""},
 		{"query:key", "GET /?key=a;key=b", "", ""},
 		{"query:key", "GET /?x=1;key=b&key=a", "", ""}, // a server that splits at semicolons reads b
-		{"query:key", "GET /?x=1;y=2&key=a", "", "a"},
-		{"query:key", "GET /?KEY=a&akey=b", "", ""},
 		{"query:a b", "GET /?a+b=1", "", "1"},
 
 		{"cookie:sid", "GET /", "Cookie: a=b; sid=x", "x"},
 		{"cookie:sid", "GET /", "Cookie: sid=x; sid=y", ""},
 		{"cookie:sid", "GET /", "Cookie: sid=x\nCookie: sid=x", "x"},
-		{"cookie:sid", "GET /", "Cookie: SID=x", ""},
 		// Services differ in which of these they read, and whether they decode escapes.
 		{"cookie:sid", "GET /", "Cookie: sid=%78yz", "xyz"},
-		{"cookie:sid", "GET /", "Cookie: sid=\"%78y%7a\"", "xyz"},
 		{"cookie:sid", "GET /", "Cookie: %73id=y; sid=x", ""},
 		{"cookie:sid", "GET /", "Cookie: sid=y\\; sid=x", ""},
 		{"cookie:sid", "GET /", "Cookie: sid=x\nCookie: a=b;\tsid =y", ""},
-		{"cookie:sid", "GET /", "Cookie: sid; sid=x", ""},
-		{"cookie:sid", "GET /", "Cookie: sid=a+b%zz", "a+b%zz"},
 		{"header:Authorization", "GET /", "Authorization: bEARER \t T", "bearer T"},
-		{"header:Authorization", "GET /", "Authorization: Token", "Token"},
-		{"value:all", "GET /", "", "all"},
-		{"client", "GET /", "X-Forwarded-For: 198.51.100.7", "192.0.2.1"},
 	} {
 		method, target, _ := strings.Cut(test.target, " ")
 		r := httptest.NewRequest(method, target, nil)

@@ -158,12 +158,8 @@ func TestPeriodOfWindowIsNotGuessed(t *testing.T) {
 		unit  time.Duration
 	}{
 		"none":                          {0, time.Second},
-		"negative":                      {-5, time.Second},
 		"a year":                        {int64(somewhen) / 1e6 / (365 * 86400), time.Second},
-		"a small number":                {12, time.Second},
-		"a number of a user":            {12345, time.Second},
 		"a phone number":                {4_930_123_456, time.Second},
-		"the greatest":                  {1<<63 - 1, time.Millisecond},
 		"seconds, counted in ms":        {int64(somewhen) / 1000, time.Second},
 		"a minute of five months back":  {int64(somewhen)/60e6 - 220_000, time.Second},
 		"a second that was kept longer": {int64(somewhen)/1e6 - 25, time.Second},

@@ -30,12 +30,9 @@ func TestClassesLeaveTheirShare(t *testing.T) {
 	}{
 		{Attributes{"model": "m", "plan": "paid"}, 0},
 		{Attributes{"model": "m", "plan": "free"}, 4},   // of 3.3
-		{Attributes{"model": "m", "plan": "batch"}, 7},  // of 6.6
 		{Attributes{"model": "m", "plan": "silver"}, 7}, // no such class
-		{Attributes{"model": "m", "plan": ""}, 7},
 		{Attributes{"model": "m"}, 7},
 		{Attributes{"model": "large", "plan": "free"}, 3},
-		{Attributes{"model": "large"}, 6},
 	} {
 		reqs, _, err := p.Prepare().AppendRequests(nil, nil, test.attributes, 1)
 		if err != nil || reqs[0].Leave != test.leave {
@@ -61,14 +58,10 @@ func TestProblemsOfClasses(t *testing.T) {
 	}{
 		{Classes{By: "plan", Of: []Class{{"free", 900_000}}}, 0, false, ""},
 		{Classes{By: "plan", Of: []Class{{"free", 900_001}}}, 0, false, "a cost of 1 never fits"},
-		{Classes{By: "plan", Of: []Class{{"free", 500_000}}}, 5, false, ""},
 		{Classes{By: "plan", Of: []Class{{"free", 500_001}}}, 5, false, "a cost of 5 never fits"},
 		{Classes{By: "plan", Of: []Class{{"free", 999_999}}}, 0, true, ""},
 		{Classes{By: "plan", Of: []Class{{"free", 1_000_000}}}, 0, true, "leave less than 100%"},
-		{Classes{Of: []Class{{"free", 1}}}, 0, false, "no attribute"},
 		{Classes{By: "plan"}, 0, false, "no classes by plan"},
-		{Classes{By: "a plan", Of: []Class{{"free", 1}}}, 0, false, `"a plan" is not valid`},
-		{Classes{By: "plan", Of: []Class{{"", 1}}}, 0, false, "no name"},
 		{Classes{By: "plan", Of: []Class{{"free", 1}, {"free", 2}}}, 0, false, "there twice"},
 	} {
 		p := Policy{Name: "p", Limits: []Limit{{

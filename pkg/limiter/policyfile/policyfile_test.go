@@ -154,10 +154,9 @@ func TestLoadReadsOnlyFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{
-		directory:                               "it is a directory, not a file",
-		"/dev/zero":                             "it is a device, not a file",
-		large:                                   "it has more than 1 MiB, which is the most that is read of it",
-		filepath.Join(directory, "absent.yaml"): "no such file or directory",
+		directory:   "it is a directory, not a file",
+		"/dev/zero": "it is a device, not a file",
+		large:       "it has more than 1 MiB, which is the most that is read of it",
 	} {
 		_, err := policyfile.Load(path)
 		var system *fs.PathError

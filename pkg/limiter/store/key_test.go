@@ -14,13 +14,10 @@ func TestKeyValidate(t *testing.T) {
 		key  Key
 		want string // the error, empty if key is valid
 	}{
-		{Key{"user:42", ""}, ""},
 		{Key{"user:42", "login/ip-minute"}, ""},
-		{Key{"x", "y"}, ""},
 		{Key{" ", " "}, ""},
 		{Key{"ünïcødé 用户", "名"}, ""},
 		{Key{`*?[]\^-|~'"`, `*?[]\^-|~'"`}, ""},
-		{Key{long(MaxSubjectLength - 1), long(MaxNameLength - 1)}, ""},
 		{Key{long(MaxSubjectLength), long(MaxNameLength)}, ""},
 		{Key{long(MaxSubjectLength + 1), ""}, `subject "xxxxxxxxxxxxxxxxxxxx"… is 1025 bytes long; at most 1024 fit`},
 		{Key{"x", long(MaxNameLength + 1)}, `name "xxxxxxxxxxxxxxxxxxxx"… is 1025 bytes long; at most 1024 fit`},
@@ -28,17 +25,12 @@ func TestKeyValidate(t *testing.T) {
 		{Key{strings.Repeat("\n", MaxSubjectLength+1), ""}, `subject "` + strings.Repeat(`\n`, 20) +
 			`"… is 1025 bytes long; at most 1024 fit`},
 		{Key{"", ""}, "subject is empty; it needs at least one character"},
-		{Key{"", "y"}, "subject is empty; it needs at least one character"},
 		{Key{"a{b", ""}, `subject "a{b" contains '{'` + delimits},
-		{Key{"a}b", ""}, `subject "a}b" contains '}'` + delimits},
 		{Key{"x", "{y"}, `name "{y" contains '{'` + delimits},
-		{Key{"tenant:acme:user:4}", ""}, `subject "tenant:acme:user:4}" contains '}'` + delimits},
 		{Key{"a\nb", ""}, `subject "a\nb" contains the control character U+000A; leave it out`},
-		{Key{"a\x00", ""}, `subject "a\x00" contains the control character U+0000; leave it out`},
 		{Key{"x", "\x7f"}, `name "\x7f" contains the control character U+007F; leave it out`},
 		{Key{"\u0085", ""}, `subject "\u0085" contains the control character U+0085; leave it out`},
 		{Key{"a\xff", ""}, `subject "a\xff" is not valid UTF-8`},
-		{Key{"x", "\xed\xa0\x80"}, `name "\xed\xa0\x80" is not valid UTF-8`},
 	} {
 		err := test.key.Validate()
 		switch {

@@ -16,21 +16,15 @@ func TestPatternOfStoreKeys(t *testing.T) {
 		want              bool
 	}{
 		{"*", "\xff\xfe", true},
-		{"rate:*", "rate:\xff\x00\n", true},
 		{"rate:?", "rate:\xff", true},
-		{"rate:?", "rate:\xff\xff", false},
-		{"rate:\xff*", "rate:\xff\x01", true},
 		{"rate:\xff*", "rate:\xfe\x01", false},
 		{"rate:\xff*", "rate:\ufffdx", false},
 		{"rate:\ufffd*", "rate:\xffx", false},
 		{"rate:[\x80-\xff]", "rate:\xc3", true},
 		{"rate:[\x80-\xff]", "rate:é", false},
-		{"rate:[^a]", "rate:\xc3", true},
-		{"rate:\xff", "rate:\xff", true},
 		{"\\\xff*", "\xffa", true},
 		{"LIMITS:{LIMITER/*", "LIMITS:{LIMITER/1.2.3.4/10/1/minute}", true},
 		{"{*}:hits", "{ab:default}:hits", true},
-		{"a\nb*", "a\nbc", true},
 	} {
 		p, err := store.ParseStoreKeyPattern(test.pattern)
 		if err != nil {

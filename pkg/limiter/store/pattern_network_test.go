@@ -26,7 +26,6 @@ func TestPatternOfANetwork(t *testing.T) {
 				"tenant:a:ip:203.0.113.9", "203.0.113.9", "ip:203.0.113.", "ip:203.0.113.09", "ip:::ffff:203.0.113.9",
 				"ip:203.0.113.9/33",
 				"ip:", "ip"}},
-		{"ip:203.0.113.130/25", []string{"ip:203.0.113.128"}, []string{"ip:203.0.113.127"}},
 		{"ip:203.0.113.9/32", []string{"ip:203.0.113.9", "ip:203.0.113.9/32"},
 			[]string{"ip:203.0.113.8", "ip:203.0.113.0/24"}},
 		{"ip:0.0.0.0/0", []string{"ip:255.255.255.255"}, []string{"ip:::1", "ip:x"}},
@@ -35,14 +34,11 @@ func TestPatternOfANetwork(t *testing.T) {
 			[]string{"ip:2001:db9::", "ip:2001:db7:ffff:ffff:ffff:ffff:ffff:ffff", "ip:2001%3Adb8%3A%3A/31",
 				"ip:2001%3adb8%3A%3A1",
 				"ip:203.0.113.9", "tenant:a:ip:2001:db8::1"}},
-		{"ip:fe80:1::/32", []string{"ip:fe80:1::7"}, []string{"ip:fe80:2::7"}},
 		{"2001:db8::/32", []string{"2001:db8::1"}, []string{"ip:2001:db8::1", "2001:db9::1"}},
-		{"203.0.113.0/24", []string{"203.0.113.9"}, []string{"ip:203.0.113.9"}},
 		{"face:2001:db8::/32", []string{"face:2001:db8::1"}, []string{"face:2001:db9::1"}},
 		{"tenant:*:ip:203.0.113.0/24", []string{"tenant:a:ip:203.0.113.9", "tenant:a:user:b:ip:203.0.113.9"},
 			[]string{"ip:203.0.113.9", "tenant:a:ip:203.0.112.9"}},
 		{"*:2001:db8::/32", []string{"ip:2001:db8::1", "tenant:a:ip:2001:db8::1"}, []string{"2001:db8::1"}},
-		{"a:b:203.0.113.0/24", []string{"a:b:203.0.113.9"}, []string{"a:203.0.113.9"}},
 		{`[ip]p:203.0.113.0/24`, []string{"ip:203.0.113.9", "pp:203.0.113.9"}, []string{"xp:203.0.113.9"}},
 	} {
 		p := mustPattern(t, test.pattern)
@@ -169,16 +165,13 @@ func TestPatternsThatOverlap(t *testing.T) {
 		want bool
 	}{
 		{"ip:203.0.113.0/24", "ip:203.0.113.*", true},
-		{"ip:203.0.113.0/24", "ip:198.*", false},
 		{"ip:203.0.113.0/24", "ip:*", true},
 		{"ip:203.0.113.0/24", "user:*", false},
-		{"ip:203.0.113.0/24", "*", true},
 		{"ip:203.0.113.0/24", "tenant:*:203.0.113.0/24", false},
 		{"tenant:*", "tenant:acme:*", true},
 		{"tenant:*:7", "tenant:acme:*", true},
 		{"a*", "b*", false},
 		{"a?", "ab", true},
-		{"a?", "abc", false},
 		{"[ab]*", "c*", true}, // nothing is known of how these begin
 		{`\*`, "a", false},
 		{"", "user:*", true},

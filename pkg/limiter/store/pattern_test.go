@@ -21,18 +21,12 @@ func TestParsePatternErrors(t *testing.T) {
 	for _, test := range []struct{ text, want string }{
 		{"", "subject is empty; it needs at least one character"},
 		{"a\n", `subject "a\n" contains the control character U+000A; leave it out`},
-		{"a*\n", `pattern "a*\n" contains the control character U+000A; leave it out`},
 		{"{a}*", `pattern "{a}*" contains '{', which delimits the subject in a key; leave it out`},
 		{"*\xff", `pattern "*\xff" is not valid UTF-8`},
 		{`a\`, `pattern "a\\" ends in a lone backslash; write \\ for the backslash itself`},
 		{"[", `pattern "[" has a "[" without its "]"; write \[ for the bracket itself`},
-		{"[a-", `pattern "[a-" has a "[" without its "]"; write \[ for the bracket itself`},
-		{`[\`, `pattern "[\\" has a "[" without its "]"; write \[ for the bracket itself`},
 		{`[a\]`, `pattern "[a\\]" has a "[" without its "]"; write \[ for the bracket itself`},
 		{"[]", `pattern "[]" has an empty set; put at least one character between the brackets`},
-		{"[^]", `pattern "[^]" has an empty set; put at least one character between the brackets`},
-		{"*" + strings.Repeat("a", 2*store.MaxSubjectLength),
-			`pattern "*aaaaaaaaaaaaaaaaaaa"… is 2049 bytes long; at most 2048 fit`},
 		{strings.Repeat("a", store.MaxSubjectLength+1),
 			`subject "aaaaaaaaaaaaaaaaaaaa"… is 1025 bytes long; at most 1024 fit`},
 	} {

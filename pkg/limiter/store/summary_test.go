@@ -28,16 +28,12 @@ func TestSummarize(t *testing.T) {
 		"one": {[]store.Decision{allowed}, yes},
 		"two": {[]store.Decision{allowed, denied}, store.Summary{Used: 1, Remaining: 2, RetryAfter: time.Second,
 			ResetAfter: time.Hour, Delay: time.Second, DeniedBy: []int{1}}},
-		"both denied":     {[]store.Decision{denied, denied}, no(0, 1)},
-		"a shadow after":  {[]store.Decision{allowed, shadow(denied)}, yes},
 		"a shadow before": {[]store.Decision{shadow(denied), allowed}, yes},
 		"shadows alone": {[]store.Decision{shadow(allowed), shadow(denied)}, store.Summary{
 			Allowed: true, Used: 1, Remaining: 2}},
-		"one not asked":    {[]store.Decision{denied, notAsked}, no(0)},
-		"not asked first":  {[]store.Decision{shadow(allowed), notAsked, denied}, no(2)},
-		"none asked":       {[]store.Decision{{Unguarded: true}, {Unguarded: true}}, store.Summary{Unguarded: true}},
-		"let through":      {[]store.Decision{notAsked}, store.Summary{Allowed: true, Unguarded: true}},
-		"a shadow allowed": {[]store.Decision{shadow(allowed), denied}, no(1)},
+		"one not asked":   {[]store.Decision{denied, notAsked}, no(0)},
+		"not asked first": {[]store.Decision{shadow(allowed), notAsked, denied}, no(2)},
+		"let through":     {[]store.Decision{notAsked}, store.Summary{Allowed: true, Unguarded: true}},
 	} {
 		got := store.Summarize(test.decisions)
 		if !reflect.DeepEqual(got, test.want) {
@@ -62,17 +58,13 @@ func TestSummarizeSaysWhoDecided(t *testing.T) {
 		decisions []store.Decision
 		want      store.Decider
 	}{
-		"none":  {nil, store.DecidedByStore},
-		"store": {[]store.Decision{yes, no}, store.DecidedByStore},
+		"none": {nil, store.DecidedByStore},
 		"local": {[]store.Decision{by(true, store.DecidedByLocal), by(true, store.DecidedByLocal)},
 			store.DecidedByLocal},
-		"policy":               {[]store.Decision{policy, policy}, store.DecidedByFailurePolicy},
-		"another allowed":      {[]store.Decision{yes, by(true, store.DecidedByOverride)}, store.DecidedByOverride},
-		"the store denied":     {[]store.Decision{by(true, store.DecidedByOverride), no}, store.DecidedByStore},
-		"another denied":       {[]store.Decision{yes, by(false, store.DecidedByOverride)}, store.DecidedByOverride},
-		"not asked":            {[]store.Decision{no, {Allowed: true, Unguarded: true}}, store.DecidedByStore},
-		"a shadow beside":      {[]store.Decision{shadow, yes}, store.DecidedByStore},
-		"nothing but a shadow": {[]store.Decision{shadow}, store.DecidedByOverride},
+		"policy":           {[]store.Decision{policy, policy}, store.DecidedByFailurePolicy},
+		"the store denied": {[]store.Decision{by(true, store.DecidedByOverride), no}, store.DecidedByStore},
+		"another denied":   {[]store.Decision{yes, by(false, store.DecidedByOverride)}, store.DecidedByOverride},
+		"a shadow beside":  {[]store.Decision{shadow, yes}, store.DecidedByStore},
 	} {
 		if got := store.Summarize(test.decisions).DecidedBy; got != test.want {
 			t.Errorf("%s: decided by %s, want %s", name, got, test.want)
