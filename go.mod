@@ -23,7 +23,7 @@ require (
 	github.com/spf13/pflag v1.0.7 // flags
 	github.com/valyala/fasthttp v1.74.0 // HTTP/1.1 requests of a load test
 	github.com/vbauerster/mpb/v8 v8.14.0 // progress bars
-	golang.org/x/net v0.60.0 // fields and frames of HTTP
+	golang.org/x/net v0.60.0 // HTTP/2 requests of a load test
 	golang.org/x/sys v0.48.0 // what systems differ in
 	golang.org/x/term v0.46.0 // terminals
 	google.golang.org/grpc v1.83.2 // Envoy's rate limit service

@@ -249,7 +249,7 @@ func TestWhatALoadtestOfAnEndpointRefuses(t *testing.T) {
 			"example.com is not on this machine; if you may send it such requests, add --i-may-test-this-host " +
 				"example.com"},
 		{[]string{"http://127.0.0.1@example.com/?{subject}"}, "example.com is not on this machine"},
-		{[]string{"--no-keepalive"}, "--no-keepalive is for an endpoint, and none was given"},
+		{[]string{"--http2"}, "--http2 is for an endpoint, and none was given"},
 	} {
 		_, stderr := newWorld(t).run(t, exitUsage, append([]string{"loadtest", "--limit", "10/1s"}, test.args...)...)
 		if !strings.Contains(stderr, test.want) || strings.Count(stderr, "\n") != 1 {

@@ -51,6 +51,8 @@ func (o *endpointFlags) addFlags(cmd *cobra.Command) {
 	flags.StringVar(&o.naming.Format, "subject-format", "",
 		"`TEXT` that names a subject in requests, of {run}, {subject}, {n} and {ip} (default "+endpoint.DefaultSubjects+
 			")")
+	flags.BoolVar(&o.request.HTTP2, "http2", false,
+		"speak HTTP/2 with an endpoint: over TLS if the URL is https, and h2c otherwise")
 	flags.BoolVar(&o.request.NoKeepAlive, "no-keepalive", false,
 		"open a new connection to an endpoint for each request")
 	flags.BoolVar(&o.insecure, "insecure", false, "accept any certificate of an endpoint")
@@ -64,7 +66,7 @@ func (o *endpointFlags) addFlags(cmd *cobra.Command) {
 
 // httpFlags are the flags about the form of HTTP requests.
 func httpFlags() []string {
-	return []string{"denied-status", "method", "header", "body", "no-keepalive"}
+	return []string{"denied-status", "method", "header", "body", "http2", "no-keepalive"}
 }
 
 // endpointOnlyFlags are the flags that only apply to the URL of an endpoint.

@@ -46,7 +46,7 @@ func (t *httpTarget) open(ctx context.Context) (net.Conn, error) {
 	connected := time.Now()
 	if t.tls != nil {
 		secure := tls.Client(conn, t.tls)
-		if err = secure.HandshakeContext(ctx); err == nil && IsRLS(t.URL) &&
+		if err = secure.HandshakeContext(ctx); err == nil && t.speaksHTTP2() &&
 			secure.ConnectionState().NegotiatedProtocol != "h2" {
 			err = errNoHTTP2
 		}

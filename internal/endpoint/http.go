@@ -47,6 +47,8 @@ type Options struct {
 	// field that makes an answer of any status a denial.
 	DeniedStatuses []int
 	DeniedHeader   string
+	// HTTP2 uses HTTP/2: over TLS if the URL is https, and without it otherwise (h2c).
+	HTTP2 bool
 	// NoKeepAlive opens a new connection for each request.
 	NoKeepAlive bool
 
@@ -99,6 +101,9 @@ func New(options Options) (Client, error) {
 	if err := t.prepare(); err != nil {
 		return nil, err
 	}
+	if options.HTTP2 {
+		return newHTTP2(t), nil
+	}
 	return newHTTP1(t), nil
 }
 
@@ -116,7 +121,7 @@ func (t *httpTarget) checkConnection() error {
 	}
 	t.tls.ServerName, t.tls.NextProtos, t.tls.MinVersion = t.url.Hostname(), []string{"http/1.1"}, tls.VersionTLS12
 	t.tls.ClientSessionCache = tls.NewLRUClientSessionCache(8)
-	if IsRLS(t.URL) {
+	if t.speaksHTTP2() {
 		t.tls.NextProtos = []string{"h2"}
 	}
 	return nil
@@ -124,10 +129,14 @@ func (t *httpTarget) checkConnection() error {
 
 func (t *httpTarget) isTLS() bool { return t.url.Scheme == "https" }
 
+func (t *httpTarget) speaksHTTP2() bool { return t.HTTP2 || IsRLS(t.URL) }
+
 // prepare makes the templates of a request.
 func (t *httpTarget) prepare() error {
 	t.Method = cmp.Or(t.Method, map[bool]string{false: http.MethodGet, true: http.MethodPost}[t.Body != ""])
 	switch {
+	case t.HTTP2 && t.NoKeepAlive:
+		return store.Invalidf("HTTP/2 sends many requests over one connection; leave out --http2 or --no-keepalive")
 	case !httpguts.ValidHeaderFieldName(t.Method):
 		return store.Invalidf("the method %q is not one; write a word such as GET or POST", t.Method)
 	case t.DeniedHeader != "" && !httpguts.ValidHeaderFieldName(strings.SplitN(t.DeniedHeader, "=", 2)[0]):

@@ -3,12 +3,14 @@ package endpoint
 import (
 	"bufio"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -104,6 +106,41 @@ func patiently(t *testing.T, timeout time.Duration, wanted func(error) bool, ask
 	}
 }
 
+// The types of HTTP/2 frames that the tests send.
+const (
+	frameData, frameHeaders, frameReset, frameSettings, frameGoAway = 0, 1, 3, 4, 7
+)
+
+// frame is an HTTP/2 frame.
+func frame(kind, flags byte, stream uint32, payload string) string {
+	head := make([]byte, 9)
+	binary.BigEndian.PutUint32(head, uint32(len(payload))<<8|uint32(kind))
+	head[4] = flags
+	binary.BigEndian.PutUint32(head[5:], stream)
+	return string(head) + payload
+}
+
+// untilHeaders reads an HTTP/2 client's frames until a request.
+func untilHeaders(conn net.Conn) bool {
+	preface := make([]byte, len("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))
+	if _, err := io.ReadFull(conn, preface); err != nil {
+		return false
+	}
+	for {
+		head := make([]byte, 9)
+		if _, err := io.ReadFull(conn, head); err != nil {
+			return false
+		}
+		length := int64(head[0])<<16 | int64(head[1])<<8 | int64(head[2])
+		if _, err := io.CopyN(io.Discard, conn, length); err != nil {
+			return false
+		}
+		if head[3] == frameHeaders {
+			return true
+		}
+	}
+}
+
 func TestHostileServersEndInErrorsThatCanBeCounted(t *testing.T) {
 	const ok = "HTTP/1.1 200 OK\r\n"
 	// Short enough for a test, and long enough for requests that need not wait.
@@ -111,11 +148,23 @@ func TestHostileServersEndInErrorsThatCanBeCounted(t *testing.T) {
 	says := func(text string) func(net.Conn) {
 		return func(conn net.Conn) { request(conn); io.WriteString(conn, text) }
 	}
+	// 0x88 is the header ":status: 200".
+	asked := func(then func(net.Conn)) func(net.Conn) {
+		return func(conn net.Conn) {
+			io.WriteString(conn, frame(frameSettings, 0, 0, ""))
+			if untilHeaders(conn) {
+				then(conn)
+			}
+		}
+	}
+	saysHTTP2 := func(text string) func(net.Conn) {
+		return asked(func(conn net.Conn) { io.WriteString(conn, text); hang(conn) })
+	}
 	for _, test := range []struct {
 		name    string
 		serve   func(net.Conn)
 		timeout time.Duration
-		want    string
+		want    string // one of several, with | between
 	}{
 		{"closes at once", func(net.Conn) {}, ample, "the server closed the connection without an answer"},
 		{"hangs", hang, short, "no answer in time"},
@@ -152,12 +201,25 @@ func TestHostileServersEndInErrorsThatCanBeCounted(t *testing.T) {
 			ample, notTheProtocol},
 		{"no HTTP", says("+OK\r\n"), ample, notTheProtocol},
 		{"a TLS alert", says("\x15\x03\x01\x00\x02\x02\x46"), ample, reading.ended},
+		{"HTTP/2: hangs", saysHTTP2(""), short, "no answer in time"},
+		{"HTTP/2: goes away after the request", asked(func(conn net.Conn) {
+			io.WriteString(conn, frame(frameGoAway, 0, 0, "\x00\x00\x00\x01\x00\x00\x00\x02"))
+		}), ample,
+			"the server closed the connection without an answer|" + notTheProtocol},
+		{"HTTP/2: resets the stream", saysHTTP2(frame(frameReset, 0, 1, "\x00\x00\x00\x02")), ample, notTheProtocol},
+		{"HTTP/2: a body that hangs", saysHTTP2(frame(frameHeaders, 4, 1, "\x88") + frame(frameData, 0, 1, "abc")),
+			short,
+			reading.late},
+		{"HTTP/2: noise", func(conn net.Conn) { io.WriteString(conn, "+OK\r\n+OK\r\n+OK\r\n+OK\r\n"); hang(conn) },
+			ample,
+			notTheProtocol},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			client := newClient(t, Options{URL: "http://" + listen(t, test.serve) + "/{subject}"})
+			client := newClient(t, Options{URL: "http://" + listen(t, test.serve) + "/{subject}",
+				HTTP2: strings.HasPrefix(test.name, "HTTP/2")})
 			var answer Answer
-			wanted := func(err error) bool { return err.Error() == test.want }
+			wanted := func(err error) bool { return slices.Contains(strings.Split(test.want, "|"), err.Error()) }
 			err := patiently(t, test.timeout, wanted, func(ctx context.Context) error {
 				return client.Send(ctx, "user:1", 1, &answer)
 			})
@@ -189,22 +251,24 @@ func TestServersThatCannotBeReached(t *testing.T) {
 			"the server does not speak TLS; write http://"},
 		{"https://" + listen(t, func(net.Conn) {}), connecting.ended},
 	} {
-		client := newClient(t, Options{URL: test.url})
-		for name, ask := range map[string]func(context.Context) error{
-			"connecting": client.Connect,
-			"asking":     func(ctx context.Context) error { return client.Send(ctx, "user:1", 1, new(Answer)) },
-		} {
-			timeout := time.Minute
-			if strings.Contains(test.want, "in time") {
-				timeout = 300 * time.Millisecond
-			}
-			wanted := func(err error) bool { return err.Error() == test.want }
-			err := patiently(t, timeout, wanted, ask)
-			if err == nil || !wanted(err) {
-				t.Fatalf("%s %s: error %v, want %q", name, test.url, err, test.want)
-			}
-			if errors.Is(err, store.ErrOutcomeUnknown) || !store.IsAway(err) {
-				t.Errorf("%s %s: %v says that something was sent", name, test.url, err)
+		for _, http2 := range []bool{false, true} {
+			client := newClient(t, Options{URL: test.url, HTTP2: http2})
+			for name, ask := range map[string]func(context.Context) error{
+				"connecting": client.Connect,
+				"asking":     func(ctx context.Context) error { return client.Send(ctx, "user:1", 1, new(Answer)) },
+			} {
+				timeout := time.Minute
+				if strings.Contains(test.want, "in time") {
+					timeout = 300 * time.Millisecond
+				}
+				wanted := func(err error) bool { return err.Error() == test.want }
+				err := patiently(t, timeout, wanted, ask)
+				if err == nil || !wanted(err) {
+					t.Fatalf("%s %s (HTTP/2: %v): error %v, want %q", name, test.url, http2, err, test.want)
+				}
+				if errors.Is(err, store.ErrOutcomeUnknown) || !store.IsAway(err) {
+					t.Errorf("%s %s: %v says that something was sent", name, test.url, err)
+				}
 			}
 		}
 	}
@@ -314,37 +378,43 @@ func TestAnAnswerNobodyAskedForIsNotTakenForTheNext(t *testing.T) {
 
 // A context ends its own requests, and none after them on the same connection.
 func TestTheEndOfAContextEndsARequest(t *testing.T) {
-	asked, answers := make(chan struct{}), make(chan struct{})
-	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		asked <- struct{}{}
-		select {
-		case <-answers:
-		case <-r.Context().Done():
+	for _, http2 := range []bool{false, true} {
+		asked, answers := make(chan struct{}), make(chan struct{})
+		server := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			asked <- struct{}{}
+			select {
+			case <-answers:
+			case <-r.Context().Done():
+			}
+		}))
+		server.Config.Protocols = new(http.Protocols)
+		server.Config.Protocols.SetHTTP1(true)
+		server.Config.Protocols.SetUnencryptedHTTP2(true)
+		server.Start()
+		defer server.Close()
+		client := newClient(t, Options{HTTP2: http2, URL: server.URL})
+		ended := make(chan error, 1)
+		send := func(ctx context.Context) {
+			go func() { ended <- client.Send(ctx, "", 1, new(Answer)) }()
+			<-asked
 		}
-	}))
-	defer server.Close()
-	client := newClient(t, Options{URL: server.URL})
-	ended := make(chan error, 1)
-	send := func(ctx context.Context) {
-		go func() { ended <- client.Send(ctx, "", 1, new(Answer)) }()
-		<-asked
-	}
-	first, cancelFirst := store.BudgetContext(t.Context(), time.Minute)
-	send(first)
-	answers <- struct{}{}
-	if err := <-ended; err != nil {
-		t.Fatalf("error %v", err)
-	}
-	second, cancelSecond := store.BudgetContext(t.Context(), time.Minute)
-	send(second)
-	cancelFirst() // ends only its own requests
-	answers <- struct{}{}
-	if err := <-ended; err != nil {
-		t.Fatalf("error %v after the end of an earlier context", err)
-	}
-	send(second)
-	cancelSecond()
-	if err := <-ended; !errors.Is(err, context.Canceled) {
-		t.Errorf("error %v", err)
+		first, cancelFirst := store.BudgetContext(t.Context(), time.Minute)
+		send(first)
+		answers <- struct{}{}
+		if err := <-ended; err != nil {
+			t.Fatalf("HTTP/2 %v: error %v", http2, err)
+		}
+		second, cancelSecond := store.BudgetContext(t.Context(), time.Minute)
+		send(second)
+		cancelFirst() // ends only its own requests
+		answers <- struct{}{}
+		if err := <-ended; err != nil {
+			t.Fatalf("HTTP/2 %v: error %v after the end of an earlier context", http2, err)
+		}
+		send(second)
+		cancelSecond()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("HTTP/2 %v: error %v", http2, err)
+		}
 	}
 }

@@ -62,7 +62,7 @@ func (e answerError) Error() string { return string(e) }
 
 const (
 	errLongHead = answerError("the answer's headers are longer than 64 KiB")
-	errNoHTTP2  = answerError("the server does not speak HTTP/2 over TLS")
+	errNoHTTP2  = answerError("the server does not speak HTTP/2 over TLS; leave out --http2")
 	errProtocol = answerError(notTheProtocol)
 )
 
