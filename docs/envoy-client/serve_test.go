@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"syscall"
 	"testing"
 	"time"
 
@@ -97,18 +96,6 @@ func serve(t testing.TB, configuration string, args ...string) *server {
 	}
 	s.addresses = answer.Addresses
 	return s
-}
-
-// stop ends the server, and returns its result.
-func (s *server) stop() error {
-	s.cmd.Process.Signal(syscall.SIGTERM)
-	select {
-	case err := <-s.ended:
-		s.ended <- err
-		return err
-	case <-time.After(patience):
-		return fmt.Errorf("limitctl does not end")
-	}
 }
 
 // connect returns a connection to the server's rate limit service.

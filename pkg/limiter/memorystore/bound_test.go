@@ -165,34 +165,3 @@ func TestManyCallersFillAStore(t *testing.T) {
 		t.Errorf("%d keys were added, and %d are held, want %d", n, backend.Len(), most)
 	}
 }
-
-// In a store of many keys each search is short, and together they find the one unused key.
-func TestLooksForRoomGoOn(t *testing.T) {
-	const most = 10_000
-	now := time.Unix(1_700_000_000, 0)
-	backend := New(WithMaxKeys(most), WithClock(func() time.Time { return now }))
-	decide := func(subject string, period time.Duration) error {
-		req := two(subject)
-		req.Limit.Period = period
-		return backend.Decide(context.Background(), store.Take, []store.Request{req}, make([]store.Decision, 1))
-	}
-	for i := range most {
-		period := 24 * time.Hour
-		if i == most/2 {
-			period = time.Millisecond
-		}
-		if err := decide(fmt.Sprint(i), period); err != nil {
-			t.Fatal(err)
-		}
-	}
-	now = now.Add(time.Second)
-	looks := 1
-	for ; decide("new", time.Hour) != nil; looks++ {
-		if looks > 1000 { // each finds it with a probability of a tenth
-			t.Fatalf("%d looks found nothing", looks)
-		}
-	}
-	if err := decide("newer", time.Hour); !errors.Is(err, store.ErrRefused) || backend.Len() != most {
-		t.Errorf("after %d looks found the place: %v, %d keys", looks, err, backend.Len())
-	}
-}

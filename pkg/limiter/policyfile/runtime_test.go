@@ -349,3 +349,43 @@ func TestACallNamesTheClient(t *testing.T) {
 		t.Errorf("%v, %v, %v", call.Requests, given, err)
 	}
 }
+
+const llm = `
+policies:
+  llm:
+    limits:
+      - {name: requests, by: [team], limit: 2/366d, cost: 1}
+      - {name: tokens, by: [team], limit: 1000/366d, cost: tokens}
+`
+
+func tokens(n int64) policy.FieldCost { return policy.FieldCost{Field: "tokens", Units: n} }
+
+// A reservation is settled with the costs of the policy that made it, even if a reload has changed the order of the
+// limits.
+func TestAReloadBetweenReservingAndSettling(t *testing.T) {
+	f := newWritten(t, llm)
+	policies := f.run(memorystore.New())
+	red := policy.Attributes{"team": "red"}
+	call, err := policies.Call("llm", red, 1, tokens(900))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := call.Limits.Reserve(t.Context(), call.Requests...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(llm, "\n")
+	lines[4], lines[5] = lines[5], lines[4]
+	f.reload(policies, strings.Join(lines, "\n"))
+	costs, err := call.Policy.UnitsOf(1, tokens(250))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Settle(t.Context(), costs...); err != nil {
+		t.Fatal(err)
+	}
+	d, err := policies.Take(t.Context(), "llm", red, 1, tokens(1))
+	if err != nil || d.At(0).Used != 251 || d.At(1).Used != 2 {
+		t.Errorf("%+v, %v; want 251 tokens and 2 requests in use", d, err)
+	}
+}

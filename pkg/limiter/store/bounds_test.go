@@ -3,12 +3,10 @@ package store_test
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/internal/recordformat"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -158,17 +156,5 @@ func TestWhatATokenStandsFor(t *testing.T) {
 		if name := store.TokenName(token); (name == "token:"+token) != is || len(name) > 77 {
 			t.Errorf("a token of %d bytes is called %q", length, name)
 		}
-	}
-	record := store.TokenRecord{Op: store.Take, Expires: 1, Charges: []store.TokenCharge{{Cost: 1}}}
-	bytes := record.AppendRecord(nil)
-	for settled, fits := range map[byte]bool{0: true, 1: true, 2: false} {
-		changed := slices.Clone(bytes)
-		changed[4] = settled
-		if got, err := store.DecodeTokenRecord(changed); (err == nil) != fits || got.Settled != (settled == 1) {
-			t.Errorf("settled is %d: %+v, %v", settled, got, err)
-		}
-	}
-	if got, err := store.DecodeTokenRecord(bytes[:recordformat.TokenHeaderSize]); err == nil {
-		t.Errorf("of no request: %+v", got)
 	}
 }
