@@ -85,7 +85,7 @@ func (m *Model) askUndo() tea.Cmd {
 	reset := *m.lastReset
 	// lastKeys are those of the reset that is undone, and not those chosen last.
 	lines := some(m.lastKeys, func(live.ID) string { return "" })
-	lines = append(lines, "They keep their original expiry.", "Backup: "+reset.Backup)
+	lines = append(lines, "The original expiry stays.", "Backup: "+reset.Backup)
 	return m.ask("Bring back "+output.Plural(int(reset.Keys), "key"), lines, func() done {
 		undone, err := m.feed.Actions.Undo(m.ctx, reset)
 		return func(m *Model) (string, error) {

@@ -22,4 +22,8 @@ func TestABlockOfASubjectThatLooksLikeAPattern(t *testing.T) {
 			t.Errorf("%q made longer: it is about %q, %v", subject, got, err)
 		}
 	}
+	// Without a need nothing is escaped: unblock finds the block of a pattern by its text.
+	if plain := "tenant:acme-corp^1"; store.EscapeGlob(plain) != plain {
+		t.Errorf("%q is offered as %q", plain, store.EscapeGlob(plain))
+	}
 }

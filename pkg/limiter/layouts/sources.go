@@ -139,10 +139,10 @@ func globOf(beginnings []string) string {
 		}
 		slices.Sort(set)
 		text := string(slices.Compact(set))
-		switch escaped := store.EscapeGlob(text); {
+		switch {
 		case len(text) == 1:
-			glob.WriteString(escaped)
-		case escaped != text: // not every server reads an escape within a set
+			glob.WriteString(store.EscapeGlob(text))
+		case strings.ContainsAny(text, `*?[]^-\`): // not every server reads an escape within a set
 			glob.WriteByte('?')
 		default:
 			glob.WriteString("[" + text + "]")

@@ -320,7 +320,7 @@ func EscapeGlob(literal string) string {
 	}
 	var b strings.Builder
 	for i, c := range []byte(literal) {
-		if i == slash || strings.IndexByte(`*?[]^-\`, c) >= 0 {
+		if i == slash || strings.IndexByte(`*?[]\`, c) >= 0 {
 			b.WriteByte('\\')
 		}
 		b.WriteByte(c)
