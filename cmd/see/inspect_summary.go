@@ -70,10 +70,10 @@ func (a *summaryAnswer) add(row *inspectRow) {
 	}
 }
 
-// finish orders the groups: those with the most keys first.
+// finish orders the groups: those with the most keys at their limit first, then those with the most keys.
 func (a *summaryAnswer) finish() {
 	slices.SortFunc(a.Groups, func(x, y *summaryGroup) int {
-		return cmp.Or(cmp.Compare(y.Keys, x.Keys), cmp.Compare(x.text(), y.text()))
+		return cmp.Or(cmp.Compare(y.AtLimit, x.AtLimit), cmp.Compare(y.Keys, x.Keys), cmp.Compare(x.text(), y.text()))
 	})
 }
 

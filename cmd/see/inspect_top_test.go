@@ -27,7 +27,11 @@ func TestASummaryIsBounded(t *testing.T) {
 		for i := range test.groups {
 			a.add(&inspectRow{entry: admin.Entry{Key: store.Key{Subject: fmt.Sprint("n:", i), Name: "x"}}})
 		}
+		a.Groups[test.groups-1].AtLimit = 1
 		a.finish()
+		if a.Groups[0].AtLimit != 1 {
+			t.Errorf("%+v: the first group is %+v, and not the one at its limit", test, a.Groups[0])
+		}
 		var b strings.Builder
 		a.Print(&output.Printer{Out: &b})
 		lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
