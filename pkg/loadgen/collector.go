@@ -42,6 +42,7 @@ type collector struct {
 
 	clock     clockWatch
 	pending   []answer       // those not yet audited
+	turns     []turn         // of those that are audited now
 	intervals *intervalAudit // nil unless intervals are audited
 	spare     batch
 
@@ -133,12 +134,12 @@ func (c *collector) fetchAll() {
 			first += int(s.answers)
 		}
 		for _, u := range b.unknown {
-			u.At += store.Instant((c.clock.last.most + c.run.Skew) / time.Microsecond)
-			c.auditors[u.limit].Unknown(u.Key, u.Cost, u.At)
+			until := u.at + store.Instant((c.clock.last.most+c.run.Skew)/time.Microsecond)
+			c.auditors[u.limit].Unknown(u.key, int64(u.cost), until)
 		}
 		c.partial.ClockWentBack += b.early
 		for i := range b.answers {
-			newest = max(newest, int64(b.answers[i].At))
+			newest = max(newest, int64(b.answers[i].at))
 		}
 		c.pending = append(c.pending, b.answers...)
 		if c.intervals != nil {
@@ -158,25 +159,32 @@ func (c *collector) time(s *sample, answers []answer) {
 		return
 	}
 	for i := range answers {
-		answers[i].At, answers[i].tells, answers[i].doubted = c.clock.instant(s.answered), false, true
+		answers[i].at, answers[i].tells, answers[i].doubted = c.clock.instant(s.answered), false, true
 	}
 }
 
 // fold audits the answers before the instant safe.
 func (c *collector) fold(safe store.Instant) {
-	slices.SortFunc(c.pending, compareAnswers)
-	n := 0
-	for ; n < len(c.pending) && c.pending[n].At < safe; n++ {
-		a := &c.pending[n]
-		if a.doubted {
-			c.auditors[a.limit].Doubt(a.Key)
+	c.turns = c.turns[:0]
+	for i := range c.pending {
+		if c.pending[i].at < safe {
+			c.turns = append(c.turns, c.pending[i].turn(i))
 		}
-		if a.tells {
-			a.Reported = &a.figures
-		}
-		c.auditors[a.limit].Observe(a.Observation)
 	}
-	c.pending = c.pending[:copy(c.pending, c.pending[n:])]
+	slices.SortFunc(c.turns, compareTurns)
+	for _, t := range c.turns {
+		a := &c.pending[t.index]
+		if a.doubted {
+			c.auditors[a.limit].Doubt(a.key)
+		}
+		o := audit.Observation{Key: a.key, At: a.at, Cost: int64(a.cost), Leave: int64(a.leave), Allowed: a.allowed,
+			Charged: a.charged}
+		if a.tells {
+			o.Reported = &a.figures
+		}
+		c.auditors[a.limit].Observe(o)
+	}
+	c.pending = slices.DeleteFunc(c.pending, func(a answer) bool { return a.at < safe })
 }
 
 // add counts and times one request.

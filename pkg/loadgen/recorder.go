@@ -59,13 +59,13 @@ type sample struct {
 	answers          uint8 // the number of its limits among the answers
 }
 
-// answer is one limit's answer to one request.
+// answer is one limit's answer to one request. It is small and without pointers, because there are millions a second.
 type answer struct {
-	audit.Observation // without what was reported
-	figures           audit.Figures
-	// order puts the answers of one instant in a possible order: it is what was in use.
-	order int64
-	limit uint8 // at most store.MaxRequests
+	at               store.Instant
+	figures          audit.Figures
+	key, cost, leave uint32 // units are at most store.MaxCount
+	limit            uint8  // at most store.MaxRequests
+	allowed, charged bool
 	// tells: the figures are the store's, and the audit can judge them.
 	tells bool
 	// doubted: the order of the answer among those of its key is unknown.
@@ -94,23 +94,22 @@ func (w *worker) record(r *runner, a Arrival, sent, answered time.Duration, err 
 		w.recordInterval(keys, own, a.Cost, sent, answered, &s)
 	case s.outcome == unknown:
 		for limit, key := range keys {
-			w.filled.unknown = append(w.filled.unknown, answer{limit: uint8(limit),
-				Observation: audit.Observation{Key: key, At: came, Cost: costOf(own, limit, a.Cost)}})
+			w.filled.unknown = append(w.filled.unknown, answer{limit: uint8(limit), key: key, at: came,
+				cost: uint32(costOf(own, limit, a.Cost))})
 		}
 	case s.outcome == allowed, s.outcome == denied:
 		for limit := range w.decisions {
 			d := &w.decisions[limit]
 			one := answer{
-				Observation: audit.Observation{Key: keys[limit], At: d.At, Cost: costOf(own, limit, a.Cost),
-					Leave: reqs[limit].Leave, Allowed: d.Allowed, Charged: d.Allowed && s.outcome == allowed},
+				at: d.At, key: keys[limit], cost: uint32(costOf(own, limit, a.Cost)), leave: uint32(reqs[limit].Leave),
+				limit: uint8(limit), allowed: d.Allowed, charged: d.Allowed && s.outcome == allowed, tells: !r.mute,
 				figures: audit.Figures{
 					Used: d.Used, Remaining: d.Remaining, RetryAfter: d.RetryAfter, ResetAfter: d.ResetAfter,
 					Delay: d.Delay,
 				},
-				order: d.Used, limit: uint8(limit), tells: !r.mute,
 			}
-			if r.mute && !one.Charged {
-				one.order = math.MaxInt64 // after all that can explain it
+			if r.mute && !one.charged {
+				one.figures.Used = math.MaxInt64 // after all that can explain it
 			}
 			if d.At != 0 && int64(d.At) < w.watermark.Load()-r.Skew.Microseconds() {
 				w.filled.early++
@@ -149,17 +148,32 @@ func (w *worker) fetch(empty batch) batch {
 	return full
 }
 
-// compareAnswers puts answers in a possible order of their decisions. Within one instant, an answer with a lower
-// usage came earlier, and a charge came before the answers that found it in use, of which the denials come last.
-func compareAnswers(a, b answer) int {
-	last := func(o *answer) (n int) {
-		if !o.Charged {
-			n++
-		}
-		if !o.Allowed {
-			n++
-		}
-		return n
+// turn puts answers in a possible order of their decisions. Within one instant, an answer with a lower usage came
+// earlier, and a charge came before the answers that found it in use, of which the denials come last.
+type turn struct {
+	at    store.Instant
+	used  int64
+	index int32 // among those not yet audited
+	last  int8
+}
+
+func (a *answer) turn(index int) turn {
+	t := turn{at: a.at, used: a.figures.Used, index: int32(index)}
+	if !a.charged {
+		t.last++
 	}
-	return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.order, b.order), last(&a)-last(&b))
+	if !a.allowed {
+		t.last++
+	}
+	return t
+}
+
+func compareTurns(a, b turn) int {
+	switch {
+	case a.at != b.at:
+		return cmp.Compare(a.at, b.at)
+	case a.used != b.used:
+		return cmp.Compare(a.used, b.used)
+	}
+	return int(a.last - b.last)
 }

@@ -48,6 +48,7 @@ type rule struct {
 	capacity int64
 	period   store.Instant
 	hasBurst bool
+	isLog    bool // what is in use is exactly the admissions of the last period
 	// keepsState: what an account has is not enough to follow the state of a key, which is in its doubt.
 	keepsState bool
 	tellsDelay bool
@@ -58,7 +59,7 @@ func New() *Auditor { return &Auditor{known: map[store.Limit]uint32{}} }
 
 // account is what is known of one key. There can be millions, so it is small.
 type account struct {
-	admissions admissions // of the last period
+	admissions admissions // of the last period; empty for a sliding log
 	// time is the instant of the last charge. It and the next two are what a [store.State] has after everything
 	// charged was charged to it. A sliding log and a counter in slices are always in doubt, which has their state.
 	time        store.Instant
@@ -90,10 +91,10 @@ func (a *Auditor) SetLimit(key uint32, limit store.Limit) {
 		a.known[limit] = number
 		r := rule{
 			limit: limit, capacity: limit.Capacity(), period: store.Instant(limit.Period.Microseconds()),
-			hasBurst:   limit.Algorithm.HasBurst(),
-			keepsState: limit.Kind().HasSlices() || limit.Algorithm == store.SlidingLog,
+			hasBurst: limit.Algorithm.HasBurst(), isLog: limit.Algorithm == store.SlidingLog,
 			tellsDelay: limit.Algorithm == store.LeakyBucket,
 		}
+		r.keepsState = r.isLog || limit.Kind().HasSlices()
 		a.limits = append(a.limits, r)
 	}
 	if missing := int(key) + 1 - len(a.keys); missing > 0 {
@@ -147,7 +148,7 @@ func (a *Auditor) Count(o Observation, used int64) {
 	}
 	if o.Charged {
 		a.reached(r, used+o.Cost)
-		a.charge(k, r, &o)
+		a.charge(k, r, &o, used)
 		if r.hasBurst {
 			a.finding.WorstRatio = max(a.finding.WorstRatio, float64(used+o.Cost)/float64(r.capacity))
 		}
@@ -175,7 +176,7 @@ func (a *Auditor) observePlain(k *account, r *rule, o *Observation) {
 	if o.Charged {
 		a.reached(r, used+o.Cost)
 		state.Charge(r.limit, o.Cost, o.At)
-		a.charge(k, r, o)
+		a.charge(k, r, o, used)
 		k.units, k.rest = state.Units, state.Rest
 		if r.hasBurst {
 			a.finding.WorstRatio = max(a.finding.WorstRatio, float64(used+o.Cost)/float64(r.capacity))
@@ -211,13 +212,16 @@ func (a *Auditor) reached(r *rule, used int64) {
 	a.finding.PeakRatio = max(a.finding.PeakRatio, float64(used)/float64(r.capacity))
 }
 
-// charge notes an admission.
-func (a *Auditor) charge(k *account, r *rule, o *Observation) {
+// charge notes an admission, used units being in use before.
+func (a *Auditor) charge(k *account, r *rule, o *Observation, used int64) {
 	k.charged += o.Cost
-	k.admissions.forget(o.At - r.period)
-	k.admissions.add(o.At, o.Cost)
 	k.time = o.At
-	units := k.admissions.units
+	units := used + o.Cost
+	if !r.isLog {
+		k.admissions.forget(o.At - r.period)
+		k.admissions.add(o.At, o.Cost)
+		units = k.admissions.units
+	}
 	a.finding.WorstUnits = max(a.finding.WorstUnits, units)
 	if !r.hasBurst {
 		a.finding.WorstRatio = max(a.finding.WorstRatio, float64(units)/float64(r.capacity))

@@ -3,6 +3,7 @@ package audit
 import (
 	"math"
 	"math/big"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -355,6 +356,40 @@ func TestFairness(t *testing.T) {
 		}
 		if got := a.Finding(); math.Abs(got.Fairness-test.want) > 1e-12 || got.Keys != int64(len(test.charged)) {
 			t.Errorf("%v: fairness %v over %d keys, want %v", test.charged, got.Fairness, got.Keys, test.want)
+		}
+	}
+}
+
+// An hour at 20,000 requests a second, all admitted under limits of an hour, is the most that an audit is asked to
+// hold, in less than 24 bytes for each. Here it is a hundredth of the requests, on a hundredth of the keys.
+func TestAnHourInBoundedMemory(t *testing.T) {
+	const requests, most = 3600 * 20_000 / 100, 24 * 3600 * 20_000 / 100 // of memory, in bytes
+	for _, test := range []struct {
+		algorithm store.Algorithm
+		keys      uint32
+	}{{store.TokenBucket, 1}, {store.SlidingLog, 1_000}} {
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		a := New()
+		for key := range test.keys {
+			a.SetLimit(key, store.Limit{Algorithm: test.algorithm, Count: 1_000_000, Burst: 1_000_000,
+				Period: time.Hour})
+		}
+		at, state := store.Instant(1_800_000_000_000_000), uint64(1)
+		for range requests {
+			state = state*6364136223846793005 + 1442695040888963407
+			at += store.Instant(state>>55) * 2 // 0 to 1,022 µs, 500 on average
+			a.Observe(Observation{Key: uint32(state>>33) % test.keys, At: at, Cost: 1, Allowed: true, Charged: true})
+		}
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		held := after.HeapAlloc - before.HeapAlloc
+		if held > most {
+			t.Errorf("%s on %d keys holds %d bytes", test.algorithm, test.keys, held)
+		}
+		if f := a.Finding(); f.WorstUnits < requests/int64(test.keys)/2 || f.OutOfOrder > 0 {
+			t.Errorf("%+v", f)
 		}
 	}
 }

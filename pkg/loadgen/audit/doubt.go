@@ -84,7 +84,7 @@ func (a *Auditor) observeDoubtful(k *account, r *rule, o *Observation) {
 		a.finding.LeastOver += m.chargeAtLeast(r, o, least)
 		a.reached(r, least+o.Cost)
 		m.charge(r, o)
-		a.charge(k, r, o)
+		a.charge(k, r, o, least)
 		if r.hasBurst {
 			a.finding.WorstRatio = max(a.finding.WorstRatio, float64(least+o.Cost)/float64(r.capacity))
 		}
@@ -194,7 +194,7 @@ func (m *doubt) deny(r *rule, o *Observation, possible int64) int64 {
 
 // tidy forgets what makes no difference any more.
 func (m *doubt) tidy(at store.Instant) {
-	if m.state.Used(at) > 0 {
+	if m.most == nil && m.over == nil && m.under == nil || m.state.Used(at) > 0 {
 		return
 	}
 	for _, other := range []**store.State{&m.most, &m.over, &m.under} {
