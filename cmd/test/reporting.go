@@ -146,7 +146,7 @@ func (o *reporting) write(g *cli.Globals, d *report.Document) error {
 	if err != nil {
 		return err
 	}
-	return o.summarize(g, report.Answer{Report: d}.Summary())
+	return o.summarize(g, report.Answer{Report: d}.Summary(o.strict))
 }
 
 // summarize writes the summaries.

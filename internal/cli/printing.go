@@ -187,7 +187,7 @@ func CheckPlaces(cmd *cobra.Command, g *Globals) error {
 	}
 	read := map[string]bool{}
 	for _, path := range reads {
-		read[g.Env.Follow(path)] = true
+		read[g.Env.Follow(path)] = path != ""
 	}
 	taken := map[string]string{} // the flag that names a file
 	for _, flag := range []string{"save", "html", "markdown", "junit"} {

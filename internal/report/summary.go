@@ -36,8 +36,8 @@ func (s *Summary) Markdown() []byte {
 func (s *Summary) JUnit() []byte { return junit.XML(s.Suites...) }
 
 // Summary returns the summary of a report: a suite for each run. As for the exit code, a promise that could not be
-// judged fails.
-func (a Answer) Summary() *Summary {
+// judged fails and, if strict, what was not seen of an inconclusive report.
+func (a Answer) Summary(strict bool) *Summary {
 	d := a.Report
 	d.Judge()
 	s := &Summary{Verdict: d.Verdict, Answer: Answer{Report: d, Verbose: true},
@@ -63,6 +63,13 @@ func (a Answer) Summary() *Summary {
 	}
 	if len(d.Suggestions) > 0 {
 		s.Suites = append(s.Suites, junit.Suite{Name: "suggestions", Cases: cases(-1, d.promised()...)})
+	}
+	for _, suite := range s.Suites {
+		for i, c := range suite.Cases {
+			if strict && d.Verdict == Inconclusive && c.Skipped != "" {
+				suite.Cases[i].Failed, suite.Cases[i].Skipped = c.Skipped, ""
+			}
+		}
 	}
 	return s
 }
