@@ -12,11 +12,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/limitctl/limitctl/internal/redact"
@@ -61,14 +59,11 @@ type Options struct {
 // httpTarget is the prepared part of an endpoint.
 type httpTarget struct {
 	Options
-	url     *url.URL
-	address string // host:port to connect to
-	tls     *tls.Config
-	dialer  *net.Dialer
-	// Of the connections that were opened:
-	openMu               sync.Mutex
-	connects, handshakes *hdrhistogram.Histogram
-	long                 atomic.Int64
+	url          *url.URL
+	address      string // host:port to connect to
+	tls          *tls.Config
+	dialer       *net.Dialer
+	opened, long atomic.Int64 // all connections, and those that a long body ended
 	// The request: a target for the request line, headers and a body.
 	target  template
 	host    string // the header Host
@@ -83,7 +78,7 @@ type headerTemplate struct {
 
 // New returns the client of an endpoint. A wrong option is a [store.ErrInvalid].
 func New(options Options) (Client, error) {
-	t := &httpTarget{Options: options, connects: newTimes(), handshakes: newTimes()}
+	t := &httpTarget{Options: options}
 	if IsRLS(options.URL) {
 		return newRLS(t)
 	}
