@@ -13,9 +13,9 @@ import (
 // A table marks the keys with defects, and says each defect once.
 func TestInspectMarksDefects(t *testing.T) {
 	forEver := admin.Defect{Kind: admin.NeverExpires, Text: "no expiry, so it denies for ever", Stuck: true}
-	early := admin.Defect{Kind: admin.ShortTTL, Text: "expires before its units have come back"}
+	late := admin.Defect{Kind: admin.AbsurdTTL, Text: "an expiry much later than the limit can last"}
 	kept := &topRows{order: orders()["key"]}
-	for i, list := range [][]admin.Defect{nil, {forEver}, {early, forEver}} {
+	for i, list := range [][]admin.Defect{nil, {forEver}, {late, forEver}} {
 		e := admin.Entry{Key: store.Key{Subject: string(rune('a' + i)), Name: "kong/minute"}, Layout: "kong",
 			Defects: list,
 			Limit:   store.Limit{Algorithm: store.FixedWindow, Count: 10, Period: time.Minute}, TTL: time.Minute}
@@ -31,7 +31,7 @@ a        kong/minute  fixed-window:10/1m  ███░░░░░░░  3/10  
 b        kong/minute  fixed-window:10/1m  ███░░░░░░░  3/10          0  !         1m
 c        kong/minute  fixed-window:10/1m  ███░░░░░░░  3/10          0  !         1m
 ! 2 keys: no expiry, so it denies for ever
-! 1 key: expires before its units have come back
+! 1 key: an expiry much later than the limit can last
 ! reset --no-ttl deletes what stays for ever; look first with --dry-run
 `
 	if got := out.String(); got != want {

@@ -71,7 +71,7 @@ func some() *othersStore {
 	unknown.Key.Name, unknown.Limit = "redis_rate", store.Limit{Algorithm: store.TokenBucket}
 	unknown.UsedUnknown, unknown.ResetTold = true, true
 	early := otherEntry("traefik", "10.0.0.1", "rate:mw@file:10.0.0.1", 4,
-		admin.Defect{Kind: admin.ShortTTL, Text: "expires before its units have come back"})
+		admin.Defect{Kind: admin.AbsurdTTL, Text: "an expiry much later than the limit can last"})
 	timer := otherEntry("laravel", "a\nb", "app:a\nb", 3)
 	timer.Record.Members = append(timer.Record.Members, admin.Member{StoreKey: "app:a\nb:timer", Type: "hash"})
 	stuck := otherEntry("kong", "203.0.113.9", "ratelimit:203.0.113.9:1:minute", 12, forEver())

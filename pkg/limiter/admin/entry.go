@@ -149,8 +149,6 @@ const (
 	NeverExpires DefectKind = "never-expires"
 	// AbsurdTTL: a key is kept much longer than the limit can last, as when milliseconds are taken for seconds.
 	AbsurdTTL DefectKind = "absurd-ttl"
-	// ShortTTL: a key expires before what it counts has passed, so that units come back too early.
-	ShortTTL DefectKind = "short-ttl"
 	// Grows: a value grows with each request and is not trimmed.
 	Grows DefectKind = "grows"
 )

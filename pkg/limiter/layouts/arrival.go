@@ -39,7 +39,6 @@ func (r *row) arrival(found *Found) (Reading, error) {
 	entry := admin.Entry{Limit: withAlgorithm(found.Limit, store.TokenBucket), UsedUnknown: true, ResetTold: true}
 	ahead := max(0, arrival-nanoseconds(found.Now))
 	entry.ResetAfter = time.Duration(ahead)
-	kept := lifetime{needed: entry.ResetAfter, passes: true}
 	if interval := r.interval(&entry.Limit); interval > 0 && entry.Limit.Capacity() <= math.MaxInt64/interval {
 		left := interval*entry.Limit.Capacity() - ahead
 		entry.UsedUnknown = false
@@ -54,12 +53,8 @@ func (r *row) arrival(found *Found) (Reading, error) {
 		if entry.Allowed = left >= interval; !entry.Allowed {
 			entry.RetryAfter = time.Duration(interval - left)
 		}
-		if r.seconds { // it counts if a unit comes back in less
-			const latency = 250 * time.Millisecond // of the server's answer
-			kept.rounding = min(time.Second, max(latency, time.Duration(interval)))
-		}
 	}
-	return kept.reading(found, entry, r.certain != nil && r.certain(found, arrival))
+	return lifetime{passes: true}.reading(found, entry, r.certain != nil && r.certain(found, arrival))
 }
 
 // interval is how far apart the units of a limit are in ns, 0 if that is not known or there are more units than ns.
@@ -117,7 +112,7 @@ func decodeRedisRate(_ *row, found *Found) (Reading, error) {
 		}
 	}
 	// The key is kept until the arrival time, rounded up to seconds.
-	return lifetime{needed: entry.ResetAfter, passes: true}.reading(
+	return lifetime{passes: true}.reading(
 		found, entry, agrees(entry.ResetAfter, value.TTL, time.Second))
 }
 

@@ -58,21 +58,18 @@ func vectorNamed(t *testing.T, layout, name string) *vector {
 // What is wrong with how long a key is kept, at the bounds of what is right and beside them.
 func TestBoundsOfLifetimes(t *testing.T) {
 	const longest = 2 * 366 * day
-	minute := lifetime{longest: time.Minute, needed: 30 * time.Second}
+	minute := lifetime{longest: time.Minute}
 	for _, test := range []struct {
 		kept lifetime
 		ttl  time.Duration
 		want admin.DefectKind
 	}{
-		{minute, 29 * time.Second, ""}, {minute, 29*time.Second - 1, admin.ShortTTL}, // a second is rounding
-		{lifetime{needed: 30 * time.Second, rounding: 5 * time.Second}, 25 * time.Second, ""},
-		{lifetime{needed: 30 * time.Second, rounding: 5 * time.Second}, 25*time.Second - 1, admin.ShortTTL},
 		{minute, 10 * time.Minute, ""}, {minute, 10*time.Minute + 1, admin.AbsurdTTL},
 		{lifetime{longest: time.Second}, 61 * time.Second, ""},
 		{lifetime{longest: time.Second}, 61*time.Second + 1, admin.AbsurdTTL},
 		{lifetime{}, longest, ""}, {lifetime{}, longest + 1, admin.AbsurdTTL},
 		{lifetime{longest: longest / 10}, longest, ""}, {lifetime{longest: longest / 10}, longest + 1, admin.AbsurdTTL},
-		{minute, 0, admin.ShortTTL}, {minute, -1, admin.NeverExpires},
+		{minute, 0, ""}, {minute, -1, admin.NeverExpires},
 	} {
 		found := test.kept.defects(&admin.Entry{}, []Value{{Type: StringValue, TTL: test.ttl}})
 		if (len(found) == 0) != (test.want == "") || len(found) > 0 && (len(found) != 1 || found[0].Kind != test.want) {

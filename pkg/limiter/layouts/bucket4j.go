@@ -58,7 +58,7 @@ func decodeBucket4j(_ *row, found *Found) (Reading, error) {
 		entry.Remaining, entry.Used, entry.Allowed = max(0, b.tokens), b.used(), b.tokens >= 1
 		entry.ResetAfter, entry.RetryAfter = b.wait(b.capacity, now), b.wait(1, now)
 		if value.TTL >= 0 { // applications may keep buckets for ever
-			entry.Defects = lifetime{needed: entry.ResetAfter, passes: true}.defects(&entry, found.Values)
+			entry.Defects = lifetime{passes: true}.defects(&entry, found.Values)
 		}
 		reading.Entries = append(reading.Entries, entry)
 	}

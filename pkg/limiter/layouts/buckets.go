@@ -167,12 +167,9 @@ func decodeTokenHash(_ *row, found *Found) (Reading, error) {
 	if whole, err := strconv.ParseInt(text, 10, 64); err == nil { // which a float does not hold in ns
 		ago = time.Duration(nanoseconds(found.Now) - whole*int64(unit))
 	}
-	entry, kept := bucketEntry(found, tokens, ago, 1, 0), lifetime{passes: true}
-	if value.TTL >= 0 && entry.UsedKnown() {
-		kept.needed = entry.ResetAfter
-	}
+	entry := bucketEntry(found, tokens, ago, 1, 0)
 	certain := value.Length == 2 && ago > -time.Minute && value.TTL >= 0 && value.TTL < longestLimit
-	return kept.reading(found, entry, certain)
+	return lifetime{passes: true}.reading(found, entry, certain)
 }
 
 // unitOf returns what a time since 1970 is counted in, if it is of the last ten years or of the next one.
@@ -225,7 +222,6 @@ func decodeTraefik(_ *row, found *Found) (Reading, error) {
 		if entry.RetryAfter <= maxDelay {
 			entry.Allowed, entry.Delay, entry.RetryAfter = true, entry.RetryAfter, 0
 		}
-		kept.needed = entry.ResetAfter
 	}
 	// No other hash has these two fields, a time of Traefik's and such a key.
 	return kept.reading(found, entry, age > -time.Minute && age < 366*day)
@@ -259,5 +255,5 @@ func decodeSpring(_ *row, found *Found) (Reading, error) {
 	seconds := now.Truncate(time.Second)
 	entry := bucketEntry(found, tokens, seconds-at, time.Second, now-max(seconds, at))
 	certain := found.Values[0].Type != NoValue && found.Values[1].Type != NoValue
-	return lifetime{needed: entry.ResetAfter, passes: true}.reading(found, entry, certain)
+	return lifetime{passes: true}.reading(found, entry, certain)
 }

@@ -265,7 +265,7 @@ func decodeDurationLimiter(found *Found) (Reading, error) {
 		count, left = 0, 0 // it is over
 	}
 	entry := countEntry(limit, count, left)
-	entry.Defects = lifetime{longest: 2 * limit.Period, needed: left, passes: true}.defects(&entry, found.Values[:1])
+	entry.Defects = lifetime{longest: 2 * limit.Period, passes: true}.defects(&entry, found.Values[:1])
 	return Reading{Entries: []admin.Entry{entry}, Certain: certain}, nil
 }
 

@@ -1,7 +1,6 @@
 package layouts
 
 import (
-	"cmp"
 	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
@@ -14,12 +13,6 @@ type lifetime struct {
 	// longest is the longest TTL that the limiter gives a key, jitter included. 0 is not known: then only what no
 	// limit can last is absurd.
 	longest time.Duration
-	// needed is how long from now the value still counts: a bucket until it is full, a window until it ends. 0 is not
-	// known.
-	needed time.Duration
-	// rounding is how much shorter than needed a TTL is on purpose; 0 is a second, which clocks and whole seconds
-	// take.
-	rounding time.Duration
 	// passes: the value stops counting by itself at some time, by a time in it or by the window's number in the key,
 	// and a request gives it a new expiry or has a key of its own. Without it the count ends only with the key.
 	passes bool
@@ -39,7 +32,7 @@ func (l lifetime) reading(found *Found, entry admin.Entry, certain bool) (Readin
 // defects returns what is wrong with how long the values of an entry are kept, each kind at most once. Those that are
 // not there are not looked at.
 func (l lifetime) defects(e *admin.Entry, values []Value) (found []admin.Defect) {
-	var never, absurd, short bool
+	var never, absurd bool
 	var longestTTL time.Duration
 	for i := range values {
 		switch value := &values[i]; {
@@ -48,8 +41,6 @@ func (l lifetime) defects(e *admin.Entry, values []Value) (found []admin.Defect)
 			never = true
 		case l.isAbsurd(value.TTL):
 			absurd, longestTTL = true, max(longestTTL, value.TTL)
-		case l.needed > 0 && value.TTL+cmp.Or(l.rounding, time.Second) < l.needed:
-			short = true
 		}
 	}
 	stuck := !l.passes || isUnused(e)
@@ -64,10 +55,6 @@ func (l lifetime) defects(e *admin.Entry, values []Value) (found []admin.Defect)
 		}
 		text = withIssue(text+", so "+l.consequence(e, longestTTL > longestLimit), l.absurd)
 		found = append(found, admin.Defect{Kind: admin.AbsurdTTL, Text: text, Stuck: stuck})
-	}
-	if short {
-		found = append(found, admin.Defect{Kind: admin.ShortTTL,
-			Text: "expires before its units have come back, so more is let through than the limit allows"})
 	}
 	return found
 }

@@ -218,7 +218,7 @@ func decodeRackAttack(_ *row, found *Found) (Reading, error) {
 		return lifetime{passes: true}.reading(found, admin.Entry{Limit: limit, UsedUnknown: true}, false)
 	}
 	left := w.until(found.Now)
-	kept := lifetime{longest: w.period + time.Second, needed: max(0, left), passes: true}
+	kept := lifetime{longest: w.period + time.Second, passes: true}
 	return kept.reading(found, windowEntry(found.Key, limit, count, index, left), usual &&
 		agrees(left, value.TTL, 2*time.Second))
 }

@@ -59,7 +59,7 @@ func decodeTimeSet(_ *row, found *Found) (Reading, error) {
 	kept := lifetime{passes: true}
 	if entry.LimitKnown() {
 		logEntry(&entry, ages, value.Length)
-		kept.longest, kept.needed = entry.Limit.Period, entry.ResetAfter
+		kept.longest = entry.Limit.Period
 	}
 	entry.Defects = kept.defects(&entry, found.Values)
 	if value.Length > MostMembers && entry.Limit.Count*10 < value.Length {

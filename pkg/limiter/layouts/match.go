@@ -34,8 +34,8 @@ type row struct {
 	never string
 	// remains reports whether a counter counts down.
 	remains func(storeKey string) bool
-	// micros: what remains of an arrival time is counted in whole µs. seconds: its expiry is rounded down to seconds.
-	micros, seconds bool
+	// micros: what remains of an arrival time is counted in whole µs.
+	micros bool
 }
 
 // noTTL is what a counter without an expiry means.

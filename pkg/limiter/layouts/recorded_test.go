@@ -173,9 +173,7 @@ func (s *recordedState) entry(t *testing.T, layout Layout, storeKey string, limi
 		return &admin.Entry{Limit: limit, Decision: store.Decision{Allowed: true, Remaining: limit.Capacity()}}
 	}
 	for _, defect := range reading.Entries[0].Defects {
-		if layout.Info().Name != "traefik" || defect.Kind != admin.ShortTTL { // which it does on purpose
-			t.Errorf("%s has the defect %+v", storeKey, defect)
-		}
+		t.Errorf("%s has the defect %+v", storeKey, defect)
 	}
 	return &reading.Entries[0]
 }

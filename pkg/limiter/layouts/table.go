@@ -114,7 +114,7 @@ var table = []*row{
 	// github.com/throttled/throttled 9e814f27. MaxBurst is one less than the burst.
 	{info: Info{Name: "throttled", Writer: "throttled/throttled v2",
 		Example: "throttled:203.0.113.9\nget\n/\n", Needs: "the limit and the burst"},
-		decode: (*row).arrival, certain: isThrottleds, seconds: true},
+		decode: (*row).arrival, certain: isThrottleds},
 	{info: Info{Name: "time-set", Writer: "hand-written sliding logs: a sorted set of the times of requests",
 		Example: "rate_limit:203.0.113.9", Needs: "the limit"},
 		usual: isNamedLikeALimiter, decode: decodeTimeSet},

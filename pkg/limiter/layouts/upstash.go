@@ -159,7 +159,6 @@ func (k *upstashKey) bucket(found *Found, values []Value, dynamic int64) (entry 
 	}
 	entry = admin.Entry{Limit: limit, UsedUnknown: true}
 	certain = value.TTL != 0 && refilledAt <= int64(found.Now)/1000+clocksDiffer.Milliseconds()
-	kept := lifetime{passes: true}
 	if entry.LimitKnown() {
 		period, now := max(time.Millisecond, limit.Period.Truncate(time.Millisecond)), wholeMilliseconds(found.Now)
 		b := wholeBucket{capacity: limit.Capacity(), period: int64(period), refill: limit.Count, intervally: true,
@@ -168,11 +167,11 @@ func (k *upstashKey) bucket(found *Found, values []Value, dynamic int64) (entry 
 		entry.UsedUnknown = false
 		entry.Used, entry.Remaining, entry.Allowed = b.used(), min(max(0, b.tokens), b.capacity), b.tokens >= 1
 		if entry.Used > 0 {
-			entry.ResetAfter, kept.needed = b.wait(b.tokens+1, now), b.wait(b.capacity, now)
+			entry.ResetAfter = b.wait(b.tokens+1, now)
 		}
 		entry.RetryAfter = b.wait(1, now)
 	}
-	entry.Defects = kept.defects(&entry, values[:1])
+	entry.Defects = lifetime{passes: true}.defects(&entry, values[:1])
 	return entry, certain, nil
 }
 
