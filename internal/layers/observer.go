@@ -60,6 +60,7 @@ func (c *Call) Outcome() string {
 		{store.ErrGaveUp, "gave-up"}, {store.ErrOutcomeUnknown, "outcome-unknown"},
 		{store.ErrUnavailable, "unavailable"},
 		{store.ErrForeign, "foreign"}, {store.ErrRefused, "refused"}, {store.ErrInvalid, "invalid"},
+		{store.ErrUnknownToken, "invalid"}, // the caller's mistake, too
 	} {
 		if errors.Is(c.Err, kind.err) {
 			return kind.word

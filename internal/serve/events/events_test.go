@@ -114,6 +114,7 @@ func TestErrorsOfCallersAreReported(t *testing.T) {
 			l.Decision(ask, &decision.Answer{}, fmt.Errorf("%w: out of memory at rl:{user:42}:x", store.ErrRefused), 0)
 			l.Decision(ask, &decision.Answer{}, fmt.Errorf("%w: cost", store.ErrInvalid), 0)
 			l.Decision(ask, &decision.Answer{}, engine.ErrUnknownPolicy, 0)
+			l.Decision(ask, &decision.Answer{}, store.UnknownToken("no such"), 0)
 			l.Decision(ask, &decision.Answer{}, store.ErrGaveUp, 0)
 		}
 		*now = now.Add(time.Second)
