@@ -249,14 +249,14 @@ func (u *undoing) checkOrigin(ctx context.Context) error {
 
 // lastBackup returns the backup of the last change in the store.
 func (u *undoing) lastBackup(ctx context.Context) (path string, err error) {
-	place, there := u.runner.Place, map[*auditlog.Entry]bool{}
+	place, isOrigin, there := u.runner.Place, u.runner.IsOrigin(ctx), map[*auditlog.Entry]bool{}
 	run, undoneBy := lastChange(u.runs, func(e *auditlog.Entry) bool {
 		if e.Prefix != place.Prefix && e.Layout == "" {
 			return false
 		}
 		header, _ := e.BackupOf(u.backups)
 		if there[e] = header != nil; header != nil {
-			return u.runner.IsOrigin(ctx, header)
+			return isOrigin(header)
 		}
 		return withoutLogin(e.Store) == withoutLogin(place.Store)
 	})
@@ -264,17 +264,14 @@ func (u *undoing) lastBackup(ctx context.Context) (path string, err error) {
 	case run == nil:
 		return "",
 			fmt.Errorf("%w: the audit of this machine has no change of %s that kept a backup; `limitctl override "+
-				"revoke ID` ends "+
-				"a block or another override", cli.ErrNothing, place.Store)
+				"revoke ID` ends a block or another override", cli.ErrNothing, place.Store)
 	case undoneBy != nil:
 		return "",
 			fmt.Errorf("%w: the last change, %s, was undone at %s; limitctl undo --list has the backups of earlier "+
-				"ones",
-				cli.ErrNothing, describeRun(run), clockTime(undoneBy.Time))
+				"ones", cli.ErrNothing, describeRun(run), clockTime(undoneBy.Time))
 	case !there[run]:
 		return "", cli.Usagef("the last change, %s, cannot be undone: its backup %s is not there any more, cannot be "+
-			"read, "+
-			"or is of another run", describeRun(run), output.Printable(run.Backup))
+			"read, or is of another run", describeRun(run), output.Printable(run.Backup))
 	}
 	return run.Backup, nil
 }

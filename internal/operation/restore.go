@@ -341,8 +341,9 @@ func (r *Runner) CheckOrigin(ctx context.Context, b *Backup) error {
 		output.Printable(b.Header.Store), r.Place.Store)
 }
 
-// IsOrigin reports whether a backup with that header is of this store for sure.
-func (r *Runner) IsOrigin(ctx context.Context, header *backup.Header) bool {
+// IsOrigin returns a function that reports whether a backup with that header is of this store for sure. The store is
+// asked once, so that many backups do not wait for it one after the other.
+func (r *Runner) IsOrigin(ctx context.Context) func(*backup.Header) bool {
 	here, _ := r.identity(ctx)
-	return r.originOf(header).is(here)
+	return func(header *backup.Header) bool { return r.originOf(header).is(here) }
 }

@@ -216,7 +216,12 @@ func TestRestoreIntoItsOwnStore(t *testing.T) {
 		len(s.log.entries) > 2 {
 		t.Errorf("at another address with the same id: %v", err)
 	}
+	isOrigin, own, foreign := s.IsOrigin(t.Context()), b.Header, b.Header
+	own.Address, foreign.Address, foreign.StoreID = s.Address, s.Address, strings.Repeat("0", len(id))
 	s.memory.Close()
+	if !isOrigin(&own) || isOrigin(&foreign) {
+		t.Error("the store is asked once for each backup, or its id is not compared")
+	}
 	if err := s.CheckOrigin(t.Context(), b); !errors.Is(err, store.ErrClosed) ||
 		!strings.HasPrefix(err.Error(), "nobody can tell") {
 		t.Errorf("where the store does not answer: %v", err)
