@@ -190,7 +190,7 @@ func parseHeader(text string) (headerTemplate, error) {
 	name, value, found := strings.Cut(text, ":")
 	switch {
 	case !found || !httpguts.ValidHeaderFieldName(name):
-		return headerTemplate{}, store.Invalidf("--header %q is not a header; write 'Name: value'", name)
+		return headerTemplate{}, store.Invalidf("a --header is not 'Name: value'; it can be a secret and is not shown")
 	case !httpguts.ValidHeaderFieldValue(value):
 		return headerTemplate{}, store.Invalidf(
 			"--header %s has a line end or a control character in its value; leave it out", name)
