@@ -42,13 +42,9 @@ func startProcess(t *testing.T, program string, args ...string) *process {
 	cmd := exec.Command(program, args...)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := cmd.Start(); err != nil {
 		t.Fatalf("%v; make setup installs what the tests run", err)
 	}
@@ -62,9 +58,7 @@ func startProcess(t *testing.T, program string, args ...string) *process {
 func (p *process) ask(t *testing.T, command map[string]any) (a answer) {
 	t.Helper()
 	line, err := json.Marshal(command)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := p.in.Write(append(line, '\n')); err != nil {
 		t.Fatal(err)
 	}
@@ -101,13 +95,9 @@ func newPeer(t *testing.T, layout string, limit store.Limit, program string, scr
 		now: time.Now().Truncate(time.Millisecond)}
 	backend, err := redisstore.New(client, redisstore.WithClock(func() time.Time { return p.now }),
 		redisstore.WithBudget(time.Minute))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	known, err := layouts.Named(layout)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p.keys = backend.OtherLimiters(layouts.Sources{{Layout: known, Limit: limit}})
 	p.start = func() *process { return startProcess(t, program, script, server.Addr) }
 	p.restart()
@@ -135,9 +125,7 @@ func (p *peer) advance(by time.Duration) {
 	p.process.ask(p.t, map[string]any{"do": "at", "ms": p.now.UnixMilli()})
 	for _, storeKey := range p.client.Keys(ctx, "*").Val() {
 		if ttl := p.client.PTTL(ctx, storeKey).Val(); ttl > 0 && by > 0 {
-			if err := p.client.PExpire(ctx, storeKey, ttl-by).Err(); err != nil {
-				p.t.Fatal(err)
-			}
+			must(p.t, p.client.PExpire(ctx, storeKey, ttl-by).Err())
 		}
 	}
 }
@@ -146,18 +134,14 @@ func (p *peer) advance(by time.Duration) {
 func (p *peer) look(subject string) (entry admin.Entry, has bool) {
 	p.t.Helper()
 	pattern, err := store.ExactPattern(subject)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, err)
 	limit := p.limit
 	if limit.Burst == 0 {
 		limit.Burst = limit.Count
 	}
 	unused := admin.Entry{Limit: limit, Decision: store.Decision{Allowed: true, Remaining: limit.Burst}}
 	for found, err := range p.keys.Scan(p.t.Context(), admin.Query{Subjects: pattern, Records: true}) {
-		if err != nil {
-			p.t.Fatal(err)
-		}
+		must(p.t, err)
 		if strings.Contains(found.Key.Name, "@") {
 			continue // a window that ended long ago, whose key never expires
 		}

@@ -49,9 +49,7 @@ func sequences(t *testing.T, n int, layout, storeKey string, run func(*caller)) 
 	server := redistest.Start(t)
 	client, ours := server.Client(), server.Client()
 	known, err := layouts.Named(layout)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i := range n {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			t.Parallel()
@@ -59,9 +57,7 @@ func sequences(t *testing.T, n int, layout, storeKey string, run func(*caller)) 
 			c.storeKey = fmt.Sprintf(storeKey, i)
 			var err error
 			c.store, err = redisstore.New(ours, redisstore.WithClock(c.now), redisstore.WithBudget(time.Minute))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			var all layouts.Sources
 			for _, layout := range layouts.All() {
 				all = append(all, layouts.Source{Layout: layout})
@@ -82,9 +78,7 @@ func (c *caller) now() time.Time {
 
 func (c *caller) serverTime() time.Time {
 	now, err := c.client.Time(c.t.Context()).Result()
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, err)
 	return now
 }
 
@@ -92,9 +86,7 @@ func (c *caller) serverTime() time.Time {
 func (c *caller) say(limit store.Limit) {
 	c.said = limit
 	pattern, err := store.ExactStoreKeyPattern(c.storeKey)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, err)
 	c.keys = c.store.OtherLimiters(layouts.Sources{{Layout: c.layout, Keys: pattern, Limit: limit}})
 }
 
@@ -129,9 +121,7 @@ func (c *caller) mustLook(at time.Time) (entry admin.Entry, is bool) {
 
 func (c *caller) exists() bool {
 	n, err := c.client.Exists(c.t.Context(), c.storeKey).Result()
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, err)
 	return n > 0
 }
 
@@ -149,9 +139,7 @@ func (c *caller) recognise(as string, take func(context.Context) (bool, error)) 
 func (c *caller) lookAtAll(take func(context.Context) (bool, error), check func(admin.Entry, error)) {
 	c.t.Helper()
 	pattern, err := store.ExactStoreKeyPattern(c.storeKey)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, err)
 	c.clock = time.Time{}
 	for {
 		if _, err := take(c.t.Context()); err != nil {
@@ -167,9 +155,7 @@ func (c *caller) lookAtAll(take func(context.Context) (bool, error), check func(
 // copied copies the key to another name, for a library whose own peek writes.
 func (c *caller) copied(storeKey string) {
 	c.t.Helper()
-	if err := c.client.Copy(c.t.Context(), c.storeKey, storeKey, 0, true).Err(); err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, c.client.Copy(c.t.Context(), c.storeKey, storeKey, 0, true).Err())
 }
 
 // reset deletes the key like limitctl reset. take makes it used.
@@ -212,12 +198,18 @@ func admits(ctx context.Context, t *testing.T, take func(context.Context) (bool,
 	t.Helper()
 	for {
 		allowed, err := take(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if !allowed {
 			return n
 		}
 		n++
+	}
+}
+
+// must ends the test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

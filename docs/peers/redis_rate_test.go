@@ -37,18 +37,14 @@ func (r *redisRate) ask(subject string, n int) asked {
 	const epoch = 1483228800 // 2017
 	before := r.serverTime()
 	result, err := r.limiter.AllowN(r.t.Context(), subject, r.limit, n)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must(r.t, err)
 	after := r.serverTime()
 	text := r.client.Get(r.t.Context(), "rate:"+subject).Val()
 	if text == "" || result.ResetAfter == 0 {
 		return asked{Result: result}
 	}
 	arrival, err := strconv.ParseFloat(text, 64)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must(r.t, err)
 	seconds := arrival - result.ResetAfter.Seconds()
 	at := time.UnixMicro(int64(math.Round(seconds*1e6)) + epoch*1e6)
 	if at.Before(before) || at.After(after) {

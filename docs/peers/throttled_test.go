@@ -47,18 +47,14 @@ func (c *throttledCaller) limitTo(count int, period time.Duration, burst int) {
 func (c *throttledCaller) ask(key string, n int) (limited bool, result throttled.RateLimitResult) {
 	c.t.Helper()
 	limited, result, err := c.limiter.RateLimitCtx(c.t.Context(), key, n)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, err)
 	return limited, result
 }
 
 func TestThrottled(t *testing.T) {
 	sequences(t, 200, "throttled", "throttled:203.0.113.%d\nget\n/\n", func(c *caller) {
 		backend, err := goredisstore.NewCtx(c.client, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		th := &throttledCaller{caller: c, store: &clockedStore{GCRAStoreCtx: backend}}
 		count, period := int(c.between(1, 1000)), time.Duration(c.between(1, 600))*100*time.Millisecond
 		th.limitTo(count, period, int(c.between(1, int64(2*count))))

@@ -24,9 +24,7 @@ func TestAReservationIsSettledOnce(t *testing.T) {
 		t.Fatalf("%v, %v", r, err)
 	}
 	for range 2 {
-		if err := r.Settle(t.Context(), 120, 1); err != nil {
-			t.Fatal(err)
-		}
+		check(t, r.Settle(t.Context(), 120, 1))
 		if one, other := used(t, l, asked[0]), used(t, l, asked[1]); one != 120 || other != 1 {
 			t.Errorf("%d tokens and %d calls are in use", one, other)
 		}
@@ -130,9 +128,7 @@ func TestASettlementWithoutTheStore(t *testing.T) {
 	f := &faulty{Store: memorystore.New()}
 	l := newLimiter(t, f, limiter.FailOpen())
 	r, err := l.Reserve(t.Context(), tokens.For("team").N(300))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	f.instead = away
 	if err := r.Settle(t.Context(), 200); !limiter.IsAway(err) {
 		t.Errorf("while it is away: %v", err)
@@ -183,12 +179,8 @@ func TestACanceledTokenIsChargedAgain(t *testing.T) {
 		}
 	}
 	r, err := l.Reserve(ctx, job.N(3).Token("job-42", 0))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Settle(ctx, 2); err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
+	check(t, r.Settle(ctx, 2))
 	if err := r.Cancel(ctx); !errors.Is(err, limiter.ErrInvalid) || used(t, l, job) != 2 {
 		t.Errorf("canceled after it was settled: %v, %d in use", err, used(t, l, job))
 	}

@@ -33,17 +33,11 @@ func full(t *testing.T, path string) (release func()) {
 func fullAt(t *testing.T, size uint64) (release func()) {
 	t.Helper()
 	var before unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &before); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Getrlimit(unix.RLIMIT_FSIZE, &before))
 	signal.Ignore(syscall.SIGXFSZ) // so that writing fails instead
-	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: size, Max: before.Max}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: size, Max: before.Max}))
 	return func() {
-		if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &before); err != nil {
-			t.Fatal(err)
-		}
+		must(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &before))
 		signal.Reset(syscall.SIGXFSZ)
 	}
 }
@@ -54,9 +48,7 @@ func TestACommitThatFails(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
 	backend := open(t, path)
 	key := store.Key{Subject: "u", Name: "n"}
-	if err := take(backend, key, hour, 1); err != nil {
-		t.Fatal(err)
-	}
+	must(t, take(backend, key, hour, 1))
 	unknown := func(what string, err error) {
 		t.Helper()
 		if !errors.Is(err, store.ErrOutcomeUnknown) || errors.Is(err, store.ErrUnavailable) ||
@@ -81,9 +73,7 @@ func TestAFullDiskIsNamed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
 	key := store.Key{Subject: "u", Name: "n"}
 	first := open(t, path)
-	if err := errors.Join(take(first, key, hour, 1), first.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(take(first, key, hour, 1), first.Close()))
 	backend := open(t, path)
 	release := fullAt(t, 1000)
 	err := take(backend, key, hour, 1)

@@ -24,9 +24,7 @@ func TestHealth(t *testing.T) {
 	}
 	for i, period := range []time.Duration{time.Minute, time.Hour, time.Hour} {
 		key := store.Key{Subject: "u", Name: string(rune('a' + i))}
-		if err := take(backend, key, store.Limit{Count: 1, Period: period}, 1); err != nil {
-			t.Fatal(err)
-		}
+		must(t, take(backend, key, store.Limit{Count: 1, Period: period}, 1))
 	}
 	now = now.Add(2 * time.Minute)
 	h, err := backend.Health(ctx)
@@ -39,9 +37,7 @@ func TestHealth(t *testing.T) {
 	}
 	backend.Close()
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer file.Close()
 	if _, err := file.WriteAt(make([]byte, 4096), 4096); err != nil { // the second page, a table
 		t.Fatal(err)

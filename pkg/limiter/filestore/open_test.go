@@ -29,13 +29,9 @@ func TestModesOfFiles(t *testing.T) {
 		defer syscall.Umask(before)
 		path := filepath.Join(t.TempDir(), "limits.db")
 		if test.made != 0 {
-			if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Chmod(path, test.made)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errors.Join(os.WriteFile(path, nil, 0o600), os.Chmod(path, test.made)))
 		}
-		if err := take(open(t, path), store.Key{Subject: "user:42"}, hour, 1); err != nil {
-			t.Fatal(err)
-		}
+		must(t, take(open(t, path), store.Key{Subject: "user:42"}, hour, 1))
 		for _, name := range []string{path, path + "-wal", path + "-shm"} {
 			if info, err := os.Stat(name); err != nil || info.Mode().Perm() != test.wantMode {
 				t.Errorf("%+v: %s has %v, %v", test, name, info.Mode(), err)
@@ -60,9 +56,7 @@ func TestAFileInAMissingDirectory(t *testing.T) {
 	if _, err := os.Stat(directory); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the directory is there, %v", err)
 	}
-	if err := take(open(t, path, filestore.WithDirectory()), store.Key{Subject: "user:42"}, hour, 1); err != nil {
-		t.Fatal(err)
-	}
+	must(t, take(open(t, path, filestore.WithDirectory()), store.Key{Subject: "user:42"}, hour, 1))
 	if info, err := os.Stat(directory); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("the directory has %v, %v", info, err)
 	}
@@ -95,13 +89,9 @@ func TestWhatIsNoFile(t *testing.T) {
 				if err == nil {
 					err = errors.Join(take(first, store.Key{Subject: "u"}, hour, 1), first.Close())
 				}
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 			}
-			if err := test.plant(path + suffix); err != nil {
-				t.Fatal(err)
-			}
+			must(t, test.plant(path+suffix))
 			err := take(open(t, path), store.Key{Subject: "u"}, hour, 1)
 			if !errors.Is(err, store.ErrRefused) || !strings.Contains(err.Error(), test.want) ||
 				strings.Count(err.Error(), path) > 2 {
@@ -123,9 +113,7 @@ func TestFilesOfOthers(t *testing.T) {
 			if err == nil {
 				err = errors.Join(take(backend, store.Key{Subject: "u"}, hour, 1), backend.Close())
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for _, statement := range statements {
 				execute(t, path, statement)
 			}
@@ -133,9 +121,7 @@ func TestFilesOfOthers(t *testing.T) {
 	}
 	text := func(content string) func(path string) {
 		return func(path string) {
-			if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(path, []byte(content), 0o600))
 		}
 	}
 	for name, test := range map[string]struct {
@@ -144,9 +130,7 @@ func TestFilesOfOthers(t *testing.T) {
 	}{
 		"sparse": {func(path string) {
 			text("x")(path)
-			if err := os.Truncate(path, 10<<30); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Truncate(path, 10<<30))
 		}, ""},
 		"text":      {text(strings.Repeat("no database, just text. ", 50)), "not an SQLite database"},
 		"a header":  {text("SQLite format 3\x00" + strings.Repeat("\xff", 8192)), ""},
@@ -160,9 +144,7 @@ func TestFilesOfOthers(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "db")
 		test.plant(path)
 		before, err := os.Stat(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		err = take(open(t, path), store.Key{Subject: "v"}, hour, 1)
 		if !errors.Is(err, store.ErrRefused) && !errors.Is(err, store.ErrForeign) ||
 			!strings.Contains(err.Error(), test.want) {
@@ -178,17 +160,13 @@ func TestFilesOfOthers(t *testing.T) {
 func TestHugeValues(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "db")
 	backend := open(t, path)
-	if err := take(backend, store.Key{Subject: "u"}, hour, 1); err != nil {
-		t.Fatal(err)
-	}
+	must(t, take(backend, store.Key{Subject: "u"}, hour, 1))
 	const insert = "INSERT INTO limits VALUES ('rl', ?, 'n', zeroblob(?), 9223372036854775807)"
 	execute(t, path, insert, "huge", 32<<20)
 	execute(t, path, insert, strings.Repeat("x", 1<<20), 10)
 	execute(t, path, insert, "\x1b[31m", 10)
 	all, err := store.ParsePattern("*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var foreign, sound int
 	for entry, err := range backend.Scan(context.Background(), admin.Query{Subjects: all}) {
 		switch {

@@ -62,9 +62,7 @@ func takeUntilDenied(path string) {
 func taker(t *testing.T, path string) *exec.Cmd {
 	t.Helper()
 	binary, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cmd := exec.Command(binary)
 	cmd.Env = append(os.Environ(), takerVariable+"="+path)
 	return cmd
@@ -79,9 +77,7 @@ func TestConcurrentProcessesShareALimit(t *testing.T) {
 	for i := range outputs {
 		cmd := taker(t, path)
 		cmd.Stdout, cmd.Stderr = &outputs[i], &outputs[i]
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, cmd.Start())
 		takers = append(takers, cmd)
 	}
 	total := 0
@@ -108,12 +104,8 @@ func TestAKilledProcessLosesAndDoublesNothing(t *testing.T) {
 	for round := range 5 {
 		cmd := taker(t, path)
 		stdout, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, cmd.Start())
 		lines := bufio.NewScanner(stdout)
 		for n := 0; lines.Scan(); n++ {
 			if strings.TrimSpace(lines.Text()) != "got 1" {
@@ -126,9 +118,7 @@ func TestAKilledProcessLosesAndDoublesNothing(t *testing.T) {
 		}
 		cmd.Wait()
 		d, err := storecall.New(open(t, path)).Peek(context.Background(), shared, sharedLimit, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if unprinted := int(d.Used) - granted; unprinted < 0 || unprinted > 1 {
 			t.Fatalf("round %d: %d units were granted and %d are charged", round, granted, d.Used)
 		}

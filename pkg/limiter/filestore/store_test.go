@@ -48,9 +48,7 @@ func TestConformance(t *testing.T) {
 func open(tb testing.TB, path string, options ...filestore.Option) *filestore.Store {
 	tb.Helper()
 	backend, err := filestore.New(path, options...)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	tb.Cleanup(func() {
 		if err := backend.Close(); err != nil {
 			tb.Error(err)
@@ -63,9 +61,7 @@ func open(tb testing.TB, path string, options ...filestore.Option) *filestore.St
 func raw(tb testing.TB, path string) *sql.DB {
 	tb.Helper()
 	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)&_pragma=synchronous(off)")
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	db.SetMaxOpenConns(1)
 	tb.Cleanup(func() { db.Close() })
 	return db
@@ -118,9 +114,7 @@ func dump(tb testing.TB, path string) string {
 		var key store.Key
 		var record []byte
 		var unusedAt int64
-		if err := rows.Scan(&key.Subject, &key.Name, &record, &unusedAt); err != nil {
-			tb.Fatal(err)
-		}
+		must(tb, rows.Scan(&key.Subject, &key.Name, &record, &unusedAt))
 		fmt.Fprintf(&b, "%s until %d\n", rowText(key, record), unusedAt)
 	}
 	return b.String()
@@ -138,9 +132,7 @@ func take(backend store.Store, key store.Key, limit store.Limit, cost int64) err
 func used(tb testing.TB, backend store.Store, key store.Key) int64 {
 	tb.Helper()
 	d, err := storecall.New(backend).Peek(context.Background(), key, hour, 1)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	return d.Used
 }
 
@@ -161,9 +153,7 @@ func until(tb testing.TB, what string, is func() bool) {
 func TestScanLooksAtItsKeysOnly(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
 	backend := open(t, path)
-	if err := take(backend, store.Key{Subject: "first"}, store.Limit{Count: 100, Period: time.Hour}, 100); err != nil {
-		t.Fatal(err)
-	}
+	must(t, take(backend, store.Key{Subject: "first"}, store.Limit{Count: 100, Period: time.Hour}, 100))
 	execute(t, path, `WITH RECURSIVE n(i) AS (VALUES (0) UNION ALL SELECT i + 1 FROM n WHERE i < 1999)
 		INSERT INTO limits SELECT prefix, format('tenant:%d:user:%d', i % 20, i), name, record, unused_at FROM limits, n`)
 	execute(t, path, "DELETE FROM limits WHERE subject = 'first'")
@@ -174,20 +164,24 @@ func TestScanLooksAtItsKeysOnly(t *testing.T) {
 		"tenant:[34]:*":   {200, 2000},
 	} {
 		subjects, err := store.ParsePattern(pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var looked, total int64
 		found := 0
 		query := admin.Query{Subjects: subjects, Progress: func(l, of int64) { looked, total = l, of }}
 		for _, err := range backend.Scan(context.Background(), query) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			found++
 		}
 		if found != want.found || looked != int64(want.looked) || total != int64(want.looked) {
 			t.Errorf("%s finds %d keys and looks at %d of %d, want %+v", pattern, found, looked, total, want)
 		}
+	}
+}
+
+// must ends the test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -19,9 +19,7 @@ func TestForeignOverrides(t *testing.T) {
 	backend := open(t, path)
 	ctx := context.Background()
 	set, err := backend.SetOverride(ctx, store.Override{Effect: store.OverrideBlock}, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, foreign := range []string{"record = x'00ff'", "record = 'x'", "created = 'x'", "created = -1", "ends = 'x'",
 		"ends = x'00'",
 		"ends = 9e99", "ends = 9223372036854775807", "ends = ends + 30 * 86400000000", "created = ends",
@@ -74,9 +72,7 @@ func TestTablesBesideTheLimits(t *testing.T) {
 		_, read := backend.Denials(t.Context(), time.Hour)
 		return cmp.Or(read, take(backend, key, hour, 1), backend.AddDenials(t.Context(), d))
 	}
-	if err := add(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, add())
 	execute(t, path, "DROP TABLE denial_steps")
 	if err := add(); err != nil {
 		t.Errorf("without a table: %v", err)

@@ -18,9 +18,7 @@ func TestWaitingForAFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
 	backend := open(t, path)
 	key := store.Key{Subject: "u"}
-	if err := take(backend, key, hour, 1); err != nil {
-		t.Fatal(err)
-	}
+	must(t, take(backend, key, hour, 1))
 	release := locked(t, path)
 	patient := make(chan error)
 	go func() { patient <- take(backend, key, hour, 1) }()
@@ -56,9 +54,7 @@ func TestClosingEndsCallsThatWait(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
 	backend := open(t, path)
 	key := store.Key{Subject: "u"}
-	if err := take(backend, key, hour, 1); err != nil {
-		t.Fatal(err)
-	}
+	must(t, take(backend, key, hour, 1))
 	release := locked(t, path)
 	results := make(chan error, 2)
 	for range cap(results) {

@@ -32,9 +32,7 @@ func TestErrorsAreTheCommands(t *testing.T) {
 	differ := 0
 	for _, path := range files {
 		data, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		golden := strings.TrimSuffix(path, ".yaml") + ".library.txt"
 		want, err := os.ReadFile(golden)
 		if err != nil {
@@ -42,9 +40,7 @@ func TestErrorsAreTheCommands(t *testing.T) {
 		} else {
 			differ++
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		got := ""
 		_, err = policyfile.Parse(filepath.Base(path), data)
 		if err != nil {
@@ -80,9 +76,7 @@ func checkMistakes(t *testing.T, name string, err error) {
 
 func TestWhatAFileSays(t *testing.T) {
 	file, err := policyfile.Load(testdata + "good/everything.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if file.Prefix != "my app" || file.Name != testdata+"good/everything.yaml" {
 		t.Errorf("%q, %q", file.Prefix, file.Name)
 	}
@@ -123,9 +117,7 @@ func TestMistakesHoldNoPassword(t *testing.T) {
 	}
 	for _, path := range files {
 		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		texts = append(texts, string(text)+"colour: red\n") // so that there is a mistake
 	}
 	for _, secret := range []string{"ZQuite-Zecret", "ZQ%41%42Q-QJVW", "ZQZQZQ-Äß"} {
@@ -147,12 +139,8 @@ func TestMistakesHoldNoPassword(t *testing.T) {
 func TestLoadReadsOnlyFiles(t *testing.T) {
 	directory := t.TempDir()
 	large := filepath.Join(directory, "large.yaml")
-	if err := os.WriteFile(large, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Truncate(large, 10<<30); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(large, nil, 0o600))
+	must(t, os.Truncate(large, 10<<30))
 	for path, want := range map[string]string{
 		directory:   "it is a directory, not a file",
 		"/dev/zero": "it is a device, not a file",
@@ -196,5 +184,13 @@ func TestDefaultsOfOutages(t *testing.T) {
 	silent, err := policyfile.Parse("x.yaml", []byte("policies: {p: {limits: [{name: a, by: [ip], limit: 1/s}]}}"))
 	if err != nil || silent.Breaker.Failures != 5 || silent.Policies[0].LocalShare != store.DefaultShare {
 		t.Errorf("%+v, %v", silent, err)
+	}
+}
+
+// must ends the test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -30,9 +30,7 @@ import (
 func TestARuntimeInAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // so that no recovery check comes, however slow the test is
 		file, err := policyfile.Load(testdata + "good/outage.yaml")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if b := file.Breaker; b.Failures != 3 || b.Slow != 250*time.Millisecond || b.Pause != time.Second ||
 			b.MaxPause != time.Minute {
 			t.Errorf("the breaker is %+v", b)
@@ -44,17 +42,13 @@ func TestARuntimeInAnOutage(t *testing.T) {
 			OnFailure: func(error) { told++ },
 			OnBreaker: func(c limiter.BreakerChange) { changes = append(changes, c.To.String()) },
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer policies.Close()
 		allowed := map[string]int{}
 		for range 30 {
 			for name, by := range map[string]string{"login": "ip", "api": "ip", "job": "name"} {
 				d, err := policies.Take(t.Context(), name, policy.Attributes{by: "a"}, 1)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				if d.Allowed() {
 					allowed[name]++
 				}
@@ -84,9 +78,7 @@ func newWritten(t *testing.T, text string) written {
 
 func (w written) write(text string) {
 	w.Helper()
-	if err := os.WriteFile(w.path, []byte(text), 0o600); err != nil {
-		w.Fatal(err)
-	}
+	must(w, os.WriteFile(w.path, []byte(text), 0o600))
 }
 
 // open makes a runtime of the file.
@@ -102,9 +94,7 @@ func (w written) open(backend store.Store, options ...limiter.Option) (*policyfi
 func (w written) run(backend store.Store, options ...limiter.Option) *policyfile.Runtime {
 	w.Helper()
 	policies, err := w.open(backend, options...)
-	if err != nil {
-		w.Fatal(err)
-	}
+	must(w, err)
 	w.Cleanup(func() { policies.Close() })
 	return policies
 }
@@ -113,9 +103,7 @@ func (w written) run(backend store.Store, options ...limiter.Option) *policyfile
 func (w written) reload(policies *policyfile.Runtime, text string) {
 	w.Helper()
 	w.write(text)
-	if err := policies.Reload(); err != nil {
-		w.Fatal(err)
-	}
+	must(w, policies.Reload())
 }
 
 const api = "policies: {api: {limits: [{name: user, by: [user], limit: %s}]%s}}\n"
@@ -131,9 +119,7 @@ func TestAReloadForgetsNothing(t *testing.T) {
 		sick := &sickStore{Store: kept}
 		backend := store.Wrap(sick, kept)
 		eve, err := store.ExactPattern("user:eve")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		block := store.Override{Subjects: eve, Effect: store.OverrideBlock, Reason: "test", By: "me"}
 		if _, err := kept.SetOverride(t.Context(), block, time.Hour); err != nil {
 			t.Fatal(err)
@@ -142,9 +128,7 @@ func TestAReloadForgetsNothing(t *testing.T) {
 		take := func(a policy.Attributes) limiter.Decisions {
 			t.Helper()
 			d, err := policies.Take(t.Context(), "api", a, 1)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return d
 		}
 		take(ada)
@@ -194,9 +178,7 @@ func TestAFileThatCannotBeUsed(t *testing.T) {
 	withHTTP := fmt.Sprintf(api, "1/366d", `, http: {attributes: {user: "header:X-User"}}`)
 	f.reload(policies, withHTTP)
 	limit, err := policies.Middleware("api")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	server := limit(http.NotFoundHandler())
 	get := func() int {
 		r, w := httptest.NewRequest("GET", "/", nil), httptest.NewRecorder()
@@ -232,9 +214,7 @@ func TestAFileThatCannotBeUsed(t *testing.T) {
 		d.Allowed() {
 		t.Errorf("an attribute that is missing: %v", err)
 	}
-	if err := os.Remove(f.path); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(f.path))
 	if err := policies.Reload(); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
@@ -316,13 +296,9 @@ func TestARuntimeNeedsTheFilesPrefix(t *testing.T) {
 	}{{"rl", false}, {"mine2", false}, {"mine", true}} {
 		file, err := policyfile.Parse(
 			"limitctl.yaml", []byte("prefix: mine\npolicies: {p: {limits: [{name: a, by: [u], limit: 5/1m}]}}\n"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		kept, err := filestore.New(filepath.Join(t.TempDir(), "limits.db"), filestore.WithPrefix(test.prefix))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer kept.Close()
 		policies, err := policyfile.NewRuntime(file, store.Wrap(struct{ store.Store }{kept}, kept))
 		switch {
@@ -367,23 +343,15 @@ func TestAReloadBetweenReservingAndSettling(t *testing.T) {
 	policies := f.run(memorystore.New())
 	red := policy.Attributes{"team": "red"}
 	call, err := policies.Call("llm", red, 1, tokens(900))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r, err := call.Limits.Reserve(t.Context(), call.Requests...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	lines := strings.Split(llm, "\n")
 	lines[4], lines[5] = lines[5], lines[4]
 	f.reload(policies, strings.Join(lines, "\n"))
 	costs, err := call.Policy.UnitsOf(1, tokens(250))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Settle(t.Context(), costs...); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, r.Settle(t.Context(), costs...))
 	d, err := policies.Take(t.Context(), "llm", red, 1, tokens(1))
 	if err != nil || d.At(0).Used != 251 || d.At(1).Used != 2 {
 		t.Errorf("%+v, %v; want 251 tokens and 2 requests in use", d, err)

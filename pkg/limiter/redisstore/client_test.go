@@ -126,9 +126,7 @@ func TestAFailoverClientTakesTheFirstSoundSentinel(t *testing.T) {
 	}
 	empty, list := sentinel("*0\r\n"), sentinel("*1\r\n"+redistest.Bulk(host))
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer silent.Close()
 	sound := sentinel("*2\r\n" + redistest.Bulk(host) + redistest.Bulk(port))
 	for _, c := range []struct {
@@ -139,9 +137,7 @@ func TestAFailoverClientTakesTheFirstSoundSentinel(t *testing.T) {
 			redis.UniversalOptions{MasterName: "m", Addrs: c.addresses, Password: "of-the-master",
 				SentinelPassword: "of-the-sentinel", DialTimeout: redistest.Patience, ReadTimeout: redistest.Patience,
 				WriteTimeout: redistest.Patience})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		begun := time.Now()
 		_, err = storecall.New(backend).Take(ctx, user, hundred, 1)
 		if !errors.Is(err, c.want) || err != nil && !strings.Contains(err.Error(), "its answer is not an address") {

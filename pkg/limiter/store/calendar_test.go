@@ -15,9 +15,7 @@ import (
 func parsed(t testing.TB, text string) store.Limit {
 	t.Helper()
 	limit, err := store.ParseLimit(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return normal(t, limit)
 }
 
@@ -55,9 +53,7 @@ func TestWindowsOfACalendar(t *testing.T) {
 	} {
 		at := func(text string) store.Instant {
 			stamp, err := time.Parse("2006-01-02T15:04Z07:00", text)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return store.InstantOf(stamp)
 		}
 		limit := parsed(t, "fixed-window:10/"+test.window)
@@ -198,9 +194,7 @@ func TestLimitsOfACalendarAreCompared(t *testing.T) {
 // A host may have its database of zones anywhere, but no name reaches out of it.
 func TestNoZoneIsAFile(t *testing.T) {
 	t.Setenv("ZONEINFO", t.TempDir())
-	if err := os.WriteFile(os.Getenv("ZONEINFO")+"/x.y", []byte("TZif2"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(os.Getenv("ZONEINFO")+"/x.y", []byte("TZif2"), 0o600))
 	for _, zone := range []string{"x.y", "./UTC", "UTC/..", "a b", "Ünited/X"} {
 		if _, err := store.ParseLimit("fixed-window:10/1mo,tz=" + zone); err == nil {
 			t.Errorf("%q is a zone", zone)

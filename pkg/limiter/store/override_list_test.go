@@ -14,15 +14,13 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-func mustPattern(tb testing.TB, text string) store.Pattern {
+func mustPattern(tb rapid.TB, text string) store.Pattern {
 	tb.Helper()
 	if text == "" {
 		return store.Pattern{}
 	}
 	p, err := store.ParsePattern(text)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	return p
 }
 
@@ -108,15 +106,7 @@ func TestTheFirstOverrideByTheRuleApplies(t *testing.T) {
 		var all []store.Override
 		for i := range rapid.IntRange(0, 12).Draw(t, "overrides") {
 			pattern := func(what string, of []string) store.Pattern {
-				text := rapid.SampledFrom(of).Draw(t, what)
-				if text == "" {
-					return store.Pattern{}
-				}
-				p, err := store.ParsePattern(text)
-				if err != nil {
-					t.Fatal(err)
-				}
-				return p
+				return mustPattern(t, rapid.SampledFrom(of).Draw(t, what))
 			}
 			all = append(all, store.Override{
 				ID: fmt.Sprint(i), Subjects: pattern("subjects", subjects), Names: pattern("names", names),
@@ -228,5 +218,13 @@ func TestAnOverriddenBurstEmptiesInTime(t *testing.T) {
 		if got := o.Apply(limit); got.Burst != test.want {
 			t.Errorf("%s and %d has a burst of %d, want %d", limit, test.units, got.Burst, test.want)
 		}
+	}
+}
+
+// must ends the test on an error.
+func must(t rapid.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -105,9 +105,7 @@ func TestPatternOfAnyNetwork(t *testing.T) {
 		network, inside := drawNetwork(t, "network"), drawNetwork(t, "inside")
 		before := rapid.SampledFrom(slices.Sorted(maps.Keys(befores))).Draw(t, "before")
 		p, err := store.ParsePattern(before + network.String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		value := rapid.SampledFrom([]string{
 			inside.String(), inside.Addr().String(), subjecttext.Escape(inside.String())}).Draw(t, "value")
 		subjects := []string{"ip:", "tenant:a:ip:", "tenant:a:user:b:ip:", ""}
@@ -129,9 +127,7 @@ func TestPatternOfAnyNetwork(t *testing.T) {
 			t.Fatalf("%s is read back as %s, %v", p, again, err)
 		}
 		exact, err := store.ExactPattern(subject)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for subject, selected := range map[string]bool{subject: want, befores[before] + network.Addr().String(): true} {
 			found := redisMatch(p.RedisGlob(), subject) && strings.HasPrefix(subject, p.LiteralBeginning())
 			if p.Match(subject) != selected || selected && !found {
@@ -143,19 +139,11 @@ func TestPatternOfAnyNetwork(t *testing.T) {
 		if p.Overlaps(exact) != want || exact.Overlaps(p) != want {
 			t.Fatalf("%s overlaps %s: %v", p, subject, !want)
 		}
-		other := mustNetwork(t, before+inside.String())
+		other := mustPattern(t, before+inside.String())
 		if p.Overlaps(other) != network.Overlaps(inside) || other.Overlaps(p) != network.Overlaps(inside) {
 			t.Fatalf("%s overlaps %s: %v", p, other, p.Overlaps(other))
 		}
 	})
-}
-
-func mustNetwork(t *rapid.T, text string) store.Pattern {
-	p, err := store.ParsePattern(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
 }
 
 // Two patterns overlap if there is a subject that both select. Of globs this can be said too often, never too seldom.

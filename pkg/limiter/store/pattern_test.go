@@ -47,9 +47,7 @@ func TestRedisGlobOfManyStars(t *testing.T) {
 	for _, stars := range []int{50, 99, 100, 101, 1000, 1023} {
 		pattern := strings.Repeat("*a", stars)
 		p, err := store.ParsePattern(pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		subject := strings.Repeat("a", stars)
 		if !p.Match(subject) || !redisMatch(p.RedisGlob(), subject) {
 			t.Errorf("%d stars: Redis misses what the pattern selects", stars)

@@ -27,11 +27,9 @@ func act(op store.Op, s *store.State, limit store.Limit, cost int64, now store.I
 	return decision[0]
 }
 
-func normal(t interface{ Fatal(...any) }, limit store.Limit) store.Limit {
+func normal(t rapid.TB, limit store.Limit) store.Limit {
 	limit, err := limit.Normalize()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return limit
 }
 

@@ -66,13 +66,9 @@ func TestAShareOfALimit(t *testing.T) {
 		{"7/366d,burst=693", "25%", "token-bucket:1/366d,burst=100"},
 	} {
 		limit, err := store.ParseLimit(test.limit)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		share, err := store.ParseShare(test.share)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, whole := range []store.Limit{limit, normal(t, limit)} {
 			if got := share.Of(whole); got.String() != test.want {
 				t.Errorf("%s of %s is %s, not %s", test.share, test.limit, got, test.want)

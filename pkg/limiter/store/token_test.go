@@ -114,8 +114,6 @@ func TestASettlementIsOfTheDifference(t *testing.T) {
 func decide(t *testing.T, backend store.Store, op store.Op, reqs ...store.Request) []store.Decision {
 	t.Helper()
 	decisions := make([]store.Decision, len(reqs))
-	if err := backend.Decide(t.Context(), op, reqs, decisions); err != nil {
-		t.Fatal(err)
-	}
+	must(t, backend.Decide(t.Context(), op, reqs, decisions))
 	return decisions
 }
