@@ -20,9 +20,9 @@ import (
 
 func addOnErrorFlag(cmd *cobra.Command, onError *string) {
 	cmd.Flags().StringVar(onError, "on-error", "",
-		"what an unreachable store means: `fail|allow|deny|local[=SHARE]`; fail is exit 3, allow 0, deny 1, and with "+
-			"local a file on this machine decides with a share of each limit, 25% by default (default fail, or the "+
-			"policy's)")
+		"what an unreachable store means: `fail|allow|deny|local[=SHARE]`; fail is an error, allow a yes, deny a no, "+
+			"and with local a file on this machine decides with a share of each limit, 25% by default (default fail, "+
+			"or the policy's)")
 	cmd.RegisterFlagCompletionFunc("on-error", cobra.FixedCompletions([]string{"fail", "allow", "deny", "local"},
 		cobra.ShellCompDirectiveNoFileComp))
 }
