@@ -61,6 +61,9 @@ func Set(
 		policies = appendParameter(appendItem(policies, limits, reqs, i), ";q=", quota)
 		policies = appendParameter(policies, ";w=", max(1, WholeSeconds(limit.Period)))
 		if d.Unguarded {
+			if !d.Allowed {
+				retryAfter = max(retryAfter, time.Second) // nobody knows when the store is back
+			}
 			continue // the usage is unknown
 		}
 		wait := untilMore(&limit, d)

@@ -187,6 +187,8 @@ func TestHeaders(t *testing.T) {
 		{"nobody was asked, all are let in", []string{"a"}, []string{"10/1m"},
 			[]store.Decision{{Allowed: true, Unguarded: true, DecidedBy: store.DecidedByFailurePolicy}},
 			`"a";q=10;w=60`, "", ""},
+		{"nobody was asked, all are denied", []string{"a"}, []string{"10/1m"},
+			[]store.Decision{{Unguarded: true, DecidedBy: store.DecidedByFailurePolicy}}, `"a";q=10;w=60`, "", "1"},
 		{"names as structured fields need them", []string{`a"b\c`, "ä%\x00", ""}, []string{"1/1m", "2/1m", "3/1m"},
 			[]store.Decision{unasked, unasked, unasked},
 			`"a\"b\\c";q=1;w=60,"%C3%A4%25%00";q=2;w=60,"";q=3;w=60`, "", ""},

@@ -168,7 +168,7 @@ func (d Decisions) DeniedBy() []int {
 // Len returns the number of decisions, which is the number of requests.
 func (d Decisions) Len() int { return d.count }
 
-// At returns the decision on request i. The first is 0.
+// At returns the decision on request i. The first is 0. After an error there are none, and At panics.
 func (d Decisions) At(i int) Decision {
 	if i == 0 && d.count > 0 {
 		return decisionOf(&d.first)

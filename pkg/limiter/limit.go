@@ -166,8 +166,10 @@ func (r Request) Leave(units int64) Request {
 // Do not use a text of a client as the token: as long as it is remembered, everybody who repeats it is let through
 // without a charge.
 func (r Request) Token(text string, ttl time.Duration) Request {
+	if ttl == 0 {
+		ttl = store.DefaultTokenTTL
+	}
 	r.asked.Token, r.asked.TokenTTL = text, ttl
-	r.asked.SetDefaults()
 	return r
 }
 

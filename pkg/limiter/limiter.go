@@ -103,7 +103,7 @@ func (l *Limiter) Wait(ctx context.Context, requests ...Request) error {
 	decisions, err := l.waiter.Take(ctx, stored(requests)...)
 	switch {
 	case l.isClosed.Load() && err != nil && !errors.Is(err, ErrOutcomeUnknown) && !errors.Is(err, ErrNotGivenBack):
-		return ErrClosed
+		return errClosed
 	case err != nil && ctx.Err() != nil && !errors.Is(err, ErrGaveUp):
 		return errors.Join(store.GaveUp(ctx), err)
 	case err != nil:
@@ -164,6 +164,9 @@ func (l *Limiter) check(ctx context.Context, requests []Request) error {
 		if requests[i].asked.Key.Name == "" {
 			return store.Invalidf("request %d of %d is empty, or its limit has no name", i+1, len(requests))
 		}
+		if asked := &requests[i].asked; asked.Token == "" && asked.TokenTTL != 0 { // it would be charged twice
+			return store.Invalidf("the token is empty; it is a text that is different for each call")
+		}
 	}
 	return nil
 }
@@ -191,10 +194,12 @@ func (l *Limiter) decide(ctx context.Context, op store.Op, requests []Request) (
 	return d, err
 }
 
+var errClosed = fmt.Errorf("the limiter is %w", ErrClosed)
+
 // ask calls the store, unless the limiter is closed.
 func (l *Limiter) ask(ctx context.Context, op store.Op, requests []store.Request, decisions []store.Decision) error {
 	if l.isClosed.Load() {
-		return ErrClosed
+		return errClosed
 	}
 	return l.stacked.Decide(ctx, op, requests, decisions)
 }

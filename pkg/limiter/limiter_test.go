@@ -92,7 +92,9 @@ func TestMisuseDenies(t *testing.T) {
 		"the same key twice": {good, []limiter.Request{minute.For("u"), minute.For("u").N(2)}, limiter.ErrInvalid,
 			"share the name"},
 		"a wrong subject": {good, []limiter.Request{minute.ForSubject("a{b}")}, limiter.ErrInvalid, "subject"},
-		"closed":          {closed, []limiter.Request{minute.For("u")}, limiter.ErrClosed, "closed"},
+		"an empty token": {good, []limiter.Request{minute.For("u").Token("", 0)}, limiter.ErrInvalid,
+			"the token is empty"},
+		"closed": {closed, []limiter.Request{minute.For("u")}, limiter.ErrClosed, "the limiter is closed"},
 	} {
 		for verb, ask := range map[string]func(context.Context, ...limiter.Request) (limiter.Decisions, error){
 			"Take": test.limiter.Take, "Peek": test.limiter.Peek,

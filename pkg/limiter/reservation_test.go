@@ -3,6 +3,7 @@ package limiter_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -181,7 +182,8 @@ func TestACanceledTokenIsChargedAgain(t *testing.T) {
 	r, err := l.Reserve(ctx, job.N(3).Token("job-42", 0))
 	check(t, err)
 	check(t, r.Settle(ctx, 2))
-	if err := r.Cancel(ctx); !errors.Is(err, limiter.ErrInvalid) || used(t, l, job) != 2 {
+	if err := r.Cancel(ctx); !errors.Is(err, limiter.ErrInvalid) || used(t, l, job) != 2 ||
+		!strings.Contains(err.Error(), `token "job-42" was settled at a cost of 2 before, not 0`) {
 		t.Errorf("canceled after it was settled: %v, %d in use", err, used(t, l, job))
 	}
 }

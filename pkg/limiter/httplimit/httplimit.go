@@ -86,7 +86,7 @@ const (
 	// XRateLimit is X-RateLimit-Limit, X-RateLimit-Remaining and X-RateLimit-Reset (unix
 	// seconds), of the limit that has the least left.
 	XRateLimit = Headers(limitfields.XRateLimit)
-	// RetryAfter is Retry-After on a denial, in whole seconds.
+	// RetryAfter is Retry-After on a denial, in whole seconds; 1 if the store is away and FailClosed denied.
 	RetryAfter = Headers(limitfields.RetryAfter)
 
 	// AllHeaders selects all fields.

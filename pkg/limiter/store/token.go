@@ -131,10 +131,12 @@ func DecodeTokenRecord(record []byte) (t TokenRecord, err error) {
 }
 
 // TokenMismatch returns the [ErrInvalid] for a token that belongs to another call: of another operation, if op is not
-// nil, else at a cost other than asked, else of another key or limit.
+// nil, else at a cost other than asked, else of another key or limit. With [Settle] it was settled at another cost.
 func TokenMismatch(token string, op *Op, cost, asked int64) error {
 	was := "another key or limit"
-	if op != nil {
+	if op != nil && *op == Settle {
+		return Invalidf("token %q was settled at a cost of %d before, not %d", token, cost, asked)
+	} else if op != nil {
 		was = "another operation, a " + op.String()
 	} else if cost != asked {
 		was = fmt.Sprintf("a cost of %d, not %d", cost, asked)
@@ -157,7 +159,7 @@ func (t *TokenRecord) check(op Op, reqs []Request) error {
 		case op != Settle && charge.Cost != cost:
 			return TokenMismatch(token, nil, charge.Cost, cost)
 		case op == Settle && t.Settled && charge.settles(&reqs[i]) && charge.Real != cost:
-			return TokenMismatch(token, nil, charge.Real, cost)
+			return TokenMismatch(token, &op, charge.Real, cost)
 		}
 	}
 	return nil

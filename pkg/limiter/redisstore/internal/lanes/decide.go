@@ -190,8 +190,11 @@ func wrongCharge(err error, reqs []store.Request) error {
 			return store.TokenMismatch(token, &op, 0, 0)
 		}
 		return nil
-	case "cost", "settled":
+	case "cost":
 		return store.TokenMismatch(token, nil, number(3), request(2).Cost)
+	case "settled":
+		settle := store.Settle
+		return store.TokenMismatch(token, &settle, number(3), request(2).Cost)
 	}
 	return store.TokenMismatch(token, nil, 0, 0)
 }
