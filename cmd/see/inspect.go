@@ -112,7 +112,7 @@ func (o *inspectOptions) parse(ctx context.Context, args []string) (err error) {
 		return cli.Usagef("--limit-rows %d is negative; give a number of keys, or 0 for all", o.limit)
 	}
 	if o.summary && o.sort != "" {
-		return cli.Usagef("--summary shows no keys; leave out --sort")
+		return cli.Usagef("sums of keys have no --sort; leave it out")
 	}
 	o.keys.Query.Bytes = o.bytes || o.summary || o.sort == "bytes"
 	if o.failIf && o.failIfNone {
