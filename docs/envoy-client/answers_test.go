@@ -64,9 +64,7 @@ func TestEnvoysClientIsAnswered(t *testing.T) {
 	for i := range 4 {
 		answer, err := ask(conn, edge(describe("remote_address", "203.0.113.9", "path", "/login"),
 			describe("other", "x")))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		want := rlsv3.RateLimitResponse_OK
 		if i == 3 {
 			want = rlsv3.RateLimitResponse_OVER_LIMIT

@@ -115,9 +115,7 @@ func TestRequestsAreReadAsPublished(t *testing.T) {
 			r.Descriptors = append(r.Descriptors, d)
 		}
 		message, err := proto.Marshal(asPublished(&r))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		checkReading(t, message)
 		own, err := rls.ReadRequest(message)
 		if err != nil || !proto.Equal(asPublished(own), asPublished(&r)) {
@@ -171,9 +169,7 @@ func TestResponsesAreWrittenAsPublished(t *testing.T) {
 				Key: "retry-after", Value: value})
 		}
 		want, err := proto.MarshalOptions{Deterministic: true}.Marshal(published)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if string(own) != string(want) {
 			t.Fatalf("%v is written as\n%x\nnot\n%x", published, own, want)
 		}

@@ -22,17 +22,11 @@ import (
 func TestTheSamplesFitEachOther(t *testing.T) {
 	samples := filepath.Join("..", "samples")
 	text, err := os.ReadFile(filepath.Join(samples, "envoy.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	document, err := yaml.YAMLToJSON(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var config bootstrap.Bootstrap
-	if err := protojson.Unmarshal(document, &config); err != nil {
-		t.Fatal(err)
-	}
+	must(t, protojson.Unmarshal(document, &config))
 	if err := config.ValidateAll(); err != nil {
 		t.Error(err)
 	}
@@ -42,18 +36,14 @@ func TestTheSamplesFitEachOther(t *testing.T) {
 		t.Fatal(err)
 	}
 	var filter ratelimit.RateLimit
-	if err := http.HttpFilters[0].GetTypedConfig().UnmarshalTo(&filter); err != nil {
-		t.Fatal(err)
-	}
+	must(t, http.HttpFilters[0].GetTypedConfig().UnmarshalTo(&filter))
 	for _, err := range []error{http.ValidateAll(), filter.ValidateAll()} {
 		if err != nil {
 			t.Error(err)
 		}
 	}
 	policies, err := os.ReadFile(filepath.Join(samples, "serve-envoy.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	conn := serve(t, string(policies), "--store", "memory:").connect()
 	asked := 0
 	for _, r := range http.GetRouteConfig().VirtualHosts[0].Routes {

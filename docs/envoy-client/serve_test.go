@@ -55,9 +55,7 @@ func serve(t testing.TB, configuration string, args ...string) *server {
 	t.Helper()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "limitctl.yaml")
-	if err := os.WriteFile(path, []byte(configuration), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte(configuration), 0o600))
 	s := &server{t: t, ended: make(chan error, 1)}
 	s.cmd = exec.Command(binary, append(
 		[]string{"serve", "--config", path, "--grpc", "127.0.0.1:0", "--listen", "127.0.0.1:0",
@@ -65,12 +63,8 @@ func serve(t testing.TB, configuration string, args ...string) *server {
 	s.cmd.Env = []string{"HOME=" + dir}
 	s.cmd.Stderr = &s.stderr
 	stdout, err := s.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, s.cmd.Start())
 	lines := make(chan string, 1)
 	go func() {
 		line, _ := bufio.NewReader(stdout).ReadString('\n')
@@ -103,9 +97,7 @@ func (s *server) connect(options ...grpc.DialOption) *grpc.ClientConn {
 	s.t.Helper()
 	options = append([]grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())}, options...)
 	conn, err := grpc.NewClient("passthrough:///"+s.addresses["grpc"], options...)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	s.t.Cleanup(func() { conn.Close() })
 	return conn
 }
@@ -115,4 +107,12 @@ func ask(conn *grpc.ClientConn, request *rlsv3.RateLimitRequest) (*rlsv3.RateLim
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	return rlsv3.NewRateLimitServiceClient(conn).ShouldRateLimit(ctx, request)
+}
+
+// must ends the test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

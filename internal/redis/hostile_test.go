@@ -64,9 +64,7 @@ func askedOnce(t *testing.T, server *hostile.Server, protocol int, greets, hurri
 	defer client.Close()
 	redisserver.New(client, "").Guard()
 	if !greets { // otherwise nothing is right from the beginning
-		if err := client.Ping(t.Context()).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, client.Ping(t.Context()).Err())
 	}
 	asks := client
 	if hurries {

@@ -25,9 +25,7 @@ import (
 // The documented users have exactly the rights of the table.
 func TestDocumentedRights(t *testing.T) {
 	text, err := os.ReadFile("../../docs/operations.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	lines := strings.Split(string(text), "\n")
 	n := 0
 	for _, line := range lines {
@@ -133,9 +131,7 @@ func examineRights(t *testing.T, server *redistest.Server, role *redisserver.Rol
 		server.Do(command...)
 		server.Do("ACL", "LOG", "RESET")
 		backend, err := redisstore.Own(connect("tried"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer backend.Close()
 		err = do(role, backend, func() { server.Do("SCRIPT", "FLUSH") })
 		log, _ := server.Do("ACL", "LOG").([]any)
@@ -190,9 +186,7 @@ func prepareRepertoire(t *testing.T, server *redistest.Server, connect func(user
 	server.Do("ACL", "SETUSER", "owner", "on", ">pw", "~*", "+@all")
 	client := connect("owner")
 	backend, err := redisstore.Own(client)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { backend.Close() })
 	l := storecall.New(backend)
 	client.RPush(ctx, admin.OwnLayout("rl").StoreKey(listKey), "a")
@@ -205,9 +199,7 @@ func prepareRepertoire(t *testing.T, server *redistest.Server, connect func(user
 		_, takeErr := l.Take(ctx, logKey, bigLog, 2)
 		err = errors.Join(err, takeErr)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	dumps, ttls := map[string]string{}, map[string]time.Duration{}
 	for _, key := range client.Keys(ctx, "*").Val() {
 		dumps[key], ttls[key] = client.Dump(ctx, key).Val(), max(0, client.PTTL(ctx, key).Val())
@@ -215,9 +207,7 @@ func prepareRepertoire(t *testing.T, server *redistest.Server, connect func(user
 	return func() {
 		client.FlushAll(ctx)
 		for key, dump := range dumps {
-			if err := client.Restore(ctx, key, ttls[key], dump).Err(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, client.Restore(ctx, key, ttls[key], dump).Err())
 		}
 	}
 }
@@ -424,9 +414,7 @@ func operateLayout(role *redisserver.Role, backend *redisstore.Store, _ func()) 
 func TestDocumentedRightsOfLayouts(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/operations.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	server := redistest.Start(t)
 	owner := server.Client()
 	for _, role := range redisserver.Roles() {
@@ -451,5 +439,13 @@ func TestDocumentedRightsOfLayouts(t *testing.T) {
 			owner.SAdd(ctx, "any:set", 5)
 			owner.ZAdd(ctx, "any:zset", redis.Z{Score: 5, Member: "a"})
 		}, operateLayout)
+	}
+}
+
+// must ends the test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -103,9 +103,7 @@ func TestErrorsHoldNoPassword(t *testing.T) {
 						MaxRedirects: -1}),
 			} {
 				backend, err := redisstore.Own(client)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				what := fmt.Sprintf("%s, %s", name, kind)
 				_, err = storecall.New(backend).Take(context.Background(), store.Key{Subject: "user:1"},
 					store.Limit{Count: 1, Period: time.Second}, 1)

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/storecall"
-	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/filestore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/limiter/storetest"
@@ -144,36 +143,6 @@ func until(tb testing.TB, what string, is func() bool) {
 	for deadline := time.Now().Add(time.Minute); !is(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			tb.Fatalf("after a minute it is not so that %s", what)
-		}
-	}
-}
-
-// A pattern that begins with characters looks at the keys that begin so, and an exact subject
-// at its own: that is how many the progress tells.
-func TestScanLooksAtItsKeysOnly(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "limits.db")
-	backend := open(t, path)
-	must(t, take(backend, store.Key{Subject: "first"}, store.Limit{Count: 100, Period: time.Hour}, 100))
-	execute(t, path, `WITH RECURSIVE n(i) AS (VALUES (0) UNION ALL SELECT i + 1 FROM n WHERE i < 1999)
-		INSERT INTO limits SELECT prefix, format('tenant:%d:user:%d', i % 20, i), name, record, unused_at FROM limits, n`)
-	execute(t, path, "DELETE FROM limits WHERE subject = 'first'")
-	for pattern, want := range map[string]struct{ found, looked int }{
-		"tenant:3:*":      {100, 100},
-		"tenant:3:user:3": {1, 1},
-		"*:user:1999":     {1, 2000},
-		"tenant:[34]:*":   {200, 2000},
-	} {
-		subjects, err := store.ParsePattern(pattern)
-		must(t, err)
-		var looked, total int64
-		found := 0
-		query := admin.Query{Subjects: subjects, Progress: func(l, of int64) { looked, total = l, of }}
-		for _, err := range backend.Scan(context.Background(), query) {
-			must(t, err)
-			found++
-		}
-		if found != want.found || looked != int64(want.looked) || total != int64(want.looked) {
-			t.Errorf("%s finds %d keys and looks at %d of %d, want %+v", pattern, found, looked, total, want)
 		}
 	}
 }

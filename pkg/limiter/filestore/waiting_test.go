@@ -87,14 +87,6 @@ func TestAnEndedContext(t *testing.T) {
 			_, err := storecall.New(backend).Take(ctx, store.Key{Subject: "u"}, hour, 1)
 			return err
 		},
-		"peek": func(ctx context.Context) error {
-			_, err := storecall.New(backend).Peek(ctx, store.Key{Subject: "u"}, hour, 1)
-			return err
-		},
-		"delete": func(ctx context.Context) error {
-			_, _, err := backend.Delete(ctx, admin.Record{Key: store.Key{Subject: "u", Name: "n"}})
-			return err
-		},
 		"scan": func(ctx context.Context) error {
 			for _, err := range backend.Scan(ctx, admin.Query{}) {
 				return err

@@ -28,9 +28,7 @@ func askedOf(t *testing.T, p *policy.Policy, options httplimit.Options) func(r *
 	now := time.Date(2026, 3, 29, 12, 0, 0, 0, time.UTC)
 	backend := memorystore.New(memorystore.WithClock(func() time.Time { return now }))
 	m, err := httplimit.New(door(t, backend), p, options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return func(r *http.Request) (int, string, string) {
 		took := ""
 		w := httptest.NewRecorder()

@@ -30,9 +30,7 @@ func policyOf(t *testing.T, limits ...string) *policy.Policy {
 	p := &policy.Policy{Name: "p"}
 	for i, text := range limits {
 		limit, err := store.ParseLimit(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		each := limiter.LimitOf(string(rune('a'+i)), limit)
 		p.Limits = append(p.Limits, policy.Limit{Limit: each, By: []string{"user"}})
 	}
@@ -54,9 +52,7 @@ func byUser() httplimit.Rule {
 func door(t testing.TB, backend store.Store) *limiter.Limiter {
 	t.Helper()
 	limits, err := limiter.New(backend)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return limits
 }
 
@@ -66,9 +62,7 @@ func newService(t *testing.T, p *policy.Policy, backend store.Store, options htt
 		options.Rule.Attributes = byUser().Attributes
 	}
 	m, err := httplimit.New(door(t, backend), p, options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	s := &service{}
 	s.Handler = m.Wrap(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		s.reached.Add(1)
@@ -93,9 +87,7 @@ func problemOf(t *testing.T, response *http.Response) httplimit.Problem {
 	var problem httplimit.Problem
 	decoder := json.NewDecoder(response.Body)
 	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&problem); err != nil {
-		t.Fatal(err)
-	}
+	check(t, decoder.Decode(&problem))
 	if got := response.Header.Get("Content-Type"); got != "application/problem+json" {
 		t.Errorf("Content-Type is %q", got)
 	}
@@ -317,9 +309,7 @@ func TestOnlyAnswersThatCount(t *testing.T) {
 		m, err := httplimit.NewFunc(limits, func(*http.Request) ([]limiter.Request, error) {
 			return []limiter.Request{limit.For("ada")}, nil
 		}, httplimit.Options{CountIf: func(_ *http.Request, status int) bool { seen = status; return status == 401 }})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		returned := make(chan bool)
 		inner := m.Wrap(test.handler)
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -375,9 +365,7 @@ func TestGivingBackTakesFromNobody(t *testing.T) {
 		m, err := httplimit.New(limits, policyOf(t, "fixed-window:9/1m", "sliding-counter:9/1m", "sliding-log:9/1m",
 			"9/1m",
 			"leaky-bucket:9/1m", "9/1h"), counted)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		s, used := &service{}, ""
 		s.Handler = m.Wrap(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			time.Sleep(61 * time.Second)
@@ -400,13 +388,9 @@ func TestGivingBackTakesFromNobody(t *testing.T) {
 		limiter.FailOpen(): "200 200 ", limiter.FailLocal(1): "200 429 ",
 	} {
 		limits, err := limiter.New(failing{store.ErrUnavailable}, option)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		m, err := httplimit.New(limits, policyOf(t, "1/1h"), counted)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		s, got := &service{Handler: m.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))}, ""
 		for range 2 {
 			got += fmt.Sprint(s.get("X-User", "ada").StatusCode, " ")
@@ -522,9 +506,7 @@ func TestAMistakeOfTheServiceIsNoClients(t *testing.T) {
 	m, err := httplimit.NewFunc(door(t, memorystore.New()), func(*http.Request) ([]limiter.Request, error) {
 		return []limiter.Request{limiter.Per("a", 10, 60).For("u")}, nil
 	}, httplimit.Options{OnError: func(_ *http.Request, err error) { told = err }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	s := &service{}
 	s.Handler = m.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { s.reached.Add(1) }))
 	response := s.get()
@@ -532,5 +514,13 @@ func TestAMistakeOfTheServiceIsNoClients(t *testing.T) {
 	if err != nil || response.StatusCode != 500 || s.reached.Load() != 0 || told == nil ||
 		strings.Contains(string(body), "60ns") {
 		t.Errorf("%d %s, told %v, %v", response.StatusCode, body, told, err)
+	}
+}
+
+// check ends the test on an error.
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -116,3 +116,6 @@ func mustTake(t testing.TB, l *storecall.Caller, key store.Key, limit store.Limi
 	_, err := l.Take(t.Context(), key, limit, cost)
 	must(t, err)
 }
+
+// Must and MustTake are those of the other package of tests, too.
+var Must, MustTake = must, mustTake

@@ -16,6 +16,7 @@ import (
 	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -46,20 +47,7 @@ func connected(t *testing.T, server *redistest.Server, options redis.Options) *s
 	return storecall.New(newStore(t, client))
 }
 
-// must ends the test on an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// mustTake takes, and ends the test on an error.
-func mustTake(t testing.TB, l *storecall.Caller, key store.Key, limit store.Limit, cost int64) {
-	t.Helper()
-	_, err := l.Take(ctx, key, limit, cost)
-	must(t, err)
-}
+var must, mustTake = redisstore.Must, redisstore.MustTake
 
 func used(t *testing.T, l *storecall.Caller, limit store.Limit) int64 {
 	t.Helper()
