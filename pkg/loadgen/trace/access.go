@@ -227,12 +227,12 @@ func (f *accessFormat) length(i int, text []byte) int {
 	}
 	for at := 1; at < len(text); at++ {
 		found := bytes.IndexByte(text[at:], next[0])
-		if at += found; found < 0 || kind == word && bytes.IndexByte(text[:at], ' ') >= 0 {
+		if at += found; found < 0 || kind == word && next != " " && bytes.IndexByte(text[:at], ' ') >= 0 {
 			return -1
 		}
 		after := text[min(len(text), at+len(next)):]
 		switch last := i+1 == len(f.variables); {
-		case string(text[at:len(text)-len(after)]) != next:
+		case len(next) > 1 && string(text[at:len(text)-len(after)]) != next:
 		// A user name can have spaces and brackets, so it ends where a time begins.
 		case last && len(after) == 0,
 			!last && (f.variables[i+1].kind == quoted || f.variables[i+1].kind > clock || f.length(i+1, after) >= 0):

@@ -46,6 +46,10 @@ func TestNginxFormats(t *testing.T) {
 		fmt.Sprint(got.Subjects.At(0)) != "[x ]" {
 		t.Errorf("%+v", got)
 	}
+	if _, err := Read(t.Context(), strings.NewReader("x y - 1431857103.5\n"),
+		Options{Nginx: "$remote_addr - $msec"}); err == nil {
+		t.Error("an address has a space")
+	}
 	for format, want := range map[string]string{
 		"$remote_addr $status":       "the log format has no time; add $time_local, ",
 		"$remote_addr$time_local":    "has no text before $time_local",

@@ -200,9 +200,8 @@ func takeHeader(head *chunk) (names []string, err error) {
 // parsed is the result of a chunk.
 type parsed struct {
 	failed   error     // the other fields are then empty
-	requests []Request // without subjects
+	requests []Request // Subject is where the text of the subject ends
 	subjects []byte    // their texts, one after the other
-	ends     []int     // of each request's
 	bad      int64
 	firstBad []BadLine // numbered within the chunk
 	lines    int64
@@ -216,7 +215,7 @@ type parsed struct {
 func (p *plan) parse(c *chunk) *parsed {
 	defer buffers.Put(c.buffer)
 	n := bytes.Count(c.data, []byte{'\n'}) + 1
-	out := &parsed{requests: make([]Request, 0, n), ends: make([]int, 0, n), subjects: make([]byte, 0, 16*n)}
+	out := &parsed{requests: make([]Request, 0, n), subjects: make([]byte, 0, 16*n)}
 	if c.tooLong {
 		out.lines = 1
 		out.addBad(c.data, "it is "+tooLong)
@@ -267,7 +266,7 @@ func (p *plan) parse(c *chunk) *parsed {
 			out.addBad(line, reason)
 			continue
 		}
-		out.requests, out.ends = append(out.requests, Request{At: at, Cost: cost}), append(out.ends, len(out.subjects))
+		out.requests = append(out.requests, Request{At: at, Subject: uint32(len(out.subjects)), Cost: cost})
 	}
 	return out
 }

@@ -201,14 +201,15 @@ func (m *merger) produce(ctx context.Context, in io.Reader, options Options, que
 
 func (m *merger) add(p *parsed) {
 	t := m.trace
-	begin := 0
+	begin := uint32(0)
 	for i := range p.requests {
 		r := &p.requests[i]
 		if r.At < m.latest {
 			t.OutOfOrder++
 		}
 		m.latest = max(m.latest, r.At)
-		r.Subject, begin = t.Subjects.number(p.subjects[begin:p.ends[i]]), p.ends[i]
+		end := r.Subject
+		r.Subject, begin = t.Subjects.number(p.subjects[begin:end]), end
 	}
 	m.requests = append(m.requests, p.requests)
 	for _, bad := range p.firstBad {
