@@ -267,7 +267,10 @@ func (b *builder) stack(options []Option) (Store, error) {
 	if len(options) == 0 {
 		return b.store, nil
 	}
-	for _, option := range options {
+	for i, option := range options {
+		if option == nil {
+			return nil, store.Invalidf("option %d of %d of the limiter is nil", i+1, len(options))
+		}
 		if err := option.add(b); err != nil {
 			return nil, err
 		}
