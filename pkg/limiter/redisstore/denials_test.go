@@ -19,7 +19,7 @@ import (
 var oneDenial = admin.Denials{Rows: []admin.Denied{{Key: store.Key{Subject: "u", Name: "n"}, Count: 1}}}
 
 // What is added is in the hash of the minute and in that of the ten minutes, every field of it, and the sum of all with
-// whether some are lost.
+// whether some are lost. Beyond 1,500 keys of a minute the 1,000 stay that were denied most, and 200 of ten minutes.
 func TestWhatATableOfDenialsHolds(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -83,6 +83,17 @@ func TestWhatATableOfDenialsHolds(t *testing.T) {
 		if got, _ := server.Do("PEXPIRETIME", key).(int64); got < expires+late-60_000 || got > expires+late+1 {
 			t.Errorf("%s expires at %d ms, want %d by our clock", key, got, expires)
 		}
+	}
+	server.Do("DEL", coarse, key)
+	for write := range 9 { // each looks at what there was before, and the last one adds one row
+		var rows []admin.Denied
+		for i := range admin.MaxDenialRows {
+			rows = append(rows, denied(fmt.Sprintf("%d:%d", write%8, i), int64(1+i%2), 10_000_000))
+		}
+		add(false, 0, rows[:len(rows)-write/8*(len(rows)-1)]...)
+	}
+	if fine, wide := server.Do("HLEN", key), server.Do("HLEN", coarse).(int64); fine != int64(1001) || wide > 202 {
+		t.Errorf("%v fields are held of a minute and %d of ten, want the sum with 1,000 and 200 keys", fine, wide)
 	}
 }
 
