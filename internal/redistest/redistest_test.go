@@ -1,12 +1,9 @@
 package redistest
 
 import (
-	"context"
 	"os"
 	"testing"
 )
-
-var ctx = context.Background()
 
 // Stop leaves nothing behind, whatever the state of the processes.
 func TestStopLeavesNothing(t *testing.T) {

@@ -79,7 +79,8 @@ func FuzzKey(f *testing.F) {
 				t.Fatalf("%q is taken for a key of another prefix", made)
 			}
 		}
-		if len(whole) == 2 && (OwnLayout(prefix).StoreKey(whole[0]) == OwnLayout(prefix).StoreKey(whole[1])) != (whole[0] == whole[1]) {
+		of := OwnLayout(prefix).StoreKey
+		if len(whole) == 2 && (of(whole[0]) == of(whole[1])) != (whole[0] == whole[1]) {
 			t.Fatalf("%q and %q share the store key %q", whole[0], whole[1], OwnLayout(prefix).StoreKey(whole[0]))
 		}
 	})
