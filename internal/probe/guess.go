@@ -104,13 +104,16 @@ func (l *looker) silence() (r reach) {
 }
 
 // guessBucket returns a bucket that gives back as fast as was seen, and of which so many pass at first: of a round size
-// that takes a usual time to fill, or else of what passed.
+// that takes a usual time to fill, or else of what passed. It returns nil if no bucket does.
 func (l *looker) guessBucket(told *headers.Limit) []store.Limit {
-	if told.Window > 0 {
-		return []store.Limit{{Count: told.Count, Period: told.Window}}
-	}
 	back, passed := l.seen.Back, int64(l.seen.Passed)
 	each := reach{back[0].After.Sub(l.denied().Answered), back[0].By.Sub(l.first.Sent)} // for a unit
+	switch {
+	case told.Count > 2 && each.low > told.Window/2 && told.Window > 0: // it is a log: a bucket's first is back sooner
+		return nil
+	case told.Window > 0:
+		return []store.Limit{{Count: told.Count, Period: told.Window}}
+	}
 	if units := time.Duration(back[0].Units); len(back) > 1 {
 		each.low = max(each.low, back[1].After.Sub(back[0].By)/units)
 		each.high = min(each.high, back[1].By.Sub(back[0].After)/units)

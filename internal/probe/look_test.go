@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/endpoint"
+	"github.com/limitctl/limitctl/internal/probe/headers"
 	"github.com/limitctl/limitctl/internal/rls"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -58,6 +59,16 @@ func TestALookAtASlowlyEmptiedLimit(t *testing.T) {
 			if len(lines) > c.most || !slices.Contains(lines, c.limit) {
 				t.Errorf("%s, %d: %v of %d, %+v", c.limit, seed, lines, seen.Passed, seen.Back)
 			}
+		}
+	}
+}
+
+// A period that is told does not make a bucket of a log, whose first unit is back after most of it.
+func TestALookAtALogThatTellsItsPeriod(t *testing.T) {
+	for seed := range uint64(20) {
+		s, _ := newServed(t, "sliding-log:50/5s", headers.DialectDraft8, seed)
+		if seen := looked(t, s, seed); !slices.Contains(words(seen), "sliding-log:50/5s") {
+			t.Errorf("%d: %v of %d, %+v", seed, words(seen), seen.Passed, seen.Back)
 		}
 	}
 }
