@@ -20,7 +20,8 @@ type certain struct {
 	windows      []turn
 	begun, ended int64 // units that were not too many
 
-	last       recent // all that was admitted in the last period
+	last       recent      // all that was admitted in the last period
+	held       store.State // in a bucket that is charged with what is too much, too
 	worstUnits int64
 	worst      float64
 }
@@ -90,7 +91,9 @@ func (c *certain) place(lo, hi store.Instant, units int64) (over int64) {
 	c.last.add(lo-lo%c.last.step, all)
 	c.worstUnits = max(c.worstUnits, c.last.units)
 	if c.limit.Algorithm.HasBurst() {
-		c.worst = max(c.worst, float64(c.bucket.Used(c.bucket.Time)+over)/float64(c.limit.Burst))
+		c.held.Charge(c.bound, all, lo)
+		held := max(c.bucket.Used(c.bucket.Time)+over, c.held.Used(max(hi, c.held.Time)))
+		c.worst = max(c.worst, float64(held)/float64(c.limit.Burst))
 	} else {
 		c.worst = max(c.worst, float64(c.worstUnits)/float64(c.limit.Count))
 	}

@@ -105,6 +105,7 @@ func TestEachDefectIsFound(t *testing.T) {
 		{"token-bucket:10/1s", "cost ignored", true, false},
 		{"token-bucket:10/1s", "charges the denied", false, true},
 		{"sliding-counter:10/1s", "no limit", true, false},
+		{"token-bucket:10/1s", "no limit", true, false},
 		{"sliding-log:10/1s", "nobody gets in", false, true},
 	} {
 		limit, cost := parse(t, d.limit), int64(1)
@@ -125,6 +126,9 @@ func TestEachDefectIsFound(t *testing.T) {
 		if d.mistake == "fixed-window:10/1s" && limit.Algorithm == store.SlidingLog &&
 			(f.WorstUnits != 20 || f.WorstRatio != 2) {
 			t.Errorf("the worst of a fixed window is %d units, %.2f", f.WorstUnits, f.WorstRatio)
+		}
+		if limit.Algorithm.HasBurst() && d.mistake == "no limit" && f.WorstRatio < 8 { // 80 units are left after 4 s
+			t.Errorf("the worst of no bucket is %.2f", f.WorstRatio)
 		}
 		f = flood(limit, cost, 10_000).run(newExact(limit))
 		if f.OverAdmitted > 0 || f.UnderAdmitted > 0 || f.PeakRatio != 1 || f.UnderIfFree > 0 {
