@@ -116,7 +116,7 @@ func (r *Run) audits(kind Kind) (all []check) {
 			}
 			return text
 		}
-		if l.OverAdmitted > 0 && !l.Doubtful {
+		if l.OverAdmitted > 0 && untested != notServed && !l.Doubtful {
 			over = wrong("admitted %s too many", l.Over(), l.KeysOver)
 		}
 		if l.UnderAdmitted > 0 && !l.UnderExplained && !l.Doubtful {
@@ -145,6 +145,8 @@ func (r *Run) audits(kind Kind) (all []check) {
 // unproven says why the audit of a limit that found nothing proves nothing; empty if it does.
 func (r *Run) unproven(l *loadgen.Limit, kind Kind) string {
 	switch {
+	case !r.served():
+		return notServed
 	case l.Doubtful:
 		return "something else than the limit can explain what was found; see the warnings"
 	case r.Requests == 0:
@@ -265,8 +267,8 @@ func (d *Document) mayFail() float64 {
 // one.
 func (d *Document) undecided(run int) string {
 	r := &d.Runs[run]
-	if r.Denied == 0 && r.Allowed > 0 && len(r.Statuses) > 0 && !r.succeeded() {
-		return "no answer was a success or a denial: " + statusesInWords(r)
+	if !r.served() {
+		return notServed + ": " + statusesInWords(r)
 	}
 	n := r.Errors + r.Dropped
 	if float64(n) <= d.mayFail()*float64(r.Planned()) {
@@ -278,8 +280,15 @@ func (d *Document) undecided(run int) string {
 		output.Thousands(r.Dropped))
 }
 
-// succeeded reports whether an answer had a status of success, or of gRPC, whose errors are counted as such.
-func (r *Run) succeeded() bool {
+// notServed says that an endpoint's limit was not met, so that its audit proves nothing.
+const notServed = "no answer was a success or a denial"
+
+// served reports whether an answer was a denial, or had a status of success, or of gRPC, whose errors are counted as
+// such, or is not known.
+func (r *Run) served() bool {
+	if r.Denied > 0 || r.Allowed == 0 || len(r.Statuses) == 0 {
+		return true
+	}
 	for status := range r.Statuses {
 		if n, err := strconv.Atoi(status); err != nil || n/100 == 2 {
 			return true

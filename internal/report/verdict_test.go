@@ -170,6 +170,9 @@ func TestJUnitSaysWhatTheCommandDoes(t *testing.T) {
 			under + failed + `denied 3 units that fitted`},
 		"unseen": {func(_ *Document, r *Run) { r.Endpoint, r.Denied = &Endpoint{}, 0 },
 			under + skipped + `nothing was denied, or no denial was certainly of this limit`},
+		"another page": {func(_ *Document, r *Run) {
+			r.Denied, r.Statuses, r.Audit.OverAdmitted = 0, map[string]int64{"404": r.Allowed}, 3
+		}, `name="no over-admission">` + skipped + notServed},
 		"one in a hundred":       {func(_ *Document, r *Run) { r.Errors = r.Requests / 100 }, `failures="0"`},
 		"more without an answer": {func(_ *Document, r *Run) { r.Errors = r.Requests/100 + 1 }, "got no decision"},
 		"interrupted":            {func(d *Document, _ *Run) { d.Interrupted = true }, failed + "it was interrupted"},
