@@ -52,7 +52,9 @@ func NewProbeCmd(global *cli.Globals) *cobra.Command {
 an HTTP service or an Envoy rate limit service (grpc://), and says what it saw:
 what headers announce, how many requests passed at once, what a denial is, and
 when the first came back. It claims nothing, and ends with lines that check what
-this looks like. With --limit it checks the endpoint:
+this looks like. With --limit it checks that the endpoint keeps this limit.
+
+The checks:
 
   admitted       no more than the limit, and the first denial at its request
   denial-status  429, or what --denied-status says
