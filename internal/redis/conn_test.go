@@ -78,6 +78,7 @@ func TestSoundAnswersComeThrough(t *testing.T) {
 var broken = map[string][2]string{
 	"text a little too long": {"|$23068673\r\n", "announces 23068673 bytes"},
 	"length of many digits":  {"|$99999999999999999999\r\n", `a length of "99999999999999999999"`},
+	"endless zeros":          {"|$" + strings.Repeat("0", 100), "more than 21 characters"},
 	"list too long":          {"|*2147483647\r\n", "announces 2147483647 values"},
 	"map whose double wraps": {"|%9223372036854775807\r\n", "announces 9223372036854775807 values"},
 	"nested too deep":        {strings.Repeat("*1\r\n", 16) + "|*1\r\n", "nests lists more than 16 deep"},

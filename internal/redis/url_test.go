@@ -20,11 +20,12 @@ func TestShown(t *testing.T) {
 			"rediss://u@h/1?tls_ca=/etc/a%26b%20c.pem&tls_insecure=false"},
 		"redis://h?password=hunter2&hunter3&db=hunter4": {
 			"redis://xxxxx (it cannot be read)", "redis://xxxxx (it cannot be read)"},
-		"redis://u:pa/ss@h":        {"redis://xxxxx (it cannot be read)", "redis://xxxxx (it cannot be read)"},
-		"redis::hunter2@localhost": {"redis://xxxxx (it cannot be read)", "redis://xxxxx (it cannot be read)"},
-		"unix://u:p@/run/s?db=1":   {"unix://u:xxxxx@/run/s?db=1", "unix://u@/run/s?db=1"},
-		"file:/tmp/a:b@c.db":       {"", ""},
-		"":                         {"", ""},
+		"redis://u:pa/ss@h":            {"redis://xxxxx (it cannot be read)", "redis://xxxxx (it cannot be read)"},
+		"redis::hunter2@localhost":     {"redis://xxxxx (it cannot be read)", "redis://xxxxx (it cannot be read)"},
+		"hunter2://:hunter3@localhost": {"xxxxx (it cannot be read)", "xxxxx (it cannot be read)"},
+		"unix://u:p@/run/s?db=1":       {"unix://u:xxxxx@/run/s?db=1", "unix://u@/run/s?db=1"},
+		"file:/tmp/a:b@c.db":           {"", ""},
+		"":                             {"", ""},
 	} {
 		if want.redacted == "" {
 			want.redacted, want.bare = text, text

@@ -39,6 +39,7 @@ func TestClients(t *testing.T) {
 		{"a direct client", &proxies, "192.0.2.1:1234", nil, "192.0.2.1"},
 		{"a direct client that names another", &proxies, "192.0.2.1:1234",
 			[]string{x, "198.51.100.7", f, "for=198.51.100.7"}, "192.0.2.1"},
+		{"nobody is trusted", &Clients{}, "10.0.0.1:1", []string{x, "198.51.100.7"}, "10.0.0.1"},
 		{"IPv6 is a network", &proxies, "[2001:db8:1:2:3:4:5:6]:1234", nil, "2001:db8:1:2::/64"},
 		{"IPv6 in another size", &Clients{IPv6Bits: 48}, "[2001:db8:1:2:3:4:5:6]:1234", nil, "2001:db8:1::/48"},
 		{"a size that no address has", &Clients{IPv6Bits: 129}, "[2001:db8::1]:1234", nil, ""},

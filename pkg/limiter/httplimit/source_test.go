@@ -86,6 +86,7 @@ func TestSources(t *testing.T) {
 		{"cookie:sid", "GET /", "Cookie: %73id=y; sid=x", ""},
 		{"cookie:sid", "GET /", "Cookie: sid=y\\; sid=x", ""},
 		{"cookie:sid", "GET /", "Cookie: sid=x\nCookie: a=b;\tsid =y", ""},
+		{"cookie:sid", "GET /", "Cookie: sid; sid=x", ""},
 		{"header:Authorization", "GET /", "Authorization: bEARER \t T", "bearer T"},
 	} {
 		method, target, _ := strings.Cut(test.target, " ")
