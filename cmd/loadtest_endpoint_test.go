@@ -110,7 +110,8 @@ func TestLoadtestOfAnEndpoint(t *testing.T) {
 		if subjects := s.seen(); !slices.Contains(subjects, prefix+"user:4") {
 			t.Errorf("%s: asked as %v", name, subjects)
 		}
-		if c := run.Endpoint.Connections; (name == "no keep-alive") != (c.Opened >= run.Requests) {
+		if c := run.Endpoint.Connections; (name == "no keep-alive") != (c.Opened >= run.Requests) || c.Connect == nil ||
+			c.TLS != nil {
 			t.Errorf("%s: connections %+v", name, c)
 		}
 	}

@@ -14,20 +14,36 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
+
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
+// newTimes returns an empty histogram of times in microseconds.
+func newTimes() *hdrhistogram.Histogram { return hdrhistogram.New(1, time.Hour.Microseconds(), 3) }
+
 // Openings implements [Client].
 func (t *httpTarget) Openings() Openings {
-	return Openings{Count: t.opened.Load(), LongBodies: t.long.Load()}
+	t.openMu.Lock()
+	defer t.openMu.Unlock()
+	return Openings{Count: t.connects.TotalCount(), LongBodies: t.long.Load(), Connect: hdrhistogram.Import(
+		t.connects.Export()),
+		TLS: hdrhistogram.Import(t.handshakes.Export())}
 }
 
-// open opens a connection, with TLS if needed. The error is ready for the caller.
+// open opens a connection, with TLS if needed, and measures the time. The error is ready for the caller.
 func (t *httpTarget) open(ctx context.Context) (net.Conn, error) {
+	begin := time.Now()
+	record := func(h *hdrhistogram.Histogram, d time.Duration) {
+		t.openMu.Lock()
+		defer t.openMu.Unlock()
+		_ = h.RecordValue(min(max((d+time.Microsecond-1).Microseconds(), 0), h.HighestTrackableValue()))
+	}
 	conn, err := t.dialer.DialContext(ctx, "tcp", t.address)
 	if err != nil {
 		return nil, failed(ctx, connecting, err)
 	}
+	connected := time.Now()
 	if t.tls != nil {
 		secure := tls.Client(conn, t.tls)
 		if err = secure.HandshakeContext(ctx); err == nil && t.speaksHTTP2() &&
@@ -39,8 +55,9 @@ func (t *httpTarget) open(ctx context.Context) (net.Conn, error) {
 			return nil, failed(ctx, connecting, err)
 		}
 		conn = secure
+		record(t.handshakes, time.Since(connected))
 	}
-	t.opened.Add(1)
+	record(t.connects, connected.Sub(begin))
 	return conn, nil
 }
 

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
+
 	"github.com/limitctl/limitctl/internal/rls"
 )
 
@@ -29,6 +31,9 @@ type Client interface {
 // Openings are the connections that a client opened.
 type Openings struct {
 	Count int64
+	// Connect is the time to connect, and TLS the time of the handshake after that, in microseconds. TLS is empty
+	// without encryption.
+	Connect, TLS *hdrhistogram.Histogram
 	// LongBodies counts the answers with a body so long that its rest was not read.
 	LongBodies int64
 }

@@ -12,9 +12,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/limitctl/limitctl/internal/redact"
@@ -59,11 +61,14 @@ type Options struct {
 // httpTarget is the prepared part of an endpoint.
 type httpTarget struct {
 	Options
-	url          *url.URL
-	address      string // host:port to connect to
-	tls          *tls.Config
-	dialer       *net.Dialer
-	opened, long atomic.Int64 // all connections, and those that a long body ended
+	url     *url.URL
+	address string // host:port to connect to
+	tls     *tls.Config
+	dialer  *net.Dialer
+	// Of the connections that were opened:
+	openMu               sync.Mutex
+	connects, handshakes *hdrhistogram.Histogram
+	long                 atomic.Int64
 	// The request: a target for the request line, headers and a body.
 	target  template
 	host    string // the header Host
@@ -78,7 +83,7 @@ type headerTemplate struct {
 
 // New returns the client of an endpoint. A wrong option is a [store.ErrInvalid].
 func New(options Options) (Client, error) {
-	t := &httpTarget{Options: options}
+	t := &httpTarget{Options: options, connects: newTimes(), handshakes: newTimes()}
 	if IsRLS(options.URL) {
 		return newRLS(t)
 	}

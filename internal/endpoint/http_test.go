@@ -261,8 +261,10 @@ func TestConnections(t *testing.T) {
 			}
 		}
 		o := client.Openings()
-		if o.Count < test.opened || o.Count > test.most {
-			t.Errorf("%s: %d connections", test.name, o.Count)
+		isTLS := strings.HasPrefix(test.options.URL, "https")
+		if o.Count < test.opened || o.Count > test.most || o.Connect.TotalCount() != o.Count ||
+			isTLS != (o.TLS.TotalCount() == o.Count) {
+			t.Errorf("%s: %d connections, %d with TLS", test.name, o.Count, o.TLS.TotalCount())
 		}
 	}
 	for _, test := range []struct {

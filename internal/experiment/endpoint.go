@@ -189,7 +189,8 @@ func (h *heard) judge(answer *endpoint.Answer, r *headers.Reading) (whole bool) 
 func (t *endpointTarget) describe(run *report.Run, names *endpoint.Subjects) {
 	t.describeAnswers(run)
 	o := t.client.Openings()
-	run.Endpoint.Connections = &report.Connections{Opened: o.Count}
+	run.Endpoint.Connections = &report.Connections{Opened: o.Count, Connect: loadgen.QuantilesOf(o.Connect),
+		TLS: loadgen.QuantilesOf(o.TLS)}
 	if o.LongBodies > 0 {
 		run.Warnings = append(run.Warnings, fmt.Sprintf(
 			"the bodies of %s were longer than 1 MiB; their rest was not read, and each of them cost a connection",

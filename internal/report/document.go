@@ -152,6 +152,10 @@ type Endpoint struct {
 // Connections are those that a run opened.
 type Connections struct {
 	Opened int64 `json:"opened"`
+	// Connect is how long it took to reach the other side, and TLS to agree on encryption
+	// after that. No service time has them in it.
+	Connect *loadgen.Quantiles `json:"connect_us,omitempty"`
+	TLS     *loadgen.Quantiles `json:"tls_us,omitempty"`
 }
 
 // Naive is the implementation with several commands instead of a script.
