@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestThePageSaysWhatAnImporterIsRaisedIn compares what go.mod asks for with what a service had that imports the library.
+// TestThePageSaysWhatAnImporterIsRaisedIn compares what go.mod asks for with what a service had that imports the
+// library.
 func TestThePageSaysWhatAnImporterIsRaisedIn(t *testing.T) {
 	ours, service := requirements(t, "go.mod"), requirements(t, "docs/samples/service.mod")
 	block := ""

@@ -177,9 +177,9 @@ takes parts of it ([for programs](operations.md#for-programs)).
 	" (none for a file) and `source`" + `, which is ` + "`store`" + `, ` + "`kept`" +
 	` (the store is away) or the file of a what-if.
 
-[limitctl.output.schema.json](limitctl.output.schema.json) has each document in ` + "`$defs`" + `, as JSON Schema: its fields, their
-types and what they mean. ` + "`jq '.\"$defs\".\"a-decision\"' limitctl.output.schema.json`" + ` shows one. The configuration has a
-[schema](limitctl.schema.json) of its own. These print them:
+[limitctl.output.schema.json](limitctl.output.schema.json) has each document in ` + "`$defs`" + `, as JSON Schema: its
+fields, their types and what they mean. ` + "`jq '.\"$defs\".\"a-decision\"' limitctl.output.schema.json`" + ` shows one.
+The configuration has a [schema](limitctl.schema.json) of its own. These print them:
 
 `
 

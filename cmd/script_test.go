@@ -92,7 +92,8 @@ func (u unhurried) Run() (code int) {
 //	redis sentinels do COMMAND...
 //	redis failover              kill the master, and wait until the replica is it
 //	serve CONFIG CLIENT=STATUS[,STATUS...]...
-//	                            run limitctl serve, want these answers to requests of each client for the policy login, and end it
+//	                            run limitctl serve, want these answers to requests of each client for the policy
+//	                            login, and end it
 //	replicate ADDRESS           make the server a replica, and wait until it is in step
 //
 // Each script has an empty store, which $STORE and $LIMITCTL_STORE name: a Redis, or what storesOf says. $STORE is

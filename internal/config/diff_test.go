@@ -38,7 +38,8 @@ policies:
   api:
     limits:
       - {name: same, by: [tenant], limit: 10/1m}
-      - {name: user, by: [user], limit: 10/1m, overrides: [{when: {plan: big}, limit: 100/1m}, {when: {plan: old}, limit: 50/1m}]}
+      - {name: user, by: [user], limit: 10/1m,
+         overrides: [{when: {plan: big}, limit: 100/1m}, {when: {plan: old}, limit: 50/1m}]}
       - {name: trial, by: [tenant], limit: 10/1m, shadow: true}
       - {name: gone, by: [tenant], limit: 1/1s}
       - {name: other, by: [tenant], limit: 1/1s}
@@ -52,7 +53,8 @@ policies:
     wait: 1500ms
     limits:
       - {name: same, by: [tenant], limit: 10/1m, classes: {by: plan, free: 80%}}
-      - {name: user, by: [user], limit: 10/1m, overrides: [{when: {plan: big}, limit: 90/1m}, {when: {plan: new}, limit: 20/1m}]}
+      - {name: user, by: [user], limit: 10/1m,
+         overrides: [{when: {plan: big}, limit: 90/1m}, {when: {plan: new}, limit: 20/1m}]}
       - {name: trial, by: [tenant], limit: 10/1m}
       - {name: other, by: [tenant, user], limit: 1/1s}
       - {name: born, by: [tenant], limit: 1/1s}

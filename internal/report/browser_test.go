@@ -75,7 +75,8 @@ const look = `;
 		document.body.append(frame);
 		await loaded;
 		const shown = frame.contentDocument, window = frame.contentWindow, problems = [], counts = {};
-		if (shown.documentElement.scrollWidth > width) problems.push("the page is " + shown.documentElement.scrollWidth + " wide");
+		if (shown.documentElement.scrollWidth > width)
+			problems.push("the page is " + shown.documentElement.scrollWidth + " wide");
 		for (const e of shown.querySelectorAll("body *")) {
 			if (e.closest(".scroll") && !e.matches(".scroll") || e.closest("svg") && !e.matches("svg")) continue;
 			const box = e.getBoundingClientRect();
@@ -89,7 +90,8 @@ const look = `;
 					problems.push("label " + text + " lies on " + other);
 		}
 		for (const selector of data.selectors) counts[selector] = shown.querySelectorAll(selector).length;
-		all.push({page, width, title: shown.title, paper: window.getComputedStyle(shown.body).backgroundColor, problems, counts,
+		all.push({page, width, title: shown.title,
+			paper: window.getComputedStyle(shown.body).backgroundColor, problems, counts,
 			asked: window.performance.getEntriesByType("resource").length});
 		frame.remove();
 	}

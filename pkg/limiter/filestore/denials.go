@@ -118,7 +118,8 @@ func (s side) Counts(ctx context.Context, last time.Duration, add func(store.Ins
 func (s *step) read(tally *admin.Tally) error {
 	found, err := s.query(`SELECT subject, name, count, last_at, since, blocked, compared, allowed, limited, override
 		FROM denial_steps WHERE prefix = ?1 AND length = ?2 AND number = ?3
-		AND octet_length(subject) <= ?4 AND octet_length(name) <= ?4 AND octet_length(limited) <= ?4 AND octet_length(override) <= ?4 LIMIT ?5`,
+		AND octet_length(subject) <= ?4 AND octet_length(name) <= ?4
+		AND octet_length(limited) <= ?4 AND octet_length(override) <= ?4 LIMIT ?5`,
 		s.args(admin.MaxDenialText, s.steps.Held()+admin.MaxOverrides+1)...)
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	redisserver "github.com/limitctl/limitctl/internal/redis"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/internal/storecall"
+	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -131,4 +133,65 @@ func onEachMaster(t *testing.T, cluster *redistest.Cluster) (keys [3]store.Key) 
 		}
 	}
 	return keys
+}
+
+// Hundreds of outages leave no goroutine and no memory behind.
+func TestOutagesLeaveNothingBehind(t *testing.T) {
+	tier.Full(t, "outages in series, and servers that hang")
+	server := redistest.Start(t)
+	proxy := redistest.StartProxy(t, server.Addr)
+	client := redis.NewClient(&redis.Options{Addr: proxy.Addr, MaxRetries: -1, DialerRetries: 1, DisableIdentity: true})
+	backend := own(t, client)
+	defer backend.Close()
+	ledger := newLedger()
+	stack := layers.Stack(backend, layers.Layers{
+		Failure: layers.Failure{Policy: store.LocalOnError, Fallback: memorystore.New()},
+		Breaker: &store.Breaker{Failures: 1, Pause: time.Microsecond, MaxPause: time.Microsecond},
+		Env:     layers.Env{Observer: &layers.Observer{OnFailure: ledger.replaced}}})
+	takes := func() {
+		var callers sync.WaitGroup
+		for i := range 8 {
+			callers.Go(func() {
+				ledger.take(stack, store.Key{Subject: fmt.Sprintf("user:%d", i)},
+					neverLapsing(1_000_000))
+			})
+		}
+		callers.Wait()
+	}
+	outages := func(n int) {
+		for i := range n {
+			if i%2 == 0 {
+				server.Do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+			} else {
+				proxy.Suffer(redistest.Fault{Refuse: true})
+			}
+			takes()
+			proxy.Heal()
+		}
+	}
+	calm := func() (goroutines int, heap uint64) {
+		for before := ledger.by[store.DecidedByStore]; ledger.by[store.DecidedByStore] < before+8; {
+			takes()
+		}
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return runtime.NumGoroutine(), m.HeapAlloc
+	}
+	outages(20) // so that there is what stays
+	goroutines, heap := calm()
+	outages(400)
+	if len(ledger.errs) > 0 {
+		t.Errorf("%v", ledger.errs[0])
+	}
+	for tries := 0; ; tries++ {
+		// The proxy and the client have some for each connection.
+		after, more := calm()
+		if after <= goroutines+4*8 && more <= heap+1<<20 {
+			break
+		}
+		if tries == 1000 {
+			t.Fatalf("%d goroutines and %d bytes, and %d and %d before", after, more, goroutines, heap)
+		}
+	}
 }

@@ -321,3 +321,22 @@ func TestScanEndsWhenTheCallerDoes(t *testing.T) {
 		}
 	}
 }
+
+func TestADecisionIsOneCommand(t *testing.T) {
+	server := redistest.Start(t)
+	l := connected(t, server, redis.Options{})
+	take := func() {
+		_, err := l.TakeAll(ctx, store.Request{Key: user, Limit: hundred, Cost: 1},
+			store.Request{Key: user, Limit: store.Limit{Count: 50, Period: time.Minute}, Cost: 1})
+		must(t, err)
+		mustTake(t, l, user, hundred, 1)
+	}
+	take() // loads the scripts
+	before := server.CommandCalls("evalsha") + server.CommandCalls("eval")
+	for range 5 {
+		take()
+	}
+	if calls := server.CommandCalls("evalsha") + server.CommandCalls("eval") - before; calls != 10 {
+		t.Errorf("10 calls, half of them of two requests, took %d script calls", calls)
+	}
+}

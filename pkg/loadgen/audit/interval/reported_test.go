@@ -71,7 +71,8 @@ func TestNothingRightIsCalledWrong(t *testing.T) {
 		w.reports = func() *Reported { return s.last }
 		f := w.run(s)
 		reported += f.Reported
-		if f.Lied != 0 || f.OverAdmitted != 0 || f.UnderAdmitted != 0 || f.OutOfOrder != 0 || f.WorstUnits > w.worst() ||
+		if f.Lied != 0 || f.OverAdmitted != 0 || f.UnderAdmitted != 0 || f.OutOfOrder != 0 ||
+			f.WorstUnits > w.worst() ||
 			w.limit.Algorithm.HasBurst() && f.WorstRatio > 1 {
 			t.Errorf("seed %d: %s, charges denied %t, clock %d, %+v: %+v", seed, w.limit, s.chargesDenied, w.clock,
 				w.options, f)
