@@ -13,7 +13,7 @@
 //
 //	limiter_calls_total{operation,outcome,decided_by}  calls as their callers see them
 //	limiter_store_call_duration_seconds{operation}     time of the calls to the store, a histogram
-//	limiter_failures_total{kind}                       errors of the store that left the decision to FailOpen and the like
+//	limiter_failures_total{kind}                       errors of the store after which a policy decided
 //	limiter_breaker_changes_total{to}                  changes of the breakers
 //	limiter_breaker_state{part,state}                  1 for the state of a breaker, else 0
 //
