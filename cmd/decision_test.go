@@ -35,8 +35,8 @@ func TestGivingBackAPolicysTurn(t *testing.T) {
 		t.Errorf("exit code %d, want %d", code, exitInterrupted)
 	}
 	stdout, _ := w.run(t, exitYes, "inspect", "user:7", "-o", "csv")
-	if !strings.Contains(stdout, "waiting/queue,leaky-bucket,10,3600000,10,,1,9,") ||
-		!strings.Contains(stdout, "waiting/trial,sliding-log,1,3600000,1,,1,0,") {
+	if !strings.Contains(stdout, ",leaky-bucket,10,3600000,10,0,,1,9,") ||
+		!strings.Contains(stdout, ",sliding-log,1,3600000,1,0,,1,0,") {
 		t.Errorf("after giving back:\n%s", stdout)
 	}
 }
