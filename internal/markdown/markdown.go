@@ -41,23 +41,3 @@ func Code(text string) string {
 	}
 	return fence + strings.ReplaceAll(text, "|", "\\|") + fence
 }
-
-// Table writes a table. Its texts are already Markdown. Columns of numbers are aligned to the right.
-func Table(b *strings.Builder, header []string, right []bool, rows [][]string) {
-	line := func(cells []string) {
-		b.WriteString("| " + strings.Join(cells, " | ") + " |\n")
-	}
-	line(header)
-	for i := range header {
-		if right[i] {
-			b.WriteString("|---:")
-			continue
-		}
-		b.WriteString("|---")
-	}
-	b.WriteString("|\n")
-	for _, row := range rows {
-		line(row)
-	}
-	b.WriteString("\n")
-}

@@ -24,7 +24,7 @@ var pageTemplate = sync.OnceValue(func() *template.Template {
 })
 
 // HTML writes the document as one page that needs nothing else, neither a network
-// nor a script. It has a curve of latencies if the runs have their histograms.
+// nor a script.
 func (a Answer) HTML(w io.Writer) error {
 	var b bytes.Buffer // so that no half of a page is written
 	if err := pageTemplate().Execute(&b, newPage(a.Report)); err != nil {

@@ -148,3 +148,36 @@ func ExampleFailLocal() {
 	// alarm: store unavailable
 	// false by local <nil>
 }
+
+// generous is a wrapper of the application: it denies nothing to one subject.
+type generous struct {
+	limiter.Store
+	subject string
+}
+
+func (g generous) Decide(ctx context.Context, op store.Op, requests []store.Request, decisions []store.Decision) error {
+	if err := g.Store.Decide(ctx, op, requests, decisions); err != nil {
+		return err
+	}
+	for i := range requests {
+		decisions[i].Allowed = decisions[i].Allowed || requests[i].Key.Subject == g.subject
+	}
+	return nil
+}
+
+// A wrapper of your own sees each call, and may change its answer.
+func ExampleAround() {
+	limits := must(limiter.New(noon(), limiter.Around(func(s limiter.Store) limiter.Store {
+		return generous{s, "user:admin"}
+	})))
+	defer limits.Close()
+	once := limiter.Per("once", 1, time.Hour)
+	for _, user := range []string{"42", "42", "admin", "admin"} {
+		fmt.Println(user, must(limits.Take(context.Background(), once.For("user", user))).Allowed())
+	}
+	// Output:
+	// 42 true
+	// 42 false
+	// admin true
+	// admin true
+}

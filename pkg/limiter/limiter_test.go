@@ -143,8 +143,9 @@ func TestOptionsThatAreWrong(t *testing.T) {
 		options []limiter.Option
 		text    string
 	}{
-		"no store":  {nil, nil, "the store is nil"},
-		"no option": {sound, []limiter.Option{limiter.FailOpen(), nil}, "option 2 of 2 of the limiter is nil"},
+		"no store":    {nil, nil, "the store is nil"},
+		"no option":   {sound, []limiter.Option{limiter.FailOpen(), nil}, "option 2 of 2 of the limiter is nil"},
+		"no function": {sound, []limiter.Option{limiter.Around(nil)}, "the function of Around is nil"},
 		"twice": {sound, []limiter.Option{limiter.Breaker{}, limiter.Leases{}, limiter.Breaker{Failures: 2}},
 			"Breaker is given twice"},
 		"share 0":         {sound, []limiter.Option{limiter.FailLocal(0)}, "share 0 of FailLocal"},

@@ -119,6 +119,9 @@ func Around(wrap func(Store) Store) Option { return around(wrap) }
 type around func(Store) Store
 
 func (a around) add(b *builder) error {
+	if a == nil {
+		return store.Invalidf("the function of Around is nil")
+	}
 	b.layers.Around = a
 	return b.once("Around", 0)
 }
