@@ -156,8 +156,8 @@ func (t *targets) withProgress(err error) error {
 		return nil
 	}
 	known := t.Changed + t.Effect.Stay
-	err = outcome.WithProgress(err, "%d of %s %s%s", known, output.Plural(int(t.Matched), "key"), certainly("done",
-		err), goOn(err, known))
+	err = outcome.WithProgress(err, "%d of %s %s%s", known, output.Plural(int(t.Matched), "key"),
+		certainly("done", err), goOn(err, known, t.remaining != nil))
 	if t.Changed > 0 {
 		err = outcome.Partly(err)
 	}

@@ -135,7 +135,7 @@ func (r *Runner) Restore(ctx context.Context, plan *RestorePlan, observer Observ
 	made, err := r.change(ctx, observer, &change{entry: entry, Counts: &result.Counts, consent: plan.Consent,
 		question: question,
 		make: func() error {
-			err := result.err(r.restoreRecords(ctx, plan, observer, result))
+			err := result.err(plan, r.restoreRecords(ctx, plan, observer, result))
 			if err == nil {
 				err = plan.Backup.DamageError()
 			}
@@ -261,11 +261,11 @@ func (r *RestoreResult) known() int64 {
 }
 
 // err is the error that a restore ends with: what ended it early, or that some records could not be restored.
-func (r *RestoreResult) err(err error) error {
+func (r *RestoreResult) err(plan *RestorePlan, err error) error {
 	switch {
 	case err != nil:
 		err = outcome.WithProgress(err, "%d of %s %s%s", r.Changed+r.Already, output.Plural(int(r.Matched), "record"),
-			certainly("restored", err), goOn(err, r.known()))
+			certainly("restored", err), goOn(err, r.known(), plan.replaces()))
 		if r.known() > 0 {
 			return outcome.Partly(err)
 		}

@@ -79,12 +79,12 @@ func TestARestoreThatLosesItsStore(t *testing.T) {
 		outcomes, _ := do(records[:1]...)
 		return append(outcomes, admin.NotKnown), store.ErrOutcomeUnknown
 	}}
-	for _, replace := range []bool{false, true} {
+	for replace, end := range map[bool]string{false: resetEndsWith, true: overwriteEndsWith} {
 		plan := &RestorePlan{Backup: s.opened(t, path), Replace: replace, Consent: Consent{Yes: true}}
 		result, err := s.Restore(t.Context(), plan, &watcher{})
 		if result == nil || result.Changed+result.Already != 1 || result.Unknown != 1 ||
 			!errors.Is(err, outcome.ErrPartly) ||
-			!strings.HasSuffix(err.Error(), "(1 of 2 records known to be restored"+resetEndsWith) {
+			!strings.HasSuffix(err.Error(), "(1 of 2 records known to be restored"+end) {
 			t.Errorf("replace %v: it came to %+v, %v", replace, result, err)
 		}
 	}

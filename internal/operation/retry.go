@@ -68,10 +68,14 @@ func certainly(done string, err error) string {
 	return done
 }
 
-// goOn says how to go on after so much was done of a change, if the store did not answer then.
-func goOn(err error, done int64) string {
+// goOn says how to go on after so much was done of a change, if the store did not answer then. overwrites: a second run
+// would change again what is done.
+func goOn(err error, done int64, overwrites bool) string {
 	if !store.IsAway(err) || done == 0 && !errors.Is(err, store.ErrOutcomeUnknown) {
 		return ""
+	}
+	if overwrites {
+		return "; a second run also changes the keys that are done, which forgets what was used of them since"
 	}
 	return "; run it again for the rest, with --timeout 30s if the server is slow"
 }

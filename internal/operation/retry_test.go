@@ -19,7 +19,8 @@ func (s *site) warned() *[]string {
 
 // How the errors of changes end that a store without an answer has ended.
 const (
-	resetEndsWith = "; run it again for the rest, with --timeout 30s if the server is slow)"
+	resetEndsWith     = "; run it again for the rest, with --timeout 30s if the server is slow)"
+	overwriteEndsWith = "; a second run also changes the keys that are done, which forgets what was used of them since)"
 )
 
 // A batch whose answer is lost is tried again. What its keys held is in the backup, and not what was

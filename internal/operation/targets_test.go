@@ -65,7 +65,7 @@ func TestAnAdjustmentThatFailsInTheMiddle(t *testing.T) {
 			}
 		} else if result == nil || result.Changed != 100 || result.Unknown != keysPerBatch-100 ||
 			!errors.Is(err, outcome.ErrPartly) ||
-			!strings.HasSuffix(err.Error(), "(100 of 600 keys known to be done"+resetEndsWith) ||
+			!strings.HasSuffix(err.Error(), "(100 of 600 keys known to be done"+overwriteEndsWith) ||
 			s.log.entries[0].Outcome != auditlog.Partly {
 			t.Fatalf("it came to %+v, %v", result, err)
 		}
