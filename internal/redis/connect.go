@@ -57,11 +57,9 @@ func (u *URL) Connect(a Access) (redis.UniversalClient, error) {
 
 // failover returns the settings of a client that gets its master from Sentinels.
 func (u *URL) failover(a Access, config *tls.Config) redis.FailoverOptions {
-	return redis.FailoverOptions{MasterName: u.Master, SentinelAddrs: u.Addresses, SentinelUsername: u.option(
-		sentinelUser),
-		SentinelPassword: u.option(sentinelPassword), Username: u.User, Password: cmp.Or(u.Password, a.Password),
-		DB:        u.Database,
-		TLSConfig: config}
+	return redis.FailoverOptions{MasterName: u.Master, SentinelAddrs: u.Addresses,
+		SentinelUsername: u.option(sentinelUser), SentinelPassword: u.option(sentinelPassword),
+		Username: u.User, Password: cmp.Or(u.Password, a.Password), DB: u.Database, TLSConfig: config}
 }
 
 // Transport says how the connections to the Redis of a URL are protected.
@@ -82,8 +80,8 @@ func (u *URL) Transport(ctx context.Context, a Access) (Transport, error) {
 	if err != nil {
 		return Transport{}, err
 	}
-	t := Transport{TLS: u.TLS, Unchecked: u.TLS && config.InsecureSkipVerify, LogsIn: u.Password != "" ||
-		a.Password != ""}
+	t := Transport{TLS: u.TLS, Unchecked: u.TLS && config.InsecureSkipVerify,
+		LogsIn: u.Password != "" || a.Password != ""}
 	if u.Kind != "redis+sentinel" {
 		if t.LogsIn {
 			t.PasswordTo = u.Addresses

@@ -182,8 +182,8 @@ func (s *Servers) explainRefusal(reply string, call Call) string {
 		strings.Contains(reply, "No permissions to access a key"): // Redis 7.2, Valkey
 		return "the user lacks the right to use " + s.keys(call.Keys)
 	case command != "":
-		return "the user lacks the right to run " + strings.ToUpper(command) + " (ACL SETUSER … +" + strings.ToLower(
-			command) + ")"
+		return "the user lacks the right to run " + strings.ToUpper(command) +
+			" (ACL SETUSER … +" + strings.ToLower(command) + ")"
 	}
 	text := s.secrets.Answer(strings.TrimPrefix(reply, "ERR "))
 	if strings.HasPrefix(reply, "ERR unknown command") {

@@ -33,10 +33,10 @@ func (s *Store) Health(ctx context.Context) (Health, error) {
 		if h.Exists = t.connection != nil; !h.Exists {
 			return nil
 		}
-		return errors.Join(t.row("PRAGMA journal_mode").Scan(&h.JournalMode), t.row("PRAGMA quick_check(1)").Scan(
-			&h.Damage),
-			t.row("SELECT count(*) FROM limits WHERE prefix = ? AND unused_at > ?", s.prefix, int64(t.now)).Scan(
-				&h.Keys))
+		return errors.Join(
+			t.row("PRAGMA journal_mode").Scan(&h.JournalMode), t.row("PRAGMA quick_check(1)").Scan(&h.Damage),
+			t.row("SELECT count(*) FROM limits WHERE prefix = ? AND unused_at > ?", s.prefix, int64(t.now)).
+				Scan(&h.Keys))
 	})
 	if h.Damage == "ok" {
 		h.Damage = ""

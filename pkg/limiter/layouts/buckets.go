@@ -188,8 +188,8 @@ func unitOf(number float64, now store.Instant) (unit time.Duration, ok bool) {
 // as a float of seconds does not quite.
 func since(number float64, unit time.Duration, now store.Instant) time.Duration {
 	whole, part := math.Modf(number)
-	return time.Duration(nanoseconds(now)-int64(whole)*int64(unit)) - time.Duration(part*float64(unit)).Round(
-		time.Microsecond)
+	return time.Duration(nanoseconds(now)-int64(whole)*int64(unit)) -
+		time.Duration(part*float64(unit)).Round(time.Microsecond)
 }
 
 // decodeTraefik reads a bucket in a hash, with when it was last seen in µs since 1970 by the clock of Traefik. The
