@@ -1,72 +1,45 @@
 package hostile
 
 import (
-	"fmt"
-	"math/rand/v2"
 	"net"
 	"strings"
 	"time"
-
-	"github.com/limitctl/limitctl/internal/panics"
 )
 
 // Behaviours returns all hostile behaviours.
 func Behaviours() []Behaviour {
 	const far = "9223372036854775807"
-	moved := "127.0.0.1:1"
 	return []Behaviour{
 		// Lengths.
 		says("text without bound", "$"+far+"\r\n"),
-		says("text of more than there is", "$512000000\r\nxxx"),
 		says("text a little too long", "$30000000\r\n"),
 		then("text that comes", "$512000000\r\n", strings.Repeat("x", 1<<16)),
-		says("text of many digits", "$"+strings.Repeat("9", 30)+"\r\n"),
 		then("length without an end", "$", "0"),
 		says("text of negative length", "$-2\r\n"),
-		says("text of no length", "$\r\n"),
 		says("text of a word's length", "$ten\r\n"),
 		says("text without its end", "$3\r\nabcdef\r\n+OK\r\n"),
 		says("error without bound", "!"+far+"\r\n"),
-		says("verbatim text without bound", "="+far+"\r\n"),
 		says("list without bound", "*2147483647\r\n"),
-		says("list of negative length", "*-7\r\n"),
 		then("list that comes", "*200000000\r\n", strings.Repeat(":1\r\n", 1000)),
 		then("list of texts that comes", "*10000\r\n", "$1000000\r\n"+strings.Repeat("x", 1000000)+"\r\n"),
-		says("map without bound", "%1073741824\r\n"),
 		says("map of too many", "%400000\r\n"),
-		says("set without bound", "~2147483647\r\n"),
 		says("push without bound", ">1000000000\r\n"),
 		says("attribute without bound", "|1000000000\r\n"),
 		// Streams without an end.
 		then("line without an end", "+", strings.Repeat("x", 1<<16)),
-		then("error without an end", "-ERR ", strings.Repeat("x", 1<<16)),
 		then("number without an end", ":", strings.Repeat("1", 1<<16)),
-		then("big number without an end", "(", strings.Repeat("7", 1<<16)),
 		spoils(then("answers without an end", "", strings.Repeat("+OK\r\n", 1000))),
 		then("pushes without an end", "", strings.Repeat(">2\r\n+invalidate\r\n*1\r\n$1\r\nk\r\n", 1000)),
 		then("large pushes without an end", "", ">2\r\n+x\r\n$1000000\r\n"+strings.Repeat("x", 1000000)+"\r\n"),
 		then("messages without an end", "", strings.Repeat(">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\nm\r\n", 1000)),
 		then("attributes without an end", "", strings.Repeat("|0\r\n", 1000)),
-		then("empty lines without an end", "", strings.Repeat("\r\n", 1000)),
 		then("zeros without an end", "", strings.Repeat("\x00", 1<<16)),
-		// Answers to SCAN.
-		scans("scan that stays where it is", func(int) string { return "*2\r\n$1\r\n7\r\n*0\r\n" }),
-		scans("scan without an end", func(n int) string { return fmt.Sprintf("*2\r\n+%d\r\n*0\r\n", n+1) }),
-		scans("scan that goes round", func(n int) string { return fmt.Sprintf("*2\r\n+%d\r\n*0\r\n", n%2+1) }),
-		scans("scan with new keys without an end", func(n int) string {
-			return fmt.Sprintf("*2\r\n+%d\r\n*1\r\n+rl:{new:%d}:token-bucket/1h\r\n", n+1, n)
-		}),
-		says("scan of more than was asked for", "*2\r\n+5\r\n*100000\r\n"+strings.Repeat(
-			"+rl:{user:1}:token-bucket/1h\r\n", 100000)),
 		// Just within the bounds.
 		sound("text of as much as goes", "$22000000\r\n"+strings.Repeat("x", 22000000)+"\r\n"),
 		sound("list of as much as goes", "*600000\r\n"+strings.Repeat("+a\r\n", 600000)),
-		sound("map of as much as goes", "%300000\r\n"+strings.Repeat(":1\r\n+a\r\n", 300000)),
-		sound("lists of as much as goes", "*300000\r\n"+strings.Repeat("*1\r\n:1\r\n", 300000)),
 		sound("keys of as much as goes", "*2\r\n$1\r\n7\r\n*600000\r\n"+strings.Repeat("+a\r\n", 600000)),
 		// Nesting.
 		then("lists in lists", "", strings.Repeat("*1\r\n", 1000)),
-		then("maps in maps", "", strings.Repeat("%1\r\n+a\r\n", 1000)),
 		then("pushes in lists", "*1\r\n", strings.Repeat(">1\r\n", 1000)),
 		says("list as the key of a map", "%1\r\n*1\r\n:1\r\n:2\r\n"),
 		// Wrong types.
@@ -75,40 +48,31 @@ func Behaviours() []Behaviour {
 		sound("nothing", "_\r\n"),
 		sound("number", ":1\r\n"),
 		sound("negative number", ":-9223372036854775808\r\n"),
-		sound("number that is too great", ":99999999999999999999\r\n"),
 		sound("number that is not one", ":many\r\n"),
-		sound("truth that is not one", "#x\r\n"),
 		sound("fraction", ",inf\r\n"),
 		sound("status", "+OK\r\n"),
-		sound("empty status", "+\r\n"),
 		sound("empty text", "$0\r\n\r\n"),
 		sound("text of zeros", "$100\r\n"+strings.Repeat("\x00", 100)+"\r\n"),
 		sound("text of all ones", "$100\r\n"+strings.Repeat("\xff", 100)+"\r\n"),
-		sound("short verbatim text", "=1\r\nx\r\n"),
 		sound("empty list", "*0\r\n"),
 		sound("list of nothing", "*3\r\n$-1\r\n$-1\r\n$-1\r\n"),
 		sound("list of lists", "*2\r\n*0\r\n*1\r\n*0\r\n"),
 		sound("empty map", "%0\r\n"),
-		sound("empty set", "~0\r\n"),
 		says("streamed text", "$?\r\n;4\r\nabcd\r\n;0\r\n"),
-		says("streamed list", "*?\r\n:1\r\n.\r\n"),
 		// Errors.
 		sound("error of nothing", "-\r\n"),
 		sound("error of a long text", "-ERR "+strings.Repeat("no ", 5000)+"\r\n"),
 		sound("error with escapes", "-ERR \x1b]0;x\x07\x1b[2J\r\n"),
 		sound("always no such script", "-NOSCRIPT No matching script\r\n"),
 		sound("moved to garbage", "-MOVED 99999 \x1b[31m:0:x\r\n"),
-		sound("moved away", "-MOVED 1 "+moved+"\r\n"),
-		sound("ask", "-ASK 1 "+moved+"\r\n"),
-		sound("try again", "-TRYAGAIN later\r\n"),
+		sound("moved away", "-MOVED 1 127.0.0.1:1\r\n"),
+		sound("ask", "-ASK 1 127.0.0.1:1\r\n"),
 		sound("loading", "-LOADING for ever\r\n"),
 		sound("no right", "-NOPERM no\r\n"),
 		sound("foreign of a wrong number", "-FOREIGN 999 thing\r\n"),
 		// Not Redis.
 		says("HTTP", "HTTP/1.1 400 Bad Request\r\nServer: x\r\n\r\n"),
 		says("TLS", "\x15\x03\x01\x00\x02\x02\x46"),
-		says("SSH", "SSH-2.0-x\r\n"),
-		{Name: "noise", Answer: noise},
 		{Name: "HTTP before it is asked", Greets: true, Answer: says("", "HTTP/1.1 408 Timeout\r\n\r\n").Answer},
 		{Name: "answers before it is asked", Greets: true, Answer: says("", strings.Repeat("+OK\r\n", 10)).Answer},
 		// Time.
@@ -119,19 +83,14 @@ func Behaviours() []Behaviour {
 			c.Conn.(*net.TCPConn).SetLinger(0)
 			return false
 		}},
-		{Name: "silence after half a text", Late: true, Answer: func(c *Client) bool {
-			return c.say("$100\r\nabc") &&
-				c.wait()
-		}},
 		{Name: "silence after half a list", Late: true, Answer: func(c *Client) bool {
 			return c.say("*2\r\n+OK\r\n") &&
 				c.wait()
 		}},
 		dribble("dribbled line", "+OOOOOOOO"),
 		dribble("dribbled list", "*1000\r\n:1\r\n"),
-		dribble("dribbled pushes", ">1\r\n+x\r\n"),
 		spoils(dribble("dribbled answers", "+OK\r\n")),
-		{Name: "two answers for one", Sound: true, Answer: func(c *Client) bool { return c.say("+OK\r\n+OK\r\n") }},
+		sound("two answers for one", "+OK\r\n+OK\r\n"),
 	}
 }
 
@@ -152,11 +111,6 @@ func sound(name, answer string) Behaviour {
 	b := says(name, answer)
 	b.Sound = true
 	return b
-}
-
-// scans is a server whose answers change.
-func scans(name string, answer func(n int) string) Behaviour {
-	return Behaviour{Name: name, Answer: func(c *Client) bool { return c.say(answer(c.nth)) }}
 }
 
 // then is a server whose answer has no end.
@@ -184,16 +138,6 @@ func dribble(name, text string) Behaviour {
 	}}
 }
 
-// noise is meaningless bytes, always the same.
-func noise(c *Client) bool {
-	random := rand.New(rand.NewPCG(1, 2))
-	junk := make([]byte, 4096)
-	for i := range junk {
-		junk[i] = byte(random.Uint32())
-	}
-	return c.say(string(junk))
-}
-
 // say writes a text, and reports whether it was sent.
 func (c *Client) say(text string) bool { return c.write([]byte(text)) }
 
@@ -202,16 +146,8 @@ func (c *Client) write(bytes []byte) bool {
 	return err == nil
 }
 
-// wait sends nothing until the server ends, or the client has gone.
+// wait sends nothing until the server ends, or the client has gone: both end the read.
 func (c *Client) wait() bool {
-	gone := make(chan struct{})
-	panics.Go(func() error {
-		c.Read(make([]byte, 1))
-		return nil
-	}, func(error) { close(gone) })
-	select {
-	case <-c.ended:
-	case <-gone:
-	}
+	c.Read(make([]byte, 1))
 	return false
 }

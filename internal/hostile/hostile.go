@@ -4,6 +4,7 @@ package hostile
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"maps"
@@ -44,8 +45,6 @@ type Client struct {
 	net.Conn
 	// Words are the words of the command.
 	Words []string
-	// nth is the number of the server's answer, from 1.
-	nth   int
 	ended <-chan struct{}
 }
 
@@ -55,11 +54,9 @@ type Server struct {
 	upstream string
 	is       Behaviour
 	to       []string
-	ended    chan struct{}
 	stop     func()
 	met      atomic.Int64
-	mu       sync.Mutex
-	conns    map[net.Conn]bool
+	mu       sync.Mutex // guards passed
 	passed   map[string]bool
 }
 
@@ -71,8 +68,8 @@ func Start(tb testing.TB, upstream string, is Behaviour, to ...string) *Server {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	s := &Server{Addr: listener.Addr().String(), upstream: upstream, is: is, to: to, ended: make(chan struct{}),
-		conns: map[net.Conn]bool{}, passed: map[string]bool{}}
+	s := &Server{Addr: listener.Addr().String(), upstream: upstream, is: is, to: to, passed: map[string]bool{}}
+	ctx, end := context.WithCancel(context.Background())
 	var serving panics.Group
 	serving.Go(func() {
 		for {
@@ -80,25 +77,16 @@ func Start(tb testing.TB, upstream string, is Behaviour, to ...string) *Server {
 			if err != nil {
 				return
 			}
-			if !s.keep(conn) {
-				conn.Close()
-				return
-			}
+			context.AfterFunc(ctx, func() { conn.Close() })
 			serving.Go(func() {
-				defer s.drop(conn)
-				s.serve(conn)
+				defer conn.Close()
+				s.serve(&Client{Conn: conn, ended: ctx.Done()})
 			})
 		}
 	})
 	s.stop = sync.OnceFunc(func() {
-		close(s.ended)
+		end()
 		listener.Close()
-		s.mu.Lock()
-		for conn := range s.conns {
-			conn.Close()
-		}
-		s.conns = nil
-		s.mu.Unlock()
 		if err := serving.Wait(); err != nil {
 			tb.Error(err)
 		}
@@ -123,32 +111,15 @@ func (s *Server) Passed() []string {
 
 // answer gives one hostile answer.
 func (s *Server) answer(client *Client) (goOn bool) {
-	client.nth = int(s.met.Add(1))
+	s.met.Add(1)
 	return s.is.Answer(client)
 }
 
-func (s *Server) keep(conn net.Conn) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.conns != nil {
-		s.conns[conn] = true
-	}
-	return s.conns != nil
-}
-
-func (s *Server) drop(conn net.Conn) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.conns, conn)
-	conn.Close()
-}
-
-func (s *Server) serve(conn net.Conn) {
-	client := &Client{Conn: conn, ended: s.ended}
+func (s *Server) serve(client *Client) {
 	if s.is.Greets && !s.answer(client) {
 		return
 	}
-	commands := bufio.NewReader(conn)
+	commands := bufio.NewReader(client)
 	var upstream net.Conn
 	var answers *bufio.Reader
 	for {
@@ -158,14 +129,14 @@ func (s *Server) serve(conn net.Conn) {
 		}
 		client.Words = words
 		name := strings.ToUpper(words[0])
+		answer := s.answer
 		if usual, is := s.is.Usual[name]; is {
-			if !usual.Answer(client) {
-				return
-			}
-			continue
+			answer = usual.Answer
+		} else if s.is.Greets || len(s.to) > 0 && !slices.Contains(s.to, name) {
+			answer = nil
 		}
-		if !s.is.Greets && (len(s.to) == 0 || slices.Contains(s.to, name)) {
-			if !s.answer(client) {
+		if answer != nil {
+			if !answer(client) {
 				return
 			}
 			continue
@@ -183,11 +154,8 @@ func (s *Server) serve(conn net.Conn) {
 		if _, err := upstream.Write(raw); err != nil {
 			return
 		}
-		answer, err := readAnswer(answers, nil)
-		if err != nil {
-			return
-		}
-		if _, err := conn.Write(answer); err != nil {
+		passed, err := readAnswer(answers, nil)
+		if err != nil || !client.write(passed) {
 			return
 		}
 	}

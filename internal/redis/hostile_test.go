@@ -25,11 +25,11 @@ const (
 	mostMade = 32 << 20
 )
 
-// answered reports whether a client takes the first answer for one: what follows it is wrong, or what it says to a
-// scan. In version 2, messages to subscribers are answers.
+// answered reports whether a client takes the first answer for one: what follows it is wrong.
+// In version 2, messages to subscribers are answers.
 func answered(b hostile.Behaviour, protocol int) bool {
-	pushes := []string{"pushes without an end", "large pushes without an end", "dribbled pushes"}
-	return b.Spoils || b.Name == "messages without an end" || strings.HasPrefix(b.Name, "scan ") ||
+	pushes := []string{"pushes without an end", "large pushes without an end"}
+	return b.Spoils || b.Name == "messages without an end" ||
 		protocol == 2 && slices.Contains(pushes, b.Name)
 }
 
