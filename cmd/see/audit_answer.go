@@ -47,11 +47,8 @@ func (a *auditAnswer) Document() any {
 	}{output.SchemaVersion, a.complete, a.entries}
 }
 
-// Lines implements output.Answer.
-func (a *auditAnswer) Lines() []any { return output.Lines(a.entries) }
-
-// Records implements output.Answer.
-func (a *auditAnswer) Records() [][]string { return output.Rows(a.entries) }
+// Items implements output.Answer.
+func (a *auditAnswer) Items() any { return a.entries }
 
 // Print implements output.Answer. What was run has a line of its own, since readers need it whole.
 func (a *auditAnswer) Print(p *output.Printer) {

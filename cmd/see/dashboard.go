@@ -307,8 +307,7 @@ func (o *dashboardOptions) began(table *admin.Tables) func(context.Context) stri
 		}
 		text := l.Name + " " + cli.Clock(l.Since, now) + ", " + cli.CountOf(int64(l.Keys), "key", "keys")
 		if len(l.Changes) > 0 {
-			e := l.Changes[0]
-			text += ", after " + e.CommandText() + " " + cli.Clock(e.Time, now) + " by " + who(e) + because(e.Reason)
+			text += ", " + after(l.Changes[0], now)
 		}
 		return output.Escape(text) + command
 	}

@@ -124,11 +124,8 @@ func (a *doctorAnswer) Document() any {
 		a.report.Findings}
 }
 
-// Lines implements output.Answer.
-func (a *doctorAnswer) Lines() []any { return output.Lines(a.report.Findings) }
-
-// Records implements output.Answer.
-func (a *doctorAnswer) Records() [][]string { return output.Rows(a.report.Findings) }
+// Items implements output.Answer.
+func (a *doctorAnswer) Items() any { return a.report.Findings }
 
 // Print implements output.Answer. What several servers have in common is said once.
 func (a *doctorAnswer) Print(p *output.Printer) {

@@ -84,11 +84,8 @@ func (g *summaryGroup) text() string {
 	return *g.Value
 }
 
-// Lines implements output.Answer.
-func (a *summaryAnswer) Lines() []any { return output.Lines(a.Groups) }
-
-// Records implements output.Answer.
-func (a *summaryAnswer) Records() [][]string { return output.Rows(a.Groups) }
+// Items implements output.Answer.
+func (a *summaryAnswer) Items() any { return a.Groups }
 
 // Print implements output.Answer.
 func (a *summaryAnswer) Print(p *output.Printer) {

@@ -35,8 +35,8 @@ func TestASummaryIsBounded(t *testing.T) {
 		var b strings.Builder
 		a.Print(&output.Printer{Out: &b})
 		lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
-		if last := lines[len(lines)-1]; !strings.HasPrefix(last, test.last) || len(a.Lines()) != test.groups {
-			t.Errorf("%+v: it ends with %q; %d lines of JSON", test, last, len(a.Lines()))
+		if last := lines[len(lines)-1]; !strings.HasPrefix(last, test.last) || len(a.Groups) != test.groups {
+			t.Errorf("%+v: it ends with %q; %d lines of JSON", test, last, len(a.Groups))
 		}
 	}
 }

@@ -238,11 +238,8 @@ func differencesOf(before, after *config.Config) []diffRow {
 	return rows
 }
 
-// Lines implements output.Answer.
-func (a *diffAnswer) Lines() []any { return output.Lines(a.Differences) }
-
-// Records implements output.Answer.
-func (a *diffAnswer) Records() [][]string { return output.Rows(a.Differences) }
+// Items implements output.Answer.
+func (a *diffAnswer) Items() any { return a.Differences }
 
 // table returns what differs as a table.
 func (a *diffAnswer) table() (columns []output.Column, rows [][]output.Cell) {

@@ -85,11 +85,8 @@ func (e *historyEntry) did() string {
 	return e.Did
 }
 
-// Lines implements output.Answer.
-func (a *historyAnswer) Lines() []any { return output.Lines(a.History) }
-
-// Records implements output.Answer.
-func (a *historyAnswer) Records() [][]string { return output.Rows(a.History) }
+// Items implements output.Answer.
+func (a *historyAnswer) Items() any { return a.History }
 
 // Print implements output.Answer.
 func (a *historyAnswer) Print(p *output.Printer) {

@@ -93,11 +93,8 @@ func (a *showAnswer) add(c *config.Config, path, value, origin string) {
 	a.Settings = append(a.Settings, showSetting{config.Setting{Name: path, Value: value}, cmp.Or(origin, "default")})
 }
 
-// Lines implements output.Answer.
-func (a *showAnswer) Lines() []any { return output.Lines(a.Settings) }
-
-// Records implements output.Answer.
-func (a *showAnswer) Records() [][]string { return output.Rows(a.Settings) }
+// Items implements output.Answer.
+func (a *showAnswer) Items() any { return a.Settings }
 
 // Print implements output.Answer.
 func (a *showAnswer) Print(p *output.Printer) {

@@ -88,11 +88,8 @@ type processEntry struct {
 	Current   bool  `json:"current"`
 }
 
-// Lines implements output.Answer.
-func (a *statusAnswer) Lines() []any { return output.Lines(a.Processes) }
-
-// Records implements output.Answer.
-func (a *statusAnswer) Records() [][]string { return output.Rows(a.Processes) }
+// Items implements output.Answer.
+func (a *statusAnswer) Items() any { return a.Processes }
 
 // Print implements output.Answer.
 func (a *statusAnswer) Print(p *output.Printer) {

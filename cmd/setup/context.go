@@ -163,11 +163,8 @@ type contextsAnswer struct {
 	Contexts      []contextDocument `json:"contexts"`
 }
 
-// Lines implements output.Answer.
-func (a *contextsAnswer) Lines() []any { return output.Lines(a.Contexts) }
-
-// Records implements output.Answer.
-func (a *contextsAnswer) Records() [][]string { return output.Rows(a.Contexts) }
+// Items implements output.Answer.
+func (a *contextsAnswer) Items() any { return a.Contexts }
 
 // Print implements output.Answer.
 func (a *contextsAnswer) Print(p *output.Printer) {

@@ -327,20 +327,20 @@ func (a *overrideAnswer) Document() any {
 	return a
 }
 
-// Lines implements output.Answer.
-func (a *overrideAnswer) Lines() []any {
+// Items implements output.Answer.
+func (a *overrideAnswer) Items() any {
 	if a.Document(); a.DryRun {
-		return []any{a}
+		return []*overrideAnswer{a}
 	}
-	return output.Lines(a.Overrides)
+	return a.Overrides
 }
 
 // Records implements output.Answer.
 func (a *overrideAnswer) Records() [][]string {
-	if a.Document(); a.DryRun {
+	if a.DryRun {
 		return output.Rows(a.Concerned.Limits)
 	}
-	return output.Rows(a.Overrides)
+	return output.Rows(a.Items())
 }
 
 // Print implements output.Answer.

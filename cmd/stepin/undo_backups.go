@@ -129,11 +129,8 @@ type backupsAnswer struct {
 	DryRun        bool            `json:"dry_run,omitempty"`
 }
 
-// Lines implements output.Answer.
-func (a *backupsAnswer) Lines() []any { return output.Lines(a.Backups) }
-
-// Records implements output.Answer.
-func (a *backupsAnswer) Records() [][]string { return output.Rows(a.Backups) }
+// Items implements output.Answer.
+func (a *backupsAnswer) Items() any { return a.Backups }
 
 // Print implements output.Answer.
 func (a *backupsAnswer) Print(p *output.Printer) {

@@ -117,11 +117,8 @@ func newProbeAnswer(s sentDocument, limit store.Limit, r *probe.Result, unfinish
 	return a
 }
 
-// Lines implements [output.Answer]: one for each check.
-func (a *probeAnswer) Lines() []any { return output.Lines(a.Checks) }
-
-// Records implements [output.Answer]: a row for each check.
-func (a *probeAnswer) Records() [][]string { return output.Rows(a.Checks) }
+// Items implements [output.Answer]: one for each check.
+func (a *probeAnswer) Items() any { return a.Checks }
 
 // Print implements [output.Answer].
 func (a *probeAnswer) Print(p *output.Printer) {

@@ -80,19 +80,12 @@ func (f *Format) String() string {
 func (f *Format) Type() string { return "format" }
 
 // Answer is the answer of a command, in every form. Only the form to print is called. An answer is its own JSON
-// document, unless it has a method Document() any. JSON lines are that document alone, unless it has a method
-// Lines() []any. CSV is the [Rows] of the document, unless it has a method Records() [][]string.
+// document, unless it has a method Document() any. With a method Items() any, which returns a slice, JSON lines are its
+// elements, and CSV is their [Rows]; without, they are those of the document alone. Methods Lines() []any and
+// Records() [][]string go before both.
 type Answer interface {
 	// Print writes the answer for people.
 	Print(p *Printer)
-}
-
-// recordsOf returns the rows of CSV, the header first.
-func recordsOf(a Answer) [][]string {
-	if own, has := a.(interface{ Records() [][]string }); has {
-		return own.Records()
-	}
-	return Rows([]any{documentOf(a)})
 }
 
 // documentOf returns the JSON document of an answer.
@@ -103,19 +96,30 @@ func documentOf(a Answer) any {
 	return a
 }
 
-// linesOf returns the documents of an answer in JSON lines.
-func linesOf(a Answer) []any {
-	if lines, has := a.(interface{ Lines() []any }); has {
-		return lines.Lines()
+// itemsOf returns a slice of what an answer has in JSON lines and CSV.
+func itemsOf(a Answer) reflect.Value {
+	if list, has := a.(interface{ Items() any }); has {
+		return reflect.ValueOf(list.Items())
 	}
-	return []any{documentOf(a)}
+	document := reflect.ValueOf(documentOf(a))
+	return reflect.Append(reflect.MakeSlice(reflect.SliceOf(document.Type()), 0, 1), document)
 }
 
-// Lines returns JSON lines with a document for each item.
-func Lines[T any](items []T) []any {
-	lines := make([]any, len(items))
-	for i := range items {
-		lines[i] = &items[i]
+// recordsOf returns the rows of CSV, the header first.
+func recordsOf(a Answer) [][]string {
+	if own, has := a.(interface{ Records() [][]string }); has {
+		return own.Records()
+	}
+	return Rows(itemsOf(a).Interface())
+}
+
+// linesOf returns the documents of an answer in JSON lines.
+func linesOf(a Answer) (lines []any) {
+	if own, has := a.(interface{ Lines() []any }); has {
+		return own.Lines()
+	}
+	for _, item := range itemsOf(a).Seq2() {
+		lines = append(lines, item.Addr().Interface())
 	}
 	return lines
 }
@@ -319,7 +323,7 @@ func (p *Printer) Stream(first any) (*Stream, error) {
 // Write prints one document.
 func (s *Stream) Write(document any) error {
 	if s.csv != nil {
-		return s.csv.Write(s.columns.row(document))
+		return s.csv.Write(s.columns.row(reflect.ValueOf(document)))
 	}
 	text, err := JSON(document)
 	if err != nil {

@@ -9,17 +9,14 @@ import (
 	"time"
 )
 
-// Rows returns structs, or pointers to structs, as CSV: a column for each field, named as in JSON. Values are those of
-// JSON; lists of texts have commas between, null is empty. Fields that are other lists or objects have no column,
-// unless they have a method Text() string.
-func Rows[T any](items []T) [][]string {
-	t := reflect.TypeFor[T]()
-	if t.Kind() == reflect.Interface {
-		t = reflect.TypeOf(items[0])
-	}
-	columns := columnsOf(t)
+// Rows returns a slice of structs, or of pointers to structs, as CSV: a column for each field, named as in JSON. Values
+// are those of JSON; lists of texts have commas between, null is empty. Fields that are other lists or objects have no
+// column, unless they have a method Text() string.
+func Rows(items any) [][]string {
+	all := reflect.ValueOf(items)
+	columns := columnsOf(all.Type().Elem())
 	rows := [][]string{columns.header()}
-	for _, item := range items {
+	for _, item := range all.Seq2() {
 		rows = append(rows, columns.row(item))
 	}
 	return rows
@@ -53,8 +50,8 @@ func (c columns) header() []string {
 	return header
 }
 
-func (c columns) row(item any) []string {
-	of := reflect.Indirect(reflect.ValueOf(item))
+func (c columns) row(item reflect.Value) []string {
+	of := reflect.Indirect(item)
 	row := make([]string, len(c))
 	for i := range c {
 		if value, err := of.FieldByIndexErr(c[i].Index); err == nil { // else in a nil struct

@@ -27,8 +27,8 @@ func (a Answer) Document() any {
 	return &printed
 }
 
-// Lines implements [output.Answer]: a line for each run.
-func (a Answer) Lines() []any { return output.Lines(a.Document().(*Document).Runs) }
+// Items implements [output.Answer]: a line for each run.
+func (a Answer) Items() any { return a.Document().(*Document).Runs }
 
 // Records implements [output.Answer]: a row for each run, with its audit, the quantiles of its latency and its cost.
 func (a Answer) Records() [][]string {

@@ -198,8 +198,8 @@ func (c *Comparison) differentLoads(was, is *Run) {
 	}
 }
 
-// Lines implements [output.Answer]: a line for each run.
-func (c *Comparison) Lines() []any { return output.Lines(c.Runs) }
+// Items implements [output.Answer]: a line for each run.
+func (c *Comparison) Items() any { return c.Runs }
 
 // Records implements [output.Answer]: a row for each figure.
 func (c *Comparison) Records() [][]string {
