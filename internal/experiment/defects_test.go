@@ -146,9 +146,6 @@ func (plantedTarget) Describe() Description { return Description{Name: "planted"
 func (plantedTarget) Prepare(context.Context, []store.Request, time.Duration) (Clock, error) {
 	return Clock{}, nil
 }
-func (plantedTarget) Measure(context.Context) Measured {
-	return func(context.Context, int64, []store.Key) (report.Cost, []string) { return report.Cost{}, nil }
-}
 func (plantedTarget) CleanUp(context.Context, []store.Key) error { return nil }
 
 // planted is a run against a planted store, in virtual time.

@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/limitctl/limitctl/internal/cost"
 	"github.com/limitctl/limitctl/internal/endpoint"
 	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/internal/probe/headers"
@@ -118,14 +117,6 @@ func (t *endpointTarget) Prepare(ctx context.Context, _ []store.Request, timeout
 		return Clock{}, fmt.Errorf("%s: %w", t.client.Describe(), err)
 	}
 	return Clock{}, nil
-}
-
-// Measure implements [Target].
-func (t *endpointTarget) Measure(ctx context.Context) Measured {
-	begun := cost.Begin(ctx, nil) // of this process, since it cannot look into the endpoint
-	return func(ctx context.Context, decisions int64, _ []store.Key) (report.Cost, []string) {
-		return begun.End(ctx, decisions)
-	}
 }
 
 // CleanUp implements [Target]. What an endpoint has stored is its own business.

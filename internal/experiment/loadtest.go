@@ -127,8 +127,6 @@ func (r *loadRun) setting() loadgen.Setting {
 
 // drive sends the load and describes what became of it.
 func (r *loadRun) drive(ctx context.Context, target Target, clock Clock) (*report.Run, error) {
-	// This takes a while, so it comes before the time until the edge is found.
-	measured := target.Measure(ctx)
 	setting := r.setting()
 	setting.ToEdge = toEdge(&setting.Limit, time.Now().Add(clock.Ahead))
 	if r.duration == 0 {
@@ -178,8 +176,6 @@ func (r *loadRun) drive(ctx context.Context, target Target, clock Clock) (*repor
 	case *StoreTarget:
 		run.Impossible = t.impossible
 	}
-	spent, warnings := measured(context.WithoutCancel(ctx), result.Decided, r.population.Keys(0))
-	run.Cost, run.Warnings = &spent, append(run.Warnings, warnings...)
 	if result.Requests > 0 && result.Errors == result.Requests && result.FirstError != nil {
 		return run, result.FirstError
 	}

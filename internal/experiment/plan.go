@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/limitctl/limitctl/internal/report"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -29,16 +28,10 @@ type Target interface {
 	// Prepare finds out, before any load is sent, that the target answers the requests,
 	// and what its clock shows. It charges nothing, and returns within twice the timeout.
 	Prepare(ctx context.Context, requests []store.Request, timeout time.Duration) (Clock, error)
-	// Measure begins to measure what decisions cost.
-	Measure(ctx context.Context) Measured
 	// CleanUp removes what requests for the keys have left. It works also after ctx was cancelled. Its error is an
 	// [outcome.ErrPartly].
 	CleanUp(ctx context.Context, keys []store.Key) error
 }
-
-// Measured returns what each of the decisions cost on average since the measurement began, and what a reader must know
-// about these figures. sample are some of the keys that were decided about.
-type Measured func(ctx context.Context, decisions int64, sample []store.Key) (report.Cost, []string)
 
 // Description says what a target is.
 type Description struct {

@@ -13,11 +13,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/connect"
-	"github.com/limitctl/limitctl/internal/cost"
 	"github.com/limitctl/limitctl/internal/naive"
 	"github.com/limitctl/limitctl/internal/outcome"
 	redisserver "github.com/limitctl/limitctl/internal/redis"
-	"github.com/limitctl/limitctl/internal/report"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen"
@@ -112,21 +110,27 @@ func (t *StoreTarget) Prepare(ctx context.Context, requests []store.Request, tim
 		}
 		clock.Ahead = decisions[0].At.Time().Sub(asked.Add(time.Since(asked) / 2))
 	}
+	if t.client != nil {
+		t.description.Server = t.server(ctx, timeout)
+	}
 	return clock, nil
 }
 
-// Measure implements [Target].
-func (t *StoreTarget) Measure(ctx context.Context) Measured {
-	begun := cost.Begin(ctx, t.client)
-	if t.client != nil {
-		if t.description.Server = begun.Server(); t.description.Server != "" && t.description.Divided {
-			t.description.Server += ", Cluster"
-		}
+// server is the product and the version of the server, such as "Redis 7.0.15"; empty if unknown, for example for lack
+// of a right.
+func (t *StoreTarget) server(ctx context.Context, timeout time.Duration) string {
+	ctx, cancel := store.BudgetContext(ctx, timeout)
+	defer cancel()
+	servers := redisserver.New(t.client, "")
+	info, err := servers.Info(t.client.Info(ctx, "server"))
+	version := info.Version()
+	switch {
+	case err != nil || version.Text == "":
+		return ""
+	case t.description.Divided:
+		version.Text += ", Cluster"
 	}
-	return func(ctx context.Context, decisions int64, sample []store.Key) (report.Cost, []string) {
-		spent, warnings := begun.End(ctx, decisions)
-		return spent, append(warnings, cost.Sample(ctx, t.Store, sample, &spent)...)
-	}
+	return version.Product + " " + version.Text
 }
 
 // CleanUp implements [Target].

@@ -232,22 +232,6 @@ func parts(value string) Info {
 	return fields
 }
 
-// CommandUsage counts the calls of a command and their total time since the statistics began.
-type CommandUsage struct{ Calls, Microseconds int64 }
-
-// Commands parses "cmdstat_get:calls=21,usec=175,usec_per_call=8.33" and the like, by the name of the command in
-// lower case. They are in the section "commandstats".
-func (i Info) Commands() map[string]CommandUsage {
-	commands := map[string]CommandUsage{}
-	for name, value := range i {
-		if command, is := strings.CutPrefix(name, "cmdstat_"); is {
-			usage := parts(value)
-			commands[strings.Clone(command)] = CommandUsage{usage.Int("calls"), usage.Int("usec")}
-		}
-	}
-	return commands
-}
-
 // Version is the version of a server.
 type Version struct {
 	Product    string // "Redis" or "Valkey"

@@ -30,7 +30,7 @@ func (a Answer) Document() any {
 // Items implements [output.Answer]: a line for each run.
 func (a Answer) Items() any { return a.Document().(*Document).Runs }
 
-// Records implements [output.Answer]: a row for each run, with its audit, the quantiles of its latency and its cost.
+// Records implements [output.Answer]: a row for each run, with its audit, the quantiles of its latency.
 func (a Answer) Records() [][]string {
 	type row struct {
 		*Run
@@ -40,12 +40,11 @@ func (a Answer) Records() [][]string {
 		P95  *int64 `json:"latency_p95_us"`
 		P99  *int64 `json:"latency_p99_us"`
 		Max  *int64 `json:"latency_max_us"`
-		*Cost
 	}
 	rows := make([]row, len(a.Report.Runs))
 	for i := range rows {
 		r := &a.Report.Runs[i]
-		rows[i] = row{Run: r, Audit: &r.Audit, Cost: r.Cost}
+		rows[i] = row{Run: r, Audit: &r.Audit}
 		if q := r.Latency; q != nil {
 			rows[i].Mean, rows[i].P50, rows[i].P95, rows[i].P99, rows[i].Max = &q.Mean, &q.P50, &q.P95, &q.P99, &q.Max
 		}

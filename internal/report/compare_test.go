@@ -60,7 +60,6 @@ func TestWhatIsARegression(t *testing.T) {
 			func(r *Run) { r.Audit.WorstRatio = 1.0001 }},
 		{"worst window below 1", "worst_window_ratio", Same, 1, quarter, func(r *Run) { r.Audit.WorstRatio = 0.4 }},
 		{"any error", "errors_percent", Worse, 1, quarter, func(r *Run) { r.Errors++ }},
-		{"a cost that was not learnt", "bytes_per_key", Same, 1, quarter, func(r *Run) { r.Cost.BytesPerKey = nil }},
 		{"less fair", "fairness", Worse, 1, quarter, func(r *Run) { r.Audit.Fairness = 0.6 }},
 		{"a generator at its limit", "p99_us", Same, 1, quarter,
 			func(r *Run) { r.Latency.P99, r.GeneratorLimited = 2*r.Latency.P99, true }},

@@ -72,7 +72,6 @@ type Run struct {
 
 	loadgen.Result
 
-	Cost *Cost `json:"cost,omitempty"`
 	// MostDenied is the keys denied most often, at most ten.
 	MostDenied []KeyCount `json:"most_denied"`
 	// Neighbours is the requests of all keys but the noisy one, in the scenario
@@ -88,17 +87,6 @@ type Run struct {
 	Impossible loadgen.ErrorCount `json:"impossible_answers,omitzero"`
 	// Warnings is what a reader must know before trusting the figures.
 	Warnings []string `json:"warnings,omitempty"`
-}
-
-// Cost is what one decision took of the server, the network and this process. A figure
-// that is not known is nil.
-type Cost struct {
-	// ServerCPU is the server's time in the commands of a decision.
-	ServerCPU *float64 `json:"server_cpu_us,omitempty"`
-	// BytesPerKey is the store's memory for a key, on average.
-	BytesPerKey *float64 `json:"bytes_per_key,omitempty"`
-	// ClientCPU is this process's time.
-	ClientCPU *float64 `json:"client_cpu_us,omitempty"`
 }
 
 // KeyCount is how many requests of one subject were allowed and denied.

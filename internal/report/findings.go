@@ -232,13 +232,6 @@ func (r *Run) addFigures(kind Kind, add func(name string, detail bool, line stri
 	if r.Wrapped != nil {
 		add("wrapped", false, wrappedInWords(r.Wrapped, r))
 	}
-	var cost []string
-	for _, c := range costs {
-		if figure := r.shown(c.name); figure != "-" {
-			cost = append(cost, figure+" "+c.unit+" "+c.words)
-		}
-	}
-	add("cost", true, strings.Join(cost, " · "))
 	if r.Latency != nil {
 		add("fast", false, fmt.Sprintf("p50 %s, p95 %s, p99 %s; %s answered", r.shown("p50"), r.shown("p95"),
 			r.shown("p99"),

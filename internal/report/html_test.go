@@ -63,7 +63,7 @@ func TestPagesInABrowser(t *testing.T) {
 		{"one", map[string]int{
 			".verdict.bad": 1, ".curve path.line": 1, ".overtime .plot": 1, "path.allowed": 1, "path.denied": 1,
 			"path.failed": 0, "path.limit": 1,
-			".facts div":    10,
+			".facts div":    9,
 			".finding.good": 1, ".finding.bad": 1, "section td": 1,
 		}},
 		{"five", map[string]int{".curve": 0, ".overtime .plot": 5, ".finding": 3}},

@@ -126,7 +126,12 @@ var metrics = sync.OnceValue(func() (all []metric) {
 		return 1000 * float64(r.Requests) / float64(max(r.CountedMS(), 1)), true
 	})
 	figure("fairness", number, func(r *Run) (float64, bool) { return r.Audit.Fairness, true })
-	figure("limit_reached", number, func(r *Run) (float64, bool) { return valueOf(r.Audit.LimitReached) })
+	figure("limit_reached", number, func(r *Run) (float64, bool) {
+		if r.Audit.LimitReached == nil {
+			return 0, false
+		}
+		return *r.Audit.LimitReached, true
+	})
 	figure("clock_drift", number, func(r *Run) (float64, bool) {
 		if r.Clock == nil || r.Clock.Held == 0 {
 			return 0, false
@@ -139,33 +144,8 @@ var metrics = sync.OnceValue(func() (all []metric) {
 		}
 		return float64(r.Audit.Lies.Wrong), true
 	})
-	for _, cost := range costs {
-		figure(cost.name, number, func(r *Run) (float64, bool) {
-			if r.Cost == nil {
-				return 0, false
-			}
-			return valueOf(cost.of(r.Cost))
-		})
-	}
 	return all
 })
-
-func valueOf(f *float64) (value float64, known bool) {
-	if f == nil {
-		return 0, false
-	}
-	return *f, true
-}
-
-// costs are the figures of a Cost, by the names that they have in JSON.
-var costs = []struct {
-	name, unit, words string // words are what the figure is of, after it
-	of                func(*Cost) *float64
-}{
-	{"server_cpu_us", "µs", "of the server", func(c *Cost) *float64 { return c.ServerCPU }},
-	{"client_cpu_us", "µs", "of the client", func(c *Cost) *float64 { return c.ClientCPU }},
-	{"bytes_per_key", "B", "of memory per key", func(c *Cost) *float64 { return c.BytesPerKey }},
-}
 
 // shown writes the metric of a run that has that name, or a dash if it is not known.
 func (r *Run) shown(name string) string {

@@ -62,9 +62,6 @@ func LoadRun(algorithm string, seed uint64, worst float64, over int64) Run {
 				Fairness:     0.874,
 			},
 		},
-		Cost: &Cost{
-			ServerCPU: Pointer(9.4 + float64(seed)), ClientCPU: Pointer(11.8), BytesPerKey: Pointer(136),
-		},
 	}
 	for i := range int64(60) {
 		asked := 500 + int64(random.NormFloat64()*18)
@@ -138,7 +135,6 @@ func FiveRuns() *Document {
 		}
 		d.Runs = append(d.Runs, LoadRun(algorithm, uint64(i+1), worst, 0))
 	}
-	d.Runs[3].Cost.BytesPerKey = Pointer(1180)
 	return Promised(d, "p99<5ms", "over_admitted==0")
 }
 

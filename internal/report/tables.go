@@ -87,8 +87,6 @@ func comparison(d *Document) (columns []output.Column, rows [][]output.Cell) {
 		figure("p50", 5, "p50")
 		figure("p99", 1, "p99")
 		figure("THROUGHPUT", 7, "throughput")
-		figure("SERVER µs", 8, "server_cpu_us")
-		figure("BYTES/KEY", 9, "bytes_per_key")
 	}
 	return columns, rows
 }

@@ -22,7 +22,7 @@ func parsed(t *testing.T, text string) Expression {
 }
 
 func TestThresholds(t *testing.T) {
-	figures := &Run{Cost: &Cost{ServerCPU: Pointer(9.5)}, Result: loadgen.Result{
+	figures := &Run{Result: loadgen.Result{
 		Requests: 1000, Allowed: 990, Denied: 10, Errors: 0, Dropped: 1000, Keys: 300, KeysDenied: 3, DurationMS: 2000,
 		ThroughputPerS: 499.5,
 		Latency:        &loadgen.Quantiles{P50: 800, P90: 1500, P99: 5000, P999: 9999, Max: 1_500_000},
@@ -52,7 +52,6 @@ func TestThresholds(t *testing.T) {
 		{"worst_window_ratio<=1.97", true, "1.97"},
 		{"throughput>=499.5", true, "499.5"},
 		{"rate==500", true, "500"},
-		{"server_cpu_us<9.5", false, "9.5"},
 	} {
 		e, err := ParseThreshold(test.text)
 		if err != nil {
@@ -125,7 +124,7 @@ func TestAbsentMetrics(t *testing.T) {
 			t.Errorf("%s: %+v, want %s", text, got, want)
 		}
 	}
-	for _, metric := range []string{"p99<5ms", "server_cpu_us<20", "bytes_per_key<20"} {
+	for _, metric := range []string{"p99<5ms", "service_p99<20ms"} {
 		d := New(Simulation)
 		d.Runs = []Run{{}}
 		name, _, _ := strings.Cut(metric, "<")
