@@ -81,35 +81,6 @@ func KeepReplaced(ctx context.Context, replaced *error) context.Context {
 	return context.WithValue(ctx, replacedError{}, replaced)
 }
 
-// SettleLocally settles the charges of a local share with the real costs of reqs; decisions say what was charged
-// and who decided. It does not change other decisions. backend contains a [Failure].
-func SettleLocally(ctx context.Context, backend store.Store, reqs []store.Request, decisions []store.Decision) error {
-	s, has := store.As[*failurePolicyStore](backend)
-	if !has || s.Policy != store.LocalOnError {
-		return nil
-	}
-	due := map[store.Op][]store.Request{}
-	for i, d := range decisions {
-		r := reqs[i]
-		r.Token, r.TokenTTL = "", 0 // only the store can remember its take
-		r.Cost -= d.Granted
-		switch {
-		case d.DecidedBy != store.DecidedByLocal || r.Cost == 0:
-		case r.Cost < 0:
-			r.Cost = -r.Cost
-			due[store.Refund] = append(due[store.Refund], r)
-		default:
-			due[store.Charge] = append(due[store.Charge], r)
-		}
-	}
-	for op, reqs := range due {
-		if err := s.decideLocally(ctx, op, reqs, make([]store.Decision, len(reqs))); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // shareRetry is the RetryAfter of a cost that its limit can allow but its share never does. Nobody knows when the
 // store will be back, but earlier tries are of no use.
 const shareRetry = time.Second

