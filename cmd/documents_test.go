@@ -117,7 +117,6 @@ var shared = map[string]string{
 	"verdict":           "`pass`, `fail` or `inconclusive`",
 	"wait":              "how long `serve` holds a request until its turn",
 	"window_ends_at":    "when the window of a calendar ends: RFC 3339 by the clocks of its zone",
-	"whole":             "whether the file is complete",
 }
 
 // docs/json.md has each JSON document, and the schema their fields as the Go types have them; `make docs` writes both.

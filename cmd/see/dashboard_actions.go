@@ -142,6 +142,6 @@ func (a *dashActions) SetOverride(ctx context.Context, o store.Override, lasts t
 
 // RevokeOverride implements live.Actions.
 func (a *dashActions) RevokeOverride(ctx context.Context, id string) error {
-	_, err := a.runner.RevokeOverrides(ctx, &operation.RevokePlan{IDs: []string{id}, Consent: a.consent}, a.observer)
+	_, err := a.runner.RevokeOverrides(ctx, []string{id}, a.consent, a.observer)
 	return err
 }

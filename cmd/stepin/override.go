@@ -101,36 +101,51 @@ and blocks of other patterns stay. If there is no such block, the exit code is
 // revoke ends the overrides whose IDs choose returns, and prints them. what are these.
 func (o *overrideRevokeOptions) revoke(ctx context.Context, command, what string,
 	choose func(*operation.Runner, operation.Access) (ids []string, err error)) error {
-	s, err := o.SettingsToChange()
+	if err := mayChange(o.Globals, &o.ConsentOptions, command, "ends "+what, ""); err != nil {
+		return err
+	}
+	runner, s, err := openRunner(o.Globals, false)
 	if err != nil {
 		return err
 	}
-	if err := o.Check(s.Access(), o.Env.InIsTerminal, command, "ends "+what, ""); err != nil {
-		return err
-	}
-	backend, where, err := o.Open()
-	if err != nil {
-		return err
-	}
-	defer backend.Close()
-	runner := cli.NewRunner(o.Globals, s, backend, where)
+	defer runner.Store.Close()
 	ids, err := choose(runner, s.Access())
 	if err != nil {
 		return err
 	}
-	plan := &operation.RevokePlan{IDs: ids, Consent: o.Given()}
-	revoked, err := runner.RevokeOverrides(ctx, plan, &cli.Observer{Global: o.Globals})
+	revoked, err := runner.RevokeOverrides(ctx, ids, o.Given(), &cli.Observer{Global: o.Globals})
 	if err != nil && len(revoked) == 0 {
 		return err
 	}
-	answer := &overrideAnswer{now: o.Env.Now(), did: "revoked", place: s.Place("")}
-	for i := range revoked {
-		answer.overrides = append(answer.overrides, &revoked[i])
+	return errors.Join(err, o.Print(&overrideAnswer{overrides: revoked, now: o.Env.Now(), did: "revoked",
+		place: s.Place("")}))
+}
+
+// mayChange returns early what forbids a change of the store in use, or that nobody can be asked. does and otherwise
+// are those of [cli.ConsentOptions.Check].
+func mayChange(g *cli.Globals, o *cli.ConsentOptions, command, does, otherwise string) error {
+	s, err := g.SettingsToChange()
+	if err != nil {
+		return err
 	}
-	if printErr := o.Print(answer); err == nil {
-		err = printErr
+	return o.Check(s.Access(), g.Env.InIsTerminal, command, does, otherwise)
+}
+
+// openRunner opens the store in use, to change it or only to look. The caller closes the runner's store.
+func openRunner(g *cli.Globals, looks bool) (*operation.Runner, *cli.Settings, error) {
+	s, err := g.Settings()
+	if err != nil {
+		return nil, nil, err
 	}
-	return err
+	open := g.Open
+	if looks {
+		open = g.OpenToRead
+	}
+	backend, where, err := open()
+	if err != nil {
+		return nil, nil, err
+	}
+	return cli.NewRunner(g, s, backend, where), s, nil
 }
 
 // unblock ends the blocks that were set by exactly these words.
@@ -312,7 +327,7 @@ type overrideAnswer struct {
 	DryRun        bool                 `json:"dry_run,omitempty"`
 	Overrides     []allowance.Document `json:"overrides"`
 	Concerned     *operation.Concerned `json:"concerned,omitempty"` // what it changes, where that was looked at
-	overrides     []*store.Override
+	overrides     []store.Override
 	now           time.Time
 	did           string // "set" or "revoked"; empty for a list
 	place         string // the name of the context in which it was done; empty without one
@@ -321,8 +336,8 @@ type overrideAnswer struct {
 // Document implements output.Answer.
 func (a *overrideAnswer) Document() any {
 	a.SchemaVersion, a.Overrides = output.SchemaVersion, make([]allowance.Document, len(a.overrides))
-	for i, o := range a.overrides {
-		a.Overrides[i] = allowance.NewDocument(o)
+	for i := range a.overrides {
+		a.Overrides[i] = allowance.NewDocument(&a.overrides[i])
 	}
 	return a
 }
@@ -353,12 +368,13 @@ func (a *overrideAnswer) Print(p *output.Printer) {
 		if a.place != "" {
 			did += " in " + output.Printable(a.place)
 		}
-		for _, o := range a.overrides {
-			p.Line("%s  %s", p.Paint(output.Calm, did), sentence(o, a.now))
+		for i := range a.overrides {
+			p.Line("%s  %s", p.Paint(output.Calm, did), sentence(&a.overrides[i], a.now))
 		}
 	case len(a.overrides) > 0:
 		var rows [][]output.Cell
-		for _, o := range a.overrides {
+		for i := range a.overrides {
+			o := &a.overrides[i]
 			rows = append(rows, []output.Cell{{Text: allowance.Whom(o)}, {Text: allowance.Pattern(o.Names)},
 				{Text: allowance.Effect(o), Style: effectStyle(o)},
 				{Text: output.Duration(o.Left.Truncate(time.Second))},
@@ -385,14 +401,14 @@ func (a *overrideAnswer) printConcerned(p *output.Printer) {
 		{Header: "", Drops: 2}, {Header: "THEN", Shrinks: 12}, {Header: "KEYS", Right: true},
 		{Header: "DECIDED BY", Shrinks: 12}}
 	var rows [][]output.Cell
-	whom, more := allowance.Whom(a.overrides[0]), a.Concerned.Keys
+	whom, more := allowance.Whom(&a.overrides[0]), a.Concerned.Keys
 	for _, l := range a.Concerned.Limits[:min(len(a.Concerned.Limits), mostPreviewed)] {
 		by := "this override"
 		if l.Override != "" {
 			by = "override " + l.Override + ", which comes first"
 		}
 		rows = append(rows, []output.Cell{{Text: whom}, {Text: l.Name}, {Text: l.Now}, {Text: "→"},
-			{Text: l.Then, Style: effectStyle(a.overrides[0])}, {Text: output.Thousands(l.Keys)}, {Text: by}})
+			{Text: l.Then, Style: effectStyle(&a.overrides[0])}, {Text: output.Thousands(l.Keys)}, {Text: by}})
 		more -= l.Keys
 	}
 	if p.Table(columns, rows); more > 0 {

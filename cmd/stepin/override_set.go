@@ -105,21 +105,18 @@ func (o *overrideSetOptions) command(global *cli.Globals, cmd *cobra.Command) *c
 		if err != nil {
 			return err
 		}
-		s, err := o.Settings()
-		if err == nil && !o.dryRun {
+		if !o.dryRun {
 			name := strings.TrimPrefix(cmd.CommandPath(), "limitctl ")
-			if s, err = o.SettingsToChange(); err == nil {
-				err = o.Check(s.Access(), o.Env.InIsTerminal, name, "sets an override", ", or --dry-run to look first")
+			err := mayChange(o.Globals, &o.ConsentOptions, name, "sets an override", ", or --dry-run to look first")
+			if err != nil {
+				return err
 			}
-		}
-		if err != nil {
-			return err
 		}
 		preview, err := o.choose(cmd.Context(), plan, args)
 		if err != nil {
 			return err
 		}
-		return o.set(cmd.Context(), s, plan, preview)
+		return o.set(cmd.Context(), plan, preview)
 	}
 	return cmd
 }
@@ -290,27 +287,22 @@ func (o *overrideSetOptions) keepBurst(plan *operation.OverridePlan, policies []
 }
 
 // set shows the keys that the override concerns, asks, sets it and prints it.
-func (o *overrideSetOptions) set(ctx context.Context, s *cli.Settings, plan *operation.OverridePlan,
+func (o *overrideSetOptions) set(ctx context.Context, plan *operation.OverridePlan,
 	preview *operation.PreviewPlan) error {
-	open := o.Open
-	if o.dryRun {
-		open = o.OpenToRead
-	}
-	backend, where, err := open()
+	runner, s, err := openRunner(o.Globals, o.dryRun)
 	if err != nil {
 		return err
 	}
-	defer backend.Close()
-	runner := cli.NewRunner(o.Globals, s, backend, where)
+	defer runner.Store.Close()
 	observer := &cli.Observer{Global: o.Globals}
 	answer := &overrideAnswer{now: o.Env.Now(), did: "set", place: s.Place(""), DryRun: o.dryRun,
-		overrides: []*store.Override{&plan.Override}}
+		overrides: []store.Override{plan.Override}}
 	asks := !plan.Consent.Covers(s.Access())
 	if o.dryRun || asks {
 		if answer.Concerned, err = runner.PreviewOverride(ctx, preview, observer); err != nil {
 			return err
 		}
-		o.noteConcerned(ctx, preview, answer.Concerned, s.Place(where))
+		o.noteConcerned(ctx, preview, answer.Concerned, s.Place(runner.Place.Store))
 	}
 	if o.dryRun {
 		return o.Print(answer)
@@ -324,11 +316,11 @@ func (o *overrideSetOptions) set(ctx context.Context, s *cli.Settings, plan *ope
 	if set == nil {
 		return err
 	}
-	answer.overrides[0] = set
+	answer.overrides[0] = *set
 	printErr := o.Print(answer)
 	if answer.Concerned == nil && !o.Quiet {
 		if concerned, _ := runner.PreviewOverride(ctx, preview, observer); concerned != nil {
-			o.noteConcerned(ctx, preview, concerned, s.Place(where))
+			o.noteConcerned(ctx, preview, concerned, s.Place(runner.Place.Store))
 		}
 	}
 	if !o.Quiet || printErr != nil {

@@ -78,7 +78,7 @@ func TestAnEndTomorrowHasItsDate(t *testing.T) {
 	today.ExpiresAt = hour.Add(21*time.Hour - time.Second)
 	for _, width := range []int{0, 120} {
 		var b bytes.Buffer
-		(&overrideAnswer{now: hour, overrides: []*store.Override{&tomorrow, &today}}).Print(&output.Printer{Out: &b,
+		(&overrideAnswer{now: hour, overrides: []store.Override{tomorrow, today}}).Print(&output.Printer{Out: &b,
 			Width: width})
 		if text := b.String(); !strings.Contains(text, "2026-11-23 02:00:00 UTC") || !strings.Contains(text,
 			" 23:59:59 UTC") ||

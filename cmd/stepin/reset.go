@@ -102,12 +102,8 @@ func (o *resetOptions) plan(cmd *cobra.Command, args []string) (plan *operation.
 		return nil, err
 	}
 	if !o.dryRun {
-		s, err := o.SettingsToChange()
+		err := mayChange(o.Globals, &o.ConsentOptions, "reset", "deletes", ", or --dry-run to look first")
 		if err != nil {
-			return nil, err
-		}
-		if err := o.Check(s.Access(), o.Env.InIsTerminal, "reset", "deletes",
-			", or --dry-run to look first"); err != nil {
 			return nil, err
 		}
 	}
@@ -137,27 +133,18 @@ func (o *resetOptions) plan(cmd *cobra.Command, args []string) (plan *operation.
 }
 
 func runReset(ctx context.Context, o *resetOptions, plan *operation.ResetPlan) error {
-	open := o.Open
-	if o.dryRun {
-		open = o.OpenToRead
-	}
-	s, err := o.Settings()
+	runner, s, err := openRunner(o.Globals, o.dryRun)
 	if err != nil {
 		return err
 	}
-	backend, where, err := open()
-	if err != nil {
-		return err
-	}
-	defer backend.Close()
-	runner := cli.NewRunner(o.Globals, s, backend, where)
+	defer runner.Store.Close()
 	if err := o.judge(ctx, runner, plan); err != nil {
 		return err
 	}
 	watching := &cli.Observer{Global: o.Globals}
 	if !o.Quiet || !o.dryRun && !plan.Consent.Covers(s.Access()) { // a question needs the list
 		watching.Show = func(selected *operation.Selected) {
-			o.showSelected(selected, plan.Selection.Text, s.Place(where))
+			o.showSelected(selected, plan.Selection.Text, s.Place(runner.Place.Store))
 		}
 	}
 	result, err := runner.Reset(ctx, plan, watching)
@@ -184,7 +171,7 @@ func runReset(ctx context.Context, o *resetOptions, plan *operation.ResetPlan) e
 		o.NoteUnsure(&result.Unsure, "left")
 	}
 	if err == nil && result.Matched == 0 && result.Unsure.Count == 0 && !o.Quiet {
-		cli.SayNothingMatches(ctx, o.Globals, &plan.Selection, where)
+		cli.SayNothingMatches(ctx, o.Globals, &plan.Selection, runner.Place.Store)
 	}
 	if err == nil && printErr == nil && result.Matched == 0 && o.failIfNone {
 		return cli.ErrDenied

@@ -16,7 +16,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// keptBackups reads the backups of this machine through, the newest first.
+// keptBackups returns the backups of this machine, the newest first.
 func keptBackups(ctx context.Context, g *cli.Globals) (directory string, all []auditlog.Kept, err error) {
 	folder, err := cli.BackupFolder(g)
 	if err != nil {
@@ -26,11 +26,7 @@ func keptBackups(ctx context.Context, g *cli.Globals) (directory string, all []a
 	if err != nil {
 		return "", nil, err
 	}
-	all, err = history.Kept(ctx, folder, g.Env.Now(), cli.Message)
-	switch {
-	case ctx.Err() != nil:
-		return "", nil, ctx.Err()
-	case err != nil:
+	if all, err = history.Kept(folder, g.Env.Now(), cli.Message); err != nil {
 		return "", nil, cli.Usagef("the backups cannot be listed: %s", err)
 	}
 	return folder.Path, all, nil
@@ -152,25 +148,22 @@ func (a *backupsAnswer) printRows(p *output.Printer) {
 	}
 	columns := []output.Column{{Header: "NAME"}, {Header: "AGE", Right: true}, {Header: "BY", Shrinks: 5, Drops: 2},
 		{Header: "COMMAND", Shrinks: 8, Drops: 1}, {Header: "WHERE", Shrinks: 8, Drops: 3},
-		{Header: "KEYS", Right: true},
-		{Header: "SIZE", Right: true}, {Header: "STATE", Shrinks: 5}}
+		{Header: "KEYS", Right: true}, {Header: "SIZE", Right: true}}
 	var rows [][]output.Cell
 	for i := range a.Backups {
 		b := &a.Backups[i]
-		age, keys, state := "-", "-", output.Cell{Text: "complete"}
-		switch {
-		case b.Error != "":
-			state = output.Cell{Text: "unreadable: " + b.Error, Style: output.Near}
-		case !b.Whole:
-			state = output.Cell{Text: "cut off", Style: output.Near}
+		age, keys, command := "-", "-", output.Cell{Text: strings.TrimSpace(b.Command + " " + b.Selection)}
+		if b.Error != "" {
+			command = output.Cell{Text: "unreadable: " + b.Error, Style: output.Near}
 		}
 		if b.AgeMS != nil {
-			age, keys = output.Duration(time.Duration(*b.AgeMS)*time.Millisecond), cli.Number(b.Keys)
+			age = output.Duration(time.Duration(*b.AgeMS) * time.Millisecond)
 		}
-		rows = append(rows, []output.Cell{{Text: b.Name}, {Text: age}, {Text: cmp.Or(b.User, "-")},
-			{Text: strings.TrimSpace(b.Command + " " + b.Selection)}, {Text: cmp.Or(b.Context, b.Store, "-")},
-			{Text: keys},
-			{Text: output.Bytes(b.Bytes)}, state})
+		if b.Keys != nil {
+			keys = cli.Number(*b.Keys)
+		}
+		rows = append(rows, []output.Cell{{Text: b.Name}, {Text: age}, {Text: cmp.Or(b.User, "-")}, command,
+			{Text: cmp.Or(b.Context, b.Store, "-")}, {Text: keys}, {Text: output.Bytes(b.Bytes)}})
 	}
 	p.Table(columns, rows)
 }

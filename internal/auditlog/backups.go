@@ -1,7 +1,6 @@
 package auditlog
 
 import (
-	"context"
 	"fmt"
 	"time"
 
@@ -23,9 +22,8 @@ type Kept struct {
 	Store     string     `json:"store,omitempty"`
 	StoreID   string     `json:"store_id,omitempty"`
 	Prefix    string     `json:"prefix,omitempty"`
-	Keys      int64      `json:"keys"`
+	Keys      *int64     `json:"keys"` // as many as the run selected; null if the audit log does not know
 	Bytes     int64      `json:"bytes"`
-	Whole     bool       `json:"whole"`
 	Error     string     `json:"error,omitempty"` // why it cannot be read
 	// Made is when it was made, or last written to if that is unknown.
 	Made time.Time `json:"-"`
@@ -36,9 +34,8 @@ type Kept struct {
 // settled is how old a backup is at least that nothing writes: a reset that is not in the audit yet may be scanning.
 const settled = time.Hour
 
-// Kept reads the backups of a folder through, the newest first. describe puts an error into words.
-func (h *History) Kept(ctx context.Context, folder *backup.Folder, now time.Time, describe func(error) string) (
-	[]Kept, error) {
+// Kept returns the backups of a folder by their headers, the newest first. describe puts an error into words.
+func (h *History) Kept(folder *backup.Folder, now time.Time, describe func(error) string) ([]Kept, error) {
 	files, err := folder.List()
 	if err != nil {
 		return nil, err
@@ -49,22 +46,19 @@ func (h *History) Kept(ctx context.Context, folder *backup.Folder, now time.Time
 	}
 	all := make([]Kept, len(files))
 	for i, file := range files {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
 		k := &all[i]
 		*k = Kept{Name: file.Name, Path: file.Path, Bytes: file.Size, Made: file.Changed}
-		s, err := folder.Survey(file.Path)
+		s, err := folder.Header(file.Path)
 		if err != nil {
 			k.Error = describe(err)
 		} else {
 			age := max(0, now.Sub(s.Time)).Milliseconds()
-			k.Made, k.Time, k.AgeMS, k.Keys, k.Whole = s.Time, &s.Time, &age, s.Keys, !s.Torn
+			k.Made, k.Time, k.AgeMS = s.Time, &s.Time, &age
 			k.Command, k.Selection, k.Context = s.Command, s.Selection, s.Context
 			k.Store, k.StoreID, k.Prefix = s.Store, s.StoreID, s.Prefix
 		}
-		if run := makers[file.Path]; run != nil && (err != nil || run.MadeBackup(&s.Header)) {
-			k.User, k.Run, k.Unended = run.User, run.Run, run.Outcome == Begun
+		if run := makers[file.Path]; run != nil && (err != nil || run.MadeBackup(&s)) {
+			k.User, k.Run, k.Keys, k.Unended = run.User, run.Run, &run.Matched, run.Outcome == Begun
 		} else {
 			k.Unended = now.Sub(file.Changed) < settled
 		}

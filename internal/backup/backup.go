@@ -111,7 +111,7 @@ func (w *Writer) Write(amends bool, records ...admin.Record) error {
 
 // WriteBegun writes that the change of the records up to the line last begins, see [Batch.Last].
 func (w *Writer) WriteBegun(last int64) error {
-	_, err := fmt.Fprintf(w.out, "{\"begun\":%d%s}\n", last, amending)
+	_, err := fmt.Fprintf(w.out, "{\"begun\":%d,\"amends\":true}\n", last)
 	return err
 }
 

@@ -296,9 +296,6 @@ func TestHowFarAChangeCame(t *testing.T) {
 			if got := reached(t, text); got != test.want {
 				t.Errorf("it has %q, want %s", got, test.want)
 			}
-			if s, err := look(bytes.NewReader(text)); err != nil || s.Keys != int64(len(all)+test.damaged) {
-				t.Errorf("the survey has %+v, %v", s, err)
-			}
 		})
 	}
 

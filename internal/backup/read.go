@@ -2,7 +2,6 @@ package backup
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -65,31 +64,6 @@ func (c *Contents) readHeader(in *bufio.Reader) error {
 		return fmt.Errorf("it is a backup of version %d, and this limitctl knows version %d", c.Version, version)
 	}
 	return nil
-}
-
-// Survey is what can be known about a backup without parsing its records.
-type Survey struct {
-	Header
-	Keys int64 // the number of lines with keys, without amendments
-	Torn bool  // the last line is incomplete
-}
-
-// amending is the mark of a line that amends another. No text in a line can contain it, since its quotation marks
-// would have a backslash.
-var amending = []byte(`,"amends":true`)
-
-// look surveys a backup. It reads all of it, in a fraction of the time of [Check].
-func look(in io.Reader) (*Survey, error) {
-	var c Contents
-	s := &Survey{}
-	err := c.readLines(in, func(line *lines.Line) error {
-		if s.Torn = line.Torn; !bytes.Contains(line.Text, amending) {
-			s.Keys++
-		}
-		return nil
-	})
-	s.Header = c.Header
-	return s, err
 }
 
 // maxBatch is the size of the values, in bytes, at which a batch ends. A log of a million units has 10 MB, and five
@@ -266,14 +240,4 @@ func (f *Folder) Header(path string) (Header, error) {
 	var c Contents
 	err = c.readHeader(bufio.NewReaderSize(file, maxHeader))
 	return c.Header, err
-}
-
-// Survey surveys a backup; see [look].
-func (f *Folder) Survey(path string) (*Survey, error) {
-	file, err := f.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	return look(file)
 }

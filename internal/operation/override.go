@@ -77,24 +77,15 @@ func record(entry *auditlog.Entry, o *store.Override) {
 		ExpiresAt: o.ExpiresAt.UTC()})
 }
 
-// revokeCommand is the command of a run that revokes overrides.
-const revokeCommand = "override revoke"
-
-// RevokePlan says which overrides to end.
-type RevokePlan struct {
-	IDs     []string
-	Consent Consent
-}
-
-// RevokeOverrides asks and ends overrides, and returns those that it has ended. If one of
-// them is not in force, none is ended.
-func (r *Runner) RevokeOverrides(ctx context.Context, plan *RevokePlan, observer Observer) (
+// RevokeOverrides asks and ends the overrides of these IDs, and returns those that it has ended. If one of them is not
+// in force, none is ended.
+func (r *Runner) RevokeOverrides(ctx context.Context, ids []string, consent Consent, observer Observer) (
 	revoked []store.Override, err error) {
 	table, err := r.overrideTable()
 	if err != nil {
 		return nil, err
 	}
-	inForce, err := r.inForce(ctx, plan.IDs)
+	inForce, err := r.inForce(ctx, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -102,11 +93,11 @@ func (r *Runner) RevokeOverrides(ctx context.Context, plan *RevokePlan, observer
 	for i := range inForce {
 		texts = append(texts, inForce[i].ID+" ("+allowance.All(&inForce[i])+")")
 	}
-	entry, counts := r.newEntry(revokeCommand, strings.Join(texts, " ")), &Counts{Matched: int64(len(plan.IDs))}
-	_, err = r.change(ctx, observer, &change{entry: entry, Counts: counts, consent: plan.Consent,
-		question: "Revoke " + output.Plural(len(plan.IDs), "override"), make: func() error {
+	entry, counts := r.newEntry("override revoke", strings.Join(texts, " ")), &Counts{Matched: int64(len(ids))}
+	_, err = r.change(ctx, observer, &change{entry: entry, Counts: counts, consent: consent,
+		question: "Revoke " + output.Plural(len(ids), "override"), make: func() error {
 			var failures []error
-			for _, id := range plan.IDs {
+			for _, id := range ids {
 				failures = append(failures, r.within(ctx, func(ctx context.Context) error {
 					ended, found, err := table.RevokeOverride(ctx, id)
 					if err == nil && found { // one that ended by itself meanwhile is what was wanted

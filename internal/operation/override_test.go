@@ -55,8 +55,7 @@ func TestAnOverrideUntilAnInstant(t *testing.T) {
 func TestRevokingWhatIsNotInForce(t *testing.T) {
 	s := newSite(t)
 	kept := must(s.SetOverride(t.Context(), planToTriple(t, "kept"), &watcher{}))
-	plan := &RevokePlan{IDs: []string{kept.ID, "nosuch"}, Consent: Consent{Yes: true}}
-	_, err := s.RevokeOverrides(t.Context(), plan, &watcher{})
+	_, err := s.RevokeOverrides(t.Context(), []string{kept.ID, "nosuch"}, Consent{Yes: true}, &watcher{})
 	if !errors.Is(err, ErrNoOverride) || !strings.Contains(err.Error(), `"nosuch"`) {
 		t.Errorf("it says %v", err)
 	}
@@ -72,7 +71,7 @@ func TestAnOverrideThatFails(t *testing.T) {
 	second, _ := s.SetOverride(t.Context(), planToTriple(t, "b"), &watcher{})
 	broken := &brokenOverrides{s.memory, admin.Tables{SideTable: unsettable{s.memory.SideTable, second.ID}}}
 	s.Store = broken
-	revoked, err := s.RevokeOverrides(t.Context(), &RevokePlan{IDs: []string{first.ID, second.ID}}, &watcher{})
+	revoked, err := s.RevokeOverrides(t.Context(), []string{first.ID, second.ID}, Consent{}, &watcher{})
 	if len(revoked) != 1 || !errors.Is(err, outcome.ErrPartly) || !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("revoked were %+v, %v", revoked, err)
 	}

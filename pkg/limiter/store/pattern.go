@@ -296,22 +296,6 @@ func (p Pattern) RedisGlob() string {
 	return b.String()
 }
 
-// Overlaps reports whether there can be a subject that both p and q select; the zero Pattern selects all here. Of two
-// globs it compares what subjects begin with, so it can be wrong by reporting true.
-func (p Pattern) Overlaps(q Pattern) bool {
-	switch {
-	case p.IsZero() || q.IsZero():
-		return true
-	case p.subject != "":
-		return q.Match(p.subject)
-	case q.subject != "":
-		return p.Match(q.subject)
-	case p.network.IsValid() && q.network.IsValid() && !p.network.Overlaps(q.network):
-		return false
-	}
-	return strings.HasPrefix(p.begin, q.begin) || strings.HasPrefix(q.begin, p.begin)
-}
-
 // EscapeGlob returns a glob that matches exactly literal.
 func EscapeGlob(literal string) string {
 	slash := -1 // one with a backslash before it is no network's
