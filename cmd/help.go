@@ -46,7 +46,7 @@ var commonFlags = map[string]string{
 	"dashboard": "policy at-limit refresh once layout",
 	"inspect":   "policy at-limit min-used sort limit-rows summary by fail-if-any layout",
 	"loadtest":  "limit policy algorithm rate duration keys scenario threshold html save",
-	"probe":     "limit header method max-time strict workers i-may-test-this-host junit",
+	"probe":     "limit header method max-time same workers i-may-test-this-host junit",
 	"reset":     "policy exact at-limit dry-run yes confirm to-remaining reason",
 	"run":       "limit policy cost wait on-denied on-error confirm",
 	"serve":     "listen admin grpc token-file tls-cert tls-key check-config drain log-format",

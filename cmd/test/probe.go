@@ -78,7 +78,6 @@ inconclusive, or nothing was seen; 2 the command line is wrong; 3 the endpoint
 cannot be reached, or answered nothing; 130 interrupted.`,
 		Example: `  limitctl probe 'http://127.0.0.1:8080/?user={subject}'
   limitctl probe http://127.0.0.1:8080/ -H 'X-Api-Key: {subject}' --limit 100/1m
-  limitctl probe 'http://127.0.0.1:8080/?user={subject}' --limit 10/1s --strict
   limitctl probe http://127.0.0.1:8080/ --requests 300 --max-time 2m -o json
   limitctl probe http://127.0.0.1:8080/ --limit 10/1s --junit probe.xml --markdown probe.md`,
 		Args: exactlyOneURL,
@@ -102,7 +101,6 @@ cannot be reached, or answered nothing; 130 interrupted.`,
 		"'header=NAME: {v}' with a new address for {v} (repeatable)")
 	flags.StringVar(&o.request.DeniedHeader, "denied-header", "",
 		"answers with the header `NAME[=VALUE]` are denials, too")
-	flags.BoolVar(&o.strict, "strict", false, "pass only if every check passes for which there is something to test")
 	cli.GroupFlags(cmd, reportingTitle, o.reporting.flags("markdown", "junit"))
 	return cmd
 }
@@ -213,7 +211,7 @@ func (o *probeOptions) checkedBy(cmd *cobra.Command, url string, limit *store.Li
 func (o *probeOptions) config(cmd *cobra.Command) (*probe.Config, error) {
 	given := cmd.Flags().Changed
 	looks := !given("limit")
-	for _, flag := range []string{"strict", "same", "junit", "markdown"} {
+	for _, flag := range []string{"same", "junit", "markdown"} {
 		if looks && given(flag) {
 			return nil, cli.Usagef("--%s is about checks; give the --limit to check as well", flag)
 		}
@@ -229,8 +227,7 @@ func (o *probeOptions) config(cmd *cobra.Command) (*probe.Config, error) {
 			mostWorkers)
 	}
 	config := &probe.Config{Quota: o.requests, MaxTime: o.maxTime, Timeout: o.Timeout, Workers: o.workers,
-		DeniedStatus: o.denied[0],
-		DeniedHeader: o.request.DeniedHeader, Strict: o.strict}
+		DeniedStatus: o.denied[0], DeniedHeader: o.request.DeniedHeader}
 	if looks {
 		return config, nil
 	}

@@ -87,8 +87,6 @@ type probeAnswer struct {
 	Passed  bool           `json:"passed"`
 	Limit   string         `json:"limit"` // in its full form
 	Checks  []probe.Check  `json:"checks"`
-	// Missing are the required checks that were not seen.
-	Missing []string `json:"missing,omitempty"`
 
 	doubt string // why the verdict is inconclusive
 }
@@ -96,23 +94,17 @@ type probeAnswer struct {
 // newProbeAnswer judges the result of a probe. One that did not end cannot pass.
 func newProbeAnswer(s sentDocument, limit store.Limit, r *probe.Result, unfinished bool) *probeAnswer {
 	a := &probeAnswer{SchemaVersion: output.SchemaVersion, sentDocument: s, Verdict: report.Inconclusive,
-		Limit: limit.String(), Checks: append([]probe.Check{}, r.Checks...), Missing: r.Missing}
-	overall := r.Overall()
+		Limit: limit.String(), Checks: append([]probe.Check{}, r.Checks...)}
+	verdict, doubt := r.Overall()
 	switch {
-	case overall == probe.Fail:
+	case verdict == probe.Fail:
 		a.Verdict = report.Fail
 	case unfinished:
 		a.doubt = "the probe did not end"
-	case overall == probe.Pass:
+	case verdict == probe.Pass:
 		a.Verdict, a.Passed = report.Pass, true
-	case probe.Unanswered(r.Events) != nil:
-		a.doubt = "no request was answered"
-	case !r.Enforced():
-		a.doubt = "the limit was not seen to be enforced"
-	case len(r.Missing) > 0:
-		a.doubt = "required and not seen: " + strings.Join(r.Missing, ", ")
 	default:
-		a.doubt = "nothing was seen of the period"
+		a.doubt = doubt
 	}
 	return a
 }

@@ -49,6 +49,8 @@ type verification struct {
 	apart   Verdict // of another subject's first request while one was denied; empty if there was none
 	tried   []tried
 	refills int
+	// staysOut says that a denied subject was not admitted again, so that there is nothing more to see.
+	staysOut bool
 }
 
 // proof is everything that the checks judge by.
@@ -77,38 +79,31 @@ func (v *verification) result() *Result {
 	r.Dialects = dialects
 	r.Checks = []Check{e.admitted(), e.denialStatus(), e.retryAfter(), headers, e.subjects(), e.sameClient(),
 		e.recovery()}
-	for _, c := range r.Checks {
-		if c.Verdict == Unknown && (c.Required || v.config.Strict && !c.Moot) {
-			r.Missing = append(r.Missing, c.Name)
-		}
-	}
 	return r
 }
 
 // Overall is the verdict on the endpoint: Fail if a check failed, Pass if it was seen that the endpoint enforces its
-// limit, something was seen of the period, and no required check is missing, and else Unknown, whatever the other
-// checks say.
-func (r *Result) Overall() Verdict {
-	switch {
-	case slices.ContainsFunc(r.Checks, func(c Check) bool { return c.Verdict == Fail }):
-		return Fail
-	case r.Enforced() && r.Timed() && len(r.Missing) == 0:
-		return Pass
+// limit, and something of the period: a recovery, or what answers say of it. Else it is Unknown, and doubt says why.
+func (r *Result) Overall() (verdict Verdict, doubt string) {
+	any := func(is func(c *Check) bool) bool {
+		return slices.ContainsFunc(r.Checks, func(c Check) bool { return is(&c) })
 	}
-	return Unknown
-}
-
-// Enforced reports whether the endpoint was seen to enforce its limit.
-func (r *Result) Enforced() bool {
-	return slices.ContainsFunc(r.Checks, func(c Check) bool { return c.Name == checkAdmitted && c.Verdict == Pass })
-}
-
-// Timed reports whether anything was seen of the limit's period: a recovery, or what answers say of it.
-func (r *Result) Timed() bool {
-	return slices.ContainsFunc(r.Checks, func(c Check) bool {
+	switch {
+	case any(func(c *Check) bool { return c.Verdict == Fail }):
+		return Fail, ""
+	case Unanswered(r.Events) != nil:
+		return Unknown, "no request was answered"
+	case !any(func(c *Check) bool { return c.Name == checkAdmitted && c.Verdict == Pass }):
+		return Unknown, "the limit was not seen to be enforced"
+	case any(func(c *Check) bool { return c.Grave && c.Verdict == Unknown }):
+		return Unknown, "another way to ask may let in who is denied"
+	case !any(func(c *Check) bool {
 		return (c.Name == checkRecovery || c.Name == checkHeaders) && c.Verdict == Pass ||
 			c.Name == checkRetryAfter && c.Verdict != Fail && !c.Moot
-	})
+	}):
+		return Unknown, "nothing was seen of the period"
+	}
+	return Pass, ""
 }
 
 // Unanswered is the error of a probe that sent requests, none of which was admitted or denied; else nil.

@@ -26,57 +26,49 @@ func (v *verification) sendRequests() error {
 			return err
 		}
 	}
-	subject, err := v.subject()
-	if err != nil {
-		return err
-	}
-	reached, err := v.fill(subject)
-	if err == nil && !reached {
-		if v.canChoose() {
-			if subject, err = v.subject(); err != nil {
-				return err
-			}
+	var subject string
+	reached := false
+	for _, v.alone = range []int{sequential, 0} { // a slow endpoint is never asked fast enough one by one
+		var err error
+		if subject == "" || v.canChoose() {
+			subject, err = v.subject()
 		}
-		// A slow endpoint is never asked fast enough one by one.
-		v.step(0, "asking with several requests at once, as one after the other was too slow to reach the limit")
-		v.alone = 0
-		reached, err = v.fill(subject)
+		if err == nil {
+			reached, err = v.fill(subject)
+		}
+		if err != nil {
+			return err
+		}
+		if reached {
+			break
+		}
 	}
-	if err != nil || !reached {
-		return err
-	}
-	if err := v.other(subject); err != nil {
-		return err
-	}
-	if err := v.askOtherwise(subject); err != nil {
-		return err
-	}
-	back, err := v.awaitRecovery(subject)
-	if err != nil || !back {
-		return err
-	}
-	if _, err := v.fill(subject); err != nil { // what came back at once
-		return err
-	}
-	const tries = 3
-	// for a denial that was certainly decided after that
-	for n, more := 0, v.limit.Algorithm == store.FixedWindow; more && n < tries; n++ {
-		if more, err = v.askAt(subject, time.Now().Add(3*resolution)); err != nil {
+	for _, step := range []func(subject string) error{
+		v.other, v.askOtherwise, v.awaitRecovery, v.useUp, v.quiet, v.idle, v.edge,
+	} {
+		if !reached || v.staysOut {
+			break
+		}
+		if err := step(subject); err != nil {
 			return err
 		}
 	}
-	if err := v.quiet(subject); err != nil {
-		return err
+	return nil
+}
+
+// useUp uses up what came back at once.
+func (v *verification) useUp(subject string) error {
+	_, err := v.fill(subject)
+	const tries = 3 // for a denial that was certainly decided after that
+	for n, more := 0, v.limit.Algorithm == store.FixedWindow; err == nil && more && n < tries; n++ {
+		more, err = v.askAt(subject, time.Now().Add(3*resolution))
 	}
-	if err := v.idle(subject); err != nil {
-		return err
-	}
-	return v.edge()
+	return err
 }
 
 // edge uses up a window right before its end, and asks for all of the next one right after. Windows that begin with
 // a request let through twice as much then; a sliding limit must not.
-func (v *verification) edge() error {
+func (v *verification) edge(string) error {
 	l := &v.limit
 	if l.Algorithm.HasBurst() || !v.canChoose() || l.Count < 2 {
 		return nil
@@ -116,7 +108,6 @@ func (v *verification) drain() time.Duration {
 
 // fill sends requests until one is denied, or until twice the limit was admitted.
 func (v *verification) fill(subject string) (reached bool, err error) {
-	v.step(0, "asking until a request is denied")
 	events, err := v.exhaust(subject, int(min(2*v.limit.Capacity()+2, int64(v.requestsLeft()))))
 	reached = slices.ContainsFunc(events, isDenied)
 	if err == nil && !reached && v.requestsLeft() == 0 {
@@ -167,15 +158,14 @@ func (v *verification) refill(subject string) (isDenied bool, err error) {
 // awaitRecovery sends requests until a denied subject is admitted again: right before and after the instants that
 // the limit and Retry-After name, and at a few others. If it stays out, it is left alone, as denied requests may keep
 // it out, and asked once more.
-func (v *verification) awaitRecovery(subject string) (back bool, err error) {
-	begin := v.last(subject)
-	if begin.Outcome != endpoint.Denied { // it was one of several at once
+func (v *verification) awaitRecovery(subject string) error {
+	if v.last(subject).Outcome != endpoint.Denied { // it was one of several at once
 		if reached, err := v.fill(subject); err != nil || !reached {
-			return false, err
+			v.staysOut = true
+			return err
 		}
-		begin = v.last(subject)
 	}
-	from, due := begin.Answered, v.schedule(subject).late
+	from, due := v.last(subject).Answered, v.back(subject).Late.Time()
 	giveUp := from.Add(max(5*due.Sub(from)/2, 2*v.limit.Period+time.Second))
 	v.step(due.Sub(from), "waiting until the subject is admitted again")
 	for {
@@ -183,18 +173,18 @@ func (v *verification) awaitRecovery(subject string) (back bool, err error) {
 		if at.IsZero() {
 			break
 		}
-		if back, err = v.askAt(subject, at); back || err != nil {
-			return back, err
+		if back, err := v.askAt(subject, at); back || err != nil {
+			return err
 		}
 	}
 	wait := v.drain() + v.limit.Period
 	v.step(wait, "pausing, since denied requests may keep the subject out")
-	if back, err = v.askAt(subject, time.Now().Add(wait)); back {
-		v.notes = append(v.notes, fmt.Sprintf(
-			"Requests now and then for %s were denied, and the first after a pause of %s was admitted: "+
-				"denied requests may begin the wait anew.", span(giveUp.Sub(from)), span(wait)))
+	back, err := v.askAt(subject, time.Now().Add(wait))
+	if v.staysOut = !back; back {
+		v.notes = append(v.notes, fmt.Sprintf("Requests now and then for %s were denied, and the first after a pause "+
+			"of %s was admitted: denied requests may begin the wait anew.", span(giveUp.Sub(from)), span(wait)))
 	}
-	return back, err
+	return err
 }
 
 // askAt sends a request at an instant, and reports whether it was admitted.
@@ -216,10 +206,10 @@ func (v *verification) nextPoll(subject string, begin, due, giveUp time.Time) (n
 			next = t
 		}
 	}
-	s := v.schedule(subject)
-	offer(s.early.Add(-v.justBefore(subject)))
-	if s.late.After(last.Answered.Add(resolution)) { // else it is late, and would fit at any time
-		offer(s.late.Add(v.justAfter()))
+	back := v.back(subject)
+	offer(back.Early.Time().Add(-v.justBefore(subject)))
+	if late := back.Late.Time(); late.After(last.Answered.Add(resolution)) { // else it would fit at any time
+		offer(late.Add(v.justAfter()))
 	}
 	if r := v.read(last); r.RetryAfter != headers.NotTold {
 		offer(last.Sent.Add(r.RetryAfter - mostLate - justBefore))
@@ -253,11 +243,11 @@ func (v *verification) quiet(subject string) error {
 			return err
 		}
 	} else if v.isTurned() {
-		if _, err := v.askAt(subject, v.schedule(subject).early.Add(-v.justBefore(subject))); err != nil {
+		if _, err := v.askAt(subject, v.back(subject).Early.Time().Add(-v.justBefore(subject))); err != nil {
 			return err
 		}
 	}
-	return v.fillAt(subject, v.schedule(subject).unused.Add(v.justAfter()), why)
+	return v.fillAt(subject, v.back(subject).Unused.Time().Add(v.justAfter()), why)
 }
 
 // justAfter is how long after an instant a request is asked that must be admitted from then on, however the clocks of
@@ -280,7 +270,7 @@ func (v *verification) isTurned() bool {
 // idle waits until a subject is unused, and for longer than a period, and then asks for all of it.
 func (v *verification) idle(subject string) error {
 	at := time.Now().Add(v.limit.Period + v.limit.Period/2)
-	if unused := v.schedule(subject).unused; unused.After(at) {
+	if unused := v.back(subject).Unused.Time(); unused.After(at) {
 		at = unused
 	}
 	return v.fillAt(subject, at.Add(justAfter), "waiting until all is unused")

@@ -118,7 +118,7 @@ func (e *proof) sameClient() Check {
 		c.Seen, c.Verdict = outcome+" "+strings.Join(ways[outcome], ", "), Unknown
 		switch outcome {
 		case wasOnce:
-			c.Required = true
+			c.Grave = true
 		case wasDenied:
 			c.Verdict = Pass
 		case wasLetIn:

@@ -18,11 +18,10 @@ type key struct{ events, charged []*Event }
 
 // keysOf groups the events by subject. If the requests do not name it, there is one.
 func (v *verification) keysOf() (keys []key) {
-	var known []string
+	known := map[string]bool{}
 	for i := range v.events {
-		subject := v.events[i].Subject
-		if !slices.Contains(known, subject) && (v.canChoose() || len(keys) == 0) {
-			known, keys = append(known, subject), append(keys, v.keyOf(subject, ""))
+		if subject := v.events[i].Subject; !known[subject] && (v.canChoose() || len(keys) == 0) {
+			known[subject], keys = true, append(keys, v.keyOf(subject, ""))
 		}
 	}
 	return keys
@@ -93,22 +92,14 @@ func (v *verification) audit(limit *store.Limit, keys []key,
 // isKept reports whether nothing of the answers is certainly wrong.
 func (e *proof) isKept() bool { return e.certain.OverAdmitted+e.certain.UnderAdmitted == 0 }
 
-// schedule is when a subject is admitted again, of what was admitted so far: certainly not before early, and
-// certainly from late on. From unused on, all of the limit is. It is zero if the subject was never denied.
-type schedule struct{ early, late, unused time.Time }
-
-// schedule returns that of a subject whose last request was denied.
-func (v *verification) schedule(subject string) (s schedule) {
+// back is when a subject whose last request was denied is admitted again, of what was admitted so far; zero if it was
+// never denied.
+func (v *verification) back(subject string) interval.Back {
 	asked := v.keyOf(subject, "")
-	var denied *Event
-	for _, event := range asked.events {
-		if event.Outcome == endpoint.Denied {
-			denied = event
+	for _, e := range slices.Backward(asked.events) {
+		if e.Outcome == endpoint.Denied {
+			return v.audit(&v.limit, []key{asked}, nil).Back(0, store.InstantOf(e.Sent), store.InstantOf(e.Answered))
 		}
 	}
-	if denied == nil {
-		return s
-	}
-	back := v.audit(&v.limit, []key{asked}, nil).Back(0, store.InstantOf(denied.Sent), store.InstantOf(denied.Answered))
-	return schedule{back.Early.Time(), back.Late.Time(), back.Unused.Time()}
+	return interval.Back{}
 }

@@ -31,8 +31,6 @@ type Config struct {
 	DeniedStatus int
 	// DeniedHeader, if not empty, is the field that makes an answer of any status a denial.
 	DeniedHeader string
-	// Strict requires every check for which there is something to test.
-	Strict bool
 	// Step is called when something begins that takes a while: what it is, and the longest time that it takes. It may
 	// be nil.
 	Step func(what string, atMost time.Duration)
@@ -61,8 +59,6 @@ type Result struct {
 	// Dialects are those of the headers about the limit, the newest first.
 	Dialects []string
 	Checks   []Check
-	// Missing are the required checks that were not seen.
-	Missing []string
 	// Notes say in words what is no check's.
 	Notes []string
 	// Events are all requests that were sent, in order.
@@ -87,6 +83,6 @@ type Check struct {
 	Seen     string  `json:"seen"`
 	// Moot says that there is nothing to test, so an unknown verdict leaves nothing open.
 	Moot bool `json:"-"`
-	// Required says that an unknown verdict leaves open what may be grave.
-	Required bool `json:"-"`
+	// Grave says that an unknown verdict leaves open what may be grave.
+	Grave bool `json:"-"`
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/limitctl/limitctl/internal/endpoint"
@@ -53,23 +52,16 @@ type session struct {
 	config *Config
 	end    time.Time // of the probe; zero if it may take any time
 	names  *endpoint.Subjects
-	name   string // the beginning of all subjects of this probe
-	begun  int    // the number of subjects
-	alone  int    // requests of a subject that go one by one
-	failed int    // the number of requests without an answer, in a row
-
+	begun  int   // the number of subjects
+	alone  int   // requests of a subject that go one by one
+	failed int   // the number of requests without an answer, in a row
 	denied []int // statuses that were found to be those of denials
 
-	sent   atomic.Int64
 	events []Event // in the order in which they were answered
 }
 
 func newSession(ctx context.Context, config *Config) *session {
 	s := &session{ctx: ctx, config: config, alone: sequential, names: config.Names.Fresh()}
-	s.name = strings.ToLower(rand.Text()[:8])
-	if s.names.Format == "" {
-		s.names.Format = "{subject}"
-	}
 	if config.MaxTime > 0 {
 		s.end = time.Now().Add(config.MaxTime)
 	}
@@ -96,13 +88,11 @@ func (s *session) subject() (string, error) {
 		return "", store.Invalidf("there are %d names of subjects, and one more is needed", n)
 	}
 	s.begun++
-	return s.names.Name(uint32(n), fmt.Sprintf("%s-%d", s.name, s.begun)), nil
+	return s.names.Name(uint32(n), strings.ToLower(rand.Text()[:8])), nil
 }
 
 // requestsLeft returns how many requests may still be sent.
-func (s *session) requestsLeft() int {
-	return max(0, s.config.Quota-int(s.sent.Load()))
-}
+func (s *session) requestsLeft() int { return s.config.Quota - len(s.events) }
 
 // timeLeft returns how much of the probe's time is left: very long if it may take any time.
 func (s *session) timeLeft() time.Duration {
@@ -134,26 +124,35 @@ func (s *session) send(subject string) (Event, error) {
 
 // sendBy sends one request by a client.
 func (s *session) sendBy(client endpoint.Client, event Event) (Event, error) {
-	event, err := s.sendOne(client, event)
-	if event.Sent.IsZero() {
-		return event, err
-	}
-	err = cmp.Or(err, s.add(&event))
-	return event, err
+	events := []Event{event}
+	err := s.sendAll(client, events)
+	return events[0], err
 }
 
-// sendOne sends one request. It adds no event, and any goroutine can call it. Beside an error the event is the
-// zero event if none was sent.
-func (s *session) sendOne(client endpoint.Client, event Event) (Event, error) {
-	if err := s.ctx.Err(); err != nil {
-		return Event{}, err
+// sendAll sends requests at the same time, or none beside an error that is errSpent.
+func (s *session) sendAll(client endpoint.Client, events []Event) error {
+	switch {
+	case s.ctx.Err() != nil:
+		return s.ctx.Err()
+	case s.timeLeft() < 0:
+		return errTime
+	case len(events) > s.requestsLeft():
+		return errRequests
 	}
-	if s.timeLeft() < 0 {
-		return Event{}, errTime
+	failures := make([]error, len(events))
+	var group panics.Group
+	for i := range events {
+		group.Go(func() { failures[i] = s.sendOne(client, &events[i]) })
 	}
-	if s.sent.Add(1) > int64(s.config.Quota) {
-		return Event{}, errRequests
+	err := group.Wait()
+	for i := range events {
+		err = cmp.Or(err, failures[i], s.add(&events[i]))
 	}
+	return err
+}
+
+// sendOne sends one request. Any goroutine can call it.
+func (s *session) sendOne(client endpoint.Client, event *Event) error {
 	before, longest, isLast := time.Now(), s.timeLeft(), true
 	if timeout := s.config.Timeout; timeout > 0 && timeout < longest {
 		longest, isLast = timeout, false
@@ -161,7 +160,7 @@ func (s *session) sendOne(client endpoint.Client, event Event) (Event, error) {
 	ctx, cancel := store.BudgetContext(s.ctx, longest)
 	defer cancel()
 	if event.Err = client.Send(ctx, event.Subject, 1, &event.Answer); event.Err == nil {
-		return event, nil
+		return nil
 	}
 	event.Outcome = endpoint.Failed
 	if event.Sent.IsZero() {
@@ -171,9 +170,9 @@ func (s *session) sendOne(client endpoint.Client, event Event) (Event, error) {
 		event.Answered = time.Now()
 	}
 	if s.ctx.Err() == nil && isLast && s.timeLeft() <= 0 {
-		return event, errTime
+		return errTime
 	}
-	return event, s.ctx.Err()
+	return s.ctx.Err()
 }
 
 // add stores an event, and gives up after too many failures in a row.
@@ -201,10 +200,10 @@ func (s *session) exhaust(subject string, most int) ([]Event, error) {
 	first, begin := len(s.events), time.Now()
 	for n := 0; n < most && !slices.ContainsFunc(s.events[first:], isDenied); n = len(s.events) - first {
 		atOnce := 1
-		if (n >= s.alone || time.Since(begin) > sequentialFor) && s.config.Workers > 1 {
-			atOnce = min(s.config.Workers, most-n)
+		if n >= s.alone || time.Since(begin) > sequentialFor {
+			atOnce = max(1, min(s.config.Workers, most-n, s.requestsLeft()))
 		}
-		err := s.sendAtOnce(subject, atOnce)
+		err := s.sendAll(s.config.Client, slices.Repeat([]Event{{Subject: subject}}, atOnce))
 		if s.findDenials(); err != nil {
 			return s.events[first:], err
 		}
@@ -250,26 +249,6 @@ func count(events []Event, is func(Event) bool) (n int) {
 		}
 	}
 	return n
-}
-
-// sendAtOnce sends n requests of a subject at the same time.
-func (s *session) sendAtOnce(subject string, n int) error {
-	if n == 1 {
-		_, err := s.send(subject)
-		return err
-	}
-	events, failures := make([]Event, n), make([]error, n)
-	var group panics.Group
-	for i := range events {
-		group.Go(func() { events[i], failures[i] = s.sendOne(s.config.Client, Event{Subject: subject}) })
-	}
-	err := group.Wait()
-	for i := range events {
-		if err = cmp.Or(err, failures[i]); !events[i].Sent.IsZero() {
-			err = cmp.Or(err, s.add(&events[i]))
-		}
-	}
-	return err
 }
 
 // read reads the header of an answer, by the clock of the first answer.

@@ -44,7 +44,7 @@ func TestVerdictNeedsEvidence(t *testing.T) {
 			Config{Quota: 3000, MaxTime: time.Minute, Workers: 2}, Unknown, true},
 	} {
 		r := given(t, test.server, test.limit, test.config)
-		if got := r.Overall(); got != test.want || (len(r.Events) > 0) != test.sent ||
+		if got, _ := r.Overall(); got != test.want || (len(r.Events) > 0) != test.sent ||
 			len(r.Events) > test.config.Quota {
 			t.Errorf("%s: %s after %d requests, checks %+v", test.what, got, len(r.Events), r.Checks)
 		}
@@ -56,9 +56,9 @@ func TestVerdictNeedsThePeriod(t *testing.T) {
 	for dialect, want := range map[string]Verdict{"none": Unknown, headers.DialectX: Pass} {
 		s, _ := newServed(t, "sliding-log:5/1h", dialect, 1)
 		s.status = 503
-		if r := run(t, s, Config{Limit: s.limit, Quota: 2000, MaxTime: time.Minute,
-			DeniedStatus: 503}); r.Overall() != want {
-			t.Errorf("%s: %s, %+v", dialect, r.Overall(), r.Checks)
+		r := run(t, s, Config{Limit: s.limit, Quota: 2000, MaxTime: time.Minute, DeniedStatus: 503})
+		if got, _ := r.Overall(); got != want {
+			t.Errorf("%s: %s, %+v", dialect, got, r.Checks)
 		}
 	}
 }
