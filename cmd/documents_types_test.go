@@ -131,6 +131,8 @@ func (g *goTypes) schemaOf(e ast.Expr, folder, row string, above []string) map[s
 	}
 	place := folder + "/" + name
 	switch {
+	case name == "any" && row != "":
+		return g.schemaOf(&ast.ArrayType{Elt: ast.NewIdent(path.Base(row))}, path.Dir(row), "", above)
 	case name == "string" || g.marshals[place]:
 		return map[string]any{"type": "string"}
 	case name == "bool":

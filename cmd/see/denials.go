@@ -251,13 +251,13 @@ type denialGroup struct {
 type keyDenials struct {
 	Key  string `json:"key"`  // of a block the pattern of its subjects
 	Name string `json:"name"` // of a block the pattern of its limits
-	*denialRow
+	denialRow
 }
 
 type groupDenials struct {
 	By    string  `json:"by"`
 	Value *string `json:"value"`
-	*denialRow
+	denialRow
 }
 
 // The orders of --sort: what was denied most, what began last, and the names.
@@ -403,7 +403,7 @@ func (a *denialsAnswer) Items() any {
 	}
 	groups := make([]groupDenials, len(a.rows))
 	for i, row := range a.rows {
-		if groups[i] = (groupDenials{By: a.by, denialRow: row}); !row.isNone {
+		if groups[i] = (groupDenials{By: a.by, denialRow: *row}); !row.isNone {
 			groups[i].Value = &row.key.Subject
 		}
 	}
@@ -413,7 +413,7 @@ func (a *denialsAnswer) Items() any {
 func ofKeys(rows []*denialRow) []keyDenials {
 	all := make([]keyDenials, len(rows))
 	for i, row := range rows {
-		all[i] = keyDenials{row.key.Subject, row.key.Name, row}
+		all[i] = keyDenials{row.key.Subject, row.key.Name, *row}
 	}
 	return all
 }

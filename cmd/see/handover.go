@@ -84,7 +84,7 @@ type handoverAnswer struct {
 
 // unread is why a part could not be read.
 type unread struct {
-	Part  string `json:"part"`
+	Part  string `json:"part"` // config, overrides, changes or denials
 	Error string `json:"error"`
 	err   error
 }
