@@ -124,22 +124,17 @@ func failure(e *Event) error {
 
 // unasked says that all answers were the same one, which may come from something in front of the limit; empty if not.
 func unasked(events []Event) string {
-	var first *Event
-	for i := range events {
-		switch e := &events[i]; {
-		case e.Err != nil:
-		case first == nil:
-			first = e
-		case e.Outcome != first.Outcome || e.Status != first.Status:
-			return ""
-		}
-	}
-	if first == nil || first.Status < http.StatusMultipleChoices {
+	answered := slices.DeleteFunc(slices.Clone(events), func(e Event) bool { return e.Err != nil })
+	if len(answered) == 0 || answered[0].Status < http.StatusMultipleChoices ||
+		slices.ContainsFunc(answered, func(e Event) bool {
+			return e.Outcome != answered[0].Outcome || e.Status != answered[0].Status
+		}) {
 		return ""
 	}
+	status := answered[0].Status
 	return fmt.Sprintf("every answer was %s, so the limit may not have been asked; are the URL, the method, the "+
-		"headers and "+
-		"the body right?", endpoint.StatusText(first.Status))
+		"headers and the body right? If that is how it denies, give --denied-status %d",
+		endpoint.StatusText(status), status)
 }
 
 // denialStatus checks the status of denials.

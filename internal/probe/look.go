@@ -129,8 +129,8 @@ func (l *looker) look() error {
 	case l.seen.Denial == nil && text != "":
 		l.note("%s", text)
 	case l.seen.Denial == nil && l.seen.Passed > 0:
-		l.note("%d of %s were admitted in %s and none was denied; --requests N sends more", l.seen.Passed,
-			output.Plural(len(burst), "request"), span(l.seen.PassedIn))
+		l.note("%d of %s were admitted in %s and none was denied; --requests N sends more, and --limit checks a limit "+
+			"that is known", l.seen.Passed, output.Plural(len(burst), "request"), span(l.seen.PassedIn))
 	case l.seen.Denial != nil && l.seen.Passed == 0:
 		l.note("every request was denied; look later, or as subjects that the endpoint admits")
 	}
