@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/maphash"
-	"math/bits"
 	"slices"
 	"strings"
 	"sync"
@@ -110,8 +108,7 @@ type DenialCollector struct {
 	observer *Observer
 	table    *admin.Tables // nil for a store without one
 	start    time.Time     // just before, so that no instant is 0
-	seed     maphash.Seed
-	known    [64]atomic.Uint64 // a bit for each key that was denied lately, so that others cost no lock when they pass
+	known    atomic.Bool   // keys were denied lately; otherwise those that pass cost no lock
 
 	mu     sync.Mutex // guards what is counted
 	sketch *spacesaving.Sketch[store.Key, denialNote]
@@ -134,8 +131,7 @@ type denialNote struct {
 
 // CollectDenials returns a collector that writes to the [admin.Tables] of backend, for the stacks around it.
 func CollectDenials(backend store.Store, observer *Observer) *DenialCollector {
-	c := &DenialCollector{observer: cmp.Or(observer, new(Observer)), start: time.Now().Add(-time.Microsecond),
-		seed: maphash.MakeSeed()}
+	c := &DenialCollector{observer: cmp.Or(observer, new(Observer)), start: time.Now().Add(-time.Microsecond)}
 	c.table, _ = admin.TablesOf(backend)
 	c.sketch = spacesaving.New[store.Key, denialNote](denialCounters, func(key store.Key) store.Key {
 		return store.Key{Subject: strings.Clone(key.Subject), Name: strings.Clone(key.Name)}
@@ -168,7 +164,6 @@ func (c *DenialCollector) count(req *store.Request, d *store.Decision) {
 	if isBlocked(d) {
 		key = store.Key{Subject: d.Override.ID} // no key of a limit is without a name
 	}
-	known, bit := c.bit(&key)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	note := c.sketch.Add(key, 1)
@@ -183,7 +178,7 @@ func (c *DenialCollector) count(req *store.Request, d *store.Decision) {
 	} else if req.Limit != (store.Limit{}) {
 		note.Limit = d.Override.Apply(req.Limit)
 	}
-	known.Or(bit)
+	c.known.Store(true)
 	c.writeLater()
 }
 
@@ -192,8 +187,7 @@ const denialPause = store.Instant(admin.DenialPause / time.Microsecond)
 
 // pass counts a take of key that went through, if it was denied lately.
 func (c *DenialCollector) pass(key *store.Key) {
-	known, bit := c.bit(key)
-	if known.Load()&bit == 0 {
+	if !c.known.Load() {
 		return
 	}
 	c.mu.Lock()
@@ -206,12 +200,6 @@ func (c *DenialCollector) pass(key *store.Key) {
 // now is a clock for differences only. It costs half of time.Now.
 func (c *DenialCollector) now() store.Instant {
 	return store.Instant(time.Since(c.start) / time.Microsecond)
-}
-
-// bit returns the bit of key in c.known.
-func (c *DenialCollector) bit(key *store.Key) (known *atomic.Uint64, bit uint64) {
-	hash := maphash.String(c.seed, key.Subject) ^ bits.RotateLeft64(maphash.String(c.seed, key.Name), 32)
-	return &c.known[hash%uint64(len(c.known))], 1 << (hash >> 58)
 }
 
 // writeLater schedules a write, unless one is due or under way. The caller holds the lock.
@@ -277,15 +265,12 @@ func (c *DenialCollector) drain() (counts []countedKey, d admin.Denials) {
 	defer c.mu.Unlock()
 	d.Now, d.Lost, c.lost = c.now(), c.lost, false
 	places := map[store.Key]int{}
-	for i := range c.known {
-		c.known[i].Store(0)
-	}
+	c.known.Store(false)
 	counts, d.Others = c.sketch.Drain(func(counted *countedKey) (note denialNote, stays bool) {
 		if d.Now-counted.Note.LastAt > denialPause {
 			return note, false
 		}
-		known, bit := c.bit(&counted.Key)
-		known.Or(bit)
+		c.known.Store(true)
 		note.Since, note.LastAt, note.passed = counted.Note.Since, counted.Note.LastAt, counted.Note.passed
 		note.block = counted.Note.block
 		return note, true
@@ -324,8 +309,7 @@ func (c *DenialCollector) addBack(counts []countedKey) {
 		} else {
 			note.Denied = admin.MergeDenied(before, note.Denied)
 		}
-		known, bit := c.bit(&counts[i].Key)
-		known.Or(bit)
+		c.known.Store(true)
 	}
 }
 

@@ -200,7 +200,6 @@ func TestLayersAllocateNothing(t *testing.T) {
 			Observer: &layers.Observer{OnCall: func(context.Context, layers.Call) {}}}})},
 		"overrides":           {wrap: withOverrides},
 		"overrides of others": {wrap: func(s store.Store) store.Store { return overridden(s, "user:*") }},
-		"an override":         {wrap: func(s store.Store) store.Store { return overridden(s, "u") }},
 		"a remembered denial": {wrap: stack(layers.Layers{DenialMemory: &store.DenialMemory{MaxStale: time.Hour}}),
 			count: 1,
 			by:    store.DecidedByDenialMemory},
@@ -229,7 +228,7 @@ func TestLayersAllocateNothing(t *testing.T) {
 		by = 0
 		n := tier.Allocations(1000, take)
 		// a pool can be emptied meanwhile
-		if n >= 1 || by < 4500 || (decisions[0].Override != nil) != (name == "an override") {
+		if n >= 1 || by < 4500 {
 			t.Errorf("%s: %v allocations, %d of 5005 as expected", name, n, by)
 		}
 		backend.Close()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -23,12 +22,6 @@ import (
 type overrideStore struct {
 	store.Store
 	watch *OverrideWatch
-	calls sync.Pool // of *overriddenCall
-}
-
-func newOverrideStore(backend store.Store, watch *OverrideWatch) *overrideStore {
-	return &overrideStore{Store: backend, watch: watch, calls: sync.Pool{
-		New: func() any { return new(overriddenCall) }}}
 }
 
 // Close ends the watch and closes the store.
@@ -43,8 +36,7 @@ func (s *overrideStore) Decide(ctx context.Context, op store.Op, reqs []store.Re
 	if known := s.watch.known(ctx); known != nil {
 		for i := range reqs {
 			if o, now := s.find(known, &reqs[i].Key); o != nil {
-				c := s.calls.Get().(*overriddenCall)
-				c.op, c.now = op, now
+				c := &overriddenCall{op: op, now: now}
 				for j := range reqs {
 					o, _ := s.find(known, &reqs[j].Key)
 					c.add(reqs[j], o, known, len(reqs) == 1)
@@ -87,7 +79,6 @@ func isTake(op store.Op) bool { return op == store.Take || op == store.Peek || o
 // decideUnder decides reqs; c has them as changed by overrides.
 func (s *overrideStore) decideUnder(ctx context.Context, c *overriddenCall, reqs []store.Request,
 	decisions []store.Decision) error {
-	defer c.release(&s.calls)
 	for i := range c.effects {
 		if c.effects[i].denied > 0 && !reqs[i].Shadow {
 			return s.deny(ctx, c, reqs, decisions)
@@ -106,13 +97,6 @@ func (s *overrideStore) decideUnder(ctx context.Context, c *overriddenCall, reqs
 		c.grant(decisions)
 	}
 	return nil
-}
-
-func (c *overriddenCall) release(calls *sync.Pool) {
-	clear(c.reqs)
-	clear(c.effects)
-	c.reqs, c.effects = c.reqs[:0], c.effects[:0]
-	calls.Put(c)
 }
 
 // add adds a request, to which o applies.

@@ -72,7 +72,7 @@ func (w *OverrideWatch) wrap(backend store.Store) store.Store {
 		return backend
 	}
 	w.begin()
-	return newOverrideStore(backend, w)
+	return &overrideStore{backend, w}
 }
 
 func (w *OverrideWatch) begin() { w.start.Do(func() { w.after(0, w.check) }) }

@@ -37,7 +37,6 @@ type waiting struct {
 	bounded bool            // see [Waiter].Bounded
 	last    []store.Decision
 	lastAt  time.Time // when last was the store's denial
-	napped  bool      // it slept a part of its wait, since it is blocked
 
 	spots   []spot // one for each request
 	since   time.Time

@@ -25,7 +25,7 @@ type Waiter struct {
 	// Bounded: nobody waits whose turn would come too late if all before him stay. So a key's limit bounds how many
 	// wait for it.
 	Bounded bool
-	// OnWait, if not nil, gets the length of each wait for units. A wait behind others comes before that and is not
+	// OnWait, if not nil, gets the length of each wait for units, several times while an operator blocks. A wait behind others comes before that and is not
 	// reported, because its length is unknown.
 	OnWait func(wait time.Duration)
 	// Now and Sleep default to time.Now and a sleep that ends with the context.
@@ -147,11 +147,10 @@ func (w *Waiter) awaitTurn(ctx context.Context, p *waiting) (denial []store.Deci
 		case slept || wait <= 0 || wait > left: // it is there, or the store says that it comes too late
 			return nil, nil
 		default:
-			blocked := slices.ContainsFunc(p.last, func(d store.Decision) bool { return isBlocked(&d) })
-			if w.OnWait != nil && !(blocked && p.napped) {
+			if w.OnWait != nil {
 				w.OnWait(wait)
 			}
-			if p.napped = blocked; blocked {
+			if slices.ContainsFunc(p.last, func(d store.Decision) bool { return isBlocked(&d) }) {
 				wait = min(wait, blockedNap)
 			}
 			if err := w.sleep(ctx, wait); err != nil {
