@@ -49,7 +49,7 @@ func newWorld(t *testing.T) *world {
 		w.now = w.now.Add(d)
 		return ctx.Err()
 	}
-	w.Timeout, w.TabTime = patience, patience
+	w.Timeout = patience
 	return w
 }
 

@@ -5,19 +5,14 @@ import (
 	"context"
 	"io"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/limitctl/limitctl/internal/cli"
-	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/internal/shell"
 	"github.com/limitctl/limitctl/internal/texts"
 )
-
-// tabTime bounds how long a Tab takes, since the user waits for it.
-const tabTime = 300 * time.Millisecond
 
 func newCompletionCmd(global *cli.Globals) *cobra.Command {
 	cmd := &cobra.Command{
@@ -92,33 +87,19 @@ func offerFilesForFiles(cmd *cobra.Command) {
 	}
 }
 
-// answerTab answers a request of a completion script. It takes little longer than the time for a Tab, even if a file
-// or a server hangs, and leaves out all words that a shell gives another meaning.
+// answerTab answers a request of a completion script. It leaves out all words that a shell gives another meaning.
 func answerTab(ctx context.Context, args []string, env *cli.Env) error {
-	found := make(chan string, 1)
-	panics.Go(func() error {
-		var out bytes.Buffer
-		quiet := *env
-		quiet.Out, quiet.Err = &out, io.Discard
-		root := newRootCmd(&cli.Globals{Env: &quiet})
-		offerFilesForFiles(root)
-		root.SetArgs(args)
-		root.SetOut(&out)
-		root.SetErr(io.Discard)
-		err := root.ExecuteContext(ctx)
-		found <- out.String()
-		return err
-	}, func(error) {})
-	late := time.NewTimer(env.TabTime + env.TabTime/2) // an answer within its own time still counts
-	defer late.Stop()
-	answer := ":4\n" // no offer, and no files
-	select {
-	case answer = <-found:
-	case <-late.C:
-	case <-ctx.Done():
-	}
+	var found bytes.Buffer
+	quiet := *env
+	quiet.Out, quiet.Err = &found, io.Discard
+	root := newRootCmd(&cli.Globals{Env: &quiet})
+	offerFilesForFiles(root)
+	root.SetArgs(args)
+	root.SetOut(&found)
+	root.SetErr(io.Discard)
+	_ = root.ExecuteContext(ctx) // what is not complete yet is no mistake
 	var safe strings.Builder
-	for line := range strings.Lines(answer) {
+	for line := range strings.Lines(found.String()) {
 		word, description, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
 		flag := strings.HasPrefix(args[len(args)-1], "-")
 		if !shell.IsPlain(word) || word[0] == '-' && !flag {

@@ -9,15 +9,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/limitctl/limitctl/internal/files"
 	"github.com/limitctl/limitctl/internal/shell"
 	"github.com/limitctl/limitctl/internal/tier"
 )
 
-// patientVariable gives limitctl in a process of the tests all the time that an answer or the
-// completion of a word needs.
+// patientVariable gives limitctl in a process of the tests all the time that an answer needs.
 const patientVariable = "LIMITCTL_TEST_PATIENT"
 
 // hostileSubjects are such as somebody may paste, one or two of each kind: what a shell substitutes, separates,
@@ -164,8 +162,7 @@ var shellsUnderTest = []struct {
 	setUp         string
 }{
 	{"bash", "bash", []string{"--rcfile", "../set-up", "-i"}, "source " + bashCompletion + "\n" + setUpBash},
-	{"zsh", "zsh", []string{"-d", "-i"}, setUpZsh},
-	{"zsh with all that expands more", "zsh", []string{"-d", "-i"},
+	{"zsh", "zsh", []string{"-d", "-i"},
 		"setopt extendedglob magicequalsubst globsubst shwordsplit rcquotes kshglob autocd\n" + setUpZsh},
 	{"fish", "fish", []string{"--no-config", "-i", "-C", "source ../set-up"}, setUpFish},
 }
@@ -234,19 +231,5 @@ func TestCompletionInShells(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// A Tab is over soon, whatever a file does: here reading the configuration never ends.
-func TestCompletionIsBounded(t *testing.T) {
-	w := newWorld(t)
-	w.TabTime = 10 * time.Millisecond
-	w.ReadFile = func(string, int) ([]byte, error) { select {} }
-	for _, args := range [][]string{
-		{"__complete", "inspect", ""}, {"__complete", "inspect", "--context", ""},
-	} {
-		if out, _ := w.run(t, exitYes, args...); out != ":4\n" {
-			t.Errorf("limitctl %q answers %q", args, out)
-		}
 	}
 }

@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -14,8 +15,7 @@ import (
 )
 
 const (
-	helpColumns     = 80  // of what is no terminal
-	mostHelpColumns = 100 // longer lines are hard to read
+	helpColumns = 80
 	// flagColumns is the most columns of a flag with its text beside it. The text of a longer one is below it.
 	flagColumns = 26
 )
@@ -69,29 +69,16 @@ func (f *allHelp) Set(string) error {
 }
 
 // helpPrinter prints the help of commands.
-type helpPrinter struct {
-	out     io.Writer
-	columns int
-}
+type helpPrinter struct{ out io.Writer }
 
 // printHelp prints the help of a command. An argument that names none of its commands is an error, instead of a help
 // that was not asked for.
-func printHelp(g *cli.Globals, cmd *cobra.Command) error {
+func printHelp(cmd *cobra.Command) error {
 	if args := cmd.Flags().Args(); cmd.HasSubCommands() && len(args) > 0 {
 		return cli.UnknownCommand(cmd, args[0])
 	}
-	newHelpPrinter(g, cmd).print(cmd, bool(*cmd.Flag("help-all").Value.(*allHelp)))
+	(&helpPrinter{cmd.OutOrStdout()}).print(cmd, bool(*cmd.Flag("help-all").Value.(*allHelp)))
 	return nil
-}
-
-func newHelpPrinter(g *cli.Globals, cmd *cobra.Command) *helpPrinter {
-	p := &helpPrinter{cmd.OutOrStdout(), helpColumns}
-	if g.Env.OutIsTerminal && g.Env.Size != nil {
-		if columns, _ := g.Env.Size(); columns > 0 {
-			p.columns = min(columns, mostHelpColumns)
-		}
-	}
-	return p
 }
 
 func (p *helpPrinter) print(cmd *cobra.Command, all bool) {
@@ -110,18 +97,13 @@ func (p *helpPrinter) print(cmd *cobra.Command, all bool) {
 		lines := strings.Split(examples, "\n")
 		examples = strings.Join(lines[:min(mostExamples, len(lines))], "\n")
 	}
-	p.prose(text, cmd.Short+".")
+	fmt.Fprintln(p.out, cmp.Or(strings.TrimSpace(text), cmd.Short+"."))
 	p.title("Usage:")
 	for _, line := range usageLines(cmd) {
 		p.text("  ", "      ", line)
 	}
-	if len(cmd.Aliases) > 0 {
-		p.title("Also called:")
-		p.text("  ", "  ", strings.Join(cmd.Aliases, ", "))
-	}
 	if codes != "" {
-		fmt.Fprintln(p.out)
-		p.prose(codes, "")
+		p.title(codes)
 	}
 	if cmd.HasExample() {
 		p.title("Examples:")
@@ -151,7 +133,7 @@ func (p *helpPrinter) print(cmd *cobra.Command, all bool) {
 	}
 	p.text("", "", "Flags of every command, such as --store and --output: limitctl help flags")
 	if !cmd.HasParent() {
-		p.text("", "", "Other pages, for limitctl help PAGE: "+strings.Join(topicNames(), ", "))
+		p.text("", "", "Other pages, for limitctl help PAGE: limits, patterns, exit-codes, environment")
 		p.text("", "", "Documentation and reports of bugs: "+projectPage)
 	}
 }
@@ -159,33 +141,11 @@ func (p *helpPrinter) print(cmd *cobra.Command, all bool) {
 // exitCodesBegin begins the paragraph of a command's text that the help prints below the usage.
 const exitCodesBegin = "Exit codes:"
 
-// prose prints a text whose lines end by themselves within 80 columns, and breaks them anew on fewer. An indented
-// paragraph is something to type, and stays as it is.
-func (p *helpPrinter) prose(text, otherwise string) {
-	if text = strings.TrimSpace(text); text == "" {
-		text = otherwise
-	}
-	if p.columns >= helpColumns {
-		fmt.Fprintln(p.out, text)
-		return
-	}
-	for i, paragraph := range strings.Split(text, "\n\n") {
-		if i > 0 {
-			fmt.Fprintln(p.out)
-		}
-		if strings.HasPrefix(paragraph, " ") {
-			fmt.Fprintln(p.out, paragraph)
-			continue
-		}
-		p.text("", "", paragraph)
-	}
-}
-
 func (p *helpPrinter) title(text string) { fmt.Fprintf(p.out, "\n%s\n", text) }
 
 // text prints a text in lines that fit: first goes before the first line, and indent before the others.
 func (p *helpPrinter) text(first, indent, text string) {
-	for _, line := range output.Wrap(text, max(20, p.columns-len(indent))) {
+	for _, line := range output.Wrap(text, helpColumns-len(indent)) {
 		fmt.Fprintln(p.out, first+line)
 		first = indent
 	}

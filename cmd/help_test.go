@@ -14,8 +14,8 @@ func TestHelpFitsAScreen(t *testing.T) {
 	root := newRootCmd(&cli.Globals{Env: w.Env})
 	for _, c := range append(commandsOf(root), root) {
 		var short, whole bytes.Buffer
-		(&helpPrinter{&short, helpColumns}).print(c, false)
-		(&helpPrinter{&whole, helpColumns}).print(c, true)
+		(&helpPrinter{&short}).print(c, false)
+		(&helpPrinter{&whole}).print(c, true)
 		if lines := strings.Count(short.String(), "\n"); lines > 60 {
 			t.Errorf("%s --help has %d lines", c.CommandPath(), lines)
 		}

@@ -4,9 +4,7 @@ package cmd
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -18,7 +16,6 @@ import (
 	"golang.org/x/term"
 
 	"github.com/limitctl/limitctl/internal/cli"
-	"github.com/limitctl/limitctl/internal/files"
 	"github.com/limitctl/limitctl/internal/noterminalquery"
 	"github.com/limitctl/limitctl/internal/outcome"
 	"github.com/limitctl/limitctl/internal/panics"
@@ -67,24 +64,6 @@ func osEnv(version string) *cli.Env {
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
 		Getenv:        getenv,
 		IsSet:         isSet,
-		ReadFile:      files.Read,
-		Open:          files.Open,
-		List:          files.List,
-		WriteFile:     files.Write,
-		WriteShared:   files.WriteShared,
-		CanWrite:      files.CanWrite,
-		Follow:        files.Follow,
-		Create:        files.Create,
-		BeingWritten:  files.IsBeingWritten,
-		Append:        files.Append,
-		Extend:        files.Extend,
-		MakeDir:       files.MakeDir,
-		Keep:          files.Keep,
-		Remove:        os.Remove,
-		Process:       os.Getpid(),
-		UserID:        os.Getuid(),
-		Account:       account,
-		Host:          host,
 		Now:           time.Now,
 		Sleep:         sys.Sleep,
 		Signals:       signals,
@@ -93,8 +72,6 @@ func osEnv(version string) *cli.Env {
 		ErrIsTerminal: term.IsTerminal(int(os.Stderr.Fd())),
 		Size:          size,
 		Version:       version,
-		TabTime:       tabTime,
-		FindProgram:   findProgram,
 		Become: func(path string, words []string) (int, error) {
 			return become(&exec.Cmd{Path: path, Args: words, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr})
 		},
@@ -123,15 +100,6 @@ func isSet(name string) bool {
 	return set
 }
 
-// findProgram is Env.FindProgram of a process.
-func findProgram(name string) (string, error) {
-	path, err := exec.LookPath(name)
-	if errors.Is(err, exec.ErrNotFound) {
-		return "", fs.ErrNotExist
-	}
-	return path, err
-}
-
 // sameInterrupt is how long after a signal another one is the same Ctrl-C.
 const sameInterrupt = 200 * time.Millisecond
 
@@ -151,23 +119,6 @@ func signals(kinds ...syscall.Signal) <-chan struct{} {
 		return nil
 	}, func(error) {})
 	return told
-}
-
-// account asks the machine's list of users, and so only for a command that changes something.
-func account() string {
-	u, err := user.Current()
-	if err != nil {
-		return ""
-	}
-	return u.Username
-}
-
-func host() string {
-	name, err := os.Hostname()
-	if err != nil {
-		return ""
-	}
-	return name
 }
 
 func size() (columns, rows int) {

@@ -154,9 +154,6 @@ func ofCommand(root, c *cobra.Command, shared func(text string) bool) []string {
 	}
 	all := append([]string{"## " + c.CommandPath()}, paragraphs(root, []string{cmp.Or(first, c.Short+".")})...)
 	all = append(all, "```text\n"+typed+"\n```")
-	if len(c.Aliases) > 0 {
-		all = append(all, "Also called: "+strings.Join(c.Aliases, ", ")+".")
-	}
 	var own, others []string
 	for _, f := range flagsOf(c) {
 		if line := flagLine(root, f); shared(line) {

@@ -18,8 +18,6 @@ import (
 	"github.com/limitctl/limitctl/cmd/test"
 	"github.com/limitctl/limitctl/internal/cli"
 	"github.com/limitctl/limitctl/internal/output"
-	"github.com/limitctl/limitctl/internal/shell"
-	"github.com/limitctl/limitctl/internal/texts"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -120,7 +118,7 @@ Exit codes: 0 yes, done; 1 no (denied, a threshold missed, a regression);
 		CompletionOptions:          cobra.CompletionOptions{DisableDefaultCmd: true}, // it has one of its own
 	}
 	root.SetVersionTemplate("limitctl {{.Version}}\n")
-	root.SetHelpCommand(newHelpCmd(global))
+	root.SetHelpCommand(newHelpCmd())
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		if errors.Is(err, pflag.ErrHelp) { // of --help-all
 			return err
@@ -139,7 +137,6 @@ Exit codes: 0 yes, done; 1 no (denied, a threshold missed, a regression);
 		made.GroupID = c.group
 		root.AddCommand(made)
 	}
-	addUsualAliases(root)
 	return root
 }
 
@@ -156,12 +153,10 @@ func addGlobalFlags(g *cli.Globals, root *cobra.Command) {
 	flags.StringVar(&g.ConfigFile, "config", "", "configuration `FILE`, or store: for the published one "+
 		"(default $LIMITCTL_CONFIG, else ./limitctl.yaml, else the user's)")
 	flags.StringVar(&g.Prefix, "prefix", "", "`PREFIX` that the store's keys begin with "+
-		"(default $LIMITCTL_PREFIX, else the context's, else the configuration's, else "+store.DefaultPrefix+")")
+		"(default that of the context, else of the configuration, else "+store.DefaultPrefix+")")
 	cli.DurationFlag(flags, &g.Timeout, "timeout", "", cmp.Or(g.Env.Timeout, 2*time.Second),
-		"wait at most `DURATION` for the store's answer "+
-			"(default $LIMITCTL_TIMEOUT, else "+store.FormatPeriod(cmp.Or(g.Env.Timeout, 2*time.Second))+")")
-	flags.VarP(&g.Format, "output", "o", "output `FORMAT`: "+strings.Join(output.Formats(), ", ")+
-		" (default $LIMITCTL_OUTPUT, else table)")
+		"wait at most `DURATION` for the store's answer")
+	flags.VarP(&g.Format, "output", "o", "output `FORMAT`: "+strings.Join(output.Formats(), ", "))
 	flags.StringVar(&g.JQ, "jq", "", "print what the jq `FILTER` makes of the JSON answer, such as .remaining")
 	flags.BoolVarP(&g.Quiet, "quiet", "q", false, "print no answer, which only the exit code gives, and no progress")
 	flags.BoolVarP(&g.Verbose, "verbose", "v", false,
@@ -174,65 +169,31 @@ func addGlobalFlags(g *cli.Globals, root *cobra.Command) {
 }
 
 // newHelpCmd makes "limitctl help COMMAND", which is "limitctl COMMAND --help", and "limitctl help PAGE".
-func newHelpCmd(g *cli.Globals) *cobra.Command {
+func newHelpCmd() *cobra.Command {
 	return &cobra.Command{
-		Use:               "help [COMMAND|PAGE]",
-		Short:             "Help about any command",
-		Example:           "  limitctl help consume\n  limitctl help context use\n  limitctl help limits",
-		ValidArgsFunction: completeCommands,
+		Use:     "help [COMMAND|PAGE]",
+		Short:   "Help about any command",
+		Example: "  limitctl help consume\n  limitctl help context use\n  limitctl help limits",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 1 {
-				if t := topicNamed(args[0]); t != nil {
-					p := newHelpPrinter(g, cmd)
-					if t.text == "" {
-						cmd.Root().PersistentFlags().VisitAll(p.flag)
-						return nil
-					}
-					p.prose(t.text, "")
-					return nil
-				}
-			}
 			about, rest, err := cmd.Root().Find(args)
-			if len(args) == 1 && about == cmd.Root() {
-				if near := texts.Nearest(args[0], topicNames(), 1); near != "" {
-					return cli.Usagef("unknown page %q; did you mean `%s`?", args[0],
-						shell.Command("limitctl", "help", near))
-				}
+			if page := strings.Join(args, " "); page == "flags" {
+				p := helpPrinter{cmd.OutOrStdout()}
+				cmd.Root().PersistentFlags().VisitAll(p.flag)
+				return nil
+			} else if text := topics()[page]; text != "" {
+				fmt.Fprintln(cmd.OutOrStdout(), text)
+				return nil
 			}
 			switch {
 			case err != nil:
 				return cli.Usagef("%s", err)
-			case len(rest) > 0 && about.HasSubCommands():
-				return cli.UnknownCommand(about, rest[0])
 			case len(rest) > 0:
-				return cli.Usagef("`%s` has no command %q; see `%s --help`", about.CommandPath(), rest[0],
-					about.CommandPath())
+				return cli.UnknownCommand(about, rest[0])
 			}
 			about.InitDefaultHelpFlag()
 			return about.Help()
 		},
 	}
-}
-
-// completeCommands offers the commands below the one that the arguments name.
-func completeCommands(cmd *cobra.Command, args []string, begun string) (names []string, _ cobra.ShellCompDirective) {
-	about, rest, err := cmd.Root().Find(args)
-	if err != nil || len(rest) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	if about == cmd.Root() {
-		for _, t := range topics() {
-			if strings.HasPrefix(t.name, begun) {
-				names = append(names, t.name+"\t"+t.short)
-			}
-		}
-	}
-	for _, sub := range about.Commands() {
-		if sub.IsAvailableCommand() && strings.HasPrefix(sub.Name(), begun) {
-			names = append(names, sub.Name()+"\t"+sub.Short)
-		}
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
 // Root returns limitctl with all of its commands, to write its man pages.

@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,7 +56,7 @@ func execute(ctx context.Context, g *cli.Globals) error {
 	root.SetOut(g.Env.Out)
 	root.SetErr(g.Env.Err)
 	var wrong error // cobra takes none from a help
-	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { wrong = printHelp(g, cmd) })
+	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { wrong = printHelp(cmd) })
 	return errors.Join(root.ExecuteContext(ctx), wrong)
 }
 
@@ -178,25 +177,15 @@ func flagComplaint(err error) string {
 	return text
 }
 
-// flagHabits are flags that other programs have, and what to give instead.
+// flagHabits are flags of other programs, and what to give instead where there is such a flag. loadtest has no -c,
+// which is the cost in other commands: to other load generators it is the number of connections.
 func flagHabits() map[string]string {
 	return map[string]string{
-		"json": "-o json", "csv": "-o csv", "force": "--yes", "host": "--store redis://HOST:PORT",
-		"port": "--store redis://HOST:PORT",
-		"db":   "--store redis://HOST:PORT/DB",
+		"json": "-o json", "force": "--yes", "host": "--store redis://HOST:PORT", "port": "--store redis://HOST:PORT",
 		// No argument has it, as other users of the machine see those.
 		"password": "--store redis://USER@HOST, with the password in LIMITCTL_PASSWORD",
-	}
-}
-
-// loadHabits are flags of other load generators, and what to give instead. loadtest has no -c, which is the cost in
-// other commands, since to all of these it is the number of connections.
-func loadHabits() map[string]string {
-	return map[string]string{
-		"c": "--workers N for so many requests at once, or --cost N for units", "vus": "--workers N",
-		"concurrency": "--workers N",
-		"connections": "--workers N", "z": "--duration 10s", "qps": "--rate N", "rps": "--rate N",
-		"json": "--body TEXT",
+		"c":        "--workers N for so many requests at once, or --cost N for units", "vus": "--workers N",
+		"concurrency": "--workers N", "z": "--duration 10s",
 	}
 }
 
@@ -211,10 +200,6 @@ func flagHint(cmd *cobra.Command, complaint string) string {
 	}
 	name := found[1] + found[2]
 	habit := flagHabits()[name]
-	// loadtest, or a command for endpoints
-	if cmd.Flags().Lookup("rate") != nil || cmd.Flags().Lookup("denied-status") != nil {
-		habit = cmp.Or(loadHabits()[name], habit)
-	}
 	if flag, _, _ := strings.Cut(strings.TrimLeft(habit, "-"), " "); habit != "" && cmd.Flag(flag) != nil ||
 		flag == "o" {
 		return fmt.Sprintf("; did you mean %s?", habit)
@@ -230,14 +215,4 @@ func flagHint(cmd *cobra.Command, complaint string) string {
 		return fmt.Sprintf("; did you mean --%s?", near)
 	}
 	return ""
-}
-
-// addUsualAliases lets commands be called as other programs call theirs.
-func addUsualAliases(cmd *cobra.Command) {
-	if cmd.Name() == "list" {
-		cmd.Aliases = append(cmd.Aliases, "ls")
-	}
-	for _, sub := range cmd.Commands() {
-		addUsualAliases(sub)
-	}
 }

@@ -50,7 +50,7 @@ const unset = "-"
 // patientEnv is the environment of a process whose time-outs end only what hangs.
 func patientEnv() *cli.Env {
 	env := osEnv("v0.0.0-test")
-	env.Timeout, env.TabTime = patience, patience
+	env.Timeout = patience
 	return env
 }
 

@@ -2,21 +2,14 @@ package cmd
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/limitctl/limitctl/internal/cli"
-	"github.com/limitctl/limitctl/internal/outcome"
 )
 
-// topic is a page of the help that is about no command.
-type topic struct{ name, short, text string }
-
-// topics are the pages of "limitctl help PAGE", in the order in which the help lists them.
-func topics() []topic {
-	return []topic{
-		{"limits", "How a limit is written, and which algorithm to choose",
-			`A limit is [ALGORITHM:]COUNT/PERIOD, with an option after a comma:
+// topics are the pages of "limitctl help PAGE".
+func topics() map[string]string {
+	return map[string]string{"limits": `A limit is [ALGORITHM:]COUNT/PERIOD, with an option after a comma:
 
   10/1m                             ten a minute; a token bucket
   1k/day                            a thousand a day
@@ -36,67 +29,23 @@ A bucket gives back units all the time: 5/1d lets five through at once, and then
 one every 4.8 hours. Five on a calendar day (UTC) are fixed-window:5/1d.
 
 Repeat --limit, or put commas between, to decide several limits together: all
-are charged, or none.`},
-		{"flags", "The flags of every command", ""},
-		{"patterns", "How keys are selected", cli.SelectionHelp},
-		{"exit-codes", "What the exit codes mean", exitCodes()},
-		{"environment", "The variables that limitctl reads", variablesText()},
-		{"files", "The files that limitctl reads and writes",
-			`limitctl.yaml   policies, contexts and the prefix of all keys. limitctl uses
-                the first of: --config FILE, $LIMITCTL_CONFIG, ./limitctl.yaml,
-                $XDG_CONFIG_HOME/limitctl/limitctl.yaml (default ~/.config)
-
-The others are in $XDG_STATE_HOME/limitctl (default ~/.local/state/limitctl),
-and only their owner can read them:
-
-limits.db       the limits, if no --store and no context names a store
-context         the choice of "limitctl context use"
-audit.jsonl     who changed what, when and why: "limitctl audit"
-backups/        what a change replaced: "limitctl undo --list"
-local-shadow-*.db
-                what decides under --on-error local while the store is away
-published-*.config
-                what serve --config store: found there last
-in-force-*.config
-                what commands found there last, for a store that is away
-
-The command "limitctl config show --origin" prints where each setting comes from.`},
-		{"formatting", "Answers for programs: --output and --jq",
-			`-o json         one document; "error" is a field of it
--o jsonl        a document a line
--o csv          rows, the header first
-
---jq FILTER prints what a jq filter makes of the JSON document; no jq need be
-installed. A text is printed without quotes, everything else as JSON.
-
-  limitctl check user:42 --limit 10/1m --jq .remaining
-  limitctl inspect '*' --jq '.keys[] | select(.used > 5) | .key'
-
-Durations in JSON are whole milliseconds, rounded up. Fields may be added, but
-are never renamed; schema_version says so.`},
-	}
+are charged, or none.`,
+		"patterns": cli.SelectionHelp, "exit-codes": exitCodes(), "environment": variablesText()}
 }
 
 // exitCodeLines are the exit codes with their meanings.
 func exitCodeLines() [][2]string {
-	var lines [][2]string
-	for _, line := range []struct {
-		code int
-		text string
-	}{
-		{outcome.ExitYes, "yes, done"},
-		{outcome.ExitNo, "no: denied, a question not answered yes, a threshold missed or not judged, too little seen " +
-			"for a verdict, " +
+	return [][2]string{
+		{"0", "yes, done"},
+		{"1", "no: denied, a question not answered yes, a threshold missed or not judged, too little seen for a " +
+			"verdict, " +
 			"a regression, found with --fail-if-any, nothing with --fail-if-none"},
-		{outcome.ExitUsage, "usage or configuration; nothing was done"},
-		{outcome.ExitUnreachable, "the store was unreachable, or gave no answer in time"},
-		{outcome.ExitRefused, "the store refused: login, ACL, foreign data, out of memory"},
-		{outcome.ExitPartly, "partly done"},
-		{outcome.ExitInterrupted, "interrupted"},
-	} {
-		lines = append(lines, [2]string{strconv.Itoa(line.code), line.text})
+		{"2", "usage or configuration; nothing was done"},
+		{"3", "the store was unreachable, or gave no answer in time"},
+		{"4", "the store refused: login, ACL, foreign data, out of memory"},
+		{"5", "partly done"},
+		{"130", "interrupted"},
 	}
-	return lines
 }
 
 // exitCodesMore is what the help says below the exit codes.
@@ -126,34 +75,13 @@ func variablesText() string {
 	return b.String() + "\nA flag goes before a variable, and a variable before the configuration."
 }
 
-// topicNamed returns the topic of that name, or nil.
-func topicNamed(name string) *topic {
-	for _, t := range topics() {
-		if t.name == name {
-			return &t
-		}
-	}
-	return nil
-}
-
-func topicNames() (names []string) {
-	for _, t := range topics() {
-		names = append(names, t.name)
-	}
-	return names
-}
-
 // variables are the environment variables that limitctl reads, each with what it is for.
 func variables() [][2]string {
 	return [][2]string{
 		{"LIMITCTL_STORE", "the default of --store"},
 		{"LIMITCTL_CONTEXT", "the default of --context; set this or LIMITCTL_STORE"},
 		{"LIMITCTL_CONFIG", "the default of --config"},
-		{"LIMITCTL_PREFIX", "the default of --prefix"},
-		{"LIMITCTL_OUTPUT", "the default of --output"},
-		{"LIMITCTL_TIMEOUT", "the default of --timeout"},
 		{"LIMITCTL_PASSWORD", "the password of the store; a context can name another variable or a file"},
-		{"LIMITCTL_COUNT_DENIALS", "true or false (1 or 0): the default of --count-denials of consume and run"},
 		{"LIMITCTL_SERVE_TOKEN", "the access token of serve, instead of --token-file"},
 		{"LIMITCTL_DEBUG", "1: print where a bug of limitctl is"},
 		{"CI", "not empty, 0 or false: a command that decides or changes needs a store by name; so with " +

@@ -39,7 +39,6 @@ and attributes say who is limited.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	o.AddFlags(cmd, global)
-	o.addLeaveFlag(cmd)
 	addOnErrorFlag(cmd, &o.onError)
 	return cmd
 }
@@ -50,9 +49,8 @@ func runCheck(ctx context.Context, o *checkOptions) error {
 		return err
 	}
 	defer backend.Close()
-	decisions, err := decide(ctx, backend, store.Peek, o.request.Reqs)
-	if err != nil {
+	if o.request.Decisions, err = decide(ctx, backend, store.Peek, o.request.Requests); err != nil {
 		return err
 	}
-	return printDecision(o.Globals, &decisionAnswer{verb: "allowed", LimitRequest: o.request, decisions: decisions})
+	return printDecision(o.Globals, &decisionAnswer{verb: "allowed", LimitRequest: o.request})
 }

@@ -80,13 +80,11 @@ needs --confirm in a protected context, and is written to the audit log.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	o.AddFlags(cmd, global)
-	o.addLeaveFlag(cmd)
 	o.AddChargeConsentFlags(cmd)
 	addOnErrorFlag(cmd, &o.onError)
 	o.addWaitFlags(cmd)
 	o.addTokenFlag(cmd, "charge a request once, however often it is sent with the same `TEXT`, such as the number of "+
 		"an order")
-	o.addTokenTTLFlag(cmd)
 	cmd.Flags().BoolVar(&o.force, "force", false, "take the units even if they do not fit")
 	cli.NumberFlag(cmd.Flags(), &o.upTo, "up-to", "", 0, "take as many of `N` units as fit, and say how many")
 	return cmd
@@ -125,8 +123,8 @@ func (o *consumeOptions) addWaitFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.wait, "wait", "",
 		"wait for a turn instead of a denial, for at most `DURATION` if given (--wait=30s)")
 	cmd.Flags().Lookup("wait").NoOptDefVal = "forever"
-	cmd.Flags().BoolVar(&o.denials, "count-denials", true, "count a denial in the store (default $"+countVariable+
-		", else yes, unless the configuration says denials: false)")
+	cmd.Flags().BoolVar(&o.denials, "count-denials", true, "count a denial in the store "+
+		"(default yes, unless the configuration says denials: false)")
 }
 
 // readWait reads the flags of addWaitFlags.
@@ -153,33 +151,31 @@ func parseWait(text string) (time.Duration, error) {
 }
 
 func runConsume(ctx context.Context, o *consumeOptions) error {
-	decisions, err := o.charge(ctx, "consume")
-	if err != nil {
+	if err := o.charge(ctx, "consume"); err != nil {
 		return err
 	}
-	return printDecision(o.Globals, &decisionAnswer{verb: o.verb(decisions), LimitRequest: o.request,
-		decisions: decisions,
-		charges:   true, again: "already decided: nothing more was charged"})
+	return printDecision(o.Globals, &decisionAnswer{verb: o.verb(), LimitRequest: o.request,
+		again: "already decided: nothing more was charged"})
 }
 
 // charge asks the store to take the units, for the command of that name, and closes it.
-func (o *consumeOptions) charge(ctx context.Context, command string) (decisions []store.Decision, err error) {
-	asked := operation.IsLarge(o.request.Reqs) || o.Confirm != ""
+func (o *consumeOptions) charge(ctx context.Context, command string) (err error) {
+	asked := operation.IsLarge(o.request.Requests) || o.Confirm != ""
 	s, err := o.Settings()
 	if asked {
 		s, err = o.SettingsToChange()
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if asked {
 		if err := o.CheckCharge(s.Access(), o.Env.InIsTerminal, command); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	backend, err := openToDecide(ctx, o.Globals, store.Take, o.onError, o.counts, o.request)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer backend.Close()
 	if s.Access().ReadOnly {
@@ -187,21 +183,24 @@ func (o *consumeOptions) charge(ctx context.Context, command string) (decisions 
 	}
 	take := func(ctx context.Context) ([]store.Decision, error) { return o.take(ctx, backend) }
 	if keyspace, has := store.As[connect.Store](backend); asked && has {
-		plan := &operation.ChargePlan{Command: "consume", Requests: o.request.Reqs, Text: o.Words(o.request),
+		plan := &operation.ChargePlan{Command: "consume", Requests: o.request.Requests, Text: o.Words(o.request),
 			Consent: o.Given()}
-		return cli.NewRunner(o.Globals, s, keyspace, o.request.Where).Charge(
+		o.request.Decisions, err = cli.NewRunner(o.Globals, s, keyspace, o.request.Where).Charge(
 			ctx, plan, &cli.Observer{Global: o.Globals}, take)
+	} else {
+		o.request.Decisions, err = take(ctx)
 	}
-	return take(ctx)
+	o.request.Charges = true
+	return err
 }
 
 // verb is the word for what the command did, if it did it.
-func (o *consumeOptions) verb(decisions []store.Decision) string {
-	sum := store.Summarize(decisions)
+func (o *consumeOptions) verb() string {
+	sum := store.Summarize(o.request.Decisions)
 	switch o.op {
 	case store.Charge:
-		if o.request.Policy != nil && o.request.Policy.HasOwnCosts() {
-			return "charged " + o.request.Amounts()
+		if o.request.OwnCosts() { // the table has the cost of each
+			return "charged"
 		}
 		return fmt.Sprintf("charged %d", sum.Granted)
 	case store.TakeUpTo:
@@ -214,16 +213,16 @@ func (o *consumeOptions) verb(decisions []store.Decision) string {
 // take takes at once with --force and --up-to, and else waits for its turn.
 func (o *consumeOptions) take(ctx context.Context, backend store.Store) ([]store.Decision, error) {
 	if o.maxWait == 0 {
-		return decide(ctx, backend, o.op, o.request.Reqs)
+		return decide(ctx, backend, o.op, o.request.Requests)
 	}
 	turn := layers.Waiter{Store: backend, Now: o.Env.Now, Sleep: o.Env.Sleep, OnWait: func(wait time.Duration) {
 		if !o.Quiet {
 			fmt.Fprintf(o.Env.Err, "limitctl: waiting %s for a turn\n", output.Duration(wait))
 		}
 	}}
-	take := func() ([]store.Decision, error) { return turn.TakeWithin(ctx, o.maxWait, o.request.Reqs...) }
+	take := func() ([]store.Decision, error) { return turn.TakeWithin(ctx, o.maxWait, o.request.Requests...) }
 	if o.maxWait == forever {
-		take = func() ([]store.Decision, error) { return turn.Take(ctx, o.request.Reqs...) }
+		take = func() ([]store.Decision, error) { return turn.Take(ctx, o.request.Requests...) }
 	}
 	decisions, err := take()
 	if errors.Is(err, layers.ErrNotGivenBack) {

@@ -3,10 +3,10 @@
 package decide
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -55,7 +55,7 @@ func failureOf(g *cli.Globals, onError string, p *policy.Policy) (f failure, err
 // openToDecide opens the store for op, a take or a peek, under a failure policy: that of
 // --on-error, else that of the request's policy, if it has one.
 //
-// countDenials asks to count denials; nil leaves that to the environment and the configuration.
+// countDenials asks to count denials; nil leaves that to the configuration.
 func openToDecide(ctx context.Context, g *cli.Globals, op store.Op, onError string, countDenials *bool,
 	request *cli.LimitRequest) (store.Store, error) {
 	f, err := failureOf(g, onError, request.Policy)
@@ -116,25 +116,23 @@ func decide(ctx context.Context, backend store.Store, op store.Op, reqs []store.
 // printDecision prints a decision, and returns a denial as the error that it is to a script.
 func printDecision(g *cli.Globals, a *decisionAnswer) error {
 	a.now = g.Env.Now()
-	if err := a.WithoutOverrides; err != nil && store.Summarize(a.decisions).DecidedBy == store.DecidedByStore {
+	sum := store.Summarize(a.Decisions)
+	if err := a.WithoutOverrides; err != nil && sum.DecidedBy == store.DecidedByStore {
 		cli.WarnOfOverrides(g, err) // a warning has named who else decided
 	}
 	if err := g.Print(a); err != nil {
 		return err
 	}
-	if !store.Summarize(a.decisions).Allowed {
+	if !sum.Allowed {
 		return cli.ErrDenied
 	}
 	return nil
 }
 
-// countVariable says whether to count denials where no flag does.
-const countVariable = "LIMITCTL_COUNT_DENIALS"
-
-// denialLog counts the denials of a command that takes, unless the flag says no, else the environment, else the
-// configuration; then it is nil. It writes them to backend when it is closed. What it cannot count, such as without the
-// right to it, is said with --verbose only, since the answer holds. It does not count denials by a local file: the
-// command ends at once, and should not wait a second time for a store that is away.
+// denialLog counts the denials of a command that takes, unless the flag says no, else the configuration; then it is
+// nil. It writes them to backend when it is closed. What it cannot count, such as without the right to it, is said with
+// --verbose only, since the answer holds. It does not count denials by a local file: the command ends at once, and
+// should not wait a second time for a store that is away.
 func denialLog(g *cli.Globals, asked *bool, backend store.Store, request *cli.LimitRequest) (
 	*layers.DenialCollector, error) {
 	c, err := g.Config()
@@ -144,15 +142,7 @@ func denialLog(g *cli.Globals, asked *bool, backend store.Store, request *cli.Li
 	if request.Config != nil {
 		c = request.Config.Config
 	}
-	counts := !c.NoDenials
-	if text := g.Env.Getenv(countVariable); asked != nil {
-		counts = *asked
-	} else if text != "" {
-		if counts, err = strconv.ParseBool(text); err != nil {
-			return nil, cli.Usagef("%s=%s is neither true nor false (1 or 0)", countVariable, text)
-		}
-	}
-	if !counts {
+	if counts := cmp.Or(asked, new(!c.NoDenials)); !*counts {
 		return nil, nil
 	}
 	log := layers.CollectDenials(backend, &layers.Observer{OnDenialLog: func(err error) {
@@ -185,9 +175,6 @@ func openFallback(g *cli.Globals) store.Store {
 	path, err := cli.FallbackFile(g)
 	if err != nil {
 		return noFallback{err}
-	}
-	for _, suffix := range []string{"", "-wal", "-shm"} {
-		g.Env.Keep(path + suffix)
 	}
 	s, err := g.Settings()
 	if err != nil {

@@ -16,20 +16,18 @@ import (
 type decisionAnswer struct {
 	verb string // in the past tense, for a yes: "allowed", "refunded"
 	*cli.LimitRequest
-	decisions []store.Decision
-	charges   bool   // show the granted units
-	again     string // is shown if the decision repeats an earlier one
-	now       time.Time
-}
-
-// answer returns the answer in the form that programs get.
-func (a *decisionAnswer) answer() *decision.Answer {
-	return &decision.Answer{Key: a.Key, Policy: a.Policy, Requests: a.Reqs, Overrides: a.Overrides,
-		Decisions: a.decisions, Charges: a.charges}
+	refunds bool   // show the refunded units
+	again   string // is shown if the decision repeats an earlier one
+	now     time.Time
 }
 
 // Document implements output.Answer.
-func (a *decisionAnswer) Document() any { return a.answer().Document() }
+func (a *decisionAnswer) Document() any {
+	if a.refunds {
+		return a.RefundDocument()
+	}
+	return a.Answer.Document()
+}
 
 // decisionRow is a limit in CSV, with what is said of the whole request.
 type decisionRow struct {
@@ -41,25 +39,25 @@ type decisionRow struct {
 	decision.Limit
 }
 
-func (a *decisionAnswer) rows() []decisionRow {
-	rows := make([]decisionRow, len(a.decisions))
-	for i := range a.decisions {
-		rows[i] = decisionRow{Key: a.Key, Cost: a.Reqs[i].Cost, Subject: a.Reqs[i].Key.Subject,
-			Repeated: a.decisions[i].Repeated,
-			Limit:    a.answer().Decided(i)}
+// Records implements output.Answer.
+func (a *decisionAnswer) Records() [][]string {
+	rows := make([]decisionRow, len(a.Decisions))
+	for i := range a.Decisions {
+		rows[i] = decisionRow{Key: a.Key, Cost: a.Requests[i].Cost, Subject: a.Requests[i].Key.Subject,
+			Repeated: a.Decisions[i].Repeated, Limit: a.Decided(i)}
 		if a.Policy != nil {
 			rows[i].Policy = a.Policy.Name
 		}
+		if a.refunds {
+			rows[i].Refunded = &a.Decisions[i].Refunded
+		}
 	}
-	return rows
+	return output.Rows(rows)
 }
-
-// Records implements output.Answer.
-func (a *decisionAnswer) Records() [][]string { return output.Rows(a.rows()) }
 
 // Print implements output.Answer: one line, and for several limits a table below it.
 func (a *decisionAnswer) Print(p *output.Printer) {
-	sum := store.Summarize(a.decisions)
+	sum := store.Summarize(a.Decisions)
 	local, repeated := "", ""
 	if sum.DecidedBy == store.DecidedByLocal {
 		local = " locally (store unavailable)"
@@ -72,35 +70,39 @@ func (a *decisionAnswer) Print(p *output.Printer) {
 		mark = "✗ denied" + local
 		switch {
 		case a.Policy == nil || sum.Unguarded:
-		case !slices.ContainsFunc(sum.DeniedBy, func(i int) bool { return !isBlock(a.decisions[i].Override) }):
-			if mark = "✗ blocked"; len(sum.DeniedBy) < len(a.decisions) {
-				mark += " for " + strings.Join(a.answer().DeniedBy(), ", ")
+		case !slices.ContainsFunc(sum.DeniedBy, func(i int) bool { return !isBlock(a.Decisions[i].Override) }):
+			if mark = "✗ blocked"; len(sum.DeniedBy) < len(a.Decisions) {
+				mark += " for " + strings.Join(a.DeniedBy(), ", ")
 			}
 		default:
-			mark += " by " + strings.Join(a.answer().DeniedBy(), ", ")
+			mark += " by " + strings.Join(a.DeniedBy(), ", ")
 		}
 		mark = p.Paint(output.AtEnd, mark)
 	}
 	subject := output.Printable(a.Key)
+	if a.refunds && a.Refunded() == 0 {
+		p.Line("%s  %s: nothing is in use", p.Paint(output.AtEnd, "✗ nothing to refund"), subject)
+		return
+	}
 	if sum.Unguarded {
 		p.Line("%s  %s: the store did not answer", mark, subject)
 		return
 	}
-	if len(a.Reqs) == 1 && a.Policy == nil {
-		p.Line("%s  %s: %s", mark, subject, decision.Room(&sum, a.answer().Capacity(0), a.answer().Leave(0)))
-		a.printOverrides(p)
+	if len(a.Requests) == 1 && a.Policy == nil {
+		p.Line("%s  %s: %s", mark, subject, decision.Room(&sum, a.Capacity(0), a.Leave(0)))
+		a.printEnd(p)
 		return
 	}
-	times := output.Printable(a.answer().Times(&sum))
-	if left := fmt.Sprintf("%d remaining%s", sum.Remaining, times); !a.answer().OwnCosts() {
-		p.Line("%s  %s: %s", mark, subject, left)
-	} else if when := strings.TrimPrefix(times, ", "); when != "" {
-		p.Line("%s  %s: %s", mark, subject, when)
-	} else {
-		p.Line("%s  %s", mark, subject)
+	text := decision.Times(&sum)
+	if !a.OwnCosts() { // else what remains of its limits cannot be compared
+		text = fmt.Sprintf(", %d remaining%s", sum.Remaining, text)
 	}
+	if text != "" {
+		subject += ": " + text[len(", "):]
+	}
+	p.Line("%s  %s", mark, subject)
 	a.printLimits(p)
-	a.printOverrides(p)
+	a.printEnd(p)
 }
 
 // printLimits prints a table of the limits.
@@ -113,10 +115,10 @@ func (a *decisionAnswer) printLimits(p *output.Printer) {
 			output.Column{Header: "NOTE", Shrinks: 6, Drops: 2})
 	}
 	var rows [][]output.Cell
-	for i, d := range a.decisions {
+	for i, d := range a.Decisions {
 		sign, style := "✓", output.Calm
 		var notes []string
-		used, remaining := fmt.Sprintf("%d/%d", d.Used, a.answer().Capacity(i)), cli.Number(d.Remaining)
+		used, remaining := fmt.Sprintf("%d/%d", d.Used, a.Capacity(i)), cli.Number(d.Remaining)
 		switch {
 		case d.Unguarded:
 			sign, style, used, remaining = "?", output.Near, "-", "-"
@@ -129,10 +131,10 @@ func (a *decisionAnswer) printLimits(p *output.Printer) {
 		case !d.Allowed:
 			sign, style = "✗", output.AtEnd
 		}
-		if a.answer().OwnCosts() {
-			notes = append(notes, fmt.Sprintf("cost %d", a.Reqs[i].Cost))
+		if a.OwnCosts() {
+			notes = append(notes, fmt.Sprintf("cost %d", a.Requests[i].Cost))
 		}
-		if leave := a.answer().Leave(i); leave > 0 {
+		if leave := a.Leave(i); leave > 0 {
 			notes = append(notes, fmt.Sprintf("leaves %d", leave))
 		}
 		if a.Policy != nil && a.Overrides[i] >= 0 {
@@ -143,12 +145,12 @@ func (a *decisionAnswer) printLimits(p *output.Printer) {
 		} else if d.Override != nil {
 			notes = append(notes, cli.OperatorsText(d.Override))
 		}
-		row := []output.Cell{{Text: sign, Style: style}, {Text: a.answer().Effective(i).String()}, {Text: used},
+		row := []output.Cell{{Text: sign, Style: style}, {Text: a.Effective(i).String()}, {Text: used},
 			{Text: remaining},
 			{Text: cli.OrDash(d.RetryAfter)}, {Text: cli.OrDash(d.ResetAfter)}}
 		if a.Policy != nil {
 			row[1].Text = a.LimitName(i)
-			row = append(slices.Insert(row, 2, output.Cell{Text: a.Reqs[i].Key.Subject}),
+			row = append(slices.Insert(row, 2, output.Cell{Text: a.Requests[i].Key.Subject}),
 				output.Cell{Text: strings.Join(notes, ", ")})
 		}
 		rows = append(rows, row)
@@ -158,11 +160,15 @@ func (a *decisionAnswer) printLimits(p *output.Printer) {
 
 func isBlock(o *store.Override) bool { return o != nil && o.Effect == store.OverrideBlock }
 
-// printOverrides prints the overrides that apply.
-func (a *decisionAnswer) printOverrides(p *output.Printer) {
+// printEnd prints what a refund lacks of its cost, and the overrides that apply.
+func (a *decisionAnswer) printEnd(p *output.Printer) {
 	var applied []*store.Override
-	for i := range a.decisions {
-		applied = append(applied, a.decisions[i].Override)
+	for i, d := range a.Decisions {
+		if a.refunds && d.Refunded < a.Requests[i].Cost {
+			p.Line("   %s: refunded %d of %s", output.Printable(a.LimitName(i)), d.Refunded,
+				output.Plural(int(a.Requests[i].Cost), "unit"))
+		}
+		applied = append(applied, d.Override)
 	}
 	cli.PrintApplied(p, applied, a.now)
 }

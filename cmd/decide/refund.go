@@ -8,8 +8,6 @@ import (
 	"github.com/limitctl/limitctl/internal/cli"
 	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/operation"
-	"github.com/limitctl/limitctl/internal/output"
-	"github.com/limitctl/limitctl/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -65,68 +63,24 @@ func runRefund(ctx context.Context, o *refundOptions) error {
 		return err
 	}
 	defer backend.Close()
-	plan := &operation.ChargePlan{Command: "refund", Requests: o.request.Reqs, Text: o.Words(o.request),
+	plan := &operation.ChargePlan{Command: "refund", Requests: o.request.Requests, Text: o.Words(o.request),
 		Consent: o.Given()}
-	decisions, err := cli.NewRunner(o.Globals, s, backend, where).Charge(ctx, plan, &cli.Observer{Global: o.Globals},
-		func(ctx context.Context) ([]store.Decision, error) {
+	o.request.Decisions, err = cli.NewRunner(o.Globals, s, backend, where).Charge(ctx, plan,
+		&cli.Observer{Global: o.Globals}, func(ctx context.Context) ([]store.Decision, error) {
 			overrides := overridesOf(ctx, o.Globals, backend, o.request)
 			defer overrides.Close()
 			with := layers.Layers{Budget: o.Timeout, Overrides: overrides}
-			return decide(ctx, layers.Stack(backend, with), store.Refund, o.request.Reqs)
+			return decide(ctx, layers.Stack(backend, with), store.Refund, o.request.Requests)
 		})
 	if err != nil {
 		return err
 	}
-	answer := &refundAnswer{decisionAnswer{verb: "refunded", LimitRequest: o.request, decisions: decisions,
-		now: o.Env.Now()}}
+	answer := &decisionAnswer{verb: "refunded", LimitRequest: o.request, refunds: true, now: o.Env.Now()}
 	if err := o.Print(answer); err != nil {
 		return err
 	}
-	if answer.answer().Refunded() == 0 {
-		if !o.Quiet {
-			o.Note("see what is in use with: %s",
-				shell.Command("limitctl", "inspect", "--exact", o.request.Reqs[0].Key.Subject))
-		}
+	if answer.Refunded() == 0 {
 		return cli.ErrDenied
 	}
 	return nil
-}
-
-// refundAnswer is the answer of refund: what is left, and how many units it has removed from use.
-type refundAnswer struct{ decisionAnswer }
-
-// Document implements output.Answer.
-func (a *refundAnswer) Document() any { return a.answer().RefundDocument() }
-
-// Records implements output.Answer.
-func (a *refundAnswer) Records() [][]string {
-	rows := a.rows()
-	for i := range rows {
-		rows[i].Refunded = &a.decisions[i].Refunded
-	}
-	return output.Rows(rows)
-}
-
-// Print implements output.Answer. If a refund removes less than its cost, it shows the units of each limit.
-func (a *refundAnswer) Print(p *output.Printer) {
-	subject, all := output.Printable(a.Key), true
-	for i := range a.decisions {
-		all = all && a.decisions[i].Refunded == a.Reqs[i].Cost
-	}
-	switch {
-	case a.answer().Refunded() == 0:
-		p.Line("%s  %s: nothing was refunded", p.Paint(output.AtEnd, "✗ nothing to refund"), subject)
-		for i := range a.Reqs {
-			p.Line("   %s: nothing is in use", output.Printable(a.LimitName(i)))
-		}
-	default:
-		a.decisionAnswer.Print(p)
-		if all {
-			return
-		}
-		for i := range a.Reqs {
-			p.Line("   %s: refunded %d of %s", output.Printable(a.LimitName(i)), a.decisions[i].Refunded,
-				output.Plural(int(a.Reqs[i].Cost), "unit"))
-		}
-	}
 }

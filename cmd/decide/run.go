@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"os/exec"
 
 	"github.com/spf13/cobra"
 
@@ -24,8 +25,8 @@ const (
 
 type runOptions struct {
 	consumeOptions
-	onDenied, onUnavailable int
-	command                 []string
+	onDenied int
+	command  []string
 }
 
 // NewRunCmd makes limitctl run.
@@ -40,7 +41,7 @@ in its place, with its input, output, signals and exit code. If the request is
 denied, COMMAND does not run and nothing is charged.
 
 If COMMAND did not run, the exit code is 75 for a denial (--on-denied), 69 for a
-store that is away (--on-unavailable), 126 if COMMAND cannot be started and 127
+store that is away, 126 if COMMAND cannot be started and 127
 if there is no such program. --on-denied 0 is for a job that may be left out.`,
 		Example: `  limitctl run backup --limit 5/1h -- echo "back up"
   limitctl run mails --limit leaky-bucket:5/1s --wait -- echo "send one"
@@ -60,14 +61,11 @@ if there is no such program. --on-denied 0 is for a job that may be left out.`,
 		},
 	}
 	o.AddFlags(cmd, global)
-	o.addLeaveFlag(cmd)
 	o.AddChargeConsentFlags(cmd)
 	addOnErrorFlag(cmd, &o.onError)
 	o.addWaitFlags(cmd)
 	cli.NumberFlag(cmd.Flags(), &o.onDenied, "on-denied", "", exitRunDenied,
 		"exit with `CODE` if the request is denied")
-	cli.NumberFlag(cmd.Flags(), &o.onUnavailable, "on-unavailable", "", exitRunUnavailable,
-		"exit with `CODE` if the store is away")
 	return cmd
 }
 
@@ -78,28 +76,26 @@ func (o *runOptions) splitCommand(cmd *cobra.Command, args []string) (before []s
 		return nil, cli.Usagef("no command given; write it after --, as in `limitctl run backup --limit 5/1h -- " +
 			"./backup.sh`")
 	}
-	for flag, code := range map[string]int{"on-denied": o.onDenied, "on-unavailable": o.onUnavailable} {
-		if code < 0 || code > 255 {
-			return nil, cli.Usagef("--%s %d is no exit code; it must be from 0 to 255", flag, code)
-		}
+	if o.onDenied < 0 || o.onDenied > 255 {
+		return nil, cli.Usagef("--on-denied %d is no exit code; it must be from 0 to 255", o.onDenied)
 	}
 	o.command = args[dash:]
 	return args[:dash], nil
 }
 
 func runRun(ctx context.Context, o *runOptions) error {
-	program, err := o.Env.FindProgram(o.command[0]) // before anything is charged
+	program, err := exec.LookPath(o.command[0]) // before anything is charged
 	if err != nil {
 		return notStarted(o.command[0], err)
 	}
-	decisions, err := o.charge(ctx, "run")
+	err = o.charge(ctx, "run")
 	switch {
 	case store.IsAway(err):
-		return cli.WithExitCode(err, o.onUnavailable)
+		return cli.WithExitCode(err, exitRunUnavailable)
 	case err != nil:
 		return err
-	case !store.Summarize(decisions).Allowed:
-		err := printDenial(o.Globals, &decisionAnswer{LimitRequest: o.request, decisions: decisions, charges: true})
+	case !store.Summarize(o.request.Decisions).Allowed:
+		err := printDenial(o.Globals, &decisionAnswer{LimitRequest: o.request})
 		if errors.Is(err, cli.ErrDenied) {
 			err = cli.WithExitCode(err, o.onDenied)
 		}
@@ -129,16 +125,13 @@ func printDenial(g *cli.Globals, a *decisionAnswer) error {
 // notStarted is the error of a command that cannot be started, with the exit code that a shell has for it.
 func notStarted(name string, err error) error {
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, exec.ErrNotFound):
 		return cli.WithExitCode(cli.Usagef(
 			"there is no program %s; give its path, such as ./job.sh, or a name in a folder of PATH",
 			shell.Command(name)), exitNoProgram)
 	case errors.Is(err, fs.ErrPermission):
 		return cli.WithExitCode(cli.Usagef("%s cannot be started: this user may not execute it", shell.Command(name)),
 			exitCannotStart)
-	}
-	if cause := errors.Unwrap(err); cause != nil {
-		err = cause // without the name, which is there already
 	}
 	return cli.WithExitCode(cli.Usagef("%s cannot be started: %s", shell.Command(name), err), exitCannotStart)
 }

@@ -68,10 +68,10 @@ func runSettle(ctx context.Context, o *settleOptions) error {
 	backend := layers.Stack(opened, layers.Layers{
 		Budget: o.Timeout, Overrides: overridesOf(ctx, o.Globals, opened, o.request)})
 	defer backend.Close()
-	decisions, err := decide(ctx, backend, store.Settle, o.request.Reqs)
-	if err != nil {
+	if o.request.Decisions, err = decide(ctx, backend, store.Settle, o.request.Requests); err != nil {
 		return err
 	}
+	o.request.Charges = true
 	return printDecision(o.Globals, &decisionAnswer{verb: "settled at " + o.Cost.Text(), LimitRequest: o.request,
-		decisions: decisions, charges: true, again: "already settled: nothing was changed"})
+		again: "already settled: nothing was changed"})
 }

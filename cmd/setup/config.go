@@ -10,6 +10,7 @@ import (
 	"github.com/limitctl/limitctl/internal/config"
 	"github.com/limitctl/limitctl/internal/configfile"
 	"github.com/limitctl/limitctl/internal/connect"
+	"github.com/limitctl/limitctl/internal/files"
 	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -57,7 +58,7 @@ mistake with its line. The exit code is 0 without mistakes, else 2.`,
 
 func runConfigValidate(g *cli.Globals, args []string) error {
 	if len(args) > 0 {
-		data, err := g.Env.ReadConfig(args[0])
+		data, err := cli.ReadConfig(args[0])
 		if err != nil {
 			return cli.Usagef("the file %s cannot be read: %s", shell.Command(args[0]), cli.Cause(err))
 		}
@@ -81,7 +82,7 @@ func storeChecker(g *cli.Globals) func(url string) error {
 	return func(url string) error {
 		backend, _, err := connect.Open(
 			url, connect.Options{Prefix: store.DefaultPrefix, Timeout: g.Timeout, Password: unread,
-				ReadFile: g.Env.ReadCertificate})
+				ReadFile: files.ReadCertificate})
 		if err != nil {
 			return err
 		}

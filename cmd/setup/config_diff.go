@@ -76,7 +76,7 @@ func (o *diffOptions) run(ctx context.Context, args []string) error {
 func (o *diffOptions) compare(ctx context.Context, args []string) (*diffAnswer, error) {
 	files := make([]*config.Config, len(args))
 	for i, path := range args {
-		data, err := o.Env.ReadConfig(path)
+		data, err := cli.ReadConfig(path)
 		if err != nil {
 			return nil, cli.Usagef("the file %s cannot be read: %s", shell.Command(path), cli.Cause(err))
 		}

@@ -41,7 +41,7 @@ func runConfigExplain(ctx context.Context, g *cli.Globals, policy string, args [
 	if policy == "" {
 		return cli.Usagef("no policy given; write `limitctl config explain --policy NAME attribute=value`")
 	}
-	d, err := cli.PolicyRequest(ctx, g, policy, store.Peek, args, nil, nil)
+	d, err := cli.PolicyRequest(ctx, g, policy, store.Peek, args, nil, "")
 	if err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func runConfigExplain(ctx context.Context, g *cli.Globals, policy string, args [
 	}
 	answer.now = g.Env.Now()
 	overrides := readOverrides(ctx, g)
-	for i, req := range d.Reqs {
+	for i, req := range d.Requests {
 		applied := overrides.For(req.Key)
 		under := decision.Under(req, applied, 0)
 		limit := under.Limit.InWindow(store.InstantOf(answer.now))

@@ -41,7 +41,7 @@ warning with its line. docs/serve-envoy.md leads through the whole move.`,
 func runConfigImport(g *cli.Globals, paths []string) error {
 	var files []ratelimitfile.File
 	for _, path := range paths {
-		data, err := g.Env.ReadConfig(path)
+		data, err := cli.ReadConfig(path)
 		if err != nil {
 			return cli.Usagef("the file %s cannot be read: %s", shell.Command(path), cli.Cause(err))
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/limitctl/limitctl/internal/cli"
 	"github.com/limitctl/limitctl/internal/configfile"
+	"github.com/limitctl/limitctl/internal/files"
 	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/internal/shell"
 )
@@ -57,10 +58,10 @@ func runConfigInit(g *cli.Globals, path string) error {
 	if err == nil && keep { // an editor needs some schema, and may need this one
 		answer.Files = answer.Files[:1]
 	} else if err == nil {
-		err = g.Env.WriteShared(answer.Files[1], configfile.SchemaText())
+		err = files.WriteShared(answer.Files[1], configfile.SchemaText())
 	}
 	if err == nil {
-		err = g.Env.WriteShared(path, []byte(firstConfig))
+		err = files.WriteShared(path, []byte(firstConfig))
 	}
 	if err != nil {
 		return cli.Usagef("%s cannot be written: %s", shell.Command(path), cli.Cause(err))
@@ -70,12 +71,12 @@ func runConfigInit(g *cli.Globals, path string) error {
 
 // isThere reports whether there is anything at a path.
 func isThere(g *cli.Globals, path string) (bool, error) {
-	file, err := g.Env.Open(path)
+	file, err := files.Open(path)
 	switch {
 	case err == nil:
 		return true, file.Close()
 	case errors.Is(err, fs.ErrNotExist):
-		return false, g.Env.CanWrite(path)
+		return false, files.CanWrite(path)
 	}
 	return false, err // a folder, or a file that others own
 }

@@ -79,7 +79,7 @@ override in force names.`,
 }
 
 func (o *options) publish(ctx context.Context, path string) error {
-	data, err := o.Env.ReadConfig(path)
+	data, err := cli.ReadConfig(path)
 	if err != nil {
 		return cli.Usagef("the file %s cannot be read: %s", shell.Command(path), cli.Cause(err))
 	}

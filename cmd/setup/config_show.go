@@ -38,7 +38,10 @@ func runConfigShow(g *cli.Globals, origin bool) error {
 	if err != nil {
 		return err
 	}
-	timeout, _ := g.GivenBy("timeout")
+	timeout := ""
+	if g.Changed("timeout") {
+		timeout = "flag --timeout"
+	}
 	a := &showAnswer{origins: origin, SchemaVersion: output.SchemaVersion, Files: c.Read, Context: s.Access().Context}
 	a.add(c, "store", redisserver.RedactURL(s.Store.Value), s.Store.Origin)
 	for _, setting := range config.Settings(c) {

@@ -8,6 +8,7 @@ import (
 	"github.com/limitctl/limitctl/internal/cli"
 	"github.com/limitctl/limitctl/internal/config"
 	"github.com/limitctl/limitctl/internal/configfile"
+	"github.com/limitctl/limitctl/internal/files"
 	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/loadgen"
@@ -77,7 +78,7 @@ func (o *diffOptions) simulate(ctx context.Context, p *policy.Policy, c *config.
 	if costs := p.CostFields(); len(costs) == 1 {
 		from.Cost = costs[0]
 	}
-	file, err := o.Env.Open(o.trace)
+	file, err := files.Open(o.trace)
 	if err != nil {
 		return nil, 0, cli.Usagef("--trace %s cannot be read: %s", output.Printable(o.trace), cli.Cause(err))
 	}

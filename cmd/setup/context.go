@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"io/fs"
+	"os"
 	"slices"
 	"strings"
 
@@ -11,6 +12,7 @@ import (
 
 	"github.com/limitctl/limitctl/internal/cli"
 	"github.com/limitctl/limitctl/internal/config"
+	"github.com/limitctl/limitctl/internal/files"
 	"github.com/limitctl/limitctl/internal/output"
 	redisserver "github.com/limitctl/limitctl/internal/redis"
 )
@@ -95,7 +97,7 @@ func runContextUse(g *cli.Globals, names []string) error {
 			"NAME to each command")
 	}
 	if len(names) == 0 {
-		if err := g.Env.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return cli.Usagef("the choice of a context cannot be removed: %s", err)
 		}
 		if !g.Quiet {
@@ -111,7 +113,7 @@ func runContextUse(g *cli.Globals, names []string) error {
 	if err != nil {
 		return err
 	}
-	if err := g.Env.WriteFile(path, []byte(x.Name+"\n")); err != nil {
+	if err := files.Write(path, []byte(x.Name+"\n")); err != nil {
 		return cli.Usagef("the choice of a context cannot be written: %s", err)
 	}
 	if g.Quiet {

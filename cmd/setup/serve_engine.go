@@ -3,12 +3,14 @@ package setup
 import (
 	"context"
 	"log/slog"
+	"os"
 	"strings"
 	"time"
 
 	"github.com/limitctl/limitctl/internal/cli"
 	"github.com/limitctl/limitctl/internal/config"
 	"github.com/limitctl/limitctl/internal/decision"
+	"github.com/limitctl/limitctl/internal/files"
 	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/internal/published"
 	"github.com/limitctl/limitctl/internal/serve"
@@ -124,7 +126,7 @@ func (o *serveOptions) checkPublished() (fallback *config.Config, err error) {
 	case o.fallback == "":
 		return nil, nil
 	}
-	data, err := o.Env.ReadConfig(o.fallback)
+	data, err := cli.ReadConfig(o.fallback)
 	if err != nil {
 		return nil, cli.Usagef("--config-fallback %s cannot be read: %s", o.fallback, err)
 	}
@@ -135,7 +137,7 @@ func (o *serveOptions) checkPublished() (fallback *config.Config, err error) {
 func (f *serveFrame) published(backend store.Store) (published.Settings, error) {
 	o := f.flags
 	table, err := published.TableOf(backend)
-	process := published.Process{Name: "serve", Host: o.Env.Host(), PID: o.Env.Process, Program: "limitctl " +
+	process := published.Process{Name: "serve", Host: cli.Host(), PID: os.Getpid(), Program: "limitctl " +
 		o.Env.ProgramVersion()}
 	return published.Settings{Table: table, Now: o.Env.Now, Timeout: o.Timeout, Process: process}, err
 }
@@ -155,7 +157,7 @@ func (f *serveFrame) follow(ctx context.Context, r *engine.Reloader, fallback *c
 	if err != nil {
 		f.Log.Warn("the published configuration is not kept for a start without the store", "error", err)
 	}
-	settings.Cache = published.Cache{Path: path, Read: o.Env.ReadFile, Write: o.Env.WriteFile}
+	settings.Cache = published.Cache{Path: path, Read: files.Read, Write: files.Write}
 	return r.BeginPublished(ctx, settings, fallback)
 }
 

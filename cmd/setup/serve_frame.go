@@ -124,7 +124,7 @@ func (f *serveFrame) address(flag, text string) (*serve.Address, error) {
 func (f *serveFrame) read(env *cli.Env) (err error) {
 	if o := f.flags; o.certificate != "" {
 		if f.certificates, err = serve.ReadCertificates(o.certificate, o.key, o.clientAuthority,
-			env.ReadCertificate); err != nil {
+			files.ReadCertificate); err != nil {
 			return cli.Usagef("TLS: %s", err)
 		}
 		f.watch("certificate", "the certificate", f.certificates.Source, func() (bool, map[string]any) {
@@ -137,7 +137,7 @@ func (f *serveFrame) read(env *cli.Env) (err error) {
 	case f.flags.tokenFile != "" && variable != "":
 		return cli.Usagef("--token-file and %s both have access tokens; give one of them", tokenVariable)
 	case f.flags.tokenFile != "":
-		read := func(path string) ([]byte, error) { return env.ReadFile(path, files.MaxPassword) }
+		read := func(path string) ([]byte, error) { return files.Read(path, files.MaxPassword) }
 		if f.tokens, err = serve.ReadAccessTokens(f.flags.tokenFile, read); err != nil {
 			return cli.Usagef("--token-file %s: %s", f.flags.tokenFile, err)
 		}

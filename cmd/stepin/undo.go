@@ -13,6 +13,7 @@ import (
 	"github.com/limitctl/limitctl/internal/auditlog"
 	"github.com/limitctl/limitctl/internal/backup"
 	"github.com/limitctl/limitctl/internal/cli"
+	"github.com/limitctl/limitctl/internal/files"
 	"github.com/limitctl/limitctl/internal/operation"
 	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/layouts"
@@ -110,7 +111,7 @@ func (u *undoing) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if !u.dryRun && u.Env.BeingWritten(path) { // what it deletes after this would stay deleted
+	if !u.dryRun && files.IsBeingWritten(path) { // what it deletes after this would stay deleted
 		process := "" // of the names that limitctl chooses
 		if folder, err := cli.BackupFolder(u.Globals); err == nil && filepath.Dir(path) == folder.Path {
 			process = " (pid " + strings.TrimSuffix(path[strings.LastIndex(path, "-")+1:], ".jsonl") + ")"
@@ -206,7 +207,7 @@ func (u *undoing) choose(ctx context.Context, args []string) (path string, err e
 	if err == nil {
 		u.runs = history.Runs
 	}
-	u.backups = &backup.Folder{Open: u.Env.Open}
+	u.backups = &backup.Folder{Open: files.Open}
 	switch {
 	case len(args) == 0 && err != nil:
 		return "", err

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -96,7 +97,7 @@ func runPrune(ctx context.Context, o *undoOptions) error {
 		}
 	}
 	for i := range gone {
-		if failed := o.Env.Remove(gone[i].Path); failed != nil {
+		if failed := os.Remove(gone[i].Path); failed != nil {
 			err = errors.Join(err, failed)
 			continue
 		}

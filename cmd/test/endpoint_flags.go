@@ -11,6 +11,7 @@ import (
 
 	"github.com/limitctl/limitctl/internal/cli"
 	"github.com/limitctl/limitctl/internal/endpoint"
+	"github.com/limitctl/limitctl/internal/files"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -111,7 +112,7 @@ func (o *endpointFlags) options(g *cli.Globals, url string) (options endpoint.Op
 		" (rate limit test; https://github.com/limitctl/limitctl)"
 	options.Body = o.body
 	if path, isFile := strings.CutPrefix(o.body, "@"); isFile {
-		text, err := g.Env.ReadFile(path, maxBodyFile)
+		text, err := files.Read(path, maxBodyFile)
 		if err != nil {
 			return options, cli.Usagef("--body: the file %q cannot be read: %s", path, cli.Cause(err))
 		}
@@ -143,7 +144,7 @@ func (o *endpointFlags) tls(g *cli.Globals) (*tls.Config, error) {
 		if file[1] == "" {
 			continue
 		}
-		text, err := g.Env.ReadCertificate(file[1])
+		text, err := files.ReadCertificate(file[1])
 		if err != nil {
 			return nil, cli.Usagef("--%s: the file %q cannot be read: %s", file[0], file[1], cli.Cause(err))
 		}
@@ -175,7 +176,7 @@ func (o *endpointFlags) names(g *cli.Globals) (endpoint.Subjects, error) {
 	if names.Format != "" {
 		return names, cli.Usagef("--subjects and --subject-format both say what subjects are called; give one of them")
 	}
-	text, err := g.Env.ReadFile(o.subjects, maxSubjectsFile)
+	text, err := files.Read(o.subjects, maxSubjectsFile)
 	if err != nil {
 		return names, cli.Usagef("--subjects: the file %q cannot be read: %s", o.subjects, cli.Cause(err))
 	}

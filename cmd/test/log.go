@@ -145,7 +145,7 @@ func logName(file string) string {
 func readFile(g *cli.Globals, file string, read func(io.Reader) error) error {
 	in, err := io.NopCloser(g.Env.In), error(nil)
 	if file != "-" {
-		in, err = g.Env.Open(file)
+		in, err = files.Open(file)
 	}
 	if err == nil {
 		defer in.Close()

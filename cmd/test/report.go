@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/internal/cli"
+	"github.com/limitctl/limitctl/internal/files"
 	"github.com/limitctl/limitctl/internal/report"
 	"github.com/limitctl/limitctl/internal/shell"
 )
@@ -119,7 +120,7 @@ func (o *reportOptions) compare(latest report.Named) error {
 
 // readReport reads a report from a file.
 func readReport(g *cli.Globals, path string) (report.Named, error) {
-	data, err := g.Env.ReadFile(path, report.MaxSize)
+	data, err := files.Read(path, report.MaxSize)
 	if err != nil {
 		return report.Named{}, cli.Usagef(
 			"the report %s cannot be read: %s; loadtest and simulate write one with --save",

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/limitctl/limitctl/internal/cli"
+	"github.com/limitctl/limitctl/internal/files"
 	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/internal/report"
 	"github.com/limitctl/limitctl/internal/shell"
@@ -128,7 +129,7 @@ func (o *reporting) write(g *cli.Globals, d *report.Document) error {
 		}
 		data, err := text()
 		if err == nil {
-			err = g.Env.WriteShared(path, data)
+			err = files.WriteShared(path, data)
 		}
 		if err != nil {
 			return cli.NotPrinted(fmt.Errorf("%s: %w", shell.Command(flag, path), cli.Cause(err)))

@@ -5,6 +5,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"os"
+	"os/user"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -14,6 +16,7 @@ import (
 	"github.com/limitctl/limitctl/internal/auditlog"
 	"github.com/limitctl/limitctl/internal/backup"
 	"github.com/limitctl/limitctl/internal/connect"
+	"github.com/limitctl/limitctl/internal/files"
 	"github.com/limitctl/limitctl/internal/operation"
 	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/internal/panics"
@@ -31,13 +34,13 @@ func NewRunner(g *Globals, s *Settings, backend connect.Store, where string) *op
 		Store:   backend,
 		Place:   operation.Place{Access: s.Access(), Store: where, Prefix: s.Prefix.Value, Layout: g.LayoutsName},
 		Timeout: g.Timeout,
-		Files: operation.Files{Open: g.Env.Open, Create: g.Env.Create, MakeDir: g.Env.MakeDir,
-			Remove: g.Env.Remove},
+		Files: operation.Files{Open: files.Open, Create: files.Create, MakeDir: files.MakeDir,
+			Remove: os.Remove},
 		Now:          g.Env.Now,
 		Sleep:        g.Env.Sleep,
-		User:         user(g),
+		User:         userName(g),
 		Account:      account(g),
-		Host:         g.Env.Host(),
+		Host:         Host(),
 		OpenAuditLog: func() (auditlog.Writer, error) { return openAuditLog(g.Env) },
 		Describe:     func(err error) string { return g.WithoutSecrets(Message(err)) },
 		Warn:         func(err error) { fmt.Fprintf(g.Env.Err, "limitctl: warning: %s\n", Message(err)) },
@@ -51,23 +54,38 @@ func Scan(ctx context.Context, g *Globals, backend admin.Keyspace, s *operation.
 	return operation.Scan(ctx, backend, s, &Observer{Global: g}, do)
 }
 
-// user is the user that the environment names: with sudo, who called it. Where it names none, as in
+// userName is the user that the environment names: with sudo, who called it. Where it names none, as in
 // many containers, it is the name of the process's user.
-func user(g *Globals) string {
+func userName(g *Globals) string {
 	for _, name := range []string{"SUDO_USER", "USER", "LOGNAME"} {
-		if user := g.Env.Getenv(name); user != "" {
-			return user
+		if name := g.Env.Getenv(name); name != "" {
+			return name
 		}
 	}
-	return cmp.Or(g.Env.Account(), fmt.Sprintf("uid %d", g.Env.UserID))
+	return cmp.Or(accountName(), fmt.Sprintf("uid %d", os.Getuid()))
+}
+
+// Host is the machine's own name, empty if it is not known.
+func Host() string {
+	name, _ := os.Hostname()
+	return name
 }
 
 // account is the name of the process's user, if it is another than the user.
 func account(g *Globals) string {
-	if account := g.Env.Account(); account != user(g) {
+	if account := accountName(); account != userName(g) {
 		return account
 	}
 	return ""
+}
+
+// accountName asks the machine's list of users, and so only for a command that changes something.
+func accountName() string {
+	account, err := user.Current()
+	if err != nil {
+		return ""
+	}
+	return account.Username
 }
 
 // stateFile returns the path of a file of the audit log and backups.
@@ -90,10 +108,10 @@ func openAuditLog(env *Env) (auditlog.Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := env.MakeDir(filepath.Dir(path)); err != nil {
+	if err := files.MakeDir(filepath.Dir(path)); err != nil {
 		return nil, Usagef("the audit log cannot be written: %s; nothing was changed", err)
 	}
-	file, err := env.Append(path)
+	file, err := files.Append(path)
 	if err != nil {
 		return nil, Usagef("the audit log cannot be written: %s; nothing was changed", err)
 	}
@@ -104,7 +122,7 @@ func openAuditLog(env *Env) (auditlog.Writer, error) {
 // those of this machine. It warns of texts that are not of the audit log.
 func ReadJournal(ctx context.Context, g *Globals, backend store.Store, local bool, q auditlog.Query) (
 	*auditlog.History, error) {
-	journal := &auditlog.Journal{Open: g.Env.Open, Timeout: g.Timeout}
+	journal := &auditlog.Journal{Open: files.Open, Timeout: g.Timeout}
 	if backend != nil {
 		journal.Store, _ = admin.AuditOf(backend)
 	}
@@ -251,14 +269,14 @@ func (o *ConsentOptions) Check(access operation.Access, terminal bool, command, 
 
 // DefaultBackup is a new file in the state directory.
 func DefaultBackup(env *Env) (*operation.BackupPlan, error) {
-	path, err := stateFile(env, "backups", backup.Name(env.Now(), strconv.Itoa(env.Process)))
+	path, err := stateFile(env, "backups", backup.Name(env.Now(), strconv.Itoa(os.Getpid())))
 	return &operation.BackupPlan{Path: path, MakeDir: true}, err
 }
 
 // BackupFolder is where backups are kept.
 func BackupFolder(g *Globals) (*backup.Folder, error) {
 	path, err := stateFile(g.Env, "backups")
-	return &backup.Folder{Path: path, Entries: g.Env.List, Open: g.Env.Open}, err
+	return &backup.Folder{Path: path, Entries: files.List, Open: files.Open}, err
 }
 
 // CommandHere is a command for the store that is chosen, whatever happens in between. It holds no password; the user
@@ -273,7 +291,7 @@ func CommandHere(g *Globals, s *Settings, words ...string) string {
 	if g.ConfigFile != "" {
 		words = append(words, "--config", g.ConfigFile)
 	}
-	if _, given := g.GivenBy("prefix"); given { // it may be pasted where the environment is another
+	if g.Changed("prefix") { // it may be pasted where the environment is another
 		words = append(words, "--prefix", g.Prefix)
 	}
 	return shell.Command(words...)

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"io"
-	"io/fs"
 	"runtime/debug"
 	"syscall"
 	"time"
@@ -114,37 +113,7 @@ type Env struct {
 	Getenv         func(name string) string
 	// IsSet reports whether a variable is set, perhaps to nothing.
 	IsSet func(name string) bool
-	// The files: see package files. ReadFile reads a whole file of at most that many bytes.
-	// Open opens a file that may be larger.
-	ReadFile func(path string, most int) ([]byte, error)
-	Open     func(path string) (files.File, error)
-	// List returns what is in a directory.
-	List func(path string) ([]fs.DirEntry, error)
-	// WriteFile puts a file in place as a whole, and makes its directory.
-	WriteFile func(path string, data []byte) error
-	// WriteShared does the same with a file that others may read, or writes to a pipe, a terminal or a descriptor.
-	WriteShared func(path string, data []byte) error
-	// CanWrite returns why WriteShared would fail, and leaves nothing behind.
-	CanWrite func(path string) error
-	// Follow returns the file that WriteShared writes for a path.
-	Follow func(path string) string
-	// Create creates a new file, and Append opens one of limitctl's own to add to its
-	// end. MakeDir makes a directory of limitctl's own.
-	Create, Append func(path string) (files.File, error)
-	MakeDir        func(path string) error
-	// BeingWritten reports whether a process has a file of Create still open.
-	BeingWritten func(path string) bool
-	// Extend opens a file that others write, too; see [files.Extend].
-	Extend func(path string) (io.WriteCloser, error)
-	// Keep takes the right to read one of limitctl's own files from other users.
-	Keep   func(path string)
-	Remove func(path string) error
-	// Process and UserID are the numbers of this process and of who runs it.
-	Process, UserID int
-	// Account is the machine's name of that user, and Host the machine's own; empty if it is
-	// not known.
-	Account, Host func() string
-	Now           func() time.Time
+	Now   func() time.Time
 	// Sleep waits, and returns the context's error if that ends first.
 	Sleep func(ctx context.Context, d time.Duration) error
 	// Signals returns a channel that gets each signal of those kinds from then on; several at once count as
@@ -159,14 +128,9 @@ type Env struct {
 	Version, Commit, Date string
 	// Timeout is the default of --timeout, or 0 for that of production.
 	Timeout time.Duration
-	// TabTime is how long the completion of a word may take.
-	TabTime time.Duration
 	// Hold says that from now on the command ends by itself, even after an interrupt: it may be
 	// in the middle of work on a store, or have to restore a terminal.
 	Hold func()
-	// FindProgram returns the path of the program that a command of that name runs: fs.ErrNotExist if there is none,
-	// and fs.ErrPermission if it is not executable.
-	FindProgram func(name string) (path string, err error)
 	// Become runs a program in place of this process, with its streams and environment; words are the command, name
 	// included. It returns only if the program cannot be started, or where no process can be replaced, as on Windows:
 	// there it returns the exit code of the program.
@@ -187,14 +151,7 @@ func WithTerminals(env *Env, styles bool) (inside *Env, flush func()) {
 }
 
 // ReadConfig reads a configuration file.
-func (e *Env) ReadConfig(path string) ([]byte, error) {
-	return e.ReadFile(path, configfile.MaxSize)
-}
-
-// ReadCertificate reads the file of a certificate or its key.
-func (e *Env) ReadCertificate(path string) ([]byte, error) {
-	return e.ReadFile(path, files.MaxCertificate)
-}
+func ReadConfig(path string) ([]byte, error) { return files.Read(path, configfile.MaxSize) }
 
 // ProgramVersion is the version of this program, as the build or `go install` set it.
 func (e *Env) ProgramVersion() string {

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/limitctl/limitctl/internal/allowance"
 	"github.com/limitctl/limitctl/internal/config"
 	"github.com/limitctl/limitctl/internal/configfile"
 	"github.com/limitctl/limitctl/internal/connect"
+	"github.com/limitctl/limitctl/internal/files"
 	"github.com/limitctl/limitctl/internal/operation"
 	"github.com/limitctl/limitctl/internal/published"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
@@ -205,7 +207,7 @@ func (g *Globals) readPublished(ctx context.Context, backend store.Store) (*publ
 	if err != nil {
 		return nil, published.ErrNothing
 	}
-	cache := published.Cache{Read: g.Env.ReadFile, Write: g.Env.WriteFile}
+	cache := published.Cache{Read: files.Read, Write: files.Write}
 	if isRedis(g.chosen.Store.Value) { // a file is never away
 		// Not the file of serve, which must find there what it can use itself, also if the store has lost it.
 		cache.Path, _ = storeFile(g, "in-force-", ".config")
@@ -215,7 +217,7 @@ func (g *Globals) readPublished(ctx context.Context, backend store.Store) (*publ
 	version, notKept, err := published.InForce(ctx, table, cache)
 	if errors.Is(err, published.ErrNothing) && version != nil {
 		g.Warn("nothing is published in the store any more, so the configuration file counts")
-		g.Env.Remove(cache.Path)
+		os.Remove(cache.Path)
 	}
 	if notKept != nil && g.Verbose {
 		g.Note("version %d is not kept for a store that is away: %s", version.Number, Message(notKept))

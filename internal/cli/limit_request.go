@@ -2,24 +2,19 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"strconv"
 	"strings"
 
+	"github.com/limitctl/limitctl/internal/decision"
 	"github.com/limitctl/limitctl/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// LimitRequest is what a command asks of the store.
+// LimitRequest is what a command asks of the store; its Decisions come from there.
 type LimitRequest struct {
-	Key  string // as it was given
-	Reqs []store.Request
-	// Policy is the one that the requests are of, or nil. overrides are the indices of
-	// the overrides that its limits come from, or -1.
-	Policy    *policy.Policy
-	Overrides []int
+	decision.Answer
 	// Config is the configuration of the policy, and Away why it is not known to be the one in force: the store is
 	// away.
 	Config *InForce
@@ -32,10 +27,10 @@ type LimitRequest struct {
 }
 
 // PolicyRequest returns the requests that a policy makes of attributes. cost is nil for a caller that needs the limits
-// only. carry, if not nil, adds to each request. While the store is away the policy is that of [Globals.InForce], and
+// only. Each request has the token. While the store is away the policy is that of [Globals.InForce], and
 // the request says so.
 func PolicyRequest(ctx context.Context, g *Globals, name string, op store.Op, args []string, cost *CostFlag,
-	carry func(*store.Request)) (*LimitRequest, error) {
+	token string) (*LimitRequest, error) {
 	c, away := g.InForce(ctx)
 	if c == nil {
 		return nil, away
@@ -51,40 +46,21 @@ func PolicyRequest(ctx context.Context, g *Globals, name string, op store.Op, ar
 	if err != nil {
 		return nil, err
 	}
-	d := &LimitRequest{Key: strings.Join(args, " "), Policy: p, Config: c, Away: away}
+	d := &LimitRequest{Answer: decision.Answer{Key: strings.Join(args, " "), Policy: p}, Config: c, Away: away}
 	if cost == nil {
 		cost = &CostFlag{Units: 1, Fields: p.AllCosts(1)}
 	} else if err := cost.Check(p, op); err != nil {
 		return nil, err
 	}
-	if d.Reqs, d.Overrides, err = p.Prepare().AppendRequests(
+	if d.Requests, d.Overrides, err = p.Prepare().AppendRequests(
 		nil, nil, attributes, cost.Units, cost.Fields...); err != nil {
 		return nil, err
 	}
-	for i := range d.Reqs {
-		if carry != nil {
-			carry(&d.Reqs[i])
-		}
+	for i := range d.Requests {
+		d.Requests[i].Token = token
 	}
-	d.Reqs, err = Normalized(op, d.Reqs)
+	d.Requests, err = Normalized(op, d.Requests)
 	return d, err
-}
-
-// LimitName is the name of the i-th limit.
-func (d *LimitRequest) LimitName(i int) string {
-	if d.Policy != nil {
-		return d.Policy.Limits[i].Name
-	}
-	return d.Reqs[i].Key.Name
-}
-
-// Amounts are the units of each limit, in words.
-func (d *LimitRequest) Amounts() string {
-	parts := make([]string, len(d.Reqs))
-	for i := range d.Reqs {
-		parts[i] = fmt.Sprintf("%d (%s)", d.Reqs[i].Cost, d.LimitName(i))
-	}
-	return strings.Join(parts, ", ")
 }
 
 // EachLimit returns the limits of a flag that can be repeated. A comma before a COUNT/PERIOD separates limits, and any

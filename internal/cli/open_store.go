@@ -77,11 +77,7 @@ func (g *Globals) Opened(opened connect.Store, err error) (connect.Store, error)
 // Connection returns the URL of the chosen store, and the options that a URL does not hold.
 func (g *Globals) Connection() (url string, options connect.Options, err error) {
 	if g.Timeout <= 0 {
-		by := "--timeout "
-		if !g.Changed("timeout") {
-			by = variableOf("timeout") + "="
-		}
-		return "", options, Usagef("%s%s is not positive; give a duration such as 2s", by, g.Timeout)
+		return "", options, Usagef("--timeout %s is not positive; give a duration such as 2s", g.Timeout)
 	}
 	s, err := g.Settings()
 	if err != nil {
@@ -95,14 +91,9 @@ func (g *Globals) Connection() (url string, options connect.Options, err error) 
 		g.Note("this is the store of the protected context %s", output.Printable(s.Guard.Name))
 		s.guardAnnounced = true
 	}
-	if s.Store.Origin == byDefault { // an earlier limitctl left it readable
-		for _, suffix := range []string{"", "-wal", "-shm"} {
-			g.Env.Keep(strings.TrimPrefix(s.Store.Value, "file:") + suffix)
-		}
-	}
 	password, err := g.password(s.Context)
 	return s.Store.Value, connect.Options{Prefix: s.Prefix.Value, Timeout: g.Timeout, Password: password,
-		Layouts: g.Layouts, ReadFile: g.Env.ReadCertificate, OwnFile: s.Store.Origin == byDefault}, err
+		Layouts: g.Layouts, ReadFile: files.ReadCertificate, OwnFile: s.Store.Origin == byDefault}, err
 }
 
 // WithoutSecrets returns a message without any password that the command knows. It is the last
@@ -160,7 +151,7 @@ func (g *Globals) password(x *config.Context) (string, error) {
 		} else if !filepath.IsAbs(path) {
 			path = filepath.Join(filepath.Dir(at.Path), path)
 		}
-		text, err := g.Env.ReadFile(path, files.MaxPassword)
+		text, err := files.Read(path, files.MaxPassword)
 		if err != nil {
 			return "", Usagef("the password file of context %q (%s) cannot be read: %s", x.Name, at, err)
 		}

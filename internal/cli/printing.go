@@ -14,6 +14,7 @@ import (
 
 	"github.com/limitctl/limitctl/internal/allowance"
 	"github.com/limitctl/limitctl/internal/config"
+	"github.com/limitctl/limitctl/internal/files"
 	"github.com/limitctl/limitctl/internal/operation"
 	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
@@ -160,22 +161,22 @@ func WriteSummary(g *Globals, path string, text []byte) error {
 		_, err := g.Printer().Data.Write(text)
 		return err
 	case path == g.Env.Getenv("GITHUB_STEP_SUMMARY"):
-		file, err := g.Env.Extend(path)
+		file, err := files.Extend(path)
 		if err != nil {
 			return err
 		}
 		_, err = file.Write(text)
 		return errors.Join(err, file.Close())
 	}
-	return g.Env.WriteShared(path, text)
+	return files.WriteShared(path, text)
 }
 
 // CheckPlaces reports a flag whose file cannot be written, so that the output is not lost after the work, and one whose
 // file the command reads.
 func CheckPlaces(cmd *cobra.Command, g *Globals) error {
 	flags := cmd.Flags()
-	files := ConfigEnvironment(g)
-	reads := append(flags.Args(), config.LocalFile, files.UserFile(), g.Env.Getenv("LIMITCTL_CONFIG"))
+	of := ConfigEnvironment(g)
+	reads := append(flags.Args(), config.LocalFile, of.UserFile(), g.Env.Getenv("LIMITCTL_CONFIG"))
 	for _, flag := range []string{"config", "trace", "against"} {
 		if f := flags.Lookup(flag); f == nil || !f.Changed {
 			continue
@@ -187,7 +188,7 @@ func CheckPlaces(cmd *cobra.Command, g *Globals) error {
 	}
 	read := map[string]bool{}
 	for _, path := range reads {
-		read[g.Env.Follow(path)] = path != ""
+		read[files.Follow(path)] = path != ""
 	}
 	taken := map[string]string{} // the flag that names a file
 	for _, flag := range []string{"save", "html", "markdown", "junit"} {
@@ -195,7 +196,7 @@ func CheckPlaces(cmd *cobra.Command, g *Globals) error {
 			continue
 		}
 		path := flags.Lookup(flag).Value.String()
-		end := g.Env.Follow(path)
+		end := files.Follow(path)
 		switch {
 		case path == StandardOutput && flag != "save" && flag != "html":
 			continue
@@ -208,7 +209,7 @@ func CheckPlaces(cmd *cobra.Command, g *Globals) error {
 				filepath.Clean(path))
 		}
 		taken[end] = flag
-		if err := g.Env.CanWrite(path); err != nil {
+		if err := files.CanWrite(path); err != nil {
 			return Usagef("--%s %s: the report cannot be written there: %s", flag, path, Cause(err))
 		}
 	}

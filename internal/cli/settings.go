@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/limitctl/limitctl/internal/config"
 	"github.com/limitctl/limitctl/internal/connect"
@@ -105,8 +104,8 @@ func (s *Settings) useContext(g *Globals, name, origin string) error {
 }
 
 func (s *Settings) findPrefix(g *Globals) error {
-	if origin, given := g.GivenBy("prefix"); given {
-		s.Prefix = Setting{g.Prefix, origin}
+	if g.Changed("prefix") {
+		s.Prefix = Setting{g.Prefix, "flag --prefix"}
 		return nil
 	}
 	c, err := g.Config()
@@ -153,7 +152,7 @@ func (s *Settings) announce(env *Env) {
 	case s.Context != nil:
 		fmt.Fprintf(w, "limitctl: using the context %s (chosen by %s)\n", output.Escape(s.Context.Name), s.chosenBy)
 	default:
-		opened, err := env.Open(file)
+		opened, err := files.Open(file)
 		if err == nil {
 			opened.Close()
 			return
@@ -190,7 +189,7 @@ func (g *Globals) NotCounted(ctx context.Context) string {
 
 // ConfigEnvironment is what the configuration is read from.
 func ConfigEnvironment(g *Globals) config.Environment {
-	e := config.Environment{Explicit: g.ConfigFile, Getenv: g.Env.Getenv, ReadFile: g.Env.ReadConfig}
+	e := config.Environment{Explicit: g.ConfigFile, Getenv: g.Env.Getenv, ReadFile: ReadConfig}
 	if g.FromStore() {
 		e.Explicit, e.FromStore = "", true
 	}
@@ -223,7 +222,7 @@ func (g *Globals) chosenContext() (name, origin string, err error) {
 	if path == "" {
 		return "", "", nil
 	}
-	text, err := g.Env.ReadFile(path, files.MaxChoice)
+	text, err := files.Read(path, files.MaxChoice)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return "", "", nil
@@ -306,10 +305,7 @@ func storeFile(g *Globals, before, after string) (string, error) {
 // contextVariable names a context, as the flag --context does.
 const contextVariable = "LIMITCTL_CONTEXT"
 
-// variableOf is the environment variable that has the default of a flag of every command.
-func variableOf(flag string) string { return "LIMITCTL_" + strings.ToUpper(flag) }
-
-// Begin reads the environment variables and the filter of a command whose flags have no mistake.
+// Begin reads the filter of a command whose flags have no mistake.
 func (g *Globals) Begin(cmd *cobra.Command) error {
 	g.parsed = true
 	// An empty value comes from a variable that a script did not set. The command would use another store than the
@@ -319,43 +315,7 @@ func (g *Globals) Begin(cmd *cobra.Command) error {
 			return Usagef("--%s is empty; give it a value or leave it out", flag)
 		}
 	}
-	if err := g.readVariables(cmd.Root().PersistentFlags()); err != nil {
-		return err
-	}
 	return g.readFilter()
-}
-
-// readVariables gives --output, --prefix and --timeout the values of their environment variables, as far as the
-// command line does not have them. Settings reads those of --store and --context.
-func (g *Globals) readVariables(flags *pflag.FlagSet) error {
-	for _, name := range []string{"output", "prefix", "timeout"} {
-		value := g.Env.Getenv(variableOf(name))
-		if flags.Changed(name) || value == "" && (name != "prefix" || !g.Env.IsSet(variableOf(name))) {
-			continue
-		}
-		if value == "" { // another prefix has other counts
-			return Usagef("%s is set and empty; give it a prefix, or unset it", variableOf(name))
-		}
-		if err := flags.Lookup(name).Value.Set(value); err != nil {
-			right := err.Error()
-			if name == "timeout" {
-				right = "write a duration like 500ms, 2s or 1m"
-			}
-			return Usagef("%s=%q is no value of --%s: %s", variableOf(name), value, name, right)
-		}
-	}
-	return nil
-}
-
-// GivenBy returns where the value of --prefix or --timeout comes from, if the command line or the environment has it.
-func (g *Globals) GivenBy(flag string) (origin string, given bool) {
-	switch {
-	case g.Changed(flag):
-		return "flag --" + flag, true
-	case g.Env.Getenv(variableOf(flag)) != "":
-		return "environment variable " + variableOf(flag), true
-	}
-	return "", false
 }
 
 // SettingsToChange is Settings for a command that changes what others use. What protects a context protects its store,

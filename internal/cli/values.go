@@ -217,11 +217,8 @@ func Several(args []string) string {
 // Habits are words of other programs for commands that have another name here, with what to run instead.
 func Habits() map[string]string {
 	return map[string]string{
-		"get": "limitctl inspect PATTERN", "show": "limitctl inspect PATTERN", "delete": "limitctl reset PATTERN",
-		"rm": "limitctl reset PATTERN", "set": "limitctl override set PATTERN --limit LIMIT --for 1h --reason TEXT",
+		"get": "limitctl inspect PATTERN", "delete": "limitctl reset PATTERN", "rm": "limitctl reset PATTERN",
 		"ban":   "limitctl block PATTERN --for 1h --reason TEXT",
-		"allow": "limitctl exempt PATTERN --for 1h --reason TEXT",
-		"init":  "limitctl config init", "validate": "limitctl config validate FILE",
 		"bench": "limitctl loadtest --limit LIMIT",
 	}
 }

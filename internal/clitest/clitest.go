@@ -4,7 +4,6 @@ package clitest
 import (
 	"context"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -12,7 +11,6 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/cli"
-	"github.com/limitctl/limitctl/internal/files"
 )
 
 // Env is an environment without a terminal and with nothing to read, whose store and state are in folders of the test.
@@ -31,12 +29,6 @@ func Env(t *testing.T) *cli.Env {
 			_, set := variables[name]
 			return set
 		},
-		ReadFile: files.Read, Open: files.Open, List: files.List,
-		WriteFile: files.Write, WriteShared: files.WriteShared, CanWrite: files.CanWrite, Follow: files.Follow,
-		Create: files.Create, BeingWritten: files.IsBeingWritten,
-		Append: files.Append, MakeDir: files.MakeDir, Keep: files.Keep, Remove: os.Remove,
-		Extend:  files.Extend,
-		Account: func() string { return "builder" }, Host: func() string { return "here" },
 		Now: func() time.Time { return now },
 		Sleep: func(ctx context.Context, d time.Duration) error {
 			now = now.Add(d)
@@ -46,8 +38,7 @@ func Env(t *testing.T) *cli.Env {
 		Size:    func() (columns, rows int) { return 80, 24 },
 		Hold:    func() {},
 		// No program takes the place of a test.
-		FindProgram: func(name string) (string, error) { return name, nil },
-		Become:      func(string, []string) (int, error) { return 0, nil },
+		Become: func(string, []string) (int, error) { return 0, nil },
 	}
 }
 

@@ -145,46 +145,18 @@ func Room(d *store.Summary, capacity, leave int64) string {
 	if leave > 0 {
 		text += fmt.Sprintf(", %d left to others", leave)
 	}
-	for _, w := range waits(d.RetryAfter, d.Delay, d.ResetAfter) {
-		text += ", " + w.String()
-	}
-	return text
+	return text + Times(d)
 }
 
-// Times writes the waiting times that are not zero, each after a comma. If they are of several limits, each has the
-// name of its limit behind it.
-func (a *Answer) Times(sum *store.Summary) (text string) {
-	all := waits(sum.RetryAfter, sum.Delay, sum.ResetAfter)
-	names := make([]string, len(all))
-	for n, w := range all {
-		names[n] = a.LimitName(a.longest(w))
-	}
-	several := len(names) > 0 && slices.ContainsFunc(names, func(name string) bool { return name != names[0] })
-	for n, w := range all {
-		if text += ", " + w.String(); several {
-			text += " (" + names[n] + ")"
+// Times writes the waiting times that are not zero, each after a comma.
+func Times(d *store.Summary) (text string) {
+	for _, wait := range []struct {
+		until string
+		time  time.Duration
+	}{{"retry", d.RetryAfter}, {"its turn", d.Delay}, {"resets", d.ResetAfter}} {
+		if wait.time > 0 {
+			text += ", " + wait.until + " in " + output.Duration(wait.time)
 		}
 	}
 	return text
-}
-
-// longest returns the index of the limit that a waiting time of the summary is of.
-func (a *Answer) longest(w wait) int {
-	return max(0, slices.IndexFunc(a.Decisions, func(d store.Decision) bool {
-		return !d.Shadow && !d.Unguarded && slices.Contains(waits(d.RetryAfter, d.Delay, d.ResetAfter), w)
-	}))
-}
-
-// wait is a time that a caller may have to wait, and until what.
-type wait struct {
-	until string
-	time  time.Duration
-}
-
-func (w wait) String() string { return w.until + " in " + output.Duration(w.time) }
-
-// waits are the times that are not zero.
-func waits(retry, delay, reset time.Duration) []wait {
-	all := []wait{{"retry", retry}, {"its turn", delay}, {"resets", reset}}
-	return slices.DeleteFunc(all, func(w wait) bool { return w.time <= 0 })
 }

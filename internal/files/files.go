@@ -98,3 +98,6 @@ type socket struct {
 }
 
 func (s *socket) Close() error { return s.close() }
+
+// ReadCertificate reads the file of a certificate or its key.
+func ReadCertificate(path string) ([]byte, error) { return Read(path, MaxCertificate) }

@@ -158,18 +158,6 @@ func own(file *os.File) error {
 	return nil
 }
 
-// Keep removes the rights of others to a file of limitctl, if it exists and belongs to the user: an older version
-// left it readable.
-func Keep(path string) {
-	if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() || !isOwn(info) {
-		return
-	}
-	if file, err := os.OpenFile(path, os.O_RDONLY|readfile.Unblocked|noFollow, 0); err == nil {
-		defer file.Close()
-		own(file) // on an error it stays as it was
-	}
-}
-
 // MakeDir makes a directory of limitctl, and those above it, for their owner alone. An existing one that others can
 // write to is an error: they could have put anything in it.
 func MakeDir(path string) error {
