@@ -45,6 +45,8 @@ type variable struct {
 	before string // the text before it
 	field  string
 	kind   variableKind
+	until  []byte    // the text after it
+	next   *variable // nil after the last
 }
 
 // variableKind is what a value looks like.
@@ -55,8 +57,8 @@ const (
 	number                      // digits, or "-"
 	status                      // a number of three digits
 	clock                       // such as 17/May/2015:10:05:03 +0000, and then what follows
-	anyText                     // until what follows
-	word                        // the same, without spaces
+	word                        // until what follows, without spaces
+	anyText                     // until what follows, and the next value
 )
 
 // newAccessFormat reads a log_format; "" is that of [Apache]. An error is a [store.ErrInvalid].
@@ -71,7 +73,7 @@ func newAccessFormat(text string) (*accessFormat, error) {
 			return nil, store.Invalidf("the log format has no text before %s; add some", text[at[0]:at[1]])
 		}
 		switch v.field {
-		case "remote_addr", "time_iso8601", "msec":
+		case "remote_addr", "identity", "time_iso8601", "msec":
 			v.kind = word
 		case "body_bytes_sent", "bytes_sent":
 			v.kind = number
@@ -91,6 +93,13 @@ func newAccessFormat(text string) (*accessFormat, error) {
 	}
 	if f.end = text[end:]; f.must == 0 {
 		f.must = len(f.variables)
+	}
+	for i := range f.variables {
+		v := &f.variables[i]
+		if v.until = []byte(f.end); i+1 < len(f.variables) {
+			v.next = &f.variables[i+1]
+			v.until = []byte(v.next.before)
+		}
 	}
 	if f.indexOf("time") < 0 {
 		return nil, store.Invalidf("the log format has no time; add $time_local, $time_iso8601 or $msec")
@@ -147,7 +156,7 @@ func (p *accessParser) parse(line []byte, to [][]byte) (reason string) {
 		v := &p.variables[i]
 		begin, n := at+len(v.before), -1
 		if i > 0 && p.variables[i-1].kind >= clock || begin <= len(line) && string(line[at:begin]) == v.before {
-			n = p.length(i, line[begin:])
+			n = v.length(line[begin:])
 		}
 		if n < 0 {
 			if i >= p.must {
@@ -193,13 +202,9 @@ func (f *accessFormat) missing(i int) string {
 	return f.variables[i].field
 }
 
-// length returns how long the value of a variable is that text begins with, or -1 if it begins with none.
-func (f *accessFormat) length(i int, text []byte) int {
-	kind, next := f.variables[i].kind, f.end
-	if i+1 < len(f.variables) {
-		next = f.variables[i+1].before
-	}
-	switch kind {
+// length returns how long the value is that text begins with, or -1 if it begins with none.
+func (v *variable) length(text []byte) int {
+	switch v.kind {
 	case quoted:
 		return closingQuote(text)
 	case number, status:
@@ -210,32 +215,40 @@ func (f *accessFormat) length(i int, text []byte) int {
 		switch {
 		case n == 0 && bytes.HasPrefix(text, []byte{'-'}):
 			return 1
-		case n == 0, kind == status && n != 3:
+		case n == 0, v.kind == status && n != 3:
 			return -1
 		}
 		return n
 	case clock:
 		if len(text) < apacheTimeLength || text[2] != '/' || text[6] != '/' || text[11] != ':' || text[20] != ' ' ||
-			!bytes.HasPrefix(text[apacheTimeLength:], []byte(next)) {
+			!bytes.HasPrefix(text[apacheTimeLength:], v.until) {
 			return -1
 		}
 		return apacheTimeLength
+	case word:
+		n := len(text)
+		if len(v.until) > 0 {
+			n = bytes.Index(text, v.until)
+		}
+		if n < 1 || string(v.until) != " " && bytes.IndexByte(text[:n], ' ') >= 0 {
+			return -1
+		}
+		return n
 	default:
 	}
-	if len(next) == 0 {
+	if len(v.until) == 0 {
 		return len(text)
 	}
 	for at := 1; at < len(text); at++ {
-		found := bytes.IndexByte(text[at:], next[0])
-		if at += found; found < 0 || kind == word && next != " " && bytes.IndexByte(text[:at], ' ') >= 0 {
-			return -1
+		found := bytes.Index(text[at:], v.until)
+		if found < 0 {
+			break
 		}
-		after := text[min(len(text), at+len(next)):]
-		switch last := i+1 == len(f.variables); {
-		case len(next) > 1 && string(text[at:len(text)-len(after)]) != next:
+		at += found
+		after := text[at+len(v.until):]
 		// A user name can have spaces and brackets, so it ends where a time begins.
-		case last && len(after) == 0,
-			!last && (f.variables[i+1].kind == quoted || f.variables[i+1].kind > clock || f.length(i+1, after) >= 0):
+		if v.next == nil && len(after) == 0 ||
+			v.next != nil && (v.next.kind == quoted || v.next.kind > clock || v.next.length(after) >= 0) {
 			return at
 		}
 	}

@@ -225,8 +225,16 @@ func (p *plan) parse(c *chunk) *parsed {
 	parser, values := p.newParser(columns, false), make([][]byte, len(columns))
 	var latest []byte // the time of the line before, which is often the same
 	var at store.Instant
-	for line := range bytes.Lines(c.data) {
-		line = bytes.TrimSuffix(bytes.TrimSuffix(line, []byte{'\n'}), []byte{'\r'})
+	for rest := c.data; len(rest) > 0; {
+		end := bytes.IndexByte(rest, '\n')
+		if end < 0 {
+			end = len(rest)
+		}
+		line := rest[:end]
+		rest = rest[min(end+1, len(rest)):]
+		if end > 0 && line[end-1] == '\r' {
+			line = line[:end-1]
+		}
 		if len(line) == 0 || line[0] <= ' ' && len(bytes.TrimSpace(line)) == 0 {
 			out.blank++
 			continue
