@@ -7,7 +7,10 @@
 // each thing with more than N/M occurrences.
 package spacesaving
 
-import "slices"
+import (
+	"container/heap"
+	"slices"
+)
 
 // Count is the number of occurrences of a thing: at least N, and at most N+Over. It has a note about the thing, which
 // its owner keeps as long as the thing has a counter.
@@ -19,22 +22,39 @@ type Count[K comparable, V any] struct {
 
 // Sketch counts things. It is not safe for concurrent use.
 type Sketch[K comparable, V any] struct {
-	size  int
-	keep  func(K) K
-	place map[K]int     // the index in heap of a thing's counter
-	heap  []Count[K, V] // the lowest first, by N+Over
-	total int64         // of all N
-	lost  int64         // the count of things that have lost their counter
+	size     int
+	keep     func(K) K
+	counters counters[K, V]
+	total    int64 // of all N
+	lost     int64 // the count of things that have lost their counter
 }
+
+// counters are a heap, the lowest first.
+type counters[K comparable, V any] struct {
+	list  []Count[K, V]
+	place map[K]int // the index in list of a thing's counter
+}
+
+func (c *counters[K, V]) Len() int { return len(c.list) }
+
+func (c *counters[K, V]) Less(i, j int) bool {
+	return c.list[i].N+c.list[i].Over < c.list[j].N+c.list[j].Over
+}
+
+func (c *counters[K, V]) Swap(i, j int) {
+	c.list[i], c.list[j] = c.list[j], c.list[i]
+	c.place[c.list[i].Key], c.place[c.list[j].Key] = i, j
+}
+
+func (c *counters[K, V]) Push(counter any) { c.list = append(c.list, counter.(Count[K, V])) }
+
+func (c *counters[K, V]) Pop() any { panic("a counter is taken over, not removed") }
 
 // New returns a Sketch with that many counters, 1 or more. keep returns a copy of a thing for storage, for instance
 // without a larger text of which it is a part.
 func New[K comparable, V any](size int, keep func(K) K) *Sketch[K, V] {
-	return &Sketch[K, V]{size: size, keep: keep, place: map[K]int{}}
+	return &Sketch[K, V]{size: size, keep: keep, counters: counters[K, V]{place: map[K]int{}}}
 }
-
-// Len returns the number of things with a counter.
-func (s *Sketch[K, V]) Len() int { return len(s.heap) }
 
 // IsEmpty reports whether nothing was added since the last Drain.
 func (s *Sketch[K, V]) IsEmpty() bool { return s.total == 0 && s.lost == 0 }
@@ -43,35 +63,31 @@ func (s *Sketch[K, V]) IsEmpty() bool { return s.total == 0 && s.lost == 0 }
 // the number of counters.
 func (s *Sketch[K, V]) Add(key K, n int64) *V {
 	s.total += n
-	i, known := s.place[key]
-	switch {
-	case known:
-		s.heap[i].N += n
-	case len(s.heap) < s.size:
-		key = s.keep(key)
-		s.heap = append(s.heap, Count[K, V]{Key: key, N: n})
-		i = len(s.heap) - 1
-		s.place[key] = i
-		s.up(i)
-	default:
-		lowest := &s.heap[0]
-		delete(s.place, lowest.Key)
-		s.lost, s.total = s.lost+lowest.N, s.total-lowest.N
-		key = s.keep(key)
-		*lowest = Count[K, V]{Key: key, N: n, Over: lowest.N + lowest.Over}
-		s.place[key] = 0
+	c := &s.counters
+	i, known := c.place[key]
+	if !known {
+		counter := Count[K, V]{Key: s.keep(key)}
+		if i = len(c.list); i < s.size {
+			c.list = append(c.list, counter)
+		} else {
+			i = 0
+			lowest := c.list[i]
+			delete(c.place, lowest.Key)
+			s.lost, s.total = s.lost+lowest.N, s.total-lowest.N
+			counter.Over = lowest.N + lowest.Over
+			c.list[i] = counter
+		}
+		c.place[counter.Key] = i
 	}
-	s.down(s.place[key])
-	return &s.heap[s.place[key]].Note
+	c.list[i].N += n
+	heap.Fix(c, i)
+	return s.Note(key)
 }
-
-// Counts returns a copy of the counters, unordered.
-func (s *Sketch[K, V]) Counts() []Count[K, V] { return slices.Clone(s.heap) }
 
 // Note returns the note of a thing that has a counter, else nil. It holds until the next call.
 func (s *Sketch[K, V]) Note(key K) *V {
-	if i, known := s.place[key]; known {
-		return &s.heap[i].Note
+	if i, known := s.counters.place[key]; known {
+		return &s.counters.list[i].Note
 	}
 	return nil
 }
@@ -82,49 +98,15 @@ func (s *Sketch[K, V]) AddLost(n int64) { s.lost += n }
 // Drain returns the counters, unordered, and the count of things without one. The sum of all N and lost is what was
 // added. The counters begin anew: those that stay may make a note for the next time, and the others are free.
 func (s *Sketch[K, V]) Drain(stays func(counted *Count[K, V]) (note V, yes bool)) (counts []Count[K, V], lost int64) {
-	all, lost := s.heap, s.lost
-	s.heap, s.total, s.lost = nil, 0, 0
-	clear(s.place)
+	c := &s.counters
+	all, lost := c.list, s.lost
+	c.list, s.total, s.lost = nil, 0, 0
+	clear(c.place)
 	for i := range all {
 		if note, yes := stays(&all[i]); yes {
-			s.place[all[i].Key] = len(s.heap)
-			s.heap = append(s.heap, Count[K, V]{Key: all[i].Key, Note: note})
+			c.place[all[i].Key] = len(c.list)
+			c.list = append(c.list, Count[K, V]{Key: all[i].Key, Note: note})
 		}
 	}
 	return slices.DeleteFunc(all, func(c Count[K, V]) bool { return c.N == 0 }), lost
-}
-
-func (s *Sketch[K, V]) isLower(i, j int) bool {
-	return s.heap[i].N+s.heap[i].Over < s.heap[j].N+s.heap[j].Over
-}
-
-func (s *Sketch[K, V]) swap(i, j int) {
-	s.heap[i], s.heap[j] = s.heap[j], s.heap[i]
-	s.place[s.heap[i].Key], s.place[s.heap[j].Key] = i, j
-}
-
-// up moves a counter towards the lowest, to its place.
-func (s *Sketch[K, V]) up(i int) {
-	for i > 0 && s.isLower(i, (i-1)/2) {
-		s.swap(i, (i-1)/2)
-		i = (i - 1) / 2
-	}
-}
-
-// down moves a counter away from the lowest, to its place.
-func (s *Sketch[K, V]) down(i int) {
-	for {
-		child := 2*i + 1
-		if child >= len(s.heap) {
-			return
-		}
-		if child+1 < len(s.heap) && s.isLower(child+1, child) {
-			child++
-		}
-		if !s.isLower(child, i) {
-			return
-		}
-		s.swap(i, child)
-		i = child
-	}
 }

@@ -26,8 +26,8 @@ func TestCountsAreWithinTheirBounds(t *testing.T) {
 			*sketch.Add(thing, n) = int64(at)
 			exact[thing], lastAt[thing], total = exact[thing]+n, int64(at), total+n
 		}
-		if sketch.Len() > size {
-			t.Fatalf("%d counters of %d", sketch.Len(), size)
+		if sketch.counters.Len() > size {
+			t.Fatalf("%d counters of %d", sketch.counters.Len(), size)
 		}
 		counts, lost := sketch.Drain(forgotten)
 		sum, counted := lost, map[int]bool{}
@@ -67,8 +67,8 @@ func TestAThingThatStaysHasItsNoteAndNoCount(t *testing.T) {
 	*sketch.Add(1, 5) = 10
 	*sketch.Add(2, 3) = 20
 	stays := func(c *Count[int, int64]) (note int64, yes bool) { return c.Note + 1, c.Key == 1 }
-	if counts, lost := sketch.Drain(stays); len(counts) != 2 || lost != 0 || !sketch.IsEmpty() || sketch.Len() != 1 {
-		t.Fatalf("%+v, %d lost, %d stay", counts, lost, sketch.Len())
+	if counts, lost := sketch.Drain(stays); len(counts) != 2 || lost != 0 || !sketch.IsEmpty() || sketch.counters.Len() != 1 {
+		t.Fatalf("%+v, %d lost, %d stay", counts, lost, sketch.counters.Len())
 	}
 	if note := sketch.Note(1); note == nil || *note != 11 || sketch.Note(2) != nil {
 		t.Fatal("its note is gone, or that of another is there")
@@ -81,8 +81,8 @@ func TestAThingThatStaysHasItsNoteAndNoCount(t *testing.T) {
 		t.Errorf("the lowest counter was not taken over: note %d", *note)
 	}
 	counts, lost := sketch.Drain(stays)
-	if len(counts) != 2 || lost != 1 || sketch.Len() != 0 {
-		t.Errorf("%+v, %d lost, %d stay", counts, lost, sketch.Len())
+	if len(counts) != 2 || lost != 1 || sketch.counters.Len() != 0 {
+		t.Errorf("%+v, %d lost, %d stay", counts, lost, sketch.counters.Len())
 	}
 	*sketch.Add(1, 1) = 7
 	sketch.Drain(stays)
