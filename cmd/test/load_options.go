@@ -20,7 +20,6 @@ import (
 // loadOptions are the flags about the load.
 type loadOptions struct {
 	rate         float64
-	arrivals     string
 	stages       string
 	workers      int
 	duration     time.Duration
@@ -52,7 +51,6 @@ func (o *loadOptions) addFlags(cmd *cobra.Command) {
 		fmt.Sprintf("`N` requests a second in total, on schedule (default from %d to %d, so that a limit is reached, "+
 			"unless "+
 			"--workers alone is given)", defaultRate, mostChosenRate))
-	flags.StringVar(&o.arrivals, "arrivals", "uniform", "`HOW` requests arrive: uniform or poisson")
 	flags.StringVar(&o.stages, "stages", "",
 		"`DURATION:RATE,...`: go evenly from the rate before, 0 at first, to each rate, such as "+
 			"10s:1000,30s:5000,10s:0")
@@ -167,15 +165,13 @@ func (o *loadOptions) checkBounds(given func(flag string) bool) error {
 			"above 0 and at most " + longest},
 		{given("requests") && o.requests < 1, "requests", "1 or more"},
 		{o.keys < 1 || o.keys > maxSubjects, "keys", fmt.Sprintf("from 1 to %d", maxSubjects)},
-		{o.arrivals != "uniform" && o.arrivals != "poisson", "arrivals", "uniform or poisson"},
 	} {
 		if bound.wrong {
 			return cli.Usagef("--%s must be %s", bound.flag, bound.must)
 		}
 	}
 	for _, pair := range [][2]string{{"rate", "stages"}, {"rate", "scenario"}, {"stages", "scenario"},
-		{"arrivals", "scenario"},
-		{"distribution", "scenario"}} {
+		{"distribution", "scenario"}, {"cost", "scenario"}} {
 		if given(pair[0]) && given(pair[1]) {
 			return cli.Usagef("--%s and --%s exclude each other; give one of them", pair[0], pair[1])
 		}
@@ -185,7 +181,6 @@ func (o *loadOptions) checkBounds(given func(flag string) bool) error {
 
 // addSchedule sets the times of requests of a load without a scenario.
 func (o *loadOptions) addSchedule(load *experiment.Load, given func(flag string) bool) (err error) {
-	load.Poisson = o.arrivals == "poisson"
 	if given("stages") {
 		if load.Stages, err = parseStages(o.stages); err != nil {
 			return err
@@ -202,9 +197,6 @@ func (o *loadOptions) addSchedule(load *experiment.Load, given func(flag string)
 		load.Duration = defaultDuration
 	}
 	if !given("rate") && given("workers") {
-		if given("arrivals") {
-			return cli.Usagef("--arrivals %s needs a rate, and --workers alone has none; add --rate N", o.arrivals)
-		}
 		load.Words = o.words("closed loop of "+output.Plural(o.workers, "worker"), given)
 		return nil
 	}
@@ -236,19 +228,12 @@ func (o *loadOptions) addScenario(load *experiment.Load, given func(flag string)
 	}
 	load.Scenario = &scenario
 	load.Words = scenario.About + ", over " + output.Plural(load.Subjects, "key")
-	if o.cost != "1" {
-		load.Words += ", cost " + o.cost
-	}
 	return nil
 }
 
 // words describe the load, for a report. schedule is the flag with the times of requests.
 func (o *loadOptions) words(schedule string, given func(flag string) bool) string {
-	text := schedule
-	if o.arrivals == "poisson" {
-		text += " poisson"
-	}
-	text += ", over " + output.Plural(o.keys, "key")
+	text := schedule + ", over " + output.Plural(o.keys, "key")
 	if given("distribution") && o.distribution != "uniform" {
 		text += " (" + o.distribution + ")"
 	}

@@ -42,10 +42,7 @@ func TestLoads(t *testing.T) {
 		{"--rate 250 --workers 3 --keys 7 --cost 2", "250/s, over 7 keys, cost 2", 250, 10 * time.Second, false, 250},
 		{"--workers 3", "closed loop of 3 workers, over 1 key", 0, 10 * time.Second, true, 0},
 		{"--workers 1 --duration 3s", "closed loop of 1 worker, over 1 key", 0, 3 * time.Second, true, 0},
-		{"--arrivals poisson --duration 1s", "1000/s poisson, over 1 key", 1000, time.Second, false, 1000},
-		{"--arrivals uniform", "1000/s, over 1 key", 1000, 10 * time.Second, false, 1000},
 		{"--stages 2s:100,1s:0", "stages 2s:100,1s:0, over 1 key", 50, 3 * time.Second, false, 25},
-		{"--stages 2s:100 --arrivals poisson", "stages 2s:100 poisson, over 1 key", 50, 2 * time.Second, false, -1},
 		{"--stages 2s:100 --duration 1s", "stages 2s:100, over 1 key", 25, time.Second, false, 25},
 		{"--stages 2s:100 --workers 5", "stages 2s:100, over 1 key", 50, 2 * time.Second, false, 25},
 		{"--rate 1k --keys 9 --distribution zipf:1.1 --cost uniform:2-1k",
@@ -66,7 +63,7 @@ func TestLoads(t *testing.T) {
 		if (arrivals == nil) != test.closed {
 			t.Errorf("%s: the load is %v", test.args, arrivals)
 		}
-		if arrivals == nil || test.arrivals < 0 {
+		if arrivals == nil {
 			continue
 		}
 		n, costs := 0, load.Mix.Costs
@@ -75,7 +72,7 @@ func TestLoads(t *testing.T) {
 				t.Errorf("%s: %+v", test.args, a)
 			}
 		}
-		if poisson := load.Poisson && duration > time.Second; n != test.arrivals && !poisson {
+		if n != test.arrivals {
 			t.Errorf("%s: %d in the first second, want %d", test.args, n, test.arrivals)
 		}
 	}
@@ -128,7 +125,6 @@ func TestLoadsThatAreWrong(t *testing.T) {
 			"normal:1-5", " 1"},
 		"distribution": {"", "uniform:", "Uniform", "zipf", "zipf:", "zipf:0", "zipf:-1", "zipf:11", "zipf:NaN",
 			"zipf:Inf", "zipf:x"},
-		"arrivals": {"", "uniform:", "uniform:1", "poisson:", "Poisson"},
 	} {
 		for _, text := range texts {
 			_, err := parseLoad(t, "--keys", "10", "--"+name, text)

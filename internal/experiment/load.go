@@ -16,9 +16,8 @@ import (
 // Load says which requests a load test sends, and when: by Stages or a Scenario. Without any of them the load is a
 // closed loop: each worker sends a request when its last one is answered.
 type Load struct {
-	// Stages are rates of arrival over time. Arrivals are evenly spaced, or random if Poisson is set.
+	// Stages are rates of arrival over time.
 	Stages   []loadgen.Stage
-	Poisson  bool
 	Scenario *loadgen.Scenario
 
 	// Subjects is how many subjects ask.
@@ -56,10 +55,8 @@ func (l *Load) Arrivals(setting loadgen.Setting) loadgen.Load {
 		return nil
 	case l.Scenario != nil:
 		return l.Scenario.Load(setting)
-	case l.Poisson:
-		return loadgen.NewLoad(loadgen.Poisson(l.Stages, l.Seed), l.Mix, l.Seed)
 	}
-	return loadgen.NewLoad(loadgen.Uniform(l.Stages), l.Mix, l.Seed)
+	return loadgen.NewLoad(l.Stages, l.Mix, l.Seed)
 }
 
 // length is how long requests are sent, and 0 if that is known only when the run begins.

@@ -122,7 +122,7 @@ func (r *loadRun) plan() (err error) {
 
 // setting is what a scenario is made for, before the time is known.
 func (r *loadRun) setting() loadgen.Setting {
-	return loadgen.Setting{Limit: r.limit, Subjects: r.Load.Subjects, Costs: r.Load.Mix.Costs, Seed: r.Load.Seed}
+	return loadgen.Setting{Limit: r.limit, Subjects: r.Load.Subjects}
 }
 
 // drive sends the load and describes what became of it.

@@ -30,31 +30,28 @@ func (a *asked) Decide(ctx context.Context, op store.Op, reqs []store.Request, d
 func TestRequestsAreSentWhenTheyAreDue(t *testing.T) {
 	const length = 2 * time.Second
 	for name, test := range map[string]struct {
-		schedule func() Schedule
-		workers  int
-		takes    time.Duration
+		load    func() Load
+		workers int
+		takes   time.Duration
 	}{
-		"one worker": {func() Schedule { return Uniform(constant(100, length)) },
-			1, 9 * time.Millisecond},
-		"more workers than watch": {func() Schedule { return Poisson(constant(3000, length), 7) }, 500,
-			20 * time.Millisecond},
-		"all watch":                 {func() Schedule { return Poisson(constant(100, length), 7) }, 16, 0},
-		"many at once":              {func() Schedule { return &bursts{1000, 2, 0} }, 1000, 500 * time.Millisecond},
-		"one at a time, much later": {func() Schedule { return Uniform(constant(1, length)) }, 300, time.Millisecond},
+		"one worker":                {func() Load { return even(100, length) }, 1, 9 * time.Millisecond},
+		"more workers than watch":   {func() Load { return even(3000, length) }, 500, 20 * time.Millisecond},
+		"many at once":              {func() Load { return &bursts{1000, 2, 0} }, 1000, 500 * time.Millisecond},
+		"one at a time, much later": {func() Load { return even(1, length) }, 300, time.Millisecond},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var due []time.Duration
-			for schedule := test.schedule(); ; {
-				at, more := schedule.Next()
+			for load := test.load(); ; {
+				a, more := load.Next()
 				if !more {
 					break
 				}
-				due = append(due, at)
+				due = append(due, a.Due)
 			}
 			backend := &asked{slow: slow{Store: memorystore.New(), takes: always(test.takes)}, begin: time.Now()}
 			r := virtual(t, Config{
 				Store: backend, Population: population(t, 1, "1000000/1s"), Workers: test.workers, Duration: length,
-				Load: NewLoad(test.schedule(), Mix{Evenly(1), Costs{1, 1}}, 1),
+				Load: test.load(),
 			})
 			if !slices.Equal(backend.at, due) || r.Waited != 0 || r.Lag.Max != 0 {
 				t.Errorf("%s: %d of %d requests, %d waited, lag up to %d µs", name, len(backend.at), len(due), r.Waited,

@@ -61,7 +61,7 @@ func TestSeveralLimitsByIntervals(t *testing.T) {
 				Store: backend, Population: population(t, 2, "sliding-log:5/1s", "fixed-window:20/10s,from=first"),
 				Workers:  100,
 				Duration: 30 * time.Second, Intervals: &interval.Options{Resolution: time.Microsecond},
-				Load: NewLoad(Uniform(constant(100, 30*time.Second)), Mix{Evenly(2), Costs{1, 1}}, 1),
+				Load: NewLoad(constant(100, 30*time.Second), Mix{Evenly(2), Costs{1, 1}}, 1),
 			})
 			for i, f := range r.findings {
 				if over := more > 0 && i == 0; f.OverAdmitted > 0 != over || f.UnderAdmitted > 0 {

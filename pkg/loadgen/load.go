@@ -31,26 +31,6 @@ type Mix struct {
 	Costs    Costs
 }
 
-// mixed is a Load of a schedule and a mix.
-type mixed struct {
-	schedule Schedule
-	chooser  chooser
-}
-
-// NewLoad returns the Load of a schedule, with the subjects and costs of a mix.
-func NewLoad(schedule Schedule, mix Mix, seed uint64) Load {
-	return &mixed{schedule, mix.chooser(newRandom(seed, streamSubjects), newRandom(seed, streamCosts))}
-}
-
-func (m *mixed) Next() (Arrival, bool) {
-	due, ok := m.schedule.Next()
-	if !ok {
-		return Arrival{}, false
-	}
-	subject, cost := m.chooser.next()
-	return Arrival{due, subject, cost}, true
-}
-
 // chooser chooses the subject and the cost of each request.
 type chooser struct {
 	mix             Mix

@@ -2,8 +2,6 @@ package loadgen
 
 import (
 	"cmp"
-	"math"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -34,19 +32,10 @@ type Setting struct {
 	ToEdge time.Duration
 	// Duration is the length of the scenario.
 	Duration time.Duration
-	// Costs are the costs of requests; 1 each if it is zero. A scenario that sends as much as a limit allows sends
-	// fewer requests if they cost more. Seed makes them repeatable.
-	Costs Costs
-	Seed  uint64
 }
 
-// meanCost is the average cost of a request.
-func (s *Setting) meanCost() float64 { return max(1, float64(s.Costs.Least+s.Costs.Most)/2) }
-
-// requests returns the number of requests that cost times as much as the limit allows at once.
-func (s *Setting) requests(times int64) int64 {
-	return int64(math.Ceil(float64(times*s.Limit.Capacity()) / s.meanCost()))
-}
+// requests returns the number of requests that are times as much as the limit allows at once.
+func (s *Setting) requests(times int64) int64 { return times * s.Limit.Capacity() }
 
 // perSecond is the limit's rate for one subject.
 func (s *Setting) perSecond() float64 { return float64(s.Limit.Count) / s.Limit.Period.Seconds() }
@@ -109,28 +98,9 @@ func (s *Scenario) AtOnce(setting Setting) int64 {
 	return setting.requests(s.times) * int64(setting.Subjects)
 }
 
-// Load returns the scenario's requests. There are none if the setting's Duration ends before the first.
-func (s *Scenario) Load(setting Setting) Load {
-	load := s.load(setting)
-	if setting.Costs.Most <= 1 {
-		return load
-	}
-	return &costing{load, setting.Costs, newRandom(setting.Seed, streamCosts)}
-}
-
-// costing is a Load with costs other than 1.
-type costing struct {
-	Load
-	costs  Costs
-	random *rand.Rand
-}
-
-// Next implements [Load].
-func (c *costing) Next() (Arrival, bool) {
-	a, ok := c.Load.Next()
-	a.Cost = c.costs.choose(c.random)
-	return a, ok
-}
+// Load returns the scenario's requests, at a cost of 1 each. There are none if the setting's Duration ends before the
+// first.
+func (s *Scenario) Load(setting Setting) Load { return s.load(setting) }
 
 // volley is requests at one instant.
 type volley struct {
@@ -226,7 +196,7 @@ type round struct {
 
 // round lets that many subjects each send at a multiple of the limit's rate.
 func (s *Setting) round(rate float64, first, subjects int) round {
-	gap := float64(time.Second) * s.meanCost() / (rate * s.perSecond() * float64(subjects))
+	gap := float64(time.Second) / (rate * s.perSecond() * float64(subjects))
 	return round{gap: gap, first: uint32(first), subjects: uint32(subjects)}
 }
 

@@ -145,33 +145,27 @@ func (s *paced) Decide(ctx context.Context, op store.Op, reqs []store.Request, d
 	return s.Store.Decide(ctx, op, reqs, decisions)
 }
 
-// A burst comes after its key has been free for longer than a period. It costs twice what the limit allows, at any
-// cost of a request.
+// A burst comes after its key has been free for longer than a period.
 func TestIdleBurst(t *testing.T) {
 	scenario, err := ParseScenario("idle-burst")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, costs := range []Costs{{}, {1, 1}, {7, 7}, {1, 9}} {
-		setting := Setting{
-			Limit:    store.Limit{Algorithm: store.TokenBucket, Count: 100, Burst: 300, Period: time.Second},
-			Subjects: 2, Costs: costs, Seed: 1,
+	setting := Setting{
+		Limit:    store.Limit{Algorithm: store.TokenBucket, Count: 100, Burst: 300, Period: time.Second},
+		Subjects: 2,
+	}
+	setting.Duration = scenario.Length(setting)
+	units := map[time.Duration]int64{}
+	for load := scenario.Load(setting); ; {
+		a, ok := load.Next()
+		if !ok {
+			break
 		}
-		setting.Duration = scenario.Length(setting)
-		units := map[time.Duration]int64{}
-		for load := scenario.Load(setting); ; {
-			a, ok := load.Next()
-			if !ok {
-				break
-			}
-			if a.Cost < max(1, costs.Least) || a.Cost > max(1, costs.Most) {
-				t.Errorf("%+v: a request costs %d", costs, a.Cost)
-			}
-			units[a.Due] += a.Cost
-		}
-		// Three seconds until 300 are free, and one and a half periods.
-		if len(units) != 2 || units[0] < 1100 || units[0] > 1300 || units[4500*time.Millisecond] < 1100 {
-			t.Errorf("%+v: it asks for %v", costs, units)
-		}
+		units[a.Due] += a.Cost
+	}
+	// Three seconds until 300 are free, and one and a half periods.
+	if len(units) != 2 || units[0] != 1200 || units[4500*time.Millisecond] != 1200 {
+		t.Errorf("it asks for %v", units)
 	}
 }

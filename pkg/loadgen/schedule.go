@@ -3,17 +3,8 @@ package loadgen
 import (
 	"math"
 	"math/rand/v2"
-	"slices"
 	"time"
 )
-
-// Schedule is the times of requests. It reads no clock and never waits, so that tests can be exact. It is for one
-// goroutine.
-type Schedule interface {
-	// Next returns when the next request is due, from the beginning of the run, and false when there are no more.
-	// The times never decrease.
-	Next() (due time.Duration, ok bool)
-}
 
 // Stage is a part of a run in which the rate changes evenly from one value to another.
 type Stage struct {
@@ -83,83 +74,43 @@ func (s *Stage) timeOf(arrivals float64) float64 {
 	return min(2*arrivals/(s.From+root), s.Duration.Seconds())
 }
 
-// staged walks through stages by the number of arrivals.
-type staged struct {
-	stages []Stage
-	before float64 // arrivals of the stages before
-	begin  time.Duration
+// mixed is the Load of stages and a mix.
+type mixed struct {
+	stages  []Stage
+	n       float64 // the number of the next request
+	before  float64 // arrivals of the stages before
+	begin   time.Duration
+	chooser chooser
 }
 
-// at returns when that many requests have arrived. The argument must not decrease from call to call.
-func (s *staged) at(arrivals float64) (due time.Duration, ok bool) {
-	for len(s.stages) > 0 {
-		stage := &s.stages[0]
+// NewLoad returns the Load of evenly spaced arrivals: arrival n is due when the integral of the rate has reached n, the
+// first at once. Subjects and costs are those of a mix.
+func NewLoad(stages []Stage, mix Mix, seed uint64) Load {
+	return &mixed{stages: stages, chooser: mix.chooser(newRandom(seed, streamSubjects), newRandom(seed, streamCosts))}
+}
+
+// Next implements [Load].
+func (m *mixed) Next() (a Arrival, ok bool) {
+	for ; len(m.stages) > 0; m.stages = m.stages[1:] {
+		stage := &m.stages[0]
 		in := stage.arrivals(stage.Duration.Seconds())
 		// A request at the very end of a stage belongs to the next one. Rounding can put it a little before the
 		// beginning of that.
-		if within := max(0, arrivals-s.before); within < in*(1-1e-12) {
-			return s.begin + time.Duration(math.Round(stage.timeOf(within)*1e9)), true
+		if within := max(0, m.n-m.before); within < in*(1-1e-12) {
+			m.n++
+			a.Due = m.begin + time.Duration(math.Round(stage.timeOf(within)*1e9))
+			a.Subject, a.Cost = m.chooser.next()
+			return a, true
 		}
-		s.before += in
-		s.begin += stage.Duration
-		s.stages = s.stages[1:]
+		m.before += in
+		m.begin += stage.Duration
 	}
-	return 0, false
+	return a, false
 }
 
-// uniform arrivals are as evenly spaced as the rate allows.
-type uniform struct {
-	staged staged
-	n      float64
-}
-
-// Uniform returns a Schedule of evenly spaced arrivals: arrival n is due when the integral of the rate has reached
-// n, the first at once.
-func Uniform(stages []Stage) Schedule {
-	return &uniform{staged: staged{stages: slices.Clone(stages)}}
-}
-
-func (u *uniform) Next() (time.Duration, bool) {
-	due, ok := u.staged.at(u.n)
-	u.n++
-	return due, ok
-}
-
-// poisson arrivals are those of many independent callers.
-type poisson struct {
-	staged staged
-	random *rand.Rand
-	total  float64 // the integral of the rate
-	sum    float64 // of it, at the last arrival
-	left   int     // arrivals to come
-}
-
-// Poisson returns a Schedule of independent arrivals: a Poisson process whose number of arrivals is fixed to the
-// total of the rate, so that the actual rate is the wanted one. Given their number, the arrivals of a Poisson
-// process are equally likely anywhere, as measured by the integral of the rate. Each is computed from the one
-// before and the number of those still to come.
-func Poisson(stages []Stage, seed uint64) Schedule {
-	total := Total(stages)
-	return &poisson{
-		staged: staged{stages: slices.Clone(stages)}, random: newRandom(seed, streamArrivals),
-		total: total, left: int(math.Round(total)),
-	}
-}
-
-func (p *poisson) Next() (time.Duration, bool) {
-	if p.left == 0 {
-		return 0, false
-	}
-	// The least of n numbers between 0 and 1 has the distribution of 1 − u^(1/n), where u is one such number.
-	p.sum = p.total - (p.total-p.sum)*math.Exp(-p.random.ExpFloat64()/float64(p.left))
-	p.left--
-	return p.staged.at(p.sum)
-}
-
-// The streams of random numbers in a run. They are separate, so that other arrivals do not change the subjects.
+// The streams of random numbers in a run. They are separate, so that other costs do not change the subjects.
 const (
-	streamArrivals = iota
-	streamSubjects
+	streamSubjects = iota + 1
 	streamCosts
 	streamWorkers // two for each worker
 )

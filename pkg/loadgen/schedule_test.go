@@ -10,13 +10,14 @@ import (
 )
 
 // all returns the times of all requests of a schedule.
-func all(s Schedule) (due []time.Duration) {
+func all(stages []Stage) (due []time.Duration) {
+	load := NewLoad(stages, Mix{Evenly(1), Costs{1, 1}}, 1)
 	for {
-		d, ok := s.Next()
+		a, ok := load.Next()
 		if !ok {
 			return due
 		}
-		due = append(due, d)
+		due = append(due, a.Due)
 	}
 }
 
@@ -34,7 +35,7 @@ func TestStagesAreIntegratedExactly(t *testing.T) {
 				rate.Draw(t, "from"), rate.Draw(t, "to"),
 			})
 		}
-		due := all(Uniform(stages))
+		due := all(stages)
 		if n, total := float64(len(due)), Total(stages); math.Abs(n-math.Ceil(total)) > 1e-9*total &&
 			math.Abs(total-math.Round(total)) > 1e-6 {
 			t.Fatalf("%v arrive, and the integral is %v", n, total)
@@ -58,64 +59,18 @@ func TestStagesAreIntegratedExactly(t *testing.T) {
 	})
 }
 
-// The gaps of Poisson arrivals are exponentially distributed, also on a ramp if they are scaled by the integral of the
-// rate, by the test of Kolmogorov and Smirnov: at a significance of 1 % the distributions differ by no more than
-// 1.63 ÷ √n.
-func TestPoissonGaps(t *testing.T) {
-	for seed, stages := range [][]Stage{
-		constant(1000, 100*time.Second), constant(1000, 100*time.Second),
-		Ramp(100, []time.Duration{time.Minute}, []float64{2000}),
-	} {
-		due := all(Poisson(stages, uint64(seed)))
-		if n := float64(len(due)); n != Total(stages) {
-			t.Errorf("seed %d: %v arrivals", seed, n)
-		}
-		gaps := make([]float64, len(due)-1)
-		for i := range gaps {
-			gaps[i] = stages[0].arrivals(due[i+1].Seconds()) - stages[0].arrivals(due[i].Seconds())
-		}
-		if d, most := distance(gaps), 1.63/math.Sqrt(float64(len(gaps))); d > most {
-			t.Errorf("seed %d: the gaps are %.5f away from exponential, more than %.5f", seed, d, most)
-		}
-	}
-}
-
-// distance is the statistic of Kolmogorov and Smirnov: the largest difference between the share of values up to x
-// and the exponential distribution.
-func distance(values []float64) (most float64) {
-	slices.Sort(values)
-	n := float64(len(values))
-	for i, x := range values {
-		p := 1 - math.Exp(-x)
-		most = max(most, math.Abs(p-float64(i)/n), math.Abs(p-float64(i+1)/n))
-	}
-	return most
-}
-
-// The same seed gives the same requests, another seed others, and other arrivals do not change the subjects.
+// The same seed gives the same requests, and another seed others.
 func TestSeeds(t *testing.T) {
-	mix := Mix{Evenly(1000), Costs{1, 100}}
-	take := func(s Schedule, seed uint64) (list []Arrival) {
-		load := NewLoad(s, mix, seed)
+	take := func(seed uint64) (list []Arrival) {
+		load := NewLoad(constant(1000, time.Second), Mix{Evenly(1000), Costs{1, 100}}, seed)
 		for range 100 {
 			a, _ := load.Next()
 			list = append(list, a)
 		}
 		return list
 	}
-	stages := constant(1000, time.Second)
-	first := take(Poisson(stages, 1), 1)
-	if !slices.Equal(first, take(Poisson(stages, 1), 1)) {
-		t.Error("the same seed gives other requests")
-	}
-	if slices.Equal(first, take(Poisson(stages, 2), 1)) || slices.Equal(first, take(Poisson(stages, 1), 2)) {
-		t.Error("another seed gives the same requests")
-	}
-	for i, a := range take(Uniform(stages), 1) {
-		if a.Subject != first[i].Subject || a.Cost != first[i].Cost || a.Cost < 1 || a.Cost > 100 {
-			t.Fatalf("request %d is of %d at %d, and was of %d at %d", i, a.Subject, a.Cost, first[i].Subject,
-				first[i].Cost)
-		}
+	if first := take(1); !slices.Equal(first, take(1)) || slices.Equal(first, take(2)) {
+		t.Error("the same seed gives other requests, or another one the same")
 	}
 }
 
@@ -157,18 +112,14 @@ func TestCut(t *testing.T) {
 		if got, want := Length(part), min(length, Length(stages)); got != want {
 			t.Errorf("%s of them are %s", length, got)
 		}
-		all, some := Uniform(stages), Uniform(part)
-		for {
-			want, more := all.Next()
-			got, ok := some.Next()
-			if ok != (more && want < length) {
-				t.Errorf("in the first %s there is one at %s: %t", length, want, ok)
-			}
-			if !ok {
-				break
-			}
-			if difference := got - want; difference < -time.Microsecond || difference > time.Microsecond {
-				t.Fatalf("in the first %s one is at %s, which was at %s", length, got, want)
+		whole, some := all(stages), all(part)
+		last, _ := slices.BinarySearch(whole, length)
+		if len(some) != last {
+			t.Errorf("in the first %s there are %d, want %d", length, len(some), last)
+		}
+		for i, got := range some {
+			if difference := got - whole[i]; difference < -time.Microsecond || difference > time.Microsecond {
+				t.Fatalf("in the first %s one is at %s, which was at %s", length, got, whole[i])
 			}
 		}
 	}

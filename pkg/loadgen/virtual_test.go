@@ -74,17 +74,17 @@ func errorsOf(all []ErrorCount, text string) (n int64) {
 	return n
 }
 
-// bursts is a Schedule of requests that are due at once each second.
+// bursts is a Load of requests that are due at once each second.
 type bursts struct{ size, times, next int }
 
-func (b *bursts) Next() (time.Duration, bool) {
+func (b *bursts) Next() (Arrival, bool) {
 	due := b.next / b.size
 	b.next++
-	return time.Duration(due) * time.Second, due < b.times
+	return Arrival{Due: time.Duration(due) * time.Second, Cost: 1}, due < b.times
 }
 
 func even(rate float64, length time.Duration) Load {
-	return NewLoad(Uniform(constant(rate, length)), Mix{Evenly(1), Costs{1, 1}}, 1)
+	return NewLoad(constant(rate, length), Mix{Evenly(1), Costs{1, 1}}, 1)
 }
 
 // A store that stalls for one second keeps a thousand requests waiting, and the report must show it. A tester that
@@ -139,7 +139,7 @@ func TestWaitingForTheProcessorIsNotWaitingForAWorker(t *testing.T) {
 	for _, workers := range []int{together, together / 4} {
 		synctest.Test(t, func(t *testing.T) {
 			backend := &slow{Store: memorystore.New(), takes: func(n int) time.Duration { return 5 * time.Millisecond }}
-			load := &costlyLoad{NewLoad(&bursts{together, 1, 0}, Mix{Evenly(1), Costs{1, 1}}, 1),
+			load := &costlyLoad{&bursts{together, 1, 0},
 				20 * time.Millisecond, 0}
 			r := virtual(t, Config{Store: backend, Population: population(t, 1, "1000000/1s"), Load: load,
 				Workers:  workers,
@@ -219,7 +219,7 @@ func TestElapsedIsUntilTheEndOfTheSchedule(t *testing.T) {
 			r := virtual(t, Config{
 				Store:      &slow{Store: memorystore.New(), takes: always(test.takes)},
 				Population: population(t, 1, "100/1h"), Workers: 300,
-				Load: NewLoad(&bursts{100, 5, 0}, Mix{Evenly(1), Costs{1, 1}}, 1), Duration: length,
+				Load: &bursts{100, 5, 0}, Duration: length,
 				Requests: test.requests,
 			})
 			if r.DurationMS != test.want.Milliseconds() {
@@ -358,9 +358,8 @@ func TestAnswersOutOfOrder(t *testing.T) {
 					const length = 5 * time.Second
 					r := virtual(t, Config{
 						Store: backend, Population: population(t, 3, algorithm.String()+":"+test.limit),
-						Load: NewLoad(Poisson(constant(test.rate, length),
-							3), Mix{Evenly(3), Costs{1, 3}}, 3),
-						Workers: 2000, Duration: length,
+						Load: NewLoad(constant(test.rate, length), Mix{Evenly(3), Costs{1, 3}}, 3), Workers: 2000,
+						Duration: length,
 					})
 					f := r.findings[0]
 					if r.Requests != int64(test.rate*length.Seconds()) || f.OverAdmitted != 0 || f.UnderAdmitted != 0 ||
@@ -395,8 +394,7 @@ func TestAClockThatGoesBackIsSeen(t *testing.T) {
 				const length = 3 * time.Second
 				r := virtual(t, Config{
 					Store: backend, Population: population(t, 3, "sliding-log:20/200ms"),
-					Load: NewLoad(Poisson(constant(2000, length), 3),
-						Mix{Evenly(3), Costs{1, 3}}, 3),
+					Load:    NewLoad(constant(2000, length), Mix{Evenly(3), Costs{1, 3}}, 3),
 					Workers: 100, Duration: length, Skew: skew,
 				})
 				if seen := r.ClockWentBack > 0; seen != (back > skew) {
