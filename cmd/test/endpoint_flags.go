@@ -26,7 +26,6 @@ type endpointFlags struct {
 	cert     string
 	key      string
 	subjects string // a file
-	naming   endpoint.Subjects
 }
 
 // Bounds of the files with bodies and subjects.
@@ -49,9 +48,6 @@ func (o *endpointFlags) addFlags(cmd *cobra.Command) {
 		"`TEXT` sent with each request to an endpoint, or @FILE; may hold {subject} and {cost}, in JSON inside of "+
 			"quotes")
 	flags.StringVar(&o.subjects, "subjects", "", "names of subjects, such as keys of an API, from the lines of `FILE`")
-	flags.StringVar(&o.naming.Format, "subject-format", "",
-		"`TEXT` that names a subject in requests, of {run}, {subject}, {n} and {ip} (default "+endpoint.DefaultSubjects+
-			")")
 	flags.BoolVar(&o.request.HTTP2, "http2", false,
 		"speak HTTP/2 with an endpoint: over TLS if the URL is https, and h2c otherwise")
 	flags.BoolVar(&o.request.NoKeepAlive, "no-keepalive", false,
@@ -72,8 +68,7 @@ func httpFlags() []string {
 
 // endpointOnlyFlags are the flags that only apply to the URL of an endpoint.
 func endpointOnlyFlags() []string {
-	return append(httpFlags(), "insecure", "cacert", "cert", "key", endpoint.TestHostFlag, "subjects", "subject-format",
-		"domain",
+	return append(httpFlags(), "insecure", "cacert", "cert", "key", endpoint.TestHostFlag, "subjects", "domain",
 		"descriptor")
 }
 
@@ -167,18 +162,14 @@ func (o *endpointFlags) tls(g *cli.Globals) (*tls.Config, error) {
 	return config, nil
 }
 
-// names returns the names of subjects.
-func (o *endpointFlags) names(g *cli.Globals) (endpoint.Subjects, error) {
-	names := o.naming
+// names returns the names of subjects; none if each shall have a new one.
+func (o *endpointFlags) names(g *cli.Globals) (names []string, err error) {
 	if o.subjects == "" {
-		return names, names.Check()
-	}
-	if names.Format != "" {
-		return names, cli.Usagef("--subjects and --subject-format both say what subjects are called; give one of them")
+		return nil, nil
 	}
 	text, err := files.Read(o.subjects, maxSubjectsFile)
 	if err != nil {
-		return names, cli.Usagef("--subjects: the file %q cannot be read: %s", o.subjects, cli.Cause(err))
+		return nil, cli.Usagef("--subjects: the file %q cannot be read: %s", o.subjects, cli.Cause(err))
 	}
 	seen, number := map[string]bool{}, 0
 	for line := range strings.Lines(string(text)) {
@@ -189,14 +180,14 @@ func (o *endpointFlags) names(g *cli.Globals) (endpoint.Subjects, error) {
 			continue
 		// it may be secret
 		case seen[line], strings.ContainsFunc(line, func(r rune) bool { return r < ' ' || r == 0x7f }):
-			return names, cli.Usagef("--subjects: line %d of %q is there already, or has a control character", number,
+			return nil, cli.Usagef("--subjects: line %d of %q is there already, or has a control character", number,
 				o.subjects)
 		}
 		seen[line] = true
-		names.List = append(names.List, line)
+		names = append(names, line)
 	}
-	if len(names.List) == 0 {
-		return names, cli.Usagef("--subjects: %q names no subject; write one a line", o.subjects)
+	if len(names) == 0 {
+		return nil, cli.Usagef("--subjects: %q names no subject; write one a line", o.subjects)
 	}
 	return names, nil
 }

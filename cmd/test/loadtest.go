@@ -31,7 +31,8 @@ type loadtestOptions struct {
 	reporting
 	policyName     string
 	implementation string
-	url            string // of an endpoint; empty for a store
+	url            string   // of an endpoint; empty for a store
+	named          []string // names of the endpoint's subjects, if there are any
 }
 
 // NewLoadtestCmd makes limitctl loadtest.
@@ -256,8 +257,8 @@ func (o *loadtestOptions) parseURL(cmd *cobra.Command, args []string) (rest []st
 			return nil, err
 		}
 	}
-	if o.naming, err = o.names(o.Globals); err == nil && len(o.naming.List) > 0 && !given("keys") {
-		o.keys = len(o.naming.List)
+	if o.named, err = o.names(o.Globals); len(o.named) > 0 && !given("keys") {
+		o.keys = len(o.named)
 	}
 	return nil, err
 }
@@ -273,16 +274,15 @@ func (o *loadtestOptions) planEndpoint(plan *experiment.LoadTest) error {
 		return err
 	}
 	defer client.Close()
-	names := o.naming
-	if n := len(names.List); n > 0 && plan.Load.Subjects > n {
+	if n := len(o.named); n > 0 && plan.Load.Subjects > n {
 		return cli.Usagef("--subjects names %d subjects, and %d are needed; add some, or lower --keys", n,
 			plan.Load.Subjects)
 	}
-	plan.Endpoint = &experiment.EndpointPlan{Subjects: names, Intervals: interval.Options{Resolution: time.Millisecond}}
+	plan.Endpoint = &experiment.EndpointPlan{Names: o.named, Intervals: interval.Options{Resolution: time.Millisecond}}
 	hasSubject, hasCost := client.Places()
-	plan.Endpoint.Intervals.UsedBefore = !hasSubject || !names.IsFresh()
+	plan.Endpoint.Intervals.UsedBefore = !hasSubject || len(o.named) > 0
 	switch {
-	case !hasSubject && (plan.Load.Subjects > 1 || names.Format != "" || len(names.List) > 0):
+	case !hasSubject && (plan.Load.Subjects > 1 || len(o.named) > 0):
 		return cli.Usagef("nothing in the requests says who asks; put %s into the URL, a --header or the --body, or "+
 			"ask as one subject",
 			endpoint.SubjectPlace)

@@ -248,8 +248,7 @@ func (s *served) measure(ctx context.Context, program string, duration time.Dura
 
 // loadtest runs limitctl loadtest, whose requests must all be allowed.
 func loadtest(ctx context.Context, program string, duration time.Duration, arguments []string) (*attack, error) {
-	arguments = append([]string{"loadtest", "-o", "json", "--duration", duration.String(), "--subject-format",
-		"{subject}",
+	arguments = append([]string{"loadtest", "-o", "json", "--duration", duration.String(),
 		"--no-fail", "--max-errors", "100%"}, arguments...)
 	text, err := exec.CommandContext(ctx, program, arguments...).Output()
 	var exit *exec.ExitError

@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/http"
@@ -23,22 +24,20 @@ import (
 
 // EndpointPlan is what a load test of an endpoint has beside that of a store.
 type EndpointPlan struct {
-	// Subjects says what subjects are called. Each run has its own, if they can be fresh.
-	Subjects endpoint.Subjects
+	// Names, if there are any, are those of subjects in requests; else each run has new ones.
+	Names []string
 	// Intervals is what is known of the clock that decides.
 	Intervals interval.Options
 }
 
 // nameSubjects gives the subjects of a run the names that an endpoint sees.
 func (r *loadRun) nameSubjects() {
-	r.names = r.Endpoint.Subjects.Fresh()
-	known := r.population.nameOf
-	r.sentAs = func(subject uint32) string { return r.names.Name(subject, known(subject)) }
+	known, run := r.population.nameOf, strings.ToLower(rand.Text()[:8])
+	r.sentAs = func(subject uint32) string { return run + "-" + known(subject) }
 	r.population.nameOf = r.sentAs
-	if len(r.names.List) > 0 { // they may be secret
-		r.population.nameOf = func(subject uint32) string {
-			return "subject " + strconv.FormatUint(uint64(subject)+1, 10)
-		}
+	if names := r.Endpoint.Names; len(names) > 0 { // they may be secret
+		r.sentAs = func(subject uint32) string { return names[int(subject)%len(names)] }
+		r.population.nameOf = func(subject uint32) string { return fmt.Sprint("subject ", uint64(subject)+1) }
 	}
 }
 
@@ -177,7 +176,7 @@ func (h *heard) judge(answer *endpoint.Answer, r *headers.Reading) (whole bool) 
 }
 
 // describe adds to a report what is known of an endpoint alone.
-func (t *endpointTarget) describe(run *report.Run, names *endpoint.Subjects) {
+func (t *endpointTarget) describe(run *report.Run, named bool) {
 	t.describeAnswers(run)
 	o := t.client.Openings()
 	run.Endpoint.Connections = &report.Connections{Opened: o.Count, Connect: loadgen.QuantilesOf(o.Connect),
@@ -191,7 +190,7 @@ func (t *endpointTarget) describe(run *report.Run, names *endpoint.Subjects) {
 		run.Warnings = append(run.Warnings,
 			"nothing in a request says who asks, so the endpoint counts all of them for one "+
 				"subject, together with requests from before and from others")
-	} else if !names.IsFresh() {
+	} else if named {
 		run.Warnings = append(run.Warnings,
 			"the subjects are not new, so usage from before this run and from others counts, too")
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/limitctl/limitctl/internal/endpoint"
 	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/internal/report"
 	"github.com/limitctl/limitctl/internal/sys"
@@ -67,8 +66,7 @@ type loadRun struct {
 	limit      store.Limit // the first of the candidate's
 	population *population
 	duration   time.Duration // 0 until it is known
-	// What requests of an endpoint have; nil for a store.
-	names  *endpoint.Subjects
+	// sentAs is what requests of an endpoint call a subject; nil for a store.
 	sentAs func(subject uint32) string
 }
 
@@ -172,7 +170,7 @@ func (r *loadRun) drive(ctx context.Context, target Target, clock Clock) (*repor
 	run := r.report(result, target.Describe())
 	switch t := target.(type) {
 	case *endpointTarget:
-		t.describe(run, r.names)
+		t.describe(run, len(r.Endpoint.Names) > 0)
 	case *StoreTarget:
 		run.Impossible = t.impossible
 	}

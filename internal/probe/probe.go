@@ -12,8 +12,8 @@ import (
 // Config says what to probe and how.
 type Config struct {
 	Client endpoint.Client
-	// Names, if it says how, names the subjects in requests.
-	Names endpoint.Subjects
+	// Names, if there are any, are those of subjects in requests; else each has a new one.
+	Names []string
 	// Same are other ways to ask as the same client, for [Run].
 	Same []Way
 	// Limit is the limit that the endpoint should keep, which only [Run] needs.

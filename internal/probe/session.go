@@ -51,17 +51,16 @@ type session struct {
 	ctx    context.Context
 	config *Config
 	end    time.Time // of the probe; zero if it may take any time
-	names  *endpoint.Subjects
-	begun  int   // the number of subjects
-	alone  int   // requests of a subject that go one by one
-	failed int   // the number of requests without an answer, in a row
-	denied []int // statuses that were found to be those of denials
+	begun  int       // the number of subjects
+	alone  int       // requests of a subject that go one by one
+	failed int       // the number of requests without an answer, in a row
+	denied []int     // statuses that were found to be those of denials
 
 	events []Event // in the order in which they were answered
 }
 
 func newSession(ctx context.Context, config *Config) *session {
-	s := &session{ctx: ctx, config: config, alone: sequential, names: config.Names.Fresh()}
+	s := &session{ctx: ctx, config: config, alone: sequential}
 	if config.MaxTime > 0 {
 		s.end = time.Now().Add(config.MaxTime)
 	}
@@ -83,12 +82,14 @@ func (s *session) step(atMost time.Duration, what string) {
 
 // subject returns the name of a new subject.
 func (s *session) subject() (string, error) {
-	n := s.begun
-	if names := s.config.Names.List; len(names) > 0 && n == len(names) {
+	s.begun++
+	switch n := len(s.config.Names); {
+	case n == 0:
+		return strings.ToLower(rand.Text()[:12]), nil
+	case s.begun > n:
 		return "", store.Invalidf("there are %d names of subjects, and one more is needed", n)
 	}
-	s.begun++
-	return s.names.Name(uint32(n), strings.ToLower(rand.Text()[:8])), nil
+	return s.config.Names[s.begun-1], nil
 }
 
 // requestsLeft returns how many requests may still be sent.
