@@ -441,26 +441,6 @@ func TestDenialsAreNotCountedTwice(t *testing.T) {
 	}
 }
 
-// Many concurrent callers in real time.
-func TestConcurrentCallsAreAllCounted(t *testing.T) {
-	table := denying(&denyingStore{})
-	backend := layers.Stack(table, layers.Layers{DenialLog: layers.CollectDenials(table, nil)})
-	var callers sync.WaitGroup
-	for i := range 8 {
-		callers.Go(func() {
-			for n := range 2000 {
-				deny(t, backend, fmt.Sprint("user:", (i+n)%50), 1)
-			}
-		})
-	}
-	callers.Wait()
-	backend.Close()
-	sum, others := table.sum()
-	if total(sum) != 16_000 || others != 0 || len(sum) != 50 {
-		t.Errorf("of 16000 denials %d are written, of %d keys, %d others", total(sum), len(sum), others)
-	}
-}
-
 // A write has the keys denied most, and the others follow, in the next seconds or when the log is closed.
 func TestAWriteHasTheKeysDeniedMostAndTheOthersFollow(t *testing.T) {
 	for _, closes := range []bool{false, true} {

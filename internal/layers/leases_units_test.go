@@ -145,28 +145,6 @@ func TestWhichErrorsLoseUnits(t *testing.T) {
 	}
 }
 
-// At most half of the remaining units are taken in advance.
-func TestLeasesLeaveHalf(t *testing.T) {
-	limit := store.Limit{Algorithm: store.FixedWindow, Count: 1000, Period: time.Hour}
-	r := newReplicas(1, 0, 0, leased(store.Leases{}))
-	most := int64(0)
-	for before := int64(0); before < limit.Count; {
-		left := limit.Count - before
-		r.take(t, 0, hotKey, limit, 1)
-		used := r.used(t, hotKey, limit)
-		if ahead := used - before - 1; used > before {
-			if ahead > left/2 {
-				t.Errorf("with %d left %d are taken ahead", left, ahead)
-			}
-			most = max(most, ahead)
-		}
-		before = used
-	}
-	if most != 100 {
-		t.Errorf("at most %d were taken ahead, want 100", most)
-	}
-}
-
 func leased(settings store.Leases) func(store.Store, *agenda) store.Store {
 	return func(backend store.Store, a *agenda) store.Store {
 		return layers.Stack(backend,

@@ -129,19 +129,3 @@ func TestLocalDeniesWhatItsShareNeverFits(t *testing.T) {
 		}
 	}
 }
-
-// A local share scales what is left with the limit.
-func TestALocalShareScalesWhatIsLeft(t *testing.T) {
-	o := newOutage()
-	backend := o.locally(0)
-	o.err = errUnknown
-	req := asking("u", "100/1h", 1)
-	req.Leave = 30
-	if d := decide(t, backend, store.Take, req)[0]; !d.Allowed || d.Remaining != 16 { // of 25, with 8 to be left
-		t.Errorf("%+v", d)
-	}
-	req.Cost = 60 // it fits the limit and not the share
-	if d := decide(t, backend, store.Take, req)[0]; d.Allowed || d.RetryAfter != time.Second {
-		t.Errorf("%+v", d)
-	}
-}

@@ -482,24 +482,6 @@ func TestTheFirstDecisionsWaitForOverrides(t *testing.T) {
 	})
 }
 
-// After a Load that was abandoned no decision waits.
-func TestAfterALoadNoDecisionWaits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		table := &slowTable{Store: memorystore.New()}
-		table.SideTable = slowSide{table.Store.SideTable, table}
-		table.takes.Store(int64(100 * time.Millisecond))
-		watch := layers.WatchOverrides(table, layers.Env{})
-		defer watch.Close()
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		defer cancel()
-		err, begin := watch.Load(ctx), time.Now()
-		decide(t, layers.Stack(table, layers.Layers{Overrides: watch}), store.Peek, asking("u", "1/1h", 1))
-		if took := time.Since(begin); err == nil || took != 0 {
-			t.Errorf("loaded %v, and a decision took %s", err, took)
-		}
-	})
-}
-
 // Overrides scale what is left with the limit, and an exemption leaves nothing.
 func TestOverridesScaleWhatIsLeft(t *testing.T) {
 	f := newOverrideFixture(t)

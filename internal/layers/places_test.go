@@ -2,7 +2,6 @@ package layers_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -65,13 +64,6 @@ func TestTurns(t *testing.T) {
 		}, map[string]time.Duration{"large": 9 * second, "small": small * second}, 0}
 	}
 	for name, test := range map[string]scene{
-		"a name that is left out is the same": {func(q *queue) {
-			q.others(store.Take, full)
-			q.comes("large", full)
-			named := leaves(1, 0)
-			named.Key.Name = "token-bucket/10s"
-			q.comes("small", named)
-		}, map[string]time.Duration{"large": 10 * second, "small": 11 * second}, 0},
 		// "first" learns of the hour after two seconds, and "second" from "first".
 		"a place is given up for a longer wait": {func(q *queue) {
 			q.others(store.Take, a, b)
@@ -82,10 +74,6 @@ func TestTurns(t *testing.T) {
 			q.others(store.Take, hour)
 		}, map[string]time.Duration{"first": time.Hour + second, "second": 2*time.Hour + second, "third": 4 * second},
 			0},
-		"a place is kept for a wait as long": {placeKept(0),
-			map[string]time.Duration{"both": 4 * second, "behind": 6 * second}, 0},
-		"a place is given up for a wait longer by a step": {placeKept(time.Microsecond),
-			map[string]time.Duration{"both": 4*second + time.Microsecond, "behind": 2 * second}, 0},
 		// A caller that comes to a key late, after a wait at another one, is before those that arrived later.
 		"a place is of the arrival": {func(q *queue) {
 			other := takes("b", 1, second, 1)
@@ -120,17 +108,12 @@ func TestTurns(t *testing.T) {
 			q.comesFor(59*time.Minute, "second", hour)
 			q.comesUntil(61*time.Minute, "third", hour)
 		}, map[string]time.Duration{"first": 0, "third": time.Hour}, 0},
-		// The answer to the first also holds for the next caller with the same cost, but not for a smaller cost.
+		// The answer to the first also holds for the next caller with the same cost.
 		"what was told to who leaves": {func(q *queue) {
 			q.others(store.Take, full)
 			q.comesFor(second, "first", leaves(5, 0))
 			q.comes("next", leaves(5, 0))
 		}, map[string]time.Duration{"next": 5 * second}, 2},
-		"what was told of a larger cost": {func(q *queue) {
-			q.others(store.Take, full)
-			q.comesFor(second, "first", leaves(5, 0))
-			q.comes("next", leaves(4, 0))
-		}, map[string]time.Duration{"next": 4 * second}, 3},
 		// All for whom there is room go on together, even if the store is slow, and not one more. "0" was denied
 		// before.
 		"nobody goes on for whom there is no room": {func(q *queue) {
@@ -160,10 +143,6 @@ func TestTurns(t *testing.T) {
 		"the store is asked when the last key fits": {func(q *queue) {
 			q.others(store.Take, a, b)
 			q.comes("u", a, b)
-		}, map[string]time.Duration{"u": 4 * second}, 2},
-		"the store is asked when the first key fits last": {func(q *queue) {
-			q.others(store.Take, a, b)
-			q.comes("u", b, a)
 		}, map[string]time.Duration{"u": 4 * second}, 2},
 		// The first of those who leave 5 comes when 4 are in use, with the two of the others 8 s after the beginning.
 		"nobody waits for who leaves more": {func(q *queue) {
@@ -205,19 +184,6 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// placeKept lets a caller wait for two keys, for the second of which it learns after two seconds to wait for two more,
-// and for longer.
-func placeKept(longer time.Duration) func(q *queue) {
-	return func(q *queue) {
-		a, b := takes("a", 1, 2*time.Second, 1), takes("b", 1, 3*time.Second+longer, 1)
-		q.others(store.Take, a)
-		q.comes("both", a, b)
-		q.comes("behind", a)
-		q.sleepUntil(time.Second)
-		q.others(store.Take, b)
-	}
-}
-
 // A turn at the end of the longest wait is in time, and one that comes later by the smallest step is denied at once,
 // for a caller that calls the store and for one that waits behind another.
 func TestATurnAtTheEndOfTheWait(t *testing.T) {
@@ -253,44 +219,4 @@ func TestATurnAtTheEndOfTheWait(t *testing.T) {
 			})
 		}
 	}
-}
-
-// A denial behind others says when its own key fits, and comes without a call.
-func TestADenialBehindOthersIsOfItsOwnKey(t *testing.T) {
-	inQueue(t, func(t *testing.T, q *queue) {
-		a, b := takes("a", 10, 10*time.Second, 6), takes("b", 1, time.Second, 1)
-		q.others(store.Take, a)
-		q.comes("first", a, b) // in two seconds
-		q.sleepUntil(time.Second)
-		one := a
-		one.Cost = 1
-		q.others(store.Take, one, b) // so that a fits after three seconds, when b has long been free
-		q.sleepUntil(2500 * time.Millisecond)
-		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-		defer cancel()
-		calls := q.store.calls.Load()
-		q.comesFor(100*time.Millisecond, "leaves", a)
-		d, err := q.Take(ctx, a, b, func() store.Request {
-			s := takes("s", 1, time.Hour, 1)
-			s.Shadow = true
-			return s
-		}())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if d[0].Allowed || d[0].RetryAfter != 500*time.Millisecond || d[0].ResetAfter != d[0].RetryAfter ||
-			d[0].Unguarded {
-			t.Errorf("of the key that others wait for: %+v", d[0])
-		}
-		if !d[1].Unguarded || d[1].Shadow || !d[2].Unguarded || !d[2].Shadow {
-			t.Errorf("of keys that nobody was asked about: %+v", d[1:])
-		}
-		q.sleepUntil(2700 * time.Millisecond)
-		if n := q.store.calls.Load() - calls; n != 0 {
-			t.Errorf("%d calls for callers who stood behind others", n)
-		}
-		if d := q.answers()["leaves"]; !errors.Is(d.err, context.Canceled) || d.after != 2600*time.Millisecond {
-			t.Errorf("who left is told %+v", d)
-		}
-	})
 }

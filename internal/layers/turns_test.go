@@ -199,35 +199,6 @@ func TestNobodyWaitsBehindAStoreThatIsAway(t *testing.T) {
 	}
 }
 
-// In an outage a cost that does not fit the local share does not block a cost that does.
-func TestALocalShareHoldsUpNobodyWhoFits(t *testing.T) {
-	inQueue(t, func(t *testing.T, q *queue) {
-		var back atomic.Bool
-		q.store.answerBy(func([]store.Decision) (bool, error) {
-			if back.Load() {
-				return false, nil
-			}
-			return true, store.ErrUnavailable
-		})
-		local := layers.Failure{Policy: store.LocalOnError, Fallback: memorystore.New()}
-		q.Store = layers.Stack(q.store, layers.Layers{Failure: local})
-		q.comes("large", takes("u", 100, time.Minute, 100)) // the share is 25
-		q.comes("small", takes("u", 100, time.Minute, 1))
-		if d, err := q.Take(t.Context(), takes("u", 100, time.Minute, 1)); err != nil || !d[0].Allowed {
-			t.Error(d, err)
-		}
-		if after := time.Since(q.begin); after != 0 {
-			t.Errorf("a cost that fits was let through after %s", after)
-		}
-		time.Sleep(10500 * time.Millisecond)
-		back.Store(true)
-		if d := q.answers()["large"]; d.err != nil || !d.Allowed || d.DecidedBy != store.DecidedByStore ||
-			d.after != 11*time.Second {
-			t.Errorf("when the store was back: %+v", d)
-		}
-	})
-}
-
 // An outage, and a panic of the store, cost only one caller its turn. In an outage everybody calls at once, so one
 // gets in before its turn; all others keep their places.
 func TestAFailureLosesOnlyOneTurn(t *testing.T) {

@@ -178,30 +178,6 @@ func TestARepeatedWaitStandsBehindNobody(t *testing.T) {
 	})
 }
 
-// A token whose units were given back just after it was found waits as usual.
-func TestATokenThatWasGivenBackWaits(t *testing.T) {
-	v, w := newVirtual()
-	begin, takes := v.now, 0
-	w.Store = &scripted{decide: func(_ context.Context, op store.Op, decisions []store.Decision) error {
-		switch {
-		case op == store.Peek:
-			decisions[0] = store.Decision{Allowed: true, Repeated: true}
-		case v.now.Equal(begin):
-			takes++
-			decisions[0] = store.Decision{RetryAfter: time.Second}
-		default:
-			decisions[0] = store.Decision{Allowed: true, Granted: 1}
-		}
-		return nil
-	}}
-	req := asking("u", "token-bucket:1/1s", 1)
-	req.Token = "t"
-	if d, err := w.Take(context.Background(), req); err != nil || !d[0].Allowed || v.now.Sub(begin) != time.Second ||
-		takes != 1 {
-		t.Errorf("%+v, %v after %s and %d takes", d, err, v.now.Sub(begin), takes)
-	}
-}
-
 // Units with a token are given back as a whole: the store knows what was charged.
 func TestATokenIsGivenBackAsAWhole(t *testing.T) {
 	for token, want := range map[string]int{"t": 3, "": 1} {

@@ -202,25 +202,6 @@ func TestAnOverriddenLimitIsWithinItsBounds(t *testing.T) {
 	})
 }
 
-// A count that is lowered leaves a burst that would take too long to empty: it is lowered with it, and
-// only as far as that needs.
-func TestAnOverriddenBurstEmptiesInTime(t *testing.T) {
-	limit := store.Limit{Algorithm: store.TokenBucket, Count: 100, Period: store.MaxPeriod, Burst: 500}
-	drains := int64(store.MaxDrain / store.MaxPeriod) // in as many periods
-	for _, test := range []struct{ units, want int64 }{
-		{-99, drains},            // 401 units at one a period
-		{-98, 2 * drains},        // 402 units at two
-		{-95, 500 - 95},          // 405 units at five: in time
-		{-(100 - 4), 4 * drains}, // 404 units at four: just too long
-		{-store.MaxCount, 1},     // of a burst that nothing is left of
-	} {
-		o := store.Override{Effect: store.OverrideAdd, Units: test.units}
-		if got := o.Apply(limit); got.Burst != test.want {
-			t.Errorf("%s and %d has a burst of %d, want %d", limit, test.units, got.Burst, test.want)
-		}
-	}
-}
-
 // must ends the test on an error.
 func must(t rapid.TB, err error) {
 	t.Helper()

@@ -30,11 +30,3 @@ func TestAWrapperKeepsTheKeyspace(t *testing.T) {
 		t.Error("around a store without keys there is a keyspace")
 	}
 }
-
-// A wrapper that has keys of its own, such as one that refuses to delete, keeps those.
-func TestAWrapperWithKeysOfItsOwnKeepsThem(t *testing.T) {
-	own := memorystore.New()
-	if got, _ := admin.KeyspaceOf(store.Wrap(own, memorystore.New())); got != admin.Keyspace(own) {
-		t.Errorf("it became a %T", got)
-	}
-}
