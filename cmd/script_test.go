@@ -170,7 +170,6 @@ var storesOf = []struct{ script, stores, why string }{
 	{"protect", "single cluster sentinel", "servers are known by more than one URL"},
 
 	{"config", "default", "about where a setting is from"},
-	{"config-init", "default", "about a machine on which nothing is set"},
 	{"context", "default", "about which store is used"},
 	{"files-modes", "default", "about the files of the machine"},
 	{"variables", "default", "about which store is used"},
@@ -179,7 +178,7 @@ var storesOf = []struct{ script, stores, why string }{
 // quickScripts are those of the quick tier. Each starts some dozens of processes, which is most of the time of the
 // tests of commands.
 var quickScripts = strings.Fields(`
-	audit config-init dashboard file handover help inspect output policy protect refund reset undo
+	audit dashboard file handover help inspect output policy protect refund reset undo
 	variables`)
 
 // scriptsOn returns the scripts that run on a topology. In the quick tier a script runs on one store.

@@ -52,7 +52,7 @@ func TestServeFollowsWhatIsPublished(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, stderr := w.run(t, exit, append(
-			[]string{"config", "publish", file, "-m", "why", "--yes", "--no-keys", "--store"}, args...)...)
+			[]string{"config", "publish", file, "-m", "why", "--yes", "--store"}, args...)...)
 		if args[0] != all && strings.Contains(stderr, "warning") {
 			t.Errorf("a publisher lacks a right: %s", stderr)
 		}
@@ -120,7 +120,7 @@ func TestServeFollowsWhatIsPublished(t *testing.T) {
 			t.Errorf("after %v, version 1 is %s", spoil, out)
 		}
 	}
-	w.run(t, exitYes, "config", "rollback", "1", "-m", "why", "--yes", "--no-keys", "--store", all)
+	w.run(t, exitYes, "config", "rollback", "1", "-m", "why", "--yes", "--store", all)
 	_, stderr := w.run(t, exitYes, "config", "rollback", "2", "-m", "why", "--yes", "--store", all)
 	if !strings.Contains(stderr, "rollback 3 ") {
 		t.Errorf("the way back is not told: %s", stderr)

@@ -181,7 +181,7 @@ func openFallback(g *cli.Globals) store.Store {
 		return noFallback{err}
 	}
 	backend, _, err := connect.Open(
-		"file:"+path, connect.Options{Prefix: s.Prefix.Value, Timeout: g.Timeout, OwnFile: true})
+		"file:"+path, connect.Options{Prefix: s.Prefix, Timeout: g.Timeout, OwnFile: true})
 	if err != nil {
 		return noFallback{err}
 	}

@@ -28,16 +28,13 @@ named stores; and the prefix of all keys. docs/configuration.md has every field.
 limitctl uses the first of these: --config FILE, $LIMITCTL_CONFIG,
 ./limitctl.yaml, and the user's $XDG_CONFIG_HOME/limitctl/limitctl.yaml, of
 which it always reads the contexts. Go programs load it with policyfile.`,
-		Example: `  limitctl config init limits/limitctl.yaml
-  limitctl config validate
-  limitctl config show --origin
+		Example: `  limitctl config validate
   limitctl config publish limitctl.yaml -m "more for acme" --context prod
   limitctl config explain --policy login ip=203.0.113.9 email=a@example.com`,
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, args []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newConfigInitCmd(global), newConfigValidateCmd(global), newConfigShowCmd(global),
-		newConfigExplainCmd(global),
+	cmd.AddCommand(newConfigValidateCmd(global), newConfigExplainCmd(global),
 		newConfigImportCmd(global), newConfigSchemaCmd(global))
 	return cmd
 }

@@ -66,7 +66,7 @@ func runConfigExplain(ctx context.Context, g *cli.Globals, policy string, args [
 		limit := under.Limit.InWindow(store.InstantOf(answer.now))
 		explained := explainedLimit{
 			Limit: d.LimitName(i), By: d.Policy.Limits[i].By, Key: req.Key.Subject, Name: req.Key.Name,
-			StoreKey:  admin.OwnLayout(s.Prefix.Value).StoreKey(req.Key),
+			StoreKey:  admin.OwnLayout(s.Prefix).StoreKey(req.Key),
 			Algorithm: limit.Algorithm.String(), Count: limit.Count, PeriodMS: output.Milliseconds(limit.Period),
 			Burst: limit.Burst, Slices: limit.Slices, WindowEndsAt: decision.WindowEnd(limit),
 			Cost: d.Policy.Limits[i].Cost.String(), Leave: under.Leave,

@@ -33,7 +33,6 @@ type options struct {
 	*cli.Globals
 	cli.ConsentOptions
 	dryRun, force bool
-	noKeys        bool
 	command       string // for messages
 }
 
@@ -42,7 +41,6 @@ func (o *options) addFlags(cmd *cobra.Command) {
 	flags.BoolVar(&o.dryRun, "dry-run", false, "show what would change, and change nothing")
 	flags.BoolVar(&o.force, "force", false,
 		"even if overrides in force name a policy that is no longer in the configuration")
-	flags.BoolVar(&o.noKeys, "no-keys", false, "do not look for keys in use that would be over their new limit")
 	o.AddPublishConsentFlags(cmd)
 }
 
@@ -56,10 +54,9 @@ who, when and why. A file with contexts or layouts is refused. Processes that
 follow the store have it in force within two seconds: limitctl serve --config
 store:, and policyfile.Follow in Go.
 
-It first shows the limits that change and the keys in use that are over the new
-ones, and asks. Nothing is written if FILE has a mistake or changes nothing, if
-somebody else has published meanwhile, or if a policy disappears that an
-override in force names.`,
+It first shows the limits that change, and asks. Nothing is written if FILE has a
+mistake or changes nothing, if somebody else has published meanwhile, or if a
+policy disappears that an override in force names.`,
 		Example: `  limitctl config publish limitctl.yaml -m "more for acme" --context prod
   limitctl config publish limitctl.yaml --dry-run
   limitctl config publish limitctl.yaml -m "$CI_COMMIT_TITLE" --confirm prod --context prod -o json`,
@@ -95,10 +92,10 @@ func (o *options) publish(ctx context.Context, path string) error {
 			"their own", path)
 	}
 	return o.change(ctx, func(p *place) (*change, error) {
-		if c.Prefix != "" && c.Prefix != p.settings.Prefix.Value {
+		if c.Prefix != "" && c.Prefix != p.settings.Prefix {
 			return nil, cli.Usagef("%s has the prefix %q, and the store is open with %q, so nobody would find the "+
 				"keys; give %s", path,
-				c.Prefix, p.settings.Prefix.Value, shell.Command("--prefix", c.Prefix))
+				c.Prefix, p.settings.Prefix, shell.Command("--prefix", c.Prefix))
 		}
 		return &change{title: path, text: data}, nil
 	})
@@ -227,19 +224,18 @@ func (o *options) change(ctx context.Context, next func(p *place) (*change, erro
 	answer.At = new(output.UTC(v.At))
 	printErr := o.Print(answer)
 	if before := p.state.Head.Version; before != 0 && !answer.unreadable && !o.Quiet {
-		// Who goes back is in a hurry, and the keys only inform: nothing is refused because of them.
 		o.Note("go back with: %s", cli.CommandHere(o.Globals, s, "config", "rollback", cli.Number(before), "-m",
-			fmt.Sprint("back to ", before), "--no-keys"))
+			fmt.Sprint("back to ", before)))
 	}
 	return errors.Join(err, printErr)
 }
 
-// preview compares what would be published with what is in force, and with the keys in use.
+// preview compares what would be published with what is in force.
 func (o *options) preview(ctx context.Context, p *place, c *change) (*publishAnswer, error) {
 	a := &publishAnswer{SchemaVersion: output.SchemaVersion, DryRun: o.dryRun, Of: c.of,
 		Did:   strings.TrimPrefix(o.command, "config "),
 		place: p.settings.Place(p.where), Before: p.state.Head.Version, Version: p.state.NextNumber(),
-		Differences: []diffRow{}}
+		Differences: []config.Difference{}}
 	after, err := config.Parse(c.title, c.text, nil)
 	if err != nil {
 		return nil, err
@@ -264,16 +260,8 @@ func (o *options) preview(ctx context.Context, p *place, c *change) (*publishAns
 		}
 	}
 	before.Prefix, after.Prefix = "", ""
-	a.Differences = differencesOf(before, after)
-	if err := o.checkOverrides(ctx, p, before, after); err != nil {
-		return nil, err
-	}
-	if !o.noKeys && !o.Quiet {
-		if a.Keys, err = keyDifferencesOf(ctx, o.Globals, p.backend, before, after); err != nil {
-			return nil, err
-		}
-	}
-	return a, nil
+	a.Differences = config.Differences(before, after)
+	return a, o.checkOverrides(ctx, p, before, after)
 }
 
 // checkOverrides refuses a configuration without a policy that overrides in force name.
@@ -314,13 +302,11 @@ type publishAnswer struct {
 	DryRun    bool   `json:"dry_run"`
 	Of        int64  `json:"of,omitempty"` // the version that was brought back
 	// Did is publish or rollback.
-	Did         string     `json:"did"`
-	At          *time.Time `json:"at,omitempty"`
-	By          string     `json:"by,omitempty"`
-	Reason      string     `json:"reason,omitempty"`
-	Differences []diffRow  `json:"differences"`
-	// Keys are the keys in use whose limit changes; null if they were not looked at.
-	Keys []diffRow `json:"keys"`
+	Did         string              `json:"did"`
+	At          *time.Time          `json:"at,omitempty"`
+	By          string              `json:"by,omitempty"`
+	Reason      string              `json:"reason,omitempty"`
+	Differences []config.Difference `json:"differences"`
 
 	place      string
 	same       bool // nothing was to be published
@@ -357,14 +343,5 @@ func (a *publishAnswer) show(p *output.Printer) {
 	if len(a.Differences) == 0 {
 		p.Line("no limit changes")
 	}
-	(&diffAnswer{Differences: a.Differences}).Print(p)
-	switch {
-	case a.Keys == nil:
-		return
-	case len(a.Keys) == 0:
-		p.Line("no key in use changes its limit")
-	default:
-		p.Line("keys in use:")
-	}
-	(&diffAnswer{Differences: a.Keys, ofKeys: true}).Print(p)
+	printDifferences(p, a.Differences)
 }

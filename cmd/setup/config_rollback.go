@@ -20,7 +20,7 @@ func newRollbackCmd(global *cli.Globals) *cobra.Command {
 the next version, after the same preview and question as config publish. Keys
 whose limit gets lower keep what they have used.`,
 		Example: `  limitctl config rollback -m "too tight for acme" --context prod
-  limitctl config rollback 12 -m "as on Friday" --no-keys --yes`,
+  limitctl config rollback 12 -m "as on Friday" --yes`,
 		Args: cli.AtMostOneArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			number := int64(0)

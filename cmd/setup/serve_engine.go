@@ -32,7 +32,7 @@ func (f *serveFrame) begin(c *config.Config, where string) {
 	}
 	f.Ready = func(addresses map[string]string) error { // with an address in use it does not serve
 		f.Log.Info("limitctl serves", "version", version, "store", where, "files", c.Read, "policies", names,
-			"hash", engine.Hash(c), "denials", !c.NoDenials)
+			"hash", config.Hash(c), "denials", !c.NoDenials)
 		return tell(addresses)
 	}
 }

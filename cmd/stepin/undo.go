@@ -119,7 +119,7 @@ func (u *undoing) run(ctx context.Context, args []string) error {
 		return cli.Usagef("the change that keeps %s still runs%s; wait for its end, or end it",
 			output.Printable(path), process)
 	}
-	if u.plan.Backup, err = operation.OpenBackup(&u.runner.Files, path, u.s.Prefix.Value); err != nil {
+	if u.plan.Backup, err = operation.OpenBackup(&u.runner.Files, path, u.s.Prefix); err != nil {
 		return err
 	}
 	b := u.plan.Backup

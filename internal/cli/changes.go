@@ -29,10 +29,10 @@ import (
 
 // NewRunner returns what runs operations in an open store; where is the store's name.
 func NewRunner(g *Globals, s *Settings, backend connect.Store, where string) *operation.Runner {
-	address, _ := connect.Address(s.Store.Value) // the store is open, so it has one
+	address, _ := connect.Address(s.Store) // the store is open, so it has one
 	return &operation.Runner{
 		Store:   backend,
-		Place:   operation.Place{Access: s.Access(), Store: where, Prefix: s.Prefix.Value, Layout: g.LayoutsName},
+		Place:   operation.Place{Access: s.Access(), Store: where, Prefix: s.Prefix, Layout: g.LayoutsName},
 		Timeout: g.Timeout,
 		Files: operation.Files{Open: files.Open, Create: files.Create, MakeDir: files.MakeDir,
 			Remove: os.Remove},
@@ -285,8 +285,8 @@ func CommandHere(g *Globals, s *Settings, words ...string) string {
 	words = append([]string{"limitctl"}, words...)
 	if s.Context != nil {
 		words = append(words, "--context", s.Context.Name)
-	} else if s.Store.Origin != byDefault { // it may be pasted where the environment is another
-		words = append(words, "--store", redisserver.WithoutPasswords(s.Store.Value))
+	} else if !s.byDefault { // it may be pasted where the environment is another
+		words = append(words, "--store", redisserver.WithoutPasswords(s.Store))
 	}
 	if g.ConfigFile != "" {
 		words = append(words, "--config", g.ConfigFile)

@@ -66,15 +66,12 @@ type found struct {
 	unread  error
 }
 
-// Setting is a value and what it comes from.
-type Setting struct{ Value, Origin string }
-
-// byDefault is the origin of a value that nothing sets.
-const byDefault = "default"
-
 // Settings are the store that a command works with, and where that choice comes from.
 type Settings struct {
-	Store, Prefix Setting
+	// Store is a URL, and Prefix what its keys begin with.
+	Store, Prefix string
+	// byDefault: nothing names the store. byVariable: LIMITCTL_STORE does.
+	byDefault, byVariable bool
 	// Context is the context that names the store, or nil.
 	Context *config.Context
 	// byFlag: the command line or the environment names the store.

@@ -208,7 +208,7 @@ func (g *Globals) readPublished(ctx context.Context, backend store.Store) (*publ
 		return nil, published.ErrNothing
 	}
 	cache := published.Cache{Read: files.Read, Write: files.Write}
-	if isRedis(g.chosen.Store.Value) { // a file is never away
+	if isRedis(g.chosen.Store) { // a file is never away
 		// Not the file of serve, which must find there what it can use itself, also if the store has lost it.
 		cache.Path, _ = storeFile(g, "in-force-", ".config")
 	}

@@ -61,11 +61,11 @@ func (l *LayoutOptions) names(g *Globals) ([]string, error) {
 	if slices.Equal(names, []string{config.OwnLayout}) {
 		names = nil
 	}
-	if len(names) > 0 && !isRedis(s.Store.Value) {
+	if len(names) > 0 && !isRedis(s.Store) {
 		return nil,
 			Usagef("the store %s holds limits of limitctl alone; --layout needs a Redis, as --store "+
 				"redis://HOST:PORT names it",
-				output.Printable(s.Store.Value))
+				output.Printable(s.Store))
 	}
 	if len(names) == 0 && l.SaidLimit != "" {
 		return nil, Usagef("--limit is for keys of another limiter that do not hold their limit; give it with --layout")

@@ -64,7 +64,7 @@ func (g *Globals) Opened(opened connect.Store, err error) (connect.Store, error)
 	switch {
 	case err != nil && s.Context != nil:
 		return nil, fmt.Errorf("context %q: %w", s.Context.Name, err)
-	case s.Store.Origin == byVariable && errors.As(err, &wrongURL): // and not the prefix
+	case s.byVariable && errors.As(err, &wrongURL): // and not the prefix
 		return nil, fmt.Errorf("LIMITCTL_STORE: %w", err)
 	case err != nil:
 		return nil, err
@@ -92,8 +92,8 @@ func (g *Globals) Connection() (url string, options connect.Options, err error) 
 		s.guardAnnounced = true
 	}
 	password, err := g.password(s.Context)
-	return s.Store.Value, connect.Options{Prefix: s.Prefix.Value, Timeout: g.Timeout, Password: password,
-		Layouts: g.Layouts, ReadFile: files.ReadCertificate, OwnFile: s.Store.Origin == byDefault}, err
+	return s.Store, connect.Options{Prefix: s.Prefix, Timeout: g.Timeout, Password: password,
+		Layouts: g.Layouts, ReadFile: files.ReadCertificate, OwnFile: s.byDefault}, err
 }
 
 // WithoutSecrets returns a message without any password that the command knows. It is the last

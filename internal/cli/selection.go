@@ -291,10 +291,10 @@ func (s *SelectionOptions) checkPolicy(c *InForce) error {
 func SayNothingMatches(ctx context.Context, g *Globals, selection *operation.Selection, where string) {
 	text := fmt.Sprintf("nothing in use matches %s in %s", selection.Text, g.chosen.Place(where))
 	if g.Layouts == nil {
-		text += ", prefix " + g.chosen.Prefix.Value + g.UnknownClient(ctx, selection.Query.Subjects)
+		text += ", prefix " + g.chosen.Prefix + g.UnknownClient(ctx, selection.Query.Subjects)
 	}
 	g.Note("%s", text)
-	if g.Layouts == nil && !selection.OfPolicy && isRedis(g.chosen.Store.Value) {
+	if g.Layouts == nil && !selection.OfPolicy && isRedis(g.chosen.Store) {
 		g.Note("only limitctl's own keys were looked at; add --layout auto for those of other limiters")
 	}
 }

@@ -44,13 +44,13 @@ func (g *Globals) Settings() (*Settings, error) {
 	case g.Store != "" && g.ContextName != "":
 		return nil, Usagef("--store and --context both name a store; give one of them")
 	case g.Store != "":
-		s.Store = Setting{g.Store, "flag --store"}
+		s.Store = g.Store
 	case g.ContextName != "":
 		contextName, contextOrigin = g.ContextName, "flag --context"
 	case g.Env.Getenv("LIMITCTL_STORE") != "" && g.Env.Getenv(contextVariable) != "":
 		return nil, Usagef("LIMITCTL_STORE and %s both name a store; set one of them", contextVariable)
 	case g.Env.Getenv("LIMITCTL_STORE") != "":
-		s.Store = Setting{g.Env.Getenv("LIMITCTL_STORE"), byVariable}
+		s.Store, s.byVariable = g.Env.Getenv("LIMITCTL_STORE"), true
 		s.hidden, _, _ = g.chosenContext() // an error does not matter here: the choice is not used
 	case g.Env.IsSet("LIMITCTL_STORE"): // a secret that is missing or withheld
 		return nil, Usagef("LIMITCTL_STORE is set and empty; give it the URL of a store, or unset it")
@@ -69,12 +69,12 @@ func (g *Globals) Settings() (*Settings, error) {
 			return nil, err
 		}
 	}
-	if s.Store.Value == "" {
+	if s.Store == "" {
 		path, err := defaultFile(g.Env.Getenv)
 		if err != nil {
 			return nil, err
 		}
-		s.Store = Setting{"file:" + path, byDefault}
+		s.Store, s.byDefault = "file:"+path, true
 	}
 	if err := s.findPrefix(g); err != nil {
 		return nil, err
@@ -98,30 +98,23 @@ func (s *Settings) useContext(g *Globals, name, origin string) error {
 		}
 		return err
 	}
-	at, _ := c.Origin("contexts." + name + ".store")
-	s.Store = Setting{s.Context.Store, fmt.Sprintf("context %s (%s), chosen by %s", name, at, origin)}
+	s.Store = s.Context.Store
 	return nil
 }
 
 func (s *Settings) findPrefix(g *Globals) error {
 	if g.Changed("prefix") {
-		s.Prefix = Setting{g.Prefix, "flag --prefix"}
+		s.Prefix = g.Prefix
 		return nil
 	}
 	c, err := g.Config()
 	if err != nil {
 		return err
 	}
-	switch {
-	case s.Context != nil && s.Context.Prefix != "":
-		at, _ := c.Origin("contexts." + s.Context.Name + ".prefix")
-		s.Prefix = Setting{s.Context.Prefix, at.String()}
-	case c.Prefix != "":
-		at, _ := c.Origin("prefix")
-		s.Prefix = Setting{c.Prefix, at.String()}
-	default:
-		s.Prefix = Setting{store.DefaultPrefix, byDefault}
+	if s.Context != nil {
+		s.Prefix = s.Context.Prefix
 	}
+	s.Prefix = cmp.Or(s.Prefix, c.Prefix, store.DefaultPrefix)
 	return nil
 }
 
@@ -130,7 +123,7 @@ func (s *Settings) findPrefix(g *Globals) error {
 func (s *Settings) CheckNamed(env *Env) error {
 	for _, variable := range []string{"CI", "GITHUB_ACTIONS"} {
 		value := env.Getenv(variable)
-		if s.Store.Origin == byDefault && value != "" && value != "false" && value != "0" {
+		if s.byDefault && value != "" && value != "false" && value != "0" {
 			return Usagef("%s=%s, and no store is named: a runner's own file is empty each time; set LIMITCTL_STORE, "+
 				"or give --store file:PATH if you mean a file", variable, value)
 		}
@@ -141,13 +134,13 @@ func (s *Settings) CheckNamed(env *Env) error {
 // announce names a store that the user has not typed. It names the user's own file only until the file is there, since
 // it is always the same one.
 func (s *Settings) announce(env *Env) {
-	w, file := env.Err, strings.TrimPrefix(s.Store.Value, "file:")
+	w, file := env.Err, strings.TrimPrefix(s.Store, "file:")
 	switch {
-	case strings.HasPrefix(s.Store.Value, "memory:"):
+	case strings.HasPrefix(s.Store, "memory:"):
 		fmt.Fprintln(w, "limitctl: the store memory: holds limits for this command only")
 	case s.hidden != "":
 		fmt.Fprintf(w, "limitctl: using LIMITCTL_STORE, %s, and not the context %s (chosen by context use)\n",
-			output.Escape(redisserver.RedactURL(s.Store.Value)), output.Escape(s.hidden))
+			output.Escape(redisserver.RedactURL(s.Store)), output.Escape(s.hidden))
 	case s.byFlag:
 	case s.Context != nil:
 		fmt.Fprintf(w, "limitctl: using the context %s (chosen by %s)\n", output.Escape(s.Context.Name), s.chosenBy)
@@ -209,9 +202,6 @@ func (g *Globals) FromStore() bool {
 
 // byUse is the origin of a context that "context use" has remembered.
 const byUse = "context use"
-
-// byVariable is the origin of a store that the environment names.
-const byVariable = "environment variable LIMITCTL_STORE"
 
 // chosenContext returns the name in LIMITCTL_CONTEXT, else the one that "context use" has remembered, or "".
 func (g *Globals) chosenContext() (name, origin string, err error) {
@@ -294,11 +284,11 @@ func storeFile(g *Globals, before, after string) (string, error) {
 	if directory == "" {
 		return "", errors.New("neither XDG_STATE_HOME nor HOME is set to find a file for it")
 	}
-	address, err := connect.Address(s.Store.Value)
+	address, err := connect.Address(s.Store)
 	if err != nil {
 		return "", err
 	}
-	hash := sha256.Sum256([]byte(address + "\x00" + s.Prefix.Value))
+	hash := sha256.Sum256([]byte(address + "\x00" + s.Prefix))
 	return filepath.Join(directory, before+hex.EncodeToString(hash[:8])+after), nil
 }
 
@@ -336,12 +326,12 @@ func (g *Globals) SettingsToChange() (*Settings, error) {
 	if s.Context != nil && (s.Context.Protected || s.Context.ReadOnly) {
 		return s, nil
 	}
-	here, err := connect.Address(s.Store.Value)
+	here, err := connect.Address(s.Store)
 	if err != nil {
 		return nil, err
 	}
 	for _, x := range c.Contexts {
-		samePrefix := cmp.Or(x.Prefix, c.Prefix, store.DefaultPrefix) == s.Prefix.Value
+		samePrefix := cmp.Or(x.Prefix, c.Prefix, store.DefaultPrefix) == s.Prefix
 		if s.Guard != nil || !x.Protected || !samePrefix && g.Layouts == nil {
 			continue
 		}

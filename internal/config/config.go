@@ -76,6 +76,7 @@ type Context struct {
 type Origin struct {
 	Path string
 	Line int
+	text string // as it is written
 }
 
 // String returns the origin as "limitctl.yaml:12".
@@ -157,8 +158,8 @@ func read(path string, data []byte, checkStore func(url string) error, refusal s
 		Layouts: func(r *yamlfile.Reader, v yamlfile.Value) { c.Layouts = readMappings(r, v) },
 	})
 	c.File = file
-	for at, line := range r.Lines() {
-		c.origins[at] = Origin{path, line}
+	for at, place := range r.Places() {
+		c.origins[at] = Origin{path, place.Line, place.Text}
 	}
 	return c, r.Mistakes()
 }

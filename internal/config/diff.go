@@ -1,6 +1,10 @@
 package config
 
 import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -37,7 +41,8 @@ type Difference struct {
 
 // Differences returns the changes from one configuration to another, in the order of the new one. What is dropped
 // comes last, before the settings that are not of limits.
-func Differences(before, after *Config) (all []Difference) {
+func Differences(before, after *Config) []Difference {
+	all := []Difference{}
 	for _, p := range after.Policies {
 		old := configfile.NamedPolicy(before.Policies, p.Name)
 		for i := range p.Limits {
@@ -71,16 +76,15 @@ func Differences(before, after *Config) (all []Difference) {
 
 // settingDifferences returns the changes of what is no limit: settings for all, and of policies that both have.
 func settingDifferences(before, after *Config) (all []Difference) {
-	old, now := settingsByName(before), settingsByName(after)
+	old, now := settingsOf(before), settingsOf(after)
 	names := slices.Collect(maps.Keys(old))
 	names = slices.AppendSeq(names, maps.Keys(now))
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
-		d := Difference{Change: Changed}
-		what := name
+		d, what := Difference{Change: Changed}, name
 		if rest, is := strings.CutPrefix(name, "policies."); is {
 			d.Policy, what, _ = strings.Cut(rest, ".")
-			if configfile.NamedPolicy(before.Policies, d.Policy) == nil ||
+			if strings.HasPrefix(what, "limits") || configfile.NamedPolicy(before.Policies, d.Policy) == nil ||
 				configfile.NamedPolicy(after.Policies, d.Policy) == nil {
 				continue
 			}
@@ -98,14 +102,26 @@ func settingDifferences(before, after *Config) (all []Difference) {
 	return all
 }
 
-func settingsByName(c *Config) map[string]string {
+// settingsOf are the values of a configuration as they are written, by their paths, without contexts. The prefix, which
+// can be that of another file, is the one in use.
+func settingsOf(c *Config) map[string]string {
 	values := map[string]string{}
-	for _, s := range Settings(c) {
-		if !strings.Contains(s.Name, ".limits[") {
-			values[s.Name] = s.Value
+	for path, origin := range c.origins {
+		if !strings.HasPrefix(path, "contexts") {
+			values[path] = origin.text
 		}
 	}
+	values["prefix"] = cmp.Or(c.Prefix, store.DefaultPrefix)
 	return values
+}
+
+// Hash identifies the part of a configuration that decides and is served, without contexts and comments.
+func Hash(c *Config) string {
+	sum, values := sha256.New(), settingsOf(c)
+	for _, path := range slices.Sorted(maps.Keys(values)) {
+		fmt.Fprintf(sum, "%s %q\n", path, values[path])
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:6])
 }
 
 func limitOf(p *policy.Policy, name string) *policy.Limit {

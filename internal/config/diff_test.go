@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -73,13 +74,30 @@ policies:
 		"api/born map[] added  -> token-bucket:1/1s",
 		"api/gone map[] dropped token-bucket:1/1s -> ",
 		"unused/all map[] dropped token-bucket:5/1s -> ",
-		"api/ map[] changed on_error fail -> on_error allow",
-		"api/ map[] changed  -> wait 1.5s",
+		"api/ map[] changed  -> on_error allow",
+		"api/ map[] changed  -> wait 1500ms",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("they are\n%q\nwant\n%q", got, want)
 	}
 	if same := Differences(before, before); len(same) > 0 {
 		t.Errorf("of the same they are %v", same)
+	}
+}
+
+// The hash is of what decides: comments and contexts are not, and all that is written is.
+func TestHash(t *testing.T) {
+	const text = "breaker: {pause: 2s}\npolicies: {a: {limits: [{name: x, by: [ip], limit: 1M/1h}]}}\n"
+	hash := Hash(must(Parse("a", []byte(text), nil)))
+	for other, same := range map[string]bool{
+		"# a comment\ncontexts: {b: {store: 'redis://h'}}\nprefix: rl\n" + text: true,
+		strings.Replace(text, "2s", "3s", 1):                                    false,
+		strings.Replace(text, "1M", "2M", 1):                                    false,
+		strings.Replace(text, "[ip]", "[ip, user]", 1):                          false,
+		"http: {headers: []}\n" + text:                                          false,
+	} {
+		if got := Hash(must(Parse("b", []byte(other), nil))); (got == hash) != same {
+			t.Errorf("%s, and %s of\n%s", hash, got, other)
+		}
 	}
 }

@@ -79,9 +79,7 @@ func Load(env Environment) (*Config, error) {
 		data, err := env.ReadFile(s.path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist) && s.path == named:
-			return nil, store.Invalidf(
-				"%s names %q, which does not exist; correct it, or write a first one with `limitctl config init`",
-				by, named)
+			return nil, store.Invalidf("%s names %q, which does not exist", by, named)
 		case errors.Is(err, fs.ErrNotExist):
 			continue
 		case err != nil:

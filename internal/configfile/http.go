@@ -24,19 +24,6 @@ var headers = []struct {
 	is   httplimit.Headers
 }{{"ratelimit", httplimit.RateLimit}, {"x-ratelimit", httplimit.XRateLimit}, {"retry-after", httplimit.RetryAfter}}
 
-func headerWords() []string { return HeaderWords(httplimit.AllHeaders) }
-
-// HeaderWords returns header fields in the words of a file.
-func HeaderWords(h httplimit.Headers) []string {
-	words := []string{}
-	for _, each := range headers {
-		if h&each.is != 0 {
-			words = append(words, each.word)
-		}
-	}
-	return words
-}
-
 // DefaultHTTP returns the settings of an HTTP server without a configuration.
 func DefaultHTTP() httplimit.Settings {
 	clients := httplimit.Clients{Header: httplimit.XForwardedFor, IPv6Bits: httplimit.DefaultIPv6Bits}
@@ -69,8 +56,7 @@ func readHTTP(r *yamlfile.Reader, file map[string]yamlfile.Value) httplimit.Sett
 					return ""
 				}
 			}
-			return fmt.Sprintf("header field %q is unknown%s; it is %s", word, Suggestion(word, headerWords()),
-				strings.Join(headerWords(), ", "))
+			return fmt.Sprintf("header field %q is unknown; it is ratelimit, x-ratelimit, retry-after", word)
 		})
 	}
 	return settings

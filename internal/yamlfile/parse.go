@@ -10,7 +10,6 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
-	"github.com/goccy/go-yaml/token"
 
 	"github.com/limitctl/limitctl/internal/redact"
 	"github.com/limitctl/limitctl/internal/texts"
@@ -27,7 +26,7 @@ const maxEntries = 100_000
 func Parse(path string, data []byte, holds string) (r *Reader, root Value, ok bool) {
 	text := strings.TrimPrefix(strings.ReplaceAll(string(data), "\r\n", "\n"), "\ufeff")
 	r = &Reader{path: path, lines: strings.Split(text, "\n"), secrets: redact.New(), noted: map[Mistake]bool{},
-		aliases: map[*ast.AliasNode]ast.Node{}, places: map[string]*token.Token{}, bad: map[string]bool{},
+		aliases: map[*ast.AliasNode]ast.Node{}, places: map[string]place{}, bad: map[string]bool{},
 		above: map[string]bool{}}
 	if len(data) > MaxSize {
 		r.lines = []string{""}

@@ -30,9 +30,9 @@ type Reader struct {
 	aliases  map[*ast.AliasNode]ast.Node
 	// entries counts the entries that were read, each as often as it was.
 	entries int
-	// places are the tokens of the values read, by their paths. bad are the paths that already have a mistake, and
+	// places are those of the values read, by their paths. bad are the paths that already have a mistake, and
 	// above the paths of what contains one.
-	places     map[string]*token.Token
+	places     map[string]place
 	bad, above map[string]bool
 }
 
@@ -145,7 +145,7 @@ func (r *Reader) MistakeAt(path, format string, args ...any) {
 	}
 	var at *token.Token
 	for container := range containers(path) {
-		at = cmp.Or(at, r.places[container])
+		at = cmp.Or(at, r.places[container].at)
 	}
 	r.mistake(path, at, format, args...)
 }
@@ -185,13 +185,38 @@ func (r *Reader) HasMistakeWithin(path string) bool { return r.above[path] || r.
 // Line returns the line of a value.
 func (r *Reader) Line(v Value) int { return r.point(v).Position.Line }
 
-// Lines returns the line of each value that was read, by path.
-func (r *Reader) Lines() map[string]int {
-	lines := make(map[string]int, len(r.places))
-	for path, at := range r.places {
-		lines[path] = at.Position.Line
+// Place is where a value is, and its text as it is written: "[]" or "{}" of an empty list or map, and "" of others.
+type Place struct {
+	Line int
+	Text string
+}
+
+// place is the token of a value, and its text.
+type place struct {
+	at   *token.Token
+	text string
+}
+
+// Places returns the place of each value that was read, by path.
+func (r *Reader) Places() map[string]Place {
+	places := make(map[string]Place, len(r.places))
+	for path, p := range r.places {
+		places[path] = Place{p.at.Position.Line, p.text}
 	}
-	return lines
+	return places
+}
+
+// keep notes the place of a value.
+func (r *Reader) keep(v Value, at *token.Token) {
+	node := r.resolve(v.node)
+	text, _ := scalar(node)
+	switch n := node.(type) {
+	case *ast.MappingNode:
+		text = map[bool]string{true: "{}"}[len(n.Values) == 0]
+	case *ast.SequenceNode:
+		text = map[bool]string{true: "[]"}[len(n.Values) == 0]
+	}
+	r.places[v.Path] = place{at, text}
 }
 
 // point returns the token that marks a value. An absent value has no place of its own.

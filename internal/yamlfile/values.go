@@ -88,7 +88,7 @@ func (r *Reader) Named(v Value, what, want string, validate func(name string) er
 			r.mistake(join(v.Path, "?"), e.key, "%s",
 				strings.Replace(err.Error(), strconv.Quote(e.Name), quote(v.Path, e.Name), 1))
 		}
-		r.places[e.Path] = e.key // it begins with its name
+		r.keep(e, e.key) // it begins with its name
 		return err != nil
 	})
 }
@@ -132,7 +132,7 @@ func (r *Reader) Map(v Value, what, want string) (entries []Value, ok bool) {
 		}
 	}
 	for _, e := range entries {
-		r.places[e.Path] = r.point(e)
+		r.keep(e, r.point(e))
 	}
 	return entries, true
 }
@@ -149,7 +149,7 @@ func (r *Reader) List(v Value, what, want string) (values []Value, ok bool) {
 	}
 	for i, value := range sequence.Values {
 		e := Value{Path: fmt.Sprintf("%s[%d]", v.Path, i), node: value, key: cmp.Or(firstToken(value), v.key)}
-		r.places[e.Path] = r.point(e)
+		r.keep(e, r.point(e))
 		values = append(values, e)
 	}
 	return values, true

@@ -3,8 +3,6 @@ package engine
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -49,7 +47,7 @@ type Reloader struct {
 type ReloadState struct {
 	// Files are the files of the configuration.
 	Files []string `json:"files"`
-	// Hash is for comparing servers of one version; see [Hash].
+	// Hash is for comparing servers of one version; see [config.Hash].
 	Hash     string `json:"hash"`
 	Policies int    `json:"policies"`
 	// Version is the published version in force, and Refused one that this server cannot use; 0 for none.
@@ -93,7 +91,7 @@ func (r *Reloader) Compare(settings published.Settings) {
 	settings.Compares = true
 	settings.Use = func(v *published.Version) error {
 		c, err := r.Config.WithPublished(fmt.Sprintf("published version %d", v.Number), v.Text)
-		if err == nil && Hash(c) != r.state.Hash {
+		if err == nil && config.Hash(c) != r.state.Hash {
 			err = store.Invalidf("this process goes by %s, which differs",
 				cmp.Or(strings.Join(r.state.Files, ", "), "no file"))
 		}
@@ -198,7 +196,7 @@ func (r *Reloader) looked(err error) {
 // put puts a configuration in force, the published one of that version or that of the files.
 func (r *Reloader) put(c *config.Config, version int64) {
 	before, was := r.Config, r.state
-	now := ReloadState{Files: slices.Clone(c.Read), Hash: Hash(c), Policies: len(c.Policies), Version: version,
+	now := ReloadState{Files: slices.Clone(c.Read), Hash: config.Hash(c), Policies: len(c.Policies), Version: version,
 		LoadedAt: was.LoadedAt}
 	changed := now.Hash != was.Hash
 	if changed {
@@ -236,13 +234,4 @@ func (r *Reloader) keep(err error) {
 	r.Log.Error("the configuration cannot be used; the old one stays in force", "error", state.Error, "loaded_at",
 		state.LoadedAt)
 	r.OnReload(state.Hash, err)
-}
-
-// Hash identifies the part of a configuration that decides and is served, without contexts and comments.
-func Hash(c *config.Config) string {
-	sum := sha256.New()
-	for _, setting := range config.Settings(c) {
-		fmt.Fprintf(sum, "%s %q\n", setting.Name, setting.Value)
-	}
-	return hex.EncodeToString(sum.Sum(nil)[:6])
 }

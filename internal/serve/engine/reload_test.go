@@ -173,20 +173,6 @@ func TestAVanishedFileKeepsTheOneBefore(t *testing.T) {
 	})
 }
 
-// The hash of the same text is the same, whatever it has.
-func TestTheHashIsOfTheText(t *testing.T) {
-	const text = "breaker: {pause: 2s}\npolicies: {a: {limits: [{name: x, by: [ip], limit: " +
-		"'fixed-window:1M/1mo,tz=Europe/Berlin'}]}}\n"
-	one, err := config.Parse("a", []byte(text), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	two, err := config.Parse("b", []byte("# a comment\n"+text), nil)
-	if err != nil || Hash(one) != Hash(two) {
-		t.Errorf("%s, %s, %v", Hash(one), Hash(two), err)
-	}
-}
-
 // A change of what applies only at the start is logged once, without its value.
 func TestWhatIsFixedIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
