@@ -54,8 +54,8 @@ who, when and why. A file with contexts or layouts is refused. Processes that
 follow the store have it in force within two seconds: limitctl serve --config
 store:, and policyfile.Follow in Go.
 
-It first shows the limits that change, and asks. Nothing is written if FILE has a
-mistake or changes nothing, if somebody else has published meanwhile, or if a
+It first shows the limits that change, and asks. Nothing is written if FILE has
+a mistake or changes nothing, if somebody else has published meanwhile, or if a
 policy disappears that an override in force names.`,
 		Example: `  limitctl config publish limitctl.yaml -m "more for acme" --context prod
   limitctl config publish limitctl.yaml --dry-run
