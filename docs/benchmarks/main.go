@@ -21,7 +21,6 @@ import (
 type plan struct {
 	rounds   int
 	duration time.Duration // of one cell in one round
-	beside   string        // another build, which the section serve measures in turn
 	seed     uint64        // of what is random in the proof
 }
 
@@ -33,7 +32,7 @@ type section struct {
 
 var sections = []section{
 	{"prove", proveSection}, {"redis", redisSection}, {"memory", memorySection},
-	{"serve", serveSection}, {"loadtest", loadtestSection}, {"reset", resetSection},
+	{"serve", serveSection}, {"loadtest", loadtestSection},
 }
 
 func main() {
@@ -55,7 +54,6 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flags.DurationVar(&p.duration, "duration", 400*time.Millisecond, "how long to measure a cell in each round")
 	names := sectionNames()
 	only := flags.String("only", "", "run one section: "+names)
-	flags.StringVar(&p.beside, "beside", "", "another build of limitctl, to measure in turn by -only serve")
 	peer := flags.String("peer", "", "be one of the processes that are measured")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -107,18 +105,13 @@ func table(out io.Writer, rows ...[]string) {
 	}
 }
 
-// medians makes a table of the medians of value, with a row for each contestant and a column for each cell.
-func medians(measured results, contestants []contestant, cells []cell, value func(sample) float64,
-	format func(float64) string) [][]string {
+// medians makes a table of the medians, with a row for each contestant and a column for each cell.
+func medians(measured results, contestants []contestant, cells []cell) [][]string {
 	rows := [][]string{header(cells)}
 	for i := range contestants {
 		row := []string{contestants[i].name}
 		for j := range cells {
-			values := make([]float64, len(measured[i][j]))
-			for round, s := range measured[i][j] {
-				values[round] = value(s)
-			}
-			row = append(row, format(median(values)))
+			row = append(row, thousands(median(measured[i][j])))
 		}
 		rows = append(rows, row)
 	}
@@ -132,18 +125,11 @@ func ratios(measured results, contestants []contestant, cells []cell) [][]string
 	for i := 1; i < len(contestants); i++ {
 		row := []string{contestants[0].name + " ÷ " + contestants[i].name}
 		for j := range cells {
-			row = append(row, ratioOf(speeds(measured[0][j]), speeds(measured[i][j])))
+			row = append(row, ratioOf(measured[0][j], measured[i][j]))
 		}
 		rows = append(rows, row)
 	}
 	return rows
-}
-
-func speeds(samples []sample) (all []float64) {
-	for _, s := range samples {
-		all = append(all, s.perSecond)
-	}
-	return all
 }
 
 func header(cells []cell) []string {
@@ -182,9 +168,4 @@ func ratioOf(values, others []float64) string {
 		ratios[round] = values[round] / others[round]
 	}
 	return fmt.Sprintf("**%.2f** (%.2f–%.2f)", median(ratios), slices.Min(ratios), slices.Max(ratios))
-}
-
-// spread writes the median of values, with the least and the greatest.
-func spread(values []float64, format func(float64) string) string {
-	return fmt.Sprintf("%s (%s–%s)", format(median(values)), format(slices.Min(values)), format(slices.Max(values)))
 }

@@ -3,18 +3,12 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // A take charges one unit to a key.
@@ -41,7 +35,6 @@ type cell struct {
 	name       string
 	goroutines int
 	keys       []string
-	server     *redis.Client // to read its processor time; nil if there is none
 }
 
 // manyKeys is the number of subjects, unless there is one.
@@ -56,23 +49,15 @@ func subjects(n int) []string {
 	return keys
 }
 
-// sample is one round of a contestant in a cell.
-type sample struct {
-	perSecond   float64
-	allocations float64 // per take
-	clientCPU   float64 // µs of this process' processors, per take
-	serverCPU   float64 // µs of the server's main thread, per take
-}
-
-// results are the samples by contestant, cell and round.
-type results [][][]sample
+// results are the takes a second by contestant, cell and round.
+type results [][][]float64
 
 // interleave measures all contestants in all cells, round by round and the contestants in turn, so that other load
 // on the machine affects them all.
 func interleave(ctx context.Context, p plan, contestants []contestant, cells []cell) (results, error) {
 	measured := make(results, len(contestants))
 	for i := range contestants {
-		measured[i] = make([][]sample, len(cells))
+		measured[i] = make([][]float64, len(cells))
 		for _, c := range cells {
 			if err := fill(ctx, contestants[i], c.keys); err != nil {
 				return nil, err
@@ -83,11 +68,11 @@ func interleave(ctx context.Context, p plan, contestants []contestant, cells []c
 		progress("round %d of %d", round+1, p.rounds)
 		for j, c := range cells {
 			for i := range contestants {
-				s, err := measure(ctx, contestants[i], c, p.duration)
+				perSecond, err := measure(ctx, contestants[i], c, p.duration)
 				if err = cmp.Or(err, ctx.Err()); err != nil {
 					return nil, err
 				}
-				measured[i][j] = append(measured[i][j], s)
+				measured[i][j] = append(measured[i][j], perSecond)
 			}
 		}
 	}
@@ -107,17 +92,11 @@ func fill(ctx context.Context, c contestant, keys []string) error {
 	})
 }
 
-func measure(ctx context.Context, c contestant, in cell, duration time.Duration) (sample, error) {
+// measure returns how many takes there are in a second.
+func measure(ctx context.Context, c contestant, in cell, duration time.Duration) (perSecond float64, err error) {
 	runtime.GC() // so that garbage of the one before does not count
 	var takes atomic.Int64
 	var stop atomic.Bool
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	server, err := in.serverCPU(ctx)
-	if err != nil {
-		return sample{}, err
-	}
-	own := ownCPU()
 	start := time.Now()
 	timer := time.AfterFunc(duration, func() { stop.Store(true) })
 	defer timer.Stop()
@@ -135,18 +114,7 @@ func measure(ctx context.Context, c contestant, in cell, duration time.Duration)
 		}
 		return nil
 	})
-	elapsed := time.Since(start)
-	own = ownCPU() - own
-	runtime.ReadMemStats(&after)
-	serverAfter, failed := in.serverCPU(ctx)
-	err = cmp.Or(err, failed)
-	n := float64(takes.Load())
-	return sample{
-		perSecond:   n / elapsed.Seconds(),
-		allocations: float64(after.Mallocs-before.Mallocs) / n,
-		clientCPU:   float64(own.Nanoseconds()) / 1000 / n,
-		serverCPU:   float64((serverAfter - server).Nanoseconds()) / 1000 / n,
-	}, err
+	return float64(takes.Load()) / time.Since(start).Seconds(), err
 }
 
 // takeOne checks that the take is allowed: contestants do less on a denial.
@@ -171,31 +139,4 @@ func parallel(goroutines int, work func(g int) error) error {
 	}
 	group.Wait()
 	return cmp.Or(failures...)
-}
-
-// ownCPU returns the processor time of this process.
-func ownCPU() time.Duration {
-	var used syscall.Rusage
-	syscall.Getrusage(syscall.RUSAGE_SELF, &used) // cannot fail for the own process
-	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
-}
-
-// serverCPU returns the processor time of the main thread of the cell's server.
-func (c cell) serverCPU(ctx context.Context) (time.Duration, error) {
-	if c.server == nil {
-		return 0, nil
-	}
-	info, err := c.server.Info(ctx, "cpu").Result()
-	var seconds float64
-	for line := range strings.Lines(info) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-		if name == "used_cpu_sys_main_thread" || name == "used_cpu_user_main_thread" {
-			used, _ := strconv.ParseFloat(value, 64)
-			seconds += used
-		}
-	}
-	if err == nil && seconds == 0 {
-		err = errors.New("the server does not say what its main thread used: Redis 6.2 or later is needed")
-	}
-	return time.Duration(seconds * float64(time.Second)), err
 }

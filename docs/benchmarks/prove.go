@@ -208,13 +208,13 @@ func proveSpeed(ctx context.Context, p plan, client *redis.Client, out io.Writer
 	}
 	both = both[:2] // redis_rate is the second
 	progressTo = io.Discard
-	measured, err := interleave(ctx, p, both, []cell{{"", 64, subjects(manyKeys / 10), client}})
+	measured, err := interleave(ctx, p, both, []cell{{"", 64, subjects(manyKeys / 10)}})
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "\nTakes a second of 64 callers over %s keys, in turns of %s, medians of %d:\n\n",
 		thousands(manyKeys/10), p.duration, p.rounds)
-	ours, theirs := speeds(measured[0][0]), speeds(measured[1][0])
+	ours, theirs := measured[0][0], measured[1][0]
 	fmt.Fprintf(out, "  %-10s %7s\n  %-10s %7s\n  ratio      %s\n", both[0].name, thousands(median(ours)), both[1].name,
 		thousands(median(theirs)), strings.ReplaceAll(ratioOf(ours, theirs), "*", ""))
 	fmt.Fprint(out, "\nThe ratio is the median of the rounds' (the least and the greatest of them). Callers of one "+

@@ -34,12 +34,8 @@ type attack struct {
 	Errors    int     `json:"errors"`
 	Denied    int     `json:"denied"`
 	Latency   struct {
-		P50 float64 `json:"p50"`
 		P99 float64 `json:"p99"`
 	} `json:"latency_us"`
-	Cost struct {
-		CPU float64 `json:"client_cpu_us"`
-	} `json:"cost"`
 	serverCPU float64 // µs per request
 }
 
@@ -56,7 +52,7 @@ func serveSection(ctx context.Context, p plan, out io.Writer) error {
 	defer remove()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends the processes
-	all, err := serveAll(ctx, dir, program, p.beside)
+	all, err := serveAll(ctx, dir, program)
 	for _, s := range all {
 		defer s.stop()
 	}
@@ -84,18 +80,12 @@ func serveSection(ctx context.Context, p plan, out io.Writer) error {
 		return values
 	}
 	perSecond := func(s *attack) float64 { return s.PerSecond }
-	p99 := func(s *attack) float64 { return s.Latency.P99 }
-	cpu := func(s *attack) float64 { return s.serverCPU }
-	rows := [][]string{{
-		"", "requests a second", "÷ redis_rate's", "p50", "p99", "p99 ÷ redis_rate's", "CPU a request",
-		"redis_rate's ÷ its",
-	}}
+	rows := [][]string{{"", "requests a second", "÷ redis_rate's", "p99", "CPU a request"}}
 	for i, s := range all {
-		rows = append(rows, []string{
-			s.name, spread(of(i, perSecond), thousands), ratioOf(of(i, perSecond), of(0, perSecond)),
-			thousands(median(of(i, func(s *attack) float64 { return s.Latency.P50 }))) + " µs",
-			thousands(median(of(i, p99))) + " µs",
-			ratioOf(of(i, p99), of(0, p99)), decimals(median(of(i, cpu))) + " µs", ratioOf(of(0, cpu), of(i, cpu))})
+		rows = append(rows, []string{s.name, thousands(median(of(i, perSecond))),
+			ratioOf(of(i, perSecond), of(0, perSecond)),
+			thousands(median(of(i, func(s *attack) float64 { return s.Latency.P99 }))) + " µs",
+			decimals(median(of(i, func(s *attack) float64 { return s.serverCPU }))) + " µs"})
 	}
 	fmt.Fprintf(out, "\n### Decisions by a server: 256 callers over %s keys, as many as there can be\n",
 		thousands(manyKeys))
@@ -117,7 +107,7 @@ const ratelimitPlan = "domain: edge\ndescriptors:\n  - key: user\n    rate_limit
 	"100000}\n"
 
 // serveAll starts what is compared; the service with redis_rate is the first.
-func serveAll(ctx context.Context, dir, program, beside string) (all []*served, err error) {
+func serveAll(ctx context.Context, dir, program string) (all []*served, err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -131,7 +121,7 @@ func serveAll(ctx context.Context, dir, program, beside string) (all []*served, 
 		os.WriteFile(filepath.Join(theirs, "edge.yaml"), []byte(ratelimitPlan), 0o600)); err != nil {
 		return nil, err
 	}
-	ours := func(program, listen, grpc, store string) []string {
+	ours := func(listen, grpc, store string) []string {
 		return []string{
 			program, "serve", "--config", config, "--listen", listen, "--grpc", grpc,
 			"--admin", "127.0.0.1:0", "--store", store,
@@ -152,22 +142,15 @@ func serveAll(ctx context.Context, dir, program, beside string) (all []*served, 
 			return []string{self, "-peer", "serve," + listen + "," + redis}
 		}},
 		{"limitctl serve, key and limit", key,
-			func(listen, redis string) []string { return ours(program, listen, free, "redis://"+redis) }},
+			func(listen, redis string) []string { return ours(listen, free, "redis://"+redis) }},
 		{"limitctl serve, policy", asked(`{"policy":"api","attributes":{"user":"{subject}"}}`),
-			func(listen, redis string) []string { return ours(program, listen, free, "redis://"+redis) }},
+			func(listen, redis string) []string { return ours(listen, free, "redis://"+redis) }},
 		{"limitctl serve, `memory:`", key, func(listen, _ string) []string {
-			return ours(program, listen, free, "memory:")
+			return ours(listen, free, "memory:")
 		}},
 		{"limitctl serve, Envoy's service", envoys,
-			func(listen, redis string) []string { return ours(program, free, listen, "redis://"+redis) }},
+			func(listen, redis string) []string { return ours(free, listen, "redis://"+redis) }},
 		{"envoyproxy/ratelimit", envoys, func(_, _ string) []string { return []string{ratelimit} }},
-		{"the other build, key and limit", key,
-			func(listen, redis string) []string { return ours(beside, listen, free, "redis://"+redis) }},
-		{"the other build, Envoy's service", envoys,
-			func(listen, redis string) []string { return ours(beside, free, listen, "redis://"+redis) }},
-	}
-	if beside == "" {
-		contestants = contestants[:len(contestants)-2]
 	}
 	for _, c := range contestants {
 		s := &served{name: c.name}

@@ -133,7 +133,7 @@ func redisSection(ctx context.Context, p plan, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		return takesTables(ctx, p, out, "Redis", contestants, client)
+		return takesTables(ctx, p, out, "Redis", contestants)
 	})
 }
 
@@ -143,16 +143,15 @@ func memorySection(ctx context.Context, p plan, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return takesTables(ctx, p, out, "Memory", contestants, nil)
+	return takesTables(ctx, p, out, "Memory", contestants)
 }
 
-// takesTables measures contestants, and writes the tables. server is nil if there is none.
-func takesTables(ctx context.Context, p plan, out io.Writer, title string, contestants []contestant,
-	server *redis.Client) error {
+// takesTables measures contestants, and writes the tables.
+func takesTables(ctx context.Context, p plan, out io.Writer, title string, contestants []contestant) error {
 	keys := subjects(manyKeys)
 	var cells []cell
 	for _, goroutines := range []int{1, 16, 64, 256} {
-		cells = append(cells, cell{fmt.Sprintf("%d callers", goroutines), goroutines, keys, server})
+		cells = append(cells, cell{fmt.Sprintf("%d callers", goroutines), goroutines, keys})
 	}
 	cells[0].name = "1 caller"
 	progress("%s: filling the keys for each of %d contestants", title, len(contestants))
@@ -161,17 +160,7 @@ func takesTables(ctx context.Context, p plan, out io.Writer, title string, conte
 		return err
 	}
 	fmt.Fprintf(out, "\n### %s: takes a second over %s keys\n", title, thousands(manyKeys))
-	table(out, medians(measured, contestants, cells, func(s sample) float64 { return s.perSecond }, thousands)...)
+	table(out, medians(measured, contestants, cells)...)
 	table(out, ratios(measured, contestants, cells)...)
-	fmt.Fprint(out, "\nOf each take, µs of the client's processors + µs of the server's, and allocations:\n")
-	rows := medians(measured, contestants, cells, func(s sample) float64 { return s.clientCPU }, decimals)
-	ofServer := medians(measured, contestants, cells, func(s sample) float64 { return s.serverCPU }, decimals)
-	allocations := medians(measured, contestants, cells, func(s sample) float64 { return s.allocations }, decimals)
-	for i := range contestants {
-		for j := range cells {
-			rows[i+1][j+1] += " + " + ofServer[i+1][j+1] + ", " + allocations[i+1][j+1]
-		}
-	}
-	table(out, rows...)
 	return nil
 }
