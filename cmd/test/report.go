@@ -70,7 +70,7 @@ func (o *reportOptions) run(cmd *cobra.Command, path string) error {
 			return cli.Usagef("--%s is about one report; leave out --against", flag)
 		}
 	}
-	if err := o.parse(cmd, o.Globals, report.LoadTest); err != nil {
+	if err := o.parse(cmd, o.Globals, report.LoadTest, append(o.against, path)...); err != nil {
 		return err
 	}
 	latest, err := readReport(o.Globals, path)

@@ -1,14 +1,16 @@
 package test
 
 import (
-	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/limitctl/limitctl/internal/cli"
+	"github.com/limitctl/limitctl/internal/config"
 	"github.com/limitctl/limitctl/internal/files"
 	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/internal/report"
@@ -63,8 +65,12 @@ func (o *reporting) flags(names ...string) func(*cobra.Command) {
 	}
 }
 
-// parse reads the flags. It also checks that the report can be written to its files.
-func (o *reporting) parse(cmd *cobra.Command, g *cli.Globals, kind report.Kind) error {
+// standardOutput is the path that stands for standard output.
+const standardOutput = "-"
+
+// parse reads the flags. It also checks that the report can be written to its files, and that none of them is among
+// those that the command reads.
+func (o *reporting) parse(cmd *cobra.Command, g *cli.Globals, kind report.Kind, reads ...string) error {
 	for _, text := range o.thresholds {
 		promise, err := report.ParseThreshold(text)
 		if err == nil {
@@ -83,10 +89,28 @@ func (o *reporting) parse(cmd *cobra.Command, g *cli.Globals, kind report.Kind) 
 		}
 		o.mayFail = &share
 	}
-	if o.markdown == cli.StandardOutput && o.junit == cli.StandardOutput {
-		return cli.Usagef("--markdown - and --junit - both want standard output; give one of them a file")
+	used := map[string]bool{}
+	for _, path := range append(reads, cmp.Or(g.ConfigFile, config.LocalFile)) {
+		used[files.Follow(path)] = true
 	}
-	return cli.CheckPlaces(cmd, g)
+	for _, file := range [][2]string{{"save", o.save}, {"html", o.html}, {"markdown", o.markdown}, {"junit", o.junit}} {
+		flag, path := file[0], file[1]
+		if f := cmd.Flags().Lookup(flag); f == nil || !f.Changed {
+			continue
+		}
+		end := files.Follow(path)
+		if used[end] {
+			return cli.Usagef("--%s %s is another file of this command, too; name one of its own", flag, path)
+		}
+		used[end] = true
+		if path == standardOutput {
+			continue
+		}
+		if err := files.CanWrite(path); err != nil {
+			return cli.Usagef("--%s %s: the report cannot be written there: %s", flag, path, cli.Cause(err))
+		}
+	}
+	return nil
 }
 
 // finish judges a document, prints it, writes its files, and returns ErrDenied if a threshold was missed or an audit
@@ -113,9 +137,9 @@ func (o *reporting) exit(d *report.Document) error {
 	return nil
 }
 
-// print prints an answer, unless a summary goes to standard output in its place.
+// print prints an answer, unless a file of the report goes to standard output in its place.
 func (o *reporting) print(g *cli.Globals, a output.Answer) error {
-	if o.markdown == cli.StandardOutput || o.junit == cli.StandardOutput {
+	if slices.Contains([]string{o.save, o.html, o.markdown, o.junit}, standardOutput) {
 		return nil
 	}
 	return g.Print(a)
@@ -123,28 +147,10 @@ func (o *reporting) print(g *cli.Globals, a output.Answer) error {
 
 // write writes the files of a report.
 func (o *reporting) write(g *cli.Globals, d *report.Document) error {
-	write := func(flag, path string, text func() ([]byte, error)) error {
-		if path == "" {
-			return nil
-		}
-		data, err := text()
-		if err == nil {
-			err = files.WriteShared(path, data)
-		}
-		if err != nil {
-			return cli.NotPrinted(fmt.Errorf("%s: %w", shell.Command(flag, path), cli.Cause(err)))
-		}
-		return nil
-	}
-	if err := write("--save", o.save, d.Save); err != nil {
+	if err := writeFile(g, "--save", o.save, d.Save); err != nil {
 		return err
 	}
-	err := write("--html", o.html, func() ([]byte, error) {
-		var page bytes.Buffer
-		err := report.Answer{Report: d}.HTML(&page)
-		return page.Bytes(), err
-	})
-	if err != nil {
+	if err := writeFile(g, "--html", o.html, report.Answer{Report: d}.HTML); err != nil {
 		return err
 	}
 	return o.summarize(g, report.Answer{Report: d}.Summary(o.strict))
@@ -152,16 +158,35 @@ func (o *reporting) write(g *cli.Globals, d *report.Document) error {
 
 // summarize writes the summaries.
 func (o *reporting) summarize(g *cli.Globals, s *report.Summary) error {
-	for _, summary := range []struct {
-		flag, path string
-		text       func() []byte
-	}{{"--markdown", o.markdown, s.Markdown}, {"--junit", o.junit, s.JUnit}} {
-		if summary.path == "" {
-			continue
+	err := writeFile(g, "--markdown", o.markdown, func() ([]byte, error) { return s.Markdown(), nil })
+	if err != nil {
+		return err
+	}
+	return writeFile(g, "--junit", o.junit, func() ([]byte, error) { return s.JUnit(), nil })
+}
+
+// writeFile writes a text to a file; none if path is empty. To the file that GitHub shows for a step it appends, since
+// other commands of the step write there, too.
+func writeFile(g *cli.Globals, flag, path string, text func() ([]byte, error)) error {
+	if path == "" {
+		return nil
+	}
+	data, err := text()
+	switch {
+	case err != nil:
+	case path == standardOutput:
+		_, err = g.Printer().Data.Write(data)
+	case path == g.Env.Getenv("GITHUB_STEP_SUMMARY"):
+		file, failed := files.Extend(path)
+		if err = failed; err == nil {
+			_, err = file.Write(data)
+			err = errors.Join(err, file.Close())
 		}
-		if err := cli.WriteSummary(g, summary.path, summary.text()); err != nil {
-			return cli.NotPrinted(fmt.Errorf("%s: %w", shell.Command(summary.flag, summary.path), cli.Cause(err)))
-		}
+	default:
+		err = files.WriteShared(path, data)
+	}
+	if err != nil {
+		return cli.NotPrinted(fmt.Errorf("%s: %w", shell.Command(flag, path), cli.Cause(err)))
 	}
 	return nil
 }

@@ -122,7 +122,7 @@ func (o *simulateOptions) run(cmd *cobra.Command, file string) error {
 	if err != nil {
 		return err
 	}
-	if err = o.reporting.parse(cmd, o.Globals, report.Simulation); err != nil {
+	if err = o.reporting.parse(cmd, o.Globals, report.Simulation, file); err != nil {
 		return err
 	}
 	if plan.Log, err = log.read(ctx, o.Globals, file); err != nil {

@@ -126,7 +126,7 @@ func (o *verifyOptions) run(cmd *cobra.Command, args []string) error {
 		err = cli.Usagef("policy %s has the cost %s, which is in no record", o.policyName, reading.from.Cost)
 	}
 	if err == nil {
-		err = o.reporting.parse(cmd, o.Globals, report.LoadTest)
+		err = o.reporting.parse(cmd, o.Globals, report.LoadTest, args...)
 	}
 	if err != nil {
 		return err

@@ -2,19 +2,12 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
-
 	"github.com/limitctl/limitctl/internal/allowance"
-	"github.com/limitctl/limitctl/internal/config"
-	"github.com/limitctl/limitctl/internal/files"
 	"github.com/limitctl/limitctl/internal/operation"
 	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
@@ -148,72 +141,6 @@ func UsedText(e *admin.Entry) string {
 		capacity = Number(e.Limit.Capacity())
 	}
 	return used + "/" + capacity
-}
-
-// StandardOutput is the file name that stands for standard output.
-const StandardOutput = "-"
-
-// WriteSummary writes a summary to a file. It appends to the file that GitHub shows for a step, since other commands of
-// the step write there, too.
-func WriteSummary(g *Globals, path string, text []byte) error {
-	switch {
-	case path == StandardOutput:
-		_, err := g.Printer().Data.Write(text)
-		return err
-	case path == g.Env.Getenv("GITHUB_STEP_SUMMARY"):
-		file, err := files.Extend(path)
-		if err != nil {
-			return err
-		}
-		_, err = file.Write(text)
-		return errors.Join(err, file.Close())
-	}
-	return files.WriteShared(path, text)
-}
-
-// CheckPlaces reports a flag whose file cannot be written, so that the output is not lost after the work, and one whose
-// file the command reads.
-func CheckPlaces(cmd *cobra.Command, g *Globals) error {
-	flags := cmd.Flags()
-	of := ConfigEnvironment(g)
-	reads := append(flags.Args(), config.LocalFile, of.UserFile(), g.Env.Getenv("LIMITCTL_CONFIG"))
-	for _, flag := range []string{"config", "trace", "against"} {
-		if f := flags.Lookup(flag); f == nil || !f.Changed {
-			continue
-		} else if list, is := f.Value.(pflag.SliceValue); is {
-			reads = append(reads, list.GetSlice()...)
-		} else {
-			reads = append(reads, f.Value.String())
-		}
-	}
-	read := map[string]bool{}
-	for _, path := range reads {
-		read[files.Follow(path)] = path != ""
-	}
-	taken := map[string]string{} // the flag that names a file
-	for _, flag := range []string{"save", "html", "markdown", "junit"} {
-		if !flags.Changed(flag) {
-			continue
-		}
-		path := flags.Lookup(flag).Value.String()
-		end := files.Follow(path)
-		switch {
-		case path == StandardOutput && flag != "save" && flag != "html":
-			continue
-		case path == "":
-			return Usagef("--%s is empty; name a file, or leave it out", flag)
-		case read[end]:
-			return Usagef("--%s %s would replace a file that is read; name another file", flag, path)
-		case taken[end] != "":
-			return Usagef("--%s and --%s both name %s; give each a file of its own", taken[end], flag,
-				filepath.Clean(path))
-		}
-		taken[end] = flag
-		if err := files.CanWrite(path); err != nil {
-			return Usagef("--%s %s: the report cannot be written there: %s", flag, path, Cause(err))
-		}
-	}
-	return nil
 }
 
 // Ending says until when an override is in force, who set it and why.

@@ -13,11 +13,11 @@ import (
 
 func pageOf(t *testing.T, d *Document) []byte {
 	t.Helper()
-	var b bytes.Buffer
-	if err := (Answer{Report: d}).HTML(&b); err != nil {
+	page, err := (Answer{Report: d}).HTML()
+	if err != nil {
 		t.Fatal(err)
 	}
-	return b.Bytes()
+	return page
 }
 
 // Whatever is in a document, its page names no other place, and is text; without others' long texts it is small.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	_ "embed"
 	"html/template"
-	"io"
 	"strings"
 	"sync"
 
@@ -23,15 +22,11 @@ var pageTemplate = sync.OnceValue(func() *template.Template {
 	}).Parse(pageText))
 })
 
-// HTML writes the document as one page that needs nothing else, neither a network
-// nor a script.
-func (a Answer) HTML(w io.Writer) error {
-	var b bytes.Buffer // so that no half of a page is written
-	if err := pageTemplate().Execute(&b, newPage(a.Report)); err != nil {
-		return err
-	}
-	_, err := w.Write(b.Bytes())
-	return err
+// HTML returns the document as one page that needs nothing else, neither a network nor a script.
+func (a Answer) HTML() ([]byte, error) {
+	var b bytes.Buffer
+	err := pageTemplate().Execute(&b, newPage(a.Report))
+	return b.Bytes(), err
 }
 
 // page is what the template shows. All names in it are printable and of a length
