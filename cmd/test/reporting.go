@@ -91,7 +91,7 @@ func (o *reporting) parse(cmd *cobra.Command, g *cli.Globals, kind report.Kind, 
 	}
 	used := map[string]bool{}
 	for _, path := range append(reads, cmp.Or(g.ConfigFile, config.LocalFile)) {
-		used[files.Follow(path)] = true
+		used[files.Follow(path)] = path != standardOutput // of which a command reads the input
 	}
 	for _, file := range [][2]string{{"save", o.save}, {"html", o.html}, {"markdown", o.markdown}, {"junit", o.junit}} {
 		flag, path := file[0], file[1]
