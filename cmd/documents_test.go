@@ -28,7 +28,7 @@ var documents = []document{
 	{"stepin/undoAnswer", "An undo", "`undo`"},
 	{"stepin/overrideAnswer", "Overrides", "`override list`, `set` and `revoke`, `block`, `unblock`, `exempt`"},
 	{"see/handoverAnswer", "A handover", "`handover`"},
-	{"see/auditAnswer.Document", "The audit log", "`audit`"},
+	{"see/auditAnswer", "The audit log", "`audit`"},
 	{"stepin/backupsAnswer", "Backups", "`undo --list` and `undo --prune`"},
 	{"see/doctorAnswer.Document", "An examination", "`doctor`"},
 	{"report/Document", "A report", "`loadtest`, `verify`, `simulate` and `report`; [load " +
@@ -206,7 +206,7 @@ func TestDocumentsHaveTheFieldsOfTheReference(t *testing.T) {
 		{decisionPlace, exitYes, "check user:42 --limit 3/1h"},
 		{"stepin/resetAnswer", exitYes, "reset user:* --yes"},
 		{"see/handoverAnswer", exitYes, "handover"},
-		{"see/auditAnswer.Document", exitYes, "audit"},
+		{"see/auditAnswer", exitYes, "audit"},
 		{"stepin/undoAnswer", exitYes, "undo --yes"},
 		{"see/doctorAnswer.Document", exitYes, "doctor"},
 		{"report/Document", exitYes, "simulate - --limit 3/1m"},

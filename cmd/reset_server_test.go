@@ -112,7 +112,7 @@ func TestResetStoppedInTheMiddle(t *testing.T) {
 
 			audit := limitctl(elsewhere, server.Addr, "audit", "-o", "jsonl")
 			if sig == syscall.SIGINT { // which the machine itself knows of
-				audit = limitctl(home, server.Addr, "audit", "-o", "jsonl", "--local")
+				audit = limitctl(home, server.Addr, "audit", "-o", "jsonl")
 			}
 			stdout.Reset()
 			var run auditlog.Entry

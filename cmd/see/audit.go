@@ -1,10 +1,10 @@
 package see
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -13,7 +13,9 @@ import (
 
 	"github.com/limitctl/limitctl/internal/auditlog"
 	"github.com/limitctl/limitctl/internal/cli"
+	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/internal/shell"
+	"github.com/limitctl/limitctl/internal/subjecttext"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -21,11 +23,10 @@ type auditOptions struct {
 	*cli.Globals
 	limit int
 	since string
-	local bool
 	// from is the instant that since says; zero without it.
 	from time.Time
 	// about is what the runs are about, if it is given: as it was typed, and with the clients that its addresses are.
-	about []about
+	about []string
 }
 
 // NewAuditCmd makes limitctl audit.
@@ -79,7 +80,6 @@ own in limitctl/audit.jsonl in the state directory ($XDG_STATE_HOME, else
 	flags.StringVar(&o.since, "since", "",
 		"show only runs that ended since `TIME`: a duration such as 2h or 7d, a time such as 22:00, "+
 			"or a date and time")
-	flags.BoolVar(&o.local, "local", false, "show only the entries of this machine, and read no store")
 	cmd.RegisterFlagCompletionFunc("since",
 		cobra.FixedCompletions([]string{"1h", "1d", "7d"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
@@ -95,12 +95,10 @@ func (o *auditOptions) parse(cmd *cobra.Command, args []string) (err error) {
 			named = args
 		}
 		for _, text := range slices.Compact([]string{args[0], named[0]}) {
-			text = attributeAsSubject(text)
-			subjects, err := cli.ParseSubjects(text, false)
-			if err != nil {
+			if _, err := cli.ParseSubjects(subjectOf(text), false); err != nil {
 				return err
 			}
-			o.about = append(o.about, about{subjects, text})
+			o.about = append(o.about, subjectOf(text))
 		}
 	}
 	if cmd.Flags().Changed("since") {
@@ -150,66 +148,44 @@ func (o *auditOptions) names(e *auditlog.Entry) bool {
 			e.Selection, func(r rune) bool { return strings.ContainsRune(" ,;()", r) })...)
 	}
 	return slices.ContainsFunc(words, func(word string) bool {
-		return slices.ContainsFunc(o.about, func(a about) bool { return a.meets(attributeAsSubject(word)) })
+		return word != "" && slices.ContainsFunc(o.about, func(about string) bool {
+			return meet(about, subjectOf(word)) || meet(subjectOf(word), about)
+		})
 	})
 }
 
-// about is a PATTERN.
-type about struct {
-	subjects store.Pattern
-	text     string
+// meet reports whether a pattern selects a text, or is an attribute, which is a part of the subjects that policies make
+// of it: tenant=acme of tenant:acme:user:7.
+func meet(pattern, text string) bool {
+	selects, err := store.ParsePattern(pattern)
+	return err == nil && (selects.Match(text) || selects.Match(text+":")) ||
+		strings.Contains(pattern, ":") && strings.Contains(":"+text+":", ":"+pattern+":")
 }
 
-// meets reports whether the PATTERN and a word of a selection have a subject in common. An attribute is a part of the
-// subjects that policies make of it: tenant=acme of tenant:acme:user:7.
-func (a about) meets(word string) bool {
-	if word == "" {
-		return false
-	}
-	selected, err := store.ParsePattern(word)
-	return a.subjects.Match(word) || a.subjects.Match(word+":") || hasPart(a.text, word) || hasPart(word, a.text) ||
-		err == nil && (selected.Match(a.text) || selected.Match(a.text+":"))
-}
-
-// attributeAsSubject returns NAME=VALUE as it is in subjects, and other words as they are.
-func attributeAsSubject(word string) string {
+// subjectOf returns NAME=VALUE as it is in subjects, an escaped IPv6 address as it is typed, and other words as they
+// are.
+func subjectOf(word string) string {
 	if name, value, is := strings.Cut(word, "="); is && name != "" && !strings.HasPrefix(name, "-") {
-		return name + ":" + value
+		word = name + ":" + value
 	}
-	return word
-}
-
-// hasPart reports whether a subject has an attribute, between colons.
-func hasPart(subject, attribute string) bool {
-	return strings.Contains(attribute, ":") && strings.Contains(":"+subject+":", ":"+attribute+":")
+	return subjecttext.Readable(word)
 }
 
 func runAudit(ctx context.Context, o *auditOptions) error {
-	answer := &auditAnswer{complete: true, zone: o.Env.Now().Location()}
-	if dir := cli.StateDir(o.Env.Getenv); dir != "" {
-		answer.backups = filepath.Join(dir, "backups")
+	ofContext, err := o.CurrentContext() // whose store's runs are shown; empty for all stores of this machine
+	if err != nil {
+		return err
 	}
-	var backend store.Store
-	where := ""
-	ofContext := o.ContextName // whose store's runs are shown; empty for all stores of this machine
-	if !o.local {
-		var err error
-		if ofContext, err = o.CurrentContext(); err != nil {
-			return err
-		}
-		opened, name, err := o.OpenToRead()
-		if err != nil {
-			return err
-		}
-		defer opened.Close()
-		backend, where = opened, name
+	backend, where, err := o.OpenToRead()
+	if err != nil {
+		return err
 	}
+	defer backend.Close()
 	keep := o.keeps()
 	history, err := cli.ReadJournal(
 		ctx, o.Globals, backend, true, auditlog.Query{Most: o.limit, Keep: func(e *auditlog.Entry) bool {
 			return keep(e) &&
-				(e.Source == auditlog.Store || ofContext == "" || e.Context == ofContext || e.Store == where &&
-					where != "")
+				(e.Source == auditlog.Store || ofContext == "" || e.Context == ofContext || e.Store == where)
 		}})
 	if err != nil {
 		return err
@@ -217,18 +193,103 @@ func runAudit(ctx context.Context, o *auditOptions) error {
 	if history.StoreError != nil {
 		o.Note("warning: the audit log in the store cannot be read, so only that of this machine is shown: %s",
 			cli.Message(history.StoreError))
-		answer.complete = false
 	}
-	answer.entries = history.Runs
 	if len(history.Runs) == 0 {
 		o.Note("no run was found that is asked for")
 	}
+	answer := &auditAnswer{output.SchemaVersion, history.StoreError == nil,
+		append([]*auditlog.Entry{}, history.Runs...),
+		o.Env.Now().Location()}
 	if err := o.Print(answer); err != nil {
 		return err
 	}
-	if begun, undo := answer.begun(); begun > 0 {
-		o.Note("%s begun, and nothing says how it ended: still going on, or killed%s",
-			map[bool]string{true: "1 run has", false: fmt.Sprintf("%d runs have", begun)}[begun == 1], undo)
+	begun := int64(0)
+	for _, e := range history.Runs {
+		if e.Outcome == auditlog.Begun && (e.Undone == nil || e.Undone.Outcome != auditlog.Done) {
+			begun++
+		}
+	}
+	if begun > 0 {
+		o.Note("%s begun, and nothing says how it ended: still going on, or killed",
+			cli.CountOf(begun, "run has", "runs have"))
 	}
 	return nil
+}
+
+// auditAnswer is the answer of audit.
+type auditAnswer struct {
+	SchemaVersion int               `json:"schema_version"`
+	Complete      bool              `json:"complete"` // the store's part is in it
+	Runs          []*auditlog.Entry `json:"runs"`
+	zone          *time.Location    // of the times that people read
+}
+
+// Items implements output.Answer.
+func (a *auditAnswer) Items() any { return a.Runs }
+
+// Print implements output.Answer. What was run has a line of its own, since readers need it whole.
+func (a *auditAnswer) Print(p *output.Printer) {
+	if len(a.Runs) == 0 {
+		return
+	}
+	columns := []output.Column{{Header: "TIME"}, {Header: "USER", Shrinks: 8, Drops: 2},
+		{Header: "WHERE", Shrinks: 8, Drops: 3}, {Header: "CHANGED", Right: true, Drops: 1}, {Header: "OUTCOME"}}
+	var rows [][]output.Cell
+	for _, e := range a.Runs {
+		style, outcome := output.AtEnd, string(e.Outcome)
+		switch {
+		case e.Outcome == auditlog.Done || e.Undone != nil && e.Undone.Outcome == auditlog.Done:
+			style = output.Calm
+		case e.Outcome == auditlog.Partly:
+			style = output.Near
+		}
+		if e.Undone != nil {
+			outcome += ", " + e.Undone.Text()
+		}
+		rows = append(rows, []output.Cell{{Text: a.clock(e.Time)}, {Text: who(e)}, {Text: cmp.Or(e.Context, e.Store)},
+			{Text: e.ChangedText()}, {Text: outcome, Style: style}})
+	}
+	below := func(text string) {
+		for _, line := range output.Wrap(output.Printable(text), p.Width-len(indent)) {
+			p.Line("%s%s", indent, line)
+		}
+	}
+	for i, line := range p.TableLines(columns, rows) {
+		if fmt.Fprintln(p.Out, line); i == 0 {
+			continue
+		}
+		e := a.Runs[i-1]
+		below(e.CommandText() + because(e.Reason))
+		switch undo := undoOf(e); {
+		case e.Undone != nil:
+			below(e.Undone.Text() + " " + a.clock(e.Undone.Time) + " by " + e.Undone.User)
+		case undo != "": // which is pasted, so it stays whole
+			p.Line("%s%s", indent, output.Printable(undo))
+		}
+	}
+}
+
+const indent = "    "
+
+// clock writes an instant for people.
+func (a *auditAnswer) clock(at time.Time) string { return at.In(a.zone).Format(time.DateTime) }
+
+// undoOf is the command that brings back what a run has changed; "" for none.
+func undoOf(e *auditlog.Entry) string {
+	if e.Backup == "" || e.Undone != nil {
+		return ""
+	}
+	return shell.Command("limitctl", "undo", cmp.Or(e.Run, e.Backup))
+}
+
+// who is the user of a run, on which machine.
+func who(e *auditlog.Entry) string {
+	text := e.User
+	if e.Account != "" {
+		text += " as " + e.Account
+	}
+	if e.Host != "" {
+		text += "@" + e.Host
+	}
+	return text
 }

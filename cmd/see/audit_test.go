@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/limitctl/limitctl/internal/auditlog"
-	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // What touched a subject is found by the words of the selection, and of runs about overrides by what is in brackets.
@@ -21,6 +20,7 @@ func TestWhatTouchedASubject(t *testing.T) {
 		"several": with("override revoke",
 			"0000000a (tenant:acme:*, block) 0000000b (ip:203.0.113.9, limit api/*, ×3)"),
 		"with words": with("override revoke", "0000000a (tenant=acme user=7, limit api/*, ×3)"),
+		"escaped":    with("block", "ip:2001%3Adb8%3A%3A/64 --for 1h"),
 		"flags":      with("override set", "--policy=acme user=8 --times 3 --for 2h"),
 	}
 	acme := []string{"attribute", "everybody", "reset", "several", "with words"}
@@ -28,17 +28,13 @@ func TestWhatTouchedASubject(t *testing.T) {
 		"tenant:acme:*":      acme,
 		"tenant:acme:user:8": {"attribute", "everybody", "flags", "reset", "several", "with words"},
 		"tenant:zzz:user:9":  {"everybody"},
+		"ip:2001:db8::7":     {"escaped", "everybody"},
 		"ip:203.0.113.9":     {"everybody", "network", "several"},
 		"user=7":             {"everybody", "with words"},
 		"tenant:acm":         {"everybody"},
 		"0000000b":           {"everybody", "several"},
 	} {
-		text = attributeAsSubject(text)
-		subjects, err := store.ParsePattern(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		o := auditOptions{about: []about{{subjects, text}}}
+		o := auditOptions{about: []string{subjectOf(text)}}
 		var got []string
 		for name, e := range runs {
 			if o.names(&e) {

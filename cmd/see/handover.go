@@ -19,6 +19,7 @@ import (
 	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/internal/published"
 	"github.com/limitctl/limitctl/internal/shell"
+	"github.com/limitctl/limitctl/internal/subjecttext"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -331,8 +332,9 @@ func (a *handoverAnswer) printChanges(s *screen) {
 		if e.Outcome != auditlog.Done && e.Outcome != auditlog.Begun {
 			text += ", " + string(e.Outcome)
 		}
-		text += bringsBack(e)
-		if e.Undone != nil {
+		if undo := undoOf(e); undo != "" && e.Outcome == auditlog.Begun {
+			text += "; " + undo + " brings back what it changed"
+		} else if e.Undone != nil {
 			text += ", " + e.Undone.Text() + " " + cli.Clock(e.Undone.Time, a.now) + " by " + e.Undone.User
 		}
 		rows = append(rows, cells(cli.Clock(e.Time, a.now), who(e), text+because(e.Reason)))
@@ -400,7 +402,7 @@ func (a *handoverAnswer) printDenials(s *screen) {
 			text = "over since " + ago(row.all.LastAt, d.now)
 		}
 		rows = append(rows, append([]output.Cell{{Text: d.count(row.Denied), Style: style}},
-			cells(row.key.Subject, row.key.Name, text)...))
+			cells(subjecttext.Readable(row.key.Subject), row.key.Name, text)...))
 	}
 	a.part(s, partDenials, "DENIED in the last "+store.FormatPeriod(began.Window), text,
 		[]output.Column{{Right: true}, long, long, {Drops: 1}}, rows, max(0, d.keys-topDenied), "limitctl denials")

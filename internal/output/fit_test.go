@@ -33,13 +33,13 @@ func TestTablesTellSubjectsApart(t *testing.T) {
 			[2]string{"tenant:acme:user:" + user + ":route:/v1/refunds/{n}", "api/user-route"})
 	}
 	const want = `
-SUBJECT tenant:acme:user:…  NAME api/…     USED  REMAINING  RESETS IN
-7:route:/v1/charges/{n}     user-route  100/100          0      59.9s
-7:route:/v1/refunds/{n}     user-route  100/100          0      59.9s
-8:route:/v1/charges/{n}     user-route  100/100          0      59.9s
-8:route:/v1/refunds/{n}     user-route  100/100          0      59.9s
-17:route:/v1/charges/{n}    user-route  100/100          0      59.9s
-17:route:/v1/refunds/{n}    user-route  100/100          0      59.9s
+SUBJECT tenant:acme:user:…  NAME               USED  REMAINING  RESETS IN
+7:route:/v1/charges/{n}     api/user-route  100/100          0      59.9s
+7:route:/v1/refunds/{n}     api/user-route  100/100          0      59.9s
+8:route:/v1/charges/{n}     api/user-route  100/100          0      59.9s
+8:route:/v1/refunds/{n}     api/user-route  100/100          0      59.9s
+17:route:/v1/charges/{n}    api/user-route  100/100          0      59.9s
+17:route:/v1/refunds/{n}    api/user-route  100/100          0      59.9s
 `
 	if got := namesTable(80, names); got != want[1:] {
 		t.Errorf("%s", got)

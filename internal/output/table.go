@@ -10,6 +10,7 @@ import (
 	"github.com/olekukonko/tablewriter/renderer"
 	"github.com/olekukonko/tablewriter/tw"
 
+	"github.com/limitctl/limitctl/internal/subjecttext"
 	"github.com/limitctl/limitctl/internal/textcut"
 )
 
@@ -22,8 +23,8 @@ type Column struct {
 	Shrinks int
 	// Drops is the order in which columns are dropped on a narrow terminal, the greatest first; 0 means never.
 	Drops int
-	// Names says that cells name the subject of the row. They are cut so that they stay different, and only when no
-	// column is left to drop. Such a column Shrinks to 8 or more.
+	// Names says that cells name the subject of the row. They are cut so that they stay different, and below a good
+	// width only when no column is left to drop. Such a column Shrinks to 8 or more.
 	Names bool
 	// Optional says that the column is left out if all its cells are empty.
 	Optional bool
@@ -67,15 +68,13 @@ func withoutEmpty(columns []Column, rows [][]Cell) ([]Column, [][]Cell) {
 func (p *Printer) Table(columns []Column, rows [][]Cell) {
 	for _, row := range rows {
 		for i := range row {
+			if columns[i].Names {
+				row[i].Text = subjecttext.Readable(row[i].Text)
+			}
 			row[i].Text = Printable(Shorten(row[i].Text, longestCell))
 		}
 	}
-	columns, rows = withoutEmpty(columns, rows)
-	columns, rows, above := p.fit(columns, rows)
-	for _, line := range above {
-		fmt.Fprintln(p.Out, p.Paint(Faint, line))
-	}
-	rows, long := p.standIns(columns, rows)
+	columns, rows = p.fit(withoutEmpty(columns, rows))
 	alignments := make([]tw.Align, len(columns))
 	header := make([]string, len(columns))
 	for i, column := range columns {
@@ -111,65 +110,13 @@ func (p *Printer) Table(columns []Column, rows [][]Cell) {
 		table.Append(cells)
 	}
 	table.Render()
-	for i, line := range strings.Split(strings.TrimSuffix(text.String(), "\n"), "\n") {
+	for line := range strings.SplitSeq(strings.TrimSuffix(text.String(), "\n"), "\n") {
 		line = strings.TrimRight(line, " ")
 		if padded, is := strings.CutSuffix(line, " \x1b[0m"); is { // the table ends styles again after its padding
 			line = strings.TrimRight(padded, " ")
 		}
-		for _, cell := range long[i-1] { // the headers come first
-			line = strings.Replace(line, cell.standIn, cell.text, 1)
-		}
 		fmt.Fprintln(p.Out, line)
 	}
-}
-
-const (
-	// alwaysPadded is the width up to which all cells are padded, even without a terminal.
-	alwaysPadded = 80
-	// firstStandIn replaces a long cell of the first column, the next character one of the second, and so on. These
-	// are Braille characters, which we never print.
-	firstStandIn, lastStandIn = '\u2801', '\u28ff'
-)
-
-// longCell is a text that is replaced while the columns are laid out.
-type longCell struct{ standIn, text string }
-
-// standIns replaces cells that are much wider than most of their column, so that such a cell moves only the rest of
-// its own row. It returns the replaced cells by row. On a terminal such cells are cut instead.
-func (p *Printer) standIns(columns []Column, rows [][]Cell) (short [][]Cell, long map[int][]longCell) {
-	if p.Width > 0 {
-		return rows, nil
-	}
-	short, long = slices.Clone(rows), map[int][]longCell{}
-	for c, column := range columns {
-		var widths []int
-		for _, row := range rows {
-			if strings.ContainsFunc(row[c].Text, func(r rune) bool { return firstStandIn <= r && r <= lastStandIn }) {
-				return rows, nil // a text already contains such characters
-			}
-			widths = append(widths, Width(row[c].Text))
-		}
-		slices.Sort(widths)
-		most := alwaysPadded
-		if len(widths) > 0 {
-			most = max(most, 2*widths[(len(widths)-1)/2])
-		}
-		usual := Width(column.Header)
-		for _, width := range widths {
-			if width <= most {
-				usual = max(usual, width)
-			}
-		}
-		for i, row := range rows {
-			if Width(row[c].Text) > most && firstStandIn+rune(c) <= lastStandIn {
-				standIn := strings.Repeat(string(firstStandIn+rune(c)), usual)
-				long[i] = append(long[i], longCell{standIn, row[c].Text})
-				short[i] = slices.Clone(short[i])
-				short[i][c].Text = standIn
-			}
-		}
-	}
-	return short, long
 }
 
 // Bar draws used of capacity as a bar of that width. It is empty only if nothing is used and full only if nothing
@@ -192,10 +139,7 @@ func Bar(used, capacity int64, width int) string {
 	return string(bar)
 }
 
-const (
-	columnGap = "  "
-	ellipsis  = "…"
-)
+const columnGap = "  "
 
 // widthsOf returns the widths of the columns and of a row.
 func widthsOf(columns []Column, rows [][]Cell) (widths []int, total int) {
@@ -211,69 +155,39 @@ func widthsOf(columns []Column, rows [][]Cell) (widths []int, total int) {
 	return widths, total
 }
 
-// fit makes rows fit the terminal, and leaves what it gets as it is: the beginning that all names have in common moves
-// into the header, then columns are dropped, then a name that all rows share moves above the table, and at last cells
-// are cut, those of the widest columns first. Where names are cut, columns are dropped before.
-func (p *Printer) fit(columns []Column, rows [][]Cell) (fitting []Column, cells [][]Cell, above []string) {
+// fit makes rows fit the terminal, and leaves what it gets as it is: columns are dropped, then the widest cells are
+// cut. Where names are cut, the beginning that all have in common moves into the header.
+func (p *Printer) fit(columns []Column, rows [][]Cell) ([]Column, [][]Cell) {
 	widths, total := widthsOf(columns, rows)
 	if p.Width == 0 || total <= p.Width {
-		return columns, rows, nil
+		return columns, rows
 	}
 	columns, rows = slices.Clone(columns), slices.Clone(rows)
-	hasNames := false
 	for i := range rows {
 		rows[i] = slices.Clone(rows[i])
 	}
-	for i := range columns {
-		if !columns[i].Names || total <= p.Width {
-			continue
-		}
-		hasNames = true
-		prefix := textcut.CommonPrefix(textsOf(rows, i))
-		header := columns[i].Header + " " + prefix + ellipsis
-		if prefix == "" || Width(header) >= widths[i] {
-			continue
-		}
-		columns[i].Header = header
-		for row := range rows {
-			rows[row][i].Text = rows[row][i].Text[len(prefix):]
-		}
-		widths, total = widthsOf(columns, rows)
-	}
-	drop := func(i int) {
-		columns = slices.Delete(columns, i, i+1)
-		for row := range rows {
-			rows[row] = slices.Delete(rows[row], i, i+1)
-		}
-		widths, total = widthsOf(columns, rows)
-	}
-	least := func() int {
-		n := total
+	for {
+		least := total
 		for i, column := range columns {
-			if column.Shrinks > 0 && !hasNames {
-				n -= max(0, widths[i]-column.Shrinks)
+			switch {
+			case column.Names:
+				least -= max(0, widths[i]-goodName)
+			case column.Shrinks > 0:
+				least -= max(0, widths[i]-column.Shrinks)
 			}
 		}
-		return n
-	}
-	for least() > p.Width {
-		last := slices.MaxFunc(columns, func(a, b Column) int { return a.Drops - b.Drops })
-		if last.Drops == 0 {
+		last := slices.IndexFunc(columns, func(c Column) bool {
+			return c.Drops > 0 && !slices.ContainsFunc(
+				columns, func(other Column) bool { return other.Drops > c.Drops })
+		})
+		if least <= p.Width || last < 0 {
 			break
 		}
-		drop(slices.Index(columns, last))
-	}
-	for i := len(columns) - 1; i > 0 && total > p.Width; i-- {
-		names := textsOf(rows, i)
-		if !columns[i].Names || len(slices.Compact(names)) != 1 {
-			continue
+		columns = slices.Delete(columns, last, last+1)
+		for i := range rows {
+			rows[i] = slices.Delete(rows[i], last, last+1)
 		}
-		header, hasPrefix := strings.CutSuffix(columns[i].Header, ellipsis)
-		if !hasPrefix {
-			header += " "
-		}
-		above = append(above, Cut(header+names[0], p.Width))
-		drop(i)
+		widths, total = widthsOf(columns, rows)
 	}
 	for ; total > p.Width; total-- {
 		widest := -1
@@ -288,23 +202,26 @@ func (p *Printer) fit(columns []Column, rows [][]Cell) (fitting []Column, cells 
 		widths[widest]--
 	}
 	for i, column := range columns {
-		columns[i].Header = Cut(column.Header, widths[i])
-		cut := textsOf(rows, i)
-		if column.Names {
-			_, cut = textcut.Distinct(cut, widths[i])
+		cut := make([]string, len(rows))
+		for row := range rows {
+			cut[row] = rows[row][i].Text
 		}
+		if column.Names {
+			var prefix string
+			if prefix, cut = textcut.Distinct(cut, widths[i]); prefix != "" {
+				prefix += "…"
+				if column.Header += " " + prefix; Width(column.Header) > widths[i] {
+					column.Header = prefix
+				}
+			}
+		}
+		columns[i].Header = Cut(column.Header, widths[i])
 		for row := range rows {
 			rows[row][i].Text = Cut(cut[row], widths[i])
 		}
 	}
-	return columns, rows, above
+	return columns, rows
 }
 
-// textsOf returns the texts of a column.
-func textsOf(rows [][]Cell, i int) []string {
-	texts := make([]string, len(rows))
-	for row := range rows {
-		texts[row] = rows[row][i].Text
-	}
-	return texts
-}
+// goodName is the width that names have before columns are dropped.
+const goodName = 24

@@ -5,6 +5,7 @@ package subjecttext
 import (
 	"fmt"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 	"unicode"
@@ -51,27 +52,23 @@ func isPlain(value string) bool {
 
 // Unescape is the inverse of [Escape]. It refuses texts that Escape would have written differently.
 func Unescape(text string) (value string, ok bool) {
-	if !strings.Contains(text, "%") {
-		return text, text != "" && Escape(text) == text
+	value, err := url.PathUnescape(text)
+	return value, err == nil && text != "" && Escape(value) == text
+}
+
+// Readable is a subject for people: an IPv6 address or network at its end keeps its colons. Typed as a pattern, it
+// selects the subject.
+func Readable(subject string) string {
+	if !strings.Contains(subject, "%3A") {
+		return subject
 	}
-	var b strings.Builder
-	for i := 0; i < len(text); i++ {
-		if text[i] != '%' {
-			b.WriteByte(text[i])
-			continue
-		}
-		if i+2 >= len(text) {
-			return "", false
-		}
-		var c byte
-		if n, err := fmt.Sscanf(text[i+1:i+3], "%02X", &c); n != 1 || err != nil {
-			return "", false
-		}
-		b.WriteByte(c)
-		i += 2
+	at := strings.LastIndexByte(subject, ':') + 1
+	value, ok := Unescape(subject[at:])
+	address, _, _ := strings.Cut(value, "/")
+	if !ok || !IsPlainIPv6(address) {
+		return subject
 	}
-	value = b.String()
-	return value, Escape(value) == text
+	return subject[:at] + value
 }
 
 // IsPlainIPv6 reports whether text is an IPv6 address of hexadecimal groups only, without a zone or an IPv4

@@ -7,6 +7,7 @@ import (
 	"github.com/limitctl/limitctl/internal/dash/live"
 	"github.com/limitctl/limitctl/internal/dash/ui"
 	"github.com/limitctl/limitctl/internal/output"
+	"github.com/limitctl/limitctl/internal/subjecttext"
 	"github.com/limitctl/limitctl/internal/textcut"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -137,7 +138,7 @@ func names(rows []*live.Row, l *layout) (prefix string, subjects, limits []strin
 	}
 	subjects, limits = make([]string, len(rows)), make([]string, len(rows))
 	for i, r := range rows {
-		subjects[i], limits[i] = output.Printable(r.Key.Subject), output.Printable(r.LimitName)
+		subjects[i], limits[i] = output.Printable(subjecttext.Readable(r.Key.Subject)), output.Printable(r.LimitName)
 		if alike[store.Key{Subject: r.Key.Subject, Name: r.LimitName}] > 1 {
 			limits[i] = output.Printable(r.Key.Name)
 		}
