@@ -90,7 +90,7 @@ func accountName() string {
 
 // stateFile returns the path of a file of the audit log and backups.
 func stateFile(env *Env, names ...string) (string, error) {
-	dir := StateDir(env.Getenv)
+	dir := stateDir(env.Getenv)
 	if dir == "" {
 		return "",
 			Usagef("neither XDG_STATE_HOME nor HOME is set, so there is no place for the audit log and backups; set " +

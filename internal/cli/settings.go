@@ -236,7 +236,7 @@ func (g *Globals) CurrentContext() (string, error) {
 
 // ContextFile is where "context use" remembers its choice; empty if there is no directory for it.
 func ContextFile(getenv func(string) string) string {
-	directory := StateDir(getenv)
+	directory := stateDir(getenv)
 	if directory == "" {
 		return ""
 	}
@@ -245,7 +245,7 @@ func ContextFile(getenv func(string) string) string {
 
 // defaultFile returns the path of the default store.
 func defaultFile(getenv func(string) string) (string, error) {
-	directory := StateDir(getenv)
+	directory := stateDir(getenv)
 	if directory == "" {
 		return "", Usagef("no --store given, and neither XDG_STATE_HOME nor HOME is set to find a file; give --store " +
 			"file:PATH")
@@ -253,8 +253,8 @@ func defaultFile(getenv func(string) string) (string, error) {
 	return filepath.Join(directory, "limits.db"), nil
 }
 
-// StateDir is where limitctl keeps its state; empty if the environment names no directory.
-func StateDir(getenv func(string) string) string {
+// stateDir is where limitctl keeps its state; empty if the environment names no directory.
+func stateDir(getenv func(string) string) string {
 	state := getenv("XDG_STATE_HOME")
 	if !filepath.IsAbs(state) { // the XDG specification ignores a relative one
 		home := getenv("HOME")
@@ -280,7 +280,7 @@ func storeFile(g *Globals, before, after string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	directory := StateDir(g.Env.Getenv)
+	directory := stateDir(g.Env.Getenv)
 	if directory == "" {
 		return "", errors.New("neither XDG_STATE_HOME nor HOME is set to find a file for it")
 	}

@@ -52,9 +52,9 @@ func Distinct(subjects []string, width int) (prefix string, cut []string) {
 	return prefix, cut
 }
 
-// CommonPrefix returns the longest beginning that all subjects have in common, that ends
+// commonPrefix returns the longest beginning that all subjects have in common, that ends
 // behind a ":" or "/", and that leaves something of each.
-func CommonPrefix(subjects []string) string {
+func commonPrefix(subjects []string) string {
 	if len(subjects) == 0 {
 		return ""
 	}
@@ -84,7 +84,7 @@ func prefixOf(subjects []string, width int) string {
 	if !slices.ContainsFunc(subjects, func(subject string) bool { return subject != subjects[0] }) {
 		return ""
 	}
-	prefix := CommonPrefix(subjects)
+	prefix := commonPrefix(subjects)
 	for prefix != "" && displaywidth.String(prefix) >= width {
 		prefix = shorter(prefix)
 	}
