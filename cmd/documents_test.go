@@ -72,7 +72,6 @@ var shared = map[string]string{
 	"applied_override":  "the operator's override that applied",
 	"asked":             "the limit without the override",
 	"at_limit":          "keys at their limit",
-	"beyond":            "what a reset does not reach",
 	"burst":             "the most units that a bucket holds",
 	"created_at":        "when it was made, by the store's clock",
 	"decided_by":        "`store`, `local`, `failure-policy` or `override`",

@@ -112,11 +112,10 @@ func (o *overrideSetOptions) command(global *cli.Globals, cmd *cobra.Command) *c
 				return err
 			}
 		}
-		preview, err := o.choose(cmd.Context(), plan, args)
-		if err != nil {
+		if err := o.choose(cmd.Context(), plan, args); err != nil {
 			return err
 		}
-		return o.set(cmd.Context(), plan, preview)
+		return o.set(cmd.Context(), plan)
 	}
 	return cmd
 }
@@ -203,35 +202,33 @@ func parseEnd(lasts, until string, now time.Time) (end time.Time, err error) {
 	return end, nil
 }
 
-// choose adds whom the override is for, by the configuration in force, and returns how to look for these.
-func (o *overrideSetOptions) choose(ctx context.Context, plan *operation.OverridePlan,
-	args []string) (*operation.PreviewPlan, error) {
+// choose adds whom the override is for, by the configuration in force, and how to look for these.
+func (o *overrideSetOptions) choose(ctx context.Context, plan *operation.OverridePlan, args []string) error {
 	args, err := o.subjects(ctx, &plan.Override, args)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	preview := &operation.PreviewPlan{Most: o.Timeout}
-	if preview.Selection, err = o.selection().Selected(ctx, o.Globals, args); err != nil {
-		return nil, err
+	if plan.Selection, err = o.selection().Selected(ctx, o.Globals, args); err != nil {
+		return err
 	}
-	plan.Text = preview.Selection.Text + " " + plan.Text
+	plan.Text = plan.Selection.Text + " " + plan.Text
 	c, err := o.InForce(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := o.keepBurst(plan, c.Policies); err != nil {
-		return nil, err
+		return err
 	}
 	if err := plan.Override.Check(plan.Lasts); err != nil { // before the audit records the begin of a change
-		return nil, err
+		return err
 	}
-	if _, exact := plan.Override.Subjects.Exact(); o.dryRun && !exact {
-		preview.Most = 0 // the user waits for it
+	if plan.Configured = c.Configured(); !o.dryRun { // else the user waits for all
+		plan.Most = o.Timeout
 	}
-	if preview.Override, preview.Configured = plan.Override, c.Configured(); o.policy+o.limitName != "" {
-		err = c.Doubt
+	if o.policy+o.limitName != "" {
+		return c.Doubt
 	}
-	return preview, err
+	return nil
 }
 
 // keepBurst gives a --limit without burst=N the burst of the limits of policies that it replaces.
@@ -287,8 +284,7 @@ func (o *overrideSetOptions) keepBurst(plan *operation.OverridePlan, policies []
 }
 
 // set shows the keys that the override concerns, asks, sets it and prints it.
-func (o *overrideSetOptions) set(ctx context.Context, plan *operation.OverridePlan,
-	preview *operation.PreviewPlan) error {
+func (o *overrideSetOptions) set(ctx context.Context, plan *operation.OverridePlan) error {
 	runner, s, err := openRunner(o.Globals, o.dryRun)
 	if err != nil {
 		return err
@@ -297,12 +293,12 @@ func (o *overrideSetOptions) set(ctx context.Context, plan *operation.OverridePl
 	observer := &cli.Observer{Global: o.Globals}
 	answer := &overrideAnswer{now: o.Env.Now(), did: "set", place: s.Place(""), DryRun: o.dryRun,
 		overrides: []store.Override{plan.Override}}
-	asks := !plan.Consent.Covers(s.Access())
+	asks, place := !plan.Consent.Covers(s.Access()), s.Place(runner.Place.Store)
 	if o.dryRun || asks {
-		if answer.Concerned, err = runner.PreviewOverride(ctx, preview, observer); err != nil {
+		if answer.Concerned, err = runner.PreviewOverride(ctx, plan, observer); err != nil {
 			return err
 		}
-		o.noteConcerned(ctx, preview, answer.Concerned, s.Place(runner.Place.Store))
+		o.noteConcerned(ctx, plan, answer.Concerned, place)
 	}
 	if o.dryRun {
 		return o.Print(answer)
@@ -319,8 +315,8 @@ func (o *overrideSetOptions) set(ctx context.Context, plan *operation.OverridePl
 	answer.overrides[0] = *set
 	printErr := o.Print(answer)
 	if answer.Concerned == nil && !o.Quiet {
-		if concerned, _ := runner.PreviewOverride(ctx, preview, observer); concerned != nil {
-			o.noteConcerned(ctx, preview, concerned, s.Place(runner.Place.Store))
+		if concerned, _ := runner.PreviewOverride(ctx, plan, observer); concerned != nil {
+			o.noteConcerned(ctx, plan, concerned, place)
 		}
 	}
 	if !o.Quiet || printErr != nil {
@@ -330,9 +326,9 @@ func (o *overrideSetOptions) set(ctx context.Context, plan *operation.OverridePl
 }
 
 // noteConcerned prints whom an override concerns. A misspelt pattern must not look like success.
-func (o *overrideSetOptions) noteConcerned(ctx context.Context, preview *operation.PreviewPlan,
-	c *operation.Concerned, place string) {
-	text, subjects := preview.Selection.Text, preview.Override.Subjects
+func (o *overrideSetOptions) noteConcerned(ctx context.Context, plan *operation.OverridePlan, c *operation.Concerned,
+	place string) {
+	text, subjects := plan.Selection.Text, plan.Override.Subjects
 	switch {
 	case o.Quiet:
 		return
@@ -347,7 +343,7 @@ func (o *overrideSetOptions) noteConcerned(ctx context.Context, preview *operati
 			o.Note("%s leaves %s", shell.Command(subjects.String()), shell.Command(subject))
 		}
 	}
-	if len(c.Values) > 0 {
+	if len(c.Values) > 1 {
 		showShares(o.Globals, c.By, c.Values)
 	}
 	first := map[string]int64{} // other overrides that decide, and of how many keys

@@ -143,7 +143,7 @@ func runReset(ctx context.Context, o *resetOptions, plan *operation.ResetPlan) e
 	}
 	watching := &cli.Observer{Global: o.Globals}
 	if !o.Quiet || !o.dryRun && !plan.Consent.Covers(s.Access()) { // a question needs the list
-		watching.Show = func(selected *operation.Selected) {
+		watching.Show = func(selected *operation.ResetResult) {
 			o.showSelected(selected, plan.Selection.Text, s.Place(runner.Place.Store))
 		}
 	}
@@ -204,11 +204,11 @@ func (o *resetOptions) judge(ctx context.Context, runner *operation.Runner, plan
 }
 
 // showSelected shows what a reset is about to change; selection and place are words.
-func (o *resetOptions) showSelected(s *operation.Selected, selection, place string) {
-	if s.Count == 0 {
+func (o *resetOptions) showSelected(s *operation.ResetResult, selection, place string) {
+	if s.Matched == 0 {
 		return
 	}
-	o.Say("%s in %s:", output.Counted(s.Count, "key matches "+selection, "keys match "+selection), place)
+	o.Say("%s in %s:", output.Counted(int(s.Matched), "key matches "+selection, "keys match "+selection), place)
 	for i := range s.Sample {
 		e := &s.Sample[i]
 		storeKeys := []string{e.StoreKey}
@@ -220,18 +220,20 @@ func (o *resetOptions) showSelected(s *operation.Selected, selection, place stri
 		}
 		o.Say("  %s  %s used", strings.Join(storeKeys, " + "), cli.UsedText(e))
 	}
-	if more := s.Count - len(s.Sample); more > 0 {
+	if more := s.Matched - int64(len(s.Sample)); more > 0 {
 		fmt.Fprintf(o.Env.Err, "  … and %d more\n", more)
 		showShares(o.Globals, "limit", s.Limits)
 	}
-	if len(s.Values) > 0 {
+	if len(s.Values) > 1 {
 		showShares(o.Globals, s.By, s.Values)
 	}
 	if s.Remaining != nil {
 		o.Say("%s", s.Effect.String())
 	}
-	for _, beyond := range allBeyond(s.Layouts) {
-		o.Say("%s: %s", beyond.Layout, beyond.Text)
+	for _, name := range s.Layouts {
+		if beyond := cli.BeyondOf(name); beyond != "" {
+			o.Say("%s: %s", name, beyond)
+		}
 	}
 	if s.Incomplete != nil {
 		fmt.Fprintf(o.Env.Err, "limitctl: warning: not all keys could be looked at: %s\n", cli.Message(s.Incomplete))
@@ -273,39 +275,18 @@ type resetAnswer struct {
 	Lost   *int64 `json:"lost,omitempty"`
 	Backup string `json:"backup,omitempty"`
 	Undo   string `json:"undo,omitempty"` // the command that undoes it
-	// Layouts are those of other limiters whose keys matched, Beyond is what a reset of these
-	// does not reach, and Unsure are keys that look like another limiter's and were left.
+	// Layouts are those of other limiters whose keys matched, and Unsure are keys that look like another limiter's and
+	// were left.
 	Layouts []string          `json:"layouts,omitempty"`
-	Beyond  []beyondDocument  `json:"beyond,omitempty"`
 	Unsure  *operation.Unsure `json:"unsure,omitempty"`
-	effect  operation.Effect
-	// remaining is what is left of each key, nil if they are deleted.
-	remaining *operation.Remaining
-	gone      int64 // disappeared before their deletion
-}
-
-// beyondDocument is what the deletion of a layout's keys does not reach.
-type beyondDocument struct {
-	Layout string `json:"layout"`
-	Text   string `json:"text"`
-}
-
-// allBeyond returns what the deletion of several layouts' keys does not reach.
-func allBeyond(layouts []string) (all []beyondDocument) {
-	for _, name := range layouts {
-		if text := cli.BeyondOf(name); text != "" {
-			all = append(all, beyondDocument{name, text})
-		}
-	}
-	return all
+	result  *operation.ResetResult
 }
 
 // newResetAnswer is the answer for the result of a plan, which ended with err.
 func newResetAnswer(plan *operation.ResetPlan, result *operation.ResetResult, err error) *resetAnswer {
 	a := &resetAnswer{SchemaVersion: output.SchemaVersion, Matched: result.Matched, Changed: result.Changed,
-		Unknown: result.Unknown,
-		DryRun:  plan.DryRun, Complete: err == nil, Backup: result.Backup, effect: result.Effect,
-		gone: result.Gone, Layouts: result.Layouts, Beyond: allBeyond(result.Layouts)}
+		Unknown: result.Unknown, DryRun: plan.DryRun, Complete: err == nil, Backup: result.Backup,
+		Layouts: result.Layouts, result: result}
 	if !plan.DryRun {
 		a.Left = result.Left()
 	}
@@ -314,7 +295,7 @@ func newResetAnswer(plan *operation.ResetPlan, result *operation.ResetResult, er
 	}
 	if plan.Remaining != nil {
 		a.ToRemaining, a.AtLeast = &plan.Remaining.Units, plan.Remaining.AtLeast
-		a.Gained, a.Lost, a.remaining = &a.effect.Gain, &a.effect.Lose, plan.Remaining
+		a.Gained, a.Lost = &result.Effect.Gain, &result.Effect.Lose
 	}
 	return a
 }
@@ -322,18 +303,17 @@ func newResetAnswer(plan *operation.ResetPlan, result *operation.ResetResult, er
 // Print implements output.Answer.
 func (a *resetAnswer) Print(p *output.Printer) {
 	keys := func(n int64) string { return output.Plural(int(n), "key") }
+	remaining, effect, text := a.result.Remaining, &a.result.Effect, "deleted "+keys(a.Changed)
 	switch {
-	case a.ToRemaining != nil && a.DryRun:
-		text := fmt.Sprintf("would leave %s of %s (dry run): %s", a.remaining, keys(a.Matched), &a.effect)
-		p.Line("%s", strings.TrimSuffix(text, ": "))
-	case a.ToRemaining != nil:
-		changed := a.effect.Gain + a.effect.Lose + a.effect.Stay
-		p.Line("%s", strings.TrimSuffix(fmt.Sprintf("left %s of %s: %s", a.remaining, keys(changed), &a.effect), ": "))
+	case remaining != nil && a.DryRun:
+		text = fmt.Sprintf("would leave %s of %s (dry run)", remaining, keys(a.Matched))
+	case remaining != nil:
+		text = fmt.Sprintf("left %s of %s", remaining, keys(effect.Gain+effect.Lose+effect.Stay))
 	case a.DryRun:
-		p.Line("would delete %s (dry run)", keys(a.Matched))
-	case a.gone > 0:
-		p.Line("deleted %s, %d gone meanwhile (expired, or deleted by somebody else)", keys(a.Changed), a.gone)
-	default:
-		p.Line("deleted %s", keys(a.Changed))
+		text = fmt.Sprintf("would delete %s (dry run)", keys(a.Matched))
 	}
+	if words := effect.String(); remaining != nil && words != "" {
+		text += ": " + words
+	}
+	p.Line("%s", text)
 }

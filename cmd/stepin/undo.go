@@ -239,7 +239,7 @@ func (u *undoing) choose(ctx context.Context, args []string) (path string, err e
 func (u *undoing) checkOrigin(ctx context.Context) error {
 	err := u.runner.CheckOrigin(ctx, u.plan.Backup)
 	switch {
-	case err == nil || store.IsAway(err):
+	case !errors.Is(err, store.ErrInvalid):
 		return err
 	case u.Changed("store"):
 		u.plan.IntoOther = err
@@ -250,7 +250,8 @@ func (u *undoing) checkOrigin(ctx context.Context) error {
 
 // lastBackup returns the backup of the last change in the store.
 func (u *undoing) lastBackup(ctx context.Context) (path string, err error) {
-	place, isOrigin, there := u.runner.Place, u.runner.IsOrigin(ctx), map[*auditlog.Entry]bool{}
+	isOrigin, err := u.runner.IsOrigin(ctx)
+	place, there := u.runner.Place, map[*auditlog.Entry]bool{}
 	run, undoneBy := lastChange(u.runs, func(e *auditlog.Entry) bool {
 		if e.Prefix != place.Prefix && e.Layout == "" {
 			return false
@@ -262,6 +263,8 @@ func (u *undoing) lastBackup(ctx context.Context) (path string, err error) {
 		return withoutLogin(e.Store) == withoutLogin(place.Store)
 	})
 	switch {
+	case run == nil && err != nil: // a wrong password, for example
+		return "", err
 	case run == nil:
 		return "",
 			fmt.Errorf("%w: the audit of this machine has no change of %s that kept a backup; `limitctl override "+

@@ -158,22 +158,16 @@ func (g *Globals) Progress(title, noun string) *progress.Bar {
 type Observer struct {
 	Global *Globals
 	// Show shows what a reset is about to change; nil shows nothing.
-	Show func(*operation.Selected)
+	Show func(*operation.ResetResult)
 }
 
 // Begin implements [operation.Observer].
-func (o *Observer) Begin(step operation.Step) operation.Progress {
-	noun := ""
-	if step == operation.Scanning {
-		noun = "matched"
-	}
-	return o.Global.Progress(string(step), noun)
-}
+func (o *Observer) Begin(step, noun string) *progress.Bar { return o.Global.Progress(step, noun) }
 
 // Selected implements [operation.Observer].
-func (o *Observer) Selected(s *operation.Selected) {
+func (o *Observer) Selected(r *operation.ResetResult) {
 	if o.Show != nil {
-		o.Show(s)
+		o.Show(r)
 	}
 }
 

@@ -1,7 +1,6 @@
 package operation
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,8 +43,6 @@ func (r *Runner) createBackup(ctx context.Context, plan *BackupPlan, entry *audi
 	if plan == nil {
 		return nil, nil
 	}
-	of, _ := r.identity(ctx)
-	of.id = cmp.Or(r.ensureStoreID(ctx), of.id)
 	if plan.MakeDir {
 		if err := r.Files.MakeDir(filepath.Dir(plan.Path)); err != nil {
 			return nil, noBackup(err)
@@ -58,7 +55,7 @@ func (r *Runner) createBackup(ctx context.Context, plan *BackupPlan, entry *audi
 	b := &backupFile{file: file, path: absolute(plan.Path), remove: r.Files.Remove}
 	header.Time, header.Store, header.Context, header.Prefix = r.Now().UTC(), entry.Store, entry.Context, entry.Prefix
 	header.Command, header.Selection, header.Layout = entry.Command, auditlog.Bounded(entry.Selection), r.Place.Layout
-	header.Address, header.StoreID = of.address, of.id
+	header.Address, header.StoreID = r.Address, r.ensureStoreID(ctx)
 	b.writer, err = backup.NewWriter(file, header)
 	if err != nil {
 		b.discard()

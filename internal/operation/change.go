@@ -10,6 +10,7 @@ import (
 	"github.com/limitctl/limitctl/internal/auditlog"
 	"github.com/limitctl/limitctl/internal/connect"
 	"github.com/limitctl/limitctl/internal/outcome"
+	"github.com/limitctl/limitctl/internal/progress"
 	"github.com/limitctl/limitctl/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -195,10 +196,11 @@ func (q Question) IsYes(answer string) bool {
 // Observer follows an operation and confirms it before anything is changed. An operation calls it from
 // one goroutine.
 type Observer interface {
-	// Begin says that a step begins, and returns what takes its progress.
-	Begin(step Step) Progress
+	// Begin says that a step begins, such as "scanning", and returns what takes its progress, nil for nothing. noun is
+	// what it counts beside the keys that are done, such as "matched".
+	Begin(step, noun string) *progress.Bar
 	// Selected shows what a reset is about to change, before it asks.
-	Selected(s *Selected)
+	Selected(r *ResetResult)
 	// Confirm asks. It returns nil for a clear yes, and an error for a no or if it cannot
 	// ask; the operation ends with this error and changes nothing.
 	Confirm(ctx context.Context, q Question) error
@@ -219,34 +221,3 @@ func (r *Runner) confirm(ctx context.Context, observer Observer, consent Consent
 	}
 	return err
 }
-
-// Selected is what a reset is about to change.
-type Selected struct {
-	// Count is how many keys.
-	Count int
-	// Sample is the first few of them.
-	Sample []admin.Entry
-	// Limits is how they divide into limits, those with most keys first, so that one
-	// sees at once if a selection goes too far.
-	Limits []Share
-	// Values are the keys by the value of the attribute By, in which the pattern is open, if there are several.
-	By     string
-	Values []Share
-	// Layouts are those of other limiters whose keys are among them, by name.
-	Layouts []string
-	// Remaining is what an adjustment leaves, nil if the keys are deleted. Effect is what it
-	// would do.
-	Remaining *Remaining
-	Effect    Effect
-	// Incomplete is why not all keys could be looked at, nil if all were.
-	Incomplete error
-}
-
-// Share is how many of the keys have a name: that of their limit, or the value of an attribute.
-type Share struct {
-	Name string
-	Keys int
-}
-
-// sampled is how many keys are in a sample.
-const sampled = 5

@@ -12,6 +12,7 @@ import (
 	"github.com/limitctl/limitctl/internal/auditlog"
 	"github.com/limitctl/limitctl/internal/connect"
 	"github.com/limitctl/limitctl/internal/files"
+	"github.com/limitctl/limitctl/internal/progress"
 	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
@@ -25,7 +26,7 @@ var errNo = errors.New("no")
 
 // watcher is an Observer that remembers all it is told, and answers what it was set to.
 type watcher struct {
-	selected  *Selected
+	selected  ResetResult // as it was then
 	questions []Question
 	// answer is what Confirm returns.
 	answer error
@@ -34,10 +35,10 @@ type watcher struct {
 	interrupts            bool // at the question
 }
 
-func (w *watcher) Begin(Step) Progress { return ignored{} }
+func (w *watcher) Begin(string, string) *progress.Bar { return nil }
 
-func (w *watcher) Selected(s *Selected) {
-	w.selected = s
+func (w *watcher) Selected(r *ResetResult) {
+	w.selected = *r
 	if w.onSelected != nil {
 		w.onSelected()
 	}
@@ -50,11 +51,6 @@ func (w *watcher) Confirm(ctx context.Context, q Question) error {
 	}
 	return errors.Join(w.answer, ctx.Err())
 }
-
-type ignored struct{}
-
-func (ignored) Set(int64, int64, int64) {}
-func (ignored) Close()                  {}
 
 // memoryLog is an audit log that is kept in memory.
 type memoryLog struct {

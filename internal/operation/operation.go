@@ -76,22 +76,3 @@ type Files struct {
 	MakeDir func(path string) error
 	Remove  func(path string) error
 }
-
-// Step is a part of an operation that takes a while.
-type Step string
-
-// The steps. Their names are shown to people.
-const (
-	Scanning  Step = "scanning"
-	Resetting Step = "resetting"
-	Restoring Step = "restoring"
-)
-
-// Progress takes how far a step has come.
-type Progress interface {
-	// Set says that done of about total keys are done, and that matched of them, in a
-	// scan, were selected.
-	Set(done, total, matched int64)
-	// Close says that the step has ended.
-	Close()
-}

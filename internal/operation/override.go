@@ -28,6 +28,12 @@ type OverridePlan struct {
 	// Text is the override in the words of a command line, for the audit log.
 	Text    string
 	Consent Consent
+	// Selection finds the keys in use that it may be about, for [Runner.PreviewOverride]. Configured, if set, returns
+	// the limit that the configuration has for a key. Where it has none, the limit of the key's last charge counts.
+	Selection  Selection
+	Configured func(store.Key) (store.Limit, bool)
+	// Most, if above 0, is how long the keys are looked at.
+	Most time.Duration
 }
 
 // SetOverride asks and sets an override. If it returns no override, nothing was

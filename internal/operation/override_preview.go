@@ -27,8 +27,6 @@ type Concerned struct {
 	Limits     []ConcernedLimit `json:"limits"`
 	Incomplete error            `json:"-"`
 	// By is the attribute in which the override's pattern is open, and Values the keys by its values, the most first.
-	// There
-	// are none if there would be one.
 	By     string  `json:"-"`
 	Values []Share `json:"-"`
 }
@@ -45,21 +43,9 @@ type ConcernedLimit struct {
 
 var errOver = errors.New("the time was over")
 
-// PreviewPlan says what to find out of an override that is not set yet.
-type PreviewPlan struct {
-	Override store.Override
-	// Selection finds the keys in use that it may be about.
-	Selection Selection
-	// Configured, if set, returns the limit that the configuration has for a key. Where it
-	// has none, the limit of the key's last charge counts.
-	Configured func(store.Key) (store.Limit, bool)
-	// Most, if above 0, is how long the keys are looked at.
-	Most time.Duration
-}
-
 // PreviewOverride finds out what an override would change. It changes nothing. If no key can be looked at, it returns
 // the error.
-func (r *Runner) PreviewOverride(ctx context.Context, plan *PreviewPlan, observer Observer) (*Concerned, error) {
+func (r *Runner) PreviewOverride(ctx context.Context, plan *OverridePlan, observer Observer) (*Concerned, error) {
 	inForce, err := r.Overrides(ctx)
 	if err != nil && !errors.Is(err, store.ErrForeign) {
 		return nil, err
@@ -69,11 +55,12 @@ func (r *Runner) PreviewOverride(ctx context.Context, plan *PreviewPlan, observe
 	now, then := store.NewOverrideList(inForce), store.NewOverrideList(append(slices.Clone(inForce), candidate))
 	c := &Concerned{Limits: []ConcernedLimit{}, By: openIn(candidate.Subjects)}
 	rows, values := map[ConcernedLimit]int64{}, map[string]int{}
-	looking, cancel := ctx, func() {}
+	looking := ctx
 	if plan.Most > 0 {
-		looking, cancel = context.WithTimeout(ctx, plan.Most)
+		var cancel func()
+		looking, cancel = context.WithTimeoutCause(ctx, plan.Most, errOver)
+		defer cancel()
 	}
-	defer cancel()
 	found, err := Scan(looking, r.Store, &plan.Selection, observer, func(e *admin.Entry, _ error) error {
 		if !candidate.Matches(e.Key) {
 			return nil
@@ -88,16 +75,12 @@ func (r *Runner) PreviewOverride(ctx context.Context, plan *PreviewPlan, observe
 		}
 		return nil
 	})
-	isOver := ctx.Err() == nil && looking.Err() != nil
-	if err != nil && isOver {
-		err = errOver
+	if err != nil && ctx.Err() == nil {
+		err = cmp.Or(context.Cause(looking), err)
 	}
-	if c.Complete, c.Incomplete = err == nil, found.WithProgress(err); err != nil && !isOver && (ctx.Err() != nil ||
-		found.Looked == 0) {
+	c.Complete, c.Incomplete, c.Values = err == nil, found.WithProgress(err), counted(values)
+	if err != nil && !errors.Is(err, errOver) && (ctx.Err() != nil || found.Looked == 0) {
 		return nil, c.Incomplete
-	}
-	if len(values) > 1 {
-		c.Values = counted(values)
 	}
 	for row, keys := range rows {
 		row.Keys = keys
@@ -111,7 +94,7 @@ func (r *Runner) PreviewOverride(ctx context.Context, plan *PreviewPlan, observe
 }
 
 // row returns what decides a key under the override that applies now, which may be nil, and under the one that would.
-func (p *PreviewPlan) row(e *admin.Entry, was, wins *store.Override) ConcernedLimit {
+func (p *OverridePlan) row(e *admin.Entry, was, wins *store.Override) ConcernedLimit {
 	// Without overrides the limit is the configured one, else that of the last charge, if no override made it.
 	limit, known := e.Limit, e.LimitKnown() && (was == nil || was.Effect == store.OverrideBlock ||
 		was.Effect == store.OverrideExempt)

@@ -99,7 +99,7 @@ func TestWhatAnOverrideWouldChangeOfAnOverride(t *testing.T) {
 	}
 	double := planToTriple(t, "a:*").Override
 	double.Thousandths = 2000
-	c, err := s.PreviewOverride(t.Context(), &PreviewPlan{Override: double, Selection: everything(t)}, &watcher{})
+	c, err := s.PreviewOverride(t.Context(), &OverridePlan{Override: double, Selection: everything(t)}, &watcher{})
 	if err != nil || len(c.Limits) != 1 || !strings.HasPrefix(c.Limits[0].Now, "token-bucket:30/1h") ||
 		c.Limits[0].Then != "×2" {
 		t.Fatalf("it concerns %+v, %v", c, err)
@@ -107,7 +107,7 @@ func TestWhatAnOverrideWouldChangeOfAnOverride(t *testing.T) {
 	configured := func(store.Key) (store.Limit, bool) {
 		return store.Limit{Algorithm: store.TokenBucket, Count: 100, Burst: 100, Period: time.Hour}, true
 	}
-	c, err = s.PreviewOverride(t.Context(), &PreviewPlan{
+	c, err = s.PreviewOverride(t.Context(), &OverridePlan{
 		Override: double, Selection: everything(t), Configured: configured}, &watcher{})
 	if err != nil || !strings.HasPrefix(c.Limits[0].Now, "token-bucket:300/1h") ||
 		!strings.HasPrefix(c.Limits[0].Then, "token-bucket:200/1h") {
@@ -147,7 +147,8 @@ func TestWhatAnOverrideWouldChangeInACrowd(t *testing.T) {
 		s := newSite(t)
 		crowd := crowded{Store: s.Store, found: 3}
 		s.Store = crowd
-		plan := &PreviewPlan{Override: planToTriple(t, "a:*").Override, Selection: everything(t), Most: 2 * time.Second}
+		plan := &OverridePlan{Override: planToTriple(t, "a:*").Override, Selection: everything(t),
+			Most: 2 * time.Second}
 		begin := time.Now()
 		c, err := s.PreviewOverride(t.Context(), plan, &watcher{})
 		if err != nil || c.Complete || c.Keys != 3 ||

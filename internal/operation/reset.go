@@ -32,16 +32,22 @@ type ResetPlan struct {
 	Consent Consent
 }
 
-// ResetResult is what a reset came to, or in a dry run would.
+// ResetResult is what a reset came to, or before it and in a dry run would.
 type ResetResult struct {
 	Counts
 	// Damaged is how many of the keys are damaged records, which no backup keeps.
 	Damaged int64
-	// Gone is how many of them were not there any more when they were to be deleted, as far as
-	// that is known: they had lapsed, or somebody else has deleted them.
-	Gone int64
-	// Effect is what an adjustment has done for sure, or in a dry run would do.
-	Effect Effect
+	// Remaining is what an adjustment leaves, nil if the keys are deleted. Effect is what it has done for sure, or
+	// would do.
+	Remaining *Remaining
+	Effect    Effect
+	// Sample is the first few keys. Limits is how all divide into limits, the most first, so that one sees at once if a
+	// selection goes too far.
+	Sample []admin.Entry
+	Limits []Share
+	// Values are the keys by the value of the attribute By, in which the pattern is open.
+	By     string
+	Values []Share
 	// Incomplete is why not all keys could be looked at, nil if all were.
 	Incomplete error
 	// Layouts are those of other limiters whose keys were selected, by name, and Unsure the keys
@@ -61,8 +67,8 @@ func (r *Runner) Reset(ctx context.Context, plan *ResetPlan, observer Observer) 
 	}
 	entry := r.newEntry("reset", plan.Text)
 	var err error
-	t := &targets{remaining: plan.Remaining, adjuster: adjuster, dryRun: plan.DryRun,
-		by: openIn(plan.Selection.Query.Subjects)}
+	t := &targets{adjuster: adjuster, dryRun: plan.DryRun}
+	t.Remaining, t.By = plan.Remaining, openIn(plan.Selection.Query.Subjects)
 	if !plan.DryRun {
 		header := backup.Header{Adjusts: plan.Remaining != nil, Marked: true}
 		if t.backup, err = r.createBackup(ctx, plan.Backup, entry, header); err != nil {
@@ -83,7 +89,8 @@ func (r *Runner) Reset(ctx context.Context, plan *ResetPlan, observer Observer) 
 	if scanErr != nil && t.Matched == 0 {
 		return &t.ResetResult, nothingChanged(&found, scanErr)
 	}
-	observer.Selected(t.selected())
+	t.Limits, t.Values = counted(t.limits), counted(t.values)
+	observer.Selected(&t.ResetResult)
 	if plan.DryRun || t.Matched == 0 {
 		return &t.ResetResult, t.err(nil)
 	}
@@ -106,9 +113,6 @@ func (r *Runner) Reset(ctx context.Context, plan *ResetPlan, observer Observer) 
 				if err = t.backup.keep(err); t.Changed+t.Unknown > 0 {
 					t.Backup = t.backup.path
 				}
-			}
-			if err == nil && plan.Remaining == nil {
-				t.Gone = t.Matched - t.Failed - t.Changed
 			}
 			return t.err(t.withProgress(err))
 		}})
@@ -157,7 +161,7 @@ func (t *targets) withProgress(err error) error {
 	}
 	known := t.Changed + t.Effect.Stay
 	err = outcome.WithProgress(err, "%d of %s %s%s", known, output.Plural(int(t.Matched), "key"),
-		certainly("done", err), goOn(err, known, t.remaining != nil))
+		certainly("done", err), goOn(err, known, t.Remaining != nil))
 	if t.Changed > 0 {
 		err = outcome.Partly(err)
 	}
@@ -166,7 +170,7 @@ func (t *targets) withProgress(err error) error {
 
 // resetTargets deletes or adjusts the targets, a batch at a time.
 func (r *Runner) resetTargets(ctx context.Context, observer Observer, t *targets) error {
-	progress := observer.Begin(Resetting)
+	progress := observer.Begin("resetting", "")
 	defer progress.Close()
 	tried := int64(0)
 	var stopped error
@@ -200,11 +204,11 @@ func (r *Runner) resetTargets(ctx context.Context, observer Observer, t *targets
 
 // resetBatch deletes or adjusts a batch, and tries again if the store does not answer.
 func (r *Runner) resetBatch(ctx context.Context, t *targets, batch backup.Batch) error {
-	if t.remaining != nil {
+	if t.Remaining != nil {
 		return r.adjustBatch(ctx, t, batch)
 	}
 	before, foreign, reported := t.Counts, t.foreign, 0 // how many of the batch the store has reported as deleted
-	return r.retry(ctx, new(true), func(ctx context.Context, unsure bool) error {
+	return r.retry(ctx, func(ctx context.Context, unsure bool) error {
 		t.Counts, t.foreign = before, foreign
 		first := reported == 0 && !unsure
 		deleted, late, err := r.Store.Delete(ctx, batch.Records...)
@@ -233,13 +237,13 @@ func (r *Runner) resetBatch(ctx context.Context, t *targets, batch backup.Batch)
 func (r *Runner) adjustBatch(ctx context.Context, t *targets, batch backup.Batch) error {
 	adjustments := make([]admin.Adjustment, len(batch.Records))
 	for i := range batch.Records {
-		adjustments[i] = t.remaining.adjustment(batch.Records[i].Key, batch.Limits[i])
+		adjustments[i] = t.Remaining.adjustment(batch.Records[i].Key, batch.Limits[i])
 		if t.backup != nil {
 			adjustments[i].Kept = batch.Records[i].Value
 		}
 	}
 	records, before, foreign := batch.Records, t.Counts, t.foreign
-	return r.retry(ctx, new(true), func(ctx context.Context, unsure bool) error {
+	return r.retry(ctx, func(ctx context.Context, unsure bool) error {
 		t.Counts, t.foreign = before, foreign
 		results, err := t.adjuster.Adjust(ctx, adjustments...)
 		// none after some errors

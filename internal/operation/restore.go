@@ -154,7 +154,7 @@ func (r *Runner) restoreRecords(ctx context.Context, plan *RestorePlan, observer
 	if _, err := plan.Backup.file.Seek(0, 0); err != nil {
 		return fmt.Errorf("the backup cannot be read again: %w", err)
 	}
-	progress := observer.Begin(Restoring)
+	progress := observer.Begin("restoring", "")
 	defer progress.Close()
 	return plan.Backup.Each(plan.Backup.file, keysPerBatch, func(batch backup.Batch) error {
 		if err := ctx.Err(); err != nil {
@@ -190,7 +190,7 @@ func (r *Runner) restoreBatch(ctx context.Context, plan *RestorePlan, records []
 		return nil
 	}
 	unknown := result.Unknown
-	return r.retry(ctx, new(result.known() > 0), func(ctx context.Context, unsure bool) error {
+	return r.retry(ctx, func(ctx context.Context, unsure bool) error {
 		result.Unknown = unknown
 		outcomes, err := r.Store.Import(ctx, plan.replaces(), records...)
 		var left []admin.Record
@@ -220,7 +220,7 @@ func (r *Runner) restoreUnused(ctx context.Context, plan *RestorePlan, records [
 		return nil
 	}
 	before, deleted := *result, 0
-	return r.retry(ctx, new(result.known() > 0), func(ctx context.Context, unsure bool) error {
+	return r.retry(ctx, func(ctx context.Context, unsure bool) error {
 		*result = before
 		now, _, err := r.Store.Delete(ctx, records...)
 		deleted += now
@@ -295,15 +295,14 @@ type identity struct {
 }
 
 // identity returns which store this is. The error says why its id is not known.
-func (r *Runner) identity(ctx context.Context) (identity, error) {
-	here := identity{address: r.Address, prefix: r.Place.Prefix}
+func (r *Runner) identity(ctx context.Context) (here identity, err error) {
+	here = identity{address: r.Address, prefix: r.Place.Prefix}
 	of, has := admin.AuditOf(r.Store)
 	if !has {
 		return here, nil
 	}
 	ctx, cancel := store.BudgetContext(ctx, r.Timeout)
 	defer cancel()
-	var err error
 	here.id, err = of.StoreID(ctx)
 	return here, err
 }
@@ -331,8 +330,8 @@ func (a identity) is(b identity) bool {
 // does not tell which one it is.
 func (r *Runner) CheckOrigin(ctx context.Context, b *Backup) error {
 	here, err := r.identity(ctx)
-	switch origin := r.originOf(&b.Header); {
-	case origin.is(here) || here.address == "" && here.id == "":
+	switch is := r.originOf(&b.Header).is(here) || here.address == "" && here.id == ""; {
+	case is && !store.IsAway(err): // who may not read the id goes by the address
 		return nil
 	case err != nil:
 		return fmt.Errorf("nobody can tell whether %s is a backup of this store: %w", b.Path, err)
@@ -342,8 +341,8 @@ func (r *Runner) CheckOrigin(ctx context.Context, b *Backup) error {
 }
 
 // IsOrigin returns a function that reports whether a backup with that header is of this store for sure. The store is
-// asked once, so that many backups do not wait for it one after the other.
-func (r *Runner) IsOrigin(ctx context.Context) func(*backup.Header) bool {
-	here, _ := r.identity(ctx)
-	return func(header *backup.Header) bool { return r.originOf(header).is(here) }
+// asked once, so that many backups do not wait for it one after the other. With an error it goes by the address alone.
+func (r *Runner) IsOrigin(ctx context.Context) (func(*backup.Header) bool, error) {
+	here, err := r.identity(ctx)
+	return func(header *backup.Header) bool { return r.originOf(header).is(here) }, err
 }

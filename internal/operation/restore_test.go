@@ -216,7 +216,7 @@ func TestRestoreIntoItsOwnStore(t *testing.T) {
 		len(s.log.entries) > 2 {
 		t.Errorf("at another address with the same id: %v", err)
 	}
-	isOrigin, own, foreign := s.IsOrigin(t.Context()), b.Header, b.Header
+	isOrigin, own, foreign := must(s.IsOrigin(t.Context())), b.Header, b.Header
 	own.Address, foreign.Address, foreign.StoreID = s.Address, s.Address, strings.Repeat("0", len(id))
 	s.memory.Close()
 	if !isOrigin(&own) || isOrigin(&foreign) {
@@ -225,6 +225,9 @@ func TestRestoreIntoItsOwnStore(t *testing.T) {
 	if err := s.CheckOrigin(t.Context(), b); !errors.Is(err, store.ErrClosed) ||
 		!strings.HasPrefix(err.Error(), "nobody can tell") {
 		t.Errorf("where the store does not answer: %v", err)
+	}
+	if _, err := s.IsOrigin(t.Context()); !errors.Is(err, store.ErrClosed) {
+		t.Errorf("whose backups they are, where the store does not answer: %v", err)
 	}
 	s.memory = newSite(t).memory
 	s.Store = s.memory

@@ -21,14 +21,13 @@ const (
 // retry calls try until the store answers, for up to retryTime. try gets whether the store may have
 // carried out an earlier try whose answer did not come. It is for work that can be repeated: a second
 // try loses only the usage between the two tries. The error is a [store.ErrOutcomeUnknown] if the outcome
-// of any try is unknown and the store answered no later try. retry does not wait for a store that has
-// never been reached: its address may be wrong.
-func (r *Runner) retry(ctx context.Context, reached *bool, try func(ctx context.Context, unsure bool) error) error {
+// of any try is unknown and the store answered no later try.
+func (r *Runner) retry(ctx context.Context, try func(ctx context.Context, unsure bool) error) error {
 	var unanswered error
 	var giveUp time.Time
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		err := r.within(ctx, func(ctx context.Context) error { return try(ctx, unanswered != nil) })
-		again := store.IsAway(err) && (*reached || errors.Is(err, store.ErrOutcomeUnknown))
+		again := store.IsAway(err)
 		switch {
 		case err == nil:
 			return nil
@@ -48,7 +47,6 @@ func (r *Runner) retry(ctx context.Context, reached *bool, try func(ctx context.
 		if !again || r.Sleep(ctx, pause) != nil {
 			return err
 		}
-		*reached = true
 	}
 }
 

@@ -145,19 +145,3 @@ func TestARestoreWhoseAnswerIsLost(t *testing.T) {
 		}
 	}
 }
-
-// A restore that has never reached its store does not wait for it: the address may be wrong.
-func TestARestoreThatReachesNobody(t *testing.T) {
-	s := newSite(t)
-	s.take(t, "a", 1)
-	path := s.reset(t)
-	began, warnings := s.now, s.warned()
-	s.Store = &brokenStore{Store: s.memory, importing: func(importing, []admin.Record) ([]admin.ImportOutcome, error) {
-		return nil, store.ErrUnavailable
-	}}
-	result, err := s.Restore(t.Context(), &RestorePlan{Backup: s.opened(t, path)}, &watcher{})
-	if result == nil || *result != restored(1, 0) || !strings.HasSuffix(err.Error(), "(0 of 1 record restored)") ||
-		!s.now.Equal(began) || len(*warnings) > 0 {
-		t.Errorf("after %s and %q it came to %+v, %v", s.now.Sub(began), *warnings, result, err)
-	}
-}

@@ -47,7 +47,7 @@ const manyKeys = 1_000_000
 // do ends the scan.
 func Scan(ctx context.Context, backend admin.Keyspace, s *Selection, observer Observer,
 	do func(e *admin.Entry, foreign error) error) (found Found, err error) {
-	progress := observer.Begin(Scanning)
+	progress := observer.Begin("scanning", "matched")
 	defer progress.Close()
 	found.Unsure.First = []UnsureKey{} // a list in JSON, also if empty
 	query := s.Query

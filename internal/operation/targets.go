@@ -16,15 +16,12 @@ import (
 // targets are the keys that a reset is about, and what became of them.
 type targets struct {
 	ResetResult
-	remaining *Remaining // what is to remain of each, nil to delete them
 	adjuster  admin.Adjuster
 	dryRun    bool         // they are only counted
 	backup    *backupFile  // holds them, so that there may be any number
 	held      backup.Batch // holds them if there is no backup, and those that no backup can keep
-	sample    []admin.Entry
 	limits    map[string]int // how many keys each limit has
-	by        string         // the attribute in which the pattern is open; empty for none
-	values    map[string]int // how many keys each of its values has
+	values    map[string]int // how many keys each value of By has
 	last      []admin.Member // those of the entry before, if another limiter wrote it
 	foreign   Foreign
 	// failed: what is asked for is impossible, or the backup cannot be written.
@@ -35,13 +32,13 @@ type targets struct {
 
 // add adds a key that a scan found. With an error it is a damaged record of limitctl's own.
 func (t *targets) add(e *admin.Entry, damaged error) error {
-	if t.remaining != nil {
-		if err := t.remaining.check(e); err != nil {
+	if t.Remaining != nil {
+		if err := t.Remaining.check(e); err != nil {
 			t.failed = true
 			return err
 		}
 		if e.UsedKnown() {
-			a := t.remaining.adjustment(e.Key, e.Limit)
+			a := t.Remaining.adjustment(e.Key, e.Limit)
 			t.Effect.count(e.Used, a.Wanted(e.Used))
 		}
 	}
@@ -65,16 +62,16 @@ func (t *targets) add(e *admin.Entry, damaged error) error {
 	if damaged != nil {
 		t.Damaged++
 	}
-	if len(t.sample) < sampled {
+	if len(t.Sample) < sampled {
 		shown := *e
 		shown.Record = e.Record.WithoutValues() // which may be large
 		shown.UsedUnknown = shown.UsedUnknown || damaged != nil
-		t.sample = append(t.sample, shown)
+		t.Sample = append(t.Sample, shown)
 	}
 	if t.limits == nil {
 		t.limits, t.values = map[string]int{}, map[string]int{}
 	}
-	if value, has := AttributeOf(e.Key, t.by); has {
+	if value, has := AttributeOf(e.Key, t.By); has {
 		t.values[value]++
 	}
 	if e.Layout == "" {
@@ -101,17 +98,14 @@ func (t *targets) isLast(e *admin.Entry) bool {
 	})
 }
 
-// selected is what to show of the targets.
-func (t *targets) selected() *Selected {
-	s := &Selected{Count: int(t.Matched), Sample: t.sample, Layouts: t.Layouts, Remaining: t.remaining,
-		Effect:     t.Effect,
-		Incomplete: t.Incomplete}
-	s.Limits = counted(t.limits)
-	if s.By = t.by; len(t.values) > 1 {
-		s.Values = counted(t.values)
-	}
-	return s
+// Share is how many of the keys have a name: that of their limit, or the value of an attribute.
+type Share struct {
+	Name string
+	Keys int
 }
+
+// sampled is how many keys are in a sample.
+const sampled = 5
 
 // counted returns counts of keys by names, the most first.
 func counted(keys map[string]int) (counts []Share) {
@@ -169,7 +163,7 @@ func (t *targets) each(size int, do func(backup.Batch) error) error {
 // adjustment before. It returns the error if there is nothing to note. The keys are in use, so a restore that replaces
 // would put them back to what they were when they were looked for.
 func (t *targets) leave(batch backup.Batch, stopped error) error {
-	if t.backup == nil || t.remaining == nil {
+	if t.backup == nil || t.Remaining == nil {
 		return stopped
 	}
 	return t.backup.exclude(batch.Records)
@@ -179,8 +173,8 @@ func (t *targets) leave(batch backup.Batch, stopped error) error {
 func (t *targets) question(scanErr error) string {
 	keys := output.Plural(int(t.Matched), "key")
 	question := "Delete " + keys
-	if t.remaining != nil {
-		question = fmt.Sprintf("Leave %s of %s", t.remaining, keys)
+	if t.Remaining != nil {
+		question = fmt.Sprintf("Leave %s of %s", t.Remaining, keys)
 		if text := t.Effect.String(); text != "" {
 			question += " (" + text + ")"
 		}
