@@ -140,7 +140,7 @@ func (t *endpointTarget) reported(answer *endpoint.Answer) *interval.Reported {
 	if t.limit == nil {
 		return nil
 	}
-	told := r.About(t.limit)
+	told := r.About(t.limit, "")
 	if told != nil && !told.Tells(t.limit) {
 		if told.Count != headers.NotTold {
 			t.other.Store(told)

@@ -15,11 +15,6 @@ import (
 // mostFindings is the most findings about headers in one line.
 const mostFindings = 4
 
-// dialectOrder orders the dialects: the first is the one that clients should read.
-var dialectOrder = []string{
-	headers.DialectDraft8, headers.DialectDraft7, headers.DialectDraft6, headers.DialectX, headers.DialectRLS,
-}
-
 // headers checks the fields about limits, without Retry-After. dialects are those that were seen.
 func (e *proof) headers() (c Check, dialects []string) {
 	c = Check{Name: checkHeaders, Verdict: Unknown, Seen: "no field is about a limit",
@@ -30,7 +25,7 @@ func (e *proof) headers() (c Check, dialects []string) {
 	for i := range e.events {
 		r := e.readings[&e.events[i]]
 		readings = append(readings, r)
-		if len(r.Families) > 0 {
+		if len(r.Limits) > 0 {
 			told++
 		}
 		for _, problem := range r.Problems {
@@ -59,18 +54,15 @@ func (e *proof) headers() (c Check, dialects []string) {
 	return c, dialects
 }
 
-// dialectsOf returns the dialects of readings, in order.
+// dialectsOf returns the dialects of readings, as they come.
 func dialectsOf(readings []*headers.Reading) (seen []string) {
 	for _, r := range readings {
-		for i := range r.Families {
-			if f := &r.Families[i]; !slices.Contains(seen, f.Dialect) {
-				seen = append(seen, f.Dialect)
+		for i := range r.Limits {
+			if dialect := r.Limits[i].Dialect; !slices.Contains(seen, dialect) {
+				seen = append(seen, dialect)
 			}
 		}
 	}
-	slices.SortFunc(seen, func(a, b string) int {
-		return slices.Index(dialectOrder, a) - slices.Index(dialectOrder, b)
-	})
 	return seen
 }
 
@@ -80,26 +72,22 @@ func (e *proof) truth(dialect string, found *headers.Findings) {
 	var first *headers.Limit
 	within := time.Duration(0)
 	finding := e.audit(&e.limit, e.keys, func(event *Event) *interval.Reported {
-		for k := range e.readings[event].Families {
-			f := &e.readings[event].Families[k]
-			if f.Dialect != dialect {
-				continue
-			}
-			l := f.About(&e.limit)
-			if l == nil {
-				return nil
-			}
-			if !l.Tells(&e.limit) {
-				e.wrongPolicy(l, found)
-				return nil
-			}
-			if first == nil {
-				first = l
-			}
-			within = max(within, l.ResetWithin)
-			return e.readings[event].Reported(l, false)
+		r := e.readings[event]
+		l := r.About(&e.limit, dialect)
+		if l == nil {
+			return nil
 		}
-		return nil
+		if !l.Tells(&e.limit) {
+			if l.Count != headers.NotTold {
+				found.Add("policy "+l.CountField, "%s, and the limit is %s", l.Text(), e.limit)
+			}
+			return nil
+		}
+		if first == nil {
+			first = l
+		}
+		within = max(within, l.ResetWithin)
+		return r.Reported(l, false)
 	}).Finding()
 	if first == nil || !e.isKept() {
 		return
@@ -121,12 +109,4 @@ func clocks(within time.Duration) string {
 		return ""
 	}
 	return fmt.Sprintf(", also if the clocks differ by %s", span(within))
-}
-
-// wrongPolicy notes a count and a window that are not those of the limit.
-func (e *proof) wrongPolicy(l *headers.Limit, found *headers.Findings) {
-	if l.Count == headers.NotTold {
-		return
-	}
-	found.Add("policy "+l.CountField, "%s, and the limit is %s", l.Text(), e.limit)
 }

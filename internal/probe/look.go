@@ -216,15 +216,12 @@ func (l *looker) readHeaders() {
 	for i := range l.events {
 		r := l.read(&l.events[i])
 		readings = append(readings, r)
-		for _, f := range r.Families {
-			for _, told := range f.Limits {
-				isKnown := slices.ContainsFunc(l.seen.Told, func(known headers.Limit) bool {
-					return known.CountField == told.CountField && known.Count == told.Count &&
-						known.Window == told.Window
-				})
-				if told.Unit == "" && told.Count != headers.NotTold && !isKnown && len(l.seen.Told) < mostFindings {
-					l.seen.Told = append(l.seen.Told, told)
-				}
+		for _, told := range r.Limits {
+			isKnown := slices.ContainsFunc(l.seen.Told, func(known headers.Limit) bool {
+				return known.CountField == told.CountField && known.Count == told.Count && known.Window == told.Window
+			})
+			if told.Unit == "" && told.Count != headers.NotTold && !isKnown && len(l.seen.Told) < mostFindings {
+				l.seen.Told = append(l.seen.Told, told)
 			}
 		}
 	}

@@ -4,6 +4,7 @@ package headers
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,7 +19,8 @@ import (
 // Date by which that clock is known.
 const farClock = 3 * time.Second
 
-// The dialects of fields about limits. What single servers add is read, and has the name of what it is added to.
+// The dialects of fields about limits, the newest first. What single servers add is read, and has the name of what it
+// is added to.
 const (
 	// DialectDraft8 is RateLimit-Policy and RateLimit of draft-ietf-httpapi-ratelimit-headers-08
 	// to -10: lists of named policies.
@@ -40,9 +42,10 @@ const (
 	NotTold      = -1
 )
 
-// Reading is what the header of one answer says.
+// Reading is what one answer says about limits.
 type Reading struct {
-	Families []Family
+	// Limits are in the order of their dialects.
+	Limits []Limit
 	// RetryAfter is NotTold if it is missing or malformed, and below 0 for a date that is over. RetryText is the text
 	// of the field.
 	RetryAfter time.Duration
@@ -55,14 +58,9 @@ type Reading struct {
 	Problems []string
 }
 
-// Family is the fields of one dialect in one answer.
-type Family struct {
-	Dialect string
-	Limits  []Limit
-}
-
 // Limit is what an answer says about one limit.
 type Limit struct {
+	Dialect string
 	// name is the policy's name, if it has one.
 	name string
 	// Count and Window are the policy, and Remaining is what is left; NotTold if it is missing.
@@ -87,15 +85,25 @@ func (l *Limit) Text() string {
 	return text
 }
 
-// Tightest returns the limit with the least left; nil if none says what is left.
-func (f *Family) Tightest() *Limit {
-	var found *Limit
-	for i := range f.Limits {
-		if l := &f.Limits[i]; l.Remaining != NotTold && (found == nil || l.Remaining < found.Remaining) {
+// tightest returns the limit of requests with the least left; nil if none says what is left.
+func tightest(limits []Limit) (found *Limit) {
+	for i := range limits {
+		l := &limits[i]
+		if l.Unit == "" && l.Remaining != NotTold && (found == nil || l.Remaining < found.Remaining) {
 			found = l
 		}
 	}
 	return found
+}
+
+// families returns the limits of each dialect.
+func (r *Reading) families() (all [][]Limit) {
+	for i, begin := 1, 0; i <= len(r.Limits); i++ {
+		if i == len(r.Limits) || r.Limits[i].Dialect != r.Limits[begin].Dialect {
+			all, begin = append(all, r.Limits[begin:i]), i
+		}
+	}
+	return all
 }
 
 // aboutLimits reports whether a field can be about a limit.
@@ -110,11 +118,7 @@ func aboutLimits(header http.Header) bool {
 
 // isKept reports whether a cache kept the answer for a while.
 func isKept(header http.Header) bool {
-	values := header["Age"]
-	if len(values) == 0 {
-		return false
-	}
-	age, err := strconv.Atoi(values[0])
+	age, err := strconv.Atoi(header.Get("Age"))
 	return err == nil && age > 0
 }
 
@@ -123,10 +127,11 @@ func (r *Reading) problem(format string, args ...any) {
 	r.Problems = append(r.Problems, fmt.Sprintf(format, args...))
 }
 
-// add adds a family that says something.
-func (r *Reading) add(dialect string, limits []Limit) {
-	if len(limits) > 0 {
-		r.Families = append(r.Families, Family{dialect, limits})
+// add adds the limits of a dialect.
+func (r *Reading) add(dialect string, limits ...Limit) {
+	for _, l := range limits {
+		l.Dialect = dialect
+		r.Limits = append(r.Limits, l)
 	}
 }
 
@@ -190,35 +195,27 @@ func SkewOf(header http.Header, sent, answered time.Time) time.Duration {
 
 // readStatuses reads what a rate limit service says besides the header.
 func (r *Reading) readStatuses(statuses []rls.Status) {
-	var limits []Limit
+	statuses = slices.DeleteFunc(slices.Clone(statuses), func(s rls.Status) bool { return !s.HasLimit })
+	if len(statuses) > mostLimits {
+		r.problem("the answer names more than %d limits", mostLimits)
+		statuses = statuses[:mostLimits]
+	}
 	for i := range statuses {
-		s := &statuses[i]
-		if !s.HasLimit {
-			continue
+		s, where := &statuses[i], fmt.Sprintf("limit %d: ", i+1)
+		limit := Limit{name: s.Name, Count: int64(s.RequestsPerUnit), Window: rls.UnitPeriod(s.Unit),
+			Remaining: int64(s.Remaining), HasReset: s.HasReset, CountField: where + "current_limit",
+			LeftField: where + "limit_remaining", ResetField: where + "duration_until_reset"}
+		if limit.Count == 0 {
+			limit.Count = NotTold
 		}
-		if len(limits) == mostLimits {
-			r.problem("the answer names more than %d limits", mostLimits)
-			break
-		}
-		where := "status"
-		if len(statuses) > 1 {
-			where = fmt.Sprintf("status %d", i+1)
-		}
-		limit := Limit{name: s.Name, Count: NotTold, Window: NotTold, Remaining: int64(s.Remaining),
-			CountField: where + " current_limit", LeftField: where + " limit_remaining", ResetField: where +
-				" duration_until_reset"}
-		if s.RequestsPerUnit > 0 {
-			limit.Count = int64(s.RequestsPerUnit)
-		}
-		if period := rls.UnitPeriod(s.Unit); period > 0 {
-			limit.Window = period
+		if limit.Window == 0 {
+			limit.Window = NotTold
 		}
 		if s.HasReset {
-			limit.Reset, limit.HasReset = min(max(0, s.ResetAfter()), longestWait), true
+			limit.Reset = min(max(0, s.ResetAfter()), longestWait)
 		}
-		limits = append(limits, limit)
+		r.add(DialectRLS, limit)
 	}
-	r.add(DialectRLS, limits)
 }
 
 // Findings are mistakes in headers, the first of each kind.
@@ -266,13 +263,12 @@ func ReadAnswer(answer *endpoint.Answer, skew time.Duration) Reading {
 	return r
 }
 
-// agree finds families in one answer whose remaining units differ.
+// agree finds dialects in one answer whose remaining units differ.
 func (r *Reading) agree() {
 	var first *Limit
-	for i := range r.Families {
-		limit := r.Families[i].Tightest()
-		switch {
-		case limit == nil || limit.Unit != "":
+	for _, limits := range r.families() {
+		switch limit := tightest(limits); {
+		case limit == nil:
 		case first == nil:
 			first = limit
 		case limit.Remaining != first.Remaining:
@@ -301,36 +297,24 @@ func (r *Reading) Reported(told *Limit, denied bool) *interval.Reported {
 	return to
 }
 
-// About returns what the newest dialect that tells anything says about a limit: of several limits the one that is like
-// it, or else the tightest; nil if none is said.
-func (r *Reading) About(limit *store.Limit) *Limit {
-	for i := range r.Families {
-		if told := r.Families[i].About(limit); told != nil {
-			return told
+// About returns what a dialect says about a limit of requests, or for "" the newest one that says anything: the only
+// limit, or of several the one that is like it, or else the tightest. It is nil if none is said.
+func (r *Reading) About(limit *store.Limit, dialect string) *Limit {
+	for _, limits := range r.families() {
+		if dialect != "" && dialect != limits[0].Dialect {
+			continue
 		}
-	}
-	return nil
-}
-
-// About returns the one of several limits with a window that is like the one in question, or else the tightest. It is
-// nil if none is about requests.
-func (f *Family) About(limit *store.Limit) *Limit {
-	var units []*Limit
-	for i := range f.Limits {
-		if f.Limits[i].Unit == "" {
-			units = append(units, &f.Limits[i])
+		ofRequests := slices.DeleteFunc(slices.Clone(limits), func(l Limit) bool { return l.Unit != "" })
+		i := slices.IndexFunc(ofRequests, func(l Limit) bool { return l.Window != NotTold && l.Tells(limit) })
+		if i >= 0 {
+			return &ofRequests[i]
 		}
-	}
-	if len(units) == 1 {
-		return units[0]
-	}
-	for _, l := range units {
-		if l.Window != NotTold && l.Tells(limit) {
-			return l
+		if len(ofRequests) == 1 {
+			return &ofRequests[0]
 		}
-	}
-	if tightest := f.Tightest(); tightest != nil && tightest.Unit == "" {
-		return tightest
+		if least := tightest(ofRequests); least != nil {
+			return least
+		}
 	}
 	return nil
 }

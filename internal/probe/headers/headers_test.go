@@ -29,20 +29,19 @@ func header(lines string) http.Header {
 	return h
 }
 
-// line writes what was read of the tightest limit of each family.
-func (f *Family) line() string {
-	var b strings.Builder
-	b.WriteString(f.Dialect)
-	for i := range f.Limits {
-		l := &f.Limits[i]
-		b.WriteString(" " + l.name + strconv.FormatInt(l.Count, 10) + "/" + strconv.FormatFloat(
-			l.Window.Seconds(), 'g', 3, 64) +
-			" left " + strconv.FormatInt(l.Remaining, 10))
-		if l.HasReset {
-			b.WriteString(" reset " + l.Reset.String())
+// lines writes what was read of the limits of each dialect.
+func (r *Reading) lines() (lines []string) {
+	for _, limits := range r.families() {
+		line := limits[0].Dialect
+		for _, l := range limits {
+			line += fmt.Sprintf(" %s%d/%.3g left %d", l.name, l.Count, l.Window.Seconds(), l.Remaining)
+			if l.HasReset {
+				line += " reset " + l.Reset.String()
+			}
 		}
+		lines = append(lines, line)
 	}
-	return b.String()
+	return lines
 }
 
 func TestDialects(t *testing.T) {
@@ -79,13 +78,7 @@ func TestDialects(t *testing.T) {
 		{"none", "Content-Type: text/plain\n", nil},
 	} {
 		r := readAnswer(header(test.lines), 0)
-		var got []string
-		for i := range r.Families {
-			if len(r.Families[i].Limits) > 0 {
-				got = append(got, r.Families[i].line())
-			}
-		}
-		if !reflect.DeepEqual(got, test.want) || len(r.Problems) > 0 {
+		if got := r.lines(); !reflect.DeepEqual(got, test.want) || len(r.Problems) > 0 {
 			t.Errorf("%s: read as %q, want %q; problems %q", test.what, got, test.want, r.Problems)
 		}
 	}
@@ -93,50 +86,52 @@ func TestDialects(t *testing.T) {
 
 func TestMalformedFieldsAreNamed(t *testing.T) {
 	for _, test := range [][2]string{
-		{"RateLimit-Policy: \"a\";w=60\n", `RateLimit-Policy "a" has no q`},
-		{"RateLimit-Policy: \"a\";q=1;w=0\n", `RateLimit-Policy "a" w: 0 is not a whole number from 1 on`},
-		{"RateLimit-Policy: \"a\";q=-1\n", `RateLimit-Policy "a" q: -1 is not a whole number from 0 on`},
-		{"RateLimit-Policy: \"a\";q=1.5\n", `RateLimit-Policy "a" q: 1.5 is not a whole number from 0 on`},
-		{"RateLimit-Policy: a;q=1\n", `RateLimit-Policy: a is not a whole number from 0 on`},
-		{"RateLimit-Policy: \"a\n", `RateLimit-Policy: "\"a" is not a list of 1 to 32 structured fields (RFC 9651)`},
+		{"RateLimit-Policy: \"a\";w=60\n", policyForm},
+		{"RateLimit-Policy: \"a\";q=1;w=0\n", policyForm},
+		{"RateLimit-Policy: \"a\";q=-1\n", policyForm},
+		{"RateLimit-Policy: \"a\";q=1.5\n", policyForm},
+		{"RateLimit-Policy: a;q=1\n", policyForm},
+		{"RateLimit-Policy: -1;w=2\n", policyForm},
+		{"RateLimit-Policy: \"a\n", policyForm},
 		{"RateLimit-Policy: \"a\";q=1\nRateLimit: \"b\";r=1\n",
 			`RateLimit "b": there is no such policy in RateLimit-Policy`},
-		{"RateLimit: \"a\";r=1;t=1700000000\n",
-			`RateLimit "a" t: 1700000000 is too great a number of seconds`},
-		{"RateLimit: (\"a\");r=1\n", `RateLimit: "(\"a\");r=1" is not a list of 1 to 32 structured fields (RFC 9651)`},
-		{"RateLimit: limit=1, remaining=0\n", `RateLimit has no reset`},
-		{"RateLimit: limit=1, remaining=0, reset=1.5\n", `RateLimit reset: 1.5 is not a whole number from 0 on`},
-		{"RateLimit-Limit: 1\nRateLimit-Reset: 1700000000\n",
-			`RateLimit-Reset: 1700000000 is too great a number of seconds`},
-		{"RateLimit-Limit: 1\nRateLimit-Reset: 1.5\n", `RateLimit-Reset: "1.5" is not a number of seconds`},
-		{"X-RateLimit-Limit: ten\n", `X-RateLimit-Limit: "ten" is not a whole number`},
-		{"X-RateLimit-Remaining: -3\n", `X-RateLimit-Remaining: "-3" is not a whole number`},
-		{"X-RateLimit-Reset: soon\n", `X-RateLimit-Reset: "soon" is not a number of seconds`},
-		{"X-RateLimit-Reset: 1700000000000\n",
-			`X-RateLimit-Reset: 1700000000000 is too great a number of seconds`},
+		{"RateLimit: \"a\";r=1;t=1700000000\n", stateForm},
+		{"RateLimit: (\"a\");r=1\n", stateForm},
+		{"RateLimit: \"a\";t=1\n", stateForm},
+		{"RateLimit: a;r=1\n", stateForm},
+		{"RateLimit: 5;r=1\n", stateForm},
+		{"RateLimit: \n", stateForm},
+		{"RateLimit: limit=1, remaining=0\n", dictionaryForm},
+		{"RateLimit: limit=1, remaining=0, reset=1.5\n", dictionaryForm},
+		{"RateLimit: limit=1, remaining=0, reset=1700000000\n", dictionaryForm},
+		{"RateLimit: limit=1, remaining=-1, reset=1\n", dictionaryForm},
+		{"RateLimit-Reset: 1700000000\n", "a number of seconds from now"},
+		{"RateLimit-Reset: 1.5\n", "a number of seconds from now"},
+		{"X-RateLimit-Limit: ten\n", "a whole number"},
+		{"X-RateLimit-Remaining: -3\n", "a whole number"},
+		{"X-RateLimit-Reset: soon\n", "a number of seconds from now"},
+		{"X-RateLimit-Reset: 1700000000000\n", "a number of seconds from now"},
 		{"X-RateLimit-Limit: 1\nX-RateLimit-Limit: 2\n",
 			`X-RateLimit-Limit is there 2 times, with different values`},
 		{"X-RateLimit-Limit: " + strings.Repeat("1", longestValue+1) + "\n", `X-RateLimit-Limit is 4097 bytes long`},
-		{"X-RateLimit-Limit: 99999999999999999\n", `X-RateLimit-Limit: "99999999999999999" is not a whole number`},
-		{"RateLimit: \"a\";t=1\n", `RateLimit "a" has no r`},
-		{"RateLimit: a;r=1\n", `RateLimit: a is not a String; the name of a policy stands in quotes`},
-		{"RateLimit: limit=1, remaining=-1, reset=1\n", `RateLimit remaining: -1 is not a whole number from 0 on`},
-		{"RateLimit: \n", `RateLimit: "" is not a list of 1 to 32 structured fields (RFC 9651)`},
-		{"X-RateLimit-Limit: \n", `X-RateLimit-Limit: "" is not a whole number`},
-		{"X-RateLimit-Limit: 20 per 2s\n", `X-RateLimit-Limit: "20 per 2s" is not a whole number`},
-		{"X-RateLimit-Limit: 20, x;w=2\n", `X-RateLimit-Limit: x is not a whole number from 0 on`},
-		{"X-RateLimit-Remaining: 19.0\n", `X-RateLimit-Remaining: "19.0" is not a whole number`},
-		{"X-RateLimit-Remaining: +19\n", `X-RateLimit-Remaining: "+19" is not a whole number`},
-		{"X-RateLimit-Remaining: 0x13\n", `X-RateLimit-Remaining: "0x13" is not a whole number`},
-		{"X-RateLimit-Reset: 2026-11-29T03:42:10Z\n",
-			`X-RateLimit-Reset: "2026-11-29T03:42:10Z" is not a number of seconds`},
-		{"X-RateLimit-Reset: Inf\n", `X-RateLimit-Reset: "Inf" is not a number of seconds`},
-		{"X-RateLimit-Reset: 1e9\n", `X-RateLimit-Reset: "1e9" is not a number of seconds`},
-		{"X-RateLimit-Reset: -1\n", `X-RateLimit-Reset: "-1" is not a number of seconds`},
+		{"X-RateLimit-Limit: 99999999999999999\n", "a whole number"},
+		{"X-RateLimit-Limit: \n", "a whole number"},
+		{"X-RateLimit-Limit: 20 per 2s\n", "a whole number"},
+		{"X-RateLimit-Limit: 20, x;w=2\n", "COUNT, COUNT;w=SECONDS"},
+		{"X-RateLimit-Remaining: 19.0\n", "a whole number"},
+		{"X-RateLimit-Remaining: +19\n", "a whole number"},
+		{"X-RateLimit-Remaining: 0x13\n", "a whole number"},
+		{"X-RateLimit-Reset: 2026-11-29T03:42:10Z\n", "a number of seconds from now"},
+		{"X-RateLimit-Reset: Inf\n", "a number of seconds from now"},
+		{"X-RateLimit-Reset: 1e9\n", "a number of seconds from now"},
+		{"X-RateLimit-Reset: -1\n", "a number of seconds from now"},
 		{"RateLimit-Remaining: 3\nX-RateLimit-Remaining: 5\n",
 			`RateLimit-Remaining and X-RateLimit-Remaining contradict each other: 3 and 5 in one answer`},
 	} {
 		lines, want := test[0], test[1]
+		if name, value, _ := strings.Cut(strings.TrimSuffix(lines, "\n"), ": "); !strings.Contains(want, "RateLimit") {
+			want = name + ": " + strconv.QuoteToASCII(value) + " is not " + want
+		}
 		r := ReadAnswer(&endpoint.Answer{Header: header(lines), Answered: readAt}, 0)
 		if len(r.Problems) != 1 || r.Problems[0] != want {
 			t.Errorf("%.80q: %q, want %q", lines, r.Problems, want)
@@ -187,7 +182,7 @@ func TestTheOtherClockIsTold(t *testing.T) {
 	h := header("X-RateLimit-Limit: 10\nX-RateLimit-Remaining: 9\nX-RateLimit-Reset: " +
 		strconv.FormatInt(readAt.Add(time.Hour).Unix()+30, 10) + "\n")
 	r := readAnswer(h, time.Hour)
-	if got := r.Families[0].Limits[0].Reset; got != 30*time.Second {
+	if got := r.Limits[0].Reset; got != 30*time.Second {
 		t.Errorf("a reset by a clock an hour ahead is in %s", got)
 	}
 }
@@ -197,13 +192,13 @@ func TestStatusesOfRateLimitServicesAreRead(t *testing.T) {
 	r.readStatuses([]rls.Status{
 		{HasLimit: true, Name: "a", RequestsPerUnit: 10, Unit: 2, Remaining: 3, HasReset: true, ResetSeconds: 5},
 	})
-	if len(r.Families) != 1 || r.Families[0].line() != "rls a10/60 left 3 reset 5s" {
-		t.Errorf("read as %+v", r.Families)
+	if !slices.Equal(r.lines(), []string{"rls a10/60 left 3 reset 5s"}) {
+		t.Errorf("read as %+v", r.Limits)
 	}
 	var many Reading
 	many.readStatuses(slices.Repeat([]rls.Status{{HasLimit: true}}, 1000))
-	if len(many.Families[0].Limits) != mostLimits || len(many.Problems) != 1 {
-		t.Errorf("%d limits, problems %q", len(many.Families[0].Limits), many.Problems)
+	if len(many.Limits) != mostLimits || len(many.Problems) != 1 {
+		t.Errorf("%d limits, problems %q", len(many.Limits), many.Problems)
 	}
 }
 
@@ -229,14 +224,11 @@ func FuzzHeaders(f *testing.F) {
 			h.Set(names[2], third)
 			r := readAnswer(h, SkewOf(h, readAt, readAt))
 			shown := append([]string{r.RetryText, r.RetryProblem}, r.Problems...)
-			for _, family := range r.Families {
-				for _, l := range family.Limits {
-					if l.Remaining < NotTold || l.Count < NotTold || l.Window < NotTold || l.Reset > longestWait ||
-						l.Reset < -longestWait {
-						t.Fatalf("%v is read as %+v", h, l)
-					}
-					shown = append(shown, l.CountField, l.LeftField, l.ResetField)
+			for _, l := range r.Limits {
+				if l.Remaining < NotTold || l.Count < NotTold || l.Window < NotTold || l.Reset.Abs() > longestWait {
+					t.Fatalf("%v is read as %+v", h, l)
 				}
+				shown = append(shown, l.CountField, l.LeftField, l.ResetField)
 			}
 			if len(r.Problems) > 10*mostLimits || r.RetryAfter > longestWait {
 				t.Fatalf("%d problems, Retry-After %s", len(r.Problems), r.RetryAfter)

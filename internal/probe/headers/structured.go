@@ -16,178 +16,151 @@ const (
 	stateField  = "RateLimit"
 )
 
+// The forms of fields, as messages say them. The lists and the dictionary are structured fields (RFC 9651).
+const (
+	policyForm     = `"NAME";q=COUNT;w=SECONDS or COUNT;w=SECONDS`
+	stateForm      = `"NAME";r=COUNT;t=SECONDS`
+	dictionaryForm = "limit=COUNT, remaining=COUNT, reset=SECONDS"
+)
+
 // readFields reads all dialects of header fields.
 func (r *Reading) readFields(header http.Header, there time.Time) {
-	policies, dialect := r.readPolicies(header)
-	text, found := r.joined(header, stateField)
-	switch {
-	case found && isDictionary(text):
-		r.add(DialectDraft7, r.readDraft7(text, policies))
-	case found:
-		r.add(DialectDraft8, r.readDraft8(text, policies))
-	case dialect == DialectDraft7 && header.Get("RateLimit-Limit")+header.Get("RateLimit-Remaining") != "":
-		r.readPlain(header, policies, there)
-		return
-	default:
-		r.add(dialect, policies)
+	var policies []Limit
+	if text, found := r.value(header, policyField, true); found {
+		policies = r.readList(policyField, text, policyForm)
 	}
-	r.readPlain(header, nil, there)
+	text, found := r.value(header, stateField, true)
+	switch key, _, _ := strings.Cut(text, "="); {
+	case key == "limit" || key == "remaining" || key == "reset":
+		r.add(DialectDraft7, r.readDraft7(text, policies)...)
+	case found:
+		r.add(DialectDraft8, r.readDraft8(text, policies)...)
+	case len(policies) > 0 && policies[0].name != "":
+		r.add(DialectDraft8, policies...)
+	case header.Get("RateLimit-Limit")+header.Get("RateLimit-Remaining") == "": // else they are those of draft-6
+		r.add(DialectDraft7, policies...)
+	}
+	r.readPlain(header, DialectDraft6, "RateLimit-", policies, there)
+	r.readPlain(header, DialectX, "X-RateLimit-", nil, there)
 }
 
-// joined returns the value of a field whose lines are parts of one list.
-func (r *Reading) joined(header http.Header, name string) (text string, found bool) {
+// value returns the value of a field, whose lines are parts of a list or must be the same.
+func (r *Reading) value(header http.Header, name string, isList bool) (text string, found bool) {
 	values := header.Values(name)
 	text = strings.Join(values, ", ")
-	if len(text) > longestValue {
+	switch {
+	case len(values) > 1 && !isList:
+		if text = values[0]; slices.ContainsFunc(values, func(other string) bool { return other != text }) {
+			r.problem("%s is there %d times, with different values", name, len(values))
+			return "", false
+		}
+	case len(text) > longestValue:
 		r.problem("%s is %d bytes long", name, len(text))
 		return "", false
 	}
-	return text, len(values) > 0
+	return strings.TrimSpace(text), len(values) > 0
 }
 
-// single returns the value of a field that may occur once.
-func (r *Reading) single(header http.Header, name string) (text string, found bool) {
-	values := header.Values(name)
-	switch {
-	case len(values) == 0:
-		return "", false
-	case slices.ContainsFunc(values, func(other string) bool { return other != values[0] }):
-		r.problem("%s is there %d times, with different values", name, len(values))
-		return "", false
-	case len(values[0]) > longestValue:
-		r.problem("%s is %d bytes long", name, len(values[0]))
-		return "", false
-	}
-	return strings.TrimSpace(values[0]), true
+// malformed notes that a field has another form than it should.
+func (r *Reading) malformed(field, text, form string) {
+	r.problem("%s: %s is not %s", field, quote(text), form)
 }
 
-// isDictionary reports whether RateLimit is the dictionary of draft-7.
-func isDictionary(text string) bool {
-	name, _, found := strings.Cut(strings.TrimSpace(text), "=")
-	return found && (name == "limit" || name == "remaining" || name == "reset")
-}
-
-// readPolicies reads RateLimit-Policy. Its dialect is draft-8 if policies have names, else draft-7, which has the
-// form of draft-6.
-func (r *Reading) readPolicies(header http.Header) (limits []Limit, dialect string) {
-	text, found := r.joined(header, policyField)
-	if !found {
-		return nil, ""
-	}
-	dialect = DialectDraft8
-	for _, item := range r.items(policyField, text) {
-		limit := Limit{Count: NotTold, Remaining: NotTold, Window: NotTold, CountField: policyField}
-		if name, is := item.Value.(string); is {
-			limit.name, limit.CountField = name, policyField+" "+quote(name)
-			limit.Count = r.parameter(item, limit.CountField, "q", 0, true)
-			if unit, has := item.Params.Get("qu"); has && unit != "requests" && unit != "request" {
-				limit.Unit = Shown(fmt.Sprint(unit))
-			}
-		} else {
-			dialect, limit.Count = DialectDraft7, r.whole(policyField, item.Value, 0)
+// readList reads a list of policies, or with stateForm of states; nil if it is malformed.
+func (r *Reading) readList(field, text, form string) (limits []Limit) {
+	list, err := httpsfv.UnmarshalList([]string{text})
+	good := err == nil && len(list) > 0 && len(list) <= mostLimits
+	for _, member := range list {
+		item, isItem := member.(httpsfv.Item)
+		if !isItem {
+			good = false
+			break
 		}
-		if w := r.parameter(item, limit.CountField, "w", 1, false); w != NotTold {
+		number := func(parameter string, least, end int64) int64 {
+			value, has := item.Params.Get(parameter)
+			n, is := value.(int64)
+			if has && (!is || n < least || n >= end) {
+				good = false
+			}
+			if !is {
+				return NotTold
+			}
+			return n
+		}
+		limit := Limit{Count: number("q", 0, 1e15), Remaining: number("r", 0, 1e15), Window: NotTold, CountField: field}
+		if w := number("w", 1, 1e15); w != NotTold {
 			limit.Window = seconds(w)
 		}
+		if t := number("t", 0, leastUnix); t != NotTold {
+			limit.Reset, limit.HasReset = seconds(t), true
+		}
+		if unit, has := item.Params.Get("qu"); has && unit != "requests" && unit != "request" {
+			limit.Unit = Shown(fmt.Sprint(unit))
+		}
+		switch value := item.Value.(type) {
+		case string:
+			limit.name, limit.CountField = value, field+" "+quote(value)
+		case int64:
+			limit.Count = value
+		default:
+			good = false
+		}
+		limit.LeftField, limit.ResetField = limit.CountField+" r", limit.CountField+" t"
+		needed := limit.Count
+		if form == stateForm {
+			needed = limit.Remaining
+			_, isItem = item.Value.(string)
+		}
+		good = good && isItem && needed >= 0
 		limits = append(limits, limit)
 	}
-	return limits, dialect
-}
-
-// items reads a list whose members are items.
-func (r *Reading) items(field, text string) (items []httpsfv.Item) {
-	list, err := httpsfv.UnmarshalList([]string{text})
-	for _, member := range list {
-		if item, is := member.(httpsfv.Item); is {
-			items = append(items, item)
-		}
-	}
-	if err != nil || len(items) != len(list) || len(items) == 0 || len(items) > mostLimits {
-		r.problem("%s: %s is not a list of 1 to %d structured fields (RFC 9651)", field, quote(text), mostLimits)
+	if !good {
+		r.malformed(field, text, form)
 		return nil
 	}
-	return items
-}
-
-// whole returns a value that is an Integer from least on; NotTold if it is none.
-func (r *Reading) whole(where string, value any, least int64) int64 {
-	n, is := value.(int64)
-	if !is || n < least {
-		r.problem("%s: %s is not a whole number from %d on", where, Shown(fmt.Sprint(value)), least)
-		return NotTold
-	}
-	return n
-}
-
-// number reads a whole number, at most the greatest Integer of a structured field; NotTold if it is none.
-func (r *Reading) number(field, text string) int64 {
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || !isDigits(text) || n >= 1e15 {
-		r.problem("%s: %s is not a whole number", field, quote(text))
-		return NotTold
-	}
-	return n
-}
-
-// parameter reads a parameter that is an Integer from least on; NotTold if there is none.
-func (r *Reading) parameter(item httpsfv.Item, where, name string, least int64, required bool) int64 {
-	value, has := item.Params.Get(name)
-	switch {
-	case has:
-		return r.whole(where+" "+name, value, least)
-	case required:
-		r.problem("%s has no %s", where, name)
-	}
-	return NotTold
+	return limits
 }
 
 // readDraft8 reads RateLimit of draft-8. Its policies were read before.
-func (r *Reading) readDraft8(text string, policies []Limit) (limits []Limit) {
-	for _, item := range r.items(stateField, text) {
-		name, is := item.Value.(string)
-		if !is {
-			r.problem("%s: %s is not a String; the name of a policy stands in quotes", stateField,
-				Shown(fmt.Sprint(item.Value)))
-			continue
-		}
-		where := stateField + " " + quote(name)
-		limit := Limit{name: name, Count: NotTold, Window: NotTold}
-		if i := slices.IndexFunc(policies, func(l Limit) bool { return l.name == name }); i >= 0 {
-			limit = policies[i]
-		} else if len(policies) > 0 {
-			r.problem("%s: there is no such policy in %s", where, policyField)
-		}
-		limit.LeftField, limit.ResetField = where+" r", where+" t"
-		limit.Remaining = r.parameter(item, where, "r", 0, true)
-		r.setReset(&limit, r.parameter(item, where, "t", 0, false))
-		limits = append(limits, limit)
-	}
-	if limits == nil {
+func (r *Reading) readDraft8(text string, policies []Limit) []Limit {
+	states := r.readList(stateField, text, stateForm)
+	if states == nil {
 		return policies
 	}
-	return limits
+	for i := range states {
+		s := &states[i]
+		if n := slices.IndexFunc(policies, func(l Limit) bool { return l.name == s.name }); n >= 0 {
+			p := &policies[n]
+			s.Count, s.Window, s.Unit, s.CountField = p.Count, p.Window, p.Unit, p.CountField
+		} else if len(policies) > 0 {
+			r.problem("%s: there is no such policy in %s", s.CountField, policyField)
+		}
+	}
+	return states
 }
 
 // readDraft7 reads RateLimit of draft-7.
 func (r *Reading) readDraft7(text string, policies []Limit) []Limit {
 	dictionary, err := httpsfv.UnmarshalDictionary([]string{text})
-	if err != nil {
-		r.problem("%s: %s is not a dictionary of structured fields (RFC 9651)", stateField, quote(text))
+	good := err == nil
+	number := func(key string) (n int64) {
+		if good {
+			member, _ := dictionary.Get(key)
+			item, _ := member.(httpsfv.Item)
+			n, good = item.Value.(int64)
+		}
+		good = good && n >= 0
+		return n
+	}
+	limit := Limit{Count: number("limit"), Remaining: number("remaining"), HasReset: true,
+		CountField: stateField + " limit", LeftField: stateField + " remaining", ResetField: stateField + " reset"}
+	reset := number("reset")
+	if !good || reset >= leastUnix {
+		r.malformed(stateField, text, dictionaryForm)
 		return policies
 	}
-	number := func(key string) int64 {
-		member, has := dictionary.Get(key)
-		if !has {
-			r.problem("%s has no %s", stateField, key)
-			return NotTold
-		}
-		item, _ := member.(httpsfv.Item)
-		return r.whole(stateField+" "+key, item.Value, 0)
-	}
-	limit := Limit{Count: number("limit"), Remaining: number("remaining"),
-		CountField: stateField + " limit", LeftField: stateField + " remaining", ResetField: stateField + " reset"}
+	limit.Reset = seconds(reset)
 	limit.windowOf(policies)
-	r.setReset(&limit, number("reset"))
 	return []Limit{limit}
 }
 
@@ -201,16 +174,6 @@ func (l *Limit) windowOf(policies []Limit) {
 	}
 }
 
-// setReset sets the time until the reset, which must be in seconds and not a time of day.
-func (r *Reading) setReset(limit *Limit, n int64) {
-	switch {
-	case n >= leastUnix:
-		r.problem("%s: %d is too great a number of seconds", limit.ResetField, n)
-	case n != NotTold:
-		limit.Reset, limit.HasReset = seconds(n), true
-	}
-}
-
 // Numbers from leastUnix on are times and not durations: as a time it is a day in 2001, as a duration 31 years.
 const leastUnix = 1_000_000_000
 
@@ -219,61 +182,54 @@ func seconds(n int64) time.Duration {
 	return time.Duration(min(n, int64(longestWait/time.Second))) * time.Second
 }
 
-// readPlain reads the dialects with one number in a field. policies are those of RateLimit-Policy in draft-6.
-func (r *Reading) readPlain(header http.Header, policies []Limit, there time.Time) {
-	for _, dialect := range []string{DialectDraft6, DialectX} {
-		prefix := map[string]string{DialectDraft6: "RateLimit-", DialectX: "X-RateLimit-"}[dialect]
-		limit := Limit{CountField: prefix + "Limit", LeftField: prefix + "Remaining", ResetField: prefix + "Reset"}
-		count, hasCount := r.single(header, limit.CountField)
-		left, hasLeft := r.single(header, limit.LeftField)
-		reset, hasReset := r.single(header, limit.ResetField)
-		if !hasCount && !hasLeft && !hasReset {
-			continue
-		}
-		if limit.Count, limit.Remaining = NotTold, NotTold; hasCount {
-			limit.Count, policies = r.readLimitField(limit.CountField, count, policies)
-		}
-		if hasLeft {
-			limit.Remaining = r.number(limit.LeftField, left)
-		}
-		if limit.windowOf(policies); hasReset {
-			r.readReset(&limit, reset, dialect == DialectX, there)
-		}
-		r.add(dialect, []Limit{limit})
-		policies = nil
+// number reads a whole number; NotTold if it is none, or greater than an Integer of a structured field.
+func (r *Reading) number(field, text string) int64 {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || !isDigits(text) || n >= 1e15 {
+		r.malformed(field, text, "a whole number")
+		return NotTold
 	}
+	return n
+}
+
+// readPlain reads a dialect with one number in a field, whose policies are known. After the first number further
+// policies can follow: "10, 10;w=1".
+func (r *Reading) readPlain(header http.Header, dialect, prefix string, policies []Limit, there time.Time) {
+	limit := Limit{Count: NotTold, Remaining: NotTold,
+		CountField: prefix + "Limit", LeftField: prefix + "Remaining", ResetField: prefix + "Reset"}
+	count, hasCount := r.value(header, limit.CountField, false)
+	left, hasLeft := r.value(header, limit.LeftField, false)
+	reset, hasReset := r.value(header, limit.ResetField, false)
+	if !hasCount && !hasLeft && !hasReset {
+		return
+	}
+	if strings.ContainsAny(count, ",;") {
+		if all := r.readList(limit.CountField, count, "COUNT, COUNT;w=SECONDS"); all != nil {
+			limit.Count, policies = all[0].Count, append(policies, all...)
+		}
+	} else if hasCount {
+		limit.Count = r.number(limit.CountField, count)
+	}
+	if hasLeft {
+		limit.Remaining = r.number(limit.LeftField, left)
+	}
+	if limit.windowOf(policies); hasReset {
+		r.readReset(&limit, reset, dialect == DialectX, there)
+	}
+	r.add(dialect, limit)
 }
 
 // readReset reads a number of seconds; in X-RateLimit-Reset it may have a fraction, or be a Unix time.
 func (r *Reading) readReset(limit *Limit, text string, isX bool, there time.Time) {
 	value, _ := strconv.ParseFloat(text, 64)
 	switch {
-	case !isDigits(strings.Replace(text, ".", "", 1)), strings.Contains(text, ".") && !isX:
-		r.problem("%s: %s is not a number of seconds", limit.ResetField, quote(text))
-	case value >= leastUnix*1000, value >= leastUnix && !isX: // the former are milliseconds
-		r.problem("%s: %s is too great a number of seconds", limit.ResetField, Shown(text))
+	case !isDigits(strings.Replace(text, ".", "", 1)), strings.Contains(text, ".") && !isX,
+		value >= leastUnix*1000, value >= leastUnix && !isX: // the former are milliseconds
+		r.malformed(limit.ResetField, text, "a number of seconds from now")
 	case value >= leastUnix:
 		limit.HasReset, limit.ResetWithin = true, farClock
 		limit.Reset = max(-longestWait, min(time.Unix(int64(value), 0).Sub(there), longestWait))
 	default:
 		limit.HasReset, limit.Reset = true, time.Duration(min(value, longestWait.Seconds())*float64(time.Second))
 	}
-}
-
-// readLimitField reads a number, which policies may follow: "10, 10;w=1".
-func (r *Reading) readLimitField(field, text string, policies []Limit) (count int64, _ []Limit) {
-	if !strings.ContainsAny(text, ",;") {
-		return r.number(field, text), policies
-	}
-	count = NotTold
-	for i, item := range r.items(field, text) {
-		n := r.whole(field, item.Value, 0)
-		if i == 0 {
-			count = n
-		}
-		if w := r.parameter(item, field, "w", 1, false); w != NotTold {
-			policies = append(policies, Limit{Count: n, Window: seconds(w)})
-		}
-	}
-	return count, policies
 }
