@@ -1,12 +1,10 @@
 package report
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/limitctl/limitctl/internal/junit"
 	"github.com/limitctl/limitctl/internal/output"
@@ -184,17 +182,12 @@ func (c *Comparison) warn(format string, args ...any) {
 
 // differentLoads warns of what makes two runs hard to compare.
 func (c *Comparison) differentLoads(was, is *Run) {
-	of := func(r *Run) [][2]string {
-		return [][2]string{{"load", r.Load}, {"number of workers", output.Thousands(int64(r.Workers))},
-			{"implementation", r.Implementation}, {"store", r.Store},
-			{"duration", output.Duration(fromMS(r.DurationMS).Round(time.Second))}}
+	of := func(r Run) string {
+		r.DurationMS = (r.DurationMS + 500) / 1000 * 1000
+		return strings.TrimSpace(loadInWords(&r, LoadTest) + " " + strings.TrimPrefix(r.Implementation, "script"))
 	}
-	now := of(is)
-	for i, before := range of(was) {
-		if before != now[i] {
-			c.warn("%s: the %s differs: %s, and now %s", is.Title(), before[0], cmp.Or(before[1], "none"),
-				cmp.Or(now[i][1], "none"))
-		}
+	if before, now := of(*was), of(*is); before != now {
+		c.warn("%s: the load differs: %s, and now %s", is.Title(), before, now)
 	}
 }
 

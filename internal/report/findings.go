@@ -130,11 +130,10 @@ func (d *Document) alarmsOf(run int) (all []finding) {
 	if _, note := r.unseen(d.Kind); note != "" {
 		add(output.Near, "%s", note)
 	}
-	if r.GeneratorLimited {
-		add(output.Near,
-			"the load generator was the limit: times are upper bounds, throughput a lower one; correctness is judged")
-	} else if r.Late > 0 && r.Lag != nil { // without a schedule nothing is due
-		add(output.Near, "%s answered more than %s after they were due (%s)",
+	if r.GeneratorLimited && len(d.Runs) > 1 {
+		add(output.Near, "the load generator was the limit: %s", upperBounds)
+	} else if !r.GeneratorLimited && r.Late > 0 && r.Lag != nil { // without a schedule nothing is due
+		add(output.Near, "%s answered more than %s late (%s)",
 			output.Count(r.Late, "request"), output.Duration(fromMS(r.LateAfterMS)), output.Share(r.Late, r.Requests))
 	}
 	missing := output.Near
@@ -150,26 +149,17 @@ func (d *Document) alarmsOf(run int) (all []finding) {
 	return all
 }
 
-// alarms are those of all runs. One that all of several runs have is about none of them.
+// alarms are those of all runs, each once.
 func alarms(d *Document) (all []finding) {
 	if d.Interrupted {
 		all = append(all, finding{style: output.Near, text: "interrupted: these are the results up to then"})
 	}
-	runs := map[finding][]string{} // the titles of those that have it
-	var order []finding
 	for i := range d.Runs {
 		for _, alarm := range d.alarmsOf(i) {
-			if runs[alarm] == nil {
-				order = append(order, alarm)
+			if !slices.Contains(all, alarm) {
+				all = append(all, alarm)
 			}
-			runs[alarm] = append(runs[alarm], d.Runs[i].Title())
 		}
-	}
-	for _, alarm := range order {
-		if len(runs[alarm]) < len(d.Runs) {
-			alarm.text = strings.Join(runs[alarm], ", ") + ": " + alarm.text
-		}
-		all = append(all, alarm)
 	}
 	return all
 }
@@ -233,14 +223,20 @@ func (r *Run) addFigures(kind Kind, add func(name string, detail bool, line stri
 		add("wrapped", false, wrappedInWords(r.Wrapped, r))
 	}
 	if r.Latency != nil {
-		add("fast", false, fmt.Sprintf("p50 %s, p95 %s, p99 %s; %s answered", r.shown("p50"), r.shown("p95"),
-			r.shown("p99"),
-			r.shown("throughput")))
+		text := fmt.Sprintf("p50 %s, p95 %s, p99 %s; %s answered", r.shown("p50"), r.shown("p95"), r.shown("p99"),
+			r.shown("throughput"))
+		if r.GeneratorLimited {
+			text += " (" + upperBounds + ": the load generator was the limit)"
+		}
+		add("fast", false, text)
 	}
 	if r.Endpoint != nil && r.Endpoint.Connections != nil {
 		add("opened", true, output.Count(r.Endpoint.Connections.Opened, "connection"))
 	}
 }
+
+// upperBounds says what the figures of speed are where the load generator was the limit.
+const upperBounds = "times are upper bounds, throughput a lower one"
 
 // answersInWords says what became of the requests.
 func answersInWords(f *Run) string {

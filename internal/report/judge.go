@@ -103,9 +103,20 @@ func (r *Run) audits(kind Kind) (all []check) {
 		all = append(all, c)
 	}
 	limits := r.enforced()
+	doubt, _ := r.unseen(kind)
 	for i := range limits {
 		l := &limits[i]
-		about, over, under, untested := "", "", "", r.unproven(l, kind)
+		about, over, under, untested := "", "", "", doubt
+		switch {
+		case !r.served():
+			untested = notServed
+		case l.Doubtful:
+			untested = "something else than the limit can explain what was found; see the warnings"
+		case kind != Simulation && l.Reached() < 1:
+			untested = neverAbove(l)
+		case r.Endpoint != nil && l.Denied == 0:
+			untested = "nothing was denied, or no denial was certainly of this limit"
+		}
 		if len(limits) > 1 {
 			about = l.Name + ": "
 		}
@@ -140,25 +151,6 @@ func (r *Run) audits(kind Kind) (all []check) {
 		add("steady clock", "", "", clockWrong(r.Clock))
 	}
 	return all
-}
-
-// unproven says why the audit of a limit that found nothing proves nothing; empty if it does.
-func (r *Run) unproven(l *loadgen.Limit, kind Kind) string {
-	switch {
-	case !r.served():
-		return notServed
-	case l.Doubtful:
-		return "something else than the limit can explain what was found; see the warnings"
-	case r.Requests == 0:
-		return "nothing was sent"
-	case r.Requests == r.Errors:
-		return "no request was answered"
-	case kind != Simulation && l.Reached() < 1:
-		return neverAbove(l)
-	case r.Endpoint != nil && l.Denied == 0:
-		return "nothing was denied, or no denial was certainly of this limit"
-	}
-	return ""
 }
 
 // Judge sets the verdict and its reasons by what else is in the document.

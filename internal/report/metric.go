@@ -1,7 +1,6 @@
 package report
 
 import (
-	"math"
 	"slices"
 	"sync"
 
@@ -114,9 +113,6 @@ var metrics = sync.OnceValue(func() (all []metric) {
 	counted("denied_keys", func(r *Run) int64 { return r.KeysDenied }, keys)
 	counted("over_admitted", func(r *Run) int64 { return r.Audit.OverAdmitted }, nil)
 	counted("under_admitted", func(r *Run) int64 { return r.Audit.UnderAdmitted }, nil)
-	counted("least_over_admitted", func(r *Run) int64 { return r.Audit.LeastOver }, nil)
-	counted("least_under_admitted", func(r *Run) int64 { return r.Audit.LeastUnder }, nil)
-	counted("worst_window_units", func(r *Run) int64 { return r.Audit.WorstUnits }, nil)
 	figure := func(name string, unit unit, of func(*Run) (float64, bool)) {
 		all = append(all, metric{name: name, unit: unit, of: of, ofMachine: unit == perSecond})
 	}
@@ -126,18 +122,6 @@ var metrics = sync.OnceValue(func() (all []metric) {
 		return 1000 * float64(r.Requests) / float64(max(r.CountedMS(), 1)), true
 	})
 	figure("fairness", number, func(r *Run) (float64, bool) { return r.Audit.Fairness, true })
-	figure("limit_reached", number, func(r *Run) (float64, bool) {
-		if r.Audit.LimitReached == nil {
-			return 0, false
-		}
-		return *r.Audit.LimitReached, true
-	})
-	figure("clock_drift", number, func(r *Run) (float64, bool) {
-		if r.Clock == nil || r.Clock.Held == 0 {
-			return 0, false
-		}
-		return math.Abs(r.Clock.Drift), true
-	})
 	figure("lies", count, func(r *Run) (float64, bool) {
 		if r.Audit.Lies == nil {
 			return 0, false

@@ -43,8 +43,8 @@ func TestTheEndOfARun(t *testing.T) {
 		verbose: {
 			"FAIL ", "answers ", ", 12 perhaps charged all the same; 1,203 dropped\n", "keys ",
 			"right    worst window 1.31 × ██████████|████; 10 units over, 0 under\n",
-			"TIME ", "MOST DENIED", "user:1 ",
-			"! the load generator was the limit", "✗ 300 × redis://localhost:6379 did not answer within 2s",
+			"; 1,000/s answered (" + upperBounds + ": the load generator was the limit)\n", "TIME ", "MOST DENIED", "user:1 ",
+			"✗ 300 × redis://localhost:6379 did not answer within 2s",
 			"! the server's clock stepped back by 3 ms",
 		},
 	} {
@@ -112,7 +112,7 @@ func TestOnlyWhatIsDueIsLate(t *testing.T) {
 	for due, lag := range map[bool]*loadgen.Quantiles{true: {P99: 5}, false: nil} {
 		d := judged(func(r *Run) { r.Late, r.Lag = 5, lag })
 		if text := Printed(Answer{Report: d}, 0); strings.Contains(
-			text, "! 5 requests answered more than 100ms after") != due {
+			text, "! 5 requests answered more than 100ms late") != due {
 			t.Errorf("with a schedule %t:\n%s", due, text)
 		}
 	}
