@@ -115,9 +115,8 @@ func Rights(prefix string) []Right {
 		{Command: "ping", For: doctor, Try: []any{"ping"}},
 		{Command: "info", For: doctor, Try: []any{"info", "server"}},
 		{Command: "config|get", For: doctor, Try: []any{"config", "get", "maxmemory"}},
-		{Command: "acl|whoami", For: doctor, Try: []any{"acl", "whoami"}, Else: "rights are found out by trying"},
 		{Command: "acl|dryrun", For: doctor, Try: []any{"acl", "dryrun", "default", "ping"},
-			Else: "rights are found out by trying"},
+			Else: "rights are not checked"},
 	}
 }
 
