@@ -48,10 +48,15 @@ func Check(op, path string, info fs.FileInfo) error {
 	return nil
 }
 
-// All reads a whole file of at most most bytes. It counts the bytes while it reads: a file can grow, and some
-// system files report a size of 0.
+// All reads a whole file of at most most bytes, or a pipe that the shell made for the command, such as /dev/fd/63. It
+// counts the bytes while it reads: a file can grow, and some system files report a size of 0.
 func All(path string, most int) ([]byte, error) {
-	file, err := Open(path)
+	open := Open
+	if info, err := os.Stat(path); err == nil && info.Mode()&fs.ModeNamedPipe != 0 &&
+		(path == "/dev/stdin" || IsDescriptor(path)) {
+		open = func(path string) (*os.File, error) { return os.OpenFile(path, os.O_RDONLY|Unblocked, 0) }
+	}
+	file, err := open(path)
 	if err != nil {
 		return nil, err
 	}
