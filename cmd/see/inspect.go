@@ -5,11 +5,14 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/internal/allowance"
 	"github.com/limitctl/limitctl/internal/cli"
 	"github.com/limitctl/limitctl/internal/decision"
 	"github.com/limitctl/limitctl/internal/operation"
@@ -25,7 +28,6 @@ type inspectOptions struct {
 	cli.SelectionOptions
 	sort    string
 	limit   int
-	bytes   bool
 	summary bool
 	by      string
 	failIf  bool
@@ -84,17 +86,17 @@ order in which it finds them.`,
 	o.AddSelectionFlags(cmd, global)
 	flags := cmd.Flags()
 	flags.StringVar(&o.sort, "sort", "",
-		"`ORDER` of the keys: share (the used share of the limit, the default), used, remaining, denied, bytes, "+
-			"reset or key")
+		"`ORDER` of the keys: share (the used share of the limit, the default), used, denied, bytes (the memory that "+
+			"each takes in the store) or key")
 	cli.NumberFlag(flags, &o.limit, "limit-rows", "n", 0, "show only the first `N` in that order")
-	flags.BoolVar(&o.bytes, "bytes", false, "also show the memory that each key takes in the store")
 	flags.BoolVar(&o.summary, "summary", false,
 		"show how many keys each limit has, how many are at their limit, and the memory they take")
 	flags.StringVar(&o.by, "by", ofLimits, "sum up by the values of `ATTRIBUTE`, such as tenant, or by limit")
 	flags.BoolVar(&o.failIf, "fail-if-any", false, "exit with 1 if any key is selected, for alerts")
 	flags.BoolVar(&o.failIfNone, "fail-if-none", false, "exit with 1 if nothing matches")
 	cmd.RegisterFlagCompletionFunc("by", cobra.NoFileCompletions)
-	cmd.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions(orderNames(), cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions(slices.Sorted(maps.Keys(orders())),
+		cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
@@ -106,7 +108,7 @@ func (o *inspectOptions) parse(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	if o.sort != "" && orders()[o.sort] == nil {
-		return cli.Usagef("--sort %q is not an order; it is one of %s", o.sort, strings.Join(orderNames(), ", "))
+		return cli.Usagef("--sort %q is not an order; it is one of %s", o.sort, strings.Join(slices.Sorted(maps.Keys(orders())), ", "))
 	}
 	if o.limit < 0 {
 		return cli.Usagef("--limit-rows %d is negative; give a number of keys, or 0 for all", o.limit)
@@ -114,7 +116,7 @@ func (o *inspectOptions) parse(ctx context.Context, args []string) (err error) {
 	if o.summary && o.sort != "" {
 		return cli.Usagef("sums of keys have no --sort; leave it out")
 	}
-	o.keys.Query.Bytes = o.bytes || o.summary || o.sort == "bytes"
+	o.keys.Query.Bytes = o.summary || o.sort == "bytes"
 	if o.failIf && o.failIfNone {
 		return cli.Usagef("--fail-if-any and --fail-if-none would always fail together; give one of them")
 	}
@@ -152,30 +154,37 @@ func runInspect(ctx context.Context, o *inspectOptions) error {
 	return o.conclude(ctx, answer, &f, err)
 }
 
+// scan calls do with each selected key.
+func (o *inspectOptions) scan(ctx context.Context, backend admin.Keyspace, facts *keyFacts,
+	do func(*inspectRow) error) (operation.Found, error) {
+	selection := o.keys
+	if facts.inForce != nil { // limitctl's own keys are judged by the limits and overrides in force
+		selection = facts.inForce.Judging(selection, facts.overrides)
+	}
+	return cli.Scan(ctx, o.Globals, backend, &selection, func(e *admin.Entry, _ error) error {
+		row := facts.row(e)
+		return do(&row)
+	})
+}
+
 // look scans once, and returns an answer of at most that many rows; 0 means all.
 func (o *inspectOptions) look(ctx context.Context, backend admin.Keyspace, facts *keyFacts, most int) (output.Answer,
 	operation.Found, error) {
-	scan := func(do func(*inspectRow)) (operation.Found, error) {
-		return cli.Scan(ctx, o.Globals, backend, facts.selecting(&o.keys), func(e *admin.Entry, _ error) error {
-			row := facts.row(e)
-			do(&row)
-			return nil
-		})
-	}
 	if o.summary {
 		answer := &summaryAnswer{by: o.by, most: most, SchemaVersion: output.SchemaVersion, Groups: []*summaryGroup{},
 			byValue: map[string]*summaryGroup{}}
-		f, err := scan(answer.add)
+		f, err := o.scan(ctx, backend, facts, answer.add)
 		answer.finish()
 		return answer, f, err
 	}
 	order := cmp.Or(o.sort, "share")
-	answer := &inspectAnswer{facts: facts, bytes: o.keys.Query.Bytes, layouts: o.Layouts != nil,
-		denied: order == "denied", now: o.Env.Now()}
-	answer.top = &topRows{order: orders()[order], most: most}
-	f, err := scan(answer.top.add)
-	answer.top.sort()
-	answer.complete, answer.unsure = err == nil, f.Unsure
+	answer := &inspectAnswer{exact: facts.exact, denied: order == "denied", now: o.Env.Now(), order: orders()[order],
+		most: most}
+	f, err := o.scan(ctx, backend, facts, answer.add)
+	answer.sort()
+	if answer.complete = err == nil; o.Layouts != nil {
+		answer.unsure = &f.Unsure
+	}
 	return answer, f, err
 }
 
@@ -185,9 +194,8 @@ func (o *inspectOptions) stream(ctx context.Context, backend admin.Keyspace, fac
 	if err != nil {
 		return cli.NotPrinted(err)
 	}
-	f, err := cli.Scan(ctx, o.Globals, backend, facts.selecting(&o.keys), func(e *admin.Entry, _ error) error {
-		row := facts.row(e)
-		if err := stream.Write(facts.document(&row)); err != nil {
+	f, err := o.scan(ctx, backend, facts, func(row *inspectRow) error {
+		if err := stream.Write(row.document()); err != nil {
 			return cli.NotPrinted(err)
 		}
 		return nil
@@ -213,7 +221,13 @@ func (o *inspectOptions) conclude(ctx context.Context, answer output.Answer, f *
 	}
 	cli.WarnOfOverrides(o.Globals, o.withoutOverrides)
 	if !o.Quiet {
-		o.explain(ctx, answer, f)
+		if a, is := answer.(*inspectAnswer); is && int64(len(a.rows)) < f.Matched {
+			o.Note("%d of %s keys shown; --limit-rows N shows more", len(a.rows), output.Thousands(f.Matched))
+		}
+		o.NoteUnsure(&f.Unsure, "not shown")
+		if f.Matched == 0 && f.Foreign.Count() == 0 && f.Unsure.Count == 0 {
+			cli.SayNothingMatches(ctx, o.Globals, &o.keys, o.where)
+		}
 	}
 	if some := f.Matched > 0; some && o.failIf || !some && o.failIfNone {
 		return cli.ErrDenied
@@ -221,16 +235,91 @@ func (o *inspectOptions) conclude(ctx context.Context, answer output.Answer, f *
 	return f.Foreign.Err(f.Matched > 0)
 }
 
-// explain prints notes that are not in the rows.
-func (o *inspectOptions) explain(ctx context.Context, answer output.Answer, f *operation.Found) {
-	if answer, is := answer.(*inspectAnswer); is {
-		if shown := int64(len(answer.top.rows)); shown < f.Matched {
-			o.Note("%s of %s keys shown; --limit-rows N shows more", output.Thousands(shown),
-				output.Thousands(f.Matched))
-		}
+// inspectRow is a key that inspect shows, with facts besides its state.
+type inspectRow struct {
+	entry admin.Entry
+	decision.Facts
+	// limit is that of the configuration, else the recorded one, without the override. It is zero without one.
+	limit  store.Limit
+	figure float64 // by which rows are ordered
+}
+
+// document is the row in JSON.
+func (r *inspectRow) document() *decision.Entry { return decision.NewEntry(&r.entry, r.Facts) }
+
+// hasDrifted reports whether the configuration has another limit than the key.
+func (r *inspectRow) hasDrifted() bool { return r.Configured != (store.Limit{}) }
+
+// keyFacts are facts about keys besides their state: how often they were denied, and their configured limits.
+type keyFacts struct {
+	// counted: the store counts denials. exact: no count is higher in truth.
+	counted, exact bool
+	uncounted      error // why they cannot be read
+	denied         map[store.Key]int64
+	inForce        *cli.InForce // nil for keys of other limiters
+	limits         allowance.ConfiguredLimits
+	overrides      *store.OverrideList
+}
+
+// keyFacts reads the facts about keys. Those about limitctl's own do not apply to others.
+func (o *inspectOptions) keyFacts(ctx context.Context, backend store.Store) (*keyFacts, error) {
+	f := &keyFacts{denied: map[store.Key]int64{}}
+	if o.Layouts != nil {
+		return f, nil
 	}
-	o.NoteUnsure(&f.Unsure, "not shown")
-	if f.Matched == 0 && f.Foreign.Count() == 0 && f.Unsure.Count == 0 {
-		cli.SayNothingMatches(ctx, o.Globals, &o.keys, o.where)
+	c, err := o.InForce(ctx)
+	if err != nil {
+		return f, err
 	}
+	f.inForce, f.limits = c, allowance.NewConfiguredLimits(c.Policies)
+	f.overrides, o.withoutOverrides = cli.OverridesOf(ctx, o.Globals, backend)
+	table, has := admin.TablesOf(backend)
+	if !has {
+		return f, nil
+	}
+	ctx, cancel := store.BudgetContext(ctx, o.Timeout)
+	defer cancel()
+	denials, err := table.Denials(ctx, operation.DeniedLately)
+	if err != nil && !cli.IsPartial(err) { // such as a user without the right to read them
+		f.uncounted = err
+		return f, nil
+	}
+	f.counted, f.exact = true, denials.Exact()
+	for _, row := range denials.Rows {
+		f.denied[row.Key] = row.Count
+	}
+	return f, nil
+}
+
+// row returns what inspect shows of a key.
+func (f *keyFacts) row(e *admin.Entry) inspectRow {
+	row := inspectRow{entry: *e, Facts: decision.Facts{Counted: f.counted}}
+	if len(f.denied) > 0 {
+		row.Denied = f.denied[shortenedKey(e.Key)]
+	}
+	if f.overrides != nil {
+		row.Override = f.overrides.For(e.Key)
+	}
+	if row.Override == nil && e.Recorded == (store.Limit{}) {
+		return row // it was charged under the limit that is in force
+	}
+	recorded := e.LastLimit()
+	limit, _ := f.limits.Of(e.Key, recorded, row.Override)
+	if row.Override != nil {
+		row.limit = limit
+	}
+	if e.LimitKnown() && f.limits.HasDrifted(e.Key, recorded, row.Override) {
+		row.Configured = limit
+	}
+	return row
+}
+
+// shortenedKey is the key that the table of denials has for a key.
+func shortenedKey(key store.Key) store.Key {
+	if len(key.Subject) <= admin.MaxDenialText && len(key.Name) <= admin.MaxDenialText {
+		return key
+	}
+	shortened := admin.Denied{Key: key}
+	shortened.Shorten()
+	return shortened.Key
 }

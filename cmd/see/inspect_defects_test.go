@@ -14,25 +14,22 @@ import (
 func TestInspectMarksDefects(t *testing.T) {
 	forEver := admin.Defect{Kind: admin.NeverExpires, Text: "no expiry, so it denies for ever", Stuck: true}
 	late := admin.Defect{Kind: admin.AbsurdTTL, Text: "an expiry much later than the limit can last"}
-	kept := &topRows{order: orders()["key"]}
+	answer := &inspectAnswer{order: orders()["key"]}
 	for i, list := range [][]admin.Defect{nil, {forEver}, {late, forEver}} {
 		e := admin.Entry{Key: store.Key{Subject: string(rune('a' + i)), Name: "kong/minute"}, Layout: "kong",
 			Defects: list,
 			Limit:   store.Limit{Algorithm: store.FixedWindow, Count: 10, Period: time.Minute}, TTL: time.Minute}
 		e.Used, e.ResetAfter = 3, time.Minute
-		kept.add(&inspectRow{entry: e})
+		answer.add(&inspectRow{entry: e})
 	}
-	kept.sort()
 	var out strings.Builder
-	answer := &inspectAnswer{top: kept, facts: &keyFacts{}}
 	answer.Print(&output.Printer{Out: &out, Width: 120})
 	const want = `SUBJECT  NAME         LIMIT                           USED  REMAINING     RESETS IN
 a        kong/minute  fixed-window:10/1m  ███░░░░░░░  3/10          0            1m
 b        kong/minute  fixed-window:10/1m  ███░░░░░░░  3/10          0  !         1m
 c        kong/minute  fixed-window:10/1m  ███░░░░░░░  3/10          0  !         1m
-! 2 keys: no expiry, so it denies for ever
+! 2 keys: no expiry, so it denies for ever; reset --no-ttl deletes it
 ! 1 key: an expiry much later than the limit can last
-! reset --no-ttl deletes what stays for ever; look first with --dry-run
 `
 	if got := out.String(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)

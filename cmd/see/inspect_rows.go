@@ -1,8 +1,10 @@
 package see
 
 import (
-	"context"
+	"cmp"
+	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/limitctl/limitctl/internal/allowance"
@@ -14,59 +16,98 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// inspectAnswer is the state of keys.
+// inspectAnswer is the state of keys: the first ones in an order, and not many more than its bound while they are
+// collected.
 type inspectAnswer struct {
-	top     *topRows
-	facts   *keyFacts
-	bytes   bool // show them
-	layouts bool // the keys are those of other limiters
-	// unsure are the keys that look like another limiter's and are left out.
-	unsure   operation.Unsure
-	denied   bool // show how often keys were denied, even if none was
-	complete bool // the scan saw all selected keys
+	rows     []inspectRow
+	order    func(*inspectRow) float64
+	most     int               // 0: all
+	unsure   *operation.Unsure // the keys that look like another limiter's and are left out; nil for limitctl's own
+	exact    bool              // no count of denials is higher in truth
+	denied   bool              // show how often keys were denied, even if none was
+	complete bool              // the scan saw all selected keys
 	now      time.Time
+}
+
+// orders are the figures by which keys can be ordered, the greatest first. What is not known comes last. Equal keys are
+// ordered by name.
+func orders() map[string]func(*inspectRow) float64 {
+	return map[string]func(*inspectRow) float64{
+		"key":    func(*inspectRow) float64 { return 0 },
+		"share":  byShare,
+		"used":   byUsed,
+		"bytes":  func(r *inspectRow) float64 { return float64(r.entry.Bytes) },
+		"denied": func(r *inspectRow) float64 { return float64(r.Denied) },
+	}
+}
+
+func byUsed(r *inspectRow) float64 {
+	if !r.entry.UsedKnown() {
+		return math.Inf(-1)
+	}
+	return float64(r.entry.Used)
+}
+
+// byShare orders by the used share of the limit. Keys whose share is not known come last, those with the most units in
+// use first.
+func byShare(r *inspectRow) float64 {
+	if share, known := r.entry.Share(); known {
+		return max(0, share)
+	}
+	return -1 / (1 + max(0, byUsed(r)))
+}
+
+func (a *inspectAnswer) add(row *inspectRow) error {
+	kept := *row
+	kept.figure = a.order(row)
+	kept.entry.State, kept.entry.Record = nil, row.entry.Record.WithoutValues() // which may be large
+	a.rows = append(a.rows, kept)
+	const least = 100
+	if a.most > 0 && len(a.rows) >= 2*max(least, a.most) {
+		a.sort()
+	}
+	return nil
+}
+
+// sort puts the rows into their order, and drops those beyond the bound.
+func (a *inspectAnswer) sort() {
+	slices.SortFunc(a.rows, func(a, b inspectRow) int {
+		return cmp.Or(cmp.Compare(b.figure, a.figure), cmp.Compare(a.entry.Key.Subject, b.entry.Key.Subject),
+			cmp.Compare(a.entry.Key.Name, b.entry.Key.Name))
+	})
+	if a.most > 0 && len(a.rows) > a.most {
+		clear(a.rows[a.most:])
+		a.rows = a.rows[:a.most]
+	}
 }
 
 // Document implements output.Answer.
 func (a *inspectAnswer) Document() any {
-	d := struct {
+	return struct {
 		SchemaVersion int               `json:"schema_version"`
 		Complete      bool              `json:"complete"`
 		Keys          []*decision.Entry `json:"keys"`
 		Unsure        *operation.Unsure `json:"unsure,omitempty"`
-	}{SchemaVersion: output.SchemaVersion, Complete: a.complete, Keys: a.documents()}
-	if a.layouts {
-		d.Unsure = &a.unsure
-	}
-	return d
+	}{output.SchemaVersion, a.complete, a.documents(), a.unsure}
 }
 
-// Lines implements output.Answer.
-func (a *inspectAnswer) Lines() []any {
-	lines := make([]any, len(a.top.rows))
-	for i, document := range a.documents() {
-		lines[i] = document
-	}
-	return lines
-}
+// Items implements output.Answer.
+func (a *inspectAnswer) Items() any { return a.documents() }
 
 func (a *inspectAnswer) documents() []*decision.Entry {
-	all := make([]*decision.Entry, len(a.top.rows))
+	all := make([]*decision.Entry, len(a.rows))
 	for i := range all {
-		all[i] = a.facts.document(&a.top.rows[i].inspectRow)
+		all[i] = a.rows[i].document()
 	}
 	return all
 }
-
-// Records implements output.Answer.
-func (a *inspectAnswer) Records() [][]string { return output.Rows(a.documents()) }
 
 // drifted marks a key whose limit is not the configuration's, and overridden one to which an override applies.
 const drifted, overridden = "≠", "⚑"
 
 // Print implements output.Answer.
 func (a *inspectAnswer) Print(p *output.Printer) {
-	if len(a.top.rows) == 0 {
+	if len(a.rows) == 0 {
 		return
 	}
 	columns := []output.Column{{Header: "SUBJECT", Shrinks: 8, Names: true}, {Header: "NAME", Shrinks: 8, Names: true},
@@ -74,21 +115,24 @@ func (a *inspectAnswer) Print(p *output.Printer) {
 		{Header: "REMAINING", Right: true, Drops: 2},
 		{Optional: true}, {Header: "DENIED", Right: true, Optional: true}, {Header: "RESETS IN", Right: true},
 		{Header: "BYTES", Right: true, Optional: true}}
-	rows := a.top.rows
-	denied := a.denied || slices.ContainsFunc(rows, func(row topRow) bool { return row.denied > 0 })
+	denied := a.denied || slices.ContainsFunc(a.rows, func(row inspectRow) bool { return row.Denied > 0 })
 	var cells [][]output.Cell
 	var applied []*store.Override
-	drifting := 0
-	for i := range rows {
-		row, e := &rows[i].inspectRow, &rows[i].entry
-		if applied = append(applied, row.override); row.hasDrifted() {
-			drifting++
+	var notes []string
+	keys := map[string]int{} // of each note
+	for i := range a.rows {
+		row, e := &a.rows[i], &a.rows[i].entry
+		applied = append(applied, row.Override)
+		for _, note := range row.notes() {
+			if keys[note]++; keys[note] == 1 {
+				notes = append(notes, note)
+			}
 		}
 		var count, bytes output.Cell
 		if denied {
-			count = a.facts.deniedCell(row.denied)
+			count = a.deniedCell(row)
 		}
-		if a.bytes {
+		if e.Bytes > 0 {
 			bytes.Text = cli.Number(e.Bytes)
 		}
 		style := closeness(e)
@@ -102,39 +146,33 @@ func (a *inspectAnswer) Print(p *output.Printer) {
 		p.Line("%s an override applies", overridden)
 	}
 	cli.PrintApplied(p, applied, a.now)
-	if drifting > 0 {
-		p.Line("%s %s last charged under another limit; that of the configuration is shown", drifted,
-			keysWere(drifting))
+	for _, note := range notes {
+		sign, text, _ := strings.Cut(note, " ")
+		p.Line("%s %s: %s", sign, output.Plural(keys[note], "key"), text)
 	}
-	printDefects(p, rows)
 }
 
 // defectMark marks a key with a defect.
 const defectMark = "!"
 
-// printDefects says which defects the marked keys have, each once, and what helps.
-func printDefects(p *output.Printer, rows []topRow) {
-	var texts []string
-	keys, stuck := map[string]int{}, false
-	for i := range rows {
-		for _, d := range rows[i].entry.Defects {
-			if keys[d.Text]++; keys[d.Text] == 1 {
-				texts = append(texts, d.Text)
-			}
-			stuck = stuck || d.Stuck && d.Kind == admin.NeverExpires
+// notes are what a line below the table says of the key and of those like it, behind their sign.
+func (r *inspectRow) notes() (all []string) {
+	if r.hasDrifted() {
+		all = append(all, drifted+" last charged under another limit; that of the configuration is shown")
+	}
+	for _, d := range r.entry.Defects {
+		text := defectMark + " " + d.Text
+		if d.Stuck && d.Kind == admin.NeverExpires {
+			text += "; reset --no-ttl deletes it"
 		}
+		all = append(all, text)
 	}
-	for _, text := range texts {
-		p.Line("%s %s: %s", defectMark, output.Plural(keys[text], "key"), text)
-	}
-	if stuck {
-		p.Line("%s reset --no-ttl deletes what stays for ever; look first with --dry-run", defectMark)
-	}
+	return all
 }
 
 // mark has the signs of a row, which lines below the table explain.
 func (r *inspectRow) mark() (cell output.Cell) {
-	if r.override != nil {
+	if r.Override != nil {
 		cell.Text = overridden
 	}
 	if r.hasDrifted() {
@@ -146,22 +184,14 @@ func (r *inspectRow) mark() (cell output.Cell) {
 	return cell
 }
 
-// keysWere writes a number of keys, with was or were.
-func keysWere(n int) string {
-	if n == 1 {
-		return "1 key was"
-	}
-	return output.Plural(n, "key") + " were"
-}
-
-// deniedCell is how often keys were denied.
-func (f *keyFacts) deniedCell(n int64) output.Cell {
-	switch text := output.Thousands(n); {
-	case !f.counted:
+// deniedCell is how often a key was denied.
+func (a *inspectAnswer) deniedCell(row *inspectRow) output.Cell {
+	switch text := output.Thousands(row.Denied); {
+	case !row.Counted:
 		return output.Cell{Text: cli.NotKnown}
-	case n == 0:
+	case row.Denied == 0:
 		return output.Cell{Text: "-"}
-	case f.exact:
+	case a.exact:
 		return output.Cell{Text: text, Style: output.AtEnd}
 	default:
 		return output.Cell{Text: "≥" + text, Style: output.AtEnd}
@@ -196,7 +226,7 @@ func resetText(e *admin.Entry) output.Cell {
 
 // rowLimitText is the limit of a row, and the limit under the override.
 func rowLimitText(row *inspectRow) string {
-	o := row.override
+	o := row.Override
 	switch {
 	case o == nil:
 		return limitText(&row.entry)
@@ -235,108 +265,4 @@ func closeness(e *admin.Entry) output.Style {
 		return output.Near
 	}
 	return output.Plain
-}
-
-// inspectRow is a key that inspect shows, with facts besides its state.
-type inspectRow struct {
-	entry  admin.Entry
-	denied int64 // denials of the last operation.DeniedLately
-	// limit is that of the configuration, else the recorded one, without the override.
-	limit store.Limit
-	// configured is the limit of the configuration, if the key was charged under another one.
-	configured store.Limit
-	// override is the operator's override that applies to the key, or nil.
-	override *store.Override
-}
-
-// hasDrifted reports whether the configuration has another limit than the key.
-func (r *inspectRow) hasDrifted() bool { return r.configured != (store.Limit{}) }
-
-// keyFacts are facts about keys besides their state: how often they were denied, and their configured limits.
-type keyFacts struct {
-	// counted: the store counts denials. exact: no count is higher in truth.
-	counted, exact bool
-	uncounted      error // why they cannot be read
-	denied         map[store.Key]int64
-	inForce        *cli.InForce
-	limits         allowance.ConfiguredLimits
-	overrides      *store.OverrideList
-}
-
-// keyFacts reads the facts about keys. Those about limitctl's own do not apply to others.
-func (o *inspectOptions) keyFacts(ctx context.Context, backend store.Store) (*keyFacts, error) {
-	f := &keyFacts{denied: map[store.Key]int64{}}
-	if o.Layouts != nil {
-		return f, nil
-	}
-	c, err := o.InForce(ctx)
-	if err != nil {
-		return f, err
-	}
-	f.inForce, f.limits = c, allowance.NewConfiguredLimits(c.Policies)
-	f.overrides, o.withoutOverrides = cli.OverridesOf(ctx, o.Globals, backend)
-	table, has := admin.TablesOf(backend)
-	if !has {
-		return f, nil
-	}
-	ctx, cancel := store.BudgetContext(ctx, o.Timeout)
-	defer cancel()
-	denials, err := table.Denials(ctx, operation.DeniedLately)
-	if err != nil && !cli.IsPartial(err) { // such as a user without the right to read them
-		f.uncounted = err
-		return f, nil
-	}
-	f.counted, f.exact = true, denials.Exact()
-	for _, row := range denials.Rows {
-		f.denied[row.Key] = row.Count
-	}
-	return f, nil
-}
-
-// row returns what inspect shows of a key.
-func (f *keyFacts) row(e *admin.Entry) inspectRow {
-	row := inspectRow{entry: *e}
-	if len(f.denied) > 0 {
-		row.denied = f.denied[shortenedKey(e.Key)]
-	}
-	if f.overrides != nil {
-		row.override = f.overrides.For(e.Key)
-	}
-	if row.override == nil && e.Recorded == (store.Limit{}) {
-		return row // it was charged under the limit that is in force
-	}
-	recorded := e.LastLimit()
-	limit, _ := f.limits.Of(e.Key, recorded, row.override)
-	if row.override != nil {
-		row.limit = limit
-	}
-	if e.LimitKnown() && f.limits.HasDrifted(e.Key, recorded, row.override) {
-		row.configured = limit
-	}
-	return row
-}
-
-// document is the document of a row.
-func (f *keyFacts) document(row *inspectRow) *decision.Entry {
-	return decision.NewEntry(&row.entry,
-		decision.Facts{Denied: row.denied, Counted: f.counted, Configured: row.configured, Override: row.override})
-}
-
-// selecting returns a selection whose entries are judged by the limits and overrides in force.
-func (f *keyFacts) selecting(s *operation.Selection) *operation.Selection {
-	if f.inForce == nil { // the keys are other limiters'
-		return s
-	}
-	own := f.inForce.Judging(*s, f.overrides)
-	return &own
-}
-
-// shortenedKey is the key that the table of denials has for a key.
-func shortenedKey(key store.Key) store.Key {
-	if len(key.Subject) <= admin.MaxDenialText && len(key.Name) <= admin.MaxDenialText {
-		return key
-	}
-	shortened := admin.Denied{Key: key}
-	shortened.Shorten()
-	return shortened.Key
 }

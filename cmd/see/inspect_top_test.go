@@ -1,8 +1,8 @@
 package see
 
 import (
-	"cmp"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -57,35 +57,20 @@ func TestKeptRowsAreTheFirstAndWhole(t *testing.T) {
 			e.TTL, e.ResetAfter = time.Duration(number.Draw(t, "ttl")), time.Duration(number.Draw(t, "reset"))
 			rows = append(rows, inspectRow{entry: e})
 		}
-		order := orders()[rapid.SampledFrom(orderNames()).Draw(t, "order")]
-		most := rapid.IntRange(0, 10).Draw(t, "most")
-		kept := &topRows{order: order, most: most}
+		order := orders()[rapid.SampledFrom(slices.Sorted(maps.Keys(orders()))).Draw(t, "order")]
+		kept := &inspectAnswer{order: order, most: rapid.IntRange(0, 10).Draw(t, "most")}
 		for i := range rows {
 			kept.add(&rows[i])
+			rows[i].figure = order(&rows[i])
 		}
 		kept.sort()
-		slices.SortFunc(rows, func(a, b inspectRow) int {
-			x, xKnown := order(&a)
-			y, yKnown := order(&b)
-			if xKnown != yKnown {
-				return cmp.Compare(map[bool]int{true: 0, false: 1}[xKnown], map[bool]int{true: 0, false: 1}[yKnown])
-			}
-			if xKnown && x != y {
-				return cmp.Compare(y, x)
-			}
-			return cmp.Or(cmp.Compare(a.entry.Key.Subject, b.entry.Key.Subject),
-				cmp.Compare(a.entry.Key.Name, b.entry.Key.Name))
-		})
-		if most > 0 {
-			rows = rows[:min(most, len(rows))]
+		all := &inspectAnswer{rows: rows}
+		all.sort()
+		if kept.most > 0 {
+			rows = rows[:min(kept.most, len(rows))]
 		}
-		if len(kept.rows) != len(rows) {
-			t.Fatalf("%d are kept, want %d", len(kept.rows), len(rows))
-		}
-		for i := range rows {
-			if got := kept.rows[i].inspectRow; !reflect.DeepEqual(got, rows[i]) {
-				t.Fatalf("row %d is\n%+v, want\n%+v", i, got, rows[i])
-			}
+		if !slices.EqualFunc(kept.rows, rows, func(a, b inspectRow) bool { return reflect.DeepEqual(a, b) }) {
+			t.Fatalf("kept are\n%+v, want\n%+v", kept.rows, rows)
 		}
 	})
 }
