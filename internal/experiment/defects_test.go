@@ -142,10 +142,10 @@ func (s *plantedStore) decide(op store.Op, reqs []store.Request, decisions []sto
 // plantedTarget makes a target of a store.
 type plantedTarget struct{ store.Store }
 
-func (plantedTarget) Describe() Description { return Description{Name: "planted"} }
-func (plantedTarget) Prepare(context.Context, []store.Request, time.Duration) (Clock, error) {
-	return Clock{}, nil
+func (plantedTarget) Prepare(context.Context, []store.Request, time.Duration) (Description, error) {
+	return Description{Name: "planted"}, nil
 }
+func (plantedTarget) Report(*report.Run)                         {}
 func (plantedTarget) CleanUp(context.Context, []store.Key) error { return nil }
 
 // planted is a run against a planted store, in virtual time.

@@ -44,8 +44,9 @@ func (r *loadRun) nameSubjects() {
 // endpointTarget is a limit that somebody else decides. It is a [loadgen.Exchanger].
 type endpointTarget struct {
 	client endpoint.Client
-	// nameOf is what requests call a subject.
+	// nameOf is what requests call a subject. With named the names can have been used before.
 	nameOf func(subject uint32) string
+	named  bool
 	// hasCost says that requests can tell what they cost.
 	hasCost  bool
 	statuses [maxStatus]atomic.Int64
@@ -68,8 +69,7 @@ func NewEndpointTarget(client endpoint.Client) Target {
 func (t *endpointTarget) Exchange(ctx context.Context, subject uint32, cost int64) (loadgen.Exchanged, error) {
 	if cost != 1 && !t.hasCost {
 		return loadgen.Exchanged{}, store.Invalidf("a request costs %d, and nothing in it says so; put %s into it",
-			cost,
-			endpoint.CostPlace)
+			cost, endpoint.CostPlace)
 	}
 	answer := new(endpoint.Answer)
 	err := t.client.Send(ctx, t.nameOf(subject), cost, answer)
@@ -87,8 +87,8 @@ func (t *endpointTarget) Exchange(ctx context.Context, subject uint32, cost int6
 func (t *endpointTarget) count(answer *endpoint.Answer) error {
 	if answer.Status >= 0 && answer.Status < maxStatus {
 		t.statuses[answer.Status].Add(1)
-		if denies := &t.denies[answer.Status]; answer.Outcome == endpoint.Denied && !denies.Load() {
-			denies.Store(true)
+		if answer.Outcome == endpoint.Denied {
+			t.denies[answer.Status].Store(true)
 		}
 	}
 	if answer.Outcome == endpoint.Failed {
@@ -105,17 +105,15 @@ func (t *endpointTarget) Decide(context.Context, store.Op, []store.Request, []st
 // Close implements [store.Store].
 func (t *endpointTarget) Close() error { return t.client.Close() }
 
-// Describe implements [Target].
-func (t *endpointTarget) Describe() Description { return Description{Name: t.client.Describe()} }
-
 // Prepare implements [Target].
-func (t *endpointTarget) Prepare(ctx context.Context, _ []store.Request, timeout time.Duration) (Clock, error) {
+func (t *endpointTarget) Prepare(ctx context.Context, _ []store.Request, timeout time.Duration) (Description, error) {
 	ctx, cancel := store.BudgetContext(ctx, timeout)
 	defer cancel()
+	is := Description{Name: t.client.Describe()}
 	if err := t.client.Connect(ctx); err != nil {
-		return Clock{}, fmt.Errorf("%s: %w", t.client.Describe(), err)
+		return is, fmt.Errorf("%s: %w", is.Name, err)
 	}
-	return Clock{}, nil
+	return is, nil
 }
 
 // CleanUp implements [Target]. What an endpoint has stored is its own business.
@@ -175,24 +173,21 @@ func (h *heard) judge(answer *endpoint.Answer, r *headers.Reading) (whole bool) 
 	return false
 }
 
-// describe adds to a report what is known of an endpoint alone.
-func (t *endpointTarget) describe(run *report.Run, named bool) {
+// Report implements [Target].
+func (t *endpointTarget) Report(run *report.Run) {
 	t.describeAnswers(run)
 	o := t.client.Openings()
 	run.Endpoint.Connections = &report.Connections{Opened: o.Count, Connect: loadgen.QuantilesOf(o.Connect),
 		TLS: loadgen.QuantilesOf(o.TLS)}
 	if o.LongBodies > 0 {
-		run.Warnings = append(run.Warnings, fmt.Sprintf(
-			"the bodies of %s were longer than 1 MiB; their rest was not read, and each of them cost a connection",
-			output.Plural(int(o.LongBodies), "answer")))
+		warn(run, "the bodies of %s were longer than 1 MiB; their rest was not read, and each of them cost a connection",
+			output.Plural(int(o.LongBodies), "answer"))
 	}
 	if hasSubject, _ := t.client.Places(); !hasSubject {
-		run.Warnings = append(run.Warnings,
-			"nothing in a request says who asks, so the endpoint counts all of them for one "+
-				"subject, together with requests from before and from others")
-	} else if named {
-		run.Warnings = append(run.Warnings,
-			"the subjects are not new, so usage from before this run and from others counts, too")
+		warn(run, "nothing in a request says who asks, so the endpoint counts all of them for one subject, together "+
+			"with requests from before and from others")
+	} else if t.named {
+		warn(run, "the subjects are not new, so usage from before this run and from others counts, too")
 	}
 }
 
@@ -216,11 +211,10 @@ func (t *endpointTarget) describeAnswers(run *report.Run) {
 		}
 	}
 	if other := t.other.Load(); other != nil {
-		run.Warnings = append(run.Warnings,
-			other.Text()+" is not the limit of this run, so what remains of it was not audited")
+		warn(run, "%s is not the limit of this run, so what remains of it was not audited", other.Text())
 	}
 	if odd := t.oddAnswers(run, seen); odd != "" {
-		run.Warnings = append(run.Warnings, odd)
+		warn(run, "%s", odd)
 	}
 }
 

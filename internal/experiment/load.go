@@ -123,13 +123,9 @@ func (l *Load) Reach(candidates []Candidate, most float64) {
 
 // report puts the result of a run in the terms of a report.
 func (r *loadRun) report(result *loadgen.Result, target Description) *report.Run {
-	run := &report.Run{
-		Result: *result, Store: target.Name, Server: target.Server, Implementation: target.Implementation,
-		Seed:    &r.Load.Seed,
-		Workers: r.Load.Workers, Load: r.Load.Words, Rate: r.Load.Rate,
-		MostDenied: mostDenied(result.Tally, r.population.nameOf),
-	}
-	describe(run, r.candidate)
+	run := newRun(result, r.candidate, r.population.nameOf)
+	run.Store, run.Server, run.Implementation = target.Name, target.Server, target.Implementation
+	run.Seed, run.Workers, run.Load, run.Rate = &r.Load.Seed, r.Load.Workers, r.Load.Words, r.Load.Rate
 	if r.Load.Scenario != nil {
 		run.Scenario = r.Load.Scenario.Name
 	}
@@ -139,74 +135,64 @@ func (r *loadRun) report(result *loadgen.Result, target Description) *report.Run
 			Denied: result.Tally.Denied() - noisy.Denied}
 	}
 	r.warn(run, target)
-	warnIfFree(run)
+	warnOfLimits(run, r.population.MixedKeys)
 	return run
 }
 
 // warn adds what a reader must know about the figures of a run, and marks the limits that it makes doubtful.
 func (r *loadRun) warn(run *report.Run, target Description) {
-	add := func(format string, values ...any) {
-		run.Warnings = append(run.Warnings, fmt.Sprintf(format, values...))
-	}
 	if n := run.Waited; !r.Load.IsClosed() && !run.GeneratorLimited && n > run.Requests/100 {
-		add("%s found no worker free; the latency includes the wait. Either the other side is at its limit, or %s "+
-			"are too few",
-			output.Plural(int(n), "request"), output.Plural(r.Load.Workers, "worker"))
+		warn(run, "%s found no worker free; the latency includes the wait. Either the other side is at its limit, or "+
+			"%s are too few", output.Plural(int(n), "request"), output.Plural(r.Load.Workers, "worker"))
 	}
-	warnMixed(run, r.population.MixedKeys)
 	if target.Divided && len(run.Limits) > 1 && run.Audit.UnderAdmitted > 0 {
-		add("limits of different subjects lie in different slots of the Cluster, and are taken one after the other; " +
-			"units that " +
-			"are given back when a later limit denies were denied to others in the meantime, and these are the units " +
-			"under-admitted")
+		warn(run, "limits of different subjects lie in different slots of the Cluster, and are taken one after the "+
+			"other; units that are given back when a later limit denies were denied to others in the meantime, and "+
+			"these are the units under-admitted")
 		for i := range run.Limits {
 			run.Limits[i].UnderExplained = true
 		}
 	}
 	sound := len(run.Warnings)
 	if run.Clock != nil && run.Clock.Unreported > 0 {
-		add("%s did not say when they were decided; the audit takes the time of their arrival, and may be wrong "+
-			"about them",
-			output.Plural(int(run.Clock.Unreported), "answer"))
+		warn(run, "%s did not say when they were decided; the audit takes the time of their arrival, and may be wrong "+
+			"about them", output.Plural(int(run.Clock.Unreported), "answer"))
 	}
 	if n := run.ClockWentBack; n > 0 {
-		add("the store's clock went back: %d answers have an earlier time than answers that came before their "+
-			"requests were "+
-			"sent, and the audit may be wrong about them", n)
+		warn(run, "the store's clock went back: %d answers have an earlier time than answers that came before their "+
+			"requests were sent, and the audit may be wrong about them", n)
 	}
 	for i := range run.Limits {
 		run.Limits[i].Doubtful = run.Limits[i].Doubtful || len(run.Warnings) > sound
 	}
 }
 
-// warnIfFree warns of denials that had no reason if denied requests are free.
-func warnIfFree(run *report.Run) {
-	for i := range run.Limits {
-		if units := run.Limits[i].UnderIfFree; units > 0 {
-			run.Warnings = append(run.Warnings,
-				fmt.Sprintf("there was room for %s that %s denied, unless denied requests are charged as "+
-					"well, as many limiters do; they are not counted as under-admitted",
-					output.Plural(int(units), "unit"), run.Limits[i].Name))
-		}
-	}
+// warn adds a warning to a report.
+func warn(run *report.Run, format string, values ...any) {
+	run.Warnings = append(run.Warnings, fmt.Sprintf(format, values...))
 }
 
-// warnMixed marks the limits whose audits overrides make doubtful, and says so.
-func warnMixed(run *report.Run, mixedKeys func(limit int) int) {
+// warnOfLimits warns of denials that had no reason if denied requests are free, and of limits whose audits overrides
+// make doubtful, which it marks.
+func warnOfLimits(run *report.Run, mixedKeys func(limit int) int) {
 	for i := range run.Limits {
+		l := &run.Limits[i]
 		if keys := mixedKeys(i); keys > 0 {
-			run.Limits[i].Doubtful = true
-			run.Warnings = append(run.Warnings,
-				fmt.Sprintf("%s of the limit %s had different limits at different times, because an "+
-					"override depends on an attribute that is not part of the key; the audit judges each of them by "+
-					"its first limit",
-					output.Plural(keys, "key"), run.Limits[i].Name))
+			l.Doubtful = true
+			warn(run, "%s of the limit %s had different limits at different times, because an override depends on an "+
+				"attribute that is not part of the key; the audit judges each of them by its first limit",
+				output.Plural(keys, "key"), l.Name)
+		}
+		if l.UnderIfFree > 0 {
+			warn(run, "there was room for %s that %s denied, unless denied requests are charged as well, as many "+
+				"limiters do; they are not counted as under-admitted", output.Plural(int(l.UnderIfFree), "unit"), l.Name)
 		}
 	}
 }
 
-// describe fills in what a run tried.
-func describe(run *report.Run, c *Candidate) {
+// newRun puts a result in the terms of a report, with what was tried. nameOf is what to call a subject.
+func newRun(result *loadgen.Result, c *Candidate, nameOf func(subject uint32) string) *report.Run {
+	run := &report.Run{Result: *result, MostDenied: mostDenied(result.Tally, nameOf)}
 	var algorithms, texts []string
 	for i, l := range c.limits() {
 		is, text := &run.Limits[i], l.limit.String()
@@ -223,6 +209,7 @@ func describe(run *report.Run, c *Candidate) {
 	if c.Policy != nil {
 		run.Policy = c.Policy.Name
 	}
+	return run
 }
 
 // mostDenied is the subjects that were denied most often; nameOf is what to call one.

@@ -81,7 +81,7 @@ func (r *loadRun) try(ctx context.Context) (run *report.Run, err error) {
 	}
 	defer target.Close()
 	if e, is := target.(*endpointTarget); is {
-		e.nameOf = r.sentAs
+		e.nameOf, e.named = r.sentAs, len(r.Endpoint.Names) > 0
 		if len(r.candidate.limits()) == 1 {
 			e.limit = &r.limit
 		}
@@ -90,14 +90,14 @@ func (r *loadRun) try(ctx context.Context) (run *report.Run, err error) {
 	// bytes: for itself, and for each key under each limit.
 	const wanted, perKey = 320 << 20, 1 << 10
 	sys.LimitMemory(int64(wanted + r.population.Size()*r.population.Limits()*perKey))
-	clock, err := target.Prepare(ctx, r.population.Requests(0), r.Timeout)
+	is, err := target.Prepare(ctx, r.population.Requests(0), r.Timeout)
 	if err != nil {
 		return nil, err
 	}
 	defer func() {
 		err = errors.Join(err, target.CleanUp(ctx, r.population.AllKeys()))
 	}()
-	return r.drive(ctx, target, clock)
+	return r.drive(ctx, target, is)
 }
 
 // plan finds what is asked, and by whom.
@@ -124,9 +124,9 @@ func (r *loadRun) setting() loadgen.Setting {
 }
 
 // drive sends the load and describes what became of it.
-func (r *loadRun) drive(ctx context.Context, target Target, clock Clock) (*report.Run, error) {
+func (r *loadRun) drive(ctx context.Context, target Target, is Description) (*report.Run, error) {
 	setting := r.setting()
-	setting.ToEdge = toEdge(&setting.Limit, time.Now().Add(clock.Ahead))
+	setting.ToEdge = toEdge(&setting.Limit, time.Now().Add(is.Ahead))
 	if r.duration == 0 {
 		r.duration = r.Load.Scenario.Length(setting)
 		if err := r.Load.checkWarmup(r.duration); err != nil {
@@ -150,9 +150,8 @@ func (r *loadRun) drive(ctx context.Context, target Target, clock Clock) (*repor
 	}
 	config := loadgen.Config{
 		Store: target, Population: r.population.Population, Load: r.Load.Arrivals(setting), Mix: r.Load.Mix,
-		Seed:    r.Load.Seed,
-		Workers: r.Load.Workers, Duration: end, Requests: r.Load.Requests, Warmup: r.Load.Warmup,
-		Timeout: r.Timeout, LateAfter: lateAfter, Skew: clock.Skew, Divided: target.Describe().Divided,
+		Seed: r.Load.Seed, Workers: r.Load.Workers, Duration: end, Requests: r.Load.Requests, Warmup: r.Load.Warmup,
+		Timeout: r.Timeout, LateAfter: lateAfter, Skew: is.Skew, Divided: is.Divided,
 	}
 	if r.Endpoint != nil {
 		config.Intervals = &r.Endpoint.Intervals
@@ -167,13 +166,8 @@ func (r *loadRun) drive(ctx context.Context, target Target, clock Clock) (*repor
 	}
 	result := loadgen.Run(ctx, config)
 	ended()
-	run := r.report(result, target.Describe())
-	switch t := target.(type) {
-	case *endpointTarget:
-		t.describe(run, len(r.Endpoint.Names) > 0)
-	case *StoreTarget:
-		run.Impossible = t.impossible
-	}
+	run := r.report(result, is)
+	target.Report(run)
 	if result.Requests > 0 && result.Errors == result.Requests && result.FirstError != nil {
 		return run, result.FirstError
 	}

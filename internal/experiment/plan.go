@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/limitctl/limitctl/internal/report"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -23,11 +24,11 @@ import (
 type Target interface {
 	// Decide answers a request of the load, and Close ends the use of the target.
 	store.Store
-	// Describe says what the target is, for the report.
-	Describe() Description
-	// Prepare finds out, before any load is sent, that the target answers the requests,
-	// and what its clock shows. It charges nothing, and returns within twice the timeout.
-	Prepare(ctx context.Context, requests []store.Request, timeout time.Duration) (Clock, error)
+	// Prepare finds out, before any load is sent, that the target answers the requests, and what it is. It charges
+	// nothing, and returns within three times the timeout.
+	Prepare(ctx context.Context, requests []store.Request, timeout time.Duration) (Description, error)
+	// Report adds to the report of a run what only the target knows.
+	Report(run *report.Run)
 	// CleanUp removes what requests for the keys have left. It works also after ctx was cancelled. Its error is an
 	// [outcome.ErrPartly].
 	CleanUp(ctx context.Context, keys []store.Key) error
@@ -41,18 +42,11 @@ type Description struct {
 	Server string
 	// Implementation is how a Redis store decides; empty for other targets.
 	Implementation string
-	// Prefix begins the keys that the target makes; empty if it makes none.
-	Prefix string
 	// Divided: limits of different subjects are not decided at one instant, because they lie on different servers.
 	Divided bool
-}
-
-// Clock is what is known about the clock that decides.
-type Clock struct {
-	// Ahead is how far it is ahead of this machine's clock.
-	Ahead time.Duration
-	// Skew is by how much it can differ from itself, where several servers decide.
-	Skew time.Duration
+	// Ahead is how far the clock that decides is ahead of this machine's, and Skew by how much it can differ from
+	// itself, where several servers decide.
+	Ahead, Skew time.Duration
 }
 
 // Log is recorded traffic, and which of its fields say who is limited.

@@ -123,15 +123,12 @@ func (s *Simulation) try(ctx context.Context, candidate *Candidate) (*report.Run
 	if err != nil {
 		return nil, err
 	}
-	run := &report.Run{
-		Result: result.Result, Store: report.NoStore, Rate: result.ThroughputPerS, Warnings: slices.Clone(s.Log.Notes),
-		Load: fmt.Sprintf("%d requests of %s by %s, from %s to %s", requests, s.Log.Name, strings.Join(fields, ", "),
-			result.Begin.Time().Format(time.DateTime), result.End.Time().Format(time.DateTime)),
-		MostDenied: mostDenied(result.Tally, func(subject uint32) string {
-			return subjectName(result.Subjects.At(subject), fields, candidate.Policy != nil)
-		}),
-	}
-	describe(run, candidate)
+	run := newRun(&result.Result, candidate, func(subject uint32) string {
+		return subjectName(result.Subjects.At(subject), fields, candidate.Policy != nil)
+	})
+	run.Store, run.Rate, run.Warnings = report.NoStore, result.ThroughputPerS, slices.Clone(s.Log.Notes)
+	run.Load = fmt.Sprintf("%d requests of %s by %s, from %s to %s", requests, s.Log.Name, strings.Join(fields, ", "),
+		result.Begin.Time().Format(time.DateTime), result.End.Time().Format(time.DateTime))
 	if p := candidate.Policy; p != nil && len(p.Limits) > 1 &&
 		slices.ContainsFunc(p.Limits, func(l policy.Limit) bool { return len(l.By) < len(fields) }) {
 		// Who asks often under many names is one key of a limit, and many subjects.
@@ -141,12 +138,11 @@ func (s *Simulation) try(ctx context.Context, candidate *Candidate) (*report.Run
 		wrapped.report(run, s.Wrap.Words, result)
 	}
 	if result.NeverFits > 0 {
-		run.Warnings = append(run.Warnings,
-			fmt.Sprintf("%d of the denied requests cost more than the limit ever allows at once; "+
-				"a store would refuse them as mistakes", result.NeverFits))
+		warn(run, "%d of the denied requests cost more than the limit ever allows at once; a store would refuse them "+
+			"as mistakes", result.NeverFits)
 	}
 	if result.MixedKeys != nil {
-		warnMixed(run, func(limit int) int { return result.MixedKeys[limit] })
+		warnOfLimits(run, func(limit int) int { return result.MixedKeys[limit] })
 	}
 	return run, nil
 }
@@ -210,7 +206,7 @@ func (r *replicas) report(run *report.Run, words []string, result *loadgen.Simul
 		text = "denial memory and leases are for calls of one limit; these are of several, and all of them went to " +
 			"the store"
 	}
-	run.Warnings = append(run.Warnings, text)
+	warn(run, "%s", text)
 	for i := range run.Limits {
 		run.Limits[i].Doubtful = true
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/limitctl/limitctl/internal/naive"
 	"github.com/limitctl/limitctl/internal/outcome"
 	redisserver "github.com/limitctl/limitctl/internal/redis"
+	"github.com/limitctl/limitctl/internal/report"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen"
@@ -34,6 +35,7 @@ type StoreTarget struct {
 	connect.Store
 	decides     store.Store           // the store itself, or a naive one
 	client      redis.UniversalClient // nil for an embedded store
+	prefix      string                // of its keys
 	description Description
 
 	mu         sync.Mutex
@@ -53,10 +55,13 @@ func OpenStore(url string, options connect.Options, implementation string) (*Sto
 	if err != nil {
 		return nil, err
 	}
-	t := &StoreTarget{Store: backend, decides: backend, client: client,
-		description: Description{Name: where, Server: "embedded in limitctl", Prefix: options.Prefix}}
+	t := &StoreTarget{Store: backend, decides: backend, client: client, prefix: options.Prefix,
+		description: Description{Name: where, Server: "embedded in limitctl"}}
 	if client != nil {
-		t.description.Implementation, t.description.Divided = implementation, connect.IsCluster(client)
+		t.description.Implementation = implementation
+		if t.description.Divided = connect.IsCluster(client); t.description.Divided {
+			t.description.Skew = time.Second
+		}
 	}
 	switch {
 	case implementation == Script:
@@ -86,18 +91,13 @@ func (t *StoreTarget) Decide(ctx context.Context, op store.Op, reqs []store.Requ
 	return err
 }
 
-// Describe implements [Target].
-func (t *StoreTarget) Describe() Description { return t.description }
-
-// clusterSkew is by how much the clocks of a Cluster's masters may differ.
-const clusterSkew = time.Second
+// Report implements [Target].
+func (t *StoreTarget) Report(run *report.Run) { run.Impossible = t.impossible }
 
 // Prepare implements [Target].
 func (t *StoreTarget) Prepare(ctx context.Context, requests []store.Request, timeout time.Duration) (
-	clock Clock, err error) {
-	if t.description.Divided {
-		clock.Skew = clusterSkew
-	}
+	is Description, err error) {
+	is = t.description
 	decisions := make([]store.Decision, len(requests))
 	// The first call connects and finds the way. The second one is as quick as can be, so that the clock is read well.
 	for range 2 {
@@ -106,14 +106,14 @@ func (t *StoreTarget) Prepare(ctx context.Context, requests []store.Request, tim
 		err := t.Decide(bounded, store.Peek, requests, decisions)
 		cancel()
 		if err != nil {
-			return clock, err
+			return is, err
 		}
-		clock.Ahead = decisions[0].At.Time().Sub(asked.Add(time.Since(asked) / 2))
+		is.Ahead = decisions[0].At.Time().Sub(asked.Add(time.Since(asked) / 2))
 	}
 	if t.client != nil {
-		t.description.Server = t.server(ctx, timeout)
+		is.Server = t.server(ctx, timeout)
 	}
-	return clock, nil
+	return is, nil
 }
 
 // server is the product and the version of the server, such as "Redis 7.0.15"; empty if unknown, for example for lack
@@ -121,8 +121,7 @@ func (t *StoreTarget) Prepare(ctx context.Context, requests []store.Request, tim
 func (t *StoreTarget) server(ctx context.Context, timeout time.Duration) string {
 	ctx, cancel := store.BudgetContext(ctx, timeout)
 	defer cancel()
-	servers := redisserver.New(t.client, "")
-	info, err := servers.Info(t.client.Info(ctx, "server"))
+	info, err := redisserver.New(t.client, "").Info(t.client.Info(ctx, "server"))
 	version := info.Version()
 	switch {
 	case err != nil || version.Text == "":
@@ -141,7 +140,7 @@ func (t *StoreTarget) CleanUp(ctx context.Context, keys []store.Key) error {
 	for some := range slices.Chunk(keys, batch) {
 		if _, _, err := t.Delete(ctx, admin.Records(some...)...); err != nil {
 			return outcome.Partly(fmt.Errorf("the run's keys, which begin with %s:, could not all be removed: %w",
-				t.description.Prefix, err))
+				t.prefix, err))
 		}
 	}
 	return nil

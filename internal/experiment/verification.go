@@ -79,33 +79,26 @@ func (v *Verification) Report() (*report.Document, error) {
 	const resolution = time.Millisecond // of the clock that decides, as in a load test
 	result := loadgen.AuditRecorded(population.Population, v.answers,
 		interval.Options{Resolution: resolution + v.ClockError, UsedBefore: true})
-	run := report.Run{
-		Result: *result, Rate: result.ThroughputPerS,
-		Load:  fmt.Sprintf("%s in %s", output.Count(result.Requests, "request"), v.Log.Name),
-		Store: "recorded answers (" + eachOnce(v.programs) + ")",
-		MostDenied: mostDenied(result.Tally, func(subject uint32) string {
-			return subjectName(population.Values.At(subject), fields, v.Candidate.Policy != nil)
-		}),
-	}
-	describe(&run, &v.Candidate)
-	warnMixed(&run, population.MixedKeys)
-	v.warnCoarse(&run)
-	warnIfFree(&run)
-	v.target.describeAnswers(&run)
+	run := newRun(result, &v.Candidate, func(subject uint32) string {
+		return subjectName(population.Values.At(subject), fields, v.Candidate.Policy != nil)
+	})
+	run.Rate, run.Store = result.ThroughputPerS, "recorded answers ("+eachOnce(v.programs)+")"
+	run.Load = fmt.Sprintf("%s in %s", output.Count(result.Requests, "request"), v.Log.Name)
+	v.warnCoarse(run)
+	warnOfLimits(run, population.MixedKeys)
+	v.target.describeAnswers(run)
 	if v.Candidate.Policy == nil && len(v.Log.KeyFields) == 0 && run.Keys == 1 {
-		run.Warnings = append(run.Warnings,
-			"all requests count as one subject; if several asked, --key-field FIELD says who")
+		warn(run, "all requests count as one subject; if several asked, --key-field FIELD says who")
 	}
 	if len(v.programs) > 1 && v.ClockError == 0 {
-		run.Warnings = append(run.Warnings, "the clocks of the machines that recorded are taken to agree; "+
-			"--clock-error says how far off they may be")
+		warn(run, "the clocks of the machines that recorded are taken to agree; --clock-error says how far off they "+
+			"may be")
 	}
 	if len(v.headerless) > 0 {
-		run.Warnings = append(run.Warnings, fmt.Sprintf("headers are not in this record (%s), and were not checked",
-			eachOnce(v.headerless)))
+		warn(run, "headers are not in this record (%s), and were not checked", eachOnce(v.headerless))
 	}
 	document := report.New(report.LoadTest)
-	document.Runs = []report.Run{run}
+	document.Runs = []report.Run{*run}
 	return document, nil
 }
 
@@ -117,10 +110,8 @@ func (v *Verification) warnCoarse(run *report.Run) {
 		is := &run.Limits[i]
 		if period := l.limit.Period; 2*off >= period && is.OverAdmitted+is.UnderAdmitted == 0 {
 			is.Doubtful = true
-			run.Warnings = append(run.Warnings,
-				fmt.Sprintf("the times of the record are off by up to %s, too much for a period of %s; "+
-					"let them be written more exactly (K6_CSV_TIME_FORMAT=unix_milli)", output.Duration(off),
-					store.FormatPeriod(period)))
+			warn(run, "the times of the record are off by up to %s, too much for a period of %s; let them be written "+
+				"more exactly (K6_CSV_TIME_FORMAT=unix_milli)", output.Duration(off), store.FormatPeriod(period))
 		}
 	}
 }
