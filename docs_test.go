@@ -29,7 +29,7 @@ var update = flag.Bool("update", false, "write what pages show now")
 // TestMain makes this binary the limitctl in the PATH of the pages. It waits a minute for a store's answer, so that
 // a busy machine is in time.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"limitctl": func() { os.Exit(cmd.Main(cmd.Build{}, time.Minute)) }})
+	testscript.Main(m, map[string]func(){"limitctl": func() { os.Exit(cmd.Main("", time.Minute)) }})
 }
 
 // The test runs what the pages show. The word behind its fence says what happens with a block:

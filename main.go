@@ -7,9 +7,9 @@ import (
 	"github.com/limitctl/limitctl/cmd"
 )
 
-// A release and the Makefile set these; see `limitctl version`. The date is that of the commit.
-var version, commit, date string
+// A release and the Makefile set it; see `limitctl version`.
+var version string
 
 func main() {
-	os.Exit(cmd.Main(cmd.Build{Version: version, Commit: commit, Date: date}, 0))
+	os.Exit(cmd.Main(version, 0))
 }

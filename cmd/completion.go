@@ -15,7 +15,7 @@ import (
 )
 
 func newCompletionCmd(global *cli.Globals) *cobra.Command {
-	cmd := &cobra.Command{
+	return &cobra.Command{
 		Use:   "completion SHELL",
 		Short: "Print a completion script for a shell",
 		Long: `Completion prints a script for bash, zsh, fish or PowerShell. With it the Tab
@@ -27,38 +27,30 @@ On Tab the shell evaluates what is typed, as on Enter: quote what you paste.`,
   source <(limitctl completion zsh)
   limitctl completion fish | source
   limitctl completion powershell | Out-String | Invoke-Expression`,
-		Args: cli.NoArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		ValidArgs: []string{"bash", "zsh", "fish", "powershell"},
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			root, script := cmd.Root(), bytes.Buffer{}
+			switch strings.Join(args, " ") {
+			case "bash":
+				err = root.GenBashCompletionV2(&script, true)
+			case "zsh":
+				err = root.GenZshCompletion(&script)
+			case "fish":
+				err = root.GenFishCompletion(&script, true)
+			case "powershell":
+				err = root.GenPowerShellCompletionWithDesc(&script)
+			default:
+				return cli.Usagef("name one shell: bash, zsh, fish or powershell")
+			}
+			if err != nil {
+				return err
+			}
+			if _, err := quotedInScript.WriteString(global.Env.Out, script.String()); err != nil {
+				return cli.NotPrinted(err)
+			}
+			return nil
+		},
 	}
-	for _, of := range []struct {
-		shell, example string
-		write          func(root *cobra.Command, out io.Writer) error
-	}{
-		{"bash", "limitctl completion bash > ~/.local/share/bash-completion/completions/limitctl",
-			func(root *cobra.Command, out io.Writer) error { return root.GenBashCompletionV2(out, true) }},
-		{"zsh", "limitctl completion zsh > \"${fpath[1]}/_limitctl\"", (*cobra.Command).GenZshCompletion},
-		{"fish", "limitctl completion fish > ~/.config/fish/completions/limitctl.fish",
-			func(root *cobra.Command, out io.Writer) error { return root.GenFishCompletion(out, true) }},
-		{"powershell", "limitctl completion powershell >> $PROFILE", (*cobra.Command).GenPowerShellCompletionWithDesc},
-	} {
-		cmd.AddCommand(&cobra.Command{
-			Use:     of.shell,
-			Short:   "Print what makes " + of.shell + " complete limitctl's words",
-			Example: "  " + of.example,
-			Args:    cli.NoArguments,
-			RunE: func(cmd *cobra.Command, _ []string) error {
-				var script bytes.Buffer
-				if err := of.write(cmd.Root(), &script); err != nil {
-					return err
-				}
-				if _, err := quotedInScript.WriteString(global.Env.Out, script.String()); err != nil {
-					return cli.NotPrinted(err)
-				}
-				return nil
-			},
-		})
-	}
-	return cmd
 }
 
 // quotedInScript mends cobra's scripts, which evaluate quoted words as if they were not: in fish all of them, and in

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"os/user"
 	"syscall"
 	"time"
 	_ "time/tzdata" // the zones of limits, whatever the host has
@@ -22,15 +21,10 @@ import (
 	"github.com/limitctl/limitctl/internal/sys"
 )
 
-// Build says what this program was built from. What is empty comes from the build information of Go, as far as that has
-// it.
-type Build struct{ Version, Commit, Date string }
-
-// Main runs limitctl in the process's own environment and returns its exit code. See Env for the
+// Main runs limitctl in the process's own environment and returns its exit code. version may be empty; see Env for the
 // timeout.
-func Main(build Build, timeout time.Duration) int {
-	env := osEnv(build.Version)
-	env.Commit, env.Date = build.Commit, build.Date
+func Main(version string, timeout time.Duration) int {
+	env := osEnv(version)
 	env.Timeout = timeout
 	return mainIn(env)
 }
@@ -66,7 +60,6 @@ func osEnv(version string) *cli.Env {
 		IsSet:         isSet,
 		Now:           time.Now,
 		Sleep:         sys.Sleep,
-		Signals:       signals,
 		InIsTerminal:  term.IsTerminal(int(os.Stdin.Fd())),
 		OutIsTerminal: term.IsTerminal(int(os.Stdout.Fd())),
 		ErrIsTerminal: term.IsTerminal(int(os.Stderr.Fd())),
@@ -78,20 +71,15 @@ func osEnv(version string) *cli.Env {
 	}
 }
 
-// getenv is os.Getenv. Where HOME is not set, as on Windows, in a unit of systemd and under env -i, it is the
-// home of the account. A HOME that is set and empty says that there is none.
+// getenv is os.Getenv. Where HOME is not set, as on Windows, it is what Go says. A HOME that is set and empty says that
+// there is none.
 func getenv(name string) string {
 	value, set := os.LookupEnv(name)
 	if name != "HOME" || set {
 		return value
 	}
-	if home, err := os.UserHomeDir(); err == nil {
-		return home
-	}
-	if account, err := user.Current(); err == nil {
-		return account.HomeDir
-	}
-	return ""
+	home, _ := os.UserHomeDir()
+	return home
 }
 
 // isSet is Env.IsSet of a process.
@@ -102,24 +90,6 @@ func isSet(name string) bool {
 
 // sameInterrupt is how long after a signal another one is the same Ctrl-C.
 const sameInterrupt = 200 * time.Millisecond
-
-// signals is Env.Signals of a process.
-func signals(kinds ...syscall.Signal) <-chan struct{} {
-	received, told := make(chan os.Signal, 1), make(chan struct{}, 1)
-	for _, kind := range kinds {
-		signal.Notify(received, kind)
-	}
-	panics.Go(func() error {
-		for range received {
-			select {
-			case told <- struct{}{}:
-			default: // the last one is still unread
-			}
-		}
-		return nil
-	}, func(error) {})
-	return told
-}
 
 func size() (columns, rows int) {
 	if columns, rows, err := term.GetSize(int(os.Stdout.Fd())); err == nil && columns > 0 && rows > 0 {

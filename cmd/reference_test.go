@@ -176,9 +176,7 @@ func commandsOf(c *cobra.Command) []*cobra.Command {
 	var all []*cobra.Command
 	for _, sub := range c.Commands() {
 		if sub.IsAvailableCommand() && sub.Name() != "help" {
-			if all = append(all, sub); sub.Name() != "completion" { // whose commands are alike
-				all = append(all, commandsOf(sub)...)
-			}
+			all = append(all, append([]*cobra.Command{sub}, commandsOf(sub)...)...)
 		}
 	}
 	return all

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -170,9 +169,6 @@ func flagComplaint(err error) string {
 	cause := errors.Unwrap(wrong)
 	if strings.HasPrefix(cause.Error(), "--") { // it names the flag and its value
 		return cause.Error()
-	}
-	if number := (*strconv.NumError)(nil); errors.As(cause, &number) && number.Func == "ParseBool" {
-		return strings.Replace(text, number.Error(), "it is true or false", 1)
 	}
 	return text
 }

@@ -3,7 +3,6 @@ package see
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -115,13 +114,9 @@ func (o *auditOptions) readSince() error {
 		o.from = now.Add(-ago)
 		return nil
 	}
-	o.from, err = cli.ParseInstant(o.since, now, false)
-	switch {
-	case errors.Is(err, cli.ErrNoInstant):
+	if o.from, err = cli.ParseInstant(o.since, now, false); err != nil {
 		return cli.Usagef("--since %q is neither a duration nor a time; write it like 2h, 7d, 22:00 or '%s'", o.since,
 			now.Add(-time.Hour).Format("2006-01-02 15:04"))
-	case err != nil:
-		return cli.Usagef("--since %s", err)
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"os/signal"
 	"runtime"
 	"sync/atomic"
 	"syscall"
@@ -220,18 +221,10 @@ func (o *dashboardOptions) read(ctx context.Context, backend connect.Store, serv
 }
 
 func (o *dashboardOptions) show(ctx context.Context, options live.Options) error {
-	o.Env.Hold() // the terminal must be restored at the end
-	shown, leave := context.WithCancel(ctx)
-	defer leave()
-	signals := o.Env.Signals(syscall.SIGHUP, syscall.SIGQUIT) // which would end the process at once
-	panics.Go(func() error {
-		select {
-		case <-signals:
-			leave()
-		case <-shown.Done():
-		}
-		return nil
-	}, func(error) {})
+	// the terminal must be restored at the end
+	o.Env.Hold()
+	shown, closed := signal.NotifyContext(ctx, syscall.SIGHUP, syscall.SIGQUIT) // which would end the process at once
+	defer closed()
 	defer sys.BeSmall()()
 	err := dash.Run(shown, o.Env.In, o.Env.RawOut, options, o.theme())
 	if errors.Is(err, context.Canceled) && ctx.Err() == nil {

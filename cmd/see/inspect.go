@@ -226,7 +226,7 @@ func (o *inspectOptions) conclude(ctx context.Context, answer output.Answer, f *
 		}
 		o.NoteUnsure(&f.Unsure, "not shown")
 		if f.Matched == 0 && f.Foreign.Count() == 0 && f.Unsure.Count == 0 {
-			cli.SayNothingMatches(ctx, o.Globals, &o.keys, o.where)
+			cli.SayNothingMatches(o.Globals, &o.keys, o.where)
 		}
 	}
 	if some := f.Matched > 0; some && o.failIf || !some && o.failIfNone {

@@ -58,7 +58,7 @@ func TestInspectShowsWhatIsNotKnown(t *testing.T) {
 	}
 
 	if csv := shownAs(t, "csv", nil); !strings.Contains(csv,
-		"\nno-count,counter:no-count,30000,hits,,,,,,,fixed-window,,60000,,0,,8,,,30000,,0,,,,,,,\n") {
+		"\nno-count,counter:no-count,30000,hits,,,fixed-window,,60000,,0,,8,,,30000,,0,,,,,,,\n") {
 		t.Errorf("the CSV is\n%s", csv)
 	}
 	if text := shownAs(t, "jsonl", nil); strings.Count(text, `"count":null`) != 3 {

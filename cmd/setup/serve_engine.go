@@ -114,7 +114,7 @@ func (f *serveFrame) reloader(ctx context.Context, c, fallback *config.Config, b
 		state := r.State()
 		return state.StaleSince == nil, state
 	}})
-	f.Background = append(f.Background, serve.Repeat(f.hangups(), r.Refresh))
+	f.Background = append(f.Background, serve.Repeat(hangups(), r.Refresh))
 	return r, nil
 }
 

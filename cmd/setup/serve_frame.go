@@ -3,6 +3,8 @@ package setup
 import (
 	"context"
 	"net/http"
+	"os"
+	"os/signal"
 	"slices"
 	"strings"
 	"syscall"
@@ -48,13 +50,11 @@ type serveFrame struct {
 	meter         *metrics.Metrics
 	certificates  *serve.Certificates
 	tokens        *serve.AccessTokens
-	hangups       func() <-chan struct{} // a new channel that receives when an operator wants files to be read again
 }
 
 // frame reads the flags, and the files that they name.
 func (o *serveOptions) frame() (*serveFrame, error) {
 	f := &serveFrame{flags: o, meter: metrics.New(o.Env.ProgramVersion()),
-		hangups: func() <-chan struct{} { return o.Env.Signals(syscall.SIGHUP) },
 		Options: serve.Options{Health: new(serve.Health), Delay: o.drainDelay, Drain: o.drain,
 			Ready: func(addresses map[string]string) error {
 				return o.Printer().Answer(&serveAnswer{output.SchemaVersion, addresses})
@@ -152,10 +152,17 @@ func (f *serveFrame) read(env *cli.Env) (err error) {
 	return nil
 }
 
+// hangups returns a channel that receives when an operator wants files to be read again.
+func hangups() <-chan os.Signal {
+	received := make(chan os.Signal, 1)
+	signal.Notify(received, syscall.SIGHUP)
+	return received
+}
+
 // watch reads files again when they change. /readyz has facts about them, and why they cannot be read again.
 func (f *serveFrame) watch(part, what string, source *poll.Source[[][]byte],
 	facts func() (ok bool, facts map[string]any)) {
-	f.Background = append(f.Background, serve.Repeat(f.hangups(), func(ctx context.Context, _ bool) {
+	f.Background = append(f.Background, serve.Repeat(hangups(), func(ctx context.Context, _ bool) {
 		switch changed, err := source.Look(ctx, false); {
 		case err != nil:
 			f.Log.Error(what+" cannot be read again; what was before stays in force", "error", err)

@@ -3,6 +3,7 @@ package setup
 import (
 	"fmt"
 	"runtime"
+	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
@@ -35,9 +36,19 @@ type versionAnswer struct {
 }
 
 func newVersionAnswer(env *cli.Env) *versionAnswer {
-	commit, date := env.Source()
-	return &versionAnswer{output.SchemaVersion, env.ProgramVersion(), commit, date, runtime.Version(),
-		runtime.GOOS + "/" + runtime.GOARCH}
+	v := &versionAnswer{SchemaVersion: output.SchemaVersion, Version: env.ProgramVersion(), Go: runtime.Version(),
+		Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, setting := range info.Settings {
+			switch setting.Key {
+			case "vcs.revision":
+				v.Commit = setting.Value
+			case "vcs.time":
+				v.Date = setting.Value
+			}
+		}
+	}
+	return v
 }
 
 // Print implements output.Answer.

@@ -191,11 +191,9 @@ func parseEnd(lasts, until string, now time.Time) (end time.Time, err error) {
 	}
 	end, err = cli.ParseInstant(until, now, true)
 	switch left := end.Sub(now); {
-	case errors.Is(err, cli.ErrNoInstant):
+	case err != nil:
 		return end, cli.Usagef("--until %q is not a time; write it like 04:00 or %s", until,
 			now.Add(time.Hour).UTC().Format("2006-01-02T15:04:05Z"))
-	case err != nil:
-		return end, cli.Usagef("--until %s", err)
 	case left < time.Second || left > store.MaxOverrideTime:
 		return end, cli.Usagef("--until %s is not from 1s to 30d after now, %s", until, cli.Clock(now, now))
 	}

@@ -38,18 +38,6 @@ func TestTheBoundsOfAnEnd(t *testing.T) {
 			t.Errorf("--%s %s ends at %s, %v", test.flag, test.value, end, err)
 		}
 	}
-	berlin, err := time.LoadLocation("Europe/Berlin")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for text, skipped := range map[string]bool{"02:30": true, "2026-03-29 02:59": true, "01:59": false,
-		"03:00": false, "02:30Z": false} {
-		end, err := parseEnd("", text, time.Date(2026, 3, 28, 12, 0, 0, 0,
-			berlin)) // clocks are set forward in the next night
-		if (err != nil) != skipped || skipped && !strings.Contains(err.Error(), "does not exist here") {
-			t.Errorf("--until %s ends at %s, %v", text, end, err)
-		}
-	}
 }
 
 // made returns an override in force for another hour.

@@ -171,7 +171,7 @@ func runReset(ctx context.Context, o *resetOptions, plan *operation.ResetPlan) e
 		o.NoteUnsure(&result.Unsure, "left")
 	}
 	if err == nil && result.Matched == 0 && result.Unsure.Count == 0 && !o.Quiet {
-		cli.SayNothingMatches(ctx, o.Globals, &plan.Selection, runner.Place.Store)
+		cli.SayNothingMatches(o.Globals, &plan.Selection, runner.Place.Store)
 	}
 	if err == nil && printErr == nil && result.Matched == 0 && o.failIfNone {
 		return cli.ErrDenied

@@ -147,18 +147,5 @@ func EndAnswer(g *Globals, err error) error {
 	if g.answer != nil {
 		return g.answer.End(document)
 	}
-	p := g.Printer()
-	for i, arg := range g.Args {
-		if g.parsed || arg == "--" { // else a mistake on the command line came before --output, perhaps
-			break
-		}
-		value, is := strings.CutPrefix(strings.Replace(arg, "--output", "-o", 1), "-o")
-		if value = strings.TrimPrefix(value, "="); is && value == "" && i+1 < len(g.Args) {
-			value = g.Args[i+1]
-		}
-		if is {
-			_ = p.Format.Set(value) // one that is no format is the mistake
-		}
-	}
-	return p.Error(document)
+	return g.Printer().Error(document)
 }

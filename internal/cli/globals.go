@@ -7,7 +7,6 @@ import (
 	"context"
 	"io"
 	"runtime/debug"
-	"syscall"
 	"time"
 
 	"github.com/limitctl/limitctl/internal/config"
@@ -43,9 +42,8 @@ type Globals struct {
 	// what --layout calls them; see layouts.go.
 	Layouts     layouts.Sources
 	LayoutsName string
-	// filter is that of --jq, nil without it, and parsed says that the flags were read without a mistake.
+	// filter is that of --jq, nil without it.
 	filter output.Filter
-	parsed bool
 	// answer is what was printed, nil if nothing was; see EndAnswer.
 	answer *output.Pending
 	found
@@ -113,16 +111,13 @@ type Env struct {
 	Now   func() time.Time
 	// Sleep waits, and returns the context's error if that ends first.
 	Sleep func(ctx context.Context, d time.Duration) error
-	// Signals returns a channel that gets each signal of those kinds from then on; several at once count as
-	// one. They no longer end the process.
-	Signals func(kinds ...syscall.Signal) <-chan struct{}
 	// InIsTerminal tells whether somebody can be asked; OutIsTerminal and
 	// ErrIsTerminal whether somebody is looking.
 	InIsTerminal, OutIsTerminal, ErrIsTerminal bool
 	// Size returns the columns and rows of the terminal that Out is.
 	Size func() (columns, rows int)
-	// Version, Commit and Date say what the program was built from; empty for what Go knows itself.
-	Version, Commit, Date string
+	// Version is that of the program, as the build sets it; empty for what Go knows itself.
+	Version string
 	// Timeout is the default of --timeout, or 0 for that of production.
 	Timeout time.Duration
 	// Hold says that from now on the command ends by itself, even after an interrupt: it may be
@@ -157,21 +152,4 @@ func (e *Env) ProgramVersion() string {
 		version = cmp.Or(version, info.Main.Version)
 	}
 	return cmp.Or(version, "(devel)")
-}
-
-// Source returns the commit of which this program is built, and its date, as the build or Go set them. Both are empty
-// if neither did.
-func (e *Env) Source() (commit, date string) {
-	commit, date = e.Commit, e.Date
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, setting := range info.Settings {
-			switch setting.Key {
-			case "vcs.revision":
-				commit = cmp.Or(commit, setting.Value)
-			case "vcs.time":
-				date = cmp.Or(date, setting.Value)
-			}
-		}
-	}
-	return commit, date
 }

@@ -200,13 +200,6 @@ func (s *SelectionOptions) byPattern(text string, layouts bool) (selection opera
 		query.Names = name
 		return selection, nil
 	}
-	subject, oneSubject := query.Subjects.Exact()
-	whole, oneName := name.Exact()
-	key := store.Key{Subject: subject, Name: whole}
-	if _, isPolicys := policy.ParseKey(key); oneSubject && oneName && !isPolicys && strings.Contains(whole, "/") {
-		query.Keys = []store.Key{key} // the whole name of a limit that has no name of its own
-		return selection, nil
-	}
 	query.Match = func(key store.Key) bool {
 		// A policy's limit can be called by its own name or with its policy's, as
 		// --summary shows it, without what hash_by has put behind it.
@@ -223,8 +216,7 @@ func (s *SelectionOptions) byPolicy(ctx context.Context, g *Globals, args []stri
 		return selection, Usagef("--policy selects limitctl's own keys, and the context %s reads those of %s; add %s",
 			g.chosen.Context.Name, g.LayoutsName, shell.Command("--layout", config.OwnLayout))
 	} else if g.Layouts != nil {
-		return selection, Usagef("--policy selects limitctl's own keys, and --layout those of other limiters; give " +
-			"one of them")
+		return selection, Usagef("--policy selects limitctl's own keys; leave out --layout")
 	}
 	c, err := g.InForce(ctx)
 	if err != nil {
@@ -288,10 +280,10 @@ func (s *SelectionOptions) checkPolicy(c *InForce) error {
 }
 
 // SayNothingMatches reports that a selection matches no key in the store; where is the store's name.
-func SayNothingMatches(ctx context.Context, g *Globals, selection *operation.Selection, where string) {
+func SayNothingMatches(g *Globals, selection *operation.Selection, where string) {
 	text := fmt.Sprintf("nothing in use matches %s in %s", selection.Text, g.chosen.Place(where))
 	if g.Layouts == nil {
-		text += ", prefix " + g.chosen.Prefix + g.UnknownClient(ctx, selection.Query.Subjects)
+		text += ", prefix " + g.chosen.Prefix
 	}
 	g.Note("%s", text)
 	if g.Layouts == nil && !selection.OfPolicy && isRedis(g.chosen.Store) {
@@ -415,9 +407,8 @@ func defaultClient(_, value string) string {
 	return value
 }
 
-// UnknownClient returns what to add to the note that nothing matches, if the subject has an address and no policy
-// says whether
-// that is the client; else "".
+// UnknownClient returns what to add to the note of an override for an address, if no policy says whether that is the
+// client; else "".
 func (g *Globals) UnknownClient(ctx context.Context, subjects store.Pattern) string {
 	text := subjects.String()
 	named := allowance.NamingClients(text, defaultClient)

@@ -297,7 +297,6 @@ const contextVariable = "LIMITCTL_CONTEXT"
 
 // Begin reads the filter of a command whose flags have no mistake.
 func (g *Globals) Begin(cmd *cobra.Command) error {
-	g.parsed = true
 	// An empty value comes from a variable that a script did not set. The command would use another store than the
 	// intended one.
 	for _, flag := range []string{"store", "context", "config"} {

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"math/big"
@@ -15,34 +14,18 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// ErrNoInstant is returned for a text that is no instant.
-var ErrNoInstant = errors.New("not a time")
-
 // ParseInstant reads an instant, or a time of day: the next one after now if future, else the
-// last one. Without a zone it is by the clock of this machine, which can skip it when summer begins.
+// last one. Without a zone it is by the clock of this machine.
 func ParseInstant(text string, now time.Time, future bool) (instant time.Time, err error) {
 	text = strings.TrimSpace(text)
-	if instant, is := parseInstant(text, now, future); !is {
-		return instant, ErrNoInstant
-	} else if !instant.IsZero() {
-		return instant, nil
-	}
-	return instant, fmt.Errorf("%q does not exist here, where clocks are set forward past it", text)
-}
-
-// parseInstant returns the zero time for one that the clock of this machine never shows.
-func parseInstant(text string, now time.Time, future bool) (instant time.Time, is bool) {
 	for _, layout := range []string{"15:04", "15:04:05", "15:04Z07:00", "15:04:05Z07:00"} {
 		t, err := time.ParseInLocation(layout, text, now.Location())
 		if err != nil {
 			continue
 		}
-		if strings.HasSuffix(layout, "Z07:00") {
-			now = now.In(t.Location())
-		}
+		now = now.In(t.Location())
 		at := func(days int) time.Time {
-			return time.Date(now.Year(), now.Month(), now.Day()+days, t.Hour(), t.Minute(), t.Second(), 0,
-				now.Location())
+			return time.Date(now.Year(), now.Month(), now.Day()+days, t.Hour(), t.Minute(), t.Second(), 0, t.Location())
 		}
 		switch instant = at(0); {
 		case future && !instant.After(now):
@@ -50,25 +33,15 @@ func parseInstant(text string, now time.Time, future bool) (instant time.Time, i
 		case !future && instant.After(now):
 			instant = at(-1)
 		}
-		return unlessSkipped(instant, t), true
+		return instant, nil
 	}
 	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04Z07:00", "2006-01-02T15:04:05",
-		"2006-01-02 15:04:05",
-		"2006-01-02T15:04", "2006-01-02 15:04"} {
-		if t, err := time.ParseInLocation(layout, text, now.Location()); err == nil {
-			shown, _ := time.Parse(layout, text)
-			return unlessSkipped(t, shown), true
+		"2006-01-02 15:04:05", "2006-01-02T15:04", "2006-01-02 15:04"} {
+		if instant, err = time.ParseInLocation(layout, text, now.Location()); err == nil {
+			return instant, nil
 		}
 	}
-	return time.Time{}, false
-}
-
-// unlessSkipped returns t if its clock shows the time of day that was asked for, else the zero time.
-func unlessSkipped(t, asked time.Time) time.Time {
-	if t.Hour() != asked.Hour() || t.Minute() != asked.Minute() {
-		return time.Time{}
-	}
-	return t
+	return instant, err
 }
 
 // ParseShare reads a share such as "80%" or "0.8", and tells whether it was a percentage.
@@ -219,7 +192,7 @@ func Habits() map[string]string {
 	return map[string]string{
 		"get": "limitctl inspect PATTERN", "delete": "limitctl reset PATTERN", "rm": "limitctl reset PATTERN",
 		"ban":   "limitctl block PATTERN --for 1h --reason TEXT",
-		"bench": "limitctl loadtest --limit LIMIT",
+		"bench": "limitctl loadtest --limit LIMIT", "init": "limitctl config init",
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"io"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -34,9 +33,8 @@ func Env(t *testing.T) *cli.Env {
 			now = now.Add(d)
 			return ctx.Err()
 		},
-		Signals: func(...syscall.Signal) <-chan struct{} { return nil },
-		Size:    func() (columns, rows int) { return 80, 24 },
-		Hold:    func() {},
+		Size: func() (columns, rows int) { return 80, 24 },
+		Hold: func() {},
 		// No program takes the place of a test.
 		Become: func(string, []string) (int, error) { return 0, nil },
 	}

@@ -10,9 +10,6 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// entryNumbers is how many fields of an entry are a number that may be unknown.
-const entryNumbers = 9
-
 // Entry is the state of a key in JSON. Unknown values are null.
 type Entry struct {
 	Key      string `json:"key"`
@@ -20,25 +17,20 @@ type Entry struct {
 	TTLMS    int64  `json:"ttl_ms"` // -1: it never expires, since somebody removed the expiry
 	Name     string `json:"name"`
 	// Layout is that of another limiter. StoreKeys are all keys of the limit, if it has several.
-	Layout    string   `json:"layout,omitempty"`
-	StoreKeys []string `json:"store_keys,omitempty"`
-	// KeyBase64 and so on are the bytes of texts that are not UTF-8, which JSON cannot hold.
-	KeyBase64       string   `json:"key_base64,omitempty"`
-	StoreKeyBase64  string   `json:"store_key_base64,omitempty"`
-	NameBase64      string   `json:"name_base64,omitempty"`
-	StoreKeysBase64 []string `json:"store_keys_base64,omitempty"`
-	Algorithm       *string  `json:"algorithm"`
-	Count           *int64   `json:"count"`
-	PeriodMS        *int64   `json:"period_ms"`
-	Burst           *int64   `json:"burst"`
-	Slices          int64    `json:"slices,omitempty"`
-	WindowEndsAt    string   `json:"window_ends_at,omitempty"`
-	Used            *int64   `json:"used"`
-	Remaining       *int64   `json:"remaining"`
-	RetryAfterMS    *int64   `json:"retry_after_ms"`
-	ResetAfterMS    *int64   `json:"reset_after_ms"`
-	DelayMS         *int64   `json:"delay_ms"`
-	Bytes           int64    `json:"bytes,omitempty"`
+	Layout       string   `json:"layout,omitempty"`
+	StoreKeys    []string `json:"store_keys,omitempty"`
+	Algorithm    *string  `json:"algorithm"`
+	Count        *int64   `json:"count"`
+	PeriodMS     *int64   `json:"period_ms"`
+	Burst        *int64   `json:"burst"`
+	Slices       int64    `json:"slices,omitempty"`
+	WindowEndsAt string   `json:"window_ends_at,omitempty"`
+	Used         *int64   `json:"used"`
+	Remaining    *int64   `json:"remaining"`
+	RetryAfterMS *int64   `json:"retry_after_ms"`
+	ResetAfterMS *int64   `json:"reset_after_ms"`
+	DelayMS      *int64   `json:"delay_ms"`
+	Bytes        int64    `json:"bytes,omitempty"`
 	// Defects is what is wrong with the keys of another limiter.
 	Defects []Defect `json:"defects,omitempty"`
 	// Override is an operator's that applies to the key.
@@ -53,10 +45,6 @@ type Entry struct {
 	ConfiguredLimit string `json:"configured_limit,omitempty"`
 	// RecordedLimit is the limit of the last charge, if another one is in force now.
 	RecordedLimit string `json:"recorded_limit,omitempty"`
-
-	// The values of the pointers above, in one allocation: there can be millions of entries.
-	algorithm string
-	numbers   [entryNumbers]int64
 }
 
 // Defect is what is wrong with keys of another limiter, in JSON.
@@ -99,36 +87,34 @@ func NewEntry(e *admin.Entry, facts Facts) *Entry {
 		d.TTLMS = -1
 	}
 	if e.Limit.Algorithm != 0 {
-		d.algorithm = e.Limit.Algorithm.String()
-		d.Algorithm = &d.algorithm
+		d.Algorithm = new(e.Limit.Algorithm.String())
 	}
-	for i, field := range [entryNumbers]struct {
-		to    **int64
-		known bool
-		value int64
-	}{
-		{&d.Count, e.CapacityKnown(), e.Limit.Count},
-		{&d.PeriodMS, e.Limit.Period > 0, output.Milliseconds(e.Limit.Period)},
-		{&d.Burst, e.CapacityKnown(), e.Limit.Capacity()},
-		{&d.Used, e.UsedKnown(), e.Used},
-		{&d.Remaining, e.RemainingKnown(), e.Remaining},
-		{&d.RetryAfterMS, e.RetryKnown(), output.Milliseconds(e.RetryAfter)},
-		{&d.ResetAfterMS, e.ResetKnown(), output.Milliseconds(e.ResetAfter)},
-		{&d.DelayMS, e.RetryKnown(), output.Milliseconds(e.Delay)},
-		{&d.Denied, facts.Counted, facts.Denied},
-	} {
-		if field.known {
-			d.numbers[i] = field.value
-			*field.to = &d.numbers[i]
-		}
+	if e.CapacityKnown() {
+		d.Count, d.Burst = &e.Limit.Count, new(e.Limit.Capacity())
+	}
+	if e.Limit.Period > 0 {
+		d.PeriodMS = new(output.Milliseconds(e.Limit.Period))
+	}
+	if e.UsedKnown() {
+		d.Used = &e.Used
+	}
+	if e.RemainingKnown() {
+		d.Remaining = &e.Remaining
+	}
+	if e.RetryKnown() {
+		d.RetryAfterMS, d.DelayMS = new(output.Milliseconds(e.RetryAfter)), new(output.Milliseconds(e.Delay))
+	}
+	if e.ResetKnown() {
+		d.ResetAfterMS = new(output.Milliseconds(e.ResetAfter))
+	}
+	if facts.Counted {
+		d.Denied = &facts.Denied
 	}
 	for _, defect := range e.Defects {
 		d.Defects = append(d.Defects, Defect(defect))
 	}
 	if e.Layout != "" {
 		d.StoreKeys = SeveralStoreKeys(e)
-		d.KeyBase64, d.StoreKeyBase64 = output.Base64IfNeeded(e.Key.Subject), output.Base64IfNeeded(e.StoreKey)
-		d.NameBase64, d.StoreKeysBase64 = output.Base64IfNeeded(e.Key.Name), output.AllBase64IfNeeded(d.StoreKeys)
 	} else if parts, isPolicys := policy.ParseKey(e.Key); isPolicys {
 		d.Policy, d.Limit, d.Attributes = parts.Policy, parts.Limit, allowance.AttributesOf(parts.Attributes)
 	} else if attributes, is := policy.ParseSubject(e.Key.Subject); is {

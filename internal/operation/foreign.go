@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/limitctl/limitctl/internal/outcome"
-	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/layouts"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -79,13 +78,11 @@ type Unsure struct {
 
 // UnsureKey is one of them: it may be of any of Layouts, unless Wrong is set.
 type UnsureKey struct {
-	StoreKey string `json:"store_key"`
-	// StoreKeyBase64 are the bytes of a StoreKey that is not UTF-8, which JSON cannot hold.
-	StoreKeyBase64 string   `json:"store_key_base64,omitempty"`
-	Layouts        []string `json:"layouts"`
-	Defect         string   `json:"defect,omitempty"` // its defect if it is of the layout
-	Wrong          string   `json:"wrong,omitempty"`  // what none of the layouts writes
-	NoTTL          bool     `json:"no_ttl"`
+	StoreKey string   `json:"store_key"`
+	Layouts  []string `json:"layouts"`
+	Defect   string   `json:"defect,omitempty"` // its defect if it is of the layout
+	Wrong    string   `json:"wrong,omitempty"`  // what none of the layouts writes
+	NoTTL    bool     `json:"no_ttl"`
 	// Text is all of it for people.
 	Text string `json:"-"`
 }
@@ -96,7 +93,7 @@ func (u *Unsure) add(key *layouts.UnsureError) {
 		u.NoTTL++
 	}
 	if len(u.First) < keptForeign {
-		u.First = append(u.First, UnsureKey{StoreKey: key.StoreKey, StoreKeyBase64: output.Base64IfNeeded(key.StoreKey),
+		u.First = append(u.First, UnsureKey{StoreKey: key.StoreKey,
 			Layouts: key.Layouts, Defect: key.Defect, Wrong: key.Wrong, NoTTL: key.NeverExpires, Text: key.Error()})
 	}
 }

@@ -2,7 +2,6 @@ package output
 
 import (
 	"bytes"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,27 +23,6 @@ func JSON(document any) ([]byte, error) {
 func indentedJSON(document any) ([]byte, error) {
 	text, err := json.MarshalIndent(document, "", "  ")
 	return escapeJSON(text), err
-}
-
-// Base64IfNeeded returns a text in base64 if it is not UTF-8, so that JSON cannot contain it. Otherwise it returns
-// nothing, so that the field is omitted.
-func Base64IfNeeded(text string) string {
-	if utf8.ValidString(text) {
-		return ""
-	}
-	return base64.StdEncoding.EncodeToString([]byte(text))
-}
-
-// AllBase64IfNeeded is [Base64IfNeeded] for a list: all of its texts in base64 if any is not UTF-8.
-func AllBase64IfNeeded(texts []string) []string {
-	if !slices.ContainsFunc(texts, func(text string) bool { return !utf8.ValidString(text) }) {
-		return nil
-	}
-	encoded := make([]string, len(texts))
-	for i, text := range texts {
-		encoded[i] = base64.StdEncoding.EncodeToString([]byte(text))
-	}
-	return encoded
 }
 
 // escapeJSON escapes what the encoder leaves: invisible characters beyond ASCII, which are always in strings, and

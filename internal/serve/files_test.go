@@ -15,8 +15,10 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -239,7 +241,7 @@ func TestTokens(t *testing.T) {
 // A request to read files again is heard at once, and one that comes while they are read is heard afterwards.
 func TestHangupsAreHeard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		hangups := make(chan struct{}, 1)
+		hangups := make(chan os.Signal, 1)
 		var asks, regular atomic.Int64
 		o := &Options{Background: []func(context.Context){Repeat(hangups, func(_ context.Context, asked bool) {
 			if !asked {
@@ -251,7 +253,7 @@ func TestHangupsAreHeard(t *testing.T) {
 		})}}
 		end := o.background(t.Context())
 		for range 2 {
-			hangups <- struct{}{}
+			hangups <- syscall.SIGHUP
 		}
 		time.Sleep(20*time.Second + refreshEvery*5/2)
 		if asks.Load() != 2 || regular.Load() < 2 {
