@@ -127,7 +127,7 @@ func TestTheDemo(t *testing.T) {
 			if demo.ProcessState.ExitCode() != test.code || len(left) > 0 || err != nil {
 				t.Errorf("it ends with %v and leaves %v, %v:\n%s", demo.ProcessState, left, err, &out)
 			}
-			for _, want := range []string{"FAIL ", "PASS ", " the limit\n", "fixed-window ", " ✓ the same\n"} {
+			for _, want := range []string{"FAIL ", "PASS ", " the limit\n", "fixed-window ", "✓ the same\n"} {
 				if !test.interrupted && !strings.Contains(out.String(), want) {
 					t.Errorf("it does not show %q:\n%s", want, &out)
 				}

@@ -9,6 +9,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"github.com/limitctl/limitctl/internal/shell"
 )
 
 // atTerminal: somebody reads along. colourful: in colours.
@@ -44,26 +46,9 @@ func pause(ctx context.Context) {
 	}
 }
 
-// showCommand shows a command as it is typed, with a flag on a new line where 80 columns would be exceeded.
+// showCommand shows a command as it is typed.
 func showCommand(args ...string) {
-	fmt.Printf("\n%s limitctl", in(bold, "$"))
-	column := len("$ limitctl")
-	for i, arg := range args {
-		if strings.ContainsAny(arg, "*?{ ") {
-			arg = "'" + arg + "'"
-		}
-		length := len(arg) + 1
-		if i+1 < len(args) && arg[0] == '-' {
-			length += len(args[i+1]) + 3 // its value, and the sign that the command goes on
-		}
-		if arg[0] == '-' && column+length > 78 {
-			fmt.Print(" \\\n   ")
-			column = 3
-		}
-		column += len(arg) + 1
-		fmt.Print(" ", arg)
-	}
-	fmt.Println()
+	fmt.Printf("\n%s %s\n", in(bold, "$"), shell.Command(append([]string{"limitctl"}, args...)...))
 }
 
 // A bar is as long as times a limit.
@@ -109,22 +94,16 @@ func share(title string, keys, all int, note string) {
 }
 
 // whereToLook says where the code of what was shown is, and what to type next.
-func (d *demo) whereToLook(took time.Duration) {
+func whereToLook(took time.Duration) {
 	heading("Where it is", fmt.Sprintf("That took %.0f s. What you saw is in", took.Seconds()))
-	for _, line := range [][2]string{
-		{"docs/demo/leak.go", "the leak, and the call that mends it"},
-		{"lua/", "a take is one script, which Redis runs as a whole"},
-		{"pkg/loadgen/audit/", "what compares each answer with the limit"},
-		{"cmd/stepin/reset.go", "reset; undo.go beside it brings back"},
-	} {
-		fmt.Printf("  %-22s %s\n", line[0], line[1])
-	}
-	fmt.Println("\nNext:")
-	for _, line := range [][2]string{
-		{"make prove", "measures what README claims"},
-		{"bin/limitctl consume user:42 --limit 3/1h", "needs no server"},
-		{"bin/limitctl loadtest URL --limit 10/1m", "does your own service leak?"},
-	} {
-		fmt.Printf("  %-42s %s\n", line[0], in(dim, line[1]))
-	}
+	fmt.Print(`  docs/demo/leak.go      the leak, and the call that mends it
+  lua/                   a take is one script, which Redis runs as a whole
+  pkg/loadgen/audit/     what compares each answer with the limit
+  cmd/stepin/reset.go    reset; undo.go beside it brings back
+
+Next:
+  make prove                                 measures what README claims
+  bin/limitctl consume user:42 --limit 3/1h  needs no server
+  bin/limitctl loadtest URL --limit 10/1m    does your own service leak?
+`)
 }

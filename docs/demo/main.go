@@ -64,7 +64,7 @@ func run(ctx context.Context, args []string) error {
 		}
 		pause(ctx)
 	}
-	d.whereToLook(time.Since(begin))
+	whereToLook(time.Since(begin))
 	return nil
 }
 

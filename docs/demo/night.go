@@ -50,11 +50,7 @@ func (d *demo) night(ctx context.Context) error {
 		}
 		fmt.Println()
 		share("before", all, all, "digest "+before)
-		if killed {
-			share("after kill -9", left, all, "")
-		} else {
-			share("not killed", left, all, "")
-		}
+		share(map[bool]string{true: "after kill -9", false: "not killed"}[killed], left, all, "")
 		if err := d.runs(ctx, 0, "undo", "--yes"); err != nil {
 			return err
 		}
@@ -63,11 +59,11 @@ func (d *demo) night(ctx context.Context) error {
 			return err
 		}
 		fmt.Println()
+		share("after undo", brought, all, "digest "+after)
 		if after != before {
-			share("after undo", brought, all, "digest "+after)
 			return errors.New("what came back is not what was there")
 		}
-		share("after undo", brought, all, "digest "+after+in(green, " ✓ the same"))
+		fmt.Println(in(green, "✓ the same"))
 		if killed || attempt == 3 {
 			break
 		}
