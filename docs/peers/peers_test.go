@@ -37,7 +37,6 @@ type caller struct {
 	clock time.Time
 	store *redisstore.Store
 	keys  admin.Keyspace // with the peer's layout
-	auto  admin.Keyspace // with all layouts
 	// layout, storeKey and said describe the key of the sequence.
 	layout   layouts.Layout
 	storeKey string
@@ -58,11 +57,6 @@ func sequences(t *testing.T, n int, layout, storeKey string, run func(*caller)) 
 			var err error
 			c.store, err = redisstore.New(ours, redisstore.WithClock(c.now), redisstore.WithBudget(time.Minute))
 			must(t, err)
-			var all layouts.Sources
-			for _, layout := range layouts.All() {
-				all = append(all, layouts.Source{Layout: layout})
-			}
-			c.auto = c.store.OtherLimiters(all)
 			run(c)
 		})
 	}
@@ -125,33 +119,6 @@ func (c *caller) exists() bool {
 	return n > 0
 }
 
-// recognise checks that all layouts together recognise the key. take makes it used.
-func (c *caller) recognise(as string, take func(context.Context) (bool, error)) {
-	c.t.Helper()
-	c.lookAtAll(take, func(entry admin.Entry, err error) {
-		if err != nil || entry.Layout != as {
-			c.t.Errorf("of %q: %q, %v; want %s", c.storeKey, entry.Layout, err, as)
-		}
-	})
-}
-
-// lookAtAll takes until the key exists, and passes the result of all layouts to check.
-func (c *caller) lookAtAll(take func(context.Context) (bool, error), check func(admin.Entry, error)) {
-	c.t.Helper()
-	pattern, err := store.ExactStoreKeyPattern(c.storeKey)
-	must(c.t, err)
-	c.clock = time.Time{}
-	for {
-		if _, err := take(c.t.Context()); err != nil {
-			c.t.Fatal(err)
-		}
-		for entry, err := range c.auto.Scan(c.t.Context(), admin.Query{Subjects: pattern}) {
-			check(entry, err)
-			return
-		}
-	}
-}
-
 // copied copies the key to another name, for a library whose own peek writes.
 func (c *caller) copied(storeKey string) {
 	c.t.Helper()
@@ -191,6 +158,15 @@ func (c *caller) between(least, most int64) int64 {
 		n = least + (n-least)/4
 	}
 	return n
+}
+
+// giveBack resets a slow limit, after which a library must admit a full burst. take takes one unit of it.
+func (c *caller) giveBack(burst int, take func(context.Context) (bool, error)) {
+	c.t.Helper()
+	c.reset(take)
+	if n := admits(c.t.Context(), c.t, take); n != int64(burst) {
+		c.t.Errorf("after a reset %d of %d are admitted", n, burst)
+	}
 }
 
 // admits counts how many requests a library admits until it denies one.

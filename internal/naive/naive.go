@@ -10,7 +10,6 @@ package naive
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -37,7 +36,7 @@ func (s *Store) Close() error { return nil }
 
 // Decide implements [store.Store], except that it decides neither at one instant nor all or nothing: TIME, a GET of
 // each key, the decision here, and a SET of each key if it changed something. An error of a later key leaves the
-// earlier ones charged, and is a [store.ErrOutcomeUnknown] then.
+// earlier ones charged.
 func (s *Store) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
 	reqs, err := store.NormalizeAll(nil, op, reqs)
 	if err != nil {
@@ -48,31 +47,24 @@ func (s *Store) Decide(ctx context.Context, op store.Op, reqs []store.Request, d
 		return s.servers.Explain(err)
 	}
 	now := store.InstantOf(clock)
-	states, wasUsed := make([]*store.State, len(reqs)), make([]bool, len(reqs))
+	states := make([]*store.State, len(reqs))
 	for i := range reqs {
 		states[i] = new(store.State)
 		if err := s.read(ctx, reqs[i].Key, states[i]); err != nil {
 			return err
 		}
-		wasUsed[i] = !states[i].IsZero()
 	}
 	if changes, err := store.Decide(op, reqs, states, decisions, &store.TokenRecord{}, now); err != nil ||
 		!changes.States {
 		return err
 	}
-	written := 0
 	for i, state := range states {
-		if state.IsZero() && !wasUsed[i] {
+		if state.IsZero() {
 			continue // a shadow that did not fit
 		}
 		if err := s.write(ctx, op, reqs[i].Key, state, now); err != nil {
-			if written > 0 {
-				return fmt.Errorf("%w: the %s was written to %d of %d keys, then: %v", store.ErrOutcomeUnknown, op,
-					written, len(reqs), err)
-			}
 			return err
 		}
-		written++
 	}
 	return nil
 }
@@ -95,11 +87,8 @@ func (s *Store) read(ctx context.Context, key store.Key, state *store.State) err
 func (s *Store) write(ctx context.Context, op store.Op, key store.Key, state *store.State, now store.Instant) error {
 	storeKey := s.layout.StoreKey(key)
 	lasts := now.Until(state.UnusedAt(now)) + time.Millisecond
-	words := []any{"set", storeKey, state.AppendRecord(nil), "px", lasts.Milliseconds()}
-	if state.IsZero() {
-		words = []any{"del", storeKey}
-	}
-	return s.servers.ExplainCall(s.client.Do(ctx, words...).Err(), redisserver.Call{
+	err := s.client.Set(ctx, storeKey, state.AppendRecord(nil), lasts.Truncate(time.Millisecond)).Err()
+	return s.servers.ExplainCall(err, redisserver.Call{
 		Verb: op.String(), Changes: true, Sent: true,
 		GaveUp: store.GaveUp(ctx), Keys: []string{storeKey}})
 }
