@@ -117,27 +117,18 @@ func audited(limit store.Limit, observed []audit.Observation, held int64) audit.
 }
 
 // lateRefunds is a store that gets refunds late. Until then their outcome is unknown.
-type lateRefunds struct {
-	store.Store
-	*agenda
-	late func() time.Duration
-}
-
-func (s lateRefunds) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
-	late := time.Duration(0)
-	if op == store.Refund {
-		late = s.late()
-	}
-	if late == 0 {
-		return s.Store.Decide(ctx, op, reqs, decisions)
-	}
-	reqs = slices.Clone(reqs)
-	s.background(late, func() {
-		if err := s.Store.Decide(context.Background(), op, reqs, make([]store.Decision, len(reqs))); err != nil {
-			panic(err)
+func lateRefunds(backend store.Store, a *agenda, late func() time.Duration) store.Store {
+	return &double{backend, func(_ context.Context, op store.Op, _ []store.Decision, ask func() error) error {
+		delay := time.Duration(0)
+		if op == store.Refund {
+			delay = late()
 		}
-	})
-	return errUnknown
+		if delay == 0 {
+			return ask()
+		}
+		a.background(delay, func() { ask() })
+		return errUnknown
+	}}
 }
 
 // For any takes through leases and denial memories of several replicas, however late refunds reach the store, the limit
@@ -167,7 +158,7 @@ func TestLeasesKeepTheLimit(t *testing.T) {
 		}
 		r := newReplicas(n, upTo(time.Millisecond), upTo(time.Millisecond),
 			func(backend store.Store, a *agenda) store.Store {
-				backend = leased(store.Leases{Max: most, Term: term})(lateRefunds{backend, a, delay}, a)
+				backend = leased(store.Leases{Max: most, Term: term})(lateRefunds(backend, a, delay), a)
 				if remember {
 					backend = withMemory(backend, store.DenialMemory{}, a.local)
 				}

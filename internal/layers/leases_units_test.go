@@ -13,43 +13,6 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// failingStore fails its next call on request, and records the last take and refunds.
-type failingStore struct {
-	store.Store
-	next    error
-	took    int64
-	refunds []store.Request
-	// refund, if set, answers refunds instead of the store.
-	refund func(d *store.Decision) error
-}
-
-func (s *failingStore) Decide(ctx context.Context, op store.Op, reqs []store.Request,
-	decisions []store.Decision) error {
-	if err := s.next; err != nil {
-		s.next = nil
-		return err
-	}
-	if op == store.Take {
-		s.took = reqs[0].Cost
-	}
-	if op == store.Refund {
-		s.refunds = append(s.refunds, reqs...)
-		if s.refund != nil {
-			return s.refund(&decisions[0])
-		}
-	}
-	return s.Store.Decide(ctx, op, reqs, decisions)
-}
-
-// newFailing returns a replica with leases over a store that can fail.
-func newFailing(settings store.Leases) (*replicas, *failingStore) {
-	backend := &failingStore{}
-	return newReplicas(1, 0, 0, func(far store.Store, a *agenda) store.Store {
-		backend.Store = far
-		return leased(settings)(backend, a)
-	}), backend
-}
-
 // A lease counts from the sending of its request, since the store may have decided then. It ends after a Term, and
 // at the latest with the window of its charge.
 func TestALeaseCountsFromTheSending(t *testing.T) {
@@ -105,9 +68,19 @@ func (r *replicas) takenAhead(t *testing.T, limit store.Limit) int64 {
 // lossOf returns one replica whose store has failed a call for more units than are held in advance.
 func lossOf(t *testing.T, limit store.Limit, err error) *replicas {
 	t.Helper()
-	r, backend := newFailing(store.Leases{Max: 50})
+	var next error
+	r := newReplicas(1, 0, 0, func(far store.Store, a *agenda) store.Store {
+		return leased(store.Leases{Max: 50})(&double{far,
+			func(_ context.Context, _ store.Op, _ []store.Decision, ask func() error) error {
+				if failed := next; failed != nil {
+					next = nil
+					return failed
+				}
+				return ask()
+			}}, a)
+	})
 	r.takes(t, 0, limit, 10*time.Microsecond, 5*time.Millisecond) // until it takes 50 at a time
-	backend.next = err
+	next = err
 	for range 100 {
 		if _, got := storecall.New(r.stacks[0]).Take(context.Background(), hotKey, limit, 1); got != nil {
 			if !errors.Is(got, err) {

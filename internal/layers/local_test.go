@@ -11,9 +11,20 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
+// double is a store whose answers a test decides: instead gets each call, and may ask the store inside.
+type double struct {
+	store.Store
+	instead func(ctx context.Context, op store.Op, decisions []store.Decision, ask func() error) error
+}
+
+func (s *double) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
+	ask := func() error { return s.Store.Decide(ctx, op, reqs, decisions) }
+	return s.instead(ctx, op, decisions, ask)
+}
+
 // outage is a store that can go away, with its own clock.
 type outage struct {
-	store.Store
+	double
 	now time.Time
 	err error // while it is away
 }
@@ -21,17 +32,16 @@ type outage struct {
 func newOutage() *outage {
 	o := &outage{now: time.Unix(1_700_000_000, 0)}
 	o.Store = memorystore.New(memorystore.WithClock(o.clock))
+	o.instead = func(_ context.Context, _ store.Op, _ []store.Decision, ask func() error) error {
+		if o.err != nil {
+			return o.err
+		}
+		return ask()
+	}
 	return o
 }
 
 func (o *outage) clock() time.Time { return o.now }
-
-func (o *outage) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
-	if o.err != nil {
-		return o.err
-	}
-	return o.Store.Decide(ctx, op, reqs, decisions)
-}
 
 // locally wraps o as a service would.
 func (o *outage) locally(share store.Share) store.Store {

@@ -27,16 +27,6 @@ func newVirtual() (*virtual, *layers.Waiter) {
 	return v, &layers.Waiter{Store: memorystore.New(memorystore.WithClock(clock)), Now: clock, Sleep: v.sleep}
 }
 
-// scripted is a store whose answers a test decides.
-type scripted struct {
-	store.Store
-	decide func(ctx context.Context, op store.Op, decisions []store.Decision) error
-}
-
-func (s *scripted) Decide(ctx context.Context, op store.Op, _ []store.Request, decisions []store.Decision) error {
-	return s.decide(ctx, op, decisions)
-}
-
 // A turn that others made too late is given back, even if its caller leaves at that moment, unless an earlier call with
 // its token has it, or a failure policy let it through. The answer describes the key afterwards, and a failed refund is
 // an error.
@@ -63,7 +53,8 @@ func TestWhichTurnsAreGivenBack(t *testing.T) {
 		ctx, leave := context.WithCancel(t.Context())
 		_, w := newVirtual()
 		used, refunds := int64(4), 0
-		w.Store = &scripted{decide: func(ctx context.Context, op store.Op, decisions []store.Decision) error {
+		w.Store = &double{nil, func(ctx context.Context, op store.Op, decisions []store.Decision,
+			_ func() error) error {
 			if ctx.Err() != nil && op == store.Refund {
 				return ctx.Err()
 			}
@@ -110,7 +101,7 @@ func TestABlockThatIsRevokedEndsAWait(t *testing.T) {
 	v, w := newVirtual()
 	begin, told := v.now, []time.Duration(nil)
 	w.OnWait = func(wait time.Duration) { told = append(told, wait) }
-	w.Store = &scripted{decide: func(_ context.Context, _ store.Op, decisions []store.Decision) error {
+	w.Store = &double{nil, func(_ context.Context, _ store.Op, decisions []store.Decision, _ func() error) error {
 		decisions[0] = store.Decision{Allowed: true}
 		if v.now.Sub(begin) < 15*time.Second {
 			block := &store.Override{Effect: store.OverrideBlock}
@@ -184,7 +175,7 @@ func TestATokenIsGivenBackAsAWhole(t *testing.T) {
 		ctx, leave := context.WithCancel(context.Background())
 		_, w := newVirtual()
 		refunded := 0
-		w.Store = &scripted{decide: func(_ context.Context, op store.Op, decisions []store.Decision) error {
+		w.Store = &double{nil, func(_ context.Context, op store.Op, decisions []store.Decision, _ func() error) error {
 			switch op {
 			case store.Take:
 				decisions[0] = store.Decision{Allowed: true, Granted: 1, Delay: time.Second}
@@ -205,24 +196,6 @@ func TestATokenIsGivenBackAsAWhole(t *testing.T) {
 			t.Errorf("token %q: %v, %d were given back, want %d", token, err, refunded, want)
 		}
 	}
-}
-
-// silentFrom does not answer from call n on, and does not pass it on. It answers refunds.
-type silentFrom struct {
-	store.Store
-	n       int
-	unknown bool // whether it was charged
-}
-
-func (s *silentFrom) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
-	if s.n--; s.n < 0 && op != store.Refund {
-		<-ctx.Done()
-		if s.unknown {
-			return errors.Join(errUnknown, store.GaveUp(ctx))
-		}
-		return store.GaveUp(ctx)
-	}
-	return s.Store.Decide(ctx, op, reqs, decisions)
 }
 
 // Wherever a wait ends with its caller's time, it is a denial if the deadline passed after the store had denied, and an
@@ -246,7 +219,18 @@ func TestWhereverAWaitEnds(t *testing.T) {
 		for _, end := range []error{context.DeadlineExceeded, context.Canceled} {
 			synctest.Test(t, func(t *testing.T) {
 				inner := memorystore.New()
-				backend := &silentFrom{inner, c.taken, c.unknown}
+				left := c.taken
+				backend := &double{inner, func(ctx context.Context, op store.Op, _ []store.Decision,
+					ask func() error) error {
+					if left--; left >= 0 || op == store.Refund {
+						return ask()
+					}
+					<-ctx.Done()
+					if c.unknown {
+						return errors.Join(errUnknown, store.GaveUp(ctx))
+					}
+					return store.GaveUp(ctx)
+				}}
 				w := &layers.Waiter{Store: backend, Sleep: func(ctx context.Context, d time.Duration) error {
 					if d > 0 && c.req.Limit.Algorithm == store.LeakyBucket { // it wakes up late
 						d += 2 * time.Hour
