@@ -172,18 +172,3 @@ func TestAVanishedFileKeepsTheOneBefore(t *testing.T) {
 		}
 	})
 }
-
-// A change of what applies only at the start is logged once, without its value.
-func TestWhatIsFixedIsReported(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, filepath.Join(t.TempDir(), "limitctl.yaml"), "prefix: a\n"+withLimit(1))
-		r.write("prefix: secretprefix\n" + withLimit(1))
-		r.Refresh(t.Context(), false)
-		r.write("prefix: secretprefix\n" + withLimit(2))
-		r.Refresh(t.Context(), false)
-		if n := strings.Count(r.log.String(), "another prefix is configured"); n != 1 ||
-			strings.Contains(r.log.String(), "secretprefix") {
-			t.Errorf("it was told %d times:\n%s", n, &r.log)
-		}
-	})
-}

@@ -175,18 +175,6 @@ func (s *sickStore) Decide(ctx context.Context, op store.Op, reqs []store.Reques
 	return s.Store.Decide(ctx, op, reqs, decisions)
 }
 
-// The defaults of breakers and outages.
-func TestDefaultsOfOutages(t *testing.T) {
-	none, err := policyfile.Parse("x.yaml", []byte("breaker: {enabled: false}"))
-	if err != nil || none.Breaker != nil {
-		t.Errorf("%+v, %v", none, err)
-	}
-	silent, err := policyfile.Parse("x.yaml", []byte("policies: {p: {limits: [{name: a, by: [ip], limit: 1/s}]}}"))
-	if err != nil || silent.Breaker.Failures != 5 || silent.Policies[0].LocalShare != store.DefaultShare {
-		t.Errorf("%+v, %v", silent, err)
-	}
-}
-
 // must ends the test on an error.
 func must(t testing.TB, err error) {
 	t.Helper()

@@ -10,10 +10,8 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -251,41 +249,6 @@ func TestWatch(t *testing.T) {
 			t.Errorf("after Close: %v", err)
 		}
 	})
-}
-
-// Reloads leave no goroutine behind, and do not read the overrides more often.
-func TestReloadsLeakNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newWritten(t, fmt.Sprintf(api, "1/366d", ", on_error: local"))
-		kept := memorystore.New()
-		counted := &countedOverrides{Store: kept}
-		policies := f.run(counted)
-		before := runtime.NumGoroutine()
-		for i := range 50 {
-			f.reload(policies, fmt.Sprintf(api, fmt.Sprint(i+2, "/366d"), []string{"", ", on_error: local"}[i%2]))
-			if _, err := policies.Take(t.Context(), "api", ada, 1); err != nil {
-				t.Fatal(err)
-			}
-		}
-		synctest.Wait()
-		counted.looks.Store(0)
-		time.Sleep(10*time.Second + time.Millisecond)
-		synctest.Wait()
-		if n := runtime.NumGoroutine(); counted.looks.Load() > 11 || n > before+2 {
-			t.Errorf("%d looks in 10 s, and %d goroutines, %d before", counted.looks.Load(), n, before)
-		}
-	})
-}
-
-// countedOverrides counts how often the overrides are checked for changes.
-type countedOverrides struct {
-	*memorystore.Store
-	looks atomic.Int64
-}
-
-func (c *countedOverrides) OverrideVersion(ctx context.Context) (string, error) {
-	c.looks.Add(1)
-	return c.Store.OverrideVersion(ctx)
 }
 
 // Operators write under the file's prefix, so a store with another prefix is refused, even inside a wrapper.
