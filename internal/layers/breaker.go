@@ -14,13 +14,12 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// breakerStore is the law of [store.Breaker]: once the store is away, calls fail at once with a [store.ErrUnavailable]
-// that says "circuit open since …". After a pause the next call starts a recovery check: a peek in the background. If
-// the store answers, the breaker closes. Until a call has then succeeded, one failure opens it again, for twice the
-// last pause: a store can answer peeks and not takes.
+// breakerStore is the law of [store.Breaker]: once the store is away, calls fail at once. After a pause the next call
+// starts a recovery check: a peek in the background. If the store answers, the breaker closes. Until a call has then
+// succeeded, one failure opens it again, for twice the last pause: a store can answer peeks and not takes.
 //
 // A [store.Sharded] store has a circuit for each shard, and a call over several needs all of them. Its failure counts
-// for the shard that the [store.ShardError] names; if it names none, or such a call is only slow, for none.
+// for the shard that the [store.ShardError] names, if it names one.
 type breakerStore struct {
 	store.Store
 	store.Breaker
@@ -104,8 +103,7 @@ func (s *breakerStore) judge(visits []visit, err error, took time.Duration, reqs
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, v := range visits {
-		// The error of a call over several shards is about one of them, and says nothing about the others, which may
-		// not have been called.
+		// The error is about one shard, and says nothing about the others, which may not have been called.
 		if named && v.shard == of.Shard || !named && len(visits) == 1 {
 			v.count(failed, err, v.begun, reqs[v.first:])
 			return
@@ -174,8 +172,7 @@ func (s *breakerStore) circuitOf(shard string, req *store.Request) *circuit {
 	return c
 }
 
-// keep keeps c, and forgets other shards that no longer contain their sample key. A shard that still has other keys
-// gets a new circuit with its next call. The caller holds the lock.
+// keep keeps c, and forgets shards that no longer contain their sample key. The caller holds the lock.
 func (s *breakerStore) keep(c *circuit) {
 	shards := maps.Clone(*s.shards.Load())
 	maps.DeleteFunc(shards, func(shard string, other *circuit) bool {
@@ -191,20 +188,16 @@ func (s *breakerStore) keep(c *circuit) {
 	s.shards.Store(&shards)
 }
 
-// circuit is the breaker of a store, or of one of its shards: so many failures in a row open it, and a recovery check
-// that succeeds closes it.
+// circuit is the breaker of a store, or of one of its shards.
 type circuit struct {
 	store *breakerStore
 	shard string
 
-	// epoch counts the changes between passing and refusing calls; it is even while calls pass. Results of calls
-	// from an earlier epoch do not count.
+	// epoch is even while calls pass. Results of calls from an earlier epoch do not count.
 	epoch atomic.Int64
 	// well: calls pass, and none has failed since the last success. Then a success takes no lock.
-	well atomic.Bool
-
-	// state is a [store.BreakerState], which only changes under the lock of the store.
-	state atomic.Uint32
+	well  atomic.Bool
+	state atomic.Uint32 // a [store.BreakerState], which only changes under the lock of the store
 
 	// Guarded by the lock of the store.
 	failures int           // in a row, while closed
@@ -253,8 +246,7 @@ func (c *circuit) recoveryChecked(err error) {
 	}
 }
 
-// count counts the result of a call that began in an epoch, by the first of its reqs in the shard, if there are any.
-// The caller holds the lock.
+// count counts the result of a call that began in an epoch. The caller holds the lock.
 func (c *circuit) count(failed bool, err error, epoch int64, reqs []store.Request) {
 	if failed && len(reqs) > 0 {
 		c.sample = reqs[0].Key
@@ -277,8 +269,7 @@ func (c *circuit) count(failed bool, err error, epoch int64, reqs []store.Reques
 	}
 }
 
-// counted reports whether err is of a batch that is among the failures, and adds its batch to them. The caller holds
-// the lock.
+// counted reports whether err is of a batch that is among the failures, and adds its batch to them.
 func (c *circuit) counted(err error) bool {
 	var shared *store.BatchError
 	if !errors.As(err, &shared) {

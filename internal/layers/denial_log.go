@@ -17,10 +17,9 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// denialLogStore is the law of the denial log: an operator can see who is denied. A denied take counts once, whoever
-// decided: for the block that denied it, else for the first limit that did. What a shadow limit would have denied has
-// rows of its own. Decisions of a failure policy do not count, and who waits for a turn is denied at its end, if at
-// all.
+// denialLogStore is the law of the denial log: a denied take counts once, for the block that denied it, else for the
+// first limit that did. What a shadow limit would have denied has rows of its own. Decisions of a failure policy do not
+// count, and who waits for a turn is denied at its end, if at all.
 type denialLogStore struct {
 	store.Store
 	*DenialCollector
@@ -98,11 +97,9 @@ const (
 )
 
 // DenialCollector counts denials by key, or by block, and adds them to the [admin.Tables] of a store in the background,
-// at most once a second. Beyond about 1,000 keys it counts the least denied keys together. While the table cannot be
-// written, counting goes on, and it tries again later.
+// at most once a second. Beyond about 1,000 keys it counts the least denied keys together.
 type DenialCollector struct {
-	// WithoutLocal leaves out denials by a local share while the store is away, for a process that does not wait
-	// until the store is back.
+	// WithoutLocal leaves out denials by a local share, for a process that does not wait until the store is back.
 	WithoutLocal bool
 
 	observer *Observer
@@ -121,8 +118,8 @@ type DenialCollector struct {
 	failing bool       // guarded by writing
 }
 
-// denialNote is what is known of the denials of a key, besides how many there are. A key that was denied lately keeps
-// it after a write, so that a run of denials keeps its begin.
+// denialNote is what is known of the denials of a key. One that was denied lately keeps it after a write, so that a run
+// of denials keeps its begin.
 type denialNote struct {
 	admin.Denied
 	passed int64           // takes that went through since the last denial
@@ -147,8 +144,7 @@ func (c *DenialCollector) wrap(backend store.Store) store.Store {
 	return &denialLogStore{backend, c}
 }
 
-// Count counts a denial of req that no store has decided. A request without a limit has a name. An invalid key is left
-// out, since no table takes it.
+// Count counts a denial of req that no store has decided. A request without a limit has a name.
 func (c *DenialCollector) Count(req store.Request, d *store.Decision) {
 	if req.Limit != (store.Limit{}) {
 		req.SetDefaults() // for the key's name

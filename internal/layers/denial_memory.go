@@ -11,9 +11,8 @@ import (
 // more units of the same key under the same limit, is denied without a call until its RetryAfter is over, for at most
 // MaxStale.
 //
-// It notices up to MaxStale late that somebody outside this store gave units back, deleted the key or charged it under
-// another limit. A refund, an adjustment or a charge through this store makes it forget the key. Calls of several
-// requests, shadow limits, takes with a token and other operations than takes pass through.
+// A refund, an adjustment or a charge through this store makes it forget the key; what others change it notices up to
+// MaxStale late. Calls of several requests, shadow limits, takes with a token and other operations pass through.
 type denialMemory struct {
 	store.Store
 	maxStale time.Duration
@@ -31,8 +30,7 @@ func newDenialMemory(backend store.Store, settings store.DenialMemory, env Env) 
 type denial struct {
 	decision store.Decision
 	cost     int64
-	// The store decided between sending and answer. The memory ends by the time of the sending, and RetryAfter counts
-	// down from the time of the answer: each is safe.
+	// The store decided between the two: to end by the sending and count down from the answer is safe.
 	until, answered time.Duration
 }
 
@@ -65,8 +63,7 @@ func (s *denialMemory) Decide(ctx context.Context, op store.Op, reqs []store.Req
 	return nil
 }
 
-// isSingle reports whether the denial memory and leases can answer a call: it is a single request. The store has to
-// repeat the answer to a token.
+// isSingle reports whether the denial memory and leases can answer a call.
 func isSingle(reqs []store.Request, decisions []store.Decision) bool {
 	return len(reqs) == 1 && len(decisions) == 1 && !reqs[0].Shadow && reqs[0].Token == ""
 }

@@ -12,15 +12,14 @@ import (
 
 // Failure says how takes and peeks are decided while the store is away. The zero Failure passes errors on.
 //
-// With [store.LocalOnError] a fallback store decides, with a share of each limit. Neither store learns the usage in the
-// other, so in an outage all processes together let through at most processes × share × limit in each period, where a
-// share is at least 1 unit, in addition to what the store let through. A cost that never fits the share is denied.
+// With [store.LocalOnError] a fallback store decides, with a share of each limit. In an outage all processes together
+// let through at most processes × share × limit in each period, where a share is at least 1 unit, in addition to what
+// the store let through. A cost that never fits the share is denied.
 type Failure struct {
 	Policy store.FailurePolicy
 	// Share is the fallback store's part of the count and of the burst of each limit; the default is DefaultShare.
 	Share store.Share
-	// Fallback decides instead of the store under store.LocalOnError. The caller has to close it. If it fails, the
-	// error is the store's, with the fallback store's error in its text.
+	// Fallback decides under store.LocalOnError. The caller has to close it. If it fails, the error is the store's.
 	Fallback store.Store
 }
 
@@ -28,8 +27,7 @@ type Failure struct {
 const FallbackKeys = 100_000
 
 // failurePolicyStore is the law of [Failure]: while the store is away ([store.IsAway]), the policy decides takes and
-// peeks. Each such decision says so in DecidedBy, and is Unguarded unless a fallback store made it. Any other error
-// passes through, and every error of other operations. What a fallback store charged fades there.
+// peeks. Such a decision is Unguarded unless a fallback store made it. All other errors pass through.
 type failurePolicyStore struct {
 	store.Store
 	Failure
@@ -76,13 +74,12 @@ func (s *failurePolicyStore) Decide(ctx context.Context, op store.Op, reqs []sto
 type replacedError struct{}
 
 // KeepReplaced returns a context for one Decide, which sets replaced to the error of the store if a failure policy
-// decided instead. So the caller knows whether the store may have charged.
+// decided instead.
 func KeepReplaced(ctx context.Context, replaced *error) context.Context {
 	return context.WithValue(ctx, replacedError{}, replaced)
 }
 
-// shareRetry is the RetryAfter of a cost that its limit can allow but its share never does. Nobody knows when the
-// store will be back, but earlier tries are of no use.
+// shareRetry is the RetryAfter of a cost that its limit can allow but its share never does.
 const shareRetry = time.Second
 
 // decideLocally decides reqs with the fallback store, by a share of each limit.
@@ -99,8 +96,7 @@ func (s *failurePolicyStore) decideLocally(ctx context.Context, op store.Op, req
 	}
 	for i := range shared {
 		if r := &shared[i]; (op == store.Take || op == store.Peek) && r.NeverFits(op) {
-			// The answer is a denial. Peek at the other requests, and at this one as a shadow limit, since a store
-			// refuses what can never fit.
+			// The answer is a denial. A store refuses what can never fit, so peek at it as at a shadow limit.
 			r.Shadow, op = true, store.Peek
 		}
 	}

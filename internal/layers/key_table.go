@@ -9,9 +9,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// keyTable remembers values of type T for keys, each under one limit and for requests that leave as much. It holds a
-// fixed number of them, in sets of four; a key is always in the set of its hash. A look-up takes no lock and allocates
-// nothing.
+// keyTable remembers values for keys, each under one limit and for requests that leave as much. It holds a fixed number
+// of them, in sets of four. A look-up takes no lock and allocates nothing.
 type keyTable[T any] struct {
 	seed maphash.Seed
 	sets []keySet[T] // their number is a power of two
@@ -69,9 +68,8 @@ func (s *keySet[T]) find(req *store.Request) *keyed[T] {
 	return nil
 }
 
-// put stores k, in place of a value for the same key, limit and leave. If the set is full, it replaces the value with
-// the least worth; a value with a negative worth is never replaced. It returns the replaced value, and whether there
-// was room. The caller holds s.mu.
+// put stores k, in place of its old value or, if the set is full, of the one with the least worth; a negative worth is
+// never replaced. It returns the replaced value, and whether there was room. The caller holds s.mu.
 func (s *keySet[T]) put(k *keyed[T], worth func(*T) time.Duration) (givenUp *keyed[T], done bool) {
 	place := -1
 	var least time.Duration

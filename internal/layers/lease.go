@@ -37,8 +37,7 @@ func (l *lease) handOut(cost int64, now time.Duration, d *store.Decision) bool {
 	}
 }
 
-// answer grants cost units, and describes the key at the instant of the charge, with the remaining units of the
-// lease as unused.
+// answer grants cost units, and describes the key at the instant of the charge.
 func (l *lease) answer(cost, left int64, d *store.Decision) {
 	*d = l.decision
 	d.Granted = cost
@@ -61,8 +60,7 @@ type leasedKey struct {
 	evicted   bool
 	chunk     int64 // the units to take in advance, 2 or more unless cold
 	remaining int64 // the remaining units in the last answer of the store
-	// away counts units on their way back, and lost those that cannot go back. The latter stop counting after
-	// lostUntil, if that is not 0.
+	// away counts units on their way back, and lost those that cannot go back, until lostUntil if that is not 0.
 	away, lost int64
 	lostUntil  time.Duration
 }
@@ -106,8 +104,7 @@ func (k *leasedKey) adapt(now, term time.Duration) {
 	}
 }
 
-// demand returns the units to take besides cost: what others wait for, and in advance, at most half of what the store
-// has left. asks is false if the key is not worth it.
+// demand returns the units to take besides cost. asks is false if the key is not worth it.
 func (k *leasedKey) demand(cost int64, now, term time.Duration) (extra int64, asks bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -124,8 +121,8 @@ func (k *leasedKey) lose(units int64, gone time.Duration) {
 	k.lostUntil = max(k.lostUntil, gone)
 }
 
-// heat finds busy keys, in a fixed amount of memory: it counts the takes of each key in the current interval. Keys
-// that share a counter replace one another. A lost update only means that a key is found a little later.
+// heat finds busy keys, in a fixed amount of memory. Keys that share a counter replace one another, and a lost update
+// only means that a key is found a little later.
 type heat struct {
 	interval time.Duration
 	counters []atomic.Uint64 // 24 bits of hash, 24 bits of interval, 16 bits of count
@@ -154,8 +151,7 @@ func (h *heat) add(hash uint64, now time.Duration) bool {
 	return false
 }
 
-// refundWay is the longest time that a refund may take to reach the store. Units that could leak until then are not
-// given back, and the store rejects a refund that comes later.
+// refundWay is the longest time that a refund may take to reach the store, which rejects a later one.
 const refundWay = 250 * time.Millisecond
 
 // leaseRefund is units that go back to the store.
@@ -179,8 +175,7 @@ func (s *leaseStore) retire(refunds []leaseRefund, k *keyed[leasedKey]) []leaseR
 // refund appends the refundable part of left units to refunds, and counts the rest as lost.
 func (s *leaseStore) refund(refunds []leaseRefund, k *keyed[leasedKey], l *lease, left int64) []leaseRefund {
 	at, now := l.decision.At, s.time.now()
-	// The time at the store is only an estimate here. The store checks notAfter, so a wrong estimate costs units,
-	// but never gives back too many.
+	// The time at the store is an estimate. The store checks notAfter, so it never gives back too many.
 	notAfter := at + store.Instant((now-l.sent+refundWay)/time.Microsecond) + 1
 	end, instant := k.limit.Advance(at)
 	notAfter = min(notAfter, end-1, store.MaxInstant)

@@ -10,19 +10,17 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// leaseStore is the law of [store.Leases]: units of busy keys are taken in advance, several at a time, and handed out
-// without a call. The At of such a decision is the instant at which the store charged the units. ARCHITECTURE.md says
-// why the limit holds by these instants.
+// leaseStore is the law of [store.Leases]: units of busy keys are taken in advance and handed out without a call. The
+// limit holds by the instants at which the store charged them, which are the At of such decisions; see ARCHITECTURE.md.
 //
 // Units that nobody takes go back at the end of the Term, and on Close: to a bucket minus what leaked meanwhile, and
-// never into a new window. So others can be denied at most Max units for each store with leases, also by units that
-// could not go back, until they would have been free anyway.
+// never into a new window. So others can be denied at most Max units for each store with leases.
 //
 // Of the callers that find no units one asks the store for what all of them need and some in advance. If that fails, or
 // so many units do not fit, they call the store themselves, so only the store denies.
 //
 // A sliding log is not leased, because a refund removes its newest units, which can be somebody else's, nor is a leaky
-// bucket. Calls of several requests, shadow limits, takes with a token and other operations than takes pass through.
+// bucket. Calls of several requests, shadow limits, takes with a token and other operations pass through.
 type leaseStore struct {
 	store.Store
 	store.Leases
@@ -52,8 +50,7 @@ func newLeases(backend store.Store, settings store.Leases, env Env) *leaseStore 
 	return s
 }
 
-// bound returns the most units of a key to hold in advance for requests that leave as much as req, and 0 if such a key
-// is not leased.
+// bound returns the most units to hold in advance for requests like req, and 0 if its key is not leased.
 func (s *leaseStore) bound(req *store.Request) int64 {
 	const least = 2 // with less there is nothing to hold in advance
 	most := min(s.Max, req.Capacity()/leaseShare)
@@ -134,8 +131,7 @@ func (s *leaseStore) evict(k *keyed[leasedKey]) {
 	s.giveBack(refunds)
 }
 
-// refill asks the store for units, once no other caller does, unless there are units then. answered is false if the
-// caller should call the store itself.
+// refill asks the store for units, unless another caller has got some. answered is false if the caller should ask.
 func (s *leaseStore) refill(ctx context.Context, k *keyed[leasedKey], req *store.Request, d *store.Decision) (
 	answered bool, err error) {
 	key := &k.value

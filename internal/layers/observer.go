@@ -41,8 +41,7 @@ type Call struct {
 }
 
 // Outcome is the result of the call in one word, as a label for metrics: "allowed" or "denied", and for an error
-// "invalid", "unavailable", "outcome-unknown", "gave-up", "gave-up-unknown" (the caller gave up, and units may be
-// charged), "refused", "foreign" or "error" (another one).
+// "invalid", "unavailable", "outcome-unknown", "gave-up", "gave-up-unknown", "refused", "foreign" or "error".
 func (c *Call) Outcome() string {
 	if c.Err == nil {
 		if store.AllAllowed(c.Decisions) {

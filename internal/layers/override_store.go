@@ -157,8 +157,7 @@ func (c *overriddenCall) finish(reqs []store.Request, decisions []store.Decision
 	}
 }
 
-// grant gives the exempt requests of a TakeUpTo the number that the others got, or all if there are no others. If
-// less than that was charged, DecidedBy says so.
+// grant gives the exempt requests of a TakeUpTo the number that the others got, or all if there are no others.
 func (c *overriddenCall) grant(decisions []store.Decision) {
 	granted := c.reqs[0].Cost
 	for i := range decisions {
@@ -185,8 +184,8 @@ func (c *overriddenCall) denyOne(i int, d *store.Decision) {
 	}
 }
 
-// deny answers a call in which an override denies a request. It calls the store only for a peek, for the answers to the
-// other requests, and for what the store remembers of the token.
+// deny answers a call in which an override denies a request. It calls the store only for a peek, for other requests,
+// and for what the store remembers of the token.
 func (s *overrideStore) deny(ctx context.Context, c *overriddenCall, reqs []store.Request,
 	decisions []store.Decision) error {
 	if _, err := store.NormalizeAll(nil, c.op, reqs); err != nil {

@@ -15,11 +15,10 @@ import (
 )
 
 // OverrideWatch is the law of how soon overrides apply: a change in the [admin.Tables] of a store applies to the calls
-// of its stacks within about a second, since the watch checks for changes in the background.
+// of its stacks within about a second.
 //
-// Only a decision before the end of the first read waits for it: at most for a second, or until its context ends. No
-// decision fails because of overrides. While they cannot be read, whatever the cause, the known ones apply until their
-// ends, by the store's clock as far as it is known, and checks are five times less often.
+// A decision before the end of the first read waits for it for a second at most. No decision fails because of
+// overrides. While they cannot be read, the known ones apply until their ends, and checks are five times less often.
 type OverrideWatch struct {
 	Env
 	table   *admin.Tables // nil for a store without one

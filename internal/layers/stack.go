@@ -1,5 +1,5 @@
-// Package layers has the layers around a store, for the options of limiter.New. Each layer is a Store that wraps
-// another one, and [Stack] has their one order. [Waiter] is a caller of such a stack.
+// Package layers has the layers around a store, for the options of limiter.New. [Stack] has their one order. [Waiter]
+// is a caller of such a stack.
 package layers
 
 import (
@@ -27,8 +27,7 @@ type Layers struct {
 	Failure Failure
 	// Leases take units of busy keys in advance.
 	Leases *store.Leases
-	// Breaker judges the store by what it does within its budget. OnStoreCall of the Observer sees the calls that it
-	// lets through.
+	// Breaker judges the store by what it does within its budget.
 	Breaker *store.Breaker
 	// Budget is the most time of a call of the store; see [store.WithBudget].
 	Budget time.Duration
@@ -38,16 +37,14 @@ type Layers struct {
 type Env struct {
 	// Observer sees what layers do; nil for none.
 	Observer *Observer
-	// Clock is the local clock; the default is the process's own. Only its differences matter, so it need not agree
-	// with the store's clock.
+	// Clock is the local clock; the default is the process's own. Only its differences matter.
 	Clock func() time.Time
-	// Background runs a function after a delay, without blocking its caller; the default uses timers of the process.
-	// It is for virtual time: it may run a function without a delay before it returns.
+	// Background runs a function after a delay, by default with timers of the process. It is for virtual time: it may
+	// run a function without a delay before it returns.
 	Background func(delay time.Duration, f func())
 }
 
-// Stack puts layers around backend. The result gives access to the keys of backend, as with [store.Wrap]. Layers get
-// requests with their defaults set.
+// Stack puts layers around backend, as with [store.Wrap]. Layers get requests with their defaults set.
 func Stack(backend store.Store, with Layers) store.Store {
 	bare := backend
 	with.Observer = cmp.Or(with.Observer, new(Observer))
@@ -130,8 +127,7 @@ func (e *Env) wallTime() time.Time {
 	return time.Now()
 }
 
-// Shared is a store whose limiters share what they read of it and write to it in the background. Closing one of them
-// leaves these parts open.
+// Shared is a store whose limiters share what they read of it and write to it in the background.
 type Shared struct {
 	store.Store
 	Watch   *OverrideWatch

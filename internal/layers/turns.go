@@ -13,9 +13,8 @@ import (
 // turns is the law of waiting in order: those who wait for a key get their turns in the order of their arrival, except
 // that nobody waits behind one who leaves more. Nobody waits for a later caller, so there is no deadlock.
 //
-// Who waits has a place at the key that makes him wait longest, so that he holds up nobody at another. He keeps his
-// places at other keys while the new wait is no longer than his wait so far, so that calls with several limits get
-// their turns, too.
+// Who waits has a place at the key that makes him wait longest, and keeps his places at other keys while the new wait
+// is no longer than his wait so far, so that calls with several limits get their turns, too.
 type turns struct {
 	mu      sync.Mutex
 	arrived uint64 // callers so far
@@ -66,8 +65,8 @@ func (t *turns) arrive(reqs []store.Request, until time.Time) *waiting {
 	return p
 }
 
-// look decides what p does next. If it is behind others, it sleeps until p.wake. Otherwise it calls the store after
-// wait. If denial is not nil, its turn will not come before its wait must end; with over, that time has come.
+// look decides what p does next: it sleeps until p.wake behind others, calls the store after wait, or is denied, since
+// its turn will not come before its wait must end; with over, that time has come.
 func (t *turns) look(p *waiting, now time.Time, over bool) (behind bool, wait time.Duration, denial []store.Decision) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -86,8 +85,7 @@ func (t *turns) look(p *waiting, now time.Time, over bool) (behind bool, wait ti
 	return true, 0, nil
 }
 
-// denied handles a denial of p, and reports whether p waits on. If it does, and the store is not away, p has a place
-// from now on.
+// denied handles a denial of p, and reports whether p waits on, with a place if the store is not away.
 func (t *turns) denied(p *waiting, decisions []store.Decision, now time.Time, stays, away bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -172,8 +170,7 @@ func (t *turns) blocked(p *waiting) (at int, ahead *spot) {
 	return at, ahead
 }
 
-// ahead returns the first at the key of s who arrived before, leaves no more, and has not had its turn; nil if there is
-// none. Nobody waits for a shadow limit.
+// ahead returns the first at the key of s who arrived before and leaves no more; nil if there is none.
 func (t *turns) ahead(s *spot) *spot {
 	if l := t.lines[s.req.Key]; l != nil && !s.req.Shadow {
 		if first := t.first(l, s.req.Leave+1); first != nil && first.number < s.number {
@@ -193,8 +190,8 @@ func (t *turns) first(l *line, leaves int64) (first *spot) {
 	return first
 }
 
-// tooLate reports whether p's turn certainly comes after its wait must end: there is not even room for an earlier
-// caller with the same cost or less. It ignores the callers between the two, since each of them may leave.
+// tooLate reports whether p's turn certainly comes after its wait must end, whoever else leaves: there is not even room
+// for an earlier caller with the same cost or less.
 func (t *turns) tooLate(p *waiting) bool {
 	return !p.until.IsZero() && slices.ContainsFunc(p.spots, func(s spot) bool {
 		ahead := t.ahead(&s)
@@ -247,8 +244,8 @@ func (t *turns) denial(p *waiting, now time.Time) []store.Decision {
 	return decisions
 }
 
-// hold gives p a place at the key of request i, for a wait of wait. It gives up places at other keys if nobody may
-// have to wait that long there.
+// hold gives p a place at the key of request i, and gives up those at other keys if the wait is longer than that so
+// far.
 func (t *turns) hold(p *waiting, i int, wait time.Duration, now time.Time) {
 	if p.since.IsZero() {
 		p.since = now
@@ -274,8 +271,8 @@ func (t *turns) hold(p *waiting, i int, wait time.Duration, now time.Time) {
 	s.queue()
 }
 
-// release takes the place of s away, and gives a turn to all there for whom d leaves room, which let s through. It
-// wakes the first for whom there is none, to wait until there is. If d is nil, s leaves, and the next gets its turn.
+// release takes the place of s away, and gives a turn to all there for whom d, which let s through, leaves room. The
+// first for whom there is none waits until there is. If d is nil, s leaves, and the next gets its turn.
 func (t *turns) release(s *spot, d *store.Decision, now time.Time) {
 	l := t.remove(s)
 	if l == nil {

@@ -16,17 +16,14 @@ import (
 var ErrNotGivenBack = errors.New("what was taken was not given back")
 
 // Waiter is the law of waiting for a turn: units are taken as soon as they fit, by callers of one Waiter in the order
-// of their calls, except that nobody waits for one who leaves more (see [store.Request].Leave). Until then nothing is
-// charged, except by a leaky bucket. Only the first calls the store, when its turn has come. While the store is away
-// everybody calls, so that nobody waits for the time-outs of others. It is safe for concurrent use.
+// of their calls, except that nobody waits for one who leaves more. Until then nothing is charged, except by a leaky
+// bucket. Only the first calls the store; while that is away everybody does. It is safe for concurrent use.
 type Waiter struct {
 	// Store decides.
 	Store store.Store
-	// Bounded: nobody waits whose turn would come too late if all before him stay. So a key's limit bounds how many
-	// wait for it.
+	// Bounded: nobody waits whose turn would come too late if all before him stay, so the limit bounds how many wait.
 	Bounded bool
-	// OnWait, if not nil, gets the length of each wait for units, several times while an operator blocks. A wait behind others comes before that and is not
-	// reported, because its length is unknown.
+	// OnWait, if not nil, gets the length of each wait for units, several times while an operator blocks.
 	OnWait func(wait time.Duration)
 	// Now and Sleep default to time.Now and a sleep that ends with the context.
 	Now   func() time.Time

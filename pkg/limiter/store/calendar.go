@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Calendar is what the windows of a limit are: days, weeks, months, quarters or years of a time zone. Two calendars of
-// the same windows are the same pointer, so that limits can be compared. [ParseLimit] makes them.
+// Calendar is what the windows of a limit are. Two calendars of the same windows are the same pointer, so that limits
+// can be compared. [ParseLimit] makes them.
 type Calendar struct {
 	// Unit is the length of a window: 1d, 1w, 1mo, 3mo or 1y. It is empty if only the bounds of one window are known.
 	Unit     string
@@ -98,8 +98,7 @@ func (c *Calendar) at(at int64) windowBounds {
 	case months > 0:
 		m, d = m-(m-1)%time.Month(months), 1
 	}
-	// Where clocks go back over midnight, an instant can have the date before. It is of the window of the first
-	// midnight.
+	// Where clocks go back over midnight, an instant is of the window of the first midnight.
 	w := windowBounds{End: c.bound(y, m, d)}
 	for w.End <= at {
 		m, d = m+time.Month(months), d+days
@@ -110,9 +109,8 @@ func (c *Calendar) at(at int64) windowBounds {
 	return w
 }
 
-// bound returns the first instant at which the local date is that day or a later one, a multiple of calendarBound.
-// Summer time can begin with midnight, and a zone can skip a day. [time.Time.ZoneBounds] is wrong on the last day of
-// some years.
+// bound returns the first instant at which the local date is that day or a later one. Summer time can begin with
+// midnight, and a zone can skip a day. [time.Time.ZoneBounds] is wrong on the last day of some years.
 func (c *Calendar) bound(y int, m time.Month, d int) int64 {
 	midnight := time.Date(y, m, d, 0, 0, 0, 0, time.UTC).UnixMicro() // and there, at its offset
 	before, after := c.offset(midnight-aDay.Microseconds()), c.offset(midnight+aDay.Microseconds())
@@ -193,8 +191,7 @@ func (l Limit) IsRecordedAs(recorded Limit) bool {
 func (l *Limit) windowBegin() Instant { return Instant(l.Phase / time.Microsecond) }
 
 // InWindow returns l, which must be normalized, in the window of its calendar that holds an instant: Period is the
-// length of that window then, and Phase its begin since the epoch. One without a calendar stays as it is. A limit of a
-// record knows the length of one window only, and repeats that.
+// length of that window then, and Phase its begin since the epoch. A limit of a record repeats the window that it has.
 func (l Limit) InWindow(at Instant) Limit {
 	if l.Calendar == nil {
 		return l

@@ -12,9 +12,9 @@ type Changes struct {
 }
 
 // Decide answers op on the normalized requests against the states of their keys at one instant, all or nothing, and
-// changes the states. An embedded store calls it between reading and writing; lua/decide.lua does the same in Redis.
-// The slices have equal lengths. token is the record of the requests' token, which the call changes; it may be nil
-// without one. After an error, an [ErrInvalid] or an [ErrUnknownToken], nothing has changed.
+// changes the states; lua/decide.lua does the same in Redis. The slices have equal lengths. token is the record of the
+// requests' token, which the call changes. After an error, an [ErrInvalid] or an [ErrUnknownToken], nothing has
+// changed.
 func Decide(op Op, reqs []Request, states []*State, decisions []Decision, token *TokenRecord, now Instant) (
 	Changes, error) {
 	if reqs[0].Token != "" {
@@ -200,8 +200,7 @@ func settle(reqs []Request, states []*State, token *TokenRecord, now Instant) er
 	return nil
 }
 
-// takeUpTo charges as many units as fit everywhere, and reports whether that is one or
-// more. A shadow holds nobody back, and is charged what fits it of that.
+// takeUpTo charges as many units as fit everywhere, and reports whether there are any. A shadow holds nobody back.
 func takeUpTo(reqs []Request, states []*State, decisions []Decision, now Instant) (changed bool) {
 	fits := reqs[0].Cost
 	for i, s := range states {

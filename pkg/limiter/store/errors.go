@@ -10,16 +10,14 @@ import (
 var (
 	// ErrInvalid: the request itself is wrong (a limit, key, pattern or cost). Nothing was sent to the store.
 	ErrInvalid = errors.New("invalid request")
-	// ErrNeverFits: the cost is greater than the most that the limit allows at once, so a wait does not help. It is
-	// also an ErrInvalid. [NeverFitsError] has the request.
+	// ErrNeverFits: the limit never allows so much at once. It is also an ErrInvalid. [NeverFitsError] has the request.
 	ErrNeverFits = errors.New("cost can never fit")
 	// ErrUnavailable: the store could not be reached, and nothing was charged.
 	ErrUnavailable = errors.New("store unavailable")
-	// ErrOutcomeUnknown: the store stopped answering after it may have received the request, so another try can charge
-	// twice. It is not an ErrUnavailable.
+	// ErrOutcomeUnknown: the store may have received the request, and did not answer, so another try can charge twice.
 	ErrOutcomeUnknown = errors.New("outcome unknown")
-	// ErrGaveUp: the caller's own context ended before the store answered, or before its turn came. Nothing was
-	// charged, unless it is also an ErrOutcomeUnknown. It wraps the context's error.
+	// ErrGaveUp: the caller's own context, whose error it wraps, ended before the store answered or its turn came.
+	// Nothing was charged, unless it is also an ErrOutcomeUnknown.
 	ErrGaveUp = errors.New("the caller gave up")
 	// ErrRefused: the store refused: wrong password, missing right, out of memory, a replica. Nothing was charged.
 	ErrRefused = errors.New("store refused")

@@ -87,8 +87,7 @@ func checkCharacters(what, text string) error {
 	return nil
 }
 
-// What a subject made by [Subject] has at most, in bytes, and what a shortened one ends in: a mark that is never part
-// of an escaped text, and a hash.
+// What a subject made by [Subject] has at most, in bytes, and what a shortened one ends in: a mark and a hash.
 const (
 	maxMadeSubject = 200
 	hashMark       = "%~"
@@ -98,9 +97,8 @@ const (
 // Subject makes a valid subject of any parts, such as of a path from outside: Subject("user", "42") is "user:42".
 //
 // "%", ":", the braces, control characters and bytes that are not UTF-8 are written as %XX in each part, and an empty
-// part as "%". An IPv6 address as the last part keeps its colons where that can only be read as an address. In place of
-// what is beyond 200 bytes stands a hash of all parts (192 bits of SHA-256). Different parts never make the same
-// subject, and the same parts make the same one in all versions of this package.
+// part as "%". An IPv6 address as the last part keeps its colons where that is unambiguous. In place of what is beyond
+// 200 bytes stands a hash of all parts. Different parts never make the same subject, in all versions of this package.
 func Subject(parts ...string) string {
 	text := joinParts(parts)
 	if len(text) <= maxMadeSubject {

@@ -9,7 +9,7 @@ import (
 )
 
 // Kind is a way of counting, by its number in records and in requests to scripts. Every algorithm is a kind, and so
-// are a sliding counter in slices and a fixed window of a calendar. Kinds are for stores; people choose an [Algorithm].
+// are a sliding counter in slices and a fixed window of a calendar.
 type Kind uint8
 
 // The kinds that no Algorithm has the number of. The last one has no records: it is of limits that others decide.
@@ -43,8 +43,7 @@ var definitions = [...]definition{
 	windowFromFirstKind: {name: "window-from-first", algorithm: FixedWindow, rule: fixedWindow{}},
 }
 
-// rule is a kind's rule of counting, as pure functions on a State whose Limit it wrote. A request fits if used + cost
-// does not exceed the capacity of the limit; the rules differ in how usage fades.
+// rule is a kind's rule of counting, as pure functions on a State whose Limit it wrote: how usage fades.
 type rule interface {
 	// used returns the units in use at now, rounded up.
 	used(s *State, now Instant) int64
@@ -107,7 +106,7 @@ func (k Kind) RecordSize() int {
 func (k Kind) HasSlices() bool { return k == slicedCounterKind }
 
 // InCalendar reports whether limits of kind k are decided in windows of a calendar. A request has to say the bounds of
-// its window then (see [Limit.InWindow]), and a script that finds them wrong decides nothing.
+// its window then; see [Limit.InWindow].
 func (k Kind) InCalendar() bool { return k == calendarWindowKind }
 
 // DecidesShort reports whether a short script decides kind k, whose states are two numbers and nothing else.
@@ -146,8 +145,8 @@ func (l *Limit) windows() Instant {
 // CanAdvance reports whether units of the normalized l can be taken in advance: any of the latest can be given back.
 func (l *Limit) CanAdvance() bool { return l.Algorithm == TokenBucket || l.windows() > 0 }
 
-// Advance is for units that were charged in advance at an instant. Until end, they can be used or given back as if they
-// were charged then. From gone on they no longer count; it is 0 if that depends on other charges.
+// Advance is for units that were charged in advance at an instant. They can be used or given back until end, and count
+// until gone, which is 0 if that depends on other charges.
 func (l *Limit) Advance(at Instant) (end, gone Instant) {
 	if l.Algorithm == TokenBucket {
 		return math.MaxInt64, 0
@@ -189,8 +188,8 @@ func mulAddDiv(a, b, c, d int64) (quotient, remainder int64) {
 	low, carry := bits.Add64(low, uint64(c), 0)
 	high += carry
 	if high == 0 && low < 1<<52 {
-		// The usual case. A float's division is several times faster than an integer's. Its rounding, less than 1/d
-		// where the product is below 2⁵², cannot carry the quotient up to the next whole number.
+		// A float's division is several times faster. Its rounding, less than 1/d where the product is below 2⁵²,
+		// cannot carry the quotient up to the next whole number.
 		if low < uint64(d) {
 			return 0, int64(low)
 		}

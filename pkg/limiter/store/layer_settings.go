@@ -8,12 +8,11 @@ import (
 	"time"
 )
 
-// Breaker has the settings of a layer that stops calling a store that is away, so that callers do not each wait for a
-// time-out. A recovery check finds out from time to time whether it is back. A zero field means its default.
+// Breaker has the settings of a layer that stops calling a store that is away, until a recovery check finds it back. A
+// zero field means its default.
 type Breaker struct {
 	// Failures is the number of failures in a row that opens it; the default is 5. A failure is an error that [IsAway]
-	// accepts, or an answer that took longer than Slow. A denial or a refusal is an answer. One lost connection is one
-	// failure, however many calls shared it (see [BatchError]).
+	// accepts, or an answer that took longer than Slow. A [BatchError] is one failure, however many calls share it.
 	Failures int
 	// Slow is the longest time of a good answer; the default is 1 s. A caller that gives up earlier says nothing.
 	Slow time.Duration
@@ -60,7 +59,7 @@ type BreakerChange struct {
 // trip. It never exceeds the limit, but can deny units that other processes hold. A zero field means its default.
 type Leases struct {
 	// Max is the most units of a key that a process holds, by default 1000, and at most a tenth of what the limit
-	// allows at once. The number follows the rate of the key: what is taken in a quarter to a half of a Term.
+	// allows at once: as many as are taken in a quarter to a half of a Term.
 	Max int64
 	// Term is the longest time that units are held; the default is 100 ms.
 	Term time.Duration

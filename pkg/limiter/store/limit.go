@@ -83,18 +83,17 @@ type Limit struct {
 	// Period is the time that Count refers to: whole microseconds, from MinPeriod to MaxPeriod.
 	Period time.Duration
 	// Burst is what a full token bucket allows at once, or the length of a leaky bucket's queue in units; zero means
-	// Count. The window algorithms allow Count at once, so for them Burst is zero or Count.
+	// Count, which the window algorithms allow at once.
 	Burst int64
 	// Slices is the number of slices, up to MaxSlices and whole microseconds long, into which a sliding counter divides
 	// its period; zero means 1.
 	Slices int64
 	// Calendar has the windows of a FixedWindow be days, weeks, months, quarters or years of a time zone; nil for
-	// windows of Period. Then Period is the length of the longest usual one; see [Limit.InWindow]. [ParseLimit] makes
-	// it.
+	// windows of Period. Then Period is the length of the longest usual one. [ParseLimit] makes it.
 	Calendar *Calendar
 
-	// FromFirst: the windows of a FixedWindow begin with the first request after the end of the last window, as INCR
-	// with EXPIRE counts. Such limits are of others, and stores refuse them; see [Limit.CheckStored].
+	// FromFirst: the windows of a FixedWindow begin with the first request after the end of the last window. Such
+	// limits are of others, and stores refuse them; see [Limit.CheckStored].
 	FromFirst bool
 	// Phase is when the window begins, since the epoch, of a limit in a window of its Calendar.
 	Phase time.Duration
@@ -236,9 +235,8 @@ const (
 	fromFirst   = "from=first"
 )
 
-// DefaultName returns the name of an unnamed limit: algorithm and period, such as "token-bucket/1m", and the slices if
-// there are several, "sliding-counter/1h,60", or the zone of a calendar, "fixed-window/1mo,Europe/Berlin". The count is
-// not part of it, so that raising the count keeps what was used.
+// DefaultName returns the name of an unnamed limit: "token-bucket/1m", "sliding-counter/1h,60" with slices or
+// "fixed-window/1mo,Europe/Berlin". The count is not part of it, so that raising the count keeps what was used.
 func (l Limit) DefaultName() string {
 	l.setDefaults()
 	name := l.Algorithm.String() + "/" + l.PeriodText()

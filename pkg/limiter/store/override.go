@@ -18,8 +18,7 @@ type Override struct {
 	ID string
 	// Subjects selects the subjects. The zero Pattern selects all.
 	Subjects Pattern
-	// Names selects their limits by name, for a policy also without the attributes of hash_by; the zero Pattern selects
-	// all.
+	// Names selects limits by name, of a policy also without the attributes of hash_by; the zero Pattern selects all.
 	Names Pattern
 	// Attributes are those that a key of a policy must have; it may have others. Other keys have none.
 	Attributes map[string]string
@@ -27,8 +26,8 @@ type Override struct {
 	Effect OverrideEffect
 	// Limit replaces the limit, for OverrideLimit.
 	Limit Limit
-	// Thousandths is the factor for count and burst in thousandths, for OverrideTimes: 3000 is three times as much,
-	// 500 half. It is from 1 to MaxOverrideThousandths.
+	// Thousandths is the factor for count and burst in thousandths, for OverrideTimes, from 1 to
+	// MaxOverrideThousandths.
 	Thousandths int64
 	// Units are added to count and burst, for OverrideAdd: from -[MaxCount] to [MaxCount], and not 0.
 	Units int64
@@ -129,8 +128,8 @@ func (o *Override) Check(lasts time.Duration) error {
 	return nil
 }
 
-// Apply returns limit as o changes it: another limit, more or fewer units, or limit itself if o is nil, a block or an
-// exemption. The result is within the bounds of limits if limit is. Count and burst are rounded down, and at least 1.
+// Apply returns limit as o changes it, or limit itself if o is nil, a block or an exemption. The result is within the
+// bounds of limits if limit is. Count and burst are rounded down, and at least 1.
 func (o *Override) Apply(limit Limit) Limit {
 	if o == nil {
 		return limit
@@ -149,10 +148,9 @@ func (o *Override) Apply(limit Limit) Limit {
 
 // OverrideList finds the override that applies to a key among many. It never changes, and is safe for concurrent use.
 //
-// Among several overrides for a key, one applies: a block before an exemption, and that before all others. Among the
-// rest, one for exactly this subject comes before a network, a smaller network before a larger one, and a network
-// before a glob. A pattern with a longer literal beginning comes before one with a shorter beginning, one with more
-// attributes before one with fewer, one with a pattern of names before one for all limits, and then the newest.
+// A block applies before an exemption, and that before all others. Among the rest, one for exactly this subject comes
+// before a network, a smaller network before a larger one, a network before a glob, a longer literal beginning before a
+// shorter one, more attributes before fewer, a pattern of names before all limits, and then the newest.
 type OverrideList struct {
 	all      []Override // the one that applies first
 	subjects map[string][]*rankedOverride
@@ -213,7 +211,7 @@ func (l *OverrideList) For(key Key) *Override { return l.InForce(&key, 0) }
 // All returns the overrides of the list, which must not be changed.
 func (l *OverrideList) All() []Override { return l.all }
 
-// InForce is [OverrideList.For] without the overrides that have ended at now; 0 is before all ends.
+// InForce is [OverrideList.For] without the overrides that have ended at now.
 func (l *OverrideList) InForce(key *Key, now Instant) *Override {
 	parsed, first := parsedKey{Key: key}, (*rankedOverride)(nil)
 	for _, some := range [...][]*rankedOverride{l.subjects[key.Subject], l.patterns} {
@@ -233,8 +231,7 @@ func (l *OverrideList) InForce(key *Key, now Instant) *Override {
 	return first.Override
 }
 
-// BlockedUntil returns the end of the last block of key, of which block is one. All blocks have begun, so there is no
-// gap.
+// BlockedUntil returns the end of the last block of key, of which block is one. All blocks have begun.
 func (l *OverrideList) BlockedUntil(key *Key, block *Override) Instant {
 	parsed, end := parsedKey{Key: key}, InstantOf(block.ExpiresAt)
 	for _, some := range [...][]*rankedOverride{l.subjects[key.Subject], l.patterns} {

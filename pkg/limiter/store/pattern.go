@@ -228,8 +228,7 @@ func (p *Pattern) match(subject string, networks []networkAt) bool {
 	return matchTokens(p.tokens, subject)
 }
 
-// matchTokens reports whether a glob matches a text. It is greedy with one backtracking point: only the
-// last star can usefully take one more character.
+// matchTokens reports whether a glob matches a text. Only the last star can usefully take one more character.
 func matchTokens(tokens []globToken, subject string) bool {
 	token, rest := 0, subject
 	lastStar, starRest := -1, ""
@@ -266,12 +265,10 @@ func (t *globToken) matches(r rune) bool {
 	return t.negated
 }
 
-// maxRedisStars bounds the stars of a glob for Redis, which recurses at each: at a thousand old versions overflow their
-// stack. A hundred stars narrow a scan down well enough.
+// maxRedisStars bounds the stars of a glob for Redis, which recurses at each.
 const maxRedisStars = 100
 
-// RedisGlob returns a glob for Redis's MATCH that selects at least what p does: Redis matches bytes, so an element for
-// one character becomes "*". A scan with it must also call Match.
+// RedisGlob returns a glob for Redis's MATCH that selects at least what p does. A scan with it must also call Match.
 func (p Pattern) RedisGlob() string {
 	if p.subject != "" {
 		return EscapeGlob(p.subject)

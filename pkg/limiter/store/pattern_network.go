@@ -8,9 +8,6 @@ import (
 	"github.com/limitctl/limitctl/internal/subjecttext"
 )
 
-// A network is a pattern as well: "ip:203.0.113.0/24" selects each subject that ends in an address or a
-// network inside it. What stands before the network is a glob over what stands before the value.
-
 // cutNetwork takes a text apart that ends in a network behind a colon, or is one. A subject is made of
 // names and values in turn, so the network is looked for where a value begins.
 func cutNetwork(text string) (before string, network netip.Prefix, ok bool) {
@@ -92,8 +89,8 @@ func networkBeginning(network netip.Prefix) string {
 	return string(b)
 }
 
-// NetworkOf returns the network that the last value of a subject is in: of an address the one of ipv4 or ipv6 bits, of
-// a network the same, or itself if it is wider. Not every subject ends in one.
+// NetworkOf returns the network of ipv4 or ipv6 bits that the last value of a subject is in, or that itself if it is
+// wider.
 func NetworkOf(subject string, ipv4, ipv6 int) (network netip.Prefix, ok bool) {
 	all := networksIn(subject)
 	if len(all) == 0 {

@@ -8,8 +8,7 @@ import (
 	"github.com/limitctl/limitctl/internal/recordformat"
 )
 
-// MaxRecordSize is how long a record can be, in bytes: a log of the most entries there can be, with the quarter to
-// spare that a ring is laid with. A longer value is not a record.
+// MaxRecordSize is how long a record can be, in bytes: a log of the most entries, and a quarter to spare in its ring.
 const MaxRecordSize = recordformat.HeaderSize + 11 +
 	(MaxSlidingLogCount+MaxSlidingLogCount/4+2)*recordformat.LogEntrySize
 
@@ -41,12 +40,10 @@ func (s *State) AppendRecord(buf []byte) []byte {
 	return appendUint(appendUint(buf, s.Units, 4), s.Rest, definition.restSize)
 }
 
-// DecodeRecord replaces s by the state in a record. The error says what is wrong with a value that limitctl cannot
-// have written; it is meant for [ForeignError].Holds.
+// DecodeRecord replaces s by the state in a record. The error is meant for [ForeignError].Holds.
 func (s *State) DecodeRecord(record []byte) error { return s.DecodeRecordUnder(&Limit{}, record) }
 
-// DecodeRecordUnder is [State.DecodeRecord] for a record that is probably under limit, which must have been
-// normalized. If it is, the limit is not checked again.
+// DecodeRecordUnder is [State.DecodeRecord] for a record that is probably under limit, which must be normalized.
 func (s *State) DecodeRecordUnder(limit *Limit, record []byte) (err error) {
 	r := recordReader{rest: record}
 	if *s, err = r.header(limit); err == nil {

@@ -19,14 +19,12 @@ const (
 	// Adjust leaves exactly Cost units of each key in use: it charges the missing units, or gives back those that
 	// are too many. Cost may be 0. It is for corrections by operators, and denies nothing.
 	Adjust
-	// Charge charges all requests even if they do not fit, so the usage can exceed the capacity afterwards. It
-	// denies nothing. It is an [ErrInvalid], and charges nothing, if more than [MaxUsage] units would be in use, or
-	// if they would be in use for longer than [MaxDrain].
+	// Charge charges all requests even if they do not fit, and denies nothing. It is an [ErrInvalid], and charges
+	// nothing, if more than [MaxUsage] units would be in use, or for longer than [MaxDrain].
 	Charge
-	// Settle replaces the cost of a call with a token by its real cost, Cost units of each key, once: it charges the
-	// missing units like Charge, or gives back those that are too many like Refund. Cost may be 0, which gives
-	// everything back. Another Settle with the same costs changes nothing and has the same answer; with other costs
-	// it is an [ErrInvalid]. If the token is unknown, it is an [ErrUnknownToken].
+	// Settle replaces the cost of a call with a token by its real cost, once: it charges the missing units like
+	// Charge, or gives back those that are too many like Refund. Cost may be 0. Another Settle with the same costs
+	// has the same answer; with others it is an [ErrInvalid]. If the token is unknown, it is an [ErrUnknownToken].
 	Settle
 	// TakeUpTo charges as many of Cost units as fit, the same to every request, as [Decision].Granted; it is allowed
 	// if that is at least one. All requests have the same Cost and, in a Cluster, one slot.
@@ -47,25 +45,23 @@ type Request struct {
 	Limit Limit
 	Cost  int64 // units, 1 or more
 	// Leave is the number of units that must stay free for others: a take is allowed only if used + Cost + Leave do not
-	// exceed the capacity of the limit. Remaining and RetryAfter are those of a request that leaves as much.
+	// exceed the capacity. Remaining and RetryAfter are those of a request that leaves as much.
 	Leave int64
-	// Shadow: the limit is on trial. It is charged when the others allow the call and the cost fits it. Its decision
-	// says what it would have answered, and it never denies the call.
+	// Shadow: the limit is on trial. It is charged when the others allow the call and the cost fits it, and never
+	// denies the call.
 	Shadow bool
 	// Token, if not empty, makes it safe to repeat a call: the store remembers an allowed Take, Charge or TakeUpTo
-	// with its token, and the same call charges nothing more. Its decisions repeat what was allowed and granted. With
-	// another key, limit, cost or operation it is an [ErrInvalid]. A Peek gives the answer of a Take with the token. A
-	// Refund gives back what was charged with it, once, and forgets it. A Settle needs a token, and an Adjust has none.
-	// All requests of a call have the same token, of at most [MaxTokenLength] bytes. In a Cluster each slot remembers
-	// its own requests.
+	// with its token, and the same call gets the same answer and charges nothing more. With another key, limit, cost
+	// or operation it is an [ErrInvalid]. A Peek gives the answer of a Take. A Refund gives back what was charged,
+	// once, and forgets the token. A Settle needs a token, and an Adjust has none. All requests of a call have the same
+	// token, of at most [MaxTokenLength] bytes. In a Cluster each slot remembers its own requests.
 	Token string
 	// TokenTTL is how long the token is remembered, by default [DefaultTokenTTL]. The first call's counts.
 	TokenTTL time.Duration
-	// NotAfter, if not zero, makes a late Refund do nothing: if the store's clock, or the last charge of a key, is
-	// past it, nothing is given back, and the decisions are not Allowed. All requests of a call have the same NotAfter.
+	// NotAfter, if not zero, makes a late Refund do nothing, not Allowed: one at which the store's clock, or the last
+	// charge of a key, is past it. All requests of a call have the same NotAfter.
 	NotAfter Instant
-	// TokenFor is the request that the token belongs to, with its defaults set, if a wrapper has changed this one,
-	// for instance by the limit of an override. It is nil if the token belongs to this request.
+	// TokenFor is the request that the token belongs to, with its defaults set, if a wrapper has changed this one.
 	TokenFor *Request
 }
 

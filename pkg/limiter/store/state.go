@@ -22,17 +22,14 @@ func (i Instant) Until(later Instant) time.Duration {
 	return time.Duration(max(0, later-i)) * time.Microsecond
 }
 
-// State is what one key has used. The zero State is an unused key. A State is not safe for concurrent use.
-//
-// It fades under the limit that was last applied to it; a later limit takes over when it charges. So every answer is
-// exact while limits change: a denied request writes nothing.
+// State is what one key has used. The zero State is an unused key. A State is not safe for concurrent use. It fades
+// under the limit that was last applied to it; a later limit takes over when it charges.
 type State struct {
 	Limit Limit   // as last applied, normalized; zero when unused
 	Time  Instant // of the last charge; the state's clock never goes below it
 
-	// Units and Rest say what was in use at Time. Units is the whole units of a bucket's level, or what was used in
-	// the window that holds Time. Rest is what a bucket's level has beyond them, as a numerator over the period in
-	// microseconds, or what a sliding counter used in the window before.
+	// Units is the whole units of a bucket's level at Time, or what was used in the window that holds Time. Rest is
+	// what the level has beyond them, as a numerator over the period in microseconds, or the use of the window before.
 	Units, Rest int64
 	log         *unitLog // of a sliding log or a counter in slices, instead of Units and Rest
 }
@@ -81,8 +78,8 @@ func (s *State) UsedAtMost(room int64, now Instant) Instant {
 	return s.rule().usedAtMost(s, room, s.clock(now))
 }
 
-// Charge adds cost units under limit at now, whether or not they fit. When the algorithm, the period, its slices or the
-// window of a calendar differ from those s was written under, what was in use counts as used at now.
+// Charge adds cost units under limit at now, whether or not they fit. If more than the count differs from the limit
+// that s was written under, what was in use counts as used at now.
 func (s *State) Charge(limit Limit, cost int64, now Instant) { s.charge(&limit, cost, now) }
 
 func (s *State) charge(limit *Limit, cost int64, now Instant) {

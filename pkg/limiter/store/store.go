@@ -1,5 +1,4 @@
-// Package store is for authors of stores. Services decide with package limiter, and tools that work with keys
-// use package admin besides.
+// Package store is for authors of stores. Services decide with package limiter.
 //
 // A [Store] keeps what is used under a [Key], which is a subject and the name of one of its limits, and decides a
 // [Request] by its [Limit]. A [Decision] is the answer. A store of the two methods Decide and Close is enough;
@@ -57,8 +56,7 @@ func (e *ShardError) Error() string { return e.Err.Error() }
 // Unwrap returns e.Err.
 func (e *ShardError) Unwrap() error { return e.Err }
 
-// BatchError is an error that calls share because a store sent them together, for example over a connection that was
-// lost. It is one failure for a breaker, however many callers get it.
+// BatchError is an error that calls share because a store sent them together. It is one failure for a breaker.
 type BatchError struct {
 	// Batch is a number that no other batch of the process has.
 	Batch uint64
@@ -72,8 +70,8 @@ func (e *BatchError) Error() string { return e.Err.Error() }
 // Unwrap returns e.Err.
 func (e *BatchError) Unwrap() error { return e.Err }
 
-// Wrap returns wrapper, a Store that decides with the help of inner, as a Store through which [As] finds what inner
-// has, such as its keys. Decide and Close are those of wrapper. It panics if one of them is nil.
+// Wrap returns wrapper as a Store through which [As] finds what inner has, such as its keys. It panics if one of them
+// is nil.
 func Wrap(wrapper, inner Store) Store {
 	if wrapper == nil || inner == nil {
 		panic("store.Wrap: wrapper or inner is nil")
@@ -114,9 +112,8 @@ func As[T any](store Store) (found T, has bool) {
 	return found, false
 }
 
-// WithBudget wraps store so that each of its calls takes at most budget, if the store returns when its context has
-// ended, as a [Store] must. When the budget is over, the store is away ([IsAway]), and a failure policy decides. If
-// the caller's own context has ended, the error is an [ErrGaveUp] instead.
+// WithBudget wraps store so that each of its calls takes at most budget. When that is over, the store is away
+// ([IsAway]), and a failure policy decides. If the caller's own context has ended, the error is an [ErrGaveUp].
 func WithBudget(store Store, budget time.Duration) Store {
 	if store == nil {
 		panic("store.WithBudget: store is nil")
@@ -136,9 +133,8 @@ func (s *budgetStore) Decide(ctx context.Context, op Op, reqs []Request, decisio
 	return s.Store.Decide(own, op, reqs, decisions)
 }
 
-// BudgetOf is for stores that bound their calls without a timer for each. If ctx is the context of a call by
-// [WithBudget], it returns the caller's own context, and the instant from which the store counts as away. Otherwise
-// limited is false and caller is ctx.
+// BudgetOf is for stores that bound their calls without a timer for each. Of a call by [WithBudget] it returns the
+// caller's own context, and the instant from which the store counts as away. Otherwise caller is ctx.
 func BudgetOf(ctx context.Context) (caller context.Context, end time.Time, limited bool) {
 	if b, is := ctx.(*budgetContext); is {
 		return b.caller, b.end, true

@@ -31,8 +31,7 @@ type TokenCharge struct {
 // TokenDigest is a hash of the keys and limits of a call.
 type TokenDigest [recordformat.TokenDigestSize]byte
 
-// TokenDigestOf returns the digest of reqs, which must be normalized. Shadow limits differ from others. It is the
-// digest of the caller's requests, even if an override has changed them.
+// TokenDigestOf returns the digest of reqs, which must be normalized, as they were before an override changed them.
 func TokenDigestOf(reqs []Request) (digest TokenDigest) {
 	var buf []byte
 	for i := range reqs {
@@ -105,8 +104,7 @@ func (t *TokenRecord) AppendRecord(buf []byte) []byte {
 	return buf
 }
 
-// DecodeTokenRecord reads back what [TokenRecord.AppendRecord] writes. The error says what is wrong with a value that
-// limitctl cannot have written; it is meant for [ForeignError].Holds.
+// DecodeTokenRecord reads back what [TokenRecord.AppendRecord] writes. The error is meant for [ForeignError].Holds.
 func DecodeTokenRecord(record []byte) (t TokenRecord, err error) {
 	r := recordReader{rest: record}
 	if string(r.bytes(2)) != recordformat.TokenMagic || len(record) < recordformat.TokenHeaderSize {

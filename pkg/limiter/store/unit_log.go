@@ -6,7 +6,7 @@ import (
 )
 
 // unitLog is the times of units, oldest first. Units of one instant share an entry, and every entry has the running
-// sum, so that a count over any range is one subtraction, and a search takes log n steps.
+// sum.
 type unitLog struct {
 	entries []logEntry // the first of which are forgotten
 	head    int        // how many
@@ -37,8 +37,7 @@ func (l *unitLog) indexAfter(at Instant) int {
 	return l.firstWhere(func(e *logEntry) bool { return e.at > at })
 }
 
-// firstWhere returns the least index for which holds is true, and is from there on, or the length. It is usually near
-// 0.
+// firstWhere returns the least index from which on holds is true, or the length. It is usually near 0.
 func (l *unitLog) firstWhere(holds func(*logEntry) bool) int {
 	end := 1
 	for end < l.length() && !holds(l.entry(end-1)) {
