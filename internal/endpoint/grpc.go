@@ -12,7 +12,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
@@ -114,28 +113,6 @@ func (c *rlsClient) Close() error {
 	return nil
 }
 
-// connect waits until there is a connection, so that the time of a call has none to open one.
-func (l *line) connect(ctx context.Context) error {
-	for {
-		state := l.GetState()
-		switch state {
-		case connectivity.Ready:
-			return nil
-		case connectivity.Idle:
-			l.Connect()
-		case connectivity.TransientFailure:
-			if err := l.failed.Load(); err != nil && *err != nil {
-				return *err
-			}
-			return failed(ctx, connecting, errFailedCall)
-		case connectivity.Connecting, connectivity.Shutdown:
-		}
-		if !l.WaitForStateChange(ctx, state) {
-			return failed(ctx, connecting, ctx.Err())
-		}
-	}
-}
-
 // call makes a gRPC call. It fills in the times, the status and, if the call failed, the outcome and the reason.
 // Otherwise it returns the answer's message.
 func (c *rlsClient) call(ctx context.Context, message []byte, answer *Answer) (response []byte, err error) {
@@ -147,9 +124,6 @@ func (c *rlsClient) call(ctx context.Context, message []byte, answer *Answer) (r
 		return nil, err
 	}
 	defer c.leave(l)
-	if err := l.connect(ctx); err != nil {
-		return nil, err
-	}
 	var head, trailer metadata.MD
 	var service peer.Peer
 	answer.Sent = time.Now()
@@ -172,8 +146,11 @@ func (c *rlsClient) call(ctx context.Context, message []byte, answer *Answer) (r
 			answer.Reason += ": " + why
 		}
 		return nil, nil
-	case service.Addr == nil: // the connection has ended before
+	case service.Addr == nil: // there was no connection
 		answer.Sent = time.Time{}
+		if why := l.failed.Load(); why != nil && *why != nil {
+			return nil, *why
+		}
 		return nil, failed(ctx, connecting, io.EOF)
 	case end.Code() == codes.Unavailable:
 		return nil, failed(ctx, awaiting, io.EOF)
