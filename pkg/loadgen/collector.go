@@ -134,7 +134,7 @@ func (c *collector) fetchAll() {
 			first += int(s.answers)
 		}
 		for _, u := range b.unknown {
-			until := u.at + store.Instant((c.clock.last.most+c.run.Skew)/time.Microsecond)
+			until := u.at + store.Instant((c.clock.ahead.most+c.run.Skew)/time.Microsecond)
 			c.auditors[u.limit].Unknown(u.key, int64(u.cost), until)
 		}
 		c.partial.ClockWentBack += b.early

@@ -93,7 +93,7 @@ func Run(ctx context.Context, config Config) *Result {
 	r.mute = config.Divided && config.Population.spreads()
 	r.collector = newCollector(r)
 	r.begin = time.Now() // only now, since the preparation takes a while with many keys
-	r.collector.clock = newClockWatch(r.begin, r.end, r.Skew)
+	r.collector.clock = newClockWatch(r.begin, r.Skew)
 	collected := make(chan error, 1)
 	finished := make(chan struct{})
 	var ended context.CancelFunc
