@@ -45,8 +45,8 @@ func (o *diffOptions) replay(ctx context.Context, answer *diffAnswer, before, af
 			} else if err != nil {
 				return err
 			}
-			denied := simulation.Tally.Denied()
-			t.Requests, t.LeftOut, *under.denied = simulation.Tally.Requests(), leftOut, &denied
+			denied := simulation.Denied
+			t.Requests, t.LeftOut, *under.denied = simulation.Requests, leftOut, &denied
 		}
 		answer.Traffic = append(answer.Traffic, t)
 	}

@@ -131,8 +131,8 @@ func (r *loadRun) report(result *loadgen.Result, target Description) *report.Run
 	}
 	if run.Scenario == loadgen.NoisyNeighbour { // what became of the others
 		noisy := result.Tally.Of(loadgen.NoisySubject)
-		run.Neighbours = &report.KeyCount{Key: "all others", Allowed: result.Tally.Allowed() - noisy.Allowed,
-			Denied: result.Tally.Denied() - noisy.Denied}
+		run.Neighbours = &report.KeyCount{Key: "all others", Allowed: result.Tally.Allowed - noisy.Allowed,
+			Denied: result.Tally.Denied - noisy.Denied}
 	}
 	r.warn(run, target)
 	warnOfLimits(run, r.population.MixedKeys)

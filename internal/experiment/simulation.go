@@ -95,7 +95,7 @@ func isTried(candidates []Candidate, limit store.Limit) bool {
 func (s *Simulation) holds(t *loadgen.Tally) (kept bool, actual string) {
 	// Every run has these figures, so that there is no error.
 	kept, actual, _ = s.Promise.Holds(&report.Run{Result: loadgen.Result{
-		Requests: t.Requests(), Denied: t.Denied(), Keys: t.Keys(), KeysDenied: t.KeysDenied(),
+		Requests: t.Allowed + t.Denied, Denied: t.Denied, Keys: t.Keys, KeysDenied: t.KeysDenied,
 	}})
 	return kept, actual
 }

@@ -308,7 +308,7 @@ func (c *collector) result(elapsed time.Duration) *Result {
 		r.Lag = QuantilesOf(c.lag)
 		r.GeneratorLimited = c.run.throttled.Load() || isGeneratorLimited(c.lag, c.service, c.errorLatency)
 	}
-	r.setTally(c.tally)
+	r.Tally, r.Keys, r.KeysDenied = c.tally, c.tally.Keys, c.tally.KeysDenied
 	r.Clock = c.clock.result()
 	r.ErrorTexts = commonest(c.errors)
 	findings := findingsOf(c.auditors)
@@ -322,50 +322,13 @@ func (c *collector) result(elapsed time.Duration) *Result {
 
 // Tally counts allowed and denied requests of each subject. The zero Tally is empty. It is for one goroutine.
 type Tally struct {
-	counts            []tallied // by subject
-	keys, deniedKeys  int64
-	allowed, requests int64
+	// Allowed and Denied are the requests of all subjects.
+	Allowed, Denied int64
+	// Keys is the subjects with a request, and KeysDenied those that were denied at least once.
+	Keys, KeysDenied int64
+
+	subjects []SubjectCount // by Subject, which is not set
 }
-
-type tallied struct{ allowed, denied int64 }
-
-func (c tallied) requests() int64 { return c.allowed + c.denied }
-
-// Add counts a request of a subject. Subjects are small numbers, since the Tally has memory for each up to the highest.
-func (t *Tally) Add(subject uint32, allowed bool) {
-	if int(subject) >= len(t.counts) {
-		t.counts = append(t.counts, make([]tallied, int(subject)+1-len(t.counts))...)
-	}
-	c := &t.counts[subject]
-	if c.requests() == 0 {
-		t.keys++
-	}
-	t.requests++
-	if allowed {
-		t.allowed++
-		c.allowed++
-		return
-	}
-	if c.denied == 0 {
-		t.deniedKeys++
-	}
-	c.denied++
-}
-
-// Allowed returns the number of allowed requests of all subjects.
-func (t *Tally) Allowed() int64 { return t.allowed }
-
-// Denied returns the number of denied requests of all subjects.
-func (t *Tally) Denied() int64 { return t.requests - t.allowed }
-
-// Requests returns the number of requests.
-func (t *Tally) Requests() int64 { return t.requests }
-
-// Keys returns the number of subjects with a request.
-func (t *Tally) Keys() int64 { return t.keys }
-
-// KeysDenied returns the number of subjects that were denied at least once.
-func (t *Tally) KeysDenied() int64 { return t.deniedKeys }
 
 // SubjectCount is the counts of one subject.
 type SubjectCount struct {
@@ -373,21 +336,42 @@ type SubjectCount struct {
 	Allowed, Denied int64
 }
 
-// Of returns the counts of one subject.
-func (t *Tally) Of(subject uint32) SubjectCount {
-	if int(subject) >= len(t.counts) {
-		return SubjectCount{Subject: subject}
+// Add counts a request of a subject. Subjects are small numbers, since the Tally has memory for each up to the highest.
+func (t *Tally) Add(subject uint32, allowed bool) {
+	if missing := int(subject) + 1 - len(t.subjects); missing > 0 {
+		t.subjects = append(t.subjects, make([]SubjectCount, missing)...)
 	}
-	return SubjectCount{subject, t.counts[subject].allowed, t.counts[subject].denied}
+	c := &t.subjects[subject]
+	if c.Allowed+c.Denied == 0 {
+		t.Keys++
+	}
+	if allowed {
+		t.Allowed++
+		c.Allowed++
+		return
+	}
+	if c.Denied == 0 {
+		t.KeysDenied++
+	}
+	t.Denied++
+	c.Denied++
+}
+
+// Of returns the counts of one subject.
+func (t *Tally) Of(subject uint32) (c SubjectCount) {
+	if int(subject) < len(t.subjects) {
+		c = t.subjects[subject]
+	}
+	c.Subject = subject
+	return c
 }
 
 // MostDenied returns the n subjects with the most denials, or fewer if not that many were denied. Among equals the
 // one with more requests comes first, then the lower number.
-func (t *Tally) MostDenied(n int) []SubjectCount {
-	var denied []SubjectCount
-	for i, c := range t.counts {
-		if c.denied > 0 {
-			denied = append(denied, SubjectCount{uint32(i), c.allowed, c.denied})
+func (t *Tally) MostDenied(n int) (denied []SubjectCount) {
+	for i := range t.subjects {
+		if c := t.Of(uint32(i)); c.Denied > 0 {
+			denied = append(denied, c)
 		}
 	}
 	slices.SortFunc(denied, func(a, b SubjectCount) int {

@@ -79,11 +79,6 @@ type Result struct {
 	findings []audit.Finding // of the limits
 }
 
-// setTally fills in the counts of keys.
-func (r *Result) setTally(t *Tally) {
-	r.Tally, r.Keys, r.KeysDenied = t, t.Keys(), t.KeysDenied()
-}
-
 // CountedMS is how long requests were sent that count: all but the warm-up, in ms.
 func (r *Result) CountedMS() int64 { return r.DurationMS - r.WarmupMS }
 

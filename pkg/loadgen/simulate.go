@@ -85,8 +85,8 @@ func (s *Simulation) finish(auditors []*audit.Auditor, isShadow func(limit int) 
 	for i := range s.Timeline {
 		s.Timeline[i].OffsetMS = int64(i) * s.IntervalMS
 	}
-	s.setTally(&s.tally)
-	s.Requests, s.Allowed, s.Denied = s.tally.Requests(), s.tally.Allowed(), s.tally.Denied()
+	s.Tally, s.Keys, s.KeysDenied = &s.tally, s.tally.Keys, s.tally.KeysDenied
+	s.Requests, s.Allowed, s.Denied = s.tally.Allowed+s.tally.Denied, s.tally.Allowed, s.tally.Denied
 	if span > 0 {
 		s.ThroughputPerS = float64(s.Requests) / span.Seconds()
 	}
@@ -201,7 +201,7 @@ func (b bySubject) decide(ctx context.Context, limit store.Limit, progress func(
 			if ctx.Err() != nil {
 				return tally, ctx.Err()
 			}
-			progress(int64(i), tally.Denied())
+			progress(int64(i), tally.Denied)
 		}
 		r := &b[i]
 		if i > 0 && r.Subject != b[i-1].Subject {
@@ -215,7 +215,7 @@ func (b bySubject) decide(ctx context.Context, limit store.Limit, progress func(
 		tally.Add(r.Subject, allowed)
 		each(r, allowed, used)
 	}
-	progress(int64(len(b)), tally.Denied())
+	progress(int64(len(b)), tally.Denied)
 	return tally, nil
 }
 
@@ -260,7 +260,7 @@ func (s *simulator) run(ctx context.Context, t *trace.Trace) error {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			s.options.Progress(int64(i), s.result.tally.Denied())
+			s.options.Progress(int64(i), s.result.tally.Denied)
 		}
 		if err := s.decide(ctx, &t.Requests[i]); err != nil {
 			return err

@@ -11,13 +11,13 @@ import (
 // fewer is the condition that fewer than a share of the requests are denied, or none.
 func fewer(share float64) func(*Tally) bool {
 	return func(t *Tally) bool {
-		return float64(t.Denied()) < share*float64(t.Requests()) || t.Denied() == 0
+		return float64(t.Denied) < share*float64((t.Allowed+t.Denied)) || t.Denied == 0
 	}
 }
 
 // fewerKeys is the same for the keys that are denied.
 func fewerKeys(share float64) func(*Tally) bool {
-	return func(t *Tally) bool { return float64(t.KeysDenied()) < share*float64(t.Keys()) }
+	return func(t *Tally) bool { return float64(t.KeysDenied) < share*float64(t.Keys) }
 }
 
 // A suggestion is the count that trying every count from 1 finds.
