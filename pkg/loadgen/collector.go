@@ -13,6 +13,7 @@ import (
 	"github.com/limitctl/limitctl/internal/sys"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit"
+	"github.com/limitctl/limitctl/pkg/loadgen/audit/interval"
 )
 
 const (
@@ -41,9 +42,9 @@ type collector struct {
 	answered time.Duration
 
 	clock     clockWatch
-	pending   []answer       // those not yet audited
-	turns     []turn         // of those that are audited now
-	intervals *intervalAudit // nil unless intervals are audited
+	pending   []answer            // those not yet audited
+	turns     []turn              // of those that are audited now
+	intervals []*interval.Auditor // of each limit, if intervals are audited
 	spare     batch
 
 	// As in the [Result].
@@ -65,7 +66,7 @@ func newCollector(r *runner) *collector {
 		c.auditors = r.Population.auditors()
 	}
 	r.ahead.Store(c.clock.farAhead().Microseconds())
-	c.intervals = newIntervalAudit(r)
+	c.auditIntervals()
 	return c
 }
 
@@ -90,7 +91,7 @@ func (c *collector) collect(finished <-chan struct{}) {
 		case <-finished:
 			c.fetchAll()
 			c.fold(store.Instant(idle))
-			c.intervals.fold(c.run, true)
+			c.foldIntervals(store.Instant(idle))
 			return
 		case <-timer.C:
 		}
@@ -106,7 +107,7 @@ func (c *collector) collect(finished <-chan struct{}) {
 // step collects the records, and audits the answers that no later answer can precede. A worker that was idle after the
 // newest instant was known can only get a later one. A busy worker has a lower bound for the instant of its answer.
 func (c *collector) step() {
-	c.intervals.ready(c.run)
+	complete := c.complete()
 	c.fetchAll()
 	safe := c.run.newest.Load()
 	for _, w := range c.run.workers {
@@ -114,7 +115,7 @@ func (c *collector) step() {
 	}
 	c.fetchAll() // the answers that came meanwhile from workers that looked idle
 	c.fold(store.Instant(safe - c.run.Skew.Microseconds()))
-	c.intervals.fold(c.run, false)
+	c.foldIntervals(store.InstantOf(c.run.begin.Add(complete)))
 }
 
 // fetchAll collects the records of all workers.
@@ -142,9 +143,7 @@ func (c *collector) fetchAll() {
 			newest = max(newest, int64(b.answers[i].at))
 		}
 		c.pending = append(c.pending, b.answers...)
-		if c.intervals != nil {
-			c.intervals.add(b.intervals)
-		}
+		c.addIntervals(b.intervals)
 		b.reset()
 		c.spare = b
 	}
@@ -216,7 +215,7 @@ func (c *collector) add(s *sample) {
 	}
 	i := int(s.answered / c.interval)
 	c.openInterval(i)
-	interval := &p.Timeline[i]
+	part := &p.Timeline[i]
 	p.Requests++
 	switch s.outcome {
 	case unknown:
@@ -224,15 +223,15 @@ func (c *collector) add(s *sample) {
 		fallthrough
 	case failed:
 		p.Errors++
-		interval.Errors++
+		part.Errors++
 	case allowed:
 		p.Allowed++
-		interval.Allowed++
+		part.Allowed++
 		record(c.allowedService, s.service)
 		c.tally.Add(s.subject, true)
 	case denied:
 		p.Denied++
-		interval.Denied++
+		part.Denied++
 		record(c.deniedService, s.service)
 		c.tally.Add(s.subject, false)
 	}
@@ -313,7 +312,7 @@ func (c *collector) result(elapsed time.Duration) *Result {
 	r.ErrorTexts = commonest(c.errors)
 	findings := findingsOf(c.auditors)
 	if c.intervals != nil {
-		findings = findingsOf(c.intervals.auditors)
+		findings = findingsOf(c.intervals)
 	}
 	p := c.run.Population
 	r.setFindings(findings, p.isShadow, func(limit int, key uint32) string { return p.KeyOf(limit, key).Subject })

@@ -54,57 +54,37 @@ func (w *worker) recordInterval(keys []uint32, own []int64, cost int64, sent, an
 	}
 }
 
-// intervalAudit audits answers by the intervals between sending and answer.
-type intervalAudit struct {
-	auditors []*interval.Auditor
-	safe     time.Duration // of the last collection
-}
-
-// newIntervalAudit returns nil if intervals are not audited.
-func newIntervalAudit(r *runner) *intervalAudit {
-	if r.Intervals == nil {
-		return nil
-	}
-	a := new(intervalAudit)
-	p := r.Population
-	for limit := range p.limits {
-		auditor := interval.New(*r.Intervals)
+// auditIntervals prepares the audit of intervals, if the run has one.
+func (c *collector) auditIntervals() {
+	p := c.run.Population
+	for limit := 0; c.run.Intervals != nil && limit < p.limits; limit++ {
+		auditor := interval.New(*c.run.Intervals)
 		for key, owner := range p.owners[limit] {
 			auditor.SetLimit(uint32(key), p.requests[owner].Limit)
 		}
-		a.auditors = append(a.auditors, auditor)
-	}
-	return a
-}
-
-// ready notes, before a collection, the time up to which it will be complete.
-func (a *intervalAudit) ready(r *runner) {
-	if a == nil {
-		return
-	}
-	a.safe = r.elapsed()
-	for _, w := range r.workers {
-		a.safe = min(a.safe, time.Duration(w.sending.since.Load()))
+		c.intervals = append(c.intervals, auditor)
 	}
 }
 
-// add adds answers.
-func (a *intervalAudit) add(answers []intervalAnswer) {
+// complete returns the time up to which all answers are recorded.
+func (c *collector) complete() time.Duration {
+	until := c.run.elapsed()
+	for _, w := range c.run.workers {
+		until = min(until, time.Duration(w.sending.since.Load()))
+	}
+	return until
+}
+
+// foldIntervals audits the answers to requests that were sent before an instant.
+func (c *collector) foldIntervals(before store.Instant) {
+	for _, auditor := range c.intervals {
+		auditor.Settle(before)
+	}
+}
+
+// addIntervals adds answers.
+func (c *collector) addIntervals(answers []intervalAnswer) {
 	for i := range answers {
-		a.auditors[answers[i].limit].Observe(answers[i].Observation)
-	}
-}
-
-// fold audits the answers that are complete.
-func (a *intervalAudit) fold(r *runner, finished bool) {
-	if a == nil {
-		return
-	}
-	safe := store.InstantOf(r.begin.Add(a.safe))
-	if finished {
-		safe = store.Instant(idle)
-	}
-	for _, auditor := range a.auditors {
-		auditor.Settle(safe)
+		c.intervals[answers[i].limit].Observe(answers[i].Observation)
 	}
 }

@@ -55,37 +55,20 @@ func AuditRecorded(p *Population, answers []Recorded, options interval.Options) 
 			c.addError(answers[i].Err)
 		}
 	}
-	// Keys of one limit are audited in parts, because each needs a kilobyte.
-	const subjectsInPart = 1 << 16
-	part := func(a *Recorded) uint32 {
-		if p.Limits() > 1 {
-			return 0
-		}
-		return p.KeyIndexes(a.Subject)[0] / subjectsInPart
-	}
-	slices.SortStableFunc(answers, func(a, b Recorded) int {
-		return cmp.Or(cmp.Compare(part(&a), part(&b)), cmp.Compare(a.Sent, b.Sent))
-	})
+	slices.SortStableFunc(answers, func(a, b Recorded) int { return cmp.Compare(a.Sent, b.Sent) })
 	w := &worker{run: r}
 	for i := range answers {
 		a := &answers[i]
-		s, sent := a.sample(begin), begin.Until(a.Sent)
+		s := a.sample(begin)
 		w.reported = a.Reported
-		w.recordInterval(p.KeyIndexes(a.Subject), p.own, 1, sent, s.answered, &s)
-		ends := i == len(answers)-1 || part(a) != part(&answers[i+1])
-		if !ends && len(w.filled.intervals) < checkEvery {
-			continue
-		}
-		c.intervals.add(w.filled.intervals)
-		c.intervals.safe = sent // the rest of the part was not sent before
-		c.intervals.fold(r, ends)
-		w.filled.reset()
-		for _, auditor := range c.intervals.auditors {
-			if ends {
-				auditor.Forget()
-			}
+		w.recordInterval(p.KeyIndexes(a.Subject), p.own, 1, begin.Until(a.Sent), s.answered, &s)
+		if len(w.filled.intervals) >= checkEvery || i == len(answers)-1 {
+			c.addIntervals(w.filled.intervals)
+			c.foldIntervals(a.Sent) // the rest was not sent before
+			w.filled.reset()
 		}
 	}
+	c.foldIntervals(store.Instant(idle))
 	result := c.result(begin.Until(end))
 	result.LateAfterMS = 0
 	return result

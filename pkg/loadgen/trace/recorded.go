@@ -62,7 +62,7 @@ const (
 	// requestMetric is the metric of k6 that has a point at the end of each request.
 	requestMetric = "http_req_duration"
 	// mostRecorded bounds the subjects, since an audit needs a kilobyte for each.
-	mostRecorded = 1_000_000
+	mostRecorded = 200_000
 )
 
 // recordFormat is a form that files of recorded requests have.

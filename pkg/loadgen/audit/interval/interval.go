@@ -74,7 +74,6 @@ type Auditor struct {
 	// underFree and underCharged are the units denied without a reason by limits that may charge what they deny: if
 	// they do not, and if they do. deniedFree says that they cannot have charged all of it.
 	underFree, underCharged int64
-	keysUnderFree           int64 // forgotten keys with them
 	deniedFree              bool
 }
 
@@ -139,24 +138,7 @@ func (a *Auditor) Settle(before store.Instant) {
 
 // Finding returns what was found so far. What is not judged yet is left out. All of it is certain.
 func (a *Auditor) Finding() audit.Finding {
-	whole := *a
-	whole.keys = slices.Clone(a.keys)
-	whole.Forget()
-	f := whole.finding
-	if a.chargesDenied() {
-		f.UnderIfFree = a.underFree
-	} else {
-		f.UnderAdmitted += a.underFree
-		f.KeysUnder += whole.keysUnderFree
-	}
-	f.LeastOver, f.LeastUnder = f.OverAdmitted, f.UnderAdmitted
-	f.Fairness = audit.Fairness(f.Keys, f.Charged, f.ChargedSquares)
-	return f
-}
-
-// Forget frees the memory for the keys, whose answers are all settled, and of which none is still to come.
-func (a *Auditor) Forget() {
-	f := &a.finding
+	f, keysUnderFree := a.finding, int64(0)
 	for _, k := range a.keys {
 		if k == nil {
 			continue
@@ -170,7 +152,7 @@ func (a *Auditor) Forget() {
 		}
 		switch {
 		case k.under && k.countsDenials:
-			a.keysUnderFree++
+			keysUnderFree++
 		case k.under:
 			f.KeysUnder++
 		}
@@ -181,7 +163,15 @@ func (a *Auditor) Forget() {
 		f.WorstUnits = max(f.WorstUnits, k.least.worstUnits)
 		f.WorstRatio = max(f.WorstRatio, k.least.worst)
 	}
-	clear(a.keys)
+	if a.chargesDenied() {
+		f.UnderIfFree = a.underFree
+	} else {
+		f.UnderAdmitted += a.underFree
+		f.KeysUnder += keysUnderFree
+	}
+	f.LeastOver, f.LeastUnder = f.OverAdmitted, f.UnderAdmitted
+	f.Fairness = audit.Fairness(f.Keys, f.Charged, f.ChargedSquares)
+	return f
 }
 
 // chargesDenied reports whether all denials had a reason if what was denied was charged as well, as many limiters do.

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter/store"
-	"github.com/limitctl/limitctl/pkg/loadgen/audit"
 )
 
 // forget leaves out the first requests, as if they had been sent by somebody else before the run began. Those that
@@ -67,31 +66,5 @@ func TestDenyingForeverIsFoundOfKeysUsedBefore(t *testing.T) {
 		if f := w.run(never{}); f.UnderAdmitted == 0 && f.UnderIfFree == 0 {
 			t.Errorf("%s: denying all for ten periods was not found: %+v", w.limit, f)
 		}
-	}
-}
-
-// What was found of keys that are forgotten stays found, once.
-func TestForgottenKeysCount(t *testing.T) {
-	limit, err := store.ParseLimit("sliding-log:1/1s")
-	if err != nil {
-		t.Fatal(err)
-	}
-	judged := func(forgets bool) audit.Finding {
-		a := New(Options{})
-		for key := range uint32(3) {
-			a.SetLimit(key, limit)
-			for i, answer := range []Answer{Admitted, Admitted, Denied, Denied, Admitted} {
-				at := store.Instant(1e9 + 1e5*int64(i) + 2e6*int64(i/3))
-				a.Observe(Observation{Key: key, Sent: at, Answered: at + 10, Cost: 1, Answer: answer})
-			}
-			if a.Settle(maxInstant); forgets {
-				a.Forget()
-			}
-		}
-		return a.Finding()
-	}
-	if got, want := judged(true), judged(false); got != want || got.KeysOver != 3 || got.KeysUnder != 3 ||
-		got.Keys != 3 {
-		t.Errorf("%+v, want %+v", got, want)
 	}
 }
