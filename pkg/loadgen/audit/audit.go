@@ -147,11 +147,7 @@ func (a *Auditor) Count(o Observation, used int64) {
 		a.finding.PeakRatio = max(a.finding.PeakRatio, 1)
 	}
 	if o.Charged {
-		a.reached(r, used+o.Cost)
 		a.charge(k, r, &o, used)
-		if r.hasBurst {
-			a.finding.WorstRatio = max(a.finding.WorstRatio, float64(used+o.Cost)/float64(r.capacity))
-		}
 	}
 	a.answered(k, o.Allowed)
 }
@@ -174,16 +170,13 @@ func (a *Auditor) observePlain(k *account, r *rule, o *Observation) {
 		delay = state.Delay(&r.limit, o.At)
 	}
 	if o.Charged {
-		a.reached(r, used+o.Cost)
 		state.Charge(r.limit, o.Cost, o.At)
 		a.charge(k, r, o, used)
 		k.units, k.rest = state.Units, state.Rest
-		if r.hasBurst {
-			a.finding.WorstRatio = max(a.finding.WorstRatio, float64(used+o.Cost)/float64(r.capacity))
-		}
+		used += o.Cost
 	}
 	if judges {
-		truth := figuresOf(&state, r, o)
+		truth := figuresOf(&state, r, o, used)
 		truth.Delay = delay
 		a.compare(o, &truth, &truth)
 	}
@@ -207,11 +200,6 @@ func (a *Auditor) wrong(r *rule, o *Observation, used int64) bool {
 	return false
 }
 
-// reached notes how much a key had in use.
-func (a *Auditor) reached(r *rule, used int64) {
-	a.finding.PeakRatio = max(a.finding.PeakRatio, float64(used)/float64(r.capacity))
-}
-
 // charge notes an admission, used units being in use before.
 func (a *Auditor) charge(k *account, r *rule, o *Observation, used int64) {
 	k.charged += o.Cost
@@ -223,9 +211,11 @@ func (a *Auditor) charge(k *account, r *rule, o *Observation, used int64) {
 		units = k.admissions.units
 	}
 	a.finding.WorstUnits = max(a.finding.WorstUnits, units)
-	if !r.hasBurst {
-		a.finding.WorstRatio = max(a.finding.WorstRatio, float64(units)/float64(r.capacity))
+	reached, worst := float64(used+o.Cost)/float64(r.capacity), float64(units)/float64(r.capacity)
+	if r.hasBurst {
+		worst = reached
 	}
+	a.finding.PeakRatio, a.finding.WorstRatio = max(a.finding.PeakRatio, reached), max(a.finding.WorstRatio, worst)
 }
 
 // state returns what a key has used, of all kinds but logs and counters in slices.

@@ -70,10 +70,10 @@ func (a *Auditor) observeDoubtful(k *account, r *rule, o *Observation) {
 	}
 	most += possible
 	judges := a.judges(k, o)
-	var truth, truthAtMost Figures
+	var delay, delayAtMost time.Duration
 	if judges && r.tellsDelay && o.Allowed {
-		truth.Delay = m.state.Delay(&r.limit, o.At)
-		truthAtMost.Delay = m.atMost(r, possible, o.At).Delay(&r.limit, o.At)
+		delay = m.state.Delay(&r.limit, o.At)
+		delayAtMost = m.atMost(r, possible, o.At).Delay(&r.limit, o.At)
 	}
 	switch {
 	case o.Charged:
@@ -82,12 +82,9 @@ func (a *Auditor) observeDoubtful(k *account, r *rule, o *Observation) {
 			k.flags |= overAdmitted
 		}
 		a.finding.LeastOver += m.chargeAtLeast(r, o, least)
-		a.reached(r, least+o.Cost)
 		m.charge(r, o)
 		a.charge(k, r, o, least)
-		if r.hasBurst {
-			a.finding.WorstRatio = max(a.finding.WorstRatio, float64(least+o.Cost)/float64(r.capacity))
-		}
+		least += o.Cost
 	case o.Allowed:
 	case most+o.Cost > r.reach(o):
 		if least+o.Cost > r.reach(o) {
@@ -99,12 +96,12 @@ func (a *Auditor) observeDoubtful(k *account, r *rule, o *Observation) {
 		a.finding.LeastUnder += m.deny(r, o, possible)
 	}
 	if judges {
-		delay, delayAtMost := truth.Delay, truthAtMost.Delay
-		truth = figuresOf(&m.state, r, o)
+		truth := figuresOf(&m.state, r, o, least)
 		truth.Delay = delay
-		truthAtMost = truth
+		truthAtMost := truth
 		if m.most != nil || possible > 0 {
-			truthAtMost = figuresOf(m.atMost(r, possible, o.At), r, o)
+			state := m.atMost(r, possible, o.At)
+			truthAtMost = figuresOf(state, r, o, state.Used(o.At))
 			truthAtMost.Delay = delayAtMost
 		}
 		a.compare(o, &truth, &truthAtMost)

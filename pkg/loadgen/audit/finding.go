@@ -111,9 +111,8 @@ func (a *Auditor) judges(k *account, o *Observation) bool {
 	return o.Reported != nil && k.flags&doubted == 0
 }
 
-// figuresOf returns what an answer should report that leaves a key in a state, but for the delay.
-func figuresOf(s *store.State, r *rule, o *Observation) Figures {
-	used := s.Used(o.At)
+// figuresOf returns what an answer should report that leaves a key in a state, with so much in use, but for the delay.
+func figuresOf(s *store.State, r *rule, o *Observation, used int64) Figures {
 	f := Figures{Used: used, Remaining: max(0, r.reach(o)-used), ResetAfter: between(o.At, s.UnusedAt(o.At))}
 	if !o.Allowed && o.Cost <= r.reach(o) {
 		f.RetryAfter = between(o.At, s.UsedAtMost(r.reach(o)-o.Cost, o.At))
