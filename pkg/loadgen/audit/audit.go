@@ -49,9 +49,6 @@ type rule struct {
 	period   store.Instant
 	hasBurst bool
 	isLog    bool // what is in use is exactly the admissions of the last period
-	// keepsState: what an account has is not enough to follow the state of a key, which is in its doubt.
-	keepsState bool
-	tellsDelay bool
 }
 
 // New returns an Auditor that has seen nothing.
@@ -60,15 +57,13 @@ func New() *Auditor { return &Auditor{known: map[store.Limit]uint32{}} }
 // account is what is known of one key. There can be millions, so it is small.
 type account struct {
 	admissions admissions // of the last period; empty for a sliding log
-	// time is the instant of the last charge. It and the next two are what a [store.State] has after everything
-	// charged was charged to it. A sliding log and a counter in slices are always in doubt, which has their state.
-	time        store.Instant
-	units, rest int64
-	charged     int64
-	last        store.Instant // of the last observation
-	doubt       *doubt        // nil for nearly all keys of other algorithms
-	limit       uint32        // an index into the Auditor's limits
-	flags       uint8
+	// state is what is in use after everything charged was charged to it; nil if nothing was observed.
+	state   *store.State
+	doubt   *doubt // nil for nearly all keys
+	charged int64
+	last    store.Instant // of the last observation
+	limit   uint32        // an index into the Auditor's limits
+	flags   uint8
 }
 
 // The flags of an account.
@@ -89,13 +84,10 @@ func (a *Auditor) SetLimit(key uint32, limit store.Limit) {
 	if !known {
 		number = uint32(len(a.limits))
 		a.known[limit] = number
-		r := rule{
+		a.limits = append(a.limits, rule{
 			limit: limit, capacity: limit.Capacity(), period: store.Instant(limit.Period.Microseconds()),
 			hasBurst: limit.Algorithm.HasBurst(), isLog: limit.Algorithm == store.SlidingLog,
-			tellsDelay: limit.Algorithm == store.LeakyBucket,
-		}
-		r.keepsState = r.isLog || limit.Kind().HasSlices()
-		a.limits = append(a.limits, r)
+		})
 	}
 	if missing := int(key) + 1 - len(a.keys); missing > 0 {
 		a.keys = append(a.keys, make([]account, missing)...)
@@ -112,6 +104,9 @@ func (a *Auditor) Observe(o Observation) {
 	k := &a.keys[o.Key]
 	r := &a.limits[k.limit]
 	k.flags |= seen
+	if k.state == nil {
+		k.state = new(store.State)
+	}
 	if o.At < k.last {
 		a.finding.OutOfOrder++
 		o.At = k.last
@@ -121,11 +116,43 @@ func (a *Auditor) Observe(o Observation) {
 	if o.Charged && k.flags&doubted != 0 {
 		o.Leave = 0 // units that were charged later may come before it
 	}
-	if k.doubt != nil {
-		a.observeDoubtful(k, r, &o)
-	} else {
-		a.observePlain(k, r, &o)
+	possible := k.settle(r, o.At)
+	used := k.state.Used(o.At)
+	judges := o.Reported != nil && k.flags&doubted == 0
+	var delay, delayAtMost time.Duration
+	if judges && o.Allowed && r.limit.Algorithm == store.LeakyBucket {
+		delay, delayAtMost = k.state.Delay(&r.limit, o.At), k.atMost(r, possible, o.At).Delay(&r.limit, o.At)
 	}
+	switch {
+	case o.Charged:
+		if beyond := min(used+o.Cost-r.reach(&o), o.Cost); beyond > 0 {
+			a.finding.OverAdmitted += beyond
+			k.flags |= overAdmitted
+			k.beginDoubt()
+		}
+		a.finding.LeastOver += k.charge(r, &o, used)
+		a.charge(k, r, &o, used)
+		used += o.Cost
+	case o.Allowed:
+	case used+o.Cost > r.reach(&o):
+		a.finding.PeakRatio = max(a.finding.PeakRatio, 1)
+	case k.doubt == nil || k.atMost(r, 0, o.At).Used(o.At)+possible+o.Cost <= r.reach(&o):
+		k.flags |= underAdmitted
+		a.finding.UnderAdmitted += o.Cost
+		a.finding.LeastUnder += k.deny(r, &o, possible)
+	}
+	if judges {
+		least := figuresOf(k.state, r, &o, used)
+		least.Delay = delay
+		most := least
+		if k.doubt != nil {
+			state := k.atMost(r, possible, o.At)
+			most = figuresOf(state, r, &o, state.Used(o.At))
+			most.Delay = delayAtMost
+		}
+		a.compare(&o, &least, &most)
+	}
+	k.tidy(o.At)
 	a.answered(k, o.Allowed)
 }
 
@@ -152,58 +179,12 @@ func (a *Auditor) Count(o Observation, used int64) {
 	a.answered(k, o.Allowed)
 }
 
-// observePlain judges a decision about a key of which everything is known, and nothing was wrong so far.
-func (a *Auditor) observePlain(k *account, r *rule, o *Observation) {
-	if r.keepsState {
-		a.observeDoubtful(k, r, o)
-		return
-	}
-	state := k.state(r)
-	used := state.Used(o.At)
-	if a.wrong(r, o, used) {
-		a.observeDoubtful(k, r, o)
-		return
-	}
-	judges := a.judges(k, o)
-	var delay time.Duration
-	if judges && r.tellsDelay && o.Allowed {
-		delay = state.Delay(&r.limit, o.At)
-	}
-	if o.Charged {
-		state.Charge(r.limit, o.Cost, o.At)
-		a.charge(k, r, o, used)
-		k.units, k.rest = state.Units, state.Rest
-		used += o.Cost
-	}
-	if judges {
-		truth := figuresOf(&state, r, o, used)
-		truth.Delay = delay
-		a.compare(o, &truth, &truth)
-	}
-}
-
 // reach is the most units that may be in use after o is allowed.
 func (r *rule) reach(o *Observation) int64 { return r.capacity - o.Leave }
-
-// wrong reports whether a decision was not the algorithm's, used units being in use, so that
-// the key is in doubt from now on.
-func (a *Auditor) wrong(r *rule, o *Observation, used int64) bool {
-	if o.Charged {
-		return used+o.Cost > r.reach(o)
-	}
-	if !o.Allowed {
-		if used+o.Cost <= r.reach(o) {
-			return true
-		}
-		a.finding.PeakRatio = max(a.finding.PeakRatio, 1)
-	}
-	return false
-}
 
 // charge notes an admission, used units being in use before.
 func (a *Auditor) charge(k *account, r *rule, o *Observation, used int64) {
 	k.charged += o.Cost
-	k.time = o.At
 	units := used + o.Cost
 	if !r.isLog {
 		k.admissions.forget(o.At - r.period)
@@ -216,14 +197,6 @@ func (a *Auditor) charge(k *account, r *rule, o *Observation, used int64) {
 		worst = reached
 	}
 	a.finding.PeakRatio, a.finding.WorstRatio = max(a.finding.PeakRatio, reached), max(a.finding.WorstRatio, worst)
-}
-
-// state returns what a key has used, of all kinds but logs and counters in slices.
-func (k *account) state(r *rule) store.State {
-	if k.charged == 0 {
-		return store.State{}
-	}
-	return store.State{Limit: r.limit.InWindow(k.time), Time: k.time, Units: k.units, Rest: k.rest}
 }
 
 // Finding returns what was found so far.

@@ -106,11 +106,6 @@ type Lie struct {
 	Reported, True, TrueMost int64
 }
 
-// judges reports whether the figures that an answer reported can be compared with the truth.
-func (a *Auditor) judges(k *account, o *Observation) bool {
-	return o.Reported != nil && k.flags&doubted == 0
-}
-
 // figuresOf returns what an answer should report that leaves a key in a state, with so much in use, but for the delay.
 func figuresOf(s *store.State, r *rule, o *Observation, used int64) Figures {
 	f := Figures{Used: used, Remaining: max(0, r.reach(o)-used), ResetAfter: between(o.At, s.UnusedAt(o.At))}
