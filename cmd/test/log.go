@@ -173,7 +173,7 @@ func (r *logReading) read(ctx context.Context, g *cli.Globals, file string) (*ex
 	if err != nil {
 		return nil, err
 	}
-	read.Notes = logWarnings(g, read.Trace)
+	read.Notes = logWarnings(read.Trace)
 	if c, err := g.ConfigFor(ctx); err == nil {
 		read.HTTP = c.HTTP
 	}
@@ -181,17 +181,14 @@ func (r *logReading) read(ctx context.Context, g *cli.Globals, file string) (*ex
 }
 
 // logWarnings returns warnings about the log for the report.
-func logWarnings(g *cli.Globals, log *trace.Trace) []string {
+func logWarnings(log *trace.Trace) []string {
 	var warnings []string
 	warn := func(format string, args ...any) { warnings = append(warnings, fmt.Sprintf(format, args...)) }
 	if log.Bad > 0 {
-		first := log.FirstBad[0]
+		first := log.FirstBad
 		warn("%d of %d lines could not be read and are left out; line %d, %q: %s", log.Bad, log.Lines, first.Number,
 			first.Excerpt,
 			first.Reason)
-		for _, bad := range log.FirstBad[1:] {
-			g.Warn(fmt.Sprintf("line %d, %q: %s", bad.Number, bad.Excerpt, bad.Reason))
-		}
 	}
 	if log.OutOfOrder > 0 {
 		warn("%d of %d lines were out of order, and were put in order", log.OutOfOrder, log.Lines)

@@ -198,7 +198,6 @@ func (r *replicas) report(run *report.Run, words []string, result *loadgen.Simul
 	run.Wrapped = &report.Wrapped{
 		Replicas: len(r.stacks), Wrap: words, StoreCalls: calls,
 		CallsPerDecision: float64(calls) / float64(max(1, result.Requests)),
-		AllowedBesides:   result.AllowedBesides, DeniedBesides: result.DeniedBesides,
 	}
 	text := "the units over- and under-admitted are what the wrappers cost in accuracy; thresholds judge them, and " +
 		"the audit does not"

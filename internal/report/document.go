@@ -170,8 +170,4 @@ type Wrapped struct {
 	// StoreCalls is the calls of the store, those that gave units back included.
 	StoreCalls       int64   `json:"store_calls"`
 	CallsPerDecision float64 `json:"store_calls_per_decision"`
-	// AllowedBesides and DeniedBesides are the requests that were allowed, or denied, and would not
-	// have been without wrappers.
-	AllowedBesides int64 `json:"allowed_differently"`
-	DeniedBesides  int64 `json:"denied_differently"`
 }

@@ -301,7 +301,7 @@ func rightInWords(r *Run) string {
 		output.Count(a.Over(), "unit"), output.Thousands(a.Under()))
 }
 
-// wrappedInWords says how many calls of the store the wrappers spared, and what accuracy they cost.
+// wrappedInWords says how many calls of the store the wrappers spared.
 func wrappedInWords(w *Wrapped, r *Run) string {
 	around := output.Count(int64(w.Replicas), "replica")
 	if len(w.Wrap) > 0 {
@@ -311,8 +311,6 @@ func wrappedInWords(w *Wrapped, r *Run) string {
 	if share := 1 - w.CallsPerDecision; share > 0 {
 		saved = fmt.Sprintf(", %.1f%% saved", 100*share)
 	}
-	return fmt.Sprintf("%s: %s of the store for %s decisions%s; without wrappers %s would have been denied, and %s "+
-		"allowed",
-		around, output.Count(w.StoreCalls, "call"), output.Thousands(r.Allowed+r.Denied), saved,
-		output.Count(w.AllowedBesides, "allowed request"), output.Count(w.DeniedBesides, "denied one"))
+	return fmt.Sprintf("%s: %s of the store for %s decisions%s", around, output.Count(w.StoreCalls, "call"),
+		output.Thousands(r.Allowed+r.Denied), saved)
 }

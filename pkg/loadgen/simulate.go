@@ -15,7 +15,7 @@ import (
 // SimulateOptions are the optional settings of a simulation.
 type SimulateOptions struct {
 	// Store, if set, decides instead of the Go algorithms, such as a store with wrappers around it. It must be empty,
-	// and decide by Clock. [Simulation].AllowedBesides and DeniedBesides count what it decided otherwise.
+	// and decide by Clock.
 	Store store.Store
 	Clock *Clock
 	// Progress, if set, is called from time to time with the number of decided requests, and of those that were denied.
@@ -39,8 +39,6 @@ type Simulation struct {
 	MixedKeys []int
 	// Begin and End are the instants of the first and the last request.
 	Begin, End store.Instant
-	// AllowedBesides and DeniedBesides count the requests that the store of the options decided so, and Go did not.
-	AllowedBesides, DeniedBesides int64
 
 	population *TracePopulation // of the keys of ByKey
 	tally      Tally
@@ -122,7 +120,7 @@ func Simulate(ctx context.Context, t *trace.Trace, c Candidate, options Simulate
 		options: options, population: population,
 		result:   &Simulation{population: population, Subjects: population.Values},
 		auditors: population.auditors(), current: make([]*store.State, limits),
-		ours: make([]store.Decision, limits), theirs: make([]store.Decision, limits),
+		decisions: make([]store.Decision, limits),
 	}
 	for limit := range limits {
 		s.states = append(s.states, make([]store.State, len(population.owners[limit])))
@@ -250,8 +248,8 @@ type simulator struct {
 	states     [][]store.State  // of each limit's keys
 	auditors   []*audit.Auditor // of each limit
 	// Of the request under way.
-	current      []*store.State
-	ours, theirs []store.Decision
+	current   []*store.State
+	decisions []store.Decision
 }
 
 func (s *simulator) run(ctx context.Context, t *trace.Trace) error {
@@ -279,31 +277,25 @@ func (s *simulator) decide(ctx context.Context, r *trace.Request) error {
 		s.current[j] = &s.states[j][keys[j]]
 		fits = fits && !reqs[j].NeverFits(store.Take)
 	}
-	if _, err := store.Decide(store.Take, reqs, s.current, s.ours, nil, r.At); err != nil {
-		return err
-	}
-	decisions := s.ours
 	if !fits {
 		s.result.NeverFits++
-	} else if s.options.Store != nil {
-		s.options.Clock.set(r.At)
-		if err := s.options.Store.Decide(ctx, store.Take, reqs, s.theirs); err != nil {
-			return err
-		}
-		decisions = s.theirs
-		switch ours, theirs := store.AllAllowed(s.ours), store.AllAllowed(s.theirs); {
-		case theirs && !ours:
-			s.result.AllowedBesides++
-		case ours && !theirs:
-			s.result.DeniedBesides++
-		}
 	}
-	allowed := store.AllAllowed(decisions)
+	var err error
+	if fits && s.options.Store != nil {
+		s.options.Clock.set(r.At)
+		err = s.options.Store.Decide(ctx, store.Take, reqs, s.decisions)
+	} else {
+		_, err = store.Decide(store.Take, reqs, s.current, s.decisions, nil, r.At)
+	}
+	if err != nil {
+		return err
+	}
+	allowed := store.AllAllowed(s.decisions)
 	s.result.tally.Add(subject, allowed)
 	s.result.count(r.At, allowed)
 	first := uint32(0) // of the limit's keys
-	for j := range decisions {
-		d := &decisions[j]
+	for j := range s.decisions {
+		d := &s.decisions[j]
 		if !reqs[j].Shadow && (allowed || !d.Allowed) {
 			s.result.ByKey.Add(first+keys[j], allowed)
 		}

@@ -32,7 +32,7 @@ func TestNginxCombined(t *testing.T) {
 		want := read(t, strings.Join(lines, "\n"), options)
 		options.Nginx = combined
 		got := read(t, strings.Join(lines, "\n"), options)
-		got.FirstBad, want.FirstBad = nil, nil // whose reasons differ
+		got.FirstBad, want.FirstBad = BadLine{}, BadLine{} // whose reasons differ
 		if !reflect.DeepEqual(got, want) || got.Bad != 5 {
 			t.Errorf("%s: %+v, want %+v", key, got, want)
 		}

@@ -203,7 +203,7 @@ type parsed struct {
 	requests []Request // Subject is where the text of the subject ends
 	subjects []byte    // their texts, one after the other
 	bad      int64
-	firstBad []BadLine // numbered within the chunk
+	firstBad BadLine // numbered within the chunk
 	lines    int64
 	blank    int64
 	costs    int64 // lines with a cost
@@ -280,9 +280,8 @@ func (p *plan) parse(c *chunk) *parsed {
 }
 
 func (p *parsed) addBad(line []byte, reason string) {
-	p.bad++
-	if len(p.firstBad) < keptBadLines {
-		p.firstBad = append(p.firstBad, BadLine{p.lines + p.blank, excerpt(line), reason})
+	if p.bad++; p.bad == 1 {
+		p.firstBad = BadLine{p.lines + p.blank, excerpt(line), reason}
 	}
 }
 

@@ -1,8 +1,9 @@
 package trace
 
 import (
-	"encoding/binary"
+	"bytes"
 	"fmt"
+	"strings"
 )
 
 // Subjects are distinct lists of values, one value for each of some fields. Their numbers begin at 0. The zero
@@ -17,7 +18,12 @@ type Subjects struct {
 func (s *Subjects) Len() int { return len(s.texts) }
 
 // At returns the values of a subject. A field without a value is "".
-func (s *Subjects) At(subject uint32) []string { return decodeSubject(s.texts[subject], s.fields) }
+func (s *Subjects) At(subject uint32) []string {
+	if s.fields == 1 {
+		return []string{s.texts[subject]}
+	}
+	return strings.Split(s.texts[subject], "\x00")[:s.fields]
+}
 
 // number returns the number of a subject, and adds it if it is missing.
 func (s *Subjects) number(encoded []byte) uint32 {
@@ -41,18 +47,15 @@ func (s *Subjects) By(fields []int, as func(field int, value string) string) (di
 		return s, nil
 	}
 	distinct, subjectOf = &Subjects{fields: len(fields)}, make([]uint32, s.Len())
-	var encoded []byte
+	values := make([]string, len(fields))
 	for i := range subjectOf {
 		all := s.At(uint32(i))
-		encoded = encoded[:0]
-		for i, field := range fields {
-			value := all[field]
-			if as != nil {
-				value = as(i, value)
+		for n, field := range fields {
+			if values[n] = all[field]; as != nil {
+				values[n] = as(n, values[n])
 			}
-			encoded = appendValue(encoded, value, len(fields))
 		}
-		subjectOf[i] = distinct.number(encoded)
+		subjectOf[i] = distinct.number([]byte(strings.Join(values, "\x00")))
 	}
 	return distinct, subjectOf
 }
@@ -67,41 +70,21 @@ func (s *Subjects) has(fields []int) bool {
 	return len(fields) == s.fields
 }
 
-// appendSubject appends the values of fields as one text: a single value as it is, and several values each after its
-// length. It returns what is wrong with them.
+// appendSubject appends the values of fields as one text, with a zero byte between two. It returns what is wrong with
+// them.
 func appendSubject(to []byte, fields []Field, values [][]byte) (_ []byte, reason string) {
 	for i, value := range values {
-		if len(value) == 0 && !fields[i].Optional {
-			return to, hasNo(fields[i].Name)
+		switch name := fields[i].Name; {
+		case len(value) == 0 && !fields[i].Optional:
+			return to, hasNo(name)
+		case len(value) > maxValue:
+			return to, fmt.Sprintf("its %s is longer than %d bytes", name, maxValue)
+		case len(values) > 1 && bytes.IndexByte(value, 0) >= 0:
+			return to, fmt.Sprintf("its %s has a zero byte", name)
+		case i > 0:
+			to = append(to, 0)
 		}
-		if len(value) > maxValue {
-			return to, fmt.Sprintf("its %s is longer than %d bytes", fields[i].Name, maxValue)
-		}
-		to = appendValue(to, value, len(values))
+		to = append(to, value...)
 	}
 	return to, ""
-}
-
-// appendValue appends one of so many values.
-func appendValue[T []byte | string](to []byte, value T, of int) []byte {
-	if of > 1 {
-		to = binary.BigEndian.AppendUint16(to, uint16(len(value)))
-	}
-	return append(to, value...)
-}
-
-// decodeSubject is the inverse of [appendSubject].
-func decodeSubject(encoded string, fields int) []string {
-	if fields == 1 {
-		return []string{encoded}
-	}
-	values := make([]string, 0, fields)
-	for range fields {
-		var length [2]byte
-		copy(length[:], encoded)
-		n := int(binary.BigEndian.Uint16(length[:]))
-		values = append(values, encoded[2:2+n])
-		encoded = encoded[2+n:]
-	}
-	return values
 }

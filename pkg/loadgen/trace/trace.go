@@ -39,9 +39,9 @@ type Trace struct {
 	Subjects *Subjects
 	// Lines is the number of lines, without blank ones and a header.
 	Lines int64
-	// Bad is the number of lines that could not be read, and FirstBad the first few.
+	// Bad is the number of lines that could not be read, and FirstBad the first of them.
 	Bad      int64
-	FirstBad []BadLine
+	FirstBad BadLine
 	// OutOfOrder is the number of requests that came after one with a later instant.
 	OutOfOrder int64
 	// WithoutZone: the time of some line named no zone, and was taken as one of UTC.
@@ -55,11 +55,8 @@ type BadLine struct {
 	Reason  string
 }
 
-const (
-	keptBadLines = 5
-	// maxValue is the most bytes of a value, as in the keys of stores.
-	maxValue = store.MaxSubjectLength
-)
+// maxValue is the most bytes of a value, as in the keys of stores.
+const maxValue = store.MaxSubjectLength
 
 // Options say how to read a log.
 type Options struct {
@@ -212,11 +209,9 @@ func (m *merger) add(p *parsed) {
 		r.Subject, begin = t.Subjects.number(p.subjects[begin:end]), end
 	}
 	m.requests = append(m.requests, p.requests)
-	for _, bad := range p.firstBad {
-		if len(t.FirstBad) < keptBadLines {
-			bad.Number += m.before
-			t.FirstBad = append(t.FirstBad, bad)
-		}
+	if t.Bad == 0 && p.bad > 0 {
+		t.FirstBad = p.firstBad
+		t.FirstBad.Number += m.before
 	}
 	t.WithoutZone = t.WithoutZone || p.withoutZone
 	t.Bad += p.bad
@@ -245,8 +240,7 @@ func (m *merger) finish() error {
 
 // explainNothing is the error about a log without a readable line.
 func (p *plan) explainNothing(t *Trace) error {
-	first := t.FirstBad[0]
-	reason := first.Reason
+	first, reason := t.FirstBad, t.FirstBad.Reason
 	if p.format == JSONLines && len(p.names) > 0 {
 		reason += fmt.Sprintf(" (there are %s)", strings.Join(p.names, ", "))
 	}
