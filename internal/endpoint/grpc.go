@@ -2,7 +2,6 @@ package endpoint
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net"
 	"strings"
@@ -31,8 +30,6 @@ const (
 	// redial is the time between two attempts to connect.
 	redial = 50 * time.Millisecond
 )
-
-var errFailedCall = errors.New("the call failed")
 
 // line is a connection to the service, which is opened again after it has ended.
 type line struct {

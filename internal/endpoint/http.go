@@ -178,7 +178,7 @@ func (t *httpTarget) prepare() error {
 	}
 	add("Content-Type", "text/plain; charset=utf-8")
 	switch media, _, _ := mime.ParseMediaType(given.Get("Content-Type")); {
-	case media == "application/json" || strings.HasSuffix(media, "+json"):
+	case strings.HasSuffix(media, "/json"), strings.HasSuffix(media, "+json"):
 		t.body.encode = inJSON
 		if !json.Valid([]byte(t.body.expand(`a"\b`, 1))) {
 			return store.Invalidf("the --body is not JSON; %s belongs inside of quotes, "+
@@ -190,25 +190,29 @@ func (t *httpTarget) prepare() error {
 	return nil
 }
 
+// ourFields are about how requests are sent.
+var ourFields = []string{"Content-Length", "Transfer-Encoding", "Connection", "Keep-Alive", "Proxy-Connection",
+	"Upgrade", "Expect", "Trailer", "Te"}
+
 // parseHeader reads "Name: value".
 func parseHeader(text string) (headerTemplate, error) {
 	name, value, found := strings.Cut(text, ":")
+	canonical := http.CanonicalHeaderKey(name)
 	switch {
 	case !found || !httpguts.ValidHeaderFieldName(name):
 		return headerTemplate{}, store.Invalidf("a --header is not 'Name: value'; it can be a secret and is not shown")
 	case !httpguts.ValidHeaderFieldValue(value):
 		return headerTemplate{}, store.Invalidf(
 			"--header %s has a line end or a control character in its value; leave it out", name)
+	case slices.Contains(ourFields, canonical):
+		return headerTemplate{}, notOurs(canonical)
 	}
-	name = http.CanonicalHeaderKey(name)
-	switch name {
-	case "Content-Length", "Transfer-Encoding", "Connection", "Keep-Alive", "Proxy-Connection", "Upgrade", "Expect",
-		"Trailer", "Te":
-		return headerTemplate{}, store.Invalidf(
-			"--header %s is about how requests are sent, which limitctl says itself; leave it out",
-			name)
-	}
-	return headerTemplate{name, template{strings.TrimSpace(value), inHeader}}, nil
+	return headerTemplate{canonical, template{strings.TrimSpace(value), inHeader}}, nil
+}
+
+// notOurs refuses a header that says how requests are sent.
+func notOurs(name string) error {
+	return store.Invalidf("--header %s is about how requests are sent, which limitctl says itself; leave it out", name)
 }
 
 // Places implements [Client].

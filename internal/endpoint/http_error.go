@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -54,16 +55,12 @@ var (
 		"the connection ended in the middle of the answer", notTheProtocol}
 )
 
-// answerError is an error about an answer, with a text of ours.
-type answerError string
-
-// Error returns the text.
-func (e answerError) Error() string { return string(e) }
-
-const (
-	errLongHead = answerError("the answer's headers are longer than 64 KiB")
-	errNoHTTP2  = answerError("the server does not speak HTTP/2 over TLS; leave out --http2")
-	errProtocol = answerError(notTheProtocol)
+// Errors about an answer, whose texts are shown as they are.
+var (
+	errLongHead   = errors.New("the answer's headers are longer than 64 KiB")
+	errNoHTTP2    = errors.New("the server does not speak HTTP/2 over TLS; leave out --http2")
+	errProtocol   = errors.New(notTheProtocol)
+	errFailedCall = errors.New("the call failed")
 )
 
 // failed returns the error of a request that ended at a stage.
@@ -86,17 +83,18 @@ func failed(ctx context.Context, at stage, err error) error {
 // textOf describes an error in words that are the same for equal errors.
 func textOf(at stage, err error) string {
 	var (
-		own         answerError
-		unknownHost *net.DNSError
 		certificate *tls.CertificateVerificationError
 		record      tls.RecordHeaderError
 		operation   *net.OpError
 		number      syscall.Errno
 	)
+	is := func(errs ...error) bool {
+		return slices.ContainsFunc(errs, func(one error) bool { return errors.Is(err, one) })
+	}
 	switch {
-	case errors.As(err, &own):
-		return string(own)
-	case errors.As(err, &unknownHost):
+	case is(errLongHead, errNoHTTP2, errProtocol):
+		return err.Error()
+	case errors.As(err, new(*net.DNSError)):
 		return "the name of the host is not known"
 	case errors.As(err, &record):
 		return "the server does not speak TLS; write http://"
@@ -104,10 +102,7 @@ func textOf(at stage, err error) string {
 		return "the server's certificate is not trusted: " + certificate.Err.Error() + "; give --cacert or --insecure"
 	case errors.As(err, &operation) && operation.Op == "remote error": // the text of an alert is one of a few
 		return "the server ended the TLS connection: " + operation.Err.Error()
-	case errors.Is(err, syscall.ECONNREFUSED):
-		return "connection refused"
-	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, io.EOF),
-		errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed):
+	case is(syscall.ECONNRESET, syscall.EPIPE, io.EOF, io.ErrUnexpectedEOF, net.ErrClosed):
 		return at.ended // a system can report an end as a reset, if something was unread
 	case errors.As(err, &number):
 		return number.Error()

@@ -29,8 +29,7 @@ func newRLS(t *httpTarget) (Client, error) {
 	if t.url, err = url.Parse(t.URL); err != nil || t.url.Hostname() == "" || t.url.Port() == "" || t.url.User != nil ||
 		t.url.Path != "" && t.url.Path != "/" || t.url.RawQuery != "" {
 		return nil, store.Invalidf("%q is not the URL of a rate limit service; write grpc://HOST:PORT, or grpcs:// "+
-			"for TLS",
-			RedactURL(t.URL))
+			"for TLS", RedactURL(t.URL))
 	}
 	t.address, t.url.Scheme = t.url.Host, strings.Replace(strings.ToLower(t.url.Scheme), "grpc", "http", 1)
 	if err := t.checkConnection(); err != nil {
@@ -62,12 +61,9 @@ func callMetadata(headers []string) (metadata.MD, error) {
 		switch {
 		case err != nil:
 			return nil, err
-		case slices.Contains([]string{"Host", "Content-Type", "User-Agent"}, h.name) ||
-			strings.HasPrefix(h.name, "Grpc-"),
-			len(all.Get(h.name)) > 0:
-			return nil, store.Invalidf(
-				"--header %s is about how calls are sent, which limitctl says itself; leave it out",
-				h.name)
+		case slices.Contains([]string{"Host", "Content-Type", "User-Agent"}, h.name),
+			strings.HasPrefix(h.name, "Grpc-"), len(all.Get(h.name)) > 0:
+			return nil, notOurs(h.name)
 		case !h.value.isFixed():
 			return nil, store.Invalidf(
 				"--header %s is the same for all calls of a rate limit service; put %s into a --descriptor", h.name,
