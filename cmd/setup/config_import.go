@@ -12,9 +12,6 @@ import (
 	"github.com/limitctl/limitctl/internal/shell"
 )
 
-// importFrom is the only kind of file that config import reads.
-const importFrom = "envoy"
-
 func newConfigImportCmd(global *cli.Globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "import envoy FILE...",
@@ -25,12 +22,8 @@ warning with its line. docs/serve-envoy.md leads through the whole move.`,
 		Example: `  limitctl config import envoy config/config.yaml > limitctl.yaml
   limitctl config import envoy config/*.yaml -o json`,
 		Args: func(cmd *cobra.Command, args []string) error {
-			switch {
-			case len(args) == 0 || args[0] != importFrom:
+			if len(args) < 2 || args[0] != "envoy" {
 				return cli.Usagef("say what is imported, and from which files: limitctl config import envoy FILE...")
-			case len(args) == 1:
-				return cli.Usagef("no file is given; name those of envoyproxy/ratelimit: limitctl config import " +
-					"envoy FILE...")
 			}
 			return nil
 		},
@@ -52,8 +45,7 @@ func runConfigImport(g *cli.Globals, paths []string) error {
 		return &config.Mistakes{List: mistakes}
 	}
 	answer := &importAnswer{SchemaVersion: output.SchemaVersion, Policies: len(rules.Policies),
-		Configuration: rules.Text(),
-		Remarks:       append([]ratelimitfile.Remark{}, rules.Remarks...)}
+		Configuration: rules.Text(), Remarks: append([]config.Mistake{}, rules.Remarks...)}
 	for _, descriptors := range rules.Envoy {
 		answer.Descriptors += len(descriptors)
 	}
@@ -76,8 +68,8 @@ type importAnswer struct {
 	Policies      int `json:"policies"`
 	Descriptors   int `json:"descriptors"` // how many were read
 	// Configuration is the text of a limitctl.yaml.
-	Configuration string                 `json:"configuration"`
-	Remarks       []ratelimitfile.Remark `json:"remarks"` // what has no equal, or means something else
+	Configuration string           `json:"configuration"`
+	Remarks       []config.Mistake `json:"remarks"` // what has no equal, or means something else
 }
 
 // Records implements output.Answer.

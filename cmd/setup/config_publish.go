@@ -138,10 +138,6 @@ func (p *place) read(ctx context.Context, g *cli.Globals) (err error) {
 	if warning := p.state.Head.TriedWarning(); warning != nil {
 		g.Note("warning: %s", warning)
 	}
-	if p.state.Damaged > 0 {
-		g.Note("warning: %s in the history of the store are not limitctl's, and are left out",
-			cli.CountOf(int64(p.state.Damaged), "entry", "entries"))
-	}
 	return nil
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -176,10 +175,6 @@ func (a *contextsAnswer) Print(p *output.Printer) {
 	columns := []output.Column{{Header: ""}, {Header: "NAME"}, {Header: "STORE", Shrinks: 12},
 		{Header: "PREFIX", Drops: 2},
 		{Header: "ACCESS"}, {Header: "ORIGIN", Shrinks: 8, Drops: 1}}
-	layouts := slices.ContainsFunc(a.Contexts, func(x contextDocument) bool { return len(x.Layouts) > 0 })
-	if layouts {
-		columns = append(columns, output.Column{Header: "LAYOUTS", Shrinks: 8, Drops: 3})
-	}
 	var rows [][]output.Cell
 	for i := range a.Contexts {
 		x, star := &a.Contexts[i], " "
@@ -188,9 +183,6 @@ func (a *contextsAnswer) Print(p *output.Printer) {
 		}
 		rows = append(rows, []output.Cell{{Text: star, Style: output.Bold}, {Text: x.Name}, {Text: x.Store},
 			{Text: cmp.Or(x.Prefix, "-")}, {Text: x.access()}, {Text: x.Origin, Style: output.Faint}})
-		if layouts {
-			rows[i] = append(rows[i], output.Cell{Text: cmp.Or(strings.Join(x.Layouts, ","), "-")})
-		}
 	}
 	p.Table(columns, rows)
 }

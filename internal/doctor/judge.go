@@ -57,7 +57,7 @@ func judgeInfo(i, config redisserver.Info) (all []Finding) {
 		all = append(all, judgeEviction(i))
 	}
 	if has("role") {
-		all = append(all, judgeRole(i, config)...)
+		all = append(all, judgeRole(i)...)
 	}
 	if missing != nil {
 		all = append(all, warn("version", "cannot be checked: INFO does not have "+strings.Join(missing, ", "),
@@ -82,9 +82,8 @@ func judgeVersion(i redisserver.Info) Finding {
 // slowReplica is the delay of a replica at which a failover to it would hurt.
 const slowReplica = 10 // seconds
 
-// judgeRole judges the role of a server that gets takes, and its replicas. config are its settings, empty if they
-// could not be read.
-func judgeRole(i, config redisserver.Info) []Finding {
+// judgeRole judges the role of a server that gets takes, and its replicas.
+func judgeRole(i redisserver.Info) []Finding {
 	if i["role"] != "master" {
 		return []Finding{fail("role",
 			fmt.Sprintf("a replica of %s:%s: it refuses takes, refunds and resets", i["master_host"], i["master_port"]),
@@ -110,8 +109,6 @@ func judgeRole(i, config redisserver.Info) []Finding {
 		replicas = warn("replicas", fmt.Sprintf("%s of %d out of sync: %s; %s", output.Plural(len(late), "replica"),
 			len(all), strings.Join(late, ", "), most),
 			"a failover now would lose the latest charges: look at the replica's log, load and network")
-	case config["min-replicas-to-write"] != "":
-		replicas.Summary += "; min-replicas-to-write " + config["min-replicas-to-write"]
 	}
 	return []Finding{fine("role", "master"), replicas}
 }

@@ -90,8 +90,7 @@ func TestAnInfoWithoutItsFields(t *testing.T) {
 
 func TestRole(t *testing.T) {
 	judge := func(text string) []Finding {
-		return judgeRole(redisserver.ParseInfo(strings.ReplaceAll(text, " ", "\r\n")), redisserver.Info{
-			"min-replicas-to-write": "1"})
+		return judgeRole(redisserver.ParseInfo(strings.ReplaceAll(text, " ", "\r\n")))
 	}
 	replica := judge("role:slave master_host:10.0.0.1 master_port:6379")
 	alone := judge("role:master connected_slaves:0 master_repl_offset:0")
@@ -104,7 +103,7 @@ func TestRole(t *testing.T) {
 		{"replica", replica[0], Fail, "a replica of 10.0.0.1:6379", "master's address"},
 		{"master", alone[0], OK, "master", ""},
 		{"alone", alone[1], Warn, "all usage is lost", "attach a replica"},
-		{"in step", behind("online", 10)[1], OK, "2 connected, at most 600 B and 10 s behind; min-replicas-to-write 1",
+		{"in step", behind("online", 10)[1], OK, "2 connected, at most 600 B and 10 s behind",
 			""},
 		{"late", behind("online", 11)[1], Warn, "1 replica of 2 out of sync: 10.0.0.3:6379; at most 600 B and 11 s",
 			"failover"},

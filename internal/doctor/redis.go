@@ -181,7 +181,7 @@ func (e *examination) eachServer(ctx context.Context, servers []*server) error {
 // config returns settings that are not in INFO; none without the right.
 func (e *examination) config(ctx context.Context, s *server) (redisserver.Info, error) {
 	config := redisserver.Info{}
-	for _, name := range []string{"save", "stop-writes-on-bgsave-error", "min-replicas-to-write"} {
+	for _, name := range []string{"save", "stop-writes-on-bgsave-error"} {
 		values, err := s.client.ConfigGet(ctx, name).Result()
 		if err != nil && !redisserver.IsReply(err) {
 			return nil, err

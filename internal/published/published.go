@@ -288,9 +288,8 @@ type State struct {
 	Head Head
 	// Broken, a [store.ErrForeign], says why there is no Head although something was published.
 	Broken error
-	// Lines are those of the history, the oldest first, and Damaged how many of its entries are none.
-	Lines   []Line
-	Damaged int
+	// Lines are those of the history, the oldest first.
+	Lines []Line
 
 	first, last int64 // whose texts are kept; without a Head, by the history
 }
@@ -298,17 +297,15 @@ type State struct {
 // Read reads the state.
 func Read(ctx context.Context, table *admin.Tables) (*State, error) {
 	s := new(State)
-	entries, damaged, err := table.Lines(ctx, admin.HistoryList, admin.HistoryList.Kept())
+	entries, _, err := table.Lines(ctx, admin.HistoryList, admin.HistoryList.Kept())
 	if err != nil {
 		return nil, err
 	}
-	s.Damaged = damaged
 	for _, entry := range entries {
 		line := Line{}
 		if err := json.Unmarshal([]byte(entry.Text), &line); err != nil || line.Version < 1 ||
 			line.Version > maxNumber || line.Bytes < 0 {
-			s.Damaged++
-			continue
+			continue // damaged
 		}
 		line.At = entry.At
 		s.Lines = append(s.Lines, line)
@@ -353,21 +350,7 @@ func (s *State) InForce() (int64, error) {
 }
 
 // Kept reports whether the text of a version is kept.
-func (s *State) Kept(number int64) bool {
-	switch {
-	case number < s.first || number > s.last:
-		return false
-	case number == s.last:
-		return true
-	}
-	known, inForce := false, false
-	for i := range s.Lines {
-		if s.Lines[i].Version == number {
-			known, inForce = true, inForce || s.Lines[i].PutInForce()
-		}
-	}
-	return inForce || !known // the text of a version that was only tried is not kept
-}
+func (s *State) Kept(number int64) bool { return s.first <= number && number <= s.last }
 
 // Before returns the version that was in force before the one that is; 0 for none that is known.
 func (s *State) Before() int64 {

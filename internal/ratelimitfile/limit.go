@@ -59,7 +59,7 @@ func (b *builder) rule(
 	case !ok:
 		return d
 	case requests == 0 && shadow:
-		b.remark(limit, "shadow_mode", "a limit of 0 in shadow mode lets everything pass; it becomes unlimited: true")
+		b.remark(limit, "a limit of 0 in shadow mode becomes unlimited: true")
 		d.Unlimited = true
 		return d
 	case requests == 0:
@@ -129,7 +129,7 @@ func (b *builder) amount(limit yamlfile.Value, of map[string]yamlfile.Value) (pe
 		}
 		if requests = int64(n); requests > store.MaxCount {
 			requests = store.MaxCount
-			b.remark(v, "requests_per_unit", "limitctl counts up to %d; that is the limit now", requests)
+			b.remark(v, "requests_per_unit becomes %d, the most that limitctl counts", requests)
 		}
 	}
 	return &units[at], requests, true

@@ -25,22 +25,9 @@ type Rules struct {
 	// Domains are the names of the keys of Envoy, in the order of the files.
 	Domains []string
 	Envoy   configfile.EnvoyDomains
-	// Remarks say what has no equal.
-	Remarks []Remark
+	// Remarks are places of the files that limitctl does not do in the same way.
+	Remarks []yamlfile.Mistake
 }
-
-// Remark is a place of a file that limitctl does not do in the same way.
-type Remark struct {
-	Path string `json:"path"`
-	Line int    `json:"line"`
-	// Field is the field that has no equal, or is changed.
-	Field string `json:"field"`
-	// Text says what limitctl does instead, on one line.
-	Text string `json:"text"`
-}
-
-// String is the remark with its place, on one line.
-func (r Remark) String() string { return fmt.Sprintf("%s:%d: %s: %s", r.Path, r.Line, r.Field, r.Text) }
 
 // Read reads files together. With mistakes there are no rules.
 func Read(files []File) (*Rules, []yamlfile.Mistake) {
@@ -88,8 +75,8 @@ var rateLimitFields = []yamlfile.Field{
 	{Name: "unit"}, {Name: "requests_per_unit"}, {Name: "unlimited"}, {Name: "name"}, {Name: "replaces"},
 }
 
-func (b *builder) remark(v yamlfile.Value, field, format string, args ...any) {
-	b.rules.Remarks = append(b.rules.Remarks, Remark{b.path, b.reader.Line(v), field, fmt.Sprintf(format, args...)})
+func (b *builder) remark(v yamlfile.Value, format string, args ...any) {
+	b.rules.Remarks = append(b.rules.Remarks, b.reader.At(v, format, args...))
 }
 
 func (b *builder) readFile(root yamlfile.Value) {
@@ -101,8 +88,7 @@ func (b *builder) readFile(root yamlfile.Value) {
 			b.reader.Mistake(v, "domain has %d bytes; at most %d are possible", len(domain), longestText)
 		}
 		if first, twice := b.domains[domain]; twice {
-			b.remark(v, "domain", "domain %q is also in %s; both count together, as with MERGE_DOMAIN_CONFIG", domain,
-				first)
+			b.remark(v, "domain %q is also in %s; both count together", domain, first)
 		} else if ok {
 			b.domains[domain] = b.path
 			b.rules.Domains = append(b.rules.Domains, domain)
@@ -143,7 +129,11 @@ func (b *builder) descriptor(v yamlfile.Value, domain string, before []configfil
 	}
 	b.places[place] = true
 	b.rules.Envoy[domain] = append(b.rules.Envoy[domain], b.rule(v, fields, domain, entries))
-	b.remarks(fields, entry.Value)
+	for _, field := range []string{"share_threshold", "quota_mode", "detailed_metric", "value_to_metric", "metadata"} {
+		if v := fields[field]; !r.IsEmpty(v) && (r.IsMap(v) || r.IsList(v) || r.Bool(v)) {
+			b.remark(v, "%s has no equal", field)
+		}
+	}
 	if e := fields["descriptors"]; !r.IsEmpty(e) {
 		b.descriptors(e, domain, entries)
 	}
@@ -169,23 +159,6 @@ func (b *builder) entry(fields map[string]yamlfile.Value) (entry configfile.Envo
 		}
 	}
 	return entry, true
-}
-
-// remarks notes what has no equal in a descriptor of that value, its limit apart.
-func (b *builder) remarks(fields map[string]yamlfile.Value, value string) {
-	const metric = "no metric of limitctl names a value: each limit has its own policy in " +
-		"limitctl_decisions_total, and `limitctl denials` names who is denied"
-	for _, field := range [][2]string{
-		{"share_threshold", fmt.Sprintf("has no equal: each value that matches %q has a limit of its own", value)},
-		{"quota_mode", "has no equal: the limit denies by itself, whatever the other limits of the request say"},
-		{"detailed_metric", metric}, {"value_to_metric", metric},
-		{"metadata", "has no equal: the answer has no dynamic_metadata"},
-	} {
-		if v := fields[field[0]]; !b.reader.IsEmpty(v) &&
-			(b.reader.IsMap(v) || b.reader.IsList(v) || b.reader.Bool(v)) {
-			b.remark(v, field[0], "%s", field[1])
-		}
-	}
 }
 
 func words(entries []configfile.EnvoyEntry) []string {

@@ -185,6 +185,12 @@ func (r *Reader) HasMistakeWithin(path string) bool { return r.above[path] || r.
 // Line returns the line of a value.
 func (r *Reader) Line(v Value) int { return r.point(v).Position.Line }
 
+// At returns a remark about a value, which is no mistake.
+func (r *Reader) At(v Value, format string, args ...any) Mistake {
+	at := r.point(v).Position
+	return Mistake{r.path, at.Line, at.Column, fmt.Sprintf(format, args...)}
+}
+
 // Place is where a value is, and its text as it is written: "[]" or "{}" of an empty list or map, and "" of others.
 type Place struct {
 	Line int
