@@ -55,9 +55,9 @@ mistake with its line. The exit code is 0 without mistakes, else 2.`,
 
 func runConfigValidate(g *cli.Globals, args []string) error {
 	if len(args) > 0 {
-		data, err := cli.ReadConfig(args[0])
+		data, err := readConfig(args[0])
 		if err != nil {
-			return cli.Usagef("the file %s cannot be read: %s", shell.Command(args[0]), cli.Cause(err))
+			return err
 		}
 		c, err := config.Parse(args[0], data, storeChecker(g))
 		return printValidation(g, c, err)
@@ -70,6 +70,15 @@ func runConfigValidate(g *cli.Globals, args []string) error {
 			strings.Join(c.Searched, ", "))
 	}
 	return printValidation(g, c, err)
+}
+
+// readConfig reads a configuration that an argument names.
+func readConfig(path string) ([]byte, error) {
+	data, err := cli.ReadConfig(path)
+	if err != nil {
+		return nil, cli.Usagef("the file %s cannot be read: %s", shell.Command(path), cli.Cause(err))
+	}
+	return data, nil
 }
 
 // storeChecker returns a function that checks a store's URL. It does not connect, and needs no password, which may

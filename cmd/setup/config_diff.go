@@ -9,7 +9,6 @@ import (
 	"github.com/limitctl/limitctl/internal/cli"
 	"github.com/limitctl/limitctl/internal/config"
 	"github.com/limitctl/limitctl/internal/output"
-	"github.com/limitctl/limitctl/internal/shell"
 )
 
 // diffOptions are those of diff.
@@ -68,9 +67,9 @@ func (o *diffOptions) run(ctx context.Context, args []string) error {
 func (o *diffOptions) compare(ctx context.Context, args []string) (*diffAnswer, error) {
 	files := make([]*config.Config, len(args))
 	for i, path := range args {
-		data, err := cli.ReadConfig(path)
+		data, err := readConfig(path)
 		if err != nil {
-			return nil, cli.Usagef("the file %s cannot be read: %s", shell.Command(path), cli.Cause(err))
+			return nil, err
 		}
 		if files[i], err = config.Parse(path, data, nil); err != nil {
 			return nil, err

@@ -9,7 +9,6 @@ import (
 	"github.com/limitctl/limitctl/internal/config"
 	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/internal/ratelimitfile"
-	"github.com/limitctl/limitctl/internal/shell"
 )
 
 func newConfigImportCmd(global *cli.Globals) *cobra.Command {
@@ -34,9 +33,9 @@ warning with its line. docs/serve-envoy.md leads through the whole move.`,
 func runConfigImport(g *cli.Globals, paths []string) error {
 	var files []ratelimitfile.File
 	for _, path := range paths {
-		data, err := cli.ReadConfig(path)
+		data, err := readConfig(path)
 		if err != nil {
-			return cli.Usagef("the file %s cannot be read: %s", shell.Command(path), cli.Cause(err))
+			return err
 		}
 		files = append(files, ratelimitfile.File{Path: path, Data: data})
 	}

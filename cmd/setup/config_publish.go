@@ -1,6 +1,7 @@
 package setup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -76,29 +77,11 @@ policy disappears that an override in force names.`,
 }
 
 func (o *options) publish(ctx context.Context, path string) error {
-	data, err := cli.ReadConfig(path)
-	if err != nil {
-		return cli.Usagef("the file %s cannot be read: %s", shell.Command(path), cli.Cause(err))
-	}
-	c, err := config.Parse(path, data, nil)
+	data, err := readConfig(path)
 	if err != nil {
 		return err
 	}
-	if len(c.Policies) == 0 {
-		return cli.Usagef("%s has no policies, so there is nothing to publish", path)
-	}
-	if len(c.Contexts)+len(c.Layouts) > 0 {
-		return cli.Usagef("%s has contexts or layouts, which stay on this machine; move its other parts to a file of "+
-			"their own", path)
-	}
-	return o.change(ctx, func(p *place) (*change, error) {
-		if c.Prefix != "" && c.Prefix != p.settings.Prefix {
-			return nil, cli.Usagef("%s has the prefix %q, and the store is open with %q, so nobody would find the "+
-				"keys; give %s", path,
-				c.Prefix, p.settings.Prefix, shell.Command("--prefix", c.Prefix))
-		}
-		return &change{title: path, text: data}, nil
-	})
+	return o.change(ctx, func(*place) (*change, error) { return &change{title: path, text: data}, nil })
 }
 
 // place is a store with published configurations.
@@ -233,8 +216,18 @@ func (o *options) preview(ctx context.Context, p *place, c *change) (*publishAns
 		place: p.settings.Place(p.where), Before: p.state.Head.Version, Version: p.state.NextNumber(),
 		Differences: []config.Difference{}}
 	after, err := config.Parse(c.title, c.text, nil)
-	if err != nil {
+	prefix := p.settings.Prefix
+	switch {
+	case err != nil:
 		return nil, err
+	case len(after.Policies) == 0:
+		return nil, cli.Usagef("%s has no policies, so there is nothing to publish", c.title)
+	case len(after.Contexts)+len(after.Layouts) > 0:
+		return nil, cli.Usagef("%s has contexts or layouts, which stay on this machine; move its other parts to a "+
+			"file of their own", c.title)
+	case cmp.Or(after.Prefix, prefix) != prefix:
+		return nil, cli.Usagef("%s has the prefix %q, and the store is open with %q, so nobody would find the keys; "+
+			"give %s", c.title, after.Prefix, prefix, shell.Command("--prefix", after.Prefix))
 	}
 	before, err := config.Parse("nothing", []byte("contexts: {}\n"), nil)
 	if err != nil {

@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/internal/cli"
-	"github.com/limitctl/limitctl/internal/published"
 )
 
 func newRollbackCmd(global *cli.Globals) *cobra.Command {
@@ -56,9 +55,6 @@ func (o *options) rollback(ctx context.Context, number int64) error {
 		}
 		v, err := p.fetch(ctx, o.Globals, number)
 		if err != nil {
-			return nil, err
-		}
-		if _, err := published.Parse(fmt.Sprintf("version %d", number), v.Text); err != nil {
 			return nil, err
 		}
 		return &change{title: fmt.Sprintf("version %d", number), text: v.Text, of: number}, nil

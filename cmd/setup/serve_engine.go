@@ -126,9 +126,9 @@ func (o *serveOptions) checkPublished() (fallback *config.Config, err error) {
 	case o.fallback == "":
 		return nil, nil
 	}
-	data, err := cli.ReadConfig(o.fallback)
+	data, err := readConfig(o.fallback)
 	if err != nil {
-		return nil, cli.Usagef("--config-fallback %s cannot be read: %s", o.fallback, err)
+		return nil, err
 	}
 	return config.Parse(o.fallback, data, nil)
 }
@@ -211,7 +211,4 @@ func (a *checkAnswer) Print(p *output.Printer) {
 	}
 	p.Line("%s: %s%s, limits in %s", p.Paint(output.Calm, "✓ valid"), output.Counted(a.Policies, "policy", "policies"),
 		from, a.Store)
-	for _, row := range a.Records()[1:] {
-		p.Line("  %s at %s", row[0], row[1])
-	}
 }

@@ -97,8 +97,7 @@ func (l *LayoutOptions) sourcesOf(g *Globals, names []string) (sources layouts.S
 	if err != nil {
 		return nil, err
 	}
-	for i := range c.Layouts {
-		of := c.Layouts[i].Source
+	for _, of := range c.Layouts {
 		if slices.ContainsFunc(all, func(s layouts.Source) bool { return s.Layout == of.Layout }) {
 			sources = append(sources, of)
 		}

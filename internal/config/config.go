@@ -9,6 +9,7 @@ import (
 	"github.com/limitctl/limitctl/internal/configfile"
 	redisserver "github.com/limitctl/limitctl/internal/redis"
 	"github.com/limitctl/limitctl/internal/yamlfile"
+	"github.com/limitctl/limitctl/pkg/limiter/layouts"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -20,7 +21,7 @@ type Config struct {
 	// File is the content of PolicyFile, without what is for operators alone.
 	configfile.File
 	// Layouts say which keys of other limiters have which layout, in the order of the file.
-	Layouts []Mapping
+	Layouts layouts.Sources
 	// Contexts are in the order of the files.
 	Contexts []*Context
 	// Read are the files that were read.

@@ -12,35 +12,16 @@ import (
 // OwnLayout is the name of limitctl's own layout.
 const OwnLayout = "limitctl"
 
-// Mapping gives keys of another limiter a layout and perhaps a limit.
-type Mapping struct {
-	layouts.Source
-	// Text is the limit as it was written; empty for none.
-	Text string
-}
-
 // readMappings reads the field layouts of a file.
-func readMappings(r *yamlfile.Reader, v yamlfile.Value) (mappings []Mapping) {
+func readMappings(r *yamlfile.Reader, v yamlfile.Value) (mappings []layouts.Source) {
 	values, _ := r.List(v, "layouts", "a list of layouts and their keys, each beginning with a dash")
-	for i, value := range values {
-		m := readMapping(r, value)
-		for j := range mappings {
-			if m.isOfSameKeys(&mappings[j]) && !r.HasMistakeWithin(values[j].Path) && !r.HasMistakeWithin(value.Path) {
-				r.Mistake(values[i], "the keys are those of line %d, which comes first; keep one", r.Line(values[j]))
-				break
-			}
-		}
-		mappings = append(mappings, m)
+	for _, value := range values {
+		mappings = append(mappings, readMapping(r, value))
 	}
 	return mappings
 }
 
-// isOfSameKeys reports whether two mappings have the same keys and layout.
-func (m *Mapping) isOfSameKeys(other *Mapping) bool {
-	return m.Layout == other.Layout && m.Keys.String() == other.Keys.String()
-}
-
-func readMapping(r *yamlfile.Reader, v yamlfile.Value) (m Mapping) {
+func readMapping(r *yamlfile.Reader, v yamlfile.Value) (m layouts.Source) {
 	fields, ok := r.Fields(v, "the layout", configfile.Fields("layout"))
 	if !ok {
 		return m
@@ -48,11 +29,7 @@ func readMapping(r *yamlfile.Reader, v yamlfile.Value) (m Mapping) {
 	m.Layout, _ = yamlfile.Parsed(r, fields["layout"], "layout", "the name of one, such as redis_rate", namedLayout)
 	m.Keys, _ = yamlfile.Parsed(r, fields["keys"], "keys", "a glob over whole keys, such as rate:login:*",
 		store.ParseStoreKeyPattern)
-	m.Limit, _ = yamlfile.Parsed(r, fields["limit"], "limit", "COUNT/PERIOD, such as 10/1m",
-		func(text string) (store.Limit, error) {
-			m.Text = text
-			return layouts.ParseLimit(text)
-		})
+	m.Limit, _ = yamlfile.Parsed(r, fields["limit"], "limit", "COUNT/PERIOD, such as 10/1m", layouts.ParseLimit)
 	_, hasKeys := fields["keys"]
 	_, hasLimit := fields["limit"]
 	if !hasKeys && !hasLimit && !r.HasMistakeWithin(v.Path) {

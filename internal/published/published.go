@@ -349,8 +349,16 @@ func (s *State) InForce() (int64, error) {
 	return s.Head.Version, nil
 }
 
-// Kept reports whether the text of a version is kept.
-func (s *State) Kept(number int64) bool { return s.first <= number && number <= s.last }
+// Kept reports whether the text of a version is kept; that of one that was only tried is not.
+func (s *State) Kept(number int64) bool {
+	known, inForce := false, number == s.last
+	for i := range s.Lines {
+		if s.Lines[i].Version == number {
+			known, inForce = true, inForce || s.Lines[i].PutInForce()
+		}
+	}
+	return s.first <= number && number <= s.last && (inForce || !known)
+}
 
 // Before returns the version that was in force before the one that is; 0 for none that is known.
 func (s *State) Before() int64 {

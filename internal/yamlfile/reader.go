@@ -289,7 +289,7 @@ func (r *Reader) Fields(v Value, what string, known []Field) (fields map[string]
 			fields[e.Name] = e
 			continue
 		}
-		meant, said := intended(e.Name, names), strconv.Quote(e.Name)
+		meant, said := Nearest(e.Name, names), strconv.Quote(e.Name)
 		remedy := "did you mean " + meant + "?"
 		if meant == "" { // it may not be a name at all
 			said, remedy = quote(v.Path, e.Name), "it has "+strings.Join(names, ", ")
@@ -313,15 +313,6 @@ func (r *Reader) Fields(v Value, what string, known []Field) (fields map[string]
 		}
 	}
 	return fields, true
-}
-
-// intended returns the one of the names that an unknown name probably means, or "": "password" is for password_file.
-func intended(name string, names []string) string {
-	isBeginning := func(candidate string) bool { return len(name) > 2 && strings.HasPrefix(candidate, name) }
-	if i := slices.IndexFunc(names, isBeginning); i >= 0 && Nearest(name, names) == "" {
-		return names[i]
-	}
-	return Nearest(name, names)
 }
 
 // Nearest returns the one of the names that differs from name in the fewest letters, if that is one letter or at most a
