@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -175,89 +174,3 @@ fields, their types and what they mean. ` + "`jq '.\"$defs\".\"a-decision\"' lim
 The configuration has a [schema](limitctl.schema.json) of its own. These print them:
 
 `
-
-// What commands print has the fields that the reference says, and no others.
-func TestDocumentsHaveTheFieldsOfTheReference(t *testing.T) {
-	g := readGo(t)
-	w := newWorld(t)
-	policies := filepath.Join(t.TempDir(), "limitctl.yaml")
-	text := "policies: {api: {limits: [{name: ip, by: [ip], limit: 10/1m}, {name: user, by: [user], limit: 5/1m}]}}\n"
-	if err := os.WriteFile(policies, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	seen := map[string]bool{}
-	for _, c := range []struct {
-		place string
-		code  int
-		args  string
-	}{
-		{decisionPlace, exitYes, "consume user:42 --limit 3/1h"},
-		{decisionPlace, exitYes, "consume --policy api ip=192.0.2.1 user=7 --config " + policies},
-		{decisionPlace, exitNo, "consume user:42 --limit 3/1h --cost 3 --count-denials"},
-		{"output/errorOnly", exitUsage, "check user:42 --limit 3"},
-		{"see/inspectAnswer.Document", exitYes, "inspect *"},
-		{"see/summaryAnswer", exitYes, "inspect * --summary"},
-		{"see/denialsAnswer.Document", exitYes, "denials"},
-		{"stepin/overrideAnswer", exitYes, "override set user:* --times 2 --for 1h --reason launch --yes"},
-		{decisionPlace, exitYes, "check user:42 --limit 3/1h"},
-		{"stepin/resetAnswer", exitYes, "reset user:* --yes"},
-		{"see/handoverAnswer", exitYes, "handover"},
-		{"see/auditAnswer", exitYes, "audit"},
-		{"stepin/undoAnswer", exitYes, "undo --yes"},
-		{"see/doctorAnswer.Document", exitYes, "doctor"},
-		{"report/Document", exitYes, "simulate - --limit 3/1m"},
-		{"setup/explainAnswer", exitYes, "config explain --policy api ip=192.0.2.1 user=7 --config " + policies},
-	} {
-		w.In = strings.NewReader(`{"time":"2026-11-09T00:10:00Z","key":"a"}` + "\n")
-		stdout, _ := w.run(t, c.code, append(strings.Fields(c.args), "-o", "json")...)
-		var document any
-		if err := json.Unmarshal([]byte(stdout), &document); err != nil {
-			t.Fatalf("limitctl %s prints %s: %v", c.args, stdout, err)
-		}
-		if top, is := document.(map[string]any); is && c.place != "output/errorOnly" {
-			delete(top, "error") // which any document can have beside its result
-		}
-		for _, wrong := range compare(document, g.schema(c.place), "") {
-			if !seen[c.place+wrong] {
-				seen[c.place+wrong] = true
-				t.Errorf("limitctl %s: %s", c.args, wrong)
-			}
-		}
-	}
-}
-
-// compare returns the differences between a value and its schema.
-func compare(value any, schema map[string]any, at string) (wrong []string) {
-	if either, is := schema["anyOf"].([]any); is {
-		schema = either[0].(map[string]any)
-	}
-	switch value := value.(type) {
-	case []any:
-		for _, item := range value {
-			wrong = append(wrong, compare(item, schema["items"].(map[string]any), at+"[]")...)
-		}
-	case map[string]any:
-		properties, is := schema["properties"].(map[string]any)
-		if each, has := schema["additionalProperties"].(map[string]any); has {
-			for name, inside := range value {
-				wrong = append(wrong, compare(inside, each, at+"."+name)...)
-			}
-		}
-		if !is {
-			return wrong
-		}
-		for _, name := range schema["required"].([]string) {
-			if _, has := value[name]; !has {
-				wrong = append(wrong, fmt.Sprintf("%s has no %s", at, name))
-			}
-		}
-		for name, inside := range value {
-			if property, has := properties[name].(map[string]any); has {
-				wrong = append(wrong, compare(inside, property, at+"."+name)...)
-			} else {
-				wrong = append(wrong, fmt.Sprintf("%s has %s, which the reference does not have", at, name))
-			}
-		}
-	}
-	return wrong
-}

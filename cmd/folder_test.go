@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net"
 	"os"
-	"os/user"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -66,8 +65,6 @@ func TestAHostileFolder(t *testing.T) {
 			nil},
 		{"a validated one", "c.yaml", "", []string{"config", "validate", "c.yaml"}, nil, []int{exitNo, exitUsage}},
 		{"Tab", "limitctl.yaml", "", []string{"__complete", "check", "u", "--policy", ""}, []string{"*"}, nil},
-		{"Tab after a named one", "c.yaml", "", []string{"__complete", "--config", "c.yaml", "--context", ""},
-			[]string{"*"}, nil},
 		{"the chosen context", "state/limitctl/context", "", []string{"inspect", "*"}, []string{"dangling", "empty"},
 			nil},
 		{"a password", "secret", "contexts: {x: {store: 'redis://127.0.0.1:1', password_file: secret}}",
@@ -79,7 +76,6 @@ func TestAHostileFolder(t *testing.T) {
 		{"a key", "key.pem", "", []string{"check", "u", "--limit", "1/1h", "--store",
 			"rediss://127.0.0.1:1?tls_cert=key.pem&tls_key=key.pem"}, nil, nil},
 		{"a report", "r.json", "", []string{"report", "r.json"}, nil, nil},
-		{"a compared report", "r.json", "", []string{"report", "r.json", "--against", "r.json"}, nil, nil},
 		{"a log", "access.log", "", []string{"simulate", "access.log", "--limit", "1/1h"}, nil, nil},
 		{"a backup", "backup.jsonl", "", []string{"undo", "backup.jsonl", "--yes"}, nil, nil},
 		{"an audit", "state/limitctl/audit.jsonl", "", []string{"audit"},
@@ -92,9 +88,6 @@ func TestAHostileFolder(t *testing.T) {
 			[]string{"empty"}, []int{exitRefused}},
 		{"a store's log", "one.db-wal", "", []string{"consume", "u", "--limit", "9/1h", "--store", "file:one.db"},
 			[]string{"sparse", "empty", "nul", "binary", "long"}, []int{exitRefused}},
-		{"the store of Tab", "limits.db", "", []string{"__complete", "inspect", "--store", "file:limits.db", "--policy",
-			""},
-			[]string{"*"}, nil},
 		{"a saved report", "out.json", "", []string{"simulate", "-", "--limit", "1/1h", "--save", "out.json"},
 			[]string{"*"}, nil},
 	} {
@@ -137,30 +130,5 @@ func TestAHostileFolder(t *testing.T) {
 				}
 			})
 		}
-	}
-}
-
-// The home directory is that of the account where HOME is not set, and none where it is set and empty.
-func TestHomeIsThatOfTheAccount(t *testing.T) {
-	t.Setenv("HOME", "/somewhere")
-	if got := getenv("HOME"); got != "/somewhere" {
-		t.Errorf("HOME is %q, want /somewhere", got)
-	}
-	t.Setenv("HOME", "")
-	if got := getenv("HOME"); got != "" {
-		t.Errorf("an empty HOME is %q", got)
-	}
-	if err := os.Unsetenv("HOME"); err != nil {
-		t.Fatal(err)
-	}
-	want := ""
-	if account, err := user.Current(); err == nil { // some have an id and no name
-		want = account.HomeDir
-	}
-	if got := getenv("HOME"); got != want {
-		t.Errorf("without HOME it is %q, want %q", got, want)
-	}
-	if got := getenv("NOSUCH_VARIABLE"); got != "" {
-		t.Errorf("another variable is %q", got)
 	}
 }

@@ -33,12 +33,9 @@ func clusters() []hostile.Behaviour {
 	return []hostile.Behaviour{
 		answers("no slots", "*0\r\n"),
 		answers("as many ranges as go", "*60000\r\n"+strings.Repeat(all, 60000)),
-		answers("servers of nothing", "*1\r\n*3\r\n:0\r\n:16383\r\n*0\r\n"),
 		answers("no host", "*1\r\n"+member(0, 16383, "", "1")),
-		answers("port that is none", "*1\r\n"+member(0, 16383, "HOST", "99999999")),
 		answers("host of escapes", "*1\r\n"+member(0, 16383, "\x1b]0;x\x07", "1")),
 		answers("ranges the wrong way round", "*1\r\n"+member(16383, 0, "HOST", "PORT")),
-		answers("ranges beyond", "*1\r\n"+member(-5, 2147483647, "HOST", "PORT")),
 		answers("itself, and nothing else", "*1\r\n"+all),
 	}
 }
@@ -47,9 +44,7 @@ func clusters() []hostile.Behaviour {
 func moves() []hostile.Behaviour {
 	return []hostile.Behaviour{
 		answers("moved to itself", "-MOVED 1 HOST:PORT\r\n"),
-		answers("moved to nowhere", "-MOVED 1 \r\n"),
 		answers("moved to garbage", "-MOVED x \x1b[31m:y\r\n"),
-		answers("ask nobody", "-ASK 1 :1\r\n"),
 		answers("down", "-CLUSTERDOWN no\r\n"),
 	}
 }
@@ -58,15 +53,13 @@ func moves() []hostile.Behaviour {
 func masters() []hostile.Behaviour {
 	var all []hostile.Behaviour
 	for _, address := range [][2]string{
-		{"", ""}, {"HOST", ""}, {"HOST", "99999999"}, {"a\x1b[31mb", "1"}, {"fe80::1%\x1b[31m", "1"}, {"HOST", "PORT"},
-		{strings.Repeat("a", 300), "1"},
+		{"", ""}, {"HOST", "99999999"}, {"a\x1b[31mb", "1"}, {"HOST", "PORT"},
 	} {
 		answer := fmt.Sprintf("*2\r\n+%s\r\n+%s\r\n", address[0], address[1])
 		all = append(all, answers(fmt.Sprintf("master at %.20q", address), answer))
 	}
 	return append(all,
 		answers("master with a line end", "*2\r\n$5\r\na\r\nb\n\r\n$1\r\n1\r\n"),
-		answers("too few words", "*1\r\n+HOST\r\n"),
 		answers("a long list", "*300000\r\n"+strings.Repeat("+a\r\n", 300000)),
 	)
 }

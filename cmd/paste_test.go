@@ -95,44 +95,6 @@ func TestUndoLineIsSafeToPaste(t *testing.T) {
 	}
 }
 
-// A file that ends with a line break has no line that undoes; nothing is made up.
-func TestUndoLineThatCannotBe(t *testing.T) {
-	w := newWorld(t)
-	w.run(t, exitYes, "consume", "user:42", "--limit", "3/1d")
-	_, stderr := w.run(t, exitYes, "reset", "user:42", "--yes", "--backup",
-		filepath.Join(t.TempDir(), "$(touch PWNED)\n"))
-	if !strings.Contains(stderr, "undo with: # no line can hold this command") || strings.Contains(stderr, "touch") {
-		t.Errorf("it says %q", stderr)
-	}
-}
-
-// The hint of a backup's prefix is one command that has it as it is.
-func TestHintsAreSafeToPaste(t *testing.T) {
-	t.Parallel()
-	prefixes := 0
-	for i, text := range append(hostileTexts(), "two  spaces") {
-		w := newWorld(t)
-		path := filepath.Join(t.TempDir(), "backup.jsonl")
-		quoted, _ := json.Marshal(text)
-		forged := `{"limitctl_backup":1,"prefix":` + string(quoted) + `,"store":"memory:"}` + "\n"
-		if err := os.WriteFile(path, []byte(forged), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		_, stderr := w.run(t, exitUsage, "undo", path, "--yes")
-		// or it is no prefix at all
-		if _, hint, found := strings.Cut(strings.TrimSuffix(stderr, "\n"), "; give "); found {
-			prefixes++
-			commands := map[string]string{"limitctl": `printf '[%s]' "$@"`}
-			if got := paste(t, prompts[i%3], "limitctl "+hint, commands); got != "[--prefix]["+text+"]" {
-				t.Errorf("%s reads %s as %q", prompts[i%3], hint, got)
-			}
-		}
-	}
-	if prefixes < 5 {
-		t.Errorf("only %d backups give a prefix", prefixes)
-	}
-}
-
 func withVariable(getenv func(string) string, name, value string) func(string) string {
 	return func(asked string) string {
 		if asked == name {

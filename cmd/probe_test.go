@@ -198,20 +198,6 @@ func TestProbeBadInput(t *testing.T) {
 	}
 }
 
-// probeExample is an example with a service of its own, whose limit is not waited for in full.
-func probeExample(t *testing.T, line string) string {
-	text, bounds := "token-bucket:20/1s", " --max-time 30s"
-	if _, after, found := strings.Cut(line, "--limit "); found {
-		text, bounds = strings.Fields(after)[0], " --max-time 2s"
-	}
-	url := newLimitedService(t, text, nil).URL + "/"
-	if !strings.Contains(line, "{subject}") {
-		bounds += " -H 'X-Key: {subject}'"
-	}
-	line = strings.NewReplacer("http://127.0.0.1:8080/", url, "X-Api-Key", "X-Key").Replace(line)
-	return line + bounds
-}
-
 // Who is let in with another header is found, by the flags that say what else is asked and what a denial is.
 func TestProbeAsksOtherwise(t *testing.T) {
 	var mutex sync.Mutex

@@ -10,8 +10,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/limitctl/limitctl/internal/redistest"
 )
 
 // served is `limitctl serve` as a process of its own, on ports that the system chose.
@@ -80,37 +78,4 @@ func (s *served) consume(client *http.Client) (int, error) {
 		return 0, err
 	}
 	return response.StatusCode, response.Body.Close()
-}
-
-// serveExample runs an example of serve in a directory, on ports that the system chooses, and a
-// request of the examples with such a server.
-func serveExample(t *testing.T, dir, line string) {
-	words := strings.Fields(line)
-	args := []string{"serve"}
-	if words[0] == "limitctl" {
-		args = words[1:]
-	}
-	// The last of several flags counts. A socket may keep its name.
-	args = append(args, "--admin", "127.0.0.1:0", "-o", "jsonl")
-	if !strings.Contains(line, "unix:") {
-		args = append(args, "--listen", "127.0.0.1:0")
-	}
-	if strings.Contains(line, "redis://127.0.0.1:6379 --config store:") { // follows what is published there
-		args = append(args, "--store", "redis://"+redistest.Start(t).Addr)
-		publish := "limitctl config publish limitctl.yaml -m first --yes --store " + args[len(args)-1]
-		if output, err := shellIn(dir, publish).CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s", err, output)
-		}
-	}
-	c := newChild(t, args...)
-	c.cmd.Dir = dir
-	s := c.serving()
-	defer s.end()
-	if words[0] != "limitctl" {
-		request := strings.ReplaceAll(line, "localhost:8080", s.addresses["http"])
-		if output, err := shellIn(dir, request).CombinedOutput(); err != nil ||
-			!strings.Contains(string(output), `"allowed":true`) {
-			t.Errorf("%v\n%s", err, output)
-		}
-	}
 }

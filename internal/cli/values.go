@@ -159,7 +159,7 @@ func NoArguments(cmd *cobra.Command, args []string) error {
 func UnknownCommand(cmd *cobra.Command, name string) error {
 	cmd.SuggestionsMinimumDistance = cmd.Root().SuggestionsMinimumDistance
 	hint := fmt.Sprintf("see `%s --help`", cmd.CommandPath())
-	if habit, has := Habits()[name]; has && !cmd.HasParent() {
+	if habit, has := habits[name]; has && !cmd.HasParent() {
 		hint = fmt.Sprintf("that is `%s`", habit)
 	} else if near := cmd.SuggestionsFor(name); len(near) > 0 {
 		hint = "did you mean " + strings.Join(near, " or ") + "?"
@@ -187,13 +187,11 @@ func Several(args []string) string {
 	return fmt.Sprintf("%d arguments (%q, %q%s)", len(args), args[0], args[1], more)
 }
 
-// Habits are words of other programs for commands that have another name here, with what to run instead.
-func Habits() map[string]string {
-	return map[string]string{
-		"get": "limitctl inspect PATTERN", "delete": "limitctl reset PATTERN", "rm": "limitctl reset PATTERN",
-		"ban":   "limitctl block PATTERN --for 1h --reason TEXT",
-		"bench": "limitctl loadtest --limit LIMIT", "init": "limitctl config init",
-	}
+// habits are words of other programs for commands that have another name here, with what to run instead.
+var habits = map[string]string{
+	"get": "limitctl inspect PATTERN", "delete": "limitctl reset PATTERN", "rm": "limitctl reset PATTERN",
+	"ban":   "limitctl block PATTERN --for 1h --reason TEXT",
+	"bench": "limitctl loadtest --limit LIMIT", "init": "limitctl config init",
 }
 
 // FlagGroup is the annotation of a flag with the title under which the help lists it.
