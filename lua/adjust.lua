@@ -3,9 +3,8 @@
 --
 -- KEYS     the keys to adjust, no two the same
 -- ARGV[1]  'a', then for each key the limit and the units to leave in use, as decide.lua has
---          requests, then for each key a byte ('<' if a key with fewer units in use is left as it
---          is, else '='), and the value that the caller has kept: its form 1, as in held.lua, and it after
---          its length 1
+--          requests, then for each key the value that the caller has kept: its form 1, as in held.lua, and it
+--          after its length 1
 -- ARGV[2]  as in decide.lua
 -- Returns  an array: a string with the units in use before 4 and after 4 of each key, then four
 --          elements for each key that was left (its index in KEYS, what it holds, '', 0) or
@@ -37,8 +36,8 @@ end
 local whole, in_place, emptied, units = {}, {}, {}, {}
 local next_kept = 2 + 20 * #KEYS
 for i = 1, #KEYS do
-  local only, form, kept
-  only, form, kept, next_kept = struct.unpack('>c1c1Bc0', ARGV[1], next_kept)
+  local form, kept
+  form, kept, next_kept = struct.unpack('>c1Bc0', ARGV[1], next_kept)
   local r = request(i)
   local failure = load(r, i)
   local what = failure and string.match(failure.err, '^FOREIGN %d+ (.*)$')
@@ -49,7 +48,7 @@ for i = 1, #KEYS do
     return failure
   else
     local before, in_use = r.state, used(r)
-    local left = only == '<' and math.min(in_use, r.cost) or r.cost
+    local left = r.cost
     if in_use ~= left then
       if before then
         before_change(i, before, form, kept)

@@ -24,9 +24,7 @@ type resetOptions struct {
 	cli.ConsentOptions
 	dryRun      bool
 	toRemaining int64
-	atLeast     bool
 	keepGoing   bool
-	failIfNone  bool
 	backup      string
 	noBackup    bool
 }
@@ -77,9 +75,7 @@ the limiter's processes.
 	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "show what would be changed and change nothing")
 	cli.NumberFlag(cmd.Flags(), &o.toRemaining, "to-remaining", "", 0,
 		"instead of deleting, leave exactly `N` units of each limit")
-	cmd.Flags().BoolVar(&o.atLeast, "at-least", false, "with --to-remaining, do not change keys that have more")
 	cmd.Flags().BoolVar(&o.keepGoing, "keep-going", false, "if not all keys can be read, change those that were found")
-	cmd.Flags().BoolVar(&o.failIfNone, "fail-if-none", false, "exit with 1 if nothing matches")
 	return cmd
 }
 
@@ -90,9 +86,7 @@ func (o *resetOptions) plan(cmd *cobra.Command, args []string) (plan *operation.
 		if o.toRemaining < 0 {
 			return nil, cli.Usagef("--to-remaining %d is negative; give the units to leave, from 0", o.toRemaining)
 		}
-		plan.Remaining = &operation.Remaining{Units: o.toRemaining, AtLeast: o.atLeast}
-	} else if o.atLeast {
-		return nil, cli.Usagef("--at-least is for --to-remaining N; add it, or leave --at-least out")
+		plan.Remaining = &operation.Remaining{Units: o.toRemaining}
 	}
 	if o.noBackup && o.backup != "" {
 		return nil, cli.Usagef("%s and --no-backup contradict each other; give one of them",
@@ -118,9 +112,6 @@ func (o *resetOptions) plan(cmd *cobra.Command, args []string) (plan *operation.
 		}
 		plan.Remaining.Configured = c.Configured()
 		plan.Text += fmt.Sprintf(" --to-remaining %d", plan.Remaining.Units)
-		if o.atLeast {
-			plan.Text += " --at-least"
-		}
 	}
 	switch {
 	case o.dryRun:
@@ -172,9 +163,6 @@ func runReset(ctx context.Context, o *resetOptions, plan *operation.ResetPlan) e
 	}
 	if err == nil && result.Matched == 0 && result.Unsure.Count == 0 && !o.Quiet {
 		cli.SayNothingMatches(o.Globals, &plan.Selection, runner.Place.Store)
-	}
-	if err == nil && printErr == nil && result.Matched == 0 && o.failIfNone {
-		return cli.ErrDenied
 	}
 	return errors.Join(err, printErr)
 }
@@ -269,7 +257,6 @@ type resetAnswer struct {
 	// Complete: the scan saw all keys, and all that matched were handled.
 	Complete    bool   `json:"complete"`
 	ToRemaining *int64 `json:"to_remaining,omitempty"`
-	AtLeast     bool   `json:"at_least,omitempty"`
 	// Gained and Lost count keys that gained and lost units, in a dry run as they would.
 	Gained *int64 `json:"gained,omitempty"`
 	Lost   *int64 `json:"lost,omitempty"`
@@ -294,8 +281,7 @@ func newResetAnswer(plan *operation.ResetPlan, result *operation.ResetResult, er
 		a.Unsure = &result.Unsure
 	}
 	if plan.Remaining != nil {
-		a.ToRemaining, a.AtLeast = &plan.Remaining.Units, plan.Remaining.AtLeast
-		a.Gained, a.Lost = &result.Effect.Gain, &result.Effect.Lose
+		a.ToRemaining, a.Gained, a.Lost = &plan.Remaining.Units, &result.Effect.Gain, &result.Effect.Lose
 	}
 	return a
 }
@@ -306,9 +292,9 @@ func (a *resetAnswer) Print(p *output.Printer) {
 	remaining, effect, text := a.result.Remaining, &a.result.Effect, "deleted "+keys(a.Changed)
 	switch {
 	case remaining != nil && a.DryRun:
-		text = fmt.Sprintf("would leave %s of %s (dry run)", remaining, keys(a.Matched))
+		text = fmt.Sprintf("would leave %d remaining of %s (dry run)", remaining.Units, keys(a.Matched))
 	case remaining != nil:
-		text = fmt.Sprintf("left %s of %s", remaining, keys(effect.Gain+effect.Lose+effect.Stay))
+		text = fmt.Sprintf("left %d remaining of %s", remaining.Units, keys(effect.Gain+effect.Lose+effect.Stay))
 	case a.DryRun:
 		text = fmt.Sprintf("would delete %s (dry run)", keys(a.Matched))
 	}

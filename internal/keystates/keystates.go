@@ -100,7 +100,7 @@ func (o Operator) Adjust(ctx context.Context, adjustments ...admin.Adjustment) (
 		if err := adjustments[i].Normalize(); err != nil {
 			return nil, err
 		}
-		creates = creates || !adjustments[i].OnlyLess && adjustments[i].Used > 0
+		creates = creates || adjustments[i].Used > 0
 	}
 	results := make([]admin.Adjusted, len(adjustments))
 	foreign, err := o.keys(ctx, creates, len(adjustments), func(each Each, i int) error {

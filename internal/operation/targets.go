@@ -38,8 +38,7 @@ func (t *targets) add(e *admin.Entry, damaged error) error {
 			return err
 		}
 		if e.UsedKnown() {
-			a := t.Remaining.adjustment(e.Key, e.Limit)
-			t.Effect.count(e.Used, a.Wanted(e.Used))
+			t.Effect.count(e.Used, t.Remaining.adjustment(e.Key, e.Limit).Used)
 		}
 	}
 	switch {
@@ -174,7 +173,7 @@ func (t *targets) question(scanErr error) string {
 	keys := output.Plural(int(t.Matched), "key")
 	question := "Delete " + keys
 	if t.Remaining != nil {
-		question = fmt.Sprintf("Leave %s of %s", t.Remaining, keys)
+		question = fmt.Sprintf("Leave %d remaining of %s", t.Remaining.Units, keys)
 		if text := t.Effect.String(); text != "" {
 			question += " (" + text + ")"
 		}
@@ -188,21 +187,11 @@ func (t *targets) question(scanErr error) string {
 // Remaining says how many units a reset leaves of each limit, instead of deleting its key.
 type Remaining struct {
 	Units int64
-	// AtLeast: a key that has more is left as it is.
-	AtLeast bool
 	// Configured, if set, returns the limit that the configuration has for a key. Where it
 	// has none, the limit counts by which the key was charged last.
 	Configured func(store.Key) (store.Limit, bool)
 	// Overrides are those in force; nil for none.
 	Overrides *store.OverrideList
-}
-
-// String is what each key has left, such as "at least 5 remaining".
-func (r *Remaining) String() string {
-	if r.AtLeast {
-		return fmt.Sprintf("at least %d remaining", r.Units)
-	}
-	return fmt.Sprintf("%d remaining", r.Units)
 }
 
 // Effect is what an adjustment does to keys, each of which it gives units, takes units from,
@@ -236,7 +225,7 @@ func (e *Effect) String() string {
 // adjustment is what is to be done to a key whose record has a limit.
 func (r *Remaining) adjustment(key store.Key, recorded store.Limit) admin.Adjustment {
 	limit := r.limitOf(key, recorded)
-	return admin.Adjustment{Key: key, Limit: limit, Used: limit.Capacity() - r.Units, OnlyLess: r.AtLeast}
+	return admin.Adjustment{Key: key, Limit: limit, Used: limit.Capacity() - r.Units}
 }
 
 // limitOf is the limit that applies now to a key whose record has another one, perhaps.

@@ -18,10 +18,10 @@ func TestAKeyUsedBeforeItsAdjustment(t *testing.T) {
 	s := newSite(t)
 	s.take(t, "a", 3)
 	plan := s.planToReset(t)
-	plan.Remaining = &Remaining{Units: 5, AtLeast: true}
+	plan.Remaining = &Remaining{Units: 5}
 	w := &watcher{onSelected: func() { s.take(t, "a", 4) }}
 	result, err := s.Reset(t.Context(), plan, w)
-	if err != nil || w.selected.Effect != (Effect{Stay: 1}) || result.Effect != (Effect{Gain: 1}) ||
+	if err != nil || w.selected.Effect != (Effect{Lose: 1}) || result.Effect != (Effect{Gain: 1}) ||
 		s.used(t, "a") != 5 {
 		t.Fatalf("it came to %+v, %v, %d used", result, err, s.used(t, "a"))
 	}

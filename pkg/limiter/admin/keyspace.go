@@ -238,8 +238,6 @@ type Adjustment struct {
 	Limit store.Limit
 	// Used is the wanted usage in units, from 0 to the capacity of Limit.
 	Used int64
-	// OnlyLess never raises the usage.
-	OnlyLess bool
 	// Kept is the value of the record that the caller has kept, for instance in a backup; nil for none. It is empty
 	// if the caller has kept that nothing was in use.
 	Kept []byte
@@ -256,15 +254,7 @@ func (a *Adjustment) Normalize() error {
 // Apply adjusts s at now. It returns the usage before, and whether s has changed. Its twin is lua/adjust.lua.
 func (a *Adjustment) Apply(s *store.State, now store.Instant) (before int64, changed bool) {
 	before = s.Used(now)
-	return before, s.Adjust(a.Limit, a.Wanted(before), now)
-}
-
-// Wanted returns the usage that a makes of a usage of used.
-func (a *Adjustment) Wanted(used int64) int64 {
-	if a.OnlyLess {
-		return min(used, a.Used)
-	}
-	return a.Used
+	return before, s.Adjust(a.Limit, a.Used, now)
 }
 
 // Adjusted is the result of an adjustment of one key.

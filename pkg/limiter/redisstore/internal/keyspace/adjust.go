@@ -87,15 +87,11 @@ func packAdjustments(adjustments []admin.Adjustment, batch []int, limits []store
 	packed := lanes.PackRequests(store.Adjust, 0, limits)
 	for _, i := range batch {
 		a := &adjustments[i]
-		only := byte('=')
-		if a.OnlyLess {
-			only = '<'
-		}
 		kept, form := keptValue(a.Kept, 't')
 		if a.Kept == nil {
 			form = '-'
 		}
-		packed = append(append(packed, only, form, byte(len(kept))), kept...)
+		packed = append(append(packed, form, byte(len(kept))), kept...)
 	}
 	return packed
 }
