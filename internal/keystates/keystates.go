@@ -15,7 +15,7 @@ import (
 // again if there was no room.
 type Each func(key store.Key, change func(s *store.State, now store.Instant) (changed bool)) error
 
-// Operator is the part of an [admin.Keyspace] that changes keys, and an [admin.Adjuster].
+// Operator is the part of an [admin.Keyspace] that changes keys.
 type Operator struct {
 	change Change
 	whole  bool
@@ -92,7 +92,7 @@ func (o Operator) Delete(ctx context.Context, records ...admin.Record) (deleted 
 	return deleted, changed, foreign
 }
 
-// Adjust implements [admin.Adjuster].
+// Adjust implements [admin.Keyspace].
 func (o Operator) Adjust(ctx context.Context, adjustments ...admin.Adjustment) ([]admin.Adjusted, error) {
 	adjustments = slices.Clone(adjustments)
 	creates := false

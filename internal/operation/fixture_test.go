@@ -233,7 +233,7 @@ func (b *brokenStore) Adjust(ctx context.Context, adjustments ...admin.Adjustmen
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		return b.Store.(admin.Adjuster).Adjust(ctx, adjustments...)
+		return b.Store.Adjust(ctx, adjustments...)
 	}
 	if b.adjust == nil {
 		return do(adjustments...)

@@ -61,13 +61,12 @@ type ResetResult struct {
 // Reset finds the selected keys, shows them, asks, and deletes or adjusts them. Without a
 // result nothing was changed.
 func (r *Runner) Reset(ctx context.Context, plan *ResetPlan, observer Observer) (*ResetResult, error) {
-	adjuster, canAdjust := store.As[admin.Adjuster](r.Store)
-	if plan.Remaining != nil && (!canAdjust || r.Place.Layout != "") { // a read-only store refuses later
+	if plan.Remaining != nil && r.Place.Layout != "" { // a read-only store refuses later
 		return nil, store.Invalidf("--to-remaining: limitctl only deletes keys of other limiters")
 	}
 	entry := r.newEntry("reset", plan.Text)
 	var err error
-	t := &targets{adjuster: adjuster, dryRun: plan.DryRun}
+	t := &targets{dryRun: plan.DryRun}
 	t.Remaining, t.By = plan.Remaining, openIn(plan.Selection.Query.Subjects)
 	if !plan.DryRun {
 		header := backup.Header{Adjusts: plan.Remaining != nil, Marked: true}
@@ -245,7 +244,7 @@ func (r *Runner) adjustBatch(ctx context.Context, t *targets, batch backup.Batch
 	records, before, foreign := batch.Records, t.Counts, t.foreign
 	return r.retry(ctx, func(ctx context.Context, unsure bool) error {
 		t.Counts, t.foreign = before, foreign
-		results, err := t.adjuster.Adjust(ctx, adjustments...)
+		results, err := r.Store.Adjust(ctx, adjustments...)
 		// none after some errors
 		results = append(results, make([]admin.Adjusted, max(0, len(adjustments)-len(results)))...)
 		var late, same, left []admin.Record

@@ -16,14 +16,13 @@ import (
 // targets are the keys that a reset is about, and what became of them.
 type targets struct {
 	ResetResult
-	adjuster admin.Adjuster
-	dryRun   bool           // they are only counted
-	backup   *backupFile    // holds them, so that there may be any number
-	held     backup.Batch   // holds them if there is no backup, and those that no backup can keep
-	limits   map[string]int // how many keys each limit has
-	values   map[string]int // how many keys each value of By has
-	last     []admin.Member // those of the entry before, if another limiter wrote it
-	foreign  Foreign
+	dryRun  bool           // they are only counted
+	backup  *backupFile    // holds them, so that there may be any number
+	held    backup.Batch   // holds them if there is no backup, and those that no backup can keep
+	limits  map[string]int // how many keys each limit has
+	values  map[string]int // how many keys each value of By has
+	last    []admin.Member // those of the entry before, if another limiter wrote it
+	foreign Foreign
 	// failed: what is asked for is impossible, or the backup cannot be written.
 	failed bool
 	// asked: the store was asked to change some keys.

@@ -1,12 +1,9 @@
 // Package admin is for operators' tools, and for stores that serve them: what a store offers besides decisions.
 // Services need none of it.
 //
-//   - [Keyspace] lists, deletes and brings back keys; an [Adjuster] adjusts them, too. [KeyspaceOf] finds it.
+//   - [Keyspace] lists, deletes, brings back and adjusts keys. [KeyspaceOf] finds it.
 //   - [Tables] keep what is beside the limits: overrides, denials, a journal and the id of the store. [TablesOf] finds
-//
-// them.
-//
-//	A store implements the [SideTable] below them.
+//     them. A store implements the [SideTable] below them.
 //
 // All stores of this module have them.
 package admin
@@ -34,13 +31,9 @@ type Keyspace interface {
 	// Import brings records of a scan back, with the expiry they had, and returns the outcomes. It overwrites a key in
 	// use only if replace is set. A record that is not sound is a [store.ErrInvalid].
 	Import(ctx context.Context, replace bool, records ...Record) ([]ImportOutcome, error)
-}
-
-// Adjuster is a [Keyspace] of limitctl's own limits. Those of other limiters are only deleted and restored.
-type Adjuster interface {
-	Keyspace
 	// Adjust sets the usage of each key, each at one instant by itself, and returns the results. Foreign values stay,
 	// each with a [store.ForeignError] among the joined errors. After any other error some keys may have been adjusted.
+	// It is a [store.ErrInvalid] for limits of other limiters, which are only deleted and restored.
 	Adjust(ctx context.Context, adjustments ...Adjustment) ([]Adjusted, error)
 }
 
@@ -231,7 +224,7 @@ func (e *IncompleteError) Error() string {
 // Unwrap returns e.Err.
 func (e *IncompleteError) Unwrap() error { return e.Err }
 
-// Adjustment sets the usage of one key; [store.Adjust] adjusts those of one call together. See [Adjuster].
+// Adjustment sets the usage of one key; [store.Adjust] adjusts those of one call together. See [Keyspace].
 type Adjustment struct {
 	Key store.Key
 	// Limit is the limit to charge if units are missing.

@@ -10,7 +10,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-var _ admin.Adjuster = (*Store)(nil)
+var _ admin.Keyspace = (*Store)(nil)
 
 // Scan implements [admin.Keyspace] with SCAN on the server, on every master
 // of a Cluster at once, and batched reads. An exact subject is looked for in its
@@ -30,7 +30,7 @@ func (s *Store) Import(ctx context.Context, replace bool, records ...admin.Recor
 	return s.keys.Import(ctx, replace, records...)
 }
 
-// Adjust implements [admin.Adjuster] with many keys in each script call.
+// Adjust implements [admin.Keyspace] with many keys in each script call.
 func (s *Store) Adjust(ctx context.Context, adjustments ...admin.Adjustment) ([]admin.Adjusted, error) {
 	return s.keys.Adjust(ctx, adjustments...)
 }
@@ -56,6 +56,11 @@ type layoutKeys struct {
 // Decide implements [store.Store].
 func (f *layoutKeys) Decide(context.Context, store.Op, []store.Request, []store.Decision) error {
 	return store.Invalidf("only the limiter that wrote the keys can decide by them")
+}
+
+// Adjust implements [admin.Keyspace].
+func (f *layoutKeys) Adjust(context.Context, ...admin.Adjustment) ([]admin.Adjusted, error) {
+	return nil, store.Invalidf("limitctl only deletes keys of other limiters")
 }
 
 // Close implements [store.Store].

@@ -44,7 +44,7 @@ func everyCall(backend store.Store) map[string]func() error {
 	}
 	decide(" with a token", store.Take, token)
 	decide(" with a token", store.Peek, token)
-	if keys, has := store.As[admin.Adjuster](backend); has {
+	if keys, has := admin.KeyspaceOf(backend); has {
 		var record store.State
 		limit, _ := closing.Limit.Normalize()
 		record.Charge(limit, 3, store.InstantOf(time.Now()))

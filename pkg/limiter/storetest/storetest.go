@@ -63,8 +63,8 @@ func scan(ctx context.Context, backend store.Store, q admin.Query) iter.Seq2[adm
 }
 
 // newKeys is New for stores that are a Keyspace.
-func (h *Harness) newKeys(tb testing.TB, clock func() time.Time) admin.Adjuster {
-	keys, _ := store.As[admin.Adjuster](h.New(tb, clock))
+func (h *Harness) newKeys(tb testing.TB, clock func() time.Time) admin.Keyspace {
+	keys, _ := admin.KeyspaceOf(h.New(tb, clock))
 	return keys
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Adjust implements [admin.Adjuster] with many keys in each script call.
+// Adjust implements [admin.Keyspace] with many keys in each script call.
 func (o *Own) Adjust(ctx context.Context, adjustments ...admin.Adjustment) ([]admin.Adjusted, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
