@@ -53,8 +53,7 @@ type Entry struct {
 	Outcome Outcome `json:"outcome"`
 	Error   string  `json:"error,omitempty"`
 	// Overrides are those that the run set, extended or revoked. They are left out if they take more than half of the
-	// most bytes of an entry, and entries of
-	// older versions of limitctl have none.
+	// most bytes of an entry, and entries of older versions of limitctl have none.
 	Overrides []Override `json:"overrides,omitempty"`
 	// Source is where the entry was found. Reading sets it; it is never written.
 	Source Source `json:"source,omitempty"`

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -150,28 +149,6 @@ func TestDamagedPartsOfOtherLimiters(t *testing.T) {
 		c, _ := recordsIn(t, append(layoutBackup(t, "", nil), lines...))
 		if (want != "") != (c.Damaged == 1) || want != "" && !strings.Contains(c.Damage[0].Error(), want) {
 			t.Errorf("%s is damaged by %v, want %q", lines, c.Damage, want)
-		}
-	}
-}
-
-func TestSelectedBy(t *testing.T) {
-	for _, pattern := range []string{"*", "rate:*", "a b'c", `a\*`, "my app:[ab]?", "in", "ünï", "x\ny"} {
-		for _, rest := range []string{" --layout auto", " --limit-name 'a b' --layout kong --limit 10"} {
-			got := selectedBy(shell.Command(pattern) + rest)
-			if want := pattern; got.String() != want && pattern != "x\ny" {
-				t.Errorf("%q is read as %q", shell.Command(pattern)+rest, got)
-			}
-			got = selectedBy("--exact " + shell.Command(pattern) + rest)
-			if exact, is := got.Exact(); pattern != "x\ny" && (!is || exact != pattern) {
-				t.Errorf("exactly %q is read as %q", pattern, got)
-			}
-		}
-	}
-	for _, unknown := range []string{"", "'*'", "in the dashboard: rate:x", "--exact",
-		"rate:" + strings.Repeat("x", 3000) + "…", "'", shell.Unwritable,
-		"--exact --exact"} {
-		if got := selectedBy(unknown); !got.IsZero() {
-			t.Errorf("%q selects %q", unknown, got)
 		}
 	}
 }

@@ -106,11 +106,6 @@ func TestWhatBegan(t *testing.T) {
 			s.ran(7*minute, auditlog.Entry{Command: "undo", Selection: "/g", Changed: 1})
 			s.ran(6*minute, auditlog.Entry{Command: "undo", Selection: "/f", Changed: 1})
 		}, "x 3 1 after undo"},
-		"undo of nothing": {func(s *scene) {
-			s.denied("a:1", "x", 3, 5*minute, 0)
-			s.ran(time.Hour, auditlog.Entry{Command: "reset", Selection: "'a:*'", Changed: 1, Backup: "/f"})
-			s.ran(6*minute, auditlog.Entry{Command: "undo", Selection: "/f"})
-		}, "x 3 1"},
 		"half of a network": {func(s *scene) {
 			s.denied("ip:203.0.113.9", "x", 2, minute, 0)
 			s.denied("ip:203.0.113.7", "x", 2, minute, 0)
@@ -130,20 +125,11 @@ func TestWhatBegan(t *testing.T) {
 			s.denied("ip:203.0.113.9", "y", 3, minute, 0)
 			s.denied("ip:203.0.113.7", "x", 3, minute, 0)
 		}, "x 6 2: " + block24 + ", y 3 1: " + block9},
-		"of different tenants": {func(s *scene) {
-			s.denied("tenant:a:ip:203.0.113.9", "x", 3, minute, 0)
-			s.denied("tenant:b:ip:203.0.113.9", "x", 3, minute, 0)
-		}, "x 6 2"},
 		"IPv6": {func(s *scene) {
 			s.denied("ip:2001:db8::1", "x", 3, minute, 0)
 			s.denied("ip:2001:db8::2", "x", 3, minute, 0)
 		}, "x 6 2: block ip:2001:db8::/64"},
-		"without a name": {func(s *scene) { s.denied("203.0.113.9", "x", 3, minute, 0) }, "x 3 1"},
-		"glob":           {func(s *scene) { s.denied("t:*:ip:203.0.113.9", "x", 3, minute, 0) }, "x 3 1"},
-		"flag":           {func(s *scene) { s.denied("-q:203.0.113.9", "x", 3, minute, 0) }, "x 3 1"},
-		"pause": {func(s *scene) {
-			s.denied("ip:203.0.113.9", "x", 3, 9*minute, 5*minute)
-		}, "x 3 1: " + block9},
+		"glob": {func(s *scene) { s.denied("t:*:ip:203.0.113.9", "x", 3, minute, 0) }, "x 3 1"},
 		"over": {func(s *scene) { s.denied("ip:203.0.113.9", "x", 3, 9*minute, 5*minute+second) }, "x 3 1"},
 		"blocked": {func(s *scene) {
 			s.denied("ip:203.0.113.9", "x", 3, minute, 0)
@@ -179,23 +165,12 @@ func TestWhatBegan(t *testing.T) {
 			s.denied("user:1", "p/x", 2, minute, 0)
 			s.denied("user:2", "p/x", 3, minute-second, 0)
 		}, "p/x 5 2 after config publish"},
-		"version after": {func(s *scene) {
-			s.publish(time.Hour, 0, 10)
-			s.publish(minute, 0, 5)
-			s.denied("user:1", "p/x", 3, minute+time.Microsecond, 0)
-			s.denied("user:2", "p/x", 3, minute, 0)
-		}, "p/x 6 2 after config publish"},
 		"version at the same time": {func(s *scene) {
 			s.publish(time.Hour, 0, 10)
 			s.publish(minute, 0, 5)
 			s.denied("user:1", "p/x", 2, minute+time.Microsecond, 0)
 			s.denied("user:2", "p/x", 3, minute, 0)
 		}, "p/x 5 2 after config publish: config rollback 1"},
-		"version of another limit": {func(s *scene) {
-			s.publish(time.Hour, 0, 10)
-			s.publish(2*minute, 0, 5)
-			s.denied("user:1", "p/y", 3, minute, 0)
-		}, "p/y 3 1"},
 		"version of others": {func(s *scene) {
 			s.publish(time.Hour, 0, 10)
 			s.publish(2*minute, 0, 5)
@@ -219,27 +194,11 @@ func TestWhatBegan(t *testing.T) {
 			s.publish(4*minute, 1, 10)
 			s.denied("user:1", "p/x", 3, 4*minute+second, minute)
 		}, "p/x 3 1"},
-		"version before one of others": {func(s *scene) {
-			s.publish(time.Hour, 0, 10)
-			s.publish(3*minute, 0, 5)
-			s.publish(2*minute, 0, 5)
-			s.denied("user:1", "p/x", 3, minute, 0)
-		}, "p/x 3 1 after config publish"},
 		"version after the last denial": {func(s *scene) {
 			s.publish(time.Hour, 0, 10)
 			s.publish(5*minute, 0, 5)
 			s.publish(minute-second, 0, 6)
 			s.denied("user:1", "p/x", 3, 4*minute, minute)
-		}, "p/x 3 1 after config publish"},
-		"first version": {func(s *scene) {
-			s.publish(2*minute, 0, 5)
-			s.denied("user:1", "p/x", 3, minute, 0)
-		}, "p/x 3 1"},
-		"rolled back": {func(s *scene) {
-			s.publish(time.Hour, 0, 10)
-			s.publish(3*minute, 0, 20)
-			s.publish(2*minute, 1, 10)
-			s.denied("user:1", "p/x", 3, minute, 0)
 		}, "p/x 3 1 after config publish"},
 		"two causes": {func(s *scene) {
 			s.publish(time.Hour, 0, 10)

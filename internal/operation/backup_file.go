@@ -34,10 +34,9 @@ type backupFile struct {
 	kept   bool
 }
 
-// createBackup creates the file of a backup, and names it in entry: whoever finds that the run
-// has begun and never ended has to find the backup, too. It is whole before the first key
-// is changed. The header has what the change says of itself, and which store it is of, as far as that is known. Without
-// a plan there is no backup: it is nil.
+// createBackup creates the file of a backup, and names it in entry: whoever finds that the run has begun and never
+// ended has to find the backup, too. It is whole before the first key is changed. The header has what the change says
+// of itself, and which store it is of, as far as that is known. Without a plan there is no backup: it is nil.
 func (r *Runner) createBackup(ctx context.Context, plan *BackupPlan, entry *auditlog.Entry, header backup.Header) (
 	*backupFile, error) {
 	if plan == nil {

@@ -158,9 +158,8 @@ func (c Consent) Covers(a Access) bool {
 	return c.Context != "" && c.Context == a.Context || c.Yes && !a.Protected
 }
 
-// Check returns why a change cannot be made even with a yes: the context is read-only
-// (a [connect.ReadOnlyError]), or the consent names another one.
-// what is the operation, such as "reset".
+// Check returns why a change cannot be made even with a yes: the context is read-only (a [connect.ReadOnlyError]), or
+// the consent names another one. what is the operation, such as "reset".
 func (c Consent) Check(a Access, what string) error {
 	switch {
 	case a.ReadOnly:
@@ -193,8 +192,7 @@ func (q Question) IsYes(answer string) bool {
 	return strings.EqualFold(answer, "y") || strings.EqualFold(answer, "yes")
 }
 
-// Observer follows an operation and confirms it before anything is changed. An operation calls it from
-// one goroutine.
+// Observer follows an operation and confirms it before anything is changed. An operation calls it from one goroutine.
 type Observer interface {
 	// Begin says that a step begins, such as "scanning", and returns what takes its progress, nil for nothing. noun is
 	// what it counts beside the keys that are done, such as "matched".

@@ -20,9 +20,8 @@ type ChargePlan struct {
 	Consent Consent
 }
 
-// IsLarge reports whether requests take so much that others feel it: more than one unit, and at
-// least half of what one of their limits holds. A single unit never is: one deploy of two a
-// day is what the limit is for.
+// IsLarge reports whether requests take so much that others feel it: more than one unit, and at least half of what one
+// of their limits holds. A single unit never is: one deploy of two a day is what the limit is for.
 func IsLarge(reqs []store.Request) bool {
 	return slices.ContainsFunc(reqs, func(r store.Request) bool {
 		return r.Cost > 1 && r.Cost >= (r.Limit.Capacity()+1)/2

@@ -1,14 +1,12 @@
 // Package operation is what limitctl does to the keys of a store: it selects them, resets
 // them or adjusts what remains of them, restores them from a backup and refunds units.
 //
-// An operation gets a plan, reports its progress to an observer, asks the observer before it
-// changes anything, and returns a result. It knows nothing of command lines and screens:
-// a command turns its flags into a plan and the result into an answer, and the dashboard
-// calls the same operations.
+// An operation gets a plan, reports its progress to an observer, asks the observer before it changes anything, and
+// returns a result. It knows nothing of command lines and screens: a command turns its flags into a plan and the result
+// into an answer, and the dashboard calls the same operations.
 //
-// What somebody has to agree to, such as a reset, goes through the method change of the
-// [Runner]. It changes nothing that the context forbids, that nobody agreed to, or that
-// cannot be written to the audit log.
+// What somebody has to agree to, such as a reset, goes through the method change of the [Runner]. It changes nothing
+// that the context forbids, that nobody agreed to, or that cannot be written to the audit log.
 package operation
 
 import (
@@ -45,8 +43,7 @@ type Runner struct {
 
 // Access is what the context in use allows, or the protected one whose store it is.
 type Access struct {
-	// Context is its name; empty if the store was chosen without a context, and is not that
-	// of a protected one.
+	// Context is its name; empty if the store was chosen without a context, and is not that of a protected one.
 	Context string
 	// Reached: the context is not the one in use. It is protected, and this is its store, which
 	// was reached in another way.
@@ -62,13 +59,11 @@ type Place struct {
 	Store string
 	// Prefix is what the store's keys begin with.
 	Prefix string
-	// Layout names the layout of another limiter by which the keys are read; empty for
-	// limitctl's own.
+	// Layout names the layout of another limiter by which the keys are read; empty for limitctl's own.
 	Layout string
 }
 
-// Files is the part of the file system that operations use; package files has the
-// functions.
+// Files is the part of the file system that operations use; package files has the functions.
 type Files struct {
 	Open   func(path string) (files.File, error)
 	Create func(path string) (files.File, error)

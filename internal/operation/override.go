@@ -18,8 +18,7 @@ import (
 
 // OverridePlan says which override to set, and for how long.
 type OverridePlan struct {
-	// Override is whom it is about, what it does and why. The runner says who sets it, and
-	// the store the rest.
+	// Override is whom it is about, what it does and why. The runner says who sets it, and the store the rest.
 	Override store.Override
 	// Lasts is for how long, at most [store.MaxOverrideTime]. Until is when it ends, however long the answer to the
 	// question takes; zero for what Lasts from then on.
@@ -123,8 +122,7 @@ func (r *Runner) RevokeOverrides(ctx context.Context, ids []string, consent Cons
 	return revoked, err
 }
 
-// inForce returns the overrides of these IDs, or an [ErrNoOverride] for the first ID that none in
-// force has.
+// inForce returns the overrides of these IDs, or an [ErrNoOverride] for the first ID that none in force has.
 func (r *Runner) inForce(ctx context.Context, ids []string) (found []store.Override, err error) {
 	overrides, err := r.Overrides(ctx)
 	if err != nil && !errors.Is(err, store.ErrForeign) {

@@ -19,8 +19,7 @@ type ResetPlan struct {
 	Selection Selection
 	// Text is what is reset, in words, for the audit log and the backup.
 	Text string
-	// Remaining, if set, is how many units to leave of each limit, instead of deleting
-	// the keys.
+	// Remaining, if set, is how many units to leave of each limit, instead of deleting the keys.
 	Remaining *Remaining
 	// KeepGoing changes the keys that were found if not all could be looked at, also where
 	// nobody is asked. Without it that is an error then, and nothing is changed.
@@ -58,8 +57,7 @@ type ResetResult struct {
 	Backup string
 }
 
-// Reset finds the selected keys, shows them, asks, and deletes or adjusts them. Without a
-// result nothing was changed.
+// Reset finds the selected keys, shows them, asks, and deletes or adjusts them. Without a result nothing was changed.
 func (r *Runner) Reset(ctx context.Context, plan *ResetPlan, observer Observer) (*ResetResult, error) {
 	if plan.Remaining != nil && r.Place.Layout != "" { // a read-only store refuses later
 		return nil, store.Invalidf("--to-remaining: limitctl only deletes keys of other limiters")
@@ -214,10 +212,9 @@ func (r *Runner) resetBatch(ctx context.Context, t *targets, batch backup.Batch)
 		reported = min(reported+deleted, len(batch.Records)) // who was used since the try before is deleted again
 		t.Changed += int64(reported)
 		if t.backup != nil && first {
-			// A record that was damaged since the scan cannot be brought back, and in the
-			// backup it would be one more damaged line. The backup keeps what it was before. It
-			// also does if the key may have been deleted and used again since: the little that
-			// was used in between must not take the place of all that was used before.
+			// A record that was damaged since the scan cannot be brought back, and in the backup it would be one more
+			// damaged line. The backup keeps what it was before. It also does if the key may have been deleted and used
+			// again since: the little that was used in between must not take the place of all that was used before.
 			late = slices.DeleteFunc(late, func(r admin.Record) bool { return r.Check() != nil })
 			if err := t.backup.amend(late); err != nil {
 				return err

@@ -19,8 +19,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Whatever keeps a reset from beginning, no key is changed, and no file and no line of
-// the audit log is left.
+// Whatever keeps a reset from beginning, no key is changed, and no file and no line of the audit log is left.
 func TestAResetThatDoesNotBegin(t *testing.T) {
 	for name, test := range map[string]struct {
 		prepare func(s *site, w *watcher, plan *ResetPlan)

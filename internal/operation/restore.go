@@ -23,9 +23,8 @@ type Backup struct {
 	file files.File
 }
 
-// OpenBackup opens a backup of keys with a prefix and reads it through. The caller closes
-// it. A backup of another prefix is a [store.ErrInvalid], unless it is of other limiters' keys, which
-// are under no prefix of ours.
+// OpenBackup opens a backup of keys with a prefix and reads it through. The caller closes it. A backup of another
+// prefix is a [store.ErrInvalid], unless it is of other limiters' keys, which are under no prefix of ours.
 func OpenBackup(f *Files, path, prefix string) (*Backup, error) {
 	file, err := f.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -147,8 +146,7 @@ func (r *Runner) Restore(ctx context.Context, plan *RestorePlan, observer Observ
 	return result, err
 }
 
-// restoreRecords brings back the records of a backup, a batch at a time, and counts the
-// outcomes.
+// restoreRecords brings back the records of a backup, a batch at a time, and counts the outcomes.
 func (r *Runner) restoreRecords(ctx context.Context, plan *RestorePlan, observer Observer,
 	result *RestoreResult) error {
 	if _, err := plan.Backup.file.Seek(0, 0); err != nil {
@@ -182,8 +180,7 @@ func (r *Runner) restoreRecords(ctx context.Context, plan *RestorePlan, observer
 	})
 }
 
-// restoreBatch brings back some records that hold usage. It retries those whose outcome the store does
-// not report.
+// restoreBatch brings back some records that hold usage. It retries those whose outcome the store does not report.
 func (r *Runner) restoreBatch(ctx context.Context, plan *RestorePlan, records []admin.Record,
 	result *RestoreResult) error {
 	if len(records) == 0 {

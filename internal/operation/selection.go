@@ -43,8 +43,7 @@ type Found struct {
 // manyKeys is from how many selected keys on a scan is careful with memory.
 const manyKeys = 1_000_000
 
-// Scan calls do with each selected key; a damaged record comes with its error. An error of
-// do ends the scan.
+// Scan calls do with each selected key; a damaged record comes with its error. An error of do ends the scan.
 func Scan(ctx context.Context, backend admin.Keyspace, s *Selection, observer Observer,
 	do func(e *admin.Entry, foreign error) error) (found Found, err error) {
 	progress := observer.Begin("scanning", "matched")

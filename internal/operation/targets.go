@@ -193,8 +193,7 @@ type Remaining struct {
 	Overrides *store.OverrideList
 }
 
-// Effect is what an adjustment does to keys, each of which it gives units, takes units from,
-// or leaves as it is.
+// Effect is what an adjustment does to keys, each of which it gives units, takes units from, or leaves as it is.
 type Effect struct{ Gain, Lose, Stay int64 }
 
 // count counts a key with so many units in use before and after.

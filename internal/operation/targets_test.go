@@ -12,8 +12,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// A key that is used between the scan and its adjustment is judged by what it then is, and
-// comes back as it then was.
+// A key that is used between the scan and its adjustment is judged by what it then is, and comes back as it then was.
 func TestAKeyUsedBeforeItsAdjustment(t *testing.T) {
 	s := newSite(t)
 	s.take(t, "a", 3)

@@ -3,12 +3,9 @@ package progress
 import (
 	"bytes"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/limitctl/limitctl/internal/terminaltest"
 )
 
 func TestDescribe(t *testing.T) {
@@ -80,72 +77,4 @@ func TestLines(t *testing.T) {
 			t.Errorf("the lines are %q, want %q", lines, want)
 		}
 	})
-}
-
-// After Close the line is as if there had been no bar.
-func TestCloseLeavesTheLineClean(t *testing.T) {
-	for _, done := range []int64{40, 100} {
-		terminal, output, err := terminaltest.Open()
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { terminal.Close(); output.Close() })
-		bar := New(terminal, "scanning", "matched")
-		bar.begin = time.Now().Add(-time.Minute) // a long time
-		bar.Set(done, 100, 7)
-		var text strings.Builder
-		part := make([]byte, 4096)
-		read := func() {
-			n, err := output.Read(part)
-			if err != nil {
-				t.Fatal(err)
-			}
-			text.Write(part[:n])
-		}
-		for !strings.Contains(text.String(), "7 matched") {
-			read()
-		}
-		bar.Close()
-		terminal.WriteString("END")
-		for !strings.Contains(text.String(), "END") {
-			read()
-		}
-		if rest := shown(text.String()); strings.TrimSpace(rest) != "END" {
-			t.Errorf("at %d of 100, %q is left on the terminal of %q", done, rest, text.String())
-		}
-	}
-}
-
-// shown returns what a terminal shows after text: it handles newlines, moving up and erasing below, which is all
-// that a bar uses.
-func shown(text string) string {
-	lines, at := []string{""}, 0
-	for text != "" {
-		switch {
-		case strings.HasPrefix(text, "\x1b["):
-			end := strings.IndexAny(text, "ABCDEFGHJKm")
-			number := 0
-			for _, c := range text[2:end] {
-				number = 10*number + int(c-'0')
-			}
-			switch text[end] {
-			case 'A':
-				at = max(0, at-max(1, number))
-			case 'J':
-				lines = append(lines[:at:at], "")
-			}
-			text = text[end+1:]
-		case text[0] == '\r':
-			text = text[1:]
-		case text[0] == '\n':
-			if at++; at == len(lines) {
-				lines = append(lines, "")
-			}
-			text = text[1:]
-		default:
-			lines[at] += text[:1]
-			text = text[1:]
-		}
-	}
-	return strings.Join(lines, "\n")
 }
