@@ -66,8 +66,7 @@ func (a *dashActions) Reset(ctx context.Context, ids []live.ID) (done live.Chang
 		}
 		selection.Keep = func(e *admin.Entry) bool { return chosen[live.ID{Key: e.Key, StoreKey: e.StoreKey}] }
 	}
-	plan := &operation.ResetPlan{Selection: selection, Text: text, Consent: a.consent,
-		KeepGoing: true} // the dashboard reports what it could not change
+	plan := &operation.ResetPlan{Selection: selection, Text: text, Consent: a.consent}
 	if plan.Backup, err = cli.DefaultBackup(a.globals.Env); err != nil {
 		return done, err
 	}

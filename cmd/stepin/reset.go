@@ -24,7 +24,6 @@ type resetOptions struct {
 	cli.ConsentOptions
 	dryRun      bool
 	toRemaining int64
-	keepGoing   bool
 	backup      string
 	noBackup    bool
 }
@@ -75,13 +74,12 @@ the limiter's processes.
 	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "show what would be changed and change nothing")
 	cli.NumberFlag(cmd.Flags(), &o.toRemaining, "to-remaining", "", 0,
 		"instead of deleting, leave exactly `N` units of each limit")
-	cmd.Flags().BoolVar(&o.keepGoing, "keep-going", false, "if not all keys can be read, change those that were found")
 	return cmd
 }
 
 // plan turns the flags and arguments into what is to be done.
 func (o *resetOptions) plan(cmd *cobra.Command, args []string) (plan *operation.ResetPlan, err error) {
-	plan = &operation.ResetPlan{DryRun: o.dryRun, KeepGoing: o.keepGoing, Consent: o.Given()}
+	plan = &operation.ResetPlan{DryRun: o.dryRun, Consent: o.Given()}
 	if cmd.Flags().Changed("to-remaining") {
 		if o.toRemaining < 0 {
 			return nil, cli.Usagef("--to-remaining %d is negative; give the units to leave, from 0", o.toRemaining)
@@ -222,9 +220,6 @@ func (o *resetOptions) showSelected(s *operation.ResetResult, selection, place s
 		if beyond := cli.BeyondOf(name); beyond != "" {
 			o.Say("%s: %s", name, beyond)
 		}
-	}
-	if s.Incomplete != nil {
-		fmt.Fprintf(o.Env.Err, "limitctl: warning: not all keys could be looked at: %s\n", cli.Message(s.Incomplete))
 	}
 }
 

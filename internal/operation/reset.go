@@ -21,9 +21,6 @@ type ResetPlan struct {
 	Text string
 	// Remaining, if set, is how many units to leave of each limit, instead of deleting the keys.
 	Remaining *Remaining
-	// KeepGoing changes the keys that were found if not all could be looked at, also where
-	// nobody is asked. Without it that is an error then, and nothing is changed.
-	KeepGoing bool
 	// DryRun finds out what would be changed and changes nothing.
 	DryRun bool
 	// Backup is where the keys are kept as they were; nil for nowhere.
@@ -47,8 +44,6 @@ type ResetResult struct {
 	// Values are the keys by the value of the attribute By, in which the pattern is open.
 	By     string
 	Values []Share
-	// Incomplete is why not all keys could be looked at, nil if all were.
-	Incomplete error
 	// Layouts are those of other limiters whose keys were selected, by name, and Unsure the keys
 	// that look like one's and were left out.
 	Layouts []string
@@ -77,29 +72,20 @@ func (r *Runner) Reset(ctx context.Context, plan *ResetPlan, observer Observer) 
 	selection.Names = nil // all keys of a subject are reset, also those under names that nobody knows
 	selection.Query.Records = t.backup != nil
 	selection.Damaged = plan.Remaining == nil
-	found, scanErr := Scan(ctx, r.Store, &selection, observer, t.add)
-	if scanErr != nil && (ctx.Err() != nil || t.failed) {
-		return nil, nothingChanged(&found, scanErr)
+	found, err := Scan(ctx, r.Store, &selection, observer, t.add)
+	if err != nil {
+		return nil, nothingChanged(&found, err)
 	}
-	found.Matched = t.Matched
-	t.foreign, t.Unsure, t.Incomplete = found.Foreign, found.Unsure, found.WithProgress(scanErr)
-	if scanErr != nil && t.Matched == 0 {
-		return &t.ResetResult, nothingChanged(&found, scanErr)
-	}
+	t.foreign, t.Unsure = found.Foreign, found.Unsure
 	t.Limits, t.Values = counted(t.limits), counted(t.values)
 	observer.Selected(&t.ResetResult)
 	if plan.DryRun || t.Matched == 0 {
 		return &t.ResetResult, t.err(nil)
 	}
-	if scanErr != nil && !plan.KeepGoing && plan.Consent.Covers(r.Place.Access) {
-		return &t.ResetResult, fmt.Errorf("%w; --keep-going changes what was found: %s", nothingChanged(&found,
-			scanErr),
-			output.Plural(int(t.Matched), "key"))
-	}
 	if len(t.Layouts) > 0 { // those of all that were looked for
 		entry.Layout = strings.Join(t.Layouts, ",")
 	}
-	question := t.question(scanErr)
+	question := t.question()
 	t.Effect = Effect{} // that was a forecast
 	made, err := r.change(ctx, observer, &change{entry: entry, Counts: &t.Counts, consent: plan.Consent,
 		question: question,
@@ -119,14 +105,10 @@ func (r *Runner) Reset(ctx context.Context, plan *ResetPlan, observer Observer) 
 	return &t.ResetResult, err
 }
 
-// err is the error that a reset ends with: that of the change, else of the scan before it, else of the foreign values
-// it met.
+// err is the error that a reset ends with: that of the change, else of the foreign values it met.
 func (t *targets) err(changeErr error) error {
-	switch {
-	case changeErr != nil:
+	if changeErr != nil {
 		return changeErr
-	case t.Incomplete != nil:
-		return outcome.Partly(t.Incomplete)
 	}
 	return t.foreign.Err(t.Matched > 0)
 }

@@ -23,8 +23,6 @@ type targets struct {
 	values  map[string]int // how many keys each value of By has
 	last    []admin.Member // those of the entry before, if another limiter wrote it
 	foreign Foreign
-	// failed: what is asked for is impossible, or the backup cannot be written.
-	failed bool
 	// asked: the store was asked to change some keys.
 	asked bool
 }
@@ -33,7 +31,6 @@ type targets struct {
 func (t *targets) add(e *admin.Entry, damaged error) error {
 	if t.Remaining != nil {
 		if err := t.Remaining.check(e); err != nil {
-			t.failed = true
 			return err
 		}
 		if e.UsedKnown() {
@@ -48,7 +45,6 @@ func (t *targets) add(e *admin.Entry, damaged error) error {
 		t.held.Add(admin.Record{Key: e.Key}, store.Limit{})
 	case t.backup != nil:
 		if err := t.backup.add(e); err != nil {
-			t.failed = true
 			return err
 		}
 	default:
@@ -167,20 +163,17 @@ func (t *targets) leave(batch backup.Batch, stopped error) error {
 	return t.backup.exclude(batch.Records)
 }
 
-// question is what to ask before the targets are changed, after a scan that ended with scanErr.
-func (t *targets) question(scanErr error) string {
+// question is what to ask before the targets are changed.
+func (t *targets) question() string {
 	keys := output.Plural(int(t.Matched), "key")
-	question := "Delete " + keys
-	if t.Remaining != nil {
-		question = fmt.Sprintf("Leave %d remaining of %s", t.Remaining.Units, keys)
-		if text := t.Effect.String(); text != "" {
-			question += " (" + text + ")"
-		}
+	if t.Remaining == nil {
+		return "Delete " + keys
 	}
-	if scanErr == nil {
-		return question
+	question := fmt.Sprintf("Leave %d remaining of %s", t.Remaining.Units, keys)
+	if text := t.Effect.String(); text != "" {
+		question += " (" + text + ")"
 	}
-	return "Not all keys could be looked at. " + question + " all the same"
+	return question
 }
 
 // Remaining says how many units a reset leaves of each limit, instead of deleting its key.
