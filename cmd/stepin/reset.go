@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -147,8 +146,7 @@ func runReset(ctx context.Context, o *resetOptions, plan *operation.ResetPlan) e
 	printErr := o.Print(answer)
 	if answer.Undo != "" && (!o.Quiet || printErr != nil) {
 		line := answer.Undo
-		if folder, err := cli.BackupFolder(o.Globals); err == nil && filepath.Dir(result.Backup) == folder.Path {
-			// it shows the last change and asks first, in case there is a later one
+		if plan.Backup.MakeDir { // undo shows the last change and asks first, in case there is a later one
 			line = cli.CommandHere(o.Globals, s, "undo")
 		}
 		o.Note("undo with: %s", line)

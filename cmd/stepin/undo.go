@@ -94,12 +94,11 @@ them but --prune, which keeps the newest of each store and what has not ended.`,
 // undoing is the undo of one change.
 type undoing struct {
 	*undoOptions
-	plan *operation.RestorePlan
-	runs []*auditlog.Entry // of this machine
-	// backups are those of this machine.
-	backups *backup.Folder
-	s       *cli.Settings
-	runner  *operation.Runner
+	plan   *operation.RestorePlan
+	runs   []*auditlog.Entry // of this machine
+	folder *backup.Folder    // where it keeps backups
+	s      *cli.Settings
+	runner *operation.Runner
 }
 
 func (u *undoing) run(ctx context.Context, args []string) error {
@@ -113,7 +112,7 @@ func (u *undoing) run(ctx context.Context, args []string) error {
 	}
 	if !u.dryRun && files.IsBeingWritten(path) { // what it deletes after this would stay deleted
 		process := "" // of the names that limitctl chooses
-		if folder, err := cli.BackupFolder(u.Globals); err == nil && filepath.Dir(path) == folder.Path {
+		if filepath.Dir(path) == u.folder.Path {
 			process = " (pid " + strings.TrimSuffix(path[strings.LastIndex(path, "-")+1:], ".jsonl") + ")"
 		}
 		return cli.Usagef("the change that keeps %s still runs%s; wait for its end, or end it",
@@ -207,7 +206,7 @@ func (u *undoing) choose(ctx context.Context, args []string) (path string, err e
 	if err == nil {
 		u.runs = history.Runs
 	}
-	u.backups = &backup.Folder{Open: files.Open}
+	u.folder, _ = cli.BackupFolder(u.Globals)
 	switch {
 	case len(args) == 0 && err != nil:
 		return "", err
@@ -222,15 +221,13 @@ func (u *undoing) choose(ctx context.Context, args []string) (path string, err e
 		if e.Backup == "" {
 			return "", fmt.Errorf("%w: %s kept no backup", cli.ErrNothing, describeRun(e))
 		}
-		if _, err := e.BackupOf(u.backups); err != nil {
+		if _, err := e.BackupOf(u.folder); err != nil {
 			return "", cli.Usagef("%s; that of %s is gone", err, describeRun(e))
 		}
 		return e.Backup, nil
 	}
-	if folder, err := cli.BackupFolder(u.Globals); err == nil {
-		if path, found := folder.Find(name); found {
-			return path, nil
-		}
+	if path, found := u.folder.Find(name); found {
+		return path, nil
 	}
 	return name, nil
 }
@@ -256,7 +253,7 @@ func (u *undoing) lastBackup(ctx context.Context) (path string, err error) {
 		if e.Prefix != place.Prefix && e.Layout == "" {
 			return false
 		}
-		header, _ := e.BackupOf(u.backups)
+		header, _ := e.BackupOf(u.folder)
 		if there[e] = header != nil; header != nil {
 			return isOrigin(header)
 		}

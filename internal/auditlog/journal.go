@@ -204,17 +204,10 @@ func (h *History) note(e *Entry) {
 		return
 	}
 	at := place{e.Host, e.Store, e.Selection}
-	h.undone[at] = later(h.undone[at], &Undone{Run: e.Run, Time: e.Time, User: e.User, Command: e.Command,
-		Outcome: e.Outcome})
-}
-
-// later returns which of two runs that brought the same backup back counts. The first may be nil.
-func later(a, b *Undone) *Undone {
-	if a != nil && (a.Outcome == Done && b.Outcome != Done || (a.Outcome == Done) == (b.Outcome == Done) &&
-		a.Time.After(b.Time)) {
-		return a
+	was, done := h.undone[at], e.Outcome == Done
+	if was == nil || done && was.Outcome != Done || done == (was.Outcome == Done) && !was.Time.After(e.Time) {
+		h.undone[at] = &Undone{Run: e.Run, Time: e.Time, User: e.User, Command: e.Command, Outcome: e.Outcome}
 	}
-	return b
 }
 
 // mark says of each run which one has brought back what it changed.
