@@ -37,7 +37,6 @@ func NewRunner(g *Globals, s *Settings, backend connect.Store, where string) *op
 		Files: operation.Files{Open: files.Open, Create: files.Create, MakeDir: files.MakeDir,
 			Remove: os.Remove},
 		Now:          g.Env.Now,
-		Sleep:        g.Env.Sleep,
 		User:         userName(g),
 		Account:      account(g),
 		Host:         Host(),

@@ -100,16 +100,12 @@ func newSite(t *testing.T) *site {
 	t.Helper()
 	s := &site{memory: memorystore.New(), log: &memoryLog{}, dir: t.TempDir(), now: time.Unix(1_800_000_000, 0)}
 	s.Runner = &Runner{
-		Store:   s.memory,
-		Place:   Place{Store: "memory", Prefix: "rl"},
-		Address: "memory",
-		Timeout: time.Minute,
-		Files:   Files{Open: files.Open, Create: files.Create, MakeDir: files.MakeDir, Remove: os.Remove},
-		Now:     func() time.Time { return s.now },
-		Sleep: func(ctx context.Context, d time.Duration) error {
-			s.now = s.now.Add(d)
-			return ctx.Err()
-		},
+		Store:        s.memory,
+		Place:        Place{Store: "memory", Prefix: "rl"},
+		Address:      "memory",
+		Timeout:      time.Minute,
+		Files:        Files{Open: files.Open, Create: files.Create, MakeDir: files.MakeDir, Remove: os.Remove},
+		Now:          func() time.Time { return s.now },
 		User:         "night",
 		OpenAuditLog: s.log.open,
 		Describe:     func(err error) string { return "described: " + err.Error() },

@@ -10,7 +10,6 @@
 package operation
 
 import (
-	"context"
 	"time"
 
 	"github.com/limitctl/limitctl/internal/auditlog"
@@ -26,8 +25,6 @@ type Runner struct {
 	Timeout time.Duration
 	Files   Files
 	Now     func() time.Time
-	// Sleep waits between two tries of a batch, and returns the context's error if that ends first.
-	Sleep func(ctx context.Context, d time.Duration) error
 	// User is who runs the operations, Account the name of the process's user if that is
 	// another, and Host the machine, for the audit log.
 	User, Account, Host string

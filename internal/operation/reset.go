@@ -120,14 +120,14 @@ func (t *targets) mayHaveChanged(err error) bool {
 	return t.Changed > 0 || err != nil && t.asked && !neverReached
 }
 
-// take counts what the errors of a batch say, in which so many keys have no reported outcome. unsure: an earlier try
-// may have changed them. It returns the errors that end the change.
-func (t *targets) take(err error, unreported int, unsure bool) error {
+// take counts what the errors of a batch say, in which so many keys have no reported outcome. It returns the errors that
+// end the change.
+func (t *targets) take(err error, unreported int) error {
 	known := t.foreign.Count()
 	err = t.foreign.take(err)
 	foreign := t.foreign.Count() - known
 	t.Failed += int64(foreign)
-	if errors.Is(err, store.ErrOutcomeUnknown) || unsure && err != nil {
+	if errors.Is(err, store.ErrOutcomeUnknown) {
 		t.Unknown += int64(unreported - foreign)
 	}
 	return err
@@ -181,37 +181,27 @@ func (r *Runner) resetTargets(ctx context.Context, observer Observer, t *targets
 	return errors.Join(stopped, err)
 }
 
-// resetBatch deletes or adjusts a batch, and tries again if the store does not answer.
+// resetBatch deletes or adjusts a batch.
 func (r *Runner) resetBatch(ctx context.Context, t *targets, batch backup.Batch) error {
-	if t.Remaining != nil {
-		return r.adjustBatch(ctx, t, batch)
-	}
-	before, foreign, reported := t.Counts, t.foreign, 0 // how many of the batch the store has reported as deleted
-	return r.retry(ctx, func(ctx context.Context, unsure bool) error {
-		t.Counts, t.foreign = before, foreign
-		first := reported == 0 && !unsure
+	return r.within(ctx, func(ctx context.Context) error {
+		if t.Remaining != nil {
+			return r.adjustBatch(ctx, t, batch)
+		}
 		deleted, late, err := r.Store.Delete(ctx, batch.Records...)
-		reported = min(reported+deleted, len(batch.Records)) // who was used since the try before is deleted again
-		t.Changed += int64(reported)
-		if t.backup != nil && first {
+		t.Changed += int64(deleted)
+		if t.backup != nil {
 			// A record that was damaged since the scan cannot be brought back, and in the backup it would be one more
-			// damaged line. The backup keeps what it was before. It also does if the key may have been deleted and used
-			// again since: the little that was used in between must not take the place of all that was used before.
+			// damaged line. The backup keeps what it was before.
 			late = slices.DeleteFunc(late, func(r admin.Record) bool { return r.Check() != nil })
 			if err := t.backup.amend(late); err != nil {
 				return err
 			}
 		}
-		err = t.take(err, len(batch.Records)-reported, unsure)
-		if err == nil && unsure { // what is gone was deleted by the try that was not answered
-			t.Changed = before.Changed + int64(len(batch.Records)) - (t.Failed - before.Failed)
-		}
-		return err
+		return t.take(err, len(batch.Records)-deleted)
 	})
 }
 
-// adjustBatch adjusts the keys of a batch, and notes the outcomes. It retries those whose outcome the
-// store does not report.
+// adjustBatch adjusts the keys of a batch, and notes the outcomes.
 func (r *Runner) adjustBatch(ctx context.Context, t *targets, batch backup.Batch) error {
 	adjustments := make([]admin.Adjustment, len(batch.Records))
 	for i := range batch.Records {
@@ -220,49 +210,28 @@ func (r *Runner) adjustBatch(ctx context.Context, t *targets, batch backup.Batch
 			adjustments[i].Kept = batch.Records[i].Value
 		}
 	}
-	records, before, foreign := batch.Records, t.Counts, t.foreign
-	return r.retry(ctx, func(ctx context.Context, unsure bool) error {
-		t.Counts, t.foreign = before, foreign
-		results, err := r.Store.Adjust(ctx, adjustments...)
-		// none after some errors
-		results = append(results, make([]admin.Adjusted, max(0, len(adjustments)-len(results)))...)
-		var late, same, left []admin.Record
-		var again []admin.Adjustment
-		for i := range results {
-			a := &results[i]
-			if !a.Done {
-				left, again = append(left, records[i]), append(again, adjustments[i])
-				continue
-			}
-			was := a.Before
-			if unsure { // it may be as an earlier try has left it, which was not answered
-				was = r.usedBefore(&records[i], was)
-			}
-			t.Effect.count(was, a.After)
-			switch {
-			case unsure:
-			case a.Before == a.After:
-				same = append(same, records[i])
-			case a.Record.Holds() && a.Record.Check() == nil:
-				late = append(late, a.Record)
-			}
+	results, err := r.Store.Adjust(ctx, adjustments...) // none after some errors
+	left := len(adjustments)
+	var late, same []admin.Record
+	for i := range results {
+		a := &results[i]
+		if !a.Done {
+			continue
 		}
-		records, adjustments = left, again
-		t.Changed = t.Effect.Gain + t.Effect.Lose
-		if t.backup != nil {
-			if err := errors.Join(t.backup.amend(late), t.backup.exclude(same)); err != nil {
-				return err
-			}
+		left--
+		t.Effect.count(a.Before, a.After)
+		switch {
+		case a.Before == a.After:
+			same = append(same, batch.Records[i])
+		case a.Record.Holds() && a.Record.Check() == nil:
+			late = append(late, a.Record)
 		}
-		return t.take(err, len(left), unsure)
-	})
-}
-
-// usedBefore is how much was in use of a key when its record was kept, else so much as is said.
-func (r *Runner) usedBefore(record *admin.Record, otherwise int64) int64 {
-	var state store.State
-	if len(record.Value) == 0 || state.DecodeRecord(record.Value) != nil {
-		return otherwise
 	}
-	return state.Used(store.InstantOf(r.Now()))
+	t.Changed = t.Effect.Gain + t.Effect.Lose
+	if t.backup != nil {
+		if err := errors.Join(t.backup.amend(late), t.backup.exclude(same)); err != nil {
+			return err
+		}
+	}
+	return t.take(err, left)
 }

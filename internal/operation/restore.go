@@ -180,27 +180,23 @@ func (r *Runner) restoreRecords(ctx context.Context, plan *RestorePlan, observer
 	})
 }
 
-// restoreBatch brings back some records that hold usage. It retries those whose outcome the store does not report.
+// restoreBatch brings back some records that hold usage.
 func (r *Runner) restoreBatch(ctx context.Context, plan *RestorePlan, records []admin.Record,
 	result *RestoreResult) error {
 	if len(records) == 0 {
 		return nil
 	}
-	unknown := result.Unknown
-	return r.retry(ctx, func(ctx context.Context, unsure bool) error {
-		result.Unknown = unknown
+	return r.within(ctx, func(ctx context.Context) error {
 		outcomes, err := r.Store.Import(ctx, plan.replaces(), records...)
-		var left []admin.Record
-		for i := range records {
-			if i >= len(outcomes) || outcomes[i] == admin.NotKnown {
-				left = append(left, records[i])
-				continue
+		left := int64(len(records))
+		for _, outcome := range outcomes {
+			if outcome != admin.NotKnown {
+				result.count(outcome)
+				left--
 			}
-			result.count(outcomes[i])
 		}
-		records = left
-		if unsure && err != nil || errors.Is(err, store.ErrOutcomeUnknown) {
-			result.Unknown += int64(len(left))
+		if errors.Is(err, store.ErrOutcomeUnknown) {
+			result.Unknown += left
 		}
 		return err
 	})
@@ -216,11 +212,8 @@ func (r *Runner) restoreUnused(ctx context.Context, plan *RestorePlan, records [
 	if len(records) == 0 {
 		return nil
 	}
-	before, deleted := *result, 0
-	return r.retry(ctx, func(ctx context.Context, unsure bool) error {
-		*result = before
-		now, _, err := r.Store.Delete(ctx, records...)
-		deleted += now
+	return r.within(ctx, func(ctx context.Context) error {
+		deleted, _, err := r.Store.Delete(ctx, records...)
 		var foreign Foreign
 		err = foreign.take(err)
 		left := int64(len(records) - deleted - foreign.Count())
@@ -229,7 +222,7 @@ func (r *Runner) restoreUnused(ctx context.Context, plan *RestorePlan, records [
 		switch {
 		case err == nil:
 			result.Already += left
-		case unsure || errors.Is(err, store.ErrOutcomeUnknown):
+		case errors.Is(err, store.ErrOutcomeUnknown):
 			result.Unknown += left
 		}
 		return err
@@ -248,7 +241,7 @@ func (r *RestoreResult) count(outcome admin.ImportOutcome) {
 		r.InUse++
 	case admin.Foreign:
 		r.Failed++
-	case admin.NotKnown: // asked again, or counted by the caller
+	case admin.NotKnown: // counted by the caller
 	}
 }
 
