@@ -115,22 +115,14 @@ func TestWhatAnOverrideWouldChangeOfAnOverride(t *testing.T) {
 	}
 }
 
-// crowded is a store with more keys than can be looked at in time, or that fails.
-type crowded struct {
-	connect.Store
-	found int
-	fails error
-}
+// crowded is a store with more keys than can be looked at in time.
+type crowded struct{ connect.Store }
 
 func (c crowded) Unwrap() store.Store { return c.Store }
 
 func (c crowded) Scan(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, error] {
 	return func(yield func(admin.Entry, error) bool) {
-		if c.fails != nil {
-			yield(admin.Entry{}, c.fails)
-			return
-		}
-		for i := range c.found {
+		for i := range 3 {
 			if !yield(admin.Entry{Key: key(fmt.Sprintf("a:%d", i))}, nil) {
 				return
 			}
@@ -145,8 +137,7 @@ func (c crowded) Scan(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry,
 func TestWhatAnOverrideWouldChangeInACrowd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)
-		crowd := crowded{Store: s.Store, found: 3}
-		s.Store = crowd
+		s.Store = crowded{s.Store}
 		plan := &OverridePlan{Override: planToTriple(t, "a:*").Override, Selection: everything(t),
 			Most: 2 * time.Second}
 		begin := time.Now()
@@ -155,20 +146,9 @@ func TestWhatAnOverrideWouldChangeInACrowd(t *testing.T) {
 			c.Incomplete.Error() != "the time was over (81000 of about 2750000 keys looked at, 3 matched)" {
 			t.Errorf("it concerns %+v, %v", c, err)
 		}
-		crowd.found = 0
-		s.Store = crowd
-		if c, err := s.PreviewOverride(t.Context(), plan, &watcher{}); err != nil || c.Incomplete == nil ||
-			c.Incomplete.Error() != "the time was over" {
-			t.Errorf("before any key was seen it concerns %+v, %v", c, err)
-		}
-		if took := time.Since(begin); took != 2*plan.Most {
+		if took := time.Since(begin); took != plan.Most {
 			t.Errorf("it looked for %s", took)
 		}
-		s.Store = crowded{Store: crowd.Store, fails: store.ErrUnavailable}
-		if c, err := s.PreviewOverride(t.Context(), plan, &watcher{}); !store.IsAway(err) {
-			t.Errorf("where no key can be looked at it concerns %+v, %v", c, err)
-		}
-		s.Store = crowd
 		interrupted, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if _, err := s.PreviewOverride(interrupted, plan, &watcher{}); err == nil {
