@@ -99,16 +99,16 @@ func beginning(word string, is func(rune) bool) (n int) {
 	return n
 }
 
-// Unwritable replaces a command that cannot be written. To a shell it is a comment, or no command.
-const Unwritable = "# no line can hold this command: a word of it ends with a line break"
+// unwritable replaces a command that cannot be written. To a shell it is a comment, or no command.
+const unwritable = "# no line can hold this command: a word of it ends with a line break"
 
-// Command writes a command as a line to paste in a shell, or [Unwritable].
+// Command writes a command as a line to paste in a shell, or [unwritable].
 func Command(words ...string) string {
 	quoted := make([]string, len(words))
 	for i, word := range words {
 		var ok bool
 		if quoted[i], ok = Quote(word); !ok {
-			return Unwritable
+			return unwritable
 		}
 	}
 	return strings.Join(quoted, " ")

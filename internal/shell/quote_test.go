@@ -134,7 +134,7 @@ func TestQuote(t *testing.T) {
 		if got, ok := Quote(word); ok {
 			t.Errorf("Quote(%q) = %s, and no shell can hold it", word, got)
 		}
-		if got := Command("limitctl", word); got != Unwritable {
+		if got := Command("limitctl", word); got != unwritable {
 			t.Errorf("Command(limitctl, %q) = %s", word, got)
 		}
 	}

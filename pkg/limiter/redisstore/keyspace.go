@@ -12,15 +12,13 @@ import (
 
 var _ admin.Keyspace = (*Store)(nil)
 
-// Scan implements [admin.Keyspace] with SCAN on the server, on every master
-// of a Cluster at once, and batched reads. An exact subject is looked for in its
-// slot of a Cluster alone.
+// Scan implements [admin.Keyspace] with SCAN on the server, on every master of a Cluster at once, and batched reads. An
+// exact subject is looked for in its slot of a Cluster alone.
 func (s *Store) Scan(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, error] {
 	return s.keys.Scan(ctx, q)
 }
 
-// Delete implements [admin.Keyspace] with UNLINK inside a script that checks
-// each value first.
+// Delete implements [admin.Keyspace] with UNLINK inside a script that checks each value first.
 func (s *Store) Delete(ctx context.Context, records ...admin.Record) (deleted int, changed []admin.Record, err error) {
 	return s.keys.Delete(ctx, records...)
 }
@@ -38,10 +36,9 @@ func (s *Store) Adjust(ctx context.Context, adjustments ...admin.Adjustment) ([]
 // OtherLimiters returns the limits that other limiters keep in the servers of s, as far as sources
 // know them. Closing it closes s.
 //
-// Scan reads only with commands that never write. Keys that sources are not sure of come with
-// a [layouts.UnsureError]. Delete and Import go by the parts of a record, each of which is
-// checked and changed in one step. Decide is a [store.ErrInvalid]: only the limiter itself
-// decides. The journal and the identity are those of s.
+// Scan reads only with commands that never write. Keys that sources are not sure of come with a [layouts.UnsureError].
+// Delete and Import go by the parts of a record, each of which is checked and changed in one step. Decide is a
+// [store.ErrInvalid]: only the limiter itself decides. The journal and the identity are those of s.
 func (s *Store) OtherLimiters(sources layouts.Sources) admin.Keyspace {
 	return &layoutKeys{s.keys.OtherLimiters(sources), admin.Tables{SideTable: s.SideTable, AuditOnly: true}, s}
 }
