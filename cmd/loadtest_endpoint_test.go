@@ -101,7 +101,7 @@ func TestLoadtestOfAnEndpoint(t *testing.T) {
 		prefix, _, found := strings.Cut(run.MostDenied[0].Key, "user:")
 		if sum := run.Statuses["200"] + run.Statuses["429"]; sum != run.Requests ||
 			run.Allowed != run.Statuses["200"] ||
-			run.Allowed != 100 || run.Audit.LeastUnder != 0 {
+			run.Allowed != 100 || run.Audit.UnderAdmitted != 0 {
 			t.Errorf("%s: statuses %v of %d requests, %d allowed", name, run.Statuses, run.Requests, run.Allowed)
 		}
 		if !found || len(prefix) < 8 {

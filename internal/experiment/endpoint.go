@@ -222,7 +222,7 @@ func (t *endpointTarget) describeAnswers(run *report.Run) {
 // one status that are enough to explain what was admitted too much.
 func (t *endpointTarget) oddAnswers(run *report.Run, seen []int) string {
 	var statuses []string
-	found, most := 0, int64(run.Audit.Over())
+	found, most := 0, run.Audit.OverAdmitted
 	for _, status := range seen {
 		switch n := t.statuses[status].Load(); {
 		case t.denies[status].Load():
@@ -232,7 +232,7 @@ func (t *endpointTarget) oddAnswers(run *report.Run, seen []int) string {
 		}
 	}
 	isAllowed := found < 500
-	if found == 0 || isAllowed && seen[0] < 300 && run.Audit.Over() == 0 {
+	if found == 0 || isAllowed && seen[0] < 300 && run.Audit.OverAdmitted == 0 {
 		return ""
 	}
 	count, mend := "errors", "are the URL, the method, the headers and the body right?"

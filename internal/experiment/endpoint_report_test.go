@@ -35,7 +35,7 @@ func TestAnswersThatLookLikeDenials(t *testing.T) {
 		if run.Denied = test.statuses[429]; run.Denied > 0 {
 			target.denies[429].Store(true)
 		}
-		run.Audit.Totals = audit.Totals{OverAdmitted: test.over, LeastOver: test.over}
+		run.Audit.Totals = audit.Totals{OverAdmitted: test.over}
 		got := target.oddAnswers(run, seen)
 		begin, end, _ := strings.Cut(test.want, "…")
 		if (got == "") != (test.want == "") || !strings.HasPrefix(got, begin) || !strings.HasSuffix(got, end) {

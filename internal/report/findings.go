@@ -216,7 +216,7 @@ func (r *Run) addFigures(kind Kind, add func(name string, detail bool, line stri
 			output.Thousands(n.Denied)))
 	}
 	if r.Requests > r.Errors { // of several limits a table has it, and a simulation is right
-		right := kind == Simulation && r.Audit.Over()+r.Audit.Under() == 0
+		right := kind == Simulation && r.Audit.OverAdmitted+r.Audit.UnderAdmitted == 0
 		add("right", len(r.Limits) > 1 || right, rightInWords(r))
 	}
 	if r.Wrapped != nil {
@@ -298,7 +298,7 @@ func rightInWords(r *Run) string {
 	bar := strings.Repeat("█", int(10*within)) + strings.Repeat("·", 10-int(10*within)) + "|" +
 		strings.Repeat("█", int(math.Ceil(10*beyond)))
 	return fmt.Sprintf("worst window %s %s; %s over, %s under", output.Ratio(a.WorstRatio), bar,
-		output.Count(a.Over(), "unit"), output.Thousands(a.Under()))
+		output.Count(a.OverAdmitted, "unit"), output.Thousands(a.UnderAdmitted))
 }
 
 // wrappedInWords says how many calls of the store the wrappers spared.

@@ -128,10 +128,10 @@ func (r *Run) audits(kind Kind) (all []check) {
 			return text
 		}
 		if l.OverAdmitted > 0 && untested != notServed && !l.Doubtful {
-			over = wrong("admitted %s too many", l.Over(), l.KeysOver)
+			over = wrong("admitted %s too many", l.OverAdmitted, l.KeysOver)
 		}
 		if l.UnderAdmitted > 0 && !l.UnderExplained && !l.Doubtful {
-			under = wrong("denied %s that fitted", l.Under(), l.KeysUnder)
+			under = wrong("denied %s that fitted", l.UnderAdmitted, l.KeysUnder)
 		}
 		add(about+"no over-admission", untested, "", over)
 		add(about+"no under-admission", untested, "", under)

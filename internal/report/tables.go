@@ -20,7 +20,7 @@ func limitsTable(r *Run) ([]output.Column, [][]output.Cell) {
 			name += " (shadow)"
 		}
 		rows = append(rows, []output.Cell{{Text: strings.TrimSpace(name)}, {Text: output.Thousands(l.Denied)},
-			worstCell(&l.Audit), overCell(l.Over()), overCell(l.Under())})
+			worstCell(&l.Audit), overCell(l.OverAdmitted), overCell(l.UnderAdmitted)})
 	}
 	return columns, rows
 }
@@ -64,9 +64,9 @@ func comparison(d *Document) (columns []output.Column, rows [][]output.Cell) {
 		if d.Kind == Simulation && d.Runs[0].Wrapped == nil { // it is right
 			return
 		}
-		add(output.Column{Header: "OVER", Right: true}, func(r *Run) output.Cell { return overCell(r.Audit.Over()) })
+		add(output.Column{Header: "OVER", Right: true}, func(r *Run) output.Cell { return overCell(r.Audit.OverAdmitted) })
 		add(output.Column{Header: "UNDER", Right: true, Drops: 4},
-			func(r *Run) output.Cell { return overCell(r.Audit.Under()) })
+			func(r *Run) output.Cell { return overCell(r.Audit.UnderAdmitted) })
 	}
 	add(output.Column{Header: "LIMIT", Shrinks: 14, Names: true},
 		func(r *Run) output.Cell { return output.Cell{Text: r.Title()} })

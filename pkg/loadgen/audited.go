@@ -1,7 +1,6 @@
 package loadgen
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -69,13 +68,6 @@ type Lie struct {
 	Reported string    `json:"told"`
 	True     string    `json:"true"`
 }
-
-// Over is the least number of units that were too many, which reports show to people: a unit too
-// many leaves all that follow it too many, too.
-func (a *Audit) Over() int64 { return cmp.Or(a.LeastOver, a.OverAdmitted) }
-
-// Under is as Over for what was denied wrongly.
-func (a *Audit) Under() int64 { return cmp.Or(a.LeastUnder, a.UnderAdmitted) }
 
 // Reached is how much of the limit was in use at most: 1 is a limit that was reached. A
 // limit that denied was reached, since a request may ask for more than is left.

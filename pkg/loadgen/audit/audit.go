@@ -125,12 +125,10 @@ func (a *Auditor) Observe(o Observation) {
 	}
 	switch {
 	case o.Charged:
-		if beyond := min(used+o.Cost-r.reach(&o), o.Cost); beyond > 0 {
-			a.finding.OverAdmitted += beyond
+		if excess := k.charge(r, &o, used); excess > 0 {
+			a.finding.OverAdmitted += excess
 			k.flags |= overAdmitted
-			k.beginDoubt()
 		}
-		a.finding.LeastOver += k.charge(r, &o, used)
 		a.charge(k, r, &o, used)
 		used += o.Cost
 	case o.Allowed:
@@ -138,8 +136,7 @@ func (a *Auditor) Observe(o Observation) {
 		a.finding.PeakRatio = max(a.finding.PeakRatio, 1)
 	case k.doubt == nil || k.atMost(r, 0, o.At).Used(o.At)+possible+o.Cost <= r.reach(&o):
 		k.flags |= underAdmitted
-		a.finding.UnderAdmitted += o.Cost
-		a.finding.LeastUnder += k.deny(r, &o, possible)
+		a.finding.UnderAdmitted += k.deny(r, &o, possible)
 	}
 	if judges {
 		least := figuresOf(k.state, r, &o, used)

@@ -151,12 +151,11 @@ func TestFindsWhatTheDefinitionsSay(t *testing.T) {
 			case "right":
 				if fits {
 					want.PeakRatio = max(want.PeakRatio, float64(used+cost)/float64(h.limit.Capacity()))
-					want.OverAdmitted += min(cost, max(0, used+cost-h.limit.Capacity()))
 					fitting := min(cost, h.limit.Capacity()-over.used(now))
 					if used+cost > h.limit.Capacity() {
 						want.KeysOver = 1
 					}
-					want.LeastOver += cost - fitting
+					want.OverAdmitted += cost - fitting
 					over.charge(now, fitting)
 					if under != nil {
 						under.charge(now, min(cost, max(0, h.limit.Capacity()-under.used(now))))
@@ -167,13 +166,12 @@ func TestFindsWhatTheDefinitionsSay(t *testing.T) {
 				}
 			}
 			if used+cost <= h.limit.Capacity() {
-				want.UnderAdmitted += cost
 				want.KeysUnder = 1
 				if under == nil {
 					under = &history{h.limit, slices.Clone(h.at), slices.Clone(h.units)}
 				}
 				if under.used(now)+cost <= h.limit.Capacity() {
-					want.LeastUnder += cost
+					want.UnderAdmitted += cost
 					under.charge(now, cost)
 				}
 			} else {

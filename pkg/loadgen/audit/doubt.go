@@ -94,7 +94,8 @@ func (k *account) atMost(r *rule, units int64, at store.Instant) *store.State {
 // charge charges what was charged, used units being in use before. It returns how many of them were too many, if what
 // was too much before was not charged.
 func (k *account) charge(r *rule, o *Observation, used int64) (excess int64) {
-	if m := k.doubt; m != nil {
+	m := k.doubt
+	if m != nil {
 		if m.under != nil {
 			if room := r.reach(o) - m.under.Used(o.At); room > 0 {
 				m.under.Charge(r.limit, min(o.Cost, room), o.At)
@@ -106,13 +107,15 @@ func (k *account) charge(r *rule, o *Observation, used int64) (excess int64) {
 		if m.over != nil {
 			used = m.over.Used(o.At)
 		}
-		excess = min(max(0, used+o.Cost-r.reach(o)), o.Cost)
-		if excess > 0 && m.over == nil {
+	}
+	excess = min(max(0, used+o.Cost-r.reach(o)), o.Cost)
+	if excess > 0 {
+		if m = k.beginDoubt(); m.over == nil {
 			m.over = k.state.Clone()
 		}
-		if m.over != nil && o.Cost > excess {
-			m.over.Charge(r.limit, o.Cost-excess, o.At)
-		}
+	}
+	if m != nil && m.over != nil && o.Cost > excess {
+		m.over.Charge(r.limit, o.Cost-excess, o.At)
 	}
 	k.state.Charge(r.limit, o.Cost, o.At)
 	return excess

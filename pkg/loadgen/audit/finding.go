@@ -15,16 +15,12 @@ type Totals struct {
 	WorstRatio float64 `json:"worst_window_ratio"`
 	// WorstUnits is the most units that any key was admitted in a span of one period, open at one end.
 	WorstUnits int64 `json:"worst_window_units"`
-	// OverAdmitted is the units charged beyond what the algorithm, having charged everything that was charged before,
-	// would have allowed. UnderAdmitted is the units denied that it would have allowed.
+	// OverAdmitted is the least number of units that were too many: without them, and with no others, nothing charged
+	// would have been beyond the limit. So one unit too many at the beginning does not make every later one wrong.
+	// UnderAdmitted is the units denied that would have been allowed if all others denied wrongly had been charged:
+	// denials of a unit that could be had once count once.
 	OverAdmitted  int64 `json:"over_admitted"`
 	UnderAdmitted int64 `json:"under_admitted"`
-	// LeastOver is the least number of units that were too many: without them, and with no others, nothing charged
-	// would have been beyond the limit. It is what OverAdmitted would be if what was too much had not been charged, so
-	// that one unit too many at the beginning does not make every later one wrong. LeastUnder is what UnderAdmitted
-	// would be if what was denied wrongly had been charged: denials of a unit that could be had once count once.
-	LeastOver  int64 `json:"least_over_admitted"`
-	LeastUnder int64 `json:"least_under_admitted"`
 }
 
 // Add adds what was found of others: the worst of the ratios and the sum of the units.
@@ -33,8 +29,6 @@ func (t *Totals) Add(others *Totals) {
 	t.WorstUnits = max(t.WorstUnits, others.WorstUnits)
 	t.OverAdmitted += others.OverAdmitted
 	t.UnderAdmitted += others.UnderAdmitted
-	t.LeastOver += others.LeastOver
-	t.LeastUnder += others.LeastUnder
 }
 
 // Finding is what an audit of one limit over all of its keys found.

@@ -169,7 +169,6 @@ func (a *Auditor) Finding() audit.Finding {
 		f.UnderAdmitted += a.underFree
 		f.KeysUnder += keysUnderFree
 	}
-	f.LeastOver, f.LeastUnder = f.OverAdmitted, f.UnderAdmitted
 	f.Fairness = audit.Fairness(f.Keys, f.Charged, f.ChargedSquares)
 	return f
 }

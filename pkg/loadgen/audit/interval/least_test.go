@@ -38,15 +38,15 @@ func TestLeastIsNoMoreThanWasWrong(t *testing.T) {
 		w.drift = 0
 		w.decide(s)
 		f := w.audit()
-		wrong := f.LeastOver > s.over || f.LeastUnder > s.under
+		wrong := f.OverAdmitted > s.over || f.UnderAdmitted > s.under
 		if w.limit.Algorithm == store.FixedWindow {
-			wrong = f.LeastOver+f.LeastUnder > 0 && s.over+s.under == 0
+			wrong = f.OverAdmitted+f.UnderAdmitted > 0 && s.over+s.under == 0
 		}
 		if wrong {
-			t.Errorf("seed %d: %s: over %d of %d, under %d of %d, %+v", seed, w.limit, f.LeastOver, s.over,
-				f.LeastUnder, s.under, f)
+			t.Errorf("seed %d: %s: over %d of %d, under %d of %d, %+v", seed, w.limit, f.OverAdmitted, s.over,
+				f.UnderAdmitted, s.under, f)
 		}
-		found[0], found[1] = found[0]+f.LeastOver, found[1]+f.LeastUnder
+		found[0], found[1] = found[0]+f.OverAdmitted, found[1]+f.UnderAdmitted
 		made[0], made[1] = made[0]+s.over, made[1]+s.under
 	}
 	t.Logf("found %d of %d units too many, and %d of %d denied wrongly", found[0], made[0], found[1], made[1])
