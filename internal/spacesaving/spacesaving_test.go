@@ -1,10 +1,6 @@
 package spacesaving
 
 import (
-	"fmt"
-	"runtime"
-	"strconv"
-	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -88,38 +84,5 @@ func TestAThingThatStaysHasItsNoteAndNoCount(t *testing.T) {
 	sketch.Drain(stays)
 	if counts, _ := sketch.Drain(stays); len(counts) != 0 || *sketch.Note(1) != 9 {
 		t.Errorf("%+v are counted without an occurrence", counts)
-	}
-}
-
-// Far more names than counters, and some with one occurrence in a thousand each.
-func TestNamesTakeNoMoreMemoryThanTheCounters(t *testing.T) {
-	const size, names = 1024, 100_000
-	var sketch *Sketch[string, int64]
-	memory := func() int64 {
-		runtime.GC()
-		var stats runtime.MemStats
-		runtime.ReadMemStats(&stats)
-		return int64(stats.HeapAlloc)
-	}
-	before := memory()
-	sketch = New[string, int64](size, strings.Clone)
-	often := map[string]bool{}
-	text := make([]byte, 0, 32)
-	for i := range names {
-		text = strconv.AppendInt(append(text[:0], "name:"...), int64(i), 10)
-		sketch.Add(string(text), 1)
-		if i%20 == 0 {
-			name := fmt.Sprintf("often:%d", i/20%20)
-			sketch.Add(name, 1)
-			often[name] = true
-		}
-	}
-	if grown := memory() - before; grown > 1<<20 {
-		t.Errorf("it holds %d KB", grown>>10)
-	}
-	for name := range often {
-		if sketch.Note(name) == nil {
-			t.Errorf("%s has no counter", name)
-		}
 	}
 }

@@ -144,28 +144,3 @@ func (s *paced) Decide(ctx context.Context, op store.Op, reqs []store.Request, d
 	}
 	return s.Store.Decide(ctx, op, reqs, decisions)
 }
-
-// A burst comes after its key has been free for longer than a period.
-func TestIdleBurst(t *testing.T) {
-	scenario, err := ParseScenario("idle-burst")
-	if err != nil {
-		t.Fatal(err)
-	}
-	setting := Setting{
-		Limit:    store.Limit{Algorithm: store.TokenBucket, Count: 100, Burst: 300, Period: time.Second},
-		Subjects: 2,
-	}
-	setting.Duration = scenario.Length(setting)
-	units := map[time.Duration]int64{}
-	for load := scenario.Load(setting); ; {
-		a, ok := load.Next()
-		if !ok {
-			break
-		}
-		units[a.Due] += a.Cost
-	}
-	// Three seconds until 300 are free, and one and a half periods.
-	if len(units) != 2 || units[0] != 1200 || units[4500*time.Millisecond] != 1200 {
-		t.Errorf("it asks for %v", units)
-	}
-}

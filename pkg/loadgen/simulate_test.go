@@ -73,35 +73,6 @@ func simulate(t testing.TB, log *trace.Trace, c Candidate, options SimulateOptio
 	return s
 }
 
-// liar is a store whose second and fourth answers are the opposite of the right ones.
-type liar struct {
-	store.Store
-	calls int
-}
-
-func (l *liar) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
-	err := l.Store.Decide(ctx, op, reqs, decisions)
-	if l.calls++; l.calls == 2 || l.calls == 4 {
-		decisions[0].Allowed = !decisions[0].Allowed
-	}
-	return err
-}
-
-// The word of a store is what counts, also for the audit.
-func TestAStoreThatDecidesDifferently(t *testing.T) {
-	recorded := readLog(t, []byte("time,key\n1,a\n2,a\n3,a\n4,b\n"), trace.Options{})
-	clock := new(Clock)
-	backend := &liar{Store: memorystore.New(memorystore.WithClock(clock.Now))}
-	s := simulate(t, recorded, UnderLimits([]int{0}, parseLimit(t, "fixed-window:1/1m")), SimulateOptions{
-		Store: backend, Clock: clock})
-	if s.Denied != 2 {
-		t.Errorf("%d denied", s.Denied)
-	}
-	if f := s.Limits[0].Audit; f.OverAdmitted != 1 || f.UnderAdmitted != 1 || f.WorstUnits != 2 {
-		t.Errorf("the audit says %+v", f)
-	}
-}
-
 // A policy's limits are decided together. Subjects with the same key share its state, an override applies to its
 // subjects, and a shadow limit denies nothing.
 func TestPolicyInASimulation(t *testing.T) {
