@@ -11,7 +11,6 @@ import (
 
 	"github.com/limitctl/limitctl/internal/endpoint"
 	"github.com/limitctl/limitctl/internal/junit"
-	"github.com/limitctl/limitctl/internal/markdown"
 	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/internal/probe"
 	"github.com/limitctl/limitctl/internal/report"
@@ -186,6 +185,6 @@ func (a *probeAnswer) Summary() *report.Summary {
 		}
 		suite.Cases = append(suite.Cases, one)
 	}
-	return &report.Summary{Verdict: a.Verdict, What: "limit of " + markdown.Code(a.Endpoint), Answer: a,
+	return &report.Summary{Verdict: a.Verdict, What: "limit of", Of: a.Endpoint, Answer: a,
 		Suites: []junit.Suite{suite}}
 }

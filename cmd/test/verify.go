@@ -20,7 +20,7 @@ type verifyOptions struct {
 	*cli.Globals
 	logOptions
 	reporting
-	limits     []string
+	experimentLimitFlags
 	policyName string
 	denied     []int
 	clockError time.Duration
@@ -81,9 +81,9 @@ Exit codes: 0 pass; 1 fail, or too little was seen; 2 a file cannot be read.`,
 }
 
 func (o *verifyOptions) run(cmd *cobra.Command, args []string) error {
-	limits, v := cli.EachLimit(o.limits), &experiment.Verification{Denied: o.denied, ClockError: o.clockError,
+	v := &experiment.Verification{Denied: o.denied, ClockError: o.clockError,
 		Log: &experiment.Log{Trace: new(trace.Trace)}}
-	if (len(limits) == 0) == !cmd.Flags().Changed("policy") {
+	if (len(o.limits) == 0) == !cmd.Flags().Changed("policy") {
 		return cli.Usagef("give a --limit COUNT/PERIOD, such as 100/1m, or a --policy NAME")
 	}
 	if err := checkDenied(o.denied); err != nil {
@@ -92,18 +92,14 @@ func (o *verifyOptions) run(cmd *cobra.Command, args []string) error {
 	if o.clockError < 0 || o.clockError > time.Hour {
 		return cli.Usagef("--clock-error must be from 0 to 1h")
 	}
-	for _, text := range limits {
-		limit, err := store.ParseLimit(text)
-		if err == nil {
-			limit, err = limit.Normalize()
-		}
+	var judged []store.Limit
+	if len(o.limits) > 0 {
+		candidates, err := o.candidates(false)
 		if err != nil {
 			return err
 		}
-		v.Candidate.Limits = append(v.Candidate.Limits, limit)
-	}
-	judged := v.Candidate.Limits
-	if len(limits) == 0 {
+		v.Candidate, judged = candidates[0], candidates[0].Limits
+	} else {
 		configured, err := o.ConfigFor(cmd.Context())
 		if err != nil {
 			return err

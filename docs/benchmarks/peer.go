@@ -58,7 +58,7 @@ func answering(ctx context.Context, listener net.Listener, handler http.Handler)
 }
 
 // peerAnswer is what the author of a service writes around redis_rate: it takes the requests of `limitctl serve`, and
-// answers with the same header fields and the figures of the limit.
+// answers with what clients need.
 func peerAnswer(w http.ResponseWriter, r *http.Request, limiter *redis_rate.Limiter) {
 	var question struct {
 		Key    string   `json:"key"`
@@ -84,27 +84,15 @@ func peerAnswer(w http.ResponseWriter, r *http.Request, limiter *redis_rate.Limi
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
-	retryAfter, seconds := max(0, result.RetryAfter), int64((result.ResetAfter+time.Second-1)/time.Second)
 	header := w.Header()
 	header.Set("Content-Type", "application/json")
-	header.Set("RateLimit-Policy", fmt.Sprintf(`"default";q=%d;w=%d`, n, int64(length/time.Second)))
-	header.Set("RateLimit", fmt.Sprintf(`"default";r=%d;t=%d`, result.Remaining, seconds))
-	header.Set("X-RateLimit-Limit", strconv.Itoa(n))
-	header.Set("X-RateLimit-Remaining", strconv.Itoa(result.Remaining))
-	header.Set("X-RateLimit-Reset", strconv.FormatInt(time.Now().Unix()+seconds, 10))
+	header.Set("RateLimit", fmt.Sprintf(`"default";r=%d;t=%d`, result.Remaining, result.ResetAfter/time.Second+1))
 	if result.Allowed == 0 {
-		header.Set("Retry-After", strconv.FormatInt(int64((retryAfter+time.Second-1)/time.Second), 10))
+		header.Set("Retry-After", strconv.FormatInt(int64(result.RetryAfter/time.Second)+1, 10))
 		w.WriteHeader(http.StatusTooManyRequests)
 	}
 	_ = json.NewEncoder(w).Encode(struct { // who asked can be gone
-		Allowed      bool   `json:"allowed"`
-		Key          string `json:"key"`
-		Limit        string `json:"limit"`
-		Used         int    `json:"used"`
-		Remaining    int    `json:"remaining"`
-		RetryAfterMS int64  `json:"retry_after_ms"`
-		ResetAfterMS int64  `json:"reset_after_ms"`
-	}{result.Allowed > 0, question.Key, question.Limits[0], n - result.Remaining, result.Remaining,
-		retryAfter.Milliseconds(),
-		result.ResetAfter.Milliseconds()})
+		Allowed   bool `json:"allowed"`
+		Remaining int  `json:"remaining"`
+	}{result.Allowed > 0, result.Remaining})
 }

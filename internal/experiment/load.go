@@ -129,11 +129,6 @@ func (r *loadRun) report(result *loadgen.Result, target Description) *report.Run
 	if r.Load.Scenario != nil {
 		run.Scenario = r.Load.Scenario.Name
 	}
-	if run.Scenario == loadgen.NoisyNeighbour { // what became of the others
-		noisy := result.Tally.Of(loadgen.NoisySubject)
-		run.Neighbours = &report.KeyCount{Key: "all others", Allowed: result.Tally.Allowed - noisy.Allowed,
-			Denied: result.Tally.Denied - noisy.Denied}
-	}
 	r.warn(run, target)
 	warnOfLimits(run, r.population.MixedKeys)
 	return run

@@ -74,9 +74,6 @@ type Run struct {
 
 	// MostDenied is the keys denied most often, at most ten.
 	MostDenied []KeyCount `json:"most_denied"`
-	// Neighbours is the requests of all keys but the noisy one, in the scenario
-	// noisy-neighbour.
-	Neighbours *KeyCount `json:"neighbours,omitempty"`
 	// Wrapped is what wrappers around the store saved, and what that cost; nil without any.
 	Wrapped *Wrapped `json:"wrapped,omitempty"`
 	// Statuses is how many answers there were of each status, warm-up included, and Endpoint

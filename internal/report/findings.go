@@ -211,10 +211,6 @@ func (r *Run) addFigures(kind Kind, add func(name string, detail bool, line stri
 		add("keys", true, fmt.Sprintf("%s, %s of them denied at least once (%s)",
 			output.Thousands(r.Keys), output.Thousands(r.KeysDenied), output.Share(r.KeysDenied, r.Keys)))
 	}
-	if n := r.Neighbours; n != nil { // was any key but the noisy one denied?
-		add("others", false, fmt.Sprintf("%s of %s, %s denied", output.Count(n.Allowed+n.Denied, "request"), n.Key,
-			output.Thousands(n.Denied)))
-	}
 	if r.Requests > r.Errors { // of several limits a table has it, and a simulation is right
 		right := kind == Simulation && r.Audit.OverAdmitted+r.Audit.UnderAdmitted == 0
 		add("right", len(r.Limits) > 1 || right, rightInWords(r))

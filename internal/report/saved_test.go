@@ -73,8 +73,8 @@ func TestReadSaysWhatIsWrong(t *testing.T) {
 		{string(good) + "{}", "x.json is not a report: invalid character '{' after top-level value"},
 	}
 	for _, fields := range []string{`"requests":1e308`, `"rate":NaN`, `"rate":-1`, `"requests":9223372036854775808`,
-		`"latency_us":{"p50":-1}`, `"audit":{"worst_window_ratio":1e300}`, `"neighbours":{"denied":-5}`,
-		`"neighbours":{"allowed":9e18}`, `"workers":-1`, `"limits":[{"denied":-1}]`, `"keys":-1`,
+		`"latency_us":{"p50":-1}`, `"audit":{"worst_window_ratio":1e300}`,
+		`"workers":-1`, `"limits":[{"denied":-1}]`, `"keys":-1`,
 		`"timeline":[{"offset_ms":1}],"interval_ms":0`, `"started_at":"yesterday"`} {
 		rows = append(rows, row{`{"schema_version":1,"kind":"loadtest","runs":[{` + fields + `}]}`,
 			"x.json is not a report: "})

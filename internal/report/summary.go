@@ -7,14 +7,14 @@ import (
 	"strings"
 
 	"github.com/limitctl/limitctl/internal/junit"
-	"github.com/limitctl/limitctl/internal/markdown"
 	"github.com/limitctl/limitctl/internal/output"
 )
 
 // Summary is what CI systems show of an answer.
 type Summary struct {
 	Verdict Verdict
-	What    string // what was judged, in Markdown
+	What    string // was judged, such as "limit of"
+	Of      string // its name, which may be of others
 	Answer  output.Answer
 	Suites  []junit.Suite // a test case for each thing that was judged
 }
@@ -29,7 +29,24 @@ func (s *Summary) Markdown() []byte {
 		fence += "`"
 	}
 	word := map[Verdict]string{Pass: "✅ PASS", Fail: "❌ FAIL", Inconclusive: "❔ INCONCLUSIVE"}[s.Verdict]
-	return fmt.Appendf(nil, "### %s: %s\n\n%s\n%s%s\n", word, s.What, fence, &text, fence)
+	of := ""
+	if s.Of != "" {
+		of = " " + code(s.Of)
+	}
+	return fmt.Appendf(nil, "### %s: %s%s\n\n%s\n%s%s\n", word, s.What, of, fence, &text, fence)
+}
+
+// code writes a text as code in Markdown, where @ notifies nobody, and an address does not become a link.
+func code(text string) string {
+	text = output.Printable(text)
+	fence := "`"
+	for strings.Contains(text, fence) {
+		fence += "`"
+	}
+	if strings.HasPrefix(text, "`") || strings.HasSuffix(text, "`") {
+		text = " " + text + " "
+	}
+	return fence + text + fence
 }
 
 // JUnit returns the test cases as JUnit XML.
@@ -42,11 +59,11 @@ func (a Answer) Summary(strict bool) *Summary {
 	d.Judge()
 	s := &Summary{Verdict: d.Verdict, Answer: Answer{Report: d, Verbose: true},
 		Suites: make([]junit.Suite, len(d.Runs))}
-	s.What = map[Kind]string{LoadTest: "load test of ", Simulation: "simulation of "}[d.Kind]
+	s.What = map[Kind]string{LoadTest: "load test of", Simulation: "simulation of"}[d.Kind]
 	if len(d.Runs) == 1 {
-		s.What += markdown.Code(shortName(d.Runs[0].Title()))
+		s.Of = shortName(d.Runs[0].Title())
 	} else {
-		s.What += output.Count(int64(len(d.Runs)), "run")
+		s.What += " " + output.Count(int64(len(d.Runs)), "run")
 	}
 	for i := range d.Runs {
 		r := &d.Runs[i]

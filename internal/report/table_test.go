@@ -148,12 +148,3 @@ func TestTheWarmUpIsDrawn(t *testing.T) {
 		t.Error("it is drawn without a warm-up")
 	}
 }
-
-// The scenario of the noisy neighbour asks whether any other key was denied.
-func TestNeighboursAreToldOf(t *testing.T) {
-	d := &Document{Kind: LoadTest, Runs: []Run{{Result: loadgen.Result{Requests: 12, Allowed: 5, Denied: 7},
-		Neighbours: &KeyCount{Key: "all others", Allowed: 4, Denied: 1}}}}
-	if got := Printed(Answer{Report: d}, 120); !strings.Contains(got, "others   5 requests of all others, 1 denied\n") {
-		t.Errorf("%s", got)
-	}
-}
