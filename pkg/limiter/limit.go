@@ -31,8 +31,7 @@ const (
 // requests are denied with an [ErrInvalid].
 type Limit struct {
 	// Name distinguishes the limits of one subject, such as "login/minute". It is a part of the key, and cannot be
-	// empty. Give each limit its own Name: two limits with the same Name share their usage, which fades by the
-	// limit that charged last, so a looser one gives units back to a stricter one.
+	// empty. Two limits with the same Name share their usage, which fades by the limit that charged last.
 	Name string
 	// Count is the number of units allowed in each Period, from 1 to 1,000,000,000 (for a
 	// [SlidingLog] to 1,000,000).
@@ -149,10 +148,9 @@ func (r Request) N(cost int64) Request {
 	return r
 }
 
-// Leave returns r such that it leaves that many units to others: it is allowed only if they stay free after it. So
-// callers who leave less get units that it does not. Remaining and RetryAfter of the decision are those of a request
-// that leaves as much. A cost and units left that are more together than the limit allows at once are an
-// [ErrNeverFits]. Charge, Refund and Reset do what they would do without it.
+// Leave returns r such that it is allowed only if that many units stay free after it, for callers who leave less.
+// Remaining and RetryAfter of the decision are those of a request that leaves as much. More together than the limit
+// allows at once is an [ErrNeverFits]. Charge, Refund and Reset ignore it.
 func (r Request) Leave(units int64) Request {
 	r.asked.Leave = units
 	return r

@@ -80,8 +80,7 @@ func FailOpen() Option { return failure{policy: store.AllowOnError} }
 func FailClosed() Option { return failure{policy: store.DenyOnError} }
 
 // FailLocal decides in the memory of this process while the store is away, by a share of each limit, above 0 and at
-// most 1. In an outage n processes let through at most n × share × limit, and each at least one unit. A share of 1
-// ÷ n lets through about one limit in all.
+// most 1. In an outage n processes let through at most n × share × limit, and each at least one unit.
 func FailLocal(share float64) Option {
 	return failure{policy: store.LocalOnError, share: share, inMemory: true}
 }
@@ -142,7 +141,7 @@ func (t Timeout) add(b *builder) error {
 const shortest = time.Millisecond
 
 // Breaker stops calling a store that is away, so that callers do not each wait for a time-out. In a Cluster each master
-// has its own breaker. [store.Breaker] explains the fields: Failures, Slow, Pause and MaxPause.
+// has its own. [store.Breaker] explains the fields.
 type Breaker store.Breaker
 
 func (o Breaker) add(b *builder) error {
@@ -150,10 +149,9 @@ func (o Breaker) add(b *builder) error {
 	return b.once("Breaker", int64(o.Failures), o.Slow, o.Pause, o.MaxPause)
 }
 
-// Leases take units of a busy key in advance, in chunks, and hand them out without a round trip. They never let
-// through more than the limit, but can deny units that other processes hold: at most Max per process. They do not
-// apply to calls of several requests, requests with a token, a [SlidingLog] or a [LeakyBucket]. Denials still call
-// the store; [DenialMemory] avoids that. [store.Leases] explains the fields: Max and Term.
+// Leases take units of a busy key in advance, and hand them out without a round trip. They never let through more than
+// the limit, but can deny units that other processes hold: at most Max per process. They do not apply to calls of
+// several requests, requests with a token, a [SlidingLog] or a [LeakyBucket]. [store.Leases] explains the fields.
 type Leases store.Leases
 
 func (o Leases) add(b *builder) error {
@@ -161,9 +159,8 @@ func (o Leases) add(b *builder) error {
 	return b.once("Leases", o.Max, o.Term)
 }
 
-// DenialMemory repeats the store's denials without a round trip until their RetryAfter is over. It never allows
-// anything. It notices up to MaxStale late when another process gives units back. [store.DenialMemory] explains the
-// fields: MaxStale and Keys.
+// DenialMemory repeats the store's denials without a round trip until their RetryAfter is over. It notices up to
+// MaxStale late when another process gives units back. [store.DenialMemory] explains the fields.
 type DenialMemory store.DenialMemory
 
 func (o DenialMemory) add(b *builder) error {
@@ -204,9 +201,9 @@ const (
 // BreakerChange is a change of a breaker's state: its Shard, From, To, At and Reason.
 type BreakerChange = store.BreakerChange
 
-// Observer receives what a limiter does, for metrics, logs and traces. Each function is optional. The goroutine of
-// the caller calls it before the caller gets the answer, and several can run at once. So it has to be quick: count,
-// do not send. A panic in it is logged once, and does not reach the caller.
+// Observer receives what a limiter does, for metrics, logs and traces. Each function is optional. It is called before
+// the caller gets the answer, and several can run at once, so it has to be quick. A panic in it is logged once, and
+// does not reach the caller.
 type Observer struct {
 	// OnCall gets each call as its caller sees it, except calls that are refused at once: without a request or a
 	// name, or after Close.

@@ -21,8 +21,7 @@ const authPrefix = prefix + "auth/"
 // perhaps the path of the original request.
 func (l *listener) authorize(w http.ResponseWriter, r *http.Request, rest string) {
 	if r.ContentLength != 0 {
-		// The body belongs to the original request and is not needed. A proxy can announce it and not send it, so
-		// do not wait for it.
+		// The body is not needed. A proxy can announce it and not send it, so do not wait for it.
 		w.Header().Set("Connection", "close")
 	}
 	refusal.Uncached(w.Header())
@@ -76,12 +75,10 @@ var (
 	hostFields   = []string{"X-Forwarded-Host"}
 )
 
-// originalRequest returns the request about which a proxy asks with r. path is the part of r's path behind the
-// policy, where some proxies put the original path. It is empty if r's path ends with the policy. "/" means that
-// the original path is "/": otherwise a client could add a field with another one.
+// originalRequest returns the request about which a proxy asks with r. path is the part of r's path behind the policy,
+// where some proxies put the original path; it is empty if there is none.
 //
-// A client can send such fields itself, and a proxy passes on those that it does not set. So if there are several
-// for one purpose, all must agree: one of them is the proxy's.
+// A client can send such fields itself. So if there are several for one purpose, all must agree: one is the proxy's.
 func originalRequest(r *http.Request, path string) (original *http.Request, err error) {
 	var method, host, address string
 	for _, of := range []struct {
@@ -132,8 +129,7 @@ func said(r *http.Request, fields []string) (value string, err error) {
 // any name anyway.
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
 
-// checkPeer refuses a peer that is no trusted proxy. Without this error, all clients of such a proxy would share
-// one limit unnoticed: the proxy's.
+// checkPeer refuses a peer that is no trusted proxy, all of whose clients would share one limit unnoticed.
 func checkPeer(r *http.Request, clients *httplimit.Clients) error {
 	peer, known := httplimit.Peer(r)
 	if known && clients.Trusts(peer) {

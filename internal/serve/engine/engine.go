@@ -247,17 +247,12 @@ func (e *Engine) countDenials(ask *Ask, requests []store.Request, decisions []st
 	}
 }
 
-// DecideAll decides several asks at one instant, all or nothing: if one of them is denied, nothing is charged. All
-// must have a policy, and the operation of the first. The answers have the indexes of the asks, and contain the
-// requests even after an error. The settings of the first ask decide all of them.
+// DecideAll decides several asks at one instant, all or nothing, by the settings of the first. All must have a policy,
+// and the same operation. The answers have the indexes of the asks, and contain the requests even after an error.
 //
-// Asks with a key in common charge the sum of their costs to it, and get the same decision, which counts once.
-//
-// A cost that can never fit is a denial, not an error: whoever asks for many at once could not tell which of them is
-// wrong. Nothing is charged then, and no time is told after which it fits.
-//
-// While the store is away, the strictest failure policy of the asks' policies applies to all: fail before deny,
-// deny before local, local before allow.
+// Asks with a key in common charge the sum of their costs to it, and get the same decision, which counts once. A cost
+// that can never fit is a denial without a RetryAfter, as it could be of any of them. While the store is away, the
+// strictest failure policy of all applies: fail before deny, deny before local, local before allow.
 func (e *Engine) DecideAll(ctx context.Context, asks []Ask, answers []decision.Answer) error {
 	begun := time.Since(e.start)
 	var err error
@@ -328,7 +323,7 @@ func (e *Engine) decideAll(ctx context.Context, asks []Ask, answers []decision.A
 }
 
 // neverFits fills in decisions about requests that can never be allowed together: what is left, and a denial of those
-// that alone never fit. If there is none, only their sum does not, or an override: then all are denied.
+// that alone never fit, or of all if there is none.
 func neverFits(ctx context.Context, backend store.Store, op store.Op, requests []store.Request,
 	decisions []store.Decision) {
 	all := !slices.ContainsFunc(requests, func(r store.Request) bool { return r.NeverFits(op) })

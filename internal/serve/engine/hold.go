@@ -19,8 +19,7 @@ type heldCall struct {
 type heldKey struct{}
 
 // heldStore decides each call by its own store, so that there is one order before and after a reload. It does not end
-// with the caller: what it takes for a caller who has left is given back, which it could not be if nobody knew
-// whether it was taken.
+// with the caller, so that it is known what to give back.
 type heldStore struct{}
 
 // Decide implements [store.Store].
@@ -33,8 +32,8 @@ func (heldStore) Decide(ctx context.Context, op store.Op, requests []store.Reque
 // Close implements [store.Store].
 func (heldStore) Close() error { return nil }
 
-// decideHeld is Decide for an ask whose policy has a wait. It holds the ask as long if it may be held. An ask whose
-// turn does not come until then is denied, at once if that is known. If the server stops, all are decided at once.
+// decideHeld is Decide for an ask whose policy has a wait, for which it holds the ask. One whose turn does not come in
+// time is denied, at once if that is known. If the server stops, all are decided at once.
 func (e *Engine) decideHeld(ctx context.Context, ask *Ask, answer *decision.Answer) error {
 	p, limits := ask.Settings.inForce.Of(ask.Policy)
 	err := ask.requests(p, limits, answer)

@@ -122,8 +122,8 @@ func (c *Clients) follow(client netip.Addr, list string) netip.Addr {
 // blanks may stand around the members of a list.
 const blanks = " \t"
 
-// forwardedFor returns the parameter "for" of a member of Forwarded, or "" if there is none, or if the member is wrong,
-// such as the rest of host="x,for=192.0.2.1": separators inside quotes count, too.
+// forwardedFor returns the parameter "for" of a member of Forwarded, or "" if there is none or the member is wrong:
+// separators inside quotes count, too.
 func forwardedFor(member string) (node string) {
 	for pair := range strings.SplitSeq(member, ";") {
 		name, value, _ := strings.Cut(strings.Trim(pair, blanks), "=")
@@ -175,8 +175,8 @@ var translated = [...]netip.Prefix{
 	netip.MustParsePrefix("::ffff:0:0:0/96"), // SIIT, RFC 7915
 }
 
-// text returns client in the form that keys use. Only here is a translated address IPv4: a trusted proxy is known by
-// the address that it has. An address that ends with 0.0.0.0, which is no client, has the IPv4 address elsewhere.
+// text returns client in the form that keys use. Only here is a translated address IPv4, unless it ends with 0.0.0.0:
+// a trusted proxy is known by the address that it has.
 func (c *Clients) text(client netip.Addr) string {
 	for _, network := range translated {
 		if bytes := client.As16(); network.Contains(client) && [4]byte(bytes[12:]) != [4]byte{} {

@@ -13,8 +13,8 @@ import (
 // giveBackTime bounds the time of giving back, as the client may have left.
 const giveBackTime = 5 * time.Second
 
-// count gives back what the store took for a request that does not count: one limit after the other, since each has
-// an instant of its own after which the units would be those of others.
+// count gives back what the store took for a request that does not count: one limit after the other, since each has an
+// instant after which the units would be those of others.
 func (m *Middleware) count(r *http.Request, o *Outcome, status int) {
 	if m.options.CountIf(r, status) {
 		return
@@ -40,9 +40,7 @@ func (m *Middleware) count(r *http.Request, o *Outcome, status int) {
 	}
 }
 
-// countedWriter calls end once, when the status of the answer is known. What it wraps is reached through Unwrap. The
-// methods beside those of [http.ResponseWriter] write the header, so they have to be here; if the writer inside lacks
-// one, it fails.
+// countedWriter calls end once, when the status of the answer is known. All its methods can write the header.
 type countedWriter struct {
 	http.ResponseWriter
 	end func(status int)

@@ -25,8 +25,7 @@ type Options struct {
 	// Headers are the fields of answers; 0 means [AllHeaders].
 	Headers Headers
 	// Attributes, if not nil, returns attributes that are not in the request itself, such as the user of a session, or
-	// a cost. They come before those of Rule. An error becomes the status 400 if it is a [limiter.ErrInvalid], else
-	// 500.
+	// a cost. An error becomes the status 400 if it is a [limiter.ErrInvalid], else 500.
 	Attributes func(r *http.Request) (policy.Attributes, error)
 	// Cost, if not nil, returns the cost of r; 0 means that r is not limited. The default is 1 for each request. It
 	// does not apply to a limit with its own cost; see [Rule.Costs].
@@ -35,10 +34,9 @@ type Options struct {
 	// bucket's burst, until its turn.
 	WithoutDelay bool
 	// CountIf, if not nil, says by the status of the answer whether r counts, such as only failed logins. The units
-	// are taken before the handler runs. If CountIf returns false, they are given back as soon as the status is known,
-	// unless their window is over, they would be free anyway, or the store was or is away. OnError gets an error of
-	// giving back. A handler that writes nothing has the status 200, one that panics before it writes 500, and one that
-	// takes over the connection 101. The fields of the answer are those of the take.
+	// are taken before the handler runs, and given back if it returns false, unless their window is over or the store
+	// was away. OnError gets an error of that. A handler that writes nothing has the status 200, one that panics before
+	// it writes 500, and one that takes over the connection 101. The fields of the answer are those of the take.
 	CountIf func(r *http.Request, status int) bool
 	// Denied, if not nil, answers a request over a limit, instead of [Outcome.WriteDenial]. The fields of Headers
 	// are already set.
@@ -61,9 +59,8 @@ type Middleware struct {
 // An asker puts the requests for r into o.
 type asker func(o *Outcome, r *http.Request, cost int64) error
 
-// New returns a middleware that decides by the policy p with limits. It ignores OnError of p, which is for
-// policyfile.Runtime, since the options of limits decide while the store is away, and Wait of p, which is for serve.
-// It returns a [limiter.ErrInvalid] if p or options have a mistake, or options have no source for an attribute of p.
+// New returns a middleware that decides by the policy p with limits. It ignores OnError of p, since the options of
+// limits decide while the store is away, and Wait. It returns a [limiter.ErrInvalid] if p or options have a mistake.
 func New(limits *limiter.Limiter, p *policy.Policy, options Options) (*Middleware, error) {
 	if p == nil {
 		return nil, store.Invalidf("the policy is nil")
@@ -150,9 +147,8 @@ func PerKey(limits *limiter.Limiter, key string, each ...limiter.Limit) (func(ht
 	return m.Wrap, nil
 }
 
-// NewFunc returns a middleware that calls ask for the requests of each HTTP request, such as for limits that differ
-// by customer. Without any, r is not limited. An error of ask becomes the status 400 if it is a
-// [limiter.ErrInvalid], else 500. Options must not have attributes and costs.
+// NewFunc returns a middleware that calls ask for the requests of each HTTP request; without any, r is not limited. An
+// error of ask becomes the status 400 if it is a [limiter.ErrInvalid], else 500. Options have no attributes and costs.
 func NewFunc(limits *limiter.Limiter, ask func(r *http.Request) ([]limiter.Request, error), options Options) (
 	*Middleware, error) {
 	switch {

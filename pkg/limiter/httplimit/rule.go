@@ -13,8 +13,7 @@ import (
 // Rule says how one policy limits HTTP requests.
 type Rule struct {
 	// Attributes are the sources of the policy's attributes, and of the fields that are costs of limits. A client
-	// that can set such a field chooses its own cost: use only a field that your proxy sets. A missing cost is an
-	// error, also for a shadow limit.
+	// that can set such a field chooses its own cost: use only a field that your proxy sets.
 	Attributes map[string]Source
 	// Skip selects requests that are not limited.
 	Skip Skip
@@ -30,9 +29,8 @@ func (rule *Rule) Status() int {
 	return rule.DeniedStatus
 }
 
-// Of returns the attributes of r. It leaves out those that r does not have; a policy refuses requests without an
-// attribute that one of its limits needs. It includes the costs that Attributes names, until [Rule.Costs] moves them
-// out. A value of more than 128 bytes is cut, and ends with a hash of the whole value.
+// Of returns the attributes that r has, and the costs that Attributes names, until [Rule.Costs] moves them out. A value
+// of more than 128 bytes is cut, and ends with a hash of the whole value.
 func (rule *Rule) Of(r *http.Request, clients *Clients) policy.Attributes {
 	attributes := make(policy.Attributes, len(rule.Attributes))
 	for name, source := range rule.Attributes {
@@ -46,12 +44,10 @@ func (rule *Rule) Of(r *http.Request, clients *Clients) policy.Attributes {
 // Skip selects requests that are neither counted nor denied: those with one of the methods, and those to one of the
 // paths.
 type Skip struct {
-	// Methods are written as in requests, such as OPTIONS. A request that names another method in a field such as
-	// X-HTTP-Method-Override is not skipped by its method.
+	// Methods are written as in requests, such as OPTIONS. A request with X-HTTP-Method-Override is not skipped by it.
 	Methods []string
-	// Paths are exact, or end with "*" for all with that beginning. They match a path only in its plain form:
-	// /static/* matches /static/a.css, but not /static/../login or /static//a.css, which a server behind could read
-	// differently.
+	// Paths are exact, or end with "*" for all with that beginning. They match a path only in its plain form: /static/*
+	// does not match /static/../login or /static//a.css, which a server behind could read differently.
 	Paths []string
 }
 
@@ -95,16 +91,15 @@ func (rule *Rule) missing(needed []string, attributes policy.Attributes) error {
 // bytesField is the cost that every request has: the length of its body.
 const bytesField = "bytes"
 
-// Sourced returns the names for which a [Rule] needs a source so that p can limit requests: the attributes that p
-// needs, and the fields that are costs, except bytes, which has Content-Length.
+// Sourced returns the names for which a [Rule] needs a source: the attributes that p needs, and the fields that are
+// costs, except bytes, which has Content-Length.
 func Sourced(p *policy.Policy) []string {
 	return append(p.Needed(), slices.DeleteFunc(
 		p.CostFields(), func(field string) bool { return field == bytesField })...)
 }
 
 // Costs returns what r costs for the limits of p whose cost is a field. It moves such fields out of attributes. Without
-// a source, the field bytes is the Content-Length, and at least 1, since each request costs something. A missing cost
-// is a [limiter.ErrInvalid] in the words of a client.
+// a source, the field bytes is the Content-Length, and at least 1. A missing cost is a [limiter.ErrInvalid].
 func (rule *Rule) Costs(p *policy.Policy, r *http.Request, attributes policy.Attributes) (
 	costs []policy.FieldCost, err error) {
 	var needed []string

@@ -13,8 +13,7 @@ import (
 	"github.com/limitctl/limitctl/internal/texts"
 )
 
-// methodOf returns the method. OTHER replaces all unknown ones: a client could invent them and have a new limit for
-// each.
+// methodOf returns the method. OTHER replaces all unknown ones, which a client could invent.
 func methodOf(r *http.Request) string {
 	switch r.Method {
 	case "":
@@ -40,8 +39,7 @@ func hostOf(r *http.Request) string {
 var parameters = texts.Regexp(`;[^/]*`)
 
 // plainPath returns the path of r in one form for all ways to write it: without escapes, empty segments, dots, and
-// a slash at its end. Some services read a backslash as a slash and ignore what follows a semicolon in a segment,
-// so it does, too. At worst several paths share one limit.
+// a slash at its end. As some services do, it reads a backslash as a slash and ignores what follows a semicolon.
 func plainPath(r *http.Request) string {
 	p := r.URL.Path
 	if strings.ContainsAny(p, `;\`) {
@@ -65,8 +63,7 @@ func same(values []string) string {
 	return values[0]
 }
 
-// fieldOf returns the field of that name. The scheme of credentials has no case, and the blanks behind it do not
-// count, so "bearer  T" means "Bearer T" to a service.
+// fieldOf returns the field of that name. The scheme of credentials has no case, and blanks behind it do not count.
 func fieldOf(r *http.Request, name string) string {
 	value := same(r.Header[name])
 	switch name {
@@ -80,8 +77,8 @@ func fieldOf(r *http.Request, name string) string {
 	return value
 }
 
-// queryOf returns the parameter of that name. It decodes no other, since queries can be long. A pair with a semicolon
-// is ignored by net/http, and several parameters for others.
+// queryOf returns the parameter of that name, and decodes no other. A pair with a semicolon is ignored by net/http, and
+// several parameters for others.
 func queryOf(query, name string) string {
 	var values []string
 	for pair := range strings.SplitSeq(query, "&") {
@@ -100,8 +97,7 @@ func queryOf(query, name string) string {
 	return same(values)
 }
 
-// cookieOf returns the cookie of that name. Many services decode escapes in the names and values of cookies, so
-// forms with and without escapes count as the same.
+// cookieOf returns the cookie of that name, without escapes, which many services decode.
 func cookieOf(r *http.Request, name string) string {
 	var values []string
 	for _, line := range r.Header["Cookie"] {
@@ -132,9 +128,7 @@ func unescaped(text string) string {
 // maxValue is the most bytes of a value in a key, so that several fit.
 const maxValue = 128
 
-// bounded returns value, or its short form if it is long: its beginning and a hash of the whole value. A value that
-// imitates the short form gains nothing: a client that can send it can also send the long one. Stores have keys of both
-// forms, so they never change.
+// bounded returns value, or the beginning and a hash of a long one. Stores have keys of both forms.
 func bounded(value string) string {
 	if len(value) <= maxValue && len(subjecttext.Escape(value)) <= maxValue {
 		return value

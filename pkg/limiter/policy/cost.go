@@ -23,8 +23,7 @@ type FieldCost struct {
 	Units int64
 }
 
-// ParseCost reads a cost: a whole number of units, or the name of a field. The error is a
-// [store.ErrInvalid].
+// ParseCost reads a cost: a whole number of units, or the name of a field. The error is a [store.ErrInvalid].
 func ParseCost(text string) (Cost, error) {
 	if subjecttext.IsName(text) {
 		return Cost{Field: text}, nil
@@ -59,8 +58,7 @@ func (c Cost) String() string {
 	return c.Field
 }
 
-// ParseFieldCost reads the cost of a field, such as tokens and 3000. An error is a [store.ErrInvalid] that names
-// the field.
+// ParseFieldCost reads the cost of a field, such as tokens and 3000. An error is a [store.ErrInvalid].
 func ParseFieldCost(field, text string) (FieldCost, error) {
 	if err := ValidateName("cost", field); err != nil {
 		return FieldCost{}, err
@@ -74,7 +72,6 @@ func ParseFieldCost(field, text string) (FieldCost, error) {
 }
 
 // CostFields returns the names of the fields that are costs of the policy's limits, in the order of the limits.
-// Each call needs a number for each of them.
 func (p *Policy) CostFields() []string {
 	var fields []string
 	for i := range p.Limits {
@@ -99,9 +96,8 @@ func (p *Policy) AllCosts(units int64) []FieldCost {
 	return costs
 }
 
-// CheckCost returns a [store.ErrInvalid] if op does not fit that cost for all limits. said is whether the caller
-// gave a cost: it needs a limit that uses it, and a settlement needs one if a limit does. TakeUpTo takes the same
-// number from each limit, so no limit can have its own cost.
+// CheckCost returns a [store.ErrInvalid] if op does not fit that cost for all limits. A cost that the caller said needs
+// a limit that uses it. TakeUpTo takes the same number from each limit, so none can have its own cost.
 func (p *Policy) CheckCost(op store.Op, cost int64, said bool) error {
 	own := slices.IndexFunc(p.Limits, func(l Limit) bool { return l.Cost != Cost{} })
 	plain := slices.IndexFunc(p.Limits, func(l Limit) bool { return l.Cost == Cost{} })
@@ -127,8 +123,8 @@ func (p *Policy) CheckCost(op store.Op, cost int64, said bool) error {
 		p.Name, fields[0], cost)
 }
 
-// CostsIn moves the costs of the policy's fields out of attributes, where callers with texts only put them, and
-// appends them to costs. A text that is no number of units is a [store.ErrInvalid].
+// CostsIn moves the costs of the policy's fields out of attributes, and appends them to costs. A text that is no number
+// of units is a [store.ErrInvalid].
 func (p *Policy) CostsIn(attributes Attributes, costs []FieldCost) ([]FieldCost, error) {
 	for _, field := range p.CostFields() {
 		text, has := attributes[field]
@@ -145,8 +141,7 @@ func (p *Policy) CostsIn(attributes Attributes, costs []FieldCost) ([]FieldCost,
 	return costs, nil
 }
 
-// checkCosts reports costs that are missing, unknown, given twice or out of range. fields are the cost fields of
-// the policy.
+// checkCosts reports costs that are missing, unknown, given twice or out of range.
 func (p *Policy) checkCosts(costs []FieldCost, fields []string) error {
 	for i, cost := range costs {
 		switch {
@@ -170,8 +165,8 @@ func (p *Policy) checkCosts(costs []FieldCost, fields []string) error {
 	return nil
 }
 
-// UnitsOf returns the units that a call charges to each limit, in their order, for a cost of cost units and these
-// costs by fields. A cost that is missing or unknown is a [store.ErrInvalid] that names it.
+// UnitsOf returns the units that a call charges to each limit, in their order. A cost that is missing or unknown is a
+// [store.ErrInvalid].
 func (p *Policy) UnitsOf(cost int64, costs ...FieldCost) ([]int64, error) {
 	if err := p.checkCosts(costs, p.CostFields()); err != nil {
 		return nil, err

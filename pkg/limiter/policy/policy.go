@@ -11,7 +11,6 @@
 package policy
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -32,9 +31,8 @@ type Policy struct {
 	// LocalShare is the part of each limit that a fallback store lets through under [store.LocalOnError]; 0 means
 	// [store.DefaultShare].
 	LocalShare store.Share
-	// HashBy puts all limits into one slot of a Redis Cluster, so that a Cluster, too, decides them at one instant.
-	// The By of every limit begins with these attributes, and they alone are the subject of its keys. Without
-	// HashBy the subject of a limit is all of its By.
+	// HashBy puts all limits into one slot of a Redis Cluster, which so decides them at one instant. The By of every
+	// limit begins with these attributes, which alone are the subject of its keys, in place of all of By.
 	HashBy []string
 	// Wait is how long "limitctl serve" holds a request until its turn, at most [MaxWait]; 0 means not at all. Others
 	// do not wait: a service calls Wait of its limiter.
@@ -57,13 +55,6 @@ type Limit struct {
 	Exceptions []Exception
 	// Classes say how much of the limit each class of callers leaves to others.
 	Classes Classes
-}
-
-// String returns all that l says, on one line.
-func (l Limit) String() string {
-	return fmt.Sprintf("{%s by %v, cost %v, exceptions %v, classes %v, shadow %t}", l.Limit, l.By, l.Cost, l.Exceptions,
-		l.Classes,
-		l.Shadow)
 }
 
 // Exception is another limit for requests that have all attributes of When. Other attributes can have any value. Name
@@ -100,8 +91,7 @@ func (p *Policy) Needed() []string {
 	return slices.Sorted(maps.Keys(needed))
 }
 
-// CheckAttributes returns a [store.ErrInvalid] if no limit of the policy uses one of the attributes: a misspelled
-// one could keep an exception from applying.
+// CheckAttributes returns a [store.ErrInvalid] if no limit of the policy uses one of the attributes.
 func (p *Policy) CheckAttributes(attributes Attributes) error {
 	known, _ := p.Attributes()
 	for _, name := range attributes.Names() {
@@ -125,9 +115,8 @@ func meant(name string, known []string) string {
 	return ""
 }
 
-// Requests returns a request for each limit of the policy, from the attributes and for cost units. A limit with its
-// own [Cost] uses that; costs has one for each field. An attribute or a cost that is missing or unknown is a
-// [store.ErrInvalid] that names it. The policy must have no [Problem].
+// Requests returns a request for each limit of the policy, for cost units. A limit with its own [Cost] uses that; costs
+// has one for each field. What is missing or unknown is a [store.ErrInvalid]. The policy must have no [Problem].
 func (p *Policy) Requests(attributes Attributes, cost int64, costs ...FieldCost) ([]limiter.Request, error) {
 	reqs, _, err := p.Prepare().AppendRequests(nil, nil, attributes, cost, costs...)
 	var requests []limiter.Request
@@ -152,13 +141,11 @@ type Candidate struct {
 	Limit store.Limit
 	// Exception is the index of the exception that it comes from, or -1.
 	Exception int
-	// Unknown are the unknown attributes of the exception, in order. If there are none, the limit applies unless an
-	// earlier candidate does.
+	// Unknown are the unknown attributes of the exception, in order.
 	Unknown []string
 }
 
-// Candidates returns the limits that can apply to a request of which only the attributes in known are known, by
-// precedence. The last one applies if no earlier one does.
+// Candidates returns the limits that can apply to a request of which only these attributes are known, by precedence.
 func (l *Limit) Candidates(known Attributes) []Candidate {
 	var candidates []Candidate
 	for i, exception := range l.Exceptions {

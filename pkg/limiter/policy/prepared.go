@@ -9,8 +9,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Prepared is a policy with precomputed parts, which makes requests with little work. It is safe for concurrent
-// use. Do not change the policy any more.
+// Prepared is a policy with precomputed parts. It is safe for concurrent use. Do not change the policy any more.
 type Prepared struct {
 	*Policy
 	known, needed []string
@@ -38,8 +37,8 @@ func (p *Policy) Prepare() *Prepared {
 	return prepared
 }
 
-// AppendRequests appends a request for each limit of the policy, as [Policy.Requests] makes them, but of package store,
-// and for each the index of the exception that applies, or -1. It appends nothing on an error.
+// AppendRequests appends the requests of [Policy.Requests], and for each the index of its exception, or -1. It appends
+// nothing on an error.
 func (p *Prepared) AppendRequests(
 	reqs []store.Request, exceptions []int, attributes Attributes, cost int64, costs ...FieldCost,
 ) ([]store.Request, []int, error) {
@@ -95,13 +94,11 @@ func (p *Prepared) check(attributes Attributes, costs []FieldCost) error {
 	return p.checkCosts(costs, p.costs)
 }
 
-// Classes divide the callers of one limit: each class leaves a part of it to those that leave less. So paid callers
-// have room where free ones are denied. The zero Classes leave nothing.
+// Classes divide the callers of one limit: each class leaves a part of it to those that leave less.
 type Classes struct {
 	// By is the attribute whose value is the class of a request.
 	By string
-	// Of has at least one class. A request of another class, or without the attribute, leaves the largest of the
-	// shares.
+	// Of has at least one class. A request of no class leaves the largest of the shares.
 	Of []Class
 }
 
@@ -109,8 +106,7 @@ type Classes struct {
 type Class struct {
 	// Name is the value of the attribute.
 	Name string
-	// Leave is the share of the capacity that stays free: a request is allowed only if used + cost + that share, in
-	// units rounded up, do not exceed the capacity. It is less than [store.WholeShare], and may be 0.
+	// Leave is the share of the capacity, in units rounded up, that stays free, less than [store.WholeShare].
 	Leave store.Share
 }
 
@@ -131,8 +127,7 @@ func ParseLeave(text string) (store.Share, error) {
 // IsZero reports whether there are no classes.
 func (c *Classes) IsZero() bool { return c.By == "" && len(c.Of) == 0 }
 
-// String returns the classes as one reads them: "by plan: paid leaves 0%, free leaves 30%". It is empty without
-// classes.
+// String returns the classes: "by plan: paid leaves 0%, free leaves 30%". It is empty without classes.
 func (c *Classes) String() string {
 	if c.IsZero() {
 		return ""

@@ -129,8 +129,7 @@ func (p *Policy) costProblems(l *Limit, path string, add func(path, format strin
 	})
 }
 
-// checkRoom reports the first limit, of l and its exceptions, that never allows the cost while the share is left. What
-// never fits by itself is reported without a share.
+// checkRoom reports the first limit, of l and its exceptions, that never allows the cost while the share is left.
 func (l *Limit) checkRoom(cost int64, share store.Share, report func(limit store.Limit, cost, leave int64)) {
 	limits := []store.Limit{l.Stored()}
 	for i := range l.Exceptions {
@@ -146,8 +145,7 @@ func (l *Limit) checkRoom(cost int64, share store.Share, report func(limit store
 	}
 }
 
-// validateOwnName is ValidateName for texts that begin the names of keys. They cannot be the name of an algorithm,
-// with which the name of a limit without its own name begins.
+// validateOwnName is ValidateName for texts that begin the names of keys, as the names of algorithms do.
 func validateOwnName(what, name string) error {
 	if what == "policy" && isAlgorithm(name) {
 		return store.Invalidf("policy name %q is the name of an algorithm; choose another, since its keys would look "+

@@ -40,10 +40,9 @@ type publishedFile struct {
 // puts each further version in force. It needs the rights to read the keys "PREFIX!{config}:*" and to write those of
 // processes, "PREFIX!{config}:process:*".
 //
-// Without a published version, or while the store is away, it returns the version that was kept in the cache, and else
-// the fallback. If there is neither, the error says why: a [store.ErrInvalid] if the store keeps no configurations or
-// nothing was published, [store.ErrUnavailable] and the like of the store, [*Mistakes] of a version that this program
-// does not understand.
+// Without a published version, or while the store is away, it returns the version in the cache, and else the fallback.
+// If there is neither, the error says why: a [store.ErrInvalid] if the store keeps no configurations or nothing was
+// published, an error of the store, or [*Mistakes] of a version that this program does not understand.
 func Follow(ctx context.Context, backend store.Store, p Published) (*File, error) {
 	table, err := published.TableOf(backend)
 	if err != nil {

@@ -22,12 +22,11 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// Runtime decides by the policies of a file, and can reload the file: all its limits change at one instant. A
-// reload keeps the usage of a limit whose name and attributes stay, overrides, the state of the breaker, and what
-// local shares have counted.
+// Runtime decides by the policies of a file, and can reload the file: all its limits change at one instant. A reload
+// keeps usage, overrides, the state of the breaker, and what local shares have counted.
 //
-// It applies on_error of each policy, the breaker, and the rules for HTTP. If the store keeps overrides and
-// denials, it applies the overrides of operators and counts denials. It is safe for concurrent use.
+// It applies on_error of each policy, the breaker, the rules for HTTP and, if the store keeps them, the overrides of
+// operators, and counts denials. It is safe for concurrent use.
 type Runtime struct {
 	shared *layers.Shared     // the store, and what limiters share of it
 	policy []limiter.Option   // of the limiter of each policy
@@ -54,12 +53,10 @@ type policyInForce struct {
 	wrong      error // why there is no middleware
 }
 
-// NewRuntime decides by file with backend. Open backend with the file's prefix, where operators look. Use
-// [store.Wrap] for a wrapper of your own; otherwise it hides the overrides and denials of the store inside. Options
-// apply to the store of each policy, such as limiter.Leases, limiter.Timeout or limiter.Observer. Do not give what
-// the file decides: the breaker, and a failure policy if a policy has on_error.
-//
-// An error is a [limiter.ErrInvalid] about an option or the store.
+// NewRuntime decides by file with backend. Open backend with the file's prefix, and use [store.Wrap] for a wrapper of
+// your own. Options apply to the store of each policy, such as limiter.Leases, limiter.Timeout or limiter.Observer. Do
+// not give what the file decides: the breaker, and a failure policy if a policy has on_error. An error is a
+// [limiter.ErrInvalid] about an option or the store.
 func NewRuntime(file *File, backend store.Store, options ...limiter.Option) (*Runtime, error) {
 	if file == nil {
 		return nil, store.Invalidf("the file is nil; make it with Load or Parse")
@@ -130,10 +127,9 @@ type Call struct {
 	Policy *policy.Policy
 }
 
-// Call returns the requests of a policy for a call with these attributes. The address of an attribute that the file
-// takes from the client becomes the client that serve and the middleware count by the same file. costs has one for each
-// field that is a limit's cost; cost is for the limits without their own cost, and 1 if there are none. An error is a
-// [limiter.ErrInvalid]: there is no such policy, or attributes or costs are missing or too many.
+// Call returns the requests of a policy for a call with these attributes. An attribute that the file takes from the
+// client becomes the client that the middleware counts. costs has one for each field that is a limit's cost; cost is
+// for the limits without their own cost. An error is a [limiter.ErrInvalid].
 func (r *Runtime) Call(name string, attributes policy.Attributes, cost int64, costs ...policy.FieldCost) (Call, error) {
 	inForce := r.InForce()
 	p := inForce.policies[name]
@@ -228,11 +224,8 @@ func (r *Runtime) apply(text []byte) error {
 }
 
 // Watch reloads the file when it changes, until ctx ends. It looks at it with the period every, such as a second.
-// onChange, if not nil, gets nil after each reload, and an error once for each change that cannot be used.
-//
-// Of a published file it reads the store, by one small read each time, for which no decision waits. onChange also gets
-// the error when the store cannot be read, nil when it can be read again, and an error if a version cannot be kept in
-// the cache.
+// onChange, if not nil, gets nil after each reload, and an error once for each change that cannot be used. Of a
+// published file it also gets the error when the store cannot be read or the cache written, and nil when it can be read again.
 func (r *Runtime) Watch(ctx context.Context, every time.Duration, onChange func(error)) {
 	if onChange == nil {
 		onChange = func(error) {}
@@ -260,8 +253,8 @@ func (r *Runtime) Watch(ctx context.Context, every time.Duration, onChange func(
 	}
 }
 
-// Use puts a file in force that the program has read by itself. Its prefix does not count. After an error the file
-// before stays in force: the new one lacks a policy with a [Runtime.Middleware].
+// Use puts a file in force that the program has read by itself, except its prefix. After an error the file before stays
+// in force: the new one lacks a policy with a [Runtime.Middleware].
 func (r *Runtime) Use(file *File) error {
 	r.reloading.Lock()
 	defer r.reloading.Unlock()
