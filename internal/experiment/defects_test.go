@@ -306,3 +306,58 @@ func TestPlantedDefectsOfStoresAreFound(t *testing.T) {
 		})
 	}
 }
+
+// unsure fails while is says so, and charges a share of what fails: one of so many.
+func unsure(is func(s *plantedStore) bool, one int) defect {
+	return defect{fails: func(s *plantedStore) (error, bool) {
+		if !is(s) {
+			return nil, false
+		}
+		return errUnsure, s.random.IntN(one) == 0
+	}}
+}
+
+// Nothing is called wrong that is right.
+func TestCorrectStoresRaiseNoAlarm(t *testing.T) {
+	tier.Full(t, "many cases, which take long")
+	limits := []string{"sliding-counter:20/1s,slices=10", "sliding-counter:7/250ms,slices=50",
+		"token-bucket:7/300ms,burst=31"}
+	for _, name := range store.AlgorithmNames() {
+		limits = append(limits, name+":20/1s")
+	}
+	for _, limit := range limits {
+		for _, p := range []planted{
+			{name: "with costs", costs: loadgen.Costs{Least: 1, Most: 7}},
+			{name: "by many at once", workers: 64, subjects: 3},
+			{name: "with others", limits: []string{"sliding-log:30/2s", limit, "token-bucket:60/5s,burst=40"}},
+			{name: "unknown at times", defect: unsure(func(s *plantedStore) bool { return s.random.IntN(100) == 0 }, 2)},
+			{name: "in an outage", defect: unsure(func(s *plantedStore) bool {
+				since := time.Since(s.begin)
+				return since > time.Second && since < 1500*time.Millisecond
+			}, 4)},
+			{name: "an hour ahead", defect: defect{clock: func(since time.Duration) time.Duration {
+				return since + time.Hour
+			}}},
+			{name: "a clock of 10 ms that drifts", defect: defect{clock: func(since time.Duration) time.Duration {
+				return (since + since/10_000).Truncate(10 * time.Millisecond)
+			}}},
+		} {
+			if p.limits == nil {
+				p.limits = []string{limit}
+			}
+			p.duration = 3 * time.Second
+			t.Run(limit+" "+p.name, func(t *testing.T) {
+				t.Parallel()
+				document, printed := p.run(t)
+				run := &document.Runs[0]
+				document.Judge()
+				lies := run.Audit.Lies
+				if document.Verdict == report.Fail || run.Audit.OverAdmitted+run.Audit.UnderAdmitted != 0 ||
+					run.Denied == 0 || len(p.limits) == 1 && *run.Audit.LimitReached < 1 ||
+					lies == nil || lies.Checked < run.Requests/10 {
+					t.Error(printed)
+				}
+			})
+		}
+	}
+}

@@ -2,14 +2,12 @@ package limitfields
 
 import (
 	"net/http"
-	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/dunglas/httpsfv"
-
+	"github.com/limitctl/limitctl/internal/endpoint"
+	"github.com/limitctl/limitctl/internal/probe/headers"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -17,89 +15,29 @@ import (
 
 var noon = time.Unix(1_700_000_000, 0)
 
-// told is what a client reads in the fields.
-type told struct {
-	policies, states   []toldLimit // RateLimit-Policy, RateLimit
-	limit, left, reset string      // X-RateLimit-*
-	retryAfter         int64       // -1 if there is none
-}
-
-type toldLimit struct {
-	name          string
-	first, second int64 // q and w, or r and t
-}
-
-// read parses the fields strictly by RFC 9651, and fails on anything else.
-func read(t fataler, header http.Header) told {
-	t.Helper()
-	seen := told{limit: header.Get("X-RateLimit-Limit"), left: header.Get("X-RateLimit-Remaining"),
-		reset:      header.Get("X-RateLimit-Reset"),
-		retryAfter: -1}
-	seen.policies = readList(t, header, "RateLimit-Policy", "q", "w")
-	seen.states = readList(t, header, "RateLimit", "r", "t")
-	if text := header.Get("Retry-After"); text != "" {
-		n, err := strconv.ParseInt(text, 10, 64)
-		if err != nil || n < 0 {
-			t.Fatalf("Retry-After: %q", text)
-		}
-		seen.retryAfter = n
-	}
-	for name, values := range header {
-		if len(values) != 1 || http.CanonicalHeaderKey(name) != name {
-			t.Fatalf("%q is %q", name, values)
-		}
-	}
-	for _, state := range seen.states {
-		if !containsName(seen.policies, state.name) {
-			t.Fatalf("%q is not in RateLimit-Policy: %v", state.name, header)
-		}
-	}
-	return seen
-}
-
-func containsName(limits []toldLimit, name string) bool {
-	return slices.ContainsFunc(limits, func(l toldLimit) bool { return l.name == name })
-}
-
 // fataler is the part of [testing.T] that tests and property tests share.
 type fataler interface {
 	Helper()
 	Fatalf(format string, args ...any)
 }
 
-func readList(t fataler, header http.Header, field, first, second string) (limits []toldLimit) {
+// read reads the fields as a client does, and fails on anything that is malformed. states are the limits of RateLimit.
+func read(t fataler, header http.Header, now time.Time) (r headers.Reading, states []headers.Limit) {
 	t.Helper()
-	lines := header.Values(field)
-	if len(lines) == 0 {
-		return nil
+	r = headers.ReadAnswer(&endpoint.Answer{Header: header, Answered: now}, 0)
+	if len(r.Problems) > 0 || r.RetryProblem != "" {
+		t.Fatalf("%v: %q, %q", header, r.Problems, r.RetryProblem)
 	}
-	list, err := httpsfv.UnmarshalList(lines)
-	if err != nil || len(list) == 0 {
-		t.Fatalf("%s: %q: %v", field, lines, err)
+	names := map[string]bool{}
+	for _, l := range r.Limits {
+		if names[l.CountField] {
+			t.Fatalf("%s is there twice: %v", l.CountField, header)
+		}
+		if names[l.CountField] = true; l.Dialect == headers.DialectDraft8 && l.Remaining != headers.NotTold {
+			states = append(states, l)
+		}
 	}
-	for _, member := range list {
-		item, isItem := member.(httpsfv.Item)
-		name, isString := item.Value.(string)
-		if !isItem || !isString {
-			t.Fatalf("%s: %q has a member that is not a String", field, lines)
-		}
-		if names := item.Params.Names(); len(names) != 2 || names[0] != first || names[1] != second {
-			t.Fatalf("%s: %q has the parameters %q", field, lines, names)
-		}
-		value := func(name string) int64 {
-			value, _ := item.Params.Get(name)
-			n, isInteger := value.(int64)
-			if !isInteger || n < 0 {
-				t.Fatalf("%s: %q: %s is %v", field, lines, name, value)
-			}
-			return n
-		}
-		if containsName(limits, name) {
-			t.Fatalf("%s: %q has %q twice", field, lines, name)
-		}
-		limits = append(limits, toldLimit{name, value(first), value(second)})
-	}
-	return limits
+	return r, states
 }
 
 func limitOf(text string) store.Limit {
@@ -204,7 +142,7 @@ func TestHeaders(t *testing.T) {
 			strings.Join(others, " ") != test.others {
 			t.Errorf("%s: it told %v", test.what, header)
 		}
-		read(t, header)
+		read(t, header, noon)
 	}
 }
 

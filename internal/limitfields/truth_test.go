@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/limitctl/limitctl/internal/probe/headers"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -69,51 +70,49 @@ func TestWhatIsToldIsTrue(t *testing.T) {
 			decisions := decide(op, reqs)
 			header := http.Header{}
 			Set(header, all, named(names...), reqs, decisions, now)
-			seen := read(t, header)
+			seen, states := read(t, header, now)
 			least := int64(1 << 62)
-			for i, state := range seen.states {
-				least = min(least, state.first)
-				if is := left(i, 0); is != state.first {
-					t.Fatalf("%s: %d are left, and it was told %d", reqs[i].Limit, is, state.first)
+			for i, state := range states {
+				least = min(least, state.Remaining)
+				if is := left(i, 0); is != state.Remaining {
+					t.Fatalf("%s: %d are left, and it was told %d", reqs[i].Limit, is, state.Remaining)
 				}
-				if is, capacity := left(i, seconds(state.second)), reqs[i].Limit.Capacity(); is <= state.first &&
-					is < capacity {
-					t.Fatalf("%s: %d are left, and after t=%d there are %d", reqs[i].Limit, state.first, state.second,
-						is)
+				if is := left(i, state.Reset); is <= state.Remaining && is < reqs[i].Limit.Capacity() {
+					t.Fatalf("%s: %d are left, and after %s there are %d", reqs[i].Limit, state.Remaining, state.Reset, is)
 				}
-				if !decisions[i].Allowed && seen.retryAfter < state.second {
-					t.Fatalf("Retry-After is %d, and t is %d", seen.retryAfter, state.second)
+				if !decisions[i].Allowed && seen.RetryAfter < state.Reset {
+					t.Fatalf("Retry-After is %s, and t is %s", seen.RetryAfter, state.Reset)
 				}
 			}
-			if len(seen.states) != len(reqs) || seen.left != strconv.FormatInt(least, 10) {
+			x := seen.Limits[len(seen.Limits)-1] // X-RateLimit
+			if len(states) != len(reqs) || x.Dialect != headers.DialectX || x.Remaining != least {
 				t.Fatalf("of %d limits the least left is %d: %v", len(reqs), least, header)
 			}
-			if allowed := store.AllAllowed(decisions); allowed != (seen.retryAfter < 0) {
+			if allowed := store.AllAllowed(decisions); allowed != (seen.RetryAfter < 0) {
 				t.Fatalf("allowed %v: %v", allowed, header)
 			}
-			reset, _ := strconv.ParseInt(seen.reset, 10, 64)
 			tightest := false
 			for i := range reqs {
 				tightest = tightest || left(i, 0) == least &&
-					(least == reqs[i].Limit.Capacity() || left(i, time.Unix(reset, 0).Sub(now)) > least) &&
-					seen.limit == strconv.FormatInt(reqs[i].Limit.Capacity(), 10)
+					(least == reqs[i].Limit.Capacity() || left(i, x.Reset) > least) &&
+					x.Count == reqs[i].Limit.Capacity()
 			}
 			if !tightest {
 				t.Fatalf("no limit with %d left has more at the reset: %v", least, header)
 			}
-			if seen.retryAfter > 0 {
+			if seen.RetryAfter > 0 {
 				before := now
-				if late := time.Unix(reset, 0).Sub(now) - seconds(seen.retryAfter); late >= time.Second {
+				if late := x.Reset - seen.RetryAfter; late >= time.Second {
 					t.Fatalf("the reset is %s after Retry-After: %v", late, header)
 				}
-				if now = time.Unix(reset, 0); !store.AllAllowed(decide(store.Peek, reqs)) {
+				if now = before.Add(x.Reset); !store.AllAllowed(decide(store.Peek, reqs)) {
 					t.Fatalf("at the reset the same is denied: %v", header)
 				}
-				now = before.Add(seconds(seen.retryAfter - 1))
+				now = before.Add(seen.RetryAfter - time.Second)
 				if store.AllAllowed(decide(store.Peek, reqs)) {
 					t.Fatalf("Retry-After is more than a second late: %v", header)
 				}
-				now = before.Add(seconds(seen.retryAfter))
+				now = before.Add(seen.RetryAfter)
 				if !store.AllAllowed(decide(store.Peek, reqs)) {
 					t.Fatalf("after Retry-After the same is denied: %v", header)
 				}
@@ -122,5 +121,3 @@ func TestWhatIsToldIsTrue(t *testing.T) {
 		}
 	})
 }
-
-func seconds(n int64) time.Duration { return time.Duration(n) * time.Second }
