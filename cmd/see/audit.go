@@ -85,9 +85,6 @@ own in limitctl/audit.jsonl in the state directory ($XDG_STATE_HOME, else
 }
 
 func (o *auditOptions) parse(cmd *cobra.Command, args []string) (err error) {
-	if o.limit < 0 {
-		return cli.Usagef("--limit-rows %d is negative; give a number of runs, or 0 for all", o.limit)
-	}
 	if len(args) > 0 {
 		named, err := o.NameClients(cmd.Context(), false, cli.AttributesOrPattern("", args), args)
 		if err != nil { // what is not known to be a client was logged as it was typed

@@ -33,7 +33,6 @@ type dashboardOptions struct {
 	*cli.Globals
 	cli.SelectionOptions
 	refresh string
-	maxKeys int
 	once    bool
 	// selection is that of the flags and arguments.
 	selection operation.Selection
@@ -81,10 +80,12 @@ Without a terminal it prints one frame, as with --once.
 	o.AddSelectionFlags(cmd, global)
 	flags := cmd.Flags()
 	flags.StringVar(&o.refresh, "refresh", "1s", "look at the keys every `INTERVAL`")
-	cli.NumberFlag(flags, &o.maxKeys, "max-keys", "", 1000, "follow at most `N` keys, those closest to their limit")
 	flags.BoolVar(&o.once, "once", false, "print one frame as text and leave")
 	return cmd
 }
+
+// mostKeys is how many keys are followed at most: those closest to their limit.
+const mostKeys = 1000
 
 // orAll are the arguments. None means all keys.
 func orAll(args []string) []string {
@@ -111,7 +112,7 @@ func (o *dashboardOptions) plan(ctx context.Context, args []string) (options liv
 	}
 	options = live.Options{
 		Query: selection.Query, Keep: selection.Keep, Selection: selection.Text,
-		Refresh: interval, Timeout: o.Timeout, MaxKeys: o.maxKeys,
+		Refresh: interval, Timeout: o.Timeout, MaxKeys: mostKeys,
 		Now: o.Env.Now, Sleep: o.Env.Sleep, Layouts: o.LayoutsName, Beyond: cli.BeyondOf,
 	}
 	return options, nil
@@ -120,11 +121,8 @@ func (o *dashboardOptions) plan(ctx context.Context, args []string) (options liv
 // checkFlags reports flags that do not apply to the dashboard, and a terminal that does not move its cursor, or does
 // not say what it is. Any other is taken to obey the usual sequences. Windows has no TERM, and its terminals obey.
 func (o *dashboardOptions) checkFlags() error {
-	const most = 100_000
 	term, onTerminal := o.Env.Getenv("TERM"), o.Env.InIsTerminal && o.Env.OutIsTerminal
 	switch {
-	case o.maxKeys < 1 || o.maxKeys > most:
-		return cli.Usagef("--max-keys %d is out of range; follow from 1 to %d keys", o.maxKeys, most)
 	case o.Quiet:
 		return cli.Usagef("--quiet would leave nothing of the dashboard to show; leave it out")
 	case o.Format.String() != "table":

@@ -128,12 +128,6 @@ func (o *denialsOptions) parse(cmd *cobra.Command, args []string) (err error) {
 	if !slices.Contains([]string{byDenied, bySince, byKey}, o.sort) {
 		return cli.Usagef("--sort %q is none of denied, since and key", o.sort)
 	}
-	if o.over < 0 {
-		return cli.Usagef("--over %d is negative; give a number of denials", o.over)
-	}
-	if o.limit < 0 {
-		return cli.Usagef("--limit-rows %d is negative; give a number of rows, or 0 for all", o.limit)
-	}
 	return nil
 }
 

@@ -3,7 +3,6 @@ package see
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -40,12 +39,7 @@ one of several servers cannot be reached.`,
   limitctl doctor -o json > findings.json
   limitctl doctor --scan-limit 0`,
 		Args: cli.NoArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if o.scanLimit < 0 {
-				return cli.Usagef("--scan-limit %d is negative; give a number of keys, or 0 for all", o.scanLimit)
-			}
-			return runDoctor(cmd.Context(), o)
-		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return runDoctor(cmd.Context(), o) },
 	}
 	cli.NumberFlag(cmd.Flags(), &o.scanLimit, "scan-limit", "", 100_000,
 		"look at no more than `N` keys of the store; 0 is all")
@@ -129,18 +123,37 @@ func (a *doctorAnswer) Items() any { return a.report.Findings }
 
 // Print implements output.Answer. What several servers have in common is said once.
 func (a *doctorAnswer) Print(p *output.Printer) {
-	findings := joinServers(a.report.Findings)
-	names, servers := 0, 0
+	findings, names := joinServers(a.report.Findings), 0
 	for _, f := range findings {
-		names, servers = max(names, len(f.Check)), max(servers, output.Width(output.Escape(f.Server)))
+		names = max(names, len(f.Check))
 	}
 	for _, f := range findings {
-		label, indent := fmt.Sprintf("%-*s  ", names, f.Check), 2+names+2
-		if servers > 0 {
-			label += fmt.Sprintf("%-*s  ", servers, output.Escape(f.Server))
-			indent += servers + 2
+		mark, style := "✓", output.Calm
+		switch f.Status {
+		case doctor.Fail:
+			mark, style = "✗", output.AtEnd
+		case doctor.Warn:
+			mark, style = "!", output.Near
+		case doctor.OK:
 		}
-		printFinding(p, f, label, indent)
+		text := f.Summary
+		if f.Server != "" {
+			text = f.Server + ": " + text
+		}
+		indent := p.Labelled(fmt.Sprintf("%s %-*s  ", p.Paint(style, mark), names, f.Check), names+4, text)
+		advice, command, _ := strings.Cut(f.Advice, shell.SetUserBegins)
+		var lines []string
+		if advice != "" {
+			lines = output.Wrap(strings.TrimRight(advice, " "), p.Width-indent-2)
+		}
+		if command != "" { // which is pasted, so the terminal alone may break it
+			lines = append(lines, shell.SetUserBegins+command)
+		}
+		arrow := "→ "
+		for _, line := range lines {
+			fmt.Fprintln(p.Out, strings.Repeat(" ", indent)+p.Paint(output.Faint, arrow+line))
+			arrow = "  "
+		}
 	}
 	fails, warns := a.report.Count(doctor.Fail), a.report.Count(doctor.Warn)
 	style := output.Calm
@@ -154,52 +167,25 @@ func (a *doctorAnswer) Print(p *output.Printer) {
 }
 
 // joinServers makes one finding of those that differ in nothing but their server.
-func joinServers(findings []doctor.Finding) []doctor.Finding {
-	var joined []doctor.Finding
-	var counts []int
+func joinServers(findings []doctor.Finding) (joined []doctor.Finding) {
+	servers := map[doctor.Finding]int{}
 	for _, f := range findings {
-		at := slices.IndexFunc(joined, func(j doctor.Finding) bool {
-			return f.Server != "" && j.Check == f.Check && j.Status == f.Status && j.Summary == f.Summary &&
-				j.Advice == f.Advice
-		})
-		if at < 0 {
-			joined, counts = append(joined, f), append(counts, 1)
+		common := f
+		if common.Server = ""; f.Server != "" {
+			servers[common]++
+		}
+	}
+	for _, f := range findings {
+		common := f
+		common.Server = ""
+		switch n := servers[common]; {
+		case n > 1:
+			f.Server = output.Plural(n, "server")
+			delete(servers, common)
+		case n == 0 && f.Server != "": // of those that were joined
 			continue
 		}
-		counts[at]++
-		joined[at].Server = output.Plural(counts[at], "server")
+		joined = append(joined, f)
 	}
 	return joined
-}
-
-func printFinding(p *output.Printer, f doctor.Finding, label string, indent int) {
-	mark, style := markOf(f.Status)
-	indent = p.Labelled(p.Paint(style, mark)+" "+label, indent, f.Summary)
-	if f.Advice == "" {
-		return
-	}
-	text, command, _ := strings.Cut(f.Advice, shell.SetUserBegins)
-	var lines []string
-	if text = strings.TrimRight(text, " "); text != "" {
-		lines = output.Wrap(text, p.Width-indent-2)
-	}
-	if command != "" { // which is pasted, so the terminal alone may break it
-		lines = append(lines, shell.SetUserBegins+command)
-	}
-	arrow := "→ "
-	for _, line := range lines {
-		fmt.Fprintln(p.Out, strings.Repeat(" ", indent)+p.Paint(output.Faint, arrow+line))
-		arrow = "  "
-	}
-}
-
-func markOf(status doctor.Status) (mark string, style output.Style) {
-	switch status {
-	case doctor.Fail:
-		return "✗", output.AtEnd
-	case doctor.Warn:
-		return "!", output.Near
-	default:
-		return "✓", output.Calm
-	}
 }

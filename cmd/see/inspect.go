@@ -110,9 +110,6 @@ func (o *inspectOptions) parse(ctx context.Context, args []string) (err error) {
 	if o.sort != "" && orders()[o.sort] == nil {
 		return cli.Usagef("--sort %q is not an order; it is one of %s", o.sort, strings.Join(slices.Sorted(maps.Keys(orders())), ", "))
 	}
-	if o.limit < 0 {
-		return cli.Usagef("--limit-rows %d is negative; give a number of keys, or 0 for all", o.limit)
-	}
 	if o.summary && o.sort != "" {
 		return cli.Usagef("sums of keys have no --sort; leave it out")
 	}

@@ -58,7 +58,7 @@ burst=N, a --limit keeps the burst of the limit in force.
 	flags.StringVarP(&o.limit, "limit", "l", "",
 		"decide by `[ALGORITHM:]COUNT/PERIOD[,burst=N|,slices=N|,tz=ZONE]` instead, such as 600/1m")
 	flags.StringVar(&o.times, "times", "", "multiply count and burst by `N`, such as 3, 2.5 or 0.5")
-	cli.NumberFlag(flags, &o.add, "add", "", 0, "add `N` units to count and burst; a negative number removes units")
+	cli.SignedFlag(flags, &o.add, "add", "add `N` units to count and burst; a negative number removes units")
 	return cmd
 }
 

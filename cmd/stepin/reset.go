@@ -80,9 +80,6 @@ the limiter's processes.
 func (o *resetOptions) plan(cmd *cobra.Command, args []string) (plan *operation.ResetPlan, err error) {
 	plan = &operation.ResetPlan{DryRun: o.dryRun, Consent: o.Given()}
 	if cmd.Flags().Changed("to-remaining") {
-		if o.toRemaining < 0 {
-			return nil, cli.Usagef("--to-remaining %d is negative; give the units to leave, from 0", o.toRemaining)
-		}
 		plan.Remaining = &operation.Remaining{Units: o.toRemaining}
 	}
 	if o.noBackup && o.backup != "" {

@@ -87,11 +87,21 @@ func parseMinUsed(text string) (float64, error) {
 	return share, nil
 }
 
-// NumberFlag adds a flag with a number as [store.ParseNumber] reads it. shorthand may be empty.
+// NumberFlag adds a flag with a number from 0 as [store.ParseNumber] reads it. shorthand may be empty.
 func NumberFlag[T int | int64 | uint64](f *pflag.FlagSet, to *T, name, shorthand string, otherwise T, usage string) {
+	numberFlag(f, to, 0, name, shorthand, otherwise, usage)
+}
+
+// SignedFlag is [NumberFlag] for a number that can be negative.
+func SignedFlag(f *pflag.FlagSet, to *int64, name, usage string) {
+	numberFlag(f, to, math.MinInt64, name, "", 0, usage)
+}
+
+func numberFlag[T int | int64 | uint64](f *pflag.FlagSet, to *T, least int64, name, shorthand string, otherwise T,
+	usage string) {
 	*to = otherwise
 	f.VarP(&value[T]{"number", to, func(text string) (T, error) {
-		n, err := store.ParseNumber("--"+name, text, math.MinInt64, math.MaxInt64)
+		n, err := store.ParseNumber("--"+name, text, least, math.MaxInt64)
 		if err == nil && (T(n) < 0) != (n < 0) {
 			err = fmt.Errorf("--%s %s is out of range", name, text)
 		}

@@ -5,13 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 
 	"github.com/itchyny/gojq"
 )
 
-// Filter makes a text of the JSON document of an answer. Its value is that of [JSON] read back: a number is an int if
-// it is whole.
+// Filter makes a text of the JSON document of an answer. Its value is that of [JSON] read back, with numbers as
+// [json.Number].
 type Filter func(value any) ([]byte, error)
 
 // JQ returns the filter of a jq program: a line for each result, a text without quotes. The error says what is wrong
@@ -66,31 +65,10 @@ func (p *Printer) filtered(document any) error {
 	if err := decoder.Decode(&value); err != nil {
 		return err
 	}
-	made, err := p.Filter(withNumbers(value))
+	made, err := p.Filter(value)
 	if err != nil {
 		return err
 	}
 	_, err = p.data().Write(made)
 	return err
-}
-
-// withNumbers turns the numbers of a decoded document into an int, or a float64 if they are not whole or too large.
-func withNumbers(value any) any {
-	switch value := value.(type) {
-	case json.Number:
-		if n, err := strconv.Atoi(value.String()); err == nil {
-			return n
-		}
-		f, _ := value.Float64() // the encoder wrote a number
-		return f
-	case []any:
-		for i := range value {
-			value[i] = withNumbers(value[i])
-		}
-	case map[string]any:
-		for name := range value {
-			value[name] = withNumbers(value[name])
-		}
-	}
-	return value
 }

@@ -69,78 +69,51 @@ type errorOnly struct {
 // Pending is an answer whose document is not printed yet, because an error may have to be added. A nil Pending is
 // no answer.
 type Pending struct {
-	printer *Printer
-	text    []byte // JSON without its last brace; nil if all was printed
+	printer  *Printer
+	document any // nil if all was printed
 }
 
 // Hold prints an answer, but holds a single document back until [Pending.End].
 func (p *Printer) Hold(a Answer) (*Pending, error) {
-	held := &Pending{printer: p}
-	var err error
-	switch {
-	case p.Quiet:
-	case p.Filter != nil:
-		err = p.Answer(a)
-	case p.Format == "json":
-		held.text, err = indentedJSON(p.documentOf(a))
-		held.text = bytes.TrimRight(bytes.TrimSuffix(held.text, []byte("}")), "\n")
-	default:
-		err = p.Answer(a)
+	if p.Filter == nil && p.Format == "json" {
+		return &Pending{p, documentOf(a)}, nil
 	}
-	return held, err
+	return &Pending{printer: p}, p.Answer(a)
 }
 
 // End prints the document, with an error added unless that is nil. JSON lines end with a line for the error. CSV
 // and tables cannot contain it.
 func (h *Pending) End(e *Error) error {
-	if h == nil || h.printer.Quiet {
+	switch {
+	case h == nil || h.printer.Quiet:
 		return nil
-	}
-	if h.text == nil {
-		if e == nil || h.printer.Format.Shape() != AsLines {
-			return nil
-		}
+	case h.document != nil:
+		return h.printer.write(&withFields{h.document, h.printer.Config, e})
+	case e != nil && h.printer.Format.Shape() == AsLines:
 		return h.printer.Error(e)
 	}
-	text := h.text
-	if e != nil {
-		field, err := indentedJSON(struct {
-			Error *Error `json:"error"`
-		}{e})
-		if err != nil {
-			return err
-		}
-		if !bytes.HasSuffix(text, []byte("{")) {
-			text = append(text, ',')
-		}
-		text = append(text, bytes.TrimSuffix(bytes.TrimPrefix(field, []byte("{")), []byte("\n}"))...)
-	}
-	_, err := h.printer.data().Write(append(text, "\n}\n"...))
-	return err
+	return nil
 }
 
-// documentOf returns the document of an answer, with the field config if there is something to say there.
-func (p *Printer) documentOf(a Answer) any {
-	if p.Config == nil {
-		return documentOf(a)
-	}
-	return &withConfig{documentOf(a), p.Config}
-}
-
-// withConfig is a document with one more field.
-type withConfig struct {
+// withFields is a document with fields that any can have.
+type withFields struct {
 	document any
-	config   any
+	Config   fmt.Stringer `json:"config,omitempty"`
+	Error    *Error       `json:"error,omitempty"`
 }
 
 // MarshalJSON implements [json.Marshaler].
-func (d *withConfig) MarshalJSON() ([]byte, error) {
+func (d *withFields) MarshalJSON() ([]byte, error) {
+	type fields withFields
 	text, err := json.Marshal(d.document)
-	field, fieldErr := json.Marshal(d.config)
-	if err != nil || fieldErr != nil {
-		return nil, errors.Join(err, fieldErr)
+	more, moreErr := json.Marshal((*fields)(d))
+	if err != nil || moreErr != nil || len(more) == len("{}") {
+		return text, errors.Join(err, moreErr)
 	}
-	return fmt.Appendf(bytes.TrimSuffix(text, []byte("}")), `,"config":%s}`, field), nil
+	if text = bytes.TrimSuffix(text, []byte("}")); len(text) > len("{") {
+		text = append(text, ',')
+	}
+	return append(text, more[1:]...), nil
 }
 
 // Error prints an error for programs as its own document: JSON or a JSON line. CSV, tables and what a filter makes

@@ -145,11 +145,11 @@ func (p *Printer) Answer(a Answer) error {
 		return nil
 	}
 	if p.Filter != nil {
-		return p.filtered(p.documentOf(a))
+		return p.filtered(&withFields{documentOf(a), p.Config, nil})
 	}
 	switch p.Format.Shape() {
 	case AsDocument:
-		return p.write(p.documentOf(a))
+		return p.write(&withFields{documentOf(a), p.Config, nil})
 	case AsLines:
 		for _, line := range linesOf(a) {
 			if err := p.write(line); err != nil {

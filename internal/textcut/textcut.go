@@ -52,12 +52,9 @@ func Distinct(subjects []string, width int) (prefix string, cut []string) {
 	return prefix, cut
 }
 
-// commonPrefix returns the longest beginning that all subjects have in common, that ends
-// behind a ":" or "/", and that leaves something of each.
-func commonPrefix(subjects []string) string {
-	if len(subjects) == 0 {
-		return ""
-	}
+// prefixOf returns the longest beginning that all subjects have in common, that ends behind a ":" or "/", is narrower
+// than the column, and leaves something of each. Subjects that are all the same have none.
+func prefixOf(subjects []string, width int) string {
 	common := subjects[0]
 	for _, subject := range subjects[1:] {
 		n := 0
@@ -66,29 +63,15 @@ func commonPrefix(subjects []string) string {
 		}
 		common = common[:n]
 	}
-	common = common[:strings.LastIndexAny(common, ":/")+1]
-	for slices.Contains(subjects, common) && common != "" {
-		common = shorter(common)
+	for end := len(common); end > 0; end-- {
+		prefix := common[:end]
+		if strings.ContainsAny(prefix[end-1:], ":/") && displaywidth.String(prefix) < width &&
+			!slices.Contains(subjects, prefix) && slices.ContainsFunc(
+			subjects, func(subject string) bool { return subject != subjects[0] }) {
+			return prefix
+		}
 	}
-	return common
-}
-
-// shorter returns a prefix without its last part.
-func shorter(prefix string) string {
-	return prefix[:strings.LastIndexAny(prefix[:len(prefix)-1], ":/")+1]
-}
-
-// prefixOf is the common prefix that is taken away in a column of that width. One that the header has no room for would
-// be gone, and so would be most of a subject that stands alone.
-func prefixOf(subjects []string, width int) string {
-	if !slices.ContainsFunc(subjects, func(subject string) bool { return subject != subjects[0] }) {
-		return ""
-	}
-	prefix := commonPrefix(subjects)
-	for prefix != "" && displaywidth.String(prefix) >= width {
-		prefix = shorter(prefix)
-	}
-	return prefix
+	return ""
 }
 
 // middle returns the beginning and the end of a text, with an ellipsis in place of what is too much.
