@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,20 +66,19 @@ type proof struct {
 // result returns the results of all checks.
 func (v *verification) result() *Result {
 	e := &proof{verification: v, keys: v.keysOf(), readings: make(map[*Event]*headers.Reading)}
+	r := &Result{Events: v.events, Notes: v.notes}
 	for i := range v.events {
 		event := &v.events[i]
 		e.readings[event] = v.read(event)
+		r.Dialects = e.readings[event].AddDialects(r.Dialects)
 	}
 	e.certain = e.audit(&v.limit, e.keys, nil).Finding()
 	e.first = e.audit(&v.limit, firstDenials(e.keys), nil).Finding()
-	r := &Result{Events: v.events, Notes: v.notes}
 	if e.certain.UnderIfFree > 0 {
 		r.Notes = append(r.Notes, "Denied requests count as well: who goes on asking waits longer.")
 	}
-	headers, dialects := e.headers()
-	r.Dialects = dialects
-	r.Checks = []Check{e.admitted(), e.denialStatus(), e.retryAfter(), headers, e.subjects(), e.sameClient(),
-		e.recovery()}
+	r.Checks = []Check{e.admitted(), e.denialStatus(), e.retryAfter(), e.headers(r.Dialects), e.subjects(),
+		e.sameClient(), e.recovery()}
 	return r
 }
 
@@ -139,10 +139,7 @@ func unasked(events []Event) string {
 
 // denialStatus checks the status of denials.
 func (e *proof) denialStatus() Check {
-	want := e.config.DeniedStatus
-	if want == 0 {
-		want = http.StatusTooManyRequests
-	}
+	want := cmp.Or(e.config.DeniedStatus, http.StatusTooManyRequests)
 	c := Check{Name: checkDenialStatus, Verdict: Unknown, Expected: fmt.Sprintf("status %d", want),
 		Seen: "no request was denied"}
 	odd, other, denials := 0, 0, 0
@@ -153,19 +150,19 @@ func (e *proof) denialStatus() Check {
 			}
 		}
 	}
-	switch {
-	case denials == 0:
+	if denials == 0 {
 		return c
-	case e.config.DeniedHeader != "":
-		c.Verdict, c.Expected = Pass, fmt.Sprintf("status %d or %s", want, e.config.DeniedHeader)
-		c.Seen = c.Expected + " on " + output.Plural(denials, "denial")
-	case other > 0 && odd == 0: // gRPC's OK
-		c.Verdict, c.Expected, c.Seen = Pass, "OVER_LIMIT", "OVER_LIMIT on "+output.Plural(denials, "denial")
-	case other > 0:
-		c.Verdict, c.Seen = Fail, fmt.Sprintf("status %s on %d of %s; if that is meant, give --denied-status %d",
-			endpoint.StatusText(odd), other, output.Plural(denials, "denial"), odd)
-	default:
-		c.Verdict, c.Seen = Pass, fmt.Sprintf("status %d on %s", want, output.Plural(denials, "denial"))
 	}
+	text := output.Plural(denials, "denial")
+	switch {
+	case e.config.DeniedHeader != "":
+		c.Expected += " or " + e.config.DeniedHeader
+	case other > 0 && odd == 0: // gRPC's OK
+		c.Expected = "OVER_LIMIT"
+	case other > 0:
+		return failed(c, fmt.Sprintf("status %s on %d of %s; if that is meant, give --denied-status %d",
+			endpoint.StatusText(odd), other, text, odd))
+	}
+	c.Verdict, c.Seen = Pass, c.Expected+" on "+text
 	return c
 }

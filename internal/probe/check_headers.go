@@ -2,7 +2,6 @@ package probe
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -16,15 +15,13 @@ import (
 const mostFindings = 4
 
 // headers checks the fields about limits, without Retry-After. dialects are those that were seen.
-func (e *proof) headers() (c Check, dialects []string) {
+func (e *proof) headers(dialects []string) (c Check) {
 	c = Check{Name: checkHeaders, Verdict: Unknown, Seen: "no field is about a limit",
 		Expected: "fields that can be read, agree and are true of " + e.limit.String()}
 	var found headers.Findings
 	told := 0
-	var readings []*headers.Reading
 	for i := range e.events {
 		r := e.readings[&e.events[i]]
-		readings = append(readings, r)
 		if len(r.Limits) > 0 {
 			told++
 		}
@@ -32,38 +29,24 @@ func (e *proof) headers() (c Check, dialects []string) {
 			found.AddProblem(problem)
 		}
 	}
-	dialects = dialectsOf(readings)
 	for _, dialect := range dialects {
 		e.truth(dialect, &found)
 	}
+	seen := fmt.Sprintf("%s on %s", strings.Join(dialects, " and "), output.Plural(told, "answer"))
 	switch texts := found.Texts(); {
+	case len(texts) > mostFindings:
+		return failed(c, fmt.Sprintf("%s; and %d more", strings.Join(texts[:mostFindings], "; "),
+			len(texts)-mostFindings))
 	case len(texts) > 0:
-		c.Verdict, c.Seen = Fail, strings.Join(texts[:min(len(texts), mostFindings)], "; ")
-		if len(texts) > mostFindings {
-			c.Seen += fmt.Sprintf("; and %d more", len(texts)-mostFindings)
-		}
+		return failed(c, strings.Join(texts, "; "))
 	case told == 0:
 		c.Moot = len(e.events) > 0
 	case !e.isKept():
-		c.Seen = fmt.Sprintf("%s on %s; it is not known whether they are true, since the limit is not kept",
-			strings.Join(dialects, " and "), output.Plural(told, "answer"))
+		c.Seen = seen + "; it is not known whether they are true, since the limit is not kept"
 	default:
-		c.Verdict, c.Seen = Pass, fmt.Sprintf("%s on %s, and true", strings.Join(dialects, " and "),
-			output.Plural(told, "answer"))
+		c.Verdict, c.Seen = Pass, seen+", and true"
 	}
-	return c, dialects
-}
-
-// dialectsOf returns the dialects of readings, as they come.
-func dialectsOf(readings []*headers.Reading) (seen []string) {
-	for _, r := range readings {
-		for i := range r.Limits {
-			if dialect := r.Limits[i].Dialect; !slices.Contains(seen, dialect) {
-				seen = append(seen, dialect)
-			}
-		}
-	}
-	return seen
+	return c
 }
 
 // truth compares what the fields of a dialect say with what can be true of the limit. Of a limit that is not kept

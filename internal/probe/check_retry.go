@@ -44,12 +44,9 @@ func (e *proof) retryAfter() Check {
 	switch {
 	case told < denials && (told > 0 || status == http.StatusTooManyRequests):
 		return failed(c, fmt.Sprintf("missing on %d of %s", denials-told, output.Plural(denials, "denial")))
-	case told < denials && status == 0:
-		c.Moot, c.Seen = true, "the service adds none to its answers, which is usual"
 	case told < denials:
-		c.Moot = true
-		c.Seen = fmt.Sprintf("missing, but it is only asked for with status %d, and denials have %d",
-			http.StatusTooManyRequests, status)
+		c.Moot, c.Seen = true, fmt.Sprintf("missing, but it is only asked for with status %d, and denials have %s",
+			http.StatusTooManyRequests, endpoint.StatusText(status))
 	case waited != "":
 		c.Verdict, c.Seen = Pass, waited
 		if apart > 0 {

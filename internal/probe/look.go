@@ -212,10 +212,9 @@ func (l *looker) retryAt(denial *Event) (at time.Time, told bool) {
 
 // readHeaders notes what the headers of all answers say.
 func (l *looker) readHeaders() {
-	var readings []*headers.Reading
 	for i := range l.events {
 		r := l.read(&l.events[i])
-		readings = append(readings, r)
+		l.seen.Dialects = r.AddDialects(l.seen.Dialects)
 		for _, told := range r.Limits {
 			isKnown := slices.ContainsFunc(l.seen.Told, func(known headers.Limit) bool {
 				return known.CountField == told.CountField && known.Count == told.Count && known.Window == told.Window
@@ -225,5 +224,4 @@ func (l *looker) readHeaders() {
 			}
 		}
 	}
-	l.seen.Dialects = dialectsOf(readings)
 }

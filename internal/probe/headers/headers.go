@@ -116,6 +116,16 @@ func aboutLimits(header http.Header) bool {
 	return false
 }
 
+// AddDialects adds the dialects of a reading to those that were seen before.
+func (r *Reading) AddDialects(seen []string) []string {
+	for i := range r.Limits {
+		if dialect := r.Limits[i].Dialect; !slices.Contains(seen, dialect) {
+			seen = append(seen, dialect)
+		}
+	}
+	return seen
+}
+
 // isKept reports whether a cache kept the answer for a while.
 func isKept(header http.Header) bool {
 	age, err := strconv.Atoi(header.Get("Age"))
