@@ -117,7 +117,7 @@ type call struct {
 func (l *listener) serve(w http.ResponseWriter, r *http.Request, v *verb, body []byte) {
 	c := new(call)
 	l.read(c, v, body)
-	l.decideHeld(r.Context(), c)
+	l.decide(r.Context(), c)
 	if c.err == nil {
 		l.setHeaders(w.Header(), c)
 	}
@@ -152,27 +152,23 @@ func (l *listener) read(c *call, v *verb, text []byte) {
 	c.err = c.question.ask(&c.ask, v, settings)
 }
 
-// decide decides about a question that was read. A panic fails only this request.
+// decide decides about a question that was read, and holds it until its turn if its policy says so. A panic fails only
+// this request.
 func (l *listener) decide(ctx context.Context, c *call) {
 	if c.err != nil {
 		return
 	}
 	defer panics.Catch(&c.err)
-	if c.err = l.engine.Decide(ctx, &c.ask, &c.answer); errors.Is(c.err, engine.ErrUnknownPolicy) {
-		_, c.err = c.ask.Settings.Policy(c.ask.Policy)
-	}
-	c.answer.Key = c.subject()
-}
-
-// decideHeld is decide, but holds the request until its turn if its policy says so.
-func (l *listener) decideHeld(ctx context.Context, c *call) {
-	if l.options.Held != nil && c.err == nil && c.ask.Waits() {
+	if l.options.Held != nil && c.ask.Waits() {
 		if end, passed := l.options.Gate.Pass(l.options.Held); passed {
 			defer end()
 			c.ask.Hold = true
 		}
 	}
-	l.decide(ctx, c)
+	if c.err = l.engine.Decide(ctx, &c.ask, &c.answer); errors.Is(c.err, engine.ErrUnknownPolicy) {
+		_, c.err = c.ask.Settings.Policy(c.ask.Policy)
+	}
+	c.answer.Key = c.subject()
 }
 
 // document is the answer to a question, with its status.

@@ -52,7 +52,7 @@ func (l *listener) authorize(w http.ResponseWriter, r *http.Request, rest string
 	c.ask.Op, c.ask.Policy, c.ask.Attributes, c.ask.Cost, c.ask.Settings = store.Take, name,
 		rule.Of(original, &clients), 1, settings
 	c.ask.Costs, c.err = rule.Costs(decides, original, c.ask.Attributes)
-	if l.decideHeld(r.Context(), c); c.err != nil {
+	if l.decide(r.Context(), c); c.err != nil {
 		if errors.Is(c.err, store.ErrInvalid) {
 			c.err = store.Invalidf("%s; http.attributes of the policy says where in a request it is", c.err)
 		}

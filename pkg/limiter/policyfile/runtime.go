@@ -225,7 +225,8 @@ func (r *Runtime) apply(text []byte) error {
 
 // Watch reloads the file when it changes, until ctx ends. It looks at it with the period every, such as a second.
 // onChange, if not nil, gets nil after each reload, and an error once for each change that cannot be used. Of a
-// published file it also gets the error when the store cannot be read or the cache written, and nil when it can be read again.
+// published file it also gets the error when the store cannot be read or the cache written, and nil when it can be
+// read again.
 func (r *Runtime) Watch(ctx context.Context, every time.Duration, onChange func(error)) {
 	if onChange == nil {
 		onChange = func(error) {}
