@@ -12,40 +12,19 @@ import (
 	"github.com/limitctl/limitctl/internal/shell"
 )
 
-// clusterFacts is what a Cluster's nodes report about it.
-type clusterFacts struct {
-	state   string // of CLUSTER INFO; empty if it is not known
-	nodes   []redisserver.Node
-	failing []string     // the addresses that a master flags as failing
-	moving  map[int]bool // the slots whose keys are moving, as one of the masters between which they move says
-}
-
-// add adds what one master reports about all nodes.
-func (c *clusterFacts) add(nodes []redisserver.Node) {
-	c.nodes = nodes
-	for _, n := range nodes {
-		if isFailing(n) && !slices.Contains(c.failing, n.Address) {
-			c.failing = append(c.failing, n.Address)
-		}
-		for _, slot := range n.Moving {
-			c.moving[slot] = true
-		}
-	}
-}
-
-// cluster looks at a Cluster as a whole. Only the masters concerned know which slots move, so it asks all of them.
+// cluster looks at a Cluster as a whole, as each of its masters sees it.
 func (e *examination) cluster(ctx context.Context, servers []*server) error {
 	if !e.servers.IsCluster() {
 		return nil
 	}
-	facts := clusterFacts{moving: map[int]bool{}}
 	about, err := e.servers.Info(servers[0].client.ClusterInfo(ctx))
 	if redisserver.IsReply(err) {
 		e.cannotLook(servers[0], "cluster", "cluster|info", err)
 	} else if err != nil {
 		return err
 	}
-	facts.state = about["cluster_state"]
+	var nodes []redisserver.Node
+	var failing []string
 	for _, s := range servers {
 		text, err := s.client.ClusterNodes(ctx).Result()
 		if redisserver.IsReply(err) {
@@ -55,20 +34,22 @@ func (e *examination) cluster(ctx context.Context, servers []*server) error {
 		if err != nil {
 			return err
 		}
-		nodes := redisserver.ParseNodes(text)
-		for i := range nodes {
-			nodes[i].Address = e.servers.Redact(nodes[i].Address)
+		nodes = redisserver.ParseNodes(text)
+		for _, n := range nodes {
+			if address := e.servers.Redact(n.Address); isFailing(n) && !slices.Contains(failing, address) {
+				failing = append(failing, address)
+			}
 		}
-		facts.add(nodes)
 	}
-	e.report.add(judgeCluster(facts)...)
+	e.report.add(judgeCluster(about["cluster_state"], nodes, failing)...)
 	return nil
 }
 
-// judgeCluster judges slots and nodes. judgeRole judges whether each master has replicas.
-func judgeCluster(c clusterFacts) (found []Finding) {
+// judgeCluster judges slots and nodes; state is that of CLUSTER INFO, empty if it is not known. judgeRole judges
+// whether each master has replicas.
+func judgeCluster(state string, nodes []redisserver.Node, failing []string) (found []Finding) {
 	var covered, masters int
-	for _, n := range c.nodes {
+	for _, n := range nodes {
 		covered += n.SlotCount()
 		if len(n.Slots) > 0 {
 			masters++
@@ -80,19 +61,14 @@ func judgeCluster(c clusterFacts) (found []Finding) {
 			fail("cluster", fmt.Sprintf("%d of %d slots have no master: limits in them cannot be decided",
 				redisserver.SlotCount-covered, redisserver.SlotCount),
 				"bring the missing masters back, or redis-cli --cluster fix"))
-	case c.state != "" && c.state != "ok":
-		found = append(found, fail("cluster", "cluster_state is "+c.state+": nothing is decided",
+	case state != "" && state != "ok":
+		found = append(found, fail("cluster", "cluster_state is "+state+": nothing is decided",
 			"look at CLUSTER INFO and CLUSTER NODES for what is missing; usually it is a majority of the masters"))
 	default:
 		found = append(found, fine("cluster", "all %d slots covered by %s", covered, output.Plural(masters, "master")))
 	}
-	if len(c.moving) > 0 {
-		found = append(found,
-			warn("cluster", output.Counted(len(c.moving), "slot is", "slots are")+" moving to another master",
-				"scans look at them twice; if nobody is resharding, finish it with redis-cli --cluster fix"))
-	}
-	if len(c.failing) > 0 {
-		found = append(found, fail("cluster", "flagged as failing: "+strings.Join(c.failing, ", "),
+	if len(failing) > 0 {
+		found = append(found, fail("cluster", "flagged as failing: "+strings.Join(failing, ", "),
 			"check that these nodes run and can be reached; CLUSTER FORGET those that will not come back"))
 	}
 	return found

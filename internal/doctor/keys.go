@@ -157,11 +157,8 @@ func judgeKeys(f *keyFacts) []Finding {
 
 // among says among which keys something was found. It is empty if all were looked at.
 func (f *keyFacts) among() string {
-	switch {
-	case f.complete:
+	if f.complete {
 		return ""
-	case f.total > 0:
-		return fmt.Sprintf(" among the %d looked at of %s", f.looked, output.Plural(f.total, "key"))
 	}
 	return fmt.Sprintf(" among the %d keys looked at", f.looked)
 }

@@ -134,7 +134,7 @@ func TestTheScanIsBounded(t *testing.T) {
 	}
 	keys := report.finding(t, "keys")
 	var limits, looked int
-	if _, err := fmt.Sscanf(keys.Summary, "stopped early: %d limits among the %d looked at of 3000 keys", &limits,
+	if _, err := fmt.Sscanf(keys.Summary, "stopped early: %d limits among the %d keys looked at", &limits,
 		&looked); err != nil ||
 		looked < 1000 || looked > 2000 || limits > looked {
 		t.Errorf("with a limit of 1000: %+v", keys)
@@ -170,15 +170,6 @@ func TestAClusterIsExaminedAsAWhole(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, "--cluster-require-full-coverage", "no")
 	servers := cluster.Masters
-	do := func(server *redistest.Process, args ...any) string {
-		client := redis.NewClient(&redis.Options{Addr: server.Addr, DisableIdentity: true})
-		defer client.Close()
-		answer, err := client.Do(ctx, args...).Result()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return fmt.Sprint(answer)
-	}
 	examine := func() (*Report, error) {
 		client := redis.NewClusterClient(
 			&redis.ClusterOptions{Addrs: []string{servers[0].Addr}, DisableIdentity: true, MaxRedirects: -1,
@@ -199,11 +190,6 @@ func TestAClusterIsExaminedAsAWhole(t *testing.T) {
 	if !versions[servers[0].Addr] || !versions[servers[1].Addr] ||
 		!strings.Contains(report.finding(t, "clock").Summary, "masters differ by") {
 		t.Errorf("versions of %v; %+v", versions, report.finding(t, "clock"))
-	}
-	do(servers[0], "CLUSTER", "SETSLOT", 5, "MIGRATING", do(servers[1], "CLUSTER", "MYID"))
-	if report, err = examine(); err != nil || !slices.ContainsFunc(report.Findings,
-		func(f Finding) bool { return f.Summary == "1 slot is moving to another master" }) {
-		t.Errorf("with a slot that moves: %v, %+v", err, report.Findings)
 	}
 	servers[1].Kill()
 	report, err = examine()
