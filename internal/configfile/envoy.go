@@ -70,9 +70,8 @@ func readEnvoy(r *yamlfile.Reader, file map[string]yamlfile.Value, policies []*p
 					sound = append(sound, i)
 				} else {
 					r.Mistake(value,
-						"the descriptor is never reached: descriptor %d, in line %d, has the same keys and always "+
-							"matches first",
-						sound[first]+1, r.Line(values[sound[first]]))
+						"the descriptor is never reached: descriptor %d has the same keys and always matches first",
+						sound[first]+1)
 				}
 			}
 			descriptors = append(descriptors, d)

@@ -3,13 +3,11 @@ package doctor
 import (
 	"context"
 	"fmt"
-	"net"
 	"slices"
 	"strings"
 
 	"github.com/limitctl/limitctl/internal/output"
 	redisserver "github.com/limitctl/limitctl/internal/redis"
-	"github.com/limitctl/limitctl/internal/shell"
 )
 
 // cluster looks at a Cluster as a whole, as each of its masters sees it.
@@ -130,8 +128,7 @@ func judgeSentinels(sentinels []redisserver.SentinelHealth) []Finding {
 	return found
 }
 
-// isSentinel reports whether the only server is a Sentinel, which holds no limits, and adds a finding with the right
-// URLs.
+// isSentinel reports whether the only server is a Sentinel, which holds no limits, and adds a finding then.
 func (e *examination) isSentinel(ctx context.Context, s *server) (bool, error) {
 	about, err := s.alone.Info(s.client.Info(ctx, "server"))
 	if redisserver.IsReply(err) || err == nil && about["redis_mode"] != "sentinel" {
@@ -140,32 +137,7 @@ func (e *examination) isSentinel(ctx context.Context, s *server) (bool, error) {
 	if err != nil {
 		return false, s.alone.Explain(err)
 	}
-	masters, err := s.client.Do(ctx, "sentinel", "masters").Slice()
-	if err != nil && !redisserver.IsReply(err) {
-		return true, s.alone.Explain(err)
-	}
-	advice := "give redis+sentinel://HOST:PORT/MASTER" // for who may not ask it
-	for i, master := range masters {
-		advice = map[bool]string{true: "give ", false: advice + " or "}[i == 0] +
-			shell.Command("--store", e.sentinelURL(ctx, s, redisserver.FieldsOf(master)["name"]))
-	}
-	e.add(s, fail("sentinel", "this is a Sentinel, which holds no limits", advice))
+	e.add(s, fail("sentinel", "this is a Sentinel, which holds no limits",
+		"give --store redis+sentinel://HOST:PORT/MASTER; redis-cli SENTINEL MASTERS names the masters"))
 	return true, nil
-}
-
-// sentinelURL returns the URL of a master by the Sentinel s and those that it knows.
-func (e *examination) sentinelURL(ctx context.Context, s *server, master string) string {
-	addresses := []string{s.client.Options().Addr}
-	if others, err := s.client.Do(ctx, "sentinel", "sentinels", master).Slice(); err == nil {
-		for _, other := range others {
-			about := redisserver.FieldsOf(other)
-			addresses = append(addresses, net.JoinHostPort(about["ip"], about["port"]))
-		}
-	}
-	slices.Sort(addresses[1:])
-	scheme := "redis+sentinel"
-	if e.Transport.TLS {
-		scheme = "rediss+sentinel"
-	}
-	return e.servers.Redact(scheme + "://" + strings.Join(addresses, ",") + "/" + master)
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	redisserver "github.com/limitctl/limitctl/internal/redis"
-	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/filestore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -342,24 +341,6 @@ func TestKeys(t *testing.T) {
 			"--prefix"},
 		{"damaged, stopped", few["damaged"], Fail, "damaged among the 100 keys looked at, so that", "reset"},
 	})
-}
-
-// What a scan finds is a limit, a damaged record, or somebody else's.
-func TestClassify(t *testing.T) {
-	var f keyFacts
-	limit, err := store.Limit{Count: 10, Period: time.Minute}.Normalize()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"login/ip", "token-bucket/1m", "own"} {
-		f.add(&admin.Entry{Key: store.Key{Subject: "ip:1", Name: name}, Limit: limit, TTL: time.Minute}, nil)
-	}
-	f.add(&admin.Entry{StoreKey: "rl:x"}, &store.ForeignError{Holds: "a list"})
-	f.add(&admin.Entry{StoreKey: "rl:{x}:y", TTL: -1}, &store.ForeignError{Holds: "a damaged limit record"})
-	if f.limits != 3 || f.foreign.text() != "rl:x (a list)" || f.damaged.text() != "rl:{x}:y" ||
-		f.noTTL.text() != "rl:{x}:y" {
-		t.Errorf("%+v", f)
-	}
 }
 
 func TestTransport(t *testing.T) {

@@ -187,7 +187,7 @@ func (s *Servers) explainRefusal(reply string, call Call) string {
 	}
 	text := s.secrets.Answer(strings.TrimPrefix(reply, "ERR "))
 	if strings.HasPrefix(reply, "ERR unknown command") {
-		text += "; if this is a Sentinel's port, limitctl doctor names the URL to give"
+		text += "; if this is a Sentinel's port, give redis+sentinel://HOST:PORT/MASTER"
 	}
 	return text
 }

@@ -212,7 +212,7 @@ func (s *sentinels) health(ctx context.Context, sentinel *redis.Client) (h Senti
 		h.Problem = reason(err, s.secrets)
 		return h
 	}
-	fields := FieldsOf(about)
+	fields := fieldsOf(about)
 	others, _ := strconv.Atoi(fields["num-other-sentinels"])
 	h.Known = others + 1
 	h.Quorum, _ = strconv.Atoi(fields["quorum"])
@@ -223,8 +223,8 @@ func (s *sentinels) health(ctx context.Context, sentinel *redis.Client) (h Senti
 	return h
 }
 
-// FieldsOf reads an answer of names and values, in a list or, by RESP3, in a map.
-func FieldsOf(answer any) map[string]string {
+// fieldsOf reads an answer of names and values, in a list or, by RESP3, in a map.
+func fieldsOf(answer any) map[string]string {
 	fields := map[string]string{}
 	switch answer := answer.(type) {
 	case map[any]any:

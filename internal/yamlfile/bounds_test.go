@@ -51,22 +51,18 @@ func TestBombs(t *testing.T) {
 	}
 	for name, test := range map[string]struct{ text, want string }{
 		"- - -":               {strings.Repeat("- ", 30_000), "1:1: " + nested},
-		"? ? ?":               {strings.Repeat("? ", 30_000), "1:1: " + nested},
 		"a megabyte of - - -": {repeated("- "), "1:1: " + long},
 		"[[[":                 {strings.Repeat("[", 30_000), "1:1: " + nested},
 		"lines":               {repeated("x\n"), "10001:1: " + level},
-		"a list":              {repeated("-\n"), "10001:1: " + level},
 		"lines beside others": {"a:\n" + strings.Repeat(strings.Repeat(" b: x\n", 5_000)+"# c\n\n", 3),
 			"10006:1: " + level},
 		"levels": {repeated("a:\n b:\n  c:\n"), "20001:1: the file has more than 20000 lines"},
 		"a quote": {"a: \"" + strings.Repeat("x\n", 9_000),
 			"1:4: could not find end character of double-quoted text"},
-		"pairs":                 {broken("a: "), "6:1: " + marks},
-		"quotes":                {broken("''"), "2:1: " + marks},
-		"blank lines":           {"a: |\n" + repeated("\n"), "10001:1: " + level},
-		"blank lines in spaces": {"a: |\n" + repeated(" \n"), "10002:1: " + level},
-		"replacements":          {broken("\ufffd"), "1:1: the file is a text"},
-		"documents":             {repeated("--- a\n"), "10001:1: " + level},
+		"pairs":        {broken("a: "), "6:1: " + marks},
+		"quotes":       {broken("''"), "2:1: " + marks},
+		"blank lines":  {"a: |\n" + repeated("\n"), "10001:1: " + level},
+		"replacements": {broken("\ufffd"), "1:1: the file is a text"},
 	} {
 		first, allocated := parsed(t, test.text)
 		if !strings.HasPrefix(first, "f.yaml:"+test.want) {
@@ -95,19 +91,13 @@ func TestWithinTheBounds(t *testing.T) {
 	for name, text := range map[string]string{
 		"two maps":            "a:\n" + lines(10_000-2, " b%d:\n") + "c:\n" + lines(10_000-2, " b%d: x\n"),
 		"merges":              "a0: &a0 {b: c}\n" + lines(5_000, "a%[1]d: &a%[1]d {<<: *a0, k: x}\n"),
-		"a text":              "a: |\n" + strings.Repeat(" "+strings.Repeat("x", 90)+"\n", 10_000),
 		"brackets":            strings.Repeat("[]", 65_536/2),
 		"directives":          strings.Repeat("%"+strings.Repeat("a ", 32_767)+"\n", 15),
-		"tags":                "- " + strings.Repeat("!a ", 20_000) + "x\n",
-		"lists of tags":       strings.Repeat("- !a x\n", 10_000),
 		"documents":           strings.Repeat("--- a\n", 10_000),
-		"blank lines":         "a: |\n" + strings.Repeat(" \n", 9_998) + " x\n",
-		"a list of nothing":   strings.Repeat("-\n", 10_000),
 		"aliases in brackets": "a: &a {b: c}\nd: {<<: [" + strings.Repeat("*a,", 20_000) + "]}\n",
 		"&a *a":               strings.Repeat("&a *a ", 10_000),
 		"descriptors":         "envoy:\n d:\n" + strings.Repeat("  - {policy: p, entries: {ip: }, x: }\n", 9_000),
 		"aliases":             "a: &a x\n" + lines(9_998, "b%d: *a\n"),
-		"anchors":             lines(10_000, "a%d: &a x\n"),
 		"steps":               steps(),
 		"unknown fields":      "{" + strings.Repeat("abc: d, ", 65_536/8-1) + "}",
 	} {

@@ -182,9 +182,6 @@ func (r *Reader) HasMistake(path string) bool {
 // HasMistakeWithin reports whether there is a mistake at a path, above it or below it.
 func (r *Reader) HasMistakeWithin(path string) bool { return r.above[path] || r.HasMistake(path) }
 
-// Line returns the line of a value.
-func (r *Reader) Line(v Value) int { return r.point(v).Position.Line }
-
 // At returns a remark about a value, which is no mistake.
 func (r *Reader) At(v Value, format string, args ...any) Mistake {
 	at := r.point(v).Position
