@@ -14,9 +14,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// groupBySlot returns the indexes of reqs that share a slot, in the order in which
-// the slots first come. Slots of shadows alone come last: they deny nothing, so
-// nothing taken from them need be given back.
+// groupBySlot returns the indexes of reqs that share a slot, in the order in which the slots first come. Slots of
+// shadows alone come last: they deny nothing, so nothing taken from them need be given back.
 func groupBySlot(reqs []store.Request) [][]int {
 	var groups [][]int
 	bySlot := map[int]int{}
@@ -42,22 +41,19 @@ func groupBySlot(reqs []store.Request) [][]int {
 	return groups
 }
 
-// giveBackTimeout bounds the giving back of what was taken, which goes on when the
-// caller gives up.
+// giveBackTimeout bounds the giving back of what was taken, which goes on when the caller gives up.
 const giveBackTimeout = 5 * time.Second
 
 // giveBackGrace is how long a caller whose time is over still waits for that, since it is
 // better to know the outcome than to be on time to the millisecond.
 const giveBackGrace = 20 * time.Millisecond
 
-// decideAcrossSlots decides groups one after the other, each atomically. A take
-// ends at the first group that denies or fails; what earlier ones charged is given
-// back, and later ones are only peeked at, so that the answer is complete.
+// decideAcrossSlots decides groups one after the other, each atomically. A take ends at the first group that denies or
+// fails; what earlier ones charged is given back, and later ones are only peeked at, so that the answer is complete.
 //
-// Each slot remembers what it charged for a token, and which attempt of the caller's
-// answers for that: the latest. A call gives back only what its own attempt answers for. So a
-// call that was cut off, and is still giving back, cannot remove what the caller was granted
-// when it asked again.
+// Each slot remembers what it charged for a token, and which attempt of the caller's answers for that: the latest. A
+// call gives back only what its own attempt answers for. So a call that was cut off, and is still giving back, cannot
+// remove what the caller was granted when it asked again.
 func (s *Store) decideAcrossSlots(ctx context.Context, op store.Op, groups [][]int, reqs []store.Request,
 	decisions []store.Decision) error {
 	var attempt uint64
