@@ -83,7 +83,7 @@ func (a *dashActions) Reset(ctx context.Context, ids []live.ID) (done live.Chang
 // Undo implements live.Actions. That keys were used since and left is not an error here: the dashboard says so.
 func (a *dashActions) Undo(ctx context.Context, reset live.Changed) (done live.Changed, err error) {
 	plan := &operation.RestorePlan{Consent: a.consent}
-	if plan.Backup, err = operation.OpenBackup(&a.runner.Files, reset.Backup, a.runner.Place.Prefix); err != nil {
+	if plan.Backup, err = operation.OpenBackup(reset.Backup, a.runner.Place.Prefix); err != nil {
 		return done, err
 	}
 	defer plan.Backup.Close()

@@ -118,7 +118,7 @@ func (u *undoing) run(ctx context.Context, args []string) error {
 		return cli.Usagef("the change that keeps %s still runs%s; wait for its end, or end it",
 			output.Printable(path), process)
 	}
-	if u.plan.Backup, err = operation.OpenBackup(&u.runner.Files, path, u.s.Prefix); err != nil {
+	if u.plan.Backup, err = operation.OpenBackup(path, u.s.Prefix); err != nil {
 		return err
 	}
 	b := u.plan.Backup
@@ -221,7 +221,7 @@ func (u *undoing) choose(ctx context.Context, args []string) (path string, err e
 		if e.Backup == "" {
 			return "", fmt.Errorf("%w: %s kept no backup", cli.ErrNothing, describeRun(e))
 		}
-		if _, err := e.BackupOf(u.folder); err != nil {
+		if _, err := e.BackupOf(); err != nil {
 			return "", cli.Usagef("%s; that of %s is gone", err, describeRun(e))
 		}
 		return e.Backup, nil
@@ -253,7 +253,7 @@ func (u *undoing) lastBackup(ctx context.Context) (path string, err error) {
 		if e.Prefix != place.Prefix && e.Layout == "" {
 			return false
 		}
-		header, _ := e.BackupOf(u.folder)
+		header, _ := e.BackupOf()
 		if there[e] = header != nil; header != nil {
 			return isOrigin(header)
 		}

@@ -48,7 +48,7 @@ func (h *History) Kept(folder *backup.Folder, now time.Time, describe func(error
 	for i, file := range files {
 		k := &all[i]
 		*k = Kept{Name: file.Name, Path: file.Path, Bytes: file.Size, Made: file.Changed}
-		s, err := folder.Header(file.Path)
+		s, err := backup.ReadHeader(file.Path)
 		if err != nil {
 			k.Error = describe(err)
 		} else {
@@ -68,8 +68,8 @@ func (h *History) Kept(folder *backup.Folder, now time.Time, describe func(error
 
 // BackupOf returns the header of the backup that a run made. It is nil if the file is not there any more or cannot be
 // read, and there is an error if it is another run's.
-func (e *Entry) BackupOf(folder *backup.Folder) (*backup.Header, error) {
-	header, err := folder.Header(e.Backup)
+func (e *Entry) BackupOf() (*backup.Header, error) {
+	header, err := backup.ReadHeader(e.Backup)
 	switch {
 	case e.Backup == "" || err != nil:
 		return nil, nil

@@ -48,7 +48,7 @@ func read(t *testing.T, file string, texts []string, q Query) *History {
 			t.Fatal(err)
 		}
 	}
-	journal := &Journal{Path: path, Open: files.Open, Store: tables, Timeout: time.Minute}
+	journal := &Journal{Path: path, Store: tables, Timeout: time.Minute}
 	h := must(journal.Read(t.Context(), q))
 	if h.StoreError != nil {
 		t.Fatal(h.StoreError)

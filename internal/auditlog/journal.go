@@ -26,9 +26,8 @@ const (
 
 // Journal reads which runs changed something: from the audit log of this machine, and from that of a store.
 type Journal struct {
-	// Path is the audit log of this machine, which Open opens; empty to leave it out.
+	// Path is the audit log of this machine; empty to leave it out.
 	Path string
-	Open func(path string) (files.File, error)
 	// Store has the other one, which is read within Timeout; nil to leave it out.
 	Store   *admin.Tables
 	Timeout time.Duration
@@ -72,7 +71,7 @@ func (j *Journal) Read(ctx context.Context, q Query) (*History, error) {
 }
 
 func (j *Journal) readFile(ctx context.Context, c *collection) error {
-	file, err := j.Open(j.Path)
+	file, err := files.Open(j.Path)
 	if err != nil {
 		return err
 	}

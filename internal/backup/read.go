@@ -169,12 +169,7 @@ func (c *Contents) batches(in io.Reader, size int, give func(Batch) error) error
 }
 
 // Folder is a directory of backups.
-type Folder struct {
-	Path string
-	// Entries and Open give access to the directory and its files.
-	Entries func(path string) ([]fs.DirEntry, error)
-	Open    func(path string) (files.File, error)
-}
+type Folder struct{ Path string }
 
 // File is a file in a folder that can be a backup by its name.
 type File struct {
@@ -193,7 +188,7 @@ func isBackup(name string) bool { return strings.HasSuffix(name, ".jsonl") }
 
 // List returns the files of the folder, the newest first. A missing folder is empty.
 func (f *Folder) List() ([]File, error) {
-	entries, err := f.Entries(f.Path)
+	entries, err := files.List(f.Path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -230,9 +225,9 @@ func (f *Folder) Find(name string) (path string, found bool) {
 	return "", false
 }
 
-// Header reads the header of a backup.
-func (f *Folder) Header(path string) (Header, error) {
-	file, err := f.Open(path)
+// ReadHeader reads the header of a backup.
+func ReadHeader(path string) (Header, error) {
+	file, err := files.Open(path)
 	if err != nil {
 		return Header{}, err
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -14,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/internal/files"
 	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 )
@@ -31,7 +29,7 @@ func TestFolder(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "d.jsonl"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	folder := &Folder{Path: dir, Entries: os.ReadDir, Open: files.Open}
+	folder := &Folder{Path: dir}
 	listed, err := folder.List()
 	if err != nil || len(listed) != 2 || listed[0].Name != newer || listed[1].Name != older || listed[0].Size != 1 {
 		t.Errorf("it lists %v, %v", listed, err)
@@ -44,9 +42,7 @@ func TestFolder(t *testing.T) {
 			t.Errorf("%q is found at %q (%v)", name, path, found)
 		}
 	}
-	empty := &Folder{Path: filepath.Join(dir, "nosuch"), Entries: func(string) ([]fs.DirEntry, error) {
-		return nil, fs.ErrNotExist
-	}}
+	empty := &Folder{Path: filepath.Join(dir, "nosuch")}
 	if listed, err := empty.List(); err != nil || len(listed) > 0 {
 		t.Errorf("a directory that is not there has %v, %v", listed, err)
 	}

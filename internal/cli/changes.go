@@ -31,11 +31,9 @@ import (
 func NewRunner(g *Globals, s *Settings, backend connect.Store, where string) *operation.Runner {
 	address, _ := connect.Address(s.Store) // the store is open, so it has one
 	return &operation.Runner{
-		Store:   backend,
-		Place:   operation.Place{Access: s.Access(), Store: where, Prefix: s.Prefix, Layout: g.LayoutsName},
-		Timeout: g.Timeout,
-		Files: operation.Files{Open: files.Open, Create: files.Create, MakeDir: files.MakeDir,
-			Remove: os.Remove},
+		Store:        backend,
+		Place:        operation.Place{Access: s.Access(), Store: where, Prefix: s.Prefix, Layout: g.LayoutsName},
+		Timeout:      g.Timeout,
 		Now:          g.Env.Now,
 		User:         userName(g),
 		Account:      account(g),
@@ -121,7 +119,7 @@ func openAuditLog(env *Env) (auditlog.Writer, error) {
 // those of this machine. It warns of texts that are not of the audit log.
 func ReadJournal(ctx context.Context, g *Globals, backend store.Store, local bool, q auditlog.Query) (
 	*auditlog.History, error) {
-	journal := &auditlog.Journal{Open: files.Open, Timeout: g.Timeout}
+	journal := &auditlog.Journal{Timeout: g.Timeout}
 	if backend != nil {
 		journal.Store, _ = admin.AuditOf(backend)
 	}
@@ -269,7 +267,7 @@ func DefaultBackup(env *Env) (*operation.BackupPlan, error) {
 // BackupFolder is where backups are kept.
 func BackupFolder(g *Globals) (*backup.Folder, error) {
 	path, err := stateFile(g.Env, "backups")
-	return &backup.Folder{Path: path, Entries: files.List, Open: files.Open}, err
+	return &backup.Folder{Path: path}, err
 }
 
 // CommandHere is a command for the store that is chosen, whatever happens in between. It holds no password; the user

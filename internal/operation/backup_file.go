@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 
 	"github.com/limitctl/limitctl/internal/auditlog"
@@ -30,7 +31,6 @@ type backupFile struct {
 	file   files.File
 	writer *backup.Writer
 	path   string
-	remove func(path string) error
 	kept   bool
 }
 
@@ -43,15 +43,15 @@ func (r *Runner) createBackup(ctx context.Context, plan *BackupPlan, entry *audi
 		return nil, nil
 	}
 	if plan.MakeDir {
-		if err := r.Files.MakeDir(filepath.Dir(plan.Path)); err != nil {
+		if err := files.MakeDir(filepath.Dir(plan.Path)); err != nil {
 			return nil, noBackup(err)
 		}
 	}
-	file, err := r.Files.Create(plan.Path)
+	file, err := files.Create(plan.Path)
 	if err != nil {
 		return nil, noBackup(err)
 	}
-	b := &backupFile{file: file, path: absolute(plan.Path), remove: r.Files.Remove}
+	b := &backupFile{file: file, path: absolute(plan.Path)}
 	header.Time, header.Store, header.Context, header.Prefix = r.Now().UTC(), entry.Store, entry.Context, entry.Prefix
 	header.Command, header.Selection, header.Layout = entry.Command, auditlog.Bounded(entry.Selection), r.Place.Layout
 	header.Address, header.StoreID = r.Address, r.ensureStoreID(ctx)
@@ -131,6 +131,6 @@ func (b *backupFile) keep(err error) error {
 func (b *backupFile) discard() {
 	if b != nil && !b.kept {
 		b.file.Close()
-		b.remove(b.path)
+		os.Remove(b.path)
 	}
 }

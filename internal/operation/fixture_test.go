@@ -11,7 +11,6 @@ import (
 
 	"github.com/limitctl/limitctl/internal/auditlog"
 	"github.com/limitctl/limitctl/internal/connect"
-	"github.com/limitctl/limitctl/internal/files"
 	"github.com/limitctl/limitctl/internal/progress"
 	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
@@ -104,7 +103,6 @@ func newSite(t *testing.T) *site {
 		Place:        Place{Store: "memory", Prefix: "rl"},
 		Address:      "memory",
 		Timeout:      time.Minute,
-		Files:        Files{Open: files.Open, Create: files.Create, MakeDir: files.MakeDir, Remove: os.Remove},
 		Now:          func() time.Time { return s.now },
 		User:         "night",
 		OpenAuditLog: s.log.open,

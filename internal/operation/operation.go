@@ -14,7 +14,6 @@ import (
 
 	"github.com/limitctl/limitctl/internal/auditlog"
 	"github.com/limitctl/limitctl/internal/connect"
-	"github.com/limitctl/limitctl/internal/files"
 )
 
 // Runner runs operations in one store. It is safe for concurrent use if its fields are.
@@ -23,7 +22,6 @@ type Runner struct {
 	Place Place
 	// Timeout bounds each exchange with the store.
 	Timeout time.Duration
-	Files   Files
 	Now     func() time.Time
 	// User is who runs the operations, Account the name of the process's user if that is
 	// another, and Host the machine, for the audit log.
@@ -58,13 +56,4 @@ type Place struct {
 	Prefix string
 	// Layout names the layout of another limiter by which the keys are read; empty for limitctl's own.
 	Layout string
-}
-
-// Files is the part of the file system that operations use; package files has the functions.
-type Files struct {
-	Open   func(path string) (files.File, error)
-	Create func(path string) (files.File, error)
-	// MakeDir makes a directory of limitctl's own.
-	MakeDir func(path string) error
-	Remove  func(path string) error
 }

@@ -25,8 +25,8 @@ type Backup struct {
 
 // OpenBackup opens a backup of keys with a prefix and reads it through. The caller closes it. A backup of another
 // prefix is a [store.ErrInvalid], unless it is of other limiters' keys, which are under no prefix of ours.
-func OpenBackup(f *Files, path, prefix string) (*Backup, error) {
-	file, err := f.Open(path)
+func OpenBackup(path, prefix string) (*Backup, error) {
+	file, err := files.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("the backup %q cannot be read: %w; `limitctl undo --list` names those of this "+
 			"machine, and "+

@@ -19,7 +19,7 @@ import (
 // opened opens a backup.
 func (s *site) opened(t *testing.T, path string) *Backup {
 	t.Helper()
-	b := must(OpenBackup(&s.Files, path, "rl"))
+	b := must(OpenBackup(path, "rl"))
 	t.Cleanup(func() { b.Close() })
 	return b
 }

@@ -10,9 +10,6 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// storeIDBytes is the number of random bytes in an id.
-const storeIDBytes = 16
-
 // StoreID returns the id of the store, or "" if it has none yet. It writes nothing.
 func (t *Tables) StoreID(ctx context.Context) (string, error) {
 	found, _, err := t.Get(ctx, IdentityTable, "")
@@ -31,12 +28,15 @@ func (t *Tables) EnsureStoreID(ctx context.Context) (string, error) {
 		return id, err
 	}
 	_, err := t.Change(ctx, &Change{Table: IdentityTable, What: "write of the store's id",
-		Set: []TableRecord{{Value: randomHex(2 * storeIDBytes)}}})
+		Set: []TableRecord{{Value: randomHex(storeIDSize)}}})
 	if err != nil {
 		return "", err
 	}
 	return t.StoreID(ctx)
 }
+
+// storeIDSize is the number of characters of an id, a random number in hexadecimal.
+const storeIDSize = 32
 
 // randomHex returns so many characters that nobody has had before.
 func randomHex(size int) string {
@@ -48,14 +48,12 @@ func randomHex(size int) string {
 // IsStoreID reports whether text has the form of an id.
 func IsStoreID(text string) bool {
 	_, err := hex.DecodeString(text)
-	return err == nil && len(text) == 2*storeIDBytes
+	return err == nil && len(text) == storeIDSize
 }
 
-// Bounds of the journal. Together they bound its size, to 10 MB.
+// Bounds of the journal: the number of entries to keep, and the most bytes in the text of one. Together they are 10 MB.
 const (
-	// JournalKept is the number of entries to keep.
-	JournalKept = 2500
-	// MaxJournalText is the most bytes in the text of an entry.
+	JournalKept    = 2500
 	MaxJournalText = 4096
 )
 

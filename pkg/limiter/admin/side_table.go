@@ -90,7 +90,7 @@ func (t Table) Max(name string) int {
 	case t == ReportTable:
 		return MaxConfigReport
 	}
-	return 2 * storeIDBytes // also of a version of overrides
+	return storeIDSize // also of a version of overrides
 }
 
 // TableRecord is a record of a [SideTable].
