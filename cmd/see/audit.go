@@ -42,14 +42,10 @@ It shows the runs of the store in use, from all machines, and those that this
 machine has logged for any store; with a context only those in its store. If the
 store cannot be read, it warns and shows those of this machine.
 
-A run is logged before its first change and after its last one. "begun" means
-that its end is not known: it still runs, or it was killed. If it has a backup,
-"limitctl undo" brings back what it has changed so far.
+"begun" means that the end of a run is not known: it still runs, or was killed.
 
-With PATTERN it shows only runs about these subjects: whose selection names one
-of them or covers PATTERN, such as a reset of '*', and the undos of these. It
-compares the texts: a run that selected a tenant by another attribute is not
-found.
+With PATTERN it shows only runs whose selection names these subjects or covers
+them, such as a reset of '*', and the undos of these. It compares the texts.
 
 A store keeps the latest 2,500 entries, two for each run. This machine keeps its
 own in limitctl/audit.jsonl in the state directory ($XDG_STATE_HOME, else
@@ -79,8 +75,6 @@ own in limitctl/audit.jsonl in the state directory ($XDG_STATE_HOME, else
 	flags.StringVar(&o.since, "since", "",
 		"show only runs that ended since `TIME`: a duration such as 2h or 7d, a time such as 22:00, "+
 			"or a date and time")
-	cmd.RegisterFlagCompletionFunc("since",
-		cobra.FixedCompletions([]string{"1h", "1d", "7d"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 

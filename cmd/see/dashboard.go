@@ -54,15 +54,13 @@ reset and limitctl override do.
 With --layout it shows the keys of other rate limiters, and marks those with
 defects with a !. They have no overrides and no denials.
 
-It finds further keys with a slow scan, so it can stay open on a busy server,
-and shows how many of them it covers. It always shows keys that are denied.
-Without a terminal it prints one frame, as with --once.
+It finds further keys with a slow scan, so it can stay open on a busy server.
+It always shows keys that are denied. Without a terminal it prints one frame.
 
 ` + cli.SelectionHelp,
 		Example: `  limitctl dashboard
   limitctl dashboard 'tenant:acme:*'
   limitctl dashboard --policy api tenant=acme --refresh 500ms
-  limitctl dashboard --layout auto
   limitctl dashboard --once`,
 		Args: func(cmd *cobra.Command, args []string) error { return o.Arguments(cmd, orAll(args)) },
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -46,29 +46,20 @@ first. PATTERN is a glob over subjects or a network; the default is all. A
 request counts once: for the first limit that denied it, or a block.
 
 Consume, run and serve count denials, unless the configuration says "denials:
-false"; services that use the library do if they ask for it. The store keeps an
-hour by the minute and 24 hours by ten minutes, so the counts can cover up to
-one step more than --last.
+false"; services that use the library do if they ask for it. An hour is kept by
+the minute, and 24 hours by ten minutes.
 
-  LIMIT    the limit in force that denied last
-  DENIED   how often the limit denied
-  BLOCKED  how often an operator's block denied: one row for a block, with its
-           pattern; these come last
-  SHARE    the share of the requests that was denied between the first and the
-           last denial, in the processes that denied
-  SINCE    when this run of denials began: no five minutes without one since;
-           new: in the last ten minutes
-
-Counts of more keys than a process can track are marked with ≥. Attributes are
-those of policies, and of subjects written like tenant:acme:user:42. Networks
-are /24 of IPv4 and /64 of IPv6.
+  BLOCKED  how often an operator's block denied: one row for a block
+  SHARE    of the requests between the first and the last denial, in the
+           processes that denied
+  SINCE    no five minutes without a denial since; new: in the last ten minutes
+  ≥        more keys were denied than a process can track
 
 For alerts: --over N --fail-if-any exits with 1 if a limit denied a key more
 than N times. Denials by a block do not count.`,
 		Example: `  limitctl denials
   limitctl denials 'tenant:acme:*' --last 24h
   limitctl denials ip:203.0.113.0/24
-  limitctl denials --by tenant --limit-rows 10
   limitctl denials 'ip:*' --by network
   limitctl denials -q 'tenant:*' --over 100 --fail-if-any
   limitctl denials -o json`,
@@ -90,15 +81,13 @@ than N times. Denials by a block do not count.`,
 	flags := cmd.Flags()
 	flags.BoolVar(&o.exact, "exact", false, "take PATTERN as a subject, as it is typed")
 	flags.StringVar(&o.last, "last", "10m", "show denials of the last `DURATION`, up to 24h")
-	flags.StringVar(&o.by, "by", "", "sum up by the values of `ATTRIBUTE`, such as tenant, by limit, or by network")
+	flags.StringVar(&o.by, "by", "",
+		"sum up by the values of `ATTRIBUTE`, such as tenant, by limit, or by network (/24, of IPv6 /64)")
 	flags.StringVar(&o.sort, "sort", byDenied, "`ORDER`: denied (most first), since (what began last), or key")
-	cmd.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions([]string{byDenied, bySince, byKey},
-		cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions(denialOrders, cobra.ShellCompDirectiveNoFileComp))
 	cli.NumberFlag(flags, &o.over, "over", "", 0, "show only what a limit denied more than `N` times")
 	flags.BoolVar(&o.failIf, "fail-if-any", false, "exit with 1 if anything is shown that a limit denied, for alerts")
 	cli.NumberFlag(flags, &o.limit, "limit-rows", "n", 0, "show only the first `N`")
-	cmd.RegisterFlagCompletionFunc("last", cobra.FixedCompletions([]string{"1m", "10m", "1h", "24h"},
-		cobra.ShellCompDirectiveNoFileComp))
 	cmd.RegisterFlagCompletionFunc("by", cobra.NoFileCompletions)
 	return cmd
 }
@@ -125,7 +114,7 @@ func (o *denialsOptions) parse(cmd *cobra.Command, args []string) (err error) {
 			return cli.Usagef("--by: %s", err)
 		}
 	}
-	if !slices.Contains([]string{byDenied, bySince, byKey}, o.sort) {
+	if !slices.Contains(denialOrders, o.sort) {
 		return cli.Usagef("--sort %q is none of denied, since and key", o.sort)
 	}
 	return nil
@@ -260,6 +249,8 @@ const (
 	bySince  = "since"
 	byKey    = "key"
 )
+
+var denialOrders = []string{byDenied, bySince, byKey}
 
 // What --by groups by, besides attributes: the names of limits, and networks of addresses.
 const (

@@ -60,11 +60,9 @@ order in which it finds them.`,
 		Example: `  limitctl inspect user:42
   limitctl inspect 'tenant:acme:*' --at-limit
   limitctl inspect --policy api tenant=acme
-  limitctl inspect '*' --sort bytes --limit-rows 10
   limitctl inspect '*' --sort denied --limit-rows 10
   limitctl inspect '*' --summary
   limitctl inspect '*' --by tenant
-  limitctl inspect '*' --layout auto
   limitctl inspect 'login:*' --layout redis_rate --limit 10/1m
   limitctl inspect -q --policy api --at-limit --fail-if-any
   limitctl inspect '*' -o csv > limits.csv`,

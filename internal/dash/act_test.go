@@ -30,6 +30,12 @@ func TestReset(t *testing.T) {
 			t.Errorf("%q resets %q, want %q", test.keys, got, test.want)
 		}
 	}
+	for _, key := range []string{"r", "b", "o"} {
+		d := begin(t, three, nil)
+		if d.press("/nobody<enter>" + key); !strings.Contains(d.View(), "no row is selected") {
+			t.Errorf("%s without a row shows\n%s", key, d.View())
+		}
+	}
 }
 
 // What came under the cursor by itself just now is not what somebody meant: it is reset after a second r, or later.

@@ -25,6 +25,9 @@ func some(keys []live.ID, about func(live.ID) string) (lines []string) {
 	return lines
 }
 
+// noRow says that there is nothing to change.
+const noRow = "no row is selected"
+
 // beyond are what a reset of these keys does not reach, each once.
 func beyond(m *Model, ids []live.ID) (texts []string) {
 	for _, id := range ids {
@@ -39,7 +42,11 @@ func beyond(m *Model, ids []live.ID) (texts []string) {
 
 func (m *Model) askReset() tea.Cmd {
 	keys := m.Chosen()
-	if len(keys) == 0 || m.isBusy() {
+	if m.isBusy() {
+		return nil
+	}
+	if len(keys) == 0 {
+		m.say(noRow)
 		return nil
 	}
 	lines := some(keys, func(key live.ID) string {
@@ -108,10 +115,13 @@ func (m *Model) askUndo() tea.Cmd {
 // askOverride opens the form for the current key, with the effect already chosen.
 func (m *Model) askOverride(effect store.OverrideEffect) tea.Cmd {
 	r := m.Current()
-	if r == nil || m.isBusy() {
+	switch {
+	case m.isBusy():
 		return nil
-	}
-	if !m.feed.Overrides.Kept() {
+	case r == nil:
+		m.say(noRow)
+		return nil
+	case !m.feed.Overrides.Kept():
 		m.say("this store keeps no overrides")
 		return nil
 	}
