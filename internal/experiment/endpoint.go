@@ -194,7 +194,7 @@ func (t *endpointTarget) Report(run *report.Run) {
 // describeAnswers adds to a report what answers said, and warns of statuses that may not mean what they were taken for,
 // and of another limit.
 func (t *endpointTarget) describeAnswers(run *report.Run) {
-	run.Endpoint = &report.Endpoint{WrongHeaders: t.wrong.Texts()}
+	run.Endpoint = &report.Endpoint{WrongHeaders: t.wrong.Texts}
 	if run.Audit.Lies == nil && len(run.Endpoint.WrongHeaders) > 0 {
 		run.Audit.Lies = new(loadgen.Lies) // something was told, and nothing of it could be checked
 	}

@@ -47,7 +47,7 @@ func TestTheFieldsOfAnswersAreJudged(t *testing.T) {
 		target := &endpointTarget{limit: &limit}
 		reported := target.reported(answer)
 		checked := reported != nil && !reported.Partly
-		wrong, warned := strings.Join(target.wrong.Texts(), "; "), ""
+		wrong, warned := strings.Join(target.wrong.Texts, "; "), ""
 		if other := target.other.Load(); other != nil {
 			warned = other.Text()
 		}

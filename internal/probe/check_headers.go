@@ -33,7 +33,7 @@ func (e *proof) headers(dialects []string) (c Check) {
 		e.truth(dialect, &found)
 	}
 	seen := fmt.Sprintf("%s on %s", strings.Join(dialects, " and "), output.Plural(told, "answer"))
-	switch texts := found.Texts(); {
+	switch texts := found.Texts; {
 	case len(texts) > mostFindings:
 		return failed(c, fmt.Sprintf("%s; and %d more", strings.Join(texts[:mostFindings], "; "),
 			len(texts)-mostFindings))

@@ -230,8 +230,9 @@ func (r *Reading) readStatuses(statuses []rls.Status) {
 
 // Findings are mistakes in headers, the first of each kind.
 type Findings struct {
-	kinds map[string]bool
-	texts []string
+	kinds []string
+	// Texts are the findings in words.
+	Texts []string
 }
 
 // mostKinds bounds what is kept of a server that makes a new mistake in each answer.
@@ -239,16 +240,13 @@ const mostKinds = 32
 
 // Add adds a mistake, if it is the first of its kind.
 func (f *Findings) Add(kind, format string, args ...any) {
-	if f.kinds[kind] || len(f.texts) > mostKinds {
+	if len(f.kinds) > mostKinds || slices.Contains(f.kinds, kind) {
 		return
 	}
-	if f.kinds == nil {
-		f.kinds = make(map[string]bool)
-	}
-	if f.kinds[kind] = true; len(f.texts) == mostKinds {
+	if len(f.kinds) == mostKinds {
 		format, args = "and other mistakes", nil
 	}
-	f.texts = append(f.texts, fmt.Sprintf(format, args...))
+	f.kinds, f.Texts = append(f.kinds, kind), append(f.Texts, fmt.Sprintf(format, args...))
 }
 
 // AddProblem adds what is wrong with a field of one answer.
@@ -257,9 +255,6 @@ func (f *Findings) AddProblem(problem string) {
 	kind, _, _ = strings.Cut(kind, ": ")
 	f.Add("syntax "+kind, "%s", problem)
 }
-
-// Texts returns the findings in words.
-func (f *Findings) Texts() []string { return f.texts }
 
 // ReadAnswer reads all that an answer says about limits. skew is how much the other side's clock is ahead.
 func ReadAnswer(answer *endpoint.Answer, skew time.Duration) Reading {

@@ -258,7 +258,7 @@ func TestMistakesAreBounded(t *testing.T) {
 	for n := range 1000 {
 		found.AddProblem(fmt.Sprintf("RateLimit-Policy \"%d\" has no q", n))
 	}
-	if texts := found.Texts(); len(texts) != 33 || texts[32] != "and other mistakes" {
+	if texts := found.Texts; len(texts) != 33 || texts[32] != "and other mistakes" {
 		t.Errorf("%d: %q", len(texts), texts[len(texts)-1])
 	}
 }
