@@ -114,21 +114,12 @@ func (s *server) tell(h http.Header, dialect string, limit *store.Limit, d *stor
 	case "express-6":
 		h.Set("RateLimit-Policy", fmt.Sprintf("%d;w=%d", count, window))
 		three("RateLimit-", strconv.FormatInt(count, 10), resetSeconds)
-	case "kong":
-		three("RateLimit-", strconv.FormatInt(limit.Count, 10), resetSeconds)
 	case headers.DialectX:
 		three("X-RateLimit-", capacity, resetSeconds)
 	case "x-unix":
 		three("X-RateLimit-", capacity, unix)
-	case "github":
-		three("X-RateLimit-", capacity, unix)
-		h.Set("X-RateLimit-Used", strconv.FormatInt(d.Used, 10))
-	case "apisix":
-		three("X-RateLimit-", capacity, fmt.Sprintf("%.2f", reset.Seconds()))
 	case "envoy":
 		three("X-RateLimit-", fmt.Sprintf(`%d, %d;w=%d;name="x"`, count, count, window), resetSeconds)
-	case "envoy-unix":
-		three("X-RateLimit-", fmt.Sprintf("%d, %d;w=%d", count, count, window), unix)
 	case "laravel":
 		three("X-RateLimit-", capacity, unix)
 		if d.Allowed {
