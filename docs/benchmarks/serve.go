@@ -158,7 +158,7 @@ func serveAll(ctx context.Context, dir, program string) (all []*served, err erro
 		if s.redis, err = redistest.Launch(); err != nil {
 			return all, err
 		}
-		if s.address, err = freeAddress(); err != nil {
+		if s.address, err = redistest.FreeAddr(); err != nil {
 			return all, err
 		}
 		url := "http://" + s.address + "/v1/consume"
@@ -170,37 +170,23 @@ func serveAll(ctx context.Context, dir, program string) (all []*served, err erro
 		s.process = exec.CommandContext(ctx, command[0], command[1:]...)
 		s.process.Env = append(os.Environ(), "HOME="+dir, "LIMITCTL_STORE=", "LIMITCTL_CONFIG=")
 		s.process.Env = append(s.process.Env, ratelimitEnvironment(dir, s.address, s.redis.Addr)...)
-		if err = errors.Join(s.process.Start(), s.ready(ctx)); err != nil {
+		if err = errors.Join(s.process.Start(), s.ready()); err != nil {
 			return all, fmt.Errorf("%s: %w", c.name, err)
 		}
 	}
 	return all, nil
 }
 
-// freeAddress returns an address of loopback at which nobody listens.
-func freeAddress() (string, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return listener.Addr().String(), listener.Close()
-}
-
 // ready waits until the process accepts connections.
-func (s *served) ready(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
-	defer cancel()
-	for {
-		connection, err := new(net.Dialer).DialContext(ctx, "tcp", s.address)
-		if err == nil {
+func (s *served) ready() (err error) {
+	for range 2000 {
+		connection, failed := net.Dial("tcp", s.address)
+		if err = failed; err == nil {
 			return connection.Close()
 		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-time.After(10 * time.Millisecond):
-		}
+		time.Sleep(10 * time.Millisecond)
 	}
+	return err
 }
 
 func (s *served) stop() {

@@ -33,14 +33,10 @@ type RunComparison struct {
 type Difference struct {
 	// Metric is its name, as in a threshold; shares of the requests end in "_percent",
 	// and times in "_us".
-	Metric string `json:"metric"`
-	// Base is the figure of the base run; of several, the middle one. BaseLeast and BaseMost
-	// are the least and the greatest then.
-	Base      float64  `json:"base"`
-	BaseLeast *float64 `json:"base_least,omitempty"` // the least of several base runs
-	BaseMost  *float64 `json:"base_most,omitempty"`  // the greatest of them
-	New       float64  `json:"new"`
-	Verdict   Verdict  `json:"verdict"`
+	Metric  string  `json:"metric"`
+	Base    float64 `json:"base"` // of several base runs the one that is nearest to New
+	New     float64 `json:"new"`
+	Verdict Verdict `json:"verdict"`
 
 	metric *metric
 }
@@ -153,18 +149,13 @@ func (m *metric) inComparison(r *Run) (value float64, has bool) {
 
 // difference compares a figure with those of the base runs.
 func (m *metric) difference(bases []float64, after, margin float64, more bool) Difference {
-	slices.Sort(bases)
-	least, most := bases[0], bases[len(bases)-1]
-	d := Difference{Metric: m.name, Base: bases[len(bases)/2], New: after, Verdict: Worse, metric: m}
+	nearest := min(max(after, slices.Min(bases)), slices.Max(bases))
+	d := Difference{Metric: m.name, Base: nearest, New: after, Verdict: Worse, metric: m}
 	if m.whole != nil {
 		d.Metric += "_percent"
 	} else if m.unit == duration {
 		d.Metric += "_us"
 	}
-	if len(bases) > 1 {
-		d.BaseLeast, d.BaseMost = &least, &most
-	}
-	nearest := min(max(after, least), most)
 	switch difference := after - nearest; {
 	case math.Abs(difference) <= margin*nearest, m.unit == ratio && nearest <= 1 && after <= 1: // near, or good enough
 		d.Verdict = Same
@@ -241,7 +232,7 @@ func (c *Comparison) Print(p *output.Printer) {
 			d := &run.Differences[i]
 			verdict := map[Verdict]output.Cell{
 				Better: {Text: "better"}, Worse: {Text: "worse", Style: output.AtEnd}}[d.Verdict]
-			rows = append(rows, []output.Cell{{Text: d.name()}, {Text: d.base()}, {Text: d.write(d.New)},
+			rows = append(rows, []output.Cell{{Text: d.name()}, {Text: d.write(d.Base)}, {Text: d.write(d.New)},
 				{Text: d.change()}, verdict})
 		}
 		s.lines = append(s.lines, s.TableLines(columns, rows)...)
@@ -256,7 +247,7 @@ func (c *Comparison) Summary() *Summary {
 		suite := junit.Suite{Name: run.Run}
 		for i := range run.Differences {
 			d := &run.Differences[i]
-			text := fmt.Sprintf("%s is %s, and was %s", d.name(), d.write(d.New), d.base())
+			text := fmt.Sprintf("%s is %s, and was %s", d.name(), d.write(d.New), d.write(d.Base))
 			if change := d.change(); change != "" {
 				text += " (" + change + ")"
 			}
@@ -277,14 +268,6 @@ func (d *Difference) write(value float64) string {
 		return output.Decimal(value) + "%"
 	}
 	return d.metric.write(value)
-}
-
-// base is the figure of the base runs: of several, from the least to the greatest.
-func (d *Difference) base() string {
-	if d.BaseLeast == nil || *d.BaseLeast == *d.BaseMost {
-		return d.write(d.Base)
-	}
-	return d.write(*d.BaseLeast) + " … " + d.write(*d.BaseMost)
 }
 
 // name is the metric for people.

@@ -3,19 +3,16 @@ package main
 import (
 	"context"
 	"errors"
-	"net/http"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/limitctl/limitctl/pkg/limiter"
-	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 )
 
 // interceptor lets calls through as far as their limits allow.
@@ -80,16 +77,4 @@ func userOf(ctx context.Context) (string, error) {
 		return "", status.Error(codes.InvalidArgument, "send x-user once")
 	}
 	return users[0], nil
-}
-
-// addressOf returns the address of the client of a call. Metadata are fields of a request, so the same rules for
-// trusted proxies apply as with HTTP.
-func addressOf(ctx context.Context, clients *httplimit.Clients) string {
-	from, ok := peer.FromContext(ctx)
-	if !ok {
-		return ""
-	}
-	return clients.Of(&http.Request{RemoteAddr: from.Addr.String(), Header: http.Header{
-		httplimit.XForwardedFor: metadata.ValueFromIncomingContext(ctx, "x-forwarded-for"),
-	}})
 }

@@ -1,5 +1,5 @@
 // Grpc-interceptor is a gRPC service with a limit for each user and method, ten calls in ten seconds, and one for
-// each address, a hundred in ten seconds. A call over a limit fails with RESOURCE_EXHAUSTED, and says when to try
+// all of a user's, a hundred in ten seconds. A call over a limit fails with RESOURCE_EXHAUSTED, and says when to try
 // again. It serves the health service of gRPC, in place of your own.
 //
 //	go run . -listen 127.0.0.1:8081
@@ -19,7 +19,6 @@ import (
 	"google.golang.org/grpc/reflection"
 
 	"github.com/limitctl/limitctl/pkg/limiter"
-	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 )
 
@@ -40,9 +39,8 @@ func main() {
 
 // A sliding log lets through no more than that in any ten seconds.
 var (
-	perMethod  = limiter.Limit{Name: "method", Count: 10, Period: 10 * time.Second, Algorithm: limiter.SlidingLog}
-	perAddress = limiter.Limit{Name: "address", Count: 100, Period: 10 * time.Second, Algorithm: limiter.SlidingLog}
-	clients    = httplimit.Clients{} // no trusted proxies
+	perMethod = limiter.Limit{Name: "method", Count: 10, Period: 10 * time.Second, Algorithm: limiter.SlidingLog}
+	perUser   = limiter.Limit{Name: "user", Count: 100, Period: 10 * time.Second, Algorithm: limiter.SlidingLog}
 )
 
 // ask returns the requests for a call.
@@ -53,7 +51,7 @@ func ask(ctx context.Context, method string) ([]limiter.Request, error) {
 	}
 	return []limiter.Request{
 		perMethod.For("user", user, "method", method),
-		perAddress.For("ip", addressOf(ctx, &clients)),
+		perUser.For("user", user),
 	}, nil
 }
 

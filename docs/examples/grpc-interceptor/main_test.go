@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"net"
-	"net/netip"
 	"testing"
 	"time"
 
@@ -13,11 +12,9 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
 	"github.com/limitctl/limitctl/pkg/limiter"
-	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -114,17 +111,5 @@ func TestAStoreThatDecidesNothing(t *testing.T) {
 	_, err := refusing.Check(as(t.Context(), "ada"), &grpc_health_v1.HealthCheckRequest{})
 	if got := status.Convert(err); got.Code() != codes.Unavailable || got.Message() != "no decision about limits" {
 		t.Errorf("%v", err)
-	}
-}
-
-// Only trusted proxies may name the client.
-func TestAddresses(t *testing.T) {
-	clients := &httplimit.Clients{Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}
-	for from, want := range map[string]string{"192.0.2.1:1": "192.0.2.1", "10.0.0.1:1": "198.51.100.7"} {
-		ctx := metadata.NewIncomingContext(t.Context(), metadata.Pairs("x-forwarded-for", "198.51.100.7"))
-		ctx = peer.NewContext(ctx, &peer.Peer{Addr: net.TCPAddrFromAddrPort(netip.MustParseAddrPort(from))})
-		if got := addressOf(ctx, clients); got != want {
-			t.Errorf("from %s: %q", from, got)
-		}
 	}
 }
