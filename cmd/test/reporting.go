@@ -1,7 +1,6 @@
 package test
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -90,8 +89,8 @@ func (o *reporting) parse(cmd *cobra.Command, g *cli.Globals, kind report.Kind, 
 		o.mayFail = &share
 	}
 	used := map[string]bool{}
-	for _, path := range append(reads, cmp.Or(g.ConfigFile, config.LocalFile)) {
-		used[files.Follow(path)] = path != standardOutput // of which a command reads the input
+	for _, path := range append(reads, g.ConfigFile, config.LocalFile, g.Env.Getenv("LIMITCTL_CONFIG")) {
+		used[files.Follow(path)] = path != "" && path != standardOutput // a command reads standard input
 	}
 	for _, file := range [][2]string{{"save", o.save}, {"html", o.html}, {"markdown", o.markdown}, {"junit", o.junit}} {
 		flag, path := file[0], file[1]
