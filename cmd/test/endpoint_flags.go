@@ -113,7 +113,7 @@ func (o *endpointFlags) options(g *cli.Globals, url string) (options endpoint.Op
 		}
 		options.Body = string(text)
 	}
-	options.TLS, err = o.tls(g)
+	options.TLS, err = o.tls()
 	return options, err
 }
 
@@ -127,7 +127,7 @@ func checkDenied(statuses []int) error {
 }
 
 // tls returns what the flags say about certificates; nil if nothing.
-func (o *endpointFlags) tls(g *cli.Globals) (*tls.Config, error) {
+func (o *endpointFlags) tls() (*tls.Config, error) {
 	if (o.cert == "") != (o.key == "") {
 		return nil, cli.Usagef("give both --cert and --key")
 	}
@@ -163,7 +163,7 @@ func (o *endpointFlags) tls(g *cli.Globals) (*tls.Config, error) {
 }
 
 // names returns the names of subjects; none if each shall have a new one.
-func (o *endpointFlags) names(g *cli.Globals) (names []string, err error) {
+func (o *endpointFlags) names() (names []string, err error) {
 	if o.subjects == "" {
 		return nil, nil
 	}

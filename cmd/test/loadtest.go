@@ -257,7 +257,7 @@ func (o *loadtestOptions) parseURL(cmd *cobra.Command, args []string) (rest []st
 			return nil, err
 		}
 	}
-	if o.named, err = o.names(o.Globals); len(o.named) > 0 && !given("keys") {
+	if o.named, err = o.names(); len(o.named) > 0 && !given("keys") {
 		o.keys = len(o.named)
 	}
 	return nil, err

@@ -130,7 +130,7 @@ func (o *probeOptions) run(cmd *cobra.Command, url string) error {
 	}
 	defer client.Close()
 	config.Client, config.Step = client, o.progress
-	if config.Names, err = o.names(o.Globals); err != nil {
+	if config.Names, err = o.names(); err != nil {
 		return err
 	}
 	if config.Same, err = o.ways(url); err != nil {

@@ -73,7 +73,7 @@ func (o *reportOptions) run(cmd *cobra.Command, path string) error {
 	if err := o.parse(cmd, o.Globals, report.LoadTest, append(o.against, path)...); err != nil {
 		return err
 	}
-	latest, err := readReport(o.Globals, path)
+	latest, err := readReport(path)
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func (o *reportOptions) compare(latest report.Named) error {
 	bases := make([]report.Named, len(o.against))
 	for i, base := range o.against {
 		var err error
-		if bases[i], err = readReport(o.Globals, base); err != nil {
+		if bases[i], err = readReport(base); err != nil {
 			return err
 		}
 	}
@@ -119,7 +119,7 @@ func (o *reportOptions) compare(latest report.Named) error {
 }
 
 // readReport reads a report from a file.
-func readReport(g *cli.Globals, path string) (report.Named, error) {
+func readReport(path string) (report.Named, error) {
 	data, err := files.Read(path, report.MaxSize)
 	if err != nil {
 		return report.Named{}, cli.Usagef(

@@ -56,7 +56,8 @@ func LoadRun(algorithm string, seed uint64, worst float64, over int64) Run {
 			Latency:        loadgen.QuantilesOf(latency), Service: loadgen.QuantilesOf(service),
 			Lag: loadgen.QuantilesOf(lag),
 			Audit: loadgen.Audit{
-				Totals:       audit.Totals{WorstRatio: worst, WorstUnits: int64(100 * worst), OverAdmitted: min(over, 10)},
+				Totals: audit.Totals{WorstRatio: worst, WorstUnits: int64(100 * worst),
+					OverAdmitted: min(over, 10)},
 				LimitReached: Pointer(2.5),
 				Fairness:     0.874,
 			},
