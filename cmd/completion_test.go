@@ -181,13 +181,11 @@ func TestCompletionInShells(t *testing.T) {
 			for _, c := range []struct{ line, want string }{
 				{"limitctl ins", "limitctl inspect "},
 				{"lc ins", "lc inspect "},
-				{"limitctl inspect user:42 --ex", "limitctl inspect user:42 --exact "},
 				{"limitctl inspect user:42 --context pr", "limitctl inspect user:42 --context prod "},
 				{"limitctl inspect user:42 --output=cs", "limitctl inspect user:42 --output=csv "},
 				{"limitctl reset --policy lo", "limitctl reset --policy login "},
 				{"limitctl reset --policy login --limit-name e", "limitctl reset --policy login --limit-name e-mail "},
 				{"limitctl reset user:42 --backup back", "limitctl reset user:42 --backup backup.jsonl "},
-				{"limitctl reset user:42 --backup=back", "limitctl reset user:42 --backup=backup.jsonl "},
 				{"limitctl inspect user:42 > sav", "limitctl inspect user:42 > saved."},
 				{"limitctl completion fi", "limitctl completion fish "},
 			} {

@@ -2,18 +2,10 @@ package cmd
 
 import (
 	"cmp"
-	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/limitctl/limitctl/internal/cli"
-	"github.com/limitctl/limitctl/internal/connect"
-	"github.com/limitctl/limitctl/pkg/limiter/admin"
-	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
-	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Who resets agrees by --yes, by --confirm or at a terminal; nobody else does.
@@ -86,46 +78,5 @@ func TestConsent(t *testing.T) {
 		if strings.Count(keys, "\n") != left {
 			t.Errorf("%+v leaves %s", test, keys)
 		}
-	}
-}
-
-func TestAReadOnlyStoreWritesNothing(t *testing.T) {
-	ctx, key := context.Background(), store.Key{Subject: "u", Name: "n"}
-	inner := memorystore.New()
-	backend := connect.ReadOnly(inner, "prod")
-	reqs := []store.Request{{Key: key, Limit: store.Limit{Count: 3, Period: 3600e9}, Cost: 1}}
-	decisions := make([]store.Decision, 1)
-	if err := inner.Decide(ctx, store.Take, reqs, decisions); err != nil {
-		t.Fatal(err)
-	}
-	refused := func(err error) {
-		t.Helper()
-		if !errors.Is(err, store.ErrInvalid) || cli.ExitCode(err) != exitUsage ||
-			!strings.Contains(err.Error(), `context "prod" is read-only`) {
-			t.Errorf("the error is %v", err)
-		}
-	}
-	for _, op := range []store.Op{store.Take, store.Refund, store.Adjust} {
-		refused(backend.Decide(ctx, op, reqs, decisions))
-	}
-	_, _, err := backend.Delete(ctx, admin.Record{Key: key})
-	refused(err)
-	_, err = backend.Import(ctx, true, admin.Record{Key: key})
-	refused(err)
-	if err := backend.Decide(ctx, store.Peek, reqs, decisions); err != nil || decisions[0].Used != 1 {
-		t.Errorf("a peek finds %+v, %v", decisions[0], err)
-	}
-	all, err := store.ParsePattern("*")
-	if err != nil {
-		t.Fatal(err)
-	}
-	n := 0
-	for _, err := range backend.Scan(ctx, admin.Query{Subjects: all}) {
-		if n++; err != nil {
-			t.Error(err)
-		}
-	}
-	if n != 1 {
-		t.Errorf("a scan finds %d keys", n)
 	}
 }

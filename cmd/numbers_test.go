@@ -1,9 +1,6 @@
 package cmd
 
 import (
-	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -57,32 +54,5 @@ func TestFlagsHaveOneGrammarOfNumbersAndDurations(t *testing.T) {
 	look(newRootCmd(&cli.Globals{Env: newWorld(t).Env}))
 	if seen["number"] < 20 || seen["decimal"] < 1 || seen["period"] < 6 {
 		t.Errorf("there are %v", seen)
-	}
-}
-
-// The texts of limits, costs and files are read as flags are.
-func TestTextsHaveTheGrammarOfFlags(t *testing.T) {
-	w := newWorld(t)
-	file := filepath.Join(t.TempDir(), "limitctl.yaml")
-	for _, place := range []string{
-		"consume u --limit %s/1m", "consume u --limit 1/1m,burst=%s",
-		"check u --limit 1M/1m --cost %s", "consume --policy p a=%s --cost tokens=%s --config FILE",
-		"config validate FILE",
-	} {
-		for text, want := range map[string]int{"1k": exitYes, "1K": exitYes, "1_000": exitYes, "0x10": exitUsage,
-			"1.5": exitUsage} {
-			number := "1000"
-			if strings.Contains(place, "validate") {
-				number = text
-			}
-			yaml := fmt.Sprintf("policies:\n  p:\n    limits:\n    - {by: [a], name: x, limit: %[1]s/1m, burst: "+
-				"%[1]s, cost: tokens}\n"+
-				"    - {by: [a], name: y, limit: 1M/1m, cost: %[1]s}\n", number)
-			if err := os.WriteFile(file, []byte(yaml), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			line := strings.ReplaceAll(strings.ReplaceAll(place, "%s", text), "FILE", file)
-			w.run(t, want, strings.Fields(line)...)
-		}
 	}
 }

@@ -80,15 +80,11 @@ func repeating(secret string) map[string]func(words []string) string {
 			return "-ERR unknown command '" + words[0] + "', with args beginning with: " + all(words[1:],
 				func(w string) string { return "'" + w + "'" }) + "\r\n"
 		},
-		"plain":  func(words []string) string { return "-ERR no " + all(words, asIs) + "\r\n" },
-		"upper":  func(words []string) string { return "-NOPERM NO " + strings.ToUpper(all(words, asIs)) + "\r\n" },
-		"quoted": func(words []string) string { return "-DENIED " + all(words, strconv.Quote) + "\r\n" },
+		"plain": func(words []string) string { return "-ERR no " + all(words, asIs) + "\r\n" },
 		"cut": func(words []string) string {
 			return "-LOADING " + all(words, func(w string) string { return "'" + w[:min(len(w), 24)] + "'" }) + "\r\n"
 		},
-		"junk":   func(words []string) string { return "?" + all(words, asIs) + "\r\n" },
-		"within": within(secret), "within, upper": within(strings.ToUpper(secret)), "within, quoted": within(
-			strconv.Quote(secret)),
+		"within": within(secret), "within, upper": within(strings.ToUpper(secret)),
 	}
 }
 

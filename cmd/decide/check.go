@@ -1,24 +1,15 @@
 package decide
 
 import (
-	"context"
-
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/internal/cli"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-type checkOptions struct {
-	*cli.Globals
-	requestFlags
-	onError string
-	request *cli.LimitRequest
-}
-
 // NewCheckCmd makes limitctl check.
 func NewCheckCmd(global *cli.Globals) *cobra.Command {
-	o := &checkOptions{Globals: global}
+	o := &options{Globals: global}
 	cmd := &cobra.Command{
 		Use:   "check KEY --limit [ALGORITHM:]COUNT/PERIOD | check --policy NAME ATTRIBUTE=VALUE...",
 		Short: "Say whether a request would be allowed, and write nothing",
@@ -34,23 +25,20 @@ and attributes say who is limited.`,
 			if o.request, err = o.requestFlags.Request(cmd, global, store.Peek, args); err != nil {
 				return err
 			}
-			return runCheck(cmd.Context(), o)
+			ctx := cmd.Context()
+			backend, err := openToDecide(ctx, o.Globals, store.Peek, o.onError, nil, o.request)
+			if err != nil {
+				return err
+			}
+			defer backend.Close()
+			if o.request.Decisions, err = decide(ctx, backend, store.Peek, o.request.Requests); err != nil {
+				return err
+			}
+			return printDecision(o.Globals, &decisionAnswer{verb: "allowed", LimitRequest: o.request})
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	o.AddFlags(cmd, global)
 	addOnErrorFlag(cmd, &o.onError)
 	return cmd
-}
-
-func runCheck(ctx context.Context, o *checkOptions) error {
-	backend, err := openToDecide(ctx, o.Globals, store.Peek, o.onError, nil, o.request)
-	if err != nil {
-		return err
-	}
-	defer backend.Close()
-	if o.request.Decisions, err = decide(ctx, backend, store.Peek, o.request.Requests); err != nil {
-		return err
-	}
-	return printDecision(o.Globals, &decisionAnswer{verb: "allowed", LimitRequest: o.request})
 }

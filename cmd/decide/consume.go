@@ -18,17 +18,13 @@ import (
 )
 
 type consumeOptions struct {
-	*cli.Globals
-	requestFlags
-	cli.ConsentOptions
-	onError string
+	options
 	denials bool // as --count-denials says
 	counts  *bool
 	wait    string
 	force   bool
 	upTo    int64
 	op      store.Op // as force and upTo say
-	request *cli.LimitRequest
 	// maxWait is how long to wait for a turn: nothing, a while, or for ever.
 	maxWait time.Duration
 }
@@ -37,7 +33,7 @@ const forever = time.Duration(1<<63 - 1)
 
 // NewConsumeCmd makes limitctl consume.
 func NewConsumeCmd(global *cli.Globals) *cobra.Command {
-	o := &consumeOptions{Globals: global}
+	o := &consumeOptions{options: options{Globals: global}}
 	cmd := &cobra.Command{
 		Use:   "consume KEY --limit [ALGORITHM:]COUNT/PERIOD | consume --policy NAME ATTRIBUTE=VALUE...",
 		Short: "Take units, if they fit",

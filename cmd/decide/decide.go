@@ -34,18 +34,35 @@ type failure struct {
 	decides string
 }
 
-// failureOf is the failure policy of --on-error, else that of the limits' policy, which may be nil.
+// failureOf is the failure policy of --on-error, else that of the limits' policy, which may be nil. The default share
+// of a local file is that of the policy, else that of the configuration.
 func failureOf(g *cli.Globals, onError string, p *policy.Policy) (f failure, err error) {
 	said := "--on-error " + onError
 	if onError == "" && p != nil {
-		f.Policy, said = p.OnError, fmt.Sprintf("on_error: %s of policy %s", p.OnError, p.Name)
-		if f.Policy == store.LocalOnError {
-			f.Share = p.LocalShare
-		}
-	} else if f.Failure, err = parseOnError(g, onError, p); err != nil {
-		return f, err
+		onError = p.OnError.String()
+		said = fmt.Sprintf("on_error: %s of policy %s", onError, p.Name)
 	}
 	f.decides = said + " decides"
+	word, share, hasShare := strings.Cut(onError, "=")
+	switch isLocal := word == store.LocalOnError.String(); {
+	case onError == "":
+	case !isLocal: // "allow=20%" is no policy
+		f.Policy, err = store.ParseFailurePolicy(onError)
+	case hasShare:
+		f.Policy = store.LocalOnError
+		f.Share, err = store.ParseShare(share)
+	case p != nil:
+		f.Policy, f.Share = store.LocalOnError, p.LocalShare
+	default:
+		c, err := g.Config()
+		if err != nil {
+			return f, err
+		}
+		f.Policy, f.Share = store.LocalOnError, c.LocalShare
+	}
+	if err != nil {
+		return f, cli.Usagef("--on-error: %s", err)
+	}
 	if f.Policy == store.LocalOnError {
 		f.decides = fmt.Sprintf("a local file decides with %s of each limit (%s)", f.Share, said)
 	}
@@ -207,33 +224,3 @@ type withFallback struct {
 
 // Close closes both.
 func (s *withFallback) Close() error { return errors.Join(s.Store.Close(), s.fallback.Close()) }
-
-// parseOnError reads the value of --on-error. The default share is that of the limits' policy,
-// which may be nil, else that of the configuration.
-func parseOnError(g *cli.Globals, onError string, p *policy.Policy) (f layers.Failure, err error) {
-	word, share, hasShare := strings.Cut(onError, "=")
-	isLocal := word == store.LocalOnError.String()
-	switch {
-	case onError == "":
-		return f, nil
-	case isLocal && hasShare:
-		f.Share, err = store.ParseShare(share)
-	case isLocal && p != nil:
-		f.Share = p.LocalShare
-	case isLocal:
-		c, err := g.Config()
-		if err != nil {
-			return f, err
-		}
-		f.Share = c.LocalShare
-	default: // "allow=20%" is no policy
-		word = onError
-	}
-	if err == nil {
-		f.Policy, err = store.ParseFailurePolicy(word)
-	}
-	if err != nil {
-		return f, cli.Usagef("--on-error: %s", err)
-	}
-	return f, nil
-}

@@ -11,16 +11,9 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-type refundOptions struct {
-	*cli.Globals
-	requestFlags
-	cli.ConsentOptions
-	request *cli.LimitRequest
-}
-
 // NewRefundCmd makes limitctl refund.
 func NewRefundCmd(global *cli.Globals) *cobra.Command {
-	o := &refundOptions{Globals: global}
+	o := &options{Globals: global}
 	cmd := &cobra.Command{
 		Use:   "refund KEY --limit [ALGORITHM:]COUNT/PERIOD | refund --policy NAME ATTRIBUTE=VALUE...",
 		Short: "Give units back",
@@ -37,7 +30,39 @@ In a protected context it asks for the context's name, or takes it from
 			if o.request, err = o.requestFlags.Request(cmd, global, store.Refund, args); err != nil {
 				return err
 			}
-			return runRefund(cmd.Context(), o)
+			ctx := cmd.Context()
+			s, err := o.SettingsToChange()
+			if err != nil {
+				return err
+			}
+			if err := o.CheckCharge(s.Access(), o.Env.InIsTerminal, "refund"); err != nil {
+				return err
+			}
+			backend, where, err := openNamed(o.Globals, store.Refund, o.request)
+			if err != nil {
+				return err
+			}
+			defer backend.Close()
+			plan := &operation.ChargePlan{Command: "refund", Requests: o.request.Requests, Text: o.Words(o.request),
+				Consent: o.Given()}
+			o.request.Decisions, err = cli.NewRunner(o.Globals, s, backend, where).Charge(ctx, plan,
+				&cli.Observer{Global: o.Globals}, func(ctx context.Context) ([]store.Decision, error) {
+					overrides := overridesOf(ctx, o.Globals, backend, o.request)
+					defer overrides.Close()
+					with := layers.Layers{Budget: o.Timeout, Overrides: overrides}
+					return decide(ctx, layers.Stack(backend, with), store.Refund, o.request.Requests)
+				})
+			if err != nil {
+				return err
+			}
+			answer := &decisionAnswer{verb: "refunded", LimitRequest: o.request, refunds: true, now: o.Env.Now()}
+			if err := o.Print(answer); err != nil {
+				return err
+			}
+			if answer.Refunded() == 0 {
+				return cli.ErrDenied
+			}
+			return nil
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
@@ -48,39 +73,4 @@ In a protected context it asks for the context's name, or takes it from
 	cmd.Flags().Lookup("policy").Usage =
 		"give back to the limits of the policy of that `NAME`; the arguments are attributes, such as ip=203.0.113.9"
 	return cmd
-}
-
-func runRefund(ctx context.Context, o *refundOptions) error {
-	s, err := o.SettingsToChange()
-	if err != nil {
-		return err
-	}
-	if err := o.CheckCharge(s.Access(), o.Env.InIsTerminal, "refund"); err != nil {
-		return err
-	}
-	backend, where, err := openNamed(o.Globals, store.Refund, o.request)
-	if err != nil {
-		return err
-	}
-	defer backend.Close()
-	plan := &operation.ChargePlan{Command: "refund", Requests: o.request.Requests, Text: o.Words(o.request),
-		Consent: o.Given()}
-	o.request.Decisions, err = cli.NewRunner(o.Globals, s, backend, where).Charge(ctx, plan,
-		&cli.Observer{Global: o.Globals}, func(ctx context.Context) ([]store.Decision, error) {
-			overrides := overridesOf(ctx, o.Globals, backend, o.request)
-			defer overrides.Close()
-			with := layers.Layers{Budget: o.Timeout, Overrides: overrides}
-			return decide(ctx, layers.Stack(backend, with), store.Refund, o.request.Requests)
-		})
-	if err != nil {
-		return err
-	}
-	answer := &decisionAnswer{verb: "refunded", LimitRequest: o.request, refunds: true, now: o.Env.Now()}
-	if err := o.Print(answer); err != nil {
-		return err
-	}
-	if answer.Refunded() == 0 {
-		return cli.ErrDenied
-	}
-	return nil
 }

@@ -11,6 +11,15 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
+// options are what a command of this package works with.
+type options struct {
+	*cli.Globals
+	requestFlags
+	cli.ConsentOptions
+	onError string
+	request *cli.LimitRequest
+}
+
 // requestFlags are the flags of a command that asks a store about the limits of a subject.
 type requestFlags struct {
 	Policy string

@@ -31,7 +31,7 @@ type runOptions struct {
 
 // NewRunCmd makes limitctl run.
 func NewRunCmd(global *cli.Globals) *cobra.Command {
-	o := &runOptions{consumeOptions: consumeOptions{Globals: global, op: store.Take}}
+	o := &runOptions{consumeOptions: consumeOptions{options: options{Globals: global}, op: store.Take}}
 	cmd := &cobra.Command{
 		Use: "run KEY --limit [ALGORITHM:]COUNT/PERIOD -- COMMAND... | run --policy NAME ATTRIBUTE=VALUE... -- " +
 			"COMMAND...",
@@ -130,8 +130,7 @@ func notStarted(name string, err error) error {
 			"there is no program %s; give its path, such as ./job.sh, or a name in a folder of PATH",
 			shell.Command(name)), exitNoProgram)
 	case errors.Is(err, fs.ErrPermission):
-		return cli.WithExitCode(cli.Usagef("%s cannot be started: this user may not execute it", shell.Command(name)),
-			exitCannotStart)
+		err = fs.ErrPermission
 	}
 	return cli.WithExitCode(cli.Usagef("%s cannot be started: %s", shell.Command(name), err), exitCannotStart)
 }

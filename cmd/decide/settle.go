@@ -1,8 +1,6 @@
 package decide
 
 import (
-	"context"
-
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/internal/cli"
@@ -10,15 +8,9 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-type settleOptions struct {
-	*cli.Globals
-	requestFlags
-	request *cli.LimitRequest
-}
-
 // NewSettleCmd makes limitctl settle.
 func NewSettleCmd(global *cli.Globals) *cobra.Command {
-	o := &settleOptions{Globals: global}
+	o := &options{Globals: global}
 	cmd := &cobra.Command{
 		Use: "settle KEY --limit [ALGORITHM:]COUNT/PERIOD --token TEXT --cost N | " +
 			"settle --policy NAME ATTRIBUTE=VALUE... --token TEXT --cost N",
@@ -45,7 +37,21 @@ nothing was allowed with it, or it has expired.`,
 			if o.request, err = o.requestFlags.Request(cmd, global, store.Settle, args); err != nil {
 				return err
 			}
-			return runSettle(cmd.Context(), o)
+			ctx := cmd.Context()
+			opened, _, err := openNamed(o.Globals, store.Settle, o.request)
+			if err != nil {
+				return err
+			}
+			backend := layers.Stack(opened, layers.Layers{
+				Budget: o.Timeout, Overrides: overridesOf(ctx, o.Globals, opened, o.request)})
+			defer backend.Close()
+			if o.request.Decisions, err = decide(ctx, backend, store.Settle, o.request.Requests); err != nil {
+				return err
+			}
+			o.request.Charges = true
+			return printDecision(o.Globals, &decisionAnswer{
+				verb: "settled at " + o.Cost.Text(), LimitRequest: o.request,
+				again: "already settled: nothing was changed"})
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
@@ -58,20 +64,4 @@ nothing was allowed with it, or it has expired.`,
 	cmd.Flags().Lookup("policy").Usage =
 		"settle in the limits of the policy of that `NAME`; the arguments are attributes, such as ip=203.0.113.9"
 	return cmd
-}
-
-func runSettle(ctx context.Context, o *settleOptions) error {
-	opened, _, err := openNamed(o.Globals, store.Settle, o.request)
-	if err != nil {
-		return err
-	}
-	backend := layers.Stack(opened, layers.Layers{
-		Budget: o.Timeout, Overrides: overridesOf(ctx, o.Globals, opened, o.request)})
-	defer backend.Close()
-	if o.request.Decisions, err = decide(ctx, backend, store.Settle, o.request.Requests); err != nil {
-		return err
-	}
-	o.request.Charges = true
-	return printDecision(o.Globals, &decisionAnswer{verb: "settled at " + o.Cost.Text(), LimitRequest: o.request,
-		again: "already settled: nothing was changed"})
 }
