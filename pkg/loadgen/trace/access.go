@@ -150,16 +150,16 @@ func newAccessParser(f *accessFormat, columns []string) *accessParser {
 // parse implements parser.
 func (p *accessParser) parse(line []byte, to [][]byte) (reason string) {
 	const wrong = "it is not in the log format: it has no "
-	at := 0
-	clear(p.found)
+	at, after := 0, false // whether the text after the value before was seen
 	for i := range p.read {
 		v := &p.variables[i]
 		begin, n := at+len(v.before), -1
-		if i > 0 && p.variables[i-1].kind >= clock || begin <= len(line) && string(line[at:begin]) == v.before {
-			n = v.length(line[begin:])
+		if after || begin <= len(line) && string(line[at:begin]) == v.before {
+			n, after = v.length(line[begin:]), v.kind >= clock
 		}
 		if n < 0 {
 			if i >= p.must {
+				clear(p.found[i:])
 				break
 			}
 			return wrong + p.missing(i)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -211,11 +212,14 @@ type parsed struct {
 	withoutZone bool // as of the [Trace]
 }
 
+var parsedPool = sync.Pool{New: func() any { return new(parsed) }}
+
 // parse reads a chunk, whose buffer can be reused afterwards.
 func (p *plan) parse(c *chunk) *parsed {
 	defer buffers.Put(c.buffer)
 	n := bytes.Count(c.data, []byte{'\n'}) + 1
-	out := &parsed{requests: make([]Request, 0, n), subjects: make([]byte, 0, 16*n)}
+	out := parsedPool.Get().(*parsed)
+	*out = parsed{requests: make([]Request, 0, n), subjects: out.subjects[:0]}
 	if c.tooLong {
 		out.lines = 1
 		out.addBad(c.data, "it is "+tooLong)
