@@ -146,25 +146,17 @@ func (p *Population) auditors() []*audit.Auditor {
 	return all
 }
 
-// Keys returns the keys of all subjects for one limit, by their index.
-func (p *Population) Keys(limit int) []store.Key {
-	keys := make([]store.Key, len(p.owners[limit]))
-	for i, owner := range p.owners[limit] {
-		keys[i] = p.requests[owner].Key
-	}
-	return keys
-}
-
 // KeyOf returns a key of a limit by its index.
 func (p *Population) KeyOf(limit int, index uint32) store.Key {
 	return p.requests[p.owners[limit][index]].Key
 }
 
 // AllKeys returns every key once.
-func (p *Population) AllKeys() []store.Key {
-	var all []store.Key
-	for limit := range p.limits {
-		all = append(all, p.Keys(limit)...)
+func (p *Population) AllKeys() (all []store.Key) {
+	for _, owners := range p.owners {
+		for _, owner := range owners {
+			all = append(all, p.requests[owner].Key)
+		}
 	}
 	return all
 }

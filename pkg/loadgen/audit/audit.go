@@ -103,7 +103,7 @@ func (a *Auditor) Doubt(key uint32) { a.keys[key].flags |= doubted }
 func (a *Auditor) Observe(o Observation) {
 	k := &a.keys[o.Key]
 	r := &a.limits[k.limit]
-	k.flags |= seen
+	a.ask(k, o.Allowed)
 	if k.state == nil {
 		k.state = new(store.State)
 	}
@@ -150,30 +150,28 @@ func (a *Auditor) Observe(o Observation) {
 		a.compare(&o, &least, &most)
 	}
 	k.tidy(o.At)
-	a.answered(k, o.Allowed)
-}
-
-// answered counts an answer.
-func (a *Auditor) answered(k *account, allowed bool) {
-	if !allowed {
-		k.flags |= denied
-		a.finding.Denied++
-	}
 }
 
 // Count adds a decision that the rule of the limit itself made when used units were in use, so that it needs no
 // judgement. Those of one key come in the order of their instants, and none of them is observed.
 func (a *Auditor) Count(o Observation, used int64) {
 	k := &a.keys[o.Key]
-	r := &a.limits[k.limit]
-	k.flags |= seen
+	a.ask(k, o.Allowed)
 	if !o.Allowed {
 		a.finding.PeakRatio = max(a.finding.PeakRatio, 1)
 	}
 	if o.Charged {
-		a.charge(k, r, &o, used)
+		a.charge(k, &a.limits[k.limit], &o, used)
 	}
-	a.answered(k, o.Allowed)
+}
+
+// ask counts a request and its answer.
+func (a *Auditor) ask(k *account, allowed bool) {
+	k.flags |= seen
+	if !allowed {
+		k.flags |= denied
+		a.finding.Denied++
+	}
 }
 
 // reach is the most units that may be in use after o is allowed.

@@ -314,6 +314,18 @@ func TestUnknownOutcomes(t *testing.T) {
 	if f := a.Finding(); f.OverAdmitted != 1 || f.WorstRatio != 1.1 {
 		t.Errorf("the eleventh of ten: %+v", f)
 	}
+	// What was charged since they were given up counts with them.
+	limit.Period = time.Hour
+	a = New()
+	a.SetLimit(0, limit)
+	a.Unknown(0, 4, 0)
+	for _, at := range []store.Instant{1, 11_000_000, 11_000_001} {
+		a.Observe(Observation{At: at, Cost: 2, Allowed: true, Charged: true})
+	}
+	a.Observe(Observation{At: 12_000_000, Cost: 1})
+	if f := a.Finding(); f.UnderAdmitted != 0 {
+		t.Errorf("a denial that an unknown charge of before explains: %+v", f)
+	}
 }
 
 func TestWhatComesTooLate(t *testing.T) {

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -212,14 +211,11 @@ type parsed struct {
 	withoutZone bool // as of the [Trace]
 }
 
-var parsedPool = sync.Pool{New: func() any { return new(parsed) }}
-
 // parse reads a chunk, whose buffer can be reused afterwards.
 func (p *plan) parse(c *chunk) *parsed {
 	defer buffers.Put(c.buffer)
 	n := bytes.Count(c.data, []byte{'\n'}) + 1
-	out := parsedPool.Get().(*parsed)
-	*out = parsed{requests: make([]Request, 0, n), subjects: out.subjects[:0]}
+	out := &parsed{requests: make([]Request, 0, n), subjects: make([]byte, 0, 16*n)}
 	if c.tooLong {
 		out.lines = 1
 		out.addBad(c.data, "it is "+tooLong)

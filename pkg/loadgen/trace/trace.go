@@ -218,7 +218,6 @@ func (m *merger) add(p *parsed) {
 	t.Lines += p.lines
 	m.before += p.lines + p.blank
 	m.costs += p.costs
-	parsedPool.Put(p)
 }
 
 // finish checks the log as a whole.
