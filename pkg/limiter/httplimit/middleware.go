@@ -27,12 +27,6 @@ type Options struct {
 	// Attributes, if not nil, returns attributes that are not in the request itself, such as the user of a session, or
 	// a cost. An error becomes the status 400 if it is a [limiter.ErrInvalid], else 500.
 	Attributes func(r *http.Request) (policy.Attributes, error)
-	// Cost, if not nil, returns the cost of r; 0 means that r is not limited. The default is 1 for each request. It
-	// does not apply to a limit with its own cost; see [Rule.Costs].
-	Cost func(r *http.Request) int64
-	// WithoutDelay lets the requests of a leaky bucket through at once. The default holds each, at most as many as the
-	// bucket's burst, until its turn.
-	WithoutDelay bool
 	// CountIf, if not nil, says by the status of the answer whether r counts, such as only failed logins. The units
 	// are taken before the handler runs, and given back if it returns false, unless their window is over or the store
 	// was away. OnError gets an error of that. A handler that writes nothing has the status 200, one that panics before
@@ -47,8 +41,8 @@ type Options struct {
 	OnError func(r *http.Request, err error)
 }
 
-// Middleware passes requests to handlers as far as their limits allow. It is safe for concurrent use. It can wrap
-// several handlers, which then share their limits.
+// Middleware passes requests to handlers as far as their limits allow, those of a leaky bucket at their turn. It is safe
+// for concurrent use. It can wrap several handlers, which then share their limits.
 type Middleware struct {
 	store   store.Store // of a limiter
 	ask     asker
@@ -57,7 +51,7 @@ type Middleware struct {
 }
 
 // An asker puts the requests for r into o.
-type asker func(o *Outcome, r *http.Request, cost int64) error
+type asker func(o *Outcome, r *http.Request) error
 
 // New returns a middleware that decides by the policy p with limits. It ignores OnError of p, since the options of
 // limits decide while the store is away, and Wait. It returns a [limiter.ErrInvalid] if p or options have a mistake.
@@ -84,7 +78,7 @@ func New(limits *limiter.Limiter, p *policy.Policy, options Options) (*Middlewar
 		}
 	}
 	prepared, needed := p.Prepare(), p.Needed()
-	return newMiddleware(limits, func(o *Outcome, r *http.Request, cost int64) error {
+	return newMiddleware(limits, func(o *Outcome, r *http.Request) error {
 		attributes := options.Rule.Of(r, &options.Clients)
 		if options.Attributes != nil {
 			own, err := options.Attributes(r)
@@ -108,7 +102,7 @@ func New(limits *limiter.Limiter, p *policy.Policy, options Options) (*Middlewar
 		o.limits = p.Limits
 		var exceptions [8]int // no allocation, as they are not needed
 		o.requests, _, err = prepared.AppendRequests(
-			make([]store.Request, 0, len(p.Limits)), exceptions[:0], attributes, cost, costs...)
+			make([]store.Request, 0, len(p.Limits)), exceptions[:0], attributes, 1, costs...)
 		return err
 	}, options)
 }
@@ -148,17 +142,16 @@ func PerKey(limits *limiter.Limiter, key string, each ...limiter.Limit) (func(ht
 }
 
 // NewFunc returns a middleware that calls ask for the requests of each HTTP request; without any, r is not limited. An
-// error of ask becomes the status 400 if it is a [limiter.ErrInvalid], else 500. Options have no attributes and costs.
+// error of ask becomes the status 400 if it is a [limiter.ErrInvalid], else 500. Options have no attributes.
 func NewFunc(limits *limiter.Limiter, ask func(r *http.Request) ([]limiter.Request, error), options Options) (
 	*Middleware, error) {
 	switch {
 	case ask == nil:
 		return nil, store.Invalidf("the function that says what to ask is nil")
-	case len(options.Rule.Attributes) > 0 || options.Attributes != nil || options.Cost != nil:
-		return nil, store.Invalidf("options have attributes or costs, and the function says what to ask; leave " +
-			"them out")
+	case len(options.Rule.Attributes) > 0 || options.Attributes != nil:
+		return nil, store.Invalidf("options have attributes, and the function says what to ask; leave them out")
 	}
-	m, err := newMiddleware(limits, func(o *Outcome, r *http.Request, _ int64) error {
+	m, err := newMiddleware(limits, func(o *Outcome, r *http.Request) error {
 		asked, err := ask(r)
 		for _, request := range asked {
 			o.requests = append(o.requests, request.Stored())
@@ -194,15 +187,11 @@ func (m *Middleware) Wrap(next http.Handler) http.Handler {
 }
 
 func (m *Middleware) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
-	cost := int64(1)
-	if m.options.Cost != nil {
-		cost = m.options.Cost(r)
-	}
-	if cost == 0 || m.options.Rule.Skips(r) {
+	if m.options.Rule.Skips(r) {
 		next.ServeHTTP(w, r)
 		return
 	}
-	o, err := m.decide(r, cost)
+	o, err := m.decide(r)
 	if err != nil {
 		m.fail(w, r, err)
 		return
@@ -233,7 +222,7 @@ func (m *Middleware) pass(w http.ResponseWriter, r *http.Request, o *Outcome, ne
 	case !store.AllAllowed(o.decisions):
 		o.WriteDenial(w)
 		return
-	case sum.Delay > 0 && !m.options.WithoutDelay: // the turn of a leaky bucket
+	case sum.Delay > 0: // the turn of a leaky bucket
 		if err := sys.Sleep(r.Context(), sum.Delay); err != nil {
 			m.fail(w, r, cmp.Or(store.GaveUp(r.Context()), err)) // without CountIf its turn stays taken
 			return
@@ -242,9 +231,9 @@ func (m *Middleware) pass(w http.ResponseWriter, r *http.Request, o *Outcome, ne
 	next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), outcomeKey{}, o)))
 }
 
-func (m *Middleware) decide(r *http.Request, cost int64) (*Outcome, error) {
+func (m *Middleware) decide(r *http.Request) (*Outcome, error) {
 	o := &Outcome{status: m.options.Rule.Status()}
-	if err := m.ask(o, r, cost); err != nil || len(o.requests) == 0 {
+	if err := m.ask(o, r); err != nil || len(o.requests) == 0 {
 		return o, err
 	}
 	o.decisions = make([]store.Decision, len(o.requests))
