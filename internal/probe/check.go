@@ -33,7 +33,7 @@ func Run(ctx context.Context, config *Config) (*Result, error) {
 	if err != nil {
 		return &Result{}, err
 	}
-	v := &verification{session: newSession(ctx, config), limit: limit}
+	v := &verification{session: newSession(ctx, config), limit: limit, tried: map[string][]string{}}
 	err = v.sendRequests()
 	if why := errSpent(""); errors.As(err, &why) {
 		v.notes = append(v.notes, fmt.Sprintf("Some checks were not finished, since %s.", why))
@@ -47,8 +47,8 @@ type verification struct {
 	*session
 	limit   store.Limit // normalized
 	notes   []string
-	apart   Verdict // of another subject's first request while one was denied; empty if there was none
-	tried   []tried
+	apart   Verdict             // of another subject's first request while one was denied; empty if there was none
+	tried   map[string][]string // the names of other ways to ask, by what came of them
 	refills int
 	// staysOut says that a denied subject was not admitted again, so that there is nothing more to see.
 	staysOut bool

@@ -17,9 +17,6 @@ const (
 	wasUnsure = "not seen for certain"
 )
 
-// tried is what came of asking in another way.
-type tried struct{ way, outcome string }
-
 // A way is tried up to mostTries times, and lets in if that was certain in twoTries: if the limit is another one than
 // was given, something may have come back just then.
 const mostTries, twoTries = 4, 2
@@ -46,7 +43,7 @@ func (v *verification) askOtherwise(subject string) error {
 		if certain > 0 && certain < twoTries {
 			outcome = wasOnce
 		}
-		v.tried = append(v.tried, tried{way.Name, outcome})
+		v.tried[outcome] = append(v.tried[outcome], way.Name)
 	}
 	return nil
 }
@@ -106,19 +103,13 @@ func (e *proof) sameClient() Check {
 	if len(e.config.Same) == 0 {
 		c.Moot, c.Seen = true, "there is no other way to ask as the same client"
 	}
-	ways := map[string][]string{}
-	for _, t := range e.tried {
-		ways[t.outcome] = append(ways[t.outcome], t.way)
-	}
 	// The last one counts most.
 	for _, outcome := range []string{wasDenied, wasUnsure, wasOnce, wasLetIn} {
-		if len(ways[outcome]) == 0 {
+		if len(e.tried[outcome]) == 0 {
 			continue
 		}
-		c.Seen, c.Verdict = outcome+" "+strings.Join(ways[outcome], ", "), Unknown
-		switch outcome {
-		case wasOnce:
-			c.Grave = true
+		c.Seen, c.Verdict = outcome+" "+strings.Join(e.tried[outcome], ", "), Unknown
+		switch c.Grave = outcome == wasOnce; outcome {
 		case wasDenied:
 			c.Verdict = Pass
 		case wasLetIn:
