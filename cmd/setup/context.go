@@ -56,7 +56,7 @@ func runContextList(g *cli.Globals) error {
 	}
 	answer := &contextsAnswer{SchemaVersion: output.SchemaVersion, Contexts: []contextDocument{}}
 	for _, x := range c.Contexts {
-		answer.Contexts = append(answer.Contexts, newContextDocument(c, x, current))
+		answer.Contexts = append(answer.Contexts, newContextDocument(c, *x, current))
 	}
 	if len(c.Contexts) == 0 && !g.Quiet {
 		g.Note("there are no contexts; looked in %s", strings.Join(c.ContextFiles(), ", "))
@@ -127,24 +127,17 @@ func runContextUse(g *cli.Globals, names []string) error {
 	return nil
 }
 
-// contextDocument is a context in an answer, without its password.
+// contextDocument is a context in an answer. Its URL has no password.
 type contextDocument struct {
-	Name         string   `json:"name"`
-	Store        string   `json:"store"`
-	Prefix       string   `json:"prefix,omitempty"`
-	Layouts      []string `json:"layouts,omitempty"` // of other limiters, by which keys are read
-	PasswordFile string   `json:"password_file,omitempty"`
-	PasswordEnv  string   `json:"password_env,omitempty"`
-	ReadOnly     bool     `json:"read_only"`
-	Protected    bool     `json:"protected"`
-	Current      bool     `json:"current"`
-	Origin       string   `json:"origin"`
+	config.Context
+	Current bool   `json:"current"`
+	Origin  string `json:"origin"`
 }
 
-func newContextDocument(c *config.Config, x *config.Context, current string) contextDocument {
+func newContextDocument(c *config.Config, x config.Context, current string) contextDocument {
 	origin, _ := c.Origin("contexts." + x.Name)
-	return contextDocument{x.Name, redisserver.RedactURL(x.Store), x.Prefix, x.Layouts, x.PasswordFile, x.PasswordEnv,
-		x.ReadOnly, x.Protected, x.Name == current, origin.String()}
+	x.Store = redisserver.RedactURL(x.Store)
+	return contextDocument{x, x.Name == current, origin.String()}
 }
 
 // access is what a context allows, in words.

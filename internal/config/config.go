@@ -58,19 +58,21 @@ func (c *Config) WithPublished(name string, text []byte) (*Config, error) {
 	return published, nil
 }
 
-// Context is a store with a name, and rules for what may be done to it.
+// Context is a store with a name, and rules for what may be done to it, as JSON shows it.
 type Context struct {
-	Name string
-	// Store is the store's URL. It can contain a password.
-	Store string
+	Name string `json:"name"`
+	// Store is the store's URL; answers have it without its password.
+	Store string `json:"store"`
 	// Prefix is the text that the store's keys begin with; empty if the context has none.
-	Prefix string
+	Prefix string `json:"prefix,omitempty"`
+	// Layouts are the default layouts of other limiters, by which keys are read; none for limitctl's own keys.
+	Layouts []string `json:"layouts,omitempty"`
 	// PasswordFile and PasswordEnv say where the password is; at most one is set.
-	PasswordFile, PasswordEnv string
-	// Layouts are the default layouts with which keys are read; none for limitctl's own keys.
-	Layouts []string
+	PasswordFile string `json:"password_file,omitempty"`
+	PasswordEnv  string `json:"password_env,omitempty"`
 	// ReadOnly: nothing may write. Protected: destructive commands need a confirmation.
-	ReadOnly, Protected bool
+	ReadOnly  bool `json:"read_only"`
+	Protected bool `json:"protected"`
 }
 
 // Origin is the place of a value.

@@ -78,26 +78,6 @@ func parseFile(t *testing.T, file string) *Config {
 	return c
 }
 
-// The configurations in the documentation are valid.
-func TestDocumentedConfigurations(t *testing.T) {
-	n := 0
-	for _, file := range []string{"../../README.md", "../../docs/configuration.md"} {
-		text := must(os.ReadFile(file))
-		for _, block := range strings.Split(string(text), "```yaml\n")[1:] {
-			block, _, _ = strings.Cut(block, "```")
-			if n++; strings.TrimSpace(block) == "" {
-				t.Errorf("%s: an empty block", file)
-			}
-			if _, err := Parse(file, []byte(block), nil); err != nil {
-				t.Error(err)
-			}
-		}
-	}
-	if n < 3 {
-		t.Errorf("only %d configurations were found", n)
-	}
-}
-
 func TestStoresAreChecked(t *testing.T) {
 	_, err := Parse("x.yaml", []byte("contexts:\n  prod:\n    store: http://h\n"),
 		func(url string) error { return store.Invalidf("%s is no store", url) })

@@ -100,18 +100,15 @@ func TestAFollowerRefusesWhatIsBroken(t *testing.T) {
 	record, head := r.versions[2], r.head
 	bomb := Version{Number: 2, Text: []byte("#" + strings.Repeat(" ", 8<<20) + "\n")}
 	for name, spoil := range map[string]func(){
-		"a head that is no JSON":    func() { r.head = "x" },
-		"a head of a number":        func() { r.head = "1" },
-		"a head without a hash":     func() { r.head = `{"schema":1,"version":2,"oldest":1}` },
-		"a negative version":        func() { r.head = Head{Version: -2, Oldest: -3, Hash: second.Hash}.Text() },
-		"a version after them all":  func() { r.head = Head{Version: 3, Oldest: 1, Hash: second.Hash}.Text() },
-		"a number beyond all":       func() { r.head = Head{Version: 1<<53 + 1, Oldest: 1, Hash: second.Hash}.Text() },
-		"a head of a later form":    func() { r.head = strings.Replace(head, `"schema":1`, `"schema":3`, 1) },
-		"a record of a later form":  func() { r.versions[2] = strings.Replace(record, `"schema":1`, `"schema":2`, 1) },
-		"no record":                 func() { delete(r.versions, 2) },
-		"a record without a text":   func() { r.versions[2] = record[:strings.IndexByte(record, '\n')+1] },
-		"a record that is cut off":  func() { r.versions[2] = record[:len(record)-9] },
-		"a record that was changed": func() { r.versions[2] = strings.Replace(record, `"hash":"`, `"hash":"0`, 1) },
+		"a head that is no JSON":   func() { r.head = "x" },
+		"a negative version":       func() { r.head = Head{Version: -2, Oldest: -3, Hash: second.Hash}.Text() },
+		"a version after them all": func() { r.head = Head{Version: 3, Oldest: 1, Hash: second.Hash}.Text() },
+		"a number beyond all":      func() { r.head = Head{Version: 1<<53 + 1, Oldest: 1, Hash: second.Hash}.Text() },
+		"a head of a later form":   func() { r.head = strings.Replace(head, `"schema":1`, `"schema":3`, 1) },
+		"a record of a later form": func() { r.versions[2] = strings.Replace(record, `"schema":1`, `"schema":2`, 1) },
+		"no record":                func() { delete(r.versions, 2) },
+		"a record without a text":  func() { r.versions[2] = record[:strings.IndexByte(record, '\n')+1] },
+		"a record that is cut off": func() { r.versions[2] = record[:len(record)-9] },
 		"another text under a hash": func() {
 			line, _, _ := strings.Cut(record, "\n")
 			_, text, _ := strings.Cut(r.versions[1], "\n")
@@ -126,7 +123,6 @@ func TestAFollowerRefusesWhatIsBroken(t *testing.T) {
 		"a text with contexts": func() {
 			r.publish(t, append(limited(3), "contexts: {p: {store: memory:}}\n"...))
 		},
-		"a text that is empty":       func() { r.publish(t, nil) },
 		"a text this process cannot": func() { r.not = "2/1m" },
 		"a record that is too large": func() { r.foreign = true },
 		"a text that makes it panic": func() { r.bug = true },
