@@ -29,10 +29,8 @@ limitctl inspect shows which one. Those that have ended are in limitctl audit.`,
 			if err != nil && !errors.Is(err, store.ErrForeign) {
 				return err
 			}
-			answer := &overrideAnswer{now: global.Env.Now()}
-			for _, override := range store.NewOverrideList(overrides).All() { // the one that applies first
-				answer.overrides = append(answer.overrides, override)
-			}
+			answer := &overrideAnswer{now: global.Env.Now(),
+				overrides: store.NewOverrideList(overrides).All()} // the one that applies first
 			if len(answer.overrides) == 0 && err == nil && !global.Quiet {
 				global.Note("no override is in force in %s", s.Place(runner.Place.Store))
 			}

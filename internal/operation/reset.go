@@ -120,8 +120,8 @@ func (t *targets) mayHaveChanged(err error) bool {
 	return t.Changed > 0 || err != nil && t.asked && !neverReached
 }
 
-// take counts what the errors of a batch say, in which so many keys have no reported outcome. It returns the errors that
-// end the change.
+// take counts what the errors of a batch say, in which so many keys have no reported outcome. It returns the errors
+// that end the change.
 func (t *targets) take(err error, unreported int) error {
 	known := t.foreign.Count()
 	err = t.foreign.take(err)

@@ -31,11 +31,6 @@ func (s *site) restoreAll(t *testing.T, path string) *RestoreResult {
 		Backup: s.opened(t, path), Replace: true, Consent: Consent{Yes: true}}, &watcher{}))
 }
 
-// restored is the result of a restore that counted nothing else.
-func restored(matched, changed int64) RestoreResult {
-	return RestoreResult{Counts: Counts{Matched: matched, Changed: changed}}
-}
-
 // reset resets all keys, and returns the path of the backup.
 func (s *site) reset(t *testing.T) string {
 	t.Helper()
