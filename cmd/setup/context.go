@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"io/fs"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -96,7 +95,7 @@ func runContextUse(g *cli.Globals, names []string) error {
 			"NAME to each command")
 	}
 	if len(names) == 0 {
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := files.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return cli.Usagef("the choice of a context cannot be removed: %s", err)
 		}
 		if !g.Quiet {

@@ -5,12 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/limitctl/limitctl/internal/auditlog"
 	"github.com/limitctl/limitctl/internal/cli"
+	"github.com/limitctl/limitctl/internal/files"
 	"github.com/limitctl/limitctl/internal/operation"
 	"github.com/limitctl/limitctl/internal/outcome"
 	"github.com/limitctl/limitctl/internal/output"
@@ -97,7 +97,7 @@ func runPrune(ctx context.Context, o *undoOptions) error {
 		}
 	}
 	for i := range gone {
-		if failed := os.Remove(gone[i].Path); failed != nil {
+		if failed := files.Remove(gone[i].Path); failed != nil {
 			err = errors.Join(err, failed)
 			continue
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/limitctl/limitctl/internal/allowance"
 	"github.com/limitctl/limitctl/internal/config"
@@ -217,7 +216,7 @@ func (g *Globals) readPublished(ctx context.Context, backend store.Store) (*publ
 	version, notKept, err := published.InForce(ctx, table, cache)
 	if errors.Is(err, published.ErrNothing) && version != nil {
 		g.Warn("nothing is published in the store any more, so the configuration file counts")
-		os.Remove(cache.Path)
+		files.Remove(cache.Path)
 	}
 	if notKept != nil && g.Verbose {
 		g.Note("version %d is not kept for a store that is away: %s", version.Number, Message(notKept))

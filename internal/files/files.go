@@ -44,6 +44,9 @@ func Open(path string) (File, error) {
 // List returns the entries of a directory, sorted by name.
 func List(path string) ([]fs.DirEntry, error) { return os.ReadDir(path) }
 
+// Remove removes a file.
+func Remove(path string) error { return os.Remove(path) }
+
 // Read reads a whole file of at most that many bytes.
 func Read(path string, most int) ([]byte, error) { return readfile.All(path, most) }
 

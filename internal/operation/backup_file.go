@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 
 	"github.com/limitctl/limitctl/internal/auditlog"
@@ -131,6 +130,6 @@ func (b *backupFile) keep(err error) error {
 func (b *backupFile) discard() {
 	if b != nil && !b.kept {
 		b.file.Close()
-		os.Remove(b.path)
+		files.Remove(b.path)
 	}
 }
