@@ -19,8 +19,7 @@ import (
 const (
 	MaxPassword    = 64 << 10
 	MaxCertificate = 1 << 20
-	// MaxChoice bounds the file in which "context use" stores a name.
-	MaxChoice = 4 << 10
+	MaxChoice      = 4 << 10 // of the file in which "context use" stores a name
 )
 
 // File is an open file.
@@ -67,8 +66,7 @@ func CheckSocket(path string) error {
 // ListenUnix listens at the path of a socket. A socket there that nobody answers is removed: an earlier run left it.
 func ListenUnix(path string) (net.Listener, error) {
 	listener, err := net.Listen("unix", path)
-	if errors.Is(err, syscall.EADDRINUSE) {
-		// only then: to connect to a file is refused like to a socket that nobody answers
+	if errors.Is(err, syscall.EADDRINUSE) { // only then: a file refuses a connection as a socket without a process does
 		if err := CheckSocket(path); err != nil {
 			return nil, err
 		}

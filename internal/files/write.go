@@ -34,8 +34,7 @@ func WriteShared(path string, data []byte) error {
 }
 
 // open returns the end of a path's links and what is there, and opens it if it is written to instead of replaced: a
-// descriptor of this or another process (/dev/stdout), a pipe or a terminal. A directory, a socket or a disk is an
-// error.
+// descriptor of a process (/dev/stdout), a pipe or a terminal. A directory, a socket or a disk is an error.
 func open(path string) (end string, info fs.FileInfo, file *os.File, err error) {
 	end, info, err = readfile.Follow(path)
 	is := err == nil && readfile.IsDescriptor(end)
