@@ -59,7 +59,7 @@ type Run struct {
 	// Server is the kind and the version of what decided, such as "Redis 7.0.15"; empty if
 	// it is not known.
 	Server string `json:"server,omitempty"`
-	// Load is the load in words, such as "1000/s poisson over 50 keys, zipf:1.2".
+	// Load is the load in words, such as "1000/s, over 50 keys (zipf:1.2)".
 	Load string `json:"load"`
 	// Scenario is the built-in pattern that it was, if any.
 	Scenario string `json:"scenario,omitempty"`

@@ -63,7 +63,8 @@ func TestAThingThatStaysHasItsNoteAndNoCount(t *testing.T) {
 	*sketch.Add(1, 5) = 10
 	*sketch.Add(2, 3) = 20
 	stays := func(c *Count[int, int64]) (note int64, yes bool) { return c.Note + 1, c.Key == 1 }
-	if counts, lost := sketch.Drain(stays); len(counts) != 2 || lost != 0 || !sketch.IsEmpty() || sketch.counters.Len() != 1 {
+	if counts, lost := sketch.Drain(stays); len(counts) != 2 || lost != 0 || !sketch.IsEmpty() ||
+		sketch.counters.Len() != 1 {
 		t.Fatalf("%+v, %d lost, %d stay", counts, lost, sketch.counters.Len())
 	}
 	if note := sketch.Note(1); note == nil || *note != 11 || sketch.Note(2) != nil {
