@@ -39,7 +39,7 @@ func exitCodeLines() [][2]string {
 		{"0", "yes, done"},
 		{"1", "no: denied, a question not answered yes, a threshold missed or not judged, too little seen for a " +
 			"verdict, " +
-			"a regression, found with --fail-if-any, nothing with --fail-if-none"},
+			"a regression, found with --fail-if-any"},
 		{"2", "usage or configuration; nothing was done"},
 		{"3", "the store was unreachable, or gave no answer in time"},
 		{"4", "the store refused: login, ACL, foreign data, out of memory"},

@@ -1,8 +1,6 @@
 package see
 
 import (
-	"context"
-	"fmt"
 	"os"
 	"testing"
 	"time"
@@ -13,7 +11,6 @@ import (
 	"github.com/limitctl/limitctl/internal/connect"
 	"github.com/limitctl/limitctl/internal/dash/live"
 	"github.com/limitctl/limitctl/internal/storecall"
-	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -68,32 +65,5 @@ func TestAnAddressInTheDashboard(t *testing.T) {
 	actions := dashActionsOf(t, memorystore.New())
 	if p, err := actions.ParseSubjects("ip:2001:db8::1"); err != nil || !p.Match("ip:2001%3Adb8%3A%3A/64") {
 		t.Errorf("%s, %v", p, err)
-	}
-}
-
-// brokenImport loses the store after a first key that was used since.
-type brokenImport struct{ *memorystore.Store }
-
-func (brokenImport) Import(context.Context, bool, ...admin.Record) ([]admin.ImportOutcome, error) {
-	return []admin.ImportOutcome{admin.InUse}, fmt.Errorf("gone: %w", store.ErrOutcomeUnknown)
-}
-
-func TestUndoInTheDashboardSaysThatTheStoreWasLost(t *testing.T) {
-	ctx := t.Context()
-	backend := memorystore.New()
-	keys := []live.ID{{Key: store.Key{Subject: "a", Name: "n"}}, {Key: store.Key{Subject: "b", Name: "n"}}}
-	for _, key := range keys {
-		if _, err := storecall.New(backend).Take(ctx, key.Key, store.Limit{Count: 10, Period: time.Hour},
-			5); err != nil {
-			t.Fatal(err)
-		}
-	}
-	actions := dashActionsOf(t, brokenImport{backend})
-	reset, err := actions.Reset(ctx, keys)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if done, err := actions.Undo(ctx, reset); err == nil {
-		t.Errorf("it is said to be done: %+v", done)
 	}
 }

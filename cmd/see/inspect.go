@@ -31,10 +31,8 @@ type inspectOptions struct {
 	summary bool
 	by      string
 	failIf  bool
-	// failIfNone: a mistyped name must not look like good news.
-	failIfNone bool
-	keys       operation.Selection
-	where      string // the open store's name
+	keys    operation.Selection
+	where   string // the open store's name
 	// withoutOverrides is why the overrides could not be read; nil if they were.
 	withoutOverrides error
 }
@@ -91,7 +89,6 @@ order in which it finds them.`,
 		"show how many keys each limit has, how many are at their limit, and the memory they take")
 	flags.StringVar(&o.by, "by", ofLimits, "sum up by the values of `ATTRIBUTE`, such as tenant, or by limit")
 	flags.BoolVar(&o.failIf, "fail-if-any", false, "exit with 1 if any key is selected, for alerts")
-	flags.BoolVar(&o.failIfNone, "fail-if-none", false, "exit with 1 if nothing matches")
 	cmd.RegisterFlagCompletionFunc("by", cobra.NoFileCompletions)
 	cmd.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions(slices.Sorted(maps.Keys(orders())),
 		cobra.ShellCompDirectiveNoFileComp))
@@ -112,9 +109,6 @@ func (o *inspectOptions) parse(ctx context.Context, args []string) (err error) {
 		return cli.Usagef("sums of keys have no --sort; leave it out")
 	}
 	o.keys.Query.Bytes = o.summary || o.sort == "bytes"
-	if o.failIf && o.failIfNone {
-		return cli.Usagef("--fail-if-any and --fail-if-none would always fail together; give one of them")
-	}
 	return nil
 }
 
@@ -224,7 +218,7 @@ func (o *inspectOptions) conclude(ctx context.Context, answer output.Answer, f *
 			cli.SayNothingMatches(o.Globals, &o.keys, o.where)
 		}
 	}
-	if some := f.Matched > 0; some && o.failIf || !some && o.failIfNone {
+	if o.failIf && f.Matched > 0 {
 		return cli.ErrDenied
 	}
 	return f.Foreign.Err(f.Matched > 0)

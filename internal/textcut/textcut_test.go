@@ -99,22 +99,3 @@ func TestDistinctTellsSubjectsApart(t *testing.T) {
 		}
 	})
 }
-
-// Where no cut tells all apart, the end of a hash does.
-func TestDistinctTagsWhatNoCutTellsApart(t *testing.T) {
-	var all []string
-	for i := range 3000 {
-		binary := make([]byte, 40)
-		for digit := range binary {
-			binary[digit] = 'a' + byte(i>>(digit/3)&1)
-		}
-		all = append(all, string(binary))
-	}
-	for _, width := range []int{leastWidth, 12, 20} {
-		_, cut := Distinct(all, width)
-		slices.Sort(cut)
-		if n := len(slices.Compact(cut)); n != len(all) {
-			t.Errorf("at %d columns %d subjects look like %d", width, len(all), n)
-		}
-	}
-}
