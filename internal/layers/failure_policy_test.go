@@ -120,36 +120,22 @@ func TestFailurePolicy(t *testing.T) {
 
 // Layers preserve what an error says of a charge: nothing was charged, or it is unknown.
 func TestWrappersKeepWhatIsKnownOfACharge(t *testing.T) {
-	still := func() time.Time { return time.Unix(1_700_000_000, 0) }
-	failing := &fakeStore{err: fmt.Errorf("%w: disk full", store.ErrRefused)}
-	breaker := layers.Layers{Breaker: &store.Breaker{}, Budget: time.Hour}
-	local := layers.Layers{Failure: layers.Failure{Policy: store.LocalOnError, Fallback: failing}}
-	both := layers.Layers{Breaker: breaker.Breaker, Budget: time.Hour, Failure: local.Failure}
-	for _, with := range []*layers.Layers{&breaker, &local, &both} {
-		with.Env = layers.Env{Clock: still, Observer: &layers.Observer{
-			OnFailure: func(err error) { t.Errorf("told of %v, which nothing replaced", err) }}}
-	}
+	with := layers.Layers{Breaker: &store.Breaker{}, Budget: time.Hour, Failure: layers.Failure{
+		Policy: store.LocalOnError, Fallback: &fakeStore{err: fmt.Errorf("%w: disk full", store.ErrRefused)}}}
+	with.Clock = func() time.Time { return time.Unix(1_700_000_000, 0) }
+	with.Observer = &layers.Observer{
+		OnFailure: func(err error) { t.Errorf("told of %v, which nothing replaced", err) }}
 	kinds := []error{store.ErrUnavailable, store.ErrOutcomeUnknown, store.ErrGaveUp, store.ErrRefused, store.ErrForeign,
 		store.ErrInvalid, store.ErrClosed}
-	for name, with := range map[string]layers.Layers{"a breaker": breaker, "a local share that fails": local,
-		"both": both} {
-		for _, err := range []error{
-			errAway, errUnknown, store.ErrGaveUp, fmt.Errorf("%w: %w", store.ErrOutcomeUnknown, store.ErrGaveUp),
-			store.ErrRefused, &store.ForeignError{}, store.ErrNeverFits, store.ErrClosed} {
-			backend := layers.Stack(&fakeStore{err: err}, with)
-			for _, op := range []store.Op{store.Take, store.Refund} {
-				got := backend.Decide(t.Context(), op, []store.Request{asking("u", "10/1h", 1)},
-					make([]store.Decision, 1))
-				const failed = "; deciding locally failed too: store refused: disk full"
-				if name == "a local share that fails" && op == store.Take && store.IsAway(err) &&
-					got.Error() != err.Error()+failed {
-					t.Errorf("%v became %v", err, got)
-				}
-				for _, kind := range kinds {
-					if errors.Is(got, kind) != errors.Is(err, kind) {
-						t.Errorf("%s, %s: %v became %v, which is %v: %t", name, op, err, got, kind,
-							errors.Is(got, kind))
-					}
+	for _, err := range []error{
+		errAway, errUnknown, store.ErrGaveUp, fmt.Errorf("%w: %w", store.ErrOutcomeUnknown, store.ErrGaveUp),
+		store.ErrRefused, &store.ForeignError{}, store.ErrNeverFits, store.ErrClosed} {
+		backend := layers.Stack(&fakeStore{err: err}, with)
+		for _, op := range []store.Op{store.Take, store.Refund} {
+			got := backend.Decide(t.Context(), op, []store.Request{asking("u", "10/1h", 1)}, make([]store.Decision, 1))
+			for _, kind := range kinds {
+				if errors.Is(got, kind) != errors.Is(err, kind) {
+					t.Errorf("%s: %v became %v, which is %v: %t", op, err, got, kind, errors.Is(got, kind))
 				}
 			}
 		}

@@ -11,42 +11,23 @@ const testDay = 24 * time.Hour
 
 func TestDescribeLimit(t *testing.T) {
 	for _, test := range []struct {
-		limit          Limit
-		text, name     string
-		capacity       int64
-		hasBurst       bool
-		algorithmsName string
+		limit      Limit
+		text, name string
+		capacity   int64
 	}{
-		{Limit{Count: 10, Period: time.Minute}, "token-bucket:10/1m", "token-bucket/1m", 10, true, "algorithm(0)"},
+		{Limit{Count: 10, Period: time.Minute}, "token-bucket:10/1m", "token-bucket/1m", 10},
 		{Limit{Algorithm: LeakyBucket, Count: 5, Period: 90 * time.Second, Burst: 1}, "leaky-bucket:5/1m30s,burst=1",
-			"leaky-bucket/1m30s", 1, true, "leaky-bucket"},
-		{Limit{Algorithm: FixedWindow, Count: 7, Period: testDay}, "fixed-window:7/1d", "fixed-window/1d", 7, false,
-			"fixed-window"},
-		{Limit{Algorithm: SlidingLog, Count: 7, Period: time.Hour, Burst: 7}, "sliding-log:7/1h", "sliding-log/1h", 7,
-			false,
-			"sliding-log"},
-		{Limit{Algorithm: SlidingCounter, Count: 7, Period: time.Millisecond}, "sliding-counter:7/1ms",
-			"sliding-counter/1ms",
-			7, false, "sliding-counter"},
+			"leaky-bucket/1m30s", 1},
+		{Limit{Algorithm: FixedWindow, Count: 7, Period: testDay}, "fixed-window:7/1d", "fixed-window/1d", 7},
+		{Limit{Algorithm: SlidingLog, Count: 7, Period: time.Hour, Burst: 7}, "sliding-log:7/1h", "sliding-log/1h", 7},
 		{Limit{Algorithm: SlidingCounter, Count: 5, Period: time.Hour, Slices: 2}, "sliding-counter:5/1h,slices=2",
-			"sliding-counter/1h,2", 5, false, "sliding-counter"},
-		{Limit{Algorithm: 9, Count: 7, Period: time.Hour}, "algorithm(9):7/1h", "algorithm(9)/1h", 7, false,
-			"algorithm(9)"},
+			"sliding-counter/1h,2", 5},
+		{Limit{Algorithm: 9, Count: 7, Period: time.Hour}, "algorithm(9):7/1h", "algorithm(9)/1h", 7},
 	} {
-		if got := test.limit.DefaultName(); got != test.name {
-			t.Errorf("%+v has the default name %q, not %q", test.limit, got, test.name)
-		}
-		if got := test.limit.String(); got != test.text {
-			t.Errorf("%+v is written %q, not %q", test.limit, got, test.text)
-		}
-		if got := test.limit.Capacity(); got != test.capacity {
-			t.Errorf("%+v has a capacity of %d, not %d", test.limit, got, test.capacity)
-		}
-		if got := test.limit.Algorithm.HasBurst(); got != test.hasBurst {
-			t.Errorf("%v has a burst: %t", test.limit.Algorithm, got)
-		}
-		if got := test.limit.Algorithm.String(); got != test.algorithmsName {
-			t.Errorf("algorithm %d is called %q, not %q", test.limit.Algorithm, got, test.algorithmsName)
+		l := test.limit
+		if name, text := l.DefaultName(), l.String(); name != test.name || text != test.text ||
+			l.Capacity() != test.capacity {
+			t.Errorf("%+v is %q, named %q, with a capacity of %d", l, text, name, l.Capacity())
 		}
 	}
 }

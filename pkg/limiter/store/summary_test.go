@@ -50,24 +50,21 @@ func TestSummarizeSaysWhoDecided(t *testing.T) {
 	by := func(allowed bool, decider store.Decider) store.Decision {
 		return store.Decision{Allowed: allowed, DecidedBy: decider}
 	}
-	shadow := by(false, store.DecidedByOverride)
+	shadow, local := by(false, store.DecidedByOverride), by(true, store.DecidedByLocal)
 	shadow.Shadow = true
 	yes, no := by(true, store.DecidedByStore), by(false, store.DecidedByStore)
-	policy := store.Decision{Unguarded: true, DecidedBy: store.DecidedByFailurePolicy}
-	for name, test := range map[string]struct {
+	for _, test := range []struct {
 		decisions []store.Decision
 		want      store.Decider
 	}{
-		"none": {nil, store.DecidedByStore},
-		"local": {[]store.Decision{by(true, store.DecidedByLocal), by(true, store.DecidedByLocal)},
-			store.DecidedByLocal},
-		"policy":           {[]store.Decision{policy, policy}, store.DecidedByFailurePolicy},
-		"the store denied": {[]store.Decision{by(true, store.DecidedByOverride), no}, store.DecidedByStore},
-		"another denied":   {[]store.Decision{yes, by(false, store.DecidedByOverride)}, store.DecidedByOverride},
-		"a shadow beside":  {[]store.Decision{shadow, yes}, store.DecidedByStore},
+		{nil, store.DecidedByStore},
+		{[]store.Decision{local, local}, store.DecidedByLocal},
+		{[]store.Decision{by(true, store.DecidedByOverride), no}, store.DecidedByStore},
+		{[]store.Decision{yes, by(false, store.DecidedByOverride)}, store.DecidedByOverride},
+		{[]store.Decision{shadow, yes}, store.DecidedByStore},
 	} {
 		if got := store.Summarize(test.decisions).DecidedBy; got != test.want {
-			t.Errorf("%s: decided by %s, want %s", name, got, test.want)
+			t.Errorf("%+v: decided by %s, want %s", test.decisions, got, test.want)
 		}
 	}
 }
