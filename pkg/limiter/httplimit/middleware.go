@@ -41,8 +41,8 @@ type Options struct {
 	OnError func(r *http.Request, err error)
 }
 
-// Middleware passes requests to handlers as far as their limits allow, those of a leaky bucket at their turn. It is safe
-// for concurrent use. It can wrap several handlers, which then share their limits.
+// Middleware passes requests to handlers as far as their limits allow, those of a leaky bucket at their turn. It is
+// safe for concurrent use. It can wrap several handlers, which then share their limits.
 type Middleware struct {
 	store   store.Store // of a limiter
 	ask     asker
