@@ -105,39 +105,22 @@ func table(out io.Writer, rows ...[]string) {
 	}
 }
 
-// medians makes a table of the medians, with a row for each contestant and a column for each cell.
-func medians(measured results, contestants []contestant, cells []cell) [][]string {
-	rows := [][]string{header(cells)}
-	for i := range contestants {
-		row := []string{contestants[i].name}
-		for j := range cells {
-			row = append(row, thousands(median(measured[i][j])))
-		}
-		rows = append(rows, row)
-	}
-	return rows
-}
-
-// ratios makes a table of how much faster the first contestant is than each of the others: the median over the
-// rounds, with the least and the greatest.
-func ratios(measured results, contestants []contestant, cells []cell) [][]string {
-	rows := [][]string{header(cells)}
-	for i := 1; i < len(contestants); i++ {
-		row := []string{contestants[0].name + " ÷ " + contestants[i].name}
-		for j := range cells {
-			row = append(row, ratioOf(measured[0][j], measured[i][j]))
-		}
-		rows = append(rows, row)
-	}
-	return rows
-}
-
-func header(cells []cell) []string {
-	row := []string{""}
+// rows makes a table with a column for each cell, and a row for each contestant from that one on. text is what stands
+// in it of the contestant's rounds, and of those of the first.
+func rows(measured results, contestants []contestant, cells []cell, from int, before string,
+	text func(its, ofFirst []float64) string) [][]string {
+	all := [][]string{{""}}
 	for _, c := range cells {
-		row = append(row, c.name)
+		all[0] = append(all[0], c.name)
 	}
-	return row
+	for i, c := range contestants[from:] {
+		row := []string{before + c.name}
+		for j := range cells {
+			row = append(row, text(measured[from+i][j], measured[0][j]))
+		}
+		all = append(all, row)
+	}
+	return all
 }
 
 func median(values []float64) float64 {

@@ -160,7 +160,11 @@ func takesTables(ctx context.Context, p plan, out io.Writer, title string, conte
 		return err
 	}
 	fmt.Fprintf(out, "\n### %s: takes a second over %s keys\n", title, thousands(manyKeys))
-	table(out, medians(measured, contestants, cells)...)
-	table(out, ratios(measured, contestants, cells)...)
+	table(out, rows(measured, contestants, cells, 0, "", func(its, _ []float64) string {
+		return thousands(median(its))
+	})...)
+	table(out, rows(measured, contestants, cells, 1, contestants[0].name+" ÷ ", func(its, first []float64) string {
+		return ratioOf(first, its)
+	})...)
 	return nil
 }
