@@ -140,7 +140,7 @@ func runInspect(ctx context.Context, o *inspectOptions) error {
 			return err
 		}
 	}
-	return o.conclude(ctx, answer, &f, err)
+	return o.conclude(answer, &f, err)
 }
 
 // scan calls do with each selected key.
@@ -193,12 +193,12 @@ func (o *inspectOptions) stream(ctx context.Context, backend admin.Keyspace, fac
 		return cli.NotPrinted(flushErr)
 	}
 	o.WarnOfUnread()
-	return o.conclude(ctx, nil, &f, err)
+	return o.conclude(nil, &f, err)
 }
 
 // conclude prints notes that are not in the answer, and returns the error of the command. answer is nil if all keys
 // were printed.
-func (o *inspectOptions) conclude(ctx context.Context, answer output.Answer, f *operation.Found, err error) error {
+func (o *inspectOptions) conclude(answer output.Answer, f *operation.Found, err error) error {
 	var printing *cli.OutputError
 	switch {
 	case errors.As(err, &printing):
