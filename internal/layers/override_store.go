@@ -13,9 +13,8 @@ import (
 // [store.OverrideList] says which of several applies, and each decision names it.
 //
 // A blocked take, and one whose cost fits its limit but not the override's, is denied and charges nothing, also for
-// the other requests of the call. RetryAfter is the time to the end of the override, in which the limit usually gets
-// room again. A take whose token was allowed before gets its old answer. Other operations and shadow limits pass
-// through.
+// the other requests of the call. RetryAfter is the time to the end of the block, or to when the limit has room if that
+// is later. A take whose token was allowed before gets its old answer. Other operations and shadow limits pass through.
 //
 // An exempt take is allowed, without a Delay, and charged if it fits; else DecidedBy is [store.DecidedByOverride]: do
 // not refund it. An exempt TakeUpTo is granted as many units as its other requests, or all.
@@ -89,6 +88,8 @@ func (s *overrideStore) decideUnder(ctx context.Context, c *overriddenCall, reqs
 	case errors.Is(err, store.ErrInvalid) && (c.op == store.Charge || c.op == store.Settle):
 		// The cost exceeds what can be in use under the override's limit. Nothing was charged.
 		return s.Store.Decide(ctx, c.op, reqs, decisions)
+	case errors.Is(err, store.ErrUnknownToken) && c.op == store.Settle && c.isExempt():
+		return s.answerUncharged(ctx, c, decisions)
 	case err != nil:
 		return err
 	}
@@ -184,8 +185,19 @@ func (c *overriddenCall) denyOne(i int, d *store.Decision) {
 	}
 }
 
-// deny answers a call in which an override denies a request. It calls the store only for a peek, for other requests,
-// and for what the store remembers of the token.
+// deniesLonger reports whether the limit of the first request can deny it longer than its override does.
+func (c *overriddenCall) deniesLonger() bool {
+	limit, left := &c.reqs[0].Limit, time.Duration(c.effects[0].denied-c.now)*time.Microsecond
+	drained, _ := limit.FadesBy(limit.Capacity()) // of a bucket
+	longest := max(limit.Period, drained)
+	if limit.Algorithm == store.SlidingCounter { // of two windows
+		longest *= 2
+	}
+	return limit.Calendar != nil || longest > left
+}
+
+// deny answers a call in which an override denies a request. It calls the store only for the answers to the other
+// requests, for what the store remembers of the token, and for a limit that may deny longer.
 func (s *overrideStore) deny(ctx context.Context, c *overriddenCall, reqs []store.Request,
 	decisions []store.Decision) error {
 	if _, err := store.NormalizeAll(nil, c.op, reqs); err != nil {
@@ -195,7 +207,7 @@ func (s *overrideStore) deny(ctx context.Context, c *overriddenCall, reqs []stor
 		decisions[i] = store.Decision{Allowed: true, Shadow: reqs[i].Shadow, Unguarded: true} // no limit was applied
 	}
 	hasToken := reqs[0].Token != "" && c.op != store.TakeUpTo // a peek does not return what a TakeUpTo was granted
-	if len(reqs) > 1 || hasToken || c.op == store.Peek {
+	if len(reqs) > 1 || hasToken || c.op == store.Peek || c.deniesLonger() {
 		answered, err := s.peek(ctx, c, hasToken, decisions)
 		if err != nil {
 			return err
@@ -240,4 +252,27 @@ func (s *overrideStore) peek(ctx context.Context, c *overriddenCall, hasToken bo
 	}
 	copy(decisions, found)
 	return true, nil
+}
+
+// isExempt reports whether all requests of c are exempt.
+func (c *overriddenCall) isExempt() bool {
+	return !slices.ContainsFunc(c.effects, func(e overriddenRequest) bool {
+		return e.override == nil || e.override.Effect != store.OverrideExempt
+	})
+}
+
+// answerUncharged answers a Settle of an exempt take that did not fit and so was not charged.
+func (s *overrideStore) answerUncharged(ctx context.Context, c *overriddenCall, decisions []store.Decision) error {
+	for i := range c.reqs {
+		c.reqs[i].Token, c.reqs[i].TokenTTL, c.reqs[i].Cost = "", 0, 1
+	}
+	if err := s.Store.Decide(ctx, store.Peek, c.reqs, decisions); err != nil {
+		return err
+	}
+	for i := range decisions {
+		d := &decisions[i]
+		d.Allowed, d.RetryAfter, d.Delay, d.Shadow = true, 0, 0, false
+		d.DecidedBy, d.Override = store.DecidedByOverride, c.effects[i].override
+	}
+	return nil
 }

@@ -251,7 +251,8 @@ func TestLoadedOverridesApplyToTheFirstDecision(t *testing.T) {
 	}
 }
 
-// A block denies all takes until the last block ends, charges nothing, and lets other operations through.
+// A block denies all takes until the last block ends, charges nothing, and lets other operations through. A limit that
+// is full for longer has the last word on when to try again, and one that cannot be is not asked.
 func TestABlockDeniesUntilItsEnd(t *testing.T) {
 	f := newOverrideFixture(t)
 	f.take("user:42")
@@ -260,7 +261,9 @@ func TestABlockDeniesUntilItsEnd(t *testing.T) {
 	f.set(time.Hour, "user:42", store.Override{Effect: store.OverrideExempt})
 	f.pass(time.Second)
 	before := f.table.takes
-	d := f.decide(store.Take, asks("user:42", 2, 1))[0]
+	short := asks("user:42", 2, 1)
+	short.Limit.Period = 59 * time.Second
+	d := f.decide(store.Take, short)[0]
 	if d.Allowed || d.RetryAfter != 59*time.Second || d.ResetAfter != d.RetryAfter ||
 		d.DecidedBy != store.DecidedByOverride ||
 		d.At != store.InstantOf(f.local()) || f.table.takes != before {
@@ -268,13 +271,14 @@ func TestABlockDeniesUntilItsEnd(t *testing.T) {
 	}
 	shadow := asks("user:42", 2, 1)
 	shadow.Shadow = true
-	f.decides("what fits", store.TakeUpTo, "denied 0+0 after 59s overridden by it", asks("user:42", 2, 5))
+	f.decides("what fits", store.TakeUpTo, "denied 1+0 after 59s overridden by it", asks("user:42", 2, 5))
 	f.decides("a peek", store.Peek, "denied 1+0 after 59s overridden by it", asks("user:42", 2, 1))
 	f.decides("with a blocked shadow", store.Take,
 		"denied 2+0 granted 1 after 59s shadow overridden by it, allowed 1+1 granted 1",
 		shadow, asks("tenant:a", 2, 1))
 	f.decides("with another", store.Take, "allowed 1+1, denied 2+0 after 59m59s overridden by it",
 		asks("tenant:a", 2, 1), asks("user:42", 2, 1))
+	f.decides("full", store.Take, "denied 2+0 after 59m59s overridden by it", asks("user:42", 2, 1))
 	f.decides("a charge, after the shadow's", store.Charge, "allowed 5+0 granted 3 overridden", asks("user:42", 2, 3))
 	f.decides("a refund", store.Refund, "allowed 1+1 overridden", asks("user:42", 2, 4))
 	f.decides("an adjustment", store.Adjust, "allowed 0+2 overridden", asks("user:42", 2, 0))
@@ -340,6 +344,8 @@ func TestTokensOutliveOverrides(t *testing.T) {
 	f.apply(10*time.Second, "user:42", store.Override{Effect: store.OverrideExempt})
 	f.decides("settled under an exemption", store.Settle, "allowed 3+2 granted 2 overridden, allowed 2+7 granted 2",
 		with("b", 2, asks("tenant:a", 9, 2))...)
+	f.decides("what does not fit", store.Take, "allowed 3+2 overridden by it", with("c", 5)...)
+	f.decides("settled what did not fit", store.Settle, "allowed 3+2 overridden by it", with("c", 9)...)
 	f.decide(store.Take, with("d", 2)...)
 	f.apply(time.Hour, "user:42", store.Override{Effect: store.OverrideBlock})
 	f.decides("repeated under a block", store.Take, "allowed 5+0 granted 2 repeated overridden", with("d", 2)...)

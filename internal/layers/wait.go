@@ -23,7 +23,8 @@ type Waiter struct {
 	Store store.Store
 	// Bounded: nobody waits whose turn would come too late if all before him stay, so the limit bounds how many wait.
 	Bounded bool
-	// OnWait, if not nil, gets the length of each wait for units, several times while an operator blocks.
+	// OnWait, if not nil, gets the length of each wait for units, several times while an operator blocks. A wait
+	// behind others comes before that and is not reported, because its length is unknown.
 	OnWait func(wait time.Duration)
 	// Now and Sleep default to time.Now and a sleep that ends with the context.
 	Now   func() time.Time

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/limitctl/limitctl/internal/subjecttext"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -33,8 +34,8 @@ func (s *Selection) Match(key store.Key) bool {
 func matches(p store.Pattern, name string) bool { return p.IsZero() || p.Match(name) }
 
 // Query returns a query that finds the selected keys in a store. Known policies make it faster: it can name keys
-// that follow from the attributes, and otherwise scans. An attribute that no selected limit uses is a
-// [store.ErrInvalid].
+// that follow from the attributes, and otherwise scans as few subjects as it can. An attribute that no selected
+// limit uses is a [store.ErrInvalid].
 func (s *Selection) Query(known []*Policy) (admin.Query, error) {
 	everything, err := store.ParsePattern("*")
 	if err != nil {
@@ -59,7 +60,10 @@ func (s *Selection) Query(known []*Policy) (admin.Query, error) {
 	if keys := s.keys(p, limits); len(keys) > 0 {
 		return admin.Query{Keys: keys}, nil
 	}
-	return q, nil
+	if glob := s.subjectGlob(p, limits); glob != "" {
+		q.Subjects, err = store.ParsePattern(glob)
+	}
+	return q, err
 }
 
 func orAny(p store.Pattern) string {
@@ -112,4 +116,28 @@ func (s *Selection) keys(p *Policy, limits []*Limit) []store.Key {
 		keys = append(keys, p.Key(l, s.Attributes))
 	}
 	return keys
+}
+
+// subjectGlob returns a glob that the subjects of all selected keys match, or "".
+func (s *Selection) subjectGlob(p *Policy, limits []*Limit) string {
+	for _, name := range s.Attributes.Names() {
+		value := s.Attributes[name]
+		written := store.EscapeGlob(name + ":" + subjecttext.Escape(value))
+		first, inAll := true, !subjecttext.IsPlainIPv6(value)
+		for _, l := range limits {
+			subject := l.By
+			if n := len(p.HashBy); n > 0 {
+				subject = p.HashBy
+			}
+			inAll = inAll && slices.Contains(subject, name)
+			first = first && subject[0] == name
+		}
+		switch {
+		case inAll && first:
+			return written + "*"
+		case inAll:
+			return "*" + written + "*"
+		}
+	}
+	return ""
 }

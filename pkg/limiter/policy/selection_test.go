@@ -165,6 +165,30 @@ func wholeSelection(t *rapid.T, known []*Policy, pool []string) *Selection {
 	return s
 }
 
+// A glob as the policy finds keys of an earlier configuration, since the current configuration then does not narrow
+// the search.
+func TestQueryOfAnEarlierConfiguration(t *testing.T) {
+	limit := store.Limit{Count: 10, Period: time.Hour}
+	before := &Policy{Name: "api", Limits: []Limit{
+		{Limit: limiter.LimitOf("gone", limit), By: []string{"user", "tenant"}},
+	}}
+	now := &Policy{Name: "api", HashBy: []string{"tenant"}, Limits: []Limit{
+		{Limit: limiter.LimitOf("l", limit), By: []string{"tenant"}},
+	}}
+	key := before.Key(&before.Limits[0], Attributes{"tenant": "acme", "user": "7"})
+	for text, want := range map[string]bool{"api": false, "api*": true} {
+		name, err := store.ParsePattern(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := Selection{Policies: name, Attributes: Attributes{"tenant": "acme"}}
+		q, err := s.Query([]*Policy{now})
+		if err != nil || (q.Keys == nil) != want || want && !q.Selects(key) {
+			t.Errorf("--policy %s: %+v, %v", text, q, err)
+		}
+	}
+}
+
 func take(t *rapid.T, backend store.Store, key store.Key) {
 	if _, err := storecall.New(backend).Take(context.Background(), key, store.Limit{Count: 1000, Period: time.Hour},
 		1); err != nil {
