@@ -130,9 +130,9 @@ func (d *Document) alarmsOf(run int) (all []finding) {
 	if _, note := r.unseen(d.Kind); note != "" {
 		add(output.Near, "%s", note)
 	}
-	if r.GeneratorLimited && len(d.Runs) > 1 {
-		add(output.Near, "the load generator was the limit: %s", upperBounds)
-	} else if !r.GeneratorLimited && r.Late > 0 && r.Lag != nil { // without a schedule nothing is due
+	if r.GeneratorLimited {
+		add(output.Near, "the load generator was the limit: times are upper bounds, throughput a lower one")
+	} else if r.Late > 0 && r.Lag != nil { // without a schedule nothing is due
 		add(output.Near, "%s answered more than %s late (%s)",
 			output.Count(r.Late, "request"), output.Duration(fromMS(r.LateAfterMS)), output.Share(r.Late, r.Requests))
 	}
@@ -219,20 +219,13 @@ func (r *Run) addFigures(kind Kind, add func(name string, detail bool, line stri
 		add("wrapped", false, wrappedInWords(r.Wrapped, r))
 	}
 	if r.Latency != nil {
-		text := fmt.Sprintf("p50 %s, p95 %s, p99 %s; %s answered", r.shown("p50"), r.shown("p95"), r.shown("p99"),
-			r.shown("throughput"))
-		if r.GeneratorLimited {
-			text += " (" + upperBounds + ": the load generator was the limit)"
-		}
-		add("fast", false, text)
+		add("fast", false, fmt.Sprintf("p50 %s, p95 %s, p99 %s; %s answered", r.shown("p50"), r.shown("p95"),
+			r.shown("p99"), r.shown("throughput")))
 	}
 	if r.Endpoint != nil && r.Endpoint.Connections != nil {
 		add("opened", true, output.Count(r.Endpoint.Connections.Opened, "connection"))
 	}
 }
-
-// upperBounds says what the figures of speed are where the load generator was the limit.
-const upperBounds = "times are upper bounds, throughput a lower one"
 
 // answersInWords says what became of the requests.
 func answersInWords(f *Run) string {

@@ -43,7 +43,8 @@ func TestTheEndOfARun(t *testing.T) {
 		verbose: {
 			"FAIL ", "answers ", ", 12 perhaps charged all the same; 1,203 dropped\n", "keys ",
 			"right    worst window 1.31 × ██████████|████; 10 units over, 0 under\n",
-			"; 1,000/s answered (" + upperBounds + ": the load generator was the limit)\n", "TIME ", "MOST DENIED", "user:1 ",
+			"TIME ", "MOST DENIED", "user:1 ",
+			"! the load generator was the limit",
 			"✗ 300 × redis://localhost:6379 did not answer within 2s",
 			"! the server's clock stepped back by 3 ms",
 		},
