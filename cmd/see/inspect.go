@@ -103,7 +103,8 @@ func (o *inspectOptions) parse(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	if o.sort != "" && orders()[o.sort] == nil {
-		return cli.Usagef("--sort %q is not an order; it is one of %s", o.sort, strings.Join(slices.Sorted(maps.Keys(orders())), ", "))
+		return cli.Usagef("--sort %q is not an order; it is one of %s", o.sort,
+			strings.Join(slices.Sorted(maps.Keys(orders())), ", "))
 	}
 	if o.summary && o.sort != "" {
 		return cli.Usagef("sums of keys have no --sort; leave it out")
