@@ -105,11 +105,7 @@ Exit codes: 0 yes, done; 1 no (denied, a threshold missed, a regression);
 		SilenceErrors: true,
 		Args:          cobra.ArbitraryArgs, // so that RunE can suggest
 		RunE: func(cmd *cobra.Command, args []string) error {
-			switch {
-			case len(args) == 0 && global.Verbose: // -v alone
-				_, err := fmt.Fprintln(cmd.OutOrStdout(), "limitctl "+cmd.Version)
-				return err
-			case len(args) == 0:
+			if len(args) == 0 {
 				return cmd.Help()
 			}
 			return cli.UnknownCommand(cmd, args[0])

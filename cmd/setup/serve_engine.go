@@ -3,7 +3,6 @@ package setup
 import (
 	"context"
 	"log/slog"
-	"os"
 	"strings"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 	"github.com/limitctl/limitctl/internal/serve"
 	"github.com/limitctl/limitctl/internal/serve/engine"
 	"github.com/limitctl/limitctl/internal/serve/events"
+	"github.com/limitctl/limitctl/internal/sys"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -114,7 +114,7 @@ func (f *serveFrame) reloader(ctx context.Context, c, fallback *config.Config, b
 		state := r.State()
 		return state.StaleSince == nil, state
 	}})
-	f.Background = append(f.Background, serve.Repeat(hangups(), r.Refresh))
+	f.Background = append(f.Background, serve.Repeat(sys.Hangups(), r.Refresh))
 	return r, nil
 }
 
@@ -137,7 +137,7 @@ func (o *serveOptions) checkPublished() (fallback *config.Config, err error) {
 func (f *serveFrame) published(backend store.Store) (published.Settings, error) {
 	o := f.flags
 	table, err := published.TableOf(backend)
-	process := published.Process{Name: "serve", Host: cli.Host(), PID: os.Getpid(), Program: "limitctl " +
+	process := published.Process{Name: "serve", Host: sys.Host(), PID: sys.Process(), Program: "limitctl " +
 		o.Env.ProgramVersion()}
 	return published.Settings{Table: table, Now: o.Env.Now, Timeout: o.Timeout, Process: process}, err
 }

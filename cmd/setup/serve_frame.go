@@ -3,11 +3,8 @@ package setup
 import (
 	"context"
 	"net/http"
-	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -22,6 +19,7 @@ import (
 	"github.com/limitctl/limitctl/internal/serve/engine"
 	"github.com/limitctl/limitctl/internal/serve/envoy"
 	"github.com/limitctl/limitctl/internal/serve/metrics"
+	"github.com/limitctl/limitctl/internal/sys"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -152,17 +150,10 @@ func (f *serveFrame) read(env *cli.Env) (err error) {
 	return nil
 }
 
-// hangups returns a channel that receives when an operator wants files to be read again.
-func hangups() <-chan os.Signal {
-	received := make(chan os.Signal, 1)
-	signal.Notify(received, syscall.SIGHUP)
-	return received
-}
-
 // watch reads files again when they change. /readyz has facts about them, and why they cannot be read again.
 func (f *serveFrame) watch(part, what string, source *poll.Source[[][]byte],
 	facts func() (ok bool, facts map[string]any)) {
-	f.Background = append(f.Background, serve.Repeat(hangups(), func(ctx context.Context, _ bool) {
+	f.Background = append(f.Background, serve.Repeat(sys.Hangups(), func(ctx context.Context, _ bool) {
 		switch changed, err := source.Look(ctx, false); {
 		case err != nil:
 			f.Log.Error(what+" cannot be read again; what was before stays in force", "error", err)

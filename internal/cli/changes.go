@@ -5,8 +5,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"os"
-	"os/user"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -23,6 +21,7 @@ import (
 	"github.com/limitctl/limitctl/internal/progress"
 	redisserver "github.com/limitctl/limitctl/internal/redis"
 	"github.com/limitctl/limitctl/internal/shell"
+	"github.com/limitctl/limitctl/internal/sys"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -37,7 +36,7 @@ func NewRunner(g *Globals, s *Settings, backend connect.Store, where string) *op
 		Now:          g.Env.Now,
 		User:         userName(g),
 		Account:      account(g),
-		Host:         Host(),
+		Host:         sys.Host(),
 		OpenAuditLog: func() (auditlog.Writer, error) { return openAuditLog(g.Env) },
 		Describe:     func(err error) string { return g.WithoutSecrets(Message(err)) },
 		Warn:         func(err error) { fmt.Fprintf(g.Env.Err, "limitctl: warning: %s\n", Message(err)) },
@@ -59,30 +58,15 @@ func userName(g *Globals) string {
 			return name
 		}
 	}
-	return cmp.Or(accountName(), fmt.Sprintf("uid %d", os.Getuid()))
-}
-
-// Host is the machine's own name, empty if it is not known.
-func Host() string {
-	name, _ := os.Hostname()
-	return name
+	return cmp.Or(sys.Account(), fmt.Sprintf("uid %d", sys.UserID()))
 }
 
 // account is the name of the process's user, if it is another than the user.
 func account(g *Globals) string {
-	if account := accountName(); account != userName(g) {
+	if account := sys.Account(); account != userName(g) {
 		return account
 	}
 	return ""
-}
-
-// accountName asks the machine's list of users, and so only for a command that changes something.
-func accountName() string {
-	account, err := user.Current()
-	if err != nil {
-		return ""
-	}
-	return account.Username
 }
 
 // stateFile returns the path of a file of the audit log and backups.
@@ -260,7 +244,7 @@ func (o *ConsentOptions) Check(access operation.Access, terminal bool, command, 
 
 // DefaultBackup is a new file in the state directory.
 func DefaultBackup(env *Env) (*operation.BackupPlan, error) {
-	path, err := stateFile(env, "backups", backup.Name(env.Now(), strconv.Itoa(os.Getpid())))
+	path, err := stateFile(env, "backups", backup.Name(env.Now(), strconv.Itoa(sys.Process())))
 	return &operation.BackupPlan{Path: path, MakeDir: true}, err
 }
 

@@ -171,8 +171,8 @@ func OperatorsText(o *store.Override) string { return "operator's " + allowance.
 
 // WarnOfOverrides says that overrides do not apply, if err is why they could not be read.
 func WarnOfOverrides(g *Globals, err error) {
-	if err != nil && !g.Quiet {
-		g.Note("warning: overrides cannot be read, and do not apply: %s", Message(err))
+	if err != nil {
+		g.Warn("overrides cannot be read, and do not apply: " + Message(err))
 	}
 }
 

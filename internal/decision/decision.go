@@ -113,22 +113,16 @@ func (a *Answer) DeniedBy() []string {
 // Applied is the override to name for the whole answer: that of the first limit that denied, otherwise of the first
 // limit that has one; nil if there is none.
 func (a *Answer) Applied() *AppliedOverride {
-	first := -1
-	for _, i := range store.Summarize(a.Decisions).DeniedBy {
-		if a.Decisions[i].Override != nil {
-			first = i
-			break
-		}
-	}
+	order := store.Summarize(a.Decisions).DeniedBy
 	for i := range a.Decisions {
-		if first < 0 && a.Decisions[i].Override != nil {
-			first = i
+		order = append(order, i)
+	}
+	for _, i := range order {
+		if o := a.Decisions[i].Override; o != nil {
+			return NewAppliedOverride(o, a.Requests[i].Limit)
 		}
 	}
-	if first < 0 {
-		return nil
-	}
-	return NewAppliedOverride(a.Decisions[first].Override, a.Requests[first].Limit)
+	return nil
 }
 
 // Refunded is the most units that one of the limits got back.

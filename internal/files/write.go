@@ -179,3 +179,6 @@ func MakeDir(path string) error {
 	}
 	return nil
 }
+
+// Remove removes a file.
+func Remove(path string) error { return os.Remove(path) }

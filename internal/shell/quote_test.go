@@ -38,14 +38,11 @@ func hostile() []string {
 var shells = map[string][]string{
 	"bash":               {"bash", "--norc", "--noprofile"},
 	"bash at its prompt": {"bash", "--norc", "--noprofile", "-i", "-H"},
-	"bash with extglob":  {"bash", "--norc", "--noprofile", "-O", "extglob", "-O", "nullglob"},
 	"bash as sh":         {"bash", "--norc", "--noprofile", "--posix"},
-	"zsh":                {"zsh", "-f"},
 	"zsh at its prompt":  {"zsh", "-f", "-i", "+Z", "-o", "banghist"},
 	"zsh with all that expands more": {"zsh", "-f", "-o", "extendedglob", "-o", "magicequalsubst", "-o", "nomatch",
 		"-o", "rcquotes",
 		"-o", "kshglob", "-o", "braceccl", "-o", "globsubst", "-o", "shwordsplit"},
-	"fish":               {"fish", "--no-config"},
 	"fish at its prompt": {"fish", "--no-config", "-i"},
 }
 

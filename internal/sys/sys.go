@@ -1,13 +1,18 @@
-// Package sys waits for as long as a context lasts, recognizes time-outs and nil values, and sets the memory of the
-// process. The settings of memory affect the whole process, so no other package changes them.
+// Package sys says who and where this process is, waits for as long as a context lasts, recognizes time-outs and nil
+// values, and sets the memory of the process. The settings of memory affect the whole process, so no other package
+// changes them.
 package sys
 
 import (
 	"context"
 	"errors"
 	"math"
+	"os"
+	"os/signal"
+	"os/user"
 	"reflect"
 	"runtime/debug"
+	"syscall"
 	"time"
 )
 
@@ -67,4 +72,32 @@ func LimitMemory(bytes int64) {
 func IsNil(v any) bool {
 	value := reflect.ValueOf(v)
 	return v == nil || value.Kind() == reflect.Pointer && value.IsNil()
+}
+
+// Host is the machine's own name, empty if it is not known.
+func Host() string {
+	name, _ := os.Hostname()
+	return name
+}
+
+// Account is the machine's name of who runs this process, empty if it is not known. It asks the list of users.
+func Account() string {
+	account, err := user.Current()
+	if err != nil {
+		return ""
+	}
+	return account.Username
+}
+
+// UserID is the number of who runs this process, -1 where there is none.
+func UserID() int { return os.Getuid() }
+
+// Process is the number of this process.
+func Process() int { return os.Getpid() }
+
+// Hangups returns a channel that receives when an operator wants files to be read again.
+func Hangups() <-chan os.Signal {
+	received := make(chan os.Signal, 1)
+	signal.Notify(received, syscall.SIGHUP)
+	return received
 }
