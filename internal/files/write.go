@@ -179,6 +179,3 @@ func MakeDir(path string) error {
 	}
 	return nil
 }
-
-// Remove removes a file.
-func Remove(path string) error { return os.Remove(path) }
