@@ -313,7 +313,7 @@ func (a *handoverAnswer) printOverrides(s *screen) {
 	}
 	count := cli.CountOf(int64(len(rows)), "override", "overrides")
 	if blocks > 0 {
-		count += ", " + cli.CountOf(blocks, "block", "blocks")
+		count += " (" + cli.CountOf(blocks, "block", "blocks") + ")"
 	}
 	a.part(s, partOverrides, "IN FORCE", count, []output.Column{whole, whole, long, whole, less}, rows, 0,
 		"limitctl override list")

@@ -336,11 +336,7 @@ func (o *overrideSetOptions) noteConcerned(ctx context.Context, plan *operation.
 	default:
 		o.Note("%s concerns %s in use in %s", text, cli.CountOf(c.Keys, "key", "keys"), place)
 	}
-	if subject, below := strings.CutSuffix(subjects.String(), ":*"); below && !strings.ContainsAny(subject, `*?[\`) {
-		if _, is := policy.ParseSubject(subject); is && subject != "" {
-			o.Note("%s leaves %s", shell.Command(subjects.String()), shell.Command(subject))
-		}
-	}
+	noteLeft(o.Globals, subjects)
 	if len(c.Values) > 1 {
 		showShares(o.Globals, c.By, c.Values)
 	}

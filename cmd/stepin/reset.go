@@ -14,6 +14,7 @@ import (
 	"github.com/limitctl/limitctl/internal/outcome"
 	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/internal/shell"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -129,7 +130,7 @@ func runReset(ctx context.Context, o *resetOptions, plan *operation.ResetPlan) e
 	watching := &cli.Observer{Global: o.Globals}
 	if !o.Quiet || !o.dryRun && !plan.Consent.Covers(s.Access()) { // a question needs the list
 		watching.Show = func(selected *operation.ResetResult) {
-			o.showSelected(selected, plan.Selection.Text, s.Place(runner.Place.Store))
+			o.showSelected(selected, &plan.Selection, s.Place(runner.Place.Store))
 		}
 	}
 	result, err := runner.Reset(ctx, plan, watching)
@@ -184,12 +185,13 @@ func (o *resetOptions) judge(ctx context.Context, runner *operation.Runner, plan
 	return nil
 }
 
-// showSelected shows what a reset is about to change; selection and place are words.
-func (o *resetOptions) showSelected(s *operation.ResetResult, selection, place string) {
+// showSelected shows what a reset is about to change in a place.
+func (o *resetOptions) showSelected(s *operation.ResetResult, selection *operation.Selection, place string) {
 	if s.Matched == 0 {
 		return
 	}
-	o.Say("%s in %s:", output.Counted(int(s.Matched), "key matches "+selection, "keys match "+selection), place)
+	o.Say("%s in %s:", output.Counted(int(s.Matched), "key matches "+selection.Text, "keys match "+selection.Text),
+		place)
 	for i := range s.Sample {
 		e := &s.Sample[i]
 		storeKeys := []string{e.StoreKey}
@@ -207,6 +209,9 @@ func (o *resetOptions) showSelected(s *operation.ResetResult, selection, place s
 	}
 	if len(s.Values) > 1 {
 		showShares(o.Globals, s.By, s.Values)
+	}
+	if o.Layouts == nil && !selection.OfPolicy {
+		noteLeft(o.Globals, selection.Query.Subjects)
 	}
 	if s.Remaining != nil {
 		o.Say("%s", s.Effect.String())
@@ -231,6 +236,14 @@ func showShares(g *cli.Globals, by string, shares []operation.Share) {
 		parts = append(parts, fmt.Sprintf("and %d more", more))
 	}
 	g.Say("by %s: %s", output.Printable(by), strings.Join(parts, ", "))
+}
+
+// noteLeft says that a pattern such as tenant:acme:* does not match tenant:acme, whose own limits may be meant, too.
+func noteLeft(g *cli.Globals, subjects store.Pattern) {
+	subject, below := strings.CutSuffix(subjects.String(), ":*")
+	if _, is := policy.ParseSubject(subject); below && is && !strings.ContainsAny(subject, `*?[\`) && subject != "" {
+		g.Note("%s does not match %s", shell.Command(subjects.String()), shell.Command(subject))
+	}
 }
 
 // resetAnswer is what a reset did.

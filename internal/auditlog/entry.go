@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -99,8 +100,14 @@ func (e *Entry) CountsKeys() bool {
 	return !slices.Contains([]string{"block", "unblock", "exempt", "override", "config"}, group)
 }
 
-// CommandText is what was run, for people: the command and its selection.
-func (e *Entry) CommandText() string { return strings.TrimSpace(e.Command + " " + e.Selection) }
+// CommandText is what was run, for people: the command and its selection, a backup without its folder.
+func (e *Entry) CommandText() string {
+	selection := e.Selection
+	if e.BringsBack() {
+		selection = filepath.Base(selection)
+	}
+	return strings.TrimSpace(e.Command + " " + selection)
+}
 
 // ChangedText is how many keys a run has changed, as far as that is known, for people. It is empty if the run does not
 // count keys.
