@@ -164,7 +164,8 @@ func (o *denialsOptions) explain(ctx context.Context, a *denialsAnswer) {
 		if pattern := o.subjects.String(); pattern != "*" {
 			who = " of " + shell.Command(pattern)
 		}
-		o.Note("%s", cmp.Or(o.NotCounted(ctx), "no denial"+who+" was counted in the last "+output.Duration(a.span)))
+		o.Note("%s", cmp.Or(o.NotCounted(ctx),
+			"no denial"+who+" was counted in the last "+output.Duration(a.span)+cli.ColonHint(o.subjects)))
 	case a.Others > 0:
 		o.Note("%s more of keys without a count of their own: there were too many",
 			cli.CountOf(a.Others, "denial", "denials"))

@@ -285,10 +285,19 @@ func SayNothingMatches(g *Globals, selection *operation.Selection, where string)
 	if g.Layouts == nil {
 		text += ", prefix " + g.chosen.Prefix
 	}
-	g.Note("%s", text)
+	g.Note("%s%s", text, ColonHint(selection.Query.Subjects))
 	if g.Layouts == nil && !selection.OfPolicy && isRedis(g.chosen.Store) {
 		g.Note("only limitctl's own keys were looked at; add --layout auto for those of other limiters")
 	}
+}
+
+// ColonHint returns what to add to a note that nothing matches subjects, if they are written like an attribute; else
+// "".
+func ColonHint(subjects store.Pattern) string {
+	if name, value, is := strings.Cut(subjects.String(), "="); is {
+		return "; in a subject it is " + shell.Command(name+":"+value)
+	}
+	return ""
 }
 
 // Configured returns the limit that the configuration in force has for a key, if it is that of a policy and follows
