@@ -24,15 +24,24 @@ func matchesTheReference(t *testing.T, h Harness, kind store.Kind) {
 	}
 	for n := range sequences {
 		r := rand.New(rand.NewPCG(uint64(n), uint64(kind)))
-		c := newComparison(r, kind, fmt.Sprintf("sequence:%d", n), 0)
+		c := newComparison(r, kind, fmt.Sprintf("sequence:%d", n))
+		if n < dumped {
+			c.dump = func() string { return h.dump(t, backend) }
+		}
 		now = epoch.Add(time.Duration(r.Int64N(int64(time.Hour))))
 		for range 2 + r.IntN(12) {
 			if difference := c.step(backend, &now); difference != "" {
 				t.Fatalf("sequence %d of %s:\n%s\n%s", n, kind, strings.Join(c.trace, "\n"), difference)
 			}
 		}
+		if c.dump != nil {
+			clearStore(backend)
+		}
 	}
 }
+
+// dumped is how many sequences also check that a call which changes nothing in the reference writes nothing.
+const dumped = 60
 
 // comparison is one sequence: the keys' limits, and their states in the reference.
 type comparison struct {
@@ -43,15 +52,13 @@ type comparison struct {
 	ended  bool // a token, which only the reference is sure to have forgotten
 	last   []store.Decision
 	trace  []string
-	dump   func() string // nil for random sequences
+	dump   func() string // what the store keeps; nil if that is not checked
 }
 
-// newComparison returns a comparison of that many limits, or of a random number if it is 0: mostly one, up to four.
-func newComparison(r *rand.Rand, kind store.Kind, subject string, limits int) *comparison {
+// newComparison returns a comparison of a random number of limits: mostly one, up to four.
+func newComparison(r *rand.Rand, kind store.Kind, subject string) *comparison {
 	c := &comparison{r: r, tokens: map[string]*store.TokenRecord{}}
-	if limits == 0 {
-		limits = 1 + r.IntN(5)/4*r.IntN(4)
-	}
+	limits := 1 + r.IntN(5)/4*r.IntN(4)
 	for i := range 2 {
 		c.tokens[fmt.Sprintf("%s:%d", subject, i)] = new(store.TokenRecord)
 	}
@@ -67,7 +74,7 @@ func newComparison(r *rand.Rand, kind store.Kind, subject string, limits int) *c
 }
 
 // step makes one random request of both and returns how the answers differ.
-func (c *comparison) step(backend store.Store, now *time.Time) (difference string) {
+func (c *comparison) step(backend store.Store, now *time.Time) string {
 	*now = now.Add(c.pause(store.InstantOf(*now)))
 	op := []store.Op{store.Take, store.Take, store.Take, store.Take, store.Take, store.Peek, store.Refund,
 		store.Adjust, store.Charge, store.Settle, store.TakeUpTo}[c.r.IntN(11)]
@@ -97,7 +104,14 @@ func (c *comparison) step(backend store.Store, now *time.Time) (difference strin
 			c.reqs[i].NotAfter = notAfter
 		}
 	}
-	_, difference = c.compare(backend, op, *now)
+	before := ""
+	if c.dump != nil {
+		before = c.dump()
+	}
+	changed, difference := c.compare(backend, op, *now)
+	if difference == "" && c.dump != nil && !changed && !c.forgets(store.InstantOf(*now)) && c.dump() != before {
+		return fmt.Sprintf("nothing changed, and yet the store did\nfrom %s\nto   %s", before, c.dump())
+	}
 	return difference
 }
 
@@ -206,6 +220,9 @@ func randomLimit(r *rand.Rand, kind store.Kind) store.Limit {
 
 func (c *comparison) cost(limit store.Limit) int64 {
 	capacity := limit.Capacity()
+	if c.r.IntN(32) == 0 { // errors
+		return []int64{-1, 0, capacity + 1}[c.r.IntN(3)]
+	}
 	switch c.r.IntN(4) {
 	case 0:
 		return 1 + c.r.Int64N(capacity)
@@ -264,6 +281,15 @@ func (c *comparison) pause(now store.Instant) time.Duration {
 		us = c.r.Int64N(2 * width)
 	case 6:
 		us = max(0, c.r.Int64N(1+max(1, limit.Slices))*width-1+c.r.Int64N(3))
+	case 7: // to what an answer or a token said, or a microsecond before
+		said := []time.Duration{now.Until(c.tokens[c.reqs[0].Key.Subject+":0"].Expires)}
+		for _, d := range c.last {
+			said = append(said, d.RetryAfter, d.ResetAfter)
+		}
+		by := max(0, said[c.r.IntN(len(said))]-time.Duration(c.r.IntN(2))*time.Microsecond)
+		if by.Hours() < 5*366*24 { // records end in 2112
+			us = by.Microseconds()
+		}
 	default:
 		us = c.r.Int64N(period/limit.Count + 2)
 	}

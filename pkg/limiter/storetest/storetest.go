@@ -15,7 +15,6 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -39,7 +38,7 @@ type Harness struct {
 	Prefix func(backend store.Store) string
 	// DropsEnded: what has ended also leaves Dump, without a call.
 	DropsEnded bool
-	// Routing: only the laws that depend on which server has a key, for a store that runs all of them on one server.
+	// Routing: few kinds of limits, for a store that runs the whole suite on one server.
 	Routing bool
 	// Sequences is the number of random sequences that are compared with the reference, for each kind of limit:
 	// many for a store with its own implementation. With -short it is a hundredth of them.
@@ -96,13 +95,8 @@ func Run(t *testing.T, h Harness) {
 			}
 		})
 	}
-	for _, l := range laws {
-		if !h.Routing || l.limits > 1 || strings.Contains(l.calls, "token") {
-			run(l.name, kinds, l.test)
-		}
-	}
-	run("Law11_ConcurrentTakesEqualASerialOrder", kinds, concurrentTakesEqualASerialOrder)
-	run("Law12_ForeignDataIsNotTouched", kinds, foreignDataIsNotTouched)
+	run("ConcurrentTakesEqualASerialOrder", kinds, concurrentTakesEqualASerialOrder)
+	run("ForeignDataIsNotTouched", kinds, foreignDataIsNotTouched)
 	run("InvalidLimits", few, invalidLimitsAreErrors)
 	run("MatchesTheReference", kinds, matchesTheReference)
 	if hasKeys { // these hardly depend on the kind
@@ -192,15 +186,6 @@ func withPeriod(limit, other store.Limit) store.Limit {
 func kindOf(limit store.Limit) store.Kind {
 	limit, _ = limit.Normalize()
 	return limit.Kind()
-}
-
-// drainable returns limit without a burst that takes ages to drain: records end in the year 2112.
-func drainable(limit store.Limit) store.Limit {
-	years := float64(limit.Burst) / float64(limit.Count) * limit.Period.Hours() / (24 * 366)
-	if _, err := limit.Normalize(); err != nil || years > 40 {
-		limit.Burst = 0
-	}
-	return limit
 }
 
 // ask returns what the reference would answer to op on a copy of state i, and how much is then in use.
