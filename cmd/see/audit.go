@@ -262,7 +262,7 @@ func (a *auditAnswer) clock(at time.Time) string { return at.In(a.zone).Format(t
 
 // undoOf is the command that brings back what a run has changed; "" for none.
 func undoOf(e *auditlog.Entry) string {
-	if e.Backup == "" || e.Undone != nil {
+	if e.Backup == "" || e.Undone != nil || !e.MayHaveChanged() {
 		return ""
 	}
 	return shell.Command("limitctl", "undo", cmp.Or(e.Run, e.Backup))
