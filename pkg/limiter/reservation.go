@@ -33,8 +33,9 @@ type Reservation struct {
 }
 
 // Reserve takes the requests with a token, which it makes unless they have one. A denial is a [*DeniedError]. While
-// the outcome is unknown it tries again, and the token prevents a second charge. With a [LeakyBucket] it takes a
-// turn and does not wait for it: see Delay of the reservation's decisions.
+// the outcome is unknown it tries again, and the token prevents a second charge. Settle within ten minutes, or give
+// the requests a [Request.Token] with a longer time. With a [LeakyBucket] it takes a turn and does not wait for it:
+// see Delay of the reservation's decisions.
 //
 // If the error is an [ErrOutcomeUnknown], the reservation is not nil, and [Reservation.Cancel] gives back what may
 // have been charged.
@@ -47,19 +48,24 @@ func (l *Limiter) Reserve(ctx context.Context, requests ...Request) (*Reservatio
 		asked = withToken(requests, rand.Text())
 	}
 	r := &Reservation{limiter: l, requests: asked, decisions: make([]store.Decision, len(asked))}
+	var unknown error // of a try whose answer was lost: no later error undoes its charge
 	for asks := 1; ; asks++ {
 		var replaced error
 		err := l.ask(layers.KeepReplaced(ctx, &replaced), store.Take, asked, r.decisions)
 		if err == nil {
-			r.uncharged = replaced != nil && !errors.Is(replaced, ErrOutcomeUnknown)
+			r.uncharged = unknown == nil && replaced != nil && !errors.Is(replaced, ErrOutcomeUnknown)
 			break
 		}
-		if !errors.Is(err, ErrOutcomeUnknown) {
+		lost := errors.Is(err, ErrOutcomeUnknown)
+		if lost {
+			unknown = err
+		}
+		if unknown == nil {
 			return nil, err
 		}
-		if asks == maxAsks || ctx.Err() != nil {
+		if !lost || asks == maxAsks || ctx.Err() != nil {
 			r.decisions = nil
-			return r, err
+			return r, unknown
 		}
 	}
 	if !store.AllAllowed(r.decisions) {
@@ -118,7 +124,8 @@ func (r *Reservation) Settle(ctx context.Context, costs ...int64) error {
 }
 
 // Cancel gives everything back and forgets the token, so that a new reservation with it is charged. After a Settle at
-// another cost than 0 it returns an [ErrInvalid], and that cost stays charged. A second Cancel does nothing.
+// another cost than 0 it returns an [ErrInvalid], and that cost stays charged. A second Cancel does nothing, and
+// neither does one of a nil Reservation.
 func (r *Reservation) Cancel(ctx context.Context) error {
 	if r == nil || r.canceled.Load() {
 		return nil

@@ -45,23 +45,30 @@ func TestAReservationIsSettledOnce(t *testing.T) {
 
 // When an answer is lost, Reserve tries again, and nothing is charged twice.
 func TestAReservationWhoseAnswerIsLost(t *testing.T) {
-	for lost, wants := range map[int]string{1: "granted", 2: "granted", 3: "unknown"} {
+	lost := store.ErrOutcomeUnknown
+	for _, test := range []struct {
+		answers []error // to the takes; all of them charge
+		want    error
+	}{
+		{[]error{lost, nil}, nil},
+		{[]error{lost, lost, nil}, nil},
+		{[]error{lost, lost, lost}, lost},
+		{[]error{lost, store.ErrUnavailable}, lost},
+	} {
 		f, n := &faulty{Store: memorystore.New()}, 0
 		l := newLimiter(t, f)
 		f.after = func(op store.Op) error {
-			if n++; op == store.Take && n <= lost {
-				return store.ErrOutcomeUnknown
+			if n++; op == store.Take {
+				return test.answers[n-1]
 			}
 			return nil
 		}
 		r, err := l.Reserve(t.Context(), tokens.For("team").N(300))
-		if r == nil || (err == nil) != (wants == "granted") || err != nil &&
-			!errors.Is(err, limiter.ErrOutcomeUnknown) ||
-			used(t, l, tokens.For("team")) != 300 {
-			t.Fatalf("lost %d times: %v, %v, %d in use", lost, r, err, used(t, l, tokens.For("team")))
+		if r == nil || !errors.Is(err, test.want) || used(t, l, tokens.For("team")) != 300 {
+			t.Fatalf("%v: %v, %v, %d in use", test.answers, r, err, used(t, l, tokens.For("team")))
 		}
 		if err := r.Cancel(t.Context()); err != nil || used(t, l, tokens.For("team")) != 0 {
-			t.Errorf("lost %d times: %v, %d in use", lost, err, used(t, l, tokens.For("team")))
+			t.Errorf("%v: %v, %d in use", test.answers, err, used(t, l, tokens.For("team")))
 		}
 	}
 	// If the store has charged nothing, there is nothing to give back.
