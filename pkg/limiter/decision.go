@@ -198,6 +198,9 @@ func (d Decisions) String() string {
 	for i := range each {
 		each[i] = d.At(i).String()
 	}
+	if len(each) == 0 {
+		return text
+	}
 	return text + " (" + strings.Join(each, "; ") + ")"
 }
 

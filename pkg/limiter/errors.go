@@ -64,7 +64,7 @@ func (e *DeniedError) Error() string {
 		text += fmt.Sprintf("%slimit %q of %q", between, key.Name, key.Subject)
 		between = ", "
 	}
-	if e.waited {
+	if e.waited && !e.Unguarded() {
 		text += ": the turn did not come in time"
 	}
 	if after := e.RetryAfter(); after > 0 {

@@ -89,10 +89,11 @@ func (l *Limiter) Refund(ctx context.Context, requests ...Request) (Decisions, e
 // requests are charged, or the store is away and [FailOpen] or [FailLocal] let them through.
 //
 // If the turn would come after ctx's deadline, the error is a [*DeniedError], which is also a
-// context.DeadlineExceeded. Wait returns it at once if it knows. If ctx is cancelled, or ends before the store answers,
-// the error is an [ErrGaveUp], and Wait takes the charge back; if it cannot, the error is an [ErrNotGivenBack], too.
-// Callers of one Limiter get their turns in the order of their calls, except that nobody waits for one who leaves more
-// units (see [Request.Leave]). Across processes only a [LeakyBucket] keeps an order.
+// context.DeadlineExceeded. Wait returns it at once if it knows, and always if [FailClosed] denies. If ctx is
+// cancelled, or ends before the store answers, the error is an [ErrGaveUp], and Wait takes the charge back; if it
+// cannot, the error is an [ErrNotGivenBack], too. Callers of one Limiter get their turns in the order of their calls,
+// except that nobody waits for one who leaves more units (see [Request.Leave]). Across processes only a [LeakyBucket]
+// keeps an order.
 func (l *Limiter) Wait(ctx context.Context, requests ...Request) error {
 	if err := l.check(ctx, requests); err != nil {
 		return err

@@ -238,6 +238,8 @@ func TestTexts(t *testing.T) {
 		{reserve(l, b.N(2), trial, a), `denied by limit "hour" of "b", limit "minute" of "user:1"; try again in 12m`},
 		{l.Wait(soon, b.N(2)), `denied by limit "hour" of "b": the turn did not come in time; try again in 12m`},
 		{reserve(down, a, b), "denied, because the store is away; try again in 1s"},
+		{down.Wait(ctx, a), "denied, because the store is away; try again in 1s"},
+		{limiter.Decisions{}, "denied"},
 	} {
 		if got := fmt.Sprint(text.of); got != text.want {
 			t.Errorf("%s\nwant %s", got, text.want)

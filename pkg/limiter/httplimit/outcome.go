@@ -113,7 +113,7 @@ func (p *Problem) Write(w http.ResponseWriter) {
 
 // WriteFailure answers a request for which there is no decision: with 400 if the request lacks something
 // ([limiter.ErrInvalid]), with 503 and Retry-After if the store is away or the time is over, else with 500. It says
-// what the client can change, and nothing about the store.
+// what the client can change, and nothing about the store. For a [*limiter.DeniedError] use [Denial].
 func WriteFailure(w http.ResponseWriter, err error) {
 	problem := Problem{Title: "Request cannot be decided", Status: http.StatusInternalServerError}
 	never, neverFits := errors.AsType[*store.NeverFitsError](err)

@@ -19,7 +19,7 @@
 //	policies, err := policyfile.NewRuntime(file, store)
 //	...
 //	defer policies.Close()
-//	go policies.Watch(ctx, time.Second, func(err error) { log.Print("limits reloaded: ", err) })
+//	go policies.Watch(ctx, time.Second, func(err error) { log.Print("reload: ", err) })
 //	...
 //	decisions, err := policies.Take(ctx, "login", policy.Attributes{"ip": ip, "email": email}, 1)
 //

@@ -16,8 +16,8 @@ type Breaker struct {
 	Failures int
 	// Slow is the longest time of a good answer; the default is 1 s. A caller that gives up earlier says nothing.
 	Slow time.Duration
-	// Pause is the time from opening to the first recovery check; the default is 500 ms. It doubles with each check
-	// that fails, up to MaxPause, whose default is 10 s.
+	// Pause is the time from opening until a call, which still fails, starts the first recovery check; the default is
+	// 500 ms. It doubles with each check that fails, up to MaxPause, whose default is 10 s.
 	Pause, MaxPause time.Duration
 }
 
