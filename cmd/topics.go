@@ -49,8 +49,8 @@ func exitCodeLines() [][2]string {
 }
 
 // exitCodesMore is what the help says below the exit codes.
-const exitCodesMore = `"limitctl run" has the exit code of its command; if that did not run, 75 for a
-denial, 69 for a store that is away, 126 or 127 for a command that cannot start.
+const exitCodesMore = `"limitctl run" has the exit code of its command; if that did not run, 75
+instead of 1, 69 instead of 3, and 126 or 127 for a command that cannot start.
 
 A gate that only asks "may I?" needs one test:
 

@@ -57,8 +57,8 @@ answers under way, and reports; a second Ctrl-C stops at once.
 
 Exit codes: 0 pass; 1 a threshold is missed, the audit found wrong answers or a
 threshold could not be judged (unless --no-fail), or more than --max-errors got
-no decision; if the verdict is inconclusive for another reason, 0, and 1 with
---strict; 5 no failure, but not all keys of the run could be removed.`,
+no decision (3 if none did); if the verdict is inconclusive for another reason,
+0, and 1 with --strict; 5 no failure, but keys of the run remain.`,
 		Example: `  limitctl loadtest --limit 100/1s --rate 500 --duration 2s
   limitctl loadtest --limit 100/1s --algorithm all --scenario boundary --duration 1500ms
   limitctl loadtest --limit 1000/1m --workers 64 --keys 1000 --distribution zipf:1.2 --duration 1s -o json

@@ -62,10 +62,8 @@ type logReading struct {
 
 // parse returns how to read the log for the candidates.
 func (o *logOptions) parse(cmd *cobra.Command, candidates []experiment.Candidate) (r *logReading, err error) {
-	for _, flag := range []string{"time-field", "cost-field"} {
-		if cmd.Flags().Changed(flag) && cmd.Flags().Lookup(flag).Value.String() == "" {
-			return nil, cli.Usagef("--%s is empty; give it a value or leave it out", flag)
-		}
+	if err := cli.NotEmpty(cmd, "time-field", "cost-field"); err != nil {
+		return nil, err
 	}
 	r = &logReading{keyFields: o.keyFields}
 	if strings.Contains(o.logFormat, "$") {

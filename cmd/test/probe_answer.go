@@ -172,7 +172,7 @@ func printCheck(p *output.Printer, c *probe.Check) {
 func (a *probeAnswer) Summary() *report.Summary {
 	suite := junit.Suite{Name: "probe of " + a.Endpoint, Began: a.Began,
 		Took:  time.Duration(a.TookMS) * time.Millisecond,
-		Cases: []junit.Case{{Name: "limit", Said: a.Limit + "\n" + a.inWords(), Skipped: a.doubt}}}
+		Cases: []junit.Case{{Name: "limit", Said: a.Limit + "\nrequests: " + a.inWords(), Skipped: a.doubt}}}
 	for _, c := range a.Checks {
 		one := junit.Case{Name: c.Name}
 		switch c.Verdict {

@@ -70,6 +70,9 @@ const standardOutput = "-"
 // parse reads the flags. It also checks that the report can be written to its files, and that none of them is among
 // those that the command reads.
 func (o *reporting) parse(cmd *cobra.Command, g *cli.Globals, kind report.Kind, reads ...string) error {
+	if err := cli.NotEmpty(cmd, "save", "html", "markdown", "junit"); err != nil {
+		return err
+	}
 	for _, text := range o.thresholds {
 		promise, err := report.ParseThreshold(text)
 		if err == nil {
@@ -94,7 +97,7 @@ func (o *reporting) parse(cmd *cobra.Command, g *cli.Globals, kind report.Kind, 
 	}
 	for _, file := range [][2]string{{"save", o.save}, {"html", o.html}, {"markdown", o.markdown}, {"junit", o.junit}} {
 		flag, path := file[0], file[1]
-		if f := cmd.Flags().Lookup(flag); f == nil || !f.Changed {
+		if path == "" {
 			continue
 		}
 		end := files.Follow(path)

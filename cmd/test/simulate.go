@@ -87,10 +87,8 @@ func (o *simulateOptions) run(cmd *cobra.Command, file string) error {
 	if len(o.limits)+len(o.policies) == 0 {
 		return cli.Usagef("no limit given; add --limit COUNT/PERIOD, such as --limit 30/1m, or --policy NAME")
 	}
-	for _, flag := range []string{"suggest", "algorithm"} {
-		if cmd.Flags().Changed(flag) && cmd.Flags().Lookup(flag).Value.String() == "" {
-			return cli.Usagef("--%s is empty; give it a value or leave it out", flag)
-		}
+	if err := cli.NotEmpty(cmd, "suggest", "algorithm"); err != nil {
+		return err
 	}
 	each, err := o.each()
 	if err != nil {

@@ -74,10 +74,8 @@ func (s *SelectionOptions) addOwnFlags(cmd *cobra.Command) {
 func (s *SelectionOptions) Arguments(cmd *cobra.Command, args []string) error {
 	// An empty value comes from a script's variable that is not set. Without it more would
 	// be selected than is meant.
-	for _, flag := range []string{"policy", "limit-name", "min-used"} {
-		if cmd.Flags().Changed(flag) && cmd.Flags().Lookup(flag).Value.String() == "" {
-			return Usagef("--%s is empty; give it a value or leave it out", flag)
-		}
+	if err := NotEmpty(cmd, "policy", "limit-name", "min-used"); err != nil {
+		return err
 	}
 	switch {
 	case s.Policy != "":

@@ -299,12 +299,20 @@ const contextVariable = "LIMITCTL_CONTEXT"
 func (g *Globals) Begin(cmd *cobra.Command) error {
 	// An empty value comes from a variable that a script did not set. The command would use another store than the
 	// intended one.
-	for _, flag := range []string{"store", "context", "config"} {
+	if err := NotEmpty(cmd, "store", "context", "config"); err != nil {
+		return err
+	}
+	return g.readFilter()
+}
+
+// NotEmpty refuses flags that are given without a value.
+func NotEmpty(cmd *cobra.Command, flags ...string) error {
+	for _, flag := range flags {
 		if given := cmd.Flags().Lookup(flag); given != nil && given.Changed && given.Value.String() == "" {
 			return Usagef("--%s is empty; give it a value or leave it out", flag)
 		}
 	}
-	return g.readFilter()
+	return nil
 }
 
 // SettingsToChange is Settings for a command that changes what others use. What protects a context protects its store,

@@ -3,6 +3,7 @@ package experiment
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/limitctl/limitctl/internal/output"
@@ -169,7 +170,7 @@ func (r *loadRun) drive(ctx context.Context, target Target, is Description) (*re
 	run := r.report(result, is)
 	target.Report(run)
 	if result.Requests > 0 && result.Errors == result.Requests && result.FirstError != nil {
-		return run, result.FirstError
+		return run, fmt.Errorf("no request was answered: %w", result.FirstError)
 	}
 	return run, nil
 }

@@ -100,12 +100,10 @@ func ParseURL(text string) (*URL, error) {
 
 // splitURL is ParseURL of which the parts can be wrong.
 func splitURL(text string) (*URL, error) {
-	scheme, rest, found := strings.Cut(text, "://")
+	scheme, rest, _ := strings.Cut(text, ":")
 	u := &URL{scheme: scheme}
-	if !found {
-		u.scheme, _, _ = strings.Cut(text, ":")
-	}
-	u.Kind, u.TLS = kindOf(u.scheme)
+	u.Kind, u.TLS = kindOf(scheme)
+	rest, found := strings.CutPrefix(rest, "//")
 	if !found {
 		return nil, u.bad("it does not name a host")
 	}
@@ -375,7 +373,9 @@ func (u *URL) Identity() string {
 // URLSecrets returns the secrets of a store's URL. For one that cannot be parsed it returns all that can be a
 // password.
 func URLSecrets(text string) (secrets []string) {
-	if strings.HasPrefix(text, "file:") || strings.HasPrefix(text, "memory:") {
+	scheme, isBare := strings.CutSuffix(text, "://") // messages that say how a URL is written have it, too
+	if kind, _ := kindOf(scheme); isBare && kind != "" || strings.HasPrefix(text, "file:") ||
+		strings.HasPrefix(text, "memory:") {
 		return nil
 	}
 	u, err := splitURL(text)

@@ -22,6 +22,7 @@ func TestShown(t *testing.T) {
 			"redis://xxxxx (it cannot be read)", "redis://xxxxx (it cannot be read)"},
 		"redis://u:pa/ss@h":            {"redis://xxxxx (it cannot be read)", "redis://xxxxx (it cannot be read)"},
 		"redis::hunter2@localhost":     {"redis://xxxxx (it cannot be read)", "redis://xxxxx (it cannot be read)"},
+		"redis:hunter2://localhost":    {"redis://xxxxx (it cannot be read)", "redis://xxxxx (it cannot be read)"},
 		"hunter2://:hunter3@localhost": {"xxxxx (it cannot be read)", "xxxxx (it cannot be read)"},
 		"unix://u:p@/run/s?db=1":       {"unix://u:xxxxx@/run/s?db=1", "unix://u@/run/s?db=1"},
 		"file:/tmp/a:b@c.db":           {"", ""},
@@ -45,6 +46,7 @@ func TestSecrets(t *testing.T) {
 		"redis://u:a/b@h?password=c": {"a/b", "c"},
 		"redis:hunter2@h":            {"hunter2"},
 		"file:a:b@c":                 nil,
+		"rediss://":                  nil,
 	} {
 		if got := URLSecrets(text); !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %q, want %q", text, got, want)
