@@ -13,12 +13,10 @@ import (
 )
 
 // @upstash/ratelimit for JavaScript keeps counters of windows that are numbered from 1970 on, in a fixed window or a
-// sliding one, or a token bucket in a hash. A limiter of several regions keeps a hash of requests and their costs in
-// place of a counter.
+// sliding one, or a token bucket in a hash. A limiter of several regions keeps other values, which are not read.
 
 const (
-	upstashPrefix  = "@upstash/ratelimit"
-	upstashDynamic = ":dynamic:global" // behind the prefix: the count of all limits with it
+	upstashPrefix = "@upstash/ratelimit"
 	// leastUpstashWindow is a number that a window has which is not longer than a day. Numbers below it are more
 	// often the ends of identifiers.
 	leastUpstashWindow = 20_000
@@ -75,27 +73,16 @@ func matchUpstash(storeKey string, _ bool) (store.Key, bool) {
 	return key.key(key.index >= leastUpstashWindow), ok
 }
 
-// upstashTogether: the first is the window at now, then the one before, then the keys that may have the count of all.
+// upstashTogether: the first is the window at now, then the one before.
 func upstashTogether(storeKey string, limit store.Limit, now store.Instant) []string {
 	key, _ := parseUpstash(storeKey)
-	storeKeys := []string{storeKey}
 	if w, _ := key.window(limit, now); w.period > 0 {
 		if age := w.age(now); age == 0 || age == 1 {
 			at := key.index + age
-			storeKeys = []string{key.before + strconv.FormatInt(at, 10), key.before + strconv.FormatInt(at-1, 10)}
+			return []string{key.before + strconv.FormatInt(at, 10), key.before + strconv.FormatInt(at-1, 10)}
 		}
 	}
-	if key.prefix != "" {
-		return append(storeKeys, key.prefix+upstashDynamic)
-	}
-	// The prefix ends at one of the colons.
-	const most = 3
-	for at := range len(key.id) {
-		if key.id[at] == ':' && len(storeKeys) < 2+most {
-			storeKeys = append(storeKeys, key.id[:at]+upstashDynamic)
-		}
-	}
-	return storeKeys
+	return []string{storeKey}
 }
 
 func (k *upstashKey) window(said store.Limit, now store.Instant) (w window, limit store.Limit) {
@@ -107,44 +94,28 @@ func (k *upstashKey) window(said store.Limit, now store.Instant) (w window, limi
 
 func decodeUpstash(_ *row, found *Found) (Reading, error) {
 	key, _ := parseUpstash(found.StoreKey)
-	// The values that are the limit's own, and the count of all limits. Of several prefixes the longest is the
-	// limiter's.
-	var values []Value
-	dynamic := int64(0)
-	for _, value := range found.Values {
-		var err error
-		if !strings.HasSuffix(value.StoreKey, upstashDynamic) {
-			values = append(values, value)
-		} else if value.Type != NoValue {
-			if dynamic, err = countOf(&value); err != nil || dynamic < 1 || dynamic > math.MaxInt64/4 {
-				return Reading{}, errors.New("a limit of all, under a key that ends in " + upstashDynamic +
-					", that is not a count")
-			}
-		}
-	}
-	if !isThere(values) {
+	if !isThere(found.Values) {
 		return Reading{}, nil
 	}
-	_, isBucket := values[0].Field("refilledAt")
+	_, isBucket := found.Values[0].Field("refilledAt")
 	decode := key.windows
 	if isBucket = isBucket || key.index == 0; isBucket {
 		decode = key.bucket
 	}
-	entry, certain, err := decode(found, values, dynamic)
+	entry, certain, err := decode(found)
 	if err != nil {
 		return Reading{}, err
 	}
 	if key := key.key(!isBucket); key != found.Key && entry.Key == (store.Key{}) {
 		entry.Key = key
 	}
-	entry.Record.Members = partsOf(values) // and not the count of all
 	return Reading{Entries: []admin.Entry{entry}, Certain: certain && key.prefix != ""}, nil
 }
 
 // bucket decodes a token bucket, which is refilled at the end of each period. With it the time to reset is that to
 // the next refill, as the limiter itself has it. It is kept until it is full, counted from the last request.
-func (k *upstashKey) bucket(found *Found, values []Value, dynamic int64) (entry admin.Entry, certain bool, err error) {
-	value := &values[0]
+func (k *upstashKey) bucket(found *Found) (entry admin.Entry, certain bool, err error) {
+	value := &found.Values[0]
 	numbers, err := numbersOf(value, "refilledAt", "tokens")
 	if err != nil {
 		return entry, false, err
@@ -154,9 +125,6 @@ func (k *upstashKey) bucket(found *Found, values []Value, dynamic int64) (entry 
 		return entry, false, errors.New("a hash whose refilledAt or tokens cannot be")
 	}
 	limit := withAlgorithm(found.Limit, store.TokenBucket)
-	if dynamic > 0 && limit.Count > 0 {
-		limit.Burst = dynamic
-	}
 	entry = admin.Entry{Limit: limit, UsedUnknown: true}
 	certain = value.TTL != 0 && refilledAt <= int64(found.Now)/1000+clocksDiffer.Milliseconds()
 	if entry.LimitKnown() {
@@ -171,51 +139,24 @@ func (k *upstashKey) bucket(found *Found, values []Value, dynamic int64) (entry 
 		}
 		entry.RetryAfter = b.wait(1, now)
 	}
-	entry.Defects = lifetime{passes: true}.defects(&entry, values[:1])
+	entry.Defects = lifetime{passes: true}.defects(&entry, found.Values[:1])
 	return entry, certain, nil
-}
-
-// upstashSum returns what a window's value counts. unknown: it has more requests than were read.
-func upstashSum(value *Value) (sum int64, unknown bool, err error) {
-	switch value.Type {
-	case NoValue:
-	case StringValue:
-		sum, err = countOf(value)
-	case HashValue:
-		for i := range value.Members {
-			cost, err := strconv.ParseInt(value.Members[i].Text, 10, 32)
-			if err != nil {
-				return 0, false, errors.New("a hash with a field that is not a cost")
-			}
-			sum += cost
-		}
-		unknown = value.Length > int64(len(value.Members))
-	default:
-		err = notA(value.Type, StringValue, HashValue)
-	}
-	return min(max(0, sum), math.MaxInt64/4), unknown, err
 }
 
 // upstashWindows are the windows at an instant, as the limiter weighs them: in ms and in floats.
 type upstashWindows struct {
 	window            // the one at now
 	current, previous int64
-	regions           bool // of a limiter of several regions
 }
 
-// weighed returns what a window still counts, ms milliseconds after the beginning of the next one. One region rounds
-// down.
-func (w *upstashWindows) weighed(previous, ms int64) float64 {
-	weight := float64((1 - float64(ms)/float64(w.period.Milliseconds())) * float64(previous))
-	if w.regions {
-		return weight
-	}
-	return math.Floor(weight)
+// weighed returns what a window still counts, ms milliseconds after the beginning of the next one.
+func (w *upstashWindows) weighed(previous, ms int64) int64 {
+	return int64(math.Floor((1 - float64(ms)/float64(w.period.Milliseconds())) * float64(previous)))
 }
 
 // fits reports whether a unit fits beside what is in use.
 func (w *upstashWindows) fits(count, current, previous, ms int64) bool {
-	return w.weighed(previous, ms)+float64(current+1) <= float64(count)
+	return w.weighed(previous, ms)+current+1 <= count
 }
 
 // retry returns how many ms after the window's beginning a unit fits: in this window, from ms on, or in the next one,
@@ -235,24 +176,20 @@ func (w *upstashWindows) retry(count, ms int64) int64 {
 // windows decodes the counters of windows. A window of one that is fixed is kept for its period from its first
 // request on, one of one that slides for longer than the next window. So the TTL tells which it is, if the operator
 // does not.
-func (k *upstashKey) windows(found *Found, values []Value, dynamic int64) (entry admin.Entry, certain bool, err error) {
-	var counts [2]int64
-	var w upstashWindows
-	for i := range values {
-		var unknown bool
-		if counts[i], unknown, err = upstashSum(&values[i]); err != nil {
-			return entry, false, err
-		}
-		entry.UsedUnknown = entry.UsedUnknown || unknown
-		w.regions = w.regions || values[i].Type == HashValue
+func (k *upstashKey) windows(found *Found) (entry admin.Entry, certain bool, err error) {
+	values := found.Values
+	counts, err := countsOf(values)
+	if err != nil {
+		return entry, false, err
 	}
-	w.current, w.previous = counts[0], counts[1]
-	limit := k.slide(&w, found, values, dynamic)
+	sum := func(count int64) int64 { return min(max(0, count), math.MaxInt64/4) }
+	w := upstashWindows{current: sum(counts[0]), previous: sum(counts[1])}
+	limit := k.slide(&w, found)
 	value := &values[0]
 	if value.Type == NoValue {
 		value = &values[1]
 	}
-	unlimited := value.TTL < 0 && value.Type == StringValue
+	unlimited := value.TTL < 0
 	kept := lifetime{passes: true, never: upstashNever}
 	if w.period == 0 {
 		entry = admin.Entry{Limit: limit, UsedUnknown: true}
@@ -260,10 +197,9 @@ func (k *upstashKey) windows(found *Found, values []Value, dynamic int64) (entry
 		return entry, unlimited && k.index >= leastUpstashWindow, nil // one that stays is likely of a window long past
 	}
 	kept.longest = 2*w.period + time.Second
-	left, unknown, ms := w.until(found.Now), entry.UsedUnknown, int64(found.Now)/1000%w.period.Milliseconds()
+	left, ms := w.until(found.Now), int64(found.Now)/1000%w.period.Milliseconds()
 	if slides := left > 0 && limit.Algorithm != store.FixedWindow; slides {
-		used := int64(math.Ceil(w.weighed(w.previous, ms))) + w.current // several regions round up
-		entry = countEntry(limit, used, left)
+		entry = countEntry(limit, w.weighed(w.previous, ms)+w.current, left)
 		if entry.CapacityKnown() {
 			entry.Allowed, entry.RetryAfter = w.fits(limit.Count, w.current, w.previous, ms), 0
 			if !entry.Allowed {
@@ -274,22 +210,19 @@ func (k *upstashKey) windows(found *Found, values []Value, dynamic int64) (entry
 	} else {
 		entry = windowEntry(k.key(true), limit, w.current, k.index, left)
 	}
-	entry.UsedUnknown = unknown
 	entry.Defects = kept.defects(&entry, values)
 	return entry, unlimited || value.TTL <= kept.longest+clocksDiffer && value.TTL >= 0, nil
 }
 
 // slide finds the window at now, whose period is 0 if it is not known, and returns what is known of the limit.
-func (k *upstashKey) slide(w *upstashWindows, found *Found, values []Value, dynamic int64) (limit store.Limit) {
+func (k *upstashKey) slide(w *upstashWindows, found *Found) (limit store.Limit) {
+	values := found.Values
 	w.window, limit = k.window(found.Limit, found.Now)
 	if w.period < time.Millisecond { // which is what the limiter counts in
 		w.period = 0
 	}
-	if limit.Count == 0 && dynamic > 0 || limit.Algorithm.HasBurst() {
+	if limit.Algorithm.HasBurst() {
 		limit.Algorithm = store.FixedWindow
-	}
-	if dynamic > 0 {
-		limit.Count, limit.Burst = dynamic, dynamic
 	}
 	if w.period == 0 || len(values) == 1 { // it is of another window, and was read by itself
 		return limit
