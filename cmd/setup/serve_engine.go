@@ -55,7 +55,7 @@ func (o *serveOptions) withoutSecretsIn(_ []string, a slog.Attr) slog.Attr {
 func (f *serveFrame) events() *events.Log {
 	o := f.flags
 	log := events.New(events.Options{Log: f.Log, Now: o.Env.Now, Describe: o.describe})
-	f.Background = append(f.Background, serve.Repeat(nil, log.Refresh))
+	f.Background = append(f.Background, serve.Repeat[struct{}](nil, log.Refresh))
 	f.Health.Components = append(f.Health.Components, serve.Component{
 		Name: "store", State: func() (bool, any) { return log.State() }})
 	return log

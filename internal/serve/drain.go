@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"sync/atomic"
 	"time"
 
@@ -102,7 +101,7 @@ func (o *Options) background(ctx context.Context) (stop func()) {
 
 // Repeat returns a function for Background that calls refresh every [refreshEvery], and with asked set when hangups
 // receives: an operator wants files to be read again. hangups can be nil.
-func Repeat(hangups <-chan os.Signal, refresh func(ctx context.Context, asked bool)) func(context.Context) {
+func Repeat[T any](hangups <-chan T, refresh func(ctx context.Context, asked bool)) func(context.Context) {
 	return func(ctx context.Context) {
 		every := time.NewTicker(refreshEvery)
 		defer every.Stop()
