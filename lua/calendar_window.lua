@@ -7,7 +7,7 @@
 -- ARGV     a request as in decide.lua, which decides it
 -- Returns  as decide.lua
 -- Cost     one TIME and GETRANGE, and a SET for an allowed take. The key expires when the window ends.
--- Twin     calendarWindow in pkg/limiter/store/fixed_window.go
+-- Twin     pkg/limiter/store/fixed_window.go
 
 local function window_begin(burst)
   return (burst - burst % 128) / 128 * 900000000

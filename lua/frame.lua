@@ -23,7 +23,7 @@
 --
 -- Functions here capture as few locals as they can, because each captured local costs a memory allocation.
 -- For the same reason bounds are written as numbers, which lua_test.go compares with those of Go. The
--- Go twin of mul_div is mulAddDiv in pkg/limiter/store/arithmetic.go.
+-- Go twin of mul_div is mulAddDiv in pkg/limiter/store/kind.go.
 
 -- mul_div returns the quotient and remainder of a·b ÷ d, for a time 0 <= a < 2^53,
 -- units 0 <= b <= 2^30, and units or a period 0 < d <= 366 days in

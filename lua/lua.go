@@ -66,7 +66,7 @@ type OfKind struct {
 
 // The scripts that decide, by kind, and those of several kinds.
 var (
-	ofKinds = map[store.Kind]OfKind{}
+	ofKinds = scriptsOfKinds()
 
 	numbers = slices.DeleteFunc(store.Kinds(), func(k store.Kind) bool { return !k.DecidesShort() })
 
@@ -78,7 +78,8 @@ var (
 	DecideAny = decides([]string{"decide.lua"}, store.Kinds()...)
 )
 
-func init() {
+func scriptsOfKinds() map[store.Kind]OfKind {
+	scripts := map[store.Kind]OfKind{}
 	for _, kind := range store.Kinds() {
 		if kind.RecordsOf() != kind {
 			continue
@@ -87,8 +88,9 @@ func init() {
 		if kind.DecidesShort() {
 			of.One, of.Many = decidesOne(kind), decidesMany(kind)
 		}
-		ofKinds[kind] = of
+		scripts[kind] = of
 	}
+	return scripts
 }
 
 // Of returns the scripts of a kind.

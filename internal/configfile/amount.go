@@ -83,24 +83,18 @@ func readLimitText(r *yamlfile.Reader, fields map[string]yamlfile.Value, algorit
 		})
 }
 
-// over returns base with the fields that own has. It drops the burst and slices of base if the algorithm has none.
+// over returns own with what it leaves out as in base, but no burst and slices that its algorithm cannot have.
 func over(base, own store.Limit) store.Limit {
-	amount := base
-	if own.Count != 0 {
-		amount.Count, amount.Period, amount.Calendar = own.Count, own.Period, own.Calendar
+	amount := own
+	if own.Count == 0 {
+		amount = base
 	}
-	if own.Algorithm != 0 {
-		amount.Algorithm = own.Algorithm
+	amount.Algorithm = cmp.Or(own.Algorithm, base.Algorithm)
+	if amount.Burst = own.Burst; own.Burst == 0 && amount.Algorithm.HasBurst() {
+		amount.Burst = base.Burst
 	}
-	if own.Burst != 0 {
-		amount.Burst = own.Burst
-	} else if !amount.Algorithm.HasBurst() {
-		amount.Burst = 0
-	}
-	if own.Slices != 0 {
-		amount.Slices = own.Slices
-	} else if !amount.Algorithm.HasSlices() {
-		amount.Slices = 0
+	if amount.Slices = own.Slices; own.Slices == 0 && amount.Algorithm.HasSlices() {
+		amount.Slices = base.Slices
 	}
 	return amount
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -291,6 +292,25 @@ func TestParseLimit(t *testing.T) {
 			l != (limiter.Limit{}) {
 			t.Errorf("%q: %v, %v", test, l, err)
 		}
+	}
+}
+
+// What a store's limit has more than limiter.Limit would be dropped without a word.
+func TestLimitOfKeepsEveryField(t *testing.T) {
+	want := store.Limit{Calendar: new(store.Calendar)}
+	fields := reflect.ValueOf(&want).Elem()
+	for i := range fields.NumField() {
+		f := fields.Field(i)
+		switch {
+		case f.CanInt():
+			f.SetInt(7)
+		case f.CanUint():
+			f.SetUint(7)
+		}
+	}
+	want.Phase = 0 // which only the limit of a record has
+	if got := limiter.LimitOf("a", want).Stored(); got != want {
+		t.Errorf("%#v becomes %#v", want, got)
 	}
 }
 
