@@ -43,7 +43,7 @@ func commandGroups() []*cobra.Group {
 // these, the first paragraph and the first examples, and --help-all has everything.
 var commonFlags = map[string]string{
 	"consume":   "limit policy cost wait token on-error confirm",
-	"dashboard": "policy at-limit refresh once layout",
+	"dashboard": "policy at-limit refresh once",
 	"inspect":   "policy at-limit min-used sort limit-rows summary by fail-if-any layout",
 	"loadtest":  "limit policy algorithm rate duration keys scenario threshold html save",
 	"probe":     "limit header method max-time same workers i-may-test-this-host junit",

@@ -16,6 +16,7 @@ import (
 	"github.com/limitctl/limitctl/internal/allowance"
 	"github.com/limitctl/limitctl/internal/began"
 	"github.com/limitctl/limitctl/internal/cli"
+	"github.com/limitctl/limitctl/internal/config"
 	"github.com/limitctl/limitctl/internal/connect"
 	"github.com/limitctl/limitctl/internal/dash"
 	"github.com/limitctl/limitctl/internal/dash/live"
@@ -48,11 +49,8 @@ func NewDashboardCmd(global *cli.Globals) *cobra.Command {
 		Long: `Dashboard shows live every limit whose subject matches PATTERN, or all: first
 those that are denied most, then those closest to their limit. Press ? for its
 keys: they filter and sort, show all about one key, set an override and reset
-what is chosen. These ask, keep a backup and write to the audit log as limitctl
-reset and limitctl override do.
-
-With --layout it shows the keys of other rate limiters, and marks those with
-defects with a !. They have no overrides and no denials.
+the key. These ask, keep a backup and write to the audit log as limitctl reset
+and limitctl override do.
 
 It finds further keys with a slow scan, so it can stay open on a busy server.
 It always shows keys that are denied. Without a terminal it prints one frame.
@@ -98,6 +96,7 @@ func (o *dashboardOptions) plan(ctx context.Context, args []string) (options liv
 	if o.Policy == "" {
 		args = orAll(args)
 	}
+	o.LayoutName = config.OwnLayout // whatever the context reads
 	selection, err := o.Selected(ctx, o.Globals, args)
 	if err != nil {
 		return options, err
@@ -111,7 +110,7 @@ func (o *dashboardOptions) plan(ctx context.Context, args []string) (options liv
 	options = live.Options{
 		Query: selection.Query, Keep: selection.Keep, Selection: selection.Text,
 		Refresh: interval, Timeout: o.Timeout, MaxKeys: mostKeys,
-		Now: o.Env.Now, Sleep: o.Env.Sleep, Layouts: o.LayoutsName, Beyond: cli.BeyondOf,
+		Now: o.Env.Now, Sleep: o.Env.Sleep,
 	}
 	return options, nil
 }
@@ -172,7 +171,7 @@ func runDashboard(ctx context.Context, o *dashboardOptions, options live.Options
 		options.Unread = func(err error) { cli.WarnOfOverrides(o.Globals, err) }
 		return dash.Once(ctx, o.Env.Out, options, o.theme(), columns, lines)
 	}
-	actions := newDashActions(o.Globals, chosen, backend, where, options.Query.Subjects)
+	actions := newDashActions(o.Globals, chosen, backend, where)
 	if actions == nil {
 		return o.show(ctx, options)
 	}
@@ -196,13 +195,11 @@ func (o *dashboardOptions) read(ctx context.Context, backend connect.Store, serv
 	options.Find = func(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, error] {
 		return o.selection.Entries(ctx, backend, q)
 	}
-	if o.Layouts == nil {
-		if err := o.follow(ctx, backend, options); err != nil {
-			return err
-		}
-		if options.Denials != nil {
-			options.Began = o.began(options.Denials)
-		}
+	if err := o.follow(ctx, backend, options); err != nil {
+		return err
+	}
+	if options.Denials != nil {
+		options.Began = o.began(options.Denials)
 	}
 	if servers == nil {
 		return nil

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"time"
 
@@ -23,7 +22,6 @@ type dashActions struct {
 	runner  *operation.Runner
 	// consent covers everything: the dashboard has asked already, in its own way.
 	consent  operation.Consent
-	subjects store.Pattern // those of the command line
 	observer *cli.Observer // shows nothing, as globals are quiet
 	backups  []string      // of what was reset
 	// warning is printed when the dashboard ends; empty if there is none.
@@ -31,17 +29,15 @@ type dashActions struct {
 }
 
 // newDashActions returns nil if the store is read-only.
-func newDashActions(g *cli.Globals, s *cli.Settings, backend connect.Store, where string,
-	subjects store.Pattern) *dashActions {
+func newDashActions(g *cli.Globals, s *cli.Settings, backend connect.Store, where string) *dashActions {
 	access := s.Access()
 	if access.ReadOnly {
 		return nil
 	}
 	actions := &dashActions{
-		globals:  *g,
-		runner:   cli.NewRunner(g, s, backend, where),
-		consent:  operation.Consent{Yes: true, Context: access.Context},
-		subjects: subjects,
+		globals: *g,
+		runner:  cli.NewRunner(g, s, backend, where),
+		consent: operation.Consent{Yes: true, Context: access.Context},
 	}
 	actions.runner.Warn, actions.globals.Quiet = actions.warn, true
 	actions.observer = &cli.Observer{Global: &actions.globals}
@@ -53,19 +49,9 @@ func newDashActions(g *cli.Globals, s *cli.Settings, backend connect.Store, wher
 func (a *dashActions) warn(err error) { a.warning = cmp.Or(a.warning, cli.Message(err)) }
 
 // Reset implements live.Actions.
-func (a *dashActions) Reset(ctx context.Context, ids []live.ID) (done live.Changed, err error) {
-	text := "in the dashboard: " + output.Printable(cmp.Or(ids[0].StoreKey, ids[0].Key.String()))
-	if more := len(ids) - 1; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	selection := operation.Selection{Query: live.QueryOf(a.subjects, ids)}
-	if selection.Query.StoreKeys != nil { // their values can hold other limits, too
-		chosen := make(map[live.ID]bool, len(ids))
-		for _, id := range ids {
-			chosen[id] = true
-		}
-		selection.Keep = func(e *admin.Entry) bool { return chosen[live.ID{Key: e.Key, StoreKey: e.StoreKey}] }
-	}
+func (a *dashActions) Reset(ctx context.Context, key store.Key) (done live.Changed, err error) {
+	text := "in the dashboard: " + output.Printable(key.String())
+	selection := operation.Selection{Query: admin.Query{Keys: []store.Key{key}}}
 	plan := &operation.ResetPlan{Selection: selection, Text: text, Consent: a.consent}
 	if plan.Backup, err = cli.DefaultBackup(a.globals.Env); err != nil {
 		return done, err

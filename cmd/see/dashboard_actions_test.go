@@ -1,6 +1,7 @@
 package see
 
 import (
+	"fmt"
 	"os"
 	"testing"
 	"time"
@@ -9,7 +10,6 @@ import (
 	"github.com/limitctl/limitctl/internal/clitest"
 	"github.com/limitctl/limitctl/internal/config"
 	"github.com/limitctl/limitctl/internal/connect"
-	"github.com/limitctl/limitctl/internal/dash/live"
 	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -24,34 +24,36 @@ func dashActionsOf(t *testing.T, backend connect.Store) *dashActions {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return newDashActions(g, s, backend, "memory", store.Pattern{})
+	return newDashActions(g, s, backend, "memory")
 }
 
 // What was used since a reset stays as it is, and is counted.
 func TestUndoInTheDashboardKeepsWhatWasUsedSince(t *testing.T) {
-	ctx := t.Context()
-	backend := memorystore.New()
-	take := func(key store.Key, cost int64) int64 {
-		t.Helper()
-		decision, err := storecall.New(backend).Take(ctx, key, store.Limit{Count: 1000, Period: 1000 * time.Hour}, cost)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return decision.Used
-	}
-	calm, busy := store.Key{Subject: "calm", Name: "n"}, store.Key{Subject: "busy", Name: "n"}
-	take(calm, 10)
-	take(busy, 10)
-	actions := dashActionsOf(t, backend)
-	reset, err := actions.Reset(ctx, []live.ID{{Key: calm}, {Key: busy}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	take(busy, 1)
-	done, err := actions.Undo(ctx, reset)
-	if ofCalm, ofBusy := take(calm, 1), take(busy, 1); err != nil || done.Keys != 1 || done.InUse != 1 ||
-		ofCalm != 11 || ofBusy != 2 {
-		t.Errorf("undone: %+v, %v; used are %d and %d", done, err, ofCalm, ofBusy)
+	for _, since := range []int64{0, 1} {
+		t.Run(fmt.Sprint(since), func(t *testing.T) {
+			backend, key := memorystore.New(), store.Key{Subject: "u", Name: "n"}
+			take := func(cost int64) int64 {
+				limit := store.Limit{Count: 1000, Period: 1000 * time.Hour}
+				decision, err := storecall.New(backend).Take(t.Context(), key, limit, cost)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return decision.Used
+			}
+			take(10)
+			actions := dashActionsOf(t, backend)
+			reset, err := actions.Reset(t.Context(), key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if since > 0 {
+				take(since)
+			}
+			done, err := actions.Undo(t.Context(), reset)
+			if used := take(1); err != nil || done.Keys != 1-since || done.InUse != since || used != 11-9*since {
+				t.Errorf("undone: %+v, %v; used are %d", done, err, used)
+			}
+		})
 	}
 }
 

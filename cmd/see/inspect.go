@@ -80,6 +80,7 @@ order in which it finds them.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	o.AddSelectionFlags(cmd, global)
+	cli.GroupFlags(cmd, "Keys of another rate limiter", o.AddLayoutFlags)
 	flags := cmd.Flags()
 	flags.StringVar(&o.sort, "sort", "",
 		"`ORDER` of the keys: share (the used share of the limit, the default), used, denied, bytes (the memory that "+

@@ -64,6 +64,7 @@ the limiter's processes.
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	o.AddSelectionFlags(cmd, global)
+	cli.GroupFlags(cmd, "Keys of another rate limiter", o.AddLayoutFlags)
 	cli.GroupFlags(cmd, "Consent and backup", o.AddConsentFlags)
 	cli.GroupFlags(cmd, "Consent and backup", func(cmd *cobra.Command) {
 		cmd.Flags().StringVar(&o.backup, "backup", "",

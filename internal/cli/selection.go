@@ -51,10 +51,9 @@ type SelectionOptions struct {
 	NoTTL   bool
 }
 
-// AddSelectionFlags adds the flags that select keys.
+// AddSelectionFlags adds the flags that select limitctl's keys.
 func (s *SelectionOptions) AddSelectionFlags(cmd *cobra.Command, global *Globals) {
 	GroupFlags(cmd, "Which keys", s.addOwnFlags)
-	GroupFlags(cmd, "Keys of another rate limiter", s.AddLayoutFlags)
 	cmd.RegisterFlagCompletionFunc("policy", Offers(global).Policies)
 	cmd.RegisterFlagCompletionFunc("limit-name", Offers(global).LimitNames)
 }

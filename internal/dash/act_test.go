@@ -2,8 +2,6 @@ package dash
 
 import (
 	"errors"
-	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -16,17 +14,12 @@ func TestReset(t *testing.T) {
 	for _, test := range []struct {
 		keys, want string // what was reset
 	}{
-		{"ry", "full"}, {"r", ""}, {"rn", ""}, {"r<enter>", ""}, {"r<esc>", ""}, {"jry", "near"}, {"mmry",
-			"full near"}, {"<enter>ry", "full"}, {"g", ""}, {"g<enter>r", ""},
+		{"ry", "full"}, {"r", ""}, {"rn", ""}, {"r<enter>", ""}, {"r<esc>", ""}, {"jry", "near"}, {"<enter>ry", "full"}, {"g", ""}, {"g<enter>r", ""},
 		{"/nobody<enter>ry", ""},
 	} {
 		d := begin(t, three, nil)
 		d.press(test.keys)
-		var got []string
-		for _, key := range d.actions.reset {
-			got = append(got, key.Subject)
-		}
-		if strings.Join(got, " ") != test.want {
+		if got := d.actions.reset.Subject; got != test.want {
 			t.Errorf("%q resets %q, want %q", test.keys, got, test.want)
 		}
 	}
@@ -43,10 +36,9 @@ func TestWhatHasJustComeUnderTheCursorIsNotReset(t *testing.T) {
 	for _, test := range []struct {
 		keys string
 		wait int
-		want []string
+		want string
 	}{
-		{keys: "ry"}, {keys: "rryy", want: []string{"near"}}, {keys: "ry", wait: 6, want: []string{"near"}},
-		{keys: "mry", want: []string{"near"}}, {keys: "b<enter><enter><enter><enter><enter>y"},
+		{keys: "ry"}, {keys: "rryy", want: "near"}, {keys: "ry", wait: 6, want: "near"}, {keys: "b<enter><enter><enter><enter><enter>y"},
 	} {
 		d := begin(t, three, nil)
 		for range 2 {
@@ -60,30 +52,9 @@ func TestWhatHasJustComeUnderTheCursorIsNotReset(t *testing.T) {
 			d.second()
 		}
 		d.press(test.keys)
-		var got []string
-		for _, key := range d.actions.reset {
-			got = append(got, key.Subject)
-		}
-		if !slices.Equal(got, test.want) || len(d.overrides()) > 0 {
+		if got := d.actions.reset.Subject; got != test.want || len(d.overrides()) > 0 {
 			t.Errorf("%q after %d s resets %q, want %q", test.keys, test.wait, got, test.want)
 		}
-	}
-}
-
-// A search finds more keys than are followed: the one under the cursor stays, and under it.
-func TestASearchLeavesTheCursorOnItsKey(t *testing.T) {
-	d := begin(t, crowd, func(o *live.Options) { o.MaxKeys = 5 })
-	d.press("/globex<enter><end>")
-	before := d.list.Current().ID()
-	for i := range 10 {
-		d.take(store.Key{Subject: fmt.Sprintf("tenant:globex:user:%d", i)}, "100/1h", 45)
-	}
-	for range 3 {
-		d.press("/<enter>")
-		d.second()
-	}
-	if r := d.list.Current(); r == nil || r.ID() != before || d.feed.Listed[0].Used < 90 {
-		t.Errorf("the cursor was on %v: %s", before, d.subjects())
 	}
 }
 
@@ -93,7 +64,7 @@ func TestAProtectedContextWantsItsNameTyped(t *testing.T) {
 		"rprod<esc>":  false} {
 		d := begin(t, three, func(o *live.Options) { o.Context, o.Protected = "prod", true })
 		d.press(keys)
-		if got := d.actions.reset != nil; got != want {
+		if got := d.actions.reset != (store.Key{}); got != want {
 			t.Errorf("%q resets: %t, want %t", keys, got, want)
 		}
 	}
@@ -101,8 +72,8 @@ func TestAProtectedContextWantsItsNameTyped(t *testing.T) {
 
 func TestAReadOnlyContextHasNoActions(t *testing.T) {
 	d := begin(t, three, func(o *live.Options) { o.Actions = nil })
-	d.press("mrobeu")
-	if d.change.IsAsking() || len(d.list.Marked) > 0 || d.change.IsActing() {
+	d.press("robeu")
+	if d.change.IsAsking() || d.change.IsActing() {
 		t.Error("something was done")
 	}
 	d.press("?")
@@ -174,30 +145,6 @@ func TestUndoAfterAResetOfNothing(t *testing.T) {
 	}
 }
 
-// An undo names what was reset, and not what was marked since.
-func TestUndoNamesWhatWasReset(t *testing.T) {
-	d := begin(t, three, nil)
-	d.press("ryjmu")
-	if box := d.box(); len(d.list.Marked) != 1 || !strings.Contains(box, "full token-bucket/1m") ||
-		strings.Contains(box, "near") ||
-		!strings.Contains(box, "Backup: /backups/1.jsonl") {
-		t.Errorf("of full it asks:\n%s", box)
-	}
-}
-
-// Marks end with the reset that they were for, also if nothing of it was in use.
-func TestMarksEndWithTheReset(t *testing.T) {
-	for _, nothing := range []bool{true, false} {
-		d := begin(t, three, nil)
-		d.actions.nothing = nothing
-		d.press("mry")
-		if len(d.actions.reset) != 1 || len(d.list.Marked) > 0 {
-			t.Errorf("nothing in use: %t; %v were reset, and %d are marked", nothing, d.actions.reset,
-				len(d.list.Marked))
-		}
-	}
-}
-
 // What was deleted before a failure is said first: the error may be longer than the line.
 func TestAResetThatFailsInTheMiddle(t *testing.T) {
 	d := begin(t, three, nil)
@@ -206,17 +153,5 @@ func TestAResetThatFailsInTheMiddle(t *testing.T) {
 	d.press("ry")
 	if text := d.View(); !strings.Contains(text, "only 2 keys certainly deleted; u brings them back: gone") {
 		t.Errorf("after a failure in the middle:\n%s", text)
-	}
-}
-
-// What a filter hides is not reset: another filter ends the marks.
-func TestMarksThatAreHiddenAreLeft(t *testing.T) {
-	for keys, want := range map[string]string{"mm/near<enter>ry": "near", "mm/calm<enter>ry": "calm",
-		"jj/a<enter>m<esc>ry": "tenant:acme:user:7"} {
-		d := begin(t, three, nil)
-		d.press(keys)
-		if len(d.actions.reset) != 1 || d.actions.reset[0].Subject != want {
-			t.Errorf("%s resets %v, want %s", keys, d.actions.reset, want)
-		}
 	}
 }

@@ -32,7 +32,7 @@ func TestDenialsASecond(t *testing.T) {
 			continue
 		}
 		for subject, want := range map[string]float64{"full": 7, "near": 1} {
-			r := d.feed.Rows[live.OwnID(deniedRow(subject, 0).Key)]
+			r := d.feed.Rows[deniedRow(subject, 0).Key]
 			if got := r.DeniedRate(); math.Abs(got-want) > want*0.01 {
 				t.Fatalf("after %d s %s is denied %.2f a second, want %g", second, subject, got, want)
 			}
@@ -67,7 +67,7 @@ func TestDeniedKeysAreShown(t *testing.T) {
 	if want := "[nobody] user:00 user:49 user:48 user:47"; d.subjects() != want {
 		t.Errorf("it shows %s, want %s", d.subjects(), want)
 	}
-	r := d.feed.Rows[live.OwnID(hourly.Key)]
+	r := d.feed.Rows[hourly.Key]
 	if r.Used == 0 || r.Limit.Count != 100 {
 		t.Errorf("of a key that is denied it knows %d of %d", r.Used, r.Limit.Count)
 	}

@@ -34,7 +34,7 @@ type driver struct {
 // fakeActions delete and bring back, and fail if they are to.
 type fakeActions struct {
 	store *memorystore.Store
-	reset []live.ID
+	reset store.Key
 	inUse int64
 	err   error
 	// partly is what a reset did before it failed.
@@ -43,19 +43,15 @@ type fakeActions struct {
 	nothing bool
 }
 
-func (a *fakeActions) Reset(ctx context.Context, keys []live.ID) (live.Changed, error) {
-	a.reset = keys
+func (a *fakeActions) Reset(ctx context.Context, key store.Key) (live.Changed, error) {
+	a.reset = key
 	if a.err != nil {
 		return a.partly, a.err
 	}
 	if a.nothing {
 		return live.Changed{}, nil
 	}
-	var records []admin.Record
-	for _, id := range keys {
-		records = append(records, admin.Record{Key: id.Key})
-	}
-	n, _, err := a.store.Delete(ctx, records...)
+	n, _, err := a.store.Delete(ctx, admin.Record{Key: key})
 	return live.Changed{Keys: int64(n), Backup: "/backups/1.jsonl"}, err
 }
 
@@ -229,14 +225,11 @@ func (d *driver) press(keys string) {
 	}
 }
 
-// subjects are those that are shown, the one under the cursor in brackets and marked ones with a star.
+// subjects are those that are shown, the one under the cursor in brackets.
 func (d *driver) subjects() string {
 	var all []string
 	for _, r := range d.feed.Listed {
 		name := r.Key.Subject
-		if d.list.Marked[r.ID()] {
-			name += "*"
-		}
 		if r == d.list.Current() {
 			name = "[" + name + "]"
 		}

@@ -49,7 +49,7 @@ func TestALostStoreLeavesTheLastFrameAndComesBack(t *testing.T) {
 		!strings.Contains(text, "proxy") || !strings.Contains(text, "full ") {
 		t.Errorf("away:\n%s", text)
 	}
-	if r := d.feed.Rows[live.OwnID(store.Key{Subject: "full", Name: "token-bucket/1m"})]; !r.InUse {
+	if r := d.feed.Rows[store.Key{Subject: "full", Name: "token-bucket/1m"}]; !r.InUse {
 		t.Error("a key is taken for unused")
 	}
 	backend.away = false
@@ -183,7 +183,7 @@ func TestOneNodeIsAway(t *testing.T) {
 		d.take(b, "10/1h", 1)
 		d.second()
 		text := d.View()
-		ofA, ofB := d.feed.Rows[live.OwnID(a)], d.feed.Rows[live.OwnID(b)]
+		ofA, ofB := d.feed.Rows[a], d.feed.Rows[b]
 		if ofA.Used != int64(6+i) || ofA.Stale || ofB.Used != 6 || !ofB.Stale {
 			t.Errorf("%d of a and %d of b are used:\n%s", ofA.Used, ofB.Used, text)
 		}
@@ -194,7 +194,7 @@ func TestOneNodeIsAway(t *testing.T) {
 	}
 	backend.hangs = false
 	d.second()
-	if text := d.View(); d.feed.Rows[live.OwnID(b)].Used != 10 || strings.Contains(text, "no answer") {
+	if text := d.View(); d.feed.Rows[b].Used != 10 || strings.Contains(text, "no answer") {
 		t.Errorf("back:\n%s", text)
 	}
 }

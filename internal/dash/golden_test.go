@@ -155,7 +155,7 @@ func TestFrames(t *testing.T) {
 		{name: "filter", keys: "/acme !user:0"},
 		{name: "detail", keys: "j<enter>", sizes: sizes},
 		{name: "help", keys: "?", sizes: sizes},
-		{name: "reset", keys: "mmmmmmmr", sizes: sizes},
+		{name: "reset", keys: "r", sizes: sizes},
 		{name: "reset-protected", keys: "rpro", change: func(o *live.Options) {
 			o.Context, o.Protected = "prod", true
 		}},
@@ -231,7 +231,7 @@ func TestFramesFitAnyTerminal(t *testing.T) {
 	many.feed.Away = slices.Grow(many.feed.Away, 28)[:28] // the head has a line for each of them
 	many.send(tea.WindowSizeMsg{Width: 80, Height: 33})
 	many.checkSize("with many nodes away", many.View())
-	for _, keys := range []string{"", "/acme", "<enter>", "?", "mmmr", "o"} {
+	for _, keys := range []string{"", "/acme", "<enter>", "?", "r", "o"} {
 		d := begin(t, three, func(o *live.Options) { o.Servers = threeServers })
 		d.press(keys)
 		for width := 1; width < 170; width += 13 {

@@ -19,8 +19,6 @@ func TestKeysDo(t *testing.T) {
 		{"/a<enter><esc>", "[full] near tenant:acme:user:7 calm"},
 		{"/a !tenant*<enter>", "[near] calm"},
 		{"/api/*<enter>", "[tenant:acme:user:7]"},
-		{"mm", "full* near* [tenant:acme:user:7] calm"},
-		{"mkm", "full [near] tenant:acme:user:7 calm"},
 		{"jjg", "[full] near tenant:acme:user:7 calm"},
 	} {
 		d := begin(t, three, nil)

@@ -13,6 +13,7 @@ import (
 	"github.com/limitctl/limitctl/internal/dash/list"
 	"github.com/limitctl/limitctl/internal/dash/live"
 	"github.com/limitctl/limitctl/internal/dash/ui"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // screen is one of the views between the head and the foot.
@@ -52,7 +53,7 @@ func newModel(ctx context.Context, o live.Options, theme *ui.Theme) *model {
 	m.change = change.New(ctx, m.feed, theme, &m.note)
 	m.screen = m.list
 	m.list.Open = func() tea.Cmd {
-		m.detail.Of = m.list.Current().ID()
+		m.detail.Of = m.list.Current().Key
 		m.show(m.detail)
 		m.detail.Move(ui.Home)
 		return nil
@@ -66,16 +67,7 @@ func newModel(ctx context.Context, o live.Options, theme *ui.Theme) *model {
 		}
 		return m.list.Meant()
 	}
-	m.change.Chosen = func() []live.ID {
-		if m.screen != m.detail {
-			return m.list.Chosen()
-		} else if r := m.change.Current(); r != nil {
-			return []live.ID{r.ID()}
-		}
-		return nil
-	}
-	m.change.Unmark = m.list.Unmark
-	m.feed.Pinned = func(id live.ID) bool { return m.list.Pins(id) || m.screen == m.detail && m.detail.Of == id }
+	m.feed.Pinned = func(key store.Key) bool { return m.list.Pins(key) || m.screen == m.detail && m.detail.Of == key }
 	return m
 }
 
@@ -140,10 +132,8 @@ func (m *model) acts() []ui.Binding {
 }
 
 func (m *model) everywhere() []ui.Binding {
-	all := []ui.Binding{ui.Bind("esc", "back, end the filter", m.goBack, "esc", "backspace", "h", "left")}
-	if m.feed.Layouts == "" {
-		all = append(all, ui.Bind("O", "what is in force", m.toggleInForce, "O"))
-	}
+	all := []ui.Binding{ui.Bind("esc", "back, end the filter", m.goBack, "esc", "backspace", "h", "left"),
+		ui.Bind("O", "what is in force", m.toggleInForce, "O")}
 	if m.feed.Actions != nil {
 		all = append(all, m.change.Undo())
 	}
@@ -171,8 +161,6 @@ func (m *model) goBack() tea.Cmd {
 	case m.screen == m.list && m.list.EndFilter():
 	case last >= 0:
 		m.screen, m.back = m.back[last], m.back[:last]
-	default:
-		m.list.Unmark()
 	}
 	m.feed.Arrange()
 	return nil

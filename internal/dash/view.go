@@ -54,7 +54,7 @@ func (m *model) body(height int) []string {
 	for len(lines) < height-pane {
 		lines = append(lines, "")
 	}
-	m.detail.Of = r.ID()
+	m.detail.Of = r.Key
 	lines = append(lines[:height-pane], m.theme.Faint.Of(strings.Repeat("─", m.width)))
 	about := m.detail.Lines(m.width)
 	return append(lines, about[:min(pane-1, len(about))]...)
@@ -106,12 +106,8 @@ func (m *model) helpLines(width int) []string {
 		"when one more unit fits, RESETS when nothing is used any more. ALLOWED is the units charged to the keys " +
 		"that are " +
 		"followed. w lists only the keys of the first cause after why, and pressed again those of the next.",
-		"In front of a subject: * marked, ? out of date as its server does not answer, ! a defect. ≥ is at least.",
+		"In front of a subject: ? out of date as its server does not answer. ≥ is at least.",
 		"A filter is part of a subject or limit, a pattern (acme*), or tenant=acme; ! inverts a word."}
-	if m.feed.Layouts != "" {
-		notes = append(notes, "Keys are read by the layout "+output.Printable(m.feed.Layouts)+
-			". Another limiter decides by them: they can be reset, and have no overrides or denials here.")
-	}
 	if m.feed.Actions == nil {
 		notes = append(notes, "The context is read-only: nothing can be changed from here.")
 	}
@@ -177,9 +173,6 @@ func (m *model) title() string {
 	if f.Config != nil && f.Config() != "" {
 		text += t.Plain.Of("  by " + f.Config())
 	}
-	if f.Layouts != "" {
-		text += t.Bold.Of("  layout " + f.Layouts)
-	}
 	server, rtt, keep, slowest := "", "", m.list.Still, time.Duration(0)
 	if n := len(f.Servers); n > 1 {
 		server = fmt.Sprintf("  %d masters", n)
@@ -220,7 +213,7 @@ func (m *model) minute() string {
 	switch {
 	case d.Problem != nil:
 		now = "not known"
-	case f.NotCounted && !denying && d.ByBlocks() == 0, f.Layouts != "":
+	case f.NotCounted && !denying && d.ByBlocks() == 0:
 		now = "not counted"
 	case !d.Known:
 		now = "…"
@@ -237,9 +230,7 @@ func (m *model) minute() string {
 		denied = style.Of("DENIED " + now)
 	}
 	charged, allowed := "…", t.Bold.Of("ALLOWED ")
-	if f.Layouts != "" {
-		charged = "not counted"
-	} else if rate, known := f.Allowed.Mean(); known {
+	if rate, known := f.Allowed.Mean(); known {
 		if charged = ui.Number(rate) + "/s"; f.Coverage.Full || f.IsScanning() {
 			charged = "≥" + charged + " of followed keys"
 		}
@@ -294,8 +285,6 @@ func (m *model) counts() string {
 	}
 	add(t.Plain, f.Denials.Keys, f.Denials.Others() > 0, "key", " denied")
 	add(t.Near, blocks, false, "block", blocked)
-	add(t.Near, f.Tally.Defective, false, "defect", " (!)")
-	add(t.Accent, len(m.list.Marked), false, "key", " marked (*)")
 	add(t.Near, len(all), false, "override", "")
 	return text
 }
@@ -319,9 +308,6 @@ func (m *model) coverage() string {
 			output.Duration((c.Took + c.Rest() + time.Second - 1).Truncate(time.Second)))
 	case f.IsScanning() && c.Total > 0:
 		return fmt.Sprintf("looking for keys: %s of %s scanned", output.Thousands(c.Looked), output.Thousands(c.Total))
-	case c.Unsure > 0:
-		return fmt.Sprintf("%s left out that may be of another limiter, %s without TTL; see inspect",
-			output.Plural(int(c.Unsure), "key"), output.Thousands(c.UnsureNoTTL))
 	}
 	return ""
 }

@@ -21,15 +21,11 @@ type Model struct {
 	ctx   context.Context
 	// Current is the row that an action is about, nil for none.
 	Current func() *live.Row
-	// Chosen are the keys that a reset is about.
-	Chosen func() (keys []live.ID)
-	// Unmark forgets all marks.
-	Unmark func()
 
 	question  *question
 	form      *form         // where an override is typed in; nil if it is not open
 	lastReset *live.Changed // what u undoes; nil if there is nothing to undo
-	lastKeys  []live.ID     // those of lastReset
+	lastKey   store.Key     // that of lastReset
 	acting    bool          // an action is under way
 	width     int
 	working   panics.Group // runs the actions
@@ -40,21 +36,18 @@ func New(ctx context.Context, feed *live.Feed, theme *ui.Theme, note *ui.Note) *
 	return &Model{ctx: ctx, feed: feed, theme: theme, note: note, width: 80}
 }
 
-// Bindings are the keys that act on a key of the store. Other limiters decide by theirs, so these can only be reset.
+// Bindings are the keys that act on a key of the store.
 func (m *Model) Bindings() []ui.Binding {
 	asks := func(effect store.OverrideEffect) func() tea.Cmd {
 		return func() tea.Cmd { return m.askOverride(effect) }
 	}
-	var all []ui.Binding
-	if m.feed.Actions != nil {
-		all = append(all, ui.Bind("r", "reset", m.askReset, "r"))
-		if m.feed.Layouts == "" {
-			all = append(all, ui.Bind("o", "override", asks(store.OverrideTimes), "o"),
-				ui.Bind("b", "block", asks(store.OverrideBlock), "b"),
-				ui.Bind("e", "exempt", asks(store.OverrideExempt), "e"))
-		}
+	if m.feed.Actions == nil {
+		return nil
 	}
-	return all
+	return []ui.Binding{ui.Bind("r", "reset", m.askReset, "r"),
+		ui.Bind("o", "override", asks(store.OverrideTimes), "o"),
+		ui.Bind("b", "block", asks(store.OverrideBlock), "b"),
+		ui.Bind("e", "exempt", asks(store.OverrideExempt), "e")}
 }
 
 // Undo is the binding that undoes the last reset.

@@ -180,7 +180,7 @@ func (f *form) whom(parse func(pattern string) (store.Pattern, error)) (p store.
 func (f *form) alsoUnder(m *Model, o *store.Override) (lines []string) {
 	others := 0
 	for _, r := range m.feed.Rows {
-		if r.Layout == "" && r != f.of && o.Matches(r.Key) {
+		if r != f.of && o.Matches(r.Key) {
 			others++
 		}
 	}
@@ -199,7 +199,7 @@ func effectOn(r *live.Row, o *store.Override) string {
 		return "Everything is denied, and nothing is charged."
 	case o.Effect == store.OverrideExempt:
 		return "Nothing is denied, and all is counted."
-	case !r.LimitKnown() || r.Override != nil && o.Effect != store.OverrideLimit:
+	case !r.Found() || r.Override != nil && o.Effect != store.OverrideLimit:
 		return allowance.Effect(o) + " of the limit that is configured"
 	}
 	return r.Limit.String() + " becomes " + o.Apply(r.Limit).String()

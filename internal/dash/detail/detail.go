@@ -16,7 +16,7 @@ type Model struct {
 	theme *ui.Theme
 	ui.Text
 	// Of is the key that is shown.
-	Of live.ID
+	Of store.Key
 }
 
 // New returns the screen of a key.
@@ -55,30 +55,19 @@ func (m *Model) lines(columns int) []string {
 	t := &text{theme: m.theme, columns: columns}
 	t.say("subject", output.Printable(r.Key.Subject), m.theme.Bold)
 	limit := output.Printable(r.Key.Name)
-	switch {
-	case !r.Found():
-	case r.LimitKnown():
+	if r.Found() {
 		limit += "  " + r.Limit.String()
-	default:
-		limit += "  " + r.LimitText() + ": its keys do not tell the rest; --limit can say it"
 	}
 	t.say("limit", limit, plain)
 	if r.Recorded != (store.Limit{}) {
 		t.say("", "last charged under "+r.Recorded.String(), m.theme.Faint)
 	}
 	share := m.theme.Share(r.UsedShare())
-	if r.IsUnknown() || !r.InUse {
+	if !r.InUse {
 		share = plain
 	}
 	t.say("state", stateText(r), share)
 	m.denied(t, r)
-	for _, d := range r.Defects {
-		words := output.Printable(d.Text)
-		if d.Stuck {
-			words += "; waiting does not help, and a reset (r) does"
-		}
-		t.say("defect", words, m.theme.Near)
-	}
 	if r.InUse {
 		t.say("resets", resetsText(r), plain)
 	}
@@ -92,11 +81,8 @@ func (m *Model) lines(columns int) []string {
 }
 
 func stateText(r *live.Row) string {
-	switch {
-	case !r.InUse:
+	if !r.InUse {
 		return "unused"
-	case r.IsUnknown():
-		return live.UsedOf(r) + " used"
 	}
 	text := fmt.Sprintf("%s of %s used, %s remaining", output.Thousands(r.Used), output.Thousands(r.Limit.Capacity()),
 		output.Thousands(r.Remaining))
@@ -112,15 +98,13 @@ func resetsText(r *live.Row) string {
 	switch end, has := r.LastLimit().WindowEnds(); {
 	case r.Limit.FromFirst && r.TTL < 0: // windows that begin with the first request end with their key
 		text = "never"
-	case !r.ResetKnown():
-		text = "not known"
 	case has:
 		text += " (" + output.Minute(end) + ")"
 	}
-	if r.AtLimit() && r.RetryKnown() && r.RetryAfter > 0 {
+	if r.AtLimit() && r.RetryAfter > 0 {
 		text += ", one more unit fits in " + ui.Seconds(r.RetryAfter)
 	}
-	if r.TTL < 0 && !r.KeptOnPurpose() {
+	if r.TTL < 0 {
 		text += "; the key never expires, since something removed its expiry"
 	}
 	return text

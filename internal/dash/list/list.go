@@ -13,6 +13,7 @@ import (
 	"github.com/limitctl/limitctl/internal/dash/live"
 	"github.com/limitctl/limitctl/internal/dash/ui"
 	"github.com/limitctl/limitctl/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // Model is the screen.
@@ -25,11 +26,8 @@ type Model struct {
 	// Open shows everything about the key under the cursor.
 	Open func() tea.Cmd
 
-	// Marked are the keys that are marked.
-	Marked map[live.ID]bool
-
 	ui.Table
-	selected live.ID
+	selected store.Key
 	moved    bool            // the cursor stays with the selected key
 	replaced time.Time       // when another key came under the cursor by itself; zero if it was moved there
 	causes   []live.Offender // that w goes through, the next one first
@@ -41,21 +39,17 @@ type Model struct {
 
 // New returns the screen of a feed.
 func New(feed *live.Feed, theme *ui.Theme, note *ui.Note) *Model {
-	return &Model{feed: feed, theme: theme, note: note, Marked: map[live.ID]bool{}, input: ui.NewInput()}
+	return &Model{feed: feed, theme: theme, note: note, input: ui.NewInput()}
 }
 
 // Bindings are the keys of the screen, the most wanted first.
 func (m *Model) Bindings() []ui.Binding {
-	all := []ui.Binding{
+	return []ui.Binding{
 		ui.Bind("enter", "detail", m.enter, "enter", "l", "right"),
 		ui.Bind("/", "filter", m.edit, "/"),
 		ui.Bind("s", "sort", m.sort, "s"),
 		ui.Bind("w", "why: only these", m.why, "w"),
 	}
-	if m.feed.Actions != nil {
-		all = append(all, ui.Bind("m", "mark", m.mark, "m"))
-	}
-	return all
 }
 
 // Typed is what is typed into the filter now. is is false if nothing is.
@@ -90,27 +84,8 @@ func (m *Model) Meant() *live.Row {
 	return nil
 }
 
-// Chosen returns the keys that an action is about: the marked ones that are seen, or the one under the cursor.
-func (m *Model) Chosen() (keys []live.ID) {
-	if len(m.Marked) == 0 {
-		if r := m.Meant(); r != nil {
-			keys = []live.ID{r.ID()}
-		}
-		return keys
-	}
-	for _, r := range m.feed.Listed {
-		if m.Marked[r.ID()] {
-			keys = append(keys, r.ID())
-		}
-	}
-	return keys
-}
-
-// Unmark forgets all marks.
-func (m *Model) Unmark() { clear(m.Marked) }
-
 // Pins reports whether somebody works with a key here.
-func (m *Model) Pins(id live.ID) bool { return m.Marked[id] || m.moved && id == m.selected }
+func (m *Model) Pins(key store.Key) bool { return m.moved && key == m.selected }
 
 // Took follows a message: a key of the terminal, or what the store said, which can put another key under the cursor.
 func (m *Model) Took(pressed bool) {
@@ -118,7 +93,7 @@ func (m *Model) Took(pressed bool) {
 	m.Follow()
 	if pressed {
 		m.replaced = time.Time{}
-	} else if before != m.selected && before != (live.ID{}) {
+	} else if before != m.selected && before != (store.Key{}) {
 		m.replaced = m.feed.Clock
 	}
 }
@@ -126,13 +101,13 @@ func (m *Model) Took(pressed bool) {
 // Follow keeps the cursor with its key, and in sight.
 func (m *Model) Follow() {
 	if m.moved {
-		if i := slices.IndexFunc(m.feed.Listed, func(r *live.Row) bool { return r.ID() == m.selected }); i >= 0 {
+		if i := slices.IndexFunc(m.feed.Listed, func(r *live.Row) bool { return r.Key == m.selected }); i >= 0 {
 			m.Cursor = i
 		}
 	}
 	m.Table.Move(0, len(m.feed.Listed))
 	if r := m.Current(); r != nil {
-		m.selected = r.ID()
+		m.selected = r.Key
 	}
 }
 
@@ -160,29 +135,15 @@ func (m *Model) why() tea.Cmd {
 	if len(m.causes) == 0 {
 		return nil
 	}
-	m.Unmark()
 	m.feed.Filter = m.causes[0].Filter()
 	m.causes = append(m.causes[1:], m.causes[0])
 	m.feed.Arrange()
-	return m.feed.SearchStore()
+	return nil
 }
 
 func (m *Model) sort() tea.Cmd {
 	m.feed.Order = (m.feed.Order + 1) % live.Orders
 	m.feed.Arrange()
-	return nil
-}
-
-// mark marks the key under the cursor or takes its mark away, and goes to the next one.
-func (m *Model) mark() tea.Cmd {
-	if r := m.Meant(); r != nil {
-		if m.Marked[r.ID()] {
-			delete(m.Marked, r.ID())
-		} else {
-			m.Marked[r.ID()] = true
-		}
-		m.Move(1)
-	}
 	return nil
 }
 
@@ -257,7 +218,6 @@ func (m *Model) Type(msg tea.KeyMsg) tea.Cmd {
 	switch msg.Type {
 	case tea.KeyEnter:
 		m.editing = false
-		return m.feed.SearchStore()
 	case tea.KeyEsc:
 		m.editing = false
 		m.use(m.before)
@@ -276,7 +236,6 @@ func (m *Model) use(text string) {
 		return
 	}
 	*m.note = ui.Note{}
-	m.Unmark() // what is not seen is not changed
 	m.feed.Filter = parsed
 	m.feed.Arrange()
 }
@@ -285,15 +244,8 @@ func (m *Model) use(text string) {
 func (m *Model) filterText(width int) string {
 	name, ends := "filter /"+m.feed.Filter.Text, "; esc ends it"
 	counts := ": " + output.Thousands(int64(len(m.feed.Listed))) + " of " + output.Thousands(int64(len(m.feed.Rows)))
-	c := &m.feed.Coverage
-	switch {
-	case m.feed.FollowsAll():
-	case m.feed.IsSought() && m.feed.Sought >= 0:
-		counts += " followed, " + output.Thousands(m.feed.Sought) + " in the store match"
-	case m.feed.IsSought():
-		counts += fmt.Sprintf(" followed, %d%% of the store searched", min(100, 100*c.Looked/max(1, c.Total)))
-	default:
-		counts += " followed, enter searches the store"
+	if !m.feed.FollowsAll() {
+		counts += " followed; `limitctl dashboard PATTERN` looks in the whole store"
 	}
 	const leastName = 12
 	if width-ui.Width(counts)-len(ends) < min(leastName, ui.TextWidth(name)) {

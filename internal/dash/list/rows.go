@@ -128,13 +128,10 @@ func (m *Model) rows(rows []*live.Row, width int) []string {
 
 // names are the texts that tell rows apart, cut to their columns, and what all subjects begin with, which is left out.
 func names(rows []*live.Row, l *layout) (prefix string, subjects, limits []string) {
-	alike := map[store.Key]int{} // by the subject, with the limit's name, and with that and its attributes
+	alike := map[store.Key]int{} // by the subject, and with the limit's name
 	for _, r := range rows {
 		alike[store.Key{Subject: r.Key.Subject}]++
 		alike[store.Key{Subject: r.Key.Subject, Name: r.LimitName}]++
-		if r.LimitName != r.Key.Name {
-			alike[r.Key]++
-		}
 	}
 	subjects, limits = make([]string, len(rows)), make([]string, len(rows))
 	for i, r := range rows {
@@ -142,10 +139,7 @@ func names(rows []*live.Row, l *layout) (prefix string, subjects, limits []strin
 		if alike[store.Key{Subject: r.Key.Subject, Name: r.LimitName}] > 1 {
 			limits[i] = output.Printable(r.Key.Name)
 		}
-		switch {
-		case alike[r.Key] > 1: // then they are of another limiter
-			subjects[i] = output.Printable(r.StoreKey)
-		case alike[store.Key{Subject: r.Key.Subject}] > 1 && l.columns[limitColumn].Width == 0:
+		if alike[store.Key{Subject: r.Key.Subject}] > 1 && l.columns[limitColumn].Width == 0 {
 			subjects[i] += " " + limits[i]
 		}
 	}
@@ -185,11 +179,8 @@ func effect(r *live.Row) string {
 func (l *layout) cells(r *live.Row, subject, limit string, selected bool) []string {
 	t := l.theme
 	named, figures, limited, share := t.Plain, t.Plain, t.Plain, t.Share(r.UsedShare())
-	switch {
-	case r.AtLimit():
+	if r.AtLimit() {
 		share = t.Full
-	case r.IsUnknown():
-		share = t.Plain
 	}
 	if r.Override != nil {
 		limited = t.Near
@@ -201,27 +192,15 @@ func (l *layout) cells(r *live.Row, subject, limit string, selected bool) []stri
 	if selected {
 		cursor, named = ">", t.Accent
 	}
-	switch {
-	case l.Marked[r.ID()]:
-		sign = t.Accent.Of("*")
-	case r.Stale:
+	if r.Stale {
 		sign = t.Near.Of("?")
-	case len(r.Defects) > 0:
-		sign = t.Near.Of("!")
 	}
 	retry, resets := "-", figures.Of(ui.Seconds(r.ResetAfter))
-	switch {
-	case !r.InUse || !r.AtLimit():
-	case !r.RetryKnown():
-		retry = "?"
-	default:
+	if r.InUse && r.AtLimit() {
 		retry = ui.Seconds(r.RetryAfter)
 	}
-	switch {
-	case r.InUse && r.TTL < 0 && !r.KeptOnPurpose():
+	if r.InUse && r.TTL < 0 {
 		resets = t.Near.Of("no TTL")
-	case r.InUse && !r.ResetKnown():
-		resets = figures.Of("?")
 	}
 	return []string{t.Accent.Of(cursor) + sign, named.Of(subject), limited.Of(limit), l.denied(r, figures),
 		l.used(r, share), figures.Of(retry), resets}
@@ -231,7 +210,7 @@ func (l *layout) cells(r *live.Row, subject, limit string, selected bool) []stri
 func (l *layout) denied(r *live.Row, figures ui.Style) string {
 	rate := r.DeniedRate()
 	if rate == 0 {
-		unknown := r.Layout == "" && (l.feed.NotCounted || l.feed.Denials.Problem != nil)
+		unknown := l.feed.NotCounted || l.feed.Denials.Problem != nil
 		return ui.PadLeft(l.theme.Faint.Of(map[bool]string{true: "?", false: "-"}[unknown]), deniedWidth)
 	}
 	if r.IsDenied(l.feed.Clock) {
@@ -249,11 +228,11 @@ func (l *layout) used(r *live.Row, style ui.Style) string {
 	if r.Found() {
 		text = live.UsedOf(r)
 	}
-	if r.RemainingKnown() && ui.Width(text) > l.figure {
+	if r.Found() && ui.Width(text) > l.figure {
 		text = ui.Number(float64(r.Used)) + "/" + ui.Number(float64(r.Limit.Capacity()))
 	}
 	if l.bar > 0 {
-		if r.RemainingKnown() && r.Found() && r.Used > 0 {
+		if r.Used > 0 {
 			blocks := output.Bar(r.Used, r.Limit.Capacity(), l.bar)
 			bar = style.Of(strings.NewReplacer("█", "━", "░", " ").Replace(blocks))
 		}

@@ -37,7 +37,7 @@ func offendersOf(rows []*Row, unnamed float64) []Offender {
 			o.Keys++
 			o.rate += r.Denial.placed
 		}
-		for _, a := range attributesOf(&r.Entry) {
+		for _, a := range attributesOf(r.Key) {
 			add(a.Name, a.Value)
 			if network := networkOf(a.Value); network != "" {
 				add(a.Name+" network", network)

@@ -73,7 +73,7 @@ func (d *Denials) look(ctx context.Context) tea.Cmd {
 }
 
 // add takes in what a look brought. rows are the followed keys, whose names the table may have shortened.
-func (d *Denials) add(since *deniedSince, rows map[ID]*Row) {
+func (d *Denials) add(since *deniedSince, rows map[store.Key]*Row) {
 	if d.Known, d.Lost = true, since.Lost; since.First {
 		d.begun, d.Totals, d.Rates = since.At, History{}, map[Counted]*Rate{}
 	}
@@ -140,12 +140,12 @@ func (d *Denials) lateRate(h *History, count int64, since *deniedSince) float64 
 }
 
 // longNames returns the followed keys by the shorter names that the table has for them.
-func longNames(rows map[ID]*Row) map[store.Key]store.Key {
+func longNames(rows map[store.Key]*Row) map[store.Key]store.Key {
 	names := map[store.Key]store.Key{}
-	for id := range rows {
-		short := admin.Denied{Key: id.Key}
-		if short.Shorten(); short.Key != id.Key {
-			names[short.Key] = id.Key
+	for key := range rows {
+		short := admin.Denied{Key: key}
+		if short.Shorten(); short.Key != key {
+			names[short.Key] = key
 		}
 	}
 	return names

@@ -28,12 +28,12 @@ type Feed struct {
 	Order  Order
 	Filter Filter
 	// Pinned reports whether somebody works with a key, so that it stays followed however far it is from its limit.
-	Pinned func(ID) bool
+	Pinned func(store.Key) bool
 
-	Rows      map[ID]*Row // the followed keys
-	Listed    []*Row      // those that are selected and pass the filter, in order
-	Offenders []Offender  // what many of them have in common
-	Began     string      // what began lately
+	Rows      map[store.Key]*Row // the followed keys
+	Listed    []*Row             // those that are selected and pass the filter, in order
+	Offenders []Offender         // what many of them have in common
+	Began     string             // what began lately
 	Tally     Tally
 	Servers   []Server
 	Coverage  Coverage
@@ -48,13 +48,7 @@ type Feed struct {
 	looks      int           // that are over
 	leastShare atomic.Uint64 // the used share, as math.Float64bits, that a key must have more of to be followed
 
-	// Of the scan for keys that is going on, or was the last:
-	ScanError error  // why the last one failed
-	sought    string // the filter whose keys it looks for
-	Sought    int64  // how many keys of the store match that, by the last whole scan; -1 if it is not known
-	scanning  bool
-	pass      int // its number
-	stop      context.CancelFunc
+	ScanError error // why the last scan for keys failed
 }
 
 // due is a message of time: something is to be asked again, or was answered.
@@ -62,15 +56,15 @@ type due func() tea.Cmd
 
 // New returns a feed that knows nothing yet. It reads until ctx ends.
 func New(ctx context.Context, o Options) *Feed {
-	f := &Feed{Options: o, ctx: ctx, Clock: o.Now(), Answered: o.Now(), Rows: map[ID]*Row{},
-		Allowed: History{Sums: true}, Pinned: func(ID) bool { return false }, stop: func() {}}
+	f := &Feed{Options: o, ctx: ctx, Clock: o.Now(), Answered: o.Now(), Rows: map[store.Key]*Row{},
+		Allowed: History{Sums: true}, Pinned: func(store.Key) bool { return false }}
 	f.reader = &reader{Options: &f.Options}
 	f.Overrides.table = o.Overrides
 	if o.Denials != nil {
 		f.Denials.reader = &denialReader{Options: &f.Options}
 	}
 	for _, key := range o.Query.Keys {
-		f.Rows[OwnID(key)] = newRow(Reading{Entry: admin.Entry{Key: key}}, f.Clock)
+		f.Rows[key] = newRow(Reading{Entry: admin.Entry{Key: key}}, f.Clock)
 	}
 	return f
 }
@@ -130,17 +124,12 @@ func (f *Feed) lookAfter(number int) due {
 	}
 }
 
-// scanAfter scans all keys after the scan of that number, unless one began since.
-func (f *Feed) scanAfter(number int) due {
-	return func() tea.Cmd {
-		switch {
-		case number != f.pass:
-			return nil
-		case f.Problem != nil:
-			return f.After(time.Second, f.scanAfter(number))
-		}
-		return f.scan()
+// scanAgain scans all keys, once the store answers.
+func (f *Feed) scanAgain() tea.Cmd {
+	if f.Problem != nil {
+		return f.After(time.Second, due(f.scanAgain))
 	}
+	return f.scan()
 }
 
 // After brings a message when some time has passed.
@@ -216,7 +205,7 @@ func (f *Feed) absorb(s fetched) {
 	f.fetching = false
 	units := float32(0)
 	for i := range s.Keys {
-		if r := f.Rows[iDOf(&s.Keys[i].Entry)]; r != nil { // else it stopped being followed meanwhile
+		if r := f.Rows[s.Keys[i].Key]; r != nil { // else it stopped being followed meanwhile
 			if !r.Updated.IsZero() && s.Keys[i].Taken > 0 {
 				units += float32(s.Keys[i].Taken)
 			}
@@ -265,7 +254,7 @@ func forget(f *Feed, s *fetched) {
 }
 
 func (f *Feed) pins(r *Row) bool {
-	return f.Pinned(r.ID()) || f.Filter.Text != "" && f.Filter.Matches(r)
+	return f.Pinned(r.Key) || f.Filter.Text != "" && f.Filter.Matches(r)
 }
 
 // Arrange lists the rows that are to be shown. Rows that are equal in the order keep their places.
@@ -287,15 +276,12 @@ func (f *Feed) Arrange() {
 		if r.placed.atLimit {
 			f.Tally.AtLimit++
 		}
-		if r.InUse && len(r.Defects) > 0 {
-			f.Tally.Defective++
-		}
 		named := r.Updated.IsZero() && f.Query.Keys != nil // and not found yet
 		if !named && f.Filter.Matches(r) {
 			f.Listed = append(f.Listed, r)
 		}
 	}
-	slices.SortFunc(f.Listed, func(a, b *Row) int { return cmp.Or(f.Order.compare(a, b), compareIDs(a.ID(), b.ID())) })
+	slices.SortFunc(f.Listed, func(a, b *Row) int { return cmp.Or(f.Order.compare(a, b), compareKeys(a.Key, b.Key)) })
 	f.Offenders = offendersOf(f.Listed, f.Denials.Others())
 }
 
@@ -304,17 +290,8 @@ func (f *Feed) scan() tea.Cmd {
 	if f.Query.Keys != nil {
 		return nil
 	}
-	ctx, stop := context.WithCancel(f.ctx)
-	f.pass++
-	if f.sought != f.Filter.Text {
-		f.Sought = -1
-	}
-	f.stop, f.sought, f.scanning = stop, f.Filter.Text, true
-	p := pass{Number: f.pass, rules: f.rules(), LeastShare: &f.leastShare}
-	if wanted := f.Filter; wanted.Text != "" {
-		p.Wanted = func(r *Reading) bool { return wanted.Matches(&Row{Reading: *r, InUse: true}) }
-	}
-	return p.Start(ctx)
+	p := pass{rules: f.rules(), LeastShare: &f.leastShare}
+	return p.Start(f.ctx)
 }
 
 // Rest is how long nothing is scanned after a scan, of which one of a million keys takes some 5 s of a core here.
@@ -330,19 +307,6 @@ func (f *Feed) IsScanning() bool { return f.Coverage.Passes == 0 && f.Query.Keys
 func (f *Feed) FollowsAll() bool {
 	return !f.Coverage.Full && len(f.Rows) < f.MaxKeys || f.Query.Keys != nil
 }
-
-// SearchStore looks for the keys of the filter in the whole store, at once, unless all its keys are followed.
-func (f *Feed) SearchStore() tea.Cmd {
-	if f.FollowsAll() || f.pass == 0 || f.Filter.Text == "" || f.Filter.Text == f.sought && f.scanning {
-		return nil
-	}
-	f.stop()
-	f.Coverage.Looked, f.Sought = 0, -1
-	return f.scan()
-}
-
-// IsSought reports whether the keys of the filter are looked for, or were, in the whole store.
-func (f *Feed) IsSought() bool { return f.sought == f.Filter.Text }
 
 // ScanAll reads the overrides, on which depends what is left of limits, and finds all keys.
 func (f *Feed) ScanAll() error {
@@ -362,14 +326,11 @@ func (f *Feed) ScanAll() error {
 }
 
 func (f *Feed) absorbScan(s scanned) tea.Cmd {
-	if s.Pass != f.pass { // it was given up
-		return nil
-	}
 	f.Coverage.Looked, f.Coverage.Total = s.Looked, s.Total
 	added := false
 	for i := range s.Readings {
-		if id := iDOf(&s.Readings[i].Entry); f.Rows[id] == nil {
-			f.Rows[id] = newRow(s.Readings[i], f.Clock)
+		if key := s.Readings[i].Key; f.Rows[key] == nil {
+			f.Rows[key] = newRow(s.Readings[i], f.Clock)
 			added = true
 		}
 	}
@@ -379,14 +340,11 @@ func (f *Feed) absorbScan(s scanned) tea.Cmd {
 	if !s.Done {
 		return await(s.Next)
 	}
-	f.stop()
-	f.scanning = false
 	if f.ScanError = s.Err; s.Err == nil {
-		f.Sought = s.Wanted
 		s.Passes, s.Full = f.Coverage.Passes+1, s.Matched > int64(f.MaxKeys)
 		f.Coverage = s.Coverage
 	}
-	return f.After(s.Rest(), f.scanAfter(f.pass))
+	return f.After(s.Rest(), due(f.scanAgain))
 }
 
 func (f *Feed) rules() rules { return rules{Options: &f.Options, List: f.Overrides.List} }
@@ -394,12 +352,12 @@ func (f *Feed) rules() rules { return rules{Options: &f.Options, List: f.Overrid
 // followDenied follows the keys that are being denied, however far from its limit the store says that they are.
 func (f *Feed) followDenied() {
 	for c := range f.Denials.Rates {
-		if c.isKey() && f.Rows[OwnID(c.Key)] == nil {
-			f.Rows[OwnID(c.Key)] = newRow(Reading{Entry: admin.Entry{Key: c.Key}}, f.Clock)
+		if c.isKey() && f.Rows[c.Key] == nil {
+			f.Rows[c.Key] = newRow(Reading{Entry: admin.Entry{Key: c.Key}}, f.Clock)
 		}
 	}
-	for id, r := range f.Rows {
-		r.Denial = f.Denials.Rates[Counted{Key: id.Key}]
+	for key, r := range f.Rows {
+		r.Denial = f.Denials.Rates[Counted{Key: key}]
 	}
 	f.Arrange()
 }
@@ -410,7 +368,7 @@ func (f *Feed) evict() {
 	if len(f.Rows) >= f.MaxKeys {
 		rows := slices.SortedFunc(maps.Values(f.Rows), f.compareWorth)
 		for _, r := range rows[f.MaxKeys:] {
-			delete(f.Rows, r.ID())
+			delete(f.Rows, r.Key)
 		}
 		least := rows[f.MaxKeys-1]
 		if f.Filter.Text == "" && !least.IsUnderBlock() && least.DeniedRate() == 0 && !f.pins(least) {
@@ -421,7 +379,7 @@ func (f *Feed) evict() {
 }
 
 func (f *Feed) compareWorth(a, b *Row) int {
-	return cmp.Or(trueFirst(f.Pinned(a.ID()), f.Pinned(b.ID())), trueFirst(f.pins(a), f.pins(b)),
+	return cmp.Or(trueFirst(f.Pinned(a.Key), f.Pinned(b.Key)), trueFirst(f.pins(a), f.pins(b)),
 		trueFirst(!a.IsUnderBlock(), !b.IsUnderBlock()),
 		cmp.Compare(b.DeniedRate(), a.DeniedRate()), closestFirst(&a.Reading, &b.Reading))
 }
@@ -429,5 +387,4 @@ func (f *Feed) compareWorth(a, b *Row) int {
 // Tally counts followed rows.
 type Tally struct {
 	InUse, AtLimit int64
-	Defective      int // those that have a defect
 }

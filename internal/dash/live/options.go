@@ -1,13 +1,11 @@
 package live
 
 import (
-	"cmp"
 	"context"
 	"iter"
 	"strings"
 	"time"
 
-	redisserver "github.com/limitctl/limitctl/internal/redis"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -42,10 +40,6 @@ type Options struct {
 	NodeOf func(ctx context.Context, subject string) string
 	// Actions change keys; nil where nothing may be changed.
 	Actions Actions
-	// Layouts names the layouts of other limiters by which the keys are read; empty for limitctl's own keys.
-	Layouts string
-	// Beyond says what deleting the keys of a layout does not reach; "" if there is nothing.
-	Beyond func(layout string) string
 	// Where names the store, and Context its context, if any. A change in a Protected one needs its name typed.
 	Where, Context string
 	Protected      bool
@@ -66,8 +60,8 @@ type Options struct {
 
 // Actions are what can be done to keys from the dashboard.
 type Actions interface {
-	// Reset makes the keys unused and keeps a backup of what they were.
-	Reset(ctx context.Context, keys []ID) (Changed, error)
+	// Reset makes the key unused and keeps a backup of what it was.
+	Reset(ctx context.Context, key store.Key) (Changed, error)
 	// Undo brings back what a reset deleted. Keys that were used since then are left as they are.
 	Undo(ctx context.Context, reset Changed) (Changed, error)
 	// ParseOverride reads what was typed in. Whom the override is about is not in it.
@@ -97,48 +91,11 @@ type OverrideForm struct {
 	For, Reason string
 }
 
-// ID names a row.
-type ID struct {
-	store.Key
-	// StoreKey names a limit of another limiter, of which several can have the same Key; empty for limitctl's own.
-	StoreKey string
-}
-
-func iDOf(e *admin.Entry) ID {
-	if e.Layout == "" {
-		return ID{Key: e.Key}
-	}
-	return ID{e.Key, e.StoreKey}
-}
-
-// OwnID is the ID of a limit of limitctl's own.
-func OwnID(key store.Key) ID { return ID{Key: key} }
-
-func compareIDs(a, b ID) int {
+func compareKeys(a, b store.Key) int {
 	if c := strings.Compare(a.Subject, b.Subject); c != 0 {
 		return c
 	}
-	return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.StoreKey, b.StoreKey))
-}
-
-// tag is what decides which node of a Cluster has the keys of a row.
-func (id ID) tag() string {
-	if id.StoreKey == "" {
-		return id.Subject
-	}
-	return redisserver.HashTag(id.StoreKey)
-}
-
-// QueryOf returns a query of exactly these rows, for layouts to be asked as for all. subjects are of the selection.
-func QueryOf(subjects store.Pattern, ids []ID) admin.Query {
-	query := admin.Query{Subjects: subjects, Keys: make([]store.Key, len(ids))}
-	for i, id := range ids {
-		query.Keys[i] = id.Key
-		if id.StoreKey != "" {
-			query.StoreKeys = append(query.StoreKeys, id.StoreKey)
-		}
-	}
-	return query
+	return strings.Compare(a.Name, b.Name)
 }
 
 // networkOf returns the network of an address that one sender often has, "" for what is none.
@@ -149,16 +106,12 @@ func networkOf(value string) string {
 	return ""
 }
 
-const layoutAttribute = "layout"
-
 // attributesOf returns the attributes that a key was made of: by a policy, or by somebody who writes subjects like
-// tenant:acme:user:42. For a key of another limiter the first one is its layout.
-func attributesOf(e *admin.Entry) (attributes []policy.Attribute) {
-	if e.Layout != "" {
-		attributes = append(attributes, policy.Attribute{Name: layoutAttribute, Value: e.Layout})
-	} else if parts, is := policy.ParseKey(e.Key); is {
+// tenant:acme:user:42.
+func attributesOf(key store.Key) []policy.Attribute {
+	if parts, is := policy.ParseKey(key); is {
 		return parts.Attributes
 	}
-	ofSubject, _ := policy.ParseSubject(e.Key.Subject)
-	return append(attributes, ofSubject...)
+	attributes, _ := policy.ParseSubject(key.Subject)
+	return attributes
 }

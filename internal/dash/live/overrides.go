@@ -136,7 +136,7 @@ func (f rules) Override(key store.Key) *store.Override {
 
 // Limit returns the limit that counts for the key of an entry, which has the recorded one.
 func (f rules) Limit(e *admin.Entry) store.Limit {
-	if f.InForce == nil || e.Layout != "" {
+	if f.InForce == nil {
 		return e.Limit
 	}
 	limit, err := f.InForce(e, f.Override(e.Key)).Normalize()

@@ -2,6 +2,7 @@ package live
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
@@ -19,12 +20,10 @@ type seen struct {
 	state *store.State // nil if it was not read
 }
 
-// taken returns the units that were charged since s was seen, -1 if that is not known, as of another limiter's key.
+// taken returns the units that were charged since s was seen.
 func (s *seen) taken(now *admin.Entry) int64 {
 	left := s.used // of what was used then
 	switch {
-	case now.Layout != "" || !now.UsedKnown():
-		return -1
 	case s.state != nil: // which says it exactly
 		left = s.state.Used(now.At)
 	case s.limit.Period > 0: // a large log, taken as even
@@ -37,7 +36,7 @@ func (s *seen) taken(now *admin.Entry) int64 {
 // reader looks at the followed keys, one look at a time, so that what it remembers needs no lock.
 type reader struct {
 	*Options
-	before map[ID]seen
+	before map[store.Key]seen
 }
 
 // fetched is what one look at the keys brought.
@@ -45,7 +44,7 @@ type fetched struct {
 	Time time.Time
 	Keys []Reading
 	// Asked are the keys that were looked for; those that are not among Keys are unused.
-	Asked []ID
+	Asked []store.Key
 	// Away are nodes that did not answer, while others did. Err is why none did.
 	Away []away
 	Err  error
@@ -55,19 +54,19 @@ type fetched struct {
 // away is a node that did not answer, and its keys, which are still as they were.
 type away struct {
 	Node string
-	Keys []ID
+	Keys []store.Key
 }
 
 // Fetch looks at keys, those of each node by themselves, so that one that is away keeps no other from being read.
-func (r *reader) Fetch(ctx context.Context, keys []ID, rules rules) tea.Cmd {
+func (r *reader) Fetch(ctx context.Context, keys []store.Key, rules rules) tea.Cmd {
 	return func() tea.Msg {
 		begun := r.Now()
 		answer := fetched{Time: begun}
-		byNode := map[string][]ID{}
+		byNode := map[string][]store.Key{}
 		for _, key := range keys {
 			name := ""
 			if r.NodeOf != nil {
-				name = r.NodeOf(ctx, key.tag())
+				name = r.NodeOf(ctx, key.Subject)
 			}
 			byNode[name] = append(byNode[name], key)
 		}
@@ -82,7 +81,7 @@ func (r *reader) Fetch(ctx context.Context, keys []ID, rules rules) tea.Cmd {
 				done <- p
 			})
 		}
-		now := make(map[ID]seen, len(keys))
+		now := make(map[store.Key]seen, len(keys))
 		for range byNode {
 			p := <-done
 			r.absorb(&answer, now, &p)
@@ -98,13 +97,13 @@ func (r *reader) Fetch(ctx context.Context, keys []ID, rules rules) tea.Cmd {
 
 type part struct {
 	node     string
-	keys     []ID
+	keys     []store.Key
 	readings []Reading
 	err      error
 }
 
 // absorb takes in what reading a node brought. Of one that does not answer, what was known before stays.
-func (r *reader) absorb(answer *fetched, now map[ID]seen, p *part) {
+func (r *reader) absorb(answer *fetched, now map[store.Key]seen, p *part) {
 	for _, key := range p.keys {
 		now[key] = seen{} // unused, unless it is among the readings
 		if before, known := r.before[key]; known && p.err != nil {
@@ -119,22 +118,20 @@ func (r *reader) absorb(answer *fetched, now map[ID]seen, p *part) {
 	readings := p.readings
 	for i := range readings {
 		e := &readings[i].Entry
-		id := iDOf(e)
-		if before, known := r.before[id]; known {
+		if before, known := r.before[e.Key]; known {
 			readings[i].Taken = before.taken(e)
 		}
-		now[id] = seen{e.At, e.Used, e.LastLimit(), e.State}
+		now[e.Key] = seen{e.At, e.Used, e.LastLimit(), e.State}
 		e.State = nil // which is for the next look alone
 	}
 	answer.Keys = append(answer.Keys, readings...)
 }
 
-func (r *reader) readEach(ctx context.Context, keys []ID, f rules) (readings []Reading, err error) {
-	query := QueryOf(r.Query.Subjects, keys)
-	query.States = true
+func (r *reader) readEach(ctx context.Context, keys []store.Key, f rules) (readings []Reading, err error) {
+	query := admin.Query{Keys: keys, States: true}
 	readings = make([]Reading, 0, len(keys))
 	for entry, err := range f.scan(ctx, query) {
-		if isOfOneKey(err) {
+		if errors.Is(err, store.ErrForeign) { // it is of one key alone
 			continue
 		}
 		if err != nil {

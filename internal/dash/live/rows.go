@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/output"
-	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -35,13 +34,10 @@ type Row struct {
 	placed place // where it belonged when the rows were arranged
 }
 
-// ID names the row.
-func (r *Row) ID() ID { return iDOf(&r.Entry) }
-
 func newRow(reading Reading, now time.Time) *Row {
 	r := &Row{Reading: reading, UsedAt: now, InUse: reading.IsUsed(), Units: History{Sums: true}}
 	r.LimitName, r.Bare = reading.Key.Name, reading.Key.Name
-	if parts, is := policy.ParseKey(reading.Key); is && reading.Layout == "" {
+	if parts, is := policy.ParseKey(reading.Key); is {
 		r.LimitName, r.Bare = parts.LimitName(), parts.Limit
 	}
 	r.SubjectWidth, r.LimitWidth = widthOf(r.Key.Subject), widthOf(r.LimitName)
@@ -52,22 +48,18 @@ func widthOf(name string) int { return output.Width(output.Escape(output.Printab
 
 func (r *Row) update(reading Reading, now time.Time) {
 	taken := float32(reading.Taken)
-	if r.Updated.IsZero() || reading.Taken < 0 { // there is nothing to compare with
+	if r.Updated.IsZero() { // there is nothing to compare with
 		taken = float32(math.NaN())
 	}
 	r.Reading, r.Updated, r.UsedAt, r.InUse = reading, now, now, true
-	share, known := reading.Share()
-	if !known {
-		share = math.NaN()
-	}
-	r.Shares.Add(now, float32(share))
+	r.Shares.Add(now, float32(reading.UsedShare()))
 	r.Units.Add(now, taken)
 }
 
 func (r *Row) empty(now time.Time, f rules) {
 	r.Used, r.Remaining, r.RetryAfter, r.ResetAfter, r.TTL, r.Taken = 0, 0, 0, 0, 0, 0
-	r.InUse, r.Updated, r.Defects = false, now, nil
-	if r.UsedUnknown = false; r.CapacityKnown() {
+	r.InUse, r.Updated = false, now
+	if r.Found() {
 		r.Limit, r.Recorded = r.LastLimit(), store.Limit{}
 		r.Limit = f.Limit(&r.Entry) // there is no record any more, so no other limit is told
 		r.Remaining = r.Limit.Capacity()
@@ -81,10 +73,7 @@ func (r *Row) empty(now time.Time, f rules) {
 func (r *Row) IsUnderBlock() bool { return IsBlock(r.Override) }
 
 // Found reports whether the key was ever found in use: one that was named need not be.
-func (r *Row) Found() bool { return r.CapacityKnown() || r.StoreKey != "" }
-
-// IsUnknown reports whether the key was found and what remains of its limit cannot be told.
-func (r *Row) IsUnknown() bool { return r.Found() && !r.RemainingKnown() }
+func (r *Row) Found() bool { return r.CapacityKnown() }
 
 // stillDenied is for how long a key counts as being denied: the time that a denial needs to get into the table, twice.
 const stillDenied = 4 * time.Second
@@ -139,13 +128,13 @@ func (o Order) compare(a, b *Row) int {
 	case ByCloseness:
 		x, y := &a.placed, &b.placed
 		return cmp.Or(trueFirst(!x.blocked, !y.blocked), trueFirst(x.atLimit, y.atLimit), trueFirst(x.inUse, y.inUse),
-			cmp.Compare(y.percent, x.percent), trueFirst(!a.IsUnknown(), !b.IsUnknown()))
+			cmp.Compare(y.percent, x.percent))
 	case ByReset:
 		return cmp.Compare(b.ResetAfter.Round(time.Second), a.ResetAfter.Round(time.Second))
 	case ByLimit:
 		return cmp.Compare(a.LimitName, b.LimitName)
 	default: // BySubject
-		return compareIDs(a.ID(), b.ID())
+		return compareKeys(a.Key, b.Key)
 	}
 }
 
@@ -211,7 +200,7 @@ func (f *Filter) Matches(r *Row) bool {
 // Network is the pattern of the addresses like a row's that the filter keeps, "" if it is not one of their network.
 func (f *Filter) Network(r *Row) string {
 	for i := range f.terms {
-		for _, a := range attributesOf(&r.Entry) {
+		for _, a := range attributesOf(r.Key) {
 			t, network := &f.terms[i], networkOf(a.Value)
 			before, last := strings.CutSuffix(r.Key.Subject, a.Value)
 			if last && network != "" && !t.inverted && t.attribute == a.Name && t.literal == network {
@@ -225,7 +214,7 @@ func (f *Filter) Network(r *Row) string {
 func (t *term) matches(r *Row) bool {
 	switch {
 	case t.attribute != "":
-		return slices.ContainsFunc(attributesOf(&r.Entry), func(a policy.Attribute) bool {
+		return slices.ContainsFunc(attributesOf(r.Key), func(a policy.Attribute) bool {
 			return a.Name == t.attribute && (a.Value == t.literal || networkOf(a.Value) == t.literal)
 		})
 	case !t.glob.IsZero():
@@ -234,23 +223,10 @@ func (t *term) matches(r *Row) bool {
 	return r.anyName(func(name string) bool { return strings.Contains(name, t.literal) })
 }
 
-// anyName reports whether something is so of any name of a row; of another limiter's also of its store key and defects.
-func (r *Row) anyName(is func(name string) bool) bool {
-	if is(r.Key.Subject) || is(r.Key.Name) {
-		return true
-	}
-	ofKind := func(d admin.Defect) bool { return is(string(d.Kind)) }
-	return r.Layout != "" && (is(r.StoreKey) || slices.ContainsFunc(r.Defects, ofKind))
-}
+// anyName reports whether something is so of the subject or the limit's name of a row.
+func (r *Row) anyName(is func(name string) bool) bool { return is(r.Key.Subject) || is(r.Key.Name) }
 
-// UsedOf is what is used of the limit, with a question mark for what is not known.
+// UsedOf is what is used of the limit.
 func UsedOf(r *Row) string {
-	used, capacity := "?", "?"
-	if r.UsedKnown() {
-		used = output.Thousands(r.Used)
-	}
-	if r.CapacityKnown() {
-		capacity = output.Thousands(r.Limit.Capacity())
-	}
-	return used + "/" + capacity
+	return output.Thousands(r.Used) + "/" + output.Thousands(r.Limit.Capacity())
 }

@@ -61,10 +61,6 @@ type Coverage struct {
 	// Matched and AtLimit are what the last whole scan came to, those followed among them.
 	Matched int64
 	AtLimit int64
-	// Unsure is how many keys may be of another limiter, and are left out.
-	Unsure int64
-	// UnsureNoTTL is how many of these never expire, and may deny for ever.
-	UnsureNoTTL int64
 	// Full: there are more keys than are followed.
 	Full bool
 }
@@ -72,12 +68,12 @@ type Coverage struct {
 // Reading is the state of one key.
 type Reading struct {
 	admin.Entry
-	// Taken is the units charged since the reading before, negative if they are not known.
+	// Taken is the units charged since the reading before.
 	Taken int64
 }
 
-// IsUsed reports whether anything of the limit is used, as far as that is known.
-func (r *Reading) IsUsed() bool { return r.Used > 0 || r.UsedUnknown }
+// IsUsed reports whether anything of the limit is used.
+func (r *Reading) IsUsed() bool { return r.Used > 0 }
 
 // UsedShare is how much of the limit is used: 1 is all. It is 0 if that is not known.
 func (r *Reading) UsedShare() float64 {
