@@ -41,7 +41,7 @@ var (
 // [FailClosed] and [FailLocal] decide.
 func IsAway(err error) bool { return store.IsAway(err) }
 
-// DeniedError says that [Limiter.Wait] or [Limiter.Reserve] was denied. Nothing is charged, unless [FailClosed]
+// DeniedError says that [Limiter.Wait] or [Limiter.Reserve] was denied. Nothing is charged, unless a failure policy
 // denied a call whose answer was lost. The error of Wait is also a context.DeadlineExceeded.
 type DeniedError struct {
 	Decisions

@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -37,8 +38,8 @@ type Reservation struct {
 // the requests a [Request.Token] with a longer time. With a [LeakyBucket] it takes a turn and does not wait for it:
 // see Delay of the reservation's decisions.
 //
-// If the error is an [ErrOutcomeUnknown], the reservation is not nil, and [Reservation.Cancel] gives back what may
-// have been charged.
+// If the answer of the store was lost, the reservation is not nil even with an error, an [ErrOutcomeUnknown] or the
+// denial of a failure policy, and [Reservation.Cancel] gives back what may have been charged.
 func (l *Limiter) Reserve(ctx context.Context, requests ...Request) (*Reservation, error) {
 	if err := l.check(ctx, requests); err != nil {
 		return nil, err
@@ -48,17 +49,18 @@ func (l *Limiter) Reserve(ctx context.Context, requests ...Request) (*Reservatio
 		asked = withToken(requests, rand.Text())
 	}
 	r := &Reservation{limiter: l, requests: asked, decisions: make([]store.Decision, len(asked))}
-	var unknown error // of a try whose answer was lost: no later error undoes its charge
+	var unknown error // of a try whose answer was lost: no later answer undoes its charge
 	for asks := 1; ; asks++ {
 		var replaced error
 		err := l.ask(layers.KeepReplaced(ctx, &replaced), store.Take, asked, r.decisions)
-		if err == nil {
-			r.uncharged = unknown == nil && replaced != nil && !errors.Is(replaced, ErrOutcomeUnknown)
-			break
-		}
-		lost := errors.Is(err, ErrOutcomeUnknown)
+		failed := cmp.Or(err, replaced)
+		lost := errors.Is(failed, ErrOutcomeUnknown)
 		if lost {
-			unknown = err
+			unknown = failed
+		}
+		if err == nil {
+			r.uncharged = unknown == nil && replaced != nil
+			break
 		}
 		if unknown == nil {
 			return nil, err
@@ -69,7 +71,11 @@ func (l *Limiter) Reserve(ctx context.Context, requests ...Request) (*Reservatio
 		}
 	}
 	if !store.AllAllowed(r.decisions) {
-		return nil, &DeniedError{DecisionsOf(r.decisions), slices.Clone(requests), false}
+		denied := &DeniedError{DecisionsOf(r.decisions), slices.Clone(requests), false}
+		if unknown == nil || !r.mayBeUncharged() { // the store has not charged
+			r = nil
+		}
+		return r, denied
 	}
 	return r, nil
 }

@@ -71,6 +71,20 @@ func TestAReservationWhoseAnswerIsLost(t *testing.T) {
 			t.Errorf("%v: %v, %d in use", test.answers, err, used(t, l, tokens.For("team")))
 		}
 	}
+	// So can what a failure policy denied.
+	for name, policy := range map[string]limiter.Option{"closed": limiter.FailClosed(), "local": limiter.FailLocal(0.01)} {
+		f := &faulty{Store: memorystore.New(), after: func(store.Op) error { return lost }}
+		l := newLimiter(t, f, policy)
+		r, err := l.Reserve(t.Context(), tokens.For("team").N(300))
+		_, denied := errors.AsType[*limiter.DeniedError](err)
+		f.after = nil
+		if r == nil || !denied || used(t, l, tokens.For("team")) != 300 {
+			t.Fatalf("%s: %v, %v", name, r, err)
+		}
+		if err := r.Cancel(t.Context()); err != nil || used(t, l, tokens.For("team")) != 0 {
+			t.Errorf("%s: %v, %d in use", name, err, used(t, l, tokens.For("team")))
+		}
+	}
 	// If the store has charged nothing, there is nothing to give back.
 	f := &faulty{Store: memorystore.New(), instead: func(op store.Op) error {
 		if op == store.Take {
