@@ -58,26 +58,38 @@ func TestWhatHasJustComeUnderTheCursorIsNotReset(t *testing.T) {
 	}
 }
 
+// A protected context wants its name typed, also before an override ends.
 func TestAProtectedContextWantsItsNameTyped(t *testing.T) {
+	protected := func(o *live.Options) { o.Context, o.Protected = "prod", true }
 	for keys, want := range map[string]bool{"ry<enter>": false, "rprod<enter>": true, "rprod": false,
-		"rpro<enter>": false,
-		"rprod<esc>":  false} {
-		d := begin(t, three, func(o *live.Options) { o.Context, o.Protected = "prod", true })
+		"rpro<enter>": false, "rprod<esc>": false} {
+		d := begin(t, three, protected)
 		d.press(keys)
 		if got := d.actions.reset != (store.Key{}); got != want {
 			t.Errorf("%q resets: %t, want %t", keys, got, want)
 		}
+		d = begin(t, governed, protected)
+		d.press("O" + keys)
+		if got := len(d.overrides()) == 4; got != want {
+			t.Errorf("%q ends an override: %t, want %t", keys, got, want)
+		}
 	}
 }
 
+// In a read-only context everything in force is seen, and nothing changes.
 func TestAReadOnlyContextHasNoActions(t *testing.T) {
-	d := begin(t, three, func(o *live.Options) { o.Actions = nil })
-	d.press("robeu")
-	if d.change.IsAsking() || d.change.IsActing() {
-		t.Error("something was done")
+	d := begin(t, governed, func(o *live.Options) { o.Actions = nil })
+	for _, keys := range []string{"robeu", "Or"} {
+		d.press(keys)
+		if d.change.IsAsking() || d.change.IsActing() {
+			t.Errorf("%s did something", keys)
+		}
 	}
-	d.press("?")
-	if strings.Contains(d.View(), "override") {
+	if !strings.Contains(d.View(), "WHOM") {
+		t.Errorf("in force:\n%s", d.View())
+	}
+	d = begin(t, three, func(o *live.Options) { o.Actions = nil })
+	if d.press("?"); strings.Contains(d.View(), "override") {
 		t.Error("the help offers a reset")
 	}
 }
@@ -119,17 +131,6 @@ func TestResetIsSeenAndUndone(t *testing.T) {
 	}
 }
 
-// A bug in what goes on beside the loop does not end the program in the middle of a
-// screen.
-func TestPanicsBesideTheLoop(t *testing.T) {
-	d := begin(t, three, nil)
-	d.actions.store = nil
-	d.press("ry")
-	if text := d.View(); !strings.Contains(text, "internal error: ") || d.change.IsActing() {
-		t.Errorf("after a panic of an action:\n%s", text)
-	}
-}
-
 // That nothing was in use does not make an undo that of an older reset.
 func TestUndoAfterAResetOfNothing(t *testing.T) {
 	d := begin(t, three, nil)
@@ -145,13 +146,25 @@ func TestUndoAfterAResetOfNothing(t *testing.T) {
 	}
 }
 
-// What was deleted before a failure is said first: the error may be longer than the line.
-func TestAResetThatFailsInTheMiddle(t *testing.T) {
-	d := begin(t, three, nil)
-	d.actions.partly, d.actions.err = live.Changed{Keys: 2, Backup: "/backups/1.jsonl"},
-		errors.New(strings.Repeat("gone ", 40))
-	d.press("ry")
-	if text := d.View(); !strings.Contains(text, "only 2 keys certainly deleted; u brings them back: gone") {
-		t.Errorf("after a failure in the middle:\n%s", text)
+// What went wrong is said, and ends no program in the middle of a screen. What was deleted before a failure is said
+// first: the error may be longer than the line.
+func TestActionsThatFail(t *testing.T) {
+	for want, c := range map[string]struct {
+		keys string
+		fail func(*fakeActions)
+	}{
+		"only 2 keys certainly deleted; u brings them back: gone": {"ry", func(a *fakeActions) {
+			a.partly, a.err = live.Changed{Keys: 2, Backup: "/backups/1.jsonl"}, errors.New(strings.Repeat("gone ", 40))
+		}},
+		"internal error: ": {"ry", func(a *fakeActions) { a.store = nil }},
+		"the store said no": {"b<enter><enter><enter><enter><enter>y", func(a *fakeActions) {
+			a.err = errors.New("the store said no")
+		}},
+	} {
+		d := begin(t, three, nil)
+		c.fail(d.actions)
+		if d.press(c.keys); !strings.Contains(d.View(), want) || d.change.IsActing() {
+			t.Errorf("it does not say %q:\n%s", want, d.View())
+		}
 	}
 }

@@ -16,32 +16,34 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// awayStore is one that does not answer while it is away.
-type awayStore struct {
+// failing is a store whose scans fail if they are to.
+type failing struct {
 	admin.Keyspace
-	away    bool
-	problem error // what it says instead, if set
+	with func(admin.Query) error
 }
 
-func (s *awayStore) Scan(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, error] {
-	if s.away {
-		return func(yield func(admin.Entry, error) bool) {
-			yield(admin.Entry{}, fmt.Errorf("%w: 10.0.0.1:6379 is silent, said the proxy", store.ErrUnavailable))
-		}
+func (s *failing) Scan(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, error] {
+	if s.with == nil {
+		return s.Keyspace.Scan(ctx, q)
 	}
-	if s.problem != nil {
-		return func(yield func(admin.Entry, error) bool) { yield(admin.Entry{}, s.problem) }
+	if err := s.with(q); err != nil {
+		return func(yield func(admin.Entry, error) bool) { yield(admin.Entry{}, err) }
 	}
 	return s.Keyspace.Scan(ctx, q)
 }
 
+// always is an error of every scan.
+func always(err error) func(admin.Query) error { return func(admin.Query) error { return err } }
+
+var away = fmt.Errorf("%w: 10.0.0.1:6379 is silent, said the proxy", store.ErrUnavailable)
+
 func TestALostStoreLeavesTheLastFrameAndComesBack(t *testing.T) {
-	backend := &awayStore{}
+	backend := &failing{}
 	d := begin(t, three, func(o *live.Options) {
 		backend.Keyspace = o.Store
 		o.Store = backend
 	})
-	backend.away = true
+	backend.with = always(away)
 	for range 7 {
 		d.second()
 	}
@@ -52,7 +54,7 @@ func TestALostStoreLeavesTheLastFrameAndComesBack(t *testing.T) {
 	if r := d.feed.Rows[store.Key{Subject: "full", Name: "token-bucket/1m"}]; !r.InUse {
 		t.Error("a key is taken for unused")
 	}
-	backend.away = false
+	backend.with = nil
 	d.second()
 	if text := d.View(); strings.Contains(text, "no answer") {
 		t.Errorf("back:\n%s", text)
@@ -134,49 +136,33 @@ func TestOnce(t *testing.T) {
 		slept != time.Second {
 		t.Errorf("it wrote:\n%s", text)
 	}
-	o.Store = &awayStore{Keyspace: d.store, away: true}
+	o.Store = &failing{d.store, always(away)}
 	if err := Once(t.Context(), &out, o, ui.NoColors(), 80, 24); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("of a store that is away: %v", err)
 	}
 }
 
-// nodesStore has a node that can hang.
-type nodesStore struct {
-	admin.Keyspace
-	hangs bool
-}
-
-func nodeOf(_ context.Context, subject string) string {
-	if strings.HasPrefix(subject, "b") {
-		return "10.0.0.2:6379"
-	}
-	return "10.0.0.1:6379"
-}
-
-func (s *nodesStore) Scan(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, error] {
-	if len(q.Keys) > 0 && strings.HasPrefix(q.Keys[0].Subject, "b") && s.hangs {
-		return func(yield func(admin.Entry, error) bool) {
-			yield(admin.Entry{}, fmt.Errorf("%w: redis at 10.0.0.2:6379 cannot be reached: no answer in time",
-				store.ErrUnavailable))
-		}
-	}
-	return s.Keyspace.Scan(ctx, q)
-}
-
 // While one node of several does not answer, the keys of the others stay up to date, and its
 // own are marked.
 func TestOneNodeIsAway(t *testing.T) {
-	backend := &nodesStore{}
+	backend := &failing{}
 	a, b := store.Key{Subject: "a", Name: "token-bucket/1h"}, store.Key{Subject: "b", Name: "token-bucket/1h"}
 	d := begin(t, func(d *driver) {
 		d.take(a, "10/1h", 5)
 		d.take(b, "10/1h", 6)
 	}, func(o *live.Options) {
 		backend.Keyspace = o.Store
-		o.Store, o.NodeOf = backend, nodeOf
+		o.Store, o.NodeOf = backend, func(_ context.Context, subject string) string {
+			return map[string]string{"a": "10.0.0.1:6379", "b": "10.0.0.2:6379"}[subject]
+		}
 	})
 	d.second()
-	backend.hangs = true
+	backend.with = func(q admin.Query) error {
+		if len(q.Keys) > 0 && q.Keys[0].Subject == "b" {
+			return fmt.Errorf("%w: redis at 10.0.0.2:6379 cannot be reached: no answer in time", store.ErrUnavailable)
+		}
+		return nil
+	}
 	d.second()
 	for i := range 4 {
 		d.take(a, "10/1h", 1)
@@ -192,7 +178,7 @@ func TestOneNodeIsAway(t *testing.T) {
 			t.Errorf("it does not say %q:\n%s", want, text)
 		}
 	}
-	backend.hangs = false
+	backend.with = nil
 	d.second()
 	if text := d.View(); d.feed.Rows[b].Used != 10 || strings.Contains(text, "no answer") {
 		t.Errorf("back:\n%s", text)

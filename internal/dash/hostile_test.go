@@ -47,7 +47,7 @@ func hostile(d *driver) {
 func TestFramesOfHostileNames(t *testing.T) {
 	t.Parallel()
 	texts := hostiletext.Texts()
-	backend := &awayStore{}
+	backend := &failing{}
 	d := beginIn(t, ui.OfTerminal(func(string) string { return "" }), hostile, func(o *live.Options) {
 		backend.Keyspace, o.Store = o.Store, backend
 		o.Context, o.Where, o.Selection = texts[0], texts[1]+strings.Join(texts, ""), strings.Join(texts, "")
@@ -85,10 +85,10 @@ func TestFramesOfHostileNames(t *testing.T) {
 		d.actions.err = errors.New(text)
 		d.press("ry")
 		d.checkFrame("an action that fails with " + text)
-		backend.problem = errors.New(text)
+		backend.with = always(errors.New(text))
 		d.second()
 		d.checkFrame("a store that fails with " + text)
-		backend.problem, d.actions.err = nil, nil
+		backend.with, d.actions.err = nil, nil
 		d.second()
 	}
 }

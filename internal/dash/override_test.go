@@ -1,13 +1,11 @@
 package dash
 
 import (
-	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/limitctl/limitctl/internal/allowance"
-	"github.com/limitctl/limitctl/internal/dash/live"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -94,18 +92,5 @@ func TestTheFormOfAnOverride(t *testing.T) {
 		if got != want {
 			t.Errorf("%q sets %q, want %q:\n%s", keys, got, want, d.View())
 		}
-	}
-}
-
-func TestAnOverrideThatFails(t *testing.T) {
-	d := begin(t, three, nil)
-	d.actions.err = errors.New("the store said no")
-	d.press("b<enter><enter><enter><enter><enter>y")
-	if text := d.View(); !strings.Contains(text, "the store said no") {
-		t.Errorf("it says:\n%s", text)
-	}
-	d = begin(t, three, func(o *live.Options) { o.Actions = nil })
-	if d.press("o"); d.change.IsAsking() {
-		t.Error("a form is open in a read-only context")
 	}
 }
