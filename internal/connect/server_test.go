@@ -97,51 +97,13 @@ func (a *authority) query() string {
 		a.file("client.key"))
 }
 
-func TestTLS(t *testing.T) {
-	a := newAuthority(t)
-	server := redistest.Start(t, a.serve()...)
-	url, known := "rediss://"+server.Addr, a.query()
-	for i, query := range []string{
-		known + "&tls_server_name=limits.test",
-		strings.Replace(known, "tls_ca="+a.file("ca.pem"), "tls_insecure=true", 1),
-	} {
-		if used, err := take(url+query, "user:42", long); err != nil || used != int64(i+1) {
-			t.Errorf("%s: %d used, %v", query, used, err)
-		}
-	}
-	for query, want := range map[string]string{
-		known:                                 "doesn't contain any IP SANs", // its name is limits.test
-		known + "&tls_server_name=other.test": "not other.test",
-		"?tls_server_name=limits.test":        "unknown authority",
-		"?tls_insecure=true":                  "required", // by its alert, or by our guess if that was lost
-	} {
-		err := refusal(url + query)
-		if !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), want) ||
-			!strings.Contains(err.Error(), server.Addr) {
-			t.Errorf("%s: %v\nwant an ErrUnavailable that says %q", query, err, want)
-		}
-	}
-	// A relative path is relative to the working directory.
-	t.Chdir(a.dir)
-	if used, err := take(url+"?tls_ca=ca.pem&tls_cert=client.pem&tls_key=client.key&tls_server_name=limits.test",
-		"user:42",
-		long); err != nil || used != 3 {
-		t.Errorf("%d used, %v", used, err)
-	}
-}
-
-// refusal returns the error with which a server refuses a client.
-func refusal(url string) error {
-	_, err := take(url, "user:0", long)
-	return err
-}
-
 // The names and addresses from a Cluster and from Sentinels are checked, too.
-func TestTLSOfAClusterAndSentinels(t *testing.T) {
+func TestTLS(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
 	config := a.serve(net.IPv4(127, 0, 0, 1))
 	for kind, start := range map[string]func(t *testing.T) (url string){
+		"server": func(t *testing.T) string { return "rediss://" + redistest.Start(t, config...).Addr },
 		"cluster": func(t *testing.T) string {
 			return "rediss+cluster://" + strings.Join(redistest.StartCluster(t, config...).Addrs(), ",")
 		},
@@ -158,15 +120,18 @@ func TestTLSOfAClusterAndSentinels(t *testing.T) {
 					t.Errorf("%d used, %v", used, err)
 				}
 			}
-			if used, err := take(url+a.query()+"&tls_server_name=limits.test", "user:0", long); err != nil ||
-				used != 2 {
-				t.Errorf("%d used, %v", used, err)
+			for i, query := range []string{a.query() + "&tls_server_name=limits.test",
+				strings.Replace(a.query(), "tls_ca="+a.file("ca.pem"), "tls_insecure=true", 1)} {
+				if used, err := take(url+query, "user:0", long); err != nil || used != int64(2+i) {
+					t.Errorf("%s: %d used, %v", query, used, err)
+				}
 			}
 			for query, want := range map[string]string{
 				a.query() + "&tls_server_name=other.test": "not other.test",
-				"?tls_insecure=true":                      "required",
+				"?tls_server_name=limits.test":            "unknown authority",
+				"?tls_insecure=true":                      "required", // by its alert, or by our guess if that was lost
 			} {
-				if err := refusal(url + query); !errors.Is(err, store.ErrUnavailable) ||
+				if _, err := take(url+query, "user:0", long); !errors.Is(err, store.ErrUnavailable) ||
 					!strings.Contains(err.Error(), want) {
 					t.Errorf("%s: %v\nwant an ErrUnavailable that says %q", query, err, want)
 				}

@@ -84,8 +84,17 @@ func texts(err error) []string {
 	return all
 }
 
-// Whatever a server answers to a login, no error contains the password.
+// Whatever a server or a Sentinel answers to a login, no error contains the password.
 func TestErrorsHoldNoPassword(t *testing.T) {
+	names := func(host, port string) redis.FailoverOptions {
+		return redis.FailoverOptions{MasterName: "m", SentinelAddrs: []string{
+			redistest.Scripted(t, func(words []string) string {
+				if strings.EqualFold(words[0], "sentinel") {
+					return "*2\r\n" + redistest.Bulk(host) + redistest.Bulk(port)
+				}
+				return "+OK\r\n"
+			})}}
+	}
 	secrets := []string{"hunter2-secret", "it's \"quoted\" & so on", "two words-of-it", "line\r\nanother-line",
 		"päßwörter-€",
 		`back\\slash\x41\n`, strings.Repeat("long0123456", 30), "%41%42%43%44%45"}
@@ -96,8 +105,15 @@ func TestErrorsHoldNoPassword(t *testing.T) {
 				DialTimeout: time.Second}
 			provided := *single
 			provided.Password, provided.CredentialsProvider = "", func() (string, string) { return "u", secret }
+			host, port, _ := net.SplitHostPort(address)
+			sentinel, ofSentinel, another := names(host, port), names("", ""), names(secret, "x")
+			ofSentinel.SentinelAddrs, ofSentinel.SentinelPassword = []string{address}, secret
+			sentinel.Password, another.Password = secret, secret
 			for kind, client := range map[string]redis.UniversalClient{
-				"server": redis.NewClient(single), "provider": redis.NewClient(&provided),
+				"Sentinel":            redisserver.NewFailoverClient(ofSentinel, time.Second),
+				"a Sentinel's":        redisserver.NewFailoverClient(sentinel, time.Second),
+				"named by a Sentinel": redisserver.NewFailoverClient(another, time.Second),
+				"server":              redis.NewClient(single), "provider": redis.NewClient(&provided),
 				"cluster": redis.NewClusterClient(
 					&redis.ClusterOptions{Addrs: []string{address}, Username: "u", Password: secret,
 						MaxRedirects: -1}),

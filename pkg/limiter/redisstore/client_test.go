@@ -190,32 +190,9 @@ func takeOne(backend store.Store) error {
 	return err
 }
 
-// A client that the application has made serves it after the store is closed, and other stores, too.
-func TestTheApplicationsClientStaysOpen(t *testing.T) {
-	t.Parallel()
-	client := redistest.Start(t).Client()
-	var stores [2]*redisstore.Store
-	for i := range stores {
-		var err error
-		stores[i], err = redisstore.New(client, redisstore.WithBudget(redistest.Patience))
-		must(t, err)
-		must(t, takeOne(stores[i]))
-	}
-	must(t, stores[0].Close())
-	if err := takeOne(stores[0]); !errors.Is(err, store.ErrClosed) {
-		t.Errorf("the closed store answers %v", err)
-	}
-	must(t, errors.Join(client.Ping(ctx).Err(), takeOne(stores[1])))
-	// Its owner may close it first. The store then is no server that is away.
-	must(t, client.Close())
-	if err := takeOne(stores[1]); !errors.Is(err, store.ErrClosed) || store.IsAway(err) {
-		t.Errorf("on a closed client: %v", err)
-	}
-	must(t, stores[1].Close())
-}
-
-// A client of the store's own is closed with it, whoever has made it.
-func TestAnOwnClientIsClosedWithTheStore(t *testing.T) {
+// A client of the store's own is closed with it, whoever has made it. One that the application has made serves it after
+// the store is closed; if that is closed first, the store is no server that is away.
+func TestWhoseClientIsClosed(t *testing.T) {
 	t.Parallel()
 	var conn net.Conn
 	options := redis.Options{Addr: redistest.Start(t).Addr,
@@ -225,16 +202,22 @@ func TestAnOwnClientIsClosedWithTheStore(t *testing.T) {
 		}}
 	opened, err := redisstore.Open(redis.UniversalOptions{Addrs: []string{options.Addr}, Dialer: options.Dialer})
 	must(t, err)
+	shared := redis.NewClient(&options)
+	of, err := redisstore.New(shared, redisstore.WithBudget(redistest.Patience))
+	must(t, err)
 	for name, backend := range map[string]*redisstore.Store{
-		"Open": opened, "Own": newStore(t, redis.NewClient(&options))} {
+		"Open": opened, "Own": newStore(t, redis.NewClient(&options)), "New": of} {
 		must(t, takeOne(backend))
 		must(t, backend.Close())
-		must(t, backend.Close())
-		if _, err := conn.Write([]byte("PING\r\n")); !errors.Is(err, net.ErrClosed) {
-			t.Errorf("%s: its connection is open: %v", name, err)
+		if _, err := conn.Write([]byte("PING\r\n")); errors.Is(err, net.ErrClosed) != (name != "New") {
+			t.Errorf("%s: on its connection: %v", name, err)
 		}
-		if err := takeOne(backend); !errors.Is(err, store.ErrClosed) || store.IsAway(err) {
-			t.Errorf("%s: once closed: %v", name, err)
-		}
+	}
+	client := redis.NewClient(&options)
+	last, err := redisstore.New(client)
+	must(t, err)
+	must(t, errors.Join(shared.Close(), client.Close()))
+	if err := takeOne(last); !errors.Is(err, store.ErrClosed) || store.IsAway(err) {
+		t.Errorf("on a closed client: %v", err)
 	}
 }

@@ -311,24 +311,6 @@ func TestTokenOverSeveralSlots(t *testing.T) {
 	decide(store.Charge, with("d", 1))
 	decide(store.Charge, with("d", 1))
 	wantUsed(t, "after charging once", backend, reqs, 5, 5, 5)
-
-	// Each slot goes by its own clock whether a refund comes late.
-	now, step := time.Now(), time.Duration(0)
-	timed := newStore(t, clusterClient(t, cluster, redis.ClusterOptions{}), redisstore.WithClock(func() time.Time {
-		now = now.Add(step)
-		return now
-	}))
-	late := asking(subjectsOn(t, cluster, "late"), yearly(10), yearly(10))
-	taken := decided(t, timed, store.Take, late)
-	step = time.Second // that the clock of each slot is ahead of the one before
-	for i := range late {
-		late[i].NotAfter = taken[0].At + store.Instant(1_500_000)
-	}
-	if d := decided(t, timed, store.Refund, late); !d[0].Allowed || d[1].Allowed || d[1].At <= d[0].At {
-		t.Errorf("the second slot is too late, by its own clock: %+v", d)
-	}
-	step = 0
-	wantUsed(t, "afterwards", timed, late, 0, 1)
 }
 
 // A slot whose master is away keeps nothing charged in the others, and the error

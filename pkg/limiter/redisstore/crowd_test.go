@@ -1,4 +1,4 @@
-package redisstore
+package redisstore_test
 
 import (
 	"context"
@@ -9,28 +9,23 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	redisserver "github.com/limitctl/limitctl/internal/redis"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/internal/storecall"
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // forever is longer than any test runs. What would only end after it hangs.
 const forever = time.Hour
 
-// neverLapsing is a limit of which nothing lapses while a test runs.
-func neverLapsing(count int64) store.Limit {
-	return store.Limit{Algorithm: store.FixedWindow, Count: count, Period: redistest.LongPeriod()}
-}
-
 // openPatient opens a store whose client gives up nothing by itself.
-func openPatient(t *testing.T, server *redistest.Server, options ...Option) *Store {
+func openPatient(t *testing.T, server *redistest.Server, options ...redisstore.Option) *redisstore.Store {
 	t.Helper()
 	client := redis.NewClient(&redis.Options{Addr: server.Addr, ReadTimeout: forever, PoolTimeout: forever,
 		MaxRetries:      -1,
 		DisableIdentity: true})
 	t.Cleanup(func() { client.Close() })
-	backend := own(t, client, options...)
+	backend := newStore(t, client, options...)
 	return backend
 }
 
@@ -38,13 +33,13 @@ func openPatient(t *testing.T, server *redistest.Server, options ...Option) *Sto
 func takingOf(backend store.Store) func(ctx context.Context, i int) error {
 	l := storecall.New(backend)
 	return func(ctx context.Context, i int) error {
-		_, err := l.Take(ctx, store.Key{Subject: fmt.Sprintf("user:%d", i)}, neverLapsing(1000), 1)
+		_, err := l.Take(ctx, store.Key{Subject: fmt.Sprintf("user:%d", i)}, yearly(1000), 1)
 		return err
 	}
 }
 
-// crowd is callers that wait for an answer.
-type crowd struct {
+// waiters is callers that wait for an answer.
+type waiters struct {
 	callers sync.WaitGroup
 	leave   context.CancelFunc
 	mu      sync.Mutex
@@ -53,14 +48,14 @@ type crowd struct {
 
 // enter starts n callers of take, who wait until leave is called. Those that are sent
 // without a queue wait for their answer.
-func enter(n int, take func(ctx context.Context, i int) error) *crowd {
-	ctx, cancel := context.WithCancel(context.Background())
+func enter(n int, take func(ctx context.Context, i int) error) *waiters {
+	ctx, cancel := context.WithCancel(ctx)
 	return enterWith(ctx, cancel, n, take)
 }
 
 func enterWith(ctx context.Context, cancel context.CancelFunc, n int,
-	take func(ctx context.Context, i int) error) *crowd {
-	c := &crowd{leave: cancel}
+	take func(ctx context.Context, i int) error) *waiters {
+	c := &waiters{leave: cancel}
 	for i := range n {
 		c.callers.Go(func() {
 			err := take(ctx, i)
@@ -73,33 +68,17 @@ func enterWith(ctx context.Context, cancel context.CancelFunc, n int,
 }
 
 // left lets the crowd leave, waits until all have, and returns what they were told.
-func (c *crowd) left() []error {
+func (c *waiters) left() []error {
 	c.leave()
 	c.callers.Wait()
 	return c.errs
 }
 
 // wait waits until the crowd has left by itself, and returns what they were told.
-func (c *crowd) wait() []error {
+func (c *waiters) wait() []error {
 	c.callers.Wait()
 	c.leave()
 	return c.errs
-}
-
-// own returns a store that client belongs to.
-func own(t *testing.T, client redis.UniversalClient, options ...Option) *Store {
-	t.Helper()
-	backend, err := Own(client, options...)
-	must(t, err)
-	return backend
-}
-
-// masterOf returns which master of cluster has the subject's keys.
-func masterOf(t *testing.T, cluster *redistest.Cluster, subject string) int {
-	t.Helper()
-	owner, err := cluster.Owner(redisserver.SlotOf(subject))
-	must(t, err)
-	return owner
 }
 
 // must ends the test on an error.
@@ -116,6 +95,3 @@ func mustTake(t testing.TB, l *storecall.Caller, key store.Key, limit store.Limi
 	_, err := l.Take(t.Context(), key, limit, cost)
 	must(t, err)
 }
-
-// Must and MustTake are those of the other package of tests, too.
-var Must, MustTake = must, mustTake

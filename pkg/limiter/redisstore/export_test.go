@@ -12,6 +12,9 @@ import (
 // SetAhead lets s believe that the server's clock is ahead of ours.
 func (s *Store) SetAhead(d time.Duration) { s.lanes.Ahead.Store(d.Milliseconds()) }
 
+// Load returns what the lane of a key is doing: exchanges under way, calls that wait, exchanges nobody waits for.
+func (s *Store) Load(key string) (busy, waiting, abandoned int) { return s.lanes.Load(key) }
+
 // NewerDump is a dump as a server of a later version would make it.
 func NewerDump(dump []byte) []byte {
 	newer := append([]byte(nil), dump...)

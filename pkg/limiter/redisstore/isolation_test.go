@@ -1,4 +1,4 @@
-package redisstore
+package redisstore_test
 
 import (
 	"context"
@@ -19,6 +19,7 @@ import (
 	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore/internal/lanes"
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -31,14 +32,14 @@ func TestAHungMasterHoldsUpItsOwnKeysOnly(t *testing.T) {
 		&redis.ClusterOptions{Addrs: cluster.Addrs(), ReadTimeout: forever, PoolTimeout: forever,
 			MaxRetries: -1})
 	defer client.Close()
-	backend := own(t, client)
+	backend := newStore(t, client)
 	l := storecall.New(backend)
-	limit := neverLapsing(1_000_000)
+	limit := yearly(1_000_000)
 	var healthy, hung []string
 	for i := 0; len(healthy) < 64 || len(hung) < 8; i++ {
 		subject := fmt.Sprintf("user:%d", i)
 		mustTake(t, l, store.Key{Subject: subject}, limit, 1)
-		if masterOf(t, cluster, subject) == 0 {
+		if master, _ := owner(t, cluster, subject); master == 0 {
 			hung = append(hung, subject)
 		} else {
 			healthy = append(healthy, subject)
@@ -59,7 +60,7 @@ func TestAHungMasterHoldsUpItsOwnKeysOnly(t *testing.T) {
 	for i := range 64 { // they hang here if the sick master holds them up
 		callers.Go(func() {
 			for range 50 {
-				if _, err := l.Take(context.Background(), store.Key{Subject: healthy[i]}, limit, 1); err != nil {
+				if _, err := l.Take(ctx, store.Key{Subject: healthy[i]}, limit, 1); err != nil {
 					t.Error(err)
 				}
 			}
@@ -87,7 +88,7 @@ func TestAHungMasterHoldsUpItsOwnKeysOnly(t *testing.T) {
 // and a store away no longer than the store's budget.
 func TestADeadlineIsKeptWhateverTheClientDoes(t *testing.T) {
 	server := redistest.Start(t)
-	key, limit := store.Key{Subject: "user:42"}, neverLapsing(1000)
+	key, limit := store.Key{Subject: "user:42"}, yearly(1000)
 	for name, options := range map[string]redis.Options{
 		"ignores contexts": {ReadTimeout: forever, WriteTimeout: forever, PoolTimeout: forever},
 		"never times out":  {ReadTimeout: -1, WriteTimeout: -1, PoolTimeout: forever},
@@ -95,19 +96,19 @@ func TestADeadlineIsKeptWhateverTheClientDoes(t *testing.T) {
 			ContextTimeoutEnabled: true},
 	} {
 		options.Addr, options.MaxRetries, options.DisableIdentity = server.Addr, -1, true
-		for whose, open := range map[string]func(redis.UniversalClient, ...Option) (*Store, error){
-			"own": Own, "the application's": New} {
+		for whose, open := range map[string]func(redis.UniversalClient, ...redisstore.Option) (*redisstore.Store, error){
+			"own": redisstore.Own, "the application's": redisstore.New} {
 			opened := func(budget time.Duration) *storecall.Caller {
-				backend, err := open(redis.NewClient(&options), WithBudget(budget))
+				backend, err := open(redis.NewClient(&options), redisstore.WithBudget(budget))
 				must(t, err)
 				return storecall.New(backend)
 			}
 			patient, hasty := opened(forever), opened(10*time.Millisecond)
 			mustTake(t, patient, key, limit, 1) // so that there is a connection
-			hasty.Take(context.Background(), key, limit, 1)
+			hasty.Take(ctx, key, limit, 1)
 			server.Pause()
 			within := func(deadline time.Duration, l *storecall.Caller) error {
-				ctx, cancel := context.WithTimeout(context.Background(), deadline)
+				ctx, cancel := context.WithTimeout(ctx, deadline)
 				defer cancel()
 				_, err := l.Take(ctx, key, limit, 1)
 				return err
@@ -119,7 +120,7 @@ func TestADeadlineIsKeptWhateverTheClientDoes(t *testing.T) {
 			if err := within(forever, hasty); !store.IsAway(err) {
 				t.Errorf("%s, %s: the store's budget, within the caller's deadline: %v", name, whose, err)
 			}
-			if _, err := hasty.Take(context.Background(), key, limit, 1); !store.IsAway(err) {
+			if _, err := hasty.Take(ctx, key, limit, 1); !store.IsAway(err) {
 				t.Errorf("%s, %s: the store's budget: %v", name, whose, err)
 			}
 			server.Resume()
@@ -140,7 +141,7 @@ func TestTheDefaultBudgetOnTheApplicationsClient(t *testing.T) {
 		}
 		return nil, errors.New("nobody answers")
 	}
-	short := DefaultTimeout / 4
+	short := redisstore.DefaultTimeout / 4
 	for name, client := range map[string]redis.UniversalClient{
 		"reading": redis.NewClient(&redis.Options{Addr: server.Addr, ReadTimeout: forever}),
 		"dialing": redis.NewClient(
@@ -150,13 +151,13 @@ func TestTheDefaultBudgetOnTheApplicationsClient(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			backend, err := New(client)
+			backend, err := redisstore.New(client)
 			must(t, err)
 			begun := time.Now()
-			_, err = storecall.New(backend).Take(context.Background(), store.Key{Subject: "user:42"},
-				neverLapsing(1000), 1)
+			_, err = storecall.New(backend).Take(ctx, store.Key{Subject: "user:42"},
+				yearly(1000), 1)
 			if took := time.Since(begun); !store.IsAway(err) || took >= forever {
-				t.Errorf("%v after %s, want a store that is away after %s", err, took, DefaultTimeout)
+				t.Errorf("%v after %s, want a store that is away after %s", err, took, redisstore.DefaultTimeout)
 			}
 		})
 	}
@@ -171,13 +172,13 @@ func TestSilentConnectionsCostTheirOwnCallersOnly(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: proxy.Addr, ReadTimeout: -1, PoolTimeout: forever, MaxRetries: -1,
 		DisableIdentity: true})
 	defer client.Close()
-	backend := own(t, client, WithBudget(forever))
+	backend := newStore(t, client, redisstore.WithBudget(forever))
 	l := storecall.New(backend)
-	key, limit := store.Key{Subject: "user:42"}, neverLapsing(1_000_000)
+	key, limit := store.Key{Subject: "user:42"}, yearly(1_000_000)
 	mustTake(t, l, key, limit, 1)
 	server.Pause() // so that as many connections as are used at once are there
 	opened := enter(lanes.InFlight, func(context.Context, int) error {
-		_, err := l.Take(context.Background(), key, limit, 1)
+		_, err := l.Take(ctx, key, limit, 1)
 		return err
 	})
 	awaitState(backend, "", lanes.InFlight, 0)
@@ -185,15 +186,15 @@ func TestSilentConnectionsCostTheirOwnCallersOnly(t *testing.T) {
 	opened.callers.Wait()
 	proxy.Forget()
 
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	waiting := enterWith(ctx, cancel, 64, func(ctx context.Context, _ int) error {
+	second, cancel := context.WithTimeout(ctx, time.Second)
+	waiting := enterWith(second, cancel, 64, func(ctx context.Context, _ int) error {
 		_, err := l.Take(ctx, key, limit, 1)
 		return err
 	})
 	defer waiting.left()
-	<-ctx.Done()
+	<-second.Done()
 	for range 64 { // they have all the time there is
-		if _, err := l.Take(context.Background(), key, limit, 1); err != nil {
+		if _, err := l.Take(ctx, key, limit, 1); err != nil {
 			t.Error(err)
 		}
 	}
@@ -228,12 +229,12 @@ func TestAPanickingHookFailsItsOwnCallsOnly(t *testing.T) {
 		if early {
 			client.AddHook(panicking)
 		}
-		backend := own(t, client)
+		backend := newStore(t, client)
 		if !early {
 			client.AddHook(panicking)
 		}
 		take := takingOf(backend)
-		must(t, take(context.Background(), 0))
+		must(t, take(ctx, 0))
 		panicking.left.Store(4 * lanes.InFlight)
 		n := 0
 		for _, err := range enter(1000, take).wait() {
@@ -250,7 +251,7 @@ func TestAPanickingHookFailsItsOwnCallsOnly(t *testing.T) {
 		}
 		panicking.left.Store(0)
 		for i := range lanes.InFlight + 1 {
-			if err := take(context.Background(), i); err != nil {
+			if err := take(ctx, i); err != nil {
 				t.Errorf("early %v: afterwards %v", early, err)
 			}
 		}
@@ -266,12 +267,10 @@ func TestGivingBackGoesOnWithoutTheCaller(t *testing.T) {
 	client := redis.NewClusterClient(
 		&redis.ClusterOptions{Addrs: cluster.Addrs(), ReadTimeout: forever, PoolTimeout: forever,
 			MaxRetries: -1})
-	backend := own(t, client)
+	backend := newStore(t, client)
 	l := storecall.New(backend)
-	keys := onEachMaster(t, cluster)
-	reqs := []store.Request{{Key: keys[0], Limit: neverLapsing(1000), Cost: 1},
-		{Key: keys[1], Limit: neverLapsing(1000), Cost: 1}}
-	if _, err := l.TakeAll(context.Background(), reqs...); err != nil {
+	reqs := asking(subjectsOn(t, cluster, "user"), yearly(1000), yearly(1000))
+	if _, err := l.TakeAll(ctx, reqs...); err != nil {
 		t.Fatal(err)
 	}
 	storeKey := admin.OwnLayout(store.DefaultPrefix).StoreKey(reqs[1].Key)
@@ -279,7 +278,7 @@ func TestGivingBackGoesOnWithoutTheCaller(t *testing.T) {
 	redistest.Patiently(t, 500*time.Millisecond, func(timeout time.Duration) error {
 		cluster.Masters[1].Pause()
 		defer cluster.Masters[1].Resume()
-		ctx, cancel := context.WithTimeout(context.Background(), timeout)
+		ctx, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
 		result := make(chan error, 1)
 		go func() {
@@ -287,7 +286,7 @@ func TestGivingBackGoesOnWithoutTheCaller(t *testing.T) {
 			result <- err
 		}()
 		for busy := 0; busy == 0; runtime.Gosched() { // the first is charged by then
-			if busy, _, _ = backend.lanes.Load(storeKey); ctx.Err() != nil {
+			if busy, _, _ = backend.Load(storeKey); ctx.Err() != nil {
 				return errors.New("the second was not asked in time")
 			}
 		}
@@ -300,9 +299,9 @@ func TestGivingBackGoesOnWithoutTheCaller(t *testing.T) {
 		return nil
 	})
 	must(t, backend.Close())
-	after := own(t, redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs()}))
+	after := newStore(t, redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs()}))
 	defer after.Close()
-	if d, err := storecall.New(after).Peek(context.Background(), reqs[0].Key, reqs[0].Limit, 1); err != nil ||
+	if d, err := storecall.New(after).Peek(ctx, reqs[0].Key, reqs[0].Limit, 1); err != nil ||
 		d.Used != 1 {
 		t.Errorf("%d used (%v) of what was given back, want 1", d.Used, err)
 	}

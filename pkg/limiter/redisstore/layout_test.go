@@ -70,67 +70,6 @@ func plant(t testing.TB, client redis.UniversalClient, random *rand.Rand, n int)
 	return limits
 }
 
-// Whatever families there are, each limit comes once. Deleting all leaves what is not a limit,
-// and importing the records brings back every value and expiry, whether it is done once or twice.
-func TestFamiliesComeAndGoWhole(t *testing.T) {
-	tier.Full(t, "many cases, which take long")
-	t.Parallel()
-	server := redistest.Start(t)
-	random := rand.New(rand.NewPCG(1, 2))
-	client := server.Client()
-	keys := othersAt(t, server)
-	for round := range 3 {
-		server.Do("FLUSHALL")
-		limits := plant(t, client, random, 700)
-		comeAndGo(t, client, keys, limits, fmt.Sprint("round ", round))
-	}
-}
-
-func comeAndGo(t *testing.T, client redis.UniversalClient, keys admin.Keyspace, limits int, when string) {
-	t.Helper()
-	before := keysIn(t, client, "*")
-	others := maps.Clone(before)
-	maps.DeleteFunc(others, func(key, _ string) bool { return !strings.HasPrefix(key, "else:") })
-	entries, errs := scanned(t, keys, admin.Query{Bytes: true})
-	for _, e := range entries {
-		if e.Bytes == 0 {
-			t.Errorf("%s: %v takes no memory", when, e.Key)
-		}
-	}
-	records := recordsOf(t, keys)
-	if len(entries) != limits || len(records) != limits || len(errs) > 0 {
-		t.Fatalf("%s: %d limits were found of %d, and errors %v", when, len(entries), limits, errs)
-	}
-	if outcomes, err := keys.Import(ctx, false, records...); err != nil ||
-		tally(outcomes)[admin.AlreadyThere] != limits {
-		t.Errorf("%s: importing what is there came to %v, %v", when, tally(outcomes), err)
-	}
-	if deleted, changed, err := keys.Delete(ctx, records...); deleted != limits || len(changed) > 0 || err != nil {
-		t.Fatalf("%s: deleted %d of %d, changed %v, %v", when, deleted, limits, changed, err)
-	}
-	if left := keysIn(t, client, "*"); !maps.Equal(left, others) {
-		t.Errorf("%s: %d keys are left, want %d", when, len(left), len(others))
-	}
-	if deleted, changed, err := keys.Delete(ctx, records...); deleted != 0 || len(changed) > 0 || err != nil {
-		t.Fatalf("%s: deleted %d again, changed %v, %v", when, deleted, changed, err)
-	}
-	for _, replace := range []bool{false, true} {
-		outcomes, err := keys.Import(ctx, replace, records...)
-		want := admin.Imported
-		if replace {
-			want = admin.AlreadyThere
-		}
-		if err != nil || tally(outcomes)[want] != limits {
-			t.Errorf("%s: importing came to %v, %v", when, tally(outcomes), err)
-		}
-	}
-	after := keysIn(t, client, "*")
-	if !maps.Equal(after, before) {
-		maps.DeleteFunc(after, func(key, value string) bool { return before[key] == value })
-		t.Errorf("%s: of %d keys there are %d, and not as they were are %.500q", when, len(before), len(after), after)
-	}
-}
-
 // Keys of our own are not looked at as another limiter's, but keys that only look like ours are.
 func TestOtherLimitersLeaveOutWhatIsOurs(t *testing.T) {
 	server := redistest.Start(t)
@@ -214,79 +153,65 @@ func TestALayoutDeletionChecks(t *testing.T) {
 	}
 }
 
-// countIn is the counter that a record holds, told by bringing it back to a server of its own.
-func countIn(t *testing.T, aside *redistest.Server, keys admin.Keyspace, record admin.Record) (n int64) {
-	t.Helper()
-	aside.Do("FLUSHALL")
-	_, err := keys.Import(ctx, false, record)
-	must(t, err)
-	part := record.Members[0]
-	read := []any{"GET", part.StoreKey}
-	if part.Type == "hash" {
-		read = []any{"HGET", part.StoreKey, "n"}
-	}
-	fmt.Sscan(fmt.Sprint(aside.Do(read...)), &n) // or it is 0 where there is none
-	return n
-}
-
 // While 64 clients count on one limit it is deleted with a backup again and again. All that was
 // counted is in what was deleted, as the backup has it or as it was told, and in what is left.
 func TestNothingIsLostWhileALimitOfALayoutIsDeleted(t *testing.T) {
 	tier.Full(t, "writers beside a deletion, for seconds")
 	t.Parallel()
-	for name, write := range map[string]func(p redis.Pipeliner){
-		"two strings": func(p redis.Pipeliner) {
-			p.Incr(ctx, "pair:{x}")
-			p.Set(ctx, "pair:{x}:timer", 1, time.Hour)
-		},
-		"a hash": func(p redis.Pipeliner) { p.HIncrBy(ctx, "bucket:x", "n", 1) },
-	} {
-		server, aside := redistest.Start(t), redistest.Start(t)
-		keys, asideKeys := othersAt(t, server), othersAt(t, aside)
-		var stop atomic.Bool
-		var counted atomic.Int64
-		var writing sync.WaitGroup
-		for range 64 {
-			client := server.Client()
-			writing.Go(func() {
-				for !stop.Load() {
-					if _, err := client.TxPipelined(
-						ctx, func(p redis.Pipeliner) error { write(p); return nil }); err != nil {
-						t.Error(err)
-						return
-					}
-					counted.Add(1)
+	server, aside := redistest.Start(t), redistest.Start(t)
+	keys, asideKeys := othersAt(t, server), othersAt(t, aside)
+	countIn := func(record admin.Record) (n int64) { // by bringing it back to a server of its own
+		aside.Do("FLUSHALL")
+		_, err := asideKeys.Import(ctx, false, record)
+		must(t, err)
+		fmt.Sscan(fmt.Sprint(aside.Do("GET", "pair:{x}")), &n)
+		return n
+	}
+	var stop atomic.Bool
+	var counted atomic.Int64
+	var writing sync.WaitGroup
+	for range 64 {
+		client := server.Client()
+		writing.Go(func() {
+			for !stop.Load() {
+				if _, err := client.TxPipelined(ctx, func(p redis.Pipeliner) error {
+					p.Incr(ctx, "pair:{x}")
+					return p.Set(ctx, "pair:{x}:timer", 1, time.Hour).Err()
+				}); err != nil {
+					t.Error(err)
+					return
 				}
-			})
-		}
-		var deleted, late int64
-		for rounds := 0; rounds < 60 && !t.Failed(); {
-			records := recordsOf(t, keys)
-			if len(records) == 0 {
-				continue
+				counted.Add(1)
 			}
-			rounds++
-			gone, changed, err := keys.Delete(ctx, records...)
-			if err != nil || gone > 1 || len(changed) > gone {
-				t.Errorf("%s: deleted %d, changed %v, %v", name, gone, changed, err)
-			}
-			if len(changed) > 0 {
-				late++
-				records = changed
-			}
-			if gone > 0 {
-				deleted += countIn(t, aside, asideKeys, records[0])
-			}
+		})
+	}
+	var deleted, late int64
+	for rounds := 0; rounds < 60 && !t.Failed(); {
+		records := recordsOf(t, keys)
+		if len(records) == 0 {
+			continue
 		}
-		stop.Store(true)
-		writing.Wait()
-		for _, record := range recordsOf(t, keys) {
-			deleted += countIn(t, aside, asideKeys, record)
+		rounds++
+		gone, changed, err := keys.Delete(ctx, records...)
+		if err != nil || gone > 1 || len(changed) > gone {
+			t.Errorf("deleted %d, changed %v, %v", gone, changed, err)
 		}
-		if deleted != counted.Load() || late == 0 {
-			t.Errorf("%s: %d units were counted, and %d were deleted or are left (%d times told late)", name,
-				counted.Load(), deleted, late)
+		if len(changed) > 0 {
+			late++
+			records = changed
 		}
+		if gone > 0 {
+			deleted += countIn(records[0])
+		}
+	}
+	stop.Store(true)
+	writing.Wait()
+	for _, record := range recordsOf(t, keys) {
+		deleted += countIn(record)
+	}
+	if deleted != counted.Load() || late == 0 {
+		t.Errorf("%d units were counted, and %d were deleted or are left (%d times told late)", counted.Load(), deleted,
+			late)
 	}
 }
 
@@ -298,7 +223,47 @@ func TestFamiliesInACluster(t *testing.T) {
 	client := clusterClient(t, cluster, redis.ClusterOptions{})
 	keys := othersOn(t, clusterClient(t, cluster, redis.ClusterOptions{}))
 	limits := plant(t, client, rand.New(rand.NewPCG(3, 4)), 500)
-	comeAndGo(t, client, keys, limits, "at rest")
+	before := keysIn(t, client, "*")
+	others := maps.Clone(before)
+	maps.DeleteFunc(others, func(key, _ string) bool { return !strings.HasPrefix(key, "else:") })
+	entries, errs := scanned(t, keys, admin.Query{Bytes: true})
+	for _, e := range entries {
+		if e.Bytes == 0 {
+			t.Errorf("%v takes no memory", e.Key)
+		}
+	}
+	records := recordsOf(t, keys)
+	if len(entries) != limits || len(records) != limits || len(errs) > 0 {
+		t.Fatalf("%d limits were found of %d, and errors %v", len(entries), limits, errs)
+	}
+	if outcomes, err := keys.Import(ctx, false, records...); err != nil ||
+		tally(outcomes)[admin.AlreadyThere] != limits {
+		t.Errorf("importing what is there came to %v, %v", tally(outcomes), err)
+	}
+	if deleted, changed, err := keys.Delete(ctx, records...); deleted != limits || len(changed) > 0 || err != nil {
+		t.Fatalf("deleted %d of %d, changed %v, %v", deleted, limits, changed, err)
+	}
+	if left := keysIn(t, client, "*"); !maps.Equal(left, others) {
+		t.Errorf("%d keys are left, want %d", len(left), len(others))
+	}
+	if deleted, changed, err := keys.Delete(ctx, records...); deleted != 0 || len(changed) > 0 || err != nil {
+		t.Fatalf("deleted %d again, changed %v, %v", deleted, changed, err)
+	}
+	for _, replace := range []bool{false, true} {
+		outcomes, err := keys.Import(ctx, replace, records...)
+		want := admin.Imported
+		if replace {
+			want = admin.AlreadyThere
+		}
+		if err != nil || tally(outcomes)[want] != limits {
+			t.Errorf("importing came to %v, %v", tally(outcomes), err)
+		}
+	}
+	after := keysIn(t, client, "*")
+	if !maps.Equal(after, before) {
+		maps.DeleteFunc(after, func(key, value string) bool { return before[key] == value })
+		t.Errorf("of %d keys there are %d, and not as they were are %.500q", len(before), len(after), after)
+	}
 
 	owner, slot := owner(t, cluster, "moving")
 	for _, name := range []string{"pair:{moving}", "pair:{moving}:timer", "double:{moving}"} {
@@ -307,14 +272,14 @@ func TestFamiliesInACluster(t *testing.T) {
 	client.HSet(ctx, "bucket:{moving}", "n", 5)
 	limits += 3
 	must(t, cluster.BeginMoveSlot(slot, (owner+1)%3, "pair:{moving}", "pair:{moving}:timer", "bucket:{moving}"))
-	entries, errs := scanned(t, keys, admin.Query{Records: true})
+	entries, errs = scanned(t, keys, admin.Query{Records: true})
 	if len(entries) != limits || len(errs) > 0 {
 		t.Errorf("while a slot moves %d limits of %d are found, %v", len(entries), limits, errs)
 	}
 	if e := entries[store.Key{Subject: "{moving}", Name: "pair"}]; len(e.Record.Members) != 2 || e.Used != 5 {
 		t.Errorf("a family that has moved is %+v", e)
 	}
-	var records []admin.Record
+	records = nil
 	for _, e := range entries {
 		records = append(records, e.Record)
 	}

@@ -1,7 +1,6 @@
-package redisstore
+package redisstore_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"runtime"
@@ -17,6 +16,7 @@ import (
 	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -40,7 +40,7 @@ func (l *ledger) replaced(err error) {
 }
 
 func (l *ledger) take(backend store.Store, key store.Key, limit store.Limit) {
-	d, err := storecall.New(backend).Take(context.Background(), key, limit, 1)
+	d, err := storecall.New(backend).Take(ctx, key, limit, 1)
 	if err != nil {
 		l.replaced(err)
 	}
@@ -64,13 +64,13 @@ func TestFailoverWithALocalShare(t *testing.T) {
 			s := redistest.StartSentinel(t)
 			var old *redistest.Process
 			options := redis.FailoverOptions{MasterName: redistest.MasterName, SentinelAddrs: s.Addrs()}
-			return redisserver.NewFailoverClient(options, DefaultTimeout),
+			return redisserver.NewFailoverClient(options, redisstore.DefaultTimeout),
 				func() (err error) { old, err = s.KillMaster(); return err },
 				func() error { return s.WaitFailover(old) }
 		},
 		"Cluster": func(t *testing.T) (redis.UniversalClient, func() error, func() error) {
 			c := redistest.StartClusterWithReplicas(t)
-			owner := masterOf(t, c, key.Subject)
+			owner, _ := owner(t, c, key.Subject)
 			return redis.NewClusterClient(&redis.ClusterOptions{Addrs: c.Addrs(), MaxRetries: -1, DialerRetries: 1}),
 				func() error { c.Masters[owner].Kill(); return nil }, func() error { return c.Failover(owner) }
 		},
@@ -78,7 +78,7 @@ func TestFailoverWithALocalShare(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			client, kill, failOver := launch(t)
-			backend := own(t, client)
+			backend := newStore(t, client)
 			defer backend.Close()
 			ledger := newLedger()
 			var mu sync.Mutex
@@ -95,12 +95,12 @@ func TestFailoverWithALocalShare(t *testing.T) {
 				Env: layers.Env{Observer: &layers.Observer{OnFailure: ledger.replaced,
 					OnBreaker: func(c store.BreakerChange) { mu.Lock(); defer mu.Unlock(); states[c.Shard] = c.To }}}})
 			for range 2 { // the second is of a shard that is known
-				ledger.take(stack, key, neverLapsing(1_000_000))
+				ledger.take(stack, key, yearly(1_000_000))
 			}
 			old := backend.Shard(key)
 			must(t, kill())
 			for range 200 {
-				ledger.take(stack, key, neverLapsing(400))
+				ledger.take(stack, key, yearly(400))
 			}
 			if _, told := state(old); name == "Cluster" && !told {
 				t.Error("the breaker of the master that was killed did not open")
@@ -110,7 +110,7 @@ func TestFailoverWithALocalShare(t *testing.T) {
 				t.Errorf("%d let in locally, want at most 100: %v", n, ledger.errs)
 			}
 			for before := ledger.by[store.DecidedByStore]; ledger.by[store.DecidedByStore] == before; {
-				ledger.take(stack, key, neverLapsing(1_000_000)) // until the client has found the new master
+				ledger.take(stack, key, yearly(1_000_000)) // until the client has found the new master
 			}
 			if s, _ := state(old); s != store.BreakerClosed {
 				t.Errorf("the breaker of the old master is %s", s)
@@ -122,26 +122,13 @@ func TestFailoverWithALocalShare(t *testing.T) {
 	}
 }
 
-// onEachMaster returns a key on each master.
-func onEachMaster(t *testing.T, cluster *redistest.Cluster) (keys [3]store.Key) {
-	t.Helper()
-	for i, missing := 0, len(keys); missing > 0; i++ {
-		subject := fmt.Sprintf("user:%d", i)
-		if owner := masterOf(t, cluster, subject); keys[owner].Subject == "" {
-			keys[owner].Subject = subject
-			missing--
-		}
-	}
-	return keys
-}
-
 // Hundreds of outages leave no goroutine and no memory behind.
 func TestOutagesLeaveNothingBehind(t *testing.T) {
 	tier.Full(t, "outages in series, and servers that hang")
 	server := redistest.Start(t)
 	proxy := redistest.StartProxy(t, server.Addr)
 	client := redis.NewClient(&redis.Options{Addr: proxy.Addr, MaxRetries: -1, DialerRetries: 1, DisableIdentity: true})
-	backend := own(t, client)
+	backend := newStore(t, client)
 	defer backend.Close()
 	ledger := newLedger()
 	stack := layers.Stack(backend, layers.Layers{
@@ -153,7 +140,7 @@ func TestOutagesLeaveNothingBehind(t *testing.T) {
 		for i := range 8 {
 			callers.Go(func() {
 				ledger.take(stack, store.Key{Subject: fmt.Sprintf("user:%d", i)},
-					neverLapsing(1_000_000))
+					yearly(1_000_000))
 			})
 		}
 		callers.Wait()

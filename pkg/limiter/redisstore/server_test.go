@@ -16,7 +16,6 @@ import (
 	"github.com/limitctl/limitctl/internal/storecall"
 	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
-	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -46,8 +45,6 @@ func connected(t *testing.T, server *redistest.Server, options redis.Options) *s
 	t.Cleanup(func() { client.Close() })
 	return storecall.New(newStore(t, client))
 }
-
-var must, mustTake = redisstore.Must, redisstore.MustTake
 
 func used(t *testing.T, l *storecall.Caller, limit store.Limit) int64 {
 	t.Helper()
@@ -137,10 +134,7 @@ func TestWhatAPublicationChanges(t *testing.T) {
 	must(t, publish("", 1, owner))
 	before := dump(t, server.Client(), "")
 	for _, command := range []string{"getrange", "xrevrange", "unlink", "set", "xadd"} {
-		if err := publish("head 1", 2, as(server, "~*", "+@all", "-"+command)); !errors.Is(err, store.ErrRefused) ||
-			!strings.Contains(strings.ToLower(err.Error()), command) {
-			t.Errorf("without the right to %s: %v; want an ErrRefused that names it", command, err)
-		}
+		checkNamed(t, publish("head 1", 2, as(server, "~*", "+@all", "-"+command)), command)
 		if after := dump(t, server.Client(), ""); after != before {
 			t.Errorf("without the right to %s the store changed\nfrom %s\nto   %s", command, before, after)
 		}
@@ -206,21 +200,14 @@ func TestAMissingRightIsNamed(t *testing.T) {
 				after)
 		}
 	}
-	// of commands that scripts call and whose errors they look at
-	for _, command := range []string{"getrange", "xrevrange"} {
-		options := as(server, "~*", "+@all", "-"+command)
-		operator := newStore(t, redis.NewClient(&options))
-		defer operator.Close()
-		_, err := operator.Change(ctx, publication("", "h", 1, "r"))
-		checkNamed(t, err, command)
-		if command == "getrange" {
-			_, err = operator.SetOverride(ctx, store.Override{Effect: store.OverrideBlock}, time.Hour)
-			checkNamed(t, err, command)
-			_, _, err = operator.Delete(ctx, admin.Records(store.Key{Subject: "a", Name: "n"})...)
-			checkNamed(t, err, command)
-		}
-	}
-	_, err := connected(t, server, as(server, "~other:*", "+@all")).Take(ctx, user, hundred, 1)
+	options := as(server, "~*", "+@all", "-getrange") // which scripts call, and look at its errors
+	operator := newStore(t, redis.NewClient(&options))
+	defer operator.Close()
+	_, err := operator.SetOverride(ctx, store.Override{Effect: store.OverrideBlock}, time.Hour)
+	checkNamed(t, err, "getrange")
+	_, _, err = operator.Delete(ctx, admin.Records(store.Key{Subject: "a", Name: "n"})...)
+	checkNamed(t, err, "getrange")
+	_, err = connected(t, server, as(server, "~other:*", "+@all")).Take(ctx, user, hundred, 1)
 	if !errors.Is(err, store.ErrRefused) || !strings.Contains(err.Error(), "rl:{user:42}:token-bucket/366d") {
 		t.Errorf("without the right to the key: %v; want an ErrRefused that names it", err)
 	}
