@@ -328,57 +328,6 @@ func TestARowOfDenialsSaysHow(t *testing.T) {
 	})
 }
 
-// A call that is denied counts once, whatever number of limits deny it: for the first of them, or for a block. However
-// many addresses a block denies, it has one row, and those whom limits deny have all others.
-func TestADeniedCallCountsOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, backend := t.Context(), memorystore.New()
-		network, _ := store.ParsePattern("ip:2001:db8:bad:1::/64")
-		set, err := backend.SetOverride(ctx, store.Override{Subjects: network, Effect: store.OverrideBlock}, time.Hour)
-		if err != nil {
-			t.Fatal(err)
-		}
-		collector := layers.CollectDenials(backend, nil)
-		watch := layers.WatchOverrides(backend, layers.Env{})
-		stack := layers.Stack(backend, layers.Layers{DenialLog: collector, Overrides: watch})
-		take := func(subject string, shadow bool) {
-			t.Helper()
-			var reqs []store.Request
-			for _, name := range []string{"minute", "hour", "new"} {
-				reqs = append(reqs, store.Request{Key: store.Key{Subject: subject, Name: name}, Cost: 1,
-					Shadow: shadow || name == "new",
-					Limit:  store.Limit{Algorithm: store.FixedWindow, Count: 1, Period: 30 * 24 * time.Hour}})
-			}
-			if err := stack.Decide(ctx, store.Take, reqs, make([]store.Decision, len(reqs))); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for i := range 3000 {
-			take(fmt.Sprintf("ip:2001:db8:bad:1::%x", i), i%2 == 0)
-			for range 3 {
-				take(fmt.Sprintf("tenant:t%d", i%300), false)
-			}
-			pass(10 * time.Millisecond)
-		}
-		collector.Close()
-		watch.Close()
-		d, err := backend.Denials(ctx, time.Hour)
-		if err != nil || len(d.Rows) != 300 || d.Total() != 9000-300 || !d.Exact() || len(d.Shadows) != 300 {
-			t.Errorf("%d denials of %d keys, %d shadows, %v", d.Total(), len(d.Rows), len(d.Shadows), err)
-		}
-		for _, row := range d.Rows {
-			if row.Key.Name != "minute" || row.Count != 29 || row.Blocked > 0 {
-				t.Fatalf("a row is %+v", row)
-			}
-		}
-		if len(d.Blocks) != 1 || d.Blocks[0].Key != (store.Key{Subject: network.String(), Name: "*"}) ||
-			d.Blocks[0].Count != 1500 ||
-			d.Blocks[0].Override != set.ID {
-			t.Errorf("blocks: %+v", d.Blocks)
-		}
-	})
-}
-
 // A long subject, and one that is what a row makes of it, are one row: two in a write would be refused, and so would
 // all writes after it.
 func TestASubjectAndWhatARowMakesOfItAreOne(t *testing.T) {

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/layers"
-	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -139,75 +138,5 @@ func TestWrappersKeepWhatIsKnownOfACharge(t *testing.T) {
 				}
 			}
 		}
-	}
-}
-
-// shards is a store with a shard for each subject, which answers at once.
-type shards struct{ plainStore }
-
-func (shards) Shard(key store.Key) string { return key.Subject }
-
-func (shards) Decide(context.Context, store.Op, []store.Request, []store.Decision) error { return nil }
-
-// While all is well, a decision through a layer allocates nothing.
-func TestLayersAllocateNothing(t *testing.T) {
-	overridden := func(backend store.Store, subject string) store.Store {
-		o := store.Override{Subjects: mustPattern(t, subject), Effect: store.OverrideExempt}
-		if _, err := backend.(*memorystore.Store).SetOverride(t.Context(), o, time.Hour); err != nil {
-			t.Fatal(err)
-		}
-		return withOverrides(backend)
-	}
-	stack := func(with layers.Layers) func(store.Store) store.Store {
-		return func(s store.Store) store.Store { return layers.Stack(s, with) }
-	}
-	ofShards := func(s store.Store) store.Store {
-		return layers.Stack(shards{plainStore{s}}, layers.Layers{Breaker: &store.Breaker{}})
-	}
-	for name, test := range map[string]struct {
-		wrap  func(store.Store) store.Store
-		count int64
-		by    store.Decider
-		more  []store.Request
-	}{
-		"a breaker":              {wrap: stack(layers.Layers{Breaker: &store.Breaker{}})},
-		"breakers of shards":     {wrap: ofShards},
-		"breakers of two shards": {wrap: ofShards, more: []store.Request{asking("other", "1000/1s", 1)}},
-		"an observer": {wrap: stack(layers.Layers{Env: layers.Env{
-			Observer: &layers.Observer{OnCall: func(context.Context, layers.Call) {}}}})},
-		"overrides":           {wrap: withOverrides},
-		"overrides of others": {wrap: func(s store.Store) store.Store { return overridden(s, "user:*") }},
-		"a remembered denial": {wrap: stack(layers.Layers{DenialMemory: &store.DenialMemory{MaxStale: time.Hour}}),
-			count: 1,
-			by:    store.DecidedByDenialMemory},
-		"a lease": {wrap: stack(layers.Layers{Leases: &store.Leases{Max: 1_000_000, Term: time.Minute}}),
-			by: store.DecidedByLease},
-	} {
-		backend := test.wrap(memorystore.New())
-		req := asking("u", "1/1h", 1)
-		if req.Limit.Count = store.MaxCount; test.count > 0 {
-			req.Limit.Count = test.count
-		}
-		req.Limit.Burst = req.Limit.Count
-		reqs, by := append([]store.Request{req}, test.more...), 0
-		decisions := make([]store.Decision, len(reqs))
-		take := func() {
-			if err := backend.Decide(context.Background(), store.Take, reqs, decisions); err != nil {
-				t.Fatal(err)
-			}
-			if decisions[0].DecidedBy == test.by {
-				by++
-			}
-		}
-		for range 20_000 { // so that units are leased
-			take()
-		}
-		by = 0
-		n := tier.Allocations(1000, take)
-		// a pool can be emptied meanwhile
-		if n >= 1 || by < 4500 {
-			t.Errorf("%s: %v allocations, %d of 5005 as expected", name, n, by)
-		}
-		backend.Close()
 	}
 }

@@ -383,40 +383,6 @@ func TestACostThatFitsOnlyTheLimitAskedIsDenied(t *testing.T) {
 	}
 }
 
-// An override does not make an invalid limit valid.
-func TestALimitOutOfBoundsIsRefusedUnderAnOverride(t *testing.T) {
-	f := newOverrideFixture(t)
-	another := store.Limit{Algorithm: store.TokenBucket, Count: 5, Period: time.Minute}
-	for subject, o := range map[string]store.Override{
-		"limit": {Effect: store.OverrideLimit, Limit: another},
-		"times": {Effect: store.OverrideTimes, Thousandths: 3000},
-		"add":   {Effect: store.OverrideAdd, Units: 5}, "exempt": {Effect: store.OverrideExempt},
-	} {
-		f.apply(time.Minute, subject, o)
-		for _, count := range []int64{0, -1, store.MaxCount + 1, 1 << 62} {
-			if err := f.fails(asks(subject, count, 1)); !errors.Is(err, store.ErrInvalid) {
-				t.Errorf("%s: a count of %d: %v", subject, count, err)
-			}
-		}
-	}
-}
-
-// RetryAfter ends with the last of all blocks of the key, in whatever order they were set.
-func TestABlockEndsWithTheLastOfMany(t *testing.T) {
-	f := newOverrideFixture(t)
-	f.set(time.Hour, "tenant:a", store.Override{Effect: store.OverrideBlock})
-	for i := range admin.MaxOverrides - 3 { // with different patterns, since an equal block is the same one
-		f.set(time.Hour-time.Duration(1+i)*time.Second, fmt.Sprintf("tenant:[a%c]", '一'+i), store.Override{
-			Effect: store.OverrideBlock})
-	}
-	f.set(2*time.Hour, "*", store.Override{Effect: store.OverrideBlock, Names: mustPattern(t, "other")})
-	f.set(3*time.Hour, "tenant:*", store.Override{Effect: store.OverrideExempt})
-	f.pass(time.Second)
-	if d := f.take("tenant:a"); d.Allowed || d.RetryAfter != time.Hour-time.Second {
-		t.Errorf("%+v", d)
-	}
-}
-
 // slowTable needs time for each read of overrides, and ignores its context.
 type slowTable struct {
 	*memorystore.Store

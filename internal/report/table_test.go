@@ -7,27 +7,7 @@ import (
 	"testing"
 
 	"github.com/limitctl/limitctl/pkg/loadgen"
-	"github.com/limitctl/limitctl/pkg/loadgen/audit"
 )
-
-// The worst window is drawn against the limit, and what was wrongly admitted or denied is counted.
-func TestRightInWords(t *testing.T) {
-	for _, test := range []struct {
-		want   string
-		totals audit.Totals
-	}{
-		{"worst window 1.00 × ██████████|; 0 units over, 0 under", audit.Totals{WorstRatio: 1}},
-		{"worst window 0.29 × ██········|; 0 units over, 0 under", audit.Totals{WorstRatio: 0.29}},
-		{"worst window 1.0004 × ██████████|█; 0 units over, 0 under", audit.Totals{WorstRatio: 1.0004}},
-		{"worst window 7.00 × ██████████|██████████; 1 unit over, 2 under",
-			audit.Totals{WorstRatio: 7, OverAdmitted: 1, UnderAdmitted: 2}},
-	} {
-		if got := rightInWords(&Run{
-			Result: loadgen.Result{Audit: loadgen.Audit{Totals: test.totals}}}); got != test.want {
-			t.Errorf("%+v: %s, want %s", test.totals, got, test.want)
-		}
-	}
-}
 
 // The end of a run is the answer, the evidence, the thresholds and the doubts, in twelve lines. All of it is for -v.
 func TestTheEndOfARun(t *testing.T) {

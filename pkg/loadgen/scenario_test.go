@@ -67,38 +67,6 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-// Bursts lie on both sides of every edge within the run, and the first edge leaves time to send its burst.
-func TestBoundary(t *testing.T) {
-	setting := Setting{
-		Limit:    store.Limit{Algorithm: store.FixedWindow, Count: 10, Burst: 10, Period: time.Second},
-		Subjects: 2, ToEdge: 10 * time.Millisecond, Duration: 2500 * time.Millisecond,
-	}
-	counts, near := map[time.Duration]int{}, map[time.Duration]int{}
-	for load := boundary(setting); ; {
-		a, ok := load.Next()
-		if !ok {
-			break
-		}
-		if at := a.Due - 10*time.Millisecond; (at+closeToEdge)%time.Second <= 2*closeToEdge {
-			near[(at+closeToEdge)/time.Second]++
-			continue
-		}
-		counts[a.Due]++
-	}
-	if near[1] != 2*41 || near[2] != 2*41 || len(near) != 2 {
-		t.Errorf("close to the edges: %v", near)
-	}
-	want := []time.Duration{910, 1035, 1910, 2035} // ms: the edge at 10 ms is too soon
-	if len(counts) != len(want) {
-		t.Errorf("bursts at %v", counts)
-	}
-	for _, at := range want {
-		if counts[at*time.Millisecond] != 20 {
-			t.Errorf("%d at %d ms: %v", counts[at*time.Millisecond], at, counts)
-		}
-	}
-}
-
 // The memory of a run does not grow: a run of minutes holds no more than one of seconds.
 func TestARunHoldsNoRequests(t *testing.T) {
 	tier.Full(t, "large values, and how much memory they take")

@@ -8,9 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
-	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -54,31 +52,6 @@ func TestErrorsOfAStore(t *testing.T) {
 			if unknown := document["outcome"] == "unknown"; unknown != test.unknown ||
 				w.Header().Get("Cache-Control") != "no-store" {
 				t.Errorf("%v: %v %s", test.store, w.Header(), w.Body)
-			}
-		}
-	}
-}
-
-// While the store is away, on_error of the policy decides. A store that refuses is an error for all policies.
-func TestFailurePoliciesWithoutAStore(t *testing.T) {
-	var policies []*policy.Policy
-	for _, onError := range []store.FailurePolicy{store.FailOnError, store.AllowOnError, store.DenyOnError,
-		store.LocalOnError} {
-		policies = append(policies, &policy.Policy{
-			Name: onError.String(), OnError: onError, LocalShare: store.DefaultShare,
-			Limits: []policy.Limit{{Limit: limiter.LimitOf("all", limitOf(t, "8/1h")), By: []string{"ip"}}}})
-	}
-	for err, want := range map[error][4]int{store.ErrUnavailable: {503, 200, 429, 200}, store.ErrOutcomeUnknown: {
-		503, 200, 429, 200},
-		store.ErrRefused: {502, 502, 502, 502}} {
-		listener := listenerOn(t, &failing{err: err}, time.Second, policies...)
-		for i, p := range policies {
-			w, document := ask(t, listener, "POST", "/v1/consume", `{"policy":"`+p.Name+`","attributes":{"ip":"x"}}`)
-			if kind, _ := errorOf(document); w.Code != want[i] || (w.Code >= 500) != (kind != "") {
-				t.Errorf("%v, on_error %s: %d %s, want %d", err, p.Name, w.Code, w.Body, want[i])
-			}
-			if share := document["local_share"]; (i == 3 && w.Code == 200) != (share == "25%") {
-				t.Errorf("%v, on_error %s: local_share is %v", err, p.Name, share)
 			}
 		}
 	}

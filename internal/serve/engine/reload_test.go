@@ -85,28 +85,6 @@ func (r *rig) wants(what string, applied ...string) {
 	}
 }
 
-func TestAChangedFileIsPutInForce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, filepath.Join(t.TempDir(), "limitctl.yaml"), withLimit(1))
-		r.wants("nothing changed")
-		r.write(withLimit(2))
-		r.wants("written", "2")
-		r.rename(withLimit(3))
-		r.wants("renamed", "2", "3")
-		loaded := time.Now()
-		time.Sleep(time.Hour)
-		r.write(withLimit(3) + "# a comment\n")
-		r.wants("a comment", "2", "3")
-		if got := r.State(); got.Policies != 1 || got.StaleSince != nil || got.Hash == "" || got.Files[0] != r.path ||
-			!got.LoadedAt.Equal(loaded) {
-			t.Errorf("the state is %+v", got)
-		}
-		if log := r.log.String(); strings.Count(log, `msg="the configuration is in force" changed=true`) != 2 {
-			t.Errorf("the log has\n%s", log)
-		}
-	})
-}
-
 // A file with mistakes keeps the old configuration, and is reported once: in the log, in the state, and to metrics.
 // The text must not contain secrets of the file.
 func TestABrokenFileKeepsTheOneBefore(t *testing.T) {

@@ -1,15 +1,12 @@
 package engine
 
 import (
-	"context"
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/limitctl/limitctl/internal/decision"
 	"github.com/limitctl/limitctl/pkg/limiter"
-	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -72,33 +69,4 @@ func TestAnOverrideMakesRoomForACost(t *testing.T) {
 	if err := e.DecideAll(t.Context(), []Ask{*ask}, answers); err != nil || !answers[0].Decisions[0].Allowed {
 		t.Errorf("of a list: %v, %+v", err, answers)
 	}
-}
-
-// Calls that begin before a replacement finish with their settings, even if the store delays them.
-func TestCallsUnderWayEndByWhatTheyBeganWith(t *testing.T) {
-	slow := &held{Keyspace: memorystore.New(), arrived: make(chan struct{}), release: make(chan struct{})}
-	e := newEngine(t, slow, loginFile, Options{})
-	var answer decision.Answer
-	var err error
-	var group sync.WaitGroup
-	group.Go(func() { err = e.Decide(context.Background(), ip(e, "a"), &answer) })
-	<-slow.arrived
-	e.Replace(settingsOf(t, "prefix: rl"))
-	close(slow.release)
-	group.Wait()
-	if err != nil || !answer.Decisions[0].Allowed || answer.Policy.Name != "login" {
-		t.Errorf("%+v, %v", answer, err)
-	}
-}
-
-// held is a store whose calls wait.
-type held struct {
-	admin.Keyspace
-	arrived, release chan struct{}
-}
-
-func (s *held) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
-	close(s.arrived)
-	<-s.release
-	return s.Keyspace.Decide(ctx, op, reqs, decisions)
 }

@@ -1,7 +1,6 @@
 package metrics
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -15,9 +14,7 @@ import (
 
 	"github.com/limitctl/limitctl/internal/configfile"
 	"github.com/limitctl/limitctl/internal/decision"
-	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/serve/engine"
-	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
@@ -355,22 +352,4 @@ func TestListeners(t *testing.T) {
 	s.want(t, `limitctl_refused_requests_total`, 1)
 	s.want(t, `limitctl_grpc_calls_total{code="OK"}`, 1)
 	s.want(t, `limitctl_grpc_calls_total{code="UNAVAILABLE"}`, 2)
-}
-
-// Counting a decision allocates nothing, so that it does not slow it down.
-func TestCountingAllocatesNothing(t *testing.T) {
-	m := New("")
-	p := login()
-	m.Configure(&engine.Settings{File: configfile.File{Policies: []*policy.Policy{p}}}, true)
-	question := ask(store.Take, "192.0.2.1", "a@example.com")
-	answer := &decision.Answer{Policy: p, Decisions: []store.Decision{{Allowed: true, Granted: 1}, {Shadow: true}}}
-	call := layers.Call{Op: store.Take, Decisions: answer.Decisions}
-	ctx := context.Background()
-	if n := tier.Allocations(1000, func() {
-		m.Decided(question, answer, nil, time.Millisecond)
-		m.StoreCall(ctx, call)
-		m.Batch(3)
-	}); n != 0 {
-		t.Errorf("%v allocations", n)
-	}
 }

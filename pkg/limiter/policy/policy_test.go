@@ -12,7 +12,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -343,19 +342,5 @@ func TestPreparedMakesTheRequestsOfEachLimit(t *testing.T) {
 		if err != nil || !slices.Equal(got, want) || !slices.Equal(applied, exceptions) {
 			t.Fatalf("%+v for %v makes %+v %v, not %+v %v; %v", p, attributes, got, applied, want, exceptions, err)
 		}
-	}
-}
-
-// If the slices have capacity, only the texts of subjects are allocated, each once.
-func TestPreparedAllocatesSubjectsOnly(t *testing.T) {
-	p := (&Policy{Name: "login", Limits: []Limit{
-		{Limit: limiter.Per("minute", 1, time.Minute), By: []string{"ip"}},
-		{Limit: limiter.Per("hour", 1, time.Hour), By: []string{"ip"}},
-		{Limit: limiter.Per("user", 1, time.Hour), By: []string{"ip", "user"}},
-	}}).Prepare()
-	attributes := Attributes{"ip": "203.0.113.9", "user": "a"}
-	reqs, overrides := make([]store.Request, 0, 3), make([]int, 0, 3)
-	if n := tier.Allocations(100, func() { p.AppendRequests(reqs, overrides, attributes, 1) }); n != 2 {
-		t.Errorf("%v allocations, want 2", n)
 	}
 }

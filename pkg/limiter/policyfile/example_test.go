@@ -2,7 +2,6 @@ package policyfile_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/limitctl/limitctl/pkg/limiter"
@@ -47,21 +46,4 @@ policies:
 	// allowed true denied by []
 	// allowed true denied by []
 	// allowed false denied by [1]
-}
-
-// The error shows mistakes as the command does.
-func ExampleParse() {
-	_, err := policyfile.Parse("limitctl.yaml", []byte(`policies:
-  login:
-    limits:
-      - {name: ip, by: [ip], limt: 10/1m}
-`))
-	fmt.Println(err)
-	var mistakes *policyfile.Mistakes
-	if errors.As(err, &mistakes) {
-		fmt.Println("the first is in line", mistakes.List[0].Line)
-	}
-	// Output:
-	// limitctl.yaml:4:30: the limit has no field "limt"; did you mean limit?
-	// the first is in line 4
 }

@@ -1,87 +1,12 @@
 package store_test
 
 import (
-	"math/big"
 	"slices"
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
-
-// charges is what was charged to a counter, for reckoning the slow way.
-type charges struct {
-	at    []int64
-	units []int64
-}
-
-// between returns the units charged from one instant until before another.
-func (c *charges) between(from, until int64) (units int64) {
-	for i, at := range c.at {
-		if from <= at && at < until {
-			units += c.units[i]
-		}
-	}
-	return units
-}
-
-// used is the sum over the slices in view, the oldest by its share, and oldest what that one held.
-func (c *charges) used(period, n, now int64) (used *big.Rat, oldest int64) {
-	width := period / n
-	current := now / width * width
-	oldest = c.between(current-n*width, current-(n-1)*width)
-	used = new(big.Rat).Mul(big.NewRat(oldest, 1), big.NewRat(current+width-now, width))
-	for i := range n {
-		used.Add(used, big.NewRat(c.between(current-i*width, current-(i-1)*width), 1))
-	}
-	return used, oldest
-}
-
-func roundedUp(r *big.Rat) int64 {
-	quotient, rest := new(big.Int).QuoRem(r.Num(), r.Denom(), new(big.Int))
-	if rest.Sign() > 0 {
-		return quotient.Int64() + 1
-	}
-	return quotient.Int64()
-}
-
-// A counter in slices uses what its definition says, in exact fractions, and differs
-// from a log by no more than what its oldest slice in view held.
-func TestSlicesAreTheSumOverSlices(t *testing.T) {
-	const period = 7200 // µs
-	for _, n := range []int64{1, 2, 6, 60, 3600} {
-		limit := store.Limit{Algorithm: store.SlidingCounter, Count: store.MaxCount, Period: period * time.Microsecond,
-			Slices: n}
-		limit = normal(t, limit)
-		exact := normal(t, store.Limit{Algorithm: store.SlidingLog, Count: store.MaxSlidingLogCount,
-			Period: limit.Period})
-		rapid.Check(t, func(t *rapid.T) {
-			var counter, log store.State
-			var made charges
-			now := int64(1_700_000_000_000_000) + rapid.Int64Range(0, period).Draw(t, "begin")
-			for range rapid.IntRange(1, 30).Draw(t, "charges") {
-				later := rapid.OneOf(rapid.Int64Range(0, 3), rapid.Int64Range(0, 2*period/n),
-					rapid.Int64Range(0, period/4),
-					rapid.Int64Range(0, 2*period))
-				now += later.Draw(t, "later")
-				want, oldest := made.used(period, n, now)
-				got := counter.Used(store.Instant(now))
-				if got != roundedUp(want) {
-					t.Fatalf("%d slices: %d used, want %s of %+v", n, got, want, made)
-				}
-				if off := got - log.Used(store.Instant(now)); off > oldest || -off > oldest {
-					t.Fatalf("%d slices: off by %d, and the oldest held %d", n, off, oldest)
-				}
-				units := rapid.Int64Range(1, 1000).Draw(t, "units")
-				counter.Charge(limit, units, store.Instant(now))
-				log.Charge(exact, units, store.Instant(now))
-				made.at, made.units = append(made.at, now), append(made.units, units)
-			}
-		})
-	}
-}
 
 // What a record of slices holds, byte by byte.
 func TestRecordOfSlices(t *testing.T) {
