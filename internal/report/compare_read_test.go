@@ -16,8 +16,8 @@ import (
 // Whatever a file holds, it is a document that can be shown and compared, or
 // an error in one line.
 func FuzzRead(f *testing.F) {
-	for name, d := range Saved() {
-		data, err := d.Save()
+	for _, name := range []string{"run", "base", "new", "worse"} {
+		data, err := saved(name).Save()
 		if err != nil {
 			f.Fatal(name, err)
 		}

@@ -15,7 +15,7 @@ func comparing(t *testing.T, bases int, margin float64, change func(*Run)) (map[
 	t.Helper()
 	named := func(name string, change func(*Run)) Named {
 		d := New(LoadTest)
-		d.Runs = []Run{LoadRun("token-bucket", 1, 1, 0)}
+		d.Runs = []Run{oneRun().Runs[0]}
 		change(&d.Runs[0])
 		return Named{Name: name, Document: d}
 	}
@@ -83,17 +83,17 @@ func TestComparedRunsAreOfTheSameLimit(t *testing.T) {
 	compare := func(base, latest *Document) (*Comparison, error) {
 		return Compare([]Named{{"base.json", base}}, Named{"new.json", latest}, 0.25)
 	}
-	latest, twice := FiveRuns(), FiveRuns()
+	latest, twice := fiveRuns(), fiveRuns()
 	latest.Runs[0], latest.Runs[3] = latest.Runs[3], latest.Runs[0]
 	latest.Runs = latest.Runs[:4]
 	latest.Runs[1].Algorithm, latest.Runs[1].Limit = "token-bucket", "5/1s"
-	c, err := compare(FiveRuns(), latest)
+	c, err := compare(fiveRuns(), latest)
 	if err != nil || c.Regressions != 0 || len(c.Runs) != 3 || c.Runs[0].Run != "sliding-log 100/10s" ||
 		!slices.Equal(c.Warnings, []string{"token-bucket 5/1s is in new.json and not in base.json"}) {
 		t.Errorf("%+v, %v", c, err)
 	}
 	latest.Runs = latest.Runs[1:2]
-	if _, err = compare(FiveRuns(), latest); !errors.Is(err, store.ErrInvalid) ||
+	if _, err = compare(fiveRuns(), latest); !errors.Is(err, store.ErrInvalid) ||
 		!strings.Contains(err.Error(), "new.json: the reports are of different limits") {
 		t.Errorf("%v", err)
 	}

@@ -11,7 +11,7 @@ import (
 
 // The end of a run is the answer, the evidence, the thresholds and the doubts, in twelve lines. All of it is for -v.
 func TestTheEndOfARun(t *testing.T) {
-	short, verbose := Printed(Answer{Report: Racing()}, 80), Printed(Answer{Report: Racing(), Verbose: true}, 0)
+	short, verbose := Printed(Answer{Report: racing()}, 80), Printed(Answer{Report: racing(), Verbose: true}, 0)
 	for text, wanted := range map[string][]string{
 		short: {
 			"FAIL     admitted 10 units too many", "limit    token-bucket 100/10s (naive)", "load ",
@@ -62,7 +62,7 @@ func TestComparisonOfRuns(t *testing.T) {
 			"fixed-window 100/10s       29,912      35%  1.97 ×", "✗ leaky-bucket 100/10s: p99<5ms was missed: 666.6"},
 		40: {"LIMIT", "ALLOWED", "WORST", "OVER", "1.97 ×"},
 	} {
-		text := Printed(Answer{Report: FiveRuns()}, width)
+		text := Printed(Answer{Report: fiveRuns()}, width)
 		for _, want := range wanted {
 			if !strings.Contains(text, want) {
 				t.Errorf("%q is missing in\n%s", want, text)
@@ -74,7 +74,7 @@ func TestComparisonOfRuns(t *testing.T) {
 // A simulation says first who would have been denied, and has no latencies, on the terminal as in CSV.
 func TestSimulationsAreAboutWhoIsDenied(t *testing.T) {
 	const both = "PASS     11 to 31 of 1,753 callers would have been denied (144 to 372 of 11,054 requests)\n"
-	d := Simulated()
+	d := simulated()
 	d.Thresholds[0].OK, d.Thresholds[1].OK = true, true
 	if text := Printed(Answer{Report: d}, 120); !strings.HasPrefix(text, both) {
 		t.Errorf("no %q in\n%s", both, text)
@@ -101,7 +101,7 @@ func TestOnlyWhatIsDueIsLate(t *testing.T) {
 
 // The times of each outcome are shown where both occurred.
 func TestTimesOfOutcomes(t *testing.T) {
-	d := OneRun()
+	d := oneRun()
 	for denied, want := range map[*loadgen.Quantiles]bool{nil: false, {P50: 1_230_000}: true} {
 		d.Runs[0].AllowedService, d.Runs[0].DeniedService = &loadgen.Quantiles{P50: 77_000}, denied
 		for form, text := range map[string]string{"-v": Printed(Answer{Report: d, Verbose: true}, 100),
@@ -115,7 +115,7 @@ func TestTimesOfOutcomes(t *testing.T) {
 
 // The warm-up, of which nothing is counted, is no outage.
 func TestTheWarmUpIsDrawn(t *testing.T) {
-	d := OneRun()
+	d := oneRun()
 	r := &d.Runs[0]
 	r.WarmupMS, r.IntervalMS = 2000, 1000
 	r.Timeline = []loadgen.Interval{{}, {OffsetMS: 1000}, {OffsetMS: 2000}, {OffsetMS: 3000, Allowed: 5}}

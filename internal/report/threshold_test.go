@@ -147,7 +147,7 @@ func TestPromisesWhenTheGeneratorWasTheLimit(t *testing.T) {
 		"over_admitted==0": "kept", "denied<1%": "missed", "dropped<1": "missed",
 	} {
 		d := New(LoadTest)
-		run := LoadRun("token-bucket", 1, 1, 0)
+		run := oneRun().Runs[0]
 		run.GeneratorLimited, run.Late, run.ErrorLatency = true, 5, run.Latency
 		if text == "dropped<1" || text == "p50<1s" {
 			run.Dropped = 5

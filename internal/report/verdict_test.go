@@ -12,7 +12,7 @@ import (
 // judged is a document with a run on a limit of 100/1s, as change makes it.
 func judged(change func(*Run)) *Document {
 	d := New(LoadTest)
-	run := LoadRun("token-bucket", 1, 1, 0)
+	run := oneRun().Runs[0]
 	change(&run)
 	run.Limits[0].Denied = run.Denied
 	run.Limits[0].Audit = run.Audit
@@ -211,7 +211,7 @@ func TestAPromiseThatWasNotJudged(t *testing.T) {
 
 // Nothing of a text of others leaves the fences of a summary.
 func TestSummaries(t *testing.T) {
-	d := OneRun()
+	d := oneRun()
 	d.Runs[0].Load = "````\n# heading"
 	const begins, ends = "### ❌ FAIL: load test of `token-bucket 100/10s`\n\n`````\nFAIL     1 of 3 promises missed\n",
 		"\n`````\n"
