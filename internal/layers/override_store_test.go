@@ -24,6 +24,7 @@ type watchedTable struct {
 	err          error
 	looks, lists int
 	takes        int
+	slow         atomic.Int64 // in nanoseconds, for each look, which ignores its context
 }
 
 // watched gives s its table.
@@ -40,6 +41,7 @@ type watchedSide struct {
 func (s watchedSide) Get(ctx context.Context, t admin.Table, names ...string) ([]admin.TableRecord, store.Instant,
 	error) {
 	if len(names) == 1 && names[0] == "" {
+		time.Sleep(time.Duration(s.table.slow.Load()))
 		s.table.looks++
 		if s.table.err != nil {
 			return nil, 0, s.table.err
@@ -383,32 +385,12 @@ func TestACostThatFitsOnlyTheLimitAskedIsDenied(t *testing.T) {
 	}
 }
 
-// slowTable needs time for each read of overrides, and ignores its context.
-type slowTable struct {
-	*memorystore.Store
-	admin.Tables
-	takes atomic.Int64 // in nanoseconds
-}
-
-type slowSide struct {
-	admin.SideTable
-	table *slowTable
-}
-
-func (s slowSide) Get(ctx context.Context, t admin.Table, names ...string) ([]admin.TableRecord, store.Instant, error) {
-	if len(names) == 1 && names[0] == "" {
-		time.Sleep(time.Duration(s.table.takes.Load()))
-	}
-	return s.SideTable.Get(ctx, t, names...)
-}
-
 // The first decisions wait for the overrides; no other one does. None waits longer than its caller.
 func TestTheFirstDecisionsWaitForOverrides(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const slow = 100 * time.Millisecond
-		table := &slowTable{Store: memorystore.New()}
-		table.SideTable = slowSide{table.Store.SideTable, table}
-		table.takes.Store(int64(slow))
+		table := watched(&watchedTable{Store: memorystore.New()})
+		table.slow.Store(int64(slow))
 		backend := withOverrides(table)
 		limits := storecall.New(backend)
 		wants := func(when string, blocked bool, within, takes time.Duration) {

@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"fmt"
 	"maps"
 	"regexp"
 	"slices"
@@ -25,6 +26,9 @@ func FuzzRead(f *testing.F) {
 	}
 	f.Add([]byte(`{"schema_version":1,"kind":"loadtest","runs":[` +
 		`{"timeline":[{"offset_ms":-9223372036854775808},{"offset_ms":9223372036854775807}],"interval_ms":-1,"heat":[{"keys":-1}]}]}`))
+	f.Add([]byte(`{"schema_version":1,"kind":"loadtest","runs":[{"requests":2,"allowed":2,"duration_ms":1000000000000000,` +
+		`"warmup_ms":1000000000000000,"interval_ms":1000000000000000,` +
+		`"timeline":[{"allowed":1},{"offset_ms":1000000000000000,"allowed":1}]}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		d, err := Read("x.json", data)
 		if err != nil {
@@ -34,7 +38,10 @@ func FuzzRead(f *testing.F) {
 			return
 		}
 		Printed(Answer{Report: d}, 80)
-		Answer{Report: d}.Records()
+		if text := fmt.Sprint(Answer{Report: d}.Records()); strings.Contains(text, "NaN") ||
+			strings.Contains(text, "Inf") {
+			t.Errorf("%.300s", text)
+		}
 		if _, err := (Answer{Report: d}).HTML(); err != nil {
 			t.Error(err)
 		}

@@ -88,17 +88,6 @@ func TestSimulationsAreAboutWhoIsDenied(t *testing.T) {
 	}
 }
 
-// Without a schedule no request is due, so none is late.
-func TestOnlyWhatIsDueIsLate(t *testing.T) {
-	for due, lag := range map[bool]*loadgen.Quantiles{true: {P99: 5}, false: nil} {
-		d := judged(func(r *Run) { r.Late, r.Lag = 5, lag })
-		if text := Printed(Answer{Report: d}, 0); strings.Contains(
-			text, "! 5 requests answered more than 100ms late") != due {
-			t.Errorf("with a schedule %t:\n%s", due, text)
-		}
-	}
-}
-
 // The times of each outcome are shown where both occurred.
 func TestTimesOfOutcomes(t *testing.T) {
 	d := oneRun()

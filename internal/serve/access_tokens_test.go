@@ -8,9 +8,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 )
 
 // tokensOf returns the access tokens of a file with these lines.
@@ -81,24 +78,6 @@ func TestLinesThatAreNoTokens(t *testing.T) {
 		_, err := ParseAccessTokens([]byte(line))
 		if err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), token) {
 			t.Errorf("%q: %v", line, err)
-		}
-	}
-}
-
-func TestTokensOfCalls(t *testing.T) {
-	decides, reads := strings.Repeat("a", 32), strings.Repeat("b", 32)
-	tokens := tokensOf(t, decides, reads+" scopes=read")
-	for _, test := range []struct {
-		values []string
-		want   codes.Code
-	}{
-		{[]string{"Bearer " + decides}, codes.OK}, {[]string{"Bearer " + reads}, codes.Unauthenticated},
-		{nil, codes.Unauthenticated},
-		{[]string{decides}, codes.Unauthenticated},
-		{[]string{"Bearer " + decides, "Bearer " + decides}, codes.Unauthenticated},
-	} {
-		if err := tokens.Admits(test.values); status.Code(err) != test.want {
-			t.Errorf("%.10q: %v", test.values, err)
 		}
 	}
 }

@@ -25,19 +25,12 @@ func llmPolicy(t testing.TB) *policy.Policy {
 	}}
 }
 
-// mixedPolicy also has a limit that uses the cost of the request.
-func mixedPolicy(t testing.TB) *policy.Policy {
-	p := llmPolicy(t)
-	p.Name, p.Limits[0].Cost = "mixed", policy.Cost{}
-	return p
-}
-
 // costListener is a handler with these policies and a clock that stands still.
 func costListener(t testing.TB) http.Handler {
 	now := time.Date(2026, 3, 29, 12, 0, 0, 0, time.UTC)
 	backend := memorystore.New(memorystore.WithClock(func() time.Time { return now }))
 	t.Cleanup(func() { backend.Close() })
-	return listenerOn(t, backend, time.Minute, llmPolicy(t), mixedPolicy(t))
+	return listenerOn(t, backend, time.Minute, llmPolicy(t))
 }
 
 // figures returns the cost and the usage of each limit in an answer.
@@ -75,52 +68,6 @@ func TestEachLimitIsAskedForItsCost(t *testing.T) {
 		if _, has := document["cost"]; has {
 			t.Errorf("%s %s has one cost for all limits: %s", test.verb, test.body, w.Body)
 		}
-	}
-}
-
-func TestWrongCostsAreRefused(t *testing.T) {
-	listener := costListener(t)
-	for _, test := range []struct{ verb, body, says string }{
-		{"consume", ``, "needs the cost tokens; add tokens=UNITS to the costs"},
-		{"consume", `"cost":5`, `cost 5 is for no limit of policy "llm", ` +
-			`as each has a cost of its own; say what it is of, such as tokens=5`},
-		{"consume", `"costs":{"tokens":-1}`, "cost tokens is -1; it must be a whole number from 0 to 1000000000"},
-		{"consume", `"costs":{"tokens":1000000001}`,
-			"cost tokens is 1000000001; it must be a whole number from 0 to 1000000000"},
-		{"consume", `"costs":{"tokens":0}`, "cost 0 is not positive; it must be 1 or more"},
-		{"consume", `"costs":{"tokens":100001}`, "cost 100001 can never fit limit"},
-		{"consume", `"costs":{"toks":1}`, `unknown cost "toks"; policy "llm" has tokens; did you mean tokens?`},
-		{"consume", `"costs":{"team":1,"tokens":1}`, `unknown cost "team"; policy "llm" has tokens`},
-		{"consume", `"costs":{"tokens":1,"tokens":1}`, `"tokens" is given twice; keep one`},
-		{"consume", `"costs":[1]`, `costs must be an object of whole numbers, such as {"tokens":3000}`},
-		{"consume", `"costs":{"tokens":1},"up_to":5`,
-			`what fits is one number for all limits, and limit "requests" of policy "llm" has cost: 1`},
-		{"settle", `"token":"a"`, "settle needs the real cost; add cost, or costs of a policy's fields"},
-	} {
-		body := `{"policy":"llm","attributes":{"team":"red"},` + test.body + `}`
-		refused(t, listener, test.verb, strings.Replace(body, ",}", "}", 1), test.says)
-	}
-	refused(t, listener, "consume", `{"policy":"llm","attributes":{"team":"red","tokens":"3"}}`,
-		`"tokens" is a cost of policy "llm" and no attribute`)
-	refused(t, listener, "consume", `{"key":"a","limits":["1/1m"],"costs":{"tokens":1}}`,
-		"attributes and costs are for a policy")
-	refused(t, listener, "settle", `{"policy":"mixed","attributes":{"team":"red"},"costs":{"tokens":1},"token":"a"}`,
-		`limit "requests" of policy "mixed" has no cost of its own; say its real cost, too`)
-	_, document := ask(t, listener, "POST", "/v1/check",
-		`{"policy":"llm","attributes":{"team":"red"},"costs":{"tokens":1}}`)
-	if figures(document) != "1 of 0; 1 of 0" {
-		t.Errorf("what was refused was charged: %v", document)
-	}
-}
-
-// refused checks that a body is refused with that text.
-func refused(t *testing.T, listener http.Handler, verb, body, says string) {
-	t.Helper()
-	w, document := ask(t, listener, "POST", "/v1/"+verb, body)
-	problem, _ := document["error"].(map[string]any)
-	if text := fmt.Sprint(problem["message"]); w.Code != 400 || !strings.Contains(text, says) ||
-		strings.Contains(text, "\n") {
-		t.Errorf("%s %.100s: %d %s", verb, body, w.Code, text)
 	}
 }
 

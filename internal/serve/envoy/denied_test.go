@@ -115,6 +115,7 @@ func TestEveryDenialIsCounted(t *testing.T) {
 	zero.Descriptors[0].HasLimit, zero.Descriptors[0].Limit = true, rls.LimitOverride{RequestsPerUnit: 0, Unit: 2}
 	looks := askEdge(1, "user=eve,plan=none")
 	looks.Descriptors[0].HasHits = true
+	shadowed := askEdge(5, "user=eve")
 	for name, test := range map[string]struct {
 		request         *rls.Request
 		series, denials []string
@@ -131,6 +132,8 @@ func TestEveryDenialIsCounted(t *testing.T) {
 			[]string{"calls consume,few,denied 1", "decisions two,denied,few 1"}, []string{"user:eve few/two 1"}},
 		"a sum that never fits": {askEdge(1, "user=eve", "user=eve", "user=eve"),
 			[]string{"calls consume,few,denied 1", "decisions two,denied,few 1"}, []string{"user:eve few/two 1"}},
+		"never fits a shadow limit": {shadowed,
+			[]string{"calls consume,few,allowed 1", "decisions two,shadow-denied,few 1"}, nil},
 		"an equal descriptor": {askEdge(1, "user=eve", "user=eve"),
 			[]string{"calls consume,few,allowed 1", "decisions two,allowed,few 1", "granted_units two,few 2"}, nil},
 		"a limit of 0": {zero,
@@ -152,7 +155,7 @@ func TestEveryDenialIsCounted(t *testing.T) {
 	} {
 		for _, shadow := range []bool{false, true} {
 			settings := denyingSettings()
-			settings.EnvoyOptions.Shadow = shadow
+			settings.EnvoyOptions.Shadow, settings.Policies[1].Limits[0].Shadow = shadow, test.request == shadowed
 			series, denials, answer := counted(t, settings, test.request)
 			if !slices.Equal(series, test.series) || !slices.Equal(denials, test.denials) {
 				t.Errorf("%s, shadow %t: counted are %q, and denials %q", name, shadow, series, denials)
@@ -162,18 +165,6 @@ func TestEveryDenialIsCounted(t *testing.T) {
 				t.Errorf("%s, shadow %t: the answer is %+v", name, shadow, answer)
 			}
 		}
-	}
-}
-
-// A shadow limit counts what it would deny.
-func TestAShadowLimitCountsWhatNeverFits(t *testing.T) {
-	settings := denyingSettings()
-	settings.Policies[1].Limits[0].Shadow = true
-	series, denials, answer := counted(t, settings, askEdge(5, "user=eve"))
-	if want := []string{"calls consume,few,allowed 1", "decisions two,shadow-denied,few 1"}; !slices.Equal(
-		series, want) ||
-		len(denials) > 0 || answer.Overall != rls.OK {
-		t.Errorf("counted are %q, and denials %q; the answer is %+v", series, denials, answer)
 	}
 }
 

@@ -14,11 +14,44 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
 
-// uploads allows each user three requests and a thousand bytes.
-func uploads(t *testing.T) *policy.Policy {
-	p := policyOf(t, "3/1h", "1000/1h")
-	p.Limits[0].Cost, p.Limits[1].Cost = policy.Cost{Units: 1}, policy.Cost{Field: "bytes"}
-	return p
+// A request takes its cost from each limit: a fixed one, its bytes, or what a source says, which can be the bytes as
+// well. A body of unknown length must not escape, and a text that is not a number is the client's mistake.
+func TestCostsOfRequests(t *testing.T) {
+	one, ofBytes, ofTokens := policy.Cost{Units: 1}, policy.Cost{Field: "bytes"}, policy.Cost{Field: "tokens"}
+	for _, test := range []struct {
+		costs  [2]policy.Cost
+		bytes  []int64
+		fields []string
+		status int
+		says   string
+	}{
+		{[2]policy.Cost{one, ofBytes}, []int64{1000}, nil, 200, "1 1000"},              // at the bound
+		{[2]policy.Cost{one, ofBytes}, []int64{1001}, nil, 400, "cost 1001 can never"}, // fit
+		{[2]policy.Cost{one, ofBytes}, []int64{999, 2}, nil, 429, ""},
+		{[2]policy.Cost{one, ofBytes}, []int64{-1}, nil, 400,
+			`"the request must have a Content-Length, as its bytes are counted"`},
+		{[2]policy.Cost{ofTokens, ofBytes}, []int64{12}, []string{"X-Tokens", "1000", "X-Length", "7"}, 200, "1000 7"},
+		{[2]policy.Cost{ofTokens, ofBytes}, []int64{12}, []string{"X-Tokens", "many", "X-Length", "7"}, 400,
+			`cost tokens is \"many\"; it must be a whole number`},
+		{[2]policy.Cost{ofTokens, ofBytes}, []int64{12}, nil, 400,
+			"the request must have exactly one value for header:X-Tokens and for header:X-Length"},
+	} {
+		p, rule := policyOf(t, "1000/1h", "1000/1h"), byUser()
+		p.Limits[0].Cost, p.Limits[1].Cost = test.costs[0], test.costs[1]
+		if test.costs[0] == ofTokens {
+			rule.Attributes["tokens"], rule.Attributes["bytes"] = httplimit.MustSource("header:X-Tokens"),
+				httplimit.MustSource("header:X-Length")
+		}
+		ask := askedOf(t, p, httplimit.Options{Rule: rule})
+		var status int
+		var took, body string
+		for _, bytes := range test.bytes {
+			status, took, body = ask(upload(bytes, test.fields...))
+		}
+		if status != test.status || !strings.Contains(took+body, test.says) {
+			t.Errorf("%v of %v: %d, took %q, %s", test.bytes, test.fields, status, took, body)
+		}
+	}
 }
 
 // askedOf sends requests through a policy and returns what each took of its limits.
@@ -55,52 +88,3 @@ func upload(bytes int64, fields ...string) *http.Request {
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { return len(p), nil }
-
-// A request takes its bytes from one limit, and one unit from the other. A body of unknown length must not escape.
-func TestBytesOfRequests(t *testing.T) {
-	for _, test := range []struct {
-		bytes  []int64
-		status int
-		says   string
-	}{
-		{[]int64{1000}, 200, "1 1000"},              // at the bound
-		{[]int64{1001}, 400, "cost 1001 can never"}, // fit
-		{[]int64{999, 2}, 429, ""},
-		{[]int64{-1}, 400, `"the request must have a Content-Length, as its bytes are counted"`},
-	} {
-		ask := askedOf(t, uploads(t), httplimit.Options{Rule: byUser()})
-		var status int
-		var took, body string
-		for _, bytes := range test.bytes {
-			status, took, body = ask(upload(bytes))
-		}
-		if status != test.status || !strings.Contains(took+body, test.says) {
-			t.Errorf("%v: %d, took %q, %s", test.bytes, status, took, body)
-		}
-	}
-}
-
-// A source can name any cost, including the bytes. A text that is not a number is the client's mistake.
-func TestCostsFromSources(t *testing.T) {
-	p := policyOf(t, "1000/1h", "1000/1h")
-	p.Limits[0].Cost, p.Limits[1].Cost = policy.Cost{Field: "tokens"}, policy.Cost{Field: "bytes"}
-	rule := byUser()
-	rule.Attributes["tokens"], rule.Attributes["bytes"] = httplimit.MustSource("header:X-Tokens"),
-		httplimit.MustSource("header:X-Length")
-	for _, test := range []struct {
-		fields []string
-		status int
-		says   string
-	}{
-		{[]string{"X-Tokens", "1000", "X-Length", "7"}, 200, "1000 7"},
-		{[]string{"X-Tokens", "1001", "X-Length", "7"}, 400,
-			`cost 1001 can never fit limit \"p/a\": token-bucket:1000/1h`},
-		{[]string{"X-Tokens", "many", "X-Length", "7"}, 400, `cost tokens is \"many\"; it must be a whole number`},
-		{nil, 400, "the request must have exactly one value for header:X-Tokens and for header:X-Length"},
-	} {
-		status, took, body := askedOf(t, p, httplimit.Options{Rule: rule})(upload(12, test.fields...))
-		if status != test.status || !strings.Contains(took+body, test.says) {
-			t.Errorf("%v: %d, took %q, %s", test.fields, status, took, body)
-		}
-	}
-}

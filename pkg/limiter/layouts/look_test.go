@@ -165,38 +165,6 @@ func ownRecord() string {
 	return string(s.AppendRecord(nil))
 }
 
-// judged returns whom a value's limits are of.
-func judged(look *Look, value string) (subjects []string) {
-	look.StoreKeys(1)
-	entries, _, _ := look.Judge(func(key string) Value { return text(key, value, time.Minute) })
-	for i := range entries {
-		subjects = append(subjects, entries[i].Key.Subject)
-	}
-	return subjects
-}
-
-// A key that a scan found is looked at again by its own layout alone, whether it is certain or not.
-func TestLookFor(t *testing.T) {
-	sources := Sources{{Layout: fake{"red", "rate:"}}, {Layout: fake{"blue", "rate:"}}}
-	for _, name := range []string{"blue", "blue/login", "blue@17"} {
-		look := sources.LookFor("rate:u", store.Key{Subject: "u", Name: name})
-		if look == nil || len(look.candidates) != 1 || look.candidates[0].Layout != sources[1].Layout ||
-			!look.candidates[0].asked {
-			t.Errorf("%s is looked at as %+v", name, look)
-		}
-	}
-	if got := judged(sources.LookFor("rate:u", store.Key{Subject: "u", Name: "blue"}), "7"); !slices.Equal(
-		got, []string{"u"}) {
-		t.Errorf("it finds %q", got)
-	}
-	if got := judged(sources.LookFor("rate:u", store.Key{Subject: "v", Name: "blue"}), "7"); got != nil {
-		t.Errorf("as the key of another subject it finds %q", got)
-	}
-	if look := sources.LookFor("rate:u", store.Key{Subject: "u", Name: "green"}); look != nil {
-		t.Errorf("of a layout that is not there it finds %+v", look)
-	}
-}
-
 func TestGlob(t *testing.T) {
 	layout := func(prefixes ...string) Source { return Source{Layout: &prefixed{prefixes: prefixes}} }
 	mapping := func(keys string) Source { return Source{Layout: &prefixed{}, Keys: pattern(t, keys)} }

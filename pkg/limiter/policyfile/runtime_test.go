@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -23,44 +22,6 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/policyfile"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
-
-// Each policy has its own failure policy, and all share one breaker.
-func TestARuntimeInAnOutage(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // so that no recovery check comes, however slow the test is
-		file, err := policyfile.Load(testdata + "good/outage.yaml")
-		must(t, err)
-		if b := file.Breaker; b.Failures != 3 || b.Slow != 250*time.Millisecond || b.Pause != time.Second ||
-			b.MaxPause != time.Minute {
-			t.Errorf("the breaker is %+v", b)
-		}
-		backend := &sickStore{Store: memorystore.New(), err: fmt.Errorf("%w: no route", store.ErrUnavailable)}
-		told := 0
-		var changes []string
-		policies, err := policyfile.NewRuntime(file, backend, limiter.Observer{
-			OnFailure: func(error) { told++ },
-			OnBreaker: func(c limiter.BreakerChange) { changes = append(changes, c.To.String()) },
-		})
-		must(t, err)
-		defer policies.Close()
-		allowed := map[string]int{}
-		for range 30 {
-			for name, by := range map[string]string{"login": "ip", "api": "ip", "job": "name"} {
-				d, err := policies.Take(t.Context(), name, policy.Attributes{by: "a"}, 1)
-				must(t, err)
-				if d.Allowed() {
-					allowed[name]++
-				}
-			}
-		}
-		// An eighth and a fifth of 100 a day. No unit comes back in time to change that.
-		if want := map[string]int{"login": 12, "api": 20}; !maps.Equal(allowed, want) {
-			t.Errorf("allowed %v, want %v", allowed, want)
-		}
-		if told != 90 || backend.asked != 3 || !slices.Equal(changes, []string{"open"}) {
-			t.Errorf("%d failures, the store was asked %d times, and the breaker went %v", told, backend.asked, changes)
-		}
-	})
-}
 
 // written is a file of policies that a test changes.
 type written struct {
@@ -273,19 +234,6 @@ func TestARuntimeNeedsTheFilesPrefix(t *testing.T) {
 			`", and limitctl.yaml has "mine"`):
 			t.Errorf("%s: %v", test.prefix, err)
 		}
-	}
-}
-
-// A service that passes the address of a client counts the client that serve and the middleware count, and keeps its
-// attributes.
-func TestACallNamesTheClient(t *testing.T) {
-	f := newWritten(t, "policies: {web: {http: {attributes: {ip: client}}, limits: [{name: ip, by: [ip], limit: "+
-		"2/1h}]}}\n")
-	policies := f.run(memorystore.New())
-	given := policy.Attributes{"ip": "2001:DB8::1"}
-	call, err := policies.Call("web", given, 1)
-	if err != nil || call.Requests[0].Stored().Key.Subject != "ip:2001%3Adb8%3A%3A/64" || given["ip"] != "2001:DB8::1" {
-		t.Errorf("%v, %v, %v", call.Requests, given, err)
 	}
 }
 
