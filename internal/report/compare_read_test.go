@@ -26,7 +26,8 @@ func FuzzRead(f *testing.F) {
 	}
 	f.Add([]byte(`{"schema_version":1,"kind":"loadtest","runs":[` +
 		`{"timeline":[{"offset_ms":-9223372036854775808},{"offset_ms":9223372036854775807}],"interval_ms":-1,"heat":[{"keys":-1}]}]}`))
-	f.Add([]byte(`{"schema_version":1,"kind":"loadtest","runs":[{"requests":2,"allowed":2,"duration_ms":1000000000000000,` +
+	f.Add([]byte(`{"schema_version":1,"kind":"loadtest","runs":[{"requests":2,"allowed":2,` +
+		`"duration_ms":1000000000000000,` +
 		`"warmup_ms":1000000000000000,"interval_ms":1000000000000000,` +
 		`"timeline":[{"allowed":1},{"offset_ms":1000000000000000,"allowed":1}]}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {

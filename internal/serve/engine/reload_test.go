@@ -120,7 +120,7 @@ func TestABrokenFileKeepsTheOneBefore(t *testing.T) {
 		if state := r.State(); state.StaleSince != nil || state.Error != "" {
 			t.Errorf("the state is %+v", state)
 		}
-		r.write(withLimit(4))
+		r.rename(withLimit(4))
 		r.wants("better", "4")
 	})
 }
