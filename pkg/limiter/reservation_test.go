@@ -72,9 +72,9 @@ func TestAReservationWhoseAnswerIsLost(t *testing.T) {
 		}
 	}
 	// So can what a failure policy denied.
-	for name, policy := range map[string]limiter.Option{"closed": limiter.FailClosed(), "local": limiter.FailLocal(0.01)} {
+	for name, fail := range map[string]limiter.Option{"closed": limiter.FailClosed(), "local": limiter.FailLocal(0.1)} {
 		f := &faulty{Store: memorystore.New(), after: func(store.Op) error { return lost }}
-		l := newLimiter(t, f, policy)
+		l := newLimiter(t, f, fail)
 		r, err := l.Reserve(t.Context(), tokens.For("team").N(300))
 		_, denied := errors.AsType[*limiter.DeniedError](err)
 		f.after = nil
