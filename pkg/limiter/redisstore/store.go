@@ -156,6 +156,9 @@ func timeoutOf(client redis.UniversalClient) (read time.Duration) {
 // leave out are [DefaultTimeout] instead of several seconds. In a Cluster a whole call takes no longer than
 // ReadTimeout, even when a slot has moved or a node does not answer. All Sentinels are asked at once for each new
 // connection, and the first answer counts, for at most half of DialTimeout. Replicas are never asked.
+//
+// While a server is away, go-redis logs each failed connection to stderr, unless the program calls Disable of its
+// package logging.
 func Open(options redis.UniversalOptions, settings ...Option) (*Store, error) {
 	var client redis.UniversalClient
 	switch {
