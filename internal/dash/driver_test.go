@@ -120,7 +120,7 @@ func beginIn(t *testing.T, theme *ui.Theme, fill func(*driver), change func(*liv
 			return context.Canceled
 		},
 		Servers: func(context.Context) []live.Server {
-			return []live.Server{{Version: "Redis 7.0.15", Role: "master", OpsPerSecond: 12_345, UsedMemory: 1_920_000,
+			return []live.Server{{Version: "Redis 7.0.15", Role: "master", UsedMemory: 1_920_000,
 				RoundTrip: 400 * time.Microsecond}}
 		},
 	}

@@ -130,11 +130,6 @@ func TestBlockedKeysAreNoVictims(t *testing.T) {
 			t.Errorf("it does not show %q:\n%s", want, d.View())
 		}
 	}
-	d.press("O")
-	if text := d.View(); !strings.Contains(text, "denies 40/s") {
-		t.Errorf("what the block does:\n%s", text)
-	}
-	d.press("<esc>")
 	for range 12 {
 		d.second()
 	}

@@ -224,9 +224,8 @@ func threeServers(context.Context) []live.Server {
 	var servers []live.Server
 	for i := range 3 {
 		servers = append(servers, live.Server{Name: fmt.Sprintf("10.0.0.%d:6379", i+1), Version: "Valkey 8.0.1",
-			Role:         "master",
-			OpsPerSecond: 1000 * int64(i+1),
-			UsedMemory:   5_000_000, MaxMemory: 100_000_000, RoundTrip: time.Duration(i+1) * time.Millisecond})
+			Role:       "master",
+			UsedMemory: 5_000_000, MaxMemory: 100_000_000, RoundTrip: time.Duration(i+1) * time.Millisecond})
 	}
 	servers[2] = live.Server{Name: servers[2].Name, Problem: "store unavailable: 10.0.0.3:6379 gave no answer in time"}
 	return servers

@@ -10,7 +10,6 @@ import (
 	"github.com/limitctl/limitctl/internal/allowance"
 	"github.com/limitctl/limitctl/internal/dash/live"
 	"github.com/limitctl/limitctl/internal/dash/ui"
-	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/internal/textcut"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -62,20 +61,6 @@ func (m *Model) Follow() {
 	m.Move(0)
 }
 
-func (m *Model) does(e live.Effect) string {
-	least := ""
-	if !m.feed.FollowsAll() {
-		least = "≥"
-	}
-	switch {
-	case e.Denied > 0:
-		return "denies " + ui.Rate(e.Denied) + "/s"
-	case e.Keys == 0 && least == "":
-		return "no key"
-	}
-	return least + output.Plural(e.Keys, "key")
-}
-
 // View draws the screen in so many columns and lines, with all about the override under the cursor where there is room.
 func (m *Model) View(width, height int) string {
 	const pane, narrow = 5, 60
@@ -91,16 +76,15 @@ func (m *Model) View(width, height int) string {
 		}
 		return "  " + m.theme.Plain.Of(text)
 	}
-	columns := []ui.Column{{Width: ui.Mark}, {Title: "WHOM"}, {Title: "DOES", Width: 14}, {Title: "UNTIL", Width: 12},
-		{Title: "NOW", Width: 14}}
+	columns := []ui.Column{{Width: ui.Mark}, {Title: "WHOM"}, {Title: "DOES", Width: 26}, {Title: "UNTIL", Width: 12}}
 	if width < narrow {
-		columns[3].Width, columns[4].Width = 5, 0
+		columns[2].Width, columns[3].Width = 14, 5
 	}
 	const whom = 1
 	ui.Grow(columns, whom, width, 8)
 	need := len(columns[whom].Title)
 	all := m.all[m.Top:min(m.Top+m.Height, len(m.all))]
-	effects, rows, names := live.Effects(m.feed), make([][]string, len(all)), make([]string, len(all))
+	rows, names := make([][]string, len(all)), make([]string, len(all))
 	for i := range all {
 		names[i] = allowance.WhomText(&all[i])
 		need = max(need, ui.TextWidth(names[i]))
@@ -116,7 +100,7 @@ func (m *Model) View(width, height int) string {
 			cursor, named = ">", m.theme.Accent
 		}
 		rows[i] = []string{m.theme.Accent.Of(cursor), named.Of(names[i]), m.theme.Near.Of(allowance.Effect(o)),
-			plain.Of(ui.Until(o.ExpiresAt, m.feed.Clock)), plain.Of(m.does(effects[o.ID]))}
+			plain.Of(ui.Until(o.ExpiresAt, m.feed.Clock))}
 	}
 	lines := m.theme.Lines(columns, rows)
 	if about {

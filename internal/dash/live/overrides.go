@@ -91,31 +91,6 @@ func (o *Overrides) take(l overridesLook) (changed bool) {
 	return changed
 }
 
-// Effect is what an override does now.
-type Effect struct {
-	Keys int // that are followed and it applies to
-	// Denied is the requests a second that it denies as a block.
-	Denied float64
-}
-
-// Effects is what each override does now, by its ID.
-func Effects(f *Feed) map[string]Effect {
-	effects := map[string]Effect{}
-	for c, known := range f.Denials.Rates {
-		if c.isBlock() {
-			effects[c.Override] = Effect{Denied: effects[c.Override].Denied + known.PerSecond}
-		}
-	}
-	for _, r := range f.Rows {
-		if r.Override != nil && (r.InUse || r.DeniedRate() > 0) {
-			e := effects[r.Override.ID]
-			e.Keys++
-			effects[r.Override.ID] = e
-		}
-	}
-	return effects
-}
-
 // rules are what counts for keys besides their records.
 type rules struct {
 	*Options

@@ -12,12 +12,11 @@ import (
 
 // Server is what one master says of itself.
 type Server struct {
-	Name         string // empty if it is the only one
-	Version      string
-	Role         string
-	OpsPerSecond int64
-	UsedMemory   int64
-	MaxMemory    int64
+	Name       string // empty if it is the only one
+	Version    string
+	Role       string
+	UsedMemory int64
+	MaxMemory  int64
 	// Refuses: its memory is full, and it evicts nothing.
 	Refuses   bool
 	RoundTrip time.Duration
@@ -37,8 +36,7 @@ func AskServers(ctx context.Context, servers *redisserver.Servers,
 		} else {
 			version := a.Info.Version()
 			s.Version, s.Role = version.Product+" "+version.Text, a.Info["role"]
-			s.OpsPerSecond, s.UsedMemory = a.Info.Int("instantaneous_ops_per_sec"), a.Info.Int("used_memory")
-			s.MaxMemory = a.Info.Int("maxmemory")
+			s.UsedMemory, s.MaxMemory = a.Info.Int("used_memory"), a.Info.Int("maxmemory")
 			s.Refuses = s.MaxMemory > 0 && s.UsedMemory >= s.MaxMemory && a.Info["maxmemory_policy"] == "noeviction"
 		}
 		answers = answers || !store.IsAway(a.Err) && !errors.Is(a.Err, store.ErrRefused)
