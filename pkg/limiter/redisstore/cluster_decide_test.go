@@ -201,27 +201,6 @@ func TestLimitsOfSeveralSlots(t *testing.T) {
 	}
 	wantUsed(t, "after a take beside full shadows", backend, reqs, 3, 10, 3, 5)
 
-	t.Run("the caller gives up in between", func(t *testing.T) {
-		reqs := asking(subjectsOn(t, cluster, "impatient"), yearly(10), yearly(10))
-		var err error
-		// What is given back can take longer than the caller waits for it, on a busy machine.
-		for attempt := 0; attempt == 0 || attempt < 50 && errors.Is(err, store.ErrOutcomeUnknown); attempt++ {
-			giving, up := context.WithCancel(ctx)
-			backend, notReady := interrupted(t, cluster, redis.ClusterOptions{}, reqs, up)
-			if notReady != nil {
-				t.Fatal(notReady)
-			}
-			err = backend.Decide(giving, store.Take, reqs, make([]store.Decision, 2))
-			backend.Close() // waits for what is given back
-		}
-		if !errors.Is(err, context.Canceled) || !errors.Is(err, store.ErrGaveUp) ||
-			errors.Is(err, store.ErrOutcomeUnknown) ||
-			store.IsAway(err) {
-			t.Errorf("got %v, want an ErrGaveUp that is context.Canceled: nothing was charged", err)
-		}
-		wantUsed(t, "after giving up", backend, reqs, 0, 0)
-	})
-
 	// Pairs of a user's limit and one of all: never more than either allows, and nothing lost of either.
 	t.Run("at the same time", func(t *testing.T) {
 		const callers, each, most, ofUser = 32, 20, 300, 12

@@ -92,14 +92,6 @@ func TestTheServersClockSaysTheWindow(t *testing.T) {
 	if err != nil || adjusted[0].Before != 15 || adjusted[0].After != 5 || adjusted[1].After != 7 {
 		t.Errorf("adjusted: %+v, %v", adjusted, err)
 	}
-	for entry, err := range backend.Scan(ctx, admin.Query{Keys: []store.Key{reqs[0].Key}}) {
-		want, _ := limits[0].InWindow(entry.At).WindowEnds()
-		end, has := entry.Limit.InWindow(entry.At).WindowEnds()
-		left := want.Sub(entry.At.Time()) - entry.TTL
-		if err != nil || !has || !end.Equal(want) || left < -time.Millisecond || left > time.Second {
-			t.Errorf("found until %s, kept for %s, want %s: %+v, %v", end, entry.TTL, want, entry, err)
-		}
-	}
 }
 
 // Records stay small: ARCHITECTURE.md promises these bytes.
