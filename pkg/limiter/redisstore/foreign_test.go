@@ -116,17 +116,16 @@ func TestWhatAnImportLeaves(t *testing.T) {
 		if err != nil || len(outcomes) != 1 || outcomes[0] != test.want {
 			t.Errorf("%s: %v, %v, not %v", test.what, outcomes, err, test.want)
 		}
-		held, _ := client.Get(ctx, storeKey).Result()
-		expires := client.PExpireTime(ctx, storeKey).Val()
-		switch {
-		case test.want != admin.Imported && held != test.held:
-			t.Errorf("%s: the key holds %q, not %q", test.what, held, test.held)
-		case test.want == admin.Imported && held != value:
-			t.Errorf("%s: the key holds %q, not %q", test.what, held, value)
-		case test.want == admin.Imported && !test.expires.IsZero() &&
-			expires != time.Duration(test.expires.UnixMilli())*time.Millisecond,
-			test.want == admin.Imported && test.expires.IsZero() && expires != unused:
-			t.Errorf("%s: it expires at %d, not at %s", test.what, expires, test.expires)
+		held, expires := client.Get(ctx, storeKey).Val(), client.PExpireTime(ctx, storeKey).Val()
+		want, ends := test.held, test.expires.Sub(time.UnixMilli(0))
+		if test.want == admin.Imported {
+			want = value
+		}
+		if test.expires.IsZero() {
+			ends = unused
+		}
+		if held != want || test.want == admin.Imported && expires != ends {
+			t.Errorf("%s: the key holds %q until %s, not %q until %s", test.what, held, expires, want, ends)
 		}
 	}
 }

@@ -215,8 +215,9 @@ func TestNothingIsLostWhileALimitOfALayoutIsDeleted(t *testing.T) {
 	}
 }
 
-// In a Cluster families lie in one slot or in several. They come and go whole all the same, also
-// while slots move.
+// Whatever families there are, each limit comes once. Deleting all leaves what is not a limit, and importing the
+// records brings back every value and expiry. In a Cluster families lie in one slot or in several, and come and go
+// whole all the same, also while slots move.
 func TestFamiliesInACluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t)
@@ -226,43 +227,43 @@ func TestFamiliesInACluster(t *testing.T) {
 	before := keysIn(t, client, "*")
 	others := maps.Clone(before)
 	maps.DeleteFunc(others, func(key, _ string) bool { return !strings.HasPrefix(key, "else:") })
-	entries, errs := scanned(t, keys, admin.Query{Bytes: true})
-	for _, e := range entries {
-		if e.Bytes == 0 {
-			t.Errorf("%v takes no memory", e.Key)
+	var entries map[store.Key]admin.Entry
+	var records []admin.Record
+	scans := func() {
+		t.Helper()
+		found, errs := scanned(t, keys, admin.Query{Records: true, Bytes: true})
+		if entries, records = found, nil; len(entries) != limits || len(errs) > 0 {
+			t.Fatalf("%d limits are found of %d, and errors %v", len(entries), limits, errs)
+		}
+		for _, e := range entries {
+			if records = append(records, e.Record); e.Bytes == 0 {
+				t.Errorf("%v takes no memory", e.Key)
+			}
 		}
 	}
-	records := recordsOf(t, keys)
-	if len(entries) != limits || len(records) != limits || len(errs) > 0 {
-		t.Fatalf("%d limits were found of %d, and errors %v", len(entries), limits, errs)
-	}
-	if outcomes, err := keys.Import(ctx, false, records...); err != nil ||
-		tally(outcomes)[admin.AlreadyThere] != limits {
-		t.Errorf("importing what is there came to %v, %v", tally(outcomes), err)
-	}
-	if deleted, changed, err := keys.Delete(ctx, records...); deleted != limits || len(changed) > 0 || err != nil {
-		t.Fatalf("deleted %d of %d, changed %v, %v", deleted, limits, changed, err)
-	}
-	if left := keysIn(t, client, "*"); !maps.Equal(left, others) {
-		t.Errorf("%d keys are left, want %d", len(left), len(others))
-	}
-	if deleted, changed, err := keys.Delete(ctx, records...); deleted != 0 || len(changed) > 0 || err != nil {
-		t.Fatalf("deleted %d again, changed %v, %v", deleted, changed, err)
-	}
-	for _, replace := range []bool{false, true} {
-		outcomes, err := keys.Import(ctx, replace, records...)
-		want := admin.Imported
-		if replace {
-			want = admin.AlreadyThere
+	deletes := func() {
+		t.Helper()
+		if deleted, changed, err := keys.Delete(ctx, records...); deleted != limits || len(changed) > 0 || err != nil {
+			t.Fatalf("deleted %d of %d, changed %v, %v", deleted, limits, changed, err)
 		}
-		if err != nil || tally(outcomes)[want] != limits {
+	}
+	imports := func(replace bool, want admin.ImportOutcome) {
+		t.Helper()
+		if outcomes, err := keys.Import(ctx, replace, records...); err != nil || tally(outcomes)[want] != limits {
 			t.Errorf("importing came to %v, %v", tally(outcomes), err)
 		}
 	}
-	after := keysIn(t, client, "*")
-	if !maps.Equal(after, before) {
+	scans()
+	imports(false, admin.AlreadyThere)
+	deletes()
+	if left := keysIn(t, client, "*"); !maps.Equal(left, others) {
+		t.Errorf("%d keys are left, want %d", len(left), len(others))
+	}
+	imports(false, admin.Imported)
+	imports(true, admin.AlreadyThere)
+	if after := keysIn(t, client, "*"); !maps.Equal(after, before) {
 		maps.DeleteFunc(after, func(key, value string) bool { return before[key] == value })
-		t.Errorf("of %d keys there are %d, and not as they were are %.500q", len(before), len(after), after)
+		t.Errorf("not all of %d keys are as they were: %.500q", len(before), after)
 	}
 
 	owner, slot := owner(t, cluster, "moving")
@@ -272,27 +273,17 @@ func TestFamiliesInACluster(t *testing.T) {
 	client.HSet(ctx, "bucket:{moving}", "n", 5)
 	limits += 3
 	must(t, cluster.BeginMoveSlot(slot, (owner+1)%3, "pair:{moving}", "pair:{moving}:timer", "bucket:{moving}"))
-	entries, errs = scanned(t, keys, admin.Query{Records: true})
-	if len(entries) != limits || len(errs) > 0 {
-		t.Errorf("while a slot moves %d limits of %d are found, %v", len(entries), limits, errs)
+	scans()
+	pair := entries[store.Key{Subject: "{moving}", Name: "pair"}]
+	if len(pair.Record.Members) != 2 || pair.Used != 5 {
+		t.Errorf("a family that has moved is %+v", pair)
 	}
-	if e := entries[store.Key{Subject: "{moving}", Name: "pair"}]; len(e.Record.Members) != 2 || e.Used != 5 {
-		t.Errorf("a family that has moved is %+v", e)
-	}
-	records = nil
-	for _, e := range entries {
-		records = append(records, e.Record)
-	}
-	if deleted, changed, err := keys.Delete(ctx, records...); deleted != limits || len(changed) > 0 || err != nil {
-		t.Errorf("while a slot moves: deleted %d of %d, changed %v, %v", deleted, limits, changed, err)
-	}
+	deletes()
 	// Two keys that are nowhere cannot be written while their slot has two masters.
-	outcomes, err := keys.Import(ctx, false, entries[store.Key{Subject: "{moving}", Name: "pair"}].Record)
+	outcomes, err := keys.Import(ctx, false, pair.Record)
 	if !store.IsAway(err) || outcomes[0] == admin.Imported || client.Exists(ctx, "pair:{moving}").Val() != 0 {
 		t.Errorf("while a slot moves: importing its family came to %v, %v", outcomes, err)
 	}
 	must(t, cluster.MoveSlot(slot, (owner+1)%3))
-	if outcomes, err := keys.Import(ctx, false, records...); err != nil || tally(outcomes)[admin.Imported] != limits {
-		t.Errorf("when a slot has moved: importing came to %v, %v", tally(outcomes), err)
-	}
+	imports(false, admin.Imported)
 }

@@ -96,8 +96,13 @@ func TestTheServersClockSaysTheWindow(t *testing.T) {
 
 // Records stay small: ARCHITECTURE.md promises these bytes.
 func TestBytesPerKey(t *testing.T) {
+	tier.Full(t, "large values, and how much memory they take")
+	t.Parallel()
 	server := redistest.Start(t)
-	l := connected(t, server, redis.Options{})
+	// Each take at an instant of its own, as in real traffic.
+	now := time.Unix(1_700_000_000, 0)
+	l := storecall.New(newStore(t, socketClient(t, server),
+		redisstore.WithClock(func() time.Time { now = now.Add(time.Microsecond); return now })))
 	limits := []store.Limit{inCalendar(t, "fixed-window:100/1mo,tz=America/Argentina/ComodRivadavia")}
 	for _, algorithm := range []store.Algorithm{store.TokenBucket, store.LeakyBucket, store.FixedWindow,
 		store.SlidingCounter} {
@@ -113,26 +118,15 @@ func TestBytesPerKey(t *testing.T) {
 			t.Errorf("%s takes %d bytes, want at most %d", limit, bytes, most)
 		}
 	}
-}
-
-func TestBytesPerLoggedUnit(t *testing.T) {
-	tier.Full(t, "large values, and how much memory they take")
-	t.Parallel()
-	server := redistest.Start(t)
-	// Each take at an instant of its own, as in real traffic.
-	now := time.Unix(1_700_000_000, 0)
-	l := storecall.New(newStore(t, socketClient(t, server),
-		redisstore.WithClock(func() time.Time { now = now.Add(time.Microsecond); return now })))
-	limit := store.Limit{Algorithm: store.SlidingLog, Count: store.MaxSlidingLogCount, Period: time.Hour}
-	worst := 0.0
-	for units := 1; units <= 3000; units++ {
-		mustTake(t, l, user, limit, 1)
-		if units >= 1000 && units%7 == 0 {
-			worst = max(worst, float64(memoryOf(server, limit))/float64(units))
+	log := store.Limit{Algorithm: store.SlidingLog, Count: store.MaxSlidingLogCount, Period: time.Hour}
+	worst := int64(0)
+	for units := int64(1); units <= 3000; units++ {
+		if mustTake(t, l, user, log, 1); units >= 1000 && units%7 == 0 {
+			worst = max(worst, 100*memoryOf(server, log)/units)
 		}
 	}
-	if worst < 10 || worst > 16 {
-		t.Errorf("a logged unit takes up to %.2f bytes, want at most 16", worst)
+	if worst < 1000 || worst > 1600 {
+		t.Errorf("a logged unit takes up to %d hundredths of a byte, want at most 1600", worst)
 	}
 }
 
@@ -149,40 +143,34 @@ func TestBytesAndLooksPerSlice(t *testing.T) {
 	tier.Full(t, "large values, and how much memory they take")
 	t.Parallel()
 	server := redistest.Start(t)
-	for _, n := range []int64{60, store.MaxSlices} {
-		now := time.Unix(1_700_000_000, 0)
-		backend := newStore(t, socketClient(t, server), redisstore.WithClock(func() time.Time { return now }))
-		l := storecall.New(backend)
-		limit := store.Limit{Algorithm: store.SlidingCounter, Count: store.MaxCount, Period: time.Hour, Slices: n}
-		plain := limit
-		plain.Slices = 0
-		mustTake(t, l, user, plain, 1)
-		looks, worst := int64(0), 0.0
-		for taken := range 2*n + 10 {
-			before, measured := 0, taken%20 == 0 || taken > 2*n-20
-			if measured {
-				before = server.CommandCalls("getrange")
-			}
-			d, err := l.Take(ctx, user, limit, 1)
-			if err != nil || d.Used > min(taken, n)+1 {
-				t.Fatalf("take %d in %d slices: %+v, %v", taken, n, d, err)
-			}
-			if measured {
-				looks = max(looks, int64(server.CommandCalls("getrange")-before))
-				worst = max(worst, float64(memoryOf(server, limit)-memoryOf(server, plain))/float64(n))
-			}
-			now = now.Add(limit.Period / time.Duration(n))
+	const n = store.MaxSlices
+	now := time.Unix(1_700_000_000, 0)
+	l := storecall.New(newStore(t, socketClient(t, server), redisstore.WithClock(func() time.Time { return now })))
+	plain := store.Limit{Algorithm: store.SlidingCounter, Count: store.MaxCount, Period: time.Hour}
+	limit := plain
+	limit.Slices = n
+	mustTake(t, l, user, plain, 1)
+	worst, before := int64(0), server.CommandCalls("getrange")
+	const takes = 2*n + 10
+	for taken := range int64(takes) {
+		d, err := l.Take(ctx, user, limit, 1)
+		if err != nil || d.Used > min(taken, n)+1 {
+			t.Fatalf("take %d: %+v, %v", taken, d, err)
 		}
-		before := server.CommandCalls("getrange")
-		if d, err := l.Peek(ctx, user, limit, limit.Count-n/2); err != nil || d.Allowed || d.RetryAfter <= 0 {
-			t.Errorf("%d slices: %+v, %v; want a denial", n, d, err)
+		if taken%20 == 0 {
+			worst = max(worst, memoryOf(server, limit)-memoryOf(server, plain))
 		}
-		denied := server.CommandCalls("getrange") - before
-		if worst > 8 || n == store.MaxSlices && worst < 6 {
-			t.Errorf("%d slices take up to %.2f bytes each, want at most 8", n, worst)
-		}
-		if looks > 20 || denied > 40 {
-			t.Errorf("a take in %d slices looks %d times, a denial %d times", n, looks, denied)
-		}
+		now = now.Add(limit.Period / n)
+	}
+	looks := server.CommandCalls("getrange") - before
+	if d, err := l.Peek(ctx, user, limit, limit.Count-n/2); err != nil || d.Allowed || d.RetryAfter <= 0 {
+		t.Errorf("%+v, %v; want a denial", d, err)
+	}
+	denied := server.CommandCalls("getrange") - before - looks
+	if worst > 8*n || worst < 6*n {
+		t.Errorf("%d slices take up to %d bytes, want at most 8 each", n, worst)
+	}
+	if looks > 20*takes || denied > 40 {
+		t.Errorf("%d takes look %d times, a denial %d times", takes, looks, denied)
 	}
 }
