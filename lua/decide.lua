@@ -56,7 +56,7 @@ if token then
     local raw = redis.pcall('GETRANGE', token, '0', '1252')
     if type(raw) == 'table' then
       if not string.find(raw.err, 'WRONGTYPE', 1, true) then
-        return { err = raw.err .. ' (GETRANGE)' }
+        return raw
       end
       return foreign(count + 1, 'a value of another type, which is not the record of a token')
     elseif raw == '' then

@@ -36,7 +36,7 @@ local function load(r, i)
       local kind = redis.pcall('TYPE', key)
       return foreign(i, 'a ' .. (kind.ok or 'value of another type') .. ', which is not a limit record')
     end
-    return { err = raw.err .. ' (GETRANGE)' }
+    return raw
   end
   if raw ~= '' or redis.call('EXISTS', key) == 1 then
     local size = #raw

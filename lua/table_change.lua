@@ -14,7 +14,7 @@
 local first, most = tonumber(ARGV[2]), tonumber(ARGV[3])
 local guard = redis.pcall('GETRANGE', KEYS[1], first, first + most)
 if type(guard) == 'table' and not string.find(guard.err, 'WRONGTYPE', 1, true) then
-  return { err = guard.err .. ' (GETRANGE)' }
+  return guard
 elseif type(guard) == 'table' or first == 0 and #guard > most then
   guard = ''
 end
@@ -28,7 +28,7 @@ if ARGV[4] ~= '' then
   if last.err and string.find(last.err, 'WRONGTYPE', 1, true) then
     return { err = 'FOREIGN ' .. #KEYS .. ' a value that limitctl did not write' }
   elseif last.err then
-    return { err = last.err .. ' (XREVRANGE)' }
+    return last
   end
   -- These change nothing that anybody knows of, and fail if the user lacks the right to write. In a full server the UNLINK also
   -- lets the rest be written.

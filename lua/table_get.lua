@@ -16,7 +16,7 @@ for i = 1, #KEYS do
   local record = redis.pcall('GETRANGE', KEYS[i], '0', ARGV[1])
   if type(record) == 'table' then
     if not string.find(record.err, 'WRONGTYPE', 1, true) then
-      return { err = record.err .. ' (GETRANGE)' }
+      return record
     end
     record = 0
   end

@@ -226,8 +226,6 @@ func TestNode(t *testing.T) {
 		{kind: "upstash-sliding", layout: "upstash", limit: second(9, 3600), cost: 1},
 		{kind: "upstash-bucket", layout: "upstash", limit: store.Limit{Count: 2, Period: 15 * time.Minute, Burst: 8},
 			cost: 4},
-		{kind: "upstash-regions-fixed", layout: "upstash", limit: second(6, 3600), cost: 2, waits: true},
-		{kind: "upstash-regions-sliding", layout: "upstash", limit: second(9, 3600), cost: 2},
 	} {
 		making := map[string]any{"do": "make", "kind": s.kind, "count": s.limit.Count, "burst": s.limit.Burst,
 			"periodMs": s.limit.Period.Milliseconds()}
@@ -341,7 +339,7 @@ func (s *scenario) retry(p *peer, subject string, e *admin.Entry) {
 		wait += time.Millisecond
 	}
 	switch s.kind {
-	case "upstash-sliding", "upstash-bucket", "upstash-regions-sliding":
+	case "upstash-sliding", "upstash-bucket":
 		p.advance(wait - time.Millisecond)
 		if said := p.take(subject, 1); said.Allowed {
 			p.t.Errorf("a millisecond before limitctl says %s the library admits: %+v", e.RetryAfter, said)

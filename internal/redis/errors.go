@@ -96,9 +96,6 @@ type Call struct {
 	GaveUp error
 	// Keys are its keys. If there are none, it was about all keys under the prefix.
 	Keys []string
-	// ScriptCommand returns the command at which a script failed, from its reply, or "". It is nil if no script was
-	// called.
-	ScriptCommand func(reply string) string
 }
 
 // Explain converts an error of the client from a call that changes nothing into one of the limiter that names the
@@ -159,23 +156,17 @@ var replies = []meaning{
 	{"NOAUTH", false, "it needs a password and none was given"},
 	{"…cluster support disabled", false, "it is a single server, not a node of a Cluster"},
 	{"MOVED ", false, elsewhere}, {"ASK ", false, elsewhere},
-	{"…nonexistent global variable 'struct'", false, noStruct}, // miniredis
 	{"…OOM command not allowed", false, "out of memory (maxmemory reached), so nothing can be charged"},
 }
 
 const (
 	notNow    = "does not serve now"
 	elsewhere = "it is a node of a Cluster, and the key is at another; connect to it as a Cluster"
-	noStruct  = "its Lua has no struct, which limitctl's scripts need; it is no Redis or Valkey (in tests, take a " +
-		"store in memory)"
 )
 
 // explainRefusal says what the operator needs after a refusal: the right, or the key.
 func (s *Servers) explainRefusal(reply string, call Call) string {
 	command := commandRefused(reply)
-	if command == "" && strings.Contains(reply, "can't run this command") && call.ScriptCommand != nil {
-		command = call.ScriptCommand(reply)
-	}
 	switch {
 	case strings.Contains(reply, "can't access at least one of the keys"),
 		strings.Contains(reply, "access one of the keys"),
@@ -184,6 +175,8 @@ func (s *Servers) explainRefusal(reply string, call Call) string {
 	case command != "":
 		return "the user lacks the right to run " + strings.ToUpper(command) +
 			" (ACL SETUSER … +" + strings.ToLower(command) + ")"
+	case strings.Contains(reply, "can't run this command"): // Redis before 7.2, in a script
+		return "the user lacks a right that a script needs; limitctl doctor names it"
 	}
 	text := s.secrets.Answer(strings.TrimPrefix(reply, "ERR "))
 	if strings.HasPrefix(reply, "ERR unknown command") {

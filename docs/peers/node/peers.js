@@ -11,7 +11,7 @@ import { createInterface } from "node:readline";
 import { createRequire } from "node:module";
 
 import Redis from "ioredis";
-import { MultiRegionRatelimit, Ratelimit } from "@upstash/ratelimit";
+import { Ratelimit } from "@upstash/ratelimit";
 import { rateLimit } from "express-rate-limit";
 import { RedisStore } from "rate-limit-redis";
 import { RateLimiterRedis } from "rate-limiter-flexible";
@@ -93,9 +93,8 @@ const makers = {
 const upstash = (Limiter, limiter, connection) => (o) => {
   const made = new Limiter({
     redis: connection, limiter: limiter(o), ephemeralCache: o.memory ? new Map() : false, timeout: 0, enableTelemetry: false,
-    dynamicLimits: o.dynamic ?? false, prefix: o.prefix,
+    prefix: o.prefix,
   });
-  if (!o.memory) made.ctx.cache = undefined; // that of several regions has one in any case
   return {
     take: async (key, cost) => {
       const r = await made.limit(key, { rate: cost });
@@ -108,9 +107,6 @@ makers["upstash-fixed"] = upstash(Ratelimit, (o) => Ratelimit.fixedWindow(o.coun
 makers["upstash-sliding"] = upstash(Ratelimit, (o) => Ratelimit.slidingWindow(o.count, window(o)), upstashRedis);
 makers["upstash-bucket"] = upstash(Ratelimit, (o) => Ratelimit.tokenBucket(o.count, window(o), o.burst), upstashRedis);
 makers["upstash-cached"] = upstash(Ratelimit, (o) => Ratelimit.cachedFixedWindow(o.count, window(o)), upstashRedis);
-const regions = (limiter) => upstash(MultiRegionRatelimit, limiter, [upstashRedis]);
-makers["upstash-regions-fixed"] = regions((o) => MultiRegionRatelimit.fixedWindow(o.count, window(o)));
-makers["upstash-regions-sliding"] = regions((o) => MultiRegionRatelimit.slidingWindow(o.count, window(o)));
 
 let limiter;
 const commands = {

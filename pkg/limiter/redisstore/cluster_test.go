@@ -218,13 +218,4 @@ func TestASingleServerIsNoCluster(t *testing.T) {
 		!strings.Contains(err.Error(), "connect to it as a Cluster") {
 		t.Errorf("got %v, want an ErrRefused that says it is a Cluster", err)
 	}
-	// A proxy can make it look so. A token is then in the slot of its key.
-	behind := newStore(t, socketClient(t, &redistest.Server{Process: cluster.Masters[i]}))
-	req := store.Request{Key: store.Key{Subject: user.Subject, Name: "n"}, Limit: hundred, Cost: 1, Token: "t",
-		TokenTTL: time.Minute}
-	for _, repeated := range []bool{false, true} {
-		if d := decideOne(t, behind, store.Take, req); d.Repeated != repeated || d.Used != 1 {
-			t.Errorf("repeated %v: %+v", repeated, d)
-		}
-	}
 }

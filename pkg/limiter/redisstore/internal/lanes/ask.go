@@ -271,8 +271,7 @@ func (s *Sender) Explain(err error, verb string, changes bool, keys []string) er
 	}
 	_, discovering := errors.AsType[*redisserver.DiscoveryError](err)
 	explained := s.Servers.ExplainCall(err, redisserver.Call{
-		Verb: verb, Changes: changes, Keys: keys, ScriptCommand: failingCommand,
-		Sent: known.sent && !discovering, Address: known.node, GaveUp: known.gaveUp,
+		Verb: verb, Changes: changes, Keys: keys, Sent: known.sent && !discovering, Address: known.node, GaveUp: known.gaveUp,
 	})
 	if known.batch != 0 {
 		explained = &store.BatchError{Batch: known.batch, Err: explained}
@@ -302,30 +301,4 @@ func foreignError(reply string, keys []string) (*store.ForeignError, bool) {
 		return nil, false
 	}
 	return &store.ForeignError{StoreKey: keys[i-1], Holds: holds}, true
-}
-
-// failingCommand returns the command that a script has put behind an error that it caught, as in "… (GETRANGE)", or
-// that on the line of "script: <sha>, on @user_script:<line>".
-func failingCommand(reply string) string {
-	if caught, is := strings.CutSuffix(reply, ")"); is {
-		if command := caught[strings.LastIndex(caught, " (")+1:]; strings.Trim(
-			command, "(ABCDEFGHIJKLMNOPQRSTUVWXYZ") == "" {
-			return strings.TrimPrefix(command, "(")
-		}
-	}
-	_, place, found := strings.Cut(reply, "@user_script:")
-	if !found {
-		return ""
-	}
-	digits := place[:len(place)-len(strings.TrimLeft(place, "0123456789"))]
-	line, err := strconv.Atoi(digits)
-	if err != nil {
-		return ""
-	}
-	for _, script := range lua.All() {
-		if strings.Contains(reply, script.SHA().(string)) {
-			return lineCommand(script, line)
-		}
-	}
-	return ""
 }

@@ -61,7 +61,7 @@ func (w *work) setKeys(own admin.OwnLayout) {
 // tokenKey returns the store key of a token for a call on key. On a single server one token is one key. In a Cluster it
 // has to be in the slot of its key, so it has the same hash tag.
 func (s *Sender) tokenKey(token string, key store.Key) string {
-	if s.IsCluster() || s.slotted.Load() {
+	if s.IsCluster() {
 		return string(s.Own) + "!{" + key.Subject + "}:" + store.TokenName(token)
 	}
 	return string(s.Own) + "!" + store.TokenName(token)
@@ -115,11 +115,7 @@ func (s *Sender) decideInWindows(ctx context.Context, op store.Op, w *work, deci
 		err = again(lua.DecideAny)
 	}
 	err = OnceMoved(ctx, err, func() error { return again(lua.DecideAny) })
-	// What looks like a single server can be a Cluster behind a proxy, which has done nothing yet with a token of
-	// another slot.
-	crossed := redisserver.IsErrorReply(err, "CROSSSLOT") && w.Reqs[0].Token != "" && !s.IsCluster() &&
-		!s.slotted.Swap(true)
-	if crossed || s.CorrectWindows(err, w.Reqs, &tries) {
+	if s.CorrectWindows(err, w.Reqs, &tries) {
 		corrected := s.NewWork()
 		corrected.Reqs, corrected.Attempt = append(corrected.Reqs[:0], w.Reqs...), w.Attempt
 		return s.decideInWindows(ctx, op, corrected, decisions, tries)

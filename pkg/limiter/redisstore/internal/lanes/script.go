@@ -122,18 +122,3 @@ func command(words []any, script *lua.Script, byName, readOnly bool) {
 		words[0], words[1] = "eval", script.Source()
 	}
 }
-
-// lineCommand returns the Redis command that a script calls on a line.
-func lineCommand(script *lua.Script, line int) string {
-	lines := strings.Split(script.Source(), "\n")
-	if line < 1 || line > len(lines) {
-		return ""
-	}
-	for _, call := range []string{"redis.call('", "redis.pcall('"} {
-		if _, after, found := strings.Cut(lines[line-1], call); found {
-			name, _, _ := strings.Cut(after, "'")
-			return name
-		}
-	}
-	return ""
-}

@@ -48,7 +48,6 @@ type Sender struct {
 	// themselves never write on a peek.
 	noReadOnly   atomic.Bool
 	NoExpireTime atomic.Bool // PEXPIRETIME, which came with Redis 7, is not to be had
-	slotted      atomic.Bool // what looks like a single server has slots
 
 	single *lane // without a Cluster
 
