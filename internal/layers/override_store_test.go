@@ -12,6 +12,7 @@ import (
 
 	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/storecall"
+	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -86,9 +87,7 @@ func (f *overrideFixture) set(lasts time.Duration, subjects string, o store.Over
 	f.Helper()
 	o.Subjects = mustPattern(f, subjects)
 	set, err := f.table.SetOverride(context.Background(), o, lasts)
-	if err != nil {
-		f.Fatal(err)
-	}
+	tier.Must(f, err)
 	return set
 }
 
@@ -232,9 +231,7 @@ func TestLoadedOverridesApplyToTheFirstDecision(t *testing.T) {
 	}
 	watch := layers.WatchOverrides(table, layers.Env{})
 	defer watch.Close()
-	if err := watch.Load(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	tier.Must(t, watch.Load(context.Background()))
 	d := decide(t, layers.Stack(table, layers.Layers{Overrides: watch}), store.Take, asking("u", "1/1m", 1))[0]
 	if d.Allowed || d.DecidedBy != store.DecidedByOverride || table.looks != 1 || table.takes != 0 {
 		t.Errorf("%+v, %d looks, %d takes", d, table.looks, table.takes)
@@ -358,9 +355,7 @@ func TestTokensOutliveOverrides(t *testing.T) {
 func mustPattern(tb testing.TB, text string) store.Pattern {
 	tb.Helper()
 	p, err := store.ParsePattern(text)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	tier.Must(tb, err)
 	return p
 }
 
@@ -406,9 +401,7 @@ func TestTheFirstDecisionsWaitForOverrides(t *testing.T) {
 		block := func() (id string) {
 			t.Helper()
 			set, err := table.SetOverride(t.Context(), store.Override{Effect: store.OverrideBlock}, 24*time.Hour)
-			if err != nil {
-				t.Fatal(err)
-			}
+			tier.Must(t, err)
 			return set.ID
 		}
 		unblock := func(id string) {

@@ -30,24 +30,18 @@ func inBrowser(t *testing.T, dark bool, pages [][]byte, selectors []string) (all
 		texts[i] = string(pages[i])
 	}
 	data, err := json.Marshal(map[string]any{"pages": texts, "selectors": selectors})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tier.Must(t, err)
 	dir := t.TempDir()
 	path := filepath.Join(dir, "pages.html")
-	if err := os.WriteFile(path, []byte("<!DOCTYPE html><body><script>const data = "+string(data)+look),
-		0o600); err != nil {
-		t.Fatal(err)
-	}
+	tier.Must(t, os.WriteFile(path, []byte("<!DOCTYPE html><body><script>const data = "+string(data)+look),
+		0o600))
 	scheme := "1"
 	if dark {
 		scheme = "0"
 	}
 	// A profile of its own: t.TempDir fails on what a browser writes while it ends.
 	profile, err := os.MkdirTemp("", "limitctl-chromium")
-	if err != nil {
-		t.Fatal(err)
-	}
+	tier.Must(t, err)
 	defer os.RemoveAll(profile)
 	shown, err := exec.Command("chromium", "--headless", "--no-sandbox", "--disable-gpu", "--user-data-dir="+profile,
 		"--blink-settings=preferredColorScheme="+scheme, "--virtual-time-budget=600000", "--dump-dom",

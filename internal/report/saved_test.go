@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/limitctl/limitctl/internal/tier"
 )
 
 var updated = flag.Bool("update", false, "rewrite the golden files")
@@ -20,13 +22,9 @@ func TestSavedReports(t *testing.T) {
 	}
 	for _, golden := range files {
 		want, err := os.ReadFile(golden)
-		if err != nil {
-			t.Fatal(err)
-		}
+		tier.Must(t, err)
 		d, err := Read(golden, want)
-		if err != nil {
-			t.Fatal(err)
-		}
+		tier.Must(t, err)
 		if data, err := d.Save(); err != nil || !bytes.Equal(data, want) {
 			t.Errorf("%s is not what is saved now (%v); -update writes it", golden, err)
 			if *updated {
@@ -38,9 +36,7 @@ func TestSavedReports(t *testing.T) {
 
 func TestReadSaysWhatIsWrong(t *testing.T) {
 	good, err := oneRun().Save()
-	if err != nil {
-		t.Fatal(err)
-	}
+	tier.Must(t, err)
 	type row struct{ data, want string }
 	rows := []row{
 		{"", "x.json is not a report: "},

@@ -22,6 +22,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/limitctl/limitctl/internal/tier"
 )
 
 // shelf is files in memory.
@@ -39,9 +41,7 @@ func (s shelf) read(path string) ([]byte, error) {
 func newPair(t *testing.T, name string, ends time.Time) (certificate, key string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tier.Must(t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: ends, IsCA: true, BasicConstraintsValid: true,
@@ -49,13 +49,9 @@ func newPair(t *testing.T, name string, ends time.Time) (certificate, key string
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tier.Must(t, err)
 	text, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tier.Must(t, err)
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})),
 		string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: text}))
 }
@@ -85,9 +81,7 @@ func TestCertificatesAreReplacedAsAPair(t *testing.T) {
 	files := shelf{}
 	files["c"], files["k"] = newPair(t, "first", later)
 	c, err := ReadCertificates("c", "k", "", files.read)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tier.Must(t, err)
 	check := func(what, name string, wantChanged, wantError bool) {
 		t.Helper()
 		changed, err := c.Look(t.Context(), false)
@@ -122,14 +116,10 @@ func TestClientsNeedACertificateOfTheAuthority(t *testing.T) {
 	stranger, strangerKey := newPair(t, "stranger", later)
 	files["ca"] = known
 	c, err := ReadCertificates("c", "k", "ca", files.read)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tier.Must(t, err)
 	pair := func(certificate, key string) tls.Certificate {
 		p, err := tls.X509KeyPair([]byte(certificate), []byte(key))
-		if err != nil {
-			t.Fatal(err)
-		}
+		tier.Must(t, err)
 		return p
 	}
 	if _, err := shown(c, pair(known, knownKey)); err != nil {
@@ -156,9 +146,7 @@ func TestAStalledHandshakeIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { files["c"], files["k"] = newPair(t, "x", time.Now().Add(time.Hour)) })
 	for _, begun := range []string{"", "\x16\x03\x01\x02\x00", "GET / HTTP/1.1\r\n"} {
 		c, err := ReadCertificates("c", "k", "", files.read)
-		if err != nil {
-			t.Fatal(err)
-		}
+		tier.Must(t, err)
 		inBubble(t, Listener{Handler: echo, RequestTime: bounded, Certificates: c}, Options{}, func(b *bubble) {
 			c := b.dial()
 			c.send(begun)
@@ -178,9 +166,7 @@ func TestTokens(t *testing.T) {
 	one, two := strings.Repeat("1", 32), strings.Repeat("2", 32)
 	files := shelf{"t": "# of the gateway\n" + one + "\n"}
 	tokens, err := ReadAccessTokens("t", files.read)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tier.Must(t, err)
 	var seen http.Header
 	handler := tokens.Wrap(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { seen = r.Header }), readers)
 	ask := func(header ...string) int {

@@ -24,3 +24,14 @@ func Allocations(runs int, f func()) float64 {
 	}
 	return least
 }
+
+// Must ends a test on an error.
+func Must(t interface {
+	Helper()
+	Fatal(args ...any)
+}, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -2,8 +2,7 @@ package loadgen
 
 import (
 	"context"
-	"math/rand/v2"
-	"sync"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,38 +12,24 @@ import (
 	"github.com/limitctl/limitctl/pkg/loadgen/audit/interval"
 )
 
-// remote is a store that does not say when it decided between request and answer.
+// remote is a store far away that does not say when it decided, and allows more units of the limit of a second.
 type remote struct {
-	store.Store
-	latency func() time.Duration
-	changes func(*store.Request)
+	delayed
+	more int64
 }
 
 func (s *remote) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
-	time.Sleep(s.latency())
-	changed := append([]store.Request(nil), reqs...)
-	for i := range changed {
-		if s.changes != nil {
-			s.changes(&changed[i])
+	reqs = slices.Clone(reqs)
+	for i := range reqs {
+		if limit := &reqs[i].Limit; limit.Period == time.Second {
+			limit.Count, limit.Burst = limit.Count+s.more, limit.Burst+s.more
 		}
 	}
-	err := s.Store.Decide(ctx, op, changed, decisions)
-	time.Sleep(s.latency())
+	err := s.delayed.Decide(ctx, op, reqs, decisions)
 	for i := range decisions {
 		decisions[i] = store.Decision{Allowed: decisions[i].Allowed}
 	}
 	return err
-}
-
-// jitter returns a function that returns random times below most.
-func jitter(most time.Duration) func() time.Duration {
-	var mu sync.Mutex
-	random := rand.New(rand.NewPCG(1, 2))
-	return func() time.Duration {
-		mu.Lock()
-		defer mu.Unlock()
-		return time.Duration(random.Int64N(int64(most)))
-	}
 }
 
 // If several limits decide together, nobody knows which one denied, so no denial is wrong; too many allowed
@@ -52,11 +37,7 @@ func jitter(most time.Duration) func() time.Duration {
 func TestSeveralLimitsByIntervals(t *testing.T) {
 	for _, more := range []int64{0, 2} {
 		synctest.Test(t, func(t *testing.T) {
-			backend := &remote{memorystore.New(), jitter(10 * time.Millisecond), func(r *store.Request) {
-				if r.Limit.Period == time.Second {
-					r.Limit.Count, r.Limit.Burst = r.Limit.Count+more, r.Limit.Burst+more
-				}
-			}}
+			backend := &remote{farAway(10*time.Millisecond, 10*time.Millisecond, memorystore.New()), more}
 			r := virtual(t, Config{
 				Store: backend, Population: population(t, 2, "sliding-log:5/1s", "fixed-window:20/10s,from=first"),
 				Workers:  100,

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
@@ -49,27 +50,21 @@ func logOf(lines int) string {
 func readLog(t testing.TB, log []byte, options trace.Options) *trace.Trace {
 	t.Helper()
 	got, err := trace.Read(context.Background(), bytes.NewReader(log), options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tier.Must(t, err)
 	return got
 }
 
 func parseLimit(t testing.TB, text string) store.Limit {
 	t.Helper()
 	limit, err := store.ParseLimit(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tier.Must(t, err)
 	return limit
 }
 
 func simulate(t testing.TB, log *trace.Trace, c Candidate, options SimulateOptions) *Simulation {
 	t.Helper()
 	s, err := Simulate(context.Background(), log, c, options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tier.Must(t, err)
 	return s
 }
 
@@ -222,8 +217,6 @@ func TestOneSubjectAfterTheOther(t *testing.T) {
 func allOf(t *testing.T, s *Simulation) string {
 	t.Helper()
 	text, err := json.Marshal(s.Result)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tier.Must(t, err)
 	return fmt.Sprintf("%s %+v %+v %d from %d to %d", text, s.tally, s.findings, s.NeverFits, s.Begin, s.End)
 }

@@ -345,19 +345,11 @@ func TestAnswersOutOfOrder(t *testing.T) {
 		for _, algorithm := range store.Algorithms() {
 			t.Run(test.name+"/"+algorithm.String(), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					random := rand.New(rand.NewPCG(1, 2))
-					var mu sync.Mutex
 					clock := func() time.Time { return time.Now().Truncate(test.clock) }
-					backend := &delayed{
-						memorystore.New(memorystore.WithClock(clock)), func() (there, back time.Duration) {
-							mu.Lock()
-							defer mu.Unlock()
-							return time.Duration(random.Int64N(int64(test.mostThere))),
-								time.Duration(random.Int64N(int64(test.mostBack)))
-						}}
+					backend := farAway(test.mostThere, test.mostBack, memorystore.New(memorystore.WithClock(clock)))
 					const length = 5 * time.Second
 					r := virtual(t, Config{
-						Store: backend, Population: population(t, 3, algorithm.String()+":"+test.limit),
+						Store: &backend, Population: population(t, 3, algorithm.String()+":"+test.limit),
 						Load: NewLoad(constant(test.rate, length), Mix{Evenly(3), Costs{1, 3}}, 3), Workers: 2000,
 						Duration: length,
 					})
@@ -409,6 +401,16 @@ func TestAClockThatGoesBackIsSeen(t *testing.T) {
 type delayed struct {
 	store.Store
 	delays func() (there, back time.Duration)
+}
+
+// farAway returns backend at random distances below these.
+func farAway(there, back time.Duration, backend store.Store) delayed {
+	random, mu := rand.New(rand.NewPCG(1, 2)), new(sync.Mutex)
+	return delayed{backend, func() (time.Duration, time.Duration) {
+		mu.Lock()
+		defer mu.Unlock()
+		return time.Duration(random.Int64N(int64(there))), time.Duration(random.Int64N(int64(back)))
+	}}
 }
 
 func (d *delayed) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/limitctl/limitctl/internal/configfile"
 	"github.com/limitctl/limitctl/internal/serve/engine"
+	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
@@ -34,18 +35,14 @@ func loginPolicy(t testing.TB) *policy.Policy {
 func limitOf(t testing.TB, text string) store.Limit {
 	t.Helper()
 	limit, err := store.ParseLimit(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tier.Must(t, err)
 	return limit
 }
 
 func sourceOf(t testing.TB, text string) httplimit.Source {
 	t.Helper()
 	source, err := httplimit.ParseSource(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tier.Must(t, err)
 	return source
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/limitctl/limitctl/internal/configfile"
 	"github.com/limitctl/limitctl/internal/serve/engine"
+	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
@@ -71,22 +72,16 @@ func TestSubject(t *testing.T) {
 			`{"policy":"api","attributes":{"tenant":"acme","user":"7"},"cost":2}`)
 	}
 	pattern, err := store.ExactPattern("tenant:acme")
-	if err != nil {
-		t.Fatal(err)
-	}
+	tier.Must(t, err)
 	names, err := store.ExactPattern("api/minute")
-	if err != nil {
-		t.Fatal(err)
-	}
+	tier.Must(t, err)
 	if _, err := backend.SetOverride(
 		t.Context(), store.Override{Subjects: pattern, Names: names, Effect: store.OverrideTimes,
 			Thousandths: 2000, Reason: "launch"}, time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	denied := admin.Denied{Key: store.Key{Subject: "tenant:acme", Name: "api/day"}, Count: 60, LastAt: 1, Since: 1}
-	if err := backend.AddDenials(t.Context(), admin.Denials{Rows: []admin.Denied{denied}, Now: 1}); err != nil {
-		t.Fatal(err)
-	}
+	tier.Must(t, backend.AddDenials(t.Context(), admin.Denials{Rows: []admin.Denied{denied}, Now: 1}))
 	for range 2 {
 		keys := subjectOf(t, listener, "tenant:acme")
 		minute, day := keys["api/minute"], keys["api/day"]

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/decision"
+	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
@@ -44,9 +45,7 @@ func TestDecideAllIsAllOrNothing(t *testing.T) {
 		t.Helper()
 		answers := make([]decision.Answer, len(asks))
 		before := told
-		if err := e.DecideAll(t.Context(), asks, answers); err != nil {
-			t.Fatal(err)
-		}
+		tier.Must(t, e.DecideAll(t.Context(), asks, answers))
 		own := 0 // one that has all its keys in common with an earlier one counts there
 		for i := range asks {
 			same := func(other Ask) bool {
@@ -102,9 +101,7 @@ func TestWhatNeverFitsIsDenied(t *testing.T) {
 	decide := func(asks ...Ask) (text string) {
 		t.Helper()
 		answers := make([]decision.Answer, len(asks))
-		if err := e.DecideAll(t.Context(), asks, answers); err != nil {
-			t.Fatal(err)
-		}
+		tier.Must(t, e.DecideAll(t.Context(), asks, answers))
 		for i := range answers {
 			d := &answers[i].Decisions[0]
 			text += fmt.Sprintf("%t %d left, %d granted, retry %s, unguarded %t, shadow %t; ", d.Allowed, d.Remaining,
@@ -200,9 +197,7 @@ func TestTheStrictestFailurePolicyCountsForAll(t *testing.T) {
 			}
 			continue
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		tier.Must(t, err)
 		for i := range answers {
 			if d := answers[i].Decisions[0]; d.DecidedBy != test.want || d.Allowed != test.allowed ||
 				d.Remaining != test.remaining {
@@ -220,9 +215,7 @@ func TestClassesLeaveAShareOfGivenLimits(t *testing.T) {
 	ask := askFor(e, store.Peek, "a", "t", 1)
 	ask.Attributes["plan"], ask.Limits = "free", []store.Limit{{Count: 1000, Period: time.Hour}}
 	answers := make([]decision.Answer, 1)
-	if err := e.DecideAll(t.Context(), []Ask{ask}, answers); err != nil {
-		t.Fatal(err)
-	}
+	tier.Must(t, e.DecideAll(t.Context(), []Ask{ask}, answers))
 	if r := answers[0].Requests[0]; r.Limit.Count != 1000 || r.Leave != 250 {
 		t.Errorf("a given limit: %+v", r)
 	}

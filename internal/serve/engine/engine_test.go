@@ -10,6 +10,7 @@ import (
 
 	"github.com/limitctl/limitctl/internal/configfile"
 	"github.com/limitctl/limitctl/internal/decision"
+	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
@@ -50,9 +51,7 @@ func ip(e *Engine, address string) *Ask {
 func allowed(t testing.TB, e *Engine, ask *Ask) bool {
 	t.Helper()
 	var answer decision.Answer
-	if err := e.Decide(t.Context(), ask, &answer); err != nil {
-		t.Fatal(err)
-	}
+	tier.Must(t, e.Decide(t.Context(), ask, &answer))
 	return store.AllAllowed(answer.Decisions)
 }
 
@@ -82,10 +81,8 @@ func TestAnAnswerIsUsedAgain(t *testing.T) {
 		t.Fatalf("%+v, %v", answer, err)
 	}
 	limits := []store.Limit{{Count: 2, Period: time.Hour}, {Count: 3, Period: time.Minute}}
-	if err := e.Decide(t.Context(), &Ask{Settings: e.Settings(), Op: store.Peek, Key: "k", Limits: limits, Cost: 1},
-		&answer); err != nil {
-		t.Fatal(err)
-	}
+	tier.Must(t, e.Decide(t.Context(), &Ask{Settings: e.Settings(), Op: store.Peek, Key: "k", Limits: limits, Cost: 1},
+		&answer))
 	if answer.Policy != nil || answer.Key != "k" || len(answer.Requests) != 2 || len(answer.Overrides) != 0 ||
 		len(answer.Decisions) != 2 || answer.Charges {
 		t.Errorf("%+v", answer)

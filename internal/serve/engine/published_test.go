@@ -12,6 +12,7 @@ import (
 
 	"github.com/limitctl/limitctl/internal/config"
 	"github.com/limitctl/limitctl/internal/published"
+	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/filestore"
 )
@@ -20,17 +21,13 @@ import (
 func publishedTo(t *testing.T) (*admin.Tables, func(text string)) {
 	t.Helper()
 	backend, err := filestore.New(filepath.Join(t.TempDir(), "limits.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	tier.Must(t, err)
 	t.Cleanup(func() { backend.Close() })
 	tables := &admin.Tables{SideTable: backend.SideTable}
 	return tables, func(text string) {
 		t.Helper()
 		s, err := published.Read(t.Context(), tables)
-		if err != nil {
-			t.Fatal(err)
-		}
+		tier.Must(t, err)
 		done, err := tables.Change(t.Context(),
 			s.Next(&published.Version{By: "anna", Reason: "a test", Text: []byte(text)}))
 		if err != nil || !done {
@@ -46,16 +43,12 @@ func TestFilesAreComparedWithWhatIsPublished(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	path := filepath.Join(t.TempDir(), "limitctl.yaml")
 	write := func(text string) {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		tier.Must(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	write(withLimit(1))
 	environment := config.Environment{Explicit: path, Getenv: func(string) string { return "" }, ReadFile: os.ReadFile}
 	c, err := config.Load(environment)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tier.Must(t, err)
 	var log bytes.Buffer
 	r := &Reloader{Environment: environment, Config: c, OnReload: func(string, error) {},
 		Apply:    func(*config.Config) {},
@@ -84,9 +77,7 @@ func TestFilesAreComparedWithWhatIsPublished(t *testing.T) {
 			r.Refresh(t.Context(), false)
 		}
 		processes, err := published.Processes(t.Context(), tables)
-		if err != nil {
-			t.Fatal(err)
-		}
+		tier.Must(t, err)
 		reported := ""
 		for i := range processes {
 			reported += processes[i].VersionText()

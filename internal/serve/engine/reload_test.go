@@ -14,6 +14,7 @@ import (
 
 	"github.com/limitctl/limitctl/internal/config"
 	"github.com/limitctl/limitctl/internal/poll"
+	"github.com/limitctl/limitctl/internal/tier"
 )
 
 // rig is a Reloader of a real file, in virtual time.
@@ -44,9 +45,7 @@ func newRig(t *testing.T, path, text string) *rig {
 	}
 	environment := config.Environment{Explicit: path, Getenv: func(string) string { return "" }, ReadFile: os.ReadFile}
 	c, err := config.Load(environment)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tier.Must(t, err)
 	r.Reloader = &Reloader{
 		Environment: environment, Config: c,
 		OnReload: func(hash string, err error) { r.told = append(r.told, fmt.Sprint(err == nil)) },
@@ -129,15 +128,11 @@ func TestABrokenFileKeepsTheOneBefore(t *testing.T) {
 func TestAVanishedFileKeepsTheOneBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		t.Chdir(t.TempDir())
-		if err := os.WriteFile(config.LocalFile, []byte(withLimit(1)), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		tier.Must(t, os.WriteFile(config.LocalFile, []byte(withLimit(1)), 0o600))
 		for _, named := range []string{"", config.LocalFile} {
 			r := newRig(t, named, "")
 			r.path = config.LocalFile
-			if err := os.Remove(r.path); err != nil {
-				t.Fatal(err)
-			}
+			tier.Must(t, os.Remove(r.path))
 			r.wants("vanished")
 			if r.State().StaleSince == nil {
 				t.Error("it is not told")

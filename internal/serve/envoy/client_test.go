@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/limitctl/limitctl/internal/rls"
+	"github.com/limitctl/limitctl/internal/tier"
 )
 
 // patience is a bound for what takes no time, however busy the machine is.
@@ -26,9 +27,7 @@ const patience = 30 * time.Second
 func start(t *testing.T, answer func(context.Context, []byte) ([]byte, error), o Options) (*Server, string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	tier.Must(t, err)
 	if o.Time == 0 {
 		o.Time = patience
 	}
@@ -52,9 +51,7 @@ func connect(t *testing.T, address string, security credentials.TransportCredent
 	}
 	conn, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(security),
 		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(rls.Codec{})))
-	if err != nil {
-		t.Fatal(err)
-	}
+	tier.Must(t, err)
 	t.Cleanup(func() { conn.Close() })
 	return conn
 }
@@ -82,9 +79,7 @@ type client struct {
 func dial(t *testing.T, address string) *client {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tier.Must(t, err)
 	t.Cleanup(func() { conn.Close() })
 	conn.SetDeadline(time.Now().Add(patience))
 	io.WriteString(conn, http2.ClientPreface)

@@ -13,6 +13,7 @@ import (
 	"github.com/limitctl/limitctl/internal/rls"
 	"github.com/limitctl/limitctl/internal/serve/engine"
 	"github.com/limitctl/limitctl/internal/serve/metrics"
+	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
@@ -73,9 +74,7 @@ func counted(t *testing.T, settings *engine.Settings, r *rls.Request) (series, d
 	l := &listener{engine: e, options: Options{Describe: func(err error) string { return err.Error() }}}
 	message, err := l.answer(t.Context(), rls.AppendRequest(nil, r))
 	e.Close() // writes the denials
-	if err != nil {
-		t.Fatal(err)
-	}
+	tier.Must(t, err)
 	if answer, err = rls.ReadResponse(message); err != nil {
 		t.Fatal(err)
 	}
@@ -97,9 +96,7 @@ func counted(t *testing.T, settings *engine.Settings, r *rls.Request) (series, d
 		t.Fatal("the store has no table of denials")
 	}
 	found, err := table.Denials(t.Context(), time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tier.Must(t, err)
 	for _, row := range found.Rows {
 		denials = append(denials, fmt.Sprint(row.Key, " ", row.Count))
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/limitctl/limitctl/internal/ratelimitfile"
 	"github.com/limitctl/limitctl/internal/rls"
 	"github.com/limitctl/limitctl/internal/serve/engine"
+	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 )
 
@@ -25,9 +26,7 @@ func peerSettings(t *testing.T) *engine.Settings {
 	for _, name := range []string{"limits.yaml", "other.yaml"} {
 		path := filepath.Join("testdata", "peer", name)
 		data, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		tier.Must(t, err)
 		files = append(files, ratelimitfile.File{Path: path, Data: data})
 	}
 	rules, mistakes := ratelimitfile.Read(files)
@@ -64,9 +63,7 @@ func readAsk(t *testing.T, line string) *rls.Request {
 func summary(t *testing.T, message []byte) string {
 	t.Helper()
 	answer, err := rls.ReadResponse(message)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tier.Must(t, err)
 	codes := map[rls.Code]string{rls.OK: "OK", rls.OverLimit: "OVER_LIMIT"}
 	units := []string{"UNKNOWN", "SECOND", "MINUTE", "HOUR", "DAY", "MONTH", "YEAR", "WEEK"}
 	text := codes[answer.Overall]
@@ -88,13 +85,9 @@ func summary(t *testing.T, message []byte) string {
 func TestTheAnswersOfThePeer(t *testing.T) {
 	const path = "testdata/peer/corpus.txt"
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tier.Must(t, err)
 	page, err := os.ReadFile("../../../docs/serve-envoy.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	tier.Must(t, err)
 	settings := peerSettings(t)
 	var l *listener
 	var got string
@@ -146,13 +139,9 @@ func TestOptionsForAllDomains(t *testing.T) {
 	}{{rls.OK, rls.OK, "1", "0"}, {rls.OK, rls.OverLimit, "1", "0"}} {
 		message, err := l.answer(t.Context(),
 			rls.AppendRequest(nil, readAsk(t, "ask rl 1 foo=a foo=a,bar=bkthomps none=x")))
-		if err != nil {
-			t.Fatal(err)
-		}
+		tier.Must(t, err)
 		answer, err := rls.ReadResponse(message)
-		if err != nil {
-			t.Fatal(err)
-		}
+		tier.Must(t, err)
 		headers := []rls.Header{{Name: "A", Value: want.limit}, {Name: "B", Value: want.left},
 			{Name: "C", Value: fmt.Sprint(left)}}
 		if answer.Overall != want.overall || answer.Statuses[1].Code != want.status ||

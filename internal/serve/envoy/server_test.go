@@ -26,6 +26,7 @@ import (
 
 	"github.com/limitctl/limitctl/internal/rls"
 	"github.com/limitctl/limitctl/internal/serve"
+	"github.com/limitctl/limitctl/internal/tier"
 )
 
 // upper answers a message in upper case, and some in another way.
@@ -148,9 +149,7 @@ func TestAConnectionHasAPartOfTheCalls(t *testing.T) {
 	c := dial(t, address)
 	for {
 		frame, err := c.ReadFrame()
-		if err != nil {
-			t.Fatal(err)
-		}
+		tier.Must(t, err)
 		settings, is := frame.(*http2.SettingsFrame)
 		if !is || settings.IsAck() {
 			continue
@@ -238,9 +237,7 @@ func TestHealth(t *testing.T) {
 			t.Errorf("the health of %q is %v, %v", name, got, err)
 		}
 		watch, err := client.Watch(ctx, request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		tier.Must(t, err)
 		got, err = watch.Recv()
 		if status.Code(err) != want || serves(got) != (want == codes.OK) {
 			t.Errorf("who watches %q is told %v, %v", name, got, err)
@@ -295,9 +292,7 @@ func TestReflection(t *testing.T) {
 		_, address := start(t, upper, Options{Reflection: on, Admits: closed})
 		client := grpc_reflection_v1.NewServerReflectionClient(connect(t, address, nil))
 		stream, err := client.ServerReflectionInfo(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		tier.Must(t, err)
 		stream.Send(&grpc_reflection_v1.ServerReflectionRequest{
 			MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_ListServices{}})
 		answer, err := stream.Recv()
@@ -330,9 +325,7 @@ func TestShutdownLosesNoCall(t *testing.T) {
 	seen := map[uint32]bool{}
 	for len(seen) < 2 {
 		frame, err := c.ReadFrame()
-		if err != nil {
-			t.Fatal(err)
-		}
+		tier.Must(t, err)
 		switch frame := frame.(type) {
 		case *http2.GoAwayFrame:
 			if frame.LastStreamID == 1<<31-1 {
@@ -381,9 +374,7 @@ func TestAConnectionAges(t *testing.T) {
 	c.call(1, "x")
 	for away := false; !away; {
 		frame, err := c.ReadFrame()
-		if err != nil {
-			t.Fatal(err)
-		}
+		tier.Must(t, err)
 		_, away = frame.(*http2.GoAwayFrame)
 	}
 	close(release)
@@ -399,9 +390,7 @@ func TestOverTLS(t *testing.T) {
 	config := certified.TLS.Clone()
 	config.NextProtos = []string{"h2"}
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	tier.Must(t, err)
 	server := newServer(upper, Options{Time: patience, Calls: 10})
 	go server.Serve(tls.NewListener(inner, config))
 	defer server.Close()
@@ -415,9 +404,7 @@ func TestOverTLS(t *testing.T) {
 func TestConnectionsReportTheirCalls(t *testing.T) {
 	states, begun, release := make(chan http.ConnState, 10), make(chan bool, 2), make(chan bool)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	tier.Must(t, err)
 	server := newServer(func(context.Context, []byte) ([]byte, error) {
 		begun <- true
 		<-release
@@ -449,9 +436,7 @@ func TestConnectionsReportTheirCalls(t *testing.T) {
 func TestASilentConnectionDoesNotDelayTheEnd(t *testing.T) {
 	server, address := start(t, upper, Options{})
 	silent, err := net.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tier.Must(t, err)
 	defer silent.Close()
 	for n := 0; n == 0; time.Sleep(time.Millisecond) {
 		server.silent.Range(func(any, any) bool { n++; return true })

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/limitctl/limitctl/internal/storecall"
+	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -101,9 +102,7 @@ func TestQuerySelectsWhatMatches(t *testing.T) {
 				return store.Pattern{}
 			}
 			p, err := store.ParsePattern(text)
-			if err != nil {
-				t.Fatal(err)
-			}
+			tier.Must(t, err)
 			return p
 		}
 		s.Policies, s.Limits = pattern(policyNames, "selected policies"), pattern(limitNames, "selected limits")
@@ -124,17 +123,13 @@ func TestQuerySelectsWhatMatches(t *testing.T) {
 				if errors.Is(err, store.ErrInvalid) && len(want) == 0 && hand != nil {
 					continue // no limit uses that attribute
 				}
-				if err != nil {
-					t.Fatal(err)
-				}
+				tier.Must(t, err)
 				if s == whole && (q.Keys == nil) != (hand == nil) {
 					t.Fatalf("with %d policies known it looks at the keys %q", len(hand), q.Keys)
 				}
 				got := map[store.Key]bool{}
 				for entry, err := range backend.Scan(context.Background(), q) {
-					if err != nil {
-						t.Fatal(err)
-					}
+					tier.Must(t, err)
 					got[entry.Key] = true
 				}
 				if !maps.Equal(got, want) {
@@ -178,9 +173,7 @@ func TestQueryOfAnEarlierConfiguration(t *testing.T) {
 	key := before.Key(&before.Limits[0], Attributes{"tenant": "acme", "user": "7"})
 	for text, want := range map[string]bool{"api": false, "api*": true} {
 		name, err := store.ParsePattern(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		tier.Must(t, err)
 		s := Selection{Policies: name, Attributes: Attributes{"tenant": "acme"}}
 		q, err := s.Query([]*Policy{now})
 		if err != nil || (q.Keys == nil) != want || want && !q.Selects(key) {

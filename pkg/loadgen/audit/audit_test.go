@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -113,9 +114,7 @@ func aLimit(t *rapid.T) store.Limit {
 		limit.Slices = rapid.SampledFrom([]int64{1, 2, 5, 50}).Draw(t, "slices")
 	}
 	limit, err := limit.Normalize()
-	if err != nil {
-		t.Fatal(err)
-	}
+	tier.Must(t, err)
 	return limit
 }
 
@@ -196,9 +195,7 @@ func TestFindsWhatTheDefinitionsSay(t *testing.T) {
 func TestWhatIsLeftIsAudited(t *testing.T) {
 	for _, algorithm := range store.Algorithms() {
 		limit, err := store.Limit{Algorithm: algorithm, Count: 10, Period: time.Hour}.Normalize()
-		if err != nil {
-			t.Fatal(err)
-		}
+		tier.Must(t, err)
 		for _, test := range []struct {
 			used, leave           int64
 			allowed               bool
@@ -242,9 +239,7 @@ func TestWhatIsLeftIsAudited(t *testing.T) {
 // explains is.
 func TestWhatIsLeftIsNotAuditedWithoutAnOrder(t *testing.T) {
 	limit, err := store.Limit{Algorithm: store.FixedWindow, Count: 10, Period: time.Hour}.Normalize()
-	if err != nil {
-		t.Fatal(err)
-	}
+	tier.Must(t, err)
 	a := New()
 	a.SetLimit(0, limit)
 	a.Observe(Observation{At: 2, Cost: 7, Allowed: true, Charged: true})

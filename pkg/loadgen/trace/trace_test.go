@@ -14,6 +14,7 @@ import (
 	"testing/iotest"
 	"time"
 
+	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -21,9 +22,7 @@ import (
 func read(t *testing.T, log string, options Options) *Trace {
 	t.Helper()
 	got, err := Read(context.Background(), strings.NewReader(log), options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tier.Must(t, err)
 	return got
 }
 
@@ -342,9 +341,7 @@ func pack(t *testing.T, text string) []byte {
 	if _, err := io.WriteString(w, text); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	tier.Must(t, w.Close())
 	return b.Bytes()
 }
 
