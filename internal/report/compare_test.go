@@ -103,23 +103,3 @@ func TestComparedRunsAreOfTheSameLimit(t *testing.T) {
 		t.Errorf("runs of one limit: %+v, %v", c, err)
 	}
 }
-
-func TestDifferentLoadsAreSaid(t *testing.T) {
-	_, c := comparing(t, 1, 0.25, func(r *Run) {
-		r.Load, r.Workers, r.Implementation, r.Store, r.DurationMS = "2000/s", 1, Naive, "memory:", 60_000
-		r.GeneratorLimited = true
-	})
-	warnings := strings.Join(c.Warnings, "\n")
-	for _, want := range []string{
-		"the load differs: 1000/s poisson over 50 keys, zipf:1.2, 64 workers, for 30s on redis://localhost:6379/0, " +
-			"and now 2000/s, 1 worker, for 1m on memory: naive",
-		"the load generator was the limit",
-	} {
-		if !strings.Contains(warnings, want) {
-			t.Errorf("%q is not in\n%s", want, warnings)
-		}
-	}
-	if _, c := comparing(t, 2, 0.25, func(*Run) {}); len(c.Warnings) != 0 || c.Regressions != 0 {
-		t.Errorf("of a run and itself it says %+v", c)
-	}
-}

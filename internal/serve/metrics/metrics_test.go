@@ -1,7 +1,6 @@
 package metrics
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -9,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/limitctl/limitctl/internal/configfile"
@@ -254,33 +252,6 @@ func TestSeriesOfOldPoliciesGo(t *testing.T) {
 			t.Errorf("series of a removed policy are there:\n%s", text)
 		}
 	}
-}
-
-func TestReloads(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		begin := float64(time.Now().Unix())
-		m := New("")
-		m.Loaded("5ac1", nil)
-		time.Sleep(time.Minute)
-		m.Loaded("9be0", errors.New("line 3: unknown field"))
-		s, text := scrape(t, m)
-		s.want(t, `limitctl_config_reloads_total{result="failure"}`, 1)
-		s.want(t, `limitctl_config_stale`, 1)
-		s.want(t, `limitctl_config_info{hash="5ac1"}`, 1)
-		s.want(t, `limitctl_config_last_success_timestamp_seconds`, begin)
-		if strings.Contains(text, "unknown field") || strings.Contains(text, "9be0") {
-			t.Error("the metrics tell of a file that is not in force")
-		}
-		m.Loaded("9be0", nil)
-		s, _ = scrape(t, m)
-		s.want(t, `limitctl_config_reloads_total{result="success"}`, 2)
-		s.want(t, `limitctl_config_stale`, 0)
-		s.want(t, `limitctl_config_info{hash="9be0"}`, 1)
-		s.want(t, `limitctl_config_last_success_timestamp_seconds`, begin+60)
-		if n := s.sum("limitctl_config_info"); n != 1 {
-			t.Errorf("%v configurations are in force", n)
-		}
-	})
 }
 
 // The state of a breaker, and of so many parts that not all can have series.

@@ -48,9 +48,7 @@ func TestValidatePrefix(t *testing.T) {
 		"my app:v2":                            "",
 		strings.Repeat("x", MaxPrefixLength):   "",
 		strings.Repeat("x", MaxPrefixLength+1): `prefix "xxxxxxxxxxxxxxxxxxxx"… is 257 bytes long; at most 256 fit`,
-		"":                                     "prefix is empty; it needs at least one character",
 		"a{b":                                  `prefix "a{b" contains '{', which delimits the subject in a key; leave it out`,
-		"a\tb":                                 `prefix "a\tb" contains the control character U+0009; leave it out`,
 	} {
 		if err := ValidatePrefix(prefix); fmt.Sprint(err) != want && (err != nil || want != "") {
 			t.Errorf("%q: the error is\n  %v\nnot\n  %s", prefix, err, want)
