@@ -29,13 +29,13 @@ func authListener(t testing.TB) http.Handler {
 	backend := memorystore.New()
 	t.Cleanup(func() { backend.Close() })
 	by := []string{"client", "method", "host", "path", "user"}
-	attributes := map[string]httplimit.Source{"user": sourceOf(t, "header:X-User")}
+	attributes := map[string]httplimit.Source{"user": httplimit.MustSource("header:X-User")}
 	for _, name := range by[:4] {
-		attributes[name] = sourceOf(t, name)
+		attributes[name] = httplimit.MustSource(name)
 	}
 	settings := &engine.Settings{File: configfile.File{
 		Policies: []*policy.Policy{
-			{Name: "site", Limits: []policy.Limit{{Limit: limiter.LimitOf("all", limitOf(t, "1/1h")), By: by}}},
+			{Name: "site", Limits: []policy.Limit{{Limit: limiter.Per("all", 1, time.Hour), By: by}}},
 			{Name: "cheap", Limits: []policy.Limit{
 				{Limit: limiter.Per("client", 1, time.Hour), By: []string{"client"}}}},
 			// no http
@@ -47,8 +47,10 @@ func authListener(t testing.TB) http.Handler {
 			Clients: httplimit.Clients{Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.1/32")}},
 			Rules: map[string]httplimit.Rule{
 				"site": {Attributes: attributes},
-				"cheap": {Attributes: map[string]httplimit.Source{"client": sourceOf(t, "client")}, DeniedStatus: 403,
-					Skip: httplimit.Skip{Methods: []string{"OPTIONS"}, Paths: []string{"/healthz", "/static/*"}}},
+				"cheap": {Attributes: map[string]httplimit.Source{"client": httplimit.MustSource("client")},
+					DeniedStatus: 403,
+					Skip: httplimit.Skip{
+						Methods: []string{"OPTIONS"}, Paths: []string{"/healthz", "/static/*"}}},
 			},
 		},
 	}}

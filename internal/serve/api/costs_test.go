@@ -20,8 +20,8 @@ import (
 func llmPolicy(t testing.TB) *policy.Policy {
 	team := []string{"team"}
 	return &policy.Policy{Name: "llm", Limits: []policy.Limit{
-		{Limit: limiter.LimitOf("requests", limitOf(t, "60/366d")), By: team, Cost: policy.Cost{Units: 1}},
-		{Limit: limiter.LimitOf("tokens", limitOf(t, "100000/366d")), By: team, Cost: policy.Cost{Field: "tokens"}},
+		{Limit: limiter.Per("requests", 60, 366*24*time.Hour), By: team, Cost: policy.Cost{Units: 1}},
+		{Limit: limiter.Per("tokens", 100000, 366*24*time.Hour), By: team, Cost: policy.Cost{Field: "tokens"}},
 	}}
 }
 
@@ -76,13 +76,13 @@ func TestForwardAuthTakesCostsOfFields(t *testing.T) {
 	settings := &engine.Settings{File: configfile.File{Policies: []*policy.Policy{llmPolicy(t)}}}
 	settings.HTTP = httplimit.Settings{Rules: map[string]httplimit.Rule{
 		"llm": {Attributes: map[string]httplimit.Source{
-			"team": sourceOf(t, "header:X-Team"), "tokens": sourceOf(t, "header:X-Tokens")}},
+			"team": httplimit.MustSource("header:X-Team"), "tokens": httplimit.MustSource("header:X-Tokens")}},
 	}}
 	web := llmPolicy(t)
 	web.Name, web.Limits[1].Cost.Field = "web", "bytes"
 	settings.Policies = append(settings.Policies, web)
 	settings.HTTP.Rules["web"] = httplimit.Rule{
-		Attributes: map[string]httplimit.Source{"team": sourceOf(t, "header:X-Team")}}
+		Attributes: map[string]httplimit.Source{"team": httplimit.MustSource("header:X-Team")}}
 	backend := memorystore.New()
 	t.Cleanup(func() { backend.Close() })
 	e := engine.New(backend, settings, engine.Options{Timeout: time.Minute})

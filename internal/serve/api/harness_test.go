@@ -10,40 +10,24 @@ import (
 
 	"github.com/limitctl/limitctl/internal/configfile"
 	"github.com/limitctl/limitctl/internal/serve/engine"
-	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
-	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // loginPolicy limits addresses and e-mails; acme has a higher limit.
 func loginPolicy(t testing.TB) *policy.Policy {
 	return &policy.Policy{Name: "login", Limits: []policy.Limit{
 		{
-			Limit: limiter.LimitOf("ip", limitOf(t, "10/1h")),
+			Limit: limiter.Per("ip", 10, time.Hour),
 			By:    []string{"ip"},
 			Exceptions: []policy.Exception{
 				{When: policy.Attributes{"plan": "gold"}, Limit: limiter.Per("", 20, time.Hour)}},
 		},
-		{Limit: limiter.LimitOf("email", limitOf(t, "2/1h")), By: []string{"email"}},
+		{Limit: limiter.Per("email", 2, time.Hour), By: []string{"email"}},
 	}}
-}
-
-func limitOf(t testing.TB, text string) store.Limit {
-	t.Helper()
-	limit, err := store.ParseLimit(text)
-	tier.Must(t, err)
-	return limit
-}
-
-func sourceOf(t testing.TB, text string) httplimit.Source {
-	t.Helper()
-	source, err := httplimit.ParseSource(text)
-	tier.Must(t, err)
-	return source
 }
 
 // listenerOn returns the handler for a store, with the given policies and login.

@@ -25,7 +25,7 @@ func TestARequestIsHeldUntilItsTurn(t *testing.T) {
 		held := &policy.Policy{Name: "held", Wait: 3 * time.Second, Limits: []policy.Limit{
 			{Limit: limiter.Per("ip", 1, time.Second), By: []string{"ip"}},
 		}}
-		rule := httplimit.Rule{Attributes: map[string]httplimit.Source{"ip": sourceOf(t, "value:a")}}
+		rule := httplimit.Rule{Attributes: map[string]httplimit.Source{"ip": httplimit.MustSource("value:a")}}
 		settings := &engine.Settings{File: configfile.File{
 			Policies: []*policy.Policy{held}, HTTP: httplimit.Settings{Rules: map[string]httplimit.Rule{"held": rule}},
 		}}

@@ -19,9 +19,9 @@ func TestReset(t *testing.T) {
 	backend := memorystore.New()
 	defer backend.Close()
 	costly := &policy.Policy{Name: "llm", Limits: []policy.Limit{
-		{Limit: limiter.LimitOf("requests", limitOf(t, "2/1h")), By: []string{"team"}},
+		{Limit: limiter.Per("requests", 2, time.Hour), By: []string{"team"}},
 		{Limit: limiter.Per("tokens", 100, time.Hour), By: []string{"team"}, Cost: policy.Cost{Field: "tokens"}},
-		{Limit: limiter.LimitOf("fixed", limitOf(t, "10/1h")), By: []string{"team"}, Cost: policy.Cost{Units: 5}},
+		{Limit: limiter.Per("fixed", 10, time.Hour), By: []string{"team"}, Cost: policy.Cost{Units: 5}},
 	}}
 	settings := &engine.Settings{File: configfile.File{Policies: []*policy.Policy{loginPolicy(t), costly}}}
 	e := engine.New(backend, settings, engine.Options{Timeout: time.Minute})

@@ -40,9 +40,9 @@ func subjectListener(t *testing.T) (*exactReads, http.Handler) {
 	backend := &exactReads{Store: memorystore.New(), t: t}
 	t.Cleanup(func() { backend.Close() })
 	tenants := &policy.Policy{Name: "api", Limits: []policy.Limit{
-		{Limit: limiter.LimitOf("minute", limitOf(t, "10/1h")), By: []string{"tenant"}},
-		{Limit: limiter.LimitOf("day", limitOf(t, "100/1d")), By: []string{"tenant"}},
-		{Limit: limiter.LimitOf("user", limitOf(t, "5/1h")), By: []string{"tenant", "user"}},
+		{Limit: limiter.Per("minute", 10, time.Hour), By: []string{"tenant"}},
+		{Limit: limiter.Per("day", 100, 24*time.Hour), By: []string{"tenant"}},
+		{Limit: limiter.Per("user", 5, time.Hour), By: []string{"tenant", "user"}},
 	}}
 	settings := &engine.Settings{File: configfile.File{Policies: []*policy.Policy{loginPolicy(t), tenants}}}
 	e := engine.New(backend, settings, engine.Options{Timeout: time.Minute})
@@ -141,10 +141,10 @@ func TestAnAddressIsItsClient(t *testing.T) {
 	t.Cleanup(func() { backend.Close() })
 	policyOf := func(name string) *policy.Policy {
 		return &policy.Policy{Name: name, Limits: []policy.Limit{
-			{Limit: limiter.LimitOf("ip", limitOf(t, "2/1h")), By: []string{"ip"}},
+			{Limit: limiter.Per("ip", 2, time.Hour), By: []string{"ip"}},
 		}}
 	}
-	client := httplimit.Rule{Attributes: map[string]httplimit.Source{"ip": sourceOf(t, "client")}}
+	client := httplimit.Rule{Attributes: map[string]httplimit.Source{"ip": httplimit.MustSource("client")}}
 	e := engine.New(backend, &engine.Settings{
 		File: configfile.File{Policies: []*policy.Policy{policyOf("web"), policyOf("other")},
 			HTTP: httplimit.Settings{Rules: map[string]httplimit.Rule{"web": client}}}}, engine.Options{
