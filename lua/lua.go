@@ -20,8 +20,7 @@ import (
 var files embed.FS
 
 const (
-	// HeadSize is how many bytes of a value are read at first, here and in Go: every record
-	// whole except a large log.
+	// HeadSize is how many bytes of a value are read at first, here and in Go: every record whole except a large log.
 	HeadSize = 512
 	// ExportBytes is about how many bytes of records one exchange with a server carries.
 	// A record that is larger by itself comes alone.

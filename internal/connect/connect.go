@@ -32,8 +32,7 @@ type Options struct {
 	Password string        // for a URL without one
 	// Clock replaces the store's clock in simulations; nil for none.
 	Clock func() time.Time
-	// OnBatch, if set, gets the number of calls that go to a Redis server together; see
-	// [redisstore.WithBatchObserver].
+	// OnBatch, if set, gets the number of calls that go to a Redis server together; see [redisstore.WithBatchObserver].
 	OnBatch func(calls int)
 	// Layouts, if set, opens the limits of other limiters in a Redis, instead of limitctl's own.
 	Layouts layouts.Sources

@@ -81,8 +81,7 @@ func (a *authority) sign(name string, template *x509.Certificate) (*x509.Certifi
 
 func (a *authority) file(name string) string { return filepath.Join(a.dir, name) }
 
-// serve signs the certificates of a server named limits.test and of a client, and returns the server's
-// configuration.
+// serve signs the certificates of a server named limits.test and of a client, and returns the server's configuration.
 func (a *authority) serve(addresses ...net.IP) []string {
 	a.sign("server", &x509.Certificate{DNSNames: []string{"limits.test"}, IPAddresses: addresses,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}})

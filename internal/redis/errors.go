@@ -33,8 +33,7 @@ func IsErrorReply(err error, prefix string) bool {
 	return errors.As(err, &reply) && reply != redis.Nil && strings.HasPrefix(reply.Error(), prefix)
 }
 
-// LacksRight reports whether err says that the user may not run a command or may not use
-// a key.
+// LacksRight reports whether err says that the user may not run a command or may not use a key.
 func LacksRight(err error) bool { return IsErrorReply(err, "NOPERM") }
 
 // IsElsewhere reports whether err says that another master has the key.

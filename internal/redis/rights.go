@@ -25,24 +25,6 @@ type Right struct {
 	Before string
 }
 
-// Role is a kind of Redis user, with exactly the rights that its commands need.
-type Role struct {
-	Name string
-	// For are the limitctl commands of the role.
-	For []string
-	// Writes: it changes keys; otherwise it only reads them.
-	Writes bool
-}
-
-// Roles returns the kinds of users, those with fewer rights first.
-func Roles() []Role {
-	return []Role{
-		{"reader", []string{"check", "inspect", "denials", "audit"}, false},
-		{"writer", []string{"check", "consume", "refund"}, true},
-		{"operator", Commands(), true},
-	}
-}
-
 // Commands returns the limitctl commands that need rights. Shell completion needs those of inspect, and block,
 // unblock and exempt those of override.
 func Commands() []string {
@@ -120,7 +102,7 @@ func Rights(prefix string) []Right {
 	}
 }
 
-// ClusterRights are the additional rights of roles in a Cluster: those of the client, and those of a scan while
+// ClusterRights are the additional rights of users in a Cluster: those of the client, and those of a scan while
 // slots move. limitctl's own client does not need "command", which the client of a service calls when it has to
 // follow a slot.
 func ClusterRights() []Right {
@@ -135,23 +117,6 @@ func ClusterRights() []Right {
 		{Command: "cluster|getkeysinslot", For: scanning, Try: []any{"cluster", "getkeysinslot", 0, 1}},
 		{Command: "cluster|info", For: []string{"doctor"}, Try: []any{"cluster", "info"}},
 	}
-}
-
-// Needs reports whether a user of the role needs the right.
-func (r *Role) Needs(right Right) bool {
-	return slices.ContainsFunc(right.For, func(command string) bool { return slices.Contains(r.For, command) })
-}
-
-// Rule returns the words of an ACL, after the name and password, that allow a user exactly what the role needs with
-// keys under prefix. On a server older than Redis 7 some of the words are unknown; see docs/operations.md.
-func (r *Role) Rule(prefix string) []string {
-	words := []string{"resetkeys", KeyRule(prefix, r.Writes), BesideRule(prefix, r.Writes), "-@all"}
-	for _, right := range Rights(prefix) {
-		if r.Needs(right) {
-			words = append(words, "+"+right.Command)
-		}
-	}
-	return words
 }
 
 // KeyRule returns the word of an ACL that gives access to the keys under prefix.

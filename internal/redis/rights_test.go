@@ -23,6 +23,39 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
+// role is a kind of user, with exactly the rights that its commands need.
+type role struct {
+	Name   string
+	For    []string // the commands
+	Writes bool
+}
+
+var roles = []role{
+	{"reader", []string{"check", "inspect", "denials", "audit"}, false},
+	{"writer", []string{"check", "consume", "refund"}, true},
+	{"operator", redisserver.Commands(), true},
+}
+
+func (r *role) needs(right redisserver.Right) bool {
+	return slices.ContainsFunc(right.For, func(command string) bool { return slices.Contains(r.For, command) })
+}
+
+// words are those of an ACL that allow what the role needs of rights.
+func (r *role) words(rights []redisserver.Right) (words []string) {
+	for _, right := range rights {
+		if r.needs(right) {
+			words = append(words, "+"+right.Command)
+		}
+	}
+	return words
+}
+
+// rule are the words after the name and password.
+func (r *role) rule() []string {
+	return append([]string{"resetkeys", redisserver.KeyRule("rl", r.Writes), redisserver.BesideRule("rl", r.Writes),
+		"-@all"}, r.words(redisserver.Rights("rl"))...)
+}
+
 // The documented users have exactly the rights of the table.
 func TestDocumentedRights(t *testing.T) {
 	text, err := os.ReadFile("../../docs/operations.md")
@@ -36,11 +69,12 @@ func TestDocumentedRights(t *testing.T) {
 			n++
 		}
 	}
-	for _, role := range redisserver.Roles() {
+	for _, role := range roles {
 		for _, want := range []string{
 			forShells(append([]string{"redis-cli", "ACL", "SETUSER", "limits-" + role.Name, "on", ">PASSWORD"},
-				role.Rule("rl")...)),
-			forShells(append([]string{"redis-cli", "ACL", "SETUSER", "limits-" + role.Name}, clusterRule(&role)...)),
+				role.rule()...)),
+			forShells(append([]string{"redis-cli", "ACL", "SETUSER", "limits-" + role.Name},
+				role.words(redisserver.ClusterRights())...)),
 		} {
 			if !slices.Contains(lines, want) {
 				t.Errorf("docs/operations.md has no line\n%s", want)
@@ -73,14 +107,14 @@ func TestDocumentedRightsSuffice(t *testing.T) {
 		return redis.NewClient(&redis.Options{Addr: server.Addr, Username: name, Password: "pw", DisableIdentity: true})
 	}
 	again := prepareRepertoire(t, server, as)
-	for _, role := range redisserver.Roles() {
-		examineRights(t, server, &role, role.Rule("rl"), doctorsOnly(), as, again, repertoire)
+	for _, role := range roles {
+		examineRights(t, server, &role, role.rule(), doctorsOnly(), as, again, repertoire)
 	}
 	for _, command := range redisserver.Commands() {
 		if command != "doctor" { // which is for operators
-			role := redisserver.Role{Name: command, For: []string{command},
+			role := role{Name: command, For: []string{command},
 				Writes: !slices.Contains([]string{"check", "inspect", "denials", "audit"}, command)}
-			examineRights(t, server, &role, role.Rule("rl"), redisserver.Rights("rl"), as, again, repertoire)
+			examineRights(t, server, &role, role.rule(), redisserver.Rights("rl"), as, again, repertoire)
 		}
 	}
 }
@@ -110,8 +144,8 @@ func TestDocumentedRightsSufficeInACluster(t *testing.T) {
 				DisableIdentity: true, MaxRedirects: -1})
 	}
 	again := prepareRepertoire(t, server, as)
-	for _, role := range redisserver.Roles() {
-		rule := append(role.Rule("rl"), clusterRule(&role)...)
+	for _, role := range roles {
+		rule := append(role.rule(), role.words(redisserver.ClusterRights())...)
 		examineRights(t, server, &role, rule, redisserver.ClusterRights(), as, again, repertoire)
 	}
 }
@@ -125,10 +159,10 @@ func describes(rule []string, command string) bool {
 
 // examineRights runs everything that the role is for as a user with the words of a rule, and then as one without
 // each of rights.
-func examineRights(t *testing.T, server *redistest.Server, role *redisserver.Role, rule []string,
+func examineRights(t *testing.T, server *redistest.Server, role *role, rule []string,
 	rights []redisserver.Right,
 	connect func(user string) redis.UniversalClient, prepare func(),
-	do func(*redisserver.Role, redis.UniversalClient, *redisstore.Store, func()) error) {
+	do func(*role, redis.UniversalClient, *redisstore.Store, func()) error) {
 	t.Helper()
 	try := func(words []string) (refused []string, err error) {
 		prepare()
@@ -155,7 +189,7 @@ func examineRights(t *testing.T, server *redistest.Server, role *redisserver.Rol
 		t.Errorf("with the rights of the %s: %v; refused was %q", role.Name, err, refused)
 	}
 	for _, right := range rights {
-		if !role.Needs(right) || right.Command == "asking" || right.Command == "command" {
+		if !role.needs(right) || right.Command == "asking" || right.Command == "command" {
 			continue // which are for moving slots
 		}
 		without := slices.DeleteFunc(slices.Clone(rule), func(word string) bool { return word == "+"+right.Command })
@@ -222,7 +256,7 @@ func prepareRepertoire(t *testing.T, server *redistest.Server, connect func(user
 
 // repertoire does everything that a role is for, and returns the errors except those of foreign values. Before each
 // command the server forgets the scripts.
-func repertoire(role *redisserver.Role, client redis.UniversalClient, backend *redisstore.Store, forget func()) error {
+func repertoire(role *role, client redis.UniversalClient, backend *redisstore.Store, forget func()) error {
 	var errs []error
 	note := func(err error) {
 		if !onlyForeign(err) {
@@ -361,17 +395,6 @@ func onlyForeign(err error) bool {
 	return !slices.ContainsFunc(joined.Unwrap(), func(err error) bool { return !errors.Is(err, store.ErrForeign) })
 }
 
-// clusterRule returns the words to add to a [redisserver.Role.Rule] for a Cluster.
-func clusterRule(r *redisserver.Role) []string {
-	var words []string
-	for _, right := range redisserver.ClusterRights() {
-		if r.Needs(right) {
-			words = append(words, "+"+right.Command)
-		}
-	}
-	return words
-}
-
 // anyValue is a layout for tests: every value of any type under "any:" is a limit.
 type anyValue struct{}
 
@@ -396,7 +419,7 @@ func (anyValue) Decode(found *layouts.Found) (layouts.Reading, error) {
 }
 
 // operateLayout does with the keys of another limiter what a role has to do.
-func operateLayout(role *redisserver.Role, _ redis.UniversalClient, backend *redisstore.Store, _ func()) error {
+func operateLayout(role *role, _ redis.UniversalClient, backend *redisstore.Store, _ func()) error {
 	limit := store.Limit{Algorithm: store.FixedWindow, Count: 100, Period: time.Minute}
 	keys := backend.OtherLimiters(layouts.Sources{{Layout: anyValue{}, Limit: limit}})
 	var records []admin.Record
@@ -430,7 +453,7 @@ func TestDocumentedRightsOfLayouts(t *testing.T) {
 	must(t, err)
 	server := redistest.Start(t)
 	owner := server.Client()
-	for _, role := range redisserver.Roles() {
+	for _, role := range roles {
 		kind := map[bool]string{false: "%R"}[role.Writes]
 		_, words, is := strings.Cut(string(text), "\nredis-cli ACL SETUSER limits-"+role.Name+" '"+kind+"~rate:*' ")
 		if !is {
@@ -440,7 +463,7 @@ func TestDocumentedRightsOfLayouts(t *testing.T) {
 			continue
 		}
 		words, _, _ = strings.Cut(words, "\n")
-		rule := append(append(role.Rule("rl"), kind+"~any:*"), strings.Fields(words)...)
+		rule := append(append(role.rule(), kind+"~any:*"), strings.Fields(words)...)
 		examineRights(t, server, &role, rule, nil, func(name string) redis.UniversalClient {
 			return redis.NewClient(&redis.Options{Addr: server.Addr, Username: name, Password: "pw",
 				DisableIdentity: true})

@@ -139,8 +139,7 @@ const (
 	walkMost = 100_000_000
 	// mostKeys is how many keys a server can have.
 	mostKeys = 1 << 40
-	// An answer may have givenTimes the requested number of keys, plus givenMore, since a server reads whole
-	// buckets.
+	// An answer may have givenTimes the requested number of keys, plus givenMore, since a server reads whole buckets.
 	givenTimes = 10
 	givenMore  = 1000
 )

@@ -91,9 +91,8 @@ func (s *Servers) ServerOf(ctx context.Context, storeKey string) (redis.Cmdable,
 // mostMasters is the most masters of a Cluster that are called, which is the most that Redis recommends.
 const mostMasters = 1000
 
-// EachMaster calls do concurrently with every master, or with the one server without a Cluster. It returns the
-// first error of do, and calls do for the others in any case. A Cluster that names no masters or too many is an
-// error.
+// EachMaster calls do concurrently with every master, or with the one server without a Cluster. It returns the first
+// error of do, and calls do for the others in any case. A Cluster that names no masters or too many is an error.
 func (s *Servers) EachMaster(ctx context.Context, do func(ctx context.Context, master *redis.Client) error) error {
 	if s.cluster == nil {
 		single, is := s.client.(*redis.Client)

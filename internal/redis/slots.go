@@ -175,8 +175,7 @@ type slotMap struct {
 	lost    error   // names the masters that did not answer
 }
 
-// claim is what a master says about itself. Whenever it gets a slot, even one that it had before, its epoch
-// increases.
+// claim is what a master says about itself. Whenever it gets a slot, even one that it had before, its epoch increases.
 type claim struct {
 	epoch uint64
 	slots *[SlotCount]byte // owned, moving or both; nil if it did not answer
@@ -253,8 +252,7 @@ func (m *slotMap) owner(slot int) int {
 	return owner
 }
 
-// keeps reports whether between m and after the keys of a slot only moved away from its master, and none moved
-// back.
+// keeps reports whether between m and after the keys of a slot only moved away from its master, and none moved back.
 func (m *slotMap) keeps(slot int, after *slotMap) bool {
 	i, j := m.owner(slot), after.owner(slot)
 	if i < 0 || j < 0 {

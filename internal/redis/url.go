@@ -370,8 +370,7 @@ func (u *URL) Identity() string {
 	return where + " db " + strconv.Itoa(u.Database)
 }
 
-// URLSecrets returns the secrets of a store's URL. For one that cannot be parsed it returns all that can be a
-// password.
+// URLSecrets returns the secrets of a store's URL. For one that cannot be parsed it returns all that can be a password.
 func URLSecrets(text string) (secrets []string) {
 	scheme, isBare := strings.CutSuffix(text, "://") // messages that say how a URL is written have it, too
 	if kind, _ := kindOf(scheme); isBare && kind != "" || strings.HasPrefix(text, "file:") ||

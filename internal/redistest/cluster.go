@@ -20,8 +20,7 @@ const (
 	busOffset = 10000
 )
 
-// Cluster is a running Redis Cluster of three masters, with or without a replica
-// each.
+// Cluster is a running Redis Cluster of three masters, with or without a replica each.
 type Cluster struct {
 	// Masters own a third of the slots each, in order, until slots are moved.
 	Masters []*Process
@@ -193,8 +192,7 @@ func following(ctx context.Context, client *redis.Client) error {
 
 func (c *Cluster) nodes() []*Process { return slices.Concat(c.Masters, c.Replicas) }
 
-// master returns the index of the master of a range of slots, or -1. It compares ids, since the port depends on
-// TLS.
+// master returns the index of the master of a range of slots, or -1. It compares ids, since the port depends on TLS.
 func (c *Cluster) master(r redis.ClusterSlot) int {
 	return slices.Index(c.Masters, c.ids[r.Nodes[0].ID])
 }

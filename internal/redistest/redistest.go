@@ -1,6 +1,5 @@
-// Package redistest starts private redis-server processes for tests and
-// benchmarks, on free ports of the loopback interface, and ends them with the
-// test: a single server, a Cluster, or a master and a replica with Sentinels. It
+// Package redistest starts private redis-server processes for tests and benchmarks, on free ports of the loopback
+// interface, and ends them with the test: a single server, a Cluster, or a master and a replica with Sentinels. It
 // never talks to a server that it did not start.
 package redistest
 
@@ -68,16 +67,14 @@ func StartCluster(tb testing.TB, args ...string) *Cluster {
 	return started(tb, func() (*Cluster, error) { return LaunchCluster(args...) })
 }
 
-// StartClusterWithReplicas runs a Cluster whose masters have a replica each, until
-// the test ends; see [LaunchCluster].
+// StartClusterWithReplicas runs a Cluster whose masters have a replica each, until the test ends; see [LaunchCluster].
 func StartClusterWithReplicas(tb testing.TB, args ...string) *Cluster {
 	tb.Helper()
 	tier.Full(tb, "a Cluster or Sentinels")
 	return started(tb, func() (*Cluster, error) { return launchCluster(1, args) })
 }
 
-// StartSentinel runs a master and a replica with Sentinels until the test ends;
-// see [LaunchSentinel].
+// StartSentinel runs a master and a replica with Sentinels until the test ends; see [LaunchSentinel].
 func StartSentinel(tb testing.TB, args ...string) *Sentinel {
 	tb.Helper()
 	tier.Full(tb, "a Cluster or Sentinels")

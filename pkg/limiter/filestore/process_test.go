@@ -68,8 +68,7 @@ func taker(t *testing.T, path string) *exec.Cmd {
 	return cmd
 }
 
-// Fifty processes that begin with no file and consume one key together admit
-// exactly the limit.
+// Fifty processes that begin with no file and consume one key together admit exactly the limit.
 func TestConcurrentProcessesShareALimit(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
 	var takers []*exec.Cmd

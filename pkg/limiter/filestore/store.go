@@ -1,9 +1,7 @@
-// Package filestore keeps limits in one SQLite file: for one machine, with no
-// server. Any number of processes can use the file at once, and a process that
-// is killed in the middle leaves nothing half done.
+// Package filestore keeps limits in one SQLite file: for one machine, with no server. Any number of processes can use
+// the file at once, and a process that is killed in the middle leaves nothing half done.
 //
-// A check, too, needs the right to write the file: SQLite keeps its readers' marks in a
-// second file.
+// A check, too, needs the right to write the file: SQLite keeps its readers' marks in a second file.
 //
 // A commit survives the end of its process. The last ones before a power failure
 // may be lost, which forgets what they charged and damages nothing.

@@ -26,8 +26,7 @@ func (b *bandwidth) limit() store.Limit {
 }
 
 // decodeBucket4j reads a bucket. The limits are in the value, so one that an operator gives does not count. They are
-// named by their ids, or by themselves if they have none. If two are the same, the later one gets its position
-// behind.
+// named by their ids, or by themselves if they have none. If two are the same, the later one gets its position behind.
 func decodeBucket4j(_ *row, found *Found) (Reading, error) {
 	value := &found.Values[0]
 	if value.Type != StringValue {

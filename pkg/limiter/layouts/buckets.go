@@ -136,10 +136,9 @@ func (b *wholeBucket) used() int64 {
 	return max(0, used)
 }
 
-// decodeTokenHash reads a bucket as hand-written limiters keep it: a hash of the tokens and of when they were
-// refilled. That can be in seconds, ms, µs or ns, since nobody can take one for another. A bucket is Certain if it
-// has no other fields, and expires. One that is kept for ever may be what somebody owns, such as the tokens of a
-// game.
+// decodeTokenHash reads a bucket as hand-written limiters keep it: a hash of the tokens and of when they were refilled.
+// That can be in seconds, ms, µs or ns, since nobody can take one for another. A bucket is Certain if it has no other
+// fields, and expires. One that is kept for ever may be what somebody owns, such as the tokens of a game.
 func decodeTokenHash(_ *row, found *Found) (Reading, error) {
 	value := &found.Values[0]
 	if value.Type != HashValue {

@@ -72,8 +72,7 @@ type Found struct {
 	Values []Value
 	// Now is what the server's clock showed just before the values were read.
 	Now store.Instant
-	// Limit is the part of the limit that an operator gives; zero is unknown. Without an algorithm it is the
-	// layout's.
+	// Limit is the part of the limit that an operator gives; zero is unknown. Without an algorithm it is the layout's.
 	Limit store.Limit
 }
 

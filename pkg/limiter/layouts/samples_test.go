@@ -253,8 +253,7 @@ func (v *vector) value(storeKey string) Value {
 	return Value{StoreKey: storeKey, Type: NoValue, TTL: -2} // as PTTL says it
 }
 
-// Over the vectors of all layouts no key is claimed by another layout than its own, and by its own if that is
-// certain.
+// Over the vectors of all layouts no key is claimed by another layout than its own, and by its own if that is certain.
 func TestNoLimitIsClaimedTwice(t *testing.T) {
 	sources, everything := autoSources(), &admin.Query{Subjects: pattern(t, "*")}
 	for name, vectors := range vectors() {

@@ -173,9 +173,8 @@ func (w *upstashWindows) retry(count, ms int64) int64 {
 	return 2 * length
 }
 
-// windows decodes the counters of windows. A window of one that is fixed is kept for its period from its first
-// request on, one of one that slides for longer than the next window. So the TTL tells which it is, if the operator
-// does not.
+// windows decodes the counters of windows. A window of one that is fixed is kept for its period from its first request
+// on, one of one that slides for longer than the next window. So the TTL tells which it is, if the operator does not.
 func (k *upstashKey) windows(found *Found) (entry admin.Entry, certain bool, err error) {
 	values := found.Values
 	counts, err := countsOf(values)

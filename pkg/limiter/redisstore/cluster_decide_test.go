@@ -67,8 +67,7 @@ func wantUsed(t *testing.T, when string, backend store.Store, reqs []store.Reque
 	}
 }
 
-// scriptCalls is a hook of a Cluster's nodes that is told of each script call before it
-// is sent.
+// scriptCalls is a hook of a Cluster's nodes that is told of each script call before it is sent.
 type scriptCalls struct {
 	redisserver.PassHook
 	sent   atomic.Int64
@@ -292,8 +291,7 @@ func TestTokenOverSeveralSlots(t *testing.T) {
 	wantUsed(t, "after charging once", backend, reqs, 5, 5, 5)
 }
 
-// A slot whose master is away keeps nothing charged in the others, and the error
-// says whether anything may be charged.
+// A slot whose master is away keeps nothing charged in the others, and the error says whether anything may be charged.
 func TestALaterSlotIsAway(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, "--cluster-node-timeout", "60000") // the others go on

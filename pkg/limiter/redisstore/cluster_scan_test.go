@@ -111,8 +111,7 @@ func (c *crowd) scan(t *testing.T, what string, q admin.Query, want map[store.Ke
 	}
 }
 
-// stir moves slots of the crowd there and back until stop is called; moved tells how
-// many so far.
+// stir moves slots of the crowd there and back until stop is called; moved tells how many so far.
 func (c *crowd) stir(t *testing.T) (moved func() int64, stop func()) {
 	t.Helper()
 	subjects := append([]string(nil), c.large...)
@@ -182,8 +181,7 @@ func TestScanOfACluster(t *testing.T) {
 			c.scan(t, fmt.Sprintf("%s while slots move, %d", name, n), q.query, c.which(q.selects))
 		}
 	}
-	// A key that leaves between two looks at it is followed, which takes many looks to
-	// happen.
+	// A key that leaves between two looks at it is followed, which takes many looks to happen.
 	for n := 0; !t.Failed() && (n < 5 || moves() < 20); n++ {
 		c.scan(t, fmt.Sprintf("keys while slots move, again %d", n), queries["keys"].query, c.which(all))
 	}

@@ -114,8 +114,7 @@ func othersAt(t testing.TB, server *redistest.Server) admin.Keyspace {
 	return othersOn(t, server.Client())
 }
 
-// scanned returns the entries that a scan gives by their keys, and its errors. A key that
-// comes twice fails the test.
+// scanned returns the entries that a scan gives by their keys, and its errors. A key that comes twice fails the test.
 func scanned(t testing.TB, keys admin.Keyspace, q admin.Query) (entries map[store.Key]admin.Entry, errs []error) {
 	t.Helper()
 	if q.Subjects.IsZero() {

@@ -147,10 +147,9 @@ func TestTheBudgetOfACrowdIsKept(t *testing.T) {
 	alone.wait()
 }
 
-// What a decision works with is used again. Callers that leave at any moment, and answers
-// that come when they have left, disturb nobody: each caller has a limit of its own, and
-// every answer must be about that one, with the count of its own takes. A server that loses its scripts meanwhile, and
-// a key that is foreign, concern nobody else either.
+// What a decision works with is used again. Callers that leave at any moment, and answers that come when they have
+// left, disturb nobody: each caller has a limit of its own, and every answer must be about that one, with the count of
+// its own takes. A server that loses its scripts meanwhile, and a key that is foreign, concern nobody else either.
 func TestMergedCallersThatLeaveDisturbNobody(t *testing.T) {
 	server := redistest.Start(t)
 	server.Do("SET", admin.OwnLayout("rl").StoreKey(store.Key{Subject: "user:1", Name: "n"}), "hello")

@@ -222,8 +222,7 @@ func checkNamed(t *testing.T, err error, command string) {
 	}
 }
 
-// With its memory full the server refuses takes, changes nothing, and still
-// answers peeks.
+// With its memory full the server refuses takes, changes nothing, and still answers peeks.
 func TestMaxmemoryReached(t *testing.T) {
 	server := redistest.Start(t, "--maxmemory-policy", "noeviction")
 	client := server.Client()

@@ -1,6 +1,5 @@
-// Package redisstore keeps limits in Redis (or Valkey, which speaks the same
-// protocol) and decides them there, in one atomic script call by the server's
-// clock; in a Cluster in one for each slot.
+// Package redisstore keeps limits in Redis (or Valkey, which speaks the same protocol) and decides them there, in one
+// atomic script call by the server's clock; in a Cluster in one for each slot.
 //
 // It works with Redis 5 and later, on a single server or a Cluster, and needs no
 // right to load scripts. What a user of it must be allowed is in docs/operations.md.
@@ -44,15 +43,13 @@ type settings struct {
 // An Option changes how a Store is made.
 type Option func(*settings)
 
-// WithPrefix makes store keys begin with prefix instead of
-// [store.DefaultPrefix].
+// WithPrefix makes store keys begin with prefix instead of [store.DefaultPrefix].
 func WithPrefix(prefix string) Option {
 	return func(s *settings) { s.sending.Own = admin.OwnLayout(prefix) }
 }
 
-// WithClock decides by clock instead of the server's time, for tests and
-// simulations in virtual time. Keys then expire an hour late, so that only
-// clock decides what has lapsed.
+// WithClock decides by clock instead of the server's time, for tests and simulations in virtual time. Keys then expire
+// an hour late, so that only clock decides what has lapsed.
 func WithClock(clock func() time.Time) Option {
 	return func(s *settings) {
 		if s.sending.Clock = clock; clock == nil {
@@ -67,11 +64,10 @@ func WithSecrets(secrets ...string) Option {
 	return func(s *settings) { s.secrets = append(s.secrets, secrets...) }
 }
 
-// WithBudget bounds how long the store may take over one call. After that it is away,
-// a [store.ErrUnavailable] or [store.ErrOutcomeUnknown], whatever time the caller
-// still has. The default is [DefaultTimeout] for a store of [New], and the client's read time-out for
-// one of [Open] or [Own], or 3 s where that has none. With a budget above the client's time-outs,
-// such as a minute, these decide. A caller's own deadline is a [store.ErrGaveUp] instead.
+// WithBudget bounds how long the store may take over one call. After that it is away, a [store.ErrUnavailable] or
+// [store.ErrOutcomeUnknown], whatever time the caller still has. The default is [DefaultTimeout] for a store of [New],
+// and the client's read time-out for one of [Open] or [Own], or 3 s where that has none. With a budget above the
+// client's time-outs, such as a minute, these decide. A caller's own deadline is a [store.ErrGaveUp] instead.
 func WithBudget(budget time.Duration) Option {
 	return func(s *settings) {
 		if s.sending.Budget = budget; budget < time.Millisecond && budget != 0 {
@@ -80,10 +76,9 @@ func WithBudget(budget time.Duration) Option {
 	}
 }
 
-// WithBatchObserver calls f with the number of calls in each exchange with a server; it is 1 for a
-// call that is sent alone. Concurrent calls are merged, so a mean well above 1 says that callers
-// wait for each other, which saves the server work. Many goroutines call f at once, so it must be
-// quick.
+// WithBatchObserver calls f with the number of calls in each exchange with a server; it is 1 for a call that is sent
+// alone. Concurrent calls are merged, so a mean well above 1 says that callers wait for each other, which saves the
+// server work. Many goroutines call f at once, so it must be quick.
 func WithBatchObserver(f func(calls int)) Option {
 	return func(s *settings) {
 		if f == nil {
@@ -93,10 +88,9 @@ func WithBatchObserver(f func(calls int)) Option {
 	}
 }
 
-// Decide implements [store.Store]: one script call, one round trip, all at one
-// instant. In a Cluster that holds for requests that share a slot, as those of one
-// subject do; others are decided slot by slot, in the order given, and what was
-// taken is given back once a later slot denies. Until then others can see it taken.
+// Decide implements [store.Store]: one script call, one round trip, all at one instant. In a Cluster that holds for
+// requests that share a slot, as those of one subject do; others are decided slot by slot, in the order given, and what
+// was taken is given back once a later slot denies. Until then others can see it taken.
 func (s *Store) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
 	if err := s.lanes.Check(); err != nil {
 		return err
@@ -195,15 +189,12 @@ func New(client redis.UniversalClient, options ...Option) (*Store, error) {
 	return newStore(client, false, options)
 }
 
-// Own is [New] for a client that is the Store's from now on: Close closes it. If Own fails it
-// stays the caller's.
+// Own is [New] for a client that is the Store's from now on: Close closes it. If Own fails it stays the caller's.
 //
-// It bounds what the servers of client can cost, whether they are broken or hostile: an
-// answer that is not Redis' protocol, or that announces more than 22 MB for all that was
-// asked in one go, ends its connection, and a panic of the client becomes the error of what
-// was asked. Nothing should have been asked of client before: connections and nodes of a
-// Cluster that it knows already are not bounded, and what never reached them can end as a
-// [store.ErrOutcomeUnknown].
+// It bounds what the servers of client can cost, whether they are broken or hostile: an answer that is not Redis'
+// protocol, or that announces more than 22 MB for all that was asked in one go, ends its connection, and a panic of the
+// client becomes the error of what was asked. Nothing should have been asked of client before: connections and nodes of
+// a Cluster that it knows already are not bounded, and what never reached them can end as a [store.ErrOutcomeUnknown].
 //
 // In a Cluster calls go through the clients of its nodes. A hook of the caller's own, such
 // as one for traces, belongs there, before Own:
@@ -254,10 +245,9 @@ func newStore(client redis.UniversalClient, owned bool, options []Option) (*Stor
 	return s, nil
 }
 
-// Close makes all calls from now on a [store.ErrClosed]. It waits for what is being given back
-// of takes over several slots whose callers have left, about 5 s at most, and then closes the client if
-// the Store owns it. What is on its way at that moment may end as a [store.ErrOutcomeUnknown].
-// Closing again returns the same.
+// Close makes all calls from now on a [store.ErrClosed]. It waits for what is being given back of takes over several
+// slots whose callers have left, about 5 s at most, and then closes the client if the Store owns it. What is on its way
+// at that moment may end as a [store.ErrOutcomeUnknown]. Closing again returns the same.
 func (s *Store) Close() error {
 	s.closing.Do(func() {
 		s.lanes.Close()

@@ -3,8 +3,7 @@
 //
 //	storetest.Run(t, harness)
 //
-// does. Logic is tested in virtual time with random requests, concurrency on the
-// store's own clock.
+// does. Logic is tested in virtual time with random requests, concurrency on the store's own clock.
 //
 // The two methods of [store.Store] are enough. A store that is an [admin.Keyspace], or has an
 // [admin.SideTable], has to keep their laws, too.

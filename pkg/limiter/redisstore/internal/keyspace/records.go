@@ -395,8 +395,7 @@ const (
 	dumpString  = 0
 )
 
-// dumpTable is that of the CRC, which begins with 0 where package crc64 begins with all bits
-// set.
+// dumpTable is that of the CRC, which begins with 0 where package crc64 begins with all bits set.
 var dumpTable = crc64.MakeTable(0x95ac9329ac4bc9b5)
 
 func dumpSum(text []byte) uint64 { return ^crc64.Update(^uint64(0), dumpTable, text) }

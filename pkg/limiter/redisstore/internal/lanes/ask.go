@@ -132,9 +132,8 @@ func (a *ask) withdraw() bool {
 	return withdraw(&a.call.state)
 }
 
-// call is a command that go-redis sends at most once, whatever its client's
-// retries, and that knows whether it was sent at all: a failed take that never
-// left is known not to have charged anything.
+// call is a command that go-redis sends at most once, whatever its client's retries, and that knows whether it was sent
+// at all: a failed take that never left is known not to have charged anything.
 type call struct {
 	redis.Cmd
 	once   bool        // never send again
@@ -218,8 +217,7 @@ func (nodeHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 	}
 }
 
-// notYet takes back that calls were sent. Another node they were sent to before
-// has answered that they are not its own.
+// notYet takes back that calls were sent. Another node they were sent to before has answered that they are not its own.
 func notYet(cmds ...redis.Cmder) {
 	for _, cmd := range cmds {
 		if c, ok := cmd.(*call); ok {
@@ -255,9 +253,8 @@ func MaybeSent(err error) error {
 	return e
 }
 
-// Explain turns an error of the client into one of the limiter's, which names the server,
-// the key or the right. verb is what was asked, and changes says whether that would have
-// changed anything.
+// Explain turns an error of the client into one of the limiter's, which names the server, the key or the right. verb is
+// what was asked, and changes says whether that would have changed anything.
 func (s *Sender) Explain(err error, verb string, changes bool, keys []string) error {
 	if redisserver.IsErrorReply(err, foreignReply) {
 		if foreign, ok := foreignError(err.Error(), keys); ok {
@@ -271,7 +268,8 @@ func (s *Sender) Explain(err error, verb string, changes bool, keys []string) er
 	}
 	_, discovering := errors.AsType[*redisserver.DiscoveryError](err)
 	explained := s.Servers.ExplainCall(err, redisserver.Call{
-		Verb: verb, Changes: changes, Keys: keys, Sent: known.sent && !discovering, Address: known.node, GaveUp: known.gaveUp,
+		Verb: verb, Changes: changes, Keys: keys, Sent: known.sent && !discovering, Address: known.node,
+		GaveUp: known.gaveUp,
 	})
 	if known.batch != 0 {
 		explained = &store.BatchError{Batch: known.batch, Err: explained}

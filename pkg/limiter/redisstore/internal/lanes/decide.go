@@ -15,13 +15,11 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// work is what one decision needs besides its answer: the normalized requests, their keys,
-// and a place in the queue.
+// work is what one decision needs besides its answer: the normalized requests, their keys, and a place in the queue.
 //
-// It belongs to the caller. While the caller waits in a queue, the lane and then an exchange
-// use it, too. It goes back to the pool only after success: when a caller leaves, or gets an
-// error, an exchange may still read the work or write an answer to it. The same holds for what
-// an exchange works with.
+// It belongs to the caller. While the caller waits in a queue, the lane and then an exchange use it, too. It goes back
+// to the pool only after success: when a caller leaves, or gets an error, an exchange may still read the work or write
+// an answer to it. The same holds for what an exchange works with.
 type work struct {
 	Reqs    []store.Request
 	Attempt uint64 // not zero for a token in several slots
@@ -86,8 +84,7 @@ const (
 	movePatience = 500 * time.Millisecond
 )
 
-// Decide decides the requests of w, which are of one slot and normalized: together with what
-// others ask, or by itself.
+// Decide decides the requests of w, which are of one slot and normalized: together with what others ask, or by itself.
 func (s *Sender) Decide(ctx context.Context, op store.Op, w *work, decisions []store.Decision) error {
 	s.SetWindows(w.Reqs)
 	return s.decideInWindows(ctx, op, w, decisions, 0)

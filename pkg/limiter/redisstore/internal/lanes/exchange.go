@@ -37,8 +37,7 @@ var (
 	begun     atomic.Uint64 // exchanges of all lanes
 )
 
-// start begins exchanges for what has queued, as far as there is room. The caller
-// holds the lock.
+// start begins exchanges for what has queued, as far as there is room. The caller holds the lock.
 func (l *lane) start() {
 	for l.startOne(sharing, maxBatch) {
 	}

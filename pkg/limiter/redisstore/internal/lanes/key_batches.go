@@ -11,8 +11,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// clusterCalls is how many slots of a Cluster are worked on at once; their calls
-// share pipelines.
+// clusterCalls is how many slots of a Cluster are worked on at once; their calls share pipelines.
 const clusterCalls = 64
 
 // oneByOne calls do with the batch. If its slot is moving, with some of the keys here and

@@ -21,12 +21,10 @@ const (
 	// slowExchange is how long a caller waits for one of these to end before it does not
 	// count: the network is slow, or a connection silent.
 	slowExchange = 5 * time.Millisecond
-	// maxBatch is how many calls share an exchange at most, so that the first
-	// does not wait for very many others.
+	// maxBatch is how many calls share an exchange at most, so that the first does not wait for very many others.
 	maxBatch = 128
-	// maxAbandoned is how many exchanges with a node may go on that nobody waits
-	// for any more. Beyond it no exchange takes their place, so that a node which
-	// hangs does not use up all connections and memory.
+	// maxAbandoned is how many exchanges with a node may go on that nobody waits for any more. Beyond it no exchange
+	// takes their place, so that a node which hangs does not use up all connections and memory.
 	maxAbandoned = 64
 )
 
@@ -34,10 +32,9 @@ const (
 // exchanges are under way, further calls queue, and go together in one pipeline each
 // time an exchange ends. Every call stays a decision of its own and is sent once.
 //
-// Callers share exchanges and nothing else: each leaves at its own deadline, and an
-// exchange that all its callers have left makes room for the next at once. A caller in
-// the queue leaves also when its context is cancelled, one that sends by itself only when
-// the answer has come or the budget is over.
+// Callers share exchanges and nothing else: each leaves at its own deadline, and an exchange that all its callers have
+// left makes room for the next at once. A caller in the queue leaves also when its context is cancelled, one that sends
+// by itself only when the answer has come or the budget is over.
 type lane struct {
 	sender *Sender
 	client *redis.Client
@@ -241,8 +238,7 @@ func (l *lane) drop(a *ask, reason error) error {
 	return MaybeSent(reason)
 }
 
-// watchUntil sees to it that the lane looks after its callers at that time, or before. The
-// caller holds the lock.
+// watchUntil sees to it that the lane looks after its callers at that time, or before. The caller holds the lock.
 func (l *lane) watchUntil(at time.Time) {
 	switch {
 	case l.watch == nil:

@@ -11,8 +11,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// An answer that does not follow from the state that came with it is no answer, be it a
-// yes or a no.
+// An answer that does not follow from the state that came with it is no answer, be it a yes or a no.
 func TestAnAnswerFollowsFromItsState(t *testing.T) {
 	limit, _ := store.Limit{Count: 3, Period: time.Hour}.Normalize()
 	other, _ := store.Limit{Count: 4, Period: time.Hour}.Normalize()

@@ -19,8 +19,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// longer reports whether a client's time-out exceeds budget. One that is not above 0 is
-// none at all.
+// longer reports whether a client's time-out exceeds budget. One that is not above 0 is none at all.
 func longer(timeout, budget time.Duration) bool { return timeout <= 0 || timeout > budget }
 
 // Settings say how a sender sends.
@@ -194,8 +193,7 @@ func placeIn(reply error) string {
 	return words[2]
 }
 
-// sendAnywhere lets the client of a Cluster find the node for c, and follow where that
-// node sends it.
+// sendAnywhere lets the client of a Cluster find the node for c, and follow where that node sends it.
 func (s *Sender) sendAnywhere(ctx context.Context, c *call, deadline time.Time) error {
 	err, answered := within(ctx, deadline, func(ctx context.Context) error { return s.Client.Process(ctx, c) })
 	if !answered && withdraw(&c.state) {
