@@ -69,7 +69,7 @@ func (f *serveFrame) engineOptions(ctx context.Context, log *events.Log) engine.
 		OnStoreCall: f.meter.StoreCall,
 		OnDecision: func(ask *engine.Ask, answer *decision.Answer, err error, took time.Duration) {
 			f.meter.Decided(ask, answer, err, took)
-			log.Decision(ask, answer, err, took)
+			log.Decision(ask, answer, err)
 		},
 		OnReplace: func(settings *engine.Settings, newBreaker bool) {
 			f.meter.Configure(settings, newBreaker)

@@ -1,5 +1,4 @@
-// Package events reports to operators what happens while the server decides: in its log, with a line for each
-// request only at the level debug, and as facts for /readyz.
+// Package events reports to operators what happens while the server decides: in its log, and as facts for /readyz.
 package events
 
 import (
@@ -41,29 +40,30 @@ type Log struct {
 
 	mu       sync.Mutex
 	troubles map[cause]*Trouble
-	shards   map[string]OpenBreaker // the shards of the store whose breaker is not closed
-	// The time and the cause of a fault; nil if there is none.
-	overrides, denials *Stale
+	shards   map[string]Trouble // the shards of the store whose breaker is not closed
+	// Why overrides cannot be read, and denials not written; nil if they can.
+	overrides, denials *Trouble
 }
 
 // cause is what happens again and again under a policy. The kind is that of the errors that callers get instead of
 // decisions, the label of limitctl_errors_total; it is empty if the policy decides without the store.
 type cause struct{ policy, kind string }
 
-// Trouble is a time in which the same thing happens again and again. It is reported at its beginning and at its end.
+// Trouble is a time in which something is out of order. It is reported at its beginning and at its end.
 type Trouble struct {
-	Policy  string    `json:"policy"`
+	Part    string    `json:"part,omitempty"` // the shard of the store, if it has some
+	Policy  string    `json:"policy,omitempty"`
 	Kind    string    `json:"kind,omitempty"` // see cause
 	OnError string    `json:"on_error,omitempty"`
 	Since   time.Time `json:"since"`
-	Count   int64     `json:"count"` // how often it happened
+	Count   int64     `json:"count,omitempty"` // how often it happened
 	Error   string    `json:"error"`
 	last    time.Time
 }
 
 // New returns a Log without events.
 func New(o Options) *Log {
-	return &Log{Options: o, troubles: map[cause]*Trouble{}, shards: map[string]OpenBreaker{}}
+	return &Log{Options: o, troubles: map[cause]*Trouble{}, shards: map[string]Trouble{}}
 }
 
 // Failure notes why a policy decides without the store. Decision reports it.
@@ -162,7 +162,7 @@ func (l *Log) Breaker(change limiter.BreakerChange) {
 			log.Debug("the breaker stays open", "error", reason)
 			return
 		}
-		l.shards[shard] = OpenBreaker{shard, change.At.UTC(), reason}
+		l.shards[shard] = Trouble{Part: shard, Since: change.At.UTC(), Error: reason}
 		log.Warn("the breaker is open: the store is not called", "error", reason)
 	case limiter.BreakerHalfOpen: // the result of the recovery check is reported
 	}
@@ -175,31 +175,13 @@ func (l *Log) NewBreaker() {
 	clear(l.shards)
 }
 
-// Decision reports errors that callers get, policies that decide without the store, and each ask at the level debug.
-func (l *Log) Decision(ask *engine.Ask, answer *decision.Answer, err error, took time.Duration) {
+// Decision reports errors that callers get, and policies that decide without the store.
+func (l *Log) Decision(ask *engine.Ask, answer *decision.Answer, err error) {
 	if err != nil {
 		l.failed(ask, err)
 	} else if why := l.outage.Load(); why != nil && slices.ContainsFunc(answer.Decisions, withoutStore) {
 		l.count(cause{policy: ask.Policy}, answer.Policy.OnError.String(), *why)
 	}
-	if !l.Log.Enabled(context.Background(), slog.LevelDebug) {
-		return
-	}
-	args := []any{"operation", ask.Op.String(), "policy", ask.Policy, "took", took.String()}
-	message := "allowed"
-	switch {
-	case err != nil:
-		message = "not decided"
-		args = append(args, "error", l.Describe(err))
-	default:
-		sum := store.Summarize(answer.Decisions)
-		args = append(args, "decided_by", sum.DecidedBy.String())
-		if !sum.Allowed {
-			message = "denied"
-			args = append(args, "denied_by", answer.DeniedBy(), "retry_after", sum.RetryAfter.String())
-		}
-	}
-	l.Log.Debug(message, args...)
 }
 
 // withoutStore reports whether a failure policy has decided.
@@ -209,29 +191,16 @@ func withoutStore(d store.Decision) bool {
 
 // State is the state of the store, for operators.
 type State struct {
-	// Breaker has the shards of the store whose breaker is open; the name is empty for a store without shards.
-	Breaker []OpenBreaker `json:"breaker_open,omitempty"`
+	// Breaker has the shards of the store whose breaker is open.
+	Breaker []Trouble `json:"breaker_open,omitempty"`
 	// Without are the policies that decide without the store.
 	Without []Trouble `json:"without_store,omitempty"`
 	// Errors are the errors that callers get instead of decisions.
 	Errors []Trouble `json:"errors,omitempty"`
 	// Overrides says why the known overrides are out of date.
-	Overrides *Stale `json:"overrides_stale,omitempty"`
+	Overrides *Trouble `json:"overrides_stale,omitempty"`
 	// Denials says why denials are not written to the store.
-	Denials *Stale `json:"denials_stale,omitempty"`
-}
-
-// OpenBreaker is a shard of the store that is not called.
-type OpenBreaker struct {
-	Part  string    `json:"part,omitempty"`
-	Since time.Time `json:"since"`
-	Error string    `json:"error"`
-}
-
-// Stale says since when and why something of the store cannot be read or written.
-type Stale struct {
-	Since time.Time `json:"since"`
-	Error string    `json:"error"`
+	Denials *Trouble `json:"denials_stale,omitempty"`
 }
 
 // State returns the state of the store. ok reports that the store decides as operators have configured it, as far
@@ -278,12 +247,12 @@ func (l *Log) Denials(err error) {
 	l.report(&l.denials, err, "denials cannot be recorded", "denials can be recorded again")
 }
 
-func (l *Log) report(what **Stale, err error, begins, ends string) {
+func (l *Log) report(what **Trouble, err error, begins, ends string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
 	case err != nil:
-		*what = &Stale{l.Now().UTC(), l.Describe(err)}
+		*what = &Trouble{Since: l.Now().UTC(), Error: l.Describe(err)}
 		l.Log.Warn(begins, "error", (*what).Error)
 	case *what != nil:
 		l.Log.Info(ends, "lasted", l.Now().Sub((*what).Since).Round(time.Millisecond).String())

@@ -17,10 +17,10 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-func newLog(level slog.Level) (l *Log, text *bytes.Buffer, now *time.Time) {
+func newLog() (l *Log, text *bytes.Buffer, now *time.Time) {
 	text, now = new(bytes.Buffer), new(time.Time)
 	*now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	l = New(Options{Log: slog.New(slog.NewTextHandler(text, &slog.HandlerOptions{Level: level})),
+	l = New(Options{Log: slog.New(slog.NewTextHandler(text, nil)),
 		Now:      func() time.Time { return *now },
 		Describe: func(err error) string { return "described " + err.Error() }})
 	return l, text, now
@@ -28,13 +28,13 @@ func newLog(level slog.Level) (l *Log, text *bytes.Buffer, now *time.Time) {
 
 // An outage is reported at its beginning, and at its end with a count of decisions.
 func TestAnOutageIsReported(t *testing.T) {
-	l, text, now := newLog(slog.LevelInfo)
+	l, text, now := newLog()
 	p := &policy.Policy{Name: "login", OnError: store.AllowOnError}
 	for second := range 150 {
 		for range 10 {
 			l.Failure(errors.New("away"))
 			l.Decision(&engine.Ask{Policy: p.Name}, &decision.Answer{Policy: p, Decisions: []store.Decision{
-				{Allowed: true, Unguarded: true, DecidedBy: store.DecidedByFailurePolicy}}}, nil, 0)
+				{Allowed: true, Unguarded: true, DecidedBy: store.DecidedByFailurePolicy}}}, nil)
 		}
 		*now = now.Add(time.Second)
 		if l.Refresh(context.Background(), false); second == 0 {
@@ -62,7 +62,7 @@ func TestAnOutageIsReported(t *testing.T) {
 
 // A breaker is reported when it opens and when it closes, but not at each recovery check.
 func TestABreakerIsReported(t *testing.T) {
-	l, text, now := newLog(slog.LevelInfo)
+	l, text, now := newLog()
 	change := func(from, to limiter.BreakerState) {
 		l.Breaker(limiter.BreakerChange{From: from, To: to, At: *now, Reason: errors.New("away")})
 		*now = now.Add(time.Second)
@@ -86,43 +86,25 @@ func TestABreakerIsReported(t *testing.T) {
 	}
 }
 
-// Asks are reported at the level debug only, and without their subject.
-func TestAsksAreReportedAtDebug(t *testing.T) {
-	ask := &engine.Ask{Policy: "login", Attributes: policy.Attributes{"ip": "203.0.113.9"}}
-	answer := &decision.Answer{Requests: make([]store.Request, 1), Decisions: []store.Decision{
-		{RetryAfter: time.Second}}}
-	l, text, _ := newLog(slog.LevelInfo)
-	if l.Decision(ask, answer, nil, time.Millisecond); text.Len() > 0 {
-		t.Errorf("at info the log is %s", text)
-	}
-	l, text, _ = newLog(slog.LevelDebug)
-	l.Decision(ask, answer, nil, time.Millisecond)
-	l.Decision(ask, answer, errors.New("no"), time.Millisecond)
-	if !strings.Contains(text.String(), "msg=denied") || !strings.Contains(text.String(), "described no") ||
-		strings.Contains(text.String(), "203.0.113.9") {
-		t.Errorf("the log is\n%s", text)
-	}
-}
-
 // Errors of callers are reported, whatever on_error says: a store that refuses is called again and again, and no
 // policy decides in its place.
 func TestErrorsOfCallersAreReported(t *testing.T) {
-	l, text, now := newLog(slog.LevelInfo)
+	l, text, now := newLog()
 	ask, plain := &engine.Ask{Policy: "login"}, &engine.Ask{Key: "user:42"}
 	for range 90 {
 		for range 10 {
-			l.Decision(ask, &decision.Answer{}, fmt.Errorf("%w: out of memory at rl:{user:42}:x", store.ErrRefused), 0)
-			l.Decision(ask, &decision.Answer{}, fmt.Errorf("%w: cost", store.ErrInvalid), 0)
-			l.Decision(ask, &decision.Answer{}, engine.ErrUnknownPolicy, 0)
-			l.Decision(ask, &decision.Answer{}, store.UnknownToken("no such"), 0)
-			l.Decision(ask, &decision.Answer{}, store.ErrGaveUp, 0)
+			l.Decision(ask, &decision.Answer{}, fmt.Errorf("%w: out of memory at rl:{user:42}:x", store.ErrRefused))
+			l.Decision(ask, &decision.Answer{}, fmt.Errorf("%w: cost", store.ErrInvalid))
+			l.Decision(ask, &decision.Answer{}, engine.ErrUnknownPolicy)
+			l.Decision(ask, &decision.Answer{}, store.UnknownToken("no such"))
+			l.Decision(ask, &decision.Answer{}, store.ErrGaveUp)
 		}
 		*now = now.Add(time.Second)
 		l.Refresh(context.Background(), false)
 	}
-	l.Decision(plain, &decision.Answer{}, store.ErrUnavailable, 0)
+	l.Decision(plain, &decision.Answer{}, store.ErrUnavailable)
 	l.Decision(&engine.Ask{Policy: "a"}, &decision.Answer{}, &store.ForeignError{
-		StoreKey: "rl:{it's}:x", Holds: "a list"}, 0)
+		StoreKey: "rl:{it's}:x", Holds: "a list"})
 	ok, state := l.State()
 	if ok || len(state.Errors) != 3 || state.Errors[0].Policy != "(none)" || state.Errors[2].Count != 900 ||
 		!strings.Contains(state.Errors[2].Error, "out of memory at rl:{…}:x") {
@@ -149,10 +131,10 @@ func TestErrorsOfCallersAreReported(t *testing.T) {
 // A caller that gives up after the store was called may have been charged. That is a warning, and no fault of the
 // server or the store.
 func TestCallersThatGiveUpAreAWarning(t *testing.T) {
-	l, text, now := newLog(slog.LevelInfo)
+	l, text, now := newLog()
 	for range 90 {
 		l.Decision(&engine.Ask{Policy: "login"}, &decision.Answer{},
-			fmt.Errorf("%w: %w", store.ErrGaveUp, store.ErrOutcomeUnknown), 0)
+			fmt.Errorf("%w: %w", store.ErrGaveUp, store.ErrOutcomeUnknown))
 		*now = now.Add(time.Second)
 		l.Refresh(context.Background(), false)
 	}
@@ -169,7 +151,7 @@ func TestCallersThatGiveUpAreAWarning(t *testing.T) {
 // Overrides that cannot be read are reported until they can be read again, since new overrides have no effect
 // meanwhile. Denials that cannot be written are reported, and harm nobody.
 func TestWhatIsStaleIsReported(t *testing.T) {
-	l, text, now := newLog(slog.LevelInfo)
+	l, text, now := newLog()
 	l.Overrides(nil)
 	l.Denials(errors.New("no right"))
 	if ok, state := l.State(); !ok || state.Denials == nil || l.OverridesStale() {
