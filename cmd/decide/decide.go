@@ -383,7 +383,7 @@ func (a *decisionAnswer) printEnd(p *output.Printer) {
 	for i, d := range a.Decisions {
 		if a.refunds && d.Refunded < a.Requests[i].Cost {
 			p.Line("   %s: refunded %d of %s", output.Printable(a.LimitName(i)), d.Refunded,
-				output.Plural(int(a.Requests[i].Cost), "unit"))
+				output.Count(int(a.Requests[i].Cost), "unit"))
 		}
 		applied = append(applied, d.Override)
 	}

@@ -197,7 +197,7 @@ func runAudit(ctx context.Context, o *auditOptions) error {
 	}
 	if begun > 0 {
 		o.Note("%s begun, and nothing says how it ended: still going on, or killed",
-			cli.CountOf(begun, "run has", "runs have"))
+			output.Count(begun, "run has", "runs have"))
 	}
 	return nil
 }

@@ -168,7 +168,7 @@ func (o *denialsOptions) explain(ctx context.Context, a *denialsAnswer) {
 			"no denial"+who+" was counted in the last "+output.Duration(a.span)+cli.ColonHint(o.subjects)))
 	case a.Others > 0:
 		o.Note("%s more of keys without a count of their own: there were too many",
-			cli.CountOf(a.Others, "denial", "denials"))
+			output.Count(a.Others, "denial"))
 	}
 	if a.lost {
 		o.Note("some denials may be missing: the outcome of a write is not known")
@@ -425,7 +425,7 @@ func (a *denialsAnswer) Print(p *output.Printer) {
 	p.Table(columns, rows)
 	text := a.count(a.Denied) + " denied in " + output.Duration(a.span)
 	if a.keys > 0 {
-		text += ", " + output.Plural(a.keys, map[bool]string{true: "key", false: "group"}[a.by == ""])
+		text += ", " + output.Count(a.keys, map[bool]string{true: "key", false: "group"}[a.by == ""])
 	}
 	if a.Blocked > 0 {
 		text += "; " + a.count(a.Blocked) + " blocked"
@@ -447,7 +447,7 @@ func (a *denialsAnswer) cells(row *denialRow) []output.Cell {
 	case row.Limit != nil:
 		limit = *row.Limit
 	case len(row.limits) > 1:
-		limit = output.Plural(len(row.limits), "limit")
+		limit = output.Count(len(row.limits), "limit")
 	}
 	switch {
 	case row.shadow:

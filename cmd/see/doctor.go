@@ -162,8 +162,8 @@ func (a *doctorAnswer) Print(p *output.Printer) {
 	} else if warns > 0 {
 		style = output.Near
 	}
-	fmt.Fprintln(p.Out, p.Paint(style, fmt.Sprintf("%s, %s, %d fine", output.Plural(fails, "problem"),
-		output.Plural(warns, "warning"), a.report.Count(doctor.OK))))
+	fmt.Fprintln(p.Out, p.Paint(style, fmt.Sprintf("%s, %s, %d fine", output.Count(fails, "problem"),
+		output.Count(warns, "warning"), a.report.Count(doctor.OK))))
 }
 
 // joinServers makes one finding of those that differ in nothing but their server.
@@ -180,7 +180,7 @@ func joinServers(findings []doctor.Finding) (joined []doctor.Finding) {
 		common.Server = ""
 		switch n := servers[common]; {
 		case n > 1:
-			f.Server = output.Plural(n, "server")
+			f.Server = output.Count(n, "server")
 			delete(servers, common)
 		case n == 0 && f.Server != "": // of those that were joined
 			continue

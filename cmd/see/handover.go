@@ -311,9 +311,9 @@ func (a *handoverAnswer) printOverrides(s *screen) {
 		rows = append(rows, cells(o.ID, allowance.Effect(o), allowance.WhomText(o),
 			output.Duration(o.Left.Truncate(time.Second))+" left", "by "+o.By+because(o.Reason)))
 	}
-	count := cli.CountOf(int64(len(rows)), "override", "overrides")
+	count := output.Count(int64(len(rows)), "override", "overrides")
 	if blocks > 0 {
-		count += " (" + cli.CountOf(blocks, "block", "blocks") + ")"
+		count += " (" + output.Count(blocks, "block") + ")"
 	}
 	a.part(s, partOverrides, "IN FORCE", count, []output.Column{whole, whole, long, whole, less}, rows, 0,
 		"limitctl override list")
@@ -325,9 +325,9 @@ func (a *handoverAnswer) printChanges(s *screen) {
 		text := e.CommandText()
 		switch {
 		case e.CountsKeys() && e.Outcome == auditlog.Begun: // it is not known how many it changed
-			text += ", begun on " + cli.CountOf(e.Matched, "key", "keys")
+			text += ", begun on " + output.Count(e.Matched, "key")
 		case e.CountsKeys():
-			text += ", " + cli.CountOf(e.Changed, "key", "keys")
+			text += ", " + output.Count(e.Changed, "key")
 		}
 		if e.Outcome != auditlog.Done && e.Outcome != auditlog.Begun {
 			text += ", " + string(e.Outcome)
@@ -339,7 +339,7 @@ func (a *handoverAnswer) printChanges(s *screen) {
 		}
 		rows = append(rows, cells(cli.Clock(e.Time, a.now), who(e), text+because(e.Reason)))
 	}
-	since, count := store.FormatPeriod(handoverChanges), cli.CountOf(int64(len(rows)), "run", "runs")
+	since, count := store.FormatPeriod(handoverChanges), output.Count(int64(len(rows)), "run", "runs")
 	if len(rows) > 1 {
 		count += ", the latest first"
 	}
@@ -364,7 +364,7 @@ func (a *handoverAnswer) printBegan(s *screen) {
 	shown, written := b.Limits[:min(mostBegan, s.most, len(b.Limits))], ""
 	for _, l := range shown {
 		s.line(output.Plain, "  "+cli.Clock(l.Since, a.now)+"  "+l.Name+"  "+a.denials.count(l.Denied)+" denied, "+
-			cli.CountOf(int64(l.Keys), "key", "keys"))
+			output.Count(int64(l.Keys), "key"))
 		for _, e := range l.Changes[:min(mostBegan, len(l.Changes))] {
 			s.line(output.Plain, "    "+after(e, a.now))
 		}
@@ -387,7 +387,7 @@ func (a *handoverAnswer) printDenials(s *screen) {
 	d := &a.denials
 	text := cmp.Or(a.notCounted, "no denial was counted")
 	if d.Denied > 0 {
-		text = d.denials(d.Denied+d.Others) + " of " + cli.CountOf(int64(d.keys), "key", "keys")
+		text = d.denials(d.Denied+d.Others) + " of " + output.Count(int64(d.keys), "key")
 	}
 	if d.Blocked > 0 {
 		text += "; " + d.count(d.Blocked) + " blocked"

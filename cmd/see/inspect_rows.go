@@ -148,7 +148,7 @@ func (a *inspectAnswer) Print(p *output.Printer) {
 	cli.PrintApplied(p, applied, a.now)
 	for _, note := range notes {
 		sign, text, _ := strings.Cut(note, " ")
-		p.Line("%s %s: %s", sign, output.Plural(keys[note], "key"), text)
+		p.Line("%s %s: %s", sign, output.Count(keys[note], "key"), text)
 	}
 }
 

@@ -133,10 +133,10 @@ func (a *validAnswer) Print(p *output.Printer) {
 	if a.Valid {
 		layouts := ""
 		if a.Layouts > 0 {
-			layouts = ", " + output.Plural(a.Layouts, "mapping") + " of layouts"
+			layouts = ", " + output.Count(a.Layouts, "mapping") + " of layouts"
 		}
 		p.Line("%s %s: %s%s, %s", p.Paint(output.Calm, "✓ valid"), strings.Join(a.Files, ", "),
-			output.Counted(a.Policies, "policy", "policies"), layouts, output.Plural(a.Contexts, "context"))
+			output.Count(a.Policies, "policy", "policies"), layouts, output.Count(a.Contexts, "context"))
 	}
 }
 

@@ -55,8 +55,8 @@ func runConfigImport(g *cli.Globals, paths []string) error {
 		return err
 	}
 	if !g.Quiet {
-		g.Note("%s for %s; %s without an equal", output.Counted(answer.Policies, "policy", "policies"),
-			output.Plural(answer.Descriptors, "descriptor"), output.Plural(len(answer.Remarks), "setting"))
+		g.Note("%s for %s; %s without an equal", output.Count(answer.Policies, "policy", "policies"),
+			output.Count(answer.Descriptors, "descriptor"), output.Count(len(answer.Remarks), "setting"))
 	}
 	return nil
 }

@@ -209,6 +209,6 @@ func (a *checkAnswer) Print(p *output.Printer) {
 	if len(a.Files) > 0 {
 		from = " of " + strings.Join(a.Files, ", ")
 	}
-	p.Line("%s: %s%s, limits in %s", p.Paint(output.Calm, "✓ valid"), output.Counted(a.Policies, "policy", "policies"),
+	p.Line("%s: %s%s, limits in %s", p.Paint(output.Calm, "✓ valid"), output.Count(a.Policies, "policy", "policies"),
 		from, a.Store)
 }

@@ -412,7 +412,7 @@ func (a *overrideAnswer) printConcerned(p *output.Printer) {
 		more -= l.Keys
 	}
 	if p.Table(columns, rows); more > 0 {
-		p.Line("… and %s more", cli.CountOf(more, "key", "keys"))
+		p.Line("… and %s more", output.Count(more, "key"))
 	}
 }
 

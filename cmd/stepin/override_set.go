@@ -14,6 +14,7 @@ import (
 	"github.com/limitctl/limitctl/internal/allowance"
 	"github.com/limitctl/limitctl/internal/cli"
 	"github.com/limitctl/limitctl/internal/operation"
+	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -334,7 +335,7 @@ func (o *overrideSetOptions) noteConcerned(ctx context.Context, plan *operation.
 		o.Note("nothing in use matches %s in %s yet; the override is for keys to come, too%s", text, place,
 			o.UnknownClient(ctx, subjects))
 	default:
-		o.Note("%s concerns %s in use in %s", text, cli.CountOf(c.Keys, "key", "keys"), place)
+		o.Note("%s concerns %s in use in %s", text, output.Count(c.Keys, "key"), place)
 	}
 	noteLeft(o.Globals, subjects)
 	if len(c.Values) > 1 {
@@ -347,7 +348,7 @@ func (o *overrideSetOptions) noteConcerned(ctx context.Context, plan *operation.
 		}
 	}
 	for id, keys := range first {
-		o.Note("override %s comes first, so this one changes nothing for %s", id, cli.CountOf(keys, "key", "keys"))
+		o.Note("override %s comes first, so this one changes nothing for %s", id, output.Count(keys, "key"))
 	}
 	if c.Incomplete != nil {
 		o.Note("warning: not all keys could be looked at: %s", cli.Message(c.Incomplete))

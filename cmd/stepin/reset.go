@@ -151,7 +151,7 @@ func runReset(ctx context.Context, o *resetOptions, plan *operation.ResetPlan) e
 		o.Note("undo with: %s", line)
 	}
 	if result.Damaged > 0 && !o.Quiet {
-		o.Note("%s with a damaged record, which no backup keeps", output.Plural(int(result.Damaged), "key"))
+		o.Note("%s with a damaged record, which no backup keeps", output.Count(int(result.Damaged), "key"))
 	}
 	if !o.Quiet {
 		o.NoteUnsure(&result.Unsure, "left")
@@ -191,7 +191,7 @@ func (o *resetOptions) showSelected(s *operation.ResetResult, selection *operati
 	if s.Matched == 0 {
 		return
 	}
-	o.Say("%s in %s:", output.Counted(int(s.Matched), "key matches "+selection.Text, "keys match "+selection.Text),
+	o.Say("%s in %s:", output.Count(int(s.Matched), "key matches "+selection.Text, "keys match "+selection.Text),
 		place)
 	for i := range s.Sample {
 		e := &s.Sample[i]
@@ -292,7 +292,7 @@ func newResetAnswer(plan *operation.ResetPlan, result *operation.ResetResult, er
 
 // Print implements output.Answer.
 func (a *resetAnswer) Print(p *output.Printer) {
-	keys := func(n int64) string { return output.Plural(int(n), "key") }
+	keys := func(n int64) string { return output.Count(int(n), "key") }
 	remaining, effect, text := a.result.Remaining, &a.result.Effect, "deleted "+keys(a.Changed)
 	switch {
 	case remaining != nil && a.DryRun:

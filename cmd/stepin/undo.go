@@ -136,7 +136,7 @@ func (u *undoing) run(ctx context.Context, args []string) error {
 	}
 	asks := !u.dryRun && !u.plan.Consent.Covers(u.s.Access())
 	if asks || !u.Quiet {
-		u.Say("%s of %s (%s %s begun at %s), into %s", output.Plural(b.Records, "record"), output.Printable(b.Store),
+		u.Say("%s of %s (%s %s begun at %s), into %s", output.Count(b.Records, "record"), output.Printable(b.Store),
 			output.Printable(b.Command), output.Printable(b.Selection), clockTime(b.Time),
 			u.s.Place(u.runner.Place.Store))
 		for _, damage := range b.Damage {
@@ -332,11 +332,11 @@ const shownKeys = 40
 // Print implements output.Answer.
 func (a *undoAnswer) Print(p *output.Printer) {
 	if a.DryRun {
-		p.Line("would restore up to %s (dry run)", output.Plural(a.InBackup, "key"))
+		p.Line("would restore up to %s (dry run)", output.Count(a.InBackup, "key"))
 		a.printKeys(p)
 		return
 	}
-	text := "restored " + output.Plural(int(a.Restored), "key")
+	text := "restored " + output.Count(int(a.Restored), "key")
 	for _, other := range []struct {
 		n    int64
 		what string
@@ -354,6 +354,6 @@ func (a *undoAnswer) printKeys(p *output.Printer) {
 		p.Line("  %s", output.Printable(output.Shorten(storeKey, cli.LongestKey)))
 	}
 	if more := a.StoreKeys - len(a.FirstStoreKeys); more > 0 {
-		p.Line("… and %s more", output.Plural(more, "key"))
+		p.Line("… and %s more", output.Count(more, "key"))
 	}
 }

@@ -84,14 +84,14 @@ func runPrune(ctx context.Context, o *undoOptions) error {
 		Backups: gone,
 		Removed: new(int), DryRun: o.dryRun}
 	if spared > 0 && !o.Quiet {
-		o.Note("%s kept: the newest of a store, or of a reset that has not ended", output.Plural(spared, "backup"))
+		o.Note("%s kept: the newest of a store, or of a reset that has not ended", output.Count(spared, "backup"))
 	}
 	if o.dryRun || len(gone) == 0 {
 		return o.Print(answer)
 	}
 	if !o.Yes {
 		answer.printRows(&output.Printer{Out: o.Env.Err})
-		question := fmt.Sprintf("Remove %s, %s", output.Plural(len(gone), "backup"), output.Bytes(answer.Bytes))
+		question := fmt.Sprintf("Remove %s, %s", output.Count(len(gone), "backup"), output.Bytes(answer.Bytes))
 		if err := (&cli.Observer{Global: o.Globals}).Confirm(ctx, operation.Question{Text: question}); err != nil {
 			return err
 		}
@@ -134,12 +134,12 @@ func (a *backupsAnswer) Print(p *output.Printer) {
 	switch {
 	case a.DryRun:
 		a.printRows(p)
-		p.Line("would remove %s (dry run)", output.Plural(len(a.Backups), "backup"))
+		p.Line("would remove %s (dry run)", output.Count(len(a.Backups), "backup"))
 	case a.Removed != nil:
-		p.Line("removed %s of %s", output.Plural(*a.Removed, "backup"), output.Bytes(a.Bytes))
+		p.Line("removed %s of %s", output.Count(*a.Removed, "backup"), output.Bytes(a.Bytes))
 	case len(a.Backups) > 0:
 		a.printRows(p)
-		p.Line("%s, %s in %s", output.Plural(len(a.Backups), "backup"), output.Bytes(a.Bytes), a.Directory)
+		p.Line("%s, %s in %s", output.Count(len(a.Backups), "backup"), output.Bytes(a.Bytes), a.Directory)
 	}
 }
 

@@ -197,7 +197,7 @@ func (o *loadOptions) addSchedule(load *experiment.Load, given func(flag string)
 		load.Duration = defaultDuration
 	}
 	if !given("rate") && given("workers") {
-		load.Words = o.words("closed loop of "+output.Plural(o.workers, "worker"), given)
+		load.Words = o.words("closed loop of "+output.Count(o.workers, "worker"), given)
 		return nil
 	}
 	if load.Rate = o.rate; !given("rate") {
@@ -227,13 +227,13 @@ func (o *loadOptions) addScenario(load *experiment.Load, given func(flag string)
 			scenario.LeastSubjects)
 	}
 	load.Scenario = &scenario
-	load.Words = scenario.About + ", over " + output.Plural(load.Subjects, "key")
+	load.Words = scenario.About + ", over " + output.Count(load.Subjects, "key")
 	return nil
 }
 
 // words describe the load, for a report. schedule is the flag with the times of requests.
 func (o *loadOptions) words(schedule string, given func(flag string) bool) string {
-	text := schedule + ", over " + output.Plural(o.keys, "key")
+	text := schedule + ", over " + output.Count(o.keys, "key")
 	if given("distribution") && o.distribution != "uniform" {
 		text += " (" + o.distribution + ")"
 	}

@@ -52,7 +52,7 @@ func (a *lookAnswer) Print(p *output.Printer) {
 	facts := [][2]string{{"endpoint", a.Endpoint},
 		{"headers", cmp.Or(strings.Join(append(append([]string{}, a.Told...), a.Dialects...), ", "),
 			"none tells of a limit")}}
-	passed := output.Plural(a.Passed, "request") + " passed in " + ms(a.PassedInMS)
+	passed := output.Count(a.Passed, "request") + " passed in " + ms(a.PassedInMS)
 	if a.Denial != nil {
 		facts = append(facts, [2]string{"at once", passed + ", and the next was denied"},
 			[2]string{"denial", denialInWords(a.Denial)})

@@ -119,7 +119,7 @@ func (a *probeAnswer) Print(p *output.Printer) {
 	}
 	parts := []string{fmt.Sprintf("%d passed", len(names[probe.Pass]))}
 	if n := len(names[probe.Fail]); n > 0 {
-		parts = slices.Insert(parts, 0, output.Plural(n, "check")+" failed")
+		parts = slices.Insert(parts, 0, output.Count(n, "check")+" failed")
 	} else if a.doubt != "" {
 		parts = slices.Insert(parts, 0, a.doubt)
 	}

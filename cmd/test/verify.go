@@ -129,7 +129,7 @@ func (o *verifyOptions) run(cmd *cobra.Command, args []string) error {
 	}
 	v.Log.KeyFields, v.Log.FieldOf, v.Log.Name = reading.keyFields, reading.fieldOf, output.Printable(args[0])
 	if len(args) > 1 {
-		v.Log.Name = output.Plural(len(args), "file")
+		v.Log.Name = output.Count(len(args), "file")
 	}
 	for _, file := range args {
 		if err := readFile(o.Globals, file, func(in io.Reader) error {

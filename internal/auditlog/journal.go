@@ -116,7 +116,7 @@ func (j *Journal) readStore(ctx context.Context, c *collection) {
 	if bad > 0 {
 		c.found.Bad = append(c.found.Bad,
 			fmt.Errorf("%s in the journal of the store are not of the audit and are left out",
-				output.Plural(bad, "text")))
+				output.Count(bad, "text")))
 	}
 }
 

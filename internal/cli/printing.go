@@ -82,14 +82,6 @@ func (g *Globals) Warn(text string) {
 	}
 }
 
-// CountOf writes a number with the words for one thing or for several.
-func CountOf(n int64, one, several string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return output.Thousands(n) + " " + several
-}
-
 // NotKnown stands for an unknown value in a table.
 const NotKnown = "?"
 
@@ -122,7 +114,7 @@ func (g *Globals) NoteUnsure(u *operation.Unsure, left string) {
 		noTTL = fmt.Sprintf(", %s without TTL, which may deny for ever", output.Thousands(u.NoTTL))
 	}
 	g.Note("%s %s%s; select such keys with --layout NAME and a PATTERN of store keys:",
-		output.Plural(int(u.Count), "key"), left, noTTL)
+		output.Count(int(u.Count), "key"), left, noTTL)
 	for _, key := range u.First {
 		g.Say("  %s", output.Printable(output.Shorten(key.Text, 3*LongestKey)))
 	}

@@ -72,7 +72,7 @@ func (m *model) foot() string {
 	switch {
 	case m.list.Still:
 		if more := len(m.feed.Listed) - m.list.Page(); more > 0 {
-			return t.Faint.Of(fmt.Sprintf("… and %s; a pipe or a pattern shows them", output.Plural(more, "more row")))
+			return t.Faint.Of(fmt.Sprintf("… and %s; a pipe or a pattern shows them", output.Count(more, "more row")))
 		}
 		return ""
 	case m.change.IsAsking():
@@ -139,7 +139,7 @@ func (m *model) head() []string {
 		}
 		for i := range f.Away {
 			away := &f.Away[i]
-			text := "no answer from " + away.Node + ": " + output.Plural(len(away.Keys), "key") +
+			text := "no answer from " + away.Node + ": " + output.Count(len(away.Keys), "key") +
 				" marked ? as they were before"
 			lines = append(lines, m.theme.Full.Of(text))
 		}
@@ -265,7 +265,7 @@ func (m *model) counts() string {
 	text := t.Plain.Of(about+output.Thousands(keys)+noun) +
 		style.Of(about+output.Thousands(atLimit)+" at the limit")
 	add := func(style ui.Style, n int, least bool, noun, more string) {
-		words := output.Plural(n, noun) + more
+		words := output.Count(n, noun) + more
 		if least {
 			words = "≥" + words
 		}

@@ -63,7 +63,7 @@ func judgeCluster(state string, nodes []redisserver.Node, failing []string) (fou
 		found = append(found, fail("cluster", "cluster_state is "+state+": nothing is decided",
 			"look at CLUSTER INFO and CLUSTER NODES for what is missing; usually it is a majority of the masters"))
 	default:
-		found = append(found, fine("cluster", "all %d slots covered by %s", covered, output.Plural(masters, "master")))
+		found = append(found, fine("cluster", "all %d slots covered by %s", covered, output.Count(masters, "master")))
 	}
 	if len(failing) > 0 {
 		found = append(found, fail("cluster", "flagged as failing: "+strings.Join(failing, ", "),
@@ -105,7 +105,7 @@ func judgeSentinels(sentinels []redisserver.SentinelHealth) []Finding {
 			"check that the Sentinels run; without them nothing replaces a master that fails")}
 	}
 	f := fine("sentinel", "%s watch the master, and %d have to agree that it is down",
-		output.Plural(known, "Sentinel"), quorum)
+		output.Count(known, "Sentinel"), quorum)
 	switch {
 	case len(noQuorum) > 0:
 		f = fail("sentinel", "no failover is possible now: "+strings.Join(noQuorum, "; "),

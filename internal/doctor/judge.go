@@ -106,7 +106,7 @@ func judgeRole(i redisserver.Info) []Finding {
 			"attach a replica that Sentinel or the Cluster can promote, or decide what callers do without a store "+
 				"(--on-error)")
 	case len(late) > 0:
-		replicas = warn("replicas", fmt.Sprintf("%s of %d out of sync: %s; %s", output.Plural(len(late), "replica"),
+		replicas = warn("replicas", fmt.Sprintf("%s of %d out of sync: %s; %s", output.Count(len(late), "replica"),
 			len(all), strings.Join(late, ", "), most),
 			"a failover now would lose the latest charges: look at the replica's log, load and network")
 	}
@@ -217,7 +217,7 @@ func judgeEviction(i redisserver.Info) Finding {
 	const advice = "choose noeviction, which refuses takes instead; other policies are safe only if the server " +
 		"holds nothing but limits and never reaches maxmemory (a separate database does not help)"
 	policy, ever := i["maxmemory_policy"], i.Int("evicted_keys")
-	evicted := output.Counted(int(ever), "key was", "keys were") + " evicted since the server started"
+	evicted := output.Count(int(ever), "key was", "keys were") + " evicted since the server started"
 	switch {
 	case policy == "noeviction" && ever == 0:
 		return fine(check, "noeviction: no usage is lost when memory is full")

@@ -119,8 +119,8 @@ func (f *keyFacts) add(entry *admin.Entry, err error) {
 }
 
 func judgeKeys(f *keyFacts) []Finding {
-	limits := output.Plural(f.limits, "limit")
-	keys := fine("keys", "%s among all %s of the store", limits, output.Plural(f.looked, "key"))
+	limits := output.Count(f.limits, "limit")
+	keys := fine("keys", "%s among all %s of the store", limits, output.Count(f.looked, "key"))
 	switch {
 	case !f.complete:
 		keys.Summary = fmt.Sprintf("stopped early: %s%s (--scan-limit 0 looks at all)", limits, f.among())
@@ -132,7 +132,7 @@ func judgeKeys(f *keyFacts) []Finding {
 	case f.noTTL.count > 0:
 		ttl = warn("ttl",
 			fmt.Sprintf("%s without an expiry%s, as after a PERSIST or a copy: %s",
-				output.Plural(f.noTTL.count, "limit"),
+				output.Count(f.noTTL.count, "limit"),
 				f.among(), f.noTTL.text()),
 			"see limitctl inspect '*' --no-ttl; the next take that is allowed sets its expiry again, "+
 				"unless its record is damaged, and a reset deletes it")
@@ -142,14 +142,14 @@ func judgeKeys(f *keyFacts) []Finding {
 	foreign := fine("foreign", "no foreign keys under the prefix %s%s", f.prefix, f.among())
 	if f.foreign.count > 0 {
 		foreign = warn("foreign", fmt.Sprintf("%s under the prefix %s that limitctl did not write%s: %s",
-			output.Plural(f.foreign.count, "key"), f.prefix, f.among(), f.foreign.text()),
+			output.Count(f.foreign.count, "key"), f.prefix, f.among(), f.foreign.text()),
 			"limitctl does not touch them; give limits a prefix of their own (--prefix), "+
 				"or delete what nobody needs: "+shell.Unlink(f.foreignKey))
 	}
 	all := []Finding{keys, ttl, foreign}
 	if f.damaged.count > 0 {
 		all = append(all, fail("damaged", fmt.Sprintf("%s of limitctl damaged%s, so that takes can fail: %s",
-			output.Plural(f.damaged.count, "record"), f.among(), f.damaged.text()),
+			output.Count(f.damaged.count, "record"), f.among(), f.damaged.text()),
 			"a reset of the key deletes the record, and the next take begins anew"))
 	}
 	return all
@@ -160,5 +160,5 @@ func (f *keyFacts) among() string {
 	if f.complete {
 		return ""
 	}
-	return fmt.Sprintf(" among the %d keys looked at", f.looked)
+	return " among the " + output.Count(f.looked, "key") + " looked at"
 }

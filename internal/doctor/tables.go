@@ -45,7 +45,7 @@ func judgePublished(ctx context.Context, backend store.Store) ([]Finding, error)
 			"limitctl config status says why")}, nil
 	}
 	return []Finding{fine("published", "version %d; %s", v.Number,
-		output.Counted(len(processes), "process has it", "processes have it"))}, nil
+		output.Count(len(processes), "process has it", "processes have it"))}, nil
 }
 
 // unread returns the finding that something cannot be read. The finding of the rights says which right is missing.
@@ -106,5 +106,5 @@ func judgeFile(h filestore.Health, err error) []Finding {
 			"sqlite3 FILE 'PRAGMA journal_mode = wal' while nobody uses it; on a network file system it cannot be")
 	}
 	return []Finding{fine("reachable", "%s, %s", path, output.Bytes(h.Bytes)), file,
-		fine("keys", "%s", output.Plural(h.Keys, "limit"))}
+		fine("keys", "%s", output.Count(h.Keys, "limit"))}
 }

@@ -181,7 +181,7 @@ func (t *endpointTarget) Report(run *report.Run) {
 		TLS: loadgen.QuantilesOf(o.TLS)}
 	if o.LongBodies > 0 {
 		warn(run, "the bodies of %s were longer than 1 MiB; their rest was not read, and each of them cost a connection",
-			output.Plural(int(o.LongBodies), "answer"))
+			output.Count(int(o.LongBodies), "answer"))
 	}
 	if hasSubject, _ := t.client.Places(); !hasSubject {
 		warn(run, "nothing in a request says who asks, so the endpoint counts all of them for one subject, together "+

@@ -96,7 +96,7 @@ func (l *Load) check(setting loadgen.Setting, most int64) error {
 		return store.Invalidf("--scenario %s sends %d requests at once to %s over %s, and %d is the most there can "+
 			"be; "+
 			"use a smaller limit or fewer keys", l.Scenario.Name, n, setting.Limit,
-			output.Plural(setting.Subjects, "key"), maxAtOnce)
+			output.Count(setting.Subjects, "key"), maxAtOnce)
 	}
 	return nil
 }
@@ -138,7 +138,7 @@ func (r *loadRun) report(result *loadgen.Result, target Description) *report.Run
 func (r *loadRun) warn(run *report.Run, target Description) {
 	if n := run.Waited; !r.Load.IsClosed() && !run.GeneratorLimited && n > run.Requests/100 {
 		warn(run, "%s found no worker free; the latency includes the wait. Either the other side is at its limit, or "+
-			"%s are too few", output.Plural(int(n), "request"), output.Plural(r.Load.Workers, "worker"))
+			"%s are too few", output.Count(int(n), "request"), output.Count(r.Load.Workers, "worker"))
 	}
 	if target.Divided && len(run.Limits) > 1 && run.Audit.UnderAdmitted > 0 {
 		warn(run, "limits of different subjects lie in different slots of the Cluster, and are taken one after the "+
@@ -151,7 +151,7 @@ func (r *loadRun) warn(run *report.Run, target Description) {
 	sound := len(run.Warnings)
 	if run.Clock != nil && run.Clock.Unreported > 0 {
 		warn(run, "%s did not say when they were decided; the audit takes the time of their arrival, and may be wrong "+
-			"about them", output.Plural(int(run.Clock.Unreported), "answer"))
+			"about them", output.Count(int(run.Clock.Unreported), "answer"))
 	}
 	if n := run.ClockWentBack; n > 0 {
 		warn(run, "the store's clock went back: %d answers have an earlier time than answers that came before their "+
@@ -176,11 +176,11 @@ func warnOfLimits(run *report.Run, mixedKeys func(limit int) int) {
 			l.Doubtful = true
 			warn(run, "%s of the limit %s had different limits at different times, because an override depends on an "+
 				"attribute that is not part of the key; the audit judges each of them by its first limit",
-				output.Plural(keys, "key"), l.Name)
+				output.Count(keys, "key"), l.Name)
 		}
 		if l.UnderIfFree > 0 {
 			warn(run, "there was room for %s that %s denied, unless denied requests are charged as well, as many "+
-				"limiters do; they are not counted as under-admitted", output.Plural(int(l.UnderIfFree), "unit"), l.Name)
+				"limiters do; they are not counted as under-admitted", output.Count(int(l.UnderIfFree), "unit"), l.Name)
 		}
 	}
 }

@@ -65,7 +65,7 @@ func (r *Runner) Charge(ctx context.Context, plan *ChargePlan, observer Observer
 func unitsOf(reqs []store.Request) string {
 	parts := make([]string, len(reqs))
 	for i := range reqs {
-		parts[i] = output.Plural(int(reqs[i].Cost), "unit") + " of " + reqs[i].Key.Subject + " " + reqs[i].Key.Name
+		parts[i] = output.Count(int(reqs[i].Cost), "unit") + " of " + reqs[i].Key.Subject + " " + reqs[i].Key.Name
 	}
 	return strings.Join(parts, " and ")
 }

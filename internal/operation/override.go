@@ -100,7 +100,7 @@ func (r *Runner) RevokeOverrides(ctx context.Context, ids []string, consent Cons
 	}
 	entry, counts := r.newEntry("override revoke", strings.Join(texts, " ")), &Counts{Matched: int64(len(ids))}
 	_, err = r.change(ctx, observer, &change{entry: entry, Counts: counts, consent: consent,
-		question: "Revoke " + output.Plural(len(ids), "override"), make: func() error {
+		question: "Revoke " + output.Count(len(ids), "override"), make: func() error {
 			var failures []error
 			for _, id := range ids {
 				failures = append(failures, r.within(ctx, func(ctx context.Context) error {

@@ -139,7 +139,7 @@ func (t *targets) withProgress(err error) error {
 		return nil
 	}
 	known := t.Changed + t.Effect.Stay
-	err = outcome.WithProgress(err, "%d of %s %s%s", known, output.Plural(int(t.Matched), "key"),
+	err = outcome.WithProgress(err, "%d of %s %s%s", known, output.Count(int(t.Matched), "key"),
 		certainly("done", err), goOn(err, known, t.Remaining != nil))
 	if t.Changed > 0 {
 		err = outcome.Partly(err)
@@ -176,7 +176,7 @@ func (r *Runner) resetTargets(ctx context.Context, observer Observer, t *targets
 		return stopped
 	}
 	if left := t.Matched - tried; stopped == nil && err == nil && left > 0 { // their records cannot be read again
-		err = fmt.Errorf("%s could not be kept in the backup: left unchanged", output.Plural(int(left), "key"))
+		err = fmt.Errorf("%s could not be kept in the backup: left unchanged", output.Count(int(left), "key"))
 	}
 	return errors.Join(stopped, err)
 }

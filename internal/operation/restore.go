@@ -88,7 +88,7 @@ func (b *Backup) DamageError() error {
 		return nil
 	}
 	return outcome.Partly(fmt.Errorf("%s of the backup damaged: what they held was left out",
-		output.Plural(b.Damaged, "line")))
+		output.Count(b.Damaged, "line")))
 }
 
 // RestorePlan says what to restore and how. The keys get the expiry they had.
@@ -125,7 +125,7 @@ func (r *Runner) Restore(ctx context.Context, plan *RestorePlan, observer Observ
 		}
 	}
 	entry := r.newEntry("undo", absolute(plan.Backup.Path))
-	question := "Restore " + output.Plural(plan.Backup.Records, "key")
+	question := "Restore " + output.Count(plan.Backup.Records, "key")
 	if plan.IntoOther != nil {
 		question = plan.IntoOther.Error() + ". " + question + " into it"
 	}
@@ -254,7 +254,7 @@ func (r *RestoreResult) known() int64 {
 func (r *RestoreResult) err(plan *RestorePlan, err error) error {
 	switch {
 	case err != nil:
-		err = outcome.WithProgress(err, "%d of %s %s%s", r.Changed+r.Already, output.Plural(int(r.Matched), "record"),
+		err = outcome.WithProgress(err, "%d of %s %s%s", r.Changed+r.Already, output.Count(int(r.Matched), "record"),
 			certainly("restored", err), goOn(err, r.known(), plan.replaces()))
 		if r.known() > 0 {
 			return outcome.Partly(err)
@@ -262,7 +262,7 @@ func (r *RestoreResult) err(plan *RestorePlan, err error) error {
 		return err
 	case r.Failed > 0:
 		return outcome.Partly(fmt.Errorf("%s with values that limitctl did not write: left unchanged",
-			output.Plural(int(r.Failed), "key")))
+			output.Count(int(r.Failed), "key")))
 	case r.InUse > 0:
 		return outcome.Partly(&UsedSinceError{r.InUse})
 	}
@@ -274,7 +274,7 @@ type UsedSinceError struct{ Keys int64 }
 
 // Error says how many keys were left.
 func (e *UsedSinceError) Error() string {
-	return output.Plural(int(e.Keys), "key") + " used since: left unchanged"
+	return output.Count(int(e.Keys), "key") + " used since: left unchanged"
 }
 
 // identity says which store something is of.

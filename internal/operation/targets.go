@@ -172,7 +172,7 @@ func (t *targets) leave(batch backup.Batch, stopped error) error {
 
 // question is what to ask before the targets are changed.
 func (t *targets) question() string {
-	keys := output.Plural(int(t.Matched), "key")
+	keys := output.Count(int(t.Matched), "key")
 	if t.Remaining == nil {
 		return "Delete " + keys
 	}

@@ -284,22 +284,6 @@ func Decimals(f float64, digits int) string {
 	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
 }
 
-// Plural writes a count with its noun: "1 key", "3 keys".
-func Plural[N int | int64](n N, noun string) string {
-	if n != 1 {
-		noun += "s"
-	}
-	return fmt.Sprintf("%d %s", n, noun)
-}
-
-// Counted is [Plural] for a noun whose plural needs more than an s.
-func Counted(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
-}
-
 // Streams reports whether the format consists of separate documents, which need not be in memory together.
 func (p *Printer) Streams() bool { return p.Format.Shape() == AsLines || p.Format.Shape() == AsRows }
 

@@ -12,12 +12,16 @@ import (
 	"github.com/limitctl/limitctl/internal/texts"
 )
 
-// Count writes a count with thousands separators and its noun: "1,234 keys".
-func Count(n int64, noun string) string {
-	if n != 1 {
+// Count writes a count with its noun: "1 key", "1,234 keys". many is a plural that is more than an s.
+func Count[N int | int64](n N, noun string, many ...string) string {
+	switch {
+	case n == 1:
+	case many != nil:
+		noun = many[0]
+	default:
 		noun += "s"
 	}
-	return Thousands(n) + " " + noun
+	return Thousands(int64(n)) + " " + noun
 }
 
 // Share writes part of whole as a percentage. "0%" means nothing at all, and "100%"

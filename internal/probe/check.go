@@ -153,7 +153,7 @@ func (e *proof) denialStatus() Check {
 	if denials == 0 {
 		return c
 	}
-	text := output.Plural(denials, "denial")
+	text := output.Count(denials, "denial")
 	switch {
 	case e.config.DeniedHeader != "":
 		c.Expected += " or " + e.config.DeniedHeader

@@ -18,7 +18,7 @@ func (e *proof) admitted() Check {
 		c.Seen = text
 	case e.certain.OverAdmitted > 0:
 		c.Verdict, c.Seen = Fail, fmt.Sprintf("%s too many, whenever the requests were decided",
-			output.Plural(int(e.certain.OverAdmitted), "unit"))
+			output.Count(int(e.certain.OverAdmitted), "unit"))
 		if !denied {
 			c.Seen += ", and no request was denied"
 		}
@@ -33,7 +33,7 @@ func (e *proof) admitted() Check {
 	default:
 		c.Verdict = Pass
 		peak := min(e.certain.WorstUnits, capacity) // units that came back in between do not count
-		c.Seen = fmt.Sprintf("%s in use at worst, and the next request denied", output.Plural(int(peak), "unit"))
+		c.Seen = fmt.Sprintf("%s in use at worst, and the next request denied", output.Count(int(peak), "unit"))
 	}
 	return c
 }
@@ -91,12 +91,12 @@ func (e *proof) recovery() Check {
 	under, over := e.certain.UnderAdmitted-e.first.UnderAdmitted, e.certain.OverAdmitted-e.first.OverAdmitted
 	switch {
 	case under > 0:
-		return failed(c, "too late or too little: "+output.Plural(int(under), "unit")+" denied that fitted again")
+		return failed(c, "too late or too little: "+output.Count(int(under), "unit")+" denied that fitted again")
 	case over > 0:
-		return failed(c, "too much or too early: "+output.Plural(int(over), "unit")+" too many after a denial")
+		return failed(c, "too much or too early: "+output.Count(int(over), "unit")+" too many after a denial")
 	case most > 0:
 		c.Verdict, c.Seen = Pass, fmt.Sprintf("after a denial and a wait, %s admitted and then one denied",
-			output.Plural(most, "request"))
+			output.Count(most, "request"))
 	}
 	return c
 }

@@ -32,7 +32,7 @@ func (e *proof) headers(dialects []string) (c Check) {
 	for _, dialect := range dialects {
 		e.truth(dialect, &found)
 	}
-	seen := fmt.Sprintf("%s on %s", strings.Join(dialects, " and "), output.Plural(told, "answer"))
+	seen := fmt.Sprintf("%s on %s", strings.Join(dialects, " and "), output.Count(told, "answer"))
 	switch texts := found.Texts; {
 	case len(texts) > mostFindings:
 		return failed(c, fmt.Sprintf("%s; and %d more", strings.Join(texts[:mostFindings], "; "),

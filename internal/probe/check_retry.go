@@ -43,7 +43,7 @@ func (e *proof) retryAfter() Check {
 	}
 	switch {
 	case told < denials && (told > 0 || status == http.StatusTooManyRequests):
-		return failed(c, fmt.Sprintf("missing on %d of %s", denials-told, output.Plural(denials, "denial")))
+		return failed(c, fmt.Sprintf("missing on %d of %s", denials-told, output.Count(denials, "denial")))
 	case told < denials:
 		c.Moot, c.Seen = true, fmt.Sprintf("missing, but it is only asked for with status %d, and denials have %s",
 			http.StatusTooManyRequests, endpoint.StatusText(status))
@@ -53,7 +53,7 @@ func (e *proof) retryAfter() Check {
 			c.Seen += "; it is later by another time on each denial, so that clients come back apart"
 		}
 	case told > 0:
-		c.Seen = fmt.Sprintf("it is on %s, and the probe did not wait that long", output.Plural(told, "denial"))
+		c.Seen = fmt.Sprintf("it is on %s, and the probe did not wait that long", output.Count(told, "denial"))
 	}
 	return c
 }

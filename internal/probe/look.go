@@ -130,7 +130,7 @@ func (l *looker) look() error {
 		l.note("%s", text)
 	case l.seen.Denial == nil && l.seen.Passed > 0:
 		l.note("%d of %s were admitted in %s and none was denied; --requests N sends more, and --limit checks a limit "+
-			"that is known", l.seen.Passed, output.Plural(len(burst), "request"), span(l.seen.PassedIn))
+			"that is known", l.seen.Passed, output.Count(len(burst), "request"), span(l.seen.PassedIn))
 	case l.seen.Denial != nil && l.seen.Passed == 0:
 		l.note("every request was denied; look later, or as subjects that the endpoint admits")
 	}

@@ -41,14 +41,14 @@ func (m *Model) wasReset(key store.Key, reset live.Changed, err error) (string, 
 	}
 	switch {
 	case err != nil && reset.Backup != "": // the end of a long line is cut, so the facts come first
-		return "", fmt.Errorf("only %s certainly deleted; u brings them back: %w", output.Plural(reset.Keys, "key"),
+		return "", fmt.Errorf("only %s certainly deleted; u brings them back: %w", output.Count(reset.Keys, "key"),
 			err)
 	case err != nil:
 		return "", err
 	case reset.Keys == 0:
 		return "none of it was in use, so nothing was deleted", nil
 	}
-	return fmt.Sprintf("deleted %s; u brings back what was in use", output.Plural(reset.Keys, "key")), nil
+	return fmt.Sprintf("deleted %s; u brings back what was in use", output.Count(reset.Keys, "key")), nil
 }
 
 func (m *Model) askUndo() tea.Cmd {
@@ -61,14 +61,14 @@ func (m *Model) askUndo() tea.Cmd {
 	}
 	reset := *m.lastReset
 	lines := []string{output.Printable(m.lastKey.String()), "The original expiry stays.", "Backup: " + reset.Backup}
-	return m.ask("Bring back "+output.Plural(reset.Keys, "key"), lines, func() done {
+	return m.ask("Bring back "+output.Count(reset.Keys, "key"), lines, func() done {
 		undone, err := m.feed.Actions.Undo(m.ctx, reset)
 		return func(m *Model) (string, error) {
 			if err != nil {
 				return "", err
 			}
 			m.lastReset = nil
-			text := "brought back " + output.Plural(undone.Keys, "key")
+			text := "brought back " + output.Count(undone.Keys, "key")
 			if undone.InUse > 0 {
 				text += fmt.Sprintf(", %d used since: `limitctl undo --replace`", undone.InUse)
 			}

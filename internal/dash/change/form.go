@@ -188,7 +188,7 @@ func (f *form) alsoUnder(m *Model, o *store.Override) (lines []string) {
 		lines = append(lines, "It is NOT about "+output.Printable(f.of.Key.String())+".")
 	}
 	if others > 0 {
-		lines = append(lines, "It is about "+output.Plural(others, "other key")+" that are followed.")
+		lines = append(lines, "It is about "+output.Count(others, "other key")+" that are followed.")
 	}
 	return ui.Wrapped(lines, m.width-border)
 }
