@@ -28,7 +28,7 @@ func TestSavedReports(t *testing.T) {
 		if data, err := d.Save(); err != nil || !bytes.Equal(data, want) {
 			t.Errorf("%s is not what is saved now (%v); -update writes it", golden, err)
 			if *updated {
-				err = os.WriteFile(golden, data, 0o644)
+				tier.Must(t, os.WriteFile(golden, data, 0o644))
 			}
 		}
 	}

@@ -15,10 +15,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -222,31 +220,6 @@ func TestTokens(t *testing.T) {
 	if tokens.Look(t.Context(), false); ask("Authorization", "Bearer "+one) != 401 {
 		t.Error("the token before is still in force")
 	}
-}
-
-// A request to read files again is heard at once, and one that comes while they are read is heard afterwards.
-func TestHangupsAreHeard(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		hangups := make(chan os.Signal, 1)
-		var asks, regular atomic.Int64
-		o := &Options{Background: []func(context.Context){Repeat(hangups, func(_ context.Context, asked bool) {
-			if !asked {
-				regular.Add(1)
-				return
-			}
-			asks.Add(1)
-			time.Sleep(10 * time.Second)
-		})}}
-		end := o.background(t.Context())
-		for range 2 {
-			hangups <- syscall.SIGHUP
-		}
-		time.Sleep(20*time.Second + refreshEvery*5/2)
-		if asks.Load() != 2 || regular.Load() < 2 {
-			t.Errorf("%d were asked for, %d regular", asks.Load(), regular.Load())
-		}
-		end()
-	})
 }
 
 // The end waits for the work in the background, but not for work that hangs.

@@ -1,14 +1,10 @@
 package loadgen
 
 import (
-	"context"
-	"runtime"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -65,50 +61,4 @@ func TestScenarios(t *testing.T) {
 			})
 		}
 	}
-}
-
-// The memory of a run does not grow: a run of minutes holds no more than one of seconds.
-func TestARunHoldsNoRequests(t *testing.T) {
-	tier.Full(t, "large values, and how much memory they take")
-	var before, after runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&before)
-	held := int64(0)
-	// The store stops before the collector has more than it can hold, and during the measurement, so that no
-	// garbage is counted.
-	const requests, ahead = 3_000_000, 500_000
-	backend := &paced{Store: memorystore.New()}
-	backend.permitted.Store(ahead)
-	r := Run(context.Background(), Config{
-		Store: backend, Population: population(t, 10, "100/10ms"), Mix: Mix{Evenly(10), Costs{1, 1}},
-		Workers: 4, Duration: time.Hour, Requests: requests, LateAfter: time.Hour,
-		Progress: func(partial *Result) {
-			defer backend.permitted.Store(partial.Requests + ahead)
-			backend.permitted.Store(0)
-			runtime.GC()
-			runtime.ReadMemStats(&after)
-			held = max(held, int64(after.HeapAlloc)-int64(before.HeapAlloc))
-		},
-	})
-	// The workers' buffers take up to 60 MB, whatever was decided before. All requests would be 200 MB more, at 64
-	// bytes for the times and the answer.
-	if r.Requests != requests || held > 96<<20 || held == 0 {
-		t.Errorf("%d requests, %d MB held", r.Requests, held>>20)
-	}
-	if f := r.findings[0]; f.OverAdmitted+f.UnderAdmitted+int64(f.OutOfOrder) != 0 || r.Decided != requests {
-		t.Errorf("%d timed, %+v", r.Decided, f)
-	}
-}
-
-// paced is a store that decides only as many requests as the test permits.
-type paced struct {
-	store.Store
-	decided, permitted atomic.Int64
-}
-
-func (s *paced) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
-	for n := s.decided.Add(1); n > s.permitted.Load(); {
-		time.Sleep(time.Millisecond)
-	}
-	return s.Store.Decide(ctx, op, reqs, decisions)
 }

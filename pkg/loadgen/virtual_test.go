@@ -41,18 +41,14 @@ func (s *slow) Decide(ctx context.Context, op store.Op, reqs []store.Request, de
 
 func always(d time.Duration) func(int) time.Duration { return func(int) time.Duration { return d } }
 
-// stalling is a store that does not answer between two instants.
-type stalling struct {
-	store.Store
-	from, until time.Time
-}
-
-func (s *stalling) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
-	if now := time.Now(); !now.Before(s.from) && now.Before(s.until) {
-		time.Sleep(s.until.Sub(now))
+// stalling is the time that calls of a slow store take which does not answer between two instants.
+func stalling(from, until time.Time) func(int) time.Duration {
+	return func(int) time.Duration {
+		if now := time.Now(); !now.Before(from) && now.Before(until) {
+			return until.Sub(now) + time.Millisecond
+		}
+		return time.Millisecond
 	}
-	time.Sleep(time.Millisecond)
-	return s.Store.Decide(ctx, op, reqs, decisions)
 }
 
 // virtual is a run in virtual time.
@@ -93,7 +89,8 @@ func TestAStallIsNotHidden(t *testing.T) {
 	const length = 10 * time.Second
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
-		backend := &stalling{memorystore.New(), begin.Add(5 * time.Second), begin.Add(6 * time.Second)}
+		backend := &slow{Store: memorystore.New(),
+			takes: stalling(begin.Add(5*time.Second), begin.Add(6*time.Second))}
 		r := virtual(t, Config{Store: backend, Population: population(t, 1, "1000000/1s"), Load: even(1000, length),
 			Workers:  2000,
 			Duration: length})
@@ -181,7 +178,7 @@ func (l *costlyLoad) Next() (Arrival, bool) {
 func TestWhatWaitsTooLongIsDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
-		backend := &stalling{memorystore.New(), begin, begin.Add(2 * time.Second)}
+		backend := &slow{Store: memorystore.New(), takes: stalling(begin, begin.Add(2*time.Second))}
 		r := virtual(t, Config{Store: backend, Population: population(t, 1, "1000000/1s"),
 			Load: even(100, 4*time.Second), Workers: 1,
 			Duration: 4 * time.Second, Timeout: time.Second})

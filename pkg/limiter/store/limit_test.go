@@ -56,14 +56,6 @@ func TestAWindowFromTheFirstRequest(t *testing.T) {
 			t.Errorf("at %d: %+v", step.at, d[0])
 		}
 	}
-	for text, want := range map[string]string{
-		"token-bucket:2/1m,from=first":  "from=first is for a fixed-window",
-		"fixed-window:2/1m,from=second": `unknown option "from=second"`,
-	} {
-		if _, err := ParseLimit(text); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", text, err)
-		}
-	}
 	if err := limit.CheckStored(); !errors.Is(err, ErrInvalid) ||
 		!strings.HasSuffix(err.Error(), "; leave from=first out") {
 		t.Error("stores keep it:", err)

@@ -110,6 +110,9 @@ func TestParseLimitErrors(t *testing.T) {
 		{"10/1.0000001s", "period 1.0000001s is not a whole number of microseconds"},
 		{"10/1m,brst=5", `unknown option "brst=5"; ` + options},
 		{"10/1m,burst=5,burst=6", `"burst=5,burst=6" gives burst twice; give it once`},
+		{"token-bucket:2/1m,from=first", "a token-bucket limit has no windows that begin with a request; " +
+			"from=first is for a fixed-window without tz"},
+		{"fixed-window:2/1m,from=second", `unknown option "from=second"; ` + options},
 		{"10/1m,burst=0", "burst 0 is out of range" + count},
 		{"1/366d,burst=101", "a burst of 101 at 1/366d takes more than 36600d to drain; lower the burst or raise the " +
 			"count"},

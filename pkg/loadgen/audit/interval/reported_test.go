@@ -20,19 +20,8 @@ type telling struct {
 }
 
 func (s *telling) allows(key uint32, cost int64, now store.Instant) bool {
-	state := s.states[key]
-	if state == nil {
-		state = &store.State{}
-		s.states[key] = state
-	}
-	var d store.Decision
-	request := store.Request{Limit: s.limit, Cost: cost}
-	store.DecideOne(store.Take, &request, state, &d, now)
+	d := s.decide(key, cost, now)
 	allowed := d.Allowed
-	if !allowed && s.chargesDenied {
-		state.Charge(s.limit, cost, now)
-		d = state.Answer(&request, now, false)
-	}
 	ceil := func(d time.Duration) time.Duration { return (d + time.Second - 1).Truncate(time.Second) }
 	s.last = &Reported{Remaining: d.Remaining, RetryAfter: NotReported, ResetAfter: ceil(d.ResetAfter)}
 	if chance(s.random, 0.3) { // others round down, or mean when there is more

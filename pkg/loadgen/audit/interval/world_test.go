@@ -120,18 +120,22 @@ func newExact(limit store.Limit) *exact {
 }
 
 func (s *exact) allows(key uint32, cost int64, now store.Instant) bool {
+	return s.decide(key, cost, now).Allowed
+}
+
+func (s *exact) decide(key uint32, cost int64, now store.Instant) (d store.Decision) {
 	state := s.states[key]
 	if state == nil {
 		state = &store.State{}
 		s.states[key] = state
 	}
-	var d store.Decision
 	request := store.Request{Limit: s.limit, Cost: cost}
 	store.DecideOne(store.Take, &request, state, &d, now)
 	if !d.Allowed && s.chargesDenied {
 		state.Charge(s.limit, cost, now)
+		d = state.Answer(&request, now, false)
 	}
-	return d.Allowed
+	return d
 }
 
 // limitOf returns a limit of any kind that there is.
