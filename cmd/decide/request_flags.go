@@ -49,9 +49,8 @@ func (o *requestFlags) AddFlags(cmd *cobra.Command, global *cli.Globals) {
 // under a policy.
 func (o *requestFlags) Request(cmd *cobra.Command, global *cli.Globals, op store.Op, args []string) (
 	*cli.LimitRequest, error) {
-	if cmd.Flags().Changed("token") && o.token == "" {
-		return nil, cli.Usagef("--token is empty; give a text that is different for each call, such as an order's " +
-			"number")
+	if err := cli.NotEmpty(cmd, "token", "on-error"); err != nil {
+		return nil, err
 	}
 	if !cmd.Flags().Changed("policy") {
 		if err := oneSubject(cmd, args); err != nil {

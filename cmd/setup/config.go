@@ -62,9 +62,7 @@ func runConfigValidate(g *cli.Globals, args []string) error {
 		c, err := config.Parse(args[0], data, storeChecker(g))
 		return printValidation(g, c, err)
 	}
-	env := cli.ConfigEnvironment(g)
-	env.CheckStore = storeChecker(g)
-	c, err := config.Load(env)
+	c, err := g.LoadConfig(storeChecker(g))
 	if err == nil && len(c.Read) == 0 {
 		return cli.Usagef("there is no configuration file; looked for %s; name one with --config FILE",
 			strings.Join(c.Searched, ", "))

@@ -58,7 +58,7 @@ func (o *diffOptions) run(ctx context.Context, args []string) error {
 		return cli.ErrDenied
 	}
 	if !o.Quiet {
-		o.Note("nothing differs")
+		o.Note("nothing differs between %s", output.Printable(answer.between))
 	}
 	return nil
 }
@@ -90,7 +90,8 @@ func (o *diffOptions) compare(ctx context.Context, args []string) (*diffAnswer, 
 		}
 		before.Prefix = after.Prefix
 	}
-	answer := &diffAnswer{SchemaVersion: output.SchemaVersion, Differences: config.Differences(before, after)}
+	answer := &diffAnswer{SchemaVersion: output.SchemaVersion, Differences: config.Differences(before, after),
+		between: before.PolicyFile + " and " + after.PolicyFile}
 	return answer, o.replay(ctx, answer, before, after)
 }
 
@@ -100,6 +101,7 @@ type diffAnswer struct {
 	Differences   []config.Difference `json:"differences"`
 	// Traffic is what recorded traffic would have got, by policy.
 	Traffic []traffic `json:"traffic,omitempty"`
+	between string    // what was compared
 }
 
 // Items implements output.Answer.

@@ -31,9 +31,10 @@ margin. The audit and errors have no margin. If the load generator was the limit
 in any of the reports, times and throughput are not compared.
 
 Exit codes: 0 pass, or inconclusive (1 with --strict); 1 a threshold is missed,
-an audit failed or a threshold could not be judged (unless --no-fail), or too
-many requests got no decision; with --against, 1 something became worse; 2 a
-file is not a report, or the reports are of different limits.`,
+an audit failed or a threshold could not be judged (unless --no-fail), too many
+requests got no decision, or the run was interrupted; with --against, 1
+something became worse; 2 a file is not a report, or the reports are of
+different limits or an interrupted run.`,
 		Example: `  limitctl report run.json
   limitctl report run.json --html report.html --junit report.xml
   limitctl report new.json --against base.json

@@ -106,6 +106,11 @@ func (o *reporting) parse(cmd *cobra.Command, g *cli.Globals, kind report.Kind, 
 		}
 		used[end] = true
 		if path == standardOutput {
+			for _, other := range []string{"output", "jq"} {
+				if g.Changed(other) {
+					return cli.Usagef("--%s - and --%s both write to standard output; give a file", flag, other)
+				}
+			}
 			continue
 		}
 		if err := files.CanWrite(path); err != nil {

@@ -21,7 +21,8 @@ func TestTheExitCodeOfThresholds(t *testing.T) {
 		{missed, true, cli.ErrDenied},
 	} {
 		o := reporting{noFail: test.noFail}
-		if got := o.exit(&report.Document{Thresholds: []report.Threshold{test.threshold}}); got != test.want {
+		d := &report.Document{Runs: make([]report.Run, 1), Thresholds: []report.Threshold{test.threshold}}
+		if got := o.exit(d); got != test.want {
 			t.Errorf("%+v, --no-fail %t: %v, want %v", test.threshold, test.noFail, got, test.want)
 		}
 	}

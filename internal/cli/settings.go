@@ -159,15 +159,21 @@ func (g *Globals) Config() (*config.Config, error) {
 	if g.files != nil {
 		return g.files, nil
 	}
+	c, err := g.LoadConfig(nil)
+	if err == nil {
+		g.files = c
+	}
+	return c, err
+}
+
+// LoadConfig reads the configuration. checkStore, if not nil, returns what is wrong with a store's URL.
+func (g *Globals) LoadConfig(checkStore func(url string) error) (*config.Config, error) {
 	if g.ConfigFile == "" && g.Env.IsSet(configVariable) && g.Env.Getenv(configVariable) == "" {
 		return nil, Usagef("%s is set and empty; give it the path of a file, or unset it", configVariable)
 	}
-	c, err := config.Load(ConfigEnvironment(g))
-	if err != nil {
-		return nil, err
-	}
-	g.files = c
-	return c, nil
+	env := ConfigEnvironment(g)
+	env.CheckStore = checkStore
+	return config.Load(env)
 }
 
 // NotCounted says why nobody counts denials, or is "": the configuration in force says so.

@@ -66,6 +66,10 @@ type population struct {
 func (c *Candidate) madeUp(subjects int) (*population, error) {
 	if c.Policy != nil {
 		m := newMakeUp(c)
+		if subjects > 1 && len(m.names)+len(m.classes) == 0 {
+			return nil, store.Invalidf("%d keys, and all attributes of policy %s are given; leave out one of them, or "+
+				"ask by 1 key", subjects, c.Policy.Name)
+		}
 		all, err := loadgen.NewPopulation(subjects, func(subject int) ([]store.Request, error) {
 			return loadgen.PolicyRequests(c.Policy, m.of(subject))
 		})

@@ -110,8 +110,12 @@ func (v *Verification) warnCoarse(run *report.Run) {
 		is := &run.Limits[i]
 		if period := l.limit.Period; 2*off >= period && is.OverAdmitted+is.UnderAdmitted == 0 {
 			is.Doubtful = true
+			how := ""
+			if slices.Contains(v.programs, "k6") {
+				how = " (K6_CSV_TIME_FORMAT=unix_milli)"
+			}
 			warn(run, "the times of the record are off by up to %s, too much for a period of %s; let them be written "+
-				"more exactly (K6_CSV_TIME_FORMAT=unix_milli)", output.Duration(off), store.FormatPeriod(period))
+				"more exactly%s", output.Duration(off), store.FormatPeriod(period), how)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -59,7 +60,7 @@ var figures = []struct {
 }
 
 // Compare compares runs of the same limit in a report with those in one or more base
-// reports. It is a [store.ErrInvalid] if there are none.
+// reports. It is a [store.ErrInvalid] if there are none, or a report is of an interrupted run.
 //
 // A figure differs if it is outside of what the base runs had, by more than the margin: a share of the base figure. The
 // audit and errors have no margin: one more is a regression.
@@ -70,7 +71,7 @@ func Compare(bases []Named, latest Named, margin float64) (*Comparison, error) {
 			c.warn("%s is a %s and %s a %s", d.Name, d.Kind, latest.Name, latest.Kind)
 		}
 		if d.Interrupted {
-			c.warn("%s was interrupted", d.Name)
+			return nil, store.Invalidf("%s was interrupted; give reports of whole runs", d.Name)
 		}
 	}
 	for i := range latest.Runs {
@@ -79,12 +80,26 @@ func Compare(bases []Named, latest Named, margin float64) (*Comparison, error) {
 		}
 	}
 	if len(c.Runs) == 0 {
-		return nil, store.Invalidf("%s: the reports are of different limits", latest.Name)
+		return nil, store.Invalidf("the reports are of different limits: %s, and %s", limitsOf(latest),
+			limitsOf(bases...))
 	}
 	if c.Regressions > 0 {
 		c.Verdict = Fail
 	}
 	return c, nil
+}
+
+// limitsOf names reports and what they are of.
+func limitsOf(reports ...Named) string {
+	var all []string
+	for _, d := range reports {
+		titles := []string{}
+		for i := range d.Runs {
+			titles = append(titles, shortName(d.Runs[i].Title()))
+		}
+		all = append(all, fmt.Sprintf("%s of %s", d.Name, cmp.Or(strings.Join(titles, ", "), "no run")))
+	}
+	return strings.Join(all, ", ")
 }
 
 // basesOf finds the runs of the limit of run i of the new report, at its place if there are several.

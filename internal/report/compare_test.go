@@ -94,7 +94,7 @@ func TestComparedRunsAreOfTheSameLimit(t *testing.T) {
 	}
 	latest.Runs = latest.Runs[1:2]
 	if _, err = compare(fiveRuns(), latest); !errors.Is(err, store.ErrInvalid) ||
-		!strings.Contains(err.Error(), "new.json: the reports are of different limits") {
+		!strings.Contains(err.Error(), "new.json of token-bucket 5/1s, and base.json of token-bucket 100/10s, leaky") {
 		t.Errorf("%v", err)
 	}
 	twice.Runs[1] = twice.Runs[0]

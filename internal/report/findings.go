@@ -151,8 +151,8 @@ func (d *Document) alarmsOf(run int) (all []finding) {
 
 // alarms are those of all runs, each once.
 func alarms(d *Document) (all []finding) {
-	if d.Interrupted {
-		all = append(all, finding{style: output.Near, text: "interrupted: these are the results up to then"})
+	if d.Judge(); d.Interrupted && d.Verdict == Fail { // else the headline says it
+		all = append(all, finding{style: output.Near, text: d.unfinished()})
 	}
 	for i := range d.Runs {
 		for _, alarm := range d.alarmsOf(i) {

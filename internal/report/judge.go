@@ -25,6 +25,9 @@ const (
 type judgement struct{ wrong, missed, doubts, open []string }
 
 func (d *Document) judge() (j judgement) {
+	if missing := d.unfinished(); missing != "" {
+		j.doubts = []string{missing}
+	}
 	for i := range d.Runs {
 		about := d.about(i)
 		for _, c := range d.Runs[i].audits(d.Kind) {
@@ -49,6 +52,17 @@ func (d *Document) judge() (j judgement) {
 		}
 	}
 	return j
+}
+
+// unfinished says why a document is not about all that was to be tried, or is "".
+func (d *Document) unfinished() string {
+	switch {
+	case len(d.Runs) == 0:
+		return "no run is in it"
+	case d.Interrupted:
+		return "interrupted: these are the results up to then"
+	}
+	return ""
 }
 
 // check is one thing that was judged, and what is to be said of it, a sentence each.
@@ -165,16 +179,16 @@ func (d *Document) Judge() {
 	d.Passed = d.Verdict == Pass
 }
 
-// Failed reports whether the exit code says no: a promise was missed, too many requests got no decision or, unless
-// lenient, an answer was wrong or a promise not judged; if strict, whatever else makes the verdict inconclusive.
+// Failed reports whether the exit code says no: a promise was missed, too many requests got no decision, not all was
+// tried or, unless lenient, an answer was wrong or a promise not judged; if strict, whatever else makes the verdict
+// inconclusive.
 func (d *Document) Failed(lenient, strict bool) bool {
-	j := d.judge()
+	j, unknown := d.judge(), d.unfinished()
 	for i := range d.Runs {
-		if d.undecided(i) != "" {
-			return true
-		}
+		unknown = cmp.Or(unknown, d.undecided(i))
 	}
-	return len(j.missed) > 0 || !lenient && len(j.wrong)+len(j.open) > 0 || strict && len(j.doubts)+len(j.open) > 0
+	return unknown != "" || len(j.missed) > 0 || !lenient && len(j.wrong)+len(j.open) > 0 ||
+		strict && len(j.doubts)+len(j.open) > 0
 }
 
 // about is the title of a run and a colon, where there are several to tell apart.

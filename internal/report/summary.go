@@ -71,8 +71,8 @@ func (a Answer) Summary(strict bool) *Summary {
 		answered := check{name: "answered", verdict: Pass, words: []string{answersInWords(r)}}
 		if undecided := d.undecided(i); undecided != "" {
 			answered.verdict, answered.words = Fail, []string{undecided}
-		} else if d.Interrupted && i == len(d.Runs)-1 {
-			answered.verdict, answered.words = Fail, []string{"it was interrupted"}
+		} else if unfinished := d.unfinished(); unfinished != "" && i == len(d.Runs)-1 {
+			answered.verdict, answered.words = Fail, []string{unfinished}
 		} else if r.Requests == 0 {
 			answered.verdict, answered.words = Inconclusive, []string{"nothing was sent"}
 		}

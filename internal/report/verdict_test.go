@@ -175,7 +175,7 @@ func TestJUnitSaysWhatTheCommandDoes(t *testing.T) {
 		}, `name="no over-admission">` + skipped + notServed},
 		"one in a hundred":       {func(_ *Document, r *Run) { r.Errors = r.Requests / 100 }, `failures="0"`},
 		"more without an answer": {func(_ *Document, r *Run) { r.Errors = r.Requests/100 + 1 }, "got no decision"},
-		"interrupted":            {func(d *Document, _ *Run) { d.Interrupted = true }, failed + "it was interrupted"},
+		"interrupted":            {func(d *Document, _ *Run) { d.Interrupted = true }, failed + "interrupted: "},
 	} {
 		d := judged(func(r *Run) { test.change(new(Document), r) })
 		test.change(d, &d.Runs[0])

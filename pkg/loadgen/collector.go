@@ -200,14 +200,14 @@ func (c *collector) add(s *sample) {
 	if decided {
 		record(c.service, s.service)
 		record(c.latency, s.latency)
+		if s.latency > c.run.LateAfter {
+			p.Late++
+		}
 	} else {
 		record(c.errorLatency, s.latency)
 	}
 	if c.run.Load != nil {
 		record(c.lag, s.lag)
-	}
-	if s.latency > c.run.LateAfter {
-		p.Late++
 	}
 	// A free worker that waits for the processor is not busy.
 	if s.waited && s.latency-s.service > busyAfter {

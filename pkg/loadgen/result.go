@@ -27,7 +27,7 @@ type Result struct {
 	TimedOut int64 `json:"timed_out,omitempty"`
 	// Dropped is the arrivals that could not be sent in time.
 	Dropped int64 `json:"dropped"`
-	// Late is the requests answered more than LateAfterMS after they were due.
+	// Late is the requests allowed or denied more than LateAfterMS after they were due.
 	Late        int64 `json:"late"`
 	LateAfterMS int64 `json:"late_after_ms,omitempty"`
 	// Keys is the subjects that asked for something, KeysDenied those of them that were denied at least once.
