@@ -65,9 +65,9 @@ func WithSecrets(secrets ...string) Option {
 }
 
 // WithBudget bounds how long the store may take over one call. After that it is away, a [store.ErrUnavailable] or
-// [store.ErrOutcomeUnknown], whatever time the caller still has. The default is [DefaultTimeout] for a store of [New],
-// and the client's read time-out for one of [Open] or [Own], or 3 s where that has none. With a budget above the
-// client's time-outs, such as a minute, these decide. A caller's own deadline is a [store.ErrGaveUp] instead.
+// [store.ErrOutcomeUnknown], whatever time the caller still has; a caller's own deadline is a [store.ErrGaveUp]
+// instead. The default is [DefaultTimeout] for a store of [New], and for others the client's read time-out, or 3 s
+// where that has none. The client's own time-outs still count.
 func WithBudget(budget time.Duration) Option {
 	return func(s *settings) {
 		if s.sending.Budget = budget; budget < time.Millisecond && budget != 0 {
@@ -76,9 +76,8 @@ func WithBudget(budget time.Duration) Option {
 	}
 }
 
-// WithBatchObserver calls f with the number of calls in each exchange with a server; it is 1 for a call that is sent
-// alone. Concurrent calls are merged, so a mean well above 1 says that callers wait for each other, which saves the
-// server work. Many goroutines call f at once, so it must be quick.
+// WithBatchObserver calls f with the number of calls in each exchange with a server, 1 for a call that is sent alone. A
+// mean well above 1 says that callers wait for each other. Many goroutines call f at once, so it must be quick.
 func WithBatchObserver(f func(calls int)) Option {
 	return func(s *settings) {
 		if f == nil {
@@ -88,9 +87,9 @@ func WithBatchObserver(f func(calls int)) Option {
 	}
 }
 
-// Decide implements [store.Store]: one script call, one round trip, all at one instant. In a Cluster that holds for
-// requests that share a slot, as those of one subject do; others are decided slot by slot, in the order given, and what
-// was taken is given back once a later slot denies. Until then others can see it taken.
+// Decide implements [store.Store]: one script call, all at one instant. In a Cluster that holds for requests that share
+// a slot, as those of one subject do; others are decided slot by slot, in the order given, and what was taken is given
+// back once a later slot denies. Until then others can see it taken.
 func (s *Store) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
 	if err := s.lanes.Check(); err != nil {
 		return err
@@ -143,16 +142,11 @@ func timeoutOf(client redis.UniversalClient) (read time.Duration) {
 
 // Open returns a Store on a client of its own, bounded as [Own] does; Close closes it. Options with a MasterName are of
 // the master that Sentinels at Addrs name, those with several Addrs or IsClusterMode of a Cluster, and others of one
-// server.
+// server. Replicas are never asked.
 //
-// The client has settings that fit a limiter, whose answer is of use only while a caller waits for it: a context's
-// deadline is kept, a dead server is dialled once and not five times, nothing is sent twice, and time-outs that options
-// leave out are [DefaultTimeout] instead of several seconds. In a Cluster a whole call takes no longer than
-// ReadTimeout, even when a slot has moved or a node does not answer. All Sentinels are asked at once for each new
-// connection, and the first answer counts, for at most half of DialTimeout. Replicas are never asked.
-//
-// While a server is away, go-redis logs each failed connection to stderr, unless the program calls Disable of its
-// package logging.
+// The client fits a limiter: a context's deadline is kept, a dead server is dialled once, nothing is sent twice, and
+// time-outs that options leave out are [DefaultTimeout]. In a Cluster a whole call takes no longer than ReadTimeout. All
+// Sentinels are asked at once for each new connection, for at most half of DialTimeout.
 func Open(options redis.UniversalOptions, settings ...Option) (*Store, error) {
 	var client redis.UniversalClient
 	switch {
@@ -170,39 +164,29 @@ func Open(options redis.UniversalOptions, settings ...Option) (*Store, error) {
 	return s, nil
 }
 
-// New returns a Store on client, which stays the caller's: it is left as it is, and Close does
-// not close it. So a service can have its limits on the client that it uses for all else.
-// Whatever retries client is configured for, takes and refunds are never sent twice.
+// New returns a Store on client, which stays the caller's: it is left as it is, and Close does not close it. Whatever
+// retries client is configured for, takes and refunds are never sent twice. A call takes at most [DefaultTimeout] unless
+// [WithBudget] changes that. Hooks that client gets after New do not see the calls.
 //
-// A call takes at most [DefaultTimeout] unless [WithBudget] changes that, whatever the time-outs of
-// client are, also while it dials. Hooks that client gets after New do not see the calls.
-//
-// New does not bound the size of answers; [Own] does, for a client that is there for the limits
-// alone. If a call of a ClusterClient fails before it reaches a node, New may not know that, and
-// returns a [store.ErrOutcomeUnknown] instead of a [store.ErrUnavailable]. Errors never contain
+// New does not bound the size of answers; [Own] does. If a call of a ClusterClient fails before it reaches a node, New
+// may not know that, and returns a [store.ErrOutcomeUnknown] instead of a [store.ErrUnavailable]. Errors never contain
 // the password of the client's options, and that of a provider only if a server repeats it.
 //
-// New fails with a [store.ErrInvalid] on a nil client, one that is neither a [redis.Client] nor a
-// [redis.ClusterClient], or a wrong option. It does not connect yet. A proxy that spreads keys over
-// several servers looks like one server, and is not to be used.
+// New fails with a [store.ErrInvalid] on a nil client, one that is neither a [redis.Client] nor a [redis.ClusterClient],
+// or a wrong option. It does not connect yet. A proxy that spreads keys over several servers is not to be used.
 func New(client redis.UniversalClient, options ...Option) (*Store, error) {
 	return newStore(client, false, options)
 }
 
 // Own is [New] for a client that is the Store's from now on: Close closes it. If Own fails it stays the caller's.
 //
-// It bounds what the servers of client can cost, whether they are broken or hostile: an answer that is not Redis'
-// protocol, or that announces more than 22 MB for all that was asked in one go, ends its connection, and a panic of the
-// client becomes the error of what was asked. Nothing should have been asked of client before: connections and nodes of
-// a Cluster that it knows already are not bounded, and what never reached them can end as a [store.ErrOutcomeUnknown].
+// It bounds what broken or hostile servers can cost: an answer that is not Redis' protocol, or that announces more than
+// 22 MB for all that was asked in one go, ends its connection, and a panic of the client becomes the error of what was
+// asked. Nothing should have been asked of client before: connections and nodes that it knows already are not bounded.
 //
-// In a Cluster calls go through the clients of its nodes. A hook of the caller's own, such
-// as one for traces, belongs there, before Own:
+// In a Cluster calls go through the clients of its nodes. A hook of the caller's own belongs there, before Own:
 //
 //	client.OnNewNode(func(node *redis.Client) { node.AddHook(hook) })
-//
-// One that is added to the [redis.ClusterClient] itself does not see them, except those
-// that have to follow a slot to another node, and checks where client has ReadOnly.
 func Own(client redis.UniversalClient, options ...Option) (*Store, error) {
 	return newStore(client, true, options)
 }

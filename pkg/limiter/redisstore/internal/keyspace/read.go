@@ -49,33 +49,24 @@ func (r *reader) execute(ctx context.Context, pipe redis.Pipeliner, values int) 
 	})
 }
 
-// read reads values, one for each store key.
+// read reads values, one for each store key. Those that the reader's server does not have are read like moved ones.
 func (r *reader) read(ctx context.Context, values []held, storeKeys []string) error {
-	here := make([]*held, 0, len(storeKeys))
-	var elsewhere map[*redis.Client][]*held
+	here, elsewhere := make([]*held, 0, len(storeKeys)), []*held(nil)
 	for i, storeKey := range storeKeys {
 		values[i].StoreKey = storeKey
-		if node, is := r.elsewhere(ctx, storeKey); is {
-			if elsewhere == nil {
-				elsewhere = map[*redis.Client][]*held{}
-			}
-			elsewhere[node] = append(elsewhere[node], &values[i])
-			continue
+		if r.isElsewhere(ctx, storeKey) {
+			elsewhere = append(elsewhere, &values[i])
+		} else {
+			here = append(here, &values[i])
 		}
-		here = append(here, &values[i])
 	}
 	moved, err := r.readFrom(ctx, r.server, here)
 	if err != nil {
 		return err
 	}
-	for node, values := range elsewhere {
-		more, err := r.readFrom(ctx, node, values)
-		if err != nil {
-			return r.Servers.Incomplete(err, node)
-		}
-		moved = append(moved, more...)
-	}
-	return r.follow(moved, func(moved []*held) ([]*held, error) { return r.readFrom(ctx, r.Client, moved) })
+	return r.follow(append(moved, elsewhere...), func(moved []*held) ([]*held, error) {
+		return r.readFrom(ctx, r.Client, moved)
+	})
 }
 
 // follow reads values that went to another master, which the Cluster's client finds.
@@ -91,14 +82,13 @@ func (r *reader) follow(moved []*held, read func(moved []*held) (still []*held, 
 	return nil
 }
 
-// elsewhere returns the master that has a store key, if that is another one than the reader's.
-func (r *reader) elsewhere(ctx context.Context, storeKey string) (*redis.Client, bool) {
+// isElsewhere reports whether another master than the reader's has a store key.
+func (r *reader) isElsewhere(ctx context.Context, storeKey string) bool {
 	if !r.IsCluster() || r.onlyText { // what was scanned for was found here
-		return nil, false
+		return false
 	}
 	server, err := r.Servers.ServerOf(ctx, storeKey)
-	node, is := server.(*redis.Client)
-	return node, err == nil && is && server != r.server
+	return err == nil && server != r.server
 }
 
 // readFrom reads values from a server in one round trip if all are strings and not long, and else in a few. It returns

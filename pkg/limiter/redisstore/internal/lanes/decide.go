@@ -15,11 +15,9 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// work is what one decision needs besides its answer: the normalized requests, their keys, and a place in the queue.
-//
-// It belongs to the caller. While the caller waits in a queue, the lane and then an exchange use it, too. It goes back
-// to the pool only after success: when a caller leaves, or gets an error, an exchange may still read the work or write
-// an answer to it. The same holds for what an exchange works with.
+// work is what one decision needs besides its answer: the normalized requests, their keys, and a place in the queue. It
+// belongs to the caller, and to the lane and an exchange while the caller waits. It goes back to the pool only after
+// success: when a caller leaves, or gets an error, an exchange may still use it.
 type work struct {
 	Reqs    []store.Request
 	Attempt uint64 // not zero for a token in several slots

@@ -15,26 +15,20 @@ const (
 	// InFlight is how many exchanges with a node go on at once before callers
 	// share one. More let a caller on a slow network wait less for its turn.
 	InFlight = 4
-	// sharing is how many of them callers share at most. Few make large batches. With
-	// two the server has work while the answers of the last batch are handed out.
+	// sharing is how many of them callers share at most: with two the server has work while answers are handed out.
 	sharing = 2
-	// slowExchange is how long a caller waits for one of these to end before it does not
-	// count: the network is slow, or a connection silent.
+	// slowExchange is how long a caller waits for one of these to end before it does not count.
 	slowExchange = 5 * time.Millisecond
 	// maxBatch is how many calls share an exchange at most, so that the first does not wait for very many others.
 	maxBatch = 128
-	// maxAbandoned is how many exchanges with a node may go on that nobody waits for any more. Beyond it no exchange
-	// takes their place, so that a node which hangs does not use up all connections and memory.
+	// maxAbandoned is how many exchanges with a node may go on that nobody waits for any more, so that a node which
+	// hangs does not use up all connections and memory.
 	maxAbandoned = 64
 )
 
-// lane sends calls to one node. A caller alone sends its own call. While several
-// exchanges are under way, further calls queue, and go together in one pipeline each
-// time an exchange ends. Every call stays a decision of its own and is sent once.
-//
-// Callers share exchanges and nothing else: each leaves at its own deadline, and an exchange that all its callers have
-// left makes room for the next at once. A caller in the queue leaves also when its context is cancelled, one that sends
-// by itself only when the answer has come or the budget is over.
+// lane sends calls to one node. A caller alone sends its own call. While several exchanges are under way, further calls
+// queue, and go together in one pipeline each time an exchange ends. Every call stays a decision of its own and is sent
+// once. Each caller leaves at its own deadline, and an exchange that all have left makes room for the next at once.
 type lane struct {
 	sender *Sender
 	client *redis.Client
