@@ -161,12 +161,8 @@ func TestABodyIsBounded(t *testing.T) {
 
 // A request whose body does not arrive takes no place in the gate.
 func TestSlowBodiesTakeNoPlace(t *testing.T) {
-	backend := memorystore.New()
-	t.Cleanup(func() { backend.Close() })
-	e := engine.New(backend, &engine.Settings{}, engine.Options{Timeout: time.Minute})
-	t.Cleanup(func() { e.Close() })
 	gate := serve.NewGate(1, func() {})
-	listener := Handler(e, Options{Gate: gate})
+	listener := Handler(engineOn(t, memorystore.New(), &engine.Settings{}, time.Minute), Options{Gate: gate})
 	const body = `{"key":"a","limits":["2/1h"]}`
 	slow, ends := io.Pipe()
 	answered := make(chan int)

@@ -26,8 +26,6 @@ import (
 // authListener is a handler with policies "site", by client, method, host, path and user, and "cheap", by client alone.
 // The proxy 10.0.0.1 is trusted.
 func authListener(t testing.TB) http.Handler {
-	backend := memorystore.New()
-	t.Cleanup(func() { backend.Close() })
 	by := []string{"client", "method", "host", "path", "user"}
 	attributes := map[string]httplimit.Source{"user": httplimit.MustSource("header:X-User")}
 	for _, name := range by[:4] {
@@ -54,9 +52,7 @@ func authListener(t testing.TB) http.Handler {
 			},
 		},
 	}}
-	e := engine.New(backend, settings, engine.Options{Timeout: time.Minute})
-	t.Cleanup(func() { e.Close() })
-	return Handler(e, Options{})
+	return Handler(engineOn(t, memorystore.New(), settings, time.Minute), Options{})
 }
 
 // authRequest is a request of a proxy; fields are "Name: value".
@@ -203,6 +199,8 @@ type failing struct {
 	admin.Keyspace
 	err error
 }
+
+func (*failing) Close() error { return nil }
 
 func (f *failing) Decide(_ context.Context, _ store.Op, _ []store.Request, _ []store.Decision) error {
 	return f.err

@@ -29,7 +29,6 @@ func llmPolicy(t testing.TB) *policy.Policy {
 func costListener(t testing.TB) http.Handler {
 	now := time.Date(2026, 3, 29, 12, 0, 0, 0, time.UTC)
 	backend := memorystore.New(memorystore.WithClock(func() time.Time { return now }))
-	t.Cleanup(func() { backend.Close() })
 	return listenerOn(t, backend, time.Minute, llmPolicy(t))
 }
 
@@ -83,11 +82,7 @@ func TestForwardAuthTakesCostsOfFields(t *testing.T) {
 	settings.Policies = append(settings.Policies, web)
 	settings.HTTP.Rules["web"] = httplimit.Rule{
 		Attributes: map[string]httplimit.Source{"team": httplimit.MustSource("header:X-Team")}}
-	backend := memorystore.New()
-	t.Cleanup(func() { backend.Close() })
-	e := engine.New(backend, settings, engine.Options{Timeout: time.Minute})
-	t.Cleanup(func() { e.Close() })
-	listener := Handler(e, Options{})
+	listener := Handler(engineOn(t, memorystore.New(), settings, time.Minute), Options{})
 	for _, test := range []struct {
 		policy string
 		fields []string

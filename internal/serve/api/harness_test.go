@@ -30,21 +30,24 @@ func loginPolicy(t testing.TB) *policy.Policy {
 	}}
 }
 
+// engineOn returns an engine on a store, and closes both at the end of the test.
+func engineOn(t testing.TB, backend admin.Keyspace, settings *engine.Settings, timeout time.Duration) *engine.Engine {
+	e := engine.New(backend, settings, engine.Options{Timeout: timeout})
+	t.Cleanup(func() { e.Close(); backend.Close() })
+	return e
+}
+
 // listenerOn returns the handler for a store, with the given policies and login.
 func listenerOn(t testing.TB, backend admin.Keyspace, timeout time.Duration, policies ...*policy.Policy) http.Handler {
 	settings := &engine.Settings{File: configfile.File{Policies: append([]*policy.Policy{loginPolicy(t)}, policies...),
 		HTTP: httplimit.Settings{Headers: httplimit.AllHeaders, Rules: map[string]httplimit.Rule{}}}}
-	e := engine.New(backend, settings, engine.Options{Timeout: timeout})
-	t.Cleanup(func() { e.Close() })
-	return Handler(e, Options{Describe: func(err error) string {
+	return Handler(engineOn(t, backend, settings, timeout), Options{Describe: func(err error) string {
 		return strings.ReplaceAll(err.Error(), "hunter2", "xxxxx")
 	}})
 }
 
 func memoryListener(t testing.TB) http.Handler {
-	backend := memorystore.New()
-	t.Cleanup(func() { backend.Close() })
-	return listenerOn(t, backend, time.Minute)
+	return listenerOn(t, memorystore.New(), time.Minute)
 }
 
 // ask sends a body, and returns the answer and its document. Every answer is JSON.

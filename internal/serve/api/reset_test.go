@@ -16,16 +16,13 @@ import (
 
 // A reset begins all limits of a policy anew, also those with a cost of their own, and no others.
 func TestReset(t *testing.T) {
-	backend := memorystore.New()
-	defer backend.Close()
 	costly := &policy.Policy{Name: "llm", Limits: []policy.Limit{
 		{Limit: limiter.Per("requests", 2, time.Hour), By: []string{"team"}},
 		{Limit: limiter.Per("tokens", 100, time.Hour), By: []string{"team"}, Cost: policy.Cost{Field: "tokens"}},
 		{Limit: limiter.Per("fixed", 10, time.Hour), By: []string{"team"}, Cost: policy.Cost{Units: 5}},
 	}}
 	settings := &engine.Settings{File: configfile.File{Policies: []*policy.Policy{loginPolicy(t), costly}}}
-	e := engine.New(backend, settings, engine.Options{Timeout: time.Minute})
-	defer e.Close()
+	e := engineOn(t, memorystore.New(), settings, time.Minute)
 	open, closed := Handler(e, Options{Resets: true}), Handler(e, Options{})
 	const red, blue = `"policy":"llm","attributes":{"team":"red"}`, `"policy":"llm","attributes":{"team":"blue"}`
 	consume := func(who string) int {

@@ -38,16 +38,13 @@ func (s *exactReads) Scan(ctx context.Context, q admin.Query) iter.Seq2[admin.En
 
 func subjectListener(t *testing.T) (*exactReads, http.Handler) {
 	backend := &exactReads{Store: memorystore.New(), t: t}
-	t.Cleanup(func() { backend.Close() })
 	tenants := &policy.Policy{Name: "api", Limits: []policy.Limit{
 		{Limit: limiter.Per("minute", 10, time.Hour), By: []string{"tenant"}},
 		{Limit: limiter.Per("day", 100, 24*time.Hour), By: []string{"tenant"}},
 		{Limit: limiter.Per("user", 5, time.Hour), By: []string{"tenant", "user"}},
 	}}
 	settings := &engine.Settings{File: configfile.File{Policies: []*policy.Policy{loginPolicy(t), tenants}}}
-	e := engine.New(backend, settings, engine.Options{Timeout: time.Minute})
-	t.Cleanup(func() { e.Close() })
-	return backend, Handler(e, Options{Keys: backend, Timeout: time.Minute})
+	return backend, Handler(engineOn(t, backend, settings, time.Minute), Options{Keys: backend, Timeout: time.Minute})
 }
 
 func subjectOf(t *testing.T, listener http.Handler, subject string) map[string]map[string]any {
@@ -138,18 +135,15 @@ func TestHostileSubjects(t *testing.T) {
 // The address of a client is what forward-auth makes of it, where the policy takes the attribute from the client.
 func TestAnAddressIsItsClient(t *testing.T) {
 	backend := memorystore.New()
-	t.Cleanup(func() { backend.Close() })
 	policyOf := func(name string) *policy.Policy {
 		return &policy.Policy{Name: name, Limits: []policy.Limit{
 			{Limit: limiter.Per("ip", 2, time.Hour), By: []string{"ip"}},
 		}}
 	}
 	client := httplimit.Rule{Attributes: map[string]httplimit.Source{"ip": httplimit.MustSource("client")}}
-	e := engine.New(backend, &engine.Settings{
+	e := engineOn(t, backend, &engine.Settings{
 		File: configfile.File{Policies: []*policy.Policy{policyOf("web"), policyOf("other")},
-			HTTP: httplimit.Settings{Rules: map[string]httplimit.Rule{"web": client}}}}, engine.Options{
-		Timeout: time.Minute})
-	t.Cleanup(func() { e.Close() })
+			HTTP: httplimit.Settings{Rules: map[string]httplimit.Rule{"web": client}}}}, time.Minute)
 	listener := Handler(e, Options{Keys: backend, Timeout: time.Minute})
 	question := func(policy, ip string) string {
 		return fmt.Sprintf(`{"policy":%q,"attributes":{"ip":%q}}`, policy, ip)

@@ -33,19 +33,13 @@ func TestParseLimit(t *testing.T) {
 		text string
 		want store.Limit
 	}{
-		{"10/1m", store.Limit{Count: 10, Period: time.Minute}},
 		{"5/ms", store.Limit{Count: 5, Period: time.Millisecond}},
 		{"1000/1d12h", store.Limit{Count: 1000, Period: 36 * time.Hour}},
 		{"1000/1m,burst=200", store.Limit{Count: 1000, Period: time.Minute, Burst: 200}},
-		{"leaky-bucket:10/1m,burst=1", store.Limit{Algorithm: store.LeakyBucket, Count: 10, Period: time.Minute,
-			Burst: 1}},
-		{"sliding-log:1000000/1h", store.Limit{Algorithm: store.SlidingLog, Count: 1_000_000, Period: time.Hour}},
 		{"sliding-counter:1000000000/366d", store.Limit{Algorithm: store.SlidingCounter, Count: 1_000_000_000,
 			Period: 366 * day}},
 		{"sliding-counter:100/1h,slices=60", store.Limit{Algorithm: store.SlidingCounter, Count: 100, Period: time.Hour,
 			Slices: 60}},
-		{"sliding-counter:100/1h,slices=1", store.Limit{Algorithm: store.SlidingCounter, Count: 100, Period: time.Hour,
-			Slices: 1}},
 		{"sliding-counter:1/3.6ms,slices=3600",
 			store.Limit{Algorithm: store.SlidingCounter, Count: 1, Period: 3600 * time.Microsecond, Slices: 3600}},
 		{"3/2hours", store.Limit{Count: 3, Period: 2 * time.Hour}},
