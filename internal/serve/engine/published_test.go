@@ -1,16 +1,12 @@
 package engine
 
 import (
-	"bytes"
 	"context"
-	"log/slog"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/limitctl/limitctl/internal/config"
 	"github.com/limitctl/limitctl/internal/published"
 	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
@@ -41,20 +37,8 @@ func publishedTo(t *testing.T) (*admin.Tables, func(text string)) {
 func TestFilesAreComparedWithWhatIsPublished(t *testing.T) {
 	tables, publish := publishedTo(t)
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	path := filepath.Join(t.TempDir(), "limitctl.yaml")
-	write := func(text string) {
-		tier.Must(t, os.WriteFile(path, []byte(text), 0o600))
-	}
-	write(withLimit(1))
-	environment := config.Environment{Explicit: path, Getenv: func(string) string { return "" }, ReadFile: os.ReadFile}
-	c, err := config.Load(environment)
-	tier.Must(t, err)
-	var log bytes.Buffer
-	r := &Reloader{Environment: environment, Config: c, OnReload: func(string, error) {},
-		Apply:    func(*config.Config) {},
-		Describe: func(err error) string { return err.Error() }, Log: slog.New(slog.NewTextHandler(&log, nil)),
-		Now: func() time.Time { return now }}
-	r.BeginFiles()
+	r := newRig(t, filepath.Join(t.TempDir(), "limitctl.yaml"), withLimit(1))
+	r.Now = func() time.Time { return now }
 	r.Compare(published.Settings{Table: tables, Now: r.Now, Timeout: time.Minute, Process: published.Process{
 		Name: "gate"}})
 	defer r.Close(context.Background())
@@ -67,10 +51,10 @@ func TestFilesAreComparedWithWhatIsPublished(t *testing.T) {
 		{"nothing is published", func() {}, 0, ""},
 		{"the same", func() { publish(withLimit(1)) }, 0, "1"},
 		{"another one", func() { publish(withLimit(2)) }, 1, "file"},
-		{"the file follows", func() { write(withLimit(2)) }, 0, "2"},
-		{"the file goes on", func() { write(withLimit(3)) }, 1, "file"},
+		{"the file follows", func() { r.write(withLimit(2)) }, 0, "2"},
+		{"the file goes on", func() { r.write(withLimit(3)) }, 1, "file"},
 	} {
-		log.Reset()
+		r.log.Reset()
 		step.do()
 		for range 3 {
 			now = now.Add(compareEvery)
@@ -82,11 +66,11 @@ func TestFilesAreComparedWithWhatIsPublished(t *testing.T) {
 		for i := range processes {
 			reported += processes[i].VersionText()
 		}
-		warns := strings.Count(log.String(), "another configuration is published")
+		warns := strings.Count(r.log.String(), "another configuration is published")
 		if warns != step.warns || reported != step.reported || r.State().StaleSince != nil {
 			t.Errorf("%s: %d warnings, want %d; %q reported, want %q; %+v\n%s", step.what, warns, step.warns, reported,
 				step.reported,
-				r.State(), &log)
+				r.State(), &r.log)
 		}
 	}
 }
