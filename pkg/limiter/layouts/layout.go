@@ -18,20 +18,16 @@ import (
 type Layout interface {
 	// Info describes the layout to people.
 	Info() Info
-	// Match returns which limit a store key belongs to: its subject, as far as the key names it, and in Name the name
-	// of the layout. What distinguishes several limits of a subject follows behind a slash, such as "kong/minute". ok
-	// is false for a store key that the limiter cannot have made.
-	//
-	// Many limiters have a prefix that can be changed. With asked an operator has named the layout for this key, so
-	// any prefix will do. Without it, the key must have the usual one.
+	// Match returns which limit a store key belongs to: its subject, as far as the key names it, and the name of the
+	// layout, behind a slash with what distinguishes several limits, such as "kong/minute". ok is false for a key that
+	// the limiter cannot have made. With asked an operator has named the layout for this key, so any prefix will do.
 	Match(storeKey string, asked bool) (key store.Key, ok bool)
-	// Together returns the store keys that have to be read to understand storeKey, which matched: for example those
-	// of a counter and its timer, or of the window at now and the one before. storeKey is among them. The first names
-	// the entry, and is the same for all that belong together. A key of an older window, which no longer counts, is
-	// alone. limit is the known part of the limit, or zero.
+	// Together returns the store keys that have to be read to understand storeKey, which is among them, such as a
+	// counter and its timer. The first names the entry, and is the same for all. limit is the known part of the limit,
+	// or zero.
 	Together(storeKey string, limit store.Limit, now store.Instant) []string
-	// Decode interprets values, at least one of which exists. The error says in a few words what is wrong with a
-	// value that the limiter cannot have written, such as "a list" or "a negative count".
+	// Decode interprets values, at least one of which exists. The error says what is wrong with a value that the
+	// limiter cannot have written, such as "a list".
 	Decode(found *Found) (Reading, error)
 }
 
@@ -51,14 +47,12 @@ type Info struct {
 	Writer string
 	// Example is a store key.
 	Example string
-	// Prefixes are what store keys usually begin with, so that a scan can leave out others. It is nil if keys can
-	// begin with anything.
+	// Prefixes are what store keys usually begin with; nil if that can be anything.
 	Prefixes []string
 	// Needs is what an operator must give so that everything is known: "nothing", "the limit", "the count", "the
 	// limit and the burst".
 	Needs string
-	// Beyond is what deleting the keys does not reach, and can bring the count back; empty if there is nothing. It is
-	// one sentence.
+	// Beyond is what deleting the keys does not reach, in a sentence; empty if there is nothing.
 	Beyond string
 }
 
@@ -101,10 +95,8 @@ type Value struct {
 	Type     ValueType
 	// Text is a string, or its first [MostText] bytes: Length says how long it is.
 	Text []byte
-	// Members are the fields of a hash, the members of a list from its beginning, or those of a sorted set with the
-	// highest scores, in ascending order. Of a list or a sorted set there are at most [MostMembers]: Length says how
-	// many there are. A hash has all of them, or it is too large to be read and no layout gets it. Those of a set are
-	// not read.
+	// Members are all fields of a hash, or the first members of a list, or those of a sorted set with the highest
+	// scores, in ascending order: at most [MostMembers]. Those of a set are not read.
 	Members []Member
 	// Length is the whole length of Text in bytes, or the number of members.
 	Length int64
@@ -131,10 +123,8 @@ func (v *Value) Field(name string) (text string, has bool) {
 
 // Reading is the meaning of values.
 type Reading struct {
-	// Entries are the limits: usually one, none if nothing is in use, several if a value holds several. Key,
-	// StoreKey, Layout and TTL are filled in by the caller where they are zero.
+	// Entries are the limits: usually one, none if nothing is in use. What is zero the caller fills in.
 	Entries []admin.Entry
-	// Certain: the key, the type, the value and the TTL together can hardly be anything but this limiter's. Keys
-	// without it count as the limiter's only if an operator named the layout.
+	// Certain: this can hardly be anything but the limiter's. Others count as its only if an operator named the layout.
 	Certain bool
 }

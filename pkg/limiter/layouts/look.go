@@ -24,9 +24,8 @@ type Look struct {
 	now  store.Instant
 }
 
-// Look begins to look at a store key. It returns nil if no layout can have made the key, or the query selects none of
-// the limits that it can be of. A pattern of subjects selects store keys, too; without one all are selected. The
-// query's Keys do not matter here, see [Sources.LookFor].
+// Look begins to look at a store key. It returns nil if no layout can have made the key, or the query, whose Keys do
+// not matter here, selects none of the limits that it can be of. A pattern of subjects selects store keys, too.
 func (s Sources) Look(storeKey string, query *admin.Query) *Look {
 	look := Look{StoreKey: storeKey, query: query}
 	for _, c := range s.candidates(storeKey, query.Subjects) {
@@ -37,9 +36,8 @@ func (s Sources) Look(storeKey string, query *admin.Query) *Look {
 	return look.orNil()
 }
 
-// LookFor begins to look at a store key for limits that a scan found there: keys are those of the entries, with their
-// names. It returns nil if the layouts that the names begin with are not among the sources, or cannot have made the
-// store key.
+// LookFor begins to look at a store key for limits that a scan found there, by the keys of the entries. It returns nil
+// if the layouts that their names begin with are not among the sources, or cannot have made the store key.
 func (s Sources) LookFor(storeKey string, keys ...store.Key) *Look {
 	look := Look{StoreKey: storeKey, keys: keys}
 	for _, key := range keys {
@@ -100,17 +98,13 @@ func (l *Look) StoreKeys(now store.Instant) []string {
 }
 
 // Judge finds the limiter of a store key, and returns what is in use of its limits. values returns the value of a
-// store key that StoreKeys named. principal is the store key that stands for all that were read together: a scan that
-// meets the others leaves them out.
+// store key that StoreKeys named. principal is the store key that stands for all that were read together.
 //
-// A layout that an operator named for the key has it, if the values can be the layout's. By a mapping alone they also
-// have to be plausible beside its limit. Of all others the one that is certain has it. What limitctl wrote itself is
-// nobody's, whatever its prefix.
+// A layout that an operator named for the key has it, if the values can be the layout's, and by a mapping alone also
+// are plausible beside its limit. Of all others the one that is certain has it. What limitctl wrote is nobody's.
 //
-// The error concerns this key alone. It is a [store.ForeignError] if an operator named a layout for the key, other
-// than by a mapping alone, and the values cannot be of that layout or of another one that is known. It is an
-// [UnsureError] in all other cases in which the key looks like a limiter's and was left out. A key that looks like
-// nobody's has no entry and no error.
+// The error concerns this key alone: a [store.ForeignError] if the values cannot be of the layout that an operator
+// named other than by a mapping, nor of another one; an [UnsureError] for others that look like a limiter's.
 func (l *Look) Judge(values func(storeKey string) Value) (entries []admin.Entry, principal string, err error) {
 	value := values(l.StoreKey)
 	if IsOwn(&value) {
@@ -206,11 +200,8 @@ func (v *verdict) err(value *Value) error {
 	return unsure
 }
 
-// UnsureError says why a store key that looks like a limiter's was left out. It concerns one key.
-//
-// It is not a [store.ForeignError], and no reason for a command to fail: nobody asked for just this key, or the key
-// is in order and another limiter's. Several limiters have the same prefix, so that a pattern such as "rate:*" also
-// selects keys that its author did not think of.
+// UnsureError says why a store key that looks like a limiter's was left out. It is not a [store.ForeignError], and no
+// reason for a command to fail: nobody asked for just this key, or the key is in order and another limiter's.
 type UnsureError struct {
 	StoreKey string
 	// Layouts are the names of those that the key looks like. If Wrong is not set, each of them may have written it.
@@ -219,8 +210,7 @@ type UnsureError struct {
 	Defect string
 	// Wrong is what is wrong with the value if none of Layouts can have written it.
 	Wrong string
-	// NeverExpires: the key can be of Layouts, and the store keeps it for ever. If it is a counter, it denies for
-	// ever once it is at its limit, so such keys are the first to look at.
+	// NeverExpires: the key can be of Layouts, and the store keeps it for ever, so it may deny for ever.
 	NeverExpires bool
 }
 
@@ -242,10 +232,10 @@ func (e *UnsureError) Error() string {
 // mostPerSecond is about as many requests as a server counts under one key in a second.
 const mostPerSecond = 100_000
 
-// isPlausible reports whether what was read of a key can be of the limit that an operator says. A pattern such as
-// "rl:*" is also of keys that its author did not think of: a version, a date, a time. So not more may be in use than
-// can have come in a period, and the key may not stay for much longer than that. One that never expires can be the
-// limiter's, since that is how counters break most often, unless it counts for nothing: then leaving it does no harm.
+// isPlausible reports whether what was read of a key can be of the limit that an operator says: a pattern such as
+// "rl:*" is also of keys that its author did not think of. Not more may be in use than can have come in a period, and
+// the key may not stay for much longer. One that never expires is, unless it counts for nothing: then leaving it does
+// no harm.
 func (c *candidate) isPlausible() bool {
 	if c.reading.Certain {
 		return true

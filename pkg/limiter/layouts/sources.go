@@ -151,9 +151,8 @@ func globOf(beginnings []string) string {
 	return glob.String() + "*"
 }
 
-// ParseLimit reads what an operator gives of a limit that its keys do not contain: the form that [store.ParseLimit]
-// reads, such as "10/1m,burst=20", or a count without a period, such as "10", for keys that contain the period.
-// Without an algorithm it is that of the layout, and Algorithm is zero. The error is a [store.ErrInvalid].
+// ParseLimit reads what an operator gives of a limit that its keys do not contain: as [store.ParseLimit] does, or a
+// count without a period, such as "10". Without an algorithm it is the layout's. The error is a [store.ErrInvalid].
 func ParseLimit(text string) (store.Limit, error) {
 	if strings.Contains(text, "/") {
 		return store.ParseLimit(text)
@@ -172,10 +171,8 @@ func ParseLimit(text string) (store.Limit, error) {
 	return limit, nil
 }
 
-// CheckRecord reports why a record cannot be one that a layout of [All] has read. It goes by the names in it and not
-// by the values: whoever restores a record writes its store keys, and a file that somebody has edited can name any.
-// selected is what was selected when the record was read, or zero if that is not known. It counts for limiters whose
-// keys can be anything.
+// CheckRecord reports why a record cannot be one that a layout of [All] has read. It goes by the names in it, since a
+// file that somebody has edited can name any. selected, or zero, is what was selected when the record was read.
 func CheckRecord(r *admin.Record, selected store.Pattern) error {
 	layout, err := Named(LayoutOf(r.Key))
 	if err != nil {

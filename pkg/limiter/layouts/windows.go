@@ -33,12 +33,9 @@ const (
 	byChance = 50
 )
 
-// periodOfWindow returns the period that a limiter must have whose key has a window's number, if the window is the
-// one at now or one shortly before. The period is a multiple of unit, such as a second for a limiter that counts
-// seconds. kept is how much longer than three periods after a window's beginning the limiter may keep its key.
-//
-// known is false if no round period fits, or it is of more than three months: then index may be the number of a
-// window long past, or no window's number at all.
+// periodOfWindow returns the period, a multiple of unit, that a limiter must have whose key has a window's number, if
+// the window is the one at now or shortly before. kept is how much longer than three periods it may keep its key. known
+// is false if no round period fits, or it is of more than three months.
 func periodOfWindow(index int64, unit, kept time.Duration, now store.Instant) (period time.Duration, known bool) {
 	at := nanoseconds(now)
 	if index <= 0 || index > at/int64(unit)+int64(clocksDiffer/unit)+1 {
@@ -77,9 +74,8 @@ func (w window) until(now store.Instant) time.Duration {
 }
 
 // windowOf returns the window whose number a key has, and what is known of its limit. A limit that an operator gives
-// counts for windows of its period. The number shows if the key is of another period: then the limit is another one,
-// too, and its count is not known. A count without a period counts for windows of any. The window's period is 0 if it
-// is not known.
+// counts for windows of its period. If the number is of another period, the count is not known. The window's period is
+// 0 if it is not known.
 func windowOf(said store.Limit, index int64, unit, kept time.Duration, now store.Instant) (
 	w window, limit store.Limit) {
 	w = window{index, said.Period}

@@ -96,7 +96,8 @@ func TestADeadlineIsKeptWhateverTheClientDoes(t *testing.T) {
 			ContextTimeoutEnabled: true},
 	} {
 		options.Addr, options.MaxRetries, options.DisableIdentity = server.Addr, -1, true
-		for whose, open := range map[string]func(redis.UniversalClient, ...redisstore.Option) (*redisstore.Store, error){
+		for whose, open := range map[string]func(redis.UniversalClient, ...redisstore.Option) (
+			*redisstore.Store, error){
 			"own": redisstore.Own, "the application's": redisstore.New} {
 			opened := func(budget time.Duration) *storecall.Caller {
 				backend, err := open(redis.NewClient(&options), redisstore.WithBudget(budget))

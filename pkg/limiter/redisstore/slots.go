@@ -51,9 +51,8 @@ const giveBackGrace = 20 * time.Millisecond
 // decideAcrossSlots decides groups one after the other, each atomically. A take ends at the first group that denies or
 // fails; what earlier ones charged is given back, and later ones are only peeked at, so that the answer is complete.
 //
-// Each slot remembers what it charged for a token, and which attempt of the caller's answers for that: the latest. A
-// call gives back only what its own attempt answers for. So a call that was cut off, and is still giving back, cannot
-// remove what the caller was granted when it asked again.
+// Each slot remembers what it charged for a token, and the latest attempt of the caller, which answers for that. A call
+// gives back only what its own attempt answers for: one that was cut off cannot remove what a later one was granted.
 func (s *Store) decideAcrossSlots(ctx context.Context, op store.Op, groups [][]int, reqs []store.Request,
 	decisions []store.Decision) error {
 	var attempt uint64
@@ -205,8 +204,8 @@ func withoutToken(reqs []store.Request) []store.Request {
 	return reqs
 }
 
-// unknownOutcome is a [store.ErrOutcomeUnknown] and hides the kind of its cause. A cause can say that its call charged
-// nothing. The caller must not conclude that from it, since another call may be charged.
+// unknownOutcome is a [store.ErrOutcomeUnknown] and hides the kind of its cause, which can say that its call charged
+// nothing: another call may be charged.
 type unknownOutcome struct{ cause error }
 
 func (e *unknownOutcome) Error() string {

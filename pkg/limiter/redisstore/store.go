@@ -145,8 +145,8 @@ func timeoutOf(client redis.UniversalClient) (read time.Duration) {
 // server. Replicas are never asked.
 //
 // The client fits a limiter: a context's deadline is kept, a dead server is dialled once, nothing is sent twice, and
-// time-outs that options leave out are [DefaultTimeout]. In a Cluster a whole call takes no longer than ReadTimeout. All
-// Sentinels are asked at once for each new connection, for at most half of DialTimeout.
+// time-outs that options leave out are [DefaultTimeout]. In a Cluster a whole call takes no longer than ReadTimeout.
+// All Sentinels are asked at once for each new connection, for at most half of DialTimeout.
 func Open(options redis.UniversalOptions, settings ...Option) (*Store, error) {
 	var client redis.UniversalClient
 	switch {
@@ -165,15 +165,16 @@ func Open(options redis.UniversalOptions, settings ...Option) (*Store, error) {
 }
 
 // New returns a Store on client, which stays the caller's: it is left as it is, and Close does not close it. Whatever
-// retries client is configured for, takes and refunds are never sent twice. A call takes at most [DefaultTimeout] unless
-// [WithBudget] changes that. Hooks that client gets after New do not see the calls.
+// retries client is configured for, takes and refunds are never sent twice. A call takes at most [DefaultTimeout]
+// unless [WithBudget] changes that. Hooks that client gets after New do not see the calls.
 //
 // New does not bound the size of answers; [Own] does. If a call of a ClusterClient fails before it reaches a node, New
 // may not know that, and returns a [store.ErrOutcomeUnknown] instead of a [store.ErrUnavailable]. Errors never contain
 // the password of the client's options, and that of a provider only if a server repeats it.
 //
-// New fails with a [store.ErrInvalid] on a nil client, one that is neither a [redis.Client] nor a [redis.ClusterClient],
-// or a wrong option. It does not connect yet. A proxy that spreads keys over several servers is not to be used.
+// New fails with a [store.ErrInvalid] on a nil client, one that is neither a [redis.Client] nor a
+// [redis.ClusterClient], or a wrong option. It does not connect yet. A proxy that spreads keys over several servers is
+// not to be used.
 func New(client redis.UniversalClient, options ...Option) (*Store, error) {
 	return newStore(client, false, options)
 }

@@ -383,10 +383,9 @@ func combined(a, b admin.ImportOutcome) admin.ImportOutcome {
 	return max(a, b)
 }
 
-// A string is read by GETRANGE, and put into the form that DUMP gives it here: the server is
-// spared a second look at each value, what is kept is what was judged, and it can be brought
-// back to any server, also an older one. The form is that of Redis' files: a byte for the
-// type, the string after its length, the version of the form in two bytes and a CRC in eight.
+// A string is read by GETRANGE, and put into the form that DUMP gives it here: what is kept is what was judged, and it
+// can be brought back to any server, also an older one. The form is that of Redis' files: a byte for the type, the
+// string after its length, the version of the form in two bytes and a CRC in eight.
 
 // The parts of a dump.
 const (

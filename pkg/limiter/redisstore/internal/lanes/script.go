@@ -86,8 +86,8 @@ func (s *Sender) newCall(ctx context.Context, changes bool, script *lua.Script, 
 }
 
 // reworded returns c as the server can be asked that answered err: with the script's source if it does not know that,
-// after a restart, a failover or SCRIPT FLUSH, and without EVALSHA_RO if it is too old. These answers come before
-// anything runs, so calling again cannot charge twice. It is nil if err is about anything else.
+// and without EVALSHA_RO if it is too old. These answers come before anything runs, so calling again cannot charge
+// twice. It is nil if err is about anything else.
 func (s *Sender) reworded(ctx context.Context, c *call, err error) *call {
 	if err == nil || c == nil || c.script == nil {
 		return nil
