@@ -42,7 +42,6 @@ func (a Answer) Print(p *output.Printer) {
 func (a Answer) evidence(s *screen) (tables int) {
 	d := a.Report
 	if len(d.Runs) == 0 {
-		s.lines = append(s.lines, "no runs")
 		return 0
 	}
 	r := &d.Runs[0]
