@@ -22,10 +22,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// conn is a connection whose answers are bounded in size, see scanner.
-//
-// A client allocates what an answer announces before it arrives: one line of twenty bytes from a broken or hostile
-// server can end the process, or fill the machine's memory. So the bytes are checked while they are read.
+// conn is a connection whose answers are bounded in size while they are read, see scanner: a client allocates what an
+// answer announces before it arrives, so one line of twenty bytes could fill the machine's memory.
 type conn struct {
 	net.Conn
 	scanner scanner
@@ -138,13 +136,11 @@ func dialError(err error) error {
 func netError(err error) error { return &net.OpError{Op: "read", Net: "tcp", Err: err} }
 
 const (
-	// mostMemory is the most bytes that the answers of one exchange may cost. It is enough for the longest record
-	// (12.5 MB) and the 4 MB of others that a script returns with it, or for a Cluster in which each slot is its
-	// own range, with two replicas.
+	// mostMemory is the most bytes that the answers of one exchange may cost: enough for the longest record (12.5 MB)
+	// and the 4 MB of others that a script returns with it, or for a Cluster in which each slot is its own range.
 	mostMemory = 22 << 20
-	// valueCost is the cost of any value in addition to its bytes, and mapCost that of a map in addition to its
-	// values. A client allocates 16 to 40 bytes per element for an announced list, and up to 80 per entry, which is
-	// two values, for a map.
+	// valueCost is the cost of any value in addition to its bytes, and mapCost that of a map in addition to its values:
+	// a client allocates 16 to 40 bytes per element of a list, and up to 80 per entry of a map, which is two values.
 	valueCost = 32
 	mapCost   = 320
 	// longestLine is the longest line that does not announce its length. Servers cut the texts of their errors at a
@@ -313,10 +309,8 @@ func (s *scanner) valueEnds() {
 
 // Guard bounds the harm that broken or hostile servers can do to the client. If an answer is not Redis' protocol, or
 // announces more than 22 MB for one exchange, the connection ends before memory is allocated for it. A panic of the
-// client becomes an error of the command. Errors never contain what the client's provider gives it for a login.
-//
-// Call it before the first use of the client: it does not cover existing connections, nor nodes of a Cluster
-// that the client already knows. It also does not cover panics of a subscription.
+// client becomes an error of the command. Errors never contain what the client's provider gives it for a login. Call it
+// before the first use of the client: it does not cover existing connections and nodes, nor subscriptions.
 func (s *Servers) Guard() {
 	hook := guard{s.secrets}
 	s.client.AddHook(hook)

@@ -102,9 +102,8 @@ func Rights(prefix string) []Right {
 	}
 }
 
-// ClusterRights are the additional rights of users in a Cluster: those of the client, and those of a scan while
-// slots move. limitctl's own client does not need "command", which the client of a service calls when it has to
-// follow a slot.
+// ClusterRights are the additional rights of users in a Cluster. limitctl's own client does not need "command", which
+// the client of a service calls when it has to follow a slot.
 func ClusterRights() []Right {
 	all := Commands()
 	scanning := []string{"inspect", "reset"}

@@ -130,9 +130,8 @@ func (s *Scan) masters(ctx context.Context, masters []*redis.Client) error {
 }
 
 const (
-	// A scan may read walkTimes the number of keys, plus walkMore. It reads some twice if keys are added or the
-	// server resizes its table. A table whose keys have just expired is nearly empty but still large, so most calls
-	// then find nothing.
+	// A scan may read walkTimes the number of keys, plus walkMore: some twice if keys are added or the server resizes
+	// its table, and a table whose keys have just expired is nearly empty but still large.
 	walkTimes = 10
 	walkMore  = 500_000
 	// walkMost is the bound if the user lacks the right to know the number of keys.
@@ -205,9 +204,8 @@ func (w *walk) checkEnds(ctx context.Context) error {
 }
 
 const (
-	// strideTime is how much longer than the quickest answer one exchange of a scan may take. Other clients of the
-	// server wait that long for their turn. A longer way to the server allows strideShare of it, since its times vary
-	// more.
+	// strideTime is how much longer than the quickest answer one exchange of a scan may take, which others wait for. A
+	// longer way to the server allows strideShare of it, since its times vary more.
 	strideTime  = 150 * time.Microsecond
 	strideShare = 8
 	// firstStride is so small that the first answer takes hardly longer than the way there and back.
@@ -221,9 +219,8 @@ const (
 	nap = time.Millisecond
 )
 
-// Stride is how many keys one exchange of a scan with a server is about. It begins small, grows while answers come
-// quickly, and shrinks when they come late, because the exchange is large or because others keep the server busy. It is
-// safe for concurrent use: there is one exchange at a time.
+// Stride is how many keys one exchange of a scan with a server is about. It grows while answers come quickly, and
+// shrinks when they come late. It is safe for concurrent use: there is one exchange at a time.
 type Stride struct {
 	exchanging chan struct{} // has one while an exchange is under way
 	size       atomic.Int64
@@ -290,9 +287,9 @@ func (s *Stride) learn(keys int, took time.Duration) (rest time.Duration) {
 	return rest
 }
 
-// Seen remembers which keys a scan gave, since some come twice: from one server soon after one another, from the
-// masters of a Cluster whenever their slot moves. It keeps 64-bit hashes: among ten million keys two share one with a
-// probability of 3 in a million. It is not safe for concurrent use.
+// Seen remembers which keys a scan gave, since some come twice: from the masters of a Cluster whenever their slot
+// moves. It keeps 64-bit hashes: among ten million keys two share one with a probability of 3 in a million. It is not
+// safe for concurrent use.
 type Seen struct {
 	seed          maphash.Seed
 	generation    int // how many of the last keys are remembered at least; 0 for all

@@ -70,12 +70,10 @@ func (s *Store) sweep(in *stripe, n int, now store.Instant) (removed int) {
 	return removed
 }
 
-// WithMaxKeys bounds the number of keys in the Store, so that a flood of them cannot fill the memory. Tokens,
-// denials and overrides do not count. Without it, or with n below 1, there is no bound.
-//
-// The Store never removes a key in use: its subject would have its whole limit again. A new key in a full Store
-// takes the place of an unused one. If a short search finds none, the call that needs the new key fails with a
-// [store.ErrRefused] and charges nothing; existing keys are decided as before.
+// WithMaxKeys bounds the number of keys in the Store, so that a flood of them cannot fill the memory. Tokens, denials
+// and overrides do not count. Without it, or with n below 1, there is no bound. A new key in a full Store takes the
+// place of an unused one; no key in use is ever removed. If a short search finds none, the call fails with a
+// [store.ErrRefused] and charges nothing.
 func WithMaxKeys(n int) Option { return func(s *Store) { s.most = int64(n) } }
 
 var errFull = errors.New("the store holds its most keys")
