@@ -14,7 +14,8 @@ func TestReset(t *testing.T) {
 	for _, test := range []struct {
 		keys, want string // what was reset
 	}{
-		{"ry", "full"}, {"r", ""}, {"rn", ""}, {"r<enter>", ""}, {"r<esc>", ""}, {"jry", "near"}, {"<enter>ry", "full"}, {"g", ""}, {"g<enter>r", ""},
+		{"ry", "full"}, {"r", ""}, {"rn", ""}, {"r<enter>", ""}, {"r<esc>", ""}, {"jry", "near"}, {"<enter>ry", "full"},
+		{"g", ""}, {"g<enter>r", ""},
 		{"/nobody<enter>ry", ""},
 	} {
 		d := begin(t, three, nil)
@@ -38,7 +39,8 @@ func TestWhatHasJustComeUnderTheCursorIsNotReset(t *testing.T) {
 		wait int
 		want string
 	}{
-		{keys: "ry"}, {keys: "rryy", want: "near"}, {keys: "ry", wait: 6, want: "near"}, {keys: "b<enter><enter><enter><enter><enter>y"},
+		{keys: "ry"}, {keys: "rryy", want: "near"}, {keys: "ry", wait: 6, want: "near"},
+		{keys: "b<enter><enter><enter><enter><enter>y"},
 	} {
 		d := begin(t, three, nil)
 		for range 2 {

@@ -105,9 +105,7 @@ func beginIn(t *testing.T, theme *ui.Theme, fill func(*driver), change func(*liv
 	d.store = memorystore.New(memorystore.WithClock(func() time.Time { return d.now }))
 	d.actions = &fakeActions{store: d.store}
 	all, err := store.ParsePattern("*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	o := live.Options{
 		Store: d.store, Denials: &d.store.Tables, Overrides: &d.store.Tables, Query: admin.Query{Subjects: all},
 		Actions: d.actions, Where: "redis://10.0.0.1:6379", Selection: `"*"`,
@@ -180,12 +178,9 @@ func (d *driver) second() {
 func (d *driver) take(key store.Key, limit string, cost int64) {
 	d.t.Helper()
 	l, err := store.ParseLimit(limit)
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	if _, err := storecall.New(d.store).Take(d.t.Context(), key, l, cost); err != nil {
-		d.t.Fatal(err)
-	}
+	must(d.t, err)
+	_, err = storecall.New(d.store).Take(d.t.Context(), key, l, cost)
+	must(d.t, err)
 }
 
 // deny adds denials to the store's table, a moment from now: a minute of the table does not
@@ -197,9 +192,7 @@ func (d *driver) deny(denials admin.Denials) {
 	for i := range denials.Rows {
 		denials.Rows[i].LastAt = denials.Now
 	}
-	if err := d.store.AddDenials(d.t.Context(), denials); err != nil {
-		d.t.Fatal(err)
-	}
+	must(d.t, d.store.AddDenials(d.t.Context(), denials))
 }
 
 // press types keys, by their names where they have one: "<enter>".
@@ -247,4 +240,12 @@ func three(d *driver) {
 	d.take(store.Key{Subject: "near"}, "10/1m", 9)
 	d.take(store.Key{Subject: "calm"}, "fixed-window:100/1h", 5)
 	d.take(store.Key{Subject: "tenant:acme:user:7", Name: "api/user"}, "100/1m", 50)
+}
+
+// must ends the test on an error.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

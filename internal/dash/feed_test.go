@@ -125,9 +125,7 @@ func TestOnce(t *testing.T) {
 		d.now = d.now.Add(pause)
 		return nil
 	}
-	if err := Once(t.Context(), &out, o, ui.NoColors(), 80, 24); err != nil {
-		t.Fatal(err)
-	}
+	must(t, Once(t.Context(), &out, o, ui.NoColors(), 80, 24))
 	if text := out.String(); strings.Contains(text, "> ") || !strings.Contains(text, "full") ||
 		strings.Contains(text, "\x1b") ||
 		slept != time.Second {

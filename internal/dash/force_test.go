@@ -19,9 +19,8 @@ func (d *driver) setOverride(subject string, o store.Override) {
 	if o.Subjects, err = store.ExactPattern(subject); err != nil {
 		d.t.Fatal(err)
 	}
-	if _, err := d.store.SetOverride(d.t.Context(), o, time.Hour); err != nil {
-		d.t.Fatal(err)
-	}
+	_, err = d.store.SetOverride(d.t.Context(), o, time.Hour)
+	must(d.t, err)
 }
 
 func (d *driver) row(subject string) *live.Row {

@@ -99,14 +99,10 @@ func governed(d *driver) {
 	} {
 		d.now = d.now.Add(time.Millisecond)
 		subjects, err := store.ParsePattern(o.whom)
-		if err != nil {
-			d.t.Fatal(err)
-		}
+		must(d.t, err)
 		o.Subjects = subjects
 		set, err := d.store.SetOverride(d.t.Context(), o.Override, 2*time.Hour)
-		if err != nil {
-			d.t.Fatal(err)
-		}
+		must(d.t, err)
 		if o.whom == "ip:203.0.113.0/24" {
 			block = set
 		}
@@ -254,15 +250,11 @@ func golden(t *testing.T, name, frame string) {
 	got := strings.ReplaceAll(b.String(), "\x1b", "^")
 	path := filepath.Join("testdata", name)
 	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, []byte(got), 0o644))
 		return
 	}
 	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got != string(want) {
 		t.Errorf("%s is now (go test ./internal/dash -update writes it):\n%s\nand was:\n%s", path, got, want)
 	}

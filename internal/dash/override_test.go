@@ -13,9 +13,7 @@ import (
 func (d *driver) overrides() []store.Override {
 	d.t.Helper()
 	all, _, err := d.store.Overrides(d.t.Context())
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	must(d.t, err)
 	return all
 }
 
