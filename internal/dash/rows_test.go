@@ -27,8 +27,8 @@ func crowd(d *driver) {
 func TestAFilterIsOfWhatIsFollowed(t *testing.T) {
 	d := begin(t, crowd, func(o *live.Options) { o.MaxKeys = 20 })
 	d.send(tea.WindowSizeMsg{Width: 100, Height: 24})
-	if d.press("/acme"); !strings.Contains(
-		d.View(), "filter /acme: 0 of 20 followed; `limitctl dashboard PATTERN` looks in the whole store; esc ends it") {
+	const want = "filter /acme: 0 of 20 followed; `limitctl dashboard PATTERN` looks in the whole store; esc ends it"
+	if d.press("/acme"); !strings.Contains(d.View(), want) {
 		t.Errorf("while it is typed:\n%s", d.View())
 	}
 	if d.press("<enter><esc>"); strings.Contains(d.View(), "filter /") {

@@ -30,8 +30,6 @@ func examine(t *testing.T, server *redistest.Server, user string, change func(*O
 	return Redis(ctx, client, options)
 }
 
-func asIs(*Options) {}
-
 func open(t *testing.T, client redis.UniversalClient) store.Store {
 	t.Helper()
 	backend, err := redisstore.Own(client)

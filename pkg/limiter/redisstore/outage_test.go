@@ -25,28 +25,15 @@ import (
 
 // ledger is what a service was answered, to be held against what was charged.
 type ledger struct {
-	mu      sync.Mutex
-	by      map[store.Decider]int // calls allowed
-	unknown int                   // calls that the store may have charged without saying so
-	errs    []error
+	mu   sync.Mutex
+	by   map[store.Decider]int // calls allowed
+	errs []error
 }
 
 func newLedger() *ledger { return &ledger{by: map[store.Decider]int{}} }
 
-// replaced takes an error that a failure policy replaced.
-func (l *ledger) replaced(err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if errors.Is(err, store.ErrOutcomeUnknown) {
-		l.unknown++
-	}
-}
-
 func (l *ledger) take(backend store.Store, key store.Key, limit store.Limit) {
 	d, err := storecall.New(backend).Take(ctx, key, limit, 1)
-	if err != nil {
-		l.replaced(err)
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
@@ -95,7 +82,7 @@ func TestFailoverWithALocalShare(t *testing.T) {
 			stack := layers.Stack(backend, layers.Layers{
 				Failure: layers.Failure{Policy: store.LocalOnError, Fallback: memorystore.New()},
 				Breaker: &store.Breaker{Pause: time.Millisecond, MaxPause: 10 * time.Millisecond},
-				Env: layers.Env{Observer: &layers.Observer{OnFailure: ledger.replaced,
+				Env: layers.Env{Observer: &layers.Observer{
 					OnBreaker: func(c store.BreakerChange) { mu.Lock(); defer mu.Unlock(); states[c.Shard] = c.To }}}})
 			for range 2 { // the second is of a shard that is known
 				ledger.take(stack, key, yearly(1_000_000))
@@ -142,8 +129,7 @@ func TestOutagesLeaveNothingBehind(t *testing.T) {
 	ledger := newLedger()
 	stack := layers.Stack(backend, layers.Layers{
 		Failure: layers.Failure{Policy: store.LocalOnError, Fallback: memorystore.New()},
-		Breaker: &store.Breaker{Failures: 1, Pause: time.Microsecond, MaxPause: time.Microsecond},
-		Env:     layers.Env{Observer: &layers.Observer{OnFailure: ledger.replaced}}})
+		Breaker: &store.Breaker{Failures: 1, Pause: time.Microsecond, MaxPause: time.Microsecond}})
 	takes := func() {
 		var callers sync.WaitGroup
 		for i := range 8 {

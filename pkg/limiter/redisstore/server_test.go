@@ -222,29 +222,6 @@ func checkNamed(t *testing.T, err error, command string) {
 	}
 }
 
-// With its memory full the server refuses takes, changes nothing, and still answers peeks.
-func TestMaxmemoryReached(t *testing.T) {
-	server := redistest.Start(t, "--maxmemory-policy", "noeviction")
-	client := server.Client()
-	l := connected(t, server, redis.Options{})
-	mustTake(t, l, user, hundred, 7)
-	server.Do("CONFIG", "SET", "maxmemory", "1") // less than it needs for itself
-	before, _ := client.Get(ctx, "rl:{user:42}:token-bucket/366d").Result()
-	for _, op := range []func(context.Context, store.Key, store.Limit, int64) (store.Decision, error){
-		l.Take, l.Refund} {
-		if _, err := op(ctx, user, hundred, 1); !errors.Is(err, store.ErrRefused) ||
-			!strings.Contains(err.Error(), "out of memory") {
-			t.Errorf("got %v, want an ErrRefused that says out of memory", err)
-		}
-	}
-	if after, _ := client.Get(ctx, "rl:{user:42}:token-bucket/366d").Result(); after != before {
-		t.Errorf("the record changed from %x to %x", before, after)
-	}
-	if got := used(t, l, hundred); got != 7 {
-		t.Errorf("%d used, want 7", got)
-	}
-}
-
 // A replica may be about to become a master, and was one, perhaps, a moment ago.
 func TestAReplicaDoesNotServeNow(t *testing.T) {
 	master, replica := redistest.Start(t), redistest.Start(t)
