@@ -18,10 +18,10 @@ import (
 
 var ctx = context.Background()
 
-// examine examines a server as a user.
-func examine(t *testing.T, server *redistest.Server, user string, change func(*Options)) (*Report, error) {
+// examine examines a server.
+func examine(t *testing.T, server *redistest.Server, change func(*Options)) (*Report, error) {
 	t.Helper()
-	client := redis.NewClient(&redis.Options{Addr: server.Addr, Username: user, Password: "pw", DisableIdentity: true,
+	client := redis.NewClient(&redis.Options{Addr: server.Addr, DisableIdentity: true,
 		MaxRetries:    -1,
 		DialerRetries: 1})
 	defer client.Close()
@@ -33,9 +33,7 @@ func examine(t *testing.T, server *redistest.Server, user string, change func(*O
 func open(t *testing.T, client redis.UniversalClient) store.Store {
 	t.Helper()
 	backend, err := redisstore.Own(client)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return backend
 }
 
@@ -45,9 +43,8 @@ func fill(t *testing.T, server *redistest.Server, n int) {
 	backend := open(t, server.Client())
 	for i := range n {
 		key, limit := store.Key{Subject: fmt.Sprint("user:", i)}, store.Limit{Count: 100, Period: 1000 * time.Hour}
-		if _, err := storecall.New(backend).Take(ctx, key, limit, 1); err != nil {
-			t.Fatal(err)
-		}
+		_, err := storecall.New(backend).Take(ctx, key, limit, 1)
+		must(t, err)
 	}
 }
 
@@ -65,21 +62,17 @@ func TestTheScanIsBounded(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	fill(t, server, 3000)
-	report, err := examine(t, server, "", func(o *Options) { o.ScanLimit = 1000 })
-	if err != nil {
-		t.Fatal(err)
-	}
+	report, err := examine(t, server, func(o *Options) { o.ScanLimit = 1000 })
+	must(t, err)
 	keys := report.finding(t, "keys")
 	var limits, looked int
-	if _, err := fmt.Sscanf(strings.ReplaceAll(keys.Summary, ",", ""), "stopped early: %d limits among the %d keys looked at", &limits,
-		&looked); err != nil ||
+	if _, err := fmt.Sscanf(strings.ReplaceAll(keys.Summary, ",", ""),
+		"stopped early: %d limits among the %d keys looked at", &limits, &looked); err != nil ||
 		looked < 1000 || looked > 2000 || limits > looked {
 		t.Errorf("with a limit of 1000: %+v", keys)
 	}
-	report, err = examine(t, server, "", func(o *Options) { o.ScanLimit = 0 })
-	if err != nil {
-		t.Fatal(err)
-	}
+	report, err = examine(t, server, func(o *Options) { o.ScanLimit = 0 })
+	must(t, err)
 	if keys := report.finding(t, "keys"); keys.Summary != "3,000 limits among all 3,000 keys of the store" {
 		t.Errorf("without a limit: %+v", keys)
 	}
@@ -89,7 +82,7 @@ func TestTheScanIsBounded(t *testing.T) {
 func TestAServerThatStopsInTheMiddle(t *testing.T) {
 	server := redistest.Start(t)
 	calls := 0
-	report, err := examine(t, server, "", func(o *Options) {
+	report, err := examine(t, server, func(o *Options) {
 		o.Now = func() time.Time { // it is asked after the server's own findings
 			if calls++; calls == 1 {
 				server.Kill()
@@ -142,5 +135,13 @@ func TestAClusterIsExaminedAsAWhole(t *testing.T) {
 	if !store.IsAway(err) || !report.Reached || dead.Server != servers[1].Addr ||
 		!strings.Contains(dead.Summary, servers[1].Addr) {
 		t.Errorf("with one master dead: %v, %+v", err, report.Findings)
+	}
+}
+
+// must ends the test on an error.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -91,7 +91,9 @@ func TestADeadlineIsKeptWhateverTheClientDoes(t *testing.T) {
 	key, limit := store.Key{Subject: "user:42"}, yearly(1000)
 	for name, options := range map[string]redis.Options{
 		"ignores contexts": {ReadTimeout: forever, WriteTimeout: forever, PoolTimeout: forever},
-		"never times out":  {ReadTimeout: -1, WriteTimeout: -1, PoolTimeout: forever},
+		// Whose only connection stays with the call that was given up.
+		"has one connection": {ReadTimeout: forever, WriteTimeout: forever, PoolTimeout: forever, PoolSize: 1},
+		"never times out":    {ReadTimeout: -1, WriteTimeout: -1, PoolTimeout: forever},
 		"keeps contexts": {ReadTimeout: forever, WriteTimeout: forever, PoolTimeout: forever,
 			ContextTimeoutEnabled: true},
 	} {

@@ -78,9 +78,7 @@ func TestMergedDecisionsAreSerial(t *testing.T) {
 		}
 		merges += n - len(all)
 		e := &exchange{calls: slices.Clone(asks)}
-		if err := s.single.exchange(context.Background(), e); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.single.exchange(context.Background(), e))
 		var unusual []*ask
 		for _, m := range new(merger).merge(s, asks) { // as the exchange merged them
 			for _, g := range m.groups {
@@ -95,9 +93,7 @@ func TestMergedDecisionsAreSerial(t *testing.T) {
 						t.Fatal(a.err)
 					}
 					got := make([]store.Decision, len(a.reqs))
-					if err := s.readAnswer(a, got); err != nil {
-						t.Fatal(err)
-					}
+					must(t, s.readAnswer(a, got))
 					decided++
 					if compare(t, states, a, got, now) {
 						allowed++
@@ -112,9 +108,7 @@ func TestMergedDecisionsAreSerial(t *testing.T) {
 			got := make([]store.Decision, len(a.reqs))
 			w := s.NewWork()
 			w.Reqs = append(w.Reqs[:0], a.reqs...)
-			if err := s.Decide(context.Background(), a.op, w, got); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.Decide(context.Background(), a.op, w, got))
 			compare(t, states, a, got, now)
 		}
 	}
@@ -152,21 +146,25 @@ func TestABatchOfAnUnknownScriptWithoutItsFirstCaller(t *testing.T) {
 		var err error
 		a.reqs, err = store.NormalizeAll(nil, a.op, []store.Request{{Key: store.Key{Subject: subject},
 			Limit: store.Limit{Count: 5, Period: time.Minute}, Cost: 1}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		a.keys = []string{s.Own.StoreKey(a.reqs[0].Key)}
 		a.words = []any{a.keys[0]}
 		e.calls = append(e.calls, a)
 	}
 	e.calls[0].state.Store(withdrawn)
-	if err := s.single.exchange(t.Context(), e); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.single.exchange(t.Context(), e))
 	got := make([]store.Decision, 1)
 	if a := e.calls[1]; a.err != nil || a.apart {
 		t.Fatalf("%v, apart %v", a.err, a.apart)
 	} else if err := s.readAnswer(a, got); err != nil || !got[0].Allowed || got[0].Used != 1 {
 		t.Errorf("%+v, %v", got[0], err)
+	}
+}
+
+// must ends the test on an error.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
