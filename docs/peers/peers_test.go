@@ -79,9 +79,7 @@ func (c *caller) serverTime() time.Time {
 // say sets the limit that an operator names.
 func (c *caller) say(limit store.Limit) {
 	c.said = limit
-	pattern, err := store.ExactStoreKeyPattern(c.storeKey)
-	must(c.t, err)
-	c.keys = c.store.OtherLimiters(layouts.Sources{{Layout: c.layout, Keys: pattern, Limit: limit}})
+	c.keys = c.store.OtherLimiters(layouts.Sources{{Layout: c.layout, Limit: limit}})
 }
 
 // look returns limitctl's entry for the key at an instant, by the server's clock if it is zero. has is false if
@@ -89,11 +87,12 @@ func (c *caller) say(limit store.Limit) {
 func (c *caller) look(at time.Time) (entry admin.Entry, has bool) {
 	c.t.Helper()
 	c.clock = at
-	key, ok := c.layout.Match(c.storeKey, true)
-	if !ok {
+	if _, ok := c.layout.Match(c.storeKey, true); !ok {
 		c.t.Fatalf("%q does not match", c.storeKey)
 	}
-	query := admin.Query{Keys: []store.Key{key}, StoreKeys: []string{c.storeKey}, Records: true}
+	pattern, err := store.ExactStoreKeyPattern(c.storeKey)
+	must(c.t, err)
+	query := admin.Query{Subjects: pattern, Records: true}
 	for found, err := range c.keys.Scan(c.t.Context(), query) {
 		if err != nil {
 			c.t.Fatalf("of %q: %v", c.storeKey, err)

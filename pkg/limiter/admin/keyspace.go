@@ -48,10 +48,9 @@ type Query struct {
 	Names store.Pattern
 	// Match, if set, decides last about a key, and before the value is read if possible. Calls may be concurrent.
 	Match func(store.Key) bool
-	// Keys, if set, are exactly the keys to read, without a scan. The other selecting fields are then unused.
+	// Keys, if set, are exactly the keys of limitctl to read, without a scan. The other selecting fields are then
+	// unused.
 	Keys []store.Key
-	// StoreKeys are the store keys of Keys, in the same order, for other limiters' keys, which do not say them.
-	StoreKeys []string
 	// Bytes, Records and States fill in [Entry.Bytes], [Entry.Record] and [Entry.State].
 	Bytes, Records, States bool
 	// InForce, if set, returns the limit that applies to a key of limitctl now, from which usage and remaining then

@@ -19,9 +19,7 @@ type Look struct {
 	StoreKey   string
 	candidates []candidate
 	query      *admin.Query
-	// keys were asked for instead of the query's selection.
-	keys []store.Key
-	now  store.Instant
+	now        store.Instant
 }
 
 // Look begins to look at a store key. It returns nil if no layout can have made the key, or the query, whose Keys do
@@ -33,27 +31,10 @@ func (s Sources) Look(storeKey string, query *admin.Query) *Look {
 			look.candidates = append(look.candidates, c)
 		}
 	}
-	return look.orNil()
-}
-
-// LookFor begins to look at a store key for limits that a scan found there, by the keys of the entries. It returns nil
-// if the layouts that their names begin with are not among the sources, or cannot have made the store key.
-func (s Sources) LookFor(storeKey string, keys ...store.Key) *Look {
-	look := Look{StoreKey: storeKey, keys: keys}
-	for _, key := range keys {
-		c, ok := s.named(storeKey, LayoutOf(key))
-		if ok && !slices.ContainsFunc(look.candidates, func(other candidate) bool { return other.Layout == c.Layout }) {
-			look.candidates = append(look.candidates, c)
-		}
-	}
-	return look.orNil()
-}
-
-func (l *Look) orNil() *Look {
-	if len(l.candidates) == 0 {
+	if len(look.candidates) == 0 {
 		return nil
 	}
-	return l
+	return &look
 }
 
 // maySelect reports whether the query can select limits of a store key with that result of [Layout.Match]. An entry
@@ -72,9 +53,6 @@ func (l *Look) maySelect(key store.Key) bool {
 
 // selects reports whether an entry was asked for.
 func (l *Look) selects(e *admin.Entry) bool {
-	if l.keys != nil {
-		return slices.Contains(l.keys, e.Key)
-	}
 	q := l.query
 	isSubject := q.Subjects.IsZero() ||
 		slices.ContainsFunc([]string{e.Key.Subject, l.StoreKey, e.StoreKey}, q.Subjects.Match)

@@ -80,19 +80,6 @@ func (s Sources) only() (only Layout) {
 	return only
 }
 
-// named returns the candidate of a layout for a store key that is known to be the layout's.
-func (s Sources) named(storeKey, layout string) (c candidate, ok bool) {
-	for i := range s {
-		source := &s[i]
-		if source.Layout.Info().Name != layout || !source.Keys.IsZero() && !source.Keys.Match(storeKey) {
-			continue
-		}
-		key, ok := source.Layout.Match(storeKey, true)
-		return candidate{Source: source, key: key, asked: true}, ok
-	}
-	return candidate{}, false
-}
-
 // LayoutOf returns the name of the layout that the key of an entry begins with.
 func LayoutOf(key store.Key) string {
 	if end := strings.IndexAny(key.Name, "/@"); end >= 0 {

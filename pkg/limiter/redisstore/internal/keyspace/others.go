@@ -32,28 +32,9 @@ func (o *others) choose(storeKey string, q *admin.Query) (chosen, bool) {
 	return chosen{storeKey: storeKey, look: look}, look != nil && !o.isBeside(storeKey)
 }
 
-// listed implements layout. A store key can have several keys of limits. Keys without a name have only a subject, which
-// the query selects.
-func (o *others) listed(q *admin.Query) (all []chosen, isListed bool, err error) {
-	keys := map[string][]store.Key{}
-	for i, storeKey := range q.StoreKeys {
-		if _, has := keys[storeKey]; !has {
-			all = append(all, chosen{storeKey: storeKey})
-			keys[storeKey] = nil
-		}
-		if len(q.Keys) == len(q.StoreKeys) && q.Keys[i].Name != "" {
-			keys[storeKey] = append(keys[storeKey], q.Keys[i])
-		}
-	}
-	for i := range all {
-		if c := &all[i]; len(keys[c.storeKey]) > 0 {
-			c.look = o.sources.LookFor(c.storeKey, keys[c.storeKey]...)
-		} else {
-			c.look = o.sources.Look(c.storeKey, q)
-		}
-	}
-	unknown := func(c chosen) bool { return c.look == nil || o.isBeside(c.storeKey) }
-	return slices.DeleteFunc(all, unknown), q.StoreKeys != nil, nil
+// listed implements layout: a key does not say its store key.
+func (o *others) listed(*admin.Query) (all []chosen, isListed bool, err error) {
+	return nil, false, nil
 }
 
 // read implements layout. If what the looks need is much, it reads it in parts.
