@@ -6,6 +6,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/olekukonko/tablewriter"
+	"github.com/olekukonko/tablewriter/renderer"
+	"github.com/olekukonko/tablewriter/tw"
+
 	"github.com/limitctl/limitctl/internal/subjecttext"
 	"github.com/limitctl/limitctl/internal/textcut"
 )
@@ -71,21 +75,47 @@ func (p *Printer) Table(columns []Column, rows [][]Cell) {
 		}
 	}
 	columns, rows = p.fit(withoutEmpty(columns, rows))
-	widths, _ := widthsOf(columns, rows)
-	header := make([]Cell, len(columns))
+	alignments := make([]tw.Align, len(columns))
+	header := make([]string, len(columns))
 	for i, column := range columns {
-		header[i] = Cell{column.Header, Faint}
-	}
-	for _, row := range slices.Insert(rows, 0, header) {
-		line := ""
-		for i, cell := range row {
-			text, blanks := p.Paint(cell.Style, cell.Text), strings.Repeat(" ", max(0, widths[i]-Width(cell.Text)))
-			if columns[i].Right {
-				text, blanks = blanks+text, ""
-			}
-			line += text + blanks + columnGap
+		header[i] = p.Paint(Faint, column.Header)
+		alignments[i] = tw.AlignLeft
+		if column.Right {
+			alignments[i] = tw.AlignRight
 		}
-		fmt.Fprintln(p.Out, strings.TrimRight(line, " "))
+	}
+	alignment := tw.CellAlignment{PerColumn: alignments}
+	padding := tw.CellPadding{Global: tw.Padding{Left: "", Right: columnGap, Overwrite: true}}
+	var text bytes.Buffer
+	table := tablewriter.NewTable(&text,
+		tablewriter.WithRenderer(renderer.NewBlueprint(tw.Rendition{
+			Borders:  tw.BorderNone,
+			Settings: tw.Settings{Separators: tw.SeparatorsNone, Lines: tw.LinesNone},
+		})),
+		tablewriter.WithConfig(tablewriter.Config{
+			Header: tw.CellConfig{Formatting: tw.CellFormatting{AutoFormat: tw.Off}, Alignment: alignment,
+				Padding: padding},
+			Row: tw.CellConfig{Formatting: tw.CellFormatting{AutoWrap: tw.WrapNone}, Alignment: alignment,
+				Padding: padding},
+		}),
+		tablewriter.WithTrimSpace(tw.Off),
+		tablewriter.WithEastAsian(tw.Off), // as in Width
+	)
+	table.Header(header)
+	for _, row := range rows {
+		cells := make([]string, len(row))
+		for i, cell := range row {
+			cells[i] = p.Paint(cell.Style, cell.Text)
+		}
+		table.Append(cells)
+	}
+	table.Render()
+	for line := range strings.SplitSeq(strings.TrimSuffix(text.String(), "\n"), "\n") {
+		line = strings.TrimRight(line, " ")
+		if padded, is := strings.CutSuffix(line, " \x1b[0m"); is { // the table ends styles again after its padding
+			line = strings.TrimRight(padded, " ")
+		}
+		fmt.Fprintln(p.Out, line)
 	}
 }
 
