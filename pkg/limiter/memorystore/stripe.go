@@ -25,7 +25,7 @@ type entry struct {
 const (
 	// sweepKeys is the number of keys that the stripe looks at for each new one, and for each sweepEvery charges of
 	// existing ones. It is above one, so that unused keys cannot pile up.
-	sweepKeys  = 8
+	sweepKeys  = 3
 	sweepEvery = 64
 	// lookForRoom is the number of keys that a call looks at when the Store is full. It bounds the work for each key of
 	// a flood.
