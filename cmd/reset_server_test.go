@@ -18,6 +18,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/auditlog"
+	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/internal/tier"
 )
@@ -138,7 +139,7 @@ func TestResetStoppedInTheMiddle(t *testing.T) {
 			default:
 				for _, want := range []string{
 					"undo with: limitctl undo ", "interrupted: ", "outcome unknown: redis at " + g.Addr,
-					fmt.Sprintf("%d of %d keys known to be done", deleted, all)} {
+					fmt.Sprintf("%s of %s keys known to be done", output.Thousands(deleted), output.Thousands(all))} {
 					if !strings.Contains(told, want) {
 						t.Errorf("it does not say %q:\n%s", want, told)
 					}
