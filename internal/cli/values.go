@@ -201,7 +201,7 @@ func Several(args []string) string {
 var habits = map[string]string{
 	"get": "limitctl inspect PATTERN", "delete": "limitctl reset PATTERN", "rm": "limitctl reset PATTERN",
 	"ban":   "limitctl block PATTERN --for 1h --reason TEXT",
-	"bench": "limitctl loadtest --limit LIMIT", "init": "limitctl config init",
+	"bench": "limitctl loadtest --limit LIMIT",
 }
 
 // FlagGroup is the annotation of a flag with the title under which the help lists it.
