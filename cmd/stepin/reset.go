@@ -145,7 +145,8 @@ func runReset(ctx context.Context, o *resetOptions, plan *operation.ResetPlan) e
 	printErr := o.Print(answer)
 	if answer.Undo != "" && (!o.Quiet || printErr != nil) {
 		line := answer.Undo
-		if plan.Backup.MakeDir { // undo shows the last change and asks first, in case there is a later one
+		// Undo shows the last change and asks first, in case there is a later one, as after a second run for the rest.
+		if plan.Backup.MakeDir && err == nil {
 			line = cli.CommandHere(o.Globals, s, "undo")
 		}
 		o.Note("undo with: %s", line)

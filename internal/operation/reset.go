@@ -139,8 +139,12 @@ func (t *targets) withProgress(err error) error {
 		return nil
 	}
 	known := t.Changed + t.Effect.Stay
+	next := goOn(err, known, t.Remaining != nil)
+	if next != "" && t.Backup != "" { // a later run keeps what the earlier one has left
+		next += "; to undo all, undo each run, the last one first"
+	}
 	err = outcome.WithProgress(err, "%d of %s %s%s", known, output.Count(int(t.Matched), "key"),
-		certainly("done", err), goOn(err, known, t.Remaining != nil))
+		certainly("done", err), next)
 	if t.Changed > 0 {
 		err = outcome.Partly(err)
 	}

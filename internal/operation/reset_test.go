@@ -87,10 +87,11 @@ func (s *site) takeMany(t *testing.T) {
 	}
 }
 
-// How the errors of changes end that a store without an answer has ended.
+// How the errors of changes end that a store without an answer has ended, those of resets with the last.
 const (
-	resetEndsWith     = "; run it again for the rest, with --timeout 30s if the server is slow)"
-	overwriteEndsWith = "; a second run also changes the keys that are done, which forgets what was used of them since)"
+	resetEndsWith     = "; run it again for the rest, with --timeout 30s if the server is slow"
+	undoEndsWith      = "; to undo all, undo each run, the last one first"
+	overwriteEndsWith = "; a second run also changes the keys that are done, which forgets what was used of them since"
 )
 
 // Wherever a reset is cut, what was deleted before is counted and in the backup, and the audit log says how it ended.
@@ -108,11 +109,12 @@ func TestAResetThatIsCut(t *testing.T) {
 		kept, told       bool // the backup
 		says             string
 	}{
-		"away in the middle": {true, []error{nil, away}, false, keysPerBatch, 0, outcome.ErrPartly, auditlog.Partly, true,
-			true, "(500 of 600 keys done" + resetEndsWith},
+		"away in the middle": {true, []error{nil, away}, false, keysPerBatch, 0, outcome.ErrPartly, auditlog.Partly,
+			true,
+			true, "(500 of 600 keys done" + resetEndsWith + undoEndsWith + ")"},
 		"never reached": {false, []error{away}, false, 0, 0, away, auditlog.Failed, false, false, "(0 of 1 key done)"},
 		"no answer": {true, []error{unknown}, false, 0, keysPerBatch, unknown, auditlog.Failed, true, true,
-			"(0 of 600 keys known to be done" + resetEndsWith},
+			"(0 of 600 keys known to be done" + resetEndsWith + undoEndsWith + ")"},
 		"refused": {false, []error{refused}, false, 0, 0, refused, auditlog.Failed, true, false, "(0 of 1 key done)"},
 		"interrupted in a batch": {true, []error{nil}, true, keysPerBatch, 0, context.Canceled, auditlog.Interrupted,
 			true, true, ""},

@@ -79,7 +79,7 @@ func TestARestoreThatLosesItsStore(t *testing.T) {
 		result, err := s.Restore(t.Context(), plan, &watcher{})
 		if result == nil || result.Changed+result.Already != 1 || result.Unknown != 1 ||
 			!errors.Is(err, outcome.ErrPartly) ||
-			!strings.HasSuffix(err.Error(), "(1 of 2 records known to be restored"+end) {
+			!strings.HasSuffix(err.Error(), "(1 of 2 records known to be restored"+end+")") {
 			t.Errorf("replace %v: it came to %+v, %v", replace, result, err)
 		}
 	}
