@@ -149,16 +149,23 @@ func (d *Document) alarmsOf(run int) (all []finding) {
 	return all
 }
 
-// alarms are those of all runs, each once.
+// alarms are those of all runs, each once. One that not all of several runs have names those that have it.
 func alarms(d *Document) (all []finding) {
 	if d.Judge(); d.Interrupted && d.Verdict == Fail { // else the headline says it
 		all = append(all, finding{style: output.Near, text: d.unfinished()})
 	}
+	titles := map[finding][]string{}
 	for i := range d.Runs {
 		for _, alarm := range d.alarmsOf(i) {
-			if !slices.Contains(all, alarm) {
+			if titles[alarm] == nil {
 				all = append(all, alarm)
 			}
+			titles[alarm] = append(titles[alarm], d.Runs[i].Title())
+		}
+	}
+	for i, alarm := range all {
+		if of := titles[alarm]; len(of) > 0 && len(of) < len(d.Runs) {
+			all[i].text = strings.Join(of, ", ") + ": " + alarm.text
 		}
 	}
 	return all

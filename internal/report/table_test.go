@@ -59,7 +59,8 @@ func TestTheEndOfARun(t *testing.T) {
 func TestComparisonOfRuns(t *testing.T) {
 	for width, wanted := range map[int][]string{
 		120: {"LIMIT", "REQUESTS", "UNDER", "p50", "p99", "THROUGHPUT", "fixed-window",
-			"fixed-window 100/10s       29,912      35%  1.97 ×", "✗ leaky-bucket 100/10s: p99<5ms was missed: 666.6"},
+			"fixed-window 100/10s       29,912      35%  1.97 ×", "✗ leaky-bucket 100/10s: p99<5ms was missed: 666.6",
+			"\n! leaky-bucket 100/10s: 900 requests answered more than 100ms late (3.0%)\n"},
 		40: {"LIMIT", "ALLOWED", "WORST", "OVER", "1.97 ×"},
 	} {
 		text := Printed(Answer{Report: fiveRuns()}, width)
