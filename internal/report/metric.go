@@ -107,7 +107,7 @@ var metrics = sync.OnceValue(func() (all []metric) {
 	counted("errors", func(r *Run) int64 { return r.Errors }, requests)
 	counted("timed_out", func(r *Run) int64 { return r.TimedOut }, requests)
 	counted("unknown", func(r *Run) int64 { return r.Unknown }, requests)
-	counted("late", func(r *Run) int64 { return r.Late }, requests)
+	counted("late", func(r *Run) int64 { return r.Late + r.TimedOut }, requests)
 	counted("dropped", func(r *Run) int64 { return r.Dropped }, (*Run).Planned)
 	counted("keys", keys, nil)
 	counted("denied_keys", func(r *Run) int64 { return r.KeysDenied }, keys)

@@ -24,6 +24,7 @@ func parsed(t *testing.T, text string) Expression {
 func TestThresholds(t *testing.T) {
 	figures := &Run{Result: loadgen.Result{
 		Requests: 1000, Allowed: 990, Denied: 10, Errors: 0, Dropped: 1000, Keys: 300, KeysDenied: 3, DurationMS: 2000,
+		Late: 2, TimedOut: 3,
 		ThroughputPerS: 499.5,
 		Latency:        &loadgen.Quantiles{P50: 800, P90: 1500, P99: 5000, P999: 9999, Max: 1_500_000},
 		Service:        &loadgen.Quantiles{P99: 4999},
@@ -49,6 +50,7 @@ func TestThresholds(t *testing.T) {
 		{"denied_keys<=1%", true, "1%"},
 		{"dropped==50%", true, "50%"}, // of the arrivals
 		{"errors==0%", true, "0%"},
+		{"late<5", false, "5"},
 		{"worst_window_ratio<=1.97", true, "1.97"},
 		{"throughput>=499.5", true, "499.5"},
 		{"rate==500", true, "500"},
