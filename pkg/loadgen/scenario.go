@@ -62,20 +62,14 @@ func Scenarios() []Scenario {
 			func(s Setting) Load { return s.every(s.Limit.Period) }, length},
 		{"steady", "everyone evenly, at twice the limit's rate", 10, 1, 0,
 			func(s Setting) Load { return &rounds{s.Duration, []round{s.round(2, 0, s.Subjects)}} }, length},
-		{NoisyNeighbour, "one at 50 times the limit's rate, the others at half of it", 10, 2, 0, func(s Setting) Load {
-			return &rounds{s.Duration,
-				[]round{s.round(50, NoisySubject, 1), s.round(0.5, NoisySubject+1, s.Subjects-1)}}
-		}, length},
+		{"noisy-neighbour", "one at 50 times the limit's rate, the others at half of it", 10, 2, 0,
+			func(s Setting) Load {
+				return &rounds{s.Duration, []round{s.round(50, 0, 1), s.round(0.5, 1, s.Subjects-1)}}
+			}, length},
 		{"slow-drip", "everyone evenly, at nine tenths of the limit's rate", 10, 1, 0,
 			func(s Setting) Load { return &rounds{s.Duration, []round{s.round(0.9, 0, s.Subjects)}} }, length},
 	}
 }
-
-// NoisyNeighbour is the name of the scenario in which one subject, NoisySubject, sends far more than the others.
-const (
-	NoisyNeighbour = "noisy-neighbour"
-	NoisySubject   = 0
-)
 
 // ParseScenario finds a scenario by name. An error is a [store.ErrInvalid] that lists them.
 func ParseScenario(name string) (Scenario, error) {
