@@ -289,7 +289,7 @@ type layoutFields struct {
 	NameBytes []byte `json:"name_bytes,omitempty"`
 }
 
-// part is an [admin.Part].
+// part is an [admin.Member].
 type part struct {
 	StoreKey  []byte `json:"store_key"` // may not be UTF-8
 	Type      string `json:"type"`

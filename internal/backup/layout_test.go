@@ -107,6 +107,7 @@ func TestEditedRecordsOfOtherLimiters(t *testing.T) {
 		{"'rate:*' --layout counter", layoutRecord("session:alice", "counter", "session:alice"),
 			"was not selected by rate:*"},
 		{"'rate:*' --layout counter --no-ttl", layoutRecord("rate:x", "counter", "rate:x"), ""},
+		{"--exact 'rate:*' --layout counter", layoutRecord("rate:x", "counter", "rate:x"), "was not selected by"},
 		{"--exact rate:login:42 --layout counter", layoutRecord("rate:x", "counter", "rate:x"),
 			"was not selected by rate:login:42"},
 		{"in the dashboard: a counter", layoutRecord("rate:x", "counter", "rate:x"), ""}, // the selection is unknown

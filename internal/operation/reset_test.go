@@ -120,7 +120,7 @@ func TestAResetThatIsCut(t *testing.T) {
 			true, true, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, tries := newSite(t), 0
+			s, batches := newSite(t), 0
 			s.take(t, 0, 3)
 			if test.many {
 				s.takeMany(t)
@@ -133,15 +133,15 @@ func TestAResetThatIsCut(t *testing.T) {
 				if test.interrupted {
 					cancel()
 				}
-				if tries++; test.errs[tries-1] != nil {
-					return 0, nil, test.errs[tries-1]
+				if batches++; test.errs[batches-1] != nil {
+					return 0, nil, test.errs[batches-1]
 				}
 				return do(records...)
 			}}
 			result, err := s.Reset(ctx, s.planToReset(t), &watcher{})
 			if result == nil || result.Matched != keys || result.Changed != test.changed ||
-				result.Unknown != test.unknown || (result.Backup != "") != test.told || tries != len(test.errs) {
-				t.Fatalf("after %d batches it came to %+v", tries, result)
+				result.Unknown != test.unknown || (result.Backup != "") != test.told || batches != len(test.errs) {
+				t.Fatalf("after %d batches it came to %+v", batches, result)
 			}
 			if !errors.Is(err, test.is) || errors.Is(err, outcome.ErrPartly) != (test.changed > 0) ||
 				!strings.HasSuffix(err.Error(), test.says) {
@@ -169,7 +169,7 @@ func TestAResetThatIsCut(t *testing.T) {
 func TestTheBackupHasWhatWasDeleted(t *testing.T) {
 	for name, test := range map[string]struct {
 		meanwhile func(t *testing.T, s *site) // after the scan
-		delete    func(t *testing.T, s *site, try int, do deleting, records []admin.Record) (int, []admin.Record, error)
+		delete    func(t *testing.T, do deleting, records []admin.Record) (int, []admin.Record, error)
 		gone, a   int64
 	}{
 		"used since": {meanwhile: func(t *testing.T, s *site) { s.take(t, "a", 2) }, a: 5},
@@ -178,7 +178,7 @@ func TestTheBackupHasWhatWasDeleted(t *testing.T) {
 				t.Error(err)
 			}
 		}, gone: 1, a: 3},
-		"damaged since": {a: 3, delete: func(t *testing.T, _ *site, _ int, do deleting, records []admin.Record) (
+		"damaged since": {a: 3, delete: func(t *testing.T, do deleting, records []admin.Record) (
 			int, []admin.Record, error) {
 			deleted, _, err := do(records...)
 			damaged := admin.Record{Key: key("a"), Value: []byte("\x02damaged")}
@@ -189,14 +189,13 @@ func TestTheBackupHasWhatWasDeleted(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, tries := newSite(t), 0
+			s := newSite(t)
 			s.take(t, "a", 3)
 			s.take(t, "b", 4)
 			broken := &brokenStore{Store: s.memory}
 			if test.delete != nil {
 				broken.delete = func(do deleting, records []admin.Record) (int, []admin.Record, error) {
-					tries++
-					return test.delete(t, s, tries, do, records)
+					return test.delete(t, do, records)
 				}
 			}
 			s.Store = broken
