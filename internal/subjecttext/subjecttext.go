@@ -56,19 +56,21 @@ func Unescape(text string) (value string, ok bool) {
 	return value, err == nil && text != "" && Escape(value) == text
 }
 
-// Readable is a subject for people: an IPv6 address or network at its end keeps its colons. Typed as a pattern, it
-// selects the subject.
+// Readable is a subject for people: an IPv6 network at its end keeps its colons, if the text, typed as a pattern, selects
+// the subject. An address with its colons would be another subject.
 func Readable(subject string) string {
-	if !strings.Contains(subject, "%3A") {
-		return subject
-	}
 	at := strings.LastIndexByte(subject, ':') + 1
 	value, ok := Unescape(subject[at:])
-	address, _, _ := strings.Cut(value, "/")
-	if !ok || !IsPlainIPv6(address) {
-		return subject
+	if _, err := netip.ParsePrefix(value); !ok || err != nil || strings.Count(subject[:at], ":")%2 == 0 {
+		return subject // patterns look for networks behind a name
 	}
-	return subject[:at] + value
+	readable := subject[:at] + value
+	for rest := readable; len(rest) > len(value); _, rest, _ = strings.Cut(rest, ":") {
+		if _, err := netip.ParsePrefix(rest); err == nil {
+			return subject // what is before the value reads as a part of the network
+		}
+	}
+	return readable
 }
 
 // IsPlainIPv6 reports whether text is an IPv6 address of hexadecimal groups only, without a zone or an IPv4

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"cmp"
 	"maps"
 	"net/netip"
 	"slices"
@@ -49,6 +50,22 @@ func TestPatternOfANetwork(t *testing.T) {
 			if p.Match(subject) {
 				t.Errorf("%s selects %s", test.pattern, subject)
 			}
+		}
+	}
+}
+
+// What people read of a subject selects it, if they type it.
+func TestPatternOfAReadableSubject(t *testing.T) {
+	for subject, want := range map[string]string{
+		"ip:2001%3Adb8%3A%3A/64":          "ip:2001:db8::/64",
+		"tenant:a:ip:2001%3Adb8%3A%3A/64": "tenant:a:ip:2001:db8::/64",
+		// The colons would make these other subjects, or networks.
+		"ip:2001%3Adb8%3A%3A9": "", "ip:2001%3Adb8%3A%3A/129": "", "ip:2001%3Adb8%3A%3A/a": "",
+		"login:ip:2001%3Adb8%3A%3A/64": "", "tenant:dead:ab:2001%3A%3A/64": "", "fd00%3A1%3A%3A/64": "",
+	} {
+		readable := subjecttext.Readable(subject)
+		if p := mustPattern(t, readable); readable != cmp.Or(want, subject) || !p.Match(subject) {
+			t.Errorf("%s reads %s, which selects it: %v", subject, readable, p.Match(subject))
 		}
 	}
 }
