@@ -291,7 +291,7 @@ func (o *dashboardOptions) began(table *admin.Tables) func(context.Context) stri
 		if s, err := o.Settings(); err == nil && l.Command != nil && !s.Access().ReadOnly {
 			command = "\n" + cli.CommandHere(o.Globals, s, l.Command...)
 		}
-		text := l.Name + " " + cli.Clock(l.Since, now) + ", " + output.Count(int64(l.Keys), "key")
+		text := l.Name + " " + cli.Clock(l.Since, now) + ", " + output.Count(l.Keys, "key")
 		if len(l.Changes) > 0 {
 			text += ", " + after(l.Changes[0], now)
 		}

@@ -138,6 +138,11 @@ func runDenials(ctx context.Context, o *denialsOptions) error {
 	}
 	answer := &denialsAnswer{span: o.span, by: o.by, sort: o.sort, over: o.over}
 	answer.add(&denials, o.subjects)
+	if answer.found > 0 && !answer.named && o.by != ofNetworks && away == nil {
+		if err := o.NoAttribute(ctx, o.by); err != nil {
+			return err
+		}
+	}
 	if o.limit > 0 {
 		answer.rows = answer.rows[:min(o.limit, answer.found)]
 	}
@@ -187,6 +192,7 @@ type denialsAnswer struct {
 	over    int64 // what a limit denied no more often is left out
 	rows    []*denialRow
 	found   int   // how many rows there are, shown or not
+	named   bool  // a key that was denied has what --by groups by
 	keys    int   // of those, how many limits denied
 	shadows int64 // what shadow limits would have denied, which is not in the sums
 	lost    bool
@@ -269,6 +275,7 @@ func (a *denialsAnswer) add(d *admin.Denials, subjects store.Pattern) {
 	rows := map[denialGroup]*denialRow{}
 	for i, denied := range slices.Concat(d.Rows, d.Blocks, d.Shadows) {
 		of := a.group(denied.Key)
+		a.named = a.named || !of.isNone
 		of.shadow = i >= len(d.Rows)+len(d.Blocks)
 		if !subjects.Match(denied.Key.Subject) {
 			block, err := store.ParsePattern(denied.Key.Subject)

@@ -302,7 +302,7 @@ func (a *handoverAnswer) printConfig(s *screen) {
 }
 
 func (a *handoverAnswer) printOverrides(s *screen) {
-	blocks := int64(0)
+	blocks := 0
 	var rows [][]output.Cell
 	for _, o := range a.inForce {
 		if o.Effect == store.OverrideBlock {
@@ -311,7 +311,7 @@ func (a *handoverAnswer) printOverrides(s *screen) {
 		rows = append(rows, cells(o.ID, allowance.Effect(o), allowance.WhomText(o),
 			output.Duration(o.Left.Truncate(time.Second))+" left", "by "+o.By+because(o.Reason)))
 	}
-	count := output.Count(int64(len(rows)), "override", "overrides")
+	count := output.Count(len(rows), "override")
 	if blocks > 0 {
 		count += " (" + output.Count(blocks, "block") + ")"
 	}
@@ -339,7 +339,7 @@ func (a *handoverAnswer) printChanges(s *screen) {
 		}
 		rows = append(rows, cells(cli.Clock(e.Time, a.now), who(e), text+because(e.Reason)))
 	}
-	since, count := store.FormatPeriod(handoverChanges), output.Count(int64(len(rows)), "run", "runs")
+	since, count := store.FormatPeriod(handoverChanges), output.Count(len(rows), "run")
 	if len(rows) > 1 {
 		count += ", the latest first"
 	}
@@ -364,7 +364,7 @@ func (a *handoverAnswer) printBegan(s *screen) {
 	shown, written := b.Limits[:min(mostBegan, s.most, len(b.Limits))], ""
 	for _, l := range shown {
 		s.line(output.Plain, "  "+cli.Clock(l.Since, a.now)+"  "+l.Name+"  "+a.denials.count(l.Denied)+" denied, "+
-			output.Count(int64(l.Keys), "key"))
+			output.Count(l.Keys, "key"))
 		for _, e := range l.Changes[:min(mostBegan, len(l.Changes))] {
 			s.line(output.Plain, "    "+after(e, a.now))
 		}
@@ -387,7 +387,7 @@ func (a *handoverAnswer) printDenials(s *screen) {
 	d := &a.denials
 	text := cmp.Or(a.notCounted, "no denial was counted")
 	if d.Denied > 0 {
-		text = d.denials(d.Denied+d.Others) + " of " + output.Count(int64(d.keys), "key")
+		text = d.denials(d.Denied+d.Others) + " of " + output.Count(d.keys, "key")
 	}
 	if d.Blocked > 0 {
 		text += "; " + d.count(d.Blocked) + " blocked"

@@ -137,6 +137,11 @@ func runInspect(ctx context.Context, o *inspectOptions) error {
 		most = terminalRows
 	}
 	answer, f, err := o.look(ctx, backend, facts, most)
+	if sums, is := answer.(*summaryAnswer); is && err == nil && sums.none != nil && len(sums.Groups) == 1 {
+		if err := o.NoAttribute(ctx, o.by); err != nil {
+			return err
+		}
+	}
 	if err == nil || f.Matched > 0 {
 		if err := o.Print(answer); err != nil {
 			return err
@@ -213,7 +218,8 @@ func (o *inspectOptions) conclude(answer output.Answer, f *operation.Found, err 
 	cli.WarnOfOverrides(o.Globals, o.withoutOverrides)
 	if !o.Quiet {
 		if a, is := answer.(*inspectAnswer); is && int64(len(a.rows)) < f.Matched {
-			o.Note("%d of %s keys shown; --limit-rows N shows more", len(a.rows), output.Thousands(f.Matched))
+			o.Note("%s of %s keys shown; --limit-rows N shows more", output.Thousands(int64(len(a.rows))),
+				output.Thousands(f.Matched))
 		}
 		o.NoteUnsure(&f.Unsure, "not shown")
 		if f.Matched == 0 && f.Foreign.Count() == 0 && f.Unsure.Count == 0 {
