@@ -363,6 +363,7 @@ func (a *overrideAnswer) Print(p *output.Printer) {
 	switch {
 	case a.DryRun:
 		a.printConcerned(p)
+		p.Line("until %s", cli.Clock(a.overrides[0].ExpiresAt, a.now))
 	case a.did != "":
 		did := "✓ " + a.did
 		if a.place != "" {
