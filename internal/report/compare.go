@@ -164,7 +164,9 @@ func (m *metric) inComparison(r *Run) (value float64, has bool) {
 
 // difference compares a figure with those of the base runs.
 func (m *metric) difference(bases []float64, after, margin float64, more bool) Difference {
-	nearest := min(max(after, slices.Min(bases)), slices.Max(bases))
+	nearest := slices.MinFunc(bases, func(a, b float64) int {
+		return cmp.Compare(math.Abs(a-after), math.Abs(b-after))
+	})
 	d := Difference{Metric: m.name, Base: nearest, New: after, Verdict: Worse, metric: m}
 	if m.whole != nil {
 		d.Metric += "_percent"
@@ -172,7 +174,8 @@ func (m *metric) difference(bases []float64, after, margin float64, more bool) D
 		d.Metric += "_us"
 	}
 	switch difference := after - nearest; {
-	case math.Abs(difference) <= margin*nearest, m.unit == ratio && nearest <= 1 && after <= 1: // near, or good enough
+	case math.Abs(difference) <= margin*nearest, m.unit == ratio && nearest <= 1 && after <= 1, // near, or good enough
+		slices.Min(bases) <= after && after <= slices.Max(bases):
 		d.Verdict = Same
 	case (difference > 0) == more:
 		d.Verdict = Better

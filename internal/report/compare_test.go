@@ -25,6 +25,11 @@ func comparing(t *testing.T, bases int, margin float64, change func(*Run)) (map[
 	}
 	verdicts := map[string]Verdict{}
 	for _, d := range c.Runs[0].Differences {
+		if d.Metric == "throughput" && !slices.ContainsFunc(all, func(base Named) bool {
+			return base.Runs[0].ThroughputPerS == d.Base
+		}) {
+			t.Errorf("no base has a throughput of %v", d.Base)
+		}
 		if d.Verdict != Same {
 			verdicts[d.Metric] = d.Verdict
 		}
