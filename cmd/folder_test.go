@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"os/user"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -130,5 +131,18 @@ func TestAHostileFolder(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// Where HOME is not set, the home is that of the account. One that is set and empty is none.
+func TestHomeIsThatOfTheAccount(t *testing.T) {
+	t.Setenv("HOME", "")
+	if got := getenv("HOME"); got != "" {
+		t.Errorf("an empty HOME is %q", got)
+	}
+	os.Unsetenv("HOME")
+	account, err := user.Current() // some have an id and no name
+	if got := getenv("HOME"); err == nil && got != account.HomeDir {
+		t.Errorf("without HOME it is %q, want %q", got, account.HomeDir)
 	}
 }

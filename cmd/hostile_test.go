@@ -205,7 +205,7 @@ func TestHostileFiles(t *testing.T) {
 		words := [][]string{
 			{"check", "a", "--store", text}, {"check", "a", "--limit", text}, {"check", "--policy", text, "a=" + text},
 			{text},
-			{"check", "--" + text}, {"check", "a", "-o", text}, {"context", "show", text}, {"reset", text, "--yes"},
+			{"check", "--" + text}, {"check", "a", "-o", text}, {"context", "use", text}, {"reset", text, "--yes"},
 		}
 		w.try(t, words[i%len(words)]...)
 		name := strings.NewReplacer("/", "_", "\x00", "_").Replace(text)
@@ -237,8 +237,8 @@ func TestHostileFiles(t *testing.T) {
 			if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			shows := [][]string{{"config", "show", "--config", path}, {"context", "list", "--config", path},
-				{"context", "show", "dev", "--config", path}, {"config", "validate", path}}
+			shows := [][]string{{"config", "diff", path, path}, {"context", "list", "--config", path},
+				{"config", "explain", "--policy", "api", "a=b", "--config", path}, {"config", "validate", path}}
 			for k, args := range [][]string{shows[(i+j)%len(shows)], reads[(i+j)%len(reads)]} {
 				w.try(t, args...)
 				format := machineFormats[(i+j+k)%len(machineFormats)]

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"os/user"
 	"syscall"
 	"time"
 	_ "time/tzdata" // the zones of limits, whatever the host has
@@ -71,15 +72,20 @@ func osEnv(version string) *cli.Env {
 	}
 }
 
-// getenv is os.Getenv. Where HOME is not set, as on Windows, it is what Go says. A HOME that is set and empty says that
-// there is none.
+// getenv is os.Getenv. Where HOME is not set, as on Windows and in units of systemd, it is the home of the account: its
+// files say which stores are protected. A HOME that is set and empty says that there is none.
 func getenv(name string) string {
 	value, set := os.LookupEnv(name)
 	if name != "HOME" || set {
 		return value
 	}
-	home, _ := os.UserHomeDir()
-	return home
+	if home, err := os.UserHomeDir(); err == nil {
+		return home
+	}
+	if account, err := user.Current(); err == nil {
+		return account.HomeDir
+	}
+	return ""
 }
 
 // isSet is Env.IsSet of a process.

@@ -179,7 +179,9 @@ func runAll(t *testing.T, what, secret, directory string, place aSecretPlace, co
 		}
 		w.out.Reset()
 		w.err.Reset()
-		Run(context.Background(), args, w.Env)
+		if Run(context.Background(), args, w.Env); strings.HasPrefix(w.err.String(), "limitctl: unknown ") {
+			t.Errorf("limitctl %q: %s", args, w.err.String())
+		}
 		for stream, text := range map[string]string{"stdout": w.out.String(), "stderr": w.err.String()} {
 			if part := shownPart(text, secret); part != "" {
 				t.Errorf("%s, %s: %q shows %q of %q on %s:\n%.600s", what, place.name, asked, part, secret, stream,
@@ -260,7 +262,7 @@ func kindsOfOutput(directory string) [][]string {
 		{"loadtest", "--limit", "3/1h", "--rate", "50", "--duration", "40ms", "--keys", "2", "--save", in("saved.json"),
 			"--html",
 			in("saved.html")},
-		{"context", "show", "c"}, {"config", "show", "-o", "json"}, {"config", "show", "--origin"},
+		{"context", "list"}, {"context", "list", "-o", "json"}, {"config", "status"},
 		{"audit", "-o", "csv"},
 	}
 }

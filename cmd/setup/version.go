@@ -28,7 +28,7 @@ func NewVersionCmd(global *cli.Globals) *cobra.Command {
 type versionAnswer struct {
 	SchemaVersion int    `json:"schema_version"`
 	Version       string `json:"version"`
-	// Commit and Date are empty if the build does not say them, as that of go install.
+	// Commit and Date are empty if the program was not built in a clone, as by go install of a version.
 	Commit   string `json:"commit,omitempty"`
 	Date     string `json:"date,omitempty"`
 	Go       string `json:"go"`
