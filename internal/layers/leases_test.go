@@ -118,15 +118,19 @@ func audited(limit store.Limit, observed []audit.Observation, held int64) audit.
 
 // lateRefunds is a store that gets refunds late. Until then their outcome is unknown.
 func lateRefunds(backend store.Store, a *agenda, late func() time.Duration) store.Store {
-	return &double{backend, func(_ context.Context, op store.Op, _ []store.Decision, ask func() error) error {
+	return &double{backend, func(ctx context.Context, op store.Op, _ []store.Decision, ask passing) error {
 		delay := time.Duration(0)
 		if op == store.Refund {
 			delay = late()
 		}
 		if delay == 0 {
-			return ask()
+			return ask(ctx)
 		}
-		a.background(delay, func() { ask() })
+		a.background(delay, func() {
+			if err := ask(context.Background()); err != nil {
+				panic(err)
+			}
+		})
 		return errUnknown
 	}}
 }

@@ -71,12 +71,12 @@ func lossOf(t *testing.T, limit store.Limit, err error) *replicas {
 	var next error
 	r := newReplicas(1, 0, 0, func(far store.Store, a *agenda) store.Store {
 		return leased(store.Leases{Max: 50})(&double{far,
-			func(_ context.Context, _ store.Op, _ []store.Decision, ask func() error) error {
+			func(ctx context.Context, _ store.Op, _ []store.Decision, ask passing) error {
 				if failed := next; failed != nil {
 					next = nil
 					return failed
 				}
-				return ask()
+				return ask(ctx)
 			}}, a)
 	})
 	r.takes(t, 0, limit, 10*time.Microsecond, 5*time.Millisecond) // until it takes 50 at a time

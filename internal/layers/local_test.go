@@ -11,14 +11,17 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// double is a store whose answers a test decides: instead gets each call, and may ask the store inside.
+// double is a store whose answers a test decides: instead gets each call, and may pass it on.
 type double struct {
 	store.Store
-	instead func(ctx context.Context, op store.Op, decisions []store.Decision, ask func() error) error
+	instead func(ctx context.Context, op store.Op, decisions []store.Decision, ask passing) error
 }
 
+// passing asks the store inside.
+type passing func(ctx context.Context) error
+
 func (s *double) Decide(ctx context.Context, op store.Op, reqs []store.Request, decisions []store.Decision) error {
-	ask := func() error { return s.Store.Decide(ctx, op, reqs, decisions) }
+	ask := func(ctx context.Context) error { return s.Store.Decide(ctx, op, reqs, decisions) }
 	return s.instead(ctx, op, decisions, ask)
 }
 
@@ -32,11 +35,11 @@ type outage struct {
 func newOutage() *outage {
 	o := &outage{now: time.Unix(1_700_000_000, 0)}
 	o.Store = memorystore.New(memorystore.WithClock(o.clock))
-	o.instead = func(_ context.Context, _ store.Op, _ []store.Decision, ask func() error) error {
+	o.instead = func(ctx context.Context, _ store.Op, _ []store.Decision, ask passing) error {
 		if o.err != nil {
 			return o.err
 		}
-		return ask()
+		return ask(ctx)
 	}
 	return o
 }

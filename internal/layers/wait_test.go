@@ -54,7 +54,7 @@ func TestWhichTurnsAreGivenBack(t *testing.T) {
 		_, w := newVirtual()
 		used, refunds := int64(4), 0
 		w.Store = &double{nil, func(ctx context.Context, op store.Op, decisions []store.Decision,
-			_ func() error) error {
+			_ passing) error {
 			if ctx.Err() != nil && op == store.Refund {
 				return ctx.Err()
 			}
@@ -101,7 +101,7 @@ func TestABlockThatIsRevokedEndsAWait(t *testing.T) {
 	v, w := newVirtual()
 	begin, told := v.now, []time.Duration(nil)
 	w.OnWait = func(wait time.Duration) { told = append(told, wait) }
-	w.Store = &double{nil, func(_ context.Context, _ store.Op, decisions []store.Decision, _ func() error) error {
+	w.Store = &double{nil, func(_ context.Context, _ store.Op, decisions []store.Decision, _ passing) error {
 		decisions[0] = store.Decision{Allowed: true}
 		if v.now.Sub(begin) < 15*time.Second {
 			block := &store.Override{Effect: store.OverrideBlock}
@@ -175,7 +175,7 @@ func TestATokenIsGivenBackAsAWhole(t *testing.T) {
 		ctx, leave := context.WithCancel(context.Background())
 		_, w := newVirtual()
 		refunded := 0
-		w.Store = &double{nil, func(_ context.Context, op store.Op, decisions []store.Decision, _ func() error) error {
+		w.Store = &double{nil, func(_ context.Context, op store.Op, decisions []store.Decision, _ passing) error {
 			switch op {
 			case store.Take:
 				decisions[0] = store.Decision{Allowed: true, Granted: 1, Delay: time.Second}
@@ -221,9 +221,9 @@ func TestWhereverAWaitEnds(t *testing.T) {
 				inner := memorystore.New()
 				left := c.taken
 				backend := &double{inner, func(ctx context.Context, op store.Op, _ []store.Decision,
-					ask func() error) error {
+					ask passing) error {
 					if left--; left >= 0 || op == store.Refund {
-						return ask()
+						return ask(ctx)
 					}
 					<-ctx.Done()
 					if c.unknown {
