@@ -68,7 +68,7 @@ func (c *Call) Outcome() string {
 	return "error"
 }
 
-// observerStore gives each call to an observer. It allocates nothing.
+// observerStore gives each call to an observer.
 type observerStore struct {
 	store.Store
 	observer *Observer

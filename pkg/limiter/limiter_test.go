@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -449,6 +450,27 @@ func TestResetForgetsDenials(t *testing.T) {
 	}
 	if n := kept.Len(); n != 0 {
 		t.Errorf("%d keys are left", n)
+	}
+}
+
+// A take allocates nothing, allowed or denied, also through the layers.
+func TestATakeAllocatesNothing(t *testing.T) {
+	layered := []limiter.Option{limiter.Overrides{}, limiter.DenialLog{}, limiter.DenialMemory{}, limiter.FailOpen(),
+		limiter.Leases{}, limiter.Breaker{}}
+	for _, algorithm := range store.Algorithms() {
+		for _, count := range []int64{1, store.MaxSlidingLogCount} {
+			for _, options := range [][]limiter.Option{nil, layered} {
+				l := newLimiter(t, memorystore.New(), options...)
+				r := limiter.Limit{Name: "a", Algorithm: algorithm, Count: count, Period: time.Hour}.For("u")
+				take := func() { l.Take(context.Background(), r) }
+				for range 2000 { // so that units are leased, and a log has grown
+					take()
+				}
+				if n := tier.Allocations(1000, take); n != 0 {
+					t.Errorf("%s, %d options: %v allocations", r.Limit(), len(options), n)
+				}
+			}
+		}
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/storecall"
-	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -72,25 +71,6 @@ func held(s *Store) int {
 		n += len(s.stripes[i].keys.all)
 	}
 	return n
-}
-
-func TestTakeAllocatesNothing(t *testing.T) {
-	for _, algorithm := range store.Algorithms() {
-		l := storecall.New(New())
-		limit := store.Limit{Algorithm: algorithm, Count: 1000, Period: time.Hour}
-		key := store.Key{Subject: "user:42", Name: "limit"}
-		take := func() {
-			if _, err := l.Take(context.Background(), key, limit, 1); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for range 1000 { // so that the log has grown
-			take()
-		}
-		if allocations := tier.Allocations(1000, take); allocations != 0 {
-			t.Errorf("%s: %v allocations for a take", algorithm, allocations)
-		}
-	}
 }
 
 // Tokens are removed soon after their end.
