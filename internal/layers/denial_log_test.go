@@ -328,6 +328,20 @@ func TestARowOfDenialsSaysHow(t *testing.T) {
 	})
 }
 
+// However many addresses a block denies, they take one row, so that those whom limits deny have the others.
+func TestABlockHasOneRow(t *testing.T) {
+	block := &store.Override{ID: "b", Effect: store.OverrideBlock}
+	table := denying(&denyingStore{decision: store.Decision{DecidedBy: store.DecidedByOverride, Override: block}})
+	backend := layers.Stack(table, layers.Layers{DenialLog: layers.CollectDenials(table, nil)})
+	for i := range 2000 {
+		deny(t, backend, fmt.Sprint("ip:", i), 1)
+	}
+	backend.Close()
+	if sum, others := table.sum(); len(sum) != 1 || total(sum) != 2000 || others != 0 {
+		t.Errorf("%d rows of %d denials, %d others", len(sum), total(sum), others)
+	}
+}
+
 // A long subject, and one that is what a row makes of it, are one row: two in a write would be refused, and so would
 // all writes after it.
 func TestASubjectAndWhatARowMakesOfItAreOne(t *testing.T) {

@@ -320,7 +320,7 @@ const (
 	// every is the time between two checks, or writes of denials; while they fail, it is so many times as long.
 	every       = time.Second
 	failedPause = 5
-	// reread is the time after which the store's clock is read again: a machine that sleeps has another one.
+	// reread is the time after which the store's clock is read again: ours stands still while the machine sleeps.
 	reread = time.Minute
 )
 

@@ -69,11 +69,14 @@ type overrideFixture struct {
 	table *watchedTable
 	store store.Store
 	errs  []error
+	ahead time.Duration // of the store's clock
 }
 
 func newOverrideFixture(t *testing.T) *overrideFixture {
 	f := &overrideFixture{T: t, agenda: &agenda{virtualTime: new(virtualTime)}}
-	f.table = watched(&watchedTable{Store: memorystore.New(memorystore.WithClock(f.local))})
+	f.table = watched(&watchedTable{Store: memorystore.New(memorystore.WithClock(func() time.Time {
+		return f.local().Add(f.ahead)
+	}))})
 	f.store = layers.Stack(f.table, layers.Layers{Overrides: layers.WatchOverrides(f.table, layers.Env{
 		Clock: f.local, Background: f.background, Observer: &layers.Observer{OnOverrides: func(err error) {
 			if err != nil {
@@ -178,6 +181,10 @@ func TestAnOverrideAppliesWithinASecondAndEndsByItself(t *testing.T) {
 	if f.table.lists != 2 || f.table.looks < 19 || f.table.looks > 21 { // one list was to set it
 		t.Errorf("%d lists and %d looks in 19 s", f.table.lists, f.table.looks)
 	}
+	f.apply(time.Hour, "user:7", store.Override{Effect: store.OverrideBlock})
+	f.ahead = time.Hour // as if this machine had slept
+	f.pass(time.Minute)
+	f.wantOf(f.take("user:7"), true, 1, 1, nil)
 	if err := f.store.Close(); err != nil {
 		t.Error(err)
 	}

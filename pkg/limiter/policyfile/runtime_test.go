@@ -237,6 +237,17 @@ func TestARuntimeNeedsTheFilesPrefix(t *testing.T) {
 	}
 }
 
+// A service that passes the address of a client counts the client that the middleware counts.
+func TestACallNamesTheClient(t *testing.T) {
+	f := newWritten(t, "policies: {web: {http: {attributes: {ip: client}}, limits: [{name: a, by: [ip], limit: 2/1h}]}}")
+	given := policy.Attributes{"ip": "2001:DB8::1"}
+	call, err := f.run(memorystore.New()).Call("web", given, 1)
+	must(t, err)
+	if got := call.Requests[0].Stored().Key.Subject; got != "ip:2001%3Adb8%3A%3A/64" || given["ip"] != "2001:DB8::1" {
+		t.Errorf("%s, of %v", got, given)
+	}
+}
+
 const llm = `
 policies:
   llm:
