@@ -104,7 +104,8 @@ func (k *leasedKey) adapt(now, term time.Duration) {
 	}
 }
 
-// demand returns the units to take besides cost. asks is false if the key is not worth it.
+// demand returns the units to take besides cost: what others wait for, and in advance at most half of what is left.
+// asks is false if the key is not worth it.
 func (k *leasedKey) demand(cost int64, now, term time.Duration) (extra int64, asks bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -181,6 +181,7 @@ func TestAnOverrideAppliesWithinASecondAndEndsByItself(t *testing.T) {
 	if f.table.lists != 2 || f.table.looks < 19 || f.table.looks > 21 { // one list was to set it
 		t.Errorf("%d lists and %d looks in 19 s", f.table.lists, f.table.looks)
 	}
+	f.set(2*time.Hour, "another", store.Override{Effect: store.OverrideBlock})
 	f.apply(time.Hour, "user:7", store.Override{Effect: store.OverrideBlock})
 	f.ahead = time.Hour // as if this machine had slept
 	f.pass(time.Minute)
@@ -382,6 +383,9 @@ func TestACostThatFitsOnlyTheLimitAskedIsDenied(t *testing.T) {
 		t.Errorf("a charge: %+v", d)
 	}
 	f.decide(store.Adjust, asks("user:42", 9, 5))
+	if err := f.fails(asks("user:42", 0, 1)); !errors.Is(err, store.ErrInvalid) {
+		t.Errorf("a limit that is none: %v", err)
+	}
 	if err := f.fails(asks("user:42", 9, 10)); !errors.Is(err, store.ErrNeverFits) {
 		t.Errorf("a cost that fits neither: %v", err)
 	}

@@ -169,6 +169,25 @@ func TestARepeatedWaitStandsBehindNobody(t *testing.T) {
 	})
 }
 
+// A token whose units were given back just after it was found waits as usual.
+func TestATokenThatWasGivenBackWaits(t *testing.T) {
+	v, w := newVirtual()
+	begin, takes := v.now, 0
+	w.Store = &double{nil, func(_ context.Context, op store.Op, decisions []store.Decision, _ passing) error {
+		if takes++; takes > 3 {
+			return errUnknown
+		}
+		found := op == store.Peek
+		decisions[0] = store.Decision{Allowed: found || v.now != begin, Repeated: found, RetryAfter: time.Second}
+		return nil
+	}}
+	req := asking("u", "1/1s", 1)
+	req.Token = "t"
+	if d, err := w.Take(t.Context(), req); err != nil || !d[0].Allowed || v.now.Sub(begin) != time.Second {
+		t.Errorf("%+v, %v after %s", d, err, v.now.Sub(begin))
+	}
+}
+
 // Units with a token are given back as a whole: the store knows what was charged.
 func TestATokenIsGivenBackAsAWhole(t *testing.T) {
 	for token, want := range map[string]int{"t": 3, "": 1} {
