@@ -220,7 +220,7 @@ func TestNothingIsLostWhileALimitOfALayoutIsDeleted(t *testing.T) {
 // whole all the same, also while slots move.
 func TestFamiliesInACluster(t *testing.T) {
 	t.Parallel()
-	cluster := redistest.StartCluster(t)
+	cluster := redistest.StartCluster(t, "--cluster-node-timeout", "60000") // the others go on
 	client := clusterClient(t, cluster, redis.ClusterOptions{})
 	keys := othersOn(t, clusterClient(t, cluster, redis.ClusterOptions{}))
 	limits := plant(t, client, rand.New(rand.NewPCG(3, 4)), 500)
@@ -286,4 +286,14 @@ func TestFamiliesInACluster(t *testing.T) {
 	}
 	must(t, cluster.MoveSlot(slot, (owner+1)%3))
 	imports(false, admin.Imported)
+
+	away := cluster.Masters[owner]
+	away.Kill()
+	_, errs := scanned(t, keys, admin.Query{}) // the others lack parts of families, and are not away
+	text := fmt.Sprint(errs)
+	n, named := strings.Count(text, "cannot be reached"),
+		strings.Count(text, "redis at "+away.Addr+" cannot be reached")
+	if n < 2 || named != n {
+		t.Errorf("the master at %s is away: %s", away.Addr, text)
+	}
 }

@@ -75,7 +75,9 @@ func (r *reader) follow(moved []*held, read func(moved []*held) (still []*held, 
 		if n > movesFollowed || !r.IsCluster() {
 			return fmt.Errorf("key %q keeps moving: %w", moved[0].StoreKey, redisserver.ErrNoMaster)
 		}
-		if moved, err = read(moved); err != nil {
+		if moved, err = read(moved); err != nil && !errors.Is(err, errMuch) {
+			return r.Servers.Explain(err) // it is not about the reader's server
+		} else if err != nil {
 			return err
 		}
 	}
