@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
@@ -121,6 +122,11 @@ func (c *rlsClient) call(ctx context.Context, message []byte, answer *Answer) (r
 		return nil, err
 	}
 	defer c.leave(l)
+	for is := l.GetState(); is == connectivity.Idle || is == connectivity.Connecting; is = l.GetState() {
+		if l.Connect(); !l.WaitForStateChange(ctx, is) { // the time of a call has none to connect
+			break
+		}
+	}
 	var head, trailer metadata.MD
 	var service peer.Peer
 	answer.Sent = time.Now()

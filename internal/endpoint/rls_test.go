@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"reflect"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -137,6 +138,11 @@ func TestWhatIsNoAnswerOfARateLimitService(t *testing.T) {
 	s := rlsServer(t, false, func(w http.ResponseWriter, r *http.Request, _ *rls.Request) { answer(w, r) })
 	client := newClient(t, Options{URL: "grpc" + strings.TrimPrefix(s.URL, "http"), Domain: "d", Descriptors: []string{
 		"k={subject}"}})
+	var opened time.Time
+	client.(*rlsClient).dialer.ControlContext = func(context.Context, string, string, syscall.RawConn) error {
+		opened = time.Now()
+		return nil
+	}
 	ofGRPC := func(fields ...string) func(w http.ResponseWriter, r *http.Request) {
 		return func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "application/grpc")
@@ -176,8 +182,9 @@ func TestWhatIsNoAnswerOfARateLimitService(t *testing.T) {
 			}
 			continue
 		}
-		if err != nil || got.Outcome != Failed || got.Reason != c.failed || got.Status != c.status {
-			t.Errorf("%s: %+v, %v", c.name, got, err)
+		if err != nil || got.Outcome != Failed || got.Reason != c.failed || got.Status != c.status ||
+			got.Sent.Before(opened) {
+			t.Errorf("%s: %+v, %v, on a connection of %s", c.name, got, err, opened)
 		}
 		if err := client.Connect(t.Context()); err == nil || !strings.HasSuffix(err.Error(), c.failed) {
 			t.Errorf("%s: Connect says %v", c.name, err)
