@@ -1,5 +1,5 @@
 -- Adjusts keys independently of each other, as an operator's correction. The Go twin is Apply
--- in pkg/limiter/admin/adjustment.go.
+-- in pkg/limiter/admin/keyspace.go.
 --
 -- KEYS     the keys to adjust, no two the same
 -- ARGV[1]  'a', then for each key the limit and the units to leave in use, as decide.lua has

@@ -175,7 +175,7 @@ func (s *Servers) explainRefusal(reply string, call Call) string {
 		return "the user lacks the right to run " + strings.ToUpper(command) +
 			" (ACL SETUSER … +" + strings.ToLower(command) + ")"
 	case strings.Contains(reply, "can't run this command"): // Redis before 7.2, in a script
-		return "the user lacks a right that a script needs; limitctl doctor names it"
+		return "the user lacks a right that a script needs; docs/operations.md lists them"
 	}
 	text := s.secrets.Answer(strings.TrimPrefix(reply, "ERR "))
 	if strings.HasPrefix(reply, "ERR unknown command") {

@@ -27,7 +27,7 @@ func TestARefusalNamesWhatIsMissing(t *testing.T) {
 			"@user_script:7.": command,
 		channel: channel,
 		"NOPERM The user executing the script can't run this command or subcommand": "the user lacks a right that a " +
-			"script needs; limitctl doctor names it",
+			"script needs; docs/operations.md lists them",
 	} {
 		want = store.ErrRefused.Error() + ": redis at : " + want
 		if got := new(Servers).ExplainCall(cleanAnswer(reply), Call{Keys: []string{"rl:{a}:x"}}); got.Error() != want {
