@@ -48,15 +48,15 @@ func (r *Reading) readFields(header http.Header, there time.Time) {
 func (r *Reading) value(header http.Header, name string, isList bool) (text string, found bool) {
 	values := header.Values(name)
 	text = strings.Join(values, ", ")
-	switch {
-	case len(values) > 1 && !isList:
+	if len(text) > longestValue {
+		r.problem("%s is %d bytes long", name, len(text))
+		return "", false
+	}
+	if len(values) > 1 && !isList {
 		if text = values[0]; slices.ContainsFunc(values, func(other string) bool { return other != text }) {
 			r.problem("%s is there %d times, with different values", name, len(values))
 			return "", false
 		}
-	case len(text) > longestValue:
-		r.problem("%s is %d bytes long", name, len(text))
-		return "", false
 	}
 	return strings.TrimSpace(text), len(values) > 0
 }
