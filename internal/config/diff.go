@@ -115,11 +115,13 @@ func settingsOf(c *Config) map[string]string {
 	return values
 }
 
-// Hash identifies the part of a configuration that decides and is served, without contexts and comments.
+// Hash identifies the part of a configuration that decides and is served, without contexts, layouts and comments.
 func Hash(c *Config) string {
 	sum, values := sha256.New(), settingsOf(c)
 	for _, path := range slices.Sorted(maps.Keys(values)) {
-		fmt.Fprintf(sum, "%s %q\n", path, values[path])
+		if !strings.HasPrefix(path, "layouts") {
+			fmt.Fprintf(sum, "%s %q\n", path, values[path])
+		}
 	}
 	return hex.EncodeToString(sum.Sum(nil)[:6])
 }

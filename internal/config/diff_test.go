@@ -85,12 +85,13 @@ policies:
 	}
 }
 
-// The hash is of what decides: comments and contexts are not, and all that is written is.
+// The hash is of what decides: comments, contexts and layouts are not, and all else that is written is.
 func TestHash(t *testing.T) {
 	const text = "breaker: {pause: 2s}\npolicies: {a: {limits: [{name: x, by: [ip], limit: 1M/1h}]}}\n"
 	hash := Hash(must(Parse("a", []byte(text), nil)))
 	for other, same := range map[string]bool{
 		"# a comment\ncontexts: {b: {store: 'redis://h'}}\nprefix: rl\n" + text: true,
+		"layouts: [{layout: redis_rate, keys: 'rate:*'}]\n" + text:              true, // which no published text has
 		strings.Replace(text, "2s", "3s", 1):                                    false,
 		strings.Replace(text, "1M", "2M", 1):                                    false,
 		strings.Replace(text, "[ip]", "[ip, user]", 1):                          false,
