@@ -207,7 +207,7 @@ func (a *handoverAnswer) Print(p *output.Printer) {
 		s.Out = &text
 		a.print(s)
 		const shell = 2 // the lines of the prompt and of an error
-		if a.rows == 0 || most == 0 || bytes.Count(text.Bytes(), []byte("\n"))+shell <= a.rows {
+		if a.rows == 0 || most == 0 || bytes.Count(text.Bytes(), []byte("\n"))+s.wrapped+shell <= a.rows {
 			_, _ = p.Out.Write(text.Bytes())
 			return
 		}
@@ -217,7 +217,8 @@ func (a *handoverAnswer) Print(p *output.Printer) {
 // screen is where a handover is drawn.
 type screen struct {
 	output.Printer
-	most int // rows of a part
+	most    int // rows of a part
+	wrapped int // further lines that commands take
 }
 
 // line draws one line of the terminal.
@@ -371,6 +372,7 @@ func (a *handoverAnswer) printBegan(s *screen) {
 		if l.Line != "" && l.Line != written { // it is pasted, so it stays whole
 			written = l.Line
 			s.Line("    %s", l.Line)
+			s.wrapped += (3 + output.Width(l.Line)) / max(1, s.Width)
 		}
 	}
 	if left := len(b.Limits) - len(shown); left > 0 {

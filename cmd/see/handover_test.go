@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/auditlog"
+	"github.com/limitctl/limitctl/internal/began"
 	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -40,14 +41,19 @@ func TestAHandoverFitsTheScreen(t *testing.T) {
 	for _, n := range [][3]int{{0, 0, 0}, {4, 5, 5}, {200, 0, 0}, {0, 200, 0}, {200, 200, 10}} {
 		for _, size := range [][2]int{{80, 24}, {40, 10}, {120, 50}, {0, 0}} {
 			a := handed(n[0], n[1], n[2])
-			a.rows = size[1]
+			a.rows, a.Began = size[1], &began.Began{Limits: []*began.Limit{{Line: strings.Repeat("command", 50)}}}
 			var b bytes.Buffer
 			a.Print(&output.Printer{Out: &b, Width: size[0]})
 			lines := strings.Split(b.String(), "\n")
+			rows := 0
 			for _, line := range lines {
-				if size[0] > 0 && output.Width(line) > size[0] || size[1] > 0 && len(lines) > size[1] {
-					t.Errorf("%v at %v has %d rows, and %s", n, size, len(lines), line)
+				rows += max(1, (output.Width(line)+size[0]-1)/max(1, size[0]))
+				if size[0] > 0 && output.Width(line) > size[0] && !strings.Contains(line, a.Began.Limits[0].Line) {
+					t.Errorf("%v at %v has %s", n, size, line)
 				}
+			}
+			if size[1] > 0 && rows > size[1] {
+				t.Errorf("%v at %v has %d rows", n, size, rows)
 			}
 			for i, mark := range []string{"\n  aaaaaa", "  ana@here", "  user:"} {
 				shown := strings.Count(b.String(), mark)
