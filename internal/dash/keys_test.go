@@ -29,6 +29,19 @@ func TestKeysDo(t *testing.T) {
 	}
 }
 
+// What is shown of a subject can be typed, and the subject itself.
+func TestAFilterIsOfWhatIsShown(t *testing.T) {
+	for _, filter := range []string{"2001:db8", "2001%3Adb8", "*db8::/64"} {
+		d := begin(t, func(d *driver) {
+			d.take(store.Key{Subject: "ip:2001%3Adb8%3A%3A/64", Name: "n"}, "10/1m", 1)
+			d.take(store.Key{Subject: "ip:203.0.113.7", Name: "n"}, "10/1m", 1)
+		}, nil)
+		if d.press("/" + filter + "<enter>"); d.subjects() != "[ip:2001%3Adb8%3A%3A/64]" {
+			t.Errorf("%s keeps %s", filter, d.subjects())
+		}
+	}
+}
+
 func TestLeaving(t *testing.T) {
 	for keys, interrupted := range map[string]bool{"q": false, "<ctrl+c>": true, "<enter>q": false, "/<ctrl+c>": true,
 		"r<ctrl+c>": true} {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/output"
+	"github.com/limitctl/limitctl/internal/subjecttext"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -40,7 +41,7 @@ func newRow(reading Reading, now time.Time) *Row {
 	if parts, is := policy.ParseKey(reading.Key); is {
 		r.LimitName, r.Bare = parts.LimitName(), parts.Limit
 	}
-	r.SubjectWidth, r.LimitWidth = widthOf(r.Key.Subject), widthOf(r.LimitName)
+	r.SubjectWidth, r.LimitWidth = widthOf(subjecttext.Readable(r.Key.Subject)), widthOf(r.LimitName)
 	return r
 }
 
@@ -223,8 +224,10 @@ func (t *term) matches(r *Row) bool {
 	return r.anyName(func(name string) bool { return strings.Contains(name, t.literal) })
 }
 
-// anyName reports whether something is so of the subject or the limit's name of a row.
-func (r *Row) anyName(is func(name string) bool) bool { return is(r.Key.Subject) || is(r.Key.Name) }
+// anyName reports whether something is so of the subject, as it is or is shown, or the limit's name of a row.
+func (r *Row) anyName(is func(name string) bool) bool {
+	return is(r.Key.Subject) || is(r.Key.Name) || is(subjecttext.Readable(r.Key.Subject))
+}
 
 // UsedOf is what is used of the limit.
 func UsedOf(r *Row) string {
