@@ -424,8 +424,8 @@ func (g *Globals) UnknownClient(ctx context.Context, subjects store.Pattern) str
 	return "; by default serve counts it as " + output.Printable(named)
 }
 
-// NoAttribute is the error that no key has an attribute. It is nil if one could: a policy in force has it, or what is in
-// force is not known.
+// NoAttribute is the error that no key has an attribute. It is nil if one could: a policy in force has it, or what is
+// in force is not known.
 func (g *Globals) NoAttribute(ctx context.Context, name string) error {
 	c, err := g.InForce(ctx)
 	if err != nil || slices.ContainsFunc(c.Policies, func(p *policy.Policy) bool { return hasAttribute(p, name) }) {

@@ -56,8 +56,8 @@ func Unescape(text string) (value string, ok bool) {
 	return value, err == nil && text != "" && Escape(value) == text
 }
 
-// Readable is a subject for people: an IPv6 network at its end keeps its colons, if the text, typed as a pattern, selects
-// the subject. An address with its colons would be another subject.
+// Readable is a subject for people: an IPv6 network at its end keeps its colons, if the text, typed as a pattern,
+// selects the subject. An address with its colons would be another subject.
 func Readable(subject string) string {
 	at := strings.LastIndexByte(subject, ':') + 1
 	value, ok := Unescape(subject[at:])
