@@ -57,7 +57,7 @@ func away(store.Op) error { return store.ErrUnavailable }
 func newLimiter(t *testing.T, s limiter.Store, options ...limiter.Option) *limiter.Limiter {
 	t.Helper()
 	l, err := limiter.New(s, options...)
-	check(t, err)
+	tier.Must(t, err)
 	t.Cleanup(func() {
 		if err := l.Close(); err != nil {
 			t.Error(err)
@@ -69,7 +69,7 @@ func newLimiter(t *testing.T, s limiter.Store, options ...limiter.Option) *limit
 func used(t *testing.T, l *limiter.Limiter, r limiter.Request) int64 {
 	t.Helper()
 	d, err := l.Peek(t.Context(), r)
-	check(t, err)
+	tier.Must(t, err)
 	return d.At(0).Used
 }
 
@@ -78,7 +78,7 @@ func TestMisuseDenies(t *testing.T) {
 	ctx := t.Context()
 	good := newLimiter(t, memorystore.New())
 	closed := newLimiter(t, memorystore.New(), limiter.FailOpen())
-	check(t, closed.Close())
+	tier.Must(t, closed.Close())
 	for name, test := range map[string]struct {
 		limiter  *limiter.Limiter
 		requests []limiter.Request
@@ -318,7 +318,7 @@ func TestLimitOfKeepsEveryField(t *testing.T) {
 func TestWaitReturnsNilOnlyWhenItIsGranted(t *testing.T) {
 	l := newLimiter(t, memorystore.New())
 	hour := limiter.Per("hour", 1, time.Hour)
-	check(t, l.Wait(t.Context(), hour.For("u")))
+	tier.Must(t, l.Wait(t.Context(), hour.For("u")))
 	late, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var denied *limiter.DeniedError
@@ -347,9 +347,9 @@ func TestWaitReturnsNilOnlyWhenItIsGranted(t *testing.T) {
 
 func TestCloseEndsWaits(t *testing.T) {
 	l, err := limiter.New(memorystore.New(), limiter.FailOpen())
-	check(t, err)
+	tier.Must(t, err)
 	hour := limiter.Per("hour", 1, time.Hour)
-	check(t, l.Wait(t.Context(), hour.For("u")))
+	tier.Must(t, l.Wait(t.Context(), hour.For("u")))
 	ended := make(chan error)
 	go func() { ended <- l.Wait(context.Background(), hour.For("u")) }()
 	if err := errors.Join(l.Close(), l.Close()); err != nil {
@@ -367,7 +367,7 @@ func TestCloseLeavesTheStoreOpen(t *testing.T) {
 	l, err := limiter.New(store.Wrap(f, kept), limiter.Leases{}, limiter.Overrides{}, limiter.DenialLog{},
 		limiter.Breaker{},
 		limiter.FailOpen())
-	check(t, err)
+	tier.Must(t, err)
 	for range 12 {
 		if _, err := l.Take(t.Context(), minute.For("u")); err != nil {
 			t.Fatal(err)
@@ -419,14 +419,14 @@ func overriding(t *testing.T, kept *memorystore.Store, below store.Store, subjec
 	effect store.OverrideEffect) store.Store {
 	t.Helper()
 	subjects, err := store.ExactPattern(subject)
-	check(t, err)
+	tier.Must(t, err)
 	override := store.Override{Subjects: subjects, Effect: effect, Reason: "test", By: "me"}
 	if _, err := kept.SetOverride(t.Context(), override, time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	watch := layers.WatchOverrides(below, layers.Env{})
 	t.Cleanup(watch.Close)
-	check(t, watch.Load(t.Context()))
+	tier.Must(t, watch.Load(t.Context()))
 	return &layers.Shared{Store: below, Watch: watch}
 }
 
@@ -445,7 +445,7 @@ func TestResetForgetsDenials(t *testing.T) {
 			if d, err := l.Take(t.Context(), r); err != nil || d.Allowed() != allowed {
 				t.Fatalf("%v: %+v, %v", r.Limit(), d.All(), err)
 			}
-			check(t, l.Reset(t.Context(), r.N(3).Token("t", 0)))
+			tier.Must(t, l.Reset(t.Context(), r.N(3).Token("t", 0)))
 		}
 	}
 	if n := kept.Len(); n != 0 {
@@ -471,13 +471,5 @@ func TestATakeAllocatesNothing(t *testing.T) {
 				}
 			}
 		}
-	}
-}
-
-// check ends the test on an error.
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/limitctl/limitctl/internal/tier"
 )
 
 var update = flag.Bool("update", false, "write the list of names anew")
@@ -21,7 +23,7 @@ const maxNames = 45
 // A published name stays for ever, so a new one is a decision: it has to be added to the list.
 func TestExportedNames(t *testing.T) {
 	paths, err := filepath.Glob("*.go")
-	check(t, err)
+	tier.Must(t, err)
 	var all []string // with their kinds, and the types of constants
 	add := func(kind, name, constantOf string) {
 		if ast.IsExported(name) {
@@ -33,7 +35,7 @@ func TestExportedNames(t *testing.T) {
 			continue
 		}
 		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
-		check(t, err)
+		tier.Must(t, err)
 		for _, declaration := range file.Decls {
 			switch d := declaration.(type) {
 			case *ast.FuncDecl:
@@ -65,7 +67,7 @@ func TestExportedNames(t *testing.T) {
 	}
 	const path = "testdata/names.txt"
 	if *update {
-		check(t, os.WriteFile(path, []byte(got), 0o644))
+		tier.Must(t, os.WriteFile(path, []byte(got), 0o644))
 	}
 	if want, err := os.ReadFile(path); err != nil || got != string(want) {
 		t.Errorf("the exported names are not those of %s, %v; if it is meant, run with -update\n%s", path, err, got)

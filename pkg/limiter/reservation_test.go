@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -25,7 +26,7 @@ func TestAReservationIsSettledOnce(t *testing.T) {
 		t.Fatalf("%v, %v", r, err)
 	}
 	for range 2 {
-		check(t, r.Settle(t.Context(), 120, 1))
+		tier.Must(t, r.Settle(t.Context(), 120, 1))
 		if one, other := used(t, l, asked[0]), used(t, l, asked[1]); one != 120 || other != 1 {
 			t.Errorf("%d tokens and %d calls are in use", one, other)
 		}
@@ -145,7 +146,7 @@ func TestASettlementWithoutTheStore(t *testing.T) {
 	f := &faulty{Store: memorystore.New()}
 	l := newLimiter(t, f, limiter.FailOpen())
 	r, err := l.Reserve(t.Context(), tokens.For("team").N(300))
-	check(t, err)
+	tier.Must(t, err)
 	f.instead = away
 	if err := r.Settle(t.Context(), 200); !limiter.IsAway(err) {
 		t.Errorf("while it is away: %v", err)
@@ -196,8 +197,8 @@ func TestACanceledTokenIsChargedAgain(t *testing.T) {
 		}
 	}
 	r, err := l.Reserve(ctx, job.N(3).Token("job-42", 0))
-	check(t, err)
-	check(t, r.Settle(ctx, 2))
+	tier.Must(t, err)
+	tier.Must(t, r.Settle(ctx, 2))
 	if err := r.Cancel(ctx); !errors.Is(err, limiter.ErrInvalid) || used(t, l, job) != 2 ||
 		!strings.Contains(err.Error(), `token "job-42" was settled at a cost of 2 before, not 0`) {
 		t.Errorf("canceled after it was settled: %v, %d in use", err, used(t, l, job))

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
@@ -61,7 +62,7 @@ func askedOf(t *testing.T, p *policy.Policy, options httplimit.Options) func(r *
 	now := time.Date(2026, 3, 29, 12, 0, 0, 0, time.UTC)
 	backend := memorystore.New(memorystore.WithClock(func() time.Time { return now }))
 	m, err := httplimit.New(door(t, backend), p, options)
-	check(t, err)
+	tier.Must(t, err)
 	return func(r *http.Request) (int, string, string) {
 		took := ""
 		w := httptest.NewRecorder()

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/layers"
+	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
@@ -30,7 +31,7 @@ func policyOf(t *testing.T, limits ...string) *policy.Policy {
 	p := &policy.Policy{Name: "p"}
 	for i, text := range limits {
 		limit, err := store.ParseLimit(text)
-		check(t, err)
+		tier.Must(t, err)
 		each := limiter.LimitOf(string(rune('a'+i)), limit)
 		p.Limits = append(p.Limits, policy.Limit{Limit: each, By: []string{"user"}})
 	}
@@ -52,7 +53,7 @@ func byUser() httplimit.Rule {
 func door(t testing.TB, backend store.Store) *limiter.Limiter {
 	t.Helper()
 	limits, err := limiter.New(backend)
-	check(t, err)
+	tier.Must(t, err)
 	return limits
 }
 
@@ -62,7 +63,7 @@ func newService(t *testing.T, p *policy.Policy, backend store.Store, options htt
 		options.Rule.Attributes = byUser().Attributes
 	}
 	m, err := httplimit.New(door(t, backend), p, options)
-	check(t, err)
+	tier.Must(t, err)
 	s := &service{}
 	s.Handler = m.Wrap(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		s.reached.Add(1)
@@ -87,7 +88,7 @@ func problemOf(t *testing.T, response *http.Response) httplimit.Problem {
 	var problem httplimit.Problem
 	decoder := json.NewDecoder(response.Body)
 	decoder.DisallowUnknownFields()
-	check(t, decoder.Decode(&problem))
+	tier.Must(t, decoder.Decode(&problem))
 	if got := response.Header.Get("Content-Type"); got != "application/problem+json" {
 		t.Errorf("Content-Type is %q", got)
 	}
@@ -307,7 +308,7 @@ func TestOnlyAnswersThatCount(t *testing.T) {
 		m, err := httplimit.NewFunc(limits, func(*http.Request) ([]limiter.Request, error) {
 			return []limiter.Request{limit.For("ada")}, nil
 		}, httplimit.Options{CountIf: func(_ *http.Request, status int) bool { seen = status; return status == 401 }})
-		check(t, err)
+		tier.Must(t, err)
 		returned := make(chan bool)
 		inner := m.Wrap(test.handler)
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -363,7 +364,7 @@ func TestGivingBackTakesFromNobody(t *testing.T) {
 		m, err := httplimit.New(limits, policyOf(t, "fixed-window:9/1m", "sliding-counter:9/1m", "sliding-log:9/1m",
 			"9/1m",
 			"leaky-bucket:9/1m", "9/1h"), counted)
-		check(t, err)
+		tier.Must(t, err)
 		s, used := &service{}, ""
 		s.Handler = m.Wrap(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			time.Sleep(61 * time.Second)
@@ -386,9 +387,9 @@ func TestGivingBackTakesFromNobody(t *testing.T) {
 		limiter.FailOpen(): "200 200 ", limiter.FailLocal(1): "200 429 ",
 	} {
 		limits, err := limiter.New(failing{store.ErrUnavailable}, option)
-		check(t, err)
+		tier.Must(t, err)
 		m, err := httplimit.New(limits, policyOf(t, "1/1h"), counted)
-		check(t, err)
+		tier.Must(t, err)
 		s, got := &service{Handler: m.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))}, ""
 		for range 2 {
 			got += fmt.Sprint(s.get("X-User", "ada").StatusCode, " ")
@@ -477,7 +478,7 @@ func TestAMistakeOfTheServiceIsNoClients(t *testing.T) {
 	m, err := httplimit.NewFunc(door(t, memorystore.New()), func(*http.Request) ([]limiter.Request, error) {
 		return []limiter.Request{limiter.Per("a", 10, 60).For("u")}, nil
 	}, httplimit.Options{OnError: func(_ *http.Request, err error) { told = err }})
-	check(t, err)
+	tier.Must(t, err)
 	s := &service{}
 	s.Handler = m.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { s.reached.Add(1) }))
 	response := s.get()
@@ -485,13 +486,5 @@ func TestAMistakeOfTheServiceIsNoClients(t *testing.T) {
 	if err != nil || response.StatusCode != 500 || s.reached.Load() != 0 || told == nil ||
 		strings.Contains(string(body), "60ns") {
 		t.Errorf("%d %s, told %v, %v", response.StatusCode, body, told, err)
-	}
-}
-
-// check ends the test on an error.
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

@@ -44,7 +44,7 @@ func (rule *Rule) Of(r *http.Request, clients *Clients) policy.Attributes {
 // Skip selects requests that are neither counted nor denied: those with one of the methods, and those to one of the
 // paths.
 type Skip struct {
-	// Methods are written as in requests, such as OPTIONS. A request with X-HTTP-Method-Override is not skipped by it.
+	// Methods are written as in requests, such as OPTIONS. They skip no request with X-HTTP-Method-Override.
 	Methods []string
 	// Paths are exact, or end with "*" for all with that beginning. They match a path only in its plain form: /static/*
 	// does not match /static/../login or /static//a.css, which a server behind could read differently.

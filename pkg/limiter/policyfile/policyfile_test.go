@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter/policyfile"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -32,7 +33,7 @@ func TestErrorsAreTheCommands(t *testing.T) {
 	differ := 0
 	for _, path := range files {
 		data, err := os.ReadFile(path)
-		must(t, err)
+		tier.Must(t, err)
 		golden := strings.TrimSuffix(path, ".yaml") + ".library.txt"
 		want, err := os.ReadFile(golden)
 		if err != nil {
@@ -40,7 +41,7 @@ func TestErrorsAreTheCommands(t *testing.T) {
 		} else {
 			differ++
 		}
-		must(t, err)
+		tier.Must(t, err)
 		got := ""
 		_, err = policyfile.Parse(filepath.Base(path), data)
 		if err != nil {
@@ -76,7 +77,7 @@ func checkMistakes(t *testing.T, name string, err error) {
 
 func TestWhatAFileSays(t *testing.T) {
 	file, err := policyfile.Load(testdata + "good/everything.yaml")
-	must(t, err)
+	tier.Must(t, err)
 	if file.Prefix != "my app" || file.Name != testdata+"good/everything.yaml" {
 		t.Errorf("%q, %q", file.Prefix, file.Name)
 	}
@@ -117,7 +118,7 @@ func TestMistakesHoldNoPassword(t *testing.T) {
 	}
 	for _, path := range files {
 		text, err := os.ReadFile(path)
-		must(t, err)
+		tier.Must(t, err)
 		texts = append(texts, string(text)+"colour: red\n") // so that there is a mistake
 	}
 	for _, secret := range []string{"ZQuite-Zecret", "ZQ%41%42Q-QJVW", "ZQZQZQ-Äß"} {
@@ -139,8 +140,8 @@ func TestMistakesHoldNoPassword(t *testing.T) {
 func TestLoadReadsOnlyFiles(t *testing.T) {
 	directory := t.TempDir()
 	large := filepath.Join(directory, "large.yaml")
-	must(t, os.WriteFile(large, nil, 0o600))
-	must(t, os.Truncate(large, 10<<30))
+	tier.Must(t, os.WriteFile(large, nil, 0o600))
+	tier.Must(t, os.Truncate(large, 10<<30))
 	for path, want := range map[string]string{
 		directory:   "it is a directory, not a file",
 		"/dev/zero": "it is a device, not a file",
@@ -173,12 +174,4 @@ func (s *sickStore) Decide(ctx context.Context, op store.Op, reqs []store.Reques
 		return s.err
 	}
 	return s.Store.Decide(ctx, op, reqs, decisions)
-}
-
-// must ends the test on an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

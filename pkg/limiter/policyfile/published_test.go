@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/published"
+	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/filestore"
@@ -32,7 +33,7 @@ func publish(t *testing.T, backend store.Store, text string) {
 	t.Helper()
 	table, _ := admin.TablesOf(backend)
 	s, err := published.Read(t.Context(), table)
-	must(t, err)
+	tier.Must(t, err)
 	done, err := table.Change(t.Context(), s.Next(&published.Version{By: "anna", Reason: "a test", Text: []byte(text)}))
 	if err != nil || !done {
 		t.Fatal(done, err)
@@ -44,9 +45,9 @@ func follow(t *testing.T, backend, decides store.Store, p policyfile.Published) 
 	t.Helper()
 	p.Timeout = time.Minute
 	file, err := policyfile.Follow(t.Context(), backend, p)
-	must(t, err)
+	tier.Must(t, err)
 	policies, err := policyfile.NewRuntime(file, decides)
-	must(t, err)
+	tier.Must(t, err)
 	t.Cleanup(func() { policies.Close() })
 	return policies
 }
@@ -54,7 +55,7 @@ func follow(t *testing.T, backend, decides store.Store, p policyfile.Published) 
 func openFile(t *testing.T) *filestore.Store {
 	t.Helper()
 	backend, err := filestore.New(filepath.Join(t.TempDir(), "limits.db"))
-	must(t, err)
+	tier.Must(t, err)
 	t.Cleanup(func() { backend.Close() })
 	return backend
 }
@@ -143,7 +144,7 @@ func TestAStartWithoutWhatIsPublished(t *testing.T) {
 	backend.SideTable = awaySide{backend.Store.SideTable, backend}
 	cache := filepath.Join(t.TempDir(), "kept", "limits")
 	fallback, err := policyfile.Parse("fallback.yaml", []byte("prefix: other\n"+pair("7")))
-	must(t, err)
+	tier.Must(t, err)
 	start := func(p policyfile.Published) (string, error) {
 		p.Cache = cache
 		file, err := policyfile.Follow(t.Context(), backend, p)
@@ -170,7 +171,7 @@ func TestAStartWithoutWhatIsPublished(t *testing.T) {
 	if limit, err := start(policyfile.Published{Fallback: fallback}); limit != "token-bucket:8/1h" {
 		t.Errorf("kept: %s, %v", limit, err)
 	}
-	must(t, os.WriteFile(cache, []byte("spoilt"), 0o600))
+	tier.Must(t, os.WriteFile(cache, []byte("spoilt"), 0o600))
 	if _, err := start(policyfile.Published{}); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("spoilt and away: %v", err)
 	}
@@ -185,10 +186,10 @@ func TestRuntimesOfOneFileFollow(t *testing.T) {
 	backend := openFile(t)
 	publish(t, backend, pair("1"))
 	file, err := policyfile.Follow(t.Context(), backend, policyfile.Published{Timeout: time.Minute})
-	must(t, err)
+	tier.Must(t, err)
 	begin := func() *policyfile.Runtime {
 		r, err := policyfile.NewRuntime(file, memorystore.New())
-		must(t, err)
+		tier.Must(t, err)
 		t.Cleanup(func() { r.Close() })
 		return r
 	}
@@ -196,7 +197,7 @@ func TestRuntimesOfOneFileFollow(t *testing.T) {
 	for _, count := range []string{"2", "3"} {
 		publish(t, backend, pair(count))
 		for i, r := range []*policyfile.Runtime{one, other, begin()} { // the last one begins with an older version
-			must(t, r.Reload())
+			tier.Must(t, r.Reload())
 			if limit := r.File().Policies[0].Limits[0].Stored().String(); limit != "token-bucket:"+count+"/1h" {
 				t.Errorf("of %s, Runtime %d has %s in force", count, i, limit)
 			}
@@ -219,7 +220,7 @@ func TestAHeadWithATrialIsReadAsItsVersionInForce(t *testing.T) {
 	backend := openFile(t)
 	publish(t, backend, pair("1000"))
 	s, err := published.Read(t.Context(), &backend.Tables)
-	must(t, err)
+	tier.Must(t, err)
 	tried := published.Version{Number: 2, By: "anna", Reason: "a trial", Text: []byte(pair("5"))}
 	hash := published.Hash(tried.Text)
 	head := fmt.Sprintf(triedHead, s.Head.Hash, hash)

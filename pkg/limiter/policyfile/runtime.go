@@ -54,9 +54,9 @@ type policyInForce struct {
 }
 
 // NewRuntime decides by file with backend. Open backend with the file's prefix, and use [store.Wrap] for a wrapper of
-// your own. Options apply to the store of each policy, such as limiter.Leases, limiter.Timeout or limiter.Observer. Do
-// not give what the file decides: the breaker, and a failure policy if a policy has on_error. An error is a
-// [limiter.ErrInvalid] about an option or the store.
+// your own, which else hides its overrides. Options apply to the store of each policy, such as limiter.Leases or
+// limiter.Observer. Do not give what the file decides: the breaker, and a failure policy if a policy has on_error. An
+// error is a [limiter.ErrInvalid] about an option or the store.
 func NewRuntime(file *File, backend store.Store, options ...limiter.Option) (*Runtime, error) {
 	if file == nil {
 		return nil, store.Invalidf("the file is nil; make it with Load or Parse")

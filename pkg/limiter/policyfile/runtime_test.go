@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/filestore"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
@@ -37,7 +38,7 @@ func newWritten(t *testing.T, text string) written {
 
 func (w written) write(text string) {
 	w.Helper()
-	must(w, os.WriteFile(w.path, []byte(text), 0o600))
+	tier.Must(w, os.WriteFile(w.path, []byte(text), 0o600))
 }
 
 // open makes a runtime of the file.
@@ -53,7 +54,7 @@ func (w written) open(backend store.Store, options ...limiter.Option) (*policyfi
 func (w written) run(backend store.Store, options ...limiter.Option) *policyfile.Runtime {
 	w.Helper()
 	policies, err := w.open(backend, options...)
-	must(w, err)
+	tier.Must(w, err)
 	w.Cleanup(func() { policies.Close() })
 	return policies
 }
@@ -62,7 +63,7 @@ func (w written) run(backend store.Store, options ...limiter.Option) *policyfile
 func (w written) reload(policies *policyfile.Runtime, text string) {
 	w.Helper()
 	w.write(text)
-	must(w, policies.Reload())
+	tier.Must(w, policies.Reload())
 }
 
 const api = "policies: {api: {limits: [{name: user, by: [user], limit: %s}]%s}}\n"
@@ -78,7 +79,7 @@ func TestAReloadForgetsNothing(t *testing.T) {
 		sick := &sickStore{Store: kept}
 		backend := store.Wrap(sick, kept)
 		eve, err := store.ExactPattern("user:eve")
-		must(t, err)
+		tier.Must(t, err)
 		block := store.Override{Subjects: eve, Effect: store.OverrideBlock, Reason: "test", By: "me"}
 		if _, err := kept.SetOverride(t.Context(), block, time.Hour); err != nil {
 			t.Fatal(err)
@@ -87,7 +88,7 @@ func TestAReloadForgetsNothing(t *testing.T) {
 		take := func(a policy.Attributes) limiter.Decisions {
 			t.Helper()
 			d, err := policies.Take(t.Context(), "api", a, 1)
-			must(t, err)
+			tier.Must(t, err)
 			return d
 		}
 		take(ada)
@@ -137,7 +138,7 @@ func TestAFileThatCannotBeUsed(t *testing.T) {
 	withHTTP := fmt.Sprintf(api, "1/366d", `, http: {attributes: {user: "header:X-User"}}`)
 	f.reload(policies, withHTTP)
 	limit, err := policies.Middleware("api")
-	must(t, err)
+	tier.Must(t, err)
 	server := limit(http.NotFoundHandler())
 	get := func() int {
 		r, w := httptest.NewRequest("GET", "/", nil), httptest.NewRecorder()
@@ -173,7 +174,7 @@ func TestAFileThatCannotBeUsed(t *testing.T) {
 		d.Allowed() {
 		t.Errorf("an attribute that is missing: %v", err)
 	}
-	must(t, os.Remove(f.path))
+	tier.Must(t, os.Remove(f.path))
 	if err := policies.Reload(); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
@@ -220,9 +221,9 @@ func TestARuntimeNeedsTheFilesPrefix(t *testing.T) {
 	}{{"rl", false}, {"mine2", false}, {"mine", true}} {
 		file, err := policyfile.Parse(
 			"limitctl.yaml", []byte("prefix: mine\npolicies: {p: {limits: [{name: a, by: [u], limit: 5/1m}]}}\n"))
-		must(t, err)
+		tier.Must(t, err)
 		kept, err := filestore.New(filepath.Join(t.TempDir(), "limits.db"), filestore.WithPrefix(test.prefix))
-		must(t, err)
+		tier.Must(t, err)
 		defer kept.Close()
 		policies, err := policyfile.NewRuntime(file, store.Wrap(struct{ store.Store }{kept}, kept))
 		switch {
@@ -242,7 +243,7 @@ func TestACallNamesTheClient(t *testing.T) {
 	f := newWritten(t, "policies: {web: {http: {attributes: {ip: client}}, limits: [{name: a, by: [ip], limit: 2/1h}]}}")
 	given := policy.Attributes{"ip": "2001:DB8::1"}
 	call, err := f.run(memorystore.New()).Call("web", given, 1)
-	must(t, err)
+	tier.Must(t, err)
 	if got := call.Requests[0].Stored().Key.Subject; got != "ip:2001%3Adb8%3A%3A/64" || given["ip"] != "2001:DB8::1" {
 		t.Errorf("%s, of %v", got, given)
 	}
@@ -265,15 +266,15 @@ func TestAReloadBetweenReservingAndSettling(t *testing.T) {
 	policies := f.run(memorystore.New())
 	red := policy.Attributes{"team": "red"}
 	call, err := policies.Call("llm", red, 1, tokens(900))
-	must(t, err)
+	tier.Must(t, err)
 	r, err := call.Limits.Reserve(t.Context(), call.Requests...)
-	must(t, err)
+	tier.Must(t, err)
 	lines := strings.Split(llm, "\n")
 	lines[4], lines[5] = lines[5], lines[4]
 	f.reload(policies, strings.Join(lines, "\n"))
 	costs, err := call.Policy.UnitsOf(1, tokens(250))
-	must(t, err)
-	must(t, r.Settle(t.Context(), costs...))
+	tier.Must(t, err)
+	tier.Must(t, r.Settle(t.Context(), costs...))
 	d, err := policies.Take(t.Context(), "llm", red, 1, tokens(1))
 	if err != nil || d.At(0).Used != 251 || d.At(1).Used != 2 {
 		t.Errorf("%+v, %v; want 251 tokens and 2 requests in use", d, err)

@@ -211,7 +211,7 @@ func (l *OverrideList) For(key Key) *Override { return l.InForce(&key, 0) }
 // All returns the overrides of the list, which must not be changed.
 func (l *OverrideList) All() []Override { return l.all }
 
-// InForce is [OverrideList.For] without the overrides that have ended at now.
+// InForce is [OverrideList.For] without the overrides that have ended at now; 0 is before all ends.
 func (l *OverrideList) InForce(key *Key, now Instant) *Override {
 	parsed, first := parsedKey{Key: key}, (*rankedOverride)(nil)
 	for _, some := range [...][]*rankedOverride{l.subjects[key.Subject], l.patterns} {
