@@ -30,7 +30,7 @@ func newDenialMemory(backend store.Store, settings store.DenialMemory, env Env) 
 type denial struct {
 	decision store.Decision
 	cost     int64
-	// The store decided between sending and answer. The memory ends by the first, and RetryAfter counts from the second.
+	// The store decided between sending and answer: the memory ends by the first, RetryAfter counts from the second.
 	until, answered time.Duration
 }
 
