@@ -8,6 +8,7 @@ import (
 	"github.com/limitctl/limitctl/internal/cli"
 	"github.com/limitctl/limitctl/internal/decision"
 	"github.com/limitctl/limitctl/internal/shell"
+	"github.com/limitctl/limitctl/internal/subjecttext"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -60,6 +61,9 @@ func (o *requestFlags) Request(cmd *cobra.Command, global *cli.Globals, op store
 			c := o.Cost.Fields[0]
 			return nil, cli.Usagef("--cost %s=%d is for a --policy with that cost; write --cost %d", c.Field, c.Units,
 				c.Units)
+		}
+		if stored := subjecttext.Stored(args[0]); stored != args[0] {
+			global.Warn("tables show " + stored + " so, which is another key; a --policy takes the address")
 		}
 		reqs, err := o.requests(op, args[0])
 		return &cli.LimitRequest{Answer: decision.Answer{Key: args[0], Requests: reqs}}, err

@@ -73,6 +73,19 @@ func Readable(subject string) string {
 	return readable
 }
 
+// Stored is the subject that [Readable] shows as text, and text itself if there is none.
+func Stored(text string) string {
+	for i := range len(text) {
+		if text[i] != ':' || i+1 == len(text) {
+			continue
+		}
+		if stored := text[:i+1] + Escape(text[i+1:]); Readable(stored) == text {
+			return stored
+		}
+	}
+	return text
+}
+
 // IsPlainIPv6 reports whether text is an IPv6 address of hexadecimal groups only, without a zone or an IPv4
 // address. It can keep its colons.
 func IsPlainIPv6(text string) bool {
