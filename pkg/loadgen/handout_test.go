@@ -61,6 +61,30 @@ func TestRequestsAreSentWhenTheyAreDue(t *testing.T) {
 	}
 }
 
+// A run says once that it is behind, when its requests have begun more than 10 ms late for more than 100 ms.
+func TestARunSaysThatItIsBehind(t *testing.T) {
+	for name, test := range map[string]struct {
+		takes, length time.Duration
+		want          int
+	}{
+		"in time":           {10 * time.Millisecond, time.Second, 0},
+		"late for 99 ms":    {11 * time.Millisecond, 200 * time.Millisecond, 0}, // the last one begins after 209 ms
+		"late for 110 ms":   {11 * time.Millisecond, 210 * time.Millisecond, 1},
+		"late for a second": {20 * time.Millisecond, time.Second, 1},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			said := 0
+			virtual(t, Config{
+				Store: &slow{Store: memorystore.New(), takes: always(test.takes)}, Population: population(t, 1, "1000/1s"),
+				Workers: 1, Duration: 2 * time.Second, Load: even(100, test.length), Behind: func() { said++ },
+			})
+			if said != test.want {
+				t.Errorf("%s: said %d times, want %d", name, said, test.want)
+			}
+		})
+	}
+}
+
 // Workers that sleep until requests are due notice an interrupt at once, also with the clock of the machine.
 func TestAnInterruptWakesAllWorkers(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())

@@ -42,6 +42,8 @@ type Config struct {
 	// Intervals, if set, says that the instants of decisions are unknown, and the audit uses the intervals from
 	// sending to answer.
 	Intervals *interval.Options
+	// Behind, if set, is called as soon as the requests of an open loop have begun late for a while.
+	Behind func()
 	// Progress, if set, is called from time to time with the result so far. ProgressEvery is the time between two
 	// calls, by default [ProgressEvery].
 	Progress      func(*Result)
@@ -308,7 +310,13 @@ type handout struct {
 	mu sync.Mutex
 	// lastDue is the due time of the last request that a worker began, and lastBegun when it did.
 	lastDue, lastBegun time.Duration
+	// inTime is when a request last began in time, and behind that the run knows that they do not.
+	inTime time.Duration
+	behind bool
 }
+
+// Requests are begun late if they have been later than lateBegin for as long as lateFor.
+const lateBegin, lateFor = 10 * time.Millisecond, 100 * time.Millisecond
 
 func newHandout(r *runner) *handout {
 	return &handout{run: r, turn: make(chan struct{}, 1), lastDue: -1}
@@ -363,5 +371,12 @@ func (h *handout) lag(due, now time.Duration) time.Duration {
 		lag = min(lag, max(0, now-h.lastBegun))
 	}
 	h.lastDue, h.lastBegun = due, now
+	switch {
+	case now-due <= lateBegin:
+		h.inTime = now
+	case now-h.inTime > lateFor && !h.behind && h.run.Behind != nil:
+		h.behind = true
+		h.run.Behind()
+	}
 	return lag
 }

@@ -116,7 +116,7 @@ func (a *Auditor) Observe(o Observation) {
 // that what lies before it can be judged and forgotten.
 func (a *Auditor) Settle(before store.Instant) {
 	before -= a.resolution
-	slices.SortStableFunc(a.events, event.compare)
+	slices.SortFunc(a.events, event.compare)
 	n := 0
 	for ; n < len(a.events) && a.events[n].at < before; n++ {
 		r := a.events[n].request
