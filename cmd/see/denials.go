@@ -179,7 +179,7 @@ func (o *denialsOptions) explain(ctx context.Context, a *denialsAnswer) {
 		o.Note("some denials may be missing: the outcome of a write is not known")
 	}
 	if shown := len(a.rows); shown < a.found {
-		o.Note("%d of %d rows shown", shown, a.found)
+		o.Note("%d of %s shown", shown, output.Count(a.found, "row"))
 	}
 }
 

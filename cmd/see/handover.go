@@ -252,7 +252,7 @@ func (a *handoverAnswer) part(s *screen, part, headline, count string, columns [
 		}
 	}
 	if left += len(rows) - shown; left > 0 {
-		s.line(output.Plain, fmt.Sprintf("  … and %d more: %s", left, command))
+		s.line(output.Plain, fmt.Sprintf("  … and %s more: %s", output.Thousands(int64(left)), command))
 	}
 }
 
@@ -376,7 +376,7 @@ func (a *handoverAnswer) printBegan(s *screen) {
 		}
 	}
 	if left := len(b.Limits) - len(shown); left > 0 {
-		s.line(output.Plain, fmt.Sprintf("  … and %d more: limitctl denials --by limit --sort since", left))
+		s.line(output.Plain, "  … and "+output.Thousands(int64(left))+" more: limitctl denials --by limit --sort since")
 	}
 }
 

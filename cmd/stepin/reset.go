@@ -206,7 +206,7 @@ func (o *resetOptions) showSelected(s *operation.ResetResult, selection *operati
 		o.Say("  %s  %s used", strings.Join(storeKeys, " + "), cli.UsedText(e))
 	}
 	if more := s.Matched - int64(len(s.Sample)); more > 0 {
-		fmt.Fprintf(o.Env.Err, "  … and %d more\n", more)
+		fmt.Fprintf(o.Env.Err, "  … and %s more\n", output.Thousands(more))
 		showShares(o.Globals, "limit", s.Limits)
 	}
 	if len(s.Values) > 1 {
@@ -235,7 +235,7 @@ func showShares(g *cli.Globals, by string, shares []operation.Share) {
 		parts = append(parts, output.Printable(share.Name)+" "+output.Thousands(int64(share.Keys)))
 	}
 	if more := len(shares) - shownShares; more > 0 {
-		parts = append(parts, fmt.Sprintf("and %d more", more))
+		parts = append(parts, "and "+output.Thousands(int64(more))+" more")
 	}
 	g.Say("by %s: %s", output.Printable(by), strings.Join(parts, ", "))
 }

@@ -343,7 +343,7 @@ func (a *undoAnswer) Print(p *output.Printer) {
 	}{{a.Already, "already there"}, {a.Lapsed, "expired meanwhile"}, {a.InUse, "used since and left"},
 		{a.Unreached, "not reached by the reset and left"}, {a.Failed, "not fit to be restored and left"}} {
 		if other.n > 0 {
-			text += fmt.Sprintf(", %d %s", other.n, other.what)
+			text += ", " + output.Thousands(other.n) + " " + other.what
 		}
 	}
 	p.Line("%s", text)

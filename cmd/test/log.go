@@ -184,12 +184,12 @@ func logWarnings(log *trace.Trace) []string {
 	warn := func(format string, args ...any) { warnings = append(warnings, fmt.Sprintf(format, args...)) }
 	if log.Bad > 0 {
 		first := log.FirstBad
-		warn("%d of %d lines could not be read and are left out; line %d, %q: %s", log.Bad, log.Lines, first.Number,
-			first.Excerpt,
-			first.Reason)
+		warn("%s of %s could not be read and are left out; line %d, %q: %s", output.Thousands(int64(log.Bad)),
+			output.Count(log.Lines, "line"), first.Number, first.Excerpt, first.Reason)
 	}
 	if log.OutOfOrder > 0 {
-		warn("%d of %d lines were out of order, and were put in order", log.OutOfOrder, log.Lines)
+		warn("%s of %s were out of order, and were put in order", output.Thousands(int64(log.OutOfOrder)),
+			output.Count(log.Lines, "line"))
 	}
 	if log.WithoutZone {
 		warn("times without a zone were taken as UTC")

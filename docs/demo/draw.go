@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/internal/shell"
 )
 
@@ -90,7 +91,7 @@ func share(title string, keys, all int, note string) {
 	const cells = 20
 	full := int(math.Round(float64(keys) / float64(all) * cells))
 	bar := strings.Repeat("█", full) + in(dim, strings.Repeat("░", cells-full))
-	fmt.Printf("%-13s  %s %6d keys  %s\n", title, bar, keys, note)
+	fmt.Printf("%-13s  %s %11s  %s\n", title, bar, output.Count(keys, "key"), note)
 }
 
 // whereToLook says where the code of what was shown is, and what to type next.

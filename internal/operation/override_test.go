@@ -143,7 +143,7 @@ func TestWhatAnOverrideWouldChangeInACrowd(t *testing.T) {
 		begin := time.Now()
 		c, err := s.PreviewOverride(t.Context(), plan, &watcher{})
 		if err != nil || c.Complete || c.Keys != 3 ||
-			c.Incomplete.Error() != "the time was over (81000 of about 2750000 keys looked at, 3 matched)" {
+			c.Incomplete.Error() != "the time was over (81,000 of about 2,750,000 keys looked at, 3 matched)" {
 			t.Errorf("it concerns %+v, %v", c, err)
 		}
 		if took := time.Since(begin); took != plan.Most {

@@ -337,7 +337,8 @@ func (f *Found) WithProgress(err error) error {
 	if err == nil || f.Looked == 0 {
 		return err
 	}
-	return outcome.WithProgress(err, "%d of about %d keys looked at, %d matched", f.Looked, f.Total, f.Matched)
+	return outcome.WithProgress(err, "%s of about %s looked at, %s matched", output.Thousands(f.Looked),
+		output.Count(f.Total, "key"), output.Thousands(f.Matched))
 }
 
 // nothingChanged says of the error of a scan that nothing was done after it.
@@ -345,7 +346,8 @@ func nothingChanged(found *Found, err error) error {
 	if found.Looked == 0 {
 		return outcome.WithProgress(err, "nothing was changed")
 	}
-	return outcome.WithProgress(err, "%d of about %d keys looked at, nothing was changed", found.Looked, found.Total)
+	return outcome.WithProgress(err, "%s of about %s looked at, nothing was changed", output.Thousands(found.Looked),
+		output.Count(found.Total, "key"))
 }
 
 const (
