@@ -268,9 +268,11 @@ const (
 // add adds the denials of subjects that match. Blocks come last, since their denials are intended.
 func (a *denialsAnswer) add(d *admin.Denials, subjects store.Pattern) {
 	a.LastMS, a.Exact, a.Others, a.lost, a.now = a.span.Milliseconds(), d.Exact(), d.Others, d.Lost, d.Now
-	exact, isExact := subjects.Exact()
+	all, isExact := subjects.Exact()
 	if isExact { // a long one is shortened in the table
-		subjects, _ = store.ExactPattern(shortenedKey(store.Key{Subject: exact}).Subject)
+		subjects, _ = store.ExactPattern(shortenedKey(store.Key{Subject: all}).Subject)
+	} else {
+		all = subjects.String()
 	}
 	rows := map[denialGroup]*denialRow{}
 	for i, denied := range slices.Concat(d.Rows, d.Blocks, d.Shadows) {
@@ -279,7 +281,7 @@ func (a *denialsAnswer) add(d *admin.Denials, subjects store.Pattern) {
 		of.shadow = i >= len(d.Rows)+len(d.Blocks)
 		if !subjects.Match(denied.Key.Subject) {
 			block, err := store.ParsePattern(denied.Key.Subject)
-			if !isExact || of.shadow || i < len(d.Rows) || err != nil || !block.Match(exact) {
+			if of.shadow || i < len(d.Rows) || err != nil || !block.Match(all) {
 				continue
 			}
 		}

@@ -73,6 +73,34 @@ func TestAnErrorThatHasEndedIsGone(t *testing.T) {
 	}
 }
 
+// After an outage what was not scanned is soon there, however long the scan waited.
+func TestAScanWithoutAnAnswerIsMadeAgainSoon(t *testing.T) {
+	backend, longest := &failing{}, time.Duration(0)
+	d := begin(t, three, func(o *live.Options) {
+		backend.Keyspace, o.Store = o.Store, backend
+		sleep := o.Sleep
+		o.Sleep = func(ctx context.Context, pause time.Duration) error {
+			longest = max(longest, pause)
+			return sleep(ctx, pause)
+		}
+	})
+	scans := 0
+	backend.with = func(q admin.Query) error {
+		if len(q.Keys) > 0 {
+			return nil
+		}
+		scans++
+		d.now = d.now.Add(30 * time.Second)
+		return away
+	}
+	for range 3 {
+		d.second()
+	}
+	if scans == 0 || longest > 2*time.Second {
+		t.Errorf("%d scans, and the next waits %s", scans, longest)
+	}
+}
+
 // Those at the limit stay in view, however many others there are.
 func TestNoMoreThanMaxKeysAreFollowed(t *testing.T) {
 	d := begin(t, func(d *driver) {

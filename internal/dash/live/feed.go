@@ -343,6 +343,8 @@ func (f *Feed) absorbScan(s scanned) tea.Cmd {
 	if f.ScanError = s.Err; s.Err == nil {
 		s.Passes, s.Full = f.Coverage.Passes+1, s.Matched > int64(f.MaxKeys)
 		f.Coverage = s.Coverage
+	} else if store.IsAway(s.Err) {
+		s.Took = 0 // most of it was spent waiting, and what the scan lacks is not there yet
 	}
 	return f.After(s.Rest(), due(f.scanAgain))
 }

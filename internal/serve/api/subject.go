@@ -2,9 +2,9 @@ package api
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/limitctl/limitctl/internal/allowance"
@@ -12,6 +12,7 @@ import (
 	"github.com/limitctl/limitctl/internal/outcome"
 	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/internal/serve/refusal"
+	"github.com/limitctl/limitctl/internal/subjecttext"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -24,7 +25,7 @@ const deniedLately = 10 * time.Minute
 type subjectAnswer struct {
 	SchemaVersion int    `json:"schema_version"`
 	Subject       string `json:"subject"`
-	// Keys are those that the subject has by the policies in force.
+	// Keys are those that the subject has by the policies in force, and others that were denied lately.
 	Keys []*decision.Entry `json:"keys"`
 }
 
@@ -68,20 +69,16 @@ func isGet(w http.ResponseWriter, r *http.Request) bool {
 
 // keysOf describes the keys that a subject has by the policies in force. It reads these keys and scans nothing.
 func (l *listener) keysOf(ctx context.Context, subject string) ([]*decision.Entry, error) {
-	settings := l.engine.Settings()
+	settings, stored := l.engine.Settings(), subjecttext.Stored(subject)
 	var keys []store.Key
 	for _, p := range settings.Policies {
 		keys = append(keys, allowance.KeysOf(
-			[]*policy.Policy{p}, allowance.NamingClients(subject, func(attribute, value string) string {
+			[]*policy.Policy{p}, allowance.NamingClients(stored, func(attribute, value string) string {
 				return settings.HTTP.Client(p.Name, attribute, value)
 			}))...)
 	}
 	limits := allowance.NewConfiguredLimits(settings.Policies)
-	entries := make([]*decision.Entry, len(keys))
-	if len(keys) == 0 {
-		return entries, nil
-	}
-	denied, counted := map[store.Key]int64{}, false
+	denied, counted := map[store.Key]admin.Denied{}, false
 	var overrides []store.Override
 	if table, has := admin.TablesOf(l.options.Keys); has {
 		var err error
@@ -90,33 +87,39 @@ func (l *listener) keysOf(ctx context.Context, subject string) ([]*decision.Entr
 		}
 		denials, err := table.Denials(ctx, deniedLately)
 		for _, row := range denials.Rows {
-			denied[row.Key] = row.Count
+			denied[row.Key] = row
+			if of := row.Key; (of.Subject == subject || of.Subject == stored) && !slices.Contains(keys, of) {
+				keys = append(keys, of)
+			}
 		}
 		counted = err == nil
+	}
+	entries := make([]*decision.Entry, len(keys))
+	if len(keys) == 0 { // which a query takes for all
+		return entries, nil
 	}
 	inForce := store.NewOverrideList(overrides)
 	found := map[store.Key]admin.Entry{}
 	for entry, err := range l.options.Keys.Scan(ctx, admin.Query{Keys: keys, InForce: func(e *admin.Entry) store.Limit {
 		return limits.InForce(e, inForce.For(e.Key))
 	}}) {
-		if err != nil && !errors.Is(err, store.ErrForeign) { // a foreign value limits nothing
+		if err != nil {
 			return nil, err
 		}
-		if err == nil {
-			found[entry.Key] = entry
-		}
+		found[entry.Key] = entry
 	}
 	for i, key := range keys {
 		override := inForce.For(key)
 		row := admin.Denied{Key: key}
 		row.Shorten() // as the table has it
-		facts := decision.Facts{Denied: denied[row.Key], Counted: counted, Override: override}
+		row = denied[row.Key]
+		facts := decision.Facts{Denied: row.Count, Counted: counted, Override: override}
 		e, used := found[key]
 		if recorded := e.LastLimit(); used && limits.HasDrifted(key, recorded, override) {
 			facts.Configured, _ = limits.Of(key, recorded, override)
 		}
 		if !used {
-			e.Key = key
+			e.Key, e.Limit = key, row.Limit
 			e.Limit = limits.InForce(&e, override)
 			e.Allowed, e.Remaining = true, e.Limit.Capacity()
 		}

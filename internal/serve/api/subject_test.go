@@ -26,6 +26,7 @@ type exactReads struct {
 	*memorystore.Store
 	t    *testing.T
 	read []store.Key
+	err  error // of the next key
 }
 
 func (s *exactReads) Scan(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry, error] {
@@ -33,6 +34,9 @@ func (s *exactReads) Scan(ctx context.Context, q admin.Query) iter.Seq2[admin.En
 		s.t.Errorf("all keys are scanned: %+v", q)
 	}
 	s.read = append(s.read, q.Keys...)
+	if s.err != nil {
+		return func(yield func(admin.Entry, error) bool) { yield(admin.Entry{}, s.err) }
+	}
 	return s.Store.Scan(ctx, q)
 }
 
@@ -107,6 +111,27 @@ func TestSubject(t *testing.T) {
 	}
 }
 
+// Where a take fails or is denied, nobody is told that nothing is used.
+func TestSubjectBesideThePolicies(t *testing.T) {
+	backend, listener := subjectListener(t)
+	for range 3 {
+		ask(t, listener, http.MethodPost, "/v1/consume", `{"key":"user:9","limits":["2/1h"]}`)
+	}
+	gone := admin.Denied{Key: store.Key{Subject: "user:9", Name: "old/day"}, Count: 7, LastAt: 1, Since: 1,
+		Limit: store.Limit{Algorithm: store.TokenBucket, Count: 5, Burst: 5, Period: time.Hour}}
+	tier.Must(t, backend.AddDenials(t.Context(), admin.Denials{Rows: []admin.Denied{gone,
+		{Key: store.Key{Subject: "user:9", Name: "token-bucket/1h"}, Count: 1, LastAt: 1, Since: 1}}, Now: 1}))
+	keys := subjectOf(t, listener, "user:9")
+	if plain, old := keys["token-bucket/1h"], keys["old/day"]; len(keys) != 2 || plain["used"] != 2.0 ||
+		plain["denied"] != 1.0 || old["denied"] != 7.0 || old["count"] != 5.0 {
+		t.Errorf("%v", keys)
+	}
+	backend.err = &store.ForeignError{StoreKey: "rl:{tenant:a}:api/day", Holds: "a list"}
+	if w, document := ask(t, listener, http.MethodGet, "/v1/subject?subject=tenant:a", ""); w.Code != 502 {
+		t.Errorf("a foreign value: %v", document)
+	}
+}
+
 // What is asked about is one subject, of any bytes that a key can have, and a hostile one is only text.
 func TestHostileSubjects(t *testing.T) {
 	backend, listener := subjectListener(t)
@@ -162,9 +187,12 @@ func TestAnAddressIsItsClient(t *testing.T) {
 			t.Errorf("%+v: %s", test, w.Body)
 		}
 	}
-	keys := subjectOf(t, listener, "ip:2001:db8::1")
-	if web, other := keys["web/ip"], keys["other/ip"]; web["used"] != 2.0 || web["key"] != "ip:2001%3Adb8%3A%3A/64" ||
-		other["used"] != 0.0 || other["key"] != "ip:2001:db8::1" {
-		t.Errorf("%v", keys)
+	for subject, ofOther := range map[string]string{"ip:2001:db8::1": "ip:2001:db8::1",
+		"ip:2001:db8::/64": "ip:2001%3Adb8%3A%3A/64"} { // as tables show it
+		keys := subjectOf(t, listener, subject)
+		if web, other := keys["web/ip"], keys["other/ip"]; web["used"] != 2.0 ||
+			web["key"] != "ip:2001%3Adb8%3A%3A/64" || other["used"] != 0.0 || other["key"] != ofOther {
+			t.Errorf("%s: %v", subject, keys)
+		}
 	}
 }
