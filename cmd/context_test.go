@@ -80,3 +80,14 @@ func TestConsent(t *testing.T) {
 		}
 	}
 }
+
+// Who is asked about an override sees the instant at which it ends.
+func TestConsentToAnOverride(t *testing.T) {
+	w := newWorld(t)
+	w.InIsTerminal, w.In = true, strings.NewReader("no\n")
+	_, stderr := w.run(t, exitNo, "block", "a", "--for", "1h", "--reason", "r")
+	before, _, asked := strings.Cut(stderr, "Set this override for 1h? [y/N] ")
+	if end := strings.LastIndex(before, "\nuntil "); !asked || end < 0 || strings.Count(before[end:], ":") != 2 {
+		t.Error(stderr)
+	}
+}

@@ -155,7 +155,7 @@ func (a *explainAnswer) Print(p *output.Printer) {
 			notes = append(notes, "shadow")
 		}
 		if l.Override > 0 {
-			notes = append(notes, fmt.Sprintf("override %d: %s", l.Override, l.When.Text()))
+			notes = append(notes, "configured for "+l.When.Text())
 		}
 		if l.applied != nil {
 			notes = append(notes, cli.OperatorsText(l.applied))

@@ -81,7 +81,11 @@ func (o *options) publish(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	return o.change(ctx, func(*place) (*change, error) { return &change{title: path, text: data}, nil })
+	c, err := newChange(path, data)
+	if err != nil {
+		return err
+	}
+	return o.change(ctx, func(*place) (*change, error) { return c, nil })
 }
 
 // place is a store with published configurations.
@@ -144,6 +148,22 @@ type change struct {
 	title string // in messages
 	text  []byte
 	of    int64 // the version that it was before; 0 for a file
+	after *config.Config
+}
+
+// newChange reads what is to be published, before a store is asked.
+func newChange(title string, text []byte) (*change, error) {
+	after, err := config.Parse(title, text, nil)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(after.Policies) == 0:
+		return nil, cli.Usagef("%s has no policies, so there is nothing to publish", title)
+	case len(after.Contexts)+len(after.Layouts) > 0:
+		return nil, cli.Usagef("%s has contexts or layouts, which stay on this machine; move its other parts to a "+
+			"file of their own", title)
+	}
+	return &change{title: title, text: text, after: after}, nil
 }
 
 // change shows what would change, asks, and publishes.
@@ -215,17 +235,8 @@ func (o *options) preview(ctx context.Context, p *place, c *change) (*publishAns
 		Did:   strings.TrimPrefix(o.command, "config "),
 		place: p.settings.Place(p.where), Before: p.state.Head.Version, Version: p.state.NextNumber(),
 		Differences: []config.Difference{}}
-	after, err := config.Parse(c.title, c.text, nil)
-	prefix := p.settings.Prefix
-	switch {
-	case err != nil:
-		return nil, err
-	case len(after.Policies) == 0:
-		return nil, cli.Usagef("%s has no policies, so there is nothing to publish", c.title)
-	case len(after.Contexts)+len(after.Layouts) > 0:
-		return nil, cli.Usagef("%s has contexts or layouts, which stay on this machine; move its other parts to a "+
-			"file of their own", c.title)
-	case cmp.Or(after.Prefix, prefix) != prefix:
+	after, prefix := c.after, p.settings.Prefix
+	if cmp.Or(after.Prefix, prefix) != prefix {
 		return nil, cli.Usagef("%s has the prefix %q, and the store is open with %q, so nobody would find the keys; "+
 			"give %s", c.title, after.Prefix, prefix, shell.Command("--prefix", after.Prefix))
 	}

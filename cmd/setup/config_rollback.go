@@ -57,6 +57,10 @@ func (o *options) rollback(ctx context.Context, number int64) error {
 		if err != nil {
 			return nil, err
 		}
-		return &change{title: fmt.Sprintf("version %d", number), text: v.Text, of: number}, nil
+		c, err := newChange(fmt.Sprintf("version %d", number), v.Text)
+		if c != nil {
+			c.of = number
+		}
+		return c, err
 	})
 }

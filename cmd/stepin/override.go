@@ -363,7 +363,6 @@ func (a *overrideAnswer) Print(p *output.Printer) {
 	switch {
 	case a.DryRun:
 		a.printConcerned(p)
-		p.Line("until %s", cli.Clock(a.overrides[0].ExpiresAt, a.now))
 	case a.did != "":
 		did := "✓ " + a.did
 		if a.place != "" {
@@ -391,8 +390,9 @@ func (a *overrideAnswer) Print(p *output.Printer) {
 // mostPreviewed is how many rows the table of a preview has.
 const mostPreviewed = 20
 
-// printConcerned prints what the override changes, by limit.
+// printConcerned prints what the override changes, by limit, and until when.
 func (a *overrideAnswer) printConcerned(p *output.Printer) {
+	defer func() { p.Line("until %s", cli.Clock(a.overrides[0].ExpiresAt, a.now)) }()
 	if len(a.Concerned.Limits) == 0 {
 		p.Line("no key in use would change")
 		return

@@ -331,11 +331,18 @@ func (o *overrideSetOptions) noteConcerned(ctx context.Context, plan *operation.
 	switch {
 	case o.Quiet:
 		return
-	case c.Keys == 0 && c.Complete:
+	case c.Keys == 0 && c.Denied == 0 && c.Complete:
 		o.Note("nothing in use matches %s in %s yet; the override is for keys to come, too%s", text, place,
 			o.UnknownClient(ctx, subjects))
 	default:
-		o.Note("%s concerns %s in use in %s", text, output.Count(c.Keys, "key"), place)
+		least, denied := "", ""
+		if !c.Complete {
+			least = "at least "
+		}
+		if c.DeniedOf > 0 {
+			denied = fmt.Sprintf(", and %d of %s denied in the last 10m", c.Denied, output.Count(c.DeniedOf, "key"))
+		}
+		o.Note("%s concerns %s%s in use in %s%s", text, least, output.Count(c.Keys, "key"), place, denied)
 	}
 	noteLeft(o.Globals, subjects)
 	if len(c.Values) > 1 {

@@ -135,6 +135,9 @@ func parseAlgorithms(text string) ([]store.Algorithm, error) {
 		if err != nil {
 			return nil, cli.Usagef("--algorithm: %s; separate several with commas, or write all", err)
 		}
+		if slices.Contains(algorithms, algorithm) {
+			return nil, cli.Usagef("--algorithm has %s twice; name each once", algorithm)
+		}
 		algorithms = append(algorithms, algorithm)
 	}
 	return algorithms, nil

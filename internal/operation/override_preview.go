@@ -26,6 +26,8 @@ type Concerned struct {
 	Complete   bool             `json:"complete"`
 	Limits     []ConcernedLimit `json:"limits"`
 	Incomplete error            `json:"-"`
+	// Denied is how many it is about of the DeniedOf keys that limits denied lately, which are known without a look.
+	Denied, DeniedOf int `json:"-"`
 	// By is the attribute in which the override's pattern is open, and Values the keys by its values, the most first.
 	By     string  `json:"-"`
 	Values []Share `json:"-"`
@@ -60,6 +62,17 @@ func (r *Runner) PreviewOverride(ctx context.Context, plan *OverridePlan, observ
 		var cancel func()
 		looking, cancel = context.WithTimeoutCause(ctx, plan.Most, errOver)
 		defer cancel()
+	}
+	if table, has := admin.TablesOf(r.Store); has {
+		within, cancel := store.BudgetContext(looking, r.Timeout)
+		denials, _ := table.Denials(within, DeniedLately) // what cannot be read is not said
+		cancel()
+		c.DeniedOf = len(denials.Rows)
+		for i := range denials.Rows {
+			if candidate.Matches(denials.Rows[i].Key) {
+				c.Denied++
+			}
+		}
 	}
 	found, err := Scan(looking, r.Store, &plan.Selection, observer, func(e *admin.Entry, _ error) error {
 		if !candidate.Matches(e.Key) {

@@ -137,12 +137,21 @@ func (c crowded) Scan(ctx context.Context, q admin.Query) iter.Seq2[admin.Entry,
 func TestWhatAnOverrideWouldChangeInACrowd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)
+		tables, _ := admin.TablesOf(s.Store)
+		now := store.InstantOf(time.Now())
+		denied := admin.Denials{Now: now}
+		for _, subject := range []string{"a:9", "b:9"} {
+			denied.Rows = append(denied.Rows, admin.Denied{Key: key(subject), Count: 1, LastAt: now, Since: now})
+		}
+		if err := tables.AddDenials(t.Context(), denied); err != nil {
+			t.Fatal(err)
+		}
 		s.Store = crowded{s.Store}
 		plan := &OverridePlan{Override: planToTriple(t, "a:*").Override, Selection: everything(t),
 			Most: 2 * time.Second}
 		begin := time.Now()
 		c, err := s.PreviewOverride(t.Context(), plan, &watcher{})
-		if err != nil || c.Complete || c.Keys != 3 ||
+		if err != nil || c.Complete || c.Keys != 3 || c.Denied != 1 || c.DeniedOf != 2 ||
 			c.Incomplete.Error() != "the time was over (81,000 of about 2,750,000 keys looked at, 3 matched)" {
 			t.Errorf("it concerns %+v, %v", c, err)
 		}
