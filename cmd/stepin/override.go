@@ -301,12 +301,15 @@ func (o *whomOptions) isPattern(ctx context.Context, name, value string) bool {
 		return err == nil || strings.ContainsAny(value, "*?[") && !isAddress(value)
 	}
 	c, err := o.InForce(ctx)
-	if err != nil {
+	policies, wrong := store.ParsePattern(o.policy)
+	if err != nil || wrong != nil {
 		return false
 	}
-	address := network.Addr().String()
-	client := c.HTTP.Client(o.policy, name, address)
-	return client != address && client != c.HTTP.Client(o.policy, name, value)
+	address := netip.AddrPortFrom(network.Addr(), 1).String() // which is never the text of a client
+	return slices.ContainsFunc(c.Policies, func(p *policy.Policy) bool {
+		client := c.HTTP.Client(p.Name, name, address)
+		return policies.Match(p.Name) && client != address && client != c.HTTP.Client(p.Name, name, value)
+	})
 }
 
 // isOfPolicies reports whether a --limit-name is the name of a limit within its policy.

@@ -37,7 +37,7 @@ func TestNamingClients(t *testing.T) {
 		"ip:2001:db8:77:1::/64": "", "ip:2001:db8:77:1::1/64": "ip:" + escaped, "ip:2001:db8::/32": "",
 		"ip:2001:db8:77::/63":   "",
 		"ip:2001:db8:77:1::/65": "ip:" + escaped, "*:ip:2001:db8:77:1::/80": "*:ip:" + escaped,
-		"ip:203.0.113.9/32": "", "ip:::ffff:1.2.3.0/120": "", "ip:2001:db8::/129": "", "ip:2001:db8::/+80": "",
+		"ip:203.0.113.9/32": "ip:203.0.113.9", "ip:203.0.113.8/31": "", "ip:::ffff:1.2.3.0/120": "", "ip:2001:db8::/129": "", "ip:2001:db8::/+80": "",
 	} {
 		if want == "" {
 			want = pattern
@@ -56,7 +56,9 @@ func TestSamePattern(t *testing.T) {
 		{"ip:2001:db8::/64", "ip:2001%3Adb8%3A%3A/64", true},
 		{"tenant:a:ip:2001:db8::/64", "tenant:a:ip:2001%3Adb8%3A%3A/64", true},
 		{"ip:2001:db8::/63", "ip:2001%3Adb8%3A%3A/64", false}, {"user:2001:db8::/64", "ip:2001%3Adb8%3A%3A/64", false},
-		{"*:ip:2001:db8::/64", "tenant:ip:2001%3Adb8%3A%3A/64", false}, {"ip:203.0.113.9/32", "ip:203.0.113.9", false},
+		{"*:ip:2001:db8::/64", "tenant:ip:2001%3Adb8%3A%3A/64", false}, {"ip:203.0.113.9/32", "ip:203.0.113.9", true},
+		{"ip:203.0.113.8/31", "ip:203.0.113.8", false}, {"user:203.0.113.9/32", "ip:203.0.113.9", false},
+		{"ip:2001:db8::/32", "ip:2001%3Adb8%3A%3A", false},
 		{"a:*", "a:*", true}, {"a:*", `a:\*`, false}, {"a:b", "a:b", true}, {"a:b", "a%3Ab", false},
 		{"a:b", "a:c", false},
 	} {

@@ -1,6 +1,7 @@
 package allowance
 
 import (
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -134,18 +135,11 @@ func KeysOf(policies []*policy.Policy, subject string) (keys []store.Key) {
 }
 
 // NamingClients returns a pattern of subjects in which each value of an attribute is what client makes of it, mostly
-// the value itself. It finds a last address also in spellings that no subject has, and an IPv6 network, which may be a
-// part of one client.
+// the value itself. It finds a last address or network also in spellings that no subject has.
 func NamingClients(pattern string, client func(attribute, value string) string) string {
-	named := func(a subjecttext.Attribute) subjecttext.Attribute {
-		if host, _, isNetwork := strings.Cut(a.Value, "/"); !isNetwork || strings.Contains(host, ":") {
-			a.Value = client(a.Name, a.Value)
-		}
-		return a
-	}
 	if attributes, ok := subjecttext.Split(pattern); ok {
-		for i := range attributes {
-			attributes[i] = named(attributes[i])
+		for i, a := range attributes {
+			attributes[i].Value = client(a.Name, a.Value)
 		}
 		return subjecttext.Join(attributes)
 	}
@@ -154,9 +148,10 @@ func NamingClients(pattern string, client func(attribute, value string) string) 
 			continue
 		}
 		begin := strings.LastIndexByte(pattern[:at], ':') + 1
-		before, last := pattern[:begin], subjecttext.Attribute{Name: pattern[begin:at], Value: pattern[at+1:]}
+		before, name, value := pattern[:begin], pattern[begin:at], pattern[at+1:]
 		attributes, ok := subjecttext.Split(strings.TrimSuffix(before, ":"))
-		if is := named(last); subjecttext.IsName(last.Name) && is != last {
+		is := subjecttext.Attribute{Name: name, Value: client(name, value)}
+		if subjecttext.IsName(name) && is.Value != value {
 			switch {
 			case ok || before == "":
 				return subjecttext.Join(append(attributes, is))
@@ -168,8 +163,8 @@ func NamingClients(pattern string, client func(attribute, value string) string) 
 	return pattern
 }
 
-// SamePattern reports whether two patterns select the same: they have the same text, or one is the network that the
-// other has as the last value of its one subject, as the subjects of IPv6 clients have.
+// SamePattern reports whether two patterns select the same: they have the same text, or one is the network of the client
+// that the other has as the last value of its one subject.
 func SamePattern(a, b store.Pattern) bool {
 	subject, exact := a.Exact()
 	other, otherExact := b.Exact()
@@ -191,6 +186,10 @@ func isNetworkOf(subject string, network store.Pattern) bool {
 		return false
 	}
 	last := &attributes[len(attributes)-1]
-	before, found := strings.CutSuffix(network.String(), last.Name+":"+last.Value)
+	value := last.Value
+	if address, err := netip.ParseAddr(value); err == nil && address.Is4() {
+		value += "/32"
+	}
+	before, found := strings.CutSuffix(network.String(), last.Name+":"+value)
 	return found && before+subjecttext.Join(attributes[len(attributes)-1:]) == subject
 }

@@ -331,9 +331,6 @@ func (g *Globals) NameClients(ctx context.Context, exact bool, policies string, 
 
 // NameClientsBy is [Globals.NameClients] by that configuration.
 func (g *Globals) NameClientsBy(c *config.Config, policies string, args []string) ([]string, error) {
-	if !areChangedByName(policies, args) {
-		return args, nil
-	}
 	wanted, err := store.ParsePattern(cmp.Or(policies, "*"))
 	if err != nil {
 		return args, nil // who selects policies refuses it
@@ -379,7 +376,7 @@ func (g *Globals) NameClientsBy(c *config.Config, policies string, args []string
 
 // areChangedByName reports whether a configuration can change what the arguments say.
 func areChangedByName(policies string, args []string) bool {
-	return !slices.Equal(nameEach(policies, args, defaultClient), args)
+	return !slices.Equal(nameEach(policies, args, clientOf(1)), args)
 }
 
 // AttributesOrPattern returns the policies for [Globals.NameClients] of a command that takes attributes also without
@@ -404,20 +401,22 @@ func nameEach(policies string, args []string, client func(attribute, value strin
 	return named
 }
 
-// defaultClient returns the client of a value with an address for a server whose configuration says nothing else.
-func defaultClient(_, value string) string {
-	host, _, _ := strings.Cut(value, "/")
-	if client, is := (&httplimit.Clients{}).Client(host); is {
-		return client
+// clientOf returns the client that a value names for a server with that ipv6_prefix.
+func clientOf(bits int) func(_, value string) string {
+	clients := httplimit.Clients{IPv6Bits: bits}
+	return func(_, value string) string {
+		if client, is := clients.Client(value); is {
+			return client
+		}
+		return value
 	}
-	return value
 }
 
 // UnknownClient returns what to add to the note of an override for an address, if no policy says whether that is the
 // client; else "".
 func (g *Globals) UnknownClient(ctx context.Context, subjects store.Pattern) string {
 	text := subjects.String()
-	named := allowance.NamingClients(text, defaultClient)
+	named := allowance.NamingClients(text, clientOf(httplimit.DefaultIPv6Bits))
 	if c, err := g.InForce(ctx); err != nil || len(c.Policies) > 0 || named == text {
 		return ""
 	}

@@ -62,14 +62,14 @@ func (c *Clients) Of(r *http.Request) string {
 }
 
 // Client returns the client that text names, as [Clients.Of] does: text is an address, with or without brackets, a
-// port or a zone, or an IPv6 network of no more than one client. ok is false for anything else.
+// port or a zone, or a network of no more than one client. ok is false for anything else.
 func (c *Clients) Client(text string) (client string, ok bool) {
 	if network, err := netip.ParsePrefix(text); err == nil {
-		client, least := c.text(network.Addr().Unmap()), 128
+		client, least := c.text(network.Addr().Unmap()), network.Addr().BitLen()
 		if one, err := netip.ParsePrefix(client); err == nil {
 			least = one.Bits()
 		}
-		return client, network.Addr().Is6() && network.Bits() >= least
+		return client, network.Bits() >= least
 	}
 	address, ok := parseNode(text)
 	return c.text(address), ok
