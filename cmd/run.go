@@ -84,7 +84,7 @@ func complaint(g *cli.Globals, err error) string {
 	if mistakes := cli.MistakesOf(err); mistakes != nil {
 		return g.WithoutSecrets(mistakes.Error())
 	}
-	text := g.WithoutSecrets(cli.Message(err))
+	text := g.WithoutSecrets(cli.Message(err) + g.Mend(err))
 	if bugIn(err) != nil {
 		text = bugComplaint(text)
 	}

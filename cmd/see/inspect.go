@@ -100,15 +100,15 @@ order in which it finds them.`,
 const terminalRows = 100
 
 func (o *inspectOptions) parse(ctx context.Context, args []string) (err error) {
-	if o.keys, err = o.Selected(ctx, o.Globals, args); err != nil {
-		return err
-	}
 	if o.sort != "" && orders()[o.sort] == nil {
 		return cli.Usagef("--sort %q is not an order; it is one of %s", o.sort,
 			strings.Join(slices.Sorted(maps.Keys(orders())), ", "))
 	}
 	if o.summary && o.sort != "" {
 		return cli.Usagef("sums of keys have no --sort; leave it out")
+	}
+	if o.keys, err = o.Selected(ctx, o.Globals, args); err != nil {
+		return err
 	}
 	o.keys.Query.Bytes = o.summary || o.sort == "bytes"
 	return nil

@@ -136,8 +136,14 @@ func (u *undoing) run(ctx context.Context, args []string) error {
 	}
 	asks := !u.dryRun && !u.plan.Consent.Covers(u.s.Access())
 	if asks || !u.Quiet {
-		u.Say("%s of %s (%s %s begun at %s), into %s", output.Count(b.Records, "record"), output.Printable(b.Store),
-			output.Printable(b.Command), output.Printable(b.Selection), clockTime(b.Time),
+		by := "" // another user of this account
+		for _, e := range u.runs {
+			if e.Backup == path && e.User != u.runner.User {
+				by = " by " + output.Printable(e.User)
+			}
+		}
+		u.Say("%s of %s (%s %s begun at %s%s), into %s", output.Count(b.Records, "record"), output.Printable(b.Store),
+			output.Printable(b.Command), output.Printable(b.Selection), clockTime(b.Time), by,
 			u.s.Place(u.runner.Place.Store))
 		for _, damage := range b.Damage {
 			u.Note("warning: %s: %s; the line is left out", b.Path, output.Printable(cli.Message(damage)))

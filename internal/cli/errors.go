@@ -11,7 +11,9 @@ import (
 	"github.com/limitctl/limitctl/internal/operation"
 	"github.com/limitctl/limitctl/internal/outcome"
 	"github.com/limitctl/limitctl/internal/output"
+	"github.com/limitctl/limitctl/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter/admin"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 var (
@@ -111,6 +113,17 @@ func Message(err error) string {
 	}
 	const longest = 2000
 	return output.Shorten(output.Escape(strings.Join(lines, "; ")), longest)
+}
+
+// Mend is what to add to the message of an error about a value of another program in Redis: the command that deletes
+// it.
+func (g *Globals) Mend(err error) string {
+	foreign := (*store.ForeignError)(nil)
+	if !errors.As(err, &foreign) || foreign.IsDamaged() || !isRedis(g.chosen.Store) ||
+		len(foreign.StoreKey) > 2*store.MaxSubjectLength {
+		return ""
+	}
+	return "; if nobody needs it: " + output.Printable(shell.Unlink(foreign.StoreKey))
 }
 
 // Cause is why a file could not be written, without the name of the temporary file.

@@ -16,6 +16,7 @@ import (
 	"github.com/limitctl/limitctl/internal/decision"
 	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/serve/engine"
+	"github.com/limitctl/limitctl/internal/shell"
 	"github.com/limitctl/limitctl/internal/texts"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
@@ -102,7 +103,11 @@ func (l *Log) count(c cause, onError string, err error) {
 		case "":
 			level, text = slog.LevelWarn, "the store does not decide, the policy does"
 		}
-		l.Log.Log(context.Background(), level, text, append(t.labels(), "error", t.Error)...)
+		labels := append(t.labels(), "error", t.Error)
+		if foreign := (*store.ForeignError)(nil); errors.As(err, &foreign) && !foreign.IsDamaged() {
+			labels = append(labels, "mend", shell.Unlink(foreign.StoreKey)) // with its subject: no caller made that key
+		}
+		l.Log.Log(context.Background(), level, text, labels...)
 	}
 	t.last = now
 	t.Count++
