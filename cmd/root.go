@@ -119,6 +119,10 @@ Exit codes: 0 yes, done; 1 no (denied, a threshold missed, a regression);
 		if errors.Is(err, pflag.ErrHelp) { // of --help-all
 			return err
 		}
+		after := pflag.NewFlagSet("", pflag.ContinueOnError) // the error is in the format that stands after it
+		after.ParseErrorsWhitelist.UnknownFlags, after.Usage = true, func() {}
+		after.VarP(&global.Format, "output", "o", "")
+		_ = after.Parse(global.Args)
 		if args := cmd.Flags().Args(); cmd.HasSubCommands() && len(args) > 0 {
 			return cli.UnknownCommand(cmd, args[0]) // whose flags cannot be known
 		}
