@@ -28,7 +28,7 @@ if ARGV[4] ~= '' then
   if last.err and string.find(last.err, 'WRONGTYPE', 1, true) then
     return { err = 'FOREIGN ' .. #KEYS .. ' a value that limitctl did not write' }
   elseif last.err then
-    return last
+    redis.call('XREVRANGE', KEYS[#KEYS], '+', '-', 'COUNT', '1') -- fails again, and the reply says where
   end
   -- These change nothing that anybody knows of, and fail if the user lacks the right to write. In a full server the UNLINK also
   -- lets the rest be written.

@@ -15,6 +15,7 @@ import (
 	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/internal/redact"
 	"github.com/limitctl/limitctl/internal/sys"
+	"github.com/limitctl/limitctl/lua"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -155,12 +156,14 @@ var replies = []meaning{
 	{"NOAUTH", false, "it needs a password and none was given"},
 	{"…cluster support disabled", false, "it is a single server, not a node of a Cluster"},
 	{"MOVED ", false, elsewhere}, {"ASK ", false, elsewhere},
+	{"…nonexistent global variable 'struct'", false, noStruct}, // miniredis
 	{"…OOM command not allowed", false, "out of memory (maxmemory reached), so nothing can be charged"},
 }
 
 const (
 	notNow    = "does not serve now"
 	elsewhere = "it is a node of a Cluster, and the key is at another; connect to it as a Cluster"
+	noStruct  = "it is no Redis or Valkey: its Lua has no struct, which limitctl's scripts need"
 )
 
 // explainRefusal says what the operator needs after a refusal: the right, or the key.
@@ -174,8 +177,6 @@ func (s *Servers) explainRefusal(reply string, call Call) string {
 	case command != "":
 		return "the user lacks the right to run " + strings.ToUpper(command) +
 			" (ACL SETUSER … +" + strings.ToLower(command) + ")"
-	case strings.Contains(reply, "can't run this command"): // Redis before 7.2, in a script
-		return "the user lacks a right that a script needs; docs/operations.md lists them"
 	}
 	text := s.secrets.Answer(strings.TrimPrefix(reply, "ERR "))
 	if strings.HasPrefix(reply, "ERR unknown command") {
@@ -186,6 +187,9 @@ func (s *Servers) explainRefusal(reply string, call Call) string {
 
 // commandRefused returns the command, in the form of an ACL, that the user may not run according to a reply, or "".
 func commandRefused(reply string) string {
+	if strings.Contains(reply, "can't run this command") {
+		return scriptCommand(reply)
+	}
 	_, rest, said := strings.Cut(reply, "no permissions to run the '")
 	command, _, ended := strings.Cut(rest, "' command")
 	// Redis 7.2, Valkey
@@ -195,6 +199,23 @@ func commandRefused(reply string) string {
 		return ""
 	}
 	return command
+}
+
+// scriptCommand returns the command that a script may not run according to a Redis before 7.2. The reply names the
+// script and its line, but for errors of GETRANGE, at which scripts look.
+func scriptCommand(reply string) string {
+	_, place, _ := strings.Cut(reply, "@user_script:")
+	line := 0
+	fmt.Sscan(strings.Trim(place, ". "), &line)
+	for _, script := range lua.All() {
+		lines := strings.Split(script.Source(), "\n")
+		if sha, _ := script.SHA().(string); strings.Contains(reply, sha) && line > 0 && line <= len(lines) {
+			_, call, _ := strings.Cut(lines[line-1], "call('")
+			command, _, _ := strings.Cut(call, "'")
+			return strings.ToLower(command)
+		}
+	}
+	return "getrange"
 }
 
 // keys names the keys of a call.

@@ -26,8 +26,10 @@ func TestARefusalNamesWhatIsMissing(t *testing.T) {
 		"ERR ACL failure in script: User a has no permissions to run the 'evalsha' command script: 1, on " +
 			"@user_script:7.": command,
 		channel: channel,
-		"NOPERM The user executing the script can't run this command or subcommand": "the user lacks a right that a " +
-			"script needs; docs/operations.md lists them",
+		"ERR Error compiling script (new function): <script>:16: Script attempted to access nonexistent global " +
+			"variable 'struct'": noStruct,
+		"ERR The user executing the script can't run this command or subcommand": "the user lacks the right to run " +
+			"GETRANGE (ACL SETUSER … +getrange)",
 	} {
 		want = store.ErrRefused.Error() + ": redis at : " + want
 		if got := new(Servers).ExplainCall(cleanAnswer(reply), Call{Keys: []string{"rl:{a}:x"}}); got.Error() != want {
