@@ -17,13 +17,13 @@ require (
 	github.com/muesli/termenv v0.16.0 // colours of a terminal
 	github.com/olekukonko/tablewriter v1.1.5 // tables
 	github.com/prometheus/client_golang v1.19.1 // metrics of serve and of package prom
-	github.com/redis/go-redis/v9 v9.22.0 // Redis
+	github.com/redis/go-redis/v9 v9.22.0 // Redis; versions before panic or hang at some hostile answers
 	github.com/rogpeppe/go-internal v1.14.1 // tests: scripts of commands
 	github.com/spf13/cobra v1.8.1 // commands
-	github.com/spf13/pflag v1.0.7 // flags
+	github.com/spf13/pflag v1.0.5 // flags
 	github.com/valyala/fasthttp v1.74.0 // HTTP/1.1 requests of a load test
 	github.com/vbauerster/mpb/v8 v8.14.0 // progress bars
-	golang.org/x/net v0.60.0 // HTTP/2 requests of a load test
+	golang.org/x/net v0.60.0 // HTTP/2 of Envoy's service; versions before lack security fixes
 	golang.org/x/sys v0.48.0 // what systems differ in
 	golang.org/x/term v0.46.0 // terminals
 	google.golang.org/grpc v1.83.2 // Envoy's rate limit service

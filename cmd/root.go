@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -116,8 +115,8 @@ Exit codes: 0 yes, done; 1 no (denied, a threshold missed, a regression);
 	root.SetVersionTemplate("limitctl {{.Version}}\n")
 	root.SetHelpCommand(newHelpCmd())
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		if errors.Is(err, pflag.ErrHelp) { // of --help-all
-			return err
+		if *cmd.Flag("help-all").Value.(*allHelp) { // then err is its ErrHelp, perhaps not wrapped
+			return pflag.ErrHelp
 		}
 		after := pflag.NewFlagSet("", pflag.ContinueOnError) // the error is in the format that stands after it
 		after.ParseErrorsWhitelist.UnknownFlags, after.Usage = true, func() {}

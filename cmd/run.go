@@ -159,18 +159,15 @@ func (w *storeWork) leave() bool {
 	return w.left
 }
 
+// namedFlag finds the cause in Go's own error of a flag, if the cause names the flag and its value.
+var namedFlag = texts.Regexp(`(?s)^invalid argument "(?:[^"\\]|\\.)*" for "[^"]*" flag: (--.*)`)
+
 // flagComplaint describes a mistake in a flag, instead of the text of Go's own error.
 func flagComplaint(err error) string {
-	text := err.Error()
-	var wrong *pflag.InvalidValueError
-	if !errors.As(err, &wrong) {
-		return text
+	if found := namedFlag().FindStringSubmatch(err.Error()); found != nil {
+		return found[1]
 	}
-	cause := errors.Unwrap(wrong)
-	if strings.HasPrefix(cause.Error(), "--") { // it names the flag and its value
-		return cause.Error()
-	}
-	return text
+	return err.Error()
 }
 
 // flagHabits are flags of other programs, and what to give instead where there is such a flag. loadtest has no -c,
