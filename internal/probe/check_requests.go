@@ -44,7 +44,7 @@ func (v *verification) sendRequests() error {
 		}
 	}
 	for _, step := range []func(subject string) error{
-		v.other, v.askOtherwise, v.awaitRecovery, v.useUp, v.quiet, v.idle, v.edge,
+		v.other, v.askOtherwise, v.awaitRecovery, v.useUp, v.quiet, v.idle, v.again, v.edge,
 	} {
 		if !reached || v.staysOut {
 			break
@@ -83,7 +83,18 @@ func (v *verification) edge(string) error {
 			err = v.fillAt(subject, first.Answered.Add(at), "asking before and after the end of a window")
 		}
 	}
+	if err == nil {
+		err = v.again(subject)
+	}
 	return err
+}
+
+// again waits for another return of a sliding counter, which tells whether its windows are as long as they should be.
+func (v *verification) again(subject string) error {
+	if !v.isCounter() {
+		return nil
+	}
+	return v.awaitRecovery(subject)
 }
 
 // drain returns the longest time that a full key takes until it is unused.
@@ -203,7 +214,7 @@ func (v *verification) nextPoll(subject string, begin, due, giveUp time.Time) (n
 		offer(last.Answered.Add(r.RetryAfter + justAfter))
 	}
 	polls := time.Duration(polls)
-	if v.isTurned() {
+	if v.isTurned() || v.isCounter() {
 		polls = turnPolls
 	}
 	spacing := max(due.Sub(begin)/(polls+1), 20*time.Millisecond)
@@ -219,7 +230,7 @@ func (v *verification) nextPoll(subject string, begin, due, giveUp time.Time) (n
 // quiet asks for all at the instant from which all must be back, and for nothing before. So it is no denied request
 // that keeps the subject out of a period that is a little too long.
 func (v *verification) quiet(subject string) error {
-	if v.limit.Algorithm == store.SlidingCounter { // that instant is not known
+	if v.isCounter() { // that instant is not known
 		return nil
 	}
 	const why = "waiting until all must be back"
@@ -254,11 +265,18 @@ func (v *verification) isTurned() bool {
 	return v.limit.Algorithm == store.FixedWindow && !v.limit.FromFirst
 }
 
+// isCounter reports whether the limit is a sliding counter, whose windows begin at instants that show only as they
+// fade.
+func (v *verification) isCounter() bool { return v.limit.Algorithm == store.SlidingCounter }
+
 // idle waits until a subject is unused, and for longer than a period, and then asks for all of it.
 func (v *verification) idle(subject string) error {
 	at := time.Now().Add(v.limit.Period + v.limit.Period/2)
 	if unused := v.back(subject).Unused.Time(); unused.After(at) {
 		at = unused
+	}
+	if v.isCounter() { // else it would be where its windows seem to begin
+		at = at.Add(v.limit.Period / 2)
 	}
 	return v.fillAt(subject, at.Add(justAfter), "waiting until all is unused")
 }

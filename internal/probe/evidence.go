@@ -38,9 +38,11 @@ func (v *verification) keyOf(subject, way string) (k key) {
 			k.charged = append(k.charged, e)
 		}
 	}
-	slices.SortStableFunc(k.events, func(a, b *Event) int { return a.Sent.Compare(b.Sent) })
+	slices.SortStableFunc(k.events, bySent)
 	return k
 }
+
+func bySent(a, b *Event) int { return a.Sent.Compare(b.Sent) }
 
 // firstDenials are the events of each key that were sent before its first denial was answered.
 func firstDenials(keys []key) (first []key) {

@@ -1,10 +1,12 @@
 package probe
 
 import (
+	"math"
 	"testing"
 	"time"
 
 	"github.com/limitctl/limitctl/internal/probe/headers"
+	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
 // given runs a probe of a server with a limit that the user gives.
@@ -84,6 +86,80 @@ func TestAGuessedPhaseAccusesNobody(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// counter is a sliding counter as others make it.
+type counter struct {
+	limit   store.Limit
+	rounded func(share float64) float64
+	anew    bool // windows begin with the first request of an unused subject, and else at the epoch
+	charges bool // what it denies
+	used    map[string]*window
+}
+
+// window is what was used in the window that began at an instant, and in the one before.
+type window struct {
+	begin           time.Time
+	before, current float64
+}
+
+func (c *counter) decide(subject string, at store.Instant) (d store.Decision) {
+	w, now, period := c.used[subject], at.Time(), c.limit.Period
+	if w == nil || c.anew && now.Sub(w.begin) >= 2*period {
+		w = &window{begin: now}
+		if c.used[subject] = w; !c.anew {
+			w.begin = now.Truncate(period)
+		}
+	}
+	for ; now.Sub(w.begin) >= period; w.begin = w.begin.Add(period) {
+		w.before, w.current = w.current, 0
+	}
+	share := c.rounded(w.before * (1 - now.Sub(w.begin).Seconds()/period.Seconds()))
+	if d.Allowed = share+w.current+1 <= float64(c.limit.Count); !d.Allowed {
+		d.RetryAfter = time.Second
+	}
+	if d.Allowed || c.charges {
+		w.current++
+	}
+	return d
+}
+
+// A sliding counter is accused in none of the ways in which it is made. A period that is 5 % too long or too short is
+// found, if that is more than a unit: nearly always, since windows may begin while several requests are sent.
+func TestThePeriodOfASlidingCounter(t *testing.T) {
+	const seeds = 6
+	for _, test := range []struct {
+		limit string
+		made  counter
+		found bool
+	}{
+		{"sliding-counter:20/2s", counter{rounded: math.Floor}, true},
+		{"sliding-counter:20/2s", counter{rounded: math.Ceil}, true},
+		{"sliding-counter:20/2s", counter{rounded: math.Floor, anew: true}, false},
+		{"sliding-counter:20/2s", counter{rounded: math.Ceil, charges: true}, false},
+		{"sliding-counter:200/30s", counter{rounded: math.Round, anew: true}, true},
+		{"sliding-counter:200/30s", counter{rounded: math.Round, charges: true}, false},
+		{"sliding-counter:1/5s", counter{rounded: math.Floor}, false},
+	} {
+		for _, longer := range []time.Duration{0, -5, 5} {
+			found := 0
+			for seed := range uint64(seeds) {
+				c := test.made
+				c.limit, c.used = parse(t, test.limit), map[string]*window{}
+				c.limit.Period += c.limit.Period * longer / 100
+				s := simulated(&c)
+				s.seed = seed
+				r := given(t, s, test.limit, Config{Quota: 3000, MaxTime: 10 * time.Minute})
+				if r.check(checkRecovery).Verdict == Fail {
+					found++
+				}
+			}
+			if longer == 0 && found > 0 || longer != 0 && test.found && found < seeds-1 {
+				t.Errorf("%s, anew %t, charges %t, %d %% longer: found %d times of %d", test.limit, test.made.anew,
+					test.made.charges, longer, found, seeds)
+			}
+		}
 	}
 }
 
