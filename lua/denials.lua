@@ -13,12 +13,14 @@
 -- Cost     for each hash one HLEN, HMGET, PEXPIREAT and HSET, and one PEXPIREAT more for a new one; when there are too
 --          many rows, an HGETALL and an HDEL
 
--- drop removes the rows of key beyond kept, those that were denied least. A row of a block stays, and takes no place.
+-- drop removes the rows of key beyond kept, first those of shadow limits and then those that were denied least. A row of
+-- a block stays, and takes no place.
 local function drop(key, kept)
   local all, rows, gone = redis.call('HGETALL', key), {}, {}
   for i = 1, #all, 2 do
     if all[i] ~= '' and #all[i + 1] > 36 and not string.find(all[i], '\0(block)', 1, true) then
-      rows[#rows + 1] = { field = all[i], count = struct.unpack('>I6', all[i + 1]) }
+      local denied = string.find(all[i], '\0(shadow)', 1, true) and 0 or 2 ^ 48
+      rows[#rows + 1] = { field = all[i], count = denied + struct.unpack('>I6', all[i + 1]) }
     end
   end
   table.sort(rows, function(a, b) return a.count > b.count end)

@@ -94,6 +94,9 @@ func (s *denialLogStore) Close() error {
 const (
 	denialCounters = 1024
 	denialTimeout  = time.Second // of one write
+	// shadowKeys is how many keys of shadow limits have a row of their own, so that they leave room for those denied.
+	// Each limit's others are one row, of the subject "*".
+	shadowKeys = admin.CoarseDenialsKept
 )
 
 // DenialCollector counts denials by key, or by block, and adds them to the [admin.Tables] of a store in the background,
@@ -109,6 +112,7 @@ type DenialCollector struct {
 
 	mu     sync.Mutex // guards what is counted
 	sketch *spacesaving.Sketch[store.Key, denialNote]
+	shadow int         // about how many of these keys are of shadow limits
 	lost   bool        // a write whose outcome is unknown
 	due    bool        // a write is due or under way
 	timer  *time.Timer // of the next write
@@ -162,6 +166,13 @@ func (c *DenialCollector) count(req *store.Request, d *store.Decision) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if isShadow(key) && c.sketch.Note(key) == nil {
+		if c.shadow == shadowKeys {
+			key.Subject = "*"
+		} else {
+			c.shadow++
+		}
+	}
 	note := c.sketch.Add(key, 1)
 	if note.LastAt == 0 || now-note.LastAt > denialPause {
 		note.Since, note.passed = now, 0
@@ -177,6 +188,8 @@ func (c *DenialCollector) count(req *store.Request, d *store.Decision) {
 	c.known.Store(true)
 	c.writeLater()
 }
+
+func isShadow(key store.Key) bool { return strings.HasPrefix(key.Name, admin.ShadowName) }
 
 // denialPause is the longest time between two denials of a run.
 const denialPause = store.Instant(admin.DenialPause / time.Microsecond)
@@ -262,6 +275,7 @@ func (c *DenialCollector) drain() (counts []countedKey, d admin.Denials) {
 	d.Now, d.Lost, c.lost = c.now(), c.lost, false
 	places := map[store.Key]int{}
 	c.known.Store(false)
+	c.shadow = 0
 	counts, d.Others = c.sketch.Drain(func(counted *countedKey) (note denialNote, stays bool) {
 		if d.Now-counted.Note.LastAt > denialPause {
 			return note, false
@@ -269,6 +283,9 @@ func (c *DenialCollector) drain() (counts []countedKey, d admin.Denials) {
 		c.known.Store(true)
 		note.Since, note.LastAt, note.passed = counted.Note.Since, counted.Note.LastAt, counted.Note.passed
 		note.block = counted.Note.block
+		if isShadow(counted.Key) && counted.Key.Subject != "*" {
+			c.shadow++
+		}
 		return note, true
 	})
 	slices.SortFunc(counts, func(a, b countedKey) int { return cmp.Compare(b.N, a.N) })

@@ -342,6 +342,34 @@ func TestABlockHasOneRow(t *testing.T) {
 	}
 }
 
+// However many keys a shadow limit would have denied, those whom limits deny have their rows, and the sums are exact.
+func TestShadowsLeaveRoomForDenials(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table := denying(&denyingStore{})
+		backend := withDenialLog(table)
+		for range 3 {
+			for i := range 2000 {
+				decide(t, backend, store.Take, store.Request{Key: store.Key{Subject: fmt.Sprint("ip:", i), Name: "n"},
+					Limit: store.Limit{Count: 1, Period: time.Hour}, Cost: 1, Shadow: true})
+				if i < 800 {
+					deny(t, backend, fmt.Sprint("user:", i), 1)
+				}
+			}
+			pass(10 * time.Second)
+		}
+		backend.Close()
+		sum, others := table.sum()
+		for i := range 800 {
+			if n := sum[fmt.Sprint("user:", i)]; n != 3 {
+				t.Fatalf("user:%d was denied 3 times, and %d are written", i, n)
+			}
+		}
+		if others != 0 || total(sum) != 3*2800 || len(sum) > 1001 || sum["*"] != 3*1800 {
+			t.Errorf("%d rows of %d, %d others, %d together", len(sum), total(sum), others, sum["*"])
+		}
+	})
+}
+
 // A long subject, and one that is what a row makes of it, are one row: two in a write would be refused, and so would
 // all writes after it.
 func TestASubjectAndWhatARowMakesOfItAreOne(t *testing.T) {

@@ -102,6 +102,14 @@ func BlockKey(block *store.Override) store.Key {
 // isBlock reports whether a row has a [BlockKey].
 func (d *Denied) isBlock() bool { return strings.HasPrefix(d.Key.Name, blockName) }
 
+// shadows is 1 for a row with [ShadowName], else 0.
+func (d *Denied) shadows() int {
+	if strings.HasPrefix(d.Key.Name, ShadowName) {
+		return 1
+	}
+	return 0
+}
+
 // Denied is the count of denials of one key.
 type Denied struct {
 	Key store.Key
@@ -289,13 +297,15 @@ func (t *Tally) Add(steps DenialSteps, d *Denials, now store.Instant) {
 	}
 }
 
-// keep keeps the rows of blocks and that many others, those denied most, and counts the rest together.
+// keep keeps the rows of blocks and that many others, those denied most before those of shadow limits, and counts the
+// rest together.
 func (t *Tally) keep(most int) {
 	if len(t.Rows) <= most {
 		return
 	}
 	rows := slices.DeleteFunc(slices.Collect(maps.Values(t.Rows)), func(row Denied) bool { return row.isBlock() })
 	SortMostDenied(rows)
+	slices.SortStableFunc(rows, func(a, b Denied) int { return cmp.Compare(a.shadows(), b.shadows()) })
 	for _, row := range rows[min(most, len(rows)):] {
 		t.Others += row.Count
 		delete(t.Rows, row.Key)

@@ -50,8 +50,8 @@ var addRow = fmt.Sprintf(`INSERT INTO denial_steps
 
 const (
 	rowsOfStep = " FROM denial_steps WHERE prefix = ?1 AND length = ?2 AND number = ?3"
-	leastRows  = rowsOfStep + " AND subject > '' AND name NOT LIKE '(block)%' ORDER BY count DESC, last_at DESC " +
-		"LIMIT -1 OFFSET ?4"
+	leastRows  = rowsOfStep + " AND subject > '' AND name NOT LIKE '(block)%' " +
+		"ORDER BY name LIKE '(shadow)%', count DESC, last_at DESC LIMIT -1 OFFSET ?4"
 	// sumRows returns the count of the least denied keys, if there are many more than are kept.
 	sumRows = "SELECT coalesce(sum(count), 0) FROM (SELECT count" + leastRows + ") WHERE (SELECT count(*)" +
 		rowsOfStep + ") > ?5"
