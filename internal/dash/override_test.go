@@ -51,6 +51,19 @@ func TestAnOverrideFromTheRow(t *testing.T) {
 	}
 }
 
+// A limit without a burst keeps that of the limit in force.
+func TestALimitKeepsTheBurst(t *testing.T) {
+	for typed, becomes := range map[string]string{"50/1h": "50/1h,burst=4.", "50/1h,burst=9": "50/1h,burst=9.",
+		"fixed-window:50/1h": "50/1h.", "50/1h,burst=50": "50/1h."} {
+		d := begin(t, func(d *driver) { d.take(store.Key{Subject: "a"}, "10/1h,burst=4", 3) }, nil)
+		d.press("o<right><right><enter>" + typed + "<enter><enter><enter><enter><enter>")
+		text := strings.ReplaceAll(d.View(), " ", ".")
+		if !strings.Contains(text, "token-bucket:10/1h,burst=4.becomes.") || !strings.Contains(text, becomes) {
+			t.Errorf("%s, without %q:\n%s", typed, becomes, text)
+		}
+	}
+}
+
 // The question says so if a pattern leaves the key under the cursor out.
 func TestAPatternThatLeavesTheKeyOut(t *testing.T) {
 	d := begin(t, three, nil)

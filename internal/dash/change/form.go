@@ -135,6 +135,11 @@ func (f *form) submit(m *Model) tea.Cmd {
 	if err == nil {
 		wanted.Subjects, err = f.whom(m.feed.Actions.ParseSubjects)
 	}
+	if was := &f.of.Limit; wanted.Effect == store.OverrideLimit && wanted.Limit.Algorithm.HasBurst() &&
+		!strings.Contains(text(valueField), "burst=") && f.of.Override == nil && was.Algorithm.HasBurst() &&
+		was.Capacity() != was.Count {
+		wanted.Limit.Burst = was.Capacity() // as override set keeps it
+	}
 	limits := ", all its limits"
 	if err == nil && !f.all {
 		limits = " " + output.Printable(f.of.Key.Name)
