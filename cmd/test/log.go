@@ -18,6 +18,7 @@ import (
 	"github.com/limitctl/limitctl/internal/experiment"
 	"github.com/limitctl/limitctl/internal/files"
 	"github.com/limitctl/limitctl/internal/output"
+	"github.com/limitctl/limitctl/internal/progress"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/loadgen/trace"
 )
@@ -147,7 +148,14 @@ func readFile(g *cli.Globals, file string, read func(io.Reader) error) error {
 	}
 	if err == nil {
 		defer in.Close()
-		err = read(in)
+		w := &watched{Reader: in, bar: g.Progress("reading", "")}
+		defer w.bar.Close()
+		if file, is := in.(files.File); is {
+			if info, failed := file.Stat(); failed == nil {
+				w.size = info.Size()
+			}
+		}
+		err = read(w)
 	}
 	var path *fs.PathError
 	switch {
@@ -159,6 +167,21 @@ func readFile(g *cli.Globals, file string, read func(io.Reader) error) error {
 		return fmt.Errorf("%s: %w (--log-format, --time-field, --key-field)", logName(file), err)
 	}
 	return fmt.Errorf("%s: %w", logName(file), err)
+}
+
+// watched shows how far a log has been read.
+type watched struct {
+	io.Reader
+	bar        *progress.Bar
+	done, size int64
+}
+
+// Read implements io.Reader.
+func (w *watched) Read(p []byte) (int, error) {
+	n, err := w.Reader.Read(p)
+	w.done += int64(n)
+	w.bar.Say(w.done, w.size, " "+output.Bytes(w.done))
+	return n, err
 }
 
 // read reads the log, and prints warnings about it at once.
