@@ -114,6 +114,12 @@ func TestProbeWithoutEvidence(t *testing.T) {
 			t.Errorf("%q: it says %q\n%s", flags, stderr, stdout)
 		}
 	}
+	hangs := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	defer hangs.Close()
+	stdout, _ = w.run(t, exitUnreachable, "probe", hangs.URL, "--timeout", "20ms", "--requests", "5")
+	if !strings.Contains(stdout, ": 0 allowed, 0 denied, 4 failed (4 of them timed out)") {
+		t.Errorf("of one that hangs:\n%s", stdout)
+	}
 	broken.Close()
 	if _, stderr := w.run(t, exitUnreachable, "probe", broken.URL); !strings.Contains(stderr, "connection refused") {
 		t.Errorf("it says %q", stderr)

@@ -116,14 +116,14 @@ func TestNoFailureIsReportedOfTheHonest(t *testing.T) {
 }
 
 // A period that is a little too long or too short is no pass, whether denied requests might count or windows begin
-// anywhere. Of a sliding counter that is not known, as its windows are not.
+// anywhere.
 func TestAPeriodThatIsOffIsNoPass(t *testing.T) {
 	seeds := uint64(20)
 	if testing.Short() {
 		seeds = 3
 	}
 	for _, text := range []string{window, first, log, bucket, "sliding-log:5/10s", "fixed-window:100/1m",
-		"leaky-bucket:10/1s,burst=50"} {
+		"leaky-bucket:10/1s,burst=50", "sliding-counter:100/1m"} {
 		for _, percent := range []time.Duration{95, 105} {
 			limit := limitOf(text)
 			limit.Period = limit.Period * percent / 100

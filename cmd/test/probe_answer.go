@@ -2,8 +2,6 @@ package test
 
 import (
 	"cmp"
-	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,6 +12,7 @@ import (
 	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/internal/probe"
 	"github.com/limitctl/limitctl/internal/report"
+	"github.com/limitctl/limitctl/internal/sys"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
@@ -46,7 +45,7 @@ func sent(where string, began, ended time.Time, events []probe.Event, dialects, 
 	for i := range events {
 		e := &events[i]
 		took[e.Outcome] = append(took[e.Outcome], e.Answered.Sub(e.Sent).Microseconds())
-		if errors.Is(e.Err, context.DeadlineExceeded) {
+		if sys.IsTimeout(e.Err) {
 			d.timedOut++
 		}
 	}
@@ -65,9 +64,14 @@ func sent(where string, began, ended time.Time, events []probe.Event, dialects, 
 
 // inWords says how many requests were sent, and what became of them.
 func (d *sentDocument) inWords() string {
-	text := fmt.Sprintf("%d in %s: %d allowed (median %s), %d denied (median %s)", d.Requests,
-		output.Duration(time.Duration(d.TookMS)*time.Millisecond), d.Allowed, output.Micros(d.AllowedUS), d.Denied,
-		output.Micros(d.DeniedUS))
+	text := fmt.Sprintf("%d in %s: %d allowed", d.Requests,
+		output.Duration(time.Duration(d.TookMS)*time.Millisecond), d.Allowed)
+	if d.Allowed > 0 {
+		text += fmt.Sprintf(" (median %s)", output.Micros(d.AllowedUS))
+	}
+	if text += fmt.Sprintf(", %d denied", d.Denied); d.Denied > 0 {
+		text += fmt.Sprintf(" (median %s)", output.Micros(d.DeniedUS))
+	}
 	if d.Failed > 0 {
 		text += fmt.Sprintf(", %d failed", d.Failed)
 	}

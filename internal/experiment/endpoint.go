@@ -125,6 +125,8 @@ type heard struct {
 	skew time.Duration // how far the clock of the first answer was ahead
 	// other is the last limit that answers were about and that is not the one of the run.
 	other atomic.Pointer[headers.Limit]
+	// waits counts what was allowed and told to wait.
+	waits atomic.Int64
 
 	mu    sync.Mutex // guards wrong
 	wrong headers.Findings
@@ -143,7 +145,7 @@ func (t *endpointTarget) reported(answer *endpoint.Answer) *interval.Reported {
 		if told.Count != headers.NotTold {
 			t.other.Store(told)
 		}
-		told = nil
+		told, whole = nil, false
 	}
 	reported := r.Reported(told, answer.Outcome == endpoint.Denied)
 	if reported != nil {
@@ -156,6 +158,8 @@ func (t *endpointTarget) reported(answer *endpoint.Answer) *interval.Reported {
 func (h *heard) judge(answer *endpoint.Answer, r *headers.Reading) (whole bool) {
 	problems := r.Problems
 	switch {
+	case answer.Outcome != endpoint.Denied && r.RetryText != "":
+		h.waits.Add(1)
 	case answer.Outcome != endpoint.Denied:
 	case r.RetryProblem != "":
 		problems = append(problems, r.RetryProblem)
@@ -180,8 +184,8 @@ func (t *endpointTarget) Report(run *report.Run) {
 	run.Endpoint.Connections = &report.Connections{Opened: o.Count, Connect: loadgen.QuantilesOf(o.Connect),
 		TLS: loadgen.QuantilesOf(o.TLS)}
 	if o.LongBodies > 0 {
-		warn(run, "the bodies of %s were longer than 1 MiB; their rest was not read, and each of them cost a connection",
-			output.Count(int(o.LongBodies), "answer"))
+		warn(run, "the bodies of %s were longer than 1 MiB; their rest was not read, and each of them cost a "+
+			"connection", output.Count(int(o.LongBodies), "answer"))
 	}
 	if hasSubject, _ := t.client.Places(); !hasSubject {
 		warn(run, "nothing in a request says who asks, so the endpoint counts all of them for one subject, together "+
@@ -215,6 +219,9 @@ func (t *endpointTarget) describeAnswers(run *report.Run) {
 	}
 	if odd := t.oddAnswers(run, seen); odd != "" {
 		warn(run, "%s", odd)
+	} else if n := t.waits.Load(); n > 0 && run.Denied == 0 && run.Audit.OverAdmitted > 0 {
+		warn(run, "%s count as allowed and have a Retry-After; if these are denials, limitctl probe with "+
+			"--denied-header Retry-After checks the limit", output.Count(int(n), "answer"))
 	}
 }
 

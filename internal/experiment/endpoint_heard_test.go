@@ -28,8 +28,11 @@ func TestTheFieldsOfAnswersAreJudged(t *testing.T) {
 		// of a cache
 		{endpoint.Allowed, 200, "X-Ratelimit-Limit 10 X-Ratelimit-Remaining -1 Age 3", false, "", ""},
 		// it matters on denials
-		{endpoint.Allowed, 200, "X-Ratelimit-Limit 10 X-Ratelimit-Remaining 4 Retry-After soon", true, "", ""},
-		{endpoint.Denied, 429, "X-Ratelimit-Remaining 0 Retry-After 5", true, "", ""},
+		{endpoint.Allowed, 200, "X-Ratelimit-Limit 10 X-Ratelimit-Remaining 4 Retry-After soon", true, "", "waits"},
+		{endpoint.Denied, 429, "X-Ratelimit-Limit 10 X-Ratelimit-Remaining 0 Retry-After 5", true, "", ""},
+		{endpoint.Denied, 429, "X-Ratelimit-Remaining 0 Retry-After 5", false, "", ""},
+		{endpoint.Denied, 429, "X-Ratelimit-Limit 12 Retry-After 5", false, "", "X-RateLimit-Limit 12"},
+		{endpoint.Denied, 429, "Retry-After 5", true, "", ""},
 		{endpoint.Denied, 429, "X-Ratelimit-Remaining 0 Retry-After 1.997", false,
 			`Retry-After: "1.997" is neither a whole number of seconds nor a date`, ""},
 		{endpoint.Denied, 429, "X-Ratelimit-Limit 10 X-Ratelimit-Remaining 0", false,
@@ -50,6 +53,8 @@ func TestTheFieldsOfAnswersAreJudged(t *testing.T) {
 		wrong, warned := strings.Join(target.wrong.Texts, "; "), ""
 		if other := target.other.Load(); other != nil {
 			warned = other.Text()
+		} else if target.waits.Load() > 0 {
+			warned = "waits"
 		}
 		if checked != test.checked || wrong != test.wrong || (warned == "") != (test.warned == "") ||
 			!strings.HasPrefix(warned, test.warned) {

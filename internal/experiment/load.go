@@ -137,8 +137,12 @@ func (r *loadRun) report(result *loadgen.Result, target Description) *report.Run
 // warn adds what a reader must know about the figures of a run, and marks the limits that it makes doubtful.
 func (r *loadRun) warn(run *report.Run, target Description) {
 	if n := run.Waited; !r.Load.IsClosed() && !run.GeneratorLimited && n > run.Requests/100 {
-		warn(run, "%s found no worker free; the latency includes the wait. Either the other side is at its limit, or "+
-			"%s are too few", output.Count(int(n), "request"), output.Count(r.Load.Workers, "worker"))
+		why := fmt.Sprintf("Either the other side is at its limit, or %s are too few",
+			output.Count(r.Load.Workers, "worker"))
+		if run.TimedOut > run.Requests/2 {
+			why = "The other side does not answer in time"
+		}
+		warn(run, "%s found no worker free; the latency includes the wait. %s", output.Count(int(n), "request"), why)
 	}
 	if target.Divided && len(run.Limits) > 1 && run.Audit.UnderAdmitted > 0 {
 		warn(run, "limits of different subjects lie in different slots of the Cluster, and are taken one after the "+

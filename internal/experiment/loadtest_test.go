@@ -25,19 +25,20 @@ func closedLoop(subjects int, requests int64) Load {
 func TestTooFewWorkers(t *testing.T) {
 	open := make([]loadgen.Stage, 1)
 	for _, test := range []struct {
-		requests, waited int64
-		stages           []loadgen.Stage
-		limited          bool
-		want             string
+		requests, waited, timedOut int64
+		stages                     []loadgen.Stage
+		limited                    bool
+		want                       string
 	}{
-		{50, 1, open, false, "1 request found no worker free; the latency includes the wait. Either the other side " +
-			"is at its " +
-			"limit, or 3 workers are too few"},
-		{1000, 20, open, true, ""}, {1000, 10, open, false, ""}, {50, 1, nil, false, ""},
+		{50, 1, 25, open, false, "1 request found no worker free; the latency includes the wait. Either the other " +
+			"side is at its limit, or 3 workers are too few"},
+		{50, 47, 26, open, false, "47 requests found no worker free; the latency includes the wait. The other side " +
+			"does not answer in time"},
+		{1000, 20, 0, open, true, ""}, {1000, 10, 0, open, false, ""}, {50, 1, 0, nil, false, ""},
 	} {
 		r := &loadRun{LoadTest: &LoadTest{Load: Load{Workers: 3, Stages: test.stages}}, population: new(population)}
 		run := &report.Run{Result: loadgen.Result{
-			Requests: test.requests, Waited: test.waited, GeneratorLimited: test.limited}}
+			Requests: test.requests, Waited: test.waited, TimedOut: test.timedOut, GeneratorLimited: test.limited}}
 		if r.warn(run, Description{}); strings.Join(run.Warnings, "") != test.want {
 			t.Errorf("%d of %d waited: %q", test.waited, test.requests, run.Warnings)
 		}

@@ -137,6 +137,16 @@ func unasked(events []Event) string {
 		endpoint.StatusText(status), status)
 }
 
+// toldToWait says that some of those who were admitted were told to wait, as those are who are denied; empty if not.
+func toldToWait(events []Event) string {
+	n := count(events, func(e Event) bool { return isAdmitted(e) && e.Header.Get("Retry-After") != "" })
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", but %s had a Retry-After: if that is how it denies, add --denied-header Retry-After",
+		output.Count(n, "answer"))
+}
+
 // denialStatus checks the status of denials.
 func (e *proof) denialStatus() Check {
 	want := cmp.Or(e.config.DeniedStatus, http.StatusTooManyRequests)

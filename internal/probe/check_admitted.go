@@ -20,7 +20,7 @@ func (e *proof) admitted() Check {
 		c.Verdict, c.Seen = Fail, fmt.Sprintf("%s too many, whenever the requests were decided",
 			output.Count(int(e.certain.OverAdmitted), "unit"))
 		if !denied {
-			c.Seen += ", and no request was denied"
+			c.Seen += ", and no request was denied" + toldToWait(e.events)
 		}
 	case e.first.UnderAdmitted > 0:
 		c.Verdict = Fail

@@ -129,8 +129,9 @@ func (l *looker) look() error {
 	case l.seen.Denial == nil && text != "":
 		l.note("%s", text)
 	case l.seen.Denial == nil && l.seen.Passed > 0:
-		l.note("%d of %s were admitted in %s and none was denied; --requests N sends more, and --limit checks a limit "+
-			"that is known", l.seen.Passed, output.Count(len(burst), "request"), span(l.seen.PassedIn))
+		l.note("%d of %s were admitted in %s and none was denied%s; --requests N sends more, and --limit checks a "+
+			"limit that is known", l.seen.Passed, output.Count(len(burst), "request"), span(l.seen.PassedIn),
+			toldToWait(l.events))
 	case l.seen.Denial != nil && l.seen.Passed == 0:
 		l.note("every request was denied; look later, or as subjects that the endpoint admits")
 	}
@@ -210,10 +211,14 @@ func (l *looker) retryAt(denial *Event) (at time.Time, told bool) {
 	return denial.Answered.Add(r.RetryAfter + r.RetryWithin + justAfter), r.RetryAfter != headers.NotTold
 }
 
-// readHeaders notes what the headers of all answers say.
+// readHeaders notes what the headers of all answers say, and what in them cannot be read.
 func (l *looker) readHeaders() {
+	var wrong headers.Findings
 	for i := range l.events {
 		r := l.read(&l.events[i])
+		for _, problem := range r.Problems {
+			wrong.AddProblem(problem)
+		}
 		l.seen.Dialects = r.AddDialects(l.seen.Dialects)
 		for _, told := range r.Limits {
 			isKnown := slices.ContainsFunc(l.seen.Told, func(known headers.Limit) bool {
@@ -224,4 +229,5 @@ func (l *looker) readHeaders() {
 			}
 		}
 	}
+	l.seen.Notes = append(l.seen.Notes, wrong.Texts[:min(len(wrong.Texts), mostFindings)]...)
 }

@@ -120,6 +120,21 @@ func TestALookAsksAtItsEnd(t *testing.T) {
 	}
 }
 
+// What cannot be read is told, and that those who are admitted are told to wait.
+func TestALookAtOddFields(t *testing.T) {
+	for limit, c := range map[string]struct{ name, value, want string }{
+		"fixed-window:5/1s": {"X-RateLimit-Remaining", "abc", `X-RateLimit-Remaining: "abc" is not a whole number`},
+		"1000000/1s": {"Retry-After", "2",
+			"80 answers had a Retry-After: if that is how it denies, add --denied-header"},
+	} {
+		s := simulated(newOurs(t, limit))
+		s.lie = func(h http.Header, _ *store.Decision, _ time.Time) { h.Set(c.name, c.value) }
+		if seen := looked(t, s, 1); !strings.Contains(strings.Join(seen.Notes, "\n"), c.want) {
+			t.Errorf("%s: %q", limit, seen.Notes)
+		}
+	}
+}
+
 // telling tells its limit of 50 in a second with each answer.
 type telling struct{ *server }
 
