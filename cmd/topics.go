@@ -86,7 +86,7 @@ func variables() [][2]string {
 		{"LIMITCTL_DEBUG", "1: print where a bug of limitctl is"},
 		{"CI", "not empty, 0 or false: a command that decides or changes needs a store by name; so with " +
 			"GITHUB_ACTIONS"},
-		{"NO_COLOR", "not empty: print no colours"},
+		{"NO_COLOR", "not empty: print no colours; so with CLICOLOR=0"},
 		{"FORCE_COLOR", "not empty, 0 or false: print colours into a pipe, too; so with CLICOLOR_FORCE"},
 		{"XDG_CONFIG_HOME", "the folder of limitctl/limitctl.yaml (default ~/.config)"},
 		{"XDG_STATE_HOME", "the folder of the audit log, the backups and the default store (default ~/.local/state)"},

@@ -39,7 +39,7 @@ func (g *Globals) Color() bool {
 			return true
 		}
 	}
-	return g.Env.OutIsTerminal && g.Env.Getenv("TERM") != "dumb"
+	return g.Env.OutIsTerminal && g.Env.Getenv("TERM") != "dumb" && g.Env.Getenv("CLICOLOR") != "0"
 }
 
 // Print prints an answer in the chosen format. A format that is one document is printed when the
