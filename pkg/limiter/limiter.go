@@ -155,6 +155,9 @@ func stored(requests []Request) []store.Request {
 
 // check finds errors that need no call of the store.
 func (l *Limiter) check(ctx context.Context, requests []Request) error {
+	if l.stacked == nil {
+		return store.Invalidf("the limiter is not made by New")
+	}
 	if ctx.Err() != nil {
 		return fmt.Errorf("%w: %w", ErrGaveUp, ctx.Err())
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/limitctl/limitctl/internal/layers"
 	"github.com/limitctl/limitctl/internal/tier"
 	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/filestore"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -97,6 +98,10 @@ func TestMisuseDenies(t *testing.T) {
 		"an empty token": {good, []limiter.Request{minute.For("u").Token("", 0)}, limiter.ErrInvalid,
 			"the token is empty"},
 		"closed": {closed, []limiter.Request{minute.For("u")}, limiter.ErrClosed, "the limiter is closed"},
+		"a zero limiter": {new(limiter.Limiter), []limiter.Request{minute.For("u")}, limiter.ErrInvalid,
+			"the limiter is not made by New"},
+		"a zero store": {newLimiter(t, new(filestore.Store), limiter.FailOpen()), []limiter.Request{minute.For("u")},
+			limiter.ErrInvalid, "the file store is not made by New"},
 	} {
 		for verb, ask := range map[string]func(context.Context, ...limiter.Request) (limiter.Decisions, error){
 			"Take": test.limiter.Take, "Peek": test.limiter.Peek,
@@ -148,6 +153,8 @@ func TestOptionsThatAreWrong(t *testing.T) {
 		"no store":    {nil, nil, "the store is nil"},
 		"no option":   {sound, []limiter.Option{limiter.FailOpen(), nil}, "option 2 of 2 of the limiter is nil"},
 		"no function": {sound, []limiter.Option{limiter.Around(nil)}, "the function of Around is nil"},
+		"no wrapper": {sound, []limiter.Option{limiter.Around(func(limiter.Store) limiter.Store { return nil })},
+			"the function of Around has returned nil"},
 		"twice": {sound, []limiter.Option{limiter.Breaker{}, limiter.Leases{}, limiter.Breaker{Failures: 2}},
 			"Breaker is given twice"},
 		"share 0":         {sound, []limiter.Option{limiter.FailLocal(0)}, "share 0 of FailLocal"},

@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"context"
+	"errors"
 	"math"
 	"time"
 
@@ -36,6 +37,7 @@ type builder struct {
 	layers    layers.Layers
 	overrides bool
 	denialLog bool
+	noWrapper bool // the function of Around has returned nil
 }
 
 // once returns an error if the option is given twice, or has a number or a time that nobody can mean.
@@ -121,7 +123,13 @@ func (a around) add(b *builder) error {
 	if a == nil {
 		return store.Invalidf("the function of Around is nil")
 	}
-	b.layers.Around = a
+	b.layers.Around = func(inner Store) Store {
+		if wrapper := a(inner); !sys.IsNil(wrapper) {
+			return wrapper
+		}
+		b.noWrapper = true
+		return inner
+	}
 	return b.once("Around", 0)
 }
 
@@ -289,5 +297,9 @@ func (b *builder) stack(options []Option) (Store, error) {
 			b.layers.DenialLog = layers.CollectDenials(b.store, b.layers.Observer)
 		}
 	}
-	return layers.Stack(store.Wrap(keptOpen{b.store}, b.store), b.layers), nil
+	stacked := layers.Stack(store.Wrap(keptOpen{b.store}, b.store), b.layers)
+	if b.noWrapper {
+		return nil, errors.Join(store.Invalidf("the function of Around has returned nil"), stacked.Close())
+	}
+	return stacked, nil
 }

@@ -142,10 +142,12 @@ func limited(ctx context.Context) (context.Context, context.CancelFunc) {
 
 // takeTurn waits for earlier calls, until ctx ends or the Store is closed.
 func (s *Store) takeTurn(ctx context.Context, c *connection) error {
-	if s.isClosed() {
+	switch {
+	case s.closed == nil:
+		return store.Invalidf("the file store is not made by New")
+	case s.isClosed():
 		return s.errClosed()
-	}
-	if ctx.Err() != nil {
+	case ctx.Err() != nil:
 		return s.late(ctx)
 	}
 	select {
