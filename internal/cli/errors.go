@@ -120,7 +120,7 @@ func Message(err error) string {
 func (g *Globals) Mend(err error) string {
 	foreign := (*store.ForeignError)(nil)
 	if !errors.As(err, &foreign) || foreign.IsDamaged() || !isRedis(g.chosen.Store) ||
-		len(foreign.StoreKey) > 2*store.MaxSubjectLength {
+		len(foreign.StoreKey) > 2*store.MaxSubjectLength || strings.Contains(foreign.StoreKey, "!{config}:") {
 		return ""
 	}
 	return "; if nobody needs it: " + output.Printable(shell.Unlink(foreign.StoreKey))

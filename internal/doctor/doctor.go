@@ -73,7 +73,8 @@ func (r *Report) add(findings ...Finding) { r.Findings = append(r.Findings, find
 func checks() []string {
 	return []string{"reachable", "transport", "sentinel", "version", "role", "replicas", "cluster", "persistence",
 		"memory", "eviction",
-		"clock", "settings", "rights", "file", "keys", "ttl", "damaged", "foreign", "published"}
+		"clock", "settings", "rights", "file", "keys", "ttl", "damaged", "foreign", "overrides",
+		"published"}
 }
 
 // sort puts the findings into the order of the checks, those of several servers side by side.

@@ -104,7 +104,7 @@ func (e *examination) unreachable(s *server, err error) error {
 
 // published looks at what is published in the store.
 func (e *examination) published(ctx context.Context, _ []*server) error {
-	found, err := judgePublished(ctx, e.Store)
+	found, err := judgeTables(ctx, e.Store)
 	e.report.add(found...)
 	return err
 }

@@ -8,17 +8,27 @@ import (
 
 	"github.com/limitctl/limitctl/internal/output"
 	"github.com/limitctl/limitctl/internal/published"
+	"github.com/limitctl/limitctl/internal/shell"
+	"github.com/limitctl/limitctl/pkg/limiter/admin"
 	"github.com/limitctl/limitctl/pkg/limiter/filestore"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
 
-// judgePublished judges whether all processes that report have the published version in force. An error means that the
-// store stopped answering; a missing right is a finding.
-func judgePublished(ctx context.Context, backend store.Store) ([]Finding, error) {
+// judgeTables judges whether overrides can be read, and whether all processes that report have the published version in
+// force. An error means that the store stopped answering; a missing right is a finding.
+func judgeTables(ctx context.Context, backend store.Store) (all []Finding, err error) {
+	if tables, has := admin.TablesOf(backend); has {
+		switch _, _, err := tables.Overrides(ctx); {
+		case store.IsAway(err):
+			return nil, err
+		case err != nil:
+			all = append(all, unread("overrides", err))
+		}
+	}
 	table, err := published.TableOf(backend)
 	if err != nil {
-		return nil, nil
+		return all, nil
 	}
 	v, _, err := published.InForce(ctx, table, published.Cache{})
 	var processes []published.Process
@@ -27,11 +37,14 @@ func judgePublished(ctx context.Context, backend store.Store) ([]Finding, error)
 	}
 	switch {
 	case store.IsAway(err):
-		return nil, err
+		return all, err
 	case errors.Is(err, published.ErrNothing):
-		return nil, nil
+		return all, nil
+	case errors.Is(err, store.ErrForeign):
+		return append(all, warn("published", "cannot be read: "+oneLine(err),
+			"limitctl config rollback N brings back a version that limitctl config history has")), nil
 	case err != nil:
-		return []Finding{unread("published", err)}, nil
+		return append(all, unread("published", err)), nil
 	}
 	var others []string
 	for i := range processes {
@@ -40,18 +53,19 @@ func judgePublished(ctx context.Context, backend store.Store) ([]Finding, error)
 		}
 	}
 	if len(others) > 0 {
-		return []Finding{warn("published",
+		return append(all, warn("published",
 			fmt.Sprintf("version %d, and not in force in %s", v.Number, strings.Join(others, ", ")),
-			"limitctl config status says why")}, nil
+			"limitctl config status says why")), nil
 	}
-	return []Finding{fine("published", "version %d; %s", v.Number,
-		output.Count(len(processes), "process has it", "processes have it"))}, nil
+	return append(all, fine("published", "version %d; %s", v.Number,
+		output.Count(len(processes), "process has it", "processes have it"))), nil
 }
 
 // unread returns the finding that something cannot be read. The finding of the rights says which right is missing.
 func unread(check string, err error) Finding {
-	if errors.Is(err, store.ErrForeign) {
-		return warn(check, "cannot be read: "+oneLine(err), "delete the key that limitctl did not write")
+	if foreign, is := errors.AsType[*store.ForeignError](err); is {
+		return warn(check, "cannot be read: "+oneLine(err), "delete it, if nobody needs it: "+
+			shell.Unlink(foreign.StoreKey))
 	}
 	return warn(check, "cannot be read: "+oneLine(err), "look at the rights above")
 }
@@ -72,7 +86,7 @@ func Embedded(ctx context.Context, backend store.Store) (*Report, error) {
 		return nil, nil
 	}
 	r.Reached = true
-	found, err := judgePublished(ctx, backend)
+	found, err := judgeTables(ctx, backend)
 	r.add(found...)
 	return &r, err
 }
