@@ -116,6 +116,13 @@ func TestServeFollowsWhatIsPublished(t *testing.T) {
 				t.Errorf("after %v, config %s tells %s", spoil, words, stderr)
 			}
 		}
+		if out, _ := w.run(t, exitPartly, "handover", "--store", all); !strings.Contains(out, "CONFIG  cannot be read") {
+			t.Errorf("after %v, handover tells %s", spoil, out)
+		}
+		if out, _ := w.run(t, exitYes, "doctor", "--store", all); !strings.Contains(out, "! published ") ||
+			!strings.Contains(out, "rollback N") {
+			t.Errorf("after %v, doctor tells %s", spoil, out)
+		}
 		if out, _ := w.run(t, exitYes, "config", "fetch", "--version", "1", "--store", all); out != loginLimit("1/1h") {
 			t.Errorf("after %v, version 1 is %s", spoil, out)
 		}

@@ -154,16 +154,18 @@ func (a *handoverAnswer) read(part string, err error) {
 // readConfig reads which version is in force, and who has it.
 func (a *handoverAnswer) readConfig(ctx context.Context, g *cli.Globals, backend store.Store) error {
 	c, err := g.InForce(ctx)
-	if err != nil || c.Published == nil {
-		return err
-	}
-	a.version = c.Published
-	table, err := published.TableOf(backend)
 	if err != nil {
 		return err
 	}
+	table, err := published.TableOf(backend)
+	if err != nil {
+		return nil
+	}
 	ctx, cancel := store.BudgetContext(ctx, g.Timeout)
 	defer cancel()
+	if a.version = c.Published; a.version == nil {
+		return published.Lost(ctx, table)
+	}
 	processes, err := published.Processes(ctx, table)
 	a.Processes = append(a.Processes, processes...)
 	return err

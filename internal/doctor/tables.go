@@ -32,14 +32,17 @@ func judgeTables(ctx context.Context, backend store.Store) (all []Finding, err e
 	}
 	v, _, err := published.InForce(ctx, table, published.Cache{})
 	var processes []published.Process
-	if err == nil {
+	switch {
+	case err == nil:
 		processes, err = published.Processes(ctx, table)
+	case errors.Is(err, published.ErrNothing):
+		if err = published.Lost(ctx, table); err == nil {
+			return all, nil
+		}
 	}
 	switch {
 	case store.IsAway(err):
 		return all, err
-	case errors.Is(err, published.ErrNothing):
-		return all, nil
 	case errors.Is(err, store.ErrForeign):
 		return append(all, warn("published", "cannot be read: "+oneLine(err),
 			"limitctl config rollback N brings back a version that limitctl config history has")), nil

@@ -349,6 +349,15 @@ func (s *State) InForce() (int64, error) {
 	return s.Head.Version, nil
 }
 
+// Lost returns a [store.ErrForeign] if versions were published and the store has no head.
+func Lost(ctx context.Context, table *admin.Tables) error {
+	s, err := Read(ctx, table)
+	if err == nil && s.Was == "" {
+		err = s.Broken
+	}
+	return err
+}
+
 // Kept reports whether the text of a version is kept; that of one that was only tried is not.
 func (s *State) Kept(number int64) bool {
 	known, inForce := false, number == s.last
@@ -460,6 +469,8 @@ func (s *State) Fetch(ctx context.Context, table *admin.Tables, number int64) (*
 		return nil, err
 	case record == "" && s.last == 0:
 		return nil, cmp.Or(s.Broken, ErrNothing)
+	case record == "" && s.Kept(number):
+		return nil, broken("record", fmt.Sprintf("version %d is missing", number))
 	case record == "":
 		return nil, store.Invalidf("version %d is not kept; versions %d to %d are", number, s.first, s.last)
 	}

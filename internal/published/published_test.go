@@ -52,6 +52,10 @@ func TestVersionsAreBounded(t *testing.T) {
 					t.Errorf("version %d: %v", number, err)
 				}
 			}
+			clear(table.versions)
+			if _, err := s.Fetch(t.Context(), &table.Tables, int64(test.published)); !errors.Is(err, store.ErrForeign) {
+				t.Errorf("a version that has to be kept is gone: %v", err)
+			}
 		})
 	}
 }
