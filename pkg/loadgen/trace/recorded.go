@@ -99,6 +99,9 @@ type recordReader struct {
 // newRecordReader detects how to read the file that begins with head, and removes a header from it.
 func newRecordReader(head *chunk, options Options) (*recordReader, error) {
 	p, line := &plan{format: JSONLines}, firstLine(head.data)
+	if head.tooLong {
+		return nil, store.Invalidf("its first line, %q, is "+tooLong, excerpt(line))
+	}
 	if fields, is := scanObject(nil, line); is {
 		for _, f := range fields {
 			p.names = append(p.names, string(f.name))

@@ -84,6 +84,7 @@ func TestRecordsThatCannotBeRead(t *testing.T) {
 		`{"start":1,"end":2,"headers":{"a":1}}`:                  "its headers are not",
 		`{"timestamp":1,"latency":-1}`:                           "its latency, \"-1\", is not a duration",
 		"start,end\n1,2,3\n":                                     "it has 3 values, and the header 2",
+		`{"start":1,"end":2,"x":"` + strings.Repeat("a", chunkSize): `aaa…", is longer than`,
 		sound + `{"x":"` + strings.Repeat("a", chunkSize) + "\n": "it is longer than",
 	} {
 		_, _, err := recorded(t, file)
