@@ -78,14 +78,14 @@ func TestRecordsThatCannotBeRead(t *testing.T) {
 		`{"start":1,"end":2`:          "its first line, ",
 		sound + `{"start":1,"end":2,`: "line 2, \"{\\\"start\\\":1,\\\"end\\\":2,\": it is not a JSON object",
 		sound + `{"start":3,"end":1}`: "its end is before its start",
-		`{"start":"2001-09-09 01:46:41","end":2}`:                `its start, "2001-09-09 01:46:41", is neither`,
-		`{"start":1,"end":2,"status":"none"}`:                    `its status, "none", is not a status`,
-		`{"start":1,"end":2,"status":1000}`:                      `its status, "1000", is not a status`,
-		`{"start":1,"end":2,"headers":{"a":1}}`:                  "its headers are not",
-		`{"timestamp":1,"latency":-1}`:                           "its latency, \"-1\", is not a duration",
-		"start,end\n1,2,3\n":                                     "it has 3 values, and the header 2",
+		`{"start":"2001-09-09 01:46:41","end":2}`:                   `its start, "2001-09-09 01:46:41", is neither`,
+		`{"start":1,"end":2,"status":"none"}`:                       `its status, "none", is not a status`,
+		`{"start":1,"end":2,"status":1000}`:                         `its status, "1000", is not a status`,
+		`{"start":1,"end":2,"headers":{"a":1}}`:                     "its headers are not",
+		`{"timestamp":1,"latency":-1}`:                              "its latency, \"-1\", is not a duration",
+		"start,end\n1,2,3\n":                                        "it has 3 values, and the header 2",
 		`{"start":1,"end":2,"x":"` + strings.Repeat("a", chunkSize): `aaa…", is longer than`,
-		sound + `{"x":"` + strings.Repeat("a", chunkSize) + "\n": "it is longer than",
+		sound + `{"x":"` + strings.Repeat("a", chunkSize) + "\n":    "it is longer than",
 	} {
 		_, _, err := recorded(t, file)
 		if !errors.Is(err, store.ErrInvalid) || !strings.Contains(fmt.Sprint(err), want) {
