@@ -155,6 +155,9 @@ func (g *gunzipper) nextMember() error {
 		if b == 0 {
 			continue
 		}
+		if b != 0x1f { // of which Reset sees too little if it is short
+			return gzip.ErrHeader
+		}
 		if err = g.packed.UnreadByte(); err == nil {
 			err = g.member.Reset(g.packed)
 		}

@@ -351,7 +351,7 @@ func TestADamagedGzip(t *testing.T) {
 	flipped := bytes.Clone(packed)
 	flipped[len(flipped)-8] ^= 1 // of the checksum
 	for want, damaged := range map[string][]byte{"its gzip is cut off": packed[:len(packed)/2],
-		"its gzip is damaged (gzip: invalid header)":   append(bytes.Clone(packed), "\x00 and what is no gzip"...),
+		"its gzip is damaged (gzip: invalid header)":   append(bytes.Clone(packed), "\x00\n"...),
 		"its gzip is damaged (gzip: invalid checksum)": flipped} {
 		if _, err := Read(context.Background(), bytes.NewReader(damaged), Options{}); !errors.Is(
 			err, store.ErrInvalid) ||
