@@ -64,7 +64,7 @@ func IsDescriptor(path string) bool {
 
 // Replace puts data in place of a file that [Follow] found, and creates its directory. It writes a second file and
 // renames it, so that every reader sees the old or the new one. Of a file that others may read, the mode follows the
-// umask, or is that of before.
+// umask, or is that of before, whose owner stays if this user may do that, as root may.
 func Replace(path string, before fs.FileInfo, data []byte, shared bool) error {
 	mode, directoryMode := fs.FileMode(0o600), fs.FileMode(0o700)
 	if shared {
@@ -78,6 +78,7 @@ func Replace(path string, before fs.FileInfo, data []byte, shared bool) error {
 	file, err := os.OpenFile(second, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err == nil {
 		if shared && before != nil {
+			keepOwner(file, before)
 			err = file.Chmod(before.Mode().Perm())
 		}
 		err = fill(file, data, err)
