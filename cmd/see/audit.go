@@ -190,8 +190,13 @@ func runAudit(ctx context.Context, o *auditOptions) error {
 		return err
 	}
 	begun := int64(0)
-	for _, e := range history.Runs {
-		if e.Outcome == auditlog.Begun && (e.Undone == nil || e.Undone.Outcome != auditlog.Done) {
+	for i, e := range history.Runs {
+		repeated := func(later *auditlog.Entry) bool { // all of the backup came back
+			return later.BringsBack() && later.Outcome == auditlog.Done && later.Selection == e.Selection &&
+				later.Store == e.Store && later.Host == e.Host
+		}
+		if e.Outcome == auditlog.Begun && (e.Undone == nil || e.Undone.Outcome != auditlog.Done) &&
+			!(e.BringsBack() && slices.ContainsFunc(history.Runs[i+1:], repeated)) {
 			begun++
 		}
 	}
