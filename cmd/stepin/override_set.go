@@ -354,6 +354,9 @@ func (o *overrideSetOptions) noteConcerned(ctx context.Context, plan *operation.
 			first[id] += c.Limits[i].Keys
 		}
 	}
+	if c.First != "" {
+		o.Note("override %s comes first, so this one changes nothing", c.First)
+	}
 	for id, keys := range first {
 		o.Note("override %s comes first, so this one changes nothing for %s", id, output.Count(keys, "key"))
 	}

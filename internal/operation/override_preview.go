@@ -28,6 +28,8 @@ type Concerned struct {
 	Incomplete error            `json:"-"`
 	// Denied is how many it is about of the DeniedOf keys that limits denied lately, which are known without a look.
 	Denied, DeniedOf int `json:"-"`
+	// First is the ID of an override that comes first, if it is about one subject of which nothing is in use.
+	First string `json:"-"`
 	// By is the attribute in which the override's pattern is open, and Values the keys by its values, the most first.
 	By     string  `json:"-"`
 	Values []Share `json:"-"`
@@ -95,6 +97,9 @@ func (r *Runner) PreviewOverride(ctx context.Context, plan *OverridePlan, observ
 	if err != nil && !errors.Is(err, errOver) && (ctx.Err() != nil || found.Looked == 0) {
 		return nil, c.Incomplete
 	}
+	if c.Keys == 0 {
+		c.First = hiddenBy(&candidate, plan.Selection.Query.Keys, then)
+	}
 	for row, keys := range rows {
 		row.Keys = keys
 		c.Limits = append(c.Limits, row)
@@ -104,6 +109,23 @@ func (r *Runner) PreviewOverride(ctx context.Context, plan *OverridePlan, observ
 			cmp.Compare(a.Now, b.Now))
 	})
 	return c, nil
+}
+
+// hiddenBy returns the ID of an override that comes before the candidate for its one subject, or for all of the keys;
+// "" if there is none.
+func hiddenBy(candidate *store.Override, keys []store.Key, list *store.OverrideList) (id string) {
+	if subject, exact := candidate.Subjects.Exact(); exact {
+		name, _ := candidate.Names.Exact()
+		keys = []store.Key{{Subject: subject, Name: cmp.Or(name, "*")}}
+	}
+	for _, key := range keys {
+		wins := list.For(key)
+		if wins == nil || wins.ID == "" {
+			return ""
+		}
+		id = wins.ID
+	}
+	return id
 }
 
 // row returns what decides a key under the override that applies now, which may be nil, and under the one that would.
