@@ -137,8 +137,7 @@ func (r *loadRun) report(result *loadgen.Result, target Description) *report.Run
 // warn adds what a reader must know about the figures of a run, and marks the limits that it makes doubtful.
 func (r *loadRun) warn(run *report.Run, target Description) {
 	if n := run.Waited; !r.Load.IsClosed() && !run.GeneratorLimited && n > run.Requests/100 {
-		why := fmt.Sprintf("Either the other side is at its limit, or %s are too few",
-			output.Count(r.Load.Workers, "worker"))
+		why := fmt.Sprintf("Either the other side is at its limit, or --workers %d is too few", r.Load.Workers)
 		if run.TimedOut > run.Requests/2 {
 			why = "The other side does not answer in time"
 		}

@@ -31,7 +31,7 @@ func TestTooFewWorkers(t *testing.T) {
 		want                       string
 	}{
 		{50, 1, 25, open, false, "1 request found no worker free; the latency includes the wait. Either the other " +
-			"side is at its limit, or 3 workers are too few"},
+			"side is at its limit, or --workers 3 is too few"},
 		{50, 47, 26, open, false, "47 requests found no worker free; the latency includes the wait. The other side " +
 			"does not answer in time"},
 		{1000, 20, 0, open, true, ""}, {1000, 10, 0, open, false, ""}, {50, 1, 0, nil, false, ""},

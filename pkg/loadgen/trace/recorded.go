@@ -40,7 +40,7 @@ type Recorded struct {
 type Recording struct {
 	// Program is vegeta, k6, or the format of a file that another program wrote.
 	Program string
-	// Headers says that the file has the headers of answers.
+	// Headers says that the file has headers of answers.
 	Headers bool
 }
 
@@ -89,7 +89,7 @@ var recordFormats = []recordFormat{
 // recordReader reads a file of recorded requests.
 type recordReader struct {
 	recordFormat
-	headers bool // the file has those of answers
+	headers bool // a line had those of an answer
 	parser  parser
 	values  [][]byte // of the fields of a line
 	key     []Field  // that make the subject
@@ -119,7 +119,6 @@ func newRecordReader(head *chunk, options Options) (*recordReader, error) {
 	}
 	r := &recordReader{recordFormat: recordFormats[i], key: options.subject(Field{"subject", true})}
 	r.program = cmp.Or(r.program, p.format.String())
-	r.headers = r.names[headerField] != "" && (p.format == JSONLines || has(r.names[headerField]))
 	if p.format == CSV {
 		if _, err := takeHeader(head); err != nil {
 			return nil, err
@@ -225,9 +224,8 @@ func (r *recordReader) read(line []byte, to *Recorded) (isRequest bool, reason s
 			return false, fmt.Sprintf("its %s, %q, is not a status, or 0", r.names[statusField], excerpt(status))
 		}
 	}
-	if r.headers && len(v[headerField]) > 0 {
-		var ok bool
-		if to.Header, ok = headerOf(v[headerField]); !ok {
+	if r.names[headerField] != "" && len(v[headerField]) > 0 {
+		if to.Header, r.headers = headerOf(v[headerField]); !r.headers {
 			return false, "its headers are not a JSON object of texts, or of lists of texts"
 		}
 	}
