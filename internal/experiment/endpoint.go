@@ -199,7 +199,8 @@ func (t *endpointTarget) Report(run *report.Run) {
 // and of another limit.
 func (t *endpointTarget) describeAnswers(run *report.Run) {
 	run.Endpoint = &report.Endpoint{WrongHeaders: t.wrong.Texts}
-	if run.Audit.Lies == nil && len(run.Endpoint.WrongHeaders) > 0 {
+	other := t.other.Load()
+	if run.Audit.Lies == nil && (other != nil || len(run.Endpoint.WrongHeaders) > 0) {
 		run.Audit.Lies = new(loadgen.Lies) // something was told, and nothing of it could be checked
 	}
 	var seen []int
@@ -214,7 +215,7 @@ func (t *endpointTarget) describeAnswers(run *report.Run) {
 			seen = append(seen, status)
 		}
 	}
-	if other := t.other.Load(); other != nil {
+	if other != nil {
 		warn(run, "%s is not the limit of this run, so what remains of it was not audited", other.Text())
 	}
 	if odd := t.oddAnswers(run, seen); odd != "" {

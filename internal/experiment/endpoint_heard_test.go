@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/endpoint"
+	"github.com/limitctl/limitctl/internal/report"
 )
 
 // What is wrong with the fields of an answer is found, and such an answer is not held against the truth as a whole. One
@@ -55,6 +56,11 @@ func TestTheFieldsOfAnswersAreJudged(t *testing.T) {
 			warned = other.Text()
 		} else if target.waits.Load() > 0 {
 			warned = "waits"
+		}
+		run := new(report.Run)
+		target.describeAnswers(run)
+		if told := run.Audit.Lies != nil; told != (wrong+strings.TrimPrefix(warned, "waits") != "") {
+			t.Errorf("%s: something was told: %t", test.fields, told)
 		}
 		if checked != test.checked || wrong != test.wrong || (warned == "") != (test.warned == "") ||
 			!strings.HasPrefix(warned, test.warned) {
