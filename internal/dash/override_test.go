@@ -64,6 +64,22 @@ func TestALimitKeepsTheBurst(t *testing.T) {
 	}
 }
 
+// An exemption of a key that a block denies would change nothing.
+func TestAnOverrideThatAnotherHides(t *testing.T) {
+	d := begin(t, three, nil)
+	d.press("b<enter><enter><enter><enter><enter>y")
+	d.second()
+	d.press("<end>e<enter><enter><enter><enter><enter>") // blocked rows are last
+	if text := d.View(); !strings.Contains(text, "Nothing changes here") ||
+		!strings.Contains(text, "In force now: block") {
+		t.Error(text)
+	}
+	d.press("nb<enter><enter><enter>1h<enter><enter>")
+	if text := d.View(); !strings.Contains(text, "Everything is denied") {
+		t.Error(text)
+	}
+}
+
 // The question says so if a pattern leaves the key under the cursor out.
 func TestAPatternThatLeavesTheKeyOut(t *testing.T) {
 	d := begin(t, three, nil)

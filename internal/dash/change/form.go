@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/charmbracelet/bubbles/textinput"
 	tea "github.com/charmbracelet/bubbletea"
@@ -153,7 +154,7 @@ func (f *form) submit(m *Model) tea.Cmd {
 	lines := []string{output.Printable(allowance.Pattern(wanted.Subjects)) + limits}
 	lines = append(lines, f.alsoUnder(m, &wanted)...)
 	ends := ui.Until(m.feed.Clock.Add(lasts), m.feed.Clock)
-	lines = append(lines, effectOn(f.of, &wanted), "", "It ends by itself at "+ends+".")
+	lines = append(lines, f.effect(wanted), "", "It ends by itself at "+ends+".")
 	if wanted.Reason != "" {
 		lines = append(lines, "Reason: "+output.Printable(wanted.Reason))
 	}
@@ -198,14 +199,22 @@ func (f *form) alsoUnder(m *Model, o *store.Override) (lines []string) {
 	return ui.Wrapped(lines, m.width-border)
 }
 
-func effectOn(r *live.Row, o *store.Override) string {
+// effect says what the override does to the key of the form.
+func (f *form) effect(o store.Override) string {
+	r := f.of
+	o.CreatedAt = time.Unix(1<<40, 0) // the newest
+	if r.Override != nil {
+		if first := store.NewOverrideList([]store.Override{*r.Override, o}).For(r.Key); first.ID == r.Override.ID {
+			return "Nothing changes here, since what is in force now comes first."
+		}
+	}
 	switch {
 	case o.Effect == store.OverrideBlock:
 		return "Everything is denied, and nothing is charged."
 	case o.Effect == store.OverrideExempt:
 		return "Nothing is denied, and all is counted."
 	case !r.Found() || r.Override != nil && o.Effect != store.OverrideLimit:
-		return allowance.Effect(o) + " of the limit that is configured"
+		return allowance.Effect(&o) + " of the limit that is configured"
 	}
 	return r.Limit.String() + " becomes " + o.Apply(r.Limit).String()
 }
