@@ -136,7 +136,7 @@ func (s *Settings) CheckNamed(env *Env) error {
 func (s *Settings) announce(env *Env) {
 	w, file := env.Err, strings.TrimPrefix(s.Store, "file:")
 	switch {
-	case strings.HasPrefix(s.Store, "memory:"):
+	case s.Store == "memory:":
 		fmt.Fprintln(w, "limitctl: the store memory: holds limits for this command only")
 	case s.hidden != "":
 		fmt.Fprintf(w, "limitctl: using LIMITCTL_STORE, %s, and not the context %s (chosen by context use)\n",
