@@ -73,31 +73,43 @@ func TestAnErrorThatHasEndedIsGone(t *testing.T) {
 	}
 }
 
-// After an outage what was not scanned is soon there, however long the scan waited.
-func TestAScanWithoutAnAnswerIsMadeAgainSoon(t *testing.T) {
-	backend, longest := &failing{}, time.Duration(0)
-	d := begin(t, three, func(o *live.Options) {
-		backend.Keyspace, o.Store = o.Store, backend
-		sleep := o.Sleep
-		o.Sleep = func(ctx context.Context, pause time.Duration) error {
-			longest = max(longest, pause)
-			return sleep(ctx, pause)
+// After an outage of the whole store what was not scanned is soon there, however long the scan waited. While a server
+// of several is away, scans rest.
+func TestAScanWithoutAnAnswerIsMadeAgain(t *testing.T) {
+	for whole, most := range map[bool]time.Duration{true: 2 * time.Second, false: 150 * time.Second} {
+		backend, longest, scans, down := &failing{}, time.Duration(0), 0, false
+		d := begin(t, three, func(o *live.Options) {
+			backend.Keyspace, o.Store = o.Store, backend
+			sleep := o.Sleep
+			o.Sleep = func(ctx context.Context, pause time.Duration) error {
+				longest = max(longest, pause)
+				return sleep(ctx, pause)
+			}
+		})
+		backend.with = func(q admin.Query) error {
+			if len(q.Keys) > 0 {
+				return map[bool]error{true: away}[down]
+			}
+			scans, down = scans+1, whole
+			d.now = d.now.Add(30 * time.Second)
+			return away
 		}
-	})
-	scans := 0
-	backend.with = func(q admin.Query) error {
-		if len(q.Keys) > 0 {
+		for range 5 {
+			d.second()
+		}
+		if longest != most || whole && scans != 1 {
+			t.Errorf("whole %t: %d scans, and the longest rest is %s", whole, scans, longest)
+		}
+		scans, backend.with = 0, func(q admin.Query) error {
+			if len(q.Keys) == 0 {
+				scans++
+			}
 			return nil
 		}
-		scans++
-		d.now = d.now.Add(30 * time.Second)
-		return away
-	}
-	for range 3 {
 		d.second()
-	}
-	if scans == 0 || longest > 2*time.Second {
-		t.Errorf("%d scans, and the next waits %s", scans, longest)
+		if d.second(); whole && scans == 0 {
+			t.Errorf("%d scans after the outage", scans)
+		}
 	}
 }
 

@@ -344,7 +344,12 @@ func (f *Feed) absorbScan(s scanned) tea.Cmd {
 		s.Passes, s.Full = f.Coverage.Passes+1, s.Matched > int64(f.MaxKeys)
 		f.Coverage = s.Coverage
 	} else if store.IsAway(s.Err) {
-		s.Took = 0 // most of it was spent waiting, and what the scan lacks is not there yet
+		return f.After(new(Coverage).Rest(), due(func() tea.Cmd {
+			if f.Problem != nil { // all of the store was away, and not one server of several
+				return f.scanAgain()
+			}
+			return f.After(s.Rest(), due(f.scanAgain))
+		}))
 	}
 	return f.After(s.Rest(), due(f.scanAgain))
 }
