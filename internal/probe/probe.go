@@ -31,8 +31,8 @@ type Config struct {
 	DeniedStatus int
 	// DeniedHeader, if not empty, is the field that makes an answer of any status a denial.
 	DeniedHeader string
-	// Step is called when something begins that takes a while: what it is, and the longest time that it takes. It may
-	// be nil.
+	// Step is called when something begins that takes a while, and every ten seconds of it: what it is, and the longest
+	// time that it still takes. It may be nil.
 	Step func(what string, atMost time.Duration)
 }
 

@@ -2,6 +2,7 @@ package probe
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -49,6 +50,25 @@ func TestAProbeEndsInItsTime(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A long step is reported every ten seconds, with the time that is left, and none before the first.
+func TestALongStepIsSaidAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var said []string
+		s := newSession(t.Context(), &Config{MaxTime: time.Hour, Step: func(what string, atMost time.Duration) {
+			said = append(said, what, atMost.String())
+		}})
+		begin := time.Now()
+		err := s.wait(time.Minute)
+		s.step(25*time.Second, "waiting")
+		for _, wait := range []time.Duration{9, 3, 13} {
+			err = errors.Join(err, s.wait(wait*time.Second))
+		}
+		if got := fmt.Sprint(said); got != "[waiting 25s waiting 15s waiting 5s]" || time.Since(begin) != 85*time.Second {
+			t.Errorf("%s after %s, %v", got, time.Since(begin), err)
+		}
+	})
 }
 
 // hanging never answers one of the requests that it lets in.

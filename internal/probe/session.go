@@ -12,6 +12,7 @@ import (
 	"github.com/limitctl/limitctl/internal/endpoint"
 	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/internal/probe/headers"
+	"github.com/limitctl/limitctl/internal/progress"
 	"github.com/limitctl/limitctl/internal/sys"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -56,6 +57,9 @@ type session struct {
 	failed int       // the number of requests without an answer, in a row
 	denied []int     // statuses that were found to be those of denials
 
+	doing       string    // the last step
+	said, until time.Time // when it was reported, and when it ends at the latest
+
 	events []Event // in the order in which they were answered
 }
 
@@ -73,10 +77,12 @@ func (s *session) canChoose() bool {
 	return subject
 }
 
-// step reports that something begins that takes a while.
+// step reports that something takes a while. What waits for it reports it again now and then.
 func (s *session) step(atMost time.Duration, what string) {
+	atMost = min(atMost, s.timeLeft())
+	s.doing, s.said, s.until = what, time.Now(), time.Now().Add(atMost)
 	if s.config.Step != nil {
-		s.config.Step(what, min(atMost, s.timeLeft()))
+		s.config.Step(what, atMost)
 	}
 }
 
@@ -112,7 +118,14 @@ func (s *session) wait(d time.Duration) error {
 	if left < d {
 		return errTime
 	}
-	return sys.Sleep(s.ctx, d)
+	end := time.Now().Add(d)
+	for due := s.said.Add(progress.LineEvery); s.doing != "" && due.Before(end); due = s.said.Add(progress.LineEvery) {
+		if err := sys.Sleep(s.ctx, time.Until(due)); err != nil {
+			return err
+		}
+		s.step(time.Until(s.until), s.doing)
+	}
+	return sys.Sleep(s.ctx, time.Until(end))
 }
 
 // waitUntil waits until an instant.
