@@ -148,7 +148,7 @@ func runInspect(ctx context.Context, o *inspectOptions) error {
 			return err
 		}
 	}
-	return o.conclude(answer, &f, err)
+	return o.conclude(answer, facts, &f, err)
 }
 
 // scan calls do with each selected key.
@@ -201,12 +201,12 @@ func (o *inspectOptions) stream(ctx context.Context, backend admin.Keyspace, fac
 		return cli.NotPrinted(flushErr)
 	}
 	o.WarnOfUnread()
-	return o.conclude(nil, &f, err)
+	return o.conclude(nil, facts, &f, err)
 }
 
 // conclude prints notes that are not in the answer, and returns the error of the command. answer is nil if all keys
 // were printed.
-func (o *inspectOptions) conclude(answer output.Answer, f *operation.Found, err error) error {
+func (o *inspectOptions) conclude(answer output.Answer, facts *keyFacts, f *operation.Found, err error) error {
 	var printing *cli.OutputError
 	switch {
 	case errors.As(err, &printing):
@@ -225,6 +225,13 @@ func (o *inspectOptions) conclude(answer output.Answer, f *operation.Found, err 
 		o.NoteUnsure(&f.Unsure, "not shown")
 		if f.Matched == 0 && f.Foreign.Count() == 0 && f.Unsure.Count == 0 {
 			cli.SayNothingMatches(o.Globals, &o.keys, o.where)
+			var applied []*store.Override // whom a block denies has nothing in use
+			for _, key := range o.keys.Likely() {
+				if facts.overrides != nil { // else it is about other limiters
+					applied = append(applied, facts.overrides.For(key))
+				}
+			}
+			cli.PrintApplied(&output.Printer{Out: o.Env.Err}, applied, o.Env.Now())
 		}
 	}
 	if o.failIf && f.Matched > 0 {

@@ -28,7 +28,7 @@ type Concerned struct {
 	Incomplete error            `json:"-"`
 	// Denied is how many it is about of the DeniedOf keys that limits denied lately, which are known without a look.
 	Denied, DeniedOf int `json:"-"`
-	// First is the ID of an override that comes first, if it is about one subject of which nothing is in use.
+	// First is the ID of an override that comes first, if it is about keys that are known and not in use.
 	First string `json:"-"`
 	// By is the attribute in which the override's pattern is open, and Values the keys by its values, the most first.
 	By     string  `json:"-"`
@@ -98,7 +98,7 @@ func (r *Runner) PreviewOverride(ctx context.Context, plan *OverridePlan, observ
 		return nil, c.Incomplete
 	}
 	if c.Keys == 0 {
-		c.First = hiddenBy(&candidate, plan.Selection.Query.Keys, then)
+		c.First = hiddenBy(&candidate, plan.Selection.Likely(), then)
 	}
 	for row, keys := range rows {
 		row.Keys = keys
@@ -111,19 +111,16 @@ func (r *Runner) PreviewOverride(ctx context.Context, plan *OverridePlan, observ
 	return c, nil
 }
 
-// hiddenBy returns the ID of an override that comes before the candidate for its one subject, or for all of the keys;
-// "" if there is none.
+// hiddenBy returns the ID of an override that comes before the candidate for all of the keys that it is about; "" if
+// there is none.
 func hiddenBy(candidate *store.Override, keys []store.Key, list *store.OverrideList) (id string) {
-	if subject, exact := candidate.Subjects.Exact(); exact {
-		name, _ := candidate.Names.Exact()
-		keys = []store.Key{{Subject: subject, Name: cmp.Or(name, "*")}}
-	}
 	for _, key := range keys {
-		wins := list.For(key)
-		if wins == nil || wins.ID == "" {
+		if !candidate.Matches(key) {
+			continue
+		}
+		if id = list.For(key).ID; id == "" {
 			return ""
 		}
-		id = wins.ID
 	}
 	return id
 }

@@ -280,6 +280,17 @@ type Selection struct {
 	OfPolicy bool
 }
 
+// Likely returns the keys that are known without a look: those of a policy, or of one subject, which can have others.
+func (s *Selection) Likely() []store.Key {
+	keys := s.Query.Keys
+	if subject, exact := s.Query.Subjects.Exact(); exact && keys == nil {
+		for _, name := range slices.Concat(s.Names, []string{"*"}) {
+			keys = append(keys, store.Key{Subject: subject, Name: name})
+		}
+	}
+	return keys
+}
+
 // Found is what a scan came to.
 type Found struct {
 	// Matched is how many keys were selected, foreign values aside.
