@@ -21,7 +21,7 @@ require (
 	github.com/rogpeppe/go-internal v1.14.1 // tests: scripts of commands
 	github.com/spf13/cobra v1.8.1 // commands
 	github.com/spf13/pflag v1.0.5 // flags
-	github.com/valyala/fasthttp v1.74.0 // HTTP/1.1 requests of a load test
+	github.com/valyala/fasthttp v1.74.0 // HTTP/1.1 requests of a load test; versions before take some broken answers for sound
 	github.com/vbauerster/mpb/v8 v8.14.0 // progress bars
 	golang.org/x/net v0.60.0 // HTTP/2 of Envoy's service; versions before lack security fixes
 	golang.org/x/sys v0.48.0 // what systems differ in
