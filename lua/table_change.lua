@@ -40,24 +40,22 @@ end
 -- The server looks at the right to write first, so what is removed here is written next.
 local function set(key, ...)
   local done = redis.pcall('SET', key, ...)
-  if done.err and string.find(done.err, 'OOM', 1, true) then
-    redis.call('UNLINK', key)
-    done = redis.pcall('SET', key, ...)
+  if done.err then
+    if string.find(done.err, 'OOM', 1, true) then
+      redis.call('UNLINK', key)
+    end
+    redis.call('SET', key, ...) -- fails again if it is another error, and the reply says where
   end
-  return done.err
 end
 
 for i = 2, records do
-  local value, left, wrong = ARGV[2 + 2 * i], ARGV[3 + 2 * i], nil
+  local value, left = ARGV[2 + 2 * i], ARGV[3 + 2 * i]
   if value == '' then
     redis.call('UNLINK', KEYS[i])
   elseif left == '' then
-    wrong = set(KEYS[i], value)
+    set(KEYS[i], value)
   else
-    wrong = set(KEYS[i], value, 'PX', left)
-  end
-  if wrong then
-    return { err = wrong }
+    set(KEYS[i], value, 'PX', left)
   end
 end
 return 1

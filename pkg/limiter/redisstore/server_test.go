@@ -207,6 +207,11 @@ func TestAMissingRightIsNamed(t *testing.T) {
 	checkNamed(t, err, "getrange")
 	_, _, err = operator.Delete(ctx, admin.Records(store.Key{Subject: "a", Name: "n"})...)
 	checkNamed(t, err, "getrange")
+	options = as(server, "~*", "+@all", "-set")
+	writer := newStore(t, redis.NewClient(&options))
+	defer writer.Close()
+	_, err = writer.SetOverride(ctx, store.Override{Effect: store.OverrideBlock}, time.Hour)
+	checkNamed(t, err, "set")
 	_, err = connected(t, server, as(server, "~other:*", "+@all")).Take(ctx, user, hundred, 1)
 	if !errors.Is(err, store.ErrRefused) || !strings.Contains(err.Error(), "rl:{user:42}:token-bucket/366d") {
 		t.Errorf("without the right to the key: %v; want an ErrRefused that names it", err)
