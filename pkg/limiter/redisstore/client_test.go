@@ -14,6 +14,8 @@ import (
 	redisserver "github.com/limitctl/limitctl/internal/redis"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/internal/storecall"
+	"github.com/limitctl/limitctl/pkg/limiter/filestore"
+	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 	"github.com/limitctl/limitctl/pkg/limiter/store"
 )
@@ -167,5 +169,31 @@ func TestWhoseClientIsClosed(t *testing.T) {
 	must(t, errors.Join(shared.Close(), client.Close()))
 	if err := takeOne(last); !errors.Is(err, store.ErrClosed) || store.IsAway(err) {
 		t.Errorf("on a closed client: %v", err)
+	}
+}
+
+// A store with a wrong option says so; one in memory, which has no error to make it with, at each call.
+func TestStoresWithWrongOptions(t *testing.T) {
+	client := redis.NewClient(&redis.Options{})
+	defer client.Close()
+	for _, wrong := range []struct {
+		want   string
+		memory memorystore.Option
+		file   filestore.Option
+		redis  redisstore.Option
+	}{
+		{"option 1 of 1 of the ", nil, nil, nil},
+		{"the clock of the ", memorystore.WithClock(nil), filestore.WithClock(nil), redisstore.WithClock(nil)},
+		{`prefix "a{b" contains '{'`, memorystore.WithPrefix("a{b"), filestore.WithPrefix("a{b"),
+			redisstore.WithPrefix("a{b")},
+	} {
+		_, memory := storecall.New(memorystore.New(wrong.memory)).Take(ctx, user, hundred, 1)
+		_, file := filestore.New("limits.db", wrong.file)
+		_, inRedis := redisstore.New(client, wrong.redis)
+		for i, err := range []error{memory, file, inRedis} {
+			if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), wrong.want) {
+				t.Errorf("store %d: %v; want %q", i, err, wrong.want)
+			}
+		}
 	}
 }
