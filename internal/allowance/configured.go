@@ -163,8 +163,8 @@ func NamingClients(pattern string, client func(attribute, value string) string) 
 	return pattern
 }
 
-// SamePattern reports whether two patterns select the same: they have the same text, or one is the network of the client
-// that the other has as the last value of its one subject.
+// SamePattern reports whether two patterns select the same: they have the same text, or one is the network of the
+// client that the other has as the last value of its one subject.
 func SamePattern(a, b store.Pattern) bool {
 	subject, exact := a.Exact()
 	other, otherExact := b.Exact()
