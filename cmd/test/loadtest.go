@@ -149,7 +149,7 @@ func runLoadtest(ctx context.Context, o *loadtestOptions, plan *experiment.LoadT
 		}
 	}
 	plan.Watch = func(candidate *experiment.Candidate) (time.Duration, func(*loadgen.Result, time.Duration), func()) {
-		title, every := "load", progress.LineEvery
+		title, every := "load", time.Second
 		if len(plan.Candidates) > 1 {
 			title = candidate.Title()
 		}

@@ -130,7 +130,7 @@ func (g *Globals) Progress(title, noun string) *progress.Bar {
 	case g.Quiet:
 		return nil
 	case !g.Env.ErrIsTerminal:
-		return progress.Lines(func(text string) { g.Note("%s", text) }, title, noun)
+		return progress.Lines(func(text string) { g.Note("%s", text) }, &g.lineDue, title, noun)
 	}
 	return progress.New(g.Env.rawErr, title, noun)
 }

@@ -46,6 +46,8 @@ type Globals struct {
 	filter output.Filter
 	// answer is what was printed, nil if nothing was; see EndAnswer.
 	answer *output.Pending
+	// lineDue is when the next line of progress is due.
+	lineDue time.Time
 	found
 }
 

@@ -23,7 +23,7 @@ const LineEvery = 10 * time.Second
 type Bar struct {
 	out     io.Writer
 	line    func(text string) // prints a line instead of a bar
-	lineDue time.Time
+	lineDue *time.Time
 	title   string // the work, such as "scanning"
 	noun    string // what Set counts, such as "matched"
 	begin   time.Time
@@ -37,10 +37,14 @@ func New(terminal io.Writer, title, noun string) *Bar {
 	return &Bar{out: terminal, title: title, noun: noun, begin: time.Now()}
 }
 
-// Lines returns a Bar that prints lines, for output that is no terminal.
-func Lines(line func(text string), title, noun string) *Bar {
+// Lines returns a Bar that prints lines, for output that is no terminal. Several, one after the other, share the instant
+// at which the next line is due, zero before the first.
+func Lines(line func(text string), due *time.Time, title, noun string) *Bar {
 	begin := time.Now()
-	return &Bar{line: line, title: title, noun: noun, begin: begin, lineDue: begin.Add(LineEvery)}
+	if due.IsZero() {
+		*due = begin.Add(LineEvery)
+	}
+	return &Bar{line: line, title: title, noun: noun, begin: begin, lineDue: due}
 }
 
 // Set shows that done of total keys are done, and that matched of them counted.
@@ -56,8 +60,8 @@ func (b *Bar) Say(done, total int64, words string) {
 	case b == nil:
 		return
 	case b.line != nil:
-		if elapsed := time.Since(b.begin); !time.Now().Before(b.lineDue) {
-			b.lineDue = b.begin.Add(elapsed.Truncate(LineEvery) + LineEvery)
+		if late := time.Since(*b.lineDue); late >= 0 {
+			*b.lineDue = b.lineDue.Add(late.Truncate(LineEvery) + LineEvery)
 			b.line(b.title + words)
 		}
 		return

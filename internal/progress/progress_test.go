@@ -60,7 +60,9 @@ func TestWhatIsQuicklyDoneShowsNothing(t *testing.T) {
 func TestLines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var lines []string
-		bar := Lines(func(text string) { lines = append(lines, text) }, "scanning", "matched")
+		var due time.Time
+		line := func(text string) { lines = append(lines, text) }
+		bar := Lines(line, &due, "scanning", "matched")
 		for done := int64(1); done <= 34; done++ { // in seconds
 			time.Sleep(time.Second)
 			if done < 13 || done > 21 {
@@ -71,8 +73,12 @@ func TestLines(t *testing.T) {
 		time.Sleep(LineEvery)
 		bar.Say(1, 2, " in words")
 		bar.Close()
+		for range 3 { // each too short for a line
+			time.Sleep(4 * time.Second)
+			Lines(line, &due, "resetting", "").Say(1, 2, " too")
+		}
 		want := []string{"scanning 10/100, 7 matched, 1/s, 1m30s left", "scanning 22/100, 7 matched, 1/s, 1m18s left",
-			"scanning 30/100, 7 matched, 1/s, 1m10s left", "scanning in words"}
+			"scanning 30/100, 7 matched, 1/s, 1m10s left", "scanning in words", "resetting too"}
 		if !slices.Equal(lines, want) {
 			t.Errorf("the lines are %q, want %q", lines, want)
 		}
