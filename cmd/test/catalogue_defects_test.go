@@ -69,7 +69,7 @@ func catalogue() []defect {
 			}), tooMany},
 		{"reads from a replica that is 20 ms behind", bucket, tells(bucket, lags(limitOf(bucket), 20*time.Millisecond)),
 			"probe admitted"},
-		{"counts nine of ten requests", window, free(func(q *asked) bool { return q.chance(0.1) }), "probe admitted"},
+		{"counts nine of ten requests", window, free(func(q *asked) bool { return q.chance(0.1) }), "probe recovery"},
 		{"counts one request of fifty twice", large, tells(large, twice(keeps(large), 0.02)), fitted},
 		{"the clock goes back by 700 ms each 5 s", bucket, early(func(q *asked) time.Duration {
 			return -700 * time.Millisecond * time.Duration(q.now().Unix()/5%100)

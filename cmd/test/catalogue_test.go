@@ -130,7 +130,7 @@ func TestAPeriodThatIsOffIsNoPass(t *testing.T) {
 			for seed := range seeds {
 				inner, far := tells(text, memory{}.keeps(limit)), time.Duration(seed%2)*8*time.Millisecond
 				a := probed(t, func(q *asked, a *answered) {
-					q.shortest, q.longest = far, far+time.Millisecond
+					q.shortest, q.longest = far, 3*far+time.Millisecond
 					inner(q, a)
 				}, text, seed)
 				if !slices.ContainsFunc(a.Checks, func(c probe.Check) bool {

@@ -94,7 +94,7 @@ func (e *proof) recovery() Check {
 		return failed(c, "too late or too little: "+output.Count(int(under), "unit")+" denied that fitted again")
 	case over > 0:
 		return failed(c, "too much or too early: "+output.Count(int(over), "unit")+" too many after a denial")
-	case e.isCounter() && e.canChoose() && !e.fitsWindows(false) && !e.fitsWindows(true):
+	case !e.fitsWindows():
 		return failed(c, "the answers fit no windows of "+e.limit.String()+", wherever they begin")
 	case most > 0:
 		c.Verdict, c.Seen = Pass, fmt.Sprintf("after a denial and a wait, %s admitted and then one denied",

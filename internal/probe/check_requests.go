@@ -44,7 +44,7 @@ func (v *verification) sendRequests() error {
 		}
 	}
 	for _, step := range []func(subject string) error{
-		v.other, v.askOtherwise, v.awaitRecovery, v.useUp, v.quiet, v.idle, v.again, v.edge,
+		v.other, v.askOtherwise, v.awaitRecovery, v.useUp, v.quiet, v.again, v.idle, v.edge,
 	} {
 		if !reached || v.staysOut {
 			break
@@ -70,7 +70,7 @@ func (v *verification) useUp(subject string) error {
 // a request let through twice as much then; a sliding limit must not.
 func (v *verification) edge(string) error {
 	l := &v.limit
-	if l.Algorithm.HasBurst() || !v.canChoose() || l.Count < 2 {
+	if l.Algorithm.HasBurst() || v.isTurned() || !v.canChoose() || l.Count < 2 {
 		return nil
 	}
 	subject, err := v.subject()
@@ -83,18 +83,26 @@ func (v *verification) edge(string) error {
 			err = v.fillAt(subject, first.Answered.Add(at), "asking before and after the end of a window")
 		}
 	}
-	if err == nil {
-		err = v.again(subject)
-	}
 	return err
 }
 
-// again waits for another return of a sliding counter, which tells whether its windows are as long as they should be.
-func (v *verification) again(subject string) error {
-	if !v.isCounter() {
-		return nil
+// again uses up all in the middle of further windows, and waits for what comes back, if windows begin at instants that
+// are not known: that tells whether they are as long as they should be. Those of a sliding counter show less exactly.
+func (v *verification) again(subject string) (err error) {
+	more := 0
+	switch {
+	case v.isCounter():
+		more = 2
+	case v.isTurned():
+		more = 1
 	}
-	return v.awaitRecovery(subject)
+	for ; more > 0 && err == nil && !v.staysOut; more-- {
+		err = v.fillAt(subject, time.Now().Add(v.limit.Period*3/2), "using up another window")
+		if err == nil {
+			err = v.awaitRecovery(subject)
+		}
+	}
+	return err
 }
 
 // drain returns the longest time that a full key takes until it is unused.
@@ -274,9 +282,6 @@ func (v *verification) idle(subject string) error {
 	at := time.Now().Add(v.limit.Period + v.limit.Period/2)
 	if unused := v.back(subject).Unused.Time(); unused.After(at) {
 		at = unused
-	}
-	if v.isCounter() { // else it would be where its windows seem to begin
-		at = at.Add(v.limit.Period / 2)
 	}
 	return v.fillAt(subject, at.Add(justAfter), "waiting until all is unused")
 }

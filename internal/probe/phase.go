@@ -17,38 +17,43 @@ type moment struct {
 	outcome    endpoint.Outcome
 }
 
-// fitsWindows reports whether the answers fit a sliding counter at all, that charges what it denies or not. The audit
-// takes each answer for right that is right wherever windows begin; here they begin at the same instants for all, or
-// with the first request of an unused subject.
-func (e *proof) fitsWindows(charged bool) bool {
-	width := e.limit.Period / time.Duration(max(1, e.limit.Slices))
-	var keys [][]moment
-	fitsFirst := true
-	for _, k := range e.keys {
-		var all, since []moment
-		unused := time.Time{}
-		for _, event := range slices.SortedStableFunc(slices.Values(slices.Concat(k.events, k.charged)), bySent) {
-			if event.Sent.After(unused) {
-				fitsFirst = fitsFirst && e.fitsFirst(since, charged)
-				since = nil
-			}
-			within := resolution + event.Sent.Sub(e.events[0].Sent)/drift
-			lo, hi := event.Sent.Add(-within).UnixMicro(), event.Answered.Add(within).UnixMicro()
-			outcome := event.Outcome
-			if event.way != "" { // it may have been charged
-				outcome = endpoint.Failed
-			}
-			since = append(since, moment{lo, lo, hi, outcome}, moment{hi, lo, hi, outcome})
-			all = append(all, since[len(since)-2:]...)
-			if outcome != endpoint.Denied {
-				unused = event.Answered.Add(e.limit.Period + width)
-			}
+// fitsWindows reports whether all answers fit windows that begin at instants that are not known. The audit takes each
+// answer for right that is right wherever windows begin; here they begin at the same instants for all answers to a
+// subject, or with its first request when it is unused.
+func (e *proof) fitsWindows() bool {
+	return !e.isCounter() && !e.isTurned() || !e.canChoose() || !slices.ContainsFunc(e.keys, func(k key) bool {
+		return !e.fitsKey(k, false) && !e.fitsKey(k, true)
+	})
+}
+
+// fitsKey is fitsWindows for one subject, if denied requests are charged, or if they are not.
+func (e *proof) fitsKey(k key, charged bool) bool {
+	if first := e.limit; e.isTurned() {
+		first.FromFirst = true
+		if f := e.audit(&first, []key{k}, nil).Finding(); f.OverAdmitted+f.UnderAdmitted == 0 {
+			return true
 		}
-		fitsFirst = fitsFirst && e.fitsFirst(since, charged)
-		inOrder(all)
-		keys = append(keys, all)
 	}
-	return fitsFirst || e.fitsWithin(keys, 0, width.Microseconds(), charged)
+	width := e.limit.Period / time.Duration(max(1, e.limit.Slices))
+	var all, since []moment
+	var begun time.Time
+	fitsFirst := true
+	for _, event := range slices.SortedStableFunc(slices.Values(slices.Concat(k.events, k.charged)), bySent) {
+		if event.Sent.Sub(begun) >= e.limit.Period+width { // nothing of it can be in use
+			fitsFirst, since, begun = fitsFirst && e.fitsFirst(since, charged), nil, event.Sent
+		}
+		begun = begun.Add(event.Sent.Sub(begun).Truncate(width))
+		within := resolution + event.Sent.Sub(k.events[0].Sent)/drift
+		lo, hi := event.Sent.Add(-within).UnixMicro(), event.Answered.Add(within).UnixMicro()
+		outcome := event.Outcome
+		if event.way != "" { // it may have been charged
+			outcome = endpoint.Failed
+		}
+		since = append(since, moment{lo, lo, hi, outcome}, moment{hi, lo, hi, outcome})
+		all = append(all, since[len(since)-2:]...)
+	}
+	inOrder(all)
+	return fitsFirst && e.fitsFirst(since, charged) || e.fitsWithin(all, 0, width.Microseconds(), charged)
 }
 
 func inOrder(moments []moment) {
@@ -74,15 +79,10 @@ func (e *proof) fitsFirst(since []moment, charged bool) bool {
 }
 
 // fitsWithin reports whether answers fit if a window begins between two instants.
-func (e *proof) fitsWithin(keys [][]moment, from, to int64, charged bool) bool {
+func (e *proof) fitsWithin(moments []moment, from, to int64, charged bool) bool {
 	middle := (from + to) / 2
-	for _, k := range keys {
-		if !e.fits(k, middle, (to-from)/2, charged) {
-			return false
-		}
-	}
-	return to-from < resolution.Microseconds() || e.fitsWithin(keys, from, middle, charged) ||
-		e.fitsWithin(keys, middle, to, charged)
+	return e.fits(moments, middle, (to-from)/2, charged) && (to-from < resolution.Microseconds() ||
+		e.fitsWithin(moments, from, middle, charged) || e.fitsWithin(moments, middle, to, charged))
 }
 
 // fits reports whether answers fit if a window begins at an instant, or earlier or later by off. Services round the
@@ -96,7 +96,10 @@ func (e *proof) fits(moments []moment, begin, off int64, charged bool) bool {
 	least, most := make([]int64, n), make([]int64, n)
 	used := func(units []int64, at int64) float64 {
 		now := (at - origin) / width
-		sum := float64(units[now-full]) * float64(width-(at-origin)%width) / float64(width)
+		sum := 0.0
+		if e.isCounter() {
+			sum = float64(units[now-full]) * float64(width-(at-origin)%width) / float64(width)
+		}
 		for _, n := range units[now-full+1:] {
 			sum += float64(n)
 		}
