@@ -128,7 +128,7 @@ func TestAPeriodThatIsOffIsNoPass(t *testing.T) {
 			limit := limitOf(text)
 			limit.Period = limit.Period * percent / 100
 			for seed := range seeds {
-				inner, far := tells(text, memory{}.keeps(limit)), time.Duration(seed%2)*8*time.Millisecond
+				inner, far := tells(text, memory{}.keeps(limit)), time.Duration(seed%2)*12*time.Millisecond
 				a := probed(t, func(q *asked, a *answered) {
 					q.shortest, q.longest = far, 3*far+time.Millisecond
 					inner(q, a)

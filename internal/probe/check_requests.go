@@ -214,6 +214,7 @@ func (v *verification) nextPoll(subject string, begin, due, giveUp time.Time) (n
 	}
 	back := v.back(subject)
 	offer(back.Early.Time().Add(-v.justBefore(subject)))
+	offer(back.Early.Time().Add(-v.limit.Period / 25))                       // that one may be sent too late
 	if late := back.Late.Time(); late.After(last.Answered.Add(resolution)) { // else it would fit at any time
 		offer(late.Add(v.justAfter()))
 	}
