@@ -27,6 +27,11 @@ func TestNamingClients(t *testing.T) {
 			escaped,
 		"tenant:*:ip:::ffff:1.2.3.4": "tenant:*:ip:1.2.3.4",
 		"ip:2001:db8:77:1::1/128":    "ip:" + escaped,
+		// All that a client does.
+		"ip:2001:db8:77:1::1:*": "ip:" + escaped + ":*", "ip:[2001:db8:77:1::1]:443:*": "ip:" + escaped + ":*",
+		"*:ip:::ffff:1.2.3.4:*":      "*:ip:1.2.3.4:*",
+		"user:ip:2001:db8:77:1::1:*": "", "ip:2001:db8::*": "", "ip:1.2.3.4:*": "", `ip:1.2.3.4:\*`: "",
+		"ip:2001:db8::/48:*": "", "a:b*:*": "", ":*": "",
 		// Not the attribute's, or nobody's, and what is written as keys are.
 		"user:2001:db8:77:1::1": "", "user:ip:2001:db8:77:1::1": "",
 		"user:ip:::ffff:1.2.3.4": "", "*ip:2001:db8:77:1::1": "", "zip:::1": "",

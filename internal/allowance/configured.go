@@ -137,6 +137,9 @@ func KeysOf(policies []*policy.Policy, subject string) (keys []store.Key) {
 // NamingClients returns a pattern of subjects in which each value of an attribute is what client makes of it, mostly
 // the value itself. It finds a last address or network also in spellings that no subject has.
 func NamingClients(pattern string, client func(attribute, value string) string) string {
+	if one, all := strings.CutSuffix(pattern, ":*"); all { // that a client does
+		return NamingClients(one, client) + ":*"
+	}
 	if attributes, ok := subjecttext.Split(pattern); ok {
 		for i, a := range attributes {
 			attributes[i].Value = client(a.Name, a.Value)
