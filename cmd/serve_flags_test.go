@@ -63,6 +63,8 @@ func TestServeSaysWhatIsWrongWithItsFlags(t *testing.T) {
 		{"--listen localhost:99999", `--listen "localhost:99999" has no port from 0 to 65535`},
 		{"--listen unix:", `--listen names no socket; write unix:/run/limitctl/http.sock`},
 		{"--listen unix:" + none, "--listen unix:" + none + " is a file, not a socket"},
+		{"--listen unix:" + strings.Repeat("x", 108), "--listen unix:" + strings.Repeat("x", 108) +
+			" has more than 107 bytes"},
 		{"--check-config --admin unix:" + none, "--admin unix:" + none + " is a file, not a socket"},
 		{"--drain 0s", `--drain 0s is not positive; give a duration such as 5s`},
 		{"--drain-delay 5s", `--drain-delay 5s has to be from 0 to less than --drain, which is 5s`},

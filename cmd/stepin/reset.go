@@ -84,6 +84,9 @@ func (o *resetOptions) plan(cmd *cobra.Command, args []string) (plan *operation.
 	if cmd.Flags().Changed("to-remaining") {
 		plan.Remaining = &operation.Remaining{Units: o.toRemaining}
 	}
+	if o.backup == "-" {
+		return nil, cli.Usagef("--backup must be a file, which undo can read; give a path")
+	}
 	if o.noBackup && o.backup != "" {
 		return nil, cli.Usagef("%s and --no-backup contradict each other; give one of them",
 			shell.Command("--backup", o.backup))

@@ -55,8 +55,14 @@ func IsNotAFile(err error) bool {
 	return errors.As(err, &not)
 }
 
-// CheckSocket returns an error if something else than a socket is at a path.
+// longestSocket is the most bytes of the path of a socket on Linux.
+const longestSocket = 107
+
+// CheckSocket returns an error if something else than a socket is at a path, or the path is too long for one.
 func CheckSocket(path string) error {
+	if len(path) > longestSocket {
+		return fmt.Errorf("unix:%s has more than %d bytes", path, longestSocket)
+	}
 	if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSocket == 0 {
 		return fmt.Errorf("unix:%s is %s, not a socket", path, readfile.KindName(info.Mode()))
 	}
