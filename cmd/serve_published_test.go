@@ -116,7 +116,8 @@ func TestServeFollowsWhatIsPublished(t *testing.T) {
 				t.Errorf("after %v, config %s tells %s", spoil, words, stderr)
 			}
 		}
-		if out, _ := w.run(t, exitPartly, "handover", "--store", all); !strings.Contains(out, "CONFIG  cannot be read") {
+		if out, _ := w.run(t, exitPartly, "handover", "--store", all); !strings.Contains(
+			out, "CONFIG  cannot be read") {
 			t.Errorf("after %v, handover tells %s", spoil, out)
 		}
 		if out, _ := w.run(t, exitYes, "doctor", "--store", all); !strings.Contains(out, "! published ") ||

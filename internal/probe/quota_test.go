@@ -65,7 +65,8 @@ func TestALongStepIsSaidAgain(t *testing.T) {
 		for _, wait := range []time.Duration{9, 3, 13} {
 			err = errors.Join(err, s.wait(wait*time.Second))
 		}
-		if got := fmt.Sprint(said); got != "[waiting 25s waiting 15s waiting 5s]" || time.Since(begin) != 85*time.Second {
+		if got := fmt.Sprint(said); got != "[waiting 25s waiting 15s waiting 5s]" ||
+			time.Since(begin) != 85*time.Second {
 			t.Errorf("%s after %s, %v", got, time.Since(begin), err)
 		}
 	})

@@ -37,8 +37,8 @@ func New(terminal io.Writer, title, noun string) *Bar {
 	return &Bar{out: terminal, title: title, noun: noun, begin: time.Now()}
 }
 
-// Lines returns a Bar that prints lines, for output that is no terminal. Several, one after the other, share the instant
-// at which the next line is due, zero before the first.
+// Lines returns a Bar that prints lines, for output that is no terminal. Several, one after the other, share the
+// instant at which the next line is due, zero before the first.
 func Lines(line func(text string), due *time.Time, title, noun string) *Bar {
 	begin := time.Now()
 	if due.IsZero() {

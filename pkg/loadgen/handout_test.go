@@ -75,8 +75,9 @@ func TestARunSaysThatItIsBehind(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			said := 0
 			virtual(t, Config{
-				Store: &slow{Store: memorystore.New(), takes: always(test.takes)}, Population: population(t, 1, "1000/1s"),
-				Workers: 1, Duration: 2 * time.Second, Load: even(100, test.length), Behind: func() { said++ },
+				Store:      &slow{Store: memorystore.New(), takes: always(test.takes)},
+				Population: population(t, 1, "1000/1s"),
+				Workers:    1, Duration: 2 * time.Second, Load: even(100, test.length), Behind: func() { said++ },
 			})
 			if said != test.want {
 				t.Errorf("%s: said %d times, want %d", name, said, test.want)

@@ -240,7 +240,8 @@ func TestARuntimeNeedsTheFilesPrefix(t *testing.T) {
 
 // A service that passes the address of a client counts the client that the middleware counts.
 func TestACallNamesTheClient(t *testing.T) {
-	f := newWritten(t, "policies: {web: {http: {attributes: {ip: client}}, limits: [{name: a, by: [ip], limit: 2/1h}]}}")
+	f := newWritten(t, "policies: {web: {http: {attributes: {ip: client}}, limits: [{name: a, by: [ip], limit: "+
+		"2/1h}]}}")
 	given := policy.Attributes{"ip": "2001:DB8::1"}
 	call, err := f.run(memorystore.New()).Call("web", given, 1)
 	tier.Must(t, err)
