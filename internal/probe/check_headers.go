@@ -2,6 +2,7 @@ package probe
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,10 +30,9 @@ func (e *proof) headers(dialects []string) (c Check) {
 			found.AddProblem(problem)
 		}
 	}
-	for _, dialect := range dialects {
-		e.truth(dialect, &found)
-	}
-	seen := fmt.Sprintf("%s on %s", strings.Join(dialects, " and "), output.Count(told, "answer"))
+	held := slices.DeleteFunc(slices.Clone(dialects), func(dialect string) bool { return !e.truth(dialect, &found) })
+	on := " on " + output.Count(told, "answer")
+	seen := strings.Join(dialects, " and ") + on
 	switch texts := found.Texts; {
 	case len(texts) > mostFindings:
 		return failed(c, fmt.Sprintf("%s; and %d more", strings.Join(texts[:mostFindings], "; "),
@@ -43,15 +43,17 @@ func (e *proof) headers(dialects []string) (c Check) {
 		c.Moot = len(e.events) > 0
 	case !e.isKept():
 		c.Seen = seen + "; it is not known whether they are true, since the limit is not kept"
+	case len(held) == 0:
+		c.Seen = seen + "; none says of which limit, so it is not known whether they are true"
 	default:
-		c.Verdict, c.Seen = Pass, seen+", and true"
+		c.Verdict, c.Seen = Pass, strings.Join(held, " and ")+on+", and true"
 	}
 	return c
 }
 
 // truth compares what the fields of a dialect say with what can be true of the limit. Of a limit that is not kept
-// nothing is known but its policy.
-func (e *proof) truth(dialect string, found *headers.Findings) {
+// nothing is known but its policy. It reports whether any field is of that limit.
+func (e *proof) truth(dialect string, found *headers.Findings) bool {
 	var first *headers.Limit
 	within := time.Duration(0)
 	finding := e.audit(&e.limit, e.keys, func(event *Event) *interval.Reported {
@@ -73,7 +75,7 @@ func (e *proof) truth(dialect string, found *headers.Findings) {
 		return r.Reported(l, false)
 	}).Finding()
 	if first == nil || !e.isKept() {
-		return
+		return first != nil
 	}
 	if lie := &finding.Lies[audit.Remaining]; lie.Answers > 0 {
 		found.Add(first.LeftField, "%s is %d, and from %d to %d can be left", first.LeftField, lie.Reported, lie.True,
@@ -84,6 +86,7 @@ func (e *proof) truth(dialect string, found *headers.Findings) {
 			span(time.Duration(lie.Reported)), span(time.Duration(lie.True)), span(time.Duration(lie.TrueMost)),
 			clocks(within))
 	}
+	return true
 }
 
 // clocks says that a time was taken from another clock, which may differ by so much.

@@ -2,6 +2,8 @@ package probe
 
 import (
 	"math"
+	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -61,6 +63,25 @@ func TestVerdictNeedsThePeriod(t *testing.T) {
 		r := run(t, s, Config{Limit: s.limit, Quota: 2000, MaxTime: time.Minute, DeniedStatus: 503})
 		if got, _ := r.Overall(); got != want {
 			t.Errorf("%s: %s, %+v", dialect, got, r.Checks)
+		}
+	}
+}
+
+// Fields of nobody knows which limit are not called true.
+func TestFieldsOfNoLimitAreNotHeld(t *testing.T) {
+	for dialect, want := range map[string]struct {
+		without, seen string
+		verdict       Verdict
+	}{
+		headers.DialectX:      {"X-RateLimit-Limit", "x-ratelimit on ", Unknown},
+		headers.DialectDraft8: {"RateLimit-Policy", "draft-8 on ", Unknown},
+		"limitctl":            {"X-RateLimit-Limit", "draft-8 on ", Pass},
+	} {
+		s, _ := newServed(t, "sliding-log:5/1s", dialect, 1)
+		s.lie = func(h http.Header, _ *store.Decision, _ time.Time) { h.Del(want.without) }
+		if c := hold(t, s, "sliding-log:5/1s").check(checkHeaders); c.Verdict != want.verdict ||
+			!strings.HasPrefix(c.Seen, want.seen) {
+			t.Errorf("%s without %s: %s, %s", dialect, want.without, c.Verdict, c.Seen)
 		}
 	}
 }
