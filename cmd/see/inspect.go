@@ -45,7 +45,8 @@ func NewInspectCmd(global *cli.Globals) *cobra.Command {
 		Short: "Show the state of every matching key",
 		Long: `Inspect shows the usage of every limit whose subject matches PATTERN, those
 closest to their limit first. It writes nothing. Among more than 100,000 keys
-one subject has those of limits that are known; --limit-name '*' finds all.
+it looks for one subject under the names of known limits, and under all with
+--limit-name '*'.
 
 ` + cli.SelectionHelp + `
 

@@ -105,7 +105,7 @@ func (l *Log) count(c cause, onError string, err error) {
 		}
 		labels := append(t.labels(), "error", t.Error)
 		if foreign := (*store.ForeignError)(nil); errors.As(err, &foreign) && !foreign.IsDamaged() {
-			labels = append(labels, "mend", shell.Unlink(foreign.StoreKey)) // with its subject: no caller made that key
+			labels = append(labels, "mend", shell.Unlink(foreign.StoreKey)) // whole: another program made this key
 		}
 		l.Log.Log(context.Background(), level, text, labels...)
 	}
