@@ -44,9 +44,8 @@ func NewInspectCmd(global *cli.Globals) *cobra.Command {
 		Use:   "inspect PATTERN | --policy POLICY [ATTRIBUTE=VALUE...]",
 		Short: "Show the state of every matching key",
 		Long: `Inspect shows the usage of every limit whose subject matches PATTERN, those
-closest to their limit first. It writes nothing. Among more than 100,000 keys
-it looks for one subject under the names of known limits, and under all with
---limit-name '*'.
+closest to their limit first. It writes nothing. Among more than 100,000 keys,
+one subject is looked for by known limits only, by all with --limit-name '*'.
 
 ` + cli.SelectionHelp + `
 
